@@ -1,0 +1,29 @@
+/* Whole files in, whole files out. A file is either the old one or the new one, never half of the new one. */
+#ifndef RC_BASE_FILE_H
+#define RC_BASE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/status.h"
+
+/* Reads all of `path` into a new block, with a zero byte after the last one that *size does not count. Files
+   of more than `limit` bytes are refused. Free *data with rc_free(NULL, ...); on failure it is NULL. */
+rc_status rc_file_read(const char *path, size_t limit, char **data, size_t *size);
+
+/* Is there anything of that name? */
+bool rc_file_exists(const char *path);
+
+/* Replaces `path`: writes a temporary file beside it, syncs, renames, syncs the folder. On failure the old
+   file, if any, is as it was, and the temporary one is gone. */
+rc_status rc_file_write_atomic(const char *path, const void *data, size_t size);
+
+/* The same in pieces: open, append any number of times, then commit or abort; both free the writer. A failed
+   append sticks: later appends and the commit fail with it. abort(NULL) is fine. */
+typedef struct rc_file_writer rc_file_writer;
+rc_status rc_file_writer_open(const char *path, rc_file_writer **writer);
+rc_status rc_file_writer_append(rc_file_writer *writer, const void *data, size_t size);
+rc_status rc_file_writer_commit(rc_file_writer *writer);
+void rc_file_writer_abort(rc_file_writer *writer);
+
+#endif

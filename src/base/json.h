@@ -1,0 +1,40 @@
+/* A thin layer over jansson: limits on what comes in, and messages that name the place and the key. */
+#ifndef RC_BASE_JSON_H
+#define RC_BASE_JSON_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* Values nested deeper than this are refused: what we read is a few levels deep, and recursion costs stack. */
+#define RC_JSON_MAX_DEPTH 64
+
+/* Parse one JSON value, refusing duplicate keys and anything after the value. `name` is what messages call the
+   text. On success release *json with json_decref; on failure it is NULL. */
+rc_status rc_json_parse(const char *name, const char *text, size_t size, json_t **json);
+/* rc_json_parse of a file of at most `limit` bytes. */
+rc_status rc_json_load(const char *path, size_t limit, json_t **json);
+
+/*
+ * Typed getters: the member `key` of `object`, which must be there and of that type; otherwise the status is
+ * RC_FORMAT, the message names the key and what was found, and *value is left alone. Strings, arrays and
+ * objects belong to `object`. Numbers accept integers too.
+ */
+rc_status rc_json_get_int(const json_t *object, const char *key, int *value);
+rc_status rc_json_get_int64(const json_t *object, const char *key, int64_t *value);
+rc_status rc_json_get_number(const json_t *object, const char *key, double *value);
+rc_status rc_json_get_bool(const json_t *object, const char *key, bool *value);
+rc_status rc_json_get_string(const json_t *object, const char *key, const char **value);
+rc_status rc_json_get_array(const json_t *object, const char *key, json_t **value);
+rc_status rc_json_get_object(const json_t *object, const char *key, json_t **value);
+
+/* The value as text: one line, or indented by `indent` spaces if that is above 0; members in the order in
+   which they were added; numbers with enough digits to come back the same. Free *text with rc_free(NULL, ...). */
+rc_status rc_json_dump(const json_t *json, int indent, char **text);
+/* rc_json_dump and a newline into a file, atomically. */
+rc_status rc_json_save(const json_t *json, int indent, const char *path);
+
+#endif

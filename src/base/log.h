@@ -1,0 +1,28 @@
+/* Leveled log by callback. The library itself never prints: whoever embeds it decides where the lines go. */
+#ifndef RC_BASE_LOG_H
+#define RC_BASE_LOG_H
+
+typedef enum rc_log_level {
+    RC_LOG_DEBUG,
+    RC_LOG_INFO,
+    RC_LOG_WARN,
+    RC_LOG_ERROR,
+} rc_log_level;
+
+/* Lines below `level` are dropped. `write` gets one line without its newline and must copy what it keeps. */
+typedef struct rc_log {
+    void (*write)(void *user, int level, const char *text);
+    void *user;
+    int level;
+} rc_log;
+
+/* Lines longer than this are cut. */
+#define RC_LOG_LINE_SIZE 1024
+
+/* `log` and `log->write` may be NULL: then nothing happens. */
+void rc_log_write(const rc_log *log, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* "debug", "info", "warning", "error"; "unknown" for anything else. */
+const char *rc_log_level_name(int level);
+
+#endif

@@ -1,0 +1,74 @@
+/*
+ * Memory by lifetime: size everything, allocate one block, carve it, free it at once.
+ *
+ *     rc_arena arena = rc_arena_measure("task");
+ *     carve(&arena);                                  the same function runs twice: first it only counts,
+ *     RC_TRY(rc_arena_allocate(&arena, NULL));
+ *     carve(&arena);                                  then it gets the addresses
+ *     RC_TRY(rc_arena_status(&arena));
+ *     ...
+ *     rc_arena_release(&arena, NULL);
+ */
+#ifndef RC_BASE_MEMORY_H
+#define RC_BASE_MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* A cache line, and the widest vector register: everything we hand out starts on such a boundary. */
+#define RC_ALIGNMENT 64
+
+/* Where blocks come from. `alloc` returns NULL when it cannot; `free` accepts NULL. */
+typedef struct rc_allocator {
+    void *(*alloc)(void *user, size_t size, size_t align);
+    void (*free)(void *user, void *block);
+    void *user;
+} rc_allocator;
+
+/* Allocates `size` bytes (0 counts as 1), contents undefined. `allocator` NULL: the C library's heap.
+   On failure *block is NULL. Give the block back with rc_free and the same allocator. */
+rc_status rc_alloc(const rc_allocator *allocator, size_t size, void **block);
+/* rc_alloc of count * size bytes, overflow checked, filled with zeros. */
+rc_status rc_alloc_zeroed(const rc_allocator *allocator, size_t count, size_t size, void **block);
+void rc_free(const rc_allocator *allocator, void *block);
+
+/* *out = a * b. Returns false and leaves *out alone when the product does not fit. */
+bool rc_size_mul(size_t a, size_t b, size_t *out);
+/* *out = a + b, likewise. */
+bool rc_size_add(size_t a, size_t b, size_t *out);
+
+/* How many blocks rc_alloc has handed out since the program started, and how many bytes of them are still
+   held: a training step must leave the first one alone. */
+uint64_t rc_allocation_count(void);
+size_t rc_bytes_allocated(void);
+
+typedef struct rc_arena {
+    char *base;       /* NULL while measuring */
+    size_t size;      /* of the block; while measuring: 0 */
+    size_t used;      /* bytes taken, always a multiple of RC_ALIGNMENT */
+    size_t peak;      /* the largest `used` ever seen: what the block must hold */
+    const char *name; /* of the lifetime, for messages; not copied */
+    bool overflow;    /* a take did not fit; stays set until the arena is measured anew */
+} rc_arena;
+
+/* An arena that counts and gives out NULL. */
+rc_arena rc_arena_measure(const char *name);
+/* Ends measuring: allocates a block of `peak` bytes and rewinds. Fails if a size overflowed while measuring. */
+rc_status rc_arena_allocate(rc_arena *arena, const rc_allocator *allocator);
+/* An arena over memory that somebody else owns; `base` must be aligned to RC_ALIGNMENT. */
+rc_arena rc_arena_over(const char *name, void *base, size_t size);
+/* The next `bytes` bytes, aligned to RC_ALIGNMENT. NULL while measuring, and when they do not fit. */
+void *rc_arena_take(rc_arena *arena, size_t bytes);
+/* rc_arena_take of count * size bytes, overflow checked. */
+void *rc_arena_take_array(rc_arena *arena, size_t count, size_t size);
+/* Goes back to an earlier value of `used`: what was taken since then is free to be taken again. */
+void rc_arena_rewind(rc_arena *arena, size_t used);
+/* RC_OUT_OF_MEMORY with the arena's name and sizes if any take failed. */
+rc_status rc_arena_status(const rc_arena *arena);
+/* Frees the block of rc_arena_allocate and clears the arena. */
+void rc_arena_release(rc_arena *arena, const rc_allocator *allocator);
+
+#endif

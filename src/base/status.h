@@ -1,0 +1,44 @@
+/* Status codes, as the rest of the code spells them, and the message that goes with the last failure. */
+#ifndef RC_BASE_STATUS_H
+#define RC_BASE_STATUS_H
+
+#include "recollect/recollect.h"
+
+typedef recollect_status rc_status;
+
+/* Short names for the public codes. Macros, because a second enum would be a second type; a test walks the public
+   list and does not compile when one is missing here. */
+#define RC_OK RECOLLECT_OK
+#define RC_INVALID_ARGUMENT RECOLLECT_INVALID_ARGUMENT
+#define RC_OUT_OF_MEMORY RECOLLECT_OUT_OF_MEMORY
+#define RC_IO RECOLLECT_IO
+#define RC_FORMAT RECOLLECT_FORMAT
+#define RC_UNSUPPORTED RECOLLECT_UNSUPPORTED
+#define RC_NUMERIC RECOLLECT_NUMERIC
+#define RC_CANCELLED RECOLLECT_CANCELLED
+#define RC_INTERNAL RECOLLECT_INTERNAL
+
+/* Messages longer than this are cut. */
+#define RC_MESSAGE_SIZE 1024
+
+/* Stores the message of this thread and returns `code`, so that a failure is one line:
+       return rc_fail(RC_INVALID_ARGUMENT, "threads is %d, expected 0 or more", threads);
+   The arguments may include rc_message() itself, to put context around an earlier failure. */
+rc_status rc_fail(rc_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* The message of the last rc_fail on this thread, "" if there is none; valid until the next rc_fail. */
+const char *rc_message(void);
+void rc_clear_message(void);
+
+/* "OK", "INVALID_ARGUMENT", ...; "UNKNOWN" for a value that is not in the list. */
+const char *rc_status_name(rc_status status);
+
+/* Returns from the calling function if `expr`, an rc_status, is a failure. */
+#define RC_TRY(expr) \
+    do { \
+        rc_status rc_try_status_ = (expr); \
+        if (rc_try_status_ != RC_OK) \
+            return rc_try_status_; \
+    } while (0)
+
+#endif
