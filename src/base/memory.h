@@ -28,11 +28,13 @@ typedef struct rc_allocator {
     void *user;
 } rc_allocator;
 
-/* Allocates `size` bytes (0 counts as 1), contents undefined. `allocator` NULL: the C library's heap.
-   On failure *block is NULL. Give the block back with rc_free and the same allocator. */
-rc_status rc_alloc(const rc_allocator *allocator, size_t size, void **block);
+/* `size` bytes (0 counts as 1), contents undefined, aligned to RC_ALIGNMENT; NULL with a message if there are none
+   left: return RC_OUT_OF_MEMORY then. `allocator` NULL: the heap of the C library. Give the block back with rc_free
+   and the same allocator. */
+void *rc_alloc(const rc_allocator *allocator, size_t size);
 /* rc_alloc of count * size bytes, overflow checked, filled with zeros. */
-rc_status rc_alloc_zeroed(const rc_allocator *allocator, size_t count, size_t size, void **block);
+void *rc_alloc_zeroed(const rc_allocator *allocator, size_t count, size_t size);
+/* NULL is fine. */
 void rc_free(const rc_allocator *allocator, void *block);
 
 /* *out = a * b. Returns false and leaves *out alone when the product does not fit. */
