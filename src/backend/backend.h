@@ -1,0 +1,371 @@
+/* The table of operations: the only thing that the layers above know of a device.
+ *
+ * Order of the file: memory and control, convolution family, normalisation, pooling, dense, losses, data, optimisers.
+ *
+ * Rules that hold for every operation:
+ * - It enqueues work and returns nothing. Errors are sticky and come out of sync().
+ * - It allocates nothing. Whoever builds a pass calls reserve() once with the geometry it will use.
+ * - Sums are cut by shape, never by the number of threads: the same bits for any number of threads.
+ * - Gradients of parameters are OVERWRITTEN. Gradients of activations follow the flag `add`. A loss ADDS
+ *   weight * gradient to every gradient it is given and OVERWRITES its value slot (unweighted value).
+ * - What changes from step to step is read through pointers into rc_step, never passed by value.
+ * - No argument checks here: the builders in nn/ have validated every shape before the first operation.
+ */
+#ifndef RC_BACKEND_BACKEND_H
+#define RC_BACKEND_BACKEND_H
+
+#include "backend/tensor.h"
+#include "base/log.h"
+#include "base/status.h"
+
+typedef struct rc_backend rc_backend;
+
+/* Loss terms: an index into rc_step.weight and into the value slots of a step. */
+typedef enum rc_loss {
+    RC_LOSS_CE,        /* cross entropy: all, local, split, asymmetric */
+    RC_LOSS_INTER,     /* LODE: new against old */
+    RC_LOSS_INTRA,     /* LODE: among the new */
+    RC_LOSS_REPLAY,    /* cross entropy on replayed samples */
+    RC_LOSS_HKD,
+    RC_LOSS_KD,
+    RC_LOSS_KD_REPLAY,
+    RC_LOSS_FEATURE,   /* ABD: importance-weighted feature distillation */
+    RC_LOSS_RKD,
+    RC_LOSS_WAR,
+    RC_LOSS_CONTENT,   /* inversion: cross entropy at temperature 1000 */
+    RC_LOSS_DIVERSITY,
+    RC_LOSS_BN,
+    RC_LOSS_PRIOR,     /* smoothing, or total variation */
+    RC_LOSS_NORM,      /* pixel form of DeepInversion: L2 norm of the image */
+    RC_LOSS_DCE,
+    RC_LOSS_RECONSTRUCTION,
+    RC_LOSS_LATENT,
+    RC_LOSS_COUNT
+} rc_loss;
+
+/* All that a step changes from one repetition to the next; lives in backend memory, advanced by step_begin(). */
+typedef struct rc_step {
+    uint64_t seed;
+    uint32_t task, epoch, batch, step; /* step counts from 0 inside a stage; batch is the position in the epoch */
+    float learning_rate;
+    float adam_beta1_power, adam_beta2_power; /* beta^(step+1), for the bias correction */
+    float weight[RC_LOSS_COUNT];
+} rc_step;
+
+/* ---- geometry ----------------------------------------------------------------------------------------------- */
+
+/* Convolution (n, h, w, c_in) -> (n, oh, ow, c_out). With up = 2 the input is enlarged twice by nearest neighbour
+ * first. Weights: (c_out, c_in, k, k); transposed: (c_in, c_out, k, k), as PyTorch has them. */
+typedef struct rc_conv {
+    int c_in, c_out, k, stride, pad, up;
+    bool transposed;
+    int h, w, oh, ow;
+} rc_conv;
+
+/* Linear layer inside a net: (n, 1, 1, c_in) -> (n, h, w, c). Weights (c * h * w, c_in), bias (c * h * w): PyTorch's
+ * order of a reshape to (c, h, w); the operation writes it as NHWC. */
+typedef struct rc_linear {
+    int c_in, c, h, w;
+} rc_linear;
+
+/* 2-D pooling window. */
+typedef struct rc_pool2d {
+    int k, stride, pad;
+} rc_pool2d;
+
+typedef struct rc_bn {
+    float eps, momentum;
+} rc_bn;
+
+/* What a forward operation does with its result.
+ *   train, or eval with gradients: raw is written, and `partial` (if set) receives per-channel sums of (raw - center)
+ *     and its square, cut by shape; the tensor's scale, shift, skip and act stay pending.
+ *   eval without gradients: `apply` is set, and raw receives the finished value act(conv * scale + shift + skip). */
+typedef struct rc_epilogue {
+    void *partial;      /* partial_bytes() of backend memory; NULL: no sums */
+    const void *center; /* (c) real: running mean, which keeps the sums small; NULL: 0 */
+    bool apply;
+} rc_epilogue;
+
+/* What a backward operation that finishes dL/dvalue of a layer does besides: `partial` (if set) receives per-channel
+ * sums of dz and dz * (raw - mean) of that layer, for bn_backward. */
+typedef struct rc_back_epilogue {
+    const rc_tensor *x; /* forward tensor whose gradient is being written */
+    void *partial;
+    bool add; /* add to what the gradient holds; otherwise overwrite */
+} rc_back_epilogue;
+
+/* ---- descriptors of losses ---------------------------------------------------------------------------------- */
+
+/* Which mean a cross entropy takes. */
+typedef enum rc_reduction {
+    RC_MEAN,           /* sum_b l_b / n; class weights, if given, multiply l_b (ABD, DGR) */
+    RC_WEIGHTED_MEAN   /* sum_b w_y l_b / sum_b w_y (head refinement) */
+} rc_reduction;
+
+/* Cross entropy of softmax(z[first .. first+count) / temperature) with label - first. */
+typedef struct rc_cross_entropy {
+    int n, stride;     /* rows; elements between rows of the logits */
+    int first, count;  /* class range */
+    float temperature; /* no temperature^2 factor */
+    rc_reduction reduction;
+} rc_cross_entropy;
+
+/* Knowledge distillation: -mean_b sum_k softmax(t / T)_k log softmax(z / T)_k. The student's softmax covers
+ * student_count classes from `first`; the teacher's covers teacher_count from teacher_first and is aligned with the
+ * student's first classes; target 0 beyond. */
+typedef struct rc_distillation {
+    int n;
+    int student_stride, first, student_count;
+    int teacher_stride, teacher_first, teacher_count;
+    float temperature;
+    bool kl;        /* subtract the teacher's entropy, so that equal logits give 0; the gradient is the same */
+    bool t_squared; /* multiply by T^2 */
+} rc_distillation;
+
+/* Statistics of one BN layer for the BN loss. */
+typedef struct rc_bn_stat {
+    int c;
+    const void *mean, *var;                 /* (cp) real: batch mean and biased variance of the BN input */
+    const void *running_mean, *running_var; /* (c) real */
+    void *dmean, *dvar;                     /* (cp) real: written (overwritten) by the loss */
+} rc_bn_stat;
+
+typedef enum rc_bn_loss_form {
+    RC_BN_KL,     /* mean over layers of 1/2 mean_c [ log(v/(V+1e-8)) + (V + (M-m)^2 + 1e-8)/v - 1 ], v = var + 1e-8 */
+    RC_BN_KL_SUM, /* the same summed over layers: the printed formula */
+    RC_BN_L2      /* sum over layers of |M - m|_2 + |V - v|_2, v = var + 1e-8: DeepInversion */
+} rc_bn_loss_form;
+
+/* Feature consistency of dreams (DCE). State is kept from step to step in backend memory. */
+typedef struct rc_dce {
+    int n, d, classes;
+    float momentum;                    /* moving average; 0: batch statistics only */
+    bool paper;                        /* sum of norms over all classes, divisor n, batch statistics */
+    const void *class_mean;            /* (classes, d) real; a row whose first entry is NaN is skipped */
+    const void *covariance;            /* (d, d) real */
+    void *running_mean;                /* (classes, d) real */
+    void *running_covariance;          /* (d, d) real */
+    int32_t *seen;                     /* (classes) */
+    void *workspace;                   /* dce_workspace() bytes */
+} rc_dce;
+
+/* Pixels of a data set and how a batch is made of them: value = (byte / 255 - mean) / std, then zero padding, random
+ * crop and flip. */
+typedef struct rc_augment {
+    int h, w, c;             /* of the stored images (count, h, w, c) bytes and of the result */
+    int pad;                 /* crop offset is uniform in [0, 2 pad] in both directions; 0: no crop */
+    bool flip;
+    float mean[4], std[4];
+    uint32_t stream;         /* random stream */
+} rc_augment;
+
+typedef struct rc_sgd {
+    float momentum, weight_decay;
+} rc_sgd;
+
+typedef struct rc_adam {
+    float beta1, beta2, eps;
+} rc_adam;
+
+/* ---- the table ---------------------------------------------------------------------------------------------- */
+
+struct rc_backend {
+    const char *name;     /* "cpu", "reference", "reference64", "cuda" */
+    const char *isa;      /* instruction set of the chosen kernels */
+    int channel_multiple; /* cp is a multiple of this */
+    size_t act_bytes, real_bytes;
+    int threads;
+
+    /* Memory and control. Not for use inside a step, except zero and copy. */
+    void (*destroy)(rc_backend *);
+    rc_status (*alloc)(rc_backend *, size_t bytes, void **memory); /* zeroed, 64-byte aligned */
+    void (*release)(rc_backend *, void *memory);
+    void (*write_bytes)(rc_backend *, void *to, const void *from, size_t bytes);    /* host -> backend memory */
+    void (*read_bytes)(rc_backend *, void *to, const void *from, size_t bytes);     /* backend memory -> host */
+    void (*write_real)(rc_backend *, void *to, const float *from, size_t count);    /* converts */
+    void (*read_real)(rc_backend *, float *to, const void *from, size_t count);
+    void (*write_real64)(rc_backend *, void *to, const double *from, size_t count);
+    void (*read_real64)(rc_backend *, double *to, const void *from, size_t count);
+    void (*write_act)(rc_backend *, rc_tensor *to, const double *from);             /* from: (n, h, w, c), unpadded */
+    void (*read_act)(rc_backend *, double *to, const rc_tensor *shape, const void *from); /* any (n, h, w, cp) memory */
+    void (*zero)(rc_backend *, void *memory, size_t bytes);
+    void (*copy)(rc_backend *, void *to, const void *from, size_t bytes);
+    rc_status (*sync)(rc_backend *);
+    rc_status (*repeat)(rc_backend *, void (*step)(void *context), void *context, int times);
+    void (*fork)(rc_backend *, int lane); /* what follows may run beside; lane 0 is the main one */
+    void (*join)(rc_backend *, int lane);
+    void (*sum_workers)(rc_backend *, void *real, size_t count); /* sum over processes; nothing to do for one */
+    void (*step_begin)(rc_backend *, rc_step *);                 /* advances counters and Adam's powers */
+
+    /* Workspace for the largest call to come: weights packed, bands, private sums. */
+    rc_status (*reserve_conv)(rc_backend *, const rc_conv *, int n);
+    rc_status (*reserve_linear)(rc_backend *, const rc_linear *, int n);
+    rc_status (*reserve_dense)(rc_backend *, int n, int in, int out);
+    size_t (*partial_bytes)(rc_backend *, int n, int h, int w, int c); /* for one tensor of that shape */
+
+    /* Convolution. x is lazy; bias (c_out) real or NULL. */
+    void (*conv_forward)(rc_backend *, const rc_conv *, rc_tensor *x, const void *weight, const void *bias,
+                         rc_tensor *y, const rc_epilogue *);
+    /* dx (n, h, w, cp of c_in) act; the epilogue's x is the forward tensor of the layer that dx belongs to. */
+    void (*conv_backward_data)(rc_backend *, const rc_conv *, const rc_grad *dy, const void *weight, void *dx,
+                               const rc_back_epilogue *);
+    /* dbias NULL: not wanted. */
+    void (*conv_backward_weight)(rc_backend *, const rc_conv *, const rc_tensor *x, const rc_grad *dy, void *dweight,
+                                 void *dbias);
+
+    /* Linear layer inside a net; the same three. dx (n, 1, 1, cp of c_in) act. */
+    void (*linear_forward)(rc_backend *, const rc_linear *, rc_tensor *x, const void *weight, const void *bias,
+                           rc_tensor *y, const rc_epilogue *);
+    void (*linear_backward_data)(rc_backend *, const rc_linear *, const rc_grad *dy, const void *weight, void *dx,
+                                 const rc_back_epilogue *);
+    void (*linear_backward_weight)(rc_backend *, const rc_linear *, const rc_tensor *x, const rc_grad *dy,
+                                   void *dweight, void *dbias);
+
+    /* Batch normalisation.
+     * bn_train: sums -> sum over workers -> batch mean and variance per group; writes scale, shift, mean, istd,
+     *   updates running statistics for each group in order (unbiased variance). gamma, beta NULL: 1, 0.
+     * bn_eval: running statistics -> scale, shift, mean, istd, equal for every group.
+     * bn_statistics: sums -> batch mean and biased variance of group 0 (for the BN loss); changes nothing else. */
+    void (*bn_train)(rc_backend *, const rc_bn *, const rc_tensor *y, const void *partial, const void *center,
+                     const void *gamma, const void *beta, void *running_mean, void *running_var, void *scale,
+                     void *shift, void *mean, void *istd);
+    void (*bn_eval)(rc_backend *, const rc_bn *, const rc_tensor *y, const void *gamma, const void *beta,
+                    const void *running_mean, const void *running_var, void *scale, void *shift, void *mean,
+                    void *istd);
+    void (*bn_statistics)(rc_backend *, const rc_tensor *y, const void *partial, const void *center, void *mean,
+                          void *var);
+    /* Sums of dz and dz * (raw - mean), where no operation took them as it wrote g. */
+    void (*bn_backward_sums)(rc_backend *, const rc_grad *dy, void *partial);
+    /* Sums -> dgamma, dbeta (NULL: not wanted; summed over groups) and the coefficients a, b, c of the lazy gradient.
+     * train: with batch statistics; eval: a = scale. dmean, dvar (cp): gradients of the statistics, or NULL; they add
+     * dmean/m + 2 dvar (raw - mean of the batch)/m over the m = n h w samples, hence batch_mean (cp); a pass that uses
+     * them has one group. partial NULL: eval without dgamma, dbeta. */
+    void (*bn_backward)(rc_backend *, const rc_tensor *y, bool train, const void *partial, const void *gamma,
+                        const void *dmean, const void *dvar, const void *batch_mean, void *dgamma, void *dbeta,
+                        void *a, void *b, void *c);
+    /* Normalisation as a layer of its own: y.raw = value of x, with sums; and back: dx (+)= dL/draw. */
+    void (*copy_forward)(rc_backend *, rc_tensor *x, rc_tensor *y, const rc_epilogue *);
+    void (*copy_backward)(rc_backend *, const rc_grad *dy, void *dx, const rc_back_epilogue *);
+
+    /* Fills x->value. */
+    void (*materialise)(rc_backend *, rc_tensor *x);
+    /* Gradient of the skip of y: dskip (+)= dz, through stride and channel offset. dskip has the shape of the skip;
+     * the epilogue's x is the forward tensor of the skipped-from layer. */
+    void (*skip_backward)(rc_backend *, const rc_grad *dy, void *dskip, const rc_back_epilogue *);
+
+    /* Pooling. Maximum: the first maximum in row order receives the gradient. Average: over the whole map,
+     * features (n, c) real without padding. */
+    void (*max_pool_forward)(rc_backend *, const rc_pool2d *, rc_tensor *x, rc_tensor *y);
+    void (*max_pool_backward)(rc_backend *, const rc_pool2d *, const rc_tensor *x, const rc_grad *dy, void *dx,
+                              const rc_back_epilogue *);
+    void (*average_pool_forward)(rc_backend *, rc_tensor *x, void *features);
+    void (*average_pool_backward)(rc_backend *, const void *dfeatures, void *dx, const rc_back_epilogue *);
+
+    /* Dense layers on reals (heads, projections): y (n, out) = x (n, in) w^T (out, in) + b. Row strides in elements. */
+    void (*dense_forward)(rc_backend *, int n, int in, int out, const void *x, const void *weight, const void *bias,
+                          void *y, int y_stride);
+    void (*dense_backward_data)(rc_backend *, int n, int in, int out, const void *dy, int dy_stride,
+                                const void *weight, void *dx, bool add);
+    void (*dense_backward_weight)(rc_backend *, int n, int in, int out, const void *x, const void *dy, int dy_stride,
+                                  void *dweight, void *dbias, bool add);
+
+    /* Losses. `weight` points to one float in backend memory (a field of rc_step), `value` to one real.
+     * nn/losses.h is the index from the papers' equations to these. */
+    void (*loss_cross_entropy)(rc_backend *, const rc_cross_entropy *, const void *logits, const int32_t *labels,
+                               const void *class_weight, const float *weight, void *value, void *dlogits);
+    void (*loss_decoupled)(rc_backend *, int n, int stride, int n_old, int count, const void *logits,
+                           const int32_t *labels, const float *inter_weight, const float *intra_weight,
+                           void *inter_value, void *intra_value, void *dlogits);
+    void (*loss_hkd)(rc_backend *, int n, int n_old, const void *logits, int stride, const void *teacher,
+                     int teacher_stride, const float *weight, void *value, void *dlogits);
+    void (*loss_kd)(rc_backend *, const rc_distillation *, const void *logits, const void *teacher,
+                    const float *weight, void *value, void *dlogits);
+    void (*loss_feature)(rc_backend *, int n, int d, int n_old, const void *features, const void *teacher_features,
+                         const void *head, void *workspace /* (n, n_old) real */, const float *weight, void *value,
+                         void *dfeatures);
+    void (*loss_rkd)(rc_backend *, int n, int d, const void *student, const void *teacher, void *workspace,
+                     const float *weight, void *value, void *dstudent, void *dteacher);
+    size_t (*rkd_workspace)(rc_backend *, int n, int d);
+    void (*loss_war)(rc_backend *, int classes, int n_old, int d, bool paper, const void *head, const float *weight,
+                     void *value, void *dhead);
+    void (*loss_dce)(rc_backend *, const rc_dce *, const void *features, const int32_t *labels, const float *weight,
+                     void *value, void *dfeatures);
+    size_t (*dce_workspace)(rc_backend *, int n, int d, int classes);
+    /* dmean and dvar of every layer are overwritten with weight * gradient. */
+    void (*loss_bn)(rc_backend *, rc_bn_loss_form, const rc_bn_stat *layers, int count, const float *weight,
+                    void *value);
+    void (*loss_diversity)(rc_backend *, int n, int classes, int stride, const void *logits, float epsilon,
+                           const float *weight, void *value, void *dlogits);
+    /* Image priors on finished images x (raw, nothing pending); dx (n, h, w, cp) act, added. */
+    void (*loss_smoothing)(rc_backend *, const rc_tensor *x, const float *weight, void *value, void *dx);
+    void (*loss_total_variation)(rc_backend *, const rc_tensor *x, const float *weight, void *value, void *dx);
+    void (*loss_image_norm)(rc_backend *, const rc_tensor *x, const float *weight, void *value, void *dx);
+    /* mean_b ( sample_weight_b * mean over pixels of BCE(x, target) ); x in (0, 1). sample_weight (n) real or NULL. */
+    void (*loss_reconstruction)(rc_backend *, const rc_tensor *x, const rc_tensor *target, const void *sample_weight,
+                                const float *weight, void *value, void *dx);
+    /* scale * mean_b ( -1/2 sum (1 + logvar - mean^2 - exp(logvar)) ), mean and logvar (n, 1, 1, cp) act. */
+    void (*loss_latent)(rc_backend *, const rc_tensor *mean, const rc_tensor *log_variance, float scale,
+                        const float *weight, void *value, void *dmean, void *dlog_variance);
+    /* z = mean + exp(logvar / 2) * noise, all (n, 1, 1, cp) act; and back (added). */
+    void (*latent_sample)(rc_backend *, const rc_tensor *mean, const rc_tensor *log_variance, const void *noise,
+                          rc_tensor *z);
+    void (*latent_sample_backward)(rc_backend *, const rc_tensor *mean, const rc_tensor *log_variance,
+                                   const void *noise, const void *dz, void *dmean, void *dlog_variance);
+
+    /* Labels and statistics. */
+    void (*softmax)(rc_backend *, int n, int classes, int stride, const void *logits, void *probabilities);
+    void (*argmax)(rc_backend *, int n, int classes, int stride, const void *logits, int32_t *labels);
+    void (*count_labels)(rc_backend *, int n, const int32_t *labels, int classes, int32_t *count); /* adds */
+    void (*balance_weights)(rc_backend *, int classes, const int32_t *count, void *class_weight);
+    /* Adds n features to per-class counts (classes) int32, sums (classes, d) and the sum of outer products (d, d) of
+     * (feature - center), double each; center (d) real or NULL. class_statistics_finish: class means (classes, d)
+     * real, NaN for a class with no sample, and the tied covariance (d, d) real with divisor total - unbiased. */
+    void (*class_statistics)(rc_backend *, int n, int d, int classes, const void *features, const int32_t *labels,
+                             const void *center, int32_t *count, double *sum, double *outer);
+    void (*class_statistics_finish)(rc_backend *, int d, int classes, const void *center, const int32_t *count,
+                                    const double *sum, const double *outer, bool unbiased, void *class_mean,
+                                    void *covariance);
+
+    /* Data and random numbers. Draw e of a step is element (step->step << 32) + e of the Philox stream
+     * (step->seed, step->task << 32 | stream). augment: sample b draws e = 4b (crop row), 4b + 1 (crop column), both
+     * below 2 pad + 1, and 4b + 2 (flip if the top bit is set). random_normal: e counts (n, h, w, c), unpadded. */
+    void (*augment)(rc_backend *, const rc_augment *, const uint8_t *images, const int32_t *index, int n,
+                    const rc_step *, rc_tensor *out);
+    void (*random_normal)(rc_backend *, uint32_t stream, const rc_step *, rc_tensor *out); /* fills (n, h, w, c) */
+    void (*gather_labels)(rc_backend *, const int32_t *labels, const int32_t *index, int n, int32_t *out);
+
+    /* Optimisers over `count` contiguous reals. Parameters that are frozen are left out by the caller. */
+    void (*sgd)(rc_backend *, const rc_sgd *, const rc_step *, size_t count, void *param, const void *grad,
+                void *momentum);
+    void (*adam)(rc_backend *, const rc_adam *, const rc_step *, size_t count, void *param, const void *grad,
+                 void *first, void *second);
+};
+
+/* threads: 0 takes all cores. The CPU backend chooses the widest instruction set that the machine and
+ * RECOLLECT_ISA allow. `reference` is plain C in float, `reference64` the same source in double. */
+rc_status rc_backend_open(const char *name, int threads, const rc_log *log, rc_backend **backend);
+void rc_backend_close(rc_backend *backend);
+
+static inline int rc_padded(const rc_backend *be, int c)
+{
+    return (c + be->channel_multiple - 1) / be->channel_multiple * be->channel_multiple;
+}
+
+static inline size_t rc_act_count(const rc_backend *be, int n, int h, int w, int c)
+{
+    return (size_t)n * (size_t)h * (size_t)w * (size_t)rc_padded(be, c);
+}
+
+/* Address of element `index` of an array of reals, or of acts. */
+static inline void *rc_real_at(const rc_backend *be, const void *base, size_t index)
+{
+    return (char *)(uintptr_t)base + index * be->real_bytes;
+}
+
+static inline void *rc_act_at(const rc_backend *be, const void *base, size_t index)
+{
+    return (char *)(uintptr_t)base + index * be->act_bytes;
+}
+
+#endif

@@ -1,0 +1,48 @@
+/* Weights of a net. Parameters and running statistics are two contiguous arrays in backend memory, in the order of
+ * the layers and in PyTorch's layout, so an optimiser step is one operation and a file is a walk over named slices. */
+#ifndef RC_NN_MODEL_H
+#define RC_NN_MODEL_H
+
+#include "base/rng.h"
+#include "nn/net.h"
+
+typedef struct rc_model {
+    const rc_net *net;
+    rc_backend *backend;
+    void *param;   /* (net->params) real */
+    void *running; /* (net->running) real */
+} rc_model;
+
+rc_status rc_model_create(rc_model *model, const rc_net *net, rc_backend *backend);
+void rc_model_destroy(rc_model *model);
+
+/* Initialises parameters and running statistics; layer i draws from rng stream rng.stream + i. */
+rc_status rc_model_init(rc_model *model, rc_rng rng);
+void rc_model_copy(rc_model *to, const rc_model *from);
+
+/* A named slice, for files, fixtures and printouts. */
+typedef struct rc_slice {
+    char name[2 * RC_NAME_MAX]; /* "stage_1.blocks.0.conv_a.weight" */
+    bool running;               /* in running, else in param */
+    size_t offset, count;
+    int dims, shape[4];         /* PyTorch's shape */
+} rc_slice;
+
+/* Slice number `index`, in layer order; false when there are no more. */
+bool rc_net_slice(const rc_net *net, int index, rc_slice *slice);
+
+/* The growing bias-free head: rows (classes, d), one block per task. */
+typedef struct rc_head {
+    rc_backend *backend;
+    int d, classes, capacity, tasks;
+    int task_end[RC_MAX_LAYERS]; /* rows of task t are [task_end[t-1], task_end[t]) */
+    void *weight;                /* (capacity, d) real */
+} rc_head;
+
+rc_status rc_head_create(rc_head *head, rc_backend *backend, int d, int capacity);
+void rc_head_destroy(rc_head *head);
+/* New block of `classes` rows ~ N(0, 0.001^2). Grows the memory when the capacity is used up. */
+rc_status rc_head_grow(rc_head *head, int classes, rc_rng rng);
+void rc_head_copy(rc_head *to, const rc_head *from);
+
+#endif

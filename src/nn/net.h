@@ -1,0 +1,94 @@
+/* A net is data: an array of layers in topological order. Student and teacher are two models (weights) of one net
+ * (shape); a pass is one net at one batch size in one mode, with its activations. One interpreter (pass.c) runs any
+ * net forward and backward.
+ *
+ * Reading order: rc_layer, rc_net, the builders (nets.h), rc_model (model.h), rc_pass (pass.h).
+ */
+#ifndef RC_NN_NET_H
+#define RC_NN_NET_H
+
+#include "backend/backend.h"
+
+typedef enum rc_layer_kind {
+    RC_LAYER_CONV,        /* up, transposed convolution included */
+    RC_LAYER_LINEAR,      /* (1, 1, c_in) -> (h, w, c_out) */
+    RC_LAYER_BN,          /* normalisation alone */
+    RC_LAYER_MAX_POOL,
+    RC_LAYER_AVERAGE_POOL /* over the whole map -> features, reals */
+} rc_layer_kind;
+
+typedef enum rc_shortcut {
+    RC_SHORTCUT_NONE,
+    RC_SHORTCUT_IDENTITY,
+    RC_SHORTCUT_PAD_END,  /* every second pixel; the new channels after the old ones */
+    RC_SHORTCUT_PAD_BOTH  /* every second pixel; the old channels in the middle */
+} rc_shortcut;
+
+typedef enum rc_init {
+    RC_INIT_DEFAULT,       /* U(-1/sqrt(fan_in), 1/sqrt(fan_in)), weights and biases */
+    RC_INIT_KAIMING_OUT,   /* N(0, 2 / (c_out k^2)) */
+    RC_INIT_KAIMING_IN     /* N(0, 2 / (c_in k^2)) */
+} rc_init;
+
+enum { RC_NET_INPUT = -1, RC_NO_LAYER = -2, RC_NAME_MAX = 64, RC_MAX_LAYERS = 256 };
+
+/* A layer computes value = act(bn(op(value of `in`)) + shortcut(value of `skip`)). */
+typedef struct rc_layer {
+    char name[RC_NAME_MAX];    /* "stage_1.blocks.0.conv_a": prefix of .weight, .bias */
+    char bn_name[RC_NAME_MAX]; /* "stage_1.blocks.0.bn_a": prefix of .weight, .bias, .running_mean, .running_var */
+    rc_layer_kind kind;
+    int in;   /* index of an earlier layer, or RC_NET_INPUT */
+    int skip; /* index of an earlier layer, or RC_NO_LAYER */
+    rc_shortcut shortcut;
+    int k, stride, pad, up;
+    bool transposed;
+    int c_out;
+    int map_h, map_w; /* LINEAR: shape of the map it writes; 0: 1 */
+    bool bias;
+    rc_act act;
+    struct {
+        bool on, affine, zero_gamma; /* zero_gamma: gamma starts at 0 */
+        float eps, momentum;
+    } bn;
+    rc_init init;
+    bool output; /* read by the caller: its value and gradient have memory of their own */
+
+    /* Filled in by rc_net_finish(). */
+    int c_in, h_in, w_in, h, w;                 /* input and output shape (c_out channels) */
+    size_t weight, bias_at, gamma, beta;        /* offsets into the parameters, in reals; SIZE_MAX: absent */
+    size_t running_mean, running_var;           /* offsets into the running statistics */
+    bool keep_value; /* has a skip or serves as one: the value is stored once */
+} rc_layer;
+
+typedef struct rc_net {
+    char name[RC_NAME_MAX];
+    int c, h, w; /* input */
+    rc_layer layer[RC_MAX_LAYERS];
+    int layers;
+    size_t params, running; /* reals */
+    int bn_layers;
+} rc_net;
+
+/* Building: rc_net_start, rc_net_add for each layer (its index comes back), rc_net_finish. Errors are sticky: the
+ * first one is kept and returned by rc_net_finish with a message that names the layer and the value. */
+typedef struct rc_net_builder {
+    rc_net *net;
+    rc_status status;
+} rc_net_builder;
+
+rc_net_builder rc_net_start(rc_net *net, const char *name, int c, int h, int w);
+int rc_net_add(rc_net_builder *builder, const rc_layer *layer);
+rc_status rc_net_finish(rc_net_builder *builder);
+
+/* Multiply-adds of one image, forward. */
+double rc_layer_macs(const rc_layer *layer);
+double rc_net_macs(const rc_net *net);
+
+/* Geometry as the backend's table wants it. */
+rc_conv rc_layer_conv(const rc_layer *layer);
+rc_linear rc_layer_linear(const rc_layer *layer);
+
+/* One line per layer: name, shape, parameters, FLOPs, bytes of its activations. `line` gets one line at a time. */
+void rc_net_print(const rc_net *net, void (*line)(void *user, const char *text), void *user);
+
+#endif

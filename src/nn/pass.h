@@ -1,0 +1,55 @@
+/* A pass: one net at one batch size in one mode, with the memory of its activations, and the interpreter.
+ *
+ *   RC_PASS_TRAIN   batch statistics per group, running statistics updated; gradients of everything
+ *   RC_PASS_FROZEN  running statistics, gradients flow to the input only, batch statistics of BN inputs are an output
+ *                   and take gradients (inversion's classifier)
+ *   RC_PASS_EVAL    running statistics, no gradients; every layer is finished by its epilogue and memory is reused
+ *
+ * Gradients: the first writer overwrites, later ones add, decided when the pass is built. */
+#ifndef RC_NN_PASS_H
+#define RC_NN_PASS_H
+
+#include "nn/model.h"
+
+typedef enum rc_pass_mode { RC_PASS_TRAIN, RC_PASS_FROZEN, RC_PASS_EVAL } rc_pass_mode;
+
+typedef struct rc_pass_settings {
+    rc_pass_mode mode;
+    int n;                          /* batch size (all groups together) */
+    int groups;                     /* 0: one */
+    int group_end[RC_MAX_GROUPS];
+    bool input_gradient;            /* FROZEN has it always */
+    bool update_running;            /* TRAIN: update running statistics (true in training) */
+    int running_updates;            /* how many times each group's update is applied; 0: once (ABD: twice) */
+} rc_pass_settings;
+
+typedef struct rc_pass rc_pass;
+
+/* The net must outlive the pass. All memory is taken here. */
+rc_status rc_pass_create(rc_backend *backend, const rc_net *net, const rc_pass_settings *settings, rc_pass **pass);
+void rc_pass_destroy(rc_pass *pass);
+
+/* input: (n, h, w, c), lazy or not; it is kept for backward. Its `stored` flag may be set by the first layer. */
+void rc_pass_forward(rc_pass *pass, const rc_model *model, rc_tensor *input);
+
+/* Before: gradients of the outputs lie in rc_pass_output_gradient(). After: gradient (net->params) is overwritten
+ * (NULL in FROZEN mode), rc_pass_input_gradient() is filled if asked for. */
+void rc_pass_backward(rc_pass *pass, const rc_model *model, void *gradient);
+
+/* Output layers: a tensor, or features (n, c) real for average pooling. By index of the layer; RC_NO_LAYER: the last. */
+rc_tensor *rc_pass_output(rc_pass *pass, int layer);
+void *rc_pass_features(rc_pass *pass);
+void *rc_pass_output_gradient(rc_pass *pass, int layer); /* act (n, h, w, cp); average pooling: real (n, c) */
+void *rc_pass_input_gradient(rc_pass *pass);             /* act (n, h, w, cp) */
+
+/* FROZEN: statistics of every BN input and where the BN loss writes their gradients. */
+const rc_bn_stat *rc_pass_bn_statistics(rc_pass *pass, int *count);
+
+/* Bytes of backend memory held. */
+size_t rc_pass_bytes(const rc_pass *pass);
+
+/* A plain tensor (nothing pending) with memory of its own, for inputs. */
+rc_status rc_tensor_create(rc_backend *backend, int n, int h, int w, int c, rc_tensor *tensor);
+void rc_tensor_destroy(rc_backend *backend, rc_tensor *tensor);
+
+#endif
