@@ -17,5 +17,8 @@ write_basic_package_version_file(recollect-config-version.cmake COMPATIBILITY Sa
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/recollect-config.cmake
         ${CMAKE_CURRENT_BINARY_DIR}/recollect-config-version.cmake DESTINATION ${package_directory})
 
+# The prefix is written relative to the file, so that the installed tree can be moved.
+file(RELATIVE_PATH prefix_from_pkgconfig /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+string(REGEX REPLACE "/$" "" prefix_from_pkgconfig "${prefix_from_pkgconfig}")
 configure_file(cmake/recollect.pc.in recollect.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/recollect.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

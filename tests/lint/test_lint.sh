@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# The test of the lint: plants one offence of each kind in a small tree and looks that the lint names it, and plants
+# nothing and looks that it is content.
+set -euo pipefail
+lint=$(cd "$(dirname "$0")/../.." && pwd)/script/lint
+compiler=${CC:-cc}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failures=0
+
+fresh_tree() { # a small tree without offence
+    rm -rf "$work/tree"
+    mkdir -p "$work/tree/src/"{base,backend/cpu/fast,backend/cuda,nn,data,cil,check,run,cli} "$work/tree/examples"
+    printf '#include <stdio.h>\n#include "recollect/recollect.h"\n#include "base/status.h"\n' >"$work/tree/src/nn/good.c"
+    printf '#include "backend/backend.h"\n' >>"$work/tree/src/nn/good.c"
+    printf '#include "check/cases.h"\n#include "run/config.h"\n' >"$work/tree/src/cli/good.c"
+    printf '#include <cuda_runtime.h>\n' >"$work/tree/src/backend/cuda/good.cu"
+    printf '#include <recollect/recollect.h>\n' >"$work/tree/examples/good.c"
+}
+
+expect_content() { # expect_content WHAT [LINT ARGUMENT...]
+    local what=$1
+    shift
+    if "$lint" --root "$work/tree" "$@" >"$work/output" 2>&1; then
+        echo "ok: $what"
+    else
+        echo "FAILED: the lint complains about $what:"
+        sed 's/^/    /' "$work/output"
+        failures=$((failures + 1))
+    fi
+}
+
+expect_offence() { # expect_offence WHAT REGEX [LINT ARGUMENT...]
+    local what=$1 regex=$2
+    shift 2
+    if "$lint" --root "$work/tree" "$@" >"$work/output" 2>&1; then
+        echo "FAILED: the lint overlooks $what"
+        failures=$((failures + 1))
+    elif grep -qE "$regex" "$work/output"; then
+        echo "ok: $what"
+    else
+        echo "FAILED: $what is not reported as '$regex':"
+        sed 's/^/    /' "$work/output"
+        failures=$((failures + 1))
+    fi
+}
+
+plant() { # plant WHAT FILE LINE: the line is the second of the file and must be reported there
+    fresh_tree
+    printf '/* planted */\n%s\n' "$3" >"$work/tree/$2"
+    expect_offence "$1" "^$2:2: "
+}
+
+fresh_tree
+expect_content "a tree without offence"
+plant "nn including data" src/nn/bad.c '#include "data/dataset.h"'
+plant "nn including the inside of the cpu backend" src/nn/bad.h '#include "backend/cpu/cpu.h"'
+plant "base including nn" src/base/bad.c '#  include "nn/net.h"'
+plant "cpu including cuda" src/backend/cpu/fast/bad.c '#include "backend/cuda/cuda.h"'
+plant "data including the backend" src/data/bad.c '#include "backend/backend.h"'
+plant "cil including run" src/cil/bad.c '#include "run/config.h"'
+plant "check including data" src/check/bad.c '#include "data/dataset.h"'
+plant "run including cli" src/run/bad.c '#include "cli/cli.h"'
+plant "cli including nn" src/cli/bad.c '#include "nn/net.h"'
+plant "an example including run" examples/bad.c '#include "run/config.h"'
+plant "an include that is not written from src" src/nn/bad.c '#include "net.h"'
+plant "a CUDA header outside backend/cuda" src/backend/cpu/bad.c '#include <cuda_runtime.h>'
+plant "an image library outside data" src/nn/bad.c '#include <png.h>'
+plant "an unknown library" src/base/bad.c '#include <cblas.h>'
+plant "an unfinished-work marker" src/nn/bad.c "/* TO""DO: later */"
+plant "a tab" src/nn/bad.c "$(printf '\tint x;')"
+plant "a blank at the end" src/nn/bad.c 'int x; '
+plant "a long line" src/nn/bad.c "/* $(printf '%0150d' 0) */"
+
+fresh_tree
+printf '/* line %d */\n' {1..700} >"$work/tree/src/nn/bad.c"
+expect_offence "a file of 700 lines" '^src/nn/bad.c:700: '
+fresh_tree
+{
+    echo 'static int long_function(int x) {'
+    printf '    x += %d;\n' {1..100}
+    printf '    return x;\n}\n'
+} >"$work/tree/src/nn/bad.c"
+expect_offence "a function of 103 lines" '^src/nn/bad.c:1: function'
+
+build_libraries() { # build_libraries C-TEXT: a library that consists of this text
+    rm -rf "$work/libraries"
+    mkdir "$work/libraries"
+    printf '%s\n' "$1" >"$work/libraries/text.c"
+    "$compiler" -fPIC -c "$work/libraries/text.c" -o "$work/libraries/text.o"
+    ar rc "$work/libraries/librecollect.a" "$work/libraries/text.o"
+    "$compiler" -shared "$work/libraries/text.o" -o "$work/libraries/librecollect.so"
+}
+
+fresh_tree
+hidden='__attribute__((visibility("hidden")))'
+build_libraries "void recollect_a(void) {} $hidden void rc_b(void) {}"
+expect_content "good symbols" --libraries "$work/libraries"
+build_libraries "void recollect_a(void) {} $hidden void other(void) {}"
+expect_offence "a symbol without prefix" 'text.o: external symbol other ' --libraries "$work/libraries"
+build_libraries "void recollect_a(void) {} void rc_b(void) {}"
+expect_offence "an exported internal symbol" 'exports rc_b' --libraries "$work/libraries"
+build_libraries "void abort(void); void recollect_a(void) { abort(); }"
+expect_offence "a call of abort" 'must not use abort' --libraries "$work/libraries"
+
+if [ $failures -gt 0 ]; then
+    echo "$failures failure(s)"
+    exit 1
+fi
