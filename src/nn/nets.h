@@ -13,7 +13,8 @@ rc_status rc_net_resnet18_mammoth(rc_net *net, int c, int h, int w);            
 rc_status rc_net_resnet_small(rc_net *net, int c, int h, int w, int width, int blocks);
 
 /* Inversion generators (2.6): noise (1, 1, 1000) -> (size, size, c). The rule: `doublings` from size / 2^doublings
- * (32 px: 2 from 8, 64 px: 3 from 8, 224 px: 5 from 7; 28 px: 2 from 7; 84 px: 2 from 21), widths as published for 32, 64 and 224. */
+ * (32 px: 2 from 8, 64 px: 3 from 8, 224 px: 5 from 7; 28 px: 2 from 7; 84 px: 2 from 21), widths as published for
+ * 32, 64 and 224. */
 rc_status rc_net_generator(rc_net *net, int c, int size);
 /* For demos: fewer channels (`width` at the smallest map) and `noise` inputs. */
 rc_status rc_net_generator_small(rc_net *net, int c, int size, int noise, int width);
