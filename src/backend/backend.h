@@ -43,7 +43,8 @@ typedef enum rc_loss {
     RC_LOSS_COUNT
 } rc_loss;
 
-/* All that a step changes from one repetition to the next; lives in backend memory, advanced by step_begin(). */
+/* All that a step changes from one repetition to the next; lives in backend memory. step_begin() advances step, batch
+ * and Adam's powers, so the host sets them to "just before": step and batch to UINT32_MAX, the powers to 1. */
 typedef struct rc_step {
     uint64_t seed;
     uint32_t task, epoch, batch, step; /* step counts from 0 inside a stage; batch is the position in the epoch */
@@ -329,11 +330,13 @@ struct rc_backend {
 
     /* Data and random numbers. Draw e of a step is element (step->step << 32) + e of the Philox stream
      * (step->seed, step->task << 32 | stream). augment: sample b draws e = 4b (crop row), 4b + 1 (crop column), both
-     * below 2 pad + 1, and 4b + 2 (flip if the top bit is set). random_normal: e counts (n, h, w, c), unpadded. */
-    void (*augment)(rc_backend *, const rc_augment *, const uint8_t *images, const int32_t *index, int n,
+     * below 2 pad + 1, and 4b + 2 (flip if the top bit is set). random_normal: e counts (n, h, w, c), unpadded.
+     * `order` is the order of the epoch: sample b of the batch is image order[step->batch * n + b]. */
+    void (*augment)(rc_backend *, const rc_augment *, const uint8_t *images, const int32_t *order, int n,
                     const rc_step *, rc_tensor *out);
     void (*random_normal)(rc_backend *, uint32_t stream, const rc_step *, rc_tensor *out); /* fills (n, h, w, c) */
-    void (*gather_labels)(rc_backend *, const int32_t *labels, const int32_t *index, int n, int32_t *out);
+    void (*gather_labels)(rc_backend *, const int32_t *labels, const int32_t *order, int n, const rc_step *,
+                          int32_t *out);
 
     /* Optimisers over `count` contiguous reals. Parameters that are frozen are left out by the caller. */
     void (*sgd)(rc_backend *, const rc_sgd *, const rc_step *, size_t count, void *param, const void *grad,
