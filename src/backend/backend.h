@@ -43,13 +43,13 @@ typedef enum rc_loss {
     RC_LOSS_COUNT
 } rc_loss;
 
-/* All that a step changes from one repetition to the next; lives in backend memory. step_begin() advances step, batch
- * and Adam's powers, so the host sets them to "just before": step and batch to UINT32_MAX, the powers to 1. */
+/* All that a step changes from one repetition to the next; lives in backend memory. step_begin() advances step and
+ * batch, so the host sets them to "just before": UINT32_MAX before the first. Adam's bias correction is
+ * 1 - beta^(step + 1). */
 typedef struct rc_step {
     uint64_t seed;
     uint32_t task, epoch, batch, step; /* step counts from 0 inside a stage; batch is the position in the epoch */
     float learning_rate;
-    float adam_beta1_power, adam_beta2_power; /* beta^(step+1), for the bias correction */
     float weight[RC_LOSS_COUNT];
 } rc_step;
 
@@ -197,7 +197,7 @@ struct rc_backend {
     void (*fork)(rc_backend *, int lane); /* what follows may run beside; lane 0 is the main one */
     void (*join)(rc_backend *, int lane);
     void (*sum_workers)(rc_backend *, void *real, size_t count); /* sum over processes; nothing to do for one */
-    void (*step_begin)(rc_backend *, rc_step *);                 /* advances counters and Adam's powers */
+    void (*step_begin)(rc_backend *, rc_step *);                 /* advances step and batch */
 
     /* Workspace for the largest call to come: weights packed, bands, private sums. */
     rc_status (*reserve_conv)(rc_backend *, const rc_conv *, int n);
