@@ -5,6 +5,7 @@
 # usage: test_install.sh BUILD_DIRECTORY
 set -euo pipefail
 build=$(cd "$1" && pwd)
+compiler=${CC:-cc}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -30,9 +31,9 @@ check() { # check WHAT COMMAND...: the command prints the version
     echo "ok: $what"
 }
 
-cc main.c $(pkg-config --cflags --libs recollect) -o shared
+"$compiler" main.c $(pkg-config --cflags --libs recollect) -o shared
 check "shared library through pkg-config" env LD_LIBRARY_PATH="$libdir" ./shared
-cc main.c $(pkg-config --cflags recollect) "$libdir/librecollect.a" \
+"$compiler" main.c $(pkg-config --cflags recollect) "$libdir/librecollect.a" \
     $(pkg-config --static --libs recollect | sed 's/-lrecollect//') -o static
 check "static library through pkg-config" ./static
 if command -v c++ >/dev/null; then

@@ -75,13 +75,15 @@ plant "a long line" src/nn/bad.c "/* $(printf '%0150d' 0) */"
 fresh_tree
 printf '/* line %d */\n' {1..700} >"$work/tree/src/nn/bad.c"
 expect_offence "a file of 700 lines" '^src/nn/bad.c:700: '
-fresh_tree
-{
-    echo 'static int long_function(int x) {'
-    printf '    x += %d;\n' {1..100}
-    printf '    return x;\n}\n'
-} >"$work/tree/src/nn/bad.c"
-expect_offence "a function of 103 lines" '^src/nn/bad.c:1: function'
+for brace in ' {' '\n{'; do
+    fresh_tree
+    {
+        printf "static int long_function(int x)$brace\n"
+        printf '    x += %d;\n' {1..100}
+        printf '    return x;\n}\n'
+    } >"$work/tree/src/nn/bad.c"
+    expect_offence "a long function" '^src/nn/bad.c:[12]: function'
+done
 
 build_libraries() { # build_libraries C-TEXT: a library that consists of this text
     rm -rf "$work/libraries"
