@@ -38,6 +38,18 @@ rc_status rc_cpu_reserve(rc_cpu *cpu, size_t shared_bytes, size_t scratch_bytes)
 /* Keeps the first failure for sync(). */
 void rc_cpu_set_error(rc_cpu *cpu, rc_status status, const char *message);
 
+/* The layout of `partial`, the same for reference and kernels: double (n, 2, cp), per image the sums of (raw - center)
+ * and of its square; in backward those of dz and dz * (raw - mean). Whoever reads it adds the images in order. */
+static inline size_t rc_cpu_partial_count(int n, int cp)
+{
+    return (size_t)n * 2 * (size_t)cp;
+}
+
+static inline double *rc_cpu_partial(void *partial, int image, int cp)
+{
+    return (double *)partial + rc_cpu_partial_count(image, cp);
+}
+
 void rc_reference_fill_float(rc_backend *table);
 void rc_reference_fill_double(rc_backend *table);
 

@@ -1,0 +1,36 @@
+/* Opens backends by name. */
+#include "backend/backend.h"
+
+#include <string.h>
+
+#include "backend/open.h"
+
+rc_status rc_backend_open(const char *name, int threads, const rc_log *log, rc_backend **backend)
+{
+    *backend = NULL;
+    if (threads < 0)
+        return rc_fail(RC_INVALID_ARGUMENT, "threads is %d, expected 0 (all cores) or more", threads);
+    if (strcmp(name, "cuda") == 0)
+        return rc_fail(RC_UNSUPPORTED, "backend 'cuda' is not available: built without CUDA");
+    if (strcmp(name, "cpu") != 0 && strcmp(name, "reference") != 0 && strcmp(name, "reference64") != 0)
+        return rc_fail(RC_INVALID_ARGUMENT, "unknown backend '%s', expected cpu, cuda, reference or reference64",
+                       name);
+    RC_TRY(rc_cpu_open(name, threads, log, backend));
+#if RC_TEST_HOOKS
+    if (strcmp(name, "cpu") == 0) {
+        rc_status status = rc_break_operation(*backend);
+        if (status != RC_OK) {
+            rc_backend_close(*backend);
+            *backend = NULL;
+            return status;
+        }
+    }
+#endif
+    return RC_OK;
+}
+
+void rc_backend_close(rc_backend *backend)
+{
+    if (backend)
+        backend->destroy(backend);
+}

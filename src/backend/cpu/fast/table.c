@@ -1,0 +1,7 @@
+/* Which kernels of this instruction set replace the reference. */
+#include "backend/cpu/fast/isa.h"
+
+void RC_FAST(fill)(rc_backend *table)
+{
+    (void)table;
+}
