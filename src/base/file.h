@@ -14,8 +14,9 @@ rc_status rc_file_read(const char *path, size_t limit, char **data, size_t *size
 /* Is there anything of that name? */
 bool rc_file_exists(const char *path);
 
-/* Replaces `path`: writes a temporary file beside it, syncs, renames, syncs the folder. On failure the old
-   file, if any, is as it was, and the temporary one is gone. */
+/* Makes or replaces the regular file `path`: writes a temporary file beside it, syncs, renames, syncs the folder. On
+   failure the old file, if any, is as it was, and the temporary one is gone. (A process that is killed may leave its
+   temporary file behind: "path.tmp-" and two numbers.) */
 rc_status rc_file_write_atomic(const char *path, const void *data, size_t size);
 
 /* The same in pieces: open, append any number of times, then commit or abort; both free the writer. A failed

@@ -12,7 +12,8 @@ typedef struct rc_pool rc_pool;
 /* `worker` is 0 .. rc_pool_threads()-1 and unique among the tasks that run at the same time. */
 typedef void rc_task(void *ctx, int task, int worker);
 
-/* A pool that works on `threads` threads, the caller of rc_pool_run included; 0: one per online core.
+/* A pool that works on `threads` threads, the caller of rc_pool_run included; 0: one for each core
+   that this process may use.
    On failure *pool is NULL and no thread is left behind. */
 rc_status rc_pool_create(int threads, rc_pool **pool);
 /* Joins the threads; NULL is fine. No run may be in progress. */
@@ -23,8 +24,9 @@ int rc_pool_threads(const rc_pool *pool);
 /*
  * Calls fn(ctx, task, worker) for each task 0 .. tasks-1, each exactly once, in no particular order, and
  * returns when all of them are done; what they wrote is then visible to the caller. The caller works along as
- * worker 0. With a NULL pool or one of one thread the tasks run in order, inline. A run from inside a task
- * runs inline too, as the worker that called it. Only one thread at a time may run a pool from outside.
+ * worker 0. With a NULL pool or one of one thread the tasks run inline, in order. So does a run from inside a
+ * task: as the same worker if it is the same pool, as worker 0 otherwise. Threads that run one pool at the same
+ * time wait for each other.
  */
 void rc_pool_run(rc_pool *pool, int tasks, rc_task *fn, void *ctx);
 

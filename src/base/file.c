@@ -1,0 +1,211 @@
+#include "base/file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/memory.h"
+
+static rc_status fail_errno(const char *action, const char *path) {
+    return rc_fail(RC_IO, "cannot %s '%s': %s", action, path, strerror(errno));
+}
+
+/* ---- reading ---------------------------------------------------------------------------------------------------- */
+
+/* read() that goes on after signals and short reads. Returns the bytes read, fewer than `size` only at the end of
+   the file, or -1. */
+static ssize_t read_fully(int fd, char *data, size_t size) {
+    size_t done = 0;
+    while (done < size) {
+        ssize_t got = read(fd, data + done, size - done);
+        if (got == 0)
+            break;
+        if (got > 0)
+            done += (size_t)got;
+        else if (errno != EINTR)
+            return -1;
+    }
+    return (ssize_t)done;
+}
+
+/* Reads to the end of `fd` into a block that starts at `capacity` bytes and doubles. The size that the file system
+   tells is only a first guess: pipes and files in /proc have none, and a file may grow meanwhile. */
+static rc_status read_to_end(int fd, const char *path, size_t limit, size_t capacity, char **data, size_t *size) {
+    char *block = NULL;
+    size_t used = 0;
+    for (;;) {
+        char *grown = rc_alloc(NULL, capacity + 1);
+        if (grown == NULL) {
+            rc_free(NULL, block);
+            return rc_fail(RC_OUT_OF_MEMORY, "cannot read '%s': no memory for %zu bytes", path, capacity);
+        }
+        if (used > 0)
+            memcpy(grown, block, used);
+        rc_free(NULL, block);
+        block = grown;
+        /* One byte more than the capacity is asked for, to see whether the file ends here. */
+        ssize_t got = read_fully(fd, block + used, capacity + 1 - used);
+        if (got < 0) {
+            rc_free(NULL, block);
+            return fail_errno("read", path);
+        }
+        used += (size_t)got;
+        if (used <= capacity)
+            break;
+        if (capacity == limit) {
+            rc_free(NULL, block);
+            return rc_fail(RC_FORMAT, "cannot read '%s': more than %zu bytes, the limit for this kind of file", path,
+                           limit);
+        }
+        capacity = capacity > limit / 2 ? limit : capacity * 2;
+    }
+    block[used] = '\0';
+    *data = block;
+    *size = used;
+    return RC_OK;
+}
+
+rc_status rc_file_read(const char *path, size_t limit, char **data, size_t *size) {
+    *data = NULL;
+    *size = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return fail_errno("open", path);
+    struct stat info;
+    uintmax_t guess = 4096;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0)
+        guess = (uintmax_t)info.st_size;
+    if (limit > SIZE_MAX / 4) /* so that sizes can be doubled and added to without overflow */
+        limit = SIZE_MAX / 4;
+    rc_status status = read_to_end(fd, path, limit, guess < limit ? (size_t)guess : limit, data, size);
+    close(fd);
+    return status;
+}
+
+bool rc_file_exists(const char *path) {
+    struct stat info;
+    return lstat(path, &info) == 0;
+}
+
+/* ---- writing ---------------------------------------------------------------------------------------------------- */
+
+struct rc_file_writer {
+    int fd;
+    bool failed;
+    char *path;      /* these two stand behind the structure, in the same block */
+    char *temporary;
+};
+
+static rc_file_writer *writer_new(const char *path) {
+    static _Atomic unsigned int counter;
+    size_t path_size = strlen(path) + 1, temporary_size = path_size + 48;
+    rc_file_writer *writer = rc_alloc(NULL, sizeof *writer + path_size + temporary_size);
+    if (writer == NULL)
+        return NULL;
+    *writer = (rc_file_writer){.fd = -1, .path = (char *)(writer + 1)};
+    writer->temporary = writer->path + path_size;
+    memcpy(writer->path, path, path_size);
+    snprintf(writer->temporary, temporary_size, "%s.tmp-%" PRIdMAX "-%u", path, (intmax_t)getpid(),
+             atomic_fetch_add(&counter, 1));
+    return writer;
+}
+
+rc_status rc_file_writer_open(const char *path, rc_file_writer **writer) {
+    *writer = NULL;
+    struct stat info;
+    /* Renaming over a device such as /dev/null would destroy it. */
+    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
+        return rc_fail(RC_IO, "cannot write '%s': %s, expected a regular file", path,
+                       S_ISDIR(info.st_mode) ? "it is a folder" : "it is a device or a pipe");
+    rc_file_writer *made = writer_new(path);
+    if (made == NULL)
+        return RC_OUT_OF_MEMORY;
+    made->fd = open(made->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (made->fd < 0) {
+        rc_status status = fail_errno("write", path);
+        rc_free(NULL, made);
+        return status;
+    }
+    *writer = made;
+    return RC_OK;
+}
+
+rc_status rc_file_writer_append(rc_file_writer *writer, const void *data, size_t size) {
+    const char *next = data;
+    while (size > 0 && !writer->failed) {
+        ssize_t put = write(writer->fd, next, size);
+        if (put >= 0) {
+            next += put;
+            size -= (size_t)put;
+        } else if (errno != EINTR) {
+            writer->failed = true;
+            return fail_errno("write", writer->path);
+        }
+    }
+    if (writer->failed)
+        return rc_fail(RC_IO, "cannot write '%s': an earlier write failed", writer->path);
+    return RC_OK;
+}
+
+/* Makes the rename survive a power cut. Some file systems cannot sync a folder and say EINVAL: nothing to be done. */
+static rc_status sync_folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    size_t length = slash == NULL ? 0 : (size_t)(slash - path) + 1;
+    char *folder = rc_alloc(NULL, length + 2);
+    if (folder == NULL)
+        return RC_OUT_OF_MEMORY;
+    memcpy(folder, path, length);
+    memcpy(folder + length, ".", 2);
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    rc_status status = RC_OK;
+    if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL))
+        status = rc_fail(RC_IO, "'%s' is written, but its folder cannot be synced: %s", path, strerror(errno));
+    if (fd >= 0)
+        close(fd);
+    rc_free(NULL, folder);
+    return status;
+}
+
+rc_status rc_file_writer_commit(rc_file_writer *writer) {
+    rc_status status = rc_file_writer_append(writer, "", 0); /* an earlier failure comes out here */
+    if (status == RC_OK && fsync(writer->fd) != 0)
+        status = fail_errno("sync", writer->path);
+    int closed = close(writer->fd);
+    writer->fd = -1;
+    if (status == RC_OK && closed != 0)
+        status = fail_errno("close", writer->path);
+    if (status == RC_OK && rename(writer->temporary, writer->path) != 0)
+        status = fail_errno("replace", writer->path);
+    if (status == RC_OK) {
+        status = sync_folder_of(writer->path);
+        rc_free(NULL, writer);
+    } else {
+        rc_file_writer_abort(writer);
+    }
+    return status;
+}
+
+void rc_file_writer_abort(rc_file_writer *writer) {
+    if (writer == NULL)
+        return;
+    if (writer->fd >= 0)
+        close(writer->fd);
+    unlink(writer->temporary);
+    rc_free(NULL, writer);
+}
+
+rc_status rc_file_write_atomic(const char *path, const void *data, size_t size) {
+    rc_file_writer *writer;
+    RC_TRY(rc_file_writer_open(path, &writer));
+    rc_status status = rc_file_writer_append(writer, data, size);
+    if (status != RC_OK) {
+        rc_file_writer_abort(writer);
+        return status;
+    }
+    return rc_file_writer_commit(writer);
+}

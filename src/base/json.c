@@ -1,0 +1,185 @@
+#include "base/json.h"
+
+#include <limits.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+
+/* ---- in ---------------------------------------------------------------------------------------------------------- */
+
+/* jansson recurses into the text, so the nesting is counted before it sees it. Brackets in strings do not count. */
+static rc_status check_depth(const char *name, const char *text, size_t size) {
+    int depth = 0, line = 1, column = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < size; i++) {
+        char c = text[i];
+        column++;
+        if (c == '\n') {
+            line++;
+            column = 0;
+        } else if (c == '"') {
+            in_string = !in_string;
+        } else if (in_string) {
+            i += c == '\\';
+            column += c == '\\';
+        } else if (c == '[' || c == '{') {
+            if (++depth > RC_JSON_MAX_DEPTH)
+                return rc_fail(RC_FORMAT, "%s, line %d, column %d: nested deeper than %d levels", name, line, column,
+                               RC_JSON_MAX_DEPTH);
+        } else if (c == ']' || c == '}') {
+            depth--;
+        }
+    }
+    return RC_OK;
+}
+
+rc_status rc_json_parse(const char *name, const char *text, size_t size, json_t **json) {
+    *json = NULL;
+    RC_TRY(check_depth(name, text, size));
+    json_error_t error;
+    *json = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    if (*json == NULL && json_error_code(&error) == json_error_out_of_memory)
+        return rc_fail(RC_OUT_OF_MEMORY, "%s: no memory to parse %zu bytes of JSON", name, size);
+    if (*json == NULL)
+        return rc_fail(RC_FORMAT, "%s, line %d, column %d: %s", name, error.line, error.column, error.text);
+    return RC_OK;
+}
+
+rc_status rc_json_load(const char *path, size_t limit, json_t **json) {
+    *json = NULL;
+    char *text;
+    size_t size;
+    RC_TRY(rc_file_read(path, limit, &text, &size));
+    rc_status status = rc_json_parse(path, text, size, json);
+    rc_free(NULL, text);
+    return status;
+}
+
+/* ---- members ----------------------------------------------------------------------------------------------------- */
+
+static const char *type_name(const json_t *json) {
+    if (json == NULL)
+        return "nothing";
+    switch (json_typeof(json)) {
+    case JSON_OBJECT: return "an object";
+    case JSON_ARRAY: return "an array";
+    case JSON_STRING: return "a string";
+    case JSON_INTEGER: return "an integer";
+    case JSON_REAL: return "a number with a fraction";
+    case JSON_TRUE:
+    case JSON_FALSE: return "a boolean";
+    case JSON_NULL: return "null";
+    }
+    return "unknown";
+}
+
+static rc_status find(const json_t *object, const char *key, json_t **member) {
+    if (!json_is_object(object))
+        return rc_fail(RC_FORMAT, "found %s, expected an object with the key '%s'", type_name(object), key);
+    *member = json_object_get(object, key);
+    return *member != NULL ? RC_OK : rc_fail(RC_FORMAT, "key '%s' is missing", key);
+}
+
+static rc_status wrong_type(const char *key, const json_t *found, const char *expected) {
+    return rc_fail(RC_FORMAT, "key '%s' is %s, expected %s", key, type_name(found), expected);
+}
+
+rc_status rc_json_get_int64(const json_t *object, const char *key, int64_t *value) {
+    json_t *member;
+    RC_TRY(find(object, key, &member));
+    if (!json_is_integer(member))
+        return wrong_type(key, member, "an integer");
+    *value = json_integer_value(member);
+    return RC_OK;
+}
+
+rc_status rc_json_get_int(const json_t *object, const char *key, int *value) {
+    int64_t wide;
+    RC_TRY(rc_json_get_int64(object, key, &wide));
+    if (wide < INT_MIN || wide > INT_MAX)
+        return rc_fail(RC_FORMAT, "key '%s' is %lld, expected %d to %d", key, (long long)wide, INT_MIN, INT_MAX);
+    *value = (int)wide;
+    return RC_OK;
+}
+
+rc_status rc_json_get_number(const json_t *object, const char *key, double *value) {
+    json_t *member;
+    RC_TRY(find(object, key, &member));
+    if (!json_is_number(member))
+        return wrong_type(key, member, "a number");
+    *value = json_number_value(member);
+    return RC_OK;
+}
+
+rc_status rc_json_get_bool(const json_t *object, const char *key, bool *value) {
+    json_t *member;
+    RC_TRY(find(object, key, &member));
+    if (!json_is_boolean(member))
+        return wrong_type(key, member, "a boolean");
+    *value = json_is_true(member);
+    return RC_OK;
+}
+
+rc_status rc_json_get_string(const json_t *object, const char *key, const char **value) {
+    json_t *member;
+    RC_TRY(find(object, key, &member));
+    if (!json_is_string(member))
+        return wrong_type(key, member, "a string");
+    *value = json_string_value(member);
+    return RC_OK;
+}
+
+rc_status rc_json_get_array(const json_t *object, const char *key, json_t **value) {
+    json_t *member;
+    RC_TRY(find(object, key, &member));
+    if (!json_is_array(member))
+        return wrong_type(key, member, "an array");
+    *value = member;
+    return RC_OK;
+}
+
+rc_status rc_json_get_object(const json_t *object, const char *key, json_t **value) {
+    json_t *member;
+    RC_TRY(find(object, key, &member));
+    if (!json_is_object(member))
+        return wrong_type(key, member, "an object");
+    *value = member;
+    return RC_OK;
+}
+
+/* ---- out --------------------------------------------------------------------------------------------------------- */
+
+/* The text, unterminated, with one more byte of room behind it. */
+static rc_status dump(const json_t *json, int indent, char **text, size_t *size) {
+    *text = NULL;
+    if (json == NULL || indent < 0 || indent > 31)
+        return rc_fail(RC_INVALID_ARGUMENT, "cannot write JSON: value is %s, indent is %d, expected a value and 0 to 31",
+                       type_name(json), indent);
+    size_t flags = JSON_ENCODE_ANY | (indent > 0 ? JSON_INDENT((size_t)indent) : JSON_COMPACT);
+    *size = json_dumpb(json, NULL, 0, flags);
+    if (*size == 0)
+        return rc_fail(RC_INVALID_ARGUMENT, "cannot write JSON: it contains itself, or text that is not UTF-8");
+    *text = rc_alloc(NULL, *size + 1);
+    if (*text == NULL)
+        return RC_OUT_OF_MEMORY;
+    json_dumpb(json, *text, *size, flags);
+    return RC_OK;
+}
+
+rc_status rc_json_dump(const json_t *json, int indent, char **text) {
+    size_t size;
+    RC_TRY(dump(json, indent, text, &size));
+    (*text)[size] = '\0';
+    return RC_OK;
+}
+
+rc_status rc_json_save(const json_t *json, int indent, const char *path) {
+    char *text;
+    size_t size;
+    RC_TRY(dump(json, indent, &text, &size));
+    text[size] = '\n';
+    rc_status status = rc_file_write_atomic(path, text, size + 1);
+    rc_free(NULL, text);
+    return status;
+}

@@ -1,0 +1,152 @@
+#include "base/memory.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Sits in the RC_ALIGNMENT bytes before each block, so that freeing knows how much is given back. */
+typedef struct block_header {
+    size_t size;
+} block_header;
+
+static _Atomic uint64_t allocation_count;
+static _Atomic size_t bytes_allocated;
+
+static void *heap_alloc(void *user, size_t size, size_t align) {
+    (void)user;
+    void *block = NULL;
+    return posix_memalign(&block, align, size) == 0 ? block : NULL;
+}
+
+static void heap_free(void *user, void *block) {
+    (void)user;
+    free(block);
+}
+
+static const rc_allocator heap = {heap_alloc, heap_free, NULL};
+
+void *rc_alloc(const rc_allocator *allocator, size_t size) {
+    if (allocator == NULL)
+        allocator = &heap;
+    if (size == 0)
+        size = 1;
+    char *raw = NULL;
+    size_t total;
+    if (rc_size_add(size, RC_ALIGNMENT, &total))
+        raw = allocator->alloc(allocator->user, total, RC_ALIGNMENT);
+    if (raw == NULL) {
+        rc_fail(RC_OUT_OF_MEMORY, "cannot allocate %zu bytes", size);
+        return NULL;
+    }
+    ((block_header *)raw)->size = size;
+    atomic_fetch_add_explicit(&allocation_count, 1, memory_order_relaxed);
+    atomic_fetch_add_explicit(&bytes_allocated, size, memory_order_relaxed);
+    return raw + RC_ALIGNMENT;
+}
+
+void *rc_alloc_zeroed(const rc_allocator *allocator, size_t count, size_t size) {
+    size_t total;
+    if (!rc_size_mul(count, size, &total)) {
+        rc_fail(RC_OUT_OF_MEMORY, "cannot allocate %zu times %zu bytes", count, size);
+        return NULL;
+    }
+    void *block = rc_alloc(allocator, total);
+    if (block != NULL)
+        memset(block, 0, total);
+    return block;
+}
+
+void rc_free(const rc_allocator *allocator, void *block) {
+    if (block == NULL)
+        return;
+    if (allocator == NULL)
+        allocator = &heap;
+    char *raw = (char *)block - RC_ALIGNMENT;
+    atomic_fetch_sub_explicit(&bytes_allocated, ((block_header *)raw)->size, memory_order_relaxed);
+    allocator->free(allocator->user, raw);
+}
+
+bool rc_size_mul(size_t a, size_t b, size_t *out) {
+    if (b != 0 && a > SIZE_MAX / b)
+        return false;
+    *out = a * b;
+    return true;
+}
+
+bool rc_size_add(size_t a, size_t b, size_t *out) {
+    if (a > SIZE_MAX - b)
+        return false;
+    *out = a + b;
+    return true;
+}
+
+uint64_t rc_allocation_count(void) {
+    return atomic_load_explicit(&allocation_count, memory_order_relaxed);
+}
+
+size_t rc_bytes_allocated(void) {
+    return atomic_load_explicit(&bytes_allocated, memory_order_relaxed);
+}
+
+rc_arena rc_arena_measure(const char *name) {
+    return (rc_arena){.name = name};
+}
+
+rc_arena rc_arena_over(const char *name, void *base, size_t size) {
+    return (rc_arena){.name = name, .base = base, .size = size};
+}
+
+rc_status rc_arena_allocate(rc_arena *arena, const rc_allocator *allocator) {
+    if (arena->base != NULL)
+        return rc_fail(RC_INVALID_ARGUMENT, "arena '%s' has its memory already", arena->name);
+    RC_TRY(rc_arena_status(arena));
+    void *base = rc_alloc(allocator, arena->peak);
+    if (base == NULL)
+        return rc_fail(RC_OUT_OF_MEMORY, "cannot allocate the %zu bytes of arena '%s'", arena->peak, arena->name);
+    *arena = rc_arena_over(arena->name, base, arena->peak);
+    return RC_OK;
+}
+
+void *rc_arena_take(rc_arena *arena, size_t bytes) {
+    size_t end;
+    bool fits = rc_size_add(bytes, RC_ALIGNMENT - 1, &end);
+    end &= ~(size_t)(RC_ALIGNMENT - 1);
+    fits = fits && rc_size_add(arena->used, end, &end) && (arena->base == NULL || end <= arena->size);
+    if (arena->overflow || !fits) {
+        arena->overflow = true;
+        return NULL;
+    }
+    void *taken = arena->base == NULL ? NULL : arena->base + arena->used;
+    arena->used = end;
+    if (arena->peak < end)
+        arena->peak = end;
+    return taken;
+}
+
+void *rc_arena_take_array(rc_arena *arena, size_t count, size_t size) {
+    size_t bytes;
+    if (!rc_size_mul(count, size, &bytes)) {
+        arena->overflow = true;
+        return NULL;
+    }
+    return rc_arena_take(arena, bytes);
+}
+
+void rc_arena_rewind(rc_arena *arena, size_t used) {
+    if (used < arena->used)
+        arena->used = used;
+}
+
+rc_status rc_arena_status(const rc_arena *arena) {
+    if (!arena->overflow)
+        return RC_OK;
+    if (arena->base == NULL)
+        return rc_fail(RC_OUT_OF_MEMORY, "arena '%s' would need more bytes than an address can count", arena->name);
+    return rc_fail(RC_OUT_OF_MEMORY, "arena '%s' of %zu bytes is too small: a request did not fit after %zu bytes",
+                   arena->name, arena->size, arena->used);
+}
+
+void rc_arena_release(rc_arena *arena, const rc_allocator *allocator) {
+    rc_free(allocator, arena->base);
+    *arena = rc_arena_measure(arena->name);
+}

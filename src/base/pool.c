@@ -1,0 +1,268 @@
+/*
+ * How a run works. The caller writes the job (fn, ctx, tasks), sets `unfinished` to the number of tasks and then
+ * publishes `ticket`, one word that holds the number of the run and how many of its tasks are not taken yet.
+ * A task is taken by a compare-and-swap that counts the ticket down; whoever sees it at zero has nothing to do.
+ * When a thread finds no more tasks it subtracts what it finished from `unfinished`; the run is over at zero.
+ *
+ * Nobody has to take part: a worker that wakes up late finds either the next run or a ticket at zero, so a small
+ * run never waits for a sleeping thread. A worker may read the job of a run that is over, or half of the next
+ * one, but then the number of the run in the ticket has changed, and its compare-and-swap fails.
+ *
+ * Spinning and sleeping. A thread that waits spins for a moment, then announces itself in `sleeping` and looks
+ * once more before it waits on the condition; the other side changes the word first and looks at `sleeping`
+ * after. All four accesses are sequentially consistent, so at least one side sees the other: no wake-up is lost.
+ */
+#if defined(__linux__)
+#define _GNU_SOURCE /* sched_getaffinity */
+#endif
+
+#include "base/pool.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+
+/* The gaps between the operations of a training step are shorter than this, a sleep and wake-up are longer. */
+#define SPIN_SECONDS 50e-6
+#define MAX_THREADS 1024
+
+typedef struct sleeping_place {
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    _Atomic int sleeping;
+} sleeping_place;
+
+typedef struct worker_thread {
+    rc_pool *pool;
+    int index;
+    pthread_t thread;
+} worker_thread;
+
+struct rc_pool {
+    /* Each word that several threads write has a cache line of its own. */
+    _Alignas(RC_ALIGNMENT) _Atomic uint64_t ticket; /* run number << 32 | tasks not taken yet */
+    _Alignas(RC_ALIGNMENT) _Atomic int unfinished;
+    _Alignas(RC_ALIGNMENT) _Atomic(rc_task *) fn;
+    _Atomic(void *) ctx;
+    _Atomic int tasks;
+    _Atomic bool quit;
+    double spin_seconds;
+    int threads;           /* the caller included */
+    int started;           /* threads that run, without the caller */
+    pthread_mutex_t outer; /* held by the thread that runs the pool */
+    sleeping_place idle;   /* workers wait here for a ticket */
+    sleeping_place done;   /* the caller waits here for `unfinished` to reach zero */
+    worker_thread workers[]; /* threads - 1 */
+};
+
+/* The pool whose task this thread is in, and as which worker. */
+static _Thread_local struct {
+    const rc_pool *pool;
+    int worker;
+} inside;
+
+static void relax(void) {
+#if defined(__aarch64__)
+    __asm__ volatile("isb");
+#elif defined(__x86_64__)
+    __asm__ volatile("pause");
+#endif
+}
+
+static int available_cores(void) {
+#if defined(__linux__)
+    cpu_set_t allowed; /* fewer than the machine has, inside a container or a batch job */
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+        return CPU_COUNT(&allowed);
+#endif
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online < 1 ? 1 : online > MAX_THREADS ? MAX_THREADS : (int)online;
+}
+
+static bool has_work(rc_pool *pool) {
+    return (uint32_t)atomic_load(&pool->ticket) > 0 || atomic_load(&pool->quit);
+}
+
+static bool is_finished(rc_pool *pool) {
+    return atomic_load(&pool->unfinished) == 0;
+}
+
+static void wait_until(rc_pool *pool, sleeping_place *place, bool condition(rc_pool *)) {
+    if (condition(pool))
+        return;
+    if (pool->spin_seconds > 0) {
+        double end = rc_now() + pool->spin_seconds;
+        do {
+            for (int i = 0; i < 32; i++) {
+                if (condition(pool))
+                    return;
+                relax();
+            }
+        } while (rc_now() < end);
+    }
+    pthread_mutex_lock(&place->mutex);
+    atomic_fetch_add(&place->sleeping, 1);
+    while (!condition(pool))
+        pthread_cond_wait(&place->changed, &place->mutex);
+    atomic_fetch_sub(&place->sleeping, 1);
+    pthread_mutex_unlock(&place->mutex);
+}
+
+/* Wakes up to `wanted` of the threads that sleep there. Passing through the mutex makes sure that a thread that
+   has announced itself is either waiting already or has yet to look at the condition. */
+static void wake(sleeping_place *place, int wanted) {
+    if (atomic_load(&place->sleeping) == 0)
+        return;
+    pthread_mutex_lock(&place->mutex);
+    int sleeping = atomic_load(&place->sleeping);
+    pthread_mutex_unlock(&place->mutex);
+    if (wanted >= sleeping)
+        pthread_cond_broadcast(&place->changed);
+    else
+        for (int i = 0; i < wanted; i++)
+            pthread_cond_signal(&place->changed);
+}
+
+/* Takes and does tasks until there are none. Returns at once if there are none to begin with. */
+static void work(rc_pool *pool, int worker) {
+    int finished = 0;
+    uint64_t ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
+    while ((uint32_t)ticket > 0) {
+        rc_task *fn = atomic_load_explicit(&pool->fn, memory_order_acquire);
+        void *ctx = atomic_load_explicit(&pool->ctx, memory_order_acquire);
+        int tasks = atomic_load_explicit(&pool->tasks, memory_order_acquire);
+        if (!atomic_compare_exchange_weak_explicit(&pool->ticket, &ticket, ticket - 1, memory_order_acq_rel,
+                                                   memory_order_acquire))
+            continue;
+        fn(ctx, tasks - (int)(uint32_t)ticket, worker);
+        finished++;
+        ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
+    }
+    if (finished > 0 && atomic_fetch_sub(&pool->unfinished, finished) == finished)
+        wake(&pool->done, 1);
+}
+
+static void *worker_main(void *argument) {
+    worker_thread *self = argument;
+    rc_pool *pool = self->pool;
+    inside.pool = pool;
+    inside.worker = self->index;
+    for (;;) {
+        wait_until(pool, &pool->idle, has_work);
+        if (atomic_load(&pool->quit))
+            return NULL;
+        work(pool, self->index);
+    }
+}
+
+static void run_inline(int tasks, rc_task *fn, void *ctx, int worker) {
+    for (int task = 0; task < tasks; task++)
+        fn(ctx, task, worker);
+}
+
+void rc_pool_run(rc_pool *pool, int tasks, rc_task *fn, void *ctx) {
+    if (pool == NULL || pool->threads == 1 || inside.pool != NULL) {
+        run_inline(tasks, fn, ctx, pool != NULL && inside.pool == pool ? inside.worker : 0);
+        return;
+    }
+    if (tasks <= 0)
+        return;
+    pthread_mutex_lock(&pool->outer);
+    inside.pool = pool;
+    inside.worker = 0;
+    if (tasks == 1) {
+        fn(ctx, 0, 0);
+    } else {
+        uint64_t run = (atomic_load_explicit(&pool->ticket, memory_order_relaxed) >> 32) + 1;
+        atomic_store_explicit(&pool->fn, fn, memory_order_release);
+        atomic_store_explicit(&pool->ctx, ctx, memory_order_release);
+        atomic_store_explicit(&pool->tasks, tasks, memory_order_release);
+        atomic_store_explicit(&pool->unfinished, tasks, memory_order_release);
+        atomic_store(&pool->ticket, run << 32 | (uint32_t)tasks);
+        wake(&pool->idle, tasks - 1);
+        work(pool, 0);
+        wait_until(pool, &pool->done, is_finished);
+    }
+    inside.pool = NULL;
+    pthread_mutex_unlock(&pool->outer);
+}
+
+static void place_init(sleeping_place *place) {
+    pthread_mutex_init(&place->mutex, NULL);
+    pthread_cond_init(&place->changed, NULL);
+}
+
+static void place_destroy(sleeping_place *place) {
+    pthread_cond_destroy(&place->changed);
+    pthread_mutex_destroy(&place->mutex);
+}
+
+/* Starts the workers with all signals blocked: an interrupt belongs to the threads of the program. */
+static rc_status start_workers(rc_pool *pool) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = 0;
+    while (error == 0 && pool->started < pool->threads - 1) {
+        worker_thread *next = &pool->workers[pool->started];
+        next->pool = pool;
+        next->index = pool->started + 1;
+        error = pthread_create(&next->thread, NULL, worker_main, next);
+        if (error == 0)
+            pool->started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (error != 0)
+        return rc_fail(RC_OUT_OF_MEMORY, "cannot start thread %d of %d: %s", pool->started + 2, pool->threads,
+                       strerror(error));
+    return RC_OK;
+}
+
+rc_status rc_pool_create(int threads, rc_pool **pool) {
+    *pool = NULL;
+    if (threads < 0 || threads > MAX_THREADS)
+        return rc_fail(RC_INVALID_ARGUMENT, "threads is %d, expected 0 (all cores) to %d", threads, MAX_THREADS);
+    int cores = available_cores();
+    if (threads == 0)
+        threads = cores < MAX_THREADS ? cores : MAX_THREADS;
+    rc_pool *made = rc_alloc_zeroed(NULL, 1, sizeof *made + sizeof(worker_thread) * (size_t)(threads - 1));
+    if (made == NULL)
+        return RC_OUT_OF_MEMORY;
+    made->threads = threads;
+    made->spin_seconds = threads > cores ? 0.0 : SPIN_SECONDS; /* spinning must not take the core of a worker */
+    pthread_mutex_init(&made->outer, NULL);
+    place_init(&made->idle);
+    place_init(&made->done);
+    rc_status status = start_workers(made);
+    if (status != RC_OK) {
+        rc_pool_destroy(made);
+        return status;
+    }
+    *pool = made;
+    return RC_OK;
+}
+
+void rc_pool_destroy(rc_pool *pool) {
+    if (pool == NULL)
+        return;
+    atomic_store(&pool->quit, true);
+    wake(&pool->idle, pool->started);
+    for (int i = 0; i < pool->started; i++)
+        pthread_join(pool->workers[i].thread, NULL);
+    place_destroy(&pool->done);
+    place_destroy(&pool->idle);
+    pthread_mutex_destroy(&pool->outer);
+    rc_free(NULL, pool);
+}
+
+int rc_pool_threads(const rc_pool *pool) {
+    return pool == NULL ? 1 : pool->threads;
+}

@@ -1,0 +1,49 @@
+#include "base/status.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static _Thread_local char last_message[RC_MESSAGE_SIZE];
+
+/* Marks a cut message as cut, without leaving half of a UTF-8 character before the dots. */
+static void mark_truncation(char *text, size_t size) {
+    static const char dots[] = "...";
+    size_t end = size - sizeof dots;
+    while (end > 0 && ((unsigned char)text[end] & 0xC0) == 0x80)
+        end--;
+    memcpy(text + end, dots, sizeof dots);
+}
+
+rc_status rc_fail(rc_status code, const char *format, ...) {
+    /* Formatted aside first, because the arguments may point into the old message. */
+    char text[RC_MESSAGE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length < 0)
+        text[0] = '\0';
+    else if ((size_t)length >= sizeof text)
+        mark_truncation(text, sizeof text);
+    memcpy(last_message, text, strlen(text) + 1);
+    return code;
+}
+
+const char *rc_message(void) {
+    return last_message;
+}
+
+void rc_clear_message(void) {
+    last_message[0] = '\0';
+}
+
+const char *rc_status_name(rc_status status) {
+    switch (status) {
+#define RC_STATUS_CASE(name, text) \
+    case RC_##name: return #name;
+        RECOLLECT_STATUS_LIST(RC_STATUS_CASE)
+#undef RC_STATUS_CASE
+    }
+    return "UNKNOWN";
+}
