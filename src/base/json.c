@@ -1,7 +1,7 @@
 #include "base/json.h"
 
+#include <inttypes.h>
 #include <limits.h>
-#include <string.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -74,22 +74,31 @@ static const char *type_name(const json_t *json) {
     return "unknown";
 }
 
-static rc_status find(const json_t *object, const char *key, json_t **member) {
+/* Sets of types, one bit for each json_type. */
+enum {
+    OBJECT = 1 << JSON_OBJECT,
+    ARRAY = 1 << JSON_ARRAY,
+    STRING = 1 << JSON_STRING,
+    INTEGER = 1 << JSON_INTEGER,
+    NUMBER = 1 << JSON_INTEGER | 1 << JSON_REAL,
+    BOOLEAN = 1 << JSON_TRUE | 1 << JSON_FALSE,
+};
+
+static rc_status find(const json_t *object, const char *key, int types, const char *expected, json_t **member) {
     if (!json_is_object(object))
         return rc_fail(RC_FORMAT, "found %s, expected an object with the key '%s'", type_name(object), key);
-    *member = json_object_get(object, key);
-    return *member != NULL ? RC_OK : rc_fail(RC_FORMAT, "key '%s' is missing", key);
-}
-
-static rc_status wrong_type(const char *key, const json_t *found, const char *expected) {
-    return rc_fail(RC_FORMAT, "key '%s' is %s, expected %s", key, type_name(found), expected);
+    json_t *found = json_object_get(object, key);
+    if (found == NULL)
+        return rc_fail(RC_FORMAT, "key '%s' is missing", key);
+    if ((types & 1 << json_typeof(found)) == 0)
+        return rc_fail(RC_FORMAT, "key '%s' is %s, expected %s", key, type_name(found), expected);
+    *member = found;
+    return RC_OK;
 }
 
 rc_status rc_json_get_int64(const json_t *object, const char *key, int64_t *value) {
     json_t *member;
-    RC_TRY(find(object, key, &member));
-    if (!json_is_integer(member))
-        return wrong_type(key, member, "an integer");
+    RC_TRY(find(object, key, INTEGER, "an integer", &member));
     *value = json_integer_value(member);
     return RC_OK;
 }
@@ -98,54 +107,38 @@ rc_status rc_json_get_int(const json_t *object, const char *key, int *value) {
     int64_t wide;
     RC_TRY(rc_json_get_int64(object, key, &wide));
     if (wide < INT_MIN || wide > INT_MAX)
-        return rc_fail(RC_FORMAT, "key '%s' is %lld, expected %d to %d", key, (long long)wide, INT_MIN, INT_MAX);
+        return rc_fail(RC_FORMAT, "key '%s' is %" PRId64 ", expected %d to %d", key, wide, INT_MIN, INT_MAX);
     *value = (int)wide;
     return RC_OK;
 }
 
 rc_status rc_json_get_number(const json_t *object, const char *key, double *value) {
     json_t *member;
-    RC_TRY(find(object, key, &member));
-    if (!json_is_number(member))
-        return wrong_type(key, member, "a number");
+    RC_TRY(find(object, key, NUMBER, "a number", &member));
     *value = json_number_value(member);
     return RC_OK;
 }
 
 rc_status rc_json_get_bool(const json_t *object, const char *key, bool *value) {
     json_t *member;
-    RC_TRY(find(object, key, &member));
-    if (!json_is_boolean(member))
-        return wrong_type(key, member, "a boolean");
+    RC_TRY(find(object, key, BOOLEAN, "a boolean", &member));
     *value = json_is_true(member);
     return RC_OK;
 }
 
 rc_status rc_json_get_string(const json_t *object, const char *key, const char **value) {
     json_t *member;
-    RC_TRY(find(object, key, &member));
-    if (!json_is_string(member))
-        return wrong_type(key, member, "a string");
+    RC_TRY(find(object, key, STRING, "a string", &member));
     *value = json_string_value(member);
     return RC_OK;
 }
 
 rc_status rc_json_get_array(const json_t *object, const char *key, json_t **value) {
-    json_t *member;
-    RC_TRY(find(object, key, &member));
-    if (!json_is_array(member))
-        return wrong_type(key, member, "an array");
-    *value = member;
-    return RC_OK;
+    return find(object, key, ARRAY, "an array", value);
 }
 
 rc_status rc_json_get_object(const json_t *object, const char *key, json_t **value) {
-    json_t *member;
-    RC_TRY(find(object, key, &member));
-    if (!json_is_object(member))
-        return wrong_type(key, member, "an object");
-    *value = member;
-    return RC_OK;
+    return find(object, key, OBJECT, "an object", value);
 }
 
 /* ---- out --------------------------------------------------------------------------------------------------------- */
@@ -153,9 +146,10 @@ rc_status rc_json_get_object(const json_t *object, const char *key, json_t **val
 /* The text, unterminated, with one more byte of room behind it. */
 static rc_status dump(const json_t *json, int indent, char **text, size_t *size) {
     *text = NULL;
-    if (json == NULL || indent < 0 || indent > 31)
-        return rc_fail(RC_INVALID_ARGUMENT, "cannot write JSON: value is %s, indent is %d, expected a value and 0 to 31",
-                       type_name(json), indent);
+    if (json == NULL)
+        return rc_fail(RC_INVALID_ARGUMENT, "cannot write JSON: there is no value");
+    if (indent < 0 || indent > 31)
+        return rc_fail(RC_INVALID_ARGUMENT, "cannot write JSON: indent is %d, expected 0 to 31", indent);
     size_t flags = JSON_ENCODE_ANY | (indent > 0 ? JSON_INDENT((size_t)indent) : JSON_COMPACT);
     *size = json_dumpb(json, NULL, 0, flags);
     if (*size == 0)

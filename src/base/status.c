@@ -15,7 +15,7 @@ static void mark_truncation(char *text, size_t size) {
     memcpy(text + end, dots, sizeof dots);
 }
 
-rc_status rc_fail(rc_status code, const char *format, ...) {
+int rc_set_message(const char *format, ...) {
     /* Formatted aside first, because the arguments may point into the old message. */
     char text[RC_MESSAGE_SIZE];
     va_list arguments;
@@ -27,7 +27,7 @@ rc_status rc_fail(rc_status code, const char *format, ...) {
     else if ((size_t)length >= sizeof text)
         mark_truncation(text, sizeof text);
     memcpy(last_message, text, strlen(text) + 1);
-    return code;
+    return length;
 }
 
 const char *rc_message(void) {

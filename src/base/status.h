@@ -23,8 +23,16 @@ typedef recollect_status rc_status;
 
 /* Stores the message of this thread and returns `code`, so that a failure is one line:
        return rc_fail(RC_INVALID_ARGUMENT, "threads is %d, expected 0 or more", threads);
-   The arguments may include rc_message() itself, to put context around an earlier failure. */
-rc_status rc_fail(rc_status code, const char *format, ...) __attribute__((format(printf, 2, 3)));
+   The arguments may include rc_message() itself, to put context around an earlier failure. (A macro, so that the
+   compiler sees the code come back, and knows that what follows an RC_TRY has its values set.) */
+#define rc_fail(code, ...) rc_fail_with_(code, rc_set_message(__VA_ARGS__))
+
+int rc_set_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static inline rc_status rc_fail_with_(rc_status code, int length) {
+    (void)length;
+    return code;
+}
 
 /* The message of the last rc_fail on this thread, "" if there is none; valid until the next rc_fail. */
 const char *rc_message(void);
