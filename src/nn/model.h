@@ -20,6 +20,9 @@ void rc_model_destroy(rc_model *model);
 rc_status rc_model_init(rc_model *model, rc_rng rng);
 void rc_model_copy(rc_model *to, const rc_model *from);
 
+/* PyTorch's default for linear and convolution: U(-1/sqrt(fan_in), 1/sqrt(fan_in)), weights and biases alike. */
+void rc_init_default(rc_rng rng, int fan_in, float *out, size_t count);
+
 /* A named slice, for files, fixtures and printouts. */
 typedef struct rc_slice {
     char name[2 * RC_NAME_MAX]; /* "stage_1.blocks.0.conv_a.weight" */
