@@ -1,0 +1,284 @@
+/* The thread pool: every task exactly once, whatever the sizes, the nesting and the weather. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "base/pool.h"
+
+enum { MAX_TASKS = 1000, MAX_THREADS = 8 };
+
+typedef struct tally {
+    int threads;
+    _Atomic int times[MAX_TASKS];         /* how often each task ran */
+    _Atomic int busy[MAX_THREADS];        /* tasks that run as that worker now */
+    _Atomic int bad_worker;               /* worker out of range, or two tasks at once on one worker */
+    int plain[MAX_TASKS];                 /* written by the task, read by the caller: must be visible to it */
+} tally;
+
+static void count(void *ctx, int task, int worker) {
+    tally *to = ctx;
+    if (worker < 0 || worker >= to->threads || atomic_fetch_add(&to->busy[worker], 1) != 0)
+        atomic_store(&to->bad_worker, 1);
+    atomic_fetch_add(&to->times[task], 1);
+    to->plain[task] += task + 1;
+    atomic_fetch_sub(&to->busy[worker], 1);
+}
+
+static void check_tally(tally *counted, int tasks, int runs) {
+    assert_int_equal(counted->bad_worker, 0);
+    for (int i = 0; i < MAX_TASKS; i++) {
+        assert_int_equal(counted->times[i], i < tasks ? runs : 0);
+        assert_int_equal(counted->plain[i], i < tasks ? runs * (i + 1) : 0);
+    }
+}
+
+static void every_task_runs_once(void **state) {
+    (void)state;
+    static const int sizes[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 31, 64, 200, MAX_TASKS};
+    for (int threads = 1; threads <= MAX_THREADS; threads++) {
+        rc_pool *pool;
+        assert_int_equal(rc_pool_create(threads, &pool), RC_OK);
+        assert_int_equal(rc_pool_threads(pool), threads);
+        for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+            tally counted = {.threads = threads};
+            rc_pool_run(pool, sizes[i], count, &counted);
+            check_tally(&counted, sizes[i], 1);
+        }
+        rc_pool_destroy(pool);
+    }
+}
+
+/* Runs back to back, as in a training step, with a pause now and then so that the workers fall asleep. */
+static void many_runs(void **state) {
+    (void)state;
+    enum { RUNS = 3000 };
+    for (int threads = 2; threads <= MAX_THREADS; threads += 3) {
+        rc_pool *pool;
+        assert_int_equal(rc_pool_create(threads, &pool), RC_OK);
+        uint64_t allocations = rc_allocation_count();
+        static tally counted;
+        memset(&counted, 0, sizeof counted);
+        counted.threads = threads;
+        for (int run = 0; run < RUNS; run++) {
+            rc_pool_run(pool, 6, count, &counted);
+            if (run % 100 == 0)
+                nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+        }
+        check_tally(&counted, 6, RUNS);
+        assert_int_equal(rc_allocation_count(), allocations);
+        rc_pool_destroy(pool);
+    }
+}
+
+static void null_and_single_pools_run_inline_in_order(void **state) {
+    (void)state;
+    rc_pool *single;
+    assert_int_equal(rc_pool_create(1, &single), RC_OK);
+    rc_pool *pools[] = {NULL, single};
+    for (int i = 0; i < 2; i++) {
+        tally counted = {.threads = 1};
+        assert_int_equal(rc_pool_threads(pools[i]), 1);
+        rc_pool_run(pools[i], 10, count, &counted);
+        check_tally(&counted, 10, 1);
+        rc_pool_run(pools[i], -5, count, &counted);
+        check_tally(&counted, 10, 1);
+    }
+    rc_pool_destroy(single);
+    rc_pool_destroy(NULL);
+}
+
+typedef struct nest {
+    rc_pool *pool, *inner;
+    pthread_t thread[MAX_TASKS];
+    _Atomic int inner_runs, wrong;
+    int expected_worker[MAX_TASKS];
+} nest;
+
+typedef struct inner_call {
+    nest *outer;
+    int task;
+    int expected_next;
+} inner_call;
+
+static void inner(void *ctx, int task, int worker) {
+    inner_call *call = ctx;
+    nest *outer = call->outer;
+    if (task != call->expected_next++ || worker != outer->expected_worker[call->task] ||
+        !pthread_equal(outer->thread[call->task], pthread_self()))
+        atomic_store(&outer->wrong, 1);
+    atomic_fetch_add(&outer->inner_runs, 1);
+}
+
+static void outer(void *ctx, int task, int worker) {
+    nest *in = ctx;
+    in->thread[task] = pthread_self();
+    in->expected_worker[task] = in->inner == in->pool ? worker : 0;
+    rc_pool_run(in->inner, 5, inner, &(inner_call){in, task, 0});
+}
+
+/* An inner run stays on its thread, in order: as the same worker in the same pool, as worker 0 of any other. */
+static void nested_runs_are_inline(void **state) {
+    (void)state;
+    rc_pool *pool, *other;
+    assert_int_equal(rc_pool_create(4, &pool), RC_OK);
+    assert_int_equal(rc_pool_create(3, &other), RC_OK);
+    rc_pool *inners[] = {pool, other, NULL};
+    for (int i = 0; i < 3; i++) {
+        for (int tasks = 1; tasks <= 40; tasks += 13) {
+            static nest in;
+            memset(&in, 0, sizeof in);
+            in.pool = pool;
+            in.inner = inners[i];
+            rc_pool_run(pool, tasks, outer, &in);
+            assert_int_equal(in.wrong, 0);
+            assert_int_equal(in.inner_runs, 5 * tasks);
+        }
+    }
+    tally counted = {.threads = 4}; /* and afterwards the pool runs as before */
+    rc_pool_run(pool, 50, count, &counted);
+    check_tally(&counted, 50, 1);
+    rc_pool_destroy(other);
+    rc_pool_destroy(pool);
+}
+
+typedef struct meeting {
+    _Atomic int present;
+    int expected;
+    _Atomic int met;
+} meeting;
+
+/* Waits, for a few seconds at most, until as many tasks as expected are in here at the same time. */
+static void meet(void *ctx, int task, int worker) {
+    (void)task, (void)worker;
+    meeting *place = ctx;
+    atomic_fetch_add(&place->present, 1);
+    for (double end = rc_now() + 10; rc_now() < end && atomic_load(&place->present) < place->expected;)
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    if (atomic_load(&place->present) == place->expected)
+        atomic_fetch_add(&place->met, 1);
+}
+
+/* All threads take part, also after they have been asleep. */
+static void tasks_run_at_the_same_time(void **state) {
+    (void)state;
+    rc_pool *pool;
+    assert_int_equal(rc_pool_create(5, &pool), RC_OK);
+    for (int run = 0; run < 3; run++) {
+        meeting place = {.expected = 5};
+        rc_pool_run(pool, 5, meet, &place);
+        assert_int_equal(place.met, 5);
+        nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    }
+    rc_pool_destroy(pool);
+}
+
+/* The caller is out of tasks long before the others: it must sleep and be woken. */
+static void sleep_unless_caller(void *ctx, int task, int worker) {
+    (void)task;
+    meeting *place = ctx;
+    atomic_fetch_add(&place->present, 1);
+    if (worker == 0)
+        while (atomic_load(&place->present) < place->expected)
+            nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    else
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    atomic_fetch_add(&place->met, 1);
+}
+
+static void caller_waits_for_slow_workers(void **state) {
+    (void)state;
+    for (int threads = 2; threads <= 4; threads++) {
+        rc_pool *pool;
+        assert_int_equal(rc_pool_create(threads, &pool), RC_OK);
+        meeting place = {.expected = threads};
+        rc_pool_run(pool, threads, sleep_unless_caller, &place);
+        assert_int_equal(place.met, threads);
+        rc_pool_destroy(pool);
+    }
+}
+
+typedef struct visitor {
+    rc_pool *pool;
+    tally *counted;
+} visitor;
+
+static void *visit(void *argument) {
+    visitor *self = argument;
+    for (int run = 0; run < 200; run++)
+        rc_pool_run(self->pool, 5, count, self->counted);
+    return NULL;
+}
+
+static void runs_from_several_threads_take_turns(void **state) {
+    (void)state;
+    enum { VISITORS = 3 };
+    rc_pool *pool;
+    assert_int_equal(rc_pool_create(3, &pool), RC_OK);
+    tally counted = {.threads = 3};
+    visitor self = {pool, &counted};
+    pthread_t threads[VISITORS];
+    for (int i = 0; i < VISITORS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, visit, &self), 0);
+    for (int i = 0; i < VISITORS; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    check_tally(&counted, 5, 200 * VISITORS);
+    rc_pool_destroy(pool);
+}
+
+static void creation_checks_its_argument(void **state) {
+    (void)state;
+    rc_pool *pool = (rc_pool *)&pool;
+    assert_int_equal(rc_pool_create(-2, &pool), RC_INVALID_ARGUMENT);
+    assert_null(pool);
+    assert_string_equal(rc_message(), "threads is -2, expected 0 (all cores) to 1024");
+    assert_int_equal(rc_pool_create(1025, &pool), RC_INVALID_ARGUMENT);
+    assert_int_equal(rc_pool_create(0, &pool), RC_OK);
+    assert_in_range(rc_pool_threads(pool), 1, sysconf(_SC_NPROCESSORS_ONLN));
+    rc_pool_destroy(pool);
+}
+
+static void pools_come_and_go(void **state) {
+    (void)state;
+    size_t before = rc_bytes_allocated();
+    for (int i = 0; i < 100; i++) {
+        rc_pool *pool;
+        assert_int_equal(rc_pool_create(4, &pool), RC_OK);
+        tally counted = {.threads = 4};
+        rc_pool_run(pool, i % 7, count, &counted);
+        rc_pool_destroy(pool);
+    }
+    assert_int_equal(rc_bytes_allocated(), before);
+}
+
+static void the_clock_goes_forward(void **state) {
+    (void)state;
+    double before = rc_now();
+    nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
+    double passed = rc_now() - before;
+    assert_true(passed >= 0.002 && passed < 60);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_task_runs_once),
+        cmocka_unit_test(many_runs),
+        cmocka_unit_test(null_and_single_pools_run_inline_in_order),
+        cmocka_unit_test(nested_runs_are_inline),
+        cmocka_unit_test(tasks_run_at_the_same_time),
+        cmocka_unit_test(caller_waits_for_slow_workers),
+        cmocka_unit_test(runs_from_several_threads_take_turns),
+        cmocka_unit_test(creation_checks_its_argument),
+        cmocka_unit_test(pools_come_and_go),
+        cmocka_unit_test(the_clock_goes_forward),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
