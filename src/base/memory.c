@@ -32,7 +32,8 @@ void *rc_alloc(const rc_allocator *allocator, size_t size) {
         size = 1;
     char *raw = NULL;
     size_t total;
-    if (rc_size_add(size, RC_ALIGNMENT, &total))
+    /* No object is larger than PTRDIFF_MAX; memory checkers treat the mere question as an error. */
+    if (rc_size_add(size, RC_ALIGNMENT, &total) && total <= PTRDIFF_MAX)
         raw = allocator->alloc(allocator->user, total, RC_ALIGNMENT);
     if (raw == NULL) {
         rc_fail(RC_OUT_OF_MEMORY, "cannot allocate %zu bytes", size);
@@ -108,7 +109,7 @@ rc_status rc_arena_allocate(rc_arena *arena, const rc_allocator *allocator) {
 }
 
 void *rc_arena_take(rc_arena *arena, size_t bytes) {
-    size_t end;
+    size_t end = 0;
     bool fits = rc_size_add(bytes, RC_ALIGNMENT - 1, &end);
     end &= ~(size_t)(RC_ALIGNMENT - 1);
     fits = fits && rc_size_add(arena->used, end, &end) && (arena->base == NULL || end <= arena->size);

@@ -36,8 +36,8 @@ void rc_pass_forward(rc_pass *pass, const rc_model *model, rc_tensor *input);
  * (NULL in FROZEN mode), rc_pass_input_gradient() is filled if asked for. */
 void rc_pass_backward(rc_pass *pass, const rc_model *model, void *gradient);
 
-/* Output layers: a tensor that may be lazy (in TRAIN and FROZEN its first reader fills `value`), or features (n, c) real for average pooling. By index of the layer;
- * RC_NO_LAYER: the last. */
+/* Output layers: a tensor that may be lazy (in TRAIN and FROZEN its first reader fills `value`), or features
+ * (n, c) real for average pooling. By index of the layer; RC_NO_LAYER: the last. */
 rc_tensor *rc_pass_output(rc_pass *pass, int layer);
 void *rc_pass_features(rc_pass *pass);
 void *rc_pass_output_gradient(rc_pass *pass, int layer); /* act (n, h, w, cp); average pooling: real (n, c) */
