@@ -109,10 +109,10 @@ rc_status rc_arena_allocate(rc_arena *arena, const rc_allocator *allocator) {
 }
 
 void *rc_arena_take(rc_arena *arena, size_t bytes) {
-    size_t end = 0;
-    bool fits = rc_size_add(bytes, RC_ALIGNMENT - 1, &end);
-    end &= ~(size_t)(RC_ALIGNMENT - 1);
-    fits = fits && rc_size_add(arena->used, end, &end) && (arena->base == NULL || end <= arena->size);
+    size_t end;
+    bool fits = rc_size_add(bytes, RC_ALIGNMENT - 1, &end) &&
+                rc_size_add(arena->used, end - end % RC_ALIGNMENT, &end) &&
+                (arena->base == NULL || end <= arena->size);
     if (arena->overflow || !fits) {
         arena->overflow = true;
         return NULL;
