@@ -81,7 +81,8 @@ typedef struct rc_bn {
 /* What a forward operation does with its result.
  *   train, or eval with gradients: raw is written, and `partial` (if set) receives per-channel sums of (raw - center)
  *     and its square, cut by shape; the tensor's scale, shift, skip and act stay pending.
- *   eval without gradients: `apply` is set, and raw receives the finished value act(conv * scale + shift + skip). */
+ *   eval without gradients: `apply` is set, and raw receives the finished value act(conv * scale + shift + skip).
+ *     The operation leaves the descriptor alone: whoever asked for it marks it finished (value = raw, stored). */
 typedef struct rc_epilogue {
     void *partial;      /* partial_bytes() of backend memory; NULL: no sums */
     const void *center; /* (c) real: running mean, which keeps the sums small; NULL: 0 */
@@ -225,7 +226,8 @@ struct rc_backend {
 
     /* Batch normalisation.
      * bn_train: sums -> sum over workers -> batch mean and variance per group; writes scale, shift, mean, istd,
-     *   updates running statistics for each group in order (unbiased variance). gamma, beta NULL: 1, 0.
+     *   updates running statistics (NULL: none) for each group in order (unbiased variance). gamma, beta NULL: 1, 0.
+     *   center may be running_mean itself: it is read before the update.
      * bn_eval: running statistics -> scale, shift, mean, istd, equal for every group.
      * bn_statistics: sums -> batch mean and biased variance of group 0 (for the BN loss); changes nothing else. */
     void (*bn_train)(rc_backend *, const rc_bn *, const rc_tensor *y, const void *partial, const void *center,

@@ -8,4 +8,10 @@ void rc_reference_fill_float(rc_backend *table)
 #endif
 {
     RC_REFERENCE(fill_memory)(table);
+    RC_REFERENCE(fill_conv)(table);
+    RC_REFERENCE(fill_norm)(table);
+    RC_REFERENCE(fill_pool)(table);
+    RC_REFERENCE(fill_dense)(table);
+    RC_REFERENCE(fill_data)(table);
+    RC_REFERENCE(fill_optimiser)(table);
 }

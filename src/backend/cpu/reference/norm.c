@@ -1,0 +1,306 @@
+/* Batch normalisation, the epilogues of all operations, and the skips.
+ *
+ * Forward, per group and channel over its m = images * h * w samples, with s = raw - center:
+ *     mean = center + sum s / m                var = sum s^2 / m - (sum s / m)^2
+ *     istd = 1 / sqrt(var + eps)               scale = gamma * istd         shift = beta - mean * scale
+ * Backward, with dz = dL/d(raw * scale + shift):
+ *     dbeta = sum dz                           dgamma = istd * sum dz (raw - mean)
+ *     dL/draw = scale * (dz - sum dz / m - (raw - mean) * istd^2 * sum dz (raw - mean) / m)
+ * All sums are taken in double, image by image. */
+#include "backend/cpu/reference/value.h"
+
+/* ---- epilogues ------------------------------------------------------------------------------------------------- */
+
+void RC_REFERENCE(finish_forward)(rc_backend *be, const rc_tensor *y, const rc_epilogue *epilogue)
+{
+    int cp = rc_padded(be, y->c);
+    const real *center = epilogue->center;
+    real *raw = y->raw;
+    for (int image = 0; image < y->n; image++) {
+        double *sums = epilogue->partial ? rc_cpu_partial(epilogue->partial, image, cp) : NULL;
+        for (int channel = 0; channel < cp; channel++) {
+            bool pad = channel >= y->c;
+            double sum = 0, squares = 0;
+            for (int row = 0; row < y->h; row++)
+                for (int column = 0; column < y->w; column++) {
+                    real *element = &raw[at(y->h, y->w, cp, image, row, column, channel)];
+                    if (pad)
+                        *element = 0;
+                    double s = pad ? 0 : (double)*element - (center ? (double)center[channel] : 0);
+                    sum += s;
+                    squares += s * s;
+                    if (epilogue->apply && !pad)
+                        *element = pending_at(be, y, image, row, column, channel);
+                }
+            if (sums) {
+                sums[channel] = sum;
+                sums[cp + channel] = squares;
+            }
+        }
+    }
+}
+
+/* Sums of dz and dz * (raw - mean) of x, whose dL/dvalue is g. */
+static void sum_gradient(const rc_backend *be, const rc_tensor *x, const void *g, void *partial)
+{
+    int cp = rc_padded(be, x->c);
+    const real *raw = x->raw, *mean = x->mean;
+    for (int image = 0; image < x->n; image++) {
+        double *sums = rc_cpu_partial(partial, image, cp);
+        int group = rc_group_of(x, image);
+        for (int channel = 0; channel < cp; channel++) {
+            double sum = 0, products = 0;
+            double m = mean ? (double)mean[group * cp + channel] : 0;
+            for (int row = 0; channel < x->c && row < x->h; row++)
+                for (int column = 0; column < x->w; column++) {
+                    double dz = (double)dz_at(be, x, g, image, row, column, channel);
+                    sum += dz;
+                    products += dz * ((double)raw[at(x->h, x->w, cp, image, row, column, channel)] - m);
+                }
+            sums[channel] = sum;
+            sums[cp + channel] = products;
+        }
+    }
+}
+
+void RC_REFERENCE(finish_backward)(rc_backend *be, void *dx, const rc_back_epilogue *epilogue)
+{
+    const rc_tensor *x = epilogue->x;
+    int cp = rc_padded(be, x->c);
+    for (int image = 0; image < x->n; image++)
+        for (int row = 0; row < x->h; row++)
+            for (int column = 0; column < x->w; column++)
+                for (int channel = x->c; channel < cp; channel++)
+                    ((real *)dx)[at(x->h, x->w, cp, image, row, column, channel)] = 0;
+    if (epilogue->partial)
+        sum_gradient(be, x, dx, epilogue->partial);
+}
+
+/* ---- statistics ------------------------------------------------------------------------------------------------ */
+
+typedef struct sums {
+    double first, second; /* of one channel, over the images of one group */
+    double m;             /* samples */
+} sums;
+
+static sums sum_group(const rc_tensor *y, int cp, const void *partial, int group, int channel)
+{
+    int begin = group ? y->group_end[group - 1] : 0, end = y->group_end[group];
+    sums total = {0, 0, (double)(end - begin) * y->h * y->w};
+    for (int image = begin; image < end; image++) {
+        const double *of_image = (const double *)partial + rc_cpu_partial_count(image, cp);
+        total.first += of_image[channel];
+        total.second += of_image[cp + channel];
+    }
+    return total;
+}
+
+/* Mean and biased variance of raw. */
+static void moments(sums s, double center, double *mean, double *var)
+{
+    double shifted = s.first / s.m;
+    *mean = center + shifted;
+    *var = fmax(s.second / s.m - shifted * shifted, 0);
+}
+
+/* The four vectors that a normalised tensor carries, at one group and channel. */
+typedef struct normalisation {
+    real *scale, *shift, *mean, *istd;
+} normalisation;
+
+static void set_normalisation(normalisation to, int i, double mean, double var, double eps, double gamma, double beta)
+{
+    double istd = 1 / sqrt(var + eps);
+    to.mean[i] = (real)mean;
+    to.istd[i] = (real)istd;
+    to.scale[i] = (real)(gamma * istd);
+    to.shift[i] = (real)(beta - mean * gamma * istd);
+}
+
+static void clear_pads(normalisation to, int groups, int c, int cp)
+{
+    for (int group = 0; group < groups; group++)
+        for (int channel = c; channel < cp; channel++) {
+            int i = group * cp + channel;
+            to.scale[i] = to.shift[i] = to.mean[i] = to.istd[i] = 0;
+        }
+}
+
+/* center is usually running_mean itself: it is read before the update. */
+static void bn_train(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const void *partial, const void *center,
+                     const void *gamma, const void *beta, void *running_mean, void *running_var, void *scale,
+                     void *shift, void *mean, void *istd)
+{
+    int cp = rc_padded(be, y->c);
+    normalisation to = {scale, shift, mean, istd};
+    double momentum = (double)bn->momentum;
+    for (int channel = 0; channel < y->c; channel++) {
+        double shifted_by = center ? (double)((const real *)center)[channel] : 0;
+        double g = gamma ? (double)((const real *)gamma)[channel] : 1;
+        double b = beta ? (double)((const real *)beta)[channel] : 0;
+        for (int group = 0; group < y->groups; group++) {
+            sums s = sum_group(y, cp, partial, group, channel);
+            double batch_mean, batch_var;
+            moments(s, shifted_by, &batch_mean, &batch_var);
+            set_normalisation(to, group * cp + channel, batch_mean, batch_var, (double)bn->eps, g, b);
+            if (!running_mean)
+                continue;
+            double unbiased = s.m > 1 ? batch_var * s.m / (s.m - 1) : batch_var;
+            real *running = (real *)running_mean + channel, *variance = (real *)running_var + channel;
+            *running = (real)((1 - momentum) * (double)*running + momentum * batch_mean);
+            *variance = (real)((1 - momentum) * (double)*variance + momentum * unbiased);
+        }
+    }
+    clear_pads(to, y->groups, y->c, cp);
+}
+
+static void bn_eval(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const void *gamma, const void *beta,
+                    const void *running_mean, const void *running_var, void *scale, void *shift, void *mean,
+                    void *istd)
+{
+    int cp = rc_padded(be, y->c);
+    normalisation to = {scale, shift, mean, istd};
+    for (int group = 0; group < y->groups; group++)
+        for (int channel = 0; channel < y->c; channel++)
+            set_normalisation(to, group * cp + channel, (double)((const real *)running_mean)[channel],
+                              (double)((const real *)running_var)[channel], (double)bn->eps,
+                              gamma ? (double)((const real *)gamma)[channel] : 1,
+                              beta ? (double)((const real *)beta)[channel] : 0);
+    clear_pads(to, y->groups, y->c, cp);
+}
+
+static void bn_statistics(rc_backend *be, const rc_tensor *y, const void *partial, const void *center, void *mean,
+                          void *var)
+{
+    int cp = rc_padded(be, y->c);
+    for (int channel = 0; channel < cp; channel++) {
+        double batch_mean = 0, batch_var = 0;
+        if (channel < y->c)
+            moments(sum_group(y, cp, partial, 0, channel), center ? (double)((const real *)center)[channel] : 0,
+                    &batch_mean, &batch_var);
+        ((real *)mean)[channel] = (real)batch_mean;
+        ((real *)var)[channel] = (real)batch_var;
+    }
+}
+
+/* ---- backward -------------------------------------------------------------------------------------------------- */
+
+static void bn_backward_sums(rc_backend *be, const rc_grad *dy, void *partial)
+{
+    sum_gradient(be, dy->y, dy->g, partial);
+}
+
+/* dL/draw = a * dz + b * raw + c. The gradients of the statistics add dmean/m + 2 dvar (raw - batch_mean)/m. */
+static void bn_backward(rc_backend *be, const rc_tensor *y, bool train, const void *partial, const void *gamma,
+                        const void *dmean, const void *dvar, const void *batch_mean, void *dgamma, void *dbeta,
+                        void *a, void *b, void *c)
+{
+    (void)gamma; /* scale holds it already */
+    int cp = rc_padded(be, y->c);
+    double all = (double)y->n * y->h * y->w;
+    for (int channel = 0; channel < cp; channel++) {
+        double gamma_sum = 0, beta_sum = 0;
+        for (int group = 0; group < y->groups; group++) {
+            int i = group * cp + channel;
+            double factor = 0, slope = 0, constant = 0;
+            if (channel < y->c) {
+                double mean = (double)((const real *)y->mean)[i], istd = (double)((const real *)y->istd)[i];
+                factor = (double)((const real *)y->scale)[i];
+                if (partial) {
+                    sums s = sum_group(y, cp, partial, group, channel);
+                    beta_sum += s.first;
+                    gamma_sum += istd * s.second;
+                    if (train) {
+                        slope = -factor * istd * istd * s.second / s.m;
+                        constant = -factor * s.first / s.m - slope * mean;
+                    }
+                }
+                if (dmean) {
+                    double twice = 2 * (double)((const real *)dvar)[channel] / all;
+                    slope += twice;
+                    constant += (double)((const real *)dmean)[channel] / all -
+                                twice * (double)((const real *)batch_mean)[channel];
+                }
+            }
+            ((real *)a)[i] = (real)factor;
+            ((real *)b)[i] = (real)slope;
+            ((real *)c)[i] = (real)constant;
+        }
+        if (dgamma && channel < y->c)
+            ((real *)dgamma)[channel] = (real)gamma_sum;
+        if (dbeta && channel < y->c)
+            ((real *)dbeta)[channel] = (real)beta_sum;
+    }
+}
+
+/* ---- copies and skips ------------------------------------------------------------------------------------------ */
+
+static void copy_forward(rc_backend *be, rc_tensor *x, rc_tensor *y, const rc_epilogue *epilogue)
+{
+    store_value(be, x);
+    for (int image = 0; image < x->n; image++)
+        for (int row = 0; row < x->h; row++)
+            for (int column = 0; column < x->w; column++)
+                for (int channel = 0; channel < x->c; channel++)
+                    ((real *)y->raw)[at(x->h, x->w, rc_padded(be, x->c), image, row, column, channel)] =
+                        value_at(be, x, image, row, column, channel);
+    RC_REFERENCE(finish_forward)(be, y, epilogue);
+}
+
+static void copy_backward(rc_backend *be, const rc_grad *dy, void *dx, const rc_back_epilogue *epilogue)
+{
+    const rc_tensor *y = dy->y;
+    for (int image = 0; image < y->n; image++)
+        for (int row = 0; row < y->h; row++)
+            for (int column = 0; column < y->w; column++)
+                for (int channel = 0; channel < y->c; channel++) {
+                    real *to = (real *)dx + at(y->h, y->w, rc_padded(be, y->c), image, row, column, channel);
+                    real draw = draw_at(be, dy, image, row, column, channel);
+                    *to = epilogue->add ? *to + draw : draw;
+                }
+    RC_REFERENCE(finish_backward)(be, dx, epilogue);
+}
+
+static void materialise(rc_backend *be, rc_tensor *x)
+{
+    int cp = rc_padded(be, x->c);
+    for (int image = 0; image < x->n; image++)
+        for (int row = 0; row < x->h; row++)
+            for (int column = 0; column < x->w; column++)
+                for (int channel = 0; channel < cp; channel++)
+                    ((real *)x->value)[at(x->h, x->w, cp, image, row, column, channel)] =
+                        channel < x->c ? pending_at(be, x, image, row, column, channel) : 0;
+    x->stored = true;
+}
+
+/* dskip (n, skip h, skip w, cp of skip c): pixels and channels that y did not take get nothing. */
+static void skip_backward(rc_backend *be, const rc_grad *dy, void *dskip, const rc_back_epilogue *epilogue)
+{
+    const rc_tensor *y = dy->y;
+    const rc_skip *skip = &y->skip;
+    for (int image = 0; image < y->n; image++)
+        for (int row = 0; row < skip->h; row++)
+            for (int column = 0; column < skip->w; column++)
+                for (int channel = 0; channel < skip->c; channel++) {
+                    real *to = (real *)dskip + at(skip->h, skip->w, rc_padded(be, skip->c), image, row, column,
+                                                  channel);
+                    int into = channel + skip->channel_offset;
+                    bool taken = row % skip->stride == 0 && column % skip->stride == 0 && into < y->c;
+                    real dz = taken ? dz_at(be, y, dy->g, image, row / skip->stride, column / skip->stride, into) : 0;
+                    *to = epilogue->add ? *to + dz : dz;
+                }
+    RC_REFERENCE(finish_backward)(be, dskip, epilogue);
+}
+
+void RC_REFERENCE(fill_norm)(rc_backend *table)
+{
+    table->bn_train = bn_train;
+    table->bn_eval = bn_eval;
+    table->bn_statistics = bn_statistics;
+    table->bn_backward_sums = bn_backward_sums;
+    table->bn_backward = bn_backward;
+    table->copy_forward = copy_forward;
+    table->copy_backward = copy_backward;
+    table->materialise = materialise;
+    table->skip_backward = skip_backward;
+}
