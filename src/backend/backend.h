@@ -204,6 +204,7 @@ struct rc_backend {
     rc_status (*reserve_conv)(rc_backend *, const rc_conv *, int n);
     rc_status (*reserve_linear)(rc_backend *, const rc_linear *, int n);
     rc_status (*reserve_dense)(rc_backend *, int n, int in, int out);
+    rc_status (*reserve_losses)(rc_backend *, int n, int classes, int h, int w, int c); /* images (n, h, w, c) */
     size_t (*partial_bytes)(rc_backend *, int n, int h, int w, int c); /* for one tensor of that shape */
 
     /* Convolution. x is lazy; bias (c_out) real or NULL. */
@@ -300,7 +301,8 @@ struct rc_backend {
                     void *value);
     void (*loss_diversity)(rc_backend *, int n, int classes, int stride, const void *logits, float epsilon,
                            const float *weight, void *value, void *dlogits);
-    /* Image priors on finished images x (raw, nothing pending); dx (n, h, w, cp) act, added. */
+    /* Image priors on finished images x: stored, or nothing pending; so are the tensors of the losses below.
+     * dx (n, h, w, cp) act, added. Smoothing reflects at the border, which takes images of 3 x 3 or more. */
     void (*loss_smoothing)(rc_backend *, const rc_tensor *x, const float *weight, void *value, void *dx);
     void (*loss_total_variation)(rc_backend *, const rc_tensor *x, const float *weight, void *value, void *dx);
     void (*loss_image_norm)(rc_backend *, const rc_tensor *x, const float *weight, void *value, void *dx);
@@ -317,13 +319,15 @@ struct rc_backend {
                                    const void *noise, const void *dz, void *dmean, void *dlog_variance);
 
     /* Labels and statistics. */
-    void (*softmax)(rc_backend *, int n, int classes, int stride, const void *logits, void *probabilities);
+    void (*softmax)(rc_backend *, int n, int classes, int stride, const void *logits,
+                    void *probabilities /* (n, classes) real */);
     void (*argmax)(rc_backend *, int n, int classes, int stride, const void *logits, int32_t *labels);
     void (*count_labels)(rc_backend *, int n, const int32_t *labels, int classes, int32_t *count); /* adds */
     void (*balance_weights)(rc_backend *, int classes, const int32_t *count, void *class_weight);
-    /* Adds n features to per-class counts (classes) int32, sums (classes, d) and the sum of outer products (d, d) of
-     * (feature - center), double each; center (d) real or NULL. class_statistics_finish: class means (classes, d)
-     * real, NaN for a class with no sample, and the tied covariance (d, d) real with divisor total - unbiased. */
+    /* Adds n features to per-class counts (classes) int32, to sums (classes, d) and to the sum of outer products (d, d)
+     * of (feature - center), double each; of the outer products the upper triangle (row <= column) is what counts;
+     * center (d) real or NULL: 0. class_statistics_finish: class means (classes, d) real, NaN for a class with no
+     * sample, and the tied covariance (d, d) real with divisor total - unbiased. */
     void (*class_statistics)(rc_backend *, int n, int d, int classes, const void *features, const int32_t *labels,
                              const void *center, int32_t *count, double *sum, double *outer);
     void (*class_statistics_finish)(rc_backend *, int d, int classes, const void *center, const int32_t *count,

@@ -12,6 +12,10 @@ void rc_reference_fill_float(rc_backend *table)
     RC_REFERENCE(fill_norm)(table);
     RC_REFERENCE(fill_pool)(table);
     RC_REFERENCE(fill_dense)(table);
+    RC_REFERENCE(fill_logit_losses)(table);
+    RC_REFERENCE(fill_feature_losses)(table);
+    RC_REFERENCE(fill_image_losses)(table);
+    RC_REFERENCE(fill_statistics)(table);
     RC_REFERENCE(fill_data)(table);
     RC_REFERENCE(fill_optimiser)(table);
 }
