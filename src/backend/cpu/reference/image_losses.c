@@ -144,7 +144,7 @@ static void loss_image_norm(rc_backend *backend, const rc_tensor *x, const float
 
 /* ---- variational autoencoder ------------------------------------------------------------------------------------
  * Reconstruction: L = mean_b w_b mean_p -( t log x + (1 - t) log(1 - x) ), logarithms cut off below -100;
- *     dL/dx_bp = w_b (x - t) / max(x (1 - x), 1e-12) / (n P). Both limits are those of PyTorch's binary cross entropy. */
+ *     dL/dx_bp = w_b (x - t) / max(x (1 - x), 1e-12) / (n P). Both limits are those of PyTorch. */
 static void loss_reconstruction(rc_backend *backend, const rc_tensor *x, const rc_tensor *target,
                                 const void *sample_weight, const float *weight, void *value, void *dx)
 {
