@@ -3,7 +3,8 @@
 
 #include <recollect/recollect.h>
 
-int main(void) {
+int main(void)
+{
     printf("recollect %s\n", recollect_version());
     return 0;
 }

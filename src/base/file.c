@@ -11,7 +11,8 @@
 
 #include "base/memory.h"
 
-static rc_status fail_errno(const char *action, const char *path) {
+static rc_status fail_errno(const char *action, const char *path)
+{
     return rc_fail(RC_IO, "cannot %s '%s': %s", action, path, strerror(errno));
 }
 
@@ -19,7 +20,8 @@ static rc_status fail_errno(const char *action, const char *path) {
 
 /* read() that goes on after signals and short reads. Returns the bytes read, fewer than `size` only at the end of
    the file, or -1. */
-static ssize_t read_fully(int fd, char *data, size_t size) {
+static ssize_t read_fully(int fd, char *data, size_t size)
+{
     size_t done = 0;
     while (done < size) {
         ssize_t got = read(fd, data + done, size - done);
@@ -35,7 +37,8 @@ static ssize_t read_fully(int fd, char *data, size_t size) {
 
 /* Reads to the end of `fd` into a block that starts at `capacity` bytes and doubles. The size that the file system
    tells is only a first guess: pipes and files in /proc have none, and a file may grow meanwhile. */
-static rc_status read_to_end(int fd, const char *path, size_t limit, size_t capacity, char **data, size_t *size) {
+static rc_status read_to_end(int fd, const char *path, size_t limit, size_t capacity, char **data, size_t *size)
+{
     char *block = NULL;
     size_t used = 0;
     for (;;) {
@@ -70,7 +73,8 @@ static rc_status read_to_end(int fd, const char *path, size_t limit, size_t capa
     return RC_OK;
 }
 
-rc_status rc_file_read(const char *path, size_t limit, char **data, size_t *size) {
+rc_status rc_file_read(const char *path, size_t limit, char **data, size_t *size)
+{
     *data = NULL;
     *size = 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -87,7 +91,8 @@ rc_status rc_file_read(const char *path, size_t limit, char **data, size_t *size
     return status;
 }
 
-bool rc_file_exists(const char *path) {
+bool rc_file_exists(const char *path)
+{
     struct stat info;
     return lstat(path, &info) == 0;
 }
@@ -101,7 +106,8 @@ struct rc_file_writer {
     char *temporary;
 };
 
-static rc_file_writer *writer_new(const char *path) {
+static rc_file_writer *writer_new(const char *path)
+{
     static _Atomic unsigned int counter;
     size_t path_size = strlen(path) + 1, temporary_size = path_size + 48;
     rc_file_writer *writer = rc_alloc(NULL, sizeof *writer + path_size + temporary_size);
@@ -115,7 +121,8 @@ static rc_file_writer *writer_new(const char *path) {
     return writer;
 }
 
-rc_status rc_file_writer_open(const char *path, rc_file_writer **writer) {
+rc_status rc_file_writer_open(const char *path, rc_file_writer **writer)
+{
     *writer = NULL;
     struct stat info;
     /* Renaming over a device such as /dev/null would destroy it. */
@@ -135,7 +142,8 @@ rc_status rc_file_writer_open(const char *path, rc_file_writer **writer) {
     return RC_OK;
 }
 
-rc_status rc_file_writer_append(rc_file_writer *writer, const void *data, size_t size) {
+rc_status rc_file_writer_append(rc_file_writer *writer, const void *data, size_t size)
+{
     const char *next = data;
     while (size > 0 && !writer->failed) {
         ssize_t put = write(writer->fd, next, size);
@@ -153,7 +161,8 @@ rc_status rc_file_writer_append(rc_file_writer *writer, const void *data, size_t
 }
 
 /* Makes the rename survive a power cut. Some file systems cannot sync a folder and say EINVAL: nothing to be done. */
-static rc_status sync_folder_of(const char *path) {
+static rc_status sync_folder_of(const char *path)
+{
     const char *slash = strrchr(path, '/');
     size_t length = slash == NULL ? 0 : (size_t)(slash - path) + 1;
     char *folder = rc_alloc(NULL, length + 2);
@@ -171,7 +180,8 @@ static rc_status sync_folder_of(const char *path) {
     return status;
 }
 
-rc_status rc_file_writer_commit(rc_file_writer *writer) {
+rc_status rc_file_writer_commit(rc_file_writer *writer)
+{
     rc_status status = rc_file_writer_append(writer, "", 0); /* an earlier failure comes out here */
     if (status == RC_OK && fsync(writer->fd) != 0)
         status = fail_errno("sync", writer->path);
@@ -190,7 +200,8 @@ rc_status rc_file_writer_commit(rc_file_writer *writer) {
     return status;
 }
 
-void rc_file_writer_abort(rc_file_writer *writer) {
+void rc_file_writer_abort(rc_file_writer *writer)
+{
     if (writer == NULL)
         return;
     if (writer->fd >= 0)
@@ -199,7 +210,8 @@ void rc_file_writer_abort(rc_file_writer *writer) {
     rc_free(NULL, writer);
 }
 
-rc_status rc_file_write_atomic(const char *path, const void *data, size_t size) {
+rc_status rc_file_write_atomic(const char *path, const void *data, size_t size)
+{
     rc_file_writer *writer;
     RC_TRY(rc_file_writer_open(path, &writer));
     rc_status status = rc_file_writer_append(writer, data, size);

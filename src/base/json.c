@@ -9,7 +9,8 @@
 /* ---- in ---------------------------------------------------------------------------------------------------------- */
 
 /* jansson recurses into the text, so the nesting is counted before it sees it. Brackets in strings do not count. */
-static rc_status check_depth(const char *name, const char *text, size_t size) {
+static rc_status check_depth(const char *name, const char *text, size_t size)
+{
     int depth = 0, line = 1, column = 0;
     bool in_string = false;
     for (size_t i = 0; i < size; i++) {
@@ -34,7 +35,8 @@ static rc_status check_depth(const char *name, const char *text, size_t size) {
     return RC_OK;
 }
 
-rc_status rc_json_parse(const char *name, const char *text, size_t size, json_t **json) {
+rc_status rc_json_parse(const char *name, const char *text, size_t size, json_t **json)
+{
     *json = NULL;
     RC_TRY(check_depth(name, text, size));
     json_error_t error;
@@ -46,7 +48,8 @@ rc_status rc_json_parse(const char *name, const char *text, size_t size, json_t 
     return RC_OK;
 }
 
-rc_status rc_json_load(const char *path, size_t limit, json_t **json) {
+rc_status rc_json_load(const char *path, size_t limit, json_t **json)
+{
     *json = NULL;
     char *text;
     size_t size;
@@ -58,7 +61,8 @@ rc_status rc_json_load(const char *path, size_t limit, json_t **json) {
 
 /* ---- members ----------------------------------------------------------------------------------------------------- */
 
-static const char *type_name(const json_t *json) {
+static const char *type_name(const json_t *json)
+{
     if (json == NULL)
         return "nothing";
     switch (json_typeof(json)) {
@@ -84,7 +88,8 @@ enum {
     BOOLEAN = 1 << JSON_TRUE | 1 << JSON_FALSE,
 };
 
-static rc_status find(const json_t *object, const char *key, int types, const char *expected, json_t **member) {
+static rc_status find(const json_t *object, const char *key, int types, const char *expected, json_t **member)
+{
     if (!json_is_object(object))
         return rc_fail(RC_FORMAT, "found %s, expected an object with the key '%s'", type_name(object), key);
     json_t *found = json_object_get(object, key);
@@ -96,14 +101,16 @@ static rc_status find(const json_t *object, const char *key, int types, const ch
     return RC_OK;
 }
 
-rc_status rc_json_get_int64(const json_t *object, const char *key, int64_t *value) {
+rc_status rc_json_get_int64(const json_t *object, const char *key, int64_t *value)
+{
     json_t *member;
     RC_TRY(find(object, key, INTEGER, "an integer", &member));
     *value = json_integer_value(member);
     return RC_OK;
 }
 
-rc_status rc_json_get_int(const json_t *object, const char *key, int *value) {
+rc_status rc_json_get_int(const json_t *object, const char *key, int *value)
+{
     int64_t wide;
     RC_TRY(rc_json_get_int64(object, key, &wide));
     if (wide < INT_MIN || wide > INT_MAX)
@@ -112,39 +119,45 @@ rc_status rc_json_get_int(const json_t *object, const char *key, int *value) {
     return RC_OK;
 }
 
-rc_status rc_json_get_number(const json_t *object, const char *key, double *value) {
+rc_status rc_json_get_number(const json_t *object, const char *key, double *value)
+{
     json_t *member;
     RC_TRY(find(object, key, NUMBER, "a number", &member));
     *value = json_number_value(member);
     return RC_OK;
 }
 
-rc_status rc_json_get_bool(const json_t *object, const char *key, bool *value) {
+rc_status rc_json_get_bool(const json_t *object, const char *key, bool *value)
+{
     json_t *member;
     RC_TRY(find(object, key, BOOLEAN, "a boolean", &member));
     *value = json_is_true(member);
     return RC_OK;
 }
 
-rc_status rc_json_get_string(const json_t *object, const char *key, const char **value) {
+rc_status rc_json_get_string(const json_t *object, const char *key, const char **value)
+{
     json_t *member;
     RC_TRY(find(object, key, STRING, "a string", &member));
     *value = json_string_value(member);
     return RC_OK;
 }
 
-rc_status rc_json_get_array(const json_t *object, const char *key, json_t **value) {
+rc_status rc_json_get_array(const json_t *object, const char *key, json_t **value)
+{
     return find(object, key, ARRAY, "an array", value);
 }
 
-rc_status rc_json_get_object(const json_t *object, const char *key, json_t **value) {
+rc_status rc_json_get_object(const json_t *object, const char *key, json_t **value)
+{
     return find(object, key, OBJECT, "an object", value);
 }
 
 /* ---- out --------------------------------------------------------------------------------------------------------- */
 
 /* The text, unterminated, with one more byte of room behind it. */
-static rc_status dump(const json_t *json, int indent, char **text, size_t *size) {
+static rc_status dump(const json_t *json, int indent, char **text, size_t *size)
+{
     *text = NULL;
     if (json == NULL)
         return rc_fail(RC_INVALID_ARGUMENT, "cannot write JSON: there is no value");
@@ -161,14 +174,16 @@ static rc_status dump(const json_t *json, int indent, char **text, size_t *size)
     return RC_OK;
 }
 
-rc_status rc_json_dump(const json_t *json, int indent, char **text) {
+rc_status rc_json_dump(const json_t *json, int indent, char **text)
+{
     size_t size;
     RC_TRY(dump(json, indent, text, &size));
     (*text)[size] = '\0';
     return RC_OK;
 }
 
-rc_status rc_json_save(const json_t *json, int indent, const char *path) {
+rc_status rc_json_save(const json_t *json, int indent, const char *path)
+{
     char *text;
     size_t size;
     RC_TRY(dump(json, indent, &text, &size));

@@ -4,7 +4,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-void rc_log_write(const rc_log *log, int level, const char *format, ...) {
+void rc_log_write(const rc_log *log, int level, const char *format, ...)
+{
     if (log == NULL || log->write == NULL || level < log->level)
         return;
     char text[RC_LOG_LINE_SIZE];
@@ -16,7 +17,8 @@ void rc_log_write(const rc_log *log, int level, const char *format, ...) {
         log->write(log->user, level, text);
 }
 
-const char *rc_log_level_name(int level) {
+const char *rc_log_level_name(int level)
+{
     switch (level) {
     case RC_LOG_DEBUG: return "debug";
     case RC_LOG_INFO: return "info";

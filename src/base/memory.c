@@ -12,20 +12,23 @@ typedef struct block_header {
 static _Atomic uint64_t allocation_count;
 static _Atomic size_t bytes_allocated;
 
-static void *heap_alloc(void *user, size_t size, size_t align) {
+static void *heap_alloc(void *user, size_t size, size_t align)
+{
     (void)user;
     void *block = NULL;
     return posix_memalign(&block, align, size) == 0 ? block : NULL;
 }
 
-static void heap_free(void *user, void *block) {
+static void heap_free(void *user, void *block)
+{
     (void)user;
     free(block);
 }
 
 static const rc_allocator heap = {heap_alloc, heap_free, NULL};
 
-void *rc_alloc(const rc_allocator *allocator, size_t size) {
+void *rc_alloc(const rc_allocator *allocator, size_t size)
+{
     if (allocator == NULL)
         allocator = &heap;
     if (size == 0)
@@ -45,7 +48,8 @@ void *rc_alloc(const rc_allocator *allocator, size_t size) {
     return raw + RC_ALIGNMENT;
 }
 
-void *rc_alloc_zeroed(const rc_allocator *allocator, size_t count, size_t size) {
+void *rc_alloc_zeroed(const rc_allocator *allocator, size_t count, size_t size)
+{
     size_t total;
     if (!rc_size_mul(count, size, &total)) {
         rc_fail(RC_OUT_OF_MEMORY, "cannot allocate %zu times %zu bytes", count, size);
@@ -57,7 +61,8 @@ void *rc_alloc_zeroed(const rc_allocator *allocator, size_t count, size_t size) 
     return block;
 }
 
-void rc_free(const rc_allocator *allocator, void *block) {
+void rc_free(const rc_allocator *allocator, void *block)
+{
     if (block == NULL)
         return;
     if (allocator == NULL)
@@ -67,37 +72,44 @@ void rc_free(const rc_allocator *allocator, void *block) {
     allocator->free(allocator->user, raw);
 }
 
-bool rc_size_mul(size_t a, size_t b, size_t *out) {
+bool rc_size_mul(size_t a, size_t b, size_t *out)
+{
     if (b != 0 && a > SIZE_MAX / b)
         return false;
     *out = a * b;
     return true;
 }
 
-bool rc_size_add(size_t a, size_t b, size_t *out) {
+bool rc_size_add(size_t a, size_t b, size_t *out)
+{
     if (a > SIZE_MAX - b)
         return false;
     *out = a + b;
     return true;
 }
 
-uint64_t rc_allocation_count(void) {
+uint64_t rc_allocation_count(void)
+{
     return atomic_load_explicit(&allocation_count, memory_order_relaxed);
 }
 
-size_t rc_bytes_allocated(void) {
+size_t rc_bytes_allocated(void)
+{
     return atomic_load_explicit(&bytes_allocated, memory_order_relaxed);
 }
 
-rc_arena rc_arena_measure(const char *name) {
+rc_arena rc_arena_measure(const char *name)
+{
     return (rc_arena){.name = name};
 }
 
-rc_arena rc_arena_over(const char *name, void *base, size_t size) {
+rc_arena rc_arena_over(const char *name, void *base, size_t size)
+{
     return (rc_arena){.name = name, .base = base, .size = size};
 }
 
-rc_status rc_arena_allocate(rc_arena *arena, const rc_allocator *allocator) {
+rc_status rc_arena_allocate(rc_arena *arena, const rc_allocator *allocator)
+{
     if (arena->base != NULL)
         return rc_fail(RC_INVALID_ARGUMENT, "arena '%s' has its memory already", arena->name);
     RC_TRY(rc_arena_status(arena));
@@ -108,7 +120,8 @@ rc_status rc_arena_allocate(rc_arena *arena, const rc_allocator *allocator) {
     return RC_OK;
 }
 
-void *rc_arena_take(rc_arena *arena, size_t bytes) {
+void *rc_arena_take(rc_arena *arena, size_t bytes)
+{
     size_t end;
     bool fits = rc_size_add(bytes, RC_ALIGNMENT - 1, &end) &&
                 rc_size_add(arena->used, end - end % RC_ALIGNMENT, &end) &&
@@ -124,7 +137,8 @@ void *rc_arena_take(rc_arena *arena, size_t bytes) {
     return taken;
 }
 
-void *rc_arena_take_array(rc_arena *arena, size_t count, size_t size) {
+void *rc_arena_take_array(rc_arena *arena, size_t count, size_t size)
+{
     size_t bytes;
     if (!rc_size_mul(count, size, &bytes)) {
         arena->overflow = true;
@@ -133,12 +147,14 @@ void *rc_arena_take_array(rc_arena *arena, size_t count, size_t size) {
     return rc_arena_take(arena, bytes);
 }
 
-void rc_arena_rewind(rc_arena *arena, size_t used) {
+void rc_arena_rewind(rc_arena *arena, size_t used)
+{
     if (used < arena->used)
         arena->used = used;
 }
 
-rc_status rc_arena_status(const rc_arena *arena) {
+rc_status rc_arena_status(const rc_arena *arena)
+{
     if (!arena->overflow)
         return RC_OK;
     if (arena->base == NULL)
@@ -147,7 +163,8 @@ rc_status rc_arena_status(const rc_arena *arena) {
                    arena->name, arena->size, arena->used);
 }
 
-void rc_arena_release(rc_arena *arena, const rc_allocator *allocator) {
+void rc_arena_release(rc_arena *arena, const rc_allocator *allocator)
+{
     rc_free(allocator, arena->base);
     *arena = rc_arena_measure(arena->name);
 }

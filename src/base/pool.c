@@ -69,7 +69,8 @@ static _Thread_local struct {
     int worker;
 } inside;
 
-static void relax(void) {
+static void relax(void)
+{
 #if defined(__aarch64__)
     __asm__ volatile("isb");
 #elif defined(__x86_64__)
@@ -77,7 +78,8 @@ static void relax(void) {
 #endif
 }
 
-static int available_cores(void) {
+static int available_cores(void)
+{
 #if defined(__linux__)
     cpu_set_t allowed; /* fewer than the machine has, inside a container or a batch job */
     if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
@@ -87,15 +89,18 @@ static int available_cores(void) {
     return online < 1 ? 1 : online > MAX_THREADS ? MAX_THREADS : (int)online;
 }
 
-static bool has_work(rc_pool *pool) {
+static bool has_work(rc_pool *pool)
+{
     return (uint32_t)atomic_load(&pool->ticket) > 0 || atomic_load(&pool->quit);
 }
 
-static bool is_finished(rc_pool *pool) {
+static bool is_finished(rc_pool *pool)
+{
     return atomic_load(&pool->unfinished) == 0;
 }
 
-static void wait_until(rc_pool *pool, sleeping_place *place, bool condition(rc_pool *)) {
+static void wait_until(rc_pool *pool, sleeping_place *place, bool condition(rc_pool *))
+{
     if (condition(pool))
         return;
     if (pool->spin_seconds > 0) {
@@ -118,7 +123,8 @@ static void wait_until(rc_pool *pool, sleeping_place *place, bool condition(rc_p
 
 /* Wakes up to `wanted` of the threads that sleep there. Passing through the mutex makes sure that a thread that
    has announced itself is either waiting already or has yet to look at the condition. */
-static void wake(sleeping_place *place, int wanted) {
+static void wake(sleeping_place *place, int wanted)
+{
     if (atomic_load(&place->sleeping) == 0)
         return;
     pthread_mutex_lock(&place->mutex);
@@ -132,7 +138,8 @@ static void wake(sleeping_place *place, int wanted) {
 }
 
 /* Takes and does tasks until there are none. Returns at once if there are none to begin with. */
-static void work(rc_pool *pool, int worker) {
+static void work(rc_pool *pool, int worker)
+{
     int finished = 0;
     uint64_t ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
     while ((uint32_t)ticket > 0) {
@@ -150,7 +157,8 @@ static void work(rc_pool *pool, int worker) {
         wake(&pool->done, 1);
 }
 
-static void *worker_main(void *argument) {
+static void *worker_main(void *argument)
+{
     worker_thread *self = argument;
     rc_pool *pool = self->pool;
     inside.pool = pool;
@@ -163,12 +171,14 @@ static void *worker_main(void *argument) {
     }
 }
 
-static void run_inline(int tasks, rc_task *fn, void *ctx, int worker) {
+static void run_inline(int tasks, rc_task *fn, void *ctx, int worker)
+{
     for (int task = 0; task < tasks; task++)
         fn(ctx, task, worker);
 }
 
-void rc_pool_run(rc_pool *pool, int tasks, rc_task *fn, void *ctx) {
+void rc_pool_run(rc_pool *pool, int tasks, rc_task *fn, void *ctx)
+{
     if (pool == NULL || pool->threads == 1 || inside.pool != NULL) {
         run_inline(tasks, fn, ctx, pool != NULL && inside.pool == pool ? inside.worker : 0);
         return;
@@ -195,18 +205,21 @@ void rc_pool_run(rc_pool *pool, int tasks, rc_task *fn, void *ctx) {
     pthread_mutex_unlock(&pool->outer);
 }
 
-static void place_init(sleeping_place *place) {
+static void place_init(sleeping_place *place)
+{
     pthread_mutex_init(&place->mutex, NULL);
     pthread_cond_init(&place->changed, NULL);
 }
 
-static void place_destroy(sleeping_place *place) {
+static void place_destroy(sleeping_place *place)
+{
     pthread_cond_destroy(&place->changed);
     pthread_mutex_destroy(&place->mutex);
 }
 
 /* Starts the workers with all signals blocked: an interrupt belongs to the threads of the program. */
-static rc_status start_workers(rc_pool *pool) {
+static rc_status start_workers(rc_pool *pool)
+{
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -226,7 +239,8 @@ static rc_status start_workers(rc_pool *pool) {
     return RC_OK;
 }
 
-rc_status rc_pool_create(int threads, rc_pool **pool) {
+rc_status rc_pool_create(int threads, rc_pool **pool)
+{
     *pool = NULL;
     if (threads < 0 || threads > MAX_THREADS)
         return rc_fail(RC_INVALID_ARGUMENT, "threads is %d, expected 0 (all cores) to %d", threads, MAX_THREADS);
@@ -250,7 +264,8 @@ rc_status rc_pool_create(int threads, rc_pool **pool) {
     return RC_OK;
 }
 
-void rc_pool_destroy(rc_pool *pool) {
+void rc_pool_destroy(rc_pool *pool)
+{
     if (pool == NULL)
         return;
     atomic_store(&pool->quit, true);
@@ -263,6 +278,7 @@ void rc_pool_destroy(rc_pool *pool) {
     rc_free(NULL, pool);
 }
 
-int rc_pool_threads(const rc_pool *pool) {
+int rc_pool_threads(const rc_pool *pool)
+{
     return pool == NULL ? 1 : pool->threads;
 }

@@ -23,7 +23,8 @@ typedef struct rc_philox {
 } rc_philox;
 
 /* Ten rounds on a raw counter and key. Inline, so that kernel files can make their own numbers. */
-static inline rc_philox rc_philox_rounds(rc_philox counter, uint32_t key0, uint32_t key1) {
+static inline rc_philox rc_philox_rounds(rc_philox counter, uint32_t key0, uint32_t key1)
+{
     uint32_t a = counter.lane[0], b = counter.lane[1], c = counter.lane[2], d = counter.lane[3];
     for (int round = 0; round < 10; round++) {
         uint64_t left = (uint64_t)0xD2511F53u * a, right = (uint64_t)0xCD9E8D57u * c;
@@ -38,19 +39,22 @@ static inline rc_philox rc_philox_rounds(rc_philox counter, uint32_t key0, uint3
 }
 
 /* Elements 4*block .. 4*block+3 of the stream. */
-static inline rc_philox rc_rng_block(rc_rng rng, uint64_t block) {
+static inline rc_philox rc_rng_block(rc_rng rng, uint64_t block)
+{
     rc_philox counter = {{(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)rng.stream,
                           (uint32_t)(rng.stream >> 32)}};
     return rc_philox_rounds(counter, (uint32_t)rng.seed, (uint32_t)(rng.seed >> 32));
 }
 
 /* 24 of the bits as a float in [0, 1): exact, so the same on every machine. */
-static inline float rc_uniform_from_bits(uint32_t bits) {
+static inline float rc_uniform_from_bits(uint32_t bits)
+{
     return (float)(bits >> 8) * 0x1p-24f;
 }
 
 /* 0 .. n-1 by multiply and shift; the bias is below n / 2^32. */
-static inline uint32_t rc_below_from_bits(uint32_t bits, uint32_t n) {
+static inline uint32_t rc_below_from_bits(uint32_t bits, uint32_t n)
+{
     return (uint32_t)(((uint64_t)bits * n) >> 32);
 }
 

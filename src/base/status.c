@@ -7,7 +7,8 @@
 static _Thread_local char last_message[RC_MESSAGE_SIZE];
 
 /* Marks a cut message as cut, without leaving half of a UTF-8 character before the dots. */
-static void mark_truncation(char *text, size_t size) {
+static void mark_truncation(char *text, size_t size)
+{
     static const char dots[] = "...";
     size_t end = size - sizeof dots;
     while (end > 0 && ((unsigned char)text[end] & 0xC0) == 0x80)
@@ -15,7 +16,8 @@ static void mark_truncation(char *text, size_t size) {
     memcpy(text + end, dots, sizeof dots);
 }
 
-int rc_set_message(const char *format, ...) {
+int rc_set_message(const char *format, ...)
+{
     /* Formatted aside first, because the arguments may point into the old message. */
     char text[RC_MESSAGE_SIZE];
     va_list arguments;
@@ -30,15 +32,18 @@ int rc_set_message(const char *format, ...) {
     return length;
 }
 
-const char *rc_message(void) {
+const char *rc_message(void)
+{
     return last_message;
 }
 
-void rc_clear_message(void) {
+void rc_clear_message(void)
+{
     last_message[0] = '\0';
 }
 
-const char *rc_status_name(rc_status status) {
+const char *rc_status_name(rc_status status)
+{
     switch (status) {
 #define RC_STATUS_CASE(name, text) \
     case RC_##name: return #name;

@@ -29,7 +29,8 @@ typedef recollect_status rc_status;
 
 int rc_set_message(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-static inline rc_status rc_fail_with_(rc_status code, int length) {
+static inline rc_status rc_fail_with_(rc_status code, int length)
+{
     (void)length;
     return code;
 }

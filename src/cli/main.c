@@ -15,11 +15,13 @@ static const char usage[] =
     "  --version  show the version\n";
 
 /* Output that did not reach its destination (a full disk, a closed pipe) is a failure like any other. */
-static int print(const char *text) {
+static int print(const char *text)
+{
     return fputs(text, stdout) < 0 || fflush(stdout) != 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     if (argc < 2) {
         fputs(usage, stderr);
         return EXIT_USAGE;

@@ -4,11 +4,13 @@
 #define RC_TEXT_OF(number) #number
 #define RC_VERSION_TEXT(major, minor, patch) RC_TEXT_OF(major) "." RC_TEXT_OF(minor) "." RC_TEXT_OF(patch)
 
-const char *recollect_version(void) {
+const char *recollect_version(void)
+{
     return RC_VERSION_TEXT(RECOLLECT_VERSION_MAJOR, RECOLLECT_VERSION_MINOR, RECOLLECT_VERSION_PATCH);
 }
 
-const char *recollect_status_text(recollect_status status) {
+const char *recollect_status_text(recollect_status status)
+{
     switch (status) {
 #define RC_STATUS_CASE(name, text) \
     case RECOLLECT_##name: return text;

@@ -9,7 +9,8 @@
 
 #include "recollect/recollect.h"
 
-static void version_matches_header(void **state) {
+static void version_matches_header(void **state)
+{
     (void)state;
     char expected[64];
     snprintf(expected, sizeof expected, "%d.%d.%d", RECOLLECT_VERSION_MAJOR, RECOLLECT_VERSION_MINOR,
@@ -17,7 +18,8 @@ static void version_matches_header(void **state) {
     assert_string_equal(recollect_version(), expected);
 }
 
-static void every_status_has_its_own_text(void **state) {
+static void every_status_has_its_own_text(void **state)
+{
     (void)state;
     enum { COUNT = RECOLLECT_INTERNAL + 1 };
     for (int i = 0; i < COUNT; i++) {
@@ -29,7 +31,8 @@ static void every_status_has_its_own_text(void **state) {
     assert_string_equal(recollect_status_text((recollect_status)COUNT), "unknown status");
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(version_matches_header),
         cmocka_unit_test(every_status_has_its_own_text),

@@ -21,13 +21,15 @@
 #include "base/memory.h"
 
 /* Every test works in a fresh folder, which is the current one while it runs. */
-static int enter_folder(void **state) {
+static int enter_folder(void **state)
+{
     char *folder = strdup("/tmp/recollect-test-XXXXXX");
     *state = folder;
     return folder == NULL || mkdtemp(folder) == NULL || chdir(folder) != 0;
 }
 
-static int leave_folder(void **state) {
+static int leave_folder(void **state)
+{
     char *folder = *state;
     DIR *listing = opendir(folder);
     for (struct dirent *entry; listing != NULL && (entry = readdir(listing)) != NULL;)
@@ -40,7 +42,8 @@ static int leave_folder(void **state) {
     return failed;
 }
 
-static int files_here(void) {
+static int files_here(void)
+{
     DIR *listing = opendir(".");
     assert_non_null(listing);
     int files = 0;
@@ -50,7 +53,8 @@ static int files_here(void) {
     return files;
 }
 
-static void assert_content(const char *path, const char *expected) {
+static void assert_content(const char *path, const char *expected)
+{
     char *data;
     size_t size;
     assert_int_equal(rc_file_read(path, 1000, &data, &size), RC_OK);
@@ -59,7 +63,8 @@ static void assert_content(const char *path, const char *expected) {
     rc_free(NULL, data);
 }
 
-static void assert_read_fails(const char *path, size_t limit, rc_status status, const char *message) {
+static void assert_read_fails(const char *path, size_t limit, rc_status status, const char *message)
+{
     char *data = (char *)&data;
     size_t size = 7, before = rc_bytes_allocated();
     assert_int_equal(rc_file_read(path, limit, &data, &size), status);
@@ -69,7 +74,8 @@ static void assert_read_fails(const char *path, size_t limit, rc_status status, 
     assert_int_equal(rc_bytes_allocated(), before);
 }
 
-static void what_is_written_is_read(void **state) {
+static void what_is_written_is_read(void **state)
+{
     (void)state;
     static char written[100000];
     for (size_t i = 0; i < sizeof written; i++)
@@ -88,7 +94,8 @@ static void what_is_written_is_read(void **state) {
     assert_int_equal(files_here(), 1);
 }
 
-static void files_over_the_limit_are_refused(void **state) {
+static void files_over_the_limit_are_refused(void **state)
+{
     (void)state;
     assert_int_equal(rc_file_write_atomic("data", "0123456789", 10), RC_OK);
     assert_read_fails("data", 9, RC_FORMAT, "cannot read 'data': more than 9 bytes, the limit for this kind of file");
@@ -103,7 +110,8 @@ static void files_over_the_limit_are_refused(void **state) {
     rc_free(NULL, data);
 }
 
-static void what_cannot_be_read_is_named(void **state) {
+static void what_cannot_be_read_is_named(void **state)
+{
     (void)state;
     assert_read_fails("absent", 10, RC_IO, "cannot open 'absent': No such file or directory");
     assert_read_fails("", 10, RC_IO, "cannot open '': No such file or directory");
@@ -112,7 +120,8 @@ static void what_cannot_be_read_is_named(void **state) {
     assert_read_fails("data/inside", 10, RC_IO, "cannot open 'data/inside': Not a directory");
 }
 
-static void pipes_are_read_to_their_end(void **state) {
+static void pipes_are_read_to_their_end(void **state)
+{
     (void)state;
     int ends[2];
     assert_int_equal(pipe(ends), 0);
@@ -131,7 +140,8 @@ static void pipes_are_read_to_their_end(void **state) {
     close(ends[0]);
 }
 
-static void replacing_keeps_one_file(void **state) {
+static void replacing_keeps_one_file(void **state)
+{
     (void)state;
     assert_false(rc_file_exists("data"));
     assert_int_equal(rc_file_write_atomic("data", "old", 3), RC_OK);
@@ -146,7 +156,8 @@ static void replacing_keeps_one_file(void **state) {
     assert_int_equal(info.st_mode & 0777, 0666 & ~mask);
 }
 
-static void a_path_under_a_file_fails(void **state) {
+static void a_path_under_a_file_fails(void **state)
+{
     (void)state;
     assert_int_equal(rc_file_write_atomic("data", "old", 3), RC_OK);
     assert_int_equal(rc_file_write_atomic("data/inside", "new", 3), RC_IO);
@@ -157,7 +168,8 @@ static void a_path_under_a_file_fails(void **state) {
     assert_int_equal(files_here(), 1);
 }
 
-static void a_read_only_folder_fails(void **state) {
+static void a_read_only_folder_fails(void **state)
+{
     (void)state;
     if (geteuid() == 0)
         skip(); /* nothing is read-only for root */
@@ -167,7 +179,8 @@ static void a_read_only_folder_fails(void **state) {
 }
 
 /* Renaming a file over /dev/full would succeed for root, and destroy the device. */
-static void devices_and_folders_are_never_replaced(void **state) {
+static void devices_and_folders_are_never_replaced(void **state)
+{
     (void)state;
     assert_int_equal(rc_file_write_atomic("/dev/full", "new", 3), RC_IO);
     assert_string_equal(rc_message(), "cannot write '/dev/full': it is a device or a pipe, expected a regular file");
@@ -181,7 +194,8 @@ static void devices_and_folders_are_never_replaced(void **state) {
 }
 
 /* The disk is full in the middle of a write: a limit on the size of files looks the same to the writer. */
-static void a_full_disk_leaves_the_old_file(void **state) {
+static void a_full_disk_leaves_the_old_file(void **state)
+{
     (void)state;
     static char much[10000];
     assert_int_equal(rc_file_write_atomic("data", "old", 3), RC_OK);
@@ -215,7 +229,8 @@ static void a_full_disk_leaves_the_old_file(void **state) {
     assert_int_equal(files_here(), 1);
 }
 
-static void pieces_appear_at_the_commit(void **state) {
+static void pieces_appear_at_the_commit(void **state)
+{
     (void)state;
     size_t before = rc_bytes_allocated();
     rc_file_writer *writer;
@@ -231,7 +246,8 @@ static void pieces_appear_at_the_commit(void **state) {
     assert_int_equal(rc_bytes_allocated(), before);
 }
 
-static void an_abort_leaves_nothing(void **state) {
+static void an_abort_leaves_nothing(void **state)
+{
     (void)state;
     size_t before = rc_bytes_allocated();
     rc_file_writer *writer;
@@ -247,7 +263,8 @@ static void an_abort_leaves_nothing(void **state) {
 }
 
 /* The target turns into a folder between open and commit, so the rename itself fails. */
-static void a_failed_rename_leaves_nothing(void **state) {
+static void a_failed_rename_leaves_nothing(void **state)
+{
     (void)state;
     rc_file_writer *writer;
     assert_int_equal(rc_file_writer_open("data", &writer), RC_OK);
@@ -257,7 +274,8 @@ static void a_failed_rename_leaves_nothing(void **state) {
     assert_int_equal(files_here(), 1);
 }
 
-static void writers_do_not_meet(void **state) {
+static void writers_do_not_meet(void **state)
+{
     (void)state;
     rc_file_writer *first, *second;
     assert_int_equal(rc_file_writer_open("data", &first), RC_OK);
@@ -270,7 +288,8 @@ static void writers_do_not_meet(void **state) {
     assert_content("data", "first");
 }
 
-int main(void) {
+int main(void)
+{
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter_folder, leave_folder)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(what_is_written_is_read),

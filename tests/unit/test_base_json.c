@@ -14,13 +14,15 @@
 #include "base/json.h"
 #include "base/memory.h"
 
-static json_t *parse(const char *text) {
+static json_t *parse(const char *text)
+{
     json_t *json;
     assert_int_equal(rc_json_parse("text", text, strlen(text), &json), RC_OK);
     return json;
 }
 
-static void broken_text_is_refused_with_its_place(void **state) {
+static void broken_text_is_refused_with_its_place(void **state)
+{
     (void)state;
     /* After the place come jansson's own words. */
     static const struct {
@@ -47,7 +49,8 @@ static void broken_text_is_refused_with_its_place(void **state) {
     }
 }
 
-static void every_truncation_is_refused(void **state) {
+static void every_truncation_is_refused(void **state)
+{
     (void)state;
     const char *text = "{\"name\": [1, 2.5, true, null, {\"x\": \"\xC3\xA9\\\"]\"}], \"z\": {}}";
     json_t *json;
@@ -59,7 +62,8 @@ static void every_truncation_is_refused(void **state) {
     json_decref(json);
 }
 
-static void deep_nesting_is_refused(void **state) {
+static void deep_nesting_is_refused(void **state)
+{
     (void)state;
     static char text[200000];
     memset(text, '[', RC_JSON_MAX_DEPTH);
@@ -76,7 +80,8 @@ static void deep_nesting_is_refused(void **state) {
     json_decref(json);
 }
 
-static void members_come_with_their_type(void **state) {
+static void members_come_with_their_type(void **state)
+{
     (void)state;
     json_t *json = parse("{\"i\": -5, \"big\": 9007199254740993, \"r\": 2.5, \"b\": true, \"s\": \"hi\", \"a\": [1], "
                          "\"o\": {\"k\": 1}}");
@@ -103,7 +108,8 @@ static void members_come_with_their_type(void **state) {
     json_decref(json);
 }
 
-static void wrong_members_are_named(void **state) {
+static void wrong_members_are_named(void **state)
+{
     (void)state;
     json_t *json = parse("{\"i\": 3000000000, \"r\": 2.5, \"n\": null, \"s\": \"7\", \"a\": [], \"o\": {}, "
                          "\"b\": false}");
@@ -139,7 +145,8 @@ static void wrong_members_are_named(void **state) {
     json_decref(json);
 }
 
-static void text_keeps_order_and_digits(void **state) {
+static void text_keeps_order_and_digits(void **state)
+{
     (void)state;
     json_t *json = parse("{\"z\": 0.1, \"a\": [1, true], \"m\": {}}");
     char *text;
@@ -160,7 +167,8 @@ static void text_keeps_order_and_digits(void **state) {
     json_decref(json);
 }
 
-static void a_value_inside_itself_is_refused(void **state) {
+static void a_value_inside_itself_is_refused(void **state)
+{
     (void)state;
     json_t *outer = json_array(), *inner = json_array();
     assert_int_equal(json_array_append_new(outer, inner), 0);
@@ -172,7 +180,8 @@ static void a_value_inside_itself_is_refused(void **state) {
     json_decref(outer);
 }
 
-static void files_are_saved_and_loaded(void **state) {
+static void files_are_saved_and_loaded(void **state)
+{
     (void)state;
     size_t before = rc_bytes_allocated();
     char folder[] = "/tmp/recollect-test-XXXXXX", path[64];
@@ -205,7 +214,8 @@ static void files_are_saved_and_loaded(void **state) {
     assert_int_equal(rc_bytes_allocated(), before);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(broken_text_is_refused_with_its_place),
         cmocka_unit_test(every_truncation_is_refused),

@@ -10,11 +10,13 @@
 
 #include "base/memory.h"
 
-static bool is_aligned(const void *block) {
+static bool is_aligned(const void *block)
+{
     return (uintptr_t)block % RC_ALIGNMENT == 0;
 }
 
-static void blocks_are_aligned_and_accounted(void **state) {
+static void blocks_are_aligned_and_accounted(void **state)
+{
     (void)state;
     uint64_t count = rc_allocation_count();
     size_t bytes = rc_bytes_allocated();
@@ -32,7 +34,8 @@ static void blocks_are_aligned_and_accounted(void **state) {
     assert_int_equal(rc_allocation_count() - count, 2);
 }
 
-static void zero_bytes_give_a_block(void **state) {
+static void zero_bytes_give_a_block(void **state)
+{
     (void)state;
     char *block = rc_alloc(NULL, 0);
     assert_non_null(block);
@@ -40,7 +43,8 @@ static void zero_bytes_give_a_block(void **state) {
     rc_free(NULL, block);
 }
 
-static void zeroed_blocks_are_zero(void **state) {
+static void zeroed_blocks_are_zero(void **state)
+{
     (void)state;
     unsigned char *block = rc_alloc_zeroed(NULL, 300, 7);
     for (int i = 0; i < 300 * 7; i++)
@@ -48,7 +52,8 @@ static void zeroed_blocks_are_zero(void **state) {
     rc_free(NULL, block);
 }
 
-static void impossible_sizes_are_refused(void **state) {
+static void impossible_sizes_are_refused(void **state)
+{
     (void)state;
     uint64_t count = rc_allocation_count();
     /* Volatile, because a compiler that sees the size warns about it. */
@@ -61,7 +66,8 @@ static void impossible_sizes_are_refused(void **state) {
     assert_int_equal(rc_allocation_count(), count);
 }
 
-static void sizes_are_checked_for_overflow(void **state) {
+static void sizes_are_checked_for_overflow(void **state)
+{
     (void)state;
     size_t out = 5;
     assert_true(rc_size_mul(6, 7, &out));
@@ -81,7 +87,8 @@ typedef struct budget {
     int left, held;
 } budget;
 
-static void *budget_alloc(void *user, size_t size, size_t align) {
+static void *budget_alloc(void *user, size_t size, size_t align)
+{
     budget *from = user;
     void *block = NULL;
     if (from->left == 0 || posix_memalign(&block, align, size) != 0)
@@ -91,12 +98,14 @@ static void *budget_alloc(void *user, size_t size, size_t align) {
     return block;
 }
 
-static void budget_free(void *user, void *block) {
+static void budget_free(void *user, void *block)
+{
     ((budget *)user)->held--;
     free(block);
 }
 
-static void blocks_come_from_the_given_allocator(void **state) {
+static void blocks_come_from_the_given_allocator(void **state)
+{
     (void)state;
     budget from = {1, 0};
     rc_allocator allocator = {budget_alloc, budget_free, &from};
@@ -114,7 +123,8 @@ typedef struct carved {
     char *last;
 } carved;
 
-static void carve(rc_arena *arena, carved *out) {
+static void carve(rc_arena *arena, carved *out)
+{
     out->letters = rc_arena_take(arena, 3);
     out->numbers = rc_arena_take_array(arena, 100, sizeof(double));
     size_t mark = arena->used;
@@ -123,7 +133,8 @@ static void carve(rc_arena *arena, carved *out) {
     out->last = rc_arena_take(arena, 64);
 }
 
-static void arena_measures_then_carves(void **state) {
+static void arena_measures_then_carves(void **state)
+{
     (void)state;
     size_t before = rc_bytes_allocated();
     carved parts;
@@ -151,7 +162,8 @@ static void arena_measures_then_carves(void **state) {
     rc_arena_release(&arena, NULL);
 }
 
-static void arena_overflow_sticks(void **state) {
+static void arena_overflow_sticks(void **state)
+{
     (void)state;
     char *memory = rc_alloc(NULL, 256);
     rc_arena arena = rc_arena_over("scratch", memory, 256);
@@ -167,7 +179,8 @@ static void arena_overflow_sticks(void **state) {
     rc_free(NULL, memory);
 }
 
-static void arena_refuses_impossible_sizes(void **state) {
+static void arena_refuses_impossible_sizes(void **state)
+{
     (void)state;
     static const size_t bad[][2] = {{SIZE_MAX, 1}, {SIZE_MAX - 62, 1}, {SIZE_MAX / 2, 3}, {SIZE_MAX - 127, 1}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
@@ -179,7 +192,8 @@ static void arena_refuses_impossible_sizes(void **state) {
     }
 }
 
-static void arena_reports_an_allocation_that_fails(void **state) {
+static void arena_reports_an_allocation_that_fails(void **state)
+{
     (void)state;
     budget none = {0, 0};
     rc_allocator allocator = {budget_alloc, budget_free, &none};
@@ -190,7 +204,8 @@ static void arena_reports_an_allocation_that_fails(void **state) {
     assert_null(arena.base);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(blocks_are_aligned_and_accounted),
         cmocka_unit_test(zero_bytes_give_a_block),

@@ -24,7 +24,8 @@ typedef struct tally {
     int plain[MAX_TASKS];                 /* written by the task, read by the caller: must be visible to it */
 } tally;
 
-static void count(void *ctx, int task, int worker) {
+static void count(void *ctx, int task, int worker)
+{
     tally *to = ctx;
     if (worker < 0 || worker >= to->threads || atomic_fetch_add(&to->busy[worker], 1) != 0)
         atomic_store(&to->bad_worker, 1);
@@ -33,7 +34,8 @@ static void count(void *ctx, int task, int worker) {
     atomic_fetch_sub(&to->busy[worker], 1);
 }
 
-static void check_tally(tally *counted, int tasks, int runs) {
+static void check_tally(tally *counted, int tasks, int runs)
+{
     assert_int_equal(counted->bad_worker, 0);
     for (int i = 0; i < MAX_TASKS; i++) {
         assert_int_equal(counted->times[i], i < tasks ? runs : 0);
@@ -41,7 +43,8 @@ static void check_tally(tally *counted, int tasks, int runs) {
     }
 }
 
-static void every_task_runs_once(void **state) {
+static void every_task_runs_once(void **state)
+{
     (void)state;
     static const int sizes[] = {0, 1, 2, 3, 4, 5, 7, 8, 9, 16, 31, 64, 200, MAX_TASKS};
     for (int threads = 1; threads <= MAX_THREADS; threads++) {
@@ -58,7 +61,8 @@ static void every_task_runs_once(void **state) {
 }
 
 /* Runs back to back, as in a training step, with a pause now and then so that the workers fall asleep. */
-static void many_runs(void **state) {
+static void many_runs(void **state)
+{
     (void)state;
     enum { RUNS = 3000 };
     for (int threads = 2; threads <= MAX_THREADS; threads += 3) {
@@ -79,7 +83,8 @@ static void many_runs(void **state) {
     }
 }
 
-static void null_and_single_pools_run_inline_in_order(void **state) {
+static void null_and_single_pools_run_inline_in_order(void **state)
+{
     (void)state;
     rc_pool *single;
     assert_int_equal(rc_pool_create(1, &single), RC_OK);
@@ -109,7 +114,8 @@ typedef struct inner_call {
     int expected_next;
 } inner_call;
 
-static void inner(void *ctx, int task, int worker) {
+static void inner(void *ctx, int task, int worker)
+{
     inner_call *call = ctx;
     nest *outer = call->outer;
     if (task != call->expected_next++ || worker != outer->expected_worker[call->task] ||
@@ -118,7 +124,8 @@ static void inner(void *ctx, int task, int worker) {
     atomic_fetch_add(&outer->inner_runs, 1);
 }
 
-static void outer(void *ctx, int task, int worker) {
+static void outer(void *ctx, int task, int worker)
+{
     nest *in = ctx;
     in->thread[task] = pthread_self();
     in->expected_worker[task] = in->inner == in->pool ? worker : 0;
@@ -126,7 +133,8 @@ static void outer(void *ctx, int task, int worker) {
 }
 
 /* An inner run stays on its thread, in order: as the same worker in the same pool, as worker 0 of any other. */
-static void nested_runs_are_inline(void **state) {
+static void nested_runs_are_inline(void **state)
+{
     (void)state;
     rc_pool *pool, *other;
     assert_int_equal(rc_pool_create(4, &pool), RC_OK);
@@ -157,7 +165,8 @@ typedef struct meeting {
 } meeting;
 
 /* Waits, for a few seconds at most, until as many tasks as expected are in here at the same time. */
-static void meet(void *ctx, int task, int worker) {
+static void meet(void *ctx, int task, int worker)
+{
     (void)task, (void)worker;
     meeting *place = ctx;
     atomic_fetch_add(&place->present, 1);
@@ -168,7 +177,8 @@ static void meet(void *ctx, int task, int worker) {
 }
 
 /* All threads take part, also after they have been asleep. */
-static void tasks_run_at_the_same_time(void **state) {
+static void tasks_run_at_the_same_time(void **state)
+{
     (void)state;
     rc_pool *pool;
     assert_int_equal(rc_pool_create(5, &pool), RC_OK);
@@ -182,7 +192,8 @@ static void tasks_run_at_the_same_time(void **state) {
 }
 
 /* The caller is out of tasks long before the others: it must sleep and be woken. */
-static void sleep_unless_caller(void *ctx, int task, int worker) {
+static void sleep_unless_caller(void *ctx, int task, int worker)
+{
     (void)task;
     meeting *place = ctx;
     atomic_fetch_add(&place->present, 1);
@@ -194,7 +205,8 @@ static void sleep_unless_caller(void *ctx, int task, int worker) {
     atomic_fetch_add(&place->met, 1);
 }
 
-static void caller_waits_for_slow_workers(void **state) {
+static void caller_waits_for_slow_workers(void **state)
+{
     (void)state;
     for (int threads = 2; threads <= 4; threads++) {
         rc_pool *pool;
@@ -211,14 +223,16 @@ typedef struct visitor {
     tally *counted;
 } visitor;
 
-static void *visit(void *argument) {
+static void *visit(void *argument)
+{
     visitor *self = argument;
     for (int run = 0; run < 200; run++)
         rc_pool_run(self->pool, 5, count, self->counted);
     return NULL;
 }
 
-static void runs_from_several_threads_take_turns(void **state) {
+static void runs_from_several_threads_take_turns(void **state)
+{
     (void)state;
     enum { VISITORS = 3 };
     rc_pool *pool;
@@ -234,7 +248,8 @@ static void runs_from_several_threads_take_turns(void **state) {
     rc_pool_destroy(pool);
 }
 
-static void creation_checks_its_argument(void **state) {
+static void creation_checks_its_argument(void **state)
+{
     (void)state;
     rc_pool *pool = (rc_pool *)&pool;
     assert_int_equal(rc_pool_create(-2, &pool), RC_INVALID_ARGUMENT);
@@ -246,7 +261,8 @@ static void creation_checks_its_argument(void **state) {
     rc_pool_destroy(pool);
 }
 
-static void pools_come_and_go(void **state) {
+static void pools_come_and_go(void **state)
+{
     (void)state;
     size_t before = rc_bytes_allocated();
     for (int i = 0; i < 100; i++) {
@@ -259,7 +275,8 @@ static void pools_come_and_go(void **state) {
     assert_int_equal(rc_bytes_allocated(), before);
 }
 
-static void the_clock_goes_forward(void **state) {
+static void the_clock_goes_forward(void **state)
+{
     (void)state;
     double before = rc_now();
     nanosleep(&(struct timespec){.tv_nsec = 2000000}, NULL);
@@ -267,7 +284,8 @@ static void the_clock_goes_forward(void **state) {
     assert_true(passed >= 0.002 && passed < 60);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_task_runs_once),
         cmocka_unit_test(many_runs),

@@ -13,7 +13,8 @@
 /* What the expected values below were made with. */
 static const rc_rng sample = {0x0123456789abcdefu, 0xfedcba9876543210u};
 
-static void published_vectors(void **state) {
+static void published_vectors(void **state)
+{
     (void)state;
     static const struct {
         rc_philox counter;
@@ -33,7 +34,8 @@ static void published_vectors(void **state) {
 }
 
 /* seed and stream fill key and counter in the documented order: the pi vector again, through rc_rng. */
-static void counter_layout(void **state) {
+static void counter_layout(void **state)
+{
     (void)state;
     rc_rng rng = {0x299f31d0a4093822u, 0x0370734413198a2eu};
     static const uint32_t expected[4] = {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1};
@@ -45,7 +47,8 @@ static void counter_layout(void **state) {
         assert_int_equal(rc_rng_bits(sample, (1ull << 34) + 3 + i), far_along[i]);
 }
 
-static void uniforms_match_python(void **state) {
+static void uniforms_match_python(void **state)
+{
     (void)state;
     static const float expected[5] = {0x1.ed36b2p-1f, 0x1.e75a2p-3f, 0x1.136caep-1f, 0x1.d85566p-1f, 0x1.19c7f4p-2f};
     for (uint64_t i = 0; i < 5; i++)
@@ -54,7 +57,8 @@ static void uniforms_match_python(void **state) {
     assert_true(rc_uniform_from_bits(~0u) == 1.0f - 0x1p-24f);
 }
 
-static void integers_match_python(void **state) {
+static void integers_match_python(void **state)
+{
     (void)state;
     static const uint32_t expected[8] = {683, 963, 237, 537, 922, 275, 456, 294};
     for (uint64_t i = 0; i < 8; i++)
@@ -64,7 +68,8 @@ static void integers_match_python(void **state) {
     assert_int_equal(rc_below_from_bits(~0u, ~0u), ~0u - 1);
 }
 
-static void normals_match_python(void **state) {
+static void normals_match_python(void **state)
+{
     (void)state;
     static const double expected[6] = {-0.1993876967629075,  -1.6465656778859903, -0.40010707648101157,
                                        -0.06326387784626346, 0.3965802420017627,  -0.3478553198349668};
@@ -72,7 +77,8 @@ static void normals_match_python(void **state) {
         assert_true(fabs(rc_rng_normal(sample, i + 1) - expected[i]) < 4e-15);
 }
 
-static void normals_have_the_moments_of_a_normal(void **state) {
+static void normals_have_the_moments_of_a_normal(void **state)
+{
     (void)state;
     enum { COUNT = 100000 };
     double sum[4] = {0};
@@ -88,7 +94,8 @@ static void normals_have_the_moments_of_a_normal(void **state) {
         assert_true(fabs(sum[k] / COUNT - expected[k]) < 4 * sqrt(variance[k] / COUNT));
 }
 
-static void fills_equal_single_elements(void **state) {
+static void fills_equal_single_elements(void **state)
+{
     (void)state;
     for (uint64_t first = 0; first < 6; first++) {
         for (size_t n = 0; n < 12; n++) {
@@ -105,7 +112,8 @@ static void fills_equal_single_elements(void **state) {
     }
 }
 
-static void seeds_and_streams_differ(void **state) {
+static void seeds_and_streams_differ(void **state)
+{
     (void)state;
     static const rc_rng others[] = {{1, 0}, {0, 1}, {1ull << 32, 0}, {0, 1ull << 32}};
     for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
@@ -113,7 +121,8 @@ static void seeds_and_streams_differ(void **state) {
     assert_int_not_equal(rc_rng_bits((rc_rng){0, 0}, 1ull << 34), rc_rng_bits((rc_rng){0, 0}, 0));
 }
 
-static void small_permutations(void **state) {
+static void small_permutations(void **state)
+{
     (void)state;
     static const uint32_t expected[12] = {11, 0, 5, 3, 6, 9, 1, 7, 4, 2, 10, 8};
     uint32_t order[12] = {77};
@@ -126,7 +135,8 @@ static void small_permutations(void **state) {
 }
 
 /* With a million elements some 60 draws are thrown away, so this notices a wrong rejection. */
-static void large_permutation_matches_python(void **state) {
+static void large_permutation_matches_python(void **state)
+{
     (void)state;
     enum { COUNT = 1000000 };
     uint32_t *order = rc_alloc(NULL, COUNT * sizeof *order);
@@ -140,7 +150,8 @@ static void large_permutation_matches_python(void **state) {
 }
 
 /* All 24 orders of 4 elements come equally often: chi-square with 23 degrees of freedom, 99.9 % point 49.7. */
-static void permutations_are_uniform(void **state) {
+static void permutations_are_uniform(void **state)
+{
     (void)state;
     enum { DRAWS = 24000 };
     int seen[256] = {0};
@@ -161,7 +172,8 @@ static void permutations_are_uniform(void **state) {
     assert_true(chi_square < 49.7);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_vectors),
         cmocka_unit_test(counter_layout),

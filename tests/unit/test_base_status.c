@@ -11,7 +11,8 @@
 #include "base/log.h"
 #include "base/status.h"
 
-static void every_public_status_has_a_short_name(void **state) {
+static void every_public_status_has_a_short_name(void **state)
+{
     (void)state;
 #define CHECK(name, text) \
     assert_int_equal(RC_##name, RECOLLECT_##name); \
@@ -22,7 +23,8 @@ static void every_public_status_has_a_short_name(void **state) {
     assert_string_equal(rc_status_name((rc_status)-1), "UNKNOWN");
 }
 
-static void fail_returns_the_code_and_keeps_the_message(void **state) {
+static void fail_returns_the_code_and_keeps_the_message(void **state)
+{
     (void)state;
     rc_clear_message();
     assert_string_equal(rc_message(), "");
@@ -32,14 +34,16 @@ static void fail_returns_the_code_and_keeps_the_message(void **state) {
     assert_string_equal(rc_message(), "");
 }
 
-static void fail_may_wrap_the_earlier_message(void **state) {
+static void fail_may_wrap_the_earlier_message(void **state)
+{
     (void)state;
     rc_fail(RC_IO, "disk is full");
     rc_fail(RC_IO, "model.safetensors: %s", rc_message());
     assert_string_equal(rc_message(), "model.safetensors: disk is full");
 }
 
-static void long_messages_are_cut_between_characters(void **state) {
+static void long_messages_are_cut_between_characters(void **state)
+{
     (void)state;
     /* Each offset puts another byte of the three-byte characters at the place of the cut. */
     for (size_t offset = 0; offset < 3; offset++) {
@@ -65,7 +69,8 @@ static void long_messages_are_cut_between_characters(void **state) {
     assert_string_equal(rc_message(), exact);
 }
 
-static void *fail_elsewhere(void *ignored) {
+static void *fail_elsewhere(void *ignored)
+{
     (void)ignored;
     const char *before = rc_message();
     int was_empty = before[0] == '\0';
@@ -73,7 +78,8 @@ static void *fail_elsewhere(void *ignored) {
     return was_empty ? "yes" : NULL;
 }
 
-static void each_thread_has_its_own_message(void **state) {
+static void each_thread_has_its_own_message(void **state)
+{
     (void)state;
     rc_fail(RC_IO, "from this thread");
     pthread_t thread;
@@ -84,18 +90,21 @@ static void each_thread_has_its_own_message(void **state) {
     assert_string_equal(rc_message(), "from this thread");
 }
 
-static rc_status count_and_return(rc_status status, int *calls) {
+static rc_status count_and_return(rc_status status, int *calls)
+{
     ++*calls;
     return status;
 }
 
-static rc_status try_two(rc_status first, rc_status second, int *calls) {
+static rc_status try_two(rc_status first, rc_status second, int *calls)
+{
     RC_TRY(count_and_return(first, calls));
     RC_TRY(count_and_return(second, calls));
     return RC_OK;
 }
 
-static void try_returns_the_first_failure(void **state) {
+static void try_returns_the_first_failure(void **state)
+{
     (void)state;
     int calls = 0;
     assert_int_equal(try_two(RC_OK, RC_OK, &calls), RC_OK);
@@ -110,13 +119,15 @@ typedef struct lines {
     char text[8192];
 } lines;
 
-static void keep_line(void *user, int level, const char *text) {
+static void keep_line(void *user, int level, const char *text)
+{
     lines *kept = user;
     size_t length = strlen(kept->text);
     snprintf(kept->text + length, sizeof kept->text - length, "%s: %s\n", rc_log_level_name(level), text);
 }
 
-static void log_drops_what_is_below_its_level(void **state) {
+static void log_drops_what_is_below_its_level(void **state)
+{
     (void)state;
     lines kept = {{0}};
     rc_log log = {keep_line, &kept, RC_LOG_INFO};
@@ -126,14 +137,16 @@ static void log_drops_what_is_below_its_level(void **state) {
     assert_string_equal(kept.text, "info: seen 2\nerror: seen too\n");
 }
 
-static void log_is_safe_without_a_receiver(void **state) {
+static void log_is_safe_without_a_receiver(void **state)
+{
     (void)state;
     rc_log silent = {NULL, NULL, RC_LOG_DEBUG};
     rc_log_write(NULL, RC_LOG_ERROR, "nobody listens");
     rc_log_write(&silent, RC_LOG_ERROR, "nobody listens");
 }
 
-static void log_cuts_long_lines(void **state) {
+static void log_cuts_long_lines(void **state)
+{
     (void)state;
     char text[2 * RC_LOG_LINE_SIZE];
     memset(text, 'z', sizeof text - 1);
@@ -145,7 +158,8 @@ static void log_cuts_long_lines(void **state) {
     assert_string_equal(rc_log_level_name(17), "unknown");
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_public_status_has_a_short_name),
         cmocka_unit_test(fail_returns_the_code_and_keeps_the_message),

@@ -1,7 +1,7 @@
 /* Linear layers inside a net, and dense layers on reals. Sums are taken in double in both types. */
 #include "backend/cpu/reference/value.h"
 
-/* ---- inside a net: (n, 1, 1, c_in) -> (n, h, w, c) ---------------------------------------------------------------- */
+/* ---- inside a net: (n, 1, 1, c_in) -> (n, h, w, c) -------------------------------------------------- */
 
 /* PyTorch's row of the weight for output (y, x, channel): the index into (c, h, w). */
 static size_t row_of(const rc_linear *linear, int y, int x, int channel)
