@@ -37,13 +37,13 @@ typedef struct rc_layer {
     char name[RC_NAME_MAX];    /* "stage_1.blocks.0.conv_a": prefix of .weight, .bias */
     char bn_name[RC_NAME_MAX]; /* "stage_1.blocks.0.bn_a": prefix of .weight, .bias, .running_mean, .running_var */
     rc_layer_kind kind;
-    int in;   /* index of an earlier layer, or RC_NET_INPUT */
-    int skip; /* index of an earlier layer, or RC_NO_LAYER */
+    int in; /* index of an earlier layer, or RC_NET_INPUT */
     rc_shortcut shortcut;
-    int k, stride, pad, up;
+    int skip;               /* index of an earlier layer; without a shortcut it is ignored */
+    int k, stride, pad, up; /* up: 1 or 2, 0 counts as 1 */
     bool transposed;
-    int c_out;
-    int map_h, map_w; /* LINEAR: shape of the map it writes; 0: 1 */
+    int c_out;        /* BN and pooling: as many as come in */
+    int map_h, map_w; /* LINEAR: shape of the map it writes; 0 counts as 1 */
     bool bias;
     rc_act act;
     struct {
@@ -51,13 +51,15 @@ typedef struct rc_layer {
         float eps, momentum;
     } bn;
     rc_init init;
-    bool output; /* read by the caller: its value and gradient have memory of their own */
+    bool output; /* read by the caller: its value and gradient have memory of their own. The last layer always is one */
 
-    /* Filled in by rc_net_finish(). */
-    int c_in, h_in, w_in, h, w;                 /* input and output shape (c_out channels) */
-    size_t weight, bias_at, gamma, beta;        /* offsets into the parameters, in reals; SIZE_MAX: absent */
-    size_t running_mean, running_var;           /* offsets into the running statistics */
-    bool keep_value; /* has a skip or serves as one: the value is stored once */
+    /* Filled in by rc_net_add(), keep_value by rc_net_finish(). */
+    int c_in, h_in, w_in, h, w;          /* input and output shape (c_out channels) */
+    int skip_stride, skip_offset;        /* of the shortcut: pixels, channels */
+    size_t weight, bias_at, gamma, beta; /* offsets into the parameters, in reals; SIZE_MAX: absent */
+    size_t running_mean, running_var;    /* offsets into the running statistics; SIZE_MAX: absent */
+    size_t params, weights;              /* how many parameters the layer has; those of `weight` alone */
+    bool keep_value;                     /* has a skip or serves as one: the value is stored once */
 } rc_layer;
 
 typedef struct rc_net {
@@ -69,16 +71,21 @@ typedef struct rc_net {
     int bn_layers;
 } rc_net;
 
-/* Building: rc_net_start, rc_net_add for each layer (its index comes back), rc_net_finish. Errors are sticky: the
- * first one is kept and returned by rc_net_finish with a message that names the layer and the value. */
+/* Building: rc_net_start, rc_net_add for each layer (its index comes back, RC_NO_LAYER after an error), rc_net_finish.
+ * Errors are sticky: the first one is kept and returned by rc_net_finish with a message that names the layer and the
+ * value. A net that failed has no layers. */
 typedef struct rc_net_builder {
     rc_net *net;
     rc_status status;
+    char message[RC_MESSAGE_SIZE];
 } rc_net_builder;
 
 rc_net_builder rc_net_start(rc_net *net, const char *name, int c, int h, int w);
 int rc_net_add(rc_net_builder *builder, const rc_layer *layer);
 rc_status rc_net_finish(rc_net_builder *builder);
+
+/* Is anything left to do after the operation: normalisation, residual sum, activation? */
+bool rc_layer_pending(const rc_layer *layer);
 
 /* Multiply-adds of one image, forward. */
 double rc_layer_macs(const rc_layer *layer);
@@ -88,7 +95,8 @@ double rc_net_macs(const rc_net *net);
 rc_conv rc_layer_conv(const rc_layer *layer);
 rc_linear rc_layer_linear(const rc_layer *layer);
 
-/* One line per layer: name, shape, parameters, FLOPs, bytes of its activations. `line` gets one line at a time. */
+/* A table: a line for each layer (what it is, where it reads, shape, parameters, multiply-adds and fp32 bytes of its
+ * result for one image) and a line of totals. `line` gets one line at a time, without its newline. */
 void rc_net_print(const rc_net *net, void (*line)(void *user, const char *text), void *user);
 
 #endif

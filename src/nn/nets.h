@@ -4,7 +4,7 @@
 
 #include "nn/net.h"
 
-/* Backbones end in average pooling; the head is apart (head.h). c: input channels (1 or 3). */
+/* Backbones end in average pooling; the head is apart (model.h). c: input channels (1 or 3). */
 rc_status rc_net_resnet32(rc_net *net, int c, int h, int w);                      /* 2.1: no ReLU after additions */
 rc_status rc_net_resnet18(rc_net *net, int c, int h, int w);                      /* 2.2 */
 rc_status rc_net_resnet32_abd(rc_net *net, int c, int h, int w);                  /* 2.4 */
@@ -19,12 +19,14 @@ rc_status rc_net_generator(rc_net *net, int c, int size);
 /* For demos: fewer channels (`width` at the smallest map) and `noise` inputs. */
 rc_status rc_net_generator_small(rc_net *net, int c, int size, int noise, int width);
 
-/* DGR's VAE (2.7). The encoder has two outputs, layers named "mean" and "log_variance". 32 px. */
+/* DGR's VAE (2.7), for a size that is a multiple of 8. The encoder has two outputs, layers named "mean" and
+ * "log_variance". */
 rc_status rc_net_vae_encoder(rc_net *net, int c, int size);
 rc_status rc_net_vae_decoder(rc_net *net, int c, int size);
 
 /* By name: "resnet32", "resnet18", "resnet32-abd", "resnet18-mammoth", "resnet-small", "generator",
  * "generator-small", "vae-encoder", "vae-decoder". An unknown name is an error that lists these. */
 rc_status rc_net_by_name(rc_net *net, const char *name, int c, int h, int w);
+const char *rc_net_known_name(int index); /* NULL: there are no more */
 
 #endif
