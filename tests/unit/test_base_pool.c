@@ -101,8 +101,27 @@ static void null_and_single_pools_run_inline_in_order(void **state)
     rc_pool_destroy(NULL);
 }
 
+typedef struct meeting {
+    _Atomic int present;
+    int expected;
+    _Atomic int met;
+} meeting;
+
+/* Waits, for a few seconds at most, until as many tasks as expected have come here. */
+static void meet(void *ctx, int task, int worker)
+{
+    (void)task, (void)worker;
+    meeting *place = ctx;
+    atomic_fetch_add(&place->present, 1);
+    for (double end = rc_now() + 10; rc_now() < end && atomic_load(&place->present) < place->expected;)
+        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
+    if (atomic_load(&place->present) >= place->expected)
+        atomic_fetch_add(&place->met, 1);
+}
+
 typedef struct nest {
     rc_pool *pool, *inner;
+    meeting workers; /* makes sure that the tasks are not all done by one thread */
     pthread_t thread[MAX_TASKS];
     _Atomic int inner_runs, wrong;
     int expected_worker[MAX_TASKS];
@@ -127,6 +146,7 @@ static void inner(void *ctx, int task, int worker)
 static void outer(void *ctx, int task, int worker)
 {
     nest *in = ctx;
+    meet(&in->workers, task, worker);
     in->thread[task] = pthread_self();
     in->expected_worker[task] = in->inner == in->pool ? worker : 0;
     rc_pool_run(in->inner, 5, inner, &(inner_call){in, task, 0});
@@ -146,6 +166,7 @@ static void nested_runs_are_inline(void **state)
             memset(&in, 0, sizeof in);
             in.pool = pool;
             in.inner = inners[i];
+            in.workers.expected = tasks < 4 ? tasks : 4;
             rc_pool_run(pool, tasks, outer, &in);
             assert_int_equal(in.wrong, 0);
             assert_int_equal(in.inner_runs, 5 * tasks);
@@ -156,24 +177,6 @@ static void nested_runs_are_inline(void **state)
     check_tally(&counted, 50, 1);
     rc_pool_destroy(other);
     rc_pool_destroy(pool);
-}
-
-typedef struct meeting {
-    _Atomic int present;
-    int expected;
-    _Atomic int met;
-} meeting;
-
-/* Waits, for a few seconds at most, until as many tasks as expected are in here at the same time. */
-static void meet(void *ctx, int task, int worker)
-{
-    (void)task, (void)worker;
-    meeting *place = ctx;
-    atomic_fetch_add(&place->present, 1);
-    for (double end = rc_now() + 10; rc_now() < end && atomic_load(&place->present) < place->expected;)
-        nanosleep(&(struct timespec){.tv_nsec = 50000}, NULL);
-    if (atomic_load(&place->present) == place->expected)
-        atomic_fetch_add(&place->met, 1);
 }
 
 /* All threads take part, also after they have been asleep. */
