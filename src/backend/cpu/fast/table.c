@@ -3,5 +3,6 @@
 
 void RC_FAST(fill)(rc_backend *table)
 {
-    (void)table;
+    RC_FAST(fill_data)(table);
+    RC_FAST(fill_optimiser)(table);
 }
