@@ -145,7 +145,7 @@ typedef struct rc_dce {
     float momentum;                    /* moving average; 0: batch statistics only */
     bool paper;                        /* sum of norms over all classes, divisor n, batch statistics */
     const void *class_mean;            /* (classes, d) real; a row whose first entry is NaN is skipped */
-    const void *covariance;            /* (d, d) real */
+    const void *covariance;            /* (d, d) real, symmetric; so is the running one */
     void *running_mean;                /* (classes, d) real */
     void *running_covariance;          /* (d, d) real */
     int32_t *seen;                     /* (classes) */
