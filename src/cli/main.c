@@ -1,35 +1,59 @@
-/* The program: finds the subcommand and hands the rest of the command line to it. */
-#include <stdio.h>
+/* The program: finds the command and hands the rest of the command line to it. */
+#include <stddef.h>
 #include <string.h>
 
+#include "cli/cli.h"
 #include "recollect/recollect.h"
+#include "run/nearest.h"
 
-enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_USAGE = 2 };
+static const rc_command *const commands[] = {
+    &rc_command_selftest,
+};
 
-static const char usage[] =
-    "usage: recollect COMMAND [OPTION]...\n"
-    "\n"
-    "Teaches an image classifier new classes without keeping the old images.\n"
-    "\n"
-    "  --help     show this text\n"
-    "  --version  show the version\n";
-
-/* Output that did not reach its destination (a full disk, a closed pipe) is a failure like any other. */
-static int print(const char *text)
+const rc_command *rc_command_at(int index)
 {
-    return fputs(text, stdout) < 0 || fflush(stdout) != 0 ? EXIT_FAILED : EXIT_DONE;
+    return index < (int)(sizeof commands / sizeof *commands) ? commands[index] : NULL;
+}
+
+static const char *command_name(const void *context, int index)
+{
+    (void)context;
+    const rc_command *command = rc_command_at(index);
+    return command ? command->name : NULL;
+}
+
+static void print_usage(void)
+{
+    rc_print("usage: recollect COMMAND [ARGUMENT]... [OPTION]...\n\n"
+             "Teaches an image classifier new classes without keeping the old images.\n\n"
+             "commands:");
+    const rc_command *command;
+    for (int i = 0; (command = rc_command_at(i)) != NULL; i++)
+        rc_print("  %-10s %s", command->name, command->summary);
+    rc_print("\n  --help     show this text; 'recollect COMMAND --help' explains a command\n"
+             "  --version  show the version\n\n"
+             "examples:\n"
+             "  recollect selftest --quick\n\n"
+             "exit codes: 0 done, 1 failed, 2 wrong usage");
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 2) {
-        fputs(usage, stderr);
-        return EXIT_USAGE;
+    if (argc < 2)
+        return rc_wrong_usage(NULL, "which command?");
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
+        print_usage();
+        return rc_finish_output(RC_EXIT_DONE);
     }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) return print(usage);
     if (strcmp(argv[1], "--version") == 0) {
-        return printf("recollect %s\n", recollect_version()) < 0 || fflush(stdout) != 0 ? EXIT_FAILED : EXIT_DONE;
+        rc_print("recollect %s", recollect_version());
+        return rc_finish_output(RC_EXIT_DONE);
     }
-    fprintf(stderr, "recollect: unknown command '%s'; 'recollect --help' lists the commands\n", argv[1]);
-    return EXIT_USAGE;
+    const rc_command *command;
+    for (int i = 0; (command = rc_command_at(i)) != NULL; i++)
+        if (strcmp(argv[1], command->name) == 0)
+            return rc_command_main(command, argc - 1, argv + 1);
+    const char *kind = argv[1][0] == '-' ? "option" : "command", *nearest = rc_nearest(argv[1], command_name, NULL);
+    return nearest ? rc_wrong_usage(NULL, "unknown %s '%s'; did you mean '%s'?", kind, argv[1], nearest)
+                   : rc_wrong_usage(NULL, "unknown %s '%s'", kind, argv[1]);
 }

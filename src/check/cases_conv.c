@@ -1,0 +1,347 @@
+/* Cases of the convolution: forward, with respect to the data, with respect to the weights. */
+#include "check/case.h"
+
+#include <math.h>
+
+typedef struct conv_case {
+    rc_conv conv;
+    int n;
+    rc_lazy x, y;          /* forward */
+    rc_lazy_gradient dy;   /* backward */
+    int weight, bias;
+    bool apply;
+    rc_sums sums;
+    rc_back_sums back_sums;
+    int dx;
+    bool add;
+    int dweight, dbias;
+} conv_case;
+
+static conv_case *parameters(rc_case *c)
+{
+    return (conv_case *)c->parameters.bytes;
+}
+
+static const conv_case *drawn(const rc_run *r)
+{
+    return (const conv_case *)r->c->parameters.bytes;
+}
+
+/* ---- geometry ------------------------------------------------------------------------------------------------- */
+
+static double macs(const rc_conv *v, int n)
+{
+    double positions = v->transposed ? (double)v->h * v->w : (double)v->oh * v->ow;
+    return positions * n * v->c_in * v->c_out * v->k * v->k;
+}
+
+static bool fits(rc_conv *v)
+{
+    if (v->transposed) {
+        v->oh = (v->h - 1) * v->stride - 2 * v->pad + v->k;
+        v->ow = (v->w - 1) * v->stride - 2 * v->pad + v->k;
+    } else {
+        int h = v->h * v->up + 2 * v->pad - v->k, w = v->w * v->up + 2 * v->pad - v->k;
+        if (h < 0 || w < 0)
+            return false;
+        v->oh = h / v->stride + 1;
+        v->ow = w / v->stride + 1;
+    }
+    return v->oh > 0 && v->ow > 0;
+}
+
+/* The first cases of every list are the shapes that nets are made of; the others are anything that fits. */
+static const struct {
+    int c_in, c_out, k, stride, pad, up, size;
+    bool transposed;
+} common[] = {
+    {3, 16, 3, 1, 1, 1, 32, false},  {16, 16, 3, 1, 1, 1, 33, false}, {16, 32, 3, 2, 1, 1, 32, false},
+    {32, 32, 3, 1, 1, 1, 16, false}, {32, 64, 3, 2, 1, 1, 16, false}, {64, 64, 3, 1, 1, 1, 8, false},
+    {16, 32, 1, 2, 0, 1, 14, false}, {64, 32, 3, 1, 1, 2, 8, false},  {32, 3, 3, 1, 1, 1, 28, false},
+    {32, 64, 3, 1, 1, 2, 7, false},  {3, 16, 4, 2, 1, 1, 32, false},  {32, 16, 4, 2, 1, 1, 8, true},
+    {16, 3, 4, 2, 1, 1, 16, true},   {1, 16, 3, 1, 1, 1, 28, false},  {3, 64, 7, 2, 3, 1, 33, false},
+};
+
+static rc_conv draw_any(rc_case *c)
+{
+    for (;;) {
+        rc_conv v = {.up = 1};
+        v.c_in = RC_CHOOSE(c, 1, 3, 10, 17, 16, 32, 64, 5, 8);
+        v.c_out = RC_CHOOSE(c, 1, 3, 10, 17, 16, 32, 64, 5, 8);
+        v.k = RC_CHOOSE(c, 1, 3, 3, 3, 4, 5, 2);
+        v.stride = RC_CHOOSE(c, 1, 1, 2, 3);
+        v.pad = rc_case_chance(c, 60) ? v.k / 2 : (int)rc_case_below(c, (uint32_t)v.k);
+        v.h = RC_CHOOSE(c, 1, 3, 5, 7, 8, 13, 16, 28, 33);
+        v.w = rc_case_chance(c, 60) ? v.h : RC_CHOOSE(c, 1, 3, 4, 5, 7, 16, 33);
+        if (!c->quick && rc_case_chance(c, 5))
+            v.h = v.w = 84;
+        v.transposed = rc_case_chance(c, 15);
+        if (!v.transposed && rc_case_chance(c, 25)) {
+            v.up = 2;
+            if (rc_case_chance(c, 80)) {
+                v.k = 3;
+                v.stride = v.pad = 1;
+            }
+        }
+        if (fits(&v) && macs(&v, 1) <= (c->quick ? 2e6 : 3e7))
+            return v;
+    }
+}
+
+static void draw_geometry(rc_case *c, conv_case *p)
+{
+    rc_conv v = {0};
+    if (c->number < sizeof common / sizeof *common) {
+        int i = (int)c->number;
+        v = (rc_conv){.c_in = common[i].c_in, .c_out = common[i].c_out, .k = common[i].k, .stride = common[i].stride,
+                      .pad = common[i].pad, .up = common[i].up, .transposed = common[i].transposed,
+                      .h = common[i].size, .w = common[i].size};
+        fits(&v);
+    } else {
+        v = draw_any(c);
+    }
+    p->conv = v;
+    p->n = 1 + (int)rc_case_below(c, 5);
+    while (p->n > 1 && macs(&v, p->n) > (c->quick ? 3e6 : 6e7))
+        p->n--;
+    rc_case_say(c, "%s%dx%d/%d pad %d%s (%d,%d,%d,%d)->(%d,%d,%d)", v.transposed ? "transposed " : "", v.k, v.k,
+                v.stride, v.pad, v.up == 2 ? " up 2" : "", p->n, v.h, v.w, v.c_in, v.oh, v.ow, v.c_out);
+}
+
+static int draw_weight(rc_case *c, const rc_conv *v)
+{
+    double spread = 1 / sqrt((double)v->c_in * v->k * v->k);
+    if (v->transposed)
+        return rc_case_parameter(c, "weight", RC_IN, v->c_in, v->c_out * v->k * v->k, spread);
+    return rc_case_parameter(c, "weight", RC_IN, v->c_out, v->c_in * v->k * v->k, spread);
+}
+
+static rc_status reserve(rc_run *r)
+{
+    const conv_case *p = drawn(r);
+    return r->be->reserve_conv(r->be, &p->conv, p->n);
+}
+
+/* ---- forward -------------------------------------------------------------------------------------------------- */
+
+static void draw_forward(rc_case *c)
+{
+    conv_case *p = parameters(c);
+    draw_geometry(c, p);
+    const rc_conv *v = &p->conv;
+    p->bias = -1;
+    p->sums = rc_case_no_sums();
+    rc_groups groups = rc_case_groups(c, p->n);
+    p->x = rc_case_lazy(c, "x", p->n, v->h, v->w, v->c_in, groups,
+                        RC_LAZY_BN | RC_LAZY_SKIP | RC_LAZY_ACT | RC_LAZY_VALUE | RC_LAZY_STORED, true);
+    p->weight = draw_weight(c, v);
+    if (rc_case_chance(c, 50)) {
+        p->bias = rc_case_parameter(c, "bias", RC_IN, 1, v->c_out, 0.5);
+        rc_case_say(c, " bias");
+    }
+    p->apply = rc_case_chance(c, 30);
+    int features = p->apply ? RC_LAZY_BN | RC_LAZY_SKIP | RC_LAZY_ACT : 0;
+    if (p->apply)
+        rc_case_say(c, " apply");
+    p->y = rc_case_lazy(c, "y", p->n, v->oh, v->ow, v->c_out, groups, RC_LAZY_OUTPUT | features, true);
+    rc_case_sum(c, p->y.raw, (double)v->c_in * v->k * v->k);
+    if (!p->apply && rc_lazy_has_statistics(&p->y) && rc_case_chance(c, 60))
+        p->sums = rc_case_sums(c, &p->y);
+}
+
+static void run_forward(rc_run *r)
+{
+    const conv_case *p = drawn(r);
+    rc_backend *be = r->be;
+    rc_tensor x = rc_run_tensor(r, &p->x), y = rc_run_tensor(r, &p->y);
+    rc_epilogue epilogue = {rc_at(r, p->sums.partial), rc_at(r, p->sums.center), p->apply};
+    be->conv_forward(be, &p->conv, &x, rc_at(r, p->weight), rc_at(r, p->bias), &y, &epilogue);
+    rc_run_expect(r, p->x.value < 0 || x.stored, "has not marked the value of x as stored");
+    rc_run_sums(r, &p->sums, &y);
+}
+
+/* ---- with respect to the data --------------------------------------------------------------------------------- */
+
+static void draw_backward_data(rc_case *c)
+{
+    conv_case *p = parameters(c);
+    draw_geometry(c, p);
+    const rc_conv *v = &p->conv;
+    p->back_sums = rc_case_no_back_sums();
+    rc_groups groups = rc_case_groups(c, p->n);
+    p->dy = rc_case_lazy_gradient(c, p->n, v->oh, v->ow, v->c_out, groups);
+    p->weight = draw_weight(c, v);
+    bool sums = rc_case_chance(c, 60);
+    p->x = rc_case_lazy(c, "x", p->n, v->h, v->w, v->c_in, groups,
+                        RC_LAZY_BN | RC_LAZY_SKIP | RC_LAZY_ACT | RC_LAZY_STORED, !sums);
+    p->add = rc_case_chance(c, 40);
+    double terms = (double)v->c_out * v->k * v->k * v->up * v->up;
+    p->dx = rc_case_sum(c, rc_case_act(c, "dx", p->add ? RC_IN_OUT : RC_OUT, p->n, v->h, v->w, v->c_in), terms);
+    if (p->add)
+        rc_case_say(c, " add");
+    if (sums)
+        p->back_sums = rc_case_back_sums(c, &p->x);
+}
+
+static void run_backward_data(rc_run *r)
+{
+    const conv_case *p = drawn(r);
+    rc_backend *be = r->be;
+    rc_tensor y, x = rc_run_tensor(r, &p->x);
+    rc_grad dy = rc_run_gradient(r, &p->dy, &y);
+    rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add};
+    be->conv_backward_data(be, &p->conv, &dy, rc_at(r, p->weight), rc_at(r, p->dx), &epilogue);
+    rc_run_back_sums(r, &p->back_sums, &p->x, &x);
+}
+
+/* ---- with respect to the weights ------------------------------------------------------------------------------ */
+
+static void draw_backward_weight(rc_case *c)
+{
+    conv_case *p = parameters(c);
+    draw_geometry(c, p);
+    const rc_conv *v = &p->conv;
+    rc_groups groups = rc_case_groups(c, p->n);
+    p->x = rc_case_lazy(c, "x", p->n, v->h, v->w, v->c_in, groups,
+                        RC_LAZY_BN | RC_LAZY_SKIP | RC_LAZY_ACT | RC_LAZY_STORED, true);
+    p->dy = rc_case_lazy_gradient(c, p->n, v->oh, v->ow, v->c_out, groups);
+    double samples = (double)p->n * (v->transposed ? v->h * v->w : v->oh * v->ow);
+    int rows = v->transposed ? v->c_in : v->c_out, columns = (v->transposed ? v->c_out : v->c_in) * v->k * v->k;
+    p->dweight = rc_case_sum(c, rc_case_parameter(c, "dweight", RC_OUT, rows, columns, 0), samples);
+    p->dbias = -1;
+    if (rc_case_chance(c, 50)) {
+        p->dbias = rc_case_sum(c, rc_case_parameter(c, "dbias", RC_OUT, 1, v->c_out, 0),
+                               (double)p->n * v->oh * v->ow);
+        rc_case_say(c, " bias");
+    }
+}
+
+static void run_backward_weight(rc_run *r)
+{
+    const conv_case *p = drawn(r);
+    rc_tensor y, x = rc_run_tensor(r, &p->x);
+    rc_grad dy = rc_run_gradient(r, &p->dy, &y);
+    r->be->conv_backward_weight(r->be, &p->conv, &x, &dy, rc_at(r, p->dweight), rc_at(r, p->dbias));
+}
+
+/* ---- bench ---------------------------------------------------------------------------------------------------- */
+
+/* The convolutions of ResNet-32 and of the generator, at 32 px; `input`: the image needs no gradient. */
+static const struct {
+    const char *net;
+    int c_in, c_out, stride, up, size, times;
+    bool input;
+} bench_shapes[] = {
+    {"resnet32", 3, 16, 1, 1, 32, 1, true},   {"resnet32", 16, 16, 1, 1, 32, 10, false},
+    {"resnet32", 16, 32, 2, 1, 32, 1, false}, {"resnet32", 32, 32, 1, 1, 16, 9, false},
+    {"resnet32", 32, 64, 2, 1, 16, 1, false}, {"resnet32", 64, 64, 1, 1, 8, 9, false},
+    {"generator", 128, 128, 1, 2, 8, 1, false}, {"generator", 128, 64, 1, 2, 16, 1, false},
+    {"generator", 64, 3, 1, 1, 32, 1, false},
+};
+
+/* Input and output as they are in training: normalisation and ReLU pending on both sides. */
+static conv_case *bench_geometry(rc_case *c, int index, int n, rc_groups *groups)
+{
+    if (index >= (int)(sizeof bench_shapes / sizeof *bench_shapes))
+        return NULL;
+    conv_case *p = parameters(c);
+    int size = bench_shapes[index].size;
+    p->conv = (rc_conv){.c_in = bench_shapes[index].c_in, .c_out = bench_shapes[index].c_out, .k = 3, .pad = 1,
+                        .stride = bench_shapes[index].stride, .up = bench_shapes[index].up, .h = size, .w = size};
+    fits(&p->conv);
+    p->n = n;
+    p->bias = p->dbias = -1;
+    p->back_sums = rc_case_no_back_sums();
+    *groups = (rc_groups){1, {n}};
+    c->net = bench_shapes[index].net;
+    c->times = bench_shapes[index].times;
+    c->flops = 2 * macs(&p->conv, n);
+    return p;
+}
+
+static void bench_text(rc_case *c, const conv_case *p)
+{
+    const rc_conv *v = &p->conv;
+    c->text[0] = 0;
+    rc_case_say(c, "%d->%d @%d%s%s", v->c_in, v->c_out, v->h, v->stride == 2 ? " /2" : "", v->up == 2 ? " up 2" : "");
+}
+
+static rc_lazy bench_tensor(rc_case *c, const char *name, int n, int h, int w, int channels, rc_groups groups)
+{
+    if (channels <= 4) /* an image */
+        return rc_case_plain(c, name, RC_IN, n, h, w, channels, groups);
+    rc_lazy t = rc_case_lazy(c, name, n, h, w, channels, groups, RC_LAZY_BN, false);
+    t.act = RC_ACT_RELU;
+    return t;
+}
+
+static rc_lazy_gradient bench_gradient(rc_case *c, const conv_case *p, rc_groups groups)
+{
+    const rc_conv *v = &p->conv;
+    rc_lazy_gradient d = {.a = -1, .b = -1, .c = -1};
+    d.y = bench_tensor(c, "y", p->n, v->oh, v->ow, v->c_out, groups);
+    d.g = rc_case_act(c, "g", RC_IN, p->n, v->oh, v->ow, v->c_out);
+    if (d.y.scale >= 0) {
+        d.a = rc_case_channel(c, "a", RC_IN, 1, v->c_out);
+        d.b = rc_case_channel(c, "b", RC_IN, 1, v->c_out);
+        d.c = rc_case_channel(c, "c", RC_IN, 1, v->c_out);
+    }
+    return d;
+}
+
+static bool bench_forward(rc_case *c, int index, int n)
+{
+    rc_groups groups;
+    conv_case *p = bench_geometry(c, index, n, &groups);
+    if (!p)
+        return false;
+    const rc_conv *v = &p->conv;
+    p->x = bench_tensor(c, "x", n, v->h, v->w, v->c_in, groups);
+    p->weight = draw_weight(c, v);
+    p->y = rc_case_plain(c, "y", RC_OUT, n, v->oh, v->ow, v->c_out, groups);
+    p->sums = rc_case_sums(c, &p->y);
+    bench_text(c, p);
+    return true;
+}
+
+static bool bench_backward_data(rc_case *c, int index, int n)
+{
+    rc_groups groups;
+    conv_case *p = bench_geometry(c, index, n, &groups);
+    if (!p)
+        return false;
+    if (bench_shapes[index].input)
+        c->times = 0;
+    const rc_conv *v = &p->conv;
+    p->dy = bench_gradient(c, p, groups);
+    p->weight = draw_weight(c, v);
+    p->x = bench_tensor(c, "x", n, v->h, v->w, v->c_in, groups);
+    p->dx = rc_case_act(c, "dx", RC_OUT, n, v->h, v->w, v->c_in);
+    if (p->x.scale >= 0)
+        p->back_sums = rc_case_back_sums(c, &p->x);
+    bench_text(c, p);
+    return true;
+}
+
+static bool bench_backward_weight(rc_case *c, int index, int n)
+{
+    rc_groups groups;
+    conv_case *p = bench_geometry(c, index, n, &groups);
+    if (!p)
+        return false;
+    const rc_conv *v = &p->conv;
+    p->x = bench_tensor(c, "x", n, v->h, v->w, v->c_in, groups);
+    p->dy = bench_gradient(c, p, groups);
+    p->dweight = rc_case_parameter(c, "dweight", RC_OUT, v->c_out, v->c_in * v->k * v->k, 0);
+    bench_text(c, p);
+    return true;
+}
+
+static const rc_operation operations[] = {
+    {"conv_forward", "conv_forward", 60, 400, sizeof(conv_case), draw_forward, reserve, run_forward, bench_forward},
+    {"conv_backward_data", "conv_backward_data", 60, 400, sizeof(conv_case), draw_backward_data, reserve,
+     run_backward_data, bench_backward_data},
+    {"conv_backward_weight", "conv_backward_weight", 60, 400, sizeof(conv_case), draw_backward_weight, reserve,
+     run_backward_weight, bench_backward_weight},
+};
+const rc_operation_list rc_cases_conv = {operations, sizeof operations / sizeof *operations};

@@ -1,0 +1,264 @@
+/* Comparison of a case on two backends, and of a backend with itself.
+ *
+ * Errors are |a - b| / (rms of b + |b|). Tolerances come from the length L of the sums behind an element: rounding
+ * errors of L additions in a row are a random walk, 0.2 sqrt(L) eps of the result's size; the largest of many elements
+ * lies at five times that, and short chains of other roundings (normalisation, activation) are a few eps more. So
+ * eps * (8 + 4 sqrt(L)), a small factor above what correct code does, whatever the order of its additions. */
+#include "check/compare.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+double rc_tolerance(const rc_backend *be, const rc_buffer *b)
+{
+    if (b->kind == RC_BUFFER_INT || b->kind == RC_BUFFER_BYTE)
+        return 0;
+    double eps = be->real_bytes == 4 ? FLT_EPSILON : DBL_EPSILON;
+    double tolerance = eps * (8 + 4 * sqrt(b->terms));
+    if (b->stored_act && be->act_bytes == 2)
+        tolerance += 0x1p-7; /* bf16 in memory: half an ulp is 2^-9 */
+    return tolerance;
+}
+
+double rc_error(const rc_buffer *b, const double *a, const double *reference, size_t *where)
+{
+    double squares = 0;
+    size_t numbers = 0;
+    for (size_t i = 0; i < b->count; i++)
+        if (isfinite(reference[i])) {
+            squares += reference[i] * reference[i];
+            numbers++;
+        }
+    double size = fmax(numbers ? sqrt(squares / (double)numbers) : 0, b->magnitude);
+    double worst = 0;
+    *where = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        double error = 0;
+        if (isnan(a[i]) || isnan(reference[i]))
+            error = isnan(a[i]) && isnan(reference[i]) ? 0 : INFINITY;
+        else if (a[i] != reference[i])
+            error = fabs(a[i] - reference[i]) / (size + fabs(reference[i]) + DBL_MIN);
+        if (error > worst) {
+            worst = error;
+            *where = i;
+        }
+    }
+    return worst;
+}
+
+static bool is_output(const rc_buffer *b)
+{
+    return b->role == RC_OUT || b->role == RC_IN_OUT;
+}
+
+/* ---- another backend ------------------------------------------------------------------------------------------ */
+
+static void miss(rc_verdict *v, const char *text)
+{
+    if (!v->missed)
+        snprintf(v->text, sizeof v->text, "%s", text);
+    v->missed = true;
+}
+
+/* "(image 0, row 1, column 2, channel 3)" of an element. */
+static void say_where(const rc_buffer *b, size_t i, char *text, size_t size)
+{
+    size_t c = (size_t)b->c, w = (size_t)b->w, h = (size_t)b->h;
+    if (b->kind == RC_BUFFER_ACT)
+        snprintf(text, size, "image %zu, row %zu, column %zu, channel %zu", i / (h * w * c), i / (w * c) % h,
+                 i / c % w, i % c);
+    else
+        snprintf(text, size, "row %zu, column %zu", i / c, i % c);
+}
+
+/* Every output of `test` against `reference`; *buffer is the one that missed. */
+static rc_status compare_outputs(const rc_run *test, const rc_run *reference, double slack, rc_verdict *v,
+                                 int *buffer)
+{
+    const rc_case *c = test->c;
+    *buffer = -1;
+    for (int i = 0; i < c->buffers && *buffer < 0; i++) {
+        const rc_buffer *b = &c->buffer[i];
+        if (!is_output(b))
+            continue;
+        double *values = rc_alloc(NULL, 2 * b->count * sizeof(double) + sizeof(double));
+        if (!values)
+            return RC_OUT_OF_MEMORY;
+        rc_run_read(test, i, values);
+        rc_run_read(reference, i, values + b->count);
+        size_t at;
+        double error = rc_error(b, values, values + b->count, &at), tolerance = slack * rc_tolerance(test->be, b);
+        if (error > tolerance) {
+            char place[120];
+            say_where(b, at, place, sizeof place);
+            snprintf(v->text, sizeof v->text, "'%s' is %.9g, %s says %.9g (%s): error %.2e, allowed %.2e", b->name,
+                     values[at], reference->be->name, values[b->count + at], place, error, tolerance);
+            v->missed = true;
+            *buffer = i;
+        }
+        if (v->tolerance == 0 || error * v->tolerance > v->error * tolerance) {
+            v->error = error;
+            v->tolerance = tolerance;
+        }
+        rc_free(NULL, values);
+    }
+    return RC_OK;
+}
+
+/* ---- is it the case's fault? ---------------------------------------------------------------------------------- */
+
+/* A copy of the case with every number moved by a few ulp. */
+static rc_status shake(const rc_case *c, rc_case *copy, uint64_t trial)
+{
+    *copy = *c;
+    copy->rng.stream ^= (trial + 1) << 60;
+    for (int i = 0; i < c->buffers; i++)
+        copy->buffer[i].host = NULL;
+    for (int i = 0; i < c->buffers; i++) {
+        const rc_buffer *b = &c->buffer[i];
+        if (!b->host)
+            continue;
+        double *host = rc_alloc(NULL, (b->count ? b->count : 1) * sizeof *host);
+        if (!host)
+            return RC_OUT_OF_MEMORY;
+        copy->buffer[i].host = host;
+        memcpy(host, b->host, b->count * sizeof *host);
+        if (b->kind != RC_BUFFER_ACT && b->kind != RC_BUFFER_REAL && b->kind != RC_BUFFER_PARAMETER &&
+            b->kind != RC_BUFFER_CHANNEL)
+            continue;
+        for (size_t k = 0; k < b->count; k++)
+            host[k] *= 1 + 8 * ldexp(rc_case_uniform(copy, -1, 1), -c->act_bits);
+    }
+    return RC_OK;
+}
+
+/* Does the double reference itself move by a good part of the error when its inputs move by ulps? Then float cannot be
+ * asked to agree: a sign at a kink, or a difference of nearly equal numbers. */
+static rc_status is_shaky(const rc_run *wide, int buffer, double error, bool *shaky)
+{
+    const rc_case *c = wide->c;
+    const rc_buffer *b = &c->buffer[buffer];
+    rc_status status = RC_OK;
+    double *values = rc_alloc(NULL, 2 * b->count * sizeof *values + sizeof *values);
+    if (!values)
+        return RC_OUT_OF_MEMORY;
+    rc_run_read(wide, buffer, values);
+    for (uint64_t trial = 0; trial < 4 && !*shaky && status == RC_OK; trial++) {
+        rc_case copy;
+        rc_run run = {0};
+        status = shake(c, &copy, trial);
+        if (status == RC_OK)
+            status = rc_run_open(&run, &copy, wide->be);
+        if (status == RC_OK)
+            status = rc_run_load(&run, -1, NULL);
+        if (status == RC_OK)
+            status = rc_run_execute(&run);
+        if (status == RC_OK) {
+            size_t at;
+            rc_run_read(&run, buffer, values + b->count);
+            *shaky = rc_error(b, values + b->count, values, &at) > error / 8;
+        }
+        rc_run_close(&run);
+        rc_case_free(&copy);
+    }
+    rc_free(NULL, values);
+    return status;
+}
+
+/* ---- the same bits -------------------------------------------------------------------------------------------- */
+
+static rc_status same_bits(const rc_run *run, const rc_run *again, const char *when, rc_verdict *v)
+{
+    for (int i = 0; i < run->c->buffers && !v->missed; i++) {
+        const rc_buffer *b = &run->c->buffer[i];
+        if (!is_output(b))
+            continue;
+        char *bytes = rc_alloc(NULL, 2 * run->bytes[i]);
+        if (!bytes)
+            return RC_OUT_OF_MEMORY;
+        rc_run_read_bytes(run, i, bytes);
+        rc_run_read_bytes(again, i, bytes + run->bytes[i]);
+        if (memcmp(bytes, bytes + run->bytes[i], run->bytes[i]) != 0) {
+            char text[RC_CASE_TEXT];
+            snprintf(text, sizeof text, "'%s' has other bits %s", b->name, when);
+            miss(v, text);
+        }
+        rc_free(NULL, bytes);
+    }
+    return RC_OK;
+}
+
+static rc_status run_on(rc_run *r, const rc_case *c, rc_backend *be)
+{
+    RC_TRY(rc_run_open(r, c, be));
+    RC_TRY(rc_run_load(r, -1, NULL));
+    return rc_run_execute(r);
+}
+
+/* The same backend once more, and with other numbers of threads. */
+static rc_status repeat_bits(const rc_judges *judges, const rc_run *test, rc_verdict *v)
+{
+    rc_run again = {0};
+    rc_status status = run_on(&again, test->c, test->be);
+    if (status == RC_OK)
+        status = same_bits(test, &again, "the second time", v);
+    rc_run_close(&again);
+    for (int i = 0; i < RC_CHECK_THREADS && status == RC_OK && !v->missed; i++) {
+        if (!judges->threads[i])
+            continue;
+        char when[48];
+        snprintf(when, sizeof when, "with %d than with %d threads", i + 1, test->be->threads);
+        status = run_on(&again, test->c, judges->threads[i]);
+        if (status == RC_OK)
+            status = same_bits(test, &again, when, v);
+        rc_run_close(&again);
+    }
+    return status;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------ */
+
+/* Against the double and the float reference; two that round may differ by twice what each may be off the truth. */
+static rc_status judge_numbers(const rc_judges *judges, const rc_run *test, const rc_run *wide, rc_verdict *v)
+{
+    int buffer;
+    RC_TRY(compare_outputs(test, wide, 1, v, &buffer));
+    if (buffer < 0) {
+        rc_run narrow = {0};
+        rc_status status = run_on(&narrow, test->c, judges->narrow);
+        if (status == RC_OK)
+            status = compare_outputs(test, &narrow, 2, v, &buffer);
+        rc_run_close(&narrow);
+        RC_TRY(status);
+    }
+    if (buffer >= 0)
+        RC_TRY(is_shaky(wide, buffer, v->error, &v->shaky));
+    return RC_OK;
+}
+
+rc_status rc_judge(const rc_judges *judges, const rc_case *c, rc_verdict *v)
+{
+    *v = (rc_verdict){0};
+    rc_run test = {0}, wide = {0};
+    bool sound = true;
+    rc_status status = run_on(&wide, c, judges->wide);
+    if (status == RC_OK)
+        status = run_on(&test, c, judges->test);
+    if (status == RC_OK)
+        status = rc_run_inspect(&test, &sound);
+    if (status == RC_OK && !sound)
+        miss(v, test.complaint);
+    if (status == RC_OK && sound)
+        status = judge_numbers(judges, &test, &wide, v);
+    if (status == RC_OK && !v->missed)
+        status = repeat_bits(judges, &test, v);
+    if (status == RC_OK && !v->missed)
+        status = rc_judge_gradients(judges, c, &wide, &test, v);
+    rc_run_close(&test);
+    rc_run_close(&wide);
+    return status;
+}

@@ -1,0 +1,208 @@
+/* The selftest: draws the cases of every operation and has them judged. */
+#include "check/selftest.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "check/compare.h"
+#include "check/coverage.h"
+
+/* A case whose result hangs on an ulp of its input says nothing; another one is drawn instead. More than one in ten
+ * of an operation is a miss: then the operation is at fault, or its list. */
+enum { MAX_REDRAWS = 10, REDRAW_STRIDE = 1 << 20 };
+
+typedef struct tally {
+    int cases, redrawn, misses;
+    rc_verdict worst;
+    double slope_error;
+} tally;
+
+static void say(const rc_selftest_settings *s, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(const rc_selftest_settings *s, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    s->line(s->user, text);
+}
+
+const char *rc_selftest_operation(int index)
+{
+    const rc_operation *operation = rc_operation_at(index);
+    return operation ? operation->name : NULL;
+}
+
+bool rc_selftest_knows(const char *name)
+{
+    const rc_operation *operation;
+    for (int i = 0; (operation = rc_operation_at(i)) != NULL; i++)
+        if (rc_operation_matches(operation, name))
+            return true;
+    return false;
+}
+
+/* ---- backends ------------------------------------------------------------------------------------------------- */
+
+static void close_judges(rc_judges *j)
+{
+    rc_backend_close(j->test);
+    rc_backend_close(j->narrow);
+    rc_backend_close(j->wide);
+    for (int i = 0; i < RC_CHECK_THREADS; i++)
+        rc_backend_close(j->threads[i]);
+}
+
+static rc_status open_judges(rc_judges *j, const char *name, int threads)
+{
+    RC_TRY(rc_backend_open(name, threads, NULL, &j->test));
+    RC_TRY(rc_backend_open("reference", 1, NULL, &j->narrow));
+    RC_TRY(rc_backend_open("reference64", 1, NULL, &j->wide));
+    if (strcmp(name, "cpu") == 0) /* the others have no threads of ours */
+        for (int i = 0; i < RC_CHECK_THREADS; i++)
+            RC_TRY(rc_backend_open(name, i + 1, NULL, &j->threads[i]));
+    return RC_OK;
+}
+
+/* ---- cases ---------------------------------------------------------------------------------------------------- */
+
+static void report_miss(const rc_selftest_settings *s, const rc_judges *j, const rc_case *c, const rc_verdict *v)
+{
+    say(s, "MISS  %s case %u: %s", c->operation->name, c->number, v->text);
+    say(s, "      shape: %s", c->text);
+    say(s, "      again: recollect selftest --backend %s --threads %d --seed %llu --op %s --case %u%s", j->test->name,
+        j->test->threads, (unsigned long long)s->seed, c->operation->name, c->number, s->quick ? " --quick" : "");
+}
+
+static void add_verdict(tally *t, const rc_verdict *v)
+{
+    t->cases++;
+    t->misses += v->missed;
+    t->slope_error = fmax(t->slope_error, v->slope_error);
+    if (t->worst.tolerance == 0 || v->error * t->worst.tolerance > t->worst.error * v->tolerance)
+        t->worst = *v;
+}
+
+/* Case `number`, or the next one of its stride that is not shaky. */
+static rc_status check_case(const rc_selftest_settings *s, const rc_judges *j, const rc_operation *operation,
+                            uint32_t number, tally *t)
+{
+    for (int draw = 0;; draw++, number += REDRAW_STRIDE) {
+        rc_case c;
+        rc_verdict v = {0};
+        rc_status status = rc_case_draw(&c, operation, s->seed, number, s->quick, j->test->act_bytes == 2 ? 8 : 24);
+        if (status == RC_OK)
+            status = rc_judge(j, &c, &v);
+        bool again = status == RC_OK && v.missed && v.shaky && draw < MAX_REDRAWS;
+        if (status == RC_OK && !again) {
+            add_verdict(t, &v);
+            if (v.missed)
+                report_miss(s, j, &c, &v);
+            else if (s->verbose)
+                say(s, "      %s case %u: error %.1e of %.1e, slopes %.1e:%s%s", operation->name, number, v.error,
+                    v.tolerance, v.slope_error, c.text[0] == ' ' ? "" : " ", c.text);
+        }
+        rc_case_free(&c);
+        if (!again)
+            return status;
+        t->redrawn++;
+    }
+}
+
+static rc_status check_operation(const rc_selftest_settings *s, const rc_judges *j, const rc_operation *operation,
+                                 tally *t)
+{
+    int cases = s->quick ? operation->quick : operation->normal;
+    int first = s->only < 0 ? 0 : s->only, end = s->only < 0 ? cases : s->only + 1;
+    for (int number = first; number < end; number++) {
+        char text[96];
+        snprintf(text, sizeof text, "%s %d/%d", operation->name, number + 1, end);
+        if (s->progress)
+            s->progress(s->user, text);
+        RC_TRY(check_case(s, j, operation, (uint32_t)number, t));
+    }
+    if (t->redrawn > 2 + cases / 10) {
+        t->misses++;
+        say(s, "MISS  %s: %d of %d cases hang on an ulp of their input", operation->name, t->redrawn, cases);
+    }
+    char slopes[48] = "";
+    if (t->slope_error > 0)
+        snprintf(slopes, sizeof slopes, ", slopes %.1e of %.0e", t->slope_error, RC_SLOPE_TOLERANCE);
+    say(s, "%-4s  %-26s %4d cases, worst error %.1e of %.1e%s", t->misses ? "FAIL" : "ok", operation->name, t->cases,
+        t->worst.error, t->worst.tolerance, slopes);
+    return RC_OK;
+}
+
+/* ---- coverage ------------------------------------------------------------------------------------------------- */
+
+/* Entries that the backend lacks. */
+static int check_filled(const rc_selftest_settings *s, const rc_backend *be)
+{
+    int misses = 0;
+    for (int i = 0; rc_entry_name(i); i++) {
+        if (rc_entry_filled(be, i))
+            continue;
+        say(s, "MISS  %s: backend %s has no such operation", rc_entry_name(i), be->name);
+        misses++;
+    }
+    return misses;
+}
+
+/* Entries that no case covers. */
+static int check_covered(const rc_selftest_settings *s)
+{
+    int misses = 0;
+    for (int i = 0; rc_entry_name(i); i++) {
+        if (rc_entry_covered(i))
+            continue;
+        say(s, "MISS  %s: no case covers it", rc_entry_name(i));
+        misses++;
+    }
+    return misses;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------------ */
+
+static rc_status check_all(const rc_selftest_settings *s, const rc_judges *j, rc_selftest_result *result)
+{
+    double began = rc_now();
+    const rc_operation *operation;
+    say(s, "backend %s, instruction set %s, %d thread%s, seed %llu%s", j->test->name, j->test->isa, j->test->threads,
+        j->test->threads == 1 ? "" : "s", (unsigned long long)s->seed, s->quick ? ", quick" : "");
+    result->misses += check_filled(s, j->test);
+    if (result->misses)
+        return RC_OK;
+    if (!s->operation)
+        result->misses += check_covered(s);
+    int operations = 0;
+    for (int i = 0; (operation = rc_operation_at(i)) != NULL; i++) {
+        if (s->operation && !rc_operation_matches(operation, s->operation))
+            continue;
+        tally t = {0};
+        RC_TRY(check_operation(s, j, operation, &t));
+        result->cases += t.cases;
+        result->misses += t.misses;
+        operations++;
+    }
+    if (operations == 0)
+        return rc_fail(RC_INVALID_ARGUMENT, "unknown operation '%s'", s->operation);
+    say(s, "%s: %d operations, %ld cases, %ld miss%s, %.1f s", result->misses ? "FAILED" : "passed", operations,
+        result->cases, result->misses, result->misses == 1 ? "" : "es", rc_now() - began);
+    return RC_OK;
+}
+
+rc_status rc_selftest(const rc_selftest_settings *settings, rc_selftest_result *result)
+{
+    *result = (rc_selftest_result){0};
+    rc_judges judges = {0};
+    rc_status status = open_judges(&judges, settings->backend ? settings->backend : "cpu", settings->threads);
+    if (status == RC_OK)
+        status = check_all(settings, &judges, result);
+    close_judges(&judges);
+    return status;
+}

@@ -1,0 +1,35 @@
+/* Checks every operation of a backend on this machine. */
+#ifndef RC_CHECK_SELFTEST_H
+#define RC_CHECK_SELFTEST_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/status.h"
+
+typedef struct rc_selftest_settings {
+    const char *backend;   /* under test; NULL: "cpu" */
+    int threads;           /* 0: all cores */
+    uint64_t seed;
+    bool quick, verbose;   /* verbose: a line for every case */
+    const char *operation; /* its name or that of an entry of the table; NULL: all */
+    int only;              /* the case of that number alone; negative: all */
+
+    void (*line)(void *user, const char *text);     /* results, one line each */
+    void (*progress)(void *user, const char *text); /* what is going on; may be NULL */
+    void *user;
+} rc_selftest_settings;
+
+typedef struct rc_selftest_result {
+    long cases, misses;
+} rc_selftest_result;
+
+/* A miss is in the result, not in the status: that is for what cannot be run at all. */
+rc_status rc_selftest(const rc_selftest_settings *settings, rc_selftest_result *result);
+
+/* Names of the operations that can be asked for; NULL when there are no more. */
+const char *rc_selftest_operation(int index);
+/* Is that the name of an operation or of an entry of the table? */
+bool rc_selftest_knows(const char *name);
+
+#endif

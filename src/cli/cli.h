@@ -1,0 +1,70 @@
+/* What the files of the program share: exit codes, the description of a command, and where text goes. Results go to
+ * stdout, everything else to stderr. */
+#ifndef RC_CLI_CLI_H
+#define RC_CLI_CLI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { RC_EXIT_DONE = 0, RC_EXIT_FAILED = 1, RC_EXIT_USAGE = 2 };
+
+/* ---- options -------------------------------------------------------------------------------------------------- */
+
+typedef enum rc_option_type {
+    RC_OPTION_FLAG,
+    RC_OPTION_INTEGER, /* in low .. high */
+    RC_OPTION_TEXT
+} rc_option_type;
+
+/* One row of a command's table: serves parsing and --help. */
+typedef struct rc_option {
+    const char *name; /* without the dashes */
+    rc_option_type type;
+    const char *argument; /* what help calls it: "N", "NAME" or the choices, "cpu|reference" (then one of them it is) */
+    const char *fallback; /* the default as it would be typed; NULL: none */
+    const char *help;
+    int64_t low, high;
+} rc_option;
+
+typedef struct rc_option_value {
+    bool given;      /* on the command line; flags: set */
+    int64_t integer;
+    const char *text; /* NULL: neither given nor default */
+} rc_option_value;
+
+enum { RC_MAX_OPTIONS = 32 };
+
+typedef struct rc_command {
+    const char *name, *summary;
+    const char *arguments; /* "IMAGE..." in the usage line; NULL: takes none */
+    const char *details;   /* more help; NULL: none */
+    const char *examples;  /* lines of the help; NULL: none */
+    const rc_option *option;
+    int options;
+    /* Gets the value of each option in the order of the table, and what else was on the line. Returns the exit code. */
+    int (*run)(const rc_option_value *value, int count, char **arguments);
+} rc_command;
+
+/* Every command; NULL when there are no more. */
+const rc_command *rc_command_at(int index);
+
+/* Parses and runs. argv[0] is the command's name. */
+int rc_command_main(const rc_command *command, int argc, char **argv);
+
+extern const rc_command rc_command_selftest;
+
+/* ---- text ----------------------------------------------------------------------------------------------------- */
+
+/* A line of results. */
+void rc_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void rc_print_line(void *unused, const char *text); /* the same as a callback */
+/* The live line: overwritten by the next, gone when anything else is printed, absent if stderr is not a terminal. */
+void rc_show_progress(void *unused, const char *text);
+/* "recollect: ..." on stderr. */
+void rc_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Complains about wrong usage, points to the help of the command (NULL: the program's), returns RC_EXIT_USAGE. */
+int rc_wrong_usage(const rc_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* `code`, or RC_EXIT_FAILED if results did not reach their destination (a full disk, a closed pipe). */
+int rc_finish_output(int code);
+
+#endif

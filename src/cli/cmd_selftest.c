@@ -1,0 +1,72 @@
+/* recollect selftest: every operation checked on this machine. */
+#include <stddef.h>
+
+#include "check/selftest.h"
+#include "cli/cli.h"
+#include "run/nearest.h"
+
+enum { BACKEND, THREADS, SEED, QUICK, OPERATION, CASE, LIST, VERBOSE, OPTIONS };
+
+static const rc_option options[OPTIONS] = {
+    [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what to check", 0, 0},
+    [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
+    [SEED] = {"seed", RC_OPTION_INTEGER, "N", "1", "draw other cases", 0, INT64_MAX},
+    [QUICK] = {"quick", RC_OPTION_FLAG, NULL, NULL, "fewer and smaller cases", 0, 0},
+    [OPERATION] = {"op", RC_OPTION_TEXT, "NAME", NULL, "this operation alone", 0, 0},
+    [CASE] = {"case", RC_OPTION_INTEGER, "N", NULL, "this case of it alone", 0, INT32_MAX},
+    [LIST] = {"list", RC_OPTION_FLAG, NULL, NULL, "list the operations and check nothing", 0, 0},
+    [VERBOSE] = {"verbose", RC_OPTION_FLAG, NULL, NULL, "a line for every case", 0, 0},
+};
+
+static const char *operation_name(const void *context, int index)
+{
+    (void)context;
+    return rc_selftest_operation(index);
+}
+
+static int run(const rc_option_value *value, int count, char **arguments)
+{
+    (void)count;
+    (void)arguments;
+    if (value[LIST].given) {
+        for (int i = 0; rc_selftest_operation(i); i++)
+            rc_print("%s", rc_selftest_operation(i));
+        return RC_EXIT_DONE;
+    }
+    const char *operation = value[OPERATION].text;
+    if (operation && !rc_selftest_knows(operation)) {
+        const char *nearest = rc_nearest(operation, operation_name, NULL);
+        return nearest ? rc_wrong_usage(&rc_command_selftest, "unknown operation '%s'; did you mean '%s'?", operation,
+                                        nearest)
+                       : rc_wrong_usage(&rc_command_selftest, "unknown operation '%s'; --list names them", operation);
+    }
+    const rc_selftest_settings settings = {
+        .backend = value[BACKEND].text,
+        .threads = (int)value[THREADS].integer,
+        .seed = (uint64_t)value[SEED].integer,
+        .quick = value[QUICK].given,
+        .verbose = value[VERBOSE].given,
+        .operation = operation,
+        .only = value[CASE].given ? (int)value[CASE].integer : -1,
+        .line = rc_print_line,
+        .progress = rc_show_progress,
+    };
+    rc_selftest_result result;
+    if (rc_selftest(&settings, &result) != RC_OK) {
+        rc_complain("selftest: %s", rc_message());
+        return RC_EXIT_FAILED;
+    }
+    return result.misses ? RC_EXIT_FAILED : RC_EXIT_DONE;
+}
+
+const rc_command rc_command_selftest = {
+    .name = "selftest",
+    .summary = "Checks every operation on this machine.",
+    .details = "Each operation runs on random shapes and is compared with plain C in float and in double, gradients\n"
+               "with finite differences, and its results with themselves for 1, 2 and 3 threads, bit by bit.",
+    .examples = "  recollect selftest --quick\n"
+                "  recollect selftest --op conv_forward --seed 7",
+    .option = options,
+    .options = OPTIONS,
+    .run = run,
+};

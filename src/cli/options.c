@@ -1,0 +1,135 @@
+/* Command lines: one table of options per command serves parsing and --help alike. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "run/nearest.h"
+
+/* ---- help ----------------------------------------------------------------------------------------------------- */
+
+static void print_option(const rc_option *o)
+{
+    char left[80];
+    snprintf(left, sizeof left, "--%s%s%s", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
+    if (o->fallback)
+        rc_print("  %-28s %s (default: %s)", left, o->help, o->fallback);
+    else
+        rc_print("  %-28s %s", left, o->help);
+}
+
+static int print_help(const rc_command *command)
+{
+    rc_print("usage: recollect %s%s%s%s", command->name, command->arguments ? " " : "",
+             command->arguments ? command->arguments : "", command->options ? " [OPTION]..." : "");
+    rc_print("\n%s", command->summary);
+    if (command->details)
+        rc_print("\n%s", command->details);
+    rc_print("\noptions:");
+    for (int i = 0; i < command->options; i++)
+        print_option(&command->option[i]);
+    rc_print("  %-28s %s", "--help", "show this text");
+    if (command->examples)
+        rc_print("\nexamples:\n%s", command->examples);
+    return RC_EXIT_DONE;
+}
+
+/* ---- values --------------------------------------------------------------------------------------------------- */
+
+static bool parse_integer(const rc_option *o, const char *text, int64_t *value)
+{
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    *value = number;
+    return end != text && *end == 0 && errno == 0 && number >= o->low && number <= o->high;
+}
+
+/* Is text one of "a|b|c"? */
+static bool is_choice(const char *choices, const char *text)
+{
+    size_t length = strlen(text);
+    for (const char *p = choices; *p;) {
+        size_t size = strcspn(p, "|");
+        if (size == length && memcmp(p, text, size) == 0)
+            return true;
+        p += size + (p[size] == '|');
+    }
+    return false;
+}
+
+/* Returns NULL, or what was expected. */
+static const char *set_value(const rc_option *o, const char *text, rc_option_value *value, char *room, size_t size)
+{
+    value->text = text;
+    if (o->type == RC_OPTION_INTEGER && !parse_integer(o, text, &value->integer)) {
+        snprintf(room, size, "a whole number from %lld to %lld", (long long)o->low, (long long)o->high);
+        return room;
+    }
+    if (o->type == RC_OPTION_TEXT && strchr(o->argument, '|') && !is_choice(o->argument, text))
+        return o->argument;
+    return NULL;
+}
+
+static const char *option_name(const void *context, int index)
+{
+    const rc_command *command = context;
+    if (index == command->options)
+        return "help";
+    return index < command->options ? command->option[index].name : NULL;
+}
+
+/* One "--name", "--name value" or "--name=value"; *used is how many arguments that took. */
+static int parse_option(const rc_command *command, int left, char **argv, rc_option_value *values, int *used)
+{
+    const char *text = argv[0] + 2, *equals = strchr(text, '=');
+    char name[64], room[96];
+    snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - text) : (int)strlen(text), text);
+    int i = 0;
+    while (i < command->options && strcmp(command->option[i].name, name) != 0)
+        i++;
+    if (i == command->options) {
+        const char *nearest = rc_nearest(name, option_name, command);
+        return nearest ? rc_wrong_usage(command, "unknown option '--%s'; did you mean '--%s'?", name, nearest)
+                       : rc_wrong_usage(command, "unknown option '--%s'", name);
+    }
+    const rc_option *o = &command->option[i];
+    *used = 1;
+    values[i].given = true;
+    if (o->type == RC_OPTION_FLAG)
+        return equals ? rc_wrong_usage(command, "option '--%s' takes no value", name) : RC_EXIT_DONE;
+    if (!equals && left < 2)
+        return rc_wrong_usage(command, "option '--%s' needs a value: %s", name, o->argument);
+    const char *value = equals ? equals + 1 : argv[1];
+    *used = equals ? 1 : 2;
+    const char *expected = set_value(o, value, &values[i], room, sizeof room);
+    return expected ? rc_wrong_usage(command, "option '--%s' is '%s', expected %s", name, value, expected)
+                    : RC_EXIT_DONE;
+}
+
+int rc_command_main(const rc_command *command, int argc, char **argv)
+{
+    rc_option_value values[RC_MAX_OPTIONS] = {{0}};
+    char room[96];
+    int count = 0; /* arguments that are no options move to the front */
+    for (int i = 0; i < command->options; i++)
+        if (command->option[i].fallback)
+            set_value(&command->option[i], command->option[i].fallback, &values[i], room, sizeof room);
+    for (int i = 1; i < argc;) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+            return rc_finish_output(print_help(command));
+        int used = 1;
+        if (strncmp(argv[i], "--", 2) == 0) {
+            int code = parse_option(command, argc - i, argv + i, values, &used);
+            if (code != RC_EXIT_DONE)
+                return code;
+        } else {
+            argv[count++] = argv[i];
+        }
+        i += used;
+    }
+    if (count && !command->arguments)
+        return rc_wrong_usage(command, "unexpected argument '%s'", argv[0]);
+    return rc_finish_output(command->run(values, count, argv));
+}
