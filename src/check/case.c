@@ -9,7 +9,7 @@
 #include "base/memory.h"
 
 static const rc_operation_list *const all_lists[] = {
-    &rc_cases_conv,
+    &rc_cases_conv, &rc_cases_linear, &rc_cases_norm, &rc_cases_chain, &rc_cases_pool, &rc_cases_dense,
 };
 
 const rc_operation *rc_operation_at(int index)
@@ -162,7 +162,7 @@ int rc_case_buffer(rc_case *c, const char *name, rc_buffer_kind kind, rc_buffer_
     *b = (rc_buffer){name, kind, role, n, h, w, channels, .terms = 1, .cotangent = -1, .gradient_of = -1};
     b->count = (size_t)n * (size_t)h * (size_t)w * (size_t)channels;
     b->stored_act = kind == RC_BUFFER_ACT;
-    if (role == RC_IN || role == RC_IN_OUT) {
+    if (role == RC_IN || role == RC_IN_OUT || role == RC_STATE) {
         b->host = rc_alloc_zeroed(NULL, b->count ? b->count : 1, sizeof(double));
         if (!b->host)
             c->status = RC_OUT_OF_MEMORY;
@@ -249,4 +249,12 @@ int rc_case_gradient(rc_case *c, int buffer, int of, double terms)
 {
     c->buffer[buffer].gradient_of = of;
     return rc_case_sum(c, buffer, terms);
+}
+
+int rc_case_added(rc_case *c, const char *name, int of, double spread, double terms)
+{
+    const rc_buffer *b = &c->buffer[of];
+    int buffer = rc_case_buffer(c, name, b->kind, RC_IN_OUT, b->n, b->h, b->w, b->c);
+    rc_case_fill(c, buffer, 0, spread);
+    return rc_case_gradient(c, buffer, of, terms);
 }

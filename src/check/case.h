@@ -43,7 +43,8 @@ typedef enum rc_buffer_role {
     RC_IN,     /* must be the same bytes afterwards */
     RC_OUT,    /* filled with NaN before: whoever reads or forgets it is found out */
     RC_IN_OUT, /* has a value before, and another one afterwards */
-    RC_SCRATCH /* nobody looks at it */
+    RC_STATE,  /* has a value before; nobody looks at it afterwards */
+    RC_SCRATCH /* nobody looks at it at all */
 } rc_buffer_role;
 
 typedef struct rc_buffer {
@@ -96,6 +97,12 @@ rc_status rc_case_draw(rc_case *c, const rc_operation *operation, uint64_t seed,
 rc_status rc_case_bench(rc_case *c, const rc_operation *operation, int index, int n, bool *found);
 void rc_case_free(rc_case *c);
 
+/* The operation's own struct. */
+static inline void *rc_case_parameters(rc_case *c)
+{
+    return c->parameters.bytes;
+}
+
 /* Random numbers of the case. */
 uint32_t rc_case_below(rc_case *c, uint32_t n);
 bool rc_case_chance(rc_case *c, int percent);
@@ -122,6 +129,10 @@ int rc_case_partial(rc_case *c, const char *name, int n, int h, int w, int chann
 /* The pair of a loss: its weight (float) and its value (real), which is part of S. */
 int rc_case_weight(rc_case *c, const char *name);
 int rc_case_value(rc_case *c, const char *name, int weight, double terms);
+
+/* The gradient with respect to buffer `of`, of the same shape, to which the operation adds; what is there before is
+ * of size `spread`. */
+int rc_case_added(rc_case *c, const char *name, int of, double spread, double terms);
 
 /* Say of an output how many terms are summed, and that it is a gradient; of an output that it is in S. Both return
  * the buffer. */
@@ -212,6 +223,11 @@ void rc_run_read(const rc_run *r, int buffer, double *to);
 void rc_run_read_bytes(const rc_run *r, int buffer, void *to);
 /* Looks at guards, inputs and padding. False: complaint says which buffer and what happened. */
 rc_status rc_run_inspect(rc_run *r, bool *sound);
+
+static inline const void *rc_run_parameters(const rc_run *r)
+{
+    return r->c->parameters.bytes;
+}
 
 /* For run(): memory of a buffer (NULL for -1), tensors, and a condition that must hold. */
 void *rc_at(const rc_run *r, int buffer);

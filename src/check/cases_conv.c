@@ -17,16 +17,6 @@ typedef struct conv_case {
     int dweight, dbias;
 } conv_case;
 
-static conv_case *parameters(rc_case *c)
-{
-    return (conv_case *)c->parameters.bytes;
-}
-
-static const conv_case *drawn(const rc_run *r)
-{
-    return (const conv_case *)r->c->parameters.bytes;
-}
-
 /* ---- geometry ------------------------------------------------------------------------------------------------- */
 
 static double macs(const rc_conv *v, int n)
@@ -60,6 +50,7 @@ static const struct {
     {16, 32, 1, 2, 0, 1, 14, false}, {64, 32, 3, 1, 1, 2, 8, false},  {32, 3, 3, 1, 1, 1, 28, false},
     {32, 64, 3, 1, 1, 2, 7, false},  {3, 16, 4, 2, 1, 1, 32, false},  {32, 16, 4, 2, 1, 1, 8, true},
     {16, 3, 4, 2, 1, 1, 16, true},   {1, 16, 3, 1, 1, 1, 28, false},  {3, 64, 7, 2, 3, 1, 33, false},
+    {64, 100, 4, 1, 0, 1, 4, false},
 };
 
 static rc_conv draw_any(rc_case *c)
@@ -118,7 +109,7 @@ static int draw_weight(rc_case *c, const rc_conv *v)
 
 static rc_status reserve(rc_run *r)
 {
-    const conv_case *p = drawn(r);
+    const conv_case *p = rc_run_parameters(r);
     return r->be->reserve_conv(r->be, &p->conv, p->n);
 }
 
@@ -126,7 +117,7 @@ static rc_status reserve(rc_run *r)
 
 static void draw_forward(rc_case *c)
 {
-    conv_case *p = parameters(c);
+    conv_case *p = rc_case_parameters(c);
     draw_geometry(c, p);
     const rc_conv *v = &p->conv;
     p->bias = -1;
@@ -151,7 +142,7 @@ static void draw_forward(rc_case *c)
 
 static void run_forward(rc_run *r)
 {
-    const conv_case *p = drawn(r);
+    const conv_case *p = rc_run_parameters(r);
     rc_backend *be = r->be;
     rc_tensor x = rc_run_tensor(r, &p->x), y = rc_run_tensor(r, &p->y);
     rc_epilogue epilogue = {rc_at(r, p->sums.partial), rc_at(r, p->sums.center), p->apply};
@@ -164,7 +155,7 @@ static void run_forward(rc_run *r)
 
 static void draw_backward_data(rc_case *c)
 {
-    conv_case *p = parameters(c);
+    conv_case *p = rc_case_parameters(c);
     draw_geometry(c, p);
     const rc_conv *v = &p->conv;
     p->back_sums = rc_case_no_back_sums();
@@ -185,7 +176,7 @@ static void draw_backward_data(rc_case *c)
 
 static void run_backward_data(rc_run *r)
 {
-    const conv_case *p = drawn(r);
+    const conv_case *p = rc_run_parameters(r);
     rc_backend *be = r->be;
     rc_tensor y, x = rc_run_tensor(r, &p->x);
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
@@ -198,7 +189,7 @@ static void run_backward_data(rc_run *r)
 
 static void draw_backward_weight(rc_case *c)
 {
-    conv_case *p = parameters(c);
+    conv_case *p = rc_case_parameters(c);
     draw_geometry(c, p);
     const rc_conv *v = &p->conv;
     rc_groups groups = rc_case_groups(c, p->n);
@@ -218,7 +209,7 @@ static void draw_backward_weight(rc_case *c)
 
 static void run_backward_weight(rc_run *r)
 {
-    const conv_case *p = drawn(r);
+    const conv_case *p = rc_run_parameters(r);
     rc_tensor y, x = rc_run_tensor(r, &p->x);
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
     r->be->conv_backward_weight(r->be, &p->conv, &x, &dy, rc_at(r, p->dweight), rc_at(r, p->dbias));
@@ -244,7 +235,7 @@ static conv_case *bench_geometry(rc_case *c, int index, int n, rc_groups *groups
 {
     if (index >= (int)(sizeof bench_shapes / sizeof *bench_shapes))
         return NULL;
-    conv_case *p = parameters(c);
+    conv_case *p = rc_case_parameters(c);
     int size = bench_shapes[index].size;
     p->conv = (rc_conv){.c_in = bench_shapes[index].c_in, .c_out = bench_shapes[index].c_out, .k = 3, .pad = 1,
                         .stride = bench_shapes[index].stride, .up = bench_shapes[index].up, .h = size, .w = size};

@@ -1,0 +1,183 @@
+/* Cases of pooling. */
+#include "check/case.h"
+
+typedef struct pool_case {
+    rc_pool2d pool;
+    rc_lazy x, y;
+    rc_lazy_gradient dy;
+    int features, dfeatures, dx;
+    bool add;
+    rc_back_sums back_sums;
+} pool_case;
+
+/* (n, h, w, c) -> (n, oh, ow, c) by PyTorch's rule: pad is at most half of the window. */
+static void draw_window(rc_case *c, pool_case *p, int shape[4], int *oh, int *ow)
+{
+    do {
+        p->pool = (rc_pool2d){RC_CHOOSE(c, 2, 3, 3, 4), RC_CHOOSE(c, 1, 2, 2, 3), 0};
+        p->pool.pad = (int)rc_case_below(c, (uint32_t)(p->pool.k / 2 + 1));
+        shape[0] = 1 + (int)rc_case_below(c, 4);
+        shape[1] = RC_CHOOSE(c, 2, 3, 5, 7, 8, 14);
+        shape[2] = rc_case_chance(c, 60) ? shape[1] : RC_CHOOSE(c, 2, 3, 9);
+        shape[3] = RC_CHOOSE(c, 1, 3, 10, 16, 17);
+        *oh = (shape[1] + 2 * p->pool.pad - p->pool.k + p->pool.stride) / p->pool.stride;
+        *ow = (shape[2] + 2 * p->pool.pad - p->pool.k + p->pool.stride) / p->pool.stride;
+    } while (shape[1] + 2 * p->pool.pad < p->pool.k || shape[2] + 2 * p->pool.pad < p->pool.k);
+    rc_case_say(c, "%dx%d/%d pad %d (%d,%d,%d,%d)", p->pool.k, p->pool.k, p->pool.stride, p->pool.pad, shape[0],
+                shape[1], shape[2], shape[3]);
+}
+
+/* ---- maximum -------------------------------------------------------------------------------------------------- */
+
+static void draw_max_forward(rc_case *c)
+{
+    pool_case *p = rc_case_parameters(c);
+    int s[4], oh, ow;
+    draw_window(c, p, s, &oh, &ow);
+    rc_groups groups = rc_case_groups(c, s[0]);
+    p->x = rc_case_lazy(c, "x", s[0], s[1], s[2], s[3], groups,
+                        RC_LAZY_BN | RC_LAZY_SKIP | RC_LAZY_ACT | RC_LAZY_VALUE | RC_LAZY_STORED, true);
+    p->y = rc_case_plain(c, "y", RC_OUT, s[0], oh, ow, s[3], groups);
+    rc_case_sum(c, p->y.raw, 3);
+}
+
+static void run_max_forward(rc_run *r)
+{
+    const pool_case *p = rc_run_parameters(r);
+    rc_tensor x = rc_run_tensor(r, &p->x), y = rc_run_tensor(r, &p->y);
+    r->be->max_pool_forward(r->be, &p->pool, &x, &y);
+    rc_run_expect(r, p->x.value < 0 || x.stored, "has not marked the value of x as stored");
+}
+
+static void draw_max_backward(rc_case *c)
+{
+    pool_case *p = rc_case_parameters(c);
+    int s[4], oh, ow;
+    draw_window(c, p, s, &oh, &ow);
+    rc_groups groups = rc_case_groups(c, s[0]);
+    p->back_sums = rc_case_no_back_sums();
+    bool sums = rc_case_chance(c, 50);
+    p->x = rc_case_lazy(c, "x", s[0], s[1], s[2], s[3], groups, RC_LAZY_BN | RC_LAZY_ACT | RC_LAZY_STORED, !sums);
+    p->dy = rc_case_lazy_gradient(c, s[0], oh, ow, s[3], groups);
+    p->add = rc_case_chance(c, 40);
+    p->dx = rc_case_sum(c, rc_case_act(c, "dx", p->add ? RC_IN_OUT : RC_OUT, s[0], s[1], s[2], s[3]), 9);
+    if (sums)
+        p->back_sums = rc_case_back_sums(c, &p->x);
+}
+
+static void run_max_backward(rc_run *r)
+{
+    const pool_case *p = rc_run_parameters(r);
+    rc_tensor y, x = rc_run_tensor(r, &p->x);
+    rc_grad dy = rc_run_gradient(r, &p->dy, &y);
+    rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add};
+    r->be->max_pool_backward(r->be, &p->pool, &x, &dy, rc_at(r, p->dx), &epilogue);
+    rc_run_back_sums(r, &p->back_sums, &p->x, &x);
+}
+
+/* Forward and backward, for finite differences. */
+static void draw_max_chain(rc_case *c)
+{
+    pool_case *p = rc_case_parameters(c);
+    int s[4], oh, ow;
+    draw_window(c, p, s, &oh, &ow);
+    rc_groups groups = {1, {s[0]}};
+    p->x = rc_case_plain(c, "x", RC_IN, s[0], s[1], s[2], s[3], groups);
+    p->y = rc_case_plain(c, "y", RC_OUT, s[0], oh, ow, s[3], groups);
+    p->dy.g = c->buffer[p->y.raw].cotangent = rc_case_act(c, "g", RC_IN, s[0], oh, ow, s[3]);
+    p->dx = rc_case_gradient(c, rc_case_act(c, "dx", RC_OUT, s[0], s[1], s[2], s[3]), p->x.raw, 9);
+}
+
+static void run_max_chain(rc_run *r)
+{
+    const pool_case *p = rc_run_parameters(r);
+    rc_tensor x = rc_run_tensor(r, &p->x), y = rc_run_tensor(r, &p->y);
+    rc_grad dy = {&y, rc_at(r, p->dy.g), NULL, NULL, NULL};
+    rc_back_epilogue epilogue = {&x, NULL, false};
+    r->be->max_pool_forward(r->be, &p->pool, &x, &y);
+    r->be->max_pool_backward(r->be, &p->pool, &x, &dy, rc_at(r, p->dx), &epilogue);
+}
+
+/* ---- average -------------------------------------------------------------------------------------------------- */
+
+static void draw_average_forward(rc_case *c)
+{
+    pool_case *p = rc_case_parameters(c);
+    int n = 1 + (int)rc_case_below(c, 5), size = RC_CHOOSE(c, 1, 2, 4, 7, 8, 16), channels = RC_CHOOSE(c, 1, 3, 17, 64);
+    int width = rc_case_chance(c, 80) ? size : 3;
+    rc_case_say(c, "(%d,%d,%d,%d)", n, size, width, channels);
+    p->x = rc_case_lazy(c, "x", n, size, width, channels, rc_case_groups(c, n),
+                        RC_LAZY_BN | RC_LAZY_SKIP | RC_LAZY_ACT | RC_LAZY_VALUE | RC_LAZY_STORED, true);
+    p->features = rc_case_sum(c, rc_case_real(c, "features", RC_OUT, n, channels), (double)size * width);
+    /* A mean of numbers of size 1 that may cancel. */
+    c->buffer[p->features].magnitude = 0.3;
+}
+
+static void run_average_forward(rc_run *r)
+{
+    const pool_case *p = rc_run_parameters(r);
+    rc_tensor x = rc_run_tensor(r, &p->x);
+    r->be->average_pool_forward(r->be, &x, rc_at(r, p->features));
+    rc_run_expect(r, p->x.value < 0 || x.stored, "has not marked the value of x as stored");
+}
+
+static void draw_average_backward(rc_case *c)
+{
+    pool_case *p = rc_case_parameters(c);
+    int n = 1 + (int)rc_case_below(c, 5), size = RC_CHOOSE(c, 1, 2, 4, 7, 8, 16), channels = RC_CHOOSE(c, 1, 3, 17, 64);
+    rc_case_say(c, "(%d,%d,%d,%d)", n, size, size, channels);
+    p->back_sums = rc_case_no_back_sums();
+    bool sums = rc_case_chance(c, 60);
+    p->x = rc_case_lazy(c, "x", n, size, size, channels, rc_case_groups(c, n),
+                        RC_LAZY_BN | RC_LAZY_SKIP | RC_LAZY_ACT | RC_LAZY_STORED, !sums);
+    p->dfeatures = rc_case_real(c, "dfeatures", RC_IN, n, channels);
+    p->add = rc_case_chance(c, 40);
+    p->dx = rc_case_act(c, "dx", p->add ? RC_IN_OUT : RC_OUT, n, size, size, channels);
+    if (sums)
+        p->back_sums = rc_case_back_sums(c, &p->x);
+}
+
+static void run_average_backward(rc_run *r)
+{
+    const pool_case *p = rc_run_parameters(r);
+    rc_tensor x = rc_run_tensor(r, &p->x);
+    rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add};
+    r->be->average_pool_backward(r->be, rc_at(r, p->dfeatures), rc_at(r, p->dx), &epilogue);
+    rc_run_back_sums(r, &p->back_sums, &p->x, &x);
+}
+
+static void draw_average_chain(rc_case *c)
+{
+    pool_case *p = rc_case_parameters(c);
+    int n = 1 + (int)rc_case_below(c, 3), size = RC_CHOOSE(c, 1, 2, 3, 4), channels = RC_CHOOSE(c, 1, 3, 6);
+    rc_case_say(c, "(%d,%d,%d,%d)", n, size, size, channels);
+    p->x = rc_case_plain(c, "x", RC_IN, n, size, size, channels, (rc_groups){1, {n}});
+    p->features = rc_case_sum(c, rc_case_real(c, "features", RC_OUT, n, channels), (double)size * size);
+    c->buffer[p->features].magnitude = 0.3;
+    p->dfeatures = c->buffer[p->features].cotangent = rc_case_real(c, "dfeatures", RC_IN, n, channels);
+    p->dx = rc_case_gradient(c, rc_case_act(c, "dx", RC_OUT, n, size, size, channels), p->x.raw, 1);
+}
+
+static void run_average_chain(rc_run *r)
+{
+    const pool_case *p = rc_run_parameters(r);
+    rc_tensor x = rc_run_tensor(r, &p->x);
+    rc_back_epilogue epilogue = {&x, NULL, false};
+    r->be->average_pool_forward(r->be, &x, rc_at(r, p->features));
+    r->be->average_pool_backward(r->be, rc_at(r, p->dfeatures), rc_at(r, p->dx), &epilogue);
+}
+
+static const rc_operation operations[] = {
+    {"max_pool_forward", "max_pool_forward", 20, 150, sizeof(pool_case), draw_max_forward, NULL, run_max_forward, NULL},
+    {"max_pool_backward", "max_pool_backward", 20, 150, sizeof(pool_case), draw_max_backward, NULL, run_max_backward,
+     NULL},
+    {"max_pool_chain", "max_pool_forward max_pool_backward", 10, 50, sizeof(pool_case), draw_max_chain, NULL,
+     run_max_chain, NULL},
+    {"average_pool_forward", "average_pool_forward", 20, 150, sizeof(pool_case), draw_average_forward, NULL,
+     run_average_forward, NULL},
+    {"average_pool_backward", "average_pool_backward", 20, 150, sizeof(pool_case), draw_average_backward, NULL,
+     run_average_backward, NULL},
+    {"average_pool_chain", "average_pool_forward average_pool_backward", 10, 50, sizeof(pool_case),
+     draw_average_chain, NULL, run_average_chain, NULL},
+};
+const rc_operation_list rc_cases_pool = {operations, sizeof operations / sizeof *operations};
