@@ -178,6 +178,7 @@ struct rc_backend {
     int channel_multiple; /* cp is a multiple of this */
     size_t act_bytes, real_bytes;
     int threads;
+    int lanes; /* how many run beside each other; 0 or 1: fork and join do nothing */
 
     /* Memory and control. Not for use inside a step, except zero and copy. */
     void (*destroy)(rc_backend *);
@@ -195,7 +196,9 @@ struct rc_backend {
     void (*copy)(rc_backend *, void *to, const void *from, size_t bytes);
     rc_status (*sync)(rc_backend *);
     rc_status (*repeat)(rc_backend *, void (*step)(void *context), void *context, int times);
-    void (*fork)(rc_backend *, int lane); /* what follows may run beside; lane 0 is the main one */
+    /* Lanes. fork: what follows is enqueued on that lane, after all that lane 0 holds so far; fork(0) goes back to
+     * lane 0, the main one, which does not wait. join: back to lane 0, which waits for all that the lane holds. */
+    void (*fork)(rc_backend *, int lane);
     void (*join)(rc_backend *, int lane);
     void (*sum_workers)(rc_backend *, void *real, size_t count); /* sum over processes; nothing to do for one */
     void (*step_begin)(rc_backend *, rc_step *);                 /* advances step and batch */

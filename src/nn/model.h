@@ -13,14 +13,17 @@ typedef struct rc_model {
     void *running; /* (net->running) real */
 } rc_model;
 
+/* All zeros. The net must outlive the model. On failure both pointers are NULL. */
 rc_status rc_model_create(rc_model *model, const rc_net *net, rc_backend *backend);
-void rc_model_destroy(rc_model *model);
+void rc_model_destroy(rc_model *model); /* a zeroed or destroyed one is fine */
 
 /* Initialises parameters and running statistics; layer i draws from rng stream rng.stream + i. */
 rc_status rc_model_init(rc_model *model, rc_rng rng);
+/* Enqueued: parameters and running statistics. Both are models of one net on one backend. */
 void rc_model_copy(rc_model *to, const rc_model *from);
 
-/* PyTorch's default for linear and convolution: U(-1/sqrt(fan_in), 1/sqrt(fan_in)), weights and biases alike. */
+/* PyTorch's default for linear and convolution: U(-1/sqrt(fan_in), 1/sqrt(fan_in)), weights and biases alike: the
+ * elements of the stream from 0 on. */
 void rc_init_default(rc_rng rng, int fan_in, float *out, size_t count);
 
 /* A named slice, for files, fixtures and printouts. */
@@ -35,17 +38,21 @@ typedef struct rc_slice {
 bool rc_net_slice(const rc_net *net, int index, rc_slice *slice);
 
 /* The growing bias-free head: rows (classes, d), one block per task. */
+enum { RC_MAX_TASKS = 256 };
+
 typedef struct rc_head {
     rc_backend *backend;
     int d, classes, capacity, tasks;
-    int task_end[RC_MAX_LAYERS]; /* rows of task t are [task_end[t-1], task_end[t]) */
-    void *weight;                /* (capacity, d) real */
+    int task_end[RC_MAX_TASKS]; /* rows of task t are [task_end[t-1], task_end[t]) */
+    void *weight;               /* (capacity, d) real; rows from `classes` on are 0 */
 } rc_head;
 
 rc_status rc_head_create(rc_head *head, rc_backend *backend, int d, int capacity);
-void rc_head_destroy(rc_head *head);
-/* New block of `classes` rows ~ N(0, 0.001^2). Grows the memory when the capacity is used up. */
+void rc_head_destroy(rc_head *head); /* a zeroed or destroyed one is fine */
+/* New block of `classes` rows ~ N(0, 0.001^2): element (r, j) of the block is element r * d + j of the stream. When the
+ * capacity is used up the memory grows, and `weight` moves. On failure the head is as it was. */
 rc_status rc_head_grow(rc_head *head, int classes, rc_rng rng);
-void rc_head_copy(rc_head *to, const rc_head *from);
+/* Same rows, same tasks; `to` has been created with the same d and grows if it must. */
+rc_status rc_head_copy(rc_head *to, const rc_head *from);
 
 #endif

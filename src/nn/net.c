@@ -11,14 +11,16 @@
 /* Kernels index one tensor with 32 bits, so no tensor, of one image or of parameters, may have more elements. */
 static const int64_t most_elements = INT32_MAX;
 
-bool rc_layer_pending(const rc_layer *layer) {
+bool rc_layer_pending(const rc_layer *layer)
+{
     return layer->bn.on || layer->shortcut != RC_SHORTCUT_NONE || layer->act != RC_ACT_NONE;
 }
 
-/* ---- errors ------------------------------------------------------------------------------------------------------ */
+/* ---- errors ---------------------------------------------------------------------------------------------------- */
 
 __attribute__((format(printf, 2, 3)))
-static void fail(rc_net_builder *builder, const char *format, ...) {
+static void fail(rc_net_builder *builder, const char *format, ...)
+{
     if (builder->status != RC_OK)
         return;
     va_list arguments;
@@ -30,7 +32,8 @@ static void fail(rc_net_builder *builder, const char *format, ...) {
 
 /* Puts "net 'x': layer 3 'conv_1': " before the message. Always false, so that a check is one line. */
 __attribute__((format(printf, 3, 4)))
-static bool refuse(rc_net_builder *builder, const rc_layer *layer, const char *format, ...) {
+static bool refuse(rc_net_builder *builder, const rc_layer *layer, const char *format, ...)
+{
     char text[512];
     va_list arguments;
     va_start(arguments, format);
@@ -41,10 +44,11 @@ static bool refuse(rc_net_builder *builder, const rc_layer *layer, const char *f
     return false;
 }
 
-/* ---- sizes ------------------------------------------------------------------------------------------------------- */
+/* ---- sizes ----------------------------------------------------------------------------------------------------- */
 
 /* a * b * c * d, or -1 when that is more than a tensor may have. */
-static int64_t elements(int64_t a, int64_t b, int64_t c, int64_t d) {
+static int64_t elements(int64_t a, int64_t b, int64_t c, int64_t d)
+{
     const int64_t factor[4] = {a, b, c, d};
     int64_t product = 1;
     for (int i = 0; i < 4; i++) {
@@ -57,14 +61,16 @@ static int64_t elements(int64_t a, int64_t b, int64_t c, int64_t d) {
 
 /* Length of the result of a window of k that moves by `stride` over `length` pixels padded on both sides; below 1:
  * there is none. */
-static int64_t window_count(int64_t length, int k, int stride, int pad) {
+static int64_t window_count(int64_t length, int k, int stride, int pad)
+{
     int64_t room = length + 2 * (int64_t)pad - k;
     return room < 0 ? 0 : room / stride + 1;
 }
 
-/* ---- checks of one layer, in the order in which they run ---------------------------------------------------------- */
+/* ---- checks of one layer, in the order in which they run ------------------------------------------------------- */
 
-static bool check_name(rc_net_builder *builder, const rc_layer *layer, const char *what, const char *name) {
+static bool check_name(rc_net_builder *builder, const rc_layer *layer, const char *what, const char *name)
+{
     const char *end = memchr(name, 0, RC_NAME_MAX);
     if (end == NULL)
         return refuse(builder, layer, "%s has no end within %d characters", what, RC_NAME_MAX);
@@ -74,14 +80,16 @@ static bool check_name(rc_net_builder *builder, const rc_layer *layer, const cha
 }
 
 static bool check_range(rc_net_builder *builder, const rc_layer *layer, const char *what, int value, int low,
-                        int high) {
+                        int high)
+{
     if (value >= low && value <= high)
         return true;
     return refuse(builder, layer, "%s is %d, expected %d to %d", what, value, low, high);
 }
 
 /* Reads `index`, which must be an earlier layer with a map. */
-static bool check_source(rc_net_builder *builder, const rc_layer *layer, const char *what, int index, int lowest) {
+static bool check_source(rc_net_builder *builder, const rc_layer *layer, const char *what, int index, int lowest)
+{
     const rc_net *net = builder->net;
     if (index < lowest || index >= net->layers)
         return refuse(builder, layer, "%s is %d, expected the index of an earlier layer, %d to %d", what, index,
@@ -92,7 +100,8 @@ static bool check_source(rc_net_builder *builder, const rc_layer *layer, const c
     return true;
 }
 
-static bool check_input(rc_net_builder *builder, rc_layer *layer) {
+static bool check_input(rc_net_builder *builder, rc_layer *layer)
+{
     const rc_net *net = builder->net;
     if (!check_source(builder, layer, "input", layer->in, RC_NET_INPUT))
         return false;
@@ -103,7 +112,8 @@ static bool check_input(rc_net_builder *builder, rc_layer *layer) {
     return true;
 }
 
-static bool check_settings(rc_net_builder *builder, rc_layer *layer) {
+static bool check_settings(rc_net_builder *builder, rc_layer *layer)
+{
     if ((unsigned)layer->kind > RC_LAYER_AVERAGE_POOL)
         return refuse(builder, layer, "kind is %d, expected 0 to %d", (int)layer->kind,
                       RC_LAYER_AVERAGE_POOL);
@@ -131,7 +141,8 @@ static bool check_settings(rc_net_builder *builder, rc_layer *layer) {
     return true;
 }
 
-static bool shape_conv(rc_net_builder *builder, rc_layer *layer, int64_t *h, int64_t *w) {
+static bool shape_conv(rc_net_builder *builder, rc_layer *layer, int64_t *h, int64_t *w)
+{
     if (layer->up == 0)
         layer->up = 1;
     if (!check_range(builder, layer, "c_out", layer->c_out, 1, INT32_MAX) ||
@@ -153,7 +164,8 @@ static bool shape_conv(rc_net_builder *builder, rc_layer *layer, int64_t *h, int
     return true;
 }
 
-static bool shape_linear(rc_net_builder *builder, rc_layer *layer, int64_t *h, int64_t *w) {
+static bool shape_linear(rc_net_builder *builder, rc_layer *layer, int64_t *h, int64_t *w)
+{
     if (layer->h_in != 1 || layer->w_in != 1)
         return refuse(builder, layer, "its input is %d x %d pixels, expected 1 x 1 (over a map, use a convolution as "
                                       "large as the map)", layer->h_in, layer->w_in);
@@ -168,7 +180,8 @@ static bool shape_linear(rc_net_builder *builder, rc_layer *layer, int64_t *h, i
            check_range(builder, layer, "map_w", layer->map_w, 1, INT16_MAX);
 }
 
-static bool shape_max_pool(rc_net_builder *builder, rc_layer *layer, int64_t *h, int64_t *w) {
+static bool shape_max_pool(rc_net_builder *builder, rc_layer *layer, int64_t *h, int64_t *w)
+{
     if (!check_range(builder, layer, "k", layer->k, 1, INT16_MAX) ||
         !check_range(builder, layer, "stride", layer->stride, 1, INT16_MAX) ||
         !check_range(builder, layer, "pad", layer->pad, 0, layer->k / 2))
@@ -178,7 +191,8 @@ static bool shape_max_pool(rc_net_builder *builder, rc_layer *layer, int64_t *h,
     return true;
 }
 
-static bool check_shape(rc_net_builder *builder, rc_layer *layer) {
+static bool check_shape(rc_net_builder *builder, rc_layer *layer)
+{
     int64_t h = layer->h_in, w = layer->w_in;
     bool same_channels = layer->kind != RC_LAYER_CONV && layer->kind != RC_LAYER_LINEAR;
     if (same_channels && layer->c_out != 0 && layer->c_out != layer->c_in)
@@ -205,7 +219,8 @@ static bool check_shape(rc_net_builder *builder, rc_layer *layer) {
     return true;
 }
 
-static bool check_shortcut(rc_net_builder *builder, rc_layer *layer) {
+static bool check_shortcut(rc_net_builder *builder, rc_layer *layer)
+{
     if (layer->shortcut == RC_SHORTCUT_NONE) {
         layer->skip = RC_NO_LAYER;
         return true;
@@ -230,16 +245,18 @@ static bool check_shortcut(rc_net_builder *builder, rc_layer *layer) {
     return true;
 }
 
-/* ---- offsets ----------------------------------------------------------------------------------------------------- */
+/* ---- offsets --------------------------------------------------------------------------------------------------- */
 
-static size_t take(size_t *used, size_t count) {
+static size_t take(size_t *used, size_t count)
+{
     size_t at = *used;
     *used += count;
     return at;
 }
 
 /* Order in memory: weight, bias, gamma, beta; running mean, running variance. */
-static bool place_parameters(rc_net_builder *builder, rc_layer *layer) {
+static bool place_parameters(rc_net_builder *builder, rc_layer *layer)
+{
     rc_net *net = builder->net;
     layer->weight = layer->bias_at = layer->gamma = layer->beta = SIZE_MAX;
     layer->running_mean = layer->running_var = SIZE_MAX;
@@ -272,9 +289,10 @@ static bool place_parameters(rc_net_builder *builder, rc_layer *layer) {
     return true;
 }
 
-/* ---- the builder ------------------------------------------------------------------------------------------------- */
+/* ---- the builder ----------------------------------------------------------------------------------------------- */
 
-rc_net_builder rc_net_start(rc_net *net, const char *name, int c, int h, int w) {
+rc_net_builder rc_net_start(rc_net *net, const char *name, int c, int h, int w)
+{
     rc_net_builder builder = {.net = net, .status = RC_OK};
     memset(net, 0, sizeof *net);
     size_t length = strlen(name);
@@ -291,7 +309,8 @@ rc_net_builder rc_net_start(rc_net *net, const char *name, int c, int h, int w) 
     return builder;
 }
 
-int rc_net_add(rc_net_builder *builder, const rc_layer *layer) {
+int rc_net_add(rc_net_builder *builder, const rc_layer *layer)
+{
     rc_net *net = builder->net;
     if (builder->status != RC_OK)
         return RC_NO_LAYER;
@@ -310,7 +329,8 @@ int rc_net_add(rc_net_builder *builder, const rc_layer *layer) {
 }
 
 /* Tensors of a file are found by name, so no two layers and no two normalisations may share one. */
-static void check_names_differ(rc_net_builder *builder) {
+static void check_names_differ(rc_net_builder *builder)
+{
     const rc_net *net = builder->net;
     for (int i = 0; i < net->layers; i++) {
         for (int j = 0; j < i; j++) {
@@ -322,7 +342,8 @@ static void check_names_differ(rc_net_builder *builder) {
     }
 }
 
-rc_status rc_net_finish(rc_net_builder *builder) {
+rc_status rc_net_finish(rc_net_builder *builder)
+{
     rc_net *net = builder->net;
     if (net->layers == 0)
         fail(builder, "net '%s' has no layers", net->name);
@@ -353,19 +374,28 @@ rc_status rc_net_finish(rc_net_builder *builder) {
     return RC_OK;
 }
 
-/* ---- geometry and cost -------------------------------------------------------------------------------------------- */
+/* ---- geometry and cost ----------------------------------------------------------------------------------------- */
 
-rc_conv rc_layer_conv(const rc_layer *layer) {
+rc_conv rc_layer_conv(const rc_layer *layer)
+{
     return (rc_conv){.c_in = layer->c_in, .c_out = layer->c_out, .k = layer->k, .stride = layer->stride,
                      .pad = layer->pad, .up = layer->up, .transposed = layer->transposed, .h = layer->h_in,
                      .w = layer->w_in, .oh = layer->h, .ow = layer->w};
 }
 
-rc_linear rc_layer_linear(const rc_layer *layer) {
+rc_linear rc_layer_linear(const rc_layer *layer)
+{
     return (rc_linear){.c_in = layer->c_in, .c = layer->c_out, .h = layer->h, .w = layer->w};
 }
 
-double rc_layer_macs(const rc_layer *layer) {
+size_t rc_layer_biases(const rc_layer *layer)
+{
+    size_t pixels = layer->kind == RC_LAYER_LINEAR ? (size_t)layer->h * (size_t)layer->w : 1;
+    return (size_t)layer->c_out * pixels;
+}
+
+double rc_layer_macs(const rc_layer *layer)
+{
     if (layer->kind == RC_LAYER_LINEAR)
         return (double)layer->weights;
     if (layer->kind == RC_LAYER_CONV) /* every weight once for each pixel of the result, or of the input */
@@ -374,7 +404,8 @@ double rc_layer_macs(const rc_layer *layer) {
     return 0;
 }
 
-double rc_net_macs(const rc_net *net) {
+double rc_net_macs(const rc_net *net)
+{
     double macs = 0;
     for (int i = 0; i < net->layers; i++)
         macs += rc_layer_macs(&net->layer[i]);

@@ -87,6 +87,9 @@ rc_status rc_net_finish(rc_net_builder *builder);
 /* Is anything left to do after the operation: normalisation, residual sum, activation? */
 bool rc_layer_pending(const rc_layer *layer);
 
+/* Elements of the bias, if there is one. */
+size_t rc_layer_biases(const rc_layer *layer);
+
 /* Multiply-adds of one image, forward. */
 double rc_layer_macs(const rc_layer *layer);
 double rc_net_macs(const rc_net *net);

@@ -21,7 +21,8 @@ typedef struct printer {
 } printer;
 
 __attribute__((format(printf, 2, 3)))
-static void print(const printer *to, const char *format, ...) {
+static void print(const printer *to, const char *format, ...)
+{
     char text[512];
     va_list arguments;
     va_start(arguments, format);
@@ -31,7 +32,8 @@ static void print(const printer *to, const char *format, ...) {
 }
 
 /* "conv 3x3 /2 bn + relu": the layer in words. */
-static void describe(const rc_layer *layer, char *text, size_t size) {
+static void describe(const rc_layer *layer, char *text, size_t size)
+{
     char window[48] = "", stride[16] = "";
     if (layer->kind == RC_LAYER_CONV || layer->kind == RC_LAYER_MAX_POOL)
         snprintf(window, sizeof window, " %dx%d", layer->k, layer->k);
@@ -44,14 +46,16 @@ static void describe(const rc_layer *layer, char *text, size_t size) {
     snprintf(text + used, size - used, "%s", act_names[layer->act]);
 }
 
-static void source_name(int index, char *text, size_t size) {
+static void source_name(int index, char *text, size_t size)
+{
     if (index >= 0)
         snprintf(text, size, "%d", index);
     else
         snprintf(text, size, "%s", index == RC_NET_INPUT ? "in" : "");
 }
 
-void rc_net_print(const rc_net *net, void (*line)(void *user, const char *text), void *user) {
+void rc_net_print(const rc_net *net, void (*line)(void *user, const char *text), void *user)
+{
     const printer to = {line, user};
     int name_width = 5;
     for (int i = 0; i < net->layers; i++) {

@@ -5,23 +5,27 @@
 
 #include "nn/nets_parts.h"
 
-rc_layer rc_part_conv(int in, int c_out, int k, int stride, rc_init init) {
+rc_layer rc_part_conv(int in, int c_out, int k, int stride, rc_init init)
+{
     return (rc_layer){.kind = RC_LAYER_CONV, .in = in, .k = k, .stride = stride, .pad = (k - 1) / 2, .up = 1,
                       .c_out = c_out, .init = init};
 }
 
-rc_layer rc_part_pool(int in) {
+rc_layer rc_part_pool(int in)
+{
     return (rc_layer){.name = "pool", .kind = RC_LAYER_AVERAGE_POOL, .in = in};
 }
 
-void rc_part_normalise(rc_layer *layer, float eps, bool affine) {
+void rc_part_normalise(rc_layer *layer, float eps, bool affine)
+{
     layer->bn.on = true;
     layer->bn.affine = affine;
     layer->bn.eps = eps;
     layer->bn.momentum = RC_BN_MOMENTUM;
 }
 
-void rc_part_name(char name[RC_NAME_MAX], const char *format, ...) {
+void rc_part_name(char name[RC_NAME_MAX], const char *format, ...)
+{
     char text[RC_NAME_MAX + 1];
     va_list arguments;
     va_start(arguments, format);
@@ -31,34 +35,40 @@ void rc_part_name(char name[RC_NAME_MAX], const char *format, ...) {
     memcpy(name, text, length < 0 ? 0 : length > RC_NAME_MAX ? RC_NAME_MAX : (size_t)length);
 }
 
-/* ---- by name ----------------------------------------------------------------------------------------------------- */
+/* ---- by name --------------------------------------------------------------------------------------------------- */
 
-static rc_status small_resnet(rc_net *net, int c, int h, int w) {
+static rc_status small_resnet(rc_net *net, int c, int h, int w)
+{
     return rc_net_resnet_small(net, c, h, w, 16, 1);
 }
 
-static rc_status square(const char *name, int h, int w) {
+static rc_status square(const char *name, int h, int w)
+{
     if (h != w)
         return rc_fail(RC_INVALID_ARGUMENT, "net '%s' makes square images, not %d x %d", name, h, w);
     return RC_OK;
 }
 
-static rc_status generator(rc_net *net, int c, int h, int w) {
+static rc_status generator(rc_net *net, int c, int h, int w)
+{
     RC_TRY(square("generator", h, w));
     return rc_net_generator(net, c, h);
 }
 
-static rc_status small_generator(rc_net *net, int c, int h, int w) {
+static rc_status small_generator(rc_net *net, int c, int h, int w)
+{
     RC_TRY(square("generator-small", h, w));
     return rc_net_generator_small(net, c, h, 128, 64);
 }
 
-static rc_status vae_encoder(rc_net *net, int c, int h, int w) {
+static rc_status vae_encoder(rc_net *net, int c, int h, int w)
+{
     RC_TRY(square("vae-encoder", h, w));
     return rc_net_vae_encoder(net, c, h);
 }
 
-static rc_status vae_decoder(rc_net *net, int c, int h, int w) {
+static rc_status vae_decoder(rc_net *net, int c, int h, int w)
+{
     RC_TRY(square("vae-decoder", h, w));
     return rc_net_vae_decoder(net, c, h);
 }
@@ -75,11 +85,13 @@ static const struct {
 };
 enum { NETS = sizeof nets / sizeof nets[0] };
 
-const char *rc_net_known_name(int index) {
+const char *rc_net_known_name(int index)
+{
     return index >= 0 && index < NETS ? nets[index].name : NULL;
 }
 
-rc_status rc_net_by_name(rc_net *net, const char *name, int c, int h, int w) {
+rc_status rc_net_by_name(rc_net *net, const char *name, int c, int h, int w)
+{
     char known[256] = "";
     size_t used = 0;
     for (int i = 0; i < NETS; i++) {

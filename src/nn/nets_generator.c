@@ -7,7 +7,8 @@ static const float inner_eps = 0.8f;
 enum { SMALLEST_MAP = 7, LARGEST_MAP = 32, LARGEST_SIZE = 4096 };
 
 /* Halves the image while the result is even and not below 7 pixels: 32 -> 8, 64 -> 8, 224 -> 7, 28 -> 7, 84 -> 21. */
-static rc_status smallest_map(const char *name, int size, int *map, int *doublings) {
+static rc_status smallest_map(const char *name, int size, int *map, int *doublings)
+{
     *map = size;
     *doublings = 0;
     while (*map % 2 == 0 && *map / 2 >= SMALLEST_MAP) {
@@ -24,7 +25,8 @@ static rc_status smallest_map(const char *name, int size, int *map, int *doublin
 /* linear, BN; [up 2, convolution, BN(0.8), leaky ReLU] for each doubling, the last one to `last_width` channels;
  * convolution to c channels, tanh; BN without parameters, which brings the pixels to mean 0 and variance 1. */
 static rc_status build_generator(rc_net *net, const char *name, int c, int size, int noise, int width,
-                                 int last_width) {
+                                 int last_width)
+{
     int map, doublings;
     RC_TRY(smallest_map(name, size, &map, &doublings));
     rc_net_builder builder = rc_net_start(net, name, noise, 1, 1);
@@ -53,21 +55,24 @@ static rc_status build_generator(rc_net *net, const char *name, int c, int size,
     return rc_net_finish(&builder);
 }
 
-rc_status rc_net_generator(rc_net *net, int c, int size) {
+rc_status rc_net_generator(rc_net *net, int c, int size)
+{
     return build_generator(net, "generator", c, size, 1000, size > 128 ? 64 : 128, 64);
 }
 
-rc_status rc_net_generator_small(rc_net *net, int c, int size, int noise, int width) {
+rc_status rc_net_generator_small(rc_net *net, int c, int size, int noise, int width)
+{
     if (width < 2 || width > 4096)
         return rc_fail(RC_INVALID_ARGUMENT, "generator-small has width %d, expected 2 to 4096", width);
     return build_generator(net, "generator-small", c, size, noise, width, width / 2);
 }
 
-/* ---- DGR's autoencoder ------------------------------------------------------------------------------------------- */
+/* ---- DGR's autoencoder ----------------------------------------------------------------------------------------- */
 
 enum { VAE_DEPTH = 3, VAE_LATENT = 1024, VAE_WIDTH = 512 };
 
-static rc_status vae_map(const char *name, int size, int *map) {
+static rc_status vae_map(const char *name, int size, int *map)
+{
     *map = size >> VAE_DEPTH;
     if (size < 1 << VAE_DEPTH || size > LARGEST_SIZE || size % (1 << VAE_DEPTH) != 0)
         return rc_fail(RC_INVALID_ARGUMENT, "net '%s' cannot take images of %d pixels: expected a multiple of %d, at "
@@ -76,12 +81,14 @@ static rc_status vae_map(const char *name, int size, int *map) {
 }
 
 /* Convolution 4x4 that halves the map, or transposed, that doubles it. */
-static rc_layer vae_conv(int in, int c_out, bool transposed, rc_act act) {
+static rc_layer vae_conv(int in, int c_out, bool transposed, rc_act act)
+{
     return (rc_layer){.kind = RC_LAYER_CONV, .in = in, .k = 4, .stride = 2, .pad = 1, .c_out = c_out,
                       .transposed = transposed, .bias = true, .act = act};
 }
 
-rc_status rc_net_vae_encoder(rc_net *net, int c, int size) {
+rc_status rc_net_vae_encoder(rc_net *net, int c, int size)
+{
     static const int width[VAE_DEPTH] = {64, 128, VAE_WIDTH};
     static const char *const output[2] = {"mean", "log_variance"};
     int map, last = RC_NET_INPUT;
@@ -102,7 +109,8 @@ rc_status rc_net_vae_encoder(rc_net *net, int c, int size) {
     return rc_net_finish(&builder);
 }
 
-rc_status rc_net_vae_decoder(rc_net *net, int c, int size) {
+rc_status rc_net_vae_decoder(rc_net *net, int c, int size)
+{
     int map;
     RC_TRY(vae_map("vae-decoder", size, &map));
     const int width[VAE_DEPTH] = {256, 64, c};

@@ -10,13 +10,15 @@ typedef struct block {
     bool zero_gamma, last_relu;
 } block;
 
-static rc_layer normalised(rc_layer layer) {
+static rc_layer normalised(rc_layer layer)
+{
     rc_part_normalise(&layer, RC_BN_EPS, true);
     return layer;
 }
 
 /* Adds the block named `prefix` after layer `in`; stride 2 widens and halves. Returns the last layer. */
-static int add_block(rc_net_builder *builder, const block *block, const char *prefix, int in, int c_out, int stride) {
+static int add_block(rc_net_builder *builder, const block *block, const char *prefix, int in, int c_out, int stride)
+{
     int skip = in;
     if (stride == 2 && block->projection[0] != NULL) {
         rc_layer shortcut = normalised(rc_part_conv(in, c_out, 1, 2, block->init));
@@ -38,7 +40,8 @@ static int add_block(rc_net_builder *builder, const block *block, const char *pr
     return rc_net_add(builder, &second);
 }
 
-static int add_stem(rc_net_builder *builder, const char *name, const char *bn_name, int c_out, rc_init init) {
+static int add_stem(rc_net_builder *builder, const char *name, const char *bn_name, int c_out, rc_init init)
+{
     rc_layer stem = normalised(rc_part_conv(RC_NET_INPUT, c_out, 3, 1, init));
     rc_part_name(stem.name, "%s", name);
     rc_part_name(stem.bn_name, "%s", bn_name);
@@ -46,13 +49,14 @@ static int add_stem(rc_net_builder *builder, const char *name, const char *bn_na
     return rc_net_add(builder, &stem);
 }
 
-static rc_status finish(rc_net_builder *builder, int last) {
+static rc_status finish(rc_net_builder *builder, int last)
+{
     rc_layer pool = rc_part_pool(last);
     rc_net_add(builder, &pool);
     return rc_net_finish(builder);
 }
 
-/* ---- CIFAR style ------------------------------------------------------------------------------------------------- */
+/* ---- CIFAR style ----------------------------------------------------------------------------------------------- */
 
 static const block cifar_block = {
     .names = {"conv_a", "bn_a", "conv_b", "bn_b"},
@@ -63,7 +67,8 @@ static const block cifar_block = {
 
 /* Stage s (from 1) has width << (s - 1) channels and begins with a widening block, but for the first. */
 static int add_cifar_stage(rc_net_builder *builder, const block *block, const char *format, int stage, int blocks,
-                           int width, int last) {
+                           int width, int last)
+{
     for (int i = 0; i < blocks; i++) {
         char prefix[RC_NAME_MAX + 1] = "";
         rc_part_name(prefix, "stage_%d%s.%d", stage, format, i);
@@ -72,7 +77,8 @@ static int add_cifar_stage(rc_net_builder *builder, const block *block, const ch
     return last;
 }
 
-rc_status rc_net_resnet32(rc_net *net, int c, int h, int w) {
+rc_status rc_net_resnet32(rc_net *net, int c, int h, int w)
+{
     rc_net_builder builder = rc_net_start(net, "resnet32", c, h, w);
     int last = add_stem(&builder, "conv_1_3x3", "bn_1", 16, RC_INIT_KAIMING_OUT);
     last = add_cifar_stage(&builder, &cifar_block, ".blocks", 1, 5, 16, last);
@@ -82,7 +88,8 @@ rc_status rc_net_resnet32(rc_net *net, int c, int h, int w) {
     return finish(&builder, last);
 }
 
-rc_status rc_net_resnet_small(rc_net *net, int c, int h, int w, int width, int blocks) {
+rc_status rc_net_resnet_small(rc_net *net, int c, int h, int w, int width, int blocks)
+{
     if (width < 1 || width > 4096 || blocks < 1 || blocks > 32)
         return rc_fail(RC_INVALID_ARGUMENT, "resnet-small has width %d and %d blocks, expected 1 to 4096 and 1 to 32",
                        width, blocks);
@@ -93,7 +100,8 @@ rc_status rc_net_resnet_small(rc_net *net, int c, int h, int w, int width, int b
     return finish(&builder, last);
 }
 
-rc_status rc_net_resnet32_abd(rc_net *net, int c, int h, int w) {
+rc_status rc_net_resnet32_abd(rc_net *net, int c, int h, int w)
+{
     block block = cifar_block;
     block.widening = RC_SHORTCUT_PAD_BOTH;
     block.init = RC_INIT_KAIMING_IN;
@@ -106,10 +114,11 @@ rc_status rc_net_resnet32_abd(rc_net *net, int c, int h, int w) {
     return finish(&builder, last);
 }
 
-/* ---- ImageNet style ---------------------------------------------------------------------------------------------- */
+/* ---- ImageNet style -------------------------------------------------------------------------------------------- */
 
 /* Four stages of two blocks, widths 64 to 512; `last_relu`: after the second block of a stage too. */
-static int add_imagenet_stages(rc_net_builder *builder, block block, bool last_relu, int last) {
+static int add_imagenet_stages(rc_net_builder *builder, block block, bool last_relu, int last)
+{
     for (int stage = 1; stage <= 4; stage++) {
         for (int i = 0; i < 2; i++) {
             char prefix[RC_NAME_MAX + 1] = "";
@@ -121,7 +130,8 @@ static int add_imagenet_stages(rc_net_builder *builder, block block, bool last_r
     return last;
 }
 
-rc_status rc_net_resnet18(rc_net *net, int c, int h, int w) {
+rc_status rc_net_resnet18(rc_net *net, int c, int h, int w)
+{
     const block block = {
         .names = {"conv1", "bn1", "conv2", "bn2"},
         .projection = {"downsample.0", "downsample.1"},
@@ -137,7 +147,8 @@ rc_status rc_net_resnet18(rc_net *net, int c, int h, int w) {
     return finish(&builder, last);
 }
 
-rc_status rc_net_resnet18_mammoth(rc_net *net, int c, int h, int w) {
+rc_status rc_net_resnet18_mammoth(rc_net *net, int c, int h, int w)
+{
     const block block = {
         .names = {"conv1", "bn1", "conv2", "bn2"},
         .projection = {"shortcut.0", "shortcut.1"},

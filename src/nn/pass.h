@@ -5,7 +5,8 @@
  *                   and take gradients (inversion's classifier)
  *   RC_PASS_EVAL    running statistics, no gradients; every layer is finished by its epilogue and memory is reused
  *
- * Gradients: the first writer overwrites, later ones add, decided when the pass is built. */
+ * Gradients: the first writer overwrites, later ones add, decided when the pass is built. Backward passes put weight
+ * gradients on lane 1 (see fork in backend.h) and are called on lane 0. */
 #ifndef RC_NN_PASS_H
 #define RC_NN_PASS_H
 
@@ -15,41 +16,54 @@ typedef enum rc_pass_mode { RC_PASS_TRAIN, RC_PASS_FROZEN, RC_PASS_EVAL } rc_pas
 
 typedef struct rc_pass_settings {
     rc_pass_mode mode;
-    int n;                          /* batch size (all groups together) */
-    int groups;                     /* 0: one */
-    int group_end[RC_MAX_GROUPS];
-    bool input_gradient;            /* FROZEN has it always */
-    bool update_running;            /* TRAIN: update running statistics (true in training) */
-    int running_updates;            /* how many times each group's update is applied; 0: once (ABD: twice) */
+    int n;                        /* batch size (all groups together) */
+    int groups;                   /* 0: one. FROZEN and EVAL have one */
+    int group_end[RC_MAX_GROUPS]; /* with several groups: the last equals n */
+    bool input_gradient;          /* FROZEN has it always */
+    bool update_running;          /* TRAIN: update running statistics (true in training) */
+    int running_updates;          /* how many times each group's update is applied; 0: once (ABD: twice) */
+    bool constant_model;          /* FROZEN, EVAL: forward relies on an earlier rc_pass_prepare() of the same model */
 } rc_pass_settings;
 
 typedef struct rc_pass rc_pass;
 
-/* The net must outlive the pass. All memory is taken here. */
+/* The net must outlive the pass. All memory is taken here: one block. */
 rc_status rc_pass_create(rc_backend *backend, const rc_net *net, const rc_pass_settings *settings, rc_pass **pass);
-void rc_pass_destroy(rc_pass *pass);
+void rc_pass_destroy(rc_pass *pass); /* NULL is fine */
 
-/* input: (n, h, w, c), lazy or not; it is kept for backward. Its `stored` flag may be set by the first layer. */
+/* A smaller last batch: the next calls work on n images, at most the number it was created with, in as many groups. */
+rc_status rc_pass_set_batch(rc_pass *pass, int n, const int *group_end);
+
+/* FROZEN, EVAL: running statistics -> scale and shift of every layer. Forward does it itself unless constant_model. */
+void rc_pass_prepare(rc_pass *pass, const rc_model *model);
+
+/* input: (n, h, w, c), lazy or not; it is kept for backward. The first layer stores its value if it has memory for it
+ * and sets `stored`. */
 void rc_pass_forward(rc_pass *pass, const rc_model *model, rc_tensor *input);
 
-/* Before: gradients of the outputs lie in rc_pass_output_gradient(). After: gradient (net->params) is overwritten
- * (NULL in FROZEN mode), rc_pass_input_gradient() is filled if asked for. */
+/* Before: gradients of all outputs lie in rc_pass_output_gradient(); where other layers read an output too, their
+ * gradients are added there. After: gradient (net->params) is overwritten (NULL in FROZEN mode),
+ * rc_pass_input_gradient() is filled if asked for. */
 void rc_pass_backward(rc_pass *pass, const rc_model *model, void *gradient);
 
 /* Output layers: a tensor that may be lazy (in TRAIN and FROZEN its first reader fills `value`), or features
- * (n, c) real for average pooling. By index of the layer; RC_NO_LAYER: the last. */
+ * (n, c) real for average pooling. By index of the layer; RC_NO_LAYER: the last. NULL: not an output of that kind. */
 rc_tensor *rc_pass_output(rc_pass *pass, int layer);
-void *rc_pass_features(rc_pass *pass);
+/* The same with nothing pending (raw is the value): enqueues what is left to do if nobody has read it yet. */
+rc_tensor *rc_pass_finished_output(rc_pass *pass, int layer);
+void *rc_pass_features(rc_pass *pass); /* of the last average pool */
 void *rc_pass_output_gradient(rc_pass *pass, int layer); /* act (n, h, w, cp); average pooling: real (n, c) */
+void rc_pass_zero_output_gradients(rc_pass *pass);       /* losses add theirs */
 void *rc_pass_input_gradient(rc_pass *pass);             /* act (n, h, w, cp) */
 
-/* FROZEN: statistics of every BN input and where the BN loss writes their gradients. */
+/* FROZEN: statistics of every BN input and where the BN loss writes their gradients (0 until then). The pointers to
+ * running statistics are those of the model of the last forward call. */
 const rc_bn_stat *rc_pass_bn_statistics(rc_pass *pass, int *count);
 
 /* Bytes of backend memory held. */
 size_t rc_pass_bytes(const rc_pass *pass);
 
-/* A plain tensor (nothing pending) with memory of its own, for inputs. */
+/* A plain tensor (nothing pending) with memory of its own, for inputs. On failure tensor->raw is NULL. */
 rc_status rc_tensor_create(rc_backend *backend, int n, int h, int w, int c, rc_tensor *tensor);
 void rc_tensor_destroy(rc_backend *backend, rc_tensor *tensor);
 

@@ -1,0 +1,277 @@
+/* Runs a pass: walks its lists of steps and calls the backend. */
+#include "nn/pass.h"
+
+#include <string.h>
+
+#include "nn/pass_steps.h"
+
+/* ---- addresses -------------------------------------------------------------------------------------------------- */
+
+static void *real_at(const rc_pass *pass, const void *base, size_t offset)
+{
+    return base == NULL || offset == SIZE_MAX ? NULL : rc_real_at(pass->backend, base, offset);
+}
+
+/* The tensor that readers of a layer read. */
+static rc_tensor *source(rc_pass *pass, int index)
+{
+    if (index == RC_NET_INPUT)
+        return pass->input;
+    rc_pass_layer *layer = &pass->layer[index];
+    return pass->settings.mode == RC_PASS_EVAL ? &layer->finished : &layer->y;
+}
+
+/* ---- one step --------------------------------------------------------------------------------------------------- */
+
+static void run_bn_eval(rc_pass *pass, const rc_model *model, int index)
+{
+    const rc_layer *layer = &pass->net->layer[index];
+    rc_pass_layer *at = &pass->layer[index];
+    rc_backend *be = pass->backend;
+    be->bn_eval(be, &at->bn, &at->y, real_at(pass, model->param, layer->gamma),
+                real_at(pass, model->param, layer->beta), real_at(pass, model->running, layer->running_mean),
+                real_at(pass, model->running, layer->running_var), at->scale, at->shift, at->mean, at->istd);
+}
+
+static void run_forward(rc_pass *pass, const rc_model *model, int index)
+{
+    const rc_layer *layer = &pass->net->layer[index];
+    rc_pass_layer *at = &pass->layer[index];
+    rc_backend *be = pass->backend;
+    rc_tensor *x = source(pass, layer->in);
+    const void *weight = real_at(pass, model->param, layer->weight);
+    const void *bias = real_at(pass, model->param, layer->bias_at);
+    bool eval = pass->settings.mode == RC_PASS_EVAL;
+    const rc_epilogue epilogue = {.partial = at->partial, .apply = eval && rc_layer_pending(layer),
+                                  .center = real_at(pass, model->running, layer->running_mean)};
+    const rc_pool2d pool = {layer->k, layer->stride, layer->pad};
+    switch (layer->kind) {
+    case RC_LAYER_CONV: be->conv_forward(be, &at->conv, x, weight, bias, &at->y, &epilogue); break;
+    case RC_LAYER_LINEAR: be->linear_forward(be, &at->linear, x, weight, bias, &at->y, &epilogue); break;
+    case RC_LAYER_BN: be->copy_forward(be, x, &at->y, &epilogue); break;
+    case RC_LAYER_MAX_POOL: be->max_pool_forward(be, &pool, x, &at->y); break;
+    case RC_LAYER_AVERAGE_POOL: be->average_pool_forward(be, x, at->features); break;
+    }
+    x->stored = x->stored || x->value != NULL;
+}
+
+static void run_bn_forward(rc_pass *pass, const rc_model *model, rc_pass_op op, int index)
+{
+    const rc_layer *layer = &pass->net->layer[index];
+    rc_pass_layer *at = &pass->layer[index];
+    rc_backend *be = pass->backend;
+    void *running_mean = real_at(pass, model->running, layer->running_mean);
+    void *running_var = real_at(pass, model->running, layer->running_var);
+    if (op == RC_OP_BN_STATISTICS) {
+        be->bn_statistics(be, &at->y, at->partial, running_mean, at->batch_mean, at->batch_var);
+        at->stat->running_mean = running_mean;
+        at->stat->running_var = running_var;
+        return;
+    }
+    bool update = pass->settings.update_running;
+    be->bn_train(be, &at->bn, &at->y, at->partial, running_mean, real_at(pass, model->param, layer->gamma),
+                 real_at(pass, model->param, layer->beta), update ? running_mean : NULL, update ? running_var : NULL,
+                 at->scale, at->shift, at->mean, at->istd);
+}
+
+static void run_bn_backward(rc_pass *pass, const rc_model *model, void *gradient, int index)
+{
+    const rc_layer *layer = &pass->net->layer[index];
+    rc_pass_layer *at = &pass->layer[index];
+    const rc_bn_stat *stat = at->stat;
+    rc_backend *be = pass->backend;
+    be->bn_backward(be, &at->y, pass->settings.mode == RC_PASS_TRAIN, at->back_partial,
+                    real_at(pass, model->param, layer->gamma), stat ? stat->dmean : NULL, stat ? stat->dvar : NULL,
+                    at->batch_mean, real_at(pass, gradient, layer->gamma),
+                    real_at(pass, gradient, layer->beta), at->a, at->b, at->c);
+}
+
+static void run_weight(rc_pass *pass, void *gradient, int index)
+{
+    const rc_layer *layer = &pass->net->layer[index];
+    rc_pass_layer *at = &pass->layer[index];
+    rc_backend *be = pass->backend;
+    const rc_tensor *x = source(pass, layer->in);
+    void *dweight = real_at(pass, gradient, layer->weight);
+    void *dbias = layer->bn.on ? NULL : real_at(pass, gradient, layer->bias_at); /* see RC_OP_ZERO_BIAS */
+    if (layer->kind == RC_LAYER_CONV)
+        be->conv_backward_weight(be, &at->conv, x, &at->dy, dweight, dbias);
+    else
+        be->linear_backward_weight(be, &at->linear, x, &at->dy, dweight, dbias);
+}
+
+static void run_zero_bias(rc_pass *pass, void *gradient, int index)
+{
+    const rc_layer *layer = &pass->net->layer[index];
+    pass->backend->zero(pass->backend, real_at(pass, gradient, layer->bias_at),
+                        rc_layer_biases(layer) * pass->backend->real_bytes);
+}
+
+/* SKIP and DATA. */
+static void run_writer(rc_pass *pass, const rc_model *model, const rc_pass_step *step)
+{
+    const rc_layer *layer = &pass->net->layer[step->layer];
+    rc_pass_layer *at = &pass->layer[step->layer];
+    rc_backend *be = pass->backend;
+    bool inside = step->target != RC_NET_INPUT;
+    const rc_tensor *x = source(pass, step->target);
+    void *dx = inside ? pass->layer[step->target].dy.g : pass->input_gradient;
+    const rc_back_epilogue epilogue = {.x = x, .add = step->add,
+                                       .partial = step->sums ? pass->layer[step->target].back_partial : NULL};
+    const void *weight = real_at(pass, model->param, layer->weight);
+    const rc_pool2d pool = {layer->k, layer->stride, layer->pad};
+    if (step->op == RC_OP_SKIP) {
+        be->skip_backward(be, &at->dy, dx, &epilogue);
+        return;
+    }
+    switch (layer->kind) {
+    case RC_LAYER_CONV: be->conv_backward_data(be, &at->conv, &at->dy, weight, dx, &epilogue); break;
+    case RC_LAYER_LINEAR: be->linear_backward_data(be, &at->linear, &at->dy, weight, dx, &epilogue); break;
+    case RC_LAYER_BN: be->copy_backward(be, &at->dy, dx, &epilogue); break;
+    case RC_LAYER_MAX_POOL: be->max_pool_backward(be, &pool, x, &at->dy, dx, &epilogue); break;
+    case RC_LAYER_AVERAGE_POOL: be->average_pool_backward(be, at->dfeatures, dx, &epilogue); break;
+    }
+}
+
+static void materialise(rc_pass *pass, int index)
+{
+    rc_tensor *y = &pass->layer[index].y;
+    pass->backend->materialise(pass->backend, y);
+    y->stored = true;
+}
+
+static void run(rc_pass *pass, const rc_model *model, void *gradient, int from, int to)
+{
+    rc_backend *be = pass->backend;
+    for (int i = from; i < to; i++) {
+        const rc_pass_step *step = &pass->step[i];
+        rc_pass_layer *at = step->layer >= 0 ? &pass->layer[step->layer] : NULL;
+        switch (step->op) {
+        case RC_OP_BN_EVAL: run_bn_eval(pass, model, step->layer); break;
+        case RC_OP_FORWARD: run_forward(pass, model, step->layer); break;
+        case RC_OP_MATERIALISE: materialise(pass, step->layer); break;
+        case RC_OP_BN_TRAIN:
+        case RC_OP_BN_STATISTICS: run_bn_forward(pass, model, step->op, step->layer); break;
+        case RC_OP_BN_SUMS: be->bn_backward_sums(be, &at->dy, at->back_partial); break;
+        case RC_OP_BN_BACKWARD: run_bn_backward(pass, model, gradient, step->layer); break;
+        case RC_OP_WEIGHT: run_weight(pass, gradient, step->layer); break;
+        case RC_OP_ZERO_BIAS: run_zero_bias(pass, gradient, step->layer); break;
+        case RC_OP_SKIP:
+        case RC_OP_DATA: run_writer(pass, model, step); break;
+        case RC_OP_FORK: be->fork(be, RC_WEIGHT_LANE); break;
+        case RC_OP_MAIN: be->fork(be, 0); break;
+        case RC_OP_JOIN: be->join(be, RC_WEIGHT_LANE); break;
+        case RC_OP_SUM_WORKERS: be->sum_workers(be, gradient, pass->net->params); break;
+        }
+    }
+}
+
+/* ---- the calls -------------------------------------------------------------------------------------------------- */
+
+void rc_pass_prepare(rc_pass *pass, const rc_model *model)
+{
+    run(pass, model, NULL, 0, pass->prepare_end);
+}
+
+void rc_pass_forward(rc_pass *pass, const rc_model *model, rc_tensor *input)
+{
+    pass->input = input;
+    for (int i = 0; i < pass->net->layers; i++)
+        pass->layer[i].y.stored = false;
+    run(pass, model, NULL, pass->settings.constant_model ? pass->prepare_end : 0, pass->forward_end);
+}
+
+void rc_pass_backward(rc_pass *pass, const rc_model *model, void *gradient)
+{
+    run(pass, model, gradient, pass->forward_end, pass->backward_end);
+}
+
+/* NULL: no output of that index. */
+static rc_pass_layer *output_layer(rc_pass *pass, int index)
+{
+    if (index == RC_NO_LAYER)
+        index = pass->net->layers - 1;
+    return index >= 0 && index < pass->net->layers && pass->net->layer[index].output ? &pass->layer[index] : NULL;
+}
+
+rc_tensor *rc_pass_output(rc_pass *pass, int layer)
+{
+    rc_pass_layer *at = output_layer(pass, layer);
+    if (at == NULL || at->features != NULL)
+        return NULL;
+    return pass->settings.mode == RC_PASS_EVAL ? &at->finished : &at->y;
+}
+
+rc_tensor *rc_pass_finished_output(rc_pass *pass, int layer)
+{
+    rc_pass_layer *at = output_layer(pass, layer);
+    if (at == NULL || at->features != NULL)
+        return NULL;
+    if (at->y.value != NULL && !at->y.stored)
+        materialise(pass, (int)(at - pass->layer));
+    return &at->finished;
+}
+
+void *rc_pass_features(rc_pass *pass)
+{
+    for (int i = pass->net->layers - 1; i >= 0; i--) {
+        if (pass->layer[i].features != NULL)
+            return pass->layer[i].features;
+    }
+    return NULL;
+}
+
+void *rc_pass_output_gradient(rc_pass *pass, int layer)
+{
+    rc_pass_layer *at = output_layer(pass, layer);
+    if (at == NULL)
+        return NULL;
+    return at->features != NULL ? at->dfeatures : at->dy.g;
+}
+
+void rc_pass_zero_output_gradients(rc_pass *pass)
+{
+    rc_backend *be = pass->backend;
+    for (int i = 0; i < pass->net->layers; i++) {
+        rc_pass_layer *at = &pass->layer[i];
+        const rc_layer *layer = &pass->net->layer[i];
+        if (!layer->output || pass->settings.mode == RC_PASS_EVAL)
+            continue;
+        if (at->features != NULL)
+            be->zero(be, at->dfeatures, (size_t)at->y.n * (size_t)layer->c_out * be->real_bytes);
+        else
+            be->zero(be, at->dy.g, rc_act_count(be, at->y.n, layer->h, layer->w, layer->c_out) * be->act_bytes);
+    }
+}
+
+void *rc_pass_input_gradient(rc_pass *pass)
+{
+    return pass->input_gradient;
+}
+
+const rc_bn_stat *rc_pass_bn_statistics(rc_pass *pass, int *count)
+{
+    *count = pass->settings.mode == RC_PASS_FROZEN ? pass->net->bn_layers : 0;
+    return pass->stat;
+}
+
+size_t rc_pass_bytes(const rc_pass *pass)
+{
+    return pass->bytes;
+}
+
+rc_status rc_tensor_create(rc_backend *backend, int n, int h, int w, int c, rc_tensor *tensor)
+{
+    *tensor = (rc_tensor){.n = n, .h = h, .w = w, .c = c, .groups = 1, .group_end = {n}};
+    if (n < 1 || h < 1 || w < 1 || c < 1 || (double)n * h * w * rc_padded(backend, c) > INT32_MAX)
+        return rc_fail(RC_INVALID_ARGUMENT, "tensor of %d images of %d x %d pixels of %d channels, expected 1 or more "
+                       "each and at most %d elements", n, h, w, c, INT32_MAX);
+    return backend->alloc(backend, rc_act_count(backend, n, h, w, c) * backend->act_bytes, &tensor->raw);
+}
+
+void rc_tensor_destroy(rc_backend *backend, rc_tensor *tensor)
+{
+    if (tensor->raw != NULL)
+        backend->release(backend, tensor->raw);
+    *tensor = (rc_tensor){0};
+}

@@ -1,0 +1,50 @@
+/* Inside of a pass: what its two builders share. pass_list.c writes the lists of steps, pass_build.c the rest. */
+#ifndef RC_NN_PASS_BUILD_H
+#define RC_NN_PASS_BUILD_H
+
+#include "nn/pass_plan.h"
+#include "nn/pass_steps.h"
+
+enum {
+    RC_STEPS_PER_LAYER = 16, /* more than any layer has: prepare 1, forward 3, backward 9 */
+    RC_BUFFERS_PER_LAYER = 10,
+    RC_NO_BUFFER = -1
+};
+
+/* Numbers of the buffers of one layer in the plan. */
+typedef struct rc_layer_buffers {
+    int raw, value, normalisation, coefficients, partial, back_partial, gradient, features, dfeatures, statistics;
+} rc_layer_buffers;
+
+/* What is known of one gradient of a value while the list is written. */
+typedef struct rc_gradient_state {
+    bool needed;     /* somebody wants it */
+    bool written;    /* it has had its first writer */
+    bool summed;     /* its sums have been taken */
+    int writers;     /* steps that will still write it */
+    int last_reader; /* the last layer that reads the value */
+} rc_gradient_state;
+
+typedef struct rc_pass_build {
+    rc_pass *pass;
+    rc_backend *backend;
+    const rc_net *net;
+    bool train, eval;
+    rc_plan plan;
+    rc_layer_buffers *buffers; /* net->layers */
+    int input_gradient;        /* buffer */
+    int steps;
+    int late_gradient;                             /* buffer that the weight gradient before this group still reads */
+    bool stored[RC_MAX_LAYERS];                    /* the value exists at this point of the forward list */
+    rc_gradient_state gradient[RC_MAX_LAYERS + 1]; /* of layer i at i + 1, of the net input at 0 */
+} rc_pass_build;
+
+/* (n, h, w, cp) act. */
+size_t rc_pass_map_bytes(const rc_pass_build *build, const rc_layer *layer);
+
+/* Before the buffers are placed: all steps, and when each buffer is in use. */
+void rc_pass_list_steps(rc_pass_build *build);
+/* After: the steps of the weight lane, and where the main lane must wait for it. `copy` has room for all steps. */
+void rc_pass_list_lanes(rc_pass_build *build, rc_pass_step *copy);
+
+#endif

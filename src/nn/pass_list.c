@@ -1,0 +1,263 @@
+/* Writes the lists of steps of a pass.
+ *
+ * Forward, TRAIN and FROZEN: a layer's raw result stays, with its normalisation pending; values are stored by the
+ * first operation that reads them. EVAL: the operation's epilogue finishes the value, and the memory of a value is free
+ * again after its last reader.
+ *
+ * Backward runs over the layers from the last to the first; the steps of one layer are a group:
+ *     [sums of its gradient]  BN backward  weight gradient (on its own lane)  gradient of skip  gradient of input
+ * - The first writer of a gradient overwrites, later ones add; the last one takes the sums that the normalisation of
+ *   that layer needs.
+ * - An identity skip into a sum without activation passes the gradient on unchanged: the layer it comes from then
+ *   lives in the gradient buffer of the sum, and its other readers add to it.
+ * - What forward made is kept until the end; only sums and gradients of activations share memory in backward. */
+#include <string.h>
+
+#include "nn/pass_build.h"
+
+static rc_pass_step *emit(rc_pass_build *b, rc_pass_op op, int layer)
+{
+    rc_pass_step *step = &b->pass->step[b->steps++];
+    *step = (rc_pass_step){.op = op, .layer = layer, .target = RC_NO_LAYER};
+    return step;
+}
+
+/* The buffer is in use at the step that was emitted last. */
+static void use(rc_pass_build *b, int buffer)
+{
+    if (buffer != RC_NO_BUFFER)
+        rc_plan_use(&b->plan, buffer, b->steps - 1);
+}
+
+/* ---- forward ---------------------------------------------------------------------------------------------------- */
+
+/* Makes the value of a layer exist, and before that the value of its skip. */
+static void store(rc_pass_build *b, int index)
+{
+    if (b->stored[index])
+        return;
+    if (b->net->layer[index].skip >= 0)
+        store(b, b->net->layer[index].skip);
+    emit(b, RC_OP_MATERIALISE, index);
+    b->stored[index] = true;
+}
+
+/* A lazy sum can be read once the value of its skip exists. */
+static void make_readable(rc_pass_build *b, int index)
+{
+    if (index >= 0 && !b->stored[index] && b->net->layer[index].skip >= 0)
+        store(b, b->net->layer[index].skip);
+}
+
+static void list_forward(rc_pass_build *b)
+{
+    for (int i = 0; i < b->net->layers; i++) {
+        const rc_layer *layer = &b->net->layer[i];
+        make_readable(b, layer->in);
+        emit(b, RC_OP_FORWARD, i);
+        use(b, b->buffers[i].raw);
+        use(b, b->buffers[i].partial);
+        if (layer->in >= 0) {
+            use(b, b->buffers[layer->in].raw);
+            b->stored[layer->in] = b->stored[layer->in] || b->buffers[layer->in].value != RC_NO_BUFFER;
+        }
+        if (b->eval && layer->skip >= 0)
+            use(b, b->buffers[layer->skip].raw);
+        b->stored[i] = b->eval || !rc_layer_pending(layer);
+        if (layer->bn.on && !b->eval) {
+            emit(b, b->train ? RC_OP_BN_TRAIN : RC_OP_BN_STATISTICS, i);
+            use(b, b->buffers[i].partial);
+        }
+    }
+    for (int i = 0; i < b->net->layers; i++) {
+        if (b->net->layer[i].output)
+            make_readable(b, i);
+    }
+}
+
+/* ---- backward --------------------------------------------------------------------------------------------------- */
+
+static rc_gradient_state *state(rc_pass_build *b, int index)
+{
+    return &b->gradient[index + 1];
+}
+
+static void add_reader(rc_pass_build *b, int source, int reader)
+{
+    state(b, source)->writers++;
+    state(b, source)->last_reader = reader;
+}
+
+/* Which gradients are wanted, and how many steps will write each. */
+static void find_writers(rc_pass_build *b)
+{
+    *state(b, RC_NET_INPUT) = (rc_gradient_state){.needed = b->pass->settings.input_gradient};
+    for (int i = 0; i < b->net->layers; i++) {
+        const rc_layer *layer = &b->net->layer[i];
+        bool needed = (b->train && layer->params > 0) || state(b, layer->in)->needed ||
+                      (layer->skip >= 0 && state(b, layer->skip)->needed);
+        *state(b, i) = (rc_gradient_state){.needed = needed, .written = layer->output};
+        if (!needed)
+            continue;
+        add_reader(b, layer->in, i);
+        if (layer->skip >= 0)
+            add_reader(b, layer->skip, i);
+    }
+}
+
+static int gradient_buffer(rc_pass_build *b, int index)
+{
+    if (index == RC_NET_INPUT)
+        return b->input_gradient;
+    int *buffer = &b->buffers[index].gradient;
+    if (*buffer == RC_NO_BUFFER)
+        *buffer = rc_plan_add(&b->plan, rc_pass_map_bytes(b, &b->net->layer[index]));
+    return *buffer;
+}
+
+/* Can the source of the skip live in the gradient buffer of the sum? Only if the sum passes the gradient on unchanged,
+ * is the first to write it, and has no other use for its own afterwards. */
+static bool shares_gradient(rc_pass_build *b, int index)
+{
+    const rc_layer *layer = &b->net->layer[index];
+    return layer->shortcut == RC_SHORTCUT_IDENTITY && layer->act == RC_ACT_NONE && layer->in != layer->skip &&
+           !layer->output && !b->net->layer[layer->skip].output && state(b, layer->skip)->last_reader == index;
+}
+
+/* SKIP or DATA: one more writer of the gradient of `target`. */
+static void emit_writer(rc_pass_build *b, rc_pass_op op, int index, int target)
+{
+    rc_gradient_state *gradient = state(b, target);
+    rc_pass_step *step = emit(b, op, index);
+    gradient->writers--;
+    step->target = target;
+    step->add = gradient->written;
+    step->sums = gradient->writers == 0 && target >= 0 && b->buffers[target].back_partial != RC_NO_BUFFER;
+    gradient->written = true;
+    gradient->summed = step->sums;
+    use(b, b->buffers[index].gradient);
+    use(b, gradient_buffer(b, target));
+    if (step->sums)
+        use(b, b->buffers[target].back_partial);
+}
+
+static void list_skip(rc_pass_build *b, int index, int source)
+{
+    if (source < 0 || !state(b, source)->needed)
+        return;
+    if (!shares_gradient(b, index)) {
+        emit_writer(b, RC_OP_SKIP, index, source);
+        return;
+    }
+    b->buffers[source].gradient = b->buffers[index].gradient;
+    state(b, source)->written = true;
+    state(b, source)->writers--;
+}
+
+/* The steps of one layer in backward. */
+static void list_group(rc_pass_build *b, int index)
+{
+    const rc_layer *layer = &b->net->layer[index];
+    const rc_layer_buffers *buffers = &b->buffers[index];
+    if (layer->bn.on) {
+        if (b->train && !state(b, index)->summed) {
+            emit(b, RC_OP_BN_SUMS, index);
+            use(b, buffers->gradient);
+            use(b, buffers->back_partial);
+        }
+        emit(b, RC_OP_BN_BACKWARD, index);
+        use(b, buffers->back_partial);
+    }
+    if (b->train && layer->weights > 0) {
+        emit(b, RC_OP_WEIGHT, index);
+        use(b, buffers->gradient);
+        if (layer->bias && layer->bn.on)
+            emit(b, RC_OP_ZERO_BIAS, index);
+    }
+    list_skip(b, index, layer->skip);
+    if (state(b, layer->in)->needed)
+        emit_writer(b, RC_OP_DATA, index, layer->in);
+    if (b->backend->lanes > 1) {
+        /* The weight gradient of the group before may still run: leave its gradient alone for one more group. */
+        use(b, b->late_gradient);
+        b->late_gradient = b->train && layer->weights > 0 ? buffers->gradient : RC_NO_BUFFER;
+    }
+}
+
+void rc_pass_list_steps(rc_pass_build *b)
+{
+    rc_pass *pass = b->pass;
+    for (int i = 0; i < b->net->layers; i++) {
+        if (!b->train && b->net->layer[i].bn.on)
+            emit(b, RC_OP_BN_EVAL, i);
+    }
+    pass->prepare_end = b->steps;
+    list_forward(b);
+    pass->forward_end = b->steps;
+    b->late_gradient = RC_NO_BUFFER;
+    if (!b->eval) {
+        find_writers(b);
+        for (int i = b->net->layers - 1; i >= 0; i--) {
+            if (state(b, i)->needed)
+                list_group(b, i);
+        }
+    }
+    if (b->train)
+        emit(b, RC_OP_SUM_WORKERS, RC_NO_LAYER);
+    pass->backward_end = b->steps;
+}
+
+/* ---- lanes ------------------------------------------------------------------------------------------------------ */
+
+static bool on_weight_lane(const rc_pass_step *step)
+{
+    return step->op == RC_OP_WEIGHT || step->op == RC_OP_ZERO_BIAS;
+}
+
+/* Does a step of the main lane write memory that a weight gradient reads, `reads` being the buffer of the latter? */
+static bool disturbs(const rc_pass_build *b, const rc_pass_step *step, int reads)
+{
+    if (step->op == RC_OP_BN_SUMS)
+        return rc_plan_overlap(&b->plan, b->buffers[step->layer].back_partial, reads);
+    if (step->op != RC_OP_SKIP && step->op != RC_OP_DATA)
+        return false;
+    int gradient = step->target >= 0 ? b->buffers[step->target].gradient : b->input_gradient;
+    return rc_plan_overlap(&b->plan, gradient, reads) ||
+           (step->sums && rc_plan_overlap(&b->plan, b->buffers[step->target].back_partial, reads));
+}
+
+void rc_pass_list_lanes(rc_pass_build *b, rc_pass_step *copy)
+{
+    rc_pass *pass = b->pass;
+    if (b->backend->lanes <= 1 || !b->train)
+        return;
+    int begin = pass->forward_end, count = pass->backward_end - begin;
+    memcpy(copy, pass->step + begin, (size_t)count * sizeof *copy);
+    int pending[RC_MAX_LAYERS], pendings = 0; /* gradient buffers that the weight lane may still be reading */
+    b->steps = begin;
+    for (int i = 0; i < count;) {
+        int start = i, end = i + 1;
+        while (end < count && copy[end].layer == copy[i].layer)
+            end++;
+        /* Waiting at the start of the group keeps its own weight gradient beside its other steps. */
+        bool wait = copy[i].op == RC_OP_SUM_WORKERS;
+        for (int s = i; s < end && !wait; s++) {
+            for (int p = 0; p < pendings && !wait; p++)
+                wait = disturbs(b, &copy[s], pending[p]);
+        }
+        if (wait && pendings > 0) {
+            emit(b, RC_OP_JOIN, RC_NO_LAYER);
+            pendings = 0;
+        }
+        for (; i < end; i++) {
+            if (on_weight_lane(&copy[i]) && (i == start || !on_weight_lane(&copy[i - 1])))
+                emit(b, RC_OP_FORK, RC_NO_LAYER);
+            pass->step[b->steps++] = copy[i];
+            if (copy[i].op == RC_OP_WEIGHT)
+                pending[pendings++] = b->buffers[copy[i].layer].gradient;
+            if (on_weight_lane(&copy[i]) && (i + 1 == end || !on_weight_lane(&copy[i + 1])))
+                emit(b, RC_OP_MAIN, RC_NO_LAYER);
+        }
+    }
+    pass->backward_end = b->steps;
+}

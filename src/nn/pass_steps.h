@@ -1,0 +1,69 @@
+/* Inside of a pass: what pass_build.c makes and pass.c runs. Nothing else includes this.
+ *
+ * A pass is three lists of steps: `prepare` (running statistics -> scale, shift), `forward`, `backward`. A step is one
+ * operation of the backend on one layer; all that can be decided once (who stores a value, who overwrites and who adds,
+ * who takes the sums of a normalisation, where lanes meet) is decided when the list is built. */
+#ifndef RC_NN_PASS_STEPS_H
+#define RC_NN_PASS_STEPS_H
+
+#include "nn/pass.h"
+
+typedef enum rc_pass_op {
+    RC_OP_BN_EVAL,       /* running statistics -> scale, shift, mean, istd */
+    RC_OP_FORWARD,       /* the layer's operation; stores the value of its input if that has memory for it */
+    RC_OP_MATERIALISE,   /* stores a value that no operation has read yet */
+    RC_OP_BN_TRAIN,      /* sums -> batch statistics -> scale, shift, mean, istd; running statistics */
+    RC_OP_BN_STATISTICS, /* sums -> batch mean and variance */
+    RC_OP_BN_SUMS,       /* sums of the gradient, where no operation took them as it finished the gradient */
+    RC_OP_BN_BACKWARD,   /* sums -> coefficients of the lazy gradient, dgamma, dbeta */
+    RC_OP_WEIGHT,        /* gradient of weight and bias */
+    RC_OP_ZERO_BIAS,     /* a bias before batch normalisation has no influence: its gradient is 0 */
+    RC_OP_SKIP,          /* gradient of the skip */
+    RC_OP_DATA,          /* gradient of the input */
+    RC_OP_FORK,          /* what follows runs beside, on lane RC_WEIGHT_LANE */
+    RC_OP_MAIN,          /* what follows is on the main lane again */
+    RC_OP_JOIN,          /* the main lane waits for RC_WEIGHT_LANE */
+    RC_OP_SUM_WORKERS    /* gradients of all parameters */
+} rc_pass_op;
+
+enum { RC_WEIGHT_LANE = 1 };
+
+typedef struct rc_pass_step {
+    rc_pass_op op;
+    int layer;
+    int target; /* SKIP, DATA: layer whose gradient is written, or RC_NET_INPUT */
+    bool add;   /* SKIP, DATA: add to that gradient, otherwise overwrite */
+    bool sums;  /* SKIP, DATA: this finishes the gradient, take the sums of the target's normalisation */
+} rc_pass_step;
+
+/* One layer. Pointers are backend memory of the pass. */
+typedef struct rc_pass_layer {
+    rc_tensor y;        /* as operations see it */
+    rc_tensor finished; /* nothing pending: over `raw` in EVAL, over `value` otherwise */
+    rc_grad dy;
+    void *scale, *shift, *mean, *istd; /* (groups, cp) real: what y.scale .. y.istd point to */
+    void *a, *b, *c;                   /* (groups, cp) real: what dy.a .. dy.c point to */
+    void *partial, *back_partial;      /* sums of the forward operation, of the gradient */
+    void *features, *dfeatures;        /* AVERAGE_POOL: (n, c) real */
+    void *batch_mean, *batch_var;      /* FROZEN: (cp) real */
+    rc_bn_stat *stat;                  /* FROZEN: an element of rc_pass.stat, over the same memory */
+    rc_bn bn;
+    rc_conv conv;
+    rc_linear linear;
+} rc_pass_layer;
+
+struct rc_pass {
+    rc_backend *backend;
+    const rc_net *net;
+    rc_pass_settings settings;
+    rc_pass_layer *layer; /* net->layers */
+    rc_bn_stat *stat;     /* net->bn_layers; FROZEN */
+    rc_pass_step *step;   /* prepare, forward, backward, one after the other */
+    int prepare_end, forward_end, backward_end;
+    rc_tensor *input; /* of the last forward call */
+    void *input_gradient;
+    void *block; /* all backend memory */
+    size_t bytes;
+};
+
+#endif

@@ -1,0 +1,18 @@
+/* Learning rate by epoch (METHODS 3.3). */
+#ifndef RC_NN_SCHEDULE_H
+#define RC_NN_SCHEDULE_H
+
+enum { RC_MAX_MILESTONES = 8 };
+
+/* base, times gamma from each milestone on; from epoch `refinement_from` on the constant refinement rate. */
+typedef struct rc_schedule {
+    double base, gamma;
+    int milestones, milestone[RC_MAX_MILESTONES];
+    int refinement_from; /* E_main; 0 or less: there is no refinement */
+    double refinement_rate;
+} rc_schedule;
+
+/* Epochs count from 0 in every task. */
+float rc_schedule_rate(const rc_schedule *schedule, int epoch);
+
+#endif
