@@ -200,6 +200,8 @@ static bool check_shape(rc_net_builder *builder, rc_layer *layer)
                       layer->c_in);
     if (same_channels)
         layer->c_out = layer->c_in;
+    if (layer->kind != RC_LAYER_CONV && layer->kind != RC_LAYER_MAX_POOL) /* these have no window */
+        layer->k = layer->stride = layer->pad = layer->up = 0;
     if (layer->kind == RC_LAYER_CONV && !shape_conv(builder, layer, &h, &w))
         return false;
     if (layer->kind == RC_LAYER_LINEAR && !shape_linear(builder, layer, &h, &w))
@@ -359,9 +361,16 @@ rc_status rc_net_finish(rc_net_builder *builder)
     }
     if (net->layers > 0)
         net->layer[net->layers - 1].output = true;
+    int pools = 0;
     for (int i = 0; i < net->layers; i++) {
         rc_layer *layer = &net->layer[i];
-        layer->output = layer->output || layer->kind == RC_LAYER_AVERAGE_POOL;
+        if (layer->kind == RC_LAYER_AVERAGE_POOL) {
+            layer->output = true;
+            pools++;
+        }
+        if (pools > 1)
+            fail(builder, "net '%s': layer %d '%s' is a second average pool, a net has one kind of features",
+                 net->name, i, layer->name);
         if (!used[i] && !layer->output)
             fail(builder, "net '%s': layer %d '%s' is read by no other layer and is no output", net->name, i,
                  layer->name);
@@ -392,6 +401,11 @@ size_t rc_layer_biases(const rc_layer *layer)
 {
     size_t pixels = layer->kind == RC_LAYER_LINEAR ? (size_t)layer->h * (size_t)layer->w : 1;
     return (size_t)layer->c_out * pixels;
+}
+
+bool rc_layer_bias_cancels(const rc_layer *layer)
+{
+    return layer->bias && layer->bn.on && rc_layer_biases(layer) == (size_t)layer->c_out;
 }
 
 double rc_layer_macs(const rc_layer *layer)

@@ -14,7 +14,7 @@ typedef enum rc_layer_kind {
     RC_LAYER_LINEAR,      /* (1, 1, c_in) -> (h, w, c_out) */
     RC_LAYER_BN,          /* normalisation alone */
     RC_LAYER_MAX_POOL,
-    RC_LAYER_AVERAGE_POOL /* over the whole map -> features, reals */
+    RC_LAYER_AVERAGE_POOL /* over the whole map -> features, reals; an output, one per net */
 } rc_layer_kind;
 
 typedef enum rc_shortcut {
@@ -86,6 +86,10 @@ rc_status rc_net_finish(rc_net_builder *builder);
 
 /* Is anything left to do after the operation: normalisation, residual sum, activation? */
 bool rc_layer_pending(const rc_layer *layer);
+
+/* Does a normalisation with batch statistics take the bias away again? Not that of a linear layer over a map, which has
+ * one for each pixel. */
+bool rc_layer_bias_cancels(const rc_layer *layer);
 
 /* Elements of the bias, if there is one. */
 size_t rc_layer_biases(const rc_layer *layer);

@@ -93,7 +93,7 @@ static void run_weight(rc_pass *pass, void *gradient, int index)
     rc_backend *be = pass->backend;
     const rc_tensor *x = source(pass, layer->in);
     void *dweight = real_at(pass, gradient, layer->weight);
-    void *dbias = layer->bn.on ? NULL : real_at(pass, gradient, layer->bias_at); /* see RC_OP_ZERO_BIAS */
+    void *dbias = rc_layer_bias_cancels(layer) ? NULL : real_at(pass, gradient, layer->bias_at);
     if (layer->kind == RC_LAYER_CONV)
         be->conv_backward_weight(be, &at->conv, x, &at->dy, dweight, dbias);
     else

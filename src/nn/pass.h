@@ -51,7 +51,7 @@ void rc_pass_backward(rc_pass *pass, const rc_model *model, void *gradient);
 rc_tensor *rc_pass_output(rc_pass *pass, int layer);
 /* The same with nothing pending (raw is the value): enqueues what is left to do if nobody has read it yet. */
 rc_tensor *rc_pass_finished_output(rc_pass *pass, int layer);
-void *rc_pass_features(rc_pass *pass); /* of the last average pool */
+void *rc_pass_features(rc_pass *pass); /* of the average pool; NULL: there is none */
 void *rc_pass_output_gradient(rc_pass *pass, int layer); /* act (n, h, w, cp); average pooling: real (n, c) */
 void rc_pass_zero_output_gradients(rc_pass *pass);       /* losses add theirs */
 void *rc_pass_input_gradient(rc_pass *pass);             /* act (n, h, w, cp) */

@@ -171,7 +171,7 @@ static void list_group(rc_pass_build *b, int index)
     if (b->train && layer->weights > 0) {
         emit(b, RC_OP_WEIGHT, index);
         use(b, buffers->gradient);
-        if (layer->bias && layer->bn.on)
+        if (rc_layer_bias_cancels(layer))
             emit(b, RC_OP_ZERO_BIAS, index);
     }
     list_skip(b, index, layer->skip);
