@@ -3,6 +3,7 @@
 
 void RC_FAST(fill)(rc_backend *table)
 {
+    RC_FAST(fill_losses)(table);
     RC_FAST(fill_data)(table);
     RC_FAST(fill_optimiser)(table);
 }

@@ -1,0 +1,7 @@
+/* Losses that take time: which of them have kernels. */
+#include "backend/cpu/fast/losses.h"
+
+void RC_FAST(fill_losses)(rc_backend *table)
+{
+    RC_FAST(fill_rkd)(table);
+}
