@@ -4,4 +4,5 @@
 void RC_FAST(fill_losses)(rc_backend *table)
 {
     RC_FAST(fill_rkd)(table);
+    RC_FAST(fill_feature_losses)(table);
 }
