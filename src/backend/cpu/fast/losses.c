@@ -4,5 +4,6 @@
 void RC_FAST(fill_losses)(rc_backend *table)
 {
     RC_FAST(fill_rkd)(table);
+    RC_FAST(fill_image_losses)(table);
     RC_FAST(fill_feature_losses)(table);
 }
