@@ -1,0 +1,50 @@
+#include "cil/classifier.h"
+
+#include <string.h>
+
+int rc_net_features(const rc_net *net)
+{
+    return net->layer[net->layers - 1].c_out;
+}
+
+rc_status rc_classifier_create(rc_classifier *classifier, const rc_net *net, rc_backend *backend, int classes)
+{
+    memset(classifier, 0, sizeof *classifier);
+    if (net->layers < 1 || net->layer[net->layers - 1].kind != RC_LAYER_AVERAGE_POOL)
+        return rc_fail(RC_INVALID_ARGUMENT, "net '%s' cannot be a classifier: it must end in average pooling",
+                       net->name);
+    RC_TRY(rc_model_create(&classifier->backbone, net, backend));
+    rc_status status = rc_head_create(&classifier->head, backend, rc_net_features(net), classes);
+    if (status != RC_OK)
+        rc_classifier_destroy(classifier);
+    return status;
+}
+
+void rc_classifier_destroy(rc_classifier *classifier)
+{
+    rc_model_destroy(&classifier->backbone);
+    rc_head_destroy(&classifier->head);
+    memset(classifier, 0, sizeof *classifier);
+}
+
+rc_status rc_classifier_clone(rc_classifier *copy, const rc_classifier *classifier)
+{
+    const rc_model *backbone = &classifier->backbone;
+    RC_TRY(rc_classifier_create(copy, backbone->net, backbone->backend, classifier->head.capacity));
+    rc_model_copy(&copy->backbone, backbone);
+    rc_status status = rc_head_copy(&copy->head, &classifier->head);
+    if (status != RC_OK)
+        rc_classifier_destroy(copy);
+    return status;
+}
+
+rc_status rc_check_dreams(const rc_net *generator, const rc_net *classifier)
+{
+    const rc_layer *image = &generator->layer[generator->layers - 1];
+    if (image->h != classifier->h || image->w != classifier->w || image->c_out != classifier->c)
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "generator '%s' makes %d x %d x %d images, classifier '%s' takes %d x %d x %d", generator->name,
+                       image->h, image->w, image->c_out, classifier->name, classifier->h, classifier->w,
+                       classifier->c);
+    return RC_OK;
+}

@@ -1,0 +1,83 @@
+/* One iteration of main training (METHODS 5), as a list of enqueued operations.
+ *
+ * Task 1: cross entropy on the real batch.
+ * Later tasks: a batch of dreams beside the real batch. Both halves go through the student in one call, as two groups
+ * with their own batch statistics, and through the teacher in one call: its features of the real half serve RKD, its
+ * logits of the dreams are HKD's targets and, by argmax, the dreams' labels.
+ *
+ * All memory is taken by create; a step allocates nothing and leaves nothing to the host but the values of its losses.
+ */
+#ifndef RC_CIL_STEP_TRAINING_H
+#define RC_CIL_STEP_TRAINING_H
+
+#include "cil/classifier.h"
+#include "nn/optimiser.h"
+#include "nn/pass.h"
+
+/* Training data in backend memory. */
+typedef struct rc_resident_data {
+    const uint8_t *images; /* (count, h, w, c) */
+    const int32_t *labels; /* (count), positions in the class order */
+    const int32_t *order;  /* (count) order of the epoch */
+    rc_augment augment;
+} rc_resident_data;
+
+/* Streams of random numbers inside a task; see backend.h for how a step counts in them. */
+enum rc_stream {
+    RC_STREAM_AUGMENT = 1,
+    RC_STREAM_DREAMS,
+    RC_STREAM_INVERSION,
+    RC_STREAM_ORDER,
+    RC_STREAM_HEAD,
+    RC_STREAM_PROJECTION, /* and the next one */
+    RC_STREAM_BACKBONE = 0x1000,  /* one per layer from here on */
+    RC_STREAM_GENERATOR = 0x2000
+};
+
+typedef struct rc_training_settings {
+    int batch;        /* real samples; as many dreams */
+    int n_old;        /* classes before this task; 0: task 1, no teacher, no dreams */
+    bool relations;   /* RKD with its two projections */
+    bool align_norms; /* WAR */
+    bool paper_war;   /* divided by the number of classes */
+    rc_sgd sgd;
+    uint64_t seed;
+    uint32_t task;
+} rc_training_settings;
+
+typedef struct rc_training rc_training;
+
+/* `teacher` and `generator` are NULL in task 1. Everything given must outlive the training. */
+rc_status rc_training_create(rc_backend *backend, const rc_training_settings *settings, rc_classifier *student,
+                             const rc_classifier *teacher, const rc_model *generator, const rc_resident_data *data,
+                             rc_training **training);
+void rc_training_destroy(rc_training *training);
+
+/* The step's counters, learning rate and loss weights: the host's copy, and sending it. */
+rc_step *rc_training_control(rc_training *training);
+void rc_training_send(rc_training *training);
+
+/* One step: forward, losses, backward, update. For rc_backend.repeat: the context is the training. */
+void rc_training_step(void *training);
+/* The same in two halves, for tests that look at gradients or bring their own batch. */
+void rc_training_batch(rc_training *training);      /* makes the batch: augmented images, dreams, labels */
+void rc_training_gradients(rc_training *training);  /* forward, losses, backward */
+void rc_training_update(rc_training *training);
+
+/* What tests and reports read; backend memory. */
+typedef struct rc_training_view {
+    rc_tensor *input;       /* (batch or 2 batch, h, w, c): real samples, then dreams */
+    int32_t *labels;        /* (same) */
+    void *features;         /* (same, d) real */
+    void *logits;           /* (same, classes) real */
+    void *teacher_logits;   /* (batch, n_old) real */
+    void *projection;       /* P_s weight (2d, d), bias (2d), then P_t likewise: real */
+    void *loss;             /* (RC_LOSS_COUNT) real: unweighted values of the last step */
+    void *backbone_gradient, *head_gradient, *projection_gradient;
+    int32_t *label_count;   /* (classes): labels seen so far, real and dreamt */
+    size_t bytes;           /* backend memory held */
+} rc_training_view;
+
+rc_training_view rc_training_look(rc_training *training);
+
+#endif
