@@ -274,6 +274,39 @@ static void optimisers_by_hand(void **state)
     }
 }
 
+/* More elements than the kernels take at once, no round number: every one is updated, and the number of threads changes
+ * no bit. */
+static void optimisers_reach_every_element(void **state)
+{
+    (void)state;
+    enum { COUNT = 50003, RUNS = 3 };
+    const char *const name[RUNS] = {"reference", "cpu", "cpu"};
+    const int threads[RUNS] = {1, 1, 3};
+    static double start[COUNT], grads[COUNT], found[RUNS][2][COUNT];
+    fill_random(start, COUNT, 1);
+    fill_random(grads, COUNT, 2);
+    const rc_step step = {.step = 0, .learning_rate = 0.5f}; /* the CPU's memory is the host's */
+    for (int run = 0; run < RUNS; run++) {
+        rc_backend *be;
+        assert_int_equal(rc_backend_open(name[run], threads[run], NULL, &be), RC_OK);
+        void *p = new_reals(be, start, COUNT), *q = new_reals(be, start, COUNT), *g = new_reals(be, grads, COUNT);
+        void *v = new_reals(be, NULL, COUNT), *m1 = new_reals(be, NULL, COUNT), *m2 = new_reals(be, NULL, COUNT);
+        be->sgd(be, &(rc_sgd){.momentum = 0.5f, .weight_decay = 0.25f}, &step, COUNT, p, g, v);
+        be->adam(be, &(rc_adam){.beta1 = 0.5f, .beta2 = 0.75f, .eps = 0.125f}, &step, COUNT, q, g, m1, m2);
+        if (run == 1) {
+            expect_reals(be, p, found[0][0], COUNT);
+            expect_reals(be, q, found[0][1], COUNT);
+        }
+        be->read_real64(be, found[run][0], p, COUNT);
+        be->read_real64(be, found[run][1], q, COUNT);
+        void *all[] = {p, q, g, v, m1, m2};
+        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+            be->release(be, all[k]);
+        rc_backend_close(be);
+    }
+    assert_memory_equal(found[1], found[2], sizeof found[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -281,6 +314,7 @@ int main(void)
         cmocka_unit_test(no_entry_is_missing), cmocka_unit_test(repeat_advances_the_step),
         cmocka_unit_test(augment_geometry),    cmocka_unit_test(normals_come_from_the_stream),
         cmocka_unit_test(optimisers_by_hand),
+        cmocka_unit_test(optimisers_reach_every_element),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

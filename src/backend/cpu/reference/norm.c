@@ -78,29 +78,41 @@ void RC_REFERENCE(finish_backward)(rc_backend *be, void *dx, const rc_back_epilo
 
 /* ---- statistics ------------------------------------------------------------------------------------------------ */
 
+/* Channels are summed in blocks: a row of partial sums holds them side by side. */
+enum { BLOCK = 16 };
+
 typedef struct sums {
-    double first, second; /* of one channel, over the images of one group */
-    double m;             /* samples */
+    double first[BLOCK], second[BLOCK]; /* of channels [channel, channel + BLOCK), over the images of one group */
+    double m;                           /* samples */
 } sums;
 
 static sums sum_group(const rc_tensor *y, int cp, const void *partial, int group, int channel)
 {
     int begin = group ? y->group_end[group - 1] : 0, end = y->group_end[group];
-    sums total = {0, 0, (double)(end - begin) * y->h * y->w};
+    int channels = cp - channel < BLOCK ? cp - channel : BLOCK;
+    sums total = {.m = (double)(end - begin) * y->h * y->w};
     for (int image = begin; image < end; image++) {
-        const double *of_image = (const double *)partial + rc_cpu_partial_count(image, cp);
-        total.first += of_image[channel];
-        total.second += of_image[cp + channel];
+        const double *of_image = (const double *)partial + rc_cpu_partial_count(image, cp) + channel;
+        for (int i = 0; i < channels; i++) {
+            total.first[i] += of_image[i];
+            total.second[i] += of_image[cp + i];
+        }
     }
     return total;
 }
 
-/* Mean and biased variance of raw. */
-static void moments(sums s, double center, double *mean, double *var)
+/* Mean and biased variance of raw, channel i of the block. */
+static void moments(const sums *s, int i, double center, double *mean, double *var)
 {
-    double shifted = s.first / s.m;
+    double shifted = s->first[i] / s->m;
     *mean = center + shifted;
-    *var = fmax(s.second / s.m - shifted * shifted, 0);
+    *var = fmax(s->second[i] / s->m - shifted * shifted, 0);
+}
+
+/* Element i of a vector of reals, or `otherwise` where there is none. */
+static double real_or(const void *vector, int i, double otherwise)
+{
+    return vector ? (double)((const real *)vector)[i] : otherwise;
 }
 
 /* The four vectors that a normalised tensor carries, at one group and channel. */
@@ -126,29 +138,36 @@ static void clear_pads(normalisation to, int groups, int c, int cp)
         }
 }
 
-/* center is usually running_mean itself: it is read before the update. */
+static void update_running(real *running, double momentum, double now)
+{
+    *running = (real)((1 - momentum) * (double)*running + momentum * now);
+}
+
 static void bn_train(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const void *partial, const void *center,
                      const void *gamma, const void *beta, void *running_mean, void *running_var, void *scale,
                      void *shift, void *mean, void *istd)
 {
     int cp = rc_padded(be, y->c);
     normalisation to = {scale, shift, mean, istd};
-    double momentum = (double)bn->momentum;
-    for (int channel = 0; channel < y->c; channel++) {
-        double shifted_by = center ? (double)((const real *)center)[channel] : 0;
-        double g = gamma ? (double)((const real *)gamma)[channel] : 1;
-        double b = beta ? (double)((const real *)beta)[channel] : 0;
+    for (int first = 0; first < y->c; first += BLOCK) {
+        int channels = y->c - first < BLOCK ? y->c - first : BLOCK;
+        double centers[BLOCK]; /* center is usually running_mean, which is about to change */
+        for (int i = 0; i < channels; i++)
+            centers[i] = real_or(center, first + i, 0);
         for (int group = 0; group < y->groups; group++) {
-            sums s = sum_group(y, cp, partial, group, channel);
-            double batch_mean, batch_var;
-            moments(s, shifted_by, &batch_mean, &batch_var);
-            set_normalisation(to, group * cp + channel, batch_mean, batch_var, (double)bn->eps, g, b);
-            if (!running_mean)
-                continue;
-            double unbiased = s.m > 1 ? batch_var * s.m / (s.m - 1) : batch_var;
-            real *running = (real *)running_mean + channel, *variance = (real *)running_var + channel;
-            *running = (real)((1 - momentum) * (double)*running + momentum * batch_mean);
-            *variance = (real)((1 - momentum) * (double)*variance + momentum * unbiased);
+            sums s = sum_group(y, cp, partial, group, first);
+            for (int i = 0; i < channels; i++) {
+                int channel = first + i;
+                double batch_mean, batch_var;
+                moments(&s, i, centers[i], &batch_mean, &batch_var);
+                set_normalisation(to, group * cp + channel, batch_mean, batch_var, (double)bn->eps,
+                                  real_or(gamma, channel, 1), real_or(beta, channel, 0));
+                if (!running_mean)
+                    continue;
+                double unbiased = s.m > 1 ? batch_var * s.m / (s.m - 1) : batch_var;
+                update_running((real *)running_mean + channel, (double)bn->momentum, batch_mean);
+                update_running((real *)running_var + channel, (double)bn->momentum, unbiased);
+            }
         }
     }
     clear_pads(to, y->groups, y->c, cp);
@@ -164,8 +183,7 @@ static void bn_eval(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const v
         for (int channel = 0; channel < y->c; channel++)
             set_normalisation(to, group * cp + channel, (double)((const real *)running_mean)[channel],
                               (double)((const real *)running_var)[channel], (double)bn->eps,
-                              gamma ? (double)((const real *)gamma)[channel] : 1,
-                              beta ? (double)((const real *)beta)[channel] : 0);
+                              real_or(gamma, channel, 1), real_or(beta, channel, 0));
     clear_pads(to, y->groups, y->c, cp);
 }
 
@@ -173,13 +191,15 @@ static void bn_statistics(rc_backend *be, const rc_tensor *y, const void *partia
                           void *var)
 {
     int cp = rc_padded(be, y->c);
-    for (int channel = 0; channel < cp; channel++) {
-        double batch_mean = 0, batch_var = 0;
-        if (channel < y->c)
-            moments(sum_group(y, cp, partial, 0, channel), center ? (double)((const real *)center)[channel] : 0,
-                    &batch_mean, &batch_var);
-        ((real *)mean)[channel] = (real)batch_mean;
-        ((real *)var)[channel] = (real)batch_var;
+    for (int first = 0; first < cp; first += BLOCK) {
+        sums s = sum_group(y, cp, partial, 0, first);
+        for (int channel = first; channel < cp && channel < first + BLOCK; channel++) {
+            double batch_mean = 0, batch_var = 0;
+            if (channel < y->c)
+                moments(&s, channel - first, real_or(center, channel, 0), &batch_mean, &batch_var);
+            ((real *)mean)[channel] = (real)batch_mean;
+            ((real *)var)[channel] = (real)batch_var;
+        }
     }
 }
 
@@ -190,7 +210,18 @@ static void bn_backward_sums(rc_backend *be, const rc_grad *dy, void *partial)
     sum_gradient(be, dy->y, dy->g, partial);
 }
 
-/* dL/draw = a * dz + b * raw + c. The gradients of the statistics add dmean/m + 2 dvar (raw - batch_mean)/m. */
+/* The coefficients of dL/draw at one group and channel, without the gradients of the statistics. */
+static void set_coefficients(const rc_tensor *y, int i, bool train, const sums *s, int in_block, double coefficient[3])
+{
+    double factor = (double)((const real *)y->scale)[i], istd = (double)((const real *)y->istd)[i];
+    coefficient[0] = factor;
+    coefficient[1] = coefficient[2] = 0;
+    if (!train)
+        return;
+    coefficient[1] = -factor * istd * istd * s->second[in_block] / s->m;
+    coefficient[2] = -factor * s->first[in_block] / s->m - coefficient[1] * (double)((const real *)y->mean)[i];
+}
+
 static void bn_backward(rc_backend *be, const rc_tensor *y, bool train, const void *partial, const void *gamma,
                         const void *dmean, const void *dvar, const void *batch_mean, void *dgamma, void *dbeta,
                         void *a, void *b, void *c)
@@ -198,38 +229,38 @@ static void bn_backward(rc_backend *be, const rc_tensor *y, bool train, const vo
     (void)gamma; /* scale holds it already */
     int cp = rc_padded(be, y->c);
     double all = (double)y->n * y->h * y->w;
-    for (int channel = 0; channel < cp; channel++) {
-        double gamma_sum = 0, beta_sum = 0;
+    for (int first = 0; first < cp; first += BLOCK) {
+        int channels = cp - first < BLOCK ? cp - first : BLOCK;
+        double gamma_sum[BLOCK] = {0}, beta_sum[BLOCK] = {0};
         for (int group = 0; group < y->groups; group++) {
-            int i = group * cp + channel;
-            double factor = 0, slope = 0, constant = 0;
-            if (channel < y->c) {
-                double mean = (double)((const real *)y->mean)[i], istd = (double)((const real *)y->istd)[i];
-                factor = (double)((const real *)y->scale)[i];
-                if (partial) {
-                    sums s = sum_group(y, cp, partial, group, channel);
-                    beta_sum += s.first;
-                    gamma_sum += istd * s.second;
-                    if (train) {
-                        slope = -factor * istd * istd * s.second / s.m;
-                        constant = -factor * s.first / s.m - slope * mean;
-                    }
+            sums s = {.m = 1};
+            if (partial)
+                s = sum_group(y, cp, partial, group, first);
+            for (int k = 0; k < channels; k++) {
+                int channel = first + k, i = group * cp + channel;
+                double coefficient[3] = {0};
+                if (channel < y->c) {
+                    set_coefficients(y, i, train, &s, k, coefficient);
+                    beta_sum[k] += s.first[k];
+                    gamma_sum[k] += (double)((const real *)y->istd)[i] * s.second[k];
                 }
-                if (dmean) {
+                if (channel < y->c && dmean) { /* dmean / m + 2 dvar (raw - batch_mean) / m */
                     double twice = 2 * (double)((const real *)dvar)[channel] / all;
-                    slope += twice;
-                    constant += (double)((const real *)dmean)[channel] / all -
-                                twice * (double)((const real *)batch_mean)[channel];
+                    coefficient[1] += twice;
+                    coefficient[2] += (double)((const real *)dmean)[channel] / all -
+                                      twice * (double)((const real *)batch_mean)[channel];
                 }
+                ((real *)a)[i] = (real)coefficient[0];
+                ((real *)b)[i] = (real)coefficient[1];
+                ((real *)c)[i] = (real)coefficient[2];
             }
-            ((real *)a)[i] = (real)factor;
-            ((real *)b)[i] = (real)slope;
-            ((real *)c)[i] = (real)constant;
         }
-        if (dgamma && channel < y->c)
-            ((real *)dgamma)[channel] = (real)gamma_sum;
-        if (dbeta && channel < y->c)
-            ((real *)dbeta)[channel] = (real)beta_sum;
+        for (int k = 0; k < channels && first + k < y->c; k++) {
+            if (dgamma)
+                ((real *)dgamma)[first + k] = (real)gamma_sum[k];
+            if (dbeta)
+                ((real *)dbeta)[first + k] = (real)beta_sum[k];
+        }
     }
 }
 
