@@ -18,8 +18,8 @@ void rc_optimiser_freeze(rc_optimiser *optimiser, int range, bool frozen); /* a 
 /* Enqueues one operation per range that is not frozen. */
 void rc_optimiser_step(rc_optimiser *optimiser, const rc_step *step);
 
-/* State of a range, for checkpoints: `count` reals. index: SGD has 0 (momentum), Adam 0 and 1 (the moments). NULL: there
- * is no such state. */
+/* State of a range, for checkpoints: `count` reals. index: SGD has 0 (momentum), Adam 0 and 1 (the moments). NULL:
+ * there is no such state. */
 void *rc_optimiser_state(rc_optimiser *optimiser, int range, int index, size_t *count);
 
 size_t rc_optimiser_bytes(const rc_optimiser *optimiser); /* of backend memory */

@@ -302,7 +302,8 @@ rc_status rc_pass_create(rc_backend *backend, const rc_net *net, const rc_pass_s
     *pass = NULL;
     rc_pass_settings checked = *settings;
     RC_TRY(check_settings(backend, net, &checked));
-    checked.input_gradient = checked.mode == RC_PASS_FROZEN || (checked.mode == RC_PASS_TRAIN && checked.input_gradient);
+    if (checked.mode != RC_PASS_TRAIN)
+        checked.input_gradient = checked.mode == RC_PASS_FROZEN;
     rc_pass *made = rc_alloc_zeroed(NULL, 1, sizeof *made);
     rc_pass_build *b = rc_alloc_zeroed(NULL, 1, sizeof *b);
     rc_pass_step *copy = NULL;

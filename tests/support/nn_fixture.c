@@ -12,7 +12,7 @@
 /* Streams of random numbers; outputs take OUTPUTS + layer, statistics STATISTICS + 2 * number. */
 enum { INPUT = 1000, NORMALISATION = 2000, OUTPUTS = 3000, STATISTICS = 4000, WEIGHTS = 5000 };
 
-static void must(rc_status status)
+void nn_must(rc_status status)
 {
     if (status != RC_OK)
         fail_msg("%s: %s", rc_status_name(status), rc_message());
@@ -80,18 +80,26 @@ static void randomise_normalisation(nn_fixture *fixture, uint64_t seed)
 void nn_open(nn_fixture *fixture, const char *backend, int threads, const rc_net *net,
              const rc_pass_settings *settings, uint64_t seed)
 {
+    rc_backend *opened;
+    nn_must(rc_backend_open(backend, threads, NULL, &opened));
+    nn_open_on(fixture, opened, net, settings, seed);
+}
+
+void nn_open_on(nn_fixture *fixture, rc_backend *backend, const rc_net *net, const rc_pass_settings *settings,
+                uint64_t seed)
+{
     memset(fixture, 0, sizeof *fixture);
     fixture->net = net;
-    must(rc_backend_open(backend, threads, NULL, &fixture->backend));
-    must(rc_model_create(&fixture->model, net, fixture->backend));
-    must(rc_model_init(&fixture->model, (rc_rng){seed, WEIGHTS}));
+    fixture->backend = backend;
+    nn_must(rc_model_create(&fixture->model, net, fixture->backend));
+    nn_must(rc_model_init(&fixture->model, (rc_rng){seed, WEIGHTS}));
     randomise_normalisation(fixture, seed);
-    must(rc_tensor_create(fixture->backend, settings->n, net->h, net->w, net->c, &fixture->input));
+    nn_must(rc_tensor_create(fixture->backend, settings->n, net->h, net->w, net->c, &fixture->input));
     double *values = nn_random(seed, INPUT, nn_map_count(&fixture->input));
     fixture->backend->write_act(fixture->backend, &fixture->input, values);
     free(values);
-    must(fixture->backend->alloc(fixture->backend, net->params * fixture->backend->real_bytes, &fixture->gradient));
-    must(rc_pass_create(fixture->backend, net, settings, &fixture->pass));
+    nn_must(fixture->backend->alloc(fixture->backend, net->params * fixture->backend->real_bytes, &fixture->gradient));
+    nn_must(rc_pass_create(fixture->backend, net, settings, &fixture->pass));
 }
 
 void nn_close(nn_fixture *fixture)
@@ -162,6 +170,14 @@ double nn_loss(nn_fixture *fixture, uint64_t seed)
         loss += weighted_sum(nn_read(fixture, stat[i].mean, c), nn_random(seed, STATISTICS + 2 * (uint64_t)i, c), c);
         loss += weighted_sum(nn_read(fixture, stat[i].var, c), nn_random(seed, STATISTICS + 2 * (uint64_t)i + 1, c), c);
     }
-    must(fixture->backend->sync(fixture->backend));
+    nn_must(fixture->backend->sync(fixture->backend));
     return loss;
+}
+
+void nn_step(nn_fixture *fixture, uint64_t seed)
+{
+    rc_pass_forward(fixture->pass, &fixture->model, &fixture->input);
+    nn_random_output_gradients(fixture, seed);
+    rc_pass_backward(fixture->pass, &fixture->model, fixture->gradient);
+    nn_must(fixture->backend->sync(fixture->backend));
 }
