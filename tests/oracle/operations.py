@@ -1,0 +1,265 @@
+"""Operations of the backend's table: a chain of two layers with every combination of operation, normalisation, skip and
+activation that the nets are made of, dense layers, optimisers and the making of batches."""
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import philox
+from fixture import Case, File
+
+ACTIVATIONS = {
+    "none": lambda z: z,
+    "relu": torch.relu,
+    "leaky": lambda z: F.leaky_relu(z, 0.2),
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+}
+
+
+class Normalisation:
+    """Batch normalisation of a chain: "none", "train" (batch statistics per group) or "eval"."""
+
+    def __init__(self, case, name, mode, c):
+        self.mode, self.eps, self.momentum = mode, case.eps, case.momentum
+        self.gamma = case.fill(name + ".weight", (c,), 0.5, 1.0).requires_grad_()
+        self.beta = case.fill(name + ".bias", (c,), 0.25).requires_grad_()
+        self.mean = case.fill(name + ".running_mean", (c,), 0.25)
+        self.var = case.fill(name + ".running_var", (c,), 0.5, 1.0)
+
+    def __call__(self, x, ends):
+        if self.mode == "none":
+            return x
+        parts, begin = [], 0
+        for end in ends:
+            parts.append(F.batch_norm(x[begin:end], self.mean, self.var, self.gamma, self.beta,
+                                      self.mode == "train", self.momentum, self.eps))
+            begin = end
+        return torch.cat(parts)
+
+    def store(self, case, name):
+        if self.mode == "none":
+            return
+        case.store(f"d{name}.weight", self.gamma.grad)
+        case.store(f"d{name}.bias", self.beta.grad)
+        case.store(name + ".running_mean", self.mean)
+        case.store(name + ".running_var", self.var)
+
+
+def widen(skip, case):
+    """The shortcut of a residual sum: strided, its channels at an offset."""
+    after = case.c_out - case.skip_c - case.skip_offset
+    return F.pad(skip[:, :, ::case.skip_stride, ::case.skip_stride], (0, 0, 0, 0, case.skip_offset, after))
+
+
+def operate(case, x):
+    """The operation in the middle of the chain: its result, and the parameters whose gradients are wanted."""
+    c_in, c_out, k = case.c_in, case.c_out, case.k
+    bias = case.fill("bias", (c_out * case.map * case.map,), 0.25).requires_grad_() if case.bias else None
+    if case.op == "conv":
+        if case.up > 1:
+            x = F.interpolate(x, scale_factor=case.up, mode="nearest")
+        shape = (c_in, c_out, k, k) if case.transposed else (c_out, c_in, k, k)
+        weight = case.fill("weight", shape, (3.0 / (c_in * k * k)) ** 0.5).requires_grad_()
+        convolve = F.conv_transpose2d if case.transposed else F.conv2d
+        y = convolve(x, weight, bias, stride=case.stride, padding=case.pad)
+    elif case.op == "linear":
+        weight = case.fill("weight", (c_out * case.map * case.map, c_in), (3.0 / c_in) ** 0.5).requires_grad_()
+        y = F.linear(x.flatten(1), weight, bias).reshape(case.n, c_out, case.map, case.map)
+    elif case.op == "max":
+        return F.max_pool2d(x, k, case.stride, case.pad), []
+    else:
+        return x, []
+    return y, [("dweight", weight)] + ([("dbias", bias)] if case.bias else [])
+
+
+def chain(file, name, op="conv", n=2, h=5, w=6, c_in=5, c_out=7, k=3, stride=1, pad=1, up=1, transposed=False,
+          bias=False, map=1, bn_x="none", act_x="none", bn_y="none", act_y="none", skip=False, skip_stride=1,
+          skip_c=0, skip_offset=0, groups=1, statistics=False, keep_x=False, eps=1e-5, momentum=0.1):
+    """value = act_y(bn_y(op(act_x(bn_x(x)))) + skip), L = sum value * g (+ sums of the batch statistics of bn_y's input,
+    each times a vector), and the gradients of everything."""
+    case = Case(file, "chain/" + name, **{key: value for key, value in locals().items() if key not in ("file", "name")})
+    ends = [n] if groups == 1 else [n // 3 + 1, n]
+    first, second = Normalisation(case, "bn_x", bn_x, c_in), Normalisation(case, "bn_y", bn_y, c_out)
+    x = case.fill_map("x", n, h, w, c_in).requires_grad_()
+    raw, parameters = operate(case, ACTIVATIONS[act_x](first(x, ends)))
+    oh, ow = raw.shape[2:]
+    z = second(raw, ends)
+    if skip:
+        earlier = case.fill_map("skip", n, oh * skip_stride, ow * skip_stride, skip_c).requires_grad_()
+        parameters.append(("dskip", earlier))
+        z = z + widen(earlier, case)
+    value = ACTIVATIONS[act_y](z)
+    loss = (value * case.fill_map("g", n, oh, ow, c_out)).sum()
+    if statistics:
+        mean, var = raw.mean((0, 2, 3)), raw.var((0, 2, 3), unbiased=False)
+        loss = loss + (mean * case.fill("dmean", (c_out,), 8.0)).sum() + (var * case.fill("dvar", (c_out,), 8.0)).sum()
+        case.store("mean", mean)
+        case.store("var", var)
+    loss.backward()
+    case.store_map("value", value)
+    case.store_map("dx", x.grad)
+    for key, tensor in parameters:
+        if key == "dbias" and bn_y == "train":
+            continue
+        if key == "dskip":
+            case.store_map(key, tensor.grad)
+        else:
+            case.store(key, tensor.grad)
+    first.store(case, "bn_x")
+    second.store(case, "bn_y")
+
+
+def chains(file):
+    # convolutions alone: kernel, stride, padding, bias, odd and even maps, channels that need padding or do not
+    chain(file, "3x3")
+    chain(file, "3x3-image", c_in=3, c_out=16, h=9, w=8)
+    chain(file, "3x3-bias", c_in=8, c_out=3, bias=True)
+    chain(file, "3x3-wide", n=3, h=8, w=8, c_in=32, c_out=32)
+    chain(file, "3x3-widest", n=2, h=4, w=4, c_in=64, c_out=64)
+    chain(file, "3x3-tall", n=1, h=19, w=5, c_in=16, c_out=16)
+    chain(file, "3x3-one-pixel", n=3, h=1, w=1, c_in=9, c_out=4)
+    chain(file, "3x3-stride-2-even", stride=2, h=8, w=8, c_in=16, c_out=32)
+    chain(file, "3x3-stride-2-odd", stride=2, h=7, w=9, c_in=6, c_out=10)
+    chain(file, "3x3-valid", pad=0, h=6, w=5)
+    chain(file, "1x1", k=1, pad=0, c_in=8, c_out=12)
+    chain(file, "1x1-stride-2", k=1, stride=2, pad=0, h=7, w=8, c_in=16, c_out=32)
+    chain(file, "5x5", k=5, pad=2, h=7, w=7, bias=True)
+    chain(file, "4x4-stride-2", k=4, stride=2, pad=1, h=8, w=6, c_in=3, c_out=16, bias=True)
+    chain(file, "4x4-stride-2-odd", k=4, stride=2, pad=1, h=9, w=7, bias=True)
+    chain(file, "4x4-whole-map", k=4, pad=0, h=4, w=4, c_in=12, c_out=20, bias=True)
+    chain(file, "3x3-up", up=2, h=4, w=5, c_in=6, c_out=9, bias=True)
+    chain(file, "3x3-up-wide", up=2, n=2, h=4, w=4, c_in=32, c_out=16)
+    chain(file, "3x3-up-one-pixel", up=2, n=2, h=1, w=1, c_in=8, c_out=8)
+    chain(file, "transposed-4x4", k=4, stride=2, transposed=True, h=3, w=4, c_in=6, c_out=5, bias=True)
+    chain(file, "transposed-4x4-wide", k=4, stride=2, transposed=True, h=4, w=4, c_in=32, c_out=16, bias=True)
+    chain(file, "transposed-3x3", k=3, transposed=True, h=4, w=4, c_in=4, c_out=8)
+    # what surrounds a convolution in the nets
+    chain(file, "resnet-first", n=4, h=6, w=6, c_in=16, c_out=16, act_x="relu", bn_x="train", bn_y="train",
+          act_y="relu", keep_x=True)
+    chain(file, "resnet-second", n=4, h=6, w=6, c_in=16, c_out=16, bn_x="train", act_x="relu", bn_y="train",
+          skip=True, skip_c=16)
+    chain(file, "resnet-second-groups", n=5, h=6, w=6, c_in=16, c_out=16, bn_x="train", act_x="relu", bn_y="train",
+          skip=True, skip_c=16, groups=2)
+    chain(file, "resnet-second-relu", n=4, h=5, w=5, c_in=8, c_out=8, bn_x="train", act_x="relu", bn_y="train",
+          act_y="relu", skip=True, skip_c=8, groups=2)
+    chain(file, "widening-first", n=4, stride=2, h=8, w=8, c_in=16, c_out=32, bn_x="train", bn_y="train",
+          act_y="relu", groups=2)
+    chain(file, "widening-second", n=4, h=4, w=4, c_in=32, c_out=32, bn_x="train", act_x="relu", bn_y="train",
+          skip=True, skip_stride=2, skip_c=16, groups=2)
+    chain(file, "widening-both", n=4, h=4, w=4, c_in=32, c_out=32, bn_x="train", act_x="relu", bn_y="train",
+          act_y="relu", skip=True, skip_stride=2, skip_c=16, skip_offset=8)
+    chain(file, "widening-odd", n=3, h=4, w=4, c_in=10, c_out=10, bn_y="train", skip=True, skip_stride=2, skip_c=5,
+          skip_offset=2)
+    chain(file, "generator", n=4, up=2, h=4, w=4, c_in=16, c_out=8, bias=True, bn_x="train", act_x="leaky",
+          bn_y="train", act_y="leaky", eps=0.8)
+    chain(file, "generator-image", n=4, h=8, w=8, c_in=8, c_out=3, bias=True, bn_x="train", act_x="leaky",
+          act_y="tanh", eps=0.8)
+    chain(file, "decoder", n=3, k=4, stride=2, transposed=True, h=4, w=4, c_in=8, c_out=3, bias=True, act_x="relu",
+          act_y="sigmoid")
+    # eval mode: with gradients, finished by the epilogue, with gradients of the statistics
+    chain(file, "eval", n=4, c_in=16, c_out=16, bn_x="eval", act_x="relu", bn_y="eval", act_y="relu", skip=True,
+          skip_c=16)
+    chain(file, "eval-bias", n=3, c_in=6, c_out=9, bias=True, bn_x="eval", act_x="leaky", bn_y="eval", act_y="tanh",
+          eps=0.8)
+    chain(file, "frozen", n=4, c_in=16, c_out=16, bn_x="eval", act_x="relu", bn_y="eval", act_y="relu",
+          statistics=True)
+    chain(file, "frozen-skip", n=4, stride=2, h=8, w=8, c_in=8, c_out=16, bn_x="eval", bn_y="eval", skip=True,
+          skip_stride=2, skip_c=8, statistics=True)
+    # normalisation alone, linear layers, maximum pooling
+    chain(file, "normalise", op="copy", n=4, c_in=6, c_out=6, act_x="tanh", bn_y="train")
+    # tanh: through a leaky ReLU the second normalisation would cancel nearly all of the first one's gamma
+    chain(file, "normalise-groups", op="copy", n=7, c_in=5, c_out=5, bn_x="train", act_x="tanh", bn_y="train",
+          groups=2, momentum=0.25)
+    chain(file, "normalise-eval", op="copy", n=3, c_in=5, c_out=5, act_x="sigmoid", bn_y="eval")
+    chain(file, "linear", op="linear", n=5, h=1, w=1, c_in=30, c_out=9, bias=True)
+    chain(file, "linear-map", op="linear", n=5, h=1, w=1, c_in=20, c_out=6, map=4, bias=True, bn_y="train",
+          act_y="relu")
+    chain(file, "linear-wide", op="linear", n=4, h=1, w=1, c_in=100, c_out=32, map=4, bias=True, bn_y="eval")
+    chain(file, "max-pool", op="max", n=3, h=8, w=8, c_in=6, c_out=6, stride=2, bn_x="train", act_x="relu")
+    chain(file, "max-pool-odd", op="max", n=3, h=7, w=9, c_in=16, c_out=16, stride=2)
+    chain(file, "max-pool-tiles", op="max", n=2, h=6, w=6, c_in=4, c_out=4, k=2, stride=2, pad=0, bn_x="train")
+    for act in ACTIVATIONS:
+        chain(file, "act-" + act, op="copy", n=2, h=3, w=3, c_in=5, c_out=5, act_x=act, act_y=act)
+
+
+def average_pool(file, name, **shape):
+    case = Case(file, "average/" + name, **shape)
+    x = case.fill_map("x", case.n, case.h, case.w, case.c).requires_grad_()
+    features = torch.relu(x).mean((2, 3))
+    (features * case.fill("g", (case.n, case.c))).sum().backward()
+    case.store("features", features)
+    case.store_map("dx", x.grad)
+
+
+def dense(file, name, **shape):
+    case = Case(file, "dense/" + name, **shape)
+    x = case.fill("x", (case.n, case.inputs)).requires_grad_()
+    weight = case.fill("weight", (case.outputs, case.inputs)).requires_grad_()
+    bias = case.fill("bias", (case.outputs,)).requires_grad_()
+    y = F.linear(x, weight, bias)
+    (y * case.fill("g", (case.n, case.outputs))).sum().backward()
+    for key, tensor in ("y", y), ("dx", x.grad), ("dweight", weight.grad), ("dbias", bias.grad):
+        case.store(key, tensor)
+
+
+def sgd(parameters, case):
+    return torch.optim.SGD(parameters, lr=case.lr, momentum=case.momentum, weight_decay=case.weight_decay)
+
+
+def adam(parameters, case):
+    return torch.optim.Adam(parameters, lr=case.lr, betas=(case.beta1, case.beta2), eps=case.eps)
+
+
+def optimise(file, name, make, **settings):
+    """Several steps with gradients that have nothing to do with the parameters."""
+    case = Case(file, "optimise/" + name, count=150, steps=6, **settings)
+    parameter = case.fill("parameter", (case.count,)).requires_grad_()
+    optimiser = make([parameter], case)
+    for step in range(case.steps):
+        parameter.grad = case.fill(f"gradient-{step}", (case.count,), 0.1 + 0.2 * step)
+        optimiser.step()
+        case.store(f"parameter-{step}", parameter)
+
+
+def augment(file, name, **settings):
+    """A batch from the definition: normalise, pad with zeros, crop, flip."""
+    case = Case(file, "augment/" + name, **settings)
+    images = case.bits("images", case.count * case.h * case.w * case.c) >> np.uint32(24)
+    images = images.astype(np.float64).reshape(case.count, case.h, case.w, case.c)
+    mean = case.fill("mean", (case.c,), 0.25, 0.5).numpy()
+    std = case.fill("std", (case.c,), 0.125, 0.25).numpy()
+    normalised = np.pad((images / 255.0 - mean) / std, ((0, 0), (case.pad,) * 2, (case.pad,) * 2, (0, 0)))
+    order = philox.permutation(case.seed, case.order, case.count)
+    batch = []
+    for b in range(case.n):
+        draws = philox.bits(case.seed, (case.task << 32) + case.stream, 3, (case.step << 32) + 4 * b).astype(np.uint64)
+        row, column = (int(draws[i] * np.uint64(2 * case.pad + 1) >> np.uint64(32)) for i in (0, 1))
+        image = normalised[order[case.batch * case.n + b]][row:row + case.h, column:column + case.w]
+        batch.append(image[:, ::-1] if case.flip and draws[2] >> np.uint64(31) else image)
+    case.store("batch", torch.from_numpy(np.stack(batch).copy()))
+
+
+def noise(file, name, **settings):
+    case = Case(file, "noise/" + name, **settings)
+    draws = philox.normal(case.seed, (case.task << 32) + case.stream, case.n * case.c, case.step << 32)
+    case.store("noise", torch.from_numpy(draws))
+
+
+def make():
+    file = File()
+    chains(file)
+    average_pool(file, "small", n=3, h=4, w=5, c=6)
+    average_pool(file, "large", n=2, h=14, w=14, c=32)
+    dense(file, "head", n=9, inputs=64, outputs=21)
+    dense(file, "small", n=3, inputs=5, outputs=2)
+    optimise(file, "sgd", sgd, lr=0.1, momentum=0.9, weight_decay=5e-4)
+    optimise(file, "sgd-plain", sgd, lr=0.25, momentum=0.0, weight_decay=0.0)
+    optimise(file, "adam", adam, lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8)
+    augment(file, "crop-and-flip", count=40, h=9, w=7, c=3, n=8, pad=4, flip=True, stream=5, task=2, step=3, batch=2,
+            order=77)
+    augment(file, "plain", count=12, h=5, w=5, c=1, n=4, pad=0, flip=False, stream=1, task=1, step=0, batch=1, order=3)
+    augment(file, "flip", count=20, h=6, w=6, c=3, n=10, pad=0, flip=True, stream=1, task=7, step=70000, batch=0,
+            order=4)
+    noise(file, "odd", n=3, c=37, stream=2, task=3, step=5)
+    noise(file, "wide", n=4, c=1000, stream=3, task=1, step=4999)
+    return file
