@@ -10,6 +10,8 @@
 
 static const rc_operation_list *const all_lists[] = {
     &rc_cases_conv, &rc_cases_linear, &rc_cases_norm, &rc_cases_chain, &rc_cases_pool, &rc_cases_dense,
+    &rc_cases_logit_losses, &rc_cases_feature_losses, &rc_cases_image_losses, &rc_cases_statistics,
+    &rc_cases_data, &rc_cases_optimisers,
 };
 
 const rc_operation *rc_operation_at(int index)

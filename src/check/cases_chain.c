@@ -66,8 +66,10 @@ static void draw_operation(rc_case *c, chain_case *p, int from[3], int to[3])
         p->weight = rc_case_parameter(c, "weight", RC_IN, v->c_in * v->c_out, v->k * v->k,
                                       1 / sqrt((double)v->c_in * v->k * v->k));
     } else if (p->op == LINEAR) {
-        p->linear = (rc_linear){RC_CHOOSE(c, 1, 3, 7), RC_CHOOSE(c, 1, 3, 5), RC_CHOOSE(c, 1, 2, 3), RC_CHOOSE(c, 1, 2, 3)};
-        const rc_linear *l = &p->linear;
+        rc_linear *l = &p->linear;
+        *l = (rc_linear){.c_in = RC_CHOOSE(c, 1, 3, 7), .c = RC_CHOOSE(c, 1, 3, 5)};
+        l->h = RC_CHOOSE(c, 1, 2, 3);
+        l->w = RC_CHOOSE(c, 1, 2, 3);
         from[0] = from[1] = 1, from[2] = l->c_in;
         to[0] = l->h, to[1] = l->w, to[2] = l->c;
         p->weight = rc_case_parameter(c, "weight", RC_IN, l->c * l->h * l->w, l->c_in, 1 / sqrt((double)l->c_in));
@@ -96,6 +98,8 @@ static int gradient(rc_case *c, const char *name, rc_buffer_kind kind, int of, d
     const rc_buffer *b = &c->buffer[of];
     int buffer = rc_case_buffer(c, name, kind, RC_OUT, b->n, b->h, b->w, b->c);
     c->buffer[buffer].stored_act = true;
+    /* Sums over samples may cancel: normalisation even takes a bias out again, and its gradient is 0. */
+    c->buffer[buffer].magnitude = kind == RC_BUFFER_PARAMETER ? 1 : 0;
     return rc_case_gradient(c, buffer, of, terms);
 }
 
@@ -136,10 +140,8 @@ static void draw_gradients(rc_case *c, chain_case *p, double terms, double sampl
     p->dweight = p->dbias = p->dskip = p->dx_skip = p->xa = p->xb = p->xc = -1;
     if (p->weight >= 0)
         p->dweight = gradient(c, "dweight", RC_BUFFER_PARAMETER, p->weight, samples);
-    if (p->bias >= 0) {
+    if (p->bias >= 0)
         p->dbias = gradient(c, "dbias", RC_BUFFER_PARAMETER, p->bias, samples);
-        c->buffer[p->dbias].magnitude = 1; /* normalisation takes a bias out again: its gradient is 0 */
-    }
     if (p->y.skip >= 0)
         p->dskip = gradient(c, "dskip", RC_BUFFER_ACT, p->y.skip, 1);
     if (p->x.skip >= 0)

@@ -108,7 +108,7 @@ static void run_chain(rc_run *r)
     run_backward_weight(r);
 }
 
-/* ---- bench: the head of 100 classes and RKD's projection ---------------------------------------------------------- */
+/* ---- bench: the head of 100 classes and RKD's projection -------------------------------------------------------- */
 
 static dense_case *bench_shape(rc_case *c, int index, int n)
 {

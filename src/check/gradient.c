@@ -1,7 +1,7 @@
 /* Finite differences. With S = sum of <cotangent, output> over the outputs that have one, a gradient G of S with
- * respect to an input x must satisfy <G, d> = dS/dt along x + t d. The quotient (S(x + h d) - S(x - h d)) / 2h is taken in the
- * double reference, for random directions d of normal numbers: then <G, d> is about |G|, and so is what a wrong G
- * would be off by. A quotient that depends on h is not a derivative (a kink lies between): h becomes smaller. */
+ * respect to an input x must satisfy <G, d> = dS/dt along x + t d. The quotient (S(x + h d) - S(x - h d)) / 2h is taken
+ * in the double reference, for random directions d of normal numbers: then <G, d> is about |G|, and so is what a wrong
+ * G would be off by. A quotient that depends on h is not a derivative (a kink lies between): h becomes smaller. */
 #include "check/compare.h"
 
 #include <float.h>

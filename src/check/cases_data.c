@@ -1,0 +1,134 @@
+/* Cases of batches and random numbers. */
+#include "check/case.h"
+
+typedef struct data_case {
+    rc_augment augment;
+    int n, count; /* of the batch; of the data set */
+    uint32_t stream;
+    rc_lazy out;
+    int images, order, labels, gathered, step;
+} data_case;
+
+static void draw_step(rc_case *c, data_case *p, uint32_t batches)
+{
+    c->step.seed = ((uint64_t)rc_case_below(c, UINT32_MAX) << 32) + rc_case_below(c, UINT32_MAX);
+    c->step.task = rc_case_below(c, 20);
+    c->step.step = rc_case_below(c, 100000);
+    c->step.batch = rc_case_below(c, batches);
+    p->step = rc_case_buffer(c, "step", RC_BUFFER_STEP, RC_IN, 1, 1, 1, 1);
+}
+
+/* The order of an epoch: indices into the data set, batches of n. */
+static int draw_order(rc_case *c, const data_case *p, int batches)
+{
+    return rc_case_labels(c, "order", batches * p->n, p->count);
+}
+
+static void draw_images(rc_case *c, data_case *p, int batches)
+{
+    const rc_augment *a = &p->augment;
+    p->images = rc_case_buffer(c, "images", RC_BUFFER_BYTE, RC_IN, p->count, a->h, a->w, a->c);
+    for (size_t i = 0; i < c->buffer[p->images].count; i++)
+        rc_case_set(c, p->images, i, rc_case_below(c, 256));
+    p->order = draw_order(c, p, batches);
+    draw_step(c, p, (uint32_t)batches);
+    p->out = rc_case_plain(c, "out", RC_OUT, p->n, a->h, a->w, a->c, (rc_groups){1, {p->n}});
+}
+
+static void draw_augment(rc_case *c)
+{
+    data_case *p = rc_case_parameters(c);
+    rc_augment *a = &p->augment;
+    a->h = RC_CHOOSE(c, 1, 5, 8, 28, 32);
+    a->w = rc_case_chance(c, 80) ? a->h : 7;
+    a->c = RC_CHOOSE(c, 1, 3, 3);
+    a->pad = RC_CHOOSE(c, 0, 1, 4);
+    a->flip = rc_case_chance(c, 60);
+    a->stream = rc_case_below(c, 100);
+    for (int k = 0; k < a->c; k++) {
+        a->mean[k] = (float)rc_case_uniform(c, 0, 0.6);
+        a->std[k] = (float)rc_case_uniform(c, 0.2, 1);
+    }
+    p->n = RC_CHOOSE(c, 1, 4, 9);
+    p->count = 10;
+    rc_case_say(c, "(%d,%d,%d,%d) pad %d%s", p->n, a->h, a->w, a->c, a->pad, a->flip ? " flip" : "");
+    draw_images(c, p, 3);
+}
+
+static void run_augment(rc_run *r)
+{
+    const data_case *p = rc_run_parameters(r);
+    rc_tensor out = rc_run_tensor(r, &p->out);
+    r->be->augment(r->be, &p->augment, rc_at(r, p->images), rc_at(r, p->order), p->n, rc_at(r, p->step), &out);
+}
+
+static bool bench_augment(rc_case *c, int index, int n)
+{
+    data_case *p = rc_case_parameters(c);
+    if (index > 0)
+        return false;
+    p->augment = (rc_augment){.h = 32, .w = 32, .c = 3, .pad = 4, .flip = true, .mean = {0.5f, 0.5f, 0.5f},
+                              .std = {0.25f, 0.25f, 0.25f}};
+    p->n = n;
+    p->count = n;
+    c->bytes = (double)n * 32 * 32 * (3 + 4 * 4); /* bytes in, four floats out */
+    rc_case_say(c, "%d x 32x32x3", n);
+    draw_images(c, p, 1);
+    return true;
+}
+
+/* Normals may differ by a few ulp between machines: the tolerance of a short sum. */
+static void draw_normal(rc_case *c)
+{
+    data_case *p = rc_case_parameters(c);
+    int n = 1 + (int)rc_case_below(c, 9), h = RC_CHOOSE(c, 1, 1, 3), channels = RC_CHOOSE(c, 1, 2, 3, 7, 100, 1000);
+    p->stream = rc_case_below(c, 100);
+    rc_case_say(c, "(%d,%d,%d,%d)", n, h, h, channels);
+    draw_step(c, p, 10);
+    p->out = rc_case_plain(c, "out", RC_OUT, n, h, h, channels, (rc_groups){1, {n}});
+}
+
+static void run_normal(rc_run *r)
+{
+    const data_case *p = rc_run_parameters(r);
+    rc_tensor out = rc_run_tensor(r, &p->out);
+    r->be->random_normal(r->be, p->stream, rc_at(r, p->step), &out);
+}
+
+static bool bench_normal(rc_case *c, int index, int n)
+{
+    data_case *p = rc_case_parameters(c);
+    if (index > 0)
+        return false;
+    c->bytes = (double)n * 1000 * 4;
+    rc_case_say(c, "%d x 1000", n);
+    draw_step(c, p, 1);
+    p->out = rc_case_plain(c, "out", RC_OUT, n, 1, 1, 1000, (rc_groups){1, {n}});
+    return true;
+}
+
+static void draw_gather(rc_case *c)
+{
+    data_case *p = rc_case_parameters(c);
+    p->n = RC_CHOOSE(c, 1, 7, 128);
+    p->count = RC_CHOOSE(c, 1, 50, 500);
+    rc_case_say(c, "n %d of %d", p->n, p->count);
+    p->labels = rc_case_labels(c, "labels", p->count, 100);
+    p->order = draw_order(c, p, 4);
+    draw_step(c, p, 4);
+    p->gathered = rc_case_buffer(c, "gathered", RC_BUFFER_INT, RC_OUT, p->n, 1, 1, 1);
+}
+
+static void run_gather(rc_run *r)
+{
+    const data_case *p = rc_run_parameters(r);
+    r->be->gather_labels(r->be, rc_at(r, p->labels), rc_at(r, p->order), p->n, rc_at(r, p->step),
+                         rc_at(r, p->gathered));
+}
+
+static const rc_operation operations[] = {
+    {"augment", "augment", 20, 100, sizeof(data_case), draw_augment, NULL, run_augment, bench_augment},
+    {"random_normal", "random_normal", 20, 100, sizeof(data_case), draw_normal, NULL, run_normal, bench_normal},
+    {"gather_labels", "gather_labels", 10, 50, sizeof(data_case), draw_gather, NULL, run_gather, NULL},
+};
+const rc_operation_list rc_cases_data = {operations, sizeof operations / sizeof *operations};
