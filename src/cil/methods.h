@@ -30,7 +30,5 @@ const rc_method *rc_method_at(int index);
 /* An unknown name is an error that lists the names. */
 rc_status rc_method_find(const char *name, const rc_method **method);
 
-/* Is the first task of two methods the same? (It is plain cross entropy for all; estimation may follow.) */
-bool rc_method_shares_first_task(const rc_method *a, const rc_method *b);
 
 #endif

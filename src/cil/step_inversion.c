@@ -204,6 +204,22 @@ void rc_inversion_step(void *inversion)
     rc_inversion_update(v);
 }
 
+rc_status rc_inversion_register(rc_inversion *v, rc_state *state)
+{
+    static const char *const name[] = {"adam.first", "adam.second"};
+    for (int moment = 0; moment < 2; moment++) {
+        size_t count;
+        void *memory = rc_optimiser_state(v->optimiser, 0, moment, &count);
+        RC_TRY(rc_state_add(state, name[moment], RC_STATE_REAL, memory, count));
+    }
+    if (!v->settings.consistency)
+        return RC_OK;
+    size_t d = (size_t)v->d, classes = (size_t)v->classes;
+    RC_TRY(rc_state_add(state, "dce.running_mean", RC_STATE_REAL, v->dce.running_mean, classes * d));
+    RC_TRY(rc_state_add(state, "dce.running_covariance", RC_STATE_REAL, v->dce.running_covariance, d * d));
+    return rc_state_add(state, "dce.seen", RC_STATE_INT32, v->dce.seen, classes);
+}
+
 rc_inversion_view rc_inversion_look(rc_inversion *v)
 {
     return (rc_inversion_view){

@@ -38,6 +38,9 @@ void rc_inversion_noise(rc_inversion *inversion);
 void rc_inversion_gradients(rc_inversion *inversion);
 void rc_inversion_update(rc_inversion *inversion);
 
+/* Names all that a step changes, but the generator itself, for checkpoints. */
+rc_status rc_inversion_register(rc_inversion *inversion, rc_state *state);
+
 typedef struct rc_inversion_view {
     rc_tensor *noise;  /* (batch, 1, 1, noise) */
     rc_tensor *images; /* (batch, h, w, c), lazy */

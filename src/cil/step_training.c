@@ -6,7 +6,7 @@ struct rc_training {
     rc_backend *backend;
     rc_training_settings settings;
     rc_classifier *student;
-    const rc_classifier *teacher; /* NULL in task 1 */
+    const rc_classifier *teacher; /* NULL without dreams */
     const rc_model *generator;
     rc_resident_data data;
 
@@ -15,6 +15,7 @@ struct rc_training {
     int classes; /* old and new */
 
     rc_pass *student_pass, *teacher_pass, *generator_pass;
+    rc_pass *frozen_pass; /* the student in eval mode, for refinement */
     rc_tensor input; /* (rows, h, w, c) */
     rc_tensor noise; /* (batch, 1, 1, noise) */
     rc_optimiser *optimiser;
@@ -24,7 +25,7 @@ struct rc_training {
     size_t bytes;
     rc_step *step;
     int32_t *labels, *label_count;
-    void *logits, *dlogits, *teacher_logits, *loss;
+    void *logits, *dlogits, *teacher_logits, *loss, *class_weight;
     void *backbone_gradient, *head_gradient;
     /* Relations: P_s and P_t map features to twice as many. */
     void *projection, *projection_gradient;
@@ -56,9 +57,10 @@ static void carve(rc_training *t, rc_arena *arena)
     t->logits = rc_arena_take_array(arena, rows * (size_t)t->classes, real);
     t->dlogits = rc_arena_take_array(arena, rows * (size_t)t->classes, real);
     t->loss = rc_arena_take_array(arena, RC_LOSS_COUNT, real);
+    t->class_weight = rc_arena_take_array(arena, (size_t)t->classes, real);
     t->backbone_gradient = rc_arena_take_array(arena, t->student->backbone.net->params, real);
     t->head_gradient = rc_arena_take_array(arena, (size_t)t->classes * (size_t)t->d, real);
-    if (t->settings.n_old > 0)
+    if (t->settings.dreams)
         t->teacher_logits = rc_arena_take_array(arena, batch * (size_t)t->settings.n_old, real);
     if (!t->settings.relations)
         return;
@@ -107,13 +109,12 @@ static rc_status check(const rc_training_settings *s, const rc_classifier *stude
     if (s->n_old < 0 || s->n_old >= student->head.classes)
         return rc_fail(RC_INVALID_ARGUMENT, "%d old classes, expected 0 to %d: the head has %d rows", s->n_old,
                        student->head.classes - 1, student->head.classes);
-    if (s->n_old == 0) {
-        if (s->relations || s->align_norms)
-            return rc_fail(RC_INVALID_ARGUMENT, "the first task has no teacher: RKD and WAR must be off");
-        return RC_OK;
-    }
+    if (s->n_old == 0 && (s->dreams || s->align_norms))
+        return rc_fail(RC_INVALID_ARGUMENT, "the first task has no old classes: dreams and WAR must be off");
+    if (!s->dreams)
+        return s->relations ? rc_fail(RC_INVALID_ARGUMENT, "RKD needs the teacher that comes with dreams") : RC_OK;
     if (teacher == NULL || generator == NULL)
-        return rc_fail(RC_INVALID_ARGUMENT, "%d old classes, but no %s", s->n_old, teacher ? "generator" : "teacher");
+        return rc_fail(RC_INVALID_ARGUMENT, "dreams are on, but there is no %s", teacher ? "generator" : "teacher");
     if (teacher->head.classes != s->n_old)
         return rc_fail(RC_INVALID_ARGUMENT, "the teacher knows %d classes, expected %d", teacher->head.classes,
                        s->n_old);
@@ -124,7 +125,7 @@ static rc_status create_passes(rc_training *t)
 {
     rc_backend *be = t->backend;
     const rc_net *net = t->student->backbone.net;
-    bool dreams = t->settings.n_old > 0;
+    bool dreams = t->settings.dreams;
     rc_pass_settings student = {.mode = RC_PASS_TRAIN, .n = t->rows, .groups = dreams ? 2 : 1,
                                 .group_end = {t->settings.batch, t->rows}, .update_running = true};
     RC_TRY(rc_pass_create(be, net, &student, &t->student_pass));
@@ -194,7 +195,7 @@ rc_status rc_training_create(rc_backend *backend, const rc_training_settings *se
     t->teacher = teacher;
     t->generator = generator;
     t->data = *data;
-    t->rows = settings->n_old > 0 ? 2 * settings->batch : settings->batch;
+    t->rows = settings->dreams ? 2 * settings->batch : settings->batch;
     t->d = student->head.d;
     t->classes = student->head.classes;
     rc_status status = build(t);
@@ -213,6 +214,7 @@ void rc_training_destroy(rc_training *t)
     rc_pass_destroy(t->student_pass);
     rc_pass_destroy(t->teacher_pass);
     rc_pass_destroy(t->generator_pass);
+    rc_pass_destroy(t->frozen_pass);
     rc_tensor_destroy(t->backend, &t->input);
     rc_tensor_destroy(t->backend, &t->noise);
     rc_optimiser_destroy(t->optimiser);
@@ -248,7 +250,7 @@ void rc_training_batch(rc_training *t)
     real.group_end[0] = batch;
     be->augment(be, &t->data.augment, t->data.images, t->data.order, batch, t->step, &real);
     be->gather_labels(be, t->data.labels, t->data.order, batch, t->step, t->labels);
-    if (t->settings.n_old == 0)
+    if (!t->settings.dreams)
         return;
     be->random_normal(be, RC_STREAM_DREAMS, t->step, &t->noise);
     rc_pass_forward(t->generator_pass, t->generator, &t->noise);
@@ -294,15 +296,36 @@ static void relations(rc_training *t, void *features, void *dfeatures)
                             dfeatures, true);
 }
 
+/* HKD on the dreams and, after the head's gradient has been written, WAR: both stages have them. */
+static void distil_dreams(rc_training *t)
+{
+    rc_backend *be = t->backend;
+    int batch = t->settings.batch, n_old = t->settings.n_old;
+    be->loss_hkd(be, batch, n_old, row_of(t, t->logits, batch, t->classes), t->classes, t->teacher_logits, n_old,
+                 &t->step->weight[RC_LOSS_HKD], rc_real_at(be, t->loss, RC_LOSS_HKD),
+                 row_of(t, t->dlogits, batch, t->classes));
+}
+
+static void head_gradient(rc_training *t, const void *features)
+{
+    rc_backend *be = t->backend;
+    const rc_training_settings *s = &t->settings;
+    be->dense_backward_weight(be, t->rows, t->d, t->classes, features, t->dlogits, t->classes, t->head_gradient, NULL,
+                              false);
+    if (s->align_norms)
+        be->loss_war(be, t->classes, s->n_old, t->d, s->paper_war, t->student->head.weight,
+                     &t->step->weight[RC_LOSS_WAR], rc_real_at(be, t->loss, RC_LOSS_WAR), t->head_gradient);
+    be->sum_workers(be, t->head_gradient, (size_t)t->classes * (size_t)t->d);
+}
+
 void rc_training_gradients(rc_training *t)
 {
     rc_backend *be = t->backend;
     const rc_training_settings *s = &t->settings;
     rc_classifier *student = t->student;
-    const float *weight = t->step->weight;
-    int batch = s->batch, classes = t->classes, d = t->d;
+    int classes = t->classes, d = t->d, n_new = classes - s->n_old;
 
-    if (s->n_old > 0)
+    if (s->dreams)
         ask_teacher(t);
     rc_pass_forward(t->student_pass, &student->backbone, &t->input);
     void *features = rc_pass_features(t->student_pass);
@@ -310,26 +333,20 @@ void rc_training_gradients(rc_training *t)
     be->dense_forward(be, t->rows, d, classes, features, student->head.weight, NULL, t->logits, classes);
 
     be->zero(be, t->dlogits, (size_t)t->rows * (size_t)classes * be->real_bytes);
-    rc_cross_entropy local = {.n = batch, .stride = classes, .first = s->n_old, .count = classes - s->n_old,
-                              .temperature = 1, .reduction = RC_MEAN};
-    be->loss_cross_entropy(be, &local, t->logits, t->labels, NULL, &weight[RC_LOSS_CE],
+    bool local = s->local_ce && n_new > 1;
+    rc_cross_entropy ce = {.n = s->batch, .stride = classes, .first = local ? s->n_old : 0,
+                           .count = local ? n_new : classes, .temperature = 1, .reduction = RC_MEAN};
+    be->loss_cross_entropy(be, &ce, t->logits, t->labels, NULL, &t->step->weight[RC_LOSS_CE],
                            rc_real_at(be, t->loss, RC_LOSS_CE), t->dlogits);
-    if (s->n_old > 0)
-        be->loss_hkd(be, batch, s->n_old, row_of(t, t->logits, batch, classes), classes, t->teacher_logits, s->n_old,
-                     &weight[RC_LOSS_HKD], rc_real_at(be, t->loss, RC_LOSS_HKD),
-                     row_of(t, t->dlogits, batch, classes));
-
-    be->dense_backward_weight(be, t->rows, d, classes, features, t->dlogits, classes, t->head_gradient, NULL, false);
+    if (s->dreams)
+        distil_dreams(t);
+    head_gradient(t, features);
     be->dense_backward_data(be, t->rows, d, classes, t->dlogits, classes, student->head.weight, dfeatures, false);
-    if (s->relations)
+    if (s->relations) {
         relations(t, features, dfeatures);
-    if (s->align_norms)
-        be->loss_war(be, classes, s->n_old, d, s->paper_war, student->head.weight, &weight[RC_LOSS_WAR],
-                     rc_real_at(be, t->loss, RC_LOSS_WAR), t->head_gradient);
-    rc_pass_backward(t->student_pass, &student->backbone, t->backbone_gradient);
-    be->sum_workers(be, t->head_gradient, (size_t)classes * (size_t)d);
-    if (s->relations)
         be->sum_workers(be, t->projection_gradient, projection_reals(d));
+    }
+    rc_pass_backward(t->student_pass, &student->backbone, t->backbone_gradient);
 }
 
 void rc_training_update(rc_training *t)
@@ -347,10 +364,67 @@ void rc_training_step(void *training)
     rc_training_update(t);
 }
 
+/* ---- refinement --------------------------------------------------------------------------------------------- */
+
+enum { RANGE_BACKBONE, RANGE_HEAD, RANGE_PROJECTIONS };
+
+void rc_training_end_epoch(rc_training *t)
+{
+    t->backend->balance_weights(t->backend, t->classes, t->label_count, t->class_weight);
+}
+
+rc_status rc_training_begin_refinement(rc_training *t)
+{
+    rc_pass_settings frozen = {.mode = RC_PASS_EVAL, .n = t->rows, .constant_model = true};
+    RC_TRY(rc_pass_create(t->backend, t->student->backbone.net, &frozen, &t->frozen_pass));
+    rc_pass_prepare(t->frozen_pass, &t->student->backbone);
+    rc_optimiser_freeze(t->optimiser, RANGE_BACKBONE, true);
+    rc_optimiser_freeze(t->optimiser, RANGE_PROJECTIONS, true);
+    return t->backend->sync(t->backend);
+}
+
+void rc_training_refinement_step(void *training)
+{
+    rc_training *t = training;
+    rc_backend *be = t->backend;
+    int classes = t->classes;
+    be->step_begin(be, t->step);
+    rc_training_batch(t);
+    if (t->settings.dreams)
+        ask_teacher(t);
+    rc_pass_forward(t->frozen_pass, &t->student->backbone, &t->input);
+    void *features = rc_pass_features(t->frozen_pass);
+    be->dense_forward(be, t->rows, t->d, classes, features, t->student->head.weight, NULL, t->logits, classes);
+    be->zero(be, t->dlogits, (size_t)t->rows * (size_t)classes * be->real_bytes);
+    rc_cross_entropy balanced = {.n = t->rows, .stride = classes, .first = 0, .count = classes, .temperature = 1,
+                                 .reduction = RC_WEIGHTED_MEAN};
+    be->loss_cross_entropy(be, &balanced, t->logits, t->labels, t->class_weight, &t->step->weight[RC_LOSS_CE],
+                           rc_real_at(be, t->loss, RC_LOSS_CE), t->dlogits);
+    if (t->settings.dreams)
+        distil_dreams(t);
+    head_gradient(t, features);
+    rc_training_update(t);
+}
+
+rc_status rc_training_register(rc_training *t, rc_state *state)
+{
+    static const char *const name[] = {"momentum.backbone", "momentum.head", "momentum.projection"};
+    for (int range = 0; range < 3; range++) {
+        size_t count;
+        void *memory = rc_optimiser_state(t->optimiser, range, 0, &count);
+        if (memory != NULL)
+            RC_TRY(rc_state_add(state, name[range], RC_STATE_REAL, memory, count));
+    }
+    if (t->settings.relations)
+        RC_TRY(rc_state_add(state, "projection", RC_STATE_REAL, t->projection, projection_reals(t->d)));
+    RC_TRY(rc_state_add(state, "class_weight", RC_STATE_REAL, t->class_weight, (size_t)t->classes));
+    return rc_state_add(state, "label_count", RC_STATE_INT32, t->label_count, (size_t)t->classes);
+}
+
 rc_training_view rc_training_look(rc_training *t)
 {
     size_t bytes = t->bytes + rc_pass_bytes(t->student_pass) + rc_optimiser_bytes(t->optimiser);
-    if (t->settings.n_old > 0)
+    if (t->settings.dreams)
         bytes += rc_pass_bytes(t->teacher_pass) + rc_pass_bytes(t->generator_pass);
     return (rc_training_view){
         .input = &t->input,

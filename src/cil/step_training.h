@@ -1,7 +1,7 @@
-/* One iteration of main training (METHODS 5), as a list of enqueued operations.
+/* One iteration of main training (METHODS 5) or of head refinement (METHODS 7), as a list of enqueued operations.
  *
- * Task 1: cross entropy on the real batch.
- * Later tasks: a batch of dreams beside the real batch. Both halves go through the student in one call, as two groups
+ * Without dreams: cross entropy on the real batch (task 1, fine-tuning, joint training).
+ * With dreams: a batch of them beside the real batch. Both halves go through the student in one call, as two groups
  * with their own batch statistics, and through the teacher in one call: its features of the real half serve RKD, its
  * logits of the dreams are HKD's targets and, by argmax, the dreams' labels.
  *
@@ -11,6 +11,7 @@
 #define RC_CIL_STEP_TRAINING_H
 
 #include "cil/classifier.h"
+#include "cil/state.h"
 #include "nn/optimiser.h"
 #include "nn/pass.h"
 
@@ -36,9 +37,12 @@ enum rc_stream {
 
 typedef struct rc_training_settings {
     int batch;        /* real samples; as many dreams */
-    int n_old;        /* classes before this task; 0: task 1, no teacher, no dreams */
-    bool relations;   /* RKD with its two projections */
-    bool align_norms; /* WAR */
+    int n_old;        /* classes before this task */
+    bool dreams;      /* a second half of dreams, with HKD; needs a teacher and a generator */
+    bool local_ce;    /* cross entropy over the new classes only; over all if there is just one new class, because
+                         the cross entropy of one logit is constant */
+    bool relations;   /* RKD with its two projections; needs dreams */
+    bool align_norms; /* WAR; needs old classes */
     bool paper_war;   /* divided by the number of classes */
     rc_sgd sgd;
     uint64_t seed;
@@ -47,7 +51,7 @@ typedef struct rc_training_settings {
 
 typedef struct rc_training rc_training;
 
-/* `teacher` and `generator` are NULL in task 1. Everything given must outlive the training. */
+/* `teacher` and `generator` are NULL without dreams. Everything given must outlive the training. */
 rc_status rc_training_create(rc_backend *backend, const rc_training_settings *settings, rc_classifier *student,
                              const rc_classifier *teacher, const rc_model *generator, const rc_resident_data *data,
                              rc_training **training);
@@ -63,6 +67,17 @@ void rc_training_step(void *training);
 void rc_training_batch(rc_training *training);      /* makes the batch: augmented images, dreams, labels */
 void rc_training_gradients(rc_training *training);  /* forward, losses, backward */
 void rc_training_update(rc_training *training);
+
+/* End of an epoch: class weights of the refinement from the labels counted so far. */
+void rc_training_end_epoch(rc_training *training);
+
+/* From here on the backbone and the projections are frozen: the head learns from class-balanced cross entropy on both
+ * halves, HKD and WAR, its momentum carried over. Takes memory. */
+rc_status rc_training_begin_refinement(rc_training *training);
+void rc_training_refinement_step(void *training);
+
+/* Names all that a step changes, for checkpoints. */
+rc_status rc_training_register(rc_training *training, rc_state *state);
 
 /* What tests and reports read; backend memory. */
 typedef struct rc_training_view {

@@ -83,7 +83,8 @@ static void close_world(world *w)
 
 static rc_training *make_training(world *w)
 {
-    rc_training_settings settings = {.batch = BATCH, .n_old = OLD, .relations = true, .align_norms = true,
+    rc_training_settings settings = {.batch = BATCH, .n_old = OLD, .dreams = true, .local_ce = true,
+                                     .relations = true, .align_norms = true,
                                      .sgd = {.momentum = 0.9f, .weight_decay = 5e-4f}, .seed = 3, .task = 1};
     rc_training *training;
     assert_int_equal(rc_training_create(w->backend, &settings, &w->student, &w->teacher, &w->generator, &w->data,
@@ -218,7 +219,7 @@ static void bad_settings_are_refused(void **state)
     world w;
     open_world(&w, "cpu", 1);
     rc_training *training;
-    rc_training_settings s = {.batch = 0, .n_old = OLD};
+    rc_training_settings s = {.batch = 0, .n_old = OLD, .dreams = true};
     assert_int_equal(rc_training_create(w.backend, &s, &w.student, &w.teacher, &w.generator, &w.data, &training),
                      RC_INVALID_ARGUMENT);
     s.batch = BATCH;
