@@ -368,7 +368,7 @@ void rc_training_step(void *training)
 
 enum { RANGE_BACKBONE, RANGE_HEAD, RANGE_PROJECTIONS };
 
-void rc_training_end_epoch(rc_training *t)
+void rc_training_begin_epoch(rc_training *t)
 {
     t->backend->balance_weights(t->backend, t->classes, t->label_count, t->class_weight);
 }

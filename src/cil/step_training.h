@@ -28,7 +28,9 @@ enum rc_stream {
     RC_STREAM_AUGMENT = 1,
     RC_STREAM_DREAMS,
     RC_STREAM_INVERSION,
-    RC_STREAM_ORDER,
+    RC_STREAM_ESTIMATION, /* and the next one */
+    RC_STREAM_SAMPLE = 9, /* dreams to look at */
+    RC_STREAM_ORDER = 16,
     RC_STREAM_HEAD,
     RC_STREAM_PROJECTION, /* and the next one */
     RC_STREAM_BACKBONE = 0x1000,  /* one per layer from here on */
@@ -68,8 +70,8 @@ void rc_training_batch(rc_training *training);      /* makes the batch: augmente
 void rc_training_gradients(rc_training *training);  /* forward, losses, backward */
 void rc_training_update(rc_training *training);
 
-/* End of an epoch: class weights of the refinement from the labels counted so far. */
-void rc_training_end_epoch(rc_training *training);
+/* Beginning of an epoch: class weights of the refinement from the labels counted so far. */
+void rc_training_begin_epoch(rc_training *training);
 
 /* From here on the backbone and the projections are frozen: the head learns from class-balanced cross entropy on both
  * halves, HKD and WAR, its momentum carried over. Takes memory. */

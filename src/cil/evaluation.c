@@ -1,0 +1,124 @@
+#include "cil/evaluation.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+enum { CHUNK = 1024 };
+
+/* Counts one sample: its prediction, and whether fewer than five logits beat the true one. Ties go to the lower
+ * class. */
+static void count_sample(rc_evaluation *e, const float *logits, int label)
+{
+    int best = 0, ahead = 0;
+    for (int k = 0; k < e->classes; k++) {
+        if (logits[k] > logits[best])
+            best = k;
+        if (logits[k] > logits[label] || (logits[k] == logits[label] && k < label))
+            ahead++;
+    }
+    e->confusion[label * e->classes + best]++;
+    if (ahead < 5)
+        e->top5[label]++;
+}
+
+static rc_status score_all(rc_scorer *scorer, const rc_task_stream *stream, const rc_split *test,
+                           const int32_t *index, int count, rc_evaluation *e)
+{
+    float *logits = rc_alloc_zeroed(NULL, (size_t)CHUNK * (size_t)e->classes, sizeof *logits);
+    if (logits == NULL)
+        return RC_OUT_OF_MEMORY;
+    rc_status status = RC_OK;
+    for (int from = 0; status == RC_OK && from < count; from += CHUNK) {
+        int n = count - from < CHUNK ? count - from : CHUNK;
+        status = rc_scorer_run(scorer, test->images, index + from, n, logits, NULL);
+        for (int i = 0; status == RC_OK && i < n; i++)
+            count_sample(e, logits + (size_t)i * (size_t)e->classes,
+                         stream->position[test->labels[index[from + i]]]);
+    }
+    rc_free(NULL, logits);
+    return status;
+}
+
+rc_status rc_evaluate(rc_backend *backend, const rc_classifier *classifier, const rc_augment *normalisation,
+                      const rc_task_stream *stream, const rc_split *test, int batch, rc_evaluation *evaluation)
+{
+    int classes = classifier->head.classes, count = 0;
+    memset(evaluation, 0, sizeof *evaluation);
+    if (classes > stream->classes)
+        return rc_fail(RC_INVALID_ARGUMENT, "the classifier knows %d classes, the data has %d", classes,
+                       stream->classes);
+    evaluation->classes = classes;
+    evaluation->confusion = rc_alloc_zeroed(NULL, (size_t)classes * (size_t)classes, sizeof(int32_t));
+    evaluation->top5 = rc_alloc_zeroed(NULL, (size_t)classes, sizeof(int32_t));
+    int32_t *index = NULL;
+    rc_scorer *scorer = NULL;
+    rc_status status = evaluation->confusion != NULL && evaluation->top5 != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        status = rc_task_images(stream, test, 0, classes, &index, &count);
+    if (status == RC_OK)
+        status = rc_scorer_create(backend, classifier, batch, normalisation, &scorer);
+    if (status == RC_OK)
+        status = score_all(scorer, stream, test, index, count, evaluation);
+    rc_scorer_destroy(scorer);
+    rc_free(NULL, index);
+    if (status != RC_OK)
+        rc_evaluation_destroy(evaluation);
+    return status;
+}
+
+void rc_evaluation_destroy(rc_evaluation *evaluation)
+{
+    rc_free(NULL, evaluation->confusion);
+    rc_free(NULL, evaluation->top5);
+    memset(evaluation, 0, sizeof *evaluation);
+}
+
+static double percent(double part, double all)
+{
+    return all > 0 ? 100 * part / all : NAN;
+}
+
+double rc_accuracy(const rc_evaluation *e, int first, int end)
+{
+    double right = 0, all = 0;
+    for (int label = first; label < end; label++) {
+        right += e->confusion[label * e->classes + label];
+        for (int k = 0; k < e->classes; k++)
+            all += e->confusion[label * e->classes + k];
+    }
+    return percent(right, all);
+}
+
+double rc_accuracy_top5(const rc_evaluation *e, int first, int end)
+{
+    double right = 0, all = 0;
+    for (int label = first; label < end; label++) {
+        right += e->top5[label];
+        for (int k = 0; k < e->classes; k++)
+            all += e->confusion[label * e->classes + k];
+    }
+    return percent(right, all);
+}
+
+double rc_backward_transfer(const double *matrix, int stride, int tasks)
+{
+    double sum = 0;
+    for (int j = 0; j < tasks - 1; j++)
+        sum += matrix[(tasks - 1) * stride + j] - matrix[j * stride + j];
+    return tasks > 1 ? sum / (tasks - 1) : NAN;
+}
+
+/* The maximum includes the last row, so forgetting is never negative. */
+double rc_forgetting(const double *matrix, int stride, int tasks)
+{
+    double sum = 0;
+    for (int j = 0; j < tasks - 1; j++) {
+        double best = matrix[j * stride + j];
+        for (int i = j; i < tasks; i++)
+            best = fmax(best, matrix[i * stride + j]);
+        sum += best - matrix[(tasks - 1) * stride + j];
+    }
+    return tasks > 1 ? sum / (tasks - 1) : NAN;
+}

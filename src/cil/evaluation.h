@@ -1,0 +1,27 @@
+/* Accuracy on test images: confusion matrix first, everything else from it. */
+#ifndef RC_CIL_EVALUATION_H
+#define RC_CIL_EVALUATION_H
+
+#include "cil/scorer.h"
+#include "cil/task_stream.h"
+
+typedef struct rc_evaluation {
+    int classes;       /* seen so far */
+    int32_t *confusion; /* (classes, classes): rows are true labels, columns predictions */
+    int32_t *top5;     /* (classes): true label among the five largest logits */
+} rc_evaluation;
+
+/* Scores the images of the classes at positions [0, classes of the classifier) of the stream. */
+rc_status rc_evaluate(rc_backend *backend, const rc_classifier *classifier, const rc_augment *normalisation,
+                      const rc_task_stream *stream, const rc_split *test, int batch, rc_evaluation *evaluation);
+void rc_evaluation_destroy(rc_evaluation *evaluation);
+
+/* Top-1 and top-5 accuracy in percent over the true labels [first, end); NaN without samples. */
+double rc_accuracy(const rc_evaluation *evaluation, int first, int end);
+double rc_accuracy_top5(const rc_evaluation *evaluation, int first, int end);
+
+/* From the matrix R (tasks, tasks), R[i][j] = accuracy on task j after task i (METHODS 15); tasks finished. */
+double rc_backward_transfer(const double *matrix, int stride, int tasks);
+double rc_forgetting(const double *matrix, int stride, int tasks);
+
+#endif

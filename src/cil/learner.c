@@ -1,0 +1,190 @@
+#include "cil/learner.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "cil/task_stream.h"
+#include "nn/nets.h"
+
+static rc_status build_nets(rc_learner *l)
+{
+    const rc_settings *s = &l->settings;
+    int c = l->augment.c, h = l->augment.h, w = l->augment.w;
+    if (strcmp(s->net, "resnet-small") == 0)
+        RC_TRY(rc_net_resnet_small(&l->net, c, h, w, s->net_width, s->net_blocks));
+    else
+        RC_TRY(rc_net_by_name(&l->net, s->net, c, h, w));
+    if (l->method->replay != RC_REPLAY_DREAMS)
+        return RC_OK;
+    if (strcmp(s->generator, "generator-small") == 0)
+        RC_TRY(rc_net_generator_small(&l->generator_net, c, h, s->noise, s->generator_width));
+    else
+        RC_TRY(rc_net_by_name(&l->generator_net, s->generator, c, h, w));
+    return rc_check_dreams(&l->generator_net, &l->net);
+}
+
+rc_status rc_learner_create(rc_learner *learner, rc_backend *backend, const rc_settings *settings,
+                            const rc_method *method, const rc_augment *image)
+{
+    memset(learner, 0, sizeof *learner);
+    RC_TRY(rc_settings_check(settings));
+    learner->backend = backend;
+    learner->settings = *settings;
+    learner->method = method;
+    learner->augment = *image;
+    learner->augment.pad = settings->crop_pad;
+    learner->augment.flip = settings->flip;
+    learner->augment.stream = RC_STREAM_AUGMENT;
+    RC_TRY(build_nets(learner));
+    RC_TRY(rc_classifier_create(&learner->student, &learner->net, backend, 16));
+    rc_status status = rc_model_init(&learner->student.backbone, (rc_rng){settings->seed, RC_STREAM_BACKBONE});
+    if (status != RC_OK)
+        rc_learner_destroy(learner);
+    return status;
+}
+
+void rc_learner_destroy(rc_learner *learner)
+{
+    if (learner->backend == NULL)
+        return;
+    rc_learner_end_task(learner);
+    rc_classifier_destroy(&learner->student);
+    learner->backend->release(learner->backend, learner->class_mean);
+    learner->backend->release(learner->backend, learner->covariance);
+    memset(learner, 0, sizeof *learner);
+}
+
+rc_status rc_learner_grow_statistics(rc_learner *l)
+{
+    rc_backend *be = l->backend;
+    int classes = l->student.head.classes, known = l->statistics_classes;
+    size_t d = (size_t)l->student.head.d, count = (size_t)classes * d;
+    if (classes == known)
+        return RC_OK;
+    float *host = rc_alloc_zeroed(NULL, count, sizeof *host);
+    void *mean = NULL;
+    rc_status status = host != NULL ? be->alloc(be, count * be->real_bytes, &mean) : RC_OUT_OF_MEMORY;
+    if (status == RC_OK && l->covariance == NULL)
+        status = be->alloc(be, d * d * be->real_bytes, &l->covariance);
+    if (status == RC_OK) {
+        for (size_t i = 0; i < count; i++)
+            host[i] = NAN;
+        if (known > 0)
+            be->read_real(be, host, l->class_mean, (size_t)known * d);
+        be->write_real(be, mean, host, count);
+        be->release(be, l->class_mean);
+        l->class_mean = mean;
+        l->statistics_classes = classes;
+        mean = NULL;
+    }
+    be->release(be, mean);
+    rc_free(NULL, host);
+    return status;
+}
+
+/* Images, labels and the order of an epoch, in one block of backend memory. */
+static rc_status upload(rc_learner *l, const uint8_t *images, const int32_t *labels)
+{
+    rc_backend *be = l->backend;
+    size_t count = (size_t)l->images, order = (size_t)l->batches * (size_t)l->settings.batch;
+    size_t image = (size_t)l->augment.h * (size_t)l->augment.w * (size_t)l->augment.c;
+    size_t order_bytes = order * sizeof(int32_t), label_bytes = count * sizeof(int32_t), pixels;
+    if (!rc_size_mul(count, image, &pixels))
+        return rc_fail(RC_INVALID_ARGUMENT, "%zu images of %zu bytes are too many", count, image);
+    RC_TRY(be->alloc(be, order_bytes + label_bytes + pixels, &l->task_memory));
+    char *base = l->task_memory;
+    l->data = (rc_resident_data){.order = (int32_t *)(void *)base,
+                                 .labels = (int32_t *)(void *)(base + order_bytes),
+                                 .images = (uint8_t *)base + order_bytes + label_bytes,
+                                 .augment = l->augment};
+    be->write_bytes(be, base + order_bytes, labels, label_bytes);
+    be->write_bytes(be, base + order_bytes + label_bytes, images, pixels);
+    l->order_host = rc_alloc_zeroed(NULL, order, sizeof *l->order_host);
+    l->order_scratch = rc_alloc_zeroed(NULL, count, sizeof *l->order_scratch);
+    return l->order_host != NULL && l->order_scratch != NULL ? be->sync(be) : RC_OUT_OF_MEMORY;
+}
+
+static rc_status add_model_state(rc_learner *l, const char *param, const char *running, const rc_model *model)
+{
+    RC_TRY(rc_state_add(&l->state, param, RC_STATE_REAL, model->param, model->net->params));
+    if (model->net->running == 0)
+        return RC_OK;
+    return rc_state_add(&l->state, running, RC_STATE_REAL, model->running, model->net->running);
+}
+
+/* What every stage of a task shares; stages add what they alone change. The teacher is in it because a resumed task
+ * cannot copy it from a student that has moved on. */
+static rc_status register_state(rc_learner *l)
+{
+    rc_state_rewind(&l->state, 0);
+    size_t d = (size_t)l->student.head.d;
+    RC_TRY(add_model_state(l, "student.param", "student.running", &l->student.backbone));
+    RC_TRY(rc_state_add(&l->state, "student.head", RC_STATE_REAL, l->student.head.weight,
+                        (size_t)l->student.head.classes * d));
+    if (l->has_dreams) {
+        RC_TRY(add_model_state(l, "teacher.param", "teacher.running", &l->teacher.backbone));
+        RC_TRY(rc_state_add(&l->state, "teacher.head", RC_STATE_REAL, l->teacher.head.weight,
+                            (size_t)l->teacher.head.classes * d));
+        RC_TRY(add_model_state(l, "generator.param", "generator.running", &l->generator));
+    }
+    if (l->class_mean == NULL)
+        return RC_OK;
+    RC_TRY(rc_state_add(&l->state, "statistics.mean", RC_STATE_REAL, l->class_mean,
+                        (size_t)l->statistics_classes * d));
+    return rc_state_add(&l->state, "statistics.covariance", RC_STATE_REAL, l->covariance, d * d);
+}
+
+/* Head rows, generator and images draw from streams of the task. */
+static rc_status build_task(rc_learner *l, const uint8_t *images, const int32_t *labels)
+{
+    uint64_t task = (uint64_t)(uint32_t)l->task << 32;
+    if (l->has_dreams) {
+        RC_TRY(rc_classifier_clone(&l->teacher, &l->student));
+        RC_TRY(rc_model_create(&l->generator, &l->generator_net, l->backend));
+        RC_TRY(rc_model_init(&l->generator, (rc_rng){l->settings.seed, task | RC_STREAM_GENERATOR}));
+    }
+    RC_TRY(rc_head_grow(&l->student.head, l->n_new, (rc_rng){l->settings.seed, task | RC_STREAM_HEAD}));
+    RC_TRY(upload(l, images, labels));
+    return register_state(l);
+}
+
+rc_status rc_learner_begin_task(rc_learner *l, int task, int n_new, const uint8_t *images, const int32_t *labels,
+                                int count)
+{
+    if (l->in_task)
+        return rc_fail(RC_INTERNAL, "task %d has not ended", l->task + 1);
+    if (n_new < 1 || count < 1)
+        return rc_fail(RC_INVALID_ARGUMENT, "task %d has %d classes and %d images, expected 1 or more", task + 1,
+                       n_new, count);
+    l->task = task;
+    l->n_old = l->student.head.classes;
+    l->n_new = n_new;
+    l->images = count;
+    l->batches = rc_epoch_batches(count, l->settings.batch);
+    l->has_dreams = l->method->replay == RC_REPLAY_DREAMS && l->n_old > 0;
+    l->in_task = true;
+    return build_task(l, images, labels);
+}
+
+void rc_learner_end_task(rc_learner *l)
+{
+    rc_classifier_destroy(&l->teacher);
+    rc_model_destroy(&l->generator);
+    l->backend->release(l->backend, l->task_memory);
+    rc_free(NULL, l->order_host);
+    rc_free(NULL, l->order_scratch);
+    l->task_memory = NULL;
+    l->order_host = NULL;
+    l->order_scratch = NULL;
+    l->has_dreams = false;
+    l->in_task = false;
+    rc_state_rewind(&l->state, 0);
+}
+
+void rc_learner_send_order(rc_learner *l, int epoch)
+{
+    rc_epoch_order(l->settings.seed, l->task, epoch, l->images, l->settings.batch, l->order_host, l->order_scratch);
+    size_t count = (size_t)l->batches * (size_t)l->settings.batch;
+    l->backend->write_bytes(l->backend, l->task_memory, l->order_host, count * sizeof *l->order_host);
+}

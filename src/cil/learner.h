@@ -1,0 +1,59 @@
+/* What lives while tasks come and go: the classifier, and what is stored between tasks (class means and one tied
+ * covariance; no image). A task adds a teacher, a generator and its training images, and drops them at its end. */
+#ifndef RC_CIL_LEARNER_H
+#define RC_CIL_LEARNER_H
+
+#include "cil/methods.h"
+#include "cil/settings.h"
+#include "cil/step_inversion.h"
+#include "data/dataset.h"
+
+typedef struct rc_learner {
+    rc_backend *backend;
+    rc_settings settings;
+    const rc_method *method;
+    rc_net net, generator_net;
+    rc_augment augment; /* image shape, normalisation, crop and flip */
+    rc_classifier student;
+
+    /* Stored between tasks; backend memory. Rows of classes that were never estimated are NaN. */
+    void *class_mean;   /* (statistics_classes, d) real; NULL: none */
+    void *covariance;   /* (d, d) real */
+    int statistics_classes;
+
+    /* The task at hand. */
+    int task;           /* counts from 0 */
+    int n_old, n_new;
+    bool in_task;
+    rc_classifier teacher; /* tasks after the first of methods with dreams */
+    rc_model generator;
+    bool has_dreams;
+    int images;         /* training images */
+    int batches;        /* per epoch */
+    void *task_memory;  /* backend: images, labels, order */
+    rc_resident_data data;
+    int32_t *order_host; /* (batches * batch) */
+    uint32_t *order_scratch;
+
+    rc_state state; /* what a checkpoint holds */
+} rc_learner;
+
+/* A learner that knows nothing. image: shape (h, w, c), mean and std; crop and flip are taken from the settings. */
+rc_status rc_learner_create(rc_learner *learner, rc_backend *backend, const rc_settings *settings,
+                            const rc_method *method, const rc_augment *image);
+void rc_learner_destroy(rc_learner *learner); /* a zeroed or destroyed one is fine */
+
+/* Memory for the statistics of all classes of the head; contents of known classes are kept, new rows are NaN. */
+rc_status rc_learner_grow_statistics(rc_learner *learner);
+
+/* Begins task `task` with n_new classes: copies the teacher, makes generator and head rows, uploads the images
+ * (count, h, w, c) with labels in the order of classes. Registers the state: nothing is trained yet.
+ * end: drops what belongs to the task. */
+rc_status rc_learner_begin_task(rc_learner *learner, int task, int n_new, const uint8_t *images,
+                                const int32_t *labels, int count);
+void rc_learner_end_task(rc_learner *learner);
+
+/* Sends the order of an epoch. */
+void rc_learner_send_order(rc_learner *learner, int epoch);
+
+#endif

@@ -1,0 +1,141 @@
+#include "cil/scorer.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+
+struct rc_scorer {
+    rc_backend *backend;
+    const rc_classifier *classifier;
+    int batch, d, classes;
+    rc_augment augment;
+    rc_pass *pass;
+    rc_tensor input;
+    uint8_t *staging; /* (batch, h, w, c) on the host */
+    void *memory;     /* backend: step, order, bytes, logits */
+    rc_step *step;
+    int32_t *order;
+    uint8_t *bytes;
+    void *logits;
+};
+
+static size_t image_bytes(const rc_scorer *s)
+{
+    return (size_t)s->augment.h * (size_t)s->augment.w * (size_t)s->augment.c;
+}
+
+static void carve(rc_scorer *s, rc_arena *arena)
+{
+    s->step = rc_arena_take(arena, sizeof *s->step);
+    s->order = rc_arena_take_array(arena, (size_t)s->batch, sizeof *s->order);
+    s->bytes = rc_arena_take_array(arena, (size_t)s->batch, image_bytes(s));
+    s->logits = rc_arena_take_array(arena, (size_t)s->batch * (size_t)s->classes, s->backend->real_bytes);
+}
+
+static rc_status build(rc_scorer *s)
+{
+    rc_backend *be = s->backend;
+    const rc_net *net = s->classifier->backbone.net;
+    rc_pass_settings eval = {.mode = RC_PASS_EVAL, .n = s->batch};
+    RC_TRY(rc_pass_create(be, net, &eval, &s->pass));
+    RC_TRY(rc_tensor_create(be, s->batch, net->h, net->w, net->c, &s->input));
+    RC_TRY(be->reserve_dense(be, s->batch, s->d, s->classes));
+    rc_arena arena = rc_arena_measure("scorer");
+    carve(s, &arena);
+    RC_TRY(rc_arena_status(&arena));
+    size_t bytes = arena.peak;
+    RC_TRY(be->alloc(be, bytes, &s->memory));
+    arena = rc_arena_over("scorer", s->memory, bytes);
+    carve(s, &arena);
+    RC_TRY(rc_arena_status(&arena));
+    s->staging = rc_alloc_zeroed(NULL, (size_t)s->batch, image_bytes(s));
+    int32_t *order = rc_alloc_zeroed(NULL, (size_t)s->batch, sizeof *order);
+    if (s->staging == NULL || order == NULL) {
+        rc_free(NULL, order);
+        return RC_OUT_OF_MEMORY;
+    }
+    for (int i = 0; i < s->batch; i++)
+        order[i] = i;
+    be->write_bytes(be, s->order, order, (size_t)s->batch * sizeof *order);
+    rc_free(NULL, order);
+    return be->sync(be);
+}
+
+rc_status rc_scorer_create(rc_backend *backend, const rc_classifier *classifier, int batch,
+                           const rc_augment *normalisation, rc_scorer **scorer)
+{
+    *scorer = NULL;
+    if (batch < 1 || classifier->head.classes < 1)
+        return rc_fail(RC_INVALID_ARGUMENT, "cannot score batches of %d images over %d classes", batch,
+                       classifier->head.classes);
+    rc_scorer *s = rc_alloc_zeroed(NULL, 1, sizeof *s);
+    if (s == NULL)
+        return RC_OUT_OF_MEMORY;
+    const rc_net *net = classifier->backbone.net;
+    s->backend = backend;
+    s->classifier = classifier;
+    s->batch = batch;
+    s->d = classifier->head.d;
+    s->classes = classifier->head.classes;
+    s->augment = *normalisation;
+    s->augment.h = net->h;
+    s->augment.w = net->w;
+    s->augment.c = net->c;
+    s->augment.pad = 0;
+    s->augment.flip = false;
+    rc_status status = build(s);
+    if (status != RC_OK) {
+        rc_scorer_destroy(s);
+        return status;
+    }
+    *scorer = s;
+    return RC_OK;
+}
+
+void rc_scorer_destroy(rc_scorer *s)
+{
+    if (s == NULL)
+        return;
+    rc_pass_destroy(s->pass);
+    rc_tensor_destroy(s->backend, &s->input);
+    s->backend->release(s->backend, s->memory);
+    rc_free(NULL, s->staging);
+    rc_free(NULL, s);
+}
+
+/* One batch: n images that lie in staging. */
+static rc_status score_batch(rc_scorer *s, int n, float *logits, float *features)
+{
+    rc_backend *be = s->backend;
+    rc_tensor input = s->input;
+    input.n = n;
+    input.group_end[0] = n;
+    RC_TRY(rc_pass_set_batch(s->pass, n, &n));
+    be->write_bytes(be, s->bytes, s->staging, (size_t)n * image_bytes(s));
+    be->augment(be, &s->augment, s->bytes, s->order, n, s->step, &input);
+    rc_pass_forward(s->pass, &s->classifier->backbone, &input);
+    be->dense_forward(be, n, s->d, s->classes, rc_pass_features(s->pass), s->classifier->head.weight, NULL, s->logits,
+                      s->classes);
+    RC_TRY(be->sync(be));
+    if (logits != NULL)
+        be->read_real(be, logits, s->logits, (size_t)n * (size_t)s->classes);
+    if (features != NULL)
+        be->read_real(be, features, rc_pass_features(s->pass), (size_t)n * (size_t)s->d);
+    return RC_OK;
+}
+
+rc_status rc_scorer_run(rc_scorer *s, const uint8_t *images, const int32_t *index, int n, float *logits,
+                        float *features)
+{
+    size_t bytes = image_bytes(s);
+    for (int from = 0; from < n; from += s->batch) {
+        int now = n - from < s->batch ? n - from : s->batch;
+        for (int i = 0; i < now; i++) {
+            size_t image = index != NULL ? (size_t)index[from + i] : (size_t)(from + i);
+            memcpy(s->staging + (size_t)i * bytes, images + image * bytes, bytes);
+        }
+        RC_TRY(score_batch(s, now, logits ? logits + (size_t)from * (size_t)s->classes : NULL,
+                           features ? features + (size_t)from * (size_t)s->d : NULL));
+    }
+    return RC_OK;
+}

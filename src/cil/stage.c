@@ -1,0 +1,122 @@
+#include "cil/stage.h"
+
+#include <math.h>
+
+#include "base/clock.h"
+
+const char *rc_stage_name(rc_stage stage)
+{
+    static const char *const name[] = {"inversion", "training", "refinement", "estimation"};
+    return stage >= 0 && stage < RC_STAGE_COUNT ? name[stage] : "unknown";
+}
+
+static const char *loss_name(int loss)
+{
+    static const char *const name[RC_LOSS_COUNT] = {
+        [RC_LOSS_CE] = "cross entropy",   [RC_LOSS_INTER] = "inter",           [RC_LOSS_INTRA] = "intra",
+        [RC_LOSS_REPLAY] = "replay",      [RC_LOSS_HKD] = "HKD",               [RC_LOSS_KD] = "KD",
+        [RC_LOSS_KD_REPLAY] = "KD of replay", [RC_LOSS_FEATURE] = "feature",   [RC_LOSS_RKD] = "RKD",
+        [RC_LOSS_WAR] = "WAR",            [RC_LOSS_CONTENT] = "content",       [RC_LOSS_DIVERSITY] = "diversity",
+        [RC_LOSS_BN] = "BN statistics",   [RC_LOSS_PRIOR] = "image prior",     [RC_LOSS_NORM] = "image norm",
+        [RC_LOSS_DCE] = "DCE",            [RC_LOSS_RECONSTRUCTION] = "reconstruction", [RC_LOSS_LATENT] = "latent",
+    };
+    return name[loss];
+}
+
+/* Main epochs and refinement epochs of the task at hand; a small task gets more of them, to reach min_steps. */
+static int epochs_of(const rc_learner *l, bool refinement)
+{
+    const rc_settings *s = &l->settings;
+    bool refines = l->method->refine && !s->paper_no_refinement;
+    if (refinement && !(refines && l->has_dreams))
+        return 0;
+    int epochs = refinement ? s->refine_epochs : s->epochs - (refines ? s->refine_epochs : 0);
+    int least = (s->min_steps + l->batches - 1) / l->batches;
+    return epochs > least ? epochs : least;
+}
+
+uint32_t rc_stage_steps(const rc_learner *l, rc_stage stage)
+{
+    switch (stage) {
+    case RC_STAGE_INVERSION: return l->has_dreams ? (uint32_t)l->settings.inversion_steps : 0;
+    case RC_STAGE_TRAINING: return (uint32_t)epochs_of(l, false) * (uint32_t)l->batches;
+    case RC_STAGE_REFINEMENT: return (uint32_t)epochs_of(l, true) * (uint32_t)l->batches;
+    case RC_STAGE_ESTIMATION: {
+        if (!l->method->dce)
+            return 0;
+        int ratio = l->n_old / l->n_new > 1 ? l->n_old / l->n_new : 1;
+        return (uint32_t)l->batches * (l->has_dreams ? 1 + (uint32_t)ratio : 1);
+    }
+    case RC_STAGE_COUNT: break;
+    }
+    return 0;
+}
+
+/* Reads the losses into the report. */
+static rc_status read_losses(rc_stage_run *run)
+{
+    float loss[RC_LOSS_COUNT];
+    rc_backend *be = run->learner->backend;
+    be->read_real(be, loss, run->loss, RC_LOSS_COUNT);
+    for (int i = 0; i < RC_LOSS_COUNT; i++) {
+        run->report.loss[i] = run->active[i] ? (double)loss[i] : NAN;
+        if (run->active[i] && !isfinite(loss[i]))
+            return rc_fail(RC_NUMERIC,
+                           "task %d, %s, step %u of %u: the %s loss is %g. The last checkpoint is intact; a lower "
+                           "learning rate may help", run->report.task + 1, rc_stage_name(run->report.stage),
+                           run->report.step, run->report.steps, loss_name(i), (double)loss[i]);
+    }
+    return RC_OK;
+}
+
+rc_status rc_stage_repeat(rc_stage_run *run, uint32_t from, uint32_t to)
+{
+    rc_backend *be = run->learner->backend;
+    uint32_t step = from;
+    while (step < to) {
+        /* As many steps as fit into a quarter of the interval, so that a signal is answered soon. */
+        double fit = run->seconds_per_step > 0 ? run->hooks->interval / 4 / run->seconds_per_step : 1;
+        uint32_t chunk = fit < 1 ? 1 : fit > 1000 ? 1000 : (uint32_t)fit;
+        if (chunk > to - step)
+            chunk = to - step;
+        double began = rc_now();
+        RC_TRY(be->repeat(be, run->step, run->context, (int)chunk));
+        run->seconds_per_step = (rc_now() - began) / chunk;
+        step += chunk;
+        run->report.step = step;
+        bool last = step == run->report.steps;
+        if (!last && rc_now() - run->last_call < run->hooks->interval)
+            continue;
+        run->last_call = rc_now();
+        RC_TRY(read_losses(run));
+        RC_TRY(run->hooks->boundary(run->hooks->user, &run->report));
+    }
+    return RC_OK;
+}
+
+rc_status rc_run_stages(rc_learner *l, rc_stage stage, uint32_t step, const rc_stage_hooks *hooks,
+                        double wall[RC_STAGE_COUNT])
+{
+    double seconds[RC_STAGE_COUNT] = {0}, began = rc_now();
+    if (stage == RC_STAGE_INVERSION) {
+        if (rc_stage_steps(l, RC_STAGE_INVERSION) > 0)
+            RC_TRY(rc_stage_inversion(l, step, hooks));
+        seconds[RC_STAGE_INVERSION] = rc_now() - began;
+        began = rc_now();
+        stage = RC_STAGE_TRAINING;
+        step = 0;
+    }
+    if (stage == RC_STAGE_TRAINING || stage == RC_STAGE_REFINEMENT) {
+        double refinement = began;
+        RC_TRY(rc_stage_training(l, stage, step, hooks, &refinement));
+        seconds[RC_STAGE_TRAINING] = refinement - began;
+        seconds[RC_STAGE_REFINEMENT] = rc_now() - refinement;
+        began = rc_now();
+    }
+    if (rc_stage_steps(l, RC_STAGE_ESTIMATION) > 0)
+        RC_TRY(rc_stage_estimation(l, hooks));
+    seconds[RC_STAGE_ESTIMATION] = rc_now() - began;
+    for (int i = 0; wall != NULL && i < RC_STAGE_COUNT; i++)
+        wall[i] += seconds[i];
+    return RC_OK;
+}

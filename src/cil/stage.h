@@ -1,0 +1,78 @@
+/* The stages of a task. Each file stage_*.c reads as its section of METHODS: it sets the step's weights, repeats the
+ * step, and lets its caller look in between.
+ *
+ *   inversion   METHODS 4, 6.2   a generator learns to dream what the old model remembers    tasks >= 2, with dreams
+ *   training    METHODS 5        student learns from new images and dreams
+ *   refinement  METHODS 7        the head is balanced, the backbone frozen                   tasks >= 2, with dreams
+ *   estimation  METHODS 6.1      class means and covariance for the next task                methods with DCE
+ *
+ * A stage can begin at any of its steps: whoever resumes has put the registered state back. */
+#ifndef RC_CIL_STAGE_H
+#define RC_CIL_STAGE_H
+
+#include "cil/learner.h"
+
+typedef enum rc_stage {
+    RC_STAGE_INVERSION,
+    RC_STAGE_TRAINING,
+    RC_STAGE_REFINEMENT,
+    RC_STAGE_ESTIMATION,
+    RC_STAGE_COUNT
+} rc_stage;
+
+const char *rc_stage_name(rc_stage stage); /* "inversion" */
+
+/* Where a stage is, at a step boundary. */
+typedef struct rc_stage_report {
+    rc_stage stage;
+    int task;
+    uint32_t step, steps;  /* done, of all in the stage */
+    int epoch, epochs;     /* 0, 0 where there are none */
+    int images_per_step;
+    double learning_rate;
+    double loss[RC_LOSS_COUNT]; /* unweighted; NaN: not part of the stage */
+    rc_state *state;            /* all that has to be saved to go on from here */
+} rc_stage_report;
+
+/* boundary: called between steps, about every `interval` seconds and at the end of the stage. Any status but RC_OK
+ * stops the stage with it: RC_CANCELLED to stop early, at a boundary that may have been saved. */
+typedef struct rc_stage_hooks {
+    rc_status (*boundary)(void *user, const rc_stage_report *report);
+    void *user;
+    double interval;
+    /* Resuming: called once, after the stage has registered its state and before its first step. May be NULL. */
+    rc_status (*restore)(void *user, rc_state *state);
+} rc_stage_hooks;
+
+/* How many steps a stage has for the task at hand; 0: the method does not have it. */
+uint32_t rc_stage_steps(const rc_learner *learner, rc_stage stage);
+
+/* All stages of the task at hand, from `step` steps into `stage` on. `wall`, if not NULL, gets the seconds spent in each
+ * stage added. */
+rc_status rc_run_stages(rc_learner *learner, rc_stage stage, uint32_t step, const rc_stage_hooks *hooks,
+                        double wall[RC_STAGE_COUNT]);
+
+/* ---- for the stage files ---------------------------------------------------------------------------------------- */
+
+/* Repeats a step from `from` up to `to`, calling the hook in between. `loss` is the backend's array of values, `active`
+ * tells which of them the stage has. A value that is not finite stops it with RC_NUMERIC. */
+typedef struct rc_stage_run {
+    rc_learner *learner;
+    const rc_stage_hooks *hooks;
+    rc_stage_report report;
+    void (*step)(void *context);
+    void *context;
+    const void *loss;
+    bool active[RC_LOSS_COUNT];
+    double last_call, seconds_per_step;
+} rc_stage_run;
+
+rc_status rc_stage_repeat(rc_stage_run *run, uint32_t from, uint32_t to);
+
+rc_status rc_stage_inversion(rc_learner *learner, uint32_t from, const rc_stage_hooks *hooks);
+/* Main training and, on the same optimiser, refinement; `from` counts steps of the stage it begins in. */
+rc_status rc_stage_training(rc_learner *learner, rc_stage stage, uint32_t from, const rc_stage_hooks *hooks,
+                            double *refinement_began);
+rc_status rc_stage_estimation(rc_learner *learner, const rc_stage_hooks *hooks);
+
+#endif

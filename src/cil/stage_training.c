@@ -1,0 +1,122 @@
+/* Main training (METHODS 5) and head refinement (METHODS 7): one optimiser, whose momentum goes from one to the other.
+ * Epochs count from 0 in the task; the refinement's go on where main training stops. */
+#include "base/clock.h"
+#include "cil/stage.h"
+#include "nn/losses.h"
+
+typedef struct stage_run {
+    rc_stage_run run;
+    rc_training *training;
+    rc_learner *learner;
+    rc_schedule schedule;
+} stage_run;
+
+/* Loss weights of main training: adaptive scale in every task but the first, where cross entropy counts 1. */
+static void main_weights(const rc_learner *l, float weight[RC_LOSS_COUNT], bool active[RC_LOSS_COUNT])
+{
+    const rc_settings *s = &l->settings;
+    const rc_method *m = l->method;
+    rc_loss_scale scale = {1, 1};
+    if (l->has_dreams && !s->paper_constant_scale)
+        scale = rc_adaptive_loss_scale(l->n_old, l->n_new);
+    weight[RC_LOSS_CE] = l->has_dreams ? (float)(s->lambda_ce * scale.cross_entropy) : 1;
+    active[RC_LOSS_CE] = true;
+    if (!l->has_dreams)
+        return;
+    weight[RC_LOSS_HKD] = m->hkd ? (float)(s->lambda_hkd * scale.distillation) : 0;
+    weight[RC_LOSS_RKD] = (float)(s->lambda_rkd * scale.distillation);
+    weight[RC_LOSS_WAR] = (float)s->lambda_war;
+    active[RC_LOSS_HKD] = m->hkd;
+    active[RC_LOSS_RKD] = m->rkd;
+    active[RC_LOSS_WAR] = m->war;
+}
+
+/* Epoch by epoch from step `from` of the stage; `first_epoch` is the number of the stage's first epoch in the task. */
+static rc_status run_epochs(stage_run *r, rc_stage stage, int first_epoch, uint32_t from)
+{
+    rc_learner *l = r->learner;
+    rc_step *control = rc_training_control(r->training);
+    uint32_t batches = (uint32_t)l->batches, steps = rc_stage_steps(l, stage);
+    r->run.report.stage = stage;
+    r->run.report.steps = steps;
+    r->run.report.epochs = (int)(steps / batches);
+    for (uint32_t step = from; step < steps;) {
+        uint32_t in_epoch = step % batches, end = step - in_epoch + batches;
+        int epoch = first_epoch + (int)(step / batches);
+        rc_learner_send_order(l, epoch);
+        control->learning_rate = rc_schedule_rate(&r->schedule, epoch);
+        control->epoch = (uint32_t)epoch;
+        control->batch = in_epoch - 1;                            /* "just before" */
+        control->step = (uint32_t)first_epoch * batches + step - 1;
+        rc_training_send(r->training);
+        if (in_epoch == 0)
+            rc_training_begin_epoch(r->training);
+        r->run.report.epoch = (int)(step / batches);
+        r->run.report.learning_rate = (double)control->learning_rate;
+        RC_TRY(rc_stage_repeat(&r->run, step, end));
+        step = end;
+    }
+    return RC_OK;
+}
+
+static rc_status refine(stage_run *r, int first_epoch, uint32_t from)
+{
+    rc_learner *l = r->learner;
+    rc_step *control = rc_training_control(r->training);
+    RC_TRY(rc_training_begin_refinement(r->training));
+    control->weight[RC_LOSS_CE] = (float)l->settings.lambda_ce;
+    r->run.active[RC_LOSS_RKD] = false;
+    r->run.step = rc_training_refinement_step;
+    return run_epochs(r, RC_STAGE_REFINEMENT, first_epoch, from);
+}
+
+static rc_status train(stage_run *r, rc_stage stage, uint32_t from, double *refinement_began)
+{
+    rc_learner *l = r->learner;
+    const rc_stage_hooks *hooks = r->run.hooks;
+    RC_TRY(rc_training_register(r->training, &l->state));
+    if (hooks->restore != NULL)
+        RC_TRY(hooks->restore(hooks->user, &l->state));
+    int main_epochs = (int)(rc_stage_steps(l, RC_STAGE_TRAINING) / (uint32_t)l->batches);
+    main_weights(l, rc_training_control(r->training)->weight, r->run.active);
+    if (stage == RC_STAGE_TRAINING)
+        RC_TRY(run_epochs(r, RC_STAGE_TRAINING, 0, from));
+    *refinement_began = rc_now();
+    if (rc_stage_steps(l, RC_STAGE_REFINEMENT) == 0)
+        return RC_OK;
+    return refine(r, main_epochs, stage == RC_STAGE_REFINEMENT ? from : 0);
+}
+
+rc_status rc_stage_training(rc_learner *l, rc_stage stage, uint32_t from, const rc_stage_hooks *hooks,
+                            double *refinement_began)
+{
+    const rc_settings *s = &l->settings;
+    const rc_method *m = l->method;
+    rc_training_settings settings = {.batch = s->batch,
+                                     .n_old = l->n_old,
+                                     .dreams = l->has_dreams,
+                                     .local_ce = m->local_ce && l->has_dreams,
+                                     .relations = m->rkd && l->has_dreams,
+                                     .align_norms = m->war && l->has_dreams,
+                                     .paper_war = s->paper_war_mean,
+                                     .sgd = {(float)s->momentum, (float)s->weight_decay},
+                                     .seed = s->seed,
+                                     .task = (uint32_t)l->task};
+    stage_run r = {.learner = l,
+                   .schedule = {.base = s->learning_rate, .gamma = s->decay, .milestones = s->milestones,
+                                .refinement_from = (int)(rc_stage_steps(l, RC_STAGE_TRAINING) / (uint32_t)l->batches),
+                                .refinement_rate = s->refine_rate}};
+    for (int i = 0; i < s->milestones; i++)
+        r.schedule.milestone[i] = s->milestone[i];
+    RC_TRY(rc_training_create(l->backend, &settings, &l->student, l->has_dreams ? &l->teacher : NULL,
+                              l->has_dreams ? &l->generator : NULL, &l->data, &r.training));
+    r.run = (rc_stage_run){.learner = l, .hooks = hooks, .step = rc_training_step, .context = r.training,
+                           .loss = rc_training_look(r.training).loss, .last_call = rc_now(),
+                           .report = {.task = l->task, .state = &l->state,
+                                      .images_per_step = s->batch * (l->has_dreams ? 2 : 1)}};
+    int entries = l->state.entries;
+    rc_status status = train(&r, stage, from, refinement_began);
+    rc_state_rewind(&l->state, entries);
+    rc_training_destroy(r.training);
+    return status;
+}
