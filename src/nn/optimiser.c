@@ -46,8 +46,9 @@ rc_status rc_optimiser_create_adam(rc_backend *backend, const rc_adam *settings,
     *optimiser = NULL;
     if (!(settings->beta1 >= 0 && settings->beta1 < 1) || !(settings->beta2 >= 0 && settings->beta2 < 1) ||
         !(settings->eps > 0))
-        return rc_fail(RC_INVALID_ARGUMENT, "Adam with beta1 %g, beta2 %g and eps %g, expected 0 to below 1, 0 to below "
-                       "1 and more than 0", (double)settings->beta1, (double)settings->beta2, (double)settings->eps);
+        return rc_fail(RC_INVALID_ARGUMENT, "Adam with beta1 %g, beta2 %g and eps %g, expected 0 to below 1, "
+                       "0 to below 1 and more than 0",
+                       (double)settings->beta1, (double)settings->beta2, (double)settings->eps);
     return create(backend, (rc_optimiser){.adam = *settings, .adam_kind = true, .states = 2}, optimiser);
 }
 

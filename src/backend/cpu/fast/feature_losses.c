@@ -5,7 +5,7 @@
 
 #include "backend/cpu/fast/losses.h"
 
-/* ---- ABD: importance-weighted feature distillation --------------------------------------------------------------- */
+/* ---- ABD: importance-weighted feature distillation ------------------------------------------------------------ */
 
 typedef struct feature {
     const float *features, *teacher, *head; /* (n, d), (n, d), (n_old, d) */
@@ -190,7 +190,8 @@ static void residuals(dce_step *s)
         float *row = s->residual + (size_t)b * (size_t)s->stride;
         int filled = b < n ? d : 0;
         for (int i = 0; i < filled; i++)
-            row[i] = s->features[(size_t)b * (size_t)d + (size_t)i] - s->mean[(size_t)s->labels[b] * (size_t)d + (size_t)i];
+            row[i] = s->features[(size_t)b * (size_t)d + (size_t)i] -
+                     s->mean[(size_t)s->labels[b] * (size_t)d + (size_t)i];
         memset(row + filled, 0, (size_t)(s->stride - filled) * sizeof *row);
     }
 }
@@ -306,7 +307,7 @@ static void loss_dce(rc_backend *backend, const rc_dce *dce, const void *feature
     *(float *)value = (float)(of_means + of_covariance);
 }
 
-/* ---- class statistics ---------------------------------------------------------------------------------------------- */
+/* ---- class statistics ----------------------------------------------------------------------------------------- */
 
 typedef struct class_sums {
     const float *features, *center;

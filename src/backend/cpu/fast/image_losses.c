@@ -1,7 +1,7 @@
 /* Image priors, one range of images per slot. The formulas are those of reference/image_losses.c.
  *
- * A row of an image is w * cp floats, and neighbouring pixels are cp floats apart, so that all channels are done at once,
- * pads included: they hold zeros and stay zeros. The inner loops are plain, over restrict pointers. */
+ * A row of an image is w * cp floats, and neighbouring pixels are cp floats apart, so that all channels are done at
+ * once, pads included: they hold zeros and stay zeros. The inner loops are plain, over restrict pointers. */
 #include <math.h>
 #include <string.h>
 
@@ -182,7 +182,7 @@ static void loss_smoothing(rc_backend *backend, const rc_tensor *x, const float 
     *(float *)value = (float)(sum_direction(&m, 0) / count);
 }
 
-/* ---- total variation ------------------------------------------------------------------------------------------------ */
+/* ---- total variation ------------------------------------------------------------------------------------------ */
 
 static const struct {
     int down, right;
@@ -248,7 +248,7 @@ static void loss_total_variation(rc_backend *backend, const rc_tensor *x, const 
     *(float *)value = (float)total;
 }
 
-/* ---- norm ----------------------------------------------------------------------------------------------------------- */
+/* ---- norm ----------------------------------------------------------------------------------------------------- */
 
 static void norm_slot(void *context, int slot, int worker)
 {
