@@ -116,7 +116,7 @@ void nn_random_output_gradients(nn_fixture *fixture, uint64_t seed)
     int n = fixture->input.n, count;
     for (int i = 0; i < fixture->net->layers; i++) {
         const rc_layer *layer = &fixture->net->layer[i];
-        if (!layer->output)
+        if (rc_pass_output_gradient(fixture->pass, i) == NULL) /* no output, or EVAL */
             continue;
         rc_tensor shape = {.n = n, .h = layer->h, .w = layer->w, .c = layer->c_out};
         double *weights = nn_random(seed, OUTPUTS + (uint64_t)i, nn_map_count(&shape));
