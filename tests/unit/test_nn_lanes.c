@@ -1,0 +1,205 @@
+/* Weight gradients run beside the rest. The worst that a lane may do is to start at the very moment when somebody waits
+ * for it, and the lane of this test does exactly that: what is enqueued on it runs at the join. A pass whose main lane
+ * overwrites a gradient too early then computes something else than a pass without lanes. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/nn_fixture.h"
+#include "support/nn_nets.h"
+
+enum { LOSS = 31, MOST = 64, RANDOM_NETS = 400 };
+
+typedef struct late_call {
+    enum { CONV, LINEAR, ZERO } kind;
+    rc_conv conv;
+    rc_linear linear;
+    rc_tensor x, y;
+    rc_grad dy;
+    void *dweight, *dbias;
+    size_t bytes;
+} late_call;
+
+static rc_backend original; /* the entries as they were */
+static int lane, late, joins, beside;
+static late_call calls[MOST];
+
+static late_call *enqueue(int kind)
+{
+    assert_true(late < MOST);
+    calls[late] = (late_call){.kind = kind};
+    return &calls[late++];
+}
+
+static void late_conv(rc_backend *be, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy, void *dweight,
+                      void *dbias)
+{
+    (void)be;
+    assert_int_equal(lane, 1);
+    late_call *call = enqueue(CONV);
+    call->conv = *conv;
+    call->x = *x;
+    call->y = *dy->y;
+    call->dy = *dy;
+    call->dweight = dweight;
+    call->dbias = dbias;
+}
+
+static void late_linear(rc_backend *be, const rc_linear *linear, const rc_tensor *x, const rc_grad *dy, void *dweight,
+                        void *dbias)
+{
+    late_conv(be, &(rc_conv){0}, x, dy, dweight, dbias);
+    calls[late - 1].kind = LINEAR;
+    calls[late - 1].linear = *linear;
+}
+
+static void late_zero(rc_backend *be, void *memory, size_t bytes)
+{
+    if (lane == 0) {
+        original.zero(be, memory, bytes);
+        return;
+    }
+    late_call *call = enqueue(ZERO);
+    call->dweight = memory;
+    call->bytes = bytes;
+}
+
+static void late_fork(rc_backend *be, int to)
+{
+    (void)be;
+    assert_true(to == 0 || to == 1);
+    lane = to;
+}
+
+static void late_join(rc_backend *be, int from)
+{
+    assert_int_equal(from, 1);
+    lane = 0;
+    joins++;
+    for (int i = 0; i < late; i++) {
+        late_call *call = &calls[i];
+        call->dy.y = &call->y;
+        if (call->kind == CONV)
+            original.conv_backward_weight(be, &call->conv, &call->x, &call->dy, call->dweight, call->dbias);
+        else if (call->kind == LINEAR)
+            original.linear_backward_weight(be, &call->linear, &call->x, &call->dy, call->dweight, call->dbias);
+        else
+            original.zero(be, call->dweight, call->bytes);
+    }
+    late = 0;
+}
+
+static void main_lane_data(rc_backend *be, const rc_conv *conv, const rc_grad *dy, const void *weight, void *dx,
+                           const rc_back_epilogue *epilogue)
+{
+    assert_int_equal(lane, 0);
+    beside += late > 0;
+    original.conv_backward_data(be, conv, dy, weight, dx, epilogue);
+}
+
+static void sum_after_all(rc_backend *be, void *reals, size_t count)
+{
+    assert_int_equal(lane, 0);
+    assert_int_equal(late, 0);
+    original.sum_workers(be, reals, count);
+}
+
+static rc_backend *open_with_late_lane(void)
+{
+    rc_backend *be;
+    nn_must(rc_backend_open("reference", 1, NULL, &be));
+    original = *be;
+    be->lanes = 2;
+    be->fork = late_fork;
+    be->join = late_join;
+    be->zero = late_zero;
+    be->conv_backward_weight = late_conv;
+    be->linear_backward_weight = late_linear;
+    be->conv_backward_data = main_lane_data;
+    be->sum_workers = sum_after_all;
+    lane = late = joins = beside = 0;
+    return be;
+}
+
+/* Runs one step with and without lanes: the same bits. */
+static void compare(const rc_net *net, const rc_pass_settings *settings)
+{
+    nn_fixture a, b;
+    nn_open(&a, "reference", 1, net, settings, 1);
+    nn_open_on(&b, open_with_late_lane(), net, settings, 1);
+    nn_step(&a, LOSS);
+    nn_step(&b, LOSS);
+    assert_int_equal(late, 0);
+    double *x = nn_read(&a, a.gradient, net->params), *y = nn_read(&b, b.gradient, net->params);
+    for (size_t i = 0; i < net->params; i++) {
+        if (memcmp(&x[i], &y[i], sizeof x[i]) != 0)
+            fail_msg("net %s: gradient %zu is %g with lanes, %g without", net->name, i, y[i], x[i]);
+    }
+    free(x);
+    free(y);
+    nn_close(&a);
+    nn_close(&b);
+}
+
+static const rc_pass_settings train = {.mode = RC_PASS_TRAIN, .n = 3, .update_running = true};
+static const rc_pass_settings with_input = {.mode = RC_PASS_TRAIN, .n = 3, .input_gradient = true};
+
+static void test_nets(void **state)
+{
+    (void)state;
+    static rc_net net;
+    for (int i = 0; nn_test_net(&net, i) != NULL; i++) {
+        compare(&net, &train);
+        compare(&net, &with_input);
+    }
+}
+
+static void random_nets(void **state)
+{
+    (void)state;
+    static rc_net net;
+    for (uint64_t seed = 1; seed <= RANDOM_NETS; seed++) {
+        nn_random_net(&net, seed);
+        compare(&net, &train);
+    }
+}
+
+/* In a ResNet every weight gradient runs beside the gradient of the same layer's input, and is waited for at most once
+ * for each layer. */
+static void lanes_overlap(void **state)
+{
+    (void)state;
+    static rc_net net;
+    nn_must(rc_net_resnet_small(&net, 3, 8, 8, 4, 2));
+    compare(&net, &train);
+    assert_int_equal(beside, net.layers - 2); /* all convolutions but the first */
+    assert_true(joins <= net.layers);
+}
+
+/* Other modes have no weight gradients and fork nothing. */
+static void frozen_does_not_fork(void **state)
+{
+    (void)state;
+    static rc_net net;
+    nn_must(rc_net_resnet_small(&net, 3, 8, 8, 4, 2));
+    nn_fixture a;
+    const rc_pass_settings frozen = {.mode = RC_PASS_FROZEN, .n = 3};
+    nn_open_on(&a, open_with_late_lane(), &net, &frozen, 1);
+    nn_step(&a, LOSS);
+    assert_int_equal(joins, 0);
+    nn_close(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nets),
+        cmocka_unit_test(random_nets),
+        cmocka_unit_test(lanes_overlap),
+        cmocka_unit_test(frozen_does_not_fork),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
