@@ -126,6 +126,20 @@ static rc_status tangle(rc_net *net)
     return rc_net_finish(&b);
 }
 
+/* Sums without activation that are outputs: gradients come in from outside, so none may be shared. */
+static rc_status open_sums(rc_net *net)
+{
+    rc_net_builder b = rc_net_start(net, "open-sums", 3, 5, 5);
+    rc_layer stem = conv(RC_NET_INPUT, 4, 3, 1, true, RC_ACT_RELU);
+    stem.output = true;
+    int x = add(&b, stem, "stem");
+    int y = add(&b, conv(x, 4, 3, 1, true, RC_ACT_RELU), "a");
+    x = add_sum(&b, conv(y, 4, 3, 1, true, RC_ACT_NONE), x, RC_SHORTCUT_IDENTITY, "b");
+    y = add(&b, conv(x, 4, 3, 1, true, RC_ACT_RELU), "c");
+    add_sum(&b, conv(y, 4, 3, 1, true, RC_ACT_NONE), x, RC_SHORTCUT_IDENTITY, "d");
+    return rc_net_finish(&b);
+}
+
 /* The first layers have no parameters. */
 static rc_status late_parameters(rc_net *net)
 {
@@ -141,8 +155,8 @@ static rc_status late_parameters(rc_net *net)
 
 const char *nn_test_net(rc_net *net, int index)
 {
-    static rc_status (*const nets[])(rc_net *) = {sums_pad_end, sums_pad_both, projections, generator,
-                                                  autoencoder,  tangle,        late_parameters};
+    static rc_status (*const nets[])(rc_net *) = {sums_pad_end, sums_pad_both, projections,     generator,
+                                                  autoencoder,  tangle,        late_parameters, open_sums};
     if (index < 0 || (size_t)index >= sizeof nets / sizeof nets[0])
         return NULL;
     if (nets[index](net) != RC_OK)

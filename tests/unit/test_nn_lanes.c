@@ -24,7 +24,7 @@ typedef struct late_call {
 } late_call;
 
 static rc_backend original; /* the entries as they were */
-static int lane, late, joins, beside;
+static int lane, late, joins, beside, sums, materialised;
 static late_call calls[MOST];
 
 static late_call *enqueue(int kind)
@@ -97,7 +97,22 @@ static void main_lane_data(rc_backend *be, const rc_conv *conv, const rc_grad *d
 {
     assert_int_equal(lane, 0);
     beside += late > 0;
+    sums += epilogue->partial != NULL;
     original.conv_backward_data(be, conv, dy, weight, dx, epilogue);
+}
+
+/* Marking a value as stored is the caller's business: this operation does not. */
+static void materialise_without_mark(rc_backend *be, rc_tensor *x)
+{
+    original.materialise(be, x);
+    x->stored = false;
+    materialised++;
+}
+
+static void no_extra_sums(rc_backend *be, const rc_grad *dy, void *partial)
+{
+    sums += 1000;
+    original.bn_backward_sums(be, dy, partial);
 }
 
 static void sum_after_all(rc_backend *be, void *reals, size_t count)
@@ -118,9 +133,11 @@ static rc_backend *open_with_late_lane(void)
     be->zero = late_zero;
     be->conv_backward_weight = late_conv;
     be->linear_backward_weight = late_linear;
+    be->materialise = materialise_without_mark;
     be->conv_backward_data = main_lane_data;
+    be->bn_backward_sums = no_extra_sums;
     be->sum_workers = sum_after_all;
-    lane = late = joins = beside = 0;
+    lane = late = joins = beside = sums = materialised = 0;
     return be;
 }
 
@@ -133,6 +150,10 @@ static void compare(const rc_net *net, const rc_pass_settings *settings)
     nn_step(&a, LOSS);
     nn_step(&b, LOSS);
     assert_int_equal(late, 0);
+    int kept = 0;
+    for (int i = 0; i < net->layers; i++)
+        kept += net->layer[i].keep_value || net->layer[i].output;
+    assert_true(materialised <= kept); /* each value is stored once */
     double *x = nn_read(&a, a.gradient, net->params), *y = nn_read(&b, b.gradient, net->params);
     for (size_t i = 0; i < net->params; i++) {
         if (memcmp(&x[i], &y[i], sizeof x[i]) != 0)
@@ -177,6 +198,7 @@ static void lanes_overlap(void **state)
     compare(&net, &train);
     assert_int_equal(beside, net.layers - 2); /* all convolutions but the first */
     assert_true(joins <= net.layers);
+    assert_int_equal(sums, net.bn_layers - 1); /* taken as each gradient is finished; one by the pool */
 }
 
 /* Other modes have no weight gradients and fork nothing. */

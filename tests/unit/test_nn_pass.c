@@ -291,6 +291,33 @@ static void gradients_are_overwritten(void **state)
     }
 }
 
+/* Gradients of outputs that no layer reads are the caller's: backward reads them and no more. */
+static void output_gradients_are_left_alone(void **state)
+{
+    (void)state;
+    for (int i = 0; next_net(i); i++) {
+        nn_fixture a;
+        bool read[RC_MAX_LAYERS + 2] = {false};
+        for (int l = 0; l < net.layers; l++)
+            read[net.layer[l].in + 2] = read[net.layer[l].skip + 2] = true;
+        nn_open(&a, "reference64", 1, &net, &train, 1);
+        nn_step(&a, LOSS);
+        for (int l = 0; l < net.layers; l++) {
+            const rc_layer *layer = &net.layer[l];
+            if (!layer->output || read[l + 2] || layer->kind == RC_LAYER_AVERAGE_POOL)
+                continue;
+            const rc_tensor *shape = rc_pass_output(a.pass, l);
+            double *after = nn_read_map(&a, shape, rc_pass_output_gradient(a.pass, l));
+            nn_random_output_gradients(&a, LOSS);
+            double *given = nn_read_map(&a, shape, rc_pass_output_gradient(a.pass, l));
+            expect_close("output gradient", after, given, nn_map_count(shape), 0);
+            free(after);
+            free(given);
+        }
+        nn_close(&a);
+    }
+}
+
 static void no_allocation_in_a_step(void **state)
 {
     (void)state;
@@ -520,6 +547,7 @@ int main(void)
         cmocka_unit_test(groups_equal_separate_passes),
         cmocka_unit_test(smaller_batches),
         cmocka_unit_test(gradients_are_overwritten),
+        cmocka_unit_test(output_gradients_are_left_alone),
         cmocka_unit_test(no_allocation_in_a_step),
         cmocka_unit_test(zeroed_output_gradients_give_zero),
         cmocka_unit_test(same_bits_for_any_number_of_threads),
