@@ -1,0 +1,290 @@
+#include "run/safetensors.h"
+
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+
+/* No header of ours comes near this; a length beyond it is a broken or hostile file. */
+static const uint64_t largest_header = 64u << 20;
+static const size_t largest_file = (size_t)4 << 30;
+
+static const struct {
+    const char *name;
+    size_t bytes;
+} dtypes[] = {{"F32", 4}, {"F64", 8}, {"I32", 4}, {"I64", 8}, {"U8", 1}};
+
+enum { DTYPES = sizeof dtypes / sizeof *dtypes };
+
+struct rc_safetensors {
+    char *bytes; /* the file */
+    size_t size;
+    json_t *header; /* names live in it */
+    rc_named_tensor *tensor;
+    int tensors;
+    const char *name;
+};
+
+size_t rc_dtype_bytes(rc_dtype dtype)
+{
+    return dtypes[dtype].bytes;
+}
+
+size_t rc_named_tensor_count(const rc_named_tensor *tensor)
+{
+    size_t count = 1;
+    for (int i = 0; i < tensor->dims; i++)
+        count *= (size_t)tensor->shape[i];
+    return count;
+}
+
+/* ---- writing ------------------------------------------------------------------------------------------------- */
+
+static rc_status describe(const rc_named_tensor *tensor, size_t begin, size_t end, json_t *header)
+{
+    json_t *shape = json_array();
+    for (int i = 0; i < tensor->dims; i++)
+        json_array_append_new(shape, json_integer(tensor->shape[i]));
+    json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtypes[tensor->dtype].name, "shape", shape,
+                              "data_offsets", (json_int_t)begin, (json_int_t)end);
+    if (entry == NULL || json_object_get(header, tensor->name) != NULL ||
+        json_object_set_new(header, tensor->name, entry) != 0)
+        return rc_fail(RC_INVALID_ARGUMENT, "tensor '%s' cannot be described, or its name is taken", tensor->name);
+    return RC_OK;
+}
+
+/* Header text padded with spaces, so that the data begins at a multiple of 8. */
+static rc_status make_header(const rc_named_tensor *tensors, int count, const json_t *metadata, char **text,
+                             size_t *size)
+{
+    json_t *header = json_object();
+    rc_status status = header != NULL ? RC_OK : rc_fail(RC_OUT_OF_MEMORY, "no memory for a file header");
+    if (status == RC_OK && metadata != NULL)
+        json_object_set(header, "__metadata__", (json_t *)(uintptr_t)metadata);
+    size_t offset = 0;
+    for (int i = 0; status == RC_OK && i < count; i++) {
+        size_t bytes = rc_named_tensor_count(&tensors[i]) * rc_dtype_bytes(tensors[i].dtype);
+        status = describe(&tensors[i], offset, offset + bytes, header);
+        offset += bytes;
+    }
+    char *dumped = NULL;
+    if (status == RC_OK)
+        status = rc_json_dump(header, 0, &dumped);
+    json_decref(header);
+    RC_TRY(status);
+    size_t length = strlen(dumped);
+    *size = (length + 7) / 8 * 8;
+    *text = rc_alloc(NULL, *size);
+    if (*text != NULL) {
+        memset(*text, ' ', *size);
+        memcpy(*text, dumped, length);
+    }
+    rc_free(NULL, dumped);
+    return *text != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+}
+
+rc_status rc_safetensors_write(const char *path, const rc_named_tensor *tensors, int count, const json_t *metadata)
+{
+    char *header;
+    size_t size;
+    RC_TRY(make_header(tensors, count, metadata, &header, &size));
+    unsigned char length[8];
+    for (int i = 0; i < 8; i++)
+        length[i] = (unsigned char)((uint64_t)size >> (8 * i));
+    rc_file_writer *writer;
+    rc_status status = rc_file_writer_open(path, &writer);
+    if (status == RC_OK) {
+        status = rc_file_writer_append(writer, length, sizeof length);
+        if (status == RC_OK)
+            status = rc_file_writer_append(writer, header, size);
+        for (int i = 0; status == RC_OK && i < count; i++)
+            status = rc_file_writer_append(writer, tensors[i].data,
+                                           rc_named_tensor_count(&tensors[i]) * rc_dtype_bytes(tensors[i].dtype));
+        if (status == RC_OK)
+            status = rc_file_writer_commit(writer);
+        else
+            rc_file_writer_abort(writer);
+    }
+    rc_free(NULL, header);
+    return status;
+}
+
+/* ---- reading ------------------------------------------------------------------------------------------------- */
+
+static rc_status read_dtype(const rc_safetensors *file, const char *name, const json_t *entry, rc_dtype *dtype)
+{
+    const char *text;
+    RC_TRY(rc_json_get_string(entry, "dtype", &text));
+    for (int i = 0; i < DTYPES; i++)
+        if (strcmp(dtypes[i].name, text) == 0) {
+            *dtype = (rc_dtype)i;
+            return RC_OK;
+        }
+    return rc_fail(RC_UNSUPPORTED, "%s: tensor '%s' has type %s, which recollect does not read", file->name, name,
+                   text);
+}
+
+/* Shape, and the bytes it asks for. */
+static rc_status read_shape(const rc_safetensors *file, const json_t *entry, rc_named_tensor *tensor, size_t *bytes)
+{
+    json_t *shape;
+    RC_TRY(rc_json_get_array(entry, "shape", &shape));
+    if (json_array_size(shape) > RC_TENSOR_DIMS)
+        return rc_fail(RC_UNSUPPORTED, "%s: tensor '%s' has %zu dimensions, at most %d are read", file->name,
+                       tensor->name, json_array_size(shape), RC_TENSOR_DIMS);
+    tensor->dims = (int)json_array_size(shape);
+    *bytes = rc_dtype_bytes(tensor->dtype);
+    for (int i = 0; i < tensor->dims; i++) {
+        const json_t *value = json_array_get(shape, (size_t)i);
+        tensor->shape[i] = json_integer_value(value);
+        if (!json_is_integer(value) || tensor->shape[i] < 0 || !rc_size_mul(*bytes, (size_t)tensor->shape[i], bytes))
+            return rc_fail(RC_FORMAT, "%s: tensor '%s' has a shape that cannot be", file->name, tensor->name);
+    }
+    return RC_OK;
+}
+
+static rc_status read_entry(rc_safetensors *file, const char *name, const json_t *entry, size_t data_begin)
+{
+    rc_named_tensor *tensor = &file->tensor[file->tensors];
+    size_t bytes, room = file->size - data_begin;
+    tensor->name = name;
+    RC_TRY(read_dtype(file, name, entry, &tensor->dtype));
+    RC_TRY(read_shape(file, entry, tensor, &bytes));
+    json_t *offsets;
+    RC_TRY(rc_json_get_array(entry, "data_offsets", &offsets));
+    const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
+    json_int_t begin = json_integer_value(first), end = json_integer_value(last);
+    if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last) || begin < 0 ||
+        end < begin || (uint64_t)end > room)
+        return rc_fail(RC_FORMAT, "%s: tensor '%s' lies outside of the file, which may be cut off", file->name, name);
+    if ((size_t)(end - begin) != bytes)
+        return rc_fail(RC_FORMAT, "%s: tensor '%s' has %lld bytes, its shape asks for %zu", file->name, name,
+                       (long long)(end - begin), bytes);
+    tensor->data = file->bytes + data_begin + (size_t)begin;
+    file->tensors++;
+    return RC_OK;
+}
+
+static rc_status read_metadata(const rc_safetensors *file)
+{
+    const json_t *metadata = json_object_get(file->header, "__metadata__");
+    if (metadata == NULL)
+        return RC_OK;
+    const char *key;
+    json_t *value;
+    bool strings = json_is_object(metadata);
+    json_object_foreach((json_t *)(uintptr_t)metadata, key, value)
+        strings = strings && json_is_string(value);
+    return strings ? RC_OK : rc_fail(RC_FORMAT, "%s: the metadata is not a map of strings", file->name);
+}
+
+static rc_status parse(rc_safetensors *file)
+{
+    uint64_t length = 0;
+    for (int i = 0; file->size >= 8 && i < 8; i++)
+        length |= (uint64_t)(unsigned char)file->bytes[i] << (8 * i);
+    if (file->size < 8 || length > largest_header || length > file->size - 8)
+        return rc_fail(RC_FORMAT, "%s is not a safetensors file, or it is cut off: its header length is wrong",
+                       file->name);
+    RC_TRY(rc_json_parse(file->name, file->bytes + 8, (size_t)length, &file->header));
+    if (!json_is_object(file->header))
+        return rc_fail(RC_FORMAT, "%s: the header is not an object", file->name);
+    RC_TRY(read_metadata(file));
+    file->tensor = rc_alloc_zeroed(NULL, json_object_size(file->header) + 1, sizeof *file->tensor);
+    if (file->tensor == NULL)
+        return RC_OUT_OF_MEMORY;
+    const char *name;
+    json_t *entry;
+    json_object_foreach(file->header, name, entry)
+        if (strcmp(name, "__metadata__") != 0)
+            RC_TRY(read_entry(file, name, entry, 8 + (size_t)length));
+    return RC_OK;
+}
+
+/* Takes over `bytes`. */
+static rc_status adopt(const char *name, char *bytes, size_t size, rc_safetensors **file)
+{
+    *file = NULL;
+    rc_safetensors *f = rc_alloc_zeroed(NULL, 1, sizeof *f);
+    if (f == NULL) {
+        rc_free(NULL, bytes);
+        return RC_OUT_OF_MEMORY;
+    }
+    f->bytes = bytes;
+    f->size = size;
+    f->name = name;
+    rc_status status = parse(f);
+    f->name = NULL; /* the caller's memory */
+    if (status != RC_OK) {
+        rc_safetensors_close(f);
+        return status;
+    }
+    *file = f;
+    return RC_OK;
+}
+
+rc_status rc_safetensors_open(const char *path, rc_safetensors **file)
+{
+    *file = NULL;
+    char *bytes;
+    size_t size;
+    RC_TRY(rc_file_read(path, largest_file, &bytes, &size));
+    return adopt(path, bytes, size, file);
+}
+
+rc_status rc_safetensors_parse(const char *name, const void *bytes, size_t size, rc_safetensors **file)
+{
+    *file = NULL;
+    char *copy = rc_alloc(NULL, size);
+    if (copy == NULL)
+        return RC_OUT_OF_MEMORY;
+    if (size > 0)
+        memcpy(copy, bytes, size);
+    return adopt(name, copy, size, file);
+}
+
+void rc_safetensors_close(rc_safetensors *file)
+{
+    if (file == NULL)
+        return;
+    json_decref(file->header);
+    rc_free(NULL, file->bytes);
+    rc_free(NULL, file->tensor);
+    rc_free(NULL, file);
+}
+
+int rc_safetensors_count(const rc_safetensors *file)
+{
+    return file->tensors;
+}
+
+const rc_named_tensor *rc_safetensors_at(const rc_safetensors *file, int index)
+{
+    return index >= 0 && index < file->tensors ? &file->tensor[index] : NULL;
+}
+
+const rc_named_tensor *rc_safetensors_find(const rc_safetensors *file, const char *name)
+{
+    for (int i = 0; i < file->tensors; i++)
+        if (strcmp(file->tensor[i].name, name) == 0)
+            return &file->tensor[i];
+    return NULL;
+}
+
+rc_status rc_safetensors_get(const rc_safetensors *file, const char *name, rc_dtype dtype, size_t elements,
+                             const rc_named_tensor **tensor)
+{
+    *tensor = rc_safetensors_find(file, name);
+    if (*tensor == NULL)
+        return rc_fail(RC_FORMAT, "tensor '%s' is missing", name);
+    size_t count = rc_named_tensor_count(*tensor);
+    if ((*tensor)->dtype != dtype || count != elements)
+        return rc_fail(RC_FORMAT, "tensor '%s' holds %zu of %s, expected %zu of %s", name, count,
+                       dtypes[(*tensor)->dtype].name, elements, dtypes[dtype].name);
+    return RC_OK;
+}
+
+const char *rc_safetensors_metadata(const rc_safetensors *file, const char *key)
+{
+    return json_string_value(json_object_get(json_object_get(file->header, "__metadata__"), key));
+}
