@@ -1,0 +1,141 @@
+#include "run/checkpoint.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+static const char format[] = "recollect-checkpoint-1";
+
+/* ---- saving -------------------------------------------------------------------------------------------------- */
+
+static size_t host_bytes(const rc_state_entry *entry)
+{
+    return entry->count * (entry->type == RC_STATE_REAL ? sizeof(float) : sizeof(int32_t));
+}
+
+/* Copies every tensor to the host, one after the other into `block`. */
+static void gather(rc_backend *be, const rc_state *state, char *block, rc_named_tensor *tensors)
+{
+    for (int i = 0; i < state->entries; i++) {
+        const rc_state_entry *entry = &state->entry[i];
+        bool real = entry->type == RC_STATE_REAL;
+        if (real)
+            be->read_real(be, (float *)(void *)block, entry->memory, entry->count);
+        else
+            be->read_bytes(be, block, entry->memory, entry->count * sizeof(int32_t));
+        tensors[i] = (rc_named_tensor){.name = entry->name, .dtype = real ? RC_DTYPE_F32 : RC_DTYPE_I32, .dims = 1,
+                                       .shape = {(int64_t)entry->count}, .data = block};
+        block += host_bytes(entry);
+    }
+}
+
+static json_t *describe(const rc_position *position, const char *fingerprint)
+{
+    char seconds[32], step[16], task[16], offset[32];
+    snprintf(seconds, sizeof seconds, "%.3f", position->seconds);
+    snprintf(step, sizeof step, "%" PRIu32, position->step);
+    snprintf(task, sizeof task, "%d", position->task);
+    snprintf(offset, sizeof offset, "%" PRId64, position->log_offset);
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "format", format, "task", task, "stage",
+                     rc_stage_name(position->stage), "step", step, "seconds", seconds, "log_offset", offset,
+                     "fingerprint", fingerprint);
+}
+
+rc_status rc_checkpoint_save(const char *path, rc_backend *backend, const rc_state *state, const rc_position *position,
+                             const char *fingerprint)
+{
+    size_t bytes = 0;
+    for (int i = 0; i < state->entries; i++)
+        bytes += host_bytes(&state->entry[i]);
+    char *block = rc_alloc(NULL, bytes);
+    rc_named_tensor *tensors = rc_alloc_zeroed(NULL, (size_t)state->entries + 1, sizeof *tensors);
+    json_t *metadata = describe(position, fingerprint);
+    rc_status status = block != NULL && tensors != NULL && metadata != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        status = backend->sync(backend);
+    if (status == RC_OK) {
+        gather(backend, state, block, tensors);
+        status = rc_safetensors_write(path, tensors, state->entries, metadata);
+    }
+    json_decref(metadata);
+    rc_free(NULL, tensors);
+    rc_free(NULL, block);
+    return status;
+}
+
+/* ---- restoring ----------------------------------------------------------------------------------------------- */
+
+static rc_status read_number(const rc_safetensors *file, const char *key, double low, double high, double *value)
+{
+    const char *text = rc_safetensors_metadata(file, key);
+    char *end = NULL;
+    *value = text != NULL ? strtod(text, &end) : 0;
+    if (text == NULL || end == text || *end != '\0' || !(*value >= low && *value <= high))
+        return rc_fail(RC_FORMAT, "the checkpoint says %s '%s', expected a number from %g to %g", key,
+                       text ? text : "nothing", low, high);
+    return RC_OK;
+}
+
+static rc_status read_position(const rc_safetensors *file, rc_position *position)
+{
+    double task, step, seconds, offset;
+    RC_TRY(read_number(file, "task", 0, RC_MAX_TASKS - 1, &task));
+    RC_TRY(read_number(file, "step", 0, UINT32_MAX, &step));
+    RC_TRY(read_number(file, "seconds", 0, 1e12, &seconds));
+    RC_TRY(read_number(file, "log_offset", 0, 1e15, &offset));
+    const char *stage = rc_safetensors_metadata(file, "stage");
+    for (int i = 0; stage != NULL && i < RC_STAGE_COUNT; i++)
+        if (strcmp(stage, rc_stage_name((rc_stage)i)) == 0) {
+            *position = (rc_position){.task = (int)task, .stage = (rc_stage)i, .step = (uint32_t)step,
+                                      .seconds = seconds, .log_offset = (int64_t)offset};
+            return RC_OK;
+        }
+    return rc_fail(RC_FORMAT, "the checkpoint names no stage that there is");
+}
+
+static rc_status check_identity(const rc_safetensors *file, const char *path, const char *fingerprint)
+{
+    const char *kind = rc_safetensors_metadata(file, "format"), *made = rc_safetensors_metadata(file, "fingerprint");
+    if (kind == NULL || strcmp(kind, format) != 0)
+        return rc_fail(RC_FORMAT, "%s is not a checkpoint of this version (%s)", path, format);
+    if (made == NULL || strcmp(made, fingerprint) != 0)
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "%s was made with other settings, another method or other data; resume with the same ones", path);
+    return RC_OK;
+}
+
+rc_status rc_checkpoint_open(const char *path, const char *fingerprint, rc_position *position, rc_safetensors **file)
+{
+    RC_TRY(rc_safetensors_open(path, file));
+    rc_status status = check_identity(*file, path, fingerprint);
+    if (status == RC_OK)
+        status = read_position(*file, position);
+    if (status != RC_OK) {
+        rc_safetensors_close(*file);
+        *file = NULL;
+    }
+    return status;
+}
+
+rc_status rc_checkpoint_restore(const rc_safetensors *file, rc_backend *backend, const rc_state *state)
+{
+    for (int i = 0; i < state->entries; i++) {
+        const rc_state_entry *entry = &state->entry[i];
+        bool real = entry->type == RC_STATE_REAL;
+        const rc_named_tensor *tensor;
+        RC_TRY(rc_safetensors_get(file, entry->name, real ? RC_DTYPE_F32 : RC_DTYPE_I32, entry->count, &tensor));
+        void *aligned = rc_alloc(NULL, host_bytes(entry));
+        if (aligned == NULL)
+            return RC_OUT_OF_MEMORY;
+        memcpy(aligned, tensor->data, host_bytes(entry));
+        if (real)
+            backend->write_real(backend, entry->memory, aligned, entry->count);
+        else
+            backend->write_bytes(backend, entry->memory, aligned, entry->count * sizeof(int32_t));
+        rc_free(NULL, aligned);
+    }
+    return backend->sync(backend);
+}

@@ -1,0 +1,27 @@
+/* Checkpoints of a run: one safetensors file with every registered tensor and, as metadata, where the run is. Written
+ * to a temporary name, synced and renamed, so a kill at any moment leaves the last good one. */
+#ifndef RC_RUN_CHECKPOINT_H
+#define RC_RUN_CHECKPOINT_H
+
+#include "cil/stage.h"
+#include "run/safetensors.h"
+
+/* Where a run is: the stage and step to go on from. */
+typedef struct rc_position {
+    int task;
+    rc_stage stage;
+    uint32_t step;
+    double seconds;      /* spent so far */
+    int64_t log_offset;  /* bytes of the log of events that belong to it */
+} rc_position;
+
+/* state: what rc_stage_report.state holds. fingerprint: of configuration, method and data; a resume with another one
+ * is refused. */
+rc_status rc_checkpoint_save(const char *path, rc_backend *backend, const rc_state *state, const rc_position *position,
+                             const char *fingerprint);
+/* Reads position and fingerprint; the file stays open for rc_checkpoint_restore. */
+rc_status rc_checkpoint_open(const char *path, const char *fingerprint, rc_position *position, rc_safetensors **file);
+/* Every tensor of the state must be in the file with its size. */
+rc_status rc_checkpoint_restore(const rc_safetensors *file, rc_backend *backend, const rc_state *state);
+
+#endif
