@@ -142,6 +142,10 @@ static void draw_gradients(rc_case *c, chain_case *p, double terms, double sampl
         p->dweight = gradient(c, "dweight", RC_BUFFER_PARAMETER, p->weight, samples);
     if (p->bias >= 0)
         p->dbias = gradient(c, "dbias", RC_BUFFER_PARAMETER, p->bias, samples);
+    /* Where normalisation takes the bias out again, what is left is the rounding of a, b and c. All samples share it,
+     * so it adds up where other errors average out. */
+    if (p->bias >= 0 && p->mode == TRAIN)
+        c->buffer[p->dbias].magnitude = sqrt(samples);
     if (p->y.skip >= 0)
         p->dskip = gradient(c, "dskip", RC_BUFFER_ACT, p->y.skip, 1);
     if (p->x.skip >= 0)

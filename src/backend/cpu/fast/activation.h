@@ -1,0 +1,119 @@
+/* Activations on vectors, and how a vector of four channels is loaded and stored where a whole one would reach too far.
+ * tanh and sigmoid come from one exponential; their error is below 3 units in the last place. */
+#ifndef RC_BACKEND_CPU_FAST_ACTIVATION_H
+#define RC_BACKEND_CPU_FAST_ACTIVATION_H
+
+#include "backend/cpu/fast/isa.h"
+
+#define RC_LEAKY_SLOPE 0.2f
+
+/* mask ? a : b, lane by lane; masks are all ones or all zeros. */
+RC_INLINE vec vec_select(veci mask, vec a, vec b)
+{
+    return (vec)((mask & (veci)a) | (~mask & (veci)b));
+}
+
+RC_INLINE vec vec_relu(vec x)
+{
+    return (vec)((x > vec_set(0)) & (veci)x);
+}
+
+/* e^x for x <= 88; 0 below -87. With x = n ln 2 + r, |r| <= ln 2 / 2: 2^n * polynomial(r). */
+RC_INLINE vec vec_exp(vec x)
+{
+    const float to_nearest = 12582912.0f; /* 1.5 * 2^23: adding it leaves the nearest integer in the low bits */
+    veci vanishes = x < vec_set(-87.0f);
+    x = vec_select(vanishes, vec_set(0), x);
+    vec shifted = x * vec_set(1.44269504f) + vec_set(to_nearest);
+    vec n = shifted - vec_set(to_nearest);
+    vec r = x - n * vec_set(0.693359375f) - n * vec_set(-2.12194440e-4f);
+    vec p = vec_set(1.9875691500e-4f);
+    p = p * r + vec_set(1.3981999507e-3f);
+    p = p * r + vec_set(8.3334519073e-3f);
+    p = p * r + vec_set(4.1665795894e-2f);
+    p = p * r + vec_set(1.6666665459e-1f);
+    p = p * r + vec_set(5.0000001201e-1f);
+    p = p * (r * r) + r + vec_set(1);
+    /* n sits in the low bits of `shifted`: moved to the exponent it multiplies by 2^n. */
+    veci power = ((veci)shifted << 23) + (veci)vec_set(1);
+    return vec_select(vanishes, vec_set(0), p * (vec)power);
+}
+
+RC_INLINE vec vec_sigmoid(vec x)
+{
+    vec positive = vec_select(x < vec_set(0), -x, x);
+    vec e = vec_exp(-positive); /* e^-|x| never overflows */
+    vec one = vec_set(1);
+    return vec_select(x < vec_set(0), e / (one + e), one / (one + e));
+}
+
+RC_INLINE vec vec_tanh(vec x)
+{
+    vec magnitude = vec_select(x < vec_set(0), -x, x);
+    vec e = vec_exp(-2 * magnitude);
+    vec large = (vec_set(1) - e) / (vec_set(1) + e);
+    large = vec_select(x < vec_set(0), -large, large);
+    /* 1 - e loses digits near 0; there the odd polynomial is exact enough. */
+    vec square = x * x;
+    vec p = vec_set(-5.70498872745e-3f);
+    p = p * square + vec_set(2.06390887954e-2f);
+    p = p * square + vec_set(-5.37397155531e-2f);
+    p = p * square + vec_set(1.33314422036e-1f);
+    p = p * square + vec_set(-3.33332819422e-1f);
+    vec small = p * square * x + x;
+    return vec_select(magnitude < vec_set(0.625f), small, large);
+}
+
+RC_INLINE vec vec_activate(const rc_act act, vec z)
+{
+    switch (act) {
+    case RC_ACT_NONE: return z;
+    case RC_ACT_RELU: return vec_relu(z);
+    case RC_ACT_LEAKY_RELU: return vec_select(z > vec_set(0), z, RC_LEAKY_SLOPE * z);
+    case RC_ACT_TANH: return vec_tanh(z);
+    case RC_ACT_SIGMOID: return vec_sigmoid(z);
+    }
+    return z;
+}
+
+/* g * act'(z), from v = act(z). Where the sign decides, z does as well as v. */
+RC_INLINE vec vec_activate_back(const rc_act act, vec v, vec g)
+{
+    switch (act) {
+    case RC_ACT_NONE: return g;
+    case RC_ACT_RELU: return (vec)((v > vec_set(0)) & (veci)g);
+    case RC_ACT_LEAKY_RELU: return vec_select(v > vec_set(0), g, RC_LEAKY_SLOPE * g);
+    case RC_ACT_TANH: return g * (vec_set(1) - v * v);
+    case RC_ACT_SIGMOID: return g * (v * (vec_set(1) - v));
+    }
+    return g;
+}
+
+/* Channels are a multiple of four, which may be less than a vector: then `lanes` is 4 and the other lanes are zeros
+ * that nobody stores. */
+typedef float vec_four __attribute__((vector_size(16), aligned(4), may_alias));
+
+RC_INLINE vec vec_load_lanes(const int lanes, const float *p)
+{
+    if (lanes == RC_LANES)
+        return vec_load(p);
+#if RC_VECTOR_BYTES == 64
+    vec_four four = *(const vec_four *)p, zero = {0};
+    return __builtin_shufflevector(four, zero, 0, 1, 2, 3, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
+#elif RC_VECTOR_BYTES == 32
+    vec_four four = *(const vec_four *)p, zero = {0};
+    return __builtin_shufflevector(four, zero, 0, 1, 2, 3, 4, 5, 6, 7);
+#else
+    return vec_load(p);
+#endif
+}
+
+RC_INLINE void vec_store_lanes(const int lanes, float *p, vec v)
+{
+    if (lanes == RC_LANES)
+        vec_store(p, v);
+    else
+        *(vec_four *)p = __builtin_shufflevector(v, v, 0, 1, 2, 3);
+}
+
+#endif

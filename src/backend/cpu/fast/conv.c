@@ -1,0 +1,303 @@
+/* Convolution: forward and data gradient.
+ *
+ * Everything here is one loop. For an output pixel and a block of output channels
+ *     out[pixel][:] = sum over tap rows, taps, input channels of in[pixel * step + tap][channel] * w[tap][channel][:]
+ * and conv_plan.h turns every convolution, strided, transposed, enlarged, forward or backward, into one or several such
+ * sums over a grid of pixels. In NHWC the taps of one tap row are neighbours in memory, so a tap row is one run of
+ * taps * channels floats; the tile (tile.h) keeps a few pixels times a block of output channels in registers, walks
+ * along the runs, and does nothing but fused multiply-adds on weights that were packed in exactly the order it reads.
+ *
+ * The tile has no edge cases because it never sees the image. A worker takes an image and goes down in bands of a few
+ * output rows. It loads the input rows that the band needs into its scratch, with a border of zeros, and what is
+ * pending on the tensor (normalisation, skip, activation; in backward the gradient of those) is done on the way:
+ * the numbers pass through the registers anyway. Rows that the last band has loaded are kept. Then the tiles run over
+ * the band, one block of output channels after the other, so that a block's weights stay in the first cache; more
+ * input channels than fit there are cut into blocks, too, and the sums wait in the output. Last, while the band is
+ * still in the cache, comes the epilogue: sums for batch normalisation, or the finished value in evaluation.
+ *
+ * Same bits for any number of threads: what a task computes does not depend on who runs it, and the sums of an image
+ * are added by one task, from top to bottom: float within a band, double across bands.
+ *
+ * Weights arrive in PyTorch's layout and are packed at every call. That is a pass over the weights against one over
+ * weights times pixels times images, and leaves no state that could be out of date.
+ */
+#include "backend/cpu/fast/conv.h"
+
+#include <string.h>
+
+#include "backend/cpu/fast/band.h"
+#include "backend/cpu/fast/tile.h"
+
+/* What one call does, for its tasks. */
+typedef struct conv_job {
+    rc_cpu *cpu;
+    conv_plan plan;
+    const float *packed;
+    const float *start;                     /* (out_cp rounded up to whole vectors): bias, or zeros */
+    float *out;                             /* (n, out_h, out_w, out_cp) */
+    bool add;
+    int parts;                              /* an image is cut into so many tasks */
+
+    const rc_tensor *x;                     /* forward: the input, ... */
+    const rc_tensor *y;
+    const rc_epilogue *epilogue;
+    const float *center;                    /* (out_cp) */
+    const rc_grad *dy;                      /* ... backward: the gradient that comes in */
+    const rc_back_epilogue *back_epilogue;
+} conv_job;
+
+/* One image, or a part of it, on its way through a worker. */
+typedef struct conv_image {
+    const conv_job *job;
+    int image;
+    value_source x;      /* forward */
+    gradient_source dy;  /* backward */
+    band band;
+    const float *direct; /* (in_h, in_w, in_cp): the tiles read the tensor itself; NULL: the band */
+    float *out;          /* (out_h, out_w, out_cp) */
+    double *sums;        /* (2, out_cp) */
+    float *skip_row;
+} conv_image;
+
+/* ---- multiplying ----------------------------------------------------------------------------------------------- */
+
+/* The units [first, last) of one residue, one block of output channels, one block of input channels. */
+static void run_block(const conv_image *image, int out, int b, int residue_y, int residue_x, int first, int last)
+{
+    const conv_job *job = image->job;
+    const conv_plan *plan = &job->plan;
+    const tap_axis *y = &plan->y[residue_y], *x = &plan->x[residue_x];
+    int channels = band_pixel(&image->band, b), pixel = image->direct ? plan->in_cp : channels;
+    int width = image->direct ? plan->in_w : plan->width, step = plan->taps.out_step;
+    bool continues = b > 0 || job->add;
+    tile_row row = {
+        .x_pixel = (ptrdiff_t)plan->taps.in_step * pixel,
+        .x_row = (ptrdiff_t)width * pixel,
+        .rows = x->taps > 0 ? y->taps : 0,
+        .run = x->taps * channels,
+        .w = job->packed + RC_FAST(packed_at)(plan, out, b, residue_y, residue_x),
+        .start = continues ? NULL : job->start + out,
+        .y_pixel = (ptrdiff_t)step * plan->out_cp,
+        .pixels = x->outputs,
+        .width = tile_width(plan->out_cp - out, TILE_WIDTH),
+    };
+    row.channels = row.width < plan->out_cp - out ? row.width : plan->out_cp - out;
+    if (row.rows == 0 && continues)
+        return;
+    for (int unit = first; unit < last && unit < y->outputs; unit++) {
+        int in_row = unit * plan->taps.in_step + y->first;
+        if (image->direct)
+            row.x = image->direct + ((ptrdiff_t)in_row * width + x->first) * pixel + b * plan->block;
+        else
+            row.x = band_row(&image->band, row.rows ? in_row : image->band.top, b) + (x->first + plan->left) * pixel;
+        row.y = image->out + ((ptrdiff_t)(unit * step + residue_y) * plan->out_w + residue_x) * plan->out_cp + out;
+        RC_FAST(tile_row)(&row);
+    }
+}
+
+/* ---- epilogue -------------------------------------------------------------------------------------------------- */
+
+static void finish_band(const conv_image *image, int first_row, int rows)
+{
+    const conv_job *job = image->job;
+    const conv_plan *plan = &job->plan;
+    int cp = plan->out_cp;
+    float *out = image->out + (size_t)first_row * (size_t)plan->out_w * (size_t)cp;
+    if (job->dy) {
+        if (!image->sums)
+            return;
+        rc_grad finished = {.y = job->back_epilogue->x, .g = job->out};
+        gradient_source source = RC_FAST(gradient_source)(&finished, cp, image->image, image->skip_row);
+        RC_FAST(sum_gradients)(&source, first_row, rows, 0, cp, image->sums);
+        return;
+    }
+    if (image->sums)
+        RC_FAST(sum_values)(out, cp, rows * plan->out_w, 0, cp, job->center, image->sums);
+    if (job->epilogue->apply) {
+        rc_tensor pending = *job->y;
+        pending.value = NULL;
+        pending.stored = false;
+        value_source source = RC_FAST(value_source)(&pending, cp, image->image, image->skip_row);
+        for (int row = 0; row < rows; row++)
+            RC_FAST(load_value_row)(&source, first_row + row, 0, cp, out + (ptrdiff_t)row * plan->out_w * cp, cp);
+    }
+}
+
+/* ---- one image ------------------------------------------------------------------------------------------------- */
+
+/* The tiles can read the tensor itself where nothing is pending, no border is needed, and a tap row is contiguous. */
+static const float *read_directly(const conv_image *image)
+{
+    const conv_job *job = image->job;
+    const conv_plan *plan = &job->plan;
+    bool plain = job->dy ? image->dy.y.act == RC_ACT_NONE && !image->dy.a : image->x.value != NULL;
+    if (!plain || plan->borders || plan->compact || (plan->blocks > 1 && plan->taps.k > 1))
+        return NULL;
+    return job->dy ? image->dy.g : image->x.value;
+}
+
+static void start_image(conv_image *image, int worker)
+{
+    const conv_job *job = image->job;
+    const conv_plan *plan = &job->plan;
+    float *scratch = rc_cpu_scratch(job->cpu, worker);
+    image->skip_row = scratch + line_floats(plan->band_floats);
+    image->band = (band){.memory = scratch, .rows = plan->rows, .width = plan->width, .left = plan->left,
+                         .channels = plan->compact ? plan->in_c : plan->in_cp, .block = plan->block,
+                         .compact = plan->compact, .read_first = plan->first_y, .read_step = plan->taps.in_step,
+                         .read_span = plan->span_y};
+    if (job->dy) {
+        image->dy = RC_FAST(gradient_source)(job->dy, plan->in_cp, image->image, image->skip_row);
+        image->band.gradients = &image->dy;
+    } else {
+        image->x = RC_FAST(value_source)(job->x, plan->in_cp, image->image, image->skip_row);
+        image->band.values = &image->x;
+    }
+    image->direct = read_directly(image);
+    image->out = job->out + (size_t)image->image * (size_t)plan->out_h * (size_t)plan->out_w * (size_t)plan->out_cp;
+    void *partial = job->dy ? job->back_epilogue->partial : job->epilogue->partial;
+    if (partial) {
+        image->sums = rc_cpu_partial(partial, image->image, plan->out_cp);
+        memset(image->sums, 0, 2 * (size_t)plan->out_cp * sizeof(double));
+    }
+}
+
+static void conv_task(void *context, int task, int worker)
+{
+    const conv_job *job = context;
+    const conv_plan *plan = &job->plan;
+    int part = task % job->parts, in_step = plan->taps.in_step, out_step = plan->taps.out_step;
+    conv_image image = {.job = job, .image = task / job->parts};
+    start_image(&image, worker);
+
+    int begin = plan->units * part / job->parts, end = plan->units * (part + 1) / job->parts;
+    image.band.top = begin * in_step + plan->first_y;
+    image.band.next = part == 0 && image.band.top > 0 ? 0 : image.band.top;
+    for (int unit = begin, last; unit < end; unit = last) {
+        last = unit + plan->band < end ? unit + plan->band : end;
+        if (!image.direct)
+            RC_FAST(band_load)(&image.band, unit * in_step + plan->first_y,
+                               (last - 1) * in_step + plan->first_y + plan->span_y);
+        for (int out = 0; out < plan->out_cp; out += TILE_WIDTH)
+            for (int b = 0; b < plan->blocks; b++)
+                for (int residue = 0; residue < out_step * out_step; residue++)
+                    run_block(&image, out, b, residue / out_step, residue % out_step, unit, last);
+        int last_row = last * out_step < plan->out_h ? last * out_step : plan->out_h;
+        finish_band(&image, unit * out_step, last_row - unit * out_step);
+    }
+    /* Rows below all taps have values, too. */
+    if (image.band.values && image.x.store)
+        RC_FAST(band_load)(&image.band, plan->in_h, plan->in_h);
+}
+
+/* ---- the operations -------------------------------------------------------------------------------------------- */
+
+/* Few images are cut into parts for the threads, unless sums or stored values want an image in one piece. */
+static int choose_parts(const conv_plan *plan, int n, bool one_piece)
+{
+    enum { TASKS = 32 };
+    if (one_piece || n >= TASKS)
+        return 1;
+    int parts = (TASKS + n - 1) / n, most = (plan->units + 3) / 4;
+    return parts < most ? parts : most;
+}
+
+/* What the plan has no form for: enlarging before a strided or transposed convolution. No net does that. */
+static bool plan_fits(const rc_conv *conv)
+{
+    return conv->stride <= MAX_STRIDE && (conv->up == 1 || (conv->up == 2 && conv->stride == 1 && !conv->transposed));
+}
+
+static rc_backend reference_operations(void)
+{
+    rc_backend table = {0};
+    rc_reference_fill_float(&table);
+    return table;
+}
+
+static size_t start_floats(const conv_plan *plan)
+{
+    return line_floats((size_t)plan->out_cp + TILE_WIDTH);
+}
+
+/* Lays out the shared workspace (start, center, packed, folded) and packs the weights. */
+static void prepare(conv_job *job, const void *weight, const void *bias, const void *center)
+{
+    const conv_plan *plan = &job->plan;
+    float *start = job->cpu->shared, *padded_center = start + start_floats(plan);
+    float *packed = padded_center + start_floats(plan), *folded = packed + line_floats(plan->packed_floats);
+    memset(start, 0, 2 * start_floats(plan) * sizeof(float));
+    if (bias)
+        memcpy(start, bias, (size_t)plan->out_c * sizeof(float));
+    if (center)
+        memcpy(padded_center, center, (size_t)plan->out_c * sizeof(float));
+    RC_FAST(pack_weights)(job->cpu, plan, weight, folded, packed);
+    job->start = start;
+    job->center = padded_center;
+    job->packed = packed;
+}
+
+static void conv_forward(rc_backend *table, const rc_conv *conv, rc_tensor *x, const void *weight, const void *bias,
+                         rc_tensor *y, const rc_epilogue *epilogue)
+{
+    if (!plan_fits(conv)) {
+        reference_operations().conv_forward(table, conv, x, weight, bias, y, epilogue);
+        return;
+    }
+    conv_job job = {.cpu = rc_cpu_of(table), .plan = RC_FAST(plan_forward)(conv), .out = y->raw, .x = x, .y = y,
+                    .epilogue = epilogue};
+    prepare(&job, weight, bias, epilogue->center);
+    job.parts = choose_parts(&job.plan, x->n, epilogue->partial || (x->value && !x->stored));
+    rc_pool_run(job.cpu->pool, x->n * job.parts, conv_task, &job);
+    x->stored = x->value != NULL;
+}
+
+static void conv_backward_data(rc_backend *table, const rc_conv *conv, const rc_grad *dy, const void *weight, void *dx,
+                               const rc_back_epilogue *epilogue)
+{
+    if (!plan_fits(conv)) {
+        reference_operations().conv_backward_data(table, conv, dy, weight, dx, epilogue);
+        return;
+    }
+    conv_job job = {.cpu = rc_cpu_of(table), .plan = RC_FAST(plan_backward_data)(conv), .out = dx, .dy = dy,
+                    .back_epilogue = epilogue, .add = epilogue->add};
+    prepare(&job, weight, NULL, NULL);
+    job.parts = choose_parts(&job.plan, dy->y->n, epilogue->partial != NULL);
+    rc_pool_run(job.cpu->pool, dy->y->n * job.parts, conv_task, &job);
+}
+
+static void conv_backward_weight(rc_backend *table, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
+                                 void *dweight, void *dbias)
+{
+    if (plan_fits(conv))
+        RC_FAST(conv_backward_weight)(table, conv, x, dy, dweight, dbias);
+    else
+        reference_operations().conv_backward_weight(table, conv, x, dy, dweight, dbias);
+}
+
+static rc_status reserve_conv(rc_backend *table, const rc_conv *conv, int n)
+{
+    if (!plan_fits(conv))
+        return reference_operations().reserve_conv(table, conv, n);
+    workspace need = RC_FAST(weight_workspace)(conv, n);
+    const conv_plan plans[] = {RC_FAST(plan_forward)(conv), RC_FAST(plan_backward_data)(conv)};
+    for (int i = 0; i < 2; i++) {
+        const conv_plan *plan = &plans[i];
+        int widest = plan->in_w > plan->out_w ? plan->in_w : plan->out_w;
+        int deepest = plan->in_cp > plan->out_cp ? plan->in_cp : plan->out_cp;
+        size_t shared = 2 * start_floats(plan) + line_floats(plan->packed_floats) + line_floats(plan->folded_floats);
+        size_t scratch = line_floats(plan->band_floats) + line_floats((size_t)widest * (size_t)deepest);
+        need.shared = need.shared > shared ? need.shared : shared;
+        need.scratch = need.scratch > scratch ? need.scratch : scratch;
+    }
+    return rc_cpu_reserve(rc_cpu_of(table), need.shared * sizeof(float), need.scratch * sizeof(float));
+}
+
+void RC_FAST(fill_conv)(rc_backend *table)
+{
+    table->reserve_conv = reserve_conv;
+    table->conv_forward = conv_forward;
+    table->conv_backward_data = conv_backward_data;
+    table->conv_backward_weight = conv_backward_weight;
+    RC_FAST(fill_linear)(table);
+}

@@ -1,0 +1,24 @@
+/* What the files of the convolution share beside the plan. */
+#ifndef RC_BACKEND_CPU_FAST_CONV_H
+#define RC_BACKEND_CPU_FAST_CONV_H
+
+#include "backend/cpu/fast/conv_plan.h"
+
+/* Sizes of the workspace, in floats: what the tasks share, and what each worker has to itself. */
+typedef struct workspace {
+    size_t shared, scratch;
+} workspace;
+
+workspace RC_FAST(weight_workspace)(const rc_conv *conv, int n);
+void RC_FAST(conv_backward_weight)(rc_backend *table, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
+                                   void *dweight, void *dbias);
+
+void RC_FAST(fill_linear)(rc_backend *table);
+
+/* Floats rounded up so that what follows begins on a cache line. */
+static inline size_t line_floats(size_t floats)
+{
+    return (floats + 15) / 16 * 16;
+}
+
+#endif

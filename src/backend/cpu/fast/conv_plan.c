@@ -1,0 +1,257 @@
+#include "backend/cpu/fast/conv_plan.h"
+
+#include "backend/cpu/fast/band.h"
+#include "backend/cpu/fast/tile.h"
+
+/* The weights of one output block and one input block are read for every tile: 64 channels of a 3 x 3 kernel, which is
+ * half of a first cache of 64 KiB, or with AVX-512, whose tiles read them less often, the second cache. The band is
+ * read once per tap row and output block. An image that fits WHOLE_BYTES stays in it, and nothing has to be moved. */
+enum { BLOCK_BYTES = 9 * 64 * TILE_WIDTH * 4, BAND_BYTES = 32 << 10, WHOLE_BYTES = 320 << 10, BAND_PIXELS = 64 };
+
+static int floor_div(int a, int b)
+{
+    return a >= 0 ? a / b : -((b - 1 - a) / b);
+}
+
+static int round_up(int a, int b)
+{
+    return (a + b - 1) / b * b;
+}
+
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+tap_geometry RC_FAST(tap_geometry)(const rc_conv *conv, bool backward)
+{
+    tap_geometry taps = {.k = conv->k, .stride = conv->stride, .pad = conv->pad};
+    taps.scatter = conv->transposed;
+    if (conv->up == 2) {
+        taps.k = conv->k + 1;
+        taps.stride = 2;
+        taps.pad = conv->k - 1 - conv->pad;
+        taps.scatter = taps.folded = true;
+    }
+    if (backward)
+        taps.scatter = !taps.scatter;
+    taps.in_step = taps.scatter ? 1 : taps.stride;
+    taps.out_step = taps.scatter ? taps.stride : 1;
+    return taps;
+}
+
+static tap_axis plan_axis(const tap_geometry *taps, int residue, int outputs)
+{
+    tap_axis axis = {.outputs = outputs, .first = -taps->pad, .taps = taps->k, .kernel_step = 1};
+    if (!taps->scatter)
+        return axis;
+    /* t = residue + pad - stride * i for input offset i; the first input meets the last tap. */
+    int at = residue + taps->pad, last = floor_div(at, taps->stride);
+    axis.first = -floor_div(taps->k - 1 - at, taps->stride);
+    axis.taps = larger(last - axis.first + 1, 0);
+    axis.kernel_first = at - taps->stride * axis.first;
+    axis.kernel_step = -taps->stride;
+    axis.outputs = outputs > residue ? (outputs - residue + taps->stride - 1) / taps->stride : 0;
+    return axis;
+}
+
+/* What all residues of an axis read: input `first` and the span - 1 after it, relative to unit * in_step. */
+static void plan_span(const tap_axis *axis, int count, int *first, int *span)
+{
+    int low = 0, high = 0;
+    bool any = false;
+    for (int r = 0; r < count; r++) {
+        if (axis[r].taps == 0)
+            continue;
+        low = any ? smaller(low, axis[r].first) : axis[r].first;
+        high = any ? larger(high, axis[r].first + axis[r].taps) : axis[r].first + axis[r].taps;
+        any = true;
+    }
+    *first = low;
+    *span = high - low;
+}
+
+/* Output rows are made in bands: as many as keep the input rows in the first cache, but enough pixels to pay for
+ * fetching the weights. */
+static void plan_band(conv_plan *plan)
+{
+    const tap_geometry *taps = &plan->taps;
+    int columns = plan->x[0].outputs, first_x, span_x;
+    plan_span(plan->y, taps->out_step, &plan->first_y, &plan->span_y);
+    plan_span(plan->x, taps->out_step, &first_x, &span_x);
+    plan->units = plan->y[0].outputs;
+    int last_x = larger((columns - 1) * taps->in_step + first_x + span_x, plan->in_w);
+    int last_y = (plan->units - 1) * taps->in_step + plan->first_y + plan->span_y;
+    plan->borders = first_x < 0 || last_x > plan->in_w || plan->first_y < 0 || last_y > plan->in_h;
+    plan->left = larger(-first_x, 0);
+    plan->width = plan->left + last_x;
+
+    int row_bytes = plan->width * plan->in_cp * (int)sizeof(float);
+    int units = (BAND_BYTES / row_bytes - plan->span_y) / taps->in_step + 1;
+    units = larger(units, (BAND_PIXELS + columns - 1) / columns);
+    units = smaller(larger(units, 1), plan->units);
+    int bands = (plan->units + units - 1) / units;
+    plan->band = (plan->units + bands - 1) / bands;
+    int all_rows = (plan->units - 1) * taps->in_step + plan->span_y;
+    plan->rows = (plan->band - 1) * taps->in_step + plan->span_y;
+    if ((size_t)all_rows * (size_t)row_bytes <= WHOLE_BYTES)
+        plan->rows = all_rows;
+    plan->rows = larger(plan->rows, 1);
+}
+
+static void finish_plan(conv_plan *plan)
+{
+    const tap_geometry *taps = &plan->taps;
+    plan->in_cp = round_up(plan->in_c, 4);
+    plan->out_cp = round_up(plan->out_c, 4);
+    int most_taps = 1;
+    for (int r = 0; r < taps->out_step; r++) {
+        plan->y[r] = plan_axis(taps, r, plan->out_h);
+        plan->x[r] = plan_axis(taps, r, plan->out_w);
+    }
+    for (int r = 0; r < taps->out_step * taps->out_step; r++)
+        most_taps = larger(most_taps, plan->y[r / taps->out_step].taps * plan->x[r % taps->out_step].taps);
+
+    plan->compact = plan->in_cp == 4 && plan->in_c < 4;
+    int widest = BLOCK_BYTES / (most_taps * TILE_WIDTH * (int)sizeof(float)) / CHUNK * CHUNK;
+    plan->blocks = (plan->in_cp + larger(widest, CHUNK) - 1) / larger(widest, CHUNK);
+    plan->block = round_up((plan->in_cp + plan->blocks - 1) / plan->blocks, CHUNK);
+    plan->blocks = (plan->in_cp + plan->block - 1) / plan->block;
+    plan_band(plan);
+
+    size_t kernel = (size_t)taps->k * (size_t)taps->k;
+    plan->packed_floats = (size_t)round_up(plan->out_cp, TILE_WIDTH) * (size_t)plan->in_cp * kernel;
+    plan->folded_floats = taps->folded ? (size_t)plan->in_c * (size_t)plan->out_c * kernel : 0;
+    plan->band_floats = band_floats(plan->rows, plan->width, plan->in_cp);
+}
+
+static weight_layout kernel_layout(const rc_conv *conv, const tap_geometry *taps, bool backward)
+{
+    size_t kernel = (size_t)taps->k * (size_t)taps->k;
+    /* Rows of the weight matrix are c_out, of a transposed one c_in. */
+    bool rows_are_outputs = conv->transposed == backward;
+    int columns = conv->transposed ? conv->c_out : conv->c_in;
+    size_t row = (size_t)columns * kernel;
+    return (weight_layout){.out_stride = rows_are_outputs ? row : kernel, .in_stride = rows_are_outputs ? kernel : row,
+                           .k = taps->k};
+}
+
+conv_plan RC_FAST(plan_forward)(const rc_conv *conv)
+{
+    conv_plan plan = {.in_h = conv->h, .in_w = conv->w, .in_c = conv->c_in,
+                      .out_h = conv->oh, .out_w = conv->ow, .out_c = conv->c_out,
+                      .kernel_c_out = conv->c_out, .kernel_c_in = conv->c_in};
+    plan.taps = RC_FAST(tap_geometry)(conv, false);
+    plan.weights = kernel_layout(conv, &plan.taps, false);
+    finish_plan(&plan);
+    return plan;
+}
+
+conv_plan RC_FAST(plan_backward_data)(const rc_conv *conv)
+{
+    conv_plan plan = {.in_h = conv->oh, .in_w = conv->ow, .in_c = conv->c_out,
+                      .out_h = conv->h, .out_w = conv->w, .out_c = conv->c_in,
+                      .kernel_c_out = conv->c_out, .kernel_c_in = conv->c_in};
+    plan.taps = RC_FAST(tap_geometry)(conv, true);
+    plan.weights = kernel_layout(conv, &plan.taps, true);
+    finish_plan(&plan);
+    return plan;
+}
+
+/* ---- weights --------------------------------------------------------------------------------------------------- */
+
+size_t RC_FAST(packed_at)(const conv_plan *plan, int out, int b, int residue_y, int residue_x)
+{
+    size_t kernel = (size_t)plan->taps.k * (size_t)plan->taps.k;
+    size_t channels = (size_t)(plan->compact ? plan->in_c : plan->in_cp);
+    size_t width = (size_t)tile_width(plan->out_cp - out, TILE_WIDTH);
+    int before = 0; /* taps of the residues that come first */
+    for (int y = 0; y <= residue_y; y++)
+        for (int x = 0; x < (y < residue_y ? plan->taps.out_step : residue_x); x++)
+            before += plan->y[y].taps * plan->x[x].taps;
+    return (size_t)out * channels * kernel +
+           ((size_t)(b * plan->block) * kernel + (size_t)before * (size_t)plan_block_channels(plan, b)) * width;
+}
+
+typedef struct pack_job {
+    const conv_plan *plan;
+    const float *weight; /* as the plan's layout says */
+    float *packed;
+} pack_job;
+
+static void pack_block(const pack_job *job, int out, int b, int residue_y, int residue_x)
+{
+    const conv_plan *plan = job->plan;
+    const tap_axis *y = &plan->y[residue_y], *x = &plan->x[residue_x];
+    const weight_layout *layout = &plan->weights;
+    int width = tile_width(plan->out_cp - out, TILE_WIDTH), valid = smaller(width, plan->out_c - out);
+    int channels = plan_block_channels(plan, b), first = b * plan->block;
+    float *to = job->packed + RC_FAST(packed_at)(plan, out, b, residue_y, residue_x);
+    for (int i = 0; i < y->taps; i++)
+        for (int j = 0; j < x->taps; j++) {
+            int tap = (y->kernel_first + i * y->kernel_step) * layout->k + x->kernel_first + j * x->kernel_step;
+            for (int c = first; c < first + channels; c++, to += width) {
+                const float *from =
+                    job->weight + (size_t)out * layout->out_stride + (size_t)c * layout->in_stride + tap;
+                int known = c < plan->in_c ? valid : 0;
+                for (int o = 0; o < known; o++)
+                    to[o] = from[(size_t)o * layout->out_stride];
+                for (int o = known; o < width; o++)
+                    to[o] = 0;
+            }
+        }
+}
+
+static void pack_task(void *context, int task, int worker)
+{
+    (void)worker;
+    const pack_job *job = context;
+    const conv_plan *plan = job->plan;
+    int out = task / plan->blocks * TILE_WIDTH, b = task % plan->blocks;
+    for (int y = 0; y < plan->taps.out_step; y++)
+        for (int x = 0; x < plan->taps.out_step; x++)
+            pack_block(job, out, b, y, x);
+}
+
+typedef struct fold_job {
+    const conv_plan *plan;
+    const float *weight; /* (c_out, c_in, k, k) */
+    float *folded;       /* (c_out, c_in, k + 1, k + 1) */
+} fold_job;
+
+/* folded[q] = w[k - 1 - q] + w[k - q] along both axes, where they exist. */
+static void fold_task(void *context, int out, int worker)
+{
+    (void)worker;
+    const fold_job *job = context;
+    int big = job->plan->taps.k, k = big - 1, c_in = job->plan->kernel_c_in;
+    for (int in = 0; in < c_in; in++) {
+        const float *w = job->weight + (size_t)(out * c_in + in) * (size_t)(k * k);
+        float *to = job->folded + (size_t)(out * c_in + in) * (size_t)(big * big);
+        for (int qy = 0; qy < big; qy++)
+            for (int qx = 0; qx < big; qx++) {
+                float sum = 0;
+                for (int y = larger(k - 1 - qy, 0); y <= smaller(k - qy, k - 1); y++)
+                    for (int x = larger(k - 1 - qx, 0); x <= smaller(k - qx, k - 1); x++)
+                        sum += w[y * k + x];
+                to[qy * big + qx] = sum;
+            }
+    }
+}
+
+void RC_FAST(pack_weights)(rc_cpu *cpu, const conv_plan *plan, const float *weight, float *folded, float *packed)
+{
+    if (plan->taps.folded) {
+        fold_job fold = {plan, weight, folded};
+        rc_pool_run(cpu->pool, plan->kernel_c_out, fold_task, &fold);
+        weight = folded;
+    }
+    pack_job job = {plan, weight, packed};
+    int out_blocks = (plan->out_cp + TILE_WIDTH - 1) / TILE_WIDTH;
+    rc_pool_run(cpu->pool, out_blocks * plan->blocks, pack_task, &job);
+}
