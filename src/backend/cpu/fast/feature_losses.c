@@ -5,7 +5,7 @@
 
 #include "backend/cpu/fast/losses.h"
 
-/* ---- ABD: importance-weighted feature distillation ------------------------------------------------------------ */
+/* ---- ABD: importance-weighted feature distillation ----------------------------------------------------- */
 
 typedef struct feature {
     const float *features, *teacher, *head; /* (n, d), (n, d), (n_old, d) */
@@ -15,7 +15,7 @@ typedef struct feature {
     double value[RC_MAX_SLOTS];
 } feature;
 
-/* out_k = <a - b, w_k> for `count` rows of w (count, d), GROUP at a time so that a - b is made once for all of them. */
+/* out_k = <a - b, w_k> for `count` rows of w (count, d), GROUP at a time so that a - b is made once for all. */
 enum { GROUP = 4 };
 
 static void project_difference(int count, int d, const float *a, const float *b, const float *w, float *out)
@@ -88,7 +88,7 @@ static void loss_feature(rc_backend *backend, int n, int d, int n_old, const voi
     *(float *)value = (float)(rc_sum_slots(f.value, f.slots) / count);
 }
 
-/* ---- DCE ----------------------------------------------------------------------------------------------------------
+/* ---- DCE --------------------------------------------------------------------------------------------------
  * Two products: S = X^T X of the residuals X (n, d), and X D with the symmetric difference D = R - C (d, d). Both are
  * tiles of ROWS x COLUMNS vectors in registers: out_rc = sum_k a_kr b_kc. Rows of X and D are whole vectors long. */
 enum { ROWS = 4 };
@@ -98,7 +98,7 @@ enum { COLUMNS = 4 }; /* 32 registers */
 enum { COLUMNS = 2 };
 #endif
 
-/* The first of `count` rows; a(k, r) = a[k * a_step + r * a_row]. Rows and columns beyond the edge must be readable. */
+/* a(k, r) = a[k * a_step + r * a_row], k < count. Rows and columns beyond the edge must be readable. */
 RC_INLINE void multiply_tile(int count, const float *a, size_t a_step, size_t a_row, const float *b, size_t b_step,
                              vec out[ROWS][COLUMNS])
 {
@@ -189,9 +189,10 @@ static void residuals(dce_step *s)
     for (int b = 0; b < whole(n, ROWS); b++) {
         float *row = s->residual + (size_t)b * (size_t)s->stride;
         int filled = b < n ? d : 0;
+        const float *feature = s->features + (size_t)b * (size_t)d;
+        const float *mean = s->mean + (size_t)(b < n ? s->labels[b] : 0) * (size_t)d;
         for (int i = 0; i < filled; i++)
-            row[i] = s->features[(size_t)b * (size_t)d + (size_t)i] -
-                     s->mean[(size_t)s->labels[b] * (size_t)d + (size_t)i];
+            row[i] = feature[i] - mean[i];
         memset(row + filled, 0, (size_t)(s->stride - filled) * sizeof *row);
     }
 }
@@ -242,7 +243,8 @@ static void covariance_rows(void *context, int task, int worker)
     }
     for (int i = first; i < first + ROWS && i < d; i++) {
         const float *target = (const float *)dce->covariance + (size_t)i * (size_t)d;
-        float *row = s->slope + (size_t)i * stride, *running = (float *)dce->running_covariance + (size_t)i * (size_t)d;
+        float *row = s->slope + (size_t)i * stride;
+        float *running = (float *)dce->running_covariance + (size_t)i * (size_t)d;
         if (!dce->paper)
             for (int j = 0; j < d; j++)
                 running[j] = row[j] = average(s->keep, running[j], row[j]);
@@ -307,7 +309,7 @@ static void loss_dce(rc_backend *backend, const rc_dce *dce, const void *feature
     *(float *)value = (float)(of_means + of_covariance);
 }
 
-/* ---- class statistics ----------------------------------------------------------------------------------------- */
+/* ---- class statistics ---------------------------------------------------------------------------------- */
 
 typedef struct class_sums {
     const float *features, *center;

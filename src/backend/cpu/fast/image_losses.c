@@ -1,4 +1,4 @@
-/* Image priors, one range of images per slot. The formulas are those of reference/image_losses.c.
+/* Image priors and reconstruction, one range of images per slot. The formulas are those of reference/image_losses.c.
  *
  * A row of an image is w * cp floats, and neighbouring pixels are cp floats apart, so that all channels are done at
  * once, pads included: they hold zeros and stay zeros. The inner loops are plain, over restrict pointers. */
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "backend/cpu/fast/losses.h"
+#include "backend/cpu/fast/vector_math.h"
 
 enum { TAPS = 5, RADIUS = 2, DIRECTIONS = 4 };
 
@@ -55,7 +56,7 @@ static double sum_squares(int count, const float *a, const float *b)
     return total;
 }
 
-/* ---- smoothing ------------------------------------------------------------------------------------------------------
+/* ---- smoothing --------------------------------------------------------------------------------------------
  * S = vertical after horizontal smoothing, so S^T = horizontal^T after vertical^T. */
 
 static int reflect(int i, int size)
@@ -65,9 +66,10 @@ static int reflect(int i, int size)
     return i < size ? i : 2 * size - 2 - i;
 }
 
-static size_t smoothing_scratch(int h, int row, int cp)
+/* Two images and a row with RADIUS pixels on both sides. */
+size_t RC_FAST(smoothing_scratch)(int h, int w, int cp)
 {
-    return (2 * (size_t)h * (size_t)row + (size_t)row + 2 * RADIUS * (size_t)cp) * sizeof(float);
+    return (2 * (size_t)h * (size_t)w + (size_t)w + 2 * RADIUS) * (size_t)cp * sizeof(float);
 }
 
 /* out_x = sum_t k_t padded_{x + t cp} */
@@ -112,7 +114,8 @@ static void smooth_row_transposed(const images *m, const float *in, float *padde
 
 static void combine_rows(int row, const float *const in[TAPS], const float weight[TAPS], float *restrict out)
 {
-    const float *restrict a = in[0], *restrict b = in[1], *restrict c = in[2], *restrict d = in[3], *restrict e = in[4];
+    const float *restrict a = in[0], *restrict b = in[1], *restrict c = in[2];
+    const float *restrict d = in[3], *restrict e = in[4];
     for (int x = 0; x < row; x++)
         out[x] = weight[0] * a[x] + weight[1] * b[x] + weight[2] * c[x] + weight[3] * d[x] + weight[4] * e[x];
 }
@@ -168,7 +171,7 @@ static void loss_smoothing(rc_backend *backend, const rc_tensor *x, const float 
 {
     rc_cpu *cpu = rc_cpu_of(backend);
     images m = images_of(backend, x, dx);
-    if (cpu->scratch_bytes < smoothing_scratch(m.h, m.row, m.cp)) {
+    if (cpu->scratch_bytes < RC_FAST(smoothing_scratch)(m.h, m.w, m.cp)) {
         rc_cpu_set_error(cpu, RC_INTERNAL, "loss_smoothing: reserve_losses() was not called for images of this size");
         return;
     }
@@ -182,7 +185,7 @@ static void loss_smoothing(rc_backend *backend, const rc_tensor *x, const float 
     *(float *)value = (float)(sum_direction(&m, 0) / count);
 }
 
-/* ---- total variation ------------------------------------------------------------------------------------------ */
+/* ---- total variation ----------------------------------------------------------------------------------- */
 
 static const struct {
     int down, right;
@@ -248,7 +251,7 @@ static void loss_total_variation(rc_backend *backend, const rc_tensor *x, const 
     *(float *)value = (float)total;
 }
 
-/* ---- norm ----------------------------------------------------------------------------------------------------- */
+/* ---- norm ---------------------------------------------------------------------------------------------- */
 
 static void norm_slot(void *context, int slot, int worker)
 {
@@ -284,17 +287,68 @@ static void loss_image_norm(rc_backend *backend, const rc_tensor *x, const float
     *(float *)value = (float)norm;
 }
 
-static rc_status reserve_losses(rc_backend *backend, int n, int classes, int h, int w, int c)
+/* ---- reconstruction ---------------------------------------------------------------------------------------- */
+
+typedef struct reconstruction {
+    const float *x, *target, *sample_weight; /* (n, h, w, cp) both, (n) */
+    float *dx;
+    int n, count, slots; /* count = floats of an image; pads are 0 in both, which costs 0 and has gradient 0 */
+    double share, weight; /* share = 1 / (n P) */
+    double value[RC_MAX_SLOTS];
+} reconstruction;
+
+/* -BCE of a vector of pixels, with logarithms cut off at -100; its gradient is added. */
+RC_INLINE vec reconstruct(vec x, vec t, vec factor, float *dx)
 {
-    (void)n;
-    int cp = rc_padded(backend, c);
-    return rc_cpu_reserve(rc_cpu_of(backend), (size_t)classes * sizeof(double), smoothing_scratch(h, w * cp, cp));
+    vec one = vec_set(1), spread = x * (one - x);
+    spread = vec_choose(spread > vec_set(1e-12f), spread, vec_set(1e-12f));
+    vec_store(dx, vec_load(dx) + factor * (x - t) / spread);
+    return t * vec_log_of_fraction(x) + (one - t) * vec_log_of_fraction(one - x);
+}
+
+static void reconstruction_slot(void *context, int slot, int worker)
+{
+    (void)worker;
+    reconstruction *r = context;
+    double value = 0;
+    for (int b = rc_slot_begin(r->n, r->slots, slot); b < rc_slot_begin(r->n, r->slots, slot + 1); b++) {
+        size_t image = (size_t)b * (size_t)r->count;
+        double share = (r->sample_weight ? r->sample_weight[b] : 1) * r->share, sum = 0;
+        vec factor = vec_set((float)(r->weight * share));
+        int i = 0;
+        for (; i + RC_LANES <= r->count; i += RC_LANES)
+            sum += vec_sum(reconstruct(vec_load(r->x + image + i), vec_load(r->target + image + i), factor,
+                                       r->dx + image + i));
+        if (i < r->count) { /* images of an odd number of pixels, on wide vectors */
+            size_t left = (size_t)(r->count - i) * sizeof(float);
+            float x[RC_LANES] = {0}, target[RC_LANES] = {0}, dx[RC_LANES] = {0};
+            memcpy(x, r->x + image + i, left);
+            memcpy(target, r->target + image + i, left);
+            memcpy(dx, r->dx + image + i, left);
+            sum += vec_sum(reconstruct(vec_load(x), vec_load(target), factor, dx));
+            memcpy(r->dx + image + i, dx, left);
+        }
+        value -= share * sum;
+    }
+    r->value[slot] = value;
+}
+
+static void loss_reconstruction(rc_backend *backend, const rc_tensor *x, const rc_tensor *target,
+                                const void *sample_weight, const float *weight, void *value, void *dx)
+{
+    int pixels = x->h * x->w, count = pixels * rc_padded(backend, x->c);
+    reconstruction r = {.x = x->stored ? x->value : x->raw, .target = target->stored ? target->value : target->raw,
+                        .sample_weight = sample_weight, .dx = dx, .n = x->n, .count = count,
+                        .slots = rc_slots(x->n, 16.0 * count), .share = 1 / ((double)x->n * pixels * x->c),
+                        .weight = *weight};
+    rc_pool_run(rc_cpu_of(backend)->pool, r.slots, reconstruction_slot, &r);
+    *(float *)value = (float)rc_sum_slots(r.value, r.slots);
 }
 
 void RC_FAST(fill_image_losses)(rc_backend *table)
 {
-    table->reserve_losses = reserve_losses;
     table->loss_smoothing = loss_smoothing;
     table->loss_total_variation = loss_total_variation;
     table->loss_image_norm = loss_image_norm;
+    table->loss_reconstruction = loss_reconstruction;
 }

@@ -3,6 +3,7 @@
 
 void RC_FAST(fill_losses)(rc_backend *table)
 {
+    RC_FAST(fill_logit_losses)(table);
     RC_FAST(fill_rkd)(table);
     RC_FAST(fill_image_losses)(table);
     RC_FAST(fill_feature_losses)(table);

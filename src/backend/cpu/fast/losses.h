@@ -46,6 +46,9 @@ static inline int rc_whole_vectors(int count)
     return (count + RC_LANES - 1) / RC_LANES * RC_LANES;
 }
 
+/* Bytes per thread that loss_smoothing needs for images (h, w, cp). */
+size_t RC_FAST(smoothing_scratch)(int h, int w, int cp);
+
 void RC_FAST(fill_rkd)(rc_backend *table);
 void RC_FAST(fill_feature_losses)(rc_backend *table); /* ABD's features, DCE, class statistics */
 void RC_FAST(fill_logit_losses)(rc_backend *table);

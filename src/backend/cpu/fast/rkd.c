@@ -82,42 +82,67 @@ RC_INLINE vec vec_sign(vec x)
     return (vec)((((veci)x & sign_bit) | one) & (magnitude > vec_set(0x1p-24f)));
 }
 
-/* The four sums over k for one i and j. */
-typedef struct angle_sums {
-    float student, teacher; /* s v_ij v_ik */
-    float angle, value;     /* s a^s_ijk, |a^s - a^t| */
-} angle_sums;
+/* One i and j: the rows that the loop over k reads, what is fixed in it, and its four sums. */
+typedef struct triangle {
+    const float *half_i[2], *half_j[2], *inverse_i[2]; /* student, teacher */
+    float *base_j[2];
+    vec half[2], inverse[2]; /* half_ij, v_ij */
+    vec student, teacher;    /* s v_ij v_ik */
+    vec angle, value;        /* s a^s_ijk, |a^s - a^t| */
+} triangle;
 
-RC_INLINE angle_sums walk_angles(const rkd *r, int i, int j)
+/* A vector of k; lanes that are not in `included` do not count. */
+RC_INLINE void walk_vector(triangle *t, int k, veci included)
+{
+    vec scale_s = t->inverse[0] * vec_load(t->inverse_i[0] + k);
+    vec scale_t = t->inverse[1] * vec_load(t->inverse_i[1] + k);
+    /* At k = i the differences cancel exactly, for the matrix is symmetric bit by bit. */
+    vec a = (vec_load(t->half_i[0] + k) - vec_load(t->half_j[0] + k) + t->half[0]) * scale_s;
+    vec b = (vec_load(t->half_i[1] + k) - vec_load(t->half_j[1] + k) + t->half[1]) * scale_t;
+    vec difference = a - b, sign = (vec)((veci)vec_sign(difference) & included);
+    t->student += sign * scale_s;
+    t->teacher += sign * scale_t;
+    t->angle += sign * a;
+    t->value += sign * difference;
+    vec_store(t->base_j[0] + k, vec_load(t->base_j[0] + k) + sign * scale_s);
+    vec_store(t->base_j[1] + k, vec_load(t->base_j[1] + k) + sign * scale_t);
+}
+
+/* The entry k = j is left out: it has no gradient, and it would be 1 but for rounding. `others` is the vector with j
+ * in it, without j. */
+RC_INLINE triangle walk_angles(const rkd *r, int i, int j, veci others)
 {
     size_t row_i = (size_t)i * (size_t)r->stride, row_j = (size_t)j * (size_t)r->stride;
-    const float *student_i = r->side[0].half + row_i, *student_j = r->side[0].half + row_j;
-    const float *teacher_i = r->side[1].half + row_i, *teacher_j = r->side[1].half + row_j;
-    const float *student_inverse = r->side[0].inverse + row_i, *teacher_inverse = r->side[1].inverse + row_i;
-    float *student_base = r->side[0].base + row_j, *teacher_base = r->side[1].base + row_j;
-    vec half_s = vec_set(student_i[j]), half_t = vec_set(teacher_i[j]);
-    vec inverse_s = vec_set(student_inverse[j]), inverse_t = vec_set(teacher_inverse[j]);
-    vec student = {0}, teacher = {0}, angle = {0}, value = {0};
-    for (int k = 0; k < r->stride; k += RC_LANES) {
-        vec scale_s = inverse_s * vec_load(student_inverse + k), scale_t = inverse_t * vec_load(teacher_inverse + k);
-        /* At k = i the differences cancel exactly, for the matrix is symmetric bit by bit. */
-        vec a = (vec_load(student_i + k) - vec_load(student_j + k) + half_s) * scale_s;
-        vec b = (vec_load(teacher_i + k) - vec_load(teacher_j + k) + half_t) * scale_t;
-        vec difference = a - b, sign = vec_sign(difference);
-        student += sign * scale_s;
-        teacher += sign * scale_t;
-        angle += sign * a;
-        value += sign * difference;
-        vec_store(student_base + k, vec_load(student_base + k) + sign * scale_s);
-        vec_store(teacher_base + k, vec_load(teacher_base + k) + sign * scale_t);
+    triangle t = {0};
+    for (int s = 0; s < 2; s++) {
+        const relations *side = &r->side[s];
+        t.half_i[s] = side->half + row_i;
+        t.half_j[s] = side->half + row_j;
+        t.inverse_i[s] = side->inverse + row_i;
+        t.base_j[s] = side->base + row_j;
+        t.half[s] = vec_set(t.half_i[s][j]);
+        t.inverse[s] = vec_set(t.inverse_i[s][j]);
     }
-    return (angle_sums){vec_sum(student), vec_sum(teacher), vec_sum(angle), vec_sum(value)};
+    const veci all = ~(veci){0};
+    int own = j - j % RC_LANES;
+    for (int k = 0; k < own; k += RC_LANES)
+        walk_vector(&t, k, all);
+    walk_vector(&t, own, others);
+    for (int k = own + RC_LANES; k < r->stride; k += RC_LANES)
+        walk_vector(&t, k, all);
+    return t;
 }
 
 /* sum - v^2 along, without the second term where v does not vary with the distance. */
 static float apex_of(float half, float inverse, float sum, float along)
 {
     return half > 0.5f * smallest_norm * smallest_norm ? sum - inverse * inverse * along : sum;
+}
+
+/* a_ijj: the square of a unit vector, or of less than one. */
+static float own_angle(float half, float inverse)
+{
+    return half > 0.5f * smallest_norm * smallest_norm ? 1 : 2 * half * inverse * inverse;
 }
 
 static void walk_row(void *context, int j, int worker)
@@ -128,16 +153,20 @@ static void walk_row(void *context, int j, int worker)
     size_t row = (size_t)j * (size_t)r->stride;
     for (size_t at = row; at < row + (size_t)r->stride; at++)
         s->base[at] = t->base[at] = s->apex[at] = t->apex[at] = 0;
+    veci others;
+    for (int lane = 0; lane < RC_LANES; lane++)
+        others[lane] = lane == j % RC_LANES ? 0 : -1;
     double value = 0;
     for (int i = 0; i < r->n; i++) {
         if (i == j)
             continue;
-        angle_sums sums = walk_angles(r, i, j);
+        triangle sums = walk_angles(r, i, j, others);
+        float along = vec_sum(sums.angle), difference = vec_sum(sums.value);
         size_t at = row + (size_t)i;
         /* sum s a^t = sum s a^s - sum |a^s - a^t|; the teacher's sign is the other one. */
-        s->apex[at] = apex_of(s->half[at], s->inverse[at], sums.student, sums.angle);
-        t->apex[at] = -apex_of(t->half[at], t->inverse[at], sums.teacher, sums.angle - sums.value);
-        value += sums.value;
+        s->apex[at] = apex_of(s->half[at], s->inverse[at], vec_sum(sums.student), along);
+        t->apex[at] = -apex_of(t->half[at], t->inverse[at], vec_sum(sums.teacher), along - difference);
+        value += difference + fabsf(own_angle(s->half[at], s->inverse[at]) - own_angle(t->half[at], t->inverse[at]));
     }
     for (size_t at = row; at < row + (size_t)r->stride; at++)
         t->base[at] = -t->base[at];

@@ -7,7 +7,7 @@
 
 #include "backend/cpu/reference/reference.h"
 
-/* ---- ABD: importance-weighted feature distillation --------------------------------------------------------------
+/* ---- ABD: importance-weighted feature distillation --------------------------------------------------------
  * D = (f - f_teacher) W^T, (n, n_old): the old head (n_old, d) says which directions of the features matter.
  *     L = sum D^2 / (n n_old)        dL/df = 2 D W / (n n_old) */
 static void loss_feature(rc_backend *backend, int n, int d, int n_old, const void *features,
@@ -37,7 +37,7 @@ static void loss_feature(rc_backend *backend, int n, int d, int n_old, const voi
     *(real *)value = (real)(total / count);
 }
 
-/* ---- RKD: angles between embeddings -----------------------------------------------------------------------------
+/* ---- RKD: angles between embeddings -----------------------------------------------------------------------
  * For embeddings e_1..e_n let d_ij = e_j - e_i, q_ij = |d_ij|^2, v_ij = 1 / max(|d_ij|, 1e-12). The angle at i is
  *     a_ijk = <d_ij, d_ik> v_ij v_ik = 1/2 (q_ij + q_ik - q_jk) v_ij v_ik          (law of cosines)
  *     L = sum_ijk |a^s_ijk - a^t_ijk| / n^3
@@ -80,6 +80,8 @@ static double angle(int n, angles of, int i, int j, int k)
 {
     size_t ij = (size_t)i * (size_t)n + (size_t)j, ik = (size_t)i * (size_t)n + (size_t)k;
     size_t jk = (size_t)j * (size_t)n + (size_t)k;
+    if (j == k && of.squared[ij] > smallest_norm * smallest_norm)
+        return 1; /* the square of a unit vector, without rounding */
     return 0.5 * (of.squared[ij] + of.squared[ik] - of.squared[jk]) * of.inverse[ij] * of.inverse[ik];
 }
 
@@ -147,7 +149,7 @@ static void loss_rkd(rc_backend *backend, int n, int d, const void *student, con
     *(real *)value = (real)(total / count);
 }
 
-/* ---- WAR: old and new rows of the head get norms alike ----------------------------------------------------------
+/* ---- WAR: old and new rows of the head get norms alike ----------------------------------------------------
  * n_k = |w_k|, m_old and m_new the means over old and new rows:
  *     L = sum_{k old} |n_k - m_new| + sum_{k new} |n_k - m_old|        [ / classes: the printed form ]
  * The means take part in the gradient. With s_k the sign of row k's term:
@@ -185,7 +187,7 @@ static void loss_war(rc_backend *backend, int classes, int n_old, int d, bool pa
     *(real *)value = (real)(total / divisor);
 }
 
-/* ---- DCE: features of dreams keep class means and covariance ----------------------------------------------------
+/* ---- DCE: features of dreams keep class means and covariance ----------------------------------------------
  * Of the batch, with y the pseudo-labels and n_k samples of class k:
  *     m_k = mean of h_b over y_b = k        r_b = h_b - m_{y_b}        S = sum_b r_b r_b^T / (n - 1)
  * (the residuals of every class sum to 0, so centring them once more changes nothing).
@@ -338,7 +340,7 @@ static void loss_dce(rc_backend *backend, const rc_dce *dce, const void *feature
     *(real *)value = (real)total;
 }
 
-/* ---- statistics of BN inputs ------------------------------------------------------------------------------------
+/* ---- statistics of BN inputs ------------------------------------------------------------------------------
  * Per layer, with batch mean m, v = batch variance + 1e-8, stored mean M and variance V:
  *     KL:  1/2 mean_c [ log(v / (V + 1e-8)) + (V + (M - m)^2 + 1e-8) / v - 1 ]
  *          d/dm = (m - M) / (v C)        d/dv = 1/2 [ 1/v - (V + (M - m)^2 + 1e-8) / v^2 ] / C

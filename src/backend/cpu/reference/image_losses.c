@@ -17,7 +17,7 @@ static size_t at(int cp, const rc_tensor *x, int b, int i, int j, int c)
     return (((size_t)b * (size_t)x->h + (size_t)i) * (size_t)x->w + (size_t)j) * (size_t)cp + (size_t)c;
 }
 
-/* ---- smoothing --------------------------------------------------------------------------------------------------
+/* ---- smoothing --------------------------------------------------------------------------------------------
  * S x is x convolved per channel with the 5x5 kernel k_s k_t, k_t ~ exp(-(t - 2)^2 / 4) with sum 1, on an image
  * reflected at its border (without repeating the edge):
  *     (S x)_ij = sum_st k_s k_t x_{R(i + s - 2), R(j + t - 2)}
@@ -71,7 +71,7 @@ static void loss_smoothing(rc_backend *backend, const rc_tensor *x, const float 
     *(real *)value = (real)(total / count);
 }
 
-/* ---- total variation --------------------------------------------------------------------------------------------
+/* ---- total variation --------------------------------------------------------------------------------------
  * L = sum over four directions r of |D_r|_2, where D_r holds the differences of all neighbours in direction r: to the
  * right, below, below right, below left.        dL/dx_p += D_r / |D_r| for the first of the pair, -= for the other. */
 static const struct direction {
@@ -125,7 +125,7 @@ static void loss_total_variation(rc_backend *backend, const rc_tensor *x, const 
     *(real *)value = (real)total;
 }
 
-/* ---- norm -------------------------------------------------------------------------------------------------------
+/* ---- norm -------------------------------------------------------------------------------------------------
  * L = |x|_2 over the whole batch        dL/dx = x / L, 0 at 0 */
 static void loss_image_norm(rc_backend *backend, const rc_tensor *x, const float *weight, void *value, void *dx)
 {
@@ -142,7 +142,7 @@ static void loss_image_norm(rc_backend *backend, const rc_tensor *x, const float
     *(real *)value = (real)norm;
 }
 
-/* ---- variational autoencoder ------------------------------------------------------------------------------------
+/* ---- variational autoencoder ------------------------------------------------------------------------------
  * Reconstruction: L = mean_b w_b mean_p -( t log x + (1 - t) log(1 - x) ), logarithms cut off below -100;
  *     dL/dx_bp = w_b (x - t) / max(x (1 - x), 1e-12) / (n P). Both limits are those of PyTorch. */
 static void loss_reconstruction(rc_backend *backend, const rc_tensor *x, const rc_tensor *target,
