@@ -1,0 +1,322 @@
+#!/usr/bin/env python3
+"""recollect against PyTorch on the same three whole steps, in fp32 on all cores of one machine.
+
+    torch_peer.py [--recollect PATH] [--steps train_first,train_next,inversion] [--json FILE]
+
+Steps, each from a batch that is ready in memory to updated weights (no image decoding, no augmentation):
+  train_first  task 1: ResNet-32, head of 20 rows, cross-entropy, SGD.
+  train_next   task >= 2 of CwD, 20 old and 20 new classes: dreams from the generator, the old model on dreams
+               and on the real batch, the student on both (two train-mode passes), LCE + HKD + RKD + WAR,
+               backward, SGD.
+  inversion    generator in train mode, frozen classifier with the BN statistics loss, cross-entropy,
+               diversity and DCE, backward to the generator, Adam.
+torch_steps.py holds PyTorch's side.
+
+Every configuration (memory layout, oneDNN on or off, allocator settings, torch.compile) runs in a process
+of its own and is tried alone for some steps; the fastest ones then stay in memory and take turns with
+recollect, one round each (A B C A B C ...). The one with the lowest median over the rounds is the one we
+compare with. On a machine shared with others, --quiet S waits up to S seconds before each turn for the
+others to pause; "cpu ms", the processor time of a step over all threads, moves less than the wall clock,
+and "others" says how much of the machine other processes took while a side was measured.
+
+PyTorch's memory is ru_maxrss of its process at the end minus ru_maxrss after importing torch and one
+tiny convolution, before building any net: weights, activations, gradients, optimiser state, oneDNN's scratch memory and whatever the
+allocator keeps, but not the interpreter and the libraries as loaded. ru_maxrss only ever grows, hence one
+process per step and configuration, started from a parent that does not import torch. torch.compile's figure
+contains the compiler.
+"""
+import argparse
+import json
+import math
+import os
+import platform
+import resource
+import select
+import statistics
+import subprocess
+import sys
+import time
+
+STEPS = ("train_first", "train_next", "inversion")
+ROW = "%-12s %-31s %9s %8s %8s %8s %8s  %s"
+
+# Advice for PyTorch on Arm servers: huge pages for tensors, a large cache of oneDNN primitives; and
+# freed blocks stay in the process instead of going back to the system at every step.
+ALLOCATOR_ENV = {"THP_MEM_ALLOC_ENABLE": "1", "LRU_CACHE_CAPACITY": "1024", "MALLOC_TOP_PAD_": str(64 << 20),
+                 "MALLOC_MMAP_THRESHOLD_": str(4 << 30), "MALLOC_TRIM_THRESHOLD_": str(16 << 30)}
+STRICT_FP32_ENV = {"ONEDNN_DEFAULT_FPMATH_MODE": "STRICT", "DNNL_DEFAULT_FPMATH_MODE": "STRICT"}
+
+
+def configuration(channels_last=False, allocator=True, onednn=True, onednn_backward=True, compiled=False):
+    return {"channels_last": channels_last, "allocator": allocator, "onednn": onednn,
+            "onednn_backward": onednn_backward, "compile": compiled}
+
+
+# "mixed": where oneDNN has fast kernels for forward only (Arm without SVE), backward may do better without.
+CONFIGURATIONS = {
+    "default": configuration(allocator=False),
+    "channels_last": configuration(True, allocator=False),
+    "tuned": configuration(),
+    "tuned_channels_last": configuration(True),
+    "mixed": configuration(onednn_backward=False),
+    "mixed_channels_last": configuration(True, onednn_backward=False),
+    "no_onednn": configuration(onednn=False, onednn_backward=False),
+    "no_onednn_channels_last": configuration(True, onednn=False, onednn_backward=False),
+    "compile": configuration(compiled=True),
+    "compile_channels_last": configuration(True, compiled=True),
+}
+
+
+class Usage:
+    """Share of all cores that processes other than the measured one took since it was made (Linux)."""
+
+    def __init__(self):
+        self.start, self.busy = time.perf_counter(), self.busy_seconds()
+
+    @staticmethod
+    def busy_seconds():
+        try:
+            with open("/proc/stat") as file:
+                user, nice, system, _, _, irq, soft_irq, steal = map(int, file.readline().split()[1:9])
+        except OSError:
+            return 0.0
+        return (user + nice + system + irq + soft_irq + steal) / os.sysconf("SC_CLK_TCK")
+
+    def others(self, own_seconds):
+        taken = self.busy_seconds() - self.busy - own_seconds
+        return max(0.0, taken / (os.cpu_count() * (time.perf_counter() - self.start)))
+
+
+def wait_until_quiet(limit_s):
+    """Returns when other processes take less than 4 % of the machine, or after limit_s seconds."""
+    end = time.perf_counter() + limit_s
+    while time.perf_counter() < end:
+        usage = Usage()
+        time.sleep(0.5)
+        if usage.others(0.0) < 0.04:
+            return
+
+
+class Worker:
+    """One PyTorch process. start() and measure() raise RuntimeError when it ends early or takes too long."""
+
+    def __init__(self, arguments, step, name, profile=False):
+        self.name, self.limit_s = name, arguments.limit
+        self.round_ms, self.cpu_ms, self.others, self.minimum, self.peak = [], [], [], math.inf, 0
+        job = dict(CONFIGURATIONS[name], step=step, batch=arguments.batch, size=arguments.size,
+                   threads=arguments.threads, profile=profile)
+        env = dict(os.environ, OMP_NUM_THREADS=str(arguments.threads), **STRICT_FP32_ENV,
+                   **(ALLOCATOR_ENV if job["allocator"] else {}))
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_steps.py")
+        self.process = subprocess.Popen([sys.executable, program, json.dumps(job)], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, text=True)
+
+    def read(self):
+        ready, _, _ = select.select([self.process.stdout], [], [], self.limit_s)
+        line = self.process.stdout.readline() if ready else ""
+        if not line:
+            self.process.kill()
+            tail = self.process.stderr.read().strip().splitlines()[-1:]
+            self.process.wait()
+            late = "no answer in %d s" % self.limit_s
+            raise RuntimeError((tail or ["ended"])[0][:200] if ready else late)
+        return json.loads(line)
+
+    def start(self):
+        hello = self.read()
+        self.version, self.note, self.fp32_error = hello["version"], hello["note"], hello["fp32_error"]
+
+    def measure(self, steps):
+        usage = Usage()
+        self.process.stdin.write("%d\n" % steps)
+        self.process.stdin.flush()
+        answer = self.read()
+        self.round_ms.append(statistics.median(answer["ms"]))
+        self.cpu_ms.append(answer["cpu_ms"])
+        self.others.append(usage.others(1e-3 * answer["cpu_ms"] * steps))
+        self.minimum = min(self.minimum, *answer["ms"])
+        self.peak = answer["peak_bytes"]
+
+    def stop(self):
+        self.process.kill()
+        self.process.communicate()
+
+    def result(self):
+        return {"configuration": self.name, "ms": statistics.median(self.round_ms), "min_ms": self.minimum,
+                "cpu_ms": statistics.median(self.cpu_ms), "others": statistics.median(self.others),
+                "peak_bytes": self.peak, "round_ms": self.round_ms, "round_others": self.others,
+                "note": self.note, "version": self.version, "fp32_relative_error": self.fp32_error}
+
+
+def recollect_step(arguments, step):
+    """One run of our program: its object {"name", "ms", "threads", "peak_bytes"} with "others" added."""
+    command = [arguments.recollect, "bench", "--step", step, "--json"]
+    for option, default in (("batch", 128), ("size", 32), ("threads", os.cpu_count())):
+        if getattr(arguments, option) != default:
+            command += ["--" + option, str(getattr(arguments, option))]
+    wait_until_quiet(arguments.quiet)
+    usage, before = Usage(), resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command, capture_output=True, text=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    others = usage.others(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    if done.returncode != 0:
+        raise SystemExit("%s: exit status %d: %s" % (" ".join(command), done.returncode, done.stderr.strip()))
+    found = [s for s in json.loads(done.stdout)["steps"] if s["name"] == step]
+    if len(found) != 1:
+        raise SystemExit("%s: expected one entry named %s in \"steps\", found %d" %
+                         (" ".join(command), step, len(found)))
+    return dict(found[0], others=others)
+
+
+def start_worker(arguments, step, name, dropped):
+    worker = Worker(arguments, step, name)
+    try:
+        worker.start()
+        return [worker]
+    except RuntimeError as problem:
+        dropped[name] = str(problem)
+        return []
+
+
+def measure_all(arguments, workers, turns, dropped, between=lambda: None):
+    """Lets the workers take turns and returns their results; one that fails goes to dropped, with why."""
+    alive = list(workers)
+    try:
+        for _ in range(turns):
+            for worker in list(alive):
+                try:
+                    wait_until_quiet(arguments.quiet)
+                    worker.measure(arguments.repeat)
+                except RuntimeError as problem:
+                    dropped[worker.name] = str(problem)
+                    alive.remove(worker)
+            between()
+    finally:
+        for worker in alive:
+            worker.stop()
+    return [worker.result() for worker in alive]
+
+
+def compare(arguments, step):
+    """Tries every configuration alone, then the fastest ones and, with --recollect, our program in turns."""
+    tried, dropped, ours, finalists = [], {}, [], []
+
+    def our_turn():
+        if arguments.recollect:
+            ours.append(recollect_step(arguments, step))
+
+    for name in arguments.configurations:
+        for result in measure_all(arguments, start_worker(arguments, step, name, dropped), 3, dropped):
+            print_torch(step, "tried", result)
+            tried.append(result)
+    for name, why in dropped.items():
+        print_row(step, "tried " + name, {}, "dropped: " + why)
+    tried.sort(key=lambda r: r["min_ms"])
+    for result in tried[:arguments.finalists]:
+        finalists += start_worker(arguments, step, result["configuration"], dropped)
+    final = measure_all(arguments, finalists, arguments.rounds, dropped, our_turn)
+    final.sort(key=lambda r: r["ms"])
+    for result in final:
+        print_torch(step, "torch", result)
+    return dict({"name": step, "torch": final, "torch_tried": tried, "dropped": dropped},
+                **judge(step, final, ours))
+
+
+def judge(step, final, ours):
+    """Our side of the result: median, minimum and ratio to the best PyTorch configuration."""
+    if not ours:
+        return {}
+    mine = {"ms": statistics.median(o["ms"] for o in ours), "min_ms": min(o["ms"] for o in ours),
+            "others": statistics.median(o["others"] for o in ours), "threads": ours[0]["threads"],
+            "peak_bytes": max(o["peak_bytes"] for o in ours), "round_ms": [o["ms"] for o in ours]}
+    if not final:
+        print_row(step, "recollect", mine, "")
+        return {"recollect": mine}
+    ratio = final[0]["ms"] / mine["ms"]
+    memory_ratio = final[0]["peak_bytes"] / max(1, mine["peak_bytes"])
+    remark = "%.2f times the speed and 1/%.1f of the memory" % (ratio, memory_ratio)
+    print_row(step, "recollect", mine, remark)
+    return {"recollect": mine, "ratio": ratio, "memory_ratio": memory_ratio}
+
+
+def print_row(step, side, r, remark):
+    def column(key, scale=1.0, digits=1):
+        return "%.*f" % (digits, r[key] * scale) if key in r else "-"
+    print(ROW % (step, side, column("ms"), column("min_ms"), column("cpu_ms"), column("others", 100, 0),
+                 column("peak_bytes", 2**-20, 0), remark), flush=True)
+
+
+def print_torch(step, word, result):
+    print_row(step, word + " " + result["configuration"], result, result["note"])
+
+
+def print_profile(arguments, step):
+    for name in arguments.configurations:
+        worker = Worker(arguments, step, name, profile=True)
+        try:
+            worker.start()
+            print("%s, %s, sum of 3 steps\n%s" % (step, name, worker.read()["table"]), flush=True)
+            worker.stop()
+        except RuntimeError as problem:
+            print("%s, %s: dropped: %s" % (step, name, problem))
+
+
+def names(choices):
+    def parse(text):
+        chosen = text.split(",")
+        for name in chosen:
+            if name not in choices:
+                raise argparse.ArgumentTypeError("%r is none of %s" % (name, ", ".join(choices)))
+        return chosen
+    return parse
+
+
+def positive(text):
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError("%r: expected at least 1" % text)
+    return value
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--recollect", metavar="PATH", help="our program; without it only PyTorch runs")
+    parser.add_argument("--steps", type=names(STEPS), default=list(STEPS), help="comma-separated step names")
+    parser.add_argument("--configurations", type=names(CONFIGURATIONS), default=list(CONFIGURATIONS),
+                        help="comma-separated: " + ", ".join(CONFIGURATIONS))
+    parser.add_argument("--finalists", type=positive, default=2, help="configurations kept for rounds (2)")
+    parser.add_argument("--rounds", type=positive, default=7, help="turns of the finalists and recollect (7)")
+    parser.add_argument("--repeat", type=positive, default=2, help="PyTorch steps in one turn (2)")
+    parser.add_argument("--threads", type=positive, default=os.cpu_count(), help="default: all cores")
+    parser.add_argument("--batch", type=positive, default=128)
+    parser.add_argument("--size", type=int, choices=(32, 64), default=32, help="image side in pixels")
+    parser.add_argument("--quiet", type=float, default=0, metavar="S",
+                        help="before each turn wait up to S seconds until nobody else uses the machine")
+    parser.add_argument("--limit", type=positive, default=400,
+                        help="seconds to wait for one answer, compiling included (400)")
+    parser.add_argument("--profile", action="store_true", help="print the profiler's top operations instead")
+    parser.add_argument("--json", metavar="FILE", help="write all figures to FILE")
+    return parser.parse_args()
+
+
+def main():
+    arguments = parse_arguments()
+    if arguments.profile:
+        for step in arguments.steps:
+            print_profile(arguments, step)
+        return
+    print("%s, %d threads, batch %d, %d px, fp32, %d rounds, load %.1f" % (
+        platform.machine(), arguments.threads, arguments.batch, arguments.size, arguments.rounds,
+        os.getloadavg()[0]))
+    print(ROW % ("step", "side", "median ms", "min ms", "cpu ms", "others %", "peak MiB", ""), flush=True)
+    results = [compare(arguments, step) for step in arguments.steps]
+    if arguments.json:
+        with open(arguments.json, "w") as file:
+            json.dump({"machine": platform.machine(), "cores": os.cpu_count(), "threads": arguments.threads,
+                       "batch": arguments.batch, "size": arguments.size, "rounds": arguments.rounds,
+                       "steps": results}, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()
