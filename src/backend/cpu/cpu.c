@@ -134,6 +134,7 @@ static rc_status fill_fast(rc_cpu *cpu, int threads)
     table->name = "cpu";
     table->isa = set.name;
     table->threads = rc_pool_threads(cpu->pool);
+    RC_TRY(rc_cpu_reserve(cpu, 0, RC_CPU_MIN_SCRATCH));
     if (set.fill)
         set.fill(table);
     rc_log_write(&cpu->log, RC_LOG_INFO, "backend cpu: %s kernels, %d thread%s", table->isa, table->threads,

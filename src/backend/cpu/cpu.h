@@ -22,6 +22,9 @@ typedef struct rc_cpu {
     size_t scratch_bytes; /* per thread, a multiple of RC_ALIGNMENT */
 } rc_cpu;
 
+/* Scratch that every thread has without a reserve: a few rows of any map in use. */
+enum { RC_CPU_MIN_SCRATCH = 256 * 1024 };
+
 static inline rc_cpu *rc_cpu_of(rc_backend *backend)
 {
     return (rc_cpu *)backend;

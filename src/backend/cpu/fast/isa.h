@@ -45,7 +45,8 @@ RC_INLINE vec vec_set(float x)
 }
 
 void RC_FAST(fill_conv)(rc_backend *table);     /* convolution, linear layers */
-void RC_FAST(fill_norm)(rc_backend *table);     /* normalisation, skips, pooling */
+void RC_FAST(fill_norm)(rc_backend *table);     /* normalisation, skips */
+void RC_FAST(fill_pool)(rc_backend *table);
 void RC_FAST(fill_dense)(rc_backend *table);    /* heads and projections */
 void RC_FAST(fill_losses)(rc_backend *table);   /* those that take time: RKD, DCE, image priors */
 void RC_FAST(fill_data)(rc_backend *table);     /* augmentation, random numbers */
