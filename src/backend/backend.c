@@ -29,6 +29,11 @@ rc_status rc_backend_open(const char *name, int threads, const rc_log *log, rc_b
     return RC_OK;
 }
 
+rc_peak rc_backend_measure(rc_backend *backend)
+{
+    return strcmp(backend->name, "cuda") == 0 ? (rc_peak){0} : rc_cpu_measure(backend);
+}
+
 void rc_backend_close(rc_backend *backend)
 {
     if (backend)

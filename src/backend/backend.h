@@ -359,6 +359,14 @@ struct rc_backend {
 rc_status rc_backend_open(const char *name, int threads, const rc_log *log, rc_backend **backend);
 void rc_backend_close(rc_backend *backend);
 
+/* What the device can do at best, measured on all threads of the backend; takes about a second. 0: not known. */
+typedef struct rc_peak {
+    double gflops; /* multiply-adds from registers, two operations each */
+    double gbytes; /* copying memory, bytes read and written per second */
+    bool fused;    /* the kernels multiply and add in one rounding */
+} rc_peak;
+rc_peak rc_backend_measure(rc_backend *backend);
+
 static inline int rc_padded(const rc_backend *be, int c)
 {
     return (c + be->channel_multiple - 1) / be->channel_multiple * be->channel_multiple;

@@ -7,6 +7,9 @@
 /* "cpu", "reference" or "reference64". On failure *backend is NULL. */
 rc_status rc_cpu_open(const char *name, int threads, const rc_log *log, rc_backend **backend);
 
+/* rc_backend_measure() of one of these. */
+rc_peak rc_cpu_measure(rc_backend *backend);
+
 /* Test builds only (RC_TEST_HOOKS): if the environment variable RECOLLECT_BREAK_OP names an operation, that one gives
  * slightly wrong results from now on. A name that cannot be broken is an error that lists the ones that can. */
 rc_status rc_break_operation(rc_backend *backend);

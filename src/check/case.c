@@ -76,9 +76,10 @@ rc_status rc_case_draw(rc_case *c, const rc_operation *operation, uint64_t seed,
     return c->status;
 }
 
-rc_status rc_case_bench(rc_case *c, const rc_operation *operation, int index, int n, bool *found)
+rc_status rc_case_bench(rc_case *c, const rc_operation *operation, const rc_net *net, int index, int n, bool *found)
 {
     start(c, operation, 1, (uint32_t)index);
+    c->net = net;
     *found = operation->bench && operation->bench(c, index, n);
     return c->status;
 }
@@ -88,6 +89,30 @@ void rc_case_free(rc_case *c)
     for (int i = 0; i < c->buffers; i++)
         rc_free(NULL, c->buffer[i].host);
     c->buffers = 0;
+}
+
+static bool same_shape(const rc_layer *a, const rc_layer *b)
+{
+    return a->kind == b->kind && a->c_in == b->c_in && a->c_out == b->c_out && a->h_in == b->h_in &&
+           a->w_in == b->w_in && a->h == b->h && a->w == b->w && a->k == b->k && a->stride == b->stride &&
+           a->up == b->up && a->transposed == b->transposed;
+}
+
+const rc_layer *rc_distinct_layer(const rc_net *net, rc_layer_kind kind, int index, int *times)
+{
+    for (int i = 0; i < net->layers; i++) {
+        const rc_layer *layer = &net->layer[i];
+        bool first = layer->kind == kind;
+        for (int j = 0; first && j < i; j++)
+            first = !same_shape(layer, &net->layer[j]);
+        if (!first || index-- > 0)
+            continue;
+        *times = 0;
+        for (int j = i; j < net->layers; j++)
+            *times += same_shape(layer, &net->layer[j]);
+        return layer;
+    }
+    return NULL;
 }
 
 /* ---- random numbers and text ---------------------------------------------------------------------------------- */

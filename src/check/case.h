@@ -19,6 +19,7 @@
 
 #include "backend/backend.h"
 #include "base/rng.h"
+#include "nn/net.h"
 
 enum { RC_CASE_BUFFERS = 48, RC_GUARD_BYTES = 64, RC_CASE_TEXT = 240 };
 
@@ -85,16 +86,17 @@ typedef struct rc_case {
     rc_status status;        /* sticky: out of memory */
 
     /* For bench. */
+    const rc_net *net;   /* whose shapes are wanted */
     double flops, bytes; /* of one run */
-    const char *net;     /* "resnet32" or "generator": whose shape it is */
-    int times;           /* how often that net has it */
+    int times;           /* how often a step of that net does it */
 } rc_case;
 
 /* Draws case `number` of the operation. rc_case_free() in any outcome. */
 rc_status rc_case_draw(rc_case *c, const rc_operation *operation, uint64_t seed, uint32_t number, bool quick,
                        int act_bits);
-/* Bench shape `index` at batch size n; *found is false when there are no more. */
-rc_status rc_case_bench(rc_case *c, const rc_operation *operation, int index, int n, bool *found);
+/* Number `index` of the shapes that a net has for the operation, at batch size n; *found is false when there are no
+ * more. */
+rc_status rc_case_bench(rc_case *c, const rc_operation *operation, const rc_net *net, int index, int n, bool *found);
 void rc_case_free(rc_case *c);
 
 /* The operation's own struct. */
@@ -248,7 +250,7 @@ struct rc_operation {
     void (*draw)(rc_case *c);
     rc_status (*reserve)(rc_run *r); /* NULL: needs no workspace */
     void (*run)(rc_run *r);
-    bool (*bench)(rc_case *c, int index, int n); /* NULL: not measured; false: no shape of that index */
+    bool (*bench)(rc_case *c, int index, int n); /* c->net is set. NULL: not measured; false: no such shape */
 };
 
 /* Every list, one per file cases_*.c. */
@@ -263,6 +265,9 @@ extern const rc_operation_list rc_cases_conv, rc_cases_linear, rc_cases_norm, rc
 
 /* Operation number `index` over all lists; NULL when there are no more. */
 const rc_operation *rc_operation_at(int index);
+/* Layer number `index` among the layers of that kind that differ in shape, and how many there are of it; NULL when
+ * there are no more. */
+const rc_layer *rc_distinct_layer(const rc_net *net, rc_layer_kind kind, int index, int *times);
 /* Is `name` the operation's own, or one of the entries that it covers? */
 bool rc_operation_matches(const rc_operation *operation, const char *name);
 

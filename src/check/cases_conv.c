@@ -217,65 +217,59 @@ static void run_backward_weight(rc_run *r)
 
 /* ---- bench ---------------------------------------------------------------------------------------------------- */
 
-/* The convolutions of ResNet-32 and of the generator, at 32 px; `input`: the image needs no gradient. */
-static const struct {
-    const char *net;
-    int c_in, c_out, stride, up, size, times;
-    bool input;
-} bench_shapes[] = {
-    {"resnet32", 3, 16, 1, 1, 32, 1, true},   {"resnet32", 16, 16, 1, 1, 32, 10, false},
-    {"resnet32", 16, 32, 2, 1, 32, 1, false}, {"resnet32", 32, 32, 1, 1, 16, 9, false},
-    {"resnet32", 32, 64, 2, 1, 16, 1, false}, {"resnet32", 64, 64, 1, 1, 8, 9, false},
-    {"generator", 128, 128, 1, 2, 8, 1, false}, {"generator", 128, 64, 1, 2, 16, 1, false},
-    {"generator", 64, 3, 1, 1, 32, 1, false},
-};
-
-/* Input and output as they are in training: normalisation and ReLU pending on both sides. */
-static conv_case *bench_geometry(rc_case *c, int index, int n, rc_groups *groups)
+/* A convolution of c->net; input and output as they are in training, with normalisation and activation pending. */
+static const rc_layer *bench_geometry(rc_case *c, int index, int n, rc_groups *groups)
 {
-    if (index >= (int)(sizeof bench_shapes / sizeof *bench_shapes))
+    const rc_layer *layer = rc_distinct_layer(c->net, RC_LAYER_CONV, index, &c->times);
+    if (!layer)
         return NULL;
     conv_case *p = rc_case_parameters(c);
-    int size = bench_shapes[index].size;
-    p->conv = (rc_conv){.c_in = bench_shapes[index].c_in, .c_out = bench_shapes[index].c_out, .k = 3, .pad = 1,
-                        .stride = bench_shapes[index].stride, .up = bench_shapes[index].up, .h = size, .w = size};
-    fits(&p->conv);
+    p->conv = rc_layer_conv(layer);
     p->n = n;
     p->bias = p->dbias = -1;
+    p->sums = rc_case_no_sums();
     p->back_sums = rc_case_no_back_sums();
     *groups = (rc_groups){1, {n}};
-    c->net = bench_shapes[index].net;
-    c->times = bench_shapes[index].times;
     c->flops = 2 * macs(&p->conv, n);
-    return p;
+    return layer;
 }
 
-static void bench_text(rc_case *c, const conv_case *p)
+static void bench_text(rc_case *c, const rc_layer *layer)
 {
-    const rc_conv *v = &p->conv;
     c->text[0] = 0;
-    rc_case_say(c, "%d->%d @%d%s%s", v->c_in, v->c_out, v->h, v->stride == 2 ? " /2" : "", v->up == 2 ? " up 2" : "");
+    rc_case_say(c, "%d->%d @%d", layer->c_in, layer->c_out, layer->h_in);
+    if (layer->k != 3)
+        rc_case_say(c, " %dx%d", layer->k, layer->k);
+    if (layer->stride != 1)
+        rc_case_say(c, " /%d", layer->stride);
+    if (layer->up == 2)
+        rc_case_say(c, " up 2");
 }
 
-static rc_lazy bench_tensor(rc_case *c, const char *name, int n, int h, int w, int channels, rc_groups groups)
+static rc_lazy bench_tensor(rc_case *c, const char *name, int n, int h, int w, int channels, rc_groups groups,
+                            bool normalised)
 {
-    if (channels <= 4) /* an image */
+    if (!normalised)
         return rc_case_plain(c, name, RC_IN, n, h, w, channels, groups);
     rc_lazy t = rc_case_lazy(c, name, n, h, w, channels, groups, RC_LAZY_BN, false);
     t.act = RC_ACT_RELU;
     return t;
 }
 
-static rc_lazy_gradient bench_gradient(rc_case *c, const conv_case *p, rc_groups groups)
+static rc_lazy bench_input(rc_case *c, const rc_layer *layer, int n, rc_groups groups)
 {
-    const rc_conv *v = &p->conv;
+    return bench_tensor(c, "x", n, layer->h_in, layer->w_in, layer->c_in, groups, layer->in != RC_NET_INPUT);
+}
+
+static rc_lazy_gradient bench_gradient(rc_case *c, const rc_layer *layer, int n, rc_groups groups)
+{
     rc_lazy_gradient d = {.a = -1, .b = -1, .c = -1};
-    d.y = bench_tensor(c, "y", p->n, v->oh, v->ow, v->c_out, groups);
-    d.g = rc_case_act(c, "g", RC_IN, p->n, v->oh, v->ow, v->c_out);
-    if (d.y.scale >= 0) {
-        d.a = rc_case_channel(c, "a", RC_IN, 1, v->c_out);
-        d.b = rc_case_channel(c, "b", RC_IN, 1, v->c_out);
-        d.c = rc_case_channel(c, "c", RC_IN, 1, v->c_out);
+    d.y = bench_tensor(c, "y", n, layer->h, layer->w, layer->c_out, groups, layer->bn.on);
+    d.g = rc_case_act(c, "g", RC_IN, n, layer->h, layer->w, layer->c_out);
+    if (layer->bn.on) {
+        d.a = rc_case_channel(c, "a", RC_IN, 1, layer->c_out);
+        d.b = rc_case_channel(c, "b", RC_IN, 1, layer->c_out);
+        d.c = rc_case_channel(c, "c", RC_IN, 1, layer->c_out);
     }
     return d;
 }
@@ -283,48 +277,49 @@ static rc_lazy_gradient bench_gradient(rc_case *c, const conv_case *p, rc_groups
 static bool bench_forward(rc_case *c, int index, int n)
 {
     rc_groups groups;
-    conv_case *p = bench_geometry(c, index, n, &groups);
-    if (!p)
+    const rc_layer *layer = bench_geometry(c, index, n, &groups);
+    if (!layer)
         return false;
-    const rc_conv *v = &p->conv;
-    p->x = bench_tensor(c, "x", n, v->h, v->w, v->c_in, groups);
-    p->weight = draw_weight(c, v);
-    p->y = rc_case_plain(c, "y", RC_OUT, n, v->oh, v->ow, v->c_out, groups);
-    p->sums = rc_case_sums(c, &p->y);
-    bench_text(c, p);
+    conv_case *p = rc_case_parameters(c);
+    p->x = bench_input(c, layer, n, groups);
+    p->weight = draw_weight(c, &p->conv);
+    p->y = rc_case_plain(c, "y", RC_OUT, n, layer->h, layer->w, layer->c_out, groups);
+    if (layer->bn.on)
+        p->sums = rc_case_sums(c, &p->y);
+    bench_text(c, layer);
     return true;
 }
 
 static bool bench_backward_data(rc_case *c, int index, int n)
 {
     rc_groups groups;
-    conv_case *p = bench_geometry(c, index, n, &groups);
-    if (!p)
+    const rc_layer *layer = bench_geometry(c, index, n, &groups);
+    if (!layer)
         return false;
-    if (bench_shapes[index].input)
-        c->times = 0;
-    const rc_conv *v = &p->conv;
-    p->dy = bench_gradient(c, p, groups);
-    p->weight = draw_weight(c, v);
-    p->x = bench_tensor(c, "x", n, v->h, v->w, v->c_in, groups);
-    p->dx = rc_case_act(c, "dx", RC_OUT, n, v->h, v->w, v->c_in);
+    conv_case *p = rc_case_parameters(c);
+    if (layer->in == RC_NET_INPUT)
+        c->times = 0; /* training needs no gradient of the images */
+    p->dy = bench_gradient(c, layer, n, groups);
+    p->weight = draw_weight(c, &p->conv);
+    p->x = bench_input(c, layer, n, groups);
+    p->dx = rc_case_act(c, "dx", RC_OUT, n, layer->h_in, layer->w_in, layer->c_in);
     if (p->x.scale >= 0)
         p->back_sums = rc_case_back_sums(c, &p->x);
-    bench_text(c, p);
+    bench_text(c, layer);
     return true;
 }
 
 static bool bench_backward_weight(rc_case *c, int index, int n)
 {
     rc_groups groups;
-    conv_case *p = bench_geometry(c, index, n, &groups);
-    if (!p)
+    const rc_layer *layer = bench_geometry(c, index, n, &groups);
+    if (!layer)
         return false;
-    const rc_conv *v = &p->conv;
-    p->x = bench_tensor(c, "x", n, v->h, v->w, v->c_in, groups);
-    p->dy = bench_gradient(c, p, groups);
-    p->dweight = rc_case_parameter(c, "dweight", RC_OUT, v->c_out, v->c_in * v->k * v->k, 0);
-    bench_text(c, p);
+    conv_case *p = rc_case_parameters(c);
+    p->x = bench_input(c, layer, n, groups);
+    p->dy = bench_gradient(c, layer, n, groups);
+    p->dweight = rc_case_parameter(c, "dweight", RC_OUT, layer->c_out, layer->c_in * layer->k * layer->k, 0);
+    bench_text(c, layer);
     return true;
 }
 

@@ -65,14 +65,14 @@ static void run_augment(rc_run *r)
 static bool bench_augment(rc_case *c, int index, int n)
 {
     data_case *p = rc_case_parameters(c);
-    if (index > 0)
+    if (index > 0 || c->net->layer[0].kind != RC_LAYER_CONV)
         return false;
-    p->augment = (rc_augment){.h = 32, .w = 32, .c = 3, .pad = 4, .flip = true, .mean = {0.5f, 0.5f, 0.5f},
-                              .std = {0.25f, 0.25f, 0.25f}};
+    p->augment = (rc_augment){.h = c->net->h, .w = c->net->w, .c = 3, .pad = 4, .flip = true,
+                              .mean = {0.5f, 0.5f, 0.5f}, .std = {0.25f, 0.25f, 0.25f}};
     p->n = n;
     p->count = n;
-    c->bytes = (double)n * 32 * 32 * (3 + 4 * 4); /* bytes in, four floats out */
-    rc_case_say(c, "%d x 32x32x3", n);
+    c->bytes = (double)n * c->net->h * c->net->w * (3 + 4 * 4); /* bytes in, four floats out */
+    rc_case_say(c, "%d x %dx%dx3", n, c->net->h, c->net->w);
     draw_images(c, p, 1);
     return true;
 }
@@ -98,7 +98,7 @@ static void run_normal(rc_run *r)
 static bool bench_normal(rc_case *c, int index, int n)
 {
     data_case *p = rc_case_parameters(c);
-    if (index > 0)
+    if (index > 0 || c->net->layer[0].kind != RC_LAYER_LINEAR)
         return false;
     c->bytes = (double)n * 1000 * 4;
     rc_case_say(c, "%d x 1000", n);

@@ -113,7 +113,7 @@ static void run_chain(rc_run *r)
 static dense_case *bench_shape(rc_case *c, int index, int n)
 {
     dense_case *p = rc_case_parameters(c);
-    if (index > 1)
+    if (index > 1 || c->net->layer[0].kind != RC_LAYER_CONV)
         return NULL;
     *p = (dense_case){.n = n, .in = 64, .out = index ? 128 : 100, .bias = -1, .dbias = -1};
     p->stride = p->out;

@@ -51,6 +51,7 @@ static void draw_rkd_buffers(rc_case *c, feature_case *p)
     p->workspace = rc_case_buffer(c, "workspace", RC_BUFFER_RKD_WORKSPACE, RC_SCRATCH, p->n, 1, 1, p->d);
     p->weight = rc_case_weight(c, "weight");
     p->value = rc_case_value(c, "value", p->weight, (double)p->n * p->n + p->d);
+    c->buffer[p->value].magnitude = 1; /* a mean of differences of angles, which are of size 1 */
     /* Each embedding is in 3 n^2 of n^3 terms whose signs nearly cancel. */
     double spread = 0.5 / p->n / sqrt((double)p->n * p->d);
     p->dfeatures = rc_case_added(c, "dstudent", p->features, spread, (double)p->n * p->n + p->d);
@@ -86,11 +87,10 @@ static void run_rkd(rc_run *r)
 static bool bench_rkd(rc_case *c, int index, int n)
 {
     feature_case *p = rc_case_parameters(c);
-    if (index > 0)
+    if (index > 0 || c->net->layer[0].kind != RC_LAYER_CONV)
         return false;
     p->n = n;
     p->d = 128;
-    c->net = "resnet32";
     c->flops = 2.0 * n * n * (4 * 128 + 6.0 * n); /* two Gram matrices, two products back, some six per angle */
     rc_case_say(c, "n %d, d 128", n);
     draw_rkd_buffers(c, p);
@@ -182,13 +182,12 @@ static void run_dce(rc_run *r)
 static bool bench_dce(rc_case *c, int index, int n)
 {
     feature_case *p = rc_case_parameters(c);
-    if (index > 0)
+    if (index > 0 || c->net->layer[0].kind != RC_LAYER_CONV)
         return false;
     p->n = n;
     p->d = 64;
     p->classes = 50;
     p->momentum = 0.9f;
-    c->net = "resnet32";
     c->flops = 2.0 * 2 * n * 64 * 64; /* the covariance and its product with the residuals */
     rc_case_say(c, "n %d, d 64, classes 50", n);
     draw_dce_buffers(c, p, true);

@@ -126,61 +126,62 @@ static void run_backward_weight(rc_run *r)
     r->be->linear_backward_weight(r->be, &p->linear, &x, &dy, rc_at(r, p->dweight), rc_at(r, p->dbias));
 }
 
-/* ---- bench: the generator's first layer ------------------------------------------------------------------------- */
+/* ---- bench ---------------------------------------------------------------------------------------------------- */
 
-static linear_case *bench_geometry(rc_case *c, int n)
+static const rc_layer *bench_geometry(rc_case *c, int index, int n)
 {
+    const rc_layer *layer = rc_distinct_layer(c->net, RC_LAYER_LINEAR, index, &c->times);
+    if (!layer)
+        return NULL;
     linear_case *p = rc_case_parameters(c);
-    p->linear = (rc_linear){1000, 128, 8, 8};
+    p->linear = rc_layer_linear(layer);
     p->n = n;
     p->bias = p->dbias = -1;
     p->sums = rc_case_no_sums();
-    p->back_sums = rc_case_no_back_sums();
-    c->net = "generator";
-    c->flops = 2.0 * n * 1000 * 128 * 64;
-    return p;
+    c->flops = 2.0 * n * layer->c_in * layer->c_out * layer->h * layer->w;
+    return layer;
 }
 
-static rc_lazy_gradient bench_gradient(rc_case *c, int n, rc_groups groups)
+static void bench_text(rc_case *c, const rc_layer *layer)
 {
-    rc_lazy_gradient d = {.a = -1, .b = -1, .c = -1};
-    d.y = rc_case_lazy(c, "y", n, 8, 8, 128, groups, RC_LAZY_BN, false);
-    d.g = rc_case_act(c, "g", RC_IN, n, 8, 8, 128);
-    d.a = rc_case_channel(c, "a", RC_IN, 1, 128);
-    d.b = rc_case_channel(c, "b", RC_IN, 1, 128);
-    d.c = rc_case_channel(c, "c", RC_IN, 1, 128);
-    return d;
+    c->text[0] = 0;
+    rc_case_say(c, "%d->%dx%dx%d", layer->c_in, layer->h, layer->w, layer->c_out);
 }
 
 static bool bench_forward(rc_case *c, int index, int n)
 {
-    if (index > 0)
+    const rc_layer *layer = bench_geometry(c, index, n);
+    if (!layer)
         return false;
-    linear_case *p = bench_geometry(c, n);
+    linear_case *p = rc_case_parameters(c);
     rc_groups groups = {1, {n}};
-    p->x = rc_case_plain(c, "x", RC_IN, n, 1, 1, 1000, groups);
+    p->x = rc_case_plain(c, "x", RC_IN, n, 1, 1, layer->c_in, groups);
     p->weight = draw_weight(c, &p->linear);
-    p->bias = rc_case_parameter(c, "bias", RC_IN, 1, 128 * 64, 0.5);
-    p->y = rc_case_plain(c, "y", RC_OUT, n, 8, 8, 128, groups);
+    p->bias = rc_case_parameter(c, "bias", RC_IN, 1, layer->c_out * layer->h * layer->w, 0.5);
+    p->y = rc_case_plain(c, "y", RC_OUT, n, layer->h, layer->w, layer->c_out, groups);
     p->sums = rc_case_sums(c, &p->y);
-    c->text[0] = 0;
-    rc_case_say(c, "1000->8x8x128");
+    bench_text(c, layer);
     return true;
 }
 
-/* Noise needs no gradient: there is no data gradient to measure. */
+/* Noise needs no gradient, so there is no data gradient to measure. */
 static bool bench_backward_weight(rc_case *c, int index, int n)
 {
-    if (index > 0)
+    const rc_layer *layer = bench_geometry(c, index, n);
+    if (!layer)
         return false;
-    linear_case *p = bench_geometry(c, n);
+    linear_case *p = rc_case_parameters(c);
     rc_groups groups = {1, {n}};
-    p->x = rc_case_plain(c, "x", RC_IN, n, 1, 1, 1000, groups);
-    p->dy = bench_gradient(c, n, groups);
-    p->dweight = rc_case_parameter(c, "dweight", RC_OUT, 128 * 64, 1000, 0);
-    p->dbias = rc_case_parameter(c, "dbias", RC_OUT, 1, 128 * 64, 0);
-    c->text[0] = 0;
-    rc_case_say(c, "1000->8x8x128");
+    int channels = layer->c_out, rows = channels * layer->h * layer->w;
+    p->x = rc_case_plain(c, "x", RC_IN, n, 1, 1, layer->c_in, groups);
+    p->dy.y = rc_case_lazy(c, "y", n, layer->h, layer->w, channels, groups, RC_LAZY_BN, false);
+    p->dy.g = rc_case_act(c, "g", RC_IN, n, layer->h, layer->w, channels);
+    p->dy.a = rc_case_channel(c, "a", RC_IN, 1, channels);
+    p->dy.b = rc_case_channel(c, "b", RC_IN, 1, channels);
+    p->dy.c = rc_case_channel(c, "c", RC_IN, 1, channels);
+    p->dweight = rc_case_parameter(c, "dweight", RC_OUT, rows, layer->c_in, 0);
+    p->dbias = rc_case_parameter(c, "dbias", RC_OUT, 1, rows, 0);
+    bench_text(c, layer);
     return true;
 }
 

@@ -328,53 +328,72 @@ static void run_skip_backward(rc_run *r)
     rc_run_back_sums(r, &p->back_sums, &p->x, &x);
 }
 
-/* ---- bench: a residual sum of ResNet-32's first stage ------------------------------------------------------------ */
+/* ---- bench: a residual sum of a classifier's first stage -------------------------------------------------------- */
 
-static rc_lazy bench_tensor(rc_case *c, int n, int features)
+/* Its first layer, if it is a classifier. */
+static const rc_layer *bench_layer(rc_case *c, int index)
 {
-    rc_lazy t = rc_case_lazy(c, "x", n, 32, 32, 16, (rc_groups){1, {n}}, features | RC_LAZY_IDENTITY, false);
-    c->net = "resnet32";
+    const rc_layer *layer = &c->net->layer[0];
+    if (index > 0 || layer->kind != RC_LAYER_CONV)
+        return NULL;
+    c->bytes = 4.0 * layer->h * layer->w * layer->c_out;
+    return layer;
+}
+
+static void bench_text(rc_case *c, const rc_layer *layer)
+{
     c->text[0] = 0;
-    rc_case_say(c, "16 @32");
+    rc_case_say(c, "%d @%d", layer->c_out, layer->h);
+}
+
+static rc_lazy bench_tensor(rc_case *c, const rc_layer *layer, int n, int features)
+{
+    rc_lazy t = rc_case_lazy(c, "x", n, layer->h, layer->w, layer->c_out, (rc_groups){1, {n}},
+                             features | RC_LAZY_IDENTITY, false);
+    bench_text(c, layer);
     return t;
 }
 
 static bool bench_materialise(rc_case *c, int index, int n)
 {
     norm_case *p = rc_case_parameters(c);
-    if (index > 0)
+    const rc_layer *layer = bench_layer(c, index);
+    if (!layer)
         return false;
-    p->x = bench_tensor(c, n, RC_LAZY_BN | RC_LAZY_SKIP | RC_LAZY_VALUE);
-    c->bytes = 3.0 * n * 32 * 32 * 16 * 4; /* raw and skip read, value written */
+    p->x = bench_tensor(c, layer, n, RC_LAZY_BN | RC_LAZY_SKIP | RC_LAZY_VALUE);
+    c->bytes *= 3.0 * n; /* raw and skip read, value written */
     return true;
 }
 
 static bool bench_backward_sums(rc_case *c, int index, int n)
 {
     norm_case *p = rc_case_parameters(c);
-    if (index > 0)
+    const rc_layer *layer = bench_layer(c, index);
+    if (!layer)
         return false;
     p->dy = (rc_lazy_gradient){.a = -1, .b = -1, .c = -1};
-    p->dy.y = bench_tensor(c, n, RC_LAZY_BN);
-    p->dy.g = rc_case_act(c, "g", RC_IN, n, 32, 32, 16);
+    p->dy.y = bench_tensor(c, layer, n, RC_LAZY_BN);
+    p->dy.g = rc_case_act(c, "g", RC_IN, n, layer->h, layer->w, layer->c_out);
     p->back_sums = rc_case_back_sums(c, &p->dy.y);
-    c->bytes = 2.0 * n * 32 * 32 * 16 * 4; /* raw and g read */
+    bench_text(c, layer);
+    c->bytes *= 2.0 * n; /* raw and g read */
     return true;
 }
 
 static bool bench_skip_backward(rc_case *c, int index, int n)
 {
     norm_case *p = rc_case_parameters(c);
-    if (index > 0)
+    const rc_layer *layer = bench_layer(c, index);
+    if (!layer)
         return false;
     p->back_sums = rc_case_no_back_sums();
     p->dy = (rc_lazy_gradient){.a = -1, .b = -1, .c = -1};
-    p->dy.y = bench_tensor(c, n, RC_LAZY_SKIP);
-    p->dy.g = rc_case_act(c, "g", RC_IN, n, 32, 32, 16);
-    p->x = rc_case_plain(c, "x", RC_IN, n, 32, 32, 16, (rc_groups){1, {n}});
+    p->dy.y = bench_tensor(c, layer, n, RC_LAZY_SKIP);
+    p->dy.g = rc_case_act(c, "g", RC_IN, n, layer->h, layer->w, layer->c_out);
+    p->x = rc_case_plain(c, "x", RC_IN, n, layer->h, layer->w, layer->c_out, (rc_groups){1, {n}});
     p->add = true;
-    p->dx = rc_case_act(c, "dskip", RC_IN_OUT, n, 32, 32, 16);
-    c->bytes = 3.0 * n * 32 * 32 * 16 * 4; /* g and dskip read, dskip written */
+    p->dx = rc_case_act(c, "dskip", RC_IN_OUT, n, layer->h, layer->w, layer->c_out);
+    c->bytes *= 3.0 * n; /* g and dskip read, dskip written */
     return true;
 }
 

@@ -56,17 +56,16 @@ static void run_adam(rc_run *r)
                 rc_at(r, p->first), rc_at(r, p->second));
 }
 
-/* ResNet-32 is trained by SGD, the generator by Adam. */
+/* Classifiers are trained by SGD, generators by Adam. */
 static bool bench_sgd(rc_case *c, int index, int n)
 {
     optimiser_case *p = rc_case_parameters(c);
     (void)n;
-    if (index > 0)
+    if (index > 0 || c->net->layer[0].kind != RC_LAYER_CONV)
         return false;
-    p->count = 463504;
+    p->count = (int)c->net->params;
     p->sgd = (rc_sgd){0.9f, 5e-4f};
     draw_buffers(c, p);
-    c->net = "resnet32";
     c->bytes = 5.0 * 4 * p->count; /* three read, two written */
     return true;
 }
@@ -75,13 +74,12 @@ static bool bench_adam(rc_case *c, int index, int n)
 {
     optimiser_case *p = rc_case_parameters(c);
     (void)n;
-    if (index > 0)
+    if (index > 0 || c->net->layer[0].kind != RC_LAYER_LINEAR)
         return false;
-    p->count = 8423939;
+    p->count = (int)c->net->params;
     p->adam = (rc_adam){0.9f, 0.999f, 1e-8f};
     draw_buffers(c, p);
     draw_second(c, p);
-    c->net = "generator";
     c->bytes = 7.0 * 4 * p->count; /* four read, three written */
     return true;
 }

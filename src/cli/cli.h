@@ -51,7 +51,7 @@ const rc_command *rc_command_at(int index);
 /* Parses and runs. argv[0] is the command's name. */
 int rc_command_main(const rc_command *command, int argc, char **argv);
 
-extern const rc_command rc_command_selftest;
+extern const rc_command rc_command_bench, rc_command_info, rc_command_selftest;
 
 /* ---- text ----------------------------------------------------------------------------------------------------- */
 

@@ -7,6 +7,8 @@
 #include "run/nearest.h"
 
 static const rc_command *const commands[] = {
+    &rc_command_info,
+    &rc_command_bench,
     &rc_command_selftest,
 };
 
@@ -33,7 +35,9 @@ static void print_usage(void)
     rc_print("\n  --help     show this text; 'recollect COMMAND --help' explains a command\n"
              "  --version  show the version\n\n"
              "examples:\n"
-             "  recollect selftest --quick\n\n"
+             "  recollect selftest --quick\n"
+             "  recollect bench --step all\n"
+             "  recollect info --net resnet32\n\n"
              "exit codes: 0 done, 1 failed, 2 wrong usage");
 }
 

@@ -11,12 +11,15 @@
 
 static void print_option(const rc_option *o)
 {
-    char left[80];
+    enum { COLUMN = 28 };
+    char left[80], fallback[80] = "";
     snprintf(left, sizeof left, "--%s%s%s", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
     if (o->fallback)
-        rc_print("  %-28s %s (default: %s)", left, o->help, o->fallback);
+        snprintf(fallback, sizeof fallback, " (default: %s)", o->fallback);
+    if (strlen(left) > COLUMN)
+        rc_print("  %s\n  %*s %s%s", left, COLUMN, "", o->help, fallback);
     else
-        rc_print("  %-28s %s", left, o->help);
+        rc_print("  %-*s %s%s", COLUMN, left, o->help, fallback);
 }
 
 static int print_help(const rc_command *command)

@@ -37,7 +37,7 @@ const char *rc_nearest(const char *name, const char *(*candidate)(const void *co
                        const void *context)
 {
     const char *best = NULL, *text;
-    int best_distance = 1 + (int)strlen(name) / 3; /* further away it is a guess, not help */
+    int best_distance = 1 + (int)strlen(name) / 2; /* further away it is a guess, not help */
     for (int i = 0; (text = candidate(context, i)) != NULL; i++) {
         int d = distance(name, text);
         if (d < best_distance || (d == best_distance && !best)) {

@@ -162,3 +162,12 @@ rc_status rc_cpu_open(const char *name, int threads, const rc_log *log, rc_backe
     *backend = &cpu->table;
     return RC_OK;
 }
+
+rc_peak rc_cpu_measure(rc_backend *backend)
+{
+    const rc_cpu *cpu = rc_cpu_of(backend);
+    rc_peak peak = {0};
+    if (cpu->measure)
+        cpu->measure(cpu->pool, &peak);
+    return peak;
+}

@@ -20,6 +20,7 @@ typedef struct rc_cpu {
     size_t shared_bytes;
     void *scratch;        /* threads blocks of scratch_bytes each */
     size_t scratch_bytes; /* per thread, a multiple of RC_ALIGNMENT */
+    void (*measure)(rc_pool *pool, rc_peak *peak); /* of the chosen kernels; NULL: nothing to measure */
 } rc_cpu;
 
 /* Scratch that every thread has without a reserve: a few rows of any map in use. */

@@ -51,5 +51,6 @@ void RC_FAST(fill_dense)(rc_backend *table);    /* heads and projections */
 void RC_FAST(fill_losses)(rc_backend *table);   /* those that take time: RKD, DCE, image priors */
 void RC_FAST(fill_data)(rc_backend *table);     /* augmentation, random numbers */
 void RC_FAST(fill_optimiser)(rc_backend *table);
+void RC_FAST(fill_peak)(rc_backend *table);     /* not a table entry: what the machine can do at best */
 
 #endif

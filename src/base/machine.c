@@ -1,0 +1,58 @@
+#include "base/machine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+/* Arm processors tell numbers, not names. */
+static const struct {
+    unsigned long part;
+    const char *name;
+} arm_parts[] = {
+    {0xd03, "Cortex-A53"},  {0xd07, "Cortex-A57"},   {0xd08, "Cortex-A72"},  {0xd0b, "Cortex-A76"},
+    {0xd0c, "Neoverse-N1"}, {0xd40, "Neoverse-V1"},  {0xd41, "Cortex-A78"},  {0xd49, "Neoverse-N2"},
+    {0xd4f, "Neoverse-V2"}, {0xd84, "Neoverse-V3"},  {0xd8e, "Neoverse-N3"},
+};
+
+/* The text after "key : " of /proc/cpuinfo's first such line; NULL: no such line. `line` is what it is read into. */
+static const char *cpuinfo(const char *key, char *line, size_t size)
+{
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    const char *value = NULL;
+    while (file && !value && fgets(line, (int)size, file)) {
+        char *colon = strchr(line, ':');
+        if (strncmp(line, key, strlen(key)) != 0 || !colon)
+            continue;
+        line[strcspn(line, "\n")] = 0;
+        value = colon + 1 + strspn(colon + 1, " \t");
+    }
+    if (file)
+        fclose(file);
+    return value;
+}
+
+void rc_machine_name(char *text, size_t size)
+{
+    char line[256];
+    const char *value = cpuinfo("model name", line, sizeof line);
+    if (!value) {
+        value = cpuinfo("CPU part", line, sizeof line);
+        unsigned long part = value ? strtoul(value, NULL, 16) : 0;
+        value = NULL;
+        for (size_t i = 0; i < sizeof arm_parts / sizeof *arm_parts; i++)
+            if (arm_parts[i].part == part)
+                value = arm_parts[i].name;
+    }
+    struct utsname system;
+    if (!value)
+        value = uname(&system) == 0 ? system.machine : "unknown machine";
+    snprintf(text, size, "%s", value);
+}
+
+int rc_machine_cores(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return cores > 0 ? (int)cores : 1;
+}

@@ -1,0 +1,13 @@
+/* What this machine is called. */
+#ifndef RC_BASE_MACHINE_H
+#define RC_BASE_MACHINE_H
+
+#include <stddef.h>
+
+/* The processor's name as far as the system tells it, else the architecture; always a text. */
+void rc_machine_name(char *text, size_t size);
+
+/* Cores that this process may use at most: those that are online. */
+int rc_machine_cores(void);
+
+#endif

@@ -1,0 +1,254 @@
+/* The bench: every operation on the shapes of ResNet-32 and the generator, measured against what the machine can do. */
+#include "check/bench.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/machine.h"
+#include "base/memory.h"
+#include "check/bench_steps.h"
+#include "check/case.h"
+#include "nn/nets.h"
+
+enum { MOST_RUNS = 1000, NETS = 2 };
+
+/* Below this share of the peak the kernels have lost something that the compiler flags were to give them. */
+static const double suspicious_share = 0.5;
+
+static const char *const net_names[NETS] = {"resnet32", "generator"};
+static const char *const net_titles[NETS] = {"ResNet-32", "generator"};
+
+typedef struct bench {
+    const rc_bench_settings *s;
+    rc_backend *be;
+    rc_peak peak;
+    rc_net *net[NETS];
+    double seconds[NETS], flops[NETS]; /* convolutions of one training step, so often as the net has them */
+    json_t *operations, *steps;
+} bench;
+
+static void say(const bench *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static void say(const bench *b, const char *format, ...)
+{
+    if (b->s->json)
+        return;
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    b->s->line(b->s->user, text);
+}
+
+static void progress(const bench *b, const char *what, const char *shape)
+{
+    char text[RC_CASE_TEXT + 64];
+    snprintf(text, sizeof text, "%s %s", what, shape);
+    if (b->s->progress)
+        b->s->progress(b->s->user, text);
+}
+
+const char *rc_bench_operation(int index)
+{
+    const rc_operation *operation;
+    for (int i = 0; (operation = rc_operation_at(i)) != NULL; i++)
+        if (operation->bench && index-- == 0)
+            return operation->name;
+    return NULL;
+}
+
+/* ---- one operation -------------------------------------------------------------------------------------------- */
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Median seconds of one run. */
+static rc_status time_case(const bench *b, const rc_case *c, double *median)
+{
+    double least = b->s->quick ? 0.03 : 0.25, taken[MOST_RUNS], total = 0;
+    int runs = 0, fewest = b->s->quick ? 3 : 7;
+    rc_run r = {0};
+    rc_status status = rc_run_open(&r, c, b->be);
+    if (status == RC_OK)
+        status = rc_run_load(&r, -1, NULL);
+    if (status == RC_OK)
+        status = rc_run_execute(&r); /* warms up */
+    while (status == RC_OK && runs < MOST_RUNS && (runs < fewest || total < least)) {
+        double began = rc_now();
+        status = rc_run_execute(&r);
+        taken[runs] = rc_now() - began;
+        total += taken[runs++];
+    }
+    if (status == RC_OK) {
+        qsort(taken, (size_t)runs, sizeof *taken, by_size);
+        *median = taken[runs / 2];
+    }
+    rc_run_close(&r);
+    return status;
+}
+
+static bool is_convolution(const rc_case *c)
+{
+    return strncmp(c->operation->name, "conv_", 5) == 0;
+}
+
+static rc_status report_operation(bench *b, int net, const rc_case *c, double seconds)
+{
+    bool arithmetic = c->flops > 0;
+    double rate = (arithmetic ? c->flops : c->bytes) / seconds * 1e-9;
+    double best = arithmetic ? b->peak.gflops : b->peak.gbytes, share = best > 0 ? 100 * rate / best : 0;
+    say(b, "%-24s %-22s %9.3f %9.1f %-8s %5.1f", c->operation->name, c->text, seconds * 1e3, rate,
+        arithmetic ? "GFLOP/s" : "GB/s", share);
+    if (is_convolution(c)) {
+        b->seconds[net] += c->times * seconds;
+        b->flops[net] += c->times * c->flops;
+    }
+    json_t *entry = json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:f}", "name", c->operation->name, "shape", c->text,
+                              "net", net_names[net], "times", c->times, "ms", seconds * 1e3,
+                              arithmetic ? "gflops" : "gbytes", rate, "percent_of_peak", share);
+    return json_array_append_new(b->operations, entry) == 0 ? RC_OK : RC_OUT_OF_MEMORY;
+}
+
+static rc_status bench_operation(bench *b, int net, const rc_operation *operation)
+{
+    for (int index = 0;; index++) {
+        rc_case c;
+        bool found;
+        double seconds;
+        rc_status status = rc_case_bench(&c, operation, b->net[net], index, b->s->batch, &found);
+        if (status == RC_OK && found) {
+            progress(b, operation->name, c.text);
+            status = time_case(b, &c, &seconds);
+        }
+        if (status == RC_OK && found)
+            status = report_operation(b, net, &c, seconds);
+        rc_case_free(&c);
+        if (status != RC_OK || !found)
+            return status;
+    }
+}
+
+/* Convolutions that run far below the peak, or a peak that is not what it should be, mean lost compiler flags. */
+static void summarise(const bench *b, int net)
+{
+    if (b->seconds[net] <= 0)
+        return;
+    double rate = b->flops[net] / b->seconds[net] * 1e-9, share = b->peak.gflops > 0 ? rate / b->peak.gflops : 0;
+    say(b, "%s convolutions, nominal FLOPs weighted by cost: %.0f %% of FMA peak (%.1f GFLOP/s, %.1f ms a step)",
+        net_titles[net], 100 * share, rate, b->seconds[net] * 1e3);
+    if (b->peak.gflops > 0 && share < suspicious_share)
+        say(b, "warning: the convolutions run far below the peak: are the kernel files compiled with optimisation and "
+               "-ffp-contract=fast?");
+}
+
+static rc_status bench_operations(bench *b)
+{
+    const rc_operation *operation;
+    say(b, "%-24s %-22s %9s %9s %-8s %5s", "operation", "shape", "ms", "rate", "", "% of peak");
+    for (int net = 0; net < NETS; net++)
+        for (int i = 0; b->net[net] && (operation = rc_operation_at(i)) != NULL; i++)
+            if (operation->bench && (!b->s->operation || strcmp(b->s->operation, operation->name) == 0))
+                RC_TRY(bench_operation(b, net, operation));
+    for (int net = 0; net < NETS; net++)
+        summarise(b, net);
+    return RC_OK;
+}
+
+/* ---- steps ---------------------------------------------------------------------------------------------------- */
+
+static rc_status bench_steps(bench *b)
+{
+    const char *name;
+    bool all = strcmp(b->s->step, "all") == 0;
+    for (int i = 0; (name = rc_bench_step_name(i)) != NULL; i++) {
+        if (!all && strcmp(b->s->step, name) != 0)
+            continue;
+        rc_step_time t;
+        progress(b, "step", name);
+        RC_TRY(rc_bench_step(b->be, name, b->s->batch, b->s->size, b->s->quick ? 3 : 9, &t));
+        say(b, "step %-12s median %8.1f ms, least %8.1f ms, %6.0f MB", name, t.median * 1e3, t.least * 1e3,
+            (double)t.bytes * 1e-6);
+        json_t *entry = json_pack("{s:s, s:f, s:f, s:i, s:i, s:i, s:I}", "name", name, "ms", t.median * 1e3, "min_ms",
+                                  t.least * 1e3, "threads", b->be->threads, "batch", b->s->batch, "size", b->s->size,
+                                  "peak_bytes", (json_int_t)t.bytes);
+        if (json_array_append_new(b->steps, entry) != 0)
+            return RC_OUT_OF_MEMORY;
+    }
+    return RC_OK;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------------ */
+
+static rc_status make_nets(bench *b)
+{
+    for (int i = 0; i < NETS; i++) {
+        if (b->s->net && strcmp(b->s->net, net_names[i]) != 0)
+            continue;
+        b->net[i] = rc_alloc_zeroed(NULL, 1, sizeof *b->net[i]);
+        if (!b->net[i])
+            return RC_OUT_OF_MEMORY;
+        RC_TRY(rc_net_by_name(b->net[i], net_names[i], 3, b->s->size, b->s->size));
+    }
+    return RC_OK;
+}
+
+static rc_status print_json(bench *b, const char *machine)
+{
+    json_t *root = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:f, s:f, s:b, s:O, s:O}", "machine", machine, "backend",
+                             b->be->name, "isa", b->be->isa, "threads", b->be->threads, "batch", b->s->batch, "size",
+                             b->s->size, "peak_gflops", b->peak.gflops, "peak_gbytes", b->peak.gbytes, "fused",
+                             b->peak.fused, "ops", b->operations, "steps", b->steps);
+    char *text = NULL;
+    rc_status status = root ? rc_json_dump(root, 2, &text) : RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        b->s->line(b->s->user, text);
+    rc_free(NULL, text);
+    json_decref(root);
+    return status;
+}
+
+static rc_status run(bench *b)
+{
+    char machine[128];
+    rc_machine_name(machine, sizeof machine);
+    RC_TRY(make_nets(b));
+    progress(b, "measuring the peak", "");
+    b->peak = rc_backend_measure(b->be);
+    say(b, "%s, backend %s, instruction set %s, %d thread%s, batch %d, %d px", machine, b->be->name, b->be->isa,
+        b->be->threads, b->be->threads == 1 ? "" : "s", b->s->batch, b->s->size);
+    say(b, "peak: %.1f GFLOP/s of multiply-adds, %.1f GB/s of copying", b->peak.gflops, b->peak.gbytes);
+    if (b->peak.gflops > 0 && !b->peak.fused && strcmp(b->be->isa, "sse2") != 0)
+        say(b, "warning: multiply-adds are not fused: the kernel files were compiled without -ffp-contract=fast");
+    if (b->s->operations)
+        RC_TRY(bench_operations(b));
+    if (b->s->step)
+        RC_TRY(bench_steps(b));
+    return b->s->json ? print_json(b, machine) : RC_OK;
+}
+
+rc_status rc_bench(const rc_bench_settings *settings)
+{
+    rc_bench_settings s = *settings;
+    s.batch = s.batch ? s.batch : 128;
+    s.size = s.size ? s.size : 32;
+    bench b = {.s = &s, .operations = json_array(), .steps = json_array()};
+    rc_status status = b.operations && b.steps ? RC_OK : RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        status = rc_backend_open(s.backend ? s.backend : "cpu", s.threads, NULL, &b.be);
+    if (status == RC_OK)
+        status = run(&b);
+    for (int i = 0; i < NETS; i++)
+        rc_free(NULL, b.net[i]);
+    json_decref(b.operations);
+    json_decref(b.steps);
+    rc_backend_close(b.be);
+    return status;
+}

@@ -1,0 +1,19 @@
+/* Whole steps for the bench. */
+#ifndef RC_CHECK_BENCH_STEPS_H
+#define RC_CHECK_BENCH_STEPS_H
+
+#include "backend/backend.h"
+
+typedef struct rc_step_time {
+    double median, least; /* seconds */
+    size_t bytes;         /* of memory held during the step: models, activations, optimiser, data */
+} rc_step_time;
+
+/* Name of step `index`; NULL when there are no more. */
+const char *rc_bench_step_name(int index);
+
+/* Builds ResNet-32 and, where the step needs them, teacher and generator with random weights and data, and measures
+ * `times` steps after one to warm up. */
+rc_status rc_bench_step(rc_backend *backend, const char *name, int batch, int size, int times, rc_step_time *time);
+
+#endif

@@ -1,0 +1,79 @@
+/* recollect bench: how fast this machine is. */
+#include <stddef.h>
+#include <string.h>
+
+#include "check/bench.h"
+#include "cli/cli.h"
+#include "run/nearest.h"
+
+enum { BACKEND, THREADS, OPERATION, NET, STEP, BATCH, SIZE, QUICK, JSON, OPTIONS };
+
+static const rc_option options[OPTIONS] = {
+    [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what to measure", 0, 0},
+    [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
+    [OPERATION] = {"op", RC_OPTION_TEXT, "NAME", NULL, "this operation alone", 0, 0},
+    [NET] = {"net", RC_OPTION_TEXT, "resnet32|generator", NULL, "operations on the shapes of this net alone", 0, 0},
+    [STEP] = {"step", RC_OPTION_TEXT, "train_first|train_next|inversion|all", NULL,
+              "whole steps instead of operations", 0, 0},
+    [BATCH] = {"batch", RC_OPTION_INTEGER, "N", "128", "images in a batch", 1, 4096},
+    [SIZE] = {"size", RC_OPTION_INTEGER, "N", "32", "pixels of an image's side", 8, 512},
+    [QUICK] = {"quick", RC_OPTION_FLAG, NULL, NULL, "fewer repetitions", 0, 0},
+    [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "print JSON; operations and steps unless one is asked for", 0, 0},
+};
+
+static const char *operation_name(const void *context, int index)
+{
+    (void)context;
+    return rc_bench_operation(index);
+}
+
+static int check_operation(const char *name)
+{
+    for (int i = 0; rc_bench_operation(i); i++)
+        if (strcmp(rc_bench_operation(i), name) == 0)
+            return RC_EXIT_DONE;
+    const char *nearest = rc_nearest(name, operation_name, NULL);
+    if (!nearest)
+        return rc_wrong_usage(&rc_command_bench, "no operation '%s' to measure", name);
+    return rc_wrong_usage(&rc_command_bench, "no operation '%s' to measure; did you mean '%s'?", name, nearest);
+}
+
+static int run(const rc_option_value *value, int count, char **arguments)
+{
+    (void)count;
+    (void)arguments;
+    if (value[OPERATION].text && check_operation(value[OPERATION].text) != RC_EXIT_DONE)
+        return RC_EXIT_USAGE;
+    bool narrowed = value[OPERATION].given || value[NET].given;
+    const rc_bench_settings settings = {
+        .backend = value[BACKEND].text,
+        .threads = (int)value[THREADS].integer,
+        .batch = (int)value[BATCH].integer,
+        .size = (int)value[SIZE].integer,
+        .quick = value[QUICK].given,
+        .json = value[JSON].given,
+        .operations = narrowed || !value[STEP].given,
+        .operation = value[OPERATION].text,
+        .net = value[NET].text,
+        .step = value[STEP].given ? value[STEP].text : value[JSON].given && !narrowed ? "all" : NULL,
+        .line = rc_print_line,
+        .progress = rc_show_progress,
+    };
+    if (rc_bench(&settings) != RC_OK) {
+        rc_complain("bench: %s", rc_message());
+        return RC_EXIT_FAILED;
+    }
+    return RC_EXIT_DONE;
+}
+
+const rc_command rc_command_bench = {
+    .name = "bench",
+    .summary = "Measures the speed of every operation on this machine.",
+    .details = "Rates are medians. The peak is measured first: multiply-adds from registers, and copying memory.",
+    .examples = "  recollect bench --quick\n"
+                "  recollect bench --op conv_forward --net resnet32 --threads 1\n"
+                "  recollect bench --step all --json",
+    .option = options,
+    .options = OPTIONS,
+    .run = run,
+};
