@@ -1,0 +1,332 @@
+#include "run/config.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "run/nearest.h"
+
+typedef enum type { TEXT, INTEGER, SEED, NUMBER, SWITCH, MILESTONES } type;
+
+typedef struct item {
+    const char *name;
+    type type;
+    size_t offset, size;
+    const char *help;
+} item;
+
+#define FIELD(kind, name, help) {#name, kind, offsetof(rc_config, name), sizeof(((rc_config *)0)->name), help}
+#define SETTING(kind, name, help) \
+    {#name, kind, offsetof(rc_config, settings.name), sizeof(((rc_config *)0)->settings.name), help}
+
+static const item items[] = {
+    FIELD(TEXT, data, "folder, archive or list of images; 'procedural' makes them"),
+    FIELD(TEXT, format, "format of the data; empty: recognised by looking"),
+    FIELD(INTEGER, size, "height and width of the images in pixels; 0: as they are"),
+    FIELD(INTEGER, resize, "shorter side before the centre crop; 0: size"),
+    FIELD(INTEGER, channels, "1 or 3; 0: as they are"),
+    FIELD(SWITCH, exif, "turn photographs as their EXIF orientation says"),
+    FIELD(TEXT, mean, "mean of the pixels, 0 to 1, one number a channel; empty: of the data set"),
+    FIELD(TEXT, std, "standard deviation of the pixels, likewise"),
+    FIELD(TEXT, class_order, "published, natural, seed, or a list of classes"),
+    FIELD(INTEGER, order, "which published order (0, 1, 2), or the seed of a random one"),
+    FIELD(INTEGER, tasks, "number of tasks"),
+    FIELD(INTEGER, first_task, "classes of the first task; 0: as many as the others"),
+    FIELD(TEXT, task_sizes, "classes of every task, as in 6,2,2; empty: by number of tasks"),
+    FIELD(TEXT, profile, "code (as published numbers were made) or paper (as printed)"),
+    FIELD(INTEGER, test_batch, "images scored at a time"),
+    SETTING(SEED, seed, "of every random number"),
+    SETTING(TEXT, net, "backbone: resnet32, resnet18, resnet-small, ..."),
+    SETTING(INTEGER, net_width, "channels of the first stage of resnet-small"),
+    SETTING(INTEGER, net_blocks, "blocks a stage of resnet-small"),
+    SETTING(TEXT, generator, "generator or generator-small"),
+    SETTING(INTEGER, generator_width, "channels of generator-small"),
+    SETTING(INTEGER, noise, "inputs of generator-small"),
+    SETTING(INTEGER, batch, "real samples a step; as many dreams"),
+    SETTING(INTEGER, crop_pad, "random crops after zero padding by so many pixels"),
+    SETTING(SWITCH, flip, "random horizontal flips"),
+    SETTING(INTEGER, epochs, "epochs a task, refinement included"),
+    SETTING(INTEGER, refine_epochs, "the last of them refine the head"),
+    SETTING(INTEGER, min_steps, "at least so many steps of training and of refinement, however small the task"),
+    SETTING(NUMBER, learning_rate, "of main training"),
+    SETTING(MILESTONES, milestone, "epochs at which the learning rate is multiplied by decay"),
+    SETTING(NUMBER, decay, "of the learning rate at a milestone"),
+    SETTING(NUMBER, refine_rate, "learning rate of refinement"),
+    SETTING(NUMBER, momentum, "of SGD"),
+    SETTING(NUMBER, weight_decay, "of SGD"),
+    SETTING(NUMBER, lambda_ce, "weight of cross entropy"),
+    SETTING(NUMBER, lambda_hkd, "weight of hard distillation"),
+    SETTING(NUMBER, lambda_rkd, "weight of relational distillation"),
+    SETTING(NUMBER, lambda_war, "weight of the alignment of norms (CwD)"),
+    SETTING(INTEGER, inversion_steps, "steps of inversion a task"),
+    SETTING(NUMBER, inversion_rate, "learning rate of Adam in inversion"),
+    SETTING(NUMBER, temperature, "of the content loss"),
+    SETTING(NUMBER, weight_content, "weight of the content loss"),
+    SETTING(NUMBER, weight_diversity, "weight of the diversity loss"),
+    SETTING(NUMBER, weight_bn, "weight of the BN statistics loss"),
+    SETTING(NUMBER, weight_prior, "weight of the smoothing prior"),
+    SETTING(NUMBER, lambda_dce, "weight of the consistency of dreams (CwD)"),
+    SETTING(NUMBER, dce_momentum, "moving average of the dreams' statistics"),
+    SETTING(NUMBER, diversity_epsilon, "inside the logarithm of the diversity loss"),
+    SETTING(SWITCH, paper_dce, "DCE as printed: sum of norms of batch statistics"),
+    SETTING(SWITCH, paper_bn_sum, "BN loss summed over layers, as printed"),
+    SETTING(SWITCH, paper_war_mean, "WAR divided by the number of classes, as printed"),
+    SETTING(SWITCH, paper_constant_scale, "loss weights not scaled by class counts, as printed"),
+    SETTING(SWITCH, paper_no_refinement, "no head refinement, as printed"),
+};
+
+enum { ITEMS = sizeof items / sizeof *items };
+
+static const char *const type_name[] = {"text", "whole number", "whole number", "number", "true or false",
+                                        "list of whole numbers"};
+
+rc_config rc_config_default(void)
+{
+    rc_config config = {.settings = rc_settings_default(), .exif = true, .tasks = 5, .test_batch = 250};
+    snprintf(config.profile, sizeof config.profile, "code");
+    snprintf(config.class_order, sizeof config.class_order, "natural");
+    return config;
+}
+
+/* ---- one value ----------------------------------------------------------------------------------------------- */
+
+static const item *find_item(const char *name)
+{
+    for (int i = 0; i < ITEMS; i++)
+        if (strcmp(items[i].name, name) == 0)
+            return &items[i];
+    return NULL;
+}
+
+static const char *item_name(const void *unused, int index)
+{
+    (void)unused;
+    return index < ITEMS ? items[index].name : NULL;
+}
+
+static rc_status unknown(const char *key)
+{
+    const char *nearest = rc_nearest(key, item_name, NULL);
+    return nearest != NULL
+               ? rc_fail(RC_INVALID_ARGUMENT, "there is no setting '%s'; did you mean '%s'?", key, nearest)
+               : rc_fail(RC_INVALID_ARGUMENT, "there is no setting '%s'; --print-config lists them", key);
+}
+
+static rc_status wrong(const item *it, const char *value)
+{
+    return rc_fail(RC_INVALID_ARGUMENT, "%s is '%s', expected a %s", it->name, value, type_name[it->type]);
+}
+
+static rc_status parse_long(const item *it, const char *value, long long *out)
+{
+    char *end;
+    errno = 0;
+    *out = strtoll(value, &end, 10);
+    return end == value || *end != '\0' || errno != 0 ? wrong(it, value) : RC_OK;
+}
+
+static rc_status set_integer(const item *it, void *field, const char *value)
+{
+    long long number;
+    RC_TRY(parse_long(it, value, &number));
+    if (number < -2147483647 || number > 2147483647)
+        return wrong(it, value);
+    *(int *)field = (int)number;
+    return RC_OK;
+}
+
+static rc_status set_number(const item *it, void *field, const char *value)
+{
+    char *end;
+    double number = strtod(value, &end);
+    if (end == value || *end != '\0' || !isfinite(number))
+        return wrong(it, value);
+    *(double *)field = number;
+    return RC_OK;
+}
+
+static rc_status set_switch(const item *it, void *field, const char *value)
+{
+    static const char *const yes[] = {"true", "yes", "on", "1"}, *const no[] = {"false", "no", "off", "0"};
+    for (int i = 0; i < 4; i++) {
+        if (strcmp(value, yes[i]) == 0 || strcmp(value, no[i]) == 0) {
+            *(bool *)field = strcmp(value, yes[i]) == 0;
+            return RC_OK;
+        }
+    }
+    return wrong(it, value);
+}
+
+/* A list such as "80, 120" or "[80, 120]" into at most `room` numbers. */
+static rc_status parse_list(const item *it, const char *value, int *out, int room, int *count)
+{
+    *count = 0;
+    const char *p = value;
+    while (*p != '\0') {
+        while (isspace((unsigned char)*p) || *p == ',' || *p == '[' || *p == ']')
+            p++;
+        if (*p == '\0')
+            break;
+        char *end;
+        errno = 0;
+        long number = strtol(p, &end, 10);
+        if (end == p || errno != 0 || number < 0 || number > 2147483647)
+            return wrong(it, value);
+        if (*count == room)
+            return rc_fail(RC_INVALID_ARGUMENT, "%s has more than %d entries", it->name, room);
+        out[(*count)++] = (int)number;
+        p = end;
+    }
+    return RC_OK;
+}
+
+static rc_status set_item(rc_config *config, const item *it, const char *value)
+{
+    void *field = (char *)config + it->offset;
+    long long number;
+    switch (it->type) {
+    case TEXT:
+        if (strlen(value) >= it->size)
+            return rc_fail(RC_INVALID_ARGUMENT, "%s has %zu characters, at most %zu fit", it->name, strlen(value),
+                           it->size - 1);
+        snprintf(field, it->size, "%s", value);
+        return RC_OK;
+    case INTEGER: return set_integer(it, field, value);
+    case SEED:
+        RC_TRY(parse_long(it, value, &number));
+        if (number < 0)
+            return wrong(it, value);
+        *(uint64_t *)field = (uint64_t)number;
+        return RC_OK;
+    case NUMBER: return set_number(it, field, value);
+    case SWITCH: return set_switch(it, field, value);
+    case MILESTONES:
+        return parse_list(it, value, config->settings.milestone, RC_MAX_MILESTONES, &config->settings.milestones);
+    }
+    return RC_INTERNAL;
+}
+
+rc_status rc_config_set(rc_config *config, const char *key, const char *value)
+{
+    const item *it = find_item(key);
+    if (it == NULL)
+        return unknown(key);
+    RC_TRY(set_item(config, it, value));
+    if (strcmp(key, "profile") != 0 || strcmp(value, "code") == 0)
+        return RC_OK;
+    if (strcmp(value, "paper") != 0)
+        return rc_fail(RC_INVALID_ARGUMENT, "profile is '%s', expected code or paper", value);
+    rc_settings_paper_profile(&config->settings);
+    return RC_OK;
+}
+
+static void get_item(const rc_config *config, const item *it, char *text, size_t size)
+{
+    const void *field = (const char *)config + it->offset;
+    switch (it->type) {
+    case TEXT: snprintf(text, size, "%s", (const char *)field); break;
+    case INTEGER: snprintf(text, size, "%d", *(const int *)field); break;
+    case SEED: snprintf(text, size, "%llu", (unsigned long long)*(const uint64_t *)field); break;
+    case NUMBER: snprintf(text, size, "%.9g", *(const double *)field); break;
+    case SWITCH: snprintf(text, size, "%s", *(const bool *)field ? "true" : "false"); break;
+    case MILESTONES: {
+        size_t used = (size_t)snprintf(text, size, "[");
+        for (int i = 0; i < config->settings.milestones && used < size; i++)
+            used += (size_t)snprintf(text + used, size - used, "%s%d", i ? ", " : "", config->settings.milestone[i]);
+        if (used < size)
+            snprintf(text + used, size - used, "]");
+        break;
+    }
+    }
+}
+
+rc_status rc_config_get(const rc_config *config, const char *key, char *text, size_t size)
+{
+    const item *it = find_item(key);
+    if (it == NULL)
+        return unknown(key);
+    get_item(config, it, text, size);
+    return RC_OK;
+}
+
+/* ---- all values ---------------------------------------------------------------------------------------------- */
+
+enum { VALUE_SIZE = 2200 };
+
+rc_status rc_config_print(const rc_config *config, void (*line)(void *user, const char *text), void *user)
+{
+    char value[VALUE_SIZE], text[VALUE_SIZE + 64];
+    for (int i = 0; i < ITEMS; i++) {
+        get_item(config, &items[i], value, sizeof value);
+        bool quote = items[i].type == TEXT;
+        for (const char *p = value; quote && *p != '\0'; p++)
+            if (*p == '\'' || (unsigned char)*p < ' ')
+                return rc_fail(RC_INVALID_ARGUMENT, "%s has a quote or a control character in it", items[i].name);
+        snprintf(text, sizeof text, quote ? "%s: '%s'" : "%s: %s", items[i].name, value);
+        line(user, text);
+    }
+    return RC_OK;
+}
+
+rc_status rc_config_to_json(const rc_config *config, json_t **json)
+{
+    *json = json_object();
+    char value[VALUE_SIZE];
+    for (int i = 0; *json != NULL && i < ITEMS; i++) {
+        get_item(config, &items[i], value, sizeof value);
+        if (json_object_set_new(*json, items[i].name, json_string(value)) != 0) {
+            json_decref(*json);
+            *json = NULL;
+        }
+    }
+    return *json != NULL ? RC_OK : rc_fail(RC_OUT_OF_MEMORY, "no memory for the configuration");
+}
+
+rc_status rc_config_from_json(rc_config *config, const json_t *json)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)json, key, value) {
+        if (!json_is_string(value))
+            return rc_fail(RC_FORMAT, "the configuration's %s is not a text", key);
+        const item *it = find_item(key);
+        if (it == NULL)
+            return rc_fail(RC_FORMAT, "the configuration has a setting '%s' that this version does not know", key);
+        RC_TRY(set_item(config, it, json_string_value(value)));
+    }
+    return RC_OK;
+}
+
+bool rc_config_item_at(int index, rc_config_item *out)
+{
+    if (index < 0 || index >= ITEMS)
+        return false;
+    *out = (rc_config_item){items[index].name, type_name[items[index].type], items[index].help};
+    return true;
+}
+
+/* ---- meaning ------------------------------------------------------------------------------------------------- */
+
+rc_status rc_config_split(const rc_config *config, rc_task_split *split)
+{
+    *split = (rc_task_split){.tasks = config->tasks, .first = config->first_task};
+    return parse_list(find_item("task_sizes"), config->task_sizes, split->size, RC_MAX_TASKS, &split->sizes);
+}
+
+rc_status rc_config_check(const rc_config *config)
+{
+    RC_TRY(rc_settings_check(&config->settings));
+    if (config->size < 0 || config->size > 4096)
+        return rc_fail(RC_INVALID_ARGUMENT, "size is %d, expected 0 to 4096", config->size);
+    if (config->channels != 0 && config->channels != 1 && config->channels != 3)
+        return rc_fail(RC_INVALID_ARGUMENT, "channels is %d, expected 0, 1 or 3", config->channels);
+    if (config->test_batch < 1 || config->test_batch > 65536)
+        return rc_fail(RC_INVALID_ARGUMENT, "test_batch is %d, expected 1 to 65536", config->test_batch);
+    rc_task_split split;
+    return rc_config_split(config, &split);
+}
