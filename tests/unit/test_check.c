@@ -1,0 +1,319 @@
+/* The checks checked: the quick list passes, and every kind of fault is noticed. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "check/compare.h"
+#include "check/coverage.h"
+#include "check/selftest.h"
+
+static rc_judges judges;
+
+static int open_judges(void **state)
+{
+    (void)state;
+    assert_int_equal(rc_backend_open("cpu", 2, NULL, &judges.test), RC_OK);
+    assert_int_equal(rc_backend_open("reference", 1, NULL, &judges.narrow), RC_OK);
+    assert_int_equal(rc_backend_open("reference64", 1, NULL, &judges.wide), RC_OK);
+    return 0;
+}
+
+static int close_judges(void **state)
+{
+    (void)state;
+    rc_backend_close(judges.test);
+    rc_backend_close(judges.narrow);
+    rc_backend_close(judges.wide);
+    return 0;
+}
+
+/* ---- the list itself ------------------------------------------------------------------------------------------ */
+
+static void print_miss(void *user, const char *text)
+{
+    (void)user;
+    if (strncmp(text, "ok", 2) != 0)
+        print_message("%s\n", text);
+}
+
+static void quick_list_passes(void **state)
+{
+    (void)state;
+    rc_selftest_settings settings = {.seed = 2, .quick = true, .threads = 2, .only = -1, .line = print_miss};
+    rc_selftest_result result;
+    assert_int_equal(rc_selftest(&settings, &result), RC_OK);
+    assert_int_equal(result.misses, 0);
+    assert_true(result.cases > 1000);
+}
+
+static void every_entry_is_covered(void **state)
+{
+    (void)state;
+    int entries = 0;
+    for (; rc_entry_name(entries); entries++) {
+        assert_true(rc_entry_covered(entries));
+        assert_true(rc_entry_filled(judges.test, entries));
+    }
+    assert_true(entries > 50);
+    const rc_operation *operation;
+    for (int i = 0; (operation = rc_operation_at(i)) != NULL; i++) {
+        assert_true(operation->quick > 0 && operation->normal >= operation->quick);
+        assert_true(rc_operation_matches(operation, operation->name));
+        assert_false(rc_operation_matches(operation, "conv"));
+    }
+}
+
+/* Stands in for any entry: the result stays what it was. Callers pass arguments that it does not take, which the
+ * calling conventions of our machines do not mind. */
+static size_t does_nothing(void)
+{
+    return 1;
+}
+
+static bool is_noticed(const rc_operation *operation)
+{
+    for (uint32_t number = 0; number < (uint32_t)operation->quick; number++) {
+        rc_case c;
+        rc_verdict v = {0};
+        rc_status status = rc_case_draw(&c, operation, 1, number, true, 24);
+        if (status == RC_OK)
+            status = rc_judge(&judges, &c, &v);
+        rc_case_free(&c);
+        assert_int_equal(status, RC_OK);
+        if (v.missed && !v.shaky)
+            return true;
+    }
+    return false;
+}
+
+/* Covered means more than named: an entry that does nothing fails a case of every operation that claims to cover it. */
+static void an_idle_entry_is_noticed_by_every_operation(void **state)
+{
+    (void)state;
+    const rc_backend whole = *judges.test;
+    size_t (*idle)(void) = does_nothing;
+    const rc_operation *operation;
+    for (int entry = 0; rc_entry_name(entry); entry++) {
+        if (strstr(rc_entry_name(entry), "_workspace"))
+            continue; /* says how much memory it wants: too little would be written beyond */
+        size_t offset = offsetof(rc_backend, conv_forward) + (size_t)entry * sizeof idle;
+        memcpy((char *)judges.test + offset, &idle, sizeof idle);
+        for (int i = 0; (operation = rc_operation_at(i)) != NULL; i++)
+            if (rc_operation_matches(operation, rc_entry_name(entry)) && !is_noticed(operation))
+                fail_msg("%s does not notice that %s does nothing", operation->name, rc_entry_name(entry));
+        *judges.test = whole;
+    }
+}
+
+static void a_case_is_the_same_each_time(void **state)
+{
+    (void)state;
+    const rc_operation *operation;
+    for (int i = 0; (operation = rc_operation_at(i)) != NULL; i++) {
+        rc_case a, b, other;
+        assert_int_equal(rc_case_draw(&a, operation, 7, 3, true, 24), RC_OK);
+        assert_int_equal(rc_case_draw(&b, operation, 7, 3, true, 24), RC_OK);
+        assert_int_equal(rc_case_draw(&other, operation, 8, 3, true, 24), RC_OK);
+        assert_string_equal(a.text, b.text);
+        assert_int_equal(a.buffers, b.buffers);
+        assert_true(a.drawn > 0 && other.drawn > 0);
+        for (int k = 0; k < a.buffers; k++) {
+            assert_int_equal(a.buffer[k].count, b.buffer[k].count);
+            if (a.buffer[k].host)
+                assert_memory_equal(a.buffer[k].host, b.buffer[k].host, a.buffer[k].count * sizeof(double));
+        }
+        rc_case_free(&a);
+        rc_case_free(&b);
+        rc_case_free(&other);
+    }
+}
+
+/* ---- an operation with faults --------------------------------------------------------------------------------- */
+
+/* y = x + 1 in (2, 3, 3, 5), and its gradient: written on the host, for backends whose memory is the host's. */
+typedef enum fault {
+    NONE, WRONG_NUMBER, NOT_WRITTEN, BEYOND, BEFORE, CHANGED_INPUT, DIRTY_PADDING, OTHER_BITS, WRONG_GRADIENT
+} fault;
+
+static fault planted;
+static int calls;
+
+enum { X, Y, G, DX };
+
+static void draw_faulty(rc_case *c)
+{
+    rc_case_act(c, "x", RC_IN, 2, 3, 3, 5);
+    rc_case_act(c, "y", RC_OUT, 2, 3, 3, 5);
+    rc_case_act(c, "g", RC_IN, 2, 3, 3, 5);
+    c->buffer[Y].cotangent = G;
+    rc_case_gradient(c, rc_case_act(c, "dx", RC_OUT, 2, 3, 3, 5), X, 1);
+    rc_case_say(c, "a shape");
+}
+
+static double get(const rc_run *r, int buffer, size_t i)
+{
+    return r->be->act_bytes == 8 ? ((double *)r->memory[buffer])[i] : (double)((float *)r->memory[buffer])[i];
+}
+
+static void set(rc_run *r, int buffer, size_t i, double value)
+{
+    if (r->be->act_bytes == 8)
+        ((double *)r->memory[buffer])[i] = value;
+    else
+        ((float *)r->memory[buffer])[i] = (float)value;
+}
+
+static void run_faulty(rc_run *r)
+{
+    enum { C = 5, CP = 8, COUNT = 2 * 3 * 3 * CP };
+    fault f = r->be == judges.test ? planted : NONE;
+    for (size_t i = 0; i < COUNT; i++) {
+        bool pad = i % CP >= C;
+        set(r, Y, i, pad ? 0 : get(r, X, i) + 1);
+        /* A wrong gradient must be wrong in every backend: comparison alone would see it otherwise. */
+        set(r, DX, i, pad ? 0 : get(r, G, i) * (planted == WRONG_GRADIENT ? 1.001 : 1));
+    }
+    if (f == WRONG_NUMBER)
+        set(r, Y, 0, get(r, Y, 0) * 1.0001);
+    if (f == NOT_WRITTEN)
+        set(r, Y, 1, NAN);
+    if (f == BEYOND)
+        set(r, Y, COUNT, 0);
+    if (f == BEFORE)
+        memset((char *)r->memory[Y] - 1, 0, 1);
+    if (f == CHANGED_INPUT)
+        set(r, X, 2, 0);
+    if (f == DIRTY_PADDING)
+        set(r, Y, C, 1);
+    if (f == OTHER_BITS)
+        set(r, Y, 0, get(r, Y, 0) * (1 + 0x1p-22 * (calls++ % 2)));
+}
+
+static rc_verdict judge_fault(fault f)
+{
+    static const rc_operation faulty = {"faulty", "", 1, 1, 0, draw_faulty, NULL, run_faulty, NULL};
+    rc_case c;
+    rc_verdict v;
+    planted = f;
+    calls = 0;
+    assert_int_equal(rc_case_draw(&c, &faulty, 1, 0, true, 24), RC_OK);
+    assert_int_equal(rc_judge(&judges, &c, &v), RC_OK);
+    rc_case_free(&c);
+    return v;
+}
+
+static void expect_miss(fault f, const char *part)
+{
+    rc_verdict v = judge_fault(f);
+    assert_true(v.missed);
+    assert_false(v.shaky);
+    if (!strstr(v.text, part))
+        fail_msg("'%s' does not contain '%s'", v.text, part);
+}
+
+static void faults_are_noticed(void **state)
+{
+    (void)state;
+    rc_verdict v = judge_fault(NONE);
+    assert_false(v.missed);
+    assert_true(v.slope_error < 1e-9);
+    expect_miss(WRONG_NUMBER, "'y' is");
+    expect_miss(NOT_WRITTEN, "'y' is nan");
+    expect_miss(BEYOND, "wrote outside of buffer 'y'");
+    expect_miss(BEFORE, "wrote outside of buffer 'y'");
+    expect_miss(CHANGED_INPUT, "changed its input 'x'");
+    expect_miss(DIRTY_PADDING, "pad channels of 'y'");
+    expect_miss(OTHER_BITS, "'y' has other bits");
+    expect_miss(WRONG_GRADIENT, "gradient 'dx' of 'x'");
+}
+
+/* ---- cases that say nothing ----------------------------------------------------------------------------------- */
+
+/* y = sign(x), with one x so near 0 that rounding decides. */
+static void draw_shaky(rc_case *c)
+{
+    rc_case_real(c, "a", RC_IN, 1, 4);
+    rc_case_real(c, "b", RC_IN, 1, 4);
+    rc_case_real(c, "y", RC_OUT, 1, 4);
+    c->buffer[1].host[2] = c->buffer[0].host[2];
+}
+
+static void run_shaky(rc_run *r)
+{
+    bool wide = r->be->real_bytes == 8;
+    for (size_t i = 0; i < 4; i++) {
+        double a = wide ? ((double *)r->memory[0])[i] : (double)((float *)r->memory[0])[i];
+        double b = wide ? ((double *)r->memory[1])[i] : (double)((float *)r->memory[1])[i];
+        double noise = wide ? 1e-12 : -1e-12; /* what rounding would do */
+        double y = a - b + noise > 0 ? 1 : -1;
+        if (wide)
+            ((double *)r->memory[2])[i] = y;
+        else
+            ((float *)r->memory[2])[i] = (float)y;
+    }
+}
+
+static void a_case_that_hangs_on_an_ulp_is_told_apart(void **state)
+{
+    (void)state;
+    static const rc_operation shaky = {"shaky", "", 1, 1, 0, draw_shaky, NULL, run_shaky, NULL};
+    rc_case c;
+    rc_verdict v;
+    assert_int_equal(rc_case_draw(&c, &shaky, 1, 0, true, 24), RC_OK);
+    assert_int_equal(rc_judge(&judges, &c, &v), RC_OK);
+    assert_true(v.missed);
+    assert_true(v.shaky);
+    rc_case_free(&c);
+}
+
+/* ---- measures ------------------------------------------------------------------------------------------------- */
+
+static void errors_are_measured_by_the_size_of_the_result(void **state)
+{
+    (void)state;
+    rc_buffer b = {.kind = RC_BUFFER_REAL, .count = 2, .terms = 100};
+    double right[2] = {3, -4}, wrong[2] = {3, -4.004};
+    size_t at;
+    double rms = sqrt(12.5), error = rc_error(&b, wrong, right, &at);
+    assert_int_equal(at, 1);
+    assert_true(fabs(error - 0.004 / (rms + 4)) < 1e-12);
+    right[0] = NAN;
+    assert_true(isinf(rc_error(&b, wrong, right, &at)));
+    wrong[0] = NAN;
+    assert_true(isfinite(rc_error(&b, wrong, right, &at)));
+    assert_true(fabs(rc_tolerance(judges.test, &b) - 48 * 0x1p-23) < 1e-12);
+    b.kind = RC_BUFFER_INT;
+    assert_true(rc_tolerance(judges.test, &b) == 0);
+}
+
+static void unknown_operation_is_an_error(void **state)
+{
+    (void)state;
+    rc_selftest_settings settings = {.quick = true, .operation = "no_such", .only = -1, .line = print_miss};
+    rc_selftest_result result;
+    assert_int_equal(rc_selftest(&settings, &result), RC_INVALID_ARGUMENT);
+    assert_non_null(strstr(rc_message(), "'no_such'"));
+    assert_false(rc_selftest_knows("no_such"));
+    assert_true(rc_selftest_knows("rkd_workspace"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_entry_is_covered),
+        cmocka_unit_test(an_idle_entry_is_noticed_by_every_operation),
+        cmocka_unit_test(a_case_is_the_same_each_time),
+        cmocka_unit_test(faults_are_noticed),
+        cmocka_unit_test(a_case_that_hangs_on_an_ulp_is_told_apart),
+        cmocka_unit_test(errors_are_measured_by_the_size_of_the_result),
+        cmocka_unit_test(unknown_operation_is_an_error),
+        cmocka_unit_test(quick_list_passes),
+    };
+    return cmocka_run_group_tests(tests, open_judges, close_judges);
+}
