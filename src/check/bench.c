@@ -225,7 +225,6 @@ static rc_status run(bench *b)
 {
     char machine[128];
     rc_machine_name(machine, sizeof machine);
-    RC_TRY(make_nets(b));
     progress(b, "measuring the peak", "");
     b->peak = rc_backend_measure(b->be);
     say(b, "%s, backend %s, instruction set %s, %d thread%s, batch %d, %d px", machine, b->be->name, b->be->isa,
@@ -233,8 +232,10 @@ static rc_status run(bench *b)
     say(b, "peak: %.1f GFLOP/s of multiply-adds, %.1f GB/s of copying", b->peak.gflops, b->peak.gbytes);
     if (b->peak.gflops > 0 && !b->peak.fused && strcmp(b->be->isa, "sse2") != 0)
         say(b, "warning: multiply-adds are not fused: the kernel files were compiled without -ffp-contract=fast");
-    if (b->s->operations)
+    if (b->s->operations) {
+        RC_TRY(make_nets(b));
         RC_TRY(bench_operations(b));
+    }
     if (b->s->step)
         RC_TRY(bench_steps(b));
     return b->s->json ? print_json(b, machine) : RC_OK;

@@ -17,11 +17,15 @@ const rc_command *rc_command_at(int index)
     return index < (int)(sizeof commands / sizeof *commands) ? commands[index] : NULL;
 }
 
-static const char *command_name(const void *context, int index)
+/* What may stand first on the command line. */
+static const char *first_word(const void *context, int index)
 {
     (void)context;
-    const rc_command *command = rc_command_at(index);
-    return command ? command->name : NULL;
+    static const char *const options[] = {"--help", "--version"};
+    enum { COMMANDS = sizeof commands / sizeof *commands, OPTIONS = sizeof options / sizeof *options };
+    if (index < COMMANDS)
+        return commands[index]->name;
+    return index < COMMANDS + OPTIONS ? options[index - COMMANDS] : NULL;
 }
 
 static void print_usage(void)
@@ -57,7 +61,7 @@ int main(int argc, char **argv)
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++)
         if (strcmp(argv[1], command->name) == 0)
             return rc_command_main(command, argc - 1, argv + 1);
-    const char *kind = argv[1][0] == '-' ? "option" : "command", *nearest = rc_nearest(argv[1], command_name, NULL);
+    const char *kind = argv[1][0] == '-' ? "option" : "command", *nearest = rc_nearest(argv[1], first_word, NULL);
     return nearest ? rc_wrong_usage(NULL, "unknown %s '%s'; did you mean '%s'?", kind, argv[1], nearest)
                    : rc_wrong_usage(NULL, "unknown %s '%s'", kind, argv[1]);
 }

@@ -1,0 +1,82 @@
+#!/usr/bin/env bash
+# Wrong usage ends with code 2 and a message that helps, help and results go to stdout with code 0, and results that
+# cannot be written end with code 1.
+#
+# usage: test_usage.sh PROGRAM
+set -uo pipefail
+program=$1
+failures=0
+
+# expect CODE STREAM TEXT ARGUMENT...: runs the program and looks for the code, and for the text on stdout or stderr;
+# nothing may be on the other stream if the stream is written 'only-...'.
+expect() {
+    local code=$1 stream=$2 text=$3 out err found
+    shift 3
+    out=$("$program" "$@" 2>/tmp/recollect_stderr.$$)
+    found=$?
+    err=$(cat /tmp/recollect_stderr.$$)
+    rm -f /tmp/recollect_stderr.$$
+    local where=$out other=$err
+    case $stream in *stderr) where=$err other=$out ;; esac
+    if [ $found -ne "$code" ]; then
+        echo "FAILED: recollect $*: code $found, expected $code"
+    elif ! grep -qF -- "$text" <<<"$where"; then
+        echo "FAILED: recollect $*: ${stream#only-} lacks '$text':"
+        printf '%s\n' "$where"
+    elif [[ $stream == only-* && -n $other ]]; then
+        echo "FAILED: recollect $*: unexpected output: $other"
+    else
+        return
+    fi
+    failures=$((failures + 1))
+}
+
+expect 2 only-stderr "which command?"
+expect 2 only-stderr "unknown command 'selftset'; did you mean 'selftest'?" selftset
+expect 2 only-stderr "unknown command 'zzzzzzzz'" zzzzzzzz
+expect 2 only-stderr "unknown option '--verison'; did you mean '--version'?" --verison
+expect 2 only-stderr "unknown option '--quik'; did you mean '--quick'?" selftest --quik
+expect 2 only-stderr "'recollect selftest --help' shows the usage" selftest --quik
+expect 2 only-stderr "option '--seed' needs a value" selftest --seed
+expect 2 only-stderr "option '--seed' is 'abc', expected a whole number" selftest --seed abc
+expect 2 only-stderr "option '--seed' is '1x', expected a whole number" selftest --seed=1x
+expect 2 only-stderr "option '--threads' is '-1', expected a whole number from 0" selftest --threads -1
+expect 2 only-stderr "option '--threads' is '99999999999999999999', expected" selftest --threads 99999999999999999999
+expect 2 only-stderr "option '--quick' takes no value" selftest --quick=1
+expect 2 only-stderr "option '--backend' is 'gpu', expected cpu|reference|cuda" selftest --backend gpu
+expect 2 only-stderr "unexpected argument 'now'" selftest now
+expect 2 only-stderr "did you mean 'conv_forward'?" selftest --op conv_forwrd
+expect 2 only-stderr "did you mean 'sgd'?" bench --op sdg
+expect 2 only-stderr "expected train_first|train_next|inversion|all" bench --step first
+expect 2 only-stderr "did you mean 'resnet32'?" info --net resnet23
+expect 1 only-stderr "not available" selftest --backend cuda --op sgd
+
+expect 0 only-stdout "selftest" --help
+expect 0 only-stdout "exit codes: 0 done, 1 failed, 2 wrong usage" --help
+for command in selftest bench info; do
+    expect 0 only-stdout "usage: recollect $command" "$command" --help
+    expect 0 only-stdout "examples:" "$command" --help
+done
+expect 0 only-stdout "(default: cpu)" selftest --help
+expect 0 only-stdout "loss_rkd" selftest --list
+expect 0 only-stdout "backend cpu" info
+expect 0 only-stdout "stage_" info --net resnet32
+expect 0 only-stdout "(default: 128)" bench --help
+expect 0 only-stdout "passed: 1 operations" selftest --quick --op argmax --seed 5 --threads=1
+expect 0 only-stdout "1 cases" selftest --op argmax --case 3
+expect 0 only-stdout "% of peak" bench --quick --op sgd --batch 2
+expect 0 only-stdout '"percent_of_peak"' bench --quick --op sgd --json
+expect 0 only-stdout '"min_ms"' bench --quick --step train_first --batch 2 --size 8 --json
+
+if [ -e /dev/full ]; then
+    for arguments in "--version" "--help" "selftest --list"; do
+        # shellcheck disable=SC2086
+        "$program" $arguments >/dev/full 2>/dev/null
+        code=$?
+        if [ $code -ne 1 ]; then
+            echo "FAILED: recollect $arguments to a full disk: code $code, expected 1"
+            failures=$((failures + 1))
+        fi
+    done
+fi
+[ $failures -eq 0 ] || { echo "$failures failure(s)"; exit 1; }
