@@ -18,7 +18,7 @@ typedef struct rc_config {
     int size, resize;     /* pixels; 0: the set's own */
     int channels;         /* 1, 3; 0: the set's own */
     bool exif;
-    char class_order[2048]; /* "published", "natural", "seed", or a list of classes */
+    char class_order[2048]; /* "published", "numpy", "natural", "seed", or a list of classes */
     int order;            /* which published order, or the seed of a random one */
     int tasks, first_task; /* number of tasks, classes of the first (0: equal) */
     char task_sizes[256]; /* "6,2,2"; "" : by number */

@@ -20,7 +20,5 @@ rc_status rc_model_file_save(const char *path, const rc_saved_model *model);
 rc_status rc_model_file_load(const char *path, rc_backend *backend, rc_saved_model *model);
 void rc_saved_model_destroy(rc_saved_model *model); /* a zeroed one is fine */
 
-/* What a file holds, for `recollect info`: one line at a time. */
-rc_status rc_model_file_describe(const char *path, void (*line)(void *user, const char *text), void *user);
 
 #endif

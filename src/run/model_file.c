@@ -1,0 +1,312 @@
+#include "run/model_file.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+static const char format[] = "recollect-model-1";
+
+enum { NAME_SIZE = 2 * RC_NAME_MAX + 32, MORE_TENSORS = RC_MAX_TASKS + 2 };
+
+/* ---- saving -------------------------------------------------------------------------------------------------- */
+
+/* Tensors to be written, copied to the host one after the other. */
+typedef struct bundle {
+    rc_backend *backend;
+    rc_named_tensor *tensor;
+    char (*name)[NAME_SIZE];
+    int count, capacity;
+} bundle;
+
+static rc_status add(bundle *b, const char *name, int dims, const int64_t *shape, const void *memory)
+{
+    rc_named_tensor *tensor = &b->tensor[b->count];
+    if (b->count == b->capacity)
+        return rc_fail(RC_INTERNAL, "a model has more than %d tensors", b->capacity);
+    snprintf(b->name[b->count], NAME_SIZE, "%s", name);
+    *tensor = (rc_named_tensor){.name = b->name[b->count], .dtype = RC_DTYPE_F32, .dims = dims};
+    for (int i = 0; i < dims; i++)
+        tensor->shape[i] = shape[i];
+    size_t count = rc_named_tensor_count(tensor);
+    float *data = rc_alloc_zeroed(NULL, count, sizeof *data);
+    if (data == NULL)
+        return RC_OUT_OF_MEMORY;
+    b->backend->read_real(b->backend, data, memory, count);
+    tensor->data = data;
+    b->count++;
+    return RC_OK;
+}
+
+static rc_status add_backbone(bundle *b, const rc_model *model)
+{
+    rc_slice slice;
+    for (int i = 0; rc_net_slice(model->net, i, &slice); i++) {
+        char name[NAME_SIZE];
+        int64_t shape[4];
+        snprintf(name, sizeof name, "backbone.%s", slice.name);
+        for (int k = 0; k < slice.dims; k++)
+            shape[k] = slice.shape[k];
+        RC_TRY(add(b, name, slice.dims, shape,
+                   rc_real_at(b->backend, slice.running ? model->running : model->param, slice.offset)));
+    }
+    return RC_OK;
+}
+
+static rc_status add_head(bundle *b, const rc_head *head)
+{
+    for (int task = 0, first = 0; task < head->tasks; first = head->task_end[task++]) {
+        char name[NAME_SIZE];
+        int64_t shape[2] = {head->task_end[task] - first, head->d};
+        snprintf(name, sizeof name, "head.classifiers.%d.weight", task);
+        RC_TRY(add(b, name, 2, shape, rc_real_at(b->backend, head->weight, (size_t)first * (size_t)head->d)));
+    }
+    return RC_OK;
+}
+
+static rc_status collect(bundle *b, const rc_learner *l)
+{
+    RC_TRY(add_backbone(b, &l->student.backbone));
+    RC_TRY(add_head(b, &l->student.head));
+    if (l->class_mean == NULL)
+        return RC_OK;
+    int64_t d = l->student.head.d, mean[2] = {l->statistics_classes, d}, covariance[2] = {d, d};
+    RC_TRY(add(b, "statistics.class_mean", 2, mean, l->class_mean));
+    return add(b, "statistics.covariance", 2, covariance, l->covariance);
+}
+
+/* A JSON value as the text of a metadata entry; takes over `value`. */
+static rc_status set_json(json_t *metadata, const char *key, json_t *value)
+{
+    char *text = NULL;
+    rc_status status = value != NULL ? rc_json_dump(value, 0, &text)
+                                     : rc_fail(RC_OUT_OF_MEMORY, "no memory for the metadata of a model");
+    if (status == RC_OK)
+        json_object_set_new(metadata, key, json_string(text));
+    rc_free(NULL, text);
+    json_decref(value);
+    return status;
+}
+
+static rc_status describe(const rc_saved_model *model, json_t *metadata)
+{
+    const rc_learner *l = &model->learner;
+    const rc_head *head = &l->student.head;
+    json_object_set_new(metadata, "format", json_string(format));
+    json_object_set_new(metadata, "version", json_string(recollect_version()));
+    json_object_set_new(metadata, "method", json_string(l->method->name));
+    json_t *names = json_array(), *tasks = json_array(), *mean = json_array(), *std = json_array(), *config;
+    for (int i = 0; i < head->classes; i++)
+        json_array_append_new(names, json_string(model->class_name[i]));
+    for (int task = 0; task < head->tasks; task++)
+        json_array_append_new(tasks, json_integer(head->task_end[task] - (task ? head->task_end[task - 1] : 0)));
+    for (int c = 0; c < l->augment.c; c++) {
+        json_array_append_new(mean, json_real((double)l->augment.mean[c]));
+        json_array_append_new(std, json_real((double)l->augment.std[c]));
+    }
+    RC_TRY(set_json(metadata, "classes", names));
+    RC_TRY(set_json(metadata, "tasks", tasks));
+    RC_TRY(set_json(metadata, "mean", mean));
+    RC_TRY(set_json(metadata, "std", std));
+    RC_TRY(set_json(metadata, "image", json_pack("[i, i, i]", l->augment.h, l->augment.w, l->augment.c)));
+    RC_TRY(rc_config_to_json(&model->config, &config));
+    return set_json(metadata, "config", config);
+}
+
+rc_status rc_model_file_save(const char *path, const rc_saved_model *model)
+{
+    rc_backend *be = model->learner.backend;
+    int capacity = 8 * model->learner.net.layers + MORE_TENSORS;
+    bundle b = {.backend = be, .capacity = capacity};
+    b.tensor = rc_alloc_zeroed(NULL, (size_t)capacity, sizeof *b.tensor);
+    b.name = rc_alloc_zeroed(NULL, (size_t)capacity, sizeof *b.name);
+    json_t *metadata = json_object();
+    rc_status status = b.tensor != NULL && b.name != NULL && metadata != NULL ? be->sync(be) : RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        status = collect(&b, &model->learner);
+    if (status == RC_OK)
+        status = describe(model, metadata);
+    if (status == RC_OK)
+        status = rc_safetensors_write(path, b.tensor, b.count, metadata);
+    for (int i = 0; i < b.count; i++)
+        rc_free(NULL, (void *)(uintptr_t)b.tensor[i].data);
+    json_decref(metadata);
+    rc_free(NULL, b.tensor);
+    rc_free(NULL, b.name);
+    return status;
+}
+
+/* ---- loading ------------------------------------------------------------------------------------------------- */
+
+static rc_status get_json(const rc_safetensors *file, const char *key, json_t **json)
+{
+    const char *text = rc_safetensors_metadata(file, key);
+    if (text == NULL)
+        return rc_fail(RC_FORMAT, "the metadata has no '%s'", key);
+    return rc_json_parse(key, text, strlen(text), json);
+}
+
+/* `count` numbers of a metadata list; count < 0: any number up to `room`. */
+static rc_status get_numbers(const rc_safetensors *file, const char *key, int room, int *count, double *out)
+{
+    json_t *list;
+    RC_TRY(get_json(file, key, &list));
+    size_t found = json_array_size(list);
+    rc_status status = RC_OK;
+    if (!json_is_array(list) || found > (size_t)room || (*count >= 0 && found != (size_t)*count))
+        status = rc_fail(RC_FORMAT, "the metadata's '%s' has %zu entries, expected %d", key, found,
+                         *count >= 0 ? *count : room);
+    for (size_t i = 0; status == RC_OK && i < found; i++) {
+        const json_t *value = json_array_get(list, i);
+        out[i] = json_number_value(value);
+        if (!json_is_number(value))
+            status = rc_fail(RC_FORMAT, "the metadata's '%s' holds something that is not a number", key);
+    }
+    json_decref(list);
+    *count = (int)found;
+    return status;
+}
+
+static rc_status load_tensor(const rc_safetensors *file, rc_backend *be, const char *name, size_t count, void *memory)
+{
+    const rc_named_tensor *tensor;
+    RC_TRY(rc_safetensors_get(file, name, RC_DTYPE_F32, count, &tensor));
+    float *aligned = rc_alloc(NULL, count * sizeof *aligned);
+    if (aligned == NULL)
+        return RC_OUT_OF_MEMORY;
+    memcpy(aligned, tensor->data, count * sizeof *aligned);
+    be->write_real(be, memory, aligned, count);
+    rc_free(NULL, aligned);
+    return RC_OK;
+}
+
+static rc_status load_backbone(const rc_safetensors *file, const rc_model *model)
+{
+    rc_slice slice;
+    for (int i = 0; rc_net_slice(model->net, i, &slice); i++) {
+        char name[NAME_SIZE];
+        snprintf(name, sizeof name, "backbone.%s", slice.name);
+        RC_TRY(load_tensor(file, model->backend, name, slice.count,
+                           rc_real_at(model->backend, slice.running ? model->running : model->param, slice.offset)));
+    }
+    return RC_OK;
+}
+
+static rc_status load_head(const rc_safetensors *file, rc_head *head)
+{
+    double sizes[RC_MAX_TASKS];
+    int tasks = -1;
+    RC_TRY(get_numbers(file, "tasks", RC_MAX_TASKS, &tasks, sizes));
+    for (int task = 0; task < tasks; task++) {
+        if (!(sizes[task] >= 1 && sizes[task] <= 1e6))
+            return rc_fail(RC_FORMAT, "task %d has %g classes", task + 1, sizes[task]);
+        RC_TRY(rc_head_grow(head, (int)sizes[task], (rc_rng){0, 0}));
+        char name[NAME_SIZE];
+        snprintf(name, sizeof name, "head.classifiers.%d.weight", task);
+        size_t first = task ? (size_t)head->task_end[task - 1] : 0, d = (size_t)head->d;
+        RC_TRY(load_tensor(file, head->backend, name, (size_t)sizes[task] * d,
+                           rc_real_at(head->backend, head->weight, first * d)));
+    }
+    return tasks > 0 ? RC_OK : rc_fail(RC_FORMAT, "the model knows no class");
+}
+
+static rc_status load_statistics(const rc_safetensors *file, rc_learner *l)
+{
+    if (rc_safetensors_find(file, "statistics.class_mean") == NULL)
+        return RC_OK;
+    size_t d = (size_t)l->student.head.d;
+    RC_TRY(rc_learner_grow_statistics(l));
+    RC_TRY(load_tensor(file, l->backend, "statistics.class_mean", (size_t)l->statistics_classes * d, l->class_mean));
+    return load_tensor(file, l->backend, "statistics.covariance", d * d, l->covariance);
+}
+
+static rc_status load_names(const rc_safetensors *file, rc_saved_model *model)
+{
+    json_t *list;
+    RC_TRY(get_json(file, "classes", &list));
+    size_t classes = (size_t)model->learner.student.head.classes;
+    rc_status status = json_array_size(list) == classes
+                           ? RC_OK : rc_fail(RC_FORMAT, "%zu class names for %zu classes", json_array_size(list), classes);
+    model->class_name = rc_alloc_zeroed(NULL, classes, sizeof *model->class_name);
+    if (status == RC_OK && model->class_name == NULL)
+        status = RC_OUT_OF_MEMORY;
+    for (size_t i = 0; status == RC_OK && i < classes; i++) {
+        const json_t *value = json_array_get(list, i);
+        if (!json_is_string(value))
+            status = rc_fail(RC_FORMAT, "class name %zu is not a text", i);
+        else if ((model->class_name[i] = rc_alloc_zeroed(NULL, json_string_length(value) + 1, 1)) == NULL)
+            status = RC_OUT_OF_MEMORY;
+        else
+            memcpy(model->class_name[i], json_string_value(value), json_string_length(value));
+    }
+    json_decref(list);
+    return status;
+}
+
+static rc_status load_image(const rc_safetensors *file, rc_augment *image)
+{
+    double shape[3], mean[4], std[4];
+    int three = 3;
+    RC_TRY(get_numbers(file, "image", 3, &three, shape));
+    for (int i = 0; i < 3; i++)
+        if (!(shape[i] >= 1 && shape[i] <= (i < 2 ? 4096 : 4)))
+            return rc_fail(RC_FORMAT, "images of %g x %g x %g cannot be", shape[0], shape[1], shape[2]);
+    *image = (rc_augment){.h = (int)shape[0], .w = (int)shape[1], .c = (int)shape[2]};
+    RC_TRY(get_numbers(file, "mean", 4, &image->c, mean));
+    RC_TRY(get_numbers(file, "std", 4, &image->c, std));
+    for (int c = 0; c < image->c; c++) {
+        image->mean[c] = (float)mean[c];
+        image->std[c] = (float)std[c];
+        if (!(image->std[c] > 0))
+            return rc_fail(RC_FORMAT, "the standard deviation of channel %d is %g", c, std[c]);
+    }
+    return RC_OK;
+}
+
+static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_model *model)
+{
+    const char *kind = rc_safetensors_metadata(file, "format"), *name = rc_safetensors_metadata(file, "method");
+    if (kind == NULL || strcmp(kind, format) != 0)
+        return rc_fail(RC_FORMAT, "it is not a model of this version (%s)", format);
+    if (name == NULL)
+        return rc_fail(RC_FORMAT, "the metadata names no method");
+    json_t *config;
+    rc_augment image;
+    const rc_method *method;
+    model->config = rc_config_default();
+    RC_TRY(rc_method_find(name, &method));
+    RC_TRY(load_image(file, &image));
+    RC_TRY(get_json(file, "config", &config));
+    rc_status status = rc_config_from_json(&model->config, config);
+    json_decref(config);
+    RC_TRY(status);
+    RC_TRY(rc_learner_create(&model->learner, backend, &model->config.settings, method, &image));
+    RC_TRY(load_backbone(file, &model->learner.student.backbone));
+    RC_TRY(load_head(file, &model->learner.student.head));
+    RC_TRY(load_statistics(file, &model->learner));
+    RC_TRY(load_names(file, model));
+    return backend->sync(backend);
+}
+
+rc_status rc_model_file_load(const char *path, rc_backend *backend, rc_saved_model *model)
+{
+    memset(model, 0, sizeof *model);
+    rc_safetensors *file;
+    RC_TRY(rc_safetensors_open(path, &file));
+    rc_status status = load(file, backend, model);
+    rc_safetensors_close(file);
+    if (status == RC_OK)
+        return RC_OK;
+    rc_saved_model_destroy(model);
+    return status == RC_OUT_OF_MEMORY ? status : rc_fail(status, "%s: %s", path, rc_message());
+}
+
+void rc_saved_model_destroy(rc_saved_model *model)
+{
+    for (int i = 0; model->class_name != NULL && i < model->learner.student.head.classes; i++)
+        rc_free(NULL, model->class_name[i]);
+    rc_free(NULL, model->class_name);
+    rc_learner_destroy(&model->learner);
+    memset(model, 0, sizeof *model);
+}

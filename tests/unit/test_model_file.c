@@ -1,0 +1,162 @@
+/* Model files and checkpoints: what is written comes back bit for bit, and no broken file does harm. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "run/checkpoint.h"
+#include "run/model_file.h"
+
+static char folder[] = "/tmp/recollect-test-XXXXXX";
+static char path[64];
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (mkdtemp(folder) == NULL)
+        return -1;
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    remove(path);
+    return rmdir(folder);
+}
+
+static void make_model(rc_backend *be, rc_saved_model *model)
+{
+    memset(model, 0, sizeof *model);
+    model->config = rc_config_default();
+    assert_int_equal(rc_config_set(&model->config, "net", "resnet-small"), RC_OK);
+    assert_int_equal(rc_config_set(&model->config, "generator", "generator-small"), RC_OK);
+    assert_int_equal(rc_config_set(&model->config, "net_width", "4"), RC_OK);
+    const rc_method *method;
+    assert_int_equal(rc_method_find("cwd", &method), RC_OK);
+    rc_augment image = {.h = 14, .w = 14, .c = 3, .mean = {0.1f, 0.2f, 0.3f}, .std = {0.4f, 0.5f, 0.6f}};
+    assert_int_equal(rc_learner_create(&model->learner, be, &model->config.settings, method, &image), RC_OK);
+    assert_int_equal(rc_head_grow(&model->learner.student.head, 3, (rc_rng){9, 1}), RC_OK);
+    assert_int_equal(rc_head_grow(&model->learner.student.head, 2, (rc_rng){9, 2}), RC_OK);
+    assert_int_equal(rc_learner_grow_statistics(&model->learner), RC_OK);
+    static const char *const names[] = {"cat", "dog", "\xc3\xa4pfel \"rot\"", "x", ""};
+    model->class_name = rc_alloc_zeroed(NULL, 5, sizeof *model->class_name);
+    for (int i = 0; i < 5; i++) {
+        model->class_name[i] = rc_alloc_zeroed(NULL, strlen(names[i]) + 1, 1);
+        memcpy(model->class_name[i], names[i], strlen(names[i]));
+    }
+}
+
+static void a_model_comes_back(void **state)
+{
+    (void)state;
+    rc_backend *be;
+    assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);
+    rc_saved_model model, loaded;
+    make_model(be, &model);
+    assert_int_equal(rc_model_file_save(path, &model), RC_OK);
+    assert_int_equal(rc_model_file_load(path, be, &loaded), RC_OK);
+    const rc_learner *a = &model.learner, *b = &loaded.learner;
+    assert_int_equal(b->student.head.classes, 5);
+    assert_int_equal(b->student.head.tasks, 2);
+    assert_int_equal(b->student.head.task_end[0], 3);
+    assert_memory_equal(a->student.backbone.param, b->student.backbone.param, a->net.params * sizeof(float));
+    assert_memory_equal(a->student.backbone.running, b->student.backbone.running, a->net.running * sizeof(float));
+    assert_memory_equal(a->student.head.weight, b->student.head.weight, 5u * (size_t)a->student.head.d * sizeof(float));
+    assert_memory_equal(a->augment.mean, b->augment.mean, sizeof a->augment.mean);
+    assert_int_equal(b->statistics_classes, 5);
+    for (int i = 0; i < 5; i++)
+        assert_string_equal(model.class_name[i], loaded.class_name[i]);
+    rc_saved_model_destroy(&model);
+    rc_saved_model_destroy(&loaded);
+    rc_backend_close(be);
+}
+
+/* Every cut and many flipped bits: a status and a message, or a model; never a crash (sanitizers watch). */
+static void broken_files_do_no_harm(void **state)
+{
+    (void)state;
+    rc_backend *be;
+    assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);
+    rc_saved_model model, loaded;
+    make_model(be, &model);
+    assert_int_equal(rc_model_file_save(path, &model), RC_OK);
+    char *bytes;
+    size_t size;
+    assert_int_equal(rc_file_read(path, 1 << 24, &bytes, &size), RC_OK);
+    size_t cuts[] = {0, 1, 7, 8, 9, 100, 1000, size / 2, size - 1};
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        assert_int_equal(rc_file_write_atomic(path, bytes, cuts[i]), RC_OK);
+        assert_int_not_equal(rc_model_file_load(path, be, &loaded), RC_OK);
+        assert_non_null(strstr(rc_message(), path));
+    }
+    int refused = 0;
+    for (unsigned i = 0; i < 150; i++) {
+        size_t at = (size_t)i * 2654435761u % 6000;
+        bytes[at] ^= (char)(1 << i % 8);
+        assert_int_equal(rc_file_write_atomic(path, bytes, size), RC_OK);
+        if (rc_model_file_load(path, be, &loaded) == RC_OK)
+            rc_saved_model_destroy(&loaded);
+        else
+            refused++;
+        bytes[at] ^= (char)(1 << i % 8);
+    }
+    print_message("%d of 150 damaged headers were refused\n", refused);
+    assert_true(refused > 75);
+    rc_free(NULL, bytes);
+    rc_saved_model_destroy(&model);
+    rc_backend_close(be);
+}
+
+static void checkpoints_come_back_and_know_their_run(void **state)
+{
+    (void)state;
+    rc_backend *be;
+    assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);
+    float reals[5] = {1, 2, -3, 0.5f, 1e-30f}, zero_reals[5] = {0};
+    int32_t ints[3] = {7, -8, 9}, zero_ints[3] = {0};
+    rc_state state_of = {0}, other = {0};
+    assert_int_equal(rc_state_add(&state_of, "a", RC_STATE_REAL, reals, 5), RC_OK);
+    assert_int_equal(rc_state_add(&state_of, "b", RC_STATE_INT32, ints, 3), RC_OK);
+    assert_int_equal(rc_state_add(&state_of, "b", RC_STATE_INT32, ints, 3), RC_INTERNAL);
+    assert_int_equal(rc_state_add(&other, "b", RC_STATE_INT32, zero_ints, 3), RC_OK);
+    assert_int_equal(rc_state_add(&other, "a", RC_STATE_REAL, zero_reals, 5), RC_OK);
+    rc_position position = {.task = 2, .stage = RC_STAGE_REFINEMENT, .step = 4000000000u, .seconds = 12.5,
+                            .log_offset = 77}, found;
+    assert_int_equal(rc_checkpoint_save(path, be, &state_of, &position, "me"), RC_OK);
+    rc_safetensors *file;
+    assert_int_equal(rc_checkpoint_open(path, "you", &found, &file), RC_INVALID_ARGUMENT);
+    assert_null(file);
+    assert_int_equal(rc_checkpoint_open(path, "me", &found, &file), RC_OK);
+    assert_int_equal(found.task, 2);
+    assert_int_equal(found.stage, RC_STAGE_REFINEMENT);
+    assert_true(found.step == 4000000000u && found.seconds == 12.5 && found.log_offset == 77);
+    assert_int_equal(rc_checkpoint_restore(file, be, &other), RC_OK);
+    assert_memory_equal(reals, zero_reals, sizeof reals);
+    assert_memory_equal(ints, zero_ints, sizeof ints);
+    rc_state_rewind(&other, 1);
+    assert_int_equal(rc_state_add(&other, "missing", RC_STATE_REAL, zero_reals, 5), RC_OK);
+    assert_int_equal(rc_checkpoint_restore(file, be, &other), RC_FORMAT);
+    assert_non_null(strstr(rc_message(), "missing"));
+    rc_safetensors_close(file);
+    rc_backend_close(be);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_model_comes_back),
+        cmocka_unit_test(broken_files_do_no_harm),
+        cmocka_unit_test(checkpoints_come_back_and_know_their_run),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
