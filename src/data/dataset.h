@@ -1,4 +1,14 @@
-/* A data set: images as bytes, labels, names. Decoded once; nothing else is known of it above. */
+/* A data set: images as bytes, labels, names. Decoded once; nothing else is known of it above.
+ *
+ * Formats, and what they are recognised by (docs of each: the layout at the top of its file):
+ *
+ *     cifar10, cifar100   the binary and the python layout, unpacked or as the .tar.gz that is shipped
+ *     idx                 MNIST, Fashion-MNIST and their kin, gzipped or plain
+ *     tiny-imagenet       the tree with wnids.txt and val/val_annotations.txt
+ *     list                a file of lines "relative/path label", or a folder with a train*.txt and a val*.txt or test*.txt
+ *     folder              train/CLASS/IMAGE and val/CLASS/IMAGE (or test/), or CLASS/IMAGE, split by test_part
+ *     procedural          made here, from a seed
+ */
 #ifndef RC_DATA_DATASET_H
 #define RC_DATA_DATASET_H
 
@@ -10,6 +20,8 @@
 #include "base/pool.h"
 #include "base/status.h"
 
+#define RC_DATA_MAX_CHANNELS 3
+
 typedef struct rc_split {
     int count;
     uint8_t *images; /* (count, h, w, c) */
@@ -17,35 +29,46 @@ typedef struct rc_split {
 } rc_split;
 
 typedef struct rc_dataset {
-    char format[32]; /* "cifar100-binary", "folder", ... */
+    char format[32]; /* as above */
+    char name
+        [32]; /* the well-known set that this is: "cifar100", "fashion-mnist", "tiny-imagenet", ...; else the
+                        format */
     int h, w, c;
     int classes;
-    char **class_name; /* (classes) */
-    rc_split train, test;
-    float mean[4], std[4]; /* for normalisation: published where the set is known, else measured on train */
-    int broken;            /* images that could not be read and were skipped */
+    char **class_name;    /* (classes), UTF-8 */
+    rc_split train, test; /* either may be empty, not both */
+    float mean[4],
+        std[4]; /* for normalisation, of pixels / 255: published where the set is known, else measured on
+                              train (on test where there is no train) */
+    int broken; /* images that could not be read and were skipped */
 } rc_dataset;
 
 typedef struct rc_data_settings {
-    const char *format;    /* NULL: recognised by looking */
-    int size;              /* height and width wanted; 0: the set's own (folders: must be given or chosen by caller) */
-    int channels;          /* 1 or 3; 0: the set's own */
-    int resize;            /* shorter side before the centre crop; 0: size */
-    bool ignore_exif;      /* published presets do not turn images */
-    bool skip_broken;      /* a broken image is counted and skipped; otherwise it is an error */
-    double test_part;      /* folders without a test split: this part of every class, chosen by test_seed; 0: none */
+    const char *format; /* NULL or "": recognised by looking */
+    int size; /* height and width wanted; 0: the set's own. Images in files: 0 keeps squares of one size of at
+                           most 64 pixels as they are; else 32 where the median shorter side is below 64, else 64 */
+    int channels; /* 1 or 3; 0: the set's own (images in files: 1 where all that were looked at are grey, else 3) */
+    int resize;       /* shorter side before the centre crop; 0: size */
+    bool ignore_exif; /* published presets do not turn images */
+    bool skip_broken; /* a broken image is counted and skipped; otherwise it is an error */
+    double
+        test_part; /* folders and lists without a test split: this part of every class, rounded to the nearest
+                           number of images, chosen by test_seed; 0: none, 1: all */
     uint64_t test_seed;
-    int procedural_classes, procedural_per_class, procedural_test_per_class; /* "procedural" only */
+    int procedural_classes, procedural_per_class, procedural_test_per_class; /* 0: 20, 500, 100 */
     uint64_t procedural_seed;
     rc_pool *pool; /* NULL: one thread */
     const rc_log *log;
-    bool (*progress)(void *user, const char *what, int done, int total); /* false: stop (RC_CANCELLED) */
+    bool (*progress)(void *user, const char *what, int done,
+                     int total); /* false: stop (RC_CANCELLED). May be NULL */
     void *user;
 } rc_data_settings;
 
-/* path: a folder, a list file or an archive; "procedural" (or "procedural:CLASSES") makes images. On failure nothing
- * is held, and the message says what was looked for where. */
+/* path: a folder, a list file or an archive; "procedural" (or "procedural:CLASSES") makes images. A folder that holds
+ * one well-known set in a folder of its usual name will do, too. On failure nothing is held, and the message says what
+ * was looked for where. settings may be NULL: all zero. */
 rc_status rc_dataset_open(const char *path, const rc_data_settings *settings, rc_dataset *dataset);
+/* Frees what it holds and clears it; a cleared one is fine. */
 void rc_dataset_close(rc_dataset *dataset);
 
 #endif

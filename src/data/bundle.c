@@ -1,0 +1,109 @@
+#include "data/bundle.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "data/reader.h"
+#include "data/tar.h"
+
+static int find(const rc_bundle *bundle, const char *name)
+{
+    for (int i = 0; i < bundle->files; i++)
+        if (strcmp(bundle->file[i].name, name) == 0) return i;
+    return -1;
+}
+
+static rc_status read_members(rc_input *input, size_t limit, rc_bundle *bundle)
+{
+    rc_tar tar = {input, 0};
+    rc_tar_member member;
+    bool more;
+    for (;;) {
+        RC_TRY(rc_tar_next(&tar, &member, &more));
+        if (!more) return RC_OK;
+        const char *slash = strrchr(member.name, '/');
+        int i = find(bundle, slash != NULL ? slash + 1 : member.name);
+        if (i < 0) continue;
+        if (member.size > limit)
+            return rc_fail(RC_FORMAT, "'%s': '%.100s' has %llu bytes, expected at most %zu",
+                           rc_input_name(input), member.name, (unsigned long long)member.size, limit);
+        if (bundle->file[i].data != NULL)
+            return rc_fail(RC_FORMAT, "'%s' holds more than one file '%s'", rc_input_name(input),
+                           bundle->file[i].name);
+        bundle->file[i].size = (size_t)member.size;
+        bundle->file[i].data = rc_alloc(NULL, (size_t)member.size + 1);
+        if (bundle->file[i].data == NULL) return RC_OUT_OF_MEMORY;
+        RC_TRY(rc_tar_read(&tar, &member, bundle->file[i].data));
+        bundle->file[i].data[member.size] = 0;
+    }
+}
+
+static void set_names(rc_bundle *bundle, const char *path, const char *const *names)
+{
+    *bundle = (rc_bundle){.path = path};
+    for (; names[bundle->files] != NULL && bundle->files < RC_BUNDLE_FILES; bundle->files++)
+        bundle->file[bundle->files].name = names[bundle->files];
+}
+
+rc_status rc_bundle_open_archive(rc_input *input, const char *const *names, size_t limit, rc_bundle *bundle)
+{
+    set_names(bundle, rc_input_name(input), names);
+    bundle->archive = true;
+    rc_status status = read_members(input, limit, bundle);
+    if (status != RC_OK) rc_bundle_close(bundle);
+    return status;
+}
+
+rc_status rc_bundle_open(const char *path, const char *const *names, size_t limit, rc_bundle *bundle)
+{
+    set_names(bundle, path, names);
+    if (rc_is_folder(path)) return RC_OK;
+    rc_input *input;
+    RC_TRY(rc_input_open(path, &input));
+    rc_status status = rc_bundle_open_archive(input, names, limit, bundle);
+    rc_input_close(input);
+    bundle->path = path;
+    return status;
+}
+
+void rc_bundle_close(rc_bundle *bundle)
+{
+    for (int i = 0; i < bundle->files; i++) rc_free(NULL, bundle->file[i].data);
+    *bundle = (rc_bundle){0};
+}
+
+bool rc_bundle_has(const rc_bundle *bundle, const char *name)
+{
+    if (!bundle->archive) return rc_has_file(bundle->path, name);
+    int i = find(bundle, name);
+    return i >= 0 && bundle->file[i].data != NULL;
+}
+
+rc_status rc_bundle_take(rc_bundle *bundle, const char *name, size_t limit, uint8_t **data, size_t *size)
+{
+    *data = NULL;
+    *size = 0;
+    if (!rc_bundle_has(bundle, name)) return rc_fail(RC_IO, "'%.500s' has no file '%s'", bundle->path, name);
+    if (!bundle->archive) {
+        char path[RC_DATA_PATH_SIZE];
+        RC_TRY(rc_path_join(path, bundle->path, name));
+        return rc_input_read_file(path, limit, data, size);
+    }
+    int i = find(bundle, name);
+    *data = bundle->file[i].data;
+    *size = bundle->file[i].size;
+    bundle->file[i].data = NULL;
+    return RC_OK;
+}
+
+void rc_archive_first_name(const char *path, char *name)
+{
+    rc_tar_member member;
+    bool more = false;
+    rc_input *input;
+    name[0] = 0;
+    if (rc_input_open(path, &input) != RC_OK) return;
+    rc_tar tar = {input, 0};
+    if (rc_tar_next(&tar, &member, &more) == RC_OK && more) memcpy(name, member.name, sizeof member.name);
+    rc_input_close(input);
+}

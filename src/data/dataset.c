@@ -1,0 +1,419 @@
+#include "data/dataset.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/memory.h"
+#include "data/image.h"
+#include "data/reader.h"
+
+/* In the order in which they are tried: the first that recognises a path reads it. Any folder of folders looks like
+ * class folders, so that one comes last. */
+static const rc_reader *const readers[] = {
+    &rc_reader_procedural,
+    &rc_reader_cifar100,
+    &rc_reader_cifar10,
+    &rc_reader_idx,
+};
+enum { READERS = sizeof readers / sizeof *readers };
+
+/* Where sets lie below the folder that people keep them in. */
+static const char *const usual_places[] = {
+    "cifar-100-binary",
+    "cifar-100-python",
+    "cifar100/cifar-100-python",
+    "cifar100/cifar-100-binary",
+    "cifar-100-python.tar.gz",
+    "cifar-100-binary.tar.gz",
+    "cifar-10-batches-bin",
+    "cifar-10-batches-py",
+    "cifar10/cifar-10-batches-py",
+    "cifar10/cifar-10-batches-bin",
+    "cifar-10-python.tar.gz",
+    "cifar-10-binary.tar.gz",
+    "tiny-imagenet-200",
+    "tiny-imagenet200",
+    "imagenet100",
+    "fashion-mnist",
+    "FashionMNIST/raw",
+    "mnist",
+    "MNIST/raw",
+    "raw",
+};
+enum { PLACES = sizeof usual_places / sizeof *usual_places };
+
+/* ---- small things that the readers share ------------------------------------------------------------------------ */
+
+bool rc_is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool rc_is_file(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
+}
+
+rc_status rc_path_join(char *path, const char *folder, const char *name)
+{
+    size_t length = strlen(folder);
+    const char *slash = length > 0 && folder[length - 1] == '/' ? "" : "/";
+    int written = snprintf(path, RC_DATA_PATH_SIZE, "%s%s%s", folder, slash, name);
+    if (written < 0 || written >= RC_DATA_PATH_SIZE)
+        return rc_fail(RC_INVALID_ARGUMENT, "path too long: '%.200s%s%.200s...', at most %d bytes", folder,
+                       slash, name, RC_DATA_PATH_SIZE - 1);
+    return RC_OK;
+}
+
+bool rc_has_file(const char *folder, const char *name)
+{
+    char path[RC_DATA_PATH_SIZE];
+    return rc_path_join(path, folder, name) == RC_OK && rc_is_file(path);
+}
+
+bool rc_has_folder(const char *folder, const char *name)
+{
+    char path[RC_DATA_PATH_SIZE];
+    return rc_path_join(path, folder, name) == RC_OK && rc_is_folder(path);
+}
+
+rc_status rc_progress(const rc_data_settings *settings, const char *what, int done, int total)
+{
+    if (settings->progress != NULL && !settings->progress(settings->user, what, done, total))
+        return rc_fail(RC_CANCELLED, "cancelled after %d of %d (%s)", done, total, what);
+    return RC_OK;
+}
+
+rc_status rc_split_allocate(const rc_dataset *dataset, rc_split *split, int count)
+{
+    size_t bytes = (size_t)dataset->h * (size_t)dataset->w * (size_t)dataset->c;
+    if (!rc_size_mul(bytes, (size_t)count, &bytes))
+        return rc_fail(RC_OUT_OF_MEMORY, "%d images of %d x %d x %d bytes do not fit in memory", count,
+                       dataset->h, dataset->w, dataset->c);
+    split->images = rc_alloc(NULL, bytes);
+    split->labels = rc_alloc_zeroed(NULL, (size_t)count, sizeof *split->labels);
+    split->count = count;
+    return split->images == NULL || split->labels == NULL ? RC_OUT_OF_MEMORY : RC_OK;
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------ */
+
+rc_status rc_dataset_allocate_names(rc_dataset *dataset, int classes)
+{
+    dataset->class_name = rc_alloc_zeroed(NULL, (size_t)classes, sizeof *dataset->class_name);
+    if (dataset->class_name == NULL) return RC_OUT_OF_MEMORY;
+    dataset->classes = classes;
+    return RC_OK;
+}
+
+/* How many bytes the UTF-8 character at `text` has; 0 if it is none, or a control character. */
+static size_t character_length(const unsigned char *text, size_t left)
+{
+    static const unsigned least[5] = {0, 0, 0x80, 0x800, 0x10000};
+    unsigned first = text[0];
+    if (first < 0x80) return first >= 0x20 && first != 0x7F;
+    size_t length = first >= 0xF0 && first < 0xF8 ? 4 : first >= 0xE0 ? 3 : 2;
+    if (first < 0xC0 || first >= 0xF8 || length > left) return 0;
+    unsigned code = first & (0x7Fu >> length);
+    for (size_t i = 1; i < length; i++) {
+        if ((text[i] & 0xC0) != 0x80) return 0;
+        code = code << 6 | (text[i] & 0x3Fu);
+    }
+    bool surrogate = code >= 0xD800 && code < 0xE000;
+    return code < least[length] || code > 0x10FFFF || surrogate ? 0 : length;
+}
+
+rc_status rc_dataset_set_name(rc_dataset *dataset, int label, const char *name, size_t length)
+{
+    for (size_t i = 0, step; i < length; i += step) {
+        step = character_length((const unsigned char *)name + i, length - i);
+        if (step == 0)
+            return rc_fail(RC_FORMAT, "name of class %d: byte %zu (0x%02X) is not printable UTF-8", label, i,
+                           (unsigned char)name[i]);
+    }
+    if (length == 0) return rc_fail(RC_FORMAT, "name of class %d is empty", label);
+    char *copy = rc_alloc(NULL, length + 1);
+    if (copy == NULL) return RC_OUT_OF_MEMORY;
+    memcpy(copy, name, length);
+    copy[length] = 0;
+    rc_free(NULL, dataset->class_name[label]);
+    dataset->class_name[label] = copy;
+    return RC_OK;
+}
+
+rc_status rc_dataset_number_names(rc_dataset *dataset)
+{
+    for (int label = 0; label < dataset->classes; label++) {
+        char text[16];
+        int length = snprintf(text, sizeof text, "%d", label);
+        if (dataset->class_name[label] == NULL)
+            RC_TRY(rc_dataset_set_name(dataset, label, text, (size_t)length));
+    }
+    return RC_OK;
+}
+
+/* ---- bringing images to the size and the channels that were asked for ------------------------------------------- */
+
+typedef struct conversion {
+    const rc_dataset *from;
+    const rc_split *source;
+    rc_split *target;
+    rc_image_fit fit;
+    rc_status *status; /* one per worker */
+} conversion;
+
+enum { CONVERSION_PIECE = 64 };
+
+static void convert_piece(void *ctx, int task, int worker)
+{
+    const conversion *job = ctx;
+    int first = task * CONVERSION_PIECE, end = first + CONVERSION_PIECE;
+    if (end > job->source->count) end = job->source->count;
+    size_t before = (size_t)job->from->h * (size_t)job->from->w * (size_t)job->from->c;
+    size_t after = (size_t)job->fit.size * (size_t)job->fit.size * (size_t)job->fit.channels;
+    for (int i = first; i < end && job->status[worker] == RC_OK; i++) {
+        rc_image image = {job->from->h, job->from->w, job->from->c, job->source->images + (size_t)i * before};
+        job->status[worker] = rc_image_fit_into(&image, &job->fit, job->target->images + (size_t)i * after);
+    }
+}
+
+static rc_status convert_split(const rc_dataset *from, const rc_split *source,
+                               const rc_data_settings *settings, rc_dataset *to, rc_split *target)
+{
+    if (source->count == 0) return RC_OK;
+    RC_TRY(rc_split_allocate(to, target, source->count));
+    memcpy(target->labels, source->labels, (size_t)source->count * sizeof *source->labels);
+    conversion job = {.from = from, .source = source, .target = target};
+    job.fit = (rc_image_fit){
+        .resize = settings->resize > 0 ? settings->resize : to->h, .size = to->h, .channels = to->c};
+    int threads = rc_pool_threads(settings->pool);
+    job.status = rc_alloc_zeroed(NULL, (size_t)threads, sizeof *job.status);
+    if (job.status == NULL) return RC_OUT_OF_MEMORY;
+    rc_pool_run(settings->pool, (source->count + CONVERSION_PIECE - 1) / CONVERSION_PIECE, convert_piece,
+                &job);
+    rc_status status = RC_OK;
+    for (int i = 0; i < threads && status == RC_OK; i++) status = job.status[i];
+    rc_free(NULL, job.status);
+    return status == RC_OK ? RC_OK : rc_fail(status, "no memory for resizing images");
+}
+
+/* Replaces the images by resized ones. */
+static rc_status conform(rc_dataset *dataset, const rc_data_settings *settings)
+{
+    int size = settings->size > 0 ? settings->size : dataset->h == dataset->w ? dataset->h : 0;
+    int channels = settings->channels > 0 ? settings->channels : dataset->c;
+    bool resized = settings->resize > 0 && settings->resize != size;
+    if (size == 0)
+        return rc_fail(RC_INVALID_ARGUMENT, "the images are %d x %d pixels, not square: a size must be given",
+                       dataset->w, dataset->h);
+    if (!resized && size == dataset->h && size == dataset->w && channels == dataset->c) return RC_OK;
+    rc_dataset changed = *dataset;
+    changed.h = changed.w = size;
+    changed.c = channels;
+    changed.train = changed.test = (rc_split){0};
+    rc_status status = convert_split(dataset, &dataset->train, settings, &changed, &changed.train);
+    if (status == RC_OK) status = convert_split(dataset, &dataset->test, settings, &changed, &changed.test);
+    rc_dataset *unused = status == RC_OK ? dataset : &changed;
+    rc_split *splits[] = {&unused->train, &unused->test};
+    for (int i = 0; i < 2; i++) {
+        rc_free(NULL, splits[i]->images);
+        rc_free(NULL, splits[i]->labels);
+    }
+    if (status == RC_OK) *dataset = changed;
+    return status;
+}
+
+/* ---- normalisation ---------------------------------------------------------------------------------------------- */
+
+/* What the published experiments use. The usual constants of CIFAR-10, MNIST and Fashion-MNIST are not listed: measuring
+ * gives just them. */
+static const struct {
+    const char *name;
+    float mean[3], std[3];
+} published[] = {
+    {"cifar100", {0.5071f, 0.4867f, 0.4408f}, {0.2675f, 0.2565f, 0.2761f}},
+    {"tiny-imagenet", {0.4803f, 0.4481f, 0.3976f}, {0.2764f, 0.2688f, 0.2816f}},
+    {"imagenet100", {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}},
+};
+
+/* Mean and standard deviation of every channel over all pixels, from exact counts of the 256 values. */
+static void measure_normalisation(rc_dataset *dataset)
+{
+    const rc_split *split = dataset->train.count > 0 ? &dataset->train : &dataset->test;
+    size_t pixels = (size_t)split->count * (size_t)dataset->h * (size_t)dataset->w,
+           channels = (size_t)dataset->c;
+    uint64_t count[RC_DATA_MAX_CHANNELS][256] = {{0}};
+    for (size_t i = 0; i < pixels; i++)
+        for (size_t c = 0; c < channels; c++) count[c][split->images[i * channels + c]]++;
+    for (size_t c = 0; c < channels; c++) {
+        double mean = 0, variance = 0;
+        for (int value = 0; value < 256; value++) mean += (double)count[c][value] * value / 255.0;
+        mean /= (double)pixels;
+        for (int value = 0; value < 256; value++)
+            variance += (double)count[c][value] * (value / 255.0 - mean) * (value / 255.0 - mean);
+        variance /= (double)pixels;
+        dataset->mean[c] = (float)mean;
+        /* A channel of one colour tells nothing; it must not be divided by zero. */
+        dataset->std[c] = variance > 1e-8 ? (float)sqrt(variance) : 1.0f;
+    }
+}
+
+static void set_normalisation(rc_dataset *dataset)
+{
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++)
+        if (dataset->c == 3 && strcmp(dataset->name, published[i].name) == 0) {
+            memcpy(dataset->mean, published[i].mean, sizeof published[i].mean);
+            memcpy(dataset->std, published[i].std, sizeof published[i].std);
+            return;
+        }
+    measure_normalisation(dataset);
+}
+
+/* ---- opening ---------------------------------------------------------------------------------------------------- */
+
+static rc_status check_settings(const rc_data_settings *settings)
+{
+    if (settings->channels != 0 && settings->channels != 1 && settings->channels != 3)
+        return rc_fail(RC_INVALID_ARGUMENT, "channels is %d, expected 1, 3, or 0 for the set's own",
+                       settings->channels);
+    if (settings->size < 0 || settings->size > 1024)
+        return rc_fail(RC_INVALID_ARGUMENT, "size is %d, expected 1 to 1024, or 0 for the set's own",
+                       settings->size);
+    if (settings->resize < 0 || settings->resize > 4096 ||
+        (settings->resize > 0 && settings->resize < settings->size))
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "resize is %d, expected at least size (%d) and at most 4096, or 0 for size",
+                       settings->resize, settings->size);
+    if (!(settings->test_part >= 0 && settings->test_part <= 1))
+        return rc_fail(RC_INVALID_ARGUMENT, "test_part is %g, expected 0 to 1", settings->test_part);
+    return RC_OK;
+}
+
+/* Appends to a message; what does not fit is cut. */
+static void append(char *text, size_t size, const char *piece)
+{
+    size_t length = strlen(text);
+    snprintf(text + length, size - length, "%s", piece);
+}
+
+static const rc_reader *find_reader(const char *format)
+{
+    for (int i = 0; i < READERS; i++)
+        if (strcmp(readers[i]->format, format) == 0) return readers[i];
+    return NULL;
+}
+
+/* A folder that holds a set in one of the usual places: its reader, and the place in `found`. Two different sets are
+ * nobody's to choose from. */
+static rc_status look_around(const char *path, const rc_reader *wanted, const rc_reader **reader, char *found)
+{
+    char place[RC_DATA_PATH_SIZE];
+    for (int i = 0; i < PLACES; i++) {
+        RC_TRY(rc_path_join(place, path, usual_places[i]));
+        for (int r = 0; r < READERS; r++) {
+            if ((wanted != NULL && readers[r] != wanted) || !readers[r]->recognise(place)) continue;
+            if (*reader == NULL) {
+                *reader = readers[r];
+                memcpy(found, place, sizeof place);
+            } else if (*reader != readers[r]) {
+                return rc_fail(RC_INVALID_ARGUMENT,
+                               "'%.300s' holds both '%.300s' and '%.300s': give the folder of one", path,
+                               found + strlen(path) + 1, usual_places[i]);
+            }
+            break;
+        }
+    }
+    return RC_OK;
+}
+
+static rc_status choose_reader(const char *path, const char *format, const rc_reader **reader, char *found)
+{
+    const rc_reader *wanted = NULL;
+    bool given = format != NULL && format[0] != 0;
+    char layouts[700] = "";
+    if (given && (wanted = find_reader(format)) == NULL) {
+        for (int i = 0; i < READERS; i++) {
+            append(layouts, sizeof layouts, i == 0 ? "" : ", ");
+            append(layouts, sizeof layouts, readers[i]->format);
+        }
+        return rc_fail(RC_INVALID_ARGUMENT, "data format '%.40s' is not known, expected one of %s", format,
+                       layouts);
+    }
+    *reader = NULL;
+    int written = snprintf(found, RC_DATA_PATH_SIZE, "%s", path);
+    if (written < 0 || written >= RC_DATA_PATH_SIZE)
+        return rc_fail(RC_INVALID_ARGUMENT, "data path of %d bytes, at most %d are possible", written,
+                       RC_DATA_PATH_SIZE - 1);
+    if (wanted == &rc_reader_procedural || rc_reader_procedural.recognise(path)) {
+        *reader = &rc_reader_procedural;
+        return RC_OK;
+    }
+    if (!rc_is_folder(path) && !rc_is_file(path)) return rc_fail(RC_IO, "there is no data at '%.700s'", path);
+    for (int i = 0; i < READERS && *reader == NULL; i++)
+        if ((wanted == NULL || wanted == readers[i]) && readers[i]->recognise(path)) *reader = readers[i];
+    if (*reader == NULL && rc_is_folder(path)) RC_TRY(look_around(path, wanted, reader, found));
+    if (*reader != NULL) return RC_OK;
+    for (int i = 0; i < READERS; i++)
+        if ((wanted == NULL || wanted == readers[i]) && readers[i] != &rc_reader_procedural) {
+            append(layouts, sizeof layouts, "\n  ");
+            append(layouts, sizeof layouts, readers[i]->layout);
+        }
+    return rc_fail(RC_FORMAT, "'%.300s' is no data set that I know; expected:%s", path, layouts);
+}
+
+static rc_status check_labels(const rc_dataset *dataset)
+{
+    const rc_split *splits[] = {&dataset->train, &dataset->test};
+    for (int s = 0; s < 2; s++)
+        for (int i = 0; i < splits[s]->count; i++)
+            if (splits[s]->labels[i] < 0 || splits[s]->labels[i] >= dataset->classes)
+                return rc_fail(RC_FORMAT, "label %d of %s image %d, expected 0 to %d",
+                               (int)splits[s]->labels[i], s == 0 ? "training" : "test", i,
+                               dataset->classes - 1);
+    return RC_OK;
+}
+
+static rc_status open_with(const rc_reader *reader, const char *path, const rc_data_settings *settings,
+                           rc_dataset *dataset)
+{
+    snprintf(dataset->format, sizeof dataset->format, "%s", reader->format);
+    snprintf(dataset->name, sizeof dataset->name, "%s", reader->format);
+    RC_TRY(reader->read(path, settings, dataset));
+    if (dataset->train.count == 0 && dataset->test.count == 0)
+        return rc_fail(RC_FORMAT, "'%.300s' holds no images; expected: %s", path, reader->layout);
+    RC_TRY(check_labels(dataset));
+    RC_TRY(conform(dataset, settings));
+    set_normalisation(dataset);
+    return RC_OK;
+}
+
+rc_status rc_dataset_open(const char *path, const rc_data_settings *settings, rc_dataset *dataset)
+{
+    static const rc_data_settings none;
+    if (settings == NULL) settings = &none;
+    *dataset = (rc_dataset){0};
+    RC_TRY(check_settings(settings));
+    char found[RC_DATA_PATH_SIZE];
+    const rc_reader *reader;
+    RC_TRY(choose_reader(path, settings->format, &reader, found));
+    rc_status status = open_with(reader, found, settings, dataset);
+    if (status != RC_OK) rc_dataset_close(dataset);
+    return status;
+}
+
+void rc_dataset_close(rc_dataset *dataset)
+{
+    for (int i = 0; dataset->class_name != NULL && i < dataset->classes; i++)
+        rc_free(NULL, dataset->class_name[i]);
+    rc_free(NULL, dataset->class_name);
+    rc_split *splits[] = {&dataset->train, &dataset->test};
+    for (int i = 0; i < 2; i++) {
+        rc_free(NULL, splits[i]->images);
+        rc_free(NULL, splits[i]->labels);
+    }
+    *dataset = (rc_dataset){0};
+}

@@ -1,0 +1,167 @@
+/* MNIST and its kin:
+ *
+ *     train-images-idx3-ubyte[.gz]  train-labels-idx1-ubyte[.gz]  t10k-images-idx3-ubyte[.gz]  t10k-labels-idx1-ubyte[.gz]
+ *
+ * (also with a dot before "idx"). Debian's dataset-fashion-mnist is such a folder. */
+#include "data/idx.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "base/memory.h"
+#include "data/input.h"
+#include "data/reader.h"
+
+static const size_t file_limit = (size_t)1 << 31;
+
+static uint32_t big_endian(const uint8_t *bytes)
+{
+    return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+}
+
+rc_status rc_idx_parse(const char *name, const uint8_t *data, size_t size, rc_idx *idx)
+{
+    *idx = (rc_idx){0};
+    if (size < 4 || data[0] != 0 || data[1] != 0)
+        return rc_fail(RC_FORMAT,
+                       "'%s' is not an idx file: expected two zero bytes, the type and the dimensions", name);
+    if (data[2] != 8)
+        return rc_fail(RC_FORMAT, "'%s' has idx type 0x%02X, expected 0x08, unsigned bytes", name, data[2]);
+    int dims = data[3];
+    if (dims < 1 || dims > 4)
+        return rc_fail(RC_FORMAT, "'%s' has %d dimensions, expected 1 to 4", name, dims);
+    size_t header = 4 + 4 * (size_t)dims, values = 1;
+    if (size < header)
+        return rc_fail(RC_FORMAT, "'%s' ends inside its header: %zu bytes, expected at least %zu", name, size,
+                       header);
+    for (int i = 0; i < dims; i++) {
+        uint32_t dim = big_endian(data + 4 + 4 * i);
+        if (dim > INT_MAX || !rc_size_mul(values, dim, &values))
+            return rc_fail(RC_FORMAT, "'%s': dimension %d of %u is too large", name, i, (unsigned)dim);
+        idx->dim[i] = (int)dim;
+    }
+    if (size - header != values)
+        return rc_fail(RC_FORMAT, "'%s' holds %zu bytes after its header, which promises %zu", name,
+                       size - header, values);
+    idx->dims = dims;
+    idx->values = data + header;
+    return RC_OK;
+}
+
+/* ---- the reader ------------------------------------------------------------------------------------------------- */
+
+/* The path of `stem` + "-idx" or ".idx" + `dims` + "-ubyte" [".gz"] in the folder; false if there is none. */
+static bool find_file(const char *folder, const char *stem, int dims, char *path)
+{
+    static const char separators[] = "-.";
+    static const char *const endings[] = {"", ".gz"};
+    for (int i = 0; i < 4; i++) {
+        char name[64];
+        snprintf(name, sizeof name, "%s%cidx%d-ubyte%s", stem, separators[i / 2], dims, endings[i % 2]);
+        if (rc_path_join(path, folder, name) == RC_OK && rc_is_file(path)) return true;
+    }
+    return false;
+}
+
+static bool recognise(const char *path)
+{
+    char file[RC_DATA_PATH_SIZE];
+    return rc_is_folder(path) &&
+           (find_file(path, "train-images", 3, file) || find_file(path, "t10k-images", 3, file));
+}
+
+static rc_status load(const char *folder, const char *part, const char *what, int dims, uint8_t **block,
+                      rc_idx *idx)
+{
+    char stem[32], path[RC_DATA_PATH_SIZE];
+    snprintf(stem, sizeof stem, "%s-%s", part, what);
+    if (!find_file(folder, stem, dims, path))
+        return rc_fail(RC_IO, "'%.500s' has no %s-idx%d-ubyte or %s-idx%d-ubyte.gz; expected: %s", folder,
+                       stem, dims, stem, dims, rc_reader_idx.layout);
+    size_t size;
+    RC_TRY(rc_input_read_file(path, file_limit, block, &size));
+    RC_TRY(rc_idx_parse(path, *block, size, idx));
+    if (idx->dims != dims)
+        return rc_fail(RC_FORMAT, "'%s' has %d dimensions, expected %d", path, idx->dims, dims);
+    return RC_OK;
+}
+
+static rc_status fill(const char *folder, const char *part, const rc_idx *images, const rc_idx *labels,
+                      rc_dataset *dataset, rc_split *split)
+{
+    if (images->dim[0] != labels->dim[0])
+        return rc_fail(RC_FORMAT, "'%.500s': %d %s images but %d labels", folder, images->dim[0], part,
+                       labels->dim[0]);
+    int h = images->dim[1], w = images->dim[2];
+    if (h < 1 || w < 1 || h > 4096 || w > 4096)
+        return rc_fail(RC_FORMAT, "'%.500s': %s images of %d x %d pixels, expected 1 to 4096", folder, part,
+                       w, h);
+    if (dataset->h != 0 && (h != dataset->h || w != dataset->w))
+        return rc_fail(RC_FORMAT, "'%.500s': %s images of %d x %d pixels, the others have %d x %d", folder,
+                       part, w, h, dataset->w, dataset->h);
+    dataset->h = h;
+    dataset->w = w;
+    dataset->c = 1;
+    RC_TRY(rc_split_allocate(dataset, split, images->dim[0]));
+    memcpy(split->images, images->values, (size_t)split->count * (size_t)h * (size_t)w);
+    for (int i = 0; i < split->count; i++) split->labels[i] = labels->values[i];
+    return RC_OK;
+}
+
+static rc_status read_part(const char *folder, const char *part, rc_dataset *dataset, rc_split *split)
+{
+    uint8_t *image_block = NULL, *label_block = NULL;
+    rc_idx images, labels;
+    rc_status status = load(folder, part, "images", 3, &image_block, &images);
+    if (status == RC_OK) status = load(folder, part, "labels", 1, &label_block, &labels);
+    if (status == RC_OK) status = fill(folder, part, &images, &labels, dataset, split);
+    rc_free(NULL, image_block);
+    rc_free(NULL, label_block);
+    return status;
+}
+
+/* The two sets have files of the same names; their test labels tell them apart. */
+static void recognise_set(rc_dataset *dataset)
+{
+    enum { FASHION_TEST_LABELS = 0x242BC73F };
+    uint8_t labels[10000];
+    if (dataset->test.count != 10000 || dataset->h != 28 || dataset->w != 28) return;
+    for (int i = 0; i < 10000; i++) labels[i] = (uint8_t)dataset->test.labels[i];
+    if (crc32(0, labels, sizeof labels) == FASHION_TEST_LABELS)
+        snprintf(dataset->name, sizeof dataset->name, "fashion-mnist");
+}
+
+static rc_status set_names(rc_dataset *dataset)
+{
+    static const char *const fashion[10] = {"T-shirt/top", "Trouser", "Pullover", "Dress", "Coat",
+                                            "Sandal",      "Shirt",   "Sneaker",  "Bag",   "Ankle boot"};
+    int classes = 1;
+    const rc_split *splits[] = {&dataset->train, &dataset->test};
+    for (int s = 0; s < 2; s++)
+        for (int i = 0; i < splits[s]->count; i++)
+            if (splits[s]->labels[i] >= classes) classes = splits[s]->labels[i] + 1;
+    RC_TRY(rc_dataset_allocate_names(dataset, classes));
+    if (strcmp(dataset->name, "fashion-mnist") == 0)
+        for (int i = 0; i < 10 && i < classes; i++)
+            RC_TRY(rc_dataset_set_name(dataset, i, fashion[i], strlen(fashion[i])));
+    return rc_dataset_number_names(dataset);
+}
+
+static rc_status read_idx(const char *path, const rc_data_settings *settings, rc_dataset *dataset)
+{
+    (void)settings;
+    RC_TRY(read_part(path, "train", dataset, &dataset->train));
+    RC_TRY(read_part(path, "t10k", dataset, &dataset->test));
+    recognise_set(dataset);
+    return set_names(dataset);
+}
+
+const rc_reader rc_reader_idx = {
+    .format = "idx",
+    .layout =
+        "MNIST, Fashion-MNIST: {train,t10k}-images-idx3-ubyte[.gz] and {train,t10k}-labels-idx1-ubyte[.gz]",
+    .recognise = recognise,
+    .read = read_idx,
+};

@@ -1,0 +1,49 @@
+/* What the readers of the formats share. A reader fills images in the set's own size and channels; dataset.c brings
+ * them to what was asked for. (Readers of image files decode to that at once.) */
+#ifndef RC_DATA_READER_H
+#define RC_DATA_READER_H
+
+#include "base/rng.h"
+#include "data/dataset.h"
+
+/* Paths that we put together are at most this long. */
+#define RC_DATA_PATH_SIZE 4096
+
+typedef struct rc_reader {
+    const char *format;
+    const char *layout; /* what it expects, one line for messages */
+    /* Does `path` look like it? Looks at names only, and never fails. */
+    bool (*recognise)(const char *path);
+    /* dataset is cleared and has its format and name set. What it holds on failure the caller frees. */
+    rc_status (*read)(const char *path, const rc_data_settings *settings, rc_dataset *dataset);
+} rc_reader;
+
+extern const rc_reader rc_reader_cifar10, rc_reader_cifar100, rc_reader_idx, rc_reader_tiny_imagenet,
+    rc_reader_list, rc_reader_folder, rc_reader_procedural;
+
+/* Room for `count` images of the set's h, w and c, and their labels. */
+rc_status rc_split_allocate(const rc_dataset *dataset, rc_split *split, int count);
+/* Room for the names of `classes` classes. */
+rc_status rc_dataset_allocate_names(rc_dataset *dataset, int classes);
+/* A copy of the `length` bytes becomes the name of the class; they must be UTF-8 without control characters. */
+rc_status rc_dataset_set_name(rc_dataset *dataset, int label, const char *name, size_t length);
+/* "0", "1", ... for the classes that have no name yet. */
+rc_status rc_dataset_number_names(rc_dataset *dataset);
+
+/* Numbers of the Philox streams that data uses, so that no two purposes share one. */
+#define RC_DATA_STREAM_SPLIT      UINT64_C(0x0100000000000000)
+#define RC_DATA_STREAM_PROCEDURAL UINT64_C(0x0200000000000000)
+#define RC_DATA_STREAM_ORDER      UINT64_C(0x0300000000000000)
+
+bool rc_is_folder(const char *path);
+bool rc_is_file(const char *path);
+/* folder/name into `path` (RC_DATA_PATH_SIZE bytes). */
+rc_status rc_path_join(char *path, const char *folder, const char *name);
+/* Is folder/name a file, a folder? */
+bool rc_has_file(const char *folder, const char *name);
+bool rc_has_folder(const char *folder, const char *name);
+
+/* Calls settings->progress, if there is one. */
+rc_status rc_progress(const rc_data_settings *settings, const char *what, int done, int total);
+
+#endif

@@ -1,0 +1,25 @@
+/* The members of a tar archive (ustar, with GNU and pax extension headers passed over), one after another. */
+#ifndef RC_DATA_TAR_H
+#define RC_DATA_TAR_H
+
+#include <stdbool.h>
+
+#include "data/input.h"
+
+typedef struct rc_tar {
+    rc_input *input;
+    uint64_t left; /* bytes up to the next header */
+} rc_tar;
+
+typedef struct rc_tar_member {
+    char name[257]; /* prefix/name, as in the header */
+    uint64_t size;
+} rc_tar_member;
+
+/* The next regular file, whose content rc_tar_read gives; *more becomes false when there is none. Folders, links and
+ * whatever else is passed over. Start with {input, 0}. */
+rc_status rc_tar_next(rc_tar *tar, rc_tar_member *member, bool *more);
+/* The whole content of that file: member->size bytes. Once only. */
+rc_status rc_tar_read(rc_tar *tar, const rc_tar_member *member, void *data);
+
+#endif
