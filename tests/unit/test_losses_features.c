@@ -145,6 +145,10 @@ static void bn_loss_is_0_for_equal_statistics(void **state)
                 void *slot = zeros(1);
                 be->loss_bn(be, forms[f], layer, layers, factor(1), slot);
                 value[layers - 1] = number(slot);
+                double slope[C];
+                read_back(layer[0].dmean, slope, C);
+                for (int c = 0; c < C && change != 1; c++)
+                    assert_true(slope[c] == 0); /* a norm of 0 has no direction */
             }
             if (change == 0)
                 assert_true(fabs(value[0]) < 1e-7);

@@ -57,6 +57,33 @@ static void smoothing_kernel_sums_to_1(void **state)
         }
     t = image(2, H, W, C, x);
     assert_true(fabs(image_value(be->loss_smoothing, &t, gradient) - expected) < 2e-5 * expected);
+    x[0] = 0;
+    x[COUNT - C] = 1; /* the corner opposite */
+    t = image(2, H, W, C, x);
+    assert_true(fabs(image_value(be->loss_smoothing, &t, gradient) - expected) < 2e-5 * expected);
+}
+
+/* The loss is a square, so <x, gradient> = 2 L; it does not see what is constant, so the gradient sums to 0. Both need
+ * the right transpose of the reflected border. */
+static void smoothing_gradient_is_that_of_a_square(void **state)
+{
+    (void)state;
+    const int sizes[][2] = {{3, 3}, {3, 8}, {7, 4}, {12, 11}};
+    for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+        enum { C = 3, MOST = 2 * 12 * 11 * C };
+        double x[MOST], gradient[MOST], product = 0, sum[C] = {0};
+        int h = sizes[s][0], w = sizes[s][1], count = 2 * h * w * C;
+        draw(x, (size_t)count, 1);
+        rc_tensor t = image(2, h, w, C, x);
+        double value = image_value(be->loss_smoothing, &t, gradient);
+        for (int i = 0; i < count; i++) {
+            product += x[i] * gradient[i];
+            sum[i % C] += gradient[i];
+        }
+        assert_near(product, 2 * value, 10);
+        for (int c = 0; c < C; c++)
+            assert_near(sum[c], 0, 1);
+    }
 }
 
 static void total_variation_sums_four_norms(void **state)
@@ -106,6 +133,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(smoothing_kernel_sums_to_1),
+        TEST(smoothing_gradient_is_that_of_a_square),
         TEST(total_variation_sums_four_norms),
         TEST(reconstruction_of_black_and_white_is_finite),
     };
