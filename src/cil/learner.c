@@ -113,26 +113,15 @@ static rc_status add_model_state(rc_learner *l, const char *param, const char *r
     return rc_state_add(&l->state, running, RC_STATE_REAL, model->running, model->net->running);
 }
 
-/* What every stage of a task shares; stages add what they alone change. The teacher is in it because a resumed task
- * cannot copy it from a student that has moved on. */
+/* What the stages of a task change; each adds what it alone has. Teacher and statistics stay as the model file of the
+ * task before has them. */
 static rc_status register_state(rc_learner *l)
 {
     rc_state_rewind(&l->state, 0);
-    size_t d = (size_t)l->student.head.d;
     RC_TRY(add_model_state(l, "student.param", "student.running", &l->student.backbone));
     RC_TRY(rc_state_add(&l->state, "student.head", RC_STATE_REAL, l->student.head.weight,
-                        (size_t)l->student.head.classes * d));
-    if (l->has_dreams) {
-        RC_TRY(add_model_state(l, "teacher.param", "teacher.running", &l->teacher.backbone));
-        RC_TRY(rc_state_add(&l->state, "teacher.head", RC_STATE_REAL, l->teacher.head.weight,
-                            (size_t)l->teacher.head.classes * d));
-        RC_TRY(add_model_state(l, "generator.param", "generator.running", &l->generator));
-    }
-    if (l->class_mean == NULL)
-        return RC_OK;
-    RC_TRY(rc_state_add(&l->state, "statistics.mean", RC_STATE_REAL, l->class_mean,
-                        (size_t)l->statistics_classes * d));
-    return rc_state_add(&l->state, "statistics.covariance", RC_STATE_REAL, l->covariance, d * d);
+                        (size_t)l->student.head.classes * (size_t)l->student.head.d));
+    return l->has_dreams ? add_model_state(l, "generator.param", "generator.running", &l->generator) : RC_OK;
 }
 
 /* Head rows, generator and images draw from streams of the task. */

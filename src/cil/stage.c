@@ -23,14 +23,14 @@ static const char *loss_name(int loss)
     return name[loss];
 }
 
-/* Main epochs and refinement epochs of the task at hand; a small task gets more of them, to reach min_steps. */
+/* Main epochs and refinement epochs of the task at hand. Main training is as long for a method that does not refine,
+ * so that methods compare, and share their first task. A small task gets more epochs, to reach min_steps. */
 static int epochs_of(const rc_learner *l, bool refinement)
 {
     const rc_settings *s = &l->settings;
-    bool refines = l->method->refine && !s->paper_no_refinement;
-    if (refinement && !(refines && l->has_dreams))
+    if (refinement && (s->paper_no_refinement || s->refine_epochs == 0 || !l->method->refine || !l->has_dreams))
         return 0;
-    int epochs = refinement ? s->refine_epochs : s->epochs - (refines ? s->refine_epochs : 0);
+    int epochs = refinement ? s->refine_epochs : s->epochs - (s->paper_no_refinement ? 0 : s->refine_epochs);
     int least = (s->min_steps + l->batches - 1) / l->batches;
     return epochs > least ? epochs : least;
 }

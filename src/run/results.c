@@ -1,0 +1,315 @@
+#include "run/results.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "cil/methods.h"
+
+rc_status rc_results_create(rc_results *results, const char *method, const rc_task_stream *stream)
+{
+    memset(results, 0, sizeof *results);
+    snprintf(results->method, sizeof results->method, "%s", method);
+    results->tasks = stream->tasks;
+    memcpy(results->task_end, stream->task_end, sizeof results->task_end);
+    size_t cells = (size_t)stream->tasks * (size_t)stream->tasks;
+    results->matrix = rc_alloc_zeroed(NULL, cells, sizeof *results->matrix);
+    results->class_accuracy = rc_alloc_zeroed(NULL, (size_t)stream->classes, sizeof(double));
+    results->head_norm = rc_alloc_zeroed(NULL, (size_t)stream->classes, sizeof(double));
+    if (results->matrix == NULL || results->class_accuracy == NULL || results->head_norm == NULL) {
+        rc_results_destroy(results);
+        return RC_OUT_OF_MEMORY;
+    }
+    for (size_t i = 0; i < cells; i++)
+        results->matrix[i] = NAN;
+    return RC_OK;
+}
+
+void rc_results_destroy(rc_results *results)
+{
+    rc_free(NULL, results->matrix);
+    rc_free(NULL, results->class_accuracy);
+    rc_free(NULL, results->head_norm);
+    rc_evaluation_destroy(&results->last);
+    memset(results, 0, sizeof *results);
+}
+
+static int task_first(const rc_results *r, int task)
+{
+    return task > 0 ? r->task_end[task - 1] : 0;
+}
+
+static double mean_of(const double *values, int first, int end)
+{
+    double sum = 0;
+    for (int i = first; i < end; i++)
+        sum += values[i];
+    return end > first ? sum / (end - first) : NAN;
+}
+
+rc_status rc_results_add(rc_results *r, rc_evaluation *evaluation, const float *head, int d,
+                         const double wall[RC_STAGE_COUNT], double evaluation_seconds)
+{
+    if (r->done == r->tasks || evaluation->classes != r->task_end[r->done])
+        return rc_fail(RC_INTERNAL, "results of %d classes do not belong to task %d", evaluation->classes, r->done + 1);
+    int task = r->done++, first = task_first(r, task), end = r->task_end[task];
+    rc_task_result *t = &r->task[task];
+    t->classes = end;
+    t->accuracy = rc_accuracy(evaluation, 0, end);
+    t->top5 = rc_accuracy_top5(evaluation, 0, end);
+    t->old_accuracy = rc_accuracy(evaluation, 0, first);
+    t->new_accuracy = rc_accuracy(evaluation, first, end);
+    t->evaluation_seconds = evaluation_seconds;
+    memcpy(t->wall, wall, sizeof t->wall);
+    for (int j = 0; j <= task; j++)
+        r->matrix[task * r->tasks + j] = rc_accuracy(evaluation, task_first(r, j), r->task_end[j]);
+    r->classes = end;
+    for (int k = 0; k < end; k++) {
+        double squares = 0;
+        for (int i = 0; i < d; i++)
+            squares += (double)head[k * d + i] * (double)head[k * d + i];
+        r->head_norm[k] = sqrt(squares);
+        r->class_accuracy[k] = rc_accuracy(evaluation, k, k + 1);
+    }
+    t->old_norm = mean_of(r->head_norm, 0, first);
+    t->new_norm = mean_of(r->head_norm, first, end);
+    rc_evaluation_destroy(&r->last);
+    r->last = *evaluation;
+    memset(evaluation, 0, sizeof *evaluation);
+    return RC_OK;
+}
+
+double rc_results_mean(const rc_results *r)
+{
+    double sum = 0;
+    for (int i = 0; i < r->done; i++)
+        sum += r->task[i].accuracy;
+    return r->done > 0 ? sum / r->done : NAN;
+}
+
+/* ---- JSON ---------------------------------------------------------------------------------------------------- */
+
+/* NaN has no JSON: null. */
+static json_t *number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *task_json(const rc_results *r, int task)
+{
+    const rc_task_result *t = &r->task[task];
+    json_t *wall = json_object(), *row = json_array();
+    for (int i = 0; i < RC_STAGE_COUNT; i++)
+        json_object_set_new(wall, rc_stage_name((rc_stage)i), number(t->wall[i]));
+    json_object_set_new(wall, "evaluation", number(t->evaluation_seconds));
+    for (int j = 0; j <= task; j++)
+        json_array_append_new(row, number(r->matrix[task * r->tasks + j]));
+    return json_pack("{s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "task", task + 1, "classes", t->classes,
+                     "accuracy", number(t->accuracy), "top5", number(t->top5), "old_accuracy",
+                     number(t->old_accuracy), "new_accuracy", number(t->new_accuracy), "old_norm",
+                     number(t->old_norm), "new_norm", number(t->new_norm), "by_task", row, "seconds", wall);
+}
+
+rc_status rc_results_to_json(const rc_results *r, char *const *class_name, json_t **json)
+{
+    json_t *tasks = json_array(), *sizes = json_array(), *classes = json_array();
+    for (int i = 0; i < r->done; i++)
+        json_array_append_new(tasks, task_json(r, i));
+    for (int i = 0; i < r->tasks; i++)
+        json_array_append_new(sizes, json_integer(r->task_end[i] - task_first(r, i)));
+    for (int k = 0; k < r->classes; k++)
+        json_array_append_new(classes, json_pack("{s:s, s:o, s:o}", "name", class_name[k], "accuracy",
+                                                 number(r->class_accuracy[k]), "head_norm", number(r->head_norm[k])));
+    *json = json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "method", r->method, "tasks_done", r->done,
+                      "task_sizes", sizes, "last_accuracy", number(r->done ? r->task[r->done - 1].accuracy : NAN),
+                      "mean_accuracy", number(rc_results_mean(r)), "forgetting",
+                      number(rc_forgetting(r->matrix, r->tasks, r->done)), "backward_transfer",
+                      number(rc_backward_transfer(r->matrix, r->tasks, r->done)), "tasks", tasks, "classes", classes);
+    return *json != NULL ? RC_OK : rc_fail(RC_OUT_OF_MEMORY, "no memory for the results");
+}
+
+static double number_at(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static rc_status task_from_json(rc_results *r, int task, const json_t *json)
+{
+    rc_task_result *t = &r->task[task];
+    json_t *row, *wall;
+    RC_TRY(rc_json_get_int(json, "classes", &t->classes));
+    RC_TRY(rc_json_get_array(json, "by_task", &row));
+    RC_TRY(rc_json_get_object(json, "seconds", &wall));
+    if (t->classes != r->task_end[task] || json_array_size(row) != (size_t)task + 1)
+        return rc_fail(RC_FORMAT, "task %d of the results does not fit the run", task + 1);
+    t->accuracy = number_at(json, "accuracy");
+    t->top5 = number_at(json, "top5");
+    t->old_accuracy = number_at(json, "old_accuracy");
+    t->new_accuracy = number_at(json, "new_accuracy");
+    t->old_norm = number_at(json, "old_norm");
+    t->new_norm = number_at(json, "new_norm");
+    t->evaluation_seconds = number_at(wall, "evaluation");
+    for (int i = 0; i < RC_STAGE_COUNT; i++)
+        t->wall[i] = number_at(wall, rc_stage_name((rc_stage)i));
+    for (int j = 0; j <= task; j++) {
+        const json_t *cell = json_array_get(row, (size_t)j);
+        r->matrix[task * r->tasks + j] = json_is_number(cell) ? json_number_value(cell) : NAN;
+    }
+    return RC_OK;
+}
+
+rc_status rc_results_from_json(rc_results *r, const json_t *json)
+{
+    json_t *tasks, *classes;
+    const char *method;
+    int done;
+    RC_TRY(rc_json_get_string(json, "method", &method));
+    RC_TRY(rc_json_get_int(json, "tasks_done", &done));
+    RC_TRY(rc_json_get_array(json, "tasks", &tasks));
+    RC_TRY(rc_json_get_array(json, "classes", &classes));
+    if (strcmp(method, r->method) != 0 || done < 0 || done > r->tasks || json_array_size(tasks) != (size_t)done)
+        return rc_fail(RC_FORMAT, "these are not results of this run of %s", r->method);
+    for (int i = 0; i < done; i++)
+        RC_TRY(task_from_json(r, i, json_array_get(tasks, (size_t)i)));
+    r->done = done;
+    r->classes = done > 0 ? r->task_end[done - 1] : 0;
+    if (json_array_size(classes) != (size_t)r->classes)
+        return rc_fail(RC_FORMAT, "the results hold %zu classes, expected %d", json_array_size(classes), r->classes);
+    for (int k = 0; k < r->classes; k++) {
+        const json_t *entry = json_array_get(classes, (size_t)k);
+        r->class_accuracy[k] = number_at(entry, "accuracy");
+        r->head_norm[k] = number_at(entry, "head_norm");
+    }
+    return RC_OK;
+}
+
+/* ---- CSV ----------------------------------------------------------------------------------------------------- */
+
+static rc_status append(rc_file_writer *writer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static rc_status append(rc_file_writer *writer, const char *format, ...)
+{
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length < 0 || (size_t)length >= sizeof text)
+        return rc_fail(RC_INTERNAL, "a line of a table is too long");
+    return rc_file_writer_append(writer, text, (size_t)length);
+}
+
+static rc_status finish(rc_file_writer *writer, rc_status status)
+{
+    if (status == RC_OK)
+        return rc_file_writer_commit(writer);
+    rc_file_writer_abort(writer);
+    return status;
+}
+
+static rc_status write_tasks(const rc_results *r, rc_file_writer *writer)
+{
+    RC_TRY(append(writer, "task,classes,accuracy,top5,old_accuracy,new_accuracy,old_norm,new_norm"));
+    for (int i = 0; i < RC_STAGE_COUNT; i++)
+        RC_TRY(append(writer, ",%s_seconds", rc_stage_name((rc_stage)i)));
+    for (int j = 0; j < r->tasks; j++)
+        RC_TRY(append(writer, ",task_%d", j + 1));
+    for (int task = 0; task < r->done; task++) {
+        const rc_task_result *t = &r->task[task];
+        RC_TRY(append(writer, "\n%d,%d,%.4f,%.4f,%.4f,%.4f,%.6f,%.6f", task + 1, t->classes, t->accuracy, t->top5,
+                      t->old_accuracy, t->new_accuracy, t->old_norm, t->new_norm));
+        for (int i = 0; i < RC_STAGE_COUNT; i++)
+            RC_TRY(append(writer, ",%.3f", t->wall[i]));
+        for (int j = 0; j < r->tasks; j++)
+            RC_TRY(j <= task ? append(writer, ",%.4f", r->matrix[task * r->tasks + j]) : append(writer, ","));
+    }
+    return append(writer, "\n");
+}
+
+rc_status rc_results_write_csv(const rc_results *results, const char *path)
+{
+    rc_file_writer *writer;
+    RC_TRY(rc_file_writer_open(path, &writer));
+    return finish(writer, write_tasks(results, writer));
+}
+
+/* A name inside quotes, its own quotes doubled. */
+static rc_status append_name(rc_file_writer *writer, const char *name)
+{
+    RC_TRY(rc_file_writer_append(writer, "\"", 1));
+    for (const char *p = name; *p != '\0'; p++)
+        RC_TRY(rc_file_writer_append(writer, *p == '"' ? "\"\"" : p, *p == '"' ? 2 : 1));
+    return rc_file_writer_append(writer, "\"", 1);
+}
+
+static rc_status write_confusion(const rc_results *r, char *const *class_name, rc_file_writer *writer)
+{
+    int classes = r->last.classes;
+    RC_TRY(append(writer, "true\\predicted"));
+    for (int k = 0; k < classes; k++) {
+        RC_TRY(append(writer, ","));
+        RC_TRY(append_name(writer, class_name[k]));
+    }
+    for (int i = 0; i < classes; i++) {
+        RC_TRY(append(writer, "\n"));
+        RC_TRY(append_name(writer, class_name[i]));
+        for (int k = 0; k < classes; k++)
+            RC_TRY(append(writer, ",%d", (int)r->last.confusion[i * classes + k]));
+    }
+    return append(writer, "\n");
+}
+
+rc_status rc_results_write_confusion(const rc_results *results, char *const *class_name, const char *path)
+{
+    if (results->last.confusion == NULL)
+        return RC_OK;
+    rc_file_writer *writer;
+    RC_TRY(rc_file_writer_open(path, &writer));
+    return finish(writer, write_confusion(results, class_name, writer));
+}
+
+/* ---- text ---------------------------------------------------------------------------------------------------- */
+
+/* "-" where there is no number. */
+static void add_cell(char *line, size_t size, double value)
+{
+    size_t used = strlen(line);
+    if (isfinite(value))
+        snprintf(line + used, size - used, " %7.2f", value);
+    else
+        snprintf(line + used, size - used, " %7s", "-");
+}
+
+void rc_results_print(const rc_results *results, int count, void (*line)(void *user, const char *text), void *user)
+{
+    enum { SHOWN = 10 }; /* tasks that fit on a line: the last ones */
+    char text[256];
+    int tasks = count > 0 ? results[0].tasks : 0, from = tasks > SHOWN ? tasks - SHOWN : 0;
+    snprintf(text, sizeof text, "%-16s", "accuracy in %");
+    for (int i = from; i < tasks; i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "    A_%-2d", i + 1);
+    }
+    size_t used = strlen(text);
+    snprintf(text + used, sizeof text - used, "    last    mean forgets     old     new");
+    line(user, text);
+    for (int m = 0; m < count; m++) {
+        const rc_results *r = &results[m];
+        const rc_method *method;
+        bool known = rc_method_find(r->method, &method) == RC_OK;
+        snprintf(text, sizeof text, "%-16s", known ? method->title : r->method);
+        for (int i = from; i < tasks; i++)
+            add_cell(text, sizeof text, i < r->done ? r->task[i].accuracy : NAN);
+        const rc_task_result *last = r->done > 0 ? &r->task[r->done - 1] : NULL;
+        add_cell(text, sizeof text, last ? last->accuracy : NAN);
+        add_cell(text, sizeof text, rc_results_mean(r));
+        add_cell(text, sizeof text, rc_forgetting(r->matrix, r->tasks, r->done));
+        add_cell(text, sizeof text, last ? last->old_accuracy : NAN);
+        add_cell(text, sizeof text, last ? last->new_accuracy : NAN);
+        line(user, text);
+    }
+}

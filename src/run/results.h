@@ -1,0 +1,51 @@
+/* What a run measured: accuracies after every task and everything derived from them (METHODS 15), as text, JSON and
+ * CSV. "Last" is A_N, "mean" is the mean of A_1..A_N; both are always named. */
+#ifndef RC_RUN_RESULTS_H
+#define RC_RUN_RESULTS_H
+
+#include "base/json.h"
+#include "cil/evaluation.h"
+#include "cil/stage.h"
+
+typedef struct rc_task_result {
+    int classes;                     /* seen so far */
+    double accuracy, top5;           /* over all seen classes, percent */
+    double old_accuracy, new_accuracy; /* of the classes before this task (NaN in the first), and of this task */
+    double wall[RC_STAGE_COUNT];     /* seconds in each stage */
+    double evaluation_seconds;
+    double old_norm, new_norm;       /* mean norm of the head's rows */
+} rc_task_result;
+
+typedef struct rc_results {
+    char method[32];
+    int tasks, done;                 /* of the run; finished */
+    int task_end[RC_MAX_TASKS];
+    rc_task_result task[RC_MAX_TASKS];
+    double *matrix;                  /* (tasks, tasks): accuracy on task j after task i; NaN above the diagonal */
+    rc_evaluation last;              /* after the last finished task; empty after loading */
+    double *class_accuracy;          /* (classes of the last finished task) */
+    double *head_norm;               /* likewise */
+    int classes;
+} rc_results;
+
+rc_status rc_results_create(rc_results *results, const char *method, const rc_task_stream *stream);
+void rc_results_destroy(rc_results *results); /* a zeroed one is fine */
+
+/* Takes over the evaluation after task `done`, which it counts as finished. head: (classes, d) on the host. */
+rc_status rc_results_add(rc_results *results, rc_evaluation *evaluation, const float *head, int d,
+                         const double wall[RC_STAGE_COUNT], double evaluation_seconds);
+
+double rc_results_mean(const rc_results *results); /* of A_1..A_done */
+
+/* JSON of one method, and back (all but the confusion matrix). */
+rc_status rc_results_to_json(const rc_results *results, char *const *class_name, json_t **json);
+rc_status rc_results_from_json(rc_results *results, const json_t *json);
+
+/* One line per finished task, the confusion matrix. */
+rc_status rc_results_write_csv(const rc_results *results, const char *path);
+rc_status rc_results_write_confusion(const rc_results *results, char *const *class_name, const char *path);
+
+/* A table for people: one row per method. */
+void rc_results_print(const rc_results *results, int count, void (*line)(void *user, const char *text), void *user);
+
+#endif
