@@ -3,40 +3,13 @@
 #ifndef RC_BACKEND_CPU_FAST_ACTIVATION_H
 #define RC_BACKEND_CPU_FAST_ACTIVATION_H
 
-#include "backend/cpu/fast/isa.h"
+#include "backend/cpu/fast/vector_math.h"
 
 #define RC_LEAKY_SLOPE 0.2f
-
-/* mask ? a : b, lane by lane; masks are all ones or all zeros. */
-RC_INLINE vec vec_select(veci mask, vec a, vec b)
-{
-    return (vec)((mask & (veci)a) | (~mask & (veci)b));
-}
 
 RC_INLINE vec vec_relu(vec x)
 {
     return (vec)((x > vec_set(0)) & (veci)x);
-}
-
-/* e^x for x <= 88; 0 below -87. With x = n ln 2 + r, |r| <= ln 2 / 2: 2^n * polynomial(r). */
-RC_INLINE vec vec_exp(vec x)
-{
-    const float to_nearest = 12582912.0f; /* 1.5 * 2^23: adding it leaves the nearest integer in the low bits */
-    veci vanishes = x < vec_set(-87.0f);
-    x = vec_select(vanishes, vec_set(0), x);
-    vec shifted = x * vec_set(1.44269504f) + vec_set(to_nearest);
-    vec n = shifted - vec_set(to_nearest);
-    vec r = x - n * vec_set(0.693359375f) - n * vec_set(-2.12194440e-4f);
-    vec p = vec_set(1.9875691500e-4f);
-    p = p * r + vec_set(1.3981999507e-3f);
-    p = p * r + vec_set(8.3334519073e-3f);
-    p = p * r + vec_set(4.1665795894e-2f);
-    p = p * r + vec_set(1.6666665459e-1f);
-    p = p * r + vec_set(5.0000001201e-1f);
-    p = p * (r * r) + r + vec_set(1);
-    /* n sits in the low bits of `shifted`: moved to the exponent it multiplies by 2^n. */
-    veci power = ((veci)shifted << 23) + (veci)vec_set(1);
-    return vec_select(vanishes, vec_set(0), p * (vec)power);
 }
 
 RC_INLINE vec vec_sigmoid(vec x)

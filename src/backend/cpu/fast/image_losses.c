@@ -301,7 +301,7 @@ typedef struct reconstruction {
 RC_INLINE vec reconstruct(vec x, vec t, vec factor, float *dx)
 {
     vec one = vec_set(1), spread = x * (one - x);
-    spread = vec_choose(spread > vec_set(1e-12f), spread, vec_set(1e-12f));
+    spread = vec_select(spread > vec_set(1e-12f), spread, vec_set(1e-12f));
     vec_store(dx, vec_load(dx) + factor * (x - t) / spread);
     return t * vec_log_of_fraction(x) + (one - t) * vec_log_of_fraction(one - x);
 }

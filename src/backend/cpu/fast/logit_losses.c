@@ -35,7 +35,7 @@ static void add_last(float *to, vec v, int left)
 /* Rows go by value: a pointer to one might be to what is being stored. */
 RC_INLINE vec exponentials(soft_row row, vec entries)
 {
-    return vec_exp_negative((entries - vec_set(row.largest)) * vec_set(row.rate));
+    return vec_exp((entries - vec_set(row.largest)) * vec_set(row.rate));
 }
 
 static float largest_entry(const float *z, int count)
@@ -44,7 +44,7 @@ static float largest_entry(const float *z, int count)
     int k = 0;
     for (; k + RC_LANES <= count; k += RC_LANES) {
         vec entries = vec_load(z + k);
-        largest = vec_choose(entries > largest, entries, largest);
+        largest = vec_select(entries > largest, entries, largest);
     }
     float result = -HUGE_VALF;
     for (int i = 0; i < RC_LANES; i++)

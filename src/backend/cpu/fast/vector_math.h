@@ -5,18 +5,18 @@
 #include "backend/cpu/fast/isa.h"
 
 /* mask ? a : b, lane by lane; masks are all ones or all zeros. */
-RC_INLINE vec vec_choose(veci mask, vec a, vec b)
+RC_INLINE vec vec_select(veci mask, vec a, vec b)
 {
     return (vec)((mask & (veci)a) | (~mask & (veci)b));
 }
 
-/* e^x for x <= 0, within 2 ulp; exactly 1 at 0, and 0 below -87 (so that no result is subnormal).
+/* e^x for x <= 88, within 2 ulp; exactly 1 at 0, and 0 below -87 (so that no result is subnormal).
  * With x = n log 2 + r, |r| <= log 2 / 2: e^x = 2^n e^r, e^r by its Taylor series with the last terms adjusted. */
-RC_INLINE vec vec_exp_negative(vec x)
+RC_INLINE vec vec_exp(vec x)
 {
     const float shift = 12582912.0f; /* 1.5 * 2^23: adding it rounds to an integer, which is then in the low bits */
     veci vanishes = x < vec_set(-87.0f);
-    x = vec_choose(vanishes, vec_set(0), x);
+    x = vec_select(vanishes, vec_set(0), x);
     vec shifted = x * vec_set(1.44269504f) + vec_set(shift), n = shifted - vec_set(shift);
     vec r = x - n * vec_set(0.693359375f) - n * vec_set(-2.12194440e-4f); /* log 2 in two pieces, the first exact */
     vec p = vec_set(1.9875691500e-4f);
@@ -47,7 +47,7 @@ RC_INLINE vec vec_log_of_fraction(vec x)
     p = p * r + vec_set(-2.4999993993e-1f);
     p = p * r + vec_set(3.3333331174e-1f);
     vec square = r * r, small = p * r * square + n * vec_set(-2.12194440e-4f) - vec_set(0.5f) * square;
-    return vec_choose(x < vec_set(0x1p-126f), vec_set(-100), small + r + n * vec_set(0.693359375f));
+    return vec_select(x < vec_set(0x1p-126f), vec_set(-100), small + r + n * vec_set(0.693359375f));
 }
 
 #endif
