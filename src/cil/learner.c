@@ -7,14 +7,19 @@
 #include "cil/task_stream.h"
 #include "nn/nets.h"
 
-static rc_status build_nets(rc_learner *l)
+static rc_status build_net(rc_learner *l)
 {
     const rc_settings *s = &l->settings;
     int c = l->augment.c, h = l->augment.h, w = l->augment.w;
     if (strcmp(s->net, "resnet-small") == 0)
-        RC_TRY(rc_net_resnet_small(&l->net, c, h, w, s->net_width, s->net_blocks));
-    else
-        RC_TRY(rc_net_by_name(&l->net, s->net, c, h, w));
+        return rc_net_resnet_small(&l->net, c, h, w, s->net_width, s->net_blocks);
+    return rc_net_by_name(&l->net, s->net, c, h, w);
+}
+
+static rc_status build_generator_net(rc_learner *l)
+{
+    const rc_settings *s = &l->settings;
+    int c = l->augment.c, h = l->augment.h, w = l->augment.w;
     if (l->method->replay != RC_REPLAY_DREAMS)
         return RC_OK;
     if (strcmp(s->generator, "generator-small") == 0)
@@ -36,7 +41,8 @@ rc_status rc_learner_create(rc_learner *learner, rc_backend *backend, const rc_s
     learner->augment.pad = settings->crop_pad;
     learner->augment.flip = settings->flip;
     learner->augment.stream = RC_STREAM_AUGMENT;
-    RC_TRY(build_nets(learner));
+    RC_TRY(build_net(learner));
+    RC_TRY(build_generator_net(learner));
     RC_TRY(rc_classifier_create(&learner->student, &learner->net, backend, 16));
     rc_status status = rc_model_init(&learner->student.backbone, (rc_rng){settings->seed, RC_STREAM_BACKBONE});
     if (status != RC_OK)
@@ -53,6 +59,14 @@ void rc_learner_destroy(rc_learner *learner)
     learner->backend->release(learner->backend, learner->class_mean);
     learner->backend->release(learner->backend, learner->covariance);
     memset(learner, 0, sizeof *learner);
+}
+
+rc_status rc_learner_set_method(rc_learner *l, const rc_method *method)
+{
+    if (l->in_task)
+        return rc_fail(RC_INTERNAL, "task %d has not ended", l->task + 1);
+    l->method = method;
+    return build_generator_net(l);
 }
 
 rc_status rc_learner_grow_statistics(rc_learner *l)

@@ -43,6 +43,9 @@ rc_status rc_learner_create(rc_learner *learner, rc_backend *backend, const rc_s
                             const rc_method *method, const rc_augment *image);
 void rc_learner_destroy(rc_learner *learner); /* a zeroed or destroyed one is fine */
 
+/* Goes on with another method, between tasks. */
+rc_status rc_learner_set_method(rc_learner *learner, const rc_method *method);
+
 /* Memory for the statistics of all classes of the head; contents of known classes are kept, new rows are NaN. */
 rc_status rc_learner_grow_statistics(rc_learner *learner);
 

@@ -312,6 +312,29 @@ bool rc_config_item_at(int index, rc_config_item *out)
 
 /* ---- meaning ------------------------------------------------------------------------------------------------- */
 
+/* "0.5, 0.4, 0.3": one number a channel; nothing is written for an empty text. */
+static rc_status parse_channels(const char *name, const char *text, int channels, double low, float *out)
+{
+    const char *p = text;
+    for (int c = 0; text[0] != '\0' && c < channels; c++) {
+        char *end;
+        double value = strtod(p, &end);
+        if (end == p || !(value >= low && value <= 1))
+            return rc_fail(RC_INVALID_ARGUMENT, "%s is '%s', expected %d numbers from %g to 1", name, text, channels,
+                           low);
+        out[c] = (float)value;
+        p = end + strspn(end, " ,");
+    }
+    return text[0] == '\0' || *p == '\0'
+               ? RC_OK : rc_fail(RC_INVALID_ARGUMENT, "%s is '%s', expected %d numbers", name, text, channels);
+}
+
+rc_status rc_config_normalisation(const rc_config *config, int channels, float *mean, float *std)
+{
+    RC_TRY(parse_channels("mean", config->mean, channels, 0, mean));
+    return parse_channels("std", config->std, channels, 1e-6, std);
+}
+
 rc_status rc_config_split(const rc_config *config, rc_task_split *split)
 {
     *split = (rc_task_split){.tasks = config->tasks, .first = config->first_task};

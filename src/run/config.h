@@ -54,6 +54,9 @@ typedef struct rc_config_item {
 } rc_config_item;
 bool rc_config_item_at(int index, rc_config_item *item);
 
+/* mean and std of the configuration over those of the data; both (channels). */
+rc_status rc_config_normalisation(const rc_config *config, int channels, float *mean, float *std);
+
 /* task_sizes, tasks and first_task as a split. */
 rc_status rc_config_split(const rc_config *config, rc_task_split *split);
 
