@@ -98,23 +98,29 @@ rc_status rc_run_stages(rc_learner *l, rc_stage stage, uint32_t step, const rc_s
                         double wall[RC_STAGE_COUNT])
 {
     double seconds[RC_STAGE_COUNT] = {0}, began = rc_now();
+    rc_stage_hooks first = *hooks, later = *hooks; /* only the stage that is resumed restores */
+    later.restore = NULL;
+    /* What the task has comes first: a stage looks at its models as it begins. */
+    if (first.restore != NULL)
+        RC_TRY(first.restore(first.user, &l->state));
     if (stage == RC_STAGE_INVERSION) {
         if (rc_stage_steps(l, RC_STAGE_INVERSION) > 0)
-            RC_TRY(rc_stage_inversion(l, step, hooks));
+            RC_TRY(rc_stage_inversion(l, step, &first));
         seconds[RC_STAGE_INVERSION] = rc_now() - began;
         began = rc_now();
+        first = later;
         stage = RC_STAGE_TRAINING;
         step = 0;
     }
     if (stage == RC_STAGE_TRAINING || stage == RC_STAGE_REFINEMENT) {
         double refinement = began;
-        RC_TRY(rc_stage_training(l, stage, step, hooks, &refinement));
+        RC_TRY(rc_stage_training(l, stage, step, &first, &refinement));
         seconds[RC_STAGE_TRAINING] = refinement - began;
         seconds[RC_STAGE_REFINEMENT] = rc_now() - refinement;
         began = rc_now();
     }
     if (rc_stage_steps(l, RC_STAGE_ESTIMATION) > 0)
-        RC_TRY(rc_stage_estimation(l, hooks));
+        RC_TRY(rc_stage_estimation(l, &later));
     seconds[RC_STAGE_ESTIMATION] = rc_now() - began;
     for (int i = 0; wall != NULL && i < RC_STAGE_COUNT; i++)
         wall[i] += seconds[i];

@@ -40,7 +40,8 @@ typedef struct rc_stage_hooks {
     rc_status (*boundary)(void *user, const rc_stage_report *report);
     void *user;
     double interval;
-    /* Resuming: called once, after the stage has registered its state and before its first step. May be NULL. */
+    /* Resuming: called with the task's state, and again with that of the stage that is resumed added, before its first
+     * step. May be NULL. */
     rc_status (*restore)(void *user, rc_state *state);
 } rc_stage_hooks;
 

@@ -32,7 +32,7 @@ typedef struct method_run {
     rc_events events;
     rc_forecast forecast;
     double last_saved, wall[RC_STAGE_COUNT];
-    rc_safetensors *checkpoint; /* to be restored by the first stage that begins */
+    rc_safetensors *checkpoint; /* that the task goes on from; NULL: none */
 } method_run;
 
 static rc_status path_in(const char *folder, const char *name, char path[PATH_SIZE])
@@ -129,12 +129,7 @@ static rc_status boundary(void *user, const rc_stage_report *report)
 static rc_status restore(void *user, rc_state *state)
 {
     method_run *m = user;
-    if (m->checkpoint == NULL)
-        return RC_OK;
-    rc_status status = rc_checkpoint_restore(m->checkpoint, m->backend, state);
-    rc_safetensors_close(m->checkpoint);
-    m->checkpoint = NULL;
-    return status;
+    return m->checkpoint != NULL ? rc_checkpoint_restore(m->checkpoint, m->backend, state) : RC_OK;
 }
 
 /* ---- one task ------------------------------------------------------------------------------------------------ */
@@ -253,6 +248,8 @@ static rc_status run_task(method_run *m, int task)
     m->last_saved = rc_now();
     rc_forecast_begin_task(&m->forecast, &m->model.learner, m->stream);
     RC_TRY(rc_run_stages(&m->model.learner, position.stage, position.step, &hooks, m->wall));
+    rc_safetensors_close(m->checkpoint);
+    m->checkpoint = NULL;
     return finish_task(m, task);
 }
 
