@@ -27,6 +27,8 @@
 
 #include "backend/cpu/fast/band.h"
 #include "backend/cpu/fast/tile.h"
+#include "backend/cpu/fast/weight_plan.h"
+#include "backend/cpu/fast/winograd.h"
 
 /* What one call does, for its tasks. */
 typedef struct conv_job {
@@ -36,7 +38,7 @@ typedef struct conv_job {
     const float *start;                     /* (out_cp rounded up to whole vectors): bias, or zeros */
     float *out;                             /* (n, out_h, out_w, out_cp) */
     bool add;
-    int parts;                              /* an image is cut into so many tasks */
+    int n, parts;                           /* images, each of them cut into so many tasks */
 
     const rc_tensor *x;                     /* forward: the input, ... */
     const rc_tensor *y;
@@ -56,7 +58,7 @@ typedef struct conv_image {
     const float *direct; /* (in_h, in_w, in_cp): the tiles read the tensor itself; NULL: the band */
     float *out;          /* (out_h, out_w, out_cp) */
     double *sums;        /* (2, out_cp) */
-    float *skip_row;
+    float *skip_row, *workspace;
 } conv_image;
 
 /* ---- multiplying ----------------------------------------------------------------------------------------------- */
@@ -75,11 +77,13 @@ static void run_block(const conv_image *image, int out, int b, int residue_y, in
         .x_row = (ptrdiff_t)width * pixel,
         .rows = x->taps > 0 ? y->taps : 0,
         .run = x->taps * channels,
+        .x_four = 4,
         .w = job->packed + RC_FAST(packed_at)(plan, out, b, residue_y, residue_x),
         .start = continues ? NULL : job->start + out,
         .y_pixel = (ptrdiff_t)step * plan->out_cp,
         .pixels = x->outputs,
         .width = tile_width(plan->out_cp - out, TILE_WIDTH),
+        .batch = 1,
     };
     row.channels = row.width < plan->out_cp - out ? row.width : plan->out_cp - out;
     if (row.rows == 0 && continues)
@@ -131,7 +135,7 @@ static const float *read_directly(const conv_image *image)
     const conv_job *job = image->job;
     const conv_plan *plan = &job->plan;
     bool plain = job->dy ? image->dy.y.act == RC_ACT_NONE && !image->dy.a : image->x.value != NULL;
-    if (!plain || plan->borders || plan->compact || (plan->blocks > 1 && plan->taps.k > 1))
+    if (!plain || plan->winograd || plan->borders || plan->compact || (plan->blocks > 1 && plan->taps.k > 1))
         return NULL;
     return job->dy ? image->dy.g : image->x.value;
 }
@@ -141,7 +145,8 @@ static void start_image(conv_image *image, int worker)
     const conv_job *job = image->job;
     const conv_plan *plan = &job->plan;
     float *scratch = rc_cpu_scratch(job->cpu, worker);
-    image->skip_row = scratch + line_floats(plan->band_floats);
+    image->workspace = scratch + line_floats(plan->band_floats);
+    image->skip_row = image->workspace + line_floats(plan->tiles_floats);
     image->band = (band){.memory = scratch, .rows = plan->rows, .width = plan->width, .left = plan->left,
                          .channels = plan->compact ? plan->in_c : plan->in_cp, .block = plan->block,
                          .compact = plan->compact, .read_first = plan->first_y, .read_step = plan->taps.in_step,
@@ -162,44 +167,94 @@ static void start_image(conv_image *image, int worker)
     }
 }
 
+/* Output rows [first, last) of one image from its band. */
+static void multiply_band(const conv_image *image, int first, int last)
+{
+    const conv_plan *plan = &image->job->plan;
+    int step = plan->taps.out_step;
+    for (int out = 0; out < plan->out_cp; out += TILE_WIDTH)
+        for (int b = 0; b < plan->blocks; b++)
+            for (int residue = 0; residue < step * step; residue++)
+                run_block(image, out, b, residue / step, residue % step, first, last);
+}
+
+/* The same the other way, for several images. */
+static void multiply_tiles(const conv_image *image, int images, int first, int last)
+{
+    const conv_job *job = image->job;
+    const conv_plan *plan = &job->plan;
+    int tiles = (plan->out_w + 1) / 2 * ((last - first + 1) / 2);
+    RC_FAST(winograd_multiply)(plan, job->packed, images * tiles, image->workspace);
+    for (int i = 0; i < images; i++)
+        RC_FAST(winograd_outputs)(plan, job->add ? NULL : job->start, image[i].out, first, last, i * tiles,
+                                  image->workspace);
+}
+
+/* Loads what the output rows [first, last) need; Winograd's tiles may reach below the last. */
+static void load_band(conv_image *image, int first, int last, int number)
+{
+    const conv_plan *plan = &image->job->plan;
+    int step = plan->taps.in_step, rows = last - first;
+    if (plan->winograd)
+        rows = (rows + 1) / 2 * 2;
+    if (!image->direct)
+        RC_FAST(band_load)(&image->band, first * step + plan->first_y,
+                           (first + rows - 1) * step + plan->first_y + plan->span_y);
+    if (plan->winograd)
+        RC_FAST(winograd_inputs)(plan, &image->band, first, last, number * (plan->out_w + 1) / 2 * (rows / 2),
+                                 image->workspace);
+}
+
 static void conv_task(void *context, int task, int worker)
 {
     const conv_job *job = context;
     const conv_plan *plan = &job->plan;
-    int part = task % job->parts, in_step = plan->taps.in_step, out_step = plan->taps.out_step;
-    conv_image image = {.job = job, .image = task / job->parts};
-    start_image(&image, worker);
-
+    int part = task % job->parts, first_image = task / job->parts * plan->images, step = plan->taps.out_step;
+    int images = job->n - first_image < plan->images ? job->n - first_image : plan->images;
     int begin = plan->units * part / job->parts, end = plan->units * (part + 1) / job->parts;
-    image.band.top = begin * in_step + plan->first_y;
-    image.band.next = part == 0 && image.band.top > 0 ? 0 : image.band.top;
+    if (plan->winograd) {
+        begin = begin / 2 * 2;
+        end = part == job->parts - 1 ? plan->units : end / 2 * 2;
+    }
+    conv_image image[MAX_PLAN_IMAGES];
+    for (int i = 0; i < images; i++) {
+        image[i] = (conv_image){.job = job, .image = first_image + i};
+        start_image(&image[i], worker);
+        image[i].band.top = begin * plan->taps.in_step + plan->first_y;
+        image[i].band.next = part == 0 && image[i].band.top > 0 ? 0 : image[i].band.top;
+    }
     for (int unit = begin, last; unit < end; unit = last) {
         last = unit + plan->band < end ? unit + plan->band : end;
-        if (!image.direct)
-            RC_FAST(band_load)(&image.band, unit * in_step + plan->first_y,
-                               (last - 1) * in_step + plan->first_y + plan->span_y);
-        for (int out = 0; out < plan->out_cp; out += TILE_WIDTH)
-            for (int b = 0; b < plan->blocks; b++)
-                for (int residue = 0; residue < out_step * out_step; residue++)
-                    run_block(&image, out, b, residue / out_step, residue % out_step, unit, last);
-        int last_row = last * out_step < plan->out_h ? last * out_step : plan->out_h;
-        finish_band(&image, unit * out_step, last_row - unit * out_step);
+        for (int i = 0; i < images; i++)
+            load_band(&image[i], unit, last, i);
+        if (plan->winograd)
+            multiply_tiles(image, images, unit, last);
+        else
+            multiply_band(image, unit, last);
+        int last_row = last * step < plan->out_h ? last * step : plan->out_h;
+        for (int i = 0; i < images; i++)
+            finish_band(&image[i], unit * step, last_row - unit * step);
     }
     /* Rows below all taps have values, too. */
-    if (image.band.values && image.x.store)
-        RC_FAST(band_load)(&image.band, plan->in_h, plan->in_h);
+    for (int i = 0; i < images; i++)
+        if (image[i].band.values && image[i].x.store)
+            RC_FAST(band_load)(&image[i].band, plan->in_h, plan->in_h);
 }
 
 /* ---- the operations -------------------------------------------------------------------------------------------- */
 
 /* Few images are cut into parts for the threads, unless sums or stored values want an image in one piece. */
-static int choose_parts(const conv_plan *plan, int n, bool one_piece)
+static void run_job(conv_job *job, int n, bool one_piece)
 {
     enum { TASKS = 32 };
-    if (one_piece || n >= TASKS)
-        return 1;
-    int parts = (TASKS + n - 1) / n, most = (plan->units + 3) / 4;
-    return parts < most ? parts : most;
+    const conv_plan *plan = &job->plan;
+    job->n = n;
+    job->parts = 1;
+    if (!one_piece && n < TASKS) {
+        int parts = (TASKS + n - 1) / n, most = (plan->units + 3) / 4;
+        job->parts = parts < most ? parts : most;
+    }
+    rc_pool_run(job->cpu->pool, (n + plan->images - 1) / plan->images * job->parts, conv_task, job);
 }
 
 /* What the plan has no form for: enlarging before a strided or transposed convolution. No net does that. */
@@ -231,7 +286,10 @@ static void prepare(conv_job *job, const void *weight, const void *bias, const v
         memcpy(start, bias, (size_t)plan->out_c * sizeof(float));
     if (center)
         memcpy(padded_center, center, (size_t)plan->out_c * sizeof(float));
-    RC_FAST(pack_weights)(job->cpu, plan, weight, folded, packed);
+    if (plan->winograd)
+        RC_FAST(pack_winograd)(job->cpu, plan, weight, packed);
+    else
+        RC_FAST(pack_weights)(job->cpu, plan, weight, folded, packed);
     job->start = start;
     job->center = padded_center;
     job->packed = packed;
@@ -244,11 +302,10 @@ static void conv_forward(rc_backend *table, const rc_conv *conv, rc_tensor *x, c
         reference_operations().conv_forward(table, conv, x, weight, bias, y, epilogue);
         return;
     }
-    conv_job job = {.cpu = rc_cpu_of(table), .plan = RC_FAST(plan_forward)(conv), .out = y->raw, .x = x, .y = y,
+    conv_job job = {.cpu = rc_cpu_of(table), .plan = RC_FAST(plan_forward)(conv, x->n), .out = y->raw, .x = x, .y = y,
                     .epilogue = epilogue};
     prepare(&job, weight, bias, epilogue->center);
-    job.parts = choose_parts(&job.plan, x->n, epilogue->partial || (x->value && !x->stored));
-    rc_pool_run(job.cpu->pool, x->n * job.parts, conv_task, &job);
+    run_job(&job, x->n, epilogue->partial || (x->value && !x->stored));
     x->stored = x->value != NULL;
 }
 
@@ -259,11 +316,10 @@ static void conv_backward_data(rc_backend *table, const rc_conv *conv, const rc_
         reference_operations().conv_backward_data(table, conv, dy, weight, dx, epilogue);
         return;
     }
-    conv_job job = {.cpu = rc_cpu_of(table), .plan = RC_FAST(plan_backward_data)(conv), .out = dx, .dy = dy,
+    conv_job job = {.cpu = rc_cpu_of(table), .plan = RC_FAST(plan_backward_data)(conv, dy->y->n), .out = dx, .dy = dy,
                     .back_epilogue = epilogue, .add = epilogue->add};
     prepare(&job, weight, NULL, NULL);
-    job.parts = choose_parts(&job.plan, dy->y->n, epilogue->partial != NULL);
-    rc_pool_run(job.cpu->pool, dy->y->n * job.parts, conv_task, &job);
+    run_job(&job, dy->y->n, epilogue->partial != NULL);
 }
 
 static void conv_backward_weight(rc_backend *table, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
@@ -279,14 +335,21 @@ static rc_status reserve_conv(rc_backend *table, const rc_conv *conv, int n)
 {
     if (!plan_fits(conv))
         return reference_operations().reserve_conv(table, conv, n);
-    workspace need = RC_FAST(weight_workspace)(conv, n);
-    const conv_plan plans[] = {RC_FAST(plan_forward)(conv), RC_FAST(plan_backward_data)(conv)};
+    workspace need = {0};
+    /* A smaller batch has fewer slots, which may need more scratch. */
+    for (int batch = 1; batch <= n; batch = batch < SLOTS || batch == n ? batch + 1 : n) {
+        workspace gradient = RC_FAST(weight_workspace)(conv, batch);
+        need.shared = need.shared > gradient.shared ? need.shared : gradient.shared;
+        need.scratch = need.scratch > gradient.scratch ? need.scratch : gradient.scratch;
+    }
+    const conv_plan plans[] = {RC_FAST(plan_forward)(conv, n), RC_FAST(plan_backward_data)(conv, n)};
     for (int i = 0; i < 2; i++) {
         const conv_plan *plan = &plans[i];
         int widest = plan->in_w > plan->out_w ? plan->in_w : plan->out_w;
         int deepest = plan->in_cp > plan->out_cp ? plan->in_cp : plan->out_cp;
         size_t shared = 2 * start_floats(plan) + line_floats(plan->packed_floats) + line_floats(plan->folded_floats);
-        size_t scratch = line_floats(plan->band_floats) + line_floats((size_t)widest * (size_t)deepest);
+        size_t scratch = line_floats(plan->band_floats) + line_floats(plan->tiles_floats) +
+                         line_floats((size_t)widest * (size_t)deepest);
         need.shared = need.shared > shared ? need.shared : shared;
         need.scratch = need.scratch > scratch ? need.scratch : scratch;
     }

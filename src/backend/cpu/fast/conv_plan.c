@@ -2,11 +2,13 @@
 
 #include "backend/cpu/fast/band.h"
 #include "backend/cpu/fast/tile.h"
+#include "backend/cpu/fast/winograd.h"
 
 /* The weights of one output block and one input block are read for every tile: 64 channels of a 3 x 3 kernel, which is
  * half of a first cache of 64 KiB, or with AVX-512, whose tiles read them less often, the second cache. The band is
  * read once per tap row and output block. An image that fits WHOLE_BYTES stays in it, and nothing has to be moved. */
 enum { BLOCK_BYTES = 9 * 64 * TILE_WIDTH * 4, BAND_BYTES = 32 << 10, WHOLE_BYTES = 320 << 10, BAND_PIXELS = 64 };
+enum { FEWEST_TASKS = 32 };
 
 static int floor_div(int a, int b)
 {
@@ -78,14 +80,15 @@ static void plan_span(const tap_axis *axis, int count, int *first, int *span)
 
 /* Output rows are made in bands: as many as keep the input rows in the first cache, but enough pixels to pay for
  * fetching the weights. */
-static void plan_band(conv_plan *plan)
+static void plan_band(conv_plan *plan, int n)
 {
     const tap_geometry *taps = &plan->taps;
     int columns = plan->x[0].outputs, first_x, span_x;
     plan_span(plan->y, taps->out_step, &plan->first_y, &plan->span_y);
     plan_span(plan->x, taps->out_step, &first_x, &span_x);
     plan->units = plan->y[0].outputs;
-    int last_x = larger((columns - 1) * taps->in_step + first_x + span_x, plan->in_w);
+    int even = plan->winograd ? 2 : 1, all_units = round_up(plan->units, even);
+    int last_x = larger((round_up(columns, even) - 1) * taps->in_step + first_x + span_x, plan->in_w);
     int last_y = (plan->units - 1) * taps->in_step + plan->first_y + plan->span_y;
     plan->borders = first_x < 0 || last_x > plan->in_w || plan->first_y < 0 || last_y > plan->in_h;
     plan->left = larger(-first_x, 0);
@@ -94,17 +97,27 @@ static void plan_band(conv_plan *plan)
     int row_bytes = plan->width * plan->in_cp * (int)sizeof(float);
     int units = (BAND_BYTES / row_bytes - plan->span_y) / taps->in_step + 1;
     units = larger(units, (BAND_PIXELS + columns - 1) / columns);
+    int across = (columns + 1) / 2, most_tiles = plan->in_cp + plan->out_cp > 32 ? 32 : 16;
+    if (plan->winograd)
+        units = 2 * ((most_tiles + across - 1) / across);
     units = smaller(larger(units, 1), plan->units);
     int bands = (plan->units + units - 1) / units;
-    plan->band = (plan->units + bands - 1) / bands;
-    int all_rows = (plan->units - 1) * taps->in_step + plan->span_y;
+    plan->band = round_up((plan->units + bands - 1) / bands, even);
+    int all_rows = (all_units - 1) * taps->in_step + plan->span_y;
     plan->rows = (plan->band - 1) * taps->in_step + plan->span_y;
     if ((size_t)all_rows * (size_t)row_bytes <= WHOLE_BYTES)
         plan->rows = all_rows;
     plan->rows = larger(plan->rows, 1);
+
+    plan->images = 1;
+    plan->tiles = across * (plan->band / 2);
+    if (plan->winograd && bands == 1)
+        plan->images = smaller(smaller(most_tiles / plan->tiles, MAX_PLAN_IMAGES), n / FEWEST_TASKS);
+    plan->images = larger(plan->images, 1);
+    plan->tiles *= plan->images;
 }
 
-static void finish_plan(conv_plan *plan)
+static void finish_plan(conv_plan *plan, int n)
 {
     const tap_geometry *taps = &plan->taps;
     plan->in_cp = round_up(plan->in_c, 4);
@@ -117,17 +130,26 @@ static void finish_plan(conv_plan *plan)
     for (int r = 0; r < taps->out_step * taps->out_step; r++)
         most_taps = larger(most_taps, plan->y[r / taps->out_step].taps * plan->x[r % taps->out_step].taps);
 
+    plan->winograd = RC_FAST(winograd_fits)(taps, plan->in_cp, plan->out_cp);
     plan->compact = plan->in_cp == 4 && plan->in_c < 4;
     int widest = BLOCK_BYTES / (most_taps * TILE_WIDTH * (int)sizeof(float)) / CHUNK * CHUNK;
     plan->blocks = (plan->in_cp + larger(widest, CHUNK) - 1) / larger(widest, CHUNK);
     plan->block = round_up((plan->in_cp + plan->blocks - 1) / plan->blocks, CHUNK);
     plan->blocks = (plan->in_cp + plan->block - 1) / plan->block;
-    plan_band(plan);
+    if (plan->winograd) {
+        plan->block = round_up(plan->in_cp, CHUNK);
+        plan->blocks = 1;
+    }
+    plan_band(plan, n);
 
     size_t kernel = (size_t)taps->k * (size_t)taps->k;
     plan->packed_floats = (size_t)round_up(plan->out_cp, TILE_WIDTH) * (size_t)plan->in_cp * kernel;
     plan->folded_floats = taps->folded ? (size_t)plan->in_c * (size_t)plan->out_c * kernel : 0;
     plan->band_floats = band_floats(plan->rows, plan->width, plan->in_cp);
+    if (plan->winograd) {
+        plan->tiles_floats = RC_FAST(winograd_floats)(plan);
+        plan->packed_floats = WINOGRAD_ELEMENTS * (size_t)round_up(plan->out_cp, TILE_WIDTH) * (size_t)plan->in_cp;
+    }
 }
 
 static weight_layout kernel_layout(const rc_conv *conv, const tap_geometry *taps, bool backward)
@@ -141,25 +163,25 @@ static weight_layout kernel_layout(const rc_conv *conv, const tap_geometry *taps
                            .k = taps->k};
 }
 
-conv_plan RC_FAST(plan_forward)(const rc_conv *conv)
+conv_plan RC_FAST(plan_forward)(const rc_conv *conv, int n)
 {
     conv_plan plan = {.in_h = conv->h, .in_w = conv->w, .in_c = conv->c_in,
                       .out_h = conv->oh, .out_w = conv->ow, .out_c = conv->c_out,
                       .kernel_c_out = conv->c_out, .kernel_c_in = conv->c_in};
     plan.taps = RC_FAST(tap_geometry)(conv, false);
     plan.weights = kernel_layout(conv, &plan.taps, false);
-    finish_plan(&plan);
+    finish_plan(&plan, n);
     return plan;
 }
 
-conv_plan RC_FAST(plan_backward_data)(const rc_conv *conv)
+conv_plan RC_FAST(plan_backward_data)(const rc_conv *conv, int n)
 {
     conv_plan plan = {.in_h = conv->oh, .in_w = conv->ow, .in_c = conv->c_out,
                       .out_h = conv->h, .out_w = conv->w, .out_c = conv->c_in,
                       .kernel_c_out = conv->c_out, .kernel_c_in = conv->c_in};
     plan.taps = RC_FAST(tap_geometry)(conv, true);
     plan.weights = kernel_layout(conv, &plan.taps, true);
-    finish_plan(&plan);
+    finish_plan(&plan, n);
     return plan;
 }
 

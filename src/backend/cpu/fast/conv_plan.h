@@ -55,11 +55,18 @@ typedef struct conv_plan {
     int width, left;     /* columns in the band, `left` of them border */
     bool borders;        /* the taps reach beyond the image */
 
-    size_t packed_floats, folded_floats, band_floats;
+    /* 3 x 3 of step 1 (winograd.h). */
+    bool winograd;
+    int tiles;           /* 2 x 2 outputs each, of all images that are worked on together */
+    int images;          /* so many: small ones, for the sake of enough tiles */
+
+    size_t packed_floats, folded_floats, band_floats, tiles_floats;
 } conv_plan;
 
-conv_plan RC_FAST(plan_forward)(const rc_conv *conv);
-conv_plan RC_FAST(plan_backward_data)(const rc_conv *conv);
+enum { MAX_PLAN_IMAGES = 4 };
+
+conv_plan RC_FAST(plan_forward)(const rc_conv *conv, int n);
+conv_plan RC_FAST(plan_backward_data)(const rc_conv *conv, int n);
 
 /* How the kernel of a convolution meets the pixels: forward, or backward to its data. */
 tap_geometry RC_FAST(tap_geometry)(const rc_conv *conv, bool backward);

@@ -78,46 +78,52 @@ UNROLLED
         sum[i] += weight[i % vectors] * x[i / vectors * x_pixel];
 }
 
+RC_INLINE void run_tile(const int pixels, const int vectors, const tile_row *row, const float *x, const float *w,
+                        float *y)
+{
+    ptrdiff_t x_pixel = row->x_pixel, y_pixel = row->y_pixel;
+    vec sum[MAX_SUMS];
+    if (row->start) {
+UNROLLED
+        for (int i = 0; i < pixels * vectors; i++)
+            sum[i] = vec_load(row->start + i % vectors * RC_LANES);
+    } else {
+UNROLLED
+        for (int i = 0; i < pixels * vectors; i++)
+            sum[i] = vec_load(y + i / vectors * y_pixel + i % vectors * RC_LANES);
+    }
+    if (SPLIT(vectors)) {
+UNROLLED
+        for (int i = 0; i < pixels; i++)
+            sum[pixels + i] = vec_set(0);
+    }
+    for (int r = 0; r < row->rows; r++, x += row->x_row) {
+        const float *at = x;
+        int f = 0;
+#if FOUR_AT_ONCE
+        for (; f + 4 <= row->run; f += 4, at += row->x_four, w += 4 * vectors * RC_LANES)
+            multiply_four(sum, pixels, vectors, at, x_pixel, w);
+#endif
+        for (; f < row->run; f++, at++, w += vectors * RC_LANES)
+            multiply_one(sum, pixels, vectors, at, x_pixel, w);
+    }
+    if (SPLIT(vectors)) {
+UNROLLED
+        for (int i = 0; i < pixels; i++)
+            sum[i] += sum[pixels + i];
+    }
+UNROLLED
+    for (int i = 0; i < pixels * vectors; i++)
+        vec_store(y + i / vectors * y_pixel + i % vectors * RC_LANES, sum[i]);
+}
+
 /* `tiles` tiles side by side, each `pixels` wide. */
 RC_INLINE void run_tiles(const int pixels, const int vectors, const tile_row *row, int first, int tiles)
 {
-    ptrdiff_t x_pixel = row->x_pixel, y_pixel = row->y_pixel;
-    for (int t = 0; t < tiles; t++) {
-        const float *x = row->x + (first + t * pixels) * x_pixel, *w = row->w;
-        float *y = row->y + (first + t * pixels) * y_pixel;
-        vec sum[MAX_SUMS];
-        if (row->start) {
-UNROLLED
-            for (int i = 0; i < pixels * vectors; i++)
-                sum[i] = vec_load(row->start + i % vectors * RC_LANES);
-        } else {
-UNROLLED
-            for (int i = 0; i < pixels * vectors; i++)
-                sum[i] = vec_load(y + i / vectors * y_pixel + i % vectors * RC_LANES);
-        }
-        if (SPLIT(vectors)) {
-UNROLLED
-            for (int i = 0; i < pixels; i++)
-                sum[pixels + i] = vec_set(0);
-        }
-        for (int r = 0; r < row->rows; r++, x += row->x_row) {
-            int f = 0;
-#if FOUR_AT_ONCE
-            for (; f + 4 <= row->run; f += 4, w += 4 * vectors * RC_LANES)
-                multiply_four(sum, pixels, vectors, x + f, x_pixel, w);
-#endif
-            for (; f < row->run; f++, w += vectors * RC_LANES)
-                multiply_one(sum, pixels, vectors, x + f, x_pixel, w);
-        }
-        if (SPLIT(vectors)) {
-UNROLLED
-            for (int i = 0; i < pixels; i++)
-                sum[i] += sum[pixels + i];
-        }
-UNROLLED
-        for (int i = 0; i < pixels * vectors; i++)
-            vec_store(y + i / vectors * y_pixel + i % vectors * RC_LANES, sum[i]);
-    }
+    for (int b = 0; b < row->batch; b++)
+        for (int t = 0; t < tiles; t++)
+            run_tile(pixels, vectors, row, row->x + b * row->x_batch + (first + t * pixels) * row->x_pixel,
+                     row->w + b * row->w_batch, row->y + b * row->y_batch + (first + t * pixels) * row->y_pixel);
 }
 
 typedef void row_tiles(const tile_row *row, int first, int tiles);
@@ -201,21 +207,23 @@ void RC_FAST(tile_row)(const tile_row *row)
 
 /* ---- weight gradients ------------------------------------------------------------------------------------------ */
 
-RC_INLINE void outer_pixel(vec sum[32], const int scalars, const int vectors, const float *a, const float *b)
+RC_INLINE void outer_pixel(vec sum[32], const int scalars, const int vectors, const float *a, ptrdiff_t a_four,
+                           const float *b, ptrdiff_t b_vector)
 {
     vec vector[OUTER_VECTORS];
 UNROLLED
     for (int v = 0; v < vectors; v++)
-        vector[v] = vec_load(b + v * RC_LANES);
+        vector[v] = vec_load(b + v * b_vector);
 #if FOUR_AT_ONCE
     vec four[4];
 UNROLLED
     for (int i = 0; i < scalars / 4; i++)
-        four[i] = vec_load(a + 4 * i);
+        four[i] = vec_load(a + i * a_four);
 UNROLLED
     for (int i = 0; i < scalars * vectors; i++)
         sum[i] += vector[i % vectors] * four[i / vectors / 4][i / vectors % 4];
 #else
+    (void)a_four;
 UNROLLED
     for (int i = 0; i < scalars * vectors; i++)
         sum[i] += vector[i % vectors] * a[i / vectors];
@@ -228,18 +236,23 @@ RC_INLINE void run_outer(const int scalars, const int vectors, const tile_outer 
 UNROLLED
     for (int i = 0; i < scalars * vectors; i++)
         sum[i] = vec_set(0);
-    ptrdiff_t a_pixel = outer->a_pixel, b_pixel = outer->b_pixel;
+    ptrdiff_t a_pixel = outer->a_pixel, b_pixel = outer->b_pixel, a_four = outer->a_four, b_vector = outer->b_vector;
     for (int image = 0; image < outer->images; image++) {
         const float *a_row = outer->a + image * outer->a_image, *b_row = outer->b + image * outer->b_image;
         for (int r = 0; r < outer->rows; r++, a_row += outer->a_row, b_row += outer->b_row) {
             const float *a = a_row, *b = b_row;
             for (int p = 0; p < outer->pixels; p++, a += a_pixel, b += b_pixel)
-                outer_pixel(sum, scalars, vectors, a, b);
+                outer_pixel(sum, scalars, vectors, a, a_four, b, b_vector);
         }
+    }
+    if (outer->add) {
+UNROLLED
+        for (int i = 0; i < scalars * vectors; i++)
+            sum[i] += vec_load(outer->d + i * RC_LANES);
     }
 UNROLLED
     for (int i = 0; i < scalars * vectors; i++)
-        vec_store(outer->d + i * RC_LANES, vec_load(outer->d + i * RC_LANES) + sum[i]);
+        vec_store(outer->d + i * RC_LANES, sum[i]);
 }
 
 #define OUTER(scalars, vectors)                                                                                      \
@@ -247,7 +260,7 @@ UNROLLED
     {                                                                                                                \
         run_outer(scalars, vectors, outer);                                                                          \
     }
-OUTER(4, 1) OUTER(4, 2) OUTER(8, 1) OUTER(8, 2) OUTER(12, 2) OUTER(16, 1)
+OUTER(4, 1) OUTER(4, 2) OUTER(8, 1) OUTER(8, 2) OUTER(12, 1) OUTER(12, 2) OUTER(16, 1)
 
 void RC_FAST(tile_outer)(const tile_outer *outer)
 {
@@ -255,7 +268,7 @@ void RC_FAST(tile_outer)(const tile_outer *outer)
     switch (outer->scalars) {
     case 4: (one ? outer_4_1 : outer_4_2)(outer); break;
     case 8: (one ? outer_8_1 : outer_8_2)(outer); break;
-    case 12: outer_12_2(outer); break;
+    case 12: (one ? outer_12_1 : outer_12_2)(outer); break;
     default: outer_16_1(outer); break;
     }
 }

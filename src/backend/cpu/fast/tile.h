@@ -25,7 +25,8 @@ enum { TILE_WIDTH = TILE_VECTORS * RC_LANES, OUTER_VECTORS = 2, OUTER_WIDTH = OU
 typedef struct tile_row {
     const float *x;           /* what the first tap of the first pixel reads */
     ptrdiff_t x_pixel, x_row; /* floats from output pixel to output pixel, from tap row to tap row */
-    int rows, run;            /* tap rows, and the contiguous floats of x that each of them covers */
+    int rows, run;            /* tap rows, and the floats of x that each of them covers */
+    ptrdiff_t x_four;         /* floats from four of them to the next four; 4 where there are more lanes than that */
     const float *w;           /* (rows, run, width) */
     const float *start;       /* (width) the sums start from; NULL: from what y holds */
     float *y;
@@ -33,6 +34,8 @@ typedef struct tile_row {
     int pixels;
     int width;                /* a multiple of the lanes, at most TILE_WIDTH */
     int channels;             /* of these are read and written in y: at most width */
+    int batch;                /* the same so many times, this much further each time: */
+    ptrdiff_t x_batch, w_batch, y_batch;
 } tile_row;
 
 void RC_FAST(tile_row)(const tile_row *row);
@@ -40,11 +43,12 @@ void RC_FAST(tile_row)(const tile_row *row);
 /* A block of weight gradients. */
 typedef struct tile_outer {
     const float *a;                       /* (images, rows, pixels, scalars) by these strides */
-    ptrdiff_t a_pixel, a_row, a_image;
+    ptrdiff_t a_four, a_pixel, a_row, a_image;
     const float *b;                       /* (images, rows, pixels, width) by these strides */
-    ptrdiff_t b_pixel, b_row, b_image;
+    ptrdiff_t b_vector, b_pixel, b_row, b_image;
     int images, rows, pixels;
-    float *d;                             /* (scalars, width), added to */
+    float *d;                             /* (scalars, width) */
+    bool add;                             /* to what d holds */
     int scalars;                          /* what outer_scalars() said */
     int width;                            /* a multiple of the lanes, at most OUTER_WIDTH */
 } tile_outer;

@@ -1,0 +1,161 @@
+#include "backend/cpu/fast/weight_plan.h"
+
+#include "backend/cpu/fast/band.h"
+#include "backend/cpu/fast/conv.h"
+#include "backend/cpu/fast/tile.h"
+#include "backend/cpu/fast/winograd.h"
+
+/* SLOT_BYTES: all private gradients together. SLICE_BYTES: what one piece reads should stay in the first cache.
+ * TILES_BYTES: transformed bands, in the second. */
+enum { SLOT_BYTES = 32 << 20, SLICE_BYTES = 40 << 10, TILES_BYTES = 512 << 10 };
+
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static int larger(int a, int b)
+{
+    return a > b ? a : b;
+}
+
+static int round_up(int a, int b)
+{
+    return (a + b - 1) / b * b;
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------------------------- */
+
+int RC_FAST(run_of_block)(const weight_plan *plan, int b)
+{
+    return (plan->winograd ? 1 : plan->taps.k) * big_pixel(plan, b);
+}
+
+void RC_FAST(size_piece)(const weight_plan *plan, weight_piece *p)
+{
+    int floats = RC_FAST(run_of_block)(plan, p->b) - p->f, channels = plan->small_cp - p->s;
+    if (plan->swap) {
+        p->floats = tile_width(floats, OUTER_WIDTH);
+        p->channels = outer_scalars(channels, OUTER_WIDTH);
+    } else {
+        p->channels = tile_width(channels, OUTER_WIDTH);
+        p->floats = outer_scalars(floats, p->channels);
+    }
+}
+
+/* The run of a block as it is computed, in whole pieces of the channels that begin at s. */
+static size_t whole_run(const weight_plan *plan, int s, int b)
+{
+    weight_piece p = {.s = s, .b = b};
+    while (p.f < RC_FAST(run_of_block)(plan, b)) {
+        RC_FAST(size_piece)(plan, &p);
+        p.f += p.floats;
+    }
+    return (size_t)p.f;
+}
+
+/* One line of all blocks. */
+static size_t whole_line(const weight_plan *plan, int s)
+{
+    return (size_t)(big_blocks(plan) - 1) * whole_run(plan, s, 0) + whole_run(plan, s, big_blocks(plan) - 1);
+}
+
+/* Floats of a slot, or of one line of it where lines come first. */
+static void plan_pieces(weight_plan *plan)
+{
+    size_t lines = plan->winograd ? 1 : (size_t)plan->lines;
+    weight_piece last = {0};
+    RC_FAST(size_piece)(plan, &last);
+    plan->row_floats = lines * whole_line(plan, 0);
+    while (last.s + last.channels < plan->small_cp) {
+        last.s += last.channels;
+        RC_FAST(size_piece)(plan, &last);
+    }
+    plan->line_floats = (size_t)last.s * plan->row_floats + lines * whole_line(plan, last.s) * (size_t)last.channels;
+    plan->slot_floats = line_floats((plan->winograd ? (size_t)plan->lines : 1) * plan->line_floats);
+}
+
+/* ---- bands ----------------------------------------------------------------------------------------------------- */
+
+/* Direct: what one piece reads of the bands stays in the first cache. */
+static void plan_bands(weight_plan *plan, int images_per_slot)
+{
+    int k = plan->taps.k, stride = plan->taps.stride;
+    int big_row = plan->width * smaller(plan->big_cp, plan->big_block) * (int)sizeof(float);
+    int small_row = plan->small_width * smaller(plan->small_cp, plan->small_block) * (int)sizeof(float);
+    int rows = (SLICE_BYTES - (k - stride) * big_row) / (stride * big_row + small_row);
+    rows = smaller(larger(rows, 1), plan->small_h);
+    int bands = (plan->small_h + rows - 1) / rows;
+    plan->rows = (plan->small_h + bands - 1) / bands;
+    plan->big_rows = (plan->rows - 1) * stride + k;
+    plan->images = 1;
+    if (bands == 1)
+        plan->images = SLICE_BYTES / (plan->big_rows * big_row + plan->rows * small_row);
+    plan->images = smaller(smaller(larger(plan->images, 1), MAX_IMAGES), images_per_slot);
+}
+
+/* Transformed: as many tiles as keep a piece busy and the second cache not too full. */
+static void plan_tiles(weight_plan *plan, int images_per_slot)
+{
+    enum { FEWEST = 16, MOST = 64 };
+    int across = plan->small_width / 2, down = (plan->small_h + 1) / 2;
+    int channels = plan->big_cp + plan->small_cp / plan->splits;
+    int tiles = smaller(larger(TILES_BYTES / (WINOGRAD_ELEMENTS * channels * (int)sizeof(float)), FEWEST), MOST);
+    int rows = smaller((tiles + across - 1) / across, down), bands = (down + rows - 1) / rows;
+    rows = (down + bands - 1) / bands;
+    plan->rows = 2 * rows;
+    plan->big_rows = plan->rows + 2;
+    plan->images = bands > 1 ? 1 : smaller(smaller(larger(tiles / (across * rows), 1), MAX_IMAGES), images_per_slot);
+    plan->tiles = plan->images * across * rows;
+    plan->tiles_floats = element_floats(plan->tiles, round_up(plan->big_cp, RC_LANES)) +
+                         element_floats(plan->tiles, round_up(plan->small_cp, RC_LANES));
+}
+
+static void plan_slots(weight_plan *plan, int n)
+{
+    plan_pieces(plan);
+    size_t most = SLOT_BYTES / (plan->slot_floats * sizeof(float));
+    plan->slots = smaller(smaller(n, SLOTS), most < 1 ? 1 : most > SLOTS ? SLOTS : (int)most);
+    int blocks = (plan->small_cp + plan->small_block - 1) / plan->small_block;
+    plan->splits = smaller((SLOTS + plan->slots - 1) / plan->slots, blocks);
+}
+
+weight_plan RC_FAST(plan_weights)(const rc_conv *conv, int n)
+{
+    weight_plan plan = {.taps = RC_FAST(tap_geometry)(conv, false)};
+    const tap_geometry *taps = &plan.taps;
+    size_t kernel = (size_t)taps->k * (size_t)taps->k;
+    bool x_is_big = !taps->scatter;
+    plan.big_h = x_is_big ? conv->h : conv->oh;
+    plan.big_w = x_is_big ? conv->w : conv->ow;
+    plan.big_c = x_is_big ? conv->c_in : conv->c_out;
+    plan.small_h = x_is_big ? conv->oh : conv->h;
+    plan.small_w = x_is_big ? conv->ow : conv->w;
+    plan.small_c = x_is_big ? conv->c_out : conv->c_in;
+    plan.big_cp = round_up(plan.big_c, 4);
+    plan.small_cp = round_up(plan.small_c, 4);
+    /* The rows of the weight matrix are c_out, of a transposed one c_in. */
+    bool rows_are_big = conv->transposed == x_is_big;
+    size_t row = (size_t)(conv->transposed ? conv->c_out : conv->c_in) * kernel;
+    plan.big_stride = rows_are_big ? row : kernel;
+    plan.small_stride = rows_are_big ? kernel : row;
+    plan.compact = x_is_big && plan.big_c < 4;
+    plan.swap = plan.small_cp < RC_LANES && plan.big_cp > plan.small_cp;
+    plan.winograd = RC_FAST(winograd_fits)(taps, plan.big_cp, plan.small_cp);
+    plan.lines = plan.winograd ? WINOGRAD_ELEMENTS : taps->k;
+    plan.big_block = CHUNK;
+    plan.small_block = larger(CHUNK, OUTER_WIDTH);
+    plan_slots(&plan, n);
+
+    int images_per_slot = (n + plan.slots - 1) / plan.slots;
+    plan.small_width = plan.winograd ? round_up(plan.small_w, 2) : plan.small_w;
+    plan.left = larger(taps->pad, 0);
+    plan.width = plan.left + larger((plan.small_width - 1) * taps->stride - taps->pad + taps->k, plan.big_w);
+    if (plan.winograd)
+        plan_tiles(&plan, images_per_slot);
+    else
+        plan_bands(&plan, images_per_slot);
+    plan.big_floats = line_floats(band_floats(plan.big_rows, plan.width, plan.big_cp));
+    plan.small_floats = line_floats(band_floats(plan.rows, plan.small_width, plan.small_cp));
+    return plan;
+}
