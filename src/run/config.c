@@ -39,6 +39,7 @@ static const item items[] = {
     FIELD(INTEGER, first_task, "classes of the first task; 0: as many as the others"),
     FIELD(TEXT, task_sizes, "classes of every task, as in 6,2,2; empty: by number of tasks"),
     FIELD(TEXT, profile, "code (as published numbers were made) or paper (as printed)"),
+    FIELD(INTEGER, images_per_class, "training images used of each class; 0: all"),
     FIELD(INTEGER, test_batch, "images scored at a time"),
     SETTING(SEED, seed, "of every random number"),
     SETTING(TEXT, net, "backbone: resnet32, resnet18, resnet-small, ..."),
@@ -348,6 +349,8 @@ rc_status rc_config_check(const rc_config *config)
         return rc_fail(RC_INVALID_ARGUMENT, "size is %d, expected 0 to 4096", config->size);
     if (config->channels != 0 && config->channels != 1 && config->channels != 3)
         return rc_fail(RC_INVALID_ARGUMENT, "channels is %d, expected 0, 1 or 3", config->channels);
+    if (config->images_per_class < 0)
+        return rc_fail(RC_INVALID_ARGUMENT, "images_per_class is %d, expected 0 or more", config->images_per_class);
     if (config->test_batch < 1 || config->test_batch > 65536)
         return rc_fail(RC_INVALID_ARGUMENT, "test_batch is %d, expected 1 to 65536", config->test_batch);
     rc_task_split split;

@@ -23,6 +23,7 @@ typedef struct rc_config {
     int tasks, first_task; /* number of tasks, classes of the first (0: equal) */
     char task_sizes[256]; /* "6,2,2"; "" : by number */
     char mean[64], std[64]; /* "" : the set's own */
+    int images_per_class; /* training images used of each class; 0: all */
     int test_batch;
 } rc_config;
 

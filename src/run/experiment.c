@@ -134,21 +134,38 @@ static rc_status restore(void *user, rc_state *state)
 
 /* ---- one task ------------------------------------------------------------------------------------------------ */
 
+/* Keeps the first `limit` images of every class. */
+static rc_status limit_classes(const method_run *m, int32_t *index, int *count, int limit)
+{
+    int *taken = rc_alloc_zeroed(NULL, (size_t)m->stream->classes, sizeof *taken);
+    if (taken == NULL)
+        return RC_OUT_OF_MEMORY;
+    int kept = 0;
+    for (int i = 0; i < *count; i++)
+        if (taken[m->data->train.labels[index[i]]]++ < limit)
+            index[kept++] = index[i];
+    *count = kept;
+    rc_free(NULL, taken);
+    return RC_OK;
+}
+
 /* Training images of the task, with positions as labels; all classes so far for methods that keep their data. */
 static rc_status gather_images(method_run *m, int task, uint8_t **images, int32_t **labels, int *count)
 {
     const rc_split *train = &m->data->train;
-    int end = m->stream->task_end[task];
+    int end = m->stream->task_end[task], limit = m->settings->config.images_per_class;
     int first = m->method->replay == RC_REPLAY_ALL ? 0 : rc_task_first(m->stream, task);
     size_t image = (size_t)m->data->h * (size_t)m->data->w * (size_t)m->data->c;
     int32_t *index;
     *images = NULL;
     RC_TRY(rc_task_images(m->stream, train, first, end, &index, count));
-    *images = rc_alloc_zeroed(NULL, (size_t)*count + 1, image);
+    rc_status status = limit > 0 ? limit_classes(m, index, count, limit) : RC_OK;
+    if (status == RC_OK && (*images = rc_alloc_zeroed(NULL, (size_t)*count + 1, image)) == NULL)
+        status = RC_OUT_OF_MEMORY;
     *labels = index; /* overwritten in place */
-    if (*images == NULL) {
+    if (status != RC_OK) {
         rc_free(NULL, index);
-        return RC_OUT_OF_MEMORY;
+        return status;
     }
     for (int i = 0; i < *count; i++) {
         memcpy(*images + (size_t)i * image, train->images + (size_t)index[i] * image, image);
