@@ -48,8 +48,8 @@ typedef struct rc_stage_hooks {
 /* How many steps a stage has for the task at hand; 0: the method does not have it. */
 uint32_t rc_stage_steps(const rc_learner *learner, rc_stage stage);
 
-/* All stages of the task at hand, from `step` steps into `stage` on. `wall`, if not NULL, gets the seconds spent in each
- * stage added. */
+/* All stages of the task at hand, from `step` steps into `stage` on. `wall`, if not NULL, gets the seconds spent in
+ * each stage added. */
 rc_status rc_run_stages(rc_learner *learner, rc_stage stage, uint32_t step, const rc_stage_hooks *hooks,
                         double wall[RC_STAGE_COUNT]);
 

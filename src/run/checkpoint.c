@@ -103,7 +103,8 @@ static rc_status check_identity(const rc_safetensors *file, const char *path, co
         return rc_fail(RC_FORMAT, "%s is not a checkpoint of this version (%s)", path, format);
     if (made == NULL || strcmp(made, fingerprint) != 0)
         return rc_fail(RC_INVALID_ARGUMENT,
-                       "%s was made with other settings, another method or other data; resume with the same ones", path);
+                       "%s was made with other settings, another method or other data; resume with the same ones",
+                       path);
     return RC_OK;
 }
 

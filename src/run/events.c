@@ -57,7 +57,8 @@ rc_status rc_events_flush(rc_events *events)
 static rc_status write_line(rc_events *events, json_t *json)
 {
     char *text;
-    rc_status status = json != NULL ? rc_json_dump(json, 0, &text) : rc_fail(RC_OUT_OF_MEMORY, "no memory for an event");
+    rc_status status = json != NULL ? rc_json_dump(json, 0, &text)
+                                    : rc_fail(RC_OUT_OF_MEMORY, "no memory for an event");
     json_decref(json);
     RC_TRY(status);
     bool written = fputs(text, events->file) >= 0 && fputc('\n', events->file) != EOF;

@@ -38,7 +38,9 @@ typedef struct method_run {
 static rc_status path_in(const char *folder, const char *name, char path[PATH_SIZE])
 {
     int length = snprintf(path, PATH_SIZE, "%s/%s", folder, name);
-    return length > 0 && length < PATH_SIZE ? RC_OK : rc_fail(RC_INVALID_ARGUMENT, "the path %s/%s is too long", folder, name);
+    if (length > 0 && length < PATH_SIZE)
+        return RC_OK;
+    return rc_fail(RC_INVALID_ARGUMENT, "the path %s/%s is too long", folder, name);
 }
 
 static rc_status make_folder(const char *path)
@@ -356,8 +358,8 @@ static rc_status prepare_folder(const rc_run_settings *s, rc_backend *be)
     RC_TRY(path_in(s->out, "run.json", run));
     if (rc_file_exists(run)) {
         if (!s->resume)
-            return rc_fail(RC_INVALID_ARGUMENT, "%s holds a run already: --resume goes on with it, another --out leaves "
-                           "it alone", s->out);
+            return rc_fail(RC_INVALID_ARGUMENT,
+                           "%s holds a run already: --resume goes on with it, another --out leaves it alone", s->out);
         return RC_OK;
     }
     RC_TRY(write_config(s, config));

@@ -226,8 +226,9 @@ static rc_status load_names(const rc_safetensors *file, rc_saved_model *model)
     json_t *list;
     RC_TRY(get_json(file, "classes", &list));
     size_t classes = (size_t)model->learner.student.head.classes;
-    rc_status status = json_array_size(list) == classes
-                           ? RC_OK : rc_fail(RC_FORMAT, "%zu class names for %zu classes", json_array_size(list), classes);
+    size_t found = json_array_size(list);
+    rc_status status = found == classes ? RC_OK
+                                        : rc_fail(RC_FORMAT, "%zu class names for %zu classes", found, classes);
     model->class_name = rc_alloc_zeroed(NULL, classes, sizeof *model->class_name);
     if (status == RC_OK && model->class_name == NULL)
         status = RC_OUT_OF_MEMORY;
