@@ -9,7 +9,8 @@
 static int find(const rc_bundle *bundle, const char *name)
 {
     for (int i = 0; i < bundle->files; i++)
-        if (strcmp(bundle->file[i].name, name) == 0) return i;
+        if (strcmp(bundle->file[i].name, name) == 0)
+            return i;
     return -1;
 }
 
@@ -20,10 +21,12 @@ static rc_status read_members(rc_input *input, size_t limit, rc_bundle *bundle)
     bool more;
     for (;;) {
         RC_TRY(rc_tar_next(&tar, &member, &more));
-        if (!more) return RC_OK;
+        if (!more)
+            return RC_OK;
         const char *slash = strrchr(member.name, '/');
         int i = find(bundle, slash != NULL ? slash + 1 : member.name);
-        if (i < 0) continue;
+        if (i < 0)
+            continue;
         if (member.size > limit)
             return rc_fail(RC_FORMAT, "'%s': '%.100s' has %llu bytes, expected at most %zu",
                            rc_input_name(input), member.name, (unsigned long long)member.size, limit);
@@ -32,7 +35,8 @@ static rc_status read_members(rc_input *input, size_t limit, rc_bundle *bundle)
                            bundle->file[i].name);
         bundle->file[i].size = (size_t)member.size;
         bundle->file[i].data = rc_alloc(NULL, (size_t)member.size + 1);
-        if (bundle->file[i].data == NULL) return RC_OUT_OF_MEMORY;
+        if (bundle->file[i].data == NULL)
+            return RC_OUT_OF_MEMORY;
         RC_TRY(rc_tar_read(&tar, &member, bundle->file[i].data));
         bundle->file[i].data[member.size] = 0;
     }
@@ -50,14 +54,16 @@ rc_status rc_bundle_open_archive(rc_input *input, const char *const *names, size
     set_names(bundle, rc_input_name(input), names);
     bundle->archive = true;
     rc_status status = read_members(input, limit, bundle);
-    if (status != RC_OK) rc_bundle_close(bundle);
+    if (status != RC_OK)
+        rc_bundle_close(bundle);
     return status;
 }
 
 rc_status rc_bundle_open(const char *path, const char *const *names, size_t limit, rc_bundle *bundle)
 {
     set_names(bundle, path, names);
-    if (rc_is_folder(path)) return RC_OK;
+    if (rc_is_folder(path))
+        return RC_OK;
     rc_input *input;
     RC_TRY(rc_input_open(path, &input));
     rc_status status = rc_bundle_open_archive(input, names, limit, bundle);
@@ -68,13 +74,15 @@ rc_status rc_bundle_open(const char *path, const char *const *names, size_t limi
 
 void rc_bundle_close(rc_bundle *bundle)
 {
-    for (int i = 0; i < bundle->files; i++) rc_free(NULL, bundle->file[i].data);
+    for (int i = 0; i < bundle->files; i++)
+        rc_free(NULL, bundle->file[i].data);
     *bundle = (rc_bundle){0};
 }
 
 bool rc_bundle_has(const rc_bundle *bundle, const char *name)
 {
-    if (!bundle->archive) return rc_has_file(bundle->path, name);
+    if (!bundle->archive)
+        return rc_has_file(bundle->path, name);
     int i = find(bundle, name);
     return i >= 0 && bundle->file[i].data != NULL;
 }
@@ -83,7 +91,8 @@ rc_status rc_bundle_take(rc_bundle *bundle, const char *name, size_t limit, uint
 {
     *data = NULL;
     *size = 0;
-    if (!rc_bundle_has(bundle, name)) return rc_fail(RC_IO, "'%.500s' has no file '%s'", bundle->path, name);
+    if (!rc_bundle_has(bundle, name))
+        return rc_fail(RC_IO, "'%.500s' has no file '%s'", bundle->path, name);
     if (!bundle->archive) {
         char path[RC_DATA_PATH_SIZE];
         RC_TRY(rc_path_join(path, bundle->path, name));
@@ -102,8 +111,10 @@ void rc_archive_first_name(const char *path, char *name)
     bool more = false;
     rc_input *input;
     name[0] = 0;
-    if (rc_input_open(path, &input) != RC_OK) return;
+    if (rc_input_open(path, &input) != RC_OK)
+        return;
     rc_tar tar = {input, 0};
-    if (rc_tar_next(&tar, &member, &more) == RC_OK && more) memcpy(name, member.name, sizeof member.name);
+    if (rc_tar_next(&tar, &member, &more) == RC_OK && more)
+        memcpy(name, member.name, sizeof member.name);
     rc_input_close(input);
 }

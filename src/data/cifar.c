@@ -56,13 +56,15 @@ static const size_t file_limit = (size_t)1 << 30;
 static void interleave(const uint8_t *planes, size_t step, uint8_t *pixels)
 {
     for (size_t i = 0; i < RC_CIFAR_PIXELS; i++)
-        for (size_t c = 0; c < 3; c++) pixels[3 * i + c] = planes[(c * RC_CIFAR_PIXELS + i) * step];
+        for (size_t c = 0; c < 3; c++)
+            pixels[3 * i + c] = planes[(c * RC_CIFAR_PIXELS + i) * step];
 }
 
 /* Makes room for more images after those that are there. */
 static rc_status grow(rc_split *split, size_t more)
 {
-    if (more > (size_t)(INT_MAX - split->count)) return rc_fail(RC_FORMAT, "%zu images are too many", more);
+    if (more > (size_t)(INT_MAX - split->count))
+        return rc_fail(RC_FORMAT, "%zu images are too many", more);
     const rc_dataset shape = {.h = RC_CIFAR_SIDE, .w = RC_CIFAR_SIDE, .c = 3};
     rc_split grown = {0};
     rc_status status = rc_split_allocate(&shape, &grown, split->count + (int)more);
@@ -73,7 +75,8 @@ static rc_status grow(rc_split *split, size_t more)
     }
     rc_free(NULL, unused->images);
     rc_free(NULL, unused->labels);
-    if (status == RC_OK) *split = grown;
+    if (status == RC_OK)
+        *split = grown;
     return status;
 }
 
@@ -149,7 +152,8 @@ static rc_status names_from_text(const char *path, const char *text, rc_dataset 
         size_t length = strcspn(line, "\r\n");
         if (length > 0 && label == dataset->classes)
             return rc_fail(RC_FORMAT, "'%s' has more than %d names", path, dataset->classes);
-        if (length > 0) RC_TRY(rc_dataset_set_name(dataset, label++, line, length));
+        if (length > 0)
+            RC_TRY(rc_dataset_set_name(dataset, label++, line, length));
         line += length + strspn(line + length, "\r\n");
     }
     if (label < dataset->classes)
@@ -177,7 +181,8 @@ static rc_status read_names(const layout *l, rc_bundle *bundle, rc_dataset *data
 {
     const char *file = l->file[l->trains + 1];
     RC_TRY(rc_dataset_allocate_names(dataset, l->classes));
-    if (!rc_bundle_has(bundle, file)) return rc_dataset_number_names(dataset);
+    if (!rc_bundle_has(bundle, file))
+        return rc_dataset_number_names(dataset);
     uint8_t *data;
     size_t size;
     RC_TRY(rc_bundle_take(bundle, file, 1 << 20, &data, &size));
@@ -202,14 +207,18 @@ static const layout *find_layout(const char *path, int classes)
 {
     char first[257] = "";
     bool folder = rc_is_folder(path);
-    if (!folder && rc_is_file(path)) rc_archive_first_name(path, first);
+    if (!folder && rc_is_file(path))
+        rc_archive_first_name(path, first);
     for (int i = 0; i < LAYOUTS; i++) {
         const layout *l = &layouts[i];
         size_t length = strlen(l->folder);
         const char *begin = strncmp(first, "./", 2) == 0 ? first + 2 : first;
-        if (l->classes != classes) continue;
-        if (folder && rc_has_file(path, l->file[0]) && rc_has_file(path, l->file[l->trains])) return l;
-        if (!folder && strncmp(begin, l->folder, length) == 0 && begin[length] == '/') return l;
+        if (l->classes != classes)
+            continue;
+        if (folder && rc_has_file(path, l->file[0]) && rc_has_file(path, l->file[l->trains]))
+            return l;
+        if (!folder && strncmp(begin, l->folder, length) == 0 && begin[length] == '/')
+            return l;
     }
     return NULL;
 }

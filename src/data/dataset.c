@@ -12,10 +12,8 @@
 /* In the order in which they are tried: the first that recognises a path reads it. Any folder of folders looks like
  * class folders, so that one comes last. */
 static const rc_reader *const readers[] = {
-    &rc_reader_procedural,
-    &rc_reader_cifar100,
-    &rc_reader_cifar10,
-    &rc_reader_idx,
+    &rc_reader_procedural,    &rc_reader_cifar100, &rc_reader_cifar10, &rc_reader_idx,
+    &rc_reader_tiny_imagenet, &rc_reader_list,     &rc_reader_folder,
 };
 enum { READERS = sizeof readers / sizeof *readers };
 
@@ -105,7 +103,8 @@ rc_status rc_split_allocate(const rc_dataset *dataset, rc_split *split, int coun
 rc_status rc_dataset_allocate_names(rc_dataset *dataset, int classes)
 {
     dataset->class_name = rc_alloc_zeroed(NULL, (size_t)classes, sizeof *dataset->class_name);
-    if (dataset->class_name == NULL) return RC_OUT_OF_MEMORY;
+    if (dataset->class_name == NULL)
+        return RC_OUT_OF_MEMORY;
     dataset->classes = classes;
     return RC_OK;
 }
@@ -115,12 +114,15 @@ static size_t character_length(const unsigned char *text, size_t left)
 {
     static const unsigned least[5] = {0, 0, 0x80, 0x800, 0x10000};
     unsigned first = text[0];
-    if (first < 0x80) return first >= 0x20 && first != 0x7F;
+    if (first < 0x80)
+        return first >= 0x20 && first != 0x7F;
     size_t length = first >= 0xF0 && first < 0xF8 ? 4 : first >= 0xE0 ? 3 : 2;
-    if (first < 0xC0 || first >= 0xF8 || length > left) return 0;
+    if (first < 0xC0 || first >= 0xF8 || length > left)
+        return 0;
     unsigned code = first & (0x7Fu >> length);
     for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xC0) != 0x80) return 0;
+        if ((text[i] & 0xC0) != 0x80)
+            return 0;
         code = code << 6 | (text[i] & 0x3Fu);
     }
     bool surrogate = code >= 0xD800 && code < 0xE000;
@@ -135,9 +137,11 @@ rc_status rc_dataset_set_name(rc_dataset *dataset, int label, const char *name, 
             return rc_fail(RC_FORMAT, "name of class %d: byte %zu (0x%02X) is not printable UTF-8", label, i,
                            (unsigned char)name[i]);
     }
-    if (length == 0) return rc_fail(RC_FORMAT, "name of class %d is empty", label);
+    if (length == 0)
+        return rc_fail(RC_FORMAT, "name of class %d is empty", label);
     char *copy = rc_alloc(NULL, length + 1);
-    if (copy == NULL) return RC_OUT_OF_MEMORY;
+    if (copy == NULL)
+        return RC_OUT_OF_MEMORY;
     memcpy(copy, name, length);
     copy[length] = 0;
     rc_free(NULL, dataset->class_name[label]);
@@ -172,7 +176,8 @@ static void convert_piece(void *ctx, int task, int worker)
 {
     const conversion *job = ctx;
     int first = task * CONVERSION_PIECE, end = first + CONVERSION_PIECE;
-    if (end > job->source->count) end = job->source->count;
+    if (end > job->source->count)
+        end = job->source->count;
     size_t before = (size_t)job->from->h * (size_t)job->from->w * (size_t)job->from->c;
     size_t after = (size_t)job->fit.size * (size_t)job->fit.size * (size_t)job->fit.channels;
     for (int i = first; i < end && job->status[worker] == RC_OK; i++) {
@@ -184,7 +189,8 @@ static void convert_piece(void *ctx, int task, int worker)
 static rc_status convert_split(const rc_dataset *from, const rc_split *source,
                                const rc_data_settings *settings, rc_dataset *to, rc_split *target)
 {
-    if (source->count == 0) return RC_OK;
+    if (source->count == 0)
+        return RC_OK;
     RC_TRY(rc_split_allocate(to, target, source->count));
     memcpy(target->labels, source->labels, (size_t)source->count * sizeof *source->labels);
     conversion job = {.from = from, .source = source, .target = target};
@@ -192,11 +198,13 @@ static rc_status convert_split(const rc_dataset *from, const rc_split *source,
         .resize = settings->resize > 0 ? settings->resize : to->h, .size = to->h, .channels = to->c};
     int threads = rc_pool_threads(settings->pool);
     job.status = rc_alloc_zeroed(NULL, (size_t)threads, sizeof *job.status);
-    if (job.status == NULL) return RC_OUT_OF_MEMORY;
+    if (job.status == NULL)
+        return RC_OUT_OF_MEMORY;
     rc_pool_run(settings->pool, (source->count + CONVERSION_PIECE - 1) / CONVERSION_PIECE, convert_piece,
                 &job);
     rc_status status = RC_OK;
-    for (int i = 0; i < threads && status == RC_OK; i++) status = job.status[i];
+    for (int i = 0; i < threads && status == RC_OK; i++)
+        status = job.status[i];
     rc_free(NULL, job.status);
     return status == RC_OK ? RC_OK : rc_fail(status, "no memory for resizing images");
 }
@@ -210,27 +218,30 @@ static rc_status conform(rc_dataset *dataset, const rc_data_settings *settings)
     if (size == 0)
         return rc_fail(RC_INVALID_ARGUMENT, "the images are %d x %d pixels, not square: a size must be given",
                        dataset->w, dataset->h);
-    if (!resized && size == dataset->h && size == dataset->w && channels == dataset->c) return RC_OK;
+    if (!resized && size == dataset->h && size == dataset->w && channels == dataset->c)
+        return RC_OK;
     rc_dataset changed = *dataset;
     changed.h = changed.w = size;
     changed.c = channels;
     changed.train = changed.test = (rc_split){0};
     rc_status status = convert_split(dataset, &dataset->train, settings, &changed, &changed.train);
-    if (status == RC_OK) status = convert_split(dataset, &dataset->test, settings, &changed, &changed.test);
+    if (status == RC_OK)
+        status = convert_split(dataset, &dataset->test, settings, &changed, &changed.test);
     rc_dataset *unused = status == RC_OK ? dataset : &changed;
     rc_split *splits[] = {&unused->train, &unused->test};
     for (int i = 0; i < 2; i++) {
         rc_free(NULL, splits[i]->images);
         rc_free(NULL, splits[i]->labels);
     }
-    if (status == RC_OK) *dataset = changed;
+    if (status == RC_OK)
+        *dataset = changed;
     return status;
 }
 
 /* ---- normalisation ---------------------------------------------------------------------------------------------- */
 
-/* What the published experiments use. The usual constants of CIFAR-10, MNIST and Fashion-MNIST are not listed: measuring
- * gives just them. */
+/* What the published experiments use. The usual constants of CIFAR-10, MNIST and Fashion-MNIST are not listed:
+ * measuring gives just them. */
 static const struct {
     const char *name;
     float mean[3], std[3];
@@ -248,10 +259,12 @@ static void measure_normalisation(rc_dataset *dataset)
            channels = (size_t)dataset->c;
     uint64_t count[RC_DATA_MAX_CHANNELS][256] = {{0}};
     for (size_t i = 0; i < pixels; i++)
-        for (size_t c = 0; c < channels; c++) count[c][split->images[i * channels + c]]++;
+        for (size_t c = 0; c < channels; c++)
+            count[c][split->images[i * channels + c]]++;
     for (size_t c = 0; c < channels; c++) {
         double mean = 0, variance = 0;
-        for (int value = 0; value < 256; value++) mean += (double)count[c][value] * value / 255.0;
+        for (int value = 0; value < 256; value++)
+            mean += (double)count[c][value] * value / 255.0;
         mean /= (double)pixels;
         for (int value = 0; value < 256; value++)
             variance += (double)count[c][value] * (value / 255.0 - mean) * (value / 255.0 - mean);
@@ -303,7 +316,8 @@ static void append(char *text, size_t size, const char *piece)
 static const rc_reader *find_reader(const char *format)
 {
     for (int i = 0; i < READERS; i++)
-        if (strcmp(readers[i]->format, format) == 0) return readers[i];
+        if (strcmp(readers[i]->format, format) == 0)
+            return readers[i];
     return NULL;
 }
 
@@ -315,7 +329,10 @@ static rc_status look_around(const char *path, const rc_reader *wanted, const rc
     for (int i = 0; i < PLACES; i++) {
         RC_TRY(rc_path_join(place, path, usual_places[i]));
         for (int r = 0; r < READERS; r++) {
-            if ((wanted != NULL && readers[r] != wanted) || !readers[r]->recognise(place)) continue;
+            /* Folders of classes have no usual name. */
+            if (readers[r] == &rc_reader_folder || (wanted != NULL && readers[r] != wanted) ||
+                !readers[r]->recognise(place))
+                continue;
             if (*reader == NULL) {
                 *reader = readers[r];
                 memcpy(found, place, sizeof place);
@@ -352,11 +369,19 @@ static rc_status choose_reader(const char *path, const char *format, const rc_re
         *reader = &rc_reader_procedural;
         return RC_OK;
     }
-    if (!rc_is_folder(path) && !rc_is_file(path)) return rc_fail(RC_IO, "there is no data at '%.700s'", path);
+    if (!rc_is_folder(path) && !rc_is_file(path))
+        return rc_fail(RC_IO, "there is no data at '%.700s'", path);
     for (int i = 0; i < READERS && *reader == NULL; i++)
-        if ((wanted == NULL || wanted == readers[i]) && readers[i]->recognise(path)) *reader = readers[i];
-    if (*reader == NULL && rc_is_folder(path)) RC_TRY(look_around(path, wanted, reader, found));
-    if (*reader != NULL) return RC_OK;
+        if ((wanted == NULL || wanted == readers[i]) && readers[i] != &rc_reader_folder &&
+            readers[i]->recognise(path))
+            *reader = readers[i];
+    if (*reader == NULL && rc_is_folder(path))
+        RC_TRY(look_around(path, wanted, reader, found));
+    if (*reader == NULL && (wanted == NULL || wanted == &rc_reader_folder) &&
+        rc_reader_folder.recognise(path))
+        *reader = &rc_reader_folder;
+    if (*reader != NULL)
+        return RC_OK;
     for (int i = 0; i < READERS; i++)
         if ((wanted == NULL || wanted == readers[i]) && readers[i] != &rc_reader_procedural) {
             append(layouts, sizeof layouts, "\n  ");
@@ -382,11 +407,15 @@ static rc_status open_with(const rc_reader *reader, const char *path, const rc_d
 {
     snprintf(dataset->format, sizeof dataset->format, "%s", reader->format);
     snprintf(dataset->name, sizeof dataset->name, "%s", reader->format);
-    RC_TRY(reader->read(path, settings, dataset));
+    rc_status status = reader->read(path, settings, dataset);
+    if (status == RC_IO && strstr(rc_message(), "expected") == NULL)
+        return rc_fail(status, "%s; expected: %s", rc_message(), reader->layout);
+    RC_TRY(status);
     if (dataset->train.count == 0 && dataset->test.count == 0)
         return rc_fail(RC_FORMAT, "'%.300s' holds no images; expected: %s", path, reader->layout);
     RC_TRY(check_labels(dataset));
-    RC_TRY(conform(dataset, settings));
+    if (!reader->fitted)
+        RC_TRY(conform(dataset, settings));
     set_normalisation(dataset);
     return RC_OK;
 }
@@ -394,14 +423,16 @@ static rc_status open_with(const rc_reader *reader, const char *path, const rc_d
 rc_status rc_dataset_open(const char *path, const rc_data_settings *settings, rc_dataset *dataset)
 {
     static const rc_data_settings none;
-    if (settings == NULL) settings = &none;
+    if (settings == NULL)
+        settings = &none;
     *dataset = (rc_dataset){0};
     RC_TRY(check_settings(settings));
     char found[RC_DATA_PATH_SIZE];
     const rc_reader *reader;
     RC_TRY(choose_reader(path, settings->format, &reader, found));
     rc_status status = open_with(reader, found, settings, dataset);
-    if (status != RC_OK) rc_dataset_close(dataset);
+    if (status != RC_OK)
+        rc_dataset_close(dataset);
     return status;
 }
 

@@ -5,7 +5,7 @@
  *     cifar10, cifar100   the binary and the python layout, unpacked or as the .tar.gz that is shipped
  *     idx                 MNIST, Fashion-MNIST and their kin, gzipped or plain
  *     tiny-imagenet       the tree with wnids.txt and val/val_annotations.txt
- *     list                a file of lines "relative/path label", or a folder with a train*.txt and a val*.txt or test*.txt
+ *     list                a file of lines "relative/path label", or a folder with train*.txt and val*.txt or test*.txt
  *     folder              train/CLASS/IMAGE and val/CLASS/IMAGE (or test/), or CLASS/IMAGE, split by test_part
  *     procedural          made here, from a seed
  */
@@ -53,7 +53,7 @@ typedef struct rc_data_settings {
     bool skip_broken; /* a broken image is counted and skipped; otherwise it is an error */
     double
         test_part; /* folders and lists without a test split: this part of every class, rounded to the nearest
-                           number of images, chosen by test_seed; 0: none, 1: all */
+                           number of images, chosen by test_seed; one stays for training unless it is 1; 0: none */
     uint64_t test_seed;
     int procedural_classes, procedural_per_class, procedural_test_per_class; /* 0: 20, 500, 100 */
     uint64_t procedural_seed;

@@ -1,6 +1,7 @@
 /* MNIST and its kin:
  *
- *     train-images-idx3-ubyte[.gz]  train-labels-idx1-ubyte[.gz]  t10k-images-idx3-ubyte[.gz]  t10k-labels-idx1-ubyte[.gz]
+ *     train-images-idx3-ubyte[.gz]  train-labels-idx1-ubyte[.gz]
+ *     t10k-images-idx3-ubyte[.gz]   t10k-labels-idx1-ubyte[.gz]
  *
  * (also with a dot before "idx"). Debian's dataset-fashion-mnist is such a folder. */
 #include "data/idx.h"
@@ -60,7 +61,8 @@ static bool find_file(const char *folder, const char *stem, int dims, char *path
     for (int i = 0; i < 4; i++) {
         char name[64];
         snprintf(name, sizeof name, "%s%cidx%d-ubyte%s", stem, separators[i / 2], dims, endings[i % 2]);
-        if (rc_path_join(path, folder, name) == RC_OK && rc_is_file(path)) return true;
+        if (rc_path_join(path, folder, name) == RC_OK && rc_is_file(path))
+            return true;
     }
     return false;
 }
@@ -78,8 +80,8 @@ static rc_status load(const char *folder, const char *part, const char *what, in
     char stem[32], path[RC_DATA_PATH_SIZE];
     snprintf(stem, sizeof stem, "%s-%s", part, what);
     if (!find_file(folder, stem, dims, path))
-        return rc_fail(RC_IO, "'%.500s' has no %s-idx%d-ubyte or %s-idx%d-ubyte.gz; expected: %s", folder,
-                       stem, dims, stem, dims, rc_reader_idx.layout);
+        return rc_fail(RC_IO, "'%.500s' has no %s-idx%d-ubyte or %s-idx%d-ubyte.gz", folder, stem, dims, stem,
+                       dims);
     size_t size;
     RC_TRY(rc_input_read_file(path, file_limit, block, &size));
     RC_TRY(rc_idx_parse(path, *block, size, idx));
@@ -106,7 +108,8 @@ static rc_status fill(const char *folder, const char *part, const rc_idx *images
     dataset->c = 1;
     RC_TRY(rc_split_allocate(dataset, split, images->dim[0]));
     memcpy(split->images, images->values, (size_t)split->count * (size_t)h * (size_t)w);
-    for (int i = 0; i < split->count; i++) split->labels[i] = labels->values[i];
+    for (int i = 0; i < split->count; i++)
+        split->labels[i] = labels->values[i];
     return RC_OK;
 }
 
@@ -115,8 +118,10 @@ static rc_status read_part(const char *folder, const char *part, rc_dataset *dat
     uint8_t *image_block = NULL, *label_block = NULL;
     rc_idx images, labels;
     rc_status status = load(folder, part, "images", 3, &image_block, &images);
-    if (status == RC_OK) status = load(folder, part, "labels", 1, &label_block, &labels);
-    if (status == RC_OK) status = fill(folder, part, &images, &labels, dataset, split);
+    if (status == RC_OK)
+        status = load(folder, part, "labels", 1, &label_block, &labels);
+    if (status == RC_OK)
+        status = fill(folder, part, &images, &labels, dataset, split);
     rc_free(NULL, image_block);
     rc_free(NULL, label_block);
     return status;
@@ -127,8 +132,10 @@ static void recognise_set(rc_dataset *dataset)
 {
     enum { FASHION_TEST_LABELS = 0x242BC73F };
     uint8_t labels[10000];
-    if (dataset->test.count != 10000 || dataset->h != 28 || dataset->w != 28) return;
-    for (int i = 0; i < 10000; i++) labels[i] = (uint8_t)dataset->test.labels[i];
+    if (dataset->test.count != 10000 || dataset->h != 28 || dataset->w != 28)
+        return;
+    for (int i = 0; i < 10000; i++)
+        labels[i] = (uint8_t)dataset->test.labels[i];
     if (crc32(0, labels, sizeof labels) == FASHION_TEST_LABELS)
         snprintf(dataset->name, sizeof dataset->name, "fashion-mnist");
 }
@@ -141,7 +148,8 @@ static rc_status set_names(rc_dataset *dataset)
     const rc_split *splits[] = {&dataset->train, &dataset->test};
     for (int s = 0; s < 2; s++)
         for (int i = 0; i < splits[s]->count; i++)
-            if (splits[s]->labels[i] >= classes) classes = splits[s]->labels[i] + 1;
+            if (splits[s]->labels[i] >= classes)
+                classes = splits[s]->labels[i] + 1;
     RC_TRY(rc_dataset_allocate_names(dataset, classes));
     if (strcmp(dataset->name, "fashion-mnist") == 0)
         for (int i = 0; i < 10 && i < classes; i++)

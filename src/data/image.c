@@ -1,17 +1,162 @@
 #include "data/image.h"
 
 #include <string.h>
+#include <strings.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "data/image_format.h"
 
 void rc_image_convert(const uint8_t *in, int from, size_t count, int to, uint8_t *out)
 {
     if (from == to) {
         memcpy(out, in, count * (size_t)from);
     } else if (from == 1) {
-        for (size_t i = 0; i < count; i++) out[3 * i] = out[3 * i + 1] = out[3 * i + 2] = in[i];
+        for (size_t i = 0; i < count; i++)
+            out[3 * i] = out[3 * i + 1] = out[3 * i + 2] = in[i];
     } else {
         for (size_t i = 0; i < count; i++)
             out[i] =
                 (uint8_t)((19595u * in[3 * i] + 38470u * in[3 * i + 1] + 7471u * in[3 * i + 2] + 0x8000u) >>
                           16);
     }
+}
+
+rc_status rc_image_allocate(const rc_image_request *request, uint64_t h, uint64_t w, int c, rc_image *image)
+{
+    if (h < 1 || w < 1)
+        return rc_fail(RC_FORMAT, "the picture has %llu x %llu pixels", (unsigned long long)w,
+                       (unsigned long long)h);
+    if (h > RC_IMAGE_MAX_SIDE || w > RC_IMAGE_MAX_SIDE || h * w > request->max_pixels)
+        return rc_fail(RC_UNSUPPORTED,
+                       "the picture has %llu x %llu pixels, more than %d on a side or %zu in all",
+                       (unsigned long long)w, (unsigned long long)h, RC_IMAGE_MAX_SIDE, request->max_pixels);
+    image->h = (int)h;
+    image->w = (int)w;
+    image->c = c;
+    image->pixels = rc_alloc(NULL, (size_t)(h * w) * (size_t)c);
+    return image->pixels == NULL ? RC_OUT_OF_MEMORY : RC_OK;
+}
+
+void rc_image_free(rc_image *image)
+{
+    rc_free(NULL, image->pixels);
+    *image = (rc_image){0};
+}
+
+/* ---- turning ---------------------------------------------------------------------------------------------------- */
+
+/* Which pixel of a picture of h x w comes to row y and column x when it is turned upright. */
+static size_t source_of(int orientation, size_t h, size_t w, size_t y, size_t x)
+{
+    switch (orientation) {
+    case 2: return y * w + (w - 1 - x);
+    case 3: return (h - 1 - y) * w + (w - 1 - x);
+    case 4: return (h - 1 - y) * w + x;
+    case 5: return x * w + y;
+    case 6: return (h - 1 - x) * w + y;
+    case 7: return (h - 1 - x) * w + (w - 1 - y);
+    case 8: return x * w + (w - 1 - y);
+    default: return y * w + x;
+    }
+}
+
+static rc_status turn(rc_image *image, int orientation)
+{
+    if (orientation == 1)
+        return RC_OK;
+    rc_image turned = *image;
+    if (orientation >= 5) {
+        turned.h = image->w;
+        turned.w = image->h;
+    }
+    size_t bytes = (size_t)image->c;
+    turned.pixels = rc_alloc(NULL, (size_t)image->h * (size_t)image->w * bytes);
+    if (turned.pixels == NULL)
+        return RC_OUT_OF_MEMORY;
+    uint8_t *to = turned.pixels;
+    for (size_t y = 0; y < (size_t)turned.h; y++)
+        for (size_t x = 0; x < (size_t)turned.w; x++, to += bytes)
+            memcpy(to,
+                   image->pixels + source_of(orientation, (size_t)image->h, (size_t)image->w, y, x) * bytes,
+                   bytes);
+    rc_image_free(image);
+    *image = turned;
+    return RC_OK;
+}
+
+static rc_status change_channels(rc_image *image, int channels)
+{
+    if (channels == 0 || channels == image->c)
+        return RC_OK;
+    size_t pixels = (size_t)image->h * (size_t)image->w;
+    uint8_t *converted = rc_alloc(NULL, pixels * (size_t)channels);
+    if (converted == NULL)
+        return RC_OUT_OF_MEMORY;
+    rc_image_convert(image->pixels, image->c, pixels, channels, converted);
+    rc_free(NULL, image->pixels);
+    image->pixels = converted;
+    image->c = channels;
+    return RC_OK;
+}
+
+/* ---- decoding --------------------------------------------------------------------------------------------------- */
+
+static rc_status decode_known(rc_image_request *request, rc_image *image)
+{
+    static const uint8_t jpeg[] = {0xFF, 0xD8, 0xFF}, png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
+    const uint8_t *data = request->data;
+    size_t size = request->size;
+    if (size >= sizeof jpeg && memcmp(data, jpeg, sizeof jpeg) == 0)
+        return rc_jpeg_decode(request, image);
+    if (size >= sizeof png && memcmp(data, png, sizeof png) == 0)
+        return rc_png_decode(request, image);
+    if (size >= 2 && data[0] == 'P' && (data[1] == '2' || data[1] == '3' || data[1] == '5' || data[1] == '6'))
+        return rc_pnm_decode(request, image);
+    if (size == 0)
+        return rc_fail(RC_FORMAT, "the file is empty");
+    return rc_fail(RC_FORMAT, "neither JPEG nor PNG nor PPM or PGM: begins with 0x%02X 0x%02X", data[0],
+                   size > 1 ? data[1] : 0);
+}
+
+rc_status rc_image_decode(const uint8_t *data, size_t size, const rc_image_options *options, rc_image *image)
+{
+    static const rc_image_options none;
+    if (options == NULL)
+        options = &none;
+    *image = (rc_image){0};
+    rc_image_request request = {.data = data, .size = size, .orientation = 1};
+    request.max_pixels = options->max_pixels > 0 ? options->max_pixels : RC_IMAGE_MAX_PIXELS;
+    request.want_orientation = !options->ignore_exif;
+    rc_status status = decode_known(&request, image);
+    if (status == RC_OK)
+        status = change_channels(image, options->channels);
+    if (status == RC_OK && request.want_orientation)
+        status = turn(image, request.orientation);
+    if (status != RC_OK)
+        rc_image_free(image);
+    return status;
+}
+
+rc_status rc_image_read(const char *path, const rc_image_options *options, rc_image *image)
+{
+    char *data;
+    size_t size;
+    *image = (rc_image){0};
+    RC_TRY(rc_file_read(path, RC_IMAGE_MAX_FILE, &data, &size));
+    rc_status status = rc_image_decode((const uint8_t *)data, size, options, image);
+    rc_free(NULL, data);
+    if (status != RC_OK)
+        return rc_fail(status, "cannot decode '%.600s': %s", path, rc_message());
+    return RC_OK;
+}
+
+bool rc_image_name(const char *name)
+{
+    static const char *const endings[] = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pnm"};
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof *endings; i++)
+        if (strcasecmp(dot, endings[i]) == 0)
+            return true;
+    return false;
 }

@@ -72,13 +72,18 @@ static rc_status damaged(const rc_pickle *p, const char *what)
 
 static rc_status reserve(const rc_pickle *p, vector *v, size_t count, size_t size)
 {
-    if (count <= v->capacity) return RC_OK;
-    if (count > MOST) return damaged(p, "too many values");
+    if (count <= v->capacity)
+        return RC_OK;
+    if (count > MOST)
+        return damaged(p, "too many values");
     size_t capacity = v->capacity < 64 ? 64 : v->capacity;
-    while (capacity < count) capacity *= 2;
+    while (capacity < count)
+        capacity *= 2;
     void *grown = rc_alloc_zeroed(NULL, capacity, size);
-    if (grown == NULL) return RC_OUT_OF_MEMORY;
-    if (v->used > 0) memcpy(grown, v->data, v->used * size);
+    if (grown == NULL)
+        return RC_OUT_OF_MEMORY;
+    if (v->used > 0)
+        memcpy(grown, v->data, v->used * size);
     rc_free(NULL, v->data);
     v->data = grown;
     v->capacity = capacity;
@@ -124,7 +129,8 @@ static node *peek_node(const rc_pickle *p, size_t depth)
 static bool above_mark(const rc_pickle *p, size_t *count)
 {
     for (*count = 0; *count < p->stack.used; ++*count)
-        if (peek_node(p, *count)->kind == MARK) return true;
+        if (peek_node(p, *count)->kind == MARK)
+            return true;
     return false;
 }
 
@@ -149,9 +155,11 @@ static rc_status collect(rc_pickle *p, size_t count, size_t below, kind expected
     uint32_t container = peek(p, count + below);
     if (container == 0 || node_at(p, container)->kind != expected)
         return damaged(p, "nothing to add values to");
-    if (expected == DICTIONARY && count % 2 != 0) return damaged(p, "a key without a value");
+    if (expected == DICTIONARY && count % 2 != 0)
+        return damaged(p, "a key without a value");
     for (size_t i = count; i > 0; i--) {
-        if (peek_node(p, i - 1)->kind == MARK) return damaged(p, "misplaced mark");
+        if (peek_node(p, i - 1)->kind == MARK)
+            return damaged(p, "misplaced mark");
         RC_TRY(append(p, container, peek(p, i - 1)));
     }
     p->stack.used -= count + below;
@@ -161,18 +169,21 @@ static rc_status collect(rc_pickle *p, size_t count, size_t below, kind expected
 static rc_status collect_above_mark(rc_pickle *p, kind expected)
 {
     size_t count;
-    if (!above_mark(p, &count)) return damaged(p, "no mark");
+    if (!above_mark(p, &count))
+        return damaged(p, "no mark");
     return collect(p, count, 1, expected);
 }
 
 /* The `count` topmost values become a tuple; a mark below them, if there is one, is dropped. */
 static rc_status make_tuple(rc_pickle *p, size_t count, bool mark)
 {
-    if (p->stack.used < count + mark) return damaged(p, "too few values for a tuple");
+    if (p->stack.used < count + mark)
+        return damaged(p, "too few values for a tuple");
     RC_TRY(push_node(p, &(node){.kind = TUPLE}));
     uint32_t tuple = peek(p, 0);
     for (size_t i = count; i > 0; i--) {
-        if (peek_node(p, i)->kind == MARK) return damaged(p, "misplaced mark");
+        if (peek_node(p, i)->kind == MARK)
+            return damaged(p, "misplaced mark");
         RC_TRY(append(p, tuple, peek(p, i)));
     }
     p->stack.used -= count + mark + 1;
@@ -184,9 +195,11 @@ static rc_status make_tuple(rc_pickle *p, size_t count, bool mark)
 /* The next `size` bytes as a number, least significant first. */
 static rc_status take_number(rc_pickle *p, int size, uint32_t *value)
 {
-    if (p->size - p->at < (size_t)size) return damaged(p, "unexpected end");
+    if (p->size - p->at < (size_t)size)
+        return damaged(p, "unexpected end");
     *value = 0;
-    for (int i = 0; i < size; i++) *value |= (uint32_t)p->data[p->at++] << (8 * i);
+    for (int i = 0; i < size; i++)
+        *value |= (uint32_t)p->data[p->at++] << (8 * i);
     return RC_OK;
 }
 
@@ -203,7 +216,8 @@ static rc_status push_string(rc_pickle *p, int size)
 {
     uint32_t length;
     RC_TRY(take_number(p, size, &length));
-    if (length > p->size - p->at) return damaged(p, "a string longer than the file");
+    if (length > p->size - p->at)
+        return damaged(p, "a string longer than the file");
     node text = {.kind = STRING, .text = p->data + p->at, .length = length};
     p->at += length;
     return push_node(p, &text);
@@ -215,9 +229,12 @@ static rc_status push_long(rc_pickle *p)
     uint32_t size;
     uint64_t value = 0;
     RC_TRY(take_number(p, 1, &size));
-    if (size > 8 || size > p->size - p->at) return damaged(p, "a number of more than 8 bytes");
-    for (uint32_t i = 0; i < size; i++) value |= (uint64_t)p->data[p->at++] << (8 * i);
-    if (size > 0 && size < 8 && value >> (8 * size - 1) != 0) value |= UINT64_MAX << (8 * size);
+    if (size > 8 || size > p->size - p->at)
+        return damaged(p, "a number of more than 8 bytes");
+    for (uint32_t i = 0; i < size; i++)
+        value |= (uint64_t)p->data[p->at++] << (8 * i);
+    if (size > 0 && size < 8 && value >> (8 * size - 1) != 0)
+        value |= UINT64_MAX << (8 * size);
     int64_t number;
     memcpy(&number, &value, sizeof number);
     return push_node(p, &(node){.kind = INTEGER, .integer = number});
@@ -227,7 +244,8 @@ static rc_status push_long(rc_pickle *p)
 static rc_status take_line(rc_pickle *p, const uint8_t **line, size_t *length)
 {
     const uint8_t *begin = p->data + p->at, *end = memchr(begin, '\n', p->size - p->at);
-    if (end == NULL) return damaged(p, "unexpected end");
+    if (end == NULL)
+        return damaged(p, "unexpected end");
     *line = begin;
     *length = (size_t)(end - begin);
     p->at += *length + 1;
@@ -256,9 +274,11 @@ static rc_status memo_put(rc_pickle *p, int size)
 {
     uint32_t slot;
     RC_TRY(take_number(p, size, &slot));
-    if (p->stack.used == 0 || slot >= MOST) return damaged(p, "nothing to remember");
+    if (p->stack.used == 0 || slot >= MOST)
+        return damaged(p, "nothing to remember");
     RC_TRY(reserve(p, &p->memo, (size_t)slot + 1, sizeof(uint32_t)));
-    if (p->memo.used < (size_t)slot + 1) p->memo.used = (size_t)slot + 1;
+    if (p->memo.used < (size_t)slot + 1)
+        p->memo.used = (size_t)slot + 1;
     ((uint32_t *)p->memo.data)[slot] = peek(p, 0);
     return RC_OK;
 }
@@ -268,7 +288,8 @@ static rc_status memo_get(rc_pickle *p, int size)
     uint32_t slot;
     RC_TRY(take_number(p, size, &slot));
     uint32_t number = slot < p->memo.used ? ((uint32_t *)p->memo.data)[slot] : 0;
-    if (number == 0) return damaged(p, "nothing was remembered there");
+    if (number == 0)
+        return damaged(p, "nothing was remembered there");
     return push(p, number);
 }
 
@@ -278,7 +299,8 @@ static rc_status memo_get(rc_pickle *p, int size)
 static const node *element(const rc_pickle *p, const node *tuple, int index)
 {
     uint32_t at = index < tuple->count ? tuple->head : 0;
-    for (int i = 0; i < index; i++) at = cell_at(p, at)->next;
+    for (int i = 0; i < index; i++)
+        at = cell_at(p, at)->next;
     return node_at(p, at != 0 ? cell_at(p, at)->value : 0);
 }
 
@@ -293,8 +315,10 @@ static rc_status encode(rc_pickle *p, const node *arguments, node *result)
     const node *text = element(p, arguments, 0), *codec = element(p, arguments, 1);
     if (text->kind != STRING || codec->kind != STRING || !equals(codec->text, codec->length, "latin1"))
         return damaged(p, "an encoding other than latin1");
-    if (p->encoded == NULL && (p->encoded = rc_alloc(NULL, p->size)) == NULL) return RC_OUT_OF_MEMORY;
-    if (text->length > p->size - p->encoded_used) return damaged(p, "more encoded text than the file has");
+    if (p->encoded == NULL && (p->encoded = rc_alloc(NULL, p->size)) == NULL)
+        return RC_OUT_OF_MEMORY;
+    if (text->length > p->size - p->encoded_used)
+        return damaged(p, "more encoded text than the file has");
     uint8_t *out = p->encoded + p->encoded_used;
     size_t used = 0;
     for (size_t i = 0; i < text->length; i++) {
@@ -443,7 +467,8 @@ rc_status rc_pickle_parse(const char *name, const uint8_t *data, size_t size, rc
 {
     *pickle = NULL;
     rc_pickle *p = rc_alloc_zeroed(NULL, 1, sizeof *p);
-    if (p == NULL) return RC_OUT_OF_MEMORY;
+    if (p == NULL)
+        return RC_OUT_OF_MEMORY;
     p->name = name;
     p->data = data;
     p->size = size;
@@ -457,7 +482,8 @@ rc_status rc_pickle_parse(const char *name, const uint8_t *data, size_t size, rc
 
 void rc_pickle_free(rc_pickle *p)
 {
-    if (p == NULL) return;
+    if (p == NULL)
+        return;
     rc_free(NULL, p->nodes.data);
     rc_free(NULL, p->cells.data);
     rc_free(NULL, p->stack.data);

@@ -133,10 +133,12 @@ static const float *look(const scene *s, float x, float y, bool *ground)
     float u, v;
     *ground = false;
     to_figure(&s->figure, x, y, &u, &v);
-    if (inside(s->kind.shape, u, v)) return is_light(s->kind.texture, u, v, s->phase) ? s->light : s->dark;
+    if (inside(s->kind.shape, u, v))
+        return is_light(s->kind.texture, u, v, s->phase) ? s->light : s->dark;
     for (int i = 0; i < s->clutters; i++) {
         to_figure(&s->clutter[i], x, y, &u, &v);
-        if (inside(i % 2 == 0 ? BAR : DISC, u, v)) return s->clutter_colour[i];
+        if (inside(i % 2 == 0 ? BAR : DISC, u, v))
+            return s->clutter_colour[i];
     }
     *ground = true;
     return s->ground;
@@ -185,7 +187,8 @@ static scene compose(rc_rng rng, int label, int size)
     s.clutters = (int)rc_rng_below(rng, d.next++, CLUTTER + 1);
     for (int i = 0; i < CLUTTER; i++) {
         s.clutter[i] = place(&d, (float)size, 0.06f, 0.16f, 0.0f, 1.0f);
-        for (int c = 0; c < 3; c++) s.clutter_colour[i][c] = between(&d, 0, 1);
+        for (int c = 0; c < 3; c++)
+            s.clutter_colour[i][c] = between(&d, 0, 1);
     }
     return s;
 }
@@ -213,11 +216,13 @@ void rc_procedural_draw(uint64_t seed, int label, uint32_t index, int test, int 
                 float slope =
                     ground ? s.slope_x * (px - 0.5f * (float)size) + s.slope_y * (py - 0.5f * (float)size)
                            : 0;
-                for (int c = 0; c < 3; c++) colour[c] += (seen[c] + slope) / (SAMPLES * SAMPLES);
+                for (int c = 0; c < 3; c++)
+                    colour[c] += (seen[c] + slope) / (SAMPLES * SAMPLES);
             }
             /* One block of four numbers for each pixel: noise of three channels. */
             rc_philox bits = rc_rng_block(rng, noise++);
-            if (channels == 1) colour[0] = 0.299f * colour[0] + 0.587f * colour[1] + 0.114f * colour[2];
+            if (channels == 1)
+                colour[0] = 0.299f * colour[0] + 0.587f * colour[1] + 0.114f * colour[2];
             for (int c = 0; c < channels; c++)
                 *out++ = to_byte(colour[c] + s.noise * 2 * (rc_uniform_from_bits(bits.lane[c]) - 0.5f));
         }
@@ -315,6 +320,7 @@ static rc_status read_procedural(const char *path, const rc_data_settings *setti
 const rc_reader rc_reader_procedural = {
     .format = "procedural",
     .layout = "procedural, or procedural:CLASSES",
+    .fitted = true,
     .recognise = recognise,
     .read = read_procedural,
 };

@@ -12,6 +12,7 @@
 typedef struct rc_reader {
     const char *format;
     const char *layout; /* what it expects, one line for messages */
+    bool fitted;        /* images come in the size and the channels that the settings ask for */
     /* Does `path` look like it? Looks at names only, and never fails. */
     bool (*recognise)(const char *path);
     /* dataset is cleared and has its format and name set. What it holds on failure the caller frees. */

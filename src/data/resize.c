@@ -80,8 +80,10 @@ static void resize_row(const axis *a, const uint8_t *in, int c, uint8_t *out)
         const uint8_t *pixel = in + (size_t)a->first[i] * (size_t)c;
         int32_t sum[3] = {1 << (WEIGHT_BITS - 1), 1 << (WEIGHT_BITS - 1), 1 << (WEIGHT_BITS - 1)};
         for (int x = 0; x < a->count[i]; x++)
-            for (int k = 0; k < c; k++) sum[k] += *pixel++ * weight[x];
-        for (int k = 0; k < c; k++) *out++ = rounded(sum[k]);
+            for (int k = 0; k < c; k++)
+                sum[k] += *pixel++ * weight[x];
+        for (int k = 0; k < c; k++)
+            *out++ = rounded(sum[k]);
     }
 }
 
@@ -93,7 +95,8 @@ static void resize_columns(const axis *a, const uint8_t *in, int offset, size_t 
         const uint8_t *first = in + (size_t)(a->first[i] - offset) * bytes;
         for (size_t b = 0; b < bytes; b++) {
             int32_t sum = 1 << (WEIGHT_BITS - 1);
-            for (int y = 0; y < a->count[i]; y++) sum += first[(size_t)y * bytes + b] * weight[y];
+            for (int y = 0; y < a->count[i]; y++)
+                sum += first[(size_t)y * bytes + b] * weight[y];
             *out++ = rounded(sum);
         }
     }
@@ -104,10 +107,12 @@ static rc_status resize_with(const rc_image *image, const axis *columns, const a
                              const rc_image *out)
 {
     int begin = rows ? rows->first[0] : top, end = top + out->h;
-    if (rows) end = rows->first[rows->outputs - 1] + rows->count[rows->outputs - 1];
+    if (rows)
+        end = rows->first[rows->outputs - 1] + rows->count[rows->outputs - 1];
     size_t bytes = (size_t)out->w * (size_t)image->c;
     uint8_t *middle = rows ? rc_alloc(NULL, (size_t)(end - begin) * bytes) : out->pixels;
-    if (middle == NULL) return RC_OUT_OF_MEMORY;
+    if (middle == NULL)
+        return RC_OUT_OF_MEMORY;
     for (int y = begin; y < end; y++) {
         const uint8_t *in = image->pixels + (size_t)y * (size_t)image->w * (size_t)image->c;
         uint8_t *to = middle + (size_t)(y - begin) * bytes;
@@ -127,8 +132,10 @@ rc_status rc_image_resize(const rc_image *image, int h, int w, int top, int left
 {
     axis columns = {0}, rows = {0};
     rc_status status = RC_OK;
-    if (w != image->w) status = axis_create(&columns, image->w, w, left, out->w);
-    if (status == RC_OK && h != image->h) status = axis_create(&rows, image->h, h, top, out->h);
+    if (w != image->w)
+        status = axis_create(&columns, image->w, w, left, out->w);
+    if (status == RC_OK && h != image->h)
+        status = axis_create(&rows, image->h, h, top, out->h);
     if (status == RC_OK)
         status =
             resize_with(image, w != image->w ? &columns : NULL, h != image->h ? &rows : NULL, top, left, out);
@@ -153,7 +160,8 @@ rc_status rc_image_fit_into(const rc_image *image, const rc_image_fit *fit, uint
     uint8_t *converted = NULL;
     if (channels != image->c) {
         converted = rc_alloc(NULL, pixels * (size_t)channels);
-        if (converted == NULL) return RC_OUT_OF_MEMORY;
+        if (converted == NULL)
+            return RC_OUT_OF_MEMORY;
         rc_image_convert(image->pixels, image->c, pixels, channels, converted);
         source = (rc_image){image->h, image->w, channels, converted};
     }

@@ -21,7 +21,8 @@ static bool parse_octal(const uint8_t *field, int size, uint64_t *value)
 {
     int i = 0, digits = 0;
     *value = 0;
-    while (i < size && field[i] == ' ') i++;
+    while (i < size && field[i] == ' ')
+        i++;
     for (; i < size && field[i] >= '0' && field[i] <= '7'; i++, digits++)
         *value = *value << 3 | (uint64_t)(field[i] - '0');
     return digits > 0 && (i == size || field[i] == ' ' || field[i] == 0);
@@ -31,7 +32,8 @@ static bool parse_octal(const uint8_t *field, int size, uint64_t *value)
 static bool sum_is_right(const uint8_t *header)
 {
     uint64_t stored, sum = 0;
-    for (int i = 0; i < BLOCK; i++) sum += i >= SUM_AT && i < SUM_AT + SUM_SIZE ? ' ' : header[i];
+    for (int i = 0; i < BLOCK; i++)
+        sum += i >= SUM_AT && i < SUM_AT + SUM_SIZE ? ' ' : header[i];
     return parse_octal(header + SUM_AT, SUM_SIZE, &stored) && stored == sum;
 }
 
@@ -41,7 +43,8 @@ static void join_name(const uint8_t *header, char *name)
     if (memcmp(header + MAGIC_AT, "ustar\0", 6) == 0)
         used = strnlen((const char *)header + PREFIX_AT, PREFIX_SIZE);
     memcpy(name, header + PREFIX_AT, used);
-    if (used > 0) name[used++] = '/';
+    if (used > 0)
+        name[used++] = '/';
     size_t length = strnlen((const char *)header + NAME_AT, NAME_SIZE);
     memcpy(name + used, header + NAME_AT, length);
     name[used + length] = 0;
@@ -56,7 +59,8 @@ rc_status rc_tar_next(rc_tar *tar, rc_tar_member *member, bool *more)
         RC_TRY(rc_input_skip(tar->input, tar->left));
         tar->left = 0;
         RC_TRY(rc_input_read(tar->input, header, BLOCK, &got));
-        if (got == 0 || (got == BLOCK && header[0] == 0)) return RC_OK;
+        if (got == 0 || (got == BLOCK && header[0] == 0))
+            return RC_OK;
         if (got < BLOCK)
             return rc_fail(RC_FORMAT, "'%s' is truncated inside a tar header", rc_input_name(tar->input));
         if (!sum_is_right(header))

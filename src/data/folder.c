@@ -1,0 +1,178 @@
+/* Folders of pictures, one for each class:
+ *
+ *     ROOT/train/CLASS/IMAGE  and  ROOT/test/CLASS/IMAGE  (or ROOT/val; test goes first where there are both)
+ *     ROOT/CLASS/IMAGE        split by test_part
+ *
+ * Classes are numbered in the order of their names, sorted by bytes; pictures lie in the class folder or in folders in
+ * it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "data/image.h"
+#include "data/image_files.h"
+#include "data/listing.h"
+#include "data/reader.h"
+
+/* Does the folder hold a picture, itself (levels 0) or in the folders in it? */
+static bool holds_picture(const char *folder, int levels)
+{
+    rc_listing listing;
+    if (rc_listing_read(folder, &listing) != RC_OK)
+        return false;
+    bool found = false;
+    for (int i = 0; i < listing.count && !found; i++)
+        found = rc_image_name(listing.name[i]);
+    for (int i = 0; i < listing.count && !found && levels > 0; i++) {
+        char path[RC_DATA_PATH_SIZE];
+        found = rc_path_join(path, folder, listing.name[i]) == RC_OK && rc_is_folder(path) &&
+                holds_picture(path, levels - 1);
+    }
+    rc_listing_free(&listing);
+    return found;
+}
+
+static bool recognise(const char *path)
+{
+    rc_listing listing;
+    if (!rc_is_folder(path) || rc_listing_read(path, &listing) != RC_OK)
+        return false;
+    bool found = false;
+    for (int i = 0; i < listing.count && !found; i++) {
+        char inner[RC_DATA_PATH_SIZE];
+        found = rc_path_join(inner, path, listing.name[i]) == RC_OK && rc_is_folder(inner) &&
+                holds_picture(inner, 1);
+    }
+    rc_listing_free(&listing);
+    return found;
+}
+
+/* ROOT/name with folders in it: a class that happens to be called "train" has pictures in it. */
+static bool is_part(const char *root, const char *name)
+{
+    char part[RC_DATA_PATH_SIZE], path[RC_DATA_PATH_SIZE];
+    rc_listing listing;
+    if (rc_path_join(part, root, name) != RC_OK || !rc_is_folder(part) ||
+        rc_listing_read(part, &listing) != RC_OK)
+        return false;
+    bool folders = false, pictures = false;
+    for (int i = 0; i < listing.count; i++) {
+        if (rc_image_name(listing.name[i]))
+            pictures = true;
+        else
+            folders = folders || (rc_path_join(path, part, listing.name[i]) == RC_OK && rc_is_folder(path));
+    }
+    rc_listing_free(&listing);
+    return folders && !pictures;
+}
+
+/* The folders in a folder. */
+static rc_status list_classes(const char *folder, rc_listing *listing)
+{
+    RC_TRY(rc_listing_read(folder, listing));
+    int kept = 0;
+    for (int i = 0; i < listing->count; i++)
+        if (rc_has_folder(folder, listing->name[i]))
+            listing->name[kept++] = listing->name[i];
+    listing->count = kept;
+    return RC_OK;
+}
+
+static rc_status name_classes(const char *folder, const rc_listing *listing, rc_dataset *dataset)
+{
+    if (listing->count == 0)
+        return rc_fail(RC_FORMAT, "'%.400s' holds no class folders; expected: %s", folder,
+                       rc_reader_folder.layout);
+    RC_TRY(rc_dataset_allocate_names(dataset, listing->count));
+    for (int i = 0; i < listing->count; i++)
+        if (rc_dataset_set_name(dataset, i, listing->name[i], strlen(listing->name[i])) != RC_OK)
+            return rc_fail(RC_FORMAT, "folder %d of '%.500s': %s", i, folder, rc_message());
+    return RC_OK;
+}
+
+static int find_class(const rc_dataset *dataset, const char *name)
+{
+    int low = 0, high = dataset->classes - 1;
+    while (low <= high) {
+        int middle = (low + high) / 2, order = strcmp(name, dataset->class_name[middle]);
+        if (order == 0)
+            return middle;
+        if (order < 0)
+            high = middle - 1;
+        else
+            low = middle + 1;
+    }
+    return -1;
+}
+
+/* The pictures of all class folders in `folder`. The first call names the classes; the test set may lack some of them,
+ * but must not have others. */
+static rc_status add_classes(const char *folder, const rc_data_settings *settings, rc_dataset *dataset,
+                             rc_image_files *files)
+{
+    rc_listing listing;
+    RC_TRY(list_classes(folder, &listing));
+    bool first = dataset->classes == 0;
+    rc_status status = first ? name_classes(folder, &listing, dataset) : RC_OK;
+    int others = 0;
+    for (int i = 0; i < listing.count && status == RC_OK; i++) {
+        char path[RC_DATA_PATH_SIZE];
+        int label = find_class(dataset, listing.name[i]), before = files->count;
+        if (label < 0) {
+            status = rc_fail(RC_FORMAT, "'%.500s' has a class '%.200s' that the training set has not", folder,
+                             listing.name[i]);
+            break;
+        }
+        status = rc_path_join(path, folder, listing.name[i]);
+        if (status == RC_OK)
+            status = rc_image_files_add_folder(files, path, label, &others);
+        if (status == RC_OK && first && files->count == before)
+            status = rc_fail(RC_FORMAT, "class folder '%.400s' holds no pictures; expected: %s", path,
+                             rc_reader_folder.layout);
+    }
+    rc_listing_free(&listing);
+    if (status == RC_OK && others > 0)
+        rc_log_write(settings->log, RC_LOG_WARN,
+                     "'%s': %d files that are not named like pictures were left out", folder, others);
+    return status;
+}
+
+static rc_status gather(const char *root, const rc_data_settings *settings, rc_dataset *dataset,
+                        rc_image_files *train, rc_image_files *test)
+{
+    char path[RC_DATA_PATH_SIZE];
+    bool has_train = is_part(root, "train");
+    const char *test_name = is_part(root, "test") ? "test" : is_part(root, "val") ? "val" : NULL;
+    if (!has_train && test_name == NULL) {
+        RC_TRY(add_classes(root, settings, dataset, train));
+        return rc_image_files_split(train, dataset->classes, settings->test_part, settings->test_seed, test);
+    }
+    if (has_train) {
+        RC_TRY(rc_path_join(path, root, "train"));
+        RC_TRY(add_classes(path, settings, dataset, train));
+    }
+    if (test_name != NULL) {
+        RC_TRY(rc_path_join(path, root, test_name));
+        return add_classes(path, settings, dataset, test);
+    }
+    return rc_image_files_split(train, dataset->classes, settings->test_part, settings->test_seed, test);
+}
+
+static rc_status read_folder(const char *path, const rc_data_settings *settings, rc_dataset *dataset)
+{
+    rc_image_files train = {0}, test = {0};
+    rc_status status = gather(path, settings, dataset, &train, &test);
+    if (status == RC_OK)
+        status = rc_image_files_decode(&train, &test, settings, dataset);
+    rc_image_files_free(&train);
+    rc_image_files_free(&test);
+    return status;
+}
+
+const rc_reader rc_reader_folder = {
+    .format = "folder",
+    .layout = "folders of pictures (.jpg .jpeg .png .ppm .pgm): {train,test|val}/CLASS/IMAGE, or CLASS/IMAGE",
+    .fitted = true,
+    .recognise = recognise,
+    .read = read_folder,
+};

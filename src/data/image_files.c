@@ -1,0 +1,306 @@
+#include "data/image_files.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "data/image.h"
+#include "data/listing.h"
+#include "data/reader.h"
+
+/* ---- the list --------------------------------------------------------------------------------------------------- */
+
+/* A block of twice the size with the same beginning. */
+static void *grown_copy(void *block, size_t used, size_t capacity)
+{
+    void *grown = rc_alloc(NULL, capacity);
+    if (grown == NULL)
+        return NULL;
+    if (used > 0)
+        memcpy(grown, block, used);
+    rc_free(NULL, block);
+    return grown;
+}
+
+rc_status rc_image_files_add(rc_image_files *files, const char *path, int32_t label)
+{
+    size_t length = strlen(path) + 1;
+    if (files->count == files->capacity) {
+        if (files->capacity > INT_MAX / 2 - 1024)
+            return rc_fail(RC_UNSUPPORTED, "more than %d images", files->capacity);
+        int capacity = 2 * files->capacity + 1024;
+        size_t size = sizeof *files->file;
+        void *grown = grown_copy(files->file, (size_t)files->count * size, (size_t)capacity * size);
+        if (grown == NULL)
+            return RC_OUT_OF_MEMORY;
+        files->file = grown;
+        files->capacity = capacity;
+    }
+    if (files->text_capacity - files->text_used < length) {
+        size_t capacity = 2 * files->text_capacity + length + 65536;
+        char *grown = grown_copy(files->text, files->text_used, capacity);
+        if (grown == NULL)
+            return RC_OUT_OF_MEMORY;
+        files->text = grown;
+        files->text_capacity = capacity;
+    }
+    files->file[files->count++] = (struct rc_image_file){files->text_used, label};
+    memcpy(files->text + files->text_used, path, length);
+    files->text_used += length;
+    return RC_OK;
+}
+
+const char *rc_image_files_path(const rc_image_files *files, int index)
+{
+    return files->text + files->file[index].path;
+}
+
+void rc_image_files_free(rc_image_files *files)
+{
+    rc_free(NULL, files->file);
+    rc_free(NULL, files->text);
+    *files = (rc_image_files){0};
+}
+
+/* Folders within folders, no deeper than anybody keeps them: a link may lead back. */
+enum { DEEPEST = 8 };
+
+static rc_status add_folder(rc_image_files *files, const char *folder, int32_t label, int depth, int *others)
+{
+    rc_listing listing;
+    RC_TRY(rc_listing_read(folder, &listing));
+    rc_status status = RC_OK;
+    for (int i = 0; i < listing.count && status == RC_OK; i++) {
+        char path[RC_DATA_PATH_SIZE];
+        status = rc_path_join(path, folder, listing.name[i]);
+        if (status != RC_OK)
+            break;
+        if (rc_image_name(listing.name[i]))
+            status = rc_image_files_add(files, path, label);
+        else if (depth < DEEPEST && rc_is_folder(path))
+            status = add_folder(files, path, label, depth + 1, others);
+        else
+            ++*others;
+    }
+    rc_listing_free(&listing);
+    return status;
+}
+
+rc_status rc_image_files_add_folder(rc_image_files *files, const char *folder, int32_t label, int *others)
+{
+    return add_folder(files, folder, label, 0, others);
+}
+
+/* ---- splitting -------------------------------------------------------------------------------------------------- */
+
+/* How many of the images of a class go to the test set. */
+static int test_count(int images, double part)
+{
+    int count = (int)(part * images + 0.5);
+    return part < 1 && count >= images ? images - 1 : count;
+}
+
+/* chosen[i] becomes 1 where image i goes to the test set. */
+static rc_status choose(const rc_image_files *files, int classes, double part, uint64_t seed, int8_t *chosen)
+{
+    uint32_t *order = rc_alloc_zeroed(NULL, (size_t)files->count, sizeof *order);
+    int *member = rc_alloc_zeroed(NULL, (size_t)files->count, sizeof *member);
+    int *begin = rc_alloc_zeroed(NULL, (size_t)classes + 1, sizeof *begin);
+    rc_status status = order == NULL || member == NULL || begin == NULL ? RC_OUT_OF_MEMORY : RC_OK;
+    if (status == RC_OK) {
+        /* Images by class, each class in the order of the list. */
+        for (int i = 0; i < files->count; i++)
+            begin[files->file[i].label + 1]++;
+        for (int label = 0; label < classes; label++)
+            begin[label + 1] += begin[label];
+        for (int i = 0; i < files->count; i++)
+            member[begin[files->file[i].label]++] = i;
+        /* Now begin[label] is where the next class begins. */
+        for (int label = 0; label < classes; label++) {
+            int first = label > 0 ? begin[label - 1] : 0, images = begin[label] - first;
+            rc_rng rng = {seed, RC_DATA_STREAM_SPLIT + (uint64_t)label};
+            rc_rng_permutation(rng, (uint32_t)images, order);
+            for (int i = 0; i < test_count(images, part); i++)
+                chosen[member[first + (int)order[i]]] = 1;
+        }
+    }
+    rc_free(NULL, order);
+    rc_free(NULL, member);
+    rc_free(NULL, begin);
+    return status;
+}
+
+rc_status rc_image_files_split(rc_image_files *train, int classes, double part, uint64_t seed,
+                               rc_image_files *test)
+{
+    if (part <= 0)
+        return RC_OK;
+    int8_t *chosen = rc_alloc_zeroed(NULL, (size_t)train->count, 1);
+    if (chosen == NULL)
+        return RC_OUT_OF_MEMORY;
+    rc_status status = choose(train, classes, part, seed, chosen);
+    int kept = 0;
+    for (int i = 0; i < train->count && status == RC_OK; i++) {
+        if (chosen[i])
+            status = rc_image_files_add(test, rc_image_files_path(train, i), train->file[i].label);
+        else
+            train->file[kept++] = train->file[i];
+    }
+    if (status == RC_OK)
+        train->count = kept;
+    rc_free(NULL, chosen);
+    return status;
+}
+
+/* ---- what size, how many channels ------------------------------------------------------------------------------- */
+
+enum { LOOKED_AT = 64, LARGEST_KEPT = 64, SMALL_SIZE = 32 };
+
+static int by_value(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+/* Looks at some images, evenly spread; those that are broken are somebody else's concern. */
+static rc_status look(const rc_image_files *files, const rc_data_settings *settings, rc_dataset *dataset)
+{
+    int side[LOOKED_AT], sides = 0;
+    bool grey = true, same = true;
+    for (int i = 0; i < LOOKED_AT && i < files->count; i++) {
+        int index = files->count <= LOOKED_AT ? i : (int)((int64_t)i * files->count / LOOKED_AT);
+        rc_image image;
+        rc_status status = rc_image_read(rc_image_files_path(files, index), NULL, &image);
+        if (status == RC_OUT_OF_MEMORY)
+            return status;
+        if (status != RC_OK)
+            continue;
+        side[sides++] = image.h < image.w ? image.h : image.w;
+        grey = grey && image.c == 1;
+        same = same && image.h == image.w && image.h == side[0];
+        rc_image_free(&image);
+    }
+    if (dataset->c == 0)
+        dataset->c = grey && sides > 0 ? 1 : 3;
+    if (dataset->h != 0)
+        return RC_OK;
+    if (sides > 0)
+        qsort(side, (size_t)sides, sizeof *side, by_value);
+    bool small = sides == 0 || side[sides / 2] < LARGEST_KEPT;
+    dataset->h = sides > 0 && same && side[0] <= LARGEST_KEPT ? side[0] : small ? SMALL_SIZE : LARGEST_KEPT;
+    if (settings->resize > 0 && settings->resize < dataset->h)
+        dataset->h = settings->resize;
+    return RC_OK;
+}
+
+/* ---- decoding --------------------------------------------------------------------------------------------------- */
+
+enum { PIECE = 256, MOST_WARNINGS = 20 };
+
+typedef struct decoding {
+    const rc_image_files *files;
+    const rc_data_settings *settings;
+    rc_dataset *dataset;
+    rc_split *split;
+    int first;               /* of the piece */
+    rc_status status[PIECE]; /* of the images of the piece */
+    int stored;              /* images that were read, before the piece */
+} decoding;
+
+static rc_status decode_one(const decoding *job, int index, uint8_t *out)
+{
+    rc_image image;
+    rc_image_options options = {.channels = job->dataset->c, .ignore_exif = job->settings->ignore_exif};
+    RC_TRY(rc_image_read(rc_image_files_path(job->files, index), &options, &image));
+    rc_image_fit fit = {
+        .resize = job->settings->resize, .size = job->dataset->h, .channels = job->dataset->c};
+    rc_status status = rc_image_fit_into(&image, &fit, out);
+    rc_image_free(&image);
+    return status;
+}
+
+static size_t image_bytes(const rc_dataset *dataset)
+{
+    return (size_t)dataset->h * (size_t)dataset->w * (size_t)dataset->c;
+}
+
+static void decode_task(void *ctx, int task, int worker)
+{
+    (void)worker;
+    decoding *job = ctx;
+    uint8_t *out = job->split->images + (size_t)(job->first + task) * image_bytes(job->dataset);
+    job->status[task] = decode_one(job, job->first + task, out);
+}
+
+/* A broken image is left out, or the end of it all. The message of a worker is lost with its thread, so it is made once
+ * more here. */
+static rc_status judge(decoding *job, int task, uint8_t *out)
+{
+    const rc_data_settings *settings = job->settings;
+    rc_status status = decode_one(job, job->first + task, out);
+    if (status == RC_OK || status == RC_OUT_OF_MEMORY)
+        return status;
+    if (!settings->skip_broken)
+        return rc_fail(status, "%s (broken images can be skipped: --skip-broken)", rc_message());
+    job->status[task] = status;
+    if (++job->dataset->broken <= MOST_WARNINGS)
+        rc_log_write(settings->log, RC_LOG_WARN, "skipped: %s", rc_message());
+    return RC_OK;
+}
+
+/* Closes the gaps that broken images of the piece leave. */
+static rc_status store_piece(decoding *job, int count)
+{
+    size_t bytes = image_bytes(job->dataset);
+    for (int task = 0; task < count; task++) {
+        uint8_t *image = job->split->images + (size_t)(job->first + task) * bytes;
+        if (job->status[task] != RC_OK) {
+            job->status[task] = RC_OK;
+            RC_TRY(judge(job, task, image));
+            if (job->status[task] != RC_OK)
+                continue;
+        }
+        if (job->stored != job->first + task)
+            memcpy(job->split->images + (size_t)job->stored * bytes, image, bytes);
+        job->split->labels[job->stored++] = job->files->file[job->first + task].label;
+    }
+    return RC_OK;
+}
+
+static rc_status decode_split(const rc_image_files *files, const rc_data_settings *settings, const char *what,
+                              rc_dataset *dataset, rc_split *split)
+{
+    if (files->count == 0)
+        return RC_OK;
+    RC_TRY(rc_split_allocate(dataset, split, files->count));
+    decoding job = {.files = files, .settings = settings, .dataset = dataset, .split = split};
+    for (; job.first < files->count; job.first += PIECE) {
+        RC_TRY(rc_progress(settings, what, job.first, files->count));
+        int count = files->count - job.first < PIECE ? files->count - job.first : PIECE;
+        rc_pool_run(settings->pool, count, decode_task, &job);
+        RC_TRY(store_piece(&job, count));
+    }
+    split->count = job.stored;
+    return rc_progress(settings, what, files->count, files->count);
+}
+
+rc_status rc_image_files_decode(const rc_image_files *train, const rc_image_files *test,
+                                const rc_data_settings *settings, rc_dataset *dataset)
+{
+    dataset->h = settings->size;
+    dataset->c = settings->channels;
+    if (dataset->h == 0 || dataset->c == 0)
+        RC_TRY(look(train->count > 0 ? train : test, settings, dataset));
+    dataset->w = dataset->h;
+    rc_log_write(settings->log, RC_LOG_INFO,
+                 "%d training and %d test images, as %d x %d pixels in %s: %.1f MB", train->count,
+                 test->count, dataset->w, dataset->h, dataset->c == 1 ? "grey" : "colour",
+                 1e-6 * (double)image_bytes(dataset) * ((double)train->count + test->count));
+    RC_TRY(decode_split(train, settings, "reading images", dataset, &dataset->train));
+    RC_TRY(decode_split(test, settings, "reading test images", dataset, &dataset->test));
+    if (dataset->broken > MOST_WARNINGS)
+        rc_log_write(settings->log, RC_LOG_WARN, "skipped %d more broken images, %d in all",
+                     dataset->broken - MOST_WARNINGS, dataset->broken);
+    return RC_OK;
+}

@@ -1,0 +1,23 @@
+/* One decoder for each kind of picture file. They fill h, w and c, allocate the pixels and may leave them allocated on
+ * failure: image.c frees them. Nothing is turned or converted yet. */
+#ifndef RC_DATA_IMAGE_FORMAT_H
+#define RC_DATA_IMAGE_FORMAT_H
+
+#include "data/image.h"
+
+typedef struct rc_image_request {
+    const uint8_t *data;
+    size_t size;
+    size_t max_pixels;
+    bool want_orientation;
+    int orientation; /* out: 1 to 8, as EXIF has it; set to 1 before */
+} rc_image_request;
+
+rc_status rc_jpeg_decode(rc_image_request *request, rc_image *image);
+rc_status rc_png_decode(rc_image_request *request, rc_image *image);
+rc_status rc_pnm_decode(rc_image_request *request, rc_image *image);
+
+/* Refuses what is too large, then allocates the pixels. */
+rc_status rc_image_allocate(const rc_image_request *request, uint64_t h, uint64_t w, int c, rc_image *image);
+
+#endif

@@ -1,0 +1,278 @@
+/* Lists, as ImageNet-100 is published:
+ *
+ *     FOLDER/train_100.txt  FOLDER/val_100.txt     lines "train/n01440764/n01440764_10026.JPEG 0", relative to FOLDER
+ *
+ * Given is the folder, or the list for training, whose partner has "val" or "test" in place of "train"; a list that has
+ * no partner is split by test_part. A class is called like the folder of its pictures where that is one for each class,
+ * else by its number. */
+#include "data/list.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "data/listing.h"
+#include "data/reader.h"
+
+static const size_t file_limit = (size_t)1 << 28;
+
+/* ---- the text --------------------------------------------------------------------------------------------------- */
+
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t' || c == '\r';
+}
+
+/* One line, blanks at its ends taken off: how long its path is, and its label. */
+static bool split_line(const char *line, size_t length, size_t *path_length, int32_t *label)
+{
+    size_t digits = length;
+    while (digits > 0 && line[digits - 1] >= '0' && line[digits - 1] <= '9')
+        digits--;
+    if (digits == length || length - digits > 5 || digits == 0 || !is_blank(line[digits - 1]))
+        return false;
+    *label = 0;
+    for (size_t i = digits; i < length; i++)
+        *label = *label * 10 + (line[i] - '0');
+    for (*path_length = digits; *path_length > 0 && is_blank(line[*path_length - 1]);)
+        --*path_length;
+    return *label <= RC_LIST_MAX_LABEL && *path_length > 0 && memchr(line, 0, *path_length) == NULL;
+}
+
+static rc_status add_line(const char *folder, const char *line, size_t length, int32_t label,
+                          rc_image_files *files)
+{
+    char relative[RC_DATA_PATH_SIZE], path[RC_DATA_PATH_SIZE];
+    if (length >= sizeof relative)
+        return rc_fail(RC_FORMAT, "a path of %zu bytes, expected at most %zu", length, sizeof relative - 1);
+    memcpy(relative, line, length);
+    relative[length] = 0;
+    if (relative[0] == '/')
+        return rc_image_files_add(files, relative, label);
+    RC_TRY(rc_path_join(path, folder, relative));
+    return rc_image_files_add(files, path, label);
+}
+
+rc_status rc_list_parse(const char *name, const char *text, size_t size, const char *folder,
+                        rc_image_files *files)
+{
+    const char *at = text, *end = text + size;
+    for (int number = 1; at < end; number++) {
+        const char *newline = memchr(at, '\n', (size_t)(end - at)),
+                   *next = newline != NULL ? newline + 1 : end;
+        const char *stop = newline != NULL ? newline : end;
+        while (at < stop && is_blank(*at))
+            at++;
+        while (stop > at && is_blank(stop[-1]))
+            stop--;
+        size_t length = (size_t)(stop - at), path_length;
+        int32_t label;
+        if (length > 0 && !split_line(at, length, &path_length, &label))
+            return rc_fail(
+                RC_FORMAT,
+                "'%.400s', line %d: '%.*s', expected 'relative/path label' with a label from 0 to %d", name,
+                number, (int)(length < 100 ? length : 100), at, RC_LIST_MAX_LABEL);
+        if (length > 0) {
+            rc_status status = add_line(folder, at, path_length, label, files);
+            if (status != RC_OK)
+                return rc_fail(status, "'%.400s', line %d: %s", name, number, rc_message());
+        }
+        at = next;
+    }
+    return RC_OK;
+}
+
+/* ---- finding the files ------------------------------------------------------------------------------------------ */
+
+static bool begins(const char *text, const char *prefix)
+{
+    return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static bool is_list_name(const char *name)
+{
+    size_t length = strlen(name);
+    return length > 4 && strcmp(name + length - 4, ".txt") == 0;
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
+/* The list for testing that goes with a list for training; false if there is none. */
+static bool find_partner(const char *train, char *partner)
+{
+    static const char *const parts[] = {"val", "test"};
+    const char *base = base_name(train);
+    if (!begins(base, "train"))
+        return false;
+    for (size_t i = 0; i < 2; i++) {
+        int written =
+            snprintf(partner, RC_DATA_PATH_SIZE, "%.*s%s%s", (int)(base - train), train, parts[i], base + 5);
+        if (written < RC_DATA_PATH_SIZE && rc_is_file(partner))
+            return true;
+    }
+    return false;
+}
+
+/* The list for training in a folder: train_100.txt, or the only train*.txt that has a partner. */
+static bool find_train(const char *folder, char *path)
+{
+    char partner[RC_DATA_PATH_SIZE], candidate[RC_DATA_PATH_SIZE];
+    rc_listing listing;
+    if (rc_path_join(path, folder, "train_100.txt") == RC_OK && rc_is_file(path) &&
+        find_partner(path, partner))
+        return true;
+    if (rc_listing_read(folder, &listing) != RC_OK)
+        return false;
+    int found = 0;
+    for (int i = 0; i < listing.count; i++)
+        if (begins(listing.name[i], "train") && is_list_name(listing.name[i]) &&
+            rc_path_join(candidate, folder, listing.name[i]) == RC_OK && find_partner(candidate, partner) &&
+            found++ == 0)
+            memcpy(path, candidate, sizeof candidate);
+    rc_listing_free(&listing);
+    return found == 1;
+}
+
+static bool recognise(const char *path)
+{
+    char train[RC_DATA_PATH_SIZE];
+    return rc_is_folder(path) ? find_train(path, train) : rc_is_file(path) && is_list_name(path);
+}
+
+/* ---- names ------------------------------------------------------------------------------------------------------ */
+
+/* The name of the folder that a picture lies in. */
+static const char *parent(const char *path, size_t *length)
+{
+    const char *end = strrchr(path, '/'), *begin = end;
+    if (end == NULL)
+        return NULL;
+    while (begin > path && begin[-1] != '/')
+        begin--;
+    *length = (size_t)(end - begin);
+    return *length > 0 ? begin : NULL;
+}
+
+/* The folder of the first picture of each class as its name; false if another picture of it lies elsewhere. */
+static bool take_folder_names(const rc_image_files *files, rc_dataset *dataset)
+{
+    for (int i = 0; i < files->count; i++) {
+        size_t length = 0;
+        const char *folder = parent(rc_image_files_path(files, i), &length);
+        int label = files->file[i].label;
+        const char *known = dataset->class_name[label];
+        if (folder == NULL)
+            return false;
+        if (known == NULL && rc_dataset_set_name(dataset, label, folder, length) != RC_OK)
+            return false;
+        if (known != NULL && (strlen(known) != length || memcmp(known, folder, length) != 0))
+            return false;
+    }
+    return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Of the classes that have a name, no two have the same. */
+static rc_status names_differ(const rc_dataset *dataset, bool *differ)
+{
+    const char **sorted = rc_alloc_zeroed(NULL, (size_t)dataset->classes, sizeof *sorted);
+    if (sorted == NULL)
+        return RC_OUT_OF_MEMORY;
+    size_t count = 0;
+    for (int i = 0; i < dataset->classes; i++)
+        if (dataset->class_name[i] != NULL)
+            sorted[count++] = dataset->class_name[i];
+    qsort(sorted, count, sizeof *sorted, by_name);
+    *differ = true;
+    for (size_t i = 1; i < count; i++)
+        *differ = *differ && strcmp(sorted[i - 1], sorted[i]) != 0;
+    rc_free(NULL, sorted);
+    return RC_OK;
+}
+
+static rc_status name_classes(const rc_image_files *train, const rc_image_files *test, rc_dataset *dataset)
+{
+    int classes = 0;
+    for (int i = 0; i < train->count; i++)
+        classes = train->file[i].label >= classes ? train->file[i].label + 1 : classes;
+    for (int i = 0; i < test->count; i++)
+        classes = test->file[i].label >= classes ? test->file[i].label + 1 : classes;
+    RC_TRY(rc_dataset_allocate_names(dataset, classes));
+    /* Only the list for training counts: the one for testing may keep all its pictures in one folder. */
+    bool named = take_folder_names(train, dataset), differ;
+    RC_TRY(names_differ(dataset, &differ));
+    if (!named || !differ)
+        for (int i = 0; i < classes; i++) {
+            rc_free(NULL, dataset->class_name[i]);
+            dataset->class_name[i] = NULL;
+        }
+    return rc_dataset_number_names(dataset);
+}
+
+/* ---- the reader ------------------------------------------------------------------------------------------------- */
+
+static rc_status add_list(const char *path, rc_image_files *files)
+{
+    char folder[RC_DATA_PATH_SIZE], *text;
+    const char *base = base_name(path);
+    size_t size;
+    snprintf(folder, sizeof folder, "%.*s", base > path ? (int)(base - path) : 1, base > path ? path : ".");
+    RC_TRY(rc_file_read(path, file_limit, &text, &size));
+    rc_status status = rc_list_parse(path, text, size, folder, files);
+    rc_free(NULL, text);
+    if (status == RC_OK && files->count == 0)
+        return rc_fail(RC_FORMAT, "'%.400s' names no pictures; expected: %s", path, rc_reader_list.layout);
+    return status;
+}
+
+static rc_status gather(const char *path, const rc_data_settings *settings, rc_dataset *dataset,
+                        rc_image_files *train, rc_image_files *test)
+{
+    char list[RC_DATA_PATH_SIZE], partner[RC_DATA_PATH_SIZE];
+    if (rc_is_folder(path)) {
+        if (!find_train(path, list))
+            return rc_fail(RC_FORMAT, "'%.400s' holds no one pair of lists; expected: %s", path,
+                           rc_reader_list.layout);
+    } else {
+        snprintf(list, sizeof list, "%s", path);
+    }
+    RC_TRY(add_list(list, train));
+    bool has_partner = find_partner(list, partner);
+    if (has_partner)
+        RC_TRY(add_list(partner, test));
+    RC_TRY(name_classes(train, test, dataset));
+    if (strcmp(base_name(list), "train_100.txt") == 0 && dataset->classes == 100)
+        snprintf(dataset->name, sizeof dataset->name, "imagenet100");
+    if (!has_partner)
+        return rc_image_files_split(train, dataset->classes, settings->test_part, settings->test_seed, test);
+    return RC_OK;
+}
+
+static rc_status read_list(const char *path, const rc_data_settings *settings, rc_dataset *dataset)
+{
+    rc_image_files train = {0}, test = {0};
+    rc_status status = gather(path, settings, dataset, &train, &test);
+    if (status == RC_OK)
+        status = rc_image_files_decode(&train, &test, settings, dataset);
+    rc_image_files_free(&train);
+    rc_image_files_free(&test);
+    return status;
+}
+
+const rc_reader rc_reader_list = {
+    .format = "list",
+    .layout = "lists: FOLDER/train*.txt and val*.txt or test*.txt, or one list; lines 'relative/path label'",
+    .fitted = true,
+    .recognise = recognise,
+    .read = read_list,
+};

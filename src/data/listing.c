@@ -1,0 +1,87 @@
+#include "data/listing.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+/* Names one after another, each with its zero byte. */
+typedef struct names {
+    char *text;
+    size_t used, capacity;
+    int count;
+} names;
+
+static rc_status add(names *n, const char *name)
+{
+    size_t length = strlen(name) + 1;
+    if (n->count == INT_MAX)
+        return rc_fail(RC_UNSUPPORTED, "too many files in a folder");
+    if (n->capacity - n->used < length) {
+        size_t capacity = 2 * n->capacity + length + 4096;
+        char *grown = rc_alloc(NULL, capacity);
+        if (grown == NULL)
+            return RC_OUT_OF_MEMORY;
+        if (n->used > 0)
+            memcpy(grown, n->text, n->used);
+        rc_free(NULL, n->text);
+        n->text = grown;
+        n->capacity = capacity;
+    }
+    memcpy(n->text + n->used, name, length);
+    n->used += length;
+    n->count++;
+    return RC_OK;
+}
+
+static rc_status read_names(DIR *stream, const char *folder, names *n)
+{
+    for (;;) {
+        errno = 0;
+        const struct dirent *entry = readdir(stream);
+        if (entry == NULL && errno != 0)
+            return rc_fail(RC_IO, "cannot list '%.700s': %s", folder, strerror(errno));
+        if (entry == NULL)
+            return RC_OK;
+        if (entry->d_name[0] != '.')
+            RC_TRY(add(n, entry->d_name));
+    }
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+rc_status rc_listing_read(const char *folder, rc_listing *listing)
+{
+    *listing = (rc_listing){0};
+    DIR *stream = opendir(folder);
+    if (stream == NULL)
+        return rc_fail(RC_IO, "cannot list '%.700s': %s", folder, strerror(errno));
+    names n = {0};
+    rc_status status = read_names(stream, folder, &n);
+    closedir(stream);
+    char **name = status == RC_OK ? rc_alloc_zeroed(NULL, (size_t)n.count, sizeof *name) : NULL;
+    if (name == NULL) {
+        rc_free(NULL, n.text);
+        return status != RC_OK ? status : RC_OUT_OF_MEMORY;
+    }
+    char *at = n.text;
+    for (int i = 0; i < n.count; i++, at += strlen(at) + 1)
+        name[i] = at;
+    if (n.count > 1)
+        qsort(name, (size_t)n.count, sizeof *name, by_bytes);
+    *listing = (rc_listing){name, n.count, n.text};
+    return RC_OK;
+}
+
+void rc_listing_free(rc_listing *listing)
+{
+    rc_free(NULL, listing->name);
+    rc_free(NULL, listing->text);
+    *listing = (rc_listing){0};
+}

@@ -1,0 +1,20 @@
+/* What a folder holds. */
+#ifndef RC_DATA_LISTING_H
+#define RC_DATA_LISTING_H
+
+#include <stddef.h>
+
+#include "base/status.h"
+
+typedef struct rc_listing {
+    char **name; /* (count), into text */
+    int count;
+    char *text;
+} rc_listing;
+
+/* The names of the entries, sorted by bytes, so that the order is the same everywhere; those that begin with a dot are
+ * left out. On failure nothing is held. */
+rc_status rc_listing_read(const char *folder, rc_listing *listing);
+void rc_listing_free(rc_listing *listing);
+
+#endif

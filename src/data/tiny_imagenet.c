@@ -1,0 +1,170 @@
+/* Tiny-ImageNet as it is unpacked:
+ *
+ *     wnids.txt                    one class on each line; the number of the line, from 0, is the class
+ *     train/WNID/images/IMAGE
+ *     val/val_annotations.txt      lines "image <tab> WNID <tab> ..."
+ *     val/images/IMAGE
+ *
+ * Trees whose validation images were sorted into val/WNID/ are read, too. The test images have no labels: the
+ * validation images are the test set, as everywhere. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "data/image_files.h"
+#include "data/reader.h"
+
+static const size_t text_limit = (size_t)1 << 26;
+
+/* Classes by name, to find them fast. */
+typedef struct wnid {
+    const char *name; /* of the data set */
+    int label;
+} wnid;
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const wnid *)a)->name, ((const wnid *)b)->name);
+}
+
+/* The next line, without its end; false when there are no more. */
+static bool next_line(char **at, char **line)
+{
+    char *begin = *at, *newline = strchr(begin, '\n');
+    if (*begin == 0)
+        return false;
+    *at = newline != NULL ? newline + 1 : begin + strlen(begin);
+    if (newline != NULL)
+        *newline = 0;
+    begin[strcspn(begin, "\r")] = 0;
+    *line = begin;
+    return true;
+}
+
+static rc_status read_classes(const char *root, rc_dataset *dataset)
+{
+    char path[RC_DATA_PATH_SIZE], *text, *line;
+    size_t size;
+    RC_TRY(rc_path_join(path, root, "wnids.txt"));
+    RC_TRY(rc_file_read(path, text_limit, &text, &size));
+    int classes = 0;
+    for (size_t i = 0; i < size; i++)
+        classes += text[i] == '\n';
+    rc_status status = rc_dataset_allocate_names(dataset, classes + 1);
+    char *at = text;
+    dataset->classes = 0;
+    while (status == RC_OK && next_line(&at, &line))
+        if (line[0] != 0) {
+            if (strchr(line, '/') != NULL)
+                status = rc_fail(RC_FORMAT, "class name '%.100s' holds a slash", line);
+            else
+                status = rc_dataset_set_name(dataset, dataset->classes++, line, strlen(line));
+        }
+    rc_free(NULL, text);
+    if (status == RC_OK && dataset->classes == 0)
+        return rc_fail(RC_FORMAT, "'%.500s' names no classes", path);
+    return status == RC_OK ? RC_OK : rc_fail(status, "'%.500s': %s", path, rc_message());
+}
+
+static rc_status add_train(const char *root, const rc_dataset *dataset, const char *part,
+                           rc_image_files *files)
+{
+    char folder[RC_DATA_PATH_SIZE], path[RC_DATA_PATH_SIZE];
+    RC_TRY(rc_path_join(folder, root, part));
+    for (int label = 0; label < dataset->classes; label++) {
+        int others = 0, before = files->count;
+        RC_TRY(rc_path_join(path, folder, dataset->class_name[label]));
+        RC_TRY(rc_image_files_add_folder(files, path, label, &others));
+        if (files->count == before)
+            return rc_fail(RC_FORMAT, "class folder '%.400s' holds no pictures; expected: %s", path,
+                           rc_reader_tiny_imagenet.layout);
+    }
+    return RC_OK;
+}
+
+/* One line of val_annotations.txt. */
+static rc_status add_annotated(char *line, const char *folder, const wnid *classes, int count,
+                               rc_image_files *files)
+{
+    char path[RC_DATA_PATH_SIZE];
+    size_t name = strcspn(line, "\t ");
+    if (name == 0 || line[name] == 0)
+        return rc_fail(RC_FORMAT, "expected an image and its class with a tab between them");
+    line[name] = 0;
+    char *class_name = line + name + 1;
+    class_name[strcspn(class_name, "\t ")] = 0;
+    const wnid *found = bsearch(&(wnid){class_name, 0}, classes, (size_t)count, sizeof *classes, by_name);
+    if (found == NULL)
+        return rc_fail(RC_FORMAT, "class '%.100s' is not in wnids.txt", class_name);
+    RC_TRY(rc_path_join(path, folder, line));
+    return rc_image_files_add(files, path, found->label);
+}
+
+static rc_status add_annotations(const char *file, char *text, const char *folder, const wnid *classes,
+                                 int count, rc_image_files *files)
+{
+    char *at = text, *line;
+    for (int number = 1; next_line(&at, &line); number++) {
+        rc_status status = line[0] != 0 ? add_annotated(line, folder, classes, count, files) : RC_OK;
+        if (status != RC_OK)
+            return rc_fail(status, "'%.400s', line %d: %s", file, number, rc_message());
+    }
+    return RC_OK;
+}
+
+static rc_status add_validation(const char *root, const rc_dataset *dataset, rc_image_files *files)
+{
+    char file[RC_DATA_PATH_SIZE], folder[RC_DATA_PATH_SIZE], *text;
+    size_t size;
+    RC_TRY(rc_path_join(file, root, "val/val_annotations.txt"));
+    RC_TRY(rc_path_join(folder, root, "val/images"));
+    if (!rc_is_folder(folder) && rc_has_folder(root, "val"))
+        return add_train(root, dataset, "val", files);
+    RC_TRY(rc_file_read(file, text_limit, &text, &size));
+    wnid *classes = rc_alloc_zeroed(NULL, (size_t)dataset->classes, sizeof *classes);
+    rc_status status = classes != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    if (status == RC_OK) {
+        for (int i = 0; i < dataset->classes; i++)
+            classes[i] = (wnid){dataset->class_name[i], i};
+        qsort(classes, (size_t)dataset->classes, sizeof *classes, by_name);
+        status = add_annotations(file, text, folder, classes, dataset->classes, files);
+    }
+    rc_free(NULL, classes);
+    rc_free(NULL, text);
+    return status;
+}
+
+static rc_status read_tiny_imagenet(const char *path, const rc_data_settings *settings, rc_dataset *dataset)
+{
+    rc_image_files train = {0}, test = {0};
+    rc_status status = read_classes(path, dataset);
+    if (status == RC_OK)
+        status = add_train(path, dataset, "train", &train);
+    if (status == RC_OK)
+        status = add_validation(path, dataset, &test);
+    rc_data_settings own = *settings;
+    if (own.size == 0)
+        own.size = 64;
+    if (own.channels == 0)
+        own.channels = 3;
+    if (status == RC_OK)
+        status = rc_image_files_decode(&train, &test, &own, dataset);
+    rc_image_files_free(&train);
+    rc_image_files_free(&test);
+    return status;
+}
+
+static bool recognise(const char *path)
+{
+    return rc_is_folder(path) && rc_has_file(path, "wnids.txt") && rc_has_folder(path, "train") &&
+           rc_has_folder(path, "val");
+}
+
+const rc_reader rc_reader_tiny_imagenet = {
+    .format = "tiny-imagenet",
+    .layout = "Tiny-ImageNet: wnids.txt, train/WNID/images/IMAGE, val/images/IMAGE, val/val_annotations.txt",
+    .fitted = true,
+    .recognise = recognise,
+    .read = read_tiny_imagenet,
+};
