@@ -19,11 +19,11 @@ compare with. On a machine shared with others, --quiet S waits up to S seconds b
 others to pause; "cpu ms", the processor time of a step over all threads, moves less than the wall clock,
 and "others" says how much of the machine other processes took while a side was measured.
 
-PyTorch's memory is ru_maxrss of its process at the end minus ru_maxrss after importing torch and one
-tiny convolution, before building any net: weights, activations, gradients, optimiser state, oneDNN's scratch memory and whatever the
-allocator keeps, but not the interpreter and the libraries as loaded. ru_maxrss only ever grows, hence one
-process per step and configuration, started from a parent that does not import torch. torch.compile's figure
-contains the compiler.
+PyTorch's memory is ru_maxrss of its process at the end minus ru_maxrss after importing torch and one tiny
+convolution, before building any net: weights, activations, gradients, optimiser state, oneDNN's scratch
+memory and whatever the allocator keeps, but not the interpreter and the libraries as loaded. ru_maxrss only
+ever grows, hence one process per step and configuration, started from a parent that does not import torch.
+torch.compile's figure contains the compiler.
 """
 import argparse
 import json
