@@ -117,7 +117,8 @@ static rc_status report_operation(bench *b, int net, const rc_case *c, double se
     }
     json_t *entry = json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:f}", "name", c->operation->name, "shape", c->text,
                               "net", net_names[net], "times", c->times, "ms", seconds * 1e3,
-                              "min_ms", fastest * 1e3, arithmetic ? "gflops" : "gbytes", rate, "percent_of_peak", share);
+                              "min_ms", fastest * 1e3, arithmetic ? "gflops" : "gbytes", rate, "percent_of_peak",
+                              share);
     return json_array_append_new(b->operations, entry) == 0 ? RC_OK : RC_OUT_OF_MEMORY;
 }
 
