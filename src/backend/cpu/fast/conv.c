@@ -26,6 +26,7 @@
 #include <string.h>
 
 #include "backend/cpu/fast/band.h"
+#include "backend/cpu/fast/enlarged.h"
 #include "backend/cpu/fast/tile.h"
 #include "backend/cpu/fast/weight_plan.h"
 #include "backend/cpu/fast/winograd.h"
@@ -135,7 +136,8 @@ static const float *read_directly(const conv_image *image)
     const conv_job *job = image->job;
     const conv_plan *plan = &job->plan;
     bool plain = job->dy ? image->dy.y.act == RC_ACT_NONE && !image->dy.a : image->x.value != NULL;
-    if (!plain || plan->winograd || plan->borders || plan->compact || (plan->blocks > 1 && plan->taps.k > 1))
+    bool transformed = plan->winograd || plan->enlarged;
+    if (!plain || transformed || plan->borders || plan->compact || (plan->blocks > 1 && plan->taps.k > 1))
         return NULL;
     return job->dy ? image->dy.g : image->x.value;
 }
@@ -229,6 +231,12 @@ static void conv_task(void *context, int task, int worker)
             load_band(&image[i], unit, last, i);
         if (plan->winograd)
             multiply_tiles(image, images, unit, last);
+        else if (plan->enlarged && job->dy)
+            RC_FAST(enlarged_backward)(plan, &image->band, job->packed, job->add, image->out, unit, last,
+                                       image->workspace);
+        else if (plan->enlarged)
+            RC_FAST(enlarged_forward)(plan, &image->band, job->packed, job->start, image->out, unit, last,
+                                      image->workspace);
         else
             multiply_band(image, unit, last);
         int last_row = last * step < plan->out_h ? last * step : plan->out_h;
@@ -288,6 +296,8 @@ static void prepare(conv_job *job, const void *weight, const void *bias, const v
         memcpy(padded_center, center, (size_t)plan->out_c * sizeof(float));
     if (plan->winograd)
         RC_FAST(pack_winograd)(job->cpu, plan, weight, packed);
+    else if (plan->enlarged)
+        RC_FAST(pack_enlarged)(job->cpu, plan, weight, packed);
     else
         RC_FAST(pack_weights)(job->cpu, plan, weight, folded, packed);
     job->start = start;

@@ -1,6 +1,7 @@
 #include "backend/cpu/fast/conv_plan.h"
 
 #include "backend/cpu/fast/band.h"
+#include "backend/cpu/fast/enlarged.h"
 #include "backend/cpu/fast/tile.h"
 #include "backend/cpu/fast/winograd.h"
 
@@ -8,7 +9,7 @@
  * half of a first cache of 64 KiB, or with AVX-512, whose tiles read them less often, the second cache. The band is
  * read once per tap row and output block. An image that fits WHOLE_BYTES stays in it, and nothing has to be moved. */
 enum { BLOCK_BYTES = 9 * 64 * TILE_WIDTH * 4, BAND_BYTES = 32 << 10, WHOLE_BYTES = 320 << 10, BAND_PIXELS = 64 };
-enum { FEWEST_TASKS = 32 };
+enum { FEWEST_TASKS = 32, ENLARGED_FLOATS = 320 << 10 };
 
 static int floor_div(int a, int b)
 {
@@ -98,6 +99,9 @@ static void plan_band(conv_plan *plan, int n)
     int units = (BAND_BYTES / row_bytes - plan->span_y) / taps->in_step + 1;
     units = larger(units, (BAND_PIXELS + columns - 1) / columns);
     int across = (columns + 1) / 2, most_tiles = plan->in_cp + plan->out_cp > 32 ? 32 : 16;
+    if (plan->enlarged)
+        for (units = plan->units; units > 2 && RC_FAST(enlarged_floats)(plan, units) > ENLARGED_FLOATS;)
+            units = (units + 1) / 2;
     if (plan->winograd)
         units = 2 * ((most_tiles + across - 1) / across);
     units = smaller(larger(units, 1), plan->units);
@@ -136,12 +140,18 @@ static void finish_plan(conv_plan *plan, int n)
     plan->blocks = (plan->in_cp + larger(widest, CHUNK) - 1) / larger(widest, CHUNK);
     plan->block = round_up((plan->in_cp + plan->blocks - 1) / plan->blocks, CHUNK);
     plan->blocks = (plan->in_cp + plan->block - 1) / plan->block;
-    if (plan->winograd) {
+    if (plan->winograd || plan->enlarged) {
         plan->block = round_up(plan->in_cp, CHUNK);
         plan->blocks = 1;
     }
     plan_band(plan, n);
 
+    if (plan->enlarged) {
+        plan->tiles_floats = RC_FAST(enlarged_floats)(plan, plan->band);
+        plan->packed_floats = RC_FAST(enlarged_packed_floats)(plan);
+        plan->band_floats = band_floats(plan->rows, plan->width, plan->in_cp);
+        return;
+    }
     size_t kernel = (size_t)taps->k * (size_t)taps->k;
     plan->packed_floats = (size_t)round_up(plan->out_cp, TILE_WIDTH) * (size_t)plan->in_cp * kernel;
     plan->folded_floats = taps->folded ? (size_t)plan->in_c * (size_t)plan->out_c * kernel : 0;
@@ -170,6 +180,7 @@ conv_plan RC_FAST(plan_forward)(const rc_conv *conv, int n)
                       .kernel_c_out = conv->c_out, .kernel_c_in = conv->c_in};
     plan.taps = RC_FAST(tap_geometry)(conv, false);
     plan.weights = kernel_layout(conv, &plan.taps, false);
+    plan.enlarged = RC_FAST(enlarged_fits)(conv);
     finish_plan(&plan, n);
     return plan;
 }
@@ -181,6 +192,7 @@ conv_plan RC_FAST(plan_backward_data)(const rc_conv *conv, int n)
                       .kernel_c_out = conv->c_out, .kernel_c_in = conv->c_in};
     plan.taps = RC_FAST(tap_geometry)(conv, true);
     plan.weights = kernel_layout(conv, &plan.taps, true);
+    plan.enlarged = RC_FAST(enlarged_fits)(conv);
     finish_plan(&plan, n);
     return plan;
 }

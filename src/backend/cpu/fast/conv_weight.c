@@ -3,18 +3,19 @@
  * Both tensors (big and small, see weight_plan.h) are loaded into bands, 16 channels of a pixel side by side, so that
  * the taps of a row and 16 channels are one run of floats. A tile multiplies a few floats of that run with a few
  * channels of small over all pixels of the band, sums in registers, and adds them to a private gradient: a piece of
- * (run floats, small channels). A 3 x 3 kernel of step 1 takes the way of winograd.h instead: the bands are
- * transformed, and the pixels of the same loop are tiles.
+ * (run floats, small channels). Two forms take another way: a 3 x 3 kernel of step 1 that of winograd.h, and one on an
+ * enlarged input that of enlarged.h. Their bands are transformed first, and the same tiles multiply the results.
  *
  * Images are shared out to slots, a number that depends on the shape alone; each slot has a private gradient and is
  * filled by one task, and in the end the slots are added in order. Where the weights are too large for that there are
  * fewer slots, and a task takes only a part of small's channels instead. */
+#include "backend/cpu/fast/conv_weight.h"
+
 #include <string.h>
 
-#include "backend/cpu/fast/band.h"
 #include "backend/cpu/fast/conv.h"
+#include "backend/cpu/fast/enlarged.h"
 #include "backend/cpu/fast/tile.h"
-#include "backend/cpu/fast/weight_plan.h"
 #include "backend/cpu/fast/winograd.h"
 
 typedef struct weight_job {
@@ -29,18 +30,6 @@ typedef struct weight_job {
     float *result;
 } weight_job;
 
-/* The images that are in the bands at a time. */
-typedef struct weight_group {
-    const weight_plan *plan;
-    int images;
-    int channel, channels; /* of small */
-    bool add;              /* the slot has been written */
-    value_source x[MAX_IMAGES];
-    gradient_source dy[MAX_IMAGES];
-    band big[MAX_IMAGES], small[MAX_IMAGES];
-    float *big_tiles, *small_tiles; /* transformed bands */
-} weight_group;
-
 static int smaller(int a, int b)
 {
     return a < b ? a : b;
@@ -51,16 +40,6 @@ static int larger(int a, int b)
     return a > b ? a : b;
 }
 
-static int whole_vectors(int channels)
-{
-    return (channels + RC_LANES - 1) / RC_LANES * RC_LANES;
-}
-
-static size_t piece_size(const weight_piece *p)
-{
-    return (size_t)p->floats * (size_t)p->channels;
-}
-
 /* ---- loading --------------------------------------------------------------------------------------------------- */
 
 static void start_group(weight_group *group, const weight_job *job, int first, float *scratch)
@@ -69,9 +48,8 @@ static void start_group(weight_group *group, const weight_job *job, int first, f
     bool x_is_big = !plan->taps.scatter;
     int x_cp = x_is_big ? plan->big_cp : plan->small_cp, dy_cp = x_is_big ? plan->small_cp : plan->big_cp;
     float *big_memory = scratch, *small_memory = big_memory + (size_t)plan->images * plan->big_floats;
-    group->big_tiles = small_memory + (size_t)plan->images * plan->small_floats;
-    group->small_tiles = group->big_tiles + element_floats(plan->tiles, whole_vectors(plan->big_cp));
-    float *skip_row = group->big_tiles + line_floats(plan->tiles_floats);
+    group->transformed = small_memory + (size_t)plan->images * plan->small_floats;
+    float *skip_row = group->transformed + line_floats(plan->transformed_floats);
     for (int i = 0; i < group->images; i++) {
         group->x[i] = RC_FAST(value_source)(job->x, x_cp, first + i, skip_row);
         group->x[i].store = NULL; /* that is forward's business */
@@ -81,9 +59,11 @@ static void start_group(weight_group *group, const weight_job *job, int first, f
                       .width = plan->width, .left = plan->left, .channels = big_channels(plan),
                       .block = plan->big_block, .compact = plan->compact, .read_step = 1, .read_span = 1};
         big->top = big->next = smaller(-plan->taps.pad, 0);
-        *small = (band){.memory = small_memory + (size_t)i * plan->small_floats, .rows = plan->rows,
-                        .width = plan->small_width, .channel = group->channel, .channels = group->channels,
+        *small = (band){.memory = small_memory + (size_t)i * plan->small_floats,
+                        .rows = plan->rows + 2 * plan->small_left, .width = plan->small_width,
+                        .left = plan->small_left, .channel = group->channel, .channels = group->channels,
                         .block = plan->small_block, .read_step = 1, .read_span = 1};
+        small->top = small->next = -plan->small_left;
         *(x_is_big ? &big->values : &small->values) = &group->x[i];
         *(x_is_big ? &small->gradients : &big->gradients) = &group->dy[i];
     }
@@ -167,75 +147,6 @@ static void run_pieces(const weight_group *group, int first, int last, float *sl
                 }
 }
 
-/* ---- multiplying tiles ----------------------------------------------------------------------------------------- */
-
-/* Transforms the rows [first, last) of the bands. Returns the number of tiles. */
-static int transform_bands(const weight_group *group, int first, int last)
-{
-    const weight_plan *plan = group->plan;
-    int across = plan->small_width / 2, down = (last - first + 1) / 2, pad = plan->taps.pad;
-    for (int i = 0; i < group->images; i++)
-        for (int ty = 0; ty < down; ty++) {
-            int tile = (i * down + ty) * across, row = first + 2 * ty;
-            const band *big = &group->big[i], *small = &group->small[i];
-            for (int b = 0; b < band_blocks(big); b++) {
-                int pixel = band_pixel(big, b);
-                element_layout layout = lay_out_elements(plan->tiles, whole_vectors(plan->big_cp), pixel);
-                float *to = group->big_tiles + element_block(plan->tiles, plan->big_block, b) + tile * layout.tile;
-                RC_FAST(transform_inputs)(band_row(big, row - pad, b) + (plan->left - pad) * pixel, pixel,
-                                          (ptrdiff_t)big->width * pixel, across, pixel, to, &layout);
-            }
-            for (int b = 0; b < band_blocks(small); b++) {
-                int pixel = band_pixel(small, b);
-                element_layout layout = lay_out_elements(plan->tiles, whole_vectors(plan->small_cp), pixel);
-                float *to = group->small_tiles + element_block(plan->tiles, plan->small_block, b) + tile * layout.tile;
-                RC_FAST(transform_gradients)(band_row(small, row, b), pixel, (ptrdiff_t)small->width * pixel, across,
-                                             pixel, to, &layout);
-            }
-        }
-    return group->images * down * across;
-}
-
-/* One piece of the gradient, for the 4 elements of row i: pixels are tiles, all in one row. */
-static void run_tiles_piece(const weight_group *group, const weight_piece *p, int tiles, float *slot)
-{
-    const weight_plan *plan = group->plan;
-    int in_group = p->s - group->channel, b = in_group / plan->small_block, i = p->line / 4;
-    element_layout big = lay_out_elements(plan->tiles, whole_vectors(plan->big_cp), big_pixel(plan, p->b));
-    int small_pixel = band_pixel(&group->small[0], b);
-    element_layout small = lay_out_elements(plan->tiles, whole_vectors(plan->small_cp), small_pixel);
-    const float *a = group->big_tiles + i * big.row + element_block(plan->tiles, plan->big_block, p->b) +
-                     p->f / RC_LANES * big.vector + p->f % RC_LANES;
-    const float *v = group->small_tiles + i * small.row + element_block(plan->tiles, plan->small_block, b) +
-                     (in_group - b * plan->small_block) / RC_LANES * small.vector;
-    tile_outer outer = {.a_four = RC_LANES == 4 ? big.vector : 4, .a_pixel = big.tile, .b_vector = small.vector,
-                        .b_pixel = small.tile, .images = 1, .rows = 1, .pixels = tiles, .add = group->add,
-                        .scalars = p->floats, .width = p->channels};
-    for (int j = 0; j < 4; j++) {
-        outer.a = a + j * big.column;
-        outer.b = v + j * small.column;
-        outer.d = slot + p->at + (size_t)j * plan->line_floats;
-        RC_FAST(tile_outer)(&outer);
-    }
-}
-
-static void run_tiles_pieces(const weight_group *group, int first, int last, float *slot)
-{
-    const weight_plan *plan = group->plan;
-    int tiles = transform_bands(group, first, last);
-    weight_piece p = {0};
-    for (p.line = 0; p.line < plan->lines; p.line += 4) {
-        p.at = (size_t)group->channel * plan->row_floats + (size_t)p.line * plan->line_floats;
-        for (p.s = group->channel; p.s < group->channel + group->channels; p.s += p.channels)
-            for (p.b = 0; p.b < big_blocks(plan); p.b++)
-                for (p.f = 0; p.f < RC_FAST(run_of_block)(plan, p.b); p.f += p.floats) {
-                    RC_FAST(size_piece)(plan, &p);
-                    run_tiles_piece(group, &p, tiles, slot);
-                    p.at += piece_size(&p);
-                }
-    }
-}
-
 /* ---- tasks ----------------------------------------------------------------------------------------------------- */
 
 /* Adds the gradient of the images in the group to the slot. */
@@ -250,10 +161,12 @@ static void run_group(weight_group *group, float *slot, double *big_bias, double
             if (big_bias)
                 sum_rows_until(&group->big[i], big_row, big_bias);
             load_and_sum(&group->big[i], big_row, (whole - 1) * stride - pad + plan->taps.k, big_bias);
-            load_and_sum(&group->small[i], row, whole, small_bias);
+            load_and_sum(&group->small[i], row - plan->small_left, whole + plan->small_left, small_bias);
         }
         if (plan->winograd)
-            run_tiles_pieces(group, row, last, slot);
+            RC_FAST(run_winograd_pieces)(group, row, last, slot);
+        else if (plan->enlarged)
+            RC_FAST(run_enlarged_pieces)(group, row, last, slot);
         else
             run_pieces(group, row, last, slot);
         group->add = true;
@@ -321,14 +234,17 @@ static void reduce_piece(const weight_job *job, const weight_piece *p)
     }
 }
 
-/* The 16 elements of a piece, all slots, to the 9 taps. */
-static void reduce_tiles_piece(const weight_job *job, const weight_piece *p)
+/* The elements or kernels of a piece, all slots, to the 9 taps. */
+static void reduce_transformed(const weight_job *job, const weight_piece *p)
 {
     const weight_plan *plan = &job->plan;
     float sum[WINOGRAD_ELEMENTS][LARGEST_PIECE], taps[9][LARGEST_PIECE];
-    for (int e = 0; e < WINOGRAD_ELEMENTS; e++)
-        add_slots(job, p->at + (size_t)e * plan->line_floats, piece_size(p), sum[e]);
-    RC_FAST(gradient_of_kernel)(&sum[0][0], LARGEST_PIECE, (int)piece_size(p), &taps[0][0]);
+    for (int line = 0; line < plan->lines; line++)
+        add_slots(job, p->at + (size_t)line * plan->line_floats, piece_size(p), sum[line]);
+    if (plan->winograd)
+        RC_FAST(winograd_taps)(&sum[0][0], LARGEST_PIECE, (int)piece_size(p), &taps[0][0]);
+    else
+        RC_FAST(enlarged_taps)(&sum[0][0], LARGEST_PIECE, (int)piece_size(p), &taps[0][0]);
     for (int f = 0; f < p->floats; f++)
         for (int tap = 0; tap < 9 && p->b * plan->big_block + p->f + f < plan->big_c; tap++)
             write_tap(job, p, p->b * plan->big_block + p->f + f, tap, taps[tap] + f * p->channels, 1);
@@ -343,11 +259,11 @@ static void reduce_task(void *context, int task, int worker)
     weight_piece p = {.s = task * OUTER_WIDTH};
     p.at = (size_t)p.s * plan->row_floats;
     for (p.b = 0; p.b < big_blocks(plan); p.b++)
-        for (p.line = 0; p.line < (plan->winograd ? 1 : plan->lines); p.line++)
+        for (p.line = 0; p.line < (weights_are_transformed(plan) ? 1 : plan->lines); p.line++)
             for (p.f = 0; p.f < RC_FAST(run_of_block)(plan, p.b); p.f += p.floats) {
                 RC_FAST(size_piece)(plan, &p);
-                if (plan->winograd)
-                    reduce_tiles_piece(job, &p);
+                if (weights_are_transformed(plan))
+                    reduce_transformed(job, &p);
                 else
                     reduce_piece(job, &p);
                 p.at += piece_size(&p);
@@ -376,7 +292,7 @@ static void unfold_task(void *context, int out, int worker)
 
 static size_t folded_floats(const weight_plan *plan)
 {
-    if (!plan->taps.folded)
+    if (!plan->taps.folded || plan->enlarged)
         return 0;
     return line_floats((size_t)plan->big_c * (size_t)plan->small_c * (size_t)(plan->taps.k * plan->taps.k));
 }
@@ -388,7 +304,7 @@ workspace RC_FAST(weight_workspace)(const rc_conv *conv, int n)
     size_t bias = line_floats(2 * (size_t)deepest); /* doubles */
     return (workspace){.shared = (size_t)plan.slots * (plan.slot_floats + bias) + folded_floats(&plan),
                        .scratch = (size_t)plan.images * (plan.big_floats + plan.small_floats) +
-                                  line_floats(plan.tiles_floats) + line_floats((size_t)deepest * (size_t)widest)};
+                                  line_floats(plan.transformed_floats) + line_floats((size_t)deepest * (size_t)widest)};
 }
 
 void RC_FAST(conv_backward_weight)(rc_backend *table, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
@@ -400,7 +316,7 @@ void RC_FAST(conv_backward_weight)(rc_backend *table, const rc_conv *conv, const
     size_t dy_cp = (size_t)(plan->taps.scatter ? plan->big_cp : plan->small_cp);
     job.slots = job.cpu->shared;
     job.folded = job.slots + (size_t)plan->slots * plan->slot_floats;
-    job.gradient = plan->taps.folded ? job.folded : job.result;
+    job.gradient = folded_floats(plan) ? job.folded : job.result;
     if (dbias) {
         job.bias = (double *)(void *)(job.folded + folded_floats(plan));
         memset(job.bias, 0, (size_t)plan->slots * dy_cp * sizeof(double));
@@ -408,7 +324,7 @@ void RC_FAST(conv_backward_weight)(rc_backend *table, const rc_conv *conv, const
     rc_pool_run(job.cpu->pool, plan->slots * plan->splits, weight_task, &job);
 
     rc_pool_run(job.cpu->pool, (plan->small_cp + OUTER_WIDTH - 1) / OUTER_WIDTH, reduce_task, &job);
-    if (plan->taps.folded)
+    if (folded_floats(plan))
         rc_pool_run(job.cpu->pool, conv->c_out, unfold_task, &job);
     for (int c = 0; dbias && c < conv->c_out; c++) {
         double sum = 0;

@@ -2,6 +2,7 @@
 
 #include "backend/cpu/fast/band.h"
 #include "backend/cpu/fast/conv.h"
+#include "backend/cpu/fast/enlarged.h"
 #include "backend/cpu/fast/tile.h"
 #include "backend/cpu/fast/winograd.h"
 
@@ -28,7 +29,7 @@ static int round_up(int a, int b)
 
 int RC_FAST(run_of_block)(const weight_plan *plan, int b)
 {
-    return (plan->winograd ? 1 : plan->taps.k) * big_pixel(plan, b);
+    return (weights_are_transformed(plan) ? 1 : plan->taps.k) * big_pixel(plan, b);
 }
 
 void RC_FAST(size_piece)(const weight_plan *plan, weight_piece *p)
@@ -63,7 +64,7 @@ static size_t whole_line(const weight_plan *plan, int s)
 /* Floats of a slot, or of one line of it where lines come first. */
 static void plan_pieces(weight_plan *plan)
 {
-    size_t lines = plan->winograd ? 1 : (size_t)plan->lines;
+    size_t lines = weights_are_transformed(plan) ? 1 : (size_t)plan->lines;
     weight_piece last = {0};
     RC_FAST(size_piece)(plan, &last);
     plan->row_floats = lines * whole_line(plan, 0);
@@ -72,7 +73,7 @@ static void plan_pieces(weight_plan *plan)
         RC_FAST(size_piece)(plan, &last);
     }
     plan->line_floats = (size_t)last.s * plan->row_floats + lines * whole_line(plan, last.s) * (size_t)last.channels;
-    plan->slot_floats = line_floats((plan->winograd ? (size_t)plan->lines : 1) * plan->line_floats);
+    plan->slot_floats = line_floats((weights_are_transformed(plan) ? (size_t)plan->lines : 1) * plan->line_floats);
 }
 
 /* ---- bands ----------------------------------------------------------------------------------------------------- */
@@ -107,8 +108,27 @@ static void plan_tiles(weight_plan *plan, int images_per_slot)
     plan->big_rows = plan->rows + 2;
     plan->images = bands > 1 ? 1 : smaller(smaller(larger(tiles / (across * rows), 1), MAX_IMAGES), images_per_slot);
     plan->tiles = plan->images * across * rows;
-    plan->tiles_floats = element_floats(plan->tiles, round_up(plan->big_cp, RC_LANES)) +
+    plan->transformed_floats = element_floats(plan->tiles, round_up(plan->big_cp, RC_LANES)) +
                          element_floats(plan->tiles, round_up(plan->small_cp, RC_LANES));
+}
+
+/* Enlarged: planes of x and sums of dy in the second cache. Images are whole where that is possible, because the rows
+ * of differences at the seams of bands belong to both. */
+static void plan_planes(weight_plan *plan, int images_per_slot)
+{
+    int w = plan->small_w, channels = plan->big_cp + plan->small_cp / plan->splits, rows = plan->small_h;
+    int fit = TILES_BYTES / (int)sizeof(float) / (4 * (w + 2) * channels);
+    while (rows > 2 && rows > fit)
+        rows = (rows + 1) / 2;
+    plan->rows = rows;
+    plan->big_rows = 2 * rows + 2;
+    plan->images = rows < plan->small_h ? 1 : smaller(smaller(larger(fit / rows, 1), MAX_IMAGES), images_per_slot);
+    for (int plane = 0; plane < ENLARGED_PLANES; plane++) {
+        plan->big_pixels += (size_t)enlarged_sum_pixels(plane, rows, w);
+        plan->small_pixels += plane == 0 ? 0 : (size_t)enlarged_pixels(plane, rows, w);
+    }
+    plan->transformed_floats = (size_t)plan->images * (plan->big_pixels * (size_t)plan->big_cp +
+                                                       plan->small_pixels * (size_t)plan->small_cp) + 2 * OUTER_WIDTH;
 }
 
 static void plan_slots(weight_plan *plan, int n)
@@ -124,7 +144,8 @@ weight_plan RC_FAST(plan_weights)(const rc_conv *conv, int n)
 {
     weight_plan plan = {.taps = RC_FAST(tap_geometry)(conv, false)};
     const tap_geometry *taps = &plan.taps;
-    size_t kernel = (size_t)taps->k * (size_t)taps->k;
+    plan.enlarged = RC_FAST(enlarged_fits)(conv);
+    size_t kernel = (size_t)(plan.enlarged ? conv->k * conv->k : taps->k * taps->k);
     bool x_is_big = !taps->scatter;
     plan.big_h = x_is_big ? conv->h : conv->oh;
     plan.big_w = x_is_big ? conv->w : conv->ow;
@@ -142,20 +163,24 @@ weight_plan RC_FAST(plan_weights)(const rc_conv *conv, int n)
     plan.compact = x_is_big && plan.big_c < 4;
     plan.swap = plan.small_cp < RC_LANES && plan.big_cp > plan.small_cp;
     plan.winograd = RC_FAST(winograd_fits)(taps, plan.big_cp, plan.small_cp);
-    plan.lines = plan.winograd ? WINOGRAD_ELEMENTS : taps->k;
+    plan.lines = plan.winograd ? WINOGRAD_ELEMENTS : plan.enlarged ? ENLARGED_KERNELS : taps->k;
     plan.big_block = CHUNK;
     plan.small_block = larger(CHUNK, OUTER_WIDTH);
     plan_slots(&plan, n);
 
     int images_per_slot = (n + plan.slots - 1) / plan.slots;
-    plan.small_width = plan.winograd ? round_up(plan.small_w, 2) : plan.small_w;
+    plan.small_left = plan.enlarged ? 1 : 0;
+    plan.small_width = plan.winograd ? round_up(plan.small_w, 2) : plan.small_w + 2 * plan.small_left;
     plan.left = larger(taps->pad, 0);
-    plan.width = plan.left + larger((plan.small_width - 1) * taps->stride - taps->pad + taps->k, plan.big_w);
+    int last = (plan.winograd ? plan.small_width : plan.small_w) - 1;
+    plan.width = plan.left + larger(last * taps->stride - taps->pad + taps->k, plan.big_w);
     if (plan.winograd)
         plan_tiles(&plan, images_per_slot);
+    else if (plan.enlarged)
+        plan_planes(&plan, images_per_slot);
     else
         plan_bands(&plan, images_per_slot);
     plan.big_floats = line_floats(band_floats(plan.big_rows, plan.width, plan.big_cp));
-    plan.small_floats = line_floats(band_floats(plan.rows, plan.small_width, plan.small_cp));
+    plan.small_floats = line_floats(band_floats(plan.rows + 2 * plan.small_left, plan.small_width, plan.small_cp));
     return plan;
 }

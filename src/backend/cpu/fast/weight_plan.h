@@ -18,16 +18,17 @@ typedef struct weight_plan {
     bool compact;                    /* big has fewer than 4 channels, side by side without padding */
     bool swap;                       /* vectors run along big, scalars along small */
     int big_block, small_block;      /* channels that lie side by side in the bands */
-    int width, left, small_width;    /* of the bands */
+    int width, left;                 /* of the bands of big, `left` columns of it border */
+    int small_width, small_left;     /* of those of small; a border has as many rows as columns */
     int rows, big_rows, images;      /* rows of small, the rows of big that they meet, images in the bands at a time */
     int lines;                       /* the gradient comes in so many lines: tap rows, or elements of a tile */
     int slots, splits;
     size_t slot_floats, big_floats, small_floats; /* floats of a slot, and of one image's bands */
 
-    /* winograd.h: bands are transformed to tiles. */
-    bool winograd;
-    int tiles;                     /* of all images in the bands */
-    size_t tiles_floats;
+    bool winograd, enlarged;         /* winograd.h, enlarged.h: bands are transformed, lines are elements or kernels */
+    int tiles;                       /* winograd: of all images in the bands */
+    size_t big_pixels, small_pixels; /* enlarged: what one image's bands are transformed to */
+    size_t transformed_floats;
     size_t row_floats, line_floats; /* of the gradient in a slot: see weight_piece */
 } weight_plan;
 
@@ -35,8 +36,8 @@ weight_plan RC_FAST(plan_weights)(const rc_conv *conv, int n);
 
 /* The gradient in a slot is cut into pieces: floats [f, f + floats) of the run of line `line` and block b of big, small
  * channels [s, s + channels). In memory a piece is (floats, channels), or (channels, floats) when swapped, and pieces
- * follow each other in this order, the last index fastest: direct (s, b, line, f); winograd (line, s, b, f), because
- * all that belongs to one element is worked on at a time. Channels s begin at s * row_floats, line l at
+ * follow each other in this order, the last index fastest: direct (s, b, line, f); transformed (line, s, b, f), because
+ * all that belongs to one element or kernel is worked on at a time. Channels s begin at s * row_floats, line l at
  * l * line_floats. */
 typedef struct weight_piece {
     int s, channels, b, line, f, floats;
@@ -47,6 +48,11 @@ typedef struct weight_piece {
 void RC_FAST(size_piece)(const weight_plan *plan, weight_piece *piece);
 /* The floats of big that a pixel of small meets in one line of the gradient, of block b. */
 int RC_FAST(run_of_block)(const weight_plan *plan, int b);
+
+static inline bool weights_are_transformed(const weight_plan *plan)
+{
+    return plan->winograd || plan->enlarged;
+}
 
 /* Channels of big that are computed with. */
 static inline int big_channels(const weight_plan *plan)

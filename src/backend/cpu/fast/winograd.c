@@ -99,7 +99,7 @@ void RC_FAST(transform_inputs)(const float *row, ptrdiff_t pixel, ptrdiff_t widt
                                const element_layout *given)
 {
     element_layout layout = *given;
-    if (RC_LANES == 4)
+    if (TILE_FOURS)
         layout.column = RC_LANES; /* as it is: a constant for the compiler */
     for (int c = 0; c < channels; c += RC_LANES, row += RC_LANES, to += layout.vector) {
         const float *from = row;
@@ -140,7 +140,7 @@ void RC_FAST(transform_gradients)(const float *row, ptrdiff_t pixel, ptrdiff_t w
                                   float *to, const element_layout *given)
 {
     element_layout layout = *given;
-    if (RC_LANES == 4)
+    if (TILE_FOURS)
         layout.column = RC_LANES;
     for (int c = 0; c < channels; c += RC_LANES, row += RC_LANES, to += layout.vector)
         for (int t = 0; t < tiles; t++) {
@@ -158,7 +158,7 @@ void RC_FAST(transform_gradients)(const float *row, ptrdiff_t pixel, ptrdiff_t w
         }
 }
 
-void RC_FAST(gradient_of_kernel)(const float *m, size_t plane, int count, float *taps)
+void RC_FAST(winograd_taps)(const float *m, size_t plane, int count, float *taps)
 {
     for (int i = 0; i < count; i++) {
         float half[3][4];
@@ -286,7 +286,7 @@ void RC_FAST(winograd_multiply)(const conv_plan *plan, const float *packed, int 
             int width = tile_width(plan->out_cp - out, TILE_WIDTH);
             ptrdiff_t weights = (ptrdiff_t)plan->in_cp * width;
             tile_row row = {.x = workspace + i * layout.row, .x_pixel = layout.tile, .rows = 1, .run = plan->in_cp,
-                            .x_four = RC_LANES == 4 ? layout.vector : 4,
+                            .x_four = TILE_FOURS ? layout.vector : 4,
                             .w = packed + (size_t)out * (size_t)plan->in_cp * ELEMENTS + 4 * i * weights,
                             .start = zeros, .y = products_of(plan, workspace, out) + 4 * i * product_plane(plan),
                             .y_pixel = width, .pixels = tiles, .width = width, .channels = width, .batch = 4,

@@ -18,6 +18,7 @@
 
 #include "backend/cpu/fast/band.h"
 #include "backend/cpu/fast/conv_plan.h"
+#include "backend/cpu/fast/tile.h"
 
 enum { WINOGRAD_ELEMENTS = 16 };
 
@@ -37,8 +38,8 @@ void RC_FAST(winograd_outputs)(const conv_plan *plan, const float *start, float 
 size_t RC_FAST(winograd_floats)(const conv_plan *plan);
 
 /* Where element (i, j) of a tile lies: at i * row + j * column + tile * tile, and its vectors of channels `vector`
- * apart. With vectors of 4 the elements of a row lie side by side, so that whole cache lines are stored: to 16 lines in
- * turn it would take twice the time. */
+ * apart. Where the tiles take fours that lie apart, the elements of a row lie side by side, so that whole cache lines
+ * are stored: to 16 lines in turn it would take twice the time. */
 typedef struct element_layout {
     ptrdiff_t row, column, tile, vector;
 } element_layout;
@@ -46,8 +47,8 @@ typedef struct element_layout {
 /* For (blocks, tiles, channels of a block); `all` are the channels of all blocks, rounded up to whole vectors. */
 static inline element_layout lay_out_elements(int tiles, int all, int channels)
 {
-    enum { SIDE_BY_SIDE = RC_LANES == 4, LINE = 16 }; /* a line more, so that rows do not share places in the cache */
-    if (SIDE_BY_SIDE)
+    enum { LINE = 16 }; /* a line more, so that rows do not share places in the cache */
+    if (TILE_FOURS)
         return (element_layout){(ptrdiff_t)tiles * all * 4 + LINE, RC_LANES, (ptrdiff_t)channels * 4, 4 * RC_LANES};
     ptrdiff_t plane = (ptrdiff_t)tiles * all + LINE;
     return (element_layout){4 * plane, plane, channels, RC_LANES};
@@ -56,7 +57,7 @@ static inline element_layout lay_out_elements(int tiles, int all, int channels)
 /* Where block number b begins, if blocks have `block` channels. */
 static inline ptrdiff_t element_block(int tiles, int block, int b)
 {
-    return (ptrdiff_t)b * block * tiles * (RC_LANES == 4 ? 4 : 1);
+    return (ptrdiff_t)b * block * tiles * (TILE_FOURS ? 4 : 1);
 }
 
 static inline size_t element_floats(int tiles, int all)
@@ -74,6 +75,6 @@ void RC_FAST(transform_gradients)(const float *row, ptrdiff_t pixel, ptrdiff_t w
                                   float *to, const element_layout *layout);
 /* G^T m G, with -1 in place of the 1 in the last row of G: 16 elements to 9 taps, `plane` floats apart each, for
  * `count` numbers side by side. */
-void RC_FAST(gradient_of_kernel)(const float *m, size_t plane, int count, float *taps);
+void RC_FAST(winograd_taps)(const float *m, size_t plane, int count, float *taps);
 
 #endif
