@@ -57,7 +57,7 @@ typedef struct rc_buffer {
     double *host;     /* the value before; NULL for RC_OUT and RC_SCRATCH */
     double terms;     /* outputs: how many products are summed into one element; sets the tolerance */
     double magnitude; /* outputs: natural size of an element, where the result itself may cancel to less */
-    bool stored_act;  /* outputs: went through memory of the activation type on the way */
+    bool stored_act;  /* outputs: made of numbers that were rounded to the activation type on the way */
     int cotangent;    /* outputs: buffer that multiplies it in S, of the same count or of count 1; -1: not in S */
     int gradient_of;  /* outputs: the input whose gradient this is; -1: none */
 } rc_buffer;

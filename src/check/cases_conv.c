@@ -199,10 +199,12 @@ static void draw_backward_weight(rc_case *c)
     double samples = (double)p->n * (v->transposed ? v->h * v->w : v->oh * v->ow);
     int rows = v->transposed ? v->c_in : v->c_out, columns = (v->transposed ? v->c_out : v->c_in) * v->k * v->k;
     p->dweight = rc_case_sum(c, rc_case_parameter(c, "dweight", RC_OUT, rows, columns, 0), samples);
+    c->buffer[p->dweight].stored_act = true;
     p->dbias = -1;
     if (rc_case_chance(c, 50)) {
         p->dbias = rc_case_sum(c, rc_case_parameter(c, "dbias", RC_OUT, 1, v->c_out, 0),
                                (double)p->n * v->oh * v->ow);
+        c->buffer[p->dbias].stored_act = true;
         rc_case_say(c, " bias");
     }
 }

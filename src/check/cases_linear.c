@@ -113,9 +113,12 @@ static void draw_backward_weight(rc_case *c)
     p->dy = rc_case_lazy_gradient(c, p->n, l->h, l->w, l->c, groups);
     int rows = l->c * l->h * l->w;
     p->dweight = rc_case_sum(c, rc_case_parameter(c, "dweight", RC_OUT, rows, l->c_in, 0), p->n);
+    c->buffer[p->dweight].stored_act = true;
     p->dbias = -1;
-    if (rc_case_chance(c, 60))
+    if (rc_case_chance(c, 60)) {
         p->dbias = rc_case_sum(c, rc_case_parameter(c, "dbias", RC_OUT, 1, rows, 0), p->n);
+        c->buffer[p->dbias].stored_act = true;
+    }
 }
 
 static void run_backward_weight(rc_run *r)

@@ -13,6 +13,8 @@
 /* A case whose result hangs on an ulp of its input says nothing; another one is drawn instead. More than one in ten
  * of an operation is a miss: then the operation is at fault, or its list. */
 enum { MAX_REDRAWS = 10, REDRAW_STRIDE = 1 << 20 };
+/* Misses of one operation that are told in full; more of them say the same. */
+enum { TOLD_MISSES = 5 };
 
 typedef struct tally {
     int cases, redrawn, misses;
@@ -101,7 +103,7 @@ static rc_status check_case(const rc_selftest_settings *s, const rc_judges *j, c
         bool again = status == RC_OK && v.missed && v.shaky && draw < MAX_REDRAWS;
         if (status == RC_OK && !again) {
             add_verdict(t, &v);
-            if (v.missed)
+            if (v.missed && (t->misses <= TOLD_MISSES || s->verbose))
                 report_miss(s, j, &c, &v);
             else if (s->verbose)
                 say(s, "      %s case %u: error %.1e of %.1e, slopes %.1e:%s%s", operation->name, number, v.error,
@@ -130,6 +132,8 @@ static rc_status check_operation(const rc_selftest_settings *s, const rc_judges 
         t->misses++;
         say(s, "MISS  %s: %d of %d cases hang on an ulp of their input", operation->name, t->redrawn, cases);
     }
+    if (t->misses > TOLD_MISSES && !s->verbose)
+        say(s, "MISS  %s: and %d more", operation->name, t->misses - TOLD_MISSES);
     char slopes[48] = "";
     if (t->slope_error > 0)
         snprintf(slopes, sizeof slopes, ", slopes %.1e of %.0e", t->slope_error, RC_SLOPE_TOLERANCE);
