@@ -121,7 +121,7 @@ static rc_status check_operation(const rc_selftest_settings *s, const rc_judges 
 {
     int cases = s->quick ? operation->quick : operation->normal;
     int first = s->only < 0 ? 0 : s->only, end = s->only < 0 ? cases : s->only + 1;
-    for (int number = first; number < end; number++) {
+    for (int number = first; number < end; number += s->every > 1 ? s->every : 1) {
         char text[96];
         snprintf(text, sizeof text, "%s %d/%d", operation->name, number + 1, end);
         if (s->progress)
