@@ -29,18 +29,23 @@ static rc_status build_generator_net(rc_learner *l)
     return rc_check_dreams(&l->generator_net, &l->net);
 }
 
+static void adopt(rc_learner *l, const rc_settings *settings, const rc_method *method)
+{
+    l->settings = *settings;
+    l->method = method;
+    l->augment.pad = settings->crop_pad;
+    l->augment.flip = settings->flip;
+}
+
 rc_status rc_learner_create(rc_learner *learner, rc_backend *backend, const rc_settings *settings,
                             const rc_method *method, const rc_augment *image)
 {
     memset(learner, 0, sizeof *learner);
     RC_TRY(rc_settings_check(settings));
     learner->backend = backend;
-    learner->settings = *settings;
-    learner->method = method;
     learner->augment = *image;
-    learner->augment.pad = settings->crop_pad;
-    learner->augment.flip = settings->flip;
     learner->augment.stream = RC_STREAM_AUGMENT;
+    adopt(learner, settings, method);
     RC_TRY(build_net(learner));
     RC_TRY(build_generator_net(learner));
     RC_TRY(rc_classifier_create(&learner->student, &learner->net, backend, 16));
@@ -61,12 +66,28 @@ void rc_learner_destroy(rc_learner *learner)
     memset(learner, 0, sizeof *learner);
 }
 
-rc_status rc_learner_set_method(rc_learner *l, const rc_method *method)
+rc_status rc_learner_configure(rc_learner *l, const rc_settings *settings, const rc_method *method)
 {
+    const rc_settings *now = &l->settings;
+    bool small = strcmp(now->net, "resnet-small") == 0;
     if (l->in_task)
         return rc_fail(RC_INTERNAL, "task %d has not ended", l->task + 1);
-    l->method = method;
+    RC_TRY(rc_settings_check(settings));
+    if (strcmp(now->net, settings->net) != 0)
+        return rc_fail(RC_INVALID_ARGUMENT, "net is '%s', but the model was trained with '%s' and keeps it",
+                       settings->net, now->net);
+    if (small && (now->net_width != settings->net_width || now->net_blocks != settings->net_blocks))
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "net_width and net_blocks are %d and %d, but the model was trained with %d and %d and keeps them",
+                       settings->net_width, settings->net_blocks, now->net_width, now->net_blocks);
+    adopt(l, settings, method);
     return build_generator_net(l);
+}
+
+rc_status rc_learner_set_method(rc_learner *l, const rc_method *method)
+{
+    const rc_settings settings = l->settings;
+    return rc_learner_configure(l, &settings, method);
 }
 
 rc_status rc_learner_grow_statistics(rc_learner *l)
@@ -138,15 +159,20 @@ static rc_status register_state(rc_learner *l)
     return l->has_dreams ? add_model_state(l, "generator.param", "generator.running", &l->generator) : RC_OK;
 }
 
-/* Head rows, generator and images draw from streams of the task. */
+/* Generator and head rows draw from streams of the task. */
+static rc_status build_dreams(rc_learner *l)
+{
+    uint64_t task = (uint64_t)(uint32_t)l->task << 32;
+    RC_TRY(rc_classifier_clone(&l->teacher, &l->student));
+    RC_TRY(rc_model_create(&l->generator, &l->generator_net, l->backend));
+    return rc_model_init(&l->generator, (rc_rng){l->settings.seed, task | RC_STREAM_GENERATOR});
+}
+
 static rc_status build_task(rc_learner *l, const uint8_t *images, const int32_t *labels)
 {
     uint64_t task = (uint64_t)(uint32_t)l->task << 32;
-    if (l->has_dreams) {
-        RC_TRY(rc_classifier_clone(&l->teacher, &l->student));
-        RC_TRY(rc_model_create(&l->generator, &l->generator_net, l->backend));
-        RC_TRY(rc_model_init(&l->generator, (rc_rng){l->settings.seed, task | RC_STREAM_GENERATOR}));
-    }
+    if (l->has_dreams)
+        RC_TRY(build_dreams(l));
     RC_TRY(rc_head_grow(&l->student.head, l->n_new, (rc_rng){l->settings.seed, task | RC_STREAM_HEAD}));
     RC_TRY(upload(l, images, labels));
     return register_state(l);
@@ -166,8 +192,27 @@ rc_status rc_learner_begin_task(rc_learner *l, int task, int n_new, const uint8_
     l->images = count;
     l->batches = rc_epoch_batches(count, l->settings.batch);
     l->has_dreams = l->method->replay == RC_REPLAY_DREAMS && l->n_old > 0;
+    l->joins_old = false;
+    for (int i = 0; i < count && !l->joins_old; i++)
+        l->joins_old = labels[i] < l->n_old;
     l->in_task = true;
     return build_task(l, images, labels);
+}
+
+rc_status rc_learner_begin_dreams(rc_learner *l)
+{
+    if (l->in_task)
+        return rc_fail(RC_INTERNAL, "task %d has not ended", l->task + 1);
+    if (l->method->replay != RC_REPLAY_DREAMS || l->student.head.classes < 1)
+        return rc_fail(RC_INVALID_ARGUMENT, "a %s model of %d classes has no dreams", l->method->title,
+                       l->student.head.classes);
+    l->task = l->student.head.tasks;
+    l->n_old = l->student.head.classes;
+    l->n_new = l->images = l->batches = 0;
+    l->has_dreams = l->in_task = true;
+    l->joins_old = false;
+    RC_TRY(build_dreams(l));
+    return register_state(l);
 }
 
 void rc_learner_end_task(rc_learner *l)

@@ -24,6 +24,7 @@ typedef struct rc_learner {
     /* The task at hand. */
     int task;           /* counts from 0 */
     int n_old, n_new;
+    bool joins_old;     /* some of its images belong to classes that were known before */
     bool in_task;
     rc_classifier teacher; /* tasks after the first of methods with dreams */
     rc_model generator;
@@ -43,7 +44,8 @@ rc_status rc_learner_create(rc_learner *learner, rc_backend *backend, const rc_s
                             const rc_method *method, const rc_augment *image);
 void rc_learner_destroy(rc_learner *learner); /* a zeroed or destroyed one is fine */
 
-/* Goes on with another method, between tasks. */
+/* Between tasks: other settings, another method. The net stays what it is: other settings of it are an error. */
+rc_status rc_learner_configure(rc_learner *learner, const rc_settings *settings, const rc_method *method);
 rc_status rc_learner_set_method(rc_learner *learner, const rc_method *method);
 
 /* Memory for the statistics of all classes of the head; contents of known classes are kept, new rows are NaN. */
@@ -55,6 +57,10 @@ rc_status rc_learner_grow_statistics(rc_learner *learner);
 rc_status rc_learner_begin_task(rc_learner *learner, int task, int n_new, const uint8_t *images,
                                 const int32_t *labels, int count);
 void rc_learner_end_task(rc_learner *learner);
+
+/* In place of a task, to look at dreams: the teacher and the generator that the next task would begin with, no new class
+ * and no image, so that inversion is the only stage there is. The method must have dreams. Ends like a task. */
+rc_status rc_learner_begin_dreams(rc_learner *learner);
 
 /* Sends the order of an epoch. */
 void rc_learner_send_order(rc_learner *learner, int epoch);

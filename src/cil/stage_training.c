@@ -95,7 +95,7 @@ rc_status rc_stage_training(rc_learner *l, rc_stage stage, uint32_t from, const 
     rc_training_settings settings = {.batch = s->batch,
                                      .n_old = l->n_old,
                                      .dreams = l->has_dreams,
-                                     .local_ce = m->local_ce && l->has_dreams,
+                                     .local_ce = m->local_ce && l->has_dreams && !l->joins_old,
                                      .relations = m->rkd && l->has_dreams,
                                      .align_norms = m->war && l->has_dreams,
                                      .paper_war = s->paper_war_mean,
