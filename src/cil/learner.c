@@ -78,7 +78,8 @@ rc_status rc_learner_configure(rc_learner *l, const rc_settings *settings, const
                        settings->net, now->net);
     if (small && (now->net_width != settings->net_width || now->net_blocks != settings->net_blocks))
         return rc_fail(RC_INVALID_ARGUMENT,
-                       "net_width and net_blocks are %d and %d, but the model was trained with %d and %d and keeps them",
+                       "net_width and net_blocks are %d and %d, but the model was trained with %d and %d and "
+                       "keeps them",
                        settings->net_width, settings->net_blocks, now->net_width, now->net_blocks);
     adopt(l, settings, method);
     return build_generator_net(l);

@@ -58,8 +58,8 @@ rc_status rc_learner_begin_task(rc_learner *learner, int task, int n_new, const 
                                 const int32_t *labels, int count);
 void rc_learner_end_task(rc_learner *learner);
 
-/* In place of a task, to look at dreams: the teacher and the generator that the next task would begin with, no new class
- * and no image, so that inversion is the only stage there is. The method must have dreams. Ends like a task. */
+/* In place of a task, to look at dreams: the teacher and the generator that the next task would begin with, no new
+ * class and no image, so that inversion is the only stage there is. The method must have dreams. Ends like a task. */
 rc_status rc_learner_begin_dreams(rc_learner *learner);
 
 /* Sends the order of an epoch. */

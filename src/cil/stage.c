@@ -37,6 +37,8 @@ static int epochs_of(const rc_learner *l, bool refinement)
 
 uint32_t rc_stage_steps(const rc_learner *l, rc_stage stage)
 {
+    if (l->batches == 0 && stage != RC_STAGE_INVERSION) /* dreams are looked at, nothing is learnt */
+        return 0;
     switch (stage) {
     case RC_STAGE_INVERSION: return l->has_dreams ? (uint32_t)l->settings.inversion_steps : 0;
     case RC_STAGE_TRAINING: return (uint32_t)epochs_of(l, false) * (uint32_t)l->batches;
@@ -50,6 +52,25 @@ uint32_t rc_stage_steps(const rc_learner *l, rc_stage stage)
     case RC_STAGE_COUNT: break;
     }
     return 0;
+}
+
+rc_status rc_stage_bytes(rc_learner *l, rc_stage stage, size_t *bytes)
+{
+    *bytes = 0;
+    if (rc_stage_steps(l, stage) == 0)
+        return RC_OK;
+    if (stage == RC_STAGE_INVERSION) {
+        rc_inversion *inversion;
+        RC_TRY(rc_stage_inversion_create(l, &inversion));
+        *bytes = rc_inversion_look(inversion).bytes;
+        rc_inversion_destroy(inversion);
+    } else if (stage == RC_STAGE_TRAINING) {
+        rc_training *training;
+        RC_TRY(rc_stage_training_create(l, &training));
+        *bytes = rc_training_look(training).bytes;
+        rc_training_destroy(training);
+    }
+    return RC_OK;
 }
 
 /* Reads the losses into the report. */

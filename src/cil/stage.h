@@ -48,6 +48,10 @@ typedef struct rc_stage_hooks {
 /* How many steps a stage has for the task at hand; 0: the method does not have it. */
 uint32_t rc_stage_steps(const rc_learner *learner, rc_stage stage);
 
+/* Bytes of backend memory that a stage of the task at hand takes besides what the learner holds; 0 where it is little
+ * or nothing. Builds the stage's step and drops it again. */
+rc_status rc_stage_bytes(rc_learner *learner, rc_stage stage, size_t *bytes);
+
 /* All stages of the task at hand, from `step` steps into `stage` on. `wall`, if not NULL, gets the seconds spent in
  * each stage added. */
 rc_status rc_run_stages(rc_learner *learner, rc_stage stage, uint32_t step, const rc_stage_hooks *hooks,
@@ -69,6 +73,9 @@ typedef struct rc_stage_run {
 } rc_stage_run;
 
 rc_status rc_stage_repeat(rc_stage_run *run, uint32_t from, uint32_t to);
+
+rc_status rc_stage_inversion_create(rc_learner *learner, rc_inversion **inversion);
+rc_status rc_stage_training_create(rc_learner *learner, rc_training **training);
 
 rc_status rc_stage_inversion(rc_learner *learner, uint32_t from, const rc_stage_hooks *hooks);
 /* Main training and, on the same optimiser, refinement; `from` counts steps of the stage it begins in. */

@@ -87,8 +87,7 @@ static rc_status train(stage_run *r, rc_stage stage, uint32_t from, double *refi
     return refine(r, main_epochs, stage == RC_STAGE_REFINEMENT ? from : 0);
 }
 
-rc_status rc_stage_training(rc_learner *l, rc_stage stage, uint32_t from, const rc_stage_hooks *hooks,
-                            double *refinement_began)
+rc_status rc_stage_training_create(rc_learner *l, rc_training **training)
 {
     const rc_settings *s = &l->settings;
     const rc_method *m = l->method;
@@ -102,14 +101,21 @@ rc_status rc_stage_training(rc_learner *l, rc_stage stage, uint32_t from, const 
                                      .sgd = {(float)s->momentum, (float)s->weight_decay},
                                      .seed = s->seed,
                                      .task = (uint32_t)l->task};
+    return rc_training_create(l->backend, &settings, &l->student, l->has_dreams ? &l->teacher : NULL,
+                              l->has_dreams ? &l->generator : NULL, &l->data, training);
+}
+
+rc_status rc_stage_training(rc_learner *l, rc_stage stage, uint32_t from, const rc_stage_hooks *hooks,
+                            double *refinement_began)
+{
+    const rc_settings *s = &l->settings;
     stage_run r = {.learner = l,
                    .schedule = {.base = s->learning_rate, .gamma = s->decay, .milestones = s->milestones,
                                 .refinement_from = (int)(rc_stage_steps(l, RC_STAGE_TRAINING) / (uint32_t)l->batches),
                                 .refinement_rate = s->refine_rate}};
     for (int i = 0; i < s->milestones; i++)
         r.schedule.milestone[i] = s->milestone[i];
-    RC_TRY(rc_training_create(l->backend, &settings, &l->student, l->has_dreams ? &l->teacher : NULL,
-                              l->has_dreams ? &l->generator : NULL, &l->data, &r.training));
+    RC_TRY(rc_stage_training_create(l, &r.training));
     r.run = (rc_stage_run){.learner = l, .hooks = hooks, .step = rc_training_step, .context = r.training,
                            .loss = rc_training_look(r.training).loss, .last_call = rc_now(),
                            .report = {.task = l->task, .state = &l->state,

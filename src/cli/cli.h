@@ -6,14 +6,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { RC_EXIT_DONE = 0, RC_EXIT_FAILED = 1, RC_EXIT_USAGE = 2 };
+enum { RC_EXIT_DONE = 0, RC_EXIT_FAILED = 1, RC_EXIT_USAGE = 2, RC_EXIT_INTERRUPTED = 130 };
 
 /* ---- options -------------------------------------------------------------------------------------------------- */
 
 typedef enum rc_option_type {
     RC_OPTION_FLAG,
     RC_OPTION_INTEGER, /* in low .. high */
-    RC_OPTION_TEXT
+    RC_OPTION_TEXT,
+    RC_OPTION_LIST /* text, any number of times */
 } rc_option_type;
 
 /* One row of a command's table: serves parsing and --help. */
@@ -26,13 +27,15 @@ typedef struct rc_option {
     int64_t low, high;
 } rc_option;
 
+enum { RC_MAX_OPTIONS = 32, RC_MAX_REPEATS = 64 };
+
 typedef struct rc_option_value {
     bool given;      /* on the command line; flags: set */
     int64_t integer;
     const char *text; /* NULL: neither given nor default */
+    const char *each[RC_MAX_REPEATS]; /* lists: in the order of the command line */
+    int repeats;
 } rc_option_value;
-
-enum { RC_MAX_OPTIONS = 32 };
 
 typedef struct rc_command {
     const char *name, *summary;
@@ -51,7 +54,8 @@ const rc_command *rc_command_at(int index);
 /* Parses and runs. argv[0] is the command's name. */
 int rc_command_main(const rc_command *command, int argc, char **argv);
 
-extern const rc_command rc_command_bench, rc_command_info, rc_command_selftest;
+extern const rc_command rc_command_bench, rc_command_dream, rc_command_eval, rc_command_info, rc_command_learn,
+    rc_command_predict, rc_command_selftest;
 
 /* ---- text ----------------------------------------------------------------------------------------------------- */
 
@@ -60,11 +64,23 @@ void rc_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void rc_print_line(void *unused, const char *text); /* the same as a callback */
 /* The live line: overwritten by the next, gone when anything else is printed, absent if stderr is not a terminal. */
 void rc_show_progress(void *unused, const char *text);
+/* The same for work of minutes: where stderr is not a terminal, a plain line every ten seconds and at milestones. */
+void rc_tell_progress(void *unused, const char *text, bool milestone);
+/* A line on stderr that is neither a result nor a complaint. */
+void rc_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void rc_note_log(void *unused, int level, const char *text); /* the same as the callback of an rc_log */
 /* "recollect: ..." on stderr. */
 void rc_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Complains about wrong usage, points to the help of the command (NULL: the program's), returns RC_EXIT_USAGE. */
 int rc_wrong_usage(const rc_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* `code`, or RC_EXIT_FAILED if results did not reach their destination (a full disk, a closed pipe). */
 int rc_finish_output(int code);
+
+/* ---- interrupts ----------------------------------------------------------------------------------------------- */
+
+/* From here on the first SIGINT or SIGTERM is only noted, for long work to stop at its next boundary; the second one
+ * ends the program at once. */
+void rc_catch_interrupts(void);
+bool rc_interrupted(void *unused); /* as a callback */
 
 #endif

@@ -66,6 +66,13 @@ static bool is_choice(const char *choices, const char *text)
 static const char *set_value(const rc_option *o, const char *text, rc_option_value *value, char *room, size_t size)
 {
     value->text = text;
+    if (o->type == RC_OPTION_LIST) {
+        if (value->repeats == RC_MAX_REPEATS) {
+            snprintf(room, size, "at most %d of them", RC_MAX_REPEATS);
+            return room;
+        }
+        value->each[value->repeats++] = text;
+    }
     if (o->type == RC_OPTION_INTEGER && !parse_integer(o, text, &value->integer)) {
         snprintf(room, size, "a whole number from %lld to %lld", (long long)o->low, (long long)o->high);
         return room;
@@ -116,14 +123,17 @@ int rc_command_main(const rc_command *command, int argc, char **argv)
     rc_option_value values[RC_MAX_OPTIONS] = {{0}};
     char room[96];
     int count = 0; /* arguments that are no options move to the front */
+    bool options_end = false;
     for (int i = 0; i < command->options; i++)
         if (command->option[i].fallback)
             set_value(&command->option[i], command->option[i].fallback, &values[i], room, sizeof room);
     for (int i = 1; i < argc;) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+        if (!options_end && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0))
             return rc_finish_output(print_help(command));
         int used = 1;
-        if (strncmp(argv[i], "--", 2) == 0) {
+        if (!options_end && strcmp(argv[i], "--") == 0) {
+            options_end = true;
+        } else if (!options_end && strncmp(argv[i], "--", 2) == 0) {
             int code = parse_option(command, argc - i, argv + i, values, &used);
             if (code != RC_EXIT_DONE)
                 return code;

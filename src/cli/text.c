@@ -1,6 +1,8 @@
 /* Where text goes. */
 #include <stdarg.h>
 #include <stdio.h>
+#include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "cli/cli.h"
@@ -31,14 +33,56 @@ void rc_print_line(void *unused, const char *text)
     rc_print("%s", text);
 }
 
+/* Characters that fit into a line of the terminal without wrapping. */
+static int line_width(void)
+{
+    struct winsize window;
+    int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 ? window.ws_col : 0;
+    return columns > 20 ? columns - 1 : 78;
+}
+
 void rc_show_progress(void *unused, const char *text)
 {
     (void)unused;
     if (!isatty(STDERR_FILENO))
         return;
-    fprintf(stderr, "\r%.78s\033[K", text);
+    fprintf(stderr, "\r%.*s\033[K", line_width(), text);
     fflush(stderr);
     live = true;
+}
+
+void rc_tell_progress(void *unused, const char *text, bool milestone)
+{
+    enum { SECONDS_BETWEEN_LINES = 10 };
+    static time_t last;
+    if (isatty(STDERR_FILENO)) {
+        rc_show_progress(unused, text);
+        return;
+    }
+    time_t now = time(NULL);
+    if (last == 0)
+        last = now;
+    if (!milestone && now - last < SECONDS_BETWEEN_LINES)
+        return;
+    last = now;
+    rc_note("%s", text);
+}
+
+void rc_note(const char *format, ...)
+{
+    clear_live_line();
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fputc('\n', stderr);
+}
+
+void rc_note_log(void *unused, int level, const char *text)
+{
+    (void)unused;
+    (void)level;
+    rc_note("%s", text);
 }
 
 static void complain(const char *format, va_list arguments)

@@ -1,0 +1,27 @@
+/* Signals: the first one asks, the second one ends the program. */
+#include <signal.h>
+#include <stddef.h>
+
+#include "cli/cli.h"
+
+static volatile sig_atomic_t interrupted;
+
+static void note_signal(int number)
+{
+    (void)number;
+    interrupted = 1;
+}
+
+void rc_catch_interrupts(void)
+{
+    struct sigaction once = {.sa_handler = note_signal, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&once.sa_mask);
+    sigaction(SIGINT, &once, NULL);
+    sigaction(SIGTERM, &once, NULL);
+}
+
+bool rc_interrupted(void *unused)
+{
+    (void)unused;
+    return interrupted != 0;
+}

@@ -1,0 +1,108 @@
+#include "run/progress.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "base/memory.h"
+
+bool rc_watch_cancelled(const rc_watch *watch)
+{
+    return watch->cancelled != NULL && watch->cancelled(watch->user);
+}
+
+bool rc_watch_reading(void *user, const char *what, int done, int total)
+{
+    const rc_watch *watch = user;
+    char text[128];
+    snprintf(text, sizeof text, "%s: %d of %d", what, done, total);
+    if (watch->progress != NULL)
+        watch->progress(watch->user, text, false);
+    return !rc_watch_cancelled(watch);
+}
+
+rc_status rc_task_memory(rc_learner *l, size_t *bytes)
+{
+    size_t before = rc_bytes_allocated(), most = 0;
+    for (int stage = 0; stage < RC_STAGE_COUNT; stage++) {
+        size_t now;
+        RC_TRY(rc_stage_bytes(l, (rc_stage)stage, &now));
+        most = now > most ? now : most;
+    }
+    *bytes = before + most;
+    return RC_OK;
+}
+
+/* ---- text
+ * ---------------------------------------------------------------------------------------------------- */
+
+static const char *short_name(int loss)
+{
+    switch (loss) {
+    case RC_LOSS_CE: return "ce";
+    case RC_LOSS_HKD: return "hkd";
+    case RC_LOSS_RKD: return "rkd";
+    case RC_LOSS_WAR: return "war";
+    case RC_LOSS_CONTENT: return "content";
+    case RC_LOSS_DIVERSITY: return "diversity";
+    case RC_LOSS_BN: return "bn";
+    case RC_LOSS_PRIOR: return "prior";
+    case RC_LOSS_DCE: return "dce";
+    default: return "loss";
+    }
+}
+
+/* Appends to a text of `size` bytes, `used` of them taken; what does not fit is cut. */
+static size_t append(char *text, size_t size, size_t used, const char *piece)
+{
+    int length = used < size ? snprintf(text + used, size - used, "%s", piece) : 0;
+    return used + (length > 0 ? (size_t)length : 0);
+}
+
+void rc_progress_text(const rc_stage_report *report, double images_per_second, double stage_left, double left,
+                      char *text, size_t size)
+{
+    char piece[80], stage_time[32], time[32];
+    size_t used = append(text, size, 0, rc_stage_name(report->stage));
+    if (report->epochs > 0)
+        snprintf(piece, sizeof piece, " %d/%d:", report->epoch + 1, report->epochs);
+    else
+        snprintf(piece, sizeof piece, " %u/%u:", report->step, report->steps);
+    used = append(text, size, used, piece);
+    for (int loss = 0; loss < RC_LOSS_COUNT; loss++) {
+        if (isnan(report->loss[loss]))
+            continue;
+        snprintf(piece, sizeof piece, " %s %.3g,", short_name(loss), report->loss[loss]);
+        used = append(text, size, used, piece);
+    }
+    if (images_per_second > 0) {
+        snprintf(piece, sizeof piece, " %.0f images/s,", images_per_second);
+        used = append(text, size, used, piece);
+    }
+    rc_duration_text(stage_left, stage_time, sizeof stage_time);
+    rc_duration_text(left, time, sizeof time);
+    snprintf(piece, sizeof piece, " %s left, %s in all", stage_time, time);
+    append(text, size, used, piece);
+}
+
+void rc_duration_text(double seconds, char *text, size_t size)
+{
+    if (!(seconds >= 0 && seconds < 1e8)) {
+        snprintf(text, size, "?");
+        return;
+    }
+    long whole = (long)(seconds + 0.5);
+    if (whole >= 3600)
+        snprintf(text, size, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+    else
+        snprintf(text, size, "%ld:%02ld", whole / 60, whole % 60);
+}
+
+void rc_bytes_text(size_t bytes, char *text, size_t size)
+{
+    static const char *const unit[] = {"bytes", "kB", "MB", "GB", "TB"};
+    double value = (double)bytes;
+    int i = 0;
+    for (; value >= 1000 && i < 4; i++)
+        value /= 1000;
+    snprintf(text, size, i == 0 || value >= 100 ? "%.0f %s" : "%.1f %s", value, unit[i]);
+}
