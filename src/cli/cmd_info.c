@@ -3,12 +3,14 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "run/describe.h"
+#include "cli/model.h"
+#include "run/describe_model.h"
 #include "run/nearest.h"
 
-enum { NET, SIZE, CHANNELS, OPTIONS };
+enum { JSON, NET, SIZE, CHANNELS, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
+    [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "print what is in MODEL as JSON", 0, 0},
     [NET] = {"net", RC_OPTION_TEXT, "NAME", NULL, "show the layers of this net", 0, 0},
     [SIZE] = {"size", RC_OPTION_INTEGER, "N", "32", "pixels of an image's side", 1, 4096},
     [CHANNELS] = {"channels", RC_OPTION_INTEGER, "N", "3", "channels of an image", 1, 1024},
@@ -28,11 +30,27 @@ static bool is_net(const char *name)
     return false;
 }
 
+static int describe_file(const char *path, bool json)
+{
+    rc_open_model *open = rc_model_open(rc_command_info.name, "cpu", 1, path);
+    if (open == NULL)
+        return RC_EXIT_FAILED;
+    rc_status status = rc_describe_model(path, &open->model, json, rc_print_line, NULL);
+    if (status != RC_OK)
+        rc_complain("info: %s", rc_message());
+    rc_model_close(open);
+    return status == RC_OK ? RC_EXIT_DONE : RC_EXIT_FAILED;
+}
+
 static int run(const rc_option_value *value, int count, char **arguments)
 {
-    (void)count;
-    (void)arguments;
     const char *net = value[NET].text;
+    if (count > 1 || (count == 1 && net))
+        return rc_wrong_usage(&rc_command_info, "unexpected argument '%s'", arguments[count - 1]);
+    if (count == 1)
+        return describe_file(arguments[0], value[JSON].given);
+    if (value[JSON].given)
+        return rc_wrong_usage(&rc_command_info, "--json is for models: which one?");
     if (!net) {
         rc_describe_machine(rc_print_line, NULL);
         return RC_EXIT_DONE;
@@ -51,8 +69,10 @@ static int run(const rc_option_value *value, int count, char **arguments)
 
 const rc_command rc_command_info = {
     .name = "info",
-    .summary = "Shows this machine and its backends, or the layers of a net.",
+    .summary = "Shows what is in a model, this machine and its backends, or the layers of a net.",
+    .arguments = "[MODEL]",
     .examples = "  recollect info\n"
+                "  recollect info animals.safetensors\n"
                 "  recollect info --net resnet32 --size 64",
     .option = options,
     .options = OPTIONS,

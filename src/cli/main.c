@@ -7,6 +7,10 @@
 #include "run/nearest.h"
 
 static const rc_command *const commands[] = {
+    &rc_command_learn,
+    &rc_command_predict,
+    &rc_command_eval,
+    &rc_command_dream,
     &rc_command_info,
     &rc_command_bench,
     &rc_command_selftest,

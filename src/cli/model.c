@@ -1,0 +1,31 @@
+#include "cli/model.h"
+
+#include <stdlib.h>
+
+#include "cli/cli.h"
+
+rc_open_model *rc_model_open(const char *command, const char *backend, int threads, const char *path)
+{
+    rc_open_model *open = calloc(1, sizeof *open);
+    if (open == NULL) {
+        rc_complain("%s: out of memory", command);
+        return NULL;
+    }
+    rc_status status = rc_backend_open(backend, threads, NULL, &open->backend);
+    if (status == RC_OK && path != NULL)
+        status = rc_model_file_load(path, open->backend, &open->model);
+    if (status == RC_OK)
+        return open;
+    rc_complain("%s: %s", command, rc_message());
+    rc_model_close(open);
+    return NULL;
+}
+
+void rc_model_close(rc_open_model *open)
+{
+    if (open == NULL)
+        return;
+    rc_saved_model_destroy(&open->model);
+    rc_backend_close(open->backend);
+    free(open);
+}

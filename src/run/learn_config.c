@@ -1,0 +1,125 @@
+#include "run/learn_config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SMALLEST_BATCH = 32, LARGEST_SMALL_NET = 64, SIZE_STEP = 4, SMALLEST_SIZE = 16 };
+
+/* Was `key` set by the caller? */
+static bool was_set(const rc_learn_settings *settings, const char *key)
+{
+    size_t length = strlen(key);
+    for (int i = 0; i < settings->sets; i++)
+        if (strncmp(settings->set[i], key, length) == 0 && settings->set[i][length] == '=')
+            return true;
+    return false;
+}
+
+static rc_status apply_set(rc_config *config, const char *text)
+{
+    char key[64];
+    const char *equals = strchr(text, '=');
+    if (equals == NULL || equals == text || (size_t)(equals - text) >= sizeof key)
+        return rc_fail(RC_INVALID_ARGUMENT, "'%s' sets nothing, expected key=value", text);
+    snprintf(key, sizeof key, "%.*s", (int)(equals - text), text);
+    return rc_config_set(config, key, equals + 1);
+}
+
+static int scaled(int value, int now, int before)
+{
+    int result = (int)(((long long)value * now + before / 2) / before);
+    return value > 0 && result < 1 ? 1 : result;
+}
+
+/* Other epochs take the rest of the schedule along, unless that was set, too. */
+static void follow_epochs(rc_settings *s, const rc_settings *before, const rc_learn_settings *settings)
+{
+    if (s->epochs == before->epochs || before->epochs < 1)
+        return;
+    for (int i = 0; i < s->milestones && !was_set(settings, "milestone"); i++)
+        s->milestone[i] = scaled(before->milestone[i], s->epochs, before->epochs);
+    if (was_set(settings, "refine_epochs"))
+        return;
+    s->refine_epochs = scaled(before->refine_epochs, s->epochs, before->epochs);
+    if (s->refine_epochs >= s->epochs)
+        s->refine_epochs = s->epochs - 1;
+}
+
+static rc_status check_fixed(const rc_saved_model *model, const rc_learn_settings *settings)
+{
+    static const char *const fixed[] = {"size", "channels", "resize", "mean", "std"};
+    const rc_augment *image = &model->learner.augment;
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
+        if (was_set(settings, fixed[i]))
+            return rc_fail(RC_INVALID_ARGUMENT,
+                           "%s cannot be set: the model was made for images of %d x %d pixels and %d "
+                           "channel%s, and new images are brought to that by themselves",
+                           fixed[i], image->w, image->h, image->c, image->c > 1 ? "s" : "");
+    if (settings->preset != NULL)
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "preset '%s' is of no use with a model, which has a configuration of its own; "
+                       "change single values with --set",
+                       settings->preset);
+    return RC_OK;
+}
+
+rc_status rc_learn_configure(const rc_saved_model *model, const rc_learn_settings *settings,
+                             rc_config *config, const rc_method **method)
+{
+    bool first = model->learner.backend == NULL;
+    const char *name = settings->method != NULL ? settings->method
+                       : first                  ? "cwd"
+                                                : model->learner.method->name;
+    RC_TRY(rc_method_find(name, method));
+    if (first) {
+        *config = rc_config_default();
+        RC_TRY(rc_config_load(config, settings->preset != NULL ? settings->preset : "learn",
+                              &settings->watch.log));
+    } else {
+        RC_TRY(check_fixed(model, settings));
+        *config = model->config;
+    }
+    if (!first && (*method)->replay == RC_REPLAY_ALL)
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "%s needs the images of the old classes, which a model does not hold; choose "
+                       "another with --method",
+                       (*method)->title);
+    if (config->settings.min_steps == 0)
+        config->settings.min_steps = RC_LEARN_MIN_STEPS;
+    const rc_settings before = config->settings;
+    for (int i = 0; i < settings->sets; i++)
+        RC_TRY(apply_set(config, settings->set[i]));
+    follow_epochs(&config->settings, &before, settings);
+    return rc_config_check(config);
+}
+
+int rc_learn_size(int size)
+{
+    return size < SMALLEST_SIZE ? SMALLEST_SIZE : size - size % SIZE_STEP;
+}
+
+void rc_learn_fit_config(rc_config *config, const rc_learn_settings *settings, const rc_dataset *data)
+{
+    config->size = data->h;
+    config->channels = data->c;
+    config->data[0] = '\0'; /* where the images were is nobody's business */
+    /* The small net has no strides before its second stage: large images would take hours. */
+    if (data->h > LARGEST_SMALL_NET && settings->preset == NULL && !was_set(settings, "net"))
+        snprintf(config->settings.net, sizeof config->settings.net, "resnet18");
+}
+
+void rc_learn_stretch(rc_settings *s, const rc_method *method, int images)
+{
+    if (images < s->batch)
+        s->batch = images > SMALLEST_BATCH ? images : s->batch < SMALLEST_BATCH ? s->batch : SMALLEST_BATCH;
+    bool refines = method->refine && !s->paper_no_refinement;
+    int steps = (s->epochs - (refines ? s->refine_epochs : 0)) * rc_epoch_batches(images, s->batch);
+    int factor = steps > 0 ? (s->min_steps + steps - 1) / steps : 1;
+    s->min_steps = 0; /* met from here on */
+    if (factor < 2)
+        return;
+    s->epochs *= factor;
+    s->refine_epochs *= factor;
+    for (int i = 0; i < s->milestones; i++)
+        s->milestone[i] *= factor;
+}

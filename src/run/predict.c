@@ -1,0 +1,380 @@
+#include "run/predict.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "cil/scorer.h"
+#include "data/image.h"
+#include "run/unfamiliarity.h"
+
+enum { BATCH = 64, DEEPEST_FOLDER = 40, PATH_SIZE = 4096 };
+
+typedef struct entry {
+    char *name;                    /* NULL: free */
+    bool decoded;                  /* its pixels are there */
+    char message[RC_MESSAGE_SIZE]; /* "": readable so far */
+} entry;
+
+struct rc_predictor {
+    rc_saved_model *model;
+    rc_predict_settings settings;
+    rc_scorer *scorer;
+    rc_unfamiliarity *unfamiliarity; /* NULL: no statistics */
+    rc_pool *pool;
+    rc_image_fit fit;
+    rc_image_options options;
+    size_t image_bytes;
+    int classes, d, top;
+
+    entry queue[BATCH];
+    int queued;
+    uint8_t *pixels; /* (BATCH, h, w, c) */
+    int32_t index[BATCH];
+    float *logits;   /* (BATCH, classes) */
+    float *features; /* (BATCH, d) */
+    int *label;      /* (classes): sorted by probability */
+    double *probability;
+    int images, broken;
+};
+
+static rc_status build(rc_predictor *p)
+{
+    const rc_learner *l = &p->model->learner;
+    const rc_augment *image = &l->augment;
+    p->classes = l->student.head.classes;
+    p->d = l->student.head.d;
+    p->top = p->settings.top < p->classes ? p->settings.top : p->classes;
+    p->image_bytes = (size_t)image->h * (size_t)image->w * (size_t)image->c;
+    p->fit = (rc_image_fit){.resize = p->model->config.resize, .size = image->h, .channels = image->c};
+    p->options = (rc_image_options){.ignore_exif = !p->model->config.exif};
+    if (image->h != image->w)
+        return rc_fail(RC_UNSUPPORTED,
+                       "the model takes images of %d x %d pixels, only squares can be predicted", image->w,
+                       image->h);
+    p->pixels = rc_alloc_zeroed(NULL, BATCH, p->image_bytes);
+    p->logits = rc_alloc_zeroed(NULL, (size_t)BATCH * (size_t)p->classes, sizeof *p->logits);
+    p->features = rc_alloc_zeroed(NULL, (size_t)BATCH * (size_t)p->d, sizeof *p->features);
+    p->label = rc_alloc_zeroed(NULL, (size_t)p->classes, sizeof *p->label);
+    p->probability = rc_alloc_zeroed(NULL, (size_t)p->classes, sizeof *p->probability);
+    if (p->pixels == NULL || p->logits == NULL || p->features == NULL || p->label == NULL ||
+        p->probability == NULL)
+        return RC_OUT_OF_MEMORY;
+    RC_TRY(rc_pool_create(p->settings.threads, &p->pool));
+    RC_TRY(rc_scorer_create(l->backend, &l->student, BATCH, image, &p->scorer));
+    rc_status status = rc_unfamiliarity_create(l, &p->unfamiliarity);
+    if (status == RC_FORMAT) { /* a model without usable statistics still predicts */
+        rc_log_write(&p->settings.watch.log, RC_LOG_WARN, "warning: %s, so unfamiliarity is not shown",
+                     rc_message());
+        status = RC_OK;
+    }
+    return status;
+}
+
+rc_status rc_predictor_create(rc_saved_model *model, const rc_predict_settings *settings,
+                              rc_predictor **predictor)
+{
+    *predictor = NULL;
+    if (settings->top < 1)
+        return rc_fail(RC_INVALID_ARGUMENT, "top is %d, expected 1 or more", settings->top);
+    rc_predictor *p = rc_alloc_zeroed(NULL, 1, sizeof *p);
+    if (p == NULL)
+        return RC_OUT_OF_MEMORY;
+    p->model = model;
+    p->settings = *settings;
+    rc_status status = build(p);
+    if (status == RC_OK)
+        *predictor = p;
+    else
+        rc_predictor_destroy(p);
+    return status;
+}
+
+static void empty_queue(rc_predictor *p)
+{
+    for (int i = 0; i < p->queued; i++)
+        rc_free(NULL, p->queue[i].name);
+    p->queued = 0;
+}
+
+void rc_predictor_destroy(rc_predictor *p)
+{
+    if (p == NULL)
+        return;
+    empty_queue(p);
+    rc_scorer_destroy(p->scorer);
+    rc_unfamiliarity_destroy(p->unfamiliarity);
+    rc_pool_destroy(p->pool);
+    rc_free(NULL, p->pixels);
+    rc_free(NULL, p->logits);
+    rc_free(NULL, p->features);
+    rc_free(NULL, p->label);
+    rc_free(NULL, p->probability);
+    rc_free(NULL, p);
+}
+
+bool rc_predictor_knows_familiar(const rc_predictor *p)
+{
+    return p->unfamiliarity != NULL;
+}
+
+int rc_predictor_images(const rc_predictor *p)
+{
+    return p->images;
+}
+
+int rc_predictor_broken(const rc_predictor *p)
+{
+    return p->broken;
+}
+
+/* ---- a batch
+ * --------------------------------------------------------------------------------------------------- */
+
+/* Any thread: brings a picture to the net's size, or leaves a message. */
+static void take_image(rc_predictor *p, int slot, rc_status status, rc_image *image)
+{
+    entry *e = &p->queue[slot];
+    if (status == RC_OK)
+        status = rc_image_fit_into(image, &p->fit, p->pixels + (size_t)slot * p->image_bytes);
+    rc_image_free(image);
+    if (status != RC_OK)
+        snprintf(e->message, sizeof e->message, "%s", rc_message());
+    e->decoded = status == RC_OK;
+}
+
+static void decode(void *ctx, int slot, int worker)
+{
+    (void)worker;
+    rc_predictor *p = ctx;
+    entry *e = &p->queue[slot];
+    rc_image image = {0};
+    if (!e->decoded && e->message[0] == '\0')
+        take_image(p, slot, rc_image_read(e->name, &p->options, &image), &image);
+}
+
+/* The classes by probability, ties by label; as many as are wanted. */
+static void rank(rc_predictor *p, const float *logits)
+{
+    double largest = -INFINITY, sum = 0;
+    for (int k = 0; k < p->classes; k++)
+        largest = (double)logits[k] > largest ? (double)logits[k] : largest;
+    for (int k = 0; k < p->classes; k++)
+        sum += exp((double)logits[k] - largest);
+    for (int place = 0; place < p->top; place++) {
+        int best = -1;
+        for (int k = 0; k < p->classes; k++) {
+            bool behind = place == 0 || logits[k] < logits[p->label[place - 1]] ||
+                          (logits[k] == logits[p->label[place - 1]] && k > p->label[place - 1]);
+            if (behind && (best < 0 || logits[k] > logits[best]))
+                best = k;
+        }
+        p->label[place] = best < 0 ? 0 : best;
+        p->probability[place] = exp((double)logits[p->label[place]] - largest) / sum;
+    }
+}
+
+static void report(rc_predictor *p, int slot, int row)
+{
+    const entry *e = &p->queue[slot];
+    rc_prediction prediction = {.name = e->name, .unfamiliarity = NAN, .nearest = -1};
+    if (e->decoded) {
+        rank(p, p->logits + (size_t)row * (size_t)p->classes);
+        prediction.count = p->top;
+        prediction.label = p->label;
+        prediction.probability = p->probability;
+        if (p->unfamiliarity != NULL)
+            prediction.unfamiliarity = rc_unfamiliarity_of(
+                p->unfamiliarity, p->features + (size_t)row * (size_t)p->d, &prediction.nearest);
+        p->images++;
+    } else {
+        prediction.message = e->message;
+        p->broken++;
+    }
+    p->settings.each(p->settings.user, &prediction);
+}
+
+rc_status rc_predictor_finish(rc_predictor *p)
+{
+    int rows = 0;
+    if (p->queued == 0)
+        return RC_OK;
+    rc_pool_run(p->pool, p->queued, decode, p);
+    for (int slot = 0; slot < p->queued; slot++)
+        if (p->queue[slot].decoded)
+            p->index[rows++] = slot;
+    if (rows > 0)
+        RC_TRY(rc_scorer_run(p->scorer, p->pixels, p->index, rows, p->logits, p->features));
+    for (int slot = 0, row = 0; slot < p->queued; slot++) {
+        report(p, slot, row);
+        row += p->queue[slot].decoded;
+    }
+    empty_queue(p);
+    return rc_watch_cancelled(&p->settings.watch) ? rc_fail(RC_CANCELLED, "interrupted") : RC_OK;
+}
+
+/* ---- what to predict
+ * ------------------------------------------------------------------------------------------- */
+
+/* A slot of the queue for a picture of that name; makes room first. */
+static rc_status enqueue(rc_predictor *p, const char *name, int *slot)
+{
+    if (p->queued == BATCH)
+        RC_TRY(rc_predictor_finish(p));
+    size_t size = strlen(name) + 1;
+    char *copy = rc_alloc(NULL, size);
+    if (copy == NULL)
+        return RC_OUT_OF_MEMORY;
+    memcpy(copy, name, size);
+    p->queue[p->queued] = (entry){.name = copy};
+    *slot = p->queued++;
+    return RC_OK;
+}
+
+rc_status rc_predictor_add_bytes(rc_predictor *p, const char *name, const void *data, size_t size)
+{
+    int slot;
+    rc_image image = {0};
+    RC_TRY(enqueue(p, name, &slot));
+    take_image(p, slot, rc_image_decode(data, size, &p->options, &image), &image);
+    return RC_OK;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+typedef struct name_list {
+    char **name;
+    int count, capacity;
+} name_list;
+
+static rc_status add_name(name_list *list, const char *name)
+{
+    if (list->count == list->capacity) {
+        int capacity = list->capacity > 0 ? 2 * list->capacity : 64;
+        char **grown = rc_alloc_zeroed(NULL, (size_t)capacity, sizeof *grown);
+        if (grown == NULL)
+            return RC_OUT_OF_MEMORY;
+        if (list->count > 0)
+            memcpy(grown, list->name, (size_t)list->count * sizeof *grown);
+        rc_free(NULL, list->name);
+        list->name = grown;
+        list->capacity = capacity;
+    }
+    size_t size = strlen(name) + 1;
+    char *copy = rc_alloc(NULL, size);
+    if (copy == NULL)
+        return RC_OUT_OF_MEMORY;
+    memcpy(copy, name, size);
+    list->name[list->count++] = copy;
+    return RC_OK;
+}
+
+/* Names in a folder but hidden ones, sorted. */
+static rc_status read_folder(const char *path, name_list *list)
+{
+    DIR *folder = opendir(path);
+    if (folder == NULL)
+        return rc_fail(RC_IO, "%.700s: the folder cannot be read", path);
+    rc_status status = RC_OK;
+    for (struct dirent *e; status == RC_OK && (e = readdir(folder)) != NULL;)
+        if (e->d_name[0] != '.')
+            status = add_name(list, e->d_name);
+    closedir(folder);
+    if (list->count > 0)
+        qsort(list->name, (size_t)list->count, sizeof *list->name, by_name);
+    return status;
+}
+
+static rc_status add_folder(rc_predictor *p, const char *path, int depth);
+
+/* Something inside a folder: a picture, a folder below (a link to a folder might lead in circles), or nothing
+ * of ours. */
+static rc_status add_inside(rc_predictor *p, const char *path, int depth)
+{
+    struct stat link, target;
+    int slot;
+    if (lstat(path, &link) != 0 || stat(path, &target) != 0)
+        return RC_OK;
+    if (S_ISDIR(target.st_mode))
+        return S_ISLNK(link.st_mode) ? RC_OK : add_folder(p, path, depth + 1);
+    return S_ISREG(target.st_mode) && rc_image_name(path) ? enqueue(p, path, &slot) : RC_OK;
+}
+
+static rc_status add_folder(rc_predictor *p, const char *path, int depth)
+{
+    name_list list = {0};
+    if (depth > DEEPEST_FOLDER)
+        return rc_fail(RC_INVALID_ARGUMENT, "%.700s: folders are nested deeper than %d", path,
+                       DEEPEST_FOLDER);
+    rc_status status = read_folder(path, &list);
+    for (int i = 0; status == RC_OK && i < list.count; i++) {
+        char inside[PATH_SIZE];
+        const char *slash = path[0] != '\0' && path[strlen(path) - 1] == '/' ? "" : "/";
+        int length = snprintf(inside, sizeof inside, "%s%s%s", path, slash, list.name[i]);
+        status = length > 0 && length < PATH_SIZE
+                     ? add_inside(p, inside, depth)
+                     : rc_fail(RC_INVALID_ARGUMENT, "a path below %.500s is too long", path);
+    }
+    for (int i = 0; i < list.count; i++)
+        rc_free(NULL, list.name[i]);
+    rc_free(NULL, list.name);
+    return status;
+}
+
+rc_status rc_predictor_add(rc_predictor *p, const char *path)
+{
+    struct stat what;
+    int slot, before = p->images + p->broken + p->queued;
+    if (stat(path, &what) != 0 || !S_ISDIR(what.st_mode))
+        return enqueue(p, path, &slot); /* whatever is wrong with it is found out when it is read */
+    RC_TRY(add_folder(p, path, 0));
+    if (p->images + p->broken + p->queued > before)
+        return RC_OK;
+    RC_TRY(enqueue(p, path, &slot));
+    snprintf(p->queue[slot].message, sizeof p->queue[slot].message,
+             "%.700s: the folder holds no picture (.jpg .jpeg .png .ppm .pgm .pnm)", path);
+    return RC_OK;
+}
+
+/* ---- JSON
+ * ------------------------------------------------------------------------------------------------------ */
+
+rc_status rc_prediction_json(const rc_saved_model *model, const rc_prediction *prediction,
+                             void (*line)(void *user, const char *text), void *user)
+{
+    char *text = NULL;
+    json_t *json = json_object(), *top = json_array();
+    /* File names need not be UTF-8, JSON texts must. */
+    json_t *name = json_string(prediction->name);
+    json_object_set_new(json, "file", name != NULL ? name : json_string("(name is not UTF-8)"));
+    if (prediction->message != NULL) {
+        json_t *message = json_string(prediction->message);
+        json_object_set_new(json, "error", message != NULL ? message : json_string("cannot be read"));
+    }
+    for (int i = 0; i < prediction->count; i++) {
+        int label = prediction->label[i];
+        json_array_append_new(top, json_pack("{s:s, s:i, s:f}", "class", model->class_name[label], "label",
+                                             label, "probability", prediction->probability[i]));
+    }
+    if (prediction->message == NULL) {
+        bool known = isfinite(prediction->unfamiliarity);
+        json_object_set(json, "top", top);
+        json_object_set_new(json, "unfamiliarity",
+                            known ? json_real(prediction->unfamiliarity) : json_null());
+    }
+    json_decref(top);
+    rc_status status = rc_json_dump(json, 0, &text);
+    if (status == RC_OK)
+        line(user, text);
+    rc_free(NULL, text);
+    json_decref(json);
+    return status;
+}
