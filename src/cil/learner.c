@@ -7,13 +7,11 @@
 #include "cil/task_stream.h"
 #include "nn/nets.h"
 
-static rc_status build_net(rc_learner *l)
+rc_status rc_learner_net(const rc_settings *s, const rc_augment *image, rc_net *net)
 {
-    const rc_settings *s = &l->settings;
-    int c = l->augment.c, h = l->augment.h, w = l->augment.w;
     if (strcmp(s->net, "resnet-small") == 0)
-        return rc_net_resnet_small(&l->net, c, h, w, s->net_width, s->net_blocks);
-    return rc_net_by_name(&l->net, s->net, c, h, w);
+        return rc_net_resnet_small(net, image->c, image->h, image->w, s->net_width, s->net_blocks);
+    return rc_net_by_name(net, s->net, image->c, image->h, image->w);
 }
 
 static rc_status build_generator_net(rc_learner *l)
@@ -46,7 +44,7 @@ rc_status rc_learner_create(rc_learner *learner, rc_backend *backend, const rc_s
     learner->augment = *image;
     learner->augment.stream = RC_STREAM_AUGMENT;
     adopt(learner, settings, method);
-    RC_TRY(build_net(learner));
+    RC_TRY(rc_learner_net(settings, image, &learner->net));
     RC_TRY(build_generator_net(learner));
     RC_TRY(rc_classifier_create(&learner->student, &learner->net, backend, 16));
     rc_status status = rc_model_init(&learner->student.backbone, (rc_rng){settings->seed, RC_STREAM_BACKBONE});

@@ -39,6 +39,9 @@ typedef struct rc_learner {
     rc_state state; /* what a checkpoint holds */
 } rc_learner;
 
+/* The backbone that these settings name, for images of that shape: shape only, no weights. */
+rc_status rc_learner_net(const rc_settings *settings, const rc_augment *image, rc_net *net);
+
 /* A learner that knows nothing. image: shape (h, w, c), mean and std; crop and flip are taken from the settings. */
 rc_status rc_learner_create(rc_learner *learner, rc_backend *backend, const rc_settings *settings,
                             const rc_method *method, const rc_augment *image);

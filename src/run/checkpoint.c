@@ -108,12 +108,17 @@ static rc_status check_identity(const rc_safetensors *file, const char *path, co
     return RC_OK;
 }
 
+rc_status rc_checkpoint_identify(const rc_safetensors *file, const char *name, const char *fingerprint,
+                                 rc_position *position)
+{
+    RC_TRY(check_identity(file, name, fingerprint));
+    return read_position(file, position);
+}
+
 rc_status rc_checkpoint_open(const char *path, const char *fingerprint, rc_position *position, rc_safetensors **file)
 {
     RC_TRY(rc_safetensors_open(path, file));
-    rc_status status = check_identity(*file, path, fingerprint);
-    if (status == RC_OK)
-        status = read_position(*file, position);
+    rc_status status = rc_checkpoint_identify(*file, path, fingerprint, position);
     if (status != RC_OK) {
         rc_safetensors_close(*file);
         *file = NULL;

@@ -21,6 +21,9 @@ rc_status rc_checkpoint_save(const char *path, rc_backend *backend, const rc_sta
                              const char *fingerprint);
 /* Reads position and fingerprint; the file stays open for rc_checkpoint_restore. */
 rc_status rc_checkpoint_open(const char *path, const char *fingerprint, rc_position *position, rc_safetensors **file);
+/* The same of a file that is open already and stays so; `name` is what messages call it. */
+rc_status rc_checkpoint_identify(const rc_safetensors *file, const char *name, const char *fingerprint,
+                                 rc_position *position);
 /* Every tensor of the state must be in the file with its size. */
 rc_status rc_checkpoint_restore(const rc_safetensors *file, rc_backend *backend, const rc_state *state);
 

@@ -1,7 +1,7 @@
 #include "run/model_file.h"
 
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -10,7 +10,7 @@ static const char format[] = "recollect-model-1";
 
 enum { NAME_SIZE = 2 * RC_NAME_MAX + 32, MORE_TENSORS = RC_MAX_TASKS + 2 };
 
-/* ---- saving -------------------------------------------------------------------------------------------------- */
+/* ---- saving -------------------------------------------------------------------------------------------- */
 
 /* Tensors to be written, copied to the host one after the other. */
 typedef struct bundle {
@@ -137,7 +137,7 @@ rc_status rc_model_file_save(const char *path, const rc_saved_model *model)
     return status;
 }
 
-/* ---- loading ------------------------------------------------------------------------------------------------- */
+/* ---- loading ------------------------------------------------------------------------------------------- */
 
 static rc_status get_json(const rc_safetensors *file, const char *key, json_t **json)
 {
@@ -165,6 +165,25 @@ static rc_status get_numbers(const rc_safetensors *file, const char *key, int ro
     }
     json_decref(list);
     *count = (int)found;
+    return status;
+}
+
+/* Is everything that the net needs in the file? Asked before anything is allocated, so that a small file
+ * cannot ask for a huge model. */
+static rc_status check_backbone(const rc_safetensors *file, const rc_settings *settings, const rc_augment *image)
+{
+    rc_net *net = rc_alloc_zeroed(NULL, 1, sizeof *net);
+    if (net == NULL)
+        return RC_OUT_OF_MEMORY;
+    rc_slice slice;
+    rc_status status = rc_learner_net(settings, image, net);
+    for (int i = 0; status == RC_OK && rc_net_slice(net, i, &slice); i++) {
+        char name[NAME_SIZE];
+        const rc_named_tensor *tensor;
+        snprintf(name, sizeof name, "backbone.%s", slice.name);
+        status = rc_safetensors_get(file, name, RC_DTYPE_F32, slice.count, &tensor);
+    }
+    rc_free(NULL, net);
     return status;
 }
 
@@ -201,12 +220,13 @@ static rc_status load_head(const rc_safetensors *file, rc_head *head)
     for (int task = 0; task < tasks; task++) {
         if (!(sizes[task] >= 1 && sizes[task] <= 1e6))
             return rc_fail(RC_FORMAT, "task %d has %g classes", task + 1, sizes[task]);
-        RC_TRY(rc_head_grow(head, (int)sizes[task], (rc_rng){0, 0}));
         char name[NAME_SIZE];
+        const rc_named_tensor *tensor;
+        size_t first = (size_t)head->classes, d = (size_t)head->d, count = (size_t)sizes[task] * d;
         snprintf(name, sizeof name, "head.classifiers.%d.weight", task);
-        size_t first = task ? (size_t)head->task_end[task - 1] : 0, d = (size_t)head->d;
-        RC_TRY(load_tensor(file, head->backend, name, (size_t)sizes[task] * d,
-                           rc_real_at(head->backend, head->weight, first * d)));
+        RC_TRY(rc_safetensors_get(file, name, RC_DTYPE_F32, count, &tensor));
+        RC_TRY(rc_head_grow(head, (int)sizes[task], (rc_rng){0, 0}));
+        RC_TRY(load_tensor(file, head->backend, name, count, rc_real_at(head->backend, head->weight, first * d)));
     }
     return tasks > 0 ? RC_OK : rc_fail(RC_FORMAT, "the model knows no class");
 }
@@ -251,16 +271,16 @@ static rc_status load_image(const rc_safetensors *file, rc_augment *image)
     int three = 3;
     RC_TRY(get_numbers(file, "image", 3, &three, shape));
     for (int i = 0; i < 3; i++)
-        if (!(shape[i] >= 1 && shape[i] <= (i < 2 ? 4096 : 4)))
+        if (!(shape[i] >= 1 && shape[i] <= (i < 2 ? 4096 : RC_DATA_MAX_CHANNELS)))
             return rc_fail(RC_FORMAT, "images of %g x %g x %g cannot be", shape[0], shape[1], shape[2]);
     *image = (rc_augment){.h = (int)shape[0], .w = (int)shape[1], .c = (int)shape[2]};
     RC_TRY(get_numbers(file, "mean", 4, &image->c, mean));
     RC_TRY(get_numbers(file, "std", 4, &image->c, std));
     for (int c = 0; c < image->c; c++) {
+        if (!(fabs(mean[c]) <= 100 && std[c] >= 1e-6 && std[c] <= 100))
+            return rc_fail(RC_FORMAT, "mean and standard deviation of channel %d are %g and %g", c, mean[c], std[c]);
         image->mean[c] = (float)mean[c];
         image->std[c] = (float)std[c];
-        if (!(image->std[c] > 0))
-            return rc_fail(RC_FORMAT, "the standard deviation of channel %d is %g", c, std[c]);
     }
     return RC_OK;
 }
@@ -282,6 +302,7 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
     rc_status status = rc_config_from_json(&model->config, config);
     json_decref(config);
     RC_TRY(status);
+    RC_TRY(check_backbone(file, &model->config.settings, &image));
     RC_TRY(rc_learner_create(&model->learner, backend, &model->config.settings, method, &image));
     RC_TRY(load_backbone(file, &model->learner.student.backbone));
     RC_TRY(load_head(file, &model->learner.student.head));
@@ -290,17 +311,32 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
     return backend->sync(backend);
 }
 
-rc_status rc_model_file_load(const char *path, rc_backend *backend, rc_saved_model *model)
+/* Loads from an open file and closes it; `name` is what messages call it. */
+static rc_status load_and_close(const char *name, rc_safetensors *file, rc_backend *backend, rc_saved_model *model)
 {
-    memset(model, 0, sizeof *model);
-    rc_safetensors *file;
-    RC_TRY(rc_safetensors_open(path, &file));
     rc_status status = load(file, backend, model);
     rc_safetensors_close(file);
     if (status == RC_OK)
         return RC_OK;
     rc_saved_model_destroy(model);
-    return status == RC_OUT_OF_MEMORY ? status : rc_fail(status, "%s: %s", path, rc_message());
+    return status == RC_OUT_OF_MEMORY ? status : rc_fail(status, "%s: %s", name, rc_message());
+}
+
+rc_status rc_model_file_load(const char *path, rc_backend *backend, rc_saved_model *model)
+{
+    memset(model, 0, sizeof *model);
+    rc_safetensors *file;
+    RC_TRY(rc_safetensors_open(path, &file));
+    return load_and_close(path, file, backend, model);
+}
+
+rc_status rc_model_file_parse(const char *name, const void *bytes, size_t size, rc_backend *backend,
+                              rc_saved_model *model)
+{
+    memset(model, 0, sizeof *model);
+    rc_safetensors *file;
+    RC_TRY(rc_safetensors_parse(name, bytes, size, &file));
+    return load_and_close(name, file, backend, model);
 }
 
 void rc_saved_model_destroy(rc_saved_model *model)

@@ -19,7 +19,9 @@ rc_status rc_model_file_save(const char *path, const rc_saved_model *model);
 /* The net is built anew from the configuration; every tensor must be there with its shape. On failure nothing is
  * held. */
 rc_status rc_model_file_load(const char *path, rc_backend *backend, rc_saved_model *model);
+/* The same from memory; `name` is what messages call it. */
+rc_status rc_model_file_parse(const char *name, const void *bytes, size_t size, rc_backend *backend,
+                              rc_saved_model *model);
 void rc_saved_model_destroy(rc_saved_model *model); /* a zeroed one is fine */
-
 
 #endif

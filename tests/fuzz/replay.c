@@ -1,0 +1,98 @@
+/* Runs a fuzz target over files: each as it is, cut short at many places, and with bits flipped. The damage
+ * depends on nothing but the file, so what fails here fails again.
+ *
+ * usage: fuzz_NAME FILE-OR-FOLDER... */
+#include <dirent.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "fuzz/fuzz.h"
+
+enum { CUTS = 32, FLIPS = 96 };
+
+static long files, inputs;
+
+/* In a block of exactly that size, so that a sanitizer sees a read past its end. */
+static void run(const uint8_t *data, size_t size)
+{
+    uint8_t *copy = malloc(size > 0 ? size : 1);
+    if (copy == NULL)
+        exit(3);
+    if (size > 0)
+        memcpy(copy, data, size);
+    LLVMFuzzerTestOneInput(copy, size);
+    free(copy);
+    inputs++;
+}
+
+static void run_damaged(uint8_t *data, size_t size)
+{
+    for (size_t i = 0; i < CUTS && i < size; i++)
+        run(data, size <= CUTS ? i : size * i / CUTS);
+    uint32_t state = 1;
+    for (int i = 0; i < FLIPS && size > 0; i++) {
+        state = state * 1664525u + 1013904223u;
+        size_t at = (size_t)(state >> 8) % size;
+        /* The first bytes decide what is read at all: every other flip goes there. */
+        if (i % 2 == 0 && size > 256)
+            at %= 256;
+        uint8_t before = data[at];
+        data[at] ^= (uint8_t)(1u << (state >> 5 & 7));
+        run(data, size);
+        data[at] = before;
+    }
+}
+
+static bool run_file(const char *path)
+{
+    FILE *file = fopen(path, "rb");
+    struct stat info;
+    if (file == NULL || fstat(fileno(file), &info) != 0 || info.st_size < 0) {
+        fprintf(stderr, "%s cannot be read\n", path);
+        if (file != NULL)
+            fclose(file);
+        return false;
+    }
+    size_t size = (size_t)info.st_size;
+    uint8_t *data = malloc(size + 1);
+    bool read = data != NULL && fread(data, 1, size, file) == size;
+    fclose(file);
+    if (read) {
+        run(data, size);
+        run_damaged(data, size);
+        files++;
+    } else {
+        fprintf(stderr, "%s cannot be read\n", path);
+    }
+    free(data);
+    return read;
+}
+
+static bool run_path(const char *path)
+{
+    DIR *folder = opendir(path);
+    if (folder == NULL)
+        return run_file(path);
+    bool good = true;
+    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        char inside[4096];
+        if (entry->d_name[0] == '.')
+            continue;
+        snprintf(inside, sizeof inside, "%s/%s", path, entry->d_name);
+        good = run_file(inside) && good;
+    }
+    closedir(folder);
+    return good;
+}
+
+int main(int count, char **arguments)
+{
+    bool good = count > 1;
+    for (int i = 1; i < count; i++)
+        good = run_path(arguments[i]) && good;
+    printf("%ld files, %ld inputs\n", files, inputs);
+    return good && files > 0 ? 0 : 1;
+}
