@@ -7,6 +7,12 @@
 
 rc_status rc_backend_open(const char *name, int threads, const rc_log *log, rc_backend **backend)
 {
+    return rc_backend_open_with(name, threads, log, NULL, backend);
+}
+
+rc_status rc_backend_open_with(const char *name, int threads, const rc_log *log, const rc_allocator *allocator,
+                               rc_backend **backend)
+{
     *backend = NULL;
     if (threads < 0)
         return rc_fail(RC_INVALID_ARGUMENT, "threads is %d, expected 0 (all cores) or more", threads);
@@ -15,7 +21,7 @@ rc_status rc_backend_open(const char *name, int threads, const rc_log *log, rc_b
     if (strcmp(name, "cpu") != 0 && strcmp(name, "reference") != 0 && strcmp(name, "reference64") != 0)
         return rc_fail(RC_INVALID_ARGUMENT, "unknown backend '%s', expected cpu, cuda, reference or reference64",
                        name);
-    RC_TRY(rc_cpu_open(name, threads, log, backend));
+    RC_TRY(rc_cpu_open(name, threads, log, allocator, backend));
 #if RC_TEST_HOOKS
     if (strcmp(name, "cpu") == 0) {
         rc_status status = rc_break_operation(*backend);

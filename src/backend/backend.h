@@ -16,6 +16,7 @@
 
 #include "backend/tensor.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/status.h"
 
 typedef struct rc_backend rc_backend;
@@ -357,6 +358,10 @@ struct rc_backend {
 /* threads: 0 takes all cores. The CPU backend chooses the widest instruction set that the machine and
  * RECOLLECT_ISA allow. `reference` is plain C in float, `reference64` the same source in double. */
 rc_status rc_backend_open(const char *name, int threads, const rc_log *log, rc_backend **backend);
+/* The same with memory of the caller's: all host memory that the backend allocates, for itself and for whoever calls
+ * alloc, comes from `allocator` (which is copied; NULL: the heap), on the thread that calls. */
+rc_status rc_backend_open_with(const char *name, int threads, const rc_log *log, const rc_allocator *allocator,
+                               rc_backend **backend);
 void rc_backend_close(rc_backend *backend);
 
 /* What the device can do at best, measured on all threads of the backend; takes about a second. 0: not known. */

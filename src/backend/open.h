@@ -5,7 +5,8 @@
 #include "backend/backend.h"
 
 /* "cpu", "reference" or "reference64". On failure *backend is NULL. */
-rc_status rc_cpu_open(const char *name, int threads, const rc_log *log, rc_backend **backend);
+rc_status rc_cpu_open(const char *name, int threads, const rc_log *log, const rc_allocator *allocator,
+                      rc_backend **backend);
 
 /* rc_backend_measure() of one of these. */
 rc_peak rc_cpu_measure(rc_backend *backend);

@@ -65,10 +65,10 @@ static rc_status choose_set(instruction_set *chosen)
 rc_status rc_cpu_reserve(rc_cpu *cpu, size_t shared_bytes, size_t scratch_bytes)
 {
     if (shared_bytes > cpu->shared_bytes) {
-        void *block = rc_alloc(NULL, shared_bytes);
+        void *block = rc_alloc(cpu->allocator, shared_bytes);
         if (!block)
             return RC_OUT_OF_MEMORY;
-        rc_free(NULL, cpu->shared);
+        rc_free(cpu->allocator, cpu->shared);
         cpu->shared = block;
         cpu->shared_bytes = shared_bytes;
     }
@@ -79,10 +79,10 @@ rc_status rc_cpu_reserve(rc_cpu *cpu, size_t shared_bytes, size_t scratch_bytes)
         each -= each % RC_ALIGNMENT;
         if (!rc_size_mul(each, (size_t)cpu->table.threads, &all))
             return rc_fail(RC_OUT_OF_MEMORY, "workspace of %zu bytes per thread is too large", scratch_bytes);
-        void *block = rc_alloc(NULL, all);
+        void *block = rc_alloc(cpu->allocator, all);
         if (!block)
             return RC_OUT_OF_MEMORY;
-        rc_free(NULL, cpu->scratch);
+        rc_free(cpu->allocator, cpu->scratch);
         cpu->scratch = block;
         cpu->scratch_bytes = each;
     }
@@ -103,9 +103,10 @@ static void cpu_destroy(rc_backend *backend)
 {
     rc_cpu *cpu = rc_cpu_of(backend);
     rc_pool_destroy(cpu->pool);
-    rc_free(NULL, cpu->shared);
-    rc_free(NULL, cpu->scratch);
-    rc_free(NULL, cpu);
+    rc_free(cpu->allocator, cpu->shared);
+    rc_free(cpu->allocator, cpu->scratch);
+    rc_allocator given = cpu->given; /* it lives in the block that is freed */
+    rc_free(cpu->allocator != NULL ? &given : NULL, cpu);
 }
 
 /* The reference in one type, on one thread. */
@@ -142,12 +143,17 @@ static rc_status fill_fast(rc_cpu *cpu, int threads)
     return RC_OK;
 }
 
-rc_status rc_cpu_open(const char *name, int threads, const rc_log *log, rc_backend **backend)
+rc_status rc_cpu_open(const char *name, int threads, const rc_log *log, const rc_allocator *allocator,
+                      rc_backend **backend)
 {
     *backend = NULL;
-    rc_cpu *cpu = rc_alloc_zeroed(NULL, 1, sizeof *cpu);
+    rc_cpu *cpu = rc_alloc_zeroed(allocator, 1, sizeof *cpu);
     if (!cpu)
         return RC_OUT_OF_MEMORY;
+    if (allocator) {
+        cpu->given = *allocator;
+        cpu->allocator = &cpu->given;
+    }
     if (log)
         cpu->log = *log;
     cpu->status = RC_OK;

@@ -14,6 +14,8 @@ typedef struct rc_cpu {
     rc_backend table; /* first, so that an rc_backend * is an rc_cpu * */
     rc_pool *pool;
     rc_log log;
+    const rc_allocator *allocator; /* NULL: the heap */
+    rc_allocator given;            /* what it points to otherwise */
     rc_status status; /* sticky; comes out of sync() */
     char message[RC_MESSAGE_SIZE];
     void *shared;         /* workspace of the operation that runs */

@@ -27,7 +27,6 @@
 
 #include "backend/cpu/fast/band.h"
 #include "backend/cpu/fast/enlarged.h"
-#include "backend/cpu/fast/narrow.h"
 #include "backend/cpu/fast/tile.h"
 #include "backend/cpu/fast/weight_plan.h"
 #include "backend/cpu/fast/winograd.h"
@@ -137,7 +136,7 @@ static const float *read_directly(const conv_image *image)
     const conv_job *job = image->job;
     const conv_plan *plan = &job->plan;
     bool plain = job->dy ? image->dy.y.act == RC_ACT_NONE && !image->dy.a : image->x.value != NULL;
-    bool transformed = plan->winograd || plan->enlarged || plan->narrow;
+    bool transformed = plan->winograd || plan->enlarged;
     if (!plain || transformed || plan->borders || plan->compact || (plan->blocks > 1 && plan->taps.k > 1))
         return NULL;
     return job->dy ? image->dy.g : image->x.value;
@@ -232,9 +231,6 @@ static void conv_task(void *context, int task, int worker)
             load_band(&image[i], unit, last, i);
         if (plan->winograd)
             multiply_tiles(image, images, unit, last);
-        else if (plan->narrow)
-            RC_FAST(run_narrow)(plan, &image->band, job->packed, job->add ? NULL : job->start, image->out, unit, last,
-                                image->workspace);
         else if (plan->enlarged && job->dy)
             RC_FAST(enlarged_backward)(plan, &image->band, job->packed, job->add, image->out, unit, last,
                                        image->workspace);
@@ -300,8 +296,6 @@ static void prepare(conv_job *job, const void *weight, const void *bias, const v
         memcpy(padded_center, center, (size_t)plan->out_c * sizeof(float));
     if (plan->winograd)
         RC_FAST(pack_winograd)(job->cpu, plan, weight, packed);
-    else if (plan->narrow)
-        RC_FAST(pack_narrow)(plan, weight, packed);
     else if (plan->enlarged)
         RC_FAST(pack_enlarged)(job->cpu, plan, weight, packed);
     else

@@ -2,7 +2,6 @@
 
 #include "backend/cpu/fast/band.h"
 #include "backend/cpu/fast/enlarged.h"
-#include "backend/cpu/fast/narrow.h"
 #include "backend/cpu/fast/tile.h"
 #include "backend/cpu/fast/winograd.h"
 
@@ -10,7 +9,7 @@
  * half of a first cache of 64 KiB, or with AVX-512, whose tiles read them less often, the second cache. The band is
  * read once per tap row and output block. An image that fits WHOLE_BYTES stays in it, and nothing has to be moved. */
 enum { BLOCK_BYTES = 9 * 64 * TILE_WIDTH * 4, BAND_BYTES = 32 << 10, WHOLE_BYTES = 320 << 10, BAND_PIXELS = 64 };
-enum { FEWEST_TASKS = 32, ENLARGED_FLOATS = 320 << 10, NARROW_FLOATS = 64 << 10 };
+enum { FEWEST_TASKS = 32, ENLARGED_FLOATS = 320 << 10 };
 
 static int floor_div(int a, int b)
 {
@@ -103,9 +102,6 @@ static void plan_band(conv_plan *plan, int n)
     if (plan->enlarged)
         for (units = plan->units; units > 2 && RC_FAST(enlarged_floats)(plan, units) > ENLARGED_FLOATS;)
             units = (units + 1) / 2;
-    if (plan->narrow)
-        for (units = plan->units; units > 4 && RC_FAST(narrow_floats)(plan, units) > NARROW_FLOATS;)
-            units = (units + 1) / 2;
     if (plan->winograd)
         units = 2 * ((most_tiles + across - 1) / across);
     units = smaller(larger(units, 1), plan->units);
@@ -139,13 +135,12 @@ static void finish_plan(conv_plan *plan, int n)
         most_taps = larger(most_taps, plan->y[r / taps->out_step].taps * plan->x[r % taps->out_step].taps);
 
     plan->winograd = RC_FAST(winograd_fits)(taps, plan->in_cp, plan->out_cp);
-    plan->narrow = RC_FAST(narrow_fits)(taps, plan->in_cp, plan->out_c);
     plan->compact = plan->in_cp == 4 && plan->in_c < 4;
     int widest = BLOCK_BYTES / (most_taps * TILE_WIDTH * (int)sizeof(float)) / CHUNK * CHUNK;
     plan->blocks = (plan->in_cp + larger(widest, CHUNK) - 1) / larger(widest, CHUNK);
     plan->block = round_up((plan->in_cp + plan->blocks - 1) / plan->blocks, CHUNK);
     plan->blocks = (plan->in_cp + plan->block - 1) / plan->block;
-    if (plan->winograd || plan->enlarged || plan->narrow) {
+    if (plan->winograd || plan->enlarged) {
         plan->block = round_up(plan->in_cp, CHUNK);
         plan->blocks = 1;
     }
@@ -154,12 +149,6 @@ static void finish_plan(conv_plan *plan, int n)
     if (plan->enlarged) {
         plan->tiles_floats = RC_FAST(enlarged_floats)(plan, plan->band);
         plan->packed_floats = RC_FAST(enlarged_packed_floats)(plan);
-        plan->band_floats = band_floats(plan->rows, plan->width, plan->in_cp);
-        return;
-    }
-    if (plan->narrow) {
-        plan->tiles_floats = RC_FAST(narrow_floats)(plan, plan->band);
-        plan->packed_floats = RC_FAST(narrow_packed_floats)(plan);
         plan->band_floats = band_floats(plan->rows, plan->width, plan->in_cp);
         return;
     }

@@ -60,7 +60,6 @@ typedef struct conv_plan {
     int tiles;           /* 2 x 2 outputs each, of all images that are worked on together */
     int images;          /* so many: small ones, for the sake of enough tiles */
     bool enlarged;       /* enlarged.h */
-    bool narrow;         /* narrow.h */
 
     size_t packed_floats, folded_floats, band_floats, tiles_floats;
 } conv_plan;

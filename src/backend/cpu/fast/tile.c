@@ -29,8 +29,8 @@
 enum { MAX_SUMS = 20 };
 static const int max_pixels[] = {0, 8, 8, 6, 5}, best_pixels[] = {0, 8, 8, 6, 4};
 #elif defined(__AVX512F__)
-enum { MAX_SUMS = 24 };
-static const int max_pixels[] = {0, 16, 12}, best_pixels[] = {0, 16, 12};
+enum { MAX_SUMS = 28 };
+static const int max_pixels[] = {0, 16, 14}, best_pixels[] = {0, 16, 14};
 #else
 enum { MAX_SUMS = 12 };
 static const int max_pixels[] = {0, 12, 6}, best_pixels[] = {0, 12, 6};
@@ -140,7 +140,8 @@ typedef void row_tiles(const tile_row *row, int first, int tiles);
 #define UP_TO_6(T, v) UP_TO_5(T, v) T(6, v)
 #define UP_TO_8(T, v) UP_TO_6(T, v) T(7, v) T(8, v)
 #define UP_TO_12(T, v) UP_TO_8(T, v) T(9, v) T(10, v) T(11, v) T(12, v)
-#define UP_TO_16(T, v) UP_TO_12(T, v) T(13, v) T(14, v) T(15, v) T(16, v)
+#define UP_TO_14(T, v) UP_TO_12(T, v) T(13, v) T(14, v)
+#define UP_TO_16(T, v) UP_TO_14(T, v) T(15, v) T(16, v)
 
 #if defined(__aarch64__)
 UP_TO_8(TILE, 1) UP_TO_8(TILE, 2) UP_TO_6(TILE, 3) UP_TO_5(TILE, 4)
@@ -148,8 +149,8 @@ static row_tiles *const tiles_1[] = {UP_TO_8(NAME, 1)}, *const tiles_2[] = {UP_T
                  *const tiles_3[] = {UP_TO_6(NAME, 3)}, *const tiles_4[] = {UP_TO_5(NAME, 4)};
 static row_tiles *const *const tiles_of[] = {NULL, tiles_1, tiles_2, tiles_3, tiles_4};
 #elif defined(__AVX512F__)
-UP_TO_16(TILE, 1) UP_TO_12(TILE, 2)
-static row_tiles *const tiles_1[] = {UP_TO_16(NAME, 1)}, *const tiles_2[] = {UP_TO_12(NAME, 2)};
+UP_TO_16(TILE, 1) UP_TO_14(TILE, 2)
+static row_tiles *const tiles_1[] = {UP_TO_16(NAME, 1)}, *const tiles_2[] = {UP_TO_14(NAME, 2)};
 static row_tiles *const *const tiles_of[] = {NULL, tiles_1, tiles_2};
 #else
 UP_TO_12(TILE, 1) UP_TO_6(TILE, 2)

@@ -5,15 +5,13 @@
 
 static rc_status memory_alloc(rc_backend *backend, size_t bytes, void **memory)
 {
-    (void)backend;
-    *memory = rc_alloc_zeroed(NULL, bytes ? bytes : 1, 1);
+    *memory = rc_alloc_zeroed(rc_cpu_of(backend)->allocator, bytes ? bytes : 1, 1);
     return *memory ? RC_OK : RC_OUT_OF_MEMORY;
 }
 
 static void memory_release(rc_backend *backend, void *memory)
 {
-    (void)backend;
-    rc_free(NULL, memory);
+    rc_free(rc_cpu_of(backend)->allocator, memory);
 }
 
 static void memory_copy(rc_backend *backend, void *to, const void *from, size_t bytes)
