@@ -10,7 +10,7 @@ const char *rc_stage_name(rc_stage stage)
     return stage >= 0 && stage < RC_STAGE_COUNT ? name[stage] : "unknown";
 }
 
-static const char *loss_name(int loss)
+const char *rc_loss_name(int loss)
 {
     static const char *const name[RC_LOSS_COUNT] = {
         [RC_LOSS_CE] = "cross entropy",   [RC_LOSS_INTER] = "inter",           [RC_LOSS_INTRA] = "intra",
@@ -85,7 +85,7 @@ static rc_status read_losses(rc_stage_run *run)
             return rc_fail(RC_NUMERIC,
                            "task %d, %s, step %u of %u: the %s loss is %g. The last checkpoint is intact; a lower "
                            "learning rate may help", run->report.task + 1, rc_stage_name(run->report.stage),
-                           run->report.step, run->report.steps, loss_name(i), (double)loss[i]);
+                           run->report.step, run->report.steps, rc_loss_name(i), (double)loss[i]);
     }
     return RC_OK;
 }

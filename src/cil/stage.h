@@ -21,6 +21,7 @@ typedef enum rc_stage {
 } rc_stage;
 
 const char *rc_stage_name(rc_stage stage); /* "inversion" */
+const char *rc_loss_name(int loss);        /* "cross entropy", of an rc_loss */
 
 /* Where a stage is, at a step boundary. */
 typedef struct rc_stage_report {

@@ -129,7 +129,7 @@ static size_t character_length(const unsigned char *text, size_t left)
     return code < least[length] || code > 0x10FFFF || surrogate ? 0 : length;
 }
 
-rc_status rc_dataset_set_name(rc_dataset *dataset, int label, const char *name, size_t length)
+rc_status rc_check_class_name(int label, const char *name, size_t length)
 {
     for (size_t i = 0, step; i < length; i += step) {
         step = character_length((const unsigned char *)name + i, length - i);
@@ -137,8 +137,12 @@ rc_status rc_dataset_set_name(rc_dataset *dataset, int label, const char *name, 
             return rc_fail(RC_FORMAT, "name of class %d: byte %zu (0x%02X) is not printable UTF-8", label, i,
                            (unsigned char)name[i]);
     }
-    if (length == 0)
-        return rc_fail(RC_FORMAT, "name of class %d is empty", label);
+    return length > 0 ? RC_OK : rc_fail(RC_FORMAT, "name of class %d is empty", label);
+}
+
+rc_status rc_dataset_set_name(rc_dataset *dataset, int label, const char *name, size_t length)
+{
+    RC_TRY(rc_check_class_name(label, name, length));
     char *copy = rc_alloc(NULL, length + 1);
     if (copy == NULL)
         return RC_OUT_OF_MEMORY;
@@ -251,8 +255,8 @@ static const struct {
     {"imagenet100", {0.485f, 0.456f, 0.406f}, {0.229f, 0.224f, 0.225f}},
 };
 
-/* Mean and standard deviation of every channel over all pixels, from exact counts of the 256 values. */
-static void measure_normalisation(rc_dataset *dataset)
+/* Over all pixels, from exact counts of the 256 values. */
+void rc_dataset_measure(rc_dataset *dataset)
 {
     const rc_split *split = dataset->train.count > 0 ? &dataset->train : &dataset->test;
     size_t pixels = (size_t)split->count * (size_t)dataset->h * (size_t)dataset->w,
@@ -283,7 +287,7 @@ static void set_normalisation(rc_dataset *dataset)
             memcpy(dataset->std, published[i].std, sizeof published[i].std);
             return;
         }
-    measure_normalisation(dataset);
+    rc_dataset_measure(dataset);
 }
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */

@@ -68,6 +68,10 @@ typedef struct rc_data_settings {
  * one well-known set in a folder of its usual name will do, too. On failure nothing is held, and the message says what
  * was looked for where. settings may be NULL: all zero. */
 rc_status rc_dataset_open(const char *path, const rc_data_settings *settings, rc_dataset *dataset);
+/* Sets mean and std to those of its images. */
+void rc_dataset_measure(rc_dataset *dataset);
+/* Is it a name, printable UTF-8? */
+rc_status rc_check_class_name(int label, const char *name, size_t length);
 /* Frees what it holds and clears it; a cleared one is fine. */
 void rc_dataset_close(rc_dataset *dataset);
 

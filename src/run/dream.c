@@ -22,12 +22,9 @@ typedef struct inversion_watch {
 static rc_status boundary(void *user, const rc_stage_report *report)
 {
     inversion_watch *w = user;
-    char text[256];
     double speed, stage_left, left;
     rc_forecast_update(&w->forecast, report, &speed, &stage_left, &left);
-    rc_progress_text(report, speed, stage_left, left, text, sizeof text);
-    if (w->watch->progress != NULL)
-        w->watch->progress(w->watch->user, text, report->step == report->steps);
+    rc_watch_stage(w->watch, report, speed, stage_left, left);
     return rc_watch_cancelled(w->watch)
                ? rc_fail(RC_CANCELLED, "stopped at step %u of %u; nothing was written", report->step,
                          report->steps)

@@ -22,7 +22,12 @@ typedef struct lesson {
     rc_dataset data, old_test;
     int *label; /* (data.classes): of each class in the model */
     int n_new;
-    rc_classifier before; /* to go back to */
+    bool names_extended;
+    /* To go back to. */
+    bool copied;
+    rc_classifier before;
+    void *class_mean_before, *covariance_before; /* NULL: there were none */
+    int statistics_before;
     rc_forecast forecast;
     double began; /* clock, at the first step */
     bool forecast_given;
@@ -142,6 +147,7 @@ static rc_status extend_names(lesson *s)
         memcpy(names, s->model->class_name, (size_t)known * sizeof *names);
     rc_free(NULL, s->model->class_name);
     s->model->class_name = names;
+    s->names_extended = true;
     for (int native = 0; native < s->data.classes; native++)
         if (s->label[native] >= known &&
             (names[s->label[native]] = copy_text(s->data.class_name[native])) == NULL)
@@ -161,6 +167,35 @@ static rc_status create_first(lesson *s)
     return rc_learner_create(&s->model->learner, s->backend, &s->config.settings, s->method, &image);
 }
 
+static rc_status copy_memory(rc_backend *be, const void *from, size_t count, void **copy)
+{
+    RC_TRY(be->alloc(be, count * be->real_bytes, copy));
+    be->copy(be, *copy, from, count * be->real_bytes);
+    return RC_OK;
+}
+
+/* Keeps what the lesson will change, so that going back cannot fail. */
+static rc_status copy_model(lesson *s)
+{
+    const rc_learner *l = &s->model->learner;
+    size_t d = (size_t)l->student.head.d;
+    RC_TRY(rc_classifier_clone(&s->before, &l->student));
+    s->statistics_before = l->statistics_classes;
+    if (l->class_mean != NULL) {
+        RC_TRY(copy_memory(l->backend, l->class_mean, (size_t)l->statistics_classes * d, &s->class_mean_before));
+        RC_TRY(copy_memory(l->backend, l->covariance, d * d, &s->covariance_before));
+    }
+    s->copied = true;
+    return RC_OK;
+}
+
+static void drop_copy(lesson *s)
+{
+    rc_classifier_destroy(&s->before);
+    s->backend->release(s->backend, s->class_mean_before);
+    s->backend->release(s->backend, s->covariance_before);
+}
+
 /* Ready for the task: created, or set up for what it is to learn now. */
 static rc_status prepare_model(lesson *s)
 {
@@ -168,7 +203,7 @@ static rc_status prepare_model(lesson *s)
     if (s->first)
         RC_TRY(create_first(s));
     else
-        RC_TRY(rc_classifier_clone(&s->before, &l->student));
+        RC_TRY(copy_model(s));
     s->model->config = s->config;
     rc_settings settings = s->config.settings;
     rc_learn_stretch(&settings, s->method, s->data.train.count);
@@ -189,7 +224,7 @@ static void restore_model(lesson *s, const rc_config *config, const rc_settings 
     rc_learner *l = &model->learner;
     if (l->backend != NULL)
         rc_learner_end_task(l);
-    for (int i = s->result->known; model->class_name != NULL && i < s->result->known + s->n_new; i++) {
+    for (int i = s->result->known; s->names_extended && i < s->result->known + s->n_new; i++) {
         rc_free(NULL, model->class_name[i]);
         model->class_name[i] = NULL;
     }
@@ -197,10 +232,16 @@ static void restore_model(lesson *s, const rc_config *config, const rc_settings 
         rc_saved_model_destroy(model);
         return;
     }
-    if (s->before.backbone.net != NULL) {
+    if (s->copied) {
         rc_classifier_destroy(&l->student);
         l->student = s->before;
         memset(&s->before, 0, sizeof s->before);
+        l->backend->release(l->backend, l->class_mean);
+        l->backend->release(l->backend, l->covariance);
+        l->class_mean = s->class_mean_before;
+        l->covariance = s->covariance_before;
+        l->statistics_classes = s->statistics_before;
+        s->class_mean_before = s->covariance_before = NULL;
     }
     model->config = *config;
     (void)rc_learner_configure(l, settings, method); /* they were good before */
@@ -227,13 +268,11 @@ static void give_forecast(lesson *s, double left)
 static rc_status boundary(void *user, const rc_stage_report *report)
 {
     lesson *s = user;
-    char text[256];
+    char text[32];
     double speed, stage_left, left;
     rc_forecast_update(&s->forecast, report, &speed, &stage_left, &left);
     give_forecast(s, left);
-    rc_progress_text(report, speed, stage_left, left, text, sizeof text);
-    if (s->watch.progress != NULL)
-        s->watch.progress(s->watch.user, text, report->step == report->steps);
+    rc_watch_stage(&s->watch, report, speed, stage_left, left);
     if (!rc_watch_cancelled(&s->watch))
         return RC_OK;
     rc_duration_text(rc_now() - s->began, text, sizeof text);
@@ -286,9 +325,13 @@ static rc_status score_old(lesson *s, double *accuracy)
                  accuracy);
 }
 
-static rc_status teach(lesson *s)
+/* The data of the lesson: given, or read, in a size that generators can make. */
+static rc_status take_data(lesson *s)
 {
-    char names[600];
+    if (s->settings->in_memory != NULL) {
+        s->data = *s->settings->in_memory;
+        return RC_OK;
+    }
     RC_TRY(read_data(s, s->settings->data, 0.1, &s->data));
     int size = rc_learn_size(s->data.h);
     if (s->first && s->config.size == 0 && size != s->data.h) { /* read again, as generators can make them */
@@ -296,6 +339,13 @@ static rc_status teach(lesson *s)
         rc_dataset_close(&s->data);
         RC_TRY(read_data(s, s->settings->data, 0.1, &s->data));
     }
+    return RC_OK;
+}
+
+static rc_status teach(lesson *s)
+{
+    char names[600];
+    RC_TRY(take_data(s));
     s->result->broken = s->data.broken;
     s->result->images = s->data.train.count;
     RC_TRY(match_classes(s));
@@ -341,8 +391,9 @@ rc_status rc_learn(rc_saved_model *model, rc_backend *backend, const rc_learn_se
         if (status != RC_OK)
             restore_model(s, &config, &old_settings, old_method);
     }
-    rc_classifier_destroy(&s->before);
-    rc_dataset_close(&s->data);
+    drop_copy(s);
+    if (settings->in_memory == NULL)
+        rc_dataset_close(&s->data);
     rc_dataset_close(&s->old_test);
     rc_free(NULL, s->label);
     rc_free(NULL, s);

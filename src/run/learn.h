@@ -22,6 +22,7 @@ enum { RC_LEARN_MIN_STEPS = 300 };
 
 typedef struct rc_learn_settings {
     const char *data;       /* anything that rc_dataset_open reads */
+    const rc_dataset *in_memory; /* instead of it; of the model's shape; only read. NULL: none */
     const char *format;     /* NULL: recognised */
     const char *method;     /* NULL: the model's own; of a first model: cwd */
     const char *preset;     /* configuration of a first model; NULL: "learn". Of no use with a model */

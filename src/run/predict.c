@@ -158,24 +158,23 @@ static void decode(void *ctx, int slot, int worker)
         take_image(p, slot, rc_image_read(e->name, &p->options, &image), &image);
 }
 
-/* The classes by probability, ties by label; as many as are wanted. */
-static void rank(rc_predictor *p, const float *logits)
+void rc_rank(const float *logits, int classes, int top, int *label, double *probability)
 {
     double largest = -INFINITY, sum = 0;
-    for (int k = 0; k < p->classes; k++)
+    for (int k = 0; k < classes; k++)
         largest = (double)logits[k] > largest ? (double)logits[k] : largest;
-    for (int k = 0; k < p->classes; k++)
+    for (int k = 0; k < classes; k++)
         sum += exp((double)logits[k] - largest);
-    for (int place = 0; place < p->top; place++) {
+    for (int place = 0; place < top; place++) {
         int best = -1;
-        for (int k = 0; k < p->classes; k++) {
-            bool behind = place == 0 || logits[k] < logits[p->label[place - 1]] ||
-                          (logits[k] == logits[p->label[place - 1]] && k > p->label[place - 1]);
+        for (int k = 0; k < classes; k++) {
+            bool behind = place == 0 || logits[k] < logits[label[place - 1]] ||
+                          (logits[k] == logits[label[place - 1]] && k > label[place - 1]);
             if (behind && (best < 0 || logits[k] > logits[best]))
                 best = k;
         }
-        p->label[place] = best < 0 ? 0 : best;
-        p->probability[place] = exp((double)logits[p->label[place]] - largest) / sum;
+        label[place] = best < 0 ? 0 : best;
+        probability[place] = exp((double)logits[label[place]] - largest) / sum;
     }
 }
 
@@ -184,7 +183,7 @@ static void report(rc_predictor *p, int slot, int row)
     const entry *e = &p->queue[slot];
     rc_prediction prediction = {.name = e->name, .unfamiliarity = NAN, .nearest = -1};
     if (e->decoded) {
-        rank(p, p->logits + (size_t)row * (size_t)p->classes);
+        rc_rank(p->logits + (size_t)row * (size_t)p->classes, p->classes, p->top, p->label, p->probability);
         prediction.count = p->top;
         prediction.label = p->label;
         prediction.probability = p->probability;

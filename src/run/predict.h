@@ -46,6 +46,9 @@ rc_status rc_predictor_finish(rc_predictor *predictor);
 int rc_predictor_images(const rc_predictor *predictor);
 int rc_predictor_broken(const rc_predictor *predictor);
 
+/* The `top` of the classes with the largest logits (classes), ties by label; the probabilities are softmax over all. */
+void rc_rank(const float *logits, int classes, int top, int *label, double *probability);
+
 /* One JSON object on one line. */
 rc_status rc_prediction_json(const rc_saved_model *model, const rc_prediction *prediction,
                              void (*line)(void *user, const char *text), void *user);
