@@ -1,0 +1,57 @@
+/* Inside of the public handles: what the api_*.c files share. */
+#ifndef RC_RUN_API_H
+#define RC_RUN_API_H
+
+#include "cil/scorer.h"
+#include "recollect/recollect.h"
+#include "run/dream.h"
+#include "run/learn.h"
+#include "run/unfamiliarity.h"
+
+struct recollect_context {
+    rc_backend *backend;
+    recollect_settings settings; /* with NULL callbacks where the caller has none */
+    rc_watch watch;              /* leads to the settings' callbacks */
+    int models;                  /* that use it */
+    bool closed;                 /* destroyed by its owner; goes with its last model */
+    bool busy;                   /* in a call that may call back */
+};
+
+enum { RC_API_OPTIONS = 128 };
+
+struct recollect_model {
+    recollect_context *context;
+    rc_saved_model saved;        /* learner.backend NULL: knows nothing yet */
+
+    /* Options for what is learnt next. */
+    char *set[RC_API_OPTIONS];   /* "key=value", each key once */
+    int sets;
+    char *method, *preset;       /* NULL: not set */
+    bool merge, skip_broken;
+
+    /* Made when they are first needed, dropped when the model changes. */
+    rc_scorer *scorer;
+    rc_unfamiliarity *unfamiliarity; /* NULL with a scorer: the model has no statistics */
+    rc_dreams dreams;            /* per_class 0: none */
+};
+
+/* Every public function that can fail begins with one of these and ends with rc_api_end. They clear the
+ * message and refuse NULL handles and calls from inside a callback. */
+rc_status rc_api_begin(const recollect_context *context);
+rc_status rc_api_begin_model(const recollect_model *model);
+/* Sees to it that a failure has a message; returns it. */
+rc_status rc_api_end(rc_status status);
+
+/* "NAME is NULL, expected WHAT". */
+rc_status rc_api_is_null(const char *name, const char *expected);
+
+/* Drops what was derived from the model's weights. */
+void rc_api_forget(recollect_model *model);
+
+/* The options as settings of a lesson. */
+rc_learn_settings rc_api_lesson(const recollect_model *model);
+
+/* Frees a closed context without models. */
+void rc_api_release_context(recollect_context *context);
+
+#endif

@@ -1,0 +1,406 @@
+/* The public interface at work: learning, saving, loading, predicting, dreaming, callbacks. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "data/image.h"
+#include "support/api_data.h"
+
+static char folder[] = "/tmp/recollect-test-XXXXXX";
+static char path[64], other[64];
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (mkdtemp(folder) == NULL)
+        return -1;
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    snprintf(other, sizeof other, "%s/other.safetensors", folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    remove(path);
+    remove(other);
+    return rmdir(folder);
+}
+
+#define SUCCEEDS(call) \
+    do { \
+        if ((call) != RECOLLECT_OK) \
+            fail_msg("%s: %s", #call, recollect_last_message()); \
+    } while (0)
+
+/* ---- callbacks ----------------------------------------------------------------------------------------- */
+
+typedef struct observer {
+    int logged, reported, asked;
+    int stages[RECOLLECT_STAGE_ESTIMATION + 1]; /* reports of each */
+    uint32_t last_step, last_steps;
+    int losses, last_task;
+    int cancel_at;          /* this question is answered with yes; 0: never */
+    recollect_model *model; /* to be misused from a callback; NULL: not */
+    recollect_status misused;
+} observer;
+
+static void on_log(void *user, recollect_log_level level, const char *text)
+{
+    observer *o = user;
+    assert_true(level >= RECOLLECT_LOG_INFO && text[0] != '\0');
+    o->logged++;
+}
+
+static void on_progress(void *user, const recollect_progress *progress)
+{
+    observer *o = user;
+    assert_int_equal(progress->size, sizeof *progress);
+    assert_true(progress->step <= progress->steps && progress->stage_name[0] != '\0');
+    o->reported++;
+    o->stages[progress->stage]++;
+    o->last_step = progress->step;
+    o->last_steps = progress->steps;
+    o->last_task = progress->task;
+    o->losses += progress->loss_count;
+    for (int i = 0; i < progress->loss_count; i++)
+        assert_true(progress->losses[i].name[0] != '\0' &&
+                    progress->losses[i].value == progress->losses[i].value);
+    if (o->model != NULL)
+        o->misused = recollect_model_set(o->model, "epochs", "1");
+}
+
+static int on_question(void *user)
+{
+    observer *o = user;
+    return ++o->asked == o->cancel_at;
+}
+
+static recollect_context *open_context(observer *o)
+{
+    recollect_settings settings;
+    recollect_context *context;
+    recollect_settings_default(&settings, sizeof settings);
+    settings.threads = 1;
+    if (o != NULL) {
+        settings.log = on_log;
+        settings.progress = on_progress;
+        settings.cancelled = on_question;
+        settings.user = o;
+    }
+    SUCCEEDS(recollect_context_create(&settings, &context));
+    return context;
+}
+
+static recollect_model *quick_model(recollect_context *context, int steps)
+{
+    recollect_model *model;
+    SUCCEEDS(recollect_model_create(context, &model));
+    api_set_quick(model, steps);
+    return model;
+}
+
+static void learn(recollect_model *model, const api_data *data)
+{
+    SUCCEEDS(recollect_learn(model, &data->images, data->labels, data->names, data->classes, NULL));
+}
+
+static void read_file(const char *name, char **bytes, size_t *size)
+{
+    assert_int_equal(rc_file_read(name, 1 << 24, bytes, size), RECOLLECT_OK);
+}
+
+static void assert_same_file(const char *a, const char *b)
+{
+    char *bytes_a, *bytes_b;
+    size_t size_a, size_b;
+    read_file(a, &bytes_a, &size_a);
+    read_file(b, &bytes_b, &size_b);
+    assert_int_equal(size_a, size_b);
+    assert_memory_equal(bytes_a, bytes_b, size_a);
+    rc_free(NULL, bytes_a);
+    rc_free(NULL, bytes_b);
+}
+
+/* ---- tests --------------------------------------------------------------------------------------------- */
+
+/* With CwD the model keeps what it knew; fine-tuning, which forgets it, is what would be left of it. */
+static void a_model_learns_again_and_again(void **state)
+{
+    (void)state;
+    static const char *const options[][2] = {
+        {"net_width", "8"},      {"generator_width", "16"}, {"noise", "32"},   {"inversion_steps", "200"},
+        {"refine_epochs", "15"}, {"learning_rate", "0.02"}, {"crop_pad", "0"},
+    };
+    recollect_context *context = open_context(NULL);
+    recollect_model *model = quick_model(context, 40);
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+        SUCCEEDS(recollect_model_set(model, options[i][0], options[i][1]));
+    size_t stored = 0;
+    for (int task = 0; task < 3; task++) {
+        api_data data, fresh;
+        recollect_learn_result result = {.size = sizeof result};
+        api_data_make(&data, 2 * task, 2, 32, 1 + (unsigned)task);
+        SUCCEEDS(recollect_learn(model, &data.images, data.labels, data.names, 2, &result));
+        assert_int_equal(result.known, 2 * task);
+        assert_int_equal(result.added, 2);
+        assert_int_equal(result.images, 64);
+        assert_int_equal(result.held_out, 0);
+        assert_true(result.accuracy != result.accuracy && result.seconds > 0); /* NaN: none held out */
+        assert_true(recollect_model_stored_bytes(model) > stored);
+        stored = recollect_model_stored_bytes(model);
+        assert_string_equal(recollect_model_class_name(model, 2 * task + 1), data.names[1]);
+        assert_int_equal(recollect_model_find_class(model, data.names[0]), 2 * task);
+        api_data_free(&data);
+        api_data_make(&fresh, 0, 2 * task + 2, 20, 9);
+        print_message("%d classes: %.0f %%\n", 2 * task + 2, api_accuracy(model, &fresh));
+        assert_true(api_accuracy(model, &fresh) >= 70);
+        api_data_free(&fresh);
+    }
+    assert_int_equal(recollect_model_classes(model), 6);
+    assert_int_equal(recollect_model_tasks(model), 3);
+    assert_int_equal(recollect_model_task_classes(model, 1), 2);
+    recollect_model_destroy(&model);
+    assert_null(model);
+    recollect_context_destroy(&context);
+    assert_null(context);
+}
+
+static void predict_all(recollect_model *model, const api_data *data, int32_t *labels, float *probabilities,
+                        float *unfamiliarity)
+{
+    SUCCEEDS(recollect_predict(model, &data->images, 2, labels, probabilities, unfamiliarity));
+}
+
+/* More images than a batch has, so that the last one is short. */
+enum { IMAGES = 3 * 25 };
+
+static void saving_and_loading_change_nothing(void **state)
+{
+    (void)state;
+    api_data data;
+    api_data_make(&data, 0, 3, IMAGES / 3, 1);
+    recollect_context *context = open_context(NULL);
+    recollect_model *model = quick_model(context, 5), *loaded;
+    learn(model, &data);
+    SUCCEEDS(recollect_model_save(model, path, 0));
+    assert_int_equal(recollect_model_save(model, path, 0), RECOLLECT_IO);
+    assert_non_null(strstr(recollect_last_message(), path));
+    SUCCEEDS(recollect_model_save(model, path, 1));
+    SUCCEEDS(recollect_model_load(context, path, &loaded));
+    int32_t labels[2][IMAGES * 2], one[2];
+    float probabilities[2][IMAGES * 2], unfamiliarity[2][IMAGES], probability[2], stranger;
+    predict_all(model, &data, labels[0], probabilities[0], unfamiliarity[0]);
+    predict_all(loaded, &data, labels[1], probabilities[1], unfamiliarity[1]);
+    assert_memory_equal(labels[0], labels[1], sizeof labels[0]);
+    assert_memory_equal(probabilities[0], probabilities[1], sizeof probabilities[0]);
+    assert_memory_equal(unfamiliarity[0], unfamiliarity[1], sizeof unfamiliarity[0]);
+    for (int i = 0; i < IMAGES; i++) {
+        assert_true(probabilities[0][2 * i] >= probabilities[0][2 * i + 1]);
+        assert_true(probabilities[0][2 * i] + probabilities[0][2 * i + 1] <= 1.0001f);
+        assert_true(unfamiliarity[0][i] > 0);
+    }
+    assert_int_equal(recollect_model_image_height(loaded), API_SIZE);
+    assert_int_equal(recollect_model_image_width(loaded), API_SIZE);
+    assert_int_equal(recollect_model_image_channels(loaded), 1);
+    assert_string_equal(recollect_model_class_name(loaded, 2), data.names[2]);
+    char text[16];
+    SUCCEEDS(recollect_model_get(loaded, "net_width", text, sizeof text));
+    assert_string_equal(text, "4");
+
+    /* The same image from the bytes of a file. */
+    rc_image image = {API_SIZE, API_SIZE, 1, data.pixels};
+    char *bytes;
+    size_t size;
+    assert_int_equal(rc_image_write_png(other, &image), RECOLLECT_OK);
+    read_file(other, &bytes, &size);
+    SUCCEEDS(recollect_predict_encoded(loaded, bytes, size, 2, one, probability, &stranger));
+    assert_int_equal(one[0], labels[0][0]);
+    assert_true(probability[0] == probabilities[0][0] && stranger == unfamiliarity[0][0]);
+    assert_int_equal(recollect_predict_encoded(loaded, bytes, size / 2, 2, one, probability, &stranger),
+                     RECOLLECT_FORMAT);
+    rc_free(NULL, bytes);
+
+    recollect_model_destroy(&loaded);
+    read_file(path, &bytes, &size);
+    SUCCEEDS(recollect_model_load_memory(context, bytes, size, &loaded));
+    assert_int_equal(recollect_model_classes(loaded), 3);
+    assert_int_equal(recollect_model_load_memory(context, bytes, size - 1, &loaded), RECOLLECT_FORMAT);
+    assert_null(loaded);
+    rc_free(NULL, bytes);
+    recollect_context_destroy(&context); /* lives on with the model */
+    predict_all(model, &data, labels[1], NULL, NULL);
+    assert_memory_equal(labels[0], labels[1], sizeof labels[0]);
+    recollect_model_destroy(&model);
+    api_data_free(&data);
+}
+
+static void callbacks_are_called_and_cannot_call_back(void **state)
+{
+    (void)state;
+    observer o = {0};
+    api_data first, second;
+    api_data_make(&first, 0, 2, 16, 1);
+    api_data_make(&second, 2, 1, 16, 2);
+    recollect_context *context = open_context(&o);
+    recollect_model *model = quick_model(context, 4);
+    o.model = model;
+    learn(model, &first);
+    assert_int_equal(o.misused, RECOLLECT_INVALID_ARGUMENT);
+    assert_true(o.logged > 0 && o.asked > 0 && o.losses > 0);
+    assert_true(o.stages[RECOLLECT_STAGE_TRAINING] > 0 && o.stages[RECOLLECT_STAGE_ESTIMATION] > 0);
+    assert_int_equal(o.stages[RECOLLECT_STAGE_INVERSION], 0);
+    assert_int_equal(o.last_task, 1);
+    learn(model, &second);
+    assert_true(o.stages[RECOLLECT_STAGE_INVERSION] > 0 && o.stages[RECOLLECT_STAGE_REFINEMENT] > 0);
+    assert_int_equal(o.last_task, 2);
+    assert_int_equal(o.last_step, o.last_steps);
+    recollect_model_destroy(&model);
+    recollect_context_destroy(&context);
+    api_data_free(&first);
+    api_data_free(&second);
+}
+
+/* Stops at every question there is, one after the other. */
+static void a_cancelled_model_is_as_before(void **state)
+{
+    (void)state;
+    observer o = {0};
+    api_data first, second;
+    api_data_make(&first, 0, 2, 16, 1);
+    api_data_make(&second, 2, 2, 16, 2);
+    recollect_context *context = open_context(&o);
+    recollect_model *model = quick_model(context, 3);
+    o.cancel_at = 1;
+    assert_int_equal(recollect_learn(model, &first.images, first.labels, first.names, 2, NULL),
+                     RECOLLECT_CANCELLED);
+    assert_int_equal(recollect_model_classes(model), 0);
+    o.cancel_at = 0;
+    learn(model, &first);
+    SUCCEEDS(recollect_model_save(model, path, 1));
+    int cancelled = 0;
+    for (recollect_status status = RECOLLECT_CANCELLED; status != RECOLLECT_OK; cancelled++) {
+        o.asked = 0;
+        o.cancel_at = cancelled + 1;
+        status = recollect_learn(model, &second.images, second.labels, second.names, 2, NULL);
+        if (status == RECOLLECT_OK)
+            break;
+        assert_int_equal(status, RECOLLECT_CANCELLED);
+        assert_true(recollect_last_message()[0] != '\0');
+        assert_int_equal(recollect_model_classes(model), 2);
+        SUCCEEDS(recollect_model_save(model, other, 1));
+        assert_same_file(path, other);
+    }
+    print_message("cancelled %d times\n", cancelled);
+    assert_true(cancelled >= 4); /* every stage asks */
+    assert_int_equal(recollect_model_classes(model), 4);
+    recollect_model_destroy(&model);
+    recollect_context_destroy(&context);
+    api_data_free(&first);
+    api_data_free(&second);
+}
+
+static void refused_lessons_leave_the_model_alone(void **state)
+{
+    (void)state;
+    api_data first, second;
+    api_data_make(&first, 0, 2, 16, 1);
+    api_data_make(&second, 2, 2, 16, 2);
+    recollect_context *context = open_context(NULL);
+    recollect_model *model = quick_model(context, 2);
+    learn(model, &first);
+    SUCCEEDS(recollect_model_save(model, path, 1));
+    static const char *const bad[][2] = {
+        {"net", "resnet32"}, {"net_width", "8"},  {"learning_rate", "1000"}, {"size", "32"},
+        {"preset", "learn"}, {"method", "joint"}, {"epochs", "0"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        recollect_model *loaded;
+        SUCCEEDS(recollect_model_load(context, path, &loaded));
+        SUCCEEDS(recollect_model_set(loaded, bad[i][0], bad[i][1]));
+        recollect_status status =
+            recollect_learn(loaded, &second.images, second.labels, second.names, 2, NULL);
+        if (status != RECOLLECT_INVALID_ARGUMENT)
+            fail_msg("%s = %s: %s", bad[i][0], bad[i][1], recollect_status_text(status));
+        assert_true(recollect_last_message()[0] != '\0');
+        SUCCEEDS(recollect_model_save(loaded, other, 1));
+        assert_same_file(path, other);
+        recollect_model_destroy(&loaded);
+    }
+    /* Known names are refused unless they may be merged. */
+    second.names[0] = first.names[1];
+    assert_int_equal(recollect_learn(model, &second.images, second.labels, second.names, 2, NULL),
+                     RECOLLECT_INVALID_ARGUMENT);
+    SUCCEEDS(recollect_model_set(model, "merge", "true"));
+    learn(model, &second);
+    assert_int_equal(recollect_model_classes(model), 3);
+    recollect_model_destroy(&model);
+    recollect_context_destroy(&context);
+    api_data_free(&first);
+    api_data_free(&second);
+}
+
+static void dreams_come_and_repeat(void **state)
+{
+    (void)state;
+    observer o = {0};
+    api_data data;
+    api_data_make(&data, 0, 2, 24, 1);
+    recollect_context *context = open_context(&o);
+    recollect_model *model = quick_model(context, 30);
+    learn(model, &data);
+    SUCCEEDS(recollect_model_save(model, path, 1));
+    static uint8_t pixels[8 * API_IMAGE], again[8 * API_IMAGE];
+    int made[2], repeated, total = 0;
+    for (int label = 0; label < 2; label++) {
+        SUCCEEDS(recollect_dream(model, label, 4, pixels, &made[label]));
+        assert_in_range(made[label], 0, 4);
+        total += made[label];
+    }
+    print_message("%d and %d dreams of 4\n", made[0], made[1]);
+    assert_true(total > 0);
+    int label = made[1] > made[0];
+    SUCCEEDS(recollect_dream(model, label, 4, pixels, &made[0]));
+    int asked = o.asked;
+    SUCCEEDS(recollect_dream(model, label, 2, again, &repeated));
+    assert_int_equal(o.asked, asked); /* at once */
+    assert_int_equal(repeated, made[0] < 2 ? made[0] : 2);
+    assert_memory_equal(pixels, again, (size_t)repeated * API_IMAGE);
+    SUCCEEDS(recollect_dream(model, label, 8, again, &repeated));
+    assert_memory_equal(pixels, again, (size_t)made[0] * API_IMAGE);
+    o.asked = 0;
+    o.cancel_at = 1;
+    recollect_model *loaded;
+    SUCCEEDS(recollect_model_load(context, path, &loaded));
+    assert_int_equal(recollect_dream(loaded, 0, 2, again, &repeated), RECOLLECT_CANCELLED);
+    assert_int_equal(repeated, 0);
+    SUCCEEDS(recollect_model_save(loaded, other, 1));
+    assert_same_file(path, other);
+    SUCCEEDS(recollect_model_save(model, other, 1));
+    assert_same_file(path, other);
+    recollect_model_destroy(&loaded);
+    recollect_model_destroy(&model);
+    recollect_context_destroy(&context);
+    api_data_free(&data);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_model_learns_again_and_again),
+        cmocka_unit_test(saving_and_loading_change_nothing),
+        cmocka_unit_test(callbacks_are_called_and_cannot_call_back),
+        cmocka_unit_test(a_cancelled_model_is_as_before),
+        cmocka_unit_test(refused_lessons_leave_the_model_alone),
+        cmocka_unit_test(dreams_come_and_repeat),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
