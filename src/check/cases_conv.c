@@ -50,15 +50,15 @@ static const struct {
     {16, 32, 1, 2, 0, 1, 14, false}, {64, 32, 3, 1, 1, 2, 8, false},  {32, 3, 3, 1, 1, 1, 28, false},
     {32, 64, 3, 1, 1, 2, 7, false},  {3, 16, 4, 2, 1, 1, 32, false},  {32, 16, 4, 2, 1, 1, 8, true},
     {16, 3, 4, 2, 1, 1, 16, true},   {1, 16, 3, 1, 1, 1, 28, false},  {3, 64, 7, 2, 3, 1, 33, false},
-    {64, 100, 4, 1, 0, 1, 4, false},
+    {64, 100, 4, 1, 0, 1, 4, false}, {128, 128, 3, 1, 1, 2, 4, false}, {128, 64, 3, 1, 1, 2, 5, false},
 };
 
 static rc_conv draw_any(rc_case *c)
 {
     for (;;) {
         rc_conv v = {.up = 1};
-        v.c_in = RC_CHOOSE(c, 1, 3, 10, 17, 16, 32, 64, 5, 8);
-        v.c_out = RC_CHOOSE(c, 1, 3, 10, 17, 16, 32, 64, 5, 8);
+        v.c_in = RC_CHOOSE(c, 1, 3, 10, 17, 16, 32, 64, 5, 8, 100, 128);
+        v.c_out = RC_CHOOSE(c, 1, 3, 10, 17, 16, 32, 64, 5, 8, 100, 128);
         v.k = RC_CHOOSE(c, 1, 3, 3, 3, 4, 5, 2);
         v.stride = RC_CHOOSE(c, 1, 1, 2, 3);
         v.pad = rc_case_chance(c, 60) ? v.k / 2 : (int)rc_case_below(c, (uint32_t)v.k);
@@ -92,7 +92,7 @@ static void draw_geometry(rc_case *c, conv_case *p)
         v = draw_any(c);
     }
     p->conv = v;
-    p->n = 1 + (int)rc_case_below(c, 5);
+    p->n = 1 + (int)rc_case_below(c, rc_case_chance(c, 20) ? 40 : 5);
     while (p->n > 1 && macs(&v, p->n) > (c->quick ? 3e6 : 6e7))
         p->n--;
     rc_case_say(c, "%s%dx%d/%d pad %d%s (%d,%d,%d,%d)->(%d,%d,%d)", v.transposed ? "transposed " : "", v.k, v.k,
