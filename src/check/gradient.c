@@ -1,7 +1,8 @@
 /* Finite differences. With S = sum of <cotangent, output> over the outputs that have one, a gradient G of S with
  * respect to an input x must satisfy <G, d> = dS/dt along x + t d. The quotient (S(x + h d) - S(x - h d)) / 2h is taken
  * in the double reference, for random directions d of normal numbers: then <G, d> is about |G|, and so is what a wrong
- * G would be off by. A quotient that depends on h is not a derivative (a kink lies between): h becomes smaller. */
+ * G would be off by. A quotient that depends on h is not a derivative (a kink lies between): h becomes smaller. What
+ * rounding of S itself puts into a quotient is known, and is no error of the gradient. */
 #include "check/compare.h"
 
 #include <float.h>
@@ -32,8 +33,9 @@ static rc_status run_at(difference *d, double t, rc_run *run)
     return rc_run_execute(run);
 }
 
-/* (S(x + h d) - S(x - h d)) / 2h: differences first, then the sum, which keeps the digits. */
-static rc_status quotient(difference *d, double h, double *slope)
+/* (S(x + h d) - S(x - h d)) / 2h: differences first, then the sum, which keeps the digits. *noise: what a few
+ * roundings of each output make of it. */
+static rc_status quotient(difference *d, double h, double *slope, double *noise)
 {
     rc_run plus = {0}, minus = {0};
     rc_status status = rc_run_open(&plus, d->c, d->run->be);
@@ -43,7 +45,7 @@ static rc_status quotient(difference *d, double h, double *slope)
         status = run_at(d, h, &plus);
     if (status == RC_OK)
         status = run_at(d, -h, &minus);
-    double sum = 0;
+    double sum = 0, size = 0;
     for (int i = 0; i < d->c->buffers && status == RC_OK; i++) {
         const rc_buffer *b = &d->c->buffer[i];
         if (b->cotangent < 0)
@@ -51,25 +53,29 @@ static rc_status quotient(difference *d, double h, double *slope)
         const rc_buffer *cotangent = &d->c->buffer[b->cotangent];
         rc_run_read(&plus, i, d->out);
         rc_run_read(&minus, i, d->out + b->count);
-        for (size_t k = 0; k < b->count; k++)
-            sum += cotangent->host[cotangent->count == 1 ? 0 : k] * (d->out[k] - d->out[b->count + k]);
+        for (size_t k = 0; k < b->count; k++) {
+            double factor = cotangent->host[cotangent->count == 1 ? 0 : k];
+            sum += factor * (d->out[k] - d->out[b->count + k]);
+            size += fabs(factor * d->out[k]);
+        }
     }
     *slope = sum / (2 * h);
+    *noise = 4 * DBL_EPSILON * size / (2 * h);
     rc_run_close(&plus);
     rc_run_close(&minus);
     return status;
 }
 
 /* The derivative along d->direction. *smooth is false if no step gives the same quotient twice. */
-static rc_status derivative(difference *d, double norm, double *slope, bool *smooth)
+static rc_status derivative(difference *d, double norm, double *slope, double *noise, bool *smooth)
 {
     double h = 3e-5 * d->size;
     *smooth = false;
     for (int step = 0; step < STEPS && !*smooth; step++, h /= 8) {
-        double half;
-        RC_TRY(quotient(d, h, slope));
-        RC_TRY(quotient(d, h / 2, &half));
-        *smooth = fabs(*slope - half) <= 0.25 * RC_SLOPE_TOLERANCE * norm;
+        double half, half_noise;
+        RC_TRY(quotient(d, h, slope, noise));
+        RC_TRY(quotient(d, h / 2, &half, &half_noise));
+        *smooth = fabs(*slope - half) <= 0.25 * RC_SLOPE_TOLERANCE * norm + *noise + half_noise;
     }
     return RC_OK;
 }
@@ -108,11 +114,12 @@ static rc_status check_direction(difference *d, int buffer, const double *gradie
     const rc_buffer *b = &d->c->buffer[buffer];
     const double *of_test = gradient + b->count;
     double norm = fmax(sqrt(dot(gradient, gradient, b->count)), b->magnitude * sqrt((double)b->count)) + DBL_MIN;
-    double slope;
+    double slope, noise;
     bool smooth;
-    RC_TRY(derivative(d, norm, &slope, &smooth));
+    RC_TRY(derivative(d, norm, &slope, &noise, &smooth));
     double found = dot(gradient, d->direction, b->count), found_test = dot(of_test, d->direction, b->count);
-    double error = fabs(found - slope) / norm, error_test = fabs(found_test - slope) / norm;
+    double error = fmax(fabs(found - slope) - noise, 0) / norm;
+    double error_test = fmax(fabs(found_test - slope) - noise, 0) / norm;
     /* Adding to what was there costs digits of that size, and of the sum over the direction. */
     double before = b->host ? sqrt(dot(b->host, b->host, b->count)) : 0;
     double allowed = rc_tolerance(test->be, b) * (norm + before) / norm + RC_SLOPE_TOLERANCE;

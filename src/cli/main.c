@@ -7,6 +7,7 @@
 #include "run/nearest.h"
 
 static const rc_command *const commands[] = {
+    &rc_command_run,
     &rc_command_learn,
     &rc_command_predict,
     &rc_command_eval,

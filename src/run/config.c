@@ -226,6 +226,16 @@ rc_status rc_config_set(rc_config *config, const char *key, const char *value)
     return RC_OK;
 }
 
+rc_status rc_config_set_pair(rc_config *config, const char *pair)
+{
+    char key[64];
+    const char *equals = strchr(pair, '=');
+    if (equals == NULL || equals == pair || (size_t)(equals - pair) >= sizeof key)
+        return rc_fail(RC_INVALID_ARGUMENT, "'%s' sets nothing, expected key=value", pair);
+    snprintf(key, sizeof key, "%.*s", (int)(equals - pair), pair);
+    return rc_config_set(config, key, equals + 1);
+}
+
 static void get_item(const rc_config *config, const item *it, char *text, size_t size)
 {
     const void *field = (const char *)config + it->offset;

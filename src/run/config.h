@@ -31,6 +31,8 @@ rc_config rc_config_default(void);
 
 /* Sets one value from text. The message names the key, the value and what was expected, or the nearest key. */
 rc_status rc_config_set(rc_config *config, const char *key, const char *value);
+/* The same from "key=value". */
+rc_status rc_config_set_pair(rc_config *config, const char *pair);
 /* The value as text; RC_INVALID_ARGUMENT for an unknown key. */
 rc_status rc_config_get(const rc_config *config, const char *key, char *text, size_t size);
 

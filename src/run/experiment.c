@@ -373,14 +373,12 @@ static rc_status prepare_folder(const rc_run_settings *s, rc_backend *be)
     return status;
 }
 
-static rc_status open_data(const rc_run_settings *s, rc_dataset *data)
+static rc_status read_data(const rc_run_settings *s, rc_pool *pool, rc_dataset *data)
 {
     const rc_config *c = &s->config;
-    if (c->data[0] == '\0')
-        return rc_fail(RC_INVALID_ARGUMENT, "no data: --data says where the images are, 'procedural' makes some");
     rc_data_settings settings = {.format = c->format, .size = c->size, .resize = c->resize, .channels = c->channels,
                                  .ignore_exif = !c->exif, .skip_broken = s->skip_broken, .test_part = 0.2,
-                                 .test_seed = c->settings.seed, .procedural_seed = c->settings.seed, .pool = s->pool,
+                                 .test_seed = c->settings.seed, .procedural_seed = c->settings.seed, .pool = pool,
                                  .log = s->log, .progress = s->loading, .user = s->user};
     RC_TRY(rc_dataset_open(c->data, &settings, data));
     rc_status status = rc_config_normalisation(c, data->c, data->mean, data->std);
@@ -389,6 +387,17 @@ static rc_status open_data(const rc_run_settings *s, rc_dataset *data)
                          data->train.count, data->test.count);
     if (status != RC_OK)
         rc_dataset_close(data);
+    return status;
+}
+
+static rc_status open_data(const rc_run_settings *s, rc_dataset *data)
+{
+    if (s->config.data[0] == '\0')
+        return rc_fail(RC_INVALID_ARGUMENT, "no data: --data says where the images are, 'procedural' makes some");
+    rc_pool *pool;
+    RC_TRY(rc_pool_create(s->threads, &pool));
+    rc_status status = read_data(s, pool, data);
+    rc_pool_destroy(pool);
     return status;
 }
 

@@ -35,7 +35,7 @@ typedef struct rc_run_settings {
     double report_seconds;    /* between progress calls */
     const char *command_line;
     bool skip_broken;
-    rc_pool *pool;            /* for decoding images */
+    int threads;              /* for decoding images; 0: all cores */
     const rc_log *log;
 
     void (*progress)(void *user, const rc_run_progress *progress); /* may be NULL */

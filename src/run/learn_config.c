@@ -15,16 +15,6 @@ static bool was_set(const rc_learn_settings *settings, const char *key)
     return false;
 }
 
-static rc_status apply_set(rc_config *config, const char *text)
-{
-    char key[64];
-    const char *equals = strchr(text, '=');
-    if (equals == NULL || equals == text || (size_t)(equals - text) >= sizeof key)
-        return rc_fail(RC_INVALID_ARGUMENT, "'%s' sets nothing, expected key=value", text);
-    snprintf(key, sizeof key, "%.*s", (int)(equals - text), text);
-    return rc_config_set(config, key, equals + 1);
-}
-
 static int scaled(int value, int now, int before)
 {
     int result = (int)(((long long)value * now + before / 2) / before);
@@ -88,7 +78,7 @@ rc_status rc_learn_configure(const rc_saved_model *model, const rc_learn_setting
         config->settings.min_steps = RC_LEARN_MIN_STEPS;
     const rc_settings before = config->settings;
     for (int i = 0; i < settings->sets; i++)
-        RC_TRY(apply_set(config, settings->set[i]));
+        RC_TRY(rc_config_set_pair(config, settings->set[i]));
     follow_epochs(&config->settings, &before, settings);
     return rc_config_check(config);
 }

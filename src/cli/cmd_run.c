@@ -1,0 +1,158 @@
+/* recollect run: a whole experiment. */
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/cli.h"
+#include "run/experiment.h"
+#include "run/progress.h"
+
+enum { METHOD, DATA, OUT, RESUME, SET, SEED, TASKS, ORDER, STOP_AFTER, BACKEND, THREADS, CHECKPOINT, SKIP_BROKEN,
+       PRINT_CONFIG, OPTIONS };
+
+static const rc_option options[OPTIONS] = {
+    [METHOD] = {"method", RC_OPTION_TEXT, "NAME,...", "cwd", "methods to run, one after the other", 0, 0},
+    [DATA] = {"data", RC_OPTION_TEXT, "PATH", NULL, "where the images are; 'procedural' makes some", 0, 0},
+    [OUT] = {"out", RC_OPTION_TEXT, "FOLDER", NULL, "where results go; needed", 0, 0},
+    [RESUME] = {"resume", RC_OPTION_FLAG, NULL, NULL, "go on with the run in that folder", 0, 0},
+    [SET] = {"set", RC_OPTION_LIST, "NAME=VALUE", NULL, "changes one setting; any number of times", 0, 0},
+    [SEED] = {"seed", RC_OPTION_TEXT, "N", NULL, "seed of every random number", 0, 0},
+    [TASKS] = {"tasks", RC_OPTION_TEXT, "N or N,N,...", NULL, "number of tasks, or the classes of each", 0, 0},
+    [ORDER] = {"order", RC_OPTION_TEXT, "N", NULL, "which published class order", 0, 0},
+    [STOP_AFTER] = {"stop-after", RC_OPTION_INTEGER, "N", "0", "stop after so many tasks; 0: run all", 0, 256},
+    [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what computes", 0, 0},
+    [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
+    [CHECKPOINT] = {"checkpoint", RC_OPTION_INTEGER, "SECONDS", "120", "time between checkpoints", 1, 86400},
+    [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "skip images that cannot be read", 0, 0},
+    [PRINT_CONFIG] = {"print-config", RC_OPTION_FLAG, NULL, NULL, "print the effective configuration and stop", 0, 0},
+};
+
+/* ---- settings ------------------------------------------------------------------------------------------------ */
+
+static rc_status read_config(const rc_option_value *value, const char *preset, const rc_log *log, rc_config *config)
+{
+    *config = rc_config_default();
+    RC_TRY(rc_config_load(config, preset, log));
+    static const struct {
+        int option;
+        const char *key;
+    } direct[] = {{DATA, "data"}, {SEED, "seed"}, {ORDER, "order"}};
+    for (size_t i = 0; i < sizeof direct / sizeof *direct; i++)
+        if (value[direct[i].option].given)
+            RC_TRY(rc_config_set(config, direct[i].key, value[direct[i].option].text));
+    if (value[TASKS].given) {
+        bool list = strchr(value[TASKS].text, ',') != NULL;
+        RC_TRY(rc_config_set(config, list ? "task_sizes" : "tasks", value[TASKS].text));
+        if (!list)
+            RC_TRY(rc_config_set(config, "task_sizes", ""));
+    }
+    for (int i = 0; i < value[SET].repeats; i++)
+        RC_TRY(rc_config_set_pair(config, value[SET].each[i]));
+    return rc_config_check(config);
+}
+
+static rc_status read_methods(const char *list, rc_run_settings *settings)
+{
+    for (const char *p = list; *p != '\0';) {
+        char name[32];
+        size_t length = strcspn(p, ",");
+        snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), p);
+        if (settings->methods == RC_MAX_METHODS)
+            return rc_fail(RC_INVALID_ARGUMENT, "more than %d methods", RC_MAX_METHODS);
+        RC_TRY(rc_method_find(name, &settings->method[settings->methods++]));
+        p += length + (p[length] == ',');
+    }
+    return RC_OK;
+}
+
+/* ---- what a person sees -------------------------------------------------------------------------------------- */
+
+static void show_progress(void *unused, const rc_run_progress *p)
+{
+    const rc_stage_report *r = &p->report;
+    char text[320], stage[256];
+    rc_progress_text(r, p->images_per_second, p->stage_left, p->run_left, stage, sizeof stage);
+    snprintf(text, sizeof text, "%s, task %d of %d, %s", p->method, r->task + 1, p->tasks, stage);
+    rc_tell_progress(unused, text, r->step == r->steps);
+}
+
+static bool show_loading(void *unused, const char *what, int done, int total)
+{
+    char text[160];
+    snprintf(text, sizeof text, "reading %s: %d of %d", what, done, total);
+    rc_tell_progress(unused, text, false);
+    return !rc_interrupted(unused);
+}
+
+/* ---- the command --------------------------------------------------------------------------------------------- */
+
+static int run_experiment(const rc_option_value *value, rc_run_settings *settings, const rc_log *log)
+{
+    rc_backend *backend;
+    rc_status status = rc_backend_open(value[BACKEND].text, settings->threads, log, &backend);
+    if (status == RC_OK) {
+        rc_catch_interrupts();
+        status = rc_experiment_run(backend, settings);
+        rc_backend_close(backend);
+    }
+    if (status == RC_OK)
+        return RC_EXIT_DONE;
+    rc_complain("%s", rc_message());
+    return status == RC_CANCELLED ? RC_EXIT_INTERRUPTED : RC_EXIT_FAILED;
+}
+
+/* The command line as it could be typed again. */
+static void describe_command(const rc_option_value *value, const char *preset, char *line, size_t size)
+{
+    size_t used = (size_t)snprintf(line, size, "recollect run %s", preset);
+    for (int i = 0; i < OPTIONS; i++) {
+        if (!value[i].given)
+            continue;
+        int repeats = options[i].type == RC_OPTION_LIST ? value[i].repeats : 1;
+        for (int k = 0; k < repeats && used < size; k++) {
+            const char *text = options[i].type == RC_OPTION_LIST ? value[i].each[k] : value[i].text;
+            bool flag = options[i].type == RC_OPTION_FLAG;
+            used += (size_t)snprintf(line + used, size - used, " --%s%s%s", options[i].name, flag ? "" : " ",
+                                     flag ? "" : text);
+        }
+    }
+}
+
+static int run(const rc_option_value *value, int count, char **arguments)
+{
+    if (count != 1)
+        return rc_wrong_usage(&rc_command_run, count == 0 ? "which preset or configuration file?"
+                                                          : "more than one preset");
+    rc_log log = {.write = rc_note_log, .level = RC_LOG_INFO};
+    char line[2048] = "";
+    describe_command(value, arguments[0], line, sizeof line);
+    rc_run_settings settings = {.out = value[OUT].text, .resume = value[RESUME].given,
+                                .stop_after = (int)value[STOP_AFTER].integer, .threads = (int)value[THREADS].integer,
+                                .checkpoint_seconds = (double)value[CHECKPOINT].integer, .report_seconds = 1,
+                                .skip_broken = value[SKIP_BROKEN].given, .log = &log, .progress = show_progress,
+                                .line = rc_print_line, .cancelled = rc_interrupted, .loading = show_loading,
+                                .command_line = line};
+    if (read_config(value, arguments[0], &log, &settings.config) != RC_OK ||
+        read_methods(value[METHOD].text, &settings) != RC_OK)
+        return rc_wrong_usage(&rc_command_run, "%s", rc_message());
+    if (value[PRINT_CONFIG].given)
+        return rc_config_print(&settings.config, rc_print_line, NULL) == RC_OK ? RC_EXIT_DONE : RC_EXIT_FAILED;
+    if (settings.out == NULL)
+        return rc_wrong_usage(&rc_command_run, "where shall the results go? --out FOLDER says it");
+    return run_experiment(value, &settings, &log);
+}
+
+const rc_command rc_command_run = {
+    .name = "run",
+    .summary = "runs an experiment: a stream of tasks, one or several methods, accuracies after every task",
+    .arguments = "PRESET",
+    .details = "PRESET is the name of a built-in preset (demo, cifar100-5, ...) or a YAML file: our own, or one of\n"
+               "the published CwD and R-DFCIL configurations. A run can be stopped (Ctrl-C) or killed at\n"
+               "any moment; --resume goes on from the last checkpoint and ends with the same bits.",
+    .examples = "  recollect run demo --data fashion-mnist --out demo --method finetune,cwd,joint\n"
+                "  recollect run cifar100-5 --data cifar-100-binary --out cifar --order 1\n"
+                "  recollect run cifar100-5 --data procedural --out try --set epochs=4 --set refine_epochs=1\n"
+                "  recollect run cifar100-10 --print-config",
+    .option = options,
+    .options = OPTIONS,
+    .run = run,
+};
