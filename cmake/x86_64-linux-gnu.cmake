@@ -8,6 +8,7 @@ get_filename_component(deps ${CMAKE_CURRENT_LIST_DIR}/../.deps/x86_64/root ABSOL
 set(library_path ${deps}/usr/lib/x86_64-linux-gnu:${deps}/lib/x86_64-linux-gnu)
 set(ENV{PKG_CONFIG_LIBDIR} ${deps}/usr/lib/x86_64-linux-gnu/pkgconfig)
 set(ENV{PKG_CONFIG_SYSROOT_DIR} ${deps})
+string(APPEND CMAKE_C_FLAGS_INIT " -isystem ${deps}/usr/include/x86_64-linux-gnu") # jconfig.h
 string(REPLACE ":" ";" library_folders ${library_path})
 foreach(folder IN LISTS library_folders)
     string(APPEND CMAKE_EXE_LINKER_FLAGS_INIT " -Wl,-rpath-link,${folder}")

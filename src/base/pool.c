@@ -30,8 +30,11 @@
 #include "base/clock.h"
 #include "base/memory.h"
 
-/* The gaps between the operations of a training step are shorter than this, a sleep and wake-up are longer. */
+/* Most gaps between the operations of a training step are shorter than SPIN_SECONDS, and nearly all are shorter than
+   YIELD_SECONDS; waking a dozen sleeping threads, one after the other, takes as long as a convolution. After the first
+   the core is offered to whoever else wants it. */
 #define SPIN_SECONDS 50e-6
+#define YIELD_SECONDS 2e-3
 #define MAX_THREADS 1024
 
 typedef struct sleeping_place {
@@ -104,14 +107,17 @@ static void wait_until(rc_pool *pool, sleeping_place *place, bool condition(rc_p
     if (condition(pool))
         return;
     if (pool->spin_seconds > 0) {
-        double end = rc_now() + pool->spin_seconds;
+        double began = rc_now(), waited;
         do {
             for (int i = 0; i < 32; i++) {
                 if (condition(pool))
                     return;
                 relax();
             }
-        } while (rc_now() < end);
+            waited = rc_now() - began;
+            if (waited > pool->spin_seconds)
+                sched_yield();
+        } while (waited < YIELD_SECONDS);
     }
     pthread_mutex_lock(&place->mutex);
     atomic_fetch_add(&place->sleeping, 1);

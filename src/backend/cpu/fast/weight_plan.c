@@ -162,7 +162,9 @@ weight_plan RC_FAST(plan_weights)(const rc_conv *conv, int n)
     plan.small_stride = rows_are_big ? kernel : row;
     plan.compact = x_is_big && plan.big_c < 4;
     plan.swap = plan.small_cp < RC_LANES && plan.big_cp > plan.small_cp;
-    plan.winograd = RC_FAST(winograd_fits)(taps, plan.big_cp, plan.small_cp);
+    /* Pieces of transformed bands end where vectors do. */
+    plan.winograd = RC_FAST(winograd_fits)(taps, plan.big_cp, plan.small_cp) && plan.big_cp % RC_LANES == 0 &&
+                    plan.small_cp % RC_LANES == 0;
     plan.lines = plan.winograd ? WINOGRAD_ELEMENTS : plan.enlarged ? ENLARGED_KERNELS : taps->k;
     plan.big_block = CHUNK;
     plan.small_block = larger(CHUNK, OUTER_WIDTH);
