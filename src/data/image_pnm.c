@@ -2,6 +2,8 @@
  * the largest is above 255, the upper one first); "P2" and "P3" have the values as text. '#' begins a comment. */
 #include "data/image_format.h"
 
+#include <math.h>
+
 typedef struct text {
     const uint8_t *at, *end;
 } text;
@@ -29,9 +31,8 @@ static bool next_number(text *t, uint32_t *value)
 
 static uint8_t to_byte(uint32_t value, uint32_t largest)
 {
-    if (value >= largest)
-        return 255;
-    return (uint8_t)((2 * 255 * value + largest) / (2 * largest));
+    /* Halves to even, as Pillow has it. */
+    return (uint8_t)(value >= largest ? 255 : rint((double)value / largest * 255));
 }
 
 static rc_status read_text(text *t, uint32_t largest, size_t count, uint8_t *out)

@@ -4,7 +4,7 @@ import pathlib
 import sys
 import time
 
-NAMES = ["operations", "losses"]
+NAMES = ["operations", "losses", "resize", "class_orders", "pictures"]
 
 
 def main(names):

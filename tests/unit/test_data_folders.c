@@ -1,0 +1,426 @@
+/* Data sets of picture files: folders of classes, lists, Tiny-ImageNet; how they are split, what is skipped. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "data/dataset.h"
+#include "data/list.h"
+#include "support/data_files.h"
+
+static void open_or_fail(const char *path, const rc_data_settings *settings, rc_dataset *dataset)
+{
+    if (rc_dataset_open(path, settings, dataset) != RC_OK)
+        fail_msg("'%s': %s", path, rc_message());
+}
+
+static void assert_refused(const char *path, const rc_data_settings *settings, rc_status status,
+                           const char *message)
+{
+    rc_dataset dataset;
+    size_t before = rc_bytes_allocated();
+    assert_int_equal(rc_dataset_open(path, settings, &dataset), status);
+    data_assert_message(message);
+    assert_null(dataset.class_name);
+    assert_int_equal(rc_bytes_allocated(), before);
+}
+
+/* Pictures of one colour, whose red is `red`, red + 1, ...: who is where can be read from the pixels. */
+static void write_class(const char *folder, int red, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char path[256];
+        snprintf(path, sizeof path, "%s/%c%d.ppm", folder, 'a' + i % 3, i);
+        data_write_colour(path, 8, 8, red + i, 1, 2);
+    }
+}
+
+/* The red of every image. */
+static void assert_reds(const rc_dataset *d, const rc_split *split, int count, const int *reds)
+{
+    assert_int_equal(split->count, count);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(split->images[(size_t)i * (size_t)(d->h * d->w * d->c)], reds[i]);
+}
+
+/* ---- folders ---------------------------------------------------------------------------------------------------- */
+
+static void classes_and_images_are_sorted_by_bytes(void **state)
+{
+    (void)state;
+    write_class("root/train/zebra", 10, 4);
+    write_class("root/train/Bee/inner/deeper", 20, 2);
+    write_class("root/train/ant", 30, 1);
+    write_class("root/val/zebra", 40, 1);
+    write_class("root/val/ant", 50, 2);
+    data_write_text("root/train/ant/.hidden.png", "x");
+    data_write_text("root/train/ant/notes.txt", "x");
+    data_log log;
+    data_log_start(&log);
+    rc_dataset d;
+    open_or_fail("root", &(rc_data_settings){.log = &log.log}, &d);
+    assert_string_equal(d.format, "folder");
+    assert_int_equal(d.classes, 3);
+    assert_string_equal(d.class_name[0], "Bee");
+    assert_string_equal(d.class_name[1], "ant");
+    assert_string_equal(d.class_name[2], "zebra");
+    assert_int_equal(d.h, 8);
+    assert_int_equal(d.c, 3);
+    assert_reds(&d, &d.train, 7, (int[]){20, 21, 30, 10, 13, 11, 12});
+    assert_reds(&d, &d.test, 3, (int[]){50, 51, 40});
+    assert_int_equal(d.train.labels[2], 1);
+    assert_int_equal(d.test.labels[2], 2);
+    rc_dataset_close(&d);
+    assert_int_equal(log.lines, 1);
+    assert_non_null(strstr(log.last, "1 files that are not named like pictures were left out"));
+    /* test goes before val; a class of its own is an error. */
+    write_class("root/test/ant", 60, 1);
+    open_or_fail("root", NULL, &d);
+    assert_reds(&d, &d.test, 1, (int[]){60});
+    rc_dataset_close(&d);
+    write_class("root/test/wasp", 60, 1);
+    assert_refused("root", NULL, RC_FORMAT, "'root/test' has a class 'wasp' that the training set has not");
+}
+
+static void one_folder_is_split_by_the_rule(void **state)
+{
+    (void)state;
+    write_class("root/a", 0, 10);
+    write_class("root/b", 100, 3);
+    write_class("root/c", 200, 1);
+    rc_dataset d, again;
+    open_or_fail("root", NULL, &d);
+    assert_int_equal(d.train.count, 14);
+    assert_int_equal(d.test.count, 0);
+    rc_dataset_close(&d);
+    rc_data_settings settings = {.test_part = 0.3, .test_seed = 5};
+    open_or_fail("root", &settings, &d);
+    assert_int_equal(d.train.count, 10);
+    assert_int_equal(d.test.count, 4);
+    int seen[256] = {0}, tests[3] = {0};
+    for (int i = 0; i < 10; i++)
+        seen[d.train.images[i * 192]]++;
+    for (int i = 0; i < 4; i++) {
+        seen[d.test.images[i * 192]]++;
+        tests[d.test.labels[i]]++;
+    }
+    for (int i = 0; i < 256; i++)
+        assert_int_equal(seen[i], i < 10 || (i >= 100 && i < 103) || i == 200);
+    assert_int_equal(tests[0], 3);
+    assert_int_equal(tests[1], 1);
+    /* Another seed chooses others; the same seed the same. */
+    open_or_fail("root", &settings, &again);
+    assert_memory_equal(d.test.images, again.test.images, 4 * 192);
+    rc_dataset_close(&again);
+    settings.test_seed = 6;
+    open_or_fail("root", &settings, &again);
+    assert_true(memcmp(d.test.images, again.test.images, 4 * 192) != 0);
+    rc_dataset_close(&again);
+    rc_dataset_close(&d);
+    /* Everything but one, everything. */
+    settings.test_part = 0.99;
+    open_or_fail("root", &settings, &d);
+    assert_int_equal(d.train.count, 3);
+    rc_dataset_close(&d);
+    settings.test_part = 1;
+    open_or_fail("root", &settings, &d);
+    assert_int_equal(d.train.count, 0);
+    assert_int_equal(d.test.count, 14);
+    assert_true(d.mean[1] > 0.0039f && d.mean[1] < 0.004f);
+    rc_dataset_close(&d);
+}
+
+static void a_class_may_be_called_train(void **state)
+{
+    (void)state;
+    write_class("root/train", 10, 2);
+    write_class("root/car", 20, 2);
+    rc_dataset d;
+    open_or_fail("root", NULL, &d);
+    assert_int_equal(d.classes, 2);
+    assert_string_equal(d.class_name[1], "train");
+    rc_dataset_close(&d);
+}
+
+static void size_and_channels_are_chosen_by_looking(void **state)
+{
+    (void)state;
+    rc_dataset d;
+    data_write_text("grey/a/1.pgm", "P2 4 4 255\n1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n");
+    open_or_fail("grey", NULL, &d);
+    assert_int_equal(d.h, 4);
+    assert_int_equal(d.c, 1);
+    assert_int_equal(d.train.images[6], 7);
+    rc_dataset_close(&d);
+    open_or_fail("grey", &(rc_data_settings){.channels = 3, .size = 2}, &d);
+    assert_int_equal(d.h, 2);
+    assert_int_equal(d.c, 3);
+    rc_dataset_close(&d);
+    data_write_colour("mixed/a/1.ppm", 40, 50, 1, 2, 3);
+    data_write_text("mixed/a/2.pgm", "P2 1 1 255\n9\n");
+    open_or_fail("mixed", NULL, &d);
+    assert_int_equal(d.h, 32);
+    assert_int_equal(d.c, 3);
+    rc_dataset_close(&d);
+    data_write_colour("large/a/1.ppm", 90, 120, 1, 2, 3);
+    open_or_fail("large", NULL, &d);
+    assert_int_equal(d.h, 64);
+    rc_dataset_close(&d);
+    open_or_fail("large", &(rc_data_settings){.size = 48, .resize = 56}, &d);
+    assert_int_equal(d.h, 48);
+    assert_int_equal(d.train.images[48 * 48 * 3 - 1], 3);
+    rc_dataset_close(&d);
+}
+
+static void broken_images_are_named_or_skipped(void **state)
+{
+    (void)state;
+    write_class("root/a", 0, 3);
+    write_class("root/b", 100, 30);
+    data_write_text("root/a/b0.jpg", "no picture");
+    assert_refused("root", NULL, RC_FORMAT, "cannot decode 'root/a/b0.jpg': neither JPEG");
+    data_assert_message("--skip-broken");
+    data_log log;
+    data_log_start(&log);
+    rc_data_settings settings = {.skip_broken = true, .log = &log.log};
+    rc_dataset d;
+    open_or_fail("root", &settings, &d);
+    assert_int_equal(d.broken, 1);
+    assert_int_equal(d.train.count, 33);
+    assert_int_equal(d.train.images[192], 1);
+    assert_int_equal(d.train.labels[2], 0);
+    assert_int_equal(d.train.labels[3], 1);
+    assert_int_equal(log.lines, 1);
+    assert_non_null(strstr(log.last, "skipped: cannot decode 'root/a/b0.jpg'"));
+    rc_dataset_close(&d);
+    for (int i = 0; i < 30; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "root/b/x%d.png", i);
+        data_write_text(path, "x");
+    }
+    data_log_start(&log);
+    open_or_fail("root", &settings, &d);
+    assert_int_equal(d.broken, 31);
+    assert_int_equal(log.lines, 21);
+    assert_non_null(strstr(log.last, "skipped 11 more broken images, 31 in all"));
+    rc_dataset_close(&d);
+    /* Nothing but broken ones. */
+    data_write_text("bad/a/1.png", "x");
+    assert_refused("bad", &settings, RC_FORMAT, "'bad' holds no images");
+    /* A class without pictures. */
+    data_write_text("root/c/readme", "x");
+    assert_refused("root", &settings, RC_FORMAT,
+                   "class folder 'root/c' holds no pictures; expected: folders of pictures");
+}
+
+static void threads_change_nothing(void **state)
+{
+    (void)state;
+    for (int label = 0; label < 5; label++) {
+        char folder[32];
+        snprintf(folder, sizeof folder, "root/class%d", label);
+        write_class(folder, 40 * label, 40 - label);
+    }
+    data_write_text("root/class2/broken.ppm", "P6 1");
+    rc_data_settings settings = {.skip_broken = true, .test_part = 0.25};
+    rc_dataset one, many;
+    open_or_fail("root", &settings, &one);
+    assert_int_equal(rc_pool_create(4, &settings.pool), RC_OK);
+    open_or_fail("root", &settings, &many);
+    rc_pool_destroy(settings.pool);
+    assert_int_equal(one.train.count, many.train.count);
+    assert_int_equal(one.broken, many.broken);
+    assert_memory_equal(one.train.images, many.train.images, (size_t)one.train.count * 192);
+    assert_memory_equal(one.test.labels, many.test.labels, (size_t)one.test.count * 4);
+    rc_dataset_close(&one);
+    rc_dataset_close(&many);
+}
+
+static int calls, largest;
+
+static bool watch(void *user, const char *what, int done, int total)
+{
+    calls++;
+    assert_true(done >= 0 && done <= total);
+    assert_non_null(strstr(what, "images"));
+    largest = done;
+    return user == NULL;
+}
+
+static void progress_is_told_and_can_stop(void **state)
+{
+    (void)state;
+    write_class("root/a", 0, 100);
+    write_class("root/b", 100, 100);
+    write_class("root/c", 0, 100);
+    rc_dataset d;
+    open_or_fail("root", &(rc_data_settings){.progress = watch}, &d);
+    assert_true(calls >= 3);
+    assert_int_equal(largest, 300);
+    rc_dataset_close(&d);
+    assert_refused("root", &(rc_data_settings){.progress = watch, .user = &d}, RC_CANCELLED,
+                   "cancelled after 0 of 300");
+}
+
+/* ---- lists ------------------------------------------------------------------------------------------------------ */
+
+static void lists_come_in_pairs(void **state)
+{
+    (void)state;
+    write_class("root/train/n01", 10, 2);
+    write_class("root/train/n 02", 20, 1);
+    write_class("root/val", 50, 2);
+    data_write_text("root/train_2.txt",
+                    "train/n01/b1.ppm 0\n\ntrain/n 02/a0.ppm\t1\r\n  train/n01/a0.ppm  0");
+    data_write_text("root/val_2.txt", "val/a0.ppm 1\nval/b1.ppm 0\n");
+    const char *const paths[] = {"root", "root/train_2.txt"};
+    for (int i = 0; i < 2; i++) {
+        rc_dataset d;
+        open_or_fail(paths[i], NULL, &d);
+        assert_string_equal(d.format, "list");
+        assert_int_equal(d.classes, 2);
+        assert_string_equal(d.class_name[0], "n01");
+        assert_string_equal(d.class_name[1], "n 02");
+        assert_reds(&d, &d.train, 3, (int[]){11, 20, 10});
+        assert_reds(&d, &d.test, 2, (int[]){50, 51});
+        assert_int_equal(d.test.labels[0], 1);
+        rc_dataset_close(&d);
+    }
+    data_write_text("root/val_2.txt", "val/a0.ppm 1\nval/missing.ppm 0\n");
+    assert_refused("root", NULL, RC_IO, "val/missing.ppm");
+    data_write_text("root/val_2.txt", "val/a0.ppm 1\nval/b1.ppm\n");
+    assert_refused("root", NULL, RC_FORMAT,
+                   "'root/val_2.txt', line 2: 'val/b1.ppm', expected 'relative/path label'");
+    data_write_text("root/val_2.txt", "\n");
+    assert_refused("root", NULL, RC_FORMAT, "'root/val_2.txt' names no pictures");
+}
+
+static void a_single_list_is_split(void **state)
+{
+    (void)state;
+    write_class("pictures", 0, 4);
+    data_write_text("all.txt",
+                    "pictures/a0.ppm 0\npictures/b1.ppm 0\npictures/c2.ppm 2\npictures/a3.ppm 2\n");
+    rc_dataset d;
+    open_or_fail("all.txt", &(rc_data_settings){.test_part = 0.5}, &d);
+    assert_int_equal(d.classes, 3);
+    assert_string_equal(d.class_name[2], "2");
+    assert_int_equal(d.train.count, 2);
+    assert_int_equal(d.test.count, 2);
+    rc_dataset_close(&d);
+}
+
+static void parse_list(const char *text, size_t size, const char *message)
+{
+    rc_image_files files = {0};
+    rc_status status = rc_list_parse("x", text, size, "f", &files);
+    rc_image_files_free(&files);
+    assert_int_equal(status, message == NULL ? RC_OK : RC_FORMAT);
+    if (message != NULL)
+        data_assert_message(message);
+}
+
+static void lines_of_lists_are_checked(void **state)
+{
+    (void)state;
+    parse_list("a 0\nb 65535\n", 12, NULL);
+    parse_list("", 0, NULL);
+    parse_list("a 65536", 7, "line 1: 'a 65536'");
+    parse_list("a 0\na -1", 8, "line 2: 'a -1'");
+    parse_list("a 123456789012", 14, "line 1");
+    parse_list("12", 2, "line 1: '12'");
+    parse_list(" 12", 3, "line 1: '12'");
+    parse_list("a\0b 1", 5, "line 1");
+    parse_list("a1", 2, "line 1");
+    char *text = malloc(6000);
+    memset(text, 'x', 6000);
+    memcpy(text + 5990, " 1", 2);
+    parse_list(text, 5992, "a path of 5990 bytes, expected at most 4095");
+    parse_list(text, 5000, "line 1");
+    free(text);
+}
+
+/* ---- Tiny-ImageNet ---------------------------------------------------------------------------------------------- */
+
+static void write_tiny(void)
+{
+    write_class("t/train/n03/images", 30, 2);
+    write_class("t/train/n01/images", 10, 1);
+    write_class("t/train/n02/images", 20, 1);
+    write_class("t/val/images", 100, 3);
+    data_write_text("t/train/n01/n01_boxes.txt", "a0.ppm\t0\t0\t62\t62\n");
+    data_write_text("t/wnids.txt", "n02\nn03\nn01");
+    data_write_text("t/val/val_annotations.txt",
+                    "b1.ppm\tn01\t0\t32\t44\t62\nc2.ppm\tn03\t5\t5\t5\t5\na0.ppm\tn02\t0\t0\t1\t1\n");
+}
+
+static void tiny_imagenet_numbers_classes_by_lines(void **state)
+{
+    (void)state;
+    write_tiny();
+    rc_dataset d;
+    open_or_fail("t", NULL, &d);
+    assert_string_equal(d.format, "tiny-imagenet");
+    assert_int_equal(d.h, 64);
+    assert_int_equal(d.c, 3);
+    assert_int_equal(d.classes, 3);
+    assert_string_equal(d.class_name[0], "n02");
+    assert_string_equal(d.class_name[2], "n01");
+    assert_reds(&d, &d.train, 4, (int[]){20, 30, 31, 10});
+    assert_reds(&d, &d.test, 3, (int[]){101, 102, 100});
+    assert_int_equal(d.test.labels[0], 2);
+    assert_int_equal(d.test.labels[1], 1);
+    assert_true(d.mean[0] == 0.4803f && d.std[0] == 0.2764f);
+    rc_dataset_close(&d);
+    /* As it is often kept. */
+    assert_int_equal(rename("t", "tiny-imagenet200"), 0);
+    open_or_fail(".", NULL, &d);
+    rc_dataset_close(&d);
+}
+
+static void tiny_imagenet_names_what_is_wrong(void **state)
+{
+    (void)state;
+    write_tiny();
+    data_write_text("t/val/val_annotations.txt", "b1.ppm\tn01\nc2.ppm\tn09\n");
+    assert_refused("t", NULL, RC_FORMAT,
+                   "'t/val/val_annotations.txt', line 2: class 'n09' is not in wnids.txt");
+    data_write_text("t/val/val_annotations.txt", "b1.ppm\n");
+    assert_refused("t", NULL, RC_FORMAT, "line 1: expected an image and its class");
+    remove("t/val/val_annotations.txt");
+    assert_refused("t", NULL, RC_IO,
+                   "val_annotations.txt': No such file or directory; expected: Tiny-ImageNet: wnids.txt");
+    write_tiny();
+    data_write_text("t/wnids.txt", "n02\nn04\n");
+    assert_refused("t", NULL, RC_IO, "cannot list 't/train/n04'");
+    data_write_text("t/wnids.txt", "n02\n../x\n");
+    assert_refused("t", NULL, RC_FORMAT, "class name '../x' holds a slash");
+    data_write_text("t/wnids.txt", "\n");
+    assert_refused("t", NULL, RC_FORMAT, "'t/wnids.txt' names no classes");
+}
+
+int main(void)
+{
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(classes_and_images_are_sorted_by_bytes),
+        IN_FOLDER(one_folder_is_split_by_the_rule),
+        IN_FOLDER(a_class_may_be_called_train),
+        IN_FOLDER(size_and_channels_are_chosen_by_looking),
+        IN_FOLDER(broken_images_are_named_or_skipped),
+        IN_FOLDER(threads_change_nothing),
+        IN_FOLDER(progress_is_told_and_can_stop),
+        IN_FOLDER(lists_come_in_pairs),
+        IN_FOLDER(a_single_list_is_split),
+        cmocka_unit_test(lines_of_lists_are_checked),
+        IN_FOLDER(tiny_imagenet_numbers_classes_by_lines),
+        IN_FOLDER(tiny_imagenet_names_what_is_wrong),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
