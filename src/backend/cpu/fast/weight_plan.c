@@ -144,8 +144,6 @@ weight_plan RC_FAST(plan_weights)(const rc_conv *conv, int n)
 {
     weight_plan plan = {.taps = RC_FAST(tap_geometry)(conv, false)};
     const tap_geometry *taps = &plan.taps;
-    plan.enlarged = RC_FAST(enlarged_fits)(conv);
-    size_t kernel = (size_t)(plan.enlarged ? conv->k * conv->k : taps->k * taps->k);
     bool x_is_big = !taps->scatter;
     plan.big_h = x_is_big ? conv->h : conv->oh;
     plan.big_w = x_is_big ? conv->w : conv->ow;
@@ -155,6 +153,11 @@ weight_plan RC_FAST(plan_weights)(const rc_conv *conv, int n)
     plan.small_c = x_is_big ? conv->c_out : conv->c_in;
     plan.big_cp = round_up(plan.big_c, 4);
     plan.small_cp = round_up(plan.small_c, 4);
+    /* Pieces of transformed bands end where vectors do. */
+    bool whole = plan.big_cp % RC_LANES == 0 && plan.small_cp % RC_LANES == 0;
+    plan.enlarged = whole && RC_FAST(enlarged_fits)(conv);
+    plan.winograd = whole && RC_FAST(winograd_fits)(taps, plan.big_cp, plan.small_cp);
+    size_t kernel = (size_t)(plan.enlarged ? conv->k * conv->k : taps->k * taps->k);
     /* The rows of the weight matrix are c_out, of a transposed one c_in. */
     bool rows_are_big = conv->transposed == x_is_big;
     size_t row = (size_t)(conv->transposed ? conv->c_out : conv->c_in) * kernel;
@@ -162,9 +165,6 @@ weight_plan RC_FAST(plan_weights)(const rc_conv *conv, int n)
     plan.small_stride = rows_are_big ? kernel : row;
     plan.compact = x_is_big && plan.big_c < 4;
     plan.swap = plan.small_cp < RC_LANES && plan.big_cp > plan.small_cp;
-    /* Pieces of transformed bands end where vectors do. */
-    plan.winograd = RC_FAST(winograd_fits)(taps, plan.big_cp, plan.small_cp) && plan.big_cp % RC_LANES == 0 &&
-                    plan.small_cp % RC_LANES == 0;
     plan.lines = plan.winograd ? WINOGRAD_ELEMENTS : plan.enlarged ? ENLARGED_KERNELS : taps->k;
     plan.big_block = CHUNK;
     plan.small_block = larger(CHUNK, OUTER_WIDTH);
