@@ -233,6 +233,7 @@ static void saving_and_loading_change_nothing(void **state)
     read_file(path, &bytes, &size);
     SUCCEEDS(recollect_model_load_memory(context, bytes, size, &loaded));
     assert_int_equal(recollect_model_classes(loaded), 3);
+    recollect_model_destroy(&loaded);
     assert_int_equal(recollect_model_load_memory(context, bytes, size - 1, &loaded), RECOLLECT_FORMAT);
     assert_null(loaded);
     rc_free(NULL, bytes);
