@@ -18,7 +18,23 @@ export PKG_CONFIG_PATH="$libdir/pkgconfig"
 cat >main.c <<'C'
 #include <recollect/recollect.h>
 #include <stdio.h>
-int main(void) { return printf("recollect %s\n", recollect_version()) < 0; }
+int main(void)
+{
+    recollect_settings settings;
+    recollect_context *context;
+    recollect_model *model;
+    recollect_settings_default(&settings, sizeof settings);
+    settings.threads = 1;
+    if (recollect_context_create(&settings, &context) != RECOLLECT_OK ||
+        recollect_model_create(context, &model) != RECOLLECT_OK ||
+        recollect_model_set(model, "epochs", "3") != RECOLLECT_OK) {
+        printf("%s\n", recollect_last_message());
+        return 1;
+    }
+    recollect_model_destroy(&model);
+    recollect_context_destroy(&context);
+    return printf("recollect %s\n", recollect_version()) < 0;
+}
 C
 check() { # check WHAT COMMAND...: the command prints the version
     local what=$1 output

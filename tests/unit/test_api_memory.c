@@ -1,0 +1,248 @@
+/* Memory that runs out: for every allocation of a small program there is, that one fails. The call that
+ * needed it must return RECOLLECT_OUT_OF_MEMORY with a message, leave the model as it was, and leak
+ * nothing. First for the caller's own allocator, which the engine takes its memory from, then for all that
+ * the library takes from the heap (the linker leads its posix_memalign to the one here). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "support/api_data.h"
+
+/* ---- the heap ------------------------------------------------------------------------------------------ */
+
+static int heap_calls, heap_fails_at; /* 0: never */
+
+int __real_posix_memalign(void **block, size_t align, size_t size);
+int __wrap_posix_memalign(void **block, size_t align, size_t size);
+
+int __wrap_posix_memalign(void **block, size_t align, size_t size)
+{
+    if (++heap_calls == heap_fails_at)
+        return 12;
+    return __real_posix_memalign(block, align, size);
+}
+
+/* ---- an allocator -------------------------------------------------------------------------------------- */
+
+typedef struct counter {
+    int calls, fails_at; /* 0: never */
+    int held;            /* blocks */
+    size_t bytes;        /* all that were ever asked for */
+} counter;
+
+static void *counted_alloc(void *user, size_t size, size_t align)
+{
+    counter *c = user;
+    void *block;
+    assert_true(size > 0 && align <= 64 && (align & (align - 1)) == 0);
+    if (++c->calls == c->fails_at || posix_memalign(&block, align, size) != 0)
+        return NULL;
+    c->held++;
+    c->bytes += size;
+    return block;
+}
+
+static void counted_free(void *user, void *block)
+{
+    counter *c = user;
+    assert_non_null(block);
+    c->held--;
+    free(block);
+}
+
+/* ---- a small program ----------------------------------------------------------------------------------- */
+
+enum { IMAGES = 8, CLASSES = 2 };
+
+static api_data first, second;
+
+typedef struct program {
+    recollect_context *context;
+    recollect_model *model;
+    counter *counter;
+    const char *path;
+    /* What the model said after its first lesson. */
+    bool taught;
+    float probabilities[IMAGES * CLASSES];
+} program;
+
+static recollect_status open_context(program *p)
+{
+    recollect_settings settings;
+    recollect_settings_default(&settings, sizeof settings);
+    settings.threads = 1;
+    if (p->counter != NULL)
+        settings.allocator = (recollect_allocator){counted_alloc, counted_free, p->counter};
+    return recollect_context_create(&settings, &p->context);
+}
+
+static recollect_status set_options(program *p)
+{
+    static const char *const options[][2] = {
+        {"net_width", "2"},  {"generator_width", "4"}, {"noise", "4"},  {"batch", "4"},
+        {"crop_pad", "0"},   {"min_steps", "1"},       {"epochs", "2"}, {"refine_epochs", "1"},
+        {"milestone", "[]"}, {"inversion_steps", "1"},
+    };
+    recollect_status status = RECOLLECT_OK;
+    for (size_t i = 0; status == RECOLLECT_OK && i < sizeof options / sizeof *options; i++)
+        status = recollect_model_set(p->model, options[i][0], options[i][1]);
+    return status;
+}
+
+static recollect_status learn(program *p, const api_data *data)
+{
+    return recollect_learn(p->model, &data->images, data->labels, data->names, data->classes, NULL);
+}
+
+static recollect_status predict(program *p, float *probabilities)
+{
+    float unfamiliarity[IMAGES];
+    return recollect_predict(p->model, &first.images, CLASSES, NULL, probabilities, unfamiliarity);
+}
+
+/* Up to the first failure. */
+static recollect_status run(program *p)
+{
+    recollect_status status = open_context(p);
+    if (status == RECOLLECT_OK)
+        status = recollect_model_create(p->context, &p->model);
+    if (status == RECOLLECT_OK)
+        status = set_options(p);
+    if (status == RECOLLECT_OK)
+        status = learn(p, &first);
+    if (status == RECOLLECT_OK)
+        status = predict(p, p->probabilities);
+    if (status != RECOLLECT_OK)
+        return status;
+    p->taught = true;
+    static uint8_t pixels[2 * API_IMAGE];
+    int made;
+    status = recollect_dream(p->model, 0, 2, pixels, &made);
+    if (status == RECOLLECT_OK)
+        status = learn(p, &second);
+    if (status == RECOLLECT_OK)
+        status = recollect_model_save(p->model, p->path, 1);
+    if (status == RECOLLECT_OK) {
+        recollect_model_destroy(&p->model);
+        p->taught = false; /* it knows more by now */
+        status = recollect_model_load(p->context, p->path, &p->model);
+    }
+    return status;
+}
+
+/* After a failure the model must still answer as before. */
+static void check_model(program *p)
+{
+    float again[IMAGES * CLASSES];
+    if (!p->taught || p->model == NULL || recollect_model_classes(p->model) != CLASSES)
+        return;
+    assert_int_equal(predict(p, again), RECOLLECT_OK);
+    assert_memory_equal(p->probabilities, again, sizeof again);
+}
+
+static void end(program *p)
+{
+    recollect_model_destroy(&p->model);
+    recollect_context_destroy(&p->context);
+}
+
+/* ---- tests --------------------------------------------------------------------------------------------- */
+
+static char folder[] = "/tmp/recollect-test-XXXXXX";
+static char path[64];
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (mkdtemp(folder) == NULL)
+        return -1;
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    api_data_make(&first, 0, CLASSES, IMAGES / CLASSES, 1);
+    api_data_make(&second, 2, 1, IMAGES, 2);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    api_data_free(&first);
+    api_data_free(&second);
+    remove(path);
+    return rmdir(folder);
+}
+
+static void own_memory_is_used_and_given_back(void **state)
+{
+    (void)state;
+    counter c = {0};
+    program p = {.counter = &c, .path = path};
+    size_t before = rc_bytes_allocated();
+    assert_int_equal(run(&p), RECOLLECT_OK);
+    assert_true(c.held > 0);
+    end(&p);
+    print_message("%d allocations, %zu bytes\n", c.calls, c.bytes);
+    assert_int_equal(c.held, 0);
+    assert_int_equal(rc_bytes_allocated(), before);
+    assert_true(c.bytes > 500000); /* the workspace of the engine alone is half of it */
+}
+
+/* Fails every allocation in turn; `*fails_at` says which. Returns how many there were. */
+static int fail_each(counter *c, int *fails_at, int *calls)
+{
+    size_t before = rc_bytes_allocated();
+    for (int k = 1;; k++) {
+        program p = {.counter = c, .path = path};
+        *calls = 0;
+        *fails_at = k;
+        recollect_status status = run(&p);
+        *fails_at = 0;
+        if (*calls >= k) {
+            if (status != RECOLLECT_OUT_OF_MEMORY || recollect_last_message()[0] == '\0')
+                fail_msg("allocation %d failed, but the status is \"%s\" and the message \"%s\"", k,
+                         recollect_status_text(status), recollect_last_message());
+            check_model(&p);
+        }
+        end(&p);
+        if (rc_bytes_allocated() != before)
+            fail_msg("allocation %d failed, and %zu bytes leaked", k, rc_bytes_allocated() - before);
+        if (*calls < k) {
+            assert_int_equal(status, RECOLLECT_OK);
+            return k - 1;
+        }
+    }
+}
+
+static void every_failure_of_own_memory_is_survived(void **state)
+{
+    (void)state;
+    counter c = {0};
+    int count = fail_each(&c, &c.fails_at, &c.calls);
+    print_message("%d allocations failed, one after the other\n", count);
+    assert_int_equal(c.held, 0);
+    assert_true(count > 30);
+}
+
+static void every_failure_of_the_heap_is_survived(void **state)
+{
+    (void)state;
+    int count = fail_each(NULL, &heap_fails_at, &heap_calls);
+    print_message("%d allocations failed, one after the other\n", count);
+    assert_true(count > 100);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(own_memory_is_used_and_given_back),
+        cmocka_unit_test(every_failure_of_own_memory_is_survived),
+        cmocka_unit_test(every_failure_of_the_heap_is_survived),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
