@@ -5,12 +5,17 @@ keyed by the seed of its case; tests/support/oracle.c makes the same numbers:
 
     value[i] = float(offset + scale * (2 u_i - 1)),  u_i the 24-bit uniform, float: rounded once to float32
 
+but for a few biases that are nudged away from a kink: value[i] = float(value[i] + delta). A ReLU or a maximum whose
+argument a float rounds to the other side changes a gradient by far more than rounding does, in any implementation, so
+inputs with which floats are compared stay away from such places (Net.nudge in architectures.py).
+
 A result is stored as its norm, eight dot products with vectors of +-1 (vector j takes bit j of element i of the stream
-"case/name#signs") and 64 entries (indices below(count), elements 0 .. 63 of the stream "case/name#samples"). A result of
-64 entries or fewer is stored whole. Activations are digested as (n, h, w, c), parameters in PyTorch's layout.
+"case/name#signs") and 64 entries (indices below(count), elements 0 .. 63 of the stream "case/name#samples"). A result
+of 64 entries or fewer is stored whole. Activations are digested as (n, h, w, c), parameters in PyTorch's layout.
 
 A file is lines of text:
     case NAME seed=SEED key=value ...
+    nudge CASE/NAME INDEX DELTA
     tensor CASE/NAME COUNT NORM [DOT x 8] ENTRY ...
 """
 import numpy as np
@@ -63,7 +68,7 @@ class Case:
     """A named set of settings, its inputs and its results. Settings become attributes, real ones as float32."""
 
     def __init__(self, file, name, seed=1, **settings):
-        self.file, self.name, self.seed = file, name, seed
+        self.file, self.name, self.seed, self.nudges = file, name, seed, {}
         words = []
         for key, value in settings.items():
             if isinstance(value, float):
@@ -73,11 +78,15 @@ class Case:
                 words.append(f"{key}={int(value) if isinstance(value, bool) else value}")
             setattr(self, key, value)
         file.lines.append(" ".join([f"case {name} seed={seed}"] + words))
+        print(name, flush=True)
 
     def fill(self, name, shape, scale=1.0, offset=0.0):
         """A float64 tensor of numbers that float32 holds exactly, in the order of `shape`."""
         u = philox.uniform(self.seed, stream(f"{self.name}/{name}"), int(np.prod(shape))).astype(np.float64)
-        values = (offset + scale * (2.0 * u - 1.0)).astype(np.float32).astype(np.float64)
+        values = (offset + scale * (2.0 * u - 1.0)).astype(np.float32)
+        for index, delta in self.nudges.get(name, []):
+            values[index] = np.float32(float(values[index]) + delta)
+        values = values.astype(np.float64)
         return torch.from_numpy(values.reshape(shape))
 
     def fill_map(self, name, n, h, w, c, scale=1.0, offset=0.0):
@@ -90,6 +99,11 @@ class Case:
     def integers(self, name, count, bound):
         return torch.from_numpy(
             philox.below(self.seed, stream(f"{self.name}/{name}"), count, bound).astype(np.int64))
+
+    def nudge(self, name, index, delta):
+        """From here on that element of that input is moved."""
+        self.nudges.setdefault(name, []).append((index, delta))
+        self.file.lines.append(f"nudge {self.name}/{name} {index} {delta!r}")
 
     def parameter(self, name, shape):
         """Parameters and running statistics of a net, by what the name and the shape say that they are. Nothing is 0

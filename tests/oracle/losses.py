@@ -153,8 +153,8 @@ class PrintedConsistency:
 
 def dce(file, name, n=24, d=6, classes=5, momentum=0.9, paper=False, steps=6, late=3, late_step=2, absent=1, nan=2,
         weight=0.05):
-    """Class `late` first appears in step `late_step`, so that the moving average begins in the one after; class `absent`
-    is missing in step 4; class `nan` has no stored mean."""
+    """Class `late` first appears in step `late_step`, so that the moving average begins in the one after; class
+    `absent` is missing in step 4; class `nan` has no stored mean."""
     case = Case(file, "dce/" + name, **{k: v for k, v in locals().items() if k not in ("file", "name")})
     class_mean = case.fill("class_mean", (classes, d))
     if nan >= 0:

@@ -75,8 +75,8 @@ def operate(case, x):
 def chain(file, name, op="conv", n=2, h=5, w=6, c_in=5, c_out=7, k=3, stride=1, pad=1, up=1, transposed=False,
           bias=False, map=1, bn_x="none", act_x="none", bn_y="none", act_y="none", skip=False, skip_stride=1,
           skip_c=0, skip_offset=0, groups=1, statistics=False, keep_x=False, eps=1e-5, momentum=0.1):
-    """value = act_y(bn_y(op(act_x(bn_x(x)))) + skip), L = sum value * g (+ sums of the batch statistics of bn_y's input,
-    each times a vector), and the gradients of everything."""
+    """value = act_y(bn_y(op(act_x(bn_x(x)))) + skip), L = sum value * g (+ sums of the batch statistics of bn_y's
+    input, each times a vector), and the gradients of everything."""
     case = Case(file, "chain/" + name, **{key: value for key, value in locals().items() if key not in ("file", "name")})
     ends = [n] if groups == 1 else [n // 3 + 1, n]
     first, second = Normalisation(case, "bn_x", bn_x, c_in), Normalisation(case, "bn_y", bn_y, c_out)
@@ -221,28 +221,40 @@ def optimise(file, name, make, **settings):
         case.store(f"parameter-{step}", parameter)
 
 
-def augment(file, name, **settings):
-    """A batch from the definition: normalise, pad with zeros, crop, flip."""
-    case = Case(file, "augment/" + name, **settings)
-    images = case.bits("images", case.count * case.h * case.w * case.c) >> np.uint32(24)
-    images = images.astype(np.float64).reshape(case.count, case.h, case.w, case.c)
-    mean = case.fill("mean", (case.c,), 0.25, 0.5).numpy()
-    std = case.fill("std", (case.c,), 0.125, 0.25).numpy()
-    normalised = np.pad((images / 255.0 - mean) / std, ((0, 0), (case.pad,) * 2, (case.pad,) * 2, (0, 0)))
-    order = philox.permutation(case.seed, case.order, case.count)
+def augmented(case, images, mean, std, pad, flip, stream, step, indices):
+    """A batch (n, h, w, c) from the definition: normalise, pad with zeros, crop, flip."""
+    h, w = images.shape[1:3]
+    normalised = np.pad((images / 255.0 - mean) / std, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
     batch = []
-    for b in range(case.n):
-        draws = philox.bits(case.seed, (case.task << 32) + case.stream, 3, (case.step << 32) + 4 * b).astype(np.uint64)
-        row, column = (int(draws[i] * np.uint64(2 * case.pad + 1) >> np.uint64(32)) for i in (0, 1))
-        image = normalised[order[case.batch * case.n + b]][row:row + case.h, column:column + case.w]
-        batch.append(image[:, ::-1] if case.flip and draws[2] >> np.uint64(31) else image)
-    case.store("batch", torch.from_numpy(np.stack(batch).copy()))
+    for b, index in enumerate(indices):
+        draws = philox.bits(case.seed, (case.task << 32) + stream, 3, (step << 32) + 4 * b).astype(np.uint64)
+        row, column = (int(draws[i] * np.uint64(2 * pad + 1) >> np.uint64(32)) for i in (0, 1))
+        image = normalised[index][row:row + h, column:column + w]
+        batch.append(image[:, ::-1] if flip and draws[2] >> np.uint64(31) else image)
+    return torch.from_numpy(np.stack(batch).copy())
+
+
+def random_images(case, count, h, w, c):
+    """Bytes, as float64 (count, h, w, c), and what they are normalised with."""
+    images = (case.bits("images", count * h * w * c) >> np.uint32(24)).astype(np.float64).reshape(count, h, w, c)
+    return images, case.fill("mean", (c,), 0.25, 0.5).numpy(), case.fill("std", (c,), 0.125, 0.25).numpy()
+
+
+def normals(case, stream, step, n, c):
+    """The draws of random_normal."""
+    return torch.from_numpy(philox.normal(case.seed, (case.task << 32) + stream, n * c, step << 32).reshape(n, c))
+
+
+def augment(file, name, **settings):
+    case = Case(file, "augment/" + name, **settings)
+    images, mean, std = random_images(case, case.count, case.h, case.w, case.c)
+    order = philox.permutation(case.seed, case.order, case.count)[case.batch * case.n:][:case.n]
+    case.store("batch", augmented(case, images, mean, std, case.pad, case.flip, case.stream, case.step, order))
 
 
 def noise(file, name, **settings):
     case = Case(file, "noise/" + name, **settings)
-    draws = philox.normal(case.seed, (case.task << 32) + case.stream, case.n * case.c, case.step << 32)
-    case.store("noise", torch.from_numpy(draws))
+    case.store("noise", normals(case, case.stream, case.step, case.n, case.c))
 
 
 def make():

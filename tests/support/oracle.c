@@ -19,11 +19,19 @@ typedef struct result {
     const char *numbers; /* norm, dot products, entries, as text */
 } result;
 
+/* An element of an input that is moved away from a kink. */
+typedef struct nudge {
+    const char *name;
+    size_t index;
+    double delta;
+} nudge;
+
 struct oracle {
     char *text; /* the file; lines and names end in zeros */
     oracle_case *cases;
     result *results; /* sorted by name */
-    size_t case_count, result_count;
+    nudge *nudges;
+    size_t case_count, result_count, nudge_count;
     double worst_share, worst_error; /* of the results since the last report */
     char worst_name[NAME_SIZE];
     int checks;
@@ -74,6 +82,9 @@ static void read_line(oracle *o, char *line)
     } else if (strcmp(line, "tensor") == 0) {
         char *count = next_word(rest), *numbers = next_word(count);
         o->results[o->result_count++] = (result){rest, strtoul(count, NULL, 10), numbers};
+    } else if (strcmp(line, "nudge") == 0) {
+        char *index = next_word(rest), *delta = next_word(index);
+        o->nudges[o->nudge_count++] = (nudge){rest, strtoul(index, NULL, 10), strtod(delta, NULL)};
     }
 }
 
@@ -89,6 +100,8 @@ oracle *oracle_open(const char *file)
         lines++;
     o->cases = calloc(lines, sizeof *o->cases);
     o->results = calloc(lines, sizeof *o->results);
+    o->nudges = calloc(lines, sizeof *o->nudges);
+    assert_non_null(o->nudges);
     assert_non_null(o->cases);
     assert_non_null(o->results);
     char *next;
@@ -102,9 +115,12 @@ oracle *oracle_open(const char *file)
 
 void oracle_close(oracle *o)
 {
+    if (!o)
+        return;
     free(o->text);
     free(o->cases);
     free(o->results);
+    free(o->nudges);
     free(o);
 }
 
@@ -181,6 +197,16 @@ uint32_t *oracle_bits(const oracle_case *c, const char *name, size_t count)
     return bits;
 }
 
+static void apply_nudges(const oracle_case *c, const char *name, double *values)
+{
+    size_t length = strlen(c->name);
+    for (size_t i = 0; i < c->file->nudge_count; i++) {
+        const nudge *n = &c->file->nudges[i];
+        if (strncmp(n->name, c->name, length) == 0 && n->name[length] == '/' && strcmp(n->name + length + 1, name) == 0)
+            values[n->index] = (double)(float)(values[n->index] + n->delta);
+    }
+}
+
 double *oracle_fill(const oracle_case *c, const char *name, size_t count, double scale, double offset)
 {
     uint32_t *bits = oracle_bits(c, name, count);
@@ -188,6 +214,7 @@ double *oracle_fill(const oracle_case *c, const char *name, size_t count, double
     for (size_t i = 0; i < count; i++)
         values[i] = (double)(float)(offset + scale * (2 * (double)rc_uniform_from_bits(bits[i]) - 1));
     free(bits);
+    apply_nudges(c, name, values);
     return values;
 }
 

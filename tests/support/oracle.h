@@ -19,7 +19,7 @@ typedef struct oracle_case {
 
 /* tests/fixtures/`file`. */
 oracle *oracle_open(const char *file);
-void oracle_close(oracle *file);
+void oracle_close(oracle *file); /* NULL is fine */
 
 /* Cases whose name begins with `prefix`, one after another: NULL when there are no more. */
 const oracle_case *oracle_next(oracle *file, const oracle_case *previous, const char *prefix);

@@ -110,17 +110,43 @@ void subject_clear(subject *s)
     s->blocks = 0;
 }
 
+static void run_cases(rc_backend *be, oracle *file, const char *prefix, const double tolerance[2],
+                      void (*test)(subject *))
+{
+    const oracle_case *c = NULL;
+    while ((c = oracle_next(file, c, prefix))) {
+        subject s = {.be = be, .c = c, .tolerance = tolerance[be->real_bytes == sizeof(double)]};
+        test(&s);
+        subject_clear(&s);
+    }
+    oracle_report(file, be->name, prefix);
+    rc_backend_close(be);
+}
+
+/* One backend alone may be asked for: the double reference on large nets, or a device. */
+static rc_backend *chosen_backend(const char *name)
+{
+    const char *wanted = getenv("RECOLLECT_TEST_BACKEND");
+    rc_backend *be = NULL;
+    if (wanted)
+        name = wanted;
+    if (name && rc_backend_open(name, 0, NULL, &be) != RC_OK)
+        fail_msg("cannot open backend %s: %s", name, rc_message());
+    return be;
+}
+
 void subject_run(oracle *file, const char *prefix, const double tolerance[2], void (*test)(subject *))
 {
-    rc_backend *be;
-    for (int i = 0; (be = nth_backend(i)); i++) {
-        const oracle_case *c = NULL;
-        while ((c = oracle_next(file, c, prefix))) {
-            subject s = {.be = be, .c = c, .tolerance = tolerance[be->real_bytes == sizeof(double)]};
-            test(&s);
-            subject_clear(&s);
-        }
-        oracle_report(file, be->name, prefix);
-        rc_backend_close(be);
+    rc_backend *be = chosen_backend(NULL);
+    if (be) {
+        run_cases(be, file, prefix, tolerance, test);
+        return;
     }
+    for (int i = 0; (be = nth_backend(i)); i++)
+        run_cases(be, file, prefix, tolerance, test);
+}
+
+void subject_run_fast(oracle *file, const char *prefix, const double tolerance[2], void (*test)(subject *))
+{
+    run_cases(chosen_backend("cpu"), file, prefix, tolerance, test);
 }

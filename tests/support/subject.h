@@ -36,7 +36,9 @@ void subject_expect_double(subject *s, const char *name, const double *values, s
 void subject_clear(subject *s);
 
 /* Runs `test` for every case that begins with `prefix` on every CPU backend: tolerance[0] where it computes in float,
- * tolerance[1] in double. Prints the worst error of each backend. */
+ * tolerance[1] in double. Prints the worst error of each backend. RECOLLECT_TEST_BACKEND names one that runs alone. */
 void subject_run(oracle *file, const char *prefix, const double tolerance[2], void (*test)(subject *));
+/* The same on the fast backend alone. */
+void subject_run_fast(oracle *file, const char *prefix, const double tolerance[2], void (*test)(subject *));
 
 #endif

@@ -1,0 +1,227 @@
+"""The nets of METHODS 2 in PyTorch, with the names that the C builders give to parameters.
+
+A net is a function of a Net, which makes each parameter when it is first used, and of its input.
+"""
+import torch
+import torch.nn.functional as F
+
+from fixture import f32
+
+BN_EPS, BN_MOMENTUM = f32(1e-5), f32(0.1)
+KINK_DISTANCE = 1e-5  # of the root mean square of a layer's arguments; floats are off by 1e-6 at the end of a deep net
+
+
+class Net:
+    """Parameters and running statistics of one net. `statistics`, if it is a list, collects the batch statistics and
+    the running ones of what goes into every normalisation."""
+
+    def __init__(self, case, forward, prefix="", training=True):
+        self.case, self.forward, self.prefix, self.training = case, forward, prefix, training
+        self.parameters, self.running = {}, {}
+        self.without_gradient = set()
+        self.statistics, self.nudging, self.groups = None, False, None
+
+    def __call__(self, x):
+        return self.forward(self, x)
+
+    def freeze(self):
+        """Eval mode, no gradients of parameters from here on."""
+        self.training = False
+        for parameter in self.parameters.values():
+            parameter.requires_grad_(False)
+        return self
+
+    def avoid_kinks(self, x, groups=None):
+        """Runs once over x, moving biases so that no ReLU has an argument near 0; see fixture.py. The nudges belong to
+        the case: nets that are made of it afterwards have them. `groups`: sizes of what is normalised apart."""
+        self.nudging, self.groups = True, groups
+        with torch.no_grad():
+            return self(x)
+
+    def nudge(self, name, z):
+        """The least multiple of 2^-10 that keeps a channel's arguments away from 0."""
+        least = KINK_DISTANCE * z.square().mean().sqrt()
+        channels = z.transpose(0, 1).flatten(1)
+        for channel in (channels.abs().min(1).values < least).nonzero().flatten().tolist():
+            before = float(self.parameters[name][channel])
+            for step in range(2, 1000):
+                delta = (step // 2) * (-1) ** step * 2.0 ** -10
+                moved = f32(before + delta) - before
+                if (channels[channel] + moved).abs().min() >= least:
+                    break
+            self.case.nudge(self.prefix + name, channel, delta)
+            self.parameters[name].data[channel] += moved
+            z[:, channel] += moved
+
+    def settle_gradients(self):
+        """A bias per channel that goes into a normalisation with batch statistics has no gradient. Autograd leaves
+        noise, which Adam would blow up to whole steps: exactly zero is what C has."""
+        for name in self.without_gradient:
+            gradient, of_weight = (self.parameters[key].grad for key in (name, name.replace(".bias", ".weight")))
+            assert gradient.abs().max() < 1e-10 * of_weight.abs().max(), name
+            gradient.zero_()
+
+    def parameter(self, name, shape):
+        if name not in self.parameters:
+            value = self.case.parameter(self.prefix + name, shape)
+            self.parameters[name] = value.requires_grad_(self.training)
+        return self.parameters[name]
+
+    def statistic(self, name, c):
+        if name not in self.running:
+            self.running[name] = self.case.parameter(self.prefix + name, (c,))
+        return self.running[name]
+
+    # ---- layers ----------------------------------------------------------------------------------------------------
+
+    def conv(self, name, x, c_out, k, stride=1, pad=None, bias=False, up=1, transposed=False):
+        c_in = x.shape[1]
+        weight = self.parameter(name + ".weight", (c_in, c_out, k, k) if transposed else (c_out, c_in, k, k))
+        shift = self.parameter(name + ".bias", (c_out,)) if bias else None
+        if up > 1:
+            x = F.interpolate(x, scale_factor=up, mode="nearest")
+        convolve = F.conv_transpose2d if transposed else F.conv2d
+        return convolve(x, weight, shift, stride=stride, padding=(k - 1) // 2 if pad is None else pad)
+
+    def linear(self, name, x, out):
+        return F.linear(x, self.parameter(name + ".weight", (out, x.shape[1])), self.parameter(name + ".bias", (out,)))
+
+    def bn(self, name, x, eps=BN_EPS, affine=True, after=None):
+        """`after` names the convolution in front, if that has a bias."""
+        c = x.shape[1]
+        if after and self.training:
+            self.without_gradient.add(after + ".bias")
+        gamma = self.parameter(name + ".weight", (c,)) if affine else None
+        beta = self.parameter(name + ".bias", (c,)) if affine else None
+        mean, var = self.statistic(name + ".running_mean", c), self.statistic(name + ".running_var", c)
+        if self.statistics is not None:
+            self.statistics.append((x.mean((0, 2, 3)), x.var((0, 2, 3), unbiased=False), mean, var))
+        parts = x.split(self.groups) if self.groups else [x]
+        return torch.cat([F.batch_norm(part, mean, var, gamma, beta, self.training, BN_MOMENTUM, eps)
+                          for part in parts])
+
+    def relu(self, z, bias):
+        """`bias` names the parameter that moves a channel of z as a whole."""
+        if self.nudging:
+            self.nudge(bias, z)
+        return torch.relu(z)
+
+    def leaky_relu(self, z, bias):
+        if self.nudging:
+            self.nudge(bias, z)
+        return F.leaky_relu(z, 0.2)
+
+    def max_pool(self, x, k, stride, pad):
+        if self.nudging:
+            windows = F.unfold(F.pad(x, (pad,) * 4, value=-1e30), k, stride=stride)
+            best = windows.reshape(x.shape[0], x.shape[1], k * k, -1).topk(2, dim=2).values
+            gaps = (best[:, :, 0] - best[:, :, 1])[best[:, :, 0] > 0]  # equal zeros after a ReLU have no slope
+            assert gaps.min() > KINK_DISTANCE / 4, "two pixels of a window are nearly equal: take another seed"
+        return F.max_pool2d(x, k, stride, pad)
+
+
+# ---- residual nets -------------------------------------------------------------------------------------------------
+
+def shortcut(x, c_out, stride, before):
+    """Every second pixel; `before` zero channels in front, the rest behind."""
+    if stride == 1:
+        return x
+    return F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, before, c_out - x.shape[1] - before))
+
+
+def cifar_block(net, name, x, c_out, stride, last_relu, pad_both):
+    y = net.relu(net.bn(f"{name}.bn_a", net.conv(f"{name}.conv_a", x, c_out, 3, stride)), f"{name}.bn_a.bias")
+    y = net.bn(f"{name}.bn_b", net.conv(f"{name}.conv_b", y, c_out, 3))
+    y = y + shortcut(x, c_out, stride, c_out // 4 if pad_both else 0)
+    return net.relu(y, f"{name}.bn_b.bias") if last_relu else y
+
+
+def cifar_net(net, x, width, stages, blocks_name, last_relu=False, pad_both=False, extra_block=False):
+    x = net.relu(net.bn("bn_1", net.conv("conv_1_3x3", x, width, 3)), "bn_1.bias")
+    for stage, blocks in enumerate(stages):
+        for i in range(blocks):
+            x = cifar_block(net, f"stage_{stage + 1}{blocks_name}.{i}", x, width << stage, 2 if stage and i == 0 else 1,
+                            last_relu, pad_both)
+    if extra_block:
+        x = cifar_block(net, "stage_4", x, width << (len(stages) - 1), 1, last_relu, pad_both)
+    return x.mean((2, 3))
+
+
+def resnet32(net, x):
+    """2.1: no ReLU after additions; fifteen blocks, the last one a stage of its own."""
+    return cifar_net(net, x, 16, (5, 5, 4), ".blocks", extra_block=True)
+
+
+def resnet32_abd(net, x):
+    """2.4: ReLU after every addition, zero channels on both sides."""
+    return cifar_net(net, x, 16, (5, 5, 5), "", last_relu=True, pad_both=True)
+
+
+def resnet_small(width, blocks):
+    return lambda net, x: cifar_net(net, x, width, (blocks,) * 3, ".blocks")
+
+
+def imagenet_block(net, name, x, c_out, stride, last_relu, projection):
+    y = net.relu(net.bn(f"{name}.bn1", net.conv(f"{name}.conv1", x, c_out, 3, stride)), f"{name}.bn1.bias")
+    y = net.bn(f"{name}.bn2", net.conv(f"{name}.conv2", y, c_out, 3))
+    if stride > 1:
+        x = net.bn(f"{name}.{projection}.1", net.conv(f"{name}.{projection}.0", x, c_out, 1, stride))
+    y = y + x
+    return net.relu(y, f"{name}.bn2.bias") if last_relu else y
+
+
+def imagenet_net(net, x, max_pool, last_relu, projection):
+    x = net.relu(net.bn("bn1", net.conv("conv1", x, 64, 3)), "bn1.bias")
+    if max_pool:
+        x = net.max_pool(x, 3, 2, 1)
+    for stage in range(4):
+        for i in range(2):
+            x = imagenet_block(net, f"layer{stage + 1}.{i}", x, 64 << stage, 2 if stage and i == 0 else 1,
+                               last_relu or i == 0, projection)
+    return x.mean((2, 3))
+
+
+def resnet18(net, x):
+    """2.2: stride-1 stem with pooling; no ReLU after the second block of a stage."""
+    return imagenet_net(net, x, True, False, "downsample")
+
+
+def resnet18_mammoth(net, x):
+    """2.5: no pooling, ReLU after every addition."""
+    return imagenet_net(net, x, False, True, "shortcut")
+
+
+# ---- nets that make images -----------------------------------------------------------------------------------------
+
+def generator(c, size, doublings, width, last_width):
+    """2.6. The inner normalisations have eps 0.8."""
+    def forward(net, z):
+        start = size >> doublings
+        x = net.linear("linear", z, width * start * start).reshape(-1, width, start, start)
+        x = net.bn("bn_0", x)
+        for i in range(1, doublings + 1):
+            x = net.conv(f"conv_{i}", x, width if i < doublings else last_width, 3, bias=True, up=2)
+            x = net.leaky_relu(net.bn(f"bn_{i}", x, f32(0.8), after=f"conv_{i}"), f"bn_{i}.bias")
+        x = torch.tanh(net.conv(f"conv_{doublings + 1}", x, c, 3, bias=True))
+        return net.bn(f"bn_{doublings + 1}", x, affine=False)
+    return forward
+
+
+GENERATORS = {28: (2, 128, 64), 32: (2, 128, 64), 64: (3, 128, 64), 84: (2, 128, 64), 224: (5, 64, 64)}
+
+
+def vae_encoder(net, x):
+    """2.7: mean and log-variance."""
+    for i, c_out in enumerate((64, 128, 512)):
+        x = net.relu(net.conv(f"conv_{i + 1}", x, c_out, 4, 2, 1, bias=True), f"conv_{i + 1}.bias")
+    # a linear layer over the flattened map; its weights are kept as a convolution as large as the map
+    return tuple(net.conv(name, x, 1024, x.shape[2], pad=0, bias=True).flatten(1) for name in ("mean", "log_variance"))
+
+
+def vae_decoder(c, size):
+    def forward(net, z):
+        x = net.linear("linear", z, 512 * (size // 8) ** 2).reshape(-1, 512, size // 8, size // 8)
+        x = net.relu(net.conv("deconv_1", x, 256, 4, 2, 1, bias=True, transposed=True), "deconv_1.bias")
+        x = net.relu(net.conv("deconv_2", x, 64, 4, 2, 1, bias=True, transposed=True), "deconv_2.bias")
+        return torch.sigmoid(net.conv("deconv_3", x, c, 4, 2, 1, bias=True, transposed=True))
+    return forward

@@ -1,0 +1,27 @@
+/* Nets and their parameters against a fixture. */
+#ifndef RC_TESTS_SUPPORT_ORACLE_NET_H
+#define RC_TESTS_SUPPORT_ORACLE_NET_H
+
+#include "nn/model.h"
+#include "support/subject.h"
+
+/* Float: a deep net amplifies the rounding of its first layers, to about 1e-6 of the values at the end of ResNet-32,
+ * and gradients go through it twice. The fixtures' inputs keep every ReLU away from the value at which rounding would
+ * decide it otherwise. Double: sums of some 1e5 terms. */
+extern const double oracle_net_tolerance[2];
+
+/* Tolerance of what follows the first update: how far the parameters move, and the losses of later steps. Double:
+ * nothing new. Float, one step: parameters are large beside their movement, and Adam divides by the size of gradients,
+ * some of which are all rounding. Float, several steps: no longer kept away from kinks, a ReLU or two of a million
+ * turn, and one pixel more or less is some percent of the gradient of a channel with a small map. */
+double oracle_net_moved(const subject *s);
+
+/* Parameters and running statistics: inputs of the case named prefix + slice name. */
+void oracle_net_fill(subject *s, rc_model *model, const char *prefix);
+/* Compares all slices of `reals` (parameters, or running statistics) with the results prefix + slice name. */
+void oracle_net_expect(subject *s, const rc_net *net, const char *prefix, const void *reals, bool running,
+                       double tolerance);
+/* Compares the difference between the parameters and what oracle_net_fill gave them with prefix + "moved/" + name. */
+void oracle_net_expect_moved(subject *s, const rc_model *model, const char *prefix);
+
+#endif

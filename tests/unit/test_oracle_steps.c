@@ -1,0 +1,461 @@
+/* Whole steps of inversion, training and refinement against PyTorch in float64 (tests/oracle/steps.py): batches, every
+ * loss, every gradient, and the parameters after the updates. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cil/step_inversion.h"
+#include "cil/step_training.h"
+#include "nn/losses.h"
+#include "nn/nets.h"
+#include "support/oracle_net.h"
+
+static oracle *fixture, *large; /* large: NULL where it is left out */
+
+static void run_all(const char *prefix, void (*test)(subject *))
+{
+    subject_run(fixture, prefix, oracle_net_tolerance, test);
+    if (large)
+        subject_run_fast(large, prefix, oracle_net_tolerance, test);
+}
+
+static void check(subject *s, rc_status status)
+{
+    if (status != RC_OK)
+        fail_msg("%s: %s: %s", s->be->name, s->c->name, rc_message());
+}
+
+static void build_nets(subject *s, rc_net *classifier, rc_net *generator)
+{
+    const oracle_case *c = s->c;
+    int size = oracle_int(c, "size"), channels = oracle_int(c, "c"), width = oracle_int(c, "width");
+    if (width > 0) {
+        check(s, rc_net_resnet_small(classifier, channels, size, size, width, oracle_int(c, "blocks")));
+        check(s, rc_net_generator_small(generator, channels, size, oracle_int(c, "noise"),
+                                        oracle_int(c, "generator_width")));
+    } else {
+        check(s, rc_net_resnet32(classifier, channels, size, size));
+        check(s, rc_net_generator(generator, channels, size));
+    }
+}
+
+/* A classifier whose head has `old` rows of a first task and, if `new` > 0, a second one. */
+static void build_classifier(subject *s, rc_classifier *classifier, const rc_net *net, const char *prefix, int old,
+                             int new)
+{
+    char name[64];
+    check(s, rc_classifier_create(classifier, net, s->be, old + new));
+    oracle_net_fill(s, &classifier->backbone, prefix);
+    check(s, rc_head_grow(&classifier->head, old, (rc_rng){1, 1}));
+    if (new > 0)
+        check(s, rc_head_grow(&classifier->head, new, (rc_rng){1, 2}));
+    snprintf(name, sizeof name, "%shead.weight", prefix);
+    double *rows = oracle_parameter(s->c, name, (const int[2]){old + new, classifier->head.d}, 2);
+    s->be->write_real64(s->be, classifier->head.weight, rows, (size_t)(old + new) * (size_t)classifier->head.d);
+    free(rows);
+}
+
+static void expect_loss(subject *s, const char *name, const void *loss, rc_loss index, double tolerance)
+{
+    double value;
+    s->be->read_real64(s->be, &value, rc_real_at(s->be, loss, (size_t)index), 1);
+    oracle_expect(s->c, s->be->name, name, &value, 1, tolerance);
+}
+
+static void expect_integers(subject *s, const char *name, const int32_t *memory, size_t count)
+{
+    int32_t *host = malloc(count * sizeof *host);
+    double *values = malloc(count * sizeof *values);
+    assert_non_null(host);
+    assert_non_null(values);
+    s->be->read_bytes(s->be, host, memory, count * sizeof *host);
+    for (size_t i = 0; i < count; i++)
+        values[i] = host[i];
+    subject_expect_double(s, name, values, count);
+    free(host);
+    free(values);
+}
+
+/* How far `count` reals have moved from `begin`. */
+static void expect_moved(subject *s, const char *name, const void *reals, const double *begin, size_t count)
+{
+    double *values = malloc(count * sizeof *values);
+    assert_non_null(values);
+    s->be->read_real64(s->be, values, reals, count);
+    for (size_t i = 0; i < count; i++)
+        values[i] -= begin[i];
+    oracle_expect(s->c, s->be->name, name, values, count, oracle_net_moved(s));
+    free(values);
+}
+
+/* sum of weight * loss of a step. */
+static void expect_total(subject *s, const rc_step *control, const void *loss, int step)
+{
+    double values[RC_LOSS_COUNT], total = 0;
+    char name[32];
+    s->be->read_real64(s->be, values, loss, RC_LOSS_COUNT);
+    for (int i = 0; i < RC_LOSS_COUNT; i++)
+        total += (double)control->weight[i] * values[i];
+    snprintf(name, sizeof name, "total-%d", step);
+    oracle_expect(s->c, s->be->name, name, &total, 1, step == 0 ? s->tolerance : oracle_net_moved(s));
+}
+
+/* ---- training ------------------------------------------------------------------------------------------------- */
+
+typedef struct session {
+    subject *s;
+    rc_net classifier_net, generator_net;
+    rc_classifier student, teacher;
+    rc_model generator;
+    rc_resident_data data;
+    rc_training *training;
+    rc_training_view view;
+    double *projection, *head; /* what they begin with */
+    size_t projection_count, head_count;
+} session;
+
+static rc_resident_data build_data(subject *s)
+{
+    const oracle_case *c = s->c;
+    int size = oracle_int(c, "size"), channels = oracle_int(c, "c"), n_old = oracle_int(c, "n_old");
+    size_t count = (size_t)oracle_int(c, "count"), bytes = count * (size_t)(size * size * channels);
+    rc_resident_data data = {.augment = {.h = size, .w = size, .c = channels, .pad = oracle_int(c, "pad"),
+                                         .flip = true, .stream = RC_STREAM_AUGMENT}};
+    uint32_t *bits = oracle_bits(c, "images", bytes), *order = malloc(count * sizeof *order);
+    uint8_t *pixels = malloc(bytes);
+    assert_non_null(order);
+    assert_non_null(pixels);
+    for (size_t i = 0; i < bytes; i++)
+        pixels[i] = (uint8_t)(bits[i] >> 24);
+    int32_t *labels = oracle_integers(c, "labels", count, (uint32_t)oracle_int(c, "n_new"));
+    for (size_t i = 0; i < count; i++)
+        labels[i] += n_old;
+    rc_rng_permutation((rc_rng){c->seed, (uint64_t)oracle_int(c, "order")}, (uint32_t)count, order);
+    double *mean = oracle_fill(c, "mean", (size_t)channels, 0.25, 0.5);
+    double *std = oracle_fill(c, "std", (size_t)channels, 0.125, 0.25);
+    for (int i = 0; i < channels; i++) {
+        data.augment.mean[i] = (float)mean[i];
+        data.augment.std[i] = (float)std[i];
+    }
+    void *images = subject_bytes(s, bytes), *permuted = subject_bytes(s, count * sizeof *order);
+    s->be->write_bytes(s->be, images, pixels, bytes);
+    s->be->write_bytes(s->be, permuted, order, count * sizeof *order);
+    data.images = images;
+    data.order = permuted;
+    data.labels = subject_labels(s, labels, count);
+    free(bits);
+    free(order);
+    free(pixels);
+    free(labels);
+    free(mean);
+    free(std);
+    return data;
+}
+
+/* The two projections: weight and bias of the student's, then of the teacher's. */
+static const char *const projection_part[4] = {"student.weight", "student.bias", "teacher.weight", "teacher.bias"};
+
+static size_t projection_size(int d, int which)
+{
+    return which % 2 == 0 ? 2 * (size_t)d * (size_t)d : 2 * (size_t)d;
+}
+
+static void fill_projections(session *t)
+{
+    int d = t->student.head.d;
+    for (int i = 0; i < 4; i++)
+        t->projection_count += projection_size(d, i);
+    t->projection = malloc(t->projection_count * sizeof *t->projection);
+    assert_non_null(t->projection);
+    size_t at = 0;
+    for (int i = 0; i < 4; at += projection_size(d, i++)) {
+        char name[64];
+        snprintf(name, sizeof name, "projection/%s", projection_part[i]);
+        double *values = oracle_fill(t->s->c, name, projection_size(d, i), 1 / sqrt(d), 0);
+        memcpy(t->projection + at, values, projection_size(d, i) * sizeof *values);
+        free(values);
+    }
+    t->s->be->write_real64(t->s->be, t->view.projection, t->projection, t->projection_count);
+}
+
+static void begin_session(session *t, subject *s)
+{
+    const oracle_case *c = s->c;
+    int n_old = oracle_int(c, "n_old"), n_new = oracle_int(c, "n_new");
+    t->s = s;
+    build_nets(s, &t->classifier_net, &t->generator_net);
+    build_classifier(s, &t->student, &t->classifier_net, "student/", n_old, n_new);
+    build_classifier(s, &t->teacher, &t->classifier_net, "teacher/", n_old, 0);
+    check(s, rc_model_create(&t->generator, &t->generator_net, s->be));
+    oracle_net_fill(s, &t->generator, "generator/");
+    t->data = build_data(s);
+    rc_training_settings settings = {.batch = oracle_int(c, "batch"), .n_old = n_old, .dreams = true,
+                                     .local_ce = true, .relations = true, .align_norms = true,
+                                     .sgd = {(float)oracle_number(c, "momentum"),
+                                             (float)oracle_number(c, "weight_decay")},
+                                     .seed = c->seed, .task = (uint32_t)oracle_int(c, "task")};
+    check(s, rc_training_create(s->be, &settings, &t->student, &t->teacher, &t->generator, &t->data, &t->training));
+    t->view = rc_training_look(t->training);
+    fill_projections(t);
+    t->head_count = (size_t)(n_old + n_new) * (size_t)t->student.head.d;
+    t->head = malloc(t->head_count * sizeof *t->head);
+    assert_non_null(t->head);
+    s->be->read_real64(s->be, t->head, t->student.head.weight, t->head_count);
+    rc_step *control = rc_training_control(t->training);
+    control->learning_rate = (float)oracle_number(c, "lr");
+    rc_loss_scale scale = rc_adaptive_loss_scale(n_old, n_new);
+    assert_true((float)(0.5 * scale.cross_entropy) == (float)oracle_number(c, "ce"));
+    assert_true((float)(0.15 * scale.distillation) == (float)oracle_number(c, "hkd"));
+    assert_true((float)(0.5 * scale.distillation) == (float)oracle_number(c, "rkd"));
+    control->weight[RC_LOSS_CE] = (float)oracle_number(c, "ce");
+    control->weight[RC_LOSS_HKD] = (float)oracle_number(c, "hkd");
+    control->weight[RC_LOSS_RKD] = (float)oracle_number(c, "rkd");
+    control->weight[RC_LOSS_WAR] = (float)oracle_number(c, "war");
+    rc_training_send(t->training);
+}
+
+static void end_session(session *t)
+{
+    rc_training_destroy(t->training);
+    rc_model_destroy(&t->generator);
+    rc_classifier_destroy(&t->student);
+    rc_classifier_destroy(&t->teacher);
+    free(t->projection);
+    free(t->head);
+}
+
+/* After the first step: the gradients are still there, and so is the batch. */
+static void expect_first_step(session *t)
+{
+    subject *s = t->s;
+    const rc_training_view *view = &t->view;
+    int batch = oracle_int(s->c, "batch"), n_old = oracle_int(s->c, "n_old"), d = t->student.head.d;
+    size_t rows = 2 * (size_t)batch, classes = (size_t)t->student.head.classes;
+    rc_tensor dreams = *view->input;
+    dreams.n = batch;
+    size_t half = rc_act_count(s->be, batch, dreams.h, dreams.w, dreams.c);
+    subject_expect_map(s, "dreams", &dreams, rc_act_at(s->be, view->input->raw, half));
+    expect_integers(s, "labels", view->labels, rows);
+    subject_expect(s, "features", view->features, rows * (size_t)d);
+    subject_expect(s, "logits", view->logits, rows * classes);
+    subject_expect(s, "teacher_logits", view->teacher_logits, (size_t)batch * (size_t)n_old);
+    expect_loss(s, "loss/ce", view->loss, RC_LOSS_CE, s->tolerance);
+    expect_loss(s, "loss/hkd", view->loss, RC_LOSS_HKD, s->tolerance);
+    expect_loss(s, "loss/rkd", view->loss, RC_LOSS_RKD, s->tolerance);
+    expect_loss(s, "loss/war", view->loss, RC_LOSS_WAR, s->tolerance);
+    oracle_net_expect(s, &t->classifier_net, "student/gradient/", view->backbone_gradient, false, s->tolerance);
+    subject_expect(s, "head/gradient", view->head_gradient, t->head_count);
+    size_t half_projection = t->projection_count / 2;
+    subject_expect(s, "projection/gradient/student.weight", view->projection_gradient, projection_size(d, 0));
+    subject_expect(s, "projection/gradient/teacher.weight",
+                   rc_real_at(s->be, view->projection_gradient, half_projection), projection_size(d, 2));
+}
+
+/* A bias that weight decay alone moves: by 1e-5 of its size each step, of which a float rounds off 6e-8. */
+static void expect_decayed(subject *s, const char *name, const void *reals, size_t count)
+{
+    double *values = malloc(count * sizeof *values);
+    assert_non_null(values);
+    s->be->read_real64(s->be, values, reals, count);
+    oracle_expect(s->c, s->be->name, name, values, count, s->be->real_bytes == sizeof(double) ? 1e-12 : 1e-6);
+    free(values);
+}
+
+static void expect_trained(session *t)
+{
+    subject *s = t->s;
+    size_t at = 0;
+    oracle_net_expect_moved(s, &t->student.backbone, "student/");
+    oracle_net_expect(s, &t->classifier_net, "student/running/", t->student.backbone.running, true,
+                      oracle_int(s->c, "steps") == 1 ? s->tolerance : oracle_net_moved(s));
+    expect_moved(s, "head/moved", t->student.head.weight, t->head, t->head_count);
+    for (int i = 0; i < 4; at += projection_size(t->student.head.d, i++)) {
+        char name[64];
+        const void *part = rc_real_at(s->be, t->view.projection, at);
+        size_t count = projection_size(t->student.head.d, i);
+        if (i % 2 == 0) {
+            snprintf(name, sizeof name, "projection/moved/%s", projection_part[i]);
+            expect_moved(s, name, part, t->projection + at, count);
+        } else {
+            snprintf(name, sizeof name, "projection/after/%s", projection_part[i]);
+            expect_decayed(s, name, part, count);
+        }
+    }
+    expect_integers(s, "counts", t->view.label_count, (size_t)t->student.head.classes);
+}
+
+/* The backbone, running statistics included, and the projections must not move by a bit. */
+static void refine(session *t)
+{
+    subject *s = t->s;
+    rc_backend *be = s->be;
+    const rc_model *backbone = &t->student.backbone;
+    const void *frozen[3] = {backbone->param, backbone->running, t->view.projection};
+    const size_t bytes[3] = {backbone->net->params * be->real_bytes, backbone->net->running * be->real_bytes,
+                             t->projection_count * be->real_bytes};
+    char *before[3], *after[3];
+    for (int i = 0; i < 3; i++) {
+        before[i] = malloc(bytes[i]);
+        after[i] = malloc(bytes[i]);
+        assert_non_null(before[i]);
+        assert_non_null(after[i]);
+        be->read_bytes(be, before[i], frozen[i], bytes[i]);
+    }
+    be->read_real64(be, t->head, t->student.head.weight, t->head_count);
+    rc_training_begin_epoch(t->training);
+    check(s, rc_training_begin_refinement(t->training));
+    int first = oracle_int(s->c, "steps"), steps = oracle_int(s->c, "refine_steps");
+    rc_step *control = rc_training_control(t->training);
+    control->step = control->batch = (uint32_t)(first - 1);
+    control->learning_rate = (float)oracle_number(s->c, "refine_lr");
+    control->weight[RC_LOSS_CE] = (float)oracle_number(s->c, "refine_ce");
+    rc_training_send(t->training);
+    for (int step = first; step < first + steps; step++) {
+        static const struct {
+            const char *name;
+            rc_loss index;
+        } losses[3] = {{"ce", RC_LOSS_CE}, {"hkd", RC_LOSS_HKD}, {"war", RC_LOSS_WAR}};
+        rc_training_refinement_step(t->training);
+        for (int i = 0; i < 3; i++) {
+            char name[32];
+            snprintf(name, sizeof name, "refine/%s-%d", losses[i].name, step);
+            expect_loss(s, name, t->view.loss, losses[i].index, oracle_net_moved(s));
+        }
+    }
+    expect_moved(s, "refine/moved", t->student.head.weight, t->head, t->head_count);
+    expect_integers(s, "refine/counts", t->view.label_count, (size_t)t->student.head.classes);
+    for (int i = 0; i < 3; i++) {
+        be->read_bytes(be, after[i], frozen[i], bytes[i]);
+        assert_memory_equal(before[i], after[i], bytes[i]);
+        free(before[i]);
+        free(after[i]);
+    }
+}
+
+static void run_training(subject *s)
+{
+    session t = {.s = s};
+    begin_session(&t, s);
+    for (int step = 0; step < oracle_int(s->c, "steps"); step++) {
+        rc_training_step(t.training);
+        if (step == 0)
+            expect_first_step(&t);
+        expect_total(s, rc_training_control(t.training), t.view.loss, step);
+    }
+    expect_trained(&t);
+    if (oracle_int(s->c, "refine_steps") > 0)
+        refine(&t);
+    end_session(&t);
+}
+
+static void training(void **state)
+{
+    (void)state;
+    run_all("training/", run_training);
+}
+
+/* ---- inversion ------------------------------------------------------------------------------------------------ */
+
+static rc_inversion_settings inversion_settings(subject *s, int d)
+{
+    const oracle_case *c = s->c;
+    int classes = oracle_int(c, "classes");
+    size_t width = (size_t)d;
+    double *covariance = oracle_fill(c, "covariance", width * width, 0.25, 0);
+    for (size_t i = 0; i < width; i++)
+        for (size_t j = 0; j < i; j++)
+            covariance[i * width + j] = covariance[j * width + i];
+    rc_inversion_settings settings = {
+        .batch = oracle_int(c, "batch"),
+        .temperature = (float)oracle_number(c, "temperature"),
+        .diversity_epsilon = (float)oracle_number(c, "epsilon"),
+        .bn_form = RC_BN_KL,
+        .prior = oracle_number(c, "prior") > 0,
+        .consistency = true,
+        .dce_momentum = (float)oracle_number(c, "dce_momentum"),
+        .class_mean = subject_input(s, "class_mean", (size_t)classes * width, 1, 0),
+        .covariance = subject_reals(s, covariance, width * width),
+        .adam = {(float)oracle_number(c, "beta1"), (float)oracle_number(c, "beta2"), (float)oracle_number(c, "eps")},
+        .seed = c->seed,
+        .task = (uint32_t)oracle_int(c, "task"),
+    };
+    free(covariance);
+    return settings;
+}
+
+static void expect_first_inversion(subject *s, rc_inversion *inversion, const rc_net *generator, int d)
+{
+    rc_inversion_view view = rc_inversion_look(inversion);
+    size_t batch = (size_t)oracle_int(s->c, "batch"), classes = (size_t)oracle_int(s->c, "classes");
+    assert_true(view.images->stored);
+    subject_expect_map(s, "images", view.images, view.images->value);
+    subject_expect(s, "features", view.features, batch * (size_t)d);
+    subject_expect(s, "logits", view.logits, batch * classes);
+    expect_integers(s, "labels", view.labels, batch);
+    expect_loss(s, "loss/content", view.loss, RC_LOSS_CONTENT, s->tolerance);
+    expect_loss(s, "loss/diversity", view.loss, RC_LOSS_DIVERSITY, s->tolerance);
+    expect_loss(s, "loss/bn", view.loss, RC_LOSS_BN, s->tolerance);
+    expect_loss(s, "loss/dce", view.loss, RC_LOSS_DCE, s->tolerance);
+    if (oracle_number(s->c, "prior") > 0)
+        expect_loss(s, "loss/prior", view.loss, RC_LOSS_PRIOR, s->tolerance);
+    oracle_net_expect(s, generator, "generator/gradient/", view.generator_gradient, false, s->tolerance);
+}
+
+static void run_inversion(subject *s)
+{
+    const oracle_case *c = s->c;
+    rc_net classifier_net, generator_net;
+    rc_classifier classifier;
+    rc_model generator;
+    rc_inversion *inversion;
+    build_nets(s, &classifier_net, &generator_net);
+    build_classifier(s, &classifier, &classifier_net, "classifier/", oracle_int(c, "classes"), 0);
+    check(s, rc_model_create(&generator, &generator_net, s->be));
+    oracle_net_fill(s, &generator, "generator/");
+    rc_inversion_settings settings = inversion_settings(s, classifier.head.d);
+    check(s, rc_inversion_create(s->be, &settings, &classifier, &generator, &inversion));
+    rc_step *control = rc_inversion_control(inversion);
+    control->learning_rate = (float)oracle_number(c, "lr");
+    control->weight[RC_LOSS_CONTENT] = (float)oracle_number(c, "content");
+    control->weight[RC_LOSS_DIVERSITY] = (float)oracle_number(c, "diversity");
+    control->weight[RC_LOSS_BN] = (float)oracle_number(c, "bn");
+    control->weight[RC_LOSS_PRIOR] = (float)oracle_number(c, "prior");
+    control->weight[RC_LOSS_DCE] = (float)oracle_number(c, "dce");
+    rc_inversion_send(inversion);
+    for (int step = 0; step < oracle_int(c, "steps"); step++) {
+        rc_inversion_step(inversion);
+        if (step == 0)
+            expect_first_inversion(s, inversion, &generator_net, classifier.head.d);
+        expect_total(s, control, rc_inversion_look(inversion).loss, step);
+    }
+    oracle_net_expect_moved(s, &generator, "generator/");
+    oracle_net_expect(s, &generator_net, "generator/running/", generator.running, true,
+                      oracle_int(c, "steps") == 1 ? s->tolerance : oracle_net_moved(s));
+    rc_inversion_destroy(inversion);
+    rc_model_destroy(&generator);
+    rc_classifier_destroy(&classifier);
+}
+
+static void inversion(void **state)
+{
+    (void)state;
+    run_all("inversion/", run_inversion);
+}
+
+int main(void)
+{
+    fixture = oracle_open("steps.txt");
+    large = oracle_light() ? NULL : oracle_open("large.txt");
+    const struct CMUnitTest tests[] = {cmocka_unit_test(training), cmocka_unit_test(inversion)};
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    oracle_close(fixture);
+    oracle_close(large);
+    return failed;
+}
