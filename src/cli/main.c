@@ -15,6 +15,8 @@ static const rc_command *const commands[] = {
     &rc_command_info,
     &rc_command_bench,
     &rc_command_selftest,
+    &rc_command_completion,
+    &rc_command_manual,
 };
 
 const rc_command *rc_command_at(int index)
@@ -44,10 +46,10 @@ static void print_usage(void)
     rc_print("\n  --help     show this text; 'recollect COMMAND --help' explains a command\n"
              "  --version  show the version\n\n"
              "examples:\n"
-             "  recollect selftest --quick\n"
-             "  recollect bench --step all\n"
-             "  recollect info --net resnet32\n\n"
-             "exit codes: 0 done, 1 failed, 2 wrong usage");
+             "  recollect learn animals/ --out animals.safetensors\n"
+             "  recollect learn animals.safetensors birds/ --out more.safetensors\n"
+             "  recollect predict more.safetensors photo.jpg\n\n"
+             "exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted");
 }
 
 int main(int argc, char **argv)

@@ -105,11 +105,17 @@ static rc_status describe(const rc_saved_model *model, json_t *metadata)
         json_array_append_new(mean, json_real((double)l->augment.mean[c]));
         json_array_append_new(std, json_real((double)l->augment.std[c]));
     }
-    RC_TRY(set_json(metadata, "classes", names));
-    RC_TRY(set_json(metadata, "tasks", tasks));
-    RC_TRY(set_json(metadata, "mean", mean));
-    RC_TRY(set_json(metadata, "std", std));
-    RC_TRY(set_json(metadata, "image", json_pack("[i, i, i]", l->augment.h, l->augment.w, l->augment.c)));
+    const struct {
+        const char *key;
+        json_t *value;
+    } list[] = {{"classes", names}, {"tasks", tasks}, {"mean", mean}, {"std", std},
+                {"image", json_pack("[i, i, i]", l->augment.h, l->augment.w, l->augment.c)}};
+    rc_status status = RC_OK;
+    for (size_t i = 0; i < sizeof list / sizeof *list; i++) { /* all of them: each call takes one over */
+        rc_status set = set_json(metadata, list[i].key, list[i].value);
+        status = status == RC_OK ? set : status;
+    }
+    RC_TRY(status);
     RC_TRY(rc_config_to_json(&model->config, &config));
     return set_json(metadata, "config", config);
 }
