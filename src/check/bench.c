@@ -127,7 +127,7 @@ static rc_status bench_operation(bench *b, int net, const rc_operation *operatio
     for (int index = 0;; index++) {
         rc_case c;
         bool found;
-        double seconds, fastest;
+        double seconds = 0, fastest = 0;
         rc_status status = rc_case_bench(&c, operation, b->net[net], index, b->s->batch, &found);
         if (status == RC_OK && found) {
             progress(b, operation->name, c.text);
