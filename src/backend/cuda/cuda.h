@@ -1,0 +1,140 @@
+/* Inside of the CUDA backend: what its files share on the host. Nothing outside backend/cuda includes this.
+ *
+ * The backend is a module that the library opens at run time. It links nothing of the library: what it needs from
+ * there (setting the message of a failure, writing to the log) it is given when it is opened. */
+#ifndef RC_BACKEND_CUDA_CUDA_H
+#define RC_BACKEND_CUDA_CUDA_H
+
+#include <cuda_runtime.h>
+
+extern "C" {
+#include "backend/backend.h"
+#include "backend/module.h"
+}
+
+enum {
+    RC_CUDA_CHANNELS = 8,   /* the channel multiple: 16 bytes of bf16 */
+    RC_CUDA_LANES = 4,      /* lane 0 is the main one */
+    RC_CUDA_MAX_ROWS = 512, /* of `partial` */
+    RC_CUDA_GRAPHS = 8      /* captured steps that are kept */
+};
+
+struct rc_cuda_block; /* one allocation (memory.cu) */
+
+/* A captured step: repeat() replays it as long as nothing has been allocated or released since. */
+typedef struct rc_cuda_graph {
+    void (*step)(void *context);
+    void *context;
+    cudaGraphExec_t executable;
+} rc_cuda_graph;
+
+typedef struct rc_cuda {
+    rc_backend table; /* first, so that an rc_backend * is an rc_cuda * */
+    rc_module_host host;
+    bool bf16; /* activations; otherwise float */
+    int multiprocessors;
+    char device_name[64];
+
+    cudaStream_t stream[RC_CUDA_LANES];
+    cudaEvent_t forked, joined[RC_CUDA_LANES];
+    bool busy[RC_CUDA_LANES]; /* forked to and not joined since */
+    int lane;                 /* where operations are enqueued */
+    bool capturing;
+    rc_cuda_graph graph[RC_CUDA_GRAPHS];
+    int next_graph; /* the one that makes room */
+
+    struct rc_cuda_block *blocks;
+    size_t bytes, peak_bytes, limit_bytes; /* limit 0: what the device has */
+    void *workspace[RC_CUDA_LANES];        /* of the operation that runs on the lane */
+    size_t workspace_bytes;                /* each */
+    void *staging;                         /* pinned host memory */
+    size_t staging_bytes;
+
+    rc_status status; /* sticky; comes out of sync() */
+    char message[RC_MESSAGE_SIZE];
+} rc_cuda;
+
+static inline rc_cuda *rc_cuda_of(rc_backend *backend)
+{
+    return (rc_cuda *)backend;
+}
+
+static inline cudaStream_t rc_cuda_stream(const rc_cuda *cuda)
+{
+    return cuda->stream[cuda->lane];
+}
+
+static inline int rc_cuda_padded(int c)
+{
+    return (c + RC_CUDA_CHANNELS - 1) / RC_CUDA_CHANNELS * RC_CUDA_CHANNELS;
+}
+
+/* The most rows that `partial` of a tensor of so many pixels holds (see device.cuh). */
+static inline int rc_cuda_partial_rows(int pixels)
+{
+    return pixels < RC_CUDA_MAX_ROWS ? pixels : RC_CUDA_MAX_ROWS;
+}
+
+/* ---- errors (error.cu) ------------------------------------------------------------------------------------------ */
+
+/* Keeps the first failure for sync(): what was being done, what went wrong, what the user can do about it. */
+void rc_cuda_set_error(rc_cuda *cuda, cudaError_t error, const char *doing);
+/* The same as a status with its message, for functions that return one. */
+rc_status rc_cuda_fail(const rc_cuda *cuda, cudaError_t error, const char *doing);
+
+static inline bool rc_cuda_check(rc_cuda *cuda, cudaError_t error, const char *doing)
+{
+    if (error != cudaSuccess)
+        rc_cuda_set_error(cuda, error, doing);
+    return error == cudaSuccess;
+}
+
+/* ---- workspace (memory.cu) -------------------------------------------------------------------------------------- */
+
+/* Grows the workspace of every lane to at least this size; contents are lost. Called by the reserve functions while
+ * passes are built, never in a step. */
+rc_status rc_cuda_reserve(rc_cuda *cuda, size_t bytes);
+
+/* The workspace of the current lane, 256-byte aligned; an operation that needs more than was reserved is a mistake,
+ * which sync() reports: NULL then, and the operation enqueues nothing. */
+void *rc_cuda_workspace(rc_cuda *cuda, size_t bytes, const char *operation);
+
+/* ---- launching --------------------------------------------------------------------------------------------------
+ * rc_cuda_launch(cuda, "bn_train", kernel<Act>, grid, threads, shared_bytes, arguments...) enqueues on the current
+ * lane. After a failure nothing is enqueued any more. */
+template <typename... Parameters, typename... Arguments>
+static void rc_cuda_launch(rc_cuda *cuda, const char *operation, void (*kernel)(Parameters...), dim3 grid, int threads,
+                           size_t shared_bytes, Arguments... arguments)
+{
+    if (cuda->status != RC_OK)
+        return;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = grid;
+    config.blockDim = dim3((unsigned)threads);
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = rc_cuda_stream(cuda);
+    rc_cuda_check(cuda, cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...), operation);
+}
+
+/* ---- the table, theme by theme ---------------------------------------------------------------------------------- */
+
+void rc_cuda_fill_memory(rc_cuda *cuda);
+void rc_cuda_fill_control(rc_cuda *cuda);
+void rc_cuda_fill_conv(rc_cuda *cuda);
+void rc_cuda_fill_linear(rc_cuda *cuda);
+void rc_cuda_fill_norm(rc_cuda *cuda);
+void rc_cuda_fill_copy(rc_cuda *cuda);
+void rc_cuda_fill_pool(rc_cuda *cuda);
+void rc_cuda_fill_dense(rc_cuda *cuda);
+void rc_cuda_fill_logit_losses(rc_cuda *cuda);
+void rc_cuda_fill_feature_losses(rc_cuda *cuda);
+void rc_cuda_fill_relation_losses(rc_cuda *cuda);
+void rc_cuda_fill_image_losses(rc_cuda *cuda);
+void rc_cuda_fill_latent(rc_cuda *cuda);
+void rc_cuda_fill_statistics(rc_cuda *cuda);
+void rc_cuda_fill_data(rc_cuda *cuda);
+void rc_cuda_fill_optimiser(rc_cuda *cuda);
+
+/* Convolutions go to the first of these that takes the shape: conv.h says which kernels there are. */
+
+#endif
