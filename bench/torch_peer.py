@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""recollect against PyTorch on the same three whole steps, in fp32 on all cores of one machine.
+"""recollect against PyTorch on the same three whole steps: in fp32 on all cores of one machine, or on its GPU.
 
-    torch_peer.py [--recollect PATH] [--steps train_first,train_next,inversion] [--json FILE]
+    torch_peer.py [--device cpu|cuda] [--recollect PATH] [--steps train_first,train_next,inversion] [--json FILE]
 
 Steps, each from a batch that is ready in memory to updated weights (no image decoding, no augmentation):
   train_first  task 1: ResNet-32, head of 20 rows, cross-entropy, SGD.
@@ -23,7 +23,10 @@ PyTorch's memory is ru_maxrss of its process at the end minus ru_maxrss after im
 convolution, before building any net: weights, activations, gradients, optimiser state, oneDNN's scratch
 memory and whatever the allocator keeps, but not the interpreter and the libraries as loaded. ru_maxrss only
 ever grows, hence one process per step and configuration, started from a parent that does not import torch.
-torch.compile's figure contains the compiler.
+torch.compile's figure contains the compiler. On a GPU it is the peak of what PyTorch's allocator handed out.
+
+On a GPU "eager" is how published code runs (fp32, TF32 in convolutions); the others take bf16 under autocast and
+channels last, as one CUDA graph or compiled.
 """
 import argparse
 import json
@@ -47,9 +50,10 @@ ALLOCATOR_ENV = {"THP_MEM_ALLOC_ENABLE": "1", "LRU_CACHE_CAPACITY": "1024", "MAL
 STRICT_FP32_ENV = {"ONEDNN_DEFAULT_FPMATH_MODE": "STRICT", "DNNL_DEFAULT_FPMATH_MODE": "STRICT"}
 
 
-def configuration(channels_last=False, allocator=True, onednn=True, onednn_backward=True, compiled=False):
+def configuration(channels_last=False, allocator=True, onednn=True, onednn_backward=True, compiled=False, bf16=False,
+                  graph=False):
     return {"channels_last": channels_last, "allocator": allocator, "onednn": onednn,
-            "onednn_backward": onednn_backward, "compile": compiled}
+            "onednn_backward": onednn_backward, "compile": compiled, "bf16": bf16, "graph": graph}
 
 
 # "mixed": where oneDNN has fast kernels for forward only (Arm without SVE), backward may do better without.
@@ -65,6 +69,18 @@ CONFIGURATIONS = {
     "compile": configuration(compiled=True),
     "compile_channels_last": configuration(True, compiled=True),
 }
+GPU_CONFIGURATIONS = {
+    "eager": configuration(allocator=False),
+    "eager_bf16": configuration(True, allocator=False, bf16=True),
+    "graph": configuration(True, allocator=False, graph=True),
+    "graph_bf16": configuration(True, allocator=False, bf16=True, graph=True),
+    "compile_bf16": configuration(True, allocator=False, compiled=True, bf16=True),
+    "compile_graph_bf16": configuration(True, allocator=False, compiled=True, bf16=True, graph=True),
+}
+
+
+def choices(device):
+    return GPU_CONFIGURATIONS if device == "cuda" else CONFIGURATIONS
 
 
 class Usage:
@@ -103,7 +119,7 @@ class Worker:
     def __init__(self, arguments, step, name, profile=False):
         self.name, self.limit_s = name, arguments.limit
         self.round_ms, self.cpu_ms, self.others, self.minimum, self.peak = [], [], [], math.inf, 0
-        job = dict(CONFIGURATIONS[name], step=step, batch=arguments.batch, size=arguments.size,
+        job = dict(choices(arguments.device)[name], device=arguments.device, step=step, batch=arguments.batch, size=arguments.size,
                    threads=arguments.threads, profile=profile)
         env = dict(os.environ, OMP_NUM_THREADS=str(arguments.threads), **STRICT_FP32_ENV,
                    **(ALLOCATOR_ENV if job["allocator"] else {}))
@@ -151,6 +167,8 @@ class Worker:
 def recollect_step(arguments, step):
     """One run of our program: its object {"name", "ms", "threads", "peak_bytes"} with "others" added."""
     command = [arguments.recollect, "bench", "--step", step, "--json"]
+    if arguments.device == "cuda":
+        command += ["--backend", "cuda"]
     for option, default in (("batch", 128), ("size", 32), ("threads", os.cpu_count())):
         if getattr(arguments, option) != default:
             command += ["--" + option, str(getattr(arguments, option))]
@@ -261,12 +279,12 @@ def print_profile(arguments, step):
             print("%s, %s: dropped: %s" % (step, name, problem))
 
 
-def names(choices):
+def names(known):
     def parse(text):
         chosen = text.split(",")
         for name in chosen:
-            if name not in choices:
-                raise argparse.ArgumentTypeError("%r is none of %s" % (name, ", ".join(choices)))
+            if name not in known:
+                raise argparse.ArgumentTypeError("%r is none of %s" % (name, ", ".join(known)))
         return chosen
     return parse
 
@@ -283,21 +301,25 @@ def parse_arguments():
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--recollect", metavar="PATH", help="our program; without it only PyTorch runs")
     parser.add_argument("--steps", type=names(STEPS), default=list(STEPS), help="comma-separated step names")
-    parser.add_argument("--configurations", type=names(CONFIGURATIONS), default=list(CONFIGURATIONS),
-                        help="comma-separated: " + ", ".join(CONFIGURATIONS))
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--configurations", help="comma-separated (all): " + ", ".join(CONFIGURATIONS) +
+                        "; on cuda: " + ", ".join(GPU_CONFIGURATIONS))
     parser.add_argument("--finalists", type=positive, default=2, help="configurations kept for rounds (2)")
     parser.add_argument("--rounds", type=positive, default=7, help="turns of the finalists and recollect (7)")
     parser.add_argument("--repeat", type=positive, default=2, help="PyTorch steps in one turn (2)")
     parser.add_argument("--threads", type=positive, default=os.cpu_count(), help="default: all cores")
     parser.add_argument("--batch", type=positive, default=128)
-    parser.add_argument("--size", type=int, choices=(32, 64), default=32, help="image side in pixels")
+    parser.add_argument("--size", type=int, choices=(32, 64, 224), default=32, help="image side in pixels")
     parser.add_argument("--quiet", type=float, default=0, metavar="S",
                         help="before each turn wait up to S seconds until nobody else uses the machine")
     parser.add_argument("--limit", type=positive, default=400,
                         help="seconds to wait for one answer, compiling included (400)")
     parser.add_argument("--profile", action="store_true", help="print the profiler's top operations instead")
     parser.add_argument("--json", metavar="FILE", help="write all figures to FILE")
-    return parser.parse_args()
+    arguments = parser.parse_args()
+    known = choices(arguments.device)
+    arguments.configurations = names(known)(arguments.configurations) if arguments.configurations else list(known)
+    return arguments
 
 
 def main():
@@ -306,14 +328,14 @@ def main():
         for step in arguments.steps:
             print_profile(arguments, step)
         return
-    print("%s, %d threads, batch %d, %d px, fp32, %d rounds, load %.1f" % (
-        platform.machine(), arguments.threads, arguments.batch, arguments.size, arguments.rounds,
+    print("%s, %s, %d threads, batch %d, %d px, %d rounds, load %.1f" % (
+        platform.machine(), arguments.device, arguments.threads, arguments.batch, arguments.size, arguments.rounds,
         os.getloadavg()[0]))
     print(ROW % ("step", "side", "median ms", "min ms", "cpu ms", "others %", "peak MiB", ""), flush=True)
     results = [compare(arguments, step) for step in arguments.steps]
     if arguments.json:
         with open(arguments.json, "w") as file:
-            json.dump({"machine": platform.machine(), "cores": os.cpu_count(), "threads": arguments.threads,
+            json.dump({"machine": platform.machine(), "device": arguments.device, "cores": os.cpu_count(), "threads": arguments.threads,
                        "batch": arguments.batch, "size": arguments.size, "rounds": arguments.rounds,
                        "steps": results}, file, indent=1)
 

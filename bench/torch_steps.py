@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """The three whole steps in PyTorch, one step kind in one configuration per process. Started by torch_peer.py.
 
+32 and 64 px take ResNet-32, 224 px takes ResNet-18. On a GPU a step may be captured as one CUDA graph.
+
 Written the way someone who wants PyTorch fast would write it, not as the published code does: one pass of
 the old model serves labels and HKD targets, BN is folded into the frozen nets' convolutions where nothing
 needs the unfolded values, optimisers are the fused ones, DCE has no data-dependent shapes, and where
 formulations of a loss compete (RKD, BN statistics) each process times them and keeps the fastest.
 """
+import contextlib
 import json
 import math
 import os
@@ -18,7 +21,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-OLD_CLASSES, NEW_CLASSES, FEATURES, NOISE = 20, 20, 64, 1000
+OLD_CLASSES, NEW_CLASSES, NOISE = 20, 20, 1000
 
 
 # --- nets
@@ -51,6 +54,7 @@ class Block(nn.Module):
 
 class ResNet32(nn.Module):
     """Images (n, 3, size, size) to features (n, 64)."""
+    features = 64
 
     def __init__(self):
         super().__init__()
@@ -58,11 +62,7 @@ class ResNet32(nn.Module):
         self.bn = nn.BatchNorm2d(16)
         widths = [16] * 6 + [32] * 5 + [64] * 5
         self.blocks = nn.ModuleList([Block(a, b) for a, b in zip(widths, widths[1:])])
-        for m in self.modules():
-            if isinstance(m, nn.Conv2d):
-                nn.init.kaiming_normal_(m.weight, mode="fan_out", nonlinearity="relu")
-            elif isinstance(m, nn.BatchNorm2d):   # as after some training, not with the zeros it starts from
-                nn.init.uniform_(m.weight, 0.3, 0.7)
+        initialise(self)
 
     def forward(self, x, watch=None):
         x = F.relu(normalise(self.bn, self.conv(x), watch), inplace=True)
@@ -71,9 +71,61 @@ class ResNet32(nn.Module):
         return x.mean((2, 3))
 
 
+class ProjectedBlock(nn.Module):
+    """A block of ResNet-18: no ReLU after the addition; where the shape changes, the shortcut is a 1x1 convolution."""
+
+    def __init__(self, c_in, c_out, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(c_in, c_out, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(c_out)
+        self.conv2 = nn.Conv2d(c_out, c_out, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(c_out)
+        self.conv3 = nn.Conv2d(c_in, c_out, 1, stride, bias=False) if stride != 1 else None
+        self.bn3 = nn.BatchNorm2d(c_out) if stride != 1 else None
+
+    def forward(self, x, watch=None):
+        y = F.relu(normalise(self.bn1, self.conv1(x), watch), inplace=True)
+        y = normalise(self.bn2, self.conv2(y), watch)
+        if self.conv3 is not None:
+            x = normalise(self.bn3, self.conv3(x), watch)
+        return y + x
+
+
+class ResNet18(nn.Module):
+    """Images (n, 3, size, size) to features (n, 512)."""
+    features = 512
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
+        self.bn = nn.BatchNorm2d(64)
+        widths = [64, 64, 64, 128, 128, 256, 256, 512, 512]
+        self.blocks = nn.ModuleList([ProjectedBlock(a, b, 1 + (a != b)) for a, b in zip(widths, widths[1:])])
+        initialise(self)
+
+    def forward(self, x, watch=None):
+        x = F.relu(normalise(self.bn, self.conv(x), watch), inplace=True)
+        x = F.max_pool2d(x, 3, 2, 1)
+        for block in self.blocks:
+            x = block(x, watch)
+        return x.mean((2, 3))
+
+
+def initialise(net):
+    for m in net.modules():
+        if isinstance(m, nn.Conv2d):
+            nn.init.kaiming_normal_(m.weight, mode="fan_out", nonlinearity="relu")
+        elif isinstance(m, nn.BatchNorm2d):   # as after some training, not with the zeros it starts from
+            nn.init.uniform_(m.weight, 0.3, 0.7)
+
+
+def backbone(size):
+    return ResNet18() if size == 224 else ResNet32()
+
+
 def settled_resnet(size):
-    """A frozen ResNet-32 whose running statistics belong to its weights, as training would have left it."""
-    net = ResNet32()
+    """A frozen net whose running statistics belong to its weights, as training would have left it."""
+    net = backbone(size)
     for m in net.modules():
         if isinstance(m, nn.BatchNorm2d):
             m.momentum = None
@@ -83,7 +135,7 @@ def settled_resnet(size):
 
 
 def fold_bn(net):
-    """Folds every BN of a frozen ResNet-32 into the convolution before it."""
+    """Folds every BN of a frozen net into the convolution before it."""
     def pair(owner, conv, bn):
         setattr(owner, conv, nn.utils.fuse_conv_bn_eval(getattr(owner, conv), getattr(owner, bn)))
         setattr(owner, bn, nn.Identity())
@@ -91,22 +143,26 @@ def fold_bn(net):
     for block in net.blocks:
         pair(block, "conv1", "bn1")
         pair(block, "conv2", "bn2")
+        if getattr(block, "conv3", None) is not None:
+            pair(block, "conv3", "bn3")
     return net
 
 
 def generator(size, folded):
     """Noise (n, 1000) to images. Folded: for sampling from the finished generator, BN is in the weights."""
-    layers = [nn.Linear(NOISE, 128 * 64), nn.Unflatten(1, (128, 8, 8)), nn.BatchNorm2d(128)]
-    for c_out in ([128] if size == 32 else [128, 128]) + [64]:
+    first, widths = {32: (128, [128, 64]), 64: (128, [128, 128, 64]), 224: (64, [64] * 5)}[size]
+    side = size >> len(widths)
+    layers = [nn.Linear(NOISE, first * side * side), nn.Unflatten(1, (first, side, side)), nn.BatchNorm2d(first)]
+    for c_in, c_out in zip([first] + widths, widths):
         bn = [] if folded else [nn.BatchNorm2d(c_out, 0.8)]
-        layers += [nn.Upsample(scale_factor=2), nn.Conv2d(128, c_out, 3, 1, 1), *bn,
+        layers += [nn.Upsample(scale_factor=2), nn.Conv2d(c_in, c_out, 3, 1, 1), *bn,
                    nn.LeakyReLU(0.2, inplace=True)]
     layers += [nn.Conv2d(64, 3, 3, 1, 1), nn.Tanh(), nn.BatchNorm2d(3, affine=False)]
     return nn.Sequential(*layers)
 
 
-def head(rows):
-    return nn.Parameter(0.1 * torch.randn(rows, FEATURES))
+def head(rows, features):
+    return nn.Parameter(0.1 * torch.randn(rows, features))
 
 
 # --- formulations that compete
@@ -163,13 +219,14 @@ class TrainFirst:
 
     def __init__(self, job, layout, _compiled):
         self.note = ""
-        self.net, self.head = ResNet32().to(memory_format=layout), head(NEW_CLASSES)
+        self.net = backbone(job["size"]).to(memory_format=layout)
+        self.head = head(NEW_CLASSES, self.net.features)
         self.inputs = (torch.randn(job["batch"], 3, job["size"], job["size"]).to(memory_format=layout),
                        torch.randint(NEW_CLASSES, (job["batch"],)))
         self.optimiser = sgd(*self.net.parameters(), self.head)
 
     def loss(self, x, y):
-        return F.cross_entropy(self.net(x) @ self.head.t(), y)
+        return F.cross_entropy(self.net(x).float() @ self.head.t(), y)
 
 
 class TrainNext:
@@ -177,11 +234,13 @@ class TrainNext:
 
     def __init__(self, job, layout, compiled):
         size, self.batch = job["size"], job["batch"]
-        self.student, self.head = ResNet32().to(memory_format=layout), head(OLD_CLASSES + NEW_CLASSES)
+        self.student = backbone(size).to(memory_format=layout)
+        features = self.features = self.student.features
+        self.head = head(OLD_CLASSES + NEW_CLASSES, features)
         self.teacher = fold_bn(settled_resnet(size)).to(memory_format=layout)
-        self.teacher_head = head(OLD_CLASSES).requires_grad_(False)
+        self.teacher_head = head(OLD_CLASSES, features).requires_grad_(False)
         self.dreamer = generator(size, folded=True).eval().requires_grad_(False).to(memory_format=layout)
-        self.project_s, self.project_t = nn.Linear(FEATURES, 2 * FEATURES), nn.Linear(FEATURES, 2 * FEATURES)
+        self.project_s, self.project_t = nn.Linear(features, 2 * features), nn.Linear(features, 2 * features)
         self.label_count = torch.zeros(OLD_CLASSES + NEW_CLASSES, dtype=torch.long)
         alpha, beta = math.log2(NEW_CLASSES / 2 + 1), math.sqrt(OLD_CLASSES / NEW_CLASSES)
         self.weights = 0.5 * (1 + 1 / alpha) / beta, 0.15 * alpha * beta, 0.5 * alpha * beta, 0.1
@@ -193,7 +252,7 @@ class TrainNext:
                              *self.project_t.parameters())
 
     def choose_angles(self, compiled):
-        a, b = (torch.randn(self.batch, 2 * FEATURES, requires_grad=True) for _ in range(2))
+        a, b = (torch.randn(self.batch, 2 * self.features, requires_grad=True) for _ in range(2))
         if not torch.allclose(angles_cube(a), angles_gram(a), atol=1e-4):
             raise SystemExit("the two forms of RKD's angles disagree")
         return fastest((angles_cube, angles_gram), compiled, lambda f: F.l1_loss(f(a), f(b)).backward())
@@ -201,13 +260,13 @@ class TrainNext:
     def loss(self, x, y):
         with torch.no_grad():
             dreams = self.dreamer(torch.randn(self.batch, NOISE))
-            target = self.teacher(dreams) @ self.teacher_head.t()
+            target = self.teacher(dreams).float() @ self.teacher_head.t()
             labels = torch.cat((y, target.argmax(1)))
-            self.label_count.add_(torch.bincount(labels, minlength=OLD_CLASSES + NEW_CLASSES))
-            teacher_features = self.teacher(x)
-        features = self.student(x)
+            self.label_count.index_add_(0, labels, torch.ones_like(labels))
+            teacher_features = self.teacher(x).float()
+        features = self.student(x).float()
         lce = F.cross_entropy(features @ self.head[OLD_CLASSES:].t(), y - OLD_CLASSES)
-        hkd = F.l1_loss(self.student(dreams) @ self.head[:OLD_CLASSES].t(), target)
+        hkd = F.l1_loss(self.student(dreams).float() @ self.head[:OLD_CLASSES].t(), target)
         rkd = F.l1_loss(self.angles(self.project_s(features)), self.angles(self.project_t(teacher_features)))
         norm = self.head.norm(dim=1)
         old, new = norm[:OLD_CLASSES], norm[OLD_CLASSES:]
@@ -222,16 +281,17 @@ class Inversion:
         size, self.batch = job["size"], job["batch"]
         self.dreamer = generator(size, folded=False).train().to(memory_format=layout)
         self.classifier = settled_resnet(size).to(memory_format=layout)
-        self.head = head(OLD_CLASSES).requires_grad_(False)
-        self.target_mean, self.target_cov = torch.randn(OLD_CLASSES, FEATURES), torch.eye(FEATURES)
-        self.run_mean, self.run_cov = torch.zeros(OLD_CLASSES, FEATURES), torch.zeros(FEATURES, FEATURES)
+        features = self.classifier.features
+        self.head = head(OLD_CLASSES, features).requires_grad_(False)
+        self.target_mean, self.target_cov = torch.randn(OLD_CLASSES, features), torch.eye(features)
+        self.run_mean, self.run_cov = torch.zeros(OLD_CLASSES, features), torch.zeros(features, features)
         self.seen = torch.zeros(OLD_CLASSES, dtype=torch.bool)
         probe = torch.randn(self.batch, 16, size, size).to(memory_format=layout).requires_grad_()
         self.moments = fastest((moments_var_mean, moments_sums, moments_transposed), compiled,
                                lambda f: sum(t.sum() for t in f(probe)).backward())
         self.note = self.moments.__name__
         self.inputs = ()
-        self.optimiser = torch.optim.Adam(self.dreamer.parameters(), 1e-3, fused=True)
+        self.optimiser = torch.optim.Adam(self.dreamer.parameters(), 1e-3, fused=True, capturable=job["graph"])
 
     def dce(self, h, labels):
         """Moving averages start once every old class has been dreamt at least once."""
@@ -247,20 +307,21 @@ class Inversion:
         mean = torch.where(present[:, None], mean, self.run_mean)
         cov = torch.where(average, 0.9 * self.run_cov + 0.1 * cov, cov)
         loss = ((self.target_mean - mean) * present[:, None]).norm() + (self.target_cov - cov).norm()
-        self.run_mean, self.run_cov = mean.detach(), cov.detach()
-        self.seen = self.seen | present
+        self.run_mean.copy_(mean.detach())
+        self.run_cov.copy_(cov.detach())
+        self.seen |= present
         return loss
 
     def loss(self):
         terms = []
 
         def watch(bn, x):
-            v, m = self.moments(x)
+            v, m = self.moments(x.float())
             v = v + 1e-8
             terms.append((torch.log(v / (bn.running_var + 1e-8)) - 1 +
                           (bn.running_var + (bn.running_mean - m) ** 2 + 1e-8) / v).mean())
 
-        features = self.classifier(self.dreamer(torch.randn(self.batch, NOISE)), watch)
+        features = self.classifier(self.dreamer(torch.randn(self.batch, NOISE)), watch).float()
         logits = features @ self.head.t()
         labels = logits.detach().argmax(1)
         p = logits.softmax(1).mean(0)
@@ -284,20 +345,47 @@ def build_step(job):
     def compiled(function):
         return torch.compile(function, dynamic=False) if job["compile"] else function
 
+    def precision():
+        return torch.autocast(job["device"], torch.bfloat16) if job["bf16"] else contextlib.nullcontext()
+
     kind = STEPS[job["step"]](job, layout, compiled)
     loss_function = compiled(kind.loss)
 
     def step():
         kind.optimiser.zero_grad(set_to_none=True)
-        loss = loss_function(*kind.inputs)
+        with precision():
+            loss = loss_function(*kind.inputs)
         with torch.backends.mkldnn.flags(job["onednn_backward"]):
             loss.backward()
         kind.optimiser.step()
         return loss.detach()
-    return step, kind.note
+    return (captured(step) if job["graph"] else step), kind.note
+
+
+def captured(step):
+    """The step as one CUDA graph; its loss lies where the capture put it."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(5):
+            step()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        loss = step()
+
+    def replay():
+        graph.replay()
+        return loss
+    return replay
 
 
 # --- the process
+
+def peak_bytes(job, before):
+    """Of the device's memory where the step runs on one, of the process otherwise."""
+    return torch.cuda.max_memory_allocated() if job["device"] == "cuda" else peak_rss_bytes() - before
+
 
 def peak_rss_bytes():
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -321,13 +409,18 @@ def profile_table(step):
     return record.key_averages().table(sort_by="self_cpu_time_total", row_limit=16, max_name_column_width=48)
 
 
-def measure(step, count):
+def measure(job, step, count):
+    """A step of the GPU is too short for a clock around it: as many as fill some tenths of a second, together."""
+    inner = 100 if job["device"] == "cuda" else 1
     milliseconds, loss, cpu = [], None, time.process_time()
     for _ in range(count):
         start = time.perf_counter()
-        loss = step()
-        milliseconds.append(1e3 * (time.perf_counter() - start))
-    cpu = 1e3 * (time.process_time() - cpu) / count
+        for _ in range(inner):
+            loss = step()
+        if job["device"] == "cuda":
+            torch.cuda.synchronize()
+        milliseconds.append(1e3 * (time.perf_counter() - start) / inner)
+    cpu = 1e3 * (time.process_time() - cpu) / count / inner
     if not math.isfinite(float(loss)):
         raise SystemExit("the loss is %s: expected a finite number" % float(loss))
     return {"ms": milliseconds, "cpu_ms": cpu}
@@ -339,12 +432,16 @@ def main():
     os.dup2(2, 1)   # compilers and libraries may write to stdout; the protocol has a descriptor of its own
     job = json.loads(sys.argv[1])
     torch.set_num_threads(job["threads"])
-    torch.set_float32_matmul_precision("highest")
+    torch.set_default_device(job["device"])
+    if job["device"] == "cuda":
+        torch.backends.cudnn.benchmark = True
+    else:
+        torch.set_float32_matmul_precision("highest")
     torch.backends.mkldnn.set_flags(job["onednn"])
     torch.manual_seed(0)
     error = fp32_error()
     before = peak_rss_bytes()
-    if error > 1e-5:
+    if error > 1e-5 and job["device"] == "cpu":
         raise SystemExit("convolution is not in fp32: relative error %.1e" % error)
     step, note = build_step(job)
     for _ in range(3):
@@ -353,8 +450,8 @@ def main():
     if job["profile"]:
         protocol.write(json.dumps({"table": profile_table(step)}) + "\n")
     for line in sys.stdin:
-        figures = measure(step, int(line))
-        protocol.write(json.dumps(dict(figures, peak_bytes=peak_rss_bytes() - before)) + "\n")
+        figures = measure(job, step, int(line))
+        protocol.write(json.dumps(dict(figures, peak_bytes=peak_bytes(job, before))) + "\n")
 
 
 if __name__ == "__main__":
