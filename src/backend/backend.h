@@ -355,10 +355,12 @@ struct rc_backend {
                  void *first, void *second);
 };
 
-/* threads: 0 takes all cores. The CPU backend chooses the widest instruction set that the machine and
- * RECOLLECT_ISA allow. `reference` is plain C in float, `reference64` the same source in double. */
+/* name: "cpu", "reference", "reference64", "cuda" (activations in bf16), "cuda:bf16" or "cuda:fp32". CUDA comes from a
+ * module that is opened now (see module.h). threads: 0 takes all cores. The CPU backend chooses the widest instruction
+ * set that the machine and RECOLLECT_ISA allow. `reference` is plain C in float, `reference64` the same source in
+ * double. */
 rc_status rc_backend_open(const char *name, int threads, const rc_log *log, rc_backend **backend);
-/* The same with memory of the caller's: all host memory that the backend allocates, for itself and for whoever calls
+/* The same with memory of the caller's: all host memory that a CPU backend allocates, for itself and for whoever calls
  * alloc, comes from `allocator` (which is copied; NULL: the heap), on the thread that calls. */
 rc_status rc_backend_open_with(const char *name, int threads, const rc_log *log, const rc_allocator *allocator,
                                rc_backend **backend);

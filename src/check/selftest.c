@@ -77,8 +77,10 @@ static void report_miss(const rc_selftest_settings *s, const rc_judges *j, const
 {
     say(s, "MISS  %s case %u: %s", c->operation->name, c->number, v->text);
     say(s, "      shape: %s", c->text);
-    say(s, "      again: recollect selftest --backend %s --threads %d --seed %llu --op %s --case %u%s", j->test->name,
-        j->test->threads, (unsigned long long)s->seed, c->operation->name, c->number, s->quick ? " --quick" : "");
+    bool narrow = j->test->act_bytes == 2;
+    say(s, "      again: recollect selftest --backend %s --precision %s --threads %d --seed %llu --op %s --case %u%s",
+        j->test->name, narrow ? "bf16" : "fp32", j->test->threads, (unsigned long long)s->seed, c->operation->name,
+        c->number, s->quick ? " --quick" : "");
 }
 
 static void add_verdict(tally *t, const rc_verdict *v)

@@ -37,6 +37,11 @@ typedef struct rc_option_value {
     int repeats;
 } rc_option_value;
 
+/* The row of --precision, which every command with --backend has, and what rc_backend_open() calls the two. */
+#define RC_OPTION_PRECISION \
+    {"precision", RC_OPTION_TEXT, "bf16|fp32", NULL, "of activations; bf16 on cuda alone, the default there", 0, 0}
+const char *rc_backend_name(const rc_option_value *backend, const rc_option_value *precision);
+
 typedef struct rc_command {
     const char *name, *summary;
     const char *arguments; /* "IMAGE..." in the usage line; NULL: takes none */

@@ -23,6 +23,7 @@ enum {
     FORCE,
     SKIP_BROKEN,
     BACKEND,
+    PRECISION,
     THREADS,
     OPTIONS
 };
@@ -49,6 +50,7 @@ static const rc_option options[OPTIONS] = {
     [FORCE] = {"force", RC_OPTION_FLAG, NULL, NULL, "replace FILE if it is there", 0, 0},
     [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "leave out images that cannot be read", 0, 0},
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what to compute on", 0, 0},
+    [PRECISION] = RC_OPTION_PRECISION,
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
 };
 
@@ -150,7 +152,8 @@ static int run(const rc_option_value *value, int count, char **arguments)
                   .progress = rc_tell_progress,
                   .cancelled = rc_interrupted},
     };
-    rc_open_model *open = rc_model_open(self->name, value[BACKEND].text, (int)value[THREADS].integer, input);
+    rc_open_model *open = rc_model_open(self->name, rc_backend_name(&value[BACKEND], &value[PRECISION]),
+                                        (int)value[THREADS].integer, input);
     if (open == NULL)
         return RC_EXIT_FAILED;
     rc_catch_interrupts();

@@ -9,13 +9,14 @@
 #include "run/predict.h"
 #include "run/unfamiliarity.h"
 
-enum { TOP, JSON, LIST, BACKEND, THREADS, OPTIONS };
+enum { TOP, JSON, LIST, BACKEND, PRECISION, THREADS, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
     [TOP] = {"top", RC_OPTION_INTEGER, "N", "3", "classes to show for each image", 1, 100000},
     [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "one JSON object a line", 0, 0},
     [LIST] = {"list", RC_OPTION_FLAG, NULL, NULL, "'-' is a list of paths, one a line, not an image", 0, 0},
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what to compute on", 0, 0},
+    [PRECISION] = RC_OPTION_PRECISION,
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
 };
 
@@ -106,7 +107,8 @@ static int run(const rc_option_value *value, int count, char **arguments)
     if (count < 2)
         return rc_wrong_usage(&rc_command_predict, count < 1 ? "which model?" : "which images?");
     rc_open_model *open =
-        rc_model_open("predict", value[BACKEND].text, (int)value[THREADS].integer, arguments[0]);
+        rc_model_open("predict", rc_backend_name(&value[BACKEND], &value[PRECISION]), (int)value[THREADS].integer,
+                      arguments[0]);
     if (open == NULL)
         return RC_EXIT_FAILED;
     rc_catch_interrupts();

@@ -6,7 +6,8 @@
 #include "run/experiment.h"
 #include "run/progress.h"
 
-enum { METHOD, DATA, OUT, RESUME, SET, SEED, TASKS, ORDER, STOP_AFTER, BACKEND, THREADS, CHECKPOINT, SKIP_BROKEN,
+enum { METHOD, DATA, OUT, RESUME, SET, SEED, TASKS, ORDER, STOP_AFTER, BACKEND, PRECISION, THREADS, CHECKPOINT,
+       SKIP_BROKEN,
        PRINT_CONFIG, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
@@ -20,6 +21,7 @@ static const rc_option options[OPTIONS] = {
     [ORDER] = {"order", RC_OPTION_TEXT, "N", NULL, "which published class order", 0, 0},
     [STOP_AFTER] = {"stop-after", RC_OPTION_INTEGER, "N", "0", "stop after so many tasks; 0: run all", 0, 256},
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what computes", 0, 0},
+    [PRECISION] = RC_OPTION_PRECISION,
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
     [CHECKPOINT] = {"checkpoint", RC_OPTION_INTEGER, "SECONDS", "120", "time between checkpoints", 1, 86400},
     [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "skip images that cannot be read", 0, 0},
@@ -88,7 +90,8 @@ static bool show_loading(void *unused, const char *what, int done, int total)
 static int run_experiment(const rc_option_value *value, rc_run_settings *settings, const rc_log *log)
 {
     rc_backend *backend;
-    rc_status status = rc_backend_open(value[BACKEND].text, settings->threads, log, &backend);
+    const char *name = rc_backend_name(&value[BACKEND], &value[PRECISION]);
+    rc_status status = rc_backend_open(name, settings->threads, log, &backend);
     if (status == RC_OK) {
         rc_catch_interrupts();
         status = rc_experiment_run(backend, settings);

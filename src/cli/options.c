@@ -146,3 +146,13 @@ int rc_command_main(const rc_command *command, int argc, char **argv)
         return rc_wrong_usage(command, "unexpected argument '%s'", argv[0]);
     return rc_finish_output(command->run(values, count, argv));
 }
+
+/* ---- backends ------------------------------------------------------------------------------------------------- */
+
+const char *rc_backend_name(const rc_option_value *backend, const rc_option_value *precision)
+{
+    bool narrow = precision->text && strcmp(precision->text, "bf16") == 0;
+    if (strcmp(backend->text, "cuda") == 0)
+        return precision->text && !narrow ? "cuda:fp32" : "cuda:bf16";
+    return narrow ? "cpu:bf16" : backend->text;
+}

@@ -8,8 +8,8 @@
 #include "backend/cuda/cuda.h"
 
 /* Each function enqueues the whole operation and returns true, or returns false and has enqueued nothing. Meaning and
- * arguments are those of the table (backend/backend.h); x of forward may have memory for its value that is not filled
- * yet (x->value && !x->stored): whoever reads it first fills it (tensor_view::fill), or calls be->materialise before. */
+ * arguments are those of the table (backend/backend.h). x of forward may have memory for its value that is not filled
+ * yet (x->value && !x->stored): forward fills it as it reads (tensor_view::fill), or calls materialise before. */
 typedef struct rc_cuda_conv_kind {
     const char *name;
     /* Bytes of workspace (per lane) for the three operations on n images; 0 if the shape is not taken. */

@@ -28,7 +28,7 @@ __device__ static int target_of(const rc_conv &conv, int size, int in, int tap)
     return out < size ? out : -1;
 }
 
-/* weight[weight_at(..., out, in, tap)] with tap = tap_y * k + tap_x: (c_out, c_in, k, k), transposed (c_in, c_out, k, k). */
+/* Index into (c_out, c_in, k, k), or (c_in, c_out, k, k) if transposed; tap = tap_y * k + tap_x. */
 __device__ static size_t weight_at(const rc_conv &conv, int out, int in, int tap)
 {
     size_t pair = conv.transposed ? (size_t)in * conv.c_out + out : (size_t)out * conv.c_in + in;

@@ -14,7 +14,7 @@ extern "C" {
 
 enum {
     RC_CUDA_CHANNELS = 8,   /* the channel multiple: 16 bytes of bf16 */
-    RC_CUDA_LANES = 4,      /* lane 0 is the main one */
+    RC_CUDA_LANES = 2,      /* lane 0 is the main one */
     RC_CUDA_MAX_ROWS = 512, /* of `partial` */
     RC_CUDA_GRAPHS = 8      /* captured steps that are kept */
 };
@@ -33,7 +33,7 @@ typedef struct rc_cuda {
     rc_module_host host;
     bool bf16; /* activations; otherwise float */
     int multiprocessors;
-    char device_name[64];
+    char device_name[64], isa[24];
 
     cudaStream_t stream[RC_CUDA_LANES];
     cudaEvent_t forked, joined[RC_CUDA_LANES];
@@ -45,10 +45,9 @@ typedef struct rc_cuda {
 
     struct rc_cuda_block *blocks;
     size_t bytes, peak_bytes, limit_bytes; /* limit 0: what the device has */
+    unsigned *tickets;                     /* (lanes): see last_block() in losses.cuh */
     void *workspace[RC_CUDA_LANES];        /* of the operation that runs on the lane */
     size_t workspace_bytes;                /* each */
-    void *staging;                         /* pinned host memory */
-    size_t staging_bytes;
 
     rc_status status; /* sticky; comes out of sync() */
     char message[RC_MESSAGE_SIZE];
@@ -89,6 +88,9 @@ static inline bool rc_cuda_check(rc_cuda *cuda, cudaError_t error, const char *d
     return error == cudaSuccess;
 }
 
+/* Drops every captured step: what it refers to may be gone (control.cu). */
+void rc_cuda_drop_graphs(rc_cuda *cuda);
+
 /* ---- workspace (memory.cu) -------------------------------------------------------------------------------------- */
 
 /* Grows the workspace of every lane to at least this size; contents are lost. Called by the reserve functions while
@@ -98,6 +100,9 @@ rc_status rc_cuda_reserve(rc_cuda *cuda, size_t bytes);
 /* The workspace of the current lane, 256-byte aligned; an operation that needs more than was reserved is a mistake,
  * which sync() reports: NULL then, and the operation enqueues nothing. */
 void *rc_cuda_workspace(rc_cuda *cuda, size_t bytes, const char *operation);
+
+/* Gives back every allocation, the workspace too. */
+void rc_cuda_release_all(rc_cuda *cuda);
 
 /* ---- launching --------------------------------------------------------------------------------------------------
  * rc_cuda_launch(cuda, "bn_train", kernel<Act>, grid, threads, shared_bytes, arguments...) enqueues on the current
@@ -134,7 +139,5 @@ void rc_cuda_fill_latent(rc_cuda *cuda);
 void rc_cuda_fill_statistics(rc_cuda *cuda);
 void rc_cuda_fill_data(rc_cuda *cuda);
 void rc_cuda_fill_optimiser(rc_cuda *cuda);
-
-/* Convolutions go to the first of these that takes the shape: conv.h says which kernels there are. */
 
 #endif

@@ -53,7 +53,8 @@ __device__ inline map_walk walk_map(const map_cut &cut)
     int begin = group_begin(cut.groups, group) * cut.image_pixels, end = cut.groups.end[group] * cut.image_pixels;
     int each = (end - begin + cut.slots - 1) / cut.slots;
     int first = begin + (int)blockIdx.x * each, last = first + each < end ? first + each : end;
-    map_walk walk = {((int)blockIdx.z * cut.width + (int)threadIdx.x % cut.width) * 8, group, first + lane, last, lanes};
+    int channel = ((int)blockIdx.z * cut.width + (int)threadIdx.x % cut.width) * 8;
+    map_walk walk = {channel, group, first + lane, last, lanes};
     if (lane >= lanes || walk.channel >= cut.cp)
         walk.end = 0;
     return walk;

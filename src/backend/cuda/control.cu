@@ -1,0 +1,135 @@
+/* Control: lanes, waiting, and repeating a step.
+ *
+ * A lane is a stream. A step is captured once as a graph, lanes and all, and replayed from then on: launching a step of
+ * hundreds of kernels costs the host a few microseconds. A graph holds addresses and the arguments of the operations,
+ * so it is dropped as soon as memory is allocated or released, which every change of what a step does brings along. */
+#include <stdio.h>
+
+#include "backend/cuda/cuda.h"
+
+/* ---- lanes ------------------------------------------------------------------------------------------------------ */
+
+static void control_fork(rc_backend *be, int lane)
+{
+    rc_cuda *cuda = rc_cuda_of(be);
+    cuda->lane = lane;
+    if (lane == 0 || cuda->status != RC_OK)
+        return;
+    if (rc_cuda_check(cuda, cudaEventRecord(cuda->forked, cuda->stream[0]), "fork"))
+        rc_cuda_check(cuda, cudaStreamWaitEvent(cuda->stream[lane], cuda->forked, 0), "fork");
+    cuda->busy[lane] = true;
+}
+
+static void control_join(rc_backend *be, int lane)
+{
+    rc_cuda *cuda = rc_cuda_of(be);
+    cuda->lane = 0;
+    if (lane == 0 || !cuda->busy[lane] || cuda->status != RC_OK)
+        return;
+    if (rc_cuda_check(cuda, cudaEventRecord(cuda->joined[lane], cuda->stream[lane]), "join"))
+        rc_cuda_check(cuda, cudaStreamWaitEvent(cuda->stream[0], cuda->joined[lane], 0), "join");
+    cuda->busy[lane] = false;
+}
+
+static void join_all(rc_backend *be)
+{
+    for (int lane = 1; lane < RC_CUDA_LANES; lane++)
+        control_join(be, lane);
+}
+
+/* ---- waiting ---------------------------------------------------------------------------------------------------- */
+
+static rc_status control_sync(rc_backend *be)
+{
+    rc_cuda *cuda = rc_cuda_of(be);
+    if (cuda->status == RC_OK) {
+        join_all(be);
+        rc_cuda_check(cuda, cudaStreamSynchronize(cuda->stream[0]), "running the enqueued operations");
+    }
+    if (cuda->status != RC_OK)
+        cuda->host.set_message("%s", cuda->message);
+    return cuda->status;
+}
+
+/* ---- repeating -------------------------------------------------------------------------------------------------- */
+
+void rc_cuda_drop_graphs(rc_cuda *cuda)
+{
+    for (int i = 0; i < RC_CUDA_GRAPHS; i++) {
+        if (cuda->graph[i].executable)
+            cudaGraphExecDestroy(cuda->graph[i].executable);
+        cuda->graph[i] = rc_cuda_graph();
+    }
+}
+
+static cudaGraphExec_t find_graph(const rc_cuda *cuda, void (*step)(void *), const void *context)
+{
+    for (int i = 0; i < RC_CUDA_GRAPHS; i++)
+        if (cuda->graph[i].executable && cuda->graph[i].step == step && cuda->graph[i].context == context)
+            return cuda->graph[i].executable;
+    return NULL;
+}
+
+/* Enqueues the step once into a graph. NULL: an error is set. */
+static cudaGraphExec_t capture(rc_cuda *cuda, void (*step)(void *), void *context)
+{
+    cudaGraph_t graph = NULL;
+    if (!rc_cuda_check(cuda, cudaStreamBeginCapture(cuda->stream[0], cudaStreamCaptureModeRelaxed), "capturing a step"))
+        return NULL;
+    step(context);
+    join_all(&cuda->table);
+    cudaError_t error = cudaStreamEndCapture(cuda->stream[0], &graph);
+    rc_cuda_check(cuda, error, "capturing a step");
+    rc_cuda_graph *slot = &cuda->graph[cuda->next_graph];
+    cudaGraphExec_t executable = NULL;
+    if (cuda->status == RC_OK && rc_cuda_check(cuda, cudaGraphInstantiate(&executable, graph, 0), "building a graph")) {
+        if (slot->executable)
+            cudaGraphExecDestroy(slot->executable);
+        *slot = rc_cuda_graph{step, context, executable};
+        cuda->next_graph = (cuda->next_graph + 1) % RC_CUDA_GRAPHS;
+    }
+    if (graph)
+        cudaGraphDestroy(graph);
+    return executable;
+}
+
+static rc_status control_repeat(rc_backend *be, void (*step)(void *context), void *context, int times)
+{
+    rc_cuda *cuda = rc_cuda_of(be);
+    if (times > 0 && cuda->status == RC_OK) {
+        cudaGraphExec_t graph = find_graph(cuda, step, context);
+        if (!graph)
+            graph = capture(cuda, step, context);
+        for (int i = 0; i < times && cuda->status == RC_OK; i++)
+            rc_cuda_check(cuda, cudaGraphLaunch(graph, cuda->stream[0]), "repeating a step");
+    }
+    return control_sync(be);
+}
+
+/* ---- the rest --------------------------------------------------------------------------------------------------- */
+
+static void control_sum_workers(rc_backend *, void *, size_t)
+{
+}
+
+__global__ static void step_begin_kernel(rc_step *step)
+{
+    step->step++;
+    step->batch++;
+}
+
+static void control_step_begin(rc_backend *be, rc_step *step)
+{
+    rc_cuda_launch(rc_cuda_of(be), "step_begin", step_begin_kernel, dim3(1), 1, 0, step);
+}
+
+void rc_cuda_fill_control(rc_cuda *cuda)
+{
+    rc_backend *table = &cuda->table;
+    table->sync = control_sync;
+    table->repeat = control_repeat;
+    table->fork = control_fork;
+    table->join = control_join;
+    table->sum_workers = control_sum_workers;
+    table->step_begin = control_step_begin;
+}

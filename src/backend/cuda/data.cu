@@ -1,0 +1,142 @@
+/* Batches of images, random numbers, labels. The same Philox stream as base/rng.h, bit for bit; normals by the same
+ * formula in double. */
+#include "backend/cuda/device.cuh"
+
+enum { DATA_THREADS = 256 };
+
+struct philox {
+    unsigned lane[4];
+};
+
+/* Elements 4 * block .. 4 * block + 3 of the stream. */
+__device__ static philox philox_block(unsigned long long seed, unsigned long long stream, unsigned long long block)
+{
+    unsigned a = (unsigned)block, b = (unsigned)(block >> 32), c = (unsigned)stream, d = (unsigned)(stream >> 32);
+    unsigned key0 = (unsigned)seed, key1 = (unsigned)(seed >> 32);
+    for (int round = 0; round < 10; round++) {
+        unsigned long long left = 0xD2511F53ull * a, right = 0xCD9E8D57ull * c;
+        a = (unsigned)(right >> 32) ^ b ^ key0;
+        b = (unsigned)right;
+        c = (unsigned)(left >> 32) ^ d ^ key1;
+        d = (unsigned)left;
+        key0 += 0x9E3779B9u; /* golden ratio */
+        key1 += 0xBB67AE85u; /* sqrt(3) - 1 */
+    }
+    philox out = {{a, b, c, d}};
+    return out;
+}
+
+/* Draw e of a step. */
+__device__ static unsigned draw_bits(const rc_step *step, unsigned stream, unsigned long long e)
+{
+    unsigned long long index = ((unsigned long long)step->step << 32) + e;
+    return philox_block(step->seed, (unsigned long long)step->task << 32 | stream, index / 4).lane[index % 4];
+}
+
+__device__ static int draw_below(const rc_step *step, unsigned stream, unsigned long long e, unsigned n)
+{
+    return (int)(((unsigned long long)draw_bits(step, stream, e) * n) >> 32);
+}
+
+static dim3 blocks_for(size_t threads)
+{
+    return dim3((unsigned)((threads + DATA_THREADS - 1) / DATA_THREADS));
+}
+
+/* ---- augmentation ----------------------------------------------------------------------------------------------- */
+
+/* One thread per pixel of the result. The normalised image is surrounded by `pad` zeros; the window starts at (crop
+ * row, crop column) of that, and is then flipped. Images have at most four channels. */
+template <typename Act>
+__global__ static void augment_kernel(rc_augment augment, const unsigned char *images, const int *order, int n,
+                                      const rc_step *step, Act *out)
+{
+    int pixel = (int)(blockIdx.x * blockDim.x + threadIdx.x), h = augment.h, w = augment.w;
+    int b = pixel / (h * w), y = pixel / w % h, x = pixel % w;
+    if (b >= n)
+        return;
+    const unsigned char *image = images + (size_t)order[(size_t)step->batch * n + b] * h * w * augment.c;
+    unsigned offsets = 2 * (unsigned)augment.pad + 1;
+    unsigned long long first = 4 * (unsigned long long)b;
+    int row = y + draw_below(step, augment.stream, first, offsets) - augment.pad;
+    bool flip = augment.flip && draw_bits(step, augment.stream, first + 2) >> 31;
+    int column = (flip ? w - 1 - x : x) + draw_below(step, augment.stream, first + 1, offsets) - augment.pad;
+    bool inside = row >= 0 && row < h && column >= 0 && column < w;
+    float8 value = zero8();
+#pragma unroll
+    for (int c = 0; c < 4; c++)
+        if (inside && c < augment.c)
+            value.v[c] = ((float)image[((size_t)row * w + column) * augment.c + c] / 255 - augment.mean[c]) /
+                         augment.std[c];
+    store8(out + (size_t)pixel * RC_CUDA_CHANNELS, value);
+}
+
+template <typename Act>
+static void augment(rc_backend *be, const rc_augment *augment, const uint8_t *images, const int32_t *order, int n,
+                    const rc_step *step, rc_tensor *out)
+{
+    rc_cuda_launch(rc_cuda_of(be), "augment", augment_kernel<Act>, blocks_for((size_t)n * augment->h * augment->w),
+                   DATA_THREADS, 0, *augment, images, order, n, step, (Act *)out->raw);
+}
+
+/* ---- random numbers and labels ---------------------------------------------------------------------------------- */
+
+/* Box-Muller on the lanes (0, 1) and (2, 3) of a block: r = sqrt(-2 ln u1), r cos(2 pi u2) and r sin(2 pi u2). */
+__device__ static void normals_of_block(philox block, float out[4])
+{
+    for (int lane = 0; lane < 4; lane += 2) {
+        double u1 = ((double)(block.lane[lane] >> 8) + 0.5) * 0x1p-24;
+        double u2 = (double)(block.lane[lane + 1] >> 8) * 0x1p-24;
+        double radius = sqrt(-2.0 * log(u1)), sine, cosine;
+        sincos(6.283185307179586476925286766559 * u2, &sine, &cosine);
+        out[lane] = (float)(radius * cosine);
+        out[lane + 1] = (float)(radius * sine);
+    }
+}
+
+/* One thread per four elements of (n, h, w, c), unpadded; pads were cleared before. */
+template <typename Act>
+__global__ static void normal_kernel(unsigned stream, const rc_step *step, size_t count, int c, int cp, Act *out)
+{
+    size_t first = 4 * ((size_t)blockIdx.x * blockDim.x + threadIdx.x);
+    if (first >= count)
+        return;
+    float value[4];
+    unsigned long long index = ((unsigned long long)step->step << 32) + first;
+    normals_of_block(philox_block(step->seed, (unsigned long long)step->task << 32 | stream, index / 4), value);
+    for (int i = 0; i < 4 && first + i < count; i++)
+        store(out + (first + i) / c * cp + (first + i) % c, value[i]);
+}
+
+template <typename Act>
+static void random_normal(rc_backend *be, uint32_t stream, const rc_step *step, rc_tensor *out)
+{
+    int cp = rc_cuda_padded(out->c);
+    size_t pixels = (size_t)out->n * out->h * out->w, count = pixels * out->c;
+    if (cp != out->c)
+        be->zero(be, out->raw, pixels * cp * sizeof(Act));
+    rc_cuda_launch(rc_cuda_of(be), "random_normal", normal_kernel<Act>, blocks_for((count + 3) / 4), DATA_THREADS, 0,
+                   stream, step, count, out->c, cp, (Act *)out->raw);
+}
+
+__global__ static void gather_kernel(const int *labels, const int *order, int n, const rc_step *step, int *out)
+{
+    int b = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    if (b < n)
+        out[b] = labels[order[(size_t)step->batch * n + b]];
+}
+
+static void gather_labels(rc_backend *be, const int32_t *labels, const int32_t *order, int n, const rc_step *step,
+                          int32_t *out)
+{
+    rc_cuda_launch(rc_cuda_of(be), "gather_labels", gather_kernel, blocks_for((size_t)n), DATA_THREADS, 0, labels,
+                   order, n, step, out);
+}
+
+void rc_cuda_fill_data(rc_cuda *cuda)
+{
+    rc_backend *table = &cuda->table;
+    table->augment = cuda->bf16 ? augment<__nv_bfloat16> : augment<float>;
+    table->random_normal = cuda->bf16 ? random_normal<__nv_bfloat16> : random_normal<float>;
+    table->gather_labels = gather_labels;
+}

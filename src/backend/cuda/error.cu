@@ -1,0 +1,75 @@
+/* What a CUDA error means to the user. */
+#include "backend/cuda/cuda.h"
+
+#include <stdio.h>
+
+typedef struct explanation {
+    cudaError_t error;
+    rc_status status;
+    const char *advice;
+} explanation;
+
+static const explanation explanations[] = {
+    {cudaErrorMemoryAllocation, RC_OUT_OF_MEMORY,
+     "the GPU has not enough free memory: use a smaller batch, or end other programs on it (nvidia-smi lists them)"},
+    {cudaErrorNoDevice, RC_UNSUPPORTED,
+     "no GPU was found: check that nvidia-smi lists one and that CUDA_VISIBLE_DEVICES does not hide it, or use "
+     "--backend cpu"},
+    {cudaErrorInsufficientDriver, RC_UNSUPPORTED,
+     "the NVIDIA driver is missing or older than this program's CUDA: install a newer driver, or use --backend cpu"},
+    {cudaErrorSystemDriverMismatch, RC_UNSUPPORTED,
+     "the NVIDIA driver was changed while it was in use: restart the machine"},
+    {cudaErrorSystemNotReady, RC_UNSUPPORTED,
+     "the GPU is not ready: its system services (fabric manager) are not running"},
+    {cudaErrorDevicesUnavailable, RC_UNSUPPORTED,
+     "the GPU is taken by another program, or in a mode that forbids its use (nvidia-smi shows both)"},
+    {cudaErrorNoKernelImageForDevice, RC_UNSUPPORTED,
+     "this build has no code for this GPU: build with -DCMAKE_CUDA_ARCHITECTURES=native (sm_80 or newer)"},
+    {cudaErrorInvalidPtx, RC_UNSUPPORTED,
+     "this build has no code for this GPU: build with -DCMAKE_CUDA_ARCHITECTURES=native (sm_80 or newer)"},
+    {cudaErrorUnsupportedPtxVersion, RC_UNSUPPORTED, "the NVIDIA driver is older than this build: install a newer one"},
+    {cudaErrorLaunchTimeout, RC_IO,
+     "the GPU did not answer in time: does it also drive a display? The last checkpoint is intact: --resume goes on "
+     "from there"},
+    {cudaErrorECCUncorrectable, RC_IO,
+     "the GPU's memory is damaged: reset or replace it. The last checkpoint is intact: --resume goes on from there"},
+    {cudaErrorDeviceUninitialized, RC_IO,
+     "the GPU was lost: see the system log. The last checkpoint is intact: --resume goes on from there"},
+    {cudaErrorContained, RC_IO,
+     "the GPU reported a hardware fault: see the system log. The last checkpoint is intact: --resume goes on from "
+     "there"},
+    {cudaErrorHardwareStackError, RC_IO,
+     "the GPU reported a hardware fault: see the system log. The last checkpoint is intact: --resume goes on from "
+     "there"},
+    {cudaErrorUnknown, RC_IO,
+     "the GPU was lost: see the system log. The last checkpoint is intact: --resume goes on from there"},
+};
+
+static explanation explain(cudaError_t error)
+{
+    for (size_t i = 0; i < sizeof explanations / sizeof explanations[0]; i++)
+        if (explanations[i].error == error)
+            return explanations[i];
+    explanation unknown = {error, RC_INTERNAL,
+                           "a mistake of this program or a fault of the GPU. The last checkpoint is intact: --resume "
+                           "goes on from there"};
+    return unknown;
+}
+
+rc_status rc_cuda_fail(const rc_cuda *cuda, cudaError_t error, const char *doing)
+{
+    explanation why = explain(error);
+    cuda->host.set_message("cuda: %s: %s (%s); %s", doing, cudaGetErrorString(error), cudaGetErrorName(error),
+                           why.advice);
+    return why.status;
+}
+
+void rc_cuda_set_error(rc_cuda *cuda, cudaError_t error, const char *doing)
+{
+    if (cuda->status != RC_OK)
+        return;
+    explanation why = explain(error);
+    cuda->status = why.status;
+    snprintf(cuda->message, sizeof cuda->message, "cuda: %s: %s (%s); %s", doing, cudaGetErrorString(error),
+             cudaGetErrorName(error), why.advice);
+}

@@ -1,0 +1,144 @@
+/* The variational autoencoder: reconstruction, and the latent code with its loss. Formulas as in
+ * cpu/reference/image_losses.c. */
+#include "backend/cuda/losses.cuh"
+
+template <typename Act> static const Act *finished(const rc_tensor *x)
+{
+    return (const Act *)(x->stored ? x->value : x->raw);
+}
+
+template <typename Act> __device__ static void add_to(Act *to, double d)
+{
+    store(to, (float)((double)to_float(*to) + d));
+}
+
+/* ---- reconstruction --------------------------------------------------------------------------------------------- */
+
+template <typename Act> struct reconstruction {
+    static const int values = 1;
+    const Act *image, *target; /* (n, h, w, cp) */
+    const float *sample_weight, *weight;
+    Act *gradient;
+    int image_pixels, c, cp;
+    double count;
+    float *value;
+
+    __device__ void pixel(int p, double sum[1]) const
+    {
+        double share = (sample_weight ? (double)sample_weight[p / image_pixels] : 1) / count;
+        for (int i = 0; i < c; i++) {
+            size_t at = (size_t)p * cp + i;
+            double v = (double)to_float(image[at]), t = (double)to_float(target[at]), spread = v * (1 - v);
+            sum[0] -= share * (t * fmax(log(v), -100.0) + (1 - t) * fmax(log1p(-v), -100.0));
+            add_to(gradient + at, (double)*weight * share * (v - t) / (spread > 1e-12 ? spread : 1e-12));
+        }
+    }
+
+    __device__ void finish(const double total[1]) const { *value = (float)total[0]; }
+};
+
+template <typename Act>
+static void loss_reconstruction(rc_backend *be, const rc_tensor *x, const rc_tensor *target, const void *sample_weight,
+                                const float *weight, void *value, void *dx)
+{
+    int pixels = x->n * x->h * x->w;
+    reconstruction<Act> k = {finished<Act>(x), finished<Act>(target), (const float *)sample_weight, weight, (Act *)dx,
+                             x->h * x->w, x->c, rc_cuda_padded(x->c), (double)pixels * x->c, (float *)value};
+    launch_pixels(rc_cuda_of(be), "loss_reconstruction", k, pixels);
+}
+
+/* ---- the latent code: (n, 1, 1, cp) ----------------------------------------------------------------------------- */
+
+template <typename Act> struct latent {
+    static const int values = 1;
+    const Act *mean, *log_variance;
+    int c, cp;
+    double factor;
+    const float *weight;
+    Act *dmean, *dlog_variance;
+    float *value;
+
+    __device__ void pixel(int p, double sum[1]) const
+    {
+        for (int i = 0; i < c; i++) {
+            size_t at = (size_t)p * cp + i;
+            double m = (double)to_float(mean[at]), s = (double)to_float(log_variance[at]);
+            sum[0] += -0.5 * (1 + s - m * m - exp(s));
+            add_to(dmean + at, (double)*weight * factor * m);
+            add_to(dlog_variance + at, (double)*weight * factor * 0.5 * (exp(s) - 1));
+        }
+    }
+
+    __device__ void finish(const double total[1]) const { *value = (float)(factor * total[0]); }
+};
+
+template <typename Act>
+static void loss_latent(rc_backend *be, const rc_tensor *mean, const rc_tensor *log_variance, float scale,
+                        const float *weight, void *value, void *dmean, void *dlog_variance)
+{
+    latent<Act> k = {finished<Act>(mean), finished<Act>(log_variance), mean->c, rc_cuda_padded(mean->c),
+                     (double)scale / mean->n, weight, (Act *)dmean, (Act *)dlog_variance, (float *)value};
+    launch_pixels(rc_cuda_of(be), "loss_latent", k, mean->n);
+}
+
+/* z = m + exp(s / 2) noise; pad channels are 0. */
+template <typename Act>
+__global__ static void sample_kernel(int elements, int c, int cp, const Act *mean, const Act *log_variance,
+                                     const Act *noise, Act *z)
+{
+    int i = (int)(blockIdx.x * LOSS_THREADS + threadIdx.x);
+    if (i >= elements)
+        return;
+    double draw = exp(0.5 * (double)to_float(log_variance[i])) * (double)to_float(noise[i]);
+    store(z + i, i % cp < c ? (float)((double)to_float(mean[i]) + draw) : 0);
+}
+
+template <typename Act>
+static void latent_sample(rc_backend *be, const rc_tensor *mean, const rc_tensor *log_variance, const void *noise,
+                          rc_tensor *z)
+{
+    int cp = rc_cuda_padded(mean->c), elements = mean->n * cp;
+    rc_cuda_launch(rc_cuda_of(be), "latent_sample", sample_kernel<Act>,
+                   dim3((unsigned)(elements + LOSS_THREADS - 1) / LOSS_THREADS), LOSS_THREADS, 0, elements, mean->c, cp,
+                   finished<Act>(mean), finished<Act>(log_variance), (const Act *)noise, (Act *)z->raw);
+}
+
+/* dm = dz        ds = dz noise exp(s / 2) / 2 */
+template <typename Act>
+__global__ static void sample_backward_kernel(int elements, int c, int cp, const Act *log_variance, const Act *noise,
+                                              const Act *dz, Act *dmean, Act *dlog_variance)
+{
+    int i = (int)(blockIdx.x * LOSS_THREADS + threadIdx.x);
+    if (i >= elements || i % cp >= c)
+        return;
+    double slope = (double)to_float(dz[i]);
+    add_to(dmean + i, slope);
+    add_to(dlog_variance + i, 0.5 * slope * (double)to_float(noise[i]) * exp(0.5 * (double)to_float(log_variance[i])));
+}
+
+template <typename Act>
+static void latent_sample_backward(rc_backend *be, const rc_tensor *mean, const rc_tensor *log_variance,
+                                   const void *noise, const void *dz, void *dmean, void *dlog_variance)
+{
+    int cp = rc_cuda_padded(mean->c), elements = mean->n * cp;
+    rc_cuda_launch(rc_cuda_of(be), "latent_sample_backward", sample_backward_kernel<Act>,
+                   dim3((unsigned)(elements + LOSS_THREADS - 1) / LOSS_THREADS), LOSS_THREADS, 0, elements, mean->c, cp,
+                   finished<Act>(log_variance), (const Act *)noise, (const Act *)dz, (Act *)dmean,
+                   (Act *)dlog_variance);
+}
+
+template <typename Act> static void fill(rc_backend *table)
+{
+    table->loss_reconstruction = loss_reconstruction<Act>;
+    table->loss_latent = loss_latent<Act>;
+    table->latent_sample = latent_sample<Act>;
+    table->latent_sample_backward = latent_sample_backward<Act>;
+}
+
+void rc_cuda_fill_latent(rc_cuda *cuda)
+{
+    if (cuda->bf16)
+        fill<__nv_bfloat16>(&cuda->table);
+    else
+        fill<float>(&cuda->table);
+}

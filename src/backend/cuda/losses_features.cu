@@ -1,0 +1,396 @@
+/* Losses on features, on the head's weights and on statistics: ABD's feature distillation, WAR, DCE, BN. Formulas as in
+ * cpu/reference/feature_losses.c. Each adds weight * gradient and overwrites its value slot; the BN loss overwrites its
+ * gradients too. */
+#include "backend/cuda/losses.cuh"
+#include "backend/cuda/product.cuh"
+
+/* ---- ABD: importance-weighted feature distillation -------------------------------------------------------------- */
+
+/* f - f_teacher */
+struct difference_source {
+    static const bool by_row = false;
+    const float *features, *teacher;
+    int d;
+    __device__ float operator()(int i, int k) const
+    {
+        size_t at = (size_t)i * d + k;
+        return features[at] - teacher[at];
+    }
+};
+
+/* df += weight * 2 / (n n_old) * sum */
+struct scaled_store {
+    float *to;
+    int stride;
+    const float *weight;
+    float factor;
+    __device__ void operator()(int i, int j, float sum) const { to[(size_t)i * stride + j] += *weight * factor * sum; }
+};
+
+struct squares_of_rows {
+    static const int values = 1;
+    const float *matrix;
+    int columns;
+    double count;
+    float *value;
+
+    __device__ void row(int b, int lane, double sum[1]) const
+    {
+        double total = 0;
+        for (int k = lane; k < columns; k += 32) {
+            double x = (double)matrix[(size_t)b * columns + k];
+            total += x * x;
+        }
+        sum[0] = warp_sum(total);
+    }
+
+    __device__ void finish(const double total[1]) const { *value = (float)(total[0] / count); }
+};
+
+static void loss_feature(rc_backend *be, int n, int d, int n_old, const void *features, const void *teacher_features,
+                         const void *head, void *workspace, const float *weight, void *value, void *dfeatures)
+{
+    rc_cuda *cuda = rc_cuda_of(be);
+    double count = (double)n * n_old;
+    difference_source differences = {(const float *)features, (const float *)teacher_features, d};
+    row_source rows = {(const float *)head, d}, along = {(const float *)workspace, n_old};
+    column_source columns = {(const float *)head, d};
+    real_store to_workspace = {(float *)workspace, n_old, NULL, false};
+    scaled_store to_gradient = {(float *)dfeatures, d, weight, (float)(2 / count)};
+    squares_of_rows squares = {(const float *)workspace, n_old, count, (float *)value};
+    launch_product(cuda, "loss_feature", n, n_old, d, differences, rows, to_workspace);
+    launch_product(cuda, "loss_feature", n, d, n_old, along, columns, to_gradient);
+    launch_rows(cuda, "loss_feature", squares, n);
+}
+
+/* ---- WAR: old and new rows of the head get norms alike ---------------------------------------------------------- */
+
+struct war {
+    int classes, n_old, d;
+    double divisor;
+    const float *head, *weight;
+    double *norm; /* (classes) */
+    float *value, *dhead;
+};
+
+__device__ static double sign_of(double x)
+{
+    return (x > 0) - (x < 0);
+}
+
+/* One block: norms, the two means, the signs, the gradient. */
+__global__ static void war_kernel(war w)
+{
+    int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    double rows_in[2] = {(double)w.n_old, (double)(w.classes - w.n_old)};
+    for (int k = warp; k < w.classes; k += LOSS_ROWS) {
+        double squares = 0;
+        for (int i = lane; i < w.d; i += 32) {
+            double x = (double)w.head[(size_t)k * w.d + i];
+            squares += x * x;
+        }
+        squares = warp_sum(squares);
+        if (lane == 0)
+            w.norm[k] = sqrt(squares);
+    }
+    __syncthreads();
+    double sums[2] = {0, 0}, signs[2] = {0, 0}, total = 0; /* [0] old, [1] new */
+    for (int k = (int)threadIdx.x; k < w.classes; k += LOSS_THREADS)
+        sums[k >= w.n_old] += w.norm[k];
+    double mean[2] = {block_sum(sums[0]) / rows_in[0], block_sum(sums[1]) / rows_in[1]};
+    for (int k = (int)threadIdx.x; k < w.classes; k += LOSS_THREADS) {
+        double difference = w.norm[k] - mean[k < w.n_old];
+        signs[k >= w.n_old] += sign_of(difference);
+        total += fabs(difference);
+    }
+    signs[0] = block_sum(signs[0]);
+    signs[1] = block_sum(signs[1]);
+    total = block_sum(total);
+    if (threadIdx.x == 0)
+        *w.value = (float)(total / w.divisor);
+    for (int k = warp; k < w.classes; k += LOSS_ROWS) {
+        double norm = w.norm[k], slope = sign_of(norm - mean[k < w.n_old]) - signs[k < w.n_old] / rows_in[k >= w.n_old];
+        for (int i = lane; i < w.d && norm > 0; i += 32) {
+            size_t at = (size_t)k * w.d + i;
+            w.dhead[at] += (float)((double)*w.weight * slope / w.divisor * (double)w.head[at] / norm);
+        }
+    }
+}
+
+static void loss_war(rc_backend *be, int classes, int n_old, int d, bool paper, const void *head, const float *weight,
+                     void *value, void *dhead)
+{
+    rc_cuda *cuda = rc_cuda_of(be);
+    double *norm = (double *)rc_cuda_workspace(cuda, (size_t)classes * sizeof(double), "loss_war");
+    war w = {classes, n_old, d, paper ? (double)classes : 1, (const float *)head, weight, norm, (float *)value,
+             (float *)dhead};
+    if (norm)
+        rc_cuda_launch(cuda, "loss_war", war_kernel, dim3(1), LOSS_THREADS, 0, w);
+}
+
+/* ---- DCE: features of dreams keep class means and covariance ---------------------------------------------------- */
+
+enum { DCE_TILE = 16 };
+
+struct dce_space {
+    double *mean;     /* (classes, d): batch means */
+    double *offset;   /* (classes, d): differences r_k - u_k */
+    double *slope;    /* (d, d): R - C */
+    double *members;  /* (classes): samples in the batch */
+    double *squares;  /* (classes): |r_k - u_k|^2 */
+    double *tiles;    /* (tiles): sums of squares of the slope */
+    double *keep;     /* share of the old averages */
+    double *by_covariance, *by_mean; /* 1 / |R - C|_F; 1 / norm of all means (0: no gradient) */
+};
+
+static int dce_tiles(int d)
+{
+    int side = (d + DCE_TILE - 1) / DCE_TILE;
+    return side * side;
+}
+
+static size_t dce_workspace(rc_backend *, int, int d, int classes)
+{
+    size_t k = (size_t)classes, f = (size_t)d;
+    return (2 * k * f + f * f + 2 * k + (size_t)dce_tiles(d) + 3) * sizeof(double);
+}
+
+static dce_space split_dce_workspace(const rc_dce *dce)
+{
+    dce_space space;
+    size_t means = (size_t)dce->classes * (size_t)dce->d;
+    space.mean = (double *)dce->workspace;
+    space.offset = space.mean + means;
+    space.slope = space.offset + means;
+    space.members = space.slope + (size_t)dce->d * (size_t)dce->d;
+    space.squares = space.members + dce->classes;
+    space.tiles = space.squares + dce->classes;
+    space.keep = space.tiles + dce_tiles(dce->d);
+    space.by_covariance = space.keep + 1;
+    space.by_mean = space.keep + 2;
+    return space;
+}
+
+__device__ static double dce_divisor(const rc_dce &dce)
+{
+    return dce.paper ? dce.n : dce.n > 1 ? dce.n - 1 : 1;
+}
+
+/* Block k: members, mean, moving average and difference of class k. Block 0 also says how much of the old averages is
+ * kept; `seen` changes when the covariance is done. */
+__global__ static void dce_mean_kernel(rc_dce dce, dce_space space, const float *features, const int *labels)
+{
+    int k = (int)blockIdx.x;
+    double unseen = 0, members = 0, squares = 0;
+    for (int c = (int)threadIdx.x; c < dce.classes; c += LOSS_THREADS)
+        unseen += dce.seen[c] ? 0 : 1;
+    for (int b = (int)threadIdx.x; b < dce.n; b += LOSS_THREADS)
+        members += labels[b] == k;
+    double keep = !dce.paper && block_sum(dce.paper ? 0 : unseen) == 0 ? (double)dce.momentum : 0;
+    members = block_sum(members);
+    const float *target = (const float *)dce.class_mean + (size_t)k * dce.d;
+    float *running = (float *)dce.running_mean + (size_t)k * dce.d;
+    bool counts = members > 0 && !isnan(target[0]);
+    for (int i = (int)threadIdx.x; i < dce.d; i += LOSS_THREADS) {
+        double mean = 0;
+        for (int b = 0; b < dce.n && members > 0; b++)
+            mean += labels[b] == k ? (double)features[(size_t)b * dce.d + i] / members : 0;
+        double average = mean;
+        if (!dce.paper && members > 0) {
+            average = (keep > 0 ? keep * (double)running[i] : 0) + (1 - keep) * mean;
+            running[i] = (float)average;
+        }
+        double offset = counts ? average - (double)target[i] : 0;
+        space.mean[(size_t)k * dce.d + i] = mean;
+        space.offset[(size_t)k * dce.d + i] = offset;
+        squares += offset * offset;
+    }
+    squares = block_sum(squares);
+    if (threadIdx.x == 0) {
+        space.members[k] = members;
+        space.squares[k] = squares;
+        if (k == 0)
+            *space.keep = keep;
+    }
+}
+
+/* One thread: the value, and what the differences are divided by. */
+__device__ static void finish_dce(const rc_dce &dce, dce_space space, double covariance, double means, float *value)
+{
+    *space.by_covariance = covariance > 0 ? 1 / sqrt(covariance) : 0;
+    *space.by_mean = means > 0 ? 1 / sqrt(means) : 0;
+    *value = (float)((dce.paper ? means : sqrt(means)) + sqrt(covariance));
+}
+
+/* Block (tile of the covariance): batch covariance, moving average, difference; the last block sums up. */
+__global__ static void dce_covariance_kernel(rc_dce dce, dce_space space, const float *features, const int *labels,
+                                             float *value, unsigned *ticket)
+{
+    int side = (dce.d + DCE_TILE - 1) / DCE_TILE;
+    int i = (int)blockIdx.x / side * DCE_TILE + (int)threadIdx.x / DCE_TILE;
+    int j = (int)blockIdx.x % side * DCE_TILE + (int)threadIdx.x % DCE_TILE;
+    double keep = *space.keep, squares = 0;
+    if (i < dce.d && j < dce.d) {
+        double sum = 0;
+        for (int b = 0; b < dce.n; b++) {
+            const double *mean = space.mean + (size_t)labels[b] * dce.d;
+            const float *feature = features + (size_t)b * dce.d;
+            sum += ((double)feature[i] - mean[i]) * ((double)feature[j] - mean[j]);
+        }
+        size_t at = (size_t)i * dce.d + j;
+        float *running = (float *)dce.running_covariance + at;
+        double entry = sum / dce_divisor(dce);
+        if (!dce.paper) {
+            entry = (keep > 0 ? keep * (double)*running : 0) + (1 - keep) * entry;
+            *running = (float)entry;
+        }
+        entry -= (double)((const float *)dce.covariance)[at];
+        space.slope[at] = entry;
+        squares = entry * entry;
+    }
+    squares = block_sum(squares);
+    if (threadIdx.x == 0)
+        space.tiles[blockIdx.x] = squares;
+    if (!last_block(ticket))
+        return;
+    double of_tiles = 0, of_means = 0;
+    for (int t = (int)threadIdx.x; t < (int)gridDim.x; t += LOSS_THREADS)
+        of_tiles += __ldcg(space.tiles + t);
+    for (int k = (int)threadIdx.x; k < dce.classes; k += LOSS_THREADS)
+        of_means += dce.paper ? sqrt(space.squares[k]) : space.squares[k];
+    of_tiles = block_sum(of_tiles);
+    of_means = block_sum(of_means);
+    if (threadIdx.x == 0)
+        finish_dce(dce, space, of_tiles, of_means, value);
+    for (int b = (int)threadIdx.x; b < dce.n && !dce.paper; b += LOSS_THREADS)
+        dce.seen[labels[b]] = 1;
+}
+
+/* Thread (b, i) */
+__global__ static void dce_gradient_kernel(rc_dce dce, dce_space space, const float *features, const int *labels,
+                                           const float *weight, float *dfeatures)
+{
+    int at = (int)(blockIdx.x * LOSS_THREADS + threadIdx.x), b = at / dce.d, i = at % dce.d;
+    if (b >= dce.n)
+        return;
+    int k = labels[b];
+    const float *feature = features + (size_t)b * dce.d;
+    const double *mean = space.mean + (size_t)k * dce.d;
+    double along = 0, squares = space.squares[k];
+    for (int j = 0; j < dce.d; j++) /* the slope is symmetric: rows are read side by side */
+        along += space.slope[(size_t)j * dce.d + i] * ((double)feature[j] - mean[j]);
+    double by_mean = dce.paper ? (squares > 0 ? 1 / sqrt(squares) : 0) : *space.by_mean;
+    double of_mean = space.offset[(size_t)k * dce.d + i] * by_mean / space.members[k];
+    double of_covariance = 2 / dce_divisor(dce) * along * *space.by_covariance;
+    dfeatures[at] += (float)((double)*weight * (1 - *space.keep) * (of_mean + of_covariance));
+}
+
+static void loss_dce(rc_backend *be, const rc_dce *dce, const void *features, const int32_t *labels,
+                     const float *weight, void *value, void *dfeatures)
+{
+    rc_cuda *cuda = rc_cuda_of(be);
+    dce_space space = split_dce_workspace(dce);
+    const float *rows = (const float *)features;
+    rc_cuda_launch(cuda, "loss_dce", dce_mean_kernel, dim3((unsigned)dce->classes), LOSS_THREADS, 0, *dce, space, rows,
+                   labels);
+    rc_cuda_launch(cuda, "loss_dce", dce_covariance_kernel, dim3((unsigned)dce_tiles(dce->d)), LOSS_THREADS, 0, *dce,
+                   space, rows, labels, (float *)value, loss_ticket(cuda));
+    rc_cuda_launch(cuda, "loss_dce", dce_gradient_kernel,
+                   dim3((unsigned)((size_t)dce->n * dce->d + LOSS_THREADS - 1) / LOSS_THREADS), LOSS_THREADS, 0, *dce,
+                   space, rows, labels, weight, (float *)dfeatures);
+}
+
+/* ---- statistics of BN inputs ------------------------------------------------------------------------------------ */
+
+enum { BN_LAYERS = 48 }; /* in the arguments of one kernel */
+
+struct bn_layers {
+    rc_bn_stat layer[BN_LAYERS];
+    rc_bn_loss_form form;
+    double share; /* of a layer in the value */
+};
+
+__device__ static const double bn_epsilon = 1e-8;
+
+__device__ static double bn_divergence(const rc_bn_stat &layer, double factor)
+{
+    const float *mean = (const float *)layer.mean, *var = (const float *)layer.var;
+    const float *running_mean = (const float *)layer.running_mean, *running_var = (const float *)layer.running_var;
+    double sum = 0;
+    for (int c = (int)threadIdx.x; c < layer.c; c += LOSS_THREADS) {
+        double v = (double)var[c] + bn_epsilon, shift = (double)mean[c] - (double)running_mean[c];
+        double stored = (double)running_var[c] + bn_epsilon, ratio = (stored + shift * shift) / v;
+        sum += log(v / stored) + ratio - 1;
+        ((float *)layer.dmean)[c] = (float)(factor * shift / (v * layer.c));
+        ((float *)layer.dvar)[c] = (float)(factor * 0.5 * (1 - ratio) / (v * layer.c));
+    }
+    return 0.5 * block_sum(sum) / layer.c;
+}
+
+__device__ static double bn_distance(const rc_bn_stat &layer, double factor)
+{
+    const float *mean = (const float *)layer.mean, *var = (const float *)layer.var;
+    const float *running_mean = (const float *)layer.running_mean, *running_var = (const float *)layer.running_var;
+    double of_means = 0, of_variances = 0;
+    for (int c = (int)threadIdx.x; c < layer.c; c += LOSS_THREADS) {
+        double shift = (double)mean[c] - (double)running_mean[c];
+        double stretch = (double)var[c] + bn_epsilon - (double)running_var[c];
+        of_means += shift * shift;
+        of_variances += stretch * stretch;
+    }
+    of_means = sqrt(block_sum(of_means));
+    of_variances = sqrt(block_sum(of_variances));
+    for (int c = (int)threadIdx.x; c < layer.c; c += LOSS_THREADS) {
+        double shift = (double)mean[c] - (double)running_mean[c];
+        double stretch = (double)var[c] + bn_epsilon - (double)running_var[c];
+        ((float *)layer.dmean)[c] = (float)(of_means > 0 ? factor * shift / of_means : 0);
+        ((float *)layer.dvar)[c] = (float)(of_variances > 0 ? factor * stretch / of_variances : 0);
+    }
+    return of_means + of_variances;
+}
+
+/* Block (layer). parts (all layers); the last block of the last launch adds them. */
+__global__ static void bn_kernel(bn_layers layers, int first, int all, const float *weight, double *parts, float *value,
+                                 unsigned *ticket)
+{
+    const rc_bn_stat &layer = layers.layer[blockIdx.x];
+    double factor = (double)*weight * layers.share;
+    double part = layers.form == RC_BN_L2 ? bn_distance(layer, factor) : bn_divergence(layer, factor);
+    for (int c = layer.c + (int)threadIdx.x; c < (layer.c + 7) / 8 * 8; c += LOSS_THREADS)
+        ((float *)layer.dmean)[c] = ((float *)layer.dvar)[c] = 0;
+    if (threadIdx.x == 0)
+        parts[first + (int)blockIdx.x] = part * layers.share;
+    if (!last_block(ticket) || first + (int)gridDim.x < all || threadIdx.x != 0)
+        return;
+    double total = 0;
+    for (int l = 0; l < all; l++)
+        total += __ldcg(parts + l);
+    *value = (float)total;
+}
+
+static void loss_bn(rc_backend *be, rc_bn_loss_form form, const rc_bn_stat *layers, int count, const float *weight,
+                    void *value)
+{
+    rc_cuda *cuda = rc_cuda_of(be);
+    double *parts = (double *)rc_cuda_workspace(cuda, (size_t)count * sizeof(double), "loss_bn");
+    for (int first = 0; parts && first < count; first += BN_LAYERS) {
+        bn_layers some = {};
+        int here = count - first < BN_LAYERS ? count - first : BN_LAYERS;
+        for (int i = 0; i < here; i++)
+            some.layer[i] = layers[first + i];
+        some.form = form;
+        some.share = form == RC_BN_KL ? 1.0 / count : 1;
+        rc_cuda_launch(cuda, "loss_bn", bn_kernel, dim3((unsigned)here), LOSS_THREADS, 0, some, first, count, weight,
+                       parts, (float *)value, loss_ticket(cuda));
+    }
+}
+
+void rc_cuda_fill_feature_losses(rc_cuda *cuda)
+{
+    rc_backend *table = &cuda->table;
+    table->loss_feature = loss_feature;
+    table->loss_war = loss_war;
+    table->loss_dce = loss_dce;
+    table->dce_workspace = dce_workspace;
+    table->loss_bn = loss_bn;
+}

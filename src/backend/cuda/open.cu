@@ -1,0 +1,135 @@
+/* Opening and closing of the CUDA backend: the one function that the module exports. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/cuda.h"
+
+static void cuda_destroy(rc_backend *be)
+{
+    rc_cuda *cuda = rc_cuda_of(be);
+    rc_cuda_drop_graphs(cuda);
+    rc_cuda_release_all(cuda);
+    for (int lane = 0; lane < RC_CUDA_LANES; lane++) {
+        if (cuda->joined[lane])
+            cudaEventDestroy(cuda->joined[lane]);
+        if (cuda->stream[lane])
+            cudaStreamDestroy(cuda->stream[lane]);
+    }
+    if (cuda->forked)
+        cudaEventDestroy(cuda->forked);
+    free(cuda);
+}
+
+/* Finds the device and makes the streams. */
+static rc_status open_device(rc_cuda *cuda)
+{
+    int count = 0, device = 0;
+    cudaDeviceProp properties;
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error == cudaSuccess && count == 0)
+        error = cudaErrorNoDevice;
+    if (error == cudaSuccess)
+        error = cudaGetDevice(&device);
+    if (error == cudaSuccess)
+        error = cudaGetDeviceProperties(&properties, device);
+    if (error != cudaSuccess)
+        return rc_cuda_fail(cuda, error, "looking for a GPU");
+    if (properties.major < 8) {
+        cuda->host.set_message("cuda: %s has compute capability %d.%d, expected 8.0 or newer; use --backend cpu",
+                               properties.name, properties.major, properties.minor);
+        return RC_UNSUPPORTED;
+    }
+    cuda->multiprocessors = properties.multiProcessorCount;
+    snprintf(cuda->device_name, sizeof cuda->device_name, "%.63s", properties.name);
+    snprintf(cuda->isa, sizeof cuda->isa, "sm_%d%d %s", properties.major, properties.minor,
+             cuda->bf16 ? "bf16" : "fp32");
+    error = cudaEventCreateWithFlags(&cuda->forked, cudaEventDisableTiming);
+    for (int lane = 0; lane < RC_CUDA_LANES && error == cudaSuccess; lane++) {
+        error = cudaStreamCreateWithFlags(&cuda->stream[lane], cudaStreamNonBlocking);
+        if (error == cudaSuccess)
+            error = cudaEventCreateWithFlags(&cuda->joined[lane], cudaEventDisableTiming);
+    }
+    return error == cudaSuccess ? RC_OK : rc_cuda_fail(cuda, error, "opening the GPU");
+}
+
+/* What small operations use without a reserve, and the tickets of the lanes. */
+static rc_status take_memory(rc_cuda *cuda)
+{
+    enum { LEAST_WORKSPACE = 1 << 20 };
+    void *tickets;
+    rc_status status = cuda->table.alloc(&cuda->table, RC_CUDA_LANES * sizeof *cuda->tickets, &tickets);
+    cuda->tickets = (unsigned *)tickets;
+    return status == RC_OK ? rc_cuda_reserve(cuda, LEAST_WORKSPACE) : status;
+}
+
+static void fill_table(rc_cuda *cuda)
+{
+    rc_backend *table = &cuda->table;
+    table->name = "cuda";
+    table->isa = cuda->isa;
+    table->channel_multiple = RC_CUDA_CHANNELS;
+    table->act_bytes = cuda->bf16 ? 2 : sizeof(float);
+    table->real_bytes = sizeof(float);
+    table->threads = 1;
+    table->lanes = RC_CUDA_LANES;
+    table->destroy = cuda_destroy;
+    rc_cuda_fill_memory(cuda);
+    rc_cuda_fill_control(cuda);
+    rc_cuda_fill_conv(cuda);
+    rc_cuda_fill_linear(cuda);
+    rc_cuda_fill_norm(cuda);
+    rc_cuda_fill_copy(cuda);
+    rc_cuda_fill_pool(cuda);
+    rc_cuda_fill_dense(cuda);
+    rc_cuda_fill_logit_losses(cuda);
+    rc_cuda_fill_feature_losses(cuda);
+    rc_cuda_fill_relation_losses(cuda);
+    rc_cuda_fill_image_losses(cuda);
+    rc_cuda_fill_latent(cuda);
+    rc_cuda_fill_statistics(cuda);
+    rc_cuda_fill_data(cuda);
+    rc_cuda_fill_optimiser(cuda);
+}
+
+extern "C" __attribute__((visibility("default"))) rc_status
+rc_cuda_open(const rc_module_host *host, const rc_module_settings *settings, rc_backend **backend)
+{
+    *backend = NULL;
+    if (host->table_bytes != sizeof(rc_backend) || strcmp(host->version, RC_MODULE_VERSION) != 0) {
+        host->set_message("cuda: the module is of version %s, the library of version %s; build and install them "
+                          "together", RC_MODULE_VERSION, host->version);
+        return RC_UNSUPPORTED;
+    }
+    bool bf16 = strcmp(settings->precision, "bf16") == 0;
+    if (!bf16 && strcmp(settings->precision, "fp32") != 0) {
+        host->set_message("cuda: precision is '%s', expected bf16 or fp32", settings->precision);
+        return RC_INVALID_ARGUMENT;
+    }
+    rc_cuda *cuda = (rc_cuda *)calloc(1, sizeof *cuda);
+    if (!cuda) {
+        host->set_message("out of memory for %zu bytes", sizeof *cuda);
+        return RC_OUT_OF_MEMORY;
+    }
+    cuda->host = *host;
+    cuda->bf16 = bf16;
+    cuda->limit_bytes = settings->device_memory;
+    cuda->status = RC_OK;
+    rc_status status = open_device(cuda);
+    if (status == RC_OK) {
+        fill_table(cuda);
+        status = take_memory(cuda);
+    }
+    if (status != RC_OK) {
+        cuda_destroy(&cuda->table);
+        return status;
+    }
+    if (host->log.write && host->log.level <= RC_LOG_INFO) {
+        char line[RC_LOG_LINE_SIZE];
+        snprintf(line, sizeof line, "backend cuda: %s, %s, %d multiprocessors", cuda->device_name, cuda->isa,
+                 cuda->multiprocessors);
+        host->log.write(host->log.user, RC_LOG_INFO, line);
+    }
+    *backend = &cuda->table;
+    return RC_OK;
+}

@@ -1,0 +1,167 @@
+/* CUDA on the CPU, as far as the kernels of backend/cuda that use no tensor cores need it: the same .cu files are
+ * compiled as C++ and run by the tests on machines without a GPU, under the sanitizers too.
+ *
+ * A block's threads are fibers that take turns at barriers and shuffles; blocks run one after the other. A captured
+ * graph is a list of things to do. Nothing here is fast. */
+#ifndef RC_EMULATION_CUDA_RUNTIME_H
+#define RC_EMULATION_CUDA_RUNTIME_H
+
+#include <math.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <functional>
+
+#define __global__
+#define __device__
+#define __host__
+#define __shared__ static /* blocks run one after the other, each kernel's own */
+#define __forceinline__ inline
+
+/* ---- built-in types and variables ------------------------------------------------------------------------------- */
+
+struct dim3 {
+    unsigned x, y, z;
+    dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+
+struct float4 {
+    float x, y, z, w;
+};
+
+struct uint4 {
+    unsigned x, y, z, w;
+};
+
+inline float4 make_float4(float x, float y, float z, float w)
+{
+    return {x, y, z, w};
+}
+
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
+{
+    return {x, y, z, w};
+}
+
+extern dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+inline float __uint_as_float(unsigned bits)
+{
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* ---- what threads do together ----------------------------------------------------------------------------------- */
+
+void __syncthreads();
+/* The double that thread (own number xor distance) of the warp passed; the whole warp calls this. */
+double rc_emulated_exchange(double x, int distance);
+
+template <typename T> inline T __shfl_xor_sync(unsigned, T x, int distance)
+{
+    return (T)rc_emulated_exchange((double)x, distance); /* floats and ints fit into a double */
+}
+
+inline void __threadfence()
+{
+}
+
+template <typename T> inline T __ldcg(const T *at)
+{
+    return *at;
+}
+
+inline unsigned atomicInc(unsigned *at, unsigned limit)
+{
+    unsigned before = *at;
+    *at = before >= limit ? 0 : before + 1;
+    return before;
+}
+
+inline int atomicAdd(int *at, int x)
+{
+    int before = *at;
+    *at += x;
+    return before;
+}
+
+/* ---- the runtime ------------------------------------------------------------------------------------------------ */
+
+enum cudaError_t {
+    cudaSuccess,
+    cudaErrorMemoryAllocation,
+    cudaErrorNoDevice,
+    cudaErrorInsufficientDriver,
+    cudaErrorSystemDriverMismatch,
+    cudaErrorSystemNotReady,
+    cudaErrorDevicesUnavailable,
+    cudaErrorNoKernelImageForDevice,
+    cudaErrorInvalidPtx,
+    cudaErrorUnsupportedPtxVersion,
+    cudaErrorLaunchTimeout,
+    cudaErrorECCUncorrectable,
+    cudaErrorDeviceUninitialized,
+    cudaErrorContained,
+    cudaErrorHardwareStackError,
+    cudaErrorUnknown
+};
+
+enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
+enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaStreamCaptureModeRelaxed = 0 };
+
+typedef struct rc_emulated_stream *cudaStream_t;
+typedef struct rc_emulated_event *cudaEvent_t;
+typedef struct rc_emulated_graph *cudaGraph_t, *cudaGraphExec_t;
+
+struct cudaDeviceProp {
+    char name[256];
+    int major, minor, multiProcessorCount;
+};
+
+struct cudaLaunchConfig_t {
+    dim3 gridDim, blockDim;
+    size_t dynamicSmemBytes;
+    cudaStream_t stream;
+};
+
+const char *cudaGetErrorString(cudaError_t error);
+const char *cudaGetErrorName(cudaError_t error);
+cudaError_t cudaGetLastError();
+cudaError_t cudaGetDeviceCount(int *count);
+cudaError_t cudaGetDevice(int *device);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device);
+cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
+cudaError_t cudaMalloc(void **memory, size_t bytes);
+cudaError_t cudaFree(void *memory);
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream);
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long flags);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
+
+/* Does it now, or adds it to the graph that is being captured. */
+cudaError_t rc_emulated_enqueue(const std::function<void()> &work);
+/* Runs `thread` once for every thread of the grid. */
+void rc_emulated_run(dim3 grid, dim3 block, const std::function<void()> &thread);
+
+template <typename... Parameters, typename... Arguments>
+inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Parameters...),
+                                      Arguments... arguments)
+{
+    dim3 grid = config->gridDim, block = config->blockDim;
+    return rc_emulated_enqueue([=]() { rc_emulated_run(grid, block, [&]() { kernel(Parameters(arguments)...); }); });
+}
+
+#endif

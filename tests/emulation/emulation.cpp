@@ -1,0 +1,305 @@
+/* Fibers for threads, a heap for device memory, lists for graphs: see cuda_runtime.h. */
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <ucontext.h>
+
+#include <vector>
+
+#include "cuda_runtime.h"
+
+dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+/* ---- fibers ----------------------------------------------------------------------------------------------------- */
+
+namespace {
+
+enum { STACK_BYTES = 128 * 1024, MOST_THREADS = 1024, WARP = 32 };
+
+struct fiber {
+    ucontext_t first; /* to start it */
+    jmp_buf later;    /* to go on */
+    char *stack;
+    bool started, done;
+};
+
+/* Threads that came to a barrier wait until all of its group that are still alive have come. */
+struct barrier {
+    int arrived, alive;
+    unsigned generation;
+};
+
+fiber fibers[MOST_THREADS];
+barrier of_block, of_warp[MOST_THREADS / WARP];
+double exchanged[MOST_THREADS];
+ucontext_t starter;
+jmp_buf scheduler;
+const std::function<void()> *body;
+int current, threads;
+
+void arrive(barrier *b)
+{
+    if (b->arrived == b->alive) {
+        b->arrived = 0;
+        b->generation++;
+    }
+}
+
+void yield()
+{
+    if (_setjmp(fibers[current].later) == 0)
+        _longjmp(scheduler, 1);
+}
+
+void wait_at(barrier *b)
+{
+    unsigned generation = b->generation;
+    b->arrived++;
+    arrive(b);
+    while (b->generation == generation)
+        yield();
+}
+
+void enter()
+{
+    (*body)();
+    fibers[current].done = true;
+    of_block.alive--;
+    arrive(&of_block);
+    barrier *warp = &of_warp[current / WARP];
+    warp->alive--;
+    arrive(warp);
+    _longjmp(scheduler, 1);
+}
+
+void resume(int thread)
+{
+    fiber *f = &fibers[thread];
+    current = thread;
+    threadIdx = dim3((unsigned)thread, 0, 0);
+    if (_setjmp(scheduler) != 0)
+        return;
+    if (f->started)
+        _longjmp(f->later, 1);
+    f->started = true;
+    swapcontext(&starter, &f->first);
+}
+
+void run_block()
+{
+    of_block = {0, threads, 0};
+    for (int w = 0; w * WARP < threads; w++)
+        of_warp[w] = {0, threads - w * WARP < WARP ? threads - w * WARP : WARP, 0};
+    for (int t = 0; t < threads; t++) {
+        fiber *f = &fibers[t];
+        if (!f->stack)
+            f->stack = (char *)malloc(STACK_BYTES);
+        f->started = f->done = false;
+        getcontext(&f->first);
+        f->first.uc_stack.ss_sp = f->stack;
+        f->first.uc_stack.ss_size = STACK_BYTES;
+        f->first.uc_link = NULL;
+        makecontext(&f->first, enter, 0);
+    }
+    for (bool left = true; left;) {
+        left = false;
+        for (int t = 0; t < threads; t++) {
+            if (fibers[t].done)
+                continue;
+            resume(t);
+            left = true;
+        }
+    }
+}
+
+} /* namespace */
+
+void __syncthreads()
+{
+    wait_at(&of_block);
+}
+
+double rc_emulated_exchange(double x, int distance)
+{
+    barrier *warp = &of_warp[current / WARP];
+    exchanged[current] = x;
+    wait_at(warp);
+    double other = exchanged[current ^ distance];
+    wait_at(warp);
+    return other;
+}
+
+void rc_emulated_run(dim3 grid, dim3 block, const std::function<void()> &thread)
+{
+    body = &thread;
+    threads = (int)block.x;
+    gridDim = grid;
+    blockDim = block;
+    for (unsigned z = 0; z < grid.z; z++)
+        for (unsigned y = 0; y < grid.y; y++)
+            for (unsigned x = 0; x < grid.x; x++) {
+                blockIdx = dim3(x, y, z);
+                run_block();
+            }
+}
+
+/* ---- streams and graphs ----------------------------------------------------------------------------------------- */
+
+struct rc_emulated_graph {
+    std::vector<std::function<void()>> work;
+};
+
+static rc_emulated_graph *captured;
+
+cudaError_t rc_emulated_enqueue(const std::function<void()> &work)
+{
+    if (captured)
+        captured->work.push_back(work);
+    else
+        work();
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t, int)
+{
+    captured = new rc_emulated_graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *graph)
+{
+    *graph = captured;
+    captured = NULL;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long)
+{
+    *executable = new rc_emulated_graph(*graph);
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t)
+{
+    for (const std::function<void()> &work : executable->work)
+        work();
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph)
+{
+    delete graph;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable)
+{
+    delete executable;
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
+{
+    *stream = (cudaStream_t)malloc(1);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream)
+{
+    free(stream);
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
+{
+    *event = (cudaEvent_t)malloc(1);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    free(event);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t)
+{
+    return cudaSuccess;
+}
+
+/* ---- memory and the device -------------------------------------------------------------------------------------- */
+
+/* Filled with NaN in both types, so that what is used before it is written is noticed. */
+cudaError_t cudaMalloc(void **memory, size_t bytes)
+{
+    *memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    if (!*memory)
+        return cudaErrorMemoryAllocation;
+    memset(*memory, 0xff, bytes);
+    return cudaSuccess;
+}
+
+cudaError_t cudaFree(void *memory)
+{
+    free(memory);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t)
+{
+    return rc_emulated_enqueue([=]() { memset(memory, value, bytes); });
+}
+
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t)
+{
+    return rc_emulated_enqueue([=]() { memmove(to, from, bytes); });
+}
+
+cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
+{
+    *available = *total = (size_t)1 << 34;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceCount(int *count)
+{
+    *count = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDevice(int *device)
+{
+    *device = 0;
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int)
+{
+    *properties = {"emulated on the CPU", 9, 0, 132};
+    return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError()
+{
+    return cudaSuccess;
+}
+
+const char *cudaGetErrorString(cudaError_t)
+{
+    return "emulated error";
+}
+
+const char *cudaGetErrorName(cudaError_t)
+{
+    return "cudaErrorEmulated";
+}
