@@ -1,5 +1,6 @@
 #include "base/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -16,7 +17,7 @@ static rc_status fail_errno(const char *action, const char *path)
     return rc_fail(RC_IO, "cannot %s '%s': %s", action, path, strerror(errno));
 }
 
-/* ---- reading ---------------------------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------------------------- */
 
 /* read() that goes on after signals and short reads. Returns the bytes read, fewer than `size` only at the end of
    the file, or -1. */
@@ -97,7 +98,7 @@ bool rc_file_exists(const char *path)
     return lstat(path, &info) == 0;
 }
 
-/* ---- writing ---------------------------------------------------------------------------------------------------- */
+/* ---- writing -------------------------------------------------------------------------------------------------- */
 
 struct rc_file_writer {
     int fd;
@@ -106,19 +107,36 @@ struct rc_file_writer {
     char *temporary;
 };
 
+static const char temporary_mark[] = ".tmp-";
+enum { TEMPORARY_ROOM = 48 }; /* for the mark and two numbers */
+
 static rc_file_writer *writer_new(const char *path)
 {
-    static _Atomic unsigned int counter;
-    size_t path_size = strlen(path) + 1, temporary_size = path_size + 48;
-    rc_file_writer *writer = rc_alloc(NULL, sizeof *writer + path_size + temporary_size);
+    size_t path_size = strlen(path) + 1;
+    rc_file_writer *writer = rc_alloc(NULL, sizeof *writer + 2 * path_size + TEMPORARY_ROOM);
     if (writer == NULL)
         return NULL;
     *writer = (rc_file_writer){.fd = -1, .path = (char *)(writer + 1)};
     writer->temporary = writer->path + path_size;
     memcpy(writer->path, path, path_size);
-    snprintf(writer->temporary, temporary_size, "%s.tmp-%" PRIdMAX "-%u", path, (intmax_t)getpid(),
-             atomic_fetch_add(&counter, 1));
     return writer;
+}
+
+/* Makes a temporary file of a name that nobody has. A process that was killed may have had this one's number, as is
+   usual in containers, and left a file of the same name behind. */
+static int make_temporary(rc_file_writer *writer)
+{
+    enum { TRIES = 10000 };
+    static _Atomic unsigned int counter;
+    int fd = -1;
+    for (int i = 0; i < TRIES; i++) {
+        snprintf(writer->temporary, strlen(writer->path) + 1 + TEMPORARY_ROOM, "%s%s%" PRIdMAX "-%u", writer->path,
+                 temporary_mark, (intmax_t)getpid(), atomic_fetch_add(&counter, 1));
+        fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (fd >= 0 || errno != EEXIST)
+            break;
+    }
+    return fd;
 }
 
 rc_status rc_file_writer_open(const char *path, rc_file_writer **writer)
@@ -132,7 +150,7 @@ rc_status rc_file_writer_open(const char *path, rc_file_writer **writer)
     rc_file_writer *made = writer_new(path);
     if (made == NULL)
         return RC_OUT_OF_MEMORY;
-    made->fd = open(made->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    made->fd = make_temporary(made);
     if (made->fd < 0) {
         rc_status status = fail_errno("write", path);
         rc_free(NULL, made);
@@ -158,6 +176,12 @@ rc_status rc_file_writer_append(rc_file_writer *writer, const void *data, size_t
     if (writer->failed)
         return rc_fail(RC_IO, "cannot write '%s': an earlier write failed", writer->path);
     return RC_OK;
+}
+
+void rc_file_writer_line(void *writer, const char *text)
+{
+    if (rc_file_writer_append(writer, text, strlen(text)) == RC_OK)
+        (void)rc_file_writer_append(writer, "\n", 1);
 }
 
 /* Makes the rename survive a power cut. Some file systems cannot sync a folder and say EINVAL: nothing to be done. */
@@ -220,4 +244,35 @@ rc_status rc_file_write_atomic(const char *path, const void *data, size_t size)
         return status;
     }
     return rc_file_writer_commit(writer);
+}
+
+/* ---- what killed processes leave ------------------------------------------------------------------------------ */
+
+/* "name.tmp-12-3": the mark, two numbers, nothing after them. */
+static bool is_temporary(const char *name)
+{
+    const char *mark = NULL;
+    for (const char *p = name; (p = strstr(p, temporary_mark)) != NULL; p++)
+        mark = p;
+    if (mark == NULL || mark == name)
+        return false;
+    const char *first = mark + strlen(temporary_mark);
+    size_t digits = strspn(first, "0123456789");
+    const char *second = first + digits + 1;
+    return digits > 0 && first[digits] == '-' && *second != '\0' && second[strspn(second, "0123456789")] == '\0';
+}
+
+rc_status rc_file_remove_leftovers(const char *folder)
+{
+    DIR *listing = opendir(folder);
+    if (listing == NULL)
+        return fail_errno("open", folder);
+    rc_status status = RC_OK;
+    const struct dirent *entry;
+    while (status == RC_OK && (entry = readdir(listing)) != NULL) /* this stream is nobody else's */
+        if (is_temporary(entry->d_name) && unlinkat(dirfd(listing), entry->d_name, 0) != 0 && errno != ENOENT)
+            status = rc_fail(RC_IO, "cannot remove '%s/%s', which a killed process left: %s", folder, entry->d_name,
+                             strerror(errno));
+    closedir(listing);
+    return status;
 }

@@ -16,7 +16,7 @@ bool rc_file_exists(const char *path);
 
 /* Makes or replaces the regular file `path`: writes a temporary file beside it, syncs, renames, syncs the folder. On
    failure the old file, if any, is as it was, and the temporary one is gone. (A process that is killed may leave its
-   temporary file behind: "path.tmp-" and two numbers.) */
+   temporary file behind: "path.tmp-" and two numbers. It is in nobody's way.) */
 rc_status rc_file_write_atomic(const char *path, const void *data, size_t size);
 
 /* The same in pieces: open, append any number of times, then commit or abort; both free the writer. A failed
@@ -26,5 +26,11 @@ rc_status rc_file_writer_open(const char *path, rc_file_writer **writer);
 rc_status rc_file_writer_append(rc_file_writer *writer, const void *data, size_t size);
 rc_status rc_file_writer_commit(rc_file_writer *writer);
 void rc_file_writer_abort(rc_file_writer *writer);
+/* Appends a line, as a callback for printers of lines: a failure comes out of the commit. */
+void rc_file_writer_line(void *writer, const char *text);
+
+/* Removes the temporary files that killed processes left in a folder (not below it). Only for whoever is alone in it:
+   the file that another process is just writing looks the same. */
+rc_status rc_file_remove_leftovers(const char *folder);
 
 #endif

@@ -214,8 +214,20 @@ rc_status rc_learner_begin_dreams(rc_learner *l)
     return register_state(l);
 }
 
+/* Statistics of a task without estimation describe features that are no more: of fewer classes, by another model. */
+static void drop_stale_statistics(rc_learner *l)
+{
+    if (l->statistics_classes == l->student.head.classes)
+        return;
+    l->backend->release(l->backend, l->class_mean);
+    l->backend->release(l->backend, l->covariance);
+    l->class_mean = l->covariance = NULL;
+    l->statistics_classes = 0;
+}
+
 void rc_learner_end_task(rc_learner *l)
 {
+    drop_stale_statistics(l);
     rc_classifier_destroy(&l->teacher);
     rc_model_destroy(&l->generator);
     l->backend->release(l->backend, l->task_memory);

@@ -56,7 +56,7 @@ rc_status rc_learner_grow_statistics(rc_learner *learner);
 
 /* Begins task `task` with n_new classes: copies the teacher, makes generator and head rows, uploads the images
  * (count, h, w, c) with labels in the order of classes. Registers the state: nothing is trained yet.
- * end: drops what belongs to the task. */
+ * end: drops what belongs to the task, and statistics that the task has outdated. */
 rc_status rc_learner_begin_task(rc_learner *learner, int task, int n_new, const uint8_t *images,
                                 const int32_t *labels, int count);
 void rc_learner_end_task(rc_learner *learner);

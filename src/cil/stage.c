@@ -23,6 +23,19 @@ const char *rc_loss_name(int loss)
     return name[loss];
 }
 
+const char *rc_loss_key(int loss)
+{
+    static const char *const key[RC_LOSS_COUNT] = {
+        [RC_LOSS_CE] = "ce",           [RC_LOSS_INTER] = "inter",       [RC_LOSS_INTRA] = "intra",
+        [RC_LOSS_REPLAY] = "replay",   [RC_LOSS_HKD] = "hkd",           [RC_LOSS_KD] = "kd",
+        [RC_LOSS_KD_REPLAY] = "kd_replay", [RC_LOSS_FEATURE] = "feature", [RC_LOSS_RKD] = "rkd",
+        [RC_LOSS_WAR] = "war",         [RC_LOSS_CONTENT] = "content",   [RC_LOSS_DIVERSITY] = "diversity",
+        [RC_LOSS_BN] = "bn",           [RC_LOSS_PRIOR] = "prior",       [RC_LOSS_NORM] = "norm",
+        [RC_LOSS_DCE] = "dce",         [RC_LOSS_RECONSTRUCTION] = "reconstruction", [RC_LOSS_LATENT] = "latent",
+    };
+    return key[loss];
+}
+
 /* Main epochs and refinement epochs of the task at hand. Main training is as long for a method that does not refine,
  * so that methods compare, and share their first task. A small task gets more epochs, to reach min_steps. */
 static int epochs_of(const rc_learner *l, bool refinement)
@@ -73,19 +86,28 @@ rc_status rc_stage_bytes(rc_learner *l, rc_stage stage, size_t *bytes)
     return RC_OK;
 }
 
+/* The setting that most likely made a stage diverge. */
+static const char *rate_of(rc_stage stage)
+{
+    static const char *const name[] = {"inversion_rate", "learning_rate", "refine_rate", "learning_rate"};
+    return name[stage];
+}
+
 /* Reads the losses into the report. */
 static rc_status read_losses(rc_stage_run *run)
 {
     float loss[RC_LOSS_COUNT];
+    const rc_stage_report *r = &run->report;
     rc_backend *be = run->learner->backend;
     be->read_real(be, loss, run->loss, RC_LOSS_COUNT);
     for (int i = 0; i < RC_LOSS_COUNT; i++) {
         run->report.loss[i] = run->active[i] ? (double)loss[i] : NAN;
         if (run->active[i] && !isfinite(loss[i]))
             return rc_fail(RC_NUMERIC,
-                           "task %d, %s, step %u of %u: the %s loss is %g. The last checkpoint is intact; a lower "
-                           "learning rate may help", run->report.task + 1, rc_stage_name(run->report.stage),
-                           run->report.step, run->report.steps, rc_loss_name(i), (double)loss[i]);
+                           "task %d, %s, step %u of %u: the %s loss is %g. Nothing of this is kept, what was saved "
+                           "before is intact; a lower %s may help",
+                           r->task + 1, rc_stage_name(r->stage), r->step, r->steps, rc_loss_name(i), (double)loss[i],
+                           rate_of(r->stage));
     }
     return RC_OK;
 }
@@ -115,35 +137,59 @@ rc_status rc_stage_repeat(rc_stage_run *run, uint32_t from, uint32_t to)
     return RC_OK;
 }
 
+/* Hooks between the stages and the caller's: the time since the last call belongs to the stage that calls. */
+typedef struct stopwatch {
+    const rc_stage_hooks *hooks;
+    double *wall, last;
+} stopwatch;
+
+static rc_status timed_boundary(void *user, const rc_stage_report *report)
+{
+    stopwatch *watch = user;
+    double now = rc_now();
+    if (watch->wall != NULL)
+        watch->wall[report->stage] += now - watch->last;
+    watch->last = now;
+    return watch->hooks->boundary(watch->hooks->user, report);
+}
+
+static rc_status passed_restore(void *user, rc_state *state)
+{
+    const stopwatch *watch = user;
+    return watch->hooks->restore(watch->hooks->user, state);
+}
+
+/* The last step may have left numbers that no loss has seen. */
+static rc_status check_result(rc_learner *l)
+{
+    rc_status status = rc_state_check(l->backend, &l->state);
+    return status != RC_NUMERIC ? status
+                                : rc_fail(RC_NUMERIC,
+                                          "task %d, after its last step: %s. Nothing of this is kept, what was saved "
+                                          "before is intact; a lower learning_rate may help",
+                                          l->task + 1, rc_message());
+}
+
 rc_status rc_run_stages(rc_learner *l, rc_stage stage, uint32_t step, const rc_stage_hooks *hooks,
                         double wall[RC_STAGE_COUNT])
 {
-    double seconds[RC_STAGE_COUNT] = {0}, began = rc_now();
-    rc_stage_hooks first = *hooks, later = *hooks; /* only the stage that is resumed restores */
-    later.restore = NULL;
+    stopwatch watch = {.hooks = hooks, .wall = wall, .last = rc_now()};
+    rc_stage_hooks first = {.boundary = timed_boundary, .user = &watch, .interval = hooks->interval};
+    const rc_stage_hooks later = first; /* only the stage that is resumed restores */
+    first.restore = hooks->restore != NULL ? passed_restore : NULL;
     /* What the task has comes first: a stage looks at its models as it begins. */
     if (first.restore != NULL)
         RC_TRY(first.restore(first.user, &l->state));
     if (stage == RC_STAGE_INVERSION) {
         if (rc_stage_steps(l, RC_STAGE_INVERSION) > 0)
             RC_TRY(rc_stage_inversion(l, step, &first));
-        seconds[RC_STAGE_INVERSION] = rc_now() - began;
-        began = rc_now();
         first = later;
         stage = RC_STAGE_TRAINING;
         step = 0;
     }
-    if (stage == RC_STAGE_TRAINING || stage == RC_STAGE_REFINEMENT) {
-        double refinement = began;
-        RC_TRY(rc_stage_training(l, stage, step, &first, &refinement));
-        seconds[RC_STAGE_TRAINING] = refinement - began;
-        seconds[RC_STAGE_REFINEMENT] = rc_now() - refinement;
-        began = rc_now();
-    }
+    if (stage == RC_STAGE_TRAINING || stage == RC_STAGE_REFINEMENT)
+        RC_TRY(rc_stage_training(l, stage, step, &first));
     if (rc_stage_steps(l, RC_STAGE_ESTIMATION) > 0)
         RC_TRY(rc_stage_estimation(l, &later));
-    seconds[RC_STAGE_ESTIMATION] = rc_now() - began;
-    for (int i = 0; wall != NULL && i < RC_STAGE_COUNT; i++)
-        wall[i] += seconds[i];
-    return RC_OK;
+    return check_result(l);
 }

@@ -22,6 +22,7 @@ typedef enum rc_stage {
 
 const char *rc_stage_name(rc_stage stage); /* "inversion" */
 const char *rc_loss_name(int loss);        /* "cross entropy", of an rc_loss */
+const char *rc_loss_key(int loss);         /* "ce": short, for logs and progress */
 
 /* Where a stage is, at a step boundary. */
 typedef struct rc_stage_report {
@@ -54,7 +55,7 @@ uint32_t rc_stage_steps(const rc_learner *learner, rc_stage stage);
 rc_status rc_stage_bytes(rc_learner *learner, rc_stage stage, size_t *bytes);
 
 /* All stages of the task at hand, from `step` steps into `stage` on. `wall`, if not NULL, gets the seconds spent in
- * each stage added. */
+ * each stage added; it is up to date whenever the hook is called. What the stages leave is finite, or RC_NUMERIC. */
 rc_status rc_run_stages(rc_learner *learner, rc_stage stage, uint32_t step, const rc_stage_hooks *hooks,
                         double wall[RC_STAGE_COUNT]);
 
@@ -80,8 +81,7 @@ rc_status rc_stage_training_create(rc_learner *learner, rc_training **training);
 
 rc_status rc_stage_inversion(rc_learner *learner, uint32_t from, const rc_stage_hooks *hooks);
 /* Main training and, on the same optimiser, refinement; `from` counts steps of the stage it begins in. */
-rc_status rc_stage_training(rc_learner *learner, rc_stage stage, uint32_t from, const rc_stage_hooks *hooks,
-                            double *refinement_began);
+rc_status rc_stage_training(rc_learner *learner, rc_stage stage, uint32_t from, const rc_stage_hooks *hooks);
 rc_status rc_stage_estimation(rc_learner *learner, const rc_stage_hooks *hooks);
 
 #endif

@@ -70,7 +70,7 @@ static rc_status refine(stage_run *r, int first_epoch, uint32_t from)
     return run_epochs(r, RC_STAGE_REFINEMENT, first_epoch, from);
 }
 
-static rc_status train(stage_run *r, rc_stage stage, uint32_t from, double *refinement_began)
+static rc_status train(stage_run *r, rc_stage stage, uint32_t from)
 {
     rc_learner *l = r->learner;
     const rc_stage_hooks *hooks = r->run.hooks;
@@ -81,7 +81,6 @@ static rc_status train(stage_run *r, rc_stage stage, uint32_t from, double *refi
     main_weights(l, rc_training_control(r->training)->weight, r->run.active);
     if (stage == RC_STAGE_TRAINING)
         RC_TRY(run_epochs(r, RC_STAGE_TRAINING, 0, from));
-    *refinement_began = rc_now();
     if (rc_stage_steps(l, RC_STAGE_REFINEMENT) == 0)
         return RC_OK;
     return refine(r, main_epochs, stage == RC_STAGE_REFINEMENT ? from : 0);
@@ -105,8 +104,7 @@ rc_status rc_stage_training_create(rc_learner *l, rc_training **training)
                               l->has_dreams ? &l->generator : NULL, &l->data, training);
 }
 
-rc_status rc_stage_training(rc_learner *l, rc_stage stage, uint32_t from, const rc_stage_hooks *hooks,
-                            double *refinement_began)
+rc_status rc_stage_training(rc_learner *l, rc_stage stage, uint32_t from, const rc_stage_hooks *hooks)
 {
     const rc_settings *s = &l->settings;
     stage_run r = {.learner = l,
@@ -121,7 +119,7 @@ rc_status rc_stage_training(rc_learner *l, rc_stage stage, uint32_t from, const 
                            .report = {.task = l->task, .state = &l->state,
                                       .images_per_step = s->batch * (l->has_dreams ? 2 : 1)}};
     int entries = l->state.entries;
-    rc_status status = train(&r, stage, from, refinement_began);
+    rc_status status = train(&r, stage, from);
     rc_state_rewind(&l->state, entries);
     rc_training_destroy(r.training);
     return status;

@@ -1,5 +1,6 @@
 #include "cil/state.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,4 +25,29 @@ void rc_state_rewind(rc_state *state, int entries)
 {
     if (entries < state->entries)
         state->entries = entries;
+}
+
+/* A piece of a tensor, seen from the host. */
+static rc_status check_piece(const rc_state_entry *entry, const float *value, size_t first, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!isfinite(value[i]))
+            return rc_fail(RC_NUMERIC, "number %zu of %s is %g", first + i, entry->name, (double)value[i]);
+    return RC_OK;
+}
+
+rc_status rc_state_check(rc_backend *backend, const rc_state *state)
+{
+    enum { PIECE = 4096 };
+    float value[PIECE];
+    RC_TRY(backend->sync(backend));
+    for (int i = 0; i < state->entries; i++) {
+        const rc_state_entry *entry = &state->entry[i];
+        for (size_t first = 0; entry->type == RC_STATE_REAL && first < entry->count; first += PIECE) {
+            size_t count = entry->count - first < PIECE ? entry->count - first : PIECE;
+            backend->read_real(backend, value, rc_real_at(backend, entry->memory, first), count);
+            RC_TRY(check_piece(entry, value, first, count));
+        }
+    }
+    return RC_OK;
 }

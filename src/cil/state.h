@@ -26,4 +26,7 @@ rc_status rc_state_add(rc_state *state, const char *name, rc_state_type type, vo
 /* Forgets the entries from number `entries` on: what a stage registered when it began. */
 void rc_state_rewind(rc_state *state, int entries);
 
+/* Is every number finite? RC_NUMERIC with the tensor's name if not. Waits for the backend. */
+rc_status rc_state_check(rc_backend *backend, const rc_state *state);
+
 #endif

@@ -1,10 +1,11 @@
 /* recollect run: a whole experiment. */
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/cli.h"
 #include "run/experiment.h"
-#include "run/progress.h"
 
 enum { METHOD, DATA, OUT, RESUME, SET, SEED, TASKS, ORDER, STOP_AFTER, BACKEND, PRECISION, THREADS, CHECKPOINT,
        SKIP_BROKEN,
@@ -23,7 +24,7 @@ static const rc_option options[OPTIONS] = {
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what computes", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
-    [CHECKPOINT] = {"checkpoint", RC_OPTION_INTEGER, "SECONDS", "120", "time between checkpoints", 1, 86400},
+    [CHECKPOINT] = {"checkpoint", RC_OPTION_TEXT, "SECONDS", "120", "time between checkpoints", 0, 0},
     [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "skip images that cannot be read", 0, 0},
     [PRINT_CONFIG] = {"print-config", RC_OPTION_FLAG, NULL, NULL, "print the effective configuration and stop", 0, 0},
 };
@@ -52,6 +53,13 @@ static rc_status read_config(const rc_option_value *value, const char *preset, c
     return rc_config_check(config);
 }
 
+static bool read_seconds(const char *text, double *seconds)
+{
+    char *end;
+    *seconds = strtod(text, &end);
+    return end != text && *end == '\0' && *seconds >= 0 && *seconds <= 86400;
+}
+
 static rc_status read_methods(const char *list, rc_run_settings *settings)
 {
     for (const char *p = list; *p != '\0';) {
@@ -64,25 +72,6 @@ static rc_status read_methods(const char *list, rc_run_settings *settings)
         p += length + (p[length] == ',');
     }
     return RC_OK;
-}
-
-/* ---- what a person sees -------------------------------------------------------------------------------------- */
-
-static void show_progress(void *unused, const rc_run_progress *p)
-{
-    const rc_stage_report *r = &p->report;
-    char text[320], stage[256];
-    rc_progress_text(r, p->images_per_second, p->stage_left, p->run_left, stage, sizeof stage);
-    snprintf(text, sizeof text, "%s, task %d of %d, %s", p->method, r->task + 1, p->tasks, stage);
-    rc_tell_progress(unused, text, r->step == r->steps);
-}
-
-static bool show_loading(void *unused, const char *what, int done, int total)
-{
-    char text[160];
-    snprintf(text, sizeof text, "reading %s: %d of %d", what, done, total);
-    rc_tell_progress(unused, text, false);
-    return !rc_interrupted(unused);
 }
 
 /* ---- the command --------------------------------------------------------------------------------------------- */
@@ -130,10 +119,12 @@ static int run(const rc_option_value *value, int count, char **arguments)
     describe_command(value, arguments[0], line, sizeof line);
     rc_run_settings settings = {.out = value[OUT].text, .resume = value[RESUME].given,
                                 .stop_after = (int)value[STOP_AFTER].integer, .threads = (int)value[THREADS].integer,
-                                .checkpoint_seconds = (double)value[CHECKPOINT].integer, .report_seconds = 1,
-                                .skip_broken = value[SKIP_BROKEN].given, .log = &log, .progress = show_progress,
-                                .line = rc_print_line, .cancelled = rc_interrupted, .loading = show_loading,
-                                .command_line = line};
+                                .skip_broken = value[SKIP_BROKEN].given, .line = rc_print_line, .command_line = line,
+                                .watch = {.log = log, .progress = rc_tell_progress, .cancelled = rc_interrupted}};
+    if (!read_seconds(value[CHECKPOINT].text, &settings.checkpoint_seconds))
+        return rc_wrong_usage(&rc_command_run, "option '--checkpoint' is '%s', expected seconds from 0 to 86400",
+                              value[CHECKPOINT].text);
+    settings.report_seconds = fmin(settings.checkpoint_seconds, 1); /* so that it is asked often enough */
     if (read_config(value, arguments[0], &log, &settings.config) != RC_OK ||
         read_methods(value[METHOD].text, &settings) != RC_OK)
         return rc_wrong_usage(&rc_command_run, "%s", rc_message());

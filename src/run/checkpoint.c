@@ -32,16 +32,27 @@ static void gather(rc_backend *be, const rc_state *state, char *block, rc_named_
     }
 }
 
+static void wall_key(int stage, char key[32])
+{
+    snprintf(key, 32, "%s_seconds", rc_stage_name((rc_stage)stage));
+}
+
 static json_t *describe(const rc_position *position, const char *fingerprint)
 {
-    char seconds[32], step[16], task[16], offset[32];
+    char seconds[32], step[16], task[16], offset[32], key[32];
     snprintf(seconds, sizeof seconds, "%.3f", position->seconds);
     snprintf(step, sizeof step, "%" PRIu32, position->step);
     snprintf(task, sizeof task, "%d", position->task);
     snprintf(offset, sizeof offset, "%" PRId64, position->log_offset);
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "format", format, "task", task, "stage",
-                     rc_stage_name(position->stage), "step", step, "seconds", seconds, "log_offset", offset,
-                     "fingerprint", fingerprint);
+    json_t *json = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "format", format, "task", task, "stage",
+                             rc_stage_name(position->stage), "step", step, "seconds", seconds, "log_offset", offset,
+                             "fingerprint", fingerprint);
+    for (int i = 0; json != NULL && i < RC_STAGE_COUNT; i++) {
+        wall_key(i, key);
+        snprintf(seconds, sizeof seconds, "%.3f", position->wall[i]);
+        json_object_set_new(json, key, json_string(seconds));
+    }
+    return json;
 }
 
 rc_status rc_checkpoint_save(const char *path, rc_backend *backend, const rc_state *state, const rc_position *position,
@@ -55,7 +66,7 @@ rc_status rc_checkpoint_save(const char *path, rc_backend *backend, const rc_sta
     json_t *metadata = describe(position, fingerprint);
     rc_status status = block != NULL && tensors != NULL && metadata != NULL ? RC_OK : RC_OUT_OF_MEMORY;
     if (status == RC_OK)
-        status = backend->sync(backend);
+        status = rc_state_check(backend, state);
     if (status == RC_OK) {
         gather(backend, state, block, tensors);
         status = rc_safetensors_write(path, tensors, state->entries, metadata);
@@ -87,13 +98,18 @@ static rc_status read_position(const rc_safetensors *file, rc_position *position
     RC_TRY(read_number(file, "seconds", 0, 1e12, &seconds));
     RC_TRY(read_number(file, "log_offset", 0, 1e15, &offset));
     const char *stage = rc_safetensors_metadata(file, "stage");
-    for (int i = 0; stage != NULL && i < RC_STAGE_COUNT; i++)
-        if (strcmp(stage, rc_stage_name((rc_stage)i)) == 0) {
-            *position = (rc_position){.task = (int)task, .stage = (rc_stage)i, .step = (uint32_t)step,
-                                      .seconds = seconds, .log_offset = (int64_t)offset};
-            return RC_OK;
-        }
-    return rc_fail(RC_FORMAT, "the checkpoint names no stage that there is");
+    *position = (rc_position){.task = (int)task, .stage = RC_STAGE_COUNT, .step = (uint32_t)step, .seconds = seconds,
+                              .log_offset = (int64_t)offset};
+    for (int i = 0; i < RC_STAGE_COUNT; i++) {
+        char key[32];
+        wall_key(i, key);
+        if (rc_safetensors_metadata(file, key) != NULL)
+            RC_TRY(read_number(file, key, 0, 1e12, &position->wall[i]));
+        if (stage != NULL && strcmp(stage, rc_stage_name((rc_stage)i)) == 0)
+            position->stage = (rc_stage)i;
+    }
+    return position->stage < RC_STAGE_COUNT ? RC_OK
+                                            : rc_fail(RC_FORMAT, "the checkpoint names no stage that there is");
 }
 
 static rc_status check_identity(const rc_safetensors *file, const char *path, const char *fingerprint)

@@ -11,12 +11,13 @@ typedef struct rc_position {
     int task;
     rc_stage stage;
     uint32_t step;
-    double seconds;      /* spent so far */
+    double seconds;      /* spent so far, by the whole run */
+    double wall[RC_STAGE_COUNT]; /* by the stages of this task */
     int64_t log_offset;  /* bytes of the log of events that belong to it */
 } rc_position;
 
 /* state: what rc_stage_report.state holds. fingerprint: of configuration, method and data; a resume with another one
- * is refused. */
+ * is refused. A state with a number that is not finite is not saved (RC_NUMERIC): the last good one stays. */
 rc_status rc_checkpoint_save(const char *path, rc_backend *backend, const rc_state *state, const rc_position *position,
                              const char *fingerprint);
 /* Reads position and fingerprint; the file stays open for rc_checkpoint_restore. */

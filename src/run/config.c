@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "data/class_order.h"
 #include "run/nearest.h"
 
 typedef enum type { TEXT, INTEGER, SEED, NUMBER, SWITCH, MILESTONES } type;
@@ -269,16 +270,32 @@ rc_status rc_config_get(const rc_config *config, const char *key, char *text, si
 
 enum { VALUE_SIZE = 2200 };
 
+/* A text in single quotes, its own doubled. */
+static rc_status quote(const item *it, const char *value, char *text, size_t size)
+{
+    size_t used = 0;
+    text[used++] = '\'';
+    for (const char *p = value; *p != '\0' && used + 4 < size; p++) {
+        if ((unsigned char)*p < ' ')
+            return rc_fail(RC_INVALID_ARGUMENT, "%s has a control character in it", it->name);
+        if (*p == '\'')
+            text[used++] = '\'';
+        text[used++] = *p;
+    }
+    text[used++] = '\'';
+    text[used] = '\0';
+    return RC_OK;
+}
+
 rc_status rc_config_print(const rc_config *config, void (*line)(void *user, const char *text), void *user)
 {
-    char value[VALUE_SIZE], text[VALUE_SIZE + 64];
+    char value[VALUE_SIZE], quoted[2 * VALUE_SIZE], text[2 * VALUE_SIZE + 64];
     for (int i = 0; i < ITEMS; i++) {
         get_item(config, &items[i], value, sizeof value);
-        bool quote = items[i].type == TEXT;
-        for (const char *p = value; quote && *p != '\0'; p++)
-            if (*p == '\'' || (unsigned char)*p < ' ')
-                return rc_fail(RC_INVALID_ARGUMENT, "%s has a quote or a control character in it", items[i].name);
-        snprintf(text, sizeof text, quote ? "%s: '%s'" : "%s: %s", items[i].name, value);
+        bool is_text = items[i].type == TEXT;
+        if (is_text)
+            RC_TRY(quote(&items[i], value, quoted, sizeof quoted));
+        snprintf(text, sizeof text, "%s: %s", items[i].name, is_text ? quoted : value);
         line(user, text);
     }
     return RC_OK;
@@ -350,6 +367,50 @@ rc_status rc_config_split(const rc_config *config, rc_task_split *split)
 {
     *split = (rc_task_split){.tasks = config->tasks, .first = config->first_task};
     return parse_list(find_item("task_sizes"), config->task_sizes, split->size, RC_MAX_TASKS, &split->sizes);
+}
+
+static rc_status parse_order(const char *text, int classes, int *order)
+{
+    int count = 0, used;
+    for (const char *p = text; *p != '\0'; p += used) {
+        used = (int)strspn(p, " ,[]");
+        if (used > 0)
+            continue;
+        int class;
+        if (sscanf(p, "%d%n", &class, &used) != 1)
+            return rc_fail(RC_INVALID_ARGUMENT,
+                           "class_order is '%s', expected published, numpy, natural, seed or a list of numbers", text);
+        if (count < classes)
+            order[count] = class;
+        count++;
+    }
+    return count == classes ? RC_OK : rc_fail(RC_INVALID_ARGUMENT, "class_order lists %d classes, the data has %d",
+                                              count, classes);
+}
+
+rc_status rc_config_class_order(const rc_config *config, int classes, int **order)
+{
+    *order = rc_alloc_zeroed(NULL, (size_t)classes, sizeof **order);
+    uint32_t *scratch = rc_alloc_zeroed(NULL, (size_t)classes, sizeof *scratch);
+    rc_status status = *order != NULL && scratch != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    const char *kind = config->class_order;
+    if (status == RC_OK && strcmp(kind, "published") == 0)
+        rc_class_order_python((uint32_t)config->order, classes, *order);
+    else if (status == RC_OK && strcmp(kind, "numpy") == 0)
+        rc_class_order_numpy((uint32_t)config->order, classes, *order);
+    else if (status == RC_OK && strcmp(kind, "seed") == 0)
+        rc_class_order_seeded((uint64_t)config->order, classes, *order, scratch);
+    else if (status == RC_OK && strcmp(kind, "natural") == 0)
+        for (int i = 0; i < classes; i++)
+            (*order)[i] = i;
+    else if (status == RC_OK)
+        status = parse_order(kind, classes, *order);
+    rc_free(NULL, scratch);
+    if (status != RC_OK) {
+        rc_free(NULL, *order);
+        *order = NULL;
+    }
+    return status;
 }
 
 rc_status rc_config_check(const rc_config *config)

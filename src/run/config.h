@@ -60,6 +60,9 @@ bool rc_config_item_at(int index, rc_config_item *item);
 /* mean and std of the configuration over those of the data; both (channels). */
 rc_status rc_config_normalisation(const rc_config *config, int channels, float *mean, float *std);
 
+/* Class order for that many classes; free with rc_free(NULL, ...). */
+rc_status rc_config_class_order(const rc_config *config, int classes, int **order);
+
 /* task_sizes, tasks and first_task as a split. */
 rc_status rc_config_split(const rc_config *config, rc_task_split *split);
 

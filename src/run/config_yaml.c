@@ -89,7 +89,7 @@ static void ignore(reader *r, const char *key)
 }
 
 /* One scalar or list, with its section before a dot if it has one. */
-static rc_status take(reader *r, const char *key, const char *value)
+static rc_status set_value(reader *r, const char *key, const char *value)
 {
     if (strcmp(key, "data.root") == 0) {
         snprintf(r->root, sizeof r->root, "%s", value);
@@ -97,7 +97,7 @@ static rc_status take(reader *r, const char *key, const char *value)
     }
     if (strcmp(key, "data.dataset") == 0) {
         if (strlen(value) >= sizeof r->dataset)
-            return rc_fail(RC_FORMAT, "%s: data.dataset is too long", r->name);
+            return rc_fail(RC_FORMAT, "data.dataset is too long");
         snprintf(r->dataset, sizeof r->dataset, "%s", value);
         return RC_OK;
     }
@@ -122,6 +122,13 @@ static rc_status yaml_problem(const reader *r, const yaml_parser_t *parser)
 static rc_status unexpected(const reader *r, const yaml_event_t *event, const char *what)
 {
     return rc_fail(RC_FORMAT, "%s, line %zu: %s", r->name, event->start_mark.line + 1, what);
+}
+
+static rc_status take(reader *r, const yaml_event_t *event, const char *key, const char *value)
+{
+    rc_status status = set_value(r, key, value);
+    return status == RC_OK
+               ? RC_OK : rc_fail(status, "%s, line %zu: %s", r->name, event->start_mark.line + 1, rc_message());
 }
 
 /* Copies a scalar; a zero byte or too much text is refused. */
@@ -187,11 +194,11 @@ static rc_status read_map(reader *r, yaml_parser_t *parser, const char *section,
         } else if (kind == YAML_SCALAR_EVENT) {
             status = copy_scalar(r, &event, value, sizeof value);
             if (status == RC_OK)
-                status = take(r, key, value);
+                status = take(r, &event, key, value);
         } else if (kind == YAML_SEQUENCE_START_EVENT && have_key) {
             status = read_list(r, parser, value, sizeof value);
             if (status == RC_OK)
-                status = take(r, key, value);
+                status = take(r, &event, key, value);
         } else if (kind == YAML_MAPPING_START_EVENT && have_key && depth < DEPTH) {
             status = read_map(r, parser, key, depth + 1);
         } else if (kind != YAML_MAPPING_END_EVENT || have_key) {

@@ -35,7 +35,7 @@ static rc_status invert(rc_learner *l, const rc_watch *watch)
 {
     inversion_watch w = {.watch = watch};
     rc_stage_hooks hooks = {.boundary = boundary, .user = &w, .interval = 0.5};
-    rc_forecast_begin_task(&w.forecast, l, &(rc_task_stream){0});
+    rc_forecast_begin_task(&w.forecast, l, NULL);
     return rc_stage_inversion(l, 0, &hooks);
 }
 

@@ -3,24 +3,29 @@
 #define RC_RUN_EVENTS_H
 
 #include <stdint.h>
-#include <stdio.h>
 
 #include "run/results.h"
 
+enum { RC_EVENTS_PATH = 1024 };
+
 typedef struct rc_events {
-    FILE *file;
-    double began;
+    int fd; /* 0: closed */
+    char path[RC_EVENTS_PATH];
+    double began; /* clock; earlier than the opening by what the run had taken before */
 } rc_events;
 
-/* Appends to the file; made if it is not there. */
-rc_status rc_events_open(rc_events *events, const char *path);
+/* Opens the file, made if it is not there, and forgets all after the first `offset` bytes: what a resumed run repeats
+ * is not logged twice, and half a line of a killed run is gone. */
+rc_status rc_events_open(rc_events *events, const char *path, int64_t offset, double seconds);
 void rc_events_close(rc_events *events); /* a zeroed one is fine */
+/* Forgets again, in a file that is open. */
+rc_status rc_events_cut(rc_events *events, int64_t offset, double seconds);
 
-/* Bytes written so far, and forgetting all after that many: what a resumed run repeats is not logged twice. */
-int64_t rc_events_offset(rc_events *events);
-rc_status rc_events_cut(rc_events *events, int64_t offset);
-rc_status rc_events_flush(rc_events *events);
+/* Bytes written so far, and seconds that the run has taken. */
+rc_status rc_events_position(rc_events *events, int64_t *offset, double *seconds);
 
+/* run: the description of the run that begins here. */
+rc_status rc_events_run(rc_events *events, const json_t *run);
 rc_status rc_events_stage(rc_events *events, const rc_stage_report *report);
 rc_status rc_events_task(rc_events *events, const rc_results *results); /* the last finished task */
 

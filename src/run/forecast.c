@@ -4,30 +4,45 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/memory.h"
+#include "cil/task_stream.h"
+#include "run/progress.h"
 
 /* Multiply-adds of a step relative to a training step without dreams, on the published nets: forward and backward of
  * the classifier count 3, forward alone 1, the generator twice the classifier. */
 static const double relative[2][RC_STAGE_COUNT] = {{1, 1, 1, 0.4}, {2.7, 3.2, 2, 1.2}};
 
-void rc_forecast_begin_task(rc_forecast *f, const rc_learner *learner, const rc_task_stream *stream)
+/* ---- work ----------------------------------------------------------------------------------------------------- */
+
+void rc_workload_add(rc_workload *work, const rc_settings *settings, const rc_method *method, int n_old, int n_new,
+                     int images)
 {
-    rc_learner later = *learner; /* only counts are looked at */
+    rc_learner counts = {.settings = *settings, .method = method, .n_old = n_old, .n_new = n_new}; /* nothing else */
+    counts.batches = rc_epoch_batches(images, settings->batch);
+    counts.has_dreams = method->replay == RC_REPLAY_DREAMS && n_old > 0;
+    for (int i = 0; i < RC_STAGE_COUNT; i++)
+        work->steps[counts.has_dreams][i] += rc_stage_steps(&counts, (rc_stage)i);
+}
+
+double rc_workload_steps(const rc_workload *work)
+{
+    double sum = 0;
+    for (int i = 0; i < 2 * RC_STAGE_COUNT; i++)
+        sum += work->steps[i / RC_STAGE_COUNT][i % RC_STAGE_COUNT];
+    return sum;
+}
+
+/* ---- as it goes ----------------------------------------------------------------------------------------------- */
+
+void rc_forecast_begin_task(rc_forecast *f, const rc_learner *learner, const rc_workload *later)
+{
     f->dreams = learner->has_dreams;
     f->last_time = rc_now();
     f->last_step = 0;
     f->last_stage = RC_STAGE_COUNT;
-    memset(f->steps_left, 0, sizeof f->steps_left);
+    f->later = later != NULL ? *later : (rc_workload){0};
     for (int i = 0; i < RC_STAGE_COUNT; i++)
         f->task_steps[i] = rc_stage_steps(learner, (rc_stage)i);
-    for (int task = learner->task + 1; task < stream->tasks; task++) {
-        double share = (double)rc_task_classes(stream, task) / rc_task_classes(stream, learner->task);
-        later.n_old = rc_task_first(stream, task);
-        later.n_new = rc_task_classes(stream, task);
-        later.has_dreams = learner->method->replay == RC_REPLAY_DREAMS;
-        later.batches = (int)(learner->batches * share) > 0 ? (int)(learner->batches * share) : 1;
-        for (int i = 0; i < RC_STAGE_COUNT; i++)
-            f->steps_left[later.has_dreams][i] += rc_stage_steps(&later, (rc_stage)i);
-    }
 }
 
 /* Seconds of one step: measured, or scaled from any stage that was. */
@@ -42,8 +57,17 @@ static double guess(const rc_forecast *f, int dreams, int stage)
     return NAN;
 }
 
+double rc_forecast_seconds(const rc_forecast *f, const rc_workload *work)
+{
+    double sum = 0;
+    for (int d = 0; d < 2; d++)
+        for (int i = 0; i < RC_STAGE_COUNT; i++)
+            sum += work->steps[d][i] > 0 ? work->steps[d][i] * guess(f, d, i) : 0;
+    return sum;
+}
+
 void rc_forecast_update(rc_forecast *f, const rc_stage_report *report, double *images_per_second, double *stage_left,
-                        double *run_left)
+                        double *left)
 {
     double now = rc_now(), passed = now - f->last_time;
     bool same = f->last_stage == report->stage && report->step > f->last_step;
@@ -56,11 +80,111 @@ void rc_forecast_update(rc_forecast *f, const rc_stage_report *report, double *i
     f->last_stage = report->stage;
     double step = guess(f, f->dreams, report->stage);
     *images_per_second = step > 0 ? report->images_per_step / step : NAN;
-    *stage_left = step * (report->steps - report->step);
-    *run_left = *stage_left;
+    *stage_left = report->step < report->steps ? step * (report->steps - report->step) : 0;
+    *left = *stage_left + rc_forecast_seconds(f, &f->later);
     for (int i = (int)report->stage + 1; i < RC_STAGE_COUNT; i++)
-        *run_left += f->task_steps[i] > 0 ? f->task_steps[i] * guess(f, f->dreams, i) : 0;
-    for (int d = 0; d < 2; d++)
-        for (int i = 0; i < RC_STAGE_COUNT; i++)
-            *run_left += f->steps_left[d][i] > 0 ? f->steps_left[d][i] * guess(f, d, i) : 0;
+        *left += f->task_steps[i] > 0 ? f->task_steps[i] * guess(f, f->dreams, i) : 0;
+}
+
+/* ---- before it begins ----------------------------------------------------------------------------------------- */
+
+/* The first step touches memory for the first time; the fastest of the others counts. `reset` comes before each. */
+static rc_status time_step(rc_backend *be, void (*step)(void *), void *context, void (*reset)(void *), double *seconds)
+{
+    enum { STEPS = 3 };
+    *seconds = INFINITY;
+    for (int i = 0; i < STEPS; i++) {
+        reset(context);
+        double began = rc_now();
+        RC_TRY(be->repeat(be, step, context, 1));
+        RC_TRY(be->sync(be));
+        if (i > 0)
+            *seconds = fmin(*seconds, rc_now() - began);
+    }
+    return RC_OK;
+}
+
+/* Back to the first batch, the only one that a learner which is measured has. */
+static void reset_training(void *training)
+{
+    rc_training_send(training);
+}
+
+static void reset_inversion(void *inversion)
+{
+    rc_inversion_send(inversion);
+}
+
+static rc_status time_inversion(rc_forecast *f, rc_learner *l)
+{
+    rc_inversion *inversion;
+    RC_TRY(rc_stage_inversion_create(l, &inversion));
+    rc_status status = time_step(l->backend, rc_inversion_step, inversion, reset_inversion,
+                                 &f->per_step[l->has_dreams][RC_STAGE_INVERSION]);
+    rc_inversion_destroy(inversion);
+    return status;
+}
+
+static rc_status time_training(rc_forecast *f, rc_learner *l)
+{
+    rc_training *training;
+    double *per_step = f->per_step[l->has_dreams];
+    rc_learner_send_order(l, 0);
+    RC_TRY(rc_stage_training_create(l, &training));
+    rc_status status = time_step(l->backend, rc_training_step, training, reset_training, &per_step[RC_STAGE_TRAINING]);
+    if (status == RC_OK && rc_stage_steps(l, RC_STAGE_REFINEMENT) > 0) {
+        rc_training_begin_epoch(training);
+        status = rc_training_begin_refinement(training);
+        if (status == RC_OK)
+            status = time_step(l->backend, rc_training_refinement_step, training, reset_training,
+                               &per_step[RC_STAGE_REFINEMENT]);
+    }
+    rc_training_destroy(training);
+    return status;
+}
+
+static rc_status measure_task(rc_forecast *f, rc_learner *l, int n_old, int n_new, const uint8_t *images, int count,
+                              size_t *bytes)
+{
+    if (n_old > 0)
+        RC_TRY(rc_head_grow(&l->student.head, n_old, (rc_rng){1, RC_STREAM_HEAD}));
+    int32_t *labels = rc_alloc_zeroed(NULL, (size_t)count, sizeof *labels);
+    if (labels == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int i = 0; i < count; i++)
+        labels[i] = n_old + i % n_new;
+    rc_status status = rc_learner_begin_task(l, n_old > 0, n_new, images, labels, count);
+    rc_free(NULL, labels);
+    RC_TRY(status);
+    RC_TRY(rc_task_memory(l, bytes));
+    if (rc_stage_steps(l, RC_STAGE_INVERSION) > 0)
+        RC_TRY(time_inversion(f, l));
+    return time_training(f, l);
+}
+
+rc_status rc_forecast_measure(rc_forecast *f, rc_backend *backend, const rc_settings *settings,
+                              const rc_method *method, const rc_augment *image, int n_old, int n_new,
+                              const uint8_t *images, int count, size_t *bytes)
+{
+    rc_learner *l = rc_alloc_zeroed(NULL, 1, sizeof *l);
+    if (l == NULL)
+        return RC_OUT_OF_MEMORY;
+    rc_status status = rc_learner_create(l, backend, settings, method, image);
+    if (status == RC_OK) {
+        status = measure_task(f, l, n_old, n_new, images, count < settings->batch ? count : settings->batch, bytes);
+        rc_learner_destroy(l);
+    }
+    rc_free(NULL, l);
+    return status;
+}
+
+void rc_forecast_tell(const rc_log *log, double seconds, size_t bytes)
+{
+    enum { WORTH_SAYING = 10 };
+    char time[32], memory[32];
+    if (!(seconds > WORTH_SAYING))
+        return;
+    rc_duration_text(seconds, time, sizeof time);
+    rc_bytes_text(bytes, memory, sizeof memory);
+    rc_log_write(log, RC_LOG_INFO, "forecast: about %s and %s of memory", time, memory);
 }

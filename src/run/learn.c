@@ -253,16 +253,10 @@ static void restore_model(lesson *s, const rc_config *config, const rc_settings 
 /* Once, as soon as the first steps have told how fast this machine is. */
 static void give_forecast(lesson *s, double left)
 {
-    enum { WORTH_SAYING = 10 };
-    char time[32], memory[32];
-    double total = rc_now() - s->began + left;
     if (s->forecast_given || isnan(left))
         return;
     s->forecast_given = true;
-    rc_duration_text(total, time, sizeof time);
-    rc_bytes_text(s->memory, memory, sizeof memory);
-    if (total > WORTH_SAYING)
-        rc_log_write(&s->watch.log, RC_LOG_INFO, "forecast: about %s and %s of memory", time, memory);
+    rc_forecast_tell(&s->watch.log, rc_now() - s->began + left, s->memory);
 }
 
 static rc_status boundary(void *user, const rc_stage_report *report)
@@ -295,7 +289,7 @@ static rc_status run_task(lesson *s)
     RC_TRY(status);
     RC_TRY(rc_task_memory(l, &s->memory));
     s->began = rc_now();
-    rc_forecast_begin_task(&s->forecast, l, &(rc_task_stream){0});
+    rc_forecast_begin_task(&s->forecast, l, NULL);
     rc_stage_hooks hooks = {.boundary = boundary, .user = s, .interval = 0.5};
     RC_TRY(rc_run_stages(l, RC_STAGE_INVERSION, 0, &hooks, s->result->wall));
     rc_learner_end_task(l);

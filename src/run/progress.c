@@ -26,8 +26,10 @@ bool rc_watch_reading(void *user, const char *what, int done, int total)
 void rc_watch_stage(const rc_watch *watch, const rc_stage_report *report, double images_per_second,
                     double stage_left, double left)
 {
-    char text[256];
-    rc_progress_text(report, images_per_second, stage_left, left, text, sizeof text);
+    char text[320];
+    size_t used = (size_t)snprintf(text, 64, "%s", watch->where != NULL ? watch->where : "");
+    used = used < 64 ? used : 63;
+    rc_progress_text(report, images_per_second, stage_left, left, text + used, sizeof text - used);
     if (watch->progress != NULL)
         watch->progress(watch->user, text, report->step == report->steps);
     rc_watch_event event = {.report = report, .images_per_second = images_per_second > 0 ? images_per_second : NAN,
@@ -48,24 +50,7 @@ rc_status rc_task_memory(rc_learner *l, size_t *bytes)
     return RC_OK;
 }
 
-/* ---- text
- * ---------------------------------------------------------------------------------------------------- */
-
-static const char *short_name(int loss)
-{
-    switch (loss) {
-    case RC_LOSS_CE: return "ce";
-    case RC_LOSS_HKD: return "hkd";
-    case RC_LOSS_RKD: return "rkd";
-    case RC_LOSS_WAR: return "war";
-    case RC_LOSS_CONTENT: return "content";
-    case RC_LOSS_DIVERSITY: return "diversity";
-    case RC_LOSS_BN: return "bn";
-    case RC_LOSS_PRIOR: return "prior";
-    case RC_LOSS_DCE: return "dce";
-    default: return "loss";
-    }
-}
+/* ---- text ---------------------------------------------------------------------------------------------------- */
 
 /* Appends to a text of `size` bytes, `used` of them taken; what does not fit is cut. */
 static size_t append(char *text, size_t size, size_t used, const char *piece)
@@ -87,7 +72,7 @@ void rc_progress_text(const rc_stage_report *report, double images_per_second, d
     for (int loss = 0; loss < RC_LOSS_COUNT; loss++) {
         if (isnan(report->loss[loss]))
             continue;
-        snprintf(piece, sizeof piece, " %s %.3g,", short_name(loss), report->loss[loss]);
+        snprintf(piece, sizeof piece, " %s %.3g,", rc_loss_key(loss), report->loss[loss]);
         used = append(text, size, used, piece);
     }
     if (images_per_second > 0) {

@@ -19,6 +19,7 @@ typedef struct rc_watch {
                      bool milestone); /* where it is; a milestone ends a stage */
     void (*report)(void *user, const rc_watch_event *event); /* the same in numbers */
     bool (*cancelled)(void *user);    /* true: stop at the next boundary */
+    const char *where;                /* put before every text of a stage: "CwD, task 2 of 5, " */
     void *user;
 } rc_watch;
 

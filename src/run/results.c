@@ -7,7 +7,6 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "cil/methods.h"
 
 rc_status rc_results_create(rc_results *results, const char *method, const rc_task_stream *stream)
 {
@@ -18,8 +17,10 @@ rc_status rc_results_create(rc_results *results, const char *method, const rc_ta
     size_t cells = (size_t)stream->tasks * (size_t)stream->tasks;
     results->matrix = rc_alloc_zeroed(NULL, cells, sizeof *results->matrix);
     results->class_accuracy = rc_alloc_zeroed(NULL, (size_t)stream->classes, sizeof(double));
+    results->class_top5 = rc_alloc_zeroed(NULL, (size_t)stream->classes, sizeof(double));
     results->head_norm = rc_alloc_zeroed(NULL, (size_t)stream->classes, sizeof(double));
-    if (results->matrix == NULL || results->class_accuracy == NULL || results->head_norm == NULL) {
+    if (results->matrix == NULL || results->class_accuracy == NULL || results->class_top5 == NULL ||
+        results->head_norm == NULL) {
         rc_results_destroy(results);
         return RC_OUT_OF_MEMORY;
     }
@@ -32,6 +33,7 @@ void rc_results_destroy(rc_results *results)
 {
     rc_free(NULL, results->matrix);
     rc_free(NULL, results->class_accuracy);
+    rc_free(NULL, results->class_top5);
     rc_free(NULL, results->head_norm);
     rc_evaluation_destroy(&results->last);
     memset(results, 0, sizeof *results);
@@ -73,6 +75,7 @@ rc_status rc_results_add(rc_results *r, rc_evaluation *evaluation, const float *
             squares += (double)head[k * d + i] * (double)head[k * d + i];
         r->head_norm[k] = sqrt(squares);
         r->class_accuracy[k] = rc_accuracy(evaluation, k, k + 1);
+        r->class_top5[k] = rc_accuracy_top5(evaluation, k, k + 1);
     }
     t->old_norm = mean_of(r->head_norm, 0, first);
     t->new_norm = mean_of(r->head_norm, first, end);
@@ -82,12 +85,18 @@ rc_status rc_results_add(rc_results *r, rc_evaluation *evaluation, const float *
     return RC_OK;
 }
 
-double rc_results_mean(const rc_results *r)
+/* Mean of A_1..A_tasks. */
+static double mean_after(const rc_results *r, int tasks)
 {
     double sum = 0;
-    for (int i = 0; i < r->done; i++)
+    for (int i = 0; i < tasks; i++)
         sum += r->task[i].accuracy;
-    return r->done > 0 ? sum / r->done : NAN;
+    return tasks > 0 ? sum / tasks : NAN;
+}
+
+double rc_results_mean(const rc_results *r)
+{
+    return mean_after(r, r->done);
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------------------------- */
@@ -98,7 +107,7 @@ static json_t *number(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-static json_t *task_json(const rc_results *r, int task)
+json_t *rc_results_task_json(const rc_results *r, int task)
 {
     const rc_task_result *t = &r->task[task];
     json_t *wall = json_object(), *row = json_array();
@@ -107,27 +116,45 @@ static json_t *task_json(const rc_results *r, int task)
     json_object_set_new(wall, "evaluation", number(t->evaluation_seconds));
     for (int j = 0; j <= task; j++)
         json_array_append_new(row, number(r->matrix[task * r->tasks + j]));
-    return json_pack("{s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "task", task + 1, "classes", t->classes,
-                     "accuracy", number(t->accuracy), "top5", number(t->top5), "old_accuracy",
-                     number(t->old_accuracy), "new_accuracy", number(t->new_accuracy), "old_norm",
+    return json_pack("{s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "task", task + 1, "classes",
+                     t->classes, "accuracy", number(t->accuracy), "mean_accuracy", number(mean_after(r, task + 1)),
+                     "top5", number(t->top5), "old_accuracy", number(t->old_accuracy), "new_accuracy",
+                     number(t->new_accuracy), "forgetting", number(rc_forgetting(r->matrix, r->tasks, task + 1)),
+                     "backward_transfer", number(rc_backward_transfer(r->matrix, r->tasks, task + 1)), "old_norm",
                      number(t->old_norm), "new_norm", number(t->new_norm), "by_task", row, "seconds", wall);
+}
+
+/* (classes, classes), rows are true classes; empty where only the accuracies were read back. */
+static json_t *confusion_json(const rc_evaluation *e)
+{
+    json_t *rows = json_array();
+    for (int i = 0; i < e->classes; i++) {
+        json_t *row = json_array();
+        for (int k = 0; k < e->classes; k++)
+            json_array_append_new(row, json_integer(e->confusion[i * e->classes + k]));
+        json_array_append_new(rows, row);
+    }
+    return rows;
 }
 
 rc_status rc_results_to_json(const rc_results *r, char *const *class_name, json_t **json)
 {
     json_t *tasks = json_array(), *sizes = json_array(), *classes = json_array();
     for (int i = 0; i < r->done; i++)
-        json_array_append_new(tasks, task_json(r, i));
+        json_array_append_new(tasks, rc_results_task_json(r, i));
     for (int i = 0; i < r->tasks; i++)
         json_array_append_new(sizes, json_integer(r->task_end[i] - task_first(r, i)));
     for (int k = 0; k < r->classes; k++)
-        json_array_append_new(classes, json_pack("{s:s, s:o, s:o}", "name", class_name[k], "accuracy",
-                                                 number(r->class_accuracy[k]), "head_norm", number(r->head_norm[k])));
-    *json = json_pack("{s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "method", r->method, "tasks_done", r->done,
+        json_array_append_new(classes, json_pack("{s:s, s:o, s:o, s:o}", "name", class_name[k], "accuracy",
+                                                 number(r->class_accuracy[k]), "top5", number(r->class_top5[k]),
+                                                 "head_norm", number(r->head_norm[k])));
+    *json = json_pack("{s:s, s:i, s:I, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "method", r->method,
+                      "tasks_done", r->done, "log_offset", (json_int_t)r->log_offset, "seconds", r->seconds,
                       "task_sizes", sizes, "last_accuracy", number(r->done ? r->task[r->done - 1].accuracy : NAN),
                       "mean_accuracy", number(rc_results_mean(r)), "forgetting",
                       number(rc_forgetting(r->matrix, r->tasks, r->done)), "backward_transfer",
-                      number(rc_backward_transfer(r->matrix, r->tasks, r->done)), "tasks", tasks, "classes", classes);
+                      number(rc_backward_transfer(r->matrix, r->tasks, r->done)), "tasks", tasks, "classes", classes,
+                      "confusion", confusion_json(&r->last));
     return *json != NULL ? RC_OK : rc_fail(RC_OUT_OF_MEMORY, "no memory for the results");
 }
 
@@ -175,6 +202,9 @@ rc_status rc_results_from_json(rc_results *r, const json_t *json)
         return rc_fail(RC_FORMAT, "these are not results of this run of %s", r->method);
     for (int i = 0; i < done; i++)
         RC_TRY(task_from_json(r, i, json_array_get(tasks, (size_t)i)));
+    double offset = number_at(json, "log_offset"), seconds = number_at(json, "seconds");
+    r->log_offset = offset >= 0 && offset < 1e15 ? (int64_t)offset : 0;
+    r->seconds = seconds >= 0 && seconds < 1e12 ? seconds : 0;
     r->done = done;
     r->classes = done > 0 ? r->task_end[done - 1] : 0;
     if (json_array_size(classes) != (size_t)r->classes)
@@ -182,6 +212,7 @@ rc_status rc_results_from_json(rc_results *r, const json_t *json)
     for (int k = 0; k < r->classes; k++) {
         const json_t *entry = json_array_get(classes, (size_t)k);
         r->class_accuracy[k] = number_at(entry, "accuracy");
+        r->class_top5[k] = number_at(entry, "top5");
         r->head_norm[k] = number_at(entry, "head_norm");
     }
     return RC_OK;
@@ -211,22 +242,40 @@ static rc_status finish(rc_file_writer *writer, rc_status status)
     return status;
 }
 
+/* A number of a table; nothing where there is none. */
+static rc_status append_number(rc_file_writer *writer, double value)
+{
+    return isfinite(value) ? append(writer, ",%.6g", value) : append(writer, ",");
+}
+
+static rc_status write_task(const rc_results *r, int task, rc_file_writer *writer)
+{
+    const rc_task_result *t = &r->task[task];
+    const double value[] = {t->accuracy, mean_after(r, task + 1), t->top5, t->old_accuracy, t->new_accuracy,
+                            rc_forgetting(r->matrix, r->tasks, task + 1),
+                            rc_backward_transfer(r->matrix, r->tasks, task + 1), t->old_norm, t->new_norm};
+    RC_TRY(append(writer, "\n%d,%d", task + 1, t->classes));
+    for (size_t i = 0; i < sizeof value / sizeof *value; i++)
+        RC_TRY(append_number(writer, value[i]));
+    for (int i = 0; i < RC_STAGE_COUNT; i++)
+        RC_TRY(append(writer, ",%.3f", t->wall[i]));
+    RC_TRY(append(writer, ",%.3f", t->evaluation_seconds));
+    for (int j = 0; j < r->tasks; j++)
+        RC_TRY(append_number(writer, r->matrix[task * r->tasks + j]));
+    return RC_OK;
+}
+
 static rc_status write_tasks(const rc_results *r, rc_file_writer *writer)
 {
-    RC_TRY(append(writer, "task,classes,accuracy,top5,old_accuracy,new_accuracy,old_norm,new_norm"));
+    RC_TRY(append(writer, "task,classes,accuracy,mean_accuracy,top5,old_accuracy,new_accuracy,forgetting,"
+                          "backward_transfer,old_norm,new_norm"));
     for (int i = 0; i < RC_STAGE_COUNT; i++)
         RC_TRY(append(writer, ",%s_seconds", rc_stage_name((rc_stage)i)));
+    RC_TRY(append(writer, ",evaluation_seconds"));
     for (int j = 0; j < r->tasks; j++)
         RC_TRY(append(writer, ",task_%d", j + 1));
-    for (int task = 0; task < r->done; task++) {
-        const rc_task_result *t = &r->task[task];
-        RC_TRY(append(writer, "\n%d,%d,%.4f,%.4f,%.4f,%.4f,%.6f,%.6f", task + 1, t->classes, t->accuracy, t->top5,
-                      t->old_accuracy, t->new_accuracy, t->old_norm, t->new_norm));
-        for (int i = 0; i < RC_STAGE_COUNT; i++)
-            RC_TRY(append(writer, ",%.3f", t->wall[i]));
-        for (int j = 0; j < r->tasks; j++)
-            RC_TRY(j <= task ? append(writer, ",%.4f", r->matrix[task * r->tasks + j]) : append(writer, ","));
-    }
+    for (int task = 0; task < r->done; task++)
+        RC_TRY(write_task(r, task, writer));
     return append(writer, "\n");
 }
 
@@ -244,6 +293,28 @@ static rc_status append_name(rc_file_writer *writer, const char *name)
     for (const char *p = name; *p != '\0'; p++)
         RC_TRY(rc_file_writer_append(writer, *p == '"' ? "\"\"" : p, *p == '"' ? 2 : 1));
     return rc_file_writer_append(writer, "\"", 1);
+}
+
+static rc_status write_classes(const rc_results *r, char *const *class_name, rc_file_writer *writer)
+{
+    RC_TRY(append(writer, "class,name,task,accuracy,top5,head_norm"));
+    for (int task = 0; task < r->done; task++)
+        for (int k = task_first(r, task); k < r->task_end[task]; k++) {
+            RC_TRY(append(writer, "\n%d,", k));
+            RC_TRY(append_name(writer, class_name[k]));
+            RC_TRY(append(writer, ",%d", task + 1));
+            RC_TRY(append_number(writer, r->class_accuracy[k]));
+            RC_TRY(append_number(writer, r->class_top5[k]));
+            RC_TRY(append_number(writer, r->head_norm[k]));
+        }
+    return append(writer, "\n");
+}
+
+rc_status rc_results_write_classes(const rc_results *results, char *const *class_name, const char *path)
+{
+    rc_file_writer *writer;
+    RC_TRY(rc_file_writer_open(path, &writer));
+    return finish(writer, write_classes(results, class_name, writer));
 }
 
 static rc_status write_confusion(const rc_results *r, char *const *class_name, rc_file_writer *writer)
@@ -270,46 +341,4 @@ rc_status rc_results_write_confusion(const rc_results *results, char *const *cla
     rc_file_writer *writer;
     RC_TRY(rc_file_writer_open(path, &writer));
     return finish(writer, write_confusion(results, class_name, writer));
-}
-
-/* ---- text ---------------------------------------------------------------------------------------------------- */
-
-/* "-" where there is no number. */
-static void add_cell(char *line, size_t size, double value)
-{
-    size_t used = strlen(line);
-    if (isfinite(value))
-        snprintf(line + used, size - used, " %7.2f", value);
-    else
-        snprintf(line + used, size - used, " %7s", "-");
-}
-
-void rc_results_print(const rc_results *results, int count, void (*line)(void *user, const char *text), void *user)
-{
-    enum { SHOWN = 10 }; /* tasks that fit on a line: the last ones */
-    char text[256];
-    int tasks = count > 0 ? results[0].tasks : 0, from = tasks > SHOWN ? tasks - SHOWN : 0;
-    snprintf(text, sizeof text, "%-16s", "accuracy in %");
-    for (int i = from; i < tasks; i++) {
-        size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used, "    A_%-2d", i + 1);
-    }
-    size_t used = strlen(text);
-    snprintf(text + used, sizeof text - used, "    last    mean forgets     old     new");
-    line(user, text);
-    for (int m = 0; m < count; m++) {
-        const rc_results *r = &results[m];
-        const rc_method *method;
-        bool known = rc_method_find(r->method, &method) == RC_OK;
-        snprintf(text, sizeof text, "%-16s", known ? method->title : r->method);
-        for (int i = from; i < tasks; i++)
-            add_cell(text, sizeof text, i < r->done ? r->task[i].accuracy : NAN);
-        const rc_task_result *last = r->done > 0 ? &r->task[r->done - 1] : NULL;
-        add_cell(text, sizeof text, last ? last->accuracy : NAN);
-        add_cell(text, sizeof text, rc_results_mean(r));
-        add_cell(text, sizeof text, rc_forgetting(r->matrix, r->tasks, r->done));
-        add_cell(text, sizeof text, last ? last->old_accuracy : NAN);
-        add_cell(text, sizeof text, last ? last->new_accuracy : NAN);
-        line(user, text);
-    }
 }

@@ -1,5 +1,6 @@
 /* What a run measured: accuracies after every task and everything derived from them (METHODS 15), as text, JSON and
- * CSV. "Last" is A_N, "mean" is the mean of A_1..A_N; both are always named. */
+ * CSV. "Last" is A_N, "mean" is the mean of A_1..A_N; both are always named. Accuracies are in percent, forgetting and
+ * backward transfer in points, times in seconds. */
 #ifndef RC_RUN_RESULTS_H
 #define RC_RUN_RESULTS_H
 
@@ -24,8 +25,10 @@ typedef struct rc_results {
     double *matrix;                  /* (tasks, tasks): accuracy on task j after task i; NaN above the diagonal */
     rc_evaluation last;              /* after the last finished task; empty after loading */
     double *class_accuracy;          /* (classes of the last finished task) */
-    double *head_norm;               /* likewise */
+    double *class_top5, *head_norm;  /* likewise */
     int classes;
+    int64_t log_offset;              /* bytes of the log of events at the end of the last finished task */
+    double seconds;                  /* that the method had taken by then */
 } rc_results;
 
 rc_status rc_results_create(rc_results *results, const char *method, const rc_task_stream *stream);
@@ -40,12 +43,17 @@ double rc_results_mean(const rc_results *results); /* of A_1..A_done */
 /* JSON of one method, and back (all but the confusion matrix). */
 rc_status rc_results_to_json(const rc_results *results, char *const *class_name, json_t **json);
 rc_status rc_results_from_json(rc_results *results, const json_t *json);
+/* One finished task of it, with mean, forgetting and backward transfer as they were then; NULL: no memory. */
+json_t *rc_results_task_json(const rc_results *results, int task);
 
-/* One line per finished task, the confusion matrix. */
+/* CSV: one line per finished task, one per class, the confusion matrix. */
 rc_status rc_results_write_csv(const rc_results *results, const char *path);
+rc_status rc_results_write_classes(const rc_results *results, char *const *class_name, const char *path);
 rc_status rc_results_write_confusion(const rc_results *results, char *const *class_name, const char *path);
 
-/* A table for people: one row per method. */
-void rc_results_print(const rc_results *results, int count, void (*line)(void *user, const char *text), void *user);
+/* For people: a table with one row per method; and everything about one method. */
+typedef void rc_results_line(void *user, const char *text);
+void rc_results_print(const rc_results *results, int count, rc_results_line *line, void *user);
+void rc_results_report(const rc_results *results, char *const *class_name, rc_results_line *line, void *user);
 
 #endif

@@ -1,90 +1,143 @@
 #!/usr/bin/env bash
-# recollect run from outside: results and files, a folder is never overwritten, an interrupted or killed run goes on and
-# ends with the same bits, and no training image is in what it leaves behind.
-# usage: test_run.sh PROGRAM [KILLS]
+# recollect run from outside: files and what is in them, a folder is never overwritten, tasks as they are asked for, the
+# edges of the task stream, configurations of others, the forecast. (What happens when it is killed or cannot write is in
+# tests/trust.)
+#
+# usage: test_run.sh PROGRAM
 set -euo pipefail
-program=$(realpath "$1") kills=${2:-5}
+program=$(realpath "$1")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-fail() { echo "test_run: $*" >&2; exit 1; }
+fail() { echo "test_run: FAILED: $*" >&2; exit 1; }
 
 cat >small.yaml <<YAML
-data: procedural
-tasks: 4
-images_per_class: 96
+data: procedural:10
+task_sizes: 6,2,2
+images_per_class: 40
 net: resnet-small
-net_width: 8
+net_width: 4
 generator: generator-small
 generator_width: 8
-noise: 32
+noise: 16
 batch: 32
-epochs: 3
+epochs: 2
 refine_epochs: 1
 milestone: [1]
-inversion_steps: 30
+inversion_steps: 5
 YAML
-run=("$program" run small.yaml --threads 2 --stop-after 2)
+run=("$program" run small.yaml --threads 2)
 
-"${run[@]}" --out whole --method finetune,cwd >whole.txt 2>/dev/null
-grep -q '^CwD' whole.txt || fail "no row for CwD in the table"
-for file in run.json config.yaml cwd/results.json cwd/tasks.csv cwd/confusion.csv cwd/events.jsonl \
-    cwd/task-1.safetensors cwd/task-2.safetensors finetune/task-2.safetensors; do
+# refused CODE PATTERN ARGUMENT...: ends with the code and a message that holds the pattern.
+refused() {
+    local wanted=$1 pattern=$2 code=0
+    shift 2
+    "$program" run "$@" >/dev/null 2>message || code=$?
+    [ $code -eq "$wanted" ] || fail "run $*: code $code, expected $wanted: $(cat message)"
+    grep -qE -- "$pattern" message || fail "run $*: the message lacks '$pattern': $(cat message)"
+}
+
+# ---- what a run leaves ------------------------------------------------------------------------------------------------
+"${run[@]}" --out whole --method finetune,cwd,joint --seed 3 >whole.txt 2>whole.log
+grep -qE '^accuracy in % +A_1 +A_2 +A_3 +last +mean +forgets +old +new$' whole.txt || fail "no table: $(cat whole.txt)"
+for method in Fine-tuning CwD 'Joint training'; do grep -q "^$method " whole.txt || fail "no row for $method"; done
+for file in run.json config.yaml cwd/results.json cwd/results.txt cwd/tasks.csv cwd/classes.csv cwd/confusion.csv \
+    cwd/events.jsonl cwd/task-1.safetensors cwd/task-3.safetensors finetune/task-3.safetensors; do
     [ -s "whole/$file" ] || fail "$file is missing"
 done
-[ ! -e whole/cwd/checkpoint.safetensors ] || fail "a finished run left a checkpoint"
-grep -q '"last_accuracy"' whole/cwd/results.json && grep -q '"mean_accuracy"' whole/cwd/results.json ||
-    fail "last and mean accuracy are not named"
+[ -z "$(find whole -name 'checkpoint*')" ] || fail "a finished run left a checkpoint"
 
-# A folder with a run in it is left alone.
-code=0
-"${run[@]}" --out whole 2>message.txt || code=$?
-[ $code -eq 1 ] && grep -q -- --resume message.txt || fail "an existing run was not refused (code $code)"
+# holds FILE NAME...: the file holds each of the names.
+holds() {
+    local file=$1 text
+    shift
+    for text in "$@"; do grep -qF -- "$text" "whole/$file" || fail "$file does not say '$text'"; done
+}
+stages=(inversion training refinement estimation evaluation)
+holds cwd/results.json '"last_accuracy"' '"mean_accuracy"' '"by_task"' '"forgetting"' '"backward_transfer"' \
+    '"old_accuracy"' '"new_accuracy"' '"top5"' '"head_norm"' '"old_norm"' '"new_norm"' '"confusion"' '"classes"' \
+    '"config"' '"learning_rate"' '"seed": 3' '"version"' '"command_line"' 'run small.yaml --method finetune,cwd,joint' \
+    '"seconds"' "${stages[@]/#/\"}"
+holds cwd/events.jsonl '"event":"run"' '"event":"step"' '"event":"task"' '"accuracy"' '"mean_accuracy"' '"by_task"' \
+    '"forgetting"' '"backward_transfer"' '"old_accuracy"' '"top5"' '"new_norm"' '"evaluation"' '"command_line"' '"seed":3' \
+    '"version"' '"config"' '"loss"' '"dce"' '"hkd"' '"rkd"' '"war"'
+holds cwd/tasks.csv 'task,classes,accuracy,mean_accuracy,top5,old_accuracy,new_accuracy,forgetting,backward_transfer,old_norm,new_norm,inversion_seconds,training_seconds,refinement_seconds,estimation_seconds,evaluation_seconds,task_1,task_2,task_3'
+holds cwd/classes.csv 'class,name,task,accuracy,top5,head_norm'
+holds cwd/results.txt 'last accuracy (A_3)' 'mean accuracy' '(of A_1 to A_3)' 'forgetting' 'backward transfer' 'top-5' \
+    'after task, accuracy on task' 'norms of the head' 'seed 3' 'run small.yaml' 'taken for class' "${stages[@]}"
+[ "$(wc -l <whole/cwd/tasks.csv)" -eq 4 ] && [ "$(wc -l <whole/cwd/classes.csv)" -eq 11 ] &&
+    [ "$(wc -l <whole/cwd/confusion.csv)" -eq 11 ] || fail "the tables do not have 3 tasks and 10 classes"
+# The time of the first task, which all share, is in every method's results.
+awk -F, 'NR == 2 && $13 > 0 { found = 1 } END { exit !found }' whole/joint/tasks.csv || fail "no time for the first task"
+# Models that a method without estimation leaves can be used.
+for method in finetune joint cwd; do
+    "$program" info "whole/$method/task-3.safetensors" >/dev/null 2>message || fail "$method: $(cat message)"
+done
 
-# The effective configuration loads again and is the same.
+# ---- asked for again ----------------------------------------------------------------------------------------------------
+refused 1 '--resume goes on with it' small.yaml --out whole
+"${run[@]}" --out whole --seed 3 --resume >again.txt 2>/dev/null
+grep '^CwD ' whole.txt | cmp -s - <(grep '^CwD ' again.txt) || fail "a finished run shows other results: $(cat again.txt)"
+"${run[@]}" --out other --seed 4 --stop-after 2 >/dev/null 2>&1
+! cmp -s whole/cwd/task-2.safetensors other/cwd/task-2.safetensors || fail "the seed changes nothing"
+# A method that comes later begins from the same first task, and two runs give the same bits.
+"${run[@]}" --out later --seed 3 --method finetune --stop-after 2 >/dev/null 2>&1
+"${run[@]}" --out later --seed 3 --method cwd --resume >/dev/null 2>message || fail "a method added later: $(cat message)"
+cmp -s whole/cwd/task-3.safetensors later/cwd/task-3.safetensors || fail "a method added later ended differently"
+cmp -s whole/finetune/task-2.safetensors later/finetune/task-2.safetensors || fail "fine-tuning alone ended differently"
+
+# ---- tasks --------------------------------------------------------------------------------------------------------------
+tasks() { # tasks SIZES ARGUMENT...
+    local sizes=$1
+    shift
+    rm -rf tried
+    "${run[@]}" --out tried --stop-after 1 --method finetune --set task_sizes= "$@" >/dev/null 2>message ||
+        fail "run $*: $(cat message)"
+    [ "$(tr -d ' \n' <tried/finetune/results.json | grep -o '"task_sizes":\[[0-9,]*\]')" = "\"task_sizes\":[$sizes]" ] ||
+        fail "run $*: not tasks of $sizes"
+}
+tasks 5,5 --set tasks=2
+tasks 4,3,3 --set tasks=3                      # the first takes what does not divide
+tasks 6,2,2 --set tasks=3 --set first_task=6
+tasks 10 --set tasks=1
+tasks 1,9 --set task_sizes=1,9
+"${run[@]}" --out option --stop-after 1 --method finetune --tasks 4,6 >/dev/null 2>&1
+grep -A3 task_sizes option/finetune/results.json | tr -d ' \n' | grep -q '\[4,6\]' || fail "--tasks 4,6"
+refused 1 '5 classes after the first 5 do not divide into 2 tasks' small.yaml --out no --set task_sizes= --set tasks=3 --set first_task=5
+refused 1 'the tasks have 9 classes together, the data has 10' small.yaml --out no --tasks 6,2,1
+refused 1 'more classes than there are' small.yaml --out no --tasks 6,2,3
+refused 1 'task 2 has 0 classes' small.yaml --out no --tasks 10,0
+refused 1 '11 tasks, expected 1 to 10' small.yaml --out no --tasks 11
+[ ! -e no ] || fail "a run that cannot be left a folder"
+
+# ---- edges: tasks of one class, smaller than a batch, one old class ------------------------------------------------------
+"${run[@]}" --out edges --method cwd,rdfcil --tasks 1,1,8 --set images_per_class=9 --set min_steps=4 >/dev/null 2>message ||
+    fail "tasks of one class and nine images: $(cat message)"
+! grep -q '"diversity"' <(grep '"task":2' edges/cwd/events.jsonl) || fail "one old class: there is a diversity loss"
+grep -q '"diversity"' <(grep '"task":3' edges/cwd/events.jsonl) || fail "two old classes: there is no diversity loss"
+grep '"task":2,"stage":"estimation"' edges/cwd/events.jsonl | grep -q '"steps":2,' || fail "estimation: not 1 + 1 batches"
+grep '"task":3,"stage":"estimation"' edges/cwd/events.jsonl | grep -q '"steps":4,' || fail "estimation: not 2 + max(1, 0) * 2"
+grep '"task":1,"stage":"training"' edges/first-task/events.jsonl | grep -q '"steps":4,' || fail "min_steps: not 4 steps"
+
+# ---- configurations -------------------------------------------------------------------------------------------------------
 "$program" run small.yaml --print-config >once.yaml
 "$program" run once.yaml --print-config >twice.yaml
 cmp -s once.yaml twice.yaml || fail "the printed configuration does not load as itself"
+"$program" run once.yaml --print-config --data "it's here" >quoted.yaml
+"$program" run quoted.yaml --print-config | cmp -s - quoted.yaml || fail "a quote in a path does not come back"
+refused 2 "did you mean 'epochs'" small.yaml --set epoch=3
+refused 2 'cwd' small.yaml --out x --method cvd
+refused 2 'did you mean' small.yaml --print-config --set lambda_was=3
+echo 'lambda_harp: 3' >wrong.yaml
+refused 2 "wrong.yaml.*'lambda_harp'; did you mean 'lambda_war'" wrong.yaml --print-config
+refused 2 "there are .*cifar100-5" cifar100-6 --print-config
 
-# Killed again and again, then finished: the same bits. Each life is longer than a start and shorter than the run.
-began=$(date +%s%N)
-"${run[@]}" --out again --method cwd >/dev/null 2>&1
-took=$((($(date +%s%N) - began) / 1000000))
-cmp -s whole/cwd/task-2.safetensors again/cwd/task-2.safetensors || fail "two runs differ"
-lives=0
-for ((i = 0; i < 100 && lives < kills; i++)); do
-    "${run[@]}" --out killed --method cwd --resume --checkpoint 1 >/dev/null 2>&1 &
-    pid=$!
-    sleep "$(awk -v t="$took" -v r="$RANDOM" 'BEGIN { print t / 1000 * (0.25 + 0.7 * r / 32768) }')"
-    kill -9 $pid 2>/dev/null || { wait $pid || true; break; }
-    wait $pid 2>/dev/null || true
-    lives=$((lives + 1))
-done
-"${run[@]}" --out killed --method cwd --resume >/dev/null 2>&1
-cmp -s whole/cwd/task-2.safetensors killed/cwd/task-2.safetensors || fail "a run killed $lives times ended differently"
-
-# Interrupted: saved, exit 130, and goes on.
-"${run[@]}" --out stopped --method cwd >/dev/null 2>&1 &
+# ---- the forecast -----------------------------------------------------------------------------------------------------------
+! grep -q forecast whole.log || fail "a forecast for a run of seconds"
+"${run[@]}" --out long --set epochs=4000 --set inversion_steps=3000 >/dev/null 2>long.log &
 pid=$!
-sleep "$(awk -v t="$took" 'BEGIN { print t / 2000 }')"
+for ((i = 0; i < 100; i++)); do grep -q forecast long.log && break; sleep 0.1; done
 kill -INT $pid
-code=0
-wait $pid || code=$?
-if [ $code -ne 0 ]; then
-    [ $code -eq 130 ] || fail "an interrupted run ended with code $code"
-    "${run[@]}" --out stopped --method cwd --resume >/dev/null 2>&1
-fi
-cmp -s whole/cwd/task-2.safetensors stopped/cwd/task-2.safetensors || fail "an interrupted run ended differently"
-
-# Another seed is another run: its checkpoint or model is not mixed up with this one.
-"${run[@]}" --out other --method cwd --seed 2 >/dev/null 2>&1
-! cmp -s whole/cwd/task-2.safetensors other/cwd/task-2.safetensors || fail "the seed changes nothing"
-
-# Usage: wrong settings, methods and presets are exit code 2 with the nearest name.
-code=0
-"$program" run small.yaml --set epoch=3 2>message.txt || code=$?
-[ $code -eq 2 ] && grep -q "'epochs'" message.txt || fail "a mistyped setting: code $code"
-code=0
-"$program" run small.yaml --out x --method cvd 2>message.txt || code=$?
-[ $code -eq 2 ] && grep -q cwd message.txt || fail "a mistyped method: code $code"
-echo "killed $lives times"
+wait $pid || true
+grep -qE '^forecast: about ([0-9]+:)?[0-9]+:[0-9]+ and [0-9.]+ [MG]B of memory' long.log || fail "no forecast: $(cat long.log)"
+echo "test_run: passed in $SECONDS s"

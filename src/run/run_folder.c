@@ -1,0 +1,196 @@
+#include "run/run_folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+
+rc_status rc_path_in(const char *folder, const char *name, char path[RC_PATH_SIZE])
+{
+    int length = snprintf(path, RC_PATH_SIZE, "%s/%s", folder, name);
+    if (length > 0 && length < RC_PATH_SIZE)
+        return RC_OK;
+    return rc_fail(RC_INVALID_ARGUMENT, "the path %s/%s is too long", folder, name);
+}
+
+/* ---- fingerprints --------------------------------------------------------------------------------------------- */
+
+/* FNV-1a. */
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        hash = (hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(1099511628211);
+    return hash;
+}
+
+static const uint64_t hash_start = UINT64_C(14695981039346656037);
+
+static void hash_text(uint64_t hash, char text[RC_FINGERPRINT_SIZE])
+{
+    snprintf(text, RC_FINGERPRINT_SIZE, "%016llx", (unsigned long long)hash);
+}
+
+/* Shape, all labels, and the middle of every training image: replaced, added, lost or resized images show. */
+static void data_fingerprint(const rc_dataset *data, char text[RC_FINGERPRINT_SIZE])
+{
+    enum { PIECE = 64 };
+    size_t image = (size_t)data->h * (size_t)data->w * (size_t)data->c, piece = image < PIECE ? image : PIECE;
+    const int shape[] = {data->h, data->w, data->c, data->classes, data->train.count, data->test.count};
+    uint64_t hash = hash_bytes(hash_start, shape, sizeof shape);
+    hash = hash_bytes(hash, data->train.labels, (size_t)data->train.count * sizeof *data->train.labels);
+    hash = hash_bytes(hash, data->test.labels, (size_t)data->test.count * sizeof *data->test.labels);
+    for (int i = 0; i < data->train.count; i++)
+        hash = hash_bytes(hash, data->train.images + (size_t)i * image + (image - piece) / 2, piece);
+    hash_text(hash, text);
+}
+
+rc_status rc_run_fingerprint(const rc_run_folder *folder, const char *method, const rc_task_stream *stream,
+                             char text[RC_FINGERPRINT_SIZE])
+{
+    char *config;
+    const char *data;
+    RC_TRY(rc_json_get_string(folder->identity, "data_fingerprint", &data));
+    RC_TRY(rc_json_dump(json_object_get(folder->identity, "config"), 0, &config));
+    uint64_t hash = hash_bytes(hash_start, config, strlen(config));
+    rc_free(NULL, config);
+    hash = hash_bytes(hash, data, strlen(data));
+    hash = hash_bytes(hash, method, strlen(method));
+    hash = hash_bytes(hash, stream->order, (size_t)stream->classes * sizeof *stream->order);
+    hash = hash_bytes(hash, stream->task_end, (size_t)stream->tasks * sizeof *stream->task_end);
+    hash_text(hash, text);
+    return RC_OK;
+}
+
+/* ---- identity ------------------------------------------------------------------------------------------------- */
+
+/* Where the data lies may change while a run is stopped: what it is is told by its fingerprint. */
+static rc_status describe(const rc_run_identity *who, json_t **json)
+{
+    char data[RC_FINGERPRINT_SIZE];
+    json_t *config;
+    const rc_backend *be = who->backend;
+    data_fingerprint(who->data, data);
+    RC_TRY(rc_config_to_json(who->config, &config));
+    json_object_del(config, "data");
+    *json = json_pack("{s:s, s:s, s:I, s:s, s:s, s:i, s:s, s:s, s:o}", "version", recollect_version(), "command_line",
+                      who->command_line ? who->command_line : "", "seed", (json_int_t)who->config->settings.seed,
+                      "backend", be->name, "isa", be->isa ? be->isa : "", "threads", be->threads, "data",
+                      who->config->data, "data_fingerprint", data, "config", config);
+    return *json != NULL ? RC_OK : rc_fail(RC_OUT_OF_MEMORY, "no memory to describe the run");
+}
+
+/* What stands in the folder and what is asked for now. */
+static rc_status compare(const char *path, const json_t *there, const json_t *now)
+{
+    json_t *config, *value;
+    const char *key, *data, *data_now;
+    RC_TRY(rc_json_get_object(there, "config", &config));
+    RC_TRY(rc_json_get_string(there, "data_fingerprint", &data));
+    RC_TRY(rc_json_get_string(now, "data_fingerprint", &data_now));
+    json_object_foreach(json_object_get(now, "config"), key, value) {
+        const json_t *before = json_object_get(config, key);
+        const char *text = json_is_string(before) ? json_string_value(before) : "unknown to it";
+        if (strcmp(text, json_string_value(value)) != 0)
+            return rc_fail(RC_INVALID_ARGUMENT,
+                           "the run in %s has %s '%s', but '%s' is asked for now: resume it with the settings it began "
+                           "with, or begin another one with another --out",
+                           path, key, text, json_string_value(value));
+    }
+    if (strcmp(data, data_now) != 0)
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "the data is not what the run in %s began with: other images, labels or numbers of them. Bring "
+                       "the old data back (it may lie elsewhere: --data), or begin another run with another --out",
+                       path);
+    return RC_OK;
+}
+
+static rc_status check_resumed(const char *path, const char *run, rc_run_folder *folder)
+{
+    json_t *there;
+    RC_TRY(rc_json_load(run, 1 << 20, &there));
+    rc_status status = compare(path, there, folder->identity);
+    json_decref(folder->identity);
+    folder->identity = there;
+    return status;
+}
+
+static rc_status write_config(const rc_config *config, const char *path)
+{
+    rc_file_writer *writer;
+    RC_TRY(rc_file_writer_open(path, &writer));
+    rc_status status = rc_config_print(config, rc_file_writer_line, writer);
+    if (status == RC_OK)
+        return rc_file_writer_commit(writer);
+    rc_file_writer_abort(writer);
+    return status;
+}
+
+/* ---- the folder ----------------------------------------------------------------------------------------------- */
+
+rc_status rc_make_run_folder(const char *path)
+{
+    if (mkdir(path, 0777) != 0 && errno != EEXIST)
+        return rc_fail(RC_IO, "cannot make the folder '%s': %s", path, strerror(errno));
+    if (access(path, W_OK | X_OK) != 0)
+        return rc_fail(RC_IO, "cannot write into the folder '%s': %s", path, strerror(errno));
+    return rc_file_remove_leftovers(path);
+}
+
+static rc_status take_lock(const char *path, const char *run, rc_run_folder *folder)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    folder->lock = open(run, O_RDWR | O_CLOEXEC);
+    if (folder->lock < 0) {
+        folder->lock = 0;
+        return rc_fail(RC_IO, "cannot open '%s' for writing: %s", run, strerror(errno));
+    }
+    if (fcntl(folder->lock, F_SETLK, &lock) == 0)
+        return RC_OK;
+    if (errno == EACCES || errno == EAGAIN)
+        return rc_fail(RC_INVALID_ARGUMENT, "another process is working on the run in %s: wait for it, or stop it",
+                       path);
+    return RC_OK; /* a file system without locks: nothing to be done */
+}
+
+static rc_status open_folder(rc_run_folder *folder, const char *path, const rc_run_identity *who, bool resume)
+{
+    char config[RC_PATH_SIZE], run[RC_PATH_SIZE];
+    RC_TRY(rc_path_in(path, "config.yaml", config));
+    RC_TRY(rc_path_in(path, "run.json", run));
+    bool there = rc_file_exists(run);
+    if (there && !resume)
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "%s holds a run already: --resume goes on with it, another --out leaves it alone", path);
+    RC_TRY(describe(who, &folder->identity));
+    if (there) {
+        RC_TRY(check_resumed(path, run, folder));
+        RC_TRY(take_lock(path, run, folder)); /* after the last look into run.json: closing it would end the lock */
+        return rc_make_run_folder(path);
+    }
+    RC_TRY(rc_make_run_folder(path));
+    RC_TRY(write_config(who->config, config));
+    RC_TRY(rc_json_save(folder->identity, 2, run));
+    return take_lock(path, run, folder);
+}
+
+rc_status rc_run_folder_open(rc_run_folder *folder, const char *path, const rc_run_identity *identity, bool resume)
+{
+    *folder = (rc_run_folder){0};
+    rc_status status = open_folder(folder, path, identity, resume);
+    if (status != RC_OK)
+        rc_run_folder_close(folder);
+    return status;
+}
+
+void rc_run_folder_close(rc_run_folder *folder)
+{
+    json_decref(folder->identity);
+    if (folder->lock > 0)
+        close(folder->lock);
+    *folder = (rc_run_folder){0};
+}

@@ -1,0 +1,39 @@
+/* The folder that a run works in: whose it is, and that nobody else works in it.
+ *
+ * run.json says what decides the bits of the run: configuration, data, version, command line, machine. Who resumes a
+ * run with other settings or other data is told so, instead of getting half of each. While a process works in the
+ * folder it holds a lock on that file, which ends with the process, however that ends. */
+#ifndef RC_RUN_RUN_FOLDER_H
+#define RC_RUN_RUN_FOLDER_H
+
+#include "backend/backend.h"
+#include "run/config.h"
+
+enum { RC_PATH_SIZE = 1024, RC_FINGERPRINT_SIZE = 32 };
+
+/* "folder/name"; fails when it is too long. */
+rc_status rc_path_in(const char *folder, const char *name, char path[RC_PATH_SIZE]);
+/* Makes a folder that we write into, unless it is there, and removes what killed processes left in it. */
+rc_status rc_make_run_folder(const char *path);
+
+typedef struct rc_run_folder {
+    json_t *identity; /* as in run.json */
+    int lock;         /* an open file; 0: none */
+} rc_run_folder;
+
+typedef struct rc_run_identity {
+    const rc_config *config;
+    const rc_dataset *data;
+    const rc_backend *backend;
+    const char *command_line;
+} rc_run_identity;
+
+/* Makes the folder and describes the run in it, or, to resume, checks that it is this one. */
+rc_status rc_run_folder_open(rc_run_folder *folder, const char *path, const rc_run_identity *identity, bool resume);
+void rc_run_folder_close(rc_run_folder *folder); /* a zeroed one is fine */
+
+/* Of everything that decides the bits of one method's run. Where the data lies does not. */
+rc_status rc_run_fingerprint(const rc_run_folder *folder, const char *method, const rc_task_stream *stream,
+                             char text[RC_FINGERPRINT_SIZE]);
+
+#endif

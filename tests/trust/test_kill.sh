@@ -1,0 +1,95 @@
+#!/usr/bin/env bash
+# Killed at random moments and resumed every time, a run ends with the bits of a run that was left alone: 20 times by
+# the clock, and at numbered operations on files (a checkpoint half written, synced but not renamed, results written but
+# the checkpoint not yet removed, ...). A signal that asks saves first.
+#
+# usage: test_kill.sh PROGRAM MAKE_IMAGES FAULT_LIBRARY [KILLS [FILE_OPERATIONS [SEED]]]
+. "$(dirname "$0")/common.sh"
+fault=$3 kills=${4:-20} operations=${5:-10} seed=${6:-$$}
+echo "$name: seed $seed"
+RANDOM=$seed
+
+began=$(date +%s%N)
+run --out whole --checkpoint 0 >whole.txt 2>/dev/null
+took=$((($(date +%s%N) - began) / 1000000))
+run --out again >/dev/null 2>&1
+same again whole "two runs that were left alone"
+
+# ---- by the clock: lives of a random length, most of them shorter than what is left to do --------------------------
+lives=0 runs=0 where=
+while [ $lives -lt "$kills" ]; do
+    life --out killed --resume --checkpoint 0 >/dev/null 2>&1 &
+    pid=$!
+    sleep "$(awk -v t=$took -v r=$RANDOM 'BEGIN { printf "%.3f", t / 1000 * (0.1 + 0.5 * r / 32768) }')"
+    if kill -9 $pid 2>/dev/null; then
+        wait $pid 2>/dev/null || true
+        lives=$((lives + 1))
+        where+="$(position killed)"$'\n'
+    else # it was done already: on with another one
+        wait $pid || fail "a resumed run failed with code $?"
+        same killed whole "after $lives kills"
+        rm -rf killed
+        runs=$((runs + 1))
+    fi
+done
+run --out killed --resume >/dev/null 2>&1 || fail "the last resume failed with code $?"
+same killed whole "after $lives kills"
+echo "killed $lives times by the clock, in $((runs + 1)) runs of $took ms:"
+sed 's/ step [0-9]* *//' <<<"$where" | grep . | sort | uniq -c
+
+# ---- at numbered operations on files --------------------------------------------------------------------------------
+counted() { # FAULT: a run in counted/run, every operation on its files counted
+    exec env LD_PRELOAD="$fault" RECOLLECT_FAULT_UNDER=/counted RECOLLECT_FAULT="$1" RECOLLECT_FAULT_LOG="$work/log" \
+        "$program" run small.yaml --method cwd --threads 1 --checkpoint 0 --out "$work/counted/run"
+}
+mkdir counted
+(counted count:0) >/dev/null 2>&1
+all=$(wc -l <log)
+[ "$all" -gt 100 ] || fail "only $all operations on files were counted"
+cp log operations
+numbers=()
+pick() { # the number of the first, middle or last operation that looks like this
+    local lines
+    lines=$(grep -E "$2" operations | cut -d' ' -f1)
+    case $1 in first) head -n 1 <<<"$lines" ;; last) tail -n 1 <<<"$lines" ;; esac
+}
+numbers+=("$(pick last 'write .*/cwd/checkpoint')" "$(pick last 'rename .*/cwd/checkpoint')")
+numbers+=("$(pick last 'remove .*/cwd/checkpoint')" "$(pick last 'write .*/cwd/results.json')")
+numbers+=("$(pick last 'rename .*/cwd/results.json')" "$(pick last 'make .*/cwd/task-2')")
+numbers+=("$(pick first 'write .*/run.json')" "$(pick last 'write .*events.jsonl')")
+for ((i = 0; i < operations; i++)); do numbers+=($((1 + RANDOM * all / 32768))); done
+for number in "${numbers[@]}"; do
+    [ -n "$number" ] || fail "an operation that should be there is not"
+    rm -rf counted/run
+    what=$(sed -n "${number}p" operations | sed "s|[^ ]*/counted/run/||; s/\.tmp-[-0-9]*//")
+    code=0
+    counted "kill:$number" >/dev/null 2>&1 &
+    wait $! 2>/dev/null || code=$?
+    [ $code -eq 137 ] || fail "killed at operation $what, the run ended with code $code"
+    run --out counted/run --resume >/dev/null 2>message || fail "killed at operation $what: $(cat message)"
+    same counted/run whole "killed at operation $what"
+done
+echo "killed at ${#numbers[@]} of $all operations on files"
+
+# ---- asked to stop ---------------------------------------------------------------------------------------------------
+# A longer run, so that the signal comes in its midst.
+longer=(--set inversion_steps=150 --set epochs=30)
+run --out long "${longer[@]}" >/dev/null 2>&1
+for signal in INT TERM; do
+    life --out stopped "${longer[@]}" >/dev/null 2>message &
+    pid=$!
+    for ((i = 0; i < 600; i++)); do [ -s stopped/cwd/results.json ] && break; sleep 0.02; done # the first task is done
+    kill -$signal $pid
+    code=0
+    wait $pid || code=$?
+    [ $code -eq 130 ] || fail "SIG$signal: code $code: $(cat message)"
+    grep -qE 'stopped and saved in task 2, [a-z]+, step [0-9]+ of [0-9]+; --resume goes on from there' message ||
+        fail "SIG$signal: no clear message: $(cat message)"
+    where=$(position stopped)
+    [[ $where == *task* ]] || fail "SIG$signal: nothing was saved"
+    run --out stopped --resume "${longer[@]}" >/dev/null 2>&1
+    same stopped long "after SIG$signal"
+    echo "SIG$signal: saved at$where"
+    rm -rf stopped
+done
+echo "$name: passed in $SECONDS s"

@@ -1,0 +1,153 @@
+/* The stream of tasks: every way to cut the classes, and epochs of any number of images. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "cil/task_stream.h"
+
+/* Tasks of the expected sizes; sizes ends with 0. */
+static void expect_tasks(int classes, rc_task_split split, const int *sizes)
+{
+    rc_task_stream stream;
+    assert_int_equal(rc_task_stream_create(&stream, classes, NULL, &split), RC_OK);
+    int tasks = 0, first = 0;
+    for (; sizes[tasks] > 0; tasks++) {
+        assert_int_equal(rc_task_first(&stream, tasks), first);
+        assert_int_equal(rc_task_classes(&stream, tasks), sizes[tasks]);
+        first += sizes[tasks];
+    }
+    assert_int_equal(stream.tasks, tasks);
+    assert_int_equal(first, classes);
+    rc_task_stream_destroy(&stream);
+}
+
+#define TASKS(classes, split, ...) expect_tasks(classes, split, (const int[]){__VA_ARGS__, 0})
+#define SPLIT(...) ((rc_task_split){__VA_ARGS__})
+
+static void equal_tasks(void **state)
+{
+    (void)state;
+    TASKS(100, SPLIT(.tasks = 5), 20, 20, 20, 20, 20);
+    TASKS(6, SPLIT(.tasks = 6), 1, 1, 1, 1, 1, 1);
+    TASKS(7, SPLIT(.tasks = 1), 7);
+}
+
+/* METHODS 1.1: first = C / N, plus what is left of (C - first) / (N - 1). */
+static void first_task_takes_the_remainder(void **state)
+{
+    (void)state;
+    TASKS(10, SPLIT(.tasks = 3), 4, 3, 3);
+    TASKS(11, SPLIT(.tasks = 3), 3, 4, 4);
+    TASKS(100, SPLIT(.tasks = 3), 34, 33, 33);
+    TASKS(20, SPLIT(.tasks = 6), 5, 3, 3, 3, 3, 3);
+    TASKS(10, SPLIT(.tasks = 2), 5, 5);
+    TASKS(100, SPLIT(.tasks = 6, .first_fraction = 0.5), 50, 10, 10, 10, 10, 10);
+    TASKS(100, SPLIT(.tasks = 4, .first_fraction = 0.5), 52, 16, 16, 16);
+}
+
+static void first_task_of_a_given_size(void **state)
+{
+    (void)state;
+    TASKS(10, SPLIT(.tasks = 3, .first = 6), 6, 2, 2);
+    TASKS(100, SPLIT(.tasks = 11, .first = 50), 50, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5);
+    rc_task_stream stream;
+    assert_int_equal(rc_task_stream_create(&stream, 10, NULL, &SPLIT(.tasks = 3, .first = 5)), RC_INVALID_ARGUMENT);
+    assert_non_null(strstr(rc_message(), "5 classes after the first 5 do not divide into 2 tasks"));
+    assert_int_equal(rc_task_stream_create(&stream, 10, NULL, &SPLIT(.tasks = 3, .first = 9)), RC_INVALID_ARGUMENT);
+    assert_non_null(strstr(rc_message(), "leaves 1 for 2 more tasks"));
+}
+
+static void listed_sizes(void **state)
+{
+    (void)state;
+    TASKS(10, SPLIT(.sizes = 3, .size = {6, 2, 2}), 6, 2, 2);
+    TASKS(3, SPLIT(.sizes = 2, .size = {1, 2}, .tasks = 77), 1, 2);
+    rc_task_stream stream;
+    assert_int_equal(rc_task_stream_create(&stream, 10, NULL, &SPLIT(.sizes = 2, .size = {6, 3})),
+                     RC_INVALID_ARGUMENT);
+    assert_non_null(strstr(rc_message(), "9 classes together, the data has 10"));
+    assert_int_equal(rc_task_stream_create(&stream, 10, NULL, &SPLIT(.sizes = 2, .size = {6, 5})),
+                     RC_INVALID_ARGUMENT);
+    assert_int_equal(rc_task_stream_create(&stream, 10, NULL, &SPLIT(.sizes = 3, .size = {6, 0, 4})),
+                     RC_INVALID_ARGUMENT);
+    assert_non_null(strstr(rc_message(), "task 2 has 0 classes"));
+    assert_int_equal(rc_task_stream_create(&stream, 10, NULL, &SPLIT(.tasks = 11)), RC_INVALID_ARGUMENT);
+    assert_int_equal(rc_task_stream_create(&stream, 10, NULL, &SPLIT(.tasks = 0)), RC_INVALID_ARGUMENT);
+    assert_int_equal(rc_task_stream_create(&stream, 0, NULL, &SPLIT(.tasks = 1)), RC_INVALID_ARGUMENT);
+}
+
+static void orders_map_classes_to_labels(void **state)
+{
+    (void)state;
+    rc_task_stream stream;
+    const int order[4] = {2, 0, 3, 1}, twice[4] = {2, 0, 2, 1}, outside[4] = {2, 0, 4, 1};
+    int32_t labels[6] = {0, 1, 2, 3, 2, 0}, *index;
+    rc_split data = {.count = 6, .labels = labels};
+    int count;
+    assert_int_equal(rc_task_stream_create(&stream, 4, order, &SPLIT(.tasks = 2)), RC_OK);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(stream.position[stream.order[i]], i);
+    assert_int_equal(rc_task_images(&stream, &data, 0, 2, &index, &count), RC_OK); /* native classes 2 and 0 */
+    const int32_t expected[] = {0, 2, 4, 5};
+    assert_int_equal(count, 4);
+    assert_memory_equal(index, expected, sizeof expected);
+    rc_free(NULL, index);
+    rc_task_stream_destroy(&stream);
+    assert_int_equal(rc_task_stream_create(&stream, 4, twice, &SPLIT(.tasks = 2)), RC_INVALID_ARGUMENT);
+    assert_non_null(strstr(rc_message(), "class 2 twice"));
+    assert_int_equal(rc_task_stream_create(&stream, 4, outside, &SPLIT(.tasks = 2)), RC_INVALID_ARGUMENT);
+}
+
+/* max(1, n / B) batches: the last incomplete one is dropped, a task smaller than a batch repeats its permutation. */
+static void epochs_of_any_size(void **state)
+{
+    (void)state;
+    enum { MOST = 64 };
+    const struct {
+        int images, batch, batches;
+    } epochs[] = {{64, 32, 2}, {63, 32, 1}, {33, 32, 1}, {32, 32, 1}, {31, 32, 1}, {5, 12, 1}, {1, 7, 1}, {10, 3, 3}};
+    for (size_t i = 0; i < sizeof epochs / sizeof *epochs; i++) {
+        int n = epochs[i].images, batch = epochs[i].batch, used = epochs[i].batches * batch, seen[MOST] = {0};
+        int32_t order[MOST + 1], again[MOST + 1], other[MOST + 1];
+        uint32_t scratch[MOST];
+        assert_int_equal(rc_epoch_batches(n, batch), epochs[i].batches);
+        order[used] = -7;
+        rc_epoch_order(3, 1, 2, n, batch, order, scratch);
+        assert_int_equal(order[used], -7); /* not one more */
+        for (int k = 0; k < used; k++) {
+            assert_in_range(order[k], 0, n - 1);
+            seen[order[k]]++;
+            assert_int_equal(order[k], order[k % n]); /* the same permutation again */
+        }
+        for (int k = 0; k < n; k++)
+            assert_true(seen[k] == used / n || seen[k] == used / n + 1);
+        rc_epoch_order(3, 1, 2, n, batch, again, scratch);
+        assert_memory_equal(order, again, (size_t)used * sizeof *order);
+        if (n < 10)
+            continue;
+        rc_epoch_order(3, 1, 3, n, batch, other, scratch);
+        assert_memory_not_equal(order, other, (size_t)used * sizeof *order);
+        rc_epoch_order(3, 2, 2, n, batch, other, scratch);
+        assert_memory_not_equal(order, other, (size_t)used * sizeof *order);
+        rc_epoch_order(4, 1, 2, n, batch, other, scratch);
+        assert_memory_not_equal(order, other, (size_t)used * sizeof *order);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_tasks),
+        cmocka_unit_test(first_task_takes_the_remainder),
+        cmocka_unit_test(first_task_of_a_given_size),
+        cmocka_unit_test(listed_sizes),
+        cmocka_unit_test(orders_map_classes_to_labels),
+        cmocka_unit_test(epochs_of_any_size),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
