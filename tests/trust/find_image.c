@@ -7,8 +7,8 @@
  *   find_image kinds                          lists them
  *   find_image search PICTURE.ppm FILE...     code 0: it is in none of them; 1: it is, and where
  *
- * What is searched for are a few runs of 24 pixels in one colour. Numbers a * pixel + b are found for any b and any a but
- * 0: first by the signs of their differences, then by their correlation. */
+ * What is searched for are a few runs of 24 pixels in one colour. Numbers a * pixel + b are found for any b and any a
+ * but 0: first by the signs of their differences, then by their correlation. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
