@@ -3,30 +3,31 @@
 # edges of the task stream, configurations of others, the forecast. (What happens when it is killed or cannot write is in
 # tests/trust.)
 #
-# usage: test_run.sh PROGRAM
+# usage: test_run.sh PROGRAM MAKE_IMAGES
 set -euo pipefail
-program=$(realpath "$1")
+program=$(realpath "$1") make_images=$(realpath "$2")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 fail() { echo "test_run: FAILED: $*" >&2; exit 1; }
 
+"$make_images" procedural train 0 10 30 ppm photos
 cat >small.yaml <<YAML
-data: procedural:10
+data: photos
 task_sizes: 6,2,2
-images_per_class: 40
+images_per_class: 20
 net: resnet-small
 net_width: 4
 generator: generator-small
 generator_width: 8
 noise: 16
-batch: 32
+batch: 16
 epochs: 2
 refine_epochs: 1
 milestone: [1]
 inversion_steps: 5
 YAML
-run=("$program" run small.yaml --threads 2)
+run=("$program" run small.yaml --threads 1)
 
 # refused CODE PATTERN ARGUMENT...: ends with the code and a message that holds the pattern.
 refused() {
@@ -116,7 +117,7 @@ refused 1 '11 tasks, expected 1 to 10' small.yaml --out no --tasks 11
 ! grep -q '"diversity"' <(grep '"task":2' edges/cwd/events.jsonl) || fail "one old class: there is a diversity loss"
 grep -q '"diversity"' <(grep '"task":3' edges/cwd/events.jsonl) || fail "two old classes: there is no diversity loss"
 grep '"task":2,"stage":"estimation"' edges/cwd/events.jsonl | grep -q '"steps":2,' || fail "estimation: not 1 + 1 batches"
-grep '"task":3,"stage":"estimation"' edges/cwd/events.jsonl | grep -q '"steps":4,' || fail "estimation: not 2 + max(1, 0) * 2"
+grep '"task":3,"stage":"estimation"' edges/cwd/events.jsonl | grep -q '"steps":8,' || fail "estimation: not 4 + max(1, 0) * 4"
 grep '"task":1,"stage":"training"' edges/first-task/events.jsonl | grep -q '"steps":4,' || fail "min_steps: not 4 steps"
 
 # ---- configurations -------------------------------------------------------------------------------------------------------

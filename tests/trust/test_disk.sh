@@ -33,7 +33,7 @@ for ((i = 0; i < 4; i++)); do numbers+=($((2 + RANDOM * (all - 2) / 32768))); do
 for number in "${numbers[@]}"; do
     rm -rf disk/run
     refused "no space from operation $number on" \
-        "'[^']*/disk/run[^']*': No space left on device.*once there is room.*--resume goes on" faulty "full:$number"
+        "'[^']*/disk/run[^']*'.*: No space left on device.*once there is room.*--resume goes on" faulty "full:$number"
     [ "$(find disk -name '*.tmp-*' | wc -l)" -eq 0 ] || fail "half a file was left: $(find disk -name '*.tmp-*')"
     run --out disk/run --resume >/dev/null 2>message || fail "after a full disk at operation $number: $(cat message)"
     same disk/run whole "after a full disk at operation $number"
