@@ -15,8 +15,12 @@
  * input channels than fit there are cut into blocks, too, and the sums wait in the output. Last, while the band is
  * still in the cache, comes the epilogue: sums for batch normalisation, or the finished value in evaluation.
  *
+ * Three forms have a way of their own from the band to the outputs, with fewer multiplications or fewer empty lanes, on
+ * the same tiles: 3 x 3 kernels of step 1 (winograd.h), 3 x 3 kernels behind an enlargement (enlarged.h), and few
+ * outputs (narrow.h).
+ *
  * Same bits for any number of threads: what a task computes does not depend on who runs it, and the sums of an image
- * are added by one task, from top to bottom: float within a band, double across bands.
+ * are added by one task, from top to bottom: a few pixels in float, the rest in double.
  *
  * Weights arrive in PyTorch's layout and are packed at every call. That is a pass over the weights against one over
  * weights times pixels times images, and leaves no state that could be out of date.
@@ -136,8 +140,8 @@ static const float *read_directly(const conv_image *image)
     const conv_job *job = image->job;
     const conv_plan *plan = &job->plan;
     bool plain = job->dy ? image->dy.y.act == RC_ACT_NONE && !image->dy.a : image->x.value != NULL;
-    bool transformed = plan->winograd || plan->enlarged;
-    if (!plain || transformed || plan->borders || plan->compact || (plan->blocks > 1 && plan->taps.k > 1))
+    bool contiguous = !plan->compact && (plan->blocks == 1 || plan->taps.k == 1);
+    if (plan->way != CONV_DIRECT || !plain || plan->borders || !contiguous)
         return NULL;
     return job->dy ? image->dy.g : image->x.value;
 }
@@ -148,7 +152,7 @@ static void start_image(conv_image *image, int worker)
     const conv_plan *plan = &job->plan;
     float *scratch = rc_cpu_scratch(job->cpu, worker);
     image->workspace = scratch + line_floats(plan->band_floats);
-    image->skip_row = image->workspace + line_floats(plan->tiles_floats);
+    image->skip_row = image->workspace + line_floats(plan->workspace_floats);
     image->band = (band){.memory = scratch, .rows = plan->rows, .width = plan->width, .left = plan->left,
                          .channels = plan->compact ? plan->in_c : plan->in_cp, .block = plan->block,
                          .compact = plan->compact, .read_first = plan->first_y, .read_step = plan->taps.in_step,
@@ -169,8 +173,23 @@ static void start_image(conv_image *image, int worker)
     }
 }
 
-/* Output rows [first, last) of one image from its band. */
-static void multiply_band(const conv_image *image, int first, int last)
+/* Loads what the units [first, last) need. Winograd's tiles may reach below the last; image `number` of those that are
+ * worked on together leaves its inputs transformed. */
+static void load_band(conv_image *image, int first, int last, int number)
+{
+    const conv_plan *plan = &image->job->plan;
+    int step = plan->taps.in_step, rows = last - first;
+    if (plan->way == CONV_WINOGRAD)
+        rows = round_up(rows, 2);
+    if (!image->direct)
+        RC_FAST(band_load)(&image->band, first * step + plan->first_y,
+                           (first + rows - 1) * step + plan->first_y + plan->span_y);
+    if (plan->way == CONV_WINOGRAD)
+        RC_FAST(winograd_inputs)(plan, &image->band, first, last, number * ((plan->out_w + 1) / 2) * (rows / 2),
+                                 image->workspace);
+}
+
+static void multiply_direct(const conv_image *image, int first, int last)
 {
     const conv_plan *plan = &image->job->plan;
     int step = plan->taps.out_step;
@@ -180,8 +199,7 @@ static void multiply_band(const conv_image *image, int first, int last)
                 run_block(image, out, b, residue / step, residue % step, first, last);
 }
 
-/* The same the other way, for several images. */
-static void multiply_tiles(const conv_image *image, int images, int first, int last)
+static void multiply_winograd(const conv_image *image, int images, int first, int last)
 {
     const conv_job *job = image->job;
     const conv_plan *plan = &job->plan;
@@ -192,19 +210,31 @@ static void multiply_tiles(const conv_image *image, int images, int first, int l
                                   image->workspace);
 }
 
-/* Loads what the output rows [first, last) need; Winograd's tiles may reach below the last. */
-static void load_band(conv_image *image, int first, int last, int number)
+/* The outputs of the units [first, last) of one image, or of several. */
+static void multiply_band(const conv_image *image, int images, int first, int last)
 {
-    const conv_plan *plan = &image->job->plan;
-    int step = plan->taps.in_step, rows = last - first;
-    if (plan->winograd)
-        rows = (rows + 1) / 2 * 2;
-    if (!image->direct)
-        RC_FAST(band_load)(&image->band, first * step + plan->first_y,
-                           (first + rows - 1) * step + plan->first_y + plan->span_y);
-    if (plan->winograd)
-        RC_FAST(winograd_inputs)(plan, &image->band, first, last, number * (plan->out_w + 1) / 2 * (rows / 2),
-                                 image->workspace);
+    const conv_job *job = image->job;
+    const conv_plan *plan = &job->plan;
+    const float *start = job->add ? NULL : job->start;
+    switch (plan->way) {
+    case CONV_DIRECT:
+        multiply_direct(image, first, last);
+        break;
+    case CONV_WINOGRAD:
+        multiply_winograd(image, images, first, last);
+        break;
+    case CONV_ENLARGED:
+        if (job->dy)
+            RC_FAST(enlarged_backward)(plan, &image->band, job->packed, job->add, image->out, first, last,
+                                       image->workspace);
+        else
+            RC_FAST(enlarged_forward)(plan, &image->band, job->packed, start, image->out, first, last,
+                                      image->workspace);
+        break;
+    case CONV_NARROW:
+        RC_FAST(run_narrow)(plan, &image->band, job->packed, start, image->out, first, last, image->workspace);
+        break;
+    }
 }
 
 static void conv_task(void *context, int task, int worker)
@@ -214,7 +244,7 @@ static void conv_task(void *context, int task, int worker)
     int part = task % job->parts, first_image = task / job->parts * plan->images, step = plan->taps.out_step;
     int images = job->n - first_image < plan->images ? job->n - first_image : plan->images;
     int begin = plan->units * part / job->parts, end = plan->units * (part + 1) / job->parts;
-    if (plan->winograd) {
+    if (plan->way == CONV_WINOGRAD) { /* its tiles are two rows high */
         begin = begin / 2 * 2;
         end = part == job->parts - 1 ? plan->units : end / 2 * 2;
     }
@@ -229,16 +259,7 @@ static void conv_task(void *context, int task, int worker)
         last = unit + plan->band < end ? unit + plan->band : end;
         for (int i = 0; i < images; i++)
             load_band(&image[i], unit, last, i);
-        if (plan->winograd)
-            multiply_tiles(image, images, unit, last);
-        else if (plan->enlarged && job->dy)
-            RC_FAST(enlarged_backward)(plan, &image->band, job->packed, job->add, image->out, unit, last,
-                                       image->workspace);
-        else if (plan->enlarged)
-            RC_FAST(enlarged_forward)(plan, &image->band, job->packed, job->start, image->out, unit, last,
-                                      image->workspace);
-        else
-            multiply_band(image, unit, last);
+        multiply_band(image, images, unit, last);
         int last_row = last * step < plan->out_h ? last * step : plan->out_h;
         for (int i = 0; i < images; i++)
             finish_band(&image[i], unit * step, last_row - unit * step);
@@ -294,12 +315,12 @@ static void prepare(conv_job *job, const void *weight, const void *bias, const v
         memcpy(start, bias, (size_t)plan->out_c * sizeof(float));
     if (center)
         memcpy(padded_center, center, (size_t)plan->out_c * sizeof(float));
-    if (plan->winograd)
-        RC_FAST(pack_winograd)(job->cpu, plan, weight, packed);
-    else if (plan->enlarged)
-        RC_FAST(pack_enlarged)(job->cpu, plan, weight, packed);
-    else
-        RC_FAST(pack_weights)(job->cpu, plan, weight, folded, packed);
+    switch (plan->way) {
+    case CONV_DIRECT: RC_FAST(pack_weights)(job->cpu, plan, weight, folded, packed); break;
+    case CONV_WINOGRAD: RC_FAST(pack_winograd)(job->cpu, plan, weight, packed); break;
+    case CONV_ENLARGED: RC_FAST(pack_enlarged)(job->cpu, plan, weight, packed); break;
+    case CONV_NARROW: RC_FAST(pack_narrow)(plan, weight, packed); break;
+    }
     job->start = start;
     job->center = padded_center;
     job->packed = packed;
@@ -358,7 +379,7 @@ static rc_status reserve_conv(rc_backend *table, const rc_conv *conv, int n)
         int widest = plan->in_w > plan->out_w ? plan->in_w : plan->out_w;
         int deepest = plan->in_cp > plan->out_cp ? plan->in_cp : plan->out_cp;
         size_t shared = 2 * start_floats(plan) + line_floats(plan->packed_floats) + line_floats(plan->folded_floats);
-        size_t scratch = line_floats(plan->band_floats) + line_floats(plan->tiles_floats) +
+        size_t scratch = line_floats(plan->band_floats) + line_floats(plan->workspace_floats) +
                          line_floats((size_t)widest * (size_t)deepest);
         need.shared = need.shared > shared ? need.shared : shared;
         need.scratch = need.scratch > scratch ? need.scratch : scratch;

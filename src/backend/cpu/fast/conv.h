@@ -3,6 +3,7 @@
 #define RC_BACKEND_CPU_FAST_CONV_H
 
 #include "backend/cpu/fast/conv_plan.h"
+#include "backend/cpu/fast/ints.h"
 
 /* Sizes of the workspace, in floats: what the tasks share, and what each worker has to itself. */
 typedef struct workspace {
@@ -14,11 +15,5 @@ void RC_FAST(conv_backward_weight)(rc_backend *table, const rc_conv *conv, const
                                    void *dweight, void *dbias);
 
 void RC_FAST(fill_linear)(rc_backend *table);
-
-/* Floats rounded up so that what follows begins on a cache line. */
-static inline size_t line_floats(size_t floats)
-{
-    return (floats + 15) / 16 * 16;
-}
 
 #endif

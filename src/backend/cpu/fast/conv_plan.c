@@ -2,33 +2,15 @@
 
 #include "backend/cpu/fast/band.h"
 #include "backend/cpu/fast/enlarged.h"
+#include "backend/cpu/fast/ints.h"
+#include "backend/cpu/fast/limits.h"
+#include "backend/cpu/fast/narrow.h"
 #include "backend/cpu/fast/tile.h"
 #include "backend/cpu/fast/winograd.h"
-
-/* The weights of one output block and one input block are read for every tile: 64 channels of a 3 x 3 kernel, which is
- * half of a first cache of 64 KiB, or with AVX-512, whose tiles read them less often, the second cache. The band is
- * read once per tap row and output block. An image that fits WHOLE_BYTES stays in it, and nothing has to be moved. */
-enum { BLOCK_BYTES = 9 * 64 * TILE_WIDTH * 4, BAND_BYTES = 32 << 10, WHOLE_BYTES = 320 << 10, BAND_PIXELS = 64 };
-enum { FEWEST_TASKS = 32, ENLARGED_FLOATS = 320 << 10 };
 
 static int floor_div(int a, int b)
 {
     return a >= 0 ? a / b : -((b - 1 - a) / b);
-}
-
-static int round_up(int a, int b)
-{
-    return (a + b - 1) / b * b;
-}
-
-static int smaller(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-static int larger(int a, int b)
-{
-    return a > b ? a : b;
 }
 
 tap_geometry RC_FAST(tap_geometry)(const rc_conv *conv, bool backward)
@@ -79,8 +61,29 @@ static void plan_span(const tap_axis *axis, int count, int *first, int *span)
     *span = high - low;
 }
 
-/* Output rows are made in bands: as many as keep the input rows in the first cache, but enough pixels to pay for
- * fetching the weights. */
+/* How many units a band should have. */
+static int choose_units(const conv_plan *plan, int row_bytes, int most_tiles)
+{
+    const plan_limits *limits = RC_FAST(plan_limits)();
+    int columns = plan->x[0].outputs, units = plan->units, across = (columns + 1) / 2;
+    switch (plan->way) {
+    case CONV_DIRECT:
+        units = (limits->band_bytes / row_bytes - plan->span_y) / plan->taps.in_step + 1;
+        return larger(units, (limits->band_pixels + columns - 1) / columns);
+    case CONV_WINOGRAD:
+        return 2 * ((most_tiles + across - 1) / across);
+    case CONV_ENLARGED: /* whole images where possible: bands share rows of differences */
+        while (units > 2 && RC_FAST(enlarged_floats)(plan, units) > (size_t)limits->enlarged_floats)
+            units = (units + 1) / 2;
+        return units;
+    case CONV_NARROW: /* likewise, rows of products */
+        while (units > 4 && RC_FAST(narrow_floats)(plan, units) > (size_t)limits->narrow_floats)
+            units = (units + 1) / 2;
+        return units;
+    }
+    return units;
+}
+
 static void plan_band(conv_plan *plan, int n)
 {
     const tap_geometry *taps = &plan->taps;
@@ -88,7 +91,7 @@ static void plan_band(conv_plan *plan, int n)
     plan_span(plan->y, taps->out_step, &plan->first_y, &plan->span_y);
     plan_span(plan->x, taps->out_step, &first_x, &span_x);
     plan->units = plan->y[0].outputs;
-    int even = plan->winograd ? 2 : 1, all_units = round_up(plan->units, even);
+    int even = plan->way == CONV_WINOGRAD ? 2 : 1; /* its tiles may reach beyond the image */
     int last_x = larger((round_up(columns, even) - 1) * taps->in_step + first_x + span_x, plan->in_w);
     int last_y = (plan->units - 1) * taps->in_step + plan->first_y + plan->span_y;
     plan->borders = first_x < 0 || last_x > plan->in_w || plan->first_y < 0 || last_y > plan->in_h;
@@ -96,69 +99,77 @@ static void plan_band(conv_plan *plan, int n)
     plan->width = plan->left + last_x;
 
     int row_bytes = plan->width * plan->in_cp * (int)sizeof(float);
-    int units = (BAND_BYTES / row_bytes - plan->span_y) / taps->in_step + 1;
-    units = larger(units, (BAND_PIXELS + columns - 1) / columns);
-    int across = (columns + 1) / 2, most_tiles = plan->in_cp + plan->out_cp > 32 ? 32 : 16;
-    if (plan->enlarged)
-        for (units = plan->units; units > 2 && RC_FAST(enlarged_floats)(plan, units) > ENLARGED_FLOATS;)
-            units = (units + 1) / 2;
-    if (plan->winograd)
-        units = 2 * ((most_tiles + across - 1) / across);
-    units = smaller(larger(units, 1), plan->units);
+    const plan_limits *limits = RC_FAST(plan_limits)();
+    int most_tiles = plan->in_cp + plan->out_cp > 32 ? 2 * limits->few_tiles : limits->few_tiles;
+    int units = smaller(larger(choose_units(plan, row_bytes, most_tiles), 1), plan->units);
     int bands = (plan->units + units - 1) / units;
     plan->band = round_up((plan->units + bands - 1) / bands, even);
-    int all_rows = (all_units - 1) * taps->in_step + plan->span_y;
+    int all_rows = (round_up(plan->units, even) - 1) * taps->in_step + plan->span_y;
     plan->rows = (plan->band - 1) * taps->in_step + plan->span_y;
-    if ((size_t)all_rows * (size_t)row_bytes <= WHOLE_BYTES)
+    if ((size_t)all_rows * (size_t)row_bytes <= (size_t)limits->whole_bytes)
         plan->rows = all_rows;
     plan->rows = larger(plan->rows, 1);
 
     plan->images = 1;
-    plan->tiles = across * (plan->band / 2);
-    if (plan->winograd && bands == 1)
-        plan->images = smaller(smaller(most_tiles / plan->tiles, MAX_PLAN_IMAGES), n / FEWEST_TASKS);
+    plan->tiles = (columns + 1) / 2 * (plan->band / 2);
+    if (plan->way == CONV_WINOGRAD && bands == 1)
+        plan->images = smaller(smaller(most_tiles / plan->tiles, MAX_PLAN_IMAGES), n / limits->fewest_tasks);
     plan->images = larger(plan->images, 1);
     plan->tiles *= plan->images;
 }
 
-static void finish_plan(conv_plan *plan, int n)
+/* Cuts the input channels into equal blocks whose weights stay in the first cache. */
+static void plan_blocks(conv_plan *plan)
+{
+    const tap_geometry *taps = &plan->taps;
+    int most_taps = 1;
+    for (int r = 0; r < taps->out_step * taps->out_step; r++)
+        most_taps = larger(most_taps, plan->y[r / taps->out_step].taps * plan->x[r % taps->out_step].taps);
+    int widest = larger(9 * RC_FAST(plan_limits)()->block_channels / most_taps / CHUNK * CHUNK, CHUNK);
+    if (plan->way != CONV_DIRECT)
+        widest = round_up(plan->in_cp, CHUNK);
+    plan->blocks = (plan->in_cp + widest - 1) / widest;
+    plan->block = round_up((plan->in_cp + plan->blocks - 1) / plan->blocks, CHUNK);
+    plan->blocks = (plan->in_cp + plan->block - 1) / plan->block;
+}
+
+static void finish_plan(conv_plan *plan, bool enlarged, int n)
 {
     const tap_geometry *taps = &plan->taps;
     plan->in_cp = round_up(plan->in_c, 4);
     plan->out_cp = round_up(plan->out_c, 4);
-    int most_taps = 1;
     for (int r = 0; r < taps->out_step; r++) {
         plan->y[r] = plan_axis(taps, r, plan->out_h);
         plan->x[r] = plan_axis(taps, r, plan->out_w);
     }
-    for (int r = 0; r < taps->out_step * taps->out_step; r++)
-        most_taps = larger(most_taps, plan->y[r / taps->out_step].taps * plan->x[r % taps->out_step].taps);
-
-    plan->winograd = RC_FAST(winograd_fits)(taps, plan->in_cp, plan->out_cp);
+    plan->way = enlarged                                                          ? CONV_ENLARGED
+                : RC_FAST(winograd_fits)(taps, plan->in_cp, plan->out_cp)         ? CONV_WINOGRAD
+                : RC_FAST(narrow_fits)(taps, plan->in_cp, plan->out_c)            ? CONV_NARROW
+                                                                                  : CONV_DIRECT;
     plan->compact = plan->in_cp == 4 && plan->in_c < 4;
-    int widest = BLOCK_BYTES / (most_taps * TILE_WIDTH * (int)sizeof(float)) / CHUNK * CHUNK;
-    plan->blocks = (plan->in_cp + larger(widest, CHUNK) - 1) / larger(widest, CHUNK);
-    plan->block = round_up((plan->in_cp + plan->blocks - 1) / plan->blocks, CHUNK);
-    plan->blocks = (plan->in_cp + plan->block - 1) / plan->block;
-    if (plan->winograd || plan->enlarged) {
-        plan->block = round_up(plan->in_cp, CHUNK);
-        plan->blocks = 1;
-    }
+    plan_blocks(plan);
     plan_band(plan, n);
-
-    if (plan->enlarged) {
-        plan->tiles_floats = RC_FAST(enlarged_floats)(plan, plan->band);
-        plan->packed_floats = RC_FAST(enlarged_packed_floats)(plan);
-        plan->band_floats = band_floats(plan->rows, plan->width, plan->in_cp);
-        return;
-    }
-    size_t kernel = (size_t)taps->k * (size_t)taps->k;
-    plan->packed_floats = (size_t)round_up(plan->out_cp, TILE_WIDTH) * (size_t)plan->in_cp * kernel;
-    plan->folded_floats = taps->folded ? (size_t)plan->in_c * (size_t)plan->out_c * kernel : 0;
     plan->band_floats = band_floats(plan->rows, plan->width, plan->in_cp);
-    if (plan->winograd) {
-        plan->tiles_floats = RC_FAST(winograd_floats)(plan);
-        plan->packed_floats = WINOGRAD_ELEMENTS * (size_t)round_up(plan->out_cp, TILE_WIDTH) * (size_t)plan->in_cp;
+
+    size_t kernel = (size_t)taps->k * (size_t)taps->k;
+    size_t weights = (size_t)round_up(plan->out_cp, TILE_WIDTH) * (size_t)plan->in_cp;
+    switch (plan->way) {
+    case CONV_DIRECT:
+        plan->packed_floats = weights * kernel;
+        plan->folded_floats = taps->folded ? (size_t)plan->in_c * (size_t)plan->out_c * kernel : 0;
+        break;
+    case CONV_WINOGRAD:
+        plan->packed_floats = weights * WINOGRAD_ELEMENTS;
+        plan->workspace_floats = RC_FAST(winograd_floats)(plan);
+        break;
+    case CONV_ENLARGED:
+        plan->packed_floats = weights * ENLARGED_KERNELS;
+        plan->workspace_floats = RC_FAST(enlarged_floats)(plan, plan->band);
+        break;
+    case CONV_NARROW:
+        plan->packed_floats = RC_FAST(narrow_packed_floats)(plan);
+        plan->workspace_floats = RC_FAST(narrow_floats)(plan, plan->band);
+        break;
     }
 }
 
@@ -180,8 +191,7 @@ conv_plan RC_FAST(plan_forward)(const rc_conv *conv, int n)
                       .kernel_c_out = conv->c_out, .kernel_c_in = conv->c_in};
     plan.taps = RC_FAST(tap_geometry)(conv, false);
     plan.weights = kernel_layout(conv, &plan.taps, false);
-    plan.enlarged = RC_FAST(enlarged_fits)(conv);
-    finish_plan(&plan, n);
+    finish_plan(&plan, RC_FAST(enlarged_fits)(conv), n);
     return plan;
 }
 
@@ -192,8 +202,7 @@ conv_plan RC_FAST(plan_backward_data)(const rc_conv *conv, int n)
                       .kernel_c_out = conv->c_out, .kernel_c_in = conv->c_in};
     plan.taps = RC_FAST(tap_geometry)(conv, true);
     plan.weights = kernel_layout(conv, &plan.taps, true);
-    plan.enlarged = RC_FAST(enlarged_fits)(conv);
-    finish_plan(&plan, n);
+    finish_plan(&plan, RC_FAST(enlarged_fits)(conv), n);
     return plan;
 }
 

@@ -38,7 +38,16 @@ typedef struct weight_layout {
     int k;
 } weight_layout;
 
+/* How the sums are made of a band. */
+typedef enum conv_way {
+    CONV_DIRECT,   /* tap by tap */
+    CONV_WINOGRAD, /* winograd.h: 3 x 3 of step 1 */
+    CONV_ENLARGED, /* enlarged.h: 3 x 3 behind an enlargement */
+    CONV_NARROW    /* narrow.h: few outputs */
+} conv_way;
+
 typedef struct conv_plan {
+    conv_way way;
     int in_h, in_w, in_c, in_cp;
     int out_h, out_w, out_c, out_cp;
     tap_geometry taps;
@@ -48,20 +57,17 @@ typedef struct conv_plan {
 
     /* The band of input rows: (blocks, rows, width, channels of the block). */
     bool compact;        /* 1 to 3 channels without their padding */
-    int block, blocks;   /* input channels of a block: its weights stay in the first cache */
+    int block, blocks;   /* input channels of a block: its weights stay in the first cache; direct only */
     int units, band;     /* rows of output positions of one residue, and how many of them a band makes */
     int first_y, span_y; /* unit u reads rows u * in_step + first_y and the span_y - 1 after it */
     int rows;            /* rows in the band */
     int width, left;     /* columns in the band, `left` of them border */
     bool borders;        /* the taps reach beyond the image */
 
-    /* 3 x 3 of step 1 (winograd.h). */
-    bool winograd;
-    int tiles;           /* 2 x 2 outputs each, of all images that are worked on together */
-    int images;          /* so many: small ones, for the sake of enough tiles */
-    bool enlarged;       /* enlarged.h */
+    int images;          /* that are worked on together: small ones, for the sake of enough tiles */
+    int tiles;           /* Winograd: of them all, 2 x 2 outputs each */
 
-    size_t packed_floats, folded_floats, band_floats, tiles_floats;
+    size_t packed_floats, folded_floats, band_floats, workspace_floats;
 } conv_plan;
 
 enum { MAX_PLAN_IMAGES = 4 };

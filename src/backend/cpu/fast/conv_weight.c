@@ -30,16 +30,6 @@ typedef struct weight_job {
     float *result;
 } weight_job;
 
-static int smaller(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-static int larger(int a, int b)
-{
-    return a > b ? a : b;
-}
-
 /* ---- loading --------------------------------------------------------------------------------------------------- */
 
 static void start_group(weight_group *group, const weight_job *job, int first, float *scratch)

@@ -1,11 +1,7 @@
 #include "backend/cpu/fast/enlarged.h"
 
+#include "backend/cpu/fast/ints.h"
 #include "backend/cpu/fast/tile.h"
-
-static int smaller(int a, int b)
-{
-    return a < b ? a : b;
-}
 
 bool RC_FAST(enlarged_fits)(const rc_conv *conv)
 {
@@ -40,12 +36,6 @@ static size_t packed_at(const conv_plan *plan, int out, int kernel)
 {
     size_t width = (size_t)tile_width(plan->out_cp - out, TILE_WIDTH), in = (size_t)plan->in_cp;
     return ((size_t)out * ENLARGED_KERNELS + (size_t)kernel * width) * in;
-}
-
-size_t RC_FAST(enlarged_packed_floats)(const conv_plan *plan)
-{
-    size_t blocks = (size_t)(plan->out_cp + TILE_WIDTH - 1) / TILE_WIDTH;
-    return blocks * TILE_WIDTH * ENLARGED_KERNELS * (size_t)plan->in_cp;
 }
 
 typedef struct pack_job {
@@ -161,9 +151,9 @@ static size_t carve(const conv_plan *plan, int rows, float *workspace, planes *p
         int inputs_pixels = plan->taps.scatter ? (plane == 0 ? 0 : pixels) : enlarged_sum_pixels(plane, rows, w);
         size_t inputs = (size_t)inputs_pixels * (size_t)in;
         p->in[plane] = workspace + used;
-        used += (inputs + 63) / 64 * 64;
+        used += line_floats(inputs);
         p->product[plane] = workspace + used;
-        used += ((size_t)pixels * (size_t)((plan->taps.scatter ? kernels_met : 1) * out) + 63) / 64 * 64;
+        used += line_floats((size_t)pixels * (size_t)((plan->taps.scatter ? kernels_met : 1) * out));
     }
     return used;
 }

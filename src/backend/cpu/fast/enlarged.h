@@ -36,7 +36,6 @@ static inline int enlarged_pixels(int plane, int rows, int w)
 bool RC_FAST(enlarged_fits)(const rc_conv *conv);
 
 size_t RC_FAST(enlarged_floats)(const conv_plan *plan, int rows); /* of workspace, for `rows` rows of pixels */
-size_t RC_FAST(enlarged_packed_floats)(const conv_plan *plan);
 void RC_FAST(pack_enlarged)(rc_cpu *cpu, const conv_plan *plan, const float *weight, float *packed);
 
 /* Pixel rows [first, last) of an image, forward to their outputs or backward from them. The band holds what they read.

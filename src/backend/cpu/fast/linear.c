@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "backend/cpu/fast/conv.h"
-#include "backend/cpu/fast/load.h"
 #include "backend/cpu/fast/product.h"
+#include "backend/cpu/fast/rows.h"
 
 static int padded(int c)
 {
@@ -19,7 +19,6 @@ typedef struct load_job {
     const rc_tensor *x; /* one of them */
     const rc_grad *dy;
     float *to;          /* (n, h, w, cp) */
-    size_t skip_row;    /* floats into the scratch */
 } load_job;
 
 static void load_task(void *context, int image, int worker)
@@ -90,31 +89,14 @@ typedef struct finish_job {
     rc_cpu *cpu;
     const rc_tensor *y;
     const rc_epilogue *epilogue;
-    const float *center; /* (cp) */
     const rc_back_epilogue *back_epilogue;
-    void *dx;
+    const float *dx;
 } finish_job;
 
 static void finish_forward_task(void *context, int image, int worker)
 {
     const finish_job *job = context;
-    const rc_tensor *y = job->y;
-    int cp = padded(y->c);
-    size_t row_floats = (size_t)y->w * (size_t)cp;
-    float *raw = (float *)y->raw + (size_t)image * (size_t)y->h * row_floats;
-    if (job->epilogue->partial) {
-        double *sums = rc_cpu_partial(job->epilogue->partial, image, cp);
-        memset(sums, 0, 2 * (size_t)cp * sizeof(double));
-        RC_FAST(sum_values)(raw, cp, y->h * y->w, 0, cp, job->center, sums);
-    }
-    if (!job->epilogue->apply)
-        return;
-    rc_tensor pending = *y;
-    pending.value = NULL;
-    pending.stored = false;
-    value_source source = RC_FAST(value_source)(&pending, cp, image, rc_cpu_scratch(job->cpu, worker));
-    for (int row = 0; row < y->h; row++)
-        RC_FAST(load_value_row)(&source, row, 0, cp, raw + (size_t)row * row_floats, cp);
+    RC_FAST(finish_forward)(job->y, padded(job->y->c), image, job->epilogue, rc_cpu_scratch(job->cpu, worker));
 }
 
 static void linear_forward(rc_backend *table, const rc_linear *linear, rc_tensor *x, const void *weight,
@@ -122,20 +104,15 @@ static void linear_forward(rc_backend *table, const rc_linear *linear, rc_tensor
 {
     rc_cpu *cpu = rc_cpu_of(table);
     int cp = padded(linear->c), pixels = linear->h * linear->w;
-    float *center = cpu->shared, *values = center + line_floats((size_t)cp);
     linear_weights weights = {linear, weight, bias};
-    product p = {.cpu = cpu, .a = finished_values(cpu, x, values), .a_row = padded(linear->c_in), .rows = x->n,
+    product p = {.cpu = cpu, .a = finished_values(cpu, x, cpu->shared), .a_row = padded(linear->c_in), .rows = x->n,
                  .depth = linear->c_in, .c = y->raw, .c_row = (ptrdiff_t)pixels * cp, .c_segment = cp,
                  .segments = pixels, .columns = cp, .pack = pack_forward, .context = &weights};
     RC_FAST(product)(&p);
     x->stored = x->value != NULL;
-    if (!epilogue->partial && !epilogue->apply)
-        return;
-    memset(center, 0, (size_t)cp * sizeof(float));
-    if (epilogue->center)
-        memcpy(center, epilogue->center, (size_t)linear->c * sizeof(float));
-    finish_job job = {.cpu = cpu, .y = y, .epilogue = epilogue, .center = center};
-    rc_pool_run(cpu->pool, y->n, finish_forward_task, &job);
+    finish_job job = {.cpu = cpu, .y = y, .epilogue = epilogue};
+    if (epilogue->partial || epilogue->apply)
+        rc_pool_run(cpu->pool, y->n, finish_forward_task, &job);
 }
 
 /* ---- backward -------------------------------------------------------------------------------------------------- */
@@ -163,13 +140,8 @@ static void pack_backward(const void *context, int first_depth, int depth, int s
 static void finish_backward_task(void *context, int image, int worker)
 {
     const finish_job *job = context;
-    const rc_tensor *x = job->back_epilogue->x;
-    int cp = padded(x->c);
-    double *sums = rc_cpu_partial(job->back_epilogue->partial, image, cp);
-    memset(sums, 0, 2 * (size_t)cp * sizeof(double));
-    rc_grad finished = {.y = x, .g = job->dx};
-    gradient_source source = RC_FAST(gradient_source)(&finished, cp, image, rc_cpu_scratch(job->cpu, worker));
-    RC_FAST(sum_gradients)(&source, 0, x->h, 0, cp, sums);
+    RC_FAST(finish_backward)(job->back_epilogue, padded(job->back_epilogue->x->c), image, job->dx,
+                             rc_cpu_scratch(job->cpu, worker));
 }
 
 static void linear_backward_data(rc_backend *table, const rc_linear *linear, const rc_grad *dy, const void *weight,
@@ -209,9 +181,9 @@ static rc_status reserve_linear(rc_backend *table, const rc_linear *linear, int 
 {
     int cp = padded(linear->c), cp_in = padded(linear->c_in);
     size_t shared = line_floats((size_t)n * (size_t)(linear->h * linear->w * cp)) +
-                    line_floats((size_t)n * (size_t)cp_in) + line_floats((size_t)cp) +
+                    line_floats((size_t)n * (size_t)cp_in) +
                     RC_FAST(outer_packed_floats)(n, linear->c_in);
-    size_t scratch = RC_FAST(product_scratch)(n), row = (size_t)linear->w * (size_t)cp + (size_t)cp_in;
+    size_t scratch = RC_FAST(product_scratch)(n), row = (size_t)(linear->w + 1) * (size_t)cp + (size_t)cp_in;
     return rc_cpu_reserve(rc_cpu_of(table), shared * sizeof(float), (scratch > row ? scratch : row) * sizeof(float));
 }
 

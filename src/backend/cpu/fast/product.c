@@ -3,16 +3,12 @@
 #include <string.h>
 
 #include "backend/cpu/fast/activation.h"
+#include "backend/cpu/fast/ints.h"
 #include "backend/cpu/fast/tile.h"
 
 /* DEPTH: rows of b that are packed at a time; with TILE_WIDTH columns they stay in the first cache. GROUP: blocks of
  * columns that a task takes together, because they are neighbours in memory. OUTS: rows of d that a task takes. */
 enum { DEPTH = 256, GROUP = 4, OUTS = 16 };
-
-static int smaller(int a, int b)
-{
-    return a < b ? a : b;
-}
 
 static int groups_of(const product *p)
 {

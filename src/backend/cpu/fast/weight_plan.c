@@ -3,27 +3,9 @@
 #include "backend/cpu/fast/band.h"
 #include "backend/cpu/fast/conv.h"
 #include "backend/cpu/fast/enlarged.h"
+#include "backend/cpu/fast/limits.h"
 #include "backend/cpu/fast/tile.h"
 #include "backend/cpu/fast/winograd.h"
-
-/* SLOT_BYTES: all private gradients together. SLICE_BYTES: what one piece reads should stay in the first cache.
- * TILES_BYTES: transformed bands, in the second. */
-enum { SLOT_BYTES = 32 << 20, SLICE_BYTES = 40 << 10, TILES_BYTES = 512 << 10 };
-
-static int smaller(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-static int larger(int a, int b)
-{
-    return a > b ? a : b;
-}
-
-static int round_up(int a, int b)
-{
-    return (a + b - 1) / b * b;
-}
 
 /* ---- pieces ---------------------------------------------------------------------------------------------------- */
 
@@ -81,27 +63,28 @@ static void plan_pieces(weight_plan *plan)
 /* Direct: what one piece reads of the bands stays in the first cache. */
 static void plan_bands(weight_plan *plan, int images_per_slot)
 {
-    int k = plan->taps.k, stride = plan->taps.stride;
+    int k = plan->taps.k, stride = plan->taps.stride, most = RC_FAST(plan_limits)()->slice_bytes;
     int big_row = plan->width * smaller(plan->big_cp, plan->big_block) * (int)sizeof(float);
     int small_row = plan->small_width * smaller(plan->small_cp, plan->small_block) * (int)sizeof(float);
-    int rows = (SLICE_BYTES - (k - stride) * big_row) / (stride * big_row + small_row);
+    int rows = (most - (k - stride) * big_row) / (stride * big_row + small_row);
     rows = smaller(larger(rows, 1), plan->small_h);
     int bands = (plan->small_h + rows - 1) / rows;
     plan->rows = (plan->small_h + bands - 1) / bands;
     plan->big_rows = (plan->rows - 1) * stride + k;
     plan->images = 1;
     if (bands == 1)
-        plan->images = SLICE_BYTES / (plan->big_rows * big_row + plan->rows * small_row);
+        plan->images = most / (plan->big_rows * big_row + plan->rows * small_row);
     plan->images = smaller(smaller(larger(plan->images, 1), MAX_IMAGES), images_per_slot);
 }
 
 /* Transformed: as many tiles as keep a piece busy and the second cache not too full. */
 static void plan_tiles(weight_plan *plan, int images_per_slot)
 {
-    enum { FEWEST = 16, MOST = 64 };
+    const plan_limits *limits = RC_FAST(plan_limits)();
     int across = plan->small_width / 2, down = (plan->small_h + 1) / 2;
     int channels = plan->big_cp + plan->small_cp / plan->splits;
-    int tiles = smaller(larger(TILES_BYTES / (WINOGRAD_ELEMENTS * channels * (int)sizeof(float)), FEWEST), MOST);
+    int tiles = limits->planes_bytes / (WINOGRAD_ELEMENTS * channels * (int)sizeof(float));
+    tiles = smaller(larger(tiles, limits->fewest_tiles), limits->most_tiles);
     int rows = smaller((tiles + across - 1) / across, down), bands = (down + rows - 1) / rows;
     rows = (down + bands - 1) / bands;
     plan->rows = 2 * rows;
@@ -117,7 +100,7 @@ static void plan_tiles(weight_plan *plan, int images_per_slot)
 static void plan_planes(weight_plan *plan, int images_per_slot)
 {
     int w = plan->small_w, channels = plan->big_cp + plan->small_cp / plan->splits, rows = plan->small_h;
-    int fit = TILES_BYTES / (int)sizeof(float) / (4 * (w + 2) * channels);
+    int fit = RC_FAST(plan_limits)()->planes_bytes / (int)sizeof(float) / (4 * (w + 2) * channels);
     while (rows > 2 && rows > fit)
         rows = (rows + 1) / 2;
     plan->rows = rows;
@@ -134,7 +117,7 @@ static void plan_planes(weight_plan *plan, int images_per_slot)
 static void plan_slots(weight_plan *plan, int n)
 {
     plan_pieces(plan);
-    size_t most = SLOT_BYTES / (plan->slot_floats * sizeof(float));
+    size_t most = (size_t)RC_FAST(plan_limits)()->slot_bytes / (plan->slot_floats * sizeof(float));
     plan->slots = smaller(smaller(n, SLOTS), most < 1 ? 1 : most > SLOTS ? SLOTS : (int)most);
     int blocks = (plan->small_cp + plan->small_block - 1) / plan->small_block;
     plan->splits = smaller((SLOTS + plan->slots - 1) / plan->slots, blocks);

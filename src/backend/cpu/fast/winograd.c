@@ -1,14 +1,10 @@
 #include "backend/cpu/fast/winograd.h"
 
 #include "backend/cpu/fast/activation.h"
+#include "backend/cpu/fast/ints.h"
 #include "backend/cpu/fast/tile.h"
 
 enum { ELEMENTS = WINOGRAD_ELEMENTS };
-
-static int smaller(int a, int b)
-{
-    return a < b ? a : b;
-}
 
 bool RC_FAST(winograd_fits)(const tap_geometry *taps, int in_cp, int out_cp)
 {
@@ -237,14 +233,9 @@ static void finish_tiles(const output_row *o, int channels)
 
 /* ---- the three steps ------------------------------------------------------------------------------------------- */
 
-static int whole_vectors(int channels)
-{
-    return (channels + RC_LANES - 1) / RC_LANES * RC_LANES;
-}
-
 static element_layout layout_of_inputs(const conv_plan *plan)
 {
-    return lay_out_elements(plan->tiles, whole_vectors(plan->in_cp), whole_vectors(plan->in_cp));
+    return lay_out_elements(plan->tiles, round_up(plan->in_cp, RC_LANES), round_up(plan->in_cp, RC_LANES));
 }
 
 /* Products are (output blocks, elements, tiles, TILE_WIDTH): floats from element to element, a line more than the
@@ -256,14 +247,14 @@ static ptrdiff_t product_plane(const conv_plan *plan)
 
 static float *products_of(const conv_plan *plan, const float *workspace, int out)
 {
-    return (float *)(uintptr_t)workspace + element_floats(plan->tiles, whole_vectors(plan->in_cp)) +
+    return (float *)(uintptr_t)workspace + element_floats(plan->tiles, round_up(plan->in_cp, RC_LANES)) +
            (ptrdiff_t)(out / TILE_WIDTH) * ELEMENTS * product_plane(plan);
 }
 
 size_t RC_FAST(winograd_floats)(const conv_plan *plan)
 {
     int blocks = (plan->out_cp + TILE_WIDTH - 1) / TILE_WIDTH;
-    return element_floats(plan->tiles, whole_vectors(plan->in_cp)) +
+    return element_floats(plan->tiles, round_up(plan->in_cp, RC_LANES)) +
            (size_t)blocks * ELEMENTS * (size_t)product_plane(plan);
 }
 

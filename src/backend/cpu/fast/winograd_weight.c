@@ -1,11 +1,7 @@
 /* The weight gradient of a 3 x 3 convolution of step 1, on tiles (winograd.h). */
 #include "backend/cpu/fast/conv_weight.h"
+#include "backend/cpu/fast/ints.h"
 #include "backend/cpu/fast/winograd.h"
-
-static int whole_vectors(int channels)
-{
-    return (channels + RC_LANES - 1) / RC_LANES * RC_LANES;
-}
 
 static float *big_tiles(const weight_group *group)
 {
@@ -14,7 +10,7 @@ static float *big_tiles(const weight_group *group)
 
 static float *small_tiles(const weight_group *group)
 {
-    return group->transformed + element_floats(group->plan->tiles, whole_vectors(group->plan->big_cp));
+    return group->transformed + element_floats(group->plan->tiles, round_up(group->plan->big_cp, RC_LANES));
 }
 
 /* Transforms the rows [first, last) of the bands. Returns the number of tiles. */
@@ -28,14 +24,14 @@ static int transform_bands(const weight_group *group, int first, int last)
             const band *big = &group->big[i], *small = &group->small[i];
             for (int b = 0; b < band_blocks(big); b++) {
                 int pixel = band_pixel(big, b);
-                element_layout layout = lay_out_elements(plan->tiles, whole_vectors(plan->big_cp), pixel);
+                element_layout layout = lay_out_elements(plan->tiles, round_up(plan->big_cp, RC_LANES), pixel);
                 float *to = big_tiles(group) + element_block(plan->tiles, plan->big_block, b) + tile * layout.tile;
                 RC_FAST(transform_inputs)(band_row(big, row - pad, b) + (plan->left - pad) * pixel, pixel,
                                           (ptrdiff_t)big->width * pixel, across, pixel, to, &layout);
             }
             for (int b = 0; b < band_blocks(small); b++) {
                 int pixel = band_pixel(small, b);
-                element_layout layout = lay_out_elements(plan->tiles, whole_vectors(plan->small_cp), pixel);
+                element_layout layout = lay_out_elements(plan->tiles, round_up(plan->small_cp, RC_LANES), pixel);
                 float *to = small_tiles(group) + element_block(plan->tiles, plan->small_block, b) + tile * layout.tile;
                 RC_FAST(transform_gradients)(band_row(small, row, b), pixel, (ptrdiff_t)small->width * pixel, across,
                                              pixel, to, &layout);
@@ -49,9 +45,9 @@ static void run_tiles_piece(const weight_group *group, const weight_piece *p, in
 {
     const weight_plan *plan = group->plan;
     int in_group = p->s - group->channel, b = in_group / plan->small_block, i = p->line / 4;
-    element_layout big = lay_out_elements(plan->tiles, whole_vectors(plan->big_cp), big_pixel(plan, p->b));
+    element_layout big = lay_out_elements(plan->tiles, round_up(plan->big_cp, RC_LANES), big_pixel(plan, p->b));
     int small_pixel = band_pixel(&group->small[0], b);
-    element_layout small = lay_out_elements(plan->tiles, whole_vectors(plan->small_cp), small_pixel);
+    element_layout small = lay_out_elements(plan->tiles, round_up(plan->small_cp, RC_LANES), small_pixel);
     const float *a = big_tiles(group) + i * big.row + element_block(plan->tiles, plan->big_block, p->b) +
                      p->f / RC_LANES * big.vector + p->f % RC_LANES;
     const float *v = small_tiles(group) + i * small.row + element_block(plan->tiles, plan->small_block, b) +
