@@ -1,0 +1,95 @@
+/* Convolutions of the CPU backend by what must be true whatever way they take: a batch gives the bits of its images one
+ * by one. Small images are multiplied in groups, so this is where a group would show. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/tensors.h"
+
+typedef struct shape {
+    int c_in, c_out, k, stride, up, size;
+} shape;
+
+static const shape shapes[] = {
+    {16, 16, 3, 1, 1, 4}, {16, 20, 3, 1, 1, 2}, {64, 32, 3, 1, 1, 8},  {16, 16, 3, 1, 1, 7}, {32, 16, 3, 1, 2, 4},
+    {8, 16, 3, 2, 1, 5},  {3, 16, 3, 1, 1, 6},  {32, 3, 3, 1, 1, 6}, {12, 24, 1, 1, 1, 3}, {32, 32, 3, 1, 1, 1},
+};
+enum { SHAPES = sizeof shapes / sizeof shapes[0], N = 131 };
+
+static rc_conv geometry(const shape *s)
+{
+    rc_conv conv = {.c_in = s->c_in, .c_out = s->c_out, .k = s->k, .stride = s->stride, .pad = s->k / 2, .up = s->up};
+    conv.h = conv.w = s->size;
+    conv.oh = conv.ow = (s->size * s->up + 2 * conv.pad - s->k) / s->stride + 1;
+    return conv;
+}
+
+static float *random_reals(rc_backend *be, size_t count, uint64_t seed)
+{
+    static double values[N * 64 * 64];
+    assert_true(count <= sizeof values / sizeof values[0]);
+    fill_random(values, count, seed);
+    return new_reals(be, values, count);
+}
+
+/* Image i of a batch, as a batch of one. */
+static rc_tensor image_of(const rc_backend *be, const rc_tensor *t, int i)
+{
+    rc_tensor one = *t;
+    one.n = one.group_end[0] = 1;
+    one.raw = rc_act_at(be, t->raw, (size_t)i * rc_act_count(be, 1, t->h, t->w, t->c));
+    return one;
+}
+
+static void batch_is_its_images(void **state)
+{
+    (void)state;
+    rc_backend *be;
+    assert_int_equal(rc_backend_open("cpu", 0, NULL, &be), RC_OK);
+    for (int i = 0; i < SHAPES; i++) {
+        rc_conv conv = geometry(&shapes[i]);
+        assert_int_equal(be->reserve_conv(be, &conv, N), RC_OK);
+        size_t in = rc_act_count(be, 1, conv.h, conv.w, conv.c_in);
+        size_t out = rc_act_count(be, 1, conv.oh, conv.ow, conv.c_out);
+        rc_tensor x = {.n = N, .h = conv.h, .w = conv.w, .c = conv.c_in, .groups = 1, .group_end = {N}};
+        rc_tensor y = {.n = N, .h = conv.oh, .w = conv.ow, .c = conv.c_out, .groups = 1, .group_end = {N}};
+        x.raw = random_reals(be, N * in, 1);
+        y.raw = random_reals(be, N * out, 2);
+        float *weight = random_reals(be, (size_t)(conv.c_in * conv.c_out * conv.k * conv.k), 3);
+        float *result = random_reals(be, out, 4), *dx = random_reals(be, N * in, 5), *dx_one = random_reals(be, in, 6);
+        rc_epilogue plain = {0};
+        rc_back_epilogue back = {.x = &x};
+        rc_grad dy = {.y = &y, .g = y.raw};
+        be->conv_backward_data(be, &conv, &dy, weight, dx, &back);
+        for (int image = 0; image < N; image++) {
+            rc_tensor x_one = image_of(be, &x, image), y_one = image_of(be, &y, image);
+            rc_grad dy_one = {.y = &y_one, .g = y_one.raw};
+            rc_back_epilogue back_one = {.x = &x_one};
+            be->conv_backward_data(be, &conv, &dy_one, weight, dx_one, &back_one);
+            assert_memory_equal(dx_one, dx + (size_t)image * in, in * sizeof(float));
+        }
+        be->conv_forward(be, &conv, &x, weight, NULL, &y, &plain);
+        for (int image = 0; image < N; image++) {
+            rc_tensor x_one = image_of(be, &x, image), y_one = image_of(be, &y, image);
+            const void *whole = y_one.raw;
+            y_one.raw = result;
+            be->conv_forward(be, &conv, &x_one, weight, NULL, &y_one, &plain);
+            assert_memory_equal(result, whole, out * sizeof(float));
+        }
+        assert_int_equal(be->sync(be), RC_OK);
+        void *held[] = {x.raw, y.raw, weight, result, dx, dx_one};
+        for (size_t h = 0; h < sizeof held / sizeof held[0]; h++)
+            be->release(be, held[h]);
+    }
+    rc_backend_close(be);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(batch_is_its_images)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
