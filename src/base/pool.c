@@ -1,12 +1,16 @@
 /*
- * How a run works. The caller writes the job (fn, ctx, tasks), sets `unfinished` to the number of tasks and then
- * publishes `ticket`, one word that holds the number of the run and how many of its tasks are not taken yet.
- * A task is taken by a compare-and-swap that counts the ticket down; whoever sees it at zero has nothing to do.
- * When a thread finds no more tasks it subtracts what it finished from `unfinished`; the run is over at zero.
+ * How a run works. The tasks are cut into shares, one for each thread: a worker begins with its own and helps the
+ * others when that is done. So task number t goes to the same thread in nearly every run of a size, and finds in that
+ * core's cache what the last operation left there, while nobody waits for a thread that is late.
  *
- * Nobody has to take part: a worker that wakes up late finds either the next run or a ticket at zero, so a small
- * run never waits for a sleeping thread. A worker may read the job of a run that is over, or half of the next
- * one, but then the number of the run in the ticket has changed, and its compare-and-swap fails.
+ * The caller writes the job (fn, ctx), sets `unfinished` to the number of tasks, fills the tickets of all shares and
+ * then publishes the number of the run. A ticket is one word that holds the number of the run and how many tasks of the
+ * share are not taken yet. A task is taken by a compare-and-swap that counts the ticket down. When a thread finds no
+ * more tasks it subtracts what it finished from `unfinished`; the run is over at zero.
+ *
+ * Nobody has to take part: a worker that wakes up late finds either the next run or tickets at zero, so a small run
+ * never waits for a sleeping thread. A worker may read the job of a run that is over, or half of the next one, but then
+ * the number of the run in the ticket has changed, and its compare-and-swap fails.
  *
  * Spinning and sleeping. A thread that waits spins for a moment, then announces itself in `sleeping` and looks
  * once more before it waits on the condition; the other side changes the word first and looks at `sleeping`
@@ -43,27 +47,29 @@ typedef struct sleeping_place {
     _Atomic int sleeping;
 } sleeping_place;
 
+/* A thread and its share of the tasks. Each word that several threads write has a cache line of its own. */
 typedef struct worker_thread {
-    rc_pool *pool;
+    _Alignas(RC_ALIGNMENT) _Atomic uint64_t ticket; /* run number << 32 | tasks not taken yet */
+    _Alignas(RC_ALIGNMENT) rc_pool *pool;
     int index;
+    uint32_t seen;         /* the last run that it took part in */
     pthread_t thread;
 } worker_thread;
 
 struct rc_pool {
-    /* Each word that several threads write has a cache line of its own. */
-    _Alignas(RC_ALIGNMENT) _Atomic uint64_t ticket; /* run number << 32 | tasks not taken yet */
+    _Alignas(RC_ALIGNMENT) _Atomic uint32_t run; /* its number: workers that wait look at this line alone */
+    _Atomic bool quit;
     _Alignas(RC_ALIGNMENT) _Atomic int unfinished;
     _Alignas(RC_ALIGNMENT) _Atomic(rc_task *) fn;
     _Atomic(void *) ctx;
-    _Atomic int tasks;
-    _Atomic bool quit;
+    _Atomic int tasks, shares;
     double spin_seconds;
     int threads;           /* the caller included */
     int started;           /* threads that run, without the caller */
     pthread_mutex_t outer; /* held by the thread that runs the pool */
-    sleeping_place idle;   /* workers wait here for a ticket */
+    sleeping_place idle;   /* workers wait here for a run */
     sleeping_place done;   /* the caller waits here for `unfinished` to reach zero */
-    worker_thread workers[]; /* threads - 1 */
+    worker_thread workers[]; /* threads; the first is whoever calls */
 };
 
 /* The pool whose task this thread is in, and as which worker. */
@@ -92,36 +98,36 @@ static int available_cores(void)
     return online < 1 ? 1 : online > MAX_THREADS ? MAX_THREADS : (int)online;
 }
 
-static bool has_work(rc_pool *pool)
+static bool has_work(const worker_thread *self)
 {
-    return (uint32_t)atomic_load(&pool->ticket) > 0 || atomic_load(&pool->quit);
+    return atomic_load(&self->pool->run) != self->seen || atomic_load(&self->pool->quit);
 }
 
-static bool is_finished(rc_pool *pool)
+static bool is_finished(const worker_thread *self)
 {
-    return atomic_load(&pool->unfinished) == 0;
+    return atomic_load(&self->pool->unfinished) == 0;
 }
 
-static void wait_until(rc_pool *pool, sleeping_place *place, bool condition(rc_pool *))
+static void wait_until(const worker_thread *self, sleeping_place *place, bool condition(const worker_thread *))
 {
-    if (condition(pool))
+    if (condition(self))
         return;
-    if (pool->spin_seconds > 0) {
+    if (self->pool->spin_seconds > 0) {
         double began = rc_now(), waited;
         do {
             for (int i = 0; i < 32; i++) {
-                if (condition(pool))
+                if (condition(self))
                     return;
                 relax();
             }
             waited = rc_now() - began;
-            if (waited > pool->spin_seconds)
+            if (waited > self->pool->spin_seconds)
                 sched_yield();
         } while (waited < YIELD_SECONDS);
     }
     pthread_mutex_lock(&place->mutex);
     atomic_fetch_add(&place->sleeping, 1);
-    while (!condition(pool))
+    while (!condition(self))
         pthread_cond_wait(&place->changed, &place->mutex);
     atomic_fetch_sub(&place->sleeping, 1);
     pthread_mutex_unlock(&place->mutex);
@@ -143,22 +149,38 @@ static void wake(sleeping_place *place, int wanted)
             pthread_cond_signal(&place->changed);
 }
 
-/* Takes and does tasks until there are none. Returns at once if there are none to begin with. */
-static void work(rc_pool *pool, int worker)
+static int share_begin(int tasks, int shares, int share)
 {
+    return (int)((int64_t)tasks * share / shares);
+}
+
+/* Takes and does the tasks of a share until there are none. Returns how many it did. */
+static int work_on_share(rc_pool *pool, int share, int worker)
+{
+    _Atomic uint64_t *place = &pool->workers[share].ticket;
     int finished = 0;
-    uint64_t ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
+    uint64_t ticket = atomic_load_explicit(place, memory_order_acquire);
     while ((uint32_t)ticket > 0) {
         rc_task *fn = atomic_load_explicit(&pool->fn, memory_order_acquire);
         void *ctx = atomic_load_explicit(&pool->ctx, memory_order_acquire);
         int tasks = atomic_load_explicit(&pool->tasks, memory_order_acquire);
-        if (!atomic_compare_exchange_weak_explicit(&pool->ticket, &ticket, ticket - 1, memory_order_acq_rel,
+        int shares = atomic_load_explicit(&pool->shares, memory_order_acquire);
+        if (!atomic_compare_exchange_weak_explicit(place, &ticket, ticket - 1, memory_order_acq_rel,
                                                    memory_order_acquire))
             continue;
-        fn(ctx, tasks - (int)(uint32_t)ticket, worker);
+        fn(ctx, share_begin(tasks, shares, share + 1) - (int)(uint32_t)ticket, worker);
         finished++;
-        ticket = atomic_load_explicit(&pool->ticket, memory_order_acquire);
+        ticket = atomic_load_explicit(place, memory_order_acquire);
     }
+    return finished;
+}
+
+/* Its own share first, then what others have not come to. Returns at once if there is nothing to do. */
+static void work(rc_pool *pool, int worker)
+{
+    int finished = 0;
+    for (int i = 0; i < pool->threads; i++)
+        finished += work_on_share(pool, (worker + i) % pool->threads, worker);
     if (finished > 0 && atomic_fetch_sub(&pool->unfinished, finished) == finished)
         wake(&pool->done, 1);
 }
@@ -170,9 +192,10 @@ static void *worker_main(void *argument)
     inside.pool = pool;
     inside.worker = self->index;
     for (;;) {
-        wait_until(pool, &pool->idle, has_work);
+        wait_until(self, &pool->idle, has_work);
         if (atomic_load(&pool->quit))
             return NULL;
+        self->seen = atomic_load(&pool->run);
         work(pool, self->index);
     }
 }
@@ -197,15 +220,21 @@ void rc_pool_run(rc_pool *pool, int tasks, rc_task *fn, void *ctx)
     if (tasks == 1) {
         fn(ctx, 0, 0);
     } else {
-        uint64_t run = (atomic_load_explicit(&pool->ticket, memory_order_relaxed) >> 32) + 1;
+        uint32_t run = atomic_load_explicit(&pool->run, memory_order_relaxed) + 1;
+        int shares = tasks < pool->threads ? tasks : pool->threads;
         atomic_store_explicit(&pool->fn, fn, memory_order_release);
         atomic_store_explicit(&pool->ctx, ctx, memory_order_release);
         atomic_store_explicit(&pool->tasks, tasks, memory_order_release);
+        atomic_store_explicit(&pool->shares, shares, memory_order_release);
         atomic_store_explicit(&pool->unfinished, tasks, memory_order_release);
-        atomic_store(&pool->ticket, run << 32 | (uint32_t)tasks);
+        for (int i = 0; i < shares; i++) {
+            uint32_t count = (uint32_t)(share_begin(tasks, shares, i + 1) - share_begin(tasks, shares, i));
+            atomic_store_explicit(&pool->workers[i].ticket, (uint64_t)run << 32 | count, memory_order_release);
+        }
+        atomic_store(&pool->run, run);
         wake(&pool->idle, tasks - 1);
         work(pool, 0);
-        wait_until(pool, &pool->done, is_finished);
+        wait_until(&pool->workers[0], &pool->done, is_finished);
     }
     inside.pool = NULL;
     pthread_mutex_unlock(&pool->outer);
@@ -231,9 +260,7 @@ static rc_status start_workers(rc_pool *pool)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = 0;
     while (error == 0 && pool->started < pool->threads - 1) {
-        worker_thread *next = &pool->workers[pool->started];
-        next->pool = pool;
-        next->index = pool->started + 1;
+        worker_thread *next = &pool->workers[pool->started + 1];
         error = pthread_create(&next->thread, NULL, worker_main, next);
         if (error == 0)
             pool->started++;
@@ -253,10 +280,14 @@ rc_status rc_pool_create(int threads, rc_pool **pool)
     int cores = available_cores();
     if (threads == 0)
         threads = cores < MAX_THREADS ? cores : MAX_THREADS;
-    rc_pool *made = rc_alloc_zeroed(NULL, 1, sizeof *made + sizeof(worker_thread) * (size_t)(threads - 1));
+    rc_pool *made = rc_alloc_zeroed(NULL, 1, sizeof *made + sizeof(worker_thread) * (size_t)threads);
     if (made == NULL)
         return RC_OUT_OF_MEMORY;
     made->threads = threads;
+    for (int i = 0; i < threads; i++) {
+        made->workers[i].pool = made;
+        made->workers[i].index = i;
+    }
     made->spin_seconds = threads > cores ? 0.0 : SPIN_SECONDS; /* spinning must not take the core of a worker */
     pthread_mutex_init(&made->outer, NULL);
     place_init(&made->idle);
@@ -277,7 +308,7 @@ void rc_pool_destroy(rc_pool *pool)
     atomic_store(&pool->quit, true);
     wake(&pool->idle, pool->started);
     for (int i = 0; i < pool->started; i++)
-        pthread_join(pool->workers[i].thread, NULL);
+        pthread_join(pool->workers[i + 1].thread, NULL);
     place_destroy(&pool->done);
     place_destroy(&pool->idle);
     pthread_mutex_destroy(&pool->outer);
