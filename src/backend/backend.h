@@ -230,8 +230,9 @@ struct rc_backend {
                                    void *dweight, void *dbias);
 
     /* Batch normalisation.
-     * bn_train: sums -> sum over workers -> batch mean and variance per group; writes scale, shift, mean, istd,
-     *   updates running statistics (NULL: none) for each group in order (unbiased variance). gamma, beta NULL: 1, 0.
+     * bn_train: sums -> batch mean and variance per group, of this process's images alone; writes scale, shift, mean,
+     *   istd, updates running statistics (NULL: none) for each group in order (unbiased variance). gamma, beta NULL:
+     *   1, 0.
      *   center may be running_mean itself: it is read before the update.
      * bn_eval: running statistics -> scale, shift, mean, istd, equal for every group.
      * bn_statistics: sums -> batch mean and biased variance of group 0 (for the BN loss); changes nothing else. */
