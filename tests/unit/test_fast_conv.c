@@ -1,5 +1,6 @@
 /* Convolutions of the CPU backend by what must be true whatever way they take: a batch gives the bits of its images one
- * by one. Small images are multiplied in groups, so this is where a group would show. */
+ * by one (small images are multiplied in groups, so this is where a group would show), and any number of threads gives
+ * the same weight gradient (a thread that is done helps others, so this is where a helper would show). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -88,8 +89,42 @@ static void batch_is_its_images(void **state)
     rc_backend_close(be);
 }
 
+/* Weight and bias gradient of a convolution with so many threads. */
+static void weight_gradient(const rc_conv *conv, int threads, float *dweight, float *dbias)
+{
+    rc_backend *be;
+    assert_int_equal(rc_backend_open("cpu", threads, NULL, &be), RC_OK);
+    assert_int_equal(be->reserve_conv(be, conv, N), RC_OK);
+    rc_tensor x = {.n = N, .h = conv->h, .w = conv->w, .c = conv->c_in, .groups = 1, .group_end = {N}};
+    rc_tensor y = {.n = N, .h = conv->oh, .w = conv->ow, .c = conv->c_out, .groups = 1, .group_end = {N}};
+    x.raw = random_reals(be, rc_act_count(be, N, x.h, x.w, x.c), 1);
+    y.raw = random_reals(be, rc_act_count(be, N, y.h, y.w, y.c), 2);
+    rc_grad dy = {.y = &y, .g = y.raw};
+    be->conv_backward_weight(be, conv, &x, &dy, dweight, dbias);
+    assert_int_equal(be->sync(be), RC_OK);
+    be->release(be, x.raw);
+    be->release(be, y.raw);
+    rc_backend_close(be);
+}
+
+static void threads_do_not_show(void **state)
+{
+    (void)state;
+    static float dweight[2][64 * 64 * 9], dbias[2][64];
+    for (int i = 0; i < SHAPES; i++) {
+        rc_conv conv = geometry(&shapes[i]);
+        size_t weights = (size_t)(conv.c_in * conv.c_out * conv.k * conv.k), biases = (size_t)conv.c_out;
+        weight_gradient(&conv, 1, dweight[0], dbias[0]);
+        for (int threads = 2; threads < 24; threads += 5) { /* more than there are cores: some are late */
+            weight_gradient(&conv, threads, dweight[1], dbias[1]);
+            assert_memory_equal(dweight[1], dweight[0], weights * sizeof(float));
+            assert_memory_equal(dbias[1], dbias[0], biases * sizeof(float));
+        }
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(batch_is_its_images)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(batch_is_its_images), cmocka_unit_test(threads_do_not_show)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

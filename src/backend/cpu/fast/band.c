@@ -2,29 +2,41 @@
 
 #include <string.h>
 
+#include "backend/cpu/fast/ints.h"
+
 static void clear_pixels(float *to, int pixels, int channels)
 {
     memset(to, 0, (size_t)pixels * (size_t)channels * sizeof(float));
 }
 
-/* Puts a row of the image, or of the zeros around it, where row `place` belongs. */
-static void load_row(const band *band, int row, int place)
+static const value_source *shape_of(const band *band)
 {
-    const value_source *shape = band->values ? band->values : &band->gradients->y;
+    return band->values ? band->values : &band->gradients->y;
+}
+
+static void clear_row(const band *band, int row)
+{
+    for (int b = 0; b < band_blocks(band); b++)
+        clear_pixels(band_row(band, row, b), band->width, band_pixel(band, b));
+}
+
+/* Puts rows of the image where row `place` and the ones after it belong. */
+static void load_rows(const band *band, int row, int rows, int place)
+{
+    const value_source *shape = shape_of(band);
     for (int b = 0; b < band_blocks(band); b++) {
         int pixel = band_pixel(band, b), first = band->channel + b * band->block;
         int last = band->compact ? shape->cp : first + pixel, right = band->width - band->left - shape->w;
+        ptrdiff_t floats = (ptrdiff_t)band->width * pixel;
         float *to = band_row(band, place, b), *inside = to + band->left * pixel;
-        if (row < 0 || row >= shape->h) {
-            clear_pixels(to, band->width, pixel);
-            continue;
-        }
         if (band->values)
-            RC_FAST(load_value_row)(band->values, row, first, last, inside, pixel);
+            RC_FAST(load_value_rows)(band->values, row, rows, first, last, inside, pixel, floats);
         else
-            RC_FAST(load_gradient_row)(band->gradients, row, first, last, inside, pixel);
-        clear_pixels(to, band->left, pixel);
-        clear_pixels(to + (band->width - right) * pixel, right, pixel);
+            RC_FAST(load_gradient_rows)(band->gradients, row, rows, first, last, inside, pixel, floats);
+        for (int r = 0; r < rows; r++, to += floats) {
+            clear_pixels(to, band->left, pixel);
+            clear_pixels(to + (band->width - right) * pixel, right, pixel);
+        }
     }
 }
 
@@ -44,11 +56,18 @@ void RC_FAST(band_load)(band *band, int first, int last)
                     (size_t)stay * (size_t)band->width * (size_t)band_pixel(band, b) * sizeof(float));
         band->top = first;
     }
-    for (; band->next < last; band->next++) {
-        int row = band->next;
-        if (row >= first && (store || row_is_read(band, row)))
-            load_row(band, row, row);
-        else if (row < first && store && row >= 0)
-            load_row(band, row, band->top); /* for the sake of storing it; row `top` comes later or is done with */
+    for (int rows; band->next < last; band->next += rows) {
+        int row = band->next, h = shape_of(band)->h;
+        rows = 1;
+        if (row < first) {
+            if (store && row >= 0)
+                load_rows(band, row, 1, band->top); /* to store it; row `top` comes later or is done with */
+        } else if (row < 0 || row >= h) {
+            clear_row(band, row);
+        } else if (store || row_is_read(band, row)) {
+            while (row + rows < smaller(last, h) && (store || row_is_read(band, row + rows)))
+                rows++;
+            load_rows(band, row, rows, row);
+        }
     }
 }

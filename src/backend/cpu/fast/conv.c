@@ -31,6 +31,7 @@
 
 #include "backend/cpu/fast/band.h"
 #include "backend/cpu/fast/enlarged.h"
+#include "backend/cpu/fast/narrow.h"
 #include "backend/cpu/fast/tile.h"
 #include "backend/cpu/fast/weight_plan.h"
 #include "backend/cpu/fast/winograd.h"
@@ -82,7 +83,7 @@ static void run_block(const conv_image *image, int out, int b, int residue_y, in
         .x_row = (ptrdiff_t)width * pixel,
         .rows = x->taps > 0 ? y->taps : 0,
         .run = x->taps * channels,
-        .x_four = 4,
+        .x_chunk = TILE_CHUNK,
         .w = job->packed + RC_FAST(packed_at)(plan, out, b, residue_y, residue_x),
         .start = continues ? NULL : job->start + out,
         .y_pixel = (ptrdiff_t)step * plan->out_cp,
@@ -127,8 +128,7 @@ static void finish_band(const conv_image *image, int first_row, int rows)
         pending.value = NULL;
         pending.stored = false;
         value_source source = RC_FAST(value_source)(&pending, cp, image->image, image->skip_row);
-        for (int row = 0; row < rows; row++)
-            RC_FAST(load_value_row)(&source, first_row + row, 0, cp, out + (ptrdiff_t)row * plan->out_w * cp, cp);
+        RC_FAST(load_value_rows)(&source, first_row, rows, 0, cp, out, cp, (ptrdiff_t)plan->out_w * cp);
     }
 }
 
@@ -146,14 +146,16 @@ static const float *read_directly(const conv_image *image)
     return job->dy ? image->dy.g : image->x.value;
 }
 
-static void start_image(conv_image *image, int worker)
+/* `number`: of the images that are worked on together. */
+static void start_image(conv_image *image, int number, int worker)
 {
     const conv_job *job = image->job;
     const conv_plan *plan = &job->plan;
     float *scratch = rc_cpu_scratch(job->cpu, worker);
-    image->workspace = scratch + line_floats(plan->band_floats);
+    image->workspace = scratch + (size_t)plan->images * line_floats(plan->band_floats);
     image->skip_row = image->workspace + line_floats(plan->workspace_floats);
-    image->band = (band){.memory = scratch, .rows = plan->rows, .width = plan->width, .left = plan->left,
+    image->band = (band){.memory = scratch + (size_t)number * line_floats(plan->band_floats), .rows = plan->rows,
+                         .width = plan->width, .left = plan->left,
                          .channels = plan->compact ? plan->in_c : plan->in_cp, .block = plan->block,
                          .compact = plan->compact, .read_first = plan->first_y, .read_step = plan->taps.in_step,
                          .read_span = plan->span_y};
@@ -173,9 +175,8 @@ static void start_image(conv_image *image, int worker)
     }
 }
 
-/* Loads what the units [first, last) need. Winograd's tiles may reach below the last; image `number` of those that are
- * worked on together leaves its inputs transformed. */
-static void load_band(conv_image *image, int first, int last, int number)
+/* Loads what the units [first, last) need. Winograd's tiles may reach below the last. */
+static void load_band(conv_image *image, int first, int last)
 {
     const conv_plan *plan = &image->job->plan;
     int step = plan->taps.in_step, rows = last - first;
@@ -184,9 +185,6 @@ static void load_band(conv_image *image, int first, int last, int number)
     if (!image->direct)
         RC_FAST(band_load)(&image->band, first * step + plan->first_y,
                            (first + rows - 1) * step + plan->first_y + plan->span_y);
-    if (plan->way == CONV_WINOGRAD)
-        RC_FAST(winograd_inputs)(plan, &image->band, first, last, number * ((plan->out_w + 1) / 2) * (rows / 2),
-                                 image->workspace);
 }
 
 static void multiply_direct(const conv_image *image, int first, int last)
@@ -204,7 +202,11 @@ static void multiply_winograd(const conv_image *image, int images, int first, in
     const conv_job *job = image->job;
     const conv_plan *plan = &job->plan;
     int tiles = (plan->out_w + 1) / 2 * ((last - first + 1) / 2);
-    RC_FAST(winograd_multiply)(plan, job->packed, images * tiles, image->workspace);
+    for (int row = 0; row < 4; row++) {
+        for (int i = 0; i < images; i++)
+            RC_FAST(winograd_inputs)(plan, &image[i].band, first, last, i * tiles, row, image->workspace);
+        RC_FAST(winograd_multiply)(plan, job->packed, images * tiles, row, image->workspace);
+    }
     for (int i = 0; i < images; i++)
         RC_FAST(winograd_outputs)(plan, job->add ? NULL : job->start, image[i].out, first, last, i * tiles,
                                   image->workspace);
@@ -251,14 +253,14 @@ static void conv_task(void *context, int task, int worker)
     conv_image image[MAX_PLAN_IMAGES];
     for (int i = 0; i < images; i++) {
         image[i] = (conv_image){.job = job, .image = first_image + i};
-        start_image(&image[i], worker);
+        start_image(&image[i], i, worker);
         image[i].band.top = begin * plan->taps.in_step + plan->first_y;
         image[i].band.next = part == 0 && image[i].band.top > 0 ? 0 : image[i].band.top;
     }
     for (int unit = begin, last; unit < end; unit = last) {
         last = unit + plan->band < end ? unit + plan->band : end;
         for (int i = 0; i < images; i++)
-            load_band(&image[i], unit, last, i);
+            load_band(&image[i], unit, last);
         multiply_band(image, images, unit, last);
         int last_row = last * step < plan->out_h ? last * step : plan->out_h;
         for (int i = 0; i < images; i++)
@@ -379,7 +381,7 @@ static rc_status reserve_conv(rc_backend *table, const rc_conv *conv, int n)
         int widest = plan->in_w > plan->out_w ? plan->in_w : plan->out_w;
         int deepest = plan->in_cp > plan->out_cp ? plan->in_cp : plan->out_cp;
         size_t shared = 2 * start_floats(plan) + line_floats(plan->packed_floats) + line_floats(plan->folded_floats);
-        size_t scratch = line_floats(plan->band_floats) + line_floats(plan->workspace_floats) +
+        size_t scratch = (size_t)plan->images * line_floats(plan->band_floats) + line_floats(plan->workspace_floats) +
                          line_floats((size_t)widest * (size_t)deepest);
         need.shared = need.shared > shared ? need.shared : shared;
         need.scratch = need.scratch > scratch ? need.scratch : scratch;

@@ -227,38 +227,39 @@ typedef struct pack_job {
     float *packed;
 } pack_job;
 
-static void pack_block(const pack_job *job, int out, int b, int residue_y, int residue_x)
+/* Tap (i, j) of a residue, of one output block and one input block. */
+static void pack_tap(const pack_job *job, int out, int b, int residue, int i, int j)
 {
     const conv_plan *plan = job->plan;
-    const tap_axis *y = &plan->y[residue_y], *x = &plan->x[residue_x];
+    int step = plan->taps.out_step;
+    const tap_axis *y = &plan->y[residue / step], *x = &plan->x[residue % step];
     const weight_layout *layout = &plan->weights;
     int width = tile_width(plan->out_cp - out, TILE_WIDTH), valid = smaller(width, plan->out_c - out);
     int channels = plan_block_channels(plan, b), first = b * plan->block;
-    float *to = job->packed + RC_FAST(packed_at)(plan, out, b, residue_y, residue_x);
-    for (int i = 0; i < y->taps; i++)
-        for (int j = 0; j < x->taps; j++) {
-            int tap = (y->kernel_first + i * y->kernel_step) * layout->k + x->kernel_first + j * x->kernel_step;
-            for (int c = first; c < first + channels; c++, to += width) {
-                const float *from =
-                    job->weight + (size_t)out * layout->out_stride + (size_t)c * layout->in_stride + tap;
-                int known = c < plan->in_c ? valid : 0;
-                for (int o = 0; o < known; o++)
-                    to[o] = from[(size_t)o * layout->out_stride];
-                for (int o = known; o < width; o++)
-                    to[o] = 0;
-            }
-        }
+    int tap = (y->kernel_first + i * y->kernel_step) * layout->k + x->kernel_first + j * x->kernel_step;
+    float *to = job->packed + RC_FAST(packed_at)(plan, out, b, residue / step, residue % step) +
+                (ptrdiff_t)(i * x->taps + j) * channels * width;
+    for (int c = first; c < first + channels; c++, to += width) {
+        const float *from = job->weight + (size_t)out * layout->out_stride + (size_t)c * layout->in_stride + tap;
+        int known = c < plan->in_c ? valid : 0;
+        for (int o = 0; o < known; o++)
+            to[o] = from[(size_t)o * layout->out_stride];
+        for (int o = known; o < width; o++)
+            to[o] = 0;
+    }
 }
 
+/* A task takes tap row i of every residue. */
 static void pack_task(void *context, int task, int worker)
 {
     (void)worker;
     const pack_job *job = context;
     const conv_plan *plan = job->plan;
-    int out = task / plan->blocks * TILE_WIDTH, b = task % plan->blocks;
-    for (int y = 0; y < plan->taps.out_step; y++)
-        for (int x = 0; x < plan->taps.out_step; x++)
-            pack_block(job, out, b, y, x);
+    int step = plan->taps.out_step, i = task % plan->taps.k, rest = task / plan->taps.k;
+    int out = rest / plan->blocks * TILE_WIDTH, b = rest % plan->blocks;
+    for (int residue = 0; residue < step * step; residue++)
+        for (int j = 0; i < plan->y[residue / step].taps && j < plan->x[residue % step].taps; j++)
+            pack_tap(job, out, b, residue, i, j);
 }
 
 typedef struct fold_job {
@@ -296,5 +297,5 @@ void RC_FAST(pack_weights)(rc_cpu *cpu, const conv_plan *plan, const float *weig
     }
     pack_job job = {plan, weight, packed};
     int out_blocks = (plan->out_cp + TILE_WIDTH - 1) / TILE_WIDTH;
-    rc_pool_run(cpu->pool, out_blocks * plan->blocks, pack_task, &job);
+    rc_pool_run(cpu->pool, out_blocks * plan->blocks * plan->taps.k, pack_task, &job);
 }

@@ -6,33 +6,39 @@
  * (run floats, small channels). Two forms take another way: a 3 x 3 kernel of step 1 that of winograd.h, and one on an
  * enlarged input that of enlarged.h. Their bands are transformed first, and the same tiles multiply the results.
  *
- * Images are shared out to slots, a number that depends on the shape alone; each slot has a private gradient and is
- * filled by one task, and in the end the slots are added in order. Where the weights are too large for that there are
- * fewer slots, and a task takes only a part of small's channels instead. */
+ * Images are shared out to slots, a number that depends on the shape alone; each slot has a private gradient, and in
+ * the end the slots are added in order. Where the weights are too large for that there are fewer slots, and a task
+ * takes only a part of small's channels instead. A slot is filled unit by unit: a unit is what lies in the bands at a
+ * time. The task that owns the slot takes its units from the front; a task that is done takes units of others from the
+ * back, each to a spare gradient, which weight_sum.c adds to the slot in the order of the units. So cores of different
+ * speed end at the same time, and the bits are the same whoever did what. */
 #include "backend/cpu/fast/conv_weight.h"
 
 #include <string.h>
 
 #include "backend/cpu/fast/conv.h"
 #include "backend/cpu/fast/enlarged.h"
+#include "backend/cpu/fast/ints.h"
 #include "backend/cpu/fast/tile.h"
 #include "backend/cpu/fast/winograd.h"
 
-typedef struct weight_job {
-    rc_cpu *cpu;
-    weight_plan plan;
-    const rc_tensor *x;
-    const rc_grad *dy;
-    float *slots;    /* (slots, slot_floats) */
-    double *bias;    /* (slots, cp of dy) */
-    float *gradient; /* in the layout of the weights */
-    float *folded;   /* (c_out, c_in, k + 1, k + 1) for an enlarged input */
-    float *result;
-} weight_job;
-
 /* ---- loading --------------------------------------------------------------------------------------------------- */
 
-static void start_group(weight_group *group, const weight_job *job, int first, float *scratch)
+/* The first row of big that band number `band` meets, and the end of what the bands before it have loaded. */
+static int first_big_row(const weight_plan *plan, int band)
+{
+    return band * plan->rows * plan->taps.stride - plan->taps.pad;
+}
+
+static int loaded_until(const weight_plan *plan, int band)
+{
+    if (band == 0)
+        return smaller(-plan->taps.pad, 0);
+    return (band * plan->rows - 1) * plan->taps.stride - plan->taps.pad + plan->taps.k;
+}
+
+/* Puts the images from `first` on into the group, ready for band number `at`. */
+static void start_group(weight_group *group, const weight_job *job, int first, int at, float *scratch)
 {
     const weight_plan *plan = group->plan;
     bool x_is_big = !plan->taps.scatter;
@@ -48,14 +54,16 @@ static void start_group(weight_group *group, const weight_job *job, int first, f
         *big = (band){.memory = big_memory + (size_t)i * plan->big_floats, .rows = plan->big_rows,
                       .width = plan->width, .left = plan->left, .channels = big_channels(plan),
                       .block = plan->big_block, .compact = plan->compact, .read_step = 1, .read_span = 1};
-        big->top = big->next = smaller(-plan->taps.pad, 0);
         *small = (band){.memory = small_memory + (size_t)i * plan->small_floats,
                         .rows = plan->rows + 2 * plan->small_left, .width = plan->small_width,
                         .left = plan->small_left, .channel = group->channel, .channels = group->channels,
                         .block = plan->small_block, .read_step = 1, .read_span = 1};
-        small->top = small->next = -plan->small_left;
+        small->top = small->next = at * plan->rows - plan->small_left;
         *(x_is_big ? &big->values : &small->values) = &group->x[i];
         *(x_is_big ? &small->gradients : &big->gradients) = &group->dy[i];
+        /* Rows that the band before has summed for the bias are loaded, but not summed again. */
+        big->top = big->next = smaller(first_big_row(plan, at), loaded_until(plan, at));
+        RC_FAST(band_load)(big, big->top, loaded_until(plan, at));
     }
 }
 
@@ -137,145 +145,134 @@ static void run_pieces(const weight_group *group, int first, int last, float *sl
                 }
 }
 
-/* ---- tasks ----------------------------------------------------------------------------------------------------- */
+/* ---- units ----------------------------------------------------------------------------------------------------- */
 
-/* Adds the gradient of the images in the group to the slot. */
-static void run_group(weight_group *group, float *slot, double *big_bias, double *small_bias)
+/* What a task works with. */
+typedef struct weight_worker {
+    weight_job *job;
+    float *scratch;
+    weight_group group;
+    int slot, unit; /* the last unit that it did, and whose; -1: none */
+    int spare;      /* one that it has taken and not used; -1: none */
+} weight_worker;
+
+/* The gradient of one band, to `to`. */
+static void run_band(weight_group *group, int number, float *to, double *big_bias, double *small_bias)
 {
     const weight_plan *plan = group->plan;
-    int stride = plan->taps.stride, pad = plan->taps.pad;
-    for (int row = 0; row < plan->small_h; row += plan->rows) {
-        int last = smaller(row + plan->rows, plan->small_h), big_row = row * stride - pad;
-        int whole = plan->winograd ? row + (last - row + 1) / 2 * 2 : last; /* tiles may reach below the image */
-        for (int i = 0; i < group->images; i++) {
-            if (big_bias)
-                sum_rows_until(&group->big[i], big_row, big_bias);
-            load_and_sum(&group->big[i], big_row, (whole - 1) * stride - pad + plan->taps.k, big_bias);
-            load_and_sum(&group->small[i], row - plan->small_left, whole + plan->small_left, small_bias);
-        }
-        if (plan->winograd)
-            RC_FAST(run_winograd_pieces)(group, row, last, slot);
-        else if (plan->enlarged)
-            RC_FAST(run_enlarged_pieces)(group, row, last, slot);
-        else
-            run_pieces(group, row, last, slot);
-        group->add = true;
+    int stride = plan->taps.stride, pad = plan->taps.pad, row = number * plan->rows;
+    int last = smaller(row + plan->rows, plan->small_h), big_row = first_big_row(plan, number);
+    int whole = plan->winograd ? row + (last - row + 1) / 2 * 2 : last; /* tiles may reach below the image */
+    for (int i = 0; i < group->images; i++) {
+        if (big_bias)
+            sum_rows_until(&group->big[i], big_row, big_bias);
+        load_and_sum(&group->big[i], big_row, (whole - 1) * stride - pad + plan->taps.k, big_bias);
+        load_and_sum(&group->small[i], row - plan->small_left, whole + plan->small_left, small_bias);
     }
-    for (int i = 0; big_bias && i < group->images; i++)
+    if (plan->winograd)
+        RC_FAST(run_winograd_pieces)(group, row, last, to);
+    else if (plan->enlarged)
+        RC_FAST(run_enlarged_pieces)(group, row, last, to);
+    else
+        run_pieces(group, row, last, to);
+    for (int i = 0; big_bias && last == plan->small_h && i < group->images; i++)
         sum_rows_until(&group->big[i], plan->big_h, big_bias);
+}
+
+/* Adds the gradient of a unit to `to`, or writes it there. The bands go on where the last unit has left them. */
+static void run_unit(weight_worker *w, int slot, int unit, bool add, float *to)
+{
+    weight_group *group = &w->group;
+    const weight_plan *plan = group->plan;
+    int band = unit % plan->bands, first = slot_begin(w->job, slot) + unit / plan->bands * plan->images;
+    if (band == 0 || w->slot != slot || w->unit != unit - 1) {
+        group->images = smaller(plan->images, slot_begin(w->job, slot + 1) - first);
+        start_group(group, w->job, first, band, w->scratch);
+    }
+    bool dy_is_big = plan->taps.scatter;
+    size_t dy_cp = (size_t)(dy_is_big ? plan->big_cp : plan->small_cp);
+    double *bias = w->job->bias ? w->job->bias + (size_t)(slot * plan->units + unit) * dy_cp : NULL;
+    group->add = add;
+    run_band(group, band, to, dy_is_big && group->channel == 0 ? bias : NULL, dy_is_big ? NULL : bias);
+    w->slot = slot;
+    w->unit = unit;
+}
+
+/* ---- tasks ----------------------------------------------------------------------------------------------------- */
+
+static uint64_t units_left(int first, int end)
+{
+    return (uint64_t)first << 32 | (uint32_t)end;
+}
+
+static int count_left(uint64_t left)
+{
+    return (int)(uint32_t)left - (int)(left >> 32);
+}
+
+/* Takes the first unit that is left, or the last. Returns -1 when there is none. */
+static int take_unit(weight_lane *lane, bool last)
+{
+    uint64_t left = atomic_load_explicit(&lane->left, memory_order_relaxed);
+    while (count_left(left) > 0) {
+        int first = (int)(left >> 32), end = (int)(uint32_t)left;
+        uint64_t rest = last ? units_left(first, end - 1) : units_left(first + 1, end);
+        if (atomic_compare_exchange_weak_explicit(&lane->left, &left, rest, memory_order_relaxed, memory_order_relaxed))
+            return last ? end - 1 : first;
+    }
+    return -1;
+}
+
+/* The slot that has most to do; -1: none has. */
+static int slowest_slot(weight_job *job)
+{
+    int slowest = -1, most = 0;
+    for (int slot = 0; slot < job->plan.slots; slot++) {
+        int left = count_left(atomic_load_explicit(&job->lane[slot].left, memory_order_relaxed));
+        if (left > most) {
+            most = left;
+            slowest = slot;
+        }
+    }
+    return slowest;
+}
+
+/* Does a unit of somebody else, if there is one and a spare gradient for it. */
+static bool help(weight_worker *w)
+{
+    weight_job *job = w->job;
+    const weight_plan *plan = &job->plan;
+    if (w->spare < 0)
+        w->spare = atomic_fetch_add(&job->spares_taken, 1);
+    int slot = w->spare < plan->spares ? slowest_slot(job) : -1;
+    if (slot < 0)
+        return false;
+    int unit = take_unit(&job->lane[slot], true);
+    if (unit < 0)
+        return true; /* another one may have more */
+    job->lane[slot].spare[slot_units(job, slot) - 1 - unit] = w->spare;
+    run_unit(w, slot, unit, false, job->spares + (size_t)w->spare * plan->slot_floats);
+    w->spare = -1;
+    return true;
 }
 
 static void weight_task(void *context, int task, int worker)
 {
-    const weight_job *job = context;
+    weight_job *job = context;
     const weight_plan *plan = &job->plan;
-    int slot = task / plan->splits, split = task % plan->splits, n = job->x->n;
+    int slot = task / plan->splits, split = task % plan->splits;
     int blocks = (plan->small_cp + plan->small_block - 1) / plan->small_block;
-    weight_group group = {.plan = plan, .channel = blocks * split / plan->splits * plan->small_block};
-    int end = smaller(blocks * (split + 1) / plan->splits * plan->small_block, plan->small_cp);
-    group.channels = end - group.channel;
-    bool dy_is_big = plan->taps.scatter;
-    size_t dy_cp = (size_t)(dy_is_big ? plan->big_cp : plan->small_cp);
-    double *bias = job->bias ? job->bias + (size_t)slot * dy_cp : NULL;
-    int last = (int)((int64_t)n * (slot + 1) / plan->slots);
-    for (int image = (int)((int64_t)n * slot / plan->slots); image < last; image += group.images) {
-        group.images = smaller(plan->images, last - image);
-        start_group(&group, job, image, rc_cpu_scratch(job->cpu, worker));
-        run_group(&group, job->slots + (size_t)slot * plan->slot_floats, dy_is_big && split == 0 ? bias : NULL,
-                  dy_is_big ? NULL : bias);
-    }
-}
-
-/* ---- adding up ------------------------------------------------------------------------------------------------- */
-
-enum { LARGEST_PIECE = 16 * OUTER_WIDTH };
-
-static void add_slots(const weight_job *job, size_t at, size_t size, float *sum)
-{
-    memcpy(sum, job->slots + at, size * sizeof(float));
-    for (int slot = 1; slot < job->plan.slots; slot++) {
-        const float *add = job->slots + (size_t)slot * job->plan.slot_floats + at;
-        for (size_t i = 0; i < size; i++)
-            sum[i] += add[i];
-    }
-}
-
-/* Writes one tap of channel `big`, small channels of the piece from values, `stride` apart. */
-static void write_tap(const weight_job *job, const weight_piece *p, int big, int tap, const float *values, int stride)
-{
-    const weight_plan *plan = &job->plan;
-    float *to = job->gradient + (size_t)big * plan->big_stride + (size_t)tap;
-    for (int s = 0; s < p->channels && p->s + s < plan->small_c; s++)
-        to[(size_t)(p->s + s) * plan->small_stride] = values[s * stride];
-}
-
-/* One piece, all slots, to the layout of the weights. */
-static void reduce_piece(const weight_job *job, const weight_piece *p)
-{
-    const weight_plan *plan = &job->plan;
-    float sum[LARGEST_PIECE];
-    int k = plan->taps.k, pixel = big_pixel(plan, p->b);
-    add_slots(job, p->at, piece_size(p), sum);
-    for (int f = 0; f < p->floats; f++) {
-        int kx = (p->f + f) / pixel, big = p->b * plan->big_block + (p->f + f) % pixel;
-        if (kx >= k || big >= plan->big_c)
-            continue;
-        write_tap(job, p, big, p->line * k + kx, sum + (plan->swap ? f : f * p->channels), plan->swap ? p->floats : 1);
-    }
-}
-
-/* The elements or kernels of a piece, all slots, to the 9 taps. */
-static void reduce_transformed(const weight_job *job, const weight_piece *p)
-{
-    const weight_plan *plan = &job->plan;
-    float sum[WINOGRAD_ELEMENTS][LARGEST_PIECE], taps[9][LARGEST_PIECE];
-    for (int line = 0; line < plan->lines; line++)
-        add_slots(job, p->at + (size_t)line * plan->line_floats, piece_size(p), sum[line]);
-    if (plan->winograd)
-        RC_FAST(winograd_taps)(&sum[0][0], LARGEST_PIECE, (int)piece_size(p), &taps[0][0]);
-    else
-        RC_FAST(enlarged_taps)(&sum[0][0], LARGEST_PIECE, (int)piece_size(p), &taps[0][0]);
-    for (int f = 0; f < p->floats; f++)
-        for (int tap = 0; tap < 9 && p->b * plan->big_block + p->f + f < plan->big_c; tap++)
-            write_tap(job, p, p->b * plan->big_block + p->f + f, tap, taps[tap] + f * p->channels, 1);
-}
-
-/* A task takes the pieces of one block of small channels. */
-static void reduce_task(void *context, int task, int worker)
-{
-    (void)worker;
-    const weight_job *job = context;
-    const weight_plan *plan = &job->plan;
-    weight_piece p = {.s = task * OUTER_WIDTH};
-    p.at = (size_t)p.s * plan->row_floats;
-    for (p.b = 0; p.b < big_blocks(plan); p.b++)
-        for (p.line = 0; p.line < (weights_are_transformed(plan) ? 1 : plan->lines); p.line++)
-            for (p.f = 0; p.f < RC_FAST(run_of_block)(plan, p.b); p.f += p.floats) {
-                RC_FAST(size_piece)(plan, &p);
-                if (weights_are_transformed(plan))
-                    reduce_transformed(job, &p);
-                else
-                    reduce_piece(job, &p);
-                p.at += piece_size(&p);
-            }
-}
-
-/* dw[t] = sum of the taps of the larger kernel that w[t] is part of: k - 1 - t and k - t along both axes. */
-static void unfold_task(void *context, int out, int worker)
-{
-    (void)worker;
-    const weight_job *job = context;
-    const weight_plan *plan = &job->plan;
-    int big = plan->taps.k, k = big - 1, c_in = plan->small_c;
-    for (int in = 0; in < c_in; in++) {
-        const float *from = job->folded + (size_t)(out * c_in + in) * (size_t)(big * big);
-        float *to = job->result + (size_t)(out * c_in + in) * (size_t)(k * k);
-        for (int y = 0; y < k; y++)
-            for (int x = 0; x < k; x++) {
-                const float *corner = from + (k - 1 - y) * big + k - 1 - x;
-                to[y * k + x] = (corner[0] + corner[1]) + (corner[big] + corner[big + 1]);
-            }
-    }
+    weight_worker w = {.job = job, .scratch = rc_cpu_scratch(job->cpu, worker), .slot = -1, .spare = -1};
+    w.group.plan = plan;
+    w.group.channel = blocks * split / plan->splits * plan->small_block;
+    w.group.channels = smaller(blocks * (split + 1) / plan->splits * plan->small_block, plan->small_cp) -
+                       w.group.channel;
+    atomic_fetch_add(&job->begun, 1);
+    for (int unit = 0; unit >= 0; unit = take_unit(&job->lane[task], false))
+        run_unit(&w, slot, unit, unit > 0, job->slots + (size_t)slot * plan->slot_floats);
+    /* Whole tasks first: they need no spare. */
+    while (plan->spares > 0 && atomic_load(&job->begun) == plan->slots && help(&w))
+        ;
 }
 
 /* ---- the operation --------------------------------------------------------------------------------------------- */
@@ -287,12 +284,18 @@ static size_t folded_floats(const weight_plan *plan)
     return line_floats((size_t)plan->big_c * (size_t)plan->small_c * (size_t)(plan->taps.k * plan->taps.k));
 }
 
+static size_t bias_floats(const weight_plan *plan)
+{
+    size_t deepest = (size_t)larger(plan->big_cp, plan->small_cp);
+    return line_floats(2 * deepest * (size_t)(plan->slots * plan->units)); /* doubles */
+}
+
 workspace RC_FAST(weight_workspace)(const rc_conv *conv, int n)
 {
     weight_plan plan = RC_FAST(plan_weights)(conv, n);
     int deepest = larger(plan.big_cp, plan.small_cp), widest = larger(plan.big_w, plan.small_w);
-    size_t bias = line_floats(2 * (size_t)deepest); /* doubles */
-    return (workspace){.shared = (size_t)plan.slots * (plan.slot_floats + bias) + folded_floats(&plan),
+    return (workspace){.shared = (size_t)(plan.slots + plan.spares) * plan.slot_floats + folded_floats(&plan) +
+                                 bias_floats(&plan),
                        .scratch = (size_t)plan.images * (plan.big_floats + plan.small_floats) +
                                   line_floats(plan.transformed_floats) + line_floats((size_t)deepest * (size_t)widest)};
 }
@@ -303,23 +306,17 @@ void RC_FAST(conv_backward_weight)(rc_backend *table, const rc_conv *conv, const
     weight_job job = {.cpu = rc_cpu_of(table), .plan = RC_FAST(plan_weights)(conv, x->n), .x = x, .dy = dy,
                       .result = dweight};
     const weight_plan *plan = &job.plan;
-    size_t dy_cp = (size_t)(plan->taps.scatter ? plan->big_cp : plan->small_cp);
     job.slots = job.cpu->shared;
-    job.folded = job.slots + (size_t)plan->slots * plan->slot_floats;
+    job.spares = job.slots + (size_t)plan->slots * plan->slot_floats;
+    job.folded = job.spares + (size_t)plan->spares * plan->slot_floats;
     job.gradient = folded_floats(plan) ? job.folded : job.result;
     if (dbias) {
         job.bias = (double *)(void *)(job.folded + folded_floats(plan));
-        memset(job.bias, 0, (size_t)plan->slots * dy_cp * sizeof(double));
+        memset(job.bias, 0, bias_floats(plan) * sizeof(float));
     }
-    rc_pool_run(job.cpu->pool, plan->slots * plan->splits, weight_task, &job);
-
-    rc_pool_run(job.cpu->pool, (plan->small_cp + OUTER_WIDTH - 1) / OUTER_WIDTH, reduce_task, &job);
-    if (folded_floats(plan))
-        rc_pool_run(job.cpu->pool, conv->c_out, unfold_task, &job);
-    for (int c = 0; dbias && c < conv->c_out; c++) {
-        double sum = 0;
-        for (int slot = 0; slot < plan->slots; slot++)
-            sum += job.bias[(size_t)slot * dy_cp + (size_t)c];
-        ((float *)dbias)[c] = (float)sum;
-    }
+    int lanes = plan->slots * plan->splits;
+    for (int lane = 0; lane < lanes; lane++) /* its owner has the first unit */
+        atomic_init(&job.lane[lane].left, units_left(1, slot_units(&job, lane / plan->splits)));
+    rc_pool_run(job.cpu->pool, lanes, weight_task, &job);
+    RC_FAST(sum_weights)(&job, dbias);
 }

@@ -173,7 +173,7 @@ static void multiply(const conv_plan *plan, const tile_row *inputs, const float 
     for (int out = 0; out < plan->out_cp; out += TILE_WIDTH) {
         tile_row row = *inputs;
         row.w = packed + packed_at(plan, out, kernel);
-        row.x_four = 4;
+        row.x_chunk = TILE_CHUNK;
         row.start = zeros;
         row.y = y + out;
         row.y_pixel = y_pixel;

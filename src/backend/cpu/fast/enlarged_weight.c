@@ -1,5 +1,5 @@
-/* The weight gradient of a 3 x 3 convolution on an enlarged input, kernel by kernel (enlarged.h): big is dy,
- * small is x. */
+/* The weight gradient of a 3 x 3 convolution on an enlarged input, kernel by kernel (enlarged.h). In the words of
+ * weight_plan.h, big is dy and small is x. */
 #include "backend/cpu/fast/conv_weight.h"
 #include "backend/cpu/fast/enlarged.h"
 #include "backend/cpu/fast/tile.h"

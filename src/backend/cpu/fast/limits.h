@@ -17,6 +17,7 @@ typedef struct plan_limits {
     int fewest_tasks;    /* small images are worked on together where so many groups of them remain */
 
     int slot_bytes;      /* weight gradients: all private ones together */
+    int spare_bytes;     /* and those of units that a task does for another */
     int slice_bytes;     /* what one piece reads of the bands, in the first cache */
     int planes_bytes;    /* transformed bands, in the second */
     int fewest_tiles, most_tiles;

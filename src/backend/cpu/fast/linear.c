@@ -31,11 +31,11 @@ static void load_task(void *context, int image, int worker)
     if (job->x) {
         value_source source = RC_FAST(value_source)(t, cp, image, skip_row);
         for (int row = 0; row < t->h; row++)
-            RC_FAST(load_value_row)(&source, row, 0, cp, to + (size_t)row * row_floats, cp);
+            load_value_row(&source, row, 0, cp, to + (size_t)row * row_floats, cp);
     } else {
         gradient_source source = RC_FAST(gradient_source)(job->dy, cp, image, skip_row);
         for (int row = 0; row < t->h; row++)
-            RC_FAST(load_gradient_row)(&source, row, 0, cp, to + (size_t)row * row_floats, cp);
+            load_gradient_row(&source, row, 0, cp, to + (size_t)row * row_floats, cp);
     }
 }
 

@@ -86,10 +86,11 @@ static const float *skip_row(const value_source *x, int row)
 
 /* ---- values ---------------------------------------------------------------------------------------------------- */
 
-/* One chunk of channels over the pixels of a row; the pointers are at its first channel. */
+/* One chunk of channels over the pixels of a few rows; the pointers are at its first channel. */
 typedef struct piece {
-    int pixels;
+    int rows, pixels;
     ptrdiff_t pixel, to_pixel;  /* floats from pixel to pixel, in the tensors and in the target */
+    ptrdiff_t row, to_row;      /* and from row to row */
     const float *raw, *value, *skip, *g;
     const float *scale, *shift, *mean;
     const float *a, *b, *c;
@@ -131,31 +132,28 @@ RC_INLINE void value_loop(const piece *p, const int lanes, const int vectors, co
         scale[v] = scaled ? load_at(lanes, p->scale, v) : vec_set(1);
         shift[v] = scaled ? load_at(lanes, p->shift, v) : vec_set(0);
     }
-    const float *raw = p->raw, *other = p->skip;
-    float *to = p->to, *keep = p->store;
-    for (int i = 0; i < p->pixels; i++) {
-        fetch_ahead(raw);
-        if (skip)
-            fetch_ahead(other);
-        for (int v = 0; v < vectors; v++) {
-            vec x = load_at(lanes, raw, v);
-            if (scaled)
-                x = x * scale[v] + shift[v];
+    for (int r = 0; r < p->rows; r++) {
+        const float *raw = p->raw + r * p->row;
+        float *to = p->to + r * p->to_row;
+        for (int i = 0; i < p->pixels; i++, raw += p->pixel, to += p->to_pixel) {
+            ptrdiff_t offset = raw - p->raw;
+            fetch_ahead(raw);
             if (skip)
-                x += load_at(lanes, other, v);
-            x = vec_activate(act, x);
-            if (act != RC_ACT_NONE && act != RC_ACT_RELU)
-                x = clear_pads(p, v * lanes, x);
-            vec_store_lanes(lanes, to + v * lanes, x);
-            if (store)
-                vec_store_lanes(lanes, keep + v * lanes, x);
+                fetch_ahead(p->skip + offset);
+            for (int v = 0; v < vectors; v++) {
+                vec x = load_at(lanes, raw, v);
+                if (scaled)
+                    x = x * scale[v] + shift[v];
+                if (skip)
+                    x += load_at(lanes, p->skip + offset, v);
+                x = vec_activate(act, x);
+                if (act != RC_ACT_NONE && act != RC_ACT_RELU)
+                    x = clear_pads(p, v * lanes, x);
+                vec_store_lanes(lanes, to + v * lanes, x);
+                if (store)
+                    vec_store_lanes(lanes, p->store + offset + v * lanes, x);
+            }
         }
-        raw += p->pixel;
-        to += p->to_pixel;
-        if (skip)
-            other += p->pixel;
-        if (store)
-            keep += p->pixel;
     }
 }
 
@@ -198,13 +196,22 @@ RC_INLINE const float *at_channel(const float *p, int channel)
     return p ? p + channel : NULL;
 }
 
-void RC_FAST(load_value_row)(const value_source *x, int row, int first, int last, float *to, int to_pixel)
+/* A strided or shifted skip has one row at a time. */
+static int rows_at_once(const value_source *x, bool skips, int rows)
+{
+    return skips && x->skip_row ? 1 : rows;
+}
+
+/* Rows that can be loaded at once. */
+static void load_values(const value_source *x, int row, int rows, int first, int last, float *to, int to_pixel,
+                        ptrdiff_t to_row)
 {
     size_t offset = (size_t)row * (size_t)x->w * (size_t)x->cp;
     const float *skip = skip_row(x, row);
     for (int c = first, step; c < last; c += step) {
         step = c + CHUNK <= last ? CHUNK : 4;
-        piece p = {.pixels = x->w, .pixel = x->cp, .channels = x->c - c, .to = to + (c - first), .to_pixel = to_pixel};
+        piece p = {.rows = rows, .pixels = x->w, .pixel = x->cp, .row = (ptrdiff_t)x->w * x->cp, .channels = x->c - c,
+                   .to = to + (c - first), .to_pixel = to_pixel, .to_row = to_row};
         if (x->value) {
             p.raw = x->value + offset + c;
         } else {
@@ -220,6 +227,14 @@ void RC_FAST(load_value_row)(const value_source *x, int row, int first, int last
         else
             value_four(&p);
     }
+}
+
+void RC_FAST(load_value_rows)(const value_source *x, int row, int rows, int first, int last, float *to, int to_pixel,
+                              ptrdiff_t to_row)
+{
+    int step = rows_at_once(x, x->skip != NULL, rows);
+    for (int r = 0; r < rows; r += step)
+        load_values(x, row + r, step, first, last, to + r * to_row, to_pixel, to_row);
 }
 
 /* ---- gradients ------------------------------------------------------------------------------------------------- */
@@ -273,22 +288,23 @@ RC_INLINE void gradient_loop(const piece *p, const int lanes, const int vectors,
         scale[v] = p->scale ? load_at(lanes, p->scale, v) : vec_set(1);
         shift[v] = p->scale ? load_at(lanes, p->shift, v) : vec_set(0);
     }
-    float *to = p->to;
-    for (int i = 0; i < p->pixels; i++) {
-        ptrdiff_t offset = i * p->pixel;
-        fetch_ahead(p->g + offset);
-        if (coefficients || slope >= SLOPE_RELU_SCALE)
-            fetch_ahead(p->raw + offset);
-        if (slope == SLOPE_RELU_VALUE)
-            fetch_ahead(p->value + offset);
-        for (int v = 0; v < vectors; v++) {
-            vec raw = coefficients || slope >= SLOPE_RELU_SCALE ? load_at(lanes, p->raw + offset, v) : vec_set(0);
-            vec x = dz_at(p, lanes, slope, offset, v, raw, scale[v], shift[v]);
-            if (coefficients)
-                x = a[v] * x + (b[v] * raw + c[v]);
-            vec_store_lanes(lanes, to + v * lanes, x);
+    for (int r = 0; r < p->rows; r++) {
+        ptrdiff_t offset = r * p->row;
+        float *to = p->to + r * p->to_row;
+        for (int i = 0; i < p->pixels; i++, offset += p->pixel, to += p->to_pixel) {
+            fetch_ahead(p->g + offset);
+            if (coefficients || slope >= SLOPE_RELU_SCALE)
+                fetch_ahead(p->raw + offset);
+            if (slope == SLOPE_RELU_VALUE)
+                fetch_ahead(p->value + offset);
+            for (int v = 0; v < vectors; v++) {
+                vec raw = coefficients || slope >= SLOPE_RELU_SCALE ? load_at(lanes, p->raw + offset, v) : vec_set(0);
+                vec x = dz_at(p, lanes, slope, offset, v, raw, scale[v], shift[v]);
+                if (coefficients)
+                    x = a[v] * x + (b[v] * raw + c[v]);
+                vec_store_lanes(lanes, to + v * lanes, x);
+            }
         }
-        to += p->to_pixel;
     }
 }
 
@@ -334,7 +350,8 @@ static piece gradient_piece_at(const gradient_source *dy, int row, int c, const 
 {
     const value_source *y = &dy->y;
     size_t offset = (size_t)row * (size_t)y->w * (size_t)y->cp + (size_t)c;
-    piece p = {.pixels = y->w, .pixel = y->cp, .channels = y->c - c, .act = y->act};
+    piece p = {.rows = 1, .pixels = y->w, .pixel = y->cp, .row = (ptrdiff_t)y->w * y->cp, .channels = y->c - c,
+               .act = y->act};
     p.g = dy->g + offset;
     p.raw = y->raw + offset;
     if (y->value) {
@@ -352,24 +369,40 @@ static piece gradient_piece_at(const gradient_source *dy, int row, int c, const 
 }
 
 /* The skip is looked at only where the slope depends on it. */
-static const float *skip_row_for_slope(const gradient_source *dy, int row)
+static bool needs_skip(const gradient_source *dy)
 {
-    return dy->y.act != RC_ACT_NONE && !dy->y.value ? skip_row(&dy->y, row) : NULL;
+    return dy->y.skip && dy->y.act != RC_ACT_NONE && !dy->y.value;
 }
 
-void RC_FAST(load_gradient_row)(const gradient_source *dy, int row, int first, int last, float *to, int to_pixel)
+static const float *skip_row_for_slope(const gradient_source *dy, int row)
+{
+    return needs_skip(dy) ? skip_row(&dy->y, row) : NULL;
+}
+
+static void load_gradients(const gradient_source *dy, int row, int rows, int first, int last, float *to, int to_pixel,
+                           ptrdiff_t to_row)
 {
     const float *skip = skip_row_for_slope(dy, row);
     for (int c = first, step; c < last; c += step) {
         step = c + CHUNK <= last ? CHUNK : 4;
         piece p = gradient_piece_at(dy, row, c, skip);
+        p.rows = rows;
         p.to = to + (c - first);
         p.to_pixel = to_pixel;
+        p.to_row = to_row;
         if (step == CHUNK)
             gradient_sixteen(&p);
         else
             gradient_four(&p);
     }
+}
+
+void RC_FAST(load_gradient_rows)(const gradient_source *dy, int row, int rows, int first, int last, float *to,
+                                 int to_pixel, ptrdiff_t to_row)
+{
+    int step = rows_at_once(&dy->y, needs_skip(dy), rows);
+    for (int r = 0; r < rows; r += step)
+        load_gradients(dy, row + r, step, first, last, to + r * to_row, to_pixel, to_row);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------------------------ */

@@ -41,10 +41,23 @@ size_t RC_FAST(skip_row_floats)(const rc_tensor *t, int cp);
 value_source RC_FAST(value_source)(const rc_tensor *t, int cp, int image, float *skip_row);
 gradient_source RC_FAST(gradient_source)(const rc_grad *dy, int cp, int image, float *skip_row);
 
-/* Channels [first, last) of one row, to (w, to_pixel). Pixels are written from left to right, and with 4 channels to
- * load they may overlap: to_pixel is then less than 4. The source's store gets the values, too. */
-void RC_FAST(load_value_row)(const value_source *x, int row, int first, int last, float *to, int to_pixel);
-void RC_FAST(load_gradient_row)(const gradient_source *dy, int row, int first, int last, float *to, int to_pixel);
+/* Channels [first, last) of the rows [row, row + rows), to (rows, w, last - first) with these floats from pixel to
+ * pixel and from row to row. Pixels are written from left to right, and with 4 channels to load they may overlap:
+ * to_pixel is then less than 4. The source's store gets the values, too. */
+void RC_FAST(load_value_rows)(const value_source *x, int row, int rows, int first, int last, float *to, int to_pixel,
+                              ptrdiff_t to_row);
+void RC_FAST(load_gradient_rows)(const gradient_source *dy, int row, int rows, int first, int last, float *to,
+                                 int to_pixel, ptrdiff_t to_row);
+
+RC_INLINE void load_value_row(const value_source *x, int row, int first, int last, float *to, int to_pixel)
+{
+    RC_FAST(load_value_rows)(x, row, 1, first, last, to, to_pixel, 0);
+}
+
+RC_INLINE void load_gradient_row(const gradient_source *dy, int row, int first, int last, float *to, int to_pixel)
+{
+    RC_FAST(load_gradient_rows)(dy, row, 1, first, last, to, to_pixel, 0);
+}
 
 /* Adds to sums (2, cp) those of y - center and of its square, over `pixels` pixels and the channels [first, last).
  * center is (cp). */

@@ -7,8 +7,8 @@
 
 bool RC_FAST(narrow_fits)(const tap_geometry *taps, int in_cp, int out_c)
 {
-    enum { FEWEST = RC_LANES == 4 ? 32 : 16 }; /* vectors of four are not so badly filled */
-    return taps->stride == 1 && taps->k > 1 && out_c <= 4 && in_cp >= FEWEST;
+    bool fills_badly = RC_LANES > 4; /* vectors of four are filled well enough */
+    return fills_badly && taps->stride == 1 && taps->k > 1 && out_c <= 4 && in_cp >= 16;
 }
 
 /* Products of a pixel: tap t of output o is number t * out + o; whole vectors. */
@@ -62,7 +62,7 @@ static void multiply_row(const conv_plan *plan, const band *band, const float *p
     for (int first = 0; first < count; first += TILE_WIDTH) {
         int width = tile_width(count - first, TILE_WIDTH);
         tile_row tiles = {.x = band_row(band, row, 0) + band->left * plan->in_cp, .x_pixel = plan->in_cp, .rows = 1,
-                          .run = plan->in_cp, .x_four = 4, .w = packed + (ptrdiff_t)first * plan->in_cp,
+                          .run = plan->in_cp, .x_chunk = TILE_CHUNK, .w = packed + (ptrdiff_t)first * plan->in_cp,
                           .start = zeros, .y = to + band->left * count + first, .y_pixel = count,
                           .pixels = plan->in_w, .width = width, .channels = width, .batch = 1};
         RC_FAST(tile_row)(&tiles);

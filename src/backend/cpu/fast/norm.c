@@ -44,7 +44,7 @@ static void value_image(void *context, int image, int worker)
     value_source source = RC_FAST(value_source)(x, cp, image, scratch);
     source.store = NULL;
     for (int row = 0; row < x->h; row++)
-        RC_FAST(load_value_row)(&source, row, 0, cp, to + (size_t)row * (size_t)x->w * (size_t)cp, cp);
+        load_value_row(&source, row, 0, cp, to + (size_t)row * (size_t)x->w * (size_t)cp, cp);
     if (job->epilogue)
         RC_FAST(finish_forward)(job->y, cp, image, job->epilogue, scratch);
 }
@@ -93,7 +93,7 @@ static void move_gradient_row(const gradient_source *source, int row, bool add, 
         RC_FAST(add_floats)(to, source->g + (size_t)row * (size_t)w * (size_t)cp, w * cp);
         return;
     }
-    RC_FAST(load_gradient_row)(source, row, 0, cp, add ? block : to, cp);
+    load_gradient_row(source, row, 0, cp, add ? block : to, cp);
     if (add)
         RC_FAST(add_floats)(to, block, w * cp);
 }
@@ -151,7 +151,7 @@ static void skip_image(void *context, int image, int worker)
     gradient_source source = RC_FAST(gradient_source)(job->dy, cp, image, scratch);
     for (int row = 0; row < skip->h; row++, to += row_floats) {
         if (row % skip->stride == 0) {
-            RC_FAST(load_gradient_row)(&source, row / skip->stride, 0, cp, dz, cp);
+            load_gradient_row(&source, row / skip->stride, 0, cp, dz, cp);
             spread_row(y, cp, dz, job->back->add, skip_cp, to);
         } else if (!job->back->add) {
             memset(to, 0, row_floats * sizeof *to);

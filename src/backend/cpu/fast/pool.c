@@ -75,7 +75,7 @@ static void move_window(window *window, int oy)
         next = old.end;
     }
     for (; next < rows.end; next++)
-        RC_FAST(load_value_row)(x, next, window->first, window->first + window->channels,
+        load_value_row(x, next, window->first, window->first + window->channels,
                                 window->values + (size_t)(next - rows.begin) * row_floats, window->channels);
     window->rows = rows;
 }
@@ -182,7 +182,7 @@ static void max_back_image(void *context, int image, int worker)
         window.channels = window.first + CHUNK <= cp ? CHUNK : 4;
         for (int oy = 0; oy < y->h; oy++) {
             move_window(&window, oy);
-            RC_FAST(load_gradient_row)(&gradient, oy, window.first, window.first + window.channels, d,
+            load_gradient_row(&gradient, oy, window.first, window.first + window.channels, d,
                                        window.channels);
             if (window.channels == CHUNK)
                 scatter_row(&window, RC_LANES, CHUNK_VECTORS, cp, y->w, d, dx);
@@ -220,7 +220,7 @@ static void average_image(void *context, int image, int worker)
         double total[CHUNK] = {0};
         for (int row = 0; row < x->h; row++) {
             float sums[CHUNK] = {0};
-            RC_FAST(load_value_row)(&source, row, first, first + channels, values, channels);
+            load_value_row(&source, row, first, first + channels, values, channels);
             for (int p = 0; p < x->w; p++)
                 for (int c = 0; c < channels; c++)
                     sums[c] += values[p * channels + c];

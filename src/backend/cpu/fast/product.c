@@ -25,7 +25,7 @@ static void product_task(void *context, int task, int worker)
         for (int column = first; column < last; column += TILE_WIDTH) {
             bool starts = depth == 0 && !p->add;
             tile_row row = {.x = p->a + depth, .x_pixel = p->a_row, .rows = 1, .run = smaller(DEPTH, p->depth - depth),
-                            .x_four = 4, .w = packed, .start = starts ? start : NULL,
+                            .x_chunk = TILE_CHUNK, .w = packed, .start = starts ? start : NULL,
                             .y = p->c + segment * p->c_segment + column, .y_pixel = p->c_row, .pixels = p->rows,
                             .width = tile_width(p->columns - column, TILE_WIDTH), .batch = 1};
             row.channels = smaller(row.width, p->columns - column);

@@ -47,7 +47,7 @@ void RC_FAST(finish_forward)(const rc_tensor *y, int cp, int image, const rc_epi
         value_source source = RC_FAST(value_source)(y, cp, image, skip_row);
         source.store = NULL;
         for (int row = 0; row < y->h; row++, raw += row_floats)
-            RC_FAST(load_value_row)(&source, row, 0, cp, raw, cp);
+            load_value_row(&source, row, 0, cp, raw, cp);
     }
 }
 

@@ -17,6 +17,10 @@
 #define PINNED(v) (void)(v)
 #endif
 
+/* The compiler must not know where a pointer points: it would keep the addresses of all pixels of a tile, for which
+ * there are no registers, from the loads before the loop to the stores after it. */
+#define FORGOTTEN(pointer) __asm__("" : "+r"(pointer))
+
 /* NEON multiplies by a lane of a register: four floats of x come in one load. x86 broadcasts from memory. */
 #if defined(__aarch64__)
 #define FOUR_AT_ONCE 1
@@ -29,8 +33,8 @@
 enum { MAX_SUMS = 20 };
 static const int max_pixels[] = {0, 8, 8, 6, 5}, best_pixels[] = {0, 8, 8, 6, 4};
 #elif defined(__AVX512F__)
-enum { MAX_SUMS = 28 };
-static const int max_pixels[] = {0, 16, 14}, best_pixels[] = {0, 16, 14};
+enum { MAX_SUMS = 24 };
+static const int max_pixels[] = {0, 16, 12}, best_pixels[] = {0, 16, 12};
 #else
 enum { MAX_SUMS = 12 };
 static const int max_pixels[] = {0, 12, 6}, best_pixels[] = {0, 12, 6};
@@ -78,10 +82,32 @@ UNROLLED
         sum[i] += weight[i % vectors] * x[i / vectors * x_pixel];
 }
 
-RC_INLINE void run_tile(const int pixels, const int vectors, const tile_row *row, const float *x, const float *w,
-                        float *y)
+/* All floats of a tap row. x_pixel is what row->x_pixel says, perhaps as a constant. */
+RC_INLINE const float *multiply_run(vec sum[MAX_SUMS], const int pixels, const int vectors, const tile_row *row,
+                                    const float *x, const ptrdiff_t x_pixel, const float *w)
 {
-    ptrdiff_t x_pixel = row->x_pixel, y_pixel = row->y_pixel;
+    const int step = vectors * RC_LANES;
+    int f = 0;
+#if FOUR_AT_ONCE
+    for (; f + 4 <= row->run; f += 4, x += row->x_chunk, w += 4 * step)
+        multiply_four(sum, pixels, vectors, x, x_pixel, w);
+#else
+    for (; x_pixel == TILE_CHUNK && f + TILE_CHUNK <= row->run; f += TILE_CHUNK, x += row->x_chunk) {
+UNROLLED
+        for (int i = 0; i < TILE_CHUNK; i++)
+            multiply_one(sum, pixels, vectors, x + i, x_pixel, w + i * step);
+        w += TILE_CHUNK * step;
+    }
+#endif
+    for (; f < row->run; f++, x++, w += step)
+        multiply_one(sum, pixels, vectors, x, x_pixel, w);
+    return w;
+}
+
+RC_INLINE void run_tile(const int pixels, const int vectors, const tile_row *row, const ptrdiff_t x_pixel,
+                        const float *x, const float *w, float *y)
+{
+    ptrdiff_t y_pixel = row->y_pixel;
     vec sum[MAX_SUMS];
     if (row->start) {
 UNROLLED
@@ -97,65 +123,72 @@ UNROLLED
         for (int i = 0; i < pixels; i++)
             sum[pixels + i] = vec_set(0);
     }
-    for (int r = 0; r < row->rows; r++, x += row->x_row) {
-        const float *at = x;
-        int f = 0;
-#if FOUR_AT_ONCE
-        for (; f + 4 <= row->run; f += 4, at += row->x_four, w += 4 * vectors * RC_LANES)
-            multiply_four(sum, pixels, vectors, at, x_pixel, w);
-#endif
-        for (; f < row->run; f++, at++, w += vectors * RC_LANES)
-            multiply_one(sum, pixels, vectors, at, x_pixel, w);
-    }
+    for (int r = 0; r < row->rows; r++, x += row->x_row)
+        w = multiply_run(sum, pixels, vectors, row, x, x_pixel, w);
     if (SPLIT(vectors)) {
 UNROLLED
         for (int i = 0; i < pixels; i++)
             sum[i] += sum[pixels + i];
     }
+    FORGOTTEN(y);
 UNROLLED
     for (int i = 0; i < pixels * vectors; i++)
         vec_store(y + i / vectors * y_pixel + i % vectors * RC_LANES, sum[i]);
 }
 
 /* `tiles` tiles side by side, each `pixels` wide. */
-RC_INLINE void run_tiles(const int pixels, const int vectors, const tile_row *row, int first, int tiles)
+RC_INLINE void run_tiles(const int pixels, const int vectors, const tile_row *row, const ptrdiff_t x_pixel, int first,
+                         int tiles)
 {
     for (int b = 0; b < row->batch; b++)
         for (int t = 0; t < tiles; t++)
-            run_tile(pixels, vectors, row, row->x + b * row->x_batch + (first + t * pixels) * row->x_pixel,
+            run_tile(pixels, vectors, row, x_pixel, row->x + b * row->x_batch + (first + t * pixels) * x_pixel,
                      row->w + b * row->w_batch, row->y + b * row->y_batch + (first + t * pixels) * row->y_pixel);
 }
 
 typedef void row_tiles(const tile_row *row, int first, int tiles);
 
+/* Pixels at any distance, and at a distance that the compiler knows: there it needs one address for all of them. */
 #define TILE(pixels, vectors)                                                                                        \
-    static __attribute__((noinline)) void tile_##pixels##_##vectors(const tile_row *row, int first, int tiles)      \
+    static __attribute__((noinline)) void tile_##pixels##_##vectors(const tile_row *row, int first, int tiles)       \
     {                                                                                                                \
-        run_tiles(pixels, vectors, row, first, tiles);                                                               \
+        run_tiles(pixels, vectors, row, row->x_pixel, first, tiles);                                                 \
+    }
+#define CHUNK_TILE(pixels, vectors)                                                                                  \
+    static __attribute__((noinline)) void chunk_tile_##pixels##_##vectors(const tile_row *row, int first, int tiles) \
+    {                                                                                                                \
+        run_tiles(pixels, vectors, row, TILE_CHUNK, first, tiles);                                                   \
     }
 #define NAME(pixels, vectors) tile_##pixels##_##vectors,
+#define CHUNK_NAME(pixels, vectors) chunk_tile_##pixels##_##vectors,
 
 /* Every number of pixels up to the widest, for a number of vectors. */
 #define UP_TO_5(T, v) T(1, v) T(2, v) T(3, v) T(4, v) T(5, v)
 #define UP_TO_6(T, v) UP_TO_5(T, v) T(6, v)
 #define UP_TO_8(T, v) UP_TO_6(T, v) T(7, v) T(8, v)
 #define UP_TO_12(T, v) UP_TO_8(T, v) T(9, v) T(10, v) T(11, v) T(12, v)
-#define UP_TO_14(T, v) UP_TO_12(T, v) T(13, v) T(14, v)
-#define UP_TO_16(T, v) UP_TO_14(T, v) T(15, v) T(16, v)
+#define UP_TO_16(T, v) UP_TO_12(T, v) T(13, v) T(14, v) T(15, v) T(16, v)
 
 #if defined(__aarch64__)
 UP_TO_8(TILE, 1) UP_TO_8(TILE, 2) UP_TO_6(TILE, 3) UP_TO_5(TILE, 4)
 static row_tiles *const tiles_1[] = {UP_TO_8(NAME, 1)}, *const tiles_2[] = {UP_TO_8(NAME, 2)},
                  *const tiles_3[] = {UP_TO_6(NAME, 3)}, *const tiles_4[] = {UP_TO_5(NAME, 4)};
 static row_tiles *const *const tiles_of[] = {NULL, tiles_1, tiles_2, tiles_3, tiles_4};
-#elif defined(__AVX512F__)
-UP_TO_16(TILE, 1) UP_TO_14(TILE, 2)
-static row_tiles *const tiles_1[] = {UP_TO_16(NAME, 1)}, *const tiles_2[] = {UP_TO_14(NAME, 2)};
-static row_tiles *const *const tiles_of[] = {NULL, tiles_1, tiles_2};
+#define TILES_FOR(row) tiles_of
 #else
-UP_TO_12(TILE, 1) UP_TO_6(TILE, 2)
-static row_tiles *const tiles_1[] = {UP_TO_12(NAME, 1)}, *const tiles_2[] = {UP_TO_6(NAME, 2)};
+#if defined(__AVX512F__)
+#define ALL_WITH_1(T) UP_TO_16(T, 1)
+#define ALL_WITH_2(T) UP_TO_12(T, 2)
+#else
+#define ALL_WITH_1(T) UP_TO_12(T, 1)
+#define ALL_WITH_2(T) UP_TO_6(T, 2)
+#endif
+ALL_WITH_1(TILE) ALL_WITH_2(TILE) ALL_WITH_1(CHUNK_TILE) ALL_WITH_2(CHUNK_TILE)
+static row_tiles *const tiles_1[] = {ALL_WITH_1(NAME)}, *const tiles_2[] = {ALL_WITH_2(NAME)},
+                 *const chunk_tiles_1[] = {ALL_WITH_1(CHUNK_NAME)}, *const chunk_tiles_2[] = {ALL_WITH_2(CHUNK_NAME)};
 static row_tiles *const *const tiles_of[] = {NULL, tiles_1, tiles_2};
+static row_tiles *const *const chunk_tiles_of[] = {NULL, chunk_tiles_1, chunk_tiles_2};
+#define TILES_FOR(row) ((row)->x_pixel == TILE_CHUNK ? chunk_tiles_of : tiles_of)
 #endif
 
 /* Cuts the row into tiles of equal width, or nearly so. */
@@ -166,9 +199,10 @@ static void run_row(const tile_row *row)
     if (tiles < pixels / best_pixels[vectors])
         tiles = pixels / best_pixels[vectors];
     int narrow = pixels / tiles, wide = pixels - narrow * tiles; /* `wide` of them get one pixel more */
+    row_tiles *const *of_width = TILES_FOR(row)[vectors];
     if (wide > 0)
-        tiles_of[vectors][narrow](row, 0, wide);
-    tiles_of[vectors][narrow - 1](row, wide * (narrow + 1), tiles - wide);
+        of_width[narrow](row, 0, wide);
+    of_width[narrow - 1](row, wide * (narrow + 1), tiles - wide);
 }
 
 /* Where the last vector reaches beyond the channels of y: through a buffer, a few pixels at a time. */

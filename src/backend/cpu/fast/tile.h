@@ -15,9 +15,9 @@
 /* Vectors that a tile has at most. A fused multiply-add takes 4 cycles; to keep 4 (NEON) or 2 (x86) units busy a tile
  * needs 16 or 8 sums that do not wait for each other, and as few loads as possible beside them. */
 #if defined(__aarch64__)
-enum { TILE_VECTORS = 4, TILE_FOURS = 1 }; /* x and a come in fours that may lie apart */
+enum { TILE_VECTORS = 4, TILE_FOURS = 1, TILE_CHUNK = 4 }; /* of a, fours may lie apart, too */
 #else
-enum { TILE_VECTORS = 2, TILE_FOURS = 0 };
+enum { TILE_VECTORS = 2, TILE_FOURS = 0, TILE_CHUNK = 16 };
 #endif
 enum { TILE_WIDTH = TILE_VECTORS * RC_LANES, OUTER_VECTORS = 2, OUTER_WIDTH = OUTER_VECTORS * RC_LANES };
 
@@ -26,7 +26,8 @@ typedef struct tile_row {
     const float *x;           /* what the first tap of the first pixel reads */
     ptrdiff_t x_pixel, x_row; /* floats from output pixel to output pixel, from tap row to tap row */
     int rows, run;            /* tap rows, and the floats of x that each of them covers */
-    ptrdiff_t x_four;         /* floats from four of them to the next four; 4 without TILE_FOURS */
+    ptrdiff_t x_chunk;        /* floats from TILE_CHUNK of them to the next; without TILE_FOURS they may lie apart only
+                                 where pixels are TILE_CHUNK floats apart: that is a form of its own, and faster */
     const float *w;           /* (rows, run, width) */
     const float *start;       /* (width) the sums start from; NULL: from what y holds */
     float *y;

@@ -61,7 +61,7 @@ static void plan_pieces(weight_plan *plan)
 /* ---- bands ----------------------------------------------------------------------------------------------------- */
 
 /* Direct: what one piece reads of the bands stays in the first cache. */
-static void plan_bands(weight_plan *plan, int images_per_slot)
+static void plan_bands(weight_plan *plan, int most_images)
 {
     int k = plan->taps.k, stride = plan->taps.stride, most = RC_FAST(plan_limits)()->slice_bytes;
     int big_row = plan->width * smaller(plan->big_cp, plan->big_block) * (int)sizeof(float);
@@ -74,11 +74,11 @@ static void plan_bands(weight_plan *plan, int images_per_slot)
     plan->images = 1;
     if (bands == 1)
         plan->images = most / (plan->big_rows * big_row + plan->rows * small_row);
-    plan->images = smaller(smaller(larger(plan->images, 1), MAX_IMAGES), images_per_slot);
+    plan->images = smaller(smaller(larger(plan->images, 1), MAX_IMAGES), most_images);
 }
 
 /* Transformed: as many tiles as keep a piece busy and the second cache not too full. */
-static void plan_tiles(weight_plan *plan, int images_per_slot)
+static void plan_tiles(weight_plan *plan, int most_images)
 {
     const plan_limits *limits = RC_FAST(plan_limits)();
     int across = plan->small_width / 2, down = (plan->small_h + 1) / 2;
@@ -89,15 +89,15 @@ static void plan_tiles(weight_plan *plan, int images_per_slot)
     rows = (down + bands - 1) / bands;
     plan->rows = 2 * rows;
     plan->big_rows = plan->rows + 2;
-    plan->images = bands > 1 ? 1 : smaller(smaller(larger(tiles / (across * rows), 1), MAX_IMAGES), images_per_slot);
+    plan->images = bands > 1 ? 1 : smaller(smaller(larger(tiles / (across * rows), 1), MAX_IMAGES), most_images);
     plan->tiles = plan->images * across * rows;
-    plan->transformed_floats = element_floats(plan->tiles, round_up(plan->big_cp, RC_LANES)) +
-                         element_floats(plan->tiles, round_up(plan->small_cp, RC_LANES));
+    plan->transformed_floats = element_floats(plan->tiles, plan->big_cp) +
+                         element_floats(plan->tiles, plan->small_cp);
 }
 
 /* Enlarged: planes of x and sums of dy in the second cache. Images are whole where that is possible, because the rows
  * of differences at the seams of bands belong to both. */
-static void plan_planes(weight_plan *plan, int images_per_slot)
+static void plan_planes(weight_plan *plan, int most_images)
 {
     int w = plan->small_w, channels = plan->big_cp + plan->small_cp / plan->splits, rows = plan->small_h;
     int fit = RC_FAST(plan_limits)()->planes_bytes / (int)sizeof(float) / (4 * (w + 2) * channels);
@@ -105,7 +105,7 @@ static void plan_planes(weight_plan *plan, int images_per_slot)
         rows = (rows + 1) / 2;
     plan->rows = rows;
     plan->big_rows = 2 * rows + 2;
-    plan->images = rows < plan->small_h ? 1 : smaller(smaller(larger(fit / rows, 1), MAX_IMAGES), images_per_slot);
+    plan->images = rows < plan->small_h ? 1 : smaller(smaller(larger(fit / rows, 1), MAX_IMAGES), most_images);
     for (int plane = 0; plane < ENLARGED_PLANES; plane++) {
         plan->big_pixels += (size_t)enlarged_sum_pixels(plane, rows, w);
         plan->small_pixels += plane == 0 ? 0 : (size_t)enlarged_pixels(plane, rows, w);
@@ -121,6 +121,9 @@ static void plan_slots(weight_plan *plan, int n)
     plan->slots = smaller(smaller(n, SLOTS), most < 1 ? 1 : most > SLOTS ? SLOTS : (int)most);
     int blocks = (plan->small_cp + plan->small_block - 1) / plan->small_block;
     plan->splits = smaller((SLOTS + plan->slots - 1) / plan->slots, blocks);
+    size_t spares = (size_t)RC_FAST(plan_limits)()->spare_bytes / (plan->slot_floats * sizeof(float));
+    if (plan->splits == 1 && plan->slots > 1)
+        plan->spares = spares > MOST_SPARES ? MOST_SPARES : (int)spares;
 }
 
 weight_plan RC_FAST(plan_weights)(const rc_conv *conv, int n)
@@ -136,10 +139,8 @@ weight_plan RC_FAST(plan_weights)(const rc_conv *conv, int n)
     plan.small_c = x_is_big ? conv->c_out : conv->c_in;
     plan.big_cp = round_up(plan.big_c, 4);
     plan.small_cp = round_up(plan.small_c, 4);
-    /* Pieces of transformed bands end where vectors do. */
-    bool whole = plan.big_cp % RC_LANES == 0 && plan.small_cp % RC_LANES == 0;
-    plan.enlarged = whole && RC_FAST(enlarged_fits)(conv);
-    plan.winograd = whole && RC_FAST(winograd_fits)(taps, plan.big_cp, plan.small_cp);
+    plan.enlarged = RC_FAST(enlarged_fits)(conv);
+    plan.winograd = RC_FAST(winograd_fits)(taps, plan.big_cp, plan.small_cp);
     size_t kernel = (size_t)(plan.enlarged ? conv->k * conv->k : taps->k * taps->k);
     /* The rows of the weight matrix are c_out, of a transposed one c_in. */
     bool rows_are_big = conv->transposed == x_is_big;
@@ -147,24 +148,27 @@ weight_plan RC_FAST(plan_weights)(const rc_conv *conv, int n)
     plan.big_stride = rows_are_big ? row : kernel;
     plan.small_stride = rows_are_big ? kernel : row;
     plan.compact = x_is_big && plan.big_c < 4;
-    plan.swap = plan.small_cp < RC_LANES && plan.big_cp > plan.small_cp;
+    plan.swap = plan.small_cp < RC_LANES && plan.big_cp > plan.small_cp && !weights_are_transformed(&plan);
     plan.lines = plan.winograd ? WINOGRAD_ELEMENTS : plan.enlarged ? ENLARGED_KERNELS : taps->k;
     plan.big_block = CHUNK;
     plan.small_block = larger(CHUNK, OUTER_WIDTH);
     plan_slots(&plan, n);
 
-    int images_per_slot = (n + plan.slots - 1) / plan.slots;
+    /* At least four units, so that others can help. */
+    int images_per_slot = (n + plan.slots - 1) / plan.slots, most_images = larger(images_per_slot / 4, 1);
     plan.small_left = plan.enlarged ? 1 : 0;
     plan.small_width = plan.winograd ? round_up(plan.small_w, 2) : plan.small_w + 2 * plan.small_left;
     plan.left = larger(taps->pad, 0);
     int last = (plan.winograd ? plan.small_width : plan.small_w) - 1;
     plan.width = plan.left + larger(last * taps->stride - taps->pad + taps->k, plan.big_w);
     if (plan.winograd)
-        plan_tiles(&plan, images_per_slot);
+        plan_tiles(&plan, most_images);
     else if (plan.enlarged)
-        plan_planes(&plan, images_per_slot);
+        plan_planes(&plan, most_images);
     else
-        plan_bands(&plan, images_per_slot);
+        plan_bands(&plan, most_images);
+    plan.bands = (plan.small_h + plan.rows - 1) / plan.rows;
+    plan.units = (images_per_slot + plan.images - 1) / plan.images * plan.bands;
     plan.big_floats = line_floats(band_floats(plan.big_rows, plan.width, plan.big_cp));
     plan.small_floats = line_floats(band_floats(plan.rows + 2 * plan.small_left, plan.small_width, plan.small_cp));
     return plan;

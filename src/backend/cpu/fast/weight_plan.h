@@ -8,7 +8,7 @@
 
 #include "backend/cpu/fast/conv_plan.h"
 
-enum { SLOTS = 16, MAX_IMAGES = 8 };
+enum { SLOTS = 16, MAX_IMAGES = 8, MOST_LANES = 2 * SLOTS, MOST_SPARES = 64 };
 
 typedef struct weight_plan {
     tap_geometry taps;
@@ -16,13 +16,14 @@ typedef struct weight_plan {
     int small_h, small_w, small_c, small_cp;
     size_t big_stride, small_stride; /* in the weights */
     bool compact;                    /* big has fewer than 4 channels, side by side without padding */
-    bool swap;                       /* vectors run along big, scalars along small */
+    bool swap;                       /* direct only: vectors run along big, scalars along small */
     int big_block, small_block;      /* channels that lie side by side in the bands */
     int width, left;                 /* of the bands of big, `left` columns of it border */
     int small_width, small_left;     /* of those of small; a border has as many rows as columns */
     int rows, big_rows, images;      /* rows of small, the rows of big that they meet, images in the bands at a time */
     int lines;                       /* the gradient comes in so many lines: tap rows, or elements of a tile */
-    int slots, splits;
+    int bands, units;                /* bands of an image; units of a slot, at most: what the bands hold at a time */
+    int slots, splits, spares;       /* tasks are slots x splits; spare gradients for those who help */
     size_t slot_floats, big_floats, small_floats; /* floats of a slot, and of one image's bands */
 
     bool winograd, enlarged;         /* winograd.h, enlarged.h: bands are transformed, lines are elements or kernels */

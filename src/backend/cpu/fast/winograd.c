@@ -14,144 +14,164 @@ bool RC_FAST(winograd_fits)(const tap_geometry *taps, int in_cp, int out_cp)
 /* ---- weights --------------------------------------------------------------------------------------------------- */
 
 /* One row of G applied to three numbers. */
-static void transform_kernel(const float g[3], float to[4])
+RC_INLINE void transform_kernel(vec g0, vec g1, vec g2, vec to[4])
 {
-    to[0] = g[0];
-    to[1] = 0.5f * (g[0] + g[1] + g[2]);
-    to[2] = 0.5f * (g[0] - g[1] + g[2]);
-    to[3] = g[2];
+    vec half = vec_set(0.5f);
+    to[0] = g0;
+    to[1] = half * ((g0 + g2) + g1);
+    to[2] = half * ((g0 + g2) - g1);
+    to[3] = g2;
 }
 
 typedef struct pack_job {
     const conv_plan *plan;
     const float *weight;
     float *packed;
+    int parts; /* tasks that share the input channels of an output block */
 } pack_job;
+
+/* The kernels of input channel c and the outputs [out, out + width): to (9, width). */
+static void collect_kernels(const pack_job *job, int out, int width, int c, float *to)
+{
+    const conv_plan *plan = job->plan;
+    const weight_layout *layout = &plan->weights;
+    int known = c < plan->in_c ? smaller(width, plan->out_c - out) : 0;
+    const float *from = job->weight + (size_t)out * layout->out_stride + (size_t)c * layout->in_stride;
+    for (int y = 0; y < 3; y++)
+        for (int x = 0; x < 3; x++, to += width) {
+            int tap_y = plan->y[0].kernel_first + y * plan->y[0].kernel_step;
+            int tap_x = plan->x[0].kernel_first + x * plan->x[0].kernel_step;
+            const float *tap = from + tap_y * 3 + tap_x;
+            for (int o = 0; o < known; o++)
+                to[o] = tap[(size_t)o * layout->out_stride];
+            for (int o = known; o < width; o++)
+                to[o] = 0;
+        }
+}
 
 static void pack_task(void *context, int task, int worker)
 {
     (void)worker;
     const pack_job *job = context;
     const conv_plan *plan = job->plan;
-    const weight_layout *layout = &plan->weights;
-    int out = task * TILE_WIDTH, width = tile_width(plan->out_cp - out, TILE_WIDTH);
+    int out = task / job->parts * TILE_WIDTH, part = task % job->parts;
+    int width = tile_width(plan->out_cp - out, TILE_WIDTH);
+    int first = plan->in_cp * part / job->parts, last = plan->in_cp * (part + 1) / job->parts;
     float *to = job->packed + (size_t)out * (size_t)plan->in_cp * ELEMENTS;
     size_t plane = (size_t)plan->in_cp * (size_t)width;
-    for (int c = 0; c < plan->in_cp; c++)
-        for (int o = 0; o < width; o++, to++) {
-            float half[3][4], whole[4], column[3];
-            bool known = c < plan->in_c && out + o < plan->out_c;
-            const float *from = job->weight + (known ? (size_t)(out + o) * layout->out_stride +
-                                                           (size_t)c * layout->in_stride : 0);
+    float kernel[9 * TILE_WIDTH];
+    for (int c = first; c < last; c++) {
+        collect_kernels(job, out, width, c, kernel);
+        for (int o = 0; o < width; o += RC_LANES) {
+            vec half[3][4], whole[4];
             for (int y = 0; y < 3; y++) {
-                for (int x = 0; x < 3; x++) {
-                    int tap_y = plan->y[0].kernel_first + y * plan->y[0].kernel_step;
-                    int tap_x = plan->x[0].kernel_first + x * plan->x[0].kernel_step;
-                    column[x] = known ? from[tap_y * 3 + tap_x] : 0;
-                }
-                transform_kernel(column, half[y]);
+                const float *g = kernel + 3 * y * width + o;
+                transform_kernel(vec_load(g), vec_load(g + width), vec_load(g + 2 * width), half[y]);
             }
             for (int x = 0; x < 4; x++) {
-                for (int y = 0; y < 3; y++)
-                    column[y] = half[y][x];
-                transform_kernel(column, whole);
+                transform_kernel(half[0][x], half[1][x], half[2][x], whole);
                 for (int y = 0; y < 4; y++)
-                    to[(size_t)(y * 4 + x) * plane] = whole[y];
+                    vec_store(to + (size_t)(y * 4 + x) * plane + (size_t)(c * width + o), whole[y]);
             }
         }
+    }
 }
 
 void RC_FAST(pack_winograd)(rc_cpu *cpu, const conv_plan *plan, const float *weight, float *packed)
 {
-    pack_job job = {plan, weight, packed};
-    rc_pool_run(cpu->pool, (plan->out_cp + TILE_WIDTH - 1) / TILE_WIDTH, pack_task, &job);
+    enum { CHANNELS = 4 }; /* of a task, at least */
+    pack_job job = {plan, weight, packed, (plan->in_cp + CHANNELS - 1) / CHANNELS};
+    rc_pool_run(cpu->pool, (plan->out_cp + TILE_WIDTH - 1) / TILE_WIDTH * job.parts, pack_task, &job);
 }
 
 /* ---- inputs ---------------------------------------------------------------------------------------------------- */
 
-/* B^T times a column of four pixels. */
-RC_INLINE void transform_column(const float *d, ptrdiff_t width, vec to[4])
+/* Row i of B^T is the difference of two rows of pixels, or their sum (i = 1). */
+static const struct {
+    int first, second;
+} input_rows[4] = {{0, 2}, {1, 2}, {2, 1}, {1, 3}};
+
+/* One column of it. */
+RC_INLINE vec input_column(const bool sum, const float *first, const float *second)
 {
-    vec d0 = vec_load(d), d1 = vec_load(d + width), d2 = vec_load(d + 2 * width), d3 = vec_load(d + 3 * width);
-    to[0] = d0 - d2;
-    to[1] = d1 + d2;
-    to[2] = d2 - d1;
-    to[3] = d1 - d3;
+    return sum ? vec_load(first) + vec_load(second) : vec_load(first) - vec_load(second);
 }
 
-/* The columns of a tile, times B, to its 16 places. */
-RC_INLINE void store_tile(const vec c0[4], const vec c1[4], const vec c2[4], const vec c3[4], float *to,
-                          const element_layout *layout)
+/* Four columns, times B, to the four elements of the row. */
+RC_INLINE void store_elements(vec c0, vec c1, vec c2, vec c3, float *to, ptrdiff_t column)
 {
-    for (int i = 0; i < 4; i++, to += layout->row) {
-        vec_store(to, c0[i] - c2[i]);
-        vec_store(to + layout->column, c1[i] + c2[i]);
-        vec_store(to + 2 * layout->column, c2[i] - c1[i]);
-        vec_store(to + 3 * layout->column, c1[i] - c3[i]);
+    vec_store(to, c0 - c2);
+    vec_store(to + column, c1 + c2);
+    vec_store(to + 2 * column, c2 - c1);
+    vec_store(to + 3 * column, c1 - c3);
+}
+
+/* One vector of channels. Neighbours share two columns. */
+RC_INLINE void transform_input_row(const bool sum, const float *first, const float *second, ptrdiff_t pixel, int tiles,
+                                   float *to, ptrdiff_t tile, ptrdiff_t column)
+{
+    vec c0 = input_column(sum, first, second), c1 = input_column(sum, first + pixel, second + pixel);
+    for (int t = 0; t < tiles; t++, first += 2 * pixel, second += 2 * pixel, to += tile) {
+        vec c2 = input_column(sum, first + 2 * pixel, second + 2 * pixel);
+        vec c3 = input_column(sum, first + 3 * pixel, second + 3 * pixel);
+        store_elements(c0, c1, c2, c3, to, column);
+        c0 = c2;
+        c1 = c3;
     }
 }
 
-void RC_FAST(transform_inputs)(const float *row, ptrdiff_t pixel, ptrdiff_t width, int tiles, int channels, float *to,
-                               const element_layout *given)
+void RC_FAST(transform_inputs)(int i, const float *row, ptrdiff_t pixel, ptrdiff_t width, int tiles, int channels,
+                               float *to, const element_layout *layout)
 {
-    element_layout layout = *given;
-    if (TILE_FOURS)
-        layout.column = RC_LANES; /* as it is: a constant for the compiler */
-    for (int c = 0; c < channels; c += RC_LANES, row += RC_LANES, to += layout.vector) {
-        const float *from = row;
-        float *at = to;
-        /* Neighbours share two columns: each is transformed once. Two tiles a turn, so that nothing has to be moved. */
-        vec a[4], b[4], p[4], q[4];
-        transform_column(from, width, a);
-        transform_column(from + pixel, width, b);
-        int t = 0;
-        for (; t + 2 <= tiles; t += 2, from += 4 * pixel, at += 2 * layout.tile) {
-            transform_column(from + 2 * pixel, width, p);
-            transform_column(from + 3 * pixel, width, q);
-            store_tile(a, b, p, q, at, &layout);
-            transform_column(from + 4 * pixel, width, a);
-            transform_column(from + 5 * pixel, width, b);
-            store_tile(p, q, a, b, at + layout.tile, &layout);
-        }
-        if (t < tiles) {
-            transform_column(from + 2 * pixel, width, p);
-            transform_column(from + 3 * pixel, width, q);
-            store_tile(a, b, p, q, at, &layout);
-        }
+    const float *first = row + input_rows[i].first * width, *second = row + input_rows[i].second * width;
+    ptrdiff_t column = TILE_FOURS ? RC_LANES : layout->column; /* a constant for the compiler */
+    for (int c = 0; c < channels; c += RC_LANES) {
+        float *at = to + element_channel(layout, c);
+        if (i == 1)
+            transform_input_row(true, first + c, second + c, pixel, tiles, at, layout->tile, column);
+        else
+            transform_input_row(false, first + c, second + c, pixel, tiles, at, layout->tile, column);
     }
 }
 
 /* ---- gradients ------------------------------------------------------------------------------------------------- */
 
-/* The four combinations of two numbers that the rows of A make. */
-RC_INLINE void transform_pair(vec y0, vec y1, vec to[4])
+/* Number i of the four combinations of two numbers that the rows of A make. */
+RC_INLINE vec combine(const int i, const float *y0, const float *y1)
 {
-    to[0] = y0;
-    to[1] = y0 + y1;
-    to[2] = y0 - y1;
-    to[3] = y1;
+    switch (i) {
+    case 0: return vec_load(y0);
+    case 1: return vec_load(y0) + vec_load(y1);
+    case 2: return vec_load(y0) - vec_load(y1);
+    default: return vec_load(y1);
+    }
 }
 
-void RC_FAST(transform_gradients)(const float *row, ptrdiff_t pixel, ptrdiff_t width, int tiles, int channels,
-                                  float *to, const element_layout *given)
+RC_INLINE void transform_gradient_row(const int i, const float *row, ptrdiff_t pixel, ptrdiff_t width, int tiles,
+                                      float *to, ptrdiff_t tile, ptrdiff_t column)
 {
-    element_layout layout = *given;
-    if (TILE_FOURS)
-        layout.column = RC_LANES;
-    for (int c = 0; c < channels; c += RC_LANES, row += RC_LANES, to += layout.vector)
-        for (int t = 0; t < tiles; t++) {
-            const float *from = row + 2 * t * pixel;
-            float *at = to + t * layout.tile;
-            vec left[4], right[4];
-            transform_pair(vec_load(from), vec_load(from + width), left);
-            transform_pair(vec_load(from + pixel), vec_load(from + width + pixel), right);
-            for (int i = 0; i < 4; i++, at += layout.row) {
-                vec whole[4];
-                transform_pair(left[i], right[i], whole);
-                for (int j = 0; j < 4; j++)
-                    vec_store(at + j * layout.column, whole[j]);
-            }
+    for (int t = 0; t < tiles; t++, row += 2 * pixel, to += tile) {
+        vec left = combine(i, row, row + width), right = combine(i, row + pixel, row + width + pixel);
+        vec_store(to, left);
+        vec_store(to + column, left + right);
+        vec_store(to + 2 * column, left - right);
+        vec_store(to + 3 * column, right);
+    }
+}
+
+void RC_FAST(transform_gradients)(int i, const float *row, ptrdiff_t pixel, ptrdiff_t width, int tiles, int channels,
+                                  float *to, const element_layout *layout)
+{
+    ptrdiff_t column = TILE_FOURS ? RC_LANES : layout->column, tile = layout->tile;
+    for (int c = 0; c < channels; c += RC_LANES, row += RC_LANES) {
+        float *at = to + element_channel(layout, c);
+        switch (i) {
+        case 0: transform_gradient_row(0, row, pixel, width, tiles, at, tile, column); break;
+        case 1: transform_gradient_row(1, row, pixel, width, tiles, at, tile, column); break;
+        case 2: transform_gradient_row(2, row, pixel, width, tiles, at, tile, column); break;
+        default: transform_gradient_row(3, row, pixel, width, tiles, at, tile, column); break;
         }
+    }
 }
 
 void RC_FAST(winograd_taps)(const float *m, size_t plane, int count, float *taps)
@@ -235,7 +255,7 @@ static void finish_tiles(const output_row *o, int channels)
 
 static element_layout layout_of_inputs(const conv_plan *plan)
 {
-    return lay_out_elements(plan->tiles, round_up(plan->in_cp, RC_LANES), round_up(plan->in_cp, RC_LANES));
+    return lay_out_elements(plan->tiles, plan->in_cp, plan->in_cp);
 }
 
 /* Products are (output blocks, elements, tiles, TILE_WIDTH): floats from element to element, a line more than the
@@ -247,43 +267,41 @@ static ptrdiff_t product_plane(const conv_plan *plan)
 
 static float *products_of(const conv_plan *plan, const float *workspace, int out)
 {
-    return (float *)(uintptr_t)workspace + element_floats(plan->tiles, round_up(plan->in_cp, RC_LANES)) +
+    return (float *)(uintptr_t)workspace + element_floats(plan->tiles, plan->in_cp) +
            (ptrdiff_t)(out / TILE_WIDTH) * ELEMENTS * product_plane(plan);
 }
 
 size_t RC_FAST(winograd_floats)(const conv_plan *plan)
 {
     int blocks = (plan->out_cp + TILE_WIDTH - 1) / TILE_WIDTH;
-    return element_floats(plan->tiles, round_up(plan->in_cp, RC_LANES)) +
+    return element_floats(plan->tiles, plan->in_cp) +
            (size_t)blocks * ELEMENTS * (size_t)product_plane(plan);
 }
 
-void RC_FAST(winograd_inputs)(const conv_plan *plan, const band *band, int first, int last, int tile, float *workspace)
+void RC_FAST(winograd_inputs)(const conv_plan *plan, const band *band, int first, int last, int tile, int i,
+                              float *workspace)
 {
     int across = (plan->out_w + 1) / 2, pixel = band_pixel(band, 0);
     element_layout layout = layout_of_inputs(plan);
     for (int y = first; y < last; y += 2, tile += across)
-        RC_FAST(transform_inputs)(band_row(band, y + plan->first_y, 0), pixel, (ptrdiff_t)band->width * pixel, across,
-                                  plan->in_cp, workspace + tile * layout.tile, &layout);
+        RC_FAST(transform_inputs)(i, band_row(band, y + plan->first_y, 0), pixel, (ptrdiff_t)band->width * pixel,
+                                  across, plan->in_cp, workspace + tile * layout.tile, &layout);
 }
 
-/* A row of elements at a time: its inputs stay in the first cache over all outputs. */
-void RC_FAST(winograd_multiply)(const conv_plan *plan, const float *packed, int tiles, float *workspace)
+void RC_FAST(winograd_multiply)(const conv_plan *plan, const float *packed, int tiles, int i, float *workspace)
 {
     static const float zeros[TILE_WIDTH];
     element_layout layout = layout_of_inputs(plan);
-    for (int i = 0; i < 4; i++)
-        for (int out = 0; out < plan->out_cp; out += TILE_WIDTH) {
-            int width = tile_width(plan->out_cp - out, TILE_WIDTH);
-            ptrdiff_t weights = (ptrdiff_t)plan->in_cp * width;
-            tile_row row = {.x = workspace + i * layout.row, .x_pixel = layout.tile, .rows = 1, .run = plan->in_cp,
-                            .x_four = TILE_FOURS ? layout.vector : 4,
-                            .w = packed + (size_t)out * (size_t)plan->in_cp * ELEMENTS + 4 * i * weights,
-                            .start = zeros, .y = products_of(plan, workspace, out) + 4 * i * product_plane(plan),
-                            .y_pixel = width, .pixels = tiles, .width = width, .channels = width, .batch = 4,
-                            .x_batch = layout.column, .w_batch = weights, .y_batch = product_plane(plan)};
-            RC_FAST(tile_row)(&row);
-        }
+    for (int out = 0; out < plan->out_cp; out += TILE_WIDTH) {
+        int width = tile_width(plan->out_cp - out, TILE_WIDTH);
+        ptrdiff_t weights = (ptrdiff_t)plan->in_cp * width;
+        tile_row row = {.x = workspace, .x_pixel = layout.tile, .rows = 1, .run = plan->in_cp, .x_chunk = layout.chunk,
+                        .w = packed + (size_t)out * (size_t)plan->in_cp * ELEMENTS + 4 * i * weights,
+                        .start = zeros, .y = products_of(plan, workspace, out) + 4 * i * product_plane(plan),
+                        .y_pixel = width, .pixels = tiles, .width = width, .channels = width, .batch = 4,
+                        .x_batch = layout.column, .w_batch = weights, .y_batch = product_plane(plan)};
+        RC_FAST(tile_row)(&row);
+    }
 }
 
 void RC_FAST(winograd_outputs)(const conv_plan *plan, const float *start, float *out, int first, int last, int tile,

@@ -18,6 +18,7 @@
 
 #include "backend/cpu/fast/band.h"
 #include "backend/cpu/fast/conv_plan.h"
+#include "backend/cpu/fast/ints.h"
 #include "backend/cpu/fast/tile.h"
 
 enum { WINOGRAD_ELEMENTS = 16 };
@@ -28,30 +29,40 @@ bool RC_FAST(winograd_fits)(const tap_geometry *taps, int in_cp, int out_cp);
 /* Fills packed (output block, element, in, out of the block) with G g G^T. */
 void RC_FAST(pack_winograd)(rc_cpu *cpu, const conv_plan *plan, const float *weight, float *packed);
 
-/* The three steps, on plan->tiles_floats of workspace. Tiles are numbered from `tile` on; the rows [first, last) are
- * output rows, first is even, and the band holds the input rows that they need.
+/* The three steps, on winograd_floats() of workspace: for each row i of the elements inputs are transformed and
+ * multiplied, so that they stay in the first cache; then all products are transformed. Tiles are numbered from `tile`
+ * on; the rows [first, last) are output rows, first is even, and the band holds the input rows that they need.
  * start (out channels, padded): what the sums start from; NULL: from what out (out_h, out_w, out_cp) holds. */
-void RC_FAST(winograd_inputs)(const conv_plan *plan, const band *band, int first, int last, int tile, float *workspace);
-void RC_FAST(winograd_multiply)(const conv_plan *plan, const float *packed, int tiles, float *workspace);
+void RC_FAST(winograd_inputs)(const conv_plan *plan, const band *band, int first, int last, int tile, int i,
+                              float *workspace);
+void RC_FAST(winograd_multiply)(const conv_plan *plan, const float *packed, int tiles, int i, float *workspace);
 void RC_FAST(winograd_outputs)(const conv_plan *plan, const float *start, float *out, int first, int last, int tile,
                                const float *workspace);
 size_t RC_FAST(winograd_floats)(const conv_plan *plan);
 
-/* Where element (i, j) of a tile lies: at i * row + j * column + tile * tile, and its vectors of channels `vector`
- * apart. Where the tiles take fours that lie apart, the elements of a row lie side by side, so that whole cache lines
- * are stored: to 16 lines in turn it would take twice the time. */
+/* Where element j of a row of elements lies: at j * column + tile * tile, and its channels in chunks of TILE_CHUNK that
+ * are `chunk` apart. Where the tiles take fours that lie apart, the elements of a row lie side by side, so that whole
+ * cache lines are stored: to several lines in turn it would take twice the time. Elsewhere tiles lie side by side, at a
+ * distance that the compiler knows. */
 typedef struct element_layout {
-    ptrdiff_t row, column, tile, vector;
+    ptrdiff_t column, tile, chunk;
 } element_layout;
 
-/* For (blocks, tiles, channels of a block); `all` are the channels of all blocks, rounded up to whole vectors. */
+/* For (blocks, tiles, channels of a block); `all` are the channels of all blocks. Whole vectors are stored, so both are
+ * rounded up to them: a tile must not reach into the next. */
 static inline element_layout lay_out_elements(int tiles, int all, int channels)
 {
-    enum { LINE = 16 }; /* a line more, so that rows do not share places in the cache */
+    enum { LINE = 16 }; /* a line more, so that elements do not share places in the cache */
     if (TILE_FOURS)
-        return (element_layout){(ptrdiff_t)tiles * all * 4 + LINE, RC_LANES, (ptrdiff_t)channels * 4, 4 * RC_LANES};
-    ptrdiff_t plane = (ptrdiff_t)tiles * all + LINE;
-    return (element_layout){4 * plane, plane, channels, RC_LANES};
+        return (element_layout){RC_LANES, (ptrdiff_t)4 * round_up(channels, RC_LANES), 4 * RC_LANES};
+    return (element_layout){(ptrdiff_t)tiles * round_up(all, TILE_CHUNK) + LINE, TILE_CHUNK,
+                            (ptrdiff_t)tiles * TILE_CHUNK};
+}
+
+/* Where channel c of a tile lies. */
+static inline ptrdiff_t element_channel(const element_layout *layout, int c)
+{
+    return c / TILE_CHUNK * layout->chunk + c % TILE_CHUNK;
 }
 
 /* Where block number b begins, if blocks have `block` channels. */
@@ -60,18 +71,19 @@ static inline ptrdiff_t element_block(int tiles, int block, int b)
     return (ptrdiff_t)b * block * tiles * (TILE_FOURS ? 4 : 1);
 }
 
+/* A row of elements. */
 static inline size_t element_floats(int tiles, int all)
 {
-    enum { SLACK = 64 }; /* whole vectors reach beyond the end */
-    return (size_t)(4 * lay_out_elements(tiles, all, all).row) + SLACK;
+    enum { SLACK = 128 }; /* lines between elements, and whole vectors reach beyond the end */
+    return 4 * (size_t)tiles * (size_t)round_up(all, TILE_CHUNK) + SLACK;
 }
 
-/* B^T d B for one row of tiles: 4 rows of pixels from `row`, `pixel` and `width` floats apart, `channels` of them.
- * Whole vectors are read and written. */
-void RC_FAST(transform_inputs)(const float *row, ptrdiff_t pixel, ptrdiff_t width, int tiles, int channels, float *to,
-                               const element_layout *layout);
-/* A dy A^T in the same way, of 2 rows of pixels; but with 1 in place of the -1 in the last row of A. */
-void RC_FAST(transform_gradients)(const float *row, ptrdiff_t pixel, ptrdiff_t width, int tiles, int channels,
+/* Row i of B^T d B for one row of tiles: 4 rows of pixels from `row`, `pixel` and `width` floats apart, `channels` of
+ * them. Whole vectors are read and written. */
+void RC_FAST(transform_inputs)(int i, const float *row, ptrdiff_t pixel, ptrdiff_t width, int tiles, int channels,
+                               float *to, const element_layout *layout);
+/* Row i of A dy A^T in the same way, of 2 rows of pixels; but with 1 in place of the -1 in the last row of A. */
+void RC_FAST(transform_gradients)(int i, const float *row, ptrdiff_t pixel, ptrdiff_t width, int tiles, int channels,
                                   float *to, const element_layout *layout);
 /* G^T m G, with -1 in place of the 1 in the last row of G: 16 elements to 9 taps, `plane` floats apart each, for
  * `count` numbers side by side. */

@@ -10,31 +10,31 @@ static float *big_tiles(const weight_group *group)
 
 static float *small_tiles(const weight_group *group)
 {
-    return group->transformed + element_floats(group->plan->tiles, round_up(group->plan->big_cp, RC_LANES));
+    return group->transformed + element_floats(group->plan->tiles, group->plan->big_cp);
 }
 
-/* Transforms the rows [first, last) of the bands. Returns the number of tiles. */
-static int transform_bands(const weight_group *group, int first, int last)
+/* Transforms the rows [first, last) of the bands, to row i of the elements. Returns the number of tiles. */
+static int transform_bands(const weight_group *group, int first, int last, int i)
 {
     const weight_plan *plan = group->plan;
     int across = plan->small_width / 2, down = (last - first + 1) / 2, pad = plan->taps.pad;
-    for (int i = 0; i < group->images; i++)
+    for (int image = 0; image < group->images; image++)
         for (int ty = 0; ty < down; ty++) {
-            int tile = (i * down + ty) * across, row = first + 2 * ty;
-            const band *big = &group->big[i], *small = &group->small[i];
+            int tile = (image * down + ty) * across, row = first + 2 * ty;
+            const band *big = &group->big[image], *small = &group->small[image];
             for (int b = 0; b < band_blocks(big); b++) {
                 int pixel = band_pixel(big, b);
-                element_layout layout = lay_out_elements(plan->tiles, round_up(plan->big_cp, RC_LANES), pixel);
+                element_layout layout = lay_out_elements(plan->tiles, plan->big_cp, pixel);
                 float *to = big_tiles(group) + element_block(plan->tiles, plan->big_block, b) + tile * layout.tile;
-                RC_FAST(transform_inputs)(band_row(big, row - pad, b) + (plan->left - pad) * pixel, pixel,
+                RC_FAST(transform_inputs)(i, band_row(big, row - pad, b) + (plan->left - pad) * pixel, pixel,
                                           (ptrdiff_t)big->width * pixel, across, pixel, to, &layout);
             }
             for (int b = 0; b < band_blocks(small); b++) {
                 int pixel = band_pixel(small, b);
-                element_layout layout = lay_out_elements(plan->tiles, round_up(plan->small_cp, RC_LANES), pixel);
+                element_layout layout = lay_out_elements(plan->tiles, plan->small_cp, pixel);
                 float *to = small_tiles(group) + element_block(plan->tiles, plan->small_block, b) + tile * layout.tile;
-                RC_FAST(transform_gradients)(band_row(small, row, b), pixel, (ptrdiff_t)small->width * pixel, across,
-                                             pixel, to, &layout);
+                RC_FAST(transform_gradients)(i, band_row(small, row, b), pixel, (ptrdiff_t)small->width * pixel,
+                                             across, pixel, to, &layout);
             }
         }
     return group->images * down * across;
@@ -44,15 +44,16 @@ static int transform_bands(const weight_group *group, int first, int last)
 static void run_tiles_piece(const weight_group *group, const weight_piece *p, int tiles, float *slot)
 {
     const weight_plan *plan = group->plan;
-    int in_group = p->s - group->channel, b = in_group / plan->small_block, i = p->line / 4;
-    element_layout big = lay_out_elements(plan->tiles, round_up(plan->big_cp, RC_LANES), big_pixel(plan, p->b));
+    int in_group = p->s - group->channel, b = in_group / plan->small_block;
+    element_layout big = lay_out_elements(plan->tiles, plan->big_cp, big_pixel(plan, p->b));
     int small_pixel = band_pixel(&group->small[0], b);
-    element_layout small = lay_out_elements(plan->tiles, round_up(plan->small_cp, RC_LANES), small_pixel);
-    const float *a = big_tiles(group) + i * big.row + element_block(plan->tiles, plan->big_block, p->b) +
-                     p->f / RC_LANES * big.vector + p->f % RC_LANES;
-    const float *v = small_tiles(group) + i * small.row + element_block(plan->tiles, plan->small_block, b) +
-                     (in_group - b * plan->small_block) / RC_LANES * small.vector;
-    tile_outer outer = {.a_four = TILE_FOURS ? big.vector : 4, .a_pixel = big.tile, .b_vector = small.vector,
+    element_layout small = lay_out_elements(plan->tiles, plan->small_cp, small_pixel);
+    const float *a = big_tiles(group) + element_block(plan->tiles, plan->big_block, p->b) +
+                     element_channel(&big, p->f);
+    const float *v = small_tiles(group) + element_block(plan->tiles, plan->small_block, b) +
+                     element_channel(&small, in_group - b * plan->small_block);
+    tile_outer outer = {.a_four = TILE_FOURS ? big.chunk : 4, .a_pixel = big.tile,
+                        .b_vector = element_channel(&small, RC_LANES),
                         .b_pixel = small.tile, .images = 1, .rows = 1, .pixels = tiles, .add = group->add,
                         .scalars = p->floats, .width = p->channels};
     for (int j = 0; j < 4; j++) {
@@ -66,9 +67,10 @@ static void run_tiles_piece(const weight_group *group, const weight_piece *p, in
 void RC_FAST(run_winograd_pieces)(const weight_group *group, int first, int last, float *slot)
 {
     const weight_plan *plan = group->plan;
-    int tiles = transform_bands(group, first, last);
     weight_piece p = {0};
-    for (p.line = 0; p.line < plan->lines; p.line += 4) {
+    for (int i = 0; i < 4; i++) {
+        int tiles = transform_bands(group, first, last, i);
+        p.line = 4 * i;
         p.at = (size_t)group->channel * plan->row_floats + (size_t)p.line * plan->line_floats;
         for (p.s = group->channel; p.s < group->channel + group->channels; p.s += p.channels)
             for (p.b = 0; p.b < big_blocks(plan); p.b++)

@@ -1,0 +1,151 @@
+/* The end of a weight gradient: the private gradients of all slots are added up, in order, and brought into the layout
+ * of the weights. */
+#include "backend/cpu/fast/conv_weight.h"
+
+#include <string.h>
+
+#include "backend/cpu/fast/enlarged.h"
+#include "backend/cpu/fast/ints.h"
+#include "backend/cpu/fast/tile.h"
+#include "backend/cpu/fast/winograd.h"
+
+enum { LARGEST_PIECE = 16 * OUTER_WIDTH };
+
+static void add_floats(float *to, const float *add, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        to[i] += add[i];
+}
+
+/* The numbers of all slots. A slot whose last units were done by others is completed first. */
+static void add_slots(const weight_job *job, size_t at, size_t size, float *sum)
+{
+    const weight_plan *plan = &job->plan;
+    for (int slot = 0; slot < plan->slots; slot++) {
+        const float *from = job->slots + (size_t)slot * plan->slot_floats + at;
+        const weight_lane *lane = &job->lane[slot];
+        int elsewhere = plan->spares ? slot_units(job, slot) - (int)(uint32_t)atomic_load(&lane->left) : 0;
+        float completed[LARGEST_PIECE];
+        if (elsewhere > 0) {
+            memcpy(completed, from, size * sizeof(float));
+            for (int i = elsewhere - 1; i >= 0; i--)
+                add_floats(completed, job->spares + (size_t)lane->spare[i] * plan->slot_floats + at, size);
+            from = completed;
+        }
+        if (slot == 0)
+            memcpy(sum, from, size * sizeof(float));
+        else
+            add_floats(sum, from, size);
+    }
+}
+
+/* Writes one tap of channel `big`, small channels of the piece from values, `stride` apart. */
+static void write_tap(const weight_job *job, const weight_piece *p, int big, int tap, const float *values, int stride)
+{
+    const weight_plan *plan = &job->plan;
+    float *to = job->gradient + (size_t)big * plan->big_stride + (size_t)tap;
+    for (int s = 0; s < p->channels && p->s + s < plan->small_c; s++)
+        to[(size_t)(p->s + s) * plan->small_stride] = values[s * stride];
+}
+
+/* What is reduced at a time: some floats of a piece. Their taps lie side by side in the weights, two cache lines and
+ * more, so that threads seldom write to the same one; small weights are work for more threads with less. */
+enum { MOST_REDUCED = 4, REDUCED = MOST_REDUCED * OUTER_WIDTH };
+
+static int reduced_floats(const weight_plan *plan)
+{
+    return big_channels(plan) > 32 ? MOST_REDUCED : MOST_REDUCED / 2;
+}
+
+/* The floats [first, last) of a piece, all slots, to the layout of the weights. */
+static void reduce_piece(const weight_job *job, const weight_piece *p, int first, int last)
+{
+    const weight_plan *plan = &job->plan;
+    float sum[LARGEST_PIECE];
+    int k = plan->taps.k, pixel = big_pixel(plan, p->b);
+    add_slots(job, p->at + (size_t)(first * p->channels), (size_t)((last - first) * p->channels), sum);
+    for (int f = first; f < last; f++) {
+        int kx = (p->f + f) / pixel, big = p->b * plan->big_block + (p->f + f) % pixel;
+        if (kx >= k || big >= plan->big_c)
+            continue;
+        write_tap(job, p, big, p->line * k + kx, sum + (plan->swap ? f : (f - first) * p->channels),
+                  plan->swap ? p->floats : 1);
+    }
+}
+
+/* The elements or kernels of those floats, all slots, to the 9 taps. */
+static void reduce_transformed(const weight_job *job, const weight_piece *p, int first, int last)
+{
+    const weight_plan *plan = &job->plan;
+    float sum[WINOGRAD_ELEMENTS][REDUCED], taps[9][REDUCED];
+    int count = (last - first) * p->channels;
+    for (int line = 0; line < plan->lines; line++)
+        add_slots(job, p->at + (size_t)line * plan->line_floats + (size_t)(first * p->channels), (size_t)count,
+                  sum[line]);
+    if (plan->winograd)
+        RC_FAST(winograd_taps)(&sum[0][0], REDUCED, count, &taps[0][0]);
+    else
+        RC_FAST(enlarged_taps)(&sum[0][0], REDUCED, count, &taps[0][0]);
+    for (int f = first; f < last; f++)
+        for (int tap = 0; tap < 9 && p->b * plan->big_block + p->f + f < plan->big_c; tap++)
+            write_tap(job, p, p->b * plan->big_block + p->f + f, tap, taps[tap] + (f - first) * p->channels, 1);
+}
+
+enum { REDUCE_PARTS = 16 };
+
+/* A task takes every so many floats of one block of small channels. */
+static void reduce_task(void *context, int task, int worker)
+{
+    (void)worker;
+    const weight_job *job = context;
+    const weight_plan *plan = &job->plan;
+    bool transformed = weights_are_transformed(plan);
+    weight_piece p = {.s = task / REDUCE_PARTS * OUTER_WIDTH};
+    int number = 0, part = task % REDUCE_PARTS;
+    p.at = (size_t)p.s * plan->row_floats;
+    for (p.b = 0; p.b < big_blocks(plan); p.b++)
+        for (p.line = 0; p.line < (transformed ? 1 : plan->lines); p.line++)
+            for (p.f = 0; p.f < RC_FAST(run_of_block)(plan, p.b); p.f += p.floats) {
+                RC_FAST(size_piece)(plan, &p);
+                int step = plan->swap ? p.floats : reduced_floats(plan); /* a swapped piece is in one piece */
+                for (int f = 0; f < p.floats; f += step, number++)
+                    if (number % REDUCE_PARTS == part)
+                        (transformed ? reduce_transformed : reduce_piece)(job, &p, f, smaller(f + step, p.floats));
+                p.at += piece_size(&p);
+            }
+}
+
+/* dw[t] = sum of the taps of the larger kernel that w[t] is part of: k - 1 - t and k - t along both axes. */
+static void unfold_task(void *context, int out, int worker)
+{
+    (void)worker;
+    const weight_job *job = context;
+    const weight_plan *plan = &job->plan;
+    int big = plan->taps.k, k = big - 1, c_in = plan->small_c;
+    for (int in = 0; in < c_in; in++) {
+        const float *from = job->folded + (size_t)(out * c_in + in) * (size_t)(big * big);
+        float *to = job->result + (size_t)(out * c_in + in) * (size_t)(k * k);
+        for (int y = 0; y < k; y++)
+            for (int x = 0; x < k; x++) {
+                const float *corner = from + (k - 1 - y) * big + k - 1 - x;
+                to[y * k + x] = (corner[0] + corner[1]) + (corner[big] + corner[big + 1]);
+            }
+    }
+}
+
+void RC_FAST(sum_weights)(weight_job *job, float *dbias)
+{
+    const weight_plan *plan = &job->plan;
+    int small_blocks = (plan->small_cp + OUTER_WIDTH - 1) / OUTER_WIDTH;
+    rc_pool_run(job->cpu->pool, small_blocks * REDUCE_PARTS, reduce_task, job);
+    if (job->gradient != job->result)
+        rc_pool_run(job->cpu->pool, plan->big_c, unfold_task, job); /* an enlarged input: big is dy */
+    bool dy_is_big = plan->taps.scatter;
+    int dy_c = dy_is_big ? plan->big_c : plan->small_c, dy_cp = dy_is_big ? plan->big_cp : plan->small_cp;
+    for (int c = 0; dbias && c < dy_c; c++) {
+        double sum = 0;
+        for (int unit = 0; unit < plan->slots * plan->units; unit++)
+            sum += job->bias[(size_t)unit * (size_t)dy_cp + (size_t)c];
+        dbias[c] = (float)sum;
+    }
+}
