@@ -3,7 +3,6 @@
  * The images are made here: 16 x 16 pixels, grey, a pattern and noise. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <recollect/recollect.h>
 

@@ -4,7 +4,6 @@
  * in it. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include <recollect/recollect.h>
 

@@ -5,9 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <pthread.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -393,6 +395,112 @@ static void dreams_come_and_repeat(void **state)
     api_data_free(&data);
 }
 
+enum { FOLDER_CLASSES = 2, FOLDER_IMAGES = 10 };
+
+static void name_image(char *name, size_t size, int class, int image)
+{
+    snprintf(name, size, "%s/images/%d/%d.png", folder, class, image);
+}
+
+/* Two folders of pictures, all right but one. */
+static void write_images(const api_data *data)
+{
+    char name[128];
+    snprintf(name, sizeof name, "%s/images", folder);
+    assert_int_equal(mkdir(name, 0700), 0);
+    for (int class = 0; class < FOLDER_CLASSES; class++) {
+        snprintf(name, sizeof name, "%s/images/%d", folder, class);
+        assert_int_equal(mkdir(name, 0700), 0);
+    }
+    for (int i = 0; i < data->images.count; i++) {
+        rc_image image = {API_SIZE, API_SIZE, 1, data->pixels + (size_t)i * API_IMAGE};
+        name_image(name, sizeof name, data->labels[i], i / FOLDER_CLASSES);
+        assert_int_equal(rc_image_write_png(name, &image), RECOLLECT_OK);
+    }
+    name_image(name, sizeof name, 1, FOLDER_IMAGES);
+    assert_int_equal(rc_file_write_atomic(name, "no picture", 10), RECOLLECT_OK);
+}
+
+static void remove_images(void)
+{
+    char name[128];
+    for (int class = 0; class < FOLDER_CLASSES; class++) {
+        for (int i = 0; i <= FOLDER_IMAGES; i++) {
+            name_image(name, sizeof name, class, i);
+            remove(name);
+        }
+        snprintf(name, sizeof name, "%s/images/%d", folder, class);
+        rmdir(name);
+    }
+    snprintf(name, sizeof name, "%s/images", folder);
+    rmdir(name);
+}
+
+static void folders_are_learnt(void **state)
+{
+    (void)state;
+    observer o = {0};
+    api_data data;
+    char name[128];
+    api_data_make(&data, 0, FOLDER_CLASSES, FOLDER_IMAGES, 1);
+    write_images(&data);
+    snprintf(name, sizeof name, "%s/images", folder);
+    recollect_context *context = open_context(&o);
+    recollect_model *model = quick_model(context, 2);
+    recollect_learn_result result = {.size = sizeof result};
+    assert_int_not_equal(recollect_learn_folder(model, name, &result), RECOLLECT_OK);
+    assert_non_null(strstr(recollect_last_message(), "10.png"));
+    assert_int_equal(recollect_model_classes(model), 0);
+    SUCCEEDS(recollect_model_set(model, "skip_broken", "true"));
+    SUCCEEDS(recollect_learn_folder(model, name, &result));
+    assert_int_equal(result.added, FOLDER_CLASSES);
+    assert_int_equal(result.broken, 1);
+    assert_int_equal(result.held_out, 2); /* a tenth */
+    assert_int_equal(result.images, 18);
+    assert_true(result.accuracy >= 0 && result.accuracy <= 100);
+    assert_true(o.stages[RECOLLECT_STAGE_READING] > 0);
+    assert_string_equal(recollect_model_class_name(model, 1), "1");
+    assert_int_equal(recollect_model_image_height(model), API_SIZE);
+    recollect_model_destroy(&model);
+    recollect_context_destroy(&context);
+    api_data_free(&data);
+    remove_images();
+}
+
+/* What one of two threads does: all of it with a context of its own. */
+typedef struct worker {
+    const api_data *data;
+    float probabilities[IMAGES * 2];
+} worker;
+
+static void *work(void *user)
+{
+    worker *w = user;
+    recollect_context *context = open_context(NULL);
+    recollect_model *model = quick_model(context, 3);
+    learn(model, w->data);
+    predict_all(model, w->data, NULL, w->probabilities, NULL);
+    recollect_model_destroy(&model);
+    recollect_context_destroy(&context);
+    return NULL;
+}
+
+static void contexts_work_side_by_side(void **state)
+{
+    (void)state;
+    api_data data;
+    api_data_make(&data, 0, 3, IMAGES / 3, 1);
+    worker alone = {.data = &data}, side = {.data = &data}, other_side = {.data = &data};
+    work(&alone);
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, work, &side), 0);
+    work(&other_side);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_memory_equal(alone.probabilities, side.probabilities, sizeof alone.probabilities);
+    assert_memory_equal(alone.probabilities, other_side.probabilities, sizeof alone.probabilities);
+    api_data_free(&data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -402,6 +510,8 @@ int main(void)
         cmocka_unit_test(a_cancelled_model_is_as_before),
         cmocka_unit_test(refused_lessons_leave_the_model_alone),
         cmocka_unit_test(dreams_come_and_repeat),
+        cmocka_unit_test(folders_are_learnt),
+        cmocka_unit_test(contexts_work_side_by_side),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
