@@ -48,7 +48,8 @@ static const layout layouts[] = {
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
 
-static const size_t file_limit = (size_t)1 << 30;
+/* The largest file of the sets has 155 MB. */
+static const size_t file_limit = (size_t)1 << 28;
 
 /* ---- images ----------------------------------------------------------------------------------------------------- */
 
@@ -145,29 +146,28 @@ rc_status rc_cifar_parse_pickle(const char *name, const uint8_t *data, size_t si
 /* ---- names ------------------------------------------------------------------------------------------------------ */
 
 /* One name on each line; CIFAR-10's file ends with an empty line. */
-static rc_status names_from_text(const char *path, const char *text, rc_dataset *dataset)
+static rc_status names_from_text(const char *text, rc_dataset *dataset)
 {
     int label = 0;
     for (const char *line = text; *line != 0;) {
         size_t length = strcspn(line, "\r\n");
         if (length > 0 && label == dataset->classes)
-            return rc_fail(RC_FORMAT, "'%s' has more than %d names", path, dataset->classes);
+            return rc_fail(RC_FORMAT, "more than %d names", dataset->classes);
         if (length > 0)
             RC_TRY(rc_dataset_set_name(dataset, label++, line, length));
         line += length + strspn(line + length, "\r\n");
     }
     if (label < dataset->classes)
-        return rc_fail(RC_FORMAT, "'%s' has %d names, expected %d", path, label, dataset->classes);
+        return rc_fail(RC_FORMAT, "%d names, expected %d", label, dataset->classes);
     return RC_OK;
 }
 
-static rc_status names_from_pickle(const char *path, const rc_pickle *pickle, const char *key,
-                                   rc_dataset *dataset)
+static rc_status names_from_pickle(const rc_pickle *pickle, const char *key, rc_dataset *dataset)
 {
     rc_pickle_list list;
     RC_TRY(rc_pickle_get_list(pickle, key, &list));
     if (list.count != dataset->classes)
-        return rc_fail(RC_FORMAT, "'%s' has %d names, expected %d", path, list.count, dataset->classes);
+        return rc_fail(RC_FORMAT, "%d names, expected %d", list.count, dataset->classes);
     for (int i = 0; i < list.count; i++) {
         const char *name;
         size_t length;
@@ -188,17 +188,17 @@ static rc_status read_names(const layout *l, rc_bundle *bundle, rc_dataset *data
     RC_TRY(rc_bundle_take(bundle, file, 1 << 20, &data, &size));
     rc_status status = RC_OK;
     if (l->label_bytes > 0) {
-        status = names_from_text(file, (const char *)data, dataset);
+        status = names_from_text((const char *)data, dataset);
     } else {
         rc_pickle *pickle;
         status = rc_pickle_parse(file, data, size, &pickle);
         if (status == RC_OK) {
-            status = names_from_pickle(file, pickle, l->names, dataset);
+            status = names_from_pickle(pickle, l->names, dataset);
             rc_pickle_free(pickle);
         }
     }
     rc_free(NULL, data);
-    return status;
+    return status == RC_OK ? RC_OK : rc_fail(status, "'%.400s', %s: %s", bundle->path, file, rc_message());
 }
 
 /* ---- the readers ------------------------------------------------------------------------------------------------ */

@@ -15,7 +15,8 @@
 #include "data/input.h"
 #include "data/reader.h"
 
-static const size_t file_limit = (size_t)1 << 31;
+/* EMNIST's largest has 550 MB. */
+static const size_t file_limit = (size_t)1 << 30;
 
 static uint32_t big_endian(const uint8_t *bytes)
 {
@@ -94,15 +95,17 @@ static rc_status fill(const char *folder, const char *part, const rc_idx *images
                       rc_dataset *dataset, rc_split *split)
 {
     if (images->dim[0] != labels->dim[0])
-        return rc_fail(RC_FORMAT, "'%.500s': %d %s images but %d labels", folder, images->dim[0], part,
-                       labels->dim[0]);
+        return rc_fail(RC_FORMAT,
+                       "'%.500s': %d images in %s-images-idx3-ubyte but %d labels in %s-labels-idx1-ubyte",
+                       folder, images->dim[0], part, labels->dim[0], part);
     int h = images->dim[1], w = images->dim[2];
     if (h < 1 || w < 1 || h > 4096 || w > 4096)
-        return rc_fail(RC_FORMAT, "'%.500s': %s images of %d x %d pixels, expected 1 to 4096", folder, part,
-                       w, h);
+        return rc_fail(RC_FORMAT, "'%.500s': %s-images-idx3-ubyte has images of %d x %d pixels, expected 1 to 4096",
+                       folder, part, w, h);
     if (dataset->h != 0 && (h != dataset->h || w != dataset->w))
-        return rc_fail(RC_FORMAT, "'%.500s': %s images of %d x %d pixels, the others have %d x %d", folder,
-                       part, w, h, dataset->w, dataset->h);
+        return rc_fail(RC_FORMAT,
+                       "'%.500s': %s-images-idx3-ubyte has images of %d x %d pixels, train-images-idx3-ubyte %d x %d",
+                       folder, part, w, h, dataset->w, dataset->h);
     dataset->h = h;
     dataset->w = w;
     dataset->c = 1;

@@ -31,6 +31,9 @@ rc_status rc_image_allocate(const rc_image_request *request, uint64_t h, uint64_
         return rc_fail(RC_UNSUPPORTED,
                        "the picture has %llu x %llu pixels, more than %d on a side or %zu in all",
                        (unsigned long long)w, (unsigned long long)h, RC_IMAGE_MAX_SIDE, request->max_pixels);
+    if (h * w / RC_IMAGE_MAX_PIXELS_PER_BYTE > request->size)
+        return rc_fail(RC_FORMAT, "%zu bytes cannot hold a picture of %llu x %llu pixels", request->size,
+                       (unsigned long long)w, (unsigned long long)h);
     image->h = (int)h;
     image->w = (int)w;
     image->c = c;

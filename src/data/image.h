@@ -15,11 +15,16 @@ typedef struct rc_image {
     uint8_t *pixels; /* (h, w, c) */
 } rc_image;
 
-/* A small file may claim to be a huge picture. */
-#define RC_IMAGE_MAX_SIDE   20000
-#define RC_IMAGE_MAX_PIXELS ((size_t)1 << 27)
+/* A small file may claim to be a huge picture. No format packs more pixels into a byte than PNG does with one bit of
+ * each and deflate's 1032 to 1, so a file that claims more cannot hold them. Whatever the file, decoding takes at most
+ * the pixels three times and RC_IMAGE_MAX_WORK. */
+#define RC_IMAGE_MAX_SIDE            20000
+#define RC_IMAGE_MAX_PIXELS          ((size_t)1 << 26)
+#define RC_IMAGE_MAX_PIXELS_PER_BYTE ((size_t)8 * 1056)
+/* What libjpeg may take for the coefficients of a progressive file. */
+#define RC_IMAGE_MAX_WORK ((size_t)1 << 29)
 /* The largest file that is read at all. */
-#define RC_IMAGE_MAX_FILE ((size_t)1 << 29)
+#define RC_IMAGE_MAX_FILE ((size_t)1 << 28)
 
 typedef struct rc_image_options {
     int channels;      /* 1 or 3; 0: as the file has it */

@@ -196,7 +196,7 @@ static rc_status look(const rc_image_files *files, const rc_data_settings *setti
 
 /* ---- decoding --------------------------------------------------------------------------------------------------- */
 
-enum { PIECE = 256, MOST_WARNINGS = 20 };
+enum { PIECE = 256 };
 
 typedef struct decoding {
     const rc_image_files *files;
@@ -244,8 +244,8 @@ static rc_status judge(decoding *job, int task, uint8_t *out)
     if (!settings->skip_broken)
         return rc_fail(status, "%s (broken images can be skipped: --skip-broken)", rc_message());
     job->status[task] = status;
-    if (++job->dataset->broken <= MOST_WARNINGS)
-        rc_log_write(settings->log, RC_LOG_WARN, "skipped: %s", rc_message());
+    job->dataset->broken++;
+    rc_log_write(settings->log, RC_LOG_WARN, "skipped: %s", rc_message());
     return RC_OK;
 }
 
@@ -299,8 +299,8 @@ rc_status rc_image_files_decode(const rc_image_files *train, const rc_image_file
                  1e-6 * (double)image_bytes(dataset) * ((double)train->count + test->count));
     RC_TRY(decode_split(train, settings, "reading images", dataset, &dataset->train));
     RC_TRY(decode_split(test, settings, "reading test images", dataset, &dataset->test));
-    if (dataset->broken > MOST_WARNINGS)
-        rc_log_write(settings->log, RC_LOG_WARN, "skipped %d more broken images, %d in all",
-                     dataset->broken - MOST_WARNINGS, dataset->broken);
+    if (dataset->broken > 0)
+        rc_log_write(settings->log, RC_LOG_WARN, "skipped %d broken images of %lld", dataset->broken,
+                     (long long)train->count + test->count);
     return RC_OK;
 }

@@ -159,6 +159,7 @@ static rc_status decode(decoder *d)
     jpeg_create_decompress(info);
     info->src = &d->source;
     info->progress = &d->progress;
+    info->mem->max_memory_to_use = (long)RC_IMAGE_MAX_WORK;
     if (d->request->want_orientation)
         jpeg_save_markers(info, JPEG_APP0 + 1, 0xFFFF);
     jpeg_read_header(info, TRUE);

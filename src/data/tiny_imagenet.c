@@ -7,12 +7,13 @@
  *
  * Trees whose validation images were sorted into val/WNID/ are read, too. The test images have no labels: the
  * validation images are the test set, as everywhere. */
+#include "data/tiny_imagenet.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "data/image_files.h"
 #include "data/reader.h"
 
 static const size_t text_limit = (size_t)1 << 26;
@@ -42,29 +43,63 @@ static bool next_line(char **at, char **line)
     return true;
 }
 
+/* A text of ours has no zero bytes. */
+static rc_status check_text(const char *name, const char *text, size_t size)
+{
+    const char *zero = size > 0 ? memchr(text, 0, size) : NULL;
+    if (zero != NULL)
+        return rc_fail(RC_FORMAT, "'%.500s' is not a text: byte %zu is zero", name, (size_t)(zero - text));
+    return RC_OK;
+}
+
+static rc_status add_class(rc_dataset *dataset, const char *line)
+{
+    if (strchr(line, '/') != NULL)
+        return rc_fail(RC_FORMAT, "class name '%.100s' holds a slash", line);
+    return rc_dataset_set_name(dataset, dataset->classes++, line, strlen(line));
+}
+
+rc_status rc_tiny_imagenet_parse_classes(const char *name, char *text, size_t size, rc_dataset *dataset)
+{
+    RC_TRY(check_text(name, text, size));
+    int lines = 1;
+    for (size_t i = 0; i < size; i++)
+        lines += text[i] == '\n';
+    RC_TRY(rc_dataset_allocate_names(dataset, lines));
+    char *at = text, *line;
+    dataset->classes = 0;
+    for (int number = 1; next_line(&at, &line); number++) {
+        rc_status status = line[0] != 0 ? add_class(dataset, line) : RC_OK;
+        if (status != RC_OK)
+            return rc_fail(status, "'%.400s', line %d: %s", name, number, rc_message());
+    }
+    return dataset->classes > 0 ? RC_OK : rc_fail(RC_FORMAT, "'%.500s' names no classes", name);
+}
+
+/* The classes by name, in a new block. None may be there twice. */
+static rc_status sort_classes(const rc_dataset *dataset, wnid **classes)
+{
+    wnid *sorted = *classes = rc_alloc_zeroed(NULL, (size_t)dataset->classes, sizeof *sorted);
+    if (sorted == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int i = 0; i < dataset->classes; i++)
+        sorted[i] = (wnid){dataset->class_name[i], i};
+    qsort(sorted, (size_t)dataset->classes, sizeof *sorted, by_name);
+    for (int i = 1; i < dataset->classes; i++)
+        if (by_name(&sorted[i - 1], &sorted[i]) == 0)
+            return rc_fail(RC_FORMAT, "wnids.txt names class '%.100s' twice", sorted[i].name);
+    return RC_OK;
+}
+
 static rc_status read_classes(const char *root, rc_dataset *dataset)
 {
-    char path[RC_DATA_PATH_SIZE], *text, *line;
+    char path[RC_DATA_PATH_SIZE], *text;
     size_t size;
     RC_TRY(rc_path_join(path, root, "wnids.txt"));
     RC_TRY(rc_file_read(path, text_limit, &text, &size));
-    int classes = 0;
-    for (size_t i = 0; i < size; i++)
-        classes += text[i] == '\n';
-    rc_status status = rc_dataset_allocate_names(dataset, classes + 1);
-    char *at = text;
-    dataset->classes = 0;
-    while (status == RC_OK && next_line(&at, &line))
-        if (line[0] != 0) {
-            if (strchr(line, '/') != NULL)
-                status = rc_fail(RC_FORMAT, "class name '%.100s' holds a slash", line);
-            else
-                status = rc_dataset_set_name(dataset, dataset->classes++, line, strlen(line));
-        }
+    rc_status status = rc_tiny_imagenet_parse_classes(path, text, size, dataset);
     rc_free(NULL, text);
-    if (status == RC_OK && dataset->classes == 0)
-        return rc_fail(RC_FORMAT, "'%.500s' names no classes", path);
-    return status == RC_OK ? RC_OK : rc_fail(status, "'%.500s': %s", path, rc_message());
+    return status;
 }
 
 static rc_status add_train(const char *root, const rc_dataset *dataset, const char *part,
@@ -101,16 +136,28 @@ static rc_status add_annotated(char *line, const char *folder, const wnid *class
     return rc_image_files_add(files, path, found->label);
 }
 
-static rc_status add_annotations(const char *file, char *text, const char *folder, const wnid *classes,
-                                 int count, rc_image_files *files)
+static rc_status add_lines(const char *name, char *text, const char *folder, const wnid *classes, int count,
+                           rc_image_files *files)
 {
     char *at = text, *line;
     for (int number = 1; next_line(&at, &line); number++) {
         rc_status status = line[0] != 0 ? add_annotated(line, folder, classes, count, files) : RC_OK;
         if (status != RC_OK)
-            return rc_fail(status, "'%.400s', line %d: %s", file, number, rc_message());
+            return rc_fail(status, "'%.400s', line %d: %s", name, number, rc_message());
     }
     return RC_OK;
+}
+
+rc_status rc_tiny_imagenet_parse_annotations(const char *name, char *text, size_t size, const char *folder,
+                                             const rc_dataset *dataset, rc_image_files *files)
+{
+    wnid *classes;
+    RC_TRY(check_text(name, text, size));
+    rc_status status = sort_classes(dataset, &classes);
+    if (status == RC_OK)
+        status = add_lines(name, text, folder, classes, dataset->classes, files);
+    rc_free(NULL, classes);
+    return status;
 }
 
 static rc_status add_validation(const char *root, const rc_dataset *dataset, rc_image_files *files)
@@ -122,15 +169,7 @@ static rc_status add_validation(const char *root, const rc_dataset *dataset, rc_
     if (!rc_is_folder(folder) && rc_has_folder(root, "val"))
         return add_train(root, dataset, "val", files);
     RC_TRY(rc_file_read(file, text_limit, &text, &size));
-    wnid *classes = rc_alloc_zeroed(NULL, (size_t)dataset->classes, sizeof *classes);
-    rc_status status = classes != NULL ? RC_OK : RC_OUT_OF_MEMORY;
-    if (status == RC_OK) {
-        for (int i = 0; i < dataset->classes; i++)
-            classes[i] = (wnid){dataset->class_name[i], i};
-        qsort(classes, (size_t)dataset->classes, sizeof *classes, by_name);
-        status = add_annotations(file, text, folder, classes, dataset->classes, files);
-    }
-    rc_free(NULL, classes);
+    rc_status status = rc_tiny_imagenet_parse_annotations(file, text, size, folder, dataset, files);
     rc_free(NULL, text);
     return status;
 }

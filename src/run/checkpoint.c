@@ -128,7 +128,8 @@ rc_status rc_checkpoint_identify(const rc_safetensors *file, const char *name, c
                                  rc_position *position)
 {
     RC_TRY(check_identity(file, name, fingerprint));
-    return read_position(file, position);
+    rc_status status = read_position(file, position);
+    return status == RC_OK ? RC_OK : rc_fail(status, "%s: %s", name, rc_message());
 }
 
 rc_status rc_checkpoint_open(const char *path, const char *fingerprint, rc_position *position, rc_safetensors **file)

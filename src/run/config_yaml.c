@@ -97,7 +97,8 @@ static rc_status set_value(reader *r, const char *key, const char *value)
     }
     if (strcmp(key, "data.dataset") == 0) {
         if (strlen(value) >= sizeof r->dataset)
-            return rc_fail(RC_FORMAT, "data.dataset is too long");
+            return rc_fail(RC_FORMAT, "data.dataset has %zu characters, at most %zu fit", strlen(value),
+                           sizeof r->dataset - 1);
         snprintf(r->dataset, sizeof r->dataset, "%s", value);
         return RC_OK;
     }
@@ -241,10 +242,10 @@ rc_status rc_config_parse_yaml(rc_config *config, const char *name, const char *
     reader r = {.config = &changed, .name = name};
     rc_status status = read_document(&r, &parser);
     yaml_parser_delete(&parser);
-    if (status == RC_OK)
-        status = set_published_data(&r);
+    RC_TRY(status);
+    status = set_published_data(&r);
     if (status != RC_OK)
-        return status;
+        return rc_fail(status, "%s: %s", name, rc_message());
     if (r.ignored_count > 0)
         rc_log_write(log, RC_LOG_INFO, "%s: %d keys mean nothing here and are ignored: %s", name, r.ignored_count,
                      r.ignored);

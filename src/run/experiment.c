@@ -187,7 +187,10 @@ static rc_status boundary(void *user, const rc_stage_report *report)
 static rc_status restore(void *user, rc_state *state)
 {
     method_run *m = user;
-    return m->checkpoint != NULL ? rc_checkpoint_restore(m->checkpoint, m->x->backend, state) : RC_OK;
+    rc_status status = m->checkpoint != NULL ? rc_checkpoint_restore(m->checkpoint, m->x->backend, state) : RC_OK;
+    return status == RC_OK || status == RC_OUT_OF_MEMORY
+               ? status
+               : rc_fail(status, "%s/checkpoint.safetensors: %s", m->folder, rc_message());
 }
 
 /* Whose task it is. */

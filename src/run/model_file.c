@@ -262,6 +262,8 @@ static rc_status load_names(const rc_safetensors *file, rc_saved_model *model)
         const json_t *value = json_array_get(list, i);
         if (!json_is_string(value))
             status = rc_fail(RC_FORMAT, "class name %zu is not a text", i);
+        else if ((status = rc_check_class_name((int)i, json_string_value(value), json_string_length(value))) != RC_OK)
+            break; /* control characters would go to somebody's terminal */
         else if ((model->class_name[i] = rc_alloc_zeroed(NULL, json_string_length(value) + 1, 1)) == NULL)
             status = RC_OUT_OF_MEMORY;
         else

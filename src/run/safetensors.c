@@ -1,5 +1,6 @@
 #include "run/safetensors.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -22,7 +23,6 @@ struct rc_safetensors {
     json_t *header; /* names live in it */
     rc_named_tensor *tensor;
     int tensors;
-    const char *name;
 };
 
 size_t rc_dtype_bytes(rc_dtype dtype)
@@ -111,7 +111,7 @@ rc_status rc_safetensors_write(const char *path, const rc_named_tensor *tensors,
 
 /* ---- reading ------------------------------------------------------------------------------------------------- */
 
-static rc_status read_dtype(const rc_safetensors *file, const char *name, const json_t *entry, rc_dtype *dtype)
+static rc_status read_dtype(const char *name, const json_t *entry, rc_dtype *dtype)
 {
     const char *text;
     RC_TRY(rc_json_get_string(entry, "dtype", &text));
@@ -120,25 +120,24 @@ static rc_status read_dtype(const rc_safetensors *file, const char *name, const 
             *dtype = (rc_dtype)i;
             return RC_OK;
         }
-    return rc_fail(RC_UNSUPPORTED, "%s: tensor '%s' has type %s, which recollect does not read", file->name, name,
-                   text);
+    return rc_fail(RC_UNSUPPORTED, "tensor '%s' has type %s, which recollect does not read", name, text);
 }
 
 /* Shape, and the bytes it asks for. */
-static rc_status read_shape(const rc_safetensors *file, const json_t *entry, rc_named_tensor *tensor, size_t *bytes)
+static rc_status read_shape(const json_t *entry, rc_named_tensor *tensor, size_t *bytes)
 {
     json_t *shape;
     RC_TRY(rc_json_get_array(entry, "shape", &shape));
     if (json_array_size(shape) > RC_TENSOR_DIMS)
-        return rc_fail(RC_UNSUPPORTED, "%s: tensor '%s' has %zu dimensions, at most %d are read", file->name,
-                       tensor->name, json_array_size(shape), RC_TENSOR_DIMS);
+        return rc_fail(RC_UNSUPPORTED, "tensor '%s' has %zu dimensions, at most %d are read", tensor->name,
+                       json_array_size(shape), RC_TENSOR_DIMS);
     tensor->dims = (int)json_array_size(shape);
     *bytes = rc_dtype_bytes(tensor->dtype);
     for (int i = 0; i < tensor->dims; i++) {
         const json_t *value = json_array_get(shape, (size_t)i);
         tensor->shape[i] = json_integer_value(value);
         if (!json_is_integer(value) || tensor->shape[i] < 0 || !rc_size_mul(*bytes, (size_t)tensor->shape[i], bytes))
-            return rc_fail(RC_FORMAT, "%s: tensor '%s' has a shape that cannot be", file->name, tensor->name);
+            return rc_fail(RC_FORMAT, "tensor '%s' has a shape that cannot be", tensor->name);
     }
     return RC_OK;
 }
@@ -148,21 +147,54 @@ static rc_status read_entry(rc_safetensors *file, const char *name, const json_t
     rc_named_tensor *tensor = &file->tensor[file->tensors];
     size_t bytes, room = file->size - data_begin;
     tensor->name = name;
-    RC_TRY(read_dtype(file, name, entry, &tensor->dtype));
-    RC_TRY(read_shape(file, entry, tensor, &bytes));
+    RC_TRY(read_dtype(name, entry, &tensor->dtype));
+    RC_TRY(read_shape(entry, tensor, &bytes));
     json_t *offsets;
     RC_TRY(rc_json_get_array(entry, "data_offsets", &offsets));
     const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
     json_int_t begin = json_integer_value(first), end = json_integer_value(last);
     if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last) || begin < 0 ||
         end < begin || (uint64_t)end > room)
-        return rc_fail(RC_FORMAT, "%s: tensor '%s' lies outside of the file, which may be cut off", file->name, name);
+        return rc_fail(RC_FORMAT, "tensor '%s' lies outside of the file, which may be cut off", name);
     if ((size_t)(end - begin) != bytes)
-        return rc_fail(RC_FORMAT, "%s: tensor '%s' has %lld bytes, its shape asks for %zu", file->name, name,
+        return rc_fail(RC_FORMAT, "tensor '%s' has %lld bytes, its shape asks for %zu", name,
                        (long long)(end - begin), bytes);
     tensor->data = file->bytes + data_begin + (size_t)begin;
     file->tensors++;
     return RC_OK;
+}
+
+static int by_place(const void *a, const void *b)
+{
+    const rc_named_tensor *first = *(const rc_named_tensor *const *)a, *second = *(const rc_named_tensor *const *)b;
+    const char *first_data = first->data, *second_data = second->data;
+    if (first_data != second_data)
+        return first_data < second_data ? -1 : 1;
+    size_t sizes[2] = {rc_named_tensor_count(first), rc_named_tensor_count(second)};
+    return sizes[0] == sizes[1] ? 0 : sizes[0] < sizes[1] ? -1 : 1; /* what is empty takes no place */
+}
+
+/* The format wants the data to be covered, without gaps and without sharing: whatever else is there is damage. */
+static rc_status check_places(const rc_safetensors *file, size_t data_begin)
+{
+    const rc_named_tensor **sorted = rc_alloc_zeroed(NULL, (size_t)file->tensors + 1, sizeof *sorted);
+    if (sorted == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int i = 0; i < file->tensors; i++)
+        sorted[i] = &file->tensor[i];
+    qsort(sorted, (size_t)file->tensors, sizeof *sorted, by_place);
+    const char *at = file->bytes + data_begin;
+    rc_status status = RC_OK;
+    for (int i = 0; i < file->tensors && status == RC_OK; i++) {
+        if (sorted[i]->data != at)
+            status = rc_fail(RC_FORMAT, "tensor '%s' does not begin where the one before it ends", sorted[i]->name);
+        at += rc_named_tensor_count(sorted[i]) * rc_dtype_bytes(sorted[i]->dtype);
+    }
+    if (status == RC_OK && at != file->bytes + file->size)
+        status = rc_fail(RC_FORMAT, "%zu bytes after the last tensor belong to none",
+                         (size_t)(file->bytes + file->size - at));
+    rc_free(NULL, sorted);
+    return status;
 }
 
 static rc_status read_metadata(const rc_safetensors *file)
@@ -175,7 +207,7 @@ static rc_status read_metadata(const rc_safetensors *file)
     bool strings = json_is_object(metadata);
     json_object_foreach((json_t *)(uintptr_t)metadata, key, value)
         strings = strings && json_is_string(value);
-    return strings ? RC_OK : rc_fail(RC_FORMAT, "%s: the metadata is not a map of strings", file->name);
+    return strings ? RC_OK : rc_fail(RC_FORMAT, "the metadata is not a map of strings");
 }
 
 static rc_status parse(rc_safetensors *file)
@@ -184,11 +216,10 @@ static rc_status parse(rc_safetensors *file)
     for (int i = 0; file->size >= 8 && i < 8; i++)
         length |= (uint64_t)(unsigned char)file->bytes[i] << (8 * i);
     if (file->size < 8 || length > largest_header || length > file->size - 8)
-        return rc_fail(RC_FORMAT, "%s is not a safetensors file, or it is cut off: its header length is wrong",
-                       file->name);
-    RC_TRY(rc_json_parse(file->name, file->bytes + 8, (size_t)length, &file->header));
+        return rc_fail(RC_FORMAT, "not a safetensors file, or cut off: its header length is wrong");
+    RC_TRY(rc_json_parse("header", file->bytes + 8, (size_t)length, &file->header));
     if (!json_is_object(file->header))
-        return rc_fail(RC_FORMAT, "%s: the header is not an object", file->name);
+        return rc_fail(RC_FORMAT, "the header is not an object");
     RC_TRY(read_metadata(file));
     file->tensor = rc_alloc_zeroed(NULL, json_object_size(file->header) + 1, sizeof *file->tensor);
     if (file->tensor == NULL)
@@ -198,7 +229,7 @@ static rc_status parse(rc_safetensors *file)
     json_object_foreach(file->header, name, entry)
         if (strcmp(name, "__metadata__") != 0)
             RC_TRY(read_entry(file, name, entry, 8 + (size_t)length));
-    return RC_OK;
+    return check_places(file, 8 + (size_t)length);
 }
 
 /* Takes over `bytes`. */
@@ -212,12 +243,10 @@ static rc_status adopt(const char *name, char *bytes, size_t size, rc_safetensor
     }
     f->bytes = bytes;
     f->size = size;
-    f->name = name;
     rc_status status = parse(f);
-    f->name = NULL; /* the caller's memory */
     if (status != RC_OK) {
         rc_safetensors_close(f);
-        return status;
+        return status == RC_OUT_OF_MEMORY ? status : rc_fail(status, "%s: %s", name, rc_message());
     }
     *file = f;
     return RC_OK;

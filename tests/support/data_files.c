@@ -163,6 +163,8 @@ static void keep_line(void *user, int level, const char *text)
     data_log *log = user;
     log->lines++;
     snprintf(log->last, sizeof log->last, "%s", text);
+    size_t used = strlen(log->text);
+    snprintf(log->text + used, sizeof log->text - used, "%s\n", text);
 }
 
 void data_log_start(data_log *log)

@@ -41,11 +41,11 @@ void data_write_colour(const char *path, int h, int w, int red, int green, int b
 /* Random bytes that depend on the stream alone. */
 void data_random(uint64_t stream, uint8_t *out, size_t size);
 
-/* A log that counts lines and keeps the last. */
+/* A log that counts lines, and keeps the last and the beginning of all. */
 typedef struct data_log {
     rc_log log;
     int lines;
-    char last[1024];
+    char last[1024], text[8192];
 } data_log;
 
 void data_log_start(data_log *log);

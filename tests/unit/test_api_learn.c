@@ -142,9 +142,11 @@ static void a_model_learns_again_and_again(void **state)
         {"net_width", "8"},      {"generator_width", "16"}, {"noise", "32"},   {"inversion_steps", "200"},
         {"refine_epochs", "15"}, {"learning_rate", "0.02"}, {"crop_pad", "0"},
     };
+    /* Where everything is slow, a few steps of each kind, and no word of how well it learns. */
+    bool light = getenv("RECOLLECT_TEST_LIGHT") != NULL;
     recollect_context *context = open_context(NULL);
-    recollect_model *model = quick_model(context, 40);
-    for (size_t i = 0; i < sizeof options / sizeof *options; i++)
+    recollect_model *model = quick_model(context, light ? 3 : 40);
+    for (size_t i = 0; i < sizeof options / sizeof *options && !light; i++)
         SUCCEEDS(recollect_model_set(model, options[i][0], options[i][1]));
     size_t stored = 0;
     for (int task = 0; task < 3; task++) {
@@ -163,8 +165,9 @@ static void a_model_learns_again_and_again(void **state)
         assert_int_equal(recollect_model_find_class(model, data.names[0]), 2 * task);
         api_data_free(&data);
         api_data_make(&fresh, 0, 2 * task + 2, 20, 9);
-        print_message("%d classes: %.0f %%\n", 2 * task + 2, api_accuracy(model, &fresh));
-        assert_true(api_accuracy(model, &fresh) >= 70);
+        double accuracy = api_accuracy(model, &fresh);
+        print_message("%d classes: %.0f %%\n", 2 * task + 2, accuracy);
+        assert_true(light || accuracy >= 70);
         api_data_free(&fresh);
     }
     assert_int_equal(recollect_model_classes(model), 6);

@@ -200,9 +200,9 @@ static void wrong_cifar_files_are_named(void **state)
     train.data[2 * 3074 + 1] = 2;
     data_write("b/train.bin", train.data, train.size);
     data_write_text("b/fine_label_names.txt", "apple\nbear\n");
-    assert_refused("b", NULL, RC_FORMAT, "'fine_label_names.txt' has 2 names, expected 100");
+    assert_refused("b", NULL, RC_FORMAT, "'b', fine_label_names.txt: 2 names, expected 100");
     data_write_text("b/fine_label_names.txt", "apple\nb\xFF\n");
-    assert_refused("b", NULL, RC_FORMAT, "name of class 1: byte 1 (0xFF) is not printable UTF-8");
+    assert_refused("b", NULL, RC_FORMAT, "fine_label_names.txt: name of class 1: byte 1 (0xFF) is not printable UTF-8");
     free(train.data);
 }
 
@@ -281,13 +281,14 @@ static void wrong_idx_files(void **state)
     free(images.data);
     write_and_free("m/train-images-idx3-ubyte", data_idx_images(4, 3, 3));
     write_and_free("m/train-labels-idx1-ubyte", data_idx_labels(5, 2));
-    assert_refused("m", NULL, RC_FORMAT, "4 train images but 5 labels");
+    assert_refused("m", NULL, RC_FORMAT, "4 images in train-images-idx3-ubyte but 5 labels in train-labels-idx1-ubyte");
     write_and_free("m/train-labels-idx1-ubyte", data_idx_images(4, 3, 3));
     assert_refused("m", NULL, RC_FORMAT, "has 3 dimensions, expected 1");
     write_and_free("m/train-labels-idx1-ubyte", data_idx_labels(4, 2));
     write_and_free("m/t10k-images-idx3-ubyte", data_idx_images(2, 5, 3));
     write_and_free("m/t10k-labels-idx1-ubyte", data_idx_labels(2, 2));
-    assert_refused("m", NULL, RC_FORMAT, "t10k images of 3 x 5 pixels, the others have 3 x 3");
+    assert_refused("m", NULL, RC_FORMAT,
+                   "t10k-images-idx3-ubyte has images of 3 x 5 pixels, train-images-idx3-ubyte 3 x 3");
 }
 
 /* ---- pickles ---------------------------------------------------------------------------------------------------- */

@@ -196,8 +196,9 @@ static void broken_images_are_named_or_skipped(void **state)
     assert_int_equal(d.train.images[192], 1);
     assert_int_equal(d.train.labels[2], 0);
     assert_int_equal(d.train.labels[3], 1);
-    assert_int_equal(log.lines, 1);
-    assert_non_null(strstr(log.last, "skipped: cannot decode 'root/a/b0.jpg'"));
+    assert_int_equal(log.lines, 2);
+    assert_non_null(strstr(log.text, "skipped: cannot decode 'root/a/b0.jpg': neither JPEG"));
+    assert_non_null(strstr(log.last, "skipped 1 broken images of 34"));
     rc_dataset_close(&d);
     for (int i = 0; i < 30; i++) {
         char path[64];
@@ -207,8 +208,13 @@ static void broken_images_are_named_or_skipped(void **state)
     data_log_start(&log);
     open_or_fail("root", &settings, &d);
     assert_int_equal(d.broken, 31);
-    assert_int_equal(log.lines, 21);
-    assert_non_null(strstr(log.last, "skipped 11 more broken images, 31 in all"));
+    assert_int_equal(log.lines, 32);
+    for (int i = 0; i < 30; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "skipped: cannot decode 'root/b/x%d.png'", i);
+        assert_non_null(strstr(log.text, path));
+    }
+    assert_non_null(strstr(log.last, "skipped 31 broken images of 64"));
     rc_dataset_close(&d);
     /* Nothing but broken ones. */
     data_write_text("bad/a/1.png", "x");
@@ -400,7 +406,11 @@ static void tiny_imagenet_names_what_is_wrong(void **state)
     data_write_text("t/wnids.txt", "n02\nn04\n");
     assert_refused("t", NULL, RC_IO, "cannot list 't/train/n04'");
     data_write_text("t/wnids.txt", "n02\n../x\n");
-    assert_refused("t", NULL, RC_FORMAT, "class name '../x' holds a slash");
+    assert_refused("t", NULL, RC_FORMAT, "'t/wnids.txt', line 2: class name '../x' holds a slash");
+    data_write_text("t/wnids.txt", "n02\nn01\nn02\n");
+    assert_refused("t", NULL, RC_FORMAT, "wnids.txt names class 'n02' twice");
+    data_write("t/wnids.txt", "n02\0n01", 7);
+    assert_refused("t", NULL, RC_FORMAT, "'t/wnids.txt' is not a text: byte 3 is zero");
     data_write_text("t/wnids.txt", "\n");
     assert_refused("t", NULL, RC_FORMAT, "'t/wnids.txt' names no classes");
 }

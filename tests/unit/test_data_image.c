@@ -291,6 +291,12 @@ static void huge_pictures_are_refused(void **state)
     for (int i = 0; i < 4; i++)
         png[29 + i] = (uint8_t)(crc >> (24 - 8 * i));
     assert_int_equal(rc_image_decode(png, png_size, NULL, &image), RC_UNSUPPORTED);
+    /* Within the limits, but far more pixels than the bytes can hold: nothing is allocated. */
+    for (size_t i = 0; i + 8 < jpeg_size; i++)
+        if (jpeg[i] == 0xFF && jpeg[i + 1] == 0xC0)
+            memcpy(jpeg + i + 5, "\x1F\x40\x1F\x40", 4);
+    assert_int_equal(rc_image_decode(jpeg, jpeg_size, NULL, &image), RC_FORMAT);
+    data_assert_message("bytes cannot hold a picture of 8000 x 8000 pixels");
     rc_free(NULL, jpeg);
     rc_free(NULL, png);
     rc_image_options small = {.max_pixels = 100};

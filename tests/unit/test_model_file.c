@@ -48,7 +48,7 @@ static void make_model(rc_backend *be, rc_saved_model *model)
     assert_int_equal(rc_head_grow(&model->learner.student.head, 3, (rc_rng){9, 1}), RC_OK);
     assert_int_equal(rc_head_grow(&model->learner.student.head, 2, (rc_rng){9, 2}), RC_OK);
     assert_int_equal(rc_learner_grow_statistics(&model->learner), RC_OK);
-    static const char *const names[] = {"cat", "dog", "\xc3\xa4pfel \"rot\"", "x", ""};
+    static const char *const names[] = {"cat", "dog", "\xc3\xa4pfel \"rot\"", "x", " "};
     model->class_name = rc_alloc_zeroed(NULL, 5, sizeof *model->class_name);
     for (int i = 0; i < 5; i++) {
         model->class_name[i] = rc_alloc_zeroed(NULL, strlen(names[i]) + 1, 1);
