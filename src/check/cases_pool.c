@@ -75,6 +75,20 @@ static void run_max_backward(rc_run *r)
     rc_run_back_sums(r, &p->back_sums, &p->x, &x);
 }
 
+/* Numbers of 8 bits are often equal, and a maximum of equals has no derivative: sixteen levels, so placed that a window
+ * of 4 x 4 has each of them once. */
+static void spread_levels(rc_case *c, int buffer)
+{
+    const rc_buffer *b = &c->buffer[buffer];
+    uint32_t first = rc_case_below(c, 16);
+    for (size_t i = 0; i < b->count; i++) {
+        size_t channel = i % (size_t)b->c, column = i / (size_t)b->c % (size_t)b->w;
+        size_t row = i / (size_t)b->c / (size_t)b->w % (size_t)b->h;
+        size_t level = (7 * (row % 4 * 4 + column % 4) + 5 * channel + first) % 16;
+        rc_case_set(c, buffer, i, (double)level - 7.5);
+    }
+}
+
 /* Forward and backward, for finite differences. */
 static void draw_max_chain(rc_case *c)
 {
@@ -83,6 +97,8 @@ static void draw_max_chain(rc_case *c)
     draw_window(c, p, s, &oh, &ow);
     rc_groups groups = {1, {s[0]}};
     p->x = rc_case_plain(c, "x", RC_IN, s[0], s[1], s[2], s[3], groups);
+    if (c->act_bits < 24)
+        spread_levels(c, p->x.raw);
     p->y = rc_case_plain(c, "y", RC_OUT, s[0], oh, ow, s[3], groups);
     p->dy.g = c->buffer[p->y.raw].cotangent = rc_case_act(c, "g", RC_IN, s[0], oh, ow, s[3]);
     p->dx = rc_case_gradient(c, rc_case_act(c, "dx", RC_OUT, s[0], s[1], s[2], s[3]), p->x.raw, 9);

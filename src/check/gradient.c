@@ -123,6 +123,8 @@ static rc_status check_direction(difference *d, int buffer, const double *gradie
     /* Adding to what was there costs digits of that size, and of the sum over the direction. */
     double before = b->host ? sqrt(dot(b->host, b->host, b->count)) : 0;
     double allowed = rc_tolerance(test->be, b) * (norm + before) / norm + RC_SLOPE_TOLERANCE;
+    if (test->be->act_bytes == 2) /* two rounded factors: a gradient, and a slope at a rounded place */
+        allowed += 0x1p-7;
     v->slope_error = fmax(v->slope_error, smooth ? error : 0);
     if (!smooth)
         v->shaky = v->missed = true;

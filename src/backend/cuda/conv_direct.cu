@@ -42,7 +42,7 @@ __global__ static void forward_kernel(rc_conv conv, tensor_view<Act> x, const fl
                                       forward_epilogue<Act> e)
 {
     map_walk walk = walk_map(e.cut);
-    channel_sums sums = {zero8(), zero8()};
+    channel_sums<typename sum_of<Act>::type> sums = {};
     for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
         place to = place_of(e.y, pixel);
         float8 result = zero8();
@@ -95,7 +95,7 @@ __global__ static void backward_data_kernel(rc_conv conv, grad_view<Act> dy, con
                                             backward_epilogue<Act> e)
 {
     map_walk walk = walk_map(e.cut);
-    channel_sums sums = {zero8(), zero8()};
+    channel_sums<typename sum_of<Act>::type> sums = {};
     int copies = conv.up * conv.up, taps = conv.k * conv.k;
     for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
         place to = place_of(e.x, pixel);

@@ -10,7 +10,7 @@ static bool must_fill(const rc_tensor *x)
 template <typename Act> __global__ static void copy_forward_kernel(tensor_view<Act> x, forward_epilogue<Act> e)
 {
     map_walk walk = walk_map(e.cut);
-    channel_sums sums = {zero8(), zero8()};
+    channel_sums<typename sum_of<Act>::type> sums = {};
     for (int pixel = walk.first; pixel < walk.end; pixel += walk.step)
         finish_forward8(e, walk, pixel, take_value8(x, place_of(x, pixel), walk.channel), &sums);
     finish_sums(e.partial, e.cut, sums);
@@ -28,7 +28,7 @@ static void copy_forward(rc_backend *be, rc_tensor *x, rc_tensor *y, const rc_ep
 template <typename Act> __global__ static void copy_backward_kernel(grad_view<Act> dy, backward_epilogue<Act> e)
 {
     map_walk walk = walk_map(e.cut);
-    channel_sums sums = {zero8(), zero8()};
+    channel_sums<typename sum_of<Act>::type> sums = {};
     for (int pixel = walk.first; pixel < walk.end; pixel += walk.step)
         finish_backward8(e, walk, pixel, load_draw8(dy, place_of(dy.y, pixel), walk.channel), &sums);
     finish_sums(e.partial, e.cut, sums);
@@ -78,7 +78,7 @@ template <typename Act> __device__ static float8 load_dz_from(const grad_view<Ac
 template <typename Act> __global__ static void skip_backward_kernel(grad_view<Act> dy, backward_epilogue<Act> e)
 {
     map_walk walk = walk_map(e.cut);
-    channel_sums sums = {zero8(), zero8()};
+    channel_sums<typename sum_of<Act>::type> sums = {};
     int stride = dy.y.skip_stride;
     for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
         place to = place_of(e.x, pixel);

@@ -327,7 +327,7 @@ template <typename Act> __device__ inline float8 load_draw8(const grad_view<Act>
 
 /* ---- partial: per-channel sums ----------------------------------------------------------------------------------
  * An operation that takes sums for a normalisation leaves
- *     header.rows, then float (rows, groups, 2, cp)
+ *     header.rows, then (rows, groups, 2, cp) of the type of sums: float beside bf16, double beside fp32
  * where a row is what one block of it saw of each group: sums of (raw - center) and of its square, or of dz and of
  * dz * (raw - mean). Which pixels are in a row is up to the producer, as long as the shape alone decides, and so is the
  * number of rows up to rc_cuda_partial_rows(); every row is written, with zeros for a group the block saw nothing of.
@@ -337,25 +337,40 @@ struct partial_header {
     int unused[15]; /* rows start on a boundary of 64 bytes */
 };
 
-__host__ __device__ inline float *partial_row(void *partial, int row, int groups, int group, int cp)
+template <typename Act> struct sum_of; /* a variance is a difference of sums: fp32 has digits to lose there */
+template <> struct sum_of<float> {
+    typedef double type;
+};
+template <> struct sum_of<__nv_bfloat16> {
+    typedef float type;
+};
+
+template <typename Sum = float>
+__host__ __device__ inline Sum *partial_row(void *partial, int row, int groups, int group, int cp)
 {
-    float *rows = (float *)((partial_header *)partial + 1);
+    Sum *rows = (Sum *)((partial_header *)partial + 1);
     return rows + ((size_t)row * groups + group) * 2 * (size_t)cp;
 }
 
-/* Every thread of a block calls this, with the sums that it has taken for eight channels: thread t holds lane t / width
- * of vector t % width (threads past lanes * width hold nothing). The lanes are added in a fixed order, and lane 0
- * writes the row from channel first_channel on. `space` is shared memory of blockDim.x * 16 floats. */
-__device__ inline void write_partial_row(float *row, int cp, int first_channel, int width, float8 first, float8 second,
-                                         float *space)
+/* What a thread has summed for eight channels. */
+template <typename Sum> struct channel_sums {
+    Sum first[8], second[8];
+};
+
+/* Every thread of a block calls this: thread t holds lane t / width of vector t % width (threads past lanes * width
+ * hold nothing). The lanes are added in a fixed order, and lane 0 writes the row from channel first_channel on. `space`
+ * is shared memory of blockDim.x * 16. */
+template <typename Sum>
+__device__ inline void write_partial_row(Sum *row, int cp, int first_channel, int width, const channel_sums<Sum> &sums,
+                                         Sum *space)
 {
     int lanes = blockDim.x / width, lane = threadIdx.x / width;
-    float *mine = space + threadIdx.x * 16;
+    Sum *mine = space + threadIdx.x * 16;
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        mine[i] = first.v[i];
-        mine[8 + i] = second.v[i];
+        mine[i] = sums.first[i];
+        mine[8 + i] = sums.second[i];
     }
     for (int left = lanes; left > 1;) {
         int half = (left + 1) / 2;

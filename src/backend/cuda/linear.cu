@@ -76,7 +76,7 @@ template <typename Act> struct raw_store {
 template <typename Act> __global__ static void finish_kernel(forward_epilogue<Act> e)
 {
     map_walk walk = walk_map(e.cut);
-    channel_sums sums = {zero8(), zero8()};
+    channel_sums<typename sum_of<Act>::type> sums = {};
     for (int pixel = walk.first; pixel < walk.end; pixel += walk.step)
         finish_forward8(e, walk, pixel, load8(e.raw + offset8(e.y, pixel, walk.channel)), &sums);
     finish_sums(e.partial, e.cut, sums);

@@ -80,14 +80,10 @@ static forward_epilogue<Act> view_epilogue(const rc_tensor *y, const rc_epilogue
     return view;
 }
 
-struct channel_sums {
-    float8 first, second;
-};
-
 /* Stores eight channels of the result of an operation and adds to the sums; pad channels become 0. */
-template <typename Act>
+template <typename Act, typename Sum>
 __device__ inline void finish_forward8(const forward_epilogue<Act> &e, const map_walk &walk, int pixel, float8 result,
-                                       channel_sums *sums)
+                                       channel_sums<Sum> *sums)
 {
 #pragma unroll
     for (int i = 0; i < 8; i++)
@@ -98,9 +94,9 @@ __device__ inline void finish_forward8(const forward_epilogue<Act> &e, const map
         for (int i = 0; i < 8; i++) {
             bool inside = walk.channel + i < e.y.c;
             float center = e.center && inside ? e.center[walk.channel + i] : 0;
-            float s = inside ? rounded(e.raw, result.v[i]) - center : 0;
-            sums->first.v[i] += s;
-            sums->second.v[i] += s * s;
+            Sum s = inside ? (Sum)rounded(e.raw, result.v[i]) - (Sum)center : 0;
+            sums->first[i] += s;
+            sums->second[i] += s * s;
         }
     }
     if (e.apply)
@@ -129,23 +125,23 @@ static backward_epilogue<Act> view_back_epilogue(void *dx, const rc_back_epilogu
 }
 
 /* Adds dz and dz * (raw - mean) of eight channels, given g = dL/dvalue. */
-template <typename Act>
+template <typename Act, typename Sum>
 __device__ inline void add_gradient_sums8(const tensor_view<Act> &x, const float *mean, int group, int channel,
-                                          int pixel, float8 g, channel_sums *sums)
+                                          int pixel, float8 g, channel_sums<Sum> *sums)
 {
     float8 dz = dz8(x, g, place_of(x, pixel), channel), raw = load8(x.raw + offset8(x, pixel, channel));
     float8 center = mean ? load8(mean + group * x.cp + channel) : zero8();
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        sums->first.v[i] += dz.v[i];
-        sums->second.v[i] += dz.v[i] * (raw.v[i] - center.v[i]);
+        sums->first[i] += (Sum)dz.v[i];
+        sums->second[i] += (Sum)dz.v[i] * ((Sum)raw.v[i] - (Sum)center.v[i]);
     }
 }
 
 /* Stores eight channels of a gradient, or adds them to what is there, and adds to the sums; pad channels become 0. */
-template <typename Act>
+template <typename Act, typename Sum>
 __device__ inline void finish_backward8(const backward_epilogue<Act> &e, const map_walk &walk, int pixel, float8 result,
-                                        channel_sums *sums)
+                                        channel_sums<Sum> *sums)
 {
     Act *to = e.dx + offset8(e.x, pixel, walk.channel);
     float8 before = e.add ? load8(to) : zero8();
@@ -160,13 +156,13 @@ __device__ inline void finish_backward8(const backward_epilogue<Act> &e, const m
 /* ---- both ------------------------------------------------------------------------------------------------------- */
 
 /* Once a block has stored everything: its row of sums. */
-__device__ inline void finish_sums(void *partial, const map_cut &cut, channel_sums sums)
+template <typename Sum> __device__ inline void finish_sums(void *partial, const map_cut &cut, channel_sums<Sum> sums)
 {
-    __shared__ float space[MAP_THREADS * 16];
+    __shared__ Sum space[MAP_THREADS * 16];
     if (!partial)
         return;
-    float *row = partial_row(partial, (int)blockIdx.x, cut.groups.count, (int)blockIdx.y, cut.cp);
-    write_partial_row(row, cut.cp, (int)blockIdx.z * cut.width * 8, cut.width, sums.first, sums.second, space);
+    Sum *row = partial_row<Sum>(partial, (int)blockIdx.x, cut.groups.count, (int)blockIdx.y, cut.cp);
+    write_partial_row(row, cut.cp, (int)blockIdx.z * cut.width * 8, cut.width, sums, space);
     if (blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0 && threadIdx.x == 0)
         ((partial_header *)partial)->rows = cut.slots;
 }

@@ -267,9 +267,10 @@ static void memory_copy(rc_backend *be, void *to, const void *from, size_t bytes
         rc_cuda_check(cuda, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, rc_cuda_stream(cuda)), "copy");
 }
 
-static size_t partial_bytes(rc_backend *, int n, int h, int w, int c)
+static size_t partial_bytes(rc_backend *be, int n, int h, int w, int c)
 {
-    size_t row = RC_MAX_GROUPS * 2 * (size_t)rc_cuda_padded(c) * sizeof(float);
+    size_t sum = rc_cuda_of(be)->bf16 ? sizeof(float) : sizeof(double);
+    size_t row = RC_MAX_GROUPS * 2 * (size_t)rc_cuda_padded(c) * sum;
     return 64 + (size_t)rc_cuda_partial_rows(n * h * w) * row;
 }
 

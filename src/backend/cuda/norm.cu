@@ -11,6 +11,7 @@ struct group_sums {
 };
 
 /* Thread t < 8 returns the sums of channel first_channel + t; the others take part. partial NULL: zeros. */
+template <typename Sum>
 __device__ static group_sums sum_group(const void *partial, int groups, int group, int cp, int first_channel)
 {
     __shared__ double space[NORM_THREADS][2];
@@ -19,7 +20,7 @@ __device__ static group_sums sum_group(const void *partial, int groups, int grou
     if (partial) {
         int rows = ((const partial_header *)partial)->rows;
         for (int row = lane; row < rows; row += NORM_THREADS / 8) {
-            const float *at = partial_row((void *)partial, row, groups, group, cp) + first_channel + in_vector;
+            const Sum *at = partial_row<Sum>((void *)partial, row, groups, group, cp) + first_channel + in_vector;
             sums.first += (double)at[0];
             sums.second += (double)at[cp];
         }
@@ -100,6 +101,7 @@ __device__ static void update_running(float *running, double momentum, double no
     *running = (float)((1 - momentum) * (double)*running + momentum * now);
 }
 
+template <typename Sum>
 __global__ static void bn_train_kernel(rc_bn bn, norm_shape shape, const void *partial, const float *center, affine by,
                                        float *running_mean, float *running_var, normalisation to)
 {
@@ -107,7 +109,7 @@ __global__ static void bn_train_kernel(rc_bn bn, norm_shape shape, const void *p
     bool mine = threadIdx.x < 8, inside = mine && channel < shape.c;
     double from = center && inside ? (double)center[channel] : 0; /* usually running_mean, which is about to change */
     for (int group = 0; group < shape.groups.count; group++) {
-        group_sums sums = sum_group(partial, shape.groups.count, group, shape.cp, first);
+        group_sums sums = sum_group<Sum>(partial, shape.groups.count, group, shape.cp, first);
         int i = group * shape.cp + channel;
         if (mine && !inside)
             clear_normalisation(to, i);
@@ -124,13 +126,14 @@ __global__ static void bn_train_kernel(rc_bn bn, norm_shape shape, const void *p
     }
 }
 
+template <typename Sum>
 static void bn_train(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const void *partial, const void *center,
                      const void *gamma, const void *beta, void *running_mean, void *running_var, void *scale,
                      void *shift, void *mean, void *istd)
 {
     normalisation to = {(float *)scale, (float *)shift, (float *)mean, (float *)istd};
     affine by = {(const float *)gamma, (const float *)beta};
-    rc_cuda_launch(rc_cuda_of(be), "bn_train", bn_train_kernel, norm_grid(y), NORM_THREADS, 0, *bn, shape_of(y),
+    rc_cuda_launch(rc_cuda_of(be), "bn_train", bn_train_kernel<Sum>, norm_grid(y), NORM_THREADS, 0, *bn, shape_of(y),
                    partial, (const float *)center, by, (float *)running_mean, (float *)running_var, to);
 }
 
@@ -159,11 +162,12 @@ static void bn_eval(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const v
                    (const float *)running_mean, (const float *)running_var, to);
 }
 
+template <typename Sum>
 __global__ static void bn_statistics_kernel(norm_shape shape, const void *partial, const float *center, float *mean,
                                             float *var)
 {
     int first = (int)blockIdx.x * 8, channel = first + (int)threadIdx.x;
-    group_sums sums = sum_group(partial, shape.groups.count, 0, shape.cp, first);
+    group_sums sums = sum_group<Sum>(partial, shape.groups.count, 0, shape.cp, first);
     if (threadIdx.x >= 8)
         return;
     double batch_mean = 0, batch_var = 0;
@@ -173,11 +177,12 @@ __global__ static void bn_statistics_kernel(norm_shape shape, const void *partia
     var[channel] = (float)batch_var;
 }
 
+template <typename Sum>
 static void bn_statistics(rc_backend *be, const rc_tensor *y, const void *partial, const void *center, void *mean,
                           void *var)
 {
-    rc_cuda_launch(rc_cuda_of(be), "bn_statistics", bn_statistics_kernel, norm_grid(y), NORM_THREADS, 0, shape_of(y),
-                   partial, (const float *)center, (float *)mean, (float *)var);
+    rc_cuda_launch(rc_cuda_of(be), "bn_statistics", bn_statistics_kernel<Sum>, norm_grid(y), NORM_THREADS, 0,
+                   shape_of(y), partial, (const float *)center, (float *)mean, (float *)var);
 }
 
 /* ---- backward --------------------------------------------------------------------------------------------------- */
@@ -186,7 +191,7 @@ template <typename Act>
 __global__ static void backward_sums_kernel(grad_view<Act> dy, const float *mean, void *partial, map_cut cut)
 {
     map_walk walk = walk_map(cut);
-    channel_sums sums = {zero8(), zero8()};
+    channel_sums<typename sum_of<Act>::type> sums = {};
     for (int pixel = walk.first; pixel < walk.end; pixel += walk.step)
         add_gradient_sums8(dy.y, mean, walk.group, walk.channel, pixel,
                            load8(dy.g + offset8(dy.y, pixel, walk.channel)), &sums);
@@ -211,13 +216,13 @@ struct backward_arguments {
     double all;                              /* samples of all groups */
 };
 
-__global__ static void bn_backward_kernel(backward_arguments k)
+template <typename Sum> __global__ static void bn_backward_kernel(backward_arguments k)
 {
     int first = (int)blockIdx.x * 8, channel = first + (int)threadIdx.x;
     bool mine = threadIdx.x < 8, inside = mine && channel < k.shape.c;
     double gamma_sum = 0, beta_sum = 0;
     for (int group = 0; group < k.shape.groups.count; group++) {
-        group_sums sums = sum_group(k.partial, k.shape.groups.count, group, k.shape.cp, first);
+        group_sums sums = sum_group<Sum>(k.partial, k.shape.groups.count, group, k.shape.cp, first);
         int i = group * k.shape.cp + channel;
         double a = 0, b = 0, c = 0;
         if (inside) {
@@ -247,6 +252,7 @@ __global__ static void bn_backward_kernel(backward_arguments k)
         k.dbeta[channel] = (float)beta_sum;
 }
 
+template <typename Sum>
 static void bn_backward(rc_backend *be, const rc_tensor *y, bool train, const void *partial, const void *,
                         const void *dmean, const void *dvar, const void *batch_mean, void *dgamma, void *dbeta,
                         void *a, void *b, void *c)
@@ -255,15 +261,23 @@ static void bn_backward(rc_backend *be, const rc_tensor *y, bool train, const vo
                             (const float *)y->istd, (const float *)dmean, (const float *)dvar,
                             (const float *)batch_mean, (float *)dgamma, (float *)dbeta, (float *)a, (float *)b,
                             (float *)c, (double)y->n * y->h * y->w};
-    rc_cuda_launch(rc_cuda_of(be), "bn_backward", bn_backward_kernel, norm_grid(y), NORM_THREADS, 0, k);
+    rc_cuda_launch(rc_cuda_of(be), "bn_backward", bn_backward_kernel<Sum>, norm_grid(y), NORM_THREADS, 0, k);
+}
+
+template <typename Act> static void fill(rc_backend *table)
+{
+    typedef typename sum_of<Act>::type Sum;
+    table->bn_train = bn_train<Sum>;
+    table->bn_eval = bn_eval;
+    table->bn_statistics = bn_statistics<Sum>;
+    table->bn_backward_sums = bn_backward_sums<Act>;
+    table->bn_backward = bn_backward<Sum>;
 }
 
 void rc_cuda_fill_norm(rc_cuda *cuda)
 {
-    rc_backend *table = &cuda->table;
-    table->bn_train = bn_train;
-    table->bn_eval = bn_eval;
-    table->bn_statistics = bn_statistics;
-    table->bn_backward_sums = cuda->bf16 ? bn_backward_sums<__nv_bfloat16> : bn_backward_sums<float>;
-    table->bn_backward = bn_backward;
+    if (cuda->bf16)
+        fill<__nv_bfloat16>(&cuda->table);
+    else
+        fill<float>(&cuda->table);
 }

@@ -64,7 +64,7 @@ __global__ static void max_backward_kernel(rc_pool2d pool, tensor_view<Act> x, g
                                            backward_epilogue<Act> e)
 {
     map_walk walk = walk_map(e.cut);
-    channel_sums sums = {zero8(), zero8()};
+    channel_sums<typename sum_of<Act>::type> sums = {};
     for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
         place at = place_of(x, pixel);
         float8 total = zero8();
@@ -138,7 +138,7 @@ template <typename Act>
 __global__ static void average_backward_kernel(const float *dfeatures, float share, backward_epilogue<Act> e)
 {
     map_walk walk = walk_map(e.cut);
-    channel_sums sums = {zero8(), zero8()};
+    channel_sums<typename sum_of<Act>::type> sums = {};
     for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
         const float *from = dfeatures + (size_t)(pixel / e.cut.image_pixels) * e.x.c + walk.channel;
         float8 d = zero8();
