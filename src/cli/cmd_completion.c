@@ -1,4 +1,4 @@
-/* recollect completion: teaches bash to complete the commands, from the same tables that parse them. */
+/* recollect completion: teaches bash, zsh and fish to complete the commands, from the same tables that parse them. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,7 +31,41 @@ static void option_words(const rc_option *o, char *words, size_t size)
         used += (size_t)snprintf(words + used, size - used, "%s= ", item.name);
 }
 
-static void print_command(const rc_command *command)
+/* The presets, where a command takes one; "" elsewhere. */
+static void argument_words(const rc_command *command, char *words, size_t size)
+{
+    size_t used = 0;
+    const char *name, *summary;
+    words[0] = '\0';
+    if (command == &rc_command_completion)
+        snprintf(words, size, "bash zsh fish");
+    bool presets = command->arguments != NULL && strstr(command->arguments, "PRESET") != NULL;
+    for (int i = 0; presets && used < size && rc_config_preset(i, &name, &summary); i++)
+        used += (size_t)snprintf(words + used, size - used, "%s ", name);
+}
+
+/* A copy of `text` with a backslash before every character of `special`; quotes become typographic, so that they mean
+ * nothing to a shell. */
+static const char *escaped(const char *text, const char *special, char *copy, size_t size)
+{
+    size_t used = 0;
+    for (const char *p = text; *p != '\0' && used + 5 < size; p++) {
+        if (*p == '\'') {
+            memcpy(copy + used, "\xe2\x80\x99", 3);
+            used += 3;
+            continue;
+        }
+        if (strchr(special, *p) != NULL)
+            copy[used++] = '\\';
+        copy[used++] = *p == '\n' ? ' ' : *p;
+    }
+    copy[used] = '\0';
+    return copy;
+}
+
+/* ---- bash ------------------------------------------------------------------------------------------------------ */
+
+static void print_bash_command(const rc_command *command)
 {
     enum { WORDS = 4096 };
     char words[WORDS];
@@ -55,20 +89,12 @@ static void print_command(const rc_command *command)
             rc_print("        --%s) files=1 ;;", o->name);
     }
     rc_print("        esac");
-    const char *name, *summary;
-    used = 0;
-    words[0] = '\0';
-    bool presets = command->arguments != NULL && strstr(command->arguments, "PRESET") != NULL;
-    for (int i = 0; presets && used < sizeof words && rc_config_preset(i, &name, &summary); i++)
-        used += (size_t)snprintf(words + used, sizeof words - used, "%s ", name);
+    argument_words(command, words, sizeof words);
     rc_print("        arguments='%s' ;;", words);
 }
 
-static int run(const rc_option_value *value, int count, char **arguments)
+static void print_bash(void)
 {
-    (void)value;
-    if (count != 1 || strcmp(arguments[0], "bash") != 0)
-        return rc_wrong_usage(&rc_command_completion, "for which shell? There is only bash");
     rc_print("# bash completion for recollect; written by 'recollect completion bash'\n"
              "_recollect()\n"
              "{\n"
@@ -85,7 +111,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
              words);
     rc_print("    case ${COMP_WORDS[1]} in");
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++)
-        print_command(command);
+        print_bash_command(command);
     rc_print("    *) return ;;\n"
              "    esac\n"
              "    if [ -n \"$words\" ]; then\n"
@@ -101,14 +127,117 @@ static int run(const rc_option_value *value, int count, char **arguments)
              "    fi\n"
              "}\n"
              "complete -F _recollect recollect");
-    return RC_EXIT_DONE;
+}
+
+/* ---- zsh ------------------------------------------------------------------------------------------------------- */
+
+/* One line of _arguments: '--name[help]:what:(words)'. Colons and brackets mean something to it. */
+static void print_zsh_option(const rc_option *o)
+{
+    enum { WORDS = 4096 };
+    char words[WORDS], help[512], what[128] = "";
+    option_words(o, words, sizeof words);
+    if (o->type != RC_OPTION_FLAG)
+        snprintf(what, sizeof what, ":%s:", words[0] != '\0' ? "value" : o->argument);
+    const char *star = o->type == RC_OPTION_LIST ? "*" : "";
+    escaped(o->help, "[]:", help, sizeof help);
+    const char *action = o->type == RC_OPTION_FLAG ? "" : o->type == RC_OPTION_INTEGER ? " " : "_files";
+    if (words[0] != '\0')
+        rc_print("            '%s--%s[%s]%s(%s)' \\", star, o->name, help, what, words);
+    else
+        rc_print("            '%s--%s[%s]%s%s' \\", star, o->name, help, what, action);
+}
+
+static void print_zsh(void)
+{
+    char words[1024], text[512];
+    const rc_command *command;
+    rc_print("#compdef recollect\n"
+             "# zsh completion for recollect; written by 'recollect completion zsh'\n"
+             "_recollect()\n{\n    local -a commands\n    commands=(");
+    for (int i = 0; (command = rc_command_at(i)) != NULL; i++)
+        rc_print("        '%s:%s'", command->name, escaped(command->summary, ":", text, sizeof text));
+    rc_print("    )\n"
+             "    if (( CURRENT == 2 )); then\n"
+             "        _describe command commands\n"
+             "        return\n"
+             "    fi\n"
+             "    shift words\n"
+             "    (( CURRENT-- ))\n"
+             "    case $words[1] in");
+    for (int i = 0; (command = rc_command_at(i)) != NULL; i++) {
+        rc_print("    %s)\n        _arguments \\", command->name);
+        for (int k = 0; k < command->options; k++)
+            print_zsh_option(&command->option[k]);
+        argument_words(command, words, sizeof words);
+        if (words[0] != '\0')
+            rc_print("            '*:argument:(%s)' \\", words);
+        else if (command->arguments != NULL)
+            rc_print("            '*:argument:_files' \\");
+        rc_print("            '--help[show the usage]' ;;");
+    }
+    rc_print("    esac\n"
+             "}\n"
+             "if [ \"$funcstack[1]\" = _recollect ]; then _recollect \"$@\"; else compdef _recollect recollect; fi");
+}
+
+/* ---- fish ------------------------------------------------------------------------------------------------------ */
+
+static void print_fish(void)
+{
+    enum { WORDS = 4096 };
+    char words[WORDS], text[512];
+    const rc_command *command;
+    rc_print("# fish completion for recollect; written by 'recollect completion fish'\n"
+             "complete -c recollect -n __fish_use_subcommand -f -l help -d 'show the usage'\n"
+             "complete -c recollect -n __fish_use_subcommand -f -l version -d 'show the version'");
+    for (int i = 0; (command = rc_command_at(i)) != NULL; i++)
+        rc_print("complete -c recollect -n __fish_use_subcommand -f -a %s -d '%s'", command->name,
+                 escaped(command->summary, "\\", text, sizeof text));
+    for (int i = 0; (command = rc_command_at(i)) != NULL; i++) {
+        char when[96];
+        snprintf(when, sizeof when, "-n '__fish_seen_subcommand_from %s'", command->name);
+        rc_print("complete -c recollect %s -l help -d 'show the usage'", when);
+        argument_words(command, words, sizeof words);
+        if (words[0] != '\0')
+            rc_print("complete -c recollect %s -a '%s'", when, words);
+        for (int k = 0; k < command->options; k++) {
+            const rc_option *o = &command->option[k];
+            option_words(o, words, sizeof words);
+            escaped(o->help, "\\", text, sizeof text);
+            if (words[0] != '\0')
+                rc_print("complete -c recollect %s -x -l %s -a '%s' -d '%s'", when, o->name, words, text);
+            else
+                rc_print("complete -c recollect %s %s -l %s -d '%s'", when,
+                         o->type == RC_OPTION_FLAG ? "" : o->type == RC_OPTION_INTEGER ? "-x" : "-r", o->name, text);
+        }
+    }
+}
+
+/* ---- the command ----------------------------------------------------------------------------------------------- */
+
+static int run(const rc_option_value *value, int count, char **arguments)
+{
+    static const struct {
+        const char *name;
+        void (*print)(void);
+    } shells[] = {{"bash", print_bash}, {"zsh", print_zsh}, {"fish", print_fish}};
+    (void)value;
+    for (size_t i = 0; count == 1 && i < sizeof shells / sizeof *shells; i++)
+        if (strcmp(arguments[0], shells[i].name) == 0) {
+            shells[i].print();
+            return RC_EXIT_DONE;
+        }
+    return rc_wrong_usage(&rc_command_completion, "for which shell? There are bash, zsh and fish");
 }
 
 const rc_command rc_command_completion = {
     .name = "completion",
-    .summary = "Prints what makes bash complete recollect's commands and options.",
-    .arguments = "bash",
+    .summary = "Prints what makes a shell complete recollect's commands and options.",
+    .arguments = "bash|zsh|fish",
+    .details = "An installed recollect brings these files along; this is for a program that was only built.",
     .examples = "  source <(recollect completion bash)\n"
-                "  recollect completion bash > ~/.local/share/bash-completion/completions/recollect",
+                "  recollect completion zsh > ~/.zfunc/_recollect\n"
+                "  recollect completion fish > ~/.config/fish/completions/recollect.fish",
     .run = run,
 };

@@ -71,3 +71,41 @@ cmake -S . -B consumer -DCMAKE_PREFIX_PATH="$work/prefix" >cmake.log
 cmake --build consumer >build.log
 check "shared library through find_package" ./consumer/consumer_shared
 check "static library through find_package" ./consumer/consumer_static
+
+# The manual knows every command and option, reads as a manual page, and is found by its name.
+manual=$work/prefix/share/man/man1/recollect.1
+program=$work/prefix/bin/recollect
+[ -s "$manual" ] || { echo "FAILED: no manual page is installed"; exit 1; }
+if command -v lexgrog >/dev/null; then
+    lexgrog "$manual" >whatis.txt || { echo "FAILED: the manual page has no name"; exit 1; }
+fi
+if command -v groff >/dev/null; then
+    groff -man -Tascii -ww "$manual" 2>warnings.txt >/dev/null
+    [ ! -s warnings.txt ] || { cat warnings.txt; echo "FAILED: the manual page has mistakes"; exit 1; }
+fi
+share=$work/prefix/share
+completes() { # completes WORD...: what bash offers for the last word of a command line
+    bash -c 'source "$0"; compopt() { :; }; COMP_WORDS=(recollect "$@"); COMP_CWORD=$#; _recollect
+        printf "%s\n" "${COMPREPLY[@]}"' "$share/bash-completion/completions/recollect" "$@"
+}
+options=0
+for command in $("$program" --help | awk '/^commands:/ { on = 1; next } on && NF == 0 { exit } on { print $1 }'); do
+    completes "${command:0:2}" | grep -qxF "$command" || { echo "FAILED: bash does not complete $command"; exit 1; }
+    "$program" "$command" --help | grep -q '^examples:' || { echo "FAILED: $command --help has no example"; exit 1; }
+    for option in $("$program" "$command" --help | awk '$1 ~ /^--/ && $1 != "--help" { print $1 }'); do
+        for file in "$manual:.BI ${option//-/\\-} " "$share/zsh/site-functions/_recollect:$option[" \
+            "$share/fish/vendor_completions.d/recollect.fish:-l ${option#--} "; do
+            grep -qF -- "${file#*:}" "${file%%:*}" || { echo "FAILED: ${file%%:*} lacks $command $option"; exit 1; }
+        done
+        completes "$command" "$option" | grep -qxF -- "$option" ||
+            { echo "FAILED: bash does not complete $command $option"; exit 1; }
+        options=$((options + 1))
+    done
+done
+[ $options -gt 40 ] || { echo "FAILED: only $options options were looked at"; exit 1; }
+completes learn --method cw | grep -qxF cwd || { echo "FAILED: bash does not complete methods"; exit 1; }
+for shell in zsh fish; do
+    file=$(find "$share/$shell" -type f)
+    if command -v $shell >/dev/null; then $shell -n "$file"; fi
+done
+echo "ok: manual page and completions, $options options"
