@@ -296,8 +296,8 @@ static rc_status run_task(lesson *s)
     return RC_OK;
 }
 
-/* Percent right on a split, over all classes of the model. */
-static rc_status score(const lesson *s, const rc_dataset *data, const rc_split *split, int *images,
+/* Percent right on the images of a split whose labels are below `end`, predictions being over all classes. */
+static rc_status score(const lesson *s, const rc_dataset *data, const rc_split *split, int end, int *images,
                        double *accuracy)
 {
     rc_named_evaluation e;
@@ -306,8 +306,9 @@ static rc_status score(const lesson *s, const rc_dataset *data, const rc_split *
     if (split->count == 0)
         return RC_OK;
     RC_TRY(rc_evaluate_by_name(s->model, data, split, &e));
-    *images = e.images;
-    *accuracy = rc_accuracy(&e.counts, 0, e.counts.classes);
+    for (int cell = 0; cell < end * e.counts.classes; cell++)
+        *images += e.counts.confusion[cell];
+    *accuracy = rc_accuracy(&e.counts, 0, end);
     rc_named_evaluation_destroy(&e);
     return RC_OK;
 }
@@ -315,8 +316,8 @@ static rc_status score(const lesson *s, const rc_dataset *data, const rc_split *
 static rc_status score_old(lesson *s, double *accuracy)
 {
     const rc_dataset *data = &s->old_test;
-    return score(s, data, data->test.count > 0 ? &data->test : &data->train, &s->result->old_images,
-                 accuracy);
+    const rc_split *split = data->test.count > 0 ? &data->test : &data->train;
+    return score(s, data, split, s->result->known, &s->result->old_images, accuracy);
 }
 
 /* The data of the lesson: given, or read, in a size that generators can make. */
@@ -356,7 +357,8 @@ static rc_status teach(lesson *s)
                  s->n_new, s->n_new > 1 ? "es" : "", names, s->data.train.count, l->augment.w, l->augment.h,
                  s->data.test.count);
     RC_TRY(run_task(s));
-    RC_TRY(score(s, &s->data, &s->data.test, &s->result->held_out, &s->result->accuracy));
+    RC_TRY(score(s, &s->data, &s->data.test, s->result->known + s->n_new, &s->result->held_out,
+                 &s->result->accuracy));
     return s->result->old_images > 0 ? score_old(s, &s->result->old_after) : RC_OK;
 }
 
