@@ -186,7 +186,7 @@ RECOLLECT_API void recollect_model_destroy(recollect_model **model);
 /* Sets an option for what the model learns next, by name: any setting that `recollect run --print-config`
  * lists ("epochs", "learning_rate", "seed", "net", "size", ...), or one of
  *
- *     method       how to learn: "cwd" (unless something else is set), "r-dfcil", "finetune", ...
+ *     method       how to learn: "cwd" (unless something else is set), "rdfcil" or "finetune"
  *     preset       the configuration of a first model, by name or as a YAML file; "learn" if it is not set
  *     merge        "true": images of classes that the model knows are welcome beside new ones
  *     skip_broken  "true": image files that cannot be read are counted and left out

@@ -1,8 +1,12 @@
 /* recollect learn: teaches classes to a model. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/model.h"
@@ -74,21 +78,54 @@ static int collect_settings(const rc_option_value *value, const char **set, char
     return sets;
 }
 
+/* Is it a file that is named like a model? */
+static bool is_model(const char *path)
+{
+    static const char ending[] = ".safetensors";
+    struct stat what;
+    size_t length = strlen(path), tail = sizeof ending - 1;
+    return length > tail && strcmp(path + length - tail, ending) == 0 && stat(path, &what) == 0 &&
+           S_ISREG(what.st_mode);
+}
+
+/* Can a model be written into the folder that `out` lies in? `least`: bytes that it will take. */
+static bool folder_takes(const char *out, off_t least)
+{
+    char folder[4096];
+    struct statvfs disk;
+    const char *slash = strrchr(out, '/');
+    int length = slash == NULL ? 0 : slash == out ? 1 : (int)(slash - out);
+    snprintf(folder, sizeof folder, "%.*s", length > 0 ? length : 1, length > 0 ? out : ".");
+    if (access(folder, W_OK | X_OK) != 0) {
+        rc_complain("learn: '%s' cannot be written: %s: %s%s", out, folder, strerror(errno),
+                    errno == ENOENT ? "; make the folder first" : "");
+        return false;
+    }
+    if (statvfs(folder, &disk) == 0 && (double)disk.f_bavail * (double)disk.f_frsize < (double)least) {
+        rc_complain("learn: no room for '%s': the model takes %lld kB or more, %.0f are free; make room, or choose "
+                    "another place",
+                    out, (long long)least / 1000, (double)disk.f_bavail * (double)disk.f_frsize / 1000);
+        return false;
+    }
+    return true;
+}
+
 /* Found out before the work, not after it. */
 static bool can_write(const char *out, const char *input, bool force)
 {
+    enum { SMALLEST_MODEL = 100000 };
     struct stat target, source;
-    if (stat(out, &target) != 0)
-        return true;
-    if (S_ISDIR(target.st_mode))
-        rc_complain("learn: '%s' is a folder; --out names the file of the new model", out);
-    else if (input != NULL && stat(input, &source) == 0 && source.st_dev == target.st_dev &&
-             source.st_ino == target.st_ino)
+    bool has_source = input != NULL && stat(input, &source) == 0;
+    bool is_there = stat(out, &target) == 0;
+    if (is_there && S_ISDIR(target.st_mode))
+        rc_complain("learn: '%s' is a folder; --out names the file of the new model, e.g. --out %s%smodel.safetensors",
+                    out, out, out[strlen(out) - 1] == '/' ? "" : "/");
+    else if (is_there && has_source && source.st_dev == target.st_dev && source.st_ino == target.st_ino)
         rc_complain("learn: --out is the model that is read, which is never written; choose another name");
-    else if (!force)
+    else if (is_there && !force)
         rc_complain("learn: '%s' is there already; choose another name, or replace it with --force", out);
     else
-        return true;
+        return folder_takes(out, has_source ? source.st_size : SMALLEST_MODEL);
     return false;
 }
 
@@ -101,7 +138,9 @@ static void print_result(const rc_learn_result *r, const char *out)
                  r->merged > 1 ? "es" : "");
     if (r->broken > 0)
         rc_print("%d images could not be read and were left out", r->broken);
-    if (r->held_out > 0)
+    if (r->held_out == 0)
+        rc_print("no image was held out, so nothing is scored: a tenth of a class is, from 5 images on, or val/");
+    else
         rc_print("accuracy on %d held-out images of %s: %.1f %%", r->held_out,
                  r->merged > 0 ? "the folder's classes" : "the new classes", r->accuracy);
     if (r->old_images > 0)
@@ -111,12 +150,31 @@ static void print_result(const rc_learn_result *r, const char *out)
         rc_print("old classes were not scored: --old-test DATA does that, 'recollect eval' at any time");
 }
 
+/* The disk is full after all, or gone: what was learnt must not be lost with it. */
+static void save_elsewhere(const rc_saved_model *model)
+{
+    char path[4096];
+    const char *folder = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%.4000s/recollect-%ld.safetensors", folder != NULL && folder[0] ? folder : "/tmp",
+             (long)getpid());
+    if (rc_model_file_save(path, model) == RC_OK)
+        rc_complain("learn: the model was saved as '%s' instead", path);
+    else
+        rc_complain("learn: nor could the model be saved in the folder of temporary files: %s", rc_message());
+}
+
 static int learn(rc_open_model *open, const rc_learn_settings *settings, const char *out)
 {
     rc_learn_result result;
     rc_status status = rc_learn(&open->model, open->backend, settings, &result);
-    if (status == RC_OK)
+    if (status == RC_OK) {
         status = rc_model_file_save(out, &open->model);
+        if (status != RC_OK) {
+            rc_complain("learn: %s", rc_message());
+            save_elsewhere(&open->model);
+            return RC_EXIT_FAILED;
+        }
+    }
     if (status == RC_OK)
         print_result(&result, out);
     else
@@ -131,8 +189,10 @@ static int run(const rc_option_value *value, int count, char **arguments)
         return rc_wrong_usage(self, "from which folder?");
     if (count > 2)
         return rc_wrong_usage(self, "unexpected argument '%s'", arguments[2]);
-    if (value[OUT].text == NULL)
+    if (value[OUT].text == NULL || value[OUT].text[0] == '\0')
         return rc_wrong_usage(self, "where does the new model go? --out FILE says so");
+    if (count == 1 && is_model(arguments[0]))
+        return rc_wrong_usage(self, "'%s' is a model; which folder shall it learn from?", arguments[0]);
     const char *set[RC_MAX_REPEATS + 4], *input = count == 2 ? arguments[0] : NULL;
     char texts[4][96];
     if (!can_write(value[OUT].text, input, value[FORCE].given))

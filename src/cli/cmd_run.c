@@ -137,7 +137,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
 
 const rc_command rc_command_run = {
     .name = "run",
-    .summary = "runs an experiment: a stream of tasks, one or several methods, accuracies after every task",
+    .summary = "Runs an experiment: a stream of tasks, one or several methods, accuracies after every task.",
     .arguments = "PRESET",
     .details = "PRESET is the name of a built-in preset (demo, cifar100-5, ...) or a YAML file: our own, or one of\n"
                "the published CwD and R-DFCIL configurations. A run can be stopped (Ctrl-C) or killed at\n"

@@ -56,6 +56,10 @@ int main(int argc, char **argv)
 {
     if (argc < 2)
         return rc_wrong_usage(NULL, "which command?");
+    if (strcmp(argv[1], "help") == 0 && argc > 2) { /* "help learn" is "learn --help" */
+        argv[1] = argv[2];
+        argv[2] = "--help";
+    }
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "help") == 0) {
         print_usage();
         return rc_finish_output(RC_EXIT_DONE);

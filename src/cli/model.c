@@ -1,6 +1,7 @@
 #include "cli/model.h"
 
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "cli/cli.h"
 
@@ -11,12 +12,21 @@ rc_open_model *rc_model_open(const char *command, const char *backend, int threa
         rc_complain("%s: out of memory", command);
         return NULL;
     }
+    struct stat what;
+    if (path != NULL && stat(path, &what) == 0 && S_ISDIR(what.st_mode)) {
+        rc_complain("%s: '%s' is a folder, expected a model file; the model comes first, the images after it", command,
+                    path);
+        free(open);
+        return NULL;
+    }
     rc_status status = rc_backend_open(backend, threads, NULL, &open->backend);
     if (status == RC_OK && path != NULL)
         status = rc_model_file_load(path, open->backend, &open->model);
     if (status == RC_OK)
         return open;
     rc_complain("%s: %s", command, rc_message());
+    if (status == RC_FORMAT)
+        rc_note("The model comes first on the command line: a file that 'recollect learn' or 'recollect run' wrote.");
     rc_model_close(open);
     return NULL;
 }

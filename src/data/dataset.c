@@ -386,6 +386,12 @@ static rc_status choose_reader(const char *path, const char *format, const rc_re
         *reader = &rc_reader_folder;
     if (*reader != NULL)
         return RC_OK;
+    if (rc_image_name(path) && rc_is_file(path))
+        return rc_fail(RC_FORMAT,
+                       "'%.500s' is one picture; expected a folder that holds a folder of pictures for each class",
+                       path);
+    if ((wanted == NULL || wanted == &rc_reader_folder) && rc_is_folder(path))
+        RC_TRY(rc_folder_explain(path));
     for (int i = 0; i < READERS; i++)
         if ((wanted == NULL || wanted == readers[i]) && readers[i] != &rc_reader_procedural) {
             append(layouts, sizeof layouts, "\n  ");

@@ -47,6 +47,36 @@ static bool recognise(const char *path)
     return found;
 }
 
+rc_status rc_folder_explain(const char *path)
+{
+    rc_listing listing;
+    RC_TRY(rc_listing_read(path, &listing));
+    int pictures = 0, folders = 0, entries = listing.count;
+    char picture[128] = "";
+    for (int i = 0; i < listing.count; i++) {
+        if (rc_image_name(listing.name[i]) && pictures++ == 0)
+            snprintf(picture, sizeof picture, "%.120s", listing.name[i]);
+        folders += rc_has_folder(path, listing.name[i]);
+    }
+    rc_listing_free(&listing);
+    size_t length = strlen(path);
+    const char *slash = length > 0 && path[length - 1] == '/' ? "" : "/";
+    if (entries == 0)
+        return rc_fail(RC_FORMAT, "'%.500s' is empty; expected a folder of pictures for each class, named like it",
+                       path);
+    if (pictures > 0)
+        return rc_fail(RC_FORMAT,
+                       "'%.300s' holds %d picture%s, but each class needs a folder of its own, named like it: "
+                       "for example %.300s%scat/%s",
+                       path, pictures, pictures > 1 ? "s" : "", path, slash, picture);
+    if (folders > 0)
+        return rc_fail(RC_FORMAT,
+                       "'%.300s' holds %d folder%s, but no picture in %s; expected .jpg .jpeg .png .ppm or .pgm "
+                       "files in a folder for each class: %.300s%sCLASS/IMAGE",
+                       path, folders, folders > 1 ? "s" : "", folders > 1 ? "them" : "it", path, slash);
+    return RC_OK;
+}
+
 /* ROOT/name with folders in it: a class that happens to be called "train" has pictures in it. */
 static bool is_part(const char *root, const char *name)
 {

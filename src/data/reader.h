@@ -44,6 +44,10 @@ rc_status rc_path_join(char *path, const char *folder, const char *name);
 bool rc_has_file(const char *folder, const char *name);
 bool rc_has_folder(const char *folder, const char *name);
 
+/* Fails with a message if it sees why a folder is no data set of class folders: it is empty, its pictures lie in no
+ * folders, its folders hold no pictures. RC_OK: no idea. */
+rc_status rc_folder_explain(const char *path);
+
 /* Calls settings->progress, if there is one. */
 rc_status rc_progress(const rc_data_settings *settings, const char *what, int done, int total);
 

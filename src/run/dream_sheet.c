@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -103,6 +104,11 @@ rc_status rc_dreams_check(const rc_saved_model *model, const char *folder, bool 
     }
     if (mkdir(folder, 0777) != 0 && errno != EEXIST)
         return rc_fail(RC_IO, "the folder %s cannot be made: %s", folder, strerror(errno));
+    struct stat what;
+    if (stat(folder, &what) == 0 && !S_ISDIR(what.st_mode))
+        return rc_fail(RC_IO, "%s is a file; --out names a folder for the pictures", folder);
+    if (access(folder, W_OK | X_OK) != 0)
+        return rc_fail(RC_IO, "nothing can be written into the folder %s: %s", folder, strerror(errno));
     return RC_OK;
 }
 

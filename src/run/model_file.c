@@ -297,7 +297,8 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
 {
     const char *kind = rc_safetensors_metadata(file, "format"), *name = rc_safetensors_metadata(file, "method");
     if (kind == NULL || strcmp(kind, format) != 0)
-        return rc_fail(RC_FORMAT, "it is not a model of this version (%s)", format);
+        return rc_fail(RC_FORMAT, "it is no model of this program: its metadata has %s%.40s%s, expected format '%s'",
+                       kind ? "format '" : "no format", kind ? kind : "", kind ? "'" : "", format);
     if (name == NULL)
         return rc_fail(RC_FORMAT, "the metadata names no method");
     json_t *config;

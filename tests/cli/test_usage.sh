@@ -53,7 +53,7 @@ expect 1 only-stderr "not available" selftest --backend cuda --op sgd
 
 expect 0 only-stdout "selftest" --help
 expect 0 only-stdout "exit codes: 0 done, 1 failed, 2 wrong usage" --help
-for command in selftest bench info; do
+for command in run learn predict eval dream info bench selftest completion manual; do
     expect 0 only-stdout "usage: recollect $command" "$command" --help
     expect 0 only-stdout "examples:" "$command" --help
 done

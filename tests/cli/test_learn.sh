@@ -1,0 +1,193 @@
+#!/usr/bin/env bash
+# The user's story on folders of pictures: learn, learn more in new processes without the old pictures, predict, eval,
+# dream, info; and everything that must be refused, each with a message that says what to do.
+#
+# usage: test_learn.sh RECOLLECT MAKE_IMAGES
+set -uo pipefail
+export LC_ALL=C
+recollect=$(realpath "$1") make_images=$(realpath "$2")
+work=$(mktemp -d "${TMPDIR:-/tmp}/recollect-learn-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+failures=0
+fail() {
+    echo "FAILED: $*"
+    failures=$((failures + 1))
+}
+# expect CODE TEXT ARGUMENTS...: the exit code, and a line of stdout or stderr that holds the text
+expect() {
+    local code=$1 text=$2 found
+    shift 2
+    "$recollect" "$@" >out.txt 2>err.txt
+    found=$?
+    [ $found -eq "$code" ] || fail "recollect $*: exit code $found, expected $code: $(tail -n 3 err.txt)"
+    grep -qF -- "$text" out.txt err.txt || fail "recollect $*: no '$text' in: $(tail -n 3 out.txt err.txt)"
+}
+# right MODEL FOLDER: percent of the pictures in FOLDER/CLASS/ that predict names CLASS
+right() {
+    "$recollect" predict "$1" "$2" --top 1 2>/dev/null |
+        awk '{ all++; split($1, part, "/"); good += ($2 == part[2]) } END { print int(100 * good / all) }'
+}
+above() { # above WHAT VALUE LEAST
+    echo "$1: $2 %"
+    [ "$2" -ge "$3" ] || fail "$1 is $2 %, expected $3 or more"
+}
+
+tiny=(--size 16 --set net_width=8 --set generator_width=16 --set batch=32 --set inversion_steps=100
+    --set min_steps=60 --epochs 16)
+"$make_images" procedural:10 train 0 6 32 png first
+"$make_images" procedural:10 train 6 8 32 jpg second
+"$make_images" procedural:10 train 8 9 20 ppm third
+"$make_images" procedural:10 test 0 6 10 png old
+"$make_images" procedural:10 test 6 9 10 png new
+mkdir test && cp -r old/* new/* test/
+known=$(ls first | head -n 1)
+
+# ---- three processes; the last has a single class of 20 pictures ----------------------------------------------------
+expect 0 "held-out images of the new classes" learn first --out one.safetensors "${tiny[@]}"
+expect 0 "8 classes, 2 of them new" learn one.safetensors second --out two.safetensors --old-test old
+grep -q "60 images of old classes: .* before, .* after" out.txt || fail "--old-test is not reported"
+cp one.safetensors before
+expect 0 "9 classes, 1 of them new" learn two.safetensors third --out three.safetensors
+cmp -s before one.safetensors || fail "learn wrote its input"
+above "first model on its classes" "$(right one.safetensors old)" 70
+above "old classes after three processes" "$(right three.safetensors old)" 30
+above "new classes after three processes" "$(right three.safetensors new)" 40
+expect 0 "9 classes, 1 of them new" learn two.safetensors third --out again.safetensors --threads 1
+cmp -s three.safetensors again.safetensors || fail "another number of threads gives another model"
+
+# ---- what is refused ------------------------------------------------------------------------------------------------
+mkdir mixed && cp -r third/* mixed/ && cp -r "first/$known" mixed/
+expect 1 "already knows $known" learn two.safetensors mixed --out x
+expect 1 "nothing new to learn" learn two.safetensors second --out x --merge
+expect 1 "2 classes or more" learn third --out x "${tiny[@]}"
+expect 1 "there already" learn two.safetensors third --out one.safetensors
+cmp -s before one.safetensors || fail "a file was replaced without --force"
+expect 1 "never written" learn one.safetensors third --out one.safetensors --force
+expect 1 "is a folder" learn two.safetensors third --out first
+expect 1 "make the folder first" learn two.safetensors third --out nowhere/x
+expect 1 "keeps it" learn two.safetensors third --out x --net resnet32
+expect 1 "cannot be set" learn two.safetensors third --out x --size 32
+expect 1 "did you mean 'epochs'" learn first --out x --set epoch=3
+expect 1 "sets nothing" learn first --out x --set epochs
+expect 1 "there is no method 'cwdd'" learn first --out x --method cwdd
+expect 1 "needs the images of the old classes" learn two.safetensors third --out x --method joint
+expect 1 "no data at" learn nowhere --out x
+expect 1 "No such" learn nowhere first --out x
+expect 1 "the model comes first" learn first two.safetensors --out x
+expect 2 "is a model; which folder" learn two.safetensors --out x
+expect 2 "--out FILE" learn first
+expect 2 "--out FILE" learn first --out ""
+expect 2 "from which folder" learn --out x
+expect 2 "unexpected argument" learn a b c --out x
+expect 2 "which images" predict one.safetensors
+expect 2 "which model" eval
+expect 2 "of which model" dream
+
+# ---- folders that are none, and broken pictures ---------------------------------------------------------------------
+mkdir -p empty text/cat flat
+echo hello >text/cat/note.txt
+cp "first/$known"/* flat/
+picture=$(find old -type f | sort | head -n 1)
+expect 1 "'empty' is empty" learn empty --out x
+expect 1 "holds 1 folder, but no picture in it" learn text --out x
+expect 1 "each class needs a folder of its own" learn flat --out x
+expect 1 "each class needs a folder of its own" eval one.safetensors flat
+expect 1 "is one picture" learn "$picture" --out x
+cp -r third damaged
+victim=$(find damaged -type f | sort | head -n 1)
+head -c 100 "$victim" >cut && mv cut "$victim"
+expect 1 "$victim" learn two.safetensors damaged --out x
+expect 1 "$victim" predict one.safetensors "$victim" "$picture" nowhere.png
+grep -qF "$picture: " out.txt || fail "a broken picture keeps the others from being predicted"
+grep -qF "nowhere.png" err.txt || fail "a missing picture is not named"
+[ ! -e x ] || fail "a refused lesson left a file"
+expect 0 "1 images could not be read" learn two.safetensors damaged --out x --skip-broken --epochs 2 --set min_steps=1 \
+    --set inversion_steps=2
+mkdir -p single/cat single/dog && cp "$picture" single/cat/ && cp "$(find old -type f | sort | tail -n 1)" single/dog/
+expect 0 "no image was held out" learn single --out y "${tiny[@]}" --set min_steps=2
+
+# ---- merging, a full disk, interrupts -------------------------------------------------------------------------------
+expect 0 "images of 1 known class" learn two.safetensors mixed --out merged.safetensors --merge --epochs 2 \
+    --set min_steps=1 --set inversion_steps=2
+(
+    # Files may grow to 10 blocks of 512 bytes: a model takes more.
+    ulimit -f 10
+    trap '' XFSZ
+    TMPDIR=$work/elsewhere "$recollect" learn single --out full.safetensors "${tiny[@]}" --set min_steps=2 2>err.txt
+) && fail "a model was written past the limit"
+grep -q "cannot write 'full.safetensors'" err.txt || fail "a full disk is not named: $(cat err.txt)"
+[ -z "$(find . -name 'full*')" ] || fail "a model that did not fit left a file"
+"$recollect" learn first --out stopped.safetensors "${tiny[@]}" --set min_steps=50000 >out.txt 2>err.txt &
+pid=$!
+for _ in $(seq 100); do
+    sleep 0.1
+    grep -q "new classes" err.txt && break
+done
+sleep 0.3
+kill -INT $pid
+wait $pid
+code=$?
+[ $code -eq 130 ] || fail "an interrupted lesson exits with $code, expected 130"
+grep -q "nothing was written" err.txt || fail "an interrupted lesson does not say what is lost"
+[ -z "$(find . -name 'stopped*')" ] || fail "an interrupted lesson left a file"
+
+# ---- models without class statistics --------------------------------------------------------------------------------
+expect 0 "6 classes" learn first --out plain.safetensors "${tiny[@]}" --method finetune --epochs 2 --set min_steps=20
+expect 0 "has no class statistics (Fine-tuning" predict plain.safetensors "$picture"
+expect 0 '"unfamiliarity":null' predict plain.safetensors "$picture" --json
+expect 0 "has no class statistics (Fine-tuning" learn plain.safetensors second --out plain2.safetensors --method cwd \
+    --epochs 2 --set min_steps=5 --set inversion_steps=10
+expect 0 "unfamiliarity" predict plain2.safetensors "$picture"
+
+# ---- predict --------------------------------------------------------------------------------------------------------
+expect 0 "-: " predict one.safetensors - <"$picture"
+find old -type f | sort >list.txt
+expect 0 "$picture: " predict one.safetensors --list - --top 2 <list.txt
+[ "$(wc -l <out.txt)" -eq "$(wc -l <list.txt)" ] || fail "predict --list leaves pictures out"
+cut -d: -f1 out.txt | cmp -s - list.txt || fail "predict does not keep the order"
+expect 0 '"unfamiliarity":' predict one.safetensors "$picture" --json
+grep -q '"top":\[{"class":"' out.txt || fail "predict --json has no classes"
+expect 1 "holds no picture" predict one.safetensors empty
+expect 1 "No such" predict nowhere "$picture"
+expect 1 "The model comes first" predict "$picture" one.safetensors
+head -c 1000 one.safetensors >cut.safetensors
+expect 1 "cut.safetensors" predict cut.safetensors "$picture"
+header='{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"__metadata__":{"format":"pt"}}'
+{ printf "\\x$(printf %x ${#header})\\0\\0\\0\\0\\0\\0\\0%s" "$header" && printf '\0\0\0\0'; } >other.safetensors
+expect 1 "it is no model of this program" predict other.safetensors "$picture"
+
+# ---- eval -----------------------------------------------------------------------------------------------------------
+expect 0 "confusion matrix" eval three.safetensors test
+grep -q "^task 3 " out.txt || fail "eval does not score tasks"
+grep -q "^top-5 " out.txt || fail "eval has no top-5"
+printed=$(awk '/^accuracy/ { print int($2) }' out.txt)
+[ "$printed" -eq "$(right three.safetensors test)" ] || fail "eval says $printed %, predict $(right three.safetensors test) %"
+expect 0 "does not know their classes" eval one.safetensors test
+expect 0 '"task_accuracy":' eval three.safetensors test --json
+expect 0 'true\predicted' eval three.safetensors test --csv
+[ "$(wc -l <out.txt)" -eq 10 ] || fail "eval --csv has not a line for each class"
+[ "$(tail -n +2 out.txt | tr ',' '\n' | awk '/^[0-9]+$/ { sum += $1 } END { print sum }')" -eq 90 ] ||
+    fail "the matrix does not add up"
+expect 1 "no image of a class that the model knows" eval one.safetensors new
+
+# ---- info and dream -------------------------------------------------------------------------------------------------
+expect 0 "9, learnt in 3 tasks" info three.safetensors
+grep -q "no image is in the file" out.txt || fail "info does not say what is kept"
+expect 0 '"tasks":[6,2,1]' info three.safetensors --json
+grep -q '"images":0,"other":0' out.txt || fail "info --json does not count what is kept"
+expect 1 "No such" info nowhere
+dream=(dream one.safetensors --per-class 4 --steps 40)
+expect 0 "dreams after 40 steps" "${dream[@]}" --out night
+[ "$(find night -name '*.png' | wc -l)" -ge 2 ] || fail "dream leaves no pictures"
+expect 0 "night/all.png" predict one.safetensors night
+expect 1 "there already" "${dream[@]}" --out night
+expect 1 "is a file" "${dream[@]}" --out "$picture"
+cp night/all.png seen.png
+expect 0 "dreams after 40 steps" "${dream[@]}" --out night --force --threads 1
+cmp -s seen.png night/all.png || fail "the same seed gives other dreams"
+expect 0 "dreams after 40 steps" "${dream[@]}" --out other --seed 9
+cmp -s seen.png other/all.png && fail "another seed gives the same dreams"
+expect 0 "dreams after 5 steps" dream plain.safetensors --out plain --per-class 1 --steps 5
+
+[ $failures -eq 0 ] || { echo "$failures failure(s)"; exit 1; }
