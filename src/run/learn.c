@@ -51,6 +51,7 @@ static rc_status read_data(lesson *s, const char *path, double test_part, rc_dat
     reading.skip_broken = s->settings->skip_broken;
     reading.test_part = test_part;
     reading.test_seed = s->config.settings.seed;
+    reading.procedural_seed = s->config.settings.seed;
     reading.pool = pool;
     reading.log = &s->watch.log;
     reading.progress = rc_watch_reading;
@@ -206,7 +207,7 @@ static rc_status prepare_model(lesson *s)
         RC_TRY(copy_model(s));
     s->model->config = s->config;
     rc_settings settings = s->config.settings;
-    rc_learn_stretch(&settings, s->method, s->data.train.count);
+    rc_learn_stretch(&settings, s->settings, s->data.train.count);
     if (!s->first && s->method->dce && l->statistics_classes != l->student.head.classes)
         rc_log_write(&s->watch.log, RC_LOG_INFO,
                      "note: the model has no class statistics (%s stores none), so its dreams "

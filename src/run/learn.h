@@ -8,8 +8,10 @@
  * Held out: the data's own test images (val/ or test/ of a folder); else a tenth of every class, rounded to the
  *   nearest number of images, chosen by the seed. They are scored at the end and never trained on.
  * Schedule: `epochs`, of which the last `refine_epochs` refine the head. Where main training would have fewer
- *   than min_steps steps, epochs, refinement and milestones are multiplied by the same whole number. `epochs`
- *   set without milestones and refine_epochs takes those along in proportion.
+ *   than min_steps steps, or more than RC_LEARN_MAX_STEPS though nobody set `epochs`, its epochs become as many
+ *   as that takes, and refinement and milestones go along in proportion: a handful of images is learnt
+ *   properly, a hundred thousand do not take a night. `epochs` set without milestones and refine_epochs takes
+ *   those along in the same way.
  * Batch: a task with fewer images than a batch gets a smaller one, down to 32. */
 #ifndef RC_RUN_LEARN_H
 #define RC_RUN_LEARN_H
@@ -17,8 +19,8 @@
 #include "run/model_file.h"
 #include "run/progress.h"
 
-/* min_steps of a model that was made with none. */
-enum { RC_LEARN_MIN_STEPS = 300 };
+/* min_steps of a model that was made with none; and the most steps of main training. */
+enum { RC_LEARN_MIN_STEPS = 300, RC_LEARN_MAX_STEPS = 2000 };
 
 typedef struct rc_learn_settings {
     const char *data;       /* anything that rc_dataset_open reads */

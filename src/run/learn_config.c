@@ -98,18 +98,23 @@ void rc_learn_fit_config(rc_config *config, const rc_learn_settings *settings, c
         snprintf(config->settings.net, sizeof config->settings.net, "resnet18");
 }
 
-void rc_learn_stretch(rc_settings *s, const rc_method *method, int images)
+void rc_learn_stretch(rc_settings *s, const rc_learn_settings *settings, int images)
 {
     if (images < s->batch)
         s->batch = images > SMALLEST_BATCH ? images : s->batch < SMALLEST_BATCH ? s->batch : SMALLEST_BATCH;
-    bool refines = method->refine && !s->paper_no_refinement;
-    int steps = (s->epochs - (refines ? s->refine_epochs : 0)) * rc_epoch_batches(images, s->batch);
-    int factor = steps > 0 ? (s->min_steps + steps - 1) / steps : 1;
+    int before = s->epochs - (s->paper_no_refinement ? 0 : s->refine_epochs);
+    int batches = rc_epoch_batches(images, s->batch);
+    int64_t steps = (int64_t)before * batches, wanted = steps;
+    if (wanted > RC_LEARN_MAX_STEPS && !was_set(settings, "epochs"))
+        wanted = RC_LEARN_MAX_STEPS;
+    if (wanted < s->min_steps)
+        wanted = s->min_steps;
     s->min_steps = 0; /* met from here on */
-    if (factor < 2)
+    if (wanted == steps)
         return;
-    s->epochs *= factor;
-    s->refine_epochs *= factor;
+    int now = (int)((wanted + batches - 1) / batches);
+    s->refine_epochs = scaled(s->refine_epochs, now, before);
+    s->epochs = now + (s->paper_no_refinement ? 0 : s->refine_epochs);
     for (int i = 0; i < s->milestones; i++)
-        s->milestone[i] *= factor;
+        s->milestone[i] = scaled(s->milestone[i], now, before);
 }

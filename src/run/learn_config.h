@@ -17,6 +17,6 @@ int rc_learn_size(int size);
 void rc_learn_fit_config(rc_config *config, const rc_learn_settings *settings, const rc_dataset *data);
 
 /* Schedule and batch for a task of that many images. */
-void rc_learn_stretch(rc_settings *settings, const rc_method *method, int images);
+void rc_learn_stretch(rc_settings *s, const rc_learn_settings *settings, int images);
 
 #endif
