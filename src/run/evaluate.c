@@ -13,7 +13,8 @@ rc_data_settings rc_model_data_settings(const rc_saved_model *model)
     return (rc_data_settings){.size = image->h,
                               .channels = image->c,
                               .resize = model->config.resize,
-                              .ignore_exif = !model->config.exif};
+                              .ignore_exif = !model->config.exif,
+                              .procedural_seed = model->config.settings.seed};
 }
 
 int rc_model_label(const rc_saved_model *model, const char *name)
