@@ -34,7 +34,7 @@ above() { # above WHAT VALUE LEAST
 }
 
 tiny=(--size 16 --set net_width=8 --set generator_width=16 --set batch=32 --set inversion_steps=100
-    --set min_steps=150 --epochs 16)
+    --set min_steps=150 --epochs 16 --threads 1)
 "$make_images" procedural:10 train 0 6 32 png first
 "$make_images" procedural:10 train 6 8 32 jpg second
 "$make_images" procedural:10 train 8 9 20 ppm third
@@ -45,15 +45,15 @@ known=$(ls first | head -n 1)
 
 # ---- three processes; the last has a single class of 20 pictures ----------------------------------------------------
 expect 0 "held-out images of the new classes" learn first --out one.safetensors "${tiny[@]}"
-expect 0 "8 classes, 2 of them new" learn one.safetensors second --out two.safetensors --old-test old
+expect 0 "8 classes, 2 of them new" learn one.safetensors second --out two.safetensors --old-test old --threads 1
 grep -q "60 images of old classes: .* before, .* after" out.txt || fail "--old-test is not reported"
 cp one.safetensors before
-expect 0 "9 classes, 1 of them new" learn two.safetensors third --out three.safetensors
+expect 0 "9 classes, 1 of them new" learn two.safetensors third --out three.safetensors --threads 1
 cmp -s before one.safetensors || fail "learn wrote its input"
 above "first model on its classes" "$(right one.safetensors old)" 70
 above "old classes after three processes" "$(right three.safetensors old)" 40
 above "new classes after three processes" "$(right three.safetensors new)" 30
-expect 0 "9 classes, 1 of them new" learn two.safetensors third --out again.safetensors --threads 1
+expect 0 "9 classes, 1 of them new" learn two.safetensors third --out again.safetensors --threads 2
 cmp -s three.safetensors again.safetensors || fail "another number of threads gives another model"
 
 # ---- what is refused ------------------------------------------------------------------------------------------------
@@ -177,14 +177,14 @@ grep -q "no image is in the file" out.txt || fail "info does not say what is kep
 expect 0 '"tasks":[6,2,1]' info three.safetensors --json
 grep -q '"images":0,"other":0' out.txt || fail "info --json does not count what is kept"
 expect 1 "No such" info nowhere
-dream=(dream one.safetensors --per-class 4 --steps 40)
+dream=(dream one.safetensors --per-class 4 --steps 40 --threads 1)
 expect 0 "dreams after 40 steps" "${dream[@]}" --out night
 [ "$(find night -name '*.png' | wc -l)" -ge 2 ] || fail "dream leaves no pictures"
 expect 0 "night/all.png" predict one.safetensors night
 expect 1 "there already" "${dream[@]}" --out night
 expect 1 "is a file" "${dream[@]}" --out "$picture"
 cp night/all.png seen.png
-expect 0 "dreams after 40 steps" "${dream[@]}" --out night --force --threads 1
+expect 0 "dreams after 40 steps" "${dream[@]}" --out night --force --threads 2
 cmp -s seen.png night/all.png || fail "the same seed gives other dreams"
 expect 0 "dreams after 40 steps" "${dream[@]}" --out other --seed 9
 cmp -s seen.png other/all.png && fail "another seed gives the same dreams"

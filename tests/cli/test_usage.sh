@@ -49,7 +49,7 @@ expect 2 only-stderr "did you mean 'conv_forward'?" selftest --op conv_forwrd
 expect 2 only-stderr "did you mean 'sgd'?" bench --op sdg
 expect 2 only-stderr "expected train_first|train_next|inversion|all" bench --step first
 expect 2 only-stderr "did you mean 'resnet32'?" info --net resnet23
-expect 1 only-stderr "not available" selftest --backend cuda --op sgd
+expect 1 only-stderr "needs the module" selftest --backend cuda --op sgd
 
 expect 0 only-stdout "selftest" --help
 expect 0 only-stdout "exit codes: 0 done, 1 failed, 2 wrong usage" --help
