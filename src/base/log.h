@@ -17,7 +17,7 @@ typedef struct rc_log {
 } rc_log;
 
 /* Lines longer than this are cut. */
-#define RC_LOG_LINE_SIZE 1024
+#define RC_LOG_LINE_SIZE 4096
 
 /* `log` and `log->write` may be NULL: then nothing happens. */
 void rc_log_write(const rc_log *log, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -48,11 +48,11 @@ static const struct {
 
 /* What the published program derives from the name of the data set. */
 static const struct {
-    const char *dataset, *net, *size, *resize;
+    const char *dataset, *net, *size, *resize, *mean, *std;
 } published_data[] = {
-    {"cifar100", "resnet32", "32", "0"},
-    {"tiny-imagenet200", "resnet32", "64", "64"},
-    {"imagenet100", "resnet18", "224", "256"},
+    {"cifar100", "resnet32", "32", "0", "0.5071, 0.4867, 0.4408", "0.2675, 0.2565, 0.2761"},
+    {"tiny-imagenet200", "resnet32", "64", "64", "0.4803, 0.4481, 0.3976", "0.2764, 0.2688, 0.2816"},
+    {"imagenet100", "resnet18", "224", "256", "0.485, 0.456, 0.406", "0.229, 0.224, 0.225"},
 };
 
 typedef struct reader {
@@ -60,7 +60,7 @@ typedef struct reader {
     const char *name;          /* of the file, for messages */
     char root[VALUE_SIZE];     /* data.root and data.dataset come as two keys */
     char dataset[KEY_SIZE];
-    char ignored[1024];
+    char ignored[3072];
     int ignored_count;
 } reader;
 
@@ -77,7 +77,9 @@ static rc_status set_published_data(reader *r)
             continue;
         RC_TRY(rc_config_set(r->config, "net", published_data[i].net));
         RC_TRY(rc_config_set(r->config, "size", published_data[i].size));
-        return rc_config_set(r->config, "resize", published_data[i].resize);
+        RC_TRY(rc_config_set(r->config, "resize", published_data[i].resize));
+        RC_TRY(rc_config_set(r->config, "mean", published_data[i].mean));
+        return rc_config_set(r->config, "std", published_data[i].std);
     }
     return RC_OK;
 }

@@ -289,6 +289,41 @@ static void writers_do_not_meet(void **state)
     assert_content("data", "first");
 }
 
+/* A process of the same number, as is usual in containers, was killed while it wrote: its file is in nobody's way. */
+static void files_of_killed_processes_are_in_nobodys_way(void **state)
+{
+    (void)state;
+    char name[64];
+    for (int i = 0; i < 64; i++) { /* more than this process has written so far */
+        snprintf(name, sizeof name, "data.tmp-%ld-%d", (long)getpid(), i);
+        close(open(name, O_WRONLY | O_CREAT, 0666));
+    }
+    int before = files_here();
+    assert_int_equal(rc_file_write_atomic("data", "new", 3), RC_OK);
+    assert_content("data", "new");
+    assert_int_equal(files_here(), before + 1);
+}
+
+static void only_leftovers_are_removed(void **state)
+{
+    (void)state;
+    static const char *const kept[] = {"data", "data.tmp", "data.tmp-1", "data.tmp-1-", "data.tmp-1-2x", "tmp-1-2",
+                                       ".tmp-1-2", "data.tmp-1-2.txt", "data.tmp-x-2"};
+    static const char *const left[] = {"data.tmp-1-2", "a.tmp-3.tmp-123456-0"};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        close(open(kept[i], O_WRONLY | O_CREAT, 0666));
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        close(open(left[i], O_WRONLY | O_CREAT, 0666));
+    assert_int_equal(rc_file_remove_leftovers("."), RC_OK);
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
+        assert_true(rc_file_exists(kept[i]));
+    for (size_t i = 0; i < sizeof left / sizeof *left; i++)
+        assert_false(rc_file_exists(left[i]));
+    unlink(".tmp-1-2"); /* hidden from the clean-up of this test */
+    assert_int_equal(rc_file_remove_leftovers("nowhere"), RC_IO);
+    assert_non_null(strstr(rc_message(), "nowhere"));
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter_folder, leave_folder)
@@ -306,6 +341,8 @@ int main(void)
         IN_FOLDER(an_abort_leaves_nothing),
         IN_FOLDER(a_failed_rename_leaves_nothing),
         IN_FOLDER(writers_do_not_meet),
+        IN_FOLDER(files_of_killed_processes_are_in_nobodys_way),
+        IN_FOLDER(only_leftovers_are_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -160,6 +160,26 @@ static void bn_loss_is_0_for_equal_statistics(void **state)
     }
 }
 
+static void bn_loss_is_never_negative(void **state)
+{
+    (void)state;
+    enum { C = 8 };
+    const rc_bn_loss_form forms[] = {RC_BN_KL, RC_BN_KL_SUM, RC_BN_L2};
+    for (int round = 0; round < 12; round++) {
+        double value[4][C];
+        for (int i = 0; i < 4; i++) {
+            draw(value[i], C, 1);
+            for (int c = 0; c < C && i % 2; c++) /* variances */
+                value[i][c] = value[i][c] * value[i][c] + 1e-4;
+        }
+        rc_bn_stat layer = {C, reals(value[0], C), reals(value[1], C), reals(value[2], C), reals(value[3], C),
+                            zeros(C), zeros(C)};
+        void *slot = zeros(1);
+        be->loss_bn(be, forms[round % 3], &layer, 1, factor(1), slot);
+        assert_true(number(slot) > 0);
+    }
+}
+
 /* ---- DCE ------------------------------------------------------------------------------------------------------ */
 
 enum { DCE_N = 8, DCE_D = 3, DCE_K = 4 };
@@ -372,6 +392,7 @@ int main(void)
         TEST(rkd_of_equal_embeddings_is_finite),
         TEST(war_identities),
         TEST(bn_loss_is_0_for_equal_statistics),
+        TEST(bn_loss_is_never_negative),
         TEST(dce_is_0_for_equal_statistics),
         TEST(dce_takes_one_norm_over_the_classes_present),
         TEST(dce_moving_average_scales_the_gradient),

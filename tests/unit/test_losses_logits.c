@@ -32,6 +32,22 @@ static void diversity_is_0_for_uniform_and_1_for_one_class(void **state)
     assert_true(number(slot) == 0);
 }
 
+static void diversity_lies_between_0_and_1(void **state)
+{
+    (void)state;
+    enum { N = 5, K = 7 };
+    double logits[N * K];
+    void *slot = zeros(1), *dlogits = zeros(N * K);
+    assert_int_equal(be->reserve_losses(be, N, K, 4, 4, 3), RC_OK);
+    for (int round = 0; round < 40; round++) {
+        draw(logits, N * K, pow(2, round % 10 - 3)); /* from nearly uniform to nearly sure */
+        void *z = reals(logits, N * K);
+        be->loss_diversity(be, N, K, K, z, round % 2 ? 1e-6f : 0, factor(1), slot, dlogits);
+        double value = number(slot);
+        assert_true(value >= -1e-6 && value <= 1 + 1e-6 / log(K) + 1e-6);
+    }
+}
+
 static void content_gradient_is_nearly_constant(void **state)
 {
     (void)state;
@@ -200,6 +216,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(diversity_is_0_for_uniform_and_1_for_one_class),
+        TEST(diversity_lies_between_0_and_1),
         TEST(content_gradient_is_nearly_constant),
         TEST(decoupled_parts_add_up_to_cross_entropy),
         TEST(weighted_mean_divides_by_the_weights),

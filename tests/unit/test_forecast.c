@@ -1,0 +1,139 @@
+/* The forecast: how many steps there are to come, and what is known of a stage is used for the others. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "run/forecast.h"
+
+static const rc_method *method(const char *name)
+{
+    const rc_method *found;
+    assert_int_equal(rc_method_find(name, &found), RC_OK);
+    return found;
+}
+
+/* METHODS 1.4, 3: CIFAR-100 in 5 tasks has 78 batches an epoch, 160 epochs of training, 40 of refinement. */
+static void published_run_has_its_steps(void **state)
+{
+    (void)state;
+    rc_settings s = rc_settings_default();
+    rc_workload work = {0};
+    for (int task = 0; task < 5; task++)
+        rc_workload_add(&work, &s, method("cwd"), 20 * task, 20, 10000);
+    assert_true(work.steps[0][RC_STAGE_INVERSION] == 0 && work.steps[0][RC_STAGE_TRAINING] == 78 * 160);
+    assert_true(work.steps[0][RC_STAGE_REFINEMENT] == 0 && work.steps[0][RC_STAGE_ESTIMATION] == 78);
+    assert_true(work.steps[1][RC_STAGE_INVERSION] == 4 * 5000 && work.steps[1][RC_STAGE_TRAINING] == 4 * 78 * 160);
+    assert_true(work.steps[1][RC_STAGE_REFINEMENT] == 4 * 78 * 40);
+    assert_true(work.steps[1][RC_STAGE_ESTIMATION] == 78 * (4 + 1 + 2 + 3 + 4));
+    assert_true(rc_workload_steps(&work) == 5 * 78 * 160 + 4 * (5000 + 78 * 40) + 78 * 15);
+    rc_workload joint = {0};
+    rc_workload_add(&joint, &s, method("joint"), 80, 20, 50000);
+    assert_true(joint.steps[0][RC_STAGE_TRAINING] == 390 * 160 && rc_workload_steps(&joint) == 390 * 160);
+}
+
+static void seconds_add_up(void **state)
+{
+    (void)state;
+    rc_forecast f = {.last_time = 0};
+    rc_workload work = {.steps = {{0, 100, 0, 10}, {20, 30, 40, 50}}};
+    assert_true(isnan(rc_forecast_seconds(&f, &work)));
+    f.per_step[0][RC_STAGE_TRAINING] = 1; /* one stage is known: the others follow from it */
+    double guessed = rc_forecast_seconds(&f, &work);
+    assert_true(guessed > 100 + 20 + 30 + 40 && guessed < 100 + 4 * (20 + 30 + 40 + 50 + 10));
+    for (int i = 0; i < RC_STAGE_COUNT; i++) {
+        f.per_step[0][i] = 1;
+        f.per_step[1][i] = 2;
+    }
+    assert_true(fabs(rc_forecast_seconds(&f, &work) - (110 + 2 * 140)) < 1e-9);
+    rc_workload nothing = {0};
+    assert_true(rc_forecast_seconds(&f, &nothing) == 0);
+}
+
+static void updates_count_down(void **state)
+{
+    (void)state;
+    const rc_learner l = {.settings = rc_settings_default(), .method = method("cwd"), .n_old = 20, .n_new = 20,
+                          .batches = 78, .has_dreams = true};
+    rc_forecast f = {.last_time = 0};
+    rc_workload later = {.steps = {{0}, {0, 1000, 0, 0}}};
+    double speed, stage_left, left;
+    rc_forecast_begin_task(&f, &l, &later);
+    for (int i = 0; i < RC_STAGE_COUNT; i++)
+        f.per_step[1][i] = 0.5;
+    rc_stage_report report = {.stage = RC_STAGE_REFINEMENT, .step = 3110, .steps = 3120, .images_per_step = 256};
+    rc_forecast_update(&f, &report, &speed, &stage_left, &left);
+    assert_true(fabs(stage_left - 5) < 1e-9 && fabs(speed - 512) < 1e-6);
+    assert_true(fabs(left - (5 + 0.5 * (156 + 1000))) < 1e-6); /* estimation of this task, and what comes later */
+    report.step = report.steps;
+    rc_forecast_update(&f, &report, &speed, &stage_left, &left);
+    assert_true(stage_left == 0);
+    rc_forecast_begin_task(&f, &l, NULL);
+    report.stage = RC_STAGE_ESTIMATION;
+    rc_forecast_update(&f, &report, &speed, &stage_left, &left);
+    assert_true(left == 0);
+}
+
+/* A few steps are timed on a learner that is thrown away. */
+static void measuring_leaves_nothing_behind(void **state)
+{
+    (void)state;
+    enum { SIZE = 16, IMAGES = 5 };
+    uint8_t images[IMAGES * SIZE * SIZE * 3] = {0};
+    rc_backend *be;
+    rc_settings s = rc_settings_default();
+    rc_augment image = {.h = SIZE, .w = SIZE, .c = 3, .std = {1, 1, 1}};
+    assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);
+    snprintf(s.net, sizeof s.net, "resnet-small");
+    snprintf(s.generator, sizeof s.generator, "generator-small");
+    s.net_width = s.generator_width = s.noise = 4;
+    s.net_blocks = 1;
+    s.batch = 8;
+    rc_forecast f = {.last_time = 0};
+    size_t before = 0, first, later;
+    for (int round = 0; round < 2; round++) { /* the backend keeps its workspace from the first round on */
+        before = rc_bytes_allocated();
+        assert_int_equal(rc_forecast_measure(&f, be, &s, method("cwd"), &image, 0, 3, images, IMAGES, &first), RC_OK);
+        assert_int_equal(rc_forecast_measure(&f, be, &s, method("cwd"), &image, 3, 2, images, IMAGES, &later), RC_OK);
+    }
+    assert_true(rc_bytes_allocated() == before);
+    assert_true(first > before && later > first); /* a teacher, a generator, a second half of the batch */
+    assert_true(f.per_step[0][RC_STAGE_TRAINING] > 0 && f.per_step[1][RC_STAGE_TRAINING] > 0);
+    assert_true(f.per_step[1][RC_STAGE_INVERSION] > 0 && f.per_step[1][RC_STAGE_REFINEMENT] > 0);
+    assert_true(isfinite(f.per_step[1][RC_STAGE_TRAINING]));
+    rc_backend_close(be);
+}
+
+static void count_lines(void *user, int level, const char *text)
+{
+    (void)level;
+    snprintf(user, 100, "%s", text);
+}
+
+static void short_runs_are_not_worth_a_word(void **state)
+{
+    (void)state;
+    char said[100] = "";
+    rc_log log = {.write = count_lines, .user = said, .level = RC_LOG_INFO};
+    rc_forecast_tell(&log, 3, 1000);
+    rc_forecast_tell(&log, NAN, 1000);
+    assert_string_equal(said, "");
+    rc_forecast_tell(&log, 6010, 1200000000);
+    assert_string_equal(said, "forecast: about 1:40:10 and 1.2 GB of memory");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(published_run_has_its_steps),     cmocka_unit_test(seconds_add_up),
+        cmocka_unit_test(updates_count_down),              cmocka_unit_test(measuring_leaves_nothing_behind),
+        cmocka_unit_test(short_runs_are_not_worth_a_word),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,326 @@
+/* Presets and published files in full: every value of every preset, every key of a published file, our own keys and
+ * their ranges, and that what is printed loads as itself. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "run/config.h"
+
+#define SUCCEEDS(call) \
+    do { \
+        if ((call) != RC_OK) \
+            fail_msg("%s: %s", #call, rc_message()); \
+    } while (0)
+
+typedef struct notes {
+    int lines;
+    char text[RC_LOG_LINE_SIZE];
+} notes;
+
+static void keep_note(void *user, int level, const char *text)
+{
+    (void)level;
+    notes *n = user;
+    n->lines++;
+    snprintf(n->text, sizeof n->text, "%s", text);
+}
+
+static rc_config parse(const char *yaml)
+{
+    rc_config config = rc_config_default();
+    SUCCEEDS(rc_config_parse_yaml(&config, "here", yaml, strlen(yaml), NULL));
+    return config;
+}
+
+/* The message of a text that is refused. */
+static const char *refused(const char *yaml)
+{
+    rc_config config = rc_config_default();
+    const rc_config before = config;
+    assert_int_not_equal(rc_config_parse_yaml(&config, "here", yaml, strlen(yaml), NULL), RC_OK);
+    assert_memory_equal(&config, &before, sizeof config); /* all or nothing */
+    return rc_message();
+}
+
+static void assert_value(const rc_config *config, const char *key, const char *expected)
+{
+    char text[2200];
+    SUCCEEDS(rc_config_get(config, key, text, sizeof text));
+    if (strcmp(text, expected) != 0)
+        fail_msg("%s is '%s', expected '%s'", key, text, expected);
+}
+
+/* ---- the published files ----------------------------------------------------------------------------------------- */
+
+static const char published_file[] = RC_SOURCE_DIR "/tests/fixtures/published_keys.yaml";
+
+static const struct {
+    const char *theirs, *ours, *value;
+} meant[] = {
+    {"seed_everything", "seed", "7"},         {"max_epochs", "epochs", "9"},
+    {"base_lr", "learning_rate", "0.11"},     {"momentum", "momentum", "0.8"},
+    {"weight_decay", "weight_decay", "0.0003"}, {"lr_factor", "decay", "0.2"},
+    {"milestones", "milestone", "[4, 6]"},    {"finetuning_epochs", "refine_epochs", "2"},
+    {"finetuning_lr", "refine_rate", "0.007"}, {"lambda_ce", "lambda_ce", "0.6"},
+    {"lambda_hkd", "lambda_hkd", "0.16"},     {"lambda_rkd", "lambda_rkd", "0.4"},
+    {"lambda_norm", "lambda_war", "0.12"},    {"num_inv_iters", "inversion_steps", "321"},
+    {"inv_lr", "inversion_rate", "0.002"},    {"inv_tau", "temperature", "900"},
+    {"inv_alpha_ce", "weight_content", "1.1"}, {"inv_alpha_cb", "weight_diversity", "1.2"},
+    {"inv_alpha_pr", "weight_prior", "0.003"}, {"inv_alpha_rf", "weight_bn", "51"},
+    {"inv_alpha_gem", "lambda_dce", "0.06"},  {"bn_mmt", "dce_momentum", "0.7"},
+    {"batch_size", "batch", "48"},            {"num_tasks", "tasks", "3"},
+    {"class_order", "class_order", "5, 3, 1, 0, 4, 2"}, {"init_task_splits", "first_task", "2"},
+    {"root", "data", "./somewhere/imagenet100"}, {"dataset", "net", "resnet18"},
+};
+
+static bool has_meaning(const char *key)
+{
+    for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
+        if (strcmp(meant[i].theirs, key) == 0)
+            return true;
+    return false;
+}
+
+/* Every key has its meaning, or stands in the one note. */
+static void every_published_key_is_read_or_noted(void **state)
+{
+    (void)state;
+    notes n = {.lines = 0};
+    rc_log log = {.write = keep_note, .user = &n, .level = RC_LOG_INFO};
+    rc_config config = rc_config_default();
+    SUCCEEDS(rc_config_load(&config, published_file, &log));
+    SUCCEEDS(rc_config_check(&config));
+    for (size_t i = 0; i < sizeof meant / sizeof *meant; i++)
+        assert_value(&config, meant[i].ours, meant[i].value);
+    assert_value(&config, "size", "224");
+    assert_value(&config, "resize", "256");
+    assert_value(&config, "exif", "false");
+    assert_value(&config, "mean", "0.485, 0.456, 0.406");
+    assert_int_equal(n.lines, 1);
+    char *text, section[64] = "", name[64], key[130];
+    size_t size;
+    int keys = 0, ignored = 0;
+    SUCCEEDS(rc_file_read(published_file, 1 << 16, &text, &size));
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        char *colon = strchr(line, ':');
+        if (colon == NULL || line[0] == '#' || strchr(line, '#') != NULL)
+            continue;
+        *colon = '\0';
+        assert_int_equal(sscanf(line, "%63s", name), 1);
+        bool top = line[0] != ' ';
+        if (top && strcmp(name, "seed_everything") != 0) {
+            snprintf(section, sizeof section, "%s", name);
+            continue;
+        }
+        keys++;
+        snprintf(key, sizeof key, "%s.%s", section, name);
+        bool noted = strstr(n.text, key) != NULL;
+        ignored += noted;
+        if (!top && noted == has_meaning(name))
+            fail_msg("%s is %s", key, noted ? "ignored" : "neither read nor in the note");
+    }
+    rc_free(NULL, text);
+    char count[64];
+    snprintf(count, sizeof count, "%d keys mean nothing here", ignored);
+    assert_non_null(strstr(n.text, count));
+    assert_true(keys > 90 && ignored > 60);
+}
+
+/* ---- our own keys ------------------------------------------------------------------------------------------------ */
+
+static void unknown_keys_get_the_nearest_name(void **state)
+{
+    (void)state;
+    const char *message = refused("batch: 32\nlambda_warr: 3\n");
+    assert_non_null(strstr(message, "here, line 2: there is no setting 'lambda_warr'; did you mean 'lambda_war'?"));
+    assert_non_null(strstr(refused("invresion_steps: 3"), "did you mean 'inversion_steps'?"));
+    assert_non_null(strstr(refused("zzzzzzzzzzzzzzzzzzzzzzz: 3"), "--print-config lists them"));
+    assert_non_null(strstr(refused("batch: many"), "batch is 'many', expected a whole number"));
+    assert_non_null(strstr(refused("learning_rate: 1e"), "learning_rate is '1e', expected a number"));
+    assert_non_null(strstr(refused("learning_rate: inf"), "expected a number"));
+    assert_non_null(strstr(refused("flip: perhaps"), "expected a true or false"));
+    assert_non_null(strstr(refused("milestone: [1, x]"), "expected a list of whole numbers"));
+    assert_non_null(strstr(refused("profile: printed"), "expected code or paper"));
+    assert_non_null(strstr(refused("batch: [1, [2]]"), "line 1"));
+    assert_non_null(strstr(refused("- batch"), "expected a map of settings"));
+    rc_config config = rc_config_default();
+    assert_int_equal(rc_config_load(&config, "cifar100-7", NULL), RC_INVALID_ARGUMENT);
+    assert_non_null(strstr(rc_message(), "cifar100-5"));
+    assert_int_equal(rc_config_set_pair(&config, "epochs"), RC_INVALID_ARGUMENT);
+}
+
+static void values_out_of_range_are_refused(void **state)
+{
+    (void)state;
+    static const char *const wrong[] = {"batch=1",       "epochs=0",        "refine_epochs=200", "learning_rate=-1",
+                                        "momentum=1",    "temperature=0",   "inversion_steps=0", "channels=2",
+                                        "test_batch=0",  "size=100000",     "dce_momentum=1",    "images_per_class=-1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        rc_config config = rc_config_default();
+        SUCCEEDS(rc_config_set_pair(&config, wrong[i]));
+        assert_int_equal(rc_config_check(&config), RC_INVALID_ARGUMENT);
+        char key[32];
+        assert_int_equal(sscanf(wrong[i], "%31[a-z_]", key), 1);
+        assert_non_null(strstr(rc_message(), key)); /* names the setting */
+    }
+}
+
+/* ---- presets ----------------------------------------------------------------------------------------------------- */
+
+/* METHODS 19. */
+static void presets_have_the_published_values(void **state)
+{
+    (void)state;
+    static const char *const same[][2] = {
+        {"learning_rate", "0.1"}, {"decay", "0.1"},         {"refine_rate", "0.005"}, {"momentum", "0.9"},
+        {"temperature", "1000"},  {"weight_content", "1"},  {"weight_diversity", "1"}, {"weight_bn", "50"},
+        {"weight_prior", "0"},    {"lambda_dce", "0.05"},   {"dce_momentum", "0.9"},  {"inversion_rate", "0.001"},
+        {"lambda_ce", "0.5"},     {"lambda_hkd", "0.15"},   {"lambda_rkd", "0.5"},    {"lambda_war", "0.1"},
+        {"crop_pad", "4"},        {"flip", "true"},         {"exif", "false"},        {"generator", "generator"},
+        {"seed", "1"},            {"profile", "code"},      {"min_steps", "0"},       {"images_per_class", "0"},
+    };
+    static const struct {
+        const char *name, *net, *batch, *epochs, *refine, *milestone, *decay, *steps;
+    } sets[] = {
+        {"cifar100", "resnet32", "128", "200", "40", "[80, 120]", "0.0005", "5000"},
+        {"tiny-imagenet", "resnet32", "128", "200", "40", "[80, 120]", "0.0002", "5000"},
+        {"imagenet100", "resnet18", "64", "120", "30", "[30, 60]", "0.0001", "10000"},
+    };
+    static const char *const tasks[] = {"5", "10", "20"};
+    for (int s = 0; s < 3; s++)
+        for (int t = 0; t < 3; t++) {
+            char name[32];
+            rc_config config = rc_config_default();
+            snprintf(name, sizeof name, "%s-%s", sets[s].name, tasks[t]);
+            SUCCEEDS(rc_config_load(&config, name, NULL));
+            SUCCEEDS(rc_config_check(&config));
+            for (size_t i = 0; i < sizeof same / sizeof *same; i++)
+                assert_value(&config, same[i][0], same[i][1]);
+            assert_value(&config, "tasks", tasks[t]);
+            assert_value(&config, "net", sets[s].net);
+            assert_value(&config, "batch", sets[s].batch);
+            assert_value(&config, "epochs", sets[s].epochs);
+            assert_value(&config, "refine_epochs", sets[s].refine);
+            assert_value(&config, "milestone", sets[s].milestone);
+            assert_value(&config, "weight_decay", sets[s].decay);
+            assert_value(&config, "inversion_steps", sets[s].steps);
+            int *order;
+            SUCCEEDS(rc_config_class_order(&config, s == 1 ? 200 : 100, &order));
+            assert_int_equal(order[0], s == 0 ? 23 : s == 1 ? 131 : 68);
+            rc_free(NULL, order);
+        }
+}
+
+typedef struct page {
+    char text[16384];
+    size_t used;
+} page;
+
+static void add_line(void *user, const char *line)
+{
+    page *p = user;
+    p->used += (size_t)snprintf(p->text + p->used, sizeof p->text - p->used, "%s\n", line);
+    assert_true(p->used < sizeof p->text);
+}
+
+/* What is printed, and what a model file holds, comes back. */
+static void every_preset_comes_back(void **state)
+{
+    (void)state;
+    const char *name, *summary;
+    int presets = 0;
+    for (; rc_config_preset(presets, &name, &summary); presets++) {
+        rc_config config = rc_config_default(), printed = rc_config_default(), stored = rc_config_default();
+        page first = {.used = 0}, second = {.used = 0}, third = {.used = 0};
+        json_t *json;
+        assert_true(strlen(summary) > 10);
+        SUCCEEDS(rc_config_load(&config, name, NULL));
+        SUCCEEDS(rc_config_set(&config, "data", "a folder's \"name\": # x"));
+        SUCCEEDS(rc_config_check(&config));
+        SUCCEEDS(rc_config_print(&config, add_line, &first));
+        SUCCEEDS(rc_config_parse_yaml(&printed, "printed", first.text, first.used, NULL));
+        SUCCEEDS(rc_config_print(&printed, add_line, &second));
+        assert_string_equal(first.text, second.text);
+        SUCCEEDS(rc_config_to_json(&config, &json));
+        SUCCEEDS(rc_config_from_json(&stored, json));
+        json_decref(json);
+        SUCCEEDS(rc_config_print(&stored, add_line, &third));
+        assert_string_equal(first.text, third.text);
+    }
+    assert_true(presets >= 11);
+}
+
+static void paper_profile_turns_every_switch(void **state)
+{
+    (void)state;
+    rc_config config = parse("profile: paper\nflip: off\n");
+    rc_config_item item;
+    int switches = 0;
+    for (int i = 0; rc_config_item_at(i, &item); i++)
+        if (strncmp(item.name, "paper_", 6) == 0) {
+            assert_value(&config, item.name, "true");
+            switches++;
+        }
+    assert_int_equal(switches, 5);
+    assert_value(&config, "flip", "false");
+    config = parse("profile: paper\npaper_dce: false\n"); /* each is a switch of its own */
+    assert_value(&config, "paper_dce", "false");
+    assert_value(&config, "paper_bn_sum", "true");
+}
+
+static void class_orders_by_name_and_by_list(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set[2];
+        int expected[6];
+    } orders[] = {
+        {{"class_order=natural", "order=3"}, {0, 1, 2, 3, 4, 5}},
+        {{"class_order=[5, 3, 1, 0, 4, 2]", "order=0"}, {5, 3, 1, 0, 4, 2}},
+    };
+    int *order, *again;
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++) {
+        rc_config config = rc_config_default();
+        for (int k = 0; k < 2; k++)
+            SUCCEEDS(rc_config_set_pair(&config, orders[i].set[k]));
+        SUCCEEDS(rc_config_class_order(&config, 6, &order));
+        assert_memory_equal(order, orders[i].expected, sizeof orders[i].expected);
+        rc_free(NULL, order);
+    }
+    rc_config config = rc_config_default();
+    SUCCEEDS(rc_config_set(&config, "class_order", "1,2,3"));
+    assert_int_equal(rc_config_class_order(&config, 6, &order), RC_INVALID_ARGUMENT);
+    assert_non_null(strstr(rc_message(), "lists 3 classes, the data has 6"));
+    SUCCEEDS(rc_config_set(&config, "class_order", "publish"));
+    assert_int_equal(rc_config_class_order(&config, 6, &order), RC_INVALID_ARGUMENT);
+    SUCCEEDS(rc_config_set(&config, "class_order", "seed"));
+    SUCCEEDS(rc_config_set(&config, "order", "1"));
+    SUCCEEDS(rc_config_class_order(&config, 60, &order));
+    SUCCEEDS(rc_config_set(&config, "order", "2"));
+    SUCCEEDS(rc_config_class_order(&config, 60, &again));
+    assert_memory_not_equal(order, again, 60 * sizeof *order);
+    rc_free(NULL, order);
+    rc_free(NULL, again);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_published_key_is_read_or_noted),
+        cmocka_unit_test(unknown_keys_get_the_nearest_name),
+        cmocka_unit_test(values_out_of_range_are_refused),
+        cmocka_unit_test(presets_have_the_published_values),
+        cmocka_unit_test(every_preset_comes_back),
+        cmocka_unit_test(paper_profile_turns_every_switch),
+        cmocka_unit_test(class_orders_by_name_and_by_list),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,272 @@
+/* Results: accuracies, forgetting and transfer of a run of three tasks against numbers by hand (METHODS 15), and that
+ * text, JSON and CSV hold all of them. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "run/results.h"
+
+#define SUCCEEDS(call) \
+    do { \
+        if ((call) != RC_OK) \
+            fail_msg("%s: %s", #call, rc_message()); \
+    } while (0)
+
+enum { CLASSES = 4, D = 2 };
+
+static char *names[] = {"cat", "a \"dog\"", "c,d", "x"};
+
+/* Tasks of 2, 1 and 1 classes. Rows: true class; 10 images of each, 20 of class 3. */
+static const int confusion[3][CLASSES * CLASSES] = {
+    {9, 1, 2, 8},
+    {6, 1, 3, 1, 7, 2, 0, 0, 10},
+    {5, 0, 2, 3, 0, 8, 1, 1, 1, 1, 4, 4, 0, 0, 5, 15},
+};
+static const float head[CLASSES * D] = {3, 4, 0, 2, 6, 8, 1, 0}; /* norms 5, 2, 10, 1 */
+
+static rc_evaluation evaluate(int task)
+{
+    int classes = task + 2;
+    rc_evaluation e = {.classes = classes};
+    e.confusion = rc_alloc_zeroed(NULL, (size_t)classes * (size_t)classes, sizeof *e.confusion);
+    e.top5 = rc_alloc_zeroed(NULL, (size_t)classes, sizeof *e.top5);
+    for (int i = 0; i < classes * classes; i++) {
+        e.confusion[i] = confusion[task][i];
+        e.top5[i / classes] += confusion[task][i];
+    }
+    e.top5[0] -= 2; /* two images of class 0 are not even among the five */
+    return e;
+}
+
+static void run_tasks(rc_results *r, int tasks)
+{
+    rc_task_stream stream;
+    rc_task_split split = {.sizes = 3, .size = {2, 1, 1}};
+    SUCCEEDS(rc_task_stream_create(&stream, CLASSES, NULL, &split));
+    SUCCEEDS(rc_results_create(r, "cwd", &stream));
+    rc_task_stream_destroy(&stream);
+    for (int task = 0; task < tasks; task++) {
+        rc_evaluation e = evaluate(task);
+        const double wall[RC_STAGE_COUNT] = {task, 2, 3, 4.5};
+        SUCCEEDS(rc_results_add(r, &e, head, D, wall, 0.25));
+        assert_null(e.confusion); /* taken over */
+    }
+    r->log_offset = 77;
+    r->seconds = 12.5;
+}
+
+static void near(double value, double expected)
+{
+    if (!(fabs(value - expected) < 1e-9))
+        fail_msg("%.12g, expected %.12g", value, expected);
+}
+
+/* R = [85; 65 100; 65 40 75]. */
+static void numbers_by_hand(void **state)
+{
+    (void)state;
+    rc_results r;
+    run_tasks(&r, 3);
+    const double accuracy[3] = {85, 100 * 23.0 / 30, 100 * 32.0 / 50};
+    const double matrix[3][3] = {{85, NAN, NAN}, {65, 100, NAN}, {65, 40, 75}};
+    for (int i = 0; i < 3; i++) {
+        near(r.task[i].accuracy, accuracy[i]);
+        near(r.task[i].top5, 100 - 200.0 / (i == 2 ? 50 : 20 + 10 * i));
+        for (int j = 0; j < 3; j++)
+            if (j <= i)
+                near(r.matrix[i * 3 + j], matrix[i][j]);
+            else
+                assert_true(isnan(r.matrix[i * 3 + j]));
+    }
+    near(rc_results_mean(&r), (accuracy[0] + accuracy[1] + accuracy[2]) / 3);
+    near(rc_backward_transfer(r.matrix, 3, 3), ((65 - 85) + (40 - 100)) / 2.0);
+    near(rc_forgetting(r.matrix, 3, 3), ((85 - 65) + (100 - 40)) / 2.0);
+    assert_true(isnan(rc_forgetting(r.matrix, 3, 1)) && isnan(r.task[0].old_accuracy));
+    near(r.task[2].old_accuracy, 100 * 17.0 / 30);
+    near(r.task[2].new_accuracy, 75);
+    near(r.task[0].new_accuracy, 85);
+    near(r.class_accuracy[1], 80);
+    near(r.class_top5[0], 80);
+    near(r.head_norm[2], 10);
+    near(r.task[2].old_norm, (5 + 2 + 10) / 3.0);
+    near(r.task[2].new_norm, 1);
+    rc_results_destroy(&r);
+}
+
+/* Forgetting compares with the best there ever was, so it is never negative. */
+static void forgetting_takes_the_best(void **state)
+{
+    (void)state;
+    const double better[9] = {50, NAN, NAN, 60, 70, NAN, 80, 65, 90};
+    near(rc_backward_transfer(better, 3, 3), (30 - 5) / 2.0);
+    near(rc_forgetting(better, 3, 3), (0 + 5) / 2.0);
+    const double dip[9] = {50, NAN, NAN, 90, 70, NAN, 60, 70, 10};
+    near(rc_forgetting(dip, 3, 3), (30 + 0) / 2.0);
+}
+
+static void json_comes_back(void **state)
+{
+    (void)state;
+    rc_results r, back;
+    json_t *json, *again;
+    run_tasks(&r, 2);
+    SUCCEEDS(rc_results_to_json(&r, names, &json));
+    run_tasks(&back, 0);
+    SUCCEEDS(rc_results_from_json(&back, json));
+    assert_int_equal(back.done, 2);
+    assert_int_equal(back.classes, 3);
+    assert_true(back.log_offset == 77 && back.seconds == 12.5);
+    SUCCEEDS(rc_results_to_json(&back, names, &again));
+    assert_int_equal(json_array_size(json_object_get(json, "confusion")), 3);
+    json_object_del(json, "confusion"); /* all but this */
+    json_object_del(again, "confusion");
+    assert_true(json_equal(json, again));
+    json_decref(again);
+    /* On with the third task: as if it had never stopped. */
+    rc_evaluation e = evaluate(2);
+    const double wall[RC_STAGE_COUNT] = {0};
+    SUCCEEDS(rc_results_add(&back, &e, head, D, wall, 0));
+    near(rc_forgetting(back.matrix, 3, 3), 40);
+    rc_results_destroy(&back);
+    /* Results of another run. */
+    run_tasks(&back, 0);
+    json_object_set_new(json, "method", json_string("rdfcil"));
+    assert_int_equal(rc_results_from_json(&back, json), RC_FORMAT);
+    rc_results_destroy(&back);
+    rc_results_destroy(&r);
+    json_decref(json);
+}
+
+static void number_in(const json_t *json, const char *key, double expected)
+{
+    double value;
+    SUCCEEDS(rc_json_get_number(json, key, &value));
+    near(value, expected);
+}
+
+static void json_names_everything(void **state)
+{
+    (void)state;
+    rc_results r;
+    json_t *json;
+    run_tasks(&r, 3);
+    SUCCEEDS(rc_results_to_json(&r, names, &json));
+    number_in(json, "last_accuracy", 64);
+    number_in(json, "mean_accuracy", rc_results_mean(&r));
+    number_in(json, "forgetting", 40);
+    number_in(json, "backward_transfer", -40);
+    const json_t *task = json_array_get(json_object_get(json, "tasks"), 2), *seconds = json_object_get(task, "seconds");
+    number_in(task, "accuracy", 64);
+    number_in(task, "top5", 96);
+    number_in(task, "old_accuracy", 100 * 17.0 / 30);
+    number_in(task, "new_accuracy", 75);
+    number_in(task, "old_norm", 17.0 / 3);
+    number_in(task, "new_norm", 1);
+    number_in(task, "forgetting", 40);
+    number_in(task, "mean_accuracy", rc_results_mean(&r));
+    number_in(seconds, "inversion", 2);
+    number_in(seconds, "estimation", 4.5);
+    number_in(seconds, "evaluation", 0.25);
+    near(json_number_value(json_array_get(json_object_get(task, "by_task"), 1)), 40);
+    const json_t *class = json_array_get(json_object_get(json, "classes"), 1);
+    assert_string_equal(json_string_value(json_object_get(class, "name")), names[1]);
+    number_in(class, "accuracy", 80);
+    number_in(class, "head_norm", 2);
+    const json_t *row = json_array_get(json_object_get(json, "confusion"), 3);
+    assert_int_equal(json_integer_value(json_array_get(row, 2)), 5);
+    assert_true(json_is_null(json_object_get(json_array_get(json_object_get(json, "tasks"), 0), "old_accuracy")));
+    json_decref(json);
+    rc_results_destroy(&r);
+}
+
+static void tables_hold_everything(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/recollect-test-XXXXXX", *text;
+    size_t size;
+    rc_results r;
+    close(mkstemp(path));
+    run_tasks(&r, 3);
+    SUCCEEDS(rc_results_write_csv(&r, path));
+    SUCCEEDS(rc_file_read(path, 1 << 16, &text, &size));
+    assert_string_equal(text,
+                        "task,classes,accuracy,mean_accuracy,top5,old_accuracy,new_accuracy,forgetting,"
+                        "backward_transfer,old_norm,new_norm,inversion_seconds,training_seconds,refinement_seconds,"
+                        "estimation_seconds,evaluation_seconds,task_1,task_2,task_3\n"
+                        "1,2,85,85,90,,85,,,,3.5,0.000,2.000,3.000,4.500,0.250,85,,\n"
+                        "2,3,76.6667,80.8333,93.3333,65,100,20,-20,3.5,10,1.000,2.000,3.000,4.500,0.250,65,100,\n"
+                        "3,4,64,75.2222,96,56.6667,75,40,-40,5.66667,1,2.000,2.000,3.000,4.500,0.250,65,40,75\n");
+    rc_free(NULL, text);
+    SUCCEEDS(rc_results_write_classes(&r, names, path));
+    SUCCEEDS(rc_file_read(path, 1 << 16, &text, &size));
+    assert_string_equal(text, "class,name,task,accuracy,top5,head_norm\n0,\"cat\",1,50,80,5\n"
+                              "1,\"a \"\"dog\"\"\",1,80,100,2\n2,\"c,d\",2,40,100,10\n3,\"x\",3,75,100,1\n");
+    rc_free(NULL, text);
+    SUCCEEDS(rc_results_write_confusion(&r, names, path));
+    SUCCEEDS(rc_file_read(path, 1 << 16, &text, &size));
+    assert_non_null(strstr(text, "\"x\",0,0,5,15\n"));
+    rc_free(NULL, text);
+    rc_results_destroy(&r);
+    unlink(path);
+}
+
+typedef struct page {
+    char text[8192];
+    size_t used;
+} page;
+
+static void add_line(void *user, const char *line)
+{
+    page *p = user;
+    p->used += (size_t)snprintf(p->text + p->used, sizeof p->text - p->used, "%s\n", line);
+    assert_true(p->used < sizeof p->text);
+}
+
+static void text_holds_everything(void **state)
+{
+    (void)state;
+    static const char *const lines[] = {
+        "CwD, 3 of 3 tasks, 4 classes\n",
+        "last accuracy (A_3)     64.00 %\n",
+        "mean accuracy           75.22 % (of A_1 to A_3)\n",
+        "forgetting              40.00 points\n",
+        "backward transfer      -40.00 points\n",
+        "         3       4    64.00   96.00   56.67   75.00    5.67    1.00\n",
+        "         1        0.0        2.0        3.0        4.5        0.2\n",
+        "         3   65.00   40.00   75.00\n",
+        "    1    80.00  100.00    2.00  a \"dog\"\n",
+        "    3     0     0     5    15\n",
+    };
+    rc_results r;
+    page p = {.used = 0}, table = {.used = 0};
+    run_tasks(&r, 3);
+    rc_results_report(&r, names, add_line, &p);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        if (strstr(p.text, lines[i]) == NULL)
+            fail_msg("no line '%s' in\n%s", lines[i], p.text);
+    rc_results_print(&r, 1, add_line, &table);
+    assert_non_null(strstr(table.text, "    A_3     last    mean forgets     old     new\n"));
+    assert_non_null(
+        strstr(table.text, "CwD                85.00   76.67   64.00   64.00   75.22   40.00   56.67   75.00\n"));
+    rc_results_destroy(&r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_by_hand),     cmocka_unit_test(forgetting_takes_the_best),
+        cmocka_unit_test(json_comes_back),     cmocka_unit_test(json_names_everything),
+        cmocka_unit_test(tables_hold_everything), cmocka_unit_test(text_holds_everything),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
