@@ -54,8 +54,9 @@ pick() { # the number of the first, middle or last operation that looks like thi
     case $1 in first) head -n 1 <<<"$lines" ;; last) tail -n 1 <<<"$lines" ;; esac
 }
 numbers+=("$(pick last 'write .*/cwd/checkpoint')" "$(pick last 'rename .*/cwd/checkpoint')")
-numbers+=("$(pick last 'remove .*/cwd/checkpoint')" "$(pick last 'write .*/cwd/results.json')")
-numbers+=("$(pick last 'rename .*/cwd/results.json')" "$(pick last 'make .*/cwd/task-2')")
+numbers+=("$(pick first 'remove .*/cwd/checkpoint')" "$(pick last 'remove .*/cwd/checkpoint')")
+numbers+=("$(pick last 'write .*/cwd/results.json')" "$(pick last 'rename .*/cwd/results.json')")
+numbers+=("$(pick last 'make .*/cwd/task-2')")
 numbers+=("$(pick first 'write .*/run.json')" "$(pick last 'write .*events.jsonl')")
 for ((i = 0; i < operations; i++)); do numbers+=($((1 + RANDOM * all / 32768))); done
 for number in "${numbers[@]}"; do
