@@ -16,7 +16,7 @@ static int find(const rc_bundle *bundle, const char *name)
 
 static rc_status read_members(rc_input *input, size_t limit, rc_bundle *bundle)
 {
-    rc_tar tar = {input, 0};
+    rc_tar tar = {.input = input};
     rc_tar_member member;
     bool more;
     for (;;) {
@@ -113,7 +113,7 @@ void rc_archive_first_name(const char *path, char *name)
     name[0] = 0;
     if (rc_input_open(path, &input) != RC_OK)
         return;
-    rc_tar tar = {input, 0};
+    rc_tar tar = {.input = input};
     if (rc_tar_next(&tar, &member, &more) == RC_OK && more)
         memcpy(name, member.name, sizeof member.name);
     rc_input_close(input);

@@ -14,6 +14,7 @@
 
 /* A progressive file of a few bytes may hold thousands of scans, each as dear as a picture. */
 enum { MOST_SCANS = 500 };
+static const uint64_t most_pixels_in_scans = (uint64_t)1 << 31;
 
 typedef struct decoder {
     struct jpeg_decompress_struct info;
@@ -57,9 +58,12 @@ static void on_output(j_common_ptr info)
 static void on_progress(j_common_ptr info)
 {
     decoder *d = decoder_of(info);
-    if (d->info.input_scan_number <= MOST_SCANS)
+    int scans = d->info.input_scan_number;
+    if (scans <= MOST_SCANS &&
+        (uint64_t)scans * d->info.image_width * d->info.image_height <= most_pixels_in_scans)
         return;
-    snprintf(d->message, sizeof d->message, "more than %d scans", MOST_SCANS);
+    snprintf(d->message, sizeof d->message, "%d scans of %u x %u pixels", scans, d->info.image_width,
+             d->info.image_height);
     longjmp(d->failed, 1);
 }
 

@@ -72,6 +72,10 @@ rc_status rc_tar_next(rc_tar *tar, rc_tar_member *member, bool *more)
                            member->name);
         /* 12 octal digits: the sum cannot overflow. */
         tar->left = (member->size + BLOCK - 1) / BLOCK * BLOCK;
+        tar->total += tar->left;
+        if (tar->total > RC_TAR_MAX_BYTES)
+            return rc_fail(RC_FORMAT, "'%s' says that it holds more than %llu bytes (at '%.100s')",
+                           rc_input_name(tar->input), (unsigned long long)RC_TAR_MAX_BYTES, member->name);
         char type = (char)header[TYPE_AT];
         if (type == '0' || type == 0) {
             *more = true;

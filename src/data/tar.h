@@ -6,9 +6,14 @@
 
 #include "data/input.h"
 
+/* No archive of ours comes near this; a few gzipped bytes may promise far more, which would take hours to pass
+ * over. */
+#define RC_TAR_MAX_BYTES ((uint64_t)1 << 32)
+
 typedef struct rc_tar {
     rc_input *input;
-    uint64_t left; /* bytes up to the next header */
+    uint64_t left;  /* bytes up to the next header */
+    uint64_t total; /* of the members so far */
 } rc_tar;
 
 typedef struct rc_tar_member {
@@ -17,7 +22,7 @@ typedef struct rc_tar_member {
 } rc_tar_member;
 
 /* The next regular file, whose content rc_tar_read gives; *more becomes false when there is none. Folders, links and
- * whatever else is passed over. Start with {input, 0}. */
+ * whatever else is passed over. Start with {.input = input}. */
 rc_status rc_tar_next(rc_tar *tar, rc_tar_member *member, bool *more);
 /* The whole content of that file: member->size bytes. Once only. */
 rc_status rc_tar_read(rc_tar *tar, const rc_tar_member *member, void *data);

@@ -113,19 +113,26 @@ void data_add_little(data_bytes *bytes, uint32_t value)
         data_add_byte(bytes, (int)(value >> shift & 255));
 }
 
+void data_seal_tar(uint8_t *header)
+{
+    char text[8];
+    unsigned sum = 0;
+    memset(header + 148, ' ', 8);
+    for (int i = 0; i < 512; i++)
+        sum += header[i];
+    snprintf(text, sizeof text, "%06o", sum);
+    memcpy(header + 148, text, 7);
+}
+
 void data_add_tar(data_bytes *tar, const char *name, char type, const void *data, size_t size)
 {
     char header[513] = {0};
     snprintf(header, 100, "%s", name);
     snprintf(header + 100, 8, "0000644");
     snprintf(header + 124, 12, "%011zo", size);
-    memset(header + 148, ' ', 8);
     header[156] = type;
     memcpy(header + 257, "ustar\00000", 8);
-    unsigned sum = 0;
-    for (int i = 0; i < 512; i++)
-        sum += (unsigned char)header[i];
-    snprintf(header + 148, 7, "%06o", sum);
+    data_seal_tar((uint8_t *)header);
     data_add(tar, header, 512);
     data_add(tar, data, size);
     static const char zeros[512];

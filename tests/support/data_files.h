@@ -34,6 +34,8 @@ void data_add_little(data_bytes *bytes, uint32_t value);
 /* A member of a tar archive with its padding; data_end_tar ends the archive. */
 void data_add_tar(data_bytes *tar, const char *name, char type, const void *data, size_t size);
 void data_end_tar(data_bytes *tar);
+/* Sets the sum of a header right. */
+void data_seal_tar(uint8_t *header);
 
 /* A picture of one colour, h x w pixels: a P6 file. */
 void data_write_colour(const char *path, int h, int w, int red, int green, int blue);

@@ -185,6 +185,34 @@ static void archives_are_read_as_they_are(void **state)
     free(tar.data);
 }
 
+/* Members that would take hours to pass over, or gigabytes to hold, as far as their headers say. */
+static void huge_members_are_refused(void **state)
+{
+    (void)state;
+    const char *const names[] = {"train", NULL};
+    data_bytes tar = {0};
+    rc_input *input;
+    rc_bundle bundle;
+    data_add_tar(&tar, "cifar-100-python/notes", '0', "x", 1);
+    data_add_tar(&tar, "cifar-100-python/train", '0', "x", 1);
+    data_end_tar(&tar);
+    memcpy(tar.data + 124, "77777777777", 12);
+    data_seal_tar(tar.data);
+    assert_int_equal(rc_input_open_memory("x", tar.data, tar.size, &input), RC_OK);
+    assert_int_equal(rc_bundle_open_archive(input, names, 1 << 16, &bundle), RC_FORMAT);
+    data_assert_message("'x' says that it holds more than 4294967296 bytes (at 'cifar-100-python/notes')");
+    rc_input_close(input);
+    memcpy(tar.data + 124, "00000000001", 12);
+    data_seal_tar(tar.data);
+    memcpy(tar.data + 1024 + 124, "00007777777", 12);
+    data_seal_tar(tar.data + 1024);
+    assert_int_equal(rc_input_open_memory("x", tar.data, tar.size, &input), RC_OK);
+    assert_int_equal(rc_bundle_open_archive(input, names, 1 << 16, &bundle), RC_FORMAT);
+    data_assert_message("'x': 'cifar-100-python/train' has 2097151 bytes, expected at most 65536");
+    rc_input_close(input);
+    free(tar.data);
+}
+
 static void wrong_cifar_files_are_named(void **state)
 {
     (void)state;
@@ -468,6 +496,7 @@ int main(void)
         IN_FOLDER(cifar10_binary),
         IN_FOLDER(cifar_python),
         IN_FOLDER(archives_are_read_as_they_are),
+        cmocka_unit_test(huge_members_are_refused),
         IN_FOLDER(wrong_cifar_files_are_named),
         IN_FOLDER(idx_plain_and_gzipped),
         IN_FOLDER(wrong_idx_files),

@@ -304,6 +304,29 @@ static void huge_pictures_are_refused(void **state)
     data_assert_message("rgb.png");
 }
 
+/* The last scan of a progressive file over and over: small files that would take long. */
+static void endless_scans_are_refused(void **state)
+{
+    (void)state;
+    uint8_t *data;
+    size_t size, begin = 0;
+    read_bytes(PICTURES "/progressive.jpg", &data, &size);
+    for (size_t i = 0; i + 1 < size; i++)
+        if (data[i] == 0xFF && data[i + 1] == 0xDA)
+            begin = i;
+    assert_true(begin > 0 && data[size - 2] == 0xFF && data[size - 1] == 0xD9);
+    data_bytes file = {0};
+    data_add(&file, data, begin);
+    for (int i = 0; i < 600; i++)
+        data_add(&file, data + begin, size - 2 - begin);
+    data_add(&file, data + size - 2, 2);
+    rc_image image;
+    assert_int_equal(rc_image_decode(file.data, file.size, NULL, &image), RC_FORMAT);
+    data_assert_message("broken JPEG: 501 scans of 37 x 29 pixels");
+    free(file.data);
+    rc_free(NULL, data);
+}
+
 static void unknown_files_are_named(void **state)
 {
     (void)state;
@@ -375,6 +398,7 @@ int main(void)
         cmocka_unit_test(truncated_pictures_are_refused),
         cmocka_unit_test(flipped_bits_do_no_harm),
         cmocka_unit_test(huge_pictures_are_refused),
+        cmocka_unit_test(endless_scans_are_refused),
         cmocka_unit_test_setup_teardown(unknown_files_are_named, data_enter_folder, data_leave_folder),
         cmocka_unit_test(strange_exif_means_upright),
         cmocka_unit_test_setup_teardown(what_is_written_is_read, data_enter_folder, data_leave_folder),
