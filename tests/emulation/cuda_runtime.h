@@ -18,6 +18,7 @@
 #define __host__
 #define __shared__ static /* blocks run one after the other, each kernel's own */
 #define __forceinline__ inline
+#define __grid_constant__
 
 /* ---- built-in types and variables ------------------------------------------------------------------------------- */
 
@@ -118,12 +119,24 @@ typedef struct rc_emulated_graph *cudaGraph_t, *cudaGraphExec_t;
 struct cudaDeviceProp {
     char name[256];
     int major, minor, multiProcessorCount;
+    size_t sharedMemPerBlockOptin;
+};
+
+enum { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+
+struct cudaLaunchAttribute {
+    int id;
+    struct {
+        int programmaticStreamSerializationAllowed;
+    } val;
 };
 
 struct cudaLaunchConfig_t {
     dim3 gridDim, blockDim;
     size_t dynamicSmemBytes;
     cudaStream_t stream;
+    cudaLaunchAttribute *attrs; /* have no effect here */
+    unsigned numAttrs;
 };
 
 const char *cudaGetErrorString(cudaError_t error);

@@ -28,9 +28,7 @@ mkdir disk
 faulty count:0 >/dev/null 2>&1
 grep -n 'write .*checkpoint' log | cut -d: -f1 >checkpoints
 all=$(wc -l <log)
-last_write() { grep -n "write .*/$1" log | tail -n 1 | cut -d: -f1; }
-numbers=(1 "$(sed -n 2p checkpoints)" "$(tail -n 1 checkpoints)")
-for file in config.yaml cwd/results.json cwd/results.txt cwd/task-2.safetensors; do numbers+=("$(last_write $file)"); done
+numbers=(1 "$(sed -n 2p checkpoints)" "$(tail -n 1 checkpoints)" "$(grep -n 'write .*/cwd/results.json' log | tail -n 1 | cut -d: -f1)")
 for ((i = 0; i < 4; i++)); do numbers+=($((2 + RANDOM * (all - 2) / 32768))); done
 for number in "${numbers[@]}"; do
     rm -rf disk/run

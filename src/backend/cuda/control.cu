@@ -5,9 +5,9 @@
  * so it is dropped as soon as memory is allocated or released, which every change of what a step does brings along. */
 #include <stdio.h>
 
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/pack.h"
 
-/* ---- lanes ------------------------------------------------------------------------------------------------------ */
+/* ---- lanes ----------------------------------------------------------------------------------------------------- */
 
 static void control_fork(rc_backend *be, int lane)
 {
@@ -37,7 +37,7 @@ static void join_all(rc_backend *be)
         control_join(be, lane);
 }
 
-/* ---- waiting ---------------------------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------------------------- */
 
 static rc_status control_sync(rc_backend *be)
 {
@@ -51,7 +51,7 @@ static rc_status control_sync(rc_backend *be)
     return cuda->status;
 }
 
-/* ---- repeating -------------------------------------------------------------------------------------------------- */
+/* ---- repeating ------------------------------------------------------------------------------------------------- */
 
 void rc_cuda_drop_graphs(rc_cuda *cuda)
 {
@@ -70,16 +70,29 @@ static cudaGraphExec_t find_graph(const rc_cuda *cuda, void (*step)(void *), con
     return NULL;
 }
 
-/* Enqueues the step once into a graph. NULL: an error is set. */
-static cudaGraphExec_t capture(rc_cuda *cuda, void (*step)(void *), void *context)
+/* Enqueues the step once into a graph, which packs every weight anew that it uses. NULL: an error is set. */
+static cudaGraph_t record(rc_cuda *cuda, void (*step)(void *), void *context)
 {
     cudaGraph_t graph = NULL;
     if (!rc_cuda_check(cuda, cudaStreamBeginCapture(cuda->stream[0], cudaStreamCaptureModeRelaxed), "capturing a step"))
         return NULL;
+    rc_cuda_weights_written(cuda, NULL, SIZE_MAX);
     step(context);
     join_all(&cuda->table);
     cudaError_t error = cudaStreamEndCapture(cuda->stream[0], &graph);
     rc_cuda_check(cuda, error, "capturing a step");
+    return graph;
+}
+
+static cudaGraphExec_t capture(rc_cuda *cuda, void (*step)(void *), void *context)
+{
+    int packs = rc_cuda_count_packs(cuda);
+    cudaGraph_t graph = record(cuda, step, context);
+    if (graph && rc_cuda_count_packs(cuda) != packs) {
+        /* Weights met for the first time were packed one by one; now that they are known, one kernel will do. */
+        cudaGraphDestroy(graph);
+        graph = record(cuda, step, context);
+    }
     rc_cuda_graph *slot = &cuda->graph[cuda->next_graph];
     cudaGraphExec_t executable = NULL;
     if (cuda->status == RC_OK && rc_cuda_check(cuda, cudaGraphInstantiate(&executable, graph, 0), "building a graph")) {
@@ -102,11 +115,12 @@ static rc_status control_repeat(rc_backend *be, void (*step)(void *context), voi
             graph = capture(cuda, step, context);
         for (int i = 0; i < times && cuda->status == RC_OK; i++)
             rc_cuda_check(cuda, cudaGraphLaunch(graph, cuda->stream[0]), "repeating a step");
+        rc_cuda_weights_written(cuda, NULL, SIZE_MAX);
     }
     return control_sync(be);
 }
 
-/* ---- the rest --------------------------------------------------------------------------------------------------- */
+/* ---- the rest -------------------------------------------------------------------------------------------------- */
 
 static void control_sum_workers(rc_backend *, void *, size_t)
 {

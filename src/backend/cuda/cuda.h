@@ -32,7 +32,9 @@ typedef struct rc_cuda {
     rc_backend table; /* first, so that an rc_backend * is an rc_cuda * */
     rc_module_host host;
     bool bf16; /* activations; otherwise float */
+    bool early; /* kernels may begin while the one before ends: sm_90 and newer */
     int multiprocessors;
+    int shared_bytes; /* that a block can have */
     char device_name[64], isa[24];
 
     cudaStream_t stream[RC_CUDA_LANES];
@@ -48,6 +50,8 @@ typedef struct rc_cuda {
     unsigned *tickets;                     /* (lanes): see last_block() in losses.cuh */
     void *workspace[RC_CUDA_LANES];        /* of the operation that runs on the lane */
     size_t workspace_bytes;                /* each */
+
+    struct rc_cuda_packs *packs; /* weights as the tensor cores take them (pack.h) */
 
     rc_status status; /* sticky; comes out of sync() */
     char message[RC_MESSAGE_SIZE];
@@ -91,6 +95,14 @@ static inline bool rc_cuda_check(rc_cuda *cuda, cudaError_t error, const char *d
 /* Drops every captured step: what it refers to may be gone (control.cu). */
 void rc_cuda_drop_graphs(rc_cuda *cuda);
 
+/* Memory of the backend's own, counted like the others' (memory.cu); captured steps stay. */
+rc_status rc_cuda_take(rc_cuda *cuda, size_t bytes, void **memory);
+void rc_cuda_give_back(rc_cuda *cuda, void *memory);
+
+/* Whoever writes to memory that may hold weights says so: what is kept of them in another form is made anew before its
+ * next use (pack.cu). */
+void rc_cuda_weights_written(rc_cuda *cuda, const void *memory, size_t bytes);
+
 /* ---- workspace (memory.cu) -------------------------------------------------------------------------------------- */
 
 /* Grows the workspace of every lane to at least this size; contents are lost. Called by the reserve functions while
@@ -108,17 +120,37 @@ void rc_cuda_release_all(rc_cuda *cuda);
  * rc_cuda_launch(cuda, "bn_train", kernel<Act>, grid, threads, shared_bytes, arguments...) enqueues on the current
  * lane. After a failure nothing is enqueued any more. */
 template <typename... Parameters, typename... Arguments>
-static void rc_cuda_launch(rc_cuda *cuda, const char *operation, void (*kernel)(Parameters...), dim3 grid, int threads,
-                           size_t shared_bytes, Arguments... arguments)
+static void rc_cuda_launch_as(rc_cuda *cuda, bool early, const char *operation, void (*kernel)(Parameters...),
+                              dim3 grid, int threads, size_t shared_bytes, Arguments... arguments)
 {
     if (cuda->status != RC_OK)
         return;
+    cudaLaunchAttribute overlap = {};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
     config.blockDim = dim3((unsigned)threads);
     config.dynamicSmemBytes = shared_bytes;
     config.stream = rc_cuda_stream(cuda);
+    config.attrs = &overlap;
+    config.numAttrs = early && cuda->early ? 1 : 0;
     rc_cuda_check(cuda, cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...), operation);
+}
+
+template <typename... Parameters, typename... Arguments>
+static void rc_cuda_launch(rc_cuda *cuda, const char *operation, void (*kernel)(Parameters...), dim3 grid, int threads,
+                           size_t shared_bytes, Arguments... arguments)
+{
+    rc_cuda_launch_as(cuda, false, operation, kernel, grid, threads, shared_bytes, arguments...);
+}
+
+/* For kernels that call wait_for_kernel_before() (mma.cuh): they may begin while the kernel before still runs. */
+template <typename... Parameters, typename... Arguments>
+static void rc_cuda_launch_early(rc_cuda *cuda, const char *operation, void (*kernel)(Parameters...), dim3 grid,
+                                 int threads, size_t shared_bytes, Arguments... arguments)
+{
+    rc_cuda_launch_as(cuda, true, operation, kernel, grid, threads, shared_bytes, arguments...);
 }
 
 /* ---- the table, theme by theme ---------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/pack.h"
 
 /* ---- allocations ------------------------------------------------------------------------------------------------ */
 
@@ -31,7 +31,7 @@ static rc_status out_of_memory(const rc_cuda *cuda, size_t bytes)
     return RC_OUT_OF_MEMORY;
 }
 
-static rc_status take(rc_cuda *cuda, size_t bytes, void **memory)
+rc_status rc_cuda_take(rc_cuda *cuda, size_t bytes, void **memory)
 {
     *memory = NULL;
     if (bytes == 0)
@@ -61,7 +61,7 @@ static rc_status take(rc_cuda *cuda, size_t bytes, void **memory)
     return RC_OK;
 }
 
-static void give_back(rc_cuda *cuda, void *memory)
+void rc_cuda_give_back(rc_cuda *cuda, void *memory)
 {
     for (struct rc_cuda_block **at = &cuda->blocks; *at; at = &(*at)->next) {
         struct rc_cuda_block *block = *at;
@@ -79,7 +79,7 @@ static rc_status memory_alloc(rc_backend *be, size_t bytes, void **memory)
 {
     rc_cuda *cuda = rc_cuda_of(be);
     rc_cuda_drop_graphs(cuda);
-    rc_status status = take(cuda, bytes, memory);
+    rc_status status = rc_cuda_take(cuda, bytes, memory);
     if (status != RC_OK)
         return status;
     rc_cuda_check(cuda, cudaMemsetAsync(*memory, 0, bytes, cuda->stream[0]), "clearing memory");
@@ -92,13 +92,18 @@ static void memory_release(rc_backend *be, void *memory)
     if (!memory)
         return;
     rc_cuda_drop_graphs(cuda);
-    give_back(cuda, memory);
+    for (const struct rc_cuda_block *block = cuda->blocks; block; block = block->next)
+        if (block->memory == memory) {
+            rc_cuda_forget_packed(cuda, memory, block->bytes);
+            break;
+        }
+    rc_cuda_give_back(cuda, memory);
 }
 
 void rc_cuda_release_all(rc_cuda *cuda)
 {
     while (cuda->blocks)
-        give_back(cuda, cuda->blocks->memory);
+        rc_cuda_give_back(cuda, cuda->blocks->memory);
 }
 
 /* ---- workspace -------------------------------------------------------------------------------------------------- */
@@ -109,12 +114,12 @@ rc_status rc_cuda_reserve(rc_cuda *cuda, size_t bytes)
         return RC_OK;
     rc_cuda_drop_graphs(cuda);
     for (int lane = 0; lane < RC_CUDA_LANES; lane++) {
-        give_back(cuda, cuda->workspace[lane]);
+        rc_cuda_give_back(cuda, cuda->workspace[lane]);
         cuda->workspace[lane] = NULL;
     }
     cuda->workspace_bytes = 0;
     for (int lane = 0; lane < RC_CUDA_LANES; lane++) {
-        rc_status status = take(cuda, bytes, &cuda->workspace[lane]);
+        rc_status status = rc_cuda_take(cuda, bytes, &cuda->workspace[lane]);
         if (status != RC_OK)
             return status;
     }
@@ -139,6 +144,7 @@ void *rc_cuda_workspace(rc_cuda *cuda, size_t bytes, const char *operation)
 static void write_bytes(rc_backend *be, void *to, const void *from, size_t bytes)
 {
     rc_cuda *cuda = rc_cuda_of(be);
+    rc_cuda_weights_written(cuda, to, bytes);
     if (bytes && cuda->status == RC_OK)
         rc_cuda_check(cuda, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, cuda->stream[0]),
                       "writing device memory");
@@ -256,6 +262,7 @@ template <typename Act> static void read_act(rc_backend *be, double *to, const r
 static void memory_zero(rc_backend *be, void *memory, size_t bytes)
 {
     rc_cuda *cuda = rc_cuda_of(be);
+    rc_cuda_weights_written(cuda, memory, bytes);
     if (bytes && cuda->status == RC_OK)
         rc_cuda_check(cuda, cudaMemsetAsync(memory, 0, bytes, rc_cuda_stream(cuda)), "zero");
 }
@@ -263,6 +270,7 @@ static void memory_zero(rc_backend *be, void *memory, size_t bytes)
 static void memory_copy(rc_backend *be, void *to, const void *from, size_t bytes)
 {
     rc_cuda *cuda = rc_cuda_of(be);
+    rc_cuda_weights_written(cuda, to, bytes);
     if (bytes && cuda->status == RC_OK)
         rc_cuda_check(cuda, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, rc_cuda_stream(cuda)), "copy");
 }

@@ -3,13 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/pack.h"
 
 static void cuda_destroy(rc_backend *be)
 {
     rc_cuda *cuda = rc_cuda_of(be);
     rc_cuda_drop_graphs(cuda);
     rc_cuda_release_all(cuda);
+    rc_cuda_destroy_packs(cuda);
     for (int lane = 0; lane < RC_CUDA_LANES; lane++) {
         if (cuda->joined[lane])
             cudaEventDestroy(cuda->joined[lane]);
@@ -41,6 +42,8 @@ static rc_status open_device(rc_cuda *cuda)
         return RC_UNSUPPORTED;
     }
     cuda->multiprocessors = properties.multiProcessorCount;
+    cuda->shared_bytes = (int)properties.sharedMemPerBlockOptin;
+    cuda->early = properties.major >= 9;
     snprintf(cuda->device_name, sizeof cuda->device_name, "%.63s", properties.name);
     snprintf(cuda->isa, sizeof cuda->isa, "sm_%d%d %s", properties.major, properties.minor,
              cuda->bf16 ? "bf16" : "fp32");

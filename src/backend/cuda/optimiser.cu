@@ -25,6 +25,7 @@ static void sgd(rc_backend *be, const rc_sgd *sgd, const rc_step *step, size_t c
 {
     rc_cuda_launch(rc_cuda_of(be), "sgd", sgd_kernel, blocks_for(count), OPTIMISER_THREADS, 0, *sgd, step, count,
                    (float *)param, (const float *)grad, (float *)momentum);
+    rc_cuda_weights_written(rc_cuda_of(be), param, count * sizeof(float));
 }
 
 /* m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  with t = step + 1
@@ -55,6 +56,7 @@ static void adam(rc_backend *be, const rc_adam *adam, const rc_step *step, size_
 {
     rc_cuda_launch(rc_cuda_of(be), "adam", adam_kernel, blocks_for(count), OPTIMISER_THREADS, 0, *adam, step, count,
                    (float *)param, (const float *)grad, (float *)first, (float *)second);
+    rc_cuda_weights_written(rc_cuda_of(be), param, count * sizeof(float));
 }
 
 void rc_cuda_fill_optimiser(rc_cuda *cuda)

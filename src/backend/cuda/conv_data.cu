@@ -1,0 +1,19 @@
+/* Data gradient of a convolution on the tensor cores. */
+#include "backend/cuda/conv_launch.cuh"
+#include "backend/cuda/conv_mma.h"
+
+bool rc_cuda_mma_backward_data(rc_cuda *cuda, const rc_conv *conv, const rc_grad *dy, const float *weight, void *dx,
+                               const rc_back_epilogue *epilogue)
+{
+    gather_plan plan;
+    gradient_source source;
+    const rc_tensor *x = epilogue->x;
+    bool slopes = epilogue->partial && x->act != RC_ACT_NONE;
+    gradient_sink sink = {view_tensor<bf16>(x), (bf16 *)dx, epilogue->partial, (const float *)x->mean,
+                          slope_below(x->act), epilogue->add, slopes};
+    bool finishes = !slopes || (piecewise_linear(x->act) && (!x->skip.value || x->stored));
+    if (!cuda->bf16 || !finishes || !view_source(dy, &source) || !rc_cuda_plan_gather(cuda, conv, false, x, &plan))
+        return false;
+    gather_launcher<gradient_source, gradient_sink>::launch(cuda, "conv_backward_data", plan, source, sink, weight);
+    return true;
+}

@@ -1,0 +1,456 @@
+/* Convolution on the tensor cores: forward and data gradient are one kernel with two sources and two sinks.
+ *
+ * A block loads the source pixels of a tile once (conv_tile.cuh), with everything pending applied. A warp then computes
+ * products of (16 positions of the tile) x (16 channels at a tap) with (16 channels) x (8 result channels): shifting by
+ * a tap is adding a constant to the addresses that ldmatrix reads. Weights come packed in the order of the operands
+ * (pack.h), result channels permuted so that the sums of one thread are neighbouring channels of a pixel and go to
+ * memory as one vector.
+ *
+ * With C source channels at once (C = 8: two taps share a product) a block either holds the weights of all taps and
+ * phases (one chunk), or walks over chunks of C channels and has one phase per block (CHUNKED). */
+#ifndef RC_BACKEND_CUDA_CONV_GATHER_CUH
+#define RC_BACKEND_CUDA_CONV_GATHER_CUH
+
+#include "backend/cuda/pack.h"
+#include "backend/cuda/conv_tile.cuh"
+
+/* How the warps of a block share a tile: N result channels of the block. */
+template <int N, bool CHUNKED> struct warp_shape {
+    static constexpr int CHANNELS = N < 32 ? N : 32;      /* result channels of a warp */
+    static constexpr int TILES_N = CHANNELS / 8;
+    static constexpr int WARPS_N = N / CHANNELS, WARPS_M = CONV_WARPS / WARPS_N;
+    static constexpr int TILES_M = N <= 16 ? 4 : 2;
+    static constexpr int POSITIONS = TILES_M * 16;        /* of a warp */
+    static constexpr int VECTOR = CHANNELS / 4;           /* neighbouring channels of a thread */
+};
+
+/* Bytes in which the warps of a block turn their results around. */
+__host__ __device__ constexpr int turning_bytes(int n)
+{
+    return n == 8 ? CONV_WARPS * 64 * 16 : n == 16 ? CONV_WARPS * 64 * 32 : CONV_WARPS * 32 * 64;
+}
+
+/* ---- sinks ----------------------------------------------------------------------------------------------------- */
+
+/* Per-channel vectors of the sink in shared memory, (4, N) float. Sums of products begin with the bias. */
+enum { ROW_BIAS, ROW_CENTER, ROW_SCALE, ROW_SHIFT, SINK_ROWS };
+
+struct sink_sums {
+    float8 first, second;
+};
+
+/* Result of a forward operation: raw with its sums, or the finished value. */
+struct forward_sink {
+    tensor_view<bf16> y;
+    bf16 *raw;
+    void *partial;
+    const float *bias, *center; /* (c) */
+    float below;
+    bool apply;
+
+    struct ahead {
+        uint4 skip;
+    };
+
+    enum { ROWS = SINK_ROWS };
+    __device__ void read(float *row, int group, int channel) const
+    {
+        bool inside = channel < y.c;
+        row[ROW_BIAS] = bias && inside ? bias[channel] : 0;
+        row[ROW_CENTER] = center && inside ? center[channel] : 0;
+        row[ROW_SCALE] = apply && y.scale ? y.scale[group * y.cp + channel] : 1;
+        row[ROW_SHIFT] = apply && y.scale ? y.shift[group * y.cp + channel] : 0;
+    }
+
+    __device__ ahead fetch(int pixel, int channel) const
+    {
+        ahead a = {};
+        int from = channel - y.skip_offset;
+        if (!apply || !y.skip || from < 0 || from >= y.skip_cp)
+            return a;
+        if (y.skip_stride != 1) {
+            int row = pixel / y.w, image = row / y.h;
+            pixel = (image * y.skip_h + (row - image * y.h) * y.skip_stride) * y.skip_w +
+                    (pixel - row * y.w) * y.skip_stride;
+        }
+        a.skip = load16(y.skip + (unsigned)(pixel * y.skip_cp + from));
+        return a;
+    }
+
+    /* table: from the first of the eight channels on. */
+    __device__ void take(uint4 bits, const ahead &a, const float *table, int width, int pixel, int channel,
+                         sink_sums &sums) const
+    {
+        bf16 *to = raw + (unsigned)(pixel * y.cp + channel);
+        if (apply) {
+            float8 z = unpack8(bits), skip = unpack8(a.skip);
+            float8 scale = load8(table + ROW_SCALE * width), shift = load8(table + ROW_SHIFT * width);
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                z.v[i] = z.v[i] * scale.v[i] + (shift.v[i] + skip.v[i]);
+                z.v[i] = fmaxf(z.v[i], below * z.v[i]);
+            }
+            *(uint4 *)to = pack8(z);
+            return;
+        }
+        *(uint4 *)to = bits;
+        if (partial) {
+            float8 v = unpack8(bits), center = load8(table + ROW_CENTER * width);
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                float s = v.v[i] - center.v[i];
+                sums.first.v[i] += s;
+                sums.second.v[i] += s * s;
+            }
+        }
+    }
+};
+
+/* dL/dvalue of layer x, with the sums of its normalisation. */
+struct gradient_sink {
+    tensor_view<bf16> y; /* x: the forward tensor */
+    bf16 *dx;
+    void *partial;
+    const float *mean; /* (groups, cp) */
+    float below;
+    bool add, slopes /* x has an activation, whose slope the sums need */;
+
+    struct ahead {
+        uint4 old, raw;
+    };
+
+    enum { ROWS = SINK_ROWS };
+    __device__ void read(float *row, int group, int channel) const
+    {
+        int at = group * y.cp + channel;
+        row[ROW_BIAS] = 0;
+        row[ROW_CENTER] = mean ? mean[at] : 0;
+        row[ROW_SCALE] = y.scale ? y.scale[at] : 1;
+        row[ROW_SHIFT] = y.scale ? y.shift[at] : 0;
+    }
+
+    __device__ ahead fetch(int pixel, int channel) const
+    {
+        unsigned at = (unsigned)(pixel * y.cp + channel);
+        ahead a = {};
+        if (add)
+            a.old = *(const uint4 *)(dx + at);
+        if (partial)
+            a.raw = load16(y.raw + at);
+        return a;
+    }
+
+    __device__ void take(uint4 bits, const ahead &a, const float *table, int width, int pixel, int channel,
+                         sink_sums &sums) const
+    {
+        unsigned at = (unsigned)(pixel * y.cp + channel);
+        if (add) {
+            float8 sum = unpack8(bits), old = unpack8(a.old);
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                sum.v[i] += old.v[i];
+            bits = pack8(sum);
+        }
+        *(uint4 *)(dx + at) = bits;
+        if (!partial)
+            return;
+        float8 dz = unpack8(bits), raw = unpack8(a.raw), mean8 = load8(table + ROW_CENTER * width);
+        if (slopes) {
+            float8 scale = load8(table + ROW_SCALE * width), shift = load8(table + ROW_SHIFT * width), z;
+            if (y.stored)
+                z = load8(y.stored + at);
+#pragma unroll
+            for (int i = 0; i < 8; i++) {
+                float sign = y.stored ? z.v[i] : raw.v[i] * scale.v[i] + shift.v[i];
+                dz.v[i] = sign > 0 ? dz.v[i] : below * dz.v[i];
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            sums.first.v[i] += dz.v[i];
+            sums.second.v[i] += dz.v[i] * (raw.v[i] - mean8.v[i]);
+        }
+    }
+};
+
+/* ---- the kernel ------------------------------------------------------------------------------------------------ */
+
+template <typename Source, typename Sink> struct gather_arguments {
+    tile_cut cut;
+    Source source;
+    Sink sink;
+    const char *weights;
+    int chunks;
+    int tile_bytes, weight_bytes;   /* of shared memory */
+    int steps[4], first_step[4];    /* of each phase: products along the taps */
+    int all_steps;
+    int offset[CONV_TAPS + 4];      /* of each tap (C = 8: of both taps of a step) in the tile, in bytes */
+};
+
+/* What one product of a warp's tiles takes. */
+template <int N, bool CHUNKED> struct operands {
+    using shape = warp_shape<N, CHUNKED>;
+    unsigned a[shape::TILES_M][4], b[shape::TILES_N][2];
+
+    __device__ void load(const unsigned *row_address, int offset, unsigned weights)
+    {
+#pragma unroll
+        for (int i = 0; i < shape::TILES_M; i++)
+            load_matrices(a[i], row_address[i] + offset);
+        if (shape::TILES_N == 1) {
+            asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(b[0][0]), "=r"(b[0][1]) : "r"(weights));
+        } else {
+#pragma unroll
+            for (int j = 0; j < shape::TILES_N; j += 2)
+                asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                             : "=r"(b[j][0]), "=r"(b[j][1]), "=r"(b[j + 1][0]), "=r"(b[j + 1][1])
+                             : "r"(weights + j * 256));
+        }
+    }
+
+    __device__ void multiply(float (&sum)[shape::TILES_M][shape::TILES_N][4]) const
+    {
+#pragma unroll
+        for (int i = 0; i < shape::TILES_M; i++)
+#pragma unroll
+            for (int j = 0; j < shape::TILES_N; j++)
+                multiply_add(sum[i][j], a[i], b[j]);
+    }
+};
+
+/* Adds all taps of a phase. Several warps share a tensor core, which hides the wait for the operands. */
+template <int C, int N, bool CHUNKED>
+__device__ inline void add_taps(float (&sum)[warp_shape<N, CHUNKED>::TILES_M][warp_shape<N, CHUNKED>::TILES_N][4],
+                                const unsigned *row_address, const int *offset, int steps, unsigned weights)
+{
+    constexpr int PRODUCTS = C < 16 ? 1 : C / 16, WIDE = C == 8 ? 2 : 1;
+    int odd = C == 8 ? threadIdx.x % 32 / 16 : 0; /* half of the rows are the second tap's */
+    int next = offset[odd];
+#pragma unroll(PRODUCTS == 1 ? 3 : 1)
+    for (int step = 0; step < steps; step++) {
+        int at = next;
+        next = offset[(step + 1) * WIDE + odd]; /* under way while this one is used; past the last it is not used */
+#pragma unroll
+        for (int product = 0; product < PRODUCTS; product++) {
+            operands<N, CHUNKED> now;
+            now.load(row_address, at + product * 32, weights);
+            now.multiply(sum);
+            weights += N * 32;
+        }
+    }
+}
+
+/* Copies one chunk, or the whole, of the packed weights. */
+__device__ inline void copy_weights(unsigned to, const char *from, int bytes)
+{
+    for (int i = threadIdx.x * 16; i < bytes; i += CONV_THREADS * 16)
+        copy16_async(to + i, from + i);
+}
+
+/* What a warp does with some positions of one phase of a tile, apart from the products. The results of a warp change
+ * hands through its own shared memory: they leave the products spread over the lanes, and go to the map as vectors of
+ * eight channels, lane l having vector l % VECTORS of every LANES-th position. */
+template <int N, bool CHUNKED, typename Sink> struct warp_positions {
+    using shape = warp_shape<N, CHUNKED>;
+    static constexpr int V = shape::VECTOR, PITCH = shape::CHANNELS * 2;
+    static constexpr int VECTORS = shape::CHANNELS / 8, LANES = 32 / VECTORS, ROUNDS = shape::POSITIONS / LANES;
+
+    unsigned row_address[shape::TILES_M];
+    int pixel[ROUNDS]; /* of the result; -1: none */
+    typename Sink::ahead ahead[ROUNDS];
+    float sum[shape::TILES_M][shape::TILES_N][4];
+
+    template <int C>
+    __device__ void locate(const tile_cut &cut, const rectangle &positions, const line &results, unsigned tile,
+                           int first)
+    {
+        int lane = threadIdx.x % 32;
+        line sources = scaled(line_of_sources(cut, positions), pixel_pitch(C), C == 8 ? 0 : lane / 16 * 16);
+#pragma unroll
+        for (int i = 0; i < shape::TILES_M; i++) {
+            int index = first + i * 16 + lane % 16;
+            row_address[i] = tile + place_on(sources, element_of(positions, index < positions.count ? index : 0));
+        }
+#pragma unroll
+        for (int i = 0; i < ROUNDS; i++) {
+            element e = element_of(positions, first + i * LANES + lane / VECTORS);
+            pixel[i] = e.index < positions.count ? place_on(results, e) : -1;
+        }
+    }
+
+    __device__ void begin(const float *bias)
+    {
+#pragma unroll
+        for (int i = 0; i < shape::TILES_M; i++)
+#pragma unroll
+            for (int j = 0; j < shape::TILES_N; j++)
+#pragma unroll
+                for (int k = 0; k < 4; k++)
+                    sum[i][j][k] = bias[2 * j + k % 2];
+    }
+
+    __device__ void fetch(const Sink &sink, int channel)
+    {
+#pragma unroll
+        for (int i = 0; i < ROUNDS; i++) {
+            ahead[i] = {};
+            if (pixel[i] >= 0)
+                ahead[i] = sink.fetch(pixel[i], channel);
+        }
+    }
+
+    __device__ void take(const Sink &sink, const float *table, int channel, char *space, sink_sums &sums)
+    {
+        int lane = threadIdx.x % 32;
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < shape::TILES_M; i++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                unsigned word[shape::TILES_N];
+#pragma unroll
+                for (int j = 0; j < shape::TILES_N; j++)
+                    word[j] = pack_bf16(sum[i][j][half * 2], sum[i][j][half * 2 + 1]);
+                char *to = space + (i * 16 + half * 8 + lane / 4) * PITCH + lane % 4 * (V * 2);
+                if (V == 2)
+                    *(unsigned *)to = word[0];
+                else if (V == 4)
+                    *(uint2 *)to = *(const uint2 *)word;
+                else
+                    *(uint4 *)to = *(const uint4 *)word;
+            }
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < ROUNDS; i++) {
+            uint4 bits = *(const uint4 *)(space + (i * LANES + lane / VECTORS) * PITCH + lane % VECTORS * 16);
+            if (pixel[i] >= 0)
+                sink.take(bits, ahead[i], table, N, pixel[i], channel, sums);
+        }
+    }
+};
+
+/* Adds the sums of all threads and writes the block's row of `partial`; whoever has the row also clears it for groups
+ * that have fewer blocks. */
+template <int N, bool CHUNKED>
+__device__ inline void write_sums(void *partial, const tile_cut &cut, tile_share share, int phase, int cp, int channel,
+                                  sink_sums &sums, float *space)
+{
+    using shape = warp_shape<N, CHUNKED>;
+    constexpr int VECTORS = shape::CHANNELS / 8;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    int rows = cut.most_blocks * (CHUNKED ? gridDim.z : 1), row = share.row * (CHUNKED ? gridDim.z : 1) + phase;
+#pragma unroll
+    for (int step = VECTORS; step < 32; step *= 2)
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            sums.first.v[i] += __shfl_xor_sync(0xffffffffu, sums.first.v[i], step);
+            sums.second.v[i] += __shfl_xor_sync(0xffffffffu, sums.second.v[i], step);
+        }
+    __syncthreads(); /* the space was the tile */
+    if (lane < VECTORS) {
+        float *mine = space + warp / shape::WARPS_N * 2 * N + warp % shape::WARPS_N * shape::CHANNELS + lane * 8;
+        store8(mine, sums.first);
+        store8(mine + N, sums.second);
+    }
+    __syncthreads();
+    if (threadIdx.x < 2 * N) {
+        int i = threadIdx.x, at = i / N * cp + channel + i % N;
+        float sum = 0;
+        for (int w = 0; w < shape::WARPS_M; w++)
+            sum += space[w * 2 * N + i];
+        partial_row(partial, row, cut.groups.count, share.group, cp)[at] = sum;
+        for (int g = 0; g < cut.groups.count; g++)
+            if (share.row >= cut.blocks[g] && cut.blocks[share.group] == cut.most_blocks)
+                partial_row(partial, row, cut.groups.count, g, cp)[at] = 0;
+    }
+    if (blockIdx.x == 0 && blockIdx.y == 0 && phase == 0 && threadIdx.x == 0)
+        ((partial_header *)partial)->rows = rows;
+}
+
+template <int C, int N, bool CHUNKED, typename Source, typename Sink>
+__global__ void __launch_bounds__(CONV_THREADS, 2)
+    gather_kernel(const __grid_constant__ gather_arguments<Source, Sink> a)
+{
+    using shape = warp_shape<N, CHUNKED>;
+    constexpr int UNROLL = CHUNKED ? 2 : Source::UNROLL;
+    constexpr int STEP = N * 32 * (C < 16 ? 1 : C / 16); /* bytes of packed weights */
+    constexpr int SPACE = shape::POSITIONS * shape::CHANNELS * 2;
+    extern __shared__ __align__(16) char shared[];
+    char *tile = shared + a.weight_bytes;
+    float *table = (float *)(tile + a.tile_bytes), *source_table = table + SINK_ROWS * N;
+    char *space = (char *)(source_table + Source::ROWS * a.source.channels()) + threadIdx.x / 32 * SPACE;
+    unsigned weights = shared_address(shared);
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, phase = CHUNKED ? blockIdx.z : 0;
+    int warp_channel = warp % shape::WARPS_N * shape::CHANNELS, block_channel = blockIdx.y * N; /* the first */
+    int lane_channel = warp_channel + lane % (shape::CHANNELS / 8) * 8, channel = block_channel + lane_channel;
+    const float *bias = table + ROW_BIAS * N + warp_channel + lane % 4 * shape::VECTOR;
+    unsigned warp_weights = weights + warp % shape::WARPS_N * (shape::CHANNELS * 32) + lane * (N == 8 ? 8 : 16);
+    const char *packed_weights = a.weights + (size_t)(blockIdx.y * a.all_steps + a.first_step[phase]) * a.chunks * STEP;
+    int weight_bytes = (CHUNKED ? a.steps[phase] : a.all_steps) * STEP;
+    tile_share share = share_of_block(a.cut, blockIdx.x);
+
+    /* Weights are older than the kernel before: they travel while that one ends. */
+    copy_weights(weights, packed_weights, weight_bytes);
+    clear_tile(tile, a.tile_bytes);
+    wait_for_kernel_before();
+    start_kernel_after();
+    make_table(a.source, share.group, 0, a.source.channels(), source_table);
+    make_table(a.sink, share.group, block_channel, N, table);
+    __syncthreads(); /* also: the tile is clear */
+    sink_sums sums = {};
+    bool fill = blockIdx.y == 0 && phase == 0 && a.source.fills();
+
+    unsigned tile_address = shared_address(tile);
+    int first_position = warp / shape::WARPS_N * shape::POSITIONS;
+    warp_positions<N, CHUNKED, Sink> mine;
+    for (int t = share.row; t < share.tiles; t += a.cut.blocks[share.group]) {
+        tile_place at = place_of_tile(a.cut, share.group, t);
+        tile_window window = source_window(a.cut, at, fill);
+        if (t != share.row) {
+            __syncthreads();
+            clear_tile(tile, a.tile_bytes); /* tiles at the border have other zeros */
+            __syncthreads();
+        }
+        if (CHUNKED) {
+            rectangle positions = positions_of(a.cut, at, phase);
+            mine.template locate<C>(a.cut, positions, line_of_results(a.cut, positions, at, phase), tile_address,
+                                    first_position);
+            for (int chunk = 0; chunk < a.chunks; chunk++) {
+                if (chunk > 0 || t != share.row) {
+                    __syncthreads();
+                    copy_weights(weights, packed_weights + (size_t)chunk * weight_bytes, weight_bytes);
+                }
+                load_window<C, UNROLL>(a.source, source_table, window, chunk * C, tile);
+                wait_for_copies();
+                __syncthreads();
+                if (chunk == 0)
+                    mine.begin(bias);
+                if (first_position < positions.count)
+                    add_taps<C, N, CHUNKED>(mine.sum, mine.row_address, a.offset + a.first_step[phase], a.steps[phase],
+                                            warp_weights);
+            }
+            mine.fetch(a.sink, channel);
+            mine.take(a.sink, table + lane_channel, channel, space, sums);
+        } else {
+            load_window<C, UNROLL>(a.source, source_table, window, 0, tile);
+            wait_for_copies();
+            __syncthreads();
+            for (int p = 0; p < a.cut.out_step * a.cut.out_step; p++) {
+                rectangle positions = positions_of(a.cut, at, p);
+                line results = line_of_results(a.cut, positions, at, p);
+                for (int first = first_position; first < positions.count; first += shape::WARPS_M * shape::POSITIONS) {
+                    mine.template locate<C>(a.cut, positions, results, tile_address, first);
+                    mine.fetch(a.sink, channel);
+                    mine.begin(bias);
+                    add_taps<C, N, CHUNKED>(mine.sum, mine.row_address, a.offset + a.first_step[p] * (C == 8 ? 2 : 1),
+                                            a.steps[p], warp_weights + a.first_step[p] * STEP);
+                    mine.take(a.sink, table + lane_channel, channel, space, sums);
+                }
+            }
+        }
+    }
+    if (a.sink.partial)
+        write_sums<N, CHUNKED>(a.sink.partial, a.cut, share, phase, a.sink.y.cp, block_channel, sums, (float *)tile);
+}
+
+#endif

@@ -1,0 +1,32 @@
+/* How a convolution is cut for the tensor cores: which kernel, which tiles, how much shared memory. By shape alone. */
+#ifndef RC_BACKEND_CUDA_CONV_PLAN_H
+#define RC_BACKEND_CUDA_CONV_PLAN_H
+
+#include "backend/cuda/pack.h"
+#include "backend/cuda/conv_tile.cuh"
+
+/* Shared memory of a multiprocessor, and of one of the two blocks that it should hold: 228 kB less 1 kB for each. */
+enum { CONV_SHARED_MOST = 227 * 1024, CONV_SHARED_HALF = 113 * 1024 };
+
+typedef struct gather_plan {
+    conv_form form;
+    tile_cut cut;
+    bool chunked;
+    int steps[4], first_step[4], all_steps;
+    int offset[CONV_TAPS + 4];
+    int weight_bytes, tile_bytes, shared_bytes;
+    dim3 grid;
+} gather_plan;
+
+/* Forward, or the data gradient; n, groups and group_end are those of `batch`. False: another kind's work. */
+bool rc_cuda_plan_gather(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch,
+                         gather_plan *plan);
+
+/* Cuts base_h x base_w positions of every image into tiles of about `positions`, at most `most` and at most
+ * `tile_bytes` of pixels of `pitch` bytes. The other fields of the cut have been set. */
+bool rc_cuda_cut_tiles(tile_cut *cut, const axis_taps *taps, int positions, int most, int pitch, int tile_bytes);
+
+/* Deals the tiles of each group to at most most_blocks blocks, all groups together. Returns how many there are. */
+int rc_cuda_deal_tiles(tile_cut *cut, int most_blocks);
+
+#endif

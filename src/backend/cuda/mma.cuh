@@ -1,0 +1,68 @@
+/* The instructions behind the convolutions on the tensor cores: m16n8k16 products of bf16 with fp32 sums, the loads
+ * that bring their operands from shared memory, asynchronous copies, and programmatic dependent launch. sm_80 on.
+ *
+ * Operands of a product D (16, 8) += A (16, 16) B (16, 8), lane = 4 g + t:
+ *     A: rows g and g + 8, columns 2t, 2t + 1, 2t + 8, 2t + 9      B: column g, the same four rows
+ *     D: rows g and g + 8, columns 2t and 2t + 1 */
+#ifndef RC_BACKEND_CUDA_MMA_CUH
+#define RC_BACKEND_CUDA_MMA_CUH
+
+#include "backend/cuda/device.cuh"
+
+__device__ inline unsigned shared_address(const void *pointer)
+{
+    return (unsigned)__cvta_generic_to_shared(pointer);
+}
+
+/* Four 8 x 8 matrices; lane l gives the address of row l % 8 of matrix l / 8. Thread (g, t) receives elements 2t and
+ * 2t + 1 of row g of each; transposed: element g of rows 2t and 2t + 1. */
+__device__ inline void load_matrices(unsigned to[4], unsigned address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(address));
+}
+
+__device__ inline void load_matrices_transposed(unsigned to[4], unsigned address)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(address));
+}
+
+__device__ inline void multiply_add(float d[4], const unsigned a[4], const unsigned b[2])
+{
+    asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+        "{%0, %1, %2, %3};"
+        : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+__device__ inline void copy16_async(unsigned to_shared, const void *from)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to_shared), "l"(from) : "memory");
+}
+
+__device__ inline void wait_for_copies()
+{
+    asm volatile("cp.async.wait_all;" ::: "memory");
+}
+
+/* A kernel launched with rc_cuda_launch_early() may begin while the one before it still runs: what it reads before this
+ * wait must have been complete when that one began to let it start. After the wait everything before is complete. */
+__device__ inline void wait_for_kernel_before()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* Lets the next kernel begin, if it was launched early, as soon as every block has come here. */
+__device__ inline void start_kernel_after()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
+#endif

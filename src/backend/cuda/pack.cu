@@ -1,0 +1,223 @@
+#include "backend/cuda/pack.h"
+
+#include <stdlib.h>
+
+#include "backend/cuda/device.cuh"
+
+/* ---- the kernel ------------------------------------------------------------------------------------------------ */
+
+enum {
+    PACK_THREADS = 256,
+    PACK_BLOCKS = 16,      /* of a weight */
+    PACK_JOBS = 128,       /* of a launch: they are arguments, which have room for 32 kB */
+};
+
+struct pack_jobs {
+    pack_job job[PACK_JOBS];
+};
+
+/* The result channel in column `column` (0 .. 7) of operand `operand` of a tile: see warp_shape in conv_gather.cuh. */
+__device__ inline int permuted_channel(int tile_c, int operand, int column)
+{
+    int width = tile_c < 32 ? tile_c : 32, operands = width / 8; /* of a warp; a thread has width / 4 neighbours */
+    return operand / operands * width + column / 2 * (width / 4) + operand % operands * 2 + column % 2;
+}
+
+/* The sum of the weights that fall together in a tap. */
+__device__ inline float tap_weight(const pack_job &job, int phase, int tap, int source, int result)
+{
+    const conv_form &form = job.form;
+    if (source >= form.source_c || result >= form.result_c)
+        return 0;
+    int phase_y = form.phases == 1 ? 0 : phase / 2, phase_x = form.phases == 1 ? 0 : phase % 2;
+    int tap_y = tap / form.count[phase_x], tap_x = tap % form.count[phase_x];
+    if (tap_y >= form.count[phase_y]) /* the second tap of the last step, C = 8 */
+        return 0;
+    size_t pair = form.source_first ? (size_t)source * form.result_c + result : (size_t)result * form.source_c + source;
+    const float *weight = job.weight + pair * form.k * form.k;
+    float sum = 0;
+    for (int y = 0; y < form.k; y++)
+        for (int x = 0; x < form.k; x++)
+            if (form.kernel[phase_y][tap_y] >> y & form.kernel[phase_x][tap_x] >> x & 1)
+                sum += weight[y * form.k + x];
+    return sum;
+}
+
+__device__ inline unsigned packed_word(const pack_job &job, int index)
+{
+    const conv_form &form = job.form;
+    int words = form.tile_c == 8 ? 2 : 4, products = form.chunk_c == 8 ? 1 : form.chunk_c / 16;
+    int word = index % words, rest = index / words;
+    int lane = rest % 32;
+    rest /= 32;
+    int pairs = form.tile_c == 8 ? 1 : form.tile_c / 16, pair = rest % pairs;
+    rest /= pairs;
+    int product = rest % products;
+    rest /= products; /* a step of a chunk of a phase of a tile */
+    int all = form_all_steps(form) * form.chunks, tile = rest / all, phase = 0;
+    rest %= all;
+    while (rest >= form_steps(form, phase) * form.chunks)
+        rest -= form_steps(form, phase++) * form.chunks;
+    int steps = form_steps(form, phase), chunk = rest / steps, step = rest % steps;
+
+    int result = tile * form.tile_c + permuted_channel(form.tile_c, pair * 2 + word / 2, lane / 4);
+    int k = product * 16 + lane % 4 * 2 + word % 2 * 8; /* the first of two neighbours */
+    int tap = form.chunk_c == 8 ? step * 2 + k / 8 : step;
+    int source = chunk * form.chunk_c + (form.chunk_c == 8 ? k % 8 : k);
+    return pack_bf16(tap_weight(job, phase, tap, source, result), tap_weight(job, phase, tap, source + 1, result));
+}
+
+static __host__ __device__ inline size_t form_bytes(const conv_form &form)
+{
+    return (size_t)form_step_bytes(form) * form_all_steps(form) * form.chunks * form.tiles;
+}
+
+__global__ static void pack_kernel(const __grid_constant__ pack_jobs jobs)
+{
+    const pack_job &job = jobs.job[blockIdx.y];
+    int words = (int)(form_bytes(job.form) / 4);
+    for (int i = blockIdx.x * PACK_THREADS + threadIdx.x; i < words; i += PACK_BLOCKS * PACK_THREADS)
+        job.to[i] = packed_word(job, i);
+}
+
+void rc_cuda_pack(rc_cuda *cuda, const pack_job *jobs, int count)
+{
+    pack_jobs batch;
+    for (int first = 0; first < count; first += PACK_JOBS) {
+        int some = count - first < PACK_JOBS ? count - first : PACK_JOBS;
+        for (int i = 0; i < some; i++)
+            batch.job[i] = jobs[first + i];
+        rc_cuda_launch(cuda, "packing weights", pack_kernel, dim3(PACK_BLOCKS, (unsigned)some), PACK_THREADS, 0, batch);
+    }
+}
+
+/* ---- kept from use to use -------------------------------------------------------------------------------------- */
+
+typedef struct packed_weight {
+    pack_job job;
+    int lane;
+    bool stale;
+} packed_weight;
+
+struct rc_cuda_packs {
+    packed_weight *weight;
+    pack_job *stale; /* as many: the batch that is being collected */
+    int count, capacity;
+};
+
+static bool same_form(const conv_form *a, const conv_form *b)
+{
+    if (a->source_c != b->source_c || a->result_c != b->result_c || a->k != b->k ||
+        a->source_first != b->source_first || a->chunk_c != b->chunk_c || a->tile_c != b->tile_c ||
+        a->phases != b->phases)
+        return false;
+    for (int phase = 0; phase < a->phases; phase++) {
+        if (a->count[phase] != b->count[phase])
+            return false;
+        for (int i = 0; i < a->count[phase]; i++)
+            if (a->kernel[phase][i] != b->kernel[phase][i])
+                return false;
+    }
+    return true;
+}
+
+static rc_status grow(rc_cuda_packs *packs)
+{
+    if (packs->count < packs->capacity)
+        return RC_OK;
+    int capacity = packs->capacity ? packs->capacity * 2 : 128;
+    packed_weight *weight = (packed_weight *)realloc(packs->weight, (size_t)capacity * sizeof *weight);
+    if (weight)
+        packs->weight = weight;
+    pack_job *stale = (pack_job *)realloc(packs->stale, (size_t)capacity * sizeof *stale);
+    if (stale)
+        packs->stale = stale;
+    if (!weight || !stale)
+        return RC_OUT_OF_MEMORY;
+    packs->capacity = capacity;
+    return RC_OK;
+}
+
+/* Begins to keep a weight; packed by the caller. */
+static packed_weight *add_weight(rc_cuda *cuda, const conv_form *form, const float *weight)
+{
+    if (!cuda->packs)
+        cuda->packs = (rc_cuda_packs *)calloc(1, sizeof *cuda->packs);
+    void *memory = NULL;
+    if (!cuda->packs || grow(cuda->packs) != RC_OK || rc_cuda_take(cuda, form_bytes(*form), &memory) != RC_OK) {
+        rc_cuda_check(cuda, cudaErrorMemoryAllocation, "packing weights");
+        return NULL;
+    }
+    packed_weight *kept = &cuda->packs->weight[cuda->packs->count++];
+    *kept = packed_weight{{weight, (unsigned *)memory, *form}, cuda->lane, true};
+    return kept;
+}
+
+const void *rc_cuda_packed_weights(rc_cuda *cuda, const conv_form *form, const float *weight, bool *fresh)
+{
+    rc_cuda_packs *packs = cuda->packs;
+    packed_weight *kept = NULL;
+    for (int i = 0; packs && !kept && i < packs->count; i++) {
+        packed_weight *candidate = &packs->weight[i];
+        if (candidate->job.weight == weight && candidate->lane == cuda->lane && same_form(&candidate->job.form, form))
+            kept = candidate;
+    }
+    if (!kept)
+        kept = add_weight(cuda, form, weight);
+    *fresh = kept && kept->stale;
+    if (!*fresh)
+        return kept ? kept->job.to : NULL;
+    int count = 0;
+    for (int i = 0; i < cuda->packs->count; i++) {
+        packed_weight *other = &cuda->packs->weight[i];
+        if (other->lane != cuda->lane || !other->stale)
+            continue;
+        cuda->packs->stale[count++] = other->job;
+        other->stale = false;
+    }
+    rc_cuda_pack(cuda, cuda->packs->stale, count);
+    return kept->job.to;
+}
+
+void rc_cuda_weights_written(rc_cuda *cuda, const void *memory, size_t bytes)
+{
+    uintptr_t begin = (uintptr_t)memory, end = bytes > UINTPTR_MAX - begin ? UINTPTR_MAX : begin + bytes;
+    for (int i = 0; cuda->packs && i < cuda->packs->count; i++) {
+        packed_weight *kept = &cuda->packs->weight[i];
+        const conv_form *form = &kept->job.form;
+        uintptr_t weight = (uintptr_t)kept->job.weight;
+        size_t count = (size_t)form->source_c * (size_t)form->result_c * (size_t)(form->k * form->k);
+        if (weight < end && begin < weight + count * sizeof(float))
+            kept->stale = true;
+    }
+}
+
+int rc_cuda_count_packs(const rc_cuda *cuda)
+{
+    return cuda->packs ? cuda->packs->count : 0;
+}
+
+void rc_cuda_forget_packed(rc_cuda *cuda, const void *memory, size_t bytes)
+{
+    rc_cuda_packs *packs = cuda->packs;
+    int left = 0;
+    for (int i = 0; packs && i < packs->count; i++) {
+        const char *weight = (const char *)packs->weight[i].job.weight;
+        if (weight >= (const char *)memory && weight < (const char *)memory + bytes)
+            rc_cuda_give_back(cuda, packs->weight[i].job.to);
+        else
+            packs->weight[left++] = packs->weight[i];
+    }
+    if (packs)
+        packs->count = left;
+}
+
+void rc_cuda_destroy_packs(rc_cuda *cuda)
+{
+    if (cuda->packs) {
+        free(cuda->packs->weight);
+        free(cuda->packs->stale);
+    }
+    free(cuda->packs);
+    cuda->packs = NULL;
+}
