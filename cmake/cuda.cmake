@@ -1,6 +1,6 @@
 # The CUDA module, librecollect_cuda.so: opened at run time, so that one program runs with and without a driver.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 80 90)
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90) # newer cards compile what is there for 90
 endif()
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)
@@ -11,5 +11,8 @@ endif()
 add_library(recollect_cuda MODULE ${cuda_sources})
 set_target_properties(recollect_cuda PROPERTIES CUDA_STANDARD 17 CUDA_VISIBILITY_PRESET hidden)
 target_compile_options(recollect_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
+if(RC_WERROR)
+    target_compile_options(recollect_cuda PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Werror;-Werror=all-warnings>")
+endif()
 target_link_libraries(recollect_cuda PRIVATE rc_inside CUDA::cudart_static)
 install(TARGETS recollect_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -13,10 +13,6 @@
 
 #include "backend/open.h"
 
-#ifndef RC_LIBDIR
-#define RC_LIBDIR "/usr/local/lib"
-#endif
-
 enum { PATH_SIZE = 4096, MAX_PLACES = 6 };
 
 typedef struct places {

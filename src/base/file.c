@@ -102,7 +102,7 @@ bool rc_file_exists(const char *path)
 
 struct rc_file_writer {
     int fd;
-    bool failed;
+    int error; /* of the append that failed; 0: none did */
     char *path;      /* these two stand behind the structure, in the same block */
     char *temporary;
 };
@@ -163,19 +163,17 @@ rc_status rc_file_writer_open(const char *path, rc_file_writer **writer)
 rc_status rc_file_writer_append(rc_file_writer *writer, const void *data, size_t size)
 {
     const char *next = data;
-    while (size > 0 && !writer->failed) {
+    while (size > 0 && writer->error == 0) {
         ssize_t put = write(writer->fd, next, size);
         if (put >= 0) {
             next += put;
             size -= (size_t)put;
         } else if (errno != EINTR) {
-            writer->failed = true;
-            return fail_errno("write", writer->path);
+            writer->error = errno;
         }
     }
-    if (writer->failed)
-        return rc_fail(RC_IO, "cannot write '%s': an earlier write failed", writer->path);
-    return RC_OK;
+    errno = writer->error;
+    return writer->error == 0 ? RC_OK : fail_errno("write", writer->path);
 }
 
 void rc_file_writer_line(void *writer, const char *text)

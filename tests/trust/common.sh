@@ -14,21 +14,21 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 fail() { echo "$name: FAILED: $*" >&2; exit 1; }
 
-# Six classes in two tasks: all stages, of a few steps each. One thread, because these tests run beside others.
+# Six classes in three tasks: all stages, of a few steps each. One thread, because these tests run beside others.
 "$make_images" procedural train 0 6 24 ppm photos
 cat >small.yaml <<YAML
 data: $work/photos
-tasks: 2
+tasks: 3
 net: resnet-small
 net_width: 4
 generator: generator-small
 generator_width: 8
 noise: 16
 batch: 16
-epochs: 4
-refine_epochs: 2
+epochs: 3
+refine_epochs: 1
 milestone: [1]
-inversion_steps: 8
+inversion_steps: 6
 YAML
 
 run() { "$program" run small.yaml --method cwd --threads 1 "$@"; }
@@ -38,7 +38,7 @@ life() { exec "$program" run small.yaml --method cwd --threads 1 "$@"; }
 # same FOLDER WHOLE: the models are the same bits; the results, but for times, the same text; nothing is left over.
 same() {
     local file
-    for file in first-task/task-1 cwd/task-1 cwd/task-2; do
+    for file in first-task/task-1 cwd/task-1 cwd/task-2 cwd/task-3; do
         cmp -s "$1/$file.safetensors" "$2/$file.safetensors" || fail "$3: $file ended with other bits"
     done
     for file in classes.csv confusion.csv; do
@@ -52,7 +52,7 @@ same() {
     local steps
     steps=$(grep -o '"task":[0-9]*,"stage":"[a-z]*","step":[0-9]*' "$1/cwd/events.jsonl" | sort)
     [ "$steps" = "$(uniq <<<"$steps")" ] || fail "$3: a step is logged twice"
-    [ "$(grep -c '"event":"task"' "$1/cwd/events.jsonl")" -eq 2 ] || fail "$3: the log does not hold two tasks"
+    [ "$(grep -c '"event":"task"' "$1/cwd/events.jsonl")" -eq 3 ] || fail "$3: the log does not hold three tasks"
 }
 
 # Where the checkpoint of a run is: "task 1 inversion 7".

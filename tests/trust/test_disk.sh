@@ -28,7 +28,9 @@ mkdir disk
 faulty count:0 >/dev/null 2>&1
 grep -n 'write .*checkpoint' log | cut -d: -f1 >checkpoints
 all=$(wc -l <log)
-numbers=(1 "$(sed -n 2p checkpoints)" "$(tail -n 1 checkpoints)" "$(grep -n 'write .*/cwd/results.json' log | tail -n 1 | cut -d: -f1)")
+last_write() { grep -n "write .*/$1" log | tail -n 1 | cut -d: -f1; }
+numbers=(1 "$(sed -n 2p checkpoints)" "$(tail -n 1 checkpoints)")
+for file in config.yaml cwd/results.json cwd/results.txt cwd/task-2.safetensors; do numbers+=("$(last_write $file)"); done
 for ((i = 0; i < 4; i++)); do numbers+=($((2 + RANDOM * (all - 2) / 32768))); done
 for number in "${numbers[@]}"; do
     rm -rf disk/run

@@ -48,15 +48,15 @@ all=$(wc -l <log)
 [ "$all" -gt 100 ] || fail "only $all operations on files were counted"
 cp log operations
 numbers=()
-pick() { # the number of the first, middle or last operation that looks like this
-    local lines
-    lines=$(grep -E "$2" operations | cut -d' ' -f1)
-    case $1 in first) head -n 1 <<<"$lines" ;; last) tail -n 1 <<<"$lines" ;; esac
+pick() { # WHICH PATTERN: the number of the operation that looks like this, of which the first is 1 and the last is $
+    grep -E "$2" operations | cut -d' ' -f1 | sed -n "$1p"
 }
-numbers+=("$(pick last 'write .*/cwd/checkpoint')" "$(pick last 'rename .*/cwd/checkpoint')")
-numbers+=("$(pick last 'remove .*/cwd/checkpoint')" "$(pick last 'write .*/cwd/results.json')")
-numbers+=("$(pick last 'rename .*/cwd/results.json')" "$(pick last 'make .*/cwd/task-2')")
-numbers+=("$(pick first 'write .*/run.json')" "$(pick last 'write .*events.jsonl')")
+numbers+=("$(pick $ 'write .*/cwd/checkpoint')" "$(pick $ 'rename .*/cwd/checkpoint')")
+# (When the first task ends there is none to remove yet.)
+numbers+=("$(pick 2 'remove .*/cwd/checkpoint')" "$(pick $ 'remove .*/cwd/checkpoint')")
+numbers+=("$(pick $ 'write .*/cwd/results.json')" "$(pick $ 'rename .*/cwd/results.json')")
+numbers+=("$(pick $ 'make .*/cwd/task-2')")
+numbers+=("$(pick 1 'write .*/run.json')" "$(pick $ 'write .*events.jsonl')")
 for ((i = 0; i < operations; i++)); do numbers+=($((1 + RANDOM * all / 32768))); done
 for number in "${numbers[@]}"; do
     [ -n "$number" ] || fail "an operation that should be there is not"

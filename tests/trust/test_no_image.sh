@@ -43,6 +43,6 @@ echo "searched $searched files: ${seen}at the end"
 
 # The search would have found it: one row of floats in a copy of the last model does it.
 "$find_image" plant floats-padded picture.ppm hidden
-cat left/cwd/task-2.safetensors hidden >both
+cat left/cwd/task-3.safetensors hidden >both
 ! "$find_image" search picture.ppm both >/dev/null || fail "the search does not find it in a model file"
 echo "$name: passed in $SECONDS s"

@@ -335,6 +335,10 @@ static void every_step_can_be_resumed(void **state)
         rc_position position;
         resumer r;
         checkpoint_path(i, path);
+        if (i % 5 != 2 && getenv("RECOLLECT_TEST_LIGHT") != NULL) {
+            unlink(path);
+            continue;
+        }
         SUCCEEDS(rc_checkpoint_open(path, "me", &position, &r.file));
         assert_true(position.stage == saves.at[i].stage && position.step == saves.at[i].step);
         stages[position.stage]++;
@@ -355,6 +359,8 @@ static void every_step_can_be_resumed(void **state)
     }
     drop(end);
     rmdir(folder);
+    if (getenv("RECOLLECT_TEST_LIGHT") != NULL)
+        return;
     assert_int_equal(stages[RC_STAGE_INVERSION], 5);
     assert_int_equal(stages[RC_STAGE_TRAINING], 6);
     assert_int_equal(stages[RC_STAGE_REFINEMENT], 6);

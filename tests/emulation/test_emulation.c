@@ -1,0 +1,173 @@
+/* The CUDA backend without a GPU: finding and opening the module, and every operation on the emulation of CUDA that
+ * lies beside this file. usage: test_emulation MODULE */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend/backend.h"
+#include "check/selftest.h"
+
+static const char *module;
+
+static void use_module(const char *path)
+{
+    assert_int_equal(setenv("RECOLLECT_CUDA_MODULE", path, 1), 0);
+}
+
+static void assert_refused(const char *name, rc_status expected, const char *words)
+{
+    rc_backend *be;
+    assert_int_equal(rc_backend_open(name, 1, NULL, &be), expected);
+    assert_null(be);
+    if (!strstr(rc_message(), words))
+        fail_msg("'%s' does not say '%s'", rc_message(), words);
+}
+
+/* ---- opening --------------------------------------------------------------------------------------------------- */
+
+static void test_says_what_is_missing(void **state)
+{
+    (void)state;
+    assert_int_equal(unsetenv("RECOLLECT_CUDA_MODULE"), 0);
+    assert_refused("cuda", RC_UNSUPPORTED, "cmake -DRC_CUDA=ON");
+    use_module("/nowhere/module.so");
+    assert_refused("cuda", RC_UNSUPPORTED, "/nowhere/module.so");
+    use_module(RC_SOURCE_DIR "/README.md");
+    assert_refused("cuda", RC_UNSUPPORTED, "RECOLLECT_CUDA_MODULE");
+    assert_refused("cuda:fp64", RC_INVALID_ARGUMENT, "expected bf16 or fp32");
+    assert_refused("cpu:bf16", RC_UNSUPPORTED, "cuda alone");
+}
+
+static void test_opens_both_precisions(void **state)
+{
+    (void)state;
+    static const char *const name[] = {"cuda", "cuda:bf16", "cuda:fp32"};
+    static const size_t bytes[] = {2, 2, 4};
+    use_module(module);
+    for (int i = 0; i < 3; i++) {
+        rc_backend *be;
+        assert_int_equal(rc_backend_open(name[i], 1, NULL, &be), RC_OK);
+        assert_string_equal(be->name, "cuda");
+        assert_int_equal(be->act_bytes, bytes[i]);
+        assert_int_equal(be->channel_multiple, 8);
+        rc_backend_close(be);
+    }
+}
+
+static void test_limits_device_memory(void **state)
+{
+    (void)state;
+    rc_backend *be;
+    void *memory;
+    use_module(module);
+    assert_int_equal(setenv("RECOLLECT_DEVICE_MEMORY", "much", 1), 0);
+    assert_refused("cuda", RC_INVALID_ARGUMENT, "RECOLLECT_DEVICE_MEMORY is 'much'");
+    assert_int_equal(setenv("RECOLLECT_DEVICE_MEMORY", "8", 1), 0);
+    assert_int_equal(rc_backend_open("cuda", 1, NULL, &be), RC_OK);
+    assert_int_equal(be->alloc(be, (size_t)9 << 20, &memory), RC_OUT_OF_MEMORY);
+    assert_null(memory);
+    assert_non_null(strstr(rc_message(), "no 9.0 MiB left on"));
+    assert_int_equal(be->alloc(be, (size_t)4 << 20, &memory), RC_OK); /* and goes on */
+    assert_int_equal(be->sync(be), RC_OK);
+    rc_backend_close(be);
+    assert_int_equal(unsetenv("RECOLLECT_DEVICE_MEMORY"), 0);
+}
+
+/* ---- repeating ------------------------------------------------------------------------------------------------- */
+
+typedef struct counted {
+    rc_backend *be;
+    rc_step *step;
+    int enqueued;
+} counted;
+
+static void advance(void *context)
+{
+    counted *c = context;
+    c->enqueued++;
+    c->be->step_begin(c->be, c->step);
+}
+
+static uint32_t steps_of(counted *c)
+{
+    rc_step step;
+    c->be->read_bytes(c->be, &step, c->step, sizeof step);
+    return step.step;
+}
+
+/* A step is enqueued once and replayed, until memory comes or goes. */
+static void test_repeats_a_captured_step(void **state)
+{
+    (void)state;
+    counted c = {0};
+    void *memory, *other;
+    use_module(module);
+    assert_int_equal(rc_backend_open("cuda", 1, NULL, &c.be), RC_OK);
+    assert_int_equal(c.be->alloc(c.be, sizeof(rc_step), &memory), RC_OK);
+    c.step = memory;
+    assert_int_equal(c.be->repeat(c.be, advance, &c, 5), RC_OK);
+    assert_int_equal(c.be->repeat(c.be, advance, &c, 2), RC_OK);
+    assert_int_equal(c.enqueued, 1);
+    assert_int_equal(steps_of(&c), 7);
+    assert_int_equal(c.be->alloc(c.be, 64, &other), RC_OK);
+    assert_int_equal(c.be->repeat(c.be, advance, &c, 1), RC_OK);
+    c.be->release(c.be, other);
+    assert_int_equal(c.be->repeat(c.be, advance, &c, 1), RC_OK);
+    assert_int_equal(c.enqueued, 3);
+    assert_int_equal(steps_of(&c), 9);
+    rc_backend_close(c.be);
+}
+
+/* ---- operations ------------------------------------------------------------------------------------------------ */
+
+static void keep_miss(void *user, const char *text)
+{
+    (void)user;
+    if (strncmp(text, "ok", 2) != 0)
+        print_message("%s\n", text);
+}
+
+/* A few of the quick cases of each; `recollect selftest` with this module does them all. */
+static void check_operations(const char *backend)
+{
+    use_module(module);
+    const rc_selftest_settings settings = {.backend = backend, .threads = 1, .seed = 1, .quick = true, .only = -1,
+                                           .every = 24, .line = keep_miss};
+    rc_selftest_result result;
+    assert_int_equal(rc_selftest(&settings, &result), RC_OK);
+    assert_int_equal(result.misses, 0);
+    assert_true(result.cases > 50);
+}
+
+static void test_operations_in_fp32(void **state)
+{
+    (void)state;
+    check_operations("cuda:fp32");
+}
+
+static void test_operations_in_bf16(void **state)
+{
+    (void)state;
+    check_operations("cuda:bf16");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: test_emulation MODULE\n");
+        return 2;
+    }
+    module = argv[1];
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_says_what_is_missing),     cmocka_unit_test(test_opens_both_precisions),
+        cmocka_unit_test(test_limits_device_memory),     cmocka_unit_test(test_repeats_a_captured_step),
+        cmocka_unit_test(test_operations_in_fp32),       cmocka_unit_test(test_operations_in_bf16),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
