@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "check/bench_steps.h"
 #include "check/case.h"
+#include "check/step_world.h"
 #include "nn/nets.h"
 
 enum { MOST_RUNS = 1000, NETS = 2 };
@@ -189,7 +190,7 @@ static rc_status bench_steps(bench *b)
 {
     const char *name;
     bool all = strcmp(b->s->step, "all") == 0;
-    for (int i = 0; (name = rc_bench_step_name(i)) != NULL; i++) {
+    for (int i = 0; (name = rc_step_world_name(i)) != NULL; i++) {
         if (!all && strcmp(b->s->step, name) != 0)
             continue;
         rc_step_time t;

@@ -1,6 +1,3 @@
-/* The three steps that an experiment spends its time in, as METHODS has them for CIFAR-100 with five tasks: the first
- * task trains 20 classes on real images alone; the second trains 20 more with dreams beside (CwD); inversion teaches
- * the generator between them. */
 #include "check/bench_steps.h"
 
 #include <stdlib.h>
@@ -8,148 +5,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
-#include "cil/step_inversion.h"
-#include "nn/losses.h"
-#include "nn/nets.h"
-
-enum { CLASSES_PER_TASK = 20, BATCHES = 4 };
-
-typedef struct world {
-    rc_backend *be;
-    int batch, size;
-    rc_net net, dreams;
-    rc_classifier student, teacher;
-    rc_model generator;
-    void *images, *labels, *order, *class_mean, *covariance;
-    rc_resident_data data;
-    rc_training *training;
-    rc_inversion *inversion;
-} world;
-
-const char *rc_bench_step_name(int index)
-{
-    static const char *const names[] = {"train_first", "train_next", "inversion"};
-    return index < (int)(sizeof names / sizeof *names) ? names[index] : NULL;
-}
-
-/* ---- what a step works on ------------------------------------------------------------------------------------- */
-
-static rc_status make_data(world *w, int first_class)
-{
-    rc_backend *be = w->be;
-    size_t count = (size_t)w->batch * BATCHES, pixels = count * (size_t)w->size * (size_t)w->size * 3;
-    RC_TRY(be->alloc(be, pixels, &w->images));
-    RC_TRY(be->alloc(be, count * sizeof(int32_t), &w->labels));
-    RC_TRY(be->alloc(be, count * sizeof(int32_t), &w->order));
-    uint8_t *images = rc_alloc(NULL, pixels);
-    int32_t *numbers = rc_alloc(NULL, 2 * count * sizeof *numbers);
-    rc_status status = images && numbers ? RC_OK : RC_OUT_OF_MEMORY;
-    for (size_t i = 0; status == RC_OK && i < pixels; i++)
-        images[i] = (uint8_t)rc_rng_bits((rc_rng){1, 1}, i);
-    for (size_t i = 0; status == RC_OK && i < count; i++) {
-        numbers[i] = first_class + (int32_t)(i % CLASSES_PER_TASK);
-        numbers[count + i] = (int32_t)((i * 7) % count);
-    }
-    if (status == RC_OK) {
-        be->write_bytes(be, w->images, images, pixels);
-        be->write_bytes(be, w->labels, numbers, count * sizeof *numbers);
-        be->write_bytes(be, w->order, numbers + count, count * sizeof *numbers);
-    }
-    rc_free(NULL, images);
-    rc_free(NULL, numbers);
-    w->data = (rc_resident_data){
-        .images = w->images, .labels = w->labels, .order = w->order,
-        .augment = {.h = w->size, .w = w->size, .c = 3, .pad = 4, .flip = true, .mean = {0.5f, 0.5f, 0.5f},
-                    .std = {0.25f, 0.25f, 0.25f}, .stream = RC_STREAM_AUGMENT}};
-    return status;
-}
-
-/* Classifier of the first task; for the others also a student that has grown, a generator and class statistics. */
-static rc_status make_models(world *w, bool first_task)
-{
-    rc_backend *be = w->be;
-    RC_TRY(rc_net_resnet32(&w->net, 3, w->size, w->size));
-    RC_TRY(rc_classifier_create(&w->student, &w->net, be, CLASSES_PER_TASK));
-    RC_TRY(rc_model_init(&w->student.backbone, (rc_rng){1, RC_STREAM_BACKBONE}));
-    RC_TRY(rc_head_grow(&w->student.head, CLASSES_PER_TASK, (rc_rng){1, RC_STREAM_HEAD}));
-    if (first_task)
-        return RC_OK;
-    RC_TRY(rc_classifier_clone(&w->teacher, &w->student));
-    RC_TRY(rc_head_grow(&w->student.head, CLASSES_PER_TASK, (rc_rng){2, RC_STREAM_HEAD}));
-    RC_TRY(rc_net_generator(&w->dreams, 3, w->size));
-    RC_TRY(rc_model_create(&w->generator, &w->dreams, be));
-    RC_TRY(rc_model_init(&w->generator, (rc_rng){1, RC_STREAM_GENERATOR}));
-    size_t d = (size_t)rc_net_features(&w->net);
-    RC_TRY(be->alloc(be, CLASSES_PER_TASK * d * be->real_bytes, &w->class_mean));
-    return be->alloc(be, d * d * be->real_bytes, &w->covariance);
-}
-
-static rc_status make_training(world *w, bool first_task)
-{
-    rc_training_settings settings = {.batch = w->batch, .sgd = {.momentum = 0.9f, .weight_decay = 5e-4f}, .seed = 1};
-    if (!first_task) {
-        settings.n_old = CLASSES_PER_TASK;
-        settings.dreams = settings.local_ce = settings.relations = settings.align_norms = true;
-        settings.task = 1;
-    }
-    RC_TRY(rc_training_create(w->be, &settings, &w->student, first_task ? NULL : &w->teacher,
-                              first_task ? NULL : &w->generator, &w->data, &w->training));
-    rc_loss_scale scale = rc_adaptive_loss_scale(CLASSES_PER_TASK, CLASSES_PER_TASK);
-    rc_step *control = rc_training_control(w->training);
-    control->learning_rate = 0.01f;
-    control->weight[RC_LOSS_CE] = (float)(0.5 * scale.cross_entropy);
-    control->weight[RC_LOSS_HKD] = (float)(0.15 * scale.distillation);
-    control->weight[RC_LOSS_RKD] = (float)(0.5 * scale.distillation);
-    control->weight[RC_LOSS_WAR] = 0.1f;
-    rc_training_send(w->training);
-    return RC_OK;
-}
-
-static rc_status make_inversion(world *w)
-{
-    rc_inversion_settings settings = {.batch = w->batch, .temperature = 1000, .diversity_epsilon = 1e-6f,
-                                      .bn_form = RC_BN_KL, .consistency = true, .dce_momentum = 0.9f,
-                                      .class_mean = w->class_mean, .covariance = w->covariance,
-                                      .adam = {0.9f, 0.999f, 1e-8f}, .seed = 1, .task = 1};
-    RC_TRY(rc_inversion_create(w->be, &settings, &w->teacher, &w->generator, &w->inversion));
-    rc_step *control = rc_inversion_control(w->inversion);
-    control->learning_rate = 1e-3f;
-    control->weight[RC_LOSS_CONTENT] = 1;
-    control->weight[RC_LOSS_DIVERSITY] = 1;
-    control->weight[RC_LOSS_BN] = 50;
-    control->weight[RC_LOSS_DCE] = 0.05f;
-    rc_inversion_send(w->inversion);
-    return RC_OK;
-}
-
-static void destroy(world *w)
-{
-    rc_backend *be = w->be;
-    rc_training_destroy(w->training);
-    rc_inversion_destroy(w->inversion);
-    rc_classifier_destroy(&w->student);
-    rc_classifier_destroy(&w->teacher);
-    rc_model_destroy(&w->generator);
-    void *memory[] = {w->images, w->labels, w->order, w->class_mean, w->covariance};
-    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
-        if (memory[i])
-            be->release(be, memory[i]);
-    rc_free(NULL, w);
-}
-
-/* ---- measuring ------------------------------------------------------------------------------------------------ */
-
-/* `each` steps from step `number` on; every batch of the data comes before the first one comes again. */
-static rc_status run_steps(world *w, int number, int each)
-{
-    if (w->inversion)
-        return w->be->repeat(w->be, rc_inversion_step, w->inversion, each);
-    rc_step *control = rc_training_control(w->training);
-    control->batch = (uint32_t)(number % BATCHES) - 1;
-    control->step = (uint32_t)number - 1;
-    rc_training_send(w->training);
-    return w->be->repeat(w->be, rc_training_step, w->training, each);
-}
+#include "check/step_world.h"
 
 static int by_size(const void *a, const void *b)
 {
@@ -157,15 +13,15 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static rc_status measure(world *w, int times, rc_step_time *time)
+static rc_status measure(rc_step_world *w, int times, rc_step_time *time)
 {
     /* On a device steps follow each other without the host: what counts is the time of many. */
-    int each = strcmp(w->be->name, "cuda") == 0 ? BATCHES : 1;
+    int each = strcmp(w->be->name, "cuda") == 0 ? RC_STEP_BATCHES : 1;
     double *taken = rc_alloc(NULL, (size_t)times * sizeof *taken);
-    rc_status status = taken ? run_steps(w, 0, each) : RC_OUT_OF_MEMORY;
+    rc_status status = taken ? rc_step_world_run(w, 0, each) : RC_OUT_OF_MEMORY;
     for (int i = 0; i < times && status == RC_OK; i++) {
         double began = rc_now();
-        status = run_steps(w, (i + 1) * each, each);
+        status = rc_step_world_run(w, (i + 1) * each, each);
         taken[i] = (rc_now() - began) / each;
     }
     if (status == RC_OK) {
@@ -180,21 +36,10 @@ static rc_status measure(world *w, int times, rc_step_time *time)
 rc_status rc_bench_step(rc_backend *backend, const char *name, int batch, int size, int times, rc_step_time *time)
 {
     size_t before = rc_bytes_allocated();
-    bool first_task = strcmp(name, "train_first") == 0, inversion = strcmp(name, "inversion") == 0;
-    world *w = rc_alloc_zeroed(NULL, 1, sizeof *w);
-    if (!w)
-        return RC_OUT_OF_MEMORY;
-    w->be = backend;
-    w->batch = batch;
-    w->size = size;
-    rc_status status = make_models(w, first_task);
-    if (status == RC_OK && !inversion)
-        status = make_data(w, first_task ? 0 : CLASSES_PER_TASK);
-    if (status == RC_OK)
-        status = inversion ? make_inversion(w) : make_training(w, first_task);
-    if (status == RC_OK)
-        status = measure(w, times, time);
+    rc_step_world *w;
+    RC_TRY(rc_step_world_create(backend, name, batch, size, &w));
+    rc_status status = measure(w, times, time);
     time->bytes = rc_bytes_allocated() - before;
-    destroy(w);
+    rc_step_world_destroy(w);
     return status;
 }

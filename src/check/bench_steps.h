@@ -9,11 +9,7 @@ typedef struct rc_step_time {
     size_t bytes;         /* of memory held during the step: models, activations, optimiser, data */
 } rc_step_time;
 
-/* Name of step `index`; NULL when there are no more. */
-const char *rc_bench_step_name(int index);
-
-/* Builds ResNet-32 and, where the step needs them, teacher and generator with random weights and data, and measures
- * `times` steps after one to warm up. */
+/* Measures `times` steps of that name (see step_world.h), after some to warm up. */
 rc_status rc_bench_step(rc_backend *backend, const char *name, int batch, int size, int times, rc_step_time *time);
 
 #endif

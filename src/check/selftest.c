@@ -9,6 +9,8 @@
 #include "base/clock.h"
 #include "check/compare.h"
 #include "check/coverage.h"
+#include "check/selftest_steps.h"
+#include "check/step_world.h"
 
 /* A case whose result hangs on an ulp of its input says nothing; another one is drawn instead. More than one in ten
  * of an operation is a miss: then the operation is at fault, or its list. The ulps of bf16 are large, so there it is
@@ -16,6 +18,9 @@
 enum { MAX_REDRAWS = 10, REDRAW_STRIDE = 1 << 20 };
 /* Misses of one operation that are told in full; more of them say the same. */
 enum { TOLD_MISSES = 5 };
+
+/* Whole steps, of a device: the name under which they can be asked for. */
+static const char steps_name[] = "step";
 
 typedef struct tally {
     int cases, redrawn, misses;
@@ -47,7 +52,7 @@ bool rc_selftest_knows(const char *name)
     for (int i = 0; (operation = rc_operation_at(i)) != NULL; i++)
         if (rc_operation_matches(operation, name))
             return true;
-    return false;
+    return strcmp(name, steps_name) == 0;
 }
 
 /* ---- backends ------------------------------------------------------------------------------------------------- */
@@ -173,6 +178,40 @@ static int check_covered(const rc_selftest_settings *s)
     return misses;
 }
 
+/* ---- whole steps ---------------------------------------------------------------------------------------------- */
+
+static rc_status check_step(const rc_selftest_settings *s, const rc_judges *j, rc_backend *cpu, const char *name,
+                            rc_selftest_result *result)
+{
+    enum { BATCH = 16, SIZE = 32, STEPS = 10 };
+    rc_step_difference d, allowed = rc_step_tolerance(j->test);
+    if (s->progress)
+        s->progress(s->user, name);
+    RC_TRY(rc_compare_steps(j->test, cpu, name, BATCH, SIZE, STEPS, &d));
+    bool good = d.loss <= allowed.loss && d.gradient <= allowed.gradient && d.cosine >= allowed.cosine && d.same_bits;
+    say(s, "%-4s  step %-21s %4d steps, losses off by %.1e of %.1e, gradient by %.1e of %.1e, cosine %.6f",
+        good ? "ok" : "FAIL", name, STEPS, d.loss, allowed.loss, d.gradient, allowed.gradient, d.cosine);
+    if (!good || s->verbose)
+        say(s, "      worst tensor of step %s: %s, off by %.1e", name, d.worst, d.tensor);
+    if (!d.same_bits)
+        say(s, "MISS  step %s: other bits the second time", name);
+    result->cases++;
+    result->misses += !good;
+    return RC_OK;
+}
+
+/* A device against the CPU backend, which its own selftest compares with the reference. */
+static rc_status check_steps(const rc_selftest_settings *s, const rc_judges *j, rc_selftest_result *result)
+{
+    rc_backend *cpu;
+    const char *name;
+    rc_status status = rc_backend_open("cpu", 0, NULL, &cpu);
+    for (int i = 0; status == RC_OK && (name = rc_step_world_name(i)) != NULL; i++)
+        status = check_step(s, j, cpu, name, result);
+    rc_backend_close(cpu);
+    return status;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------------------------ */
 
 static rc_status check_all(const rc_selftest_settings *s, const rc_judges *j, rc_selftest_result *result)
@@ -194,6 +233,11 @@ static rc_status check_all(const rc_selftest_settings *s, const rc_judges *j, rc
         RC_TRY(check_operation(s, j, operation, &t));
         result->cases += t.cases;
         result->misses += t.misses;
+        operations++;
+    }
+    bool named = s->operation && strcmp(s->operation, steps_name) == 0;
+    if (strcmp(j->test->name, "cuda") == 0 && (named || (!s->operation && s->every <= 1))) {
+        RC_TRY(check_steps(s, j, result));
         operations++;
     }
     if (operations == 0)

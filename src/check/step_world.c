@@ -1,0 +1,169 @@
+#include "check/step_world.h"
+
+#include <string.h>
+
+#include "base/memory.h"
+#include "nn/losses.h"
+#include "nn/nets.h"
+
+enum { CLASSES_PER_TASK = 20 };
+
+const char *rc_step_world_name(int index)
+{
+    static const char *const names[] = {"train_first", "train_next", "inversion"};
+    return index < (int)(sizeof names / sizeof *names) ? names[index] : NULL;
+}
+
+/* ---- what a step works on ------------------------------------------------------------------------------------- */
+
+static rc_status make_data(rc_step_world *w, int first_class)
+{
+    rc_backend *be = w->be;
+    size_t count = (size_t)w->batch * RC_STEP_BATCHES, pixels = count * (size_t)w->size * (size_t)w->size * 3;
+    RC_TRY(be->alloc(be, pixels, &w->images));
+    RC_TRY(be->alloc(be, count * sizeof(int32_t), &w->labels));
+    RC_TRY(be->alloc(be, count * sizeof(int32_t), &w->order));
+    uint8_t *images = rc_alloc(NULL, pixels);
+    int32_t *numbers = rc_alloc(NULL, 2 * count * sizeof *numbers);
+    rc_status status = images && numbers ? RC_OK : RC_OUT_OF_MEMORY;
+    for (size_t i = 0; status == RC_OK && i < pixels; i++)
+        images[i] = (uint8_t)rc_rng_bits((rc_rng){1, 1}, i);
+    for (size_t i = 0; status == RC_OK && i < count; i++) {
+        numbers[i] = first_class + (int32_t)(i % CLASSES_PER_TASK);
+        numbers[count + i] = (int32_t)((i * 7) % count);
+    }
+    if (status == RC_OK) {
+        be->write_bytes(be, w->images, images, pixels);
+        be->write_bytes(be, w->labels, numbers, count * sizeof *numbers);
+        be->write_bytes(be, w->order, numbers + count, count * sizeof *numbers);
+    }
+    rc_free(NULL, images);
+    rc_free(NULL, numbers);
+    w->data = (rc_resident_data){
+        .images = w->images, .labels = w->labels, .order = w->order,
+        .augment = {.h = w->size, .w = w->size, .c = 3, .pad = 4, .flip = true, .mean = {0.5f, 0.5f, 0.5f},
+                    .std = {0.25f, 0.25f, 0.25f}, .stream = RC_STREAM_AUGMENT}};
+    return status;
+}
+
+/* Classifier of the first task; for the others also a student that has grown, a generator and class statistics. */
+static rc_status make_models(rc_step_world *w, bool first_task)
+{
+    rc_backend *be = w->be;
+    RC_TRY(rc_net_resnet32(&w->net, 3, w->size, w->size));
+    RC_TRY(rc_classifier_create(&w->student, &w->net, be, CLASSES_PER_TASK));
+    RC_TRY(rc_model_init(&w->student.backbone, (rc_rng){1, RC_STREAM_BACKBONE}));
+    RC_TRY(rc_head_grow(&w->student.head, CLASSES_PER_TASK, (rc_rng){1, RC_STREAM_HEAD}));
+    if (first_task)
+        return RC_OK;
+    RC_TRY(rc_classifier_clone(&w->teacher, &w->student));
+    RC_TRY(rc_head_grow(&w->student.head, CLASSES_PER_TASK, (rc_rng){2, RC_STREAM_HEAD}));
+    RC_TRY(rc_net_generator(&w->dreams, 3, w->size));
+    RC_TRY(rc_model_create(&w->generator, &w->dreams, be));
+    RC_TRY(rc_model_init(&w->generator, (rc_rng){1, RC_STREAM_GENERATOR}));
+    size_t d = (size_t)rc_net_features(&w->net);
+    RC_TRY(be->alloc(be, CLASSES_PER_TASK * d * be->real_bytes, &w->class_mean));
+    return be->alloc(be, d * d * be->real_bytes, &w->covariance);
+}
+
+static rc_status make_training(rc_step_world *w, bool first_task)
+{
+    rc_training_settings settings = {.batch = w->batch, .sgd = {.momentum = 0.9f, .weight_decay = 5e-4f}, .seed = 1};
+    if (!first_task) {
+        settings.n_old = CLASSES_PER_TASK;
+        settings.dreams = settings.local_ce = settings.relations = settings.align_norms = true;
+        settings.task = 1;
+    }
+    RC_TRY(rc_training_create(w->be, &settings, &w->student, first_task ? NULL : &w->teacher,
+                              first_task ? NULL : &w->generator, &w->data, &w->training));
+    rc_loss_scale scale = rc_adaptive_loss_scale(CLASSES_PER_TASK, CLASSES_PER_TASK);
+    rc_step *control = rc_training_control(w->training);
+    control->learning_rate = 0.01f;
+    control->weight[RC_LOSS_CE] = (float)(0.5 * scale.cross_entropy);
+    control->weight[RC_LOSS_HKD] = (float)(0.15 * scale.distillation);
+    control->weight[RC_LOSS_RKD] = (float)(0.5 * scale.distillation);
+    control->weight[RC_LOSS_WAR] = 0.1f;
+    rc_training_send(w->training);
+    return RC_OK;
+}
+
+static rc_status make_inversion(rc_step_world *w)
+{
+    rc_inversion_settings settings = {.batch = w->batch, .temperature = 1000, .diversity_epsilon = 1e-6f,
+                                      .bn_form = RC_BN_KL, .consistency = true, .dce_momentum = 0.9f,
+                                      .class_mean = w->class_mean, .covariance = w->covariance,
+                                      .adam = {0.9f, 0.999f, 1e-8f}, .seed = 1, .task = 1};
+    RC_TRY(rc_inversion_create(w->be, &settings, &w->teacher, &w->generator, &w->inversion));
+    rc_step *control = rc_inversion_control(w->inversion);
+    control->learning_rate = 1e-3f;
+    control->weight[RC_LOSS_CONTENT] = 1;
+    control->weight[RC_LOSS_DIVERSITY] = 1;
+    control->weight[RC_LOSS_BN] = 50;
+    control->weight[RC_LOSS_DCE] = 0.05f;
+    rc_inversion_send(w->inversion);
+    return RC_OK;
+}
+
+void rc_step_world_destroy(rc_step_world *w)
+{
+    if (!w)
+        return;
+    rc_backend *be = w->be;
+    rc_training_destroy(w->training);
+    rc_inversion_destroy(w->inversion);
+    rc_classifier_destroy(&w->student);
+    rc_classifier_destroy(&w->teacher);
+    rc_model_destroy(&w->generator);
+    void *memory[] = {w->images, w->labels, w->order, w->class_mean, w->covariance};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
+        if (memory[i])
+            be->release(be, memory[i]);
+    rc_free(NULL, w);
+}
+
+rc_status rc_step_world_create(rc_backend *backend, const char *name, int batch, int size, rc_step_world **world)
+{
+    bool first_task = strcmp(name, "train_first") == 0, inversion = strcmp(name, "inversion") == 0;
+    rc_step_world *w = rc_alloc_zeroed(NULL, 1, sizeof *w);
+    *world = NULL;
+    if (!w)
+        return RC_OUT_OF_MEMORY;
+    w->be = backend;
+    w->batch = batch;
+    w->size = size;
+    rc_status status = make_models(w, first_task);
+    if (status == RC_OK && !inversion)
+        status = make_data(w, first_task ? 0 : CLASSES_PER_TASK);
+    if (status == RC_OK)
+        status = inversion ? make_inversion(w) : make_training(w, first_task);
+    if (status == RC_OK)
+        *world = w;
+    else
+        rc_step_world_destroy(w);
+    return status;
+}
+
+/* ---- running it ----------------------------------------------------------------------------------------------- */
+
+rc_status rc_step_world_run(rc_step_world *w, int number, int count)
+{
+    if (w->inversion)
+        return w->be->repeat(w->be, rc_inversion_step, w->inversion, count);
+    rc_step *control = rc_training_control(w->training);
+    control->batch = (uint32_t)(number % RC_STEP_BATCHES) - 1;
+    control->step = (uint32_t)number - 1;
+    rc_training_send(w->training);
+    return w->be->repeat(w->be, rc_training_step, w->training, count);
+}
+
+const void *rc_step_world_losses(const rc_step_world *w)
+{
+    return w->inversion ? rc_inversion_look(w->inversion).loss : rc_training_look(w->training).loss;
+}
+
+const void *rc_step_world_gradient(const rc_step_world *w, const rc_net **net)
+{
+    *net = w->inversion ? &w->dreams : &w->net;
+    return w->inversion ? rc_inversion_look(w->inversion).generator_gradient
+                        : rc_training_look(w->training).backbone_gradient;
+}
