@@ -65,6 +65,14 @@ template <typename T> inline T __shfl_xor_sync(unsigned, T x, int distance)
     return (T)rc_emulated_exchange((double)x, distance); /* floats and ints fit into a double */
 }
 
+/* Bit t is set if thread t of the warp passed true; the whole warp calls this. */
+unsigned __ballot_sync(unsigned, bool vote);
+
+inline int __popc(unsigned x)
+{
+    return __builtin_popcount(x);
+}
+
 inline void __threadfence()
 {
 }

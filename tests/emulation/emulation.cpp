@@ -129,6 +129,18 @@ double rc_emulated_exchange(double x, int distance)
     return other;
 }
 
+unsigned __ballot_sync(unsigned, bool vote)
+{
+    barrier *warp = &of_warp[current / WARP];
+    unsigned votes = 0;
+    exchanged[current] = vote;
+    wait_at(warp);
+    for (int lane = 0; lane < WARP; lane++)
+        votes |= exchanged[current / WARP * WARP + lane] != 0 ? 1u << lane : 0;
+    wait_at(warp);
+    return votes;
+}
+
 void rc_emulated_run(dim3 grid, dim3 block, const std::function<void()> &thread)
 {
     body = &thread;

@@ -1,5 +1,35 @@
 /* Dense layers on reals: y (n, out) = x (n, in) weight^T (out, in) + bias. */
 #include "backend/cuda/product.cuh"
+#include "backend/cuda/product.h"
+
+/* ---- products of plain matrices --------------------------------------------------------------------------------- */
+
+template <typename A> static void product_with(rc_cuda *cuda, const char *operation, int m, int n, int depth, A a,
+                                               rc_cuda_matrix b, float *c)
+{
+    row_source rows = {b.data, b.row};
+    column_source columns = {b.data, b.column};
+    real_store store = {c, n, NULL, false};
+    if (b.column == 1)
+        launch_product(cuda, operation, m, n, depth, a, rows, store);
+    else
+        launch_product(cuda, operation, m, n, depth, a, columns, store);
+}
+
+void rc_cuda_product(rc_cuda *cuda, const char *operation, int m, int n, int depth, rc_cuda_matrix a, rc_cuda_matrix b,
+                     float *c)
+{
+    row_source rows = {a.data, a.row};
+    column_source columns = {a.data, a.column};
+    if (cuda->bf16)
+        rc_cuda_product_mma(cuda, operation, m, n, depth, a, b, c);
+    else if (a.column == 1)
+        product_with(cuda, operation, m, n, depth, rows, b, c);
+    else
+        product_with(cuda, operation, m, n, depth, columns, b, c);
+}
+
+/* ---- dense layers ----------------------------------------------------------------------------------------------- */
 
 static rc_status reserve_dense(rc_backend *, int, int, int)
 {

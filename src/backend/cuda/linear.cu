@@ -1,84 +1,116 @@
 /* Linear layers inside a net: (n, 1, 1, c_in) -> (n, h, w, c), weight (c * h * w, c_in) in PyTorch's order of a reshape
- * to (c, h, w). The product runs over PyTorch's rows; loads and stores translate a row into its place in NHWC. */
+ * to (c, h, w): row = (channel * h + y) * w + x.
+ *
+ * The generator's first layer is a product of (128, 1000) with (8192, 1000). So values and gradients are first written
+ * out as plain matrices in the workspace, where the product finds them side by side, and a kernel over the map then
+ * does what the epilogue asks for:
+ *     inputs (n, c_in)         value of x, or the gradient of it
+ *     outputs (n, c * h * w)   raw of y in PyTorch's order, or dL/draw of it */
 #include "backend/cuda/map.cuh"
-#include "backend/cuda/product.cuh"
+#include "backend/cuda/product.h"
 
-/* Row r = (channel * h + y) * w + x of the weight, as an element of one image (h, w, cp). */
-struct row_place {
-    int pixels, cp; /* h * w */
-    __host__ __device__ int pixel(int row) const { return row % pixels; }
-    __host__ __device__ int channel(int row) const { return row / pixels; }
-    __host__ __device__ int element(int row) const { return pixel(row) * cp + channel(row); }
+struct linear_space {
+    float *inputs, *outputs;
 };
 
-static row_place places_of(const rc_linear *linear)
+static int rows_of(const rc_linear *linear)
 {
-    row_place places = {linear->h * linear->w, rc_cuda_padded(linear->c)};
-    return places;
+    return linear->c * linear->h * linear->w;
 }
 
-/* The value of x (n, 1, 1, cp): image i, channel k. Loads eight channels for one, which the caches forgive. */
-template <typename Act> struct value_source {
-    static const bool by_row = false;
-    tensor_view<Act> x;
-    __device__ float operator()(int i, int k) const
-    {
-        return load_value8(x, place_at(x, i, 0, 0), k / 8 * 8).v[k % 8];
-    }
-};
-
-/* The same with channel i of image k. */
-template <typename Act> struct value_by_channel {
-    static const bool by_row = true;
-    tensor_view<Act> x;
-    __device__ float operator()(int i, int k) const
-    {
-        return load_value8(x, place_at(x, k, 0, 0), i / 8 * 8).v[i % 8];
-    }
-};
-
-/* dL/draw of y: image i, row k. */
-template <typename Act> __device__ static float draw_of(const grad_view<Act> &dy, row_place places, int image, int row)
+static size_t linear_bytes(const rc_linear *linear, int n)
 {
-    int pixel = places.pixel(row), channel = places.channel(row);
-    place at = place_at(dy.y, image, pixel / dy.y.w, pixel % dy.y.w);
-    return load_draw8(dy, at, channel / 8 * 8).v[channel % 8];
+    return ((size_t)linear->c_in + (size_t)rows_of(linear)) * (size_t)n * sizeof(float);
 }
 
-template <typename Act> struct draw_source {
-    static const bool by_row = false;
-    grad_view<Act> dy;
-    row_place places;
-    __device__ float operator()(int i, int k) const { return draw_of(dy, places, i, k); }
-};
+static linear_space space_for(rc_cuda *cuda, const rc_linear *linear, int n, const char *operation)
+{
+    linear_space space = {(float *)rc_cuda_workspace(cuda, linear_bytes(linear, n), operation), NULL};
+    if (space.inputs)
+        space.outputs = space.inputs + (size_t)n * linear->c_in;
+    return space;
+}
 
-template <typename Act> struct draw_by_row {
-    static const bool by_row = true;
-    grad_view<Act> dy;
-    row_place places;
-    __device__ float operator()(int i, int k) const { return draw_of(dy, places, k, i); }
-};
+static rc_status reserve_linear(rc_backend *be, const rc_linear *linear, int n)
+{
+    return rc_cuda_reserve(rc_cuda_of(be), linear_bytes(linear, n));
+}
+
+/* ---- matrices from tensors -------------------------------------------------------------------------------------- */
+
+/* inputs (n, c) = value of x (n, 1, 1, cp) */
+template <typename Act> __global__ static void values_kernel(tensor_view<Act> x, float *inputs)
+{
+    int at = (int)(blockIdx.x * blockDim.x + threadIdx.x), vectors = x.cp / 8, image = at / vectors;
+    int channel = at % vectors * 8;
+    if (image >= x.n)
+        return;
+    float8 value = take_value8(x, place_at(x, image, 0, 0), channel);
+    for (int i = 0; i < 8; i++)
+        if (channel + i < x.c)
+            inputs[(size_t)image * x.c + channel + i] = value.v[i];
+}
+
+template <typename Act>
+static void write_values(rc_cuda *cuda, const rc_tensor *x, float *inputs, const char *operation)
+{
+    unsigned threads = (unsigned)(x->n * rc_cuda_padded(x->c) / 8);
+    rc_cuda_launch(cuda, operation, values_kernel<Act>, dim3((threads + 127) / 128), 128, 0, view_tensor<Act>(x),
+                   inputs);
+}
+
+enum { TURN_PIXELS = 32, TURN_VECTORS = 4 };
+
+/* outputs (n, c * h * w) = dL/draw. Block (pixels, vectors, image) turns a tile of 32 pixels by 32 channels around in
+ * shared memory: it is read channel by channel and written pixel by pixel. */
+template <typename Act> __global__ static void draws_kernel(grad_view<Act> dy, float *outputs)
+{
+    __shared__ float tile[TURN_VECTORS * 8][TURN_PIXELS + 1];
+    const tensor_view<Act> &y = dy.y;
+    int pixels = y.h * y.w, image = (int)blockIdx.z, first_channel = (int)blockIdx.y * TURN_VECTORS * 8;
+    int first_pixel = (int)blockIdx.x * TURN_PIXELS;
+    int vector = (int)threadIdx.x % TURN_VECTORS, from = first_pixel + (int)threadIdx.x / TURN_VECTORS;
+    int channel = first_channel + vector * 8;
+    if (from < pixels && channel < y.cp) {
+        float8 draw = load_draw8(dy, place_of(y, image * pixels + from), channel);
+        for (int i = 0; i < 8; i++)
+            tile[vector * 8 + i][threadIdx.x / TURN_VECTORS] = draw.v[i];
+    }
+    __syncthreads();
+    int pixel = first_pixel + (int)threadIdx.x % TURN_PIXELS;
+    for (int c = (int)threadIdx.x / TURN_PIXELS; c < TURN_VECTORS * 8; c += TURN_VECTORS)
+        if (pixel < pixels && first_channel + c < y.c)
+            outputs[((size_t)image * y.c + first_channel + c) * pixels + pixel] = tile[c][threadIdx.x % TURN_PIXELS];
+}
+
+template <typename Act> static void write_draws(rc_cuda *cuda, const rc_grad *dy, float *outputs, const char *operation)
+{
+    const rc_tensor *y = dy->y;
+    int vectors = rc_cuda_padded(y->c) / 8;
+    dim3 grid((unsigned)(y->h * y->w + TURN_PIXELS - 1) / TURN_PIXELS,
+              (unsigned)(vectors + TURN_VECTORS - 1) / TURN_VECTORS, (unsigned)y->n);
+    rc_cuda_launch(cuda, operation, draws_kernel<Act>, grid, TURN_PIXELS * TURN_VECTORS, 0, view_grad<Act>(dy),
+                   outputs);
+}
 
 /* ---- forward ---------------------------------------------------------------------------------------------------- */
 
-template <typename Act> struct raw_store {
-    Act *raw;
-    row_place places;
-    const float *bias;
-    __device__ void operator()(int image, int row, float sum) const
-    {
-        size_t at = (size_t)image * places.pixels * places.cp + places.element(row);
-        store(raw + at, sum + (bias ? bias[row] : 0));
-    }
-};
-
-/* What the epilogue asks for, once raw is there; pad channels become 0. */
-template <typename Act> __global__ static void finish_kernel(forward_epilogue<Act> e)
+/* outputs, in PyTorch's order, -> raw of y and what the epilogue asks for. */
+template <typename Act>
+__global__ static void finish_forward_kernel(const float *outputs, const float *bias, forward_epilogue<Act> e)
 {
     map_walk walk = walk_map(e.cut);
     channel_sums<typename sum_of<Act>::type> sums = {};
-    for (int pixel = walk.first; pixel < walk.end; pixel += walk.step)
-        finish_forward8(e, walk, pixel, load8(e.raw + offset8(e.y, pixel, walk.channel)), &sums);
+    int pixels = e.cut.image_pixels;
+    for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
+        float8 result = zero8();
+        for (int i = 0; i < 8; i++) {
+            int row = (walk.channel + i) * pixels + pixel % pixels;
+            if (walk.channel + i < e.y.c)
+                result.v[i] = outputs[(size_t)(pixel / pixels) * e.y.c * pixels + row] + (bias ? bias[row] : 0);
+        }
+        finish_forward8(e, walk, pixel, result, &sums);
+    }
     finish_sums(e.partial, e.cut, sums);
 }
 
@@ -86,68 +118,64 @@ template <typename Act>
 static void linear_forward(rc_backend *be, const rc_linear *linear, rc_tensor *x, const void *weight, const void *bias,
                            rc_tensor *y, const rc_epilogue *epilogue)
 {
+    static const char operation[] = "linear_forward";
     rc_cuda *cuda = rc_cuda_of(be);
-    if (x->value && !x->stored)
-        be->materialise(be, x);
-    value_source<Act> values = {view_tensor<Act>(x)};
-    row_source weights = {(const float *)weight, linear->c_in};
-    raw_store<Act> results = {(Act *)y->raw, places_of(linear), (const float *)bias};
-    launch_product(cuda, "linear_forward", x->n, linear->c * linear->h * linear->w, linear->c_in, values, weights,
-                   results);
-    if (!epilogue->partial && !epilogue->apply && linear->c % RC_CUDA_CHANNELS == 0)
+    linear_space space = space_for(cuda, linear, x->n, operation);
+    if (!space.inputs)
         return;
+    write_values<Act>(cuda, x, space.inputs, operation);
+    x->stored = x->stored || x->value;
+    rc_cuda_matrix inputs = {space.inputs, linear->c_in, 1}, weights = {(const float *)weight, linear->c_in, 1};
+    rc_cuda_product(cuda, operation, x->n, rows_of(linear), linear->c_in, inputs, weights, space.outputs);
     map_cut cut = cut_map(y);
-    rc_cuda_launch(cuda, "linear_forward", finish_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
-                   view_epilogue<Act>(y, epilogue, cut));
+    rc_cuda_launch(cuda, operation, finish_forward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
+                   (const float *)space.outputs, (const float *)bias, view_epilogue<Act>(y, epilogue, cut));
 }
 
 /* ---- backward --------------------------------------------------------------------------------------------------- */
 
-/* weight (rows, c_in) as B(j, k) = weight[k][j], 0 past c_in: the product covers the pad channels of dx. */
-struct padded_weight {
-    static const bool by_row = true;
-    const float *weight;
-    int c_in;
-    __device__ float operator()(int j, int k) const { return j < c_in ? weight[(size_t)k * c_in + j] : 0; }
-};
-
-template <typename Act> struct gradient_store {
-    Act *dx;
-    int cp;
-    bool add;
-    __device__ void operator()(int image, int channel, float sum) const
-    {
-        Act *to = dx + (size_t)image * cp + channel;
-        store(to, add ? to_float(*to) + sum : sum);
+/* inputs (n, c) -> dx (n, 1, 1, cp) and what the epilogue asks for. */
+template <typename Act> __global__ static void finish_backward_kernel(const float *inputs, backward_epilogue<Act> e)
+{
+    map_walk walk = walk_map(e.cut);
+    channel_sums<typename sum_of<Act>::type> sums = {};
+    for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
+        float8 d = zero8();
+        for (int i = 0; i < 8; i++)
+            if (walk.channel + i < e.x.c)
+                d.v[i] = inputs[(size_t)pixel * e.x.c + walk.channel + i];
+        finish_backward8(e, walk, pixel, d, &sums);
     }
-};
+    finish_sums(e.partial, e.cut, sums);
+}
 
 template <typename Act>
 static void linear_backward_data(rc_backend *be, const rc_linear *linear, const rc_grad *dy, const void *weight,
                                  void *dx, const rc_back_epilogue *epilogue)
 {
-    draw_source<Act> draws = {view_grad<Act>(dy), places_of(linear)};
-    padded_weight weights = {(const float *)weight, linear->c_in};
-    int cp = rc_cuda_padded(linear->c_in);
-    gradient_store<Act> results = {(Act *)dx, cp, epilogue->add};
-    launch_product(rc_cuda_of(be), "linear_backward_data", dy->y->n, cp, linear->c * linear->h * linear->w, draws,
-                   weights, results);
-    if (epilogue->partial) {
-        const rc_grad finished = {epilogue->x, dx, NULL, NULL, NULL};
-        be->bn_backward_sums(be, &finished, epilogue->partial);
-    }
+    static const char operation[] = "linear_backward_data";
+    rc_cuda *cuda = rc_cuda_of(be);
+    int n = dy->y->n, rows = rows_of(linear);
+    linear_space space = space_for(cuda, linear, n, operation);
+    if (!space.inputs)
+        return;
+    write_draws<Act>(cuda, dy, space.outputs, operation);
+    rc_cuda_matrix draws = {space.outputs, rows, 1}, weights = {(const float *)weight, 1, linear->c_in};
+    rc_cuda_product(cuda, operation, n, linear->c_in, rows, draws, weights, space.inputs);
+    map_cut cut = cut_map(epilogue->x);
+    rc_cuda_launch(cuda, operation, finish_backward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
+                   (const float *)space.inputs, view_back_epilogue<Act>(dx, epilogue, cut));
 }
 
-/* Block: one row of the weight, summed over the images. */
-template <typename Act>
-__global__ static void bias_kernel(grad_view<Act> dy, row_place places, int rows, float *dbias)
+/* A thread per row, over the images. */
+__global__ static void bias_kernel(int n, int rows, const float *outputs, float *dbias)
 {
     int row = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     if (row >= rows)
         return;
     float sum = 0;
-    for (int image = 0; image < dy.y.n; image++)
-        sum += draw_of(dy, places, image, row);
+    for (int image = 0; image < n; image++)
+        sum += outputs[(size_t)image * rows + row];
     dbias[row] = sum;
 }
 
@@ -155,20 +183,19 @@ template <typename Act>
 static void linear_backward_weight(rc_backend *be, const rc_linear *linear, const rc_tensor *x, const rc_grad *dy,
                                    void *dweight, void *dbias)
 {
+    static const char operation[] = "linear_backward_weight";
     rc_cuda *cuda = rc_cuda_of(be);
-    int rows = linear->c * linear->h * linear->w;
-    draw_by_row<Act> draws = {view_grad<Act>(dy), places_of(linear)};
-    value_by_channel<Act> values = {view_tensor<Act>(x)};
-    real_store results = {(float *)dweight, linear->c_in, NULL, false};
-    launch_product(cuda, "linear_backward_weight", rows, linear->c_in, x->n, draws, values, results);
+    int rows = rows_of(linear);
+    linear_space space = space_for(cuda, linear, x->n, operation);
+    if (!space.inputs)
+        return;
+    write_draws<Act>(cuda, dy, space.outputs, operation);
+    write_values<Act>(cuda, x, space.inputs, operation);
+    rc_cuda_matrix draws = {space.outputs, 1, rows}, values = {space.inputs, 1, linear->c_in};
+    rc_cuda_product(cuda, operation, rows, linear->c_in, x->n, draws, values, (float *)dweight);
     if (dbias)
-        rc_cuda_launch(cuda, "linear_backward_weight", bias_kernel<Act>, dim3((unsigned)(rows + 127) / 128), 128, 0,
-                       view_grad<Act>(dy), places_of(linear), rows, (float *)dbias);
-}
-
-static rc_status reserve_linear(rc_backend *, const rc_linear *, int)
-{
-    return RC_OK;
+        rc_cuda_launch(cuda, operation, bias_kernel, dim3((unsigned)(rows + 127) / 128), 128, 0, x->n, rows,
+                       (const float *)space.outputs, (float *)dbias);
 }
 
 template <typename Act> static void fill(rc_backend *table)

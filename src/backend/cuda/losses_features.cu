@@ -133,7 +133,7 @@ static void loss_war(rc_backend *be, int classes, int n_old, int d, bool paper, 
 enum { DCE_TILE = 16 };
 
 struct dce_space {
-    double *mean;     /* (classes, d): batch means */
+    double *residual; /* (n, d) */
     double *offset;   /* (classes, d): differences r_k - u_k */
     double *slope;    /* (d, d): R - C */
     double *members;  /* (classes): samples in the batch */
@@ -149,19 +149,18 @@ static int dce_tiles(int d)
     return side * side;
 }
 
-static size_t dce_workspace(rc_backend *, int, int d, int classes)
+static size_t dce_workspace(rc_backend *, int n, int d, int classes)
 {
     size_t k = (size_t)classes, f = (size_t)d;
-    return (2 * k * f + f * f + 2 * k + (size_t)dce_tiles(d) + 3) * sizeof(double);
+    return (((size_t)n + k + f) * f + 2 * k + (size_t)dce_tiles(d) + 3) * sizeof(double);
 }
 
 static dce_space split_dce_workspace(const rc_dce *dce)
 {
     dce_space space;
-    size_t means = (size_t)dce->classes * (size_t)dce->d;
-    space.mean = (double *)dce->workspace;
-    space.offset = space.mean + means;
-    space.slope = space.offset + means;
+    space.residual = (double *)dce->workspace;
+    space.offset = space.residual + (size_t)dce->n * (size_t)dce->d;
+    space.slope = space.offset + (size_t)dce->classes * (size_t)dce->d;
     space.members = space.slope + (size_t)dce->d * (size_t)dce->d;
     space.squares = space.members + dce->classes;
     space.tiles = space.squares + dce->classes;
@@ -176,38 +175,86 @@ __device__ static double dce_divisor(const rc_dce &dce)
     return dce.paper ? dce.n : dce.n > 1 ? dce.n - 1 : 1;
 }
 
-/* Block k: members, mean, moving average and difference of class k. Block 0 also says how much of the old averages is
- * kept; `seen` changes when the covariance is done. */
+/* Members of class k among labels [first, first + LOSS_THREADS), in order, by the whole block. */
+struct members {
+    int count;
+    short index[LOSS_THREADS];
+};
+
+__device__ static void list_members(const int *labels, int n, int first, int k, members *list)
+{
+    __shared__ int in_warp[LOSS_ROWS];
+    int b = first + (int)threadIdx.x, lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32, before = 0, all = 0;
+    bool member = b < n && labels[b] == k;
+    unsigned votes = __ballot_sync(0xffffffffu, member);
+    __syncthreads();
+    if (lane == 0)
+        in_warp[warp] = __popc(votes);
+    __syncthreads();
+    for (int w = 0; w < LOSS_ROWS; w++) {
+        before += w < warp ? in_warp[w] : 0;
+        all += in_warp[w];
+    }
+    if (member)
+        list->index[before + __popc(votes & ((1u << lane) - 1))] = (short)threadIdx.x;
+    if (threadIdx.x == 0)
+        list->count = all;
+    __syncthreads();
+}
+
+/* How much of the old averages is kept: nothing until every class has been seen. */
+__device__ static double dce_keep(const rc_dce &dce)
+{
+    double unseen = 0;
+    for (int c = (int)threadIdx.x; c < dce.classes && !dce.paper; c += LOSS_THREADS)
+        unseen += dce.seen[c] ? 0 : 1;
+    return block_sum(unseen) == 0 && !dce.paper ? (double)dce.momentum : 0;
+}
+
+/* Block k: members, mean, moving average, difference and residuals of class k. `seen` changes when the covariance is
+ * done. */
 __global__ static void dce_mean_kernel(rc_dce dce, dce_space space, const float *features, const int *labels)
 {
-    int k = (int)blockIdx.x;
-    double unseen = 0, members = 0, squares = 0;
-    for (int c = (int)threadIdx.x; c < dce.classes; c += LOSS_THREADS)
-        unseen += dce.seen[c] ? 0 : 1;
-    for (int b = (int)threadIdx.x; b < dce.n; b += LOSS_THREADS)
-        members += labels[b] == k;
-    double keep = !dce.paper && block_sum(dce.paper ? 0 : unseen) == 0 ? (double)dce.momentum : 0;
-    members = block_sum(members);
+    __shared__ members list;
+    int k = (int)blockIdx.x, count = 0;
+    double keep = dce_keep(dce), squares = 0;
+    for (int first = 0; first < dce.n; first += LOSS_THREADS) {
+        list_members(labels, dce.n, first, k, &list);
+        count += list.count;
+    }
     const float *target = (const float *)dce.class_mean + (size_t)k * dce.d;
     float *running = (float *)dce.running_mean + (size_t)k * dce.d;
-    bool counts = members > 0 && !isnan(target[0]);
-    for (int i = (int)threadIdx.x; i < dce.d; i += LOSS_THREADS) {
-        double mean = 0;
-        for (int b = 0; b < dce.n && members > 0; b++)
-            mean += labels[b] == k ? (double)features[(size_t)b * dce.d + i] / members : 0;
-        double average = mean;
-        if (!dce.paper && members > 0) {
+    bool counts = count > 0 && !isnan(target[0]);
+    for (int begin = 0; begin < dce.d; begin += LOSS_THREADS) {
+        int i = begin + (int)threadIdx.x;
+        double sum = 0;
+        for (int first = 0; first < dce.n && count > 0; first += LOSS_THREADS) {
+            if (dce.n > LOSS_THREADS) /* otherwise the list is there */
+                list_members(labels, dce.n, first, k, &list);
+            for (int m = 0; m < list.count && i < dce.d; m++)
+                sum += (double)features[(size_t)(first + list.index[m]) * dce.d + i];
+        }
+        double mean = count > 0 ? sum / count : 0, average = mean;
+        if (!dce.paper && count > 0 && i < dce.d) {
             average = (keep > 0 ? keep * (double)running[i] : 0) + (1 - keep) * mean;
             running[i] = (float)average;
         }
-        double offset = counts ? average - (double)target[i] : 0;
-        space.mean[(size_t)k * dce.d + i] = mean;
-        space.offset[(size_t)k * dce.d + i] = offset;
+        double offset = counts && i < dce.d ? average - (double)target[i] : 0;
+        if (i < dce.d)
+            space.offset[(size_t)k * dce.d + i] = offset;
         squares += offset * offset;
+        for (int first = 0; first < dce.n && count > 0; first += LOSS_THREADS) {
+            if (dce.n > LOSS_THREADS) /* otherwise the list is there */
+                list_members(labels, dce.n, first, k, &list);
+            for (int m = 0; m < list.count && i < dce.d; m++) {
+                size_t at = (size_t)(first + list.index[m]) * dce.d + i;
+                space.residual[at] = (double)features[at] - mean;
+            }
+        }
     }
     squares = block_sum(squares);
     if (threadIdx.x == 0) {
-        space.members[k] = members;
+        space.members[k] = count;
         space.squares[k] = squares;
         if (k == 0)
             *space.keep = keep;
@@ -223,8 +270,8 @@ __device__ static void finish_dce(const rc_dce &dce, dce_space space, double cov
 }
 
 /* Block (tile of the covariance): batch covariance, moving average, difference; the last block sums up. */
-__global__ static void dce_covariance_kernel(rc_dce dce, dce_space space, const float *features, const int *labels,
-                                             float *value, unsigned *ticket)
+__global__ static void dce_covariance_kernel(rc_dce dce, dce_space space, const int *labels, float *value,
+                                             unsigned *ticket)
 {
     int side = (dce.d + DCE_TILE - 1) / DCE_TILE;
     int i = (int)blockIdx.x / side * DCE_TILE + (int)threadIdx.x / DCE_TILE;
@@ -232,11 +279,9 @@ __global__ static void dce_covariance_kernel(rc_dce dce, dce_space space, const 
     double keep = *space.keep, squares = 0;
     if (i < dce.d && j < dce.d) {
         double sum = 0;
-        for (int b = 0; b < dce.n; b++) {
-            const double *mean = space.mean + (size_t)labels[b] * dce.d;
-            const float *feature = features + (size_t)b * dce.d;
-            sum += ((double)feature[i] - mean[i]) * ((double)feature[j] - mean[j]);
-        }
+#pragma unroll 8
+        for (int b = 0; b < dce.n; b++)
+            sum += space.residual[(size_t)b * dce.d + i] * space.residual[(size_t)b * dce.d + j];
         size_t at = (size_t)i * dce.d + j;
         float *running = (float *)dce.running_covariance + at;
         double entry = sum / dce_divisor(dce);
@@ -267,18 +312,18 @@ __global__ static void dce_covariance_kernel(rc_dce dce, dce_space space, const 
 }
 
 /* Thread (b, i) */
-__global__ static void dce_gradient_kernel(rc_dce dce, dce_space space, const float *features, const int *labels,
-                                           const float *weight, float *dfeatures)
+__global__ static void dce_gradient_kernel(rc_dce dce, dce_space space, const int *labels, const float *weight,
+                                           float *dfeatures)
 {
     int at = (int)(blockIdx.x * LOSS_THREADS + threadIdx.x), b = at / dce.d, i = at % dce.d;
     if (b >= dce.n)
         return;
     int k = labels[b];
-    const float *feature = features + (size_t)b * dce.d;
-    const double *mean = space.mean + (size_t)k * dce.d;
+    const double *residual = space.residual + (size_t)b * dce.d;
     double along = 0, squares = space.squares[k];
+#pragma unroll 8
     for (int j = 0; j < dce.d; j++) /* the slope is symmetric: rows are read side by side */
-        along += space.slope[(size_t)j * dce.d + i] * ((double)feature[j] - mean[j]);
+        along += space.slope[(size_t)j * dce.d + i] * residual[j];
     double by_mean = dce.paper ? (squares > 0 ? 1 / sqrt(squares) : 0) : *space.by_mean;
     double of_mean = space.offset[(size_t)k * dce.d + i] * by_mean / space.members[k];
     double of_covariance = 2 / dce_divisor(dce) * along * *space.by_covariance;
@@ -290,14 +335,13 @@ static void loss_dce(rc_backend *be, const rc_dce *dce, const void *features, co
 {
     rc_cuda *cuda = rc_cuda_of(be);
     dce_space space = split_dce_workspace(dce);
-    const float *rows = (const float *)features;
-    rc_cuda_launch(cuda, "loss_dce", dce_mean_kernel, dim3((unsigned)dce->classes), LOSS_THREADS, 0, *dce, space, rows,
-                   labels);
+    rc_cuda_launch(cuda, "loss_dce", dce_mean_kernel, dim3((unsigned)dce->classes), LOSS_THREADS, 0, *dce, space,
+                   (const float *)features, labels);
     rc_cuda_launch(cuda, "loss_dce", dce_covariance_kernel, dim3((unsigned)dce_tiles(dce->d)), LOSS_THREADS, 0, *dce,
-                   space, rows, labels, (float *)value, loss_ticket(cuda));
+                   space, labels, (float *)value, loss_ticket(cuda));
     rc_cuda_launch(cuda, "loss_dce", dce_gradient_kernel,
                    dim3((unsigned)((size_t)dce->n * dce->d + LOSS_THREADS - 1) / LOSS_THREADS), LOSS_THREADS, 0, *dce,
-                   space, rows, labels, weight, (float *)dfeatures);
+                   space, labels, weight, (float *)dfeatures);
 }
 
 /* ---- statistics of BN inputs ------------------------------------------------------------------------------------ */

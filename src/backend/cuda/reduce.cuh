@@ -38,7 +38,7 @@ __device__ inline double block_max(double x)
 }
 
 /* The same over the 32 threads of a warp, in every thread of it. */
-__device__ inline double warp_sum(double x)
+template <typename T> __device__ inline T warp_sum(T x)
 {
 #pragma unroll
     for (int distance = 16; distance > 0; distance /= 2)

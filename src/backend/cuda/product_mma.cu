@@ -1,0 +1,134 @@
+/* Matrix products on the tensor cores: float matrices are rounded to bf16 on their way into shared memory, sums are
+ * float. A block of four warps makes a tile of 64 x 64, a warp 32 x 32 of it; while a slice of the depth is multiplied,
+ * the next one is on its way into registers. */
+#include <cuda_bf16.h>
+
+#include "backend/cuda/product.h"
+
+enum {
+    TILE = 64,
+    DEPTH = 32,          /* of a slice */
+    THREADS = 128,
+    EACH = TILE * DEPTH / THREADS,
+    STRIDE = DEPTH + 8   /* of a row in shared memory: the eight rows of a fragment lie in different banks */
+};
+
+struct slice {
+    float v[EACH];
+};
+
+/* This thread's part of rows [first, first + TILE) and depths [first_k, first_k + DEPTH); neighbouring threads read
+ * neighbouring addresses. */
+template <bool K_FAST> struct layout {
+    __device__ static int row(int e)
+    {
+        int index = (int)threadIdx.x + e * THREADS;
+        return K_FAST ? index / DEPTH : index % TILE;
+    }
+    __device__ static int k(int e)
+    {
+        int index = (int)threadIdx.x + e * THREADS;
+        return K_FAST ? index % DEPTH : index / TILE;
+    }
+};
+
+template <bool K_FAST> __device__ static slice load_slice(rc_cuda_matrix m, int first, int rows, int first_k, int depth)
+{
+    slice s;
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+        int row = first + layout<K_FAST>::row(e), k = first_k + layout<K_FAST>::k(e);
+        s.v[e] = row < rows && k < depth ? m.data[(size_t)row * m.row + (size_t)k * m.column] : 0;
+    }
+    return s;
+}
+
+template <bool K_FAST> __device__ static void keep_slice(__nv_bfloat16 tile[TILE][STRIDE], const slice &s)
+{
+#pragma unroll
+    for (int e = 0; e < EACH; e++)
+        tile[layout<K_FAST>::row(e)][layout<K_FAST>::k(e)] = __float2bfloat16_rn(s.v[e]);
+}
+
+/* Two neighbouring depths of a row, as the instruction wants them. */
+__device__ static unsigned pair_at(const __nv_bfloat16 tile[TILE][STRIDE], int row, int k)
+{
+    return *(const unsigned *)&tile[row][k];
+}
+
+/* c (16, 8) += a (16, 16) b (8, 16)^T; lane l holds rows l / 4 and l / 4 + 8, columns 2 (l % 4) and the next. */
+__device__ static void multiply(float c[4], const unsigned a[4], const unsigned b[2])
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
+                 "{%0, %1, %2, %3};"
+                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+__device__ static void multiply_slice(float sum[2][4][4], const __nv_bfloat16 a[TILE][STRIDE],
+                                      const __nv_bfloat16 b[TILE][STRIDE], int row, int column)
+{
+    int group = (int)threadIdx.x % 32 / 4, inside = (int)threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int k = 0; k < DEPTH; k += 16) {
+        unsigned left[2][4], right[4][2];
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+#pragma unroll
+            for (int part = 0; part < 4; part++)
+                left[i][part] = pair_at(a, row + 16 * i + group + part % 2 * 8, k + inside + part / 2 * 8);
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+#pragma unroll
+            for (int part = 0; part < 2; part++)
+                right[j][part] = pair_at(b, column + 8 * j + group, k + inside + part * 8);
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                multiply(sum[i][j], left[i], right[j]);
+    }
+}
+
+template <bool A_K_FAST, bool B_K_FAST>
+__global__ static void product_mma_kernel(int m, int n, int depth, rc_cuda_matrix a, rc_cuda_matrix b, float *c)
+{
+    __shared__ __align__(16) __nv_bfloat16 tile_a[TILE][STRIDE], tile_b[TILE][STRIDE];
+    int first_i = (int)blockIdx.y * TILE, first_j = (int)blockIdx.x * TILE, warp = (int)threadIdx.x / 32;
+    int row = warp / 2 * 32, column = warp % 2 * 32;
+    float sum[2][4][4] = {};
+    slice next_a = load_slice<A_K_FAST>(a, first_i, m, 0, depth);
+    slice next_b = load_slice<B_K_FAST>(b, first_j, n, 0, depth);
+    for (int k = 0; k < depth; k += DEPTH) {
+        __syncthreads();
+        keep_slice<A_K_FAST>(tile_a, next_a);
+        keep_slice<B_K_FAST>(tile_b, next_b);
+        __syncthreads();
+        next_a = load_slice<A_K_FAST>(a, first_i, m, k + DEPTH, depth);
+        next_b = load_slice<B_K_FAST>(b, first_j, n, k + DEPTH, depth);
+        multiply_slice(sum, tile_a, tile_b, row, column);
+    }
+    int group = (int)threadIdx.x % 32 / 4, inside = (int)threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+#pragma unroll
+            for (int part = 0; part < 4; part++) {
+                int y = first_i + row + 16 * i + group + part / 2 * 8, x = first_j + column + 8 * j + inside + part % 2;
+                if (y < m && x < n)
+                    c[(size_t)y * n + x] = sum[i][j][part];
+            }
+}
+
+void rc_cuda_product_mma(rc_cuda *cuda, const char *operation, int m, int n, int depth, rc_cuda_matrix a,
+                         rc_cuda_matrix b, float *c)
+{
+    void (*kernel)(int, int, int, rc_cuda_matrix, rc_cuda_matrix, float *);
+    if (a.column == 1)
+        kernel = b.column == 1 ? product_mma_kernel<true, true> : product_mma_kernel<true, false>;
+    else
+        kernel = b.column == 1 ? product_mma_kernel<false, true> : product_mma_kernel<false, false>;
+    rc_cuda_launch(cuda, operation, kernel, dim3((unsigned)(n + TILE - 1) / TILE, (unsigned)(m + TILE - 1) / TILE),
+                   THREADS, 0, m, n, depth, a, b, c);
+}
