@@ -6,7 +6,8 @@
 
 /* How far a backend is from the other, in norms: |a - b| / |b|. */
 typedef struct rc_step_difference {
-    double loss;          /* the largest of any loss in any step */
+    double loss;          /* of the first step, the worst loss; one that should be near 0 by its nature is of size 1 */
+    double growth;        /* the same over all steps */
     double gradient;      /* of the first step, all parameters together */
     double tensor;        /* of the first step, the worst tensor */
     double cosine;        /* of the first step, all parameters together */
