@@ -5,6 +5,7 @@
 # usage: test_install.sh BUILD_DIRECTORY
 set -euo pipefail
 build=$(cd "$1" && pwd)
+source=$(cd "$(dirname "$0")/../.." && pwd)
 compiler=${CC:-cc}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -52,7 +53,21 @@ check "shared library through pkg-config" env LD_LIBRARY_PATH="$libdir" ./shared
 "$compiler" main.c $(pkg-config --cflags recollect) "$libdir/librecollect.a" \
     $(pkg-config --static --libs recollect | sed 's/-lrecollect//') -o static
 check "static library through pkg-config" ./static
+# The header needs nothing before it, in any standard from C11 on; the examples need nothing that is not installed.
+header='#include <recollect/recollect.h>'
+for standard in c11 c17; do
+    echo "$header" | "$compiler" -std=$standard -Wall -Wextra -Wpedantic -Werror $(pkg-config --cflags recollect) \
+        -fsyntax-only -x c -
+done
+for example in "$source"/examples/*.c; do
+    "$compiler" -std=c11 "$example" $(pkg-config --cflags --libs recollect) -o example
+done
+echo "ok: header alone, examples against the installed library"
 if command -v c++ >/dev/null; then
+    for standard in c++11 c++17; do
+        echo "$header" | c++ -std=$standard -Wall -Wextra -Wpedantic -Werror $(pkg-config --cflags recollect) \
+            -fsyntax-only -x c++ -
+    done
     cp main.c main.cc
     c++ -Wall -Wextra -Wpedantic -Werror main.cc $(pkg-config --cflags --libs recollect) -o cxx
     check "header from C++" env LD_LIBRARY_PATH="$libdir" ./cxx
@@ -78,6 +93,9 @@ program=$work/prefix/bin/recollect
 [ -s "$manual" ] || { echo "FAILED: no manual page is installed"; exit 1; }
 if command -v lexgrog >/dev/null; then
     lexgrog "$manual" >whatis.txt || { echo "FAILED: the manual page has no name"; exit 1; }
+fi
+if command -v mandoc >/dev/null; then
+    mandoc -T lint -W error "$manual" || { echo "FAILED: the manual page has mistakes"; exit 1; }
 fi
 if command -v groff >/dev/null; then
     groff -man -Tascii -ww "$manual" 2>warnings.txt >/dev/null
