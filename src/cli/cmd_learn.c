@@ -227,12 +227,11 @@ const rc_command rc_command_learn = {
     .summary = "Teaches new classes to a model, without the images of the old ones.",
     .arguments = "[MODEL] FOLDER --out FILE",
     .details =
-        "FOLDER holds one folder of images for each new class, named like it (or train/ and val/ of such; "
-        "any data\n"
-        "set that 'run' reads will do). Without MODEL a first model is trained. MODEL is never written.\n"
-        "A tenth of each class, or val/, is held out and scored at the end. However few the images, at least "
-        "300\n"
-        "steps are trained (min_steps). Interrupted, it writes nothing and exits with 130.",
+        "FOLDER holds one folder of images for each new class, named like it (or train/ and val/ of such; any\n"
+        "data set that 'run' reads will do). Without MODEL a first model is trained. MODEL is never written.\n"
+        "A tenth of each class, or val/, is held out and scored at the end. However few the images, 300 steps or\n"
+        "more are trained (min_steps), and 2000 at most, however many, unless --epochs is given.\n"
+        "Interrupted, it writes nothing and exits with 130. docs/learn.md tells more.",
     .examples =
         "  recollect learn animals/ --out animals.safetensors\n"
         "  recollect learn animals.safetensors birds/ --out more.safetensors\n"

@@ -207,7 +207,7 @@ static rc_status prepare_model(lesson *s)
         RC_TRY(copy_model(s));
     s->model->config = s->config;
     rc_settings settings = s->config.settings;
-    rc_learn_stretch(&settings, s->settings, s->data.train.count);
+    rc_learn_stretch(&settings, s->settings, s->data.train.count, s->n_new);
     if (!s->first && s->method->dce && l->statistics_classes != l->student.head.classes)
         rc_log_write(&s->watch.log, RC_LOG_INFO,
                      "note: the model has no class statistics (%s stores none), so its dreams "

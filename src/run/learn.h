@@ -12,6 +12,9 @@
  *   as that takes, and refinement and milestones go along in proportion: a handful of images is learnt
  *   properly, a hundred thousand do not take a night. `epochs` set without milestones and refine_epochs takes
  *   those along in the same way.
+ * One class: cross entropy over a single logit is constant, so it spans all classes (docs/methods/cwd.md), and
+ *   with images of one class alone "always the new one" is its easy answer. Its weight is made smaller, and that
+ *   of distillation with it, so that features stay and refinement finds the new class among the old ones.
  * Batch: a task with fewer images than a batch gets a smaller one, down to 32. */
 #ifndef RC_RUN_LEARN_H
 #define RC_RUN_LEARN_H

@@ -98,8 +98,16 @@ void rc_learn_fit_config(rc_config *config, const rc_learn_settings *settings, c
         snprintf(config->settings.net, sizeof config->settings.net, "resnet18");
 }
 
-void rc_learn_stretch(rc_settings *s, const rc_learn_settings *settings, int images)
+/* What a task of a single class has of the usual weights. With all of them a model of 20 Fashion-MNIST images a
+ * class fell from 76 to 47 % on its six old classes when it learnt 'Shirt'. */
+static const double single_cross_entropy = 0.4, single_distillation = 0.5;
+
+void rc_learn_stretch(rc_settings *s, const rc_learn_settings *settings, int images, int n_new)
 {
+    if (n_new == 1) {
+        s->lambda_ce *= single_cross_entropy;
+        s->lambda_hkd *= single_distillation;
+    }
     if (images < s->batch)
         s->batch = images > SMALLEST_BATCH ? images : s->batch < SMALLEST_BATCH ? s->batch : SMALLEST_BATCH;
     int before = s->epochs - (s->paper_no_refinement ? 0 : s->refine_epochs);

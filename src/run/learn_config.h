@@ -16,7 +16,7 @@ int rc_learn_size(int size);
 /* A first model: the shape of its images, and the net that suits it unless one was set. */
 void rc_learn_fit_config(rc_config *config, const rc_learn_settings *settings, const rc_dataset *data);
 
-/* Schedule and batch for a task of that many images. */
-void rc_learn_stretch(rc_settings *s, const rc_learn_settings *settings, int images);
+/* Schedule, batch and loss weights for a task of that many images and new classes. */
+void rc_learn_stretch(rc_settings *s, const rc_learn_settings *settings, int images, int n_new);
 
 #endif
