@@ -190,7 +190,7 @@ static rc_status check_step(const rc_selftest_settings *s, const rc_judges *j, r
     RC_TRY(rc_compare_steps(j->test, cpu, name, BATCH, SIZE, STEPS, &d));
     bool good = d.loss <= allowed.loss && d.growth <= allowed.growth && d.gradient <= allowed.gradient &&
                 d.cosine >= allowed.cosine && d.same_bits;
-    say(s, "%-4s  step %-12s losses off by %.1e of %.1e, after %d steps %.1e of %.1e, gradient %.1e of %.1e, cosine %.6f",
+    say(s, "%-4s  step %-12s losses off by %.1e of %.1e (%d steps: %.1e of %.1e), gradient %.1e of %.1e, cosine %.6f",
         good ? "ok" : "FAIL", name, d.loss, allowed.loss, STEPS, d.growth, allowed.growth, d.gradient,
         allowed.gradient, d.cosine);
     if (!good || s->verbose)
