@@ -112,18 +112,24 @@ static void attempt(reader *read, const char *path, const uint8_t *data, size_t 
         fail_msg("'%s' of %zu bytes: %zu bytes were asked for: %s", path, size, asked, rc_message());
 }
 
+/* Where everything is slow, every seventh place does. */
+static bool light(void)
+{
+    return getenv("RECOLLECT_TEST_LIGHT") != NULL;
+}
+
 /* The next place to damage: every one of a small file and of both ends of a large one, some between. */
 static size_t next_place(size_t at, size_t size)
 {
-    bool light = getenv("RECOLLECT_TEST_LIGHT") != NULL;
-    size_t every = light ? 64 : 128, step = light ? 7 : 1;
+    size_t every = light() ? 64 : 128, step = light() ? 7 : 1;
     if (at < every || at + every / 2 > size)
         return at + step;
     return at + (size / 32 > step ? size / 32 : step);
 }
 
-/* `most` is the least number of percent of the damaged files that must be refused: otherwise nothing is checked. */
-static void damage(reader *read, const char *path, const uint8_t *good, size_t size, int most)
+/* `least` percent of the damaged files must be refused, as long as both ends are damaged at every place: otherwise
+ * nothing is checked. */
+static void damage(reader *read, const char *path, const uint8_t *good, size_t size, int least)
 {
     uint8_t *data = malloc(size + 1);
     assert_non_null(data);
@@ -146,23 +152,23 @@ static void damage(reader *read, const char *path, const uint8_t *good, size_t s
     data_write(path, good, size); /* as it was, for the others */
     free(data);
     print_message("%s: %d of %d damaged files were refused\n", path, refused, tried);
-    if (100 * refused < most * tried)
+    if (!light() && 100 * refused < least * tried)
         fail_msg("'%s': no more than %d of %d damaged files were refused", path, refused, tried);
 }
 
-static void damage_file(reader *read, const char *path, const char *source, int most)
+static void damage_file(reader *read, const char *path, const char *source, int least)
 {
     char *data;
     size_t size;
     if (rc_file_read(source, 1 << 20, &data, &size) != RC_OK)
         fail_msg("%s", rc_message());
-    damage(read, path, (const uint8_t *)data, size, most);
+    damage(read, path, (const uint8_t *)data, size, least);
     rc_free(NULL, data);
 }
 
-static void damage_and_free(reader *read, const char *path, data_bytes bytes, int most)
+static void damage_and_free(reader *read, const char *path, data_bytes bytes, int least)
 {
-    damage(read, path, bytes.data, bytes.size, most);
+    damage(read, path, bytes.data, bytes.size, least);
     free(bytes.data);
 }
 
@@ -225,14 +231,14 @@ static void damaged_pictures(void **state)
     (void)state;
     static const struct {
         const char *name;
-        int most;
+        int least;
     } pictures[] = {{"baseline_420.jpg", 30}, {"progressive.jpg", 30}, {"cmyk.jpg", 30}, {"orientation_6.jpg", 30},
                     {"rgb.png", 90},          {"interlaced.png", 90},  {"bytes.pgm", 30}, {"text.ppm", 30},
                     {"sixteen.ppm", 30}};
     for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) {
         char source[512];
         snprintf(source, sizeof source, RC_SOURCE_DIR "/tests/fixtures/pictures/%s", pictures[i].name);
-        damage_file(read_image, pictures[i].name, source, pictures[i].most);
+        damage_file(read_image, pictures[i].name, source, pictures[i].least);
     }
 }
 
