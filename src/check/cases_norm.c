@@ -24,6 +24,8 @@ static shape draw_shape(rc_case *c)
     s.h = RC_CHOOSE(c, 1, 3, 4, 5, 7, 8, 16, 28);
     s.w = rc_case_chance(c, 70) ? s.h : RC_CHOOSE(c, 1, 2, 5, 9);
     s.c = RC_CHOOSE(c, 1, 3, 10, 17, 16, 32, 64);
+    if (rc_case_chance(c, 15)) /* a batch whose sums are worth sharing out */
+        s = (shape){RC_CHOOSE(c, 32, 40), RC_CHOOSE(c, 1, 3), 2, RC_CHOOSE(c, 30, 32, 64)};
     rc_case_say(c, "(%d,%d,%d,%d)", s.n, s.h, s.w, s.c);
     return s;
 }
@@ -35,6 +37,13 @@ static shape draw_normalisable(rc_case *c)
     if (s.n * s.h * s.w < 8)
         s.n = 8;
     return s;
+}
+
+static rc_groups draw_groups(rc_case *c, int n)
+{
+    if (n >= 32 && rc_case_chance(c, 40))
+        return (rc_groups){2, {16, n}};
+    return rc_case_groups(c, n);
 }
 
 static void draw_parameters(rc_case *c, norm_case *p, int channels)
@@ -60,7 +69,7 @@ static int channel_output(rc_case *c, const char *name, int groups, int channels
 /* x has a mean of its own in every channel, which center (the running mean) knows about. */
 static void draw_centered(rc_case *c, norm_case *p, shape s, bool updated)
 {
-    rc_groups groups = rc_case_groups(c, s.n);
+    rc_groups groups = draw_groups(c, s.n);
     p->x = rc_case_plain(c, "x", RC_IN, s.n, s.h, s.w, s.c, groups);
     while (!rc_lazy_has_statistics(&p->x)) { /* small groups: one for all */
         p->x.groups = 1;
@@ -121,7 +130,7 @@ static void draw_eval(rc_case *c)
     norm_case *p = rc_case_parameters(c);
     shape s = draw_shape(c);
     draw_parameters(c, p, s.c);
-    p->y = rc_case_plain(c, "y", RC_IN, s.n, s.h, s.w, s.c, rc_case_groups(c, s.n));
+    p->y = rc_case_plain(c, "y", RC_IN, s.n, s.h, s.w, s.c, draw_groups(c, s.n));
     p->running_mean = rc_case_parameter(c, "running_mean", RC_IN, 1, s.c, 1);
     p->running_var = rc_case_parameter(c, "running_var", RC_IN, 1, s.c, 0);
     for (int i = 0; i < s.c; i++)
@@ -167,7 +176,7 @@ static void draw_backward(rc_case *c)
     bool statistics = rc_case_chance(c, 40);
     rc_groups groups = {1, {s.n}};
     if (!statistics)
-        groups = rc_case_groups(c, s.n);
+        groups = draw_groups(c, s.n);
     p->dy = (rc_lazy_gradient){.a = -1, .b = -1, .c = -1};
     p->dy.y = rc_case_lazy(c, "y", s.n, s.h, s.w, s.c, groups, RC_LAZY_BN, false);
     p->dy.y.act = (rc_act)RC_CHOOSE(c, RC_ACT_NONE, RC_ACT_TANH, RC_ACT_SIGMOID);

@@ -24,7 +24,8 @@ typedef struct weight_group {
  * [end, units) by others. */
 typedef struct weight_lane {
     _Alignas(RC_ALIGNMENT) _Atomic uint64_t left; /* first << 32 | end */
-    int spare[MOST_SPARES];                       /* where the units of others are, the last one first */
+    int elsewhere;                                /* in the end: how many others have done */
+    int spare[MOST_SPARES];                       /* and where they are, the last one first */
 } weight_lane;
 
 typedef struct weight_job {

@@ -20,6 +20,7 @@ static const plan_limits usual = {
     .planes_bytes = 512 << 10,
     .fewest_tiles = 16,
     .most_tiles = 64,
+    .fewest_units = RC_LANES == 16 ? 4 : 2,
 };
 
 #if RC_TEST_HOOKS
@@ -38,6 +39,7 @@ static const plan_limits tiny = {
     .planes_bytes = 8 << 10,
     .fewest_tiles = 4,
     .most_tiles = 8,
+    .fewest_units = 4,
 };
 #endif
 

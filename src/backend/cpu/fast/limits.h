@@ -21,6 +21,7 @@ typedef struct plan_limits {
     int slice_bytes;     /* what one piece reads of the bands, in the first cache */
     int planes_bytes;    /* transformed bands, in the second */
     int fewest_tiles, most_tiles;
+    int fewest_units;    /* of a slot, if it has so many images: more of them are more for others to help with */
 } plan_limits;
 
 const plan_limits *RC_FAST(plan_limits)(void);

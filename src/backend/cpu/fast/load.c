@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "backend/cpu/fast/activation.h"
+#include "backend/cpu/fast/ints.h"
 
 enum { CHUNK_VECTORS = CHUNK / RC_LANES };
 
@@ -124,9 +125,10 @@ RC_INLINE vec clear_pads(const piece *p, int first, vec x)
     return x;
 }
 
-RC_INLINE void value_loop(const piece *p, const int lanes, const int vectors, const bool scaled, const bool skip,
+RC_INLINE void value_loop(const piece *given, const int lanes, const int vectors, const bool scaled, const bool skip,
                           const bool store, const rc_act act)
 {
+    const piece here = *given, *p = &here; /* no store can change it: what it holds stays in registers */
     vec scale[CHUNK_VECTORS], shift[CHUNK_VECTORS];
     for (int v = 0; v < vectors; v++) {
         scale[v] = scaled ? load_at(lanes, p->scale, v) : vec_set(1);
@@ -196,10 +198,12 @@ RC_INLINE const float *at_channel(const float *p, int channel)
     return p ? p + channel : NULL;
 }
 
-/* A strided or shifted skip has one row at a time. */
-static int rows_at_once(const value_source *x, bool skips, int rows)
+/* Enough pixels to pay for setting out, and not so many that a chunk's neighbours leave the cache before their turn
+ * comes. A strided or shifted skip has one row at a time. */
+static int rows_at_once(const value_source *x, bool skips)
 {
-    return skips && x->skip_row ? 1 : rows;
+    enum { FLOATS = 2048 };
+    return skips && x->skip_row ? 1 : larger(FLOATS / (x->w * x->cp), 1);
 }
 
 /* Rows that can be loaded at once. */
@@ -232,9 +236,9 @@ static void load_values(const value_source *x, int row, int rows, int first, int
 void RC_FAST(load_value_rows)(const value_source *x, int row, int rows, int first, int last, float *to, int to_pixel,
                               ptrdiff_t to_row)
 {
-    int step = rows_at_once(x, x->skip != NULL, rows);
+    int step = rows_at_once(x, x->skip != NULL);
     for (int r = 0; r < rows; r += step)
-        load_values(x, row + r, step, first, last, to + r * to_row, to_pixel, to_row);
+        load_values(x, row + r, smaller(step, rows - r), first, last, to + r * to_row, to_pixel, to_row);
 }
 
 /* ---- gradients ------------------------------------------------------------------------------------------------- */
@@ -277,9 +281,10 @@ RC_INLINE vec dz_at(const piece *p, const int lanes, const slope slope, ptrdiff_
     return vec_activate_back(p->act, vec_activate(p->act, z), g);
 }
 
-RC_INLINE void gradient_loop(const piece *p, const int lanes, const int vectors, const slope slope,
+RC_INLINE void gradient_loop(const piece *given, const int lanes, const int vectors, const slope slope,
                              const bool coefficients)
 {
+    const piece here = *given, *p = &here; /* no store can change it: what it holds stays in registers */
     vec a[CHUNK_VECTORS], b[CHUNK_VECTORS], c[CHUNK_VECTORS], scale[CHUNK_VECTORS], shift[CHUNK_VECTORS];
     for (int v = 0; v < vectors; v++) {
         a[v] = coefficients ? load_at(lanes, p->a, v) : vec_set(1);
@@ -400,9 +405,9 @@ static void load_gradients(const gradient_source *dy, int row, int rows, int fir
 void RC_FAST(load_gradient_rows)(const gradient_source *dy, int row, int rows, int first, int last, float *to,
                                  int to_pixel, ptrdiff_t to_row)
 {
-    int step = rows_at_once(&dy->y, needs_skip(dy), rows);
+    int step = rows_at_once(&dy->y, needs_skip(dy));
     for (int r = 0; r < rows; r += step)
-        load_gradients(dy, row + r, step, first, last, to + r * to_row, to_pixel, to_row);
+        load_gradients(dy, row + r, smaller(step, rows - r), first, last, to + r * to_row, to_pixel, to_row);
 }
 
 /* ---- sums ------------------------------------------------------------------------------------------------------ */

@@ -154,8 +154,8 @@ weight_plan RC_FAST(plan_weights)(const rc_conv *conv, int n)
     plan.small_block = larger(CHUNK, OUTER_WIDTH);
     plan_slots(&plan, n);
 
-    /* At least four units, so that others can help. */
-    int images_per_slot = (n + plan.slots - 1) / plan.slots, most_images = larger(images_per_slot / 4, 1);
+    int images_per_slot = (n + plan.slots - 1) / plan.slots;
+    int most_images = larger(images_per_slot / RC_FAST(plan_limits)()->fewest_units, 1);
     plan.small_left = plan.enlarged ? 1 : 0;
     plan.small_width = plan.winograd ? round_up(plan.small_w, 2) : plan.small_w + 2 * plan.small_left;
     plan.left = larger(taps->pad, 0);

@@ -24,11 +24,10 @@ static void add_slots(const weight_job *job, size_t at, size_t size, float *sum)
     for (int slot = 0; slot < plan->slots; slot++) {
         const float *from = job->slots + (size_t)slot * plan->slot_floats + at;
         const weight_lane *lane = &job->lane[slot];
-        int elsewhere = plan->spares ? slot_units(job, slot) - (int)(uint32_t)atomic_load(&lane->left) : 0;
         float completed[LARGEST_PIECE];
-        if (elsewhere > 0) {
+        if (lane->elsewhere > 0) {
             memcpy(completed, from, size * sizeof(float));
-            for (int i = elsewhere - 1; i >= 0; i--)
+            for (int i = lane->elsewhere - 1; i >= 0; i--)
                 add_floats(completed, job->spares + (size_t)lane->spare[i] * plan->slot_floats + at, size);
             from = completed;
         }
@@ -48,13 +47,14 @@ static void write_tap(const weight_job *job, const weight_piece *p, int big, int
         to[(size_t)(p->s + s) * plan->small_stride] = values[s * stride];
 }
 
-/* What is reduced at a time: some floats of a piece. Their taps lie side by side in the weights, two cache lines and
- * more, so that threads seldom write to the same one; small weights are work for more threads with less. */
-enum { MOST_REDUCED = 4, REDUCED = MOST_REDUCED * OUTER_WIDTH };
+/* What is reduced at a time: some floats of a piece, so many numbers. Where a vector holds all channels of small
+ * weights, one float, so that there is work for all threads. */
+enum { REDUCED = 64 };
 
-static int reduced_floats(const weight_plan *plan)
+static int reduced_floats(const weight_plan *plan, const weight_piece *p)
 {
-    return big_channels(plan) > 32 ? MOST_REDUCED : MOST_REDUCED / 2;
+    int numbers = RC_LANES == 16 && big_channels(plan) <= 16 ? RC_LANES : REDUCED;
+    return larger(numbers / p->channels, 1);
 }
 
 /* The floats [first, last) of a piece, all slots, to the layout of the weights. */
@@ -91,25 +91,31 @@ static void reduce_transformed(const weight_job *job, const weight_piece *p, int
             write_tap(job, p, p->b * plan->big_block + p->f + f, tap, taps[tap] + (f - first) * p->channels, 1);
 }
 
-enum { REDUCE_PARTS = 16 };
+/* Tasks that share a block of small channels: each walks through all its pieces, so they are no more than needed. */
+static int reduce_parts(const weight_plan *plan)
+{
+    enum { TASKS = 32 };
+    int small_blocks = (plan->small_cp + OUTER_WIDTH - 1) / OUTER_WIDTH;
+    return larger(TASKS / small_blocks, 1);
+}
 
-/* A task takes every so many floats of one block of small channels. */
+/* A task takes every so many floats of a block. */
 static void reduce_task(void *context, int task, int worker)
 {
     (void)worker;
     const weight_job *job = context;
     const weight_plan *plan = &job->plan;
     bool transformed = weights_are_transformed(plan);
-    weight_piece p = {.s = task / REDUCE_PARTS * OUTER_WIDTH};
-    int number = 0, part = task % REDUCE_PARTS;
+    int parts = reduce_parts(plan), number = 0, part = task % parts;
+    weight_piece p = {.s = task / parts * OUTER_WIDTH};
     p.at = (size_t)p.s * plan->row_floats;
     for (p.b = 0; p.b < big_blocks(plan); p.b++)
         for (p.line = 0; p.line < (transformed ? 1 : plan->lines); p.line++)
             for (p.f = 0; p.f < RC_FAST(run_of_block)(plan, p.b); p.f += p.floats) {
                 RC_FAST(size_piece)(plan, &p);
-                int step = plan->swap ? p.floats : reduced_floats(plan); /* a swapped piece is in one piece */
+                int step = plan->swap ? p.floats : reduced_floats(plan, &p); /* a swapped piece stays whole */
                 for (int f = 0; f < p.floats; f += step, number++)
-                    if (number % REDUCE_PARTS == part)
+                    if (number % parts == part)
                         (transformed ? reduce_transformed : reduce_piece)(job, &p, f, smaller(f + step, p.floats));
                 p.at += piece_size(&p);
             }
@@ -136,8 +142,10 @@ static void unfold_task(void *context, int out, int worker)
 void RC_FAST(sum_weights)(weight_job *job, float *dbias)
 {
     const weight_plan *plan = &job->plan;
+    for (int slot = 0; plan->spares > 0 && slot < plan->slots; slot++)
+        job->lane[slot].elsewhere = slot_units(job, slot) - (int)(uint32_t)atomic_load(&job->lane[slot].left);
     int small_blocks = (plan->small_cp + OUTER_WIDTH - 1) / OUTER_WIDTH;
-    rc_pool_run(job->cpu->pool, small_blocks * REDUCE_PARTS, reduce_task, job);
+    rc_pool_run(job->cpu->pool, small_blocks * reduce_parts(plan), reduce_task, job);
     if (job->gradient != job->result)
         rc_pool_run(job->cpu->pool, plan->big_c, unfold_task, job); /* an enlarged input: big is dy */
     bool dy_is_big = plan->taps.scatter;
