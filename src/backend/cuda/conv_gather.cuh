@@ -271,9 +271,13 @@ template <int N, bool CHUNKED, typename Sink> struct warp_positions {
             int index = first + i * 16 + lane % 16;
             row_address[i] = tile + place_on(sources, element_of(positions, index < positions.count ? index : 0));
         }
+        /* Tiles as wide as the map need no rows. */
+        bool dense = results.row_extra == 0 && (!positions.several || results.image_extra == 0);
 #pragma unroll
         for (int i = 0; i < ROUNDS; i++) {
-            element e = element_of(positions, first + i * LANES + lane / VECTORS);
+            element e = {first + i * LANES + lane / VECTORS, 0, 0};
+            if (!dense)
+                e = element_of(positions, e.index);
             pixel[i] = e.index < positions.count ? place_on(results, e) : -1;
         }
     }
@@ -372,7 +376,7 @@ __global__ void __launch_bounds__(CONV_THREADS, 2)
     gather_kernel(const __grid_constant__ gather_arguments<Source, Sink> a)
 {
     using shape = warp_shape<N, CHUNKED>;
-    constexpr int UNROLL = CHUNKED ? 2 : Source::UNROLL;
+    constexpr int MOST = !CHUNKED ? 8 : Source::LOADS == 1 ? 4 : 2; /* with chunks, sums are in registers already */
     constexpr int STEP = N * 32 * (C < 16 ? 1 : C / 16); /* bytes of packed weights */
     constexpr int SPACE = shape::POSITIONS * shape::CHANNELS * 2;
     extern __shared__ __align__(16) char shared[];
@@ -420,7 +424,7 @@ __global__ void __launch_bounds__(CONV_THREADS, 2)
                     __syncthreads();
                     copy_weights(weights, packed_weights + (size_t)chunk * weight_bytes, weight_bytes);
                 }
-                load_window<C, UNROLL>(a.source, source_table, window, chunk * C, tile);
+                load_window<C, MOST>(a.source, source_table, window, chunk * C, tile);
                 wait_for_copies();
                 __syncthreads();
                 if (chunk == 0)
@@ -432,7 +436,7 @@ __global__ void __launch_bounds__(CONV_THREADS, 2)
             mine.fetch(a.sink, channel);
             mine.take(a.sink, table + lane_channel, channel, space, sums);
         } else {
-            load_window<C, UNROLL>(a.source, source_table, window, 0, tile);
+            load_window<C, MOST>(a.source, source_table, window, 0, tile);
             wait_for_copies();
             __syncthreads();
             for (int p = 0; p < a.cut.out_step * a.cut.out_step; p++) {

@@ -215,12 +215,19 @@ static inline bool piecewise_linear(rc_act act)
 enum pending {
     PENDING_NOTHING,
     PENDING_USUAL, /* value: normalisation and ReLU or leaky ReLU; gradient: the same of a layer that is not stored */
+    PENDING_SUM,   /* value: normalisation and an identity skip */
     PENDING_ANY
 };
 
+/* Vectors that a thread has on their way at once, as far as registers last. */
+template <pending WHAT> __host__ __device__ constexpr int vectors_at_once(int loads_if_usual)
+{
+    return WHAT == PENDING_NOTHING || (WHAT == PENDING_USUAL && loads_if_usual == 1) ? 8 : WHAT == PENDING_ANY ? 2 : 4;
+}
+
 /* The value of a tensor. The view has nothing pending if the value is stored (view_source). */
 struct value_source {
-    static constexpr int UNROLL = 4; /* vectors that a thread has on their way at once, as far as registers last */
+    static constexpr int LOADS = 1; /* of each vector, if what is pending is the usual */
     tensor_view<bf16> x;
     float below;
     pending what;
@@ -261,7 +268,10 @@ struct value_source {
     template <pending WHAT> __device__ fetched fetch(const lines &l, element e, int channel) const
     {
         fetched f = {};
-        f.raw = load16(x.raw + (unsigned)place_on(l.map, e));
+        unsigned at = (unsigned)place_on(l.map, e);
+        f.raw = load16(x.raw + at);
+        if (WHAT == PENDING_SUM)
+            f.skip = load16(x.skip + at);
         if (WHAT == PENDING_ANY && x.skip && (unsigned)(channel - x.skip_offset) < (unsigned)x.skip_cp)
             f.skip = load16(x.skip + (unsigned)place_on(l.skip, e));
         return f;
@@ -273,19 +283,19 @@ struct value_source {
         if (WHAT == PENDING_NOTHING)
             return f.raw;
         float8 z = unpack8(f.raw);
-        if (WHAT == PENDING_USUAL || x.scale) {
+        if (WHAT != PENDING_ANY || x.scale) {
             float8 scale = load8(table + SCALE * x.cp), shift = load8(table + SHIFT * x.cp);
 #pragma unroll
             for (int i = 0; i < 8; i++)
                 z.v[i] = z.v[i] * scale.v[i] + shift.v[i];
         }
-        if (WHAT == PENDING_ANY && x.skip) {
+        if (WHAT == PENDING_SUM || (WHAT == PENDING_ANY && x.skip)) {
             float8 skip = unpack8(f.skip);
 #pragma unroll
             for (int i = 0; i < 8; i++)
                 z.v[i] += skip.v[i];
         }
-        if (WHAT == PENDING_USUAL || x.act != RC_ACT_NONE) {
+        if (WHAT == PENDING_USUAL || (WHAT == PENDING_ANY && x.act != RC_ACT_NONE)) {
 #pragma unroll
             for (int i = 0; i < 8; i++)
                 z.v[i] = fmaxf(z.v[i], below * z.v[i]);
@@ -311,14 +321,16 @@ static inline bool view_source(const rc_tensor *x, value_source *source)
     }
     bool none = !source->x.scale && !source->x.skip && source->x.act == RC_ACT_NONE;
     bool usual = source->x.scale && !source->x.skip;
-    source->what = none ? PENDING_NOTHING : usual ? PENDING_USUAL : PENDING_ANY;
+    bool sum = source->x.scale && source->x.skip && source->x.skip_stride == 1 && source->x.skip_cp == source->x.cp &&
+               source->x.act == RC_ACT_NONE;
+    source->what = none ? PENDING_NOTHING : usual ? PENDING_USUAL : sum ? PENDING_SUM : PENDING_ANY;
     source->below = slope_below(source->x.act);
     return piecewise_linear(source->x.act) && source->x.skip_offset % 8 == 0;
 }
 
 /* dL/draw of a lazy gradient. */
 struct gradient_source {
-    static constexpr int UNROLL = 3;
+    static constexpr int LOADS = 2;
     grad_view<bf16> dy;
     float below;
     pending what;
@@ -429,11 +441,12 @@ struct tile_window {
     bool fill;
 };
 
-template <int C, int UNROLL, pending WHAT, typename Source>
+template <int C, int MOST, pending WHAT, typename Source>
 __device__ inline void load_pending(const Source &source, const float *table, const tile_window &window, int channel,
                                     char *tile)
 {
     constexpr int VECTORS = C / 8, STEP = CONV_THREADS / VECTORS, PITCH = pixel_pitch(C);
+    constexpr int WANTED = vectors_at_once<WHAT>(Source::LOADS), UNROLL = WANTED < MOST ? WANTED : MOST;
     const rectangle &inside = window.inside;
     channel += threadIdx.x % VECTORS * 8;
     typename Source::lines lines = source.walk(inside, window.image, window.y, window.x, window.step, channel);
@@ -468,17 +481,20 @@ __device__ inline void load_pending(const Source &source, const float *table, co
     }
 }
 
-/* Loads channels [channel, channel + C) of a window to shared memory. Thread t always has the same eight channels. */
-template <int C, int UNROLL, typename Source>
+/* Loads channels [channel, channel + C) of a window to shared memory. Thread t always has the same eight channels, and
+ * at most MOST vectors on their way. */
+template <int C, int MOST, typename Source>
 __device__ inline void load_window(const Source &source, const float *table, const tile_window &window, int channel,
                                    char *tile)
 {
     if (source.what == PENDING_USUAL)
-        load_pending<C, UNROLL, PENDING_USUAL>(source, table, window, channel, tile);
+        load_pending<C, MOST, PENDING_USUAL>(source, table, window, channel, tile);
     else if (source.what == PENDING_NOTHING)
-        load_pending<C, UNROLL, PENDING_NOTHING>(source, table, window, channel, tile);
+        load_pending<C, MOST, PENDING_NOTHING>(source, table, window, channel, tile);
+    else if (Source::LOADS == 1 && source.what == PENDING_SUM)
+        load_pending<C, MOST, PENDING_SUM>(source, table, window, channel, tile);
     else
-        load_pending<C, UNROLL, PENDING_ANY>(source, table, window, channel, tile);
+        load_pending<C, MOST, PENDING_ANY>(source, table, window, channel, tile);
 }
 
 __device__ inline void clear_tile(char *tile, int bytes)
@@ -491,6 +507,7 @@ __device__ inline void clear_tile(char *tile, int bytes)
 template <typename Source>
 __device__ inline void make_table(const Source &source, int group, int first, int width, float *table)
 {
+#pragma unroll 1
     for (int channel = threadIdx.x; channel < width; channel += CONV_THREADS) {
         float row[Source::ROWS];
         source.read(row, group, first + channel);

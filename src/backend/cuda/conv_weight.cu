@@ -50,6 +50,17 @@ template <int CO> __device__ inline void clear_rest(int positions, char *tile)
         *(uint4 *)(tile + i * pixel_pitch(CO) + threadIdx.x % (CO / 8) * 16) = make_uint4(0, 0, 0, 0);
 }
 
+/* Loads a tile: the first of a block with many vectors on their way, the others beside the sums in registers. */
+template <int CO, int CI, int MOST>
+__device__ inline void load_both(const weight_arguments &a, const float *dy_table, const float *x_table, tile_place at,
+                                 int phase, int first_o, int first_i, char *dy, char *tile)
+{
+    rectangle positions = positions_of(a.cut, at, phase);
+    load_window<CO, MOST>(a.dy, dy_table, gradient_window(a.cut, positions, at, phase), first_o, dy);
+    clear_rest<CO>(positions.count, dy);
+    load_window<CI, MOST>(a.x, x_table, source_window(a.cut, at, false), first_i, tile);
+}
+
 /* Adds the products of 16 positions. */
 template <int CO, int CI, int TAPS>
 __device__ inline void add_positions(float (&sum)[TAPS][weight_shape<CO, CI>::TILES_I][4], unsigned dy, unsigned x,
@@ -107,7 +118,7 @@ template <int CO, int CI, int TAPS>
 __global__ void __launch_bounds__(CONV_THREADS, 2) weight_kernel(const __grid_constant__ weight_arguments a)
 {
     using shape = weight_shape<CO, CI>;
-    constexpr int OWNERS = shape::WARPS_O * shape::WARPS_I, COUNT = TAPS * shape::TILES_I * 4, UNROLL = 2;
+    constexpr int OWNERS = shape::WARPS_O * shape::WARPS_I, COUNT = TAPS * shape::TILES_I * 4;
     extern __shared__ __align__(16) char shared[];
     char *tile = shared + a.dy_bytes;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, part = blockIdx.z;
@@ -118,7 +129,6 @@ __global__ void __launch_bounds__(CONV_THREADS, 2) weight_kernel(const __grid_co
     int dy_position = (lane % 8) + (lane / 16) * 8, x_position = lane % 16;
     unsigned dy_base = shared_address(shared) + (CO == 8 ? 0 : warp_o * 2 + lane / 8 % 2 * 16);
     unsigned x_base = shared_address(tile) + (CI == 8 ? 0 : warp_i * 2 + lane / 16 * 16);
-    float sum[TAPS][shape::TILES_I][4] = {};
 
     tile_share share = share_of_block(a.cut, blockIdx.x);
     float *dy_table = (float *)(tile + a.tile_bytes), *x_table = dy_table + gradient_source::ROWS * a.dy.channels();
@@ -128,25 +138,28 @@ __global__ void __launch_bounds__(CONV_THREADS, 2) weight_kernel(const __grid_co
     make_table(a.dy, share.group, 0, a.dy.channels(), dy_table);
     make_table(a.x, share.group, 0, a.x.channels(), x_table);
     __syncthreads(); /* also: the tile is clear */
-    for (int t = share.row; t < share.tiles; t += a.cut.blocks[share.group]) {
-        tile_place at = place_of_tile(a.cut, share.group, t);
-        if (t != share.row) {
-            __syncthreads();
-            clear_tile(tile, a.tile_bytes);
-            __syncthreads();
-        }
+    int t = share.row;
+    tile_place at = place_of_tile(a.cut, share.group, t);
+    load_both<CO, CI, 8>(a, dy_table, x_table, at, a.phase[part], first_o, first_i, shared, tile);
+    __syncthreads();
+    float sum[TAPS][shape::TILES_I][4] = {};
+    for (;;) {
         rectangle positions = positions_of(a.cut, at, a.phase[part]);
-        tile_window window = source_window(a.cut, at, false);
-        line sources = line_of_sources(a.cut, positions);
-        load_window<CO, UNROLL>(a.dy, dy_table, gradient_window(a.cut, positions, at, a.phase[part]), first_o, shared);
-        clear_rest<CO>(positions.count, shared);
-        load_window<CI, UNROLL>(a.x, x_table, window, first_i, tile);
-        __syncthreads();
+        line sources = scaled(line_of_sources(a.cut, positions), pixel_pitch(CI), 0);
         for (int first = split * 16; first < positions.count; first += shape::SPLIT * 16) {
             element e = element_of(positions, first + x_position < positions.count ? first + x_position : 0);
             add_positions<CO, CI, TAPS>(sum, dy_base + (first + dy_position) * pixel_pitch(CO),
-                                        x_base + place_on(sources, e) * pixel_pitch(CI), a.offset + a.first_tap[part]);
+                                        x_base + place_on(sources, e), a.offset + a.first_tap[part]);
         }
+        t += a.cut.blocks[share.group];
+        if (t >= share.tiles)
+            break;
+        at = place_of_tile(a.cut, share.group, t);
+        __syncthreads();
+        clear_tile(tile, a.tile_bytes);
+        __syncthreads();
+        load_both<CO, CI, TAPS == 9 ? 2 : 4>(a, dy_table, x_table, at, a.phase[part], first_o, first_i, shared, tile);
+        __syncthreads();
     }
     add_splits<shape::SPLIT, COUNT>(&sum[0][0][0], split, owner, OWNERS, (float *)shared);
     if (split > 0)
@@ -264,7 +277,7 @@ static bool list_parts(weight_plan *plan, const axis_taps *taps)
     return true;
 }
 
-enum { WEIGHT_BLOCKS = 256, WEIGHT_POSITIONS = 512 };
+enum { WEIGHT_BLOCKS = 256, WEIGHT_POSITIONS = 1024 };
 
 static bool plan_weight(const rc_conv *conv, const group_view &groups, int n, weight_plan *plan)
 {
@@ -296,18 +309,21 @@ static bool plan_weight(const rc_conv *conv, const group_view &groups, int n, we
     cut->base_w = (conv->ow + taps.out_step - 1) / taps.out_step;
     int dy_pitch = pixel_pitch(plan->co), phases = taps.out_step * taps.out_step;
     int table_bytes = (gradient_source::ROWS * reduce->co_padded + value_source::ROWS * reduce->ci_padded) * 4;
-    int most = CONV_SHARED_HALF - table_bytes - (WEIGHT_POSITIONS + 16) * dy_pitch;
+    int pitch = pixel_pitch(plan->ci);
     int share = WEIGHT_BLOCKS / (plan->tiles * phases) > 1 ? WEIGHT_BLOCKS / (plan->tiles * phases) : 1;
     int positions = (n * cut->base_h * cut->base_w + share - 1) / share;
     positions = positions < 64 ? 64 : positions;
-    if (!rc_cuda_cut_tiles(cut, &taps, positions, WEIGHT_POSITIONS, pixel_pitch(plan->ci), most) ||
-        !list_parts(plan, &taps))
+    int most = WEIGHT_POSITIONS; /* as many as leave room for their source pixels */
+    while (most > 64 && !rc_cuda_cut_tiles(cut, &taps, positions, most, pitch,
+                                           CONV_SHARED_HALF - table_bytes - (most + 16) * dy_pitch))
+        most /= 2;
+    if (most <= 64 || !list_parts(plan, &taps))
         return false;
     plan->blocks = rc_cuda_deal_tiles(cut, share > groups.count ? share : groups.count);
     reduce->blocks = plan->blocks;
     int tile_positions = (cut->images * cut->tile_h * cut->tile_w + 15) / 16 * 16;
     a->dy_bytes = tile_positions * dy_pitch;
-    a->tile_bytes = cut->images * cut->rows * cut->columns * pixel_pitch(plan->ci);
+    a->tile_bytes = cut->images * cut->rows * cut->columns * pitch;
     plan->shared_bytes = a->dy_bytes + a->tile_bytes + table_bytes;
     int splits = CONV_WARPS / 2 * plan->taps * 2 * 4 * 32 * 4; /* add_splits at its largest */
     plan->shared_bytes = plan->shared_bytes > splits ? plan->shared_bytes : splits;
