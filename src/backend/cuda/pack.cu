@@ -23,48 +23,69 @@ __device__ inline int permuted_channel(int tile_c, int operand, int column)
     return operand / operands * width + column / 2 * (width / 4) + operand % operands * 2 + column % 2;
 }
 
-/* The sum of the weights that fall together in a tap. */
-__device__ inline float tap_weight(const pack_job &job, int phase, int tap, int source, int result)
+/* The positions of the kernel that fall together in a tap, as bits along both axes. */
+struct tap_bits {
+    unsigned y, x;
+};
+
+__device__ inline tap_bits bits_of_tap(const conv_form &form, int phase, int tap)
 {
-    const conv_form &form = job.form;
-    if (source >= form.source_c || result >= form.result_c)
-        return 0;
     int phase_y = form.phases == 1 ? 0 : phase / 2, phase_x = form.phases == 1 ? 0 : phase % 2;
     int tap_y = tap / form.count[phase_x], tap_x = tap % form.count[phase_x];
-    if (tap_y >= form.count[phase_y]) /* the second tap of the last step, C = 8 */
-        return 0;
-    size_t pair = form.source_first ? (size_t)source * form.result_c + result : (size_t)result * form.source_c + source;
-    const float *weight = job.weight + pair * form.k * form.k;
+    tap_bits bits = {0, 0}; /* no weight: the second tap of the last step, C = 8 */
+    if (tap_y < form.count[phase_y]) {
+        bits.y = form.kernel[phase_y][tap_y];
+        bits.x = form.kernel[phase_x][tap_x];
+    }
+    return bits;
+}
+
+/* The sum of the weights of a tap. */
+__device__ inline float tap_weight(const pack_job &job, tap_bits bits, int source, int result)
+{
+    const conv_form &form = job.form;
     float sum = 0;
-    for (int y = 0; y < form.k; y++)
-        for (int x = 0; x < form.k; x++)
-            if (form.kernel[phase_y][tap_y] >> y & form.kernel[phase_x][tap_x] >> x & 1)
-                sum += weight[y * form.k + x];
+    if (source >= form.source_c || result >= form.result_c)
+        return sum;
+    int pair = form.source_first ? source * form.result_c + result : result * form.source_c + source;
+    const float *weight = job.weight + (size_t)pair * (size_t)(form.k * form.k);
+    for (unsigned y = bits.y; y; y >>= 1, weight += form.k)
+        if (y & 1)
+            for (unsigned i = 0; bits.x >> i; i++)
+                if (bits.x >> i & 1)
+                    sum += weight[i];
     return sum;
 }
 
-__device__ inline unsigned packed_word(const pack_job &job, int index)
+/* The words of one lane for two operands (N = 8: for one), which lie together. */
+__device__ inline void pack_lane(const pack_job &job, int index)
 {
     const conv_form &form = job.form;
     int words = form.tile_c == 8 ? 2 : 4, products = form.chunk_c == 8 ? 1 : form.chunk_c / 16;
-    int word = index % words, rest = index / words;
-    int lane = rest % 32;
-    rest /= 32;
-    int pairs = form.tile_c == 8 ? 1 : form.tile_c / 16, pair = rest % pairs;
+    int lane = index % 32, rest = index / 32, pairs = form.tile_c == 8 ? 1 : form.tile_c / 16, pair = rest % pairs;
     rest /= pairs;
     int product = rest % products;
     rest /= products; /* a step of a chunk of a phase of a tile */
     int all = form_all_steps(form) * form.chunks, tile = rest / all, phase = 0;
-    rest %= all;
+    rest -= tile * all;
     while (rest >= form_steps(form, phase) * form.chunks)
         rest -= form_steps(form, phase++) * form.chunks;
-    int steps = form_steps(form, phase), chunk = rest / steps, step = rest % steps;
-
-    int result = tile * form.tile_c + permuted_channel(form.tile_c, pair * 2 + word / 2, lane / 4);
-    int k = product * 16 + lane % 4 * 2 + word % 2 * 8; /* the first of two neighbours */
-    int tap = form.chunk_c == 8 ? step * 2 + k / 8 : step;
-    int source = chunk * form.chunk_c + (form.chunk_c == 8 ? k % 8 : k);
-    return pack_bf16(tap_weight(job, phase, tap, source, result), tap_weight(job, phase, tap, source + 1, result));
+    int steps = form_steps(form, phase), chunk = rest / steps, step = rest - chunk * steps;
+    bool two = form.chunk_c == 8; /* taps in a step */
+    tap_bits bits[2];
+    bits[0] = bits_of_tap(form, phase, two ? step * 2 : step);
+    bits[1] = two ? bits_of_tap(form, phase, step * 2 + 1) : bits[0];
+    unsigned *to = job.to + (size_t)index * (size_t)words;
+#pragma unroll
+    for (int word = 0; word < 4; word++) {
+        if (word >= words)
+            break;
+        int result = tile * form.tile_c + permuted_channel(form.tile_c, pair * 2 + word / 2, lane / 4);
+        int half = word % 2, k = lane % 4 * 2; /* the first of two neighbours among eight */
+        int source = chunk * form.chunk_c + (two ? k : product * 16 + half * 8 + k);
+        to[word] = pack_bf16(tap_weight(job, bits[half], source, result),
+                             tap_weight(job, bits[half], source + 1, result));
+    }
 }
 
 static __host__ __device__ inline size_t form_bytes(const conv_form &form)
@@ -75,9 +96,9 @@ static __host__ __device__ inline size_t form_bytes(const conv_form &form)
 __global__ static void pack_kernel(const __grid_constant__ pack_jobs jobs)
 {
     const pack_job &job = jobs.job[blockIdx.y];
-    int words = (int)(form_bytes(job.form) / 4);
-    for (int i = blockIdx.x * PACK_THREADS + threadIdx.x; i < words; i += PACK_BLOCKS * PACK_THREADS)
-        job.to[i] = packed_word(job, i);
+    int lanes = (int)(form_bytes(job.form) / (job.form.tile_c == 8 ? 8 : 16));
+    for (int i = blockIdx.x * PACK_THREADS + threadIdx.x; i < lanes; i += PACK_BLOCKS * PACK_THREADS)
+        pack_lane(job, i);
 }
 
 void rc_cuda_pack(rc_cuda *cuda, const pack_job *jobs, int count)
