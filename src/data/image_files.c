@@ -300,7 +300,7 @@ rc_status rc_image_files_decode(const rc_image_files *train, const rc_image_file
     RC_TRY(decode_split(train, settings, "reading images", dataset, &dataset->train));
     RC_TRY(decode_split(test, settings, "reading test images", dataset, &dataset->test));
     if (dataset->broken > 0)
-        rc_log_write(settings->log, RC_LOG_WARN, "skipped %d broken images of %lld", dataset->broken,
+        rc_log_write(settings->log, RC_LOG_WARN, "skipped %d of %lld images", dataset->broken,
                      (long long)train->count + test->count);
     return RC_OK;
 }
