@@ -18,12 +18,14 @@
 /* ---- the heap ------------------------------------------------------------------------------------------ */
 
 static int heap_calls, heap_fails_at; /* 0: never */
+static size_t heap_largest;           /* block that was asked for */
 
 int __real_posix_memalign(void **block, size_t align, size_t size);
 int __wrap_posix_memalign(void **block, size_t align, size_t size);
 
 int __wrap_posix_memalign(void **block, size_t align, size_t size)
 {
+    heap_largest = size > heap_largest ? size : heap_largest;
     if (++heap_calls == heap_fails_at)
         return 12;
     return __real_posix_memalign(block, align, size);
@@ -35,6 +37,7 @@ typedef struct counter {
     int calls, fails_at; /* 0: never */
     int held;            /* blocks */
     size_t bytes;        /* all that were ever asked for */
+    size_t largest;      /* of the blocks */
 } counter;
 
 static void *counted_alloc(void *user, size_t size, size_t align)
@@ -42,9 +45,10 @@ static void *counted_alloc(void *user, size_t size, size_t align)
     counter *c = user;
     void *block;
     assert_true(size > 0 && align <= 64 && (align & (align - 1)) == 0);
-    if (++c->calls == c->fails_at || posix_memalign(&block, align, size) != 0)
+    if (++c->calls == c->fails_at || __real_posix_memalign(&block, align, size) != 0)
         return NULL;
     c->held++;
+    c->largest = size > c->largest ? size : c->largest;
     c->bytes += size;
     return block;
 }
@@ -184,10 +188,14 @@ static void own_memory_is_used_and_given_back(void **state)
     counter c = {0};
     program p = {.counter = &c, .path = path};
     size_t before = rc_bytes_allocated();
+    heap_largest = 0;
     assert_int_equal(run(&p), RECOLLECT_OK);
     assert_true(c.held > 0);
     end(&p);
-    print_message("%d allocations, %zu bytes\n", c.calls, c.bytes);
+    print_message("%d allocations, %zu bytes, the largest of %zu; largest on the heap: %zu\n", c.calls,
+                  c.bytes, c.largest, heap_largest);
+    /* What stays on the heap is small: handles (a model's is the largest), names, lists, a file on its way. */
+    assert_true(heap_largest < 262144 && c.largest > 3 * heap_largest);
     assert_int_equal(c.held, 0);
     assert_int_equal(rc_bytes_allocated(), before);
     assert_true(c.bytes > 500000); /* the workspace of the engine alone is half of it */
