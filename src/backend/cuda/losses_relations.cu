@@ -227,7 +227,8 @@ __global__ static void gradient_kernel(relations r)
     __shared__ double slope[LOSS_THREADS];
     const relation_side &side = r.side[blockIdx.z];
     int i = (int)blockIdx.x, c = (int)(blockIdx.y * LOSS_THREADS + threadIdx.x);
-    double here = c < r.d ? (double)side.embedding[(size_t)i * r.d + c] : 0, sum = 0;
+    int inside = c < r.d ? c : 0; /* so that loads need no condition */
+    double here = (double)side.embedding[(size_t)i * r.d + inside], sum = 0;
     for (int first = 0; first < r.n; first += LOSS_THREADS) {
         int j = first + (int)threadIdx.x;
         __syncthreads();
@@ -236,8 +237,10 @@ __global__ static void gradient_kernel(relations r)
             slope[threadIdx.x] = (double)side.apex[ij] + (double)side.apex[ji] - (double)side.base[ij];
         }
         __syncthreads();
-        for (int k = 0; k < LOSS_THREADS && first + k < r.n && c < r.d; k++)
-            sum += slope[k] * (here - (double)side.embedding[(size_t)(first + k) * r.d + c]);
+        int end = r.n - first < LOSS_THREADS ? r.n - first : LOSS_THREADS;
+#pragma unroll 16
+        for (int k = 0; k < end; k++)
+            sum += slope[k] * (here - (double)side.embedding[(size_t)(first + k) * r.d + inside]);
     }
     if (c < r.d)
         side.gradient[(size_t)i * r.d + c] += (float)(2 * (double)*r.weight / ((double)r.n * r.n * r.n) * sum);
