@@ -137,7 +137,7 @@ refused 2 "there are .*cifar100-5" cifar100-6 --print-config
 ! grep -q forecast whole.log || fail "a forecast for a run of seconds"
 "${run[@]}" --out long --set epochs=4000 --set inversion_steps=3000 >/dev/null 2>long.log &
 pid=$!
-for ((i = 0; i < 100; i++)); do grep -q forecast long.log && break; sleep 0.1; done
+for ((i = 0; i < 1200; i++)); do grep -q forecast long.log && break; sleep 0.1; done
 kill -INT $pid
 wait $pid || true
 grep -qE '^forecast: about ([0-9]+:)?[0-9]+:[0-9]+ and [0-9.]+ [MG]B of memory' long.log || fail "no forecast: $(cat long.log)"

@@ -96,7 +96,7 @@ refused "a file that vanishes while it is read" 'photos/[^ ]*\.ppm.*No such file
 [ ! -e lost/run.json ] || fail "a run began without its data"
 life --out lost --checkpoint 0 >/dev/null 2>&1 &
 pid=$!
-for ((i = 0; i < 500; i++)); do [ -s lost/first-task/checkpoint.safetensors ] && break; sleep 0.01; done
+for ((i = 0; i < 6000; i++)); do [ -s lost/first-task/checkpoint.safetensors ] && break; sleep 0.01; done
 kill -9 $pid
 wait $pid 2>/dev/null || true
 where=$(position lost)

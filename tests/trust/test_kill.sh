@@ -78,7 +78,7 @@ run --out long "${longer[@]}" >/dev/null 2>&1
 for signal in INT TERM; do
     life --out stopped "${longer[@]}" >/dev/null 2>message &
     pid=$!
-    for ((i = 0; i < 600; i++)); do [ -s stopped/cwd/results.json ] && break; sleep 0.02; done # the first task is done
+    for ((i = 0; i < 6000; i++)); do [ -s stopped/cwd/results.json ] && break; sleep 0.02; done # the first task is done
     kill -$signal $pid
     code=0
     wait $pid || code=$?

@@ -47,7 +47,7 @@ done
 # One run, one process.
 life --out busy --checkpoint 0 --set inversion_steps=400 >/dev/null 2>&1 &
 pid=$!
-for ((i = 0; i < 100; i++)); do [ -e busy/run.json ] && break; sleep 0.05; done
+for ((i = 0; i < 2000; i++)); do [ -e busy/run.json ] && break; sleep 0.05; done
 sleep 0.2
 code=0
 run --out busy --resume --set inversion_steps=400 >/dev/null 2>message || code=$?
