@@ -78,24 +78,26 @@ struct forward_sink {
     }
 
     /* table: from the first of the eight channels on. */
-    __device__ void take(uint4 bits, const ahead &a, const float *table, int width, int pixel, int channel,
+    __device__ void take(float8 v, const ahead &a, const float *table, int width, int pixel, int channel,
                          sink_sums &sums) const
     {
         bf16 *to = raw + (unsigned)(pixel * y.cp + channel);
         if (apply) {
-            float8 z = unpack8(bits), skip = unpack8(a.skip);
+            float8 skip = unpack8(a.skip);
             float8 scale = load8(table + ROW_SCALE * width), shift = load8(table + ROW_SHIFT * width);
 #pragma unroll
             for (int i = 0; i < 8; i++) {
-                z.v[i] = z.v[i] * scale.v[i] + (shift.v[i] + skip.v[i]);
-                z.v[i] = fmaxf(z.v[i], below * z.v[i]);
+                v.v[i] = v.v[i] * scale.v[i] + (shift.v[i] + skip.v[i]);
+                v.v[i] = fmaxf(v.v[i], below * v.v[i]);
             }
-            *(uint4 *)to = pack8(z);
+            *(uint4 *)to = pack8(v);
             return;
         }
+        uint4 bits = pack8(v);
         *(uint4 *)to = bits;
         if (partial) {
-            float8 v = unpack8(bits), center = load8(table + ROW_CENTER * width);
+            float8 center = load8(table + ROW_CENTER * width);
+            v = unpack8(bits); /* sums are of what readers will see */
 #pragma unroll
             for (int i = 0; i < 8; i++) {
                 float s = v.v[i] - center.v[i];
@@ -140,17 +142,17 @@ struct gradient_sink {
         return a;
     }
 
-    __device__ void take(uint4 bits, const ahead &a, const float *table, int width, int pixel, int channel,
+    __device__ void take(float8 v, const ahead &a, const float *table, int width, int pixel, int channel,
                          sink_sums &sums) const
     {
         unsigned at = (unsigned)(pixel * y.cp + channel);
         if (add) {
-            float8 sum = unpack8(bits), old = unpack8(a.old);
+            float8 old = unpack8(a.old);
 #pragma unroll
             for (int i = 0; i < 8; i++)
-                sum.v[i] += old.v[i];
-            bits = pack8(sum);
+                v.v[i] += old.v[i];
         }
+        uint4 bits = pack8(v);
         *(uint4 *)(dx + at) = bits;
         if (!partial)
             return;
@@ -198,13 +200,11 @@ template <int N, bool CHUNKED> struct operands {
         for (int i = 0; i < shape::TILES_M; i++)
             load_matrices(a[i], row_address[i] + offset);
         if (shape::TILES_N == 1) {
-            asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(b[0][0]), "=r"(b[0][1]) : "r"(weights));
+            load_shared8(b[0], weights);
         } else {
 #pragma unroll
             for (int j = 0; j < shape::TILES_N; j += 2)
-                asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                             : "=r"(b[j][0]), "=r"(b[j][1]), "=r"(b[j + 1][0]), "=r"(b[j + 1][1])
-                             : "r"(weights + j * 256));
+                load_shared16(b[j], weights + j * 256); /* two operands */
         }
     }
 
@@ -252,7 +252,7 @@ __device__ inline void copy_weights(unsigned to, const char *from, int bytes)
  * eight channels, lane l having vector l % VECTORS of every LANES-th position. */
 template <int N, bool CHUNKED, typename Sink> struct warp_positions {
     using shape = warp_shape<N, CHUNKED>;
-    static constexpr int V = shape::VECTOR, PITCH = shape::CHANNELS * 2;
+    static constexpr int V = shape::VECTOR;
     static constexpr int VECTORS = shape::CHANNELS / 8, LANES = 32 / VECTORS, ROUNDS = shape::POSITIONS / LANES;
 
     unsigned row_address[shape::TILES_M];
@@ -303,32 +303,34 @@ template <int N, bool CHUNKED, typename Sink> struct warp_positions {
         }
     }
 
-    __device__ void take(const Sink &sink, const float *table, int channel, char *space, sink_sums &sums)
+    __device__ void take(const Sink &sink, const float *table, int channel, float *space, sink_sums &sums)
     {
+        constexpr int CHANNELS = shape::CHANNELS;
         int lane = threadIdx.x % 32;
-        __syncwarp();
 #pragma unroll
-        for (int i = 0; i < shape::TILES_M; i++)
+        for (int part = 0; part < 2; part++) { /* of the positions: there is room for half of them */
+            __syncwarp();
 #pragma unroll
-            for (int half = 0; half < 2; half++) {
-                unsigned word[shape::TILES_N];
+            for (int i = 0; i < shape::TILES_M / 2; i++)
 #pragma unroll
-                for (int j = 0; j < shape::TILES_N; j++)
-                    word[j] = pack_bf16(sum[i][j][half * 2], sum[i][j][half * 2 + 1]);
-                char *to = space + (i * 16 + half * 8 + lane / 4) * PITCH + lane % 4 * (V * 2);
-                if (V == 2)
-                    *(unsigned *)to = word[0];
-                else if (V == 4)
-                    *(uint2 *)to = *(const uint2 *)word;
-                else
-                    *(uint4 *)to = *(const uint4 *)word;
+                for (int half = 0; half < 2; half++) {
+                    const float(*from)[4] = sum[part * (shape::TILES_M / 2) + i];
+                    float *to = space + (i * 16 + half * 8 + lane / 4) * CHANNELS + lane % 4 * V;
+                    if (V == 2)
+                        *(float2 *)to = make_float2(from[0][half * 2], from[0][half * 2 + 1]);
+#pragma unroll
+                    for (int j = 0; j + 1 < shape::TILES_N; j += 2)
+                        *(float4 *)(to + 2 * j) = make_float4(from[j][half * 2], from[j][half * 2 + 1],
+                                                              from[j + 1][half * 2], from[j + 1][half * 2 + 1]);
+                }
+            __syncwarp();
+#pragma unroll
+            for (int i = 0; i < ROUNDS / 2; i++) {
+                int round = part * (ROUNDS / 2) + i;
+                float8 v = load8(space + (i * LANES + lane / VECTORS) * CHANNELS + lane % VECTORS * 8);
+                if (pixel[round] >= 0)
+                    sink.take(v, ahead[round], table, N, pixel[round], channel, sums);
             }
-        __syncwarp();
-#pragma unroll
-        for (int i = 0; i < ROUNDS; i++) {
-            uint4 bits = *(const uint4 *)(space + (i * LANES + lane / VECTORS) * PITCH + lane % VECTORS * 16);
-            if (pixel[i] >= 0)
-                sink.take(bits, ahead[i], table, N, pixel[i], channel, sums);
         }
     }
 };
@@ -378,11 +380,11 @@ __global__ void __launch_bounds__(CONV_THREADS, 2)
     using shape = warp_shape<N, CHUNKED>;
     constexpr int MOST = !CHUNKED ? 8 : Source::LOADS == 1 ? 4 : 2; /* with chunks, sums are in registers already */
     constexpr int STEP = N * 32 * (C < 16 ? 1 : C / 16); /* bytes of packed weights */
-    constexpr int SPACE = shape::POSITIONS * shape::CHANNELS * 2;
+    constexpr int SPACE = shape::POSITIONS / 2 * shape::CHANNELS;
     extern __shared__ __align__(16) char shared[];
     char *tile = shared + a.weight_bytes;
     float *table = (float *)(tile + a.tile_bytes), *source_table = table + SINK_ROWS * N;
-    char *space = (char *)(source_table + Source::ROWS * a.source.channels()) + threadIdx.x / 32 * SPACE;
+    float *space = source_table + Source::ROWS * a.source.channels() + threadIdx.x / 32 * SPACE;
     unsigned weights = shared_address(shared);
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, phase = CHUNKED ? blockIdx.z : 0;
     int warp_channel = warp % shape::WARPS_N * shape::CHANNELS, block_channel = blockIdx.y * N; /* the first */

@@ -30,6 +30,18 @@ __device__ inline void load_matrices_transposed(unsigned to[4], unsigned address
                  : "r"(address));
 }
 
+__device__ inline void load_shared8(unsigned to[2], unsigned address)
+{
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(to[0]), "=r"(to[1]) : "r"(address));
+}
+
+__device__ inline void load_shared16(unsigned to[4], unsigned address)
+{
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
+                 : "r"(address));
+}
+
 __device__ inline void multiply_add(float d[4], const unsigned a[4], const unsigned b[2])
 {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
