@@ -148,6 +148,7 @@ static int plant(const char *name, const char *picture, const char *path)
 typedef struct target {
     double pixel[RUN]; /* less their mean */
     double norm;
+    unsigned rises, falls; /* bit i: from number i to the next */
 } target;
 
 static void make_targets(const uint8_t pixels[BYTES], target targets[2 * RUNS])
@@ -162,6 +163,11 @@ static void make_targets(const uint8_t pixels[BYTES], target targets[2 * RUNS])
         for (int i = 0; i < RUN; i++) {
             targets[t].pixel[i] -= mean;
             squares += targets[t].pixel[i] * targets[t].pixel[i];
+        }
+        targets[t].rises = targets[t].falls = 0;
+        for (int i = 0; i < SIGNS; i++) {
+            targets[t].rises |= (unsigned)(targets[t].pixel[i + 1] > targets[t].pixel[i]) << i;
+            targets[t].falls |= (unsigned)(targets[t].pixel[i + 1] < targets[t].pixel[i]) << i;
         }
         targets[t].norm = sqrt(squares);
     }
@@ -190,18 +196,10 @@ static double get_number(number type, const uint8_t *at)
 static int follows(const uint8_t *at, number type, size_t step, const target *t)
 {
     double value[RUN], mean = 0, squares = 0, product = 0;
-    int sign = 0;
     for (int i = 0; i < RUN; i++) {
         value[i] = get_number(type, at + (size_t)i * step);
         if (!(fabs(value[i]) < 1e6))
             return 0;
-        if (i > 0 && i < SIGNS) { /* mostly ends here */
-            double now = value[i] - value[i - 1], wanted = t->pixel[i] - t->pixel[i - 1];
-            int same = now * wanted > 0 ? 1 : now * wanted < 0 ? -1 : 0;
-            if (same != 0 && sign != 0 && same != sign)
-                return 0;
-            sign = same != 0 ? same : sign;
-        }
         mean += value[i] / RUN;
     }
     for (int i = 0; i < RUN; i++) {
@@ -209,6 +207,26 @@ static int follows(const uint8_t *at, number type, size_t step, const target *t)
         product += (value[i] - mean) * t->pixel[i];
     }
     return squares > 0 && fabs(product) > 0.99 * sqrt(squares) * t->norm;
+}
+
+/* The target that the numbers from here on follow, or -1: mostly told by where the first of them rise and fall. */
+static int match(const uint8_t *at, number type, size_t step, const target targets[2 * RUNS])
+{
+    unsigned rises = 0, falls = 0;
+    double last = get_number(type, at);
+    for (int i = 0; i < SIGNS; i++) {
+        double now = get_number(type, at + (size_t)(i + 1) * step);
+        rises |= (unsigned)(now > last) << i;
+        falls |= (unsigned)(now < last) << i;
+        last = now;
+    }
+    for (int t = 0; t < 2 * RUNS; t++) {
+        int same = !(rises & targets[t].falls) && !(falls & targets[t].rises);
+        int opposite = !(rises & targets[t].rises) && !(falls & targets[t].falls);
+        if ((same || opposite) && follows(at, type, step, &targets[t]))
+            return t;
+    }
+    return -1;
 }
 
 static int search_file(const char *path, const target targets[2 * RUNS])
@@ -229,13 +247,13 @@ static int search_file(const char *path, const target targets[2 * RUNS])
     for (int type = 0; type < NUMBERS && !found; type++)
         for (int s = 0; s < 4 && !found; s++) {
             size_t step = number_bytes[type] * (size_t)strides[s], reach = step * (RUN - 1) + number_bytes[type];
-            for (size_t at = 0; at + reach <= size && !found; at++)
-                for (int t = 0; t < 2 * RUNS && !found; t++)
-                    if (follows(bytes + at, (number)type, step, &targets[t])) {
-                        printf("%s: at byte %zu, numbers of %zu bytes, one in %d%s\n", path, at, number_bytes[type],
-                               strides[s], t % 2 ? ", mirrored" : "");
-                        found = 1;
-                    }
+            for (size_t at = 0; at + reach <= size && !found; at++) {
+                int t = match(bytes + at, (number)type, step, targets);
+                found = t >= 0;
+                if (found)
+                    printf("%s: at byte %zu, numbers of %zu bytes, one in %d%s\n", path, at, number_bytes[type],
+                           strides[s], t % 2 ? ", mirrored" : "");
+            }
         }
     free(bytes);
     return found;
