@@ -145,7 +145,7 @@ static void rc_cuda_launch(rc_cuda *cuda, const char *operation, void (*kernel)(
     rc_cuda_launch_as(cuda, false, operation, kernel, grid, threads, shared_bytes, arguments...);
 }
 
-/* For kernels that call wait_for_kernel_before() (mma.cuh): they may begin while the kernel before still runs. */
+/* For kernels that call wait_for_kernel_before() (device.cuh): they may begin while the kernel before still runs. */
 template <typename... Parameters, typename... Arguments>
 static void rc_cuda_launch_early(rc_cuda *cuda, const char *operation, void (*kernel)(Parameters...), dim3 grid,
                                  int threads, size_t shared_bytes, Arguments... arguments)

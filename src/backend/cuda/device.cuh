@@ -14,6 +14,26 @@
 
 #include "backend/cuda/cuda.h"
 
+/* ---- kernels that begin early (programmatic dependent launch, sm_90) ------------------------------------------ */
+
+/* A kernel launched with rc_cuda_launch_early() may begin while the one before it still runs: what it reads before this
+ * wait must have been complete when that one let it start. After the wait everything before is complete, if every
+ * kernel that lets the next one start has waited itself. */
+__device__ inline void wait_for_kernel_before()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+/* Lets the next kernel begin, if it was launched early, as soon as every block has come here. */
+__device__ inline void start_kernel_after()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 /* ---- eight channels --------------------------------------------------------------------------------------------- */
 
 struct float8 {

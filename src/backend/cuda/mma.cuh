@@ -1,5 +1,5 @@
 /* The instructions behind the convolutions on the tensor cores: m16n8k16 products of bf16 with fp32 sums, the loads
- * that bring their operands from shared memory, asynchronous copies, and programmatic dependent launch. sm_80 on.
+ * that bring their operands from shared memory, and asynchronous copies. sm_80 and newer.
  *
  * Operands of a product D (16, 8) += A (16, 16) B (16, 8), lane = 4 g + t:
  *     A: rows g and g + 8, columns 2t, 2t + 1, 2t + 8, 2t + 9      B: column g, the same four rows
@@ -58,23 +58,6 @@ __device__ inline void copy16_async(unsigned to_shared, const void *from)
 __device__ inline void wait_for_copies()
 {
     asm volatile("cp.async.wait_all;" ::: "memory");
-}
-
-/* A kernel launched with rc_cuda_launch_early() may begin while the one before it still runs: what it reads before this
- * wait must have been complete when that one began to let it start. After the wait everything before is complete. */
-__device__ inline void wait_for_kernel_before()
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
-/* Lets the next kernel begin, if it was launched early, as soon as every block has come here. */
-__device__ inline void start_kernel_after()
-{
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
 }
 
 #endif

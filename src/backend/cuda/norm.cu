@@ -1,7 +1,8 @@
 /* Batch normalisation: from sums to scale and shift, and back. The formulas are those of cpu/reference/norm.c.
  *
  * A block takes eight channels of all groups: its threads add the rows of `partial` (see device.cuh) in a fixed order,
- * in double, then one thread per channel does the rest. */
+ * in double, then one thread per channel does the rest. These few blocks begin early, while the convolution before them
+ * ends; they do not let the next kernel begin early, whose many blocks would keep other lanes from the device. */
 #include "backend/cuda/map.cuh"
 
 enum { NORM_THREADS = 256 };
@@ -107,6 +108,7 @@ __global__ static void bn_train_kernel(rc_bn bn, norm_shape shape, const void *p
 {
     int first = (int)blockIdx.x * 8, channel = first + (int)threadIdx.x;
     bool mine = threadIdx.x < 8, inside = mine && channel < shape.c;
+    wait_for_kernel_before();
     double from = center && inside ? (double)center[channel] : 0; /* usually running_mean, which is about to change */
     for (int group = 0; group < shape.groups.count; group++) {
         group_sums sums = sum_group<Sum>(partial, shape.groups.count, group, shape.cp, first);
@@ -133,8 +135,9 @@ static void bn_train(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const 
 {
     normalisation to = {(float *)scale, (float *)shift, (float *)mean, (float *)istd};
     affine by = {(const float *)gamma, (const float *)beta};
-    rc_cuda_launch(rc_cuda_of(be), "bn_train", bn_train_kernel<Sum>, norm_grid(y), NORM_THREADS, 0, *bn, shape_of(y),
-                   partial, (const float *)center, by, (float *)running_mean, (float *)running_var, to);
+    rc_cuda_launch_early(rc_cuda_of(be), "bn_train", bn_train_kernel<Sum>, norm_grid(y), NORM_THREADS, 0, *bn,
+                         shape_of(y), partial, (const float *)center, by, (float *)running_mean, (float *)running_var,
+                         to);
 }
 
 __global__ static void bn_eval_kernel(rc_bn bn, norm_shape shape, affine by, const float *running_mean,
@@ -167,6 +170,7 @@ __global__ static void bn_statistics_kernel(norm_shape shape, const void *partia
                                             float *var)
 {
     int first = (int)blockIdx.x * 8, channel = first + (int)threadIdx.x;
+    wait_for_kernel_before();
     group_sums sums = sum_group<Sum>(partial, shape.groups.count, 0, shape.cp, first);
     if (threadIdx.x >= 8)
         return;
@@ -181,8 +185,8 @@ template <typename Sum>
 static void bn_statistics(rc_backend *be, const rc_tensor *y, const void *partial, const void *center, void *mean,
                           void *var)
 {
-    rc_cuda_launch(rc_cuda_of(be), "bn_statistics", bn_statistics_kernel<Sum>, norm_grid(y), NORM_THREADS, 0,
-                   shape_of(y), partial, (const float *)center, (float *)mean, (float *)var);
+    rc_cuda_launch_early(rc_cuda_of(be), "bn_statistics", bn_statistics_kernel<Sum>, norm_grid(y), NORM_THREADS, 0,
+                         shape_of(y), partial, (const float *)center, (float *)mean, (float *)var);
 }
 
 /* ---- backward --------------------------------------------------------------------------------------------------- */
@@ -221,6 +225,7 @@ template <typename Sum> __global__ static void bn_backward_kernel(backward_argum
     int first = (int)blockIdx.x * 8, channel = first + (int)threadIdx.x;
     bool mine = threadIdx.x < 8, inside = mine && channel < k.shape.c;
     double gamma_sum = 0, beta_sum = 0;
+    wait_for_kernel_before();
     for (int group = 0; group < k.shape.groups.count; group++) {
         group_sums sums = sum_group<Sum>(k.partial, k.shape.groups.count, group, k.shape.cp, first);
         int i = group * k.shape.cp + channel;
@@ -261,7 +266,7 @@ static void bn_backward(rc_backend *be, const rc_tensor *y, bool train, const vo
                             (const float *)y->istd, (const float *)dmean, (const float *)dvar,
                             (const float *)batch_mean, (float *)dgamma, (float *)dbeta, (float *)a, (float *)b,
                             (float *)c, (double)y->n * y->h * y->w};
-    rc_cuda_launch(rc_cuda_of(be), "bn_backward", bn_backward_kernel<Sum>, norm_grid(y), NORM_THREADS, 0, k);
+    rc_cuda_launch_early(rc_cuda_of(be), "bn_backward", bn_backward_kernel<Sum>, norm_grid(y), NORM_THREADS, 0, k);
 }
 
 template <typename Act> static void fill(rc_backend *table)
