@@ -6,7 +6,8 @@
 
 typedef struct rc_step_time {
     double median, least; /* seconds */
-    size_t bytes;         /* of memory held during the step: models, activations, optimiser, data */
+    size_t bytes;         /* of memory held during the step: models, activations, optimiser, data (cuda: without the
+                             first and the last) */
 } rc_step_time;
 
 /* Measures `times` steps of that name (see step_world.h), after some to warm up. */

@@ -167,3 +167,8 @@ const void *rc_step_world_gradient(const rc_step_world *w, const rc_net **net)
     return w->inversion ? rc_inversion_look(w->inversion).generator_gradient
                         : rc_training_look(w->training).backbone_gradient;
 }
+
+size_t rc_step_world_bytes(const rc_step_world *w)
+{
+    return w->inversion ? rc_inversion_look(w->inversion).bytes : rc_training_look(w->training).bytes;
+}

@@ -35,4 +35,7 @@ rc_status rc_step_world_run(rc_step_world *world, int number, int count);
 const void *rc_step_world_losses(const rc_step_world *world);
 const void *rc_step_world_gradient(const rc_step_world *world, const rc_net **net);
 
+/* Bytes of backend memory that the step holds, without models and data. */
+size_t rc_step_world_bytes(const rc_step_world *world);
+
 #endif
