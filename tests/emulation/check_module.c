@@ -1,5 +1,5 @@
 /* The CUDA backend without a GPU: finding and opening the module, and every operation on the emulation of CUDA that
- * lies beside this file. usage: test_emulation MODULE */
+ * lies beside this file. usage: check_module MODULE */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -160,7 +160,7 @@ static void test_operations_in_bf16(void **state)
 int main(int argc, char **argv)
 {
     if (argc != 2) {
-        fprintf(stderr, "usage: test_emulation MODULE\n");
+        fprintf(stderr, "usage: check_module MODULE\n");
         return 2;
     }
     module = argv[1];
