@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include "base/memory.h"
 #include "base/rng.h"
 #include "base/status.h"
 
@@ -183,4 +184,21 @@ void data_assert_message(const char *text)
 {
     if (strstr(rc_message(), text) == NULL)
         fail_msg("the message is '%s', expected it to hold '%s'", rc_message(), text);
+}
+
+void data_open(const char *path, const rc_data_settings *settings, rc_dataset *dataset)
+{
+    if (rc_dataset_open(path, settings, dataset) != RC_OK)
+        fail_msg("'%s': %s", path, rc_message());
+}
+
+void data_assert_refused(const char *path, const rc_data_settings *settings, rc_status status, const char *message)
+{
+    rc_dataset dataset;
+    size_t before = rc_bytes_allocated();
+    assert_int_equal(rc_dataset_open(path, settings, &dataset), status);
+    data_assert_message(message);
+    assert_null(dataset.train.images);
+    assert_null(dataset.class_name);
+    assert_int_equal(rc_bytes_allocated(), before);
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/log.h"
+#include "data/dataset.h"
 
 /* Setup and teardown of a test: a fresh folder, which is the current one while it runs. */
 int data_enter_folder(void **state);
@@ -54,5 +55,9 @@ void data_log_start(data_log *log);
 
 /* Fails unless the message of the last failure holds the text. */
 void data_assert_message(const char *text);
+
+/* Opens a data set that must open, or one that must not: with that status and message, and nothing left allocated. */
+void data_open(const char *path, const rc_data_settings *settings, rc_dataset *dataset);
+void data_assert_refused(const char *path, const rc_data_settings *settings, rc_status status, const char *message);
 
 #endif

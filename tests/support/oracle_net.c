@@ -10,6 +10,27 @@
 
 const double oracle_net_tolerance[2] = {1e-4, 1e-11};
 
+static oracle *fixture, *large;
+
+void oracle_net_open(const char *name)
+{
+    fixture = oracle_open(name);
+    large = oracle_light() ? NULL : oracle_open("large.txt");
+}
+
+void oracle_net_close(void)
+{
+    oracle_close(fixture);
+    oracle_close(large);
+}
+
+void oracle_net_run(const char *prefix, void (*test)(subject *))
+{
+    subject_run(fixture, prefix, oracle_net_tolerance, test);
+    if (large)
+        subject_run_fast(large, prefix, oracle_net_tolerance, test);
+}
+
 double oracle_net_moved(const subject *s)
 {
     if (s->be->real_bytes == sizeof(double))

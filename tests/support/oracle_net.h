@@ -10,6 +10,12 @@
  * decide it otherwise. Double: sums of some 1e5 terms. */
 extern const double oracle_net_tolerance[2];
 
+/* A fixture of that name and the large one, which is left out where tests are to be light; close after the tests. */
+void oracle_net_open(const char *name);
+void oracle_net_close(void);
+/* Runs `test` for every case of both that begins with `prefix`, those of the large one on the fast backend alone. */
+void oracle_net_run(const char *prefix, void (*test)(subject *));
+
 /* Tolerance of what follows the first update: how far the parameters move, and the losses of later steps. Double:
  * nothing new. Float, one step: parameters are large beside their movement, and Adam divides by the size of gradients,
  * some of which are all rounding. Float, several steps: no longer kept away from kinks, a ReLU or two of a million

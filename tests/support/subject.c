@@ -155,3 +155,9 @@ void subject_run_fast(oracle *file, const char *prefix, const double tolerance[2
 {
     run_cases(chosen_backend("cpu"), file, prefix, tolerance, test);
 }
+
+void subject_must(const subject *s, rc_status status)
+{
+    if (status != RC_OK)
+        fail_msg("%s: %s: %s", s->be->name, s->c->name, rc_message());
+}

@@ -35,6 +35,9 @@ void subject_expect_double(subject *s, const char *name, const double *values, s
 /* Ends the case: no error may be pending. */
 void subject_clear(subject *s);
 
+/* Ends the test, naming backend and case, unless the status is RC_OK. */
+void subject_must(const subject *s, rc_status status);
+
 /* Runs `test` for every case that begins with `prefix` on every CPU backend: tolerance[0] where it computes in float,
  * tolerance[1] in double. Prints the worst error of each backend. RECOLLECT_TEST_BACKEND names one that runs alone. */
 void subject_run(oracle *file, const char *prefix, const double tolerance[2], void (*test)(subject *));

@@ -26,24 +26,6 @@ static void write_and_free(const char *path, data_bytes bytes)
     free(bytes.data);
 }
 
-static void open_or_fail(const char *path, const rc_data_settings *settings, rc_dataset *dataset)
-{
-    if (rc_dataset_open(path, settings, dataset) != RC_OK)
-        fail_msg("'%s': %s", path, rc_message());
-}
-
-static void assert_refused(const char *path, const rc_data_settings *settings, rc_status status,
-                           const char *message)
-{
-    rc_dataset dataset;
-    size_t before = rc_bytes_allocated();
-    assert_int_equal(rc_dataset_open(path, settings, &dataset), status);
-    data_assert_message(message);
-    assert_null(dataset.train.images);
-    assert_null(dataset.class_name);
-    assert_int_equal(rc_bytes_allocated(), before);
-}
-
 /* ---- CIFAR ------------------------------------------------------------------------------------------------------ */
 
 /* Images first, first + 1, ... in order, interleaved. */
@@ -64,7 +46,7 @@ static void assert_split(const rc_split *split, int first, int count, int classe
 static void assert_cifar(const char *path, int classes, int train, int test, bool named)
 {
     rc_dataset d;
-    open_or_fail(path, NULL, &d);
+    data_open(path, NULL, &d);
     assert_string_equal(d.format, classes == 100 ? "cifar100" : "cifar10");
     assert_string_equal(d.name, d.format);
     assert_int_equal(d.h, 32);
@@ -109,14 +91,14 @@ static void cifar10_binary(void **state)
     write_and_free("b/batches.meta.txt", names);
     assert_cifar("b", 10, 10, 4, true);
     rc_dataset d;
-    open_or_fail("b", NULL, &d);
+    data_open("b", NULL, &d);
     double sum = 0;
     for (int i = 0; i < 10 * RC_CIFAR_PIXELS; i++)
         sum += d.train.images[3 * i + 1];
     assert_true(fabs(d.mean[1] - sum / (255.0 * 10 * RC_CIFAR_PIXELS)) < 1e-6);
     rc_dataset_close(&d);
     remove("b/data_batch_3.bin");
-    assert_refused("b", NULL, RC_IO, "has no file 'data_batch_3.bin'; expected: CIFAR-10:");
+    data_assert_refused("b", NULL, RC_IO, "has no file 'data_batch_3.bin'; expected: CIFAR-10:");
 }
 
 static void cifar_python(void **state)
@@ -170,17 +152,17 @@ static void archives_are_read_as_they_are(void **state)
     assert_cifar("plain.tar", 100, 3, 2, true);
     /* Without its second half. */
     data_write("half.tar", tar.data, tar.size / 2);
-    assert_refused("half.tar", NULL, RC_FORMAT, "'half.tar' is truncated");
+    data_assert_refused("half.tar", NULL, RC_FORMAT, "'half.tar' is truncated");
     uint8_t *zipped = calloc(1, tar.size);
     assert_non_null(zipped);
     FILE *file = fopen("root/cifar-100-python.tar.gz", "rb");
     size_t size = fread(zipped, 1, tar.size, file);
     fclose(file);
     data_write("half.tar.gz", zipped, size / 2);
-    assert_refused("half.tar.gz", NULL, RC_FORMAT, "'half.tar.gz' is truncated: the gzip data end too early");
+    data_assert_refused("half.tar.gz", NULL, RC_FORMAT, "'half.tar.gz' is truncated: the gzip data end too early");
     tar.data[512 * 3 + 150] ^= 1;
     data_write("sum.tar", tar.data, tar.size);
-    assert_refused("sum.tar", &(rc_data_settings){.format = "cifar100"}, RC_FORMAT, "'sum.tar'");
+    data_assert_refused("sum.tar", &(rc_data_settings){.format = "cifar100"}, RC_FORMAT, "'sum.tar'");
     free(zipped);
     free(tar.data);
 }
@@ -219,18 +201,19 @@ static void wrong_cifar_files_are_named(void **state)
     write_cifar100_binary();
     data_bytes train = data_cifar_binary(0, 5, 2, 100);
     data_write("b/train.bin", train.data, train.size - 1);
-    assert_refused("b", NULL, RC_FORMAT, "'b/train.bin' has 15369 bytes, expected records of 3074 bytes");
+    data_assert_refused("b", NULL, RC_FORMAT, "'b/train.bin' has 15369 bytes, expected records of 3074 bytes");
     train.data[2 * 3074 + 1] = 100;
     data_write("b/train.bin", train.data, train.size);
-    assert_refused("b", NULL, RC_FORMAT, "'b/train.bin': record 2 has label 100, expected 0 to 99");
+    data_assert_refused("b", NULL, RC_FORMAT, "'b/train.bin': record 2 has label 100, expected 0 to 99");
     data_write("b/train.bin", train.data, 0);
-    assert_refused("b", NULL, RC_FORMAT, "'b/train.bin' has 0 bytes");
+    data_assert_refused("b", NULL, RC_FORMAT, "'b/train.bin' has 0 bytes");
     train.data[2 * 3074 + 1] = 2;
     data_write("b/train.bin", train.data, train.size);
     data_write_text("b/fine_label_names.txt", "apple\nbear\n");
-    assert_refused("b", NULL, RC_FORMAT, "'b', fine_label_names.txt: 2 names, expected 100");
+    data_assert_refused("b", NULL, RC_FORMAT, "'b', fine_label_names.txt: 2 names, expected 100");
     data_write_text("b/fine_label_names.txt", "apple\nb\xFF\n");
-    assert_refused("b", NULL, RC_FORMAT, "fine_label_names.txt: name of class 1: byte 1 (0xFF) is not printable UTF-8");
+    data_assert_refused("b", NULL, RC_FORMAT,
+                        "fine_label_names.txt: name of class 1: byte 1 (0xFF) is not printable UTF-8");
     free(train.data);
 }
 
@@ -245,7 +228,7 @@ static void idx_plain_and_gzipped(void **state)
     data_write("m/t10k-images.idx3-ubyte", images.data, images.size);
     data_write_gzip("m/t10k-labels-idx1-ubyte.gz", labels.data, labels.size);
     rc_dataset d;
-    open_or_fail("m", NULL, &d);
+    data_open("m", NULL, &d);
     assert_string_equal(d.format, "idx");
     assert_string_equal(d.name, "idx");
     assert_int_equal(d.classes, 4);
@@ -260,17 +243,17 @@ static void idx_plain_and_gzipped(void **state)
     rc_pool *pool;
     assert_int_equal(rc_pool_create(2, &pool), RC_OK);
     rc_data_settings settings = {.size = 8, .channels = 3, .pool = pool};
-    open_or_fail("m", &settings, &d);
+    data_open("m", &settings, &d);
     assert_int_equal(d.h, 8);
     assert_int_equal(d.c, 3);
     assert_int_equal(d.train.images[191], d.train.images[189]);
     rc_dataset_close(&d);
     rc_pool_destroy(pool);
     assert_int_equal(rename("m", "fashion-mnist"), 0);
-    open_or_fail(".", NULL, &d);
+    data_open(".", NULL, &d);
     rc_dataset_close(&d);
     remove("fashion-mnist/train-labels-idx1-ubyte");
-    assert_refused("fashion-mnist", NULL, RC_IO,
+    data_assert_refused("fashion-mnist", NULL, RC_IO,
                    "has no train-labels-idx1-ubyte or train-labels-idx1-ubyte.gz; expected: MNIST");
     free(images.data);
     free(labels.data);
@@ -309,13 +292,14 @@ static void wrong_idx_files(void **state)
     free(images.data);
     write_and_free("m/train-images-idx3-ubyte", data_idx_images(4, 3, 3));
     write_and_free("m/train-labels-idx1-ubyte", data_idx_labels(5, 2));
-    assert_refused("m", NULL, RC_FORMAT, "4 images in train-images-idx3-ubyte but 5 labels in train-labels-idx1-ubyte");
+    data_assert_refused("m", NULL, RC_FORMAT,
+                        "4 images in train-images-idx3-ubyte but 5 labels in train-labels-idx1-ubyte");
     write_and_free("m/train-labels-idx1-ubyte", data_idx_images(4, 3, 3));
-    assert_refused("m", NULL, RC_FORMAT, "has 3 dimensions, expected 1");
+    data_assert_refused("m", NULL, RC_FORMAT, "has 3 dimensions, expected 1");
     write_and_free("m/train-labels-idx1-ubyte", data_idx_labels(4, 2));
     write_and_free("m/t10k-images-idx3-ubyte", data_idx_images(2, 5, 3));
     write_and_free("m/t10k-labels-idx1-ubyte", data_idx_labels(2, 2));
-    assert_refused("m", NULL, RC_FORMAT,
+    data_assert_refused("m", NULL, RC_FORMAT,
                    "t10k-images-idx3-ubyte has images of 3 x 5 pixels, train-images-idx3-ubyte 3 x 3");
 }
 
@@ -461,30 +445,30 @@ static void messages_show_what_was_expected(void **state)
 {
     (void)state;
     data_write_text("nothing/readme.txt", "hello\n");
-    assert_refused("missing", NULL, RC_IO, "there is no data at 'missing'");
-    assert_refused("nothing", NULL, RC_FORMAT,
+    data_assert_refused("missing", NULL, RC_IO, "there is no data at 'missing'");
+    data_assert_refused("nothing", NULL, RC_FORMAT,
                    "'nothing' is no data set that I know; expected:\n  CIFAR-100: train.bin");
     data_assert_message("CLASS/IMAGE");
-    assert_refused("nothing", &(rc_data_settings){.format = "idx"}, RC_FORMAT,
+    data_assert_refused("nothing", &(rc_data_settings){.format = "idx"}, RC_FORMAT,
                    "expected:\n  MNIST, Fashion-MNIST: {train");
-    assert_refused("nothing", &(rc_data_settings){.format = "cifar"}, RC_INVALID_ARGUMENT,
+    data_assert_refused("nothing", &(rc_data_settings){.format = "cifar"}, RC_INVALID_ARGUMENT,
                    "data format 'cifar' is not known, expected one of procedural, cifar100, cifar10, idx");
     write_cifar100_binary();
-    assert_refused("b", &(rc_data_settings){.channels = 2}, RC_INVALID_ARGUMENT,
+    data_assert_refused("b", &(rc_data_settings){.channels = 2}, RC_INVALID_ARGUMENT,
                    "channels is 2, expected 1, 3");
-    assert_refused("b", &(rc_data_settings){.size = 5000}, RC_INVALID_ARGUMENT,
+    data_assert_refused("b", &(rc_data_settings){.size = 5000}, RC_INVALID_ARGUMENT,
                    "size is 5000, expected 1 to 1024");
-    assert_refused("b", &(rc_data_settings){.size = 64, .resize = 32}, RC_INVALID_ARGUMENT, "resize is 32");
-    assert_refused("b", &(rc_data_settings){.test_part = 1.5}, RC_INVALID_ARGUMENT, "test_part is 1.5");
+    data_assert_refused("b", &(rc_data_settings){.size = 64, .resize = 32}, RC_INVALID_ARGUMENT, "resize is 32");
+    data_assert_refused("b", &(rc_data_settings){.test_part = 1.5}, RC_INVALID_ARGUMENT, "test_part is 1.5");
     int allowed = 1;
-    assert_refused("b", &(rc_data_settings){.progress = stop, .user = &allowed}, RC_CANCELLED,
+    data_assert_refused("b", &(rc_data_settings){.progress = stop, .user = &allowed}, RC_CANCELLED,
                    "cancelled after 1 of 2");
     /* Two sets in one folder. */
     assert_int_equal(rename("b", "cifar-100-binary"), 0);
     write_and_free("mnist/t10k-images-idx3-ubyte", data_idx_images(1, 2, 2));
-    assert_refused(".", NULL, RC_INVALID_ARGUMENT, "'.' holds both 'cifar-100-binary' and 'mnist'");
+    data_assert_refused(".", NULL, RC_INVALID_ARGUMENT, "'.' holds both 'cifar-100-binary' and 'mnist'");
     rc_dataset d;
-    open_or_fail(".", &(rc_data_settings){.format = "cifar100"}, &d);
+    data_open(".", &(rc_data_settings){.format = "cifar100"}, &d);
     rc_dataset_close(&d);
 }
 

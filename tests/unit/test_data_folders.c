@@ -14,23 +14,6 @@
 #include "data/list.h"
 #include "support/data_files.h"
 
-static void open_or_fail(const char *path, const rc_data_settings *settings, rc_dataset *dataset)
-{
-    if (rc_dataset_open(path, settings, dataset) != RC_OK)
-        fail_msg("'%s': %s", path, rc_message());
-}
-
-static void assert_refused(const char *path, const rc_data_settings *settings, rc_status status,
-                           const char *message)
-{
-    rc_dataset dataset;
-    size_t before = rc_bytes_allocated();
-    assert_int_equal(rc_dataset_open(path, settings, &dataset), status);
-    data_assert_message(message);
-    assert_null(dataset.class_name);
-    assert_int_equal(rc_bytes_allocated(), before);
-}
-
 /* Pictures of one colour, whose red is `red`, red + 1, ...: who is where can be read from the pixels. */
 static void write_class(const char *folder, int red, int count)
 {
@@ -64,7 +47,7 @@ static void classes_and_images_are_sorted_by_bytes(void **state)
     data_log log;
     data_log_start(&log);
     rc_dataset d;
-    open_or_fail("root", &(rc_data_settings){.log = &log.log}, &d);
+    data_open("root", &(rc_data_settings){.log = &log.log}, &d);
     assert_string_equal(d.format, "folder");
     assert_int_equal(d.classes, 3);
     assert_string_equal(d.class_name[0], "Bee");
@@ -81,11 +64,11 @@ static void classes_and_images_are_sorted_by_bytes(void **state)
     assert_non_null(strstr(log.last, "1 files that are not named like pictures were left out"));
     /* test goes before val; a class of its own is an error. */
     write_class("root/test/ant", 60, 1);
-    open_or_fail("root", NULL, &d);
+    data_open("root", NULL, &d);
     assert_reds(&d, &d.test, 1, (int[]){60});
     rc_dataset_close(&d);
     write_class("root/test/wasp", 60, 1);
-    assert_refused("root", NULL, RC_FORMAT, "'root/test' has a class 'wasp' that the training set has not");
+    data_assert_refused("root", NULL, RC_FORMAT, "'root/test' has a class 'wasp' that the training set has not");
 }
 
 static void one_folder_is_split_by_the_rule(void **state)
@@ -95,12 +78,12 @@ static void one_folder_is_split_by_the_rule(void **state)
     write_class("root/b", 100, 3);
     write_class("root/c", 200, 1);
     rc_dataset d, again;
-    open_or_fail("root", NULL, &d);
+    data_open("root", NULL, &d);
     assert_int_equal(d.train.count, 14);
     assert_int_equal(d.test.count, 0);
     rc_dataset_close(&d);
     rc_data_settings settings = {.test_part = 0.3, .test_seed = 5};
-    open_or_fail("root", &settings, &d);
+    data_open("root", &settings, &d);
     assert_int_equal(d.train.count, 10);
     assert_int_equal(d.test.count, 4);
     int seen[256] = {0}, tests[3] = {0};
@@ -115,21 +98,21 @@ static void one_folder_is_split_by_the_rule(void **state)
     assert_int_equal(tests[0], 3);
     assert_int_equal(tests[1], 1);
     /* Another seed chooses others; the same seed the same. */
-    open_or_fail("root", &settings, &again);
+    data_open("root", &settings, &again);
     assert_memory_equal(d.test.images, again.test.images, 4 * 192);
     rc_dataset_close(&again);
     settings.test_seed = 6;
-    open_or_fail("root", &settings, &again);
+    data_open("root", &settings, &again);
     assert_true(memcmp(d.test.images, again.test.images, 4 * 192) != 0);
     rc_dataset_close(&again);
     rc_dataset_close(&d);
     /* Everything but one, everything. */
     settings.test_part = 0.99;
-    open_or_fail("root", &settings, &d);
+    data_open("root", &settings, &d);
     assert_int_equal(d.train.count, 3);
     rc_dataset_close(&d);
     settings.test_part = 1;
-    open_or_fail("root", &settings, &d);
+    data_open("root", &settings, &d);
     assert_int_equal(d.train.count, 0);
     assert_int_equal(d.test.count, 14);
     assert_true(d.mean[1] > 0.0039f && d.mean[1] < 0.004f);
@@ -142,7 +125,7 @@ static void a_class_may_be_called_train(void **state)
     write_class("root/train", 10, 2);
     write_class("root/car", 20, 2);
     rc_dataset d;
-    open_or_fail("root", NULL, &d);
+    data_open("root", NULL, &d);
     assert_int_equal(d.classes, 2);
     assert_string_equal(d.class_name[1], "train");
     rc_dataset_close(&d);
@@ -153,26 +136,26 @@ static void size_and_channels_are_chosen_by_looking(void **state)
     (void)state;
     rc_dataset d;
     data_write_text("grey/a/1.pgm", "P2 4 4 255\n1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n");
-    open_or_fail("grey", NULL, &d);
+    data_open("grey", NULL, &d);
     assert_int_equal(d.h, 4);
     assert_int_equal(d.c, 1);
     assert_int_equal(d.train.images[6], 7);
     rc_dataset_close(&d);
-    open_or_fail("grey", &(rc_data_settings){.channels = 3, .size = 2}, &d);
+    data_open("grey", &(rc_data_settings){.channels = 3, .size = 2}, &d);
     assert_int_equal(d.h, 2);
     assert_int_equal(d.c, 3);
     rc_dataset_close(&d);
     data_write_colour("mixed/a/1.ppm", 40, 50, 1, 2, 3);
     data_write_text("mixed/a/2.pgm", "P2 1 1 255\n9\n");
-    open_or_fail("mixed", NULL, &d);
+    data_open("mixed", NULL, &d);
     assert_int_equal(d.h, 32);
     assert_int_equal(d.c, 3);
     rc_dataset_close(&d);
     data_write_colour("large/a/1.ppm", 90, 120, 1, 2, 3);
-    open_or_fail("large", NULL, &d);
+    data_open("large", NULL, &d);
     assert_int_equal(d.h, 64);
     rc_dataset_close(&d);
-    open_or_fail("large", &(rc_data_settings){.size = 48, .resize = 56}, &d);
+    data_open("large", &(rc_data_settings){.size = 48, .resize = 56}, &d);
     assert_int_equal(d.h, 48);
     assert_int_equal(d.train.images[48 * 48 * 3 - 1], 3);
     rc_dataset_close(&d);
@@ -184,13 +167,13 @@ static void broken_images_are_named_or_skipped(void **state)
     write_class("root/a", 0, 3);
     write_class("root/b", 100, 30);
     data_write_text("root/a/b0.jpg", "no picture");
-    assert_refused("root", NULL, RC_FORMAT, "cannot decode 'root/a/b0.jpg': neither JPEG");
+    data_assert_refused("root", NULL, RC_FORMAT, "cannot decode 'root/a/b0.jpg': neither JPEG");
     data_assert_message("--skip-broken");
     data_log log;
     data_log_start(&log);
     rc_data_settings settings = {.skip_broken = true, .log = &log.log};
     rc_dataset d;
-    open_or_fail("root", &settings, &d);
+    data_open("root", &settings, &d);
     assert_int_equal(d.broken, 1);
     assert_int_equal(d.train.count, 33);
     assert_int_equal(d.train.images[192], 1);
@@ -206,7 +189,7 @@ static void broken_images_are_named_or_skipped(void **state)
         data_write_text(path, "x");
     }
     data_log_start(&log);
-    open_or_fail("root", &settings, &d);
+    data_open("root", &settings, &d);
     assert_int_equal(d.broken, 31);
     assert_int_equal(log.lines, 32);
     for (int i = 0; i < 30; i++) {
@@ -218,10 +201,10 @@ static void broken_images_are_named_or_skipped(void **state)
     rc_dataset_close(&d);
     /* Nothing but broken ones. */
     data_write_text("bad/a/1.png", "x");
-    assert_refused("bad", &settings, RC_FORMAT, "'bad' holds no images");
+    data_assert_refused("bad", &settings, RC_FORMAT, "'bad' holds no images");
     /* A class without pictures. */
     data_write_text("root/c/readme", "x");
-    assert_refused("root", &settings, RC_FORMAT,
+    data_assert_refused("root", &settings, RC_FORMAT,
                    "class folder 'root/c' holds no pictures; expected: folders of pictures");
 }
 
@@ -236,9 +219,9 @@ static void threads_change_nothing(void **state)
     data_write_text("root/class2/broken.ppm", "P6 1");
     rc_data_settings settings = {.skip_broken = true, .test_part = 0.25};
     rc_dataset one, many;
-    open_or_fail("root", &settings, &one);
+    data_open("root", &settings, &one);
     assert_int_equal(rc_pool_create(4, &settings.pool), RC_OK);
-    open_or_fail("root", &settings, &many);
+    data_open("root", &settings, &many);
     rc_pool_destroy(settings.pool);
     assert_int_equal(one.train.count, many.train.count);
     assert_int_equal(one.broken, many.broken);
@@ -266,11 +249,11 @@ static void progress_is_told_and_can_stop(void **state)
     write_class("root/b", 100, 100);
     write_class("root/c", 0, 100);
     rc_dataset d;
-    open_or_fail("root", &(rc_data_settings){.progress = watch}, &d);
+    data_open("root", &(rc_data_settings){.progress = watch}, &d);
     assert_true(calls >= 3);
     assert_int_equal(largest, 300);
     rc_dataset_close(&d);
-    assert_refused("root", &(rc_data_settings){.progress = watch, .user = &d}, RC_CANCELLED,
+    data_assert_refused("root", &(rc_data_settings){.progress = watch, .user = &d}, RC_CANCELLED,
                    "cancelled after 0 of 300");
 }
 
@@ -288,7 +271,7 @@ static void lists_come_in_pairs(void **state)
     const char *const paths[] = {"root", "root/train_2.txt"};
     for (int i = 0; i < 2; i++) {
         rc_dataset d;
-        open_or_fail(paths[i], NULL, &d);
+        data_open(paths[i], NULL, &d);
         assert_string_equal(d.format, "list");
         assert_int_equal(d.classes, 2);
         assert_string_equal(d.class_name[0], "n01");
@@ -299,12 +282,12 @@ static void lists_come_in_pairs(void **state)
         rc_dataset_close(&d);
     }
     data_write_text("root/val_2.txt", "val/a0.ppm 1\nval/missing.ppm 0\n");
-    assert_refused("root", NULL, RC_IO, "val/missing.ppm");
+    data_assert_refused("root", NULL, RC_IO, "val/missing.ppm");
     data_write_text("root/val_2.txt", "val/a0.ppm 1\nval/b1.ppm\n");
-    assert_refused("root", NULL, RC_FORMAT,
+    data_assert_refused("root", NULL, RC_FORMAT,
                    "'root/val_2.txt', line 2: 'val/b1.ppm', expected 'relative/path label'");
     data_write_text("root/val_2.txt", "\n");
-    assert_refused("root", NULL, RC_FORMAT, "'root/val_2.txt' names no pictures");
+    data_assert_refused("root", NULL, RC_FORMAT, "'root/val_2.txt' names no pictures");
 }
 
 static void a_single_list_is_split(void **state)
@@ -314,7 +297,7 @@ static void a_single_list_is_split(void **state)
     data_write_text("all.txt",
                     "pictures/a0.ppm 0\npictures/b1.ppm 0\npictures/c2.ppm 2\npictures/a3.ppm 2\n");
     rc_dataset d;
-    open_or_fail("all.txt", &(rc_data_settings){.test_part = 0.5}, &d);
+    data_open("all.txt", &(rc_data_settings){.test_part = 0.5}, &d);
     assert_int_equal(d.classes, 3);
     assert_string_equal(d.class_name[2], "2");
     assert_int_equal(d.train.count, 2);
@@ -371,7 +354,7 @@ static void tiny_imagenet_numbers_classes_by_lines(void **state)
     (void)state;
     write_tiny();
     rc_dataset d;
-    open_or_fail("t", NULL, &d);
+    data_open("t", NULL, &d);
     assert_string_equal(d.format, "tiny-imagenet");
     assert_int_equal(d.h, 64);
     assert_int_equal(d.c, 3);
@@ -386,7 +369,7 @@ static void tiny_imagenet_numbers_classes_by_lines(void **state)
     rc_dataset_close(&d);
     /* As it is often kept. */
     assert_int_equal(rename("t", "tiny-imagenet200"), 0);
-    open_or_fail(".", NULL, &d);
+    data_open(".", NULL, &d);
     rc_dataset_close(&d);
 }
 
@@ -395,24 +378,24 @@ static void tiny_imagenet_names_what_is_wrong(void **state)
     (void)state;
     write_tiny();
     data_write_text("t/val/val_annotations.txt", "b1.ppm\tn01\nc2.ppm\tn09\n");
-    assert_refused("t", NULL, RC_FORMAT,
+    data_assert_refused("t", NULL, RC_FORMAT,
                    "'t/val/val_annotations.txt', line 2: class 'n09' is not in wnids.txt");
     data_write_text("t/val/val_annotations.txt", "b1.ppm\n");
-    assert_refused("t", NULL, RC_FORMAT, "line 1: expected an image and its class");
+    data_assert_refused("t", NULL, RC_FORMAT, "line 1: expected an image and its class");
     remove("t/val/val_annotations.txt");
-    assert_refused("t", NULL, RC_IO,
+    data_assert_refused("t", NULL, RC_IO,
                    "val_annotations.txt': No such file or directory; expected: Tiny-ImageNet: wnids.txt");
     write_tiny();
     data_write_text("t/wnids.txt", "n02\nn04\n");
-    assert_refused("t", NULL, RC_IO, "cannot list 't/train/n04'");
+    data_assert_refused("t", NULL, RC_IO, "cannot list 't/train/n04'");
     data_write_text("t/wnids.txt", "n02\n../x\n");
-    assert_refused("t", NULL, RC_FORMAT, "'t/wnids.txt', line 2: class name '../x' holds a slash");
+    data_assert_refused("t", NULL, RC_FORMAT, "'t/wnids.txt', line 2: class name '../x' holds a slash");
     data_write_text("t/wnids.txt", "n02\nn01\nn02\n");
-    assert_refused("t", NULL, RC_FORMAT, "wnids.txt names class 'n02' twice");
+    data_assert_refused("t", NULL, RC_FORMAT, "wnids.txt names class 'n02' twice");
     data_write("t/wnids.txt", "n02\0n01", 7);
-    assert_refused("t", NULL, RC_FORMAT, "'t/wnids.txt' is not a text: byte 3 is zero");
+    data_assert_refused("t", NULL, RC_FORMAT, "'t/wnids.txt' is not a text: byte 3 is zero");
     data_write_text("t/wnids.txt", "\n");
-    assert_refused("t", NULL, RC_FORMAT, "'t/wnids.txt' names no classes");
+    data_assert_refused("t", NULL, RC_FORMAT, "'t/wnids.txt' names no classes");
 }
 
 int main(void)

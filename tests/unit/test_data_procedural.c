@@ -15,12 +15,6 @@
 #include "data/procedural.h"
 #include "support/data_files.h"
 
-static void open_or_fail(const char *path, const rc_data_settings *settings, rc_dataset *dataset)
-{
-    if (rc_dataset_open(path, settings, dataset) != RC_OK)
-        fail_msg("'%s': %s", path, rc_message());
-}
-
 /* Whoever changes how pictures are drawn changes every number that was measured on them. */
 static void pictures_never_change(void **state)
 {
@@ -54,13 +48,13 @@ static void threads_and_numbers_change_nothing(void **state)
     rc_data_settings settings = {
         .procedural_per_class = 30, .procedural_test_per_class = 3, .procedural_seed = 9};
     rc_dataset one, many;
-    open_or_fail("procedural:7", &settings, &one);
+    data_open("procedural:7", &settings, &one);
     assert_int_equal(one.classes, 7);
     assert_int_equal(one.train.count, 210);
     assert_int_equal(one.test.count, 21);
     assert_int_equal(rc_pool_create(3, &settings.pool), RC_OK);
     settings.procedural_per_class = 40;
-    open_or_fail("procedural:7", &settings, &many);
+    data_open("procedural:7", &settings, &many);
     rc_pool_destroy(settings.pool);
     assert_memory_equal(one.train.images, many.train.images, 210 * 3072);
     assert_memory_equal(one.train.labels, many.train.labels, 210 * 4);
@@ -69,7 +63,7 @@ static void threads_and_numbers_change_nothing(void **state)
     rc_dataset_close(&many);
     settings =
         (rc_data_settings){.procedural_per_class = 30, .procedural_test_per_class = 3, .procedural_seed = 10};
-    open_or_fail("procedural:7", &settings, &many);
+    data_open("procedural:7", &settings, &many);
     assert_true(memcmp(one.train.images, many.train.images, 210 * 3072) != 0);
     rc_dataset_close(&many);
     rc_dataset_close(&one);
@@ -101,7 +95,7 @@ static void classes_can_be_told_apart(void **state)
     enum { CLASSES = 20, PIXELS = 32 * 32 * 3, TRAIN = 40, TEST = 10 };
     rc_data_settings settings = {.procedural_per_class = TRAIN, .procedural_test_per_class = TEST};
     rc_dataset d;
-    open_or_fail("procedural", &settings, &d);
+    data_open("procedural", &settings, &d);
     assert_int_equal(d.classes, CLASSES);
     float *mean = calloc(CLASSES * PIXELS, sizeof *mean);
     assert_non_null(mean);
@@ -139,7 +133,7 @@ static void sizes_and_limits(void **state)
                                  .procedural_test_per_class = 1,
                                  .size = 28,
                                  .channels = 1};
-    open_or_fail("procedural", &settings, &d);
+    data_open("procedural", &settings, &d);
     assert_int_equal(d.classes, 25);
     assert_int_equal(d.h, 28);
     assert_int_equal(d.c, 1);

@@ -16,8 +16,6 @@
 #include "support/oracle_net.h"
 #include "support/tensors.h"
 
-static oracle *fixture, *large; /* large: NULL where it is left out */
-
 enum { CLASSES = 10 };
 
 /* What surrounds a net in these tests. */
@@ -32,26 +30,13 @@ typedef struct trainee {
     const float *one;
 } trainee;
 
-static void run_all(const char *prefix, void (*test)(subject *))
-{
-    subject_run(fixture, prefix, oracle_net_tolerance, test);
-    if (large)
-        subject_run_fast(large, prefix, oracle_net_tolerance, test);
-}
-
-static void check(subject *s, rc_status status)
-{
-    if (status != RC_OK)
-        fail_msg("%s: %s: %s", s->be->name, s->c->name, rc_message());
-}
-
 static void begin(trainee *t, subject *s, const rc_pass_settings *settings)
 {
     t->s = s;
     t->one = subject_weight(s, 1);
-    check(s, rc_model_create(&t->model, &t->net, s->be));
+    subject_must(s, rc_model_create(&t->model, &t->net, s->be));
     oracle_net_fill(s, &t->model, "");
-    check(s, rc_pass_create(s->be, &t->net, settings, &t->pass));
+    subject_must(s, rc_pass_create(s->be, &t->net, settings, &t->pass));
     t->gradient = subject_reals(s, NULL, t->net.params);
     rc_step host = {.step = UINT32_MAX, .batch = UINT32_MAX, .learning_rate = (float)oracle_number(s->c, "lr")};
     t->step = subject_bytes(s, sizeof host);
@@ -72,12 +57,12 @@ static rc_optimiser *new_optimiser(trainee *t, bool adaptive)
     if (adaptive) {
         rc_adam adam = {(float)oracle_number(c, "beta1"), (float)oracle_number(c, "beta2"),
                         (float)oracle_number(c, "eps")};
-        check(t->s, rc_optimiser_create_adam(t->s->be, &adam, &optimiser));
+        subject_must(t->s, rc_optimiser_create_adam(t->s->be, &adam, &optimiser));
     } else {
         rc_sgd sgd = {(float)oracle_number(c, "momentum"), (float)oracle_number(c, "weight_decay")};
-        check(t->s, rc_optimiser_create_sgd(t->s->be, &sgd, &optimiser));
+        subject_must(t->s, rc_optimiser_create_sgd(t->s->be, &sgd, &optimiser));
     }
-    check(t->s, rc_optimiser_add(optimiser, t->model.param, t->gradient, t->net.params));
+    subject_must(t->s, rc_optimiser_add(optimiser, t->model.param, t->gradient, t->net.params));
     return optimiser;
 }
 
@@ -128,9 +113,9 @@ static void train_classifier(trainee *t, int n, int d)
     head h = {.weight = subject_reals(s, weight, rows), .gradient = subject_reals(s, NULL, rows),
               .logits = subject_reals(s, NULL, logits), .dlogits = subject_reals(s, NULL, logits),
               .loss = subject_reals(s, NULL, 1), .labels = subject_labels(s, labels, (size_t)n)};
-    check(s, be->reserve_dense(be, n, d, CLASSES));
+    subject_must(s, be->reserve_dense(be, n, d, CLASSES));
     rc_optimiser *optimiser = new_optimiser(t, false);
-    check(s, rc_optimiser_add(optimiser, h.weight, h.gradient, rows));
+    subject_must(s, rc_optimiser_add(optimiser, h.weight, h.gradient, rows));
     for (int step = 0; step < oracle_int(c, "steps"); step++) {
         be->step_begin(be, t->step);
         rc_pass_forward(t->pass, &t->model, &t->input);
@@ -165,9 +150,9 @@ static void run_classifier(subject *s)
     int h = oracle_int(c, "h"), w = oracle_int(c, "w"), channels = oracle_int(c, "c");
     trainee t = {.pass = NULL};
     if (width > 0)
-        check(s, rc_net_resnet_small(&t.net, channels, h, w, width, oracle_int(c, "blocks")));
+        subject_must(s, rc_net_resnet_small(&t.net, channels, h, w, width, oracle_int(c, "blocks")));
     else
-        check(s, rc_net_by_name(&t.net, c->name + strlen("classifier/"), channels, h, w));
+        subject_must(s, rc_net_by_name(&t.net, c->name + strlen("classifier/"), channels, h, w));
     int d = t.net.layer[t.net.layers - 1].c_out;
     t.input = subject_map_input(s, "x", n, h, w, channels, 1.75, 0);
 
@@ -186,7 +171,7 @@ static void run_classifier(subject *s)
 static void classifiers(void **state)
 {
     (void)state;
-    run_all("classifier/", run_classifier);
+    oracle_net_run("classifier/", run_classifier);
 }
 
 /* ---- nets that make images ------------------------------------------------------------------------------------ */
@@ -217,9 +202,9 @@ static void run_generator(subject *s)
     int channels = oracle_int(c, "c"), noise = oracle_int(c, "noise");
     trainee t = {.pass = NULL};
     if (width > 0)
-        check(s, rc_net_generator_small(&t.net, channels, size, noise, width));
+        subject_must(s, rc_net_generator_small(&t.net, channels, size, noise, width));
     else
-        check(s, rc_net_generator(&t.net, channels, size));
+        subject_must(s, rc_net_generator(&t.net, channels, size));
     t.input = subject_map_input(s, "x", n, 1, 1, noise, 1.75, 0);
     begin(&t, s, &(rc_pass_settings){.mode = RC_PASS_EVAL, .n = n});
     rc_pass_forward(t.pass, &t.model, &t.input);
@@ -252,7 +237,7 @@ static void run_generator(subject *s)
 static void generators(void **state)
 {
     (void)state;
-    run_all("generator/", run_generator);
+    oracle_net_run("generator/", run_generator);
 }
 
 /* ---- the autoencoder ------------------------------------------------------------------------------------------- */
@@ -272,7 +257,7 @@ static void run_encoder(subject *s)
     rc_backend *be = s->be;
     int n = oracle_int(c, "n"), size = oracle_int(c, "size");
     trainee t = {.pass = NULL};
-    check(s, rc_net_vae_encoder(&t.net, oracle_int(c, "c"), size));
+    subject_must(s, rc_net_vae_encoder(&t.net, oracle_int(c, "c"), size));
     t.input = subject_map_input(s, "x", n, size, size, oracle_int(c, "c"), 1.75, 0);
     begin(&t, s, &(rc_pass_settings){.mode = RC_PASS_TRAIN, .n = n});
     static const char *const names[2] = {"mean", "log_variance"}, *const targets[2] = {"target_mean",
@@ -313,11 +298,11 @@ static void run_decoder(subject *s)
     rc_backend *be = s->be;
     int n = oracle_int(c, "n"), size = oracle_int(c, "size"), channels = oracle_int(c, "c");
     trainee t = {.pass = NULL};
-    check(s, rc_net_vae_decoder(&t.net, channels, size));
+    subject_must(s, rc_net_vae_decoder(&t.net, channels, size));
     t.input = subject_map_input(s, "x", n, 1, 1, 1024, 1.75, 0);
     rc_tensor target = subject_map_input(s, "target", n, size, size, channels, 0.5, 0.5);
     begin(&t, s, &(rc_pass_settings){.mode = RC_PASS_TRAIN, .n = n});
-    check(s, be->reserve_losses(be, n, 1, size, size, channels));
+    subject_must(s, be->reserve_losses(be, n, 1, size, size, channels));
     void *value = subject_reals(s, NULL, 1);
     rc_optimiser *optimiser = new_optimiser(&t, false);
     for (int step = 0; step < oracle_int(c, "steps"); step++) {
@@ -344,21 +329,19 @@ static void run_decoder(subject *s)
 static void autoencoder(void **state)
 {
     (void)state;
-    run_all("encoder/", run_encoder);
-    run_all("decoder/", run_decoder);
+    oracle_net_run("encoder/", run_encoder);
+    oracle_net_run("decoder/", run_decoder);
 }
 
 int main(void)
 {
-    fixture = oracle_open("nets.txt");
-    large = oracle_light() ? NULL : oracle_open("large.txt");
+    oracle_net_open("nets.txt");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(classifiers),
         cmocka_unit_test(generators),
         cmocka_unit_test(autoencoder),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    oracle_close(fixture);
-    oracle_close(large);
+    oracle_net_close();
     return failed;
 }

@@ -17,32 +17,17 @@
 #include "nn/nets.h"
 #include "support/oracle_net.h"
 
-static oracle *fixture, *large; /* large: NULL where it is left out */
-
-static void run_all(const char *prefix, void (*test)(subject *))
-{
-    subject_run(fixture, prefix, oracle_net_tolerance, test);
-    if (large)
-        subject_run_fast(large, prefix, oracle_net_tolerance, test);
-}
-
-static void check(subject *s, rc_status status)
-{
-    if (status != RC_OK)
-        fail_msg("%s: %s: %s", s->be->name, s->c->name, rc_message());
-}
-
 static void build_nets(subject *s, rc_net *classifier, rc_net *generator)
 {
     const oracle_case *c = s->c;
     int size = oracle_int(c, "size"), channels = oracle_int(c, "c"), width = oracle_int(c, "width");
     if (width > 0) {
-        check(s, rc_net_resnet_small(classifier, channels, size, size, width, oracle_int(c, "blocks")));
-        check(s, rc_net_generator_small(generator, channels, size, oracle_int(c, "noise"),
+        subject_must(s, rc_net_resnet_small(classifier, channels, size, size, width, oracle_int(c, "blocks")));
+        subject_must(s, rc_net_generator_small(generator, channels, size, oracle_int(c, "noise"),
                                         oracle_int(c, "generator_width")));
     } else {
-        check(s, rc_net_resnet32(classifier, channels, size, size));
-        check(s, rc_net_generator(generator, channels, size));
+        subject_must(s, rc_net_resnet32(classifier, channels, size, size));
+        subject_must(s, rc_net_generator(generator, channels, size));
     }
 }
 
@@ -51,11 +36,11 @@ static void build_classifier(subject *s, rc_classifier *classifier, const rc_net
                              int new)
 {
     char name[64];
-    check(s, rc_classifier_create(classifier, net, s->be, old + new));
+    subject_must(s, rc_classifier_create(classifier, net, s->be, old + new));
     oracle_net_fill(s, &classifier->backbone, prefix);
-    check(s, rc_head_grow(&classifier->head, old, (rc_rng){1, 1}));
+    subject_must(s, rc_head_grow(&classifier->head, old, (rc_rng){1, 1}));
     if (new > 0)
-        check(s, rc_head_grow(&classifier->head, new, (rc_rng){1, 2}));
+        subject_must(s, rc_head_grow(&classifier->head, new, (rc_rng){1, 2}));
     snprintf(name, sizeof name, "%shead.weight", prefix);
     double *rows = oracle_parameter(s->c, name, (const int[2]){old + new, classifier->head.d}, 2);
     s->be->write_real64(s->be, classifier->head.weight, rows, (size_t)(old + new) * (size_t)classifier->head.d);
@@ -193,7 +178,7 @@ static void begin_session(session *t, subject *s)
     build_nets(s, &t->classifier_net, &t->generator_net);
     build_classifier(s, &t->student, &t->classifier_net, "student/", n_old, n_new);
     build_classifier(s, &t->teacher, &t->classifier_net, "teacher/", n_old, 0);
-    check(s, rc_model_create(&t->generator, &t->generator_net, s->be));
+    subject_must(s, rc_model_create(&t->generator, &t->generator_net, s->be));
     oracle_net_fill(s, &t->generator, "generator/");
     t->data = build_data(s);
     rc_training_settings settings = {.batch = oracle_int(c, "batch"), .n_old = n_old, .dreams = true,
@@ -201,7 +186,8 @@ static void begin_session(session *t, subject *s)
                                      .sgd = {(float)oracle_number(c, "momentum"),
                                              (float)oracle_number(c, "weight_decay")},
                                      .seed = c->seed, .task = (uint32_t)oracle_int(c, "task")};
-    check(s, rc_training_create(s->be, &settings, &t->student, &t->teacher, &t->generator, &t->data, &t->training));
+    subject_must(s, rc_training_create(s->be, &settings, &t->student, &t->teacher, &t->generator, &t->data,
+                                       &t->training));
     t->view = rc_training_look(t->training);
     fill_projections(t);
     t->head_count = (size_t)(n_old + n_new) * (size_t)t->student.head.d;
@@ -310,7 +296,7 @@ static void refine(session *t)
     }
     be->read_real64(be, t->head, t->student.head.weight, t->head_count);
     rc_training_begin_epoch(t->training);
-    check(s, rc_training_begin_refinement(t->training));
+    subject_must(s, rc_training_begin_refinement(t->training));
     int first = oracle_int(s->c, "steps"), steps = oracle_int(s->c, "refine_steps");
     rc_step *control = rc_training_control(t->training);
     control->step = control->batch = (uint32_t)(first - 1);
@@ -358,7 +344,7 @@ static void run_training(subject *s)
 static void training(void **state)
 {
     (void)state;
-    run_all("training/", run_training);
+    oracle_net_run("training/", run_training);
 }
 
 /* ---- inversion ------------------------------------------------------------------------------------------------ */
@@ -417,10 +403,10 @@ static void run_inversion(subject *s)
     rc_inversion *inversion;
     build_nets(s, &classifier_net, &generator_net);
     build_classifier(s, &classifier, &classifier_net, "classifier/", oracle_int(c, "classes"), 0);
-    check(s, rc_model_create(&generator, &generator_net, s->be));
+    subject_must(s, rc_model_create(&generator, &generator_net, s->be));
     oracle_net_fill(s, &generator, "generator/");
     rc_inversion_settings settings = inversion_settings(s, classifier.head.d);
-    check(s, rc_inversion_create(s->be, &settings, &classifier, &generator, &inversion));
+    subject_must(s, rc_inversion_create(s->be, &settings, &classifier, &generator, &inversion));
     rc_step *control = rc_inversion_control(inversion);
     control->learning_rate = (float)oracle_number(c, "lr");
     control->weight[RC_LOSS_CONTENT] = (float)oracle_number(c, "content");
@@ -446,16 +432,14 @@ static void run_inversion(subject *s)
 static void inversion(void **state)
 {
     (void)state;
-    run_all("inversion/", run_inversion);
+    oracle_net_run("inversion/", run_inversion);
 }
 
 int main(void)
 {
-    fixture = oracle_open("steps.txt");
-    large = oracle_light() ? NULL : oracle_open("large.txt");
+    oracle_net_open("steps.txt");
     const struct CMUnitTest tests[] = {cmocka_unit_test(training), cmocka_unit_test(inversion)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
-    oracle_close(fixture);
-    oracle_close(large);
+    oracle_net_close();
     return failed;
 }

@@ -13,12 +13,8 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "run/config.h"
-
-#define SUCCEEDS(call) \
-    do { \
-        if ((call) != RC_OK) \
-            fail_msg("%s: %s", #call, rc_message()); \
-    } while (0)
+#include "support/page.h"
+#include "support/succeeds.h"
 
 typedef struct notes {
     int lines;
@@ -219,18 +215,6 @@ static void presets_have_the_published_values(void **state)
         }
 }
 
-typedef struct page {
-    char text[16384];
-    size_t used;
-} page;
-
-static void add_line(void *user, const char *line)
-{
-    page *p = user;
-    p->used += (size_t)snprintf(p->text + p->used, sizeof p->text - p->used, "%s\n", line);
-    assert_true(p->used < sizeof p->text);
-}
-
 /* What is printed, and what a model file holds, comes back. */
 static void every_preset_comes_back(void **state)
 {
@@ -245,14 +229,14 @@ static void every_preset_comes_back(void **state)
         SUCCEEDS(rc_config_load(&config, name, NULL));
         SUCCEEDS(rc_config_set(&config, "data", "a folder's \"name\": # x"));
         SUCCEEDS(rc_config_check(&config));
-        SUCCEEDS(rc_config_print(&config, add_line, &first));
+        SUCCEEDS(rc_config_print(&config, page_add_line, &first));
         SUCCEEDS(rc_config_parse_yaml(&printed, "printed", first.text, first.used, NULL));
-        SUCCEEDS(rc_config_print(&printed, add_line, &second));
+        SUCCEEDS(rc_config_print(&printed, page_add_line, &second));
         assert_string_equal(first.text, second.text);
         SUCCEEDS(rc_config_to_json(&config, &json));
         SUCCEEDS(rc_config_from_json(&stored, json));
         json_decref(json);
-        SUCCEEDS(rc_config_print(&stored, add_line, &third));
+        SUCCEEDS(rc_config_print(&stored, page_add_line, &third));
         assert_string_equal(first.text, third.text);
     }
     assert_true(presets >= 11);

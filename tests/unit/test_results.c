@@ -15,12 +15,8 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "run/results.h"
-
-#define SUCCEEDS(call) \
-    do { \
-        if ((call) != RC_OK) \
-            fail_msg("%s: %s", #call, rc_message()); \
-    } while (0)
+#include "support/page.h"
+#include "support/succeeds.h"
 
 enum { CLASSES = 4, D = 2 };
 
@@ -220,18 +216,6 @@ static void tables_hold_everything(void **state)
     unlink(path);
 }
 
-typedef struct page {
-    char text[8192];
-    size_t used;
-} page;
-
-static void add_line(void *user, const char *line)
-{
-    page *p = user;
-    p->used += (size_t)snprintf(p->text + p->used, sizeof p->text - p->used, "%s\n", line);
-    assert_true(p->used < sizeof p->text);
-}
-
 static void text_holds_everything(void **state)
 {
     (void)state;
@@ -250,11 +234,11 @@ static void text_holds_everything(void **state)
     rc_results r;
     page p = {.used = 0}, table = {.used = 0};
     run_tasks(&r, 3);
-    rc_results_report(&r, names, add_line, &p);
+    rc_results_report(&r, names, page_add_line, &p);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         if (strstr(p.text, lines[i]) == NULL)
             fail_msg("no line '%s' in\n%s", lines[i], p.text);
-    rc_results_print(&r, 1, add_line, &table);
+    rc_results_print(&r, 1, page_add_line, &table);
     assert_non_null(strstr(table.text, "    A_3     last    mean forgets     old     new\n"));
     assert_non_null(
         strstr(table.text, "CwD                85.00   76.67   64.00   64.00   75.22   40.00   56.67   75.00\n"));

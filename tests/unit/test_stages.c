@@ -17,6 +17,7 @@
 #include "cil/stage.h"
 #include "data/procedural.h"
 #include "run/checkpoint.h"
+#include "support/succeeds.h"
 
 enum { SIZE = 16, CHANNELS = 3, PIXELS = SIZE * SIZE * CHANNELS, MOST_STEPS = 64 };
 
@@ -34,12 +35,6 @@ static int close_backend(void **state)
     rc_backend_close(be);
     return 0;
 }
-
-#define SUCCEEDS(call) \
-    do { \
-        if ((call) != RC_OK) \
-            fail_msg("%s: %s", #call, rc_message()); \
-    } while (0)
 
 /* ---- a learner and its tasks ---------------------------------------------------------------------------------- */
 
