@@ -34,78 +34,45 @@ def normalise(bn, x, watch):
 
 
 class Block(nn.Module):
-    """No ReLU after the addition; a widening block's shortcut takes every second pixel and appends zeros."""
+    """No ReLU after the addition. The shortcut of a widening block takes every second pixel, and appends zeros
+    or, projected, goes through a 1x1 convolution."""
 
-    def __init__(self, c_in, c_out):
+    def __init__(self, c_in, c_out, projected):
         super().__init__()
         self.widen = c_out - c_in
-        self.conv1 = nn.Conv2d(c_in, c_out, 3, 2 if self.widen else 1, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(c_out)
-        self.conv2 = nn.Conv2d(c_out, c_out, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(c_out)
-
-    def forward(self, x, watch=None):
-        y = F.relu(normalise(self.bn1, self.conv1(x), watch), inplace=True)
-        y = normalise(self.bn2, self.conv2(y), watch)
-        if self.widen:
-            x = F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, 0, self.widen))
-        return y + x
-
-
-class ResNet32(nn.Module):
-    """Images (n, 3, size, size) to features (n, 64)."""
-    features = 64
-
-    def __init__(self):
-        super().__init__()
-        self.conv = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
-        self.bn = nn.BatchNorm2d(16)
-        widths = [16] * 6 + [32] * 5 + [64] * 5
-        self.blocks = nn.ModuleList([Block(a, b) for a, b in zip(widths, widths[1:])])
-        initialise(self)
-
-    def forward(self, x, watch=None):
-        x = F.relu(normalise(self.bn, self.conv(x), watch), inplace=True)
-        for block in self.blocks:
-            x = block(x, watch)
-        return x.mean((2, 3))
-
-
-class ProjectedBlock(nn.Module):
-    """A block of ResNet-18: no ReLU after the addition; where the shape changes, the shortcut is a 1x1 convolution."""
-
-    def __init__(self, c_in, c_out, stride):
-        super().__init__()
+        stride = 2 if self.widen else 1
         self.conv1 = nn.Conv2d(c_in, c_out, 3, stride, 1, bias=False)
         self.bn1 = nn.BatchNorm2d(c_out)
         self.conv2 = nn.Conv2d(c_out, c_out, 3, 1, 1, bias=False)
         self.bn2 = nn.BatchNorm2d(c_out)
-        self.conv3 = nn.Conv2d(c_in, c_out, 1, stride, bias=False) if stride != 1 else None
-        self.bn3 = nn.BatchNorm2d(c_out) if stride != 1 else None
+        self.conv3 = nn.Conv2d(c_in, c_out, 1, stride, bias=False) if self.widen and projected else None
+        self.bn3 = nn.BatchNorm2d(c_out) if self.conv3 is not None else None
 
     def forward(self, x, watch=None):
         y = F.relu(normalise(self.bn1, self.conv1(x), watch), inplace=True)
         y = normalise(self.bn2, self.conv2(y), watch)
         if self.conv3 is not None:
             x = normalise(self.bn3, self.conv3(x), watch)
+        elif self.widen:
+            x = F.pad(x[:, :, ::2, ::2], (0, 0, 0, 0, 0, self.widen))
         return y + x
 
 
-class ResNet18(nn.Module):
-    """Images (n, 3, size, size) to features (n, 512)."""
-    features = 512
+class ResNet(nn.Module):
+    """Images (n, 3, size, size) to features (n, last width). ResNet-18 is projected, and pools after the stem."""
 
-    def __init__(self):
+    def __init__(self, widths, projected):
         super().__init__()
-        self.conv = nn.Conv2d(3, 64, 3, 1, 1, bias=False)
-        self.bn = nn.BatchNorm2d(64)
-        widths = [64, 64, 64, 128, 128, 256, 256, 512, 512]
-        self.blocks = nn.ModuleList([ProjectedBlock(a, b, 1 + (a != b)) for a, b in zip(widths, widths[1:])])
+        self.features, self.pooled = widths[-1], projected
+        self.conv = nn.Conv2d(3, widths[0], 3, 1, 1, bias=False)
+        self.bn = nn.BatchNorm2d(widths[0])
+        self.blocks = nn.ModuleList([Block(a, b, projected) for a, b in zip(widths, widths[1:])])
         initialise(self)
 
     def forward(self, x, watch=None):
         x = F.relu(normalise(self.bn, self.conv(x), watch), inplace=True)
-        x = F.max_pool2d(x, 3, 2, 1)
+        if self.pooled:
+            x = F.max_pool2d(x, 3, 2, 1)
         for block in self.blocks:
             x = block(x, watch)
         return x.mean((2, 3))
@@ -120,7 +87,9 @@ def initialise(net):
 
 
 def backbone(size):
-    return ResNet18() if size == 224 else ResNet32()
+    if size == 224:
+        return ResNet([64, 64, 64, 128, 128, 256, 256, 512, 512], projected=True)
+    return ResNet([16] * 6 + [32] * 5 + [64] * 5, projected=False)
 
 
 def settled_resnet(size):
@@ -143,7 +112,7 @@ def fold_bn(net):
     for block in net.blocks:
         pair(block, "conv1", "bn1")
         pair(block, "conv2", "bn2")
-        if getattr(block, "conv3", None) is not None:
+        if block.conv3 is not None:
             pair(block, "conv3", "bn3")
     return net
 
