@@ -12,12 +12,15 @@ Steps, each from a batch that is ready in memory to updated weights (no image de
                diversity and DCE, backward to the generator, Adam.
 torch_steps.py holds PyTorch's side.
 
-Every configuration (memory layout, oneDNN on or off, allocator settings, torch.compile) runs in a process
-of its own and is tried alone for some steps; the fastest ones then stay in memory and take turns with
+Every configuration (memory layout, oneDNN on or off, allocator settings, torch.compile) of every step runs in
+a process of its own. So many of them as --at-once says get ready side by side, for compiling takes minutes; each
+is measured alone, once all of those are ready. Where a step has more configurations than finalists, they are
+tried for some steps first, and the fastest stay in memory. Last, step by step, the finalists take turns with
 recollect, one round each (A B C A B C ...). The one with the lowest median over the rounds is the one we
-compare with. On a machine shared with others, --quiet S waits up to S seconds before each turn for the
-others to pause; "cpu ms", the processor time of a step over all threads, moves less than the wall clock,
-and "others" says how much of the machine other processes took while a side was measured.
+compare with. A process that fails, or is not ready after --limit seconds, is reported and left out. On a
+machine shared with others, --quiet S waits up to S seconds before each turn for the others to pause; "cpu ms",
+the processor time of a step over all threads, moves less than the wall clock, and "others" says how much of the
+machine other processes took while a side was measured. Progress goes to stderr.
 
 PyTorch's memory is ru_maxrss of its process at the end minus ru_maxrss after importing torch and one tiny
 convolution, before building any net: weights, activations, gradients, optimiser state, oneDNN's scratch
@@ -26,7 +29,8 @@ ever grows, hence one process per step and configuration, started from a parent 
 torch.compile's figure contains the compiler. On a GPU it is the peak of what PyTorch's allocator handed out.
 
 On a GPU "eager" is how published code runs (fp32, TF32 in convolutions); the others take bf16 under autocast and
-channels last, as one CUDA graph or compiled.
+channels last, as one CUDA graph or compiled. There cuDNN chooses its algorithms by the clock, so that the
+processes import PyTorch together but get ready one after the other.
 """
 import argparse
 import json
@@ -35,11 +39,14 @@ import os
 import platform
 import resource
 import select
+import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 
+BEGAN = time.perf_counter()
 STEPS = ("train_first", "train_next", "inversion")
 ROW = "%-12s %-31s %9s %8s %8s %8s %8s  %s"
 
@@ -114,38 +121,53 @@ def wait_until_quiet(limit_s):
 
 
 class Worker:
-    """One PyTorch process. start() and measure() raise RuntimeError when it ends early or takes too long."""
+    """One PyTorch process. The methods that wait for it raise RuntimeError when it ends early or takes too long."""
 
     def __init__(self, arguments, step, name, profile=False):
-        self.name, self.limit_s = name, arguments.limit
+        self.step, self.name, self.limit_s = step, name, arguments.limit
         self.round_ms, self.cpu_ms, self.others, self.minimum, self.peak = [], [], [], math.inf, 0
-        job = dict(choices(arguments.device)[name], device=arguments.device, step=step, batch=arguments.batch, size=arguments.size,
-                   threads=arguments.threads, profile=profile)
+        job = dict(choices(arguments.device)[name], device=arguments.device, step=step, batch=arguments.batch,
+                   size=arguments.size, threads=arguments.threads, profile=profile)
         env = dict(os.environ, OMP_NUM_THREADS=str(arguments.threads), **STRICT_FP32_ENV,
                    **(ALLOCATOR_ENV if job["allocator"] else {}))
         program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_steps.py")
+        self.complaints = tempfile.TemporaryFile("w+", errors="replace")
+        # a session of its own: what it starts to compile ends with it
         self.process = subprocess.Popen([sys.executable, program, json.dumps(job)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, text=True)
+                                        stdout=subprocess.PIPE, stderr=self.complaints, env=env, text=True,
+                                        start_new_session=True)
+
+    def ask(self, line):
+        self.began = time.perf_counter()
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass   # it has ended: read() tells why
 
     def read(self):
-        ready, _, _ = select.select([self.process.stdout], [], [], self.limit_s)
+        end = self.began + self.limit_s
+        ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, end - time.perf_counter()))
         line = self.process.stdout.readline() if ready else ""
         if not line:
-            self.process.kill()
-            tail = self.process.stderr.read().strip().splitlines()[-1:]
-            self.process.wait()
+            self.stop()
+            self.complaints.seek(0)
+            tail = self.complaints.read().strip().splitlines()[-1:]
             late = "no answer in %d s" % self.limit_s
             raise RuntimeError((tail or ["ended"])[0][:200] if ready else late)
         return json.loads(line)
 
-    def start(self):
+    def prepare(self):
+        """Lets it build and warm up its step; get_ready() waits for that."""
+        self.ask("prepare")
+
+    def get_ready(self):
         hello = self.read()
         self.version, self.note, self.fp32_error = hello["version"], hello["note"], hello["fp32_error"]
 
     def measure(self, steps):
         usage = Usage()
-        self.process.stdin.write("%d\n" % steps)
-        self.process.stdin.flush()
+        self.ask(str(steps))
         answer = self.read()
         self.round_ms.append(statistics.median(answer["ms"]))
         self.cpu_ms.append(answer["cpu_ms"])
@@ -153,9 +175,14 @@ class Worker:
         self.minimum = min(self.minimum, *answer["ms"])
         self.peak = answer["peak_bytes"]
 
+    def forget(self):
+        """What was measured so far, but for the least time."""
+        self.round_ms, self.cpu_ms, self.others = [], [], []
+
     def stop(self):
-        self.process.kill()
-        self.process.communicate()
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.communicate()
 
     def result(self):
         return {"configuration": self.name, "ms": statistics.median(self.round_ms), "min_ms": self.minimum,
@@ -174,70 +201,137 @@ def recollect_step(arguments, step):
             command += ["--" + option, str(getattr(arguments, option))]
     wait_until_quiet(arguments.quiet)
     usage, before = Usage(), resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(command, capture_output=True, text=True)
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=arguments.limit)
+    except subprocess.TimeoutExpired:
+        raise RuntimeError("%s: no answer in %d s" % (" ".join(command), arguments.limit))
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     others = usage.others(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     if done.returncode != 0:
-        raise SystemExit("%s: exit status %d: %s" % (" ".join(command), done.returncode, done.stderr.strip()))
+        raise RuntimeError("%s: exit status %d: %s" % (" ".join(command), done.returncode, done.stderr.strip()))
     found = [s for s in json.loads(done.stdout)["steps"] if s["name"] == step]
     if len(found) != 1:
-        raise SystemExit("%s: expected one entry named %s in \"steps\", found %d" %
-                         (" ".join(command), step, len(found)))
+        raise RuntimeError("%s: expected one entry named %s in \"steps\", found %d" %
+                           (" ".join(command), step, len(found)))
     return dict(found[0], others=others)
 
 
-def start_worker(arguments, step, name, dropped):
-    worker = Worker(arguments, step, name)
-    try:
-        worker.start()
-        return [worker]
-    except RuntimeError as problem:
-        dropped[name] = str(problem)
-        return []
+def progress(text, *values):
+    print("%6.1f s: %s" % (time.perf_counter() - BEGAN, text % values), file=sys.stderr, flush=True)
 
 
-def measure_all(arguments, workers, turns, dropped, between=lambda: None):
-    """Lets the workers take turns and returns their results; one that fails goes to dropped, with why."""
-    alive = list(workers)
-    try:
-        for _ in range(turns):
-            for worker in list(alive):
-                try:
-                    wait_until_quiet(arguments.quiet)
-                    worker.measure(arguments.repeat)
-                except RuntimeError as problem:
-                    dropped[worker.name] = str(problem)
-                    alive.remove(worker)
-            between()
-    finally:
-        for worker in alive:
+class Contest:
+    """One step: who has been tried, who is left, who was dropped and why."""
+
+    def __init__(self, arguments, step):
+        self.arguments, self.step = arguments, step
+        self.workers, self.tried, self.dropped, self.ours = [], [], {}, []
+
+    def drop(self, worker, problem):
+        self.dropped[worker.name] = str(problem)
+        print_row(self.step, worker.name, {}, "dropped: %s" % problem)
+        worker.stop()
+        if worker in self.workers:
+            self.workers.remove(worker)
+
+    def measure(self, worker):
+        wait_until_quiet(self.arguments.quiet)
+        try:
+            worker.measure(self.arguments.repeat)
+        except RuntimeError as problem:
+            self.drop(worker, problem)
+
+    def admit(self, worker):
+        """One that is ready. Where there are more than can be finalists, it is tried, and the slowest leaves."""
+        self.workers.append(worker)
+        if len(self.arguments.configurations) <= self.arguments.finalists:
+            return
+        for _ in range(3):
+            if worker in self.workers:
+                self.measure(worker)
+        if worker not in self.workers:
+            return
+        self.tried.append(worker.result())
+        print_torch(self.step, "tried", self.tried[-1])
+        worker.forget()
+        fastest = sorted(self.workers, key=lambda w: w.minimum)
+        for slow in fastest[self.arguments.finalists:]:
+            slow.stop()
+        self.workers = fastest[:self.arguments.finalists]
+
+    def our_turn(self):
+        """Returns the milliseconds of recollect as text."""
+        if not self.arguments.recollect or "recollect" in self.dropped:
+            return []
+        try:
+            self.ours.append(recollect_step(self.arguments, self.step))
+            return ["recollect %.1f" % self.ours[-1]["ms"]]
+        except RuntimeError as problem:
+            self.dropped["recollect"] = str(problem)
+            print_row(self.step, "recollect", {}, "failed: %s" % problem)
+            return []
+
+    def run(self):
+        """The finalists and, with --recollect, our program in turns."""
+        for number in range(self.arguments.rounds):
+            for worker in list(self.workers):
+                self.measure(worker)
+            turn = ["%s %.1f" % (w.name, w.round_ms[-1]) for w in self.workers] + self.our_turn()
+            progress("%s, round %d: %s", self.step, number + 1, ", ".join(turn))
+        final = sorted((w.result() for w in self.workers), key=lambda r: r["ms"])
+        self.stop()
+        for result in final:
+            print_torch(self.step, "torch", result)
+        return dict({"name": self.step, "torch": final, "torch_tried": self.tried, "dropped": self.dropped},
+                    **judge(self.step, final, self.ours))
+
+    def stop(self):
+        for worker in self.workers:
             worker.stop()
-    return [worker.result() for worker in alive]
 
 
-def compare(arguments, step):
-    """Tries every configuration alone, then the fastest ones and, with --recollect, our program in turns."""
-    tried, dropped, ours, finalists = [], {}, [], []
+def get_ready(contests, workers):
+    """Waits for workers that prepare themselves side by side, and drops those that fail."""
+    waiting, ready = list(workers), []
+    while waiting:
+        next_limit = min(w.began + w.limit_s for w in waiting) - time.perf_counter()
+        answered, _, _ = select.select([w.process.stdout for w in waiting], [], [], max(0.0, next_limit))
+        for worker in list(waiting):
+            if worker.process.stdout not in answered and time.perf_counter() < worker.began + worker.limit_s:
+                continue
+            waiting.remove(worker)
+            try:
+                worker.get_ready()
+                ready.append(worker)
+                progress("%s, %s: ready after %.1f s", worker.step, worker.name, time.perf_counter() - worker.began)
+            except RuntimeError as problem:
+                contests[worker.step].drop(worker, problem)
+    return ready
 
-    def our_turn():
-        if arguments.recollect:
-            ours.append(recollect_step(arguments, step))
 
-    for name in arguments.configurations:
-        for result in measure_all(arguments, start_worker(arguments, step, name, dropped), 3, dropped):
-            print_torch(step, "tried", result)
-            tried.append(result)
-    for name, why in dropped.items():
-        print_row(step, "tried " + name, {}, "dropped: " + why)
-    tried.sort(key=lambda r: r["min_ms"])
-    for result in tried[:arguments.finalists]:
-        finalists += start_worker(arguments, step, result["configuration"], dropped)
-    final = measure_all(arguments, finalists, arguments.rounds, dropped, our_turn)
-    final.sort(key=lambda r: r["ms"])
-    for result in final:
-        print_torch(step, "torch", result)
-    return dict({"name": step, "torch": final, "torch_tried": tried, "dropped": dropped},
-                **judge(step, final, ours))
+def compare(arguments):
+    """Yields the result of each step."""
+    contests = {step: Contest(arguments, step) for step in arguments.steps}
+    jobs = [(step, name) for name in arguments.configurations for step in arguments.steps]
+    started = []
+    try:
+        for first in range(0, len(jobs), arguments.at_once):
+            group = [Worker(arguments, step, name) for step, name in jobs[first:first + arguments.at_once]]
+            started += group
+            progress("%d processes started", len(group))
+            together = [group] if arguments.device == "cpu" else [[worker] for worker in group]
+            ready = []
+            for some in together:
+                for worker in some:
+                    worker.prepare()
+                ready += get_ready(contests, some)
+            for worker in ready:
+                contests[worker.step].admit(worker)
+        for step in arguments.steps:
+            yield contests[step].run()
+    finally:
+        for worker in started:
+            worker.stop()
 
 
 def judge(step, final, ours):
@@ -272,11 +366,13 @@ def print_profile(arguments, step):
     for name in arguments.configurations:
         worker = Worker(arguments, step, name, profile=True)
         try:
-            worker.start()
+            worker.prepare()
+            worker.get_ready()
             print("%s, %s, sum of 3 steps\n%s" % (step, name, worker.read()["table"]), flush=True)
-            worker.stop()
         except RuntimeError as problem:
             print("%s, %s: dropped: %s" % (step, name, problem))
+        finally:
+            worker.stop()
 
 
 def names(known):
@@ -305,6 +401,8 @@ def parse_arguments():
     parser.add_argument("--configurations", help="comma-separated (all): " + ", ".join(CONFIGURATIONS) +
                         "; on cuda: " + ", ".join(GPU_CONFIGURATIONS))
     parser.add_argument("--finalists", type=positive, default=2, help="configurations kept for rounds (2)")
+    parser.add_argument("--at-once", type=positive, default=os.cpu_count(),
+                        help="PyTorch processes that get ready at the same time (as many as cores)")
     parser.add_argument("--rounds", type=positive, default=7, help="turns of the finalists and recollect (7)")
     parser.add_argument("--repeat", type=positive, default=2, help="PyTorch steps in one turn (2)")
     parser.add_argument("--threads", type=positive, default=os.cpu_count(), help="default: all cores")
@@ -322,8 +420,17 @@ def parse_arguments():
     return arguments
 
 
+def write_json(arguments, results):
+    figures = {"machine": platform.machine(), "device": arguments.device, "cores": os.cpu_count(),
+               "threads": arguments.threads, "batch": arguments.batch, "size": arguments.size,
+               "rounds": arguments.rounds, "steps": results}
+    with open(arguments.json, "w") as file:
+        json.dump(figures, file, indent=1)
+
+
 def main():
     arguments = parse_arguments()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))   # the processes are stopped on the way out
     if arguments.profile:
         for step in arguments.steps:
             print_profile(arguments, step)
@@ -332,12 +439,11 @@ def main():
         platform.machine(), arguments.device, arguments.threads, arguments.batch, arguments.size, arguments.rounds,
         os.getloadavg()[0]))
     print(ROW % ("step", "side", "median ms", "min ms", "cpu ms", "others %", "peak MiB", ""), flush=True)
-    results = [compare(arguments, step) for step in arguments.steps]
-    if arguments.json:
-        with open(arguments.json, "w") as file:
-            json.dump({"machine": platform.machine(), "device": arguments.device, "cores": os.cpu_count(), "threads": arguments.threads,
-                       "batch": arguments.batch, "size": arguments.size, "rounds": arguments.rounds,
-                       "steps": results}, file, indent=1)
+    results = []
+    for result in compare(arguments):
+        results.append(result)
+        if arguments.json:
+            write_json(arguments, results)
 
 
 if __name__ == "__main__":
