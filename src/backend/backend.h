@@ -359,7 +359,8 @@ struct rc_backend {
 /* name: "cpu", "reference", "reference64", "cuda" (activations in bf16), "cuda:bf16" or "cuda:fp32". CUDA comes from a
  * module that is opened now (see module.h). threads: 0 takes all cores. The CPU backend chooses the widest instruction
  * set that the machine and RECOLLECT_ISA allow. `reference` is plain C in float, `reference64` the same source in
- * double. */
+ * double. A backend is used by one thread at a time; several may be open at once, on one GPU too, each with a thread of
+ * its own. */
 rc_status rc_backend_open(const char *name, int threads, const rc_log *log, rc_backend **backend);
 /* The same with memory of the caller's: all host memory that a CPU backend allocates, for itself and for whoever calls
  * alloc, comes from `allocator` (which is copied; NULL: the heap), on the thread that calls. */

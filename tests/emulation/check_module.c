@@ -1,5 +1,6 @@
 /* The CUDA backend without a GPU: finding and opening the module, and every operation on the emulation of CUDA that
  * lies beside this file. usage: check_module MODULE */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -124,6 +125,52 @@ static void test_repeats_a_captured_step(void **state)
     rc_backend_close(c.be);
 }
 
+/* ---- several backends at once ---------------------------------------------------------------------------------- */
+
+/* What a run does, in small: memory comes and goes, steps are captured and repeated, values are read. */
+static void *run_in_thread(void *context)
+{
+    enum { COUNT = 5000, ROUNDS = 20 };
+    bool *right = context;
+    counted c = {0};
+    void *memory, *values;
+    float read[COUNT];
+    *right = false;
+    if (rc_backend_open("cuda:fp32", 1, NULL, &c.be) != RC_OK)
+        return NULL;
+    bool same = c.be->alloc(c.be, sizeof(rc_step), &memory) == RC_OK;
+    c.step = memory;
+    for (int round = 0; same && round < ROUNDS; round++) {
+        same = c.be->alloc(c.be, sizeof read, &values) == RC_OK && c.be->repeat(c.be, advance, &c, 3) == RC_OK;
+        for (int i = 0; i < COUNT; i++)
+            read[i] = (float)(round + i);
+        c.be->write_real(c.be, values, read, COUNT);
+        c.be->sgd(c.be, &(rc_sgd){0}, c.step, COUNT, values, values, values); /* a rate of 0 leaves them */
+        c.be->read_real(c.be, read, values, COUNT);
+        for (int i = 0; i < COUNT; i++)
+            same = same && read[i] == (float)(round + i);
+        c.be->release(c.be, values);
+    }
+    *right = same && steps_of(&c) == 3 * ROUNDS && c.enqueued == ROUNDS && c.be->sync(c.be) == RC_OK;
+    rc_backend_close(c.be);
+    return NULL;
+}
+
+static void test_several_threads(void **state)
+{
+    (void)state;
+    enum { THREADS = 4 };
+    pthread_t thread[THREADS];
+    bool right[THREADS];
+    use_module(module);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&thread[i], NULL, run_in_thread, &right[i]), 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_join(thread[i], NULL), 0);
+    for (int i = 0; i < THREADS; i++)
+        assert_true(right[i]);
+}
+
 /* ---- operations ------------------------------------------------------------------------------------------------ */
 
 static void keep_miss(void *user, const char *text)
@@ -167,7 +214,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_says_what_is_missing),     cmocka_unit_test(test_opens_both_precisions),
         cmocka_unit_test(test_limits_device_memory),     cmocka_unit_test(test_repeats_a_captured_step),
-        cmocka_unit_test(test_operations_in_fp32),       cmocka_unit_test(test_operations_in_bf16),
+        cmocka_unit_test(test_several_threads),          cmocka_unit_test(test_operations_in_fp32),
+        cmocka_unit_test(test_operations_in_bf16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,8 +1,8 @@
 /* CUDA on the CPU, as far as the kernels of backend/cuda that use no tensor cores need it: the same .cu files are
  * compiled as C++ and run by the tests on machines without a GPU, under the sanitizers too.
  *
- * A block's threads are fibers that take turns at barriers and shuffles; blocks run one after the other. A captured
- * graph is a list of things to do. Nothing here is fast. */
+ * A block's threads are fibers that take turns at barriers and shuffles; blocks run one after the other, whichever
+ * threads of the host enqueue them. A captured graph is a list of things to do. Nothing here is fast. */
 #ifndef RC_EMULATION_CUDA_RUNTIME_H
 #define RC_EMULATION_CUDA_RUNTIME_H
 
@@ -101,6 +101,7 @@ inline int atomicAdd(int *at, int x)
 enum cudaError_t {
     cudaSuccess,
     cudaErrorMemoryAllocation,
+    cudaErrorNotReady,
     cudaErrorNoDevice,
     cudaErrorInsufficientDriver,
     cudaErrorSystemDriverMismatch,
@@ -118,11 +119,18 @@ enum cudaError_t {
 };
 
 enum cudaMemcpyKind { cudaMemcpyHostToDevice, cudaMemcpyDeviceToHost, cudaMemcpyDeviceToDevice };
-enum { cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2, cudaStreamCaptureModeRelaxed = 0 };
+enum {
+    cudaStreamNonBlocking = 1,
+    cudaEventBlockingSync = 1,
+    cudaEventDisableTiming = 2,
+    cudaStreamCaptureModeRelaxed = 2
+};
+enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
 
 typedef struct rc_emulated_stream *cudaStream_t;
 typedef struct rc_emulated_event *cudaEvent_t;
 typedef struct rc_emulated_graph *cudaGraph_t, *cudaGraphExec_t;
+typedef struct rc_emulated_pool *cudaMemPool_t;
 
 struct cudaDeviceProp {
     char name[256];
@@ -154,8 +162,11 @@ cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device);
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
-cudaError_t cudaMalloc(void **memory, size_t bytes);
-cudaError_t cudaFree(void *memory);
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device);
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void *value);
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t bytes_to_keep);
+cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream);
+cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
@@ -165,6 +176,8 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaEventQuery(cudaEvent_t event);
+cudaError_t cudaEventSynchronize(cudaEvent_t event);
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long flags);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <ucontext.h>
 
+#include <mutex>
 #include <vector>
 
 #include "cuda_runtime.h"
@@ -161,14 +162,17 @@ struct rc_emulated_graph {
     std::vector<std::function<void()>> work;
 };
 
-static rc_emulated_graph *captured;
+static thread_local rc_emulated_graph *captured; /* by this thread of the host */
+static std::mutex device;                         /* there is one, with one set of fibers */
 
 cudaError_t rc_emulated_enqueue(const std::function<void()> &work)
 {
-    if (captured)
+    if (captured) {
         captured->work.push_back(work);
-    else
-        work();
+        return cudaSuccess;
+    }
+    std::lock_guard<std::mutex> alone(device);
+    work();
     return cudaSuccess;
 }
 
@@ -194,7 +198,7 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph,
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t)
 {
     for (const std::function<void()> &work : executable->work)
-        work();
+        rc_emulated_enqueue(work);
     return cudaSuccess;
 }
 
@@ -249,10 +253,36 @@ cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t)
     return cudaSuccess;
 }
 
+cudaError_t cudaEventQuery(cudaEvent_t)
+{
+    return cudaErrorNotReady; /* so that the program goes the longer way */
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t)
+{
+    return cudaSuccess;
+}
+
 /* ---- memory and the device -------------------------------------------------------------------------------------- */
 
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int)
+{
+    *pool = NULL;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void *)
+{
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t)
+{
+    return cudaSuccess;
+}
+
 /* Filled with NaN in both types, so that what is used before it is written is noticed. */
-cudaError_t cudaMalloc(void **memory, size_t bytes)
+cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t)
 {
     *memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
     if (!*memory)
@@ -261,7 +291,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
     return cudaSuccess;
 }
 
-cudaError_t cudaFree(void *memory)
+cudaError_t cudaFreeAsync(void *memory, cudaStream_t)
 {
     free(memory);
     return cudaSuccess;

@@ -39,12 +39,27 @@ static void join_all(rc_backend *be)
 
 /* ---- waiting --------------------------------------------------------------------------------------------------- */
 
+/* What is nearly done is asked for a few times, some tens of microseconds; for the rest the thread sleeps: where
+ * several runs share a card, a core each would be lost in waiting. */
+bool rc_cuda_wait(rc_cuda *cuda, const char *doing)
+{
+    enum { QUERIES = 32 };
+    if (!rc_cuda_check(cuda, cudaEventRecord(cuda->waited, cuda->stream[0]), doing))
+        return false;
+    cudaError_t error = cudaErrorNotReady;
+    for (int i = 0; i < QUERIES && error == cudaErrorNotReady; i++)
+        error = cudaEventQuery(cuda->waited);
+    if (error == cudaErrorNotReady)
+        error = cudaEventSynchronize(cuda->waited);
+    return rc_cuda_check(cuda, error, doing);
+}
+
 static rc_status control_sync(rc_backend *be)
 {
     rc_cuda *cuda = rc_cuda_of(be);
     if (cuda->status == RC_OK) {
         join_all(be);
-        rc_cuda_check(cuda, cudaStreamSynchronize(cuda->stream[0]), "running the enqueued operations");
+        rc_cuda_wait(cuda, "running the enqueued operations");
     }
     if (cuda->status != RC_OK)
         cuda->host.set_message("%s", cuda->message);
@@ -70,7 +85,9 @@ static cudaGraphExec_t find_graph(const rc_cuda *cuda, void (*step)(void *), con
     return NULL;
 }
 
-/* Enqueues the step once into a graph, which packs every weight anew that it uses. NULL: an error is set. */
+/* Enqueues the step once into a graph, which packs every weight anew that it uses. NULL: an error is set. The capture
+ * is a relaxed one: neither does it forbid other threads anything, nor does it mind what they do, nor that memory for a
+ * weight met for the first time is taken meanwhile. */
 static cudaGraph_t record(rc_cuda *cuda, void (*step)(void *), void *context)
 {
     cudaGraph_t graph = NULL;

@@ -55,8 +55,7 @@ template <typename Source, typename Sink> struct gather_launcher {
         for (int i = 0; i < CONV_TAPS + 4; i++)
             a.offset[i] = plan.offset[i];
         kernel chosen = choose(plan);
-        rc_cuda_check(cuda, cudaFuncSetAttribute(chosen, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                 plan.shared_bytes), operation);
+        rc_cuda_allow_shared(cuda, chosen, operation);
         /* Weights that are being packed right before must not be read early. */
         rc_cuda_launch_as(cuda, !fresh, operation, chosen, plan.grid, CONV_THREADS, (size_t)plan.shared_bytes, a);
     }

@@ -378,8 +378,7 @@ bool rc_cuda_mma_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_te
     weight_function kernel = plan.co == 8    ? with_channels<8>(plan.ci, plan.taps)
                              : plan.co == 16 ? with_channels<16>(plan.ci, plan.taps)
                                              : with_channels<32>(plan.ci, plan.taps);
-    rc_cuda_check(cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, plan.shared_bytes),
-                  "conv_backward_weight");
+    rc_cuda_allow_shared(cuda, kernel, "conv_backward_weight");
     rc_cuda_launch_early(cuda, "conv_backward_weight", kernel,
                          dim3((unsigned)plan.blocks, (unsigned)plan.tiles, (unsigned)a->parts), CONV_THREADS,
                          (size_t)plan.shared_bytes, *a);

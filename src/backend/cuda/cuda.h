@@ -1,7 +1,10 @@
 /* Inside of the CUDA backend: what its files share on the host. Nothing outside backend/cuda includes this.
  *
  * The backend is a module that the library opens at run time. It links nothing of the library: what it needs from
- * there (setting the message of a failure, writing to the log) it is given when it is opened. */
+ * there (setting the message of a failure, writing to the log) it is given when it is opened.
+ *
+ * Several backends may be open at once, each used by a thread of its own, so that several runs share a card: all that
+ * changes is in rc_cuda, each has streams of its own, and nothing waits for the whole device. */
 #ifndef RC_BACKEND_CUDA_CUDA_H
 #define RC_BACKEND_CUDA_CUDA_H
 
@@ -38,13 +41,15 @@ typedef struct rc_cuda {
     char device_name[64], isa[24];
 
     cudaStream_t stream[RC_CUDA_LANES];
-    cudaEvent_t forked, joined[RC_CUDA_LANES];
+    cudaStream_t supply; /* orders what memory does; never captured */
+    cudaEvent_t forked, joined[RC_CUDA_LANES], waited;
     bool busy[RC_CUDA_LANES]; /* forked to and not joined since */
     int lane;                 /* where operations are enqueued */
     bool capturing;
     rc_cuda_graph graph[RC_CUDA_GRAPHS];
     int next_graph; /* the one that makes room */
 
+    cudaMemPool_t pool; /* the device's, shared with the other backends of the process */
     struct rc_cuda_block *blocks;
     size_t bytes, peak_bytes, limit_bytes; /* limit 0: what the device has */
     unsigned *tickets;                     /* (lanes): see last_block() in losses.cuh */
@@ -94,6 +99,9 @@ static inline bool rc_cuda_check(rc_cuda *cuda, cudaError_t error, const char *d
 
 /* Drops every captured step: what it refers to may be gone (control.cu). */
 void rc_cuda_drop_graphs(rc_cuda *cuda);
+
+/* The host waits for all that lane 0 holds (control.cu). False: an error is set. */
+bool rc_cuda_wait(rc_cuda *cuda, const char *doing);
 
 /* Memory of the backend's own, counted like the others' (memory.cu); captured steps stay. */
 rc_status rc_cuda_take(rc_cuda *cuda, size_t bytes, void **memory);

@@ -1,6 +1,9 @@
 /* Device memory: allocations with accounting, the workspace of each lane, copies and conversions between host and
  * device. Copies are enqueued on lane 0, where they wait for what is there; the caller's buffer is free when a write
- * returns and filled when a read returns. */
+ * returns and filled when a read returns.
+ *
+ * Memory comes from the pool of the device, in the order of a stream of its own: to take some or to give some back
+ * waits neither for what other backends have enqueued nor, as cudaFree would, for the whole device. */
 #include <cuda_bf16.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +34,33 @@ static rc_status out_of_memory(const rc_cuda *cuda, size_t bytes)
     return RC_OUT_OF_MEMORY;
 }
 
+/* From here on the memory may be used on any stream. */
+static cudaError_t take_from_pool(rc_cuda *cuda, size_t bytes, void **memory)
+{
+    cudaError_t error = cudaMallocAsync(memory, bytes, cuda->supply);
+    if (error == cudaErrorMemoryAllocation) { /* what lies in the pool in pieces may do as a whole */
+        cudaGetLastError();                   /* running out of memory does not spoil what follows */
+        cudaStreamSynchronize(cuda->supply);
+        cudaMemPoolTrimTo(cuda->pool, 0);
+        error = cudaMallocAsync(memory, bytes, cuda->supply);
+    }
+    if (error == cudaErrorMemoryAllocation)
+        cudaGetLastError();
+    return error == cudaSuccess ? cudaStreamSynchronize(cuda->supply) : error;
+}
+
+/* Once all lanes are done with it. */
+static cudaError_t return_to_pool(rc_cuda *cuda, void *memory)
+{
+    cudaError_t error = cudaSuccess;
+    for (int lane = 0; lane < RC_CUDA_LANES && error == cudaSuccess; lane++) {
+        error = cudaEventRecord(cuda->joined[lane], cuda->stream[lane]);
+        if (error == cudaSuccess)
+            error = cudaStreamWaitEvent(cuda->supply, cuda->joined[lane], 0);
+    }
+    return error == cudaSuccess ? cudaFreeAsync(memory, cuda->supply) : error;
+}
+
 rc_status rc_cuda_take(rc_cuda *cuda, size_t bytes, void **memory)
 {
     *memory = NULL;
@@ -43,11 +73,10 @@ rc_status rc_cuda_take(rc_cuda *cuda, size_t bytes, void **memory)
         cuda->host.set_message("out of memory for %zu bytes", sizeof *block);
         return RC_OUT_OF_MEMORY;
     }
-    cudaError_t error = cudaMalloc(memory, bytes);
+    cudaError_t error = take_from_pool(cuda, bytes, memory);
     if (error != cudaSuccess) {
         free(block);
         *memory = NULL;
-        cudaGetLastError(); /* running out of memory does not spoil what follows */
         return error == cudaErrorMemoryAllocation ? out_of_memory(cuda, bytes)
                                                   : rc_cuda_fail(cuda, error, "allocating device memory");
     }
@@ -69,7 +98,7 @@ void rc_cuda_give_back(rc_cuda *cuda, void *memory)
             continue;
         *at = block->next;
         cuda->bytes -= block->bytes;
-        rc_cuda_check(cuda, cudaFree(memory), "releasing device memory"); /* waits for what still uses it */
+        rc_cuda_check(cuda, return_to_pool(cuda, memory), "releasing device memory");
         free(block);
         return;
     }
@@ -153,7 +182,8 @@ static void write_bytes(rc_backend *be, void *to, const void *from, size_t bytes
 static void read_bytes(rc_backend *be, void *to, const void *from, size_t bytes)
 {
     rc_cuda *cuda = rc_cuda_of(be);
-    if (!bytes || cuda->status != RC_OK)
+    /* The copy itself would wait, too, but with a core at full speed. */
+    if (!bytes || cuda->status != RC_OK || !rc_cuda_wait(cuda, "reading device memory"))
         return;
     if (rc_cuda_check(cuda, cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, cuda->stream[0]),
                       "reading device memory"))

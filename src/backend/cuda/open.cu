@@ -1,4 +1,5 @@
 /* Opening and closing of the CUDA backend: the one function that the module exports. */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +20,32 @@ static void cuda_destroy(rc_backend *be)
     }
     if (cuda->forked)
         cudaEventDestroy(cuda->forked);
+    if (cuda->waited)
+        cudaEventDestroy(cuda->waited);
+    if (cuda->supply)
+        cudaStreamDestroy(cuda->supply);
     free(cuda);
+}
+
+/* The streams, and the pool of the device that memory comes from (memory.cu). */
+static cudaError_t make_streams(rc_cuda *cuda, int device)
+{
+    cudaError_t error = cudaEventCreateWithFlags(&cuda->forked, cudaEventDisableTiming);
+    if (error == cudaSuccess)
+        error = cudaEventCreateWithFlags(&cuda->waited, cudaEventDisableTiming | cudaEventBlockingSync);
+    for (int lane = 0; lane < RC_CUDA_LANES && error == cudaSuccess; lane++) {
+        error = cudaStreamCreateWithFlags(&cuda->stream[lane], cudaStreamNonBlocking);
+        if (error == cudaSuccess)
+            error = cudaEventCreateWithFlags(&cuda->joined[lane], cudaEventDisableTiming);
+    }
+    if (error == cudaSuccess)
+        error = cudaStreamCreateWithFlags(&cuda->supply, cudaStreamNonBlocking);
+    if (error == cudaSuccess)
+        error = cudaDeviceGetDefaultMemPool(&cuda->pool, device);
+    unsigned long long keep = ULLONG_MAX; /* what is given back stays in the pool: handing it on would stop all streams */
+    if (error == cudaSuccess)
+        error = cudaMemPoolSetAttribute(cuda->pool, cudaMemPoolAttrReleaseThreshold, &keep);
+    return error;
 }
 
 /* Finds the device and makes the streams. */
@@ -47,12 +73,7 @@ static rc_status open_device(rc_cuda *cuda)
     snprintf(cuda->device_name, sizeof cuda->device_name, "%.63s", properties.name);
     snprintf(cuda->isa, sizeof cuda->isa, "sm_%d%d %s", properties.major, properties.minor,
              cuda->bf16 ? "bf16" : "fp32");
-    error = cudaEventCreateWithFlags(&cuda->forked, cudaEventDisableTiming);
-    for (int lane = 0; lane < RC_CUDA_LANES && error == cudaSuccess; lane++) {
-        error = cudaStreamCreateWithFlags(&cuda->stream[lane], cudaStreamNonBlocking);
-        if (error == cudaSuccess)
-            error = cudaEventCreateWithFlags(&cuda->joined[lane], cudaEventDisableTiming);
-    }
+    error = make_streams(cuda, device);
     return error == cudaSuccess ? RC_OK : rc_cuda_fail(cuda, error, "opening the GPU");
 }
 
