@@ -42,7 +42,7 @@ static cudaError_t make_streams(rc_cuda *cuda, int device)
         error = cudaStreamCreateWithFlags(&cuda->supply, cudaStreamNonBlocking);
     if (error == cudaSuccess)
         error = cudaDeviceGetDefaultMemPool(&cuda->pool, device);
-    unsigned long long keep = ULLONG_MAX; /* what is given back stays in the pool: handing it on would stop all streams */
+    unsigned long long keep = ULLONG_MAX; /* what is given back stays in the pool: to hand it on would stop everybody */
     if (error == cudaSuccess)
         error = cudaMemPoolSetAttribute(cuda->pool, cudaMemPoolAttrReleaseThreshold, &keep);
     return error;
