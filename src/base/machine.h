@@ -10,4 +10,7 @@ void rc_machine_name(char *text, size_t size);
 /* Cores that this process may use at most: those that are online. */
 int rc_machine_cores(void);
 
+/* Bytes of memory that it has; SIZE_MAX: not known. */
+size_t rc_machine_memory(void);
+
 #endif

@@ -1,4 +1,5 @@
 /* recollect run: a whole experiment. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,12 +8,11 @@
 #include "cli/cli.h"
 #include "run/experiment.h"
 
-enum { METHOD, DATA, OUT, RESUME, SET, SEED, TASKS, ORDER, STOP_AFTER, BACKEND, PRECISION, THREADS, CHECKPOINT,
-       SKIP_BROKEN,
-       PRINT_CONFIG, OPTIONS };
+enum { METHOD, DATA, OUT, RESUME, SET, SEED, TASKS, ORDER, ORDERS, SEEDS, STOP_AFTER, BACKEND, PRECISION, THREADS,
+       JOBS, CHECKPOINT, SKIP_BROKEN, PRINT_CONFIG, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
-    [METHOD] = {"method", RC_OPTION_TEXT, "NAME,...", "cwd", "methods to run, one after the other", 0, 0},
+    [METHOD] = {"method", RC_OPTION_TEXT, "NAME,...", "cwd", "methods to run; 'recollect methods' lists them", 0, 0},
     [DATA] = {"data", RC_OPTION_TEXT, "PATH", NULL, "where the images are; 'procedural' makes some", 0, 0},
     [OUT] = {"out", RC_OPTION_TEXT, "FOLDER", NULL, "where results go; needed", 0, 0},
     [RESUME] = {"resume", RC_OPTION_FLAG, NULL, NULL, "go on with the run in that folder", 0, 0},
@@ -20,10 +20,13 @@ static const rc_option options[OPTIONS] = {
     [SEED] = {"seed", RC_OPTION_TEXT, "N", NULL, "seed of every random number", 0, 0},
     [TASKS] = {"tasks", RC_OPTION_TEXT, "N or N,N,...", NULL, "number of tasks, or the classes of each", 0, 0},
     [ORDER] = {"order", RC_OPTION_TEXT, "N", NULL, "which published class order", 0, 0},
+    [ORDERS] = {"orders", RC_OPTION_TEXT, "N,...", NULL, "several orders, each in OUT/order-N", 0, 0},
+    [SEEDS] = {"seeds", RC_OPTION_TEXT, "N,...", NULL, "several seeds of training, each in OUT/seed-N", 0, 0},
     [STOP_AFTER] = {"stop-after", RC_OPTION_INTEGER, "N", "0", "stop after so many tasks; 0: run all", 0, 256},
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what computes", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
-    [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
+    [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use, of all jobs; 0: all cores", 0, 1024},
+    [JOBS] = {"jobs", RC_OPTION_INTEGER, "N", "0", "methods and orders side by side; 0: as many as fit", 0, 64},
     [CHECKPOINT] = {"checkpoint", RC_OPTION_TEXT, "SECONDS", "120", "time between checkpoints", 0, 0},
     [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "skip images that cannot be read", 0, 0},
     [PRINT_CONFIG] = {"print-config", RC_OPTION_FLAG, NULL, NULL, "print the effective configuration and stop", 0, 0},
@@ -74,23 +77,55 @@ static rc_status read_methods(const char *list, rc_run_settings *settings)
     return RC_OK;
 }
 
-/* ---- the command --------------------------------------------------------------------------------------------- */
-
-static int run_experiment(const rc_option_value *value, rc_run_settings *settings, const rc_log *log)
+/* The next number of a list and what follows it; false: there is none. */
+static bool read_number(const char **list, uint64_t most, uint64_t *number)
 {
-    rc_backend *backend;
-    const char *name = rc_backend_name(&value[BACKEND], &value[PRECISION]);
-    rc_status status = rc_backend_open(name, settings->threads, log, &backend);
-    if (status == RC_OK) {
-        rc_catch_interrupts();
-        status = rc_experiment_run(backend, settings);
-        rc_backend_close(backend);
-    }
-    if (status == RC_OK)
-        return RC_EXIT_DONE;
-    rc_complain("%s", rc_message());
-    return status == RC_CANCELLED ? RC_EXIT_INTERRUPTED : RC_EXIT_FAILED;
+    char *end;
+    errno = 0;
+    if (**list < '0' || **list > '9')
+        return false;
+    *number = strtoull(*list, &end, 10);
+    if (errno != 0 || *number > most || (*end == ',' ? end[1] == '\0' : *end != '\0'))
+        return false;
+    *list = end + (*end == ',');
+    return true;
 }
+
+static rc_status read_orders(const char *list, rc_run_settings *settings)
+{
+    uint64_t number;
+    for (const char *p = list; *p != '\0' || p == list;) {
+        if (settings->orders == RC_MAX_ORDERS || !read_number(&p, INT32_MAX, &number))
+            return rc_fail(RC_INVALID_ARGUMENT, "option '--orders' is '%s', expected up to %d numbers: 0,1,2", list,
+                           RC_MAX_ORDERS);
+        settings->order[settings->orders++] = (int)number;
+    }
+    return RC_OK;
+}
+
+static rc_status read_seeds(const char *list, rc_run_settings *settings)
+{
+    for (const char *p = list; *p != '\0' || p == list;)
+        if (settings->seeds == RC_MAX_ORDERS || !read_number(&p, UINT64_MAX, &settings->seed[settings->seeds++]))
+            return rc_fail(RC_INVALID_ARGUMENT, "option '--seeds' is '%s', expected up to %d numbers: 1,2,3", list,
+                           RC_MAX_ORDERS);
+    return RC_OK;
+}
+
+/* What is run: configuration, methods, orders and seeds. */
+static rc_status read_grid(const rc_option_value *value, const char *preset, const rc_log *log,
+                           rc_run_settings *settings)
+{
+    RC_TRY(read_config(value, preset, log, &settings->config));
+    RC_TRY(read_methods(value[METHOD].text, settings));
+    if (value[ORDERS].given)
+        RC_TRY(read_orders(value[ORDERS].text, settings));
+    if (value[SEEDS].given)
+        RC_TRY(read_seeds(value[SEEDS].text, settings));
+    return RC_OK;
+}
+
+/* ---- the command --------------------------------------------------------------------------------------------- */
 
 /* The command line as it could be typed again. */
 static void describe_command(const rc_option_value *value, const char *preset, char *line, size_t size)
@@ -119,20 +154,28 @@ static int run(const rc_option_value *value, int count, char **arguments)
     describe_command(value, arguments[0], line, sizeof line);
     rc_run_settings settings = {.out = value[OUT].text, .resume = value[RESUME].given,
                                 .stop_after = (int)value[STOP_AFTER].integer, .threads = (int)value[THREADS].integer,
+                                .backend = rc_backend_name(&value[BACKEND], &value[PRECISION]),
+                                .jobs = (int)value[JOBS].integer,
                                 .skip_broken = value[SKIP_BROKEN].given, .line = rc_print_line, .command_line = line,
                                 .watch = {.log = log, .progress = rc_tell_progress, .cancelled = rc_interrupted}};
     if (!read_seconds(value[CHECKPOINT].text, &settings.checkpoint_seconds))
         return rc_wrong_usage(&rc_command_run, "option '--checkpoint' is '%s', expected seconds from 0 to 86400",
                               value[CHECKPOINT].text);
     settings.report_seconds = fmin(settings.checkpoint_seconds, 1); /* so that it is asked often enough */
-    if (read_config(value, arguments[0], &log, &settings.config) != RC_OK ||
-        read_methods(value[METHOD].text, &settings) != RC_OK)
+    if (value[ORDERS].given && value[ORDER].given)
+        return rc_wrong_usage(&rc_command_run, "--order and --orders: which one?");
+    if (read_grid(value, arguments[0], &log, &settings) != RC_OK)
         return rc_wrong_usage(&rc_command_run, "%s", rc_message());
     if (value[PRINT_CONFIG].given)
         return rc_config_print(&settings.config, rc_print_line, NULL) == RC_OK ? RC_EXIT_DONE : RC_EXIT_FAILED;
     if (settings.out == NULL)
         return rc_wrong_usage(&rc_command_run, "where shall the results go? --out FOLDER says it");
-    return run_experiment(value, &settings, &log);
+    rc_catch_interrupts();
+    rc_status status = rc_experiment_run(&settings);
+    if (status == RC_OK)
+        return RC_EXIT_DONE;
+    rc_complain("%s", rc_message());
+    return status == RC_CANCELLED ? RC_EXIT_INTERRUPTED : RC_EXIT_FAILED;
 }
 
 const rc_command rc_command_run = {
@@ -141,10 +184,13 @@ const rc_command rc_command_run = {
     .arguments = "PRESET",
     .details = "PRESET is the name of a built-in preset (demo, cifar100-5, ...) or a YAML file: our own, or one of\n"
                "the published CwD and R-DFCIL configurations. A run can be stopped (Ctrl-C) or killed at\n"
-               "any moment; --resume goes on from the last checkpoint and ends with the same bits.",
+               "any moment; --resume goes on from the last checkpoint and ends with the same bits.\n"
+               "With several methods, orders or seeds every combination is run, side by side where the machine\n"
+               "allows it; --resume skips what is done.",
     .examples = "  recollect run demo --data fashion-mnist --out demo --method finetune,cwd,joint\n"
                 "  recollect run cifar100-5 --data cifar-100-binary --out cifar --order 1\n"
                 "  recollect run cifar100-5 --data procedural --out try --set epochs=4 --set refine_epochs=1\n"
+                "  recollect run cifar100-5 --data cifar-100-binary --out grid --method cwd,rdfcil --orders 0,1,2\n"
                 "  recollect run cifar100-10 --print-config",
     .option = options,
     .options = OPTIONS,

@@ -1,10 +1,11 @@
 /* Signals: the first one asks, the second one ends the program. */
 #include <signal.h>
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "cli/cli.h"
 
-static volatile sig_atomic_t interrupted;
+static atomic_int interrupted; /* threads look at it: lock-free, so that a handler may write it */
 
 static void note_signal(int number)
 {

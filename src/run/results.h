@@ -53,7 +53,7 @@ rc_status rc_results_write_confusion(const rc_results *results, char *const *cla
 
 /* For people: a table with one row per method; and everything about one method. */
 typedef void rc_results_line(void *user, const char *text);
-void rc_results_print(const rc_results *results, int count, rc_results_line *line, void *user);
+void rc_results_print(const rc_results *const *results, int count, rc_results_line *line, void *user);
 void rc_results_report(const rc_results *results, char *const *class_name, rc_results_line *line, void *user);
 
 #endif

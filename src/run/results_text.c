@@ -57,17 +57,17 @@ static double last_accuracy(const rc_results *r)
     return r->done > 0 ? r->task[r->done - 1].accuracy : NAN;
 }
 
-void rc_results_print(const rc_results *results, int count, rc_results_line *line, void *user)
+void rc_results_print(const rc_results *const *results, int count, rc_results_line *line, void *user)
 {
     page p = {.line = line, .user = user};
-    int tasks = count > 0 ? results[0].tasks : 0, from = tasks > SHOWN ? tasks - SHOWN : 0;
+    int tasks = count > 0 ? results[0]->tasks : 0, from = tasks > SHOWN ? tasks - SHOWN : 0;
     add(&p, "%-16s", "accuracy in %");
     for (int i = from; i < tasks; i++)
         add(&p, "    A_%-2d", i + 1);
     add(&p, "    last    mean forgets     old     new");
     end_line(&p);
     for (int m = 0; m < count; m++) {
-        const rc_results *r = &results[m];
+        const rc_results *r = results[m];
         const rc_task_result *last = r->done > 0 ? &r->task[r->done - 1] : NULL;
         add(&p, "%-16s", title_of(r));
         for (int i = from; i < tasks; i++)

@@ -157,15 +157,24 @@ static rc_status take_lock(const char *path, const char *run, rc_run_folder *fol
     return RC_OK; /* a file system without locks: nothing to be done */
 }
 
+rc_status rc_run_folder_is_free(const char *path)
+{
+    char run[RC_PATH_SIZE];
+    RC_TRY(rc_path_in(path, "run.json", run));
+    if (!rc_file_exists(run))
+        return RC_OK;
+    return rc_fail(RC_INVALID_ARGUMENT,
+                   "%s holds a run already: --resume goes on with it, another --out leaves it alone", path);
+}
+
 static rc_status open_folder(rc_run_folder *folder, const char *path, const rc_run_identity *who, bool resume)
 {
     char config[RC_PATH_SIZE], run[RC_PATH_SIZE];
     RC_TRY(rc_path_in(path, "config.yaml", config));
     RC_TRY(rc_path_in(path, "run.json", run));
     bool there = rc_file_exists(run);
-    if (there && !resume)
-        return rc_fail(RC_INVALID_ARGUMENT,
-                       "%s holds a run already: --resume goes on with it, another --out leaves it alone", path);
+    if (!resume)
+        RC_TRY(rc_run_folder_is_free(path));
     RC_TRY(describe(who, &folder->identity));
     if (there) {
         RC_TRY(check_resumed(path, run, folder));

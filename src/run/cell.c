@@ -1,0 +1,429 @@
+#include "run/cell.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "run/checkpoint.h"
+#include "run/events.h"
+#include "run/model_file.h"
+
+/* All that a cell needs at hand while it runs. */
+typedef struct cell_run {
+    rc_cell *cell;
+    const rc_trial *trial; /* the cell's */
+    rc_results *results;   /* likewise */
+    rc_backend *backend;
+    const rc_cell_hooks *hooks;
+    rc_saved_model model; /* class_name is borrowed from the trial while a file is written */
+    rc_events events;
+    double last_saved, wall[RC_STAGE_COUNT];
+    rc_safetensors *checkpoint; /* that the task goes on from; NULL: none */
+} cell_run;
+
+/* ---- what it is ----------------------------------------------------------------------------------------------- */
+
+const rc_method *rc_first_task_method(void)
+{
+    int i = 0;
+    while (!rc_method_at(i)->dce)
+        i++;
+    return rc_method_at(i);
+}
+
+rc_augment rc_image_of(const rc_dataset *d)
+{
+    rc_augment image = {.h = d->h, .w = d->w, .c = d->c};
+    memcpy(image.mean, d->mean, sizeof image.mean);
+    memcpy(image.std, d->std, sizeof image.std);
+    return image;
+}
+
+static rc_status load_results(rc_cell *cell)
+{
+    char path[RC_PATH_SIZE];
+    json_t *json;
+    RC_TRY(rc_path_in(cell->path, "results.json", path));
+    if (!rc_file_exists(path))
+        return RC_OK;
+    RC_TRY(rc_json_load(path, 64u << 20, &json));
+    rc_status status = rc_results_from_json(&cell->results, json);
+    json_decref(json);
+    return status == RC_OK ? RC_OK : rc_fail(status, "%s: %s", path, rc_message());
+}
+
+static rc_status remove_checkpoint(const rc_cell *cell)
+{
+    char path[RC_PATH_SIZE];
+    RC_TRY(rc_path_in(cell->path, "checkpoint.safetensors", path));
+    if (unlink(path) != 0 && errno != ENOENT)
+        return rc_fail(RC_IO, "cannot remove '%s': %s", path, strerror(errno));
+    return RC_OK;
+}
+
+rc_status rc_cell_reload(rc_cell *cell)
+{
+    rc_results_destroy(&cell->results);
+    RC_TRY(rc_results_create(&cell->results, cell->method->name, &cell->trial->stream));
+    RC_TRY(load_results(cell));
+    /* Killed after its last results were written, it left the checkpoint. */
+    bool whole = cell->results.done == (cell->first == NULL ? 1 : cell->trial->stream.tasks);
+    return whole ? remove_checkpoint(cell) : RC_OK;
+}
+
+rc_status rc_cell_create(rc_cell *cell, const rc_trial *trial, const rc_method *method, const rc_cell *first)
+{
+    *cell = (rc_cell){.trial = trial, .method = method, .first = first};
+    snprintf(cell->name, sizeof cell->name, "%s%s%s", trial->name, trial->name[0] != '\0' ? ", " : "",
+             first == NULL ? "All methods" : method->title);
+    cell->identity = json_deep_copy(trial->folder.identity);
+    if (cell->identity == NULL)
+        return rc_fail(RC_OUT_OF_MEMORY, "no memory to describe the run");
+    RC_TRY(rc_path_in(trial->path, first == NULL ? "first-task" : method->name, cell->path));
+    RC_TRY(rc_run_fingerprint(&trial->folder, method->name, &trial->stream, cell->fingerprint));
+    return rc_cell_reload(cell);
+}
+
+void rc_cell_destroy(rc_cell *cell)
+{
+    json_decref(cell->identity);
+    rc_results_destroy(&cell->results);
+    cell->identity = NULL;
+}
+
+int rc_cell_tasks(const rc_cell *cell)
+{
+    return cell->first == NULL ? 1 : cell->trial->tasks;
+}
+
+bool rc_cell_done(const rc_cell *cell)
+{
+    return cell->results.done >= rc_cell_tasks(cell);
+}
+
+/* ---- how much there is to do ---------------------------------------------------------------------------------- */
+
+static int task_images(const rc_cell *cell, int task)
+{
+    const rc_task_stream *stream = &cell->trial->stream;
+    int count = 0, first = cell->method->replay == RC_REPLAY_ALL ? 0 : rc_task_first(stream, task);
+    for (int position = first; position < stream->task_end[task]; position++)
+        count += cell->trial->images[position];
+    return count;
+}
+
+rc_workload rc_cell_work(const rc_cell *cell, int task)
+{
+    const rc_task_stream *stream = &cell->trial->stream;
+    rc_workload work = {0};
+    if (task == 0 && cell->first != NULL)
+        task = 1;
+    for (; task < rc_cell_tasks(cell); task++)
+        rc_workload_add(&work, &cell->trial->config.settings, cell->method, rc_task_first(stream, task),
+                        rc_task_classes(stream, task), task_images(cell, task));
+    return work;
+}
+
+size_t rc_cell_image_bytes(const rc_cell *cell)
+{
+    const rc_dataset *data = cell->trial->data;
+    int most = 0;
+    for (int task = 0; task < rc_cell_tasks(cell); task++) {
+        int images = task_images(cell, task);
+        most = images > most ? images : most;
+    }
+    return (size_t)most * (size_t)data->h * (size_t)data->w * (size_t)data->c;
+}
+
+/* ---- between steps -------------------------------------------------------------------------------------------- */
+
+static rc_status save_checkpoint(cell_run *m, const rc_stage_report *report)
+{
+    char path[RC_PATH_SIZE];
+    RC_TRY(rc_path_in(m->cell->path, "checkpoint.safetensors", path));
+    rc_position position = {.task = report->task, .stage = report->stage, .step = report->step};
+    if (report->stage == RC_STAGE_ESTIMATION)
+        position.step = 0; /* it begins anew */
+    memcpy(position.wall, m->wall, sizeof position.wall);
+    RC_TRY(rc_events_position(&m->events, &position.log_offset, &position.seconds));
+    rc_status status = rc_checkpoint_save(path, m->backend, report->state, &position, m->cell->fingerprint);
+    if (status == RC_NUMERIC)
+        return rc_fail(RC_NUMERIC,
+                       "task %d, %s, step %u of %u: %s. It is not saved, the last checkpoint is intact; a lower "
+                       "learning rate may help",
+                       report->task + 1, rc_stage_name(report->stage), report->step, report->steps, rc_message());
+    m->last_saved = rc_now();
+    return status;
+}
+
+static rc_status boundary(void *user, const rc_stage_report *report)
+{
+    cell_run *m = user;
+    double speed, stage_left, left;
+    rc_forecast_update(&m->cell->forecast, report, &speed, &stage_left, &left);
+    RC_TRY(rc_events_stage(&m->events, report));
+    m->hooks->report(m->hooks->user, m->cell, report, speed, stage_left, left);
+    bool stop = m->hooks->cancelled(m->hooks->user);
+    if (stop || rc_now() - m->last_saved > m->hooks->checkpoint_seconds)
+        RC_TRY(save_checkpoint(m, report));
+    return stop ? rc_fail(RC_CANCELLED, "stopped and saved in task %d, %s, step %u of %u; --resume goes on from there",
+                          report->task + 1, rc_stage_name(report->stage), report->step, report->steps)
+                : RC_OK;
+}
+
+static rc_status restore(void *user, rc_state *state)
+{
+    cell_run *m = user;
+    rc_status status = m->checkpoint != NULL ? rc_checkpoint_restore(m->checkpoint, m->backend, state) : RC_OK;
+    return status == RC_OK || status == RC_OUT_OF_MEMORY
+               ? status
+               : rc_fail(status, "%s/checkpoint.safetensors: %s", m->cell->path, rc_message());
+}
+
+/* ---- one task ------------------------------------------------------------------------------------------------- */
+
+/* Keeps the first `limit` images of every class. */
+static rc_status limit_classes(const cell_run *m, int32_t *index, int *count, int limit)
+{
+    int *taken = rc_alloc_zeroed(NULL, (size_t)m->trial->stream.classes, sizeof *taken);
+    if (taken == NULL)
+        return RC_OUT_OF_MEMORY;
+    int kept = 0;
+    for (int i = 0; i < *count; i++)
+        if (taken[m->trial->data->train.labels[index[i]]]++ < limit)
+            index[kept++] = index[i];
+    *count = kept;
+    rc_free(NULL, taken);
+    return RC_OK;
+}
+
+/* Training images of the task, with positions as labels; all classes so far for methods that keep their data. */
+static rc_status gather_images(cell_run *m, int task, uint8_t **images, int32_t **labels, int *count)
+{
+    const rc_split *train = &m->trial->data->train;
+    int end = m->trial->stream.task_end[task], limit = m->trial->config.images_per_class;
+    int first = m->cell->method->replay == RC_REPLAY_ALL ? 0 : rc_task_first(&m->trial->stream, task);
+    size_t image = (size_t)m->trial->data->h * (size_t)m->trial->data->w * (size_t)m->trial->data->c;
+    int32_t *index;
+    *images = NULL;
+    RC_TRY(rc_task_images(&m->trial->stream, train, first, end, &index, count));
+    rc_status status = limit > 0 ? limit_classes(m, index, count, limit) : RC_OK;
+    if (status == RC_OK && (*images = rc_alloc_zeroed(NULL, (size_t)*count + 1, image)) == NULL)
+        status = RC_OUT_OF_MEMORY;
+    *labels = index; /* overwritten in place */
+    if (status != RC_OK) {
+        rc_free(NULL, index);
+        return status;
+    }
+    for (int i = 0; i < *count; i++) {
+        memcpy(*images + (size_t)i * image, train->images + (size_t)index[i] * image, image);
+        index[i] = m->trial->stream.position[train->labels[index[i]]];
+    }
+    return RC_OK;
+}
+
+static rc_status begin_task(cell_run *m, int task)
+{
+    uint8_t *images;
+    int32_t *labels;
+    int count;
+    RC_TRY(gather_images(m, task, &images, &labels, &count));
+    rc_status status = rc_learner_begin_task(&m->model.learner, task, rc_task_classes(&m->trial->stream, task), images,
+                                             labels, count);
+    rc_free(NULL, images);
+    rc_free(NULL, labels);
+    return status;
+}
+
+static rc_status evaluate(cell_run *m)
+{
+    rc_learner *l = &m->model.learner;
+    double began = rc_now();
+    rc_evaluation evaluation;
+    RC_TRY(rc_evaluate(m->backend, &l->student, &l->augment, &m->trial->stream, &m->trial->data->test,
+                       m->trial->config.test_batch, &evaluation));
+    size_t count = (size_t)l->student.head.classes * (size_t)l->student.head.d;
+    float *head = rc_alloc_zeroed(NULL, count, sizeof *head);
+    rc_status status = head != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    if (status == RC_OK) {
+        m->backend->read_real(m->backend, head, l->student.head.weight, count);
+        status = rc_results_add(m->results, &evaluation, head, l->student.head.d, m->wall, rc_now() - began);
+    }
+    rc_free(NULL, head);
+    rc_evaluation_destroy(&evaluation);
+    return status;
+}
+
+static rc_status write_report(const cell_run *m, const char *path)
+{
+    rc_file_writer *writer;
+    RC_TRY(rc_file_writer_open(path, &writer));
+    const char *version = NULL, *command = NULL;
+    rc_status status = rc_json_get_string(m->cell->identity, "version", &version);
+    if (status == RC_OK)
+        status = rc_json_get_string(m->cell->identity, "command_line", &command);
+    if (status != RC_OK) {
+        rc_file_writer_abort(writer);
+        return status;
+    }
+    char seed[64];
+    snprintf(seed, sizeof seed, "seed %llu, recollect %s",
+             (unsigned long long)m->trial->config.settings.seed, version);
+    rc_file_writer_line(writer, command);
+    rc_file_writer_line(writer, seed);
+    rc_file_writer_line(writer, "");
+    rc_results_report(m->results, m->trial->class_name, rc_file_writer_line, writer);
+    return rc_file_writer_commit(writer);
+}
+
+static rc_status write_results(cell_run *m)
+{
+    char path[RC_PATH_SIZE];
+    json_t *json;
+    RC_TRY(rc_path_in(m->cell->path, "tasks.csv", path));
+    RC_TRY(rc_results_write_csv(m->results, path));
+    RC_TRY(rc_path_in(m->cell->path, "classes.csv", path));
+    RC_TRY(rc_results_write_classes(m->results, m->trial->class_name, path));
+    RC_TRY(rc_path_in(m->cell->path, "confusion.csv", path));
+    RC_TRY(rc_results_write_confusion(m->results, m->trial->class_name, path));
+    RC_TRY(rc_path_in(m->cell->path, "results.txt", path));
+    RC_TRY(write_report(m, path));
+    RC_TRY(rc_path_in(m->cell->path, "results.json", path));
+    RC_TRY(rc_results_to_json(m->results, m->trial->class_name, &json));
+    json_object_set(json, "run", m->cell->identity);
+    rc_status status = rc_json_save(json, 2, path);
+    json_decref(json);
+    return status;
+}
+
+static rc_status save_model(cell_run *m, int task)
+{
+    char name[64], path[RC_PATH_SIZE];
+    snprintf(name, sizeof name, "task-%d.safetensors", task + 1);
+    RC_TRY(rc_path_in(m->cell->path, name, path));
+    m->model.class_name = m->trial->class_name;
+    rc_status status = rc_model_file_save(path, &m->model);
+    m->model.class_name = NULL;
+    return status;
+}
+
+/* Model first, results.json as the last of the results, checkpoint after that: a kill before results.json is there
+ * repeats the end of the task, with the same bits; a kill after it leaves an old checkpoint, which is known as such. */
+static rc_status finish_task(cell_run *m, int task)
+{
+    char text[256];
+    RC_TRY(evaluate(m));
+    rc_learner_end_task(&m->model.learner);
+    RC_TRY(save_model(m, task));
+    RC_TRY(rc_events_task(&m->events, m->results));
+    RC_TRY(rc_events_position(&m->events, &m->results->log_offset, &m->results->seconds));
+    RC_TRY(write_results(m));
+    RC_TRY(remove_checkpoint(m->cell));
+    const rc_task_result *t = &m->results->task[task];
+    snprintf(text, sizeof text, "%s, task %d of %d: accuracy %.2f %% over %d classes, mean so far %.2f %%",
+             m->cell->name, task + 1, m->trial->stream.tasks, t->accuracy, t->classes, rc_results_mean(m->results));
+    m->hooks->line(m->hooks->user, text);
+    return RC_OK;
+}
+
+/* Where a checkpoint says that the task is, if there is one. */
+static rc_status find_checkpoint(cell_run *m, int task, rc_position *position)
+{
+    char path[RC_PATH_SIZE];
+    RC_TRY(rc_path_in(m->cell->path, "checkpoint.safetensors", path));
+    if (!rc_file_exists(path))
+        return RC_OK;
+    rc_position found;
+    RC_TRY(rc_checkpoint_open(path, m->cell->fingerprint, &found, &m->checkpoint));
+    if (found.task < task) { /* of a task whose results are there */
+        rc_safetensors_close(m->checkpoint);
+        m->checkpoint = NULL;
+        return remove_checkpoint(m->cell);
+    }
+    if (found.task > task)
+        return rc_fail(RC_FORMAT, "%s is of task %d, but the results end before task %d", path, found.task + 1,
+                       task + 1);
+    *position = found;
+    memcpy(m->wall, found.wall, sizeof m->wall);
+    return rc_events_cut(&m->events, found.log_offset, found.seconds);
+}
+
+static rc_status run_task(cell_run *m, int task)
+{
+    rc_stage_hooks hooks = {.boundary = boundary, .restore = restore, .user = m,
+                            .interval = m->hooks->report_seconds};
+    rc_position position = {.task = task, .stage = RC_STAGE_INVERSION};
+    rc_workload later = rc_cell_work(m->cell, task + 1);
+    memset(m->wall, 0, sizeof m->wall);
+    RC_TRY(find_checkpoint(m, task, &position));
+    RC_TRY(begin_task(m, task));
+    m->last_saved = rc_now();
+    rc_forecast_begin_task(&m->cell->forecast, &m->model.learner, &later);
+    RC_TRY(rc_run_stages(&m->model.learner, position.stage, position.step, &hooks, m->wall));
+    rc_safetensors_close(m->checkpoint);
+    m->checkpoint = NULL;
+    return finish_task(m, task);
+}
+
+/* ---- one cell ------------------------------------------------------------------------------------------------- */
+
+/* The model after the last finished task, or after the first task of all; the first task begins with a new learner. */
+static rc_status pick_up(cell_run *m)
+{
+    char path[RC_PATH_SIZE], name[64];
+    bool begun = m->results->done > 0;
+    if (!begun && m->cell->first == NULL) {
+        rc_augment image = rc_image_of(m->trial->data);
+        m->model.config = m->trial->config;
+        m->model.config.data[0] = '\0'; /* where the images lie is nobody's business, and may change */
+        return rc_learner_create(&m->model.learner, m->backend, &m->model.config.settings, m->cell->method, &image);
+    }
+    snprintf(name, sizeof name, "task-%d.safetensors", begun ? m->results->done : 1);
+    RC_TRY(rc_path_in(begun ? m->cell->path : m->cell->first->path, name, path));
+    RC_TRY(rc_model_file_load(path, m->backend, &m->model));
+    for (int i = 0; i < m->model.learner.student.head.classes; i++)
+        rc_free(NULL, m->model.class_name[i]);
+    rc_free(NULL, m->model.class_name);
+    m->model.class_name = NULL;
+    return rc_learner_set_method(&m->model.learner, m->cell->method);
+}
+
+static rc_status open_events(cell_run *m)
+{
+    char path[RC_PATH_SIZE];
+    RC_TRY(rc_path_in(m->cell->path, "events.jsonl", path));
+    RC_TRY(rc_events_open(&m->events, path, m->results->log_offset, m->results->seconds));
+    return m->results->log_offset == 0 ? rc_events_run(&m->events, m->cell->identity) : RC_OK;
+}
+
+static rc_status run_tasks(cell_run *m)
+{
+    RC_TRY(rc_make_run_folder(m->cell->path));
+    RC_TRY(pick_up(m));
+    RC_TRY(open_events(m));
+    if (m->results->done == 0 && m->cell->first != NULL) {
+        memcpy(m->wall, m->cell->first->results.task[0].wall, sizeof m->wall);
+        RC_TRY(finish_task(m, 0));
+    }
+    for (int task = m->results->done; task < rc_cell_tasks(m->cell); task++)
+        RC_TRY(run_task(m, task));
+    return remove_checkpoint(m->cell);
+}
+
+rc_status rc_cell_run(rc_cell *cell, rc_backend *backend, const rc_cell_hooks *hooks)
+{
+    cell_run *m = rc_alloc_zeroed(NULL, 1, sizeof *m);
+    if (m == NULL)
+        return RC_OUT_OF_MEMORY;
+    *m = (cell_run){.cell = cell, .trial = cell->trial, .results = &cell->results, .backend = backend, .hooks = hooks};
+    rc_status status = run_tasks(m);
+    rc_events_close(&m->events);
+    rc_safetensors_close(m->checkpoint);
+    rc_saved_model_destroy(&m->model);
+    rc_free(NULL, m);
+    return status;
+}
