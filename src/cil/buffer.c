@@ -1,0 +1,174 @@
+#include "cil/buffer.h"
+
+#include <string.h>
+
+#include "base/rng.h"
+#include "cil/step_training.h"
+
+void rc_buffer_init(rc_buffer *buffer, int capacity, size_t image_bytes)
+{
+    *buffer = (rc_buffer){.capacity = capacity, .image_bytes = image_bytes};
+}
+
+void rc_buffer_resize(rc_buffer *b, int capacity)
+{
+    b->capacity = capacity;
+    b->held = b->held < capacity ? b->held : capacity;
+}
+
+void rc_buffer_destroy(rc_buffer *b)
+{
+    rc_free(NULL, b->images);
+    rc_free(NULL, b->labels);
+    rc_free(NULL, b->slot);
+    rc_free(NULL, b->pick);
+    memset(b, 0, sizeof *b);
+}
+
+rc_status rc_buffer_copy(rc_buffer *copy, const rc_buffer *b)
+{
+    rc_buffer_init(copy, b->capacity, b->image_bytes);
+    rc_status status = rc_buffer_reserve(copy, (uint64_t)b->held);
+    if (status != RC_OK) {
+        rc_buffer_destroy(copy);
+        return status;
+    }
+    copy->held = b->held;
+    copy->offered = b->offered;
+    if (b->held > 0) {
+        memcpy(copy->images, b->images, rc_buffer_bytes(b));
+        memcpy(copy->labels, b->labels, (size_t)b->held * sizeof *b->labels);
+    }
+    return RC_OK;
+}
+
+/* A larger array with the first `used` bytes of the old one, which is freed. */
+static rc_status grow(void *array, size_t used, size_t count, size_t size)
+{
+    void *old, *larger = rc_alloc_zeroed(NULL, count, size);
+    if (larger == NULL)
+        return RC_OUT_OF_MEMORY;
+    memcpy(&old, array, sizeof old);
+    if (used > 0)
+        memcpy(larger, old, used);
+    memcpy(array, &larger, sizeof larger);
+    rc_free(NULL, old);
+    return RC_OK;
+}
+
+rc_status rc_buffer_reserve(rc_buffer *b, uint64_t slots)
+{
+    size_t held = (size_t)b->held;
+    int room = slots < (uint64_t)b->capacity ? (int)slots : b->capacity;
+    if (room <= b->room)
+        return RC_OK;
+    RC_TRY(grow(&b->images, held * b->image_bytes, (size_t)room, b->image_bytes));
+    RC_TRY(grow(&b->labels, held * sizeof *b->labels, (size_t)room, sizeof *b->labels));
+    RC_TRY(grow(&b->slot, 0, (size_t)room, sizeof *b->slot));
+    RC_TRY(grow(&b->pick, 0, (size_t)room, sizeof *b->pick));
+    b->room = room;
+    return RC_OK;
+}
+
+rc_status rc_buffer_begin_task(rc_buffer *b, uint64_t seed, uint32_t task, int images, uint64_t items)
+{
+    if (items > UINT32_MAX || b->offered > UINT32_MAX - items)
+        return rc_fail(RC_INVALID_ARGUMENT, "a buffer takes a stream of %u images, repeats counted; this task would "
+                       "make it longer", UINT32_MAX);
+    RC_TRY(rc_buffer_reserve(b, b->offered + items));
+    b->seed = seed;
+    b->task = task;
+    b->pool_first = images;
+    rc_buffer_rewind(b);
+    return RC_OK;
+}
+
+void rc_buffer_rewind(rc_buffer *b)
+{
+    b->task_held = b->held;
+    b->task_offered = b->offered;
+    b->step = 0;
+    b->epochs = 0;
+    for (int i = 0; i < b->room; i++) {
+        b->slot[i] = b->pool_first + i;
+        b->pick[i] = i;
+    }
+}
+
+/* Draw number `draw` of a stream, uniform in 0..n-1: the high word of 64 bits times n. 32 bits would be off by parts in
+ * a hundred at the end of a stream of millions. */
+static uint32_t draw_below(rc_rng rng, uint64_t draw, uint32_t n)
+{
+    rc_philox block = rc_rng_block(rng, draw / 2);
+    uint64_t high = block.lane[draw % 2 * 2], low = block.lane[draw % 2 * 2 + 1];
+    return (uint32_t)((high * n + (low * n >> 32)) >> 32);
+}
+
+/* A buffer that was smaller before has free slots though more items have come than it can hold: they are taken first. */
+static void offer_item(rc_buffer *b, int32_t place)
+{
+    uint64_t t = b->task_offered++;
+    uint32_t slot = (uint32_t)t;
+    if (t >= (uint64_t)b->capacity)
+        slot = draw_below((rc_rng){b->seed, RC_STREAM_RESERVOIR}, t, (uint32_t)t + 1);
+    if (slot >= (uint32_t)b->capacity)
+        return;
+    b->slot[slot < (uint32_t)b->task_held ? (int)slot : b->task_held++] = place;
+}
+
+static void swap(int32_t *a, int32_t *b)
+{
+    int32_t held = *a;
+    *a = *b;
+    *b = held;
+}
+
+/* The first steps of a Fisher-Yates shuffle of the slots, undone afterwards so that no draw depends on an earlier one. */
+static void draw_minibatch(rc_buffer *b, int minibatch, int32_t *places)
+{
+    rc_rng rng = {b->seed, (uint64_t)b->task << 32 | RC_STREAM_REPLAY};
+    int held = b->task_held, drawn = minibatch < held ? minibatch : held;
+    uint64_t first = b->step * (uint64_t)minibatch;
+    for (int i = 0; i < drawn; i++) {
+        int j = i + (int)draw_below(rng, first + (uint64_t)i, (uint32_t)(held - i));
+        swap(&b->pick[i], &b->pick[j]);
+        places[i] = b->slot[b->pick[i]];
+    }
+    for (int i = drawn - 1; i >= 0; i--)
+        swap(&b->pick[i], &b->pick[i + (int)draw_below(rng, first + (uint64_t)i, (uint32_t)(held - i))]);
+    for (int i = drawn; drawn > 0 && i < minibatch; i++)
+        places[i] = places[i - drawn];
+}
+
+void rc_buffer_epoch(rc_buffer *b, const int32_t *order, int batches, int batch, bool offer, int minibatch,
+                     int32_t *places)
+{
+    for (int s = 0; s < batches; s++, order += batch, places += minibatch) {
+        draw_minibatch(b, minibatch, places);
+        for (int i = 0; b->task_held == 0 && i < minibatch; i++)
+            places[i] = order[i % batch];
+        for (int i = 0; offer && i < batch; i++)
+            offer_item(b, order[i]);
+        b->step++;
+    }
+    b->epochs++;
+}
+
+void rc_buffer_commit(rc_buffer *b, rc_backend *be, const uint8_t *images, const int32_t *labels)
+{
+    for (int i = 0; i < b->task_held; i++) {
+        size_t place = (size_t)b->slot[i];
+        if (b->slot[i] == b->pool_first + i) /* as it was: an image never moves to another slot */
+            continue;
+        be->read_bytes(be, b->images + (size_t)i * b->image_bytes, images + place * b->image_bytes, b->image_bytes);
+        be->read_bytes(be, &b->labels[i], &labels[place], sizeof *labels);
+    }
+    b->held = b->task_held;
+    b->offered = b->task_offered;
+    rc_buffer_rewind(b);
+}
+
+size_t rc_buffer_bytes(const rc_buffer *b)
+{
+    return (size_t)b->held * b->image_bytes;
+}

@@ -1,0 +1,317 @@
+/* The buffer of ER and LODE: every item of the stream is held with the same probability, slots and draws are those of a
+ * plain simulation that copies images, and an epoch that is gone through again is the same. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "cil/buffer.h"
+#include "cil/step_training.h"
+#include "cil/task_stream.h"
+#include "support/succeeds.h"
+
+enum { IMAGE = 6, MOST = 4096 };
+
+static rc_backend *be;
+
+static int open_backend(void **state)
+{
+    (void)state;
+    return rc_backend_open("reference", 1, NULL, &be) == RC_OK ? 0 : -1;
+}
+
+static int close_backend(void **state)
+{
+    (void)state;
+    rc_backend_close(be);
+    return 0;
+}
+
+/* ---- the plain simulation ------------------------------------------------------------------------------------- */
+
+/* A buffer as one would write it at first: images are copied as they come. */
+typedef struct plain {
+    int capacity, held;
+    uint64_t seed, offered, step;
+    uint8_t image[MOST][IMAGE];
+    int32_t label[MOST];
+} plain;
+
+/* A draw takes 64 bits: elements 2 draw (high) and 2 draw + 1 of the stream. */
+static uint32_t below(rc_rng rng, uint64_t draw, uint32_t n)
+{
+    double bits = (double)rc_rng_bits(rng, 2 * draw) * 0x1p-32 + (double)rc_rng_bits(rng, 2 * draw + 1) * 0x1p-64;
+    return (uint32_t)floor(bits * n);
+}
+
+static void plain_offer(plain *p, const uint8_t *image, int32_t label)
+{
+    uint64_t t = p->offered++;
+    uint32_t slot = t < (uint64_t)p->capacity
+                        ? (uint32_t)p->held++
+                        : below((rc_rng){p->seed, RC_STREAM_RESERVOIR}, t, (uint32_t)t + 1);
+    if (slot >= (uint32_t)p->capacity)
+        return;
+    memcpy(p->image[slot], image, IMAGE);
+    p->label[slot] = label;
+}
+
+/* Slots in the order of a shuffle, of which the first ones are taken. */
+static int plain_draw(const plain *p, uint32_t task, int minibatch, int *slot)
+{
+    static int all[MOST];
+    rc_rng rng = {p->seed, (uint64_t)task << 32 | RC_STREAM_REPLAY};
+    for (int i = 0; i < p->held; i++)
+        all[i] = i;
+    for (int i = 0; i < p->held && i < minibatch; i++) {
+        int j = i + (int)below(rng, p->step * (uint64_t)minibatch + (uint64_t)i, (uint32_t)(p->held - i)), kept = all[i];
+        slot[i] = all[j];
+        all[j] = kept;
+    }
+    return p->held;
+}
+
+/* ---- a stream ------------------------------------------------------------------------------------------------- */
+
+/* The task's pool, as the learner makes it: its images, then those of the buffer. */
+typedef struct pool {
+    int images;
+    uint8_t *image;
+    int32_t *label;
+} pool;
+
+static pool make_pool(const rc_buffer *b, int task, int images)
+{
+    size_t all = (size_t)images + (size_t)b->held;
+    pool p = {images, calloc(all, IMAGE), calloc(all, sizeof *p.label)};
+    for (int i = 0; i < images; i++) {
+        p.label[i] = 10 * task + i % 10;
+        for (int k = 0; k < IMAGE; k++)
+            p.image[i * IMAGE + k] = (uint8_t)rc_rng_bits((rc_rng){77, (uint64_t)task}, (uint64_t)(i * IMAGE + k));
+    }
+    if (b->held > 0) {
+        memcpy(p.image + (size_t)images * IMAGE, b->images, (size_t)b->held * IMAGE);
+        memcpy(p.label + images, b->labels, (size_t)b->held * sizeof *b->labels);
+    }
+    return p;
+}
+
+static void drop_pool(pool p)
+{
+    free(p.image);
+    free(p.label);
+}
+
+/* One task, both ways, comparing what every step replays. */
+static void same_task(rc_buffer *b, plain *p, int task, int images, int batch, int minibatch, int epochs)
+{
+    int batches = rc_epoch_batches(images, batch);
+    int32_t *order = calloc((size_t)(batches * batch), sizeof *order);
+    int32_t *places = calloc((size_t)(batches * minibatch), sizeof *places);
+    uint32_t *scratch = calloc((size_t)images, sizeof *scratch);
+    int *slot = calloc((size_t)minibatch, sizeof *slot);
+    pool data = make_pool(b, task, images);
+    SUCCEEDS(rc_buffer_begin_task(b, p->seed, (uint32_t)task, images, (uint64_t)(epochs * batches * batch)));
+    p->step = 0;
+    for (int epoch = 0; epoch < epochs; epoch++) {
+        rc_epoch_order(p->seed, task, epoch, images, batch, order, scratch);
+        rc_buffer_epoch(b, order, batches, batch, true, minibatch, places);
+        for (int s = 0; s < batches; s++, p->step++) {
+            int held = plain_draw(p, (uint32_t)task, minibatch, slot);
+            for (int i = 0; i < minibatch; i++) {
+                int place = places[s * minibatch + i];
+                int32_t none = order[s * batch + i % batch], drawn = held > 0 ? slot[i % held] : 0;
+                assert_memory_equal(data.image + place * IMAGE,
+                                    held > 0 ? p->image[drawn] : data.image + none * IMAGE, IMAGE);
+                assert_int_equal(data.label[place], held > 0 ? p->label[drawn] : data.label[none]);
+            }
+            for (int i = 0; i < batch; i++)
+                plain_offer(p, data.image + order[s * batch + i] * IMAGE, data.label[order[s * batch + i]]);
+        }
+    }
+    rc_buffer_commit(b, be, data.image, data.label);
+    drop_pool(data);
+    free(order);
+    free(places);
+    free(scratch);
+    free(slot);
+}
+
+static void same_stream(int capacity, int batch, int minibatch, uint64_t seed)
+{
+    static plain p;
+    rc_buffer b;
+    p = (plain){.capacity = capacity, .seed = seed};
+    rc_buffer_init(&b, capacity, IMAGE);
+    static const int images[] = {90, 41, 7, 64};
+    for (int task = 0; task < 4; task++) {
+        same_task(&b, &p, task, images[task], batch, minibatch, 3);
+        assert_int_equal(b.held, p.held);
+        assert_int_equal(b.offered, p.offered);
+        assert_memory_equal(b.images, p.image, (size_t)p.held * IMAGE);
+        assert_memory_equal(b.labels, p.label, (size_t)p.held * sizeof *p.label);
+    }
+    rc_buffer_destroy(&b);
+}
+
+static void contents_and_draws_are_those_of_a_plain_simulation(void **state)
+{
+    (void)state;
+    same_stream(20, 8, 8, 1);
+    same_stream(64, 8, 32, 2);   /* fills slowly: the first minibatches repeat what there is */
+    same_stream(5, 16, 16, 3);   /* smaller than a minibatch */
+    same_stream(1, 4, 3, 4);
+    same_stream(2000, 10, 4, 5); /* larger than the stream */
+}
+
+/* ---- probabilities -------------------------------------------------------------------------------------------- */
+
+/* How often each of n items of one epoch is held, over many seeds: chi-square of the counts. Every count has the
+ * variance T p (1 - p), and they sum to T capacity, which makes n - 1 degrees of freedom of n / (n - 1) times that. */
+static void every_item_is_held_with_the_same_probability(void **state)
+{
+    (void)state;
+    enum { ITEMS = 100, CAPACITY = 20, SEEDS = 4000 };
+    int32_t order[ITEMS], places[ITEMS];
+    int count[ITEMS] = {0};
+    for (int i = 0; i < ITEMS; i++)
+        order[i] = i;
+    rc_buffer b;
+    rc_buffer_init(&b, CAPACITY, 1);
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        SUCCEEDS(rc_buffer_begin_task(&b, seed, 0, ITEMS, ITEMS));
+        rc_buffer_epoch(&b, order, ITEMS / 10, 10, true, 10, places);
+        assert_int_equal(b.task_held, CAPACITY);
+        for (int i = 0; i < CAPACITY; i++)
+            count[b.slot[i]]++;
+    }
+    rc_buffer_destroy(&b);
+    double p = (double)CAPACITY / ITEMS, expected = SEEDS * p, chi2 = 0;
+    for (int i = 0; i < ITEMS; i++)
+        chi2 += (count[i] - expected) * (count[i] - expected) / (expected * (1 - p)) * (ITEMS - 1) / ITEMS;
+    /* 0.1 % and 99.9 % of chi-square with 99 degrees of freedom. */
+    assert_true(chi2 > 61.1 && chi2 < 148.2);
+}
+
+/* Every slot is drawn equally often, never twice in a minibatch. */
+static void draws_are_uniform_without_replacement(void **state)
+{
+    (void)state;
+    enum { HELD = 50, MINIBATCH = 10, STEPS = 5000 };
+    rc_buffer b;
+    int count[HELD] = {0};
+    int32_t *order = calloc(STEPS, sizeof *order), *places = calloc(STEPS * MINIBATCH, sizeof *places);
+    rc_buffer_init(&b, HELD, 1);
+    SUCCEEDS(rc_buffer_reserve(&b, HELD));
+    b.held = HELD;
+    b.offered = HELD;
+    SUCCEEDS(rc_buffer_begin_task(&b, 9, 1, 1, 0));
+    rc_buffer_epoch(&b, order, STEPS, 1, false, MINIBATCH, places);
+    for (int s = 0; s < STEPS; s++) {
+        bool seen[HELD] = {false};
+        for (int i = 0; i < MINIBATCH; i++) {
+            int slot = places[s * MINIBATCH + i] - 1;
+            assert_in_range(slot, 0, HELD - 1);
+            assert_false(seen[slot]);
+            seen[slot] = true;
+            count[slot]++;
+        }
+    }
+    assert_int_equal(b.task_offered, HELD); /* a set that stays as it is */
+    double p = (double)MINIBATCH / HELD, expected = STEPS * p, chi2 = 0;
+    for (int i = 0; i < HELD; i++)
+        chi2 += (count[i] - expected) * (count[i] - expected) / (expected * (1 - p)) * (HELD - 1) / HELD;
+    assert_true(chi2 > 23.98 && chi2 < 85.35); /* 0.1 % and 99.9 %, 49 degrees of freedom */
+    free(places);
+    free(order);
+    rc_buffer_destroy(&b);
+}
+
+/* ---- the edges ------------------------------------------------------------------------------------------------ */
+
+static void epochs_can_be_gone_through_again(void **state)
+{
+    (void)state;
+    enum { IMAGES = 40, BATCH = 8, BATCHES = 5, EPOCHS = 4 };
+    int32_t order[IMAGES], places[EPOCHS][BATCHES * BATCH], again[BATCHES * BATCH];
+    uint32_t scratch[IMAGES];
+    rc_buffer b;
+    rc_buffer_init(&b, 12, IMAGE);
+    SUCCEEDS(rc_buffer_begin_task(&b, 3, 0, IMAGES, EPOCHS * IMAGES));
+    for (int e = 0; e < EPOCHS; e++) {
+        rc_epoch_order(3, 0, e, IMAGES, BATCH, order, scratch);
+        rc_buffer_epoch(&b, order, BATCHES, BATCH, true, BATCH, places[e]);
+    }
+    rc_buffer_rewind(&b);
+    assert_int_equal(b.epochs, 0);
+    for (int e = 0; e < EPOCHS; e++) {
+        rc_epoch_order(3, 0, e, IMAGES, BATCH, order, scratch);
+        rc_buffer_epoch(&b, order, BATCHES, BATCH, true, BATCH, again);
+        assert_memory_equal(again, places[e], sizeof again);
+    }
+    rc_buffer_destroy(&b);
+}
+
+static void other_sizes_between_tasks(void **state)
+{
+    (void)state;
+    static plain p;
+    rc_buffer b, copy;
+    p = (plain){.capacity = 30, .seed = 1};
+    rc_buffer_init(&b, 30, IMAGE);
+    same_task(&b, &p, 0, 90, 8, 8, 2);
+    SUCCEEDS(rc_buffer_copy(&copy, &b));
+    assert_int_equal(rc_buffer_bytes(&copy), 30 * IMAGE);
+    assert_memory_equal(copy.images, b.images, 30 * IMAGE);
+
+    rc_buffer_resize(&b, 10);
+    assert_int_equal(b.held, 10);
+    assert_memory_equal(copy.images, b.images, 10 * IMAGE);
+    p.capacity = p.held = 10;
+    same_task(&b, &p, 1, 40, 8, 8, 1);
+
+    rc_buffer_resize(&copy, 50); /* free slots are taken by the items that are let in */
+    pool data = make_pool(&copy, 1, 400);
+    int32_t order[400], places[400];
+    for (int i = 0; i < 400; i++)
+        order[i] = i;
+    SUCCEEDS(rc_buffer_begin_task(&copy, 1, 1, 400, 400));
+    rc_buffer_epoch(&copy, order, 40, 10, true, 10, places);
+    rc_buffer_commit(&copy, be, data.image, data.label);
+    assert_in_range(copy.held, 40, 50);
+    for (int i = 0; i < copy.held; i++)
+        assert_in_range(copy.labels[i], 0, 19);
+    drop_pool(data);
+    rc_buffer_destroy(&b);
+    rc_buffer_destroy(&copy);
+}
+
+static void a_stream_has_an_end(void **state)
+{
+    (void)state;
+    rc_buffer b;
+    rc_buffer_init(&b, 4, IMAGE);
+    b.offered = 4000000000u;
+    assert_int_equal(rc_buffer_begin_task(&b, 1, 0, 10, 300000000), RC_INVALID_ARGUMENT);
+    assert_non_null(strstr(rc_message(), "4294967295"));
+    rc_buffer_destroy(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(contents_and_draws_are_those_of_a_plain_simulation),
+        cmocka_unit_test(every_item_is_held_with_the_same_probability),
+        cmocka_unit_test(draws_are_uniform_without_replacement),
+        cmocka_unit_test(epochs_can_be_gone_through_again),
+        cmocka_unit_test(other_sizes_between_tasks),
+        cmocka_unit_test(a_stream_has_an_end),
+    };
+    return cmocka_run_group_tests(tests, open_backend, close_backend);
+}
