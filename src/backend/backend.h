@@ -348,6 +348,10 @@ struct rc_backend {
     void (*random_normal)(rc_backend *, uint32_t stream, const rc_step *, rc_tensor *out); /* fills (n, h, w, c) */
     void (*gather_labels)(rc_backend *, const int32_t *labels, const int32_t *order, int n, const rc_step *,
                           int32_t *out);
+    /* y (n, h, w, cp) act = finished images x, all moved down and right by the same number of pixels, what leaves on
+     * one side coming in on the other: draws e = 0 (rows) and 1 (columns), both uniform in [-range, range]. back:
+     * moved the other way, which undoes it and is its gradient. */
+    void (*roll)(rc_backend *, uint32_t stream, int range, bool back, const rc_step *, const rc_tensor *x, void *y);
 
     /* Optimisers over `count` contiguous reals. Parameters that are frozen are left out by the caller. */
     void (*sgd)(rc_backend *, const rc_sgd *, const rc_step *, size_t count, void *param, const void *grad,

@@ -7,6 +7,9 @@ typedef struct data_case {
     uint32_t stream;
     rc_lazy out;
     int images, order, labels, gathered, step;
+    int range; /* of a roll */
+    rc_lazy moved;
+    int dmoved, dx;
 } data_case;
 
 static void draw_step(rc_case *c, data_case *p, uint32_t batches)
@@ -126,9 +129,35 @@ static void run_gather(rc_run *r)
                          rc_at(r, p->gathered));
 }
 
+/* Moved, and its gradient moved back. */
+static void draw_roll(rc_case *c)
+{
+    data_case *p = rc_case_parameters(c);
+    int h = RC_CHOOSE(c, 1, 3, 8, 32), w = rc_case_chance(c, 70) ? h : 5, channels = RC_CHOOSE(c, 1, 3, 3, 9);
+    p->n = 1 + (int)rc_case_below(c, 5);
+    p->range = RC_CHOOSE(c, 0, 1, 2, 7);
+    p->stream = rc_case_below(c, 100);
+    rc_case_say(c, "(%d,%d,%d,%d) by %d", p->n, h, w, channels, p->range);
+    draw_step(c, p, 10);
+    p->out = rc_case_plain(c, "x", RC_IN, p->n, h, w, channels, (rc_groups){1, {p->n}});
+    p->moved = rc_case_plain(c, "moved", RC_OUT, p->n, h, w, channels, (rc_groups){1, {p->n}});
+    p->dmoved = c->buffer[p->moved.raw].cotangent = rc_case_act(c, "dmoved", RC_IN, p->n, h, w, channels);
+    p->dx = rc_case_gradient(c, rc_case_act(c, "dx", RC_OUT, p->n, h, w, channels), p->out.raw, 1);
+}
+
+static void run_roll(rc_run *r)
+{
+    const data_case *p = rc_run_parameters(r);
+    rc_tensor x = rc_run_tensor(r, &p->out), gradient = x;
+    gradient.raw = rc_at(r, p->dmoved);
+    r->be->roll(r->be, p->stream, p->range, false, rc_at(r, p->step), &x, rc_at(r, p->moved.raw));
+    r->be->roll(r->be, p->stream, p->range, true, rc_at(r, p->step), &gradient, rc_at(r, p->dx));
+}
+
 static const rc_operation operations[] = {
     {"augment", "augment", 20, 100, sizeof(data_case), draw_augment, NULL, run_augment, bench_augment},
     {"random_normal", "random_normal", 20, 100, sizeof(data_case), draw_normal, NULL, run_normal, bench_normal},
     {"gather_labels", "gather_labels", 10, 50, sizeof(data_case), draw_gather, NULL, run_gather, NULL},
+    {"roll", "roll", 20, 80, sizeof(data_case), draw_roll, NULL, run_roll, NULL},
 };
 const rc_operation_list rc_cases_data = {operations, sizeof operations / sizeof *operations};

@@ -24,7 +24,7 @@ static const struct {
     ENTRY(loss_diversity), ENTRY(loss_smoothing), ENTRY(loss_total_variation), ENTRY(loss_image_norm),
     ENTRY(loss_reconstruction), ENTRY(loss_latent), ENTRY(latent_sample), ENTRY(latent_sample_backward),
     ENTRY(softmax), ENTRY(argmax), ENTRY(count_labels), ENTRY(balance_weights), ENTRY(class_statistics),
-    ENTRY(class_statistics_finish), ENTRY(augment), ENTRY(random_normal), ENTRY(gather_labels), ENTRY(sgd),
+    ENTRY(class_statistics_finish), ENTRY(augment), ENTRY(random_normal), ENTRY(gather_labels), ENTRY(roll), ENTRY(sgd),
     ENTRY(adam),
 };
 enum { ENTRIES = sizeof entries / sizeof *entries };

@@ -5,18 +5,18 @@
 #include "base/rng.h"
 #include "cil/step_training.h"
 
-void rc_buffer_init(rc_buffer *buffer, int capacity, size_t image_bytes)
+void rc_buffer_init(rc_image_buffer *buffer, int capacity, size_t image_bytes)
 {
-    *buffer = (rc_buffer){.capacity = capacity, .image_bytes = image_bytes};
+    *buffer = (rc_image_buffer){.capacity = capacity, .image_bytes = image_bytes};
 }
 
-void rc_buffer_resize(rc_buffer *b, int capacity)
+void rc_buffer_resize(rc_image_buffer *b, int capacity)
 {
     b->capacity = capacity;
     b->held = b->held < capacity ? b->held : capacity;
 }
 
-void rc_buffer_destroy(rc_buffer *b)
+void rc_buffer_destroy(rc_image_buffer *b)
 {
     rc_free(NULL, b->images);
     rc_free(NULL, b->labels);
@@ -25,7 +25,7 @@ void rc_buffer_destroy(rc_buffer *b)
     memset(b, 0, sizeof *b);
 }
 
-rc_status rc_buffer_copy(rc_buffer *copy, const rc_buffer *b)
+rc_status rc_buffer_copy(rc_image_buffer *copy, const rc_image_buffer *b)
 {
     rc_buffer_init(copy, b->capacity, b->image_bytes);
     rc_status status = rc_buffer_reserve(copy, (uint64_t)b->held);
@@ -56,7 +56,7 @@ static rc_status grow(void *array, size_t used, size_t count, size_t size)
     return RC_OK;
 }
 
-rc_status rc_buffer_reserve(rc_buffer *b, uint64_t slots)
+rc_status rc_buffer_reserve(rc_image_buffer *b, uint64_t slots)
 {
     size_t held = (size_t)b->held;
     int room = slots < (uint64_t)b->capacity ? (int)slots : b->capacity;
@@ -70,11 +70,12 @@ rc_status rc_buffer_reserve(rc_buffer *b, uint64_t slots)
     return RC_OK;
 }
 
-rc_status rc_buffer_begin_task(rc_buffer *b, uint64_t seed, uint32_t task, int images, uint64_t items)
+rc_status rc_buffer_begin_task(rc_image_buffer *b, uint64_t seed, uint32_t task, int images, uint64_t items)
 {
     if (items > UINT32_MAX || b->offered > UINT32_MAX - items)
-        return rc_fail(RC_INVALID_ARGUMENT, "a buffer takes a stream of %u images, repeats counted; this task would "
-                       "make it longer", UINT32_MAX);
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "a buffer takes a stream of %u images, repeats counted; this task would make it longer",
+                       UINT32_MAX);
     RC_TRY(rc_buffer_reserve(b, b->offered + items));
     b->seed = seed;
     b->task = task;
@@ -83,7 +84,7 @@ rc_status rc_buffer_begin_task(rc_buffer *b, uint64_t seed, uint32_t task, int i
     return RC_OK;
 }
 
-void rc_buffer_rewind(rc_buffer *b)
+void rc_buffer_rewind(rc_image_buffer *b)
 {
     b->task_held = b->held;
     b->task_offered = b->offered;
@@ -95,8 +96,8 @@ void rc_buffer_rewind(rc_buffer *b)
     }
 }
 
-/* Draw number `draw` of a stream, uniform in 0..n-1: the high word of 64 bits times n. 32 bits would be off by parts in
- * a hundred at the end of a stream of millions. */
+/* Draw number `draw` of a stream, uniform in 0..n-1: the high word of 64 bits times n. With 32 bits some of n would
+ * come up by parts in a hundred more often, at the end of a stream of millions. */
 static uint32_t draw_below(rc_rng rng, uint64_t draw, uint32_t n)
 {
     rc_philox block = rc_rng_block(rng, draw / 2);
@@ -104,8 +105,8 @@ static uint32_t draw_below(rc_rng rng, uint64_t draw, uint32_t n)
     return (uint32_t)((high * n + (low * n >> 32)) >> 32);
 }
 
-/* A buffer that was smaller before has free slots though more items have come than it can hold: they are taken first. */
-static void offer_item(rc_buffer *b, int32_t place)
+/* A buffer that was smaller before has free slots though more items have come than it can hold: they come first. */
+static void offer_item(rc_image_buffer *b, int32_t place)
 {
     uint64_t t = b->task_offered++;
     uint32_t slot = (uint32_t)t;
@@ -123,8 +124,8 @@ static void swap(int32_t *a, int32_t *b)
     *b = held;
 }
 
-/* The first steps of a Fisher-Yates shuffle of the slots, undone afterwards so that no draw depends on an earlier one. */
-static void draw_minibatch(rc_buffer *b, int minibatch, int32_t *places)
+/* The first steps of a Fisher-Yates shuffle of the slots, undone afterwards so that no draw depends on another. */
+static void draw_minibatch(rc_image_buffer *b, int minibatch, int32_t *places)
 {
     rc_rng rng = {b->seed, (uint64_t)b->task << 32 | RC_STREAM_REPLAY};
     int held = b->task_held, drawn = minibatch < held ? minibatch : held;
@@ -140,8 +141,8 @@ static void draw_minibatch(rc_buffer *b, int minibatch, int32_t *places)
         places[i] = places[i - drawn];
 }
 
-void rc_buffer_epoch(rc_buffer *b, const int32_t *order, int batches, int batch, bool offer, int minibatch,
-                     int32_t *places)
+void rc_buffer_epoch(rc_image_buffer *b, const int32_t *order, int batches, int batch, bool offer,
+                     int minibatch, int32_t *places)
 {
     for (int s = 0; s < batches; s++, order += batch, places += minibatch) {
         draw_minibatch(b, minibatch, places);
@@ -154,13 +155,14 @@ void rc_buffer_epoch(rc_buffer *b, const int32_t *order, int batches, int batch,
     b->epochs++;
 }
 
-void rc_buffer_commit(rc_buffer *b, rc_backend *be, const uint8_t *images, const int32_t *labels)
+void rc_buffer_commit(rc_image_buffer *b, rc_backend *be, const uint8_t *images, const int32_t *labels)
 {
     for (int i = 0; i < b->task_held; i++) {
         size_t place = (size_t)b->slot[i];
         if (b->slot[i] == b->pool_first + i) /* as it was: an image never moves to another slot */
             continue;
-        be->read_bytes(be, b->images + (size_t)i * b->image_bytes, images + place * b->image_bytes, b->image_bytes);
+        be->read_bytes(be, b->images + (size_t)i * b->image_bytes, images + place * b->image_bytes,
+                       b->image_bytes);
         be->read_bytes(be, &b->labels[i], &labels[place], sizeof *labels);
     }
     b->held = b->task_held;
@@ -168,7 +170,7 @@ void rc_buffer_commit(rc_buffer *b, rc_backend *be, const uint8_t *images, const
     rc_buffer_rewind(b);
 }
 
-size_t rc_buffer_bytes(const rc_buffer *b)
+size_t rc_buffer_bytes(const rc_image_buffer *b)
 {
     return (size_t)b->held * b->image_bytes;
 }

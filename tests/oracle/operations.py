@@ -257,6 +257,18 @@ def noise(file, name, **settings):
     case.store("noise", normals(case, case.stream, case.step, case.n, case.c))
 
 
+def roll(file, name, **settings):
+    """torch.roll by the two draws of the step, and its gradient by autograd."""
+    case = Case(file, "roll/" + name, **settings)
+    x = case.fill("x", (case.n, case.h, case.w, case.c), 1, 0).requires_grad_()
+    draws = philox.bits(case.seed, (case.task << 32) + case.stream, 2, case.step << 32).astype(np.uint64)
+    shift = [int(d * np.uint64(2 * case.range + 1) >> np.uint64(32)) - case.range for d in draws]
+    moved = torch.roll(x, shift, dims=(1, 2))
+    moved.backward(case.fill("dmoved", tuple(moved.shape), 1, 0))
+    case.store("moved", moved)
+    case.store("dx", x.grad)
+
+
 def make():
     file = File()
     chains(file)
@@ -274,4 +286,6 @@ def make():
             order=4)
     noise(file, "odd", n=3, c=37, stream=2, task=3, step=5)
     noise(file, "wide", n=4, c=1000, stream=3, task=1, step=4999)
+    roll(file, "square", n=2, h=6, w=6, c=3, range=2, stream=3, task=1, step=17)
+    roll(file, "oblong", n=3, h=4, w=7, c=1, range=9, stream=8, task=5, step=2)
     return file

@@ -70,7 +70,8 @@ static int plain_draw(const plain *p, uint32_t task, int minibatch, int *slot)
     for (int i = 0; i < p->held; i++)
         all[i] = i;
     for (int i = 0; i < p->held && i < minibatch; i++) {
-        int j = i + (int)below(rng, p->step * (uint64_t)minibatch + (uint64_t)i, (uint32_t)(p->held - i)), kept = all[i];
+        uint64_t draw = p->step * (uint64_t)minibatch + (uint64_t)i;
+        int j = i + (int)below(rng, draw, (uint32_t)(p->held - i)), kept = all[i];
         slot[i] = all[j];
         all[j] = kept;
     }
@@ -86,7 +87,7 @@ typedef struct pool {
     int32_t *label;
 } pool;
 
-static pool make_pool(const rc_buffer *b, int task, int images)
+static pool make_pool(const rc_image_buffer *b, int task, int images)
 {
     size_t all = (size_t)images + (size_t)b->held;
     pool p = {images, calloc(all, IMAGE), calloc(all, sizeof *p.label)};
@@ -109,7 +110,7 @@ static void drop_pool(pool p)
 }
 
 /* One task, both ways, comparing what every step replays. */
-static void same_task(rc_buffer *b, plain *p, int task, int images, int batch, int minibatch, int epochs)
+static void same_task(rc_image_buffer *b, plain *p, int task, int images, int batch, int minibatch, int epochs)
 {
     int batches = rc_epoch_batches(images, batch);
     int32_t *order = calloc((size_t)(batches * batch), sizeof *order);
@@ -146,7 +147,7 @@ static void same_task(rc_buffer *b, plain *p, int task, int images, int batch, i
 static void same_stream(int capacity, int batch, int minibatch, uint64_t seed)
 {
     static plain p;
-    rc_buffer b;
+    rc_image_buffer b;
     p = (plain){.capacity = capacity, .seed = seed};
     rc_buffer_init(&b, capacity, IMAGE);
     static const int images[] = {90, 41, 7, 64};
@@ -182,7 +183,7 @@ static void every_item_is_held_with_the_same_probability(void **state)
     int count[ITEMS] = {0};
     for (int i = 0; i < ITEMS; i++)
         order[i] = i;
-    rc_buffer b;
+    rc_image_buffer b;
     rc_buffer_init(&b, CAPACITY, 1);
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         SUCCEEDS(rc_buffer_begin_task(&b, seed, 0, ITEMS, ITEMS));
@@ -204,7 +205,7 @@ static void draws_are_uniform_without_replacement(void **state)
 {
     (void)state;
     enum { HELD = 50, MINIBATCH = 10, STEPS = 5000 };
-    rc_buffer b;
+    rc_image_buffer b;
     int count[HELD] = {0};
     int32_t *order = calloc(STEPS, sizeof *order), *places = calloc(STEPS * MINIBATCH, sizeof *places);
     rc_buffer_init(&b, HELD, 1);
@@ -241,7 +242,7 @@ static void epochs_can_be_gone_through_again(void **state)
     enum { IMAGES = 40, BATCH = 8, BATCHES = 5, EPOCHS = 4 };
     int32_t order[IMAGES], places[EPOCHS][BATCHES * BATCH], again[BATCHES * BATCH];
     uint32_t scratch[IMAGES];
-    rc_buffer b;
+    rc_image_buffer b;
     rc_buffer_init(&b, 12, IMAGE);
     SUCCEEDS(rc_buffer_begin_task(&b, 3, 0, IMAGES, EPOCHS * IMAGES));
     for (int e = 0; e < EPOCHS; e++) {
@@ -262,7 +263,7 @@ static void other_sizes_between_tasks(void **state)
 {
     (void)state;
     static plain p;
-    rc_buffer b, copy;
+    rc_image_buffer b, copy;
     p = (plain){.capacity = 30, .seed = 1};
     rc_buffer_init(&b, 30, IMAGE);
     same_task(&b, &p, 0, 90, 8, 8, 2);
@@ -295,7 +296,7 @@ static void other_sizes_between_tasks(void **state)
 static void a_stream_has_an_end(void **state)
 {
     (void)state;
-    rc_buffer b;
+    rc_image_buffer b;
     rc_buffer_init(&b, 4, IMAGE);
     b.offered = 4000000000u;
     assert_int_equal(rc_buffer_begin_task(&b, 1, 0, 10, 300000000), RC_INVALID_ARGUMENT);

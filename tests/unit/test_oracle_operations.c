@@ -452,12 +452,34 @@ static void noise(void **state)
     subject_run(fixture, "noise/", tolerance, run_noise);
 }
 
+static void run_roll(subject *s)
+{
+    const oracle_case *c = s->c;
+    int n = oracle_int(c, "n"), h = oracle_int(c, "h"), w = oracle_int(c, "w"), channels = oracle_int(c, "c");
+    int range = oracle_int(c, "range");
+    uint32_t stream = (uint32_t)oracle_int(c, "stream");
+    const rc_step *step = step_of(s, 0);
+    rc_tensor x = subject_map_input(s, "x", n, h, w, channels, 1, 0), moved = subject_map(s, n, h, w, channels);
+    rc_tensor dmoved = subject_map_input(s, "dmoved", n, h, w, channels, 1, 0), dx = subject_map(s, n, h, w, channels);
+    s->be->roll(s->be, stream, range, false, step, &x, moved.raw);
+    s->be->roll(s->be, stream, range, true, step, &dmoved, dx.raw);
+    subject_expect_map(s, "moved", &moved, moved.raw);
+    subject_expect_map(s, "dx", &dx, dx.raw);
+}
+
+static void rolls(void **state)
+{
+    (void)state;
+    subject_run(fixture, "roll/", tolerance, run_roll);
+}
+
 int main(void)
 {
     fixture = oracle_open("operations.txt");
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains),     cmocka_unit_test(average_pools), cmocka_unit_test(dense),
         cmocka_unit_test(optimisers), cmocka_unit_test(batches),       cmocka_unit_test(noise),
+        cmocka_unit_test(rolls),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     oracle_close(fixture);

@@ -133,10 +133,40 @@ static void gather_labels(rc_backend *be, const int32_t *labels, const int32_t *
                    order, n, step, out);
 }
 
+/* ---- moving images ---------------------------------------------------------------------------------------------- */
+
+/* One thread per pixel of the result and group of channels. */
+template <typename Act>
+__global__ static void roll_kernel(unsigned stream, int range, bool back, const rc_step *step, int n, int h, int w,
+                                   int groups, const Act *x, Act *y)
+{
+    size_t index = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
+    size_t group = index % groups, pixel = index / groups;
+    int column = (int)(pixel % w), row = (int)(pixel / w % h), image = (int)(pixel / w / h);
+    if (image >= n)
+        return;
+    int rows = draw_below(step, stream, 0, 2 * (unsigned)range + 1) - range;
+    int columns = draw_below(step, stream, 1, 2 * (unsigned)range + 1) - range;
+    int from_row = ((row + (back ? rows : -rows)) % h + h) % h;
+    int from_column = ((column + (back ? columns : -columns)) % w + w) % w;
+    size_t from = ((size_t)image * h + from_row) * w + from_column;
+    store8(y + (pixel * groups + group) * RC_CUDA_CHANNELS, load8(x + (from * groups + group) * RC_CUDA_CHANNELS));
+}
+
+template <typename Act>
+static void roll(rc_backend *be, uint32_t stream, int range, bool back, const rc_step *step, const rc_tensor *x,
+                 void *y)
+{
+    int groups = rc_cuda_padded(x->c) / RC_CUDA_CHANNELS;
+    rc_cuda_launch(rc_cuda_of(be), "roll", roll_kernel<Act>, blocks_for((size_t)x->n * x->h * x->w * groups),
+                   DATA_THREADS, 0, stream, range, back, step, x->n, x->h, x->w, groups, (const Act *)x->raw, (Act *)y);
+}
+
 void rc_cuda_fill_data(rc_cuda *cuda)
 {
     rc_backend *table = &cuda->table;
     table->augment = cuda->bf16 ? augment<__nv_bfloat16> : augment<float>;
     table->random_normal = cuda->bf16 ? random_normal<__nv_bfloat16> : random_normal<float>;
     table->gather_labels = gather_labels;
+    table->roll = cuda->bf16 ? roll<__nv_bfloat16> : roll<float>;
 }

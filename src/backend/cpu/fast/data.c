@@ -121,8 +121,45 @@ static void random_normal(rc_backend *be, uint32_t stream, const rc_step *step, 
     rc_pool_run(rc_cpu_of(be)->pool, out->n, normals_image, &normals);
 }
 
+/* ---- moving images --------------------------------------------------------------------------------------------- */
+
+typedef struct rolling {
+    const float *from;
+    float *to;
+    int h, row, column; /* where the first pixel comes from */
+    size_t width, pixel; /* floats of a row, of a pixel */
+} rolling;
+
+static void roll_image(void *context, int image, int worker)
+{
+    (void)worker;
+    const rolling *r = context;
+    size_t first = (size_t)image * (size_t)r->h, head = (size_t)r->column * r->pixel, tail = r->width - head;
+    for (int i = 0; i < r->h; i++) {
+        const float *from = r->from + (first + (size_t)((i + r->row) % r->h)) * r->width;
+        float *to = r->to + (first + (size_t)i) * r->width;
+        memcpy(to, from + head, tail * sizeof *to);
+        memcpy(to + tail, from, head * sizeof *to);
+    }
+}
+
+static void roll(rc_backend *be, uint32_t stream, int range, bool back, const rc_step *step, const rc_tensor *x,
+                 void *y)
+{
+    rc_rng rng = stream_of(step, stream);
+    uint64_t first = (uint64_t)step->step << 32;
+    int rows = (int)rc_rng_below(rng, first, 2 * (uint32_t)range + 1) - range;
+    int columns = (int)rc_rng_below(rng, first + 1, 2 * (uint32_t)range + 1) - range, h = x->h, w = x->w;
+    size_t pixel = (size_t)rc_padded(be, x->c);
+    rolling rolling = {.from = x->raw, .to = y, .h = h, .row = ((back ? rows : -rows) % h + h) % h,
+                       .column = ((back ? columns : -columns) % w + w) % w, .width = (size_t)w * pixel,
+                       .pixel = pixel};
+    rc_pool_run(rc_cpu_of(be)->pool, x->n, roll_image, &rolling);
+}
+
 void RC_FAST(fill_data)(rc_backend *table)
 {
     table->augment = augment;
     table->random_normal = random_normal;
+    table->roll = roll;
 }

@@ -69,9 +69,27 @@ static void gather_labels(rc_backend *be, const int32_t *labels, const int32_t *
         out[b] = labels[batch_of(order, step, n)[b]];
 }
 
+/* y(i, j) = x((i - rows) mod h, (j - columns) mod w) */
+static void roll(rc_backend *be, uint32_t stream, int range, bool back, const rc_step *step, const rc_tensor *x,
+                 void *y)
+{
+    int h = x->h, w = x->w, cp = rc_padded(be, x->c);
+    rc_rng rng = stream_of(step, stream);
+    int rows = (int)rc_rng_below(rng, draw_index(step, 0), 2 * (uint32_t)range + 1) - range;
+    int columns = (int)rc_rng_below(rng, draw_index(step, 1), 2 * (uint32_t)range + 1) - range;
+    int from_row = ((back ? rows : -rows) % h + h) % h, from_column = ((back ? columns : -columns) % w + w) % w;
+    for (int image = 0; image < x->n; image++)
+        for (int i = 0; i < h; i++)
+            for (int j = 0; j < w; j++)
+                for (int channel = 0; channel < cp; channel++)
+                    ((real *)y)[at(h, w, cp, image, i, j, channel)] = ((const real *)x->raw)[at(
+                        h, w, cp, image, (i + from_row) % h, (j + from_column) % w, channel)];
+}
+
 void RC_REFERENCE(fill_data)(rc_backend *table)
 {
     table->augment = augment;
     table->random_normal = random_normal;
     table->gather_labels = gather_labels;
+    table->roll = roll;
 }
