@@ -27,6 +27,7 @@ typedef enum rc_loss {
     RC_LOSS_INTER,     /* LODE: new against old */
     RC_LOSS_INTRA,     /* LODE: among the new */
     RC_LOSS_REPLAY,    /* cross entropy on replayed samples */
+    RC_LOSS_HEAD,      /* ABD: cross entropy that moves the head alone */
     RC_LOSS_HKD,
     RC_LOSS_KD,
     RC_LOSS_KD_REPLAY,

@@ -68,14 +68,17 @@ static rc_status make_models(rc_step_world *w, bool first_task)
 
 static rc_status make_training(rc_step_world *w, bool first_task)
 {
-    rc_training_settings settings = {.batch = w->batch, .sgd = {.momentum = 0.9f, .weight_decay = 5e-4f}, .seed = 1};
+    rc_training_settings settings = {.batch = w->batch, .losses = {.real = RC_CE_ALL},
+                                     .sgd = {.momentum = 0.9f, .weight_decay = 5e-4f}, .seed = 1};
+    rc_replay *replay = NULL;
     if (!first_task) {
         settings.n_old = CLASSES_PER_TASK;
-        settings.dreams = settings.local_ce = settings.relations = settings.align_norms = true;
+        settings.losses = (rc_objective){.real = RC_CE_NEW, .hkd = true, .rkd = true, .war = true};
         settings.task = 1;
+        RC_TRY(rc_replay_dreams_create(w->be, &w->generator, w->batch, RC_STREAM_DREAMS, &replay));
     }
-    RC_TRY(rc_training_create(w->be, &settings, &w->student, first_task ? NULL : &w->teacher,
-                              first_task ? NULL : &w->generator, &w->data, &w->training));
+    RC_TRY(rc_training_create(w->be, &settings, &w->student, first_task ? NULL : &w->teacher, replay, &w->data,
+                              &w->training));
     rc_loss_scale scale = rc_adaptive_loss_scale(CLASSES_PER_TASK, CLASSES_PER_TASK);
     rc_step *control = rc_training_control(w->training);
     control->learning_rate = 0.01f;

@@ -158,11 +158,30 @@ static rc_status register_state(rc_learner *l)
     return l->has_dreams ? add_model_state(l, "generator.param", "generator.running", &l->generator) : RC_OK;
 }
 
-/* Generator and head rows draw from streams of the task. */
-static rc_status build_dreams(rc_learner *l)
+void rc_learner_set_sources(rc_learner *l, int n_old)
+{
+    rc_replay_kind replay = l->method->replay;
+    l->has_dreams = replay == RC_REPLAY_DREAMS && n_old > 0;
+    l->has_replay = l->has_dreams;
+    l->has_teacher = l->has_dreams || (n_old > 0 && rc_objective_asks_teacher(&l->method->main));
+}
+
+rc_status rc_learner_replay(rc_learner *l, uint32_t stream, rc_replay **replay)
+{
+    *replay = NULL;
+    if (l->has_dreams)
+        return rc_replay_dreams_create(l->backend, &l->generator, l->settings.batch, stream, replay);
+    return rc_fail(RC_INTERNAL, "%s has no replay in task %d", l->method->title, l->task + 1);
+}
+
+/* Teacher and generator; the generator and the head's rows draw from streams of the task. */
+static rc_status build_sources(rc_learner *l)
 {
     uint64_t task = (uint64_t)(uint32_t)l->task << 32;
-    RC_TRY(rc_classifier_clone(&l->teacher, &l->student));
+    if (l->has_teacher)
+        RC_TRY(rc_classifier_clone(&l->teacher, &l->student));
+    if (!l->has_dreams)
+        return RC_OK;
     RC_TRY(rc_model_create(&l->generator, &l->generator_net, l->backend));
     return rc_model_init(&l->generator, (rc_rng){l->settings.seed, task | RC_STREAM_GENERATOR});
 }
@@ -170,8 +189,7 @@ static rc_status build_dreams(rc_learner *l)
 static rc_status build_task(rc_learner *l, const uint8_t *images, const int32_t *labels)
 {
     uint64_t task = (uint64_t)(uint32_t)l->task << 32;
-    if (l->has_dreams)
-        RC_TRY(build_dreams(l));
+    RC_TRY(build_sources(l));
     RC_TRY(rc_head_grow(&l->student.head, l->n_new, (rc_rng){l->settings.seed, task | RC_STREAM_HEAD}));
     RC_TRY(upload(l, images, labels));
     return register_state(l);
@@ -190,7 +208,7 @@ rc_status rc_learner_begin_task(rc_learner *l, int task, int n_new, const uint8_
     l->n_new = n_new;
     l->images = count;
     l->batches = rc_epoch_batches(count, l->settings.batch);
-    l->has_dreams = l->method->replay == RC_REPLAY_DREAMS && l->n_old > 0;
+    rc_learner_set_sources(l, l->n_old);
     l->joins_old = false;
     for (int i = 0; i < count && !l->joins_old; i++)
         l->joins_old = labels[i] < l->n_old;
@@ -208,9 +226,10 @@ rc_status rc_learner_begin_dreams(rc_learner *l)
     l->task = l->student.head.tasks;
     l->n_old = l->student.head.classes;
     l->n_new = l->images = l->batches = 0;
-    l->has_dreams = l->in_task = true;
+    l->in_task = true;
     l->joins_old = false;
-    RC_TRY(build_dreams(l));
+    rc_learner_set_sources(l, l->n_old);
+    RC_TRY(build_sources(l));
     return register_state(l);
 }
 
@@ -236,7 +255,7 @@ void rc_learner_end_task(rc_learner *l)
     l->task_memory = NULL;
     l->order_host = NULL;
     l->order_scratch = NULL;
-    l->has_dreams = false;
+    l->has_teacher = l->has_dreams = l->has_replay = false;
     l->in_task = false;
     rc_state_rewind(&l->state, 0);
 }

@@ -26,9 +26,11 @@ typedef struct rc_learner {
     int n_old, n_new;
     bool joins_old;     /* some of its images belong to classes that were known before */
     bool in_task;
-    rc_classifier teacher; /* tasks after the first of methods with dreams */
+    rc_classifier teacher; /* tasks after the first of methods that ask it */
     rc_model generator;
-    bool has_dreams;
+    bool has_teacher;
+    bool has_dreams; /* a generator is inverted from the teacher */
+    bool has_replay; /* batches have a second half, see replay.h */
     int images;         /* training images */
     int batches;        /* per epoch */
     void *task_memory;  /* backend: images, labels, order */
@@ -64,6 +66,12 @@ void rc_learner_end_task(rc_learner *learner);
 /* In place of a task, to look at dreams: the teacher and the generator that the next task would begin with, no new
  * class and no image, so that inversion is the only stage there is. The method must have dreams. Ends like a task. */
 rc_status rc_learner_begin_dreams(rc_learner *learner);
+
+/* What the second half of the batches is drawn from, with random numbers of `stream`. Only where has_replay. */
+rc_status rc_learner_replay(rc_learner *learner, uint32_t stream, rc_replay **replay);
+
+/* Which of teacher, dreams and replay a task has that begins after n_old classes: sets the three switches. */
+void rc_learner_set_sources(rc_learner *learner, int n_old);
 
 /* Sends the order of an epoch. */
 void rc_learner_send_order(rc_learner *learner, int epoch);

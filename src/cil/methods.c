@@ -5,14 +5,15 @@
 
 static const rc_method methods[] = {
     {.name = "finetune", .title = "Fine-tuning", .summary = "trains on the new images alone: the floor",
-     .replay = RC_REPLAY_NONE},
+     .main = {.real = RC_CE_ALL}},
     {.name = "joint", .title = "Joint training", .summary = "trains on all images, old ones too: the ceiling",
-     .replay = RC_REPLAY_ALL},
+     .replay = RC_REPLAY_ALL, .main = {.real = RC_CE_ALL}},
     {.name = "rdfcil", .title = "R-DFCIL", .summary = "dreams, hard and relational distillation, head refinement",
-     .replay = RC_REPLAY_DREAMS, .local_ce = true, .hkd = true, .rkd = true, .refine = true},
+     .replay = RC_REPLAY_DREAMS, .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true},
+     .weights = RC_WEIGHTS_ADAPTIVE, .refine = true},
     {.name = "cwd", .title = "CwD", .summary = "R-DFCIL with consistent dreams (DCE) and an aligned head (WAR)",
-     .replay = RC_REPLAY_DREAMS, .local_ce = true, .hkd = true, .rkd = true, .refine = true, .dce = true,
-     .war = true},
+     .replay = RC_REPLAY_DREAMS, .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true, .war = true},
+     .weights = RC_WEIGHTS_ADAPTIVE, .refine = true, .dce = true},
 };
 
 enum { METHODS = sizeof methods / sizeof *methods };
@@ -24,7 +25,7 @@ const rc_method *rc_method_at(int index)
 
 rc_status rc_method_find(const char *name, const rc_method **method)
 {
-    char names[256] = "";
+    char names[512] = "";
     for (int i = 0; i < METHODS; i++) {
         if (strcmp(methods[i].name, name) == 0) {
             *method = &methods[i];

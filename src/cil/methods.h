@@ -2,33 +2,40 @@
 #ifndef RC_CIL_METHODS_H
 #define RC_CIL_METHODS_H
 
-#include <stdbool.h>
-
 #include "base/status.h"
+#include "cil/objective.h"
 
-typedef enum rc_replay {
+typedef enum rc_replay_kind {
     RC_REPLAY_NONE,
-    RC_REPLAY_DREAMS, /* a generator inverted from the old model */
-    RC_REPLAY_ALL     /* the real old data: an upper bound, not data-free */
-} rc_replay;
+    RC_REPLAY_DREAMS,     /* a generator inverted from the old model */
+    RC_REPLAY_PIXELS,     /* images inverted from the old model, pixel by pixel */
+    RC_REPLAY_BUFFER,     /* some real old images: not data-free */
+    RC_REPLAY_GENERATIVE, /* a generative model, trained beside the classifier and kept */
+    RC_REPLAY_ALL         /* the real old data: an upper bound, not data-free */
+} rc_replay_kind;
+
+/* Weights of the losses in main training; settings.h has the numbers. */
+typedef enum rc_weighting {
+    RC_WEIGHTS_PLAIN,   /* cross entropy 1, each distillation its own setting */
+    RC_WEIGHTS_ADAPTIVE /* R-DFCIL: lambda_ce, lambda_hkd (all losses of the replayed half) and lambda_rkd, scaled by
+                           the numbers of old and new classes */
+} rc_weighting;
 
 typedef struct rc_method {
     const char *name;    /* "cwd" */
     const char *title;   /* "CwD" */
     const char *summary; /* one line */
-    rc_replay replay;
-    bool local_ce;    /* real samples: cross entropy over the new classes only; else over all */
-    bool hkd;         /* hard distillation of the dreams' logits */
-    bool rkd;         /* relational distillation of the real samples */
-    bool war;         /* alignment of the head's norms */
-    bool dce;         /* dreams must match the stored class statistics; needs estimation */
-    bool refine;      /* class-balanced refinement of the head */
+    rc_replay_kind replay;
+    rc_objective main;   /* in tasks after the first; that one has cross entropy alone */
+    rc_weighting weights;
+    bool dce;        /* dreams must match the stored class statistics; needs estimation */
+    bool refine;     /* class-balanced refinement of the head, with the replayed half's losses and WAR */
+    bool align_rows; /* WA: after training, new rows of the head get the old ones' mean norm */
 } rc_method;
 
 /* NULL when there are no more. */
 const rc_method *rc_method_at(int index);
 /* An unknown name is an error that lists the names. */
 rc_status rc_method_find(const char *name, const rc_method **method);
-
 
 #endif

@@ -27,6 +27,7 @@ typedef struct rc_settings {
     int milestones, milestone[RC_MAX_MILESTONES];
     double refine_rate, momentum, weight_decay;
     double lambda_ce, lambda_hkd, lambda_rkd, lambda_war;
+    double kd_temperature, kd_weight, feature_weight;
 
     /* Inversion. */
     int inversion_steps;

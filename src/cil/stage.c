@@ -14,8 +14,9 @@ const char *rc_loss_name(int loss)
 {
     static const char *const name[RC_LOSS_COUNT] = {
         [RC_LOSS_CE] = "cross entropy",   [RC_LOSS_INTER] = "inter",           [RC_LOSS_INTRA] = "intra",
-        [RC_LOSS_REPLAY] = "replay",      [RC_LOSS_HKD] = "HKD",               [RC_LOSS_KD] = "KD",
-        [RC_LOSS_KD_REPLAY] = "KD of replay", [RC_LOSS_FEATURE] = "feature",   [RC_LOSS_RKD] = "RKD",
+        [RC_LOSS_REPLAY] = "replay",      [RC_LOSS_HEAD] = "head",             [RC_LOSS_HKD] = "HKD",
+        [RC_LOSS_KD] = "KD",              [RC_LOSS_KD_REPLAY] = "KD of replay", [RC_LOSS_FEATURE] = "feature",
+        [RC_LOSS_RKD] = "RKD",
         [RC_LOSS_WAR] = "WAR",            [RC_LOSS_CONTENT] = "content",       [RC_LOSS_DIVERSITY] = "diversity",
         [RC_LOSS_BN] = "BN statistics",   [RC_LOSS_PRIOR] = "image prior",     [RC_LOSS_NORM] = "image norm",
         [RC_LOSS_DCE] = "DCE",            [RC_LOSS_RECONSTRUCTION] = "reconstruction", [RC_LOSS_LATENT] = "latent",
@@ -27,8 +28,9 @@ const char *rc_loss_key(int loss)
 {
     static const char *const key[RC_LOSS_COUNT] = {
         [RC_LOSS_CE] = "ce",           [RC_LOSS_INTER] = "inter",       [RC_LOSS_INTRA] = "intra",
-        [RC_LOSS_REPLAY] = "replay",   [RC_LOSS_HKD] = "hkd",           [RC_LOSS_KD] = "kd",
-        [RC_LOSS_KD_REPLAY] = "kd_replay", [RC_LOSS_FEATURE] = "feature", [RC_LOSS_RKD] = "rkd",
+        [RC_LOSS_REPLAY] = "replay",   [RC_LOSS_HEAD] = "head",         [RC_LOSS_HKD] = "hkd",
+        [RC_LOSS_KD] = "kd",           [RC_LOSS_KD_REPLAY] = "kd_replay", [RC_LOSS_FEATURE] = "feature",
+        [RC_LOSS_RKD] = "rkd",
         [RC_LOSS_WAR] = "war",         [RC_LOSS_CONTENT] = "content",   [RC_LOSS_DIVERSITY] = "diversity",
         [RC_LOSS_BN] = "bn",           [RC_LOSS_PRIOR] = "prior",       [RC_LOSS_NORM] = "norm",
         [RC_LOSS_DCE] = "dce",         [RC_LOSS_RECONSTRUCTION] = "reconstruction", [RC_LOSS_LATENT] = "latent",
@@ -41,7 +43,7 @@ const char *rc_loss_key(int loss)
 static int epochs_of(const rc_learner *l, bool refinement)
 {
     const rc_settings *s = &l->settings;
-    if (refinement && (s->paper_no_refinement || s->refine_epochs == 0 || !l->method->refine || !l->has_dreams))
+    if (refinement && (s->paper_no_refinement || s->refine_epochs == 0 || !l->method->refine || !l->has_replay))
         return 0;
     int epochs = refinement ? s->refine_epochs : s->epochs - (s->paper_no_refinement ? 0 : s->refine_epochs);
     int least = (s->min_steps + l->batches - 1) / l->batches;
@@ -60,7 +62,7 @@ uint32_t rc_stage_steps(const rc_learner *l, rc_stage stage)
         if (!l->method->dce)
             return 0;
         int ratio = l->n_old / l->n_new > 1 ? l->n_old / l->n_new : 1;
-        return (uint32_t)l->batches * (l->has_dreams ? 1 + (uint32_t)ratio : 1);
+        return (uint32_t)l->batches * (l->has_replay ? 1 + (uint32_t)ratio : 1);
     }
     case RC_STAGE_COUNT: break;
     }

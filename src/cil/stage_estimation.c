@@ -11,8 +11,9 @@ typedef struct estimation {
     rc_learner *learner;
     rc_backend *backend;
     int d, classes;
-    rc_pass *student_pass, *teacher_pass, *generator_pass;
-    rc_tensor input, noise;
+    rc_pass *student_pass, *teacher_pass;
+    rc_replay *replay; /* NULL: the task has none */
+    rc_tensor input;
     void *memory;
     rc_step *step;
     int32_t *labels, *count;
@@ -40,14 +41,11 @@ static rc_status build(estimation *e)
     RC_TRY(rc_pass_create(be, &l->net, &eval, &e->student_pass));
     rc_pass_prepare(e->student_pass, &l->student.backbone);
     RC_TRY(rc_tensor_create(be, batch, l->net.h, l->net.w, l->net.c, &e->input));
-    if (l->has_dreams) {
-        const rc_net *dreaming = &l->generator_net;
+    if (l->has_replay) {
+        RC_TRY(rc_learner_replay(l, RC_STREAM_ESTIMATION + 1, &e->replay));
         RC_TRY(rc_pass_create(be, &l->net, &eval, &e->teacher_pass));
-        RC_TRY(rc_pass_create(be, dreaming, &eval, &e->generator_pass));
-        RC_TRY(rc_tensor_create(be, batch, dreaming->h, dreaming->w, dreaming->c, &e->noise));
         RC_TRY(be->reserve_dense(be, batch, e->d, e->classes));
         rc_pass_prepare(e->teacher_pass, &l->teacher.backbone);
-        rc_pass_prepare(e->generator_pass, &l->generator);
     }
     rc_arena arena = rc_arena_measure("estimation");
     carve(e, &arena);
@@ -82,20 +80,18 @@ static void real_step(void *context)
 }
 
 /* Labels by the old model, features by the new one. */
-static void dream_step(void *context)
+static void replay_step(void *context)
 {
     estimation *e = context;
     rc_backend *be = e->backend;
     rc_learner *l = e->learner;
     be->step_begin(be, e->step);
-    be->random_normal(be, RC_STREAM_ESTIMATION + 1, e->step, &e->noise);
-    rc_pass_forward(e->generator_pass, &l->generator, &e->noise);
-    rc_tensor *dreams = rc_pass_output(e->generator_pass, RC_NO_LAYER);
-    rc_pass_forward(e->teacher_pass, &l->teacher.backbone, dreams);
-    be->dense_forward(be, dreams->n, e->d, l->n_old, rc_pass_features(e->teacher_pass), l->teacher.head.weight, NULL,
+    e->replay->table->draw(e->replay, e->step, &e->input, e->labels);
+    rc_pass_forward(e->teacher_pass, &l->teacher.backbone, &e->input);
+    be->dense_forward(be, e->input.n, e->d, l->n_old, rc_pass_features(e->teacher_pass), l->teacher.head.weight, NULL,
                       e->teacher_logits, l->n_old);
-    be->argmax(be, dreams->n, l->n_old, l->n_old, e->teacher_logits, e->labels);
-    add_features(e, dreams);
+    be->argmax(be, e->input.n, l->n_old, l->n_old, e->teacher_logits, e->labels);
+    add_features(e, &e->input);
 }
 
 /* Runs n steps of a kind from its step 0, a few at a time. */
@@ -129,7 +125,7 @@ static rc_status estimate(estimation *e, const rc_stage_hooks *hooks)
                        (uint32_t)l->batches);
     rc_learner_send_order(l, epochs); /* an epoch of its own */
     RC_TRY(run_steps(e, real_step, (uint32_t)l->batches, &report, hooks));
-    RC_TRY(run_steps(e, dream_step, report.steps - (uint32_t)l->batches, &report, hooks));
+    RC_TRY(run_steps(e, replay_step, report.steps - (uint32_t)l->batches, &report, hooks));
     RC_TRY(rc_learner_grow_statistics(l));
     l->backend->class_statistics_finish(l->backend, e->d, e->classes, NULL, e->count, e->sum, e->outer,
                                         !l->settings.paper_dce, l->class_mean, l->covariance);
@@ -142,9 +138,8 @@ rc_status rc_stage_estimation(rc_learner *l, const rc_stage_hooks *hooks)
     rc_status status = estimate(&e, hooks);
     rc_pass_destroy(e.student_pass);
     rc_pass_destroy(e.teacher_pass);
-    rc_pass_destroy(e.generator_pass);
+    rc_replay_destroy(e.replay);
     rc_tensor_destroy(l->backend, &e.input);
-    rc_tensor_destroy(l->backend, &e.noise);
     l->backend->release(l->backend, e.memory);
     return status;
 }

@@ -11,24 +11,47 @@ typedef struct stage_run {
     rc_schedule schedule;
 } stage_run;
 
-/* Loss weights of main training: adaptive scale in every task but the first, where cross entropy counts 1. */
-static void main_weights(const rc_learner *l, float weight[RC_LOSS_COUNT], bool active[RC_LOSS_COUNT])
+/* What the task at hand minimises: the row's objective, less what a first task has nothing to do with. Where images of
+ * old classes are among the real ones, cross entropy covers all classes. */
+static rc_objective objective_of(const rc_learner *l)
+{
+    rc_objective o = l->method->main;
+    if (l->n_old == 0)
+        o = (rc_objective){.one_batch = o.one_batch, .real = RC_CE_ALL,
+                           .replay = l->has_replay ? o.replay : RC_CE_NONE};
+    if (l->joins_old && o.real == RC_CE_NEW)
+        o.real = RC_CE_ALL;
+    return o;
+}
+
+/* Weights of main training; settings.h has the numbers. In the first task cross entropy counts 1. */
+static void main_weights(const rc_learner *l, const rc_objective *o, float weight[RC_LOSS_COUNT],
+                         bool active[RC_LOSS_COUNT])
 {
     const rc_settings *s = &l->settings;
-    const rc_method *m = l->method;
+    bool adaptive = l->method->weights == RC_WEIGHTS_ADAPTIVE && l->n_old > 0;
     rc_loss_scale scale = {1, 1};
-    if (l->has_dreams && !s->paper_constant_scale)
+    if (adaptive && !s->paper_constant_scale)
         scale = rc_adaptive_loss_scale(l->n_old, l->n_new);
-    weight[RC_LOSS_CE] = l->has_dreams ? (float)(s->lambda_ce * scale.cross_entropy) : 1;
-    active[RC_LOSS_CE] = true;
-    if (!l->has_dreams)
-        return;
-    weight[RC_LOSS_HKD] = m->hkd ? (float)(s->lambda_hkd * scale.distillation) : 0;
+    double replay = adaptive ? s->lambda_hkd * scale.distillation : 1;
+    weight[RC_LOSS_CE] = adaptive ? (float)(s->lambda_ce * scale.cross_entropy) : 1;
+    weight[RC_LOSS_REPLAY] = weight[RC_LOSS_HKD] = (float)replay;
+    weight[RC_LOSS_HEAD] = 1;
+    weight[RC_LOSS_KD] = (float)s->kd_weight;
+    weight[RC_LOSS_KD_REPLAY] = (float)(s->kd_weight * replay);
+    weight[RC_LOSS_FEATURE] = (float)s->feature_weight;
     weight[RC_LOSS_RKD] = (float)(s->lambda_rkd * scale.distillation);
     weight[RC_LOSS_WAR] = (float)s->lambda_war;
-    active[RC_LOSS_HKD] = m->hkd;
-    active[RC_LOSS_RKD] = m->rkd;
-    active[RC_LOSS_WAR] = m->war;
+    active[RC_LOSS_CE] = o->real != RC_CE_NONE && o->real != RC_CE_DECOUPLED;
+    active[RC_LOSS_INTER] = active[RC_LOSS_INTRA] = o->real == RC_CE_DECOUPLED;
+    active[RC_LOSS_REPLAY] = o->replay != RC_CE_NONE;
+    active[RC_LOSS_HEAD] = o->head_ce;
+    active[RC_LOSS_HKD] = o->hkd;
+    active[RC_LOSS_KD] = o->kd_real != RC_KD_NONE;
+    active[RC_LOSS_KD_REPLAY] = o->kd_replay != RC_KD_NONE;
+    active[RC_LOSS_FEATURE] = o->feature;
+    active[RC_LOSS_RKD] = o->rkd;
+    active[RC_LOSS_WAR] = o->war;
 }
 
 /* Epoch by epoch from step `from` of the stage; `first_epoch` is the number of the stage's first epoch in the task. */
@@ -44,6 +67,7 @@ static rc_status run_epochs(stage_run *r, rc_stage stage, int first_epoch, uint3
         uint32_t in_epoch = step % batches, end = step - in_epoch + batches;
         int epoch = first_epoch + (int)(step / batches);
         rc_learner_send_order(l, epoch);
+        RC_TRY(rc_training_prepare_epoch(r->training, epoch));
         control->learning_rate = rc_schedule_rate(&r->schedule, epoch);
         control->epoch = (uint32_t)epoch;
         control->batch = in_epoch - 1;                            /* "just before" */
@@ -65,7 +89,11 @@ static rc_status refine(stage_run *r, int first_epoch, uint32_t from)
     rc_step *control = rc_training_control(r->training);
     RC_TRY(rc_training_begin_refinement(r->training));
     control->weight[RC_LOSS_CE] = (float)l->settings.lambda_ce;
-    r->run.active[RC_LOSS_RKD] = false;
+    static const rc_loss main_only[] = {RC_LOSS_INTER, RC_LOSS_INTRA, RC_LOSS_HEAD, RC_LOSS_KD, RC_LOSS_FEATURE,
+                                        RC_LOSS_RKD};
+    for (size_t i = 0; i < sizeof main_only / sizeof *main_only; i++)
+        r->run.active[main_only[i]] = false;
+    r->run.active[RC_LOSS_CE] = true;
     r->run.step = rc_training_refinement_step;
     return run_epochs(r, RC_STAGE_REFINEMENT, first_epoch, from);
 }
@@ -78,7 +106,8 @@ static rc_status train(stage_run *r, rc_stage stage, uint32_t from)
     if (hooks->restore != NULL)
         RC_TRY(hooks->restore(hooks->user, &l->state));
     int main_epochs = (int)(rc_stage_steps(l, RC_STAGE_TRAINING) / (uint32_t)l->batches);
-    main_weights(l, rc_training_control(r->training)->weight, r->run.active);
+    rc_objective losses = objective_of(l);
+    main_weights(l, &losses, rc_training_control(r->training)->weight, r->run.active);
     if (stage == RC_STAGE_TRAINING)
         RC_TRY(run_epochs(r, RC_STAGE_TRAINING, 0, from));
     if (rc_stage_steps(l, RC_STAGE_REFINEMENT) == 0)
@@ -89,19 +118,19 @@ static rc_status train(stage_run *r, rc_stage stage, uint32_t from)
 rc_status rc_stage_training_create(rc_learner *l, rc_training **training)
 {
     const rc_settings *s = &l->settings;
-    const rc_method *m = l->method;
+    rc_replay *replay = NULL;
+    if (l->has_replay)
+        RC_TRY(rc_learner_replay(l, RC_STREAM_DREAMS, &replay));
     rc_training_settings settings = {.batch = s->batch,
                                      .n_old = l->n_old,
-                                     .dreams = l->has_dreams,
-                                     .local_ce = m->local_ce && l->has_dreams && !l->joins_old,
-                                     .relations = m->rkd && l->has_dreams,
-                                     .align_norms = m->war && l->has_dreams,
+                                     .losses = objective_of(l),
+                                     .kd_temperature = (float)s->kd_temperature,
                                      .paper_war = s->paper_war_mean,
                                      .sgd = {(float)s->momentum, (float)s->weight_decay},
                                      .seed = s->seed,
                                      .task = (uint32_t)l->task};
-    return rc_training_create(l->backend, &settings, &l->student, l->has_dreams ? &l->teacher : NULL,
-                              l->has_dreams ? &l->generator : NULL, &l->data, training);
+    return rc_training_create(l->backend, &settings, &l->student, l->has_teacher ? &l->teacher : NULL,
+                              replay, &l->data, training);
 }
 
 rc_status rc_stage_training(rc_learner *l, rc_stage stage, uint32_t from, const rc_stage_hooks *hooks)
@@ -117,7 +146,7 @@ rc_status rc_stage_training(rc_learner *l, rc_stage stage, uint32_t from, const 
     r.run = (rc_stage_run){.learner = l, .hooks = hooks, .step = rc_training_step, .context = r.training,
                            .loss = rc_training_look(r.training).loss, .last_call = rc_now(),
                            .report = {.task = l->task, .state = &l->state,
-                                      .images_per_step = s->batch * (l->has_dreams ? 2 : 1)}};
+                                      .images_per_step = rc_training_look(r.training).input->n}};
     int entries = l->state.entries;
     rc_status status = train(&r, stage, from);
     rc_state_rewind(&l->state, entries);

@@ -1,9 +1,10 @@
-/* One iteration of main training (METHODS 5) or of head refinement (METHODS 7), as a list of enqueued operations.
+/* One iteration of main training (METHODS 5, 8-10, 14) or of head refinement (METHODS 7), as a list of enqueued
+ * operations.
  *
- * Without dreams: cross entropy on the real batch (task 1, fine-tuning, joint training).
- * With dreams: a batch of them beside the real batch. Both halves go through the student in one call, as two groups
- * with their own batch statistics, and through the teacher in one call: its features of the real half serve RKD, its
- * logits of the dreams are HKD's targets and, by argmax, the dreams' labels.
+ * Without replay: a batch of real samples. With replay: a batch of replayed ones beside it. Both halves go through the
+ * student in one call, as two groups with their own batch statistics or as one, and through the teacher in one call:
+ * its features of the real half serve RKD, its logits of the replayed half are the targets of distillation and, by
+ * argmax, the labels where the source knows none.
  *
  * All memory is taken by create; a step allocates nothing and leaves nothing to the host but the values of its losses.
  */
@@ -11,7 +12,8 @@
 #define RC_CIL_STEP_TRAINING_H
 
 #include "cil/classifier.h"
-#include "cil/state.h"
+#include "cil/objective.h"
+#include "cil/replay.h"
 #include "nn/optimiser.h"
 #include "nn/pass.h"
 
@@ -41,14 +43,11 @@ enum rc_stream {
 };
 
 typedef struct rc_training_settings {
-    int batch;        /* real samples; as many dreams */
-    int n_old;        /* classes before this task */
-    bool dreams;      /* a second half of dreams, with HKD; needs a teacher and a generator */
-    bool local_ce;    /* cross entropy over the new classes only; over all if there is just one new class, because
-                         the cross entropy of one logit is constant */
-    bool relations;   /* RKD with its two projections; needs dreams */
-    bool align_norms; /* WAR; needs old classes */
-    bool paper_war;   /* divided by the number of classes */
+    int batch;           /* real samples */
+    int n_old;           /* classes before this task */
+    rc_objective losses;
+    bool paper_war;      /* divided by the number of classes */
+    float kd_temperature;
     rc_sgd sgd;
     uint64_t seed;
     uint32_t task;
@@ -56,9 +55,10 @@ typedef struct rc_training_settings {
 
 typedef struct rc_training rc_training;
 
-/* `teacher` and `generator` are NULL without dreams. Everything given must outlive the training. */
+/* `teacher` is NULL where neither a loss nor a source without labels asks for it, `replay` where there is none. The
+ * training takes the replay over, also if this fails; everything else that is given must outlive it. */
 rc_status rc_training_create(rc_backend *backend, const rc_training_settings *settings, rc_classifier *student,
-                             const rc_classifier *teacher, const rc_model *generator, const rc_resident_data *data,
+                             const rc_classifier *teacher, rc_replay *replay, const rc_resident_data *data,
                              rc_training **training);
 void rc_training_destroy(rc_training *training);
 
@@ -69,15 +69,17 @@ void rc_training_send(rc_training *training);
 /* One step: forward, losses, backward, update. For rc_backend.repeat: the context is the training. */
 void rc_training_step(void *training);
 /* The same in two halves, for tests that look at gradients or bring their own batch. */
-void rc_training_batch(rc_training *training);      /* makes the batch: augmented images, dreams, labels */
+void rc_training_batch(rc_training *training);      /* makes the batch: augmented images, replay, labels */
 void rc_training_gradients(rc_training *training);  /* forward, losses, backward */
 void rc_training_update(rc_training *training);
 
+/* Before the first step of an epoch or of its rest: what the replay has to prepare on the host. */
+rc_status rc_training_prepare_epoch(rc_training *training, int epoch);
 /* Beginning of an epoch: class weights of the refinement from the labels counted so far. */
 void rc_training_begin_epoch(rc_training *training);
 
 /* From here on the backbone and the projections are frozen: the head learns from class-balanced cross entropy on both
- * halves, HKD and WAR, its momentum carried over. Takes memory. */
+ * halves, the losses of the replayed half and WAR, its momentum carried over. Takes memory. */
 rc_status rc_training_begin_refinement(rc_training *training);
 void rc_training_refinement_step(void *training);
 
@@ -86,15 +88,15 @@ rc_status rc_training_register(rc_training *training, rc_state *state);
 
 /* What tests and reports read; backend memory. */
 typedef struct rc_training_view {
-    rc_tensor *input;       /* (batch or 2 batch, h, w, c): real samples, then dreams */
-    int32_t *labels;        /* (same) */
-    void *features;         /* (same, d) real */
-    void *logits;           /* (same, classes) real */
-    void *teacher_logits;   /* (batch, n_old) real */
+    rc_tensor *input;       /* (rows, h, w, c): real samples, then replayed ones */
+    int32_t *labels;        /* (rows) */
+    void *features;         /* (rows, d) real */
+    void *logits;           /* (rows, classes) real */
+    void *teacher_logits;   /* (rows, n_old) real; of the real half only where a loss wants them */
     void *projection;       /* P_s weight (2d, d), bias (2d), then P_t likewise: real */
     void *loss;             /* (RC_LOSS_COUNT) real: unweighted values of the last step */
     void *backbone_gradient, *head_gradient, *projection_gradient;
-    int32_t *label_count;   /* (classes): labels seen so far, real and dreamt */
+    int32_t *label_count;   /* (classes): labels seen so far, real and replayed */
     size_t bytes;           /* backend memory held */
 } rc_training_view;
 

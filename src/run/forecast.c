@@ -19,7 +19,7 @@ void rc_workload_add(rc_workload *work, const rc_settings *settings, const rc_me
 {
     rc_learner counts = {.settings = *settings, .method = method, .n_old = n_old, .n_new = n_new}; /* nothing else */
     counts.batches = rc_epoch_batches(images, settings->batch);
-    counts.has_dreams = method->replay == RC_REPLAY_DREAMS && n_old > 0;
+    rc_learner_set_sources(&counts, n_old);
     for (int i = 0; i < RC_STAGE_COUNT; i++)
         work->steps[counts.has_dreams][i] += rc_stage_steps(&counts, (rc_stage)i);
 }

@@ -181,13 +181,14 @@ static void begin_session(session *t, subject *s)
     subject_must(s, rc_model_create(&t->generator, &t->generator_net, s->be));
     oracle_net_fill(s, &t->generator, "generator/");
     t->data = build_data(s);
-    rc_training_settings settings = {.batch = oracle_int(c, "batch"), .n_old = n_old, .dreams = true,
-                                     .local_ce = true, .relations = true, .align_norms = true,
+    rc_training_settings settings = {.batch = oracle_int(c, "batch"), .n_old = n_old,
+                                     .losses = {.real = RC_CE_NEW, .hkd = true, .rkd = true, .war = true},
                                      .sgd = {(float)oracle_number(c, "momentum"),
                                              (float)oracle_number(c, "weight_decay")},
                                      .seed = c->seed, .task = (uint32_t)oracle_int(c, "task")};
-    subject_must(s, rc_training_create(s->be, &settings, &t->student, &t->teacher, &t->generator, &t->data,
-                                       &t->training));
+    rc_replay *replay;
+    subject_must(s, rc_replay_dreams_create(s->be, &t->generator, settings.batch, RC_STREAM_DREAMS, &replay));
+    subject_must(s, rc_training_create(s->be, &settings, &t->student, &t->teacher, replay, &t->data, &t->training));
     t->view = rc_training_look(t->training);
     fill_projections(t);
     t->head_count = (size_t)(n_old + n_new) * (size_t)t->student.head.d;
@@ -231,7 +232,8 @@ static void expect_first_step(session *t)
     expect_integers(s, "labels", view->labels, rows);
     subject_expect(s, "features", view->features, rows * (size_t)d);
     subject_expect(s, "logits", view->logits, rows * classes);
-    subject_expect(s, "teacher_logits", view->teacher_logits, (size_t)batch * (size_t)n_old);
+    size_t targets = (size_t)batch * (size_t)n_old;
+    subject_expect(s, "teacher_logits", rc_real_at(s->be, view->teacher_logits, targets), targets);
     expect_loss(s, "loss/ce", view->loss, RC_LOSS_CE, s->tolerance);
     expect_loss(s, "loss/hkd", view->loss, RC_LOSS_HKD, s->tolerance);
     expect_loss(s, "loss/rkd", view->loss, RC_LOSS_RKD, s->tolerance);

@@ -477,14 +477,15 @@ static void stages_have_the_steps_of_the_protocol(void **state)
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         rc_learner l = {.settings = s, .method = cwd, .n_old = rows[i].n_old, .n_new = rows[i].n_new,
-                        .batches = rows[i].batches, .has_dreams = rows[i].n_old > 0};
+                        .batches = rows[i].batches};
+        rc_learner_set_sources(&l, l.n_old);
         l.settings.min_steps = rows[i].min_steps;
         assert_int_equal(rc_stage_steps(&l, RC_STAGE_INVERSION), rows[i].inversion);
         assert_int_equal(rc_stage_steps(&l, RC_STAGE_TRAINING), rows[i].training);
         assert_int_equal(rc_stage_steps(&l, RC_STAGE_REFINEMENT), rows[i].refinement);
         assert_int_equal(rc_stage_steps(&l, RC_STAGE_ESTIMATION), rows[i].estimation);
         l.method = finetune;
-        l.has_dreams = false;
+        rc_learner_set_sources(&l, l.n_old);
         assert_int_equal(rc_stage_steps(&l, RC_STAGE_REFINEMENT) + rc_stage_steps(&l, RC_STAGE_ESTIMATION), 0);
     }
 }

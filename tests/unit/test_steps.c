@@ -81,13 +81,20 @@ static void close_world(world *w)
     rc_backend_close(w->backend);
 }
 
+static rc_replay *make_dreams(world *w)
+{
+    rc_replay *replay;
+    assert_int_equal(rc_replay_dreams_create(w->backend, &w->generator, BATCH, RC_STREAM_DREAMS, &replay), RC_OK);
+    return replay;
+}
+
 static rc_training *make_training(world *w)
 {
-    rc_training_settings settings = {.batch = BATCH, .n_old = OLD, .dreams = true, .local_ce = true,
-                                     .relations = true, .align_norms = true,
+    rc_training_settings settings = {.batch = BATCH, .n_old = OLD,
+                                     .losses = {.real = RC_CE_NEW, .hkd = true, .rkd = true, .war = true},
                                      .sgd = {.momentum = 0.9f, .weight_decay = 5e-4f}, .seed = 3, .task = 1};
     rc_training *training;
-    assert_int_equal(rc_training_create(w->backend, &settings, &w->student, &w->teacher, &w->generator, &w->data,
+    assert_int_equal(rc_training_create(w->backend, &settings, &w->student, &w->teacher, make_dreams(w), &w->data,
                                         &training), RC_OK);
     rc_step *control = rc_training_control(training);
     control->learning_rate = 0.05f;
@@ -218,24 +225,31 @@ static void bad_settings_are_refused(void **state)
     (void)state;
     world w;
     open_world(&w, "cpu", 1);
-    rc_training *training;
-    rc_training_settings s = {.batch = 0, .n_old = OLD, .dreams = true};
-    assert_int_equal(rc_training_create(w.backend, &s, &w.student, &w.teacher, &w.generator, &w.data, &training),
-                     RC_INVALID_ARGUMENT);
-    s.batch = BATCH;
-    s.n_old = OLD + NEW;
-    assert_int_equal(rc_training_create(w.backend, &s, &w.student, &w.teacher, &w.generator, &w.data, &training),
-                     RC_INVALID_ARGUMENT);
-    s.n_old = OLD - 1;
-    assert_int_equal(rc_training_create(w.backend, &s, &w.student, &w.teacher, &w.generator, &w.data, &training),
-                     RC_INVALID_ARGUMENT);
-    s.n_old = OLD;
-    assert_int_equal(rc_training_create(w.backend, &s, &w.student, NULL, &w.generator, &w.data, &training),
-                     RC_INVALID_ARGUMENT);
-    assert_non_null(strstr(rc_message(), "teacher"));
-    s = (rc_training_settings){.batch = BATCH, .relations = true};
-    assert_int_equal(rc_training_create(w.backend, &s, &w.student, NULL, NULL, &w.data, &training),
-                     RC_INVALID_ARGUMENT);
+    const struct {
+        rc_training_settings settings;
+        bool teacher, dreams;
+        const char *message;
+    } bad[] = {
+        {{.batch = 0, .n_old = OLD, .losses = {.hkd = true}}, true, true, "batch is 0"},
+        {{.batch = BATCH, .n_old = OLD + NEW, .losses = {.hkd = true}}, true, true, "5 old classes, expected 0 to 4"},
+        {{.batch = BATCH, .n_old = OLD - 1, .losses = {.hkd = true}}, true, true, "knows 3 classes, expected 2"},
+        {{.batch = BATCH, .n_old = OLD, .losses = {.hkd = true}}, false, true, "no teacher"},
+        {{.batch = BATCH, .n_old = OLD, .losses = {.real = RC_CE_ALL}}, false, true, "no teacher"},
+        {{.batch = BATCH, .n_old = OLD, .losses = {.hkd = true}}, true, false, "no replay"},
+        {{.batch = BATCH, .n_old = OLD, .losses = {.replay = RC_CE_OLD}}, true, false, "no replay"},
+        {{.batch = BATCH, .losses = {.rkd = true}}, false, false, "no old classes"},
+        {{.batch = BATCH, .losses = {.war = true}}, false, false, "no old classes"},
+        {{.batch = BATCH, .losses = {.class_weights = true}}, false, false, "no old classes"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        rc_training *training;
+        assert_int_equal(rc_training_create(w.backend, &bad[i].settings, &w.student,
+                                            bad[i].teacher ? &w.teacher : NULL, bad[i].dreams ? make_dreams(&w) : NULL,
+                                            &w.data, &training),
+                         RC_INVALID_ARGUMENT);
+        assert_null(training);
+        assert_non_null(strstr(rc_message(), bad[i].message));
+    }
     rc_net other;
     assert_int_equal(rc_net_generator_small(&other, CHANNELS, 2 * SIZE, NOISE, 8), RC_OK);
     assert_int_equal(rc_check_dreams(&other, &w.net), RC_INVALID_ARGUMENT);

@@ -1,0 +1,42 @@
+/* Where the second half of a training batch comes from: one small interface for every source. The training step, the
+ * refinement and the estimation draw from it and know nothing else of it; rc_learner_replay() in learner.h opens the
+ * one that the method's row names.
+ *
+ * A source embeds rc_replay as its first member and fills the table. What it keeps from task to task belongs to the
+ * learner; what it holds for drawing (passes, noise, indices) comes and goes with it. draw and learn are part of a
+ * step: they enqueue operations, read nothing back and allocate nothing, so that a step can be captured. */
+#ifndef RC_CIL_REPLAY_H
+#define RC_CIL_REPLAY_H
+
+#include "cil/state.h"
+#include "nn/model.h"
+
+typedef struct rc_replay rc_replay;
+
+typedef struct rc_replay_table {
+    /* Fills `images` (batch, h, w, c), a plain tensor, and `labels` (batch) if the source is labelled. */
+    void (*draw)(rc_replay *, const rc_step *, rc_tensor *images, int32_t *labels);
+    /* On the host, before the first step of an epoch or of its rest. NULL: nothing to prepare. */
+    rc_status (*prepare_epoch)(rc_replay *, int epoch);
+    /* At the end of a step of main training: the whole batch that it has seen, real samples first, with their labels.
+     * For what learns or stores as training goes. NULL: nothing. */
+    void (*learn)(rc_replay *, const rc_step *, rc_tensor *input, const int32_t *labels);
+    /* Names all that draw and learn change, for checkpoints. NULL: nothing. */
+    rc_status (*register_state)(rc_replay *, rc_state *);
+    void (*destroy)(rc_replay *);
+} rc_replay_table;
+
+struct rc_replay {
+    const rc_replay_table *table;
+    int batch;     /* samples a draw */
+    bool labelled; /* draw tells the labels; else the old model does, by argmax of its logits */
+    size_t bytes;  /* backend memory held for drawing */
+};
+
+void rc_replay_destroy(rc_replay *replay); /* NULL is fine */
+
+/* Dreams: images that a generator in eval mode makes of fresh noise. The generator must outlive the source. */
+rc_status rc_replay_dreams_create(rc_backend *backend, const rc_model *generator, int batch, uint32_t stream,
+                                  rc_replay **replay);
+
+#endif

@@ -1,0 +1,243 @@
+#include "cil/step_losses.h"
+
+#include "base/memory.h"
+
+/* ---- what they need ----------------------------------------------------------------------------------------- */
+
+size_t rc_projection_reals(int d)
+{
+    return 2 * ((size_t)2 * d * d + (size_t)2 * d);
+}
+
+/* Parts of the two projections inside one block: P_s weight, P_s bias, P_t weight, P_t bias. */
+static void *projection_part(const rc_training *t, void *block, int which)
+{
+    size_t weight = (size_t)2 * t->d * t->d, bias = (size_t)2 * t->d;
+    size_t offset[4] = {0, weight, weight + bias, 2 * weight + bias};
+    return rc_real_at(t->backend, block, offset[which]);
+}
+
+/* Tasks before this one, as the teacher's head counts them. */
+static int old_tasks(const rc_training *t)
+{
+    return t->settings.losses.kd_replay == RC_KD_TASKS ? t->teacher->head.tasks : 0;
+}
+
+void rc_losses_carve(rc_training *t, rc_arena *arena)
+{
+    rc_backend *be = t->backend;
+    const rc_objective *o = &t->settings.losses;
+    size_t real = be->real_bytes, rows = (size_t)t->rows, old = (size_t)t->settings.n_old;
+    size_t embedding = (size_t)t->settings.batch * 2 * (size_t)t->d;
+    if (t->teacher != NULL)
+        t->teacher_logits = rc_arena_take_array(arena, rows * old, real);
+    if (o->class_weights)
+        t->task_weight = rc_arena_take_array(arena, (size_t)t->classes, real);
+    if (o->feature)
+        t->feature_workspace = rc_arena_take_array(arena, rows * old, real);
+    if (o->kd_replay == RC_KD_TASKS) {
+        t->task_values = rc_arena_take_array(arena, (size_t)old_tasks(t), real);
+        t->task_ones = rc_arena_take_array(arena, (size_t)old_tasks(t), real);
+    }
+    if (!o->rkd)
+        return;
+    t->projection = rc_arena_take_array(arena, rc_projection_reals(t->d), real);
+    t->projection_gradient = rc_arena_take_array(arena, rc_projection_reals(t->d), real);
+    t->student_embedding = rc_arena_take_array(arena, embedding, real);
+    t->teacher_embedding = rc_arena_take_array(arena, embedding, real);
+    t->dstudent_embedding = rc_arena_take_array(arena, embedding, real);
+    t->dteacher_embedding = rc_arena_take_array(arena, embedding, real);
+    t->rkd_workspace = rc_arena_take(arena, be->rkd_workspace(be, t->settings.batch, 2 * t->d));
+}
+
+rc_status rc_losses_reserve(rc_training *t)
+{
+    rc_backend *be = t->backend;
+    const rc_net *net = t->student->backbone.net;
+    RC_TRY(be->reserve_losses(be, t->rows, t->classes, net->h, net->w, net->c));
+    if (t->settings.losses.kd_replay == RC_KD_TASKS)
+        RC_TRY(be->reserve_dense(be, 1, old_tasks(t), 1));
+    if (t->settings.losses.rkd)
+        RC_TRY(be->reserve_dense(be, t->settings.batch, t->d, 2 * t->d));
+    return RC_OK;
+}
+
+/* PyTorch's default initialisation of a linear layer: weights and bias ~ U(-1/sqrt(d), 1/sqrt(d)). */
+static rc_status init_projections(rc_training *t)
+{
+    size_t half = rc_projection_reals(t->d) / 2;
+    float *host = rc_alloc_zeroed(NULL, half, sizeof *host);
+    if (host == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int p = 0; p < 2; p++) {
+        rc_rng rng = {t->settings.seed, (uint64_t)t->settings.task << 32 | (RC_STREAM_PROJECTION + (uint32_t)p)};
+        rc_init_default(rng, t->d, host, half);
+        t->backend->write_real(t->backend, rc_real_at(t->backend, t->projection, (size_t)p * half), host, half);
+    }
+    rc_free(NULL, host);
+    return RC_OK;
+}
+
+/* Old classes count n_old/K, new ones 1 - n_old/K: the more there are of the others, the more a sample counts. */
+static void init_task_weights(rc_training *t)
+{
+    for (int k = 0; k < t->classes; k++) {
+        float old = (float)t->settings.n_old / (float)t->classes, weight = k < t->settings.n_old ? old : 1 - old;
+        t->backend->write_real(t->backend, rc_real_at(t->backend, t->task_weight, (size_t)k), &weight, 1);
+    }
+}
+
+rc_status rc_losses_begin(rc_training *t)
+{
+    const float one = 1;
+    if (t->settings.losses.class_weights)
+        init_task_weights(t);
+    for (int task = 0; task < old_tasks(t); task++)
+        t->backend->write_real(t->backend, rc_real_at(t->backend, t->task_ones, (size_t)task), &one, 1);
+    return t->settings.losses.rkd ? init_projections(t) : RC_OK;
+}
+
+/* ---- on logits ---------------------------------------------------------------------------------------------- */
+
+/* Element `row` of an array of reals with `width` columns. */
+static void *row_of(const rc_training *t, const void *base, int row, int width)
+{
+    return rc_real_at(t->backend, base, (size_t)row * (size_t)width);
+}
+
+/* Cross entropy of n rows from `row` on. */
+static void cross_entropy(rc_training *t, rc_ce over, int row, int n, rc_loss slot)
+{
+    rc_backend *be = t->backend;
+    int n_old = t->settings.n_old, n_new = t->classes - n_old;
+    rc_cross_entropy ce = {.n = n, .stride = t->classes, .count = t->classes, .temperature = 1, .reduction = RC_MEAN};
+    if (over == RC_CE_OLD) {
+        ce.count = n_old;
+    } else if (over == RC_CE_NEW && n_new > 1) {
+        ce.first = n_old;
+        ce.count = n_new;
+    }
+    be->loss_cross_entropy(be, &ce, row_of(t, t->logits, row, t->classes), t->labels + row, t->task_weight,
+                           &t->step->weight[slot], rc_real_at(be, t->loss, slot),
+                           row_of(t, t->dlogits, row, t->classes));
+}
+
+/* Distillation of n rows from `row` on, over the old classes or over all. */
+static void distil(rc_training *t, rc_kd over, int row, int n, rc_loss slot)
+{
+    rc_backend *be = t->backend;
+    int n_old = t->settings.n_old;
+    rc_distillation kd = {.n = n, .student_stride = t->classes,
+                          .student_count = over == RC_KD_ALL ? t->classes : n_old, .teacher_stride = n_old,
+                          .teacher_count = n_old, .temperature = t->settings.kd_temperature};
+    be->loss_kd(be, &kd, row_of(t, t->logits, row, t->classes), row_of(t, t->teacher_logits, row, n_old),
+                &t->step->weight[slot], rc_real_at(be, t->loss, slot), row_of(t, t->dlogits, row, t->classes));
+}
+
+/* Task-wise distillation of n rows from `row` on: every old task has a softmax and a value of its own, then a product
+ * with ones sums the values. */
+static void distil_tasks(rc_training *t, int row, int n, rc_loss slot)
+{
+    rc_backend *be = t->backend;
+    const rc_head *head = &t->teacher->head;
+    int n_old = t->settings.n_old;
+    for (int task = 0, first = 0; task < head->tasks; first = head->task_end[task++]) {
+        int count = head->task_end[task] - first;
+        rc_distillation kd = {.n = n, .student_stride = t->classes, .first = first, .student_count = count,
+                              .teacher_stride = n_old, .teacher_first = first, .teacher_count = count,
+                              .temperature = t->settings.kd_temperature, .kl = true, .t_squared = true};
+        be->loss_kd(be, &kd, row_of(t, t->logits, row, t->classes), row_of(t, t->teacher_logits, row, n_old),
+                    &t->step->weight[slot], rc_real_at(be, t->task_values, (size_t)task),
+                    row_of(t, t->dlogits, row, t->classes));
+    }
+    be->dense_forward(be, 1, head->tasks, 1, t->task_values, t->task_ones, NULL, rc_real_at(be, t->loss, slot), 1);
+}
+
+void rc_losses_of_real(rc_training *t)
+{
+    rc_backend *be = t->backend;
+    const rc_objective *o = &t->settings.losses;
+    int batch = t->settings.batch;
+    if (o->real == RC_CE_DECOUPLED)
+        be->loss_decoupled(be, batch, t->classes, t->settings.n_old, t->classes, t->logits, t->labels,
+                           &t->step->weight[RC_LOSS_INTER], &t->step->weight[RC_LOSS_INTRA],
+                           rc_real_at(be, t->loss, RC_LOSS_INTER), rc_real_at(be, t->loss, RC_LOSS_INTRA), t->dlogits);
+    else if (o->real != RC_CE_NONE)
+        cross_entropy(t, o->real, 0, batch, RC_LOSS_CE);
+    if (o->kd_real != RC_KD_NONE)
+        distil(t, o->kd_real, 0, batch, RC_LOSS_KD);
+}
+
+void rc_losses_of_replay(rc_training *t)
+{
+    rc_backend *be = t->backend;
+    const rc_objective *o = &t->settings.losses;
+    int batch = t->settings.batch, n = t->rows - batch, n_old = t->settings.n_old;
+    if (o->replay != RC_CE_NONE)
+        cross_entropy(t, o->replay, batch, n, RC_LOSS_REPLAY);
+    if (o->hkd)
+        be->loss_hkd(be, n, n_old, row_of(t, t->logits, batch, t->classes), t->classes,
+                     row_of(t, t->teacher_logits, batch, n_old), n_old, &t->step->weight[RC_LOSS_HKD],
+                     rc_real_at(be, t->loss, RC_LOSS_HKD), row_of(t, t->dlogits, batch, t->classes));
+    if (o->kd_replay == RC_KD_TASKS)
+        distil_tasks(t, batch, n, RC_LOSS_KD_REPLAY);
+    else if (o->kd_replay != RC_KD_NONE)
+        distil(t, o->kd_replay, batch, n, RC_LOSS_KD_REPLAY);
+}
+
+void rc_losses_of_head(rc_training *t)
+{
+    if (t->settings.losses.head_ce)
+        cross_entropy(t, RC_CE_ALL, 0, t->rows, RC_LOSS_HEAD);
+}
+
+/* ---- on features and weights -------------------------------------------------------------------------------- */
+
+/* RKD on the real half. Writes the gradients of the projections; the student's features get theirs added. */
+static void relations(rc_training *t, void *features, void *dfeatures)
+{
+    rc_backend *be = t->backend;
+    int batch = t->settings.batch, d = t->d, wide = 2 * d;
+    void *teacher_features = rc_pass_features(t->teacher_pass);
+    be->dense_forward(be, batch, d, wide, features, projection_part(t, t->projection, 0),
+                      projection_part(t, t->projection, 1), t->student_embedding, wide);
+    be->dense_forward(be, batch, d, wide, teacher_features, projection_part(t, t->projection, 2),
+                      projection_part(t, t->projection, 3), t->teacher_embedding, wide);
+    size_t bytes = (size_t)batch * (size_t)wide * be->real_bytes;
+    be->zero(be, t->dstudent_embedding, bytes);
+    be->zero(be, t->dteacher_embedding, bytes);
+    be->loss_rkd(be, batch, wide, t->student_embedding, t->teacher_embedding, t->rkd_workspace,
+                 &t->step->weight[RC_LOSS_RKD], rc_real_at(be, t->loss, RC_LOSS_RKD), t->dstudent_embedding,
+                 t->dteacher_embedding);
+    be->dense_backward_weight(be, batch, d, wide, features, t->dstudent_embedding, wide,
+                              projection_part(t, t->projection_gradient, 0),
+                              projection_part(t, t->projection_gradient, 1), false);
+    be->dense_backward_weight(be, batch, d, wide, teacher_features, t->dteacher_embedding, wide,
+                              projection_part(t, t->projection_gradient, 2),
+                              projection_part(t, t->projection_gradient, 3), false);
+    be->dense_backward_data(be, batch, d, wide, t->dstudent_embedding, wide, projection_part(t, t->projection, 0),
+                            dfeatures, true);
+}
+
+void rc_losses_of_features(rc_training *t, void *features, void *dfeatures)
+{
+    rc_backend *be = t->backend;
+    const rc_objective *o = &t->settings.losses;
+    if (o->rkd) {
+        relations(t, features, dfeatures);
+        be->sum_workers(be, t->projection_gradient, rc_projection_reals(t->d));
+    }
+    if (o->feature)
+        be->loss_feature(be, t->rows, t->d, t->settings.n_old, features, rc_pass_features(t->teacher_pass),
+                         t->teacher->head.weight, t->feature_workspace, &t->step->weight[RC_LOSS_FEATURE],
+                         rc_real_at(be, t->loss, RC_LOSS_FEATURE), dfeatures);
+}
+
+void rc_losses_of_rows(rc_training *t)
+{
+    rc_backend *be = t->backend;
+    const rc_training_settings *s = &t->settings;
+    if (s->losses.war)
+        be->loss_war(be, t->classes, s->n_old, t->d, s->paper_war, t->student->head.weight,
+                     &t->step->weight[RC_LOSS_WAR], rc_real_at(be, t->loss, RC_LOSS_WAR), t->head_gradient);
+}
