@@ -42,6 +42,11 @@ rc_peak rc_backend_measure(rc_backend *backend)
     return strcmp(backend->name, "cuda") == 0 ? (rc_peak){0} : rc_cpu_measure(backend);
 }
 
+double rc_backend_measure_now(rc_backend *backend, double seconds)
+{
+    return strcmp(backend->name, "cuda") == 0 ? 0 : rc_cpu_measure_now(backend, seconds);
+}
+
 void rc_backend_close(rc_backend *backend)
 {
     if (backend)

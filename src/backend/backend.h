@@ -380,6 +380,8 @@ typedef struct rc_peak {
     bool fused;    /* the kernels multiply and add in one rounding */
 } rc_peak;
 rc_peak rc_backend_measure(rc_backend *backend);
+/* What the threads do of these multiply-adds in the next `seconds`, in GFLOP/s. 0: not known. */
+double rc_backend_measure_now(rc_backend *backend, double seconds);
 
 static inline int rc_padded(const rc_backend *be, int c)
 {

@@ -8,8 +8,9 @@
 rc_status rc_cpu_open(const char *name, int threads, const rc_log *log, const rc_allocator *allocator,
                       rc_backend **backend);
 
-/* rc_backend_measure() of one of these. */
+/* rc_backend_measure() and rc_backend_measure_now() of one of these. */
 rc_peak rc_cpu_measure(rc_backend *backend);
+double rc_cpu_measure_now(rc_backend *backend, double seconds);
 
 /* Opens RC_MODULE_FILE and a backend of it. `precision` is "bf16" or "fp32". Looked for, in this order: the file that
  * the environment variable RECOLLECT_CUDA_MODULE names (then nowhere else); beside the library or program, and in the

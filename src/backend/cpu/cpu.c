@@ -177,3 +177,9 @@ rc_peak rc_cpu_measure(rc_backend *backend)
         cpu->measure(cpu->pool, &peak);
     return peak;
 }
+
+double rc_cpu_measure_now(rc_backend *backend, double seconds)
+{
+    const rc_cpu *cpu = rc_cpu_of(backend);
+    return cpu->measure_now ? cpu->measure_now(cpu->pool, seconds) : 0;
+}

@@ -23,6 +23,7 @@ typedef struct rc_cpu {
     void *scratch;        /* threads blocks of scratch_bytes each */
     size_t scratch_bytes; /* per thread, a multiple of RC_ALIGNMENT */
     void (*measure)(rc_pool *pool, rc_peak *peak); /* of the chosen kernels; NULL: nothing to measure */
+    double (*measure_now)(rc_pool *pool, double seconds); /* likewise, multiply-adds alone */
 } rc_cpu;
 
 /* Scratch that every thread has without a reserve: a few rows of any map in use. */

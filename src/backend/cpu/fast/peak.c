@@ -12,7 +12,7 @@ enum { CHAINS = 24 };
 #else
 enum { CHAINS = 12 };
 #endif
-enum { ROUNDS = 200000, TRIES = 25, COPY_BYTES = 64 << 20 };
+enum { ROUNDS = 200000, SHORT_ROUNDS = 5000, TRIES = 25, COPY_BYTES = 64 << 20 };
 
 /* What one thread works on, and the best it did: the rates of all threads, measured at the same time, are added up.
  * A try is shorter than a time slice, so that other work on the machine spoils some of them but not the best. */
@@ -21,16 +21,17 @@ typedef struct mark {
     char *from, *to;
     size_t bytes;
     double burning, copying; /* least seconds */
+    double seconds, gflops;  /* for so long, and what it did */
 } mark;
 
-/* ROUNDS * CHAINS * RC_LANES multiply-adds. Each chain takes a little of its neighbour, so that no product can be
+/* rounds * CHAINS * RC_LANES multiply-adds. Each chain takes a little of its neighbour, so that no product can be
  * computed ahead and none is waited for; the numbers stay near where they begin. */
-static float burn(float start)
+static float burn(float start, int rounds)
 {
     vec factor = vec_set(start), chain[CHAINS];
     for (int i = 0; i < CHAINS; i++)
         chain[i] = vec_set((float)(i + 1));
-    for (int round = 0; round < ROUNDS; round++) {
+    for (int round = 0; round < rounds; round++) {
 #pragma GCC unroll 24
         for (int i = 0; i < CHAINS; i++)
             chain[i] += chain[(i + 1) % CHAINS] * factor;
@@ -43,6 +44,11 @@ static float burn(float start)
     return lanes[0];
 }
 
+static double gflops(double rounds, double seconds)
+{
+    return 2 * rounds * CHAINS * RC_LANES / seconds * 1e-9;
+}
+
 static void measure_thread(void *context, int task, int worker)
 {
     (void)worker;
@@ -50,7 +56,7 @@ static void measure_thread(void *context, int task, int worker)
     m->burning = m->copying = 1e9;
     for (int i = 0; i < TRIES; i++) {
         double began = rc_now();
-        volatile float sink = burn(m->factor);
+        volatile float sink = burn(m->factor, ROUNDS);
         double burnt = rc_now();
         memcpy(m->to, m->from, m->bytes);
         double copied = rc_now();
@@ -58,6 +64,20 @@ static void measure_thread(void *context, int task, int worker)
         m->burning = burnt - began < m->burning ? burnt - began : m->burning;
         m->copying = copied - burnt < m->copying ? copied - burnt : m->copying;
     }
+}
+
+static void burn_for_a_while(void *context, int task, int worker)
+{
+    (void)worker;
+    mark *m = (mark *)context + task;
+    double began = rc_now(), taken, rounds = 0;
+    do {
+        volatile float sink = burn(m->factor, SHORT_ROUNDS);
+        (void)sink;
+        rounds += SHORT_ROUNDS;
+        taken = rc_now() - began;
+    } while (taken < m->seconds);
+    m->gflops = gflops(rounds, taken);
 }
 
 /* (1 + 2^-12)^2 needs 25 bits: what is left after taking the rounded square away is lost unless the multiply-add
@@ -85,7 +105,7 @@ static void measure(rc_pool *pool, rc_peak *peak)
     if (marks && memory)
         rc_pool_run(pool, threads, measure_thread, marks);
     for (int i = 0; marks && memory && i < threads; i++) {
-        peak->gflops += 2.0 * ROUNDS * CHAINS * RC_LANES / marks[i].burning * 1e-9;
+        peak->gflops += gflops(ROUNDS, marks[i].burning);
         peak->gbytes += 2.0 * (double)each / marks[i].copying * 1e-9;
     }
     peak->fused = multiply_adds_are_fused();
@@ -93,7 +113,23 @@ static void measure(rc_pool *pool, rc_peak *peak)
     rc_free(NULL, memory);
 }
 
+static double measure_now(rc_pool *pool, double seconds)
+{
+    int threads = rc_pool_threads(pool);
+    double sum = 0;
+    mark *marks = rc_alloc_zeroed(NULL, (size_t)threads, sizeof *marks);
+    for (int i = 0; marks && i < threads; i++)
+        marks[i] = (mark){.factor = 1e-9f, .seconds = seconds};
+    if (marks)
+        rc_pool_run(pool, threads, burn_for_a_while, marks);
+    for (int i = 0; marks && i < threads; i++)
+        sum += marks[i].gflops;
+    rc_free(NULL, marks);
+    return sum;
+}
+
 void RC_FAST(fill_peak)(rc_backend *table)
 {
     rc_cpu_of(table)->measure = measure;
+    rc_cpu_of(table)->measure_now = measure_now;
 }
