@@ -4,16 +4,55 @@
 #include <string.h>
 
 static const rc_method methods[] = {
+    /* floor and ceiling */
     {.name = "finetune", .title = "Fine-tuning", .summary = "trains on the new images alone: the floor",
      .main = {.real = RC_CE_ALL}},
     {.name = "joint", .title = "Joint training", .summary = "trains on all images, old ones too: the ceiling",
      .replay = RC_REPLAY_ALL, .main = {.real = RC_CE_ALL}},
+
+    /* nothing is kept but the model */
+    {.name = "lwf", .title = "LwF", .summary = "the new images alone, with the old model's answers to them distilled",
+     .main = {.real = RC_CE_ALL, .kd_real = RC_KD_OLD}},
+    {.name = "deepinversion", .title = "DeepInversion", .summary = "distils the old model's answers to images and dreams",
+     .replay = RC_REPLAY_DREAMS,
+     .main = {.one_batch = true, .real = RC_CE_ALL, .kd_real = RC_KD_OLD, .kd_replay = RC_KD_ALL}},
+    {.name = "abd", .title = "ABD", .summary = "dreams, local cross entropy, weighted distillation of features",
+     .replay = RC_REPLAY_DREAMS,
+     .main = {.one_batch = true, .real = RC_CE_NEW, .head_ce = true, .feature = true, .class_weights = true}},
     {.name = "rdfcil", .title = "R-DFCIL", .summary = "dreams, hard and relational distillation, head refinement",
      .replay = RC_REPLAY_DREAMS, .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true},
      .weights = RC_WEIGHTS_ADAPTIVE, .refine = true},
     {.name = "cwd", .title = "CwD", .summary = "R-DFCIL with consistent dreams (DCE) and an aligned head (WAR)",
      .replay = RC_REPLAY_DREAMS, .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true, .war = true},
      .weights = RC_WEIGHTS_ADAPTIVE, .refine = true, .dce = true},
+    {.name = "cwd-abd", .title = "CwD(ABD)", .summary = "ABD with consistent dreams (DCE) and an aligned head (WAR)",
+     .replay = RC_REPLAY_DREAMS,
+     .main = {.one_batch = true, .real = RC_CE_NEW, .head_ce = true, .feature = true, .class_weights = true,
+              .war = true},
+     .dce = true},
+
+    /* ablations of CwD */
+    {.name = "cwd-without-dce", .title = "CwD-DCE", .summary = "ablation: CwD without DCE",
+     .replay = RC_REPLAY_DREAMS, .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true, .war = true},
+     .weights = RC_WEIGHTS_ADAPTIVE, .refine = true},
+    {.name = "cwd-without-war", .title = "CwD-WAR", .summary = "ablation: CwD without WAR",
+     .replay = RC_REPLAY_DREAMS, .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true},
+     .weights = RC_WEIGHTS_ADAPTIVE, .refine = true, .dce = true},
+
+    /* CwD's dreams, other ways against bias in place of WAR (and, but for WA, of HKD) */
+    {.name = "sce", .title = "SCE", .summary = "debiasing: split cross entropy, dreams over the old classes",
+     .replay = RC_REPLAY_DREAMS, .main = {.real = RC_CE_NEW, .replay = RC_CE_OLD, .rkd = true},
+     .weights = RC_WEIGHTS_ADAPTIVE, .refine = true, .dce = true},
+    {.name = "ace", .title = "ACE", .summary = "debiasing: asymmetric cross entropy, dreams over all classes",
+     .replay = RC_REPLAY_DREAMS, .main = {.real = RC_CE_NEW, .replay = RC_CE_ALL, .rkd = true},
+     .weights = RC_WEIGHTS_ADAPTIVE, .refine = true, .dce = true},
+    {.name = "ssil", .title = "SS-IL", .summary = "debiasing: split cross entropy and distillation task by task",
+     .replay = RC_REPLAY_DREAMS,
+     .main = {.real = RC_CE_NEW, .replay = RC_CE_OLD, .kd_replay = RC_KD_TASKS, .rkd = true},
+     .weights = RC_WEIGHTS_ADAPTIVE, .refine = true, .dce = true},
+    {.name = "wa", .title = "WA", .summary = "debiasing: new rows of the head scaled to the old ones' mean norm",
+     .replay = RC_REPLAY_DREAMS, .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true},
+     .weights = RC_WEIGHTS_ADAPTIVE, .refine = true, .dce = true, .align_rows = true},
 };
 
 enum { METHODS = sizeof methods / sizeof *methods };

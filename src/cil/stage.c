@@ -189,8 +189,11 @@ rc_status rc_run_stages(rc_learner *l, rc_stage stage, uint32_t step, const rc_s
         stage = RC_STAGE_TRAINING;
         step = 0;
     }
-    if (stage == RC_STAGE_TRAINING || stage == RC_STAGE_REFINEMENT)
+    if (stage == RC_STAGE_TRAINING || stage == RC_STAGE_REFINEMENT) {
         RC_TRY(rc_stage_training(l, stage, step, &first));
+        if (l->method->align_rows && l->n_old > 0) /* whoever resumes in estimation has aligned rows */
+            RC_TRY(rc_classifier_align_rows(&l->student, l->n_old));
+    }
     if (rc_stage_steps(l, RC_STAGE_ESTIMATION) > 0)
         RC_TRY(rc_stage_estimation(l, &later));
     return check_result(l);
