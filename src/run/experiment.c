@@ -7,7 +7,7 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/memory.h"
-#include "run/grid.h"
+#include "run/summary.h"
 
 typedef struct experiment {
     const rc_run_settings *settings;
@@ -231,17 +231,23 @@ static rc_status forecast_run(experiment *x, rc_backend *backend)
 
 /* ---- how it ended --------------------------------------------------------------------------------------------- */
 
-static void print_results(const experiment *x)
+/* Tables, unless it was stopped, and the summary of what is done. */
+static rc_status print_results(const experiment *x, const rc_cell_end *end, bool stopped)
 {
     const rc_run_settings *s = x->settings;
+    rc_summary summary = {.cell = x->cell, .end = end, .trials = x->trials, .methods = s->methods, .jobs = x->jobs,
+                          .command_line = s->command_line};
     const rc_results *row[RC_MAX_METHODS];
-    for (int t = 0; t < x->trials; t++) {
+    for (int t = 0; t < x->trials && !stopped; t++) {
         if (x->trials > 1)
             s->line(s->watch.user, x->trial[t].name);
         for (int m = 0; m < s->methods; m++)
             row[m] = &cell_of(x, t, m)->results;
         rc_results_print(row, s->methods, s->line, s->watch.user);
     }
+    if (x->trials > 1 && !stopped)
+        rc_summary_print(&summary, s->line, s->watch.user);
+    return rc_summary_write(&summary, s->out);
 }
 
 /* One cell's message is the message of the run; several are logged, and counted in the message. */
@@ -276,10 +282,11 @@ static rc_status run_cells(experiment *x)
     if (end == NULL)
         return RC_OUT_OF_MEMORY;
     rc_status status = rc_grid_run(&grid, end);
-    if (status != RC_CANCELLED)
-        print_results(x);
+    rc_status written = print_results(x, end, status == RC_CANCELLED);
     if (status != RC_OK)
         status = tell_ends(x, status, end);
+    else
+        status = written;
     for (int i = 0; i < x->cells; i++)
         rc_free(NULL, end[i].message);
     rc_free(NULL, end);

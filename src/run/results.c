@@ -99,12 +99,38 @@ double rc_results_mean(const rc_results *r)
     return mean_after(r, r->done);
 }
 
+void rc_results_seconds(const rc_results *r, double seconds[RC_STAGE_COUNT + 2])
+{
+    double *evaluation = &seconds[RC_STAGE_COUNT], *all = &seconds[RC_STAGE_COUNT + 1];
+    memset(seconds, 0, (RC_STAGE_COUNT + 2) * sizeof *seconds);
+    for (int task = 0; task < r->done; task++) {
+        for (int i = 0; i < RC_STAGE_COUNT; i++) {
+            seconds[i] += r->task[task].wall[i];
+            *all += r->task[task].wall[i];
+        }
+        *evaluation += r->task[task].evaluation_seconds;
+        *all += r->task[task].evaluation_seconds;
+    }
+}
+
 /* ---- JSON ---------------------------------------------------------------------------------------------------- */
 
 /* NaN has no JSON: null. */
 static json_t *number(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
+}
+
+json_t *rc_results_seconds_json(const rc_results *r)
+{
+    double seconds[RC_STAGE_COUNT + 2];
+    json_t *json = json_object();
+    rc_results_seconds(r, seconds);
+    for (int i = 0; i < RC_STAGE_COUNT; i++)
+        json_object_set_new(json, rc_stage_name((rc_stage)i), number(seconds[i]));
+    json_object_set_new(json, "evaluation", number(seconds[RC_STAGE_COUNT]));
+    json_object_set_new(json, "total", number(seconds[RC_STAGE_COUNT + 1]));
+    return json;
 }
 
 json_t *rc_results_task_json(const rc_results *r, int task)
@@ -139,17 +165,20 @@ static json_t *confusion_json(const rc_evaluation *e)
 
 rc_status rc_results_to_json(const rc_results *r, char *const *class_name, json_t **json)
 {
-    json_t *tasks = json_array(), *sizes = json_array(), *classes = json_array();
-    for (int i = 0; i < r->done; i++)
+    json_t *tasks = json_array(), *sizes = json_array(), *classes = json_array(), *accuracy = json_array();
+    for (int i = 0; i < r->done; i++) {
         json_array_append_new(tasks, rc_results_task_json(r, i));
+        json_array_append_new(accuracy, number(r->task[i].accuracy));
+    }
     for (int i = 0; i < r->tasks; i++)
         json_array_append_new(sizes, json_integer(r->task_end[i] - task_first(r, i)));
     for (int k = 0; k < r->classes; k++)
         json_array_append_new(classes, json_pack("{s:s, s:o, s:o, s:o}", "name", class_name[k], "accuracy",
                                                  number(r->class_accuracy[k]), "top5", number(r->class_top5[k]),
                                                  "head_norm", number(r->head_norm[k])));
-    *json = json_pack("{s:s, s:i, s:I, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "method", r->method,
+    *json = json_pack("{s:s, s:i, s:I, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "method", r->method,
                       "tasks_done", r->done, "log_offset", (json_int_t)r->log_offset, "seconds", r->seconds,
+                      "stage_seconds", rc_results_seconds_json(r), "accuracy", accuracy,
                       "task_sizes", sizes, "last_accuracy", number(r->done ? r->task[r->done - 1].accuracy : NAN),
                       "mean_accuracy", number(rc_results_mean(r)), "forgetting",
                       number(rc_forgetting(r->matrix, r->tasks, r->done)), "backward_transfer",

@@ -40,6 +40,10 @@ rc_status rc_results_add(rc_results *results, rc_evaluation *evaluation, const f
 
 double rc_results_mean(const rc_results *results); /* of A_1..A_done */
 
+/* Seconds of all finished tasks: of every stage, of evaluation, of all together; and the same as JSON. */
+void rc_results_seconds(const rc_results *results, double seconds[RC_STAGE_COUNT + 2]);
+json_t *rc_results_seconds_json(const rc_results *results);
+
 /* JSON of one method, and back (all but the confusion matrix). */
 rc_status rc_results_to_json(const rc_results *results, char *const *class_name, json_t **json);
 rc_status rc_results_from_json(rc_results *results, const json_t *json);

@@ -1,0 +1,27 @@
+/* What a grid measured: every method over its class orders and seeds (METHODS 15), as text, JSON and CSV. Deviations are
+ * those of a sample, with divisor n - 1; one run has none. Only cells that are done count. */
+#ifndef RC_RUN_SUMMARY_H
+#define RC_RUN_SUMMARY_H
+
+#include "run/grid.h"
+
+typedef struct rc_summary {
+    const rc_cell *cell;    /* (trials, methods + 1): of each trial the first task, then its methods */
+    const rc_cell_end *end; /* the same */
+    int trials, methods, jobs;
+    const char *command_line;
+} rc_summary;
+
+/* Mean and deviation of `count` numbers; NaN: there is none. */
+typedef struct rc_spread {
+    int count;
+    double mean, deviation;
+} rc_spread;
+rc_spread rc_spread_of(const double *values, int count);
+
+/* A table with one row per method. */
+void rc_summary_print(const rc_summary *summary, rc_results_line *line, void *user);
+/* summary.json, summary.csv and summary.txt in the folder. */
+rc_status rc_summary_write(const rc_summary *summary, const char *folder);
+
+#endif
