@@ -177,6 +177,7 @@ typedef struct rc_adam {
 struct rc_backend {
     const char *name;     /* "cpu", "reference", "reference64", "cuda" */
     const char *isa;      /* instruction set of the chosen kernels */
+    const char *device;   /* its name; NULL: this machine's processor */
     int channel_multiple; /* cp is a multiple of this */
     size_t act_bytes, real_bytes;
     int threads;

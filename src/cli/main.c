@@ -12,6 +12,7 @@ static const rc_command *const commands[] = {
     &rc_command_predict,
     &rc_command_eval,
     &rc_command_dream,
+    &rc_command_methods,
     &rc_command_info,
     &rc_command_bench,
     &rc_command_selftest,

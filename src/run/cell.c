@@ -71,21 +71,33 @@ rc_status rc_cell_reload(rc_cell *cell)
     RC_TRY(rc_results_create(&cell->results, cell->method->name, &cell->trial->stream));
     RC_TRY(load_results(cell));
     /* Killed after its last results were written, it left the checkpoint. */
-    bool whole = cell->results.done == (cell->first == NULL ? 1 : cell->trial->stream.tasks);
+    bool whole = cell->results.done == (cell->first_task ? 1 : cell->trial->stream.tasks);
     return whole ? remove_checkpoint(cell) : RC_OK;
+}
+
+static rc_status open_cell(rc_cell *cell, const rc_trial *trial, const char *title, const char *folder)
+{
+    cell->trial = trial;
+    snprintf(cell->name, sizeof cell->name, "%s%s%s", trial->name, trial->name[0] != '\0' ? ", " : "", title);
+    cell->identity = json_deep_copy(trial->folder.identity);
+    if (cell->identity == NULL)
+        return rc_fail(RC_OUT_OF_MEMORY, "no memory to describe the run");
+    RC_TRY(rc_path_in(trial->path, folder, cell->path));
+    RC_TRY(rc_run_fingerprint(&trial->folder, cell->method->name, &trial->stream, cell->fingerprint));
+    return rc_cell_reload(cell);
+}
+
+rc_status rc_cell_create_first(rc_cell *cell, const rc_trial *trial)
+{
+    *cell = (rc_cell){.method = rc_first_task_method(), .first_task = true};
+    return open_cell(cell, trial, "All methods", "first-task");
 }
 
 rc_status rc_cell_create(rc_cell *cell, const rc_trial *trial, const rc_method *method, const rc_cell *first)
 {
-    *cell = (rc_cell){.trial = trial, .method = method, .first = first};
-    snprintf(cell->name, sizeof cell->name, "%s%s%s", trial->name, trial->name[0] != '\0' ? ", " : "",
-             first == NULL ? "All methods" : method->title);
-    cell->identity = json_deep_copy(trial->folder.identity);
-    if (cell->identity == NULL)
-        return rc_fail(RC_OUT_OF_MEMORY, "no memory to describe the run");
-    RC_TRY(rc_path_in(trial->path, first == NULL ? "first-task" : method->name, cell->path));
-    RC_TRY(rc_run_fingerprint(&trial->folder, method->name, &trial->stream, cell->fingerprint));
-    return rc_cell_reload(cell);
+    /* A generative model is trained from the first task on. */
+    *cell = (rc_cell){.method = method, .first = method->replay != RC_REPLAY_GENERATIVE ? first : NULL};
+    return open_cell(cell, trial, method->title, method->name);
 }
 
 void rc_cell_destroy(rc_cell *cell)
@@ -97,7 +109,7 @@ void rc_cell_destroy(rc_cell *cell)
 
 int rc_cell_tasks(const rc_cell *cell)
 {
-    return cell->first == NULL ? 1 : cell->trial->tasks;
+    return cell->first_task ? 1 : cell->trial->tasks;
 }
 
 bool rc_cell_done(const rc_cell *cell)

@@ -13,7 +13,8 @@
 typedef struct rc_cell {
     const rc_trial *trial;
     const rc_method *method;
-    const struct rc_cell *first; /* the cell whose model it begins from; NULL: it is the first task itself */
+    bool first_task;             /* the first task alone, for all methods that share it */
+    const struct rc_cell *first; /* the cell whose model it begins from; NULL: it trains its first task itself */
     rc_results results;
     rc_forecast forecast;        /* what is known of the speed when it begins, and as it goes */
     json_t *identity;            /* as in run.json: a copy, because counting references is nothing for two threads */
@@ -32,9 +33,11 @@ typedef struct rc_cell_hooks {
     void *user;
 } rc_cell_hooks;
 
-/* Reads the results that are there already. first NULL: the first task, for all methods. The trial's folder is open.
- * What there is after a failure is destroyed like a whole one. */
+/* A method that begins from `first`, the cell of its trial's first task, if that is what its own would be; and that
+ * first task itself. They read the results that are there already. The trial's folder is open. What there is after a
+ * failure is destroyed like a whole one. */
 rc_status rc_cell_create(rc_cell *cell, const rc_trial *trial, const rc_method *method, const rc_cell *first);
+rc_status rc_cell_create_first(rc_cell *cell, const rc_trial *trial);
 void rc_cell_destroy(rc_cell *cell); /* a zeroed one is fine */
 
 /* Takes the results from the folder again, after a run that failed. */

@@ -132,8 +132,8 @@ static rc_status make_cells(experiment *x)
         return RC_OUT_OF_MEMORY;
     for (int t = 0; t < x->trials; t++)
         for (int m = -1; m < s->methods; m++)
-            RC_TRY(rc_cell_create(cell_of(x, t, m), &x->trial[t], m < 0 ? rc_first_task_method() : s->method[m],
-                                  m < 0 ? NULL : cell_of(x, t, -1)));
+            RC_TRY(m < 0 ? rc_cell_create_first(cell_of(x, t, m), &x->trial[t])
+                         : rc_cell_create(cell_of(x, t, m), &x->trial[t], s->method[m], cell_of(x, t, -1)));
     return RC_OK;
 }
 
@@ -144,7 +144,7 @@ static int open_cells(const experiment *x)
 {
     int count = 0;
     for (int i = 0; i < x->cells; i++)
-        count += x->cell[i].first != NULL && !rc_cell_done(&x->cell[i]);
+        count += !x->cell[i].first_task && !rc_cell_done(&x->cell[i]);
     return count > 0 ? count : 1;
 }
 
@@ -200,7 +200,7 @@ static double grid_seconds(const experiment *x)
     for (int i = 0; left != NULL && state != NULL && i < x->cells; i++) {
         rc_workload work = rc_cell_work(&x->cell[i], x->cell[i].results.done);
         left[i] = rc_forecast_seconds(&x->forecast, &work);
-        state[i] = rc_cell_done(&x->cell[i]) ? RC_CELL_ENDED : RC_CELL_WAITS;
+        state[i] = rc_grid_has_work(x->cell, x->cells, i) ? RC_CELL_WAITS : RC_CELL_ENDED;
     }
     if (left != NULL && state != NULL)
         seconds = rc_grid_seconds(x->cell, x->cells, x->jobs, state, left);
@@ -218,7 +218,7 @@ static rc_status forecast_run(experiment *x, rc_backend *backend)
     size_t bytes, before = rc_bytes_allocated();
     for (int i = 0; i < x->cells; i++) {
         rc_workload work = rc_cell_work(&x->cell[i], x->cell[i].results.done);
-        steps += rc_workload_steps(&work);
+        steps += rc_grid_has_work(x->cell, x->cells, i) ? rc_workload_steps(&work) : 0;
     }
     if (steps < MANY_STEPS)
         return RC_OK;
@@ -236,7 +236,7 @@ static rc_status print_results(const experiment *x, const rc_cell_end *end, bool
 {
     const rc_run_settings *s = x->settings;
     rc_summary summary = {.cell = x->cell, .end = end, .trials = x->trials, .methods = s->methods, .jobs = x->jobs,
-                          .command_line = s->command_line};
+                          .command_line = s->command_line, .folder = s->out};
     const rc_results *row[RC_MAX_METHODS];
     for (int t = 0; t < x->trials && !stopped; t++) {
         if (x->trials > 1)
@@ -247,7 +247,7 @@ static rc_status print_results(const experiment *x, const rc_cell_end *end, bool
     }
     if (x->trials > 1 && !stopped)
         rc_summary_print(&summary, s->line, s->watch.user);
-    return rc_summary_write(&summary, s->out);
+    return rc_summary_write(&summary);
 }
 
 /* One cell's message is the message of the run; several are logged, and counted in the message. */
@@ -260,7 +260,7 @@ static rc_status tell_ends(const experiment *x, rc_status status, const rc_cell_
     for (int i = 0; i < x->cells; i++) {
         if (end[i].status == RC_OK || end[i].message == NULL)
             continue;
-        failed += x->cell[i].first != NULL;
+        failed += !x->cell[i].first_task;
         if (ended == 1 || x->cells == 2) /* one method, one order: the first task or the rest of it */
             return x->cells == 2 ? rc_fail(status, "%s", end[i].message)
                                  : rc_fail(status, "%s: %s", x->cell[i].name, end[i].message);

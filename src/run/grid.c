@@ -263,6 +263,14 @@ static void run_jobs(grid *g)
 
 /* ---- all ------------------------------------------------------------------------------------------------------ */
 
+bool rc_grid_has_work(const rc_cell *cell, int cells, int index)
+{
+    bool needed = !cell[index].first_task;
+    for (int i = 0; i < cells; i++)
+        needed = needed || (cell[i].first == &cell[index] && cell[i].results.done == 0);
+    return needed && !rc_cell_done(&cell[index]);
+}
+
 static rc_status result_of(const grid *g)
 {
     rc_status status = RC_OK;
@@ -287,7 +295,7 @@ rc_status rc_grid_run(const rc_grid_settings *settings, rc_cell_end *end)
         pthread_mutex_init(&g.lock, NULL);
         pthread_cond_init(&g.changed, NULL);
         for (size_t i = 0; i < cells; i++)
-            if (rc_cell_done(&settings->cell[i]))
+            if (!rc_grid_has_work(settings->cell, settings->cells, (int)i))
                 g.state[i] = RC_CELL_ENDED;
         run_jobs(&g);
         status = result_of(&g);

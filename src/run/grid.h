@@ -26,6 +26,10 @@ typedef struct rc_cell_end {
     char *message;    /* of a failure, or where it was stopped; NULL: none */
 } rc_cell_end;
 
+/* Is there something to do for a cell? Not where all its tasks are done; nor for a first task that no method begins
+ * from any more. */
+bool rc_grid_has_work(const rc_cell *cell, int cells, int index);
+
 /* Runs what is not done. end: (cells), zeroed; messages are freed with rc_free(NULL, ...). RC_OK: every cell is done;
  * RC_CANCELLED: stopped; otherwise the status of the first that failed. `end` tells more. */
 rc_status rc_grid_run(const rc_grid_settings *settings, rc_cell_end *end);

@@ -8,7 +8,9 @@
 #include <unistd.h>
 
 #include "base/file.h"
+#include "base/machine.h"
 #include "base/memory.h"
+#include "run/commit.h"
 
 rc_status rc_path_in(const char *folder, const char *name, char path[RC_PATH_SIZE])
 {
@@ -71,16 +73,20 @@ rc_status rc_run_fingerprint(const rc_run_folder *folder, const char *method, co
 /* Where the data lies may change while a run is stopped: what it is is told by its fingerprint. */
 static rc_status describe(const rc_run_identity *who, json_t **json)
 {
-    char data[RC_FINGERPRINT_SIZE];
+    char data[RC_FINGERPRINT_SIZE], machine[128];
     json_t *config;
     const rc_backend *be = who->backend;
     data_fingerprint(who->data, data);
     RC_TRY(rc_config_to_json(who->config, &config));
     json_object_del(config, "data");
-    *json = json_pack("{s:s, s:s, s:I, s:s, s:s, s:i, s:s, s:s, s:o}", "version", recollect_version(), "command_line",
-                      who->command_line ? who->command_line : "", "seed", (json_int_t)who->config->settings.seed,
-                      "backend", be->name, "isa", be->isa ? be->isa : "", "threads", be->threads, "data",
-                      who->config->data, "data_fingerprint", data, "config", config);
+    rc_machine_name(machine, sizeof machine);
+    *json = json_pack("{s:s, s:s, s:s, s:i, s:I, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:o}", "version",
+                      recollect_version(), "commit", rc_commit, "command_line",
+                      who->command_line ? who->command_line : "", "order", who->config->order, "seed",
+                      (json_int_t)who->config->settings.seed, "backend", be->name, "precision",
+                      be->act_bytes == 2 ? "bf16" : be->act_bytes == 4 ? "fp32" : "fp64", "isa", be->isa ? be->isa : "",
+                      "device", be->device != NULL ? be->device : machine, "threads", be->threads, "dataset",
+                      who->data->name, "data", who->config->data, "data_fingerprint", data, "config", config);
     return *json != NULL ? RC_OK : rc_fail(RC_OUT_OF_MEMORY, "no memory to describe the run");
 }
 

@@ -217,12 +217,13 @@ static json_t *cell_json(const rc_summary *s, int trial, int method)
     const rc_cell *cell = &s->cell[index_of(s, trial, method)];
     const rc_cell_end *end = &s->end[index_of(s, trial, method)];
     const rc_results *r = &cell->results;
+    const char *path = cell->path + strlen(s->folder) + 1;
     json_t *accuracy = json_array();
     for (int i = 0; i < r->done; i++)
         json_array_append_new(accuracy, number(r->task[i].accuracy));
     const char *ended = rc_cell_done(cell) ? "done" : end->status == RC_CANCELLED ? "stopped" : "failed";
     json_t *json = json_pack("{s:i, s:I, s:s, s:s, s:o, s:o, s:o, s:o}", "order", cell->trial->config.order, "seed",
-                             (json_int_t)cell->trial->config.settings.seed, "path", cell->path, "state", ended,
+                             (json_int_t)cell->trial->config.settings.seed, "path", path, "state", ended,
                              "accuracy", accuracy, "last_accuracy",
                              number(r->done > 0 ? r->task[r->done - 1].accuracy : NAN), "mean_accuracy",
                              number(rc_results_mean(r)), "seconds", rc_results_seconds_json(r));
@@ -267,12 +268,12 @@ static rc_status write_json(const rc_summary *s, row *r, const char *path)
     return status;
 }
 
-rc_status rc_summary_write(const rc_summary *s, const char *folder)
+rc_status rc_summary_write(const rc_summary *s)
 {
     char json[RC_PATH_SIZE], csv[RC_PATH_SIZE], text[RC_PATH_SIZE];
-    RC_TRY(rc_path_in(folder, "summary.json", json));
-    RC_TRY(rc_path_in(folder, "summary.csv", csv));
-    RC_TRY(rc_path_in(folder, "summary.txt", text));
+    RC_TRY(rc_path_in(s->folder, "summary.json", json));
+    RC_TRY(rc_path_in(s->folder, "summary.csv", csv));
+    RC_TRY(rc_path_in(s->folder, "summary.txt", text));
     row *r = rc_alloc(NULL, sizeof *r);
     if (r == NULL)
         return RC_OUT_OF_MEMORY;

@@ -1,5 +1,5 @@
-/* What a grid measured: every method over its class orders and seeds (METHODS 15), as text, JSON and CSV. Deviations are
- * those of a sample, with divisor n - 1; one run has none. Only cells that are done count. */
+/* What a grid measured: every method over its class orders and seeds (METHODS 15), as text, JSON and CSV. Deviations
+ * are those of a sample, with divisor n - 1; one run has none. Only cells that are done count. */
 #ifndef RC_RUN_SUMMARY_H
 #define RC_RUN_SUMMARY_H
 
@@ -9,7 +9,7 @@ typedef struct rc_summary {
     const rc_cell *cell;    /* (trials, methods + 1): of each trial the first task, then its methods */
     const rc_cell_end *end; /* the same */
     int trials, methods, jobs;
-    const char *command_line;
+    const char *command_line, *folder;
 } rc_summary;
 
 /* Mean and deviation of `count` numbers; NaN: there is none. */
@@ -22,6 +22,6 @@ rc_spread rc_spread_of(const double *values, int count);
 /* A table with one row per method. */
 void rc_summary_print(const rc_summary *summary, rc_results_line *line, void *user);
 /* summary.json, summary.csv and summary.txt in the folder. */
-rc_status rc_summary_write(const rc_summary *summary, const char *folder);
+rc_status rc_summary_write(const rc_summary *summary);
 
 #endif

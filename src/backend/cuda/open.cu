@@ -92,6 +92,7 @@ static void fill_table(rc_cuda *cuda)
     rc_backend *table = &cuda->table;
     table->name = "cuda";
     table->isa = cuda->isa;
+    table->device = cuda->device_name;
     table->channel_multiple = RC_CUDA_CHANNELS;
     table->act_bytes = cuda->bf16 ? 2 : sizeof(float);
     table->real_bytes = sizeof(float);

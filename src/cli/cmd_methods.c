@@ -1,0 +1,32 @@
+/* recollect methods: what --method takes. */
+#include <stddef.h>
+
+#include "cli/cli.h"
+#include "run/describe_methods.h"
+
+enum { JSON, OPTIONS };
+
+static const rc_option options[OPTIONS] = {
+    [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "print them as JSON, with what each stores between tasks", 0, 0},
+};
+
+static int run(const rc_option_value *value, int count, char **arguments)
+{
+    (void)count;
+    (void)arguments;
+    if (rc_describe_methods(value[JSON].given, rc_print_line, NULL) == RC_OK)
+        return RC_EXIT_DONE;
+    rc_complain("methods: %s", rc_message());
+    return RC_EXIT_FAILED;
+}
+
+const rc_command rc_command_methods = {
+    .name = "methods",
+    .summary = "Lists the methods: name, title, whether it keeps no images, what it does.",
+    .details = "A data-free method keeps no image from one task to the next. docs/methods has a page for each.",
+    .examples = "  recollect methods\n"
+                "  recollect methods --json",
+    .option = options,
+    .options = OPTIONS,
+    .run = run,
+};

@@ -1,0 +1,66 @@
+#include "run/describe_methods.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/memory.h"
+#include "cil/methods.h"
+
+/* What a method keeps besides the classifier from one task to the next; real images are what is not data-free. */
+static const struct {
+    bool data_free;
+    const char *stores;
+} kinds[] = {
+    [RC_REPLAY_NONE] = {true, "nothing"},
+    [RC_REPLAY_DREAMS] = {true, "nothing"},
+    [RC_REPLAY_PIXELS] = {true, "nothing"},
+    [RC_REPLAY_BUFFER] = {false, "some of the images"},
+    [RC_REPLAY_GENERATIVE] = {true, "a generative model"},
+    [RC_REPLAY_ALL] = {false, "all images"},
+};
+
+static const char *stores(const rc_method *method)
+{
+    return method->dce ? "means and covariance of features" : kinds[method->replay].stores;
+}
+
+static rc_status print_json(rc_describe_line *line, void *user)
+{
+    json_t *list = json_array();
+    const rc_method *method;
+    for (int i = 0; (method = rc_method_at(i)) != NULL; i++)
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b, s:s}", "name", method->name, "title",
+                                              method->title, "summary", method->summary, "data_free",
+                                              (int)kinds[method->replay].data_free, "stores", stores(method)));
+    char *text;
+    rc_status status = rc_json_dump(list, 2, &text);
+    json_decref(list);
+    RC_TRY(status);
+    line(user, text);
+    rc_free(NULL, text);
+    return RC_OK;
+}
+
+rc_status rc_describe_methods(bool json, rc_describe_line *line, void *user)
+{
+    char text[256];
+    const rc_method *method;
+    int name = (int)strlen("name"), title = (int)strlen("title");
+    if (json)
+        return print_json(line, user);
+    for (int i = 0; (method = rc_method_at(i)) != NULL; i++) {
+        int length = (int)strlen(method->name);
+        name = length > name ? length : name;
+        length = (int)strlen(method->title);
+        title = length > title ? length : title;
+    }
+    snprintf(text, sizeof text, "%-*s  %-*s  data-free  what it does", name, "name", title, "title");
+    line(user, text);
+    for (int i = 0; (method = rc_method_at(i)) != NULL; i++) {
+        snprintf(text, sizeof text, "%-*s  %-*s  %-9s  %s", name, method->name, title, method->title,
+                 kinds[method->replay].data_free ? "yes" : "no", method->summary);
+        line(user, text);
+    }
+    return RC_OK;
+}

@@ -1,0 +1,12 @@
+/* The rows of the method table for people and programs. */
+#ifndef RC_RUN_DESCRIBE_METHODS_H
+#define RC_RUN_DESCRIBE_METHODS_H
+
+#include <stdbool.h>
+
+#include "run/describe.h"
+
+/* A line per method: name, title, whether it is data-free, what it does; as JSON an array with what it stores, too. */
+rc_status rc_describe_methods(bool json, rc_describe_line *line, void *user);
+
+#endif
