@@ -13,7 +13,8 @@ static const rc_method methods[] = {
     /* nothing is kept but the model */
     {.name = "lwf", .title = "LwF", .summary = "the new images alone, with the old model's answers to them distilled",
      .main = {.real = RC_CE_ALL, .kd_real = RC_KD_OLD}},
-    {.name = "deepinversion", .title = "DeepInversion", .summary = "distils the old model's answers to images and dreams",
+    {.name = "deepinversion", .title = "DeepInversion",
+     .summary = "distils the old model's answers to new images and to dreams",
      .replay = RC_REPLAY_DREAMS,
      .main = {.one_batch = true, .real = RC_CE_ALL, .kd_real = RC_KD_OLD, .kd_replay = RC_KD_ALL}},
     {.name = "abd", .title = "ABD", .summary = "dreams, local cross entropy, weighted distillation of features",

@@ -1,0 +1,35 @@
+/* Small learners, the tasks that they are taught, and the bits that are left of it. */
+#ifndef RC_TESTS_SUPPORT_LEARNING_H
+#define RC_TESTS_SUPPORT_LEARNING_H
+
+#include "cil/stage.h"
+
+enum { LEARNING_SIZE = 16, LEARNING_CHANNELS = 3 };
+
+/* A few steps a stage with the smallest nets. */
+rc_settings learning_settings(void);
+void learning_create(rc_learner *l, rc_backend *be, const char *method, const rc_settings *settings);
+
+/* Images (classes * per_class) of classes from `first` on, in turn. Free both with rc_free(NULL, ...). */
+uint8_t *learning_images(int first, int classes, int per_class, int32_t **labels);
+
+/* Begins a task of n_new classes with images of theirs; teach also runs its stages. */
+void learning_begin(rc_learner *l, int task, int n_new, int per_class);
+void learning_teach(rc_learner *l, int task, int n_new, int per_class, const rc_stage_hooks *hooks);
+extern const rc_stage_hooks learning_no_hooks;
+
+/* All that a task leaves: backbone, head, class statistics. */
+typedef struct learning_bits {
+    float *value;
+    size_t count, backbone; /* of which the first belong to the backbone, running statistics included */
+} learning_bits;
+learning_bits learning_take(const rc_learner *l);
+bool learning_same(learning_bits a, learning_bits b);
+void learning_drop(learning_bits b);
+
+/* The second task is left and taken up again after every step of every stage (where tests are to be light: after some)
+ * and must end with the same bits. Counts how many times it was taken up in each stage; false: counts are not whole. */
+bool learning_resume_everywhere(rc_backend *be, const char *method, const rc_settings *settings,
+                                int taken_up[RC_STAGE_COUNT]);
+
+#endif
