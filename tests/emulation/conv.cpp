@@ -1,34 +1,27 @@
-/* In place of backend/cuda/conv.cu: there are no tensor cores here, so every convolution is a direct one. */
+/* In place of the convolutions on the tensor cores, which there are none of here: every call is another kind's. */
 #include "backend/cuda/conv.h"
 
-static rc_status reserve_conv(rc_backend *, const rc_conv *, int)
+static size_t no_workspace(const rc_cuda *, const rc_conv *, int)
 {
-    return RC_OK;
+    return 0;
 }
 
-static void conv_forward(rc_backend *be, const rc_conv *conv, rc_tensor *x, const void *weight, const void *bias,
-                         rc_tensor *y, const rc_epilogue *epilogue)
+static bool refuse_forward(rc_cuda *, const rc_conv *, rc_tensor *, const float *, const float *, rc_tensor *,
+                           const rc_epilogue *)
 {
-    rc_cuda_conv_direct.forward(rc_cuda_of(be), conv, x, (const float *)weight, (const float *)bias, y, epilogue);
-    x->stored = x->stored || x->value;
+    return false;
 }
 
-static void conv_backward_data(rc_backend *be, const rc_conv *conv, const rc_grad *dy, const void *weight, void *dx,
-                               const rc_back_epilogue *epilogue)
+static bool refuse_backward_data(rc_cuda *, const rc_conv *, const rc_grad *, const float *, void *,
+                                 const rc_back_epilogue *)
 {
-    rc_cuda_conv_direct.backward_data(rc_cuda_of(be), conv, dy, (const float *)weight, dx, epilogue);
+    return false;
 }
 
-static void conv_backward_weight(rc_backend *be, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
-                                 void *dweight, void *dbias)
+static bool refuse_backward_weight(rc_cuda *, const rc_conv *, const rc_tensor *, const rc_grad *, float *, float *)
 {
-    rc_cuda_conv_direct.backward_weight(rc_cuda_of(be), conv, x, dy, (float *)dweight, (float *)dbias);
+    return false;
 }
 
-void rc_cuda_fill_conv(rc_cuda *cuda)
-{
-    cuda->table.reserve_conv = reserve_conv;
-    cuda->table.conv_forward = conv_forward;
-    cuda->table.conv_backward_data = conv_backward_data;
-    cuda->table.conv_backward_weight = conv_backward_weight;
-}
+extern const rc_cuda_conv_kind rc_cuda_conv_mma = {"none", no_workspace, refuse_forward, refuse_backward_data,
+                                                   refuse_backward_weight};

@@ -19,6 +19,7 @@
 #define __shared__ static /* blocks run one after the other, each kernel's own */
 #define __forceinline__ inline
 #define __grid_constant__
+#define __launch_bounds__(...)
 
 /* ---- built-in types and variables ------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
-/* Convolutions of any shape: one thread per pixel and eight channels, sums in float. The yardstick for faster kernels,
- * and what runs where those do not fit. */
+/* Convolutions of any shape: one thread per pixel and eight channels, sums in float. What runs where faster kernels do
+ * not fit, and the one to read first. */
 #include "backend/cuda/conv.h"
 #include "backend/cuda/map.cuh"
 

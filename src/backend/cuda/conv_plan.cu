@@ -131,21 +131,6 @@ static bool list_offsets(gather_plan *plan, const axis_taps *taps)
     return true;
 }
 
-static void set_form(const rc_conv *conv, bool forward, const axis_taps *taps, conv_form *form)
-{
-    *form = {};
-    form->source_c = forward ? conv->c_in : conv->c_out;
-    form->result_c = forward ? conv->c_out : conv->c_in;
-    form->k = conv->k;
-    form->source_first = forward == conv->transposed;
-    form->phases = taps->out_step;
-    for (int phase = 0; phase < taps->out_step; phase++) {
-        form->count[phase] = taps->count[phase];
-        for (int i = 0; i < taps->count[phase]; i++)
-            form->kernel[phase][i] = taps->kernel[phase][i];
-    }
-}
-
 /* Two blocks for each of some 132 multiprocessors. */
 enum { BLOCKS = 256 };
 
@@ -156,7 +141,7 @@ bool rc_cuda_plan_gather(const rc_cuda *cuda, const rc_conv *conv, bool forward,
     *plan = {};
     if (!(forward ? rc_cuda_forward_taps(conv, &taps) : rc_cuda_backward_taps(conv, &taps)))
         return false;
-    set_form(conv, forward, &taps, &plan->form);
+    rc_cuda_set_form(conv, forward, &taps, &plan->form);
     int all_taps = 0, most_taps = 0, phases = taps.out_step * taps.out_step;
     for (int phase = 0; phase < phases; phase++) {
         int count = phases == 1 ? taps.count[0] * taps.count[0] : taps.count[phase / 2] * taps.count[phase % 2];

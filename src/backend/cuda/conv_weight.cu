@@ -8,6 +8,7 @@
  * with the taps that share a position of the kernel (conv_taps.h). */
 #include "backend/cuda/conv_mma.h"
 #include "backend/cuda/conv_plan.h"
+#include "backend/cuda/conv_reduce.h"
 
 /* ---- products -------------------------------------------------------------------------------------------------- */
 
@@ -179,47 +180,6 @@ __global__ void __launch_bounds__(CONV_THREADS, 2) weight_kernel(const __grid_co
     }
 }
 
-/* ---- sums of all blocks ---------------------------------------------------------------------------------------- */
-
-enum { REDUCE_LANES = 8, REDUCE_COLUMNS = 32, TERMS = 4 };
-
-struct reduce_arguments {
-    const float *sums;
-    float *dweight;
-    int blocks, taps, co_padded, ci_padded, co, ci, k;
-    bool transposed;
-    int terms;                                        /* taps that share a position of the kernel */
-    signed char term[RC_KERNEL_MAX * RC_KERNEL_MAX][TERMS]; /* which */
-};
-
-/* Grid: (c_out x c_in elements, positions of the kernel). Eight threads share an element: thread l adds blocks l,
- * l + 8, .., and the first adds them all. */
-__global__ void reduce_kernel(const __grid_constant__ reduce_arguments a)
-{
-    __shared__ float space[REDUCE_LANES][REDUCE_COLUMNS];
-    int column = threadIdx.x % REDUCE_COLUMNS, lane = threadIdx.x / REDUCE_COLUMNS;
-    int element = blockIdx.x * REDUCE_COLUMNS + column, elements = a.co_padded * a.ci_padded;
-    float sum = 0;
-    wait_for_kernel_before();
-    start_kernel_after();
-    if (element < elements)
-        for (int i = 0; i < a.terms; i++) {
-            const float *from = a.sums + (size_t)a.term[blockIdx.y][i] * elements + element;
-#pragma unroll 8
-            for (int block = lane; block < a.blocks; block += REDUCE_LANES)
-                sum += from[(size_t)block * a.taps * elements];
-        }
-    space[lane][column] = sum;
-    __syncthreads();
-    int o = element / a.ci_padded, i = element % a.ci_padded;
-    if (lane > 0 || o >= a.co || i >= a.ci)
-        return;
-    for (int l = 1; l < REDUCE_LANES; l++)
-        sum += space[l][column];
-    int pair = a.transposed ? i * a.co + o : o * a.ci + i;
-    a.dweight[(size_t)pair * a.k * a.k + blockIdx.y] = sum;
-}
-
 /* ---- plan ------------------------------------------------------------------------------------------------------ */
 
 /* Channels of a block, and taps of a warp. */
@@ -262,7 +222,7 @@ static bool list_parts(weight_plan *plan, const axis_taps *taps)
                                   taps->low) * pitch;
             for (int k = 0; k < reduce->k * reduce->k; k++)
                 if (taps->kernel[y][tap_y] >> (k / reduce->k) & taps->kernel[x][tap_x] >> (k % reduce->k) & 1) {
-                    if (terms[k] == TERMS)
+                    if (terms[k] == RC_REDUCE_TERMS)
                         return false;
                     reduce->term[k][terms[k]++] = (signed char)a->taps;
                 }
@@ -384,10 +344,7 @@ bool rc_cuda_mma_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_te
                          (size_t)plan.shared_bytes, *a);
     plan.reduce.sums = a->sums;
     plan.reduce.dweight = dweight;
-    unsigned elements = (unsigned)(plan.reduce.co_padded * plan.reduce.ci_padded);
-    rc_cuda_launch_early(cuda, "conv_backward_weight", reduce_kernel,
-                         dim3((elements + REDUCE_COLUMNS - 1) / REDUCE_COLUMNS, (unsigned)(conv->k * conv->k)),
-                         REDUCE_COLUMNS * REDUCE_LANES, 0, plan.reduce);
+    rc_cuda_reduce_weight(cuda, &plan.reduce);
     if (dbias)
         rc_cuda_bias_gradient(cuda, dy, dbias);
     return true;

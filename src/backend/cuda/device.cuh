@@ -280,10 +280,22 @@ template <typename Act> __device__ inline float8 load_pending8(const tensor_view
     return finish8(t, load8(t.raw + offset8(t, at.pixel, channel)), at, group_of(t.groups, at.image), channel);
 }
 
+/* The value in two halves, for those who have several loads on their way before they use the first. */
+template <typename Act> __device__ inline float8 fetch_value8(const tensor_view<Act> &t, place at, int channel)
+{
+    return load8((t.stored ? t.stored : t.raw) + offset8(t, at.pixel, channel));
+}
+
+template <typename Act>
+__device__ inline float8 finish_value8(const tensor_view<Act> &t, float8 fetched, place at, int channel)
+{
+    return t.stored ? fetched : finish8(t, fetched, at, group_of(t.groups, at.image), channel);
+}
+
 /* The value; does not fill. */
 template <typename Act> __device__ inline float8 load_value8(const tensor_view<Act> &t, place at, int channel)
 {
-    return t.stored ? load8(t.stored + offset8(t, at.pixel, channel)) : load_pending8(t, at, channel);
+    return finish_value8(t, fetch_value8(t, at, channel), at, channel);
 }
 
 /* The value, stored where the tensor has memory for it. For the one thread that owns these eight channels. */
@@ -310,6 +322,11 @@ template <typename Act> static grad_view<Act> view_grad(const rc_grad *dy)
     return view;
 }
 
+__device__ inline bool slope_by_sign(rc_act act)
+{
+    return act == RC_ACT_RELU || act == RC_ACT_LEAKY_RELU;
+}
+
 /* g * act'(pre-activation) of tensor y. The slopes of tanh and sigmoid are differences of nearly equal numbers, so they
  * are taken from the value before it was rounded. */
 template <typename Act>
@@ -317,8 +334,7 @@ __device__ inline float8 dz8(const tensor_view<Act> &y, float8 g, place at, int 
 {
     if (y.act == RC_ACT_NONE)
         return g;
-    bool by_sign = y.act == RC_ACT_RELU || y.act == RC_ACT_LEAKY_RELU;
-    float8 value = by_sign ? load_value8(y, at, channel) : load_pending8(y, at, channel);
+    float8 value = slope_by_sign(y.act) ? load_value8(y, at, channel) : load_pending8(y, at, channel);
 #pragma unroll
     for (int i = 0; i < 8; i++)
         g.v[i] *= act_slope(y.act, value.v[i]);
@@ -330,19 +346,48 @@ template <typename Act> __device__ inline float8 load_dz8(const grad_view<Act> &
     return dz8(dy.y, load8(dy.g + offset8(dy.y, at.pixel, channel)), at, channel);
 }
 
-/* dL/draw = a * dz + b * raw + c; pad channels are 0. */
-template <typename Act> __device__ inline float8 load_draw8(const grad_view<Act> &dy, place at, int channel)
+/* dL/draw in two halves: what is loaded, and what is computed of it. */
+struct draw8 {
+    float8 g, raw, value; /* value: only where a stored one is used */
+};
+
+template <typename Act> __device__ inline draw8 fetch_draw8(const grad_view<Act> &dy, place at, int channel)
 {
-    float8 dz = load_dz8(dy, at, channel);
+    size_t offset = offset8(dy.y, at.pixel, channel);
+    bool by_value = dy.y.stored && slope_by_sign(dy.y.act);
+    draw8 fetched = {load8(dy.g + offset), zero8(), zero8()};
+    if (dy.a || (dy.y.act != RC_ACT_NONE && !by_value))
+        fetched.raw = load8(dy.y.raw + offset);
+    if (by_value)
+        fetched.value = load8(dy.y.stored + offset);
+    return fetched;
+}
+
+/* dL/draw = a * dz + b * raw + c; pad channels are 0. */
+template <typename Act>
+__device__ inline float8 finish_draw8(const grad_view<Act> &dy, const draw8 &fetched, place at, int channel)
+{
+    float8 dz = fetched.g;
+    int group = group_of(dy.y.groups, at.image), vector = group * dy.y.cp + channel;
+    if (dy.y.act != RC_ACT_NONE) {
+        bool by_value = dy.y.stored && slope_by_sign(dy.y.act);
+        float8 value = by_value ? fetched.value : finish8(dy.y, fetched.raw, at, group, channel);
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            dz.v[i] *= act_slope(dy.y.act, value.v[i]);
+    }
     if (!dy.a)
         return dz;
-    int vector = group_of(dy.y.groups, at.image) * dy.y.cp + channel;
-    float8 raw = load8(dy.y.raw + offset8(dy.y, at.pixel, channel));
     float8 a = load8(dy.a + vector), b = load8(dy.b + vector), c = load8(dy.c + vector);
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        dz.v[i] = a.v[i] * dz.v[i] + b.v[i] * raw.v[i] + c.v[i];
+        dz.v[i] = a.v[i] * dz.v[i] + b.v[i] * fetched.raw.v[i] + c.v[i];
     return dz;
+}
+
+template <typename Act> __device__ inline float8 load_draw8(const grad_view<Act> &dy, place at, int channel)
+{
+    return finish_draw8(dy, fetch_draw8(dy, at, channel), at, channel);
 }
 
 /* ---- partial: per-channel sums ----------------------------------------------------------------------------------

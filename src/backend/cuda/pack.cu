@@ -4,6 +4,21 @@
 
 #include "backend/cuda/device.cuh"
 
+void rc_cuda_set_form(const rc_conv *conv, bool forward, const axis_taps *taps, conv_form *form)
+{
+    *form = {};
+    form->source_c = forward ? conv->c_in : conv->c_out;
+    form->result_c = forward ? conv->c_out : conv->c_in;
+    form->k = conv->k;
+    form->source_first = forward == conv->transposed;
+    form->phases = taps->out_step;
+    for (int phase = 0; phase < taps->out_step; phase++) {
+        form->count[phase] = taps->count[phase];
+        for (int i = 0; i < taps->count[phase]; i++)
+            form->kernel[phase][i] = taps->kernel[phase][i];
+    }
+}
+
 /* ---- the kernel ------------------------------------------------------------------------------------------------ */
 
 enum {
@@ -57,6 +72,24 @@ __device__ inline float tap_weight(const pack_job &job, tap_bits bits, int sourc
     return sum;
 }
 
+/* A step of the packed weights, by its number. */
+struct step_place {
+    int tile, phase, chunk, step;
+};
+
+__device__ inline step_place place_of_step(const conv_form &form, int number)
+{
+    int all = form_all_steps(form) * form.chunks;
+    step_place at = {number / all, 0, 0, 0};
+    number -= at.tile * all;
+    while (number >= form_steps(form, at.phase) * form.chunks)
+        number -= form_steps(form, at.phase++) * form.chunks;
+    int steps = form_steps(form, at.phase);
+    at.chunk = number / steps;
+    at.step = number - at.chunk * steps;
+    return at;
+}
+
 /* The words of one lane for two operands (N = 8: for one), which lie together. */
 __device__ inline void pack_lane(const pack_job &job, int index)
 {
@@ -65,27 +98,36 @@ __device__ inline void pack_lane(const pack_job &job, int index)
     int lane = index % 32, rest = index / 32, pairs = form.tile_c == 8 ? 1 : form.tile_c / 16, pair = rest % pairs;
     rest /= pairs;
     int product = rest % products;
-    rest /= products; /* a step of a chunk of a phase of a tile */
-    int all = form_all_steps(form) * form.chunks, tile = rest / all, phase = 0;
-    rest -= tile * all;
-    while (rest >= form_steps(form, phase) * form.chunks)
-        rest -= form_steps(form, phase++) * form.chunks;
-    int steps = form_steps(form, phase), chunk = rest / steps, step = rest - chunk * steps;
+    step_place at = place_of_step(form, rest / products);
     bool two = form.chunk_c == 8; /* taps in a step */
     tap_bits bits[2];
-    bits[0] = bits_of_tap(form, phase, two ? step * 2 : step);
-    bits[1] = two ? bits_of_tap(form, phase, step * 2 + 1) : bits[0];
+    bits[0] = bits_of_tap(form, at.phase, two ? at.step * 2 : at.step);
+    bits[1] = two ? bits_of_tap(form, at.phase, at.step * 2 + 1) : bits[0];
     unsigned *to = job.to + (size_t)index * (size_t)words;
 #pragma unroll
     for (int word = 0; word < 4; word++) {
         if (word >= words)
             break;
-        int result = tile * form.tile_c + permuted_channel(form.tile_c, pair * 2 + word / 2, lane / 4);
+        int result = at.tile * form.tile_c + permuted_channel(form.tile_c, pair * 2 + word / 2, lane / 4);
         int half = word % 2, k = lane % 4 * 2; /* the first of two neighbours among eight */
-        int source = chunk * form.chunk_c + (two ? k : product * 16 + half * 8 + k);
+        int source = at.chunk * form.chunk_c + (two ? k : product * 16 + half * 8 + k);
         to[word] = pack_bf16(tap_weight(job, bits[half], source, result),
                              tap_weight(job, bits[half], source + 1, result));
     }
+}
+
+/* Four neighbouring result channels of a wide weight. */
+__device__ inline void pack_four(const pack_job &job, int index)
+{
+    const conv_form &form = job.form;
+    int fours = form.tile_c / 4, four = index % fours, row = index / fours;
+    step_place at = place_of_step(form, row / form.chunk_c);
+    int source = at.chunk * form.chunk_c + row % form.chunk_c;
+    int result = at.tile * form.tile_c + four % (fours / 2) * 8 + four / (fours / 2) * 4;
+    tap_bits bits = bits_of_tap(form, at.phase, at.step);
+    float *to = (float *)job.to + (size_t)index * 4;
+    for (int i = 0; i < 4; i++)
+        to[i] = tap_weight(job, bits, source, result + i);
 }
 
 static __host__ __device__ inline size_t form_bytes(const conv_form &form)
@@ -96,9 +138,13 @@ static __host__ __device__ inline size_t form_bytes(const conv_form &form)
 __global__ static void pack_kernel(const __grid_constant__ pack_jobs jobs)
 {
     const pack_job &job = jobs.job[blockIdx.y];
-    int lanes = (int)(form_bytes(job.form) / (job.form.tile_c == 8 ? 8 : 16));
-    for (int i = blockIdx.x * PACK_THREADS + threadIdx.x; i < lanes; i += PACK_BLOCKS * PACK_THREADS)
-        pack_lane(job, i);
+    int lanes = (int)(form_bytes(job.form) / (job.form.tile_c == 8 && !job.form.wide ? 8 : 16));
+    for (int i = blockIdx.x * PACK_THREADS + threadIdx.x; i < lanes; i += PACK_BLOCKS * PACK_THREADS) {
+        if (job.form.wide)
+            pack_four(job, i);
+        else
+            pack_lane(job, i);
+    }
 }
 
 void rc_cuda_pack(rc_cuda *cuda, const pack_job *jobs, int count)
@@ -129,8 +175,8 @@ struct rc_cuda_packs {
 static bool same_form(const conv_form *a, const conv_form *b)
 {
     if (a->source_c != b->source_c || a->result_c != b->result_c || a->k != b->k ||
-        a->source_first != b->source_first || a->chunk_c != b->chunk_c || a->tile_c != b->tile_c ||
-        a->phases != b->phases)
+        a->source_first != b->source_first || a->wide != b->wide || a->chunk_c != b->chunk_c ||
+        a->tile_c != b->tile_c || a->phases != b->phases)
         return false;
     for (int phase = 0; phase < a->phases; phase++) {
         if (a->count[phase] != b->count[phase])

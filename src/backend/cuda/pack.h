@@ -1,9 +1,13 @@
-/* Weights in the order and type in which the tensor cores take them.
+/* Weights in the order and type in which the fast convolutions take them.
  *
- * A packed weight is bf16 (tiles of N result channels, phases, chunks of C source channels, steps, C / 16 products) x
- * (N / 16 pairs of operands, 32 lanes, 4 words): one 16-byte load gives a thread two operands (N = 8: one, 8 bytes). A
- * step is a tap, or two taps for C = 8. Result channels are permuted inside an operand so that each thread of a warp
- * ends up with neighbouring ones (conv_gather.cuh).
+ * For the tensor cores a packed weight is bf16 (tiles of N result channels, phases, chunks of C source channels, steps,
+ * C / 16 products) x (N / 16 pairs of operands, 32 lanes, 4 words): one 16-byte load gives a thread two operands
+ * (N = 8: one, 8 bytes). A step is a tap, or two taps for C = 8. Result channels are permuted inside an operand so that
+ * each thread of a warp ends up with neighbouring ones (conv_gather.cuh).
+ *
+ * `wide` ones (conv_tiled.cu) are float (tiles, phases, chunks, taps) x (C source channels, N result channels). Result
+ * channels are in the order 0-3, 8-11, 16-19, .. and then 4-7, 12-15, ..: the threads of a warp, which have eight
+ * neighbouring ones each, read the first four of all of them from one stretch of memory, and so the others.
  *
  * Packed weights are kept from use to use. Whatever may have changed weights (an optimiser, a copy, a captured step)
  * says rc_cuda_weights_written(); the first convolution that meets a stale one packs, in one kernel, all of its lane
@@ -16,6 +20,7 @@
 typedef struct conv_form {
     int source_c, result_c;         /* real channels */
     int k;
+    bool wide;                      /* float, otherwise bf16 */
     bool source_first;              /* weights are (source_c, result_c, k, k), otherwise (result_c, source_c, k, k) */
     int chunk_c, chunks;            /* C, and how many chunks */
     int tile_c, tiles;              /* N, and how many tiles */
@@ -24,11 +29,14 @@ typedef struct conv_form {
     unsigned char kernel[RC_PHASES][RC_AXIS_TAPS];
 } conv_form;
 
+/* What the shape alone says, of forward or of the data gradient; chunks and tiles are up to the kernel. */
+void rc_cuda_set_form(const rc_conv *conv, bool forward, const axis_taps *taps, conv_form *form);
+
 /* Steps of phase (phase / 2, phase % 2), or of the one there is. */
 __host__ __device__ inline int form_steps(const conv_form &form, int phase)
 {
     int taps = form.phases == 1 ? form.count[0] * form.count[0] : form.count[phase / 2] * form.count[phase % 2];
-    return form.chunk_c == 8 ? (taps + 1) / 2 : taps;
+    return form.chunk_c == 8 && !form.wide ? (taps + 1) / 2 : taps;
 }
 
 __host__ __device__ inline int form_all_steps(const conv_form &form)
@@ -42,7 +50,7 @@ __host__ __device__ inline int form_all_steps(const conv_form &form)
 /* Bytes of one step of one chunk of one tile. */
 __host__ __device__ inline int form_step_bytes(const conv_form &form)
 {
-    return form.tile_c * 32 * (form.chunk_c == 8 ? 1 : form.chunk_c / 16);
+    return form.wide ? form.chunk_c * form.tile_c * 4 : form.tile_c * 32 * (form.chunk_c == 8 ? 1 : form.chunk_c / 16);
 }
 
 typedef struct rc_cuda_packs rc_cuda_packs;
