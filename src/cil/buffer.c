@@ -4,6 +4,7 @@
 
 #include "base/rng.h"
 #include "cil/step_training.h"
+#include "cil/task_stream.h"
 
 void rc_buffer_init(rc_image_buffer *buffer, int capacity, size_t image_bytes)
 {
@@ -22,6 +23,7 @@ void rc_buffer_destroy(rc_image_buffer *b)
     rc_free(NULL, b->labels);
     rc_free(NULL, b->slot);
     rc_free(NULL, b->pick);
+    rc_buffer_end_task(b);
     memset(b, 0, sizeof *b);
 }
 
@@ -62,7 +64,8 @@ rc_status rc_buffer_reserve(rc_image_buffer *b, uint64_t slots)
     int room = slots < (uint64_t)b->capacity ? (int)slots : b->capacity;
     if (room <= b->room)
         return RC_OK;
-    RC_TRY(grow(&b->images, held * b->image_bytes, (size_t)room, b->image_bytes));
+    if (b->image_bytes > 0)
+        RC_TRY(grow(&b->images, held * b->image_bytes, (size_t)room, b->image_bytes));
     RC_TRY(grow(&b->labels, held * sizeof *b->labels, (size_t)room, sizeof *b->labels));
     RC_TRY(grow(&b->slot, 0, (size_t)room, sizeof *b->slot));
     RC_TRY(grow(&b->pick, 0, (size_t)room, sizeof *b->pick));
@@ -70,30 +73,43 @@ rc_status rc_buffer_reserve(rc_image_buffer *b, uint64_t slots)
     return RC_OK;
 }
 
-rc_status rc_buffer_begin_task(rc_image_buffer *b, uint64_t seed, uint32_t task, int images, uint64_t items)
+/* To the beginning of the task. */
+static void rewind_task(rc_image_buffer *b)
 {
+    b->task_held = b->held;
+    b->task_offered = b->offered;
+    b->next_epoch = 0;
+    for (int i = 0; i < b->room; i++) {
+        b->slot[i] = b->plan.images + i;
+        b->pick[i] = i;
+    }
+}
+
+rc_status rc_buffer_begin_task(rc_image_buffer *b, const rc_buffer_task *task)
+{
+    uint64_t order = (uint64_t)rc_epoch_batches(task->images, task->batch) * (uint64_t)task->batch;
+    uint64_t items = task->offer ? (uint64_t)task->epochs * order : 0;
     if (items > UINT32_MAX || b->offered > UINT32_MAX - items)
         return rc_fail(RC_INVALID_ARGUMENT,
                        "a buffer takes a stream of %u images, repeats counted; this task would make it longer",
                        UINT32_MAX);
+    rc_buffer_end_task(b);
     RC_TRY(rc_buffer_reserve(b, b->offered + items));
-    b->seed = seed;
-    b->task = task;
-    b->pool_first = images;
-    rc_buffer_rewind(b);
+    b->order = rc_alloc_zeroed(NULL, order, sizeof *b->order);
+    b->scratch = rc_alloc_zeroed(NULL, (size_t)task->images, sizeof *b->scratch);
+    if (b->order == NULL || b->scratch == NULL)
+        return RC_OUT_OF_MEMORY;
+    b->plan = *task;
+    rewind_task(b);
     return RC_OK;
 }
 
-void rc_buffer_rewind(rc_image_buffer *b)
+void rc_buffer_end_task(rc_image_buffer *b)
 {
-    b->task_held = b->held;
-    b->task_offered = b->offered;
-    b->step = 0;
-    b->epochs = 0;
-    for (int i = 0; i < b->room; i++) {
-        b->slot[i] = b->pool_first + i;
-        b->pick[i] = i;
-    }
+    rc_free(NULL, b->order);
+    rc_free(NULL, b->scratch);
+    b->order = NULL;
+    b->scratch = NULL;
 }
 
 /* Draw number `draw` of a stream, uniform in 0..n-1: the high word of 64 bits times n. With 32 bits some of n would
@@ -111,7 +127,7 @@ static void offer_item(rc_image_buffer *b, int32_t place)
     uint64_t t = b->task_offered++;
     uint32_t slot = (uint32_t)t;
     if (t >= (uint64_t)b->capacity)
-        slot = draw_below((rc_rng){b->seed, RC_STREAM_RESERVOIR}, t, (uint32_t)t + 1);
+        slot = draw_below((rc_rng){b->plan.seed, RC_STREAM_RESERVOIR}, t, (uint32_t)t + 1);
     if (slot >= (uint32_t)b->capacity)
         return;
     b->slot[slot < (uint32_t)b->task_held ? (int)slot : b->task_held++] = place;
@@ -125,14 +141,13 @@ static void swap(int32_t *a, int32_t *b)
 }
 
 /* The first steps of a Fisher-Yates shuffle of the slots, undone afterwards so that no draw depends on another. */
-static void draw_minibatch(rc_image_buffer *b, int minibatch, int32_t *places)
+static void draw_minibatch(rc_image_buffer *b, uint64_t step, int32_t *places)
 {
-    rc_rng rng = {b->seed, (uint64_t)b->task << 32 | RC_STREAM_REPLAY};
-    int held = b->task_held, drawn = minibatch < held ? minibatch : held;
-    uint64_t first = b->step * (uint64_t)minibatch;
+    rc_rng rng = {b->plan.seed, (uint64_t)(uint32_t)b->plan.task << 32 | RC_STREAM_REPLAY};
+    int minibatch = b->plan.minibatch, held = b->task_held, drawn = minibatch < held ? minibatch : held;
+    uint64_t first = step * (uint64_t)minibatch;
     for (int i = 0; i < drawn; i++) {
-        int j = i + (int)draw_below(rng, first + (uint64_t)i, (uint32_t)(held - i));
-        swap(&b->pick[i], &b->pick[j]);
+        swap(&b->pick[i], &b->pick[i + (int)draw_below(rng, first + (uint64_t)i, (uint32_t)(held - i))]);
         places[i] = b->slot[b->pick[i]];
     }
     for (int i = drawn - 1; i >= 0; i--)
@@ -141,25 +156,42 @@ static void draw_minibatch(rc_image_buffer *b, int minibatch, int32_t *places)
         places[i] = places[i - drawn];
 }
 
-void rc_buffer_epoch(rc_image_buffer *b, const int32_t *order, int batches, int batch, bool offer,
-                     int minibatch, int32_t *places)
+/* Goes through the next epoch; places NULL: nobody reads. */
+static void next_epoch(rc_image_buffer *b, int32_t *places)
 {
-    for (int s = 0; s < batches; s++, order += batch, places += minibatch) {
-        draw_minibatch(b, minibatch, places);
-        for (int i = 0; b->task_held == 0 && i < minibatch; i++)
-            places[i] = order[i % batch];
-        for (int i = 0; offer && i < batch; i++)
-            offer_item(b, order[i]);
-        b->step++;
+    const rc_buffer_task *t = &b->plan;
+    int batches = rc_epoch_batches(t->images, t->batch);
+    const int32_t *batch = b->order;
+    rc_epoch_order(t->seed, t->task, b->next_epoch, t->images, t->batch, b->order, b->scratch);
+    for (int s = 0; s < batches; s++, batch += t->batch) {
+        if (places != NULL) {
+            draw_minibatch(b, (uint64_t)b->next_epoch * (uint64_t)batches + (uint64_t)s, places);
+            for (int i = 0; b->task_held == 0 && i < t->minibatch; i++)
+                places[i] = batch[i % t->batch];
+            places += t->minibatch;
+        }
+        for (int i = 0; t->offer && i < t->batch; i++)
+            offer_item(b, batch[i]);
     }
-    b->epochs++;
+    b->next_epoch++;
+}
+
+void rc_buffer_draw(rc_image_buffer *b, int epoch, int32_t *places)
+{
+    if (epoch < b->next_epoch)
+        rewind_task(b);
+    while (b->next_epoch < epoch)
+        next_epoch(b, NULL);
+    next_epoch(b, places);
 }
 
 void rc_buffer_commit(rc_image_buffer *b, rc_backend *be, const uint8_t *images, const int32_t *labels)
 {
+    while (b->next_epoch < b->plan.epochs)
+        next_epoch(b, NULL);
     for (int i = 0; i < b->task_held; i++) {
         size_t place = (size_t)b->slot[i];
-        if (b->slot[i] == b->pool_first + i) /* as it was: an image never moves to another slot */
+        if (b->slot[i] == b->plan.images + i) /* as it was: an image never moves to another slot */
             continue;
         be->read_bytes(be, b->images + (size_t)i * b->image_bytes, images + place * b->image_bytes,
                        b->image_bytes);
@@ -167,7 +199,7 @@ void rc_buffer_commit(rc_image_buffer *b, rc_backend *be, const uint8_t *images,
     }
     b->held = b->task_held;
     b->offered = b->task_offered;
-    rc_buffer_rewind(b);
+    rc_buffer_end_task(b);
 }
 
 size_t rc_buffer_bytes(const rc_image_buffer *b)

@@ -18,9 +18,19 @@
 
 #include "backend/backend.h"
 
+/* What a task does with it. */
+typedef struct rc_buffer_task {
+    uint64_t seed;
+    int task, images; /* of the task; their places come first in the pool */
+    int batch;        /* new images a step, in the order that rc_epoch_order() makes of them */
+    int minibatch;    /* replayed images a step */
+    int epochs;
+    bool offer;       /* the batches go to the slots; else the set stays as it is */
+} rc_buffer_task;
+
 typedef struct rc_image_buffer {
-    int capacity; /* slots at most; 0: there is no buffer */
-    size_t image_bytes;
+    int capacity;       /* slots at most; 0: there is no buffer */
+    size_t image_bytes; /* 0: of a set whose images lie in the pool alone */
 
     /* What it holds between tasks; host memory. */
     int held;         /* slots in use */
@@ -30,12 +40,12 @@ typedef struct rc_image_buffer {
     int32_t *labels;  /* (room) */
 
     /* The task at hand. */
-    uint64_t seed;
-    uint32_t task;
-    int pool_first;        /* place of what slot 0 held as it began: as many as the task has images */
-    int task_held, epochs; /* slots in use; epochs gone through */
-    uint64_t task_offered, step;
-    int32_t *slot, *pick;  /* (room) places in the pool; 0, 1, 2, ... between draws */
+    rc_buffer_task plan;
+    int task_held, next_epoch; /* slots in use; epochs gone through */
+    uint64_t task_offered;
+    int32_t *slot, *pick;      /* (room) places in the pool; 0, 1, 2, ... between draws */
+    int32_t *order;            /* (batches, batch) of an epoch */
+    uint32_t *scratch;         /* (images) */
 } rc_image_buffer;
 
 void rc_buffer_init(rc_image_buffer *buffer, int capacity, size_t image_bytes);
@@ -46,17 +56,15 @@ rc_status rc_buffer_copy(rc_image_buffer *copy, const rc_image_buffer *buffer);
 /* Memory for `slots` slots, at most the capacity. */
 rc_status rc_buffer_reserve(rc_image_buffer *buffer, uint64_t slots);
 
-/* A task of `images` images that will be offered `items` items, repeats counted; 0: a set that stays as it is. */
-rc_status rc_buffer_begin_task(rc_image_buffer *buffer, uint64_t seed, uint32_t task, int images, uint64_t items);
-void rc_buffer_rewind(rc_image_buffer *buffer); /* to the beginning of the task */
+rc_status rc_buffer_begin_task(rc_image_buffer *buffer, const rc_buffer_task *task);
+void rc_buffer_end_task(rc_image_buffer *buffer); /* what is held stays as the task found it, or as commit left it */
 
-/* The next epoch. order: (batches, batch) places of the new images. places: (batches, minibatch) to replay. Slots
- * fewer than the minibatch are all drawn, and again in the same order until it is full; while there are none it
- * repeats the batch, so that the mean over both halves is that over the batch. offer: batches go to the slots. */
-void rc_buffer_epoch(rc_image_buffer *buffer, const int32_t *order, int batches, int batch, bool offer,
-                     int minibatch, int32_t *places);
+/* Places (batches, minibatch) that the steps of an epoch replay. Slots fewer than the minibatch are all drawn, and
+ * again in the same order until it is full; while there are none it repeats the batch, so that the mean over both
+ * halves is that over the batch. */
+void rc_buffer_draw(rc_image_buffer *buffer, int epoch, int32_t *places);
 
-/* The task is done: slots become images again, out of the pool's images and labels, which lie in backend memory. */
+/* All epochs are done: slots become images again, out of the pool's images and labels in backend memory. */
 void rc_buffer_commit(rc_image_buffer *buffer, rc_backend *backend, const uint8_t *images, const int32_t *labels);
 
 size_t rc_buffer_bytes(const rc_image_buffer *buffer); /* of the images held */

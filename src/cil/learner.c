@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "cil/stage.h"
 #include "cil/task_stream.h"
 #include "nn/nets.h"
 
@@ -33,6 +34,13 @@ static void adopt(rc_learner *l, const rc_settings *settings, const rc_method *m
     l->method = method;
     l->augment.pad = settings->crop_pad;
     l->augment.flip = settings->flip;
+    if (method->replay != RC_REPLAY_BUFFER)
+        rc_buffer_destroy(&l->buffer); /* no method keeps images that it does not use */
+    else if (l->buffer.capacity == 0)
+        rc_buffer_init(&l->buffer, settings->buffer_size,
+                       (size_t)l->augment.h * (size_t)l->augment.w * (size_t)l->augment.c);
+    else
+        rc_buffer_resize(&l->buffer, settings->buffer_size);
 }
 
 rc_status rc_learner_create(rc_learner *learner, rc_backend *backend, const rc_settings *settings,
@@ -61,6 +69,7 @@ void rc_learner_destroy(rc_learner *learner)
     rc_classifier_destroy(&learner->student);
     learner->backend->release(learner->backend, learner->class_mean);
     learner->backend->release(learner->backend, learner->covariance);
+    rc_buffer_destroy(&learner->buffer);
     memset(learner, 0, sizeof *learner);
 }
 
@@ -117,26 +126,46 @@ rc_status rc_learner_grow_statistics(rc_learner *l)
     return status;
 }
 
-/* Images, labels and the order of an epoch, in one block of backend memory. */
+/* Images, labels and the order of an epoch, in one block of backend memory; what a buffer holds follows the task's. */
 static rc_status upload(rc_learner *l, const uint8_t *images, const int32_t *labels)
 {
     rc_backend *be = l->backend;
-    size_t count = (size_t)l->images, order = (size_t)l->batches * (size_t)l->settings.batch;
+    const rc_image_buffer *buffer = &l->buffer;
+    size_t count = (size_t)l->images, held = (size_t)buffer->held, pixels;
     size_t image = (size_t)l->augment.h * (size_t)l->augment.w * (size_t)l->augment.c;
-    size_t order_bytes = order * sizeof(int32_t), label_bytes = count * sizeof(int32_t), pixels;
-    if (!rc_size_mul(count, image, &pixels))
-        return rc_fail(RC_INVALID_ARGUMENT, "%zu images of %zu bytes are too many", count, image);
+    size_t order = (size_t)l->batches * (size_t)l->settings.batch;
+    size_t order_bytes = order * sizeof(int32_t), label_bytes = (count + held) * sizeof(int32_t);
+    if (!rc_size_mul(count + held, image, &pixels))
+        return rc_fail(RC_INVALID_ARGUMENT, "%zu images of %zu bytes are too many", count + held, image);
     RC_TRY(be->alloc(be, order_bytes + label_bytes + pixels, &l->task_memory));
-    char *base = l->task_memory;
+    char *base = l->task_memory, *to_labels = base + order_bytes, *to_images = to_labels + label_bytes;
     l->data = (rc_resident_data){.order = (int32_t *)(void *)base,
-                                 .labels = (int32_t *)(void *)(base + order_bytes),
-                                 .images = (uint8_t *)base + order_bytes + label_bytes,
+                                 .labels = (int32_t *)(void *)to_labels,
+                                 .images = (uint8_t *)to_images,
                                  .augment = l->augment};
-    be->write_bytes(be, base + order_bytes, labels, label_bytes);
-    be->write_bytes(be, base + order_bytes + label_bytes, images, pixels);
+    be->write_bytes(be, to_labels, labels, count * sizeof *labels);
+    be->write_bytes(be, to_images, images, count * image);
+    if (held > 0) {
+        be->write_bytes(be, to_labels + count * sizeof *labels, buffer->labels, held * sizeof *labels);
+        be->write_bytes(be, to_images + count * image, buffer->images, held * image);
+    }
     l->order_host = rc_alloc_zeroed(NULL, order, sizeof *l->order_host);
     l->order_scratch = rc_alloc_zeroed(NULL, count, sizeof *l->order_scratch);
     return l->order_host != NULL && l->order_scratch != NULL ? be->sync(be) : RC_OUT_OF_MEMORY;
+}
+
+/* The buffer goes along with the task's steps. */
+static rc_status begin_buffer(rc_learner *l)
+{
+    uint32_t steps = rc_stage_steps(l, RC_STAGE_TRAINING) + rc_stage_steps(l, RC_STAGE_REFINEMENT);
+    rc_buffer_task task = {.seed = l->settings.seed,
+                           .task = l->task,
+                           .images = l->images,
+                           .batch = l->settings.batch,
+                           .minibatch = l->settings.batch,
+                           .epochs = (int)(steps / (uint32_t)l->batches),
+                           .offer = true};
+    return rc_buffer_begin_task(&l->buffer, &task);
 }
 
 static rc_status add_model_state(rc_learner *l, const char *param, const char *running, const rc_model *model)
@@ -162,7 +191,7 @@ void rc_learner_set_sources(rc_learner *l, int n_old)
 {
     rc_replay_kind replay = l->method->replay;
     l->has_dreams = replay == RC_REPLAY_DREAMS && n_old > 0;
-    l->has_replay = l->has_dreams;
+    l->has_replay = l->has_dreams || replay == RC_REPLAY_BUFFER;
     l->has_teacher = l->has_dreams || (n_old > 0 && rc_objective_asks_teacher(&l->method->main));
 }
 
@@ -171,6 +200,8 @@ rc_status rc_learner_replay(rc_learner *l, uint32_t stream, rc_replay **replay)
     *replay = NULL;
     if (l->has_dreams)
         return rc_replay_dreams_create(l->backend, &l->generator, l->settings.batch, stream, replay);
+    if (l->method->replay == RC_REPLAY_BUFFER)
+        return rc_replay_stored_create(l->backend, &l->buffer, &l->data, replay);
     return rc_fail(RC_INTERNAL, "%s has no replay in task %d", l->method->title, l->task + 1);
 }
 
@@ -192,6 +223,8 @@ static rc_status build_task(rc_learner *l, const uint8_t *images, const int32_t 
     RC_TRY(build_sources(l));
     RC_TRY(rc_head_grow(&l->student.head, l->n_new, (rc_rng){l->settings.seed, task | RC_STREAM_HEAD}));
     RC_TRY(upload(l, images, labels));
+    if (l->method->replay == RC_REPLAY_BUFFER)
+        RC_TRY(begin_buffer(l));
     return register_state(l);
 }
 
@@ -247,6 +280,9 @@ static void drop_stale_statistics(rc_learner *l)
 void rc_learner_end_task(rc_learner *l)
 {
     drop_stale_statistics(l);
+    if (l->learnt && l->method->replay == RC_REPLAY_BUFFER)
+        rc_buffer_commit(&l->buffer, l->backend, l->data.images, l->data.labels);
+    rc_buffer_end_task(&l->buffer);
     rc_classifier_destroy(&l->teacher);
     rc_model_destroy(&l->generator);
     l->backend->release(l->backend, l->task_memory);
@@ -256,7 +292,7 @@ void rc_learner_end_task(rc_learner *l)
     l->order_host = NULL;
     l->order_scratch = NULL;
     l->has_teacher = l->has_dreams = l->has_replay = false;
-    l->in_task = false;
+    l->in_task = l->learnt = false;
     rc_state_rewind(&l->state, 0);
 }
 

@@ -1,5 +1,6 @@
-/* What lives while tasks come and go: the classifier, and what is stored between tasks (class means and one tied
- * covariance; no image). A task adds a teacher, a generator and its training images, and drops them at its end. */
+/* What lives while tasks come and go: the classifier, and what the method stores between tasks (class means and one
+ * tied covariance; images only where the row says so: ER, LODE). A task adds a teacher, a generator and its training
+ * images, and drops them at its end. */
 #ifndef RC_CIL_LEARNER_H
 #define RC_CIL_LEARNER_H
 
@@ -20,12 +21,14 @@ typedef struct rc_learner {
     void *class_mean;   /* (statistics_classes, d) real; NULL: none */
     void *covariance;   /* (d, d) real */
     int statistics_classes;
+    rc_image_buffer buffer; /* methods with RC_REPLAY_BUFFER; else empty */
 
     /* The task at hand. */
     int task;           /* counts from 0 */
     int n_old, n_new;
     bool joins_old;     /* some of its images belong to classes that were known before */
     bool in_task;
+    bool learnt;        /* all stages are done: what the task has gathered is kept */
     rc_classifier teacher; /* tasks after the first of methods that ask it */
     rc_model generator;
     bool has_teacher;
@@ -33,7 +36,7 @@ typedef struct rc_learner {
     bool has_replay; /* batches have a second half, see replay.h */
     int images;         /* training images */
     int batches;        /* per epoch */
-    void *task_memory;  /* backend: images, labels, order */
+    void *task_memory;  /* backend: order, labels and images; those of the buffer come after the task's */
     rc_resident_data data;
     int32_t *order_host; /* (batches * batch) */
     uint32_t *order_scratch;
@@ -58,7 +61,8 @@ rc_status rc_learner_grow_statistics(rc_learner *learner);
 
 /* Begins task `task` with n_new classes: copies the teacher, makes generator and head rows, uploads the images
  * (count, h, w, c) with labels in the order of classes. Registers the state: nothing is trained yet.
- * end: drops what belongs to the task, and statistics that the task has outdated. */
+ * end: drops what belongs to the task, and statistics that the task has outdated. A buffer takes what the task's stages
+ * have put into it if they are done, else it stays as it was. */
 rc_status rc_learner_begin_task(rc_learner *learner, int task, int n_new, const uint8_t *images,
                                 const int32_t *labels, int count);
 void rc_learner_end_task(rc_learner *learner);

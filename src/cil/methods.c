@@ -10,6 +10,14 @@ static const rc_method methods[] = {
     {.name = "joint", .title = "Joint training", .summary = "trains on all images, old ones too: the ceiling",
      .replay = RC_REPLAY_ALL, .main = {.real = RC_CE_ALL}},
 
+    /* images are kept */
+    {.name = "er", .title = "ER", .summary = "keeps some images of the stream and replays them",
+     .replay = RC_REPLAY_BUFFER, .main = {.one_batch = true, .real = RC_CE_ALL, .replay = RC_CE_ALL},
+     .weights = RC_WEIGHTS_HALVES},
+    {.name = "lode", .title = "LODE", .summary = "ER that holds new against old apart from new among new",
+     .replay = RC_REPLAY_BUFFER, .main = {.real = RC_CE_DECOUPLED, .replay = RC_CE_ALL},
+     .weights = RC_WEIGHTS_HALVES},
+
     /* nothing is kept but the model */
     {.name = "lwf", .title = "LwF", .summary = "the new images alone, with the old model's answers to them distilled",
      .main = {.real = RC_CE_ALL, .kd_real = RC_KD_OLD}},

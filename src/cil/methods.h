@@ -17,6 +17,8 @@ typedef enum rc_replay_kind {
 /* Weights of the losses in main training; settings.h has the numbers. */
 typedef enum rc_weighting {
     RC_WEIGHTS_PLAIN,   /* cross entropy 1, each distillation its own setting */
+    RC_WEIGHTS_HALVES,  /* cross entropy of each half counts half; LODE's inter part lode_rho of that, over the number
+                           of old tasks */
     RC_WEIGHTS_ADAPTIVE /* R-DFCIL: lambda_ce, lambda_hkd (all losses of the replayed half) and lambda_rkd, scaled by
                            the numbers of old and new classes */
 } rc_weighting;
@@ -32,6 +34,12 @@ typedef struct rc_method {
     bool refine;     /* class-balanced refinement of the head, with the replayed half's losses and WAR */
     bool align_rows; /* WA: after training, new rows of the head get the old ones' mean norm */
 } rc_method;
+
+/* Is its first task plain training, the same for all such methods? A method that stores as it trains has its own. */
+static inline bool rc_method_shares_first_task(const rc_method *method)
+{
+    return method->replay != RC_REPLAY_BUFFER && method->replay != RC_REPLAY_GENERATIVE;
+}
 
 /* NULL when there are no more. */
 const rc_method *rc_method_at(int index);

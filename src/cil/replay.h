@@ -8,8 +8,11 @@
 #ifndef RC_CIL_REPLAY_H
 #define RC_CIL_REPLAY_H
 
+#include "cil/buffer.h"
 #include "cil/state.h"
 #include "nn/model.h"
+
+struct rc_resident_data; /* step_training.h */
 
 typedef struct rc_replay rc_replay;
 
@@ -37,6 +40,10 @@ void rc_replay_destroy(rc_replay *replay); /* NULL is fine */
 
 /* Dreams: images that a generator in eval mode makes of fresh noise. The generator must outlive the source. */
 rc_status rc_replay_dreams_create(rc_backend *backend, const rc_model *generator, int batch, uint32_t stream,
+                                  rc_replay **replay);
+
+/* Stored images: the buffer, whose task has begun, says which, and the pool has them. Both outlive the source. */
+rc_status rc_replay_stored_create(rc_backend *backend, rc_image_buffer *buffer, const struct rc_resident_data *pool,
                                   rc_replay **replay);
 
 #endif

@@ -30,6 +30,8 @@ rc_settings rc_settings_default(void)
         .kd_temperature = 2,
         .kd_weight = 1,
         .feature_weight = 0.1,
+        .buffer_size = 500,
+        .lode_rho = 0.05,
         .inversion_steps = 5000,
         .inversion_rate = 1e-3,
         .temperature = 1000,
@@ -81,6 +83,8 @@ rc_status rc_settings_check(const rc_settings *s)
     RC_TRY(in_range("kd_temperature", s->kd_temperature, 1e-3, 1e9));
     RC_TRY(in_range("kd_weight", s->kd_weight, 0, 1e6));
     RC_TRY(in_range("feature_weight", s->feature_weight, 0, 1e6));
+    RC_TRY(in_range("buffer_size", s->buffer_size, 1, 100000000));
+    RC_TRY(in_range("lode_rho", s->lode_rho, 0, 1e6));
     RC_TRY(in_range("inversion_steps", s->inversion_steps, 1, 10000000));
     RC_TRY(in_range("inversion_rate", s->inversion_rate, 0, 100));
     RC_TRY(in_range("temperature", s->temperature, 1e-3, 1e9));

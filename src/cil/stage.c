@@ -196,5 +196,7 @@ rc_status rc_run_stages(rc_learner *l, rc_stage stage, uint32_t step, const rc_s
     }
     if (rc_stage_steps(l, RC_STAGE_ESTIMATION) > 0)
         RC_TRY(rc_stage_estimation(l, &later));
-    return check_result(l);
+    RC_TRY(check_result(l));
+    l->learnt = true;
+    return RC_OK;
 }

@@ -19,9 +19,17 @@ static rc_objective objective_of(const rc_learner *l)
     if (l->n_old == 0)
         o = (rc_objective){.one_batch = o.one_batch, .real = RC_CE_ALL,
                            .replay = l->has_replay ? o.replay : RC_CE_NONE};
-    if (l->joins_old && o.real == RC_CE_NEW)
+    if (l->joins_old && (o.real == RC_CE_NEW || o.real == RC_CE_DECOUPLED))
         o.real = RC_CE_ALL;
     return o;
+}
+
+/* LODE's weights (METHODS 13), and ER's: the mean over both halves. */
+static void halve_weights(const rc_learner *l, float weight[RC_LOSS_COUNT])
+{
+    int old_tasks = l->student.head.tasks > 1 ? l->student.head.tasks - 1 : 1;
+    weight[RC_LOSS_CE] = weight[RC_LOSS_INTRA] = weight[RC_LOSS_REPLAY] = 0.5f;
+    weight[RC_LOSS_INTER] = (float)(0.5 * l->settings.lode_rho / old_tasks);
 }
 
 /* Weights of main training; settings.h has the numbers. In the first task cross entropy counts 1. */
@@ -42,6 +50,8 @@ static void main_weights(const rc_learner *l, const rc_objective *o, float weigh
     weight[RC_LOSS_FEATURE] = (float)s->feature_weight;
     weight[RC_LOSS_RKD] = (float)(s->lambda_rkd * scale.distillation);
     weight[RC_LOSS_WAR] = (float)s->lambda_war;
+    if (l->method->weights == RC_WEIGHTS_HALVES)
+        halve_weights(l, weight);
     active[RC_LOSS_CE] = o->real != RC_CE_NONE && o->real != RC_CE_DECOUPLED;
     active[RC_LOSS_INTER] = active[RC_LOSS_INTRA] = o->real == RC_CE_DECOUPLED;
     active[RC_LOSS_REPLAY] = o->replay != RC_CE_NONE;

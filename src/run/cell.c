@@ -95,8 +95,7 @@ rc_status rc_cell_create_first(rc_cell *cell, const rc_trial *trial)
 
 rc_status rc_cell_create(rc_cell *cell, const rc_trial *trial, const rc_method *method, const rc_cell *first)
 {
-    /* A generative model is trained from the first task on. */
-    *cell = (rc_cell){.method = method, .first = method->replay != RC_REPLAY_GENERATIVE ? first : NULL};
+    *cell = (rc_cell){.method = method, .first = rc_method_shares_first_task(method) ? first : NULL};
     return open_cell(cell, trial, method->title, method->name);
 }
 
@@ -109,7 +108,7 @@ void rc_cell_destroy(rc_cell *cell)
 
 int rc_cell_tasks(const rc_cell *cell)
 {
-    return cell->first_task ? 1 : cell->trial->tasks;
+    return cell->first_task ? cell->wanted : cell->trial->tasks;
 }
 
 bool rc_cell_done(const rc_cell *cell)

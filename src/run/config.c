@@ -68,6 +68,8 @@ static const item items[] = {
     SETTING(NUMBER, kd_temperature, "of the distillation of softened logits (LwF, DeepInversion, SS-IL)"),
     SETTING(NUMBER, kd_weight, "weight of that distillation"),
     SETTING(NUMBER, feature_weight, "weight of the distillation of features (ABD)"),
+    SETTING(INTEGER, buffer_size, "images that ER and LODE keep, at most"),
+    SETTING(NUMBER, lode_rho, "weight of new against old in LODE, over the number of old tasks"),
     SETTING(INTEGER, inversion_steps, "steps of inversion a task"),
     SETTING(NUMBER, inversion_rate, "learning rate of Adam in inversion"),
     SETTING(NUMBER, temperature, "of the content loss"),

@@ -130,10 +130,14 @@ static rc_status make_cells(experiment *x)
     x->cell = rc_alloc_zeroed(NULL, (size_t)x->cells, sizeof *x->cell);
     if (x->cell == NULL)
         return RC_OUT_OF_MEMORY;
-    for (int t = 0; t < x->trials; t++)
-        for (int m = -1; m < s->methods; m++)
-            RC_TRY(m < 0 ? rc_cell_create_first(cell_of(x, t, m), &x->trial[t])
-                         : rc_cell_create(cell_of(x, t, m), &x->trial[t], s->method[m], cell_of(x, t, -1)));
+    for (int t = 0; t < x->trials; t++) {
+        rc_cell *first = cell_of(x, t, -1);
+        RC_TRY(rc_cell_create_first(first, &x->trial[t]));
+        for (int m = 0; m < s->methods; m++) {
+            RC_TRY(rc_cell_create(cell_of(x, t, m), &x->trial[t], s->method[m], first));
+            first->wanted = first->wanted || cell_of(x, t, m)->first == first;
+        }
+    }
     return RC_OK;
 }
 

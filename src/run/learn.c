@@ -28,6 +28,7 @@ typedef struct lesson {
     rc_classifier before;
     void *class_mean_before, *covariance_before; /* NULL: there were none */
     int statistics_before;
+    rc_image_buffer buffer_before;
     rc_forecast forecast;
     double began; /* clock, at the first step */
     bool forecast_given;
@@ -181,6 +182,7 @@ static rc_status copy_model(lesson *s)
     const rc_learner *l = &s->model->learner;
     size_t d = (size_t)l->student.head.d;
     RC_TRY(rc_classifier_clone(&s->before, &l->student));
+    RC_TRY(rc_buffer_copy(&s->buffer_before, &l->buffer));
     s->statistics_before = l->statistics_classes;
     if (l->class_mean != NULL) {
         RC_TRY(copy_memory(l->backend, l->class_mean, (size_t)l->statistics_classes * d, &s->class_mean_before));
@@ -195,6 +197,7 @@ static void drop_copy(lesson *s)
     rc_classifier_destroy(&s->before);
     s->backend->release(s->backend, s->class_mean_before);
     s->backend->release(s->backend, s->covariance_before);
+    rc_buffer_destroy(&s->buffer_before);
 }
 
 /* Ready for the task: created, or set up for what it is to learn now. */
@@ -243,6 +246,9 @@ static void restore_model(lesson *s, const rc_config *config, const rc_settings 
         l->covariance = s->covariance_before;
         l->statistics_classes = s->statistics_before;
         s->class_mean_before = s->covariance_before = NULL;
+        rc_buffer_destroy(&l->buffer);
+        l->buffer = s->buffer_before;
+        memset(&s->buffer_before, 0, sizeof s->buffer_before);
     }
     model->config = *config;
     (void)rc_learner_configure(l, settings, method); /* they were good before */

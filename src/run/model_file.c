@@ -8,7 +8,7 @@
 
 static const char format[] = "recollect-model-1";
 
-enum { NAME_SIZE = 2 * RC_NAME_MAX + 32, MORE_TENSORS = RC_MAX_TASKS + 2 };
+enum { NAME_SIZE = 2 * RC_NAME_MAX + 32, MORE_TENSORS = RC_MAX_TASKS + 4 };
 
 /* ---- saving -------------------------------------------------------------------------------------------- */
 
@@ -20,22 +20,39 @@ typedef struct bundle {
     int count, capacity;
 } bundle;
 
-static rc_status add(bundle *b, const char *name, int dims, const int64_t *shape, const void *memory)
+/* The tensor with memory of its own, all zeros. */
+static rc_status add_zeros(bundle *b, const rc_named_tensor *tensor, void **data)
 {
-    rc_named_tensor *tensor = &b->tensor[b->count];
     if (b->count == b->capacity)
         return rc_fail(RC_INTERNAL, "a model has more than %d tensors", b->capacity);
-    snprintf(b->name[b->count], NAME_SIZE, "%s", name);
-    *tensor = (rc_named_tensor){.name = b->name[b->count], .dtype = RC_DTYPE_F32, .dims = dims};
-    for (int i = 0; i < dims; i++)
-        tensor->shape[i] = shape[i];
-    size_t count = rc_named_tensor_count(tensor);
-    float *data = rc_alloc_zeroed(NULL, count, sizeof *data);
-    if (data == NULL)
+    *data = rc_alloc_zeroed(NULL, rc_named_tensor_count(tensor), rc_dtype_bytes(tensor->dtype));
+    if (*data == NULL)
         return RC_OUT_OF_MEMORY;
-    b->backend->read_real(b->backend, data, memory, count);
-    tensor->data = data;
-    b->count++;
+    snprintf(b->name[b->count], NAME_SIZE, "%s", tensor->name);
+    b->tensor[b->count] = *tensor;
+    b->tensor[b->count].name = b->name[b->count];
+    b->tensor[b->count++].data = *data;
+    return RC_OK;
+}
+
+/* Reals in backend memory. */
+static rc_status add(bundle *b, const char *name, int dims, const int64_t *shape, const void *memory)
+{
+    rc_named_tensor tensor = {.name = name, .dtype = RC_DTYPE_F32, .dims = dims};
+    void *data;
+    for (int i = 0; i < dims; i++)
+        tensor.shape[i] = shape[i];
+    RC_TRY(add_zeros(b, &tensor, &data));
+    b->backend->read_real(b->backend, data, memory, rc_named_tensor_count(&tensor));
+    return RC_OK;
+}
+
+/* Bytes or whole numbers on the host. */
+static rc_status add_copy(bundle *b, const rc_named_tensor *tensor, const void *values)
+{
+    void *data;
+    RC_TRY(add_zeros(b, tensor, &data));
+    memcpy(data, values, rc_named_tensor_count(tensor) * rc_dtype_bytes(tensor->dtype));
     return RC_OK;
 }
 
@@ -65,10 +82,24 @@ static rc_status add_head(bundle *b, const rc_head *head)
     return RC_OK;
 }
 
+/* Images and labels of a buffer. They lie on the host. */
+static rc_status add_buffer(bundle *b, const rc_learner *l)
+{
+    const rc_image_buffer *buffer = &l->buffer;
+    rc_named_tensor images = {.name = "buffer.images", .dtype = RC_DTYPE_U8, .dims = 4,
+                              .shape = {buffer->held, l->augment.h, l->augment.w, l->augment.c}};
+    rc_named_tensor labels = {.name = "buffer.labels", .dtype = RC_DTYPE_I32, .dims = 1, .shape = {buffer->held}};
+    if (buffer->held == 0)
+        return RC_OK;
+    RC_TRY(add_copy(b, &images, buffer->images));
+    return add_copy(b, &labels, buffer->labels);
+}
+
 static rc_status collect(bundle *b, const rc_learner *l)
 {
     RC_TRY(add_backbone(b, &l->student.backbone));
     RC_TRY(add_head(b, &l->student.head));
+    RC_TRY(add_buffer(b, l));
     if (l->class_mean == NULL)
         return RC_OK;
     int64_t d = l->student.head.d, mean[2] = {l->statistics_classes, d}, covariance[2] = {d, d};
@@ -116,6 +147,8 @@ static rc_status describe(const rc_saved_model *model, json_t *metadata)
         status = status == RC_OK ? set : status;
     }
     RC_TRY(status);
+    if (l->buffer.held > 0)
+        RC_TRY(set_json(metadata, "buffer_offered", json_pack("[I]", (json_int_t)l->buffer.offered)));
     RC_TRY(rc_config_to_json(&model->config, &config));
     return set_json(metadata, "config", config);
 }
@@ -247,6 +280,35 @@ static rc_status load_statistics(const rc_safetensors *file, rc_learner *l)
     return load_tensor(file, l->backend, "statistics.covariance", d * d, l->covariance);
 }
 
+/* What a buffer holds; labels are of classes that the model knows. */
+static rc_status load_buffer(const rc_safetensors *file, rc_learner *l)
+{
+    rc_image_buffer *buffer = &l->buffer;
+    const rc_named_tensor *images = rc_safetensors_find(file, "buffer.images"), *labels;
+    if (images == NULL || l->method->replay != RC_REPLAY_BUFFER)
+        return RC_OK;
+    double offered;
+    int one = 1;
+    int64_t held = images->shape[0];
+    RC_TRY(get_numbers(file, "buffer_offered", 1, &one, &offered));
+    if (images->dims != 4 || held < 1 || held > buffer->capacity)
+        return rc_fail(RC_FORMAT, "the buffer holds %lld images, expected 1 to %d", (long long)held, buffer->capacity);
+    if (!(offered >= (double)held && offered <= UINT32_MAX))
+        return rc_fail(RC_FORMAT, "%g images were offered to a buffer that holds %lld", offered, (long long)held);
+    RC_TRY(rc_safetensors_get(file, "buffer.images", RC_DTYPE_U8, (size_t)held * buffer->image_bytes, &images));
+    RC_TRY(rc_safetensors_get(file, "buffer.labels", RC_DTYPE_I32, (size_t)held, &labels));
+    RC_TRY(rc_buffer_reserve(buffer, (uint64_t)held));
+    memcpy(buffer->images, images->data, (size_t)held * buffer->image_bytes);
+    memcpy(buffer->labels, labels->data, (size_t)held * sizeof *buffer->labels);
+    for (int64_t i = 0; i < held; i++)
+        if (buffer->labels[i] < 0 || buffer->labels[i] >= l->student.head.classes)
+            return rc_fail(RC_FORMAT, "image %lld of the buffer is of class %d, but there are %d", (long long)i,
+                           buffer->labels[i], l->student.head.classes);
+    buffer->held = (int)held;
+    buffer->offered = (uint64_t)offered;
+    return RC_OK;
+}
+
 static rc_status load_names(const rc_safetensors *file, rc_saved_model *model)
 {
     json_t *list;
@@ -316,6 +378,7 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
     RC_TRY(load_backbone(file, &model->learner.student.backbone));
     RC_TRY(load_head(file, &model->learner.student.head));
     RC_TRY(load_statistics(file, &model->learner));
+    RC_TRY(load_buffer(file, &model->learner));
     RC_TRY(load_names(file, model));
     return backend->sync(backend);
 }

@@ -118,11 +118,13 @@ static void same_task(rc_image_buffer *b, plain *p, int task, int images, int ba
     uint32_t *scratch = calloc((size_t)images, sizeof *scratch);
     int *slot = calloc((size_t)minibatch, sizeof *slot);
     pool data = make_pool(b, task, images);
-    SUCCEEDS(rc_buffer_begin_task(b, p->seed, (uint32_t)task, images, (uint64_t)(epochs * batches * batch)));
+    rc_buffer_task plan = {.seed = p->seed, .task = task, .images = images, .batch = batch, .minibatch = minibatch,
+                           .epochs = epochs, .offer = true};
+    SUCCEEDS(rc_buffer_begin_task(b, &plan));
     p->step = 0;
     for (int epoch = 0; epoch < epochs; epoch++) {
         rc_epoch_order(p->seed, task, epoch, images, batch, order, scratch);
-        rc_buffer_epoch(b, order, batches, batch, true, minibatch, places);
+        rc_buffer_draw(b, epoch, places);
         for (int s = 0; s < batches; s++, p->step++) {
             int held = plain_draw(p, (uint32_t)task, minibatch, slot);
             for (int i = 0; i < minibatch; i++) {
@@ -173,24 +175,32 @@ static void contents_and_draws_are_those_of_a_plain_simulation(void **state)
 
 /* ---- probabilities -------------------------------------------------------------------------------------------- */
 
+/* When in the epoch an image came. */
+static int item_of(const rc_image_buffer *b, int32_t image)
+{
+    int item = 0;
+    while (b->order[item] != image)
+        item++;
+    return item;
+}
+
 /* How often each of n items of one epoch is held, over many seeds: chi-square of the counts. Every count has the
  * variance T p (1 - p), and they sum to T capacity, which makes n - 1 degrees of freedom of n / (n - 1) times that. */
 static void every_item_is_held_with_the_same_probability(void **state)
 {
     (void)state;
     enum { ITEMS = 100, CAPACITY = 20, SEEDS = 4000 };
-    int32_t order[ITEMS], places[ITEMS];
+    int32_t places[ITEMS];
     int count[ITEMS] = {0};
-    for (int i = 0; i < ITEMS; i++)
-        order[i] = i;
     rc_image_buffer b;
     rc_buffer_init(&b, CAPACITY, 1);
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        SUCCEEDS(rc_buffer_begin_task(&b, seed, 0, ITEMS, ITEMS));
-        rc_buffer_epoch(&b, order, ITEMS / 10, 10, true, 10, places);
+        rc_buffer_task plan = {.seed = seed, .images = ITEMS, .batch = 10, .minibatch = 10, .epochs = 1, .offer = true};
+        SUCCEEDS(rc_buffer_begin_task(&b, &plan));
+        rc_buffer_draw(&b, 0, places);
         assert_int_equal(b.task_held, CAPACITY);
         for (int i = 0; i < CAPACITY; i++)
-            count[b.slot[i]]++;
+            count[item_of(&b, b.slot[i])]++;
     }
     rc_buffer_destroy(&b);
     double p = (double)CAPACITY / ITEMS, expected = SEEDS * p, chi2 = 0;
@@ -207,17 +217,18 @@ static void draws_are_uniform_without_replacement(void **state)
     enum { HELD = 50, MINIBATCH = 10, STEPS = 5000 };
     rc_image_buffer b;
     int count[HELD] = {0};
-    int32_t *order = calloc(STEPS, sizeof *order), *places = calloc(STEPS * MINIBATCH, sizeof *places);
+    int32_t *places = calloc(STEPS * MINIBATCH, sizeof *places);
     rc_buffer_init(&b, HELD, 1);
     SUCCEEDS(rc_buffer_reserve(&b, HELD));
     b.held = HELD;
     b.offered = HELD;
-    SUCCEEDS(rc_buffer_begin_task(&b, 9, 1, 1, 0));
-    rc_buffer_epoch(&b, order, STEPS, 1, false, MINIBATCH, places);
+    rc_buffer_task plan = {.seed = 9, .task = 1, .images = STEPS, .batch = 1, .minibatch = MINIBATCH, .epochs = 1};
+    SUCCEEDS(rc_buffer_begin_task(&b, &plan));
+    rc_buffer_draw(&b, 0, places);
     for (int s = 0; s < STEPS; s++) {
         bool seen[HELD] = {false};
         for (int i = 0; i < MINIBATCH; i++) {
-            int slot = places[s * MINIBATCH + i] - 1;
+            int slot = places[s * MINIBATCH + i] - STEPS;
             assert_in_range(slot, 0, HELD - 1);
             assert_false(seen[slot]);
             seen[slot] = true;
@@ -230,33 +241,38 @@ static void draws_are_uniform_without_replacement(void **state)
         chi2 += (count[i] - expected) * (count[i] - expected) / (expected * (1 - p)) * (HELD - 1) / HELD;
     assert_true(chi2 > 23.98 && chi2 < 85.35); /* 0.1 % and 99.9 %, 49 degrees of freedom */
     free(places);
-    free(order);
     rc_buffer_destroy(&b);
 }
 
 /* ---- the edges ------------------------------------------------------------------------------------------------ */
 
+/* Whoever resumes begins with any epoch; whoever ends may have skipped the last ones. */
 static void epochs_can_be_gone_through_again(void **state)
 {
     (void)state;
-    enum { IMAGES = 40, BATCH = 8, BATCHES = 5, EPOCHS = 4 };
-    int32_t order[IMAGES], places[EPOCHS][BATCHES * BATCH], again[BATCHES * BATCH];
-    uint32_t scratch[IMAGES];
-    rc_image_buffer b;
+    enum { IMAGES = 40, BATCH = 8, EPOCHS = 4 };
+    int32_t places[EPOCHS][IMAGES], again[IMAGES];
+    rc_image_buffer b, resumed;
+    rc_buffer_task plan = {.seed = 3, .images = IMAGES, .batch = BATCH, .minibatch = BATCH, .epochs = EPOCHS,
+                           .offer = true};
     rc_buffer_init(&b, 12, IMAGE);
-    SUCCEEDS(rc_buffer_begin_task(&b, 3, 0, IMAGES, EPOCHS * IMAGES));
-    for (int e = 0; e < EPOCHS; e++) {
-        rc_epoch_order(3, 0, e, IMAGES, BATCH, order, scratch);
-        rc_buffer_epoch(&b, order, BATCHES, BATCH, true, BATCH, places[e]);
-    }
-    rc_buffer_rewind(&b);
-    assert_int_equal(b.epochs, 0);
-    for (int e = 0; e < EPOCHS; e++) {
-        rc_epoch_order(3, 0, e, IMAGES, BATCH, order, scratch);
-        rc_buffer_epoch(&b, order, BATCHES, BATCH, true, BATCH, again);
+    rc_buffer_init(&resumed, 12, IMAGE);
+    SUCCEEDS(rc_buffer_begin_task(&b, &plan));
+    SUCCEEDS(rc_buffer_begin_task(&resumed, &plan));
+    pool data = make_pool(&b, 0, IMAGES);
+    for (int e = 0; e < EPOCHS; e++)
+        rc_buffer_draw(&b, e, places[e]);
+    for (int e = EPOCHS - 1; e >= 0; e--) {
+        rc_buffer_draw(&resumed, e, again);
         assert_memory_equal(again, places[e], sizeof again);
     }
+    rc_buffer_commit(&b, be, data.image, data.label);
+    rc_buffer_commit(&resumed, be, data.image, data.label);
+    assert_int_equal(resumed.offered, b.offered);
+    assert_memory_equal(resumed.images, b.images, 12 * IMAGE);
+    drop_pool(data);
     rc_buffer_destroy(&b);
+    rc_buffer_destroy(&resumed);
 }
 
 static void other_sizes_between_tasks(void **state)
@@ -279,11 +295,9 @@ static void other_sizes_between_tasks(void **state)
 
     rc_buffer_resize(&copy, 50); /* free slots are taken by the items that are let in */
     pool data = make_pool(&copy, 1, 400);
-    int32_t order[400], places[400];
-    for (int i = 0; i < 400; i++)
-        order[i] = i;
-    SUCCEEDS(rc_buffer_begin_task(&copy, 1, 1, 400, 400));
-    rc_buffer_epoch(&copy, order, 40, 10, true, 10, places);
+    rc_buffer_task plan = {.seed = 1, .task = 1, .images = 400, .batch = 10, .minibatch = 10, .epochs = 1,
+                           .offer = true};
+    SUCCEEDS(rc_buffer_begin_task(&copy, &plan));
     rc_buffer_commit(&copy, be, data.image, data.label);
     assert_in_range(copy.held, 40, 50);
     for (int i = 0; i < copy.held; i++)
@@ -299,7 +313,8 @@ static void a_stream_has_an_end(void **state)
     rc_image_buffer b;
     rc_buffer_init(&b, 4, IMAGE);
     b.offered = 4000000000u;
-    assert_int_equal(rc_buffer_begin_task(&b, 1, 0, 10, 300000000), RC_INVALID_ARGUMENT);
+    rc_buffer_task plan = {.images = 1000, .batch = 10, .minibatch = 10, .epochs = 300000, .offer = true};
+    assert_int_equal(rc_buffer_begin_task(&b, &plan), RC_INVALID_ARGUMENT);
     assert_non_null(strstr(rc_message(), "4294967295"));
     rc_buffer_destroy(&b);
 }
