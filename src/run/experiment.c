@@ -272,7 +272,8 @@ static rc_status tell_ends(const experiment *x, rc_status status, const rc_cell_
     }
     if (status == RC_CANCELLED)
         return rc_fail(status, "stopped; --resume goes on");
-    return rc_fail(status, "%d of %d failed, the others are done; --resume tries them again", failed, all);
+    return rc_fail(status, "%d of %d failed%s; --resume tries them again", failed, all,
+                   failed < all ? ", the others are done" : "");
 }
 
 static rc_status run_cells(experiment *x)

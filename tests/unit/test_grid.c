@@ -1,0 +1,299 @@
+/* Methods times class orders: side by side they give the bits that they give one after the other, a failure stays alone,
+ * what is done is not done again, a stopped grid goes on; the turns that cells take; mean and deviation. Run under the
+ * thread sanitizer, too. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "run/experiment.h"
+#include "run/summary.h"
+#include "support/data_files.h"
+#include "support/page.h"
+#include "support/succeeds.h"
+
+/* ---- a grid of two methods and two orders --------------------------------------------------------------------- */
+
+enum { CLASSES = 4 };
+
+typedef struct watcher {
+    page results;
+    data_log log;
+    atomic_int asked; /* how often somebody wanted to know whether to stop */
+    int stop_at;      /* the question that is answered with yes, and all after it; 0: none */
+} watcher;
+
+static bool stop(void *user)
+{
+    watcher *w = user;
+    return atomic_fetch_add(&w->asked, 1) + 1 >= w->stop_at && w->stop_at > 0;
+}
+
+static void add_line(void *user, const char *text)
+{
+    page_add_line(&((watcher *)user)->results, text);
+}
+
+static void set(rc_config *config, const char *key, const char *value)
+{
+    SUCCEEDS(rc_config_set(config, key, value));
+}
+
+static const rc_method *method(const char *name)
+{
+    const rc_method *found;
+    SUCCEEDS(rc_method_find(name, &found));
+    return found;
+}
+
+/* Four classes of ten pictures of 14 x 14 pixels, each of one colour. */
+static void write_pictures(void)
+{
+    for (int k = 0; k < CLASSES; k++)
+        for (int i = 0; i < 10; i++) {
+            char path[64];
+            snprintf(path, sizeof path, "photos/class-%d/%d.ppm", k, i);
+            data_write_colour(path, 14, 14, 20 + 60 * k + i, 200 - 50 * k + 2 * i, (60 * k * k + i) % 256);
+        }
+}
+
+static rc_run_settings grid_settings(watcher *w, const char *out, int jobs)
+{
+    *w = (watcher){.asked = 0};
+    data_log_start(&w->log);
+    rc_run_settings s = {.config = rc_config_default(), .method = {method("cwd"), method("finetune")}, .methods = 2,
+                         .order = {0, 1}, .orders = 2, .backend = "cpu", .threads = 2, .jobs = jobs, .out = out,
+                         .checkpoint_seconds = 120, .report_seconds = 0, .line = add_line,
+                         .watch = {.log = w->log.log, .cancelled = stop, .user = w}};
+    static const char *const value[][2] = {
+        {"data", "photos"}, {"class_order", "published"}, {"tasks", "2"}, {"net", "resnet-small"}, {"net_width", "4"},
+        {"generator", "generator-small"}, {"generator_width", "8"}, {"noise", "16"}, {"batch", "8"}, {"epochs", "2"},
+        {"refine_epochs", "1"}, {"inversion_steps", "3"}};
+    for (size_t i = 0; i < sizeof value / sizeof *value; i++)
+        set(&s.config, value[i][0], value[i][1]);
+    return s;
+}
+
+static void run_grid(const rc_run_settings *s, const watcher *w)
+{
+    if (rc_experiment_run(s) != RC_OK)
+        fail_msg("%s\n%s", rc_message(), w->log.text);
+}
+
+static void assert_same_file(const char *a, const char *b, const char *name)
+{
+    char path[256], *left, *right;
+    size_t left_size, right_size;
+    snprintf(path, sizeof path, "%s/%s", a, name);
+    SUCCEEDS(rc_file_read(path, 1 << 24, &left, &left_size));
+    snprintf(path, sizeof path, "%s/%s", b, name);
+    SUCCEEDS(rc_file_read(path, 1 << 24, &right, &right_size));
+    if (left_size != right_size || memcmp(left, right, left_size) != 0)
+        fail_msg("%s and %s differ in %s", a, b, name);
+    rc_free(NULL, left);
+    rc_free(NULL, right);
+}
+
+static void assert_same_models(const char *a, const char *b)
+{
+    static const char *const name[] = {
+        "order-0/first-task/task-1", "order-0/cwd/task-2", "order-0/finetune/task-2",
+        "order-1/first-task/task-1", "order-1/cwd/task-2", "order-1/finetune/task-2"};
+    for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
+        char file[128];
+        snprintf(file, sizeof file, "%s.safetensors", name[i]);
+        assert_same_file(a, b, file);
+    }
+}
+
+static void assert_holds(const char *text, const char *piece)
+{
+    if (strstr(text, piece) == NULL)
+        fail_msg("'%s' is not in: %s", piece, text);
+}
+
+static void assert_file_holds(const char *path, const char *piece)
+{
+    char *text;
+    size_t size;
+    SUCCEEDS(rc_file_read(path, 1 << 24, &text, &size));
+    assert_holds(text, piece);
+    rc_free(NULL, text);
+}
+
+static void cells_side_by_side_give_the_same_bits(void **state)
+{
+    (void)state;
+    watcher alone, beside, one;
+    write_pictures();
+    rc_run_settings first = grid_settings(&alone, "alone", 1), second = grid_settings(&beside, "beside", 2);
+    rc_run_settings third = grid_settings(&one, "one", 1);
+    run_grid(&first, &alone);
+    run_grid(&second, &beside);
+    assert_same_models("alone", "beside");
+    assert_holds(beside.results.text, "order 0, CwD, task 2 of 2: accuracy ");
+    assert_holds(beside.results.text, "order 1, Fine-tuning, task 2 of 2: accuracy ");
+    assert_holds(beside.results.text, "mean over runs");
+    /* A run of one order in a folder of its own is the same as a part of the grid. */
+    third.orders = 0;
+    third.config.order = 1;
+    third.threads = 1;
+    run_grid(&third, &one);
+    assert_same_file("beside/order-1/cwd", "one/cwd", "task-2.safetensors");
+    for (int i = 0; i < 3; i++) {
+        static const char *const name[] = {"beside/summary.json", "beside/summary.csv", "one/summary.txt"};
+        assert_true(rc_file_exists(name[i]));
+    }
+    assert_file_holds("beside/summary.json", "\"path\": \"order-1/cwd\"");
+    assert_file_holds("beside/summary.json", "\"runs_done\": 2");
+    assert_file_holds("beside/order-1/cwd/results.json", "\"stage_seconds\"");
+}
+
+/* WAR of an absurd weight takes CwD beyond all numbers, in every order; fine-tuning has no such loss. */
+static void a_failing_cell_leaves_the_others_alone(void **state)
+{
+    (void)state;
+    watcher w, whole;
+    write_pictures();
+    rc_run_settings s = grid_settings(&w, "failing", 2), good = grid_settings(&whole, "good", 1);
+    set(&s.config, "lambda_war", "1000000");
+    rc_status status = rc_experiment_run(&s);
+    if (status != RC_NUMERIC)
+        fail_msg("%s: %s", rc_status_name(status), rc_message());
+    data_assert_message("2 of 4 failed, the others are done");
+    assert_holds(w.log.text, "order 0, CwD: task 2, ");
+    assert_holds(w.log.text, "order 1, CwD: task 2, ");
+    run_grid(&good, &whole);
+    assert_same_file("failing/order-0/finetune", "good/order-0/finetune", "confusion.csv");
+    assert_same_file("failing/order-1/finetune", "good/order-1/finetune", "confusion.csv");
+    assert_file_holds("failing/summary.json", "\"state\": \"failed\"");
+    assert_file_holds("failing/summary.json", "\"state\": \"done\"");
+}
+
+static void what_is_done_is_not_done_again(void **state)
+{
+    (void)state;
+    watcher w;
+    write_pictures();
+    rc_run_settings s = grid_settings(&w, "grid", 1);
+    s.orders = 1;
+    run_grid(&s, &w);
+    /* Another order, and another method in both. */
+    s = grid_settings(&w, "grid", 2);
+    s.method[s.methods++] = method("rdfcil");
+    assert_int_equal(rc_experiment_run(&s), RC_INVALID_ARGUMENT);
+    data_assert_message("holds a run already");
+    s.resume = true;
+    run_grid(&s, &w);
+    assert_null(strstr(w.results.text, "order 0, CwD, task"));
+    assert_null(strstr(w.results.text, "order 0, All methods, task"));
+    assert_holds(w.results.text, "order 0, R-DFCIL, task 2 of 2");
+    assert_holds(w.results.text, "order 1, CwD, task 2 of 2");
+    /* Nothing is left to do: nothing is trained, and nobody is asked whether to stop. */
+    s = grid_settings(&w, "grid", 2);
+    s.resume = true;
+    run_grid(&s, &w);
+    assert_null(strstr(w.results.text, ", task "));
+    assert_holds(w.results.text, "mean over runs");
+}
+
+static void a_stopped_grid_goes_on(void **state)
+{
+    (void)state;
+    watcher w;
+    write_pictures();
+    rc_run_settings s = grid_settings(&w, "whole", 2);
+    run_grid(&s, &w);
+    int questions = atomic_load(&w.asked), lives = 0;
+    for (int part = 1; part <= 4; part++) {
+        s = grid_settings(&w, "stopped", 2);
+        s.resume = true;
+        w.stop_at = part < 4 ? questions / 5 : 0;
+        rc_status status = rc_experiment_run(&s);
+        assert_int_equal(status, part < 4 ? RC_CANCELLED : RC_OK);
+        lives += status == RC_CANCELLED;
+    }
+    assert_int_equal(lives, 3);
+    assert_same_models("whole", "stopped");
+}
+
+static void wrong_lists_are_refused(void **state)
+{
+    (void)state;
+    watcher w;
+    rc_run_settings s = grid_settings(&w, "no", 1);
+    s.method[1] = s.method[0];
+    assert_int_equal(rc_experiment_run(&s), RC_INVALID_ARGUMENT);
+    data_assert_message("method cwd is listed twice");
+    s = grid_settings(&w, "no", 1);
+    s.order[1] = 0;
+    assert_int_equal(rc_experiment_run(&s), RC_INVALID_ARGUMENT);
+    data_assert_message("order 0 is listed twice");
+    s = grid_settings(&w, "no", 1);
+    set(&s.config, "class_order", "natural");
+    assert_int_equal(rc_experiment_run(&s), RC_INVALID_ARGUMENT);
+    data_assert_message("all 2 orders would be the same");
+    assert_false(rc_file_exists("no"));
+}
+
+/* ---- numbers by hand ------------------------------------------------------------------------------------------ */
+
+static void near(double value, double expected)
+{
+    if (!(fabs(value - expected) < 1e-12))
+        fail_msg("%.15g, expected %.15g", value, expected);
+}
+
+static void cells_take_their_turns(void **state)
+{
+    (void)state;
+    rc_cell cell[6] = {{.first_task = true}, {.first = &cell[0]}, {.first = &cell[0]},
+                       {.first_task = true}, {.first = &cell[3]}, {.first = &cell[3]}};
+    rc_cell_state waits[6] = {RC_CELL_WAITS};
+    double left[6] = {2, 5, 7, 3, 4, 1};
+    near(rc_grid_seconds(cell, 6, 1, waits, left), 22);
+    /* 0: first 0 and first 3; 2: 1 begins; 3: 2 begins; 7: 4; 10: 5; ends at 11. */
+    near(rc_grid_seconds(cell, 6, 2, waits, left), 11);
+    /* 0: both first tasks, nothing else can; 2: 1 and 2; 3: (2 jobs are busy) 4; 7: 5; ends at 9 with number 2. */
+    near(rc_grid_seconds(cell, 6, 3, waits, left), 9);
+    rc_cell_state later[6] = {RC_CELL_ENDED, RC_CELL_RUNS, RC_CELL_ENDED, RC_CELL_ENDED, RC_CELL_WAITS, RC_CELL_ENDED};
+    near(rc_grid_seconds(cell, 6, 1, later, left), 9);
+    near(rc_grid_seconds(cell, 6, 2, later, left), 5);
+    left[4] = NAN;
+    assert_true(isnan(rc_grid_seconds(cell, 6, 2, later, left)));
+    cell[4].results.done = 1; /* has begun in an earlier life: needs no first task */
+    left[4] = 4;
+    rc_cell_state resumed[6] = {RC_CELL_ENDED, RC_CELL_ENDED, RC_CELL_ENDED, RC_CELL_WAITS, RC_CELL_WAITS, RC_CELL_WAITS};
+    near(rc_grid_seconds(cell, 6, 2, resumed, left), 4);
+}
+
+static void mean_and_deviation(void **state)
+{
+    (void)state;
+    const double values[] = {52.1, 52.4, 53.2};
+    rc_spread three = rc_spread_of(values, 3), one = rc_spread_of(values, 1), none = rc_spread_of(values, 0);
+    near(three.mean, 157.7 / 3);
+    near(three.deviation, 0.56862407030773265); /* squares of -14/30, -5/30, 19/30 add up to 582/900; over 2 */
+    near(one.mean, 52.1);
+    assert_true(isnan(one.deviation) && isnan(none.mean) && isnan(none.deviation));
+}
+
+int main(void)
+{
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(cells_side_by_side_give_the_same_bits), IN_FOLDER(a_failing_cell_leaves_the_others_alone),
+        IN_FOLDER(what_is_done_is_not_done_again),        IN_FOLDER(a_stopped_grid_goes_on),
+        IN_FOLDER(wrong_lists_are_refused),               cmocka_unit_test(cells_take_their_turns),
+        cmocka_unit_test(mean_and_deviation),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
