@@ -53,11 +53,19 @@ expect 1 only-stderr "needs the module" selftest --backend cuda --op sgd
 
 expect 0 only-stdout "selftest" --help
 expect 0 only-stdout "exit codes: 0 done, 1 failed, 2 wrong usage" --help
-for command in run learn predict eval dream info bench selftest completion manual; do
+for command in run learn predict eval dream methods info bench selftest completion manual; do
     expect 0 only-stdout "usage: recollect $command" "$command" --help
     expect 0 only-stdout "examples:" "$command" --help
 done
 expect 0 only-stdout "(default: cpu)" selftest --help
+expect 0 only-stdout "consistent dreams (DCE)" methods
+expect 0 only-stdout '"data_free": false' methods --json
+expect 2 only-stderr "option '--orders' is '0,,1', expected up to" run demo --orders 0,,1 --out no
+expect 2 only-stderr "option '--orders' is '1,', expected up to" run demo --orders 1, --out no
+expect 2 only-stderr "option '--orders' is '-1', expected up to" run demo --orders -1 --out no
+expect 2 only-stderr "option '--seeds' is '', expected up to" run demo --seeds= --out no
+expect 2 only-stderr "--order and --orders: which one?" run demo --order 1 --orders 1,2 --out no
+expect 1 only-stderr "order 1 is listed twice" run demo --orders 1,1 --out no
 expect 0 only-stdout "loss_rkd" selftest --list
 expect 0 only-stdout "backend cpu" info
 expect 0 only-stdout "stage_" info --net resnet32

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Killed at random moments and resumed every time, a run ends with the bits of a run that was left alone: 20 times by
 # the clock, and at numbered operations on files (a checkpoint half written, synced but not renamed, results written but
-# the checkpoint not yet removed, ...). A signal that asks saves first.
+# the checkpoint not yet removed, ...). So does a grid of methods and class orders side by side. A signal that asks saves
+# first.
 #
 # usage: test_kill.sh PROGRAM MAKE_IMAGES FAULT_LIBRARY [KILLS [FILE_OPERATIONS [SEED]]]
 . "$(dirname "$0")/common.sh"
@@ -70,6 +71,31 @@ for number in "${numbers[@]}"; do
     same counted/run whole "killed at operation $what"
 done
 echo "killed at ${#numbers[@]} of $all operations on files"
+
+# ---- a grid, side by side ---------------------------------------------------------------------------------------------
+grid=(run small.yaml --method cwd,rdfcil --orders 0,1 --set class_order=published --threads 2 --jobs 2 --checkpoint 0)
+began=$(date +%s%N)
+"$program" "${grid[@]}" --out grid-whole >/dev/null 2>&1
+took=$((($(date +%s%N) - began) / 1000000))
+lives=0
+for ((i = 0; i < 6; i++)); do
+    "$program" "${grid[@]}" --out grid --resume >/dev/null 2>&1 &
+    pid=$!
+    sleep "$(awk -v t=$took -v r=$RANDOM 'BEGIN { printf "%.3f", t / 1000 * (0.05 + 0.2 * r / 32768) }')"
+    if kill -9 $pid 2>/dev/null; then lives=$((lives + 1)); fi
+    wait $pid 2>/dev/null || true
+done
+# What is done by now is left alone.
+find grid -name task-3.safetensors -exec sh -c 'stat -c "%n %Y %Z %i" "$1"' - {} \; | sort >done-before
+"$program" "${grid[@]}" --out grid --resume >/dev/null 2>message || fail "the grid: $(cat message)"
+while read -r file state; do
+    [ "$(stat -c '%Y %Z %i' "$file")" = "$state" ] || fail "the grid: $file was done and is made again"
+done <done-before
+models=$(cd grid-whole && find . -name '*.safetensors' | sort)
+[ "$(wc -l <<<"$models")" -eq 14 ] || fail "the grid: these are not 14 models: $models"
+for file in $models; do cmp -s "grid/$file" "grid-whole/$file" || fail "the grid: $file ended with other bits"; done
+[ -z "$(find grid -name '*.tmp-*' -o -name 'checkpoint*')" ] || fail "the grid: something is left over"
+echo "a grid of $took ms killed $lives times, with $(wc -l <done-before) cells done before the end"
 
 # ---- asked to stop ---------------------------------------------------------------------------------------------------
 # A longer run, so that the signal comes in its midst.
