@@ -131,7 +131,7 @@ __device__ inline bool find_tile(const tiled_map &map, int images, int m, int nu
     return false;
 }
 
-/* A position of a tile: its image, counted from the first of the group (-1: no position), and where it is in its phase. */
+/* A position of a tile: its image, counted from the first of the group (-1: none), and where it is in its phase. */
 struct tiled_position {
     int image, y, x;
 };
