@@ -108,7 +108,7 @@ void rc_cell_destroy(rc_cell *cell)
 
 int rc_cell_tasks(const rc_cell *cell)
 {
-    return cell->first_task ? cell->wanted : cell->trial->tasks;
+    return cell->first_task ? 1 : cell->trial->tasks;
 }
 
 bool rc_cell_done(const rc_cell *cell)

@@ -14,7 +14,6 @@ typedef struct rc_cell {
     const rc_trial *trial;
     const rc_method *method;
     bool first_task;             /* the first task alone, for all methods that share it */
-    bool wanted;                 /* a first task that some method begins from */
     const struct rc_cell *first; /* the cell whose model it begins from; NULL: it trains its first task itself */
     rc_results results;
     rc_forecast forecast;        /* what is known of the speed when it begins, and as it goes */

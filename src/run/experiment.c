@@ -133,10 +133,8 @@ static rc_status make_cells(experiment *x)
     for (int t = 0; t < x->trials; t++) {
         rc_cell *first = cell_of(x, t, -1);
         RC_TRY(rc_cell_create_first(first, &x->trial[t]));
-        for (int m = 0; m < s->methods; m++) {
+        for (int m = 0; m < s->methods; m++)
             RC_TRY(rc_cell_create(cell_of(x, t, m), &x->trial[t], s->method[m], first));
-            first->wanted = first->wanted || cell_of(x, t, m)->first == first;
-        }
     }
     return RC_OK;
 }

@@ -1,6 +1,6 @@
-/* Methods times class orders: side by side they give the bits that they give one after the other, a failure stays alone,
- * what is done is not done again, a stopped grid goes on; the turns that cells take; mean and deviation. Run under the
- * thread sanitizer, too. */
+/* Methods times class orders: side by side they give the bits that they give one after the other, a failure stays
+ * alone, what is done is not done again, a stopped grid goes on; the turns that cells take; mean and deviation. Run
+ * under the thread sanitizer, too. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -271,7 +271,8 @@ static void cells_take_their_turns(void **state)
     assert_true(isnan(rc_grid_seconds(cell, 6, 2, later, left)));
     cell[4].results.done = 1; /* has begun in an earlier life: needs no first task */
     left[4] = 4;
-    rc_cell_state resumed[6] = {RC_CELL_ENDED, RC_CELL_ENDED, RC_CELL_ENDED, RC_CELL_WAITS, RC_CELL_WAITS, RC_CELL_WAITS};
+    rc_cell_state resumed[6] = {RC_CELL_ENDED, RC_CELL_ENDED, RC_CELL_ENDED,
+                                RC_CELL_WAITS, RC_CELL_WAITS, RC_CELL_WAITS};
     near(rc_grid_seconds(cell, 6, 2, resumed, left), 4);
 }
 
