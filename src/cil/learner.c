@@ -41,6 +41,24 @@ static void adopt(rc_learner *l, const rc_settings *settings, const rc_method *m
                        (size_t)l->augment.h * (size_t)l->augment.w * (size_t)l->augment.c);
     else
         rc_buffer_resize(&l->buffer, settings->buffer_size);
+    if (method->replay != RC_REPLAY_GENERATIVE)
+        rc_vae_destroy(&l->vae);
+}
+
+/* Whoever trains an autoencoder does so from the first task on, and on pixels from 0 to 1. */
+static rc_status begin_vae(rc_learner *l)
+{
+    rc_augment *image = &l->augment;
+    if (l->method->replay != RC_REPLAY_GENERATIVE || l->vae.encoder.param != NULL)
+        return RC_OK;
+    for (int c = 0; c < image->c; c++) {
+        image->mean[c] = 0;
+        image->std[c] = 1;
+    }
+    if (image->h != image->w)
+        return rc_fail(RC_INVALID_ARGUMENT, "%s takes square images, these have %d x %d pixels", l->method->title,
+                       image->w, image->h);
+    return rc_vae_create(&l->vae, l->backend, image->c, image->h, l->settings.vae_width, l->settings.seed);
 }
 
 rc_status rc_learner_create(rc_learner *learner, rc_backend *backend, const rc_settings *settings,
@@ -54,8 +72,10 @@ rc_status rc_learner_create(rc_learner *learner, rc_backend *backend, const rc_s
     adopt(learner, settings, method);
     RC_TRY(rc_learner_net(settings, image, &learner->net));
     RC_TRY(build_generator_net(learner));
-    RC_TRY(rc_classifier_create(&learner->student, &learner->net, backend, 16));
-    rc_status status = rc_model_init(&learner->student.backbone, (rc_rng){settings->seed, RC_STREAM_BACKBONE});
+    RC_TRY(begin_vae(learner));
+    rc_status status = rc_classifier_create(&learner->student, &learner->net, backend, 16);
+    if (status == RC_OK)
+        status = rc_model_init(&learner->student.backbone, (rc_rng){settings->seed, RC_STREAM_BACKBONE});
     if (status != RC_OK)
         rc_learner_destroy(learner);
     return status;
@@ -70,6 +90,7 @@ void rc_learner_destroy(rc_learner *learner)
     learner->backend->release(learner->backend, learner->class_mean);
     learner->backend->release(learner->backend, learner->covariance);
     rc_buffer_destroy(&learner->buffer);
+    rc_vae_destroy(&learner->vae);
     memset(learner, 0, sizeof *learner);
 }
 
@@ -80,6 +101,11 @@ rc_status rc_learner_configure(rc_learner *l, const rc_settings *settings, const
     if (l->in_task)
         return rc_fail(RC_INTERNAL, "task %d has not ended", l->task + 1);
     RC_TRY(rc_settings_check(settings));
+    if (method->replay == RC_REPLAY_GENERATIVE && l->vae.encoder.param == NULL)
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "%s goes on from its own models alone: it needs a generative model that was trained from the "
+                       "first class on, and %s makes none",
+                       method->title, l->method->title);
     if (strcmp(now->net, settings->net) != 0)
         return rc_fail(RC_INVALID_ARGUMENT, "net is '%s', but the model was trained with '%s' and keeps it",
                        settings->net, now->net);
@@ -184,6 +210,10 @@ static rc_status register_state(rc_learner *l)
     RC_TRY(add_model_state(l, "student.param", "student.running", &l->student.backbone));
     RC_TRY(rc_state_add(&l->state, "student.head", RC_STATE_REAL, l->student.head.weight,
                         (size_t)l->student.head.classes * (size_t)l->student.head.d));
+    if (l->vae.encoder.param != NULL) {
+        RC_TRY(add_model_state(l, "encoder.param", "encoder.running", &l->vae.encoder));
+        RC_TRY(add_model_state(l, "decoder.param", "decoder.running", &l->vae.decoder));
+    }
     return l->has_dreams ? add_model_state(l, "generator.param", "generator.running", &l->generator) : RC_OK;
 }
 
@@ -191,7 +221,7 @@ void rc_learner_set_sources(rc_learner *l, int n_old)
 {
     rc_replay_kind replay = l->method->replay;
     l->has_dreams = replay == RC_REPLAY_DREAMS && n_old > 0;
-    l->has_replay = l->has_dreams || replay == RC_REPLAY_BUFFER;
+    l->has_replay = l->has_dreams || replay == RC_REPLAY_BUFFER || (replay == RC_REPLAY_GENERATIVE && n_old > 0);
     l->has_teacher = l->has_dreams || (n_old > 0 && rc_objective_asks_teacher(&l->method->main));
 }
 
@@ -202,6 +232,13 @@ rc_status rc_learner_replay(rc_learner *l, uint32_t stream, rc_replay **replay)
         return rc_replay_dreams_create(l->backend, &l->generator, l->settings.batch, stream, replay);
     if (l->method->replay == RC_REPLAY_BUFFER)
         return rc_replay_stored_create(l->backend, &l->buffer, &l->data, replay);
+    if (l->method->replay == RC_REPLAY_GENERATIVE) {
+        rc_generative_settings settings = {.batch = l->settings.batch,
+                                           .old_share = (float)l->n_old / (float)(l->n_old + l->n_new),
+                                           .momentum = (float)l->settings.momentum};
+        return rc_replay_generative_create(l->backend, &l->vae, l->has_replay ? &l->old_decoder : NULL, &settings,
+                                           replay);
+    }
     return rc_fail(RC_INTERNAL, "%s has no replay in task %d", l->method->title, l->task + 1);
 }
 
@@ -211,6 +248,10 @@ static rc_status build_sources(rc_learner *l)
     uint64_t task = (uint64_t)(uint32_t)l->task << 32;
     if (l->has_teacher)
         RC_TRY(rc_classifier_clone(&l->teacher, &l->student));
+    if (l->method->replay == RC_REPLAY_GENERATIVE && l->has_replay) {
+        RC_TRY(rc_model_create(&l->old_decoder, &l->vae.decoder_net, l->backend));
+        rc_model_copy(&l->old_decoder, &l->vae.decoder);
+    }
     if (!l->has_dreams)
         return RC_OK;
     RC_TRY(rc_model_create(&l->generator, &l->generator_net, l->backend));
@@ -285,6 +326,7 @@ void rc_learner_end_task(rc_learner *l)
     rc_buffer_end_task(&l->buffer);
     rc_classifier_destroy(&l->teacher);
     rc_model_destroy(&l->generator);
+    rc_model_destroy(&l->old_decoder);
     l->backend->release(l->backend, l->task_memory);
     rc_free(NULL, l->order_host);
     rc_free(NULL, l->order_scratch);

@@ -1,6 +1,6 @@
 /* What lives while tasks come and go: the classifier, and what the method stores between tasks (class means and one
- * tied covariance; images only where the row says so: ER, LODE). A task adds a teacher, a generator and its training
- * images, and drops them at its end. */
+ * tied covariance; images or a model of them only where the row says so: ER, LODE, DGR). A task adds a teacher, a
+ * generator and its training images, and drops them at its end. */
 #ifndef RC_CIL_LEARNER_H
 #define RC_CIL_LEARNER_H
 
@@ -22,6 +22,7 @@ typedef struct rc_learner {
     void *covariance;   /* (d, d) real */
     int statistics_classes;
     rc_image_buffer buffer; /* methods with RC_REPLAY_BUFFER; else empty */
+    rc_vae vae;             /* methods with RC_REPLAY_GENERATIVE; else empty */
 
     /* The task at hand. */
     int task;           /* counts from 0 */
@@ -31,6 +32,7 @@ typedef struct rc_learner {
     bool learnt;        /* all stages are done: what the task has gathered is kept */
     rc_classifier teacher; /* tasks after the first of methods that ask it */
     rc_model generator;
+    rc_model old_decoder;  /* of the autoencoder, as the last task left it */
     bool has_teacher;
     bool has_dreams; /* a generator is inverted from the teacher */
     bool has_replay; /* batches have a second half, see replay.h */

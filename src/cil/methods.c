@@ -18,6 +18,12 @@ static const rc_method methods[] = {
      .replay = RC_REPLAY_BUFFER, .main = {.real = RC_CE_DECOUPLED, .replay = RC_CE_ALL},
      .weights = RC_WEIGHTS_HALVES},
 
+    /* a model of images is kept */
+    {.name = "dgr", .title = "DGR", .summary = "replays images of an autoencoder that learns beside the classifier",
+     .replay = RC_REPLAY_GENERATIVE,
+     .main = {.one_batch = true, .real = RC_CE_ALL, .replay = RC_CE_ALL, .kd_replay = RC_KD_OLD, .class_weights = true},
+     .weights = RC_WEIGHTS_HALVES},
+
     /* nothing is kept but the model */
     {.name = "lwf", .title = "LwF", .summary = "the new images alone, with the old model's answers to them distilled",
      .main = {.real = RC_CE_ALL, .kd_real = RC_KD_OLD}},

@@ -10,6 +10,7 @@
 
 #include "cil/buffer.h"
 #include "cil/state.h"
+#include "cil/vae.h"
 #include "nn/model.h"
 
 struct rc_resident_data; /* step_training.h */
@@ -34,6 +35,7 @@ struct rc_replay {
     int batch;     /* samples a draw */
     bool labelled; /* draw tells the labels; else the old model does, by argmax of its logits */
     size_t bytes;  /* backend memory held for drawing */
+    void *loss;    /* (RC_LOSS_COUNT) real: where learn leaves the values of its losses; set by the training */
 };
 
 void rc_replay_destroy(rc_replay *replay); /* NULL is fine */
@@ -45,5 +47,15 @@ rc_status rc_replay_dreams_create(rc_backend *backend, const rc_model *generator
 /* Stored images: the buffer, whose task has begun, says which, and the pool has them. Both outlive the source. */
 rc_status rc_replay_stored_create(rc_backend *backend, rc_image_buffer *buffer, const struct rc_resident_data *pool,
                                   rc_replay **replay);
+
+/* A generative model (DGR): `old_decoder`, as the last task left it, makes images of noise, and `vae` learns from every
+ * batch. Without an old decoder, in the first task, nothing is drawn. All must outlive the source. */
+typedef struct rc_generative_settings {
+    int batch;       /* new images a step; as many are drawn */
+    float old_share; /* n_old / K */
+    float momentum;  /* of SGD; no decay */
+} rc_generative_settings;
+rc_status rc_replay_generative_create(rc_backend *backend, rc_vae *vae, const rc_model *old_decoder,
+                                      const rc_generative_settings *settings, rc_replay **replay);
 
 #endif

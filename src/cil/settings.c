@@ -32,6 +32,7 @@ rc_settings rc_settings_default(void)
         .feature_weight = 0.1,
         .buffer_size = 500,
         .lode_rho = 0.05,
+        .vae_width = 512,
         .inversion_steps = 5000,
         .inversion_rate = 1e-3,
         .temperature = 1000,
@@ -85,6 +86,7 @@ rc_status rc_settings_check(const rc_settings *s)
     RC_TRY(in_range("feature_weight", s->feature_weight, 0, 1e6));
     RC_TRY(in_range("buffer_size", s->buffer_size, 1, 100000000));
     RC_TRY(in_range("lode_rho", s->lode_rho, 0, 1e6));
+    RC_TRY(in_range("vae_width", s->vae_width, 8, 4096));
     RC_TRY(in_range("inversion_steps", s->inversion_steps, 1, 10000000));
     RC_TRY(in_range("inversion_rate", s->inversion_rate, 0, 100));
     RC_TRY(in_range("temperature", s->temperature, 1e-3, 1e9));

@@ -29,9 +29,10 @@ typedef struct rc_settings {
     double lambda_ce, lambda_hkd, lambda_rkd, lambda_war;
     double kd_temperature, kd_weight, feature_weight;
 
-    /* Buffers of images. */
+    /* What is stored of old images. */
     int buffer_size; /* images at most (ER, LODE) */
     double lode_rho; /* weight of "new against old" in LODE, over the number of old tasks */
+    int vae_width;   /* channels of the smallest map of DGR's autoencoder */
 
     /* Inversion. */
     int inversion_steps;

@@ -50,8 +50,9 @@ static void main_weights(const rc_learner *l, const rc_objective *o, float weigh
     weight[RC_LOSS_FEATURE] = (float)s->feature_weight;
     weight[RC_LOSS_RKD] = (float)(s->lambda_rkd * scale.distillation);
     weight[RC_LOSS_WAR] = (float)s->lambda_war;
-    if (l->method->weights == RC_WEIGHTS_HALVES)
+    if (l->method->weights == RC_WEIGHTS_HALVES && l->has_replay)
         halve_weights(l, weight);
+    weight[RC_LOSS_RECONSTRUCTION] = weight[RC_LOSS_LATENT] = 1;
     active[RC_LOSS_CE] = o->real != RC_CE_NONE && o->real != RC_CE_DECOUPLED;
     active[RC_LOSS_INTER] = active[RC_LOSS_INTRA] = o->real == RC_CE_DECOUPLED;
     active[RC_LOSS_REPLAY] = o->replay != RC_CE_NONE;
@@ -62,6 +63,7 @@ static void main_weights(const rc_learner *l, const rc_objective *o, float weigh
     active[RC_LOSS_FEATURE] = o->feature;
     active[RC_LOSS_RKD] = o->rkd;
     active[RC_LOSS_WAR] = o->war;
+    active[RC_LOSS_RECONSTRUCTION] = active[RC_LOSS_LATENT] = l->method->replay == RC_REPLAY_GENERATIVE;
 }
 
 /* Epoch by epoch from step `from` of the stage; `first_epoch` is the number of the stage's first epoch in the task. */
@@ -129,7 +131,7 @@ rc_status rc_stage_training_create(rc_learner *l, rc_training **training)
 {
     const rc_settings *s = &l->settings;
     rc_replay *replay = NULL;
-    if (l->has_replay)
+    if (l->has_replay || l->method->replay == RC_REPLAY_GENERATIVE) /* which learns before it is replayed */
         RC_TRY(rc_learner_replay(l, RC_STREAM_DREAMS, &replay));
     rc_training_settings settings = {.batch = s->batch,
                                      .n_old = l->n_old,

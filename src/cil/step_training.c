@@ -93,6 +93,8 @@ static rc_status build(rc_training *t)
 {
     RC_TRY(create_passes(t));
     RC_TRY(take_memory(t));
+    if (t->replay != NULL)
+        t->replay->loss = t->loss;
     RC_TRY(create_optimiser(t));
     RC_TRY(t->backend->reserve_dense(t->backend, t->rows, t->d, t->classes));
     RC_TRY(rc_losses_reserve(t));

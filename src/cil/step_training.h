@@ -32,6 +32,7 @@ enum rc_stream {
     RC_STREAM_INVERSION,
     RC_STREAM_ESTIMATION, /* and the next one */
     RC_STREAM_AUGMENT_REPLAY = 6,
+    RC_STREAM_LATENT,     /* noise of an autoencoder */
     RC_STREAM_SAMPLE = 9, /* dreams to look at */
     RC_STREAM_ORDER = 16,
     RC_STREAM_HEAD,
@@ -39,7 +40,9 @@ enum rc_stream {
     RC_STREAM_REPLAY = 20, /* which stored images a step replays */
     RC_STREAM_RESERVOIR,   /* where an image goes; of the whole stream, not of a task */
     RC_STREAM_BACKBONE = 0x1000,  /* one per layer from here on */
-    RC_STREAM_GENERATOR = 0x2000
+    RC_STREAM_GENERATOR = 0x2000,
+    RC_STREAM_ENCODER = 0x3000,
+    RC_STREAM_DECODER = 0x3800
 };
 
 typedef struct rc_training_settings {

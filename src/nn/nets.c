@@ -64,13 +64,13 @@ static rc_status small_generator(rc_net *net, int c, int h, int w)
 static rc_status vae_encoder(rc_net *net, int c, int h, int w)
 {
     RC_TRY(square("vae-encoder", h, w));
-    return rc_net_vae_encoder(net, c, h);
+    return rc_net_vae_encoder(net, c, h, RC_VAE_WIDTH);
 }
 
 static rc_status vae_decoder(rc_net *net, int c, int h, int w)
 {
     RC_TRY(square("vae-decoder", h, w));
-    return rc_net_vae_decoder(net, c, h);
+    return rc_net_vae_decoder(net, c, h, RC_VAE_WIDTH);
 }
 
 static const struct {

@@ -20,9 +20,10 @@ rc_status rc_net_generator(rc_net *net, int c, int size);
 rc_status rc_net_generator_small(rc_net *net, int c, int size, int noise, int width);
 
 /* DGR's VAE (2.7), for a size that is a multiple of 8. The encoder has two outputs, layers named "mean" and
- * "log_variance". */
-rc_status rc_net_vae_encoder(rc_net *net, int c, int size);
-rc_status rc_net_vae_decoder(rc_net *net, int c, int size);
+ * "log_variance". width: channels of the smallest map, 512 as published, a multiple of 8; all others go with it. */
+enum { RC_VAE_WIDTH = 512 };
+rc_status rc_net_vae_encoder(rc_net *net, int c, int size, int width);
+rc_status rc_net_vae_decoder(rc_net *net, int c, int size, int width);
 
 /* By name: "resnet32", "resnet18", "resnet32-abd", "resnet18-mammoth", "resnet-small", "generator",
  * "generator-small", "vae-encoder", "vae-decoder". An unknown name is an error that lists these. */

@@ -69,11 +69,14 @@ rc_status rc_net_generator_small(rc_net *net, int c, int size, int noise, int wi
 
 /* ---- DGR's autoencoder ----------------------------------------------------------------------------------------- */
 
-enum { VAE_DEPTH = 3, VAE_LATENT = 1024, VAE_WIDTH = 512 };
+enum { VAE_DEPTH = 3, LARGEST_VAE_WIDTH = 4096 };
 
-static rc_status vae_map(const char *name, int size, int *map)
+static rc_status vae_map(const char *name, int size, int width, int *map)
 {
     *map = size >> VAE_DEPTH;
+    if (width < 8 || width > LARGEST_VAE_WIDTH || width % 8 != 0)
+        return rc_fail(RC_INVALID_ARGUMENT, "net '%s' has width %d, expected a multiple of 8, at most %d", name, width,
+                       LARGEST_VAE_WIDTH);
     if (size < 1 << VAE_DEPTH || size > LARGEST_SIZE || size % (1 << VAE_DEPTH) != 0)
         return rc_fail(RC_INVALID_ARGUMENT, "net '%s' cannot take images of %d pixels: expected a multiple of %d, at "
                        "most %d", name, size, 1 << VAE_DEPTH, LARGEST_SIZE);
@@ -87,21 +90,21 @@ static rc_layer vae_conv(int in, int c_out, bool transposed, rc_act act)
                       .transposed = transposed, .bias = true, .act = act};
 }
 
-rc_status rc_net_vae_encoder(rc_net *net, int c, int size)
+rc_status rc_net_vae_encoder(rc_net *net, int c, int size, int width)
 {
-    static const int width[VAE_DEPTH] = {64, 128, VAE_WIDTH};
+    const int channels[VAE_DEPTH] = {width / 8, width / 4, width};
     static const char *const output[2] = {"mean", "log_variance"};
     int map, last = RC_NET_INPUT;
-    RC_TRY(vae_map("vae-encoder", size, &map));
+    RC_TRY(vae_map("vae-encoder", size, width, &map));
     rc_net_builder builder = rc_net_start(net, "vae-encoder", c, size, size);
     for (int i = 0; i < VAE_DEPTH; i++) {
-        rc_layer conv = vae_conv(last, width[i], false, RC_ACT_RELU);
+        rc_layer conv = vae_conv(last, channels[i], false, RC_ACT_RELU);
         rc_part_name(conv.name, "conv_%d", i + 1);
         last = rc_net_add(&builder, &conv);
     }
     for (int i = 0; i < 2; i++) {
         /* A linear layer over a flattened map is a convolution as large as the map, weights in the same order. */
-        rc_layer linear = {.kind = RC_LAYER_CONV, .in = last, .k = map, .stride = 1, .c_out = VAE_LATENT,
+        rc_layer linear = {.kind = RC_LAYER_CONV, .in = last, .k = map, .stride = 1, .c_out = 2 * width,
                            .bias = true, .output = true};
         rc_part_name(linear.name, "%s", output[i]);
         rc_net_add(&builder, &linear);
@@ -109,17 +112,17 @@ rc_status rc_net_vae_encoder(rc_net *net, int c, int size)
     return rc_net_finish(&builder);
 }
 
-rc_status rc_net_vae_decoder(rc_net *net, int c, int size)
+rc_status rc_net_vae_decoder(rc_net *net, int c, int size, int width)
 {
     int map;
-    RC_TRY(vae_map("vae-decoder", size, &map));
-    const int width[VAE_DEPTH] = {256, 64, c};
-    rc_net_builder builder = rc_net_start(net, "vae-decoder", VAE_LATENT, 1, 1);
-    rc_layer linear = {.name = "linear", .kind = RC_LAYER_LINEAR, .in = RC_NET_INPUT, .c_out = VAE_WIDTH,
+    RC_TRY(vae_map("vae-decoder", size, width, &map));
+    const int channels[VAE_DEPTH] = {width / 2, width / 8, c};
+    rc_net_builder builder = rc_net_start(net, "vae-decoder", 2 * width, 1, 1);
+    rc_layer linear = {.name = "linear", .kind = RC_LAYER_LINEAR, .in = RC_NET_INPUT, .c_out = width,
                        .map_h = map, .map_w = map, .bias = true};
     int last = rc_net_add(&builder, &linear);
     for (int i = 0; i < VAE_DEPTH; i++) {
-        rc_layer conv = vae_conv(last, width[i], true, i < VAE_DEPTH - 1 ? RC_ACT_RELU : RC_ACT_SIGMOID);
+        rc_layer conv = vae_conv(last, channels[i], true, i < VAE_DEPTH - 1 ? RC_ACT_RELU : RC_ACT_SIGMOID);
         rc_part_name(conv.name, "deconv_%d", i + 1);
         last = rc_net_add(&builder, &conv);
     }

@@ -70,6 +70,7 @@ static const item items[] = {
     SETTING(NUMBER, feature_weight, "weight of the distillation of features (ABD)"),
     SETTING(INTEGER, buffer_size, "images that ER and LODE keep, at most"),
     SETTING(NUMBER, lode_rho, "weight of new against old in LODE, over the number of old tasks"),
+    SETTING(INTEGER, vae_width, "channels of the smallest map of DGR's autoencoder; the others go with it"),
     SETTING(INTEGER, inversion_steps, "steps of inversion a task"),
     SETTING(NUMBER, inversion_rate, "learning rate of Adam in inversion"),
     SETTING(NUMBER, temperature, "of the content loss"),

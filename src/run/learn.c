@@ -29,6 +29,7 @@ typedef struct lesson {
     void *class_mean_before, *covariance_before; /* NULL: there were none */
     int statistics_before;
     rc_image_buffer buffer_before;
+    rc_vae vae_before;
     rc_forecast forecast;
     double began; /* clock, at the first step */
     bool forecast_given;
@@ -183,6 +184,8 @@ static rc_status copy_model(lesson *s)
     size_t d = (size_t)l->student.head.d;
     RC_TRY(rc_classifier_clone(&s->before, &l->student));
     RC_TRY(rc_buffer_copy(&s->buffer_before, &l->buffer));
+    if (l->vae.encoder.param != NULL)
+        RC_TRY(rc_vae_clone(&s->vae_before, &l->vae));
     s->statistics_before = l->statistics_classes;
     if (l->class_mean != NULL) {
         RC_TRY(copy_memory(l->backend, l->class_mean, (size_t)l->statistics_classes * d, &s->class_mean_before));
@@ -198,6 +201,7 @@ static void drop_copy(lesson *s)
     s->backend->release(s->backend, s->class_mean_before);
     s->backend->release(s->backend, s->covariance_before);
     rc_buffer_destroy(&s->buffer_before);
+    rc_vae_destroy(&s->vae_before);
 }
 
 /* Ready for the task: created, or set up for what it is to learn now. */
@@ -249,6 +253,8 @@ static void restore_model(lesson *s, const rc_config *config, const rc_settings 
         rc_buffer_destroy(&l->buffer);
         l->buffer = s->buffer_before;
         memset(&s->buffer_before, 0, sizeof s->buffer_before);
+        rc_vae_destroy(&l->vae);
+        rc_vae_move(&l->vae, &s->vae_before);
     }
     model->config = *config;
     (void)rc_learner_configure(l, settings, method); /* they were good before */

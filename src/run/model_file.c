@@ -5,10 +5,11 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "nn/nets.h"
 
 static const char format[] = "recollect-model-1";
 
-enum { NAME_SIZE = 2 * RC_NAME_MAX + 32, MORE_TENSORS = RC_MAX_TASKS + 4 };
+enum { NAME_SIZE = 2 * RC_NAME_MAX + 32, MORE_TENSORS = RC_MAX_TASKS + 4 + 32 };
 
 /* ---- saving -------------------------------------------------------------------------------------------- */
 
@@ -56,13 +57,13 @@ static rc_status add_copy(bundle *b, const rc_named_tensor *tensor, const void *
     return RC_OK;
 }
 
-static rc_status add_backbone(bundle *b, const rc_model *model)
+static rc_status add_model(bundle *b, const char *prefix, const rc_model *model)
 {
     rc_slice slice;
     for (int i = 0; rc_net_slice(model->net, i, &slice); i++) {
         char name[NAME_SIZE];
         int64_t shape[4];
-        snprintf(name, sizeof name, "backbone.%s", slice.name);
+        snprintf(name, sizeof name, "%s.%s", prefix, slice.name);
         for (int k = 0; k < slice.dims; k++)
             shape[k] = slice.shape[k];
         RC_TRY(add(b, name, slice.dims, shape,
@@ -97,9 +98,13 @@ static rc_status add_buffer(bundle *b, const rc_learner *l)
 
 static rc_status collect(bundle *b, const rc_learner *l)
 {
-    RC_TRY(add_backbone(b, &l->student.backbone));
+    RC_TRY(add_model(b, "backbone", &l->student.backbone));
     RC_TRY(add_head(b, &l->student.head));
     RC_TRY(add_buffer(b, l));
+    if (l->vae.encoder.param != NULL) {
+        RC_TRY(add_model(b, "encoder", &l->vae.encoder));
+        RC_TRY(add_model(b, "decoder", &l->vae.decoder));
+    }
     if (l->class_mean == NULL)
         return RC_OK;
     int64_t d = l->student.head.d, mean[2] = {l->statistics_classes, d}, covariance[2] = {d, d};
@@ -207,21 +212,38 @@ static rc_status get_numbers(const rc_safetensors *file, const char *key, int ro
     return status;
 }
 
-/* Is everything that the net needs in the file? Asked before anything is allocated, so that a small file
- * cannot ask for a huge model. */
-static rc_status check_backbone(const rc_safetensors *file, const rc_settings *settings, const rc_augment *image)
+/* Is everything that a net needs in the file? Asked before anything is allocated, so that a small file cannot ask for
+ * a huge model. */
+static rc_status check_net(const rc_safetensors *file, const char *prefix, const rc_net *net)
+{
+    rc_slice slice;
+    for (int i = 0; rc_net_slice(net, i, &slice); i++) {
+        char name[NAME_SIZE];
+        const rc_named_tensor *tensor;
+        snprintf(name, sizeof name, "%s.%s", prefix, slice.name);
+        RC_TRY(rc_safetensors_get(file, name, RC_DTYPE_F32, slice.count, &tensor));
+    }
+    return RC_OK;
+}
+
+static rc_status check_nets(const rc_safetensors *file, const rc_settings *settings, const rc_method *method,
+                            const rc_augment *image)
 {
     rc_net *net = rc_alloc_zeroed(NULL, 1, sizeof *net);
     if (net == NULL)
         return RC_OUT_OF_MEMORY;
-    rc_slice slice;
     rc_status status = rc_learner_net(settings, image, net);
-    for (int i = 0; status == RC_OK && rc_net_slice(net, i, &slice); i++) {
-        char name[NAME_SIZE];
-        const rc_named_tensor *tensor;
-        snprintf(name, sizeof name, "backbone.%s", slice.name);
-        status = rc_safetensors_get(file, name, RC_DTYPE_F32, slice.count, &tensor);
-    }
+    if (status == RC_OK)
+        status = check_net(file, "backbone", net);
+    bool generative = method->replay == RC_REPLAY_GENERATIVE;
+    if (status == RC_OK && generative)
+        status = rc_net_vae_encoder(net, image->c, image->h, settings->vae_width);
+    if (status == RC_OK && generative)
+        status = check_net(file, "encoder", net);
+    if (status == RC_OK && generative)
+        status = rc_net_vae_decoder(net, image->c, image->h, settings->vae_width);
+    if (status == RC_OK && generative)
+        status = check_net(file, "decoder", net);
     rc_free(NULL, net);
     return status;
 }
@@ -239,12 +261,12 @@ static rc_status load_tensor(const rc_safetensors *file, rc_backend *be, const c
     return RC_OK;
 }
 
-static rc_status load_backbone(const rc_safetensors *file, const rc_model *model)
+static rc_status load_model(const rc_safetensors *file, const char *prefix, const rc_model *model)
 {
     rc_slice slice;
     for (int i = 0; rc_net_slice(model->net, i, &slice); i++) {
         char name[NAME_SIZE];
-        snprintf(name, sizeof name, "backbone.%s", slice.name);
+        snprintf(name, sizeof name, "%s.%s", prefix, slice.name);
         RC_TRY(load_tensor(file, model->backend, name, slice.count,
                            rc_real_at(model->backend, slice.running ? model->running : model->param, slice.offset)));
     }
@@ -373,12 +395,16 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
     rc_status status = rc_config_from_json(&model->config, config);
     json_decref(config);
     RC_TRY(status);
-    RC_TRY(check_backbone(file, &model->config.settings, &image));
+    RC_TRY(check_nets(file, &model->config.settings, method, &image));
     RC_TRY(rc_learner_create(&model->learner, backend, &model->config.settings, method, &image));
-    RC_TRY(load_backbone(file, &model->learner.student.backbone));
+    RC_TRY(load_model(file, "backbone", &model->learner.student.backbone));
     RC_TRY(load_head(file, &model->learner.student.head));
     RC_TRY(load_statistics(file, &model->learner));
     RC_TRY(load_buffer(file, &model->learner));
+    if (method->replay == RC_REPLAY_GENERATIVE) {
+        RC_TRY(load_model(file, "encoder", &model->learner.vae.encoder));
+        RC_TRY(load_model(file, "decoder", &model->learner.vae.decoder));
+    }
     RC_TRY(load_names(file, model));
     return backend->sync(backend);
 }

@@ -35,6 +35,8 @@ rc_settings learning_settings(void)
     s.milestones = 1;
     s.milestone[0] = 1;
     s.inversion_steps = 5;
+    s.buffer_size = 20;
+    s.vae_width = 16;
     return s;
 }
 
@@ -93,7 +95,10 @@ learning_bits learning_take(const rc_learner *l)
     size_t params = l->net.params, running = l->net.running, d = (size_t)l->student.head.d;
     size_t head = (size_t)l->student.head.classes * d, means = (size_t)l->statistics_classes * d;
     size_t covariance = l->covariance != NULL ? d * d : 0;
-    learning_bits b = {.count = params + running + head + means + covariance, .backbone = params + running};
+    size_t encoder = l->vae.encoder.param != NULL ? l->vae.encoder_net.params : 0;
+    size_t decoder = l->vae.decoder.param != NULL ? l->vae.decoder_net.params : 0;
+    learning_bits b = {.count = params + running + head + means + covariance + encoder + decoder,
+                       .backbone = params + running};
     b.value = rc_alloc_zeroed(NULL, b.count, sizeof *b.value);
     assert_non_null(b.value);
     assert_int_equal(be->sync(be), RC_OK);
@@ -103,6 +108,11 @@ learning_bits learning_take(const rc_learner *l)
     if (means > 0) {
         be->read_real(be, b.value + b.backbone + head, l->class_mean, means);
         be->read_real(be, b.value + b.backbone + head + means, l->covariance, covariance);
+    }
+    if (encoder > 0) {
+        float *vae = b.value + b.backbone + head + means + covariance;
+        be->read_real(be, vae, l->vae.encoder.param, encoder);
+        be->read_real(be, vae + encoder, l->vae.decoder.param, decoder);
     }
     return b;
 }

@@ -18,7 +18,7 @@ void learning_begin(rc_learner *l, int task, int n_new, int per_class);
 void learning_teach(rc_learner *l, int task, int n_new, int per_class, const rc_stage_hooks *hooks);
 extern const rc_stage_hooks learning_no_hooks;
 
-/* All that a task leaves: backbone, head, class statistics. */
+/* What a task leaves in backend memory: backbone, head, class statistics, autoencoder. */
 typedef struct learning_bits {
     float *value;
     size_t count, backbone; /* of which the first belong to the backbone, running statistics included */

@@ -107,7 +107,7 @@ static void initial_values(void **state)
     assert_uniform(slice_moments(&model, "conv_2.weight"), 1 / sqrt(128 * 9));
     rc_model_destroy(&model);
 
-    nn_must(rc_net_vae_decoder(&net, 3, 32));
+    nn_must(rc_net_vae_decoder(&net, 3, 32, RC_VAE_WIDTH));
     nn_must(rc_model_create(&model, &net, be));
     nn_must(rc_model_init(&model, rng));
     assert_uniform(slice_moments(&model, "deconv_1.weight"), 1 / sqrt(256 * 16));

@@ -143,7 +143,7 @@ static void names_are_the_published_ones(void **state)
     assert_true(has_slice("linear.bias", 1, (int[]){8192}));
     assert_true(has_slice("bn_3.running_mean", 1, (int[]){3}));
     assert_false(has_slice("bn_3.weight", 1, (int[]){3}));
-    must(rc_net_vae_decoder(&net, 3, 32));
+    must(rc_net_vae_decoder(&net, 3, 32, RC_VAE_WIDTH));
     assert_true(has_slice("deconv_1.weight", 4, (int[]){512, 256, 4, 4}));
 }
 
@@ -347,8 +347,9 @@ static void bad_arguments_of_builders(void **state)
     refused_net(rc_net_resnet18(&net, 3, 1 << 20, 1 << 20), "1048576 x 1048576");
     refused_net(rc_net_resnet_small(&net, 3, 32, 32, 0, 1), "width 0");
     refused_net(rc_net_resnet_small(&net, 3, 32, 32, 16, 40), "40 blocks");
-    refused_net(rc_net_vae_encoder(&net, 3, 28), "28 pixels");
-    refused_net(rc_net_vae_decoder(&net, 3, 4), "4 pixels");
+    refused_net(rc_net_vae_encoder(&net, 3, 28, RC_VAE_WIDTH), "28 pixels");
+    refused_net(rc_net_vae_decoder(&net, 3, 4, RC_VAE_WIDTH), "4 pixels");
+    refused_net(rc_net_vae_encoder(&net, 3, 32, 20), "width 20");
 }
 
 /* ---- the printout ----------------------------------------------------------------------------------------------- */

@@ -257,7 +257,7 @@ static void run_encoder(subject *s)
     rc_backend *be = s->be;
     int n = oracle_int(c, "n"), size = oracle_int(c, "size");
     trainee t = {.pass = NULL};
-    subject_must(s, rc_net_vae_encoder(&t.net, oracle_int(c, "c"), size));
+    subject_must(s, rc_net_vae_encoder(&t.net, oracle_int(c, "c"), size, RC_VAE_WIDTH));
     t.input = subject_map_input(s, "x", n, size, size, oracle_int(c, "c"), 1.75, 0);
     begin(&t, s, &(rc_pass_settings){.mode = RC_PASS_TRAIN, .n = n});
     static const char *const names[2] = {"mean", "log_variance"}, *const targets[2] = {"target_mean",
@@ -298,7 +298,7 @@ static void run_decoder(subject *s)
     rc_backend *be = s->be;
     int n = oracle_int(c, "n"), size = oracle_int(c, "size"), channels = oracle_int(c, "c");
     trainee t = {.pass = NULL};
-    subject_must(s, rc_net_vae_decoder(&t.net, channels, size));
+    subject_must(s, rc_net_vae_decoder(&t.net, channels, size, RC_VAE_WIDTH));
     t.input = subject_map_input(s, "x", n, 1, 1, 1024, 1.75, 0);
     rc_tensor target = subject_map_input(s, "target", n, size, size, channels, 0.5, 0.5);
     begin(&t, s, &(rc_pass_settings){.mode = RC_PASS_TRAIN, .n = n});

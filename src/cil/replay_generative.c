@@ -1,0 +1,189 @@
+/* A generative model as a source (DGR, METHODS 11). draw: the autoencoder as the last task left it decodes noise.
+ * learn: the one at hand takes a step of SGD on the whole batch, new images and replayed ones,
+ *
+ *     mean_b( w_b mean_pixels BCE(decode(z_b), x_b) ) + 1/(h w c) mean_b( -1/2 sum(1 + log s^2 - m^2 - s^2) )
+ *
+ * with m and log s^2 the encoder's two outputs, z = m + s * noise, and w_b = n_old/K for a replayed image, 1 - n_old/K
+ * for a new one (1 in the first task, which replays nothing). */
+#include "base/memory.h"
+#include "cil/step_training.h"
+#include "nn/optimiser.h"
+#include "nn/pass.h"
+
+typedef struct generative {
+    rc_replay replay;
+    rc_backend *backend;
+    rc_generative_settings settings;
+    rc_vae *vae;
+    const rc_model *old_decoder; /* NULL in the first task */
+    int rows;                    /* of the whole batch */
+    int mean, log_variance;      /* layers of the encoder */
+
+    rc_pass *old_pass, *encoder_pass, *decoder_pass;
+    rc_tensor old_noise;    /* (batch, 1, 1, latent) */
+    rc_tensor noise, code;  /* (rows, 1, 1, latent) */
+    rc_optimiser *optimiser;
+    void *memory;
+    void *sample_weight, *encoder_gradient, *decoder_gradient; /* real */
+} generative;
+
+static void draw(rc_replay *replay, const rc_step *step, rc_tensor *images, int32_t *labels)
+{
+    generative *g = (generative *)replay;
+    rc_backend *be = g->backend;
+    (void)labels;
+    if (g->old_decoder == NULL)
+        return;
+    be->random_normal(be, RC_STREAM_DREAMS, step, &g->old_noise);
+    rc_pass_forward(g->old_pass, g->old_decoder, &g->old_noise);
+    be->copy(be, images->raw, rc_pass_output(g->old_pass, RC_NO_LAYER)->raw,
+             rc_act_count(be, images->n, images->h, images->w, images->c) * be->act_bytes);
+}
+
+/* The losses are of the step's own value slots and weights. */
+static void learn(rc_replay *replay, const rc_step *step, rc_tensor *input, const int32_t *labels)
+{
+    generative *g = (generative *)replay;
+    rc_backend *be = g->backend;
+    void *loss = g->replay.loss;
+    (void)labels;
+    rc_pass_forward(g->encoder_pass, &g->vae->encoder, input);
+    rc_tensor *mean = rc_pass_finished_output(g->encoder_pass, g->mean);
+    rc_tensor *log_variance = rc_pass_finished_output(g->encoder_pass, g->log_variance);
+    be->random_normal(be, RC_STREAM_LATENT, step, &g->noise);
+    be->latent_sample(be, mean, log_variance, g->noise.raw, &g->code);
+    rc_pass_forward(g->decoder_pass, &g->vae->decoder, &g->code);
+
+    rc_pass_zero_output_gradients(g->decoder_pass);
+    rc_pass_zero_output_gradients(g->encoder_pass);
+    be->loss_reconstruction(be, rc_pass_finished_output(g->decoder_pass, RC_NO_LAYER), input, g->sample_weight,
+                            &step->weight[RC_LOSS_RECONSTRUCTION], rc_real_at(be, loss, RC_LOSS_RECONSTRUCTION),
+                            rc_pass_output_gradient(g->decoder_pass, RC_NO_LAYER));
+    rc_pass_backward(g->decoder_pass, &g->vae->decoder, g->decoder_gradient);
+    void *dmean = rc_pass_output_gradient(g->encoder_pass, g->mean);
+    void *dlog_variance = rc_pass_output_gradient(g->encoder_pass, g->log_variance);
+    be->latent_sample_backward(be, mean, log_variance, g->noise.raw, rc_pass_input_gradient(g->decoder_pass), dmean,
+                               dlog_variance);
+    be->loss_latent(be, mean, log_variance, 1 / (float)(input->h * input->w * input->c),
+                    &step->weight[RC_LOSS_LATENT], rc_real_at(be, loss, RC_LOSS_LATENT), dmean, dlog_variance);
+    rc_pass_backward(g->encoder_pass, &g->vae->encoder, g->encoder_gradient);
+    be->sum_workers(be, g->encoder_gradient, g->vae->encoder_net.params);
+    be->sum_workers(be, g->decoder_gradient, g->vae->decoder_net.params);
+    rc_optimiser_step(g->optimiser, step);
+}
+
+static rc_status register_state(rc_replay *replay, rc_state *state)
+{
+    generative *g = (generative *)replay;
+    size_t count;
+    void *encoder = rc_optimiser_state(g->optimiser, 0, 0, &count);
+    RC_TRY(rc_state_add(state, "momentum.encoder", RC_STATE_REAL, encoder, count));
+    void *decoder = rc_optimiser_state(g->optimiser, 1, 0, &count);
+    return rc_state_add(state, "momentum.decoder", RC_STATE_REAL, decoder, count);
+}
+
+static void destroy(rc_replay *replay)
+{
+    generative *g = (generative *)replay;
+    rc_pass_destroy(g->old_pass);
+    rc_pass_destroy(g->encoder_pass);
+    rc_pass_destroy(g->decoder_pass);
+    rc_tensor_destroy(g->backend, &g->old_noise);
+    rc_tensor_destroy(g->backend, &g->noise);
+    rc_tensor_destroy(g->backend, &g->code);
+    rc_optimiser_destroy(g->optimiser);
+    g->backend->release(g->backend, g->memory);
+    rc_free(NULL, g);
+}
+
+/* ---- building ------------------------------------------------------------------------------------------------- */
+
+static void carve(generative *g, rc_arena *arena)
+{
+    size_t real = g->backend->real_bytes;
+    g->sample_weight = rc_arena_take_array(arena, (size_t)g->rows, real);
+    g->encoder_gradient = rc_arena_take_array(arena, g->vae->encoder_net.params, real);
+    g->decoder_gradient = rc_arena_take_array(arena, g->vae->decoder_net.params, real);
+}
+
+static rc_status take_memory(generative *g)
+{
+    rc_arena arena = rc_arena_measure("autoencoder");
+    carve(g, &arena);
+    RC_TRY(rc_arena_status(&arena));
+    size_t bytes = arena.peak;
+    RC_TRY(g->backend->alloc(g->backend, bytes, &g->memory));
+    g->replay.bytes += bytes;
+    arena = rc_arena_over("autoencoder", g->memory, bytes);
+    carve(g, &arena);
+    RC_TRY(rc_arena_status(&arena));
+    float old = g->settings.old_share;
+    for (int b = 0; b < g->rows; b++) {
+        float weight = g->replay.batch == 0 ? 1 : b < g->settings.batch ? 1 - old : old;
+        g->backend->write_real(g->backend, rc_real_at(g->backend, g->sample_weight, (size_t)b), &weight, 1);
+    }
+    return RC_OK;
+}
+
+static rc_status create_passes(generative *g)
+{
+    rc_backend *be = g->backend;
+    const rc_net *encoder = &g->vae->encoder_net, *decoder = &g->vae->decoder_net;
+    rc_pass_settings encode = {.mode = RC_PASS_TRAIN, .n = g->rows};
+    rc_pass_settings decode = {.mode = RC_PASS_TRAIN, .n = g->rows, .input_gradient = true};
+    rc_pass_settings eval = {.mode = RC_PASS_EVAL, .n = g->replay.batch, .constant_model = true};
+    RC_TRY(rc_pass_create(be, encoder, &encode, &g->encoder_pass));
+    RC_TRY(rc_pass_create(be, decoder, &decode, &g->decoder_pass));
+    RC_TRY(rc_tensor_create(be, g->rows, 1, 1, decoder->c, &g->noise));
+    RC_TRY(rc_tensor_create(be, g->rows, 1, 1, decoder->c, &g->code));
+    RC_TRY(be->reserve_losses(be, g->rows, 1, encoder->h, encoder->w, encoder->c));
+    g->replay.bytes += rc_pass_bytes(g->encoder_pass) + rc_pass_bytes(g->decoder_pass);
+    if (g->old_decoder == NULL)
+        return RC_OK;
+    RC_TRY(rc_pass_create(be, decoder, &eval, &g->old_pass));
+    RC_TRY(rc_tensor_create(be, g->replay.batch, 1, 1, decoder->c, &g->old_noise));
+    rc_pass_prepare(g->old_pass, g->old_decoder);
+    g->replay.bytes += rc_pass_bytes(g->old_pass);
+    return RC_OK;
+}
+
+static rc_status build(generative *g)
+{
+    const rc_vae *vae = g->vae;
+    const rc_sgd sgd = {.momentum = g->settings.momentum}; /* no decay */
+    g->mean = vae->encoder_net.layers - 2;
+    g->log_variance = vae->encoder_net.layers - 1;
+    RC_TRY(create_passes(g));
+    RC_TRY(take_memory(g));
+    RC_TRY(rc_optimiser_create_sgd(g->backend, &sgd, &g->optimiser));
+    RC_TRY(rc_optimiser_add(g->optimiser, vae->encoder.param, g->encoder_gradient, vae->encoder_net.params));
+    RC_TRY(rc_optimiser_add(g->optimiser, vae->decoder.param, g->decoder_gradient, vae->decoder_net.params));
+    g->replay.bytes += rc_optimiser_bytes(g->optimiser);
+    return g->backend->sync(g->backend);
+}
+
+rc_status rc_replay_generative_create(rc_backend *backend, rc_vae *vae, const rc_model *old_decoder,
+                                      const rc_generative_settings *settings, rc_replay **replay)
+{
+    static const rc_replay_table table = {.draw = draw, .learn = learn, .register_state = register_state,
+                                          .destroy = destroy};
+    *replay = NULL;
+    generative *g = rc_alloc_zeroed(NULL, 1, sizeof *g);
+    if (g == NULL)
+        return RC_OUT_OF_MEMORY;
+    /* Without an old decoder nothing is drawn, and nobody need say what it shows. */
+    g->replay = (rc_replay){.table = &table, .batch = old_decoder != NULL ? settings->batch : 0,
+                            .labelled = old_decoder == NULL};
+    g->backend = backend;
+    g->settings = *settings;
+    g->vae = vae;
+    g->old_decoder = old_decoder;
+    g->rows = settings->batch + g->replay.batch;
+    rc_status status = build(g);
+    if (status != RC_OK) {
+        destroy(&g->replay);
+        return status;
+    }
+    *replay = &g->replay;
+    return RC_OK;
+}

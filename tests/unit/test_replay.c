@@ -1,0 +1,358 @@
+/* Methods that store: what ER, LODE and DGR replay, what they hold afterwards, and that it helps. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "cil/evaluation.h"
+#include "support/learning.h"
+#include "support/succeeds.h"
+
+enum { PIXELS = LEARNING_SIZE * LEARNING_SIZE * LEARNING_CHANNELS };
+
+static rc_backend *be;
+
+static int open_backend(void **state)
+{
+    (void)state;
+    return rc_backend_open("cpu", 2, NULL, &be) == RC_OK ? 0 : -1;
+}
+
+static int close_backend(void **state)
+{
+    (void)state;
+    rc_backend_close(be);
+    return 0;
+}
+
+/* A learner after its first task, of 3 classes with 16 images each. */
+static void create_taught(rc_learner *l, rc_backend *backend, const char *method, const rc_settings *s)
+{
+    learning_create(l, backend, method, s);
+    learning_teach(l, 0, 3, 16, &learning_no_hooks);
+    rc_learner_end_task(l);
+}
+
+static void all_can_be_resumed(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"er", "lode", "dgr"};
+    rc_settings s = learning_settings();
+    s.refine_epochs = 1;
+    s.epochs = 3;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        int stages[RC_STAGE_COUNT];
+        if (learning_resume_everywhere(be, names[i], &s, stages))
+            assert_true(stages[RC_STAGE_TRAINING] > 2);
+    }
+}
+
+/* ---- buffers -------------------------------------------------------------------------------------------------- */
+
+static void expect_same_buffer(const rc_image_buffer *a, const rc_image_buffer *b)
+{
+    assert_int_equal(a->held, b->held);
+    assert_int_equal(a->offered, b->offered);
+    assert_memory_equal(a->images, b->images, rc_buffer_bytes(a));
+    assert_memory_equal(a->labels, b->labels, (size_t)a->held * sizeof *a->labels);
+}
+
+/* Every image of the buffer is one that was shown, with its label. */
+static void expect_shown(const rc_image_buffer *b, int classes, int per_class)
+{
+    int32_t *labels;
+    uint8_t *images = learning_images(0, classes, per_class, &labels);
+    for (int i = 0; i < b->held; i++) {
+        bool found = false;
+        for (int k = 0; k < classes * per_class && !found; k++)
+            found = labels[k] == b->labels[i] && memcmp(b->images + i * PIXELS, images + k * PIXELS, PIXELS) == 0;
+        assert_true(found);
+    }
+    rc_free(NULL, images);
+    rc_free(NULL, labels);
+}
+
+/* The buffer takes what a task showed when all its stages are done, however they were run, and nothing of one that was
+ * left: 2 epochs of 48 images, then of 32. */
+static void a_buffer_takes_what_a_task_has_shown(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    rc_learner whole, resumed;
+    create_taught(&whole, be, "er", &s);
+    create_taught(&resumed, be, "er", &s);
+    assert_int_equal(whole.buffer.held, 20);
+    assert_int_equal(whole.buffer.offered, 96);
+    expect_shown(&whole.buffer, 3, 16);
+    expect_same_buffer(&whole.buffer, &resumed.buffer);
+
+    learning_begin(&resumed, 1, 2, 16);
+    rc_learner_end_task(&resumed); /* no stage was run */
+    expect_same_buffer(&whole.buffer, &resumed.buffer);
+    rc_learner_destroy(&resumed);
+
+    create_taught(&resumed, be, "er", &s);
+    learning_begin(&whole, 1, 2, 16);
+    SUCCEEDS(rc_run_stages(&whole, RC_STAGE_TRAINING, 0, &learning_no_hooks, NULL));
+    learning_begin(&resumed, 1, 2, 16);
+    SUCCEEDS(rc_run_stages(&resumed, RC_STAGE_TRAINING, rc_stage_steps(&resumed, RC_STAGE_TRAINING), &learning_no_hooks,
+                           NULL)); /* as after a kill behind the last step */
+    rc_learner_end_task(&whole);
+    rc_learner_end_task(&resumed);
+    assert_int_equal(whole.buffer.offered, 160);
+    expect_same_buffer(&whole.buffer, &resumed.buffer);
+    int old = 0, new = 0;
+    for (int i = 0; i < 20; i++) {
+        old += whole.buffer.labels[i] < 3;
+        new += whole.buffer.labels[i] >= 3;
+    }
+    assert_true(old > 0 && new > 0);
+    rc_learner_destroy(&whole);
+    rc_learner_destroy(&resumed);
+}
+
+/* The other method has no use for images: they are gone. */
+static void a_data_free_method_keeps_no_buffer(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    const rc_method *cwd;
+    rc_learner l;
+    create_taught(&l, be, "lode", &s);
+    assert_int_equal(rc_buffer_bytes(&l.buffer), 20 * PIXELS);
+    SUCCEEDS(rc_method_find("cwd", &cwd));
+    SUCCEEDS(rc_learner_set_method(&l, cwd));
+    assert_int_equal(rc_buffer_bytes(&l.buffer), 0);
+    assert_null(l.buffer.images);
+    rc_learner_destroy(&l);
+}
+
+/* ---- steps ---------------------------------------------------------------------------------------------------- */
+
+enum { CLASSES = 5, BATCH = 8 };
+
+typedef struct outcome {
+    float loss[RC_LOSS_COUNT];
+    int32_t labels[2 * BATCH];
+    float teacher_logits[2 * BATCH * 3];
+    double input[2 * BATCH * PIXELS];
+} outcome;
+
+/* Some steps of a second task, of 2 classes, with the row's objective or another one. */
+static void run_steps(rc_learner *l, const rc_objective *losses, int steps, outcome *o)
+{
+    rc_training *training;
+    rc_replay *replay;
+    rc_training_settings settings = {.batch = BATCH, .n_old = 3, .losses = losses ? *losses : l->method->main,
+                                     .kd_temperature = 2, .seed = l->settings.seed, .task = 1};
+    rc_learner_send_order(l, 0);
+    SUCCEEDS(rc_learner_replay(l, RC_STREAM_DREAMS, &replay));
+    SUCCEEDS(rc_training_create(l->backend, &settings, &l->student, l->has_teacher ? &l->teacher : NULL, replay,
+                                &l->data, &training));
+    SUCCEEDS(rc_training_prepare_epoch(training, 0));
+    for (int i = 0; i < RC_LOSS_COUNT; i++)
+        rc_training_control(training)->weight[i] = 1;
+    rc_training_control(training)->learning_rate = 0.01f;
+    rc_training_send(training);
+    SUCCEEDS(l->backend->repeat(l->backend, rc_training_step, training, steps));
+    rc_training_view view = rc_training_look(training);
+    l->backend->read_real(l->backend, o->loss, view.loss, RC_LOSS_COUNT);
+    l->backend->read_bytes(l->backend, o->labels, view.labels, sizeof o->labels);
+    l->backend->read_act(l->backend, o->input, view.input, view.input->raw);
+    if (view.teacher_logits != NULL)
+        l->backend->read_real(l->backend, o->teacher_logits, view.teacher_logits, 2 * BATCH * 3);
+    rc_training_destroy(training);
+}
+
+/* METHODS 21: before they are weighted, LODE's two parts are the cross entropy over all classes. */
+static void parts_of_lode_add_up_to_cross_entropy(void **state)
+{
+    (void)state;
+    static const rc_objective plain = {.real = RC_CE_ALL, .replay = RC_CE_ALL};
+    static outcome parts, whole;
+    rc_settings s = learning_settings();
+    for (int i = 0; i < 2; i++) {
+        rc_learner l;
+        create_taught(&l, be, "lode", &s);
+        learning_begin(&l, 1, 2, 16);
+        run_steps(&l, i == 0 ? NULL : &plain, 1, i == 0 ? &parts : &whole);
+        rc_learner_destroy(&l);
+    }
+    double sum = (double)parts.loss[RC_LOSS_INTER] + (double)parts.loss[RC_LOSS_INTRA];
+    assert_true(parts.loss[RC_LOSS_INTER] > 0 && parts.loss[RC_LOSS_INTRA] > 0);
+    assert_true(fabs(sum - (double)whole.loss[RC_LOSS_CE]) < 1e-5);
+    assert_true(parts.loss[RC_LOSS_REPLAY] == whole.loss[RC_LOSS_REPLAY]);
+}
+
+/* What is replayed does not depend on who computes: the same images and labels on every backend. */
+static void every_backend_replays_the_same(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"cpu", "reference", "reference64"};
+    static outcome o[3];
+    rc_settings s = learning_settings();
+    for (int i = 0; i < 3; i++) {
+        rc_backend *backend;
+        rc_learner l;
+        SUCCEEDS(rc_backend_open(names[i], 1, NULL, &backend));
+        learning_create(&l, backend, "er", &s);
+        learning_begin(&l, 0, 3, 16);
+        l.learnt = true; /* as if its stages had run: the stream does not depend on what is learnt of it */
+        rc_learner_end_task(&l);
+        learning_begin(&l, 1, 2, 16);
+        run_steps(&l, NULL, 3, &o[i]);
+        rc_learner_destroy(&l);
+        rc_backend_close(backend);
+        assert_memory_equal(o[i].labels, o[0].labels, sizeof o[0].labels);
+        for (int k = 0; k < 2 * BATCH * PIXELS; k++)
+            assert_true(fabs(o[i].input[k] - o[0].input[k]) < 1e-5);
+    }
+    int old = 0;
+    for (int b = 0; b < 2 * BATCH; b++) {
+        assert_true(b >= BATCH || o[0].labels[b] >= 3);
+        old += o[0].labels[b] < 3;
+    }
+    assert_true(old > 0);
+}
+
+/* ---- DGR ------------------------------------------------------------------------------------------------------ */
+
+/* METHODS 11: images of the old decoder, from 0 to 1, with the labels that the old classifier gives them; both stay as
+ * they were while their successors learn. */
+static void dgr_replays_what_the_old_models_say(void **state)
+{
+    (void)state;
+    static outcome o;
+    rc_settings s = learning_settings();
+    rc_learner l;
+    create_taught(&l, be, "dgr", &s);
+    assert_true(l.augment.mean[0] == 0 && l.augment.std[0] == 1);
+    learning_begin(&l, 1, 2, 16);
+    size_t params = l.vae.decoder_net.params;
+    float *old = rc_alloc_zeroed(NULL, 3 * params, sizeof *old), *old_after = old + params, *now = old + 2 * params;
+    be->read_real(be, old, l.old_decoder.param, params);
+    run_steps(&l, NULL, 2, &o);
+    be->read_real(be, old_after, l.old_decoder.param, params);
+    be->read_real(be, now, l.vae.decoder.param, params);
+    assert_memory_equal(old, old_after, params * sizeof *old);
+    assert_memory_not_equal(old, now, params * sizeof *old);
+    rc_free(NULL, old);
+    for (int b = BATCH; b < 2 * BATCH; b++) {
+        const float *z = o.teacher_logits + b * 3;
+        int best = z[1] > z[0] ? 1 : 0;
+        best = z[2] > z[best] ? 2 : best;
+        assert_int_equal(o.labels[b], best);
+    }
+    double low = 1, high = 0;
+    for (int i = BATCH * PIXELS; i < 2 * BATCH * PIXELS; i++) {
+        low = fmin(low, o.input[i]);
+        high = fmax(high, o.input[i]);
+    }
+    assert_true(low > 0 && high < 1 && high - low > 0.01);
+    assert_true(o.loss[RC_LOSS_RECONSTRUCTION] > 0 && o.loss[RC_LOSS_LATENT] >= 0);
+    rc_learner_destroy(&l);
+}
+
+typedef struct first_and_last {
+    double first, last;
+} first_and_last;
+
+static rc_status note_reconstruction(void *user, const rc_stage_report *report)
+{
+    first_and_last *r = user;
+    r->last = report->loss[RC_LOSS_RECONSTRUCTION];
+    r->first = r->first > 0 ? r->first : r->last;
+    return RC_OK;
+}
+
+static void the_autoencoder_learns(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    first_and_last r = {0};
+    rc_stage_hooks hooks = {.boundary = note_reconstruction, .user = &r, .interval = 0};
+    rc_learner l;
+    s.epochs = 20;
+    learning_create(&l, be, "dgr", &s);
+    learning_teach(&l, 0, 3, 16, &hooks);
+    assert_true(r.first > 0.65 && r.last < r.first - 0.05); /* log 2 where every pixel is taken for a half */
+    rc_learner_destroy(&l);
+}
+
+static void dgr_goes_on_from_its_own_models_alone(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    const rc_method *dgr;
+    rc_learner l;
+    create_taught(&l, be, "er", &s);
+    SUCCEEDS(rc_method_find("dgr", &dgr));
+    assert_int_equal(rc_learner_set_method(&l, dgr), RC_INVALID_ARGUMENT);
+    assert_non_null(strstr(rc_message(), "ER makes none"));
+    rc_learner_destroy(&l);
+}
+
+/* ---- that it helps -------------------------------------------------------------------------------------------- */
+
+/* Percent of old classes, of images that were not trained on. */
+static double old_accuracy(const char *method)
+{
+    rc_settings s = learning_settings();
+    rc_learner l;
+    rc_task_stream stream;
+    rc_evaluation e;
+    rc_task_split split = {.sizes = 2, .size = {3, 2}};
+    s.net_width = 8;
+    s.epochs = 14;
+    s.milestone[0] = 10;
+    s.buffer_size = 60;
+    learning_create(&l, be, method, &s);
+    for (int task = 0; task < 2; task++) {
+        learning_teach(&l, task, task == 0 ? 3 : 2, 40, &learning_no_hooks);
+        rc_learner_end_task(&l);
+    }
+    rc_split test = {.count = 5 * 60};
+    test.images = learning_images(0, 5, 60, &test.labels); /* the last 20 of each class are new */
+    memmove(test.images, test.images + 5 * 40 * PIXELS, 5 * 20 * PIXELS);
+    test.count = 5 * 20;
+    SUCCEEDS(rc_task_stream_create(&stream, 5, NULL, &split));
+    SUCCEEDS(rc_evaluate(be, &l.student, &l.augment, &stream, &test, 50, &e));
+    double accuracy = rc_accuracy(&e, 0, 3);
+    rc_evaluation_destroy(&e);
+    rc_task_stream_destroy(&stream);
+    rc_free(NULL, test.images);
+    rc_free(NULL, test.labels);
+    rc_learner_destroy(&l);
+    return accuracy;
+}
+
+static void buffers_keep_old_classes(void **state)
+{
+    (void)state;
+    double finetune = old_accuracy("finetune"), er = old_accuracy("er"), lode = old_accuracy("lode");
+    print_message("old classes: fine-tuning %.1f, ER %.1f, LODE %.1f %%\n", finetune, er, lode);
+    assert_true(finetune < 20);
+    assert_true(er > finetune + 30 && lode > finetune + 30);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_can_be_resumed),
+        cmocka_unit_test(a_buffer_takes_what_a_task_has_shown),
+        cmocka_unit_test(a_data_free_method_keeps_no_buffer),
+        cmocka_unit_test(parts_of_lode_add_up_to_cross_entropy),
+        cmocka_unit_test(every_backend_replays_the_same),
+        cmocka_unit_test(dgr_replays_what_the_old_models_say),
+        cmocka_unit_test(the_autoencoder_learns),
+        cmocka_unit_test(dgr_goes_on_from_its_own_models_alone),
+        cmocka_unit_test(buffers_keep_old_classes),
+    };
+    return cmocka_run_group_tests(tests, open_backend, close_backend);
+}
