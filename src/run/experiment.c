@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/memory.h"
@@ -18,6 +19,7 @@ typedef struct experiment {
     int cells;
     int jobs, threads; /* at once; of each */
     rc_forecast forecast;
+    double began;
 } experiment;
 
 static rc_cell *cell_of(const experiment *x, int trial, int method) /* -1: the first task */
@@ -238,7 +240,7 @@ static rc_status print_results(const experiment *x, const rc_cell_end *end, bool
 {
     const rc_run_settings *s = x->settings;
     rc_summary summary = {.cell = x->cell, .end = end, .trials = x->trials, .methods = s->methods, .jobs = x->jobs,
-                          .command_line = s->command_line, .folder = s->out};
+                          .seconds = rc_now() - x->began, .command_line = s->command_line, .folder = s->out};
     const rc_results *row[RC_MAX_METHODS];
     for (int t = 0; t < x->trials && !stopped; t++) {
         if (x->trials > 1)
@@ -358,6 +360,7 @@ rc_status rc_experiment_run(const rc_run_settings *settings)
 {
     rc_backend *backend;
     rc_dataset data;
+    double began = rc_now();
     RC_TRY(check_lists(settings));
     RC_TRY(rc_config_check(&settings->config));
     RC_TRY(rc_backend_open(settings->backend, settings->threads, &settings->watch.log, &backend));
@@ -366,7 +369,7 @@ rc_status rc_experiment_run(const rc_run_settings *settings)
         rc_backend_close(backend);
         return status;
     }
-    experiment x = {.settings = settings, .data = &data};
+    experiment x = {.settings = settings, .data = &data, .began = began};
     status = run_with_data(&x, backend);
     rc_dataset_close(&data);
     if (status != RC_IO)

@@ -9,6 +9,7 @@ typedef struct rc_summary {
     const rc_cell *cell;    /* (trials, methods + 1): of each trial the first task, then its methods */
     const rc_cell_end *end; /* the same */
     int trials, methods, jobs;
+    double seconds; /* that the command took, this time */
     const char *command_line, *folder;
 } rc_summary;
 
