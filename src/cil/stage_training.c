@@ -24,46 +24,47 @@ static rc_objective objective_of(const rc_learner *l)
     return o;
 }
 
-/* LODE's weights (METHODS 13), and ER's: the mean over both halves. */
-static void halve_weights(const rc_learner *l, float weight[RC_LOSS_COUNT])
-{
-    int old_tasks = l->student.head.tasks > 1 ? l->student.head.tasks - 1 : 1;
-    weight[RC_LOSS_CE] = weight[RC_LOSS_INTRA] = weight[RC_LOSS_REPLAY] = 0.5f;
-    weight[RC_LOSS_INTER] = (float)(0.5 * l->settings.lode_rho / old_tasks);
-}
-
-/* Weights of main training; settings.h has the numbers. In the first task cross entropy counts 1. */
-static void main_weights(const rc_learner *l, const rc_objective *o, float weight[RC_LOSS_COUNT],
-                         bool active[RC_LOSS_COUNT])
+/* The objective's losses have their weight, all others 0. In the first task cross entropy counts 1. */
+void rc_stage_weights(const rc_learner *l, float weight[RC_LOSS_COUNT], bool active[RC_LOSS_COUNT])
 {
     const rc_settings *s = &l->settings;
+    const rc_objective o = objective_of(l);
     bool adaptive = l->method->weights == RC_WEIGHTS_ADAPTIVE && l->n_old > 0;
     rc_loss_scale scale = {1, 1};
     if (adaptive && !s->paper_constant_scale)
         scale = rc_adaptive_loss_scale(l->n_old, l->n_new);
+    bool generates = l->method->replay == RC_REPLAY_GENERATIVE;
+    double half = l->method->weights == RC_WEIGHTS_HALVES && l->has_replay ? 0.5 : 1;
     double replay = adaptive ? s->lambda_hkd * scale.distillation : 1;
-    weight[RC_LOSS_CE] = adaptive ? (float)(s->lambda_ce * scale.cross_entropy) : 1;
-    weight[RC_LOSS_REPLAY] = weight[RC_LOSS_HKD] = (float)replay;
-    weight[RC_LOSS_HEAD] = 1;
-    weight[RC_LOSS_KD] = (float)s->kd_weight;
-    weight[RC_LOSS_KD_REPLAY] = (float)(s->kd_weight * replay);
-    weight[RC_LOSS_FEATURE] = (float)s->feature_weight;
-    weight[RC_LOSS_RKD] = (float)(s->lambda_rkd * scale.distillation);
-    weight[RC_LOSS_WAR] = (float)s->lambda_war;
-    if (l->method->weights == RC_WEIGHTS_HALVES && l->has_replay)
-        halve_weights(l, weight);
-    weight[RC_LOSS_RECONSTRUCTION] = weight[RC_LOSS_LATENT] = 1;
-    active[RC_LOSS_CE] = o->real != RC_CE_NONE && o->real != RC_CE_DECOUPLED;
-    active[RC_LOSS_INTER] = active[RC_LOSS_INTRA] = o->real == RC_CE_DECOUPLED;
-    active[RC_LOSS_REPLAY] = o->replay != RC_CE_NONE;
-    active[RC_LOSS_HEAD] = o->head_ce;
-    active[RC_LOSS_HKD] = o->hkd;
-    active[RC_LOSS_KD] = o->kd_real != RC_KD_NONE;
-    active[RC_LOSS_KD_REPLAY] = o->kd_replay != RC_KD_NONE;
-    active[RC_LOSS_FEATURE] = o->feature;
-    active[RC_LOSS_RKD] = o->rkd;
-    active[RC_LOSS_WAR] = o->war;
-    active[RC_LOSS_RECONSTRUCTION] = active[RC_LOSS_LATENT] = l->method->replay == RC_REPLAY_GENERATIVE;
+    int old_tasks = l->student.head.tasks > 1 ? l->student.head.tasks - 1 : 1;
+    const struct {
+        rc_loss loss;
+        bool active;
+        double weight;
+    } losses[] = {
+        {RC_LOSS_CE, o.real != RC_CE_NONE && o.real != RC_CE_DECOUPLED,
+         adaptive ? s->lambda_ce * scale.cross_entropy : half},
+        {RC_LOSS_INTER, o.real == RC_CE_DECOUPLED, half * s->lode_rho / old_tasks},
+        {RC_LOSS_INTRA, o.real == RC_CE_DECOUPLED, half},
+        {RC_LOSS_REPLAY, o.replay != RC_CE_NONE, replay * half},
+        {RC_LOSS_HEAD, o.head_ce, 1},
+        {RC_LOSS_HKD, o.hkd, replay},
+        {RC_LOSS_KD, o.kd_real != RC_KD_NONE, s->kd_weight},
+        {RC_LOSS_KD_REPLAY, o.kd_replay != RC_KD_NONE, s->kd_weight * replay},
+        {RC_LOSS_FEATURE, o.feature, s->feature_weight},
+        {RC_LOSS_RKD, o.rkd, s->lambda_rkd * scale.distillation},
+        {RC_LOSS_WAR, o.war, s->lambda_war},
+        {RC_LOSS_RECONSTRUCTION, generates, 1},
+        {RC_LOSS_LATENT, generates, 1},
+    };
+    for (int i = 0; i < RC_LOSS_COUNT; i++) {
+        weight[i] = 0;
+        active[i] = false;
+    }
+    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
+        weight[losses[i].loss] = losses[i].active ? (float)losses[i].weight : 0;
+        active[losses[i].loss] = losses[i].active;
+    }
 }
 
 /* Epoch by epoch from step `from` of the stage; `first_epoch` is the number of the stage's first epoch in the task. */
@@ -118,8 +119,7 @@ static rc_status train(stage_run *r, rc_stage stage, uint32_t from)
     if (hooks->restore != NULL)
         RC_TRY(hooks->restore(hooks->user, &l->state));
     int main_epochs = (int)(rc_stage_steps(l, RC_STAGE_TRAINING) / (uint32_t)l->batches);
-    rc_objective losses = objective_of(l);
-    main_weights(l, &losses, rc_training_control(r->training)->weight, r->run.active);
+    rc_stage_weights(l, rc_training_control(r->training)->weight, r->run.active);
     if (stage == RC_STAGE_TRAINING)
         RC_TRY(run_epochs(r, RC_STAGE_TRAINING, 0, from));
     if (rc_stage_steps(l, RC_STAGE_REFINEMENT) == 0)

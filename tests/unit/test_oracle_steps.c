@@ -12,85 +12,8 @@
 #include <cmocka.h>
 
 #include "cil/step_inversion.h"
-#include "cil/step_training.h"
 #include "nn/losses.h"
-#include "nn/nets.h"
-#include "support/oracle_net.h"
-
-static void build_nets(subject *s, rc_net *classifier, rc_net *generator)
-{
-    const oracle_case *c = s->c;
-    int size = oracle_int(c, "size"), channels = oracle_int(c, "c"), width = oracle_int(c, "width");
-    if (width > 0) {
-        subject_must(s, rc_net_resnet_small(classifier, channels, size, size, width, oracle_int(c, "blocks")));
-        subject_must(s, rc_net_generator_small(generator, channels, size, oracle_int(c, "noise"),
-                                        oracle_int(c, "generator_width")));
-    } else {
-        subject_must(s, rc_net_resnet32(classifier, channels, size, size));
-        subject_must(s, rc_net_generator(generator, channels, size));
-    }
-}
-
-/* A classifier whose head has `old` rows of a first task and, if `new` > 0, a second one. */
-static void build_classifier(subject *s, rc_classifier *classifier, const rc_net *net, const char *prefix, int old,
-                             int new)
-{
-    char name[64];
-    subject_must(s, rc_classifier_create(classifier, net, s->be, old + new));
-    oracle_net_fill(s, &classifier->backbone, prefix);
-    subject_must(s, rc_head_grow(&classifier->head, old, (rc_rng){1, 1}));
-    if (new > 0)
-        subject_must(s, rc_head_grow(&classifier->head, new, (rc_rng){1, 2}));
-    snprintf(name, sizeof name, "%shead.weight", prefix);
-    double *rows = oracle_parameter(s->c, name, (const int[2]){old + new, classifier->head.d}, 2);
-    s->be->write_real64(s->be, classifier->head.weight, rows, (size_t)(old + new) * (size_t)classifier->head.d);
-    free(rows);
-}
-
-static void expect_loss(subject *s, const char *name, const void *loss, rc_loss index, double tolerance)
-{
-    double value;
-    s->be->read_real64(s->be, &value, rc_real_at(s->be, loss, (size_t)index), 1);
-    oracle_expect(s->c, s->be->name, name, &value, 1, tolerance);
-}
-
-static void expect_integers(subject *s, const char *name, const int32_t *memory, size_t count)
-{
-    int32_t *host = malloc(count * sizeof *host);
-    double *values = malloc(count * sizeof *values);
-    assert_non_null(host);
-    assert_non_null(values);
-    s->be->read_bytes(s->be, host, memory, count * sizeof *host);
-    for (size_t i = 0; i < count; i++)
-        values[i] = host[i];
-    subject_expect_double(s, name, values, count);
-    free(host);
-    free(values);
-}
-
-/* How far `count` reals have moved from `begin`. */
-static void expect_moved(subject *s, const char *name, const void *reals, const double *begin, size_t count)
-{
-    double *values = malloc(count * sizeof *values);
-    assert_non_null(values);
-    s->be->read_real64(s->be, values, reals, count);
-    for (size_t i = 0; i < count; i++)
-        values[i] -= begin[i];
-    oracle_expect(s->c, s->be->name, name, values, count, oracle_net_moved(s));
-    free(values);
-}
-
-/* sum of weight * loss of a step. */
-static void expect_total(subject *s, const rc_step *control, const void *loss, int step)
-{
-    double values[RC_LOSS_COUNT], total = 0;
-    char name[32];
-    s->be->read_real64(s->be, values, loss, RC_LOSS_COUNT);
-    for (int i = 0; i < RC_LOSS_COUNT; i++)
-        total += (double)control->weight[i] * values[i];
-    snprintf(name, sizeof name, "total-%d", step);
-    oracle_expect(s->c, s->be->name, name, &total, 1, step == 0 ? s->tolerance : oracle_net_moved(s));
-}
+#include "support/oracle_step.h"
 
 /* ---- training ------------------------------------------------------------------------------------------------- */
 
@@ -105,44 +28,6 @@ typedef struct session {
     double *projection, *head; /* what they begin with */
     size_t projection_count, head_count;
 } session;
-
-static rc_resident_data build_data(subject *s)
-{
-    const oracle_case *c = s->c;
-    int size = oracle_int(c, "size"), channels = oracle_int(c, "c"), n_old = oracle_int(c, "n_old");
-    size_t count = (size_t)oracle_int(c, "count"), bytes = count * (size_t)(size * size * channels);
-    rc_resident_data data = {.augment = {.h = size, .w = size, .c = channels, .pad = oracle_int(c, "pad"),
-                                         .flip = true, .stream = RC_STREAM_AUGMENT}};
-    uint32_t *bits = oracle_bits(c, "images", bytes), *order = malloc(count * sizeof *order);
-    uint8_t *pixels = malloc(bytes);
-    assert_non_null(order);
-    assert_non_null(pixels);
-    for (size_t i = 0; i < bytes; i++)
-        pixels[i] = (uint8_t)(bits[i] >> 24);
-    int32_t *labels = oracle_integers(c, "labels", count, (uint32_t)oracle_int(c, "n_new"));
-    for (size_t i = 0; i < count; i++)
-        labels[i] += n_old;
-    rc_rng_permutation((rc_rng){c->seed, (uint64_t)oracle_int(c, "order")}, (uint32_t)count, order);
-    double *mean = oracle_fill(c, "mean", (size_t)channels, 0.25, 0.5);
-    double *std = oracle_fill(c, "std", (size_t)channels, 0.125, 0.25);
-    for (int i = 0; i < channels; i++) {
-        data.augment.mean[i] = (float)mean[i];
-        data.augment.std[i] = (float)std[i];
-    }
-    void *images = subject_bytes(s, bytes), *permuted = subject_bytes(s, count * sizeof *order);
-    s->be->write_bytes(s->be, images, pixels, bytes);
-    s->be->write_bytes(s->be, permuted, order, count * sizeof *order);
-    data.images = images;
-    data.order = permuted;
-    data.labels = subject_labels(s, labels, count);
-    free(bits);
-    free(order);
-    free(pixels);
-    free(labels);
-    free(mean);
-    free(std);
-    return data;
-}
 
 /* The two projections: weight and bias of the student's, then of the teacher's. */
 static const char *const projection_part[4] = {"student.weight", "student.bias", "teacher.weight", "teacher.bias"};
@@ -175,12 +60,12 @@ static void begin_session(session *t, subject *s)
     const oracle_case *c = s->c;
     int n_old = oracle_int(c, "n_old"), n_new = oracle_int(c, "n_new");
     t->s = s;
-    build_nets(s, &t->classifier_net, &t->generator_net);
-    build_classifier(s, &t->student, &t->classifier_net, "student/", n_old, n_new);
-    build_classifier(s, &t->teacher, &t->classifier_net, "teacher/", n_old, 0);
+    oracle_step_nets(s, &t->classifier_net, &t->generator_net);
+    oracle_step_classifier(s, &t->student, &t->classifier_net, "student/", n_old, n_new);
+    oracle_step_classifier(s, &t->teacher, &t->classifier_net, "teacher/", n_old, 0);
     subject_must(s, rc_model_create(&t->generator, &t->generator_net, s->be));
     oracle_net_fill(s, &t->generator, "generator/");
-    t->data = build_data(s);
+    t->data = oracle_step_data(s);
     rc_training_settings settings = {.batch = oracle_int(c, "batch"), .n_old = n_old,
                                      .losses = {.real = RC_CE_NEW, .hkd = true, .rkd = true, .war = true},
                                      .sgd = {(float)oracle_number(c, "momentum"),
@@ -229,15 +114,15 @@ static void expect_first_step(session *t)
     dreams.n = batch;
     size_t half = rc_act_count(s->be, batch, dreams.h, dreams.w, dreams.c);
     subject_expect_map(s, "dreams", &dreams, rc_act_at(s->be, view->input->raw, half));
-    expect_integers(s, "labels", view->labels, rows);
+    oracle_step_expect_integers(s, "labels", view->labels, rows);
     subject_expect(s, "features", view->features, rows * (size_t)d);
     subject_expect(s, "logits", view->logits, rows * classes);
     size_t targets = (size_t)batch * (size_t)n_old;
     subject_expect(s, "teacher_logits", rc_real_at(s->be, view->teacher_logits, targets), targets);
-    expect_loss(s, "loss/ce", view->loss, RC_LOSS_CE, s->tolerance);
-    expect_loss(s, "loss/hkd", view->loss, RC_LOSS_HKD, s->tolerance);
-    expect_loss(s, "loss/rkd", view->loss, RC_LOSS_RKD, s->tolerance);
-    expect_loss(s, "loss/war", view->loss, RC_LOSS_WAR, s->tolerance);
+    oracle_step_expect_loss(s, "loss/ce", view->loss, RC_LOSS_CE, s->tolerance);
+    oracle_step_expect_loss(s, "loss/hkd", view->loss, RC_LOSS_HKD, s->tolerance);
+    oracle_step_expect_loss(s, "loss/rkd", view->loss, RC_LOSS_RKD, s->tolerance);
+    oracle_step_expect_loss(s, "loss/war", view->loss, RC_LOSS_WAR, s->tolerance);
     oracle_net_expect(s, &t->classifier_net, "student/gradient/", view->backbone_gradient, false, s->tolerance);
     subject_expect(s, "head/gradient", view->head_gradient, t->head_count);
     size_t half_projection = t->projection_count / 2;
@@ -263,20 +148,20 @@ static void expect_trained(session *t)
     oracle_net_expect_moved(s, &t->student.backbone, "student/");
     oracle_net_expect(s, &t->classifier_net, "student/running/", t->student.backbone.running, true,
                       oracle_int(s->c, "steps") == 1 ? s->tolerance : oracle_net_moved(s));
-    expect_moved(s, "head/moved", t->student.head.weight, t->head, t->head_count);
+    oracle_step_expect_moved(s, "head/moved", t->student.head.weight, t->head, t->head_count);
     for (int i = 0; i < 4; at += projection_size(t->student.head.d, i++)) {
         char name[64];
         const void *part = rc_real_at(s->be, t->view.projection, at);
         size_t count = projection_size(t->student.head.d, i);
         if (i % 2 == 0) {
             snprintf(name, sizeof name, "projection/moved/%s", projection_part[i]);
-            expect_moved(s, name, part, t->projection + at, count);
+            oracle_step_expect_moved(s, name, part, t->projection + at, count);
         } else {
             snprintf(name, sizeof name, "projection/after/%s", projection_part[i]);
             expect_decayed(s, name, part, count);
         }
     }
-    expect_integers(s, "counts", t->view.label_count, (size_t)t->student.head.classes);
+    oracle_step_expect_integers(s, "counts", t->view.label_count, (size_t)t->student.head.classes);
 }
 
 /* The backbone, running statistics included, and the projections must not move by a bit. */
@@ -314,11 +199,11 @@ static void refine(session *t)
         for (int i = 0; i < 3; i++) {
             char name[32];
             snprintf(name, sizeof name, "refine/%s-%d", losses[i].name, step);
-            expect_loss(s, name, t->view.loss, losses[i].index, oracle_net_moved(s));
+            oracle_step_expect_loss(s, name, t->view.loss, losses[i].index, oracle_net_moved(s));
         }
     }
-    expect_moved(s, "refine/moved", t->student.head.weight, t->head, t->head_count);
-    expect_integers(s, "refine/counts", t->view.label_count, (size_t)t->student.head.classes);
+    oracle_step_expect_moved(s, "refine/moved", t->student.head.weight, t->head, t->head_count);
+    oracle_step_expect_integers(s, "refine/counts", t->view.label_count, (size_t)t->student.head.classes);
     for (int i = 0; i < 3; i++) {
         be->read_bytes(be, after[i], frozen[i], bytes[i]);
         assert_memory_equal(before[i], after[i], bytes[i]);
@@ -335,7 +220,7 @@ static void run_training(subject *s)
         rc_training_step(t.training);
         if (step == 0)
             expect_first_step(&t);
-        expect_total(s, rc_training_control(t.training), t.view.loss, step);
+        oracle_step_expect_total(s, rc_training_control(t.training), t.view.loss, step);
     }
     expect_trained(&t);
     if (oracle_int(s->c, "refine_steps") > 0)
@@ -386,13 +271,13 @@ static void expect_first_inversion(subject *s, rc_inversion *inversion, const rc
     subject_expect_map(s, "images", view.images, view.images->value);
     subject_expect(s, "features", view.features, batch * (size_t)d);
     subject_expect(s, "logits", view.logits, batch * classes);
-    expect_integers(s, "labels", view.labels, batch);
-    expect_loss(s, "loss/content", view.loss, RC_LOSS_CONTENT, s->tolerance);
-    expect_loss(s, "loss/diversity", view.loss, RC_LOSS_DIVERSITY, s->tolerance);
-    expect_loss(s, "loss/bn", view.loss, RC_LOSS_BN, s->tolerance);
-    expect_loss(s, "loss/dce", view.loss, RC_LOSS_DCE, s->tolerance);
+    oracle_step_expect_integers(s, "labels", view.labels, batch);
+    oracle_step_expect_loss(s, "loss/content", view.loss, RC_LOSS_CONTENT, s->tolerance);
+    oracle_step_expect_loss(s, "loss/diversity", view.loss, RC_LOSS_DIVERSITY, s->tolerance);
+    oracle_step_expect_loss(s, "loss/bn", view.loss, RC_LOSS_BN, s->tolerance);
+    oracle_step_expect_loss(s, "loss/dce", view.loss, RC_LOSS_DCE, s->tolerance);
     if (oracle_number(s->c, "prior") > 0)
-        expect_loss(s, "loss/prior", view.loss, RC_LOSS_PRIOR, s->tolerance);
+        oracle_step_expect_loss(s, "loss/prior", view.loss, RC_LOSS_PRIOR, s->tolerance);
     oracle_net_expect(s, generator, "generator/gradient/", view.generator_gradient, false, s->tolerance);
 }
 
@@ -403,8 +288,8 @@ static void run_inversion(subject *s)
     rc_classifier classifier;
     rc_model generator;
     rc_inversion *inversion;
-    build_nets(s, &classifier_net, &generator_net);
-    build_classifier(s, &classifier, &classifier_net, "classifier/", oracle_int(c, "classes"), 0);
+    oracle_step_nets(s, &classifier_net, &generator_net);
+    oracle_step_classifier(s, &classifier, &classifier_net, "classifier/", oracle_int(c, "classes"), 0);
     subject_must(s, rc_model_create(&generator, &generator_net, s->be));
     oracle_net_fill(s, &generator, "generator/");
     rc_inversion_settings settings = inversion_settings(s, classifier.head.d);
@@ -421,7 +306,7 @@ static void run_inversion(subject *s)
         rc_inversion_step(inversion);
         if (step == 0)
             expect_first_inversion(s, inversion, &generator_net, classifier.head.d);
-        expect_total(s, control, rc_inversion_look(inversion).loss, step);
+        oracle_step_expect_total(s, control, rc_inversion_look(inversion).loss, step);
     }
     oracle_net_expect_moved(s, &generator, "generator/");
     oracle_net_expect(s, &generator_net, "generator/running/", generator.running, true,

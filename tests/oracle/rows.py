@@ -1,0 +1,195 @@
+"""Whole steps of the other rows of the method table (METHODS 8 to 10 and 14), each written as its source has it: LwF,
+DeepInversion, ABD with its second pass, CwD(ABD), and the debiasing variants SCE, ACE and SS-IL."""
+import math
+
+import torch
+import torch.nn.functional as F
+
+from fixture import Case, File
+from losses import angles
+from steps import Training, assert_far_from_zero, gap
+
+TEMPERATURE = 2.0
+BATCH = 6
+
+
+def distillation(student, teacher):
+    """Softened teacher against as many first classes of the student's softmax."""
+    log = F.log_softmax(student / TEMPERATURE, 1)[:, :teacher.shape[1]]
+    return -(F.softmax(teacher / TEMPERATURE, 1) * log).sum(1).mean()
+
+
+class Row(Training):
+    """A step of a row: Training's models and batches, losses of its own."""
+
+    def losses(self, batch):
+        real, labels, dreams, targets = batch
+        self.real, self.labels_of_batch = real, torch.cat([labels, targets.argmax(1)])
+        self.batch_of_both = torch.cat([real, dreams])
+        assert_far_from_zero(gap(targets))
+        return getattr(self, self.case.row.replace("-", "_"))(labels, targets)
+
+    def see(self, features):
+        """Logits of the student; the batch's results are kept for the fixture."""
+        self.features, self.logits = features, F.linear(features, self.head)
+        return self.logits
+
+    def answers(self, images):
+        with torch.no_grad():
+            return F.linear(self.teacher(images), self.old_head)
+
+    # ---- rows ------------------------------------------------------------------------------------------------------
+
+    def lwf(self, labels, _):
+        logits = self.see(self.student(self.real))
+        self.labels_of_batch = labels
+        return {"ce": F.cross_entropy(logits, labels),
+                "kd": distillation(logits[:, :self.case.n_old], self.answers(self.real))}
+
+    def deepinversion(self, labels, targets):
+        logits = self.see(self.student(self.batch_of_both))
+        real, dreams = logits.split(self.case.batch)
+        return {"ce": F.cross_entropy(real, labels),
+                "kd": distillation(real[:, :self.case.n_old], self.answers(self.real)),
+                "kd_replay": distillation(dreams, targets)}
+
+    def abd(self, labels, _):
+        case = self.case
+        share = case.n_old / (case.n_old + case.n_new)
+        weight = torch.where(self.labels_of_batch < case.n_old, share, 1 - share)
+        logits = self.see(self.student(self.batch_of_both))
+        with torch.no_grad():  # the second pass; it moves the running statistics
+            again = self.student(self.batch_of_both)
+            teacher = self.teacher(self.batch_of_both)
+        local = F.cross_entropy(logits[:case.batch, case.n_old:], labels - case.n_old, reduction="none")
+        head = F.cross_entropy(F.linear(again, self.head), self.labels_of_batch, reduction="none")
+        away = F.linear(self.features, self.old_head) - F.linear(teacher, self.old_head)
+        return {"ce": (weight[:case.batch] * local).mean(), "head": (weight * head).mean(),
+                "feature": away.square().sum(1).mean() / case.n_old}
+
+    def cwd_abd(self, labels, targets):
+        norms = self.head.norm(dim=1)
+        old, new = norms[:self.case.n_old], norms[self.case.n_old:]
+        return dict(self.abd(labels, targets),
+                    war=(old - new.mean()).abs().sum() + (new - old.mean()).abs().sum())
+
+    def two_batches(self, labels):
+        """Local cross entropy and relations of real samples, dreams apart: what the debiasing variants share."""
+        case = self.case
+        real, dreams = self.batch_of_both.split(case.batch)
+        features = self.student(real)
+        logits = self.see(torch.cat([features, self.student(dreams)]))
+        with torch.no_grad():
+            teacher_features = self.teacher(real)
+        difference = (angles(F.linear(features, self.projections[0], self.projections[1])) -
+                      angles(F.linear(teacher_features, self.projections[2], self.projections[3])))
+        different = ~torch.eye(case.batch, dtype=torch.bool)
+        assert_far_from_zero(difference[different[:, :, None] & different[:, None, :] & different[None, :, :]])
+        return logits[case.batch:], {
+            "ce": F.cross_entropy(logits[:case.batch, case.n_old:], labels - case.n_old),
+            "rkd": difference.abs().mean()}
+
+    def sce(self, labels, targets):
+        dreams, losses = self.two_batches(labels)
+        return dict(losses, replay=F.cross_entropy(dreams[:, :self.case.n_old], targets.argmax(1)))
+
+    def ace(self, labels, targets):
+        dreams, losses = self.two_batches(labels)
+        return dict(losses, replay=F.cross_entropy(dreams, targets.argmax(1)))
+
+    def ssil(self, labels, targets):
+        dreams, losses = self.two_batches(labels)
+        divergence, first = 0.0, 0
+        for end in (self.case.first_task, self.case.n_old):
+            divergence = divergence + TEMPERATURE ** 2 * F.kl_div(
+                F.log_softmax(dreams[:, first:end] / TEMPERATURE, 1), F.softmax(targets[:, first:end] / TEMPERATURE, 1),
+                reduction="batchmean")
+            first = end
+        return dict(losses, replay=F.cross_entropy(dreams[:, :self.case.n_old], targets.argmax(1)),
+                    kd_replay=divergence)
+
+
+def total_of(case, losses):
+    return sum(getattr(case, name) * value for name, value in losses.items())
+
+
+def train(case, state):
+    """Steps of main training; what the first found, and where the last has led."""
+    begin, optimiser, parameters = None, None, None
+    for step in range(case.steps):
+        losses = state.losses(state.batch(step))
+        if optimiser is None:
+            parameters = {"student/moved/" + name: p for name, p in state.student.parameters.items()}
+            parameters["head/moved"] = state.head
+            begin = {name: p.detach().clone() for name, p in parameters.items()}
+            optimiser = torch.optim.SGD(list(parameters.values()) + (state.projections if "rkd" in losses else []),
+                                        lr=case.lr, momentum=case.momentum, weight_decay=case.weight_decay)
+        optimiser.zero_grad()
+        total = total_of(case, losses)
+        total.backward()
+        if step == 0:
+            case.store("labels", state.labels_of_batch)
+            case.store("logits", state.logits)
+            for name, value in losses.items():
+                case.store("loss/" + name, value)
+            for name, p in state.student.parameters.items():
+                case.store("student/gradient/" + name, p.grad)
+            case.store("head/gradient", state.head.grad)
+        optimiser.step()
+        state.counts += torch.bincount(state.labels_of_batch, minlength=len(state.counts))
+        case.store(f"total-{step}", total)
+    for name, p in parameters.items():
+        case.store(name, p.detach() - begin[name])
+    for name, value in state.student.running.items():
+        case.store("student/running/" + name, value)
+    return optimiser
+
+
+def refine(case, state, optimiser):
+    """One step of refinement: class-balanced cross entropy and the row's losses of dreams; the head alone moves."""
+    state.student.freeze()
+    for p in list(state.student.parameters.values()) + state.projections:
+        p.requires_grad_(False)
+        p.grad = None
+    weight = state.counts.double().sum() / state.counts.double().clamp(min=1)
+    optimiser.param_groups[0]["lr"] = case.refine_lr
+    begin = state.head.detach().clone()
+    losses = state.losses(state.batch(case.steps))
+    losses = {name: value for name, value in losses.items() if name in ("replay", "kd_replay")}
+    balanced = F.cross_entropy(state.logits, state.labels_of_batch, weight / weight.min())
+    optimiser.zero_grad()
+    (case.refine_ce * balanced + total_of(case, losses)).backward()
+    optimiser.step()
+    case.store("refine/ce", balanced)
+    for name, value in losses.items():
+        case.store("refine/" + name, value)
+    case.store("refine/moved", state.head.detach() - begin)
+
+
+def row(file, name, groups, seed=1, refined=False, **weights):
+    case = Case(file, "row/" + name, seed, row=name, size=14, c=3, width=4, blocks=1, generator_width=8, noise=20,
+                n_old=5, first_task=3, n_new=3, task=2, batch=BATCH, steps=2, pad=4, order=99, count=3 * BATCH, lr=0.02,
+                momentum=0.9, weight_decay=5e-4, refined=refined, refine_lr=0.005, refine_ce=0.5, **weights)
+    first = Row(case)
+    real, _, dreams, _ = first.batch(0)
+    first.student.avoid_kinks(torch.cat([real, dreams])[:sum(groups)], groups)
+    state = Row(case)
+    optimiser = train(case, state)
+    if refined:
+        refine(case, state, optimiser)
+
+
+def make():
+    """Weights as the stages set them with the default settings."""
+    file = File()
+    alpha, beta = math.log2(3 / 2 + 1), math.sqrt(5 / 3)
+    adaptive = dict(ce=0.5 * (1 + 1 / alpha) / beta, rkd=0.5 * alpha * beta, replay=0.15 * alpha * beta)
+    abd = dict(ce=1.0, head=1.0, feature=0.1)
+    row(file, "lwf", [BATCH], ce=1.0, kd=1.0)
+    row(file, "deepinversion", [2 * BATCH], ce=1.0, kd=1.0, kd_replay=1.0)
+    row(file, "abd", [2 * BATCH], **abd)
+    row(file, "cwd-abd", [2 * BATCH], war=0.1, **abd)
+    row(file, "sce", [BATCH, BATCH], **adaptive)
+    row(file, "ace", [BATCH, BATCH], **adaptive)
+    row(file, "ssil", [BATCH, BATCH], refined=True, kd_replay=adaptive["replay"], **adaptive)
+    return file

@@ -1,0 +1,195 @@
+/* Whole steps of the rows of the method table against PyTorch in float64 (tests/oracle/rows.py), each written there as
+ * its source has it: labels, every loss that the row names, every gradient, running statistics, the update, and a step
+ * of refinement where a loss takes the place of HKD. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "cil/stage.h"
+#include "support/oracle_step.h"
+
+typedef struct session {
+    subject *s;
+    rc_net classifier_net, generator_net;
+    rc_classifier student, teacher;
+    rc_model generator;
+    rc_resident_data data;
+    rc_training *training;
+    rc_training_view view;
+    double *head; /* what it begins with */
+    size_t head_count;
+} session;
+
+static const rc_method *method_of(const oracle_case *c)
+{
+    const rc_method *m;
+    for (int i = 0; (m = rc_method_at(i)) != NULL; i++)
+        if (oracle_is(c, "row", m->name))
+            return m;
+    fail_msg("%s names no row", c->name);
+    return NULL;
+}
+
+/* Is the loss part of the case? */
+static bool has_loss(const oracle_case *c, int loss)
+{
+    char name[32];
+    snprintf(name, sizeof name, "loss/%s", rc_loss_key(loss));
+    return oracle_has(c, name);
+}
+
+/* The projections of RKD: weight and bias of the student's, then of the teacher's. */
+static void fill_projections(session *t)
+{
+    static const char *const part[4] = {"student.weight", "student.bias", "teacher.weight", "teacher.bias"};
+    size_t d = (size_t)t->student.head.d, at = 0;
+    for (int i = 0; i < 4; i++) {
+        size_t count = i % 2 == 0 ? 2 * d * d : 2 * d;
+        char name[64];
+        snprintf(name, sizeof name, "projection/%s", part[i]);
+        double *values = oracle_fill(t->s->c, name, count, 1 / sqrt((double)d), 0);
+        t->s->be->write_real64(t->s->be, rc_real_at(t->s->be, t->view.projection, at), values, count);
+        at += count;
+        free(values);
+    }
+}
+
+static void begin_session(session *t)
+{
+    subject *s = t->s;
+    const oracle_case *c = s->c;
+    const rc_method *m = method_of(c);
+    int n_old = oracle_int(c, "n_old"), first = oracle_int(c, "first_task");
+    oracle_step_nets(s, &t->classifier_net, &t->generator_net);
+    oracle_step_classifier(s, &t->student, &t->classifier_net, "student/", n_old, oracle_int(c, "n_new"));
+    oracle_step_classifier(s, &t->teacher, &t->classifier_net, "teacher/", first, n_old - first);
+    subject_must(s, rc_model_create(&t->generator, &t->generator_net, s->be));
+    oracle_net_fill(s, &t->generator, "generator/");
+    t->data = oracle_step_data(s);
+    rc_training_settings settings = {.batch = oracle_int(c, "batch"), .n_old = n_old, .losses = m->main,
+                                     .kd_temperature = 2,
+                                     .sgd = {(float)oracle_number(c, "momentum"),
+                                             (float)oracle_number(c, "weight_decay")},
+                                     .seed = c->seed, .task = (uint32_t)oracle_int(c, "task")};
+    rc_replay *replay = NULL;
+    if (m->replay == RC_REPLAY_DREAMS)
+        subject_must(s, rc_replay_dreams_create(s->be, &t->generator, settings.batch, RC_STREAM_DREAMS, &replay));
+    subject_must(s, rc_training_create(s->be, &settings, &t->student, &t->teacher, replay, &t->data, &t->training));
+    t->view = rc_training_look(t->training);
+    if (m->main.rkd)
+        fill_projections(t);
+    t->head_count = (size_t)t->student.head.classes * (size_t)t->student.head.d;
+    t->head = malloc(t->head_count * sizeof *t->head);
+    assert_non_null(t->head);
+    s->be->read_real64(s->be, t->head, t->student.head.weight, t->head_count);
+    rc_step *control = rc_training_control(t->training);
+    control->learning_rate = (float)oracle_number(c, "lr");
+    for (int i = 0; i < RC_LOSS_COUNT; i++)
+        control->weight[i] = has_loss(c, i) ? (float)oracle_number(c, rc_loss_key(i)) : 0;
+    rc_training_send(t->training);
+}
+
+/* The weights that the stage gives to the row's losses are those of the fixture. */
+static void expect_weights(session *t)
+{
+    const oracle_case *c = t->s->c;
+    rc_learner l = {.settings = rc_settings_default(), .method = method_of(c), .n_old = oracle_int(c, "n_old"),
+                    .n_new = oracle_int(c, "n_new")};
+    float weight[RC_LOSS_COUNT];
+    bool active[RC_LOSS_COUNT];
+    rc_stage_weights(&l, weight, active);
+    for (int i = 0; i < RC_LOSS_COUNT; i++) {
+        assert_int_equal(active[i], has_loss(c, i));
+        assert_true(weight[i] == rc_training_control(t->training)->weight[i]);
+    }
+}
+
+/* After the first step: the gradients are still there, and so is the batch. */
+static void expect_first_step(session *t)
+{
+    subject *s = t->s;
+    const rc_training_view *view = &t->view;
+    size_t rows = (size_t)view->input->n;
+    oracle_step_expect_integers(s, "labels", view->labels, rows);
+    subject_expect(s, "logits", view->logits, rows * (size_t)t->student.head.classes);
+    for (int i = 0; i < RC_LOSS_COUNT; i++)
+        if (has_loss(s->c, i)) {
+            char name[32];
+            snprintf(name, sizeof name, "loss/%s", rc_loss_key(i));
+            oracle_step_expect_loss(s, name, view->loss, (rc_loss)i, s->tolerance);
+        }
+    oracle_net_expect(s, &t->classifier_net, "student/gradient/", view->backbone_gradient, false, s->tolerance);
+    subject_expect(s, "head/gradient", view->head_gradient, t->head_count);
+}
+
+/* One step of refinement. */
+static void refine(session *t)
+{
+    subject *s = t->s;
+    rc_step *control = rc_training_control(t->training);
+    s->be->read_real64(s->be, t->head, t->student.head.weight, t->head_count);
+    rc_training_begin_epoch(t->training);
+    subject_must(s, rc_training_begin_refinement(t->training));
+    control->step = control->batch = (uint32_t)oracle_int(s->c, "steps") - 1;
+    control->learning_rate = (float)oracle_number(s->c, "refine_lr");
+    control->weight[RC_LOSS_CE] = (float)oracle_number(s->c, "refine_ce");
+    rc_training_send(t->training);
+    rc_training_refinement_step(t->training);
+    for (int i = 0; i < RC_LOSS_COUNT; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "refine/%s", rc_loss_key(i));
+        if (oracle_has(s->c, name))
+            oracle_step_expect_loss(s, name, t->view.loss, (rc_loss)i, oracle_net_moved(s));
+    }
+    oracle_step_expect_moved(s, "refine/moved", t->student.head.weight, t->head, t->head_count);
+}
+
+/* Two updates are one with the momentum 1 - (1 - 0.1)^2, a float on every backend. */
+static double running_tolerance(const subject *s)
+{
+    bool rounded = method_of(s->c)->main.head_ce && s->be->real_bytes == sizeof(double);
+    return rounded ? 1e-7 : oracle_net_moved(s);
+}
+
+static void run_row(subject *s)
+{
+    session t = {.s = s};
+    begin_session(&t);
+    expect_weights(&t);
+    for (int step = 0; step < oracle_int(s->c, "steps"); step++) {
+        rc_training_step(t.training);
+        if (step == 0)
+            expect_first_step(&t);
+        oracle_step_expect_total(s, rc_training_control(t.training), t.view.loss, step);
+    }
+    oracle_net_expect_moved(s, &t.student.backbone, "student/");
+    oracle_net_expect(s, &t.classifier_net, "student/running/", t.student.backbone.running, true, running_tolerance(s));
+    oracle_step_expect_moved(s, "head/moved", t.student.head.weight, t.head, t.head_count);
+    if (oracle_int(s->c, "refined"))
+        refine(&t);
+    rc_training_destroy(t.training);
+    rc_model_destroy(&t.generator);
+    rc_classifier_destroy(&t.student);
+    rc_classifier_destroy(&t.teacher);
+    free(t.head);
+}
+
+static void rows(void **state)
+{
+    (void)state;
+    oracle *file = oracle_open("rows.txt");
+    subject_run(file, "row/", oracle_net_tolerance, run_row);
+    oracle_close(file);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(rows)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
