@@ -38,7 +38,7 @@ rc_status rc_buffer_copy(rc_image_buffer *copy, const rc_image_buffer *b)
     copy->held = b->held;
     copy->offered = b->offered;
     if (b->held > 0) {
-        memcpy(copy->images, b->images, rc_buffer_bytes(b));
+        memcpy(copy->images, b->images, (size_t)b->held * b->image_bytes);
         memcpy(copy->labels, b->labels, (size_t)b->held * sizeof *b->labels);
     }
     return RC_OK;
@@ -204,5 +204,5 @@ void rc_buffer_commit(rc_image_buffer *b, rc_backend *be, const uint8_t *images,
 
 size_t rc_buffer_bytes(const rc_image_buffer *b)
 {
-    return (size_t)b->held * b->image_bytes;
+    return (size_t)b->held * (b->image_bytes + sizeof *b->labels);
 }

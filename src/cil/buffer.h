@@ -67,6 +67,6 @@ void rc_buffer_draw(rc_image_buffer *buffer, int epoch, int32_t *places);
 /* All epochs are done: slots become images again, out of the pool's images and labels in backend memory. */
 void rc_buffer_commit(rc_image_buffer *buffer, rc_backend *backend, const uint8_t *images, const int32_t *labels);
 
-size_t rc_buffer_bytes(const rc_image_buffer *buffer); /* of the images held */
+size_t rc_buffer_bytes(const rc_image_buffer *buffer); /* of images and labels held */
 
 #endif

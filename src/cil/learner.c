@@ -338,6 +338,19 @@ void rc_learner_end_task(rc_learner *l)
     rc_state_rewind(&l->state, 0);
 }
 
+rc_stored rc_learner_stored(const rc_learner *l)
+{
+    size_t d = (size_t)l->student.head.d, image = (size_t)l->augment.h * (size_t)l->augment.w * (size_t)l->augment.c;
+    rc_stored stored = {.images = rc_buffer_bytes(&l->buffer)};
+    if (l->vae.encoder.param != NULL)
+        stored.model = rc_vae_bytes(&l->vae);
+    if (l->class_mean != NULL)
+        stored.statistics = ((size_t)l->statistics_classes * d + d * d) * sizeof(float);
+    if (l->method->replay == RC_REPLAY_ALL) /* whoever trains with all images keeps those of the task for the next */
+        stored.images = (size_t)l->images * (image + sizeof(int32_t));
+    return stored;
+}
+
 void rc_learner_send_order(rc_learner *l, int epoch)
 {
     rc_epoch_order(l->settings.seed, l->task, epoch, l->images, l->settings.batch, l->order_host, l->order_scratch);

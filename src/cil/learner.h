@@ -46,6 +46,15 @@ typedef struct rc_learner {
     rc_state state; /* what a checkpoint holds */
 } rc_learner;
 
+/* What the method stores between tasks besides the classifier itself (which is also the next task's teacher), in bytes
+ * as files have them. A method is data-free if it stores no image. */
+typedef struct rc_stored {
+    size_t images;     /* real ones, with their labels */
+    size_t model;      /* a generative model of images */
+    size_t statistics; /* class means and covariance */
+} rc_stored;
+rc_stored rc_learner_stored(const rc_learner *learner); /* between tasks */
+
 /* The backbone that these settings name, for images of that shape: shape only, no weights. */
 rc_status rc_learner_net(const rc_settings *settings, const rc_augment *image, rc_net *net);
 

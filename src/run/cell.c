@@ -329,6 +329,7 @@ static rc_status finish_task(cell_run *m, int task)
     char text[256];
     RC_TRY(evaluate(m));
     rc_learner_end_task(&m->model.learner);
+    m->results->task[task].stored = rc_learner_stored(&m->model.learner);
     RC_TRY(save_model(m, task));
     RC_TRY(rc_events_task(&m->events, m->results));
     RC_TRY(rc_events_position(&m->events, &m->results->log_offset, &m->results->seconds));

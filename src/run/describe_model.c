@@ -7,10 +7,9 @@
 #include "base/memory.h"
 #include "run/progress.h"
 
-/* Bytes of the file by what they are for. Everything that is not weights or statistics would be "other": a
- * file of ours has none. */
+/* Bytes of the file by what they are for. Everything else would be "other": a file of ours has none. */
 typedef struct contents {
-    size_t backbone, head, means, covariance, other;
+    size_t backbone, head, means, covariance, images, model, other;
 } contents;
 
 static void count_tensor(contents *c, const rc_named_tensor *tensor)
@@ -24,6 +23,10 @@ static void count_tensor(contents *c, const rc_named_tensor *tensor)
         c->means += bytes;
     else if (strcmp(tensor->name, "statistics.covariance") == 0)
         c->covariance += bytes;
+    else if (strncmp(tensor->name, "buffer.", 7) == 0)
+        c->images += bytes;
+    else if (strncmp(tensor->name, "encoder.", 8) == 0 || strncmp(tensor->name, "decoder.", 8) == 0)
+        c->model += bytes;
     else
         c->other += bytes;
 }
@@ -86,7 +89,14 @@ static void put_normalisation(const out *o, const rc_augment *image)
 static void put_stored(const out *o, const rc_learner *l, const contents *c)
 {
     char bytes[32];
-    if (c->means + c->covariance == 0) {
+    if (c->images > 0) {
+        rc_bytes_text(c->images, bytes, sizeof bytes);
+        put(o, "kept of images %s: %d images and their labels, of the %llu that were shown; not data-free", bytes,
+            l->buffer.held, (unsigned long long)l->buffer.offered);
+    } else if (c->model > 0) {
+        rc_bytes_text(c->model, bytes, sizeof bytes);
+        put(o, "kept of images %s: an autoencoder that makes images; no image is in the file", bytes);
+    } else if (c->means + c->covariance == 0) {
         put(o, "kept of images nothing: %s stores no statistics, no image is in the file", l->method->title);
     } else {
         rc_bytes_text(c->means + c->covariance, bytes, sizeof bytes);
@@ -139,9 +149,10 @@ static rc_status describe_json(const rc_saved_model *model, const contents *c, c
     json_object_set_new(json, "mean", mean);
     json_object_set_new(json, "std", std);
     json_object_set_new(json, "bytes",
-                        json_pack("{s:I, s:I, s:I, s:I, s:I}", "weights", (json_int_t)(c->backbone + c->head),
+                        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "weights", (json_int_t)(c->backbone + c->head),
                                   "class_means", (json_int_t)c->means, "covariance",
-                                  (json_int_t)c->covariance, "images", (json_int_t)0, "other",
+                                  (json_int_t)c->covariance, "generative_model", (json_int_t)c->model, "images",
+                                  (json_int_t)c->images, "other",
                                   (json_int_t)c->other));
     char *text = NULL;
     rc_status status = rc_config_to_json(&model->config, &config);

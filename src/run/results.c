@@ -142,12 +142,16 @@ json_t *rc_results_task_json(const rc_results *r, int task)
     json_object_set_new(wall, "evaluation", number(t->evaluation_seconds));
     for (int j = 0; j <= task; j++)
         json_array_append_new(row, number(r->matrix[task * r->tasks + j]));
-    return json_pack("{s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "task", task + 1, "classes",
-                     t->classes, "accuracy", number(t->accuracy), "mean_accuracy", number(mean_after(r, task + 1)),
-                     "top5", number(t->top5), "old_accuracy", number(t->old_accuracy), "new_accuracy",
-                     number(t->new_accuracy), "forgetting", number(rc_forgetting(r->matrix, r->tasks, task + 1)),
-                     "backward_transfer", number(rc_backward_transfer(r->matrix, r->tasks, task + 1)), "old_norm",
-                     number(t->old_norm), "new_norm", number(t->new_norm), "by_task", row, "seconds", wall);
+    json_t *stored = json_pack("{s:I, s:I, s:I, s:b}", "images", (json_int_t)t->stored.images, "generative_model",
+                               (json_int_t)t->stored.model, "statistics", (json_int_t)t->stored.statistics,
+                               "data_free", t->stored.images == 0);
+    return json_pack("{s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "task", task + 1,
+                     "classes", t->classes, "accuracy", number(t->accuracy), "mean_accuracy",
+                     number(mean_after(r, task + 1)), "top5", number(t->top5), "old_accuracy",
+                     number(t->old_accuracy), "new_accuracy", number(t->new_accuracy), "forgetting",
+                     number(rc_forgetting(r->matrix, r->tasks, task + 1)), "backward_transfer",
+                     number(rc_backward_transfer(r->matrix, r->tasks, task + 1)), "old_norm", number(t->old_norm),
+                     "new_norm", number(t->new_norm), "stored", stored, "by_task", row, "seconds", wall);
 }
 
 /* (classes, classes), rows are true classes; empty where only the accuracies were read back. */
@@ -193,6 +197,12 @@ static double number_at(const json_t *object, const char *key)
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
+static size_t bytes_at(const json_t *object, const char *key)
+{
+    double value = number_at(object, key);
+    return value >= 0 && value < 1e15 ? (size_t)value : 0;
+}
+
 static rc_status task_from_json(rc_results *r, int task, const json_t *json)
 {
     rc_task_result *t = &r->task[task];
@@ -209,6 +219,9 @@ static rc_status task_from_json(rc_results *r, int task, const json_t *json)
     t->old_norm = number_at(json, "old_norm");
     t->new_norm = number_at(json, "new_norm");
     t->evaluation_seconds = number_at(wall, "evaluation");
+    const json_t *stored = json_object_get(json, "stored");
+    t->stored = (rc_stored){.images = bytes_at(stored, "images"), .model = bytes_at(stored, "generative_model"),
+                            .statistics = bytes_at(stored, "statistics")};
     for (int i = 0; i < RC_STAGE_COUNT; i++)
         t->wall[i] = number_at(wall, rc_stage_name((rc_stage)i));
     for (int j = 0; j <= task; j++) {

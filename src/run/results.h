@@ -15,6 +15,7 @@ typedef struct rc_task_result {
     double wall[RC_STAGE_COUNT];     /* seconds in each stage */
     double evaluation_seconds;
     double old_norm, new_norm;       /* mean norm of the head's rows */
+    rc_stored stored;                /* for the next task; all 0 until whoever knows it has set it */
 } rc_task_result;
 
 typedef struct rc_results {
@@ -55,6 +56,8 @@ rc_status rc_results_write_csv(const rc_results *results, const char *path);
 rc_status rc_results_write_classes(const rc_results *results, char *const *class_name, const char *path);
 rc_status rc_results_write_confusion(const rc_results *results, char *const *class_name, const char *path);
 
+/* "18.9 kB of statistics": what is kept of images. */
+void rc_stored_text(const rc_stored *stored, char *text, size_t size);
 /* For people: a table with one row per method; and everything about one method. */
 typedef void rc_results_line(void *user, const char *text);
 void rc_results_print(const rc_results *const *results, int count, rc_results_line *line, void *user);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cil/methods.h"
+#include "run/progress.h"
 #include "run/results.h"
 
 /* Columns of numbers that fit on a line; wider tables are cut into blocks. */
@@ -57,14 +58,27 @@ static double last_accuracy(const rc_results *r)
     return r->done > 0 ? r->task[r->done - 1].accuracy : NAN;
 }
 
+void rc_stored_text(const rc_stored *stored, char *text, size_t size)
+{
+    char bytes[32];
+    rc_bytes_text(stored->images ? stored->images : stored->model ? stored->model : stored->statistics, bytes,
+                  sizeof bytes);
+    if (stored->images + stored->model + stored->statistics == 0)
+        snprintf(text, size, "nothing");
+    else
+        snprintf(text, size, "%s of %s", bytes,
+                 stored->images ? "images" : stored->model ? "a model of images" : "statistics");
+}
+
 void rc_results_print(const rc_results *const *results, int count, rc_results_line *line, void *user)
 {
     page p = {.line = line, .user = user};
+    char kept[64];
     int tasks = count > 0 ? results[0]->tasks : 0, from = tasks > SHOWN ? tasks - SHOWN : 0;
     add(&p, "%-16s", "accuracy in %");
     for (int i = from; i < tasks; i++)
         add(&p, "    A_%-2d", i + 1);
-    add(&p, "    last    mean forgets     old     new");
+    add(&p, "    last    mean forgets     old     new  keeps");
     end_line(&p);
     for (int m = 0; m < count; m++) {
         const rc_results *r = results[m];
@@ -77,6 +91,9 @@ void rc_results_print(const rc_results *const *results, int count, rc_results_li
         add_cell(&p, rc_forgetting(r->matrix, r->tasks, r->done));
         add_cell(&p, last ? last->old_accuracy : NAN);
         add_cell(&p, last ? last->new_accuracy : NAN);
+        if (last != NULL)
+            rc_stored_text(&last->stored, kept, sizeof kept);
+        add(&p, "  %s", last ? kept : "-");
         end_line(&p);
     }
 }
@@ -95,6 +112,12 @@ static void report_summary(page *p, const rc_results *r)
         add(p, "forgetting            %7.2f points", rc_forgetting(r->matrix, r->tasks, r->done));
         end_line(p);
         add(p, "backward transfer     %7.2f points", rc_backward_transfer(r->matrix, r->tasks, r->done));
+        end_line(p);
+    }
+    if (r->done > 0) {
+        const rc_stored *stored = &r->task[r->done - 1].stored;
+        add(p, "kept for later tasks  %zu bytes of images, %zu of a model of images, %zu of statistics: %s",
+            stored->images, stored->model, stored->statistics, stored->images ? "not data-free" : "data-free");
         end_line(p);
     }
     end_line(p);

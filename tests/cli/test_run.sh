@@ -40,7 +40,7 @@ refused() {
 
 # ---- what a run leaves ------------------------------------------------------------------------------------------------
 "${run[@]}" --out whole --method finetune,cwd,joint --seed 3 >whole.txt 2>whole.log
-grep -qE '^accuracy in % +A_1 +A_2 +A_3 +last +mean +forgets +old +new$' whole.txt || fail "no table: $(cat whole.txt)"
+grep -qE '^accuracy in % +A_1 +A_2 +A_3 +last +mean +forgets +old +new +keeps$' whole.txt || fail "no table: $(cat whole.txt)"
 for method in Fine-tuning CwD 'Joint training'; do grep -q "^$method " whole.txt || fail "no row for $method"; done
 for file in run.json config.yaml cwd/results.json cwd/results.txt cwd/tasks.csv cwd/classes.csv cwd/confusion.csv \
     cwd/events.jsonl cwd/task-1.safetensors cwd/task-3.safetensors finetune/task-3.safetensors; do

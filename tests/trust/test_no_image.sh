@@ -41,6 +41,20 @@ wait $pid || fail "the run failed with code $?"
 search left "at the end"
 echo "searched $searched files: ${seen}at the end"
 
+# It is in what ER leaves, which keeps images and says so: the model that the next process would go on from.
+"$program" run small.yaml --method er,cwd --threads 1 --set buffer_size=1000 --out kept >table 2>/dev/null
+for file in kept/er/task-1.safetensors kept/er/task-3.safetensors; do
+    ! "$find_image" search picture.ppm "$file" >/dev/null || fail "the search does not find the image that $file keeps"
+done
+"$program" info kept/er/task-3.safetensors >info
+grep -q '^kept of images .*; not data-free$' info || fail "info does not say that ER keeps images: $(cat info)"
+"$program" info kept/er/task-3.safetensors --json | grep -q '"images":[1-9]' || fail "info counts no images of ER"
+"$program" info left/cwd/task-3.safetensors --json | grep -q '"images":0,"other":0' || fail "info counts images of CwD"
+grep -q '^ER .* of images$' table || fail "the table does not say what ER keeps: $(cat table)"
+grep -q '^CwD .* of statistics$' table || fail "the table does not say what CwD keeps: $(cat table)"
+grep -q '"data_free": *false' kept/er/results.json || fail "results.json calls ER data-free"
+! grep -q '"data_free": *false' kept/cwd/results.json || fail "results.json does not call CwD data-free"
+
 # The search would have found it: one row of floats in a copy of the last model does it.
 "$find_image" plant floats-padded picture.ppm hidden
 cat left/cwd/task-3.safetensors hidden >both

@@ -34,7 +34,7 @@ static int tear_down(void **state)
     return rmdir(folder);
 }
 
-static void make_model(rc_backend *be, rc_saved_model *model)
+static void make_model_of(rc_backend *be, const char *method_name, int size, rc_saved_model *model)
 {
     memset(model, 0, sizeof *model);
     model->config = rc_config_default();
@@ -42,8 +42,10 @@ static void make_model(rc_backend *be, rc_saved_model *model)
     assert_int_equal(rc_config_set(&model->config, "generator", "generator-small"), RC_OK);
     assert_int_equal(rc_config_set(&model->config, "net_width", "4"), RC_OK);
     const rc_method *method;
-    assert_int_equal(rc_method_find("cwd", &method), RC_OK);
-    rc_augment image = {.h = 14, .w = 14, .c = 3, .mean = {0.1f, 0.2f, 0.3f}, .std = {0.4f, 0.5f, 0.6f}};
+    assert_int_equal(rc_config_set(&model->config, "vae_width", "8"), RC_OK);
+    assert_int_equal(rc_config_set(&model->config, "buffer_size", "9"), RC_OK);
+    assert_int_equal(rc_method_find(method_name, &method), RC_OK);
+    rc_augment image = {.h = size, .w = size, .c = 3, .mean = {0.1f, 0.2f, 0.3f}, .std = {0.4f, 0.5f, 0.6f}};
     assert_int_equal(rc_learner_create(&model->learner, be, &model->config.settings, method, &image), RC_OK);
     assert_int_equal(rc_head_grow(&model->learner.student.head, 3, (rc_rng){9, 1}), RC_OK);
     assert_int_equal(rc_head_grow(&model->learner.student.head, 2, (rc_rng){9, 2}), RC_OK);
@@ -54,6 +56,11 @@ static void make_model(rc_backend *be, rc_saved_model *model)
         model->class_name[i] = rc_alloc_zeroed(NULL, strlen(names[i]) + 1, 1);
         memcpy(model->class_name[i], names[i], strlen(names[i]));
     }
+}
+
+static void make_model(rc_backend *be, rc_saved_model *model)
+{
+    make_model_of(be, "cwd", 14, model);
 }
 
 static void a_model_comes_back(void **state)
@@ -76,6 +83,55 @@ static void a_model_comes_back(void **state)
     assert_int_equal(b->statistics_classes, 5);
     for (int i = 0; i < 5; i++)
         assert_string_equal(model.class_name[i], loaded.class_name[i]);
+    rc_saved_model_destroy(&model);
+    rc_saved_model_destroy(&loaded);
+    rc_backend_close(be);
+}
+
+/* Images that ER keeps, and how many it was shown; an autoencoder. */
+static void what_is_stored_comes_back(void **state)
+{
+    (void)state;
+    enum { HELD = 7, PIXELS = 16 * 16 * 3 };
+    rc_backend *be;
+    rc_saved_model model, loaded;
+    assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);
+    make_model_of(be, "er", 16, &model);
+    rc_image_buffer *buffer = &model.learner.buffer;
+    assert_int_equal(rc_buffer_reserve(buffer, HELD), RC_OK);
+    buffer->held = HELD;
+    buffer->offered = 4000000000u;
+    for (int i = 0; i < HELD * PIXELS; i++)
+        buffer->images[i] = (uint8_t)(i * 37 >> 3);
+    for (int i = 0; i < HELD; i++)
+        buffer->labels[i] = i % 5;
+    assert_int_equal(rc_model_file_save(path, &model), RC_OK);
+    assert_int_equal(rc_model_file_load(path, be, &loaded), RC_OK);
+    assert_int_equal(loaded.learner.buffer.held, HELD);
+    assert_int_equal(loaded.learner.buffer.capacity, 9);
+    assert_true(loaded.learner.buffer.offered == 4000000000u);
+    assert_memory_equal(loaded.learner.buffer.images, buffer->images, HELD * PIXELS);
+    assert_memory_equal(loaded.learner.buffer.labels, buffer->labels, HELD * sizeof *buffer->labels);
+    rc_saved_model_destroy(&loaded);
+
+    buffer->labels[3] = 5; /* there are 5 classes */
+    assert_int_equal(rc_model_file_save(path, &model), RC_OK);
+    assert_int_equal(rc_model_file_load(path, be, &loaded), RC_FORMAT);
+    assert_non_null(strstr(rc_message(), "image 3 of the buffer is of class 5"));
+    buffer->labels[3] = 0;
+    buffer->offered = HELD - 1;
+    assert_int_equal(rc_model_file_save(path, &model), RC_OK);
+    assert_int_equal(rc_model_file_load(path, be, &loaded), RC_FORMAT);
+    assert_non_null(strstr(rc_message(), "6 images were offered"));
+    rc_saved_model_destroy(&model);
+
+    make_model_of(be, "dgr", 16, &model);
+    assert_int_equal(rc_model_file_save(path, &model), RC_OK);
+    assert_int_equal(rc_model_file_load(path, be, &loaded), RC_OK);
+    const rc_vae *a = &model.learner.vae, *b = &loaded.learner.vae;
+    assert_memory_equal(a->encoder.param, b->encoder.param, a->encoder_net.params * sizeof(float));
+    assert_memory_equal(a->decoder.param, b->decoder.param, a->decoder_net.params * sizeof(float));
+    assert_true(loaded.learner.augment.mean[0] == 0 && loaded.learner.augment.std[0] == 1);
     rc_saved_model_destroy(&model);
     rc_saved_model_destroy(&loaded);
     rc_backend_close(be);
@@ -155,6 +211,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_comes_back),
+        cmocka_unit_test(what_is_stored_comes_back),
         cmocka_unit_test(broken_files_do_no_harm),
         cmocka_unit_test(checkpoints_come_back_and_know_their_run),
     };

@@ -56,6 +56,7 @@ static void run_tasks(rc_results *r, int tasks)
         const double wall[RC_STAGE_COUNT] = {task, 2, 3, 4.5};
         SUCCEEDS(rc_results_add(r, &e, head, D, wall, 0.25));
         assert_null(e.confusion); /* taken over */
+        r->task[task].stored = (rc_stored){.images = 3000 * (size_t)(task + 1), .model = 20, .statistics = 10};
     }
     r->log_offset = 77;
     r->seconds = 12.5;
@@ -225,6 +226,7 @@ static void text_holds_everything(void **state)
         "mean accuracy           75.22 % (of A_1 to A_3)\n",
         "forgetting              40.00 points\n",
         "backward transfer      -40.00 points\n",
+        "kept for later tasks  9000 bytes of images, 20 of a model of images, 10 of statistics: not data-free\n",
         "         3       4    64.00   96.00   56.67   75.00    5.67    1.00\n",
         "         1        0.0        2.0        3.0        4.5        0.2\n",
         "         3   65.00   40.00   75.00\n",
@@ -240,9 +242,9 @@ static void text_holds_everything(void **state)
             fail_msg("no line '%s' in\n%s", lines[i], p.text);
     const rc_results *row = &r;
     rc_results_print(&row, 1, page_add_line, &table);
-    assert_non_null(strstr(table.text, "    A_3     last    mean forgets     old     new\n"));
-    assert_non_null(
-        strstr(table.text, "CwD                85.00   76.67   64.00   64.00   75.22   40.00   56.67   75.00\n"));
+    assert_non_null(strstr(table.text, "    A_3     last    mean forgets     old     new  keeps\n"));
+    assert_non_null(strstr(table.text, "CwD                85.00   76.67   64.00   64.00   75.22   40.00   56.67   75.00  "
+                                       "9.0 kB of images\n"));
     rc_results_destroy(&r);
 }
 
