@@ -130,7 +130,8 @@ typedef struct recollect_progress {
 
 typedef struct recollect_settings {
     size_t size;         /* set by recollect_settings_default */
-    const char *backend; /* "cpu" or "cuda"; "cuda:fp32" to compute in fp32 there, not in bf16 */
+    const char *backend; /* "cpu" or "cuda"; "cuda:fp32" to compute in fp32 there, not in bf16; "cuda:bf16:BYTES"
+                            or "cuda:fp32:BYTES" to take at most so much of the device's memory */
     int threads;         /* 0: one for each core */
     recollect_allocator allocator; /* alloc and free NULL: the heap */
     /* Callbacks; each may be NULL. They are called on the thread that calls the library, and must not call

@@ -18,8 +18,9 @@ rc_status rc_backend_open_with(const char *name, int threads, const rc_log *log,
         return rc_fail(RC_INVALID_ARGUMENT, "threads is %d, expected 0 (all cores) or more", threads);
     if (strcmp(name, "cuda") == 0 || strncmp(name, "cuda:", 5) == 0)
         return rc_module_backend(name[4] == ':' ? name + 5 : "bf16", log, backend);
-    if (strcmp(name, "cpu:bf16") == 0)
-        return rc_fail(RC_UNSUPPORTED, "precision bf16 is there on backend cuda alone; the CPU computes in fp32");
+    if (strncmp(name, "cpu:", 4) == 0)
+        return rc_fail(RC_UNSUPPORTED, "%s there on backend cuda alone; the CPU computes in fp32",
+                       strcmp(name, "cpu:bf16") == 0 ? "precision bf16 is" : "a limit of device memory is");
     if (strcmp(name, "cpu") != 0 && strcmp(name, "reference") != 0 && strcmp(name, "reference64") != 0)
         return rc_fail(RC_INVALID_ARGUMENT, "unknown backend '%s', expected cpu, cuda, reference or reference64",
                        name);

@@ -186,6 +186,11 @@ struct rc_backend {
     /* Memory and control. Not for use inside a step, except zero and copy. */
     void (*destroy)(rc_backend *);
     rc_status (*alloc)(rc_backend *, size_t bytes, void **memory); /* zeroed, 64-byte aligned */
+    /* For the images of a data set: a handle for the two below, augment and release alone. What does not fit on a
+     * device beside all that is allocated, before and after, lies in host memory, where the device reads it. */
+    rc_status (*alloc_images)(rc_backend *, size_t bytes, void **images);
+    void (*write_images)(rc_backend *, void *images, size_t offset, const uint8_t *from, size_t bytes);
+    void (*read_images)(rc_backend *, uint8_t *to, const void *images, size_t offset, size_t bytes);
     void (*release)(rc_backend *, void *memory);
     void (*write_bytes)(rc_backend *, void *to, const void *from, size_t bytes);    /* host -> backend memory */
     void (*read_bytes)(rc_backend *, void *to, const void *from, size_t bytes);     /* backend memory -> host */
@@ -362,11 +367,11 @@ struct rc_backend {
                  void *first, void *second);
 };
 
-/* name: "cpu", "reference", "reference64", "cuda" (activations in bf16), "cuda:bf16" or "cuda:fp32". CUDA comes from a
- * module that is opened now (see module.h). threads: 0 takes all cores. The CPU backend chooses the widest instruction
- * set that the machine and RECOLLECT_ISA allow. `reference` is plain C in float, `reference64` the same source in
- * double. A backend is used by one thread at a time; several may be open at once, on one GPU too, each with a thread of
- * its own. */
+/* name: "cpu", "reference", "reference64", "cuda" (activations in bf16), "cuda:bf16" or "cuda:fp32", and after these
+ * two ":BYTES" for the device memory to take at most. CUDA comes from a module that is opened now (see module.h).
+ * threads: 0 takes all cores. The CPU backend chooses the widest instruction set that the machine and RECOLLECT_ISA
+ * allow. `reference` is plain C in float, `reference64` the same source in double. A backend is used by one thread at a
+ * time; several may be open at once, on one GPU too, each with a thread of its own. */
 rc_status rc_backend_open(const char *name, int threads, const rc_log *log, rc_backend **backend);
 /* The same with memory of the caller's: all host memory that a CPU backend allocates, for itself and for whoever calls
  * alloc, comes from `allocator` (which is copied; NULL: the heap), on the thread that calls. */

@@ -87,28 +87,32 @@ static rc_status open_file(void **module)
                    p.path[p.count > 1 ? p.count - 2 : 0]);
 }
 
-static rc_status device_memory(size_t *bytes)
+static rc_status read_settings(const char *text, rc_module_settings *settings)
 {
-    const char *text = getenv("RECOLLECT_DEVICE_MEMORY");
-    *bytes = 0;
-    if (!text || !text[0])
+    static const char *const precisions[] = {"bf16", "fp32"};
+    size_t length = strcspn(text, ":");
+    for (int i = 0; i < 2; i++)
+        if (strlen(precisions[i]) == length && memcmp(precisions[i], text, length) == 0)
+            settings->precision = precisions[i];
+    if (!settings->precision)
+        return rc_fail(RC_INVALID_ARGUMENT, "unknown precision '%.*s', expected bf16 or fp32", (int)length, text);
+    if (text[length] == '\0')
         return RC_OK;
+    const char *number = text + length + 1;
     char *end;
     errno = 0;
-    unsigned long long mib = strtoull(text, &end, 10);
-    if (errno != 0 || *end != '\0' || text[0] == '-' || mib < 1 || mib > SIZE_MAX >> 20)
-        return rc_fail(RC_INVALID_ARGUMENT, "RECOLLECT_DEVICE_MEMORY is '%s', expected a number of MiB", text);
-    *bytes = (size_t)mib << 20;
+    unsigned long long bytes = strtoull(number, &end, 10);
+    if (errno != 0 || *end != '\0' || number[0] < '0' || number[0] > '9' || bytes < 1 || bytes > SIZE_MAX)
+        return rc_fail(RC_INVALID_ARGUMENT, "device memory is '%.40s', expected a number of bytes", number);
+    settings->device_memory = (size_t)bytes;
     return RC_OK;
 }
 
 rc_status rc_module_backend(const char *precision, const rc_log *log, rc_backend **backend)
 {
     *backend = NULL;
-    if (strcmp(precision, "bf16") != 0 && strcmp(precision, "fp32") != 0)
-        return rc_fail(RC_INVALID_ARGUMENT, "unknown precision '%s', expected bf16 or fp32", precision);
-    rc_module_settings settings = {.precision = precision};
-    RC_TRY(device_memory(&settings.device_memory));
+    rc_module_settings settings = {0};
+    RC_TRY(read_settings(precision, &settings));
     void *module;
     RC_TRY(open_file(&module));
     union { /* ISO C has no conversion from an object pointer to a function pointer */

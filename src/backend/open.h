@@ -12,10 +12,10 @@ rc_status rc_cpu_open(const char *name, int threads, const rc_log *log, const rc
 rc_peak rc_cpu_measure(rc_backend *backend);
 double rc_cpu_measure_now(rc_backend *backend, double seconds);
 
-/* Opens RC_MODULE_FILE and a backend of it. `precision` is "bf16" or "fp32". Looked for, in this order: the file that
- * the environment variable RECOLLECT_CUDA_MODULE names (then nowhere else); beside the library or program, and in the
- * folder lib beside that folder; where it is installed; where the dynamic loader looks. RECOLLECT_DEVICE_MEMORY, in
- * MiB, limits what the backend takes. */
+/* Opens RC_MODULE_FILE and a backend of it. `precision` is "bf16" or "fp32", or one of these, a colon, and the bytes of
+ * device memory to take at most. Looked for, in this order: the file that the environment variable
+ * RECOLLECT_CUDA_MODULE names (then nowhere else); beside the library or program, and in the folder lib beside that
+ * folder; where it is installed; where the dynamic loader looks. */
 rc_status rc_module_backend(const char *precision, const rc_log *log, rc_backend **backend);
 
 /* Test builds only (RC_TEST_HOOKS): if the environment variable RECOLLECT_BREAK_OP names an operation, that one gives

@@ -152,7 +152,8 @@ rc_status rc_learner_grow_statistics(rc_learner *l)
     return status;
 }
 
-/* Images, labels and the order of an epoch, in one block of backend memory; what a buffer holds follows the task's. */
+/* Images, and in one block of backend memory the order of an epoch and the labels; what a buffer holds follows the
+ * task's. */
 static rc_status upload(rc_learner *l, const uint8_t *images, const int32_t *labels)
 {
     rc_backend *be = l->backend;
@@ -163,17 +164,18 @@ static rc_status upload(rc_learner *l, const uint8_t *images, const int32_t *lab
     size_t order_bytes = order * sizeof(int32_t), label_bytes = (count + held) * sizeof(int32_t);
     if (!rc_size_mul(count + held, image, &pixels))
         return rc_fail(RC_INVALID_ARGUMENT, "%zu images of %zu bytes are too many", count + held, image);
-    RC_TRY(be->alloc(be, order_bytes + label_bytes + pixels, &l->task_memory));
-    char *base = l->task_memory, *to_labels = base + order_bytes, *to_images = to_labels + label_bytes;
+    RC_TRY(be->alloc(be, order_bytes + label_bytes, &l->task_memory));
+    RC_TRY(be->alloc_images(be, pixels, &l->task_images));
+    char *base = l->task_memory, *to_labels = base + order_bytes;
     l->data = (rc_resident_data){.order = (int32_t *)(void *)base,
                                  .labels = (int32_t *)(void *)to_labels,
-                                 .images = (uint8_t *)to_images,
+                                 .images = l->task_images,
                                  .augment = l->augment};
     be->write_bytes(be, to_labels, labels, count * sizeof *labels);
-    be->write_bytes(be, to_images, images, count * image);
+    be->write_images(be, l->task_images, 0, images, count * image);
     if (held > 0) {
         be->write_bytes(be, to_labels + count * sizeof *labels, buffer->labels, held * sizeof *labels);
-        be->write_bytes(be, to_images + count * image, buffer->images, held * image);
+        be->write_images(be, l->task_images, count * image, buffer->images, held * image);
     }
     l->order_host = rc_alloc_zeroed(NULL, order, sizeof *l->order_host);
     l->order_scratch = rc_alloc_zeroed(NULL, count, sizeof *l->order_scratch);
@@ -328,9 +330,10 @@ void rc_learner_end_task(rc_learner *l)
     rc_model_destroy(&l->generator);
     rc_model_destroy(&l->old_decoder);
     l->backend->release(l->backend, l->task_memory);
+    l->backend->release(l->backend, l->task_images);
     rc_free(NULL, l->order_host);
     rc_free(NULL, l->order_scratch);
-    l->task_memory = NULL;
+    l->task_memory = l->task_images = NULL;
     l->order_host = NULL;
     l->order_scratch = NULL;
     l->has_teacher = l->has_dreams = l->has_replay = false;

@@ -38,7 +38,8 @@ typedef struct rc_learner {
     bool has_replay; /* batches have a second half, see replay.h */
     int images;         /* training images */
     int batches;        /* per epoch */
-    void *task_memory;  /* backend: order, labels and images; those of the buffer come after the task's */
+    void *task_memory;  /* backend: order and labels; those of the buffer come after the task's */
+    void *task_images;  /* likewise */
     rc_resident_data data;
     int32_t *order_host; /* (batches * batch) */
     uint32_t *order_scratch;

@@ -13,6 +13,7 @@ enum { RC_EXIT_DONE = 0, RC_EXIT_FAILED = 1, RC_EXIT_USAGE = 2, RC_EXIT_INTERRUP
 typedef enum rc_option_type {
     RC_OPTION_FLAG,
     RC_OPTION_INTEGER, /* in low .. high */
+    RC_OPTION_SIZE,    /* of memory, in bytes: 512M, 2G */
     RC_OPTION_TEXT,
     RC_OPTION_LIST /* text, any number of times */
 } rc_option_type;
@@ -37,10 +38,13 @@ typedef struct rc_option_value {
     int repeats;
 } rc_option_value;
 
-/* The row of --precision, which every command with --backend has, and what rc_backend_open() calls the two. */
+/* The rows of --precision and --device-memory, which every command with --backend has, one after the other in its
+ * table, and what rc_backend_open() calls the three. The text is valid until the next call. */
 #define RC_OPTION_PRECISION \
     {"precision", RC_OPTION_TEXT, "bf16|fp32", NULL, "of activations; bf16 on cuda alone, the default there", 0, 0}
-const char *rc_backend_name(const rc_option_value *backend, const rc_option_value *precision);
+#define RC_OPTION_DEVICE_MEMORY \
+    {"device-memory", RC_OPTION_SIZE, "SIZE", NULL, "most to take of the GPU's memory, such as 512M or 2G", 0, 0}
+const char *rc_backend_name(const rc_option_value *backend);
 
 typedef struct rc_command {
     const char *name, *summary;

@@ -6,11 +6,12 @@
 #include "cli/cli.h"
 #include "run/nearest.h"
 
-enum { BACKEND, PRECISION, THREADS, OPERATION, NET, STEP, BATCH, SIZE, QUICK, JSON, OPTIONS };
+enum { BACKEND, PRECISION, DEVICE_MEMORY, THREADS, OPERATION, NET, STEP, BATCH, SIZE, QUICK, JSON, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what to measure", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
+    [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
     [OPERATION] = {"op", RC_OPTION_TEXT, "NAME", NULL, "this operation alone", 0, 0},
     [NET] = {"net", RC_OPTION_TEXT, "resnet32|generator", NULL, "operations on the shapes of this net alone", 0, 0},
@@ -47,7 +48,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
         return RC_EXIT_USAGE;
     bool narrowed = value[OPERATION].given || value[NET].given;
     const rc_bench_settings settings = {
-        .backend = rc_backend_name(&value[BACKEND], &value[PRECISION]),
+        .backend = rc_backend_name(&value[BACKEND]),
         .threads = (int)value[THREADS].integer,
         .batch = (int)value[BATCH].integer,
         .size = (int)value[SIZE].integer,

@@ -31,6 +31,12 @@ static void option_words(const rc_option *o, char *words, size_t size)
         used += (size_t)snprintf(words + used, size - used, "%s= ", item.name);
 }
 
+/* No words and no file may follow it. */
+static bool is_number(const rc_option *o)
+{
+    return o->type == RC_OPTION_INTEGER || o->type == RC_OPTION_SIZE;
+}
+
 /* The presets, where a command takes one; "" elsewhere. */
 static void argument_words(const rc_command *command, char *words, size_t size)
 {
@@ -83,7 +89,7 @@ static void print_bash_command(const rc_command *command)
             continue;
         if (words[0] != '\0')
             rc_print("        --%s) words='%s' ;;", o->name, words);
-        else if (o->type == RC_OPTION_INTEGER)
+        else if (is_number(o))
             rc_print("        --%s) return ;;", o->name);
         else
             rc_print("        --%s) files=1 ;;", o->name);
@@ -141,7 +147,7 @@ static void print_zsh_option(const rc_option *o)
         snprintf(what, sizeof what, ":%s:", words[0] != '\0' ? "value" : o->argument);
     const char *star = o->type == RC_OPTION_LIST ? "*" : "";
     escaped(o->help, "[]:", help, sizeof help);
-    const char *action = o->type == RC_OPTION_FLAG ? "" : o->type == RC_OPTION_INTEGER ? " " : "_files";
+    const char *action = o->type == RC_OPTION_FLAG ? "" : is_number(o) ? " " : "_files";
     if (words[0] != '\0')
         rc_print("            '%s--%s[%s]%s(%s)' \\", star, o->name, help, what, words);
     else
@@ -209,7 +215,7 @@ static void print_fish(void)
                 rc_print("complete -c recollect %s -x -l %s -a '%s' -d '%s'", when, o->name, words, text);
             else
                 rc_print("complete -c recollect %s %s -l %s -d '%s'", when,
-                         o->type == RC_OPTION_FLAG ? "" : o->type == RC_OPTION_INTEGER ? "-x" : "-r", o->name, text);
+                         o->type == RC_OPTION_FLAG ? "" : is_number(o) ? "-x" : "-r", o->name, text);
         }
     }
 }

@@ -5,7 +5,7 @@
 #include "cli/model.h"
 #include "run/dream.h"
 
-enum { OUT, PER_CLASS, STEPS, SCALE, SEED, FORCE, BACKEND, PRECISION, THREADS, OPTIONS };
+enum { OUT, PER_CLASS, STEPS, SCALE, SEED, FORCE, BACKEND, PRECISION, DEVICE_MEMORY, THREADS, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
     [OUT] = {"out", RC_OPTION_TEXT, "FOLDER", "dreams", "where the pictures go", 0, 0},
@@ -18,6 +18,7 @@ static const rc_option options[OPTIONS] = {
     [FORCE] = {"force", RC_OPTION_FLAG, NULL, NULL, "replace pictures that are there", 0, 0},
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what to compute on", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
+    [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
 };
 
@@ -64,7 +65,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
         return count < 1 ? rc_wrong_usage(self, "of which model?")
                          : rc_wrong_usage(self, "unexpected argument '%s'", arguments[1]);
     rc_open_model *open =
-        rc_model_open(self->name, rc_backend_name(&value[BACKEND], &value[PRECISION]), (int)value[THREADS].integer,
+        rc_model_open(self->name, rc_backend_name(&value[BACKEND]), (int)value[THREADS].integer,
                       arguments[0]);
     if (open == NULL)
         return RC_EXIT_FAILED;

@@ -28,6 +28,7 @@ enum {
     SKIP_BROKEN,
     BACKEND,
     PRECISION,
+    DEVICE_MEMORY,
     THREADS,
     OPTIONS
 };
@@ -55,6 +56,7 @@ static const rc_option options[OPTIONS] = {
     [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "leave out images that cannot be read", 0, 0},
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what to compute on", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
+    [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
 };
 
@@ -212,7 +214,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
                   .progress = rc_tell_progress,
                   .cancelled = rc_interrupted},
     };
-    rc_open_model *open = rc_model_open(self->name, rc_backend_name(&value[BACKEND], &value[PRECISION]),
+    rc_open_model *open = rc_model_open(self->name, rc_backend_name(&value[BACKEND]),
                                         (int)value[THREADS].integer, input);
     if (open == NULL)
         return RC_EXIT_FAILED;

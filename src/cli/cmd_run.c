@@ -8,8 +8,8 @@
 #include "cli/cli.h"
 #include "run/experiment.h"
 
-enum { METHOD, DATA, OUT, RESUME, SET, SEED, TASKS, ORDER, ORDERS, SEEDS, STOP_AFTER, BACKEND, PRECISION, THREADS,
-       JOBS, CHECKPOINT, SKIP_BROKEN, PRINT_CONFIG, OPTIONS };
+enum { METHOD, DATA, OUT, RESUME, SET, SEED, TASKS, ORDER, ORDERS, SEEDS, STOP_AFTER, BACKEND, PRECISION,
+       DEVICE_MEMORY, THREADS, JOBS, CHECKPOINT, SKIP_BROKEN, PRINT_CONFIG, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
     [METHOD] = {"method", RC_OPTION_TEXT, "NAME,...", "cwd", "methods to run; 'recollect methods' lists them", 0, 0},
@@ -25,6 +25,7 @@ static const rc_option options[OPTIONS] = {
     [STOP_AFTER] = {"stop-after", RC_OPTION_INTEGER, "N", "0", "stop after so many tasks; 0: run all", 0, 256},
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what computes", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
+    [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use, of all jobs; 0: all cores", 0, 1024},
     [JOBS] = {"jobs", RC_OPTION_INTEGER, "N", "0", "methods and orders side by side; 0: as many as fit", 0, 64},
     [CHECKPOINT] = {"checkpoint", RC_OPTION_TEXT, "SECONDS", "120", "time between checkpoints", 0, 0},
@@ -154,7 +155,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
     describe_command(value, arguments[0], line, sizeof line);
     rc_run_settings settings = {.out = value[OUT].text, .resume = value[RESUME].given,
                                 .stop_after = (int)value[STOP_AFTER].integer, .threads = (int)value[THREADS].integer,
-                                .backend = rc_backend_name(&value[BACKEND], &value[PRECISION]),
+                                .backend = rc_backend_name(&value[BACKEND]),
                                 .jobs = (int)value[JOBS].integer,
                                 .skip_broken = value[SKIP_BROKEN].given, .line = rc_print_line, .command_line = line,
                                 .watch = {.log = log, .progress = rc_tell_progress, .cancelled = rc_interrupted}};

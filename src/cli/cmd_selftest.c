@@ -5,11 +5,12 @@
 #include "cli/cli.h"
 #include "run/nearest.h"
 
-enum { BACKEND, PRECISION, THREADS, SEED, QUICK, OPERATION, CASE, LIST, VERBOSE, OPTIONS };
+enum { BACKEND, PRECISION, DEVICE_MEMORY, THREADS, SEED, QUICK, OPERATION, CASE, LIST, VERBOSE, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what to check", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
+    [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
     [SEED] = {"seed", RC_OPTION_INTEGER, "N", "1", "draw other cases", 0, INT64_MAX},
     [QUICK] = {"quick", RC_OPTION_FLAG, NULL, NULL, "fewer and smaller cases", 0, 0},
@@ -42,7 +43,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
                        : rc_wrong_usage(&rc_command_selftest, "unknown operation '%s'; --list names them", operation);
     }
     const rc_selftest_settings settings = {
-        .backend = rc_backend_name(&value[BACKEND], &value[PRECISION]),
+        .backend = rc_backend_name(&value[BACKEND]),
         .threads = (int)value[THREADS].integer,
         .seed = (uint64_t)value[SEED].integer,
         .quick = value[QUICK].given,

@@ -49,6 +49,19 @@ static bool parse_integer(const rc_option *o, const char *text, int64_t *value)
     return end != text && *end == 0 && errno == 0 && number >= o->low && number <= o->high;
 }
 
+/* A whole number of bytes, or of K, M, G or T of them, by 1024. */
+static bool parse_size(const char *text, int64_t *bytes)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    const char *unit = *end != '\0' ? strchr(units, *end) : NULL;
+    int shift = unit ? 10 * (int)(unit - units + 1) : 0;
+    *bytes = errno == 0 && number > 0 && number <= INT64_MAX >> shift ? number << shift : 0;
+    return text[0] >= '0' && text[0] <= '9' && *bytes > 0 && end[unit != NULL] == '\0';
+}
+
 /* Is text one of "a|b|c"? */
 static bool is_choice(const char *choices, const char *text)
 {
@@ -77,6 +90,8 @@ static const char *set_value(const rc_option *o, const char *text, rc_option_val
         snprintf(room, size, "a whole number from %lld to %lld", (long long)o->low, (long long)o->high);
         return room;
     }
+    if (o->type == RC_OPTION_SIZE && !parse_size(text, &value->integer))
+        return "a size such as 512M or 2G";
     if (o->type == RC_OPTION_TEXT && strchr(o->argument, '|') && !is_choice(o->argument, text))
         return o->argument;
     return NULL;
@@ -149,10 +164,16 @@ int rc_command_main(const rc_command *command, int argc, char **argv)
 
 /* ---- backends ------------------------------------------------------------------------------------------------- */
 
-const char *rc_backend_name(const rc_option_value *backend, const rc_option_value *precision)
+const char *rc_backend_name(const rc_option_value *backend)
 {
-    bool narrow = precision->text && strcmp(precision->text, "bf16") == 0;
-    if (strcmp(backend->text, "cuda") == 0)
-        return precision->text && !narrow ? "cuda:fp32" : "cuda:bf16";
-    return narrow ? "cpu:bf16" : backend->text;
+    static char name[64];
+    const rc_option_value *precision = &backend[1], *memory = &backend[2];
+    bool cuda = strcmp(backend->text, "cuda") == 0, narrow = precision->text && strcmp(precision->text, "bf16") == 0;
+    if (!cuda && !narrow && !memory->given)
+        return backend->text;
+    int length = snprintf(name, sizeof name, "%s:%s", cuda ? "cuda" : "cpu",
+                          narrow || (cuda && !precision->text) ? "bf16" : "fp32");
+    if (memory->given)
+        snprintf(name + length, sizeof name - (size_t)length, ":%lld", (long long)memory->integer);
+    return name;
 }

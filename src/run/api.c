@@ -97,7 +97,8 @@ static rc_status take_settings(const recollect_settings *given, recollect_settin
     settings->size = sizeof *settings;
     if (settings->backend == NULL)
         return rc_api_is_null("backend", "\"cpu\" or \"cuda\"");
-    if (strcmp(settings->backend, "cpu") != 0 && strcmp(settings->backend, "cuda") != 0)
+    if (strcmp(settings->backend, "cpu") != 0 && strcmp(settings->backend, "cuda") != 0 &&
+        strncmp(settings->backend, "cuda:", 5) != 0)
         return rc_fail(RC_INVALID_ARGUMENT, "backend is '%.64s', expected \"cpu\" or \"cuda\"",
                        settings->backend);
     if (settings->threads < 0 || settings->threads > 1024)

@@ -44,6 +44,11 @@ expect 2 only-stderr "option '--threads' is '-1', expected a whole number from 0
 expect 2 only-stderr "option '--threads' is '99999999999999999999', expected" selftest --threads 99999999999999999999
 expect 2 only-stderr "option '--quick' takes no value" selftest --quick=1
 expect 2 only-stderr "option '--backend' is 'gpu', expected cpu|reference|cuda" selftest --backend gpu
+for size in much 0 -1 1.5G 2Gb '' 9999999999G; do
+    expect 2 only-stderr "option '--device-memory' is '$size', expected a size such as 512M or 2G" \
+        selftest --device-memory "$size"
+done
+expect 1 only-stderr "a limit of device memory is there on backend cuda alone" selftest --device-memory 512M --op sgd
 expect 2 only-stderr "unexpected argument 'now'" selftest now
 expect 2 only-stderr "did you mean 'conv_forward'?" selftest --op conv_forwrd
 expect 2 only-stderr "did you mean 'sgd'?" bench --op sdg
@@ -53,6 +58,9 @@ expect 1 only-stderr "needs the module" selftest --backend cuda --op sgd
 
 expect 0 only-stdout "selftest" --help
 expect 0 only-stdout "exit codes: 0 done, 1 failed, 2 wrong usage" --help
+for command in run learn predict eval dream bench selftest; do
+    expect 0 only-stdout "--device-memory SIZE" "$command" --help
+done
 for command in run learn predict eval dream methods info bench selftest completion manual; do
     expect 0 only-stdout "usage: recollect $command" "$command" --help
     expect 0 only-stdout "examples:" "$command" --help

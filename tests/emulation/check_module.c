@@ -67,17 +67,17 @@ static void test_limits_device_memory(void **state)
     rc_backend *be;
     void *memory;
     use_module(module);
-    assert_int_equal(setenv("RECOLLECT_DEVICE_MEMORY", "much", 1), 0);
-    assert_refused("cuda", RC_INVALID_ARGUMENT, "RECOLLECT_DEVICE_MEMORY is 'much'");
-    assert_int_equal(setenv("RECOLLECT_DEVICE_MEMORY", "8", 1), 0);
-    assert_int_equal(rc_backend_open("cuda", 1, NULL, &be), RC_OK);
+    assert_refused("cuda:bf16:much", RC_INVALID_ARGUMENT, "device memory is 'much'");
+    assert_refused("cuda:bf16:-1", RC_INVALID_ARGUMENT, "device memory is '-1'");
+    assert_refused("cuda:bf16:", RC_INVALID_ARGUMENT, "device memory is ''");
+    assert_refused("cpu:fp32:8388608", RC_UNSUPPORTED, "a limit of device memory is there on backend cuda alone");
+    assert_int_equal(rc_backend_open("cuda:bf16:8388608", 1, NULL, &be), RC_OK);
     assert_int_equal(be->alloc(be, (size_t)9 << 20, &memory), RC_OUT_OF_MEMORY);
     assert_null(memory);
     assert_non_null(strstr(rc_message(), "no 9.0 MiB left on"));
     assert_int_equal(be->alloc(be, (size_t)4 << 20, &memory), RC_OK); /* and goes on */
     assert_int_equal(be->sync(be), RC_OK);
     rc_backend_close(be);
-    assert_int_equal(unsetenv("RECOLLECT_DEVICE_MEMORY"), 0);
 }
 
 /* ---- repeating ------------------------------------------------------------------------------------------------- */
@@ -123,6 +123,107 @@ static void test_repeats_a_captured_step(void **state)
     assert_int_equal(c.enqueued, 3);
     assert_int_equal(steps_of(&c), 9);
     rc_backend_close(c.be);
+}
+
+/* ---- images ---------------------------------------------------------------------------------------------------- */
+
+enum { IMAGES = 40, SIDE = 30, BATCH = 16, PIXELS = BATCH * SIDE * SIDE * 3 }; /* no whole lines of 16 bytes */
+
+typedef struct album {
+    rc_backend *be;
+    void *images;
+    rc_step *step;
+    int32_t *order;
+    rc_augment augment;
+    rc_tensor out;
+} album;
+
+static void album_open(album *a, rc_backend *be)
+{
+    uint8_t bytes[IMAGES * SIDE * SIDE * 3];
+    rc_step step = {.seed = 7, .task = 1, .batch = UINT32_MAX, .step = UINT32_MAX};
+    int32_t order[2 * BATCH];
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * 2654435761u >> 13);
+    for (int i = 0; i < 2 * BATCH; i++)
+        order[i] = (i * 7 + 3) % IMAGES;
+    *a = (album){.be = be, .augment = {.h = SIDE, .w = SIDE, .c = 3, .pad = 4, .flip = true, .std = {1, 1, 1, 1}},
+                 .out = {.n = BATCH, .h = SIDE, .w = SIDE, .c = 3, .groups = 1, .group_end = {BATCH}}};
+    void *memory;
+    assert_int_equal(be->alloc(be, sizeof step, &memory), RC_OK);
+    a->step = memory;
+    assert_int_equal(be->alloc(be, sizeof order, &memory), RC_OK);
+    a->order = memory;
+    assert_int_equal(be->alloc(be, rc_act_count(be, BATCH, SIDE, SIDE, 3) * be->act_bytes, &a->out.raw), RC_OK);
+    assert_int_equal(be->alloc_images(be, sizeof bytes, &a->images), RC_OK);
+    be->write_images(be, a->images, 0, bytes, sizeof bytes / 2);
+    be->write_images(be, a->images, sizeof bytes / 2, bytes + sizeof bytes / 2, sizeof bytes - sizeof bytes / 2);
+    be->write_bytes(be, a->step, &step, sizeof step);
+    be->write_bytes(be, a->order, order, sizeof order);
+}
+
+static void album_step(void *context)
+{
+    album *a = context;
+    a->be->step_begin(a->be, a->step);
+    a->be->augment(a->be, &a->augment, a->images, a->order, BATCH, a->step, &a->out);
+}
+
+/* The next batch, (batch, h, w, c). */
+static void album_next(album *a, double *values)
+{
+    assert_int_equal(a->be->repeat(a->be, album_step, a, 1), RC_OK);
+    a->be->read_act(a->be, values, &a->out, a->out.raw);
+    assert_int_equal(a->be->sync(a->be), RC_OK);
+}
+
+static int lines_about_images;
+
+static void count_lines(void *user, int level, const char *text)
+{
+    (void)user;
+    (void)level;
+    lines_about_images += strstr(text, "images stay in host memory") != NULL;
+}
+
+/* Batches are the same bits wherever images lie: on the device, made to move by later memory, or never there. */
+static void test_images_that_do_not_fit(void **state)
+{
+    (void)state;
+    /* Two workspaces of a megabyte are always there. */
+    static const char *const name[] = {"cuda:fp32", "cuda:fp32:4194304", "cuda:fp32:2600000"};
+    static const int told[] = {0, 1, 1};
+    static double expected[2][PIXELS], values[PIXELS];
+    const rc_log log = {.write = count_lines, .level = RC_LOG_INFO};
+    use_module(module);
+    for (int i = 0; i < 3; i++) {
+        rc_backend *be;
+        album a;
+        void *memory = NULL;
+        lines_about_images = 0;
+        assert_int_equal(rc_backend_open(name[i], 1, &log, &be), RC_OK);
+        album_open(&a, be);
+        album_next(&a, i == 0 ? expected[0] : values);
+        if (i > 0)
+            assert_memory_equal(values, expected[0], sizeof values);
+        if (i == 1) /* and now something else wants their room */
+            assert_int_equal(be->alloc(be, 4194304 - 2 * 1048576 - 480000, &memory), RC_OK);
+        album_next(&a, i == 0 ? expected[1] : values);
+        if (i > 0)
+            assert_memory_equal(values, expected[1], sizeof values);
+        assert_int_equal(lines_about_images, told[i]);
+        uint8_t read[3];
+        be->read_images(be, read, a.images, 1000, sizeof read);
+        for (size_t k = 0; k < sizeof read; k++)
+            assert_int_equal(read[k], (uint8_t)((1000 + k) * 2654435761u >> 13));
+        be->release(be, a.images);
+        be->release(be, memory);
+        be->release(be, a.step);
+        be->release(be, a.order);
+        be->release(be, a.out.raw);
+        assert_int_equal(be->sync(be), RC_OK);
+        rc_backend_close(be);
+    }
 }
 
 /* ---- several backends at once ---------------------------------------------------------------------------------- */
@@ -214,8 +315,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_says_what_is_missing),     cmocka_unit_test(test_opens_both_precisions),
         cmocka_unit_test(test_limits_device_memory),     cmocka_unit_test(test_repeats_a_captured_step),
-        cmocka_unit_test(test_several_threads),          cmocka_unit_test(test_operations_in_fp32),
-        cmocka_unit_test(test_operations_in_bf16),
+        cmocka_unit_test(test_images_that_do_not_fit),   cmocka_unit_test(test_several_threads),
+        cmocka_unit_test(test_operations_in_fp32),       cmocka_unit_test(test_operations_in_bf16),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

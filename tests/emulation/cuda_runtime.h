@@ -20,6 +20,7 @@
 #define __forceinline__ inline
 #define __grid_constant__
 #define __launch_bounds__(...)
+#define __align__(bytes) __attribute__((aligned(bytes)))
 
 /* ---- built-in types and variables ------------------------------------------------------------------------------- */
 
@@ -124,6 +125,8 @@ enum {
     cudaStreamNonBlocking = 1,
     cudaEventBlockingSync = 1,
     cudaEventDisableTiming = 2,
+    cudaHostAllocPortable = 1,
+    cudaHostAllocMapped = 2,
     cudaStreamCaptureModeRelaxed = 2
 };
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
@@ -166,6 +169,9 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device);
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void *value);
 cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t bytes_to_keep);
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned flags);
+cudaError_t cudaHostGetDevicePointer(void **address, void *memory, unsigned flags);
+cudaError_t cudaFreeHost(void *memory);
 cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t stream);
 cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream);

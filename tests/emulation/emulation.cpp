@@ -297,6 +297,22 @@ cudaError_t cudaFreeAsync(void *memory, cudaStream_t)
     return cudaSuccess;
 }
 
+cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned)
+{
+    return cudaMallocAsync(memory, bytes, NULL);
+}
+
+cudaError_t cudaHostGetDevicePointer(void **address, void *memory, unsigned)
+{
+    *address = memory;
+    return cudaSuccess;
+}
+
+cudaError_t cudaFreeHost(void *memory)
+{
+    return cudaFreeAsync(memory, NULL);
+}
+
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t)
 {
     return rc_emulated_enqueue([=]() { memset(memory, value, bytes); });

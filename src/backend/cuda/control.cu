@@ -93,9 +93,11 @@ static cudaGraph_t record(rc_cuda *cuda, void (*step)(void *), void *context)
     cudaGraph_t graph = NULL;
     if (!rc_cuda_check(cuda, cudaStreamBeginCapture(cuda->stream[0], cudaStreamCaptureModeRelaxed), "capturing a step"))
         return NULL;
+    cuda->capturing = true;
     rc_cuda_weights_written(cuda, NULL, SIZE_MAX);
     step(context);
     join_all(&cuda->table);
+    cuda->capturing = false;
     cudaError_t error = cudaStreamEndCapture(cuda->stream[0], &graph);
     rc_cuda_check(cuda, error, "capturing a step");
     return graph;
@@ -104,6 +106,9 @@ static cudaGraph_t record(rc_cuda *cuda, void (*step)(void *), void *context)
 static cudaGraphExec_t capture(rc_cuda *cuda, void (*step)(void *), void *context)
 {
     int packs = rc_cuda_count_packs(cuda);
+    join_all(&cuda->table);
+    if (!rc_cuda_wait(cuda, "capturing a step")) /* images may have to make room: nobody must be reading them */
+        return NULL;
     cudaGraph_t graph = record(cuda, step, context);
     if (graph && rc_cuda_count_packs(cuda) != packs) {
         /* Weights met for the first time were packed one by one; now that they are known, one kernel will do. */

@@ -22,7 +22,8 @@ enum {
     RC_CUDA_GRAPHS = 8      /* captured steps that are kept */
 };
 
-struct rc_cuda_block; /* one allocation (memory.cu) */
+struct rc_cuda_block;  /* one allocation (memory.cu) */
+struct rc_cuda_images; /* one data set (images.cu) */
 
 /* A captured step: repeat() replays it as long as nothing has been allocated or released since. */
 typedef struct rc_cuda_graph {
@@ -45,12 +46,13 @@ typedef struct rc_cuda {
     cudaEvent_t forked, joined[RC_CUDA_LANES], waited;
     bool busy[RC_CUDA_LANES]; /* forked to and not joined since */
     int lane;                 /* where operations are enqueued */
-    bool capturing;
+    bool capturing;           /* then nothing runs that was enqueued here */
     rc_cuda_graph graph[RC_CUDA_GRAPHS];
     int next_graph; /* the one that makes room */
 
     cudaMemPool_t pool; /* the device's, shared with the other backends of the process */
     struct rc_cuda_block *blocks;
+    struct rc_cuda_images *images;
     size_t bytes, peak_bytes, limit_bytes; /* limit 0: what the device has */
     unsigned *tickets;                     /* (lanes): see last_block() in losses.cuh */
     void *workspace[RC_CUDA_LANES];        /* of the operation that runs on the lane */
@@ -103,9 +105,17 @@ void rc_cuda_drop_graphs(rc_cuda *cuda);
 /* The host waits for all that lane 0 holds (control.cu). False: an error is set. */
 bool rc_cuda_wait(rc_cuda *cuda, const char *doing);
 
-/* Memory of the backend's own, counted like the others' (memory.cu); captured steps stay. */
+/* Memory of the backend's own, counted like the others' (memory.cu); captured steps stay. Where there is none left,
+ * images make room; _free leaves them where they are. */
 rc_status rc_cuda_take(rc_cuda *cuda, size_t bytes, void **memory);
+rc_status rc_cuda_take_free(rc_cuda *cuda, size_t bytes, void **memory);
 void rc_cuda_give_back(rc_cuda *cuda, void *memory);
+
+/* Images (images.cu). find: NULL for memory that is no handle of images. move: one data set from the device to the
+ * host; false if there is none, or no room for it there. */
+struct rc_cuda_images *rc_cuda_find_images(const rc_cuda *cuda, const void *handle);
+void rc_cuda_release_images(rc_cuda *cuda, struct rc_cuda_images *images);
+bool rc_cuda_move_images(rc_cuda *cuda);
 
 /* Whoever writes to memory that may hold weights says so: what is kept of them in another form is made anew before its
  * next use (pack.cu). */
@@ -121,7 +131,7 @@ rc_status rc_cuda_reserve(rc_cuda *cuda, size_t bytes);
  * which sync() reports: NULL then, and the operation enqueues nothing. */
 void *rc_cuda_workspace(rc_cuda *cuda, size_t bytes, const char *operation);
 
-/* Gives back every allocation, the workspace too. */
+/* Gives back every allocation, images and the workspace too. */
 void rc_cuda_release_all(rc_cuda *cuda);
 
 /* ---- launching --------------------------------------------------------------------------------------------------
@@ -164,6 +174,7 @@ static void rc_cuda_launch_early(rc_cuda *cuda, const char *operation, void (*ke
 /* ---- the table, theme by theme ---------------------------------------------------------------------------------- */
 
 void rc_cuda_fill_memory(rc_cuda *cuda);
+void rc_cuda_fill_images(rc_cuda *cuda);
 void rc_cuda_fill_control(rc_cuda *cuda);
 void rc_cuda_fill_conv(rc_cuda *cuda);
 void rc_cuda_fill_linear(rc_cuda *cuda);

@@ -45,38 +45,74 @@ static dim3 blocks_for(size_t threads)
 
 /* ---- augmentation ----------------------------------------------------------------------------------------------- */
 
-/* One thread per pixel of the result. The normalised image is surrounded by `pad` zeros; the window starts at (crop
- * row, crop column) of that, and is then flipped. Images have at most four channels. */
+enum { BAND_BYTES = 12 * 1024, LINE = 16 };
+
+/* Where images lie: at `images`, or at the address in `cell`. */
+struct image_place {
+    const unsigned char *images;
+    const unsigned char *const *cell; /* NULL: not there */
+};
+
+/* Copies `bytes` bytes to `band`, by lines as far as they go: images may lie in host memory, beyond a bus that likes
+ * them. The first comes to lie at the offset that is returned, below LINE. */
+__device__ static int fetch_band(const unsigned char *from, int bytes, unsigned char *band)
+{
+    int skew = (int)((size_t)from % LINE);
+    from -= skew;
+    for (int at = (int)threadIdx.x * LINE; at < skew + bytes; at += DATA_THREADS * LINE)
+        if (at >= skew && at + LINE <= skew + bytes)
+            *(uint4 *)(band + at) = *(const uint4 *)(from + at);
+        else
+            for (int i = 0; i < LINE; i++)
+                if (at + i >= skew && at + i < skew + bytes)
+                    band[at + i] = from[at + i];
+    return skew;
+}
+
+/* One block for `rows` rows of the result of one image. The normalised image is surrounded by `pad` zeros; the window
+ * starts at (crop row, crop column) of that, and is then flipped. Images have at most four channels. */
 template <typename Act>
-__global__ static void augment_kernel(rc_augment augment, const unsigned char *images, const int *order, int n,
+__global__ static void augment_kernel(rc_augment augment, image_place place, const int *order, int rows,
                                       const rc_step *step, Act *out)
 {
-    int pixel = (int)(blockIdx.x * blockDim.x + threadIdx.x), h = augment.h, w = augment.w;
-    int b = pixel / (h * w), y = pixel / w % h, x = pixel % w;
-    if (b >= n)
-        return;
-    const unsigned char *image = images + (size_t)order[(size_t)step->batch * n + b] * h * w * augment.c;
+    __shared__ __align__(16) unsigned char band[BAND_BYTES + LINE];
+    int b = (int)blockIdx.y, n = (int)gridDim.y, h = augment.h, w = augment.w, pitch = w * augment.c;
+    int top = (int)blockIdx.x * rows, height = h - top < rows ? h - top : rows;
+    const unsigned char *images = place.cell ? *place.cell : place.images;
+    const unsigned char *image = images + (size_t)order[(size_t)step->batch * n + b] * h * pitch;
     unsigned offsets = 2 * (unsigned)augment.pad + 1;
     unsigned long long first = 4 * (unsigned long long)b;
-    int row = y + draw_below(step, augment.stream, first, offsets) - augment.pad;
+    int down = draw_below(step, augment.stream, first, offsets) - augment.pad;
+    int across = draw_below(step, augment.stream, first + 1, offsets) - augment.pad;
     bool flip = augment.flip && draw_bits(step, augment.stream, first + 2) >> 31;
-    int column = (flip ? w - 1 - x : x) + draw_below(step, augment.stream, first + 1, offsets) - augment.pad;
-    bool inside = row >= 0 && row < h && column >= 0 && column < w;
-    float8 value = zero8();
+    int begin = top + down > 0 ? top + down : 0, end = top + down + height < h ? top + down + height : h;
+    int skew = begin < end ? fetch_band(image + (size_t)begin * pitch, (end - begin) * pitch, band) : 0;
+    __syncthreads();
+    for (int pixel = (int)threadIdx.x; pixel < height * w; pixel += DATA_THREADS) {
+        int x = pixel % w, row = top + pixel / w + down, column = (flip ? w - 1 - x : x) + across;
+        const unsigned char *from = band + skew + (row - begin) * pitch + column * augment.c;
+        bool inside = row >= begin && row < end && column >= 0 && column < w;
+        float8 value = zero8();
 #pragma unroll
-    for (int c = 0; c < 4; c++)
-        if (inside && c < augment.c)
-            value.v[c] = ((float)image[((size_t)row * w + column) * augment.c + c] / 255 - augment.mean[c]) /
-                         augment.std[c];
-    store8(out + (size_t)pixel * RC_CUDA_CHANNELS, value);
+        for (int c = 0; c < 4; c++)
+            if (inside && c < augment.c)
+                value.v[c] = ((float)from[c] / 255 - augment.mean[c]) / augment.std[c];
+        store8(out + (((size_t)b * h + top) * w + pixel) * RC_CUDA_CHANNELS, value);
+    }
 }
 
 template <typename Act>
 static void augment(rc_backend *be, const rc_augment *augment, const uint8_t *images, const int32_t *order, int n,
                     const rc_step *step, rc_tensor *out)
 {
-    rc_cuda_launch(rc_cuda_of(be), "augment", augment_kernel<Act>, blocks_for((size_t)n * augment->h * augment->w),
-                   DATA_THREADS, 0, *augment, images, order, n, step, (Act *)out->raw);
+    rc_cuda *cuda = rc_cuda_of(be);
+    image_place place = {images, NULL};
+    if (rc_cuda_find_images(cuda, images))
+        place.cell = (const unsigned char *const *)images;
+    int most = BAND_BYTES / (augment->w * augment->c), rows = most < augment->h ? most : augment->h;
+    dim3 grid((unsigned)((augment->h + rows - 1) / rows), (unsigned)n);
+    rc_cuda_launch(cuda, "augment", augment_kernel<Act>, grid, DATA_THREADS, 0, *augment, place, order, rows, step,
+                   (Act *)out->raw);
 }
 
 /* ---- random numbers and labels ---------------------------------------------------------------------------------- */

@@ -53,7 +53,7 @@ static cudaError_t take_from_pool(rc_cuda *cuda, size_t bytes, void **memory)
 static cudaError_t return_to_pool(rc_cuda *cuda, void *memory)
 {
     cudaError_t error = cudaSuccess;
-    for (int lane = 0; lane < RC_CUDA_LANES && error == cudaSuccess; lane++) {
+    for (int lane = 0; lane < RC_CUDA_LANES && error == cudaSuccess && !cuda->capturing; lane++) {
         error = cudaEventRecord(cuda->joined[lane], cuda->stream[lane]);
         if (error == cudaSuccess)
             error = cudaStreamWaitEvent(cuda->supply, cuda->joined[lane], 0);
@@ -61,7 +61,7 @@ static cudaError_t return_to_pool(rc_cuda *cuda, void *memory)
     return error == cudaSuccess ? cudaFreeAsync(memory, cuda->supply) : error;
 }
 
-rc_status rc_cuda_take(rc_cuda *cuda, size_t bytes, void **memory)
+rc_status rc_cuda_take_free(rc_cuda *cuda, size_t bytes, void **memory)
 {
     *memory = NULL;
     if (bytes == 0)
@@ -88,6 +88,14 @@ rc_status rc_cuda_take(rc_cuda *cuda, size_t bytes, void **memory)
     if (cuda->bytes > cuda->peak_bytes)
         cuda->peak_bytes = cuda->bytes;
     return RC_OK;
+}
+
+rc_status rc_cuda_take(rc_cuda *cuda, size_t bytes, void **memory)
+{
+    rc_status status = rc_cuda_take_free(cuda, bytes, memory);
+    while (status == RC_OUT_OF_MEMORY && rc_cuda_move_images(cuda))
+        status = rc_cuda_take_free(cuda, bytes, memory);
+    return status;
 }
 
 void rc_cuda_give_back(rc_cuda *cuda, void *memory)
@@ -121,6 +129,11 @@ static void memory_release(rc_backend *be, void *memory)
     if (!memory)
         return;
     rc_cuda_drop_graphs(cuda);
+    struct rc_cuda_images *images = rc_cuda_find_images(cuda, memory);
+    if (images) {
+        rc_cuda_release_images(cuda, images);
+        return;
+    }
     for (const struct rc_cuda_block *block = cuda->blocks; block; block = block->next)
         if (block->memory == memory) {
             rc_cuda_forget_packed(cuda, memory, block->bytes);
@@ -131,6 +144,8 @@ static void memory_release(rc_backend *be, void *memory)
 
 void rc_cuda_release_all(rc_cuda *cuda)
 {
+    while (cuda->images)
+        rc_cuda_release_images(cuda, cuda->images);
     while (cuda->blocks)
         rc_cuda_give_back(cuda, cuda->blocks->memory);
 }

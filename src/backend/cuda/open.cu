@@ -100,6 +100,7 @@ static void fill_table(rc_cuda *cuda)
     table->lanes = RC_CUDA_LANES;
     table->destroy = cuda_destroy;
     rc_cuda_fill_memory(cuda);
+    rc_cuda_fill_images(cuda);
     rc_cuda_fill_control(cuda);
     rc_cuda_fill_conv(cuda);
     rc_cuda_fill_linear(cuda);

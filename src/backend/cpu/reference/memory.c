@@ -28,6 +28,16 @@ static void memory_zero(rc_backend *backend, void *memory, size_t bytes)
         memset(memory, 0, bytes);
 }
 
+static void write_images(rc_backend *backend, void *images, size_t offset, const uint8_t *from, size_t bytes)
+{
+    memory_copy(backend, (uint8_t *)images + offset, from, bytes);
+}
+
+static void read_images(rc_backend *backend, uint8_t *to, const void *images, size_t offset, size_t bytes)
+{
+    memory_copy(backend, to, (const uint8_t *)images + offset, bytes);
+}
+
 static void write_real(rc_backend *backend, void *to, const float *from, size_t count)
 {
     (void)backend;
@@ -155,6 +165,9 @@ static size_t partial_bytes(rc_backend *backend, int n, int h, int w, int c)
 void RC_REFERENCE(fill_memory)(rc_backend *table)
 {
     table->alloc = memory_alloc;
+    table->alloc_images = memory_alloc;
+    table->write_images = write_images;
+    table->read_images = read_images;
     table->release = memory_release;
     table->write_bytes = memory_copy;
     table->read_bytes = memory_copy;
