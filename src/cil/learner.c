@@ -175,7 +175,8 @@ static rc_status upload(rc_learner *l, const uint8_t *images, const int32_t *lab
     be->write_images(be, l->task_images, 0, images, count * image);
     if (held > 0) {
         be->write_bytes(be, to_labels + count * sizeof *labels, buffer->labels, held * sizeof *labels);
-        be->write_images(be, l->task_images, count * image, buffer->images, held * image);
+        if (buffer->images != NULL) /* else they come later */
+            be->write_images(be, l->task_images, count * image, buffer->images, held * image);
     }
     l->order_host = rc_alloc_zeroed(NULL, order, sizeof *l->order_host);
     l->order_scratch = rc_alloc_zeroed(NULL, count, sizeof *l->order_scratch);
@@ -192,8 +193,41 @@ static rc_status begin_buffer(rc_learner *l)
                            .batch = l->settings.batch,
                            .minibatch = l->settings.batch,
                            .epochs = (int)(steps / (uint32_t)l->batches),
-                           .offer = true};
+                           .offer = l->method->replay == RC_REPLAY_BUFFER};
     return rc_buffer_begin_task(&l->buffer, &task);
+}
+
+/* Pixels that will be optimised, and a set of as many places, with the labels they are to show. */
+static rc_status begin_pixels(rc_learner *l)
+{
+    const rc_settings *s = &l->settings;
+    rc_image_buffer *set = &l->buffer;
+    uint32_t task = (uint32_t)l->task;
+    int count = s->pixel_batches * s->batch;
+    RC_TRY(rc_pixels_create(&l->pixels, l->backend, s->pixel_batches, s->batch, &l->augment, s->seed, task));
+    rc_buffer_init(set, count, 0);
+    RC_TRY(rc_buffer_reserve(set, (uint64_t)count));
+    for (int i = 0; i < count; i++)
+        set->labels[i] = rc_pixels_target(s->seed, task, (uint64_t)i, l->n_old);
+    set->held = count;
+    set->offered = (uint64_t)count;
+    return RC_OK;
+}
+
+/* They have been optimised: to the pool with them. */
+static rc_status pool_pixels(rc_learner *l)
+{
+    rc_backend *be = l->backend;
+    size_t image = (size_t)l->augment.h * (size_t)l->augment.w * (size_t)l->augment.c;
+    size_t bytes = (size_t)l->pixels.batch * image;
+    uint8_t *batch = rc_alloc_zeroed(NULL, bytes, 1);
+    rc_status status = batch != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    for (int k = 0; status == RC_OK && k < l->pixels.batches; k++) {
+        status = rc_pixels_read(&l->pixels, k, &l->augment, batch);
+        be->write_images(be, l->task_images, (size_t)l->images * image + (size_t)k * bytes, batch, bytes);
+    }
+    rc_free(NULL, batch);
+    return status;
 }
 
 static rc_status add_model_state(rc_learner *l, const char *param, const char *running, const rc_model *model)
@@ -216,6 +250,9 @@ static rc_status register_state(rc_learner *l)
         RC_TRY(add_model_state(l, "encoder.param", "encoder.running", &l->vae.encoder));
         RC_TRY(add_model_state(l, "decoder.param", "decoder.running", &l->vae.decoder));
     }
+    if (l->has_pixels)
+        return rc_state_add(&l->state, "pixels", RC_STATE_REAL, l->pixels.memory,
+                            (size_t)l->pixels.batches * l->pixels.net.params);
     return l->has_dreams ? add_model_state(l, "generator.param", "generator.running", &l->generator) : RC_OK;
 }
 
@@ -223,8 +260,10 @@ void rc_learner_set_sources(rc_learner *l, int n_old)
 {
     rc_replay_kind replay = l->method->replay;
     l->has_dreams = replay == RC_REPLAY_DREAMS && n_old > 0;
-    l->has_replay = l->has_dreams || replay == RC_REPLAY_BUFFER || (replay == RC_REPLAY_GENERATIVE && n_old > 0);
-    l->has_teacher = l->has_dreams || (n_old > 0 && rc_objective_asks_teacher(&l->method->main));
+    l->has_pixels = replay == RC_REPLAY_PIXELS && n_old > 0;
+    l->has_replay = l->has_dreams || l->has_pixels || replay == RC_REPLAY_BUFFER ||
+                    (replay == RC_REPLAY_GENERATIVE && n_old > 0);
+    l->has_teacher = l->has_dreams || l->has_pixels || (n_old > 0 && rc_objective_asks_teacher(&l->method->main));
 }
 
 rc_status rc_learner_replay(rc_learner *l, uint32_t stream, rc_replay **replay)
@@ -232,7 +271,9 @@ rc_status rc_learner_replay(rc_learner *l, uint32_t stream, rc_replay **replay)
     *replay = NULL;
     if (l->has_dreams)
         return rc_replay_dreams_create(l->backend, &l->generator, l->settings.batch, stream, replay);
-    if (l->method->replay == RC_REPLAY_BUFFER)
+    if (l->has_pixels)
+        RC_TRY(pool_pixels(l));
+    if (l->has_pixels || l->method->replay == RC_REPLAY_BUFFER)
         return rc_replay_stored_create(l->backend, &l->buffer, &l->data, replay);
     if (l->method->replay == RC_REPLAY_GENERATIVE) {
         rc_generative_settings settings = {.batch = l->settings.batch,
@@ -254,6 +295,8 @@ static rc_status build_sources(rc_learner *l)
         RC_TRY(rc_model_create(&l->old_decoder, &l->vae.decoder_net, l->backend));
         rc_model_copy(&l->old_decoder, &l->vae.decoder);
     }
+    if (l->has_pixels)
+        return begin_pixels(l);
     if (!l->has_dreams)
         return RC_OK;
     RC_TRY(rc_model_create(&l->generator, &l->generator_net, l->backend));
@@ -266,7 +309,7 @@ static rc_status build_task(rc_learner *l, const uint8_t *images, const int32_t 
     RC_TRY(build_sources(l));
     RC_TRY(rc_head_grow(&l->student.head, l->n_new, (rc_rng){l->settings.seed, task | RC_STREAM_HEAD}));
     RC_TRY(upload(l, images, labels));
-    if (l->method->replay == RC_REPLAY_BUFFER)
+    if (l->has_pixels || l->method->replay == RC_REPLAY_BUFFER)
         RC_TRY(begin_buffer(l));
     return register_state(l);
 }
@@ -326,6 +369,9 @@ void rc_learner_end_task(rc_learner *l)
     if (l->learnt && l->method->replay == RC_REPLAY_BUFFER)
         rc_buffer_commit(&l->buffer, l->backend, l->data.images, l->data.labels);
     rc_buffer_end_task(&l->buffer);
+    if (l->has_pixels)
+        rc_buffer_destroy(&l->buffer); /* they are of this task alone */
+    rc_pixels_destroy(&l->pixels);
     rc_classifier_destroy(&l->teacher);
     rc_model_destroy(&l->generator);
     rc_model_destroy(&l->old_decoder);
@@ -336,7 +382,7 @@ void rc_learner_end_task(rc_learner *l)
     l->task_memory = l->task_images = NULL;
     l->order_host = NULL;
     l->order_scratch = NULL;
-    l->has_teacher = l->has_dreams = l->has_replay = false;
+    l->has_teacher = l->has_dreams = l->has_pixels = l->has_replay = false;
     l->in_task = l->learnt = false;
     rc_state_rewind(&l->state, 0);
 }

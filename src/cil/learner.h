@@ -5,6 +5,7 @@
 #define RC_CIL_LEARNER_H
 
 #include "cil/methods.h"
+#include "cil/pixels.h"
 #include "cil/settings.h"
 #include "cil/step_inversion.h"
 #include "data/dataset.h"
@@ -33,8 +34,10 @@ typedef struct rc_learner {
     rc_classifier teacher; /* tasks after the first of methods that ask it */
     rc_model generator;
     rc_model old_decoder;  /* of the autoencoder, as the last task left it */
+    rc_pixels pixels;      /* inverted from the teacher in the generator's place */
     bool has_teacher;
     bool has_dreams; /* a generator is inverted from the teacher */
+    bool has_pixels; /* images are, pixel by pixel */
     bool has_replay; /* batches have a second half, see replay.h */
     int images;         /* training images */
     int batches;        /* per epoch */

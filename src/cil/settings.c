@@ -43,6 +43,13 @@ rc_settings rc_settings_default(void)
         .lambda_dce = 0.05,
         .dce_momentum = 0.9,
         .diversity_epsilon = 1e-6,
+        .pixel_batches = 8,
+        .pixel_steps = 2000,
+        .pixel_jitter = 2,
+        .pixel_rate = 0.05,
+        .pixel_bn = 5,
+        .pixel_variation = 2.5e-5,
+        .pixel_norm = 3e-8,
         .seed = 1,
     };
 }
@@ -95,6 +102,13 @@ rc_status rc_settings_check(const rc_settings *s)
     RC_TRY(in_range("weight_bn", s->weight_bn, 0, 1e6));
     RC_TRY(in_range("weight_prior", s->weight_prior, 0, 1e6));
     RC_TRY(in_range("lambda_dce", s->lambda_dce, 0, 1e6));
+    RC_TRY(in_range("pixel_batches", s->pixel_batches, 1, 4096));
+    RC_TRY(in_range("pixel_steps", s->pixel_steps, 1, 1000000));
+    RC_TRY(in_range("pixel_jitter", s->pixel_jitter, 0, 1024));
+    RC_TRY(in_range("pixel_rate", s->pixel_rate, 0, 100));
+    RC_TRY(in_range("pixel_bn", s->pixel_bn, 0, 1e6));
+    RC_TRY(in_range("pixel_variation", s->pixel_variation, 0, 1e6));
+    RC_TRY(in_range("pixel_norm", s->pixel_norm, 0, 1e6));
     RC_TRY(in_range("dce_momentum", s->dce_momentum, 0, 0.9999));
     return in_range("diversity_epsilon", s->diversity_epsilon, 0, 1);
 }

@@ -40,6 +40,10 @@ typedef struct rc_settings {
     double weight_content, weight_diversity, weight_bn, weight_prior, lambda_dce;
     double dce_momentum, diversity_epsilon;
 
+    /* Inversion of pixels in place of a generator. */
+    int pixel_batches, pixel_steps, pixel_jitter;
+    double pixel_rate, pixel_bn, pixel_variation, pixel_norm;
+
     /* Where the printed formulas and the published code differ (METHODS 17). False: as the code. */
     bool paper_dce;            /* D1, D3, D4: sum of norms, divisor n, batch statistics */
     bool paper_bn_sum;         /* D2: BN loss summed over layers */

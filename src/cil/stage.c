@@ -55,7 +55,10 @@ uint32_t rc_stage_steps(const rc_learner *l, rc_stage stage)
     if (l->batches == 0 && stage != RC_STAGE_INVERSION) /* dreams are looked at, nothing is learnt */
         return 0;
     switch (stage) {
-    case RC_STAGE_INVERSION: return l->has_dreams ? (uint32_t)l->settings.inversion_steps : 0;
+    case RC_STAGE_INVERSION:
+        return l->has_dreams   ? (uint32_t)l->settings.inversion_steps
+               : l->has_pixels ? (uint32_t)l->settings.pixel_batches * (uint32_t)l->settings.pixel_steps
+                               : 0;
     case RC_STAGE_TRAINING: return (uint32_t)epochs_of(l, false) * (uint32_t)l->batches;
     case RC_STAGE_REFINEMENT: return (uint32_t)epochs_of(l, true) * (uint32_t)l->batches;
     case RC_STAGE_ESTIMATION: {

@@ -11,6 +11,7 @@ struct rc_inversion {
 
     rc_pass *generator_pass, *classifier_pass;
     rc_tensor noise;
+    rc_tensor moved; /* pixel form: images as the classifier sees them */
     rc_optimiser *optimiser;
     rc_dce dce;
 
@@ -64,6 +65,29 @@ static rc_status check(const rc_inversion_settings *s, const rc_classifier *clas
     return rc_check_dreams(generator->net, classifier->backbone.net);
 }
 
+static bool is_pixel_form(const rc_inversion *v)
+{
+    return v->settings.pixels.labels != NULL;
+}
+
+/* The noise that makes an image of every row of weights, and the labels, once for all steps. */
+static rc_status prepare_pixels(rc_inversion *v)
+{
+    rc_backend *be = v->backend;
+    const rc_net *net = v->classifier->backbone.net;
+    size_t batch = (size_t)v->settings.batch;
+    RC_TRY(rc_tensor_create(be, v->settings.batch, net->h, net->w, net->c, &v->moved));
+    double *identity = rc_alloc_zeroed(NULL, batch * batch, sizeof *identity);
+    if (identity == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (size_t b = 0; b < batch; b++)
+        identity[b * batch + b] = 1;
+    be->write_act(be, &v->noise, identity);
+    be->write_bytes(be, v->labels, v->settings.pixels.labels, batch * sizeof *v->labels);
+    rc_free(NULL, identity);
+    return be->sync(be);
+}
+
 static rc_status build(rc_inversion *v)
 {
     rc_backend *be = v->backend;
@@ -82,6 +106,8 @@ static rc_status build(rc_inversion *v)
                       .paper = v->settings.dce_paper, .class_mean = v->settings.class_mean,
                       .covariance = v->settings.covariance};
     RC_TRY(take_memory(v));
+    if (is_pixel_form(v))
+        RC_TRY(prepare_pixels(v));
     RC_TRY(rc_optimiser_create_adam(be, &v->settings.adam, &v->optimiser));
     RC_TRY(rc_optimiser_add(v->optimiser, v->generator->param, v->generator_gradient, dreaming->params));
     v->control = (rc_step){.seed = v->settings.seed, .task = v->settings.task, .step = UINT32_MAX,
@@ -120,6 +146,7 @@ void rc_inversion_destroy(rc_inversion *v)
     rc_pass_destroy(v->generator_pass);
     rc_pass_destroy(v->classifier_pass);
     rc_tensor_destroy(v->backend, &v->noise);
+    rc_tensor_destroy(v->backend, &v->moved);
     rc_optimiser_destroy(v->optimiser);
     v->backend->release(v->backend, v->memory);
     rc_free(NULL, v);
@@ -139,7 +166,8 @@ void rc_inversion_send(rc_inversion *v)
 
 void rc_inversion_noise(rc_inversion *v)
 {
-    v->backend->random_normal(v->backend, RC_STREAM_INVERSION, v->step, &v->noise);
+    if (!is_pixel_form(v))
+        v->backend->random_normal(v->backend, RC_STREAM_INVERSION, v->step, &v->noise);
 }
 
 /* Losses on features and logits; the gradient of the features is left in the classifier's pass. */
@@ -153,14 +181,16 @@ static void judge(rc_inversion *v)
     void *dfeatures = rc_pass_output_gradient(v->classifier_pass, RC_NO_LAYER);
 
     be->dense_forward(be, batch, v->d, classes, features, v->classifier->head.weight, NULL, v->logits, classes);
-    be->argmax(be, batch, classes, classes, v->logits, v->labels);
+    if (!is_pixel_form(v))
+        be->argmax(be, batch, classes, classes, v->logits, v->labels);
     be->zero(be, v->dlogits, (size_t)batch * (size_t)classes * be->real_bytes);
     rc_cross_entropy content = {.n = batch, .stride = classes, .first = 0, .count = classes,
                                 .temperature = s->temperature, .reduction = RC_MEAN};
     be->loss_cross_entropy(be, &content, v->logits, v->labels, NULL, &weight[RC_LOSS_CONTENT],
                            rc_real_at(be, v->loss, RC_LOSS_CONTENT), v->dlogits);
-    be->loss_diversity(be, batch, classes, classes, v->logits, s->diversity_epsilon, &weight[RC_LOSS_DIVERSITY],
-                       rc_real_at(be, v->loss, RC_LOSS_DIVERSITY), v->dlogits);
+    if (!is_pixel_form(v))
+        be->loss_diversity(be, batch, classes, classes, v->logits, s->diversity_epsilon, &weight[RC_LOSS_DIVERSITY],
+                           rc_real_at(be, v->loss, RC_LOSS_DIVERSITY), v->dlogits);
     be->dense_backward_data(be, batch, v->d, classes, v->dlogits, classes, v->classifier->head.weight, dfeatures,
                             false);
     if (s->consistency)
@@ -168,25 +198,51 @@ static void judge(rc_inversion *v)
                      dfeatures);
 }
 
-void rc_inversion_gradients(rc_inversion *v)
+/* The gradient of what the classifier saw becomes that of the images, and the image priors add theirs. Those of the
+ * pixel form look at the moved images, as the classifier does. */
+static void image_gradient(rc_inversion *v, void *seen_gradient, void *dimages)
 {
     rc_backend *be = v->backend;
     const float *weight = v->step->weight;
-    rc_pass_forward(v->generator_pass, v->generator, &v->noise);
-    rc_tensor *images = rc_pass_output(v->generator_pass, RC_NO_LAYER);
-    rc_pass_forward(v->classifier_pass, &v->classifier->backbone, images);
-    judge(v);
-    int count;
-    const rc_bn_stat *statistics = rc_pass_bn_statistics(v->classifier_pass, &count);
-    be->loss_bn(be, v->settings.bn_form, statistics, count, &weight[RC_LOSS_BN], rc_real_at(be, v->loss, RC_LOSS_BN));
-    rc_pass_backward(v->classifier_pass, &v->classifier->backbone, NULL);
-
-    void *dimages = rc_pass_output_gradient(v->generator_pass, RC_NO_LAYER);
-    be->copy(be, dimages, rc_pass_input_gradient(v->classifier_pass),
+    const rc_pixel_form *pixels = &v->settings.pixels;
+    if (is_pixel_form(v)) {
+        rc_tensor gradient = v->moved;
+        gradient.raw = seen_gradient;
+        be->loss_total_variation(be, &v->moved, &weight[RC_LOSS_PRIOR], rc_real_at(be, v->loss, RC_LOSS_PRIOR),
+                                 seen_gradient);
+        be->loss_image_norm(be, &v->moved, &weight[RC_LOSS_NORM], rc_real_at(be, v->loss, RC_LOSS_NORM),
+                            seen_gradient);
+        be->roll(be, pixels->stream, pixels->jitter, true, v->step, &gradient, dimages);
+        return;
+    }
+    const rc_tensor *images = rc_pass_output(v->generator_pass, RC_NO_LAYER);
+    be->copy(be, dimages, seen_gradient,
              rc_act_count(be, images->n, images->h, images->w, images->c) * be->act_bytes);
     if (v->settings.prior)
         be->loss_smoothing(be, rc_pass_finished_output(v->generator_pass, RC_NO_LAYER), &weight[RC_LOSS_PRIOR],
                            rc_real_at(be, v->loss, RC_LOSS_PRIOR), dimages);
+}
+
+void rc_inversion_gradients(rc_inversion *v)
+{
+    rc_backend *be = v->backend;
+    const rc_pixel_form *pixels = &v->settings.pixels;
+    rc_pass_forward(v->generator_pass, v->generator, &v->noise);
+    rc_tensor *images = rc_pass_output(v->generator_pass, RC_NO_LAYER);
+    if (is_pixel_form(v)) {
+        be->roll(be, pixels->stream, pixels->jitter, false, v->step,
+                 rc_pass_finished_output(v->generator_pass, RC_NO_LAYER), v->moved.raw);
+        images = &v->moved;
+    }
+    rc_pass_forward(v->classifier_pass, &v->classifier->backbone, images);
+    judge(v);
+    int count;
+    const rc_bn_stat *statistics = rc_pass_bn_statistics(v->classifier_pass, &count);
+    be->loss_bn(be, v->settings.bn_form, statistics, count, &v->step->weight[RC_LOSS_BN],
+                rc_real_at(be, v->loss, RC_LOSS_BN));
+    rc_pass_backward(v->classifier_pass, &v->classifier->backbone, NULL);
+    image_gradient(v, rc_pass_input_gradient(v->classifier_pass),
+                   rc_pass_output_gradient(v->generator_pass, RC_NO_LAYER));
     rc_pass_backward(v->generator_pass, v->generator, v->generator_gradient);
 }
 

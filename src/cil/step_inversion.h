@@ -1,10 +1,20 @@
 /* One iteration of the inversion stage (METHODS 4 and 6.2), as a list of enqueued operations: a generator in train
  * mode makes images from noise; the frozen old classifier, in eval mode, says how well they fit what it remembers
- * (content, diversity, statistics of its BN inputs, DCE); Adam moves the generator. */
+ * (content, diversity, statistics of its BN inputs, DCE); Adam moves the generator.
+ *
+ * The original, pixel-optimising form (METHODS 9) has images in the generator's place (pixels.h): their labels are
+ * given, and before every look they are moved by a few pixels; content, total variation, norm and BN statistics count.
+ */
 #ifndef RC_CIL_STEP_INVERSION_H
 #define RC_CIL_STEP_INVERSION_H
 
 #include "cil/step_training.h"
+
+typedef struct rc_pixel_form {
+    const int32_t *labels; /* (batch) on the host; NULL: it is a generator that is trained */
+    int jitter;            /* pixels at most, in both directions */
+    uint32_t stream;       /* of the jitter */
+} rc_pixel_form;
 
 typedef struct rc_inversion_settings {
     int batch;
@@ -17,6 +27,7 @@ typedef struct rc_inversion_settings {
     bool dce_paper;
     const void *class_mean;  /* (classes, d) real, backend memory; DCE only */
     const void *covariance;  /* (d, d) real */
+    rc_pixel_form pixels;
     rc_adam adam;
     uint64_t seed;
     uint32_t task;

@@ -39,10 +39,13 @@ enum rc_stream {
     RC_STREAM_PROJECTION, /* and the next one */
     RC_STREAM_REPLAY = 20, /* which stored images a step replays */
     RC_STREAM_RESERVOIR,   /* where an image goes; of the whole stream, not of a task */
+    RC_STREAM_TARGETS,     /* labels that pixels are optimised for */
     RC_STREAM_BACKBONE = 0x1000,  /* one per layer from here on */
     RC_STREAM_GENERATOR = 0x2000,
     RC_STREAM_ENCODER = 0x3000,
-    RC_STREAM_DECODER = 0x3800
+    RC_STREAM_DECODER = 0x3800,
+    RC_STREAM_PIXELS = 0x4000, /* one per batch of images from here on */
+    RC_STREAM_JITTER = 0x8000  /* likewise */
 };
 
 typedef struct rc_training_settings {

@@ -25,6 +25,9 @@ enum { RC_VAE_WIDTH = 512 };
 rc_status rc_net_vae_encoder(rc_net *net, int c, int size, int width);
 rc_status rc_net_vae_decoder(rc_net *net, int c, int size, int width);
 
+/* n images as weights: row b of the identity (n, 1, 1, n) -> image b. */
+rc_status rc_net_pixels(rc_net *net, int n, int c, int h, int w);
+
 /* By name: "resnet32", "resnet18", "resnet32-abd", "resnet18-mammoth", "resnet-small", "generator",
  * "generator-small", "vae-encoder", "vae-decoder". An unknown name is an error that lists these. */
 rc_status rc_net_by_name(rc_net *net, const char *name, int c, int h, int w);

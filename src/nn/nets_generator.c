@@ -67,6 +67,15 @@ rc_status rc_net_generator_small(rc_net *net, int c, int size, int noise, int wi
     return build_generator(net, "generator-small", c, size, noise, width, width / 2);
 }
 
+rc_status rc_net_pixels(rc_net *net, int n, int c, int h, int w)
+{
+    rc_net_builder builder = rc_net_start(net, "pixels", n, 1, 1);
+    rc_layer images = {.name = "images", .kind = RC_LAYER_LINEAR, .in = RC_NET_INPUT, .c_out = c, .map_h = h,
+                       .map_w = w};
+    rc_net_add(&builder, &images);
+    return rc_net_finish(&builder);
+}
+
 /* ---- DGR's autoencoder ----------------------------------------------------------------------------------------- */
 
 enum { VAE_DEPTH = 3, LARGEST_VAE_WIDTH = 4096 };

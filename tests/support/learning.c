@@ -37,6 +37,8 @@ rc_settings learning_settings(void)
     s.inversion_steps = 5;
     s.buffer_size = 20;
     s.vae_width = 16;
+    s.pixel_batches = 2;
+    s.pixel_steps = 3;
     return s;
 }
 
