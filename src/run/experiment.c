@@ -155,11 +155,11 @@ static int open_cells(const experiment *x)
 /* One run keeps some eight cores busy; a GPU has room for a few. */
 static void choose_jobs(experiment *x, const rc_backend *backend)
 {
-    enum { CORES_OF_A_CELL = 8, CELLS_OF_A_GPU = 3, MOST = 64 };
+    enum { CORES_OF_A_CELL = 8, CELLS_OF_A_GPU = 3 };
     bool cuda = strcmp(backend->name, "cuda") == 0;
     int open = open_cells(x);
     x->jobs = x->settings->jobs > 0 ? x->settings->jobs : cuda ? CELLS_OF_A_GPU : backend->threads / CORES_OF_A_CELL;
-    x->jobs = x->jobs > open ? open : x->jobs > MOST ? MOST : x->jobs < 1 ? 1 : x->jobs;
+    x->jobs = x->jobs > open ? open : x->jobs > RC_MAX_JOBS ? RC_MAX_JOBS : x->jobs < 1 ? 1 : x->jobs;
     x->threads = backend->threads / x->jobs > 1 ? backend->threads / x->jobs : 1;
 }
 

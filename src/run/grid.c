@@ -16,6 +16,7 @@ typedef struct grid {
     char (*stage)[64];      /* (cells) where a running cell is */
     rc_forecast known;      /* the speed of whoever told last */
     int jobs, running;
+    unsigned begun;         /* cells so far, counting those that begin again */
     pthread_mutex_t lock;   /* guards all of this, and the callbacks of the settings */
     pthread_cond_t changed; /* a cell has ended */
 } grid;
@@ -202,27 +203,34 @@ static rc_status run_cell(grid *g, rc_cell *cell)
     return status;
 }
 
-/* A job: true ends it, with one job less for the cells that are left. */
+/* What a cell that found no memory does: it waits, with one job less from then on. Returns whether this job ends. */
+static bool put_back(grid *g, int i)
+{
+    bool fewer = g->jobs > 1;
+    g->jobs -= fewer;
+    g->state[i] = RC_CELL_WAITS;
+    rc_log_write(&g->settings->watch.log, RC_LOG_WARN,
+                 "%s found no memory beside the others and goes on later; %d side by side from here",
+                 g->settings->cell[i].name, g->jobs);
+    return fewer;
+}
+
+/* Returns whether this job ends. */
 static bool run_next(grid *g, int i)
 {
     rc_cell *cell = &g->settings->cell[i];
+    unsigned begun = ++g->begun;
     cell->forecast = g->known;
     g->state[i] = RC_CELL_RUNS;
-    g->running++;
+    bool alone = g->running++ == 0;
     pthread_mutex_unlock(&g->lock);
     rc_status status = run_cell(g, cell);
     pthread_mutex_lock(&g->lock);
     g->running--;
     g->stage[i][0] = '\0';
-    bool later = status == RC_OUT_OF_MEMORY && g->running > 0;
-    if (later && rc_cell_reload(cell) == RC_OK) {
-        g->state[i] = RC_CELL_WAITS;
-        g->jobs--;
-        rc_log_write(&g->settings->watch.log, RC_LOG_WARN,
-                     "%s found no memory beside the others and goes on later; %d side by side from here", cell->name,
-                     g->jobs);
-        return true;
-    }
+    alone = alone && g->begun == begun; /* nobody was there before it, nobody came */
+    if (status == RC_OUT_OF_MEMORY && !alone && rc_cell_reload(cell) == RC_OK)
+        return put_back(g, i);
     keep_end(g, i, status, rc_message());
     if (status != RC_OK)
         give_up_after(g, i);
@@ -247,15 +255,17 @@ static void *work(void *user)
 /* The calling thread is the first job. Signals are for it: the others go on until it has told them. */
 static void run_jobs(grid *g)
 {
-    enum { MOST = 64 };
-    pthread_t thread[MOST];
-    int wanted = g->jobs - 1 < MOST ? g->jobs - 1 : MOST, started = 0;
+    pthread_t thread[RC_MAX_JOBS];
+    int wanted = g->jobs - 1, started = 0;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     while (started < wanted && pthread_create(&thread[started], NULL, work, g) == 0)
         started++; /* with fewer threads it takes longer, no more */
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_mutex_lock(&g->lock);
+    g->jobs -= wanted - started;
+    pthread_mutex_unlock(&g->lock);
     work(g);
     for (int i = 0; i < started; i++)
         pthread_join(thread[i], NULL);

@@ -7,10 +7,12 @@
 #include "run/cell.h"
 #include "run/progress.h"
 
+enum { RC_MAX_JOBS = 64 };
+
 typedef struct rc_grid_settings {
     rc_cell *cell; /* (cells); a first task comes before the cells that begin from it */
     int cells;
-    int jobs;
+    int jobs; /* 1 .. RC_MAX_JOBS */
     const char *backend; /* every cell opens its own */
     int threads;         /* of every backend */
     double checkpoint_seconds, report_seconds;

@@ -1,7 +1,10 @@
 /* Methods times class orders: side by side they give the bits that they give one after the other, a failure stays
  * alone, what is done is not done again, a stopped grid goes on; the turns that cells take; mean and deviation. Run
  * under the thread sanitizer, too. */
+#include <errno.h>
 #include <math.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -225,6 +228,69 @@ static void a_stopped_grid_goes_on(void **state)
     assert_same_models("whole", "stopped");
 }
 
+/* ---- no memory beside the others ------------------------------------------------------------------------------ */
+
+static struct {
+    bool on;
+    pthread_t main; /* whose cell has all it wants */
+    atomic_bool main_runs, refused;
+} scarce;
+
+static void wait_for(atomic_bool *flag)
+{
+    while (!atomic_load(flag))
+        sched_yield();
+}
+
+int __real_posix_memalign(void **block, size_t align, size_t size);
+int __wrap_posix_memalign(void **block, size_t align, size_t size);
+
+/* The second thread's first wish is refused, while the cell of the first one runs. */
+int __wrap_posix_memalign(void **block, size_t align, size_t size)
+{
+    if (scarce.on && !pthread_equal(pthread_self(), scarce.main) && !atomic_load(&scarce.refused)) {
+        wait_for(&scarce.main_runs);
+        atomic_store(&scarce.refused, true);
+        return ENOMEM;
+    }
+    return __real_posix_memalign(block, align, size);
+}
+
+static void see_main_run(void *user, const char *text, bool milestone)
+{
+    (void)user;
+    (void)milestone;
+    if (strstr(text, "task 1 of 2") != NULL) /* it has read its images before */
+        atomic_store(&scarce.main_runs, true);
+}
+
+/* Keeps the first cell until the second has got its refusal. */
+static bool stop_after_refusal(void *user)
+{
+    if (pthread_equal(pthread_self(), scarce.main) && atomic_load(&scarce.main_runs))
+        wait_for(&scarce.refused);
+    return stop(user);
+}
+
+static void a_cell_without_memory_waits_for_the_others(void **state)
+{
+    (void)state;
+    watcher w;
+    write_pictures();
+    rc_run_settings s = grid_settings(&w, "whole", 1);
+    run_grid(&s, &w);
+    s = grid_settings(&w, "scarce", 2);
+    s.threads = 1; /* so that no thread but the jobs asks for memory */
+    s.watch.progress = see_main_run;
+    s.watch.cancelled = stop_after_refusal;
+    scarce.main = pthread_self();
+    scarce.on = true;
+    run_grid(&s, &w);
+    scarce.on = false;
+    assert_holds(w.log.text, "found no memory beside the others and goes on later; 1 side by side from here");
+    assert_same_models("whole", "scarce");
+}
+
 static void wrong_lists_are_refused(void **state)
 {
     (void)state;
@@ -293,8 +359,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(cells_side_by_side_give_the_same_bits), IN_FOLDER(a_failing_cell_leaves_the_others_alone),
         IN_FOLDER(what_is_done_is_not_done_again),        IN_FOLDER(a_stopped_grid_goes_on),
-        IN_FOLDER(wrong_lists_are_refused),               cmocka_unit_test(cells_take_their_turns),
-        cmocka_unit_test(mean_and_deviation),
+        IN_FOLDER(wrong_lists_are_refused),               IN_FOLDER(a_cell_without_memory_waits_for_the_others),
+        cmocka_unit_test(cells_take_their_turns),         cmocka_unit_test(mean_and_deviation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
