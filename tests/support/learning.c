@@ -42,12 +42,17 @@ rc_settings learning_settings(void)
     return s;
 }
 
+void learning_create_row(rc_learner *l, rc_backend *be, const rc_method *method, const rc_settings *settings)
+{
+    rc_augment image = {.h = SIZE, .w = SIZE, .c = CHANNELS, .mean = {0.5f, 0.5f, 0.5f}, .std = {0.3f, 0.3f, 0.3f}};
+    SUCCEEDS(rc_learner_create(l, be, settings, method, &image));
+}
+
 void learning_create(rc_learner *l, rc_backend *be, const char *method_name, const rc_settings *settings)
 {
     const rc_method *method;
-    rc_augment image = {.h = SIZE, .w = SIZE, .c = CHANNELS, .mean = {0.5f, 0.5f, 0.5f}, .std = {0.3f, 0.3f, 0.3f}};
     SUCCEEDS(rc_method_find(method_name, &method));
-    SUCCEEDS(rc_learner_create(l, be, settings, method, &image));
+    learning_create_row(l, be, method, settings);
 }
 
 /* Images (classes * per_class) of classes from `first` on, in turn. */

@@ -9,6 +9,7 @@ enum { LEARNING_SIZE = 16, LEARNING_CHANNELS = 3 };
 /* A few steps a stage with the smallest nets. */
 rc_settings learning_settings(void);
 void learning_create(rc_learner *l, rc_backend *be, const char *method, const rc_settings *settings);
+void learning_create_row(rc_learner *l, rc_backend *be, const rc_method *method, const rc_settings *settings);
 
 /* Images (classes * per_class) of classes from `first` on, in turn. Free both with rc_free(NULL, ...). */
 uint8_t *learning_images(int first, int classes, int per_class, int32_t **labels);

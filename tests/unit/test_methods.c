@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@
 #include "base/memory.h"
 #include "support/learning.h"
 #include "support/succeeds.h"
+#include "unit/example_row.h"
 
 static rc_backend *be;
 
@@ -84,6 +86,46 @@ static void every_row_learns_its_tasks(void **state)
         rc_learner_destroy(&l);
     }
     assert_true(m == NULL);
+}
+
+static char *read_text(const char *name)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", RC_SOURCE_DIR, name);
+    FILE *file = fopen(path, "r");
+    char *text = rc_alloc_zeroed(NULL, 1 << 16, 1);
+    assert_non_null(file);
+    assert_non_null(text);
+    assert_in_range(fread(text, 1, (1 << 16) - 1, file), 1, (1 << 16) - 2);
+    fclose(file);
+    return text;
+}
+
+/* The row of docs/add-a-method.md learns three tasks, with the losses that it names; it has at most 30 lines, and the
+ * page shows the row that is tested. */
+static void the_row_of_the_page_is_a_method(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    rc_learner l;
+    recorder r = {.reports = {0}};
+    rc_stage_hooks hooks = {.boundary = record, .user = &r, .interval = 0};
+    learning_create_row(&l, be, &lwf_with_dreams, &s);
+    for (int task = 0; task < 3; task++) {
+        learning_teach(&l, task, 2, 12, &hooks);
+        rc_learner_end_task(&l);
+    }
+    const bool *seen = r.seen[RC_STAGE_TRAINING];
+    assert_true(seen[RC_LOSS_CE] && seen[RC_LOSS_KD] && seen[RC_LOSS_KD_REPLAY] && !seen[RC_LOSS_HKD]);
+    rc_learner_destroy(&l);
+    char *row = read_text("tests/unit/example_row.h"), *page = read_text("docs/add-a-method.md");
+    int lines = 0;
+    for (const char *c = row; *c != '\0'; c++)
+        lines += *c == '\n';
+    assert_in_range(lines, 1, 30);
+    assert_non_null(strstr(page, row));
+    rc_free(NULL, row);
+    rc_free(NULL, page);
 }
 
 /* A row of every kind of batch and of post-processing; test_stages has cwd. */
@@ -321,6 +363,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_learns_its_tasks),
+        cmocka_unit_test(the_row_of_the_page_is_a_method),
         cmocka_unit_test(rows_can_be_resumed),
         cmocka_unit_test(variants_are_cwd_but_for_their_names),
         cmocka_unit_test(rows_have_one_mean_norm_after_wa),
