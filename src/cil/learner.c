@@ -34,13 +34,13 @@ static void adopt(rc_learner *l, const rc_settings *settings, const rc_method *m
     l->method = method;
     l->augment.pad = settings->crop_pad;
     l->augment.flip = settings->flip;
+    int capacity = method->buffer_size > 0 ? method->buffer_size : settings->buffer_size;
     if (method->replay != RC_REPLAY_BUFFER)
         rc_buffer_destroy(&l->buffer); /* no method keeps images that it does not use */
     else if (l->buffer.capacity == 0)
-        rc_buffer_init(&l->buffer, settings->buffer_size,
-                       (size_t)l->augment.h * (size_t)l->augment.w * (size_t)l->augment.c);
+        rc_buffer_init(&l->buffer, capacity, (size_t)l->augment.h * (size_t)l->augment.w * (size_t)l->augment.c);
     else
-        rc_buffer_resize(&l->buffer, settings->buffer_size);
+        rc_buffer_resize(&l->buffer, capacity);
     if (method->replay != RC_REPLAY_GENERATIVE)
         rc_vae_destroy(&l->vae);
 }
@@ -261,7 +261,8 @@ void rc_learner_set_sources(rc_learner *l, int n_old)
     rc_replay_kind replay = l->method->replay;
     l->has_dreams = replay == RC_REPLAY_DREAMS && n_old > 0;
     l->has_pixels = replay == RC_REPLAY_PIXELS && n_old > 0;
-    l->has_replay = l->has_dreams || l->has_pixels || replay == RC_REPLAY_BUFFER ||
+    l->has_old_images = replay == RC_REPLAY_REAL && n_old > 0;
+    l->has_replay = l->has_dreams || l->has_pixels || l->has_old_images || replay == RC_REPLAY_BUFFER ||
                     (replay == RC_REPLAY_GENERATIVE && n_old > 0);
     l->has_teacher = l->has_dreams || l->has_pixels || (n_old > 0 && rc_objective_asks_teacher(&l->method->main));
 }
@@ -273,7 +274,7 @@ rc_status rc_learner_replay(rc_learner *l, uint32_t stream, rc_replay **replay)
         return rc_replay_dreams_create(l->backend, &l->generator, l->settings.batch, stream, replay);
     if (l->has_pixels)
         RC_TRY(pool_pixels(l));
-    if (l->has_pixels || l->method->replay == RC_REPLAY_BUFFER)
+    if (l->buffer.capacity > 0)
         return rc_replay_stored_create(l->backend, &l->buffer, &l->data, replay);
     if (l->method->replay == RC_REPLAY_GENERATIVE) {
         rc_generative_settings settings = {.batch = l->settings.batch,
@@ -309,9 +310,50 @@ static rc_status build_task(rc_learner *l, const uint8_t *images, const int32_t 
     RC_TRY(build_sources(l));
     RC_TRY(rc_head_grow(&l->student.head, l->n_new, (rc_rng){l->settings.seed, task | RC_STREAM_HEAD}));
     RC_TRY(upload(l, images, labels));
-    if (l->has_pixels || l->method->replay == RC_REPLAY_BUFFER)
+    if (l->buffer.capacity > 0)
         RC_TRY(begin_buffer(l));
     return register_state(l);
+}
+
+/* Old images go to the buffer, which is of this task alone; the others, first to last, to new_images and new_labels. */
+static rc_status part_old_from_new(rc_learner *l, const uint8_t *images, const int32_t *labels, int count,
+                                   uint8_t *new_images, int32_t *new_labels)
+{
+    size_t image = (size_t)l->augment.h * (size_t)l->augment.w * (size_t)l->augment.c;
+    rc_image_buffer *old = &l->buffer;
+    rc_buffer_init(old, count, image);
+    RC_TRY(rc_buffer_reserve(old, (uint64_t)count));
+    int new = 0;
+    for (int i = 0; i < count; i++) {
+        bool is_old = labels[i] < l->n_old;
+        size_t to = is_old ? (size_t)old->held++ : (size_t)new++;
+        memcpy((is_old ? old->images : new_images) + to * image, images + (size_t)i * image, image);
+        (is_old ? old->labels : new_labels)[to] = labels[i];
+    }
+    old->offered = (uint64_t)old->held;
+    l->images = new;
+    l->batches = rc_epoch_batches(new, l->settings.batch);
+    return old->held > 0 && new > 0
+               ? RC_OK
+               : rc_fail(RC_INVALID_ARGUMENT,
+                         "task %d has %d images of old classes and %d of new ones, but %s needs both", l->task + 1,
+                         old->held, new, l->method->title);
+}
+
+static rc_status begin_beside_old(rc_learner *l, const uint8_t *images, const int32_t *labels, int count)
+{
+    size_t image = (size_t)l->augment.h * (size_t)l->augment.w * (size_t)l->augment.c;
+    uint8_t *new_images = rc_alloc_zeroed(NULL, (size_t)count, image);
+    int32_t *new_labels = rc_alloc_zeroed(NULL, (size_t)count, sizeof *new_labels);
+    rc_status status = new_images != NULL && new_labels != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    l->joins_old = false;
+    if (status == RC_OK)
+        status = part_old_from_new(l, images, labels, count, new_images, new_labels);
+    if (status == RC_OK)
+        status = build_task(l, new_images, new_labels);
+    rc_free(NULL, new_images);
+    rc_free(NULL, new_labels);
+    return status;
 }
 
 rc_status rc_learner_begin_task(rc_learner *l, int task, int n_new, const uint8_t *images, const int32_t *labels,
@@ -325,14 +367,14 @@ rc_status rc_learner_begin_task(rc_learner *l, int task, int n_new, const uint8_
     l->task = task;
     l->n_old = l->student.head.classes;
     l->n_new = n_new;
-    l->images = count;
+    l->images = l->given = count;
     l->batches = rc_epoch_batches(count, l->settings.batch);
     rc_learner_set_sources(l, l->n_old);
     l->joins_old = false;
     for (int i = 0; i < count && !l->joins_old; i++)
         l->joins_old = labels[i] < l->n_old;
     l->in_task = true;
-    return build_task(l, images, labels);
+    return l->has_old_images ? begin_beside_old(l, images, labels, count) : build_task(l, images, labels);
 }
 
 rc_status rc_learner_begin_dreams(rc_learner *l)
@@ -344,7 +386,7 @@ rc_status rc_learner_begin_dreams(rc_learner *l)
                        l->student.head.classes);
     l->task = l->student.head.tasks;
     l->n_old = l->student.head.classes;
-    l->n_new = l->images = l->batches = 0;
+    l->n_new = l->images = l->given = l->batches = 0;
     l->in_task = true;
     l->joins_old = false;
     rc_learner_set_sources(l, l->n_old);
@@ -369,7 +411,7 @@ void rc_learner_end_task(rc_learner *l)
     if (l->learnt && l->method->replay == RC_REPLAY_BUFFER)
         rc_buffer_commit(&l->buffer, l->backend, l->data.images, l->data.labels);
     rc_buffer_end_task(&l->buffer);
-    if (l->has_pixels)
+    if (l->has_pixels || l->has_old_images)
         rc_buffer_destroy(&l->buffer); /* they are of this task alone */
     rc_pixels_destroy(&l->pixels);
     rc_classifier_destroy(&l->teacher);
@@ -382,7 +424,7 @@ void rc_learner_end_task(rc_learner *l)
     l->task_memory = l->task_images = NULL;
     l->order_host = NULL;
     l->order_scratch = NULL;
-    l->has_teacher = l->has_dreams = l->has_pixels = l->has_replay = false;
+    l->has_teacher = l->has_dreams = l->has_pixels = l->has_old_images = l->has_replay = false;
     l->in_task = l->learnt = false;
     rc_state_rewind(&l->state, 0);
 }
@@ -395,8 +437,8 @@ rc_stored rc_learner_stored(const rc_learner *l)
         stored.model = rc_vae_bytes(&l->vae);
     if (l->class_mean != NULL)
         stored.statistics = ((size_t)l->statistics_classes * d + d * d) * sizeof(float);
-    if (l->method->replay == RC_REPLAY_ALL) /* whoever trains with all images keeps those of the task for the next */
-        stored.images = (size_t)l->images * (image + sizeof(int32_t));
+    if (rc_method_takes_old_images(l->method)) /* whoever is given them all must have kept them */
+        stored.images = (size_t)l->given * (image + sizeof(int32_t));
     return stored;
 }
 

@@ -38,8 +38,10 @@ typedef struct rc_learner {
     bool has_teacher;
     bool has_dreams; /* a generator is inverted from the teacher */
     bool has_pixels; /* images are, pixel by pixel */
+    bool has_old_images; /* some of the images that it was given are old ones, to be replayed */
     bool has_replay; /* batches have a second half, see replay.h */
-    int images;         /* training images */
+    int images;         /* training images; old ones that are replayed are not among them */
+    int given;          /* all that it was given */
     int batches;        /* per epoch */
     void *task_memory;  /* backend: order and labels; those of the buffer come after the task's */
     void *task_images;  /* likewise */
@@ -75,7 +77,8 @@ rc_status rc_learner_set_method(rc_learner *learner, const rc_method *method);
 rc_status rc_learner_grow_statistics(rc_learner *learner);
 
 /* Begins task `task` with n_new classes: copies the teacher, makes generator and head rows, uploads the images
- * (count, h, w, c) with labels in the order of classes. Registers the state: nothing is trained yet.
+ * (count, h, w, c) with labels in the order of classes; of old classes too for methods that take them. Registers the
+ * state: nothing is trained yet.
  * end: drops what belongs to the task, and statistics that the task has outdated. A buffer takes what the task's stages
  * have put into it if they are done, else it stays as it was. */
 rc_status rc_learner_begin_task(rc_learner *learner, int task, int n_new, const uint8_t *images,

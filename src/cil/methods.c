@@ -14,9 +14,15 @@ static const rc_method methods[] = {
     {.name = "er", .title = "ER", .summary = "keeps some images of the stream and replays them",
      .replay = RC_REPLAY_BUFFER, .main = {.one_batch = true, .real = RC_CE_ALL, .replay = RC_CE_ALL},
      .weights = RC_WEIGHTS_HALVES},
+    {.name = "er-5120", .title = "ER 5120", .summary = "ER with 5120 images",
+     .replay = RC_REPLAY_BUFFER, .main = {.one_batch = true, .real = RC_CE_ALL, .replay = RC_CE_ALL},
+     .weights = RC_WEIGHTS_HALVES, .buffer_size = 5120},
     {.name = "lode", .title = "LODE", .summary = "ER that holds new against old apart from new among new",
      .replay = RC_REPLAY_BUFFER, .main = {.real = RC_CE_DECOUPLED, .replay = RC_CE_ALL},
      .weights = RC_WEIGHTS_HALVES},
+    {.name = "lode-5120", .title = "LODE 5120", .summary = "LODE with 5120 images",
+     .replay = RC_REPLAY_BUFFER, .main = {.real = RC_CE_DECOUPLED, .replay = RC_CE_ALL},
+     .weights = RC_WEIGHTS_HALVES, .buffer_size = 5120, .lode_rho = 0.01f},
 
     /* a model of images is kept */
     {.name = "dgr", .title = "DGR", .summary = "replays images of an autoencoder that learns beside the classifier",
@@ -72,6 +78,12 @@ static const rc_method methods[] = {
     {.name = "wa", .title = "WA", .summary = "debiasing: new rows of the head scaled to the old ones' mean norm",
      .replay = RC_REPLAY_DREAMS, .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true},
      .weights = RC_WEIGHTS_ADAPTIVE, .refine = true, .dce = true, .align_rows = true},
+
+    /* for analysis: R-DFCIL's losses on real old images, where others have dreams */
+    {.name = "real-hkd", .title = "Real HKD", .summary = "analysis: hard distillation on real old images",
+     .replay = RC_REPLAY_REAL, .main = {.real = RC_CE_NEW, .hkd = true}, .weights = RC_WEIGHTS_ADAPTIVE},
+    {.name = "real-lce", .title = "Real LCE", .summary = "analysis: local cross entropy on real old images",
+     .replay = RC_REPLAY_REAL, .main = {.real = RC_CE_NEW, .replay = RC_CE_OLD}, .weights = RC_WEIGHTS_ADAPTIVE},
 };
 
 enum { METHODS = sizeof methods / sizeof *methods };

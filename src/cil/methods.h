@@ -11,7 +11,8 @@ typedef enum rc_replay_kind {
     RC_REPLAY_PIXELS,     /* images inverted from the old model, pixel by pixel */
     RC_REPLAY_BUFFER,     /* some real old images: not data-free */
     RC_REPLAY_GENERATIVE, /* a generative model, trained beside the classifier and kept */
-    RC_REPLAY_ALL         /* the real old data: an upper bound, not data-free */
+    RC_REPLAY_REAL,       /* all real old images, for analysis: what a perfect source would do */
+    RC_REPLAY_ALL         /* real old images are trained on as if they were new: an upper bound */
 } rc_replay_kind;
 
 /* Weights of the losses in main training; settings.h has the numbers. */
@@ -30,6 +31,8 @@ typedef struct rc_method {
     rc_replay_kind replay;
     rc_objective main;   /* in tasks after the first; that one has cross entropy alone */
     rc_weighting weights;
+    int buffer_size; /* images kept at most; 0: as the settings say */
+    float lode_rho;  /* 0: as the settings say */
     bool dce;        /* dreams must match the stored class statistics; needs estimation */
     bool refine;     /* class-balanced refinement of the head, with the replayed half's losses and WAR */
     bool align_rows; /* WA: after training, new rows of the head get the old ones' mean norm */
@@ -39,6 +42,12 @@ typedef struct rc_method {
 static inline bool rc_method_shares_first_task(const rc_method *method)
 {
     return method->replay != RC_REPLAY_BUFFER && method->replay != RC_REPLAY_GENERATIVE;
+}
+
+/* Does it have to be given the old images too? */
+static inline bool rc_method_takes_old_images(const rc_method *method)
+{
+    return method->replay == RC_REPLAY_REAL || method->replay == RC_REPLAY_ALL;
 }
 
 /* NULL when there are no more. */

@@ -37,6 +37,7 @@ void rc_stage_weights(const rc_learner *l, float weight[RC_LOSS_COUNT], bool act
     double half = l->method->weights == RC_WEIGHTS_HALVES && l->has_replay ? 0.5 : 1;
     double replay = adaptive ? s->lambda_hkd * scale.distillation : 1;
     int old_tasks = l->student.head.tasks > 1 ? l->student.head.tasks - 1 : 1;
+    double rho = l->method->lode_rho > 0 ? (double)l->method->lode_rho : s->lode_rho;
     const struct {
         rc_loss loss;
         bool active;
@@ -44,7 +45,7 @@ void rc_stage_weights(const rc_learner *l, float weight[RC_LOSS_COUNT], bool act
     } losses[] = {
         {RC_LOSS_CE, o.real != RC_CE_NONE && o.real != RC_CE_DECOUPLED,
          adaptive ? s->lambda_ce * scale.cross_entropy : half},
-        {RC_LOSS_INTER, o.real == RC_CE_DECOUPLED, half * s->lode_rho / old_tasks},
+        {RC_LOSS_INTER, o.real == RC_CE_DECOUPLED, half * rho / old_tasks},
         {RC_LOSS_INTRA, o.real == RC_CE_DECOUPLED, half},
         {RC_LOSS_REPLAY, o.replay != RC_CE_NONE, replay * half},
         {RC_LOSS_HEAD, o.head_ce, 1},

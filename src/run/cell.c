@@ -118,10 +118,11 @@ bool rc_cell_done(const rc_cell *cell)
 
 /* ---- how much there is to do ---------------------------------------------------------------------------------- */
 
-static int task_images(const rc_cell *cell, int task)
+/* Training images of a task; with the old ones, if it is given those. */
+static int task_images(const rc_cell *cell, int task, bool with_old)
 {
     const rc_task_stream *stream = &cell->trial->stream;
-    int count = 0, first = cell->method->replay == RC_REPLAY_ALL ? 0 : rc_task_first(stream, task);
+    int count = 0, first = with_old ? 0 : rc_task_first(stream, task);
     for (int position = first; position < stream->task_end[task]; position++)
         count += cell->trial->images[position];
     return count;
@@ -135,7 +136,8 @@ rc_workload rc_cell_work(const rc_cell *cell, int task)
         task = 1;
     for (; task < rc_cell_tasks(cell); task++)
         rc_workload_add(&work, &cell->trial->config.settings, cell->method, rc_task_first(stream, task),
-                        rc_task_classes(stream, task), task_images(cell, task));
+                        rc_task_classes(stream, task),
+                        task_images(cell, task, cell->method->replay == RC_REPLAY_ALL));
     return work;
 }
 
@@ -144,7 +146,7 @@ size_t rc_cell_image_bytes(const rc_cell *cell)
     const rc_dataset *data = cell->trial->data;
     int most = 0;
     for (int task = 0; task < rc_cell_tasks(cell); task++) {
-        int images = task_images(cell, task);
+        int images = task_images(cell, task, rc_method_takes_old_images(cell->method));
         most = images > most ? images : most;
     }
     return (size_t)most * (size_t)data->h * (size_t)data->w * (size_t)data->c;
@@ -217,7 +219,7 @@ static rc_status gather_images(cell_run *m, int task, uint8_t **images, int32_t 
 {
     const rc_split *train = &m->trial->data->train;
     int end = m->trial->stream.task_end[task], limit = m->trial->config.images_per_class;
-    int first = m->cell->method->replay == RC_REPLAY_ALL ? 0 : rc_task_first(&m->trial->stream, task);
+    int first = rc_method_takes_old_images(m->cell->method) ? 0 : rc_task_first(&m->trial->stream, task);
     size_t image = (size_t)m->trial->data->h * (size_t)m->trial->data->w * (size_t)m->trial->data->c;
     int32_t *index;
     *images = NULL;

@@ -151,8 +151,9 @@ static rc_status measure_task(rc_forecast *f, rc_learner *l, int n_old, int n_ne
     int32_t *labels = rc_alloc_zeroed(NULL, (size_t)count, sizeof *labels);
     if (labels == NULL)
         return RC_OUT_OF_MEMORY;
+    bool some_old = l->method->replay == RC_REPLAY_REAL && n_old > 0;
     for (int i = 0; i < count; i++)
-        labels[i] = n_old + i % n_new;
+        labels[i] = some_old && i % 2 ? i % n_old : n_old + i % n_new;
     rc_status status = rc_learner_begin_task(l, n_old > 0, n_new, images, labels, count);
     rc_free(NULL, labels);
     RC_TRY(status);

@@ -73,8 +73,10 @@ uint8_t *learning_images(int first, int classes, int per_class, int32_t **labels
 void learning_begin(rc_learner *l, int task, int n_new, int per_class)
 {
     int32_t *labels;
-    uint8_t *images = learning_images(l->student.head.classes, n_new, per_class, &labels);
-    SUCCEEDS(rc_learner_begin_task(l, task, n_new, images, labels, n_new * per_class));
+    int known = l->student.head.classes, first = l->method->replay == RC_REPLAY_REAL ? 0 : known;
+    int classes = known + n_new - first;
+    uint8_t *images = learning_images(first, classes, per_class, &labels);
+    SUCCEEDS(rc_learner_begin_task(l, task, n_new, images, labels, classes * per_class));
     rc_free(NULL, images);
     rc_free(NULL, labels);
 }

@@ -14,7 +14,8 @@ void learning_create_row(rc_learner *l, rc_backend *be, const rc_method *method,
 /* Images (classes * per_class) of classes from `first` on, in turn. Free both with rc_free(NULL, ...). */
 uint8_t *learning_images(int first, int classes, int per_class, int32_t **labels);
 
-/* Begins a task of n_new classes with images of theirs; teach also runs its stages. */
+/* Begins a task of n_new classes with images of theirs, and of the old ones for methods that replay those; teach also
+ * runs its stages. */
 void learning_begin(rc_learner *l, int task, int n_new, int per_class);
 void learning_teach(rc_learner *l, int task, int n_new, int per_class, const rc_stage_hooks *hooks);
 extern const rc_stage_hooks learning_no_hooks;

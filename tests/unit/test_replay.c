@@ -42,7 +42,7 @@ static void create_taught(rc_learner *l, rc_backend *backend, const char *method
 static void all_can_be_resumed(void **state)
 {
     (void)state;
-    static const char *const names[] = {"er", "lode", "dgr"};
+    static const char *const names[] = {"er", "lode", "dgr", "real-hkd"};
     rc_settings s = learning_settings();
     s.refine_epochs = 1;
     s.epochs = 3;
@@ -130,6 +130,53 @@ static void a_data_free_method_keeps_no_buffer(void **state)
     SUCCEEDS(rc_learner_set_method(&l, cwd));
     assert_int_equal(rc_learner_stored(&l).images, 0);
     assert_null(l.buffer.images);
+    rc_learner_destroy(&l);
+}
+
+/* Real old images, for analysis: they are replayed, all of them, and not trained on beside the new ones. */
+static void real_old_images_are_replayed(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    rc_learner l;
+    create_taught(&l, be, "real-lce", &s);
+    learning_begin(&l, 1, 2, 16);
+    assert_int_equal(l.images, 32);
+    assert_int_equal(l.buffer.held, 48);
+    assert_false(l.joins_old);
+    expect_shown(&l.buffer, 3, 16);
+    SUCCEEDS(rc_run_stages(&l, RC_STAGE_TRAINING, 0, &learning_no_hooks, NULL));
+    rc_learner_end_task(&l);
+    assert_int_equal(l.buffer.held, 0);
+    assert_int_equal(rc_learner_stored(&l).images, 80 * (PIXELS + 4)); /* who gives them has kept them */
+
+    int32_t *labels;
+    uint8_t *images = learning_images(5, 1, 8, &labels);
+    assert_int_equal(rc_learner_begin_task(&l, 2, 1, images, labels, 8), RC_INVALID_ARGUMENT);
+    assert_non_null(strstr(rc_message(), "0 images of old classes"));
+    rc_free(NULL, images);
+    rc_free(NULL, labels);
+    rc_learner_destroy(&l);
+}
+
+/* Rows that say how many images they keep. */
+static void rows_have_sizes_of_their_own(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    rc_learner l;
+    learning_create(&l, be, "er", &s);
+    assert_int_equal(l.buffer.capacity, 20);
+    rc_learner_destroy(&l);
+    learning_create(&l, be, "lode-5120", &s);
+    assert_int_equal(l.buffer.capacity, 5120);
+    learning_begin(&l, 0, 3, 8);
+    rc_learner_end_task(&l);
+    learning_begin(&l, 0, 2, 8);
+    float weight[RC_LOSS_COUNT];
+    bool active[RC_LOSS_COUNT];
+    rc_stage_weights(&l, weight, active);
+    assert_true(active[RC_LOSS_INTER] && fabs((double)weight[RC_LOSS_INTER] - 0.005) < 1e-9);
     rc_learner_destroy(&l);
 }
 
@@ -347,6 +394,8 @@ int main(void)
         cmocka_unit_test(all_can_be_resumed),
         cmocka_unit_test(a_buffer_takes_what_a_task_has_shown),
         cmocka_unit_test(a_data_free_method_keeps_no_buffer),
+        cmocka_unit_test(real_old_images_are_replayed),
+        cmocka_unit_test(rows_have_sizes_of_their_own),
         cmocka_unit_test(parts_of_lode_add_up_to_cross_entropy),
         cmocka_unit_test(every_backend_replays_the_same),
         cmocka_unit_test(dgr_replays_what_the_old_models_say),
