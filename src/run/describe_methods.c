@@ -17,6 +17,7 @@ static const struct {
     [RC_REPLAY_PIXELS] = {true, "nothing"},
     [RC_REPLAY_BUFFER] = {false, "some of the images"},
     [RC_REPLAY_GENERATIVE] = {true, "a generative model"},
+    [RC_REPLAY_REAL] = {false, "all images"},
     [RC_REPLAY_ALL] = {false, "all images"},
 };
 

@@ -69,7 +69,7 @@ rc_status rc_learn_configure(const rc_saved_model *model, const rc_learn_setting
         RC_TRY(check_fixed(model, settings));
         *config = model->config;
     }
-    if (!first && (*method)->replay == RC_REPLAY_ALL)
+    if (!first && rc_method_takes_old_images(*method))
         return rc_fail(RC_INVALID_ARGUMENT,
                        "%s needs the images of the old classes, which a model does not hold; choose "
                        "another with --method",

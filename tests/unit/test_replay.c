@@ -306,6 +306,94 @@ static void dgr_replays_what_the_old_models_say(void **state)
     rc_learner_destroy(&l);
 }
 
+/* The autoencoder on the backend in double, and the numbers of one of its steps. */
+typedef struct bench {
+    rc_backend *be;
+    rc_replay *replay;
+    rc_model *model[2]; /* encoder, decoder */
+    rc_tensor input;
+    rc_step *step;
+} bench;
+
+/* Its loss with the learning rate given: 0 leaves the parameters alone. */
+static double loss_of(const bench *b, float learning_rate)
+{
+    rc_step step = {.seed = 4, .step = 7, .learning_rate = learning_rate};
+    double loss[RC_LOSS_COUNT];
+    step.weight[RC_LOSS_RECONSTRUCTION] = step.weight[RC_LOSS_LATENT] = 1;
+    b->be->write_bytes(b->be, b->step, &step, sizeof step);
+    b->replay->table->learn(b->replay, b->step, (rc_tensor *)&b->input, NULL);
+    SUCCEEDS(b->be->sync(b->be));
+    b->be->read_real64(b->be, loss, b->replay->loss, RC_LOSS_COUNT);
+    return loss[RC_LOSS_RECONSTRUCTION] + loss[RC_LOSS_LATENT];
+}
+
+/* What a step of plain SGD takes from the parameters, over the learning rate, is the gradient; along it the loss must
+ * change as finite differences say. */
+static void check_slope(const bench *b, int which)
+{
+    const rc_model *m = b->model[which], *other = b->model[1 - which];
+    size_t count = m->net->params, others = other->net->params;
+    double *x = malloc(count * sizeof *x), *moved = malloc(count * sizeof *moved), slope = 0, value[2];
+    double *aside = malloc(others * sizeof *aside);
+    const double rate = 0.0625, h = 1e-6;
+    b->be->read_real64(b->be, x, m->param, count);
+    b->be->read_real64(b->be, aside, other->param, others);
+    loss_of(b, (float)rate);
+    b->be->read_real64(b->be, moved, m->param, count);
+    b->be->write_real64(b->be, other->param, aside, others);
+    for (size_t i = 0; i < count; i++)
+        slope += (x[i] - moved[i]) / rate * rc_rng_normal((rc_rng){8, 1}, i);
+    for (int side = 0; side < 2; side++) {
+        for (size_t i = 0; i < count; i++)
+            moved[i] = x[i] + (side ? h : -h) * rc_rng_normal((rc_rng){8, 1}, i);
+        b->be->write_real64(b->be, m->param, moved, count);
+        value[side] = loss_of(b, 0);
+    }
+    b->be->write_real64(b->be, m->param, x, count);
+    double measured = (value[1] - value[0]) / (2 * h);
+    if (!(fabs(slope) > 1e-4 && fabs(measured - slope) < 1e-4 * fabs(slope) + 1e-7))
+        fail_msg("%s: %.9g, finite differences %.9g", which ? "decoder" : "encoder", slope, measured);
+    free(x);
+    free(moved);
+    free(aside);
+}
+
+static void gradients_of_the_autoencoder_are_those_of_its_loss(void **state)
+{
+    (void)state;
+    bench b;
+    rc_learner l;
+    void *memory;
+    rc_settings s = learning_settings();
+    s.momentum = 0;
+    s.vae_width = 8;
+    SUCCEEDS(rc_backend_open("reference64", 1, NULL, &b.be));
+    learning_create(&l, b.be, "dgr", &s);
+    learning_begin(&l, 0, 3, 8);
+    SUCCEEDS(rc_learner_replay(&l, RC_STREAM_DREAMS, &b.replay));
+    assert_int_equal(b.replay->batch, 0); /* the first task has nothing to replay */
+    SUCCEEDS(b.be->alloc(b.be, RC_LOSS_COUNT * b.be->real_bytes, &b.replay->loss));
+    SUCCEEDS(b.be->alloc(b.be, sizeof *b.step, &memory));
+    SUCCEEDS(rc_tensor_create(b.be, BATCH, LEARNING_SIZE, LEARNING_SIZE, LEARNING_CHANNELS, &b.input));
+    double *pixels = malloc(BATCH * PIXELS * sizeof *pixels);
+    for (int i = 0; i < BATCH * PIXELS; i++)
+        pixels[i] = (double)rc_rng_uniform((rc_rng){2, 2}, (uint64_t)i);
+    b.be->write_act(b.be, &b.input, pixels);
+    free(pixels);
+    b.step = memory;
+    b.model[0] = &l.vae.encoder;
+    b.model[1] = &l.vae.decoder;
+    check_slope(&b, 0);
+    check_slope(&b, 1);
+    b.be->release(b.be, b.replay->loss);
+    b.be->release(b.be, memory);
+    rc_tensor_destroy(b.be, &b.input);
+    rc_replay_destroy(b.replay);
+    rc_learner_destroy(&l);
+    rc_backend_close(b.be);
+}
+
 typedef struct first_and_last {
     double first, last;
 } first_and_last;
@@ -399,6 +487,7 @@ int main(void)
         cmocka_unit_test(parts_of_lode_add_up_to_cross_entropy),
         cmocka_unit_test(every_backend_replays_the_same),
         cmocka_unit_test(dgr_replays_what_the_old_models_say),
+        cmocka_unit_test(gradients_of_the_autoencoder_are_those_of_its_loss),
         cmocka_unit_test(the_autoencoder_learns),
         cmocka_unit_test(dgr_goes_on_from_its_own_models_alone),
         cmocka_unit_test(buffers_keep_old_classes),
