@@ -14,6 +14,7 @@ typedef struct rc_selftest_settings {
     bool quick, verbose;   /* verbose: a line for every case */
     const char *operation; /* its name or that of an entry of the table; NULL: all */
     int only;              /* the case of that number alone; negative: all */
+    int steps;             /* whole steps alone, so many; 0: operations, and whole steps of a device */
     int every;             /* every so manieth case of each list; 0 or 1: all */
 
     void (*line)(void *user, const char *text);     /* results, one line each */

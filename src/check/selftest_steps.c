@@ -7,17 +7,30 @@
 #include "base/memory.h"
 #include "check/step_world.h"
 
-rc_step_difference rc_step_tolerance(const rc_backend *test)
+rc_step_limits rc_step_tolerance(const rc_backend *test)
 {
     if (test->act_bytes == 2)
-        return (rc_step_difference){.loss = 0x1p-6, .growth = 0.05, .gradient = 0.1, .cosine = 0.995};
-    return (rc_step_difference){.loss = 1e-5, .growth = 1e-3, .gradient = 1e-4, .cosine = 0.99999};
+        return (rc_step_limits){.loss = 0x1p-6, .growth = 0.05, .gradient = 0.1, .tensor = 0.2, .cosine = 0.995};
+    return (rc_step_limits){.loss = 1e-5, .growth = 1e-3, .gradient = 1e-4, .tensor = 2e-4, .cosine = 0.99999};
 }
 
-/* What both have computed: losses of every step, gradients of the first and the last one. */
+/* Written so that NaN does not agree. */
+bool rc_step_agrees(const rc_step_difference *d, const rc_step_limits *limits)
+{
+    return d->loss <= limits->loss && d->growth <= limits->growth && d->label <= limits->growth &&
+           d->gradient <= limits->gradient && d->cosine >= limits->cosine &&
+           d->tensor[d->worst].distance <= limits->tensor && d->same_bits;
+}
+
+/* ---- recording -------------------------------------------------------------------------------------------------- */
+
+/* What a backend has computed: losses of every step, gradients of the first and the last one. */
 typedef struct recorded {
     float *loss;          /* (steps, RC_LOSS_COUNT) */
     float *first, *last;  /* (params) */
+    float *logit;         /* (steps, batch, classes), and the labels that they gave; NULL: none are chosen */
+    int32_t *label;       /* (steps, batch) */
+    int classes;
     const rc_net *net;    /* of the world, which must be there still */
 } recorded;
 
@@ -26,25 +39,41 @@ static void free_recorded(recorded *r)
     rc_free(NULL, r->loss);
     rc_free(NULL, r->first);
     rc_free(NULL, r->last);
+    rc_free(NULL, r->logit);
+    rc_free(NULL, r->label);
     *r = (recorded){0};
 }
 
 static rc_status record(rc_step_world *w, int steps, recorded *r)
 {
     rc_backend *be = w->be;
-    const void *gradient = rc_step_world_gradient(w, &r->net);
+    const void *logits = NULL, *gradient = rc_step_world_gradient(w, &r->net);
+    const int32_t *labels = NULL;
+    size_t batch = (size_t)w->batch;
+    bool chosen = rc_step_world_labels(w, &logits, &labels, &r->classes);
     r->loss = rc_alloc_zeroed(NULL, (size_t)steps * RC_LOSS_COUNT, sizeof *r->loss);
     r->first = rc_alloc_zeroed(NULL, r->net->params, sizeof *r->first);
     r->last = rc_alloc_zeroed(NULL, r->net->params, sizeof *r->last);
-    if (!r->loss || !r->first || !r->last)
+    if (chosen) {
+        r->logit = rc_alloc_zeroed(NULL, (size_t)steps * batch * (size_t)r->classes, sizeof *r->logit);
+        r->label = rc_alloc_zeroed(NULL, (size_t)steps * batch, sizeof *r->label);
+    }
+    if (!r->loss || !r->first || !r->last || (chosen && (!r->logit || !r->label)))
         return RC_OUT_OF_MEMORY;
     for (int step = 0; step < steps; step++) {
+        size_t images = (size_t)step * batch;
         RC_TRY(rc_step_world_run(w, step, 1));
         be->read_real(be, r->loss + (size_t)step * RC_LOSS_COUNT, rc_step_world_losses(w), RC_LOSS_COUNT);
         be->read_real(be, step == 0 ? r->first : r->last, gradient, r->net->params);
+        if (chosen) {
+            be->read_real(be, r->logit + images * (size_t)r->classes, logits, batch * (size_t)r->classes);
+            be->read_bytes(be, r->label + images, labels, batch * sizeof *labels);
+        }
     }
     return be->sync(be);
 }
+
+/* ---- comparing -------------------------------------------------------------------------------------------------- */
 
 /* Whether an error takes the place of the worst so far: NaN does, and keeps it. */
 static bool worse(double error, double worst)
@@ -67,57 +96,129 @@ static void compare(const float *a, const float *b, size_t count, double *distan
     *cosine = squares_a > 0 && squares_b > 0 ? product / sqrt(squares_a * squares_b) : squares_a == squares_b;
 }
 
-static void compare_tensors(const recorded *a, const recorded *b, rc_step_difference *d)
+static rc_status compare_gradients(const recorded *a, const recorded *b, rc_step_difference *d)
 {
+    compare(a->first, b->first, b->net->params, &d->gradient, &d->cosine);
+    d->tensor = rc_alloc_zeroed(NULL, (size_t)b->net->layers, sizeof *d->tensor);
+    if (!d->tensor)
+        return RC_OUT_OF_MEMORY;
     for (int i = 0; i < b->net->layers; i++) {
         const rc_layer *layer = &b->net->layer[i];
-        double distance, cosine;
         if (layer->weights == 0)
             continue;
-        compare(a->first + layer->weight, b->first + layer->weight, layer->weights, &distance, &cosine);
-        if (worse(distance, d->tensor)) {
-            d->tensor = distance;
-            snprintf(d->worst, sizeof d->worst, "%s", layer->name);
+        const float *x = a->first + layer->weight, *y = b->first + layer->weight;
+        rc_tensor_difference *t = &d->tensor[d->tensors];
+        double squares = 0;
+        for (size_t j = 0; j < layer->weights; j++)
+            squares += (double)y[j] * (double)y[j];
+        t->norm = sqrt(squares);
+        snprintf(t->name, sizeof t->name, "%s", layer->name);
+        compare(x, y, layer->weights, &t->distance, &t->cosine);
+        if (worse(t->distance, d->tensor[d->worst].distance))
+            d->worst = d->tensors;
+        d->tensors++;
+    }
+    return RC_OK;
+}
+
+/* How far apart two logits of an image are, by the greatest of them. */
+static double logit_gap(const float *logit, int classes, int32_t from, int32_t to)
+{
+    double greatest = 0;
+    if (from < 0 || from >= classes || to < 0 || to >= classes)
+        return INFINITY;
+    for (int k = 0; k < classes; k++)
+        greatest = fabs((double)logit[k]) > greatest ? fabs((double)logit[k]) : greatest;
+    return ((double)logit[from] - (double)logit[to]) / greatest;
+}
+
+/* Labels of one step that differ, and the widest gap between the logits that have changed places. */
+static int compare_labels(const recorded *a, const recorded *b, int step, int batch, double *gap)
+{
+    int differ = 0;
+    for (int image = 0; b->label && image < batch; image++) {
+        size_t i = (size_t)step * (size_t)batch + (size_t)image;
+        if (a->label[i] == b->label[i])
+            continue;
+        double apart = logit_gap(b->logit + i * (size_t)b->classes, b->classes, b->label[i], a->label[i]);
+        *gap = worse(apart, *gap) ? apart : *gap;
+        differ++;
+    }
+    return differ;
+}
+
+static double loss_error(int loss, double x, double y)
+{
+    double size = loss == RC_LOSS_DIVERSITY ? 1 : fabs(y); /* 1 - entropy / log K: a difference of two numbers near 1 */
+    return x == y ? 0 : fabs(x - y) / size;
+}
+
+/* The worst loss of one step; *loss is which. */
+static double compare_step(const recorded *a, const recorded *b, int step, bool same_labels, int *loss)
+{
+    double worst = 0;
+    for (int i = 0; i < RC_LOSS_COUNT; i++) {
+        size_t at = (size_t)step * RC_LOSS_COUNT + (size_t)i;
+        double error = loss_error(i, (double)a->loss[at], (double)b->loss[at]);
+        if (worse(error, worst) && (i != RC_LOSS_DCE || same_labels)) {
+            worst = error;
+            *loss = i;
         }
     }
+    return worst;
 }
 
-static void compare_recorded(const recorded *a, const recorded *b, int steps, rc_step_difference *d)
+static rc_status compare_losses(const recorded *a, const recorded *b, const rc_step_run *run, rc_step_difference *d)
 {
-    for (int i = 0; i < steps * RC_LOSS_COUNT; i++) {
-        double x = (double)a->loss[i], y = (double)b->loss[i], size = fabs(y);
-        if (i % RC_LOSS_COUNT == RC_LOSS_DIVERSITY) /* 1 - entropy / log K: a difference of two numbers near 1 */
-            size = 1;
-        double error = x == y ? 0 : fabs(x - y) / size;
-        if (worse(error, d->growth))
-            d->growth = error;
-        if (i < RC_LOSS_COUNT)
-            d->loss = d->growth;
+    double worst = 0, unjudged = 0;
+    d->after = rc_alloc_zeroed(NULL, (size_t)run->steps, sizeof *d->after);
+    if (!d->after)
+        return RC_OUT_OF_MEMORY;
+    for (int step = 0; step < run->steps; step++) {
+        bool judged = step < RC_STEP_CHECKED;
+        int loss = 0, differ = compare_labels(a, b, step, run->batch, judged ? &d->label : &unjudged);
+        double error = compare_step(a, b, step, differ == 0, &loss);
+        if (worse(error, worst)) {
+            worst = error;
+            d->growth_loss = judged ? loss : d->growth_loss;
+        }
+        d->after[step] = worst;
+        d->labels += judged ? differ : 0;
+        d->growth = judged ? worst : d->growth;
+        d->loss = step == 0 ? worst : d->loss;
     }
-    compare(a->first, b->first, b->net->params, &d->gradient, &d->cosine);
-    compare_tensors(a, b, d);
+    return RC_OK;
 }
 
-static rc_status record_on(rc_backend *be, const char *name, int batch, int size, int steps, rc_step_world **w,
-                           recorded *r)
+void rc_step_difference_free(rc_step_difference *d)
 {
-    RC_TRY(rc_step_world_create(be, name, batch, size, w));
-    return record(*w, steps, r);
+    rc_free(NULL, d->tensor);
+    rc_free(NULL, d->after);
+    *d = (rc_step_difference){0};
 }
 
-rc_status rc_compare_steps(rc_backend *test, rc_backend *other, const char *name, int batch, int size, int steps,
-                           rc_step_difference *d)
+static rc_status record_on(rc_backend *be, const rc_step_run *run, rc_step_world **w, recorded *r)
+{
+    RC_TRY(rc_step_world_create(be, run->name, run->batch, run->size, run->seed, w));
+    return record(*w, run->steps, r);
+}
+
+rc_status rc_compare_steps(rc_backend *test, rc_backend *other, const rc_step_run *run, rc_step_difference *d)
 {
     *d = (rc_step_difference){0};
     rc_step_world *world[3] = {NULL, NULL, NULL}; /* test, other, test again */
     recorded result[3] = {{0}, {0}, {0}};
     rc_status status = RC_OK;
     for (int i = 0; i < 3 && status == RC_OK; i++)
-        status = record_on(i == 1 ? other : test, name, batch, size, steps, &world[i], &result[i]);
+        status = record_on(i == 1 ? other : test, run, &world[i], &result[i]);
+    if (status == RC_OK)
+        status = compare_losses(&result[0], &result[1], run, d);
+    if (status == RC_OK)
+        status = compare_gradients(&result[0], &result[1], d);
     if (status == RC_OK) {
-        compare_recorded(&result[0], &result[1], steps, d);
         size_t bytes = result[0].net->params * sizeof(float);
-        d->same_bits = memcmp(result[0].last, result[2].last, bytes) == 0;
+        d->same_bits = memcmp(result[0].first, result[2].first, bytes) == 0 &&
+                       memcmp(result[0].last, result[2].last, bytes) == 0;
     }
     for (int i = 0; i < 3; i++) {
         free_recorded(&result[i]);

@@ -27,7 +27,7 @@ static rc_status make_data(rc_step_world *w, int first_class)
     int32_t *numbers = rc_alloc(NULL, 2 * count * sizeof *numbers);
     rc_status status = images && numbers ? RC_OK : RC_OUT_OF_MEMORY;
     for (size_t i = 0; status == RC_OK && i < pixels; i++)
-        images[i] = (uint8_t)rc_rng_bits((rc_rng){1, 1}, i);
+        images[i] = (uint8_t)rc_rng_bits((rc_rng){w->seed, 1}, i);
     for (size_t i = 0; status == RC_OK && i < count; i++) {
         numbers[i] = first_class + (int32_t)(i % CLASSES_PER_TASK);
         numbers[count + i] = (int32_t)((i * 7) % count);
@@ -52,15 +52,15 @@ static rc_status make_models(rc_step_world *w, bool first_task)
     rc_backend *be = w->be;
     RC_TRY(rc_net_resnet32(&w->net, 3, w->size, w->size));
     RC_TRY(rc_classifier_create(&w->student, &w->net, be, CLASSES_PER_TASK));
-    RC_TRY(rc_model_init(&w->student.backbone, (rc_rng){1, RC_STREAM_BACKBONE}));
-    RC_TRY(rc_head_grow(&w->student.head, CLASSES_PER_TASK, (rc_rng){1, RC_STREAM_HEAD}));
+    RC_TRY(rc_model_init(&w->student.backbone, (rc_rng){w->seed, RC_STREAM_BACKBONE}));
+    RC_TRY(rc_head_grow(&w->student.head, CLASSES_PER_TASK, (rc_rng){w->seed, RC_STREAM_HEAD}));
     if (first_task)
         return RC_OK;
     RC_TRY(rc_classifier_clone(&w->teacher, &w->student));
-    RC_TRY(rc_head_grow(&w->student.head, CLASSES_PER_TASK, (rc_rng){2, RC_STREAM_HEAD}));
+    RC_TRY(rc_head_grow(&w->student.head, CLASSES_PER_TASK, (rc_rng){w->seed + 1, RC_STREAM_HEAD}));
     RC_TRY(rc_net_generator(&w->dreams, 3, w->size));
     RC_TRY(rc_model_create(&w->generator, &w->dreams, be));
-    RC_TRY(rc_model_init(&w->generator, (rc_rng){1, RC_STREAM_GENERATOR}));
+    RC_TRY(rc_model_init(&w->generator, (rc_rng){w->seed, RC_STREAM_GENERATOR}));
     size_t d = (size_t)rc_net_features(&w->net);
     RC_TRY(be->alloc(be, CLASSES_PER_TASK * d * be->real_bytes, &w->class_mean));
     return be->alloc(be, d * d * be->real_bytes, &w->covariance);
@@ -69,7 +69,8 @@ static rc_status make_models(rc_step_world *w, bool first_task)
 static rc_status make_training(rc_step_world *w, bool first_task)
 {
     rc_training_settings settings = {.batch = w->batch, .losses = {.real = RC_CE_ALL},
-                                     .sgd = {.momentum = 0.9f, .weight_decay = 5e-4f}, .seed = 1};
+                                     .sgd = {.momentum = 0.9f, .weight_decay = 5e-4f},
+                                     .seed = w->seed};
     rc_replay *replay = NULL;
     if (!first_task) {
         settings.n_old = CLASSES_PER_TASK;
@@ -95,7 +96,7 @@ static rc_status make_inversion(rc_step_world *w)
     rc_inversion_settings settings = {.batch = w->batch, .temperature = 1000, .diversity_epsilon = 1e-6f,
                                       .bn_form = RC_BN_KL, .consistency = true, .dce_momentum = 0.9f,
                                       .class_mean = w->class_mean, .covariance = w->covariance,
-                                      .adam = {0.9f, 0.999f, 1e-8f}, .seed = 1, .task = 1};
+                                      .adam = {0.9f, 0.999f, 1e-8f}, .seed = w->seed, .task = 1};
     RC_TRY(rc_inversion_create(w->be, &settings, &w->teacher, &w->generator, &w->inversion));
     rc_step *control = rc_inversion_control(w->inversion);
     control->learning_rate = 1e-3f;
@@ -124,7 +125,8 @@ void rc_step_world_destroy(rc_step_world *w)
     rc_free(NULL, w);
 }
 
-rc_status rc_step_world_create(rc_backend *backend, const char *name, int batch, int size, rc_step_world **world)
+rc_status rc_step_world_create(rc_backend *backend, const char *name, int batch, int size, uint64_t seed,
+                               rc_step_world **world)
 {
     bool first_task = strcmp(name, "train_first") == 0, inversion = strcmp(name, "inversion") == 0;
     rc_step_world *w = rc_alloc_zeroed(NULL, 1, sizeof *w);
@@ -134,6 +136,7 @@ rc_status rc_step_world_create(rc_backend *backend, const char *name, int batch,
     w->be = backend;
     w->batch = batch;
     w->size = size;
+    w->seed = seed;
     rc_status status = make_models(w, first_task);
     if (status == RC_OK && !inversion)
         status = make_data(w, first_task ? 0 : CLASSES_PER_TASK);
@@ -169,6 +172,17 @@ const void *rc_step_world_gradient(const rc_step_world *w, const rc_net **net)
     *net = w->inversion ? &w->dreams : &w->net;
     return w->inversion ? rc_inversion_look(w->inversion).generator_gradient
                         : rc_training_look(w->training).backbone_gradient;
+}
+
+bool rc_step_world_labels(const rc_step_world *w, const void **logits, const int32_t **labels, int *classes)
+{
+    if (!w->inversion)
+        return false;
+    rc_inversion_view view = rc_inversion_look(w->inversion);
+    *logits = view.logits;
+    *labels = view.labels;
+    *classes = CLASSES_PER_TASK;
+    return true;
 }
 
 size_t rc_step_world_bytes(const rc_step_world *w)

@@ -1,6 +1,6 @@
 /* The three steps that an experiment spends its time in, as METHODS has them for CIFAR-100 with five tasks: the first
  * task trains 20 classes on real images alone; the second trains 20 more with dreams beside (CwD); inversion teaches
- * the generator between them. Weights and images are random, the same on every backend. */
+ * the generator between them. Weights and images are random, of a seed, the same on every backend. */
 #ifndef RC_CHECK_STEP_WORLD_H
 #define RC_CHECK_STEP_WORLD_H
 
@@ -11,6 +11,7 @@ enum { RC_STEP_BATCHES = 4 }; /* of images that there are */
 typedef struct rc_step_world {
     rc_backend *be;
     int batch, size;
+    uint64_t seed;
     rc_net net, dreams;
     rc_classifier student, teacher;
     rc_model generator;
@@ -24,7 +25,8 @@ typedef struct rc_step_world {
 const char *rc_step_world_name(int index);
 
 /* Builds ResNet-32 and, where the step needs them, teacher and generator. On failure *world is NULL. */
-rc_status rc_step_world_create(rc_backend *backend, const char *name, int batch, int size, rc_step_world **world);
+rc_status rc_step_world_create(rc_backend *backend, const char *name, int batch, int size, uint64_t seed,
+                               rc_step_world **world);
 void rc_step_world_destroy(rc_step_world *world); /* NULL is fine */
 
 /* `count` steps from step `number` on; every batch of the data comes before the first one comes again. */
@@ -34,6 +36,10 @@ rc_status rc_step_world_run(rc_step_world *world, int number, int count);
  * in inversion the generator's. */
 const void *rc_step_world_losses(const rc_step_world *world);
 const void *rc_step_world_gradient(const rc_step_world *world, const rc_net **net);
+
+/* The logits (batch, classes) by which the last step of inversion has chosen its labels (batch); false: a step that has
+ * chosen none. */
+bool rc_step_world_labels(const rc_step_world *world, const void **logits, const int32_t **labels, int *classes);
 
 /* Bytes of backend memory that the step holds, without models and data. */
 size_t rc_step_world_bytes(const rc_step_world *world);

@@ -5,7 +5,7 @@
 #include "cli/cli.h"
 #include "run/nearest.h"
 
-enum { BACKEND, PRECISION, DEVICE_MEMORY, THREADS, SEED, QUICK, OPERATION, CASE, LIST, VERBOSE, OPTIONS };
+enum { BACKEND, PRECISION, DEVICE_MEMORY, THREADS, SEED, QUICK, OPERATION, CASE, STEPS, LIST, VERBOSE, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what to check", 0, 0},
@@ -16,6 +16,7 @@ static const rc_option options[OPTIONS] = {
     [QUICK] = {"quick", RC_OPTION_FLAG, NULL, NULL, "fewer and smaller cases", 0, 0},
     [OPERATION] = {"op", RC_OPTION_TEXT, "NAME", NULL, "this operation alone", 0, 0},
     [CASE] = {"case", RC_OPTION_INTEGER, "N", NULL, "this case of it alone", 0, INT32_MAX},
+    [STEPS] = {"steps", RC_OPTION_INTEGER, "N", NULL, "whole steps alone, so many of each; 10 are judged", 1, 10000},
     [LIST] = {"list", RC_OPTION_FLAG, NULL, NULL, "list the operations and check nothing", 0, 0},
     [VERBOSE] = {"verbose", RC_OPTION_FLAG, NULL, NULL, "a line for every case", 0, 0},
 };
@@ -50,6 +51,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
         .verbose = value[VERBOSE].given,
         .operation = operation,
         .only = value[CASE].given ? (int)value[CASE].integer : -1,
+        .steps = value[STEPS].given ? (int)value[STEPS].integer : 0,
         .line = rc_print_line,
         .progress = rc_show_progress,
     };
@@ -65,9 +67,12 @@ const rc_command rc_command_selftest = {
     .name = "selftest",
     .summary = "Checks every operation on this machine.",
     .details = "Each operation runs on random shapes and is compared with plain C in float and in double, gradients\n"
-               "with finite differences, and its results with themselves for 1, 2 and 3 threads, bit by bit.",
+               "with finite differences, and its results with themselves for 1, 2 and 3 threads, bit by bit. On cuda,\n"
+               "and with --steps, whole steps of training and inversion run beside those of the CPU backend (cpu:\n"
+               "beside plain C): losses step by step, gradients by norm and angle, with --verbose of every tensor.",
     .examples = "  recollect selftest --quick\n"
-                "  recollect selftest --op conv_forward --seed 7",
+                "  recollect selftest --op conv_forward --seed 7\n"
+                "  recollect selftest --backend cuda --steps 50 --verbose",
     .option = options,
     .options = OPTIONS,
     .run = run,

@@ -15,6 +15,8 @@ enum { BATCH = 4, SIZE = 32, STEPS = 4 };
 static rc_backend *one, *other;
 static void (*true_loss)(rc_backend *, const rc_cross_entropy *, const void *, const int32_t *, const void *,
                          const float *, void *, void *);
+static void (*true_dce)(rc_backend *, const rc_dce *, const void *, const int32_t *, const float *, void *, void *);
+static void (*true_argmax)(rc_backend *, int, int, int, const void *, int32_t *);
 static int calls, wrong_call;
 static float wrong_value;
 
@@ -32,21 +34,38 @@ static int tear_down(void **state)
     return 0;
 }
 
-static rc_step_difference compare(void)
+/* What a comparison found, by value. */
+typedef struct found {
+    rc_step_difference d; /* without its arrays */
+    double tensor;
+    bool agrees;
+} found;
+
+static found compare(const char *name)
 {
-    rc_step_difference d;
-    if (rc_compare_steps(one, other, "train_first", BATCH, SIZE, STEPS, &d) != RC_OK)
+    const rc_step_run run = {.name = name, .batch = BATCH, .size = SIZE, .steps = STEPS, .seed = 1};
+    rc_step_limits limits = rc_step_tolerance(one);
+    found f = {0};
+    if (rc_compare_steps(one, other, &run, &f.d) != RC_OK)
         fail_msg("%s", rc_message());
-    return d;
+    f.tensor = f.d.tensor[f.d.worst].distance;
+    f.agrees = rc_step_agrees(&f.d, &limits);
+    rc_step_difference_free(&(rc_step_difference){.tensor = f.d.tensor, .after = f.d.after});
+    return f;
 }
 
 static void equal_backends_do_not_differ(void **state)
 {
     (void)state;
-    rc_step_difference d = compare();
-    assert_true(d.loss == 0 && d.growth == 0 && d.gradient == 0 && d.tensor == 0);
-    assert_true(d.cosine > 1 - 1e-9);
-    assert_true(d.same_bits);
+    static const char *const name[] = {"train_first", "inversion"};
+    for (int i = 0; i < 2; i++) {
+        found f = compare(name[i]);
+        assert_true(f.agrees);
+        assert_true(f.d.loss == 0 && f.d.growth == 0 && f.d.gradient == 0 && f.tensor == 0);
+        assert_true(f.d.labels == 0 && f.d.label == 0);
+        assert_true(f.d.cosine > 1 - 1e-9);
+        assert_true(f.d.same_bits);
+    }
 }
 
 static void loss_with_a_fault(rc_backend *be, const rc_cross_entropy *e, const void *logits, const int32_t *labels,
@@ -57,31 +76,79 @@ static void loss_with_a_fault(rc_backend *be, const rc_cross_entropy *e, const v
         be->write_real(be, value, &wrong_value, 1);
 }
 
-static rc_step_difference compare_with_a_fault(int call, float value)
+static found compare_with_a_fault(int call, float value)
 {
     true_loss = one->loss_cross_entropy;
     calls = 0;
     wrong_call = call;
     wrong_value = value;
     one->loss_cross_entropy = loss_with_a_fault;
-    rc_step_difference d = compare();
+    found f = compare("train_first");
     one->loss_cross_entropy = true_loss;
     assert_true(calls > call);
-    return d;
+    assert_false(f.agrees);
+    return f;
 }
 
 /* Steps that are right again must not hide one that was not. */
 static void a_wrong_loss_is_seen(void **state)
 {
     (void)state;
-    rc_step_difference d = compare_with_a_fault(0, 1e6f);
+    rc_step_difference d = compare_with_a_fault(0, 1e6f).d;
     assert_true(d.loss > 1 && d.growth > 1);
-    d = compare_with_a_fault(1, 1e6f);
+    d = compare_with_a_fault(1, 1e6f).d;
     assert_true(d.loss == 0 && d.growth > 1);
-    d = compare_with_a_fault(0, NAN);
+    assert_int_equal(d.growth_loss, RC_LOSS_CE);
+    d = compare_with_a_fault(0, NAN).d;
     assert_true(isnan(d.loss) && isnan(d.growth));
-    d = compare_with_a_fault(1, NAN);
+    d = compare_with_a_fault(1, NAN).d;
     assert_true(d.loss == 0 && isnan(d.growth));
+}
+
+static void dce_with_a_fault(rc_backend *be, const rc_dce *dce, const void *features, const int32_t *labels,
+                             const float *weight, void *value, void *dfeatures)
+{
+    true_dce(be, dce, features, labels, weight, value, dfeatures);
+    if (calls++ == wrong_call)
+        be->write_real(be, value, &wrong_value, 1);
+}
+
+static void argmax_with_a_fault(rc_backend *be, int n, int classes, int stride, const void *logits, int32_t *labels)
+{
+    true_argmax(be, n, classes, stride, logits, labels);
+    if (calls++ == wrong_call) {
+        int32_t first;
+        be->read_bytes(be, &first, labels, sizeof first);
+        first = (first + 1) % classes;
+        be->write_bytes(be, labels, &first, sizeof first);
+    }
+}
+
+/* A label that differs takes DCE out of the comparison, and is itself compared: it is no excuse for one that was not
+ * nearly another. A wrong DCE between equal labels has no excuse. */
+static void labels_are_compared_by_their_logits(void **state)
+{
+    (void)state;
+    true_argmax = one->argmax;
+    calls = 0;
+    wrong_call = 1;
+    one->argmax = argmax_with_a_fault;
+    found f = compare("inversion");
+    one->argmax = true_argmax;
+    assert_true(f.d.labels >= 1 && f.d.label > 1e-3);
+    assert_true(f.d.loss == 0 && f.d.growth_loss != RC_LOSS_DCE);
+    assert_false(f.agrees);
+
+    true_dce = one->loss_dce;
+    calls = 0;
+    wrong_value = 1.01f;
+    one->loss_dce = dce_with_a_fault;
+    f = compare("inversion");
+    one->loss_dce = true_dce;
+    assert_int_equal(f.d.labels, 0);
+    assert_int_equal(f.d.growth_loss, RC_LOSS_DCE);
+    assert_true(f.d.loss == 0 && f.d.growth > 1e-3);
+    assert_false(f.agrees);
 }
 
 int main(void)
@@ -89,6 +156,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_backends_do_not_differ),
         cmocka_unit_test(a_wrong_loss_is_seen),
+        cmocka_unit_test(labels_are_compared_by_their_logits),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
