@@ -28,13 +28,22 @@ static rc_status build_generator_net(rc_learner *l)
     return rc_check_dreams(&l->generator_net, &l->net);
 }
 
+int rc_held_images(const rc_method *method, const rc_settings *settings)
+{
+    if (method->replay == RC_REPLAY_PIXELS)
+        return settings->pixel_batches * settings->batch;
+    if (method->replay != RC_REPLAY_BUFFER)
+        return 0;
+    return method->buffer_size > 0 ? method->buffer_size : settings->buffer_size;
+}
+
 static void adopt(rc_learner *l, const rc_settings *settings, const rc_method *method)
 {
     l->settings = *settings;
     l->method = method;
     l->augment.pad = settings->crop_pad;
     l->augment.flip = settings->flip;
-    int capacity = method->buffer_size > 0 ? method->buffer_size : settings->buffer_size;
+    int capacity = rc_held_images(method, settings);
     if (method->replay != RC_REPLAY_BUFFER)
         rc_buffer_destroy(&l->buffer); /* no method keeps images that it does not use */
     else if (l->buffer.capacity == 0)
@@ -203,7 +212,7 @@ static rc_status begin_pixels(rc_learner *l)
     const rc_settings *s = &l->settings;
     rc_image_buffer *set = &l->buffer;
     uint32_t task = (uint32_t)l->task;
-    int count = s->pixel_batches * s->batch;
+    int count = rc_held_images(l->method, s);
     RC_TRY(rc_pixels_create(&l->pixels, l->backend, s->pixel_batches, s->batch, &l->augment, s->seed, task));
     rc_buffer_init(set, count, 0);
     RC_TRY(rc_buffer_reserve(set, (uint64_t)count));

@@ -61,6 +61,9 @@ typedef struct rc_stored {
 } rc_stored;
 rc_stored rc_learner_stored(const rc_learner *learner); /* between tasks */
 
+/* Images that a method holds beside those of a task, at most: a buffer, or inverted pixels. */
+int rc_held_images(const rc_method *method, const rc_settings *settings);
+
 /* The backbone that these settings name, for images of that shape: shape only, no weights. */
 rc_status rc_learner_net(const rc_settings *settings, const rc_augment *image, rc_net *net);
 

@@ -144,12 +144,12 @@ rc_workload rc_cell_work(const rc_cell *cell, int task)
 size_t rc_cell_image_bytes(const rc_cell *cell)
 {
     const rc_dataset *data = cell->trial->data;
-    int most = 0;
+    int most = 0, held = rc_held_images(cell->method, &cell->trial->config.settings);
     for (int task = 0; task < rc_cell_tasks(cell); task++) {
         int images = task_images(cell, task, rc_method_takes_old_images(cell->method));
         most = images > most ? images : most;
     }
-    return (size_t)most * (size_t)data->h * (size_t)data->w * (size_t)data->c;
+    return ((size_t)most + (size_t)held) * (size_t)data->h * (size_t)data->w * (size_t)data->c;
 }
 
 /* ---- between steps -------------------------------------------------------------------------------------------- */

@@ -47,7 +47,7 @@ int rc_cell_tasks(const rc_cell *cell); /* that it runs */
 bool rc_cell_done(const rc_cell *cell); /* all of them are */
 /* The steps of the tasks from `task` on. */
 rc_workload rc_cell_work(const rc_cell *cell, int task);
-/* Bytes of the training images of its largest task. */
+/* Bytes of the training images of its largest task, and of those that it replays. */
 size_t rc_cell_image_bytes(const rc_cell *cell);
 
 /* The row whose first task serves all: one that estimates, whichever methods are asked for now. */

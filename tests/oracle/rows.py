@@ -1,5 +1,6 @@
-"""Whole steps of the other rows of the method table (METHODS 8 to 10 and 14), each written as its source has it: LwF,
-DeepInversion, ABD with its second pass, CwD(ABD), and the debiasing variants SCE, ACE and SS-IL."""
+"""Whole steps of the other rows of the method table (METHODS 8 to 14), each written as its source has it: LwF,
+DeepInversion, ABD with its second pass, CwD(ABD), the debiasing variants SCE, ACE and SS-IL, and ER, LODE and DGR's
+classifier, with dreams where they have what they stored."""
 import math
 
 import torch
@@ -109,6 +110,35 @@ class Row(Training):
                     kd_replay=divergence)
 
 
+    def er(self, labels, targets):
+        logits = self.see(self.student(self.batch_of_both))
+        mean = F.cross_entropy(logits, self.labels_of_batch)  # as the source has it: one mean over both
+        real, replayed = logits.split(self.case.batch)
+        losses = {"ce": F.cross_entropy(real, labels), "replay": F.cross_entropy(replayed, targets.argmax(1))}
+        assert abs(total_of(self.case, losses) - mean) < 1e-12
+        return losses
+
+    def lode(self, labels, targets):
+        case = self.case
+        real, replayed = self.batch_of_both.split(case.batch)
+        logits = self.see(torch.cat([self.student(real), self.student(replayed)]))
+        real, replayed = logits.split(case.batch)
+        sides = torch.stack([real[:, :case.n_old].logsumexp(1), real[:, case.n_old:].logsumexp(1)], 1)
+        intra = real.clone()
+        intra[:, :case.n_old] = -1e9
+        return {"inter": F.cross_entropy(sides, torch.ones_like(labels)), "intra": F.cross_entropy(intra, labels),
+                "replay": F.cross_entropy(replayed, targets.argmax(1))}
+
+    def dgr(self, labels, targets):
+        case = self.case
+        share = case.n_old / (case.n_old + case.n_new)
+        logits = self.see(self.student(self.batch_of_both))
+        weight = torch.where(self.labels_of_batch < case.n_old, share, 1 - share)
+        each = weight * F.cross_entropy(logits, self.labels_of_batch, reduction="none")
+        return {"ce": each[:case.batch].mean(), "replay": each[case.batch:].mean(),
+                "kd_replay": distillation(logits[case.batch:, :case.n_old], targets)}
+
+
 def total_of(case, losses):
     return sum(getattr(case, name) * value for name, value in losses.items())
 
@@ -192,4 +222,7 @@ def make():
     row(file, "sce", [BATCH, BATCH], **adaptive)
     row(file, "ace", [BATCH, BATCH], **adaptive)
     row(file, "ssil", [BATCH, BATCH], refined=True, kd_replay=adaptive["replay"], **adaptive)
+    row(file, "er", [2 * BATCH], ce=0.5, replay=0.5)
+    row(file, "lode", [BATCH, BATCH], inter=0.5 * 0.05 / 2, intra=0.5, replay=0.5)
+    row(file, "dgr", [2 * BATCH], ce=0.5, replay=0.5, kd_replay=1.0)
     return file
