@@ -200,7 +200,8 @@ static void what_is_done_is_not_done_again(void **state)
     assert_null(strstr(w.results.text, "order 0, All methods, task"));
     assert_holds(w.results.text, "order 0, R-DFCIL, task 2 of 2");
     assert_holds(w.results.text, "order 1, CwD, task 2 of 2");
-    /* Nothing is left to do: nothing is trained, and nobody is asked whether to stop. */
+    /* Nothing is left to do: nothing is trained, not even a first task that is lost, which nobody needs any more. */
+    assert_int_equal(remove("grid/order-0/first-task/results.json"), 0);
     s = grid_settings(&w, "grid", 2);
     s.resume = true;
     run_grid(&s, &w);
