@@ -107,7 +107,7 @@ static rc_status read_orders(const char *list, rc_run_settings *settings)
 static rc_status read_seeds(const char *list, rc_run_settings *settings)
 {
     for (const char *p = list; *p != '\0' || p == list;)
-        if (settings->seeds == RC_MAX_ORDERS || !read_number(&p, UINT64_MAX, &settings->seed[settings->seeds++]))
+        if (settings->seeds == RC_MAX_ORDERS || !read_number(&p, INT64_MAX, &settings->seed[settings->seeds++]))
             return rc_fail(RC_INVALID_ARGUMENT, "option '--seeds' is '%s', expected up to %d numbers: 1,2,3", list,
                            RC_MAX_ORDERS);
     return RC_OK;

@@ -173,7 +173,9 @@ static const rc_method *heaviest_method(const rc_run_settings *s)
     return heaviest;
 }
 
-/* A few steps of the first and of the last task: their speed, and the bytes that a cell takes at most. */
+/* A few steps of the first and of the last task: their speed, and the bytes that a cell takes at most. Threads have
+ * been dealt out to the cells; a GPU they share, so that each is slower by as many as there are, until it turns out
+ * how much better it is. */
 static rc_status measure(experiment *x, rc_backend *backend, size_t *bytes)
 {
     const rc_trial *t = &x->trial[0];
@@ -191,6 +193,8 @@ static rc_status measure(experiment *x, rc_backend *backend, size_t *bytes)
         size_t now = rc_cell_image_bytes(&x->cell[i]);
         images = now > images ? now : images;
     }
+    for (int i = 0; i < 2 * RC_STAGE_COUNT && strcmp(backend->name, "cuda") == 0; i++)
+        x->forecast.per_step[i / RC_STAGE_COUNT][i % RC_STAGE_COUNT] *= x->jobs;
     *bytes = (first > later ? first : later) - before + images;
     return RC_OK;
 }

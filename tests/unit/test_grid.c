@@ -209,6 +209,32 @@ static void what_is_done_is_not_done_again(void **state)
     assert_holds(w.results.text, "mean over runs");
 }
 
+static void orders_and_seeds_have_folders_of_their_own(void **state)
+{
+    (void)state;
+    watcher w;
+    write_pictures();
+    rc_run_settings s = grid_settings(&w, "seeds", 2);
+    s.orders = 0;
+    s.seed[s.seeds++] = 7;
+    s.seed[s.seeds++] = 8;
+    s.method[0] = s.method[--s.methods];
+    run_grid(&s, &w);
+    assert_file_holds("seeds/seed-7/run.json", "\"seed\": 7");
+    assert_file_holds("seeds/seed-8/finetune/results.json", "\"seed\": 8");
+    assert_holds(w.results.text, "seed 8, Fine-tuning, task 2 of 2");
+    s = grid_settings(&w, "both", 2);
+    s.orders = 1;
+    s.seed[s.seeds++] = 9223372036854775807u;
+    s.method[0] = s.method[--s.methods];
+    run_grid(&s, &w);
+    assert_true(rc_file_exists("both/order-0-seed-9223372036854775807/finetune/task-2.safetensors"));
+    /* A run of one order does not begin between them, nor they in its folder. */
+    s = grid_settings(&w, "both/order-0-seed-9223372036854775807", 2);
+    assert_int_equal(rc_experiment_run(&s), RC_INVALID_ARGUMENT);
+    data_assert_message("holds a run of one order");
+}
+
 static void a_stopped_grid_goes_on(void **state)
 {
     (void)state;
@@ -360,6 +386,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(cells_side_by_side_give_the_same_bits), IN_FOLDER(a_failing_cell_leaves_the_others_alone),
         IN_FOLDER(what_is_done_is_not_done_again),        IN_FOLDER(a_stopped_grid_goes_on),
+        IN_FOLDER(orders_and_seeds_have_folders_of_their_own),
         IN_FOLDER(wrong_lists_are_refused),               IN_FOLDER(a_cell_without_memory_waits_for_the_others),
         cmocka_unit_test(cells_take_their_turns),         cmocka_unit_test(mean_and_deviation),
     };
