@@ -128,6 +128,19 @@ static void the_row_of_the_page_is_a_method(void **state)
     rc_free(NULL, page);
 }
 
+/* docs/methods/README.md says where each row is described. */
+static void every_row_has_a_page(void **state)
+{
+    (void)state;
+    char *index = read_text("docs/methods/README.md"), name[64];
+    for (int i = 0; rc_method_at(i) != NULL; i++) {
+        snprintf(name, sizeof name, "`%s`", rc_method_at(i)->name);
+        if (strstr(index, name) == NULL)
+            fail_msg("docs/methods/README.md does not name %s", name);
+    }
+    rc_free(NULL, index);
+}
+
 /* A row of every kind of batch and of post-processing; test_stages has cwd. */
 static void rows_can_be_resumed(void **state)
 {
@@ -364,6 +377,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_learns_its_tasks),
         cmocka_unit_test(the_row_of_the_page_is_a_method),
+        cmocka_unit_test(every_row_has_a_page),
         cmocka_unit_test(rows_can_be_resumed),
         cmocka_unit_test(variants_are_cwd_but_for_their_names),
         cmocka_unit_test(rows_have_one_mean_norm_after_wa),
