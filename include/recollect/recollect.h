@@ -61,7 +61,8 @@ extern "C" {
     X(UNSUPPORTED, "not supported") \
     X(NUMERIC, "number is not finite") \
     X(CANCELLED, "cancelled") \
-    X(INTERNAL, "internal error")
+    X(INTERNAL, "internal error") \
+    X(DEVICE, "the device failed")
 
 typedef enum recollect_status {
 #define RECOLLECT_STATUS_ENUMERATOR(name, text) RECOLLECT_##name,

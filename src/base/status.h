@@ -17,6 +17,7 @@ typedef recollect_status rc_status;
 #define RC_NUMERIC RECOLLECT_NUMERIC
 #define RC_CANCELLED RECOLLECT_CANCELLED
 #define RC_INTERNAL RECOLLECT_INTERNAL
+#define RC_DEVICE RECOLLECT_DEVICE
 
 /* Messages longer than this are cut. */
 #define RC_MESSAGE_SIZE 1024

@@ -105,6 +105,7 @@ static rc_status read_losses(rc_stage_run *run)
     const rc_stage_report *r = &run->report;
     rc_backend *be = run->learner->backend;
     be->read_real(be, loss, run->loss, RC_LOSS_COUNT);
+    RC_TRY(be->sync(be));
     for (int i = 0; i < RC_LOSS_COUNT; i++) {
         run->report.loss[i] = run->active[i] ? (double)loss[i] : NAN;
         if (run->active[i] && !isfinite(loss[i]))

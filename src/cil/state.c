@@ -39,7 +39,7 @@ static rc_status check_piece(const rc_state_entry *entry, const float *value, si
 rc_status rc_state_check(rc_backend *backend, const rc_state *state)
 {
     enum { PIECE = 4096 };
-    float value[PIECE];
+    float value[PIECE] = {0};
     RC_TRY(backend->sync(backend));
     for (int i = 0; i < state->entries; i++) {
         const rc_state_entry *entry = &state->entry[i];
@@ -49,5 +49,5 @@ rc_status rc_state_check(rc_backend *backend, const rc_state *state)
             RC_TRY(check_piece(entry, value, first, count));
         }
     }
-    return RC_OK;
+    return backend->sync(backend);
 }

@@ -428,6 +428,22 @@ static rc_status run_tasks(cell_run *m)
     return remove_checkpoint(m->cell);
 }
 
+/* After a failure of the device, or for want of memory: names what was saved last, from which the run can go on. */
+static rc_status name_saved(const cell_run *m, rc_status status)
+{
+    char path[RC_PATH_SIZE], name[64] = "checkpoint.safetensors";
+    if (rc_path_in(m->cell->path, name, path) == RC_OK && !rc_file_exists(path) && m->results->done > 0) {
+        snprintf(name, sizeof name, "task-%d.safetensors", m->results->done);
+        if (rc_path_in(m->cell->path, name, path) != RC_OK)
+            return status;
+    }
+    if (!rc_file_exists(path))
+        return rc_fail(status, "%s. Nothing of it was saved before; --resume begins anew, with another --backend too",
+                       rc_message());
+    return rc_fail(status, "%s. %s is intact: --resume goes on from there, with another --backend too", rc_message(),
+                   path);
+}
+
 rc_status rc_cell_run(rc_cell *cell, rc_backend *backend, const rc_cell_hooks *hooks)
 {
     cell_run *m = rc_alloc_zeroed(NULL, 1, sizeof *m);
@@ -435,6 +451,8 @@ rc_status rc_cell_run(rc_cell *cell, rc_backend *backend, const rc_cell_hooks *h
         return RC_OUT_OF_MEMORY;
     *m = (cell_run){.cell = cell, .trial = cell->trial, .results = &cell->results, .backend = backend, .hooks = hooks};
     rc_status status = run_tasks(m);
+    if (status == RC_DEVICE || status == RC_OUT_OF_MEMORY)
+        status = name_saved(m, status);
     rc_events_close(&m->events);
     rc_safetensors_close(m->checkpoint);
     rc_saved_model_destroy(&m->model);

@@ -69,8 +69,10 @@ rc_status rc_checkpoint_save(const char *path, rc_backend *backend, const rc_sta
         status = rc_state_check(backend, state);
     if (status == RC_OK) {
         gather(backend, state, block, tensors);
-        status = rc_safetensors_write(path, tensors, state->entries, metadata);
+        status = backend->sync(backend); /* was all of it read? */
     }
+    if (status == RC_OK)
+        status = rc_safetensors_write(path, tensors, state->entries, metadata);
     json_decref(metadata);
     rc_free(NULL, tensors);
     rc_free(NULL, block);

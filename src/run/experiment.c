@@ -367,8 +367,11 @@ rc_status rc_experiment_run(const rc_run_settings *settings)
     double began = rc_now();
     RC_TRY(check_lists(settings));
     RC_TRY(rc_config_check(&settings->config));
-    RC_TRY(rc_backend_open(settings->backend, settings->threads, &settings->watch.log, &backend));
-    rc_status status = open_data(settings, &data);
+    rc_status status = rc_backend_open(settings->backend, settings->threads, &settings->watch.log, &backend);
+    if (status != RC_OK)
+        return settings->resume ? rc_fail(status, "%s. The run in %s is as it was", rc_message(), settings->out)
+                                : status;
+    status = open_data(settings, &data);
     if (status != RC_OK) {
         rc_backend_close(backend);
         return status;

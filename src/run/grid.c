@@ -140,6 +140,14 @@ static void print_line(void *user, const char *text)
     pthread_mutex_unlock(&g->lock);
 }
 
+static void log_line(void *user, int level, const char *text)
+{
+    grid *g = user;
+    pthread_mutex_lock(&g->lock);
+    rc_log_write(&g->settings->watch.log, level, "%s", text);
+    pthread_mutex_unlock(&g->lock);
+}
+
 static bool is_cancelled(void *user)
 {
     const grid *g = user;
@@ -197,7 +205,8 @@ static rc_status run_cell(grid *g, rc_cell *cell)
     rc_cell_hooks hooks = {.checkpoint_seconds = s->checkpoint_seconds, .report_seconds = s->report_seconds,
                            .report = report, .cancelled = is_cancelled, .line = print_line, .user = g};
     rc_backend *backend;
-    RC_TRY(rc_backend_open(s->backend, s->threads, NULL, &backend));
+    rc_log warnings = {.write = log_line, .user = g, .level = RC_LOG_WARN}; /* what it is was told before */
+    RC_TRY(rc_backend_open(s->backend, s->threads, &warnings, &backend));
     rc_status status = rc_cell_run(cell, backend, &hooks);
     rc_backend_close(backend);
     return status;

@@ -172,6 +172,8 @@ rc_status rc_model_file_save(const char *path, const rc_saved_model *model)
     if (status == RC_OK)
         status = describe(model, metadata);
     if (status == RC_OK)
+        status = be->sync(be); /* was all of it read? */
+    if (status == RC_OK)
         status = rc_safetensors_write(path, b.tensor, b.count, metadata);
     for (int i = 0; i < b.count; i++)
         rc_free(NULL, (void *)(uintptr_t)b.tensor[i].data);

@@ -2,7 +2,12 @@
  * compiled as C++ and run by the tests on machines without a GPU, under the sanitizers too.
  *
  * A block's threads are fibers that take turns at barriers and shuffles; blocks run one after the other, whichever
- * threads of the host enqueue them. A captured graph is a list of things to do. Nothing here is fast. */
+ * threads of the host enqueue them. A captured graph is a list of things to do. Nothing here is fast.
+ *
+ * The environment variable RECOLLECT_EMULATED_FAILURE lets it fail: no-device, old-driver, busy; oom:N, no memory from
+ * the Nth allocation on; lost:N, illegal:N, launch:N, broken from the Nth piece of work on (kernel, copy), which, as on
+ * a GPU, whoever waits next is told. RECOLLECT_EMULATED_COUNTS names a file that is told in the end how much there was:
+ * "allocations N\nworks N\nbytes N", the last at once. */
 #ifndef RC_EMULATION_CUDA_RUNTIME_H
 #define RC_EMULATION_CUDA_RUNTIME_H
 
@@ -117,6 +122,8 @@ enum cudaError_t {
     cudaErrorDeviceUninitialized,
     cudaErrorContained,
     cudaErrorHardwareStackError,
+    cudaErrorIllegalAddress,
+    cudaErrorLaunchFailure,
     cudaErrorUnknown
 };
 

@@ -162,6 +162,52 @@ struct rc_emulated_graph {
     std::vector<std::function<void()>> work;
 };
 
+struct failure {
+    cudaError_t at_once, at_allocation, at_work;
+    long number; /* the first that fails */
+};
+
+static failure read_failure()
+{
+    static const struct {
+        const char *name;
+        failure what;
+    } list[] = {
+        {"no-device", {cudaErrorNoDevice, cudaSuccess, cudaSuccess, 0}},
+        {"old-driver", {cudaErrorInsufficientDriver, cudaSuccess, cudaSuccess, 0}},
+        {"busy", {cudaErrorDevicesUnavailable, cudaSuccess, cudaSuccess, 0}},
+        {"oom:", {cudaSuccess, cudaErrorMemoryAllocation, cudaSuccess, 0}},
+        {"lost:", {cudaSuccess, cudaSuccess, cudaErrorECCUncorrectable, 0}},
+        {"illegal:", {cudaSuccess, cudaSuccess, cudaErrorIllegalAddress, 0}},
+        {"launch:", {cudaSuccess, cudaSuccess, cudaErrorLaunchFailure, 0}},
+    };
+    failure none = {cudaSuccess, cudaSuccess, cudaSuccess, 0};
+    const char *text = getenv("RECOLLECT_EMULATED_FAILURE");
+    for (const auto &row : list)
+        if (text && strncmp(text, row.name, strlen(row.name)) == 0) {
+            none = row.what;
+            none.number = atol(text + strlen(row.name));
+        }
+    return none;
+}
+
+static const failure asked = read_failure();
+static long works, allocations; /* so far */
+static size_t bytes_now, bytes_most;
+static cudaError_t broken = cudaSuccess;
+
+static struct teller {
+    ~teller()
+    {
+        const char *name = getenv("RECOLLECT_EMULATED_COUNTS");
+        FILE *file = name ? fopen(name, "w") : NULL;
+        if (file) {
+            fprintf(file, "allocations %ld\nworks %ld\nbytes %zu\n", allocations, works, bytes_most);
+            fclose(file);
+        }
+    }
+} told_in_the_end;
+
 static thread_local rc_emulated_graph *captured; /* by this thread of the host */
 static std::mutex device;                         /* there is one, with one set of fibers */
 
@@ -172,8 +218,12 @@ cudaError_t rc_emulated_enqueue(const std::function<void()> &work)
         return cudaSuccess;
     }
     std::lock_guard<std::mutex> alone(device);
-    work();
-    return cudaSuccess;
+    cudaError_t before = broken;
+    if (++works >= asked.number && asked.at_work != cudaSuccess)
+        broken = asked.at_work;
+    if (broken == cudaSuccess)
+        work();
+    return before;
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t, int)
@@ -197,9 +247,10 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph,
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t)
 {
+    cudaError_t error = broken;
     for (const std::function<void()> &work : executable->work)
         rc_emulated_enqueue(work);
-    return cudaSuccess;
+    return error;
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph)
@@ -217,7 +268,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable)
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
 {
     *stream = (cudaStream_t)malloc(1);
-    return cudaSuccess;
+    return asked.at_once; /* the first that uses the device */
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
@@ -228,7 +279,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t)
 {
-    return cudaSuccess;
+    return broken;
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned)
@@ -250,7 +301,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t)
 {
-    return cudaSuccess;
+    return broken;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t)
@@ -260,7 +311,7 @@ cudaError_t cudaEventQuery(cudaEvent_t)
 
 cudaError_t cudaEventSynchronize(cudaEvent_t)
 {
-    return cudaSuccess;
+    return broken;
 }
 
 /* ---- memory and the device -------------------------------------------------------------------------------------- */
@@ -281,25 +332,50 @@ cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t)
     return cudaSuccess;
 }
 
-/* Filled with NaN in both types, so that what is used before it is written is noticed. */
+/* Filled with NaN in both types, so that what is used before it is written is noticed. Before it lies its size. */
+static void *take(size_t bytes)
+{
+    enum { BEFORE = 256 };
+    char *block = (char *)aligned_alloc(BEFORE, BEFORE + (bytes + 255) / 256 * 256);
+    if (!block)
+        return NULL;
+    memcpy(block, &bytes, sizeof bytes);
+    memset(block + BEFORE, 0xff, bytes);
+    return block + BEFORE;
+}
+
+static size_t give_back(void *memory)
+{
+    size_t bytes;
+    char *block = (char *)memory - 256;
+    memcpy(&bytes, block, sizeof bytes);
+    free(block);
+    return bytes;
+}
+
 cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t)
 {
-    *memory = aligned_alloc(256, (bytes + 255) / 256 * 256);
+    std::lock_guard<std::mutex> alone(device);
+    bool none = ++allocations >= asked.number && asked.at_allocation != cudaSuccess;
+    *memory = none ? NULL : take(bytes);
     if (!*memory)
         return cudaErrorMemoryAllocation;
-    memset(*memory, 0xff, bytes);
+    bytes_now += bytes;
+    bytes_most = bytes_now > bytes_most ? bytes_now : bytes_most;
     return cudaSuccess;
 }
 
 cudaError_t cudaFreeAsync(void *memory, cudaStream_t)
 {
-    free(memory);
+    std::lock_guard<std::mutex> alone(device);
+    bytes_now -= give_back(memory);
     return cudaSuccess;
 }
 
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned)
 {
-    return cudaMallocAsync(memory, bytes, NULL);
+    *memory = take(bytes);
+    return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
 cudaError_t cudaHostGetDevicePointer(void **address, void *memory, unsigned)
@@ -310,7 +386,8 @@ cudaError_t cudaHostGetDevicePointer(void **address, void *memory, unsigned)
 
 cudaError_t cudaFreeHost(void *memory)
 {
-    return cudaFreeAsync(memory, NULL);
+    give_back(memory);
+    return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t)
@@ -331,8 +408,8 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
-    *count = 1;
-    return cudaSuccess;
+    *count = asked.at_once == cudaErrorNoDevice ? 0 : 1;
+    return asked.at_once == cudaErrorInsufficientDriver ? asked.at_once : cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int *device)
@@ -357,7 +434,16 @@ const char *cudaGetErrorString(cudaError_t)
     return "emulated error";
 }
 
-const char *cudaGetErrorName(cudaError_t)
+const char *cudaGetErrorName(cudaError_t error)
 {
-    return "cudaErrorEmulated";
+    switch (error) {
+    case cudaErrorMemoryAllocation: return "cudaErrorMemoryAllocation";
+    case cudaErrorNoDevice: return "cudaErrorNoDevice";
+    case cudaErrorInsufficientDriver: return "cudaErrorInsufficientDriver";
+    case cudaErrorDevicesUnavailable: return "cudaErrorDevicesUnavailable";
+    case cudaErrorECCUncorrectable: return "cudaErrorECCUncorrectable";
+    case cudaErrorIllegalAddress: return "cudaErrorIllegalAddress";
+    case cudaErrorLaunchFailure: return "cudaErrorLaunchFailure";
+    default: return "cudaErrorEmulated";
+    }
 }

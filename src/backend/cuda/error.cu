@@ -22,27 +22,23 @@ static const explanation explanations[] = {
     {cudaErrorSystemNotReady, RC_UNSUPPORTED,
      "the GPU is not ready: its system services (fabric manager) are not running"},
     {cudaErrorDevicesUnavailable, RC_UNSUPPORTED,
-     "the GPU is taken by another program, or in a mode that forbids its use (nvidia-smi shows both)"},
+     "the GPU is taken by another program, or in a mode that forbids its use (nvidia-smi shows both): wait for it, or "
+     "use --backend cpu"},
     {cudaErrorNoKernelImageForDevice, RC_UNSUPPORTED,
      "this build has no code for this GPU: build with -DCMAKE_CUDA_ARCHITECTURES=native (sm_80 or newer)"},
     {cudaErrorInvalidPtx, RC_UNSUPPORTED,
      "this build has no code for this GPU: build with -DCMAKE_CUDA_ARCHITECTURES=native (sm_80 or newer)"},
     {cudaErrorUnsupportedPtxVersion, RC_UNSUPPORTED, "the NVIDIA driver is older than this build: install a newer one"},
-    {cudaErrorLaunchTimeout, RC_IO,
-     "the GPU did not answer in time: does it also drive a display? The last checkpoint is intact: --resume goes on "
-     "from there"},
-    {cudaErrorECCUncorrectable, RC_IO,
-     "the GPU's memory is damaged: reset or replace it. The last checkpoint is intact: --resume goes on from there"},
-    {cudaErrorDeviceUninitialized, RC_IO,
-     "the GPU was lost: see the system log. The last checkpoint is intact: --resume goes on from there"},
-    {cudaErrorContained, RC_IO,
-     "the GPU reported a hardware fault: see the system log. The last checkpoint is intact: --resume goes on from "
-     "there"},
-    {cudaErrorHardwareStackError, RC_IO,
-     "the GPU reported a hardware fault: see the system log. The last checkpoint is intact: --resume goes on from "
-     "there"},
-    {cudaErrorUnknown, RC_IO,
-     "the GPU was lost: see the system log. The last checkpoint is intact: --resume goes on from there"},
+    {cudaErrorLaunchTimeout, RC_DEVICE, "the GPU did not answer in time: does it also drive a display?"},
+    {cudaErrorECCUncorrectable, RC_DEVICE, "the GPU's memory is damaged: reset the GPU (nvidia-smi -r) or replace it"},
+    {cudaErrorDeviceUninitialized, RC_DEVICE, "the GPU was lost: the system log says why, a restart may bring it back"},
+    {cudaErrorContained, RC_DEVICE, "the GPU reported a hardware fault: see the system log"},
+    {cudaErrorHardwareStackError, RC_DEVICE, "the GPU reported a hardware fault: see the system log"},
+    {cudaErrorUnknown, RC_DEVICE, "the GPU was lost: the system log says why, a restart may bring it back"},
+    {cudaErrorIllegalAddress, RC_DEVICE,
+     "a mistake of this program or a fault of the GPU: 'recollect selftest --backend cuda' tells which"},
+    {cudaErrorLaunchFailure, RC_DEVICE,
+     "a mistake of this program or a fault of the GPU: 'recollect selftest --backend cuda' tells which"},
 };
 
 static explanation explain(cudaError_t error)
@@ -50,9 +46,7 @@ static explanation explain(cudaError_t error)
     for (size_t i = 0; i < sizeof explanations / sizeof explanations[0]; i++)
         if (explanations[i].error == error)
             return explanations[i];
-    explanation unknown = {error, RC_INTERNAL,
-                           "a mistake of this program or a fault of the GPU. The last checkpoint is intact: --resume "
-                           "goes on from there"};
+    explanation unknown = {error, RC_INTERNAL, "a mistake of this program, or a fault of the GPU"};
     return unknown;
 }
 

@@ -34,11 +34,11 @@ static void tell(const rc_cuda *cuda, size_t bytes)
 {
     const rc_log *log = &cuda->host.log;
     char line[RC_LOG_LINE_SIZE];
-    if (!log->write || log->level > RC_LOG_INFO)
+    if (!log->write || log->level > RC_LOG_WARN)
         return;
     snprintf(line, sizeof line, "backend cuda: %.1f MiB of images stay in host memory, where the GPU reads them",
              (double)bytes / (1024 * 1024));
-    log->write(log->user, RC_LOG_INFO, line);
+    log->write(log->user, RC_LOG_WARN, line);
 }
 
 static cudaError_t set_cell(rc_cuda *cuda, const struct rc_cuda_images *images, const void *address)
