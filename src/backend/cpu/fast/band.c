@@ -20,17 +20,25 @@ static void clear_row(const band *band, int row)
         clear_pixels(band_row(band, row, b), band->width, band_pixel(band, b));
 }
 
-/* Puts rows of the image where row `place` and the ones after it belong. */
+static bool row_is_stored(const band *band, int row)
+{
+    return band->values && band->values->store && row >= band->store_first && row < band->store_end;
+}
+
+/* Puts rows of the image where row `place` and the ones after it belong. All of them are stored or none. */
 static void load_rows(const band *band, int row, int rows, int place)
 {
     const value_source *shape = shape_of(band);
+    value_source values = *shape;
+    if (!row_is_stored(band, row))
+        values.store = NULL;
     for (int b = 0; b < band_blocks(band); b++) {
         int pixel = band_pixel(band, b), first = band->channel + b * band->block;
         int last = band->compact ? shape->cp : first + pixel, right = band->width - band->left - shape->w;
         ptrdiff_t floats = (ptrdiff_t)band->width * pixel;
         float *to = band_row(band, place, b), *inside = to + band->left * pixel;
         if (band->values)
-            RC_FAST(load_value_rows)(band->values, row, rows, first, last, inside, pixel, floats);
+            RC_FAST(load_value_rows)(&values, row, rows, first, last, inside, pixel, floats);
         else
             RC_FAST(load_gradient_rows)(band->gradients, row, rows, first, last, inside, pixel, floats);
         for (int r = 0; r < rows; r++, to += floats) {
@@ -47,7 +55,6 @@ static bool row_is_read(const band *band, int row)
 
 void RC_FAST(band_load)(band *band, int first, int last)
 {
-    bool store = band->values && band->values->store;
     /* The rows that stay move to the top when the new ones would not fit below. */
     if (last - band->top > band->rows) {
         int stay = band->next > first ? band->next - first : 0;
@@ -60,12 +67,14 @@ void RC_FAST(band_load)(band *band, int first, int last)
         int row = band->next, h = shape_of(band)->h;
         rows = 1;
         if (row < first) {
-            if (store && row >= 0)
+            if (row_is_stored(band, row))
                 load_rows(band, row, 1, band->top); /* to store it; row `top` comes later or is done with */
         } else if (row < 0 || row >= h) {
             clear_row(band, row);
-        } else if (store || row_is_read(band, row)) {
-            while (row + rows < smaller(last, h) && (store || row_is_read(band, row + rows)))
+        } else if (row_is_stored(band, row) || row_is_read(band, row)) {
+            bool stored = row_is_stored(band, row);
+            while (row + rows < smaller(last, h) && row_is_stored(band, row + rows) == stored &&
+                   (stored || row_is_read(band, row + rows)))
                 rows++;
             load_rows(band, row, rows, row);
         }

@@ -15,6 +15,7 @@ typedef struct band {
 
     const value_source *values;      /* one of them is what it loads from */
     const gradient_source *gradients;
+    int store_first, store_end;      /* values: only these rows are stored, if any */
     int top, next;                   /* the image row that lies in row 0 of the memory; the first one not loaded yet */
 } band;
 

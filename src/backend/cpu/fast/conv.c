@@ -19,18 +19,20 @@
  * the same tiles: 3 x 3 kernels of step 1 (winograd.h), 3 x 3 kernels behind an enlargement (enlarged.h), and few
  * outputs (narrow.h).
  *
- * Same bits for any number of threads: what a task computes does not depend on who runs it, and the sums of an image
- * are added by one task, from top to bottom: a few pixels in float, the rest in double.
+ * Same bits for any number of threads: what a task computes does not depend on who runs it, and the sums of an image,
+ * or of each half of it, are added by one task, from top to bottom: a few pixels in float, the rest in double.
  *
  * Weights arrive in PyTorch's layout and are packed at every call. That is a pass over the weights against one over
  * weights times pixels times images, and leaves no state that could be out of date.
  */
 #include "backend/cpu/fast/conv.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "backend/cpu/fast/band.h"
 #include "backend/cpu/fast/enlarged.h"
+#include "backend/cpu/fast/limits.h"
 #include "backend/cpu/fast/narrow.h"
 #include "backend/cpu/fast/tile.h"
 #include "backend/cpu/fast/weight_plan.h"
@@ -44,7 +46,10 @@ typedef struct conv_job {
     const float *start;                     /* (out_cp rounded up to whole vectors): bias, or zeros */
     float *out;                             /* (n, out_h, out_w, out_cp) */
     bool add;
-    int n, parts;                           /* images, each of them cut into so many tasks */
+    int n, parts;                           /* images, each of them cut into so many parts */
+    int shares, share_tasks;                /* tasks come in shares of so many; 0: one group or part is one task */
+    double *part_sums;                      /* (n, parts, 2, out_cp), where there are sums and parts */
+    _Atomic int *parts_done;                /* (n) */
 
     const rc_tensor *x;                     /* forward: the input, ... */
     const rc_tensor *y;
@@ -63,7 +68,7 @@ typedef struct conv_image {
     band band;
     const float *direct; /* (in_h, in_w, in_cp): the tiles read the tensor itself; NULL: the band */
     float *out;          /* (out_h, out_w, out_cp) */
-    double *sums;        /* (2, out_cp) */
+    double *sums;        /* (2, out_cp), of the part that is worked on */
     float *skip_row, *workspace;
 } conv_image;
 
@@ -168,11 +173,6 @@ static void start_image(conv_image *image, int number, int worker)
     }
     image->direct = read_directly(image);
     image->out = job->out + (size_t)image->image * (size_t)plan->out_h * (size_t)plan->out_w * (size_t)plan->out_cp;
-    void *partial = job->dy ? job->back_epilogue->partial : job->epilogue->partial;
-    if (partial) {
-        image->sums = rc_cpu_partial(partial, image->image, plan->out_cp);
-        memset(image->sums, 0, 2 * (size_t)plan->out_cp * sizeof(double));
-    }
 }
 
 /* Loads what the units [first, last) need. Winograd's tiles may reach below the last. */
@@ -239,24 +239,81 @@ static void multiply_band(const conv_image *image, int images, int first, int la
     }
 }
 
-static void conv_task(void *context, int task, int worker)
+/* ---- tasks ----------------------------------------------------------------------------------------------------- */
+
+/* Images [image, image + images), of each the parts [part, part + parts). */
+typedef struct conv_piece {
+    int image, images, part, parts;
+} conv_piece;
+
+/* A share ends with what is shorter: groups of images first, then images one by one, the last of them in its parts. A
+ * core that is slower than the others is then waited for no longer than that takes. */
+static conv_piece piece_of_share(const conv_job *job, int task)
 {
-    const conv_job *job = context;
-    const conv_plan *plan = &job->plan;
-    int part = task % job->parts, first_image = task / job->parts * plan->images, step = plan->taps.out_step;
-    int images = job->n - first_image < plan->images ? job->n - first_image : plan->images;
-    int begin = plan->units * part / job->parts, end = plan->units * (part + 1) / job->parts;
-    if (plan->way == CONV_WINOGRAD) { /* its tiles are two rows high */
-        begin = begin / 2 * 2;
-        end = part == job->parts - 1 ? plan->units : end / 2 * 2;
+    int share = task / job->share_tasks, index = task % job->share_tasks, group = job->plan.images;
+    int first = (int)((int64_t)job->n * share / job->shares), end = (int)((int64_t)job->n * (share + 1) / job->shares);
+    int groups = end > first ? (end - first - 1) / group : 0, single = first + groups * group + index - groups;
+    if (index < groups)
+        return (conv_piece){first + index * group, group, 0, job->parts};
+    if (single < end - 1)
+        return (conv_piece){single, 1, 0, job->parts};
+    if (single < end - 1 + job->parts && end > first)
+        return (conv_piece){end - 1, 1, single - (end - 1), 1};
+    return (conv_piece){0}; /* this share has fewer images than others */
+}
+
+static conv_piece piece_of_task(const conv_job *job, int task)
+{
+    if (job->share_tasks > 0)
+        return piece_of_share(job, task);
+    int group = job->plan.images, first = task / job->parts * group;
+    return (conv_piece){first, job->n - first < group ? job->n - first : group, task % job->parts, 1};
+}
+
+/* The unit that a part of an image begins with. */
+static int part_begin(const conv_job *job, int part)
+{
+    int unit = job->plan.units * part / job->parts;
+    return job->plan.way == CONV_WINOGRAD && part < job->parts ? unit / 2 * 2 : unit; /* its tiles are two rows high */
+}
+
+static double *sums_of_image(const conv_job *job, int image)
+{
+    void *partial = job->dy ? job->back_epilogue->partial : job->epilogue->partial;
+    return partial ? rc_cpu_partial(partial, image, job->plan.out_cp) : NULL;
+}
+
+static void start_sums(conv_image *image, int part)
+{
+    const conv_job *job = image->job;
+    size_t count = 2 * (size_t)job->plan.out_cp;
+    image->sums = sums_of_image(job, image->image);
+    if (image->sums && job->parts > 1)
+        image->sums = job->part_sums + (size_t)(image->image * job->parts + part) * count;
+    if (image->sums)
+        memset(image->sums, 0, count * sizeof(double));
+}
+
+/* Whoever completes the parts of an image adds up their sums. */
+static void finish_parts(const conv_job *job, int image, int parts)
+{
+    double *sums = sums_of_image(job, image);
+    if (!sums || job->parts == 1 || atomic_fetch_add(&job->parts_done[image], parts) + parts < job->parts)
+        return;
+    size_t count = 2 * (size_t)job->plan.out_cp;
+    const double *part = job->part_sums + (size_t)(image * job->parts) * count;
+    for (size_t i = 0; i < count; i++) {
+        sums[i] = part[i];
+        for (size_t p = 1; p < (size_t)job->parts; p++)
+            sums[i] += part[p * count + i];
     }
-    conv_image image[MAX_PLAN_IMAGES];
-    for (int i = 0; i < images; i++) {
-        image[i] = (conv_image){.job = job, .image = first_image + i};
-        start_image(&image[i], i, worker);
-        image[i].band.top = begin * plan->taps.in_step + plan->first_y;
-        image[i].band.next = part == 0 && image[i].band.top > 0 ? 0 : image[i].band.top;
-    }
+}
+
+/* The units [begin, end) of all images. */
+static void run_units(conv_image *image, int images, int begin, int end)
+{
+    const conv_plan *plan = &image->job->plan;
+    int step = plan->taps.out_step;
     for (int unit = begin, last; unit < end; unit = last) {
         last = unit + plan->band < end ? unit + plan->band : end;
         for (int i = 0; i < images; i++)
@@ -266,22 +323,66 @@ static void conv_task(void *context, int task, int worker)
         for (int i = 0; i < images; i++)
             finish_band(&image[i], unit * step, last_row - unit * step);
     }
-    /* Rows below all taps have values, too. */
-    for (int i = 0; i < images; i++)
+}
+
+static void conv_task(void *context, int task, int worker)
+{
+    const conv_job *job = context;
+    const conv_plan *plan = &job->plan;
+    conv_piece piece = piece_of_task(job, task);
+    if (piece.images == 0)
+        return;
+    int begin = part_begin(job, piece.part), last_part = piece.part + piece.parts;
+    conv_image image[MAX_PLAN_IMAGES];
+    for (int i = 0; i < piece.images; i++) {
+        image[i] = (conv_image){.job = job, .image = piece.image + i};
+        start_image(&image[i], i, worker);
+        band *band = &image[i].band;
+        band->top = begin * plan->taps.in_step + plan->first_y;
+        band->store_first = piece.part == 0 ? 0 : begin * plan->taps.in_step;
+        band->store_end = last_part == job->parts ? plan->in_h : part_begin(job, last_part) * plan->taps.in_step;
+        band->next = band->top > band->store_first ? band->store_first : band->top;
+    }
+    for (int part = piece.part; part < last_part; part++) {
+        for (int i = 0; i < piece.images; i++)
+            start_sums(&image[i], part);
+        run_units(image, piece.images, part_begin(job, part), part_begin(job, part + 1));
+    }
+    for (int i = 0; i < piece.images; i++) {
+        finish_parts(job, piece.image + i, piece.parts);
+        /* Rows below all taps have values, too. */
         if (image[i].band.values && image[i].x.store)
-            RC_FAST(band_load)(&image[i].band, plan->in_h, plan->in_h);
+            RC_FAST(band_load)(&image[i].band, image[i].band.store_end, image[i].band.store_end);
+    }
 }
 
 /* ---- the operations -------------------------------------------------------------------------------------------- */
 
-/* Few images are cut into parts for the threads, unless sums or stored values want an image in one piece. */
-static void run_job(conv_job *job, int n, bool one_piece)
+/* Images are done in halves where that leaves all bands as they are. */
+static int plan_parts(const conv_plan *plan)
+{
+    return plan->images == 1 && plan->units % (2 * plan->band) == 0 ? 2 : 1;
+}
+
+/* With short vectors a batch takes so long that the last task does not matter. Few images are cut into more parts for
+ * the threads, unless sums or stored values are wanted. */
+static void run_job(conv_job *job, int n, bool with_sums)
 {
     enum { TASKS = 32 };
     const conv_plan *plan = &job->plan;
     job->n = n;
     job->parts = 1;
-    if (!one_piece && n < TASKS) {
+    if (RC_FAST(plan_limits)()->uneven_tasks && (with_sums || n >= TASKS)) {
+        job->parts = plan_parts(plan);
+        job->shares = rc_pool_threads(job->cpu->pool);
+        int most = (n + job->shares - 1) / job->shares, groups = (most - 1) / plan->images;
+        job->share_tasks = groups + most - groups * plan->images - 1 + job->parts;
+        for (int image = 0; image < n; image++)
+            atomic_init(&job->parts_done[image], 0);
+        rc_pool_run(job->cpu->pool, job->shares * job->share_tasks, conv_task, job);
+        return;
+    }
+    if (!with_sums && n < TASKS) {
         int parts = (TASKS + n - 1) / n, most = (plan->units + 3) / 4;
         job->parts = parts < most ? parts : most;
     }
@@ -306,12 +407,26 @@ static size_t start_floats(const conv_plan *plan)
     return line_floats((size_t)plan->out_cp + TILE_WIDTH);
 }
 
-/* Lays out the shared workspace (start, center, packed, folded) and packs the weights. */
-static void prepare(conv_job *job, const void *weight, const void *bias, const void *center)
+/* Sums of parts, and how many of them are done. */
+static size_t sums_floats(const conv_plan *plan, int n)
+{
+    return line_floats(2 * (size_t)n * (size_t)plan_parts(plan) * 2 * (size_t)plan->out_cp);
+}
+
+static size_t done_floats(int n)
+{
+    return line_floats((size_t)n * (sizeof(_Atomic int) + sizeof(float) - 1) / sizeof(float));
+}
+
+/* Lays out the shared workspace (start, center, packed, folded, sums, done) and packs the weights. */
+static void prepare(conv_job *job, int n, const void *weight, const void *bias, const void *center)
 {
     const conv_plan *plan = &job->plan;
     float *start = job->cpu->shared, *padded_center = start + start_floats(plan);
     float *packed = padded_center + start_floats(plan), *folded = packed + line_floats(plan->packed_floats);
+    float *sums = folded + line_floats(plan->folded_floats);
+    job->part_sums = (double *)(void *)sums;
+    job->parts_done = (_Atomic int *)(void *)(sums + sums_floats(plan, n));
     memset(start, 0, 2 * start_floats(plan) * sizeof(float));
     if (bias)
         memcpy(start, bias, (size_t)plan->out_c * sizeof(float));
@@ -337,7 +452,7 @@ static void conv_forward(rc_backend *table, const rc_conv *conv, rc_tensor *x, c
     }
     conv_job job = {.cpu = rc_cpu_of(table), .plan = RC_FAST(plan_forward)(conv, x->n), .out = y->raw, .x = x, .y = y,
                     .epilogue = epilogue};
-    prepare(&job, weight, bias, epilogue->center);
+    prepare(&job, x->n, weight, bias, epilogue->center);
     run_job(&job, x->n, epilogue->partial || (x->value && !x->stored));
     x->stored = x->value != NULL;
 }
@@ -351,7 +466,7 @@ static void conv_backward_data(rc_backend *table, const rc_conv *conv, const rc_
     }
     conv_job job = {.cpu = rc_cpu_of(table), .plan = RC_FAST(plan_backward_data)(conv, dy->y->n), .out = dx, .dy = dy,
                     .back_epilogue = epilogue, .add = epilogue->add};
-    prepare(&job, weight, NULL, NULL);
+    prepare(&job, dy->y->n, weight, NULL, NULL);
     run_job(&job, dy->y->n, epilogue->partial != NULL);
 }
 
@@ -380,7 +495,8 @@ static rc_status reserve_conv(rc_backend *table, const rc_conv *conv, int n)
         const conv_plan *plan = &plans[i];
         int widest = plan->in_w > plan->out_w ? plan->in_w : plan->out_w;
         int deepest = plan->in_cp > plan->out_cp ? plan->in_cp : plan->out_cp;
-        size_t shared = 2 * start_floats(plan) + line_floats(plan->packed_floats) + line_floats(plan->folded_floats);
+        size_t shared = 2 * start_floats(plan) + line_floats(plan->packed_floats) + line_floats(plan->folded_floats) +
+                        sums_floats(plan, n) + done_floats(n);
         size_t scratch = (size_t)plan->images * line_floats(plan->band_floats) + line_floats(plan->workspace_floats) +
                          line_floats((size_t)widest * (size_t)deepest);
         need.shared = need.shared > shared ? need.shared : shared;

@@ -15,6 +15,7 @@ typedef struct plan_limits {
     int enlarged_floats; /* workspace of an enlarged input */
     int narrow_floats;   /* workspace of narrow outputs */
     int fewest_tasks;    /* small images are worked on together where so many groups of them remain */
+    bool uneven_tasks;   /* the last tasks of a thread are made shorter */
 
     int slot_bytes;      /* weight gradients: all private ones together */
     int spare_bytes;     /* and those of units that a task does for another */
