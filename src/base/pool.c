@@ -240,6 +240,52 @@ void rc_pool_run(rc_pool *pool, int tasks, rc_task *fn, void *ctx)
     pthread_mutex_unlock(&pool->outer);
 }
 
+/* ---- two phases ------------------------------------------------------------------------------------------------ */
+
+typedef struct two_phases {
+    rc_phase first, second;
+    _Atomic int taken;
+    _Alignas(RC_ALIGNMENT) _Atomic int done; /* those who wait look at this line alone */
+} two_phases;
+
+/* Takes tasks of the first phase while there are any, and waits for those that others have taken. */
+static void finish_first(two_phases *p, int worker)
+{
+    while (atomic_load_explicit(&p->taken, memory_order_relaxed) < p->first.tasks) {
+        int task = atomic_fetch_add(&p->taken, 1);
+        if (task < p->first.tasks) {
+            p->first.fn(p->first.ctx, task, worker);
+            atomic_fetch_add_explicit(&p->done, 1, memory_order_acq_rel);
+        }
+    }
+    for (int spins = 0; atomic_load_explicit(&p->done, memory_order_acquire) < p->first.tasks; spins++) {
+        relax();
+        if (spins % 1024 == 1023)
+            sched_yield(); /* there may be more threads than cores */
+    }
+}
+
+static void run_phases(void *context, int task, int worker)
+{
+    two_phases *p = context;
+    if (atomic_load_explicit(&p->done, memory_order_acquire) < p->first.tasks)
+        finish_first(p, worker);
+    p->second.fn(p->second.ctx, task, worker);
+}
+
+void rc_pool_run_two(rc_pool *pool, rc_phase first, rc_phase second)
+{
+    if (second.tasks < rc_pool_threads(pool)) { /* the first may have work for more threads */
+        rc_pool_run(pool, first.tasks, first.fn, first.ctx);
+        rc_pool_run(pool, second.tasks, second.fn, second.ctx);
+        return;
+    }
+    two_phases p = {.first = first, .second = second};
+    rc_pool_run(pool, second.tasks, run_phases, &p);
+}
+
+/* ---- the pool -------------------------------------------------------------------------------------------------- */
+
 static void place_init(sleeping_place *place)
 {
     pthread_mutex_init(&place->mutex, NULL);

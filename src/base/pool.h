@@ -30,4 +30,17 @@ int rc_pool_threads(const rc_pool *pool);
  */
 void rc_pool_run(rc_pool *pool, int tasks, rc_task *fn, void *ctx);
 
+/* What one rc_pool_run() does. */
+typedef struct rc_phase {
+    int tasks;
+    rc_task *fn;
+    void *ctx;
+} rc_phase;
+
+/*
+ * Two runs, the second after the first, but with one start and one end: the threads share out the tasks of the
+ * first among themselves before they begin with the second. For a short preparation, whose tasks may go to anyone.
+ */
+void rc_pool_run_two(rc_pool *pool, rc_phase first, rc_phase second);
+
 #endif

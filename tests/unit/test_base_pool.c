@@ -101,6 +101,43 @@ static void null_and_single_pools_run_inline_in_order(void **state)
     rc_pool_destroy(NULL);
 }
 
+typedef struct two_runs {
+    tally prepared, used;
+    int preparations;
+    _Atomic int early; /* tasks of the second run that did not find all of the first done */
+} two_runs;
+
+static void use(void *ctx, int task, int worker)
+{
+    two_runs *runs = ctx;
+    for (int i = 0; i < runs->preparations; i++)
+        if (runs->prepared.plain[i] != i + 1)
+            atomic_store(&runs->early, 1);
+    count(&runs->used, task, worker);
+}
+
+static void a_second_run_finds_the_first_done(void **state)
+{
+    (void)state;
+    static const int sizes[] = {0, 1, 3, 8, 40};
+    for (int threads = 1; threads <= MAX_THREADS; threads += 1 + threads / 3) {
+        rc_pool *pool;
+        assert_int_equal(rc_pool_create(threads, &pool), RC_OK);
+        for (int i = 0; i < 25 * 20; i++) {
+            static two_runs runs;
+            memset(&runs, 0, sizeof runs);
+            runs.prepared.threads = runs.used.threads = threads;
+            runs.preparations = sizes[i % 5];
+            int uses = sizes[i / 5 % 5];
+            rc_pool_run_two(pool, (rc_phase){runs.preparations, count, &runs.prepared}, (rc_phase){uses, use, &runs});
+            check_tally(&runs.prepared, runs.preparations, 1);
+            check_tally(&runs.used, uses, 1);
+            assert_int_equal(runs.early, 0);
+        }
+        rc_pool_destroy(pool);
+    }
+}
+
 typedef struct meeting {
     _Atomic int present;
     int expected;
@@ -293,6 +330,7 @@ int main(void)
         cmocka_unit_test(every_task_runs_once),
         cmocka_unit_test(many_runs),
         cmocka_unit_test(null_and_single_pools_run_inline_in_order),
+        cmocka_unit_test(a_second_run_finds_the_first_done),
         cmocka_unit_test(nested_runs_are_inline),
         cmocka_unit_test(tasks_run_at_the_same_time),
         cmocka_unit_test(caller_waits_for_slow_workers),

@@ -22,6 +22,7 @@ typedef struct rc_cpu {
     size_t shared_bytes;
     void *scratch;        /* threads blocks of scratch_bytes each */
     size_t scratch_bytes; /* per thread, a multiple of RC_ALIGNMENT */
+    unsigned turn;        /* of convolutions, which go through the images up and down */
     void (*measure)(rc_pool *pool, rc_peak *peak); /* of the chosen kernels; NULL: nothing to measure */
     double (*measure_now)(rc_pool *pool, double seconds); /* likewise, multiply-adds alone */
 } rc_cpu;

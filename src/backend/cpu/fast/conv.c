@@ -42,12 +42,15 @@
 typedef struct conv_job {
     rc_cpu *cpu;
     conv_plan plan;
+    pack_job packing;                       /* tasks that come first */
+    rc_phase pack;
     const float *packed;
     const float *start;                     /* (out_cp rounded up to whole vectors): bias, or zeros */
     float *out;                             /* (n, out_h, out_w, out_cp) */
     bool add;
     int n, parts;                           /* images, each of them cut into so many parts */
     int shares, share_tasks;                /* tasks come in shares of so many; 0: one group or part is one task */
+    bool reversed;
     double *part_sums;                      /* (n, parts, 2, out_cp), where there are sums and parts */
     _Atomic int *parts_done;                /* (n) */
 
@@ -247,19 +250,23 @@ typedef struct conv_piece {
 } conv_piece;
 
 /* A share ends with what is shorter: groups of images first, then images one by one, the last of them in its parts. A
- * core that is slower than the others is then waited for no longer than that takes. */
+ * core that is slower than the others is then waited for no longer than that takes. Every second operation goes through
+ * the images of a share from the last to the first: it begins with those that are still in the cache. */
 static conv_piece piece_of_share(const conv_job *job, int task)
 {
     int share = task / job->share_tasks, index = task % job->share_tasks, group = job->plan.images;
     int first = (int)((int64_t)job->n * share / job->shares), end = (int)((int64_t)job->n * (share + 1) / job->shares);
-    int groups = end > first ? (end - first - 1) / group : 0, single = first + groups * group + index - groups;
-    if (index < groups)
-        return (conv_piece){first + index * group, group, 0, job->parts};
-    if (single < end - 1)
-        return (conv_piece){single, 1, 0, job->parts};
-    if (single < end - 1 + job->parts && end > first)
-        return (conv_piece){end - 1, 1, single - (end - 1), 1};
-    return (conv_piece){0}; /* this share has fewer images than others */
+    int count = end - first, groups = count > 0 ? (count - 1) / group : 0, single = groups * group + index - groups;
+    conv_piece piece = {.image = single, .images = 1, .parts = job->parts};
+    if (index < groups) {
+        piece = (conv_piece){index * group, group, 0, job->parts};
+    } else if (single >= count - 1) {
+        piece = (conv_piece){count - 1, 1, single - (count - 1), 1};
+        if (count == 0 || piece.part >= job->parts)
+            return (conv_piece){0}; /* this share has fewer images than others */
+    }
+    piece.image = first + (job->reversed ? count - piece.image - piece.images : piece.image);
+    return piece;
 }
 
 static conv_piece piece_of_task(const conv_job *job, int task)
@@ -379,14 +386,16 @@ static void run_job(conv_job *job, int n, bool with_sums)
         job->share_tasks = groups + most - groups * plan->images - 1 + job->parts;
         for (int image = 0; image < n; image++)
             atomic_init(&job->parts_done[image], 0);
-        rc_pool_run(job->cpu->pool, job->shares * job->share_tasks, conv_task, job);
+        job->reversed = job->cpu->turn++ % 2 == 1;
+        rc_pool_run_two(job->cpu->pool, job->pack, (rc_phase){job->shares * job->share_tasks, conv_task, job});
         return;
     }
     if (!with_sums && n < TASKS) {
         int parts = (TASKS + n - 1) / n, most = (plan->units + 3) / 4;
         job->parts = parts < most ? parts : most;
     }
-    rc_pool_run(job->cpu->pool, (n + plan->images - 1) / plan->images * job->parts, conv_task, job);
+    int tasks = (n + plan->images - 1) / plan->images * job->parts;
+    rc_pool_run_two(job->cpu->pool, job->pack, (rc_phase){tasks, conv_task, job});
 }
 
 /* What the plan has no form for: enlarging before a strided or transposed convolution. No net does that. */
@@ -418,7 +427,7 @@ static size_t done_floats(int n)
     return line_floats((size_t)n * (sizeof(_Atomic int) + sizeof(float) - 1) / sizeof(float));
 }
 
-/* Lays out the shared workspace (start, center, packed, folded, sums, done) and packs the weights. */
+/* Lays out the shared workspace (start, center, packed, folded, sums, done) and says how the weights are packed. */
 static void prepare(conv_job *job, int n, const void *weight, const void *bias, const void *center)
 {
     const conv_plan *plan = &job->plan;
@@ -432,10 +441,15 @@ static void prepare(conv_job *job, int n, const void *weight, const void *bias, 
         memcpy(start, bias, (size_t)plan->out_c * sizeof(float));
     if (center)
         memcpy(padded_center, center, (size_t)plan->out_c * sizeof(float));
+    job->packing = (pack_job){.plan = plan, .weight = weight, .packed = packed};
     switch (plan->way) {
-    case CONV_DIRECT: RC_FAST(pack_weights)(job->cpu, plan, weight, folded, packed); break;
-    case CONV_WINOGRAD: RC_FAST(pack_winograd)(job->cpu, plan, weight, packed); break;
-    case CONV_ENLARGED: RC_FAST(pack_enlarged)(job->cpu, plan, weight, packed); break;
+    case CONV_DIRECT:
+        if (plan->taps.folded)
+            RC_FAST(fold_weights)(job->cpu, &job->packing, folded);
+        job->pack = RC_FAST(pack_weights)(&job->packing);
+        break;
+    case CONV_WINOGRAD: job->pack = RC_FAST(pack_winograd)(&job->packing); break;
+    case CONV_ENLARGED: job->pack = RC_FAST(pack_enlarged)(&job->packing); break;
     case CONV_NARROW: RC_FAST(pack_narrow)(plan, weight, packed); break;
     }
     job->start = start;

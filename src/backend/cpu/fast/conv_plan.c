@@ -221,12 +221,6 @@ size_t RC_FAST(packed_at)(const conv_plan *plan, int out, int b, int residue_y, 
            ((size_t)(b * plan->block) * kernel + (size_t)before * (size_t)plan_block_channels(plan, b)) * width;
 }
 
-typedef struct pack_job {
-    const conv_plan *plan;
-    const float *weight; /* as the plan's layout says */
-    float *packed;
-} pack_job;
-
 /* Tap (i, j) of a residue, of one output block and one input block. */
 static void pack_tap(const pack_job *job, int out, int b, int residue, int i, int j)
 {
@@ -288,14 +282,16 @@ static void fold_task(void *context, int out, int worker)
     }
 }
 
-void RC_FAST(pack_weights)(rc_cpu *cpu, const conv_plan *plan, const float *weight, float *folded, float *packed)
+void RC_FAST(fold_weights)(rc_cpu *cpu, pack_job *job, float *folded)
 {
-    if (plan->taps.folded) {
-        fold_job fold = {plan, weight, folded};
-        rc_pool_run(cpu->pool, plan->kernel_c_out, fold_task, &fold);
-        weight = folded;
-    }
-    pack_job job = {plan, weight, packed};
+    fold_job fold = {job->plan, job->weight, folded};
+    rc_pool_run(cpu->pool, job->plan->kernel_c_out, fold_task, &fold);
+    job->weight = folded;
+}
+
+rc_phase RC_FAST(pack_weights)(pack_job *job)
+{
+    const conv_plan *plan = job->plan;
     int out_blocks = (plan->out_cp + TILE_WIDTH - 1) / TILE_WIDTH;
-    rc_pool_run(cpu->pool, out_blocks * plan->blocks * plan->taps.k, pack_task, &job);
+    return (rc_phase){out_blocks * plan->blocks * plan->taps.k, pack_task, job};
 }

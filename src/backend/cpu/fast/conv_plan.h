@@ -85,9 +85,19 @@ static inline int plan_block_channels(const conv_plan *plan, int b)
     return left < plan->block ? left : plan->block;
 }
 
-/* Packs weight (PyTorch's layout) for the tiles: (output block, input block, residue, tap, in, out of the block), into
- * `packed`; `folded` is memory for the kernel of an enlarged input. */
-void RC_FAST(pack_weights)(rc_cpu *cpu, const conv_plan *plan, const float *weight, float *folded, float *packed);
+/* Weights (PyTorch's layout) on their way to where the tiles read them. */
+typedef struct pack_job {
+    const conv_plan *plan;
+    const float *weight;
+    float *packed;
+    int parts; /* winograd.c: tasks that share the input channels of an output block */
+} pack_job;
+
+/* Folds the kernel of an enlarged input into `folded`; job->weight is that from then on. */
+void RC_FAST(fold_weights)(rc_cpu *cpu, pack_job *job, float *folded);
+
+/* What packs for the tiles: (output block, input block, residue, tap, in, out of the block). */
+rc_phase RC_FAST(pack_weights)(pack_job *job);
 
 /* Where the packed weights of an output block, an input block and a residue begin. */
 size_t RC_FAST(packed_at)(const conv_plan *plan, int out, int b, int residue_y, int residue_x);

@@ -38,12 +38,6 @@ static size_t packed_at(const conv_plan *plan, int out, int kernel)
     return ((size_t)out * ENLARGED_KERNELS + (size_t)kernel * width) * in;
 }
 
-typedef struct pack_job {
-    const conv_plan *plan;
-    const float *weight;
-    float *packed;
-} pack_job;
-
 static void pack_task(void *context, int task, int worker)
 {
     (void)worker;
@@ -63,10 +57,9 @@ static void pack_task(void *context, int task, int worker)
     }
 }
 
-void RC_FAST(pack_enlarged)(rc_cpu *cpu, const conv_plan *plan, const float *weight, float *packed)
+rc_phase RC_FAST(pack_enlarged)(pack_job *job)
 {
-    pack_job job = {plan, weight, packed};
-    rc_pool_run(cpu->pool, (plan->out_cp + TILE_WIDTH - 1) / TILE_WIDTH, pack_task, &job);
+    return (rc_phase){(job->plan->out_cp + TILE_WIDTH - 1) / TILE_WIDTH, pack_task, job};
 }
 
 void RC_FAST(enlarged_taps)(const float *gradients, size_t plane, int count, float *taps)

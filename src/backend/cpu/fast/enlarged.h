@@ -36,7 +36,7 @@ static inline int enlarged_pixels(int plane, int rows, int w)
 bool RC_FAST(enlarged_fits)(const rc_conv *conv);
 
 size_t RC_FAST(enlarged_floats)(const conv_plan *plan, int rows); /* of workspace, for `rows` rows of pixels */
-void RC_FAST(pack_enlarged)(rc_cpu *cpu, const conv_plan *plan, const float *weight, float *packed);
+rc_phase RC_FAST(pack_enlarged)(pack_job *job);
 
 /* Pixel rows [first, last) of an image, forward to their outputs or backward from them. The band holds what they read.
  * start (out channels, padded): what the sums start from; NULL: from what out holds. */

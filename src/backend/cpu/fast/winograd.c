@@ -23,13 +23,6 @@ RC_INLINE void transform_kernel(vec g0, vec g1, vec g2, vec to[4])
     to[3] = g2;
 }
 
-typedef struct pack_job {
-    const conv_plan *plan;
-    const float *weight;
-    float *packed;
-    int parts; /* tasks that share the input channels of an output block */
-} pack_job;
-
 /* The kernels of input channel c and the outputs [out, out + width): to (9, width). */
 static void collect_kernels(const pack_job *job, int out, int width, int c, float *to)
 {
@@ -77,11 +70,12 @@ static void pack_task(void *context, int task, int worker)
     }
 }
 
-void RC_FAST(pack_winograd)(rc_cpu *cpu, const conv_plan *plan, const float *weight, float *packed)
+rc_phase RC_FAST(pack_winograd)(pack_job *job)
 {
     enum { CHANNELS = 4 }; /* of a task, at least */
-    pack_job job = {plan, weight, packed, (plan->in_cp + CHANNELS - 1) / CHANNELS};
-    rc_pool_run(cpu->pool, (plan->out_cp + TILE_WIDTH - 1) / TILE_WIDTH * job.parts, pack_task, &job);
+    const conv_plan *plan = job->plan;
+    job->parts = (plan->in_cp + CHANNELS - 1) / CHANNELS;
+    return (rc_phase){(plan->out_cp + TILE_WIDTH - 1) / TILE_WIDTH * job->parts, pack_task, job};
 }
 
 /* ---- inputs ---------------------------------------------------------------------------------------------------- */

@@ -26,8 +26,8 @@ enum { WINOGRAD_ELEMENTS = 16 };
 /* Whether it applies and pays: transforming costs as much as multiplying with so many channels. */
 bool RC_FAST(winograd_fits)(const tap_geometry *taps, int in_cp, int out_cp);
 
-/* Fills packed (output block, element, in, out of the block) with G g G^T. */
-void RC_FAST(pack_winograd)(rc_cpu *cpu, const conv_plan *plan, const float *weight, float *packed);
+/* What fills packed (output block, element, in, out of the block) with G g G^T. */
+rc_phase RC_FAST(pack_winograd)(pack_job *job);
 
 /* The three steps, on winograd_floats() of workspace: for each row i of the elements inputs are transformed and
  * multiplied, so that they stay in the first cache; then all products are transformed. Tiles are numbered from `tile`
