@@ -21,6 +21,7 @@ static const plan_limits usual = {
     .planes_bytes = 512 << 10,
     .fewest_tiles = 16,
     .most_tiles = 64,
+    .narrow_tiles = RC_LANES == 16 ? 32 : 64,
     .fewest_units = RC_LANES == 16 ? 4 : 2,
 };
 
@@ -41,6 +42,7 @@ static const plan_limits tiny = {
     .planes_bytes = 8 << 10,
     .fewest_tiles = 4,
     .most_tiles = 8,
+    .narrow_tiles = 4,
     .fewest_units = 4,
 };
 #endif

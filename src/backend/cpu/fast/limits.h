@@ -22,6 +22,7 @@ typedef struct plan_limits {
     int slice_bytes;     /* what one piece reads of the bands, in the first cache */
     int planes_bytes;    /* transformed bands, in the second */
     int fewest_tiles, most_tiles;
+    int narrow_tiles;    /* most of them with at most 32 channels: a row of elements and the bands, in the first */
     int fewest_units;    /* of a slot, if it has so many images: more of them are more for others to help with */
 } plan_limits;
 

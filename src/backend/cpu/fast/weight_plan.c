@@ -84,7 +84,7 @@ static void plan_tiles(weight_plan *plan, int most_images)
     int across = plan->small_width / 2, down = (plan->small_h + 1) / 2;
     int channels = plan->big_cp + plan->small_cp / plan->splits;
     int tiles = limits->planes_bytes / (WINOGRAD_ELEMENTS * channels * (int)sizeof(float));
-    tiles = smaller(larger(tiles, limits->fewest_tiles), limits->most_tiles);
+    tiles = smaller(larger(tiles, limits->fewest_tiles), channels > 32 ? limits->most_tiles : limits->narrow_tiles);
     int rows = smaller((tiles + across - 1) / across, down), bands = (down + rows - 1) / rows;
     rows = (down + bands - 1) / bands;
     plan->rows = 2 * rows;

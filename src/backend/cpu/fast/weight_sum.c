@@ -9,7 +9,7 @@
 #include "backend/cpu/fast/tile.h"
 #include "backend/cpu/fast/winograd.h"
 
-enum { LARGEST_PIECE = 16 * OUTER_WIDTH };
+enum { LARGEST_PIECE = 16 * OUTER_WIDTH, REDUCED = 64 };
 
 static void add_floats(float *to, const float *add, size_t count)
 {
@@ -17,24 +17,59 @@ static void add_floats(float *to, const float *add, size_t count)
         to[i] += add[i];
 }
 
-/* The numbers of all slots. A slot whose last units were done by others is completed first. */
-static void add_slots(const weight_job *job, size_t at, size_t size, float *sum)
+/* The numbers of a slot; those whose last units were done by others are completed first. */
+static const float *slot_numbers(const weight_job *job, int slot, size_t at, size_t size, float completed[REDUCED])
 {
     const weight_plan *plan = &job->plan;
-    for (int slot = 0; slot < plan->slots; slot++) {
-        const float *from = job->slots + (size_t)slot * plan->slot_floats + at;
-        const weight_lane *lane = &job->lane[slot];
-        float completed[LARGEST_PIECE];
-        if (lane->elsewhere > 0) {
-            memcpy(completed, from, size * sizeof(float));
-            for (int i = lane->elsewhere - 1; i >= 0; i--)
-                add_floats(completed, job->spares + (size_t)lane->spare[i] * plan->slot_floats + at, size);
-            from = completed;
-        }
-        if (slot == 0)
-            memcpy(sum, from, size * sizeof(float));
-        else
-            add_floats(sum, from, size);
+    const weight_lane *lane = &job->lane[slot];
+    const float *from = job->slots + (size_t)slot * plan->slot_floats + at;
+    if (lane->elsewhere == 0)
+        return from;
+    memcpy(completed, from, size * sizeof(float));
+    for (int i = lane->elsewhere - 1; i >= 0; i--)
+        add_floats(completed, job->spares + (size_t)lane->spare[i] * plan->slot_floats + at, size);
+    return completed;
+}
+
+/* The sums of so many vectors over all slots, in order. */
+RC_INLINE void sum_vectors(const float *const from[SLOTS], int slots, const int vectors, size_t at, float *sum)
+{
+    vec total[REDUCED / RC_LANES];
+    for (int v = 0; v < vectors; v++)
+        total[v] = vec_load(from[0] + at + v * RC_LANES);
+    for (int slot = 1; slot < slots; slot++)
+        for (int v = 0; v < vectors; v++)
+            total[v] += vec_load(from[slot] + at + v * RC_LANES);
+    for (int v = 0; v < vectors; v++)
+        vec_store(sum + at + v * RC_LANES, total[v]);
+}
+
+/* The numbers of all slots, a multiple of the lanes. They lie in the caches of other cores: all of a few vectors are
+ * asked for at once. */
+static void add_slots(const weight_job *job, size_t at, size_t size, float *sum)
+{
+    for (size_t first = 0; first < size; first += REDUCED) {
+        size_t count = size - first < REDUCED ? size - first : REDUCED, i = 0;
+        float completed[SLOTS][REDUCED];
+        const float *from[SLOTS];
+        for (int slot = 0; slot < job->plan.slots; slot++)
+            from[slot] = slot_numbers(job, slot, at + first, count, completed[slot]);
+        for (; i + 4 * RC_LANES <= count; i += 4 * RC_LANES)
+            sum_vectors(from, job->plan.slots, 4, i, sum + first);
+        for (; i < count; i += RC_LANES)
+            sum_vectors(from, job->plan.slots, 1, i, sum + first);
+    }
+}
+
+/* Asks for numbers of all slots. Each task begins with another slot, so that not all cores ask the same one. */
+static void fetch_slots(const weight_job *job, size_t at, size_t size, int task)
+{
+    enum { LINE = 16 }; /* floats */
+    const weight_plan *plan = &job->plan;
+    for (int i = 0; i < plan->slots; i++) {
+        const float *from = job->slots + (size_t)((i + task) % plan->slots) * plan->slot_floats + at;
+        for (size_t f = 0; f < size; f += LINE)
+            __builtin_prefetch(from + f, 0, 2);
     }
 }
 
@@ -47,10 +82,8 @@ static void write_tap(const weight_job *job, const weight_piece *p, int big, int
         to[(size_t)(p->s + s) * plan->small_stride] = values[s * stride];
 }
 
-/* What is reduced at a time: some floats of a piece, so many numbers. Where a vector holds all channels of small
+/* What is reduced at a time: some floats of a piece, REDUCED numbers. Where a vector holds all channels of small
  * weights, one float, so that there is work for all threads. */
-enum { REDUCED = 64 };
-
 static int reduced_floats(const weight_plan *plan, const weight_piece *p)
 {
     int numbers = RC_LANES == 16 && big_channels(plan) <= 16 ? RC_LANES : REDUCED;
@@ -99,11 +132,18 @@ static int reduce_parts(const weight_plan *plan)
     return larger(TASKS / small_blocks, 1);
 }
 
-/* A task takes every so many floats of a block. */
-static void reduce_task(void *context, int task, int worker)
+/* The floats of all lines that reduce_transformed() is going to add, or reduce_piece() those of its one line. */
+static void fetch_piece(const weight_job *job, const weight_piece *p, int first, int last, int task)
 {
-    (void)worker;
-    const weight_job *job = context;
+    const weight_plan *plan = &job->plan;
+    size_t at = p->at + (size_t)(first * p->channels), size = (size_t)((last - first) * p->channels);
+    for (int line = 0; line < (weights_are_transformed(plan) ? plan->lines : 1); line++)
+        fetch_slots(job, at + (size_t)line * plan->line_floats, size, task);
+}
+
+/* One round over the floats of a block, of which a task takes every so many. */
+static void reduce_block(const weight_job *job, int task, bool fetch)
+{
     const weight_plan *plan = &job->plan;
     bool transformed = weights_are_transformed(plan);
     int parts = reduce_parts(plan), number = 0, part = task % parts;
@@ -114,11 +154,33 @@ static void reduce_task(void *context, int task, int worker)
             for (p.f = 0; p.f < RC_FAST(run_of_block)(plan, p.b); p.f += p.floats) {
                 RC_FAST(size_piece)(plan, &p);
                 int step = plan->swap ? p.floats : reduced_floats(plan, &p); /* a swapped piece stays whole */
-                for (int f = 0; f < p.floats; f += step, number++)
-                    if (number % parts == part)
+                for (int f = 0; f < p.floats; f += step, number++) {
+                    if (number % parts != part)
+                        continue;
+                    if (fetch)
+                        fetch_piece(job, &p, f, smaller(f + step, p.floats), task);
+                    else
                         (transformed ? reduce_transformed : reduce_piece)(job, &p, f, smaller(f + step, p.floats));
+                }
                 p.at += piece_size(&p);
             }
+}
+
+static int reduce_tasks(const weight_plan *plan)
+{
+    return (plan->small_cp + OUTER_WIDTH - 1) / OUTER_WIDTH * reduce_parts(plan);
+}
+
+static void reduce_task(void *context, int task, int worker)
+{
+    (void)worker;
+    enum { MOST_FETCHED = 256 << 10 }; /* bytes that stay in the second cache until they are added */
+    const weight_job *job = context;
+    const weight_plan *plan = &job->plan;
+    size_t bytes = (size_t)plan->slots * plan->slot_floats * sizeof(float) / (size_t)reduce_tasks(plan);
+    if (bytes <= MOST_FETCHED)
+        reduce_block(job, task, true);
+    reduce_block(job, task, false);
 }
 
 /* dw[t] = sum of the taps of the larger kernel that w[t] is part of: k - 1 - t and k - t along both axes. */
@@ -144,8 +206,7 @@ void RC_FAST(sum_weights)(weight_job *job, float *dbias)
     const weight_plan *plan = &job->plan;
     for (int slot = 0; plan->spares > 0 && slot < plan->slots; slot++)
         job->lane[slot].elsewhere = slot_units(job, slot) - (int)(uint32_t)atomic_load(&job->lane[slot].left);
-    int small_blocks = (plan->small_cp + OUTER_WIDTH - 1) / OUTER_WIDTH;
-    rc_pool_run(job->cpu->pool, small_blocks * reduce_parts(plan), reduce_task, job);
+    rc_pool_run(job->cpu->pool, reduce_tasks(plan), reduce_task, job);
     if (job->gradient != job->result)
         rc_pool_run(job->cpu->pool, plan->big_c, unfold_task, job); /* an enlarged input: big is dy */
     bool dy_is_big = plan->taps.scatter;
