@@ -189,7 +189,7 @@ static int item_of(const rc_image_buffer *b, int32_t image)
 static void every_item_is_held_with_the_same_probability(void **state)
 {
     (void)state;
-    enum { ITEMS = 100, CAPACITY = 20, SEEDS = 4000 };
+    enum { ITEMS = 100, CAPACITY = 20, SEEDS = 1500 };
     int32_t places[ITEMS];
     int count[ITEMS] = {0};
     rc_image_buffer b;
@@ -214,7 +214,7 @@ static void every_item_is_held_with_the_same_probability(void **state)
 static void draws_are_uniform_without_replacement(void **state)
 {
     (void)state;
-    enum { HELD = 50, MINIBATCH = 10, STEPS = 5000 };
+    enum { HELD = 50, MINIBATCH = 10, STEPS = 2000 };
     rc_image_buffer b;
     int count[HELD] = {0};
     int32_t *places = calloc(STEPS * MINIBATCH, sizeof *places);

@@ -409,6 +409,8 @@ static rc_status note_reconstruction(void *user, const rc_stage_report *report)
 static void the_autoencoder_learns(void **state)
 {
     (void)state;
+    if (getenv("RECOLLECT_TEST_LIGHT") != NULL)
+        skip();
     rc_settings s = learning_settings();
     first_and_last r = {0};
     rc_stage_hooks hooks = {.boundary = note_reconstruction, .user = &r, .interval = 0};
@@ -470,6 +472,8 @@ static double old_accuracy(const char *method)
 static void buffers_keep_old_classes(void **state)
 {
     (void)state;
+    if (getenv("RECOLLECT_TEST_LIGHT") != NULL)
+        skip();
     double finetune = old_accuracy("finetune"), er = old_accuracy("er"), lode = old_accuracy("lode");
     print_message("old classes: fine-tuning %.1f, ER %.1f, LODE %.1f %%\n", finetune, er, lode);
     assert_true(finetune < 20);
