@@ -160,37 +160,103 @@ template <int N> struct tiled_shape {
     static constexpr int PIXEL_FLOATS = M * TILED_PITCH, WEIGHT_FLOATS = TILED_CHUNK * N;
 };
 
-/* Brings one tap of a chunk of the source to shared memory, (M, TILED_PITCH): zeros where the map ends. */
-template <int N, typename Source>
-__device__ inline void load_source(const Source &source, const tiled_map &map, int first_image,
-                                   const tiled_position *mine, int offset_y, int offset_x, int chunk, float *to)
-{
-    using shape = tiled_shape<N>;
-    constexpr int TOGETHER = shape::LOADS < TILED_FETCHES ? shape::LOADS : TILED_FETCHES;
-    int vector = threadIdx.x % TILED_VECTORS * 8, channel = chunk * TILED_CHUNK + vector;
-    to += threadIdx.x / TILED_VECTORS * TILED_PITCH + vector;
-#pragma unroll
-    for (int i = 0; i < shape::LOADS; i += TOGETHER) {
-        typename Source::fetched fetched[TOGETHER];
-        place at[TOGETHER];
-        bool inside[TOGETHER];
-#pragma unroll
-        for (int j = 0; j < TOGETHER; j++) {
-            const tiled_position &p = mine[i + j];
-            int y = p.y * map.taps.source_step + offset_y, x = p.x * map.taps.source_step + offset_x;
-            inside[j] = p.image >= 0 && (unsigned)y < (unsigned)map.source_h && (unsigned)x < (unsigned)map.source_w &&
-                        channel < source.channels();
-            at[j] = {((first_image + p.image) * map.source_h + y) * map.source_w + x, first_image + p.image, y, x};
-            fetched[j] = {};
-            if (inside[j])
-                fetched[j] = source.fetch(at[j], channel);
+/* One tap of a chunk of source channels. */
+struct tiled_step {
+    int chunk, tap;
+
+    __device__ void advance(int taps)
+    {
+        tap++;
+        if (tap == taps) {
+            tap = 0;
+            chunk++;
         }
-#pragma unroll
-        for (int j = 0; j < TOGETHER; j++)
-            store8(to + (i + j) * shape::LANES * TILED_PITCH,
-                   inside[j] ? source.finish(fetched[j], at[j], channel) : zero8());
     }
-}
+};
+
+/* Brings the source's values and the weights of one step to shared memory. What fits into registers is fetched while
+ * the products of the step before are computed. */
+template <int N, typename Source> struct tiled_loader {
+    using shape = tiled_shape<N>;
+    static constexpr int AHEAD = shape::LOADS < TILED_FETCHES ? shape::LOADS : TILED_FETCHES;
+    static constexpr int WEIGHTS = (shape::WEIGHT_FLOATS / 4 + TILED_THREADS - 1) / TILED_THREADS;
+
+    const Source &source;
+    const tiled_map &map;
+    int first_image, phase_y, phase_x;
+    tiled_position position[shape::LOADS];
+    typename Source::fetched fetched[AHEAD];
+    float4 weight[WEIGHTS];
+
+    __device__ int channel(tiled_step step) const
+    {
+        return step.chunk * TILED_CHUNK + threadIdx.x % TILED_VECTORS * 8;
+    }
+
+    /* Where position i reads the source; false: beyond the map, or past its channels. */
+    __device__ bool locate(int i, tiled_step step, place *at) const
+    {
+        const axis_taps &taps = map.taps;
+        const tiled_position &p = position[i];
+        int y = p.y * taps.source_step + taps.offset[phase_y][step.tap / taps.count[phase_x]];
+        int x = p.x * taps.source_step + taps.offset[phase_x][step.tap % taps.count[phase_x]];
+        int image = first_image + p.image;
+        *at = {(image * map.source_h + y) * map.source_w + x, image, y, x};
+        return p.image >= 0 && (unsigned)y < (unsigned)map.source_h && (unsigned)x < (unsigned)map.source_w &&
+               channel(step) < source.channels();
+    }
+
+    /* Positions [first, first + AHEAD). */
+    __device__ void fetch_source(int first, tiled_step step)
+    {
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            place at;
+            fetched[i] = {};
+            if (locate(first + i, step, &at))
+                fetched[i] = source.fetch(at, channel(step));
+        }
+    }
+
+    __device__ void store_source(int first, tiled_step step, float *pixels) const
+    {
+        float *to = pixels + threadIdx.x / TILED_VECTORS * TILED_PITCH + threadIdx.x % TILED_VECTORS * 8;
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            place at;
+            bool inside = locate(first + i, step, &at);
+            store8(to + (first + i) * shape::LANES * TILED_PITCH,
+                   inside ? source.finish(fetched[i], at, channel(step)) : zero8());
+        }
+    }
+
+    __device__ void fetch(tiled_step step, const float *packed)
+    {
+#pragma unroll
+        for (int i = 0; i < WEIGHTS; i++) {
+            int at = i * TILED_THREADS + (int)threadIdx.x;
+            if (at < shape::WEIGHT_FLOATS / 4)
+                weight[i] = ((const float4 *)packed)[at];
+        }
+        fetch_source(0, step);
+    }
+
+    __device__ void store(tiled_step step, float *pixels, float *weights)
+    {
+#pragma unroll
+        for (int i = 0; i < WEIGHTS; i++) {
+            int at = i * TILED_THREADS + (int)threadIdx.x;
+            if (at < shape::WEIGHT_FLOATS / 4)
+                ((float4 *)weights)[at] = weight[i];
+        }
+        store_source(0, step, pixels);
+#pragma unroll
+        for (int first = AHEAD; first < shape::LOADS; first += AHEAD) {
+            fetch_source(first, step);
+            store_source(first, step, pixels);
+        }
+    }
+};
 
 /* Four channels of the thread's positions times its eight columns of the weights. */
 template <int N>
@@ -232,18 +298,39 @@ template <typename Sum> __device__ inline void add_sums(Sum *space, const channe
     }
 }
 
-template <typename Sum> __device__ inline void take_sums(const Sum *space, channel_sums<Sum> *sums)
+/* Adds the sums of all threads and writes them from channel first_channel on. */
+template <int N, typename Sum>
+__device__ inline void write_sums(Sum *to, int cp, int first_channel, Sum *space)
 {
+    constexpr int COLUMNS = tiled_shape<N>::COLUMNS;
+    int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+    Sum sum[16];
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-        sums->first[i] = space[i * TILED_THREADS + threadIdx.x];
-        sums->second[i] = space[(8 + i) * TILED_THREADS + threadIdx.x];
+    for (int i = 0; i < 16; i++) {
+        sum[i] = space[i * TILED_THREADS + threadIdx.x];
+#pragma unroll
+        for (int step = COLUMNS; step < 32; step *= 2)
+            sum[i] += __shfl_xor_sync(0xffffffffu, sum[i], step);
     }
+    __syncthreads();
+    if (lane < COLUMNS) {
+#pragma unroll
+        for (int i = 0; i < 16; i++)
+            space[warp * 2 * N + i / 8 * N + lane * 8 + i % 8] = sum[i];
+    }
+    __syncthreads();
+    int channel = first_channel + (int)threadIdx.x % N;
+    if ((int)threadIdx.x >= 2 * N || channel >= cp)
+        return;
+    Sum all = 0;
+    for (int w = 0; w < TILED_THREADS / 32; w++)
+        all += space[w * 2 * N + threadIdx.x];
+    to[threadIdx.x / N * cp + channel] = all;
 }
 
 /* Grid: (blocks of a group, groups, tiles of N result channels). */
 template <int N, typename Source, typename Sink>
-__global__ static void __launch_bounds__(TILED_THREADS, 4)
+__global__ static void __launch_bounds__(TILED_THREADS, 3)
     tiled_kernel(const __grid_constant__ tiled_arguments<Source, Sink> a)
 {
     using shape = tiled_shape<N>;
@@ -262,25 +349,27 @@ __global__ static void __launch_bounds__(TILED_THREADS, 4)
     wait_for_kernel_before();
     start_kernel_after();
     for (int t = blockIdx.x; find_tile(a.map, images, shape::M, t, &tile); t += gridDim.x) {
-        tiled_position mine[shape::LOADS];
+        tiled_loader<N, Source> loader = {a.source, a.map, first_image, tile.phase_y, tile.phase_x, {}, {}, {}};
 #pragma unroll
         for (int i = 0; i < shape::LOADS; i++)
-            mine[i] = position_of(tile, threadIdx.x / TILED_VECTORS + i * shape::LANES);
-        int columns = taps.count[tile.phase_x], count = taps.count[tile.phase_y] * columns;
+            loader.position[i] = position_of(tile, threadIdx.x / TILED_VECTORS + i * shape::LANES);
+        int count = taps.count[tile.phase_y] * taps.count[tile.phase_x];
         const float *packed = a.weights + ((size_t)blockIdx.z * a.map.all_taps + a.map.first_tap[tile.phase]) *
                                               a.map.chunks * shape::WEIGHT_FLOATS;
         float sum[TILED_POSITIONS][8] = {};
-        for (int chunk = 0; chunk < a.map.chunks; chunk++)
-            for (int tap = 0; tap < count; tap++) {
-                __syncthreads();
-                for (int i = threadIdx.x; i < shape::WEIGHT_FLOATS / 4; i += TILED_THREADS)
-                    ((float4 *)weights)[i] = ((const float4 *)packed)[i];
-                packed += shape::WEIGHT_FLOATS;
-                load_source<N>(a.source, a.map, first_image, mine, taps.offset[tile.phase_y][tap / columns],
-                               taps.offset[tile.phase_x][tap % columns], chunk, pixels);
-                __syncthreads();
-                add_products<N>(sum, pixels + row * TILED_PITCH, weights + column * 4);
-            }
+        tiled_step step = {count > 0 ? 0 : a.map.chunks, 0}; /* a phase between the strides has no taps */
+        if (count > 0)
+            loader.fetch(step, packed);
+        while (step.chunk < a.map.chunks) {
+            __syncthreads();
+            loader.store(step, pixels, weights);
+            __syncthreads();
+            step.advance(count);
+            packed += shape::WEIGHT_FLOATS;
+            if (step.chunk < a.map.chunks)
+                loader.fetch(step, packed);
+            add_products<N>(sum, pixels + row * TILED_PITCH, weights + column * 4);
+        }
         channel_sums<sum_type> sums = {};
 #pragma unroll
         for (int i = 0; i < TILED_POSITIONS; i++) {
@@ -298,10 +387,8 @@ __global__ static void __launch_bounds__(TILED_THREADS, 4)
     }
     if (!a.sink.e.partial)
         return;
-    channel_sums<sum_type> all = {};
-    take_sums(sum_space, &all);
     sum_type *to = partial_row<sum_type>(a.sink.e.partial, (int)blockIdx.x, cut.groups.count, group, cut.cp);
-    write_partial_row(to, cut.cp, (int)blockIdx.z * N, shape::COLUMNS, all, sum_space);
+    write_sums<N>(to, cut.cp, (int)blockIdx.z * N, sum_space);
     if (blockIdx.x == 0 && blockIdx.y == 0 && blockIdx.z == 0 && threadIdx.x == 0)
         ((partial_header *)a.sink.e.partial)->rows = (int)gridDim.x;
 }
