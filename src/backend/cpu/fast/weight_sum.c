@@ -51,7 +51,7 @@ static void add_slots(const weight_job *job, size_t at, size_t size, float *sum)
     for (size_t first = 0; first < size; first += REDUCED) {
         size_t count = size - first < REDUCED ? size - first : REDUCED, i = 0;
         float completed[SLOTS][REDUCED];
-        const float *from[SLOTS];
+        const float *from[SLOTS] = {NULL};
         for (int slot = 0; slot < job->plan.slots; slot++)
             from[slot] = slot_numbers(job, slot, at + first, count, completed[slot]);
         for (; i + 4 * RC_LANES <= count; i += 4 * RC_LANES)
