@@ -15,8 +15,8 @@ enum {
     STAGE_PIXELS = 64,
     STAGE_COLUMNS = 64,
     STAGE_VECTORS = STAGE_COLUMNS / 8,
-    STAGE_BLOCKS = 528, /* of the first kernel, about: four for each of 132 multiprocessors */
-    STAGE_FETCHES = 2   /* vectors that a thread has on their way */
+    STAGE_BLOCKS = 396, /* of the first kernel, about: three for each of 132 multiprocessors */
+    STAGE_FETCHES = 2   /* vectors of dL/draw that a thread has on their way */
 };
 
 template <typename Act> struct stage_arguments {
@@ -29,7 +29,6 @@ template <typename Act> struct stage_arguments {
 
 template <int O> struct stage_shape {
     static constexpr int THREADS = O / 4 * STAGE_VECTORS, SPLIT = STAGE_THREADS / THREADS; /* of a product; products */
-    static constexpr int VECTORS = O / 8;
 };
 
 /* The place of x that an output pixel reads through a tap; false: outside. */
@@ -71,59 +70,83 @@ __device__ inline stage_column column_of(const rc_conv &conv, int cp, int vector
     return c;
 }
 
-/* Brings 64 columns of x to shared memory, (STAGE_PIXELS, STAGE_COLUMNS). */
-template <typename Act>
-__device__ inline void load_columns(const stage_arguments<Act> &a, stage_column column, const place *pixel, int count,
-                                    float *to)
-{
-    constexpr int LANES = STAGE_THREADS / STAGE_VECTORS;
-    int vector = threadIdx.x % STAGE_VECTORS, lane = threadIdx.x / STAGE_VECTORS;
-#pragma unroll
-    for (int i = lane; i < STAGE_PIXELS; i += STAGE_FETCHES * LANES) {
-        float8 fetched[STAGE_FETCHES];
-        place at[STAGE_FETCHES];
-        bool inside[STAGE_FETCHES];
-#pragma unroll
-        for (int j = 0; j < STAGE_FETCHES; j++) {
-            int p = i + j * LANES;
-            inside[j] = p < count && column.channel >= 0 &&
-                        source_place(a.conv, pixel[p], column.tap_y, column.tap_x, &at[j]);
-            fetched[j] = {};
-            if (inside[j])
-                fetched[j] = fetch_value8(a.x, at[j], column.channel);
-        }
-#pragma unroll
-        for (int j = 0; j < STAGE_FETCHES; j++)
-            store8(to + (i + j * LANES) * STAGE_COLUMNS + vector * 8,
-                   inside[j] ? finish_value8(a.x, fetched[j], at[j], column.channel) : zero8());
-    }
-}
+/* Brings the pixels of a stage to shared memory: 64 columns of x, (STAGE_PIXELS, STAGE_COLUMNS), and O rows of dL/draw,
+ * (STAGE_PIXELS, O). What fits into registers is fetched while the products of the stage before are computed. */
+template <int O, typename Act> struct stage_loader {
+    static constexpr int COLUMN_LANES = STAGE_THREADS / STAGE_VECTORS, COLUMN_LOADS = STAGE_PIXELS / COLUMN_LANES;
+    static constexpr int VECTORS = O / 8, LANES = STAGE_THREADS / VECTORS, LOADS = STAGE_PIXELS / LANES;
+    static constexpr int AHEAD = LOADS < STAGE_FETCHES ? LOADS : STAGE_FETCHES;
 
-/* Brings O rows of dL/draw to shared memory, (STAGE_PIXELS, O). */
-template <int O, typename Act>
-__device__ inline void load_rows(const stage_arguments<Act> &a, int first_channel, const place *pixel, int count,
-                                 float *to)
-{
-    constexpr int VECTORS = stage_shape<O>::VECTORS, LANES = STAGE_THREADS / VECTORS, LOADS = STAGE_PIXELS / LANES;
-    constexpr int TOGETHER = LOADS < STAGE_FETCHES ? LOADS : STAGE_FETCHES;
-    int vector = threadIdx.x % VECTORS * 8, lane = threadIdx.x / VECTORS, channel = first_channel + vector;
+    const stage_arguments<Act> &a;
+    stage_column mine;
+    int row_channel;
+    float8 column[COLUMN_LOADS];
+    draw8 row[AHEAD];
+
+    /* Where x is read for load i of the columns; false: nowhere. */
+    __device__ bool locate(int i, const place *pixel, int count, place *at) const
+    {
+        int p = (int)threadIdx.x / STAGE_VECTORS + i * COLUMN_LANES;
+        return p < count && mine.channel >= 0 && source_place(a.conv, pixel[p], mine.tap_y, mine.tap_x, at);
+    }
+
+    __device__ bool row_inside(int i, int count) const
+    {
+        return (int)threadIdx.x / VECTORS + i * LANES < count && row_channel < a.dy.y.cp;
+    }
+
+    /* Loads [first, first + AHEAD) of the rows. */
+    __device__ void fetch_rows(int first, const place *pixel, int count)
+    {
 #pragma unroll
-    for (int i = lane; i < STAGE_PIXELS; i += TOGETHER * LANES) {
-        draw8 fetched[TOGETHER];
-#pragma unroll
-        for (int j = 0; j < TOGETHER; j++) {
-            fetched[j] = {};
-            if (i + j * LANES < count && channel < a.dy.y.cp)
-                fetched[j] = fetch_draw8(a.dy, pixel[i + j * LANES], channel);
-        }
-#pragma unroll
-        for (int j = 0; j < TOGETHER; j++) {
-            int p = i + j * LANES;
-            bool inside = p < count && channel < a.dy.y.cp;
-            store8(to + p * O + vector, inside ? finish_draw8(a.dy, fetched[j], pixel[p], channel) : zero8());
+        for (int i = 0; i < AHEAD; i++) {
+            row[i] = {};
+            if (row_inside(first + i, count))
+                row[i] = fetch_draw8(a.dy, pixel[threadIdx.x / VECTORS + (first + i) * LANES], row_channel);
         }
     }
-}
+
+    __device__ void store_rows(int first, const place *pixel, int count, float *rows) const
+    {
+#pragma unroll
+        for (int i = 0; i < AHEAD; i++) {
+            int p = (int)threadIdx.x / VECTORS + (first + i) * LANES;
+            bool inside = row_inside(first + i, count);
+            store8(rows + p * O + threadIdx.x % VECTORS * 8,
+                   inside ? finish_draw8(a.dy, row[i], pixel[p], row_channel) : zero8());
+        }
+    }
+
+    __device__ void fetch(const place *pixel, int count)
+    {
+#pragma unroll
+        for (int i = 0; i < COLUMN_LOADS; i++) {
+            place at;
+            column[i] = {};
+            if (locate(i, pixel, count, &at))
+                column[i] = fetch_value8(a.x, at, mine.channel);
+        }
+        fetch_rows(0, pixel, count);
+    }
+
+    __device__ void store(const place *pixel, int count, float *rows, float *columns)
+    {
+#pragma unroll
+        for (int i = 0; i < COLUMN_LOADS; i++) {
+            place at;
+            bool inside = locate(i, pixel, count, &at);
+            store8(columns + (threadIdx.x / STAGE_VECTORS + i * COLUMN_LANES) * STAGE_COLUMNS +
+                       threadIdx.x % STAGE_VECTORS * 8,
+                   inside ? finish_value8(a.x, column[i], at, mine.channel) : zero8());
+        }
+        store_rows(0, pixel, count, rows);
+#pragma unroll
+        for (int first = AHEAD; first < LOADS; first += AHEAD) {
+            fetch_rows(first, pixel, count);
+            store_rows(first, pixel, count, rows);
+        }
+    }
+};
 
 /* One pixel: four rows times eight columns. */
 template <int O> __device__ inline void add_pixel(float (&sum)[4][8], const float *rows, const float *columns)
@@ -160,7 +183,7 @@ template <int O> __device__ inline void add_splits(float (&sum)[4][8], int split
 
 /* Grid: (slots of pixels, tiles of O channels of y, tiles of 64 columns). */
 template <int O, typename Act>
-__global__ static void __launch_bounds__(STAGE_THREADS, 4) stage_kernel(const __grid_constant__ stage_arguments<Act> a)
+__global__ static void __launch_bounds__(STAGE_THREADS, 3) stage_kernel(const __grid_constant__ stage_arguments<Act> a)
 {
     using shape = stage_shape<O>;
     __shared__ float4 row_space[STAGE_PIXELS * O / 4], column_space[STAGE_PIXELS * STAGE_COLUMNS / 4];
@@ -170,19 +193,22 @@ __global__ static void __launch_bounds__(STAGE_THREADS, 4) stage_kernel(const __
     int row = thread / STAGE_VECTORS * 4, first_o = (int)blockIdx.y * O;
     int first = (int)blockIdx.x * a.slot_pixels, end = first + a.slot_pixels;
     stage_column mine = column_of(a.conv, a.x.cp, (int)(blockIdx.z * STAGE_VECTORS + threadIdx.x % STAGE_VECTORS));
+    stage_loader<O, Act> loader = {a, mine, first_o + (int)threadIdx.x % (O / 8) * 8, {}, {}};
     float sum[4][8] = {};
     end = end < a.pixels ? end : a.pixels;
     wait_for_kernel_before();
     start_kernel_after();
     if (threadIdx.x < STAGE_PIXELS)
         pixel[0][threadIdx.x] = place_of(a.dy.y, first + (int)threadIdx.x);
+    __syncthreads();
+    loader.fetch(pixel[0], end - first);
     for (int stage = 0; first < end; first += STAGE_PIXELS, stage ^= 1) {
         __syncthreads();
-        load_rows<O>(a, first_o, pixel[stage], end - first, rows);
-        load_columns(a, mine, pixel[stage], end - first, columns);
-        __syncthreads();
+        loader.store(pixel[stage], end - first, rows, columns);
         if (threadIdx.x < STAGE_PIXELS)
             pixel[stage ^ 1][threadIdx.x] = place_of(a.dy.y, first + STAGE_PIXELS + (int)threadIdx.x);
+        __syncthreads();
+        loader.fetch(pixel[stage ^ 1], end - first - STAGE_PIXELS); /* nothing, past the end */
         const float *r = rows + split * (STAGE_PIXELS / shape::SPLIT) * O + row;
         const float *c = columns + split * (STAGE_PIXELS / shape::SPLIT) * STAGE_COLUMNS + thread % STAGE_VECTORS * 4;
 #pragma unroll 4
