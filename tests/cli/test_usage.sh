@@ -42,6 +42,7 @@ expect 2 only-stderr "option '--seed' is 'abc', expected a whole number" selftes
 expect 2 only-stderr "option '--seed' is '1x', expected a whole number" selftest --seed=1x
 expect 2 only-stderr "option '--threads' is '-1', expected a whole number from 0" selftest --threads -1
 expect 2 only-stderr "option '--threads' is '99999999999999999999', expected" selftest --threads 99999999999999999999
+expect 2 only-stderr "option '--steps' is '0', expected a whole number from 1" selftest --steps 0
 expect 2 only-stderr "option '--quick' takes no value" selftest --quick=1
 expect 2 only-stderr "option '--backend' is 'gpu', expected cpu|reference|cuda" selftest --backend gpu
 for size in much 0 -1 1.5G 2Gb '' 9999999999G; do
