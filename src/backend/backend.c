@@ -40,12 +40,19 @@ rc_status rc_backend_open_with(const char *name, int threads, const rc_log *log,
 
 rc_peak rc_backend_measure(rc_backend *backend)
 {
-    return strcmp(backend->name, "cuda") == 0 ? (rc_peak){0} : rc_cpu_measure(backend);
+    static const double seconds = 0.2; /* each */
+    if (strcmp(backend->name, "cuda") != 0)
+        return rc_cpu_measure(backend);
+    if (!backend->measure)
+        return (rc_peak){0};
+    return (rc_peak){backend->measure(backend, seconds, true), backend->measure(backend, seconds, false), true};
 }
 
 double rc_backend_measure_now(rc_backend *backend, double seconds)
 {
-    return strcmp(backend->name, "cuda") == 0 ? 0 : rc_cpu_measure_now(backend, seconds);
+    if (strcmp(backend->name, "cuda") != 0)
+        return rc_cpu_measure_now(backend, seconds);
+    return backend->measure ? backend->measure(backend, seconds, true) : 0;
 }
 
 void rc_backend_close(rc_backend *backend)

@@ -210,6 +210,9 @@ struct rc_backend {
     void (*join)(rc_backend *, int lane);
     void (*sum_workers)(rc_backend *, void *real, size_t count); /* sum over processes; nothing to do for one */
     void (*step_begin)(rc_backend *, rc_step *);                 /* advances step and batch */
+    /* For rc_backend_measure(): GFLOP/s of multiply-adds from registers, or GB/s of copying, over so many seconds.
+     * NULL: the CPU measures by its pool of threads. */
+    double (*measure)(rc_backend *, double seconds, bool arithmetic);
 
     /* Workspace for the largest call to come: weights packed, bands, private sums. */
     rc_status (*reserve_conv)(rc_backend *, const rc_conv *, int n);

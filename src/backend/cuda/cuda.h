@@ -190,5 +190,6 @@ void rc_cuda_fill_latent(rc_cuda *cuda);
 void rc_cuda_fill_statistics(rc_cuda *cuda);
 void rc_cuda_fill_data(rc_cuda *cuda);
 void rc_cuda_fill_optimiser(rc_cuda *cuda);
+void rc_cuda_fill_measure(rc_cuda *cuda);
 
 #endif

@@ -116,6 +116,7 @@ static void fill_table(rc_cuda *cuda)
     rc_cuda_fill_statistics(cuda);
     rc_cuda_fill_data(cuda);
     rc_cuda_fill_optimiser(cuda);
+    rc_cuda_fill_measure(cuda);
 }
 
 extern "C" __attribute__((visibility("default"))) rc_status
