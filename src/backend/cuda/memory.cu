@@ -27,10 +27,14 @@ static rc_status out_of_memory(const rc_cuda *cuda, size_t bytes)
 {
     size_t available = 0, total = 0;
     cudaMemGetInfo(&available, &total);
-    cuda->host.set_message("cuda: no %.1f MiB left on %s: this program holds %.1f MiB, %.1f of %.1f MiB are free%s; "
-                           "use a smaller batch, or end other programs on the GPU (nvidia-smi lists them)", mib(bytes),
-                           cuda->device_name, mib(cuda->bytes), mib(available), mib(total),
-                           cuda->limit_bytes ? ", and device memory has been limited" : "");
+    if (cuda->limit_bytes && bytes > cuda->limit_bytes - cuda->bytes)
+        cuda->host.set_message("cuda: no %.1f MiB left of the %.1f MiB that --device-memory allows: %.1f MiB are held; "
+                               "allow more, or use a smaller batch", mib(bytes), mib(cuda->limit_bytes),
+                               mib(cuda->bytes));
+    else
+        cuda->host.set_message("cuda: no %.1f MiB left on %s: %.1f MiB are held, %.1f of %.1f MiB are free; use a "
+                               "smaller batch, or end other programs on the GPU (nvidia-smi lists them)", mib(bytes),
+                               cuda->device_name, mib(cuda->bytes), mib(available), mib(total));
     return RC_OUT_OF_MEMORY;
 }
 

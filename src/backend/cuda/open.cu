@@ -12,6 +12,10 @@ static void cuda_destroy(rc_backend *be)
     rc_cuda_drop_graphs(cuda);
     rc_cuda_release_all(cuda);
     rc_cuda_destroy_packs(cuda);
+    if (cuda->pool) { /* what no other backend holds goes back to the device */
+        cudaStreamSynchronize(cuda->supply);
+        cudaMemPoolTrimTo(cuda->pool, 0);
+    }
     for (int lane = 0; lane < RC_CUDA_LANES; lane++) {
         if (cuda->joined[lane])
             cudaEventDestroy(cuda->joined[lane]);
