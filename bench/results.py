@@ -31,18 +31,27 @@ def finished(folder):
             yield results
 
 
+def keeps(run):
+    """What the method holds for the next task besides the classifier."""
+    stored = run["tasks"][-1]["stored"]
+    for key, what in (("images", "images"), ("generative_model", "a model of images"), ("statistics", "statistics")):
+        if stored[key]:
+            return f"{stored[key] / 1e6:.2f} MB of {what}"
+    return "nothing"
+
+
 def row(method, runs):
     orders = ", ".join(str(order) for order in sorted({run["run"]["order"] for run in runs}))
     each = " ".join(f"{statistics.mean(values):.1f}" for values in zip(*(run["accuracy"] for run in runs)))
     time = duration(statistics.mean(run["stage_seconds"]["total"] for run in runs))
     last, mean = (spread([run[key] for run in runs]) for key in ("last_accuracy", "mean_accuracy"))
-    print(f"| {method} | {last} | {mean} | {orders} | {each} | {time} |")
+    print(f"| {method} | {last} | {mean} | {orders} | {each} | {keeps(runs[0])} | {time} |")
 
 
 def table(dataset, tasks, methods):
     print(f"### {dataset}, {tasks} tasks\n")
-    print(f"| method | A_{tasks} | mean A | orders | A_1 … A_{tasks} (mean) | time of a run |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    print(f"| method | A_{tasks} | mean A | orders | A_1 … A_{tasks} (mean) | keeps | time of a run |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     sources = {}
     for method, runs in methods.items():
         row(method, runs)
