@@ -29,12 +29,14 @@ bool rc_cuda_cut_tiles(tile_cut *cut, const axis_taps *taps, int positions, int 
 /* Deals the tiles of each group to at most most_blocks blocks, all groups together. Returns how many there are. */
 int rc_cuda_deal_tiles(tile_cut *cut, int most_blocks);
 
-/* Lets a kernel have all the shared memory that there is. The limit belongs to the kernel, not to a launch: threads
- * that set it to what each needs would undo each other's. */
+/* Lets a kernel have all the shared memory that its own variables leave. The limit belongs to the kernel, not to a
+ * launch: threads that set it to what each needs would undo each other's. */
 template <typename Kernel> static void rc_cuda_allow_shared(rc_cuda *cuda, Kernel *kernel, const char *operation)
 {
-    rc_cuda_check(cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, cuda->shared_bytes),
-                  operation);
+    cudaFuncAttributes has;
+    if (rc_cuda_check(cuda, cudaFuncGetAttributes(&has, kernel), operation))
+        rc_cuda_check(cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                                 cuda->shared_bytes - (int)has.sharedSizeBytes), operation);
 }
 
 #endif
