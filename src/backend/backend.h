@@ -97,6 +97,7 @@ typedef struct rc_back_epilogue {
     const rc_tensor *x; /* forward tensor whose gradient is being written */
     void *partial;
     bool add; /* add to what the gradient holds; otherwise overwrite */
+    const void *addend; /* what to add to instead of what it holds; NULL: that. conv_backward_data with lanes alone */
 } rc_back_epilogue;
 
 /* ---- descriptors of losses ---------------------------------------------------------------------------------- */
@@ -171,6 +172,9 @@ typedef struct rc_sgd {
 typedef struct rc_adam {
     float beta1, beta2, eps;
 } rc_adam;
+
+/* Lanes by name (see fork): what they are for is agreed on here, because they must not meet by chance. */
+enum { RC_MAIN_LANE, RC_WEIGHT_LANE /* weight gradients of a pass */, RC_SIDE_LANE /* teacher, statistics */ };
 
 /* ---- the table ---------------------------------------------------------------------------------------------- */
 

@@ -223,7 +223,7 @@ static void backward(rc_run *r, const chain_case *p, const rc_tensor *x, const r
 {
     rc_backend *be = r->be;
     rc_grad dy = {y, rc_at(r, p->g), rc_at(r, p->a), rc_at(r, p->b), rc_at(r, p->c)};
-    rc_back_epilogue plain = {x, NULL, false};
+    rc_back_epilogue plain = {x, NULL, false, NULL};
     if (p->mode != NO_BN) {
         be->bn_backward_sums(be, &dy, rc_at(r, p->partial));
         be->bn_backward(be, y, p->mode == TRAIN, rc_at(r, p->partial), rc_at(r, p->gamma), rc_at(r, p->dbatch_mean),
@@ -247,7 +247,7 @@ static void backward(rc_run *r, const chain_case *p, const rc_tensor *x, const r
     be->copy_backward(be, &dx, rc_at(r, p->dx), &plain);
     rc_tensor of_skip = {.n = p->n, .h = p->y.skip_h, .w = p->y.skip_w, .c = p->y.skip_c, .groups = 1,
                          .group_end = {p->n}, .raw = rc_at(r, p->y.skip)};
-    rc_back_epilogue to_skip = {&of_skip, NULL, false};
+    rc_back_epilogue to_skip = {&of_skip, NULL, false, NULL};
     if (p->dskip >= 0)
         be->skip_backward(be, &dy, rc_at(r, p->dskip), &to_skip);
     of_skip.h = p->x.skip_h, of_skip.w = p->x.skip_w, of_skip.c = p->x.skip_c, of_skip.raw = rc_at(r, p->x.skip);

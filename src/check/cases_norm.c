@@ -280,7 +280,7 @@ static void run_copy_backward(rc_run *r)
     const norm_case *p = rc_run_parameters(r);
     rc_tensor y, x = rc_run_tensor(r, &p->x);
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
-    rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add};
+    rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add, NULL};
     r->be->copy_backward(r->be, &dy, rc_at(r, p->dx), &epilogue);
     rc_run_back_sums(r, &p->back_sums, &p->x, &x);
 }
@@ -332,7 +332,7 @@ static void run_skip_backward(rc_run *r)
     const norm_case *p = rc_run_parameters(r);
     rc_tensor y, x = rc_run_tensor(r, &p->x);
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
-    rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add};
+    rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add, NULL};
     r->be->skip_backward(r->be, &dy, rc_at(r, p->dx), &epilogue);
     rc_run_back_sums(r, &p->back_sums, &p->x, &x);
 }

@@ -70,7 +70,7 @@ static void run_max_backward(rc_run *r)
     const pool_case *p = rc_run_parameters(r);
     rc_tensor y, x = rc_run_tensor(r, &p->x);
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
-    rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add};
+    rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add, NULL};
     r->be->max_pool_backward(r->be, &p->pool, &x, &dy, rc_at(r, p->dx), &epilogue);
     rc_run_back_sums(r, &p->back_sums, &p->x, &x);
 }
@@ -109,7 +109,7 @@ static void run_max_chain(rc_run *r)
     const pool_case *p = rc_run_parameters(r);
     rc_tensor x = rc_run_tensor(r, &p->x), y = rc_run_tensor(r, &p->y);
     rc_grad dy = {&y, rc_at(r, p->dy.g), NULL, NULL, NULL};
-    rc_back_epilogue epilogue = {&x, NULL, false};
+    rc_back_epilogue epilogue = {&x, NULL, false, NULL};
     r->be->max_pool_forward(r->be, &p->pool, &x, &y);
     r->be->max_pool_backward(r->be, &p->pool, &x, &dy, rc_at(r, p->dx), &epilogue);
 }
@@ -157,7 +157,7 @@ static void run_average_backward(rc_run *r)
 {
     const pool_case *p = rc_run_parameters(r);
     rc_tensor x = rc_run_tensor(r, &p->x);
-    rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add};
+    rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add, NULL};
     r->be->average_pool_backward(r->be, rc_at(r, p->dfeatures), rc_at(r, p->dx), &epilogue);
     rc_run_back_sums(r, &p->back_sums, &p->x, &x);
 }
@@ -178,7 +178,7 @@ static void run_average_chain(rc_run *r)
 {
     const pool_case *p = rc_run_parameters(r);
     rc_tensor x = rc_run_tensor(r, &p->x);
-    rc_back_epilogue epilogue = {&x, NULL, false};
+    rc_back_epilogue epilogue = {&x, NULL, false, NULL};
     r->be->average_pool_forward(r->be, &x, rc_at(r, p->features));
     r->be->average_pool_backward(r->be, rc_at(r, p->dfeatures), rc_at(r, p->dx), &epilogue);
 }

@@ -235,11 +235,14 @@ void rc_inversion_gradients(rc_inversion *v)
         images = &v->moved;
     }
     rc_pass_forward(v->classifier_pass, &v->classifier->backbone, images);
-    judge(v);
     int count;
     const rc_bn_stat *statistics = rc_pass_bn_statistics(v->classifier_pass, &count);
+    be->fork(be, RC_SIDE_LANE);
     be->loss_bn(be, v->settings.bn_form, statistics, count, &v->step->weight[RC_LOSS_BN],
                 rc_real_at(be, v->loss, RC_LOSS_BN));
+    be->fork(be, RC_MAIN_LANE);
+    judge(v);
+    be->join(be, RC_SIDE_LANE);
     rc_pass_backward(v->classifier_pass, &v->classifier->backbone, NULL);
     image_gradient(v, rc_pass_input_gradient(v->classifier_pass),
                    rc_pass_output_gradient(v->generator_pass, RC_NO_LAYER));

@@ -224,11 +224,15 @@ void rc_training_gradients(rc_training *t)
 {
     rc_backend *be = t->backend;
     rc_classifier *student = t->student;
+    if (t->teacher != NULL)
+        be->fork(be, RC_SIDE_LANE); /* beside the student, until a loss compares them */
     ask_teacher(t);
+    be->fork(be, RC_MAIN_LANE);
     rc_pass_forward(t->student_pass, &student->backbone, &t->input);
     void *features = rc_pass_features(t->student_pass);
     void *dfeatures = rc_pass_output_gradient(t->student_pass, RC_NO_LAYER);
     ask_student(t, features);
+    be->join(be, RC_SIDE_LANE);
     rc_losses_of_real(t);
     rc_losses_of_replay(t);
     be->dense_backward_data(be, t->rows, t->d, t->classes, t->dlogits, t->classes, student->head.weight, dfeatures,

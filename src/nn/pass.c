@@ -117,6 +117,7 @@ static void run_writer(rc_pass *pass, const rc_model *model, const rc_pass_step 
     const rc_tensor *x = source(pass, step->target);
     void *dx = inside ? pass->layer[step->target].dy.g : pass->input_gradient;
     const rc_back_epilogue epilogue = {.x = x, .add = step->add,
+                                       .addend = step->addend >= 0 ? pass->layer[step->addend].dy.g : NULL,
                                        .partial = step->sums ? pass->layer[step->target].back_partial : NULL};
     const void *weight = real_at(pass, model->param, layer->weight);
     const rc_pool2d pool = {layer->k, layer->stride, layer->pad};

@@ -23,6 +23,7 @@ typedef struct rc_gradient_state {
     bool summed;     /* its sums have been taken */
     int writers;     /* steps that will still write it */
     int last_reader; /* the last layer that reads the value */
+    int addend;      /* the first writer adds to the gradient of this layer; RC_NO_LAYER: it overwrites */
 } rc_gradient_state;
 
 typedef struct rc_pass_build {
@@ -34,7 +35,6 @@ typedef struct rc_pass_build {
     rc_layer_buffers *buffers; /* net->layers */
     int input_gradient;        /* buffer */
     int steps;
-    int late_gradient;                             /* buffer that the weight gradient before this group still reads */
     bool stored[RC_MAX_LAYERS];                    /* the value exists at this point of the forward list */
     rc_gradient_state gradient[RC_MAX_LAYERS + 1]; /* of layer i at i + 1, of the net input at 0 */
 } rc_pass_build;

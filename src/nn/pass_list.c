@@ -6,10 +6,12 @@
  *
  * Backward runs over the layers from the last to the first; the steps of one layer are a group:
  *     [sums of its gradient]  BN backward  weight gradient (on its own lane)  gradient of skip  gradient of input
+ * (FROZEN: the statistics of all layers end the forward pass, and BN backward of all layers begins the backward pass.)
  * - The first writer of a gradient overwrites, later ones add; the last one takes the sums that the normalisation of
  *   that layer needs.
  * - An identity skip into a sum without activation passes the gradient on unchanged: the layer it comes from then
- *   lives in the gradient buffer of the sum, and its other readers add to it.
+ *   lives in the gradient buffer of the sum, and its other readers add to it; with lanes it has a buffer of its own, to
+ *   which the next writer brings the gradient of the sum.
  * - What forward made is kept until the end; only sums and gradients of activations share memory in backward. */
 #include <string.h>
 
@@ -18,7 +20,7 @@
 static rc_pass_step *emit(rc_pass_build *b, rc_pass_op op, int layer)
 {
     rc_pass_step *step = &b->pass->step[b->steps++];
-    *step = (rc_pass_step){.op = op, .layer = layer, .target = RC_NO_LAYER};
+    *step = (rc_pass_step){.op = op, .layer = layer, .target = RC_NO_LAYER, .addend = RC_NO_LAYER};
     return step;
 }
 
@@ -64,8 +66,15 @@ static void list_forward(rc_pass_build *b)
         if (b->eval && layer->skip >= 0)
             use(b, b->buffers[layer->skip].raw);
         b->stored[i] = b->eval || !rc_layer_pending(layer);
-        if (layer->bn.on && !b->eval) {
-            emit(b, b->train ? RC_OP_BN_TRAIN : RC_OP_BN_STATISTICS, i);
+        if (layer->bn.on && b->train) {
+            emit(b, RC_OP_BN_TRAIN, i);
+            use(b, b->buffers[i].partial);
+        }
+    }
+    /* Only a loss reads these: a backend may make all of them at once. */
+    for (int i = 0; i < b->net->layers; i++) {
+        if (b->net->layer[i].bn.on && !b->train && !b->eval) {
+            emit(b, RC_OP_BN_STATISTICS, i);
             use(b, b->buffers[i].partial);
         }
     }
@@ -91,12 +100,12 @@ static void add_reader(rc_pass_build *b, int source, int reader)
 /* Which gradients are wanted, and how many steps will write each. */
 static void find_writers(rc_pass_build *b)
 {
-    *state(b, RC_NET_INPUT) = (rc_gradient_state){.needed = b->pass->settings.input_gradient};
+    *state(b, RC_NET_INPUT) = (rc_gradient_state){.needed = b->pass->settings.input_gradient, .addend = RC_NO_LAYER};
     for (int i = 0; i < b->net->layers; i++) {
         const rc_layer *layer = &b->net->layer[i];
         bool needed = (b->train && layer->params > 0) || state(b, layer->in)->needed ||
                       (layer->skip >= 0 && state(b, layer->skip)->needed);
-        *state(b, i) = (rc_gradient_state){.needed = needed, .written = layer->output};
+        *state(b, i) = (rc_gradient_state){.needed = needed, .written = layer->output, .addend = RC_NO_LAYER};
         if (!needed)
             continue;
         add_reader(b, layer->in, i);
@@ -131,14 +140,31 @@ static void emit_writer(rc_pass_build *b, rc_pass_op op, int index, int target)
     rc_pass_step *step = emit(b, op, index);
     gradient->writers--;
     step->target = target;
-    step->add = gradient->written;
+    step->addend = gradient->written ? RC_NO_LAYER : gradient->addend;
+    step->add = gradient->written || step->addend >= 0;
     step->sums = gradient->writers == 0 && target >= 0 && b->buffers[target].back_partial != RC_NO_BUFFER;
     gradient->written = true;
     gradient->summed = step->sums;
     use(b, b->buffers[index].gradient);
     use(b, gradient_buffer(b, target));
+    if (step->addend >= 0)
+        use(b, b->buffers[step->addend].gradient);
     if (step->sums)
         use(b, b->buffers[target].back_partial);
+}
+
+/* With lanes the weight gradient of the sum may still be reading its gradient when the next writer adds to it. If that
+ * is the data gradient of a convolution, it can add on the way to a buffer of its own. */
+static bool adds_elsewhere(rc_pass_build *b, int index, int source)
+{
+    if (b->backend->lanes <= 1 || !b->train)
+        return false;
+    for (int i = index - 1; i > source; i--) {
+        const rc_layer *layer = &b->net->layer[i];
+        if (state(b, i)->needed && (layer->in == source || layer->skip == source))
+            return layer->kind == RC_LAYER_CONV && layer->skip != source;
+    }
+    return false;
 }
 
 static void list_skip(rc_pass_build *b, int index, int source)
@@ -147,6 +173,11 @@ static void list_skip(rc_pass_build *b, int index, int source)
         return;
     if (!shares_gradient(b, index)) {
         emit_writer(b, RC_OP_SKIP, index, source);
+        return;
+    }
+    if (adds_elsewhere(b, index, source)) {
+        state(b, source)->addend = index;
+        state(b, source)->writers--;
         return;
     }
     b->buffers[source].gradient = b->buffers[index].gradient;
@@ -159,8 +190,8 @@ static void list_group(rc_pass_build *b, int index)
 {
     const rc_layer *layer = &b->net->layer[index];
     const rc_layer_buffers *buffers = &b->buffers[index];
-    if (layer->bn.on) {
-        if (b->train && !state(b, index)->summed) {
+    if (layer->bn.on && b->train) {
+        if (!state(b, index)->summed) {
             emit(b, RC_OP_BN_SUMS, index);
             use(b, buffers->gradient);
             use(b, buffers->back_partial);
@@ -177,11 +208,6 @@ static void list_group(rc_pass_build *b, int index)
     list_skip(b, index, layer->skip);
     if (state(b, layer->in)->needed)
         emit_writer(b, RC_OP_DATA, index, layer->in);
-    if (b->backend->lanes > 1) {
-        /* The weight gradient of the group before may still run: leave its gradient alone for one more group. */
-        use(b, b->late_gradient);
-        b->late_gradient = b->train && layer->weights > 0 ? buffers->gradient : RC_NO_BUFFER;
-    }
 }
 
 void rc_pass_list_steps(rc_pass_build *b)
@@ -194,9 +220,13 @@ void rc_pass_list_steps(rc_pass_build *b)
     pass->prepare_end = b->steps;
     list_forward(b);
     pass->forward_end = b->steps;
-    b->late_gradient = RC_NO_BUFFER;
     if (!b->eval) {
         find_writers(b);
+        /* A frozen normalisation needs no sums: again all at once. */
+        for (int i = b->net->layers - 1; i >= 0 && !b->train; i--) {
+            if (state(b, i)->needed && b->net->layer[i].bn.on)
+                emit(b, RC_OP_BN_BACKWARD, i);
+        }
         for (int i = b->net->layers - 1; i >= 0; i--) {
             if (state(b, i)->needed)
                 list_group(b, i);
@@ -204,6 +234,11 @@ void rc_pass_list_steps(rc_pass_build *b)
     }
     if (b->train)
         emit(b, RC_OP_SUM_WORKERS, RC_NO_LAYER);
+    /* Weight gradients may run until the end: what they read stays as long, so that the main lane need not wait. */
+    for (int i = 0; b->train && b->backend->lanes > 1 && i < b->net->layers; i++) {
+        if (state(b, i)->needed && b->net->layer[i].weights > 0)
+            use(b, b->buffers[i].gradient);
+    }
     pass->backward_end = b->steps;
 }
 

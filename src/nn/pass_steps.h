@@ -26,13 +26,12 @@ typedef enum rc_pass_op {
     RC_OP_SUM_WORKERS    /* gradients of all parameters */
 } rc_pass_op;
 
-enum { RC_WEIGHT_LANE = 1 };
-
 typedef struct rc_pass_step {
     rc_pass_op op;
     int layer;
     int target; /* SKIP, DATA: layer whose gradient is written, or RC_NET_INPUT */
     bool add;   /* SKIP, DATA: add to that gradient, otherwise overwrite */
+    int addend; /* DATA: add to the gradient of this layer instead, RC_NO_LAYER: to the target's own */
     bool sums;  /* SKIP, DATA: this finishes the gradient, take the sums of the target's normalisation */
 } rc_pass_step;
 

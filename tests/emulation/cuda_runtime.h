@@ -1,5 +1,5 @@
-/* CUDA on the CPU, as far as the kernels of backend/cuda that use no tensor cores need it: the same .cu files are
- * compiled as C++ and run by the tests on machines without a GPU, under the sanitizers too.
+/* CUDA on the CPU, as far as backend/cuda needs it: the same .cu files are compiled as C++ and run by the tests on
+ * machines without a GPU. What its mma.cuh asks of the tensor cores is in backend/cuda/mma.cuh beside this.
  *
  * A block's threads are fibers that take turns at barriers and shuffles; blocks run one after the other, whichever
  * threads of the host enqueue them. A captured graph is a list of things to do. Nothing here is fast.
@@ -38,6 +38,10 @@ struct float4 {
     float x, y, z, w;
 };
 
+struct float2 {
+    float x, y;
+};
+
 struct uint4 {
     unsigned x, y, z, w;
 };
@@ -45,6 +49,11 @@ struct uint4 {
 inline float4 make_float4(float x, float y, float z, float w)
 {
     return {x, y, z, w};
+}
+
+inline float2 make_float2(float x, float y)
+{
+    return {x, y};
 }
 
 inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
@@ -61,6 +70,18 @@ inline float __uint_as_float(unsigned bits)
     return x;
 }
 
+inline unsigned __umulhi(unsigned x, unsigned y)
+{
+    return (unsigned)((uint64_t)x * y >> 32);
+}
+
+template <typename T> inline T __ldg(const T *at)
+{
+    return *at;
+}
+
+extern char *const rc_emulated_shared; /* what a launch asks for: as much as a block can have */
+
 /* ---- what threads do together ----------------------------------------------------------------------------------- */
 
 void __syncthreads();
@@ -71,6 +92,10 @@ template <typename T> inline T __shfl_xor_sync(unsigned, T x, int distance)
 {
     return (T)rc_emulated_exchange((double)x, distance); /* floats and ints fit into a double */
 }
+
+void __syncwarp();
+/* What every thread of the warp passed, in all of them; the whole warp calls this. */
+void rc_emulated_gather(const void *mine, size_t bytes, void *all);
 
 /* Bit t is set if thread t of the warp passed true; the whole warp calls this. */
 unsigned __ballot_sync(unsigned, bool vote);
@@ -148,6 +173,23 @@ struct cudaDeviceProp {
     int major, minor, multiProcessorCount;
     size_t sharedMemPerBlockOptin;
 };
+
+enum { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+
+struct cudaFuncAttributes {
+    size_t sharedSizeBytes;
+};
+
+template <typename Kernel> inline cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, Kernel *)
+{
+    attributes->sharedSizeBytes = 0;
+    return cudaSuccess;
+}
+
+template <typename Kernel> inline cudaError_t cudaFuncSetAttribute(Kernel *, int, int)
+{
+    return cudaSuccess;
+}
 
 enum { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
 

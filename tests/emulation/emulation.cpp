@@ -10,6 +10,8 @@
 #include "cuda_runtime.h"
 
 dim3 threadIdx, blockIdx, blockDim, gridDim;
+alignas(16) static char shared_memory[228 * 1024];
+char *const rc_emulated_shared = shared_memory;
 
 /* ---- fibers ----------------------------------------------------------------------------------------------------- */
 
@@ -118,6 +120,22 @@ void run_block()
 void __syncthreads()
 {
     wait_at(&of_block);
+}
+
+void __syncwarp()
+{
+    wait_at(&of_warp[current / WARP]);
+}
+
+void rc_emulated_gather(const void *mine, size_t bytes, void *all)
+{
+    /* Two places in turn: whoever comes to the next exchange has been let go by this one, which all have come to. */
+    static char space[2][MOST_THREADS / WARP][WARP * 64];
+    barrier *warp = &of_warp[current / WARP];
+    char *place = space[warp->generation % 2][current / WARP];
+    memcpy(place + (size_t)(current % WARP) * bytes, mine, bytes);
+    wait_at(warp);
+    memcpy(all, place, WARP * bytes);
 }
 
 double rc_emulated_exchange(double x, int distance)

@@ -5,6 +5,7 @@
  * so it is dropped as soon as memory is allocated or released, which every change of what a step does brings along. */
 #include <stdio.h>
 
+#include "backend/cuda/device.cuh"
 #include "backend/cuda/pack.h"
 
 /* ---- lanes ----------------------------------------------------------------------------------------------------- */
@@ -12,6 +13,8 @@
 static void control_fork(rc_backend *be, int lane)
 {
     rc_cuda *cuda = rc_cuda_of(be);
+    if (lane != RC_MAIN_LANE || !cuda->waits_over_fork)
+        rc_cuda_enqueue_deferred(cuda);
     cuda->lane = lane;
     if (lane == 0 || cuda->status != RC_OK)
         return;
@@ -23,6 +26,7 @@ static void control_fork(rc_backend *be, int lane)
 static void control_join(rc_backend *be, int lane)
 {
     rc_cuda *cuda = rc_cuda_of(be);
+    rc_cuda_enqueue_deferred(cuda);
     cuda->lane = 0;
     if (lane == 0 || !cuda->busy[lane] || cuda->status != RC_OK)
         return;
@@ -33,6 +37,7 @@ static void control_join(rc_backend *be, int lane)
 
 static void join_all(rc_backend *be)
 {
+    rc_cuda_enqueue_deferred(rc_cuda_of(be));
     for (int lane = 1; lane < RC_CUDA_LANES; lane++)
         control_join(be, lane);
 }
@@ -44,6 +49,7 @@ static void join_all(rc_backend *be)
 bool rc_cuda_wait(rc_cuda *cuda, const char *doing)
 {
     enum { QUERIES = 32 };
+    rc_cuda_enqueue_deferred(cuda);
     if (!rc_cuda_check(cuda, cudaEventRecord(cuda->waited, cuda->stream[0]), doing))
         return false;
     cudaError_t error = cudaErrorNotReady;
@@ -70,6 +76,7 @@ static rc_status control_sync(rc_backend *be)
 
 void rc_cuda_drop_graphs(rc_cuda *cuda)
 {
+    rc_cuda_enqueue_deferred(cuda); /* what has been held back may use memory that is about to go */
     for (int i = 0; i < RC_CUDA_GRAPHS; i++) {
         if (cuda->graph[i].executable)
             cudaGraphExecDestroy(cuda->graph[i].executable);
@@ -131,6 +138,7 @@ static cudaGraphExec_t capture(rc_cuda *cuda, void (*step)(void *), void *contex
 static rc_status control_repeat(rc_backend *be, void (*step)(void *context), void *context, int times)
 {
     rc_cuda *cuda = rc_cuda_of(be);
+    rc_cuda_enqueue_deferred(cuda);
     if (times > 0 && cuda->status == RC_OK) {
         cudaGraphExec_t graph = find_graph(cuda, step, context);
         if (!graph)
@@ -150,13 +158,14 @@ static void control_sum_workers(rc_backend *, void *, size_t)
 
 __global__ static void step_begin_kernel(rc_step *step)
 {
+    begin_after_kernel_before();
     step->step++;
     step->batch++;
 }
 
 static void control_step_begin(rc_backend *be, rc_step *step)
 {
-    rc_cuda_launch(rc_cuda_of(be), "step_begin", step_begin_kernel, dim3(1), 1, 0, step);
+    rc_cuda_launch_early(rc_cuda_of(be), "step_begin", step_begin_kernel, dim3(1), 1, 0, step);
 }
 
 void rc_cuda_fill_control(rc_cuda *cuda)

@@ -13,6 +13,7 @@
 
 #include "backend/cuda/pack.h"
 #include "backend/cuda/conv_tile.cuh"
+#include "backend/cuda/norm.cuh"
 
 /* How the warps of a block share a tile: N result channels of the block. */
 template <int N, bool CHUNKED> struct warp_shape {
@@ -22,6 +23,7 @@ template <int N, bool CHUNKED> struct warp_shape {
     static constexpr int TILES_M = N <= 16 ? 4 : 2;
     static constexpr int POSITIONS = TILES_M * 16;        /* of a warp */
     static constexpr int VECTOR = CHANNELS / 4;           /* neighbouring channels of a thread */
+    typedef float sums[TILES_M][TILES_N][4];
 };
 
 /* Bytes in which the warps of a block turn their results around. */
@@ -47,6 +49,8 @@ struct forward_sink {
     const float *bias, *center; /* (c) */
     float below;
     bool apply;
+    typedef train_norm norm;
+    static constexpr bool BACKWARD = false;
 
     struct ahead {
         uint4 skip;
@@ -112,10 +116,13 @@ struct forward_sink {
 struct gradient_sink {
     tensor_view<bf16> y; /* x: the forward tensor */
     bf16 *dx;
+    const bf16 *addend; /* what the gradient is added to: dx, or another; NULL: overwrite */
     void *partial;
     const float *mean; /* (groups, cp) */
     float below;
-    bool add, slopes /* x has an activation, whose slope the sums need */;
+    bool slopes; /* x has an activation, whose slope the sums need */
+    typedef backward_norm norm;
+    static constexpr bool BACKWARD = true;
 
     struct ahead {
         uint4 old, raw;
@@ -135,8 +142,8 @@ struct gradient_sink {
     {
         unsigned at = (unsigned)(pixel * y.cp + channel);
         ahead a = {};
-        if (add)
-            a.old = *(const uint4 *)(dx + at);
+        if (addend)
+            a.old = *(const uint4 *)(addend + at);
         if (partial)
             a.raw = load16(y.raw + at);
         return a;
@@ -146,7 +153,7 @@ struct gradient_sink {
                          sink_sums &sums) const
     {
         unsigned at = (unsigned)(pixel * y.cp + channel);
-        if (add) {
+        if (addend) {
             float8 old = unpack8(a.old);
 #pragma unroll
             for (int i = 0; i < 8; i++)
@@ -181,6 +188,8 @@ template <typename Source, typename Sink> struct gather_arguments {
     tile_cut cut;
     Source source;
     Sink sink;
+    unsigned *tickets; /* one for each tile of channels; NULL: the sums are all that is asked for */
+    typename Sink::norm norm;
     const char *weights;
     int chunks;
     int tile_bytes, weight_bytes;   /* of shared memory */
@@ -220,8 +229,8 @@ template <int N, bool CHUNKED> struct operands {
 
 /* Adds all taps of a phase. Several warps share a tensor core, which hides the wait for the operands. */
 template <int C, int N, bool CHUNKED>
-__device__ inline void add_taps(float (&sum)[warp_shape<N, CHUNKED>::TILES_M][warp_shape<N, CHUNKED>::TILES_N][4],
-                                const unsigned *row_address, const int *offset, int steps, unsigned weights)
+__device__ inline void add_taps(typename warp_shape<N, CHUNKED>::sums &sum, const unsigned *row_address,
+                                const int *offset, int steps, unsigned weights)
 {
     constexpr int PRODUCTS = C < 16 ? 1 : C / 16, WIDE = C == 8 ? 2 : 1;
     int odd = C == 8 ? threadIdx.x % 32 / 16 : 0; /* half of the rows are the second tap's */
@@ -373,6 +382,52 @@ __device__ inline void write_sums(void *partial, const tile_cut &cut, tile_share
         ((partial_header *)partial)->rows = rows;
 }
 
+/* The block of a tile of channels that finishes last adds the rows of all of them, in order, and does the normalisation
+ * that they were taken for. `space` has 8 kB. */
+template <int N, typename Norm>
+__device__ inline void finish_norm(const Norm &norm, unsigned *ticket, const void *partial, int rows, int cp,
+                                   int first_channel, double *space)
+{
+    bool *flag = (bool *)space; /* a kernel that may have all the shared memory there is can have none of its own */
+    constexpr int VECTORS = 2 * N / 4, LANES = CONV_THREADS / VECTORS; /* a thread: four sums of every LANES-th row */
+    unsigned blocks = gridDim.x * gridDim.z;
+    int vector = threadIdx.x % VECTORS * 4, lane = threadIdx.x / VECTORS, groups = norm.shape.groups.count;
+    int at = vector < N ? first_channel + vector : cp + first_channel + vector - N;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0)
+        *flag = atomicInc(ticket, blocks - 1) == blocks - 1;
+    __syncthreads();
+    if (!*flag)
+        return;
+    start_kernel_after(); /* not sooner: its many blocks would wait where other lanes could work */
+    __threadfence();
+    group_sums sums[RC_MAX_GROUPS] = {};
+    for (int group = 0; group < groups; group++) {
+        double four[4] = {};
+#pragma unroll 8
+        for (int row = lane; row < rows; row += LANES) {
+            const float *from = partial_row((void *)partial, row, groups, group, cp) + at;
+            float4 v = __ldcg((const float4 *)from); /* not from a cache that other blocks did not write to */
+            four[0] += (double)v.x;
+            four[1] += (double)v.y;
+            four[2] += (double)v.z;
+            four[3] += (double)v.w;
+        }
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            space[lane * 2 * N + vector + i] = four[i];
+        __syncthreads();
+        for (int i = 0; i < LANES && threadIdx.x < N; i++) {
+            sums[group].first += space[i * 2 * N + threadIdx.x];
+            sums[group].second += space[i * 2 * N + N + threadIdx.x];
+        }
+    }
+    if (threadIdx.x < N)
+        norm.finish(first_channel + (int)threadIdx.x, sums);
+}
+
 template <int C, int N, bool CHUNKED, typename Source, typename Sink>
 __global__ void __launch_bounds__(CONV_THREADS, 2)
     gather_kernel(const __grid_constant__ gather_arguments<Source, Sink> a)
@@ -381,7 +436,7 @@ __global__ void __launch_bounds__(CONV_THREADS, 2)
     constexpr int MOST = !CHUNKED ? 8 : Source::LOADS == 1 ? 4 : 2; /* with chunks, sums are in registers already */
     constexpr int STEP = N * 32 * (C < 16 ? 1 : C / 16); /* bytes of packed weights */
     constexpr int SPACE = shape::POSITIONS / 2 * shape::CHANNELS;
-    extern __shared__ __align__(16) char shared[];
+    char *shared = dynamic_shared();
     char *tile = shared + a.weight_bytes;
     float *table = (float *)(tile + a.tile_bytes), *source_table = table + SINK_ROWS * N;
     float *space = source_table + Source::ROWS * a.source.channels() + threadIdx.x / 32 * SPACE;
@@ -399,7 +454,8 @@ __global__ void __launch_bounds__(CONV_THREADS, 2)
     copy_weights(weights, packed_weights, weight_bytes);
     clear_tile(tile, a.tile_bytes);
     wait_for_kernel_before();
-    start_kernel_after();
+    if (!a.tickets)
+        start_kernel_after();
     make_table(a.source, share.group, 0, a.source.channels(), source_table);
     make_table(a.sink, share.group, block_channel, N, table);
     __syncthreads(); /* also: the tile is clear */
@@ -457,6 +513,9 @@ __global__ void __launch_bounds__(CONV_THREADS, 2)
     }
     if (a.sink.partial)
         write_sums<N, CHUNKED>(a.sink.partial, a.cut, share, phase, a.sink.y.cp, block_channel, sums, (float *)tile);
+    if (a.tickets)
+        finish_norm<N>(a.norm, a.tickets + blockIdx.y, a.sink.partial, a.cut.most_blocks * (CHUNKED ? gridDim.z : 1),
+                       a.sink.y.cp, block_channel, (double *)tile);
 }
 
 #endif

@@ -35,29 +35,43 @@ template <typename Source, typename Sink> struct gather_launcher {
         }
     }
 
+    /* Launches what has been held back, with or without a normalisation. */
+    static void launch_held(rc_cuda *cuda)
+    {
+        const rc_cuda_held *held = &cuda->held;
+        rc_cuda_launch_as(cuda, held->early, held->operation, (kernel)held->kernel, held->grid, CONV_THREADS,
+                          held->shared_bytes, *(const gather_arguments<Source, Sink> *)held->arguments);
+    }
+
     static void launch(rc_cuda *cuda, const char *operation, const gather_plan &plan, const Source &source,
                        const Sink &sink, const float *weight)
     {
+        typedef gather_arguments<Source, Sink> arguments;
+        static_assert(sizeof(arguments) <= sizeof cuda->held.arguments, "no room for the arguments");
         bool fresh;
-        gather_arguments<Source, Sink> a;
-        a.cut = plan.cut;
-        a.source = source;
-        a.sink = sink;
-        a.weights = (const char *)rc_cuda_packed_weights(cuda, &plan.form, weight, &fresh);
-        a.chunks = plan.form.chunks;
-        a.tile_bytes = plan.tile_bytes;
-        a.weight_bytes = plan.weight_bytes;
-        a.all_steps = plan.all_steps;
-        for (int phase = 0; phase < 4; phase++) {
-            a.steps[phase] = plan.steps[phase];
-            a.first_step[phase] = plan.first_step[phase];
-        }
-        for (int i = 0; i < CONV_TAPS + 4; i++)
-            a.offset[i] = plan.offset[i];
+        rc_cuda_enqueue_deferred(cuda);
+        const char *weights = (const char *)rc_cuda_packed_weights(cuda, &plan.form, weight, &fresh);
+        arguments *a = (arguments *)cuda->held.arguments;
+        *a = arguments();
+        rc_cuda_set_gather(plan, a);
+        a->source = source;
+        a->sink = sink;
+        a->weights = weights;
         kernel chosen = choose(plan);
         rc_cuda_allow_shared(cuda, chosen, operation);
-        /* Weights that are being packed right before must not be read early. */
-        rc_cuda_launch_as(cuda, !fresh, operation, chosen, plan.grid, CONV_THREADS, (size_t)plan.shared_bytes, a);
+        rc_cuda_held *held = &cuda->held;
+        held->partial = plan.form.tiles <= RC_CUDA_TICKETS ? sink.partial : NULL;
+        held->norm = &a->norm;
+        held->tickets = &a->tickets;
+        held->backward = Sink::BACKWARD;
+        held->operation = operation;
+        held->kernel = (void (*)(void))chosen;
+        held->grid = plan.grid;
+        held->shared_bytes = (size_t)plan.shared_bytes;
+        held->early = !fresh; /* weights that are being packed right before must not be read early */
+        cuda->deferred = launch_held;
+        if (!held->partial)
+            rc_cuda_enqueue_deferred(cuda);
     }
 };
 

@@ -177,11 +177,58 @@ bool rc_cuda_plan_gather(const rc_cuda *cuda, const rc_conv *conv, bool forward,
         return false;
     if (!list_offsets(plan, &taps))
         return false;
-    plan->tile_bytes = greatest(cut->images * cut->rows * cut->columns * pitch, CONV_WARPS * 2 * plan->form.tile_c * 4);
+    plan->tile_bytes = greatest(cut->images * cut->rows * cut->columns * pitch, CONV_THREADS * 4 * 8 /* finish_norm */);
     plan->tile_bytes = (plan->tile_bytes + 15) / 16 * 16;
     plan->shared_bytes = plan->tile_bytes + rest;
     int rows = least(rc_cuda_partial_rows(batch->n * cut->out_h * cut->out_w), RC_CUDA_MAX_ROWS);
     int dealt = rc_cuda_deal_tiles(cut, greatest(cut->groups.count, rows / (plan->chunked ? phases : 1)));
     plan->grid = dim3((unsigned)dealt, (unsigned)plan->form.tiles, plan->chunked ? (unsigned)phases : 1);
+    return plan->shared_bytes <= cuda->shared_bytes;
+}
+
+/* ---- both gradients --------------------------------------------------------------------------------------------- */
+
+bool rc_cuda_takes_both(const rc_cuda *cuda, const rc_conv *conv)
+{
+    bool plain = conv->k == 3 && conv->stride == 1 && conv->pad == 1 && conv->up == 1 && !conv->transposed;
+    bool channels = conv->c_in == 16 || conv->c_in == 32 || conv->c_in == 64;
+    return cuda->bf16 && plain && channels && conv->c_out == conv->c_in;
+}
+
+bool rc_cuda_plan_both(const rc_cuda *cuda, const rc_conv *conv, const rc_tensor *x, both_plan *both)
+{
+    axis_taps taps;
+    gather_plan *plan = &both->gather;
+    int c = conv->c_in, q = both_channels(c), parts = (c / q) * (c / q);
+    *both = {};
+    if (!rc_cuda_takes_both(cuda, conv) || !rc_cuda_backward_taps(conv, &taps))
+        return false;
+    rc_cuda_set_form(conv, false, &taps, &plan->form);
+    plan->form.chunk_c = c;
+    plan->form.chunks = 1;
+    plan->form.tile_c = c / parts;
+    plan->form.tiles = parts;
+    tile_cut *cut = &plan->cut;
+    cut->groups = view_groups(x);
+    cut->source_h = cut->out_h = cut->base_h = conv->h;
+    cut->source_w = cut->out_w = cut->base_w = conv->w;
+    plan->weight_bytes = form_all_steps(plan->form) * form_step_bytes(plan->form);
+    int positions = greatest(64, shares(x->n * conv->h * conv->w, BLOCKS / parts));
+    int rows = gradient_source::ROWS + value_source::ROWS;
+    int rest = (rows * c + SINK_ROWS * plan->form.tile_c) * 4 + plan->weight_bytes +
+               turning_bytes(plan->form.tile_c) / CONV_WARPS * CONV_BOTH_DATA_WARPS;
+    int most = 512, pitch = pixel_pitch(c), x_pitch = pixel_pitch(q);
+    while (most >= 64 && !rc_cuda_cut_tiles(cut, &taps, positions, most, pitch,
+                                            CONV_SHARED_HALF - rest - (most + 16) * x_pitch))
+        most /= 2;
+    if (most < 64 || !list_offsets(plan, &taps))
+        return false;
+    int splits = c == 16 ? 3 * 9 * 2 * 4 * 32 * 4 : 0; /* join_splits */
+    plan->tile_bytes = greatest(cut->images * cut->rows * cut->columns * pitch, CONV_THREADS * 4 * 8 /* finish_norm */);
+    plan->tile_bytes = (greatest(plan->tile_bytes, splits) + 15) / 16 * 16;
+    both->x_bytes = (cut->images * cut->tile_h * cut->tile_w + 15) / 16 * 16 * x_pitch;
+    plan->shared_bytes = plan->tile_bytes + both->x_bytes + rest;
+    int blocks = least(rc_cuda_partial_rows(x->n * conv->h * conv->w), BLOCKS / parts);
+    plan->grid = dim3((unsigned)rc_cuda_deal_tiles(cut, greatest(cut->groups.count, blocks)), (unsigned)parts, 1);
     return plan->shared_bytes <= cuda->shared_bytes;
 }

@@ -22,12 +22,47 @@ typedef struct gather_plan {
 bool rc_cuda_plan_gather(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch,
                          gather_plan *plan);
 
+/* Both gradients at once (conv_both.cu). */
+enum { CONV_BOTH_DATA_WARPS = CONV_WARPS / 2, CONV_BOTH_SLOT_BYTES = 256 * 9 * 32 * 32 * 4 };
+
+/* Channels along a side of the weight gradient that a block has. */
+__host__ __device__ constexpr int both_channels(int c)
+{
+    return c < 32 ? c : 32;
+}
+
+typedef struct both_plan {
+    gather_plan gather;
+    int x_bytes;
+} both_plan;
+
+/* Is the shape one of those; and the plan, for the images of x. */
+bool rc_cuda_takes_both(const rc_cuda *cuda, const rc_conv *conv);
+bool rc_cuda_plan_both(const rc_cuda *cuda, const rc_conv *conv, const rc_tensor *x, both_plan *plan);
+
 /* Cuts base_h x base_w positions of every image into tiles of about `positions`, at most `most` and at most
  * `tile_bytes` of pixels of `pitch` bytes. The other fields of the cut have been set. */
 bool rc_cuda_cut_tiles(tile_cut *cut, const axis_taps *taps, int positions, int most, int pitch, int tile_bytes);
 
 /* Deals the tiles of each group to at most most_blocks blocks, all groups together. Returns how many there are. */
 int rc_cuda_deal_tiles(tile_cut *cut, int most_blocks);
+
+/* What a kernel needs of the plan. */
+template <typename Arguments> static void rc_cuda_set_gather(const gather_plan &plan, Arguments *a)
+{
+    a->tickets = NULL;
+    a->cut = plan.cut;
+    a->chunks = plan.form.chunks;
+    a->tile_bytes = plan.tile_bytes;
+    a->weight_bytes = plan.weight_bytes;
+    a->all_steps = plan.all_steps;
+    for (int phase = 0; phase < 4; phase++) {
+        a->steps[phase] = plan.steps[phase];
+        a->first_step[phase] = plan.first_step[phase];
+    }
+    for (int i = 0; i < CONV_TAPS + 4; i++)
+        a->offset[i] = plan.offset[i];
+}
 
 /* Lets a kernel have all the shared memory that its own variables leave. The limit belongs to the kernel, not to a
  * launch: threads that set it to what each needs would undo each other's. */

@@ -543,4 +543,27 @@ __device__ inline tile_window source_window(const tile_cut &cut, tile_place at, 
     return window;
 }
 
+/* A map at the positions of a tile, in one phase: without a border, one after the other. */
+__device__ inline tile_window positions_window(const tile_cut &cut, const rectangle &positions, tile_place at,
+                                               int phase)
+{
+    tile_window window = {};
+    window.inside = positions;
+    window.image = at.image;
+    window.y = at.base_y * cut.out_step + phase / 2;
+    window.x = at.base_x * cut.out_step + phase % 2;
+    window.step = cut.out_step;
+    window.rows = positions.height;
+    window.columns = positions.width;
+    return window;
+}
+
+/* Clears what was loaded by positions, from the last one to a multiple of 16. */
+template <int C> __device__ inline void clear_rest(int positions, char *tile)
+{
+    int i = threadIdx.x / (C / 8) + positions;
+    if (i < (positions + 15) / 16 * 16)
+        *(uint4 *)(tile + i * pixel_pitch(C) + threadIdx.x % (C / 8) * 16) = make_uint4(0, 0, 0, 0);
+}
+
 #endif

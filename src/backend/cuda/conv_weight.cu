@@ -27,29 +27,8 @@ template <int CO, int CI> struct weight_shape {
     static constexpr int WARPS_O = CO < 16 ? 1 : CO / 16, WARPS_I = CI < 16 ? 1 : CI / 16;
     static constexpr int SPLIT = CONV_WARPS / (WARPS_O * WARPS_I); /* warps that share a tile's positions */
     static constexpr int TILES_I = CI < 16 ? 1 : 2;                /* operands of 8 channels */
+    typedef float sums[TILES_I][4];                                /* of one tap */
 };
-
-/* dL/draw at the positions of a tile, in one phase of the map: without a border, one after the other. */
-__device__ inline tile_window gradient_window(const tile_cut &cut, const rectangle &positions, tile_place at, int phase)
-{
-    tile_window window = {};
-    window.inside = positions;
-    window.image = at.image;
-    window.y = at.base_y * cut.out_step + phase / 2;
-    window.x = at.base_x * cut.out_step + phase % 2;
-    window.step = cut.out_step;
-    window.rows = positions.height;
-    window.columns = positions.width;
-    return window;
-}
-
-/* Clears dL/draw from the last position to a multiple of 16. */
-template <int CO> __device__ inline void clear_rest(int positions, char *tile)
-{
-    int i = threadIdx.x / (CO / 8) + positions;
-    if (i < (positions + 15) / 16 * 16)
-        *(uint4 *)(tile + i * pixel_pitch(CO) + threadIdx.x % (CO / 8) * 16) = make_uint4(0, 0, 0, 0);
-}
 
 /* Loads a tile: the first of a block with many vectors on their way, the others beside the sums in registers. */
 template <int CO, int CI, int MOST>
@@ -57,14 +36,14 @@ __device__ inline void load_both(const weight_arguments &a, const float *dy_tabl
                                  int phase, int first_o, int first_i, char *dy, char *tile)
 {
     rectangle positions = positions_of(a.cut, at, phase);
-    load_window<CO, MOST>(a.dy, dy_table, gradient_window(a.cut, positions, at, phase), first_o, dy);
+    load_window<CO, MOST>(a.dy, dy_table, positions_window(a.cut, positions, at, phase), first_o, dy);
     clear_rest<CO>(positions.count, dy);
     load_window<CI, MOST>(a.x, x_table, source_window(a.cut, at, false), first_i, tile);
 }
 
 /* Adds the products of 16 positions. */
 template <int CO, int CI, int TAPS>
-__device__ inline void add_positions(float (&sum)[TAPS][weight_shape<CO, CI>::TILES_I][4], unsigned dy, unsigned x,
+__device__ inline void add_positions(typename weight_shape<CO, CI>::sums *sum, unsigned dy, unsigned x,
                                      const int *offset)
 {
     unsigned a[4];
@@ -120,7 +99,7 @@ __global__ void __launch_bounds__(CONV_THREADS, 2) weight_kernel(const __grid_co
 {
     using shape = weight_shape<CO, CI>;
     constexpr int OWNERS = shape::WARPS_O * shape::WARPS_I, COUNT = TAPS * shape::TILES_I * 4;
-    extern __shared__ __align__(16) char shared[];
+    char *shared = dynamic_shared();
     char *tile = shared + a.dy_bytes;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, part = blockIdx.z;
     int owner = warp % OWNERS, split = warp / OWNERS;

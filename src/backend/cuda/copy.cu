@@ -9,6 +9,7 @@ static bool must_fill(const rc_tensor *x)
 
 template <typename Act> __global__ static void copy_forward_kernel(tensor_view<Act> x, forward_epilogue<Act> e)
 {
+    begin_after_kernel_before();
     map_walk walk = walk_map(e.cut);
     channel_sums<typename sum_of<Act>::type> sums = {};
     for (int pixel = walk.first; pixel < walk.end; pixel += walk.step)
@@ -20,13 +21,14 @@ template <typename Act>
 static void copy_forward(rc_backend *be, rc_tensor *x, rc_tensor *y, const rc_epilogue *epilogue)
 {
     map_cut cut = cut_map(y);
-    rc_cuda_launch(rc_cuda_of(be), "copy_forward", copy_forward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
-                   view_tensor<Act>(x), view_epilogue<Act>(y, epilogue, cut));
+    rc_cuda_launch_early(rc_cuda_of(be), "copy_forward", copy_forward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
+                         view_tensor<Act>(x), view_epilogue<Act>(y, epilogue, cut));
     x->stored = x->stored || must_fill(x);
 }
 
 template <typename Act> __global__ static void copy_backward_kernel(grad_view<Act> dy, backward_epilogue<Act> e)
 {
+    begin_after_kernel_before();
     map_walk walk = walk_map(e.cut);
     channel_sums<typename sum_of<Act>::type> sums = {};
     for (int pixel = walk.first; pixel < walk.end; pixel += walk.step)
@@ -38,12 +40,13 @@ template <typename Act>
 static void copy_backward(rc_backend *be, const rc_grad *dy, void *dx, const rc_back_epilogue *epilogue)
 {
     map_cut cut = cut_map(epilogue->x);
-    rc_cuda_launch(rc_cuda_of(be), "copy_backward", copy_backward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
-                   view_grad<Act>(dy), view_back_epilogue<Act>(dx, epilogue, cut));
+    rc_cuda_launch_early(rc_cuda_of(be), "copy_backward", copy_backward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
+                         view_grad<Act>(dy), view_back_epilogue<Act>(dx, epilogue, cut));
 }
 
 template <typename Act> __global__ static void materialise_kernel(tensor_view<Act> x, Act *value, map_cut cut)
 {
+    begin_after_kernel_before();
     map_walk walk = walk_map(cut);
     for (int pixel = walk.first; pixel < walk.end; pixel += walk.step)
         store8(value + offset8(x, pixel, walk.channel), load_pending8(x, place_of(x, pixel), walk.channel));
@@ -52,8 +55,8 @@ template <typename Act> __global__ static void materialise_kernel(tensor_view<Ac
 template <typename Act> static void materialise(rc_backend *be, rc_tensor *x)
 {
     map_cut cut = cut_map(x);
-    rc_cuda_launch(rc_cuda_of(be), "materialise", materialise_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
-                   view_tensor<Act>(x), (Act *)x->value, cut);
+    rc_cuda_launch_early(rc_cuda_of(be), "materialise", materialise_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
+                         view_tensor<Act>(x), (Act *)x->value, cut);
     x->stored = true;
 }
 
@@ -77,6 +80,7 @@ template <typename Act> __device__ static float8 load_dz_from(const grad_view<Ac
 /* Over the skip's source: pixels and channels that y did not take get nothing. */
 template <typename Act> __global__ static void skip_backward_kernel(grad_view<Act> dy, backward_epilogue<Act> e)
 {
+    begin_after_kernel_before();
     map_walk walk = walk_map(e.cut);
     channel_sums<typename sum_of<Act>::type> sums = {};
     int stride = dy.y.skip_stride;
@@ -94,8 +98,8 @@ template <typename Act>
 static void skip_backward(rc_backend *be, const rc_grad *dy, void *dskip, const rc_back_epilogue *epilogue)
 {
     map_cut cut = cut_map(epilogue->x);
-    rc_cuda_launch(rc_cuda_of(be), "skip_backward", skip_backward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
-                   view_grad<Act>(dy), view_back_epilogue<Act>(dskip, epilogue, cut));
+    rc_cuda_launch_early(rc_cuda_of(be), "skip_backward", skip_backward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
+                         view_grad<Act>(dy), view_back_epilogue<Act>(dskip, epilogue, cut));
 }
 
 template <typename Act> static void fill(rc_backend *table)

@@ -17,9 +17,11 @@ extern "C" {
 
 enum {
     RC_CUDA_CHANNELS = 8,   /* the channel multiple: 16 bytes of bf16 */
-    RC_CUDA_LANES = 2,      /* lane 0 is the main one */
+    RC_CUDA_LANES = 3,      /* lane 0 is the main one */
     RC_CUDA_MAX_ROWS = 512, /* of `partial` */
-    RC_CUDA_GRAPHS = 8      /* captured steps that are kept */
+    RC_CUDA_GRAPHS = 8,     /* captured steps that are kept */
+    RC_CUDA_SLOTS = 4,      /* for sums of weight gradients (conv_both.cu) */
+    RC_CUDA_TICKETS = 16    /* of a lane: blocks count themselves with them */
 };
 
 struct rc_cuda_block;  /* one allocation (memory.cu) */
@@ -31,6 +33,48 @@ typedef struct rc_cuda_graph {
     void *context;
     cudaGraphExec_t executable;
 } rc_cuda_graph;
+
+/* Small steps of one kind for many layers, which become one kernel: nobody needs the first before the last is asked
+ * for (norm.cu). */
+typedef struct rc_cuda_norm_job {
+    int c, cp, groups;
+    double samples;
+    const void *partial;                          /* statistics from sums: with `center`, to `mean` and `var` */
+    const float *center;
+    float *mean, *var;
+    const float *scale, *dmean, *dvar, *batch_mean; /* coefficients of a frozen layer's gradient: to a, b, c */
+    float *a, *b, *coefficient_c;
+} rc_cuda_norm_job;
+
+enum { RC_CUDA_NORM_JOBS = 40 };
+
+typedef struct rc_cuda_norms {
+    int count;
+    rc_cuda_norm_job job[RC_CUDA_NORM_JOBS];
+} rc_cuda_norms;
+
+/* A convolution that waits for its normalisation to join it (conv_launch.cuh). */
+typedef struct rc_cuda_held {
+    const void *partial; /* of the normalisation it waits for */
+    void *norm;          /* where that goes, in the arguments, */
+    unsigned **tickets;  /* and what says that it is there */
+    bool backward;       /* which of the two */
+    const char *operation;
+    void (*kernel)(void);
+    dim3 grid;
+    size_t shared_bytes;
+    bool early;
+    alignas(16) char arguments[3072];
+} rc_cuda_held;
+
+/* A weight gradient that waits for the data gradient of the same convolution (conv.cu). */
+typedef struct rc_cuda_held_weight {
+    rc_conv conv;
+    rc_tensor x, y;
+    rc_grad dy; /* of y */
+    float *dweight;
+    int lane;
+} rc_cuda_held_weight;
 
 typedef struct rc_cuda {
     rc_backend table; /* first, so that an rc_backend * is an rc_cuda * */
@@ -54,11 +98,19 @@ typedef struct rc_cuda {
     struct rc_cuda_block *blocks;
     struct rc_cuda_images *images;
     size_t bytes, peak_bytes, limit_bytes; /* limit 0: what the device has */
-    unsigned *tickets;                     /* (lanes): see last_block() in losses.cuh */
+    unsigned *tickets;                     /* (lanes, RC_CUDA_TICKETS): see last_block() in losses.cuh */
     void *workspace[RC_CUDA_LANES];        /* of the operation that runs on the lane */
     size_t workspace_bytes;                /* each */
 
     struct rc_cuda_packs *packs; /* weights as the tensor cores take them (pack.h) */
+
+    rc_cuda_norms norms;                 /* normalisations that wait for more of their kind */
+    rc_cuda_held held;                   /* a convolution that waits */
+    rc_cuda_held_weight held_weight;     /* a weight gradient that waits, */
+    bool waits_over_fork;                /* which going back to the main lane does not end */
+    void *slots;                         /* RC_CUDA_SLOTS of them; NULL: not needed so far */
+    unsigned next_slot;
+    void (*deferred)(struct rc_cuda *);  /* enqueues them: called before anything else is; NULL: none wait */
 
     rc_status status; /* sticky; comes out of sync() */
     char message[RC_MESSAGE_SIZE];
@@ -69,8 +121,20 @@ static inline rc_cuda *rc_cuda_of(rc_backend *backend)
     return (rc_cuda *)backend;
 }
 
-static inline cudaStream_t rc_cuda_stream(const rc_cuda *cuda)
+/* Enqueues what has been held back. */
+static inline void rc_cuda_enqueue_deferred(rc_cuda *cuda)
 {
+    void (*deferred)(rc_cuda *) = cuda->deferred;
+    cuda->deferred = NULL;
+    cuda->waits_over_fork = false;
+    if (deferred)
+        deferred(cuda);
+}
+
+/* Where the next operation is enqueued. */
+static inline cudaStream_t rc_cuda_stream(rc_cuda *cuda)
+{
+    rc_cuda_enqueue_deferred(cuda);
     return cuda->stream[cuda->lane];
 }
 

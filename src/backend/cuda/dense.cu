@@ -21,6 +21,8 @@ void rc_cuda_product(rc_cuda *cuda, const char *operation, int m, int n, int dep
 {
     row_source rows = {a.data, a.row};
     column_source columns = {a.data, a.column};
+    if (cuda->bf16 && rc_cuda_product_staged(cuda, operation, m, n, depth, a, b, c))
+        return;
     if (cuda->bf16)
         rc_cuda_product_mma(cuda, operation, m, n, depth, a, b, c);
     else if (a.column == 1)
@@ -59,6 +61,7 @@ enum { BIAS_ROWS = 8 };
 /* Block: 32 outputs, BIAS_ROWS threads over the samples of each. */
 __global__ static void bias_kernel(int n, int out, const float *dy, int dy_stride, float *dbias, bool add)
 {
+    begin_after_kernel_before();
     __shared__ float space[BIAS_ROWS][32];
     int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x / 32, o = (int)blockIdx.x * 32 + lane;
     float sum = 0;
@@ -83,8 +86,8 @@ static void dense_backward_weight(rc_backend *be, int n, int in, int out, const 
     real_store store = {(float *)dweight, in, NULL, add};
     launch_product(cuda, "dense_backward_weight", out, in, n, outputs, inputs, store);
     if (dbias)
-        rc_cuda_launch(cuda, "dense_backward_weight", bias_kernel, dim3((unsigned)(out + 31) / 32), 32 * BIAS_ROWS, 0,
-                       n, out, (const float *)dy, dy_stride, (float *)dbias, add);
+        rc_cuda_launch_early(cuda, "dense_backward_weight", bias_kernel, dim3((unsigned)(out + 31) / 32),
+                             32 * BIAS_ROWS, 0, n, out, (const float *)dy, dy_stride, (float *)dbias, add);
 }
 
 void rc_cuda_fill_dense(rc_cuda *cuda)

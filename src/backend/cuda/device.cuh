@@ -34,6 +34,13 @@ __device__ inline void start_kernel_after()
 #endif
 }
 
+/* For kernels that do nothing before: the next one's launch overlaps this one's work. */
+__device__ inline void begin_after_kernel_before()
+{
+    wait_for_kernel_before();
+    start_kernel_after();
+}
+
 /* ---- eight channels --------------------------------------------------------------------------------------------- */
 
 struct float8 {

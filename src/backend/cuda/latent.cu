@@ -86,6 +86,7 @@ template <typename Act>
 __global__ static void sample_kernel(int elements, int c, int cp, const Act *mean, const Act *log_variance,
                                      const Act *noise, Act *z)
 {
+    begin_after_kernel_before();
     int i = (int)(blockIdx.x * LOSS_THREADS + threadIdx.x);
     if (i >= elements)
         return;
@@ -98,9 +99,10 @@ static void latent_sample(rc_backend *be, const rc_tensor *mean, const rc_tensor
                           rc_tensor *z)
 {
     int cp = rc_cuda_padded(mean->c), elements = mean->n * cp;
-    rc_cuda_launch(rc_cuda_of(be), "latent_sample", sample_kernel<Act>,
-                   dim3((unsigned)(elements + LOSS_THREADS - 1) / LOSS_THREADS), LOSS_THREADS, 0, elements, mean->c, cp,
-                   finished<Act>(mean), finished<Act>(log_variance), (const Act *)noise, (Act *)z->raw);
+    rc_cuda_launch_early(rc_cuda_of(be), "latent_sample", sample_kernel<Act>,
+                         dim3((unsigned)(elements + LOSS_THREADS - 1) / LOSS_THREADS), LOSS_THREADS, 0, elements,
+                         mean->c, cp, finished<Act>(mean), finished<Act>(log_variance), (const Act *)noise,
+                         (Act *)z->raw);
 }
 
 /* dm = dz        ds = dz noise exp(s / 2) / 2 */
@@ -108,6 +110,7 @@ template <typename Act>
 __global__ static void sample_backward_kernel(int elements, int c, int cp, const Act *log_variance, const Act *noise,
                                               const Act *dz, Act *dmean, Act *dlog_variance)
 {
+    begin_after_kernel_before();
     int i = (int)(blockIdx.x * LOSS_THREADS + threadIdx.x);
     if (i >= elements || i % cp >= c)
         return;
@@ -121,10 +124,10 @@ static void latent_sample_backward(rc_backend *be, const rc_tensor *mean, const 
                                    const void *noise, const void *dz, void *dmean, void *dlog_variance)
 {
     int cp = rc_cuda_padded(mean->c), elements = mean->n * cp;
-    rc_cuda_launch(rc_cuda_of(be), "latent_sample_backward", sample_backward_kernel<Act>,
-                   dim3((unsigned)(elements + LOSS_THREADS - 1) / LOSS_THREADS), LOSS_THREADS, 0, elements, mean->c, cp,
-                   finished<Act>(log_variance), (const Act *)noise, (const Act *)dz, (Act *)dmean,
-                   (Act *)dlog_variance);
+    rc_cuda_launch_early(rc_cuda_of(be), "latent_sample_backward", sample_backward_kernel<Act>,
+                         dim3((unsigned)(elements + LOSS_THREADS - 1) / LOSS_THREADS), LOSS_THREADS, 0, elements,
+                         mean->c, cp, finished<Act>(log_variance), (const Act *)noise, (const Act *)dz, (Act *)dmean,
+                         (Act *)dlog_variance);
 }
 
 template <typename Act> static void fill(rc_backend *table)

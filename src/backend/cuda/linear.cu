@@ -41,6 +41,7 @@ static rc_status reserve_linear(rc_backend *be, const rc_linear *linear, int n)
 /* inputs (n, c) = value of x (n, 1, 1, cp) */
 template <typename Act> __global__ static void values_kernel(tensor_view<Act> x, float *inputs)
 {
+    begin_after_kernel_before();
     int at = (int)(blockIdx.x * blockDim.x + threadIdx.x), vectors = x.cp / 8, image = at / vectors;
     int channel = at % vectors * 8;
     if (image >= x.n)
@@ -55,8 +56,8 @@ template <typename Act>
 static void write_values(rc_cuda *cuda, const rc_tensor *x, float *inputs, const char *operation)
 {
     unsigned threads = (unsigned)(x->n * rc_cuda_padded(x->c) / 8);
-    rc_cuda_launch(cuda, operation, values_kernel<Act>, dim3((threads + 127) / 128), 128, 0, view_tensor<Act>(x),
-                   inputs);
+    rc_cuda_launch_early(cuda, operation, values_kernel<Act>, dim3((threads + 127) / 128), 128, 0, view_tensor<Act>(x),
+                         inputs);
 }
 
 enum { TURN_PIXELS = 32, TURN_VECTORS = 4 };
@@ -65,6 +66,7 @@ enum { TURN_PIXELS = 32, TURN_VECTORS = 4 };
  * shared memory: it is read channel by channel and written pixel by pixel. */
 template <typename Act> __global__ static void draws_kernel(grad_view<Act> dy, float *outputs)
 {
+    begin_after_kernel_before();
     __shared__ float tile[TURN_VECTORS * 8][TURN_PIXELS + 1];
     const tensor_view<Act> &y = dy.y;
     int pixels = y.h * y.w, image = (int)blockIdx.z, first_channel = (int)blockIdx.y * TURN_VECTORS * 8;
@@ -89,8 +91,8 @@ template <typename Act> static void write_draws(rc_cuda *cuda, const rc_grad *dy
     int vectors = rc_cuda_padded(y->c) / 8;
     dim3 grid((unsigned)(y->h * y->w + TURN_PIXELS - 1) / TURN_PIXELS,
               (unsigned)(vectors + TURN_VECTORS - 1) / TURN_VECTORS, (unsigned)y->n);
-    rc_cuda_launch(cuda, operation, draws_kernel<Act>, grid, TURN_PIXELS * TURN_VECTORS, 0, view_grad<Act>(dy),
-                   outputs);
+    rc_cuda_launch_early(cuda, operation, draws_kernel<Act>, grid, TURN_PIXELS * TURN_VECTORS, 0, view_grad<Act>(dy),
+                         outputs);
 }
 
 /* ---- forward ---------------------------------------------------------------------------------------------------- */
@@ -99,6 +101,7 @@ template <typename Act> static void write_draws(rc_cuda *cuda, const rc_grad *dy
 template <typename Act>
 __global__ static void finish_forward_kernel(const float *outputs, const float *bias, forward_epilogue<Act> e)
 {
+    begin_after_kernel_before();
     map_walk walk = walk_map(e.cut);
     channel_sums<typename sum_of<Act>::type> sums = {};
     int pixels = e.cut.image_pixels;
@@ -128,8 +131,8 @@ static void linear_forward(rc_backend *be, const rc_linear *linear, rc_tensor *x
     rc_cuda_matrix inputs = {space.inputs, linear->c_in, 1}, weights = {(const float *)weight, linear->c_in, 1};
     rc_cuda_product(cuda, operation, x->n, rows_of(linear), linear->c_in, inputs, weights, space.outputs);
     map_cut cut = cut_map(y);
-    rc_cuda_launch(cuda, operation, finish_forward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
-                   (const float *)space.outputs, (const float *)bias, view_epilogue<Act>(y, epilogue, cut));
+    rc_cuda_launch_early(cuda, operation, finish_forward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
+                         (const float *)space.outputs, (const float *)bias, view_epilogue<Act>(y, epilogue, cut));
 }
 
 /* ---- backward --------------------------------------------------------------------------------------------------- */
@@ -137,6 +140,7 @@ static void linear_forward(rc_backend *be, const rc_linear *linear, rc_tensor *x
 /* inputs (n, c) -> dx (n, 1, 1, cp) and what the epilogue asks for. */
 template <typename Act> __global__ static void finish_backward_kernel(const float *inputs, backward_epilogue<Act> e)
 {
+    begin_after_kernel_before();
     map_walk walk = walk_map(e.cut);
     channel_sums<typename sum_of<Act>::type> sums = {};
     for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
@@ -163,13 +167,14 @@ static void linear_backward_data(rc_backend *be, const rc_linear *linear, const 
     rc_cuda_matrix draws = {space.outputs, rows, 1}, weights = {(const float *)weight, 1, linear->c_in};
     rc_cuda_product(cuda, operation, n, linear->c_in, rows, draws, weights, space.inputs);
     map_cut cut = cut_map(epilogue->x);
-    rc_cuda_launch(cuda, operation, finish_backward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
-                   (const float *)space.inputs, view_back_epilogue<Act>(dx, epilogue, cut));
+    rc_cuda_launch_early(cuda, operation, finish_backward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
+                         (const float *)space.inputs, view_back_epilogue<Act>(dx, epilogue, cut));
 }
 
 /* A thread per row, over the images. */
 __global__ static void bias_kernel(int n, int rows, const float *outputs, float *dbias)
 {
+    begin_after_kernel_before();
     int row = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     if (row >= rows)
         return;
@@ -194,8 +199,8 @@ static void linear_backward_weight(rc_backend *be, const rc_linear *linear, cons
     rc_cuda_matrix draws = {space.outputs, 1, rows}, values = {space.inputs, 1, linear->c_in};
     rc_cuda_product(cuda, operation, rows, linear->c_in, x->n, draws, values, (float *)dweight);
     if (dbias)
-        rc_cuda_launch(cuda, operation, bias_kernel, dim3((unsigned)(rows + 127) / 128), 128, 0, x->n, rows,
-                       (const float *)space.outputs, (float *)dbias);
+        rc_cuda_launch_early(cuda, operation, bias_kernel, dim3((unsigned)(rows + 127) / 128), 128, 0, x->n, rows,
+                             (const float *)space.outputs, (float *)dbias);
 }
 
 template <typename Act> static void fill(rc_backend *table)

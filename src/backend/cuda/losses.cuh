@@ -50,6 +50,7 @@ __device__ inline void finish_loss(const Loss &loss, const double *parts, int co
 template <typename Loss>
 __global__ static void row_loss_kernel(Loss loss, int n, double *parts, unsigned *ticket)
 {
+    begin_after_kernel_before();
     int lane = (int)threadIdx.x % 32, b = (int)blockIdx.x * LOSS_ROWS + (int)threadIdx.x / 32;
     if (b < n) {
         double sum[Loss::values];
@@ -63,6 +64,7 @@ __global__ static void row_loss_kernel(Loss loss, int n, double *parts, unsigned
 template <typename Loss>
 __global__ static void map_loss_kernel(Loss loss, int pixels, double *parts, unsigned *ticket)
 {
+    begin_after_kernel_before();
     double sum[Loss::values];
     for (int v = 0; v < Loss::values; v++)
         sum[v] = 0;
@@ -85,15 +87,15 @@ static inline size_t loss_parts_bytes(int rows)
 
 static inline unsigned *loss_ticket(rc_cuda *cuda)
 {
-    return cuda->tickets + cuda->lane;
+    return cuda->tickets + cuda->lane * RC_CUDA_TICKETS;
 }
 
 template <typename Loss> static void launch_rows(rc_cuda *cuda, const char *operation, Loss loss, int n)
 {
     double *parts = (double *)rc_cuda_workspace(cuda, loss_parts_bytes(n), operation);
     if (parts)
-        rc_cuda_launch(cuda, operation, row_loss_kernel<Loss>, dim3((unsigned)(n + LOSS_ROWS - 1) / LOSS_ROWS),
-                       LOSS_THREADS, 0, loss, n, parts, loss_ticket(cuda));
+        rc_cuda_launch_early(cuda, operation, row_loss_kernel<Loss>, dim3((unsigned)(n + LOSS_ROWS - 1) / LOSS_ROWS),
+                             LOSS_THREADS, 0, loss, n, parts, loss_ticket(cuda));
 }
 
 template <typename Loss> static void launch_pixels(rc_cuda *cuda, const char *operation, Loss loss, int pixels)
@@ -101,9 +103,9 @@ template <typename Loss> static void launch_pixels(rc_cuda *cuda, const char *op
     double *parts = (double *)rc_cuda_workspace(cuda, loss_parts_bytes(0), operation);
     int blocks = (pixels + LOSS_THREADS - 1) / LOSS_THREADS;
     if (parts)
-        rc_cuda_launch(cuda, operation, map_loss_kernel<Loss>,
-                       dim3((unsigned)(blocks < LOSS_MAX_BLOCKS ? blocks : LOSS_MAX_BLOCKS)), LOSS_THREADS, 0, loss,
-                       pixels, parts, loss_ticket(cuda));
+        rc_cuda_launch_early(cuda, operation, map_loss_kernel<Loss>,
+                             dim3((unsigned)(blocks < LOSS_MAX_BLOCKS ? blocks : LOSS_MAX_BLOCKS)), LOSS_THREADS, 0,
+                             loss, pixels, parts, loss_ticket(cuda));
 }
 
 /* log sum_k exp(z_k / T) over the lanes of a warp; -infinity for no classes. */

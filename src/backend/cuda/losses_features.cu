@@ -81,6 +81,7 @@ __device__ static double sign_of(double x)
 /* One block: norms, the two means, the signs, the gradient. */
 __global__ static void war_kernel(war w)
 {
+    begin_after_kernel_before();
     int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
     double rows_in[2] = {(double)w.n_old, (double)(w.classes - w.n_old)};
     for (int k = warp; k < w.classes; k += LOSS_ROWS) {
@@ -125,7 +126,7 @@ static void loss_war(rc_backend *be, int classes, int n_old, int d, bool paper, 
     war w = {classes, n_old, d, paper ? (double)classes : 1, (const float *)head, weight, norm, (float *)value,
              (float *)dhead};
     if (norm)
-        rc_cuda_launch(cuda, "loss_war", war_kernel, dim3(1), LOSS_THREADS, 0, w);
+        rc_cuda_launch_early(cuda, "loss_war", war_kernel, dim3(1), LOSS_THREADS, 0, w);
 }
 
 /* ---- DCE: features of dreams keep class means and covariance ---------------------------------------------------- */
@@ -215,6 +216,7 @@ __device__ static double dce_keep(const rc_dce &dce)
  * done. */
 __global__ static void dce_mean_kernel(rc_dce dce, dce_space space, const float *features, const int *labels)
 {
+    begin_after_kernel_before();
     __shared__ members list;
     int k = (int)blockIdx.x, count = 0;
     double keep = dce_keep(dce), squares = 0;
@@ -273,6 +275,7 @@ __device__ static void finish_dce(const rc_dce &dce, dce_space space, double cov
 __global__ static void dce_covariance_kernel(rc_dce dce, dce_space space, const int *labels, float *value,
                                              unsigned *ticket)
 {
+    begin_after_kernel_before();
     int side = (dce.d + DCE_TILE - 1) / DCE_TILE;
     int i = (int)blockIdx.x / side * DCE_TILE + (int)threadIdx.x / DCE_TILE;
     int j = (int)blockIdx.x % side * DCE_TILE + (int)threadIdx.x % DCE_TILE;
@@ -315,6 +318,7 @@ __global__ static void dce_covariance_kernel(rc_dce dce, dce_space space, const 
 __global__ static void dce_gradient_kernel(rc_dce dce, dce_space space, const int *labels, const float *weight,
                                            float *dfeatures)
 {
+    begin_after_kernel_before();
     int at = (int)(blockIdx.x * LOSS_THREADS + threadIdx.x), b = at / dce.d, i = at % dce.d;
     if (b >= dce.n)
         return;
@@ -335,13 +339,13 @@ static void loss_dce(rc_backend *be, const rc_dce *dce, const void *features, co
 {
     rc_cuda *cuda = rc_cuda_of(be);
     dce_space space = split_dce_workspace(dce);
-    rc_cuda_launch(cuda, "loss_dce", dce_mean_kernel, dim3((unsigned)dce->classes), LOSS_THREADS, 0, *dce, space,
-                   (const float *)features, labels);
-    rc_cuda_launch(cuda, "loss_dce", dce_covariance_kernel, dim3((unsigned)dce_tiles(dce->d)), LOSS_THREADS, 0, *dce,
-                   space, labels, (float *)value, loss_ticket(cuda));
-    rc_cuda_launch(cuda, "loss_dce", dce_gradient_kernel,
-                   dim3((unsigned)((size_t)dce->n * dce->d + LOSS_THREADS - 1) / LOSS_THREADS), LOSS_THREADS, 0, *dce,
-                   space, labels, weight, (float *)dfeatures);
+    rc_cuda_launch_early(cuda, "loss_dce", dce_mean_kernel, dim3((unsigned)dce->classes), LOSS_THREADS, 0, *dce, space,
+                         (const float *)features, labels);
+    rc_cuda_launch_early(cuda, "loss_dce", dce_covariance_kernel, dim3((unsigned)dce_tiles(dce->d)), LOSS_THREADS, 0,
+                         *dce, space, labels, (float *)value, loss_ticket(cuda));
+    rc_cuda_launch_early(cuda, "loss_dce", dce_gradient_kernel,
+                         dim3((unsigned)((size_t)dce->n * dce->d + LOSS_THREADS - 1) / LOSS_THREADS), LOSS_THREADS, 0,
+                         *dce, space, labels, weight, (float *)dfeatures);
 }
 
 /* ---- statistics of BN inputs ------------------------------------------------------------------------------------ */
@@ -397,6 +401,7 @@ __device__ static double bn_distance(const rc_bn_stat &layer, double factor)
 __global__ static void bn_kernel(bn_layers layers, int first, int all, const float *weight, double *parts, float *value,
                                  unsigned *ticket)
 {
+    begin_after_kernel_before();
     const rc_bn_stat &layer = layers.layer[blockIdx.x];
     double factor = (double)*weight * layers.share;
     double part = layers.form == RC_BN_L2 ? bn_distance(layer, factor) : bn_divergence(layer, factor);
@@ -424,8 +429,8 @@ static void loss_bn(rc_backend *be, rc_bn_loss_form form, const rc_bn_stat *laye
             some.layer[i] = layers[first + i];
         some.form = form;
         some.share = form == RC_BN_KL ? 1.0 / count : 1;
-        rc_cuda_launch(cuda, "loss_bn", bn_kernel, dim3((unsigned)here), LOSS_THREADS, 0, some, first, count, weight,
-                       parts, (float *)value, loss_ticket(cuda));
+        rc_cuda_launch_early(cuda, "loss_bn", bn_kernel, dim3((unsigned)here), LOSS_THREADS, 0, some, first, count,
+                             weight, parts, (float *)value, loss_ticket(cuda));
     }
 }
 

@@ -115,6 +115,7 @@ __device__ static readers readers_of(int p, int size)
 template <typename Act>
 __global__ static void smoothing_gradient_kernel(smoothing<Act> k, const float *weight, int pixels)
 {
+    begin_after_kernel_before();
     int p = (int)(blockIdx.x * LOSS_THREADS + threadIdx.x);
     if (p >= pixels)
         return;
@@ -144,8 +145,9 @@ static void loss_smoothing(rc_backend *be, const rc_tensor *x, const float *weig
     smoothing<Act> k = {view_image<Act>(x, dx), make_taps(), (float *)(space + parts), (double)pixels * x->c,
                         (float *)value};
     launch_pixels(cuda, "loss_smoothing", k, pixels);
-    rc_cuda_launch(cuda, "loss_smoothing", smoothing_gradient_kernel<Act>,
-                   dim3((unsigned)(pixels + LOSS_THREADS - 1) / LOSS_THREADS), LOSS_THREADS, 0, k, weight, pixels);
+    rc_cuda_launch_early(cuda, "loss_smoothing", smoothing_gradient_kernel<Act>,
+                         dim3((unsigned)(pixels + LOSS_THREADS - 1) / LOSS_THREADS), LOSS_THREADS, 0, k, weight,
+                         pixels);
 }
 
 /* ---- total variation -------------------------------------------------------------------------------------------- */
@@ -202,6 +204,7 @@ template <typename Act> struct variation {
 template <typename Act>
 __global__ static void variation_gradient_kernel(variation<Act> k, const float *weight, int pixels)
 {
+    begin_after_kernel_before();
     int p = (int)(blockIdx.x * LOSS_THREADS + threadIdx.x);
     if (p >= pixels)
         return;
@@ -232,8 +235,9 @@ static void loss_total_variation(rc_backend *be, const rc_tensor *x, const float
     if (!k.inverse)
         return;
     launch_pixels(cuda, "loss_total_variation", k, pixels);
-    rc_cuda_launch(cuda, "loss_total_variation", variation_gradient_kernel<Act>,
-                   dim3((unsigned)(pixels + LOSS_THREADS - 1) / LOSS_THREADS), LOSS_THREADS, 0, k, weight, pixels);
+    rc_cuda_launch_early(cuda, "loss_total_variation", variation_gradient_kernel<Act>,
+                         dim3((unsigned)(pixels + LOSS_THREADS - 1) / LOSS_THREADS), LOSS_THREADS, 0, k, weight,
+                         pixels);
 }
 
 /* ---- norm ------------------------------------------------------------------------------------------------------- */
@@ -259,6 +263,7 @@ template <typename Act> struct image_norm {
 
 template <typename Act> __global__ static void norm_gradient_kernel(image_norm<Act> k, const float *weight, int pixels)
 {
+    begin_after_kernel_before();
     int p = (int)(blockIdx.x * LOSS_THREADS + threadIdx.x);
     for (int c = 0; c < k.x.c && p < pixels; c++)
         add_gradient(k.x, p, c, (double)*weight * (double)pixel_at(k.x, p, c) * *k.inverse);
@@ -273,8 +278,9 @@ static void loss_image_norm(rc_backend *be, const rc_tensor *x, const float *wei
     if (!k.inverse)
         return;
     launch_pixels(cuda, "loss_image_norm", k, pixels);
-    rc_cuda_launch(cuda, "loss_image_norm", norm_gradient_kernel<Act>,
-                   dim3((unsigned)(pixels + LOSS_THREADS - 1) / LOSS_THREADS), LOSS_THREADS, 0, k, weight, pixels);
+    rc_cuda_launch_early(cuda, "loss_image_norm", norm_gradient_kernel<Act>,
+                         dim3((unsigned)(pixels + LOSS_THREADS - 1) / LOSS_THREADS), LOSS_THREADS, 0, k, weight,
+                         pixels);
 }
 
 template <typename Act> static void fill(rc_backend *table)

@@ -177,6 +177,7 @@ struct diversity {
 
 __global__ static void probability_kernel(diversity d)
 {
+    begin_after_kernel_before();
     int lane = (int)threadIdx.x % 32, b = (int)blockIdx.x * LOSS_ROWS + (int)threadIdx.x / 32;
     if (b >= d.n)
         return;
@@ -207,6 +208,7 @@ struct diversity_classes {
 
 __global__ static void diversity_gradient_kernel(diversity d)
 {
+    begin_after_kernel_before();
     int lane = (int)threadIdx.x % 32, b = (int)blockIdx.x * LOSS_ROWS + (int)threadIdx.x / 32;
     if (b >= d.n)
         return;
@@ -239,10 +241,10 @@ static void loss_diversity(rc_backend *be, int n, int classes, int stride, const
     diversity d = {n, classes, stride, (const float *)logits, weight, (double)epsilon, probability,
                    probability + (size_t)n * classes, (float *)value, (float *)dlogits};
     dim3 grid((unsigned)(n + LOSS_ROWS - 1) / LOSS_ROWS);
-    rc_cuda_launch(cuda, "loss_diversity", probability_kernel, grid, LOSS_THREADS, 0, d);
+    rc_cuda_launch_early(cuda, "loss_diversity", probability_kernel, grid, LOSS_THREADS, 0, d);
     diversity_classes rows = {d};
     launch_rows(cuda, "loss_diversity", rows, classes);
-    rc_cuda_launch(cuda, "loss_diversity", diversity_gradient_kernel, grid, LOSS_THREADS, 0, d);
+    rc_cuda_launch_early(cuda, "loss_diversity", diversity_gradient_kernel, grid, LOSS_THREADS, 0, d);
 }
 
 /* ---- workspace -------------------------------------------------------------------------------------------------- */

@@ -57,6 +57,7 @@ enum { TILE = 16 };
  * time. */
 __global__ static void distance_kernel(relations r)
 {
+    begin_after_kernel_before();
     __shared__ float rows[TILE][TILE + 1], columns[TILE][TILE + 1];
     const relation_side &side = r.side[blockIdx.z];
     int y = (int)threadIdx.x / TILE, x = (int)threadIdx.x % TILE;
@@ -205,6 +206,7 @@ __device__ static void base_block(const relations &r, int j)
 
 __global__ static void angle_kernel(relations r, unsigned *ticket)
 {
+    begin_after_kernel_before();
     if ((int)blockIdx.x < r.n)
         apex_block(r, (int)blockIdx.x);
     else
@@ -224,6 +226,7 @@ __global__ static void angle_kernel(relations r, unsigned *ticket)
 /* Block (i, coordinates, side): the row w_i goes through shared memory, a thread per coordinate. */
 __global__ static void gradient_kernel(relations r)
 {
+    begin_after_kernel_before();
     __shared__ double slope[LOSS_THREADS];
     const relation_side &side = r.side[blockIdx.z];
     int i = (int)blockIdx.x, c = (int)(blockIdx.y * LOSS_THREADS + threadIdx.x);
@@ -252,10 +255,10 @@ static void loss_rkd(rc_backend *be, int n, int d, const void *student, const vo
     rc_cuda *cuda = rc_cuda_of(be);
     relations r = view_relations(n, d, student, teacher, workspace, weight, value, dstudent, dteacher);
     unsigned tiles = (unsigned)(n + TILE - 1) / TILE;
-    rc_cuda_launch(cuda, "loss_rkd", distance_kernel, dim3(tiles, tiles, 2), TILE * TILE, 0, r);
-    rc_cuda_launch(cuda, "loss_rkd", angle_kernel, dim3(2 * (unsigned)n), ANGLE_THREADS, 0, r, loss_ticket(cuda));
-    rc_cuda_launch(cuda, "loss_rkd", gradient_kernel,
-                   dim3((unsigned)n, (unsigned)(d + LOSS_THREADS - 1) / LOSS_THREADS, 2), LOSS_THREADS, 0, r);
+    rc_cuda_launch_early(cuda, "loss_rkd", distance_kernel, dim3(tiles, tiles, 2), TILE * TILE, 0, r);
+    rc_cuda_launch_early(cuda, "loss_rkd", angle_kernel, dim3(2 * (unsigned)n), ANGLE_THREADS, 0, r, loss_ticket(cuda));
+    rc_cuda_launch_early(cuda, "loss_rkd", gradient_kernel,
+                         dim3((unsigned)n, (unsigned)(d + LOSS_THREADS - 1) / LOSS_THREADS, 2), LOSS_THREADS, 0, r);
 }
 
 void rc_cuda_fill_relation_losses(rc_cuda *cuda)

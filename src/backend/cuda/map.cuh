@@ -112,15 +112,20 @@ template <typename Act> struct backward_epilogue {
     const float *mean; /* (groups, cp); NULL: 0 */
     Act *dx;
     void *partial;
-    bool add;
+    const Act *addend; /* what the gradient is added to: itself, or another; NULL: overwrite */
     map_cut cut;
 };
+
+static inline const void *addend_of(const rc_back_epilogue *epilogue, const void *dx)
+{
+    return !epilogue->add ? NULL : epilogue->addend ? epilogue->addend : dx;
+}
 
 template <typename Act>
 static backward_epilogue<Act> view_back_epilogue(void *dx, const rc_back_epilogue *epilogue, map_cut cut)
 {
     backward_epilogue<Act> view = {view_tensor<Act>(epilogue->x), (const float *)epilogue->x->mean, (Act *)dx,
-                                   epilogue->partial, epilogue->add, cut};
+                                   epilogue->partial, (const Act *)addend_of(epilogue, dx), cut};
     return view;
 }
 
@@ -144,7 +149,7 @@ __device__ inline void finish_backward8(const backward_epilogue<Act> &e, const m
                                         channel_sums<Sum> *sums)
 {
     Act *to = e.dx + offset8(e.x, pixel, walk.channel);
-    float8 before = e.add ? load8(to) : zero8();
+    float8 before = e.addend ? load8(e.addend + offset8(e.x, pixel, walk.channel)) : zero8();
 #pragma unroll
     for (int i = 0; i < 8; i++)
         result.v[i] = walk.channel + i < e.x.c ? rounded(to, result.v[i] + before.v[i]) : 0;

@@ -193,6 +193,7 @@ static void write_bytes(rc_backend *be, void *to, const void *from, size_t bytes
 {
     rc_cuda *cuda = rc_cuda_of(be);
     rc_cuda_weights_written(cuda, to, bytes);
+    rc_cuda_enqueue_deferred(cuda);
     if (bytes && cuda->status == RC_OK)
         rc_cuda_check(cuda, cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, cuda->stream[0]),
                       "writing device memory");

@@ -9,6 +9,19 @@
 
 #include "backend/cuda/device.cuh"
 
+/* The shared memory whose size the launch gives. */
+__device__ inline char *dynamic_shared()
+{
+    extern __shared__ __align__(16) char bytes[];
+    return bytes;
+}
+
+/* A barrier of the block for warps that do different things: each comes to one of its own, and they are the same. */
+__device__ inline void barrier_of_roles()
+{
+    asm volatile("bar.sync 0;" ::: "memory");
+}
+
 __device__ inline unsigned shared_address(const void *pointer)
 {
     return (unsigned)__cvta_generic_to_shared(pointer);
@@ -53,6 +66,23 @@ __device__ inline void multiply_add(float d[4], const unsigned a[4], const unsig
 __device__ inline void copy16_async(unsigned to_shared, const void *from)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to_shared), "l"(from) : "memory");
+}
+
+/* Of the 16 bytes only the first `bytes` are read, the rest becomes 0. */
+__device__ inline void copy16_async_part(unsigned to_shared, const void *from, int bytes)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to_shared), "l"(from), "r"(bytes) : "memory");
+}
+
+/* The copies since the last call belong together; the second waits for all but the COUNT youngest of such groups. */
+__device__ inline void close_copies()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
+}
+
+template <int COUNT> __device__ inline void wait_for_older_copies()
+{
+    asm volatile("cp.async.wait_group %0;" ::"n"(COUNT) : "memory");
 }
 
 __device__ inline void wait_for_copies()

@@ -1,15 +1,13 @@
-/* Batch normalisation: from sums to scale and shift, and back. The formulas are those of cpu/reference/norm.c.
+/* Batch normalisation: from sums to scale and shift, and back (norm.cuh), where the operation that took the sums does
+ * not do it itself.
  *
  * A block takes eight channels of all groups: its threads add the rows of `partial` (see device.cuh) in a fixed order,
  * in double, then one thread per channel does the rest. These few blocks begin early, while the convolution before them
  * ends; they do not let the next kernel begin early, whose many blocks would keep other lanes from the device. */
 #include "backend/cuda/map.cuh"
+#include "backend/cuda/norm.cuh"
 
 enum { NORM_THREADS = 256 };
-
-struct group_sums {
-    double first, second; /* of one channel, over the rows of one group */
-};
 
 /* Thread t < 8 returns the sums of channel first_channel + t; the others take part. partial NULL: zeros. */
 template <typename Sum>
@@ -41,91 +39,23 @@ __device__ static group_sums sum_group(const void *partial, int groups, int grou
     return total;
 }
 
-/* What every normalisation kernel knows of its tensor. */
-struct norm_shape {
-    group_view groups;
-    int c, cp, image_pixels;
-};
-
-static norm_shape shape_of(const rc_tensor *y)
-{
-    norm_shape shape = {view_groups(y), y->c, rc_cuda_padded(y->c), y->h * y->w};
-    return shape;
-}
-
 static dim3 norm_grid(const rc_tensor *y)
 {
     return dim3((unsigned)rc_cuda_padded(y->c) / 8);
 }
 
-__device__ static double samples_of(const norm_shape &shape, int group)
-{
-    return (double)(shape.groups.end[group] - group_begin(shape.groups, group)) * shape.image_pixels;
-}
-
-/* Mean and biased variance from the sums of (raw - center) and its square. */
-__device__ static void moments(group_sums sums, double samples, double center, double *mean, double *var)
-{
-    double shifted = sums.first / samples, spread = sums.second / samples - shifted * shifted;
-    *mean = center + shifted;
-    *var = spread > 0 ? spread : 0;
-}
-
 /* ---- forward ---------------------------------------------------------------------------------------------------- */
 
-struct normalisation {
-    float *scale, *shift, *mean, *istd; /* (groups, cp) */
-};
-
-struct affine {
-    const float *gamma, *beta; /* (c); NULL: 1, 0 */
-};
-
-__device__ static void set_normalisation(normalisation to, int i, double mean, double var, double eps, affine by,
-                                         int channel)
+/* One block for eight channels of all groups. */
+template <typename Sum, typename Norm> __global__ static void norm_kernel(Norm norm, const void *partial)
 {
-    double istd = 1 / sqrt(var + eps), gamma = by.gamma ? (double)by.gamma[channel] : 1;
-    double beta = by.beta ? (double)by.beta[channel] : 0;
-    to.mean[i] = (float)mean;
-    to.istd[i] = (float)istd;
-    to.scale[i] = (float)(gamma * istd);
-    to.shift[i] = (float)(beta - mean * gamma * istd);
-}
-
-__device__ static void clear_normalisation(normalisation to, int i)
-{
-    to.scale[i] = to.shift[i] = to.mean[i] = to.istd[i] = 0;
-}
-
-__device__ static void update_running(float *running, double momentum, double now)
-{
-    *running = (float)((1 - momentum) * (double)*running + momentum * now);
-}
-
-template <typename Sum>
-__global__ static void bn_train_kernel(rc_bn bn, norm_shape shape, const void *partial, const float *center, affine by,
-                                       float *running_mean, float *running_var, normalisation to)
-{
-    int first = (int)blockIdx.x * 8, channel = first + (int)threadIdx.x;
-    bool mine = threadIdx.x < 8, inside = mine && channel < shape.c;
+    group_sums sums[RC_MAX_GROUPS] = {};
+    int first = (int)blockIdx.x * 8, groups = norm.shape.groups.count;
     wait_for_kernel_before();
-    double from = center && inside ? (double)center[channel] : 0; /* usually running_mean, which is about to change */
-    for (int group = 0; group < shape.groups.count; group++) {
-        group_sums sums = sum_group<Sum>(partial, shape.groups.count, group, shape.cp, first);
-        int i = group * shape.cp + channel;
-        if (mine && !inside)
-            clear_normalisation(to, i);
-        if (!inside)
-            continue;
-        double samples = samples_of(shape, group), mean, var;
-        moments(sums, samples, from, &mean, &var);
-        set_normalisation(to, i, mean, var, (double)bn.eps, by, channel);
-        if (running_mean) {
-            update_running(running_mean + channel, (double)bn.momentum, mean);
-            update_running(running_var + channel, (double)bn.momentum,
-                           samples > 1 ? var * samples / (samples - 1) : var);
-        }
-    }
+    for (int group = 0; group < groups; group++)
+        sums[group] = sum_group<Sum>(partial, groups, group, norm.shape.cp, first);
+    if (threadIdx.x < 8)
+        norm.finish(first + (int)threadIdx.x, sums);
 }
 
 template <typename Sum>
@@ -135,14 +65,17 @@ static void bn_train(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const 
 {
     normalisation to = {(float *)scale, (float *)shift, (float *)mean, (float *)istd};
     affine by = {(const float *)gamma, (const float *)beta};
-    rc_cuda_launch_early(rc_cuda_of(be), "bn_train", bn_train_kernel<Sum>, norm_grid(y), NORM_THREADS, 0, *bn,
-                         shape_of(y), partial, (const float *)center, by, (float *)running_mean, (float *)running_var,
-                         to);
+    train_norm norm = {*bn, shape_of(y), (const float *)center, by, (float *)running_mean, (float *)running_var, to};
+    if (rc_cuda_join_norm(rc_cuda_of(be), partial, norm))
+        return;
+    rc_cuda_launch_early(rc_cuda_of(be), "bn_train", norm_kernel<Sum, train_norm>, norm_grid(y), NORM_THREADS, 0, norm,
+                         partial);
 }
 
 __global__ static void bn_eval_kernel(rc_bn bn, norm_shape shape, affine by, const float *running_mean,
                                       const float *running_var, normalisation to)
 {
+    begin_after_kernel_before();
     int i = (int)(blockIdx.x * blockDim.x + threadIdx.x), channel = i % shape.cp;
     if (i >= shape.groups.count * shape.cp)
         return;
@@ -161,32 +94,87 @@ static void bn_eval(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const v
     affine by = {(const float *)gamma, (const float *)beta};
     int entries = y->groups * rc_cuda_padded(y->c);
     dim3 grid((unsigned)(entries + NORM_THREADS - 1) / NORM_THREADS);
-    rc_cuda_launch(rc_cuda_of(be), "bn_eval", bn_eval_kernel, grid, NORM_THREADS, 0, *bn, shape_of(y), by,
-                   (const float *)running_mean, (const float *)running_var, to);
+    rc_cuda_launch_early(rc_cuda_of(be), "bn_eval", bn_eval_kernel, grid, NORM_THREADS, 0, *bn, shape_of(y), by,
+                         (const float *)running_mean, (const float *)running_var, to);
 }
 
-template <typename Sum>
-__global__ static void bn_statistics_kernel(norm_shape shape, const void *partial, const float *center, float *mean,
-                                            float *var)
+/* ---- many layers at once ---------------------------------------------------------------------------------------- */
+
+/* Statistics and coefficients of frozen layers wait until something else is enqueued: a pass asks for those of all its
+ * layers in a row, and one kernel does them. */
+__device__ static void set_coefficients(const rc_cuda_norm_job &job, int channel)
 {
+    bool inside = channel < job.c;
+    /* dL/draw = scale dz + dmean / m + 2 dvar (raw - batch_mean) / m */
+    double twice = inside && job.dmean ? 2 * (double)job.dvar[channel] / job.samples : 0;
+    double constant = inside && job.dmean
+                          ? (double)job.dmean[channel] / job.samples - twice * (double)job.batch_mean[channel] : 0;
+    for (int group = 0; group < job.groups; group++) {
+        int i = group * job.cp + channel;
+        job.a[i] = inside ? job.scale[i] : 0;
+        job.b[i] = (float)twice;
+        job.coefficient_c[i] = (float)constant;
+    }
+}
+
+/* Grid: (vectors of the widest layer, layers). */
+template <typename Sum> __global__ static void norms_kernel(const __grid_constant__ rc_cuda_norms norms)
+{
+    const rc_cuda_norm_job &job = norms.job[blockIdx.y];
     int first = (int)blockIdx.x * 8, channel = first + (int)threadIdx.x;
     wait_for_kernel_before();
-    group_sums sums = sum_group<Sum>(partial, shape.groups.count, 0, shape.cp, first);
+    start_kernel_after();
+    if (first >= job.cp)
+        return;
+    if (!job.partial) {
+        if (threadIdx.x < 8)
+            set_coefficients(job, channel);
+        return;
+    }
+    group_sums sums = sum_group<Sum>(job.partial, job.groups, 0, job.cp, first);
     if (threadIdx.x >= 8)
         return;
-    double batch_mean = 0, batch_var = 0;
-    if (channel < shape.c)
-        moments(sums, samples_of(shape, 0), center ? (double)center[channel] : 0, &batch_mean, &batch_var);
-    mean[channel] = (float)batch_mean;
-    var[channel] = (float)batch_var;
+    double mean = 0, var = 0;
+    if (channel < job.c)
+        moments(sums, job.samples, job.center ? (double)job.center[channel] : 0, &mean, &var);
+    job.mean[channel] = (float)mean;
+    job.var[channel] = (float)var;
+}
+
+template <typename Sum> static void enqueue_norms(rc_cuda *cuda)
+{
+    int widest = 0;
+    for (int i = 0; i < cuda->norms.count; i++)
+        widest = cuda->norms.job[i].cp > widest ? cuda->norms.job[i].cp : widest;
+    rc_cuda_launch_early(cuda, "normalisation", norms_kernel<Sum>,
+                         dim3((unsigned)widest / 8, (unsigned)cuda->norms.count), NORM_THREADS, 0, cuda->norms);
+    cuda->norms.count = 0;
+}
+
+template <typename Sum> static void defer(rc_cuda *cuda, rc_cuda_norm_job job)
+{
+    rc_cuda_norms *norms = &cuda->norms;
+    bool other_kind = norms->count > 0 && !norms->job[0].partial != !job.partial; /* coefficients read statistics */
+    if (norms->count == 0 || norms->count == RC_CUDA_NORM_JOBS || other_kind)
+        rc_cuda_enqueue_deferred(cuda); /* of another kind, or full */
+    norms->job[norms->count++] = job;
+    cuda->deferred = enqueue_norms<Sum>;
 }
 
 template <typename Sum>
 static void bn_statistics(rc_backend *be, const rc_tensor *y, const void *partial, const void *center, void *mean,
                           void *var)
 {
-    rc_cuda_launch_early(rc_cuda_of(be), "bn_statistics", bn_statistics_kernel<Sum>, norm_grid(y), NORM_THREADS, 0,
-                         shape_of(y), partial, (const float *)center, (float *)mean, (float *)var);
+    rc_cuda_norm_job job = {};
+    job.c = y->c;
+    job.cp = rc_cuda_padded(y->c);
+    job.groups = y->groups;
+    job.samples = (double)y->group_end[0] * y->h * y->w;
+    job.partial = partial;
+    job.center = (const float *)center;
+    job.mean = (float *)mean;
+    job.var = (float *)var;
+    defer<Sum>(rc_cuda_of(be), job);
 }
 
 /* ---- backward --------------------------------------------------------------------------------------------------- */
@@ -194,6 +182,7 @@ static void bn_statistics(rc_backend *be, const rc_tensor *y, const void *partia
 template <typename Act>
 __global__ static void backward_sums_kernel(grad_view<Act> dy, const float *mean, void *partial, map_cut cut)
 {
+    begin_after_kernel_before();
     map_walk walk = walk_map(cut);
     channel_sums<typename sum_of<Act>::type> sums = {};
     for (int pixel = walk.first; pixel < walk.end; pixel += walk.step)
@@ -205,56 +194,8 @@ __global__ static void backward_sums_kernel(grad_view<Act> dy, const float *mean
 template <typename Act> static void bn_backward_sums(rc_backend *be, const rc_grad *dy, void *partial)
 {
     map_cut cut = cut_map(dy->y);
-    rc_cuda_launch(rc_cuda_of(be), "bn_backward_sums", backward_sums_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
-                   view_grad<Act>(dy), (const float *)dy->y->mean, partial, cut);
-}
-
-struct backward_arguments {
-    norm_shape shape;
-    bool train;
-    const void *partial;
-    const float *scale, *mean, *istd;        /* (groups, cp) of the forward pass */
-    const float *dmean, *dvar, *batch_mean;  /* (cp); NULL: the statistics have no gradient */
-    float *dgamma, *dbeta;                   /* (c); NULL: not wanted */
-    float *a, *b, *c;                        /* (groups, cp) */
-    double all;                              /* samples of all groups */
-};
-
-template <typename Sum> __global__ static void bn_backward_kernel(backward_arguments k)
-{
-    int first = (int)blockIdx.x * 8, channel = first + (int)threadIdx.x;
-    bool mine = threadIdx.x < 8, inside = mine && channel < k.shape.c;
-    double gamma_sum = 0, beta_sum = 0;
-    wait_for_kernel_before();
-    for (int group = 0; group < k.shape.groups.count; group++) {
-        group_sums sums = sum_group<Sum>(k.partial, k.shape.groups.count, group, k.shape.cp, first);
-        int i = group * k.shape.cp + channel;
-        double a = 0, b = 0, c = 0;
-        if (inside) {
-            double istd = (double)k.istd[i], samples = samples_of(k.shape, group);
-            a = (double)k.scale[i];
-            if (k.train) {
-                b = -a * istd * istd * sums.second / samples;
-                c = -a * sums.first / samples - b * (double)k.mean[i];
-            }
-            beta_sum += sums.first;
-            gamma_sum += istd * sums.second;
-        }
-        if (inside && k.dmean) { /* dmean / m + 2 dvar (raw - batch_mean) / m */
-            double twice = 2 * (double)k.dvar[channel] / k.all;
-            b += twice;
-            c += (double)k.dmean[channel] / k.all - twice * (double)k.batch_mean[channel];
-        }
-        if (mine) {
-            k.a[i] = (float)a;
-            k.b[i] = (float)b;
-            k.c[i] = (float)c;
-        }
-    }
-    if (inside && k.dgamma)
-        k.dgamma[channel] = (float)gamma_sum;
-    if (inside && k.dbeta)
-        k.dbeta[channel] = (float)beta_sum;
+    rc_cuda_launch_early(rc_cuda_of(be), "bn_backward_sums", backward_sums_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
+                         view_grad<Act>(dy), (const float *)dy->y->mean, partial, cut);
 }
 
 template <typename Sum>
@@ -262,11 +203,29 @@ static void bn_backward(rc_backend *be, const rc_tensor *y, bool train, const vo
                         const void *dmean, const void *dvar, const void *batch_mean, void *dgamma, void *dbeta,
                         void *a, void *b, void *c)
 {
-    backward_arguments k = {shape_of(y), train, partial, (const float *)y->scale, (const float *)y->mean,
-                            (const float *)y->istd, (const float *)dmean, (const float *)dvar,
-                            (const float *)batch_mean, (float *)dgamma, (float *)dbeta, (float *)a, (float *)b,
-                            (float *)c, (double)y->n * y->h * y->w};
-    rc_cuda_launch_early(rc_cuda_of(be), "bn_backward", bn_backward_kernel<Sum>, norm_grid(y), NORM_THREADS, 0, k);
+    if (!train && !partial && !dgamma && !dbeta) {
+        rc_cuda_norm_job job = {};
+        job.c = y->c;
+        job.cp = rc_cuda_padded(y->c);
+        job.groups = y->groups;
+        job.samples = (double)y->n * y->h * y->w;
+        job.scale = (const float *)y->scale;
+        job.dmean = (const float *)dmean;
+        job.dvar = (const float *)dvar;
+        job.batch_mean = (const float *)batch_mean;
+        job.a = (float *)a;
+        job.b = (float *)b;
+        job.coefficient_c = (float *)c;
+        defer<Sum>(rc_cuda_of(be), job);
+        return;
+    }
+    backward_norm norm = {shape_of(y), train, (const float *)y->scale, (const float *)y->mean, (const float *)y->istd,
+                          (const float *)dmean, (const float *)dvar, (const float *)batch_mean, (float *)dgamma,
+                          (float *)dbeta, (float *)a, (float *)b, (float *)c, (double)y->n * y->h * y->w};
+    if (rc_cuda_join_norm(rc_cuda_of(be), partial, norm))
+        return;
+    rc_cuda_launch_early(rc_cuda_of(be), "bn_backward", norm_kernel<Sum, backward_norm>, norm_grid(y), NORM_THREADS, 0,
+                         norm, partial);
 }
 
 template <typename Act> static void fill(rc_backend *table)

@@ -86,7 +86,8 @@ static rc_status take_memory(rc_cuda *cuda)
 {
     enum { LEAST_WORKSPACE = 1 << 20 };
     void *tickets;
-    rc_status status = cuda->table.alloc(&cuda->table, RC_CUDA_LANES * sizeof *cuda->tickets, &tickets);
+    size_t bytes = RC_CUDA_LANES * RC_CUDA_TICKETS * sizeof *cuda->tickets;
+    rc_status status = cuda->table.alloc(&cuda->table, bytes, &tickets);
     cuda->tickets = (unsigned *)tickets;
     return status == RC_OK ? rc_cuda_reserve(cuda, LEAST_WORKSPACE) : status;
 }

@@ -1,5 +1,5 @@
 /* Optimisers, with PyTorch's arithmetic. */
-#include "backend/cuda/cuda.h"
+#include "backend/cuda/device.cuh"
 
 enum { OPTIMISER_THREADS = 256 };
 
@@ -12,6 +12,7 @@ static dim3 blocks_for(size_t count)
 __global__ static void sgd_kernel(rc_sgd sgd, const rc_step *step, size_t count, float *param, const float *grad,
                                   float *momentum)
 {
+    begin_after_kernel_before();
     size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= count)
         return;
@@ -23,8 +24,8 @@ __global__ static void sgd_kernel(rc_sgd sgd, const rc_step *step, size_t count,
 static void sgd(rc_backend *be, const rc_sgd *sgd, const rc_step *step, size_t count, void *param, const void *grad,
                 void *momentum)
 {
-    rc_cuda_launch(rc_cuda_of(be), "sgd", sgd_kernel, blocks_for(count), OPTIMISER_THREADS, 0, *sgd, step, count,
-                   (float *)param, (const float *)grad, (float *)momentum);
+    rc_cuda_launch_early(rc_cuda_of(be), "sgd", sgd_kernel, blocks_for(count), OPTIMISER_THREADS, 0, *sgd, step, count,
+                         (float *)param, (const float *)grad, (float *)momentum);
     rc_cuda_weights_written(rc_cuda_of(be), param, count * sizeof(float));
 }
 
@@ -33,6 +34,7 @@ static void sgd(rc_backend *be, const rc_sgd *sgd, const rc_step *step, size_t c
 __global__ static void adam_kernel(rc_adam adam, const rc_step *step, size_t count, float *param, const float *grad,
                                    float *first, float *second)
 {
+    begin_after_kernel_before();
     __shared__ float rate, correction; /* powers in double, once per block */
     if (threadIdx.x == 0) {
         double t = (double)step->step + 1;
@@ -54,8 +56,8 @@ __global__ static void adam_kernel(rc_adam adam, const rc_step *step, size_t cou
 static void adam(rc_backend *be, const rc_adam *adam, const rc_step *step, size_t count, void *param, const void *grad,
                  void *first, void *second)
 {
-    rc_cuda_launch(rc_cuda_of(be), "adam", adam_kernel, blocks_for(count), OPTIMISER_THREADS, 0, *adam, step, count,
-                   (float *)param, (const float *)grad, (float *)first, (float *)second);
+    rc_cuda_launch_early(rc_cuda_of(be), "adam", adam_kernel, blocks_for(count), OPTIMISER_THREADS, 0, *adam, step,
+                         count, (float *)param, (const float *)grad, (float *)first, (float *)second);
     rc_cuda_weights_written(rc_cuda_of(be), param, count * sizeof(float));
 }
 

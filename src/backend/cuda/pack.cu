@@ -137,6 +137,7 @@ static __host__ __device__ inline size_t form_bytes(const conv_form &form)
 
 __global__ static void pack_kernel(const __grid_constant__ pack_jobs jobs)
 {
+    begin_after_kernel_before();
     const pack_job &job = jobs.job[blockIdx.y];
     int lanes = (int)(form_bytes(job.form) / (job.form.tile_c == 8 && !job.form.wide ? 8 : 16));
     for (int i = blockIdx.x * PACK_THREADS + threadIdx.x; i < lanes; i += PACK_BLOCKS * PACK_THREADS) {
@@ -154,7 +155,8 @@ void rc_cuda_pack(rc_cuda *cuda, const pack_job *jobs, int count)
         int some = count - first < PACK_JOBS ? count - first : PACK_JOBS;
         for (int i = 0; i < some; i++)
             batch.job[i] = jobs[first + i];
-        rc_cuda_launch(cuda, "packing weights", pack_kernel, dim3(PACK_BLOCKS, (unsigned)some), PACK_THREADS, 0, batch);
+        rc_cuda_launch_early(cuda, "packing weights", pack_kernel, dim3(PACK_BLOCKS, (unsigned)some), PACK_THREADS, 0,
+                             batch);
     }
 }
 

@@ -37,6 +37,7 @@ __device__ static maximum8 maximum_of(rc_pool2d pool, const tensor_view<Act> &x,
 template <typename Act>
 __global__ static void max_forward_kernel(rc_pool2d pool, tensor_view<Act> x, tensor_view<Act> y, Act *raw, map_cut cut)
 {
+    begin_after_kernel_before();
     map_walk walk = walk_map(cut);
     for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
         place at = place_of(y, pixel);
@@ -53,8 +54,8 @@ template <typename Act> static void max_pool_forward(rc_backend *be, const rc_po
     if (x->value && !x->stored) /* windows overlap: one thread per value must store it */
         be->materialise(be, x);
     map_cut cut = cut_map(y);
-    rc_cuda_launch(rc_cuda_of(be), "max_pool_forward", max_forward_kernel<Act>, map_grid(cut), MAP_THREADS, 0, *pool,
-                   view_tensor<Act>(x), view_tensor<Act>(y), (Act *)y->raw, cut);
+    rc_cuda_launch_early(rc_cuda_of(be), "max_pool_forward", max_forward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
+                         *pool, view_tensor<Act>(x), view_tensor<Act>(y), (Act *)y->raw, cut);
 }
 
 /* Over the input: a pixel looks at every window that it is in, and takes the gradient of those whose first maximum it
@@ -63,6 +64,7 @@ template <typename Act>
 __global__ static void max_backward_kernel(rc_pool2d pool, tensor_view<Act> x, grad_view<Act> dy,
                                            backward_epilogue<Act> e)
 {
+    begin_after_kernel_before();
     map_walk walk = walk_map(e.cut);
     channel_sums<typename sum_of<Act>::type> sums = {};
     for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
@@ -92,8 +94,8 @@ static void max_pool_backward(rc_backend *be, const rc_pool2d *pool, const rc_te
                               const rc_back_epilogue *epilogue)
 {
     map_cut cut = cut_map(epilogue->x);
-    rc_cuda_launch(rc_cuda_of(be), "max_pool_backward", max_backward_kernel<Act>, map_grid(cut), MAP_THREADS, 0, *pool,
-                   view_tensor<Act>(x), view_grad<Act>(dy), view_back_epilogue<Act>(dx, epilogue, cut));
+    rc_cuda_launch_early(rc_cuda_of(be), "max_pool_backward", max_backward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
+                         *pool, view_tensor<Act>(x), view_grad<Act>(dy), view_back_epilogue<Act>(dx, epilogue, cut));
 }
 
 /* ---- average ---------------------------------------------------------------------------------------------------- */
@@ -102,6 +104,7 @@ static void max_pool_backward(rc_backend *be, const rc_pool2d *pool, const rc_te
 template <typename Act>
 __global__ static void average_forward_kernel(tensor_view<Act> x, int width, float *features)
 {
+    begin_after_kernel_before();
     __shared__ float space[MAP_THREADS][8];
     int image = (int)blockIdx.x, lanes = MAP_THREADS / width, lane = (int)threadIdx.x / width;
     int channel = ((int)blockIdx.y * width + (int)threadIdx.x % width) * 8, pixels = x.h * x.w;
@@ -128,15 +131,16 @@ __global__ static void average_forward_kernel(tensor_view<Act> x, int width, flo
 template <typename Act> static void average_pool_forward(rc_backend *be, rc_tensor *x, void *features)
 {
     int vectors = rc_cuda_padded(x->c) / 8, width = vectors < MAP_TILE ? vectors : MAP_TILE;
-    rc_cuda_launch(rc_cuda_of(be), "average_pool_forward", average_forward_kernel<Act>,
-                   dim3((unsigned)x->n, (unsigned)((vectors + width - 1) / width)), MAP_THREADS, 0, view_tensor<Act>(x),
-                   width, (float *)features);
+    rc_cuda_launch_early(rc_cuda_of(be), "average_pool_forward", average_forward_kernel<Act>,
+                         dim3((unsigned)x->n, (unsigned)((vectors + width - 1) / width)), MAP_THREADS, 0,
+                         view_tensor<Act>(x), width, (float *)features);
     x->stored = x->stored || x->value;
 }
 
 template <typename Act>
 __global__ static void average_backward_kernel(const float *dfeatures, float share, backward_epilogue<Act> e)
 {
+    begin_after_kernel_before();
     map_walk walk = walk_map(e.cut);
     channel_sums<typename sum_of<Act>::type> sums = {};
     for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
@@ -155,8 +159,8 @@ static void average_pool_backward(rc_backend *be, const void *dfeatures, void *d
 {
     map_cut cut = cut_map(epilogue->x);
     float share = (float)(1 / ((double)epilogue->x->h * epilogue->x->w));
-    rc_cuda_launch(rc_cuda_of(be), "average_pool_backward", average_backward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
-                   (const float *)dfeatures, share, view_back_epilogue<Act>(dx, epilogue, cut));
+    rc_cuda_launch_early(rc_cuda_of(be), "average_pool_backward", average_backward_kernel<Act>, map_grid(cut),
+                         MAP_THREADS, 0, (const float *)dfeatures, share, view_back_epilogue<Act>(dx, epilogue, cut));
 }
 
 template <typename Act> static void fill(rc_backend *table)

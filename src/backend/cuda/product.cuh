@@ -29,6 +29,7 @@ __device__ inline void load_tile(float tile[PRODUCT_DEPTH][16 * R + 1], const So
 template <int R, typename A, typename B, typename Store>
 __global__ static void product_kernel(int m, int n, int depth, A a, B b, Store store)
 {
+    begin_after_kernel_before();
     __shared__ float tile_a[PRODUCT_DEPTH][16 * R + 1], tile_b[PRODUCT_DEPTH][16 * R + 1];
     int first_i = (int)blockIdx.y * 16 * R, first_j = (int)blockIdx.x * 16 * R;
     int y = (int)threadIdx.x / 16, x = (int)threadIdx.x % 16;
@@ -59,13 +60,13 @@ static void launch_product(rc_cuda *cuda, const char *operation, int m, int n, i
 {
     long tiles = (long)((m + 63) / 64) * ((n + 63) / 64);
     if (tiles >= 64) /* enough for most of a card: larger tiles read less */
-        rc_cuda_launch(cuda, operation, product_kernel<4, A, B, Store>,
-                       dim3((unsigned)(n + 63) / 64, (unsigned)(m + 63) / 64), PRODUCT_THREADS, 0, m, n, depth, a, b,
-                       store);
+        rc_cuda_launch_early(cuda, operation, product_kernel<4, A, B, Store>,
+                             dim3((unsigned)(n + 63) / 64, (unsigned)(m + 63) / 64), PRODUCT_THREADS, 0, m, n, depth, a,
+                             b, store);
     else
-        rc_cuda_launch(cuda, operation, product_kernel<1, A, B, Store>,
-                       dim3((unsigned)(n + 15) / 16, (unsigned)(m + 15) / 16), PRODUCT_THREADS, 0, m, n, depth, a, b,
-                       store);
+        rc_cuda_launch_early(cuda, operation, product_kernel<1, A, B, Store>,
+                             dim3((unsigned)(n + 15) / 16, (unsigned)(m + 15) / 16), PRODUCT_THREADS, 0, m, n, depth, a,
+                             b, store);
 }
 
 /* ---- sources and stores over plain reals ------------------------------------------------------------------------ */

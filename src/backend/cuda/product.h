@@ -15,7 +15,12 @@ typedef struct rc_cuda_matrix {
 void rc_cuda_product(rc_cuda *cuda, const char *operation, int m, int n, int depth, rc_cuda_matrix a, rc_cuda_matrix b,
                      float *c);
 
-/* The same on the tensor cores (product_mma.cu). */
+/* The same on the tensor cores, for matrices whose rows begin at multiples of 16 bytes (product_staged.cu); false:
+ * these do not. */
+bool rc_cuda_product_staged(rc_cuda *cuda, const char *operation, int m, int n, int depth, rc_cuda_matrix a,
+                            rc_cuda_matrix b, float *c);
+
+/* For all others (product_mma.cu). */
 void rc_cuda_product_mma(rc_cuda *cuda, const char *operation, int m, int n, int depth, rc_cuda_matrix a,
                          rc_cuda_matrix b, float *c);
 

@@ -1,8 +1,7 @@
 /* Matrix products on the tensor cores: float matrices are rounded to bf16 on their way into shared memory, sums are
  * float. A block of four warps makes a tile of 64 x 64, a warp 32 x 32 of it; while a slice of the depth is multiplied,
  * the next one is on its way into registers. */
-#include <cuda_bf16.h>
-
+#include "backend/cuda/mma.cuh"
 #include "backend/cuda/product.h"
 
 enum {
@@ -56,15 +55,6 @@ __device__ static unsigned pair_at(const __nv_bfloat16 tile[TILE][STRIDE], int r
     return *(const unsigned *)&tile[row][k];
 }
 
-/* c (16, 8) += a (16, 16) b (8, 16)^T; lane l holds rows l / 4 and l / 4 + 8, columns 2 (l % 4) and the next. */
-__device__ static void multiply(float c[4], const unsigned a[4], const unsigned b[2])
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, "
-                 "{%0, %1, %2, %3};"
-                 : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
 __device__ static void multiply_slice(float sum[2][4][4], const __nv_bfloat16 a[TILE][STRIDE],
                                       const __nv_bfloat16 b[TILE][STRIDE], int row, int column)
 {
@@ -86,13 +76,14 @@ __device__ static void multiply_slice(float sum[2][4][4], const __nv_bfloat16 a[
         for (int i = 0; i < 2; i++)
 #pragma unroll
             for (int j = 0; j < 4; j++)
-                multiply(sum[i][j], left[i], right[j]);
+                multiply_add(sum[i][j], left[i], right[j]);
     }
 }
 
 template <bool A_K_FAST, bool B_K_FAST>
 __global__ static void product_mma_kernel(int m, int n, int depth, rc_cuda_matrix a, rc_cuda_matrix b, float *c)
 {
+    begin_after_kernel_before();
     __shared__ __align__(16) __nv_bfloat16 tile_a[TILE][STRIDE], tile_b[TILE][STRIDE];
     int first_i = (int)blockIdx.y * TILE, first_j = (int)blockIdx.x * TILE, warp = (int)threadIdx.x / 32;
     int row = warp / 2 * 32, column = warp % 2 * 32;
@@ -129,6 +120,7 @@ void rc_cuda_product_mma(rc_cuda *cuda, const char *operation, int m, int n, int
         kernel = b.column == 1 ? product_mma_kernel<true, true> : product_mma_kernel<true, false>;
     else
         kernel = b.column == 1 ? product_mma_kernel<false, true> : product_mma_kernel<false, false>;
-    rc_cuda_launch(cuda, operation, kernel, dim3((unsigned)(n + TILE - 1) / TILE, (unsigned)(m + TILE - 1) / TILE),
-                   THREADS, 0, m, n, depth, a, b, c);
+    rc_cuda_launch_early(cuda, operation, kernel,
+                         dim3((unsigned)(n + TILE - 1) / TILE, (unsigned)(m + TILE - 1) / TILE), THREADS, 0, m, n,
+                         depth, a, b, c);
 }

@@ -11,6 +11,7 @@ static dim3 row_grid(int n)
 
 __global__ static void softmax_kernel(int n, int classes, int stride, const float *logits, float *probabilities)
 {
+    begin_after_kernel_before();
     int lane = (int)threadIdx.x % 32, b = (int)blockIdx.x * LOSS_ROWS + (int)threadIdx.x / 32;
     if (b >= n)
         return;
@@ -22,13 +23,14 @@ __global__ static void softmax_kernel(int n, int classes, int stride, const floa
 
 static void softmax(rc_backend *be, int n, int classes, int stride, const void *logits, void *probabilities)
 {
-    rc_cuda_launch(rc_cuda_of(be), "softmax", softmax_kernel, row_grid(n), LOSS_THREADS, 0, n, classes, stride,
-                   (const float *)logits, (float *)probabilities);
+    rc_cuda_launch_early(rc_cuda_of(be), "softmax", softmax_kernel, row_grid(n), LOSS_THREADS, 0, n, classes, stride,
+                         (const float *)logits, (float *)probabilities);
 }
 
 /* The first of equal maxima. */
 __global__ static void argmax_kernel(int n, int classes, int stride, const float *logits, int *labels)
 {
+    begin_after_kernel_before();
     int lane = (int)threadIdx.x % 32, b = (int)blockIdx.x * LOSS_ROWS + (int)threadIdx.x / 32;
     if (b >= n)
         return;
@@ -51,14 +53,15 @@ __global__ static void argmax_kernel(int n, int classes, int stride, const float
 
 static void argmax(rc_backend *be, int n, int classes, int stride, const void *logits, int32_t *labels)
 {
-    rc_cuda_launch(rc_cuda_of(be), "argmax", argmax_kernel, row_grid(n), LOSS_THREADS, 0, n, classes, stride,
-                   (const float *)logits, labels);
+    rc_cuda_launch_early(rc_cuda_of(be), "argmax", argmax_kernel, row_grid(n), LOSS_THREADS, 0, n, classes, stride,
+                         (const float *)logits, labels);
 }
 
 /* ---- labels ----------------------------------------------------------------------------------------------------- */
 
 __global__ static void count_kernel(int n, const int *labels, int classes, int *count)
 {
+    begin_after_kernel_before();
     int b = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     if (b < n && labels[b] >= 0 && labels[b] < classes)
         atomicAdd(count + labels[b], 1); /* integers: the order does not matter */
@@ -66,13 +69,15 @@ __global__ static void count_kernel(int n, const int *labels, int classes, int *
 
 static void count_labels(rc_backend *be, int n, const int32_t *labels, int classes, int32_t *count)
 {
-    rc_cuda_launch(rc_cuda_of(be), "count_labels", count_kernel, dim3((unsigned)(n + LOSS_THREADS - 1) / LOSS_THREADS),
-                   LOSS_THREADS, 0, n, labels, classes, count);
+    rc_cuda_launch_early(rc_cuda_of(be), "count_labels", count_kernel,
+                         dim3((unsigned)(n + LOSS_THREADS - 1) / LOSS_THREADS), LOSS_THREADS, 0, n, labels, classes,
+                         count);
 }
 
 /* One block. w_k = largest count / max(count_k, 1) */
 __global__ static void balance_kernel(int classes, const int *count, float *class_weight)
 {
+    begin_after_kernel_before();
     double most = 1;
     for (int k = (int)threadIdx.x; k < classes; k += LOSS_THREADS)
         most = count[k] > most ? count[k] : most;
@@ -83,8 +88,8 @@ __global__ static void balance_kernel(int classes, const int *count, float *clas
 
 static void balance_weights(rc_backend *be, int classes, const int32_t *count, void *class_weight)
 {
-    rc_cuda_launch(rc_cuda_of(be), "balance_weights", balance_kernel, dim3(1), LOSS_THREADS, 0, classes, count,
-                   (float *)class_weight);
+    rc_cuda_launch_early(rc_cuda_of(be), "balance_weights", balance_kernel, dim3(1), LOSS_THREADS, 0, classes, count,
+                         (float *)class_weight);
 }
 
 /* ---- class means and covariance --------------------------------------------------------------------------------- */
@@ -98,6 +103,7 @@ __device__ static double centered(const float *features, const float *center, in
 __global__ static void class_sum_kernel(int n, int d, const float *features, const int *labels, const float *center,
                                         int *count, double *sum)
 {
+    begin_after_kernel_before();
     int k = (int)blockIdx.x;
     for (int i = (int)threadIdx.x; i < d; i += LOSS_THREADS) {
         double total = sum[(size_t)k * d + i];
@@ -116,6 +122,7 @@ __global__ static void class_sum_kernel(int n, int d, const float *features, con
 /* Thread (i, j), i <= j. */
 __global__ static void outer_kernel(int n, int d, const float *features, const float *center, double *outer)
 {
+    begin_after_kernel_before();
     int at = (int)(blockIdx.x * LOSS_THREADS + threadIdx.x), i = at / d, j = at % d;
     if (i >= d || j < i)
         return;
@@ -134,16 +141,17 @@ static void class_statistics(rc_backend *be, int n, int d, int classes, const vo
                              const void *center, int32_t *count, double *sum, double *outer)
 {
     rc_cuda *cuda = rc_cuda_of(be);
-    rc_cuda_launch(cuda, "class_statistics", class_sum_kernel, dim3((unsigned)classes), LOSS_THREADS, 0, n, d,
-                   (const float *)features, labels, (const float *)center, count, sum);
-    rc_cuda_launch(cuda, "class_statistics", outer_kernel, matrix_grid(d), LOSS_THREADS, 0, n, d,
-                   (const float *)features, (const float *)center, outer);
+    rc_cuda_launch_early(cuda, "class_statistics", class_sum_kernel, dim3((unsigned)classes), LOSS_THREADS, 0, n, d,
+                         (const float *)features, labels, (const float *)center, count, sum);
+    rc_cuda_launch_early(cuda, "class_statistics", outer_kernel, matrix_grid(d), LOSS_THREADS, 0, n, d,
+                         (const float *)features, (const float *)center, outer);
 }
 
 /* Thread (k, i): u_k = center + sum_k / count_k, NaN for a class with no sample. */
 __global__ static void class_mean_kernel(int d, int classes, const float *center, const int *count, const double *sum,
                                          float *class_mean)
 {
+    begin_after_kernel_before();
     int at = (int)(blockIdx.x * LOSS_THREADS + threadIdx.x), k = at / d, i = at % d;
     if (k >= classes)
         return;
@@ -154,6 +162,7 @@ __global__ static void class_mean_kernel(int d, int classes, const float *center
 __global__ static void covariance_kernel(int d, int classes, const int *count, const double *sum, const double *outer,
                                          int unbiased, float *covariance)
 {
+    begin_after_kernel_before();
     int at = (int)(blockIdx.x * LOSS_THREADS + threadIdx.x), i = at / d, j = at % d;
     if (i >= d || j < i)
         return;
@@ -173,11 +182,11 @@ static void class_statistics_finish(rc_backend *be, int d, int classes, const vo
                                     void *covariance)
 {
     rc_cuda *cuda = rc_cuda_of(be);
-    rc_cuda_launch(cuda, "class_statistics_finish", class_mean_kernel,
-                   dim3((unsigned)(((size_t)classes * d + LOSS_THREADS - 1) / LOSS_THREADS)), LOSS_THREADS, 0, d,
-                   classes, (const float *)center, count, sum, (float *)class_mean);
-    rc_cuda_launch(cuda, "class_statistics_finish", covariance_kernel, matrix_grid(d), LOSS_THREADS, 0, d, classes,
-                   count, sum, outer, unbiased ? 1 : 0, (float *)covariance);
+    rc_cuda_launch_early(cuda, "class_statistics_finish", class_mean_kernel,
+                         dim3((unsigned)(((size_t)classes * d + LOSS_THREADS - 1) / LOSS_THREADS)), LOSS_THREADS, 0, d,
+                         classes, (const float *)center, count, sum, (float *)class_mean);
+    rc_cuda_launch_early(cuda, "class_statistics_finish", covariance_kernel, matrix_grid(d), LOSS_THREADS, 0, d,
+                         classes, count, sum, outer, unbiased ? 1 : 0, (float *)covariance);
 }
 
 void rc_cuda_fill_statistics(rc_cuda *cuda)

@@ -107,6 +107,7 @@ static void conv_backward_data(rc_backend *be, const rc_conv *conv, const rc_gra
 {
     int cp = rc_padded(be, conv->c_in), up = conv->up;
     real *result = dx;
+    const real *addend = epilogue->addend ? epilogue->addend : dx;
     for (int image = 0; image < dy->y->n; image++)
         for (int y = 0; y < conv->h; y++)
             for (int x = 0; x < conv->w; x++)
@@ -114,8 +115,8 @@ static void conv_backward_data(rc_backend *be, const rc_conv *conv, const rc_gra
                     double sum = 0;
                     for (int copy = 0; copy < up * up; copy++)
                         sum += conv_back_at(be, conv, dy, weight, image, y * up + copy / up, x * up + copy % up, in);
-                    real *element = &result[at(conv->h, conv->w, cp, image, y, x, in)];
-                    *element = (real)(epilogue->add ? (double)*element + sum : sum);
+                    size_t element = at(conv->h, conv->w, cp, image, y, x, in);
+                    result[element] = (real)(epilogue->add ? (double)addend[element] + sum : sum);
                 }
     RC_REFERENCE(finish_backward)(be, dx, epilogue);
 }

@@ -1,0 +1,141 @@
+/* Large matrix products on the tensor cores: a generator's first layer multiplies (128, 1000) with (8192, 1000), which
+ * is 32 MB of weights and little else. So slices of the depth travel to shared memory several ahead of the products, as
+ * they are (float); threads round them to bf16 on the way to the operands. A block of eight warps makes a tile of
+ * 128 x 64, a warp 32 x 32 of it. */
+#include "backend/cuda/mma.cuh"
+#include "backend/cuda/product.h"
+
+enum {
+    ROWS_A = 128,
+    ROWS_B = 64,
+    DEPTH = 32, /* of a slice */
+    STAGES = 3,
+    THREADS = 256
+};
+
+/* A slice of one matrix in shared memory: as (rows, depth) if the depth is the fast index in memory, otherwise as
+ * (depth, rows). Either way a row is padded so that the threads of a warp find their operands in different banks. */
+template <int ROWS, bool K_FAST> struct staged {
+    static constexpr int STRIDE = K_FAST ? DEPTH + 8 : ROWS + 4;
+    static constexpr int BYTES = (K_FAST ? ROWS : DEPTH) * STRIDE * 4;
+    static constexpr int VECTORS = (K_FAST ? DEPTH : ROWS) / 4; /* of a row */
+
+    __device__ static void copy(unsigned to, rc_cuda_matrix m, int first, int rows, int first_k, int depth)
+    {
+#pragma unroll
+        for (int i = (int)threadIdx.x; i < ROWS * DEPTH / 4; i += THREADS) {
+            int slow = i / VECTORS, fast = i % VECTORS * 4;
+            int row = first + (K_FAST ? slow : fast), k = first_k + (K_FAST ? fast : slow);
+            int left = K_FAST ? depth - k : rows - row; /* floats along the fast index */
+            bool inside = K_FAST ? row < rows : k < depth;
+            int floats = !inside || left < 0 ? 0 : left < 4 ? left : 4;
+            const float *from = floats ? m.data + (size_t)row * m.row + (size_t)k * m.column : m.data;
+            copy16_async_part(to + (unsigned)(slow * STRIDE + fast) * 4, from, floats * 4);
+        }
+    }
+
+    /* Depths k and k + 1 of a row. */
+    __device__ static unsigned pair(const float *tile, int row, int k)
+    {
+        if (K_FAST) {
+            float2 both = *(const float2 *)(tile + row * STRIDE + k);
+            return pack_bf16(both.x, both.y);
+        }
+        return pack_bf16(tile[k * STRIDE + row], tile[(k + 1) * STRIDE + row]);
+    }
+};
+
+template <bool A_K_FAST, bool B_K_FAST>
+__device__ static void multiply_slice(float sum[2][4][4], const float *a, const float *b, int row, int column)
+{
+    typedef staged<ROWS_A, A_K_FAST> left_tile;
+    typedef staged<ROWS_B, B_K_FAST> right_tile;
+    int group = (int)threadIdx.x % 32 / 4, inside = (int)threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int k = 0; k < DEPTH; k += 16) {
+        unsigned left[2][4], right[4][2];
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+#pragma unroll
+            for (int part = 0; part < 4; part++)
+                left[i][part] = left_tile::pair(a, row + 16 * i + group + part % 2 * 8, k + inside + part / 2 * 8);
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+#pragma unroll
+            for (int part = 0; part < 2; part++)
+                right[j][part] = right_tile::pair(b, column + 8 * j + group, k + inside + part * 8);
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+                multiply_add(sum[i][j], left[i], right[j]);
+    }
+}
+
+template <bool A_K_FAST, bool B_K_FAST>
+__global__ static void __launch_bounds__(THREADS, 2)
+    staged_kernel(int m, int n, int depth, rc_cuda_matrix a, rc_cuda_matrix b, float *c)
+{
+    typedef staged<ROWS_A, A_K_FAST> left_tile;
+    typedef staged<ROWS_B, B_K_FAST> right_tile;
+    constexpr int STAGE = left_tile::BYTES + right_tile::BYTES;
+    char *shared = dynamic_shared();
+    unsigned address = shared_address(shared);
+    int first_i = (int)blockIdx.y * ROWS_A, first_j = (int)blockIdx.x * ROWS_B, warp = (int)threadIdx.x / 32;
+    int row = warp / 2 * 32, column = warp % 2 * 32, slices = (depth + DEPTH - 1) / DEPTH;
+    float sum[2][4][4] = {};
+    begin_after_kernel_before();
+    for (int slice = 0; slice < slices + STAGES - 1; slice++) {
+        /* Slice `slice` sets out while slice - (STAGES - 1) is multiplied; the latter has arrived when at most
+         * STAGES - 2 younger ones are still on their way. */
+        int now = slice - (STAGES - 1);
+        wait_for_older_copies<STAGES - 2>();
+        __syncthreads();
+        if (slice < slices) {
+            unsigned to = address + (unsigned)(slice % STAGES * STAGE);
+            left_tile::copy(to, a, first_i, m, slice * DEPTH, depth);
+            right_tile::copy(to + left_tile::BYTES, b, first_j, n, slice * DEPTH, depth);
+        }
+        close_copies();
+        if (now < 0)
+            continue;
+        const float *stage = (const float *)(shared + now % STAGES * STAGE);
+        multiply_slice<A_K_FAST, B_K_FAST>(sum, stage, stage + left_tile::BYTES / 4, row, column);
+    }
+    int group = (int)threadIdx.x % 32 / 4, inside = (int)threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+#pragma unroll
+            for (int half = 0; half < 2; half++) {
+                int y = first_i + row + 16 * i + group + half * 8, x = first_j + column + 8 * j + inside;
+                if (y < m && x < n) /* n is a multiple of 4 */
+                    *(float2 *)(c + (size_t)y * n + x) = make_float2(sum[i][j][half * 2], sum[i][j][half * 2 + 1]);
+            }
+}
+
+static bool aligned(rc_cuda_matrix m)
+{
+    int stride = m.column == 1 ? m.row : m.column;
+    return stride % 4 == 0 && (uintptr_t)m.data % 16 == 0;
+}
+
+bool rc_cuda_product_staged(rc_cuda *cuda, const char *operation, int m, int n, int depth, rc_cuda_matrix a,
+                            rc_cuda_matrix b, float *c)
+{
+    enum { MOST_BYTES = STAGES * (ROWS_A + ROWS_B) * (DEPTH + 8) * 4 };
+    if (!aligned(a) || !aligned(b) || n % 4 != 0 || (uintptr_t)c % 16 != 0 || MOST_BYTES > cuda->shared_bytes)
+        return false;
+    void (*kernel)(int, int, int, rc_cuda_matrix, rc_cuda_matrix, float *);
+    if (a.column == 1)
+        kernel = b.column == 1 ? staged_kernel<true, true> : staged_kernel<true, false>;
+    else
+        kernel = b.column == 1 ? staged_kernel<false, true> : staged_kernel<false, false>;
+    rc_cuda_check(cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, MOST_BYTES),
+                  operation);
+    rc_cuda_launch_early(cuda, operation, kernel,
+                         dim3((unsigned)(n + ROWS_B - 1) / ROWS_B, (unsigned)(m + ROWS_A - 1) / ROWS_A), THREADS,
+                         MOST_BYTES, m, n, depth, a, b, c);
+    return true;
+}

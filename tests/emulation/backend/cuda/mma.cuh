@@ -1,0 +1,111 @@
+/* In place of backend/cuda/mma.cuh: what the tensor cores and their loads do, by threads that are fibers. An address in
+ * shared memory is an offset into the block's. */
+#ifndef RC_EMULATION_MMA_CUH
+#define RC_EMULATION_MMA_CUH
+
+#include "backend/cuda/device.cuh"
+
+inline char *dynamic_shared()
+{
+    return rc_emulated_shared;
+}
+
+inline void barrier_of_roles()
+{
+    __syncthreads();
+}
+
+inline unsigned shared_address(const void *pointer)
+{
+    return (unsigned)((const char *)pointer - rc_emulated_shared);
+}
+
+/* Element `column` of row `row` of matrix `matrix`, of which lane 8 matrix + row knows the address. */
+inline unsigned matrix_element(const unsigned address[32], int matrix, int row, int column)
+{
+    uint16_t bits;
+    memcpy(&bits, rc_emulated_shared + address[matrix * 8 + row] + column * 2, sizeof bits);
+    return bits;
+}
+
+inline void load_matrices_as(unsigned to[4], unsigned address, bool transposed)
+{
+    unsigned all[32];
+    rc_emulated_gather(&address, sizeof address, all);
+    int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    for (int m = 0; m < 4; m++) {
+        unsigned low = transposed ? matrix_element(all, m, 2 * t, g) : matrix_element(all, m, g, 2 * t);
+        unsigned high = transposed ? matrix_element(all, m, 2 * t + 1, g) : matrix_element(all, m, g, 2 * t + 1);
+        to[m] = low | high << 16;
+    }
+}
+
+inline void load_matrices(unsigned to[4], unsigned address)
+{
+    load_matrices_as(to, address, false);
+}
+
+inline void load_matrices_transposed(unsigned to[4], unsigned address)
+{
+    load_matrices_as(to, address, true);
+}
+
+inline void load_shared8(unsigned to[2], unsigned address)
+{
+    memcpy(to, rc_emulated_shared + address, 8);
+}
+
+inline void load_shared16(unsigned to[4], unsigned address)
+{
+    memcpy(to, rc_emulated_shared + address, 16);
+}
+
+inline float half_of_word(unsigned word, int half)
+{
+    return __uint_as_float(half ? word & 0xffff0000u : word << 16);
+}
+
+inline void multiply_add(float d[4], const unsigned a[4], const unsigned b[2])
+{
+    struct operands {
+        unsigned a[4], b[2];
+    } mine, all[32];
+    memcpy(mine.a, a, sizeof mine.a);
+    memcpy(mine.b, b, sizeof mine.b);
+    rc_emulated_gather(&mine, sizeof mine, all);
+    int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    for (int i = 0; i < 4; i++) {
+        int column = 2 * t + i % 2;
+        float sum = d[i];
+        for (int k = 0; k < 16; k++) { /* row g + 8 (i / 2) of A: words i / 2 and i / 2 + 2 */
+            float left = half_of_word(all[g * 4 + k % 8 / 2].a[i / 2 + k / 8 * 2], k % 2);
+            sum += left * half_of_word(all[column * 4 + k % 8 / 2].b[k / 8], k % 2);
+        }
+        d[i] = sum;
+    }
+}
+
+inline void copy16_async(unsigned to_shared, const void *from)
+{
+    memcpy(rc_emulated_shared + to_shared, from, 16);
+}
+
+inline void copy16_async_part(unsigned to_shared, const void *from, int bytes)
+{
+    memset(rc_emulated_shared + to_shared, 0, 16);
+    memcpy(rc_emulated_shared + to_shared, from, (size_t)bytes);
+}
+
+inline void close_copies()
+{
+}
+
+template <int COUNT> inline void wait_for_older_copies()
+{
+}
+
+inline void wait_for_copies()
+{
+}
+
+#endif
