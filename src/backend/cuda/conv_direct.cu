@@ -2,6 +2,7 @@
  * not fit, and the one to read first. */
 #include "backend/cuda/conv.h"
 #include "backend/cuda/map.cuh"
+#include "backend/cuda/reduce.cuh"
 
 /* Along one axis: the input position that output position `out` reads through tap `tap`, or -1.
  *     convolution: in = out * stride - pad + tap     transposed: out = in * stride - pad + tap
@@ -141,7 +142,10 @@ static bool direct_backward_data(rc_cuda *cuda, const rc_conv *conv, const rc_gr
 
 /* ---- gradients of weight and bias ------------------------------------------------------------------------------- */
 
-enum { WEIGHT_THREADS = 256 };
+enum {
+    WEIGHT_THREADS = 256,
+    BIAS_SLOTS = 128 /* blocks that share the pixels of a bias: as many as fill the GPU */
+};
 
 /* Block (out vector, in vector, tap): every thread takes the products of 8 x 8 channels over its pixels, then the
  * threads are added pairwise, always the same pairs. */
@@ -182,13 +186,14 @@ __global__ static void backward_weight_kernel(rc_conv conv, tensor_view<Act> x, 
     }
 }
 
-/* Block (vector): the sum of dL/draw over all pixels. */
-template <typename Act> __global__ static void bias_kernel(grad_view<Act> dy, float *dbias)
+/* Block (vector, slot): the sum of dL/draw over the slot's pixels. */
+template <typename Act> __global__ static void bias_kernel(grad_view<Act> dy, float *sums)
 {
     __shared__ float space[WEIGHT_THREADS][8];
-    int channel = (int)blockIdx.x * 8;
+    int channel = (int)blockIdx.x * 8, pixels = dy.y.n * dy.y.h * dy.y.w;
+    int first = (int)(blockIdx.y * WEIGHT_THREADS + threadIdx.x);
     float8 sum = zero8();
-    for (int pixel = (int)threadIdx.x; pixel < dy.y.n * dy.y.h * dy.y.w; pixel += WEIGHT_THREADS) {
+    for (int pixel = first; pixel < pixels; pixel += BIAS_SLOTS * WEIGHT_THREADS) {
         float8 draw = load_draw8(dy, place_of(dy.y, pixel), channel);
         for (int i = 0; i < 8; i++)
             sum.v[i] += draw.v[i];
@@ -202,19 +207,40 @@ template <typename Act> __global__ static void bias_kernel(grad_view<Act> dy, fl
     }
     __syncthreads();
     int i = (int)threadIdx.x;
-    if (i < 8 && channel + i < dy.y.c)
-        dbias[channel + i] = space[0][i];
+    if (i < 8)
+        sums[(size_t)(channel + i) * BIAS_SLOTS + blockIdx.y] = space[0][i];
+}
+
+/* A warp for each channel adds its slots, always in the same order. */
+__global__ static void bias_sum_kernel(const float *sums, float *dbias)
+{
+    const float *slot = sums + (size_t)blockIdx.x * BIAS_SLOTS;
+    float sum = 0;
+    for (int i = (int)threadIdx.x; i < BIAS_SLOTS; i += 32)
+        sum += slot[i];
+    sum = warp_sum(sum);
+    if (threadIdx.x == 0)
+        dbias[blockIdx.x] = sum;
+}
+
+static size_t bias_bytes(int channels)
+{
+    return (size_t)rc_cuda_padded(channels) * BIAS_SLOTS * sizeof(float);
 }
 
 void rc_cuda_bias_gradient(rc_cuda *cuda, const rc_grad *dy, float *dbias)
 {
-    dim3 grid((unsigned)rc_cuda_padded(dy->y->c) / 8);
+    static const char operation[] = "conv_backward_weight";
+    dim3 grid((unsigned)rc_cuda_padded(dy->y->c) / 8, BIAS_SLOTS);
+    float *sums = (float *)rc_cuda_workspace(cuda, bias_bytes(dy->y->c), operation);
+    if (!sums)
+        return;
     if (cuda->bf16)
-        rc_cuda_launch(cuda, "conv_backward_weight", bias_kernel<__nv_bfloat16>, grid, WEIGHT_THREADS, 0,
-                       view_grad<__nv_bfloat16>(dy), dbias);
+        rc_cuda_launch(cuda, operation, bias_kernel<__nv_bfloat16>, grid, WEIGHT_THREADS, 0,
+                       view_grad<__nv_bfloat16>(dy), sums);
     else
-        rc_cuda_launch(cuda, "conv_backward_weight", bias_kernel<float>, grid, WEIGHT_THREADS, 0, view_grad<float>(dy),
-                       dbias);
+        rc_cuda_launch(cuda, operation, bias_kernel<float>, grid, WEIGHT_THREADS, 0, view_grad<float>(dy), sums);
+    rc_cuda_launch(cuda, operation, bias_sum_kernel, dim3((unsigned)dy->y->c), 32, 0, (const float *)sums, dbias);
 }
 
 static bool direct_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
@@ -233,9 +259,9 @@ static bool direct_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_
     return true;
 }
 
-static size_t direct_workspace(const rc_cuda *, const rc_conv *, int)
+static size_t direct_workspace(const rc_cuda *, const rc_conv *conv, int)
 {
-    return 0;
+    return bias_bytes(conv->c_out);
 }
 
 const rc_cuda_conv_kind rc_cuda_conv_direct = {"direct", direct_workspace, direct_forward, direct_backward_data,
