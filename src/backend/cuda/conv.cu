@@ -17,7 +17,7 @@ static rc_status reserve_conv(rc_backend *be, const rc_conv *conv, int n)
         size_t bytes = kinds[i]->workspace(cuda, conv, n);
         most = bytes > most ? bytes : most;
     }
-    if (rc_cuda_takes_both(cuda, conv) && !cuda->slots && getenv("RC_BOTH"))
+    if (rc_cuda_takes_both(cuda, conv) && !cuda->slots && getenv("RECOLLECT_CUDA_BOTH"))
         RC_TRY(rc_cuda_take(cuda, (size_t)RC_CUDA_SLOTS * CONV_BOTH_SLOT_BYTES, &cuda->slots));
     return rc_cuda_reserve(cuda, most);
 }
@@ -91,7 +91,7 @@ static bool join_norm(rc_cuda *cuda, const void *partial, const Norm &norm, bool
 {
     rc_cuda_held *held = &cuda->held;
     bool waits = cuda->deferred && cuda->norms.count == 0 && held->partial == partial && held->backward == backward;
-    if (!partial || !waits || getenv("RC_NO_JOIN"))
+    if (!partial || !waits)
         return false;
     *(Norm *)held->norm = norm;
     *held->tickets = cuda->tickets + cuda->lane * RC_CUDA_TICKETS;

@@ -8,8 +8,10 @@ bool rc_cuda_mma_forward(rc_cuda *cuda, const rc_conv *conv, rc_tensor *x, const
     gather_plan plan;
     value_source source;
     forward_sink sink = {view_tensor<bf16>(y), (bf16 *)y->raw, epilogue->partial, bias,
-                         (const float *)epilogue->center, slope_below(y->act), epilogue->apply};
-    bool finishes = !epilogue->apply || (piecewise_linear(y->act) && y->skip.channel_offset % 8 == 0);
+                         (const float *)epilogue->center, slope_below(y->act), epilogue->apply,
+                         y->act == RC_ACT_TANH};
+    bool known = piecewise_linear(y->act) || sink.tanh;
+    bool finishes = !epilogue->apply || (known && y->skip.channel_offset % 8 == 0);
     if (!cuda->bf16 || !finishes || !view_source(x, &source) || !rc_cuda_plan_gather(cuda, conv, true, y, &plan))
         return false;
     gather_launcher<value_source, forward_sink>::launch(cuda, "conv_forward", plan, source, sink, weight);

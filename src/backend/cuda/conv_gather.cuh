@@ -48,7 +48,7 @@ struct forward_sink {
     void *partial;
     const float *bias, *center; /* (c) */
     float below;
-    bool apply;
+    bool apply, tanh /* is the activation, or else it is piecewise linear */;
     typedef train_norm norm;
     static constexpr bool BACKWARD = false;
 
@@ -93,6 +93,11 @@ struct forward_sink {
             for (int i = 0; i < 8; i++) {
                 v.v[i] = v.v[i] * scale.v[i] + (shift.v[i] + skip.v[i]);
                 v.v[i] = fmaxf(v.v[i], below * v.v[i]);
+            }
+            if (tanh) {
+#pragma unroll
+                for (int i = 0; i < 8; i++)
+                    v.v[i] = tanhf(v.v[i]);
             }
             *(uint4 *)to = pack8(v);
             return;

@@ -282,7 +282,7 @@ __global__ static void dce_covariance_kernel(rc_dce dce, dce_space space, const 
     double keep = *space.keep, squares = 0;
     if (i < dce.d && j < dce.d) {
         double sum = 0;
-#pragma unroll 8
+#pragma unroll 32
         for (int b = 0; b < dce.n; b++)
             sum += space.residual[(size_t)b * dce.d + i] * space.residual[(size_t)b * dce.d + j];
         size_t at = (size_t)i * dce.d + j;
@@ -325,7 +325,7 @@ __global__ static void dce_gradient_kernel(rc_dce dce, dce_space space, const in
     int k = labels[b];
     const double *residual = space.residual + (size_t)b * dce.d;
     double along = 0, squares = space.squares[k];
-#pragma unroll 8
+#pragma unroll 32
     for (int j = 0; j < dce.d; j++) /* the slope is symmetric: rows are read side by side */
         along += space.slope[(size_t)j * dce.d + i] * residual[j];
     double by_mean = dce.paper ? (squares > 0 ? 1 / sqrt(squares) : 0) : *space.by_mean;

@@ -23,7 +23,7 @@ void rc_cuda_set_form(const rc_conv *conv, bool forward, const axis_taps *taps, 
 
 enum {
     PACK_THREADS = 256,
-    PACK_BLOCKS = 16,      /* of a weight */
+    PACK_BLOCKS = 64,      /* of a weight */
     PACK_JOBS = 128,       /* of a launch: they are arguments, which have room for 32 kB */
 };
 

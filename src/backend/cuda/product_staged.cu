@@ -9,7 +9,6 @@ enum {
     ROWS_A = 128,
     ROWS_B = 64,
     DEPTH = 32, /* of a slice */
-    STAGES = 3,
     THREADS = 256
 };
 
@@ -72,7 +71,8 @@ __device__ static void multiply_slice(float sum[2][4][4], const float *a, const 
     }
 }
 
-template <bool A_K_FAST, bool B_K_FAST>
+/* STAGES slices are on their way or in use at once: fewer if two blocks share a multiprocessor. */
+template <bool A_K_FAST, bool B_K_FAST, int STAGES>
 __global__ static void __launch_bounds__(THREADS, 2)
     staged_kernel(int m, int n, int depth, rc_cuda_matrix a, rc_cuda_matrix b, float *c)
 {
@@ -121,21 +121,31 @@ static bool aligned(rc_cuda_matrix m)
     return stride % 4 == 0 && (uintptr_t)m.data % 16 == 0;
 }
 
+template <int STAGES>
+static void launch_staged(rc_cuda *cuda, const char *operation, dim3 grid, int m, int n, int depth, rc_cuda_matrix a,
+                          rc_cuda_matrix b, float *c)
+{
+    constexpr int BYTES = STAGES * (ROWS_A + ROWS_B) * (DEPTH + 8) * 4; /* of the larger layout */
+    void (*kernel)(int, int, int, rc_cuda_matrix, rc_cuda_matrix, float *);
+    if (a.column == 1)
+        kernel = b.column == 1 ? staged_kernel<true, true, STAGES> : staged_kernel<true, false, STAGES>;
+    else
+        kernel = b.column == 1 ? staged_kernel<false, true, STAGES> : staged_kernel<false, false, STAGES>;
+    rc_cuda_check(cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES), operation);
+    rc_cuda_launch_early(cuda, operation, kernel, grid, THREADS, BYTES, m, n, depth, a, b, c);
+}
+
 bool rc_cuda_product_staged(rc_cuda *cuda, const char *operation, int m, int n, int depth, rc_cuda_matrix a,
                             rc_cuda_matrix b, float *c)
 {
-    enum { MOST_BYTES = STAGES * (ROWS_A + ROWS_B) * (DEPTH + 8) * 4 };
-    if (!aligned(a) || !aligned(b) || n % 4 != 0 || (uintptr_t)c % 16 != 0 || MOST_BYTES > cuda->shared_bytes)
+    enum { FEW = 3, MANY = 6, STAGE_BYTES = (ROWS_A + ROWS_B) * (DEPTH + 8) * 4 };
+    if (!aligned(a) || !aligned(b) || n % 4 != 0 || (uintptr_t)c % 16 != 0 || FEW * STAGE_BYTES > cuda->shared_bytes)
         return false;
-    void (*kernel)(int, int, int, rc_cuda_matrix, rc_cuda_matrix, float *);
-    if (a.column == 1)
-        kernel = b.column == 1 ? staged_kernel<true, true> : staged_kernel<true, false>;
+    dim3 grid((unsigned)(n + ROWS_B - 1) / ROWS_B, (unsigned)(m + ROWS_A - 1) / ROWS_A);
+    bool alone = (int)(grid.x * grid.y) <= cuda->multiprocessors && MANY * STAGE_BYTES <= cuda->shared_bytes;
+    if (alone)
+        launch_staged<MANY>(cuda, operation, grid, m, n, depth, a, b, c);
     else
-        kernel = b.column == 1 ? staged_kernel<false, true> : staged_kernel<false, false>;
-    rc_cuda_check(cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, MOST_BYTES),
-                  operation);
-    rc_cuda_launch_early(cuda, operation, kernel,
-                         dim3((unsigned)(n + ROWS_B - 1) / ROWS_B, (unsigned)(m + ROWS_A - 1) / ROWS_A), THREADS,
-                         MOST_BYTES, m, n, depth, a, b, c);
+        launch_staged<FEW>(cuda, operation, grid, m, n, depth, a, b, c);
     return true;
 }
