@@ -205,8 +205,6 @@ __global__ void __launch_bounds__(CONV_THREADS, 2) both_kernel(const __grid_cons
     copy_weights(shared_address(dynamic_shared()), a.weights + (size_t)part * TAPS * STEP, TAPS * STEP);
     clear_tile(space.dy, a.tile_bytes);
     wait_for_kernel_before();
-    if (!a.tickets)
-        start_kernel_after();
     make_table(a.source, share.group, 0, C, space.dy_table);
     make_table(b.x, share.group, 0, C, space.x_table);
     make_table(a.sink, share.group, part * N, N, space.sink_table);

@@ -195,6 +195,7 @@ template <typename Source, typename Sink> struct gather_arguments {
     Sink sink;
     unsigned *tickets; /* one for each tile of channels; NULL: the sums are all that is asked for */
     typename Sink::norm norm;
+    bool hurries; /* the next kernel may begin at once: it is on the main lane, and keeps no other from the device */
     const char *weights;
     int chunks;
     int tile_bytes, weight_bytes;   /* of shared memory */
@@ -459,7 +460,7 @@ __global__ void __launch_bounds__(CONV_THREADS, 2)
     copy_weights(weights, packed_weights, weight_bytes);
     clear_tile(tile, a.tile_bytes);
     wait_for_kernel_before();
-    if (!a.tickets)
+    if (a.hurries && !a.tickets)
         start_kernel_after();
     make_table(a.source, share.group, 0, a.source.channels(), source_table);
     make_table(a.sink, share.group, block_channel, N, table);

@@ -57,6 +57,7 @@ template <typename Source, typename Sink> struct gather_launcher {
         a->source = source;
         a->sink = sink;
         a->weights = weights;
+        a->hurries = cuda->lane == RC_MAIN_LANE;
         kernel chosen = choose(plan);
         rc_cuda_allow_shared(cuda, chosen, operation);
         rc_cuda_held *held = &cuda->held;

@@ -113,8 +113,7 @@ __global__ void __launch_bounds__(CONV_THREADS, 2) weight_kernel(const __grid_co
     tile_share share = share_of_block(a.cut, blockIdx.x);
     float *dy_table = (float *)(tile + a.tile_bytes), *x_table = dy_table + gradient_source::ROWS * a.dy.channels();
     clear_tile(tile, a.tile_bytes);
-    wait_for_kernel_before();
-    start_kernel_after();
+    wait_for_kernel_before(); /* and lets nobody begin early: blocks that wait to add the sums would keep others out */
     make_table(a.dy, share.group, 0, a.dy.channels(), dy_table);
     make_table(a.x, share.group, 0, a.x.channels(), x_table);
     __syncthreads(); /* also: the tile is clear */
