@@ -211,7 +211,7 @@ static bool judge_step(const rc_selftest_settings *s, const rc_step_run *run, co
     bool good = rc_step_agrees(d, allowed);
     int judged = run->steps < RC_STEP_CHECKED ? run->steps : RC_STEP_CHECKED;
     say(s, "%-4s  step %-12s losses off by %.1e of %.1e (%d steps: %.1e of %.1e), gradient %.1e of %.1e, cosine %.6f",
-        good ? "ok" : last || !d->same_bits ? "FAIL" : "toss", run->name, d->loss, allowed->loss, judged, d->growth,
+        good ? "ok" : last || !d->same_bits ? "FAIL" : "redo", run->name, d->loss, allowed->loss, judged, d->growth,
         allowed->growth, d->gradient, allowed->gradient, d->cosine);
     if (!good || s->verbose || s->steps) {
         say(s, "      seed %llu, worst tensor: %s, off by %.1e of %.1e; worst loss: %s; labels that differ: %d, by "

@@ -8,7 +8,8 @@
  *   bf16: one dream of 16 that moved changed DCE by a fifth, while every other loss stayed within half a percent.
  * - A sign of an activation that rounding turns over changes the gradient of one of some 500,000 elements by its whole
  *   size: 1e-3 of the norm of a generator's gradient, ten times what fp32 is allowed. That does not come back with
- *   other weights, while a wrong operation does: a miss counts once RC_STEP_DRAWS draws have it. */
+ *   other weights, while a wrong operation does (one element of a weight gradient 1 % too large is seen in
+ *   every draw of every step): a miss counts once RC_STEP_DRAWS draws have it. */
 #ifndef RC_CHECK_SELFTEST_STEPS_H
 #define RC_CHECK_SELFTEST_STEPS_H
 
