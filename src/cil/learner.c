@@ -261,7 +261,7 @@ static rc_status register_state(rc_learner *l)
     }
     if (l->has_pixels)
         return rc_state_add(&l->state, "pixels", RC_STATE_REAL, l->pixels.memory,
-                            (size_t)l->pixels.batches * l->pixels.net.params);
+                            (size_t)l->pixels.batches * l->pixels.net->params);
     return l->has_dreams ? add_model_state(l, "generator.param", "generator.running", &l->generator) : RC_OK;
 }
 
@@ -302,7 +302,7 @@ static rc_status build_sources(rc_learner *l)
     if (l->has_teacher)
         RC_TRY(rc_classifier_clone(&l->teacher, &l->student));
     if (l->method->replay == RC_REPLAY_GENERATIVE && l->has_replay) {
-        RC_TRY(rc_model_create(&l->old_decoder, &l->vae.decoder_net, l->backend));
+        RC_TRY(rc_model_create(&l->old_decoder, l->vae.decoder.net, l->backend));
         rc_model_copy(&l->old_decoder, &l->vae.decoder);
     }
     if (l->has_pixels)

@@ -21,10 +21,10 @@ static rc_status fill_normal(const rc_model *model, rc_rng rng)
 
 static rc_status fill(rc_pixels *p, rc_backend *backend, uint64_t seed, uint32_t task)
 {
-    size_t params = p->net.params;
+    size_t params = p->net->params;
     RC_TRY(backend->alloc(backend, (size_t)p->batches * params * backend->real_bytes, &p->memory));
     for (int k = 0; k < p->batches; k++) {
-        p->model[k] = (rc_model){&p->net, backend, rc_real_at(backend, p->memory, (size_t)k * params), NULL};
+        p->model[k] = (rc_model){p->net, backend, rc_real_at(backend, p->memory, (size_t)k * params), NULL};
         RC_TRY(fill_normal(&p->model[k], (rc_rng){seed, (uint64_t)task << 32 | (RC_STREAM_PIXELS + (uint32_t)k)}));
     }
     return RC_OK;
@@ -34,11 +34,15 @@ rc_status rc_pixels_create(rc_pixels *p, rc_backend *backend, int batches, int b
                            uint64_t seed, uint32_t task)
 {
     memset(p, 0, sizeof *p);
-    RC_TRY(rc_net_pixels(&p->net, batch, image->c, image->h, image->w));
     p->batch = batch;
     p->batches = batches;
+    p->net = rc_alloc_zeroed(NULL, 1, sizeof *p->net);
     p->model = rc_alloc_zeroed(NULL, (size_t)batches, sizeof *p->model);
-    rc_status status = p->model != NULL ? fill(p, backend, seed, task) : RC_OUT_OF_MEMORY;
+    rc_status status = p->net != NULL && p->model != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        status = rc_net_pixels(p->net, batch, image->c, image->h, image->w);
+    if (status == RC_OK)
+        status = fill(p, backend, seed, task);
     if (status != RC_OK)
         rc_pixels_destroy(p);
     return status;
@@ -49,17 +53,18 @@ void rc_pixels_destroy(rc_pixels *p)
     if (p->memory != NULL)
         p->model[0].backend->release(p->model[0].backend, p->memory);
     rc_free(NULL, p->model);
+    rc_free(NULL, p->net);
     memset(p, 0, sizeof *p);
 }
 
 rc_status rc_pixels_read(const rc_pixels *p, int k, const rc_augment *image, uint8_t *bytes)
 {
     const rc_model *model = &p->model[k];
-    float *value = rc_alloc_zeroed(NULL, p->net.params, sizeof *value); /* (c, h, w, batch) */
+    float *value = rc_alloc_zeroed(NULL, p->net->params, sizeof *value); /* (c, h, w, batch) */
     if (value == NULL)
         return RC_OUT_OF_MEMORY;
     rc_status status = model->backend->sync(model->backend);
-    model->backend->read_real(model->backend, value, model->param, p->net.params);
+    model->backend->read_real(model->backend, value, model->param, p->net->params);
     int c = image->c, pixels = image->h * image->w;
     for (int channel = 0; channel < c; channel++)
         for (int i = 0; i < pixels; i++)

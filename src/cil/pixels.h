@@ -7,13 +7,13 @@
 #include "nn/model.h"
 
 typedef struct rc_pixels {
-    rc_net net;      /* of one batch; shared by all */
+    rc_net *net;     /* of one batch; shared by all */
     rc_model *model; /* (batches): parts of the block */
     void *memory;    /* (batches, c, h, w, batch) real, backend memory */
     int batches, batch;
 } rc_pixels;
 
-/* All ~ N(0, 1), from streams of the task. Must not be copied: the models point to the net. */
+/* All ~ N(0, 1), from streams of the task. */
 rc_status rc_pixels_create(rc_pixels *pixels, rc_backend *backend, int batches, int batch, const rc_augment *image,
                            uint64_t seed, uint32_t task);
 void rc_pixels_destroy(rc_pixels *pixels); /* a zeroed or destroyed one is fine */

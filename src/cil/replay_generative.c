@@ -67,8 +67,8 @@ static void learn(rc_replay *replay, const rc_step *step, rc_tensor *input, cons
     be->loss_latent(be, mean, log_variance, 1 / (float)(input->h * input->w * input->c),
                     &step->weight[RC_LOSS_LATENT], rc_real_at(be, loss, RC_LOSS_LATENT), dmean, dlog_variance);
     rc_pass_backward(g->encoder_pass, &g->vae->encoder, g->encoder_gradient);
-    be->sum_workers(be, g->encoder_gradient, g->vae->encoder_net.params);
-    be->sum_workers(be, g->decoder_gradient, g->vae->decoder_net.params);
+    be->sum_workers(be, g->encoder_gradient, g->vae->encoder.net->params);
+    be->sum_workers(be, g->decoder_gradient, g->vae->decoder.net->params);
     rc_optimiser_step(g->optimiser, step);
 }
 
@@ -102,8 +102,8 @@ static void carve(generative *g, rc_arena *arena)
 {
     size_t real = g->backend->real_bytes;
     g->sample_weight = rc_arena_take_array(arena, (size_t)g->rows, real);
-    g->encoder_gradient = rc_arena_take_array(arena, g->vae->encoder_net.params, real);
-    g->decoder_gradient = rc_arena_take_array(arena, g->vae->decoder_net.params, real);
+    g->encoder_gradient = rc_arena_take_array(arena, g->vae->encoder.net->params, real);
+    g->decoder_gradient = rc_arena_take_array(arena, g->vae->decoder.net->params, real);
 }
 
 static rc_status take_memory(generative *g)
@@ -128,7 +128,7 @@ static rc_status take_memory(generative *g)
 static rc_status create_passes(generative *g)
 {
     rc_backend *be = g->backend;
-    const rc_net *encoder = &g->vae->encoder_net, *decoder = &g->vae->decoder_net;
+    const rc_net *encoder = g->vae->encoder.net, *decoder = g->vae->decoder.net;
     rc_pass_settings encode = {.mode = RC_PASS_TRAIN, .n = g->rows};
     rc_pass_settings decode = {.mode = RC_PASS_TRAIN, .n = g->rows, .input_gradient = true};
     rc_pass_settings eval = {.mode = RC_PASS_EVAL, .n = g->replay.batch, .constant_model = true};
@@ -151,13 +151,13 @@ static rc_status build(generative *g)
 {
     const rc_vae *vae = g->vae;
     const rc_sgd sgd = {.momentum = g->settings.momentum}; /* no decay */
-    g->mean = vae->encoder_net.layers - 2;
-    g->log_variance = vae->encoder_net.layers - 1;
+    g->mean = vae->encoder.net->layers - 2;
+    g->log_variance = vae->encoder.net->layers - 1;
     RC_TRY(create_passes(g));
     RC_TRY(take_memory(g));
     RC_TRY(rc_optimiser_create_sgd(g->backend, &sgd, &g->optimiser));
-    RC_TRY(rc_optimiser_add(g->optimiser, vae->encoder.param, g->encoder_gradient, vae->encoder_net.params));
-    RC_TRY(rc_optimiser_add(g->optimiser, vae->decoder.param, g->decoder_gradient, vae->decoder_net.params));
+    RC_TRY(rc_optimiser_add(g->optimiser, vae->encoder.param, g->encoder_gradient, vae->encoder.net->params));
+    RC_TRY(rc_optimiser_add(g->optimiser, vae->decoder.param, g->decoder_gradient, vae->decoder.net->params));
     g->replay.bytes += rc_optimiser_bytes(g->optimiser);
     return g->backend->sync(g->backend);
 }

@@ -6,11 +6,11 @@
 #include "nn/model.h"
 
 typedef struct rc_vae {
-    rc_net encoder_net, decoder_net;
+    rc_net *net; /* (2): the encoder's and the decoder's; apart, because few learners have them */
     rc_model encoder, decoder;
 } rc_vae;
 
-/* For square images, initialised from streams of the seed. A vae must not be copied: its models point to its nets. */
+/* For square images, initialised from streams of the seed. */
 rc_status rc_vae_create(rc_vae *vae, rc_backend *backend, int c, int size, int width, uint64_t seed);
 void rc_vae_destroy(rc_vae *vae); /* a zeroed or destroyed one is fine */
 /* A copy of its own. */

@@ -104,8 +104,8 @@ learning_bits learning_take(const rc_learner *l)
     size_t params = l->net.params, running = l->net.running, d = (size_t)l->student.head.d;
     size_t head = (size_t)l->student.head.classes * d, means = (size_t)l->statistics_classes * d;
     size_t covariance = l->covariance != NULL ? d * d : 0;
-    size_t encoder = l->vae.encoder.param != NULL ? l->vae.encoder_net.params : 0;
-    size_t decoder = l->vae.decoder.param != NULL ? l->vae.decoder_net.params : 0;
+    size_t encoder = l->vae.encoder.param != NULL ? l->vae.encoder.net->params : 0;
+    size_t decoder = l->vae.decoder.param != NULL ? l->vae.decoder.net->params : 0;
     learning_bits b = {.count = params + running + head + means + covariance + encoder + decoder,
                        .backbone = params + running};
     b.value = rc_alloc_zeroed(NULL, b.count, sizeof *b.value);

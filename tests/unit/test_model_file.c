@@ -129,8 +129,8 @@ static void what_is_stored_comes_back(void **state)
     assert_int_equal(rc_model_file_save(path, &model), RC_OK);
     assert_int_equal(rc_model_file_load(path, be, &loaded), RC_OK);
     const rc_vae *a = &model.learner.vae, *b = &loaded.learner.vae;
-    assert_memory_equal(a->encoder.param, b->encoder.param, a->encoder_net.params * sizeof(float));
-    assert_memory_equal(a->decoder.param, b->decoder.param, a->decoder_net.params * sizeof(float));
+    assert_memory_equal(a->encoder.param, b->encoder.param, a->encoder.net->params * sizeof(float));
+    assert_memory_equal(a->decoder.param, b->decoder.param, a->decoder.net->params * sizeof(float));
     assert_true(loaded.learner.augment.mean[0] == 0 && loaded.learner.augment.std[0] == 1);
     rc_saved_model_destroy(&model);
     rc_saved_model_destroy(&loaded);

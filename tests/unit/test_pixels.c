@@ -60,7 +60,7 @@ static void gradients_are_those_of_the_losses(void **state)
         control->weight[terms[i]] = weights[i];
     control->step = 5; /* some jitter */
     rc_inversion_send(v);
-    size_t count = l.pixels.net.params;
+    size_t count = l.pixels.net->params;
     double *x = malloc(count * sizeof *x), *moved = malloc(count * sizeof *moved);
     double *gradient = malloc(count * sizeof *gradient);
     void *param = l.pixels.model[0].param;

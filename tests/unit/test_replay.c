@@ -281,7 +281,7 @@ static void dgr_replays_what_the_old_models_say(void **state)
     create_taught(&l, be, "dgr", &s);
     assert_true(l.augment.mean[0] == 0 && l.augment.std[0] == 1);
     learning_begin(&l, 1, 2, 16);
-    size_t params = l.vae.decoder_net.params;
+    size_t params = l.vae.decoder.net->params;
     float *old = rc_alloc_zeroed(NULL, 3 * params, sizeof *old), *old_after = old + params, *now = old + 2 * params;
     be->read_real(be, old, l.old_decoder.param, params);
     run_steps(&l, NULL, 2, &o);
