@@ -186,6 +186,9 @@ struct rc_backend {
     size_t act_bytes, real_bytes;
     int threads;
     int lanes; /* how many run beside each other; 0 or 1: fork and join do nothing */
+    /* For rc_backend_measure(): GFLOP/s of multiply-adds from registers, or GB/s of copying, over so many seconds.
+     * NULL: the CPU measures by its pool of threads. All entries after this one are filled. */
+    double (*measure)(rc_backend *, double seconds, bool arithmetic);
 
     /* Memory and control. Not for use inside a step, except zero and copy. */
     void (*destroy)(rc_backend *);
@@ -214,9 +217,6 @@ struct rc_backend {
     void (*join)(rc_backend *, int lane);
     void (*sum_workers)(rc_backend *, void *real, size_t count); /* sum over processes; nothing to do for one */
     void (*step_begin)(rc_backend *, rc_step *);                 /* advances step and batch */
-    /* For rc_backend_measure(): GFLOP/s of multiply-adds from registers, or GB/s of copying, over so many seconds.
-     * NULL: the CPU measures by its pool of threads. */
-    double (*measure)(rc_backend *, double seconds, bool arithmetic);
 
     /* Workspace for the largest call to come: weights packed, bands, private sums. */
     rc_status (*reserve_conv)(rc_backend *, const rc_conv *, int n);
