@@ -9,7 +9,7 @@
  * - A sign of an activation that rounding turns over changes the gradient of one of some 500,000 elements by its whole
  *   size: 1e-3 of the norm of a generator's gradient, ten times what fp32 is allowed. That does not come back with
  *   other weights, while a wrong operation does (one element of a weight gradient 1 % too large is seen in
- *   every draw of every step): a miss counts once RC_STEP_DRAWS draws have it. */
+ *   every draw of every step). After a miss more weights are drawn, RC_STEP_DRAWS at most, and the majority counts. */
 #ifndef RC_CHECK_SELFTEST_STEPS_H
 #define RC_CHECK_SELFTEST_STEPS_H
 
