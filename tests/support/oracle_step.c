@@ -1,5 +1,6 @@
 #include "support/oracle_step.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -36,6 +37,34 @@ void oracle_step_classifier(subject *s, rc_classifier *classifier, const rc_net 
     double *rows = oracle_parameter(s->c, name, (const int[2]){old + new, classifier->head.d}, 2);
     s->be->write_real64(s->be, classifier->head.weight, rows, (size_t)(old + new) * (size_t)classifier->head.d);
     free(rows);
+}
+
+const char *const oracle_step_projection[4] = {"student.weight", "student.bias", "teacher.weight", "teacher.bias"};
+
+size_t oracle_step_projection_count(int d, int part)
+{
+    return part % 2 == 0 ? 2 * (size_t)d * (size_t)d : 2 * (size_t)d;
+}
+
+void oracle_step_projections(subject *s, int d, void *reals)
+{
+    size_t at = 0;
+    for (int i = 0; i < 4; at += oracle_step_projection_count(d, i++)) {
+        char name[64];
+        snprintf(name, sizeof name, "projection/%s", oracle_step_projection[i]);
+        size_t count = oracle_step_projection_count(d, i);
+        double *values = oracle_fill(s->c, name, count, 1 / sqrt(d), 0);
+        s->be->write_real64(s->be, rc_real_at(s->be, reals, at), values, count);
+        free(values);
+    }
+}
+
+double *oracle_step_copy(subject *s, const void *reals, size_t count)
+{
+    double *copy = malloc(count * sizeof *copy);
+    assert_non_null(copy);
+    s->be->read_real64(s->be, copy, reals, count);
+    return copy;
 }
 
 void oracle_step_expect_loss(subject *s, const char *name, const void *loss, rc_loss index, double tolerance)

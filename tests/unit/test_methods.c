@@ -13,24 +13,10 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
+#include "support/cpu_backend.h"
 #include "support/learning.h"
 #include "support/succeeds.h"
 #include "unit/example_row.h"
-
-static rc_backend *be;
-
-static int open_backend(void **state)
-{
-    (void)state;
-    return rc_backend_open("cpu", 2, NULL, &be) == RC_OK ? 0 : -1;
-}
-
-static int close_backend(void **state)
-{
-    (void)state;
-    rc_backend_close(be);
-    return 0;
-}
 
 /* ---- rows ----------------------------------------------------------------------------------------------------- */
 

@@ -44,22 +44,6 @@ static bool has_loss(const oracle_case *c, int loss)
     return oracle_has(c, name);
 }
 
-/* The projections of RKD: weight and bias of the student's, then of the teacher's. */
-static void fill_projections(session *t)
-{
-    static const char *const part[4] = {"student.weight", "student.bias", "teacher.weight", "teacher.bias"};
-    size_t d = (size_t)t->student.head.d, at = 0;
-    for (int i = 0; i < 4; i++) {
-        size_t count = i % 2 == 0 ? 2 * d * d : 2 * d;
-        char name[64];
-        snprintf(name, sizeof name, "projection/%s", part[i]);
-        double *values = oracle_fill(t->s->c, name, count, 1 / sqrt((double)d), 0);
-        t->s->be->write_real64(t->s->be, rc_real_at(t->s->be, t->view.projection, at), values, count);
-        at += count;
-        free(values);
-    }
-}
-
 static void begin_session(session *t)
 {
     subject *s = t->s;
@@ -83,11 +67,9 @@ static void begin_session(session *t)
     subject_must(s, rc_training_create(s->be, &settings, &t->student, &t->teacher, replay, &t->data, &t->training));
     t->view = rc_training_look(t->training);
     if (m->main.rkd)
-        fill_projections(t);
+        oracle_step_projections(s, t->student.head.d, t->view.projection);
     t->head_count = (size_t)t->student.head.classes * (size_t)t->student.head.d;
-    t->head = malloc(t->head_count * sizeof *t->head);
-    assert_non_null(t->head);
-    s->be->read_real64(s->be, t->head, t->student.head.weight, t->head_count);
+    t->head = oracle_step_copy(s, t->student.head.weight, t->head_count);
     rc_step *control = rc_training_control(t->training);
     control->learning_rate = (float)oracle_number(c, "lr");
     for (int i = 0; i < RC_LOSS_COUNT; i++)

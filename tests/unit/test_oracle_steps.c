@@ -29,32 +29,6 @@ typedef struct session {
     size_t projection_count, head_count;
 } session;
 
-/* The two projections: weight and bias of the student's, then of the teacher's. */
-static const char *const projection_part[4] = {"student.weight", "student.bias", "teacher.weight", "teacher.bias"};
-
-static size_t projection_size(int d, int which)
-{
-    return which % 2 == 0 ? 2 * (size_t)d * (size_t)d : 2 * (size_t)d;
-}
-
-static void fill_projections(session *t)
-{
-    int d = t->student.head.d;
-    for (int i = 0; i < 4; i++)
-        t->projection_count += projection_size(d, i);
-    t->projection = malloc(t->projection_count * sizeof *t->projection);
-    assert_non_null(t->projection);
-    size_t at = 0;
-    for (int i = 0; i < 4; at += projection_size(d, i++)) {
-        char name[64];
-        snprintf(name, sizeof name, "projection/%s", projection_part[i]);
-        double *values = oracle_fill(t->s->c, name, projection_size(d, i), 1 / sqrt(d), 0);
-        memcpy(t->projection + at, values, projection_size(d, i) * sizeof *values);
-        free(values);
-    }
-    t->s->be->write_real64(t->s->be, t->view.projection, t->projection, t->projection_count);
-}
-
 static void begin_session(session *t, subject *s)
 {
     const oracle_case *c = s->c;
@@ -75,11 +49,12 @@ static void begin_session(session *t, subject *s)
     subject_must(s, rc_replay_dreams_create(s->be, &t->generator, settings.batch, RC_STREAM_DREAMS, &replay));
     subject_must(s, rc_training_create(s->be, &settings, &t->student, &t->teacher, replay, &t->data, &t->training));
     t->view = rc_training_look(t->training);
-    fill_projections(t);
+    oracle_step_projections(s, t->student.head.d, t->view.projection);
+    for (int i = 0; i < 4; i++)
+        t->projection_count += oracle_step_projection_count(t->student.head.d, i);
+    t->projection = oracle_step_copy(s, t->view.projection, t->projection_count);
     t->head_count = (size_t)(n_old + n_new) * (size_t)t->student.head.d;
-    t->head = malloc(t->head_count * sizeof *t->head);
-    assert_non_null(t->head);
-    s->be->read_real64(s->be, t->head, t->student.head.weight, t->head_count);
+    t->head = oracle_step_copy(s, t->student.head.weight, t->head_count);
     rc_step *control = rc_training_control(t->training);
     control->learning_rate = (float)oracle_number(c, "lr");
     rc_loss_scale scale = rc_adaptive_loss_scale(n_old, n_new);
@@ -126,9 +101,10 @@ static void expect_first_step(session *t)
     oracle_net_expect(s, &t->classifier_net, "student/gradient/", view->backbone_gradient, false, s->tolerance);
     subject_expect(s, "head/gradient", view->head_gradient, t->head_count);
     size_t half_projection = t->projection_count / 2;
-    subject_expect(s, "projection/gradient/student.weight", view->projection_gradient, projection_size(d, 0));
+    subject_expect(s, "projection/gradient/student.weight", view->projection_gradient,
+                   oracle_step_projection_count(d, 0));
     subject_expect(s, "projection/gradient/teacher.weight",
-                   rc_real_at(s->be, view->projection_gradient, half_projection), projection_size(d, 2));
+                   rc_real_at(s->be, view->projection_gradient, half_projection), oracle_step_projection_count(d, 2));
 }
 
 /* A bias that weight decay alone moves: by 1e-5 of its size each step, of which a float rounds off 6e-8. */
@@ -149,15 +125,15 @@ static void expect_trained(session *t)
     oracle_net_expect(s, &t->classifier_net, "student/running/", t->student.backbone.running, true,
                       oracle_int(s->c, "steps") == 1 ? s->tolerance : oracle_net_moved(s));
     oracle_step_expect_moved(s, "head/moved", t->student.head.weight, t->head, t->head_count);
-    for (int i = 0; i < 4; at += projection_size(t->student.head.d, i++)) {
+    for (int i = 0; i < 4; at += oracle_step_projection_count(t->student.head.d, i++)) {
         char name[64];
         const void *part = rc_real_at(s->be, t->view.projection, at);
-        size_t count = projection_size(t->student.head.d, i);
+        size_t count = oracle_step_projection_count(t->student.head.d, i);
         if (i % 2 == 0) {
-            snprintf(name, sizeof name, "projection/moved/%s", projection_part[i]);
+            snprintf(name, sizeof name, "projection/moved/%s", oracle_step_projection[i]);
             oracle_step_expect_moved(s, name, part, t->projection + at, count);
         } else {
-            snprintf(name, sizeof name, "projection/after/%s", projection_part[i]);
+            snprintf(name, sizeof name, "projection/after/%s", oracle_step_projection[i]);
             expect_decayed(s, name, part, count);
         }
     }

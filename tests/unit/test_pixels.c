@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
+#include "support/cpu_backend.h"
 #include "support/learning.h"
 #include "support/succeeds.h"
 
@@ -91,21 +92,6 @@ static void gradients_are_those_of_the_losses(void **state)
 }
 
 /* ---- the stage ------------------------------------------------------------------------------------------------ */
-
-static rc_backend *be;
-
-static int open_backend(void **state)
-{
-    (void)state;
-    return rc_backend_open("cpu", 2, NULL, &be) == RC_OK ? 0 : -1;
-}
-
-static int close_backend(void **state)
-{
-    (void)state;
-    rc_backend_close(be);
-    return 0;
-}
 
 static void every_batch_can_be_resumed(void **state)
 {

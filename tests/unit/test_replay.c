@@ -11,25 +11,11 @@
 
 #include "base/memory.h"
 #include "cil/evaluation.h"
+#include "support/cpu_backend.h"
 #include "support/learning.h"
 #include "support/succeeds.h"
 
 enum { PIXELS = LEARNING_SIZE * LEARNING_SIZE * LEARNING_CHANNELS };
-
-static rc_backend *be;
-
-static int open_backend(void **state)
-{
-    (void)state;
-    return rc_backend_open("cpu", 2, NULL, &be) == RC_OK ? 0 : -1;
-}
-
-static int close_backend(void **state)
-{
-    (void)state;
-    rc_backend_close(be);
-    return 0;
-}
 
 /* A learner after its first task, of 3 classes with 16 images each. */
 static void create_taught(rc_learner *l, rc_backend *backend, const char *method, const rc_settings *s)

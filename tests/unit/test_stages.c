@@ -15,23 +15,9 @@
 #include "base/memory.h"
 #include "cil/evaluation.h"
 #include "run/checkpoint.h"
+#include "support/cpu_backend.h"
 #include "support/learning.h"
 #include "support/succeeds.h"
-
-static rc_backend *be;
-
-static int open_backend(void **state)
-{
-    (void)state;
-    return rc_backend_open("cpu", 2, NULL, &be) == RC_OK ? 0 : -1;
-}
-
-static int close_backend(void **state)
-{
-    (void)state;
-    rc_backend_close(be);
-    return 0;
-}
 
 /* Task 1 of 3 classes with these settings. */
 static learning_bits first_task(const rc_settings *s)
