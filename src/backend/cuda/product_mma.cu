@@ -1,8 +1,8 @@
 /* Matrix products on the tensor cores: float matrices are rounded to bf16 on their way into shared memory, sums are
  * float. A block of four warps makes a tile of 64 x 64, a warp 32 x 32 of it; while a slice of the depth is multiplied,
  * the next one is on its way into registers. */
-#include "backend/cuda/mma.cuh"
 #include "backend/cuda/product.h"
+#include "backend/cuda/product_slice.cuh"
 
 enum {
     TILE = 64,
@@ -49,36 +49,14 @@ template <bool K_FAST> __device__ static void keep_slice(__nv_bfloat16 tile[TILE
         tile[layout<K_FAST>::row(e)][layout<K_FAST>::k(e)] = __float2bfloat16_rn(s.v[e]);
 }
 
-/* Two neighbouring depths of a row, as the instruction wants them. */
-__device__ static unsigned pair_at(const __nv_bfloat16 tile[TILE][STRIDE], int row, int k)
-{
-    return *(const unsigned *)&tile[row][k];
-}
+struct rounded_tile {
+    const __nv_bfloat16 (*tile)[STRIDE];
 
-__device__ static void multiply_slice(float sum[2][4][4], const __nv_bfloat16 a[TILE][STRIDE],
-                                      const __nv_bfloat16 b[TILE][STRIDE], int row, int column)
-{
-    int group = (int)threadIdx.x % 32 / 4, inside = (int)threadIdx.x % 4 * 2;
-#pragma unroll
-    for (int k = 0; k < DEPTH; k += 16) {
-        unsigned left[2][4], right[4][2];
-#pragma unroll
-        for (int i = 0; i < 2; i++)
-#pragma unroll
-            for (int part = 0; part < 4; part++)
-                left[i][part] = pair_at(a, row + 16 * i + group + part % 2 * 8, k + inside + part / 2 * 8);
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-#pragma unroll
-            for (int part = 0; part < 2; part++)
-                right[j][part] = pair_at(b, column + 8 * j + group, k + inside + part * 8);
-#pragma unroll
-        for (int i = 0; i < 2; i++)
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                multiply_add(sum[i][j], left[i], right[j]);
+    __device__ unsigned pair(int row, int k) const
+    {
+        return *(const unsigned *)&tile[row][k];
     }
-}
+};
 
 template <bool A_K_FAST, bool B_K_FAST>
 __global__ static void product_mma_kernel(int m, int n, int depth, rc_cuda_matrix a, rc_cuda_matrix b, float *c)
@@ -97,7 +75,7 @@ __global__ static void product_mma_kernel(int m, int n, int depth, rc_cuda_matri
         __syncthreads();
         next_a = load_slice<A_K_FAST>(a, first_i, m, k + DEPTH, depth);
         next_b = load_slice<B_K_FAST>(b, first_j, n, k + DEPTH, depth);
-        multiply_slice(sum, tile_a, tile_b, row, column);
+        multiply_slice<DEPTH>(sum, rounded_tile{tile_a}, rounded_tile{tile_b}, row, column);
     }
     int group = (int)threadIdx.x % 32 / 4, inside = (int)threadIdx.x % 4 * 2;
 #pragma unroll

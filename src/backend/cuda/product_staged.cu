@@ -2,8 +2,8 @@
  * is 32 MB of weights and little else. So slices of the depth travel to shared memory several ahead of the products, as
  * they are (float); threads round them to bf16 on the way to the operands. A block of eight warps makes a tile of
  * 128 x 64, a warp 32 x 32 of it. */
-#include "backend/cuda/mma.cuh"
 #include "backend/cuda/product.h"
+#include "backend/cuda/product_slice.cuh"
 
 enum {
     ROWS_A = 128,
@@ -33,8 +33,9 @@ template <int ROWS, bool K_FAST> struct staged {
         }
     }
 
-    /* Depths k and k + 1 of a row. */
-    __device__ static unsigned pair(const float *tile, int row, int k)
+    const float *tile;
+
+    __device__ unsigned pair(int row, int k) const
     {
         if (K_FAST) {
             float2 both = *(const float2 *)(tile + row * STRIDE + k);
@@ -43,33 +44,6 @@ template <int ROWS, bool K_FAST> struct staged {
         return pack_bf16(tile[k * STRIDE + row], tile[(k + 1) * STRIDE + row]);
     }
 };
-
-template <bool A_K_FAST, bool B_K_FAST>
-__device__ static void multiply_slice(float sum[2][4][4], const float *a, const float *b, int row, int column)
-{
-    typedef staged<ROWS_A, A_K_FAST> left_tile;
-    typedef staged<ROWS_B, B_K_FAST> right_tile;
-    int group = (int)threadIdx.x % 32 / 4, inside = (int)threadIdx.x % 4 * 2;
-#pragma unroll
-    for (int k = 0; k < DEPTH; k += 16) {
-        unsigned left[2][4], right[4][2];
-#pragma unroll
-        for (int i = 0; i < 2; i++)
-#pragma unroll
-            for (int part = 0; part < 4; part++)
-                left[i][part] = left_tile::pair(a, row + 16 * i + group + part % 2 * 8, k + inside + part / 2 * 8);
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-#pragma unroll
-            for (int part = 0; part < 2; part++)
-                right[j][part] = right_tile::pair(b, column + 8 * j + group, k + inside + part * 8);
-#pragma unroll
-        for (int i = 0; i < 2; i++)
-#pragma unroll
-            for (int j = 0; j < 4; j++)
-                multiply_add(sum[i][j], left[i], right[j]);
-    }
-}
 
 /* STAGES slices are on their way or in use at once: fewer if two blocks share a multiprocessor. */
 template <bool A_K_FAST, bool B_K_FAST, int STAGES>
@@ -100,7 +74,7 @@ __global__ static void __launch_bounds__(THREADS, 2)
         if (now < 0)
             continue;
         const float *stage = (const float *)(shared + now % STAGES * STAGE);
-        multiply_slice<A_K_FAST, B_K_FAST>(sum, stage, stage + left_tile::BYTES / 4, row, column);
+        multiply_slice<DEPTH>(sum, left_tile{stage}, right_tile{stage + left_tile::BYTES / 4}, row, column);
     }
     int group = (int)threadIdx.x % 32 / 4, inside = (int)threadIdx.x % 4 * 2;
 #pragma unroll
