@@ -186,12 +186,13 @@ __global__ static void backward_weight_kernel(rc_conv conv, tensor_view<Act> x, 
     }
 }
 
-/* Block (vector, slot): the sum of dL/draw over the slot's pixels. */
+/* Block (vector, slot): the sum of dL/draw over the slot's pixels. They go to the slots in runs of 8, as long as a line
+ * of memory, so that small tensors, too, are spread over many of them. */
 template <typename Act> __global__ static void bias_kernel(grad_view<Act> dy, float *sums)
 {
     __shared__ float space[WEIGHT_THREADS][8];
     int channel = (int)blockIdx.x * 8, pixels = dy.y.n * dy.y.h * dy.y.w;
-    int first = (int)(blockIdx.y * WEIGHT_THREADS + threadIdx.x);
+    int thread = (int)threadIdx.x, first = (thread / 8 * BIAS_SLOTS + (int)blockIdx.y) * 8 + thread % 8;
     float8 sum = zero8();
     for (int pixel = first; pixel < pixels; pixel += BIAS_SLOTS * WEIGHT_THREADS) {
         float8 draw = load_draw8(dy, place_of(dy.y, pixel), channel);
