@@ -1,4 +1,4 @@
-/* The bench: every operation on the shapes of ResNet-32 and the generator, measured against what the machine can do. */
+/* The bench: every operation on the shapes of a net and the generator, measured against what the machine can do. */
 #include "check/bench.h"
 
 #include <stdarg.h>
@@ -15,13 +15,13 @@
 #include "check/step_world.h"
 #include "nn/nets.h"
 
-enum { MOST_RUNS = 1000, NETS = 2 };
+enum { MOST_RUNS = 1000, NETS = 3 };
 
 /* Below this share of the peak the kernels have lost something that the compiler flags were to give them. */
 static const double suspicious_share = 0.5;
 
-static const char *const net_names[NETS] = {"resnet32", "generator"};
-static const char *const net_titles[NETS] = {"ResNet-32", "generator"};
+static const char *const net_names[NETS] = {"resnet32", "resnet18", "generator"};
+static const char *const net_titles[NETS] = {"ResNet-32", "ResNet-18", "generator"};
 
 typedef struct bench {
     const rc_bench_settings *s;
@@ -200,7 +200,7 @@ static rc_status bench_operations(bench *b)
 
 static rc_status bench_steps(bench *b)
 {
-    const char *name;
+    const char *name, *net = rc_step_world_net(b->s->size);
     bool all = strcmp(b->s->step, "all") == 0;
     for (int i = 0; (name = rc_step_world_name(i)) != NULL; i++) {
         if (!all && strcmp(b->s->step, name) != 0)
@@ -208,11 +208,11 @@ static rc_status bench_steps(bench *b)
         rc_step_time t;
         progress(b, "step", name);
         RC_TRY(rc_bench_step(b->be, name, b->s->batch, b->s->size, b->s->quick ? 3 : 9, &t));
-        say(b, "step %-12s median %8.2f ms, least %8.2f ms, %6.0f MB", name, t.median * 1e3, t.least * 1e3,
+        say(b, "step %-12s %s, median %8.2f ms, least %8.2f ms, %6.0f MB", name, net, t.median * 1e3, t.least * 1e3,
             (double)t.bytes * 1e-6);
-        json_t *entry = json_pack("{s:s, s:f, s:f, s:i, s:i, s:i, s:I}", "name", name, "ms", t.median * 1e3, "min_ms",
-                                  t.least * 1e3, "threads", b->be->threads, "batch", b->s->batch, "size", b->s->size,
-                                  "peak_bytes", (json_int_t)t.bytes);
+        json_t *entry = json_pack("{s:s, s:s, s:f, s:f, s:i, s:i, s:i, s:I}", "name", name, "net", net, "ms",
+                                  t.median * 1e3, "min_ms", t.least * 1e3, "threads", b->be->threads, "batch",
+                                  b->s->batch, "size", b->s->size, "peak_bytes", (json_int_t)t.bytes);
         if (json_array_append_new(b->steps, entry) != 0)
             return RC_OUT_OF_MEMORY;
     }
@@ -221,10 +221,17 @@ static rc_status bench_steps(bench *b)
 
 /* ---- all of it ------------------------------------------------------------------------------------------------ */
 
+static bool is_wanted(const bench *b, const char *net)
+{
+    if (b->s->net)
+        return strcmp(b->s->net, net) == 0;
+    return strcmp(net, "generator") == 0 || strcmp(net, rc_step_world_net(b->s->size)) == 0;
+}
+
 static rc_status make_nets(bench *b)
 {
     for (int i = 0; i < NETS; i++) {
-        if (b->s->net && strcmp(b->s->net, net_names[i]) != 0)
+        if (!is_wanted(b, net_names[i]))
             continue;
         b->net[i] = rc_alloc_zeroed(NULL, 1, sizeof *b->net[i]);
         if (!b->net[i])

@@ -14,6 +14,11 @@ const char *rc_step_world_name(int index)
     return index < (int)(sizeof names / sizeof *names) ? names[index] : NULL;
 }
 
+const char *rc_step_world_net(int size)
+{
+    return size == 224 ? "resnet18" : "resnet32";
+}
+
 /* ---- what a step works on ------------------------------------------------------------------------------------- */
 
 static rc_status make_data(rc_step_world *w, int first_class)
@@ -50,7 +55,7 @@ static rc_status make_data(rc_step_world *w, int first_class)
 static rc_status make_models(rc_step_world *w, bool first_task)
 {
     rc_backend *be = w->be;
-    RC_TRY(rc_net_resnet32(&w->net, 3, w->size, w->size));
+    RC_TRY(rc_net_by_name(&w->net, rc_step_world_net(w->size), 3, w->size, w->size));
     RC_TRY(rc_classifier_create(&w->student, &w->net, be, CLASSES_PER_TASK));
     RC_TRY(rc_model_init(&w->student.backbone, (rc_rng){w->seed, RC_STREAM_BACKBONE}));
     RC_TRY(rc_head_grow(&w->student.head, CLASSES_PER_TASK, (rc_rng){w->seed, RC_STREAM_HEAD}));

@@ -1,6 +1,7 @@
 /* The three steps that an experiment spends its time in, as METHODS has them for CIFAR-100 with five tasks: the first
  * task trains 20 classes on real images alone; the second trains 20 more with dreams beside (CwD); inversion teaches
- * the generator between them. Weights and images are random, of a seed, the same on every backend. */
+ * the generator between them. Net and generator are those published for the size of the images. Weights and images are
+ * random, of a seed, the same on every backend. */
 #ifndef RC_CHECK_STEP_WORLD_H
 #define RC_CHECK_STEP_WORLD_H
 
@@ -24,7 +25,10 @@ typedef struct rc_step_world {
 /* Name of step `index`; NULL when there are no more. */
 const char *rc_step_world_name(int index);
 
-/* Builds ResNet-32 and, where the step needs them, teacher and generator. On failure *world is NULL. */
+/* The net (nets.h) of images of `size` pixels: ResNet-18 at ImageNet's 224, otherwise ResNet-32. */
+const char *rc_step_world_net(int size);
+
+/* Builds the net and, where the step needs them, teacher and generator. On failure *world is NULL. */
 rc_status rc_step_world_create(rc_backend *backend, const char *name, int batch, int size, uint64_t seed,
                                rc_step_world **world);
 void rc_step_world_destroy(rc_step_world *world); /* NULL is fine */

@@ -84,6 +84,8 @@ expect 0 only-stdout "1 cases" selftest --op argmax --case 3
 expect 0 only-stdout "% of peak" bench --quick --op sgd --batch 2
 expect 0 only-stdout '"percent_of_peak"' bench --quick --op sgd --json
 expect 0 only-stdout '"min_ms"' bench --quick --step train_first --batch 2 --size 8 --json
+expect 0 only-stdout 'train_first  resnet32, median' bench --quick --step train_first --batch 2 --size 8
+expect 0 only-stdout '"net": "resnet18"' bench --quick --op sgd --batch 1 --size 224 --json
 
 if [ -e /dev/full ]; then
     for arguments in "--version" "--help" "selftest --list"; do

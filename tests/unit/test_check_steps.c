@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 #include "check/selftest_steps.h"
+#include "check/step_world.h"
 
 enum { BATCH = 4, SIZE = 32, STEPS = 4 };
 
@@ -151,9 +152,27 @@ static void labels_are_compared_by_their_logits(void **state)
     assert_false(f.agrees);
 }
 
+/* What is measured at a size must be what was published for it. */
+static void the_net_belongs_to_the_size(void **state)
+{
+    (void)state;
+    static const struct {
+        int size, features, generator;
+    } wanted[] = {{32, 64, 8423939}, {64, 64, 8571779}, {224, 512, 3326275}};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        rc_step_world *w;
+        if (rc_step_world_create(one, "inversion", 2, wanted[i].size, 1, &w) != RC_OK)
+            fail_msg("%s", rc_message());
+        assert_int_equal(rc_net_features(&w->net), wanted[i].features);
+        assert_int_equal(w->dreams.params, wanted[i].generator);
+        rc_step_world_destroy(w);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_net_belongs_to_the_size),
         cmocka_unit_test(equal_backends_do_not_differ),
         cmocka_unit_test(a_wrong_loss_is_seen),
         cmocka_unit_test(labels_are_compared_by_their_logits),
