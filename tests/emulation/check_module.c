@@ -1,6 +1,5 @@
 /* The CUDA backend without a GPU: finding and opening the module, and every operation on the emulation of CUDA that
  * lies beside this file. usage: check_module MODULE */
-#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -306,101 +305,6 @@ static void test_operations_in_bf16(void **state)
     check_operations("cuda:bf16");
 }
 
-/* ---- both gradients of a convolution in one kernel --------------------------------------------------------------- */
-
-enum { BOTH_IMAGES = 3, BOTH_SIDE = 9, BOTH_MOST = BOTH_IMAGES * BOTH_SIDE * BOTH_SIDE * 64 };
-
-typedef struct gradients {
-    double dx[BOTH_MOST], dweight[64 * 64 * 9], coefficient[3][2 * 64];
-} gradients;
-
-/* Some numbers between -1 and 1, the same for the same seed. */
-static void *numbers(rc_backend *be, size_t count, unsigned seed)
-{
-    static float values[64 * 64 * 9];
-    void *memory;
-    for (size_t i = 0; i < count; i++)
-        values[i] = (float)((seed = seed * 1664525u + 1013904223u) >> 8) / 8388608 - 1;
-    assert_int_equal(be->alloc(be, count * sizeof *values, &memory), RC_OK);
-    be->write_real(be, memory, values, count);
-    return memory;
-}
-
-static void *map_of_numbers(rc_backend *be, rc_tensor *shape, unsigned seed)
-{
-    static double values[BOTH_MOST];
-    size_t count = (size_t)shape->n * (size_t)shape->h * (size_t)shape->w * (size_t)shape->c;
-    for (size_t i = 0; i < count; i++)
-        values[i] = (double)((seed = seed * 1664525u + 1013904223u) >> 8) / 8388608 - 1;
-    assert_int_equal(be->alloc(be, count * be->act_bytes, &shape->raw), RC_OK);
-    be->write_act(be, shape, values);
-    return shape->raw;
-}
-
-/* Both gradients of a layer between two normalised ones with ReLU, in two groups of images, and what becomes of the
- * sums that are taken for the layer below. */
-static void both_gradients(int c, gradients *result)
-{
-    rc_backend *be;
-    assert_int_equal(rc_backend_open("cuda:bf16", 1, NULL, &be), RC_OK);
-    const rc_conv conv = {.c_in = c, .c_out = c, .k = 3, .stride = 1, .pad = 1, .up = 1, .h = BOTH_SIDE, .w = BOTH_SIDE,
-                          .oh = BOTH_SIDE, .ow = BOTH_SIDE};
-    assert_int_equal(be->reserve_conv(be, &conv, BOTH_IMAGES), RC_OK);
-    size_t vector = (size_t)(2 * c), pairs = (size_t)(c * c) * 9;
-    rc_tensor x = {.n = BOTH_IMAGES, .h = BOTH_SIDE, .w = BOTH_SIDE, .c = c, .groups = 2, .group_end = {1, BOTH_IMAGES},
-                   .act = RC_ACT_RELU}, y = x, gradient = x, data = x;
-    map_of_numbers(be, &x, 1);
-    map_of_numbers(be, &y, 2);
-    map_of_numbers(be, &data, 3);
-    x.scale = numbers(be, vector, 4), x.shift = numbers(be, vector, 5), x.mean = numbers(be, vector, 6);
-    x.istd = numbers(be, vector, 7);
-    y.scale = numbers(be, vector, 8), y.shift = numbers(be, vector, 9);
-    rc_grad dy = {&y, map_of_numbers(be, &gradient, 10), numbers(be, vector, 11), numbers(be, vector, 12),
-                  numbers(be, vector, 13)};
-    void *weight = numbers(be, pairs, 14), *dweight = numbers(be, pairs, 15), *dgamma = numbers(be, vector, 16);
-    void *to[3] = {numbers(be, vector, 17), numbers(be, vector, 18), numbers(be, vector, 19)}, *partial;
-    assert_int_equal(be->alloc(be, be->partial_bytes(be, x.n, x.h, x.w, x.c), &partial), RC_OK);
-    rc_back_epilogue epilogue = {&x, partial, true, NULL};
-    be->fork(be, RC_WEIGHT_LANE);
-    be->conv_backward_weight(be, &conv, &x, &dy, dweight, NULL);
-    be->fork(be, RC_MAIN_LANE);
-    be->conv_backward_data(be, &conv, &dy, weight, data.raw, &epilogue);
-    be->bn_backward(be, &x, true, partial, NULL, NULL, NULL, NULL, dgamma, NULL, to[0], to[1], to[2]);
-    be->join(be, RC_WEIGHT_LANE);
-    be->read_act(be, result->dx, &data, data.raw);
-    be->read_real64(be, result->dweight, dweight, pairs);
-    for (int i = 0; i < 3; i++)
-        be->read_real64(be, result->coefficient[i], to[i], vector);
-    assert_int_equal(be->sync(be), RC_OK);
-    rc_backend_close(be);
-}
-
-/* Sums in another order, of the same rounded numbers. */
-static void assert_close(const double *a, const double *b, size_t count, double allowed)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (!(fabs(a[i] - b[i]) <= allowed))
-            fail_msg("%g and %g, at %zu", a[i], b[i], i);
-    }
-}
-
-static void test_both_gradients_at_once(void **state)
-{
-    (void)state;
-    static gradients apart, together;
-    use_module(module);
-    for (int c = 16; c <= 64; c *= 2) {
-        both_gradients(c, &apart);
-        assert_int_equal(setenv("RECOLLECT_CUDA_BOTH", "1", 1), 0);
-        both_gradients(c, &together);
-        assert_int_equal(unsetenv("RECOLLECT_CUDA_BOTH"), 0);
-        assert_close(apart.dx, together.dx, (size_t)BOTH_IMAGES * BOTH_SIDE * BOTH_SIDE * (size_t)c, 0.07);
-        assert_close(apart.dweight, together.dweight, (size_t)(c * c) * 9, 1e-3);
-        for (int i = 0; i < 3; i++)
-            assert_close(apart.coefficient[i], together.coefficient[i], (size_t)(2 * c), 1e-3);
-    }
-}
-
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -413,7 +317,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_limits_device_memory),     cmocka_unit_test(test_repeats_a_captured_step),
         cmocka_unit_test(test_images_that_do_not_fit),   cmocka_unit_test(test_several_threads),
         cmocka_unit_test(test_operations_in_fp32),       cmocka_unit_test(test_operations_in_bf16),
-        cmocka_unit_test(test_both_gradients_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,8 +13,7 @@
 static void control_fork(rc_backend *be, int lane)
 {
     rc_cuda *cuda = rc_cuda_of(be);
-    if (lane != RC_MAIN_LANE || !cuda->waits_over_fork)
-        rc_cuda_enqueue_deferred(cuda);
+    rc_cuda_enqueue_deferred(cuda);
     cuda->lane = lane;
     if (lane == 0 || cuda->status != RC_OK)
         return;

@@ -10,9 +10,6 @@ bool rc_cuda_mma_backward_data(rc_cuda *cuda, const rc_conv *conv, const rc_grad
                                const rc_back_epilogue *epilogue);
 bool rc_cuda_mma_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
                                  float *dweight, float *dbias);
-/* Both at once; the normalisation of x may join. False: not for this shape, and nothing has been enqueued. */
-bool rc_cuda_mma_backward_both(rc_cuda *cuda, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
-                               const float *weight, void *dx, const rc_back_epilogue *epilogue, float *dweight);
 /* Bytes that the weight gradient needs for its sums; 0: not taken. */
 size_t rc_cuda_mma_workspace(const rc_cuda *cuda, const rc_conv *conv, int n);
 

@@ -22,24 +22,6 @@ typedef struct gather_plan {
 bool rc_cuda_plan_gather(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch,
                          gather_plan *plan);
 
-/* Both gradients at once (conv_both.cu). */
-enum { CONV_BOTH_DATA_WARPS = CONV_WARPS / 2, CONV_BOTH_SLOT_BYTES = 256 * 9 * 32 * 32 * 4 };
-
-/* Channels along a side of the weight gradient that a block has. */
-__host__ __device__ constexpr int both_channels(int c)
-{
-    return c < 32 ? c : 32;
-}
-
-typedef struct both_plan {
-    gather_plan gather;
-    int x_bytes;
-} both_plan;
-
-/* Is the shape one of those; and the plan, for the images of x. */
-bool rc_cuda_takes_both(const rc_cuda *cuda, const rc_conv *conv);
-bool rc_cuda_plan_both(const rc_cuda *cuda, const rc_conv *conv, const rc_tensor *x, both_plan *plan);
-
 /* Cuts base_h x base_w positions of every image into tiles of about `positions`, at most `most` and at most
  * `tile_bytes` of pixels of `pitch` bytes. The other fields of the cut have been set. */
 bool rc_cuda_cut_tiles(tile_cut *cut, const axis_taps *taps, int positions, int most, int pitch, int tile_bytes);

@@ -20,7 +20,6 @@ enum {
     RC_CUDA_LANES = 3,      /* lane 0 is the main one */
     RC_CUDA_MAX_ROWS = 512, /* of `partial` */
     RC_CUDA_GRAPHS = 8,     /* captured steps that are kept */
-    RC_CUDA_SLOTS = 4,      /* for sums of weight gradients (conv_both.cu) */
     RC_CUDA_TICKETS = 16    /* of a lane: blocks count themselves with them */
 };
 
@@ -67,15 +66,6 @@ typedef struct rc_cuda_held {
     alignas(16) char arguments[3072];
 } rc_cuda_held;
 
-/* A weight gradient that waits for the data gradient of the same convolution (conv.cu). */
-typedef struct rc_cuda_held_weight {
-    rc_conv conv;
-    rc_tensor x, y;
-    rc_grad dy; /* of y */
-    float *dweight;
-    int lane;
-} rc_cuda_held_weight;
-
 typedef struct rc_cuda {
     rc_backend table; /* first, so that an rc_backend * is an rc_cuda * */
     rc_module_host host;
@@ -104,13 +94,9 @@ typedef struct rc_cuda {
 
     struct rc_cuda_packs *packs; /* weights as the tensor cores take them (pack.h) */
 
-    rc_cuda_norms norms;                 /* normalisations that wait for more of their kind */
-    rc_cuda_held held;                   /* a convolution that waits */
-    rc_cuda_held_weight held_weight;     /* a weight gradient that waits, */
-    bool waits_over_fork;                /* which going back to the main lane does not end */
-    void *slots;                         /* RC_CUDA_SLOTS of them; NULL: not needed so far */
-    unsigned next_slot;
-    void (*deferred)(struct rc_cuda *);  /* enqueues them: called before anything else is; NULL: none wait */
+    rc_cuda_norms norms;                /* normalisations that wait for more of their kind */
+    rc_cuda_held held;                  /* a convolution that waits */
+    void (*deferred)(struct rc_cuda *); /* enqueues them: called before anything else is; NULL: none wait */
 
     rc_status status; /* sticky; comes out of sync() */
     char message[RC_MESSAGE_SIZE];
@@ -126,7 +112,6 @@ static inline void rc_cuda_enqueue_deferred(rc_cuda *cuda)
 {
     void (*deferred)(rc_cuda *) = cuda->deferred;
     cuda->deferred = NULL;
-    cuda->waits_over_fork = false;
     if (deferred)
         deferred(cuda);
 }

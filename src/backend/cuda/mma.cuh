@@ -16,12 +16,6 @@ __device__ inline char *dynamic_shared()
     return bytes;
 }
 
-/* A barrier of the block for warps that do different things: each comes to one of its own, and they are the same. */
-__device__ inline void barrier_of_roles()
-{
-    asm volatile("bar.sync 0;" ::: "memory");
-}
-
 __device__ inline unsigned shared_address(const void *pointer)
 {
     return (unsigned)__cvta_generic_to_shared(pointer);

@@ -10,11 +10,6 @@ inline char *dynamic_shared()
     return rc_emulated_shared;
 }
 
-inline void barrier_of_roles()
-{
-    __syncthreads();
-}
-
 inline unsigned shared_address(const void *pointer)
 {
     return (unsigned)((const char *)pointer - rc_emulated_shared);
