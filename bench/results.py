@@ -5,8 +5,10 @@ usage: bench/results.py FOLDER...
 
 A FOLDER is what `recollect run --out FOLDER` left, or is leaving: every results.json below it whose tasks are all done
 counts. Runs of one data set and number of tasks come into one table: a row per method, with the mean over its class
-orders and seeds ± the deviation of a sample (divisor n - 1). Below it stands how they were measured.
+orders and seeds ± the deviation of a sample (divisor n - 1), beside it what bench/paper.csv says of it, with how much
+more or less it is here. Below it stands how they were measured.
 """
+import csv
 import json
 import statistics
 import sys
@@ -22,6 +24,32 @@ def duration(seconds):
     whole = round(seconds)
     minutes = f"{whole // 60 % 60}:{whole % 60:02}"
     return f"{whole // 3600}:{minutes:0>5}" if whole >= 3600 else minutes
+
+
+def published(path):
+    """The paper's figures, as {(dataset, tasks, method): {"last": (value, deviation), "mean": ...}}; None: not printed."""
+    def number(text):
+        return float(text) if text else None
+    with open(path, newline="") as file:
+        return {(each["dataset"], int(each["tasks"]), each["method"]):
+                {key: (number(each[key]), number(each[f"{key}_deviation"])) for key in ("last", "mean")}
+                for each in csv.DictReader(file)}
+
+
+def beside(figure, here):
+    """The paper's figure and the difference from what was measured here.
+
+    >>> beside((52.46, 0.35), 51.88)
+    '52.46 ± 0.35 (-0.58)'
+    >>> beside((24.24, None), 25)
+    '24.24 (+0.76)'
+    >>> beside((None, None), 25)
+    '-'
+    """
+    value, deviation = figure
+    if value is None:
+        return "-"
+    return f"{value:.2f}" + (f" ± {deviation:.2f}" if deviation is not None else "") + f" ({here - value:+.2f})"
 
 
 def finished(folder):
@@ -40,21 +68,23 @@ def keeps(run):
     return "nothing"
 
 
-def row(method, runs):
+def row(method, runs, paper):
     orders = ", ".join(str(order) for order in sorted({run["run"]["order"] for run in runs}))
     each = " ".join(f"{statistics.mean(values):.1f}" for values in zip(*(run["accuracy"] for run in runs)))
     time = duration(statistics.mean(run["stage_seconds"]["total"] for run in runs))
-    last, mean = (spread([run[key] for run in runs]) for key in ("last_accuracy", "mean_accuracy"))
+    ours = {key: [run[f"{key}_accuracy"] for run in runs] for key in ("last", "mean")}
+    last, mean = (f"{spread(values)} | {beside(paper[key], statistics.mean(values))}" for key, values in ours.items())
     print(f"| {method} | {last} | {mean} | {orders} | {each} | {keeps(runs[0])} | {time} |")
 
 
-def table(dataset, tasks, methods):
+def table(dataset, tasks, methods, paper):
     print(f"### {dataset}, {tasks} tasks\n")
-    print(f"| method | A_{tasks} | mean A | orders | A_1 … A_{tasks} (mean) | keeps | time of a run |")
-    print("| --- | --- | --- | --- | --- | --- | --- |")
+    print(f"| method | A_{tasks} | in the paper | mean A | in the paper | orders | A_1 … A_{tasks} (mean) | keeps | "
+          "time of a run |")
+    print("|" + " --- |" * 9)
     sources = {}
     for method, runs in methods.items():
-        row(method, runs)
+        row(method, runs, paper.get((dataset, tasks, method), {"last": (None, None), "mean": (None, None)}))
         for run in (each["run"] for each in runs):
             version = f"recollect {run['version']}" + (f", commit {run['commit']}" if run["commit"] else "")
             sources[f"`{run['command_line']}`: {version}, {run['backend']} {run['precision']} on {run['device']}."] = None
@@ -64,13 +94,14 @@ def table(dataset, tasks, methods):
 def main():
     if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
         sys.exit(__doc__.strip())
+    paper = published(Path(__file__).with_name("paper.csv"))
     tables = {}
     for folder in sys.argv[1:]:
         for results in finished(folder):
             key = (results["run"]["dataset"], results["tasks_done"])
             tables.setdefault(key, {}).setdefault(results["method"], []).append(results)
     for (dataset, tasks), methods in sorted(tables.items()):
-        table(dataset, tasks, methods)
+        table(dataset, tasks, methods, paper)
 
 
 if __name__ == "__main__":

@@ -299,6 +299,7 @@ static rc_status write_task(const rc_results *r, int task, rc_file_writer *write
     RC_TRY(append(writer, "\n%d,%d", task + 1, t->classes));
     for (size_t i = 0; i < sizeof value / sizeof *value; i++)
         RC_TRY(append_number(writer, value[i]));
+    RC_TRY(append(writer, ",%zu,%zu,%zu", t->stored.images, t->stored.model, t->stored.statistics));
     for (int i = 0; i < RC_STAGE_COUNT; i++)
         RC_TRY(append(writer, ",%.3f", t->wall[i]));
     RC_TRY(append(writer, ",%.3f", t->evaluation_seconds));
@@ -310,7 +311,8 @@ static rc_status write_task(const rc_results *r, int task, rc_file_writer *write
 static rc_status write_tasks(const rc_results *r, rc_file_writer *writer)
 {
     RC_TRY(append(writer, "task,classes,accuracy,mean_accuracy,top5,old_accuracy,new_accuracy,forgetting,"
-                          "backward_transfer,old_norm,new_norm"));
+                          "backward_transfer,old_norm,new_norm,stored_images,stored_generative_model,"
+                          "stored_statistics"));
     for (int i = 0; i < RC_STAGE_COUNT; i++)
         RC_TRY(append(writer, ",%s_seconds", rc_stage_name((rc_stage)i)));
     RC_TRY(append(writer, ",evaluation_seconds"));

@@ -62,14 +62,14 @@ holds cwd/results.json '"last_accuracy"' '"mean_accuracy"' '"by_task"' '"forgett
 holds cwd/events.jsonl '"event":"run"' '"event":"step"' '"event":"task"' '"accuracy"' '"mean_accuracy"' '"by_task"' \
     '"forgetting"' '"backward_transfer"' '"old_accuracy"' '"top5"' '"new_norm"' '"evaluation"' '"command_line"' '"seed":3' \
     '"version"' '"config"' '"loss"' '"dce"' '"hkd"' '"rkd"' '"war"'
-holds cwd/tasks.csv 'task,classes,accuracy,mean_accuracy,top5,old_accuracy,new_accuracy,forgetting,backward_transfer,old_norm,new_norm,inversion_seconds,training_seconds,refinement_seconds,estimation_seconds,evaluation_seconds,task_1,task_2,task_3'
+holds cwd/tasks.csv 'task,classes,accuracy,mean_accuracy,top5,old_accuracy,new_accuracy,forgetting,backward_transfer,old_norm,new_norm,stored_images,stored_generative_model,stored_statistics,inversion_seconds,training_seconds,refinement_seconds,estimation_seconds,evaluation_seconds,task_1,task_2,task_3'
 holds cwd/classes.csv 'class,name,task,accuracy,top5,head_norm'
 holds cwd/results.txt 'last accuracy (A_3)' 'mean accuracy' '(of A_1 to A_3)' 'forgetting' 'backward transfer' 'top-5' \
     'after task, accuracy on task' 'norms of the head' 'seed 3' 'run small.yaml' 'taken for class' "${stages[@]}"
 [ "$(wc -l <whole/cwd/tasks.csv)" -eq 4 ] && [ "$(wc -l <whole/cwd/classes.csv)" -eq 11 ] &&
     [ "$(wc -l <whole/cwd/confusion.csv)" -eq 11 ] || fail "the tables do not have 3 tasks and 10 classes"
 # The time of the first task, which all share, is in every method's results.
-awk -F, 'NR == 2 && $13 > 0 { found = 1 } END { exit !found }' whole/joint/tasks.csv || fail "no time for the first task"
+awk -F, 'NR == 2 && $16 > 0 { found = 1 } END { exit !found }' whole/joint/tasks.csv || fail "no time for the first task"
 # Models that a method without estimation leaves can be used.
 for method in finetune joint cwd; do
     "$program" info "whole/$method/task-3.safetensors" >/dev/null 2>message || fail "$method: $(cat message)"

@@ -198,11 +198,14 @@ static void tables_hold_everything(void **state)
     SUCCEEDS(rc_file_read(path, 1 << 16, &text, &size));
     assert_string_equal(text,
                         "task,classes,accuracy,mean_accuracy,top5,old_accuracy,new_accuracy,forgetting,"
-                        "backward_transfer,old_norm,new_norm,inversion_seconds,training_seconds,refinement_seconds,"
-                        "estimation_seconds,evaluation_seconds,task_1,task_2,task_3\n"
-                        "1,2,85,85,90,,85,,,,3.5,0.000,2.000,3.000,4.500,0.250,85,,\n"
-                        "2,3,76.6667,80.8333,93.3333,65,100,20,-20,3.5,10,1.000,2.000,3.000,4.500,0.250,65,100,\n"
-                        "3,4,64,75.2222,96,56.6667,75,40,-40,5.66667,1,2.000,2.000,3.000,4.500,0.250,65,40,75\n");
+                        "backward_transfer,old_norm,new_norm,stored_images,stored_generative_model,stored_statistics,"
+                        "inversion_seconds,training_seconds,refinement_seconds,estimation_seconds,"
+                        "evaluation_seconds,task_1,task_2,task_3\n"
+                        "1,2,85,85,90,,85,,,,3.5,3000,20,10,0.000,2.000,3.000,4.500,0.250,85,,\n"
+                        "2,3,76.6667,80.8333,93.3333,65,100,20,-20,3.5,10,6000,20,10,"
+                        "1.000,2.000,3.000,4.500,0.250,65,100,\n"
+                        "3,4,64,75.2222,96,56.6667,75,40,-40,5.66667,1,9000,20,10,"
+                        "2.000,2.000,3.000,4.500,0.250,65,40,75\n");
     rc_free(NULL, text);
     SUCCEEDS(rc_results_write_classes(&r, names, path));
     SUCCEEDS(rc_file_read(path, 1 << 16, &text, &size));

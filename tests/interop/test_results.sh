@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# bench/results.py and bench/paper.csv: its examples, the names of its methods, and the table of two runs that are done.
+# Skipped (code 77) where there is no Python, which is a failure where RECOLLECT_TEST_NO_SKIP is set.
+#
+# usage: test_results.sh PROGRAM
+set -euo pipefail
+program=$1
+bench=$(cd "$(dirname "$0")/../../bench" && pwd)
+python=${PYTHON:-python3}
+if ! "$python" -c '' 2>/dev/null; then
+    echo "skipped: there is no '$python'"
+    if [ -n "${RECOLLECT_TEST_NO_SKIP:-}" ]; then exit 1; fi
+    exit 77
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() {
+    echo "FAILED: $1" >&2
+    exit 1
+}
+export PYTHONDONTWRITEBYTECODE=1 PYTHONIOENCODING=utf-8
+
+"$python" -m doctest "$bench/results.py" || fail "an example of results.py"
+
+"$program" methods | awk '{ print $1 }' | sort >"$work/methods"
+tail -n +2 "$bench/paper.csv" | cut -d, -f3 | sort -u | comm -23 - "$work/methods" >"$work/unknown"
+[ ! -s "$work/unknown" ] || fail "paper.csv has rows that are no methods: $(tr '\n' ' ' <"$work/unknown")"
+awk -F, 'NF != 7 { exit 1 }' "$bench/paper.csv" || fail "a line of paper.csv has not seven fields"
+[ -z "$(cut -d, -f1-3 "$bench/paper.csv" | sort | uniq -d)" ] || fail "paper.csv says something twice"
+
+run() { # FOLDER METHOD ORDER TASKS_DONE LAST MEAN
+    mkdir -p "$work/$1"
+    cat >"$work/$1/results.json" <<JSON
+{"method": "$2", "tasks_done": $4, "task_sizes": [20, 20, 20, 20, 20], "accuracy": [80, 70, 60, 50, $5],
+ "last_accuracy": $5, "mean_accuracy": $6, "stage_seconds": {"total": 61},
+ "tasks": [{"stored": {"images": 0, "generative_model": 0, "statistics": 41984}}],
+ "run": {"version": "1", "commit": "abc", "command_line": "recollect run", "order": $3, "backend": "cuda",
+         "precision": "bf16", "device": "card", "dataset": "cifar100"}}
+JSON
+}
+run runs/order-0/cwd cwd 0 5 51.46 65
+run runs/order-1/cwd cwd 1 5 53.46 67
+run runs/order-2/cwd cwd 2 4 1 1 # not done
+run runs/order-0/sce sce 0 5 40 60
+run runs/order-0/joint joint 0 5 70 75
+"$python" "$bench/results.py" "$work/runs" >"$work/table"
+grep -qF '| cwd | 52.46 ± 1.41 | 52.46 ± 0.35 (+0.00) | 66.00 ± 1.41 | 66.31 ± 1.46 (-0.31) | 0, 1 |' "$work/table" ||
+    fail "the row of two runs: $(cat "$work/table")"
+grep -qF '| sce | 40.00 | 47.86 ± 0.51 (-7.86) | 60.00 | - |' "$work/table" || fail "a mean that the paper has not"
+grep -qF '| joint | 70.00 | - | 75.00 | - |' "$work/table" || fail "a method that the paper has not"
