@@ -80,6 +80,20 @@ static void test_limits_device_memory(void **state)
     rc_backend_close(be);
 }
 
+/* The sums of a weight gradient have room for the blocks that its shape can have, in every lane, and for no more: the
+ * widest layer of the 32 px generator. */
+static void test_workspace_is_small(void **state)
+{
+    (void)state;
+    rc_backend *be;
+    const rc_conv conv = {.c_in = 128, .c_out = 128, .k = 3, .stride = 1, .pad = 1, .up = 2, .h = 16, .w = 16,
+                          .oh = 32, .ow = 32};
+    use_module(module);
+    assert_int_equal(rc_backend_open("cuda:bf16:33554432", 1, NULL, &be), RC_OK);
+    assert_int_equal(be->reserve_conv(be, &conv, 128), RC_OK);
+    rc_backend_close(be);
+}
+
 /* ---- repeating ------------------------------------------------------------------------------------------------- */
 
 typedef struct counted {
@@ -317,6 +331,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_limits_device_memory),     cmocka_unit_test(test_repeats_a_captured_step),
         cmocka_unit_test(test_images_that_do_not_fit),   cmocka_unit_test(test_several_threads),
         cmocka_unit_test(test_operations_in_fp32),       cmocka_unit_test(test_operations_in_bf16),
+        cmocka_unit_test(test_workspace_is_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -166,7 +166,8 @@ struct weight_plan {
     int tiles; /* of channels */
     weight_arguments arguments;
     reduce_arguments reduce;
-    int blocks, shared_bytes;
+    int blocks, most_blocks; /* for these images, and for however many in whatever groups */
+    int shared_bytes;
 };
 
 static int channel_tile(int c)
@@ -258,6 +259,7 @@ static bool plan_weight(const rc_conv *conv, const group_view &groups, int n, we
     if (most <= 64 || !list_parts(plan, &taps))
         return false;
     plan->blocks = rc_cuda_deal_tiles(cut, share > groups.count ? share : groups.count);
+    plan->most_blocks = share > RC_MAX_GROUPS ? share : RC_MAX_GROUPS;
     reduce->blocks = plan->blocks;
     int tile_positions = (cut->images * cut->tile_h * cut->tile_w + 15) / 16 * 16;
     a->dy_bytes = tile_positions * dy_pitch;
@@ -268,20 +270,19 @@ static bool plan_weight(const rc_conv *conv, const group_view &groups, int n, we
     return true;
 }
 
-static size_t sum_bytes(const weight_plan *plan)
+static size_t sum_bytes(const weight_plan *plan, int blocks)
 {
     size_t pairs = (size_t)plan->reduce.co_padded * plan->reduce.ci_padded;
-    return (size_t)plan->blocks * plan->arguments.taps * pairs * sizeof(float);
+    return (size_t)blocks * plan->arguments.taps * pairs * sizeof(float);
 }
 
 size_t rc_cuda_mma_workspace(const rc_cuda *cuda, const rc_conv *conv, int n)
 {
-    /* A pass may run with fewer images, in groups that are not known yet: each group has at most one block more. */
     weight_plan plan;
     group_view groups = {1, {n, n, n, n}};
     if (!cuda->bf16 || !plan_weight(conv, groups, n, &plan))
         return 0;
-    return sum_bytes(&plan) / plan.blocks * (size_t)(WEIGHT_BLOCKS + RC_MAX_GROUPS);
+    return sum_bytes(&plan, plan.most_blocks);
 }
 
 /* ---- launch ---------------------------------------------------------------------------------------------------- */
@@ -310,7 +311,7 @@ bool rc_cuda_mma_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_te
         return false;
     a->x = value;
     a->dy = gradient;
-    a->sums = (float *)rc_cuda_workspace(cuda, sum_bytes(&plan), "conv_backward_weight");
+    a->sums = (float *)rc_cuda_workspace(cuda, sum_bytes(&plan, plan.blocks), "conv_backward_weight");
     if (!a->sums)
         return true;
     weight_function kernel = plan.co == 8    ? with_channels<8>(plan.ci, plan.taps)
