@@ -352,7 +352,10 @@ static rc_status find_checkpoint(cell_run *m, int task, rc_position *position)
     if (!rc_file_exists(path))
         return RC_OK;
     rc_position found;
-    RC_TRY(rc_checkpoint_open(path, m->cell->fingerprint, &found, &m->checkpoint));
+    rc_status status = rc_checkpoint_open(path, m->cell->fingerprint, &found, &m->checkpoint);
+    if (status == RC_FORMAT)
+        return rc_fail(status, "%s; without this file --resume begins task %d anew", rc_message(), task + 1);
+    RC_TRY(status);
     if (found.task < task) { /* of a task whose results are there */
         rc_safetensors_close(m->checkpoint);
         m->checkpoint = NULL;

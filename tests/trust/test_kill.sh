@@ -113,9 +113,26 @@ for signal in INT TERM; do
         fail "SIG$signal: no clear message: $(cat message)"
     where=$(position stopped)
     [[ $where == *task* ]] || fail "SIG$signal: nothing was saved"
+    rm -rf without
+    cp -r stopped without
     run --out stopped --resume "${longer[@]}" >/dev/null 2>&1
     same stopped long "after SIG$signal"
     echo "SIG$signal: saved at$where"
     rm -rf stopped
 done
+
+# ---- without the checkpoint ------------------------------------------------------------------------------------------
+# The model of the last finished task is enough: the task that was left begins anew.
+saved=without/cwd/checkpoint.safetensors
+[ $(($(stat -c %s without/cwd/task-1.safetensors) * 2)) -lt "$(stat -c %s $saved)" ] ||
+    fail "the model of a task is not much smaller than a checkpoint"
+head -c 5000 $saved >part
+mv part $saved
+run --out without --resume "${longer[@]}" >/dev/null 2>message && fail "half a checkpoint was taken for a whole one"
+grep -qF 'without/cwd/checkpoint.safetensors' message || fail "half a checkpoint: not named: $(cat message)"
+grep -qF 'without this file --resume begins task 2 anew' message || fail "half a checkpoint: no way out: $(cat message)"
+rm $saved
+run --out without --resume "${longer[@]}" >/dev/null 2>message || fail "without its checkpoint: $(cat message)"
+same without long "without its checkpoint"
+echo "without its checkpoint: task 2 was done anew"
 echo "$name: passed in $SECONDS s"
