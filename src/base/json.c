@@ -2,6 +2,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -172,6 +173,11 @@ static rc_status dump(const json_t *json, int indent, char **text, size_t *size)
         return RC_OUT_OF_MEMORY;
     json_dumpb(json, *text, *size, flags);
     return RC_OK;
+}
+
+json_t *rc_json_number(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
 }
 
 rc_status rc_json_dump(const json_t *json, int indent, char **text)

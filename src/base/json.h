@@ -31,6 +31,9 @@ rc_status rc_json_get_string(const json_t *object, const char *key, const char *
 rc_status rc_json_get_array(const json_t *object, const char *key, json_t **value);
 rc_status rc_json_get_object(const json_t *object, const char *key, json_t **value);
 
+/* A number; where it is not finite, which JSON cannot say, null. NULL: no memory. */
+json_t *rc_json_number(double value);
+
 /* The value as text: one line, or indented by `indent` spaces if that is above 0; members in the order in
    which they were added; numbers with enough digits to come back the same. Free *text with rc_free(NULL, ...). */
 rc_status rc_json_dump(const json_t *json, int indent, char **text);

@@ -24,6 +24,7 @@ enum {
     FORMAT,
     OLD_TEST,
     MERGE,
+    JSON,
     FORCE,
     SKIP_BROKEN,
     BACKEND,
@@ -52,6 +53,7 @@ static const rc_option options[OPTIONS] = {
                   "score these images of old classes before and after", 0, 0},
     [MERGE] = {"merge", RC_OPTION_FLAG, NULL, NULL,
                "add images of known classes to those, beside the new ones", 0, 0},
+    [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "print the result as JSON", 0, 0},
     [FORCE] = {"force", RC_OPTION_FLAG, NULL, NULL, "replace FILE if it is there", 0, 0},
     [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "leave out images that cannot be read", 0, 0},
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what to compute on", 0, 0},
@@ -131,7 +133,7 @@ static bool can_write(const char *out, const char *input, bool force)
     return false;
 }
 
-static void print_result(const rc_learn_result *r, const char *out)
+static void print_text(const rc_learn_result *r, const char *out)
 {
     rc_print("%s: %d class%s, %d of them new, from %d images in %.0f s", out, r->known + r->added,
              r->known + r->added == 1 ? "" : "es", r->added, r->images, r->seconds);
@@ -165,7 +167,7 @@ static void save_elsewhere(const rc_saved_model *model)
         rc_complain("learn: nor could the model be saved in the folder of temporary files: %s", rc_message());
 }
 
-static int learn(rc_open_model *open, const rc_learn_settings *settings, const char *out)
+static int learn(rc_open_model *open, const rc_learn_settings *settings, const char *out, bool json)
 {
     rc_learn_result result;
     rc_status status = rc_learn(&open->model, open->backend, settings, &result);
@@ -177,9 +179,11 @@ static int learn(rc_open_model *open, const rc_learn_settings *settings, const c
             return RC_EXIT_FAILED;
         }
     }
-    if (status == RC_OK)
-        print_result(&result, out);
-    else
+    if (status == RC_OK && json)
+        status = rc_learn_json(&open->model, &result, out, rc_print_line, NULL);
+    else if (status == RC_OK)
+        print_text(&result, out);
+    if (status != RC_OK)
         rc_complain("learn: %s", rc_message());
     return status == RC_OK ? RC_EXIT_DONE : status == RC_CANCELLED ? RC_EXIT_INTERRUPTED : RC_EXIT_FAILED;
 }
@@ -219,7 +223,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
     if (open == NULL)
         return RC_EXIT_FAILED;
     rc_catch_interrupts();
-    int code = learn(open, &settings, value[OUT].text);
+    int code = learn(open, &settings, value[OUT].text, value[JSON].given);
     rc_model_close(open);
     return code;
 }

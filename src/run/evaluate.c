@@ -280,12 +280,6 @@ rc_status rc_evaluation_csv(const rc_saved_model *model, const rc_named_evaluati
     return RC_OK;
 }
 
-/* NaN, the accuracy over no images, is null. */
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 rc_status rc_evaluation_json(const rc_saved_model *model, const rc_named_evaluation *evaluation,
                              rc_evaluation_line *line, void *user)
 {
@@ -295,14 +289,14 @@ rc_status rc_evaluation_json(const rc_saved_model *model, const rc_named_evaluat
     json_t *json = json_object(), *tasks = json_array(), *classes = json_array(), *matrix = json_array();
     json_object_set_new(json, "images", json_integer(evaluation->images));
     json_object_set_new(json, "unknown_images", json_integer(evaluation->unknown_images));
-    json_object_set_new(json, "accuracy", number(rc_accuracy(e, 0, e->classes)));
-    json_object_set_new(json, "top5", number(rc_accuracy_top5(e, 0, e->classes)));
+    json_object_set_new(json, "accuracy", rc_json_number(rc_accuracy(e, 0, e->classes)));
+    json_object_set_new(json, "top5", rc_json_number(rc_accuracy_top5(e, 0, e->classes)));
     for (int task = 0, first = 0; task < head->tasks; first = head->task_end[task++])
-        json_array_append_new(tasks, number(rc_accuracy(e, first, head->task_end[task])));
+        json_array_append_new(tasks, rc_json_number(rc_accuracy(e, first, head->task_end[task])));
     for (int label = 0; label < e->classes; label++) {
         json_array_append_new(classes, json_pack("{s:s, s:i, s:o}", "class", model->class_name[label],
                                                  "images", count_of(e, label), "accuracy",
-                                                 number(rc_accuracy(e, label, label + 1))));
+                                                 rc_json_number(rc_accuracy(e, label, label + 1))));
         json_t *row = json_array();
         for (int k = 0; k < e->classes; k++)
             json_array_append_new(row, json_integer(e->confusion[label * e->classes + k]));

@@ -81,16 +81,19 @@ double rc_grid_seconds(const rc_cell *cell, int cells, int jobs, const rc_cell_s
 
 /* ---- what is told --------------------------------------------------------------------------------------------- */
 
-/* "0:41 left | order 0, CwD 2/5 training 12/160 | order 1, CwD ...": one line for all that run. */
+/* "0:41 left | order 0, CwD 2/5 training 12/160 | order 1, CwD ...": one line for all that run. The time comes with
+ * the first steps that have been measured. */
 static void show_all(const grid *g, double left)
 {
-    char text[512], time[32];
+    char text[512] = "", time[32];
+    size_t used = 0;
     rc_duration_text(left, time, sizeof time);
-    size_t used = (size_t)snprintf(text, sizeof text, "%s left", time);
+    if (left >= 0)
+        used = (size_t)snprintf(text, sizeof text, "%s left", time);
     for (int i = 0; i < g->settings->cells && used < sizeof text; i++)
         if (g->state[i] == RC_CELL_RUNS && g->stage[i][0] != '\0')
-            used += (size_t)snprintf(text + used, sizeof text - used, " | %s %s", g->settings->cell[i].name,
-                                     g->stage[i]);
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s", used > 0 ? " | " : "",
+                                     g->settings->cell[i].name, g->stage[i]);
     if (g->settings->watch.progress != NULL)
         g->settings->watch.progress(g->settings->watch.user, text, false);
 }

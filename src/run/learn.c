@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/memory.h"
 #include "run/evaluate.h"
 #include "run/forecast.h"
@@ -407,5 +408,39 @@ rc_status rc_learn(rc_saved_model *model, rc_backend *backend, const rc_learn_se
     rc_free(NULL, s->label);
     rc_free(NULL, s);
     result->seconds = rc_now() - began;
+    return status;
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------------------ */
+
+rc_status rc_learn_json(const rc_saved_model *model, const rc_learn_result *r, const char *path,
+                        void (*line)(void *user, const char *text), void *user)
+{
+    char *text = NULL;
+    json_t *json = json_object(), *classes = json_array(), *wall = json_object();
+    json_t *name = json_string(path); /* file names need not be UTF-8, JSON texts must */
+    for (int i = r->known; i < r->known + r->added; i++)
+        json_array_append_new(classes, json_string(model->class_name[i]));
+    for (int i = 0; i < RC_STAGE_COUNT; i++)
+        json_object_set_new(wall, rc_stage_name((rc_stage)i), rc_json_number(r->wall[i]));
+    json_object_set_new(json, "file", name != NULL ? name : json_string("(name is not UTF-8)"));
+    json_object_set_new(json, "method", json_string(model->learner.method->name));
+    json_object_set_new(json, "classes", json_integer(r->known + r->added));
+    json_object_set_new(json, "new_classes", classes);
+    json_object_set_new(json, "merged_classes", json_integer(r->merged));
+    json_object_set_new(json, "images", json_integer(r->images));
+    json_object_set_new(json, "broken_images", json_integer(r->broken));
+    json_object_set_new(json, "held_out_images", json_integer(r->held_out));
+    json_object_set_new(json, "accuracy", rc_json_number(r->accuracy));
+    json_object_set_new(json, "old_images", json_integer(r->old_images));
+    json_object_set_new(json, "old_accuracy_before", rc_json_number(r->old_before));
+    json_object_set_new(json, "old_accuracy_after", rc_json_number(r->old_after));
+    json_object_set_new(json, "seconds", rc_json_number(r->seconds));
+    json_object_set_new(json, "stage_seconds", wall);
+    rc_status status = rc_json_dump(json, 0, &text);
+    if (status == RC_OK)
+        line(user, text);
+    rc_free(NULL, text);
+    json_decref(json);
     return status;
 }

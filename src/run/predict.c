@@ -364,10 +364,8 @@ rc_status rc_prediction_json(const rc_saved_model *model, const rc_prediction *p
                                              label, "probability", prediction->probability[i]));
     }
     if (prediction->message == NULL) {
-        bool known = isfinite(prediction->unfamiliarity);
         json_object_set(json, "top", top);
-        json_object_set_new(json, "unfamiliarity",
-                            known ? json_real(prediction->unfamiliarity) : json_null());
+        json_object_set_new(json, "unfamiliarity", rc_json_number(prediction->unfamiliarity));
     }
     json_decref(top);
     rc_status status = rc_json_dump(json, 0, &text);

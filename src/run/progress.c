@@ -62,7 +62,7 @@ static size_t append(char *text, size_t size, size_t used, const char *piece)
 void rc_progress_text(const rc_stage_report *report, double images_per_second, double stage_left, double left,
                       char *text, size_t size)
 {
-    char piece[80], stage_time[32], time[32];
+    char piece[80], time[32];
     size_t used = append(text, size, 0, rc_stage_name(report->stage));
     if (report->epochs > 0)
         snprintf(piece, sizeof piece, " %d/%d:", report->epoch + 1, report->epochs);
@@ -79,10 +79,19 @@ void rc_progress_text(const rc_stage_report *report, double images_per_second, d
         snprintf(piece, sizeof piece, " %.0f images/s,", images_per_second);
         used = append(text, size, used, piece);
     }
-    rc_duration_text(stage_left, stage_time, sizeof stage_time);
-    rc_duration_text(left, time, sizeof time);
-    snprintf(piece, sizeof piece, " %s left, %s in all", stage_time, time);
-    append(text, size, used, piece);
+    /* What nothing has been measured for is left out, with what would have led to it. */
+    if (stage_left >= 0) {
+        rc_duration_text(stage_left, time, sizeof time);
+        snprintf(piece, sizeof piece, " %s left,", time);
+        used = append(text, size, used, piece);
+    }
+    if (left >= 0) {
+        rc_duration_text(left, time, sizeof time);
+        snprintf(piece, sizeof piece, " %s in all,", time);
+        used = append(text, size, used, piece);
+    }
+    if (used < size)
+        text[used - 1] = '\0';
 }
 
 void rc_duration_text(double seconds, char *text, size_t size)

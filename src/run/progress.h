@@ -30,7 +30,8 @@ void rc_watch_stage(const rc_watch *watch, const rc_stage_report *report, double
 /* rc_data_settings.progress, for a user that is an rc_watch. */
 bool rc_watch_reading(void *watch, const char *what, int done, int total);
 
-/* "training 3/60: ce 0.53, hkd 0.21, 4210 images/s, 0:12 left, 1:40 in all". NaN: not known yet. */
+/* "training 3/60: ce 0.53, hkd 0.21, 4210 images/s, 0:12 left, 1:40 in all". What is NaN, not known
+ * yet, is left out. */
 void rc_progress_text(const rc_stage_report *report, double images_per_second, double stage_left, double left,
                       char *text, size_t size);
 

@@ -115,21 +115,15 @@ void rc_results_seconds(const rc_results *r, double seconds[RC_STAGE_COUNT + 2])
 
 /* ---- JSON ---------------------------------------------------------------------------------------------------- */
 
-/* NaN has no JSON: null. */
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 json_t *rc_results_seconds_json(const rc_results *r)
 {
     double seconds[RC_STAGE_COUNT + 2];
     json_t *json = json_object();
     rc_results_seconds(r, seconds);
     for (int i = 0; i < RC_STAGE_COUNT; i++)
-        json_object_set_new(json, rc_stage_name((rc_stage)i), number(seconds[i]));
-    json_object_set_new(json, "evaluation", number(seconds[RC_STAGE_COUNT]));
-    json_object_set_new(json, "total", number(seconds[RC_STAGE_COUNT + 1]));
+        json_object_set_new(json, rc_stage_name((rc_stage)i), rc_json_number(seconds[i]));
+    json_object_set_new(json, "evaluation", rc_json_number(seconds[RC_STAGE_COUNT]));
+    json_object_set_new(json, "total", rc_json_number(seconds[RC_STAGE_COUNT + 1]));
     return json;
 }
 
@@ -138,20 +132,21 @@ json_t *rc_results_task_json(const rc_results *r, int task)
     const rc_task_result *t = &r->task[task];
     json_t *wall = json_object(), *row = json_array();
     for (int i = 0; i < RC_STAGE_COUNT; i++)
-        json_object_set_new(wall, rc_stage_name((rc_stage)i), number(t->wall[i]));
-    json_object_set_new(wall, "evaluation", number(t->evaluation_seconds));
+        json_object_set_new(wall, rc_stage_name((rc_stage)i), rc_json_number(t->wall[i]));
+    json_object_set_new(wall, "evaluation", rc_json_number(t->evaluation_seconds));
     for (int j = 0; j <= task; j++)
-        json_array_append_new(row, number(r->matrix[task * r->tasks + j]));
+        json_array_append_new(row, rc_json_number(r->matrix[task * r->tasks + j]));
     json_t *stored = json_pack("{s:I, s:I, s:I, s:b}", "images", (json_int_t)t->stored.images, "generative_model",
                                (json_int_t)t->stored.model, "statistics", (json_int_t)t->stored.statistics,
                                "data_free", t->stored.images == 0);
     return json_pack("{s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "task", task + 1,
-                     "classes", t->classes, "accuracy", number(t->accuracy), "mean_accuracy",
-                     number(mean_after(r, task + 1)), "top5", number(t->top5), "old_accuracy",
-                     number(t->old_accuracy), "new_accuracy", number(t->new_accuracy), "forgetting",
-                     number(rc_forgetting(r->matrix, r->tasks, task + 1)), "backward_transfer",
-                     number(rc_backward_transfer(r->matrix, r->tasks, task + 1)), "old_norm", number(t->old_norm),
-                     "new_norm", number(t->new_norm), "stored", stored, "by_task", row, "seconds", wall);
+                     "classes", t->classes, "accuracy", rc_json_number(t->accuracy), "mean_accuracy",
+                     rc_json_number(mean_after(r, task + 1)), "top5", rc_json_number(t->top5), "old_accuracy",
+                     rc_json_number(t->old_accuracy), "new_accuracy", rc_json_number(t->new_accuracy), "forgetting",
+                     rc_json_number(rc_forgetting(r->matrix, r->tasks, task + 1)), "backward_transfer",
+                     rc_json_number(rc_backward_transfer(r->matrix, r->tasks, task + 1)), "old_norm",
+                     rc_json_number(t->old_norm), "new_norm", rc_json_number(t->new_norm), "stored", stored,
+                     "by_task", row, "seconds", wall);
 }
 
 /* (classes, classes), rows are true classes; empty where only the accuracies were read back. */
@@ -172,22 +167,24 @@ rc_status rc_results_to_json(const rc_results *r, char *const *class_name, json_
     json_t *tasks = json_array(), *sizes = json_array(), *classes = json_array(), *accuracy = json_array();
     for (int i = 0; i < r->done; i++) {
         json_array_append_new(tasks, rc_results_task_json(r, i));
-        json_array_append_new(accuracy, number(r->task[i].accuracy));
+        json_array_append_new(accuracy, rc_json_number(r->task[i].accuracy));
     }
     for (int i = 0; i < r->tasks; i++)
         json_array_append_new(sizes, json_integer(r->task_end[i] - task_first(r, i)));
     for (int k = 0; k < r->classes; k++)
         json_array_append_new(classes, json_pack("{s:s, s:o, s:o, s:o}", "name", class_name[k], "accuracy",
-                                                 number(r->class_accuracy[k]), "top5", number(r->class_top5[k]),
-                                                 "head_norm", number(r->head_norm[k])));
+                                                 rc_json_number(r->class_accuracy[k]), "top5",
+                                                 rc_json_number(r->class_top5[k]), "head_norm",
+                                                 rc_json_number(r->head_norm[k])));
     *json = json_pack("{s:s, s:i, s:I, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "method", r->method,
                       "tasks_done", r->done, "log_offset", (json_int_t)r->log_offset, "seconds", r->seconds,
                       "stage_seconds", rc_results_seconds_json(r), "accuracy", accuracy,
-                      "task_sizes", sizes, "last_accuracy", number(r->done ? r->task[r->done - 1].accuracy : NAN),
-                      "mean_accuracy", number(rc_results_mean(r)), "forgetting",
-                      number(rc_forgetting(r->matrix, r->tasks, r->done)), "backward_transfer",
-                      number(rc_backward_transfer(r->matrix, r->tasks, r->done)), "tasks", tasks, "classes", classes,
-                      "confusion", confusion_json(&r->last));
+                      "task_sizes", sizes, "last_accuracy",
+                      rc_json_number(r->done ? r->task[r->done - 1].accuracy : NAN), "mean_accuracy",
+                      rc_json_number(rc_results_mean(r)), "forgetting",
+                      rc_json_number(rc_forgetting(r->matrix, r->tasks, r->done)), "backward_transfer",
+                      rc_json_number(rc_backward_transfer(r->matrix, r->tasks, r->done)), "tasks", tasks, "classes",
+                      classes, "confusion", confusion_json(&r->last));
     return *json != NULL ? RC_OK : rc_fail(RC_OUT_OF_MEMORY, "no memory for the results");
 }
 

@@ -202,14 +202,9 @@ static rc_status write_csv(const rc_summary *s, row *r, const char *path)
 
 /* ---- JSON ----------------------------------------------------------------------------------------------------- */
 
-static json_t *number(double value) /* NaN has no JSON: null */
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *spread_json(rc_spread spread)
 {
-    return json_pack("{s:o, s:o}", "mean", number(spread.mean), "deviation", number(spread.deviation));
+    return json_pack("{s:o, s:o}", "mean", rc_json_number(spread.mean), "deviation", rc_json_number(spread.deviation));
 }
 
 static json_t *cell_json(const rc_summary *s, int trial, int method)
@@ -220,13 +215,13 @@ static json_t *cell_json(const rc_summary *s, int trial, int method)
     const char *path = cell->path + strlen(s->folder) + 1;
     json_t *accuracy = json_array();
     for (int i = 0; i < r->done; i++)
-        json_array_append_new(accuracy, number(r->task[i].accuracy));
+        json_array_append_new(accuracy, rc_json_number(r->task[i].accuracy));
     const char *ended = rc_cell_done(cell) ? "done" : end->status == RC_CANCELLED ? "stopped" : "failed";
     json_t *json = json_pack("{s:i, s:I, s:s, s:s, s:o, s:o, s:o, s:o}", "order", cell->trial->config.order, "seed",
                              (json_int_t)cell->trial->config.settings.seed, "path", path, "state", ended,
                              "accuracy", accuracy, "last_accuracy",
-                             number(r->done > 0 ? r->task[r->done - 1].accuracy : NAN), "mean_accuracy",
-                             number(rc_results_mean(r)), "seconds", rc_results_seconds_json(r));
+                             rc_json_number(r->done > 0 ? r->task[r->done - 1].accuracy : NAN), "mean_accuracy",
+                             rc_json_number(rc_results_mean(r)), "seconds", rc_results_seconds_json(r));
     if (end->message != NULL)
         json_object_set_new(json, "message", json_string(end->message));
     return json;
@@ -238,7 +233,7 @@ static json_t *method_json(const rc_summary *s, int method, const row *r)
     for (int i = 0; i < r->tasks; i++)
         json_array_append_new(accuracy, spread_json(r->accuracy[i]));
     for (int i = 0; i < SECONDS; i++)
-        json_object_set_new(seconds, seconds_name(i), number(r->seconds[i].mean));
+        json_object_set_new(seconds, seconds_name(i), rc_json_number(r->seconds[i].mean));
     for (int t = 0; t < s->trials; t++)
         json_array_append_new(runs, cell_json(s, t, method));
     return json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:o}", "method", r->method->name, "title", r->method->title,

@@ -110,6 +110,11 @@ expect 0 "no image was held out" learn single --out y "${tiny[@]}" --set min_ste
 # ---- merging, a full disk, interrupts -------------------------------------------------------------------------------
 expect 0 "images of 1 known class" learn two.safetensors mixed --out merged.safetensors --merge --epochs 2 \
     --set min_steps=1 --set inversion_steps=2
+expect 0 '{"file":"merged.safetensors","method":"cwd","classes":9,"new_classes":["' learn two.safetensors mixed \
+    --out merged.safetensors --force --merge --epochs 2 --set min_steps=1 --set inversion_steps=2 --json
+[ "$(wc -l <out.txt)" -eq 1 ] || fail "learn --json prints more than a line: $(cat out.txt)"
+grep -q '"merged_classes":1,.*"old_images":0,"old_accuracy_before":null,.*"stage_seconds":{"inversion":[0-9]' out.txt ||
+    fail "learn --json: $(cat out.txt)"
 (
     # Files may grow to 10 blocks of 512 bytes: a model takes more.
     ulimit -f 10
