@@ -431,33 +431,34 @@ template <typename Sum> struct channel_sums {
 
 /* Every thread of a block calls this: thread t holds lane t / width of vector t % width (threads past lanes * width
  * hold nothing). The lanes are added in a fixed order, and lane 0 writes the row from channel first_channel on. `space`
- * is shared memory of blockDim.x * 16. */
+ * is shared memory of (16, blockDim.x): threads beside each other use banks beside each other. */
 template <typename Sum>
 __device__ inline void write_partial_row(Sum *row, int cp, int first_channel, int width, const channel_sums<Sum> &sums,
                                          Sum *space)
 {
-    int lanes = blockDim.x / width, lane = threadIdx.x / width;
-    Sum *mine = space + threadIdx.x * 16;
+    int threads = (int)blockDim.x, lanes = threads / width, lane = (int)threadIdx.x / width;
+    Sum *mine = space + threadIdx.x;
     __syncthreads();
 #pragma unroll
     for (int i = 0; i < 8; i++) {
-        mine[i] = sums.first[i];
-        mine[8 + i] = sums.second[i];
+        mine[i * threads] = sums.first[i];
+        mine[(8 + i) * threads] = sums.second[i];
     }
     for (int left = lanes; left > 1;) {
         int half = (left + 1) / 2;
         __syncthreads();
         if (lane + half < left) {
+#pragma unroll
             for (int i = 0; i < 16; i++)
-                mine[i] += mine[half * width * 16 + i];
+                mine[i * threads] += mine[i * threads + half * width];
         }
         left = half;
     }
     int channel = first_channel + (int)threadIdx.x * 8;
     if (lane == 0 && channel < cp) {
         for (int i = 0; i < 8; i++) {
-            row[channel + i] = mine[i];
-            row[cp + channel + i] = mine[8 + i];
+            row[channel + i] = mine[i * threads];
+            row[cp + channel + i] = mine[(8 + i) * threads];
         }
     }
 }

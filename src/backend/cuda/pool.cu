@@ -105,7 +105,7 @@ template <typename Act>
 __global__ static void average_forward_kernel(tensor_view<Act> x, int width, float *features)
 {
     begin_after_kernel_before();
-    __shared__ float space[MAP_THREADS][8];
+    __shared__ float space[8][MAP_THREADS];
     int image = (int)blockIdx.x, lanes = MAP_THREADS / width, lane = (int)threadIdx.x / width;
     int channel = ((int)blockIdx.y * width + (int)threadIdx.x % width) * 8, pixels = x.h * x.w;
     float8 sum = zero8();
@@ -114,18 +114,20 @@ __global__ static void average_forward_kernel(tensor_view<Act> x, int width, flo
         for (int i = 0; i < 8; i++)
             sum.v[i] += value.v[i];
     }
+#pragma unroll
     for (int i = 0; i < 8; i++)
-        space[threadIdx.x][i] = sum.v[i];
+        space[i][threadIdx.x] = sum.v[i];
     for (int left = lanes; left > 1; left = (left + 1) / 2) {
         int half = (left + 1) / 2;
         __syncthreads();
         if (lane + half < left)
+#pragma unroll
             for (int i = 0; i < 8; i++)
-                space[threadIdx.x][i] += space[threadIdx.x + half * width][i];
+                space[i][threadIdx.x] += space[i][threadIdx.x + half * width];
     }
     for (int i = 0; i < 8 && lane == 0; i++)
         if (channel + i < x.c)
-            features[(size_t)image * x.c + channel + i] = space[threadIdx.x][i] / (float)pixels;
+            features[(size_t)image * x.c + channel + i] = space[i][threadIdx.x] / (float)pixels;
 }
 
 template <typename Act> static void average_pool_forward(rc_backend *be, rc_tensor *x, void *features)
