@@ -66,7 +66,7 @@ static void draw_rkd(rc_case *c)
     p->n = RC_CHOOSE(c, 2, 3, 5, 8, 17);
     p->d = RC_CHOOSE(c, 2, 5, 16, 64, 128);
     if (!c->quick && rc_case_chance(c, 10))
-        p->n = 33;
+        p->n = RC_CHOOSE(c, 33, 130);
     rc_case_say(c, "n %d, d %d", p->n, p->d);
     draw_rkd_buffers(c, p);
     if (p->n > 2 && rc_case_chance(c, 20)) { /* two equal embeddings have no direction */

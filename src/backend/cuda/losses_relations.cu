@@ -3,8 +3,8 @@
  *     apex_ij = sum_k s_ijk (v_ij v_ik - a_ijk v_ij^2)    base_jk = sum_i s_ijk v_ij v_ik
  *     w_ij = (apex_ij + apex_ji - base_ij) / n^3          dL/de_i = 2 sum_j w_ij (e_i - e_j)
  *
- * Three kernels: distances; all angles, once with i fixed (apex, value) and once with j fixed (base), so that every sum
- * has one owner; the gradient. Distances are summed in double, the angles computed in float from h = q / 2 and v. */
+ * Three kernels: distances; all angles, a block for every j, which owns apex_ij of all i and base_jk of all k; the
+ * gradient. Distances are summed in double, the angles computed in float from h = q / 2 and v. */
 #include "backend/cuda/losses.cuh"
 
 /* (n, n) each, symmetric where the name has no order. */
@@ -23,6 +23,12 @@ struct relations {
 };
 
 __device__ static const float smallest_norm = 1e-12f;
+
+/* By a choice: an index would put all of them into local memory. */
+__device__ static relation_side side_of(const relations &r, int side)
+{
+    return side ? r.side[1] : r.side[0];
+}
 
 static size_t rkd_workspace(rc_backend *, int n, int)
 {
@@ -51,28 +57,46 @@ static relations view_relations(int n, int d, const void *student, const void *t
 
 /* ---- distances -------------------------------------------------------------------------------------------------- */
 
-enum { TILE = 16 };
+enum { TILE = 16, COORDINATES = 64 };
 
-/* Block (tile j, tile i, side), TILE x TILE threads: embeddings pass through shared memory, TILE coordinates at a
- * time. */
+/* This block's TILE embeddings from `first` on, COORDINATES of each; zeros where there are none. */
+__device__ static void stage_embeddings(double tile[TILE][COORDINATES + 1], const relations &r,
+                                        const relation_side &side, int first, int first_coordinate)
+{
+    enum { EACH = TILE * COORDINATES / (TILE * TILE) };
+    float staged[EACH]; /* all on their way before the first is used */
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+        int index = (int)threadIdx.x + e * TILE * TILE;
+        int row = first + index / COORDINATES, c = first_coordinate + index % COORDINATES;
+        staged[e] = row < r.n && c < r.d ? side.embedding[(size_t)row * r.d + c] : 0;
+    }
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+        int index = (int)threadIdx.x + e * TILE * TILE;
+        tile[index / COORDINATES][index % COORDINATES] = (double)staged[e];
+    }
+}
+
+/* Block (tile j, tile i, side), TILE x TILE threads: embeddings pass through shared memory, as doubles. */
 __global__ static void distance_kernel(relations r)
 {
     begin_after_kernel_before();
-    __shared__ float rows[TILE][TILE + 1], columns[TILE][TILE + 1];
-    const relation_side &side = r.side[blockIdx.z];
+    __shared__ double rows[TILE][COORDINATES + 1], columns[TILE][COORDINATES + 1];
+    const relation_side side = side_of(r, (int)blockIdx.z);
     int y = (int)threadIdx.x / TILE, x = (int)threadIdx.x % TILE;
-    int i = (int)blockIdx.y * TILE + y, j = (int)blockIdx.x * TILE + x, j_row = (int)blockIdx.x * TILE + y;
+    int i = (int)blockIdx.y * TILE + y, j = (int)blockIdx.x * TILE + x;
     double sum = 0;
-    for (int first = 0; first < r.d; first += TILE) {
-        bool inside = first + x < r.d;
-        rows[y][x] = inside && i < r.n ? side.embedding[(size_t)i * r.d + first + x] : 0;
-        columns[y][x] = inside && j_row < r.n ? side.embedding[(size_t)j_row * r.d + first + x] : 0;
+    for (int first = 0; first < r.d; first += COORDINATES) {
         __syncthreads();
-        for (int c = 0; c < TILE; c++) {
-            double difference = (double)columns[x][c] - (double)rows[y][c];
+        stage_embeddings(rows, r, side, (int)blockIdx.y * TILE, first);
+        stage_embeddings(columns, r, side, (int)blockIdx.x * TILE, first);
+        __syncthreads();
+#pragma unroll 16
+        for (int c = 0; c < COORDINATES; c++) {
+            double difference = columns[x][c] - rows[y][c];
             sum += difference * difference;
         }
-        __syncthreads();
     }
     if (i >= r.n || j >= r.n)
         return;
@@ -83,7 +107,12 @@ __global__ static void distance_kernel(relations r)
 
 /* ---- angles ----------------------------------------------------------------------------------------------------- */
 
-enum { ANGLE_THREADS = 512, ANGLE_WARPS = ANGLE_THREADS / 32 };
+enum {
+    ANGLE_THREADS = 512,
+    ANGLE_WARPS = ANGLE_THREADS / 32,
+    ANGLE_EACH = 4,                 /* k of a lane, 32 apart */
+    ANGLE_COLUMNS = 32 * ANGLE_EACH /* k at a time */
+};
 
 /* The sum over a block of ANGLE_THREADS. */
 __device__ static double angle_sum(double x)
@@ -102,13 +131,13 @@ __device__ static double angle_sum(double x)
 
 /* One side at (i, j, k). */
 struct triangle {
-    float v_ij, scale, angle; /* scale = v_ij v_ik */
+    float scale, angle; /* scale = v_ij v_ik */
 };
 
 /* At k = i the halves cancel exactly, for the matrix is symmetric bit by bit. */
 __device__ static triangle look_at(float half_ij, float half_ik, float half_jk, float v_ij, float v_ik)
 {
-    triangle t = {v_ij, v_ij * v_ik, 0};
+    triangle t = {v_ij * v_ik, 0};
     t.angle = ((half_ik - half_jk) + half_ij) * t.scale;
     return t;
 }
@@ -125,92 +154,99 @@ __device__ static float own_difference(const relations &r, size_t ij)
     return fabsf((r.side[0].inverse[ij] > 0 ? 1.0f : 0.0f) - (r.side[1].inverse[ij] > 0 ? 1.0f : 0.0f));
 }
 
-/* Block i: a warp per j, its lanes over k.
- *     apex_ij = sum_k s v_ij v_ik - v_ij^2 sum_k s a_ijk */
-__device__ static void apex_block(const relations &r, int i)
+/* What a lane holds of row j, for the k that are its own: distances, and the sums over i of its warp. */
+struct columns_of_lane {
+    float half_s[ANGLE_EACH], half_t[ANGLE_EACH], base_s[ANGLE_EACH], base_t[ANGLE_EACH];
+};
+
+/* All k of this lane at one i: their part of apex_ij = sum_k s v_ij v_ik - v_ij^2 sum_k s a_ijk and of base_jk. Returns
+ * the lane's part of the value. */
+__device__ static float look_along(const relations &r, int i, int j, int first, bool add, columns_of_lane *columns)
 {
+    const relation_side &student = r.side[0], &teacher = r.side[1];
+    int lane = (int)threadIdx.x % 32;
+    size_t row_i = (size_t)i * r.n, ji = (size_t)j * r.n + i;
+    float half_s[ANGLE_EACH], half_t[ANGLE_EACH], inverse_s[ANGLE_EACH], inverse_t[ANGLE_EACH];
+#pragma unroll
+    for (int e = 0; e < ANGLE_EACH; e++) {
+        int k = first + 32 * e + lane;
+        size_t ik = row_i + (k < r.n ? k : 0);
+        half_s[e] = student.half[ik];
+        half_t[e] = teacher.half[ik];
+        inverse_s[e] = student.inverse[ik];
+        inverse_t[e] = teacher.inverse[ik];
+    }
+    float half_ij_s = student.half[ji], half_ij_t = teacher.half[ji];
+    float v_s = student.inverse[ji], v_t = teacher.inverse[ji];
+    float scale_s = 0, scale_t = 0, angle_s = 0, angle_t = 0, apart = 0;
+#pragma unroll
+    for (int e = 0; e < ANGLE_EACH; e++) {
+        int k = first + 32 * e + lane;
+        triangle s = look_at(half_ij_s, half_s[e], columns->half_s[e], v_s, inverse_s[e]);
+        triangle t = look_at(half_ij_t, half_t[e], columns->half_t[e], v_t, inverse_t[e]);
+        float sign = k < r.n && k != j ? sign_of(s.angle - t.angle) : 0;
+        apart += sign * (s.angle - t.angle);
+        scale_s += sign * s.scale;
+        scale_t += sign * t.scale;
+        angle_s += sign * s.angle;
+        angle_t += sign * t.angle;
+        columns->base_s[e] += sign * s.scale;
+        columns->base_t[e] -= sign * t.scale;
+    }
+    float apex_s = warp_sum(scale_s - v_s * v_s * angle_s), apex_t = warp_sum(v_t * v_t * angle_t - scale_t);
+    if (lane == 0) {
+        student.apex[row_i + j] = add ? student.apex[row_i + j] + apex_s : apex_s;
+        teacher.apex[row_i + j] = add ? teacher.apex[row_i + j] + apex_t : apex_t;
+    }
+    return apart;
+}
+
+/* base_jk for ANGLE_COLUMNS k from `first` on: the sums of the warps, in order. */
+__device__ static void store_base(const relations &r, int j, int first, const columns_of_lane &columns)
+{
+    __shared__ float space[2][ANGLE_WARPS][ANGLE_COLUMNS];
     int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
-    const relation_side &student = r.side[0], &teacher = r.side[1];
-    size_t row_i = (size_t)i * r.n;
-    double value = 0;
-    for (int j = warp; j < r.n; j += ANGLE_WARPS) {
-        size_t row_j = (size_t)j * r.n;
-        float half_s = student.half[row_i + j], half_t = teacher.half[row_i + j];
-        float v_s = student.inverse[row_i + j], v_t = teacher.inverse[row_i + j];
-        float scale_s = 0, scale_t = 0, angle_s = 0, angle_t = 0, apart = 0;
-#pragma unroll 4
-        for (int k = lane; k < r.n; k += 32) {
-            triangle s = look_at(half_s, student.half[row_i + k], student.half[row_j + k], v_s,
-                                 student.inverse[row_i + k]);
-            triangle t = look_at(half_t, teacher.half[row_i + k], teacher.half[row_j + k], v_t,
-                                 teacher.inverse[row_i + k]);
-            float sign = k != j ? sign_of(s.angle - t.angle) : 0;
-            apart += sign * (s.angle - t.angle);
-            scale_s += sign * s.scale;
-            scale_t += sign * t.scale;
-            angle_s += sign * s.angle;
-            angle_t += sign * t.angle;
-        }
-        value += (double)apart + (lane == 0 ? (double)own_difference(r, row_i + j) : 0);
-        scale_s = warp_sum(scale_s);
-        scale_t = warp_sum(scale_t);
-        angle_s = warp_sum(angle_s);
-        angle_t = warp_sum(angle_t);
-        if (lane == 0) {
-            student.apex[row_i + j] = scale_s - v_s * v_s * angle_s;
-            teacher.apex[row_i + j] = v_t * v_t * angle_t - scale_t;
-        }
+    __syncthreads();
+#pragma unroll
+    for (int e = 0; e < ANGLE_EACH; e++) {
+        space[0][warp][32 * e + lane] = columns.base_s[e];
+        space[1][warp][32 * e + lane] = columns.base_t[e];
     }
-    value = angle_sum(value);
-    if (threadIdx.x == 0)
-        r.parts[i] = value;
+    __syncthreads();
+    int column = (int)threadIdx.x % ANGLE_COLUMNS, side = (int)threadIdx.x / ANGLE_COLUMNS;
+    if (side >= 2 || first + column >= r.n)
+        return;
+    float sum = 0;
+#pragma unroll
+    for (int w = 0; w < ANGLE_WARPS; w++)
+        sum += space[side][w][column];
+    side_of(r, side).base[(size_t)j * r.n + first + column] = sum;
 }
 
-/* Block j: 64 threads over k, the rest of the block over i. */
-__device__ static void base_block(const relations &r, int j)
-{
-    enum { COLUMNS = 64, SHARES = ANGLE_THREADS / COLUMNS };
-    __shared__ float space[2][SHARES][COLUMNS];
-    const relation_side &student = r.side[0], &teacher = r.side[1];
-    int column = (int)threadIdx.x % COLUMNS, share = (int)threadIdx.x / COLUMNS;
-    size_t row_j = (size_t)j * r.n;
-    for (int first = 0; first < r.n; first += COLUMNS) {
-        int k = first + column;
-        float sum_s = 0, sum_t = 0;
-        if (k < r.n && k != j) {
-            float half_s = student.half[row_j + k], half_t = teacher.half[row_j + k];
-#pragma unroll 4
-            for (int i = share; i < r.n; i += SHARES) {
-                size_t ik = (size_t)i * r.n + k;
-                triangle s = look_at(student.half[row_j + i], student.half[ik], half_s, student.inverse[row_j + i],
-                                     student.inverse[ik]);
-                triangle t = look_at(teacher.half[row_j + i], teacher.half[ik], half_t, teacher.inverse[row_j + i],
-                                     teacher.inverse[ik]);
-                float sign = sign_of(s.angle - t.angle);
-                sum_s += sign * s.scale;
-                sum_t -= sign * t.scale;
-            }
-        }
-        __syncthreads();
-        space[0][share][column] = sum_s;
-        space[1][share][column] = sum_t;
-        __syncthreads();
-        if (share < 2 && k < r.n) {
-            float sum = 0;
-            for (int part = 0; part < SHARES; part++)
-                sum += space[share][part][column];
-            r.side[share].base[row_j + k] = sum;
-        }
-    }
-}
-
-__global__ static void angle_kernel(relations r, unsigned *ticket)
+/* Block j: a warp per i, its lanes over k. */
+__global__ static void __launch_bounds__(ANGLE_THREADS) angle_kernel(relations r, unsigned *ticket)
 {
     begin_after_kernel_before();
-    if ((int)blockIdx.x < r.n)
-        apex_block(r, (int)blockIdx.x);
-    else
-        base_block(r, (int)blockIdx.x - r.n);
+    int j = (int)blockIdx.x, lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;
+    size_t row_j = (size_t)j * r.n;
+    double value = 0;
+    for (int first = 0; first < r.n; first += ANGLE_COLUMNS) {
+        columns_of_lane columns = {};
+#pragma unroll
+        for (int e = 0; e < ANGLE_EACH; e++) {
+            int k = first + 32 * e + lane;
+            columns.half_s[e] = k < r.n ? r.side[0].half[row_j + k] : 0;
+            columns.half_t[e] = k < r.n ? r.side[1].half[row_j + k] : 0;
+        }
+        for (int i = warp; i < r.n; i += ANGLE_WARPS)
+            value += (double)look_along(r, i, j, first, first > 0, &columns);
+        store_base(r, j, first, columns);
+    }
+    for (int i = (int)threadIdx.x; i < r.n; i += ANGLE_THREADS)
+        value += (double)own_difference(r, row_j + i);
+    value = angle_sum(value);
+    if (threadIdx.x == 0)
+        r.parts[j] = value;
     if (!last_block(ticket))
         return;
     double total = 0;
@@ -223,15 +259,20 @@ __global__ static void angle_kernel(relations r, unsigned *ticket)
 
 /* ---- gradient --------------------------------------------------------------------------------------------------- */
 
-/* Block (i, coordinates, side): the row w_i goes through shared memory, a thread per coordinate. */
+enum { SLOPE_COLUMNS = 64, SLOPE_SHARES = LOSS_THREADS / SLOPE_COLUMNS, SLOPE_BATCH = 16 /* loads at a time */ };
+
+/* Block (i, SLOPE_COLUMNS coordinates, side): the row w_i goes through shared memory; a thread takes one coordinate and
+ * every SLOPE_SHARES-th j. */
 __global__ static void gradient_kernel(relations r)
 {
     begin_after_kernel_before();
-    __shared__ double slope[LOSS_THREADS];
-    const relation_side &side = r.side[blockIdx.z];
-    int i = (int)blockIdx.x, c = (int)(blockIdx.y * LOSS_THREADS + threadIdx.x);
+    __shared__ double slope[LOSS_THREADS], space[SLOPE_SHARES][SLOPE_COLUMNS];
+    const relation_side side = side_of(r, (int)blockIdx.z);
+    int column = (int)threadIdx.x % SLOPE_COLUMNS, share = (int)threadIdx.x / SLOPE_COLUMNS;
+    int i = (int)blockIdx.x, c = (int)blockIdx.y * SLOPE_COLUMNS + column;
     int inside = c < r.d ? c : 0; /* so that loads need no condition */
-    double here = (double)side.embedding[(size_t)i * r.d + inside], sum = 0;
+    const float *embedding = side.embedding;
+    double here = (double)embedding[(size_t)i * r.d + inside], sum = 0;
     for (int first = 0; first < r.n; first += LOSS_THREADS) {
         int j = first + (int)threadIdx.x;
         __syncthreads();
@@ -241,12 +282,26 @@ __global__ static void gradient_kernel(relations r)
         }
         __syncthreads();
         int end = r.n - first < LOSS_THREADS ? r.n - first : LOSS_THREADS;
-#pragma unroll 16
-        for (int k = 0; k < end; k++)
-            sum += slope[k] * (here - (double)side.embedding[(size_t)(first + k) * r.d + inside]);
+        for (int k = share; k < end; k += SLOPE_SHARES * SLOPE_BATCH) {
+            float there[SLOPE_BATCH];
+#pragma unroll
+            for (int e = 0; e < SLOPE_BATCH; e++) {
+                int other = k + e * SLOPE_SHARES < end ? k + e * SLOPE_SHARES : k;
+                there[e] = embedding[(size_t)(first + other) * r.d + inside];
+            }
+#pragma unroll
+            for (int e = 0; e < SLOPE_BATCH; e++)
+                if (k + e * SLOPE_SHARES < end)
+                    sum += slope[k + e * SLOPE_SHARES] * (here - (double)there[e]);
+        }
     }
-    if (c < r.d)
-        side.gradient[(size_t)i * r.d + c] += (float)(2 * (double)*r.weight / ((double)r.n * r.n * r.n) * sum);
+    space[share][column] = sum;
+    __syncthreads();
+    if (share != 0 || c >= r.d)
+        return;
+    for (int s = 1; s < SLOPE_SHARES; s++)
+        sum += space[s][column];
+    side.gradient[(size_t)i * r.d + c] += (float)(2 * (double)*r.weight / ((double)r.n * r.n * r.n) * sum);
 }
 
 static void loss_rkd(rc_backend *be, int n, int d, const void *student, const void *teacher, void *workspace,
@@ -256,9 +311,9 @@ static void loss_rkd(rc_backend *be, int n, int d, const void *student, const vo
     relations r = view_relations(n, d, student, teacher, workspace, weight, value, dstudent, dteacher);
     unsigned tiles = (unsigned)(n + TILE - 1) / TILE;
     rc_cuda_launch_early(cuda, "loss_rkd", distance_kernel, dim3(tiles, tiles, 2), TILE * TILE, 0, r);
-    rc_cuda_launch_early(cuda, "loss_rkd", angle_kernel, dim3(2 * (unsigned)n), ANGLE_THREADS, 0, r, loss_ticket(cuda));
+    rc_cuda_launch_early(cuda, "loss_rkd", angle_kernel, dim3((unsigned)n), ANGLE_THREADS, 0, r, loss_ticket(cuda));
     rc_cuda_launch_early(cuda, "loss_rkd", gradient_kernel,
-                         dim3((unsigned)n, (unsigned)(d + LOSS_THREADS - 1) / LOSS_THREADS, 2), LOSS_THREADS, 0, r);
+                         dim3((unsigned)n, (unsigned)(d + SLOPE_COLUMNS - 1) / SLOPE_COLUMNS, 2), LOSS_THREADS, 0, r);
 }
 
 void rc_cuda_fill_relation_losses(rc_cuda *cuda)

@@ -4,48 +4,85 @@
  * dense layers, linear layers and losses, forward and backward:
  *     float a(int i, int k), float b(int j, int k), void store(int i, int j, float sum)
  * A source with `by_row` set lies in memory with its rows side by side (k is the slow index), which decides who loads
- * what. A block makes a tile of (16 R, 16 R), a thread R x R of it. Sums run over k in order. */
+ * what. A block makes a tile of (16 R, 16 R), a thread R x R of it, in slices of the depth: while one is multiplied,
+ * the next is on its way into registers. Sums run over k in order. */
 #ifndef RC_BACKEND_CUDA_PRODUCT_CUH
 #define RC_BACKEND_CUDA_PRODUCT_CUH
 
 #include "backend/cuda/device.cuh"
 
-enum { PRODUCT_THREADS = 256, PRODUCT_DEPTH = 16 };
+enum { PRODUCT_THREADS = 256 };
 
-template <int R, typename Source>
-__device__ inline void load_tile(float tile[PRODUCT_DEPTH][16 * R + 1], const Source &source, int first, int rows,
-                                 int first_k, int depth)
-{
-#pragma unroll
-    for (int e = 0; e < R; e++) {
+/* Where thread `threadIdx.x` has its e-th element of a slice: neighbours in memory belong to neighbouring threads. */
+template <int R, typename Source> struct product_slice {
+    static constexpr int ROWS = 16 * R;
+    static constexpr int DEPTH = R == 1 ? 64 : 16; /* few threads wait for memory less often if slices are deep */
+    static constexpr int EACH = ROWS * DEPTH / PRODUCT_THREADS;
+    typedef float tile[DEPTH][ROWS + 1];
+
+    float v[EACH];
+
+    __device__ static int k_of(int e)
+    {
         int index = (int)threadIdx.x + e * PRODUCT_THREADS;
-        int k = Source::by_row ? index / (16 * R) : index % PRODUCT_DEPTH;
-        int row = Source::by_row ? index % (16 * R) : index / PRODUCT_DEPTH;
-        bool inside = first + row < rows && first_k + k < depth;
-        tile[k][row] = inside ? source(first + row, first_k + k) : 0;
+        return Source::by_row ? index / ROWS : index % DEPTH;
     }
-}
+
+    __device__ static int row_of(int e)
+    {
+        int index = (int)threadIdx.x + e * PRODUCT_THREADS;
+        return Source::by_row ? index % ROWS : index / DEPTH;
+    }
+
+    __device__ void load(const Source &source, int first, int rows, int first_k, int depth)
+    {
+#pragma unroll
+        for (int e = 0; e < EACH; e++) {
+            int row = first + row_of(e), k = first_k + k_of(e);
+            v[e] = row < rows && k < depth ? source(row, k) : 0;
+        }
+    }
+
+    __device__ void keep(tile to) const
+    {
+#pragma unroll
+        for (int e = 0; e < EACH; e++)
+            to[k_of(e)][row_of(e)] = v[e];
+    }
+};
 
 template <int R, typename A, typename B, typename Store>
 __global__ static void product_kernel(int m, int n, int depth, A a, B b, Store store)
 {
+    typedef product_slice<R, A> slice_a;
+    typedef product_slice<R, B> slice_b;
+    enum { DEPTH = slice_a::DEPTH };
     begin_after_kernel_before();
-    __shared__ float tile_a[PRODUCT_DEPTH][16 * R + 1], tile_b[PRODUCT_DEPTH][16 * R + 1];
+    __shared__ typename slice_a::tile tile_a;
+    __shared__ typename slice_b::tile tile_b;
     int first_i = (int)blockIdx.y * 16 * R, first_j = (int)blockIdx.x * 16 * R;
     int y = (int)threadIdx.x / 16, x = (int)threadIdx.x % 16;
     float sum[R][R] = {};
-    for (int first_k = 0; first_k < depth; first_k += PRODUCT_DEPTH) {
-        load_tile<R>(tile_a, a, first_i, m, first_k, depth);
-        load_tile<R>(tile_b, b, first_j, n, first_k, depth);
+    slice_a next_a;
+    slice_b next_b;
+    next_a.load(a, first_i, m, 0, depth);
+    next_b.load(b, first_j, n, 0, depth);
+    for (int first_k = 0; first_k < depth; first_k += DEPTH) {
         __syncthreads();
+        next_a.keep(tile_a);
+        next_b.keep(tile_b);
+        __syncthreads();
+        if (first_k + DEPTH < depth) {
+            next_a.load(a, first_i, m, first_k + DEPTH, depth);
+            next_b.load(b, first_j, n, first_k + DEPTH, depth);
+        }
 #pragma unroll
-        for (int k = 0; k < PRODUCT_DEPTH; k++)
+        for (int k = 0; k < DEPTH; k++)
 #pragma unroll
             for (int i = 0; i < R; i++)
 #pragma unroll
                 for (int j = 0; j < R; j++)
                     sum[i][j] += tile_a[k][y + 16 * i] * tile_b[k][x + 16 * j];
-        __syncthreads();
     }
 #pragma unroll
     for (int i = 0; i < R; i++)
