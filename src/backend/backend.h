@@ -174,7 +174,7 @@ typedef struct rc_adam {
 } rc_adam;
 
 /* Lanes by name (see fork): what they are for is agreed on here, because they must not meet by chance. */
-enum { RC_MAIN_LANE, RC_WEIGHT_LANE /* weight gradients of a pass */, RC_SIDE_LANE /* teacher, statistics */ };
+enum { RC_MAIN_LANE, RC_WEIGHT_LANE /* weight gradients of a pass */, RC_SIDE_LANE /* teacher, some losses */ };
 
 /* ---- the table ---------------------------------------------------------------------------------------------- */
 

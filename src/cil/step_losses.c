@@ -193,40 +193,56 @@ void rc_losses_of_head(rc_training *t)
 
 /* ---- on features and weights -------------------------------------------------------------------------------- */
 
-/* RKD on the real half. Writes the gradients of the projections; the student's features get theirs added. */
-static void relations(rc_training *t, void *features, void *dfeatures)
+/* RKD on the real half, in three parts, because lanes lie between them (see rc_training_gradients). */
+void rc_losses_embed_teacher(rc_training *t)
 {
     rc_backend *be = t->backend;
-    int batch = t->settings.batch, d = t->d, wide = 2 * d;
-    void *teacher_features = rc_pass_features(t->teacher_pass);
-    be->dense_forward(be, batch, d, wide, features, projection_part(t, t->projection, 0),
-                      projection_part(t, t->projection, 1), t->student_embedding, wide);
-    be->dense_forward(be, batch, d, wide, teacher_features, projection_part(t, t->projection, 2),
-                      projection_part(t, t->projection, 3), t->teacher_embedding, wide);
-    size_t bytes = (size_t)batch * (size_t)wide * be->real_bytes;
+    int wide = 2 * t->d;
+    size_t bytes = (size_t)t->settings.batch * (size_t)wide * be->real_bytes;
+    if (!t->settings.losses.rkd)
+        return;
     be->zero(be, t->dstudent_embedding, bytes);
     be->zero(be, t->dteacher_embedding, bytes);
+    be->dense_forward(be, t->settings.batch, t->d, wide, rc_pass_features(t->teacher_pass),
+                      projection_part(t, t->projection, 2), projection_part(t, t->projection, 3), t->teacher_embedding,
+                      wide);
+}
+
+void rc_losses_of_relations(rc_training *t, const void *features)
+{
+    rc_backend *be = t->backend;
+    int batch = t->settings.batch, wide = 2 * t->d;
+    if (!t->settings.losses.rkd)
+        return;
+    be->dense_forward(be, batch, t->d, wide, features, projection_part(t, t->projection, 0),
+                      projection_part(t, t->projection, 1), t->student_embedding, wide);
     be->loss_rkd(be, batch, wide, t->student_embedding, t->teacher_embedding, t->rkd_workspace,
                  &t->step->weight[RC_LOSS_RKD], rc_real_at(be, t->loss, RC_LOSS_RKD), t->dstudent_embedding,
                  t->dteacher_embedding);
+}
+
+void rc_losses_of_projections(rc_training *t, const void *features)
+{
+    rc_backend *be = t->backend;
+    int batch = t->settings.batch, d = t->d, wide = 2 * d;
+    if (!t->settings.losses.rkd)
+        return;
     be->dense_backward_weight(be, batch, d, wide, features, t->dstudent_embedding, wide,
                               projection_part(t, t->projection_gradient, 0),
                               projection_part(t, t->projection_gradient, 1), false);
-    be->dense_backward_weight(be, batch, d, wide, teacher_features, t->dteacher_embedding, wide,
+    be->dense_backward_weight(be, batch, d, wide, rc_pass_features(t->teacher_pass), t->dteacher_embedding, wide,
                               projection_part(t, t->projection_gradient, 2),
                               projection_part(t, t->projection_gradient, 3), false);
-    be->dense_backward_data(be, batch, d, wide, t->dstudent_embedding, wide, projection_part(t, t->projection, 0),
-                            dfeatures, true);
+    be->sum_workers(be, t->projection_gradient, rc_projection_reals(d));
 }
 
-void rc_losses_of_features(rc_training *t, void *features, void *dfeatures)
+void rc_losses_of_features(rc_training *t, const void *features, void *dfeatures)
 {
     rc_backend *be = t->backend;
     const rc_objective *o = &t->settings.losses;
-    if (o->rkd) {
-        relations(t, features, dfeatures);
-        be->sum_workers(be, t->projection_gradient, rc_projection_reals(t->d));
-    }
+    if (o->rkd)
+        be->dense_backward_data(be, t->settings.batch, t->d, 2 * t->d, t->dstudent_embedding, 2 * t->d,
+                                projection_part(t, t->projection, 0), dfeatures, true);
     if (o->feature)
         be->loss_feature(be, t->rows, t->d, t->settings.n_old, features, rc_pass_features(t->teacher_pass),
                          t->teacher->head.weight, t->feature_workspace, &t->step->weight[RC_LOSS_FEATURE],

@@ -48,8 +48,13 @@ size_t rc_projection_reals(int d);
 void rc_losses_of_replay(rc_training *training);
 /* Losses on logits of the real half, in main training. */
 void rc_losses_of_real(rc_training *training);
-/* Losses on features, in main training: adds to dfeatures (rows, d) and writes the projections' gradients. */
-void rc_losses_of_features(rc_training *training, void *features, void *dfeatures);
+/* Relations, in main training: what the teacher alone decides; the loss, as gradients of both embeddings; gradients of
+ * the projections. */
+void rc_losses_embed_teacher(rc_training *training);
+void rc_losses_of_relations(rc_training *training, const void *features);
+void rc_losses_of_projections(rc_training *training, const void *features);
+/* Losses on features, in main training, after relations: adds to dfeatures (rows, d). */
+void rc_losses_of_features(rc_training *training, const void *features, void *dfeatures);
 /* Cross entropy that moves the head alone: what it adds to dlogits must not reach the features. */
 void rc_losses_of_head(rc_training *training);
 /* WAR, added to the head's gradient; of main training and of refinement. */

@@ -203,12 +203,17 @@ static void ask_teacher(rc_training *t)
                    rc_real_at(be, t->teacher_logits, (size_t)batch * (size_t)n_old), t->labels + batch);
 }
 
-/* Logits of all rows; their gradients are 0 until losses add theirs. */
+/* The gradients of all logits are 0 until losses add theirs. */
+static void clear_logit_gradients(rc_training *t)
+{
+    t->backend->zero(t->backend, t->dlogits, (size_t)t->rows * (size_t)t->classes * t->backend->real_bytes);
+}
+
+/* Logits of all rows. */
 static void ask_student(rc_training *t, const void *features)
 {
     rc_backend *be = t->backend;
     be->dense_forward(be, t->rows, t->d, t->classes, features, t->student->head.weight, NULL, t->logits, t->classes);
-    be->zero(be, t->dlogits, (size_t)t->rows * (size_t)t->classes * be->real_bytes);
 }
 
 static void head_gradient(rc_training *t, const void *features)
@@ -220,27 +225,41 @@ static void head_gradient(rc_training *t, const void *features)
     be->sum_workers(be, t->head_gradient, (size_t)t->classes * (size_t)t->d);
 }
 
+/* Between the two passes a device has little to do, so what need not wait runs on the side lane: the teacher beside the
+ * student, relations beside the losses on logits, gradients of head and projections beside the backward pass. */
 void rc_training_gradients(rc_training *t)
 {
     rc_backend *be = t->backend;
     rc_classifier *student = t->student;
     if (t->teacher != NULL)
-        be->fork(be, RC_SIDE_LANE); /* beside the student, until a loss compares them */
+        be->fork(be, RC_SIDE_LANE);
+    clear_logit_gradients(t);
     ask_teacher(t);
+    rc_losses_embed_teacher(t);
     be->fork(be, RC_MAIN_LANE);
     rc_pass_forward(t->student_pass, &student->backbone, &t->input);
     void *features = rc_pass_features(t->student_pass);
     void *dfeatures = rc_pass_output_gradient(t->student_pass, RC_NO_LAYER);
-    ask_student(t, features);
     be->join(be, RC_SIDE_LANE);
+
+    be->fork(be, RC_SIDE_LANE);
+    rc_losses_of_relations(t, features);
+    be->fork(be, RC_MAIN_LANE);
+    ask_student(t, features);
     rc_losses_of_real(t);
     rc_losses_of_replay(t);
     be->dense_backward_data(be, t->rows, t->d, t->classes, t->dlogits, t->classes, student->head.weight, dfeatures,
                             false);
     rc_losses_of_head(t); /* after the features have their gradient: this one is for the head alone */
+    be->join(be, RC_SIDE_LANE);
+
+    be->fork(be, RC_SIDE_LANE);
     head_gradient(t, features);
+    rc_losses_of_projections(t, features);
+    be->fork(be, RC_MAIN_LANE);
     rc_losses_of_features(t, features, dfeatures);
     rc_pass_backward(t->student_pass, &student->backbone, t->backbone_gradient);
+    be->join(be, RC_SIDE_LANE);
 }
 
 void rc_training_update(rc_training *t)
@@ -296,6 +315,7 @@ void rc_training_refinement_step(void *training)
     rc_pass_forward(t->frozen_pass, &t->student->backbone, &t->input);
     void *features = rc_pass_features(t->frozen_pass);
     ask_student(t, features);
+    clear_logit_gradients(t);
     rc_cross_entropy balanced = {.n = t->rows, .stride = t->classes, .first = 0, .count = t->classes,
                                  .temperature = 1, .reduction = RC_WEIGHTED_MEAN};
     be->loss_cross_entropy(be, &balanced, t->logits, t->labels, t->class_weight, &t->step->weight[RC_LOSS_CE],

@@ -202,8 +202,6 @@ static void list_group(rc_pass_build *b, int index)
     if (b->train && layer->weights > 0) {
         emit(b, RC_OP_WEIGHT, index);
         use(b, buffers->gradient);
-        if (rc_layer_bias_cancels(layer))
-            emit(b, RC_OP_ZERO_BIAS, index);
     }
     list_skip(b, index, layer->skip);
     if (state(b, layer->in)->needed)
@@ -232,6 +230,11 @@ void rc_pass_list_steps(rc_pass_build *b)
                 list_group(b, i);
         }
     }
+    /* At the end, where the main lane has nothing else to do while weight gradients run. */
+    for (int i = b->net->layers - 1; i >= 0 && b->train; i--) {
+        if (state(b, i)->needed && b->net->layer[i].weights > 0 && rc_layer_bias_cancels(&b->net->layer[i]))
+            emit(b, RC_OP_ZERO_BIAS, i);
+    }
     if (b->train)
         emit(b, RC_OP_SUM_WORKERS, RC_NO_LAYER);
     /* Weight gradients may run until the end: what they read stays as long, so that the main lane need not wait. */
@@ -246,7 +249,7 @@ void rc_pass_list_steps(rc_pass_build *b)
 
 static bool on_weight_lane(const rc_pass_step *step)
 {
-    return step->op == RC_OP_WEIGHT || step->op == RC_OP_ZERO_BIAS;
+    return step->op == RC_OP_WEIGHT;
 }
 
 /* Does a step of the main lane write memory that a weight gradient reads, `reads` being the buffer of the latter? */

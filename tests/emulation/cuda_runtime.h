@@ -242,7 +242,7 @@ cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
 
 /* Does it now, or adds it to the graph that is being captured. */
-cudaError_t rc_emulated_enqueue(const std::function<void()> &work);
+cudaError_t rc_emulated_enqueue(cudaStream_t stream, const std::function<void()> &work);
 /* Runs `thread` once for every thread of the grid. */
 void rc_emulated_run(dim3 grid, dim3 block, const std::function<void()> &thread);
 
@@ -251,7 +251,9 @@ inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*k
                                       Arguments... arguments)
 {
     dim3 grid = config->gridDim, block = config->blockDim;
-    return rc_emulated_enqueue([=]() { rc_emulated_run(grid, block, [&]() { kernel(Parameters(arguments)...); }); });
+    return rc_emulated_enqueue(config->stream, [=]() {
+        rc_emulated_run(grid, block, [&]() { kernel(Parameters(arguments)...); });
+    });
 }
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <ucontext.h>
 
+#include <algorithm>
 #include <mutex>
 #include <vector>
 
@@ -176,8 +177,20 @@ void rc_emulated_run(dim3 grid, dim3 block, const std::function<void()> &thread)
 
 /* ---- streams and graphs ----------------------------------------------------------------------------------------- */
 
+/* Something to do on a stream: work, or the record of an event, or waiting for one, by the number of the record. */
+struct piece {
+    cudaStream_t stream;
+    std::function<void()> work;
+    long recorded, awaited;
+};
+
 struct rc_emulated_graph {
-    std::vector<std::function<void()>> work;
+    std::vector<piece> work;
+    long records;
+};
+
+struct rc_emulated_event {
+    long record; /* in the graph that is being captured */
 };
 
 struct failure {
@@ -229,10 +242,10 @@ static struct teller {
 static thread_local rc_emulated_graph *captured; /* by this thread of the host */
 static std::mutex device;                         /* there is one, with one set of fibers */
 
-cudaError_t rc_emulated_enqueue(const std::function<void()> &work)
+cudaError_t rc_emulated_enqueue(cudaStream_t stream, const std::function<void()> &work)
 {
     if (captured) {
-        captured->work.push_back(work);
+        captured->work.push_back({stream, work, 0, 0});
         return cudaSuccess;
     }
     std::lock_guard<std::mutex> alone(device);
@@ -246,7 +259,7 @@ cudaError_t rc_emulated_enqueue(const std::function<void()> &work)
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t, int)
 {
-    captured = new rc_emulated_graph;
+    captured = new rc_emulated_graph();
     return cudaSuccess;
 }
 
@@ -263,11 +276,57 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph,
     return cudaSuccess;
 }
 
+/* Streams of a graph in the order of their first pieces: that of the capture comes first. */
+static std::vector<cudaStream_t> streams_of(const rc_emulated_graph *graph)
+{
+    std::vector<cudaStream_t> streams;
+    for (const piece &next : graph->work)
+        if (std::find(streams.begin(), streams.end(), next.stream) == streams.end())
+            streams.push_back(next.stream);
+    return streams;
+}
+
+/* An order in which a device may run a graph, where the streams that come first never wait for others without need. */
+static std::vector<const piece *> order_by(const rc_emulated_graph *graph, const std::vector<cudaStream_t> &streams)
+{
+    std::vector<const piece *> order;
+    std::vector<bool> recorded((size_t)graph->records + 1, false), taken(graph->work.size(), false);
+    recorded[0] = true;
+    for (bool found = true; found;) {
+        found = false;
+        for (size_t s = 0; s < streams.size() && !found; s++) {
+            size_t i = 0;
+            while (i < graph->work.size() && (taken[i] || graph->work[i].stream != streams[s]))
+                i++;
+            found = i < graph->work.size() && recorded[(size_t)graph->work[i].awaited];
+            if (!found)
+                continue;
+            taken[i] = true;
+            recorded[(size_t)graph->work[i].recorded] = true;
+            order.push_back(&graph->work[i]);
+        }
+    }
+    return order;
+}
+
+/* RECOLLECT_EMULATED_LANES: `first` or `last`, where the stream of the capture runs as far as it can before the others
+ * do anything, or after they have done all they can. What is missing between two streams then shows. */
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t)
 {
+    const char *lanes = getenv("RECOLLECT_EMULATED_LANES");
     cudaError_t error = broken;
-    for (const std::function<void()> &work : executable->work)
-        rc_emulated_enqueue(work);
+    std::vector<const piece *> order;
+    std::vector<cudaStream_t> streams = streams_of(executable);
+    if (lanes && strcmp(lanes, "last") == 0)
+        std::reverse(streams.begin(), streams.end());
+    if (lanes)
+        order = order_by(executable, streams);
+    else
+        for (const piece &next : executable->work)
+            order.push_back(&next);
+    for (const piece *next : order)
+        if (next->work)
+            rc_emulated_enqueue(next->stream, next->work);
     return error;
 }
 
@@ -300,25 +359,31 @@ cudaError_t cudaStreamSynchronize(cudaStream_t)
     return broken;
 }
 
-cudaError_t cudaStreamWaitEvent(cudaStream_t, cudaEvent_t, unsigned)
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
+    if (captured)
+        captured->work.push_back({stream, nullptr, 0, event->record});
     return cudaSuccess;
 }
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
 {
-    *event = (cudaEvent_t)malloc(1);
+    *event = new rc_emulated_event();
     return cudaSuccess;
 }
 
 cudaError_t cudaEventDestroy(cudaEvent_t event)
 {
-    free(event);
+    delete event;
     return cudaSuccess;
 }
 
-cudaError_t cudaEventRecord(cudaEvent_t, cudaStream_t)
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
+    if (captured) {
+        event->record = ++captured->records;
+        captured->work.push_back({stream, nullptr, event->record, 0});
+    }
     return broken;
 }
 
@@ -408,14 +473,14 @@ cudaError_t cudaFreeHost(void *memory)
     return cudaSuccess;
 }
 
-cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t)
+cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)
 {
-    return rc_emulated_enqueue([=]() { memset(memory, value, bytes); });
+    return rc_emulated_enqueue(stream, [=]() { memset(memory, value, bytes); });
 }
 
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t)
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream)
 {
-    return rc_emulated_enqueue([=]() { memmove(to, from, bytes); });
+    return rc_emulated_enqueue(stream, [=]() { memmove(to, from, bytes); });
 }
 
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)

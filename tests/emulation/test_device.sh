@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# A run on the emulated GPU: the same bits when images do not fit into device memory; and when there is no device, no
-# memory, or the device is lost at any moment: a message that says what to do, code 1, what was saved before intact and
-# named, and a resumed run that ends as if nothing had happened, or goes on on the CPU.
+# A run on the emulated GPU: the same bits when images do not fit into device memory, and whichever lane is ahead of the
+# others; and when there is no device, no memory, or the device is lost at any moment: a message that says what to do,
+# code 1, what was saved before intact and named, and a resumed run that ends as if nothing had happened, or goes on on
+# the CPU.
 #
 # usage: test_device.sh PROGRAM MAKE_IMAGES MODULE
 set -euo pipefail
@@ -48,7 +49,7 @@ bytes=$(count bytes) works=$(count works) allocations=$(count allocations)
 
 # ---- images that do not fit: 26 of a task are 20 KB -------------------------------------------------------------------
 ! grep -q 'stay in host memory' log || fail "images stay on the host without need"
-run --out streamed --device-memory $((bytes - 8000)) >/dev/null 2>log
+RECOLLECT_EMULATED_LANES=first run --out streamed --device-memory $((bytes - 8000)) >/dev/null 2>log
 grep -q 'images stay in host memory' log || fail "a limit of $((bytes - 8000)) of $bytes bytes moves no images"
 same streamed "images in host memory"
 
@@ -75,7 +76,8 @@ for part in 20 90; do
     says 'cudaErrorECCUncorrectable' lost
     says "the GPU's memory is damaged: reset the GPU" lost
     named lost "lost$part"
-    run --out "lost$part" --resume >/dev/null 2>log || fail "resumed after $part %: $(cat log)"
+    RECOLLECT_EMULATED_LANES=last run --out "lost$part" --resume >/dev/null 2>log ||
+        fail "resumed after $part %: $(cat log)"
     same "lost$part" "resumed after the device was lost at $part %"
 done
 breaks "illegal:$((works * 75 / 100))" illegal
