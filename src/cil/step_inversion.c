@@ -170,20 +170,39 @@ void rc_inversion_noise(rc_inversion *v)
         v->backend->random_normal(v->backend, RC_STREAM_INVERSION, v->step, &v->noise);
 }
 
-/* Losses on features and logits; the gradient of the features is left in the classifier's pass. */
+/* Losses add their gradients: those of logits and features are 0 until then. */
+static void clear_gradients(rc_inversion *v)
+{
+    rc_backend *be = v->backend;
+    size_t batch = (size_t)v->settings.batch;
+    be->zero(be, v->dlogits, batch * (size_t)v->classes * be->real_bytes);
+    be->zero(be, rc_pass_output_gradient(v->classifier_pass, RC_NO_LAYER), batch * (size_t)v->d * be->real_bytes);
+}
+
+/* Losses on statistics, features and logits; the gradient of the features is left in the classifier's pass. What the
+ * logits need not wait for runs beside them. */
 static void judge(rc_inversion *v)
 {
     rc_backend *be = v->backend;
     const rc_inversion_settings *s = &v->settings;
     const float *weight = v->step->weight;
-    int batch = s->batch, classes = v->classes;
+    int batch = s->batch, classes = v->classes, layers;
     void *features = rc_pass_features(v->classifier_pass);
     void *dfeatures = rc_pass_output_gradient(v->classifier_pass, RC_NO_LAYER);
+    const rc_bn_stat *statistics = rc_pass_bn_statistics(v->classifier_pass, &layers);
 
+    be->fork(be, RC_SIDE_LANE);
+    be->loss_bn(be, s->bn_form, statistics, layers, &weight[RC_LOSS_BN], rc_real_at(be, v->loss, RC_LOSS_BN));
+    be->fork(be, RC_MAIN_LANE);
     be->dense_forward(be, batch, v->d, classes, features, v->classifier->head.weight, NULL, v->logits, classes);
     if (!is_pixel_form(v))
         be->argmax(be, batch, classes, classes, v->logits, v->labels);
-    be->zero(be, v->dlogits, (size_t)batch * (size_t)classes * be->real_bytes);
+    if (s->consistency) {
+        be->fork(be, RC_SIDE_LANE); /* now that there are labels */
+        be->loss_dce(be, &v->dce, features, v->labels, &weight[RC_LOSS_DCE], rc_real_at(be, v->loss, RC_LOSS_DCE),
+                     dfeatures);
+        be->fork(be, RC_MAIN_LANE);
+    }
     rc_cross_entropy content = {.n = batch, .stride = classes, .first = 0, .count = classes,
                                 .temperature = s->temperature, .reduction = RC_MEAN};
     be->loss_cross_entropy(be, &content, v->logits, v->labels, NULL, &weight[RC_LOSS_CONTENT],
@@ -191,11 +210,9 @@ static void judge(rc_inversion *v)
     if (!is_pixel_form(v))
         be->loss_diversity(be, batch, classes, classes, v->logits, s->diversity_epsilon, &weight[RC_LOSS_DIVERSITY],
                            rc_real_at(be, v->loss, RC_LOSS_DIVERSITY), v->dlogits);
+    be->join(be, RC_SIDE_LANE);
     be->dense_backward_data(be, batch, v->d, classes, v->dlogits, classes, v->classifier->head.weight, dfeatures,
-                            false);
-    if (s->consistency)
-        be->loss_dce(be, &v->dce, features, v->labels, &weight[RC_LOSS_DCE], rc_real_at(be, v->loss, RC_LOSS_DCE),
-                     dfeatures);
+                            true);
 }
 
 /* The gradient of what the classifier saw becomes that of the images, and the image priors add theirs. Those of the
@@ -227,6 +244,9 @@ void rc_inversion_gradients(rc_inversion *v)
 {
     rc_backend *be = v->backend;
     const rc_pixel_form *pixels = &v->settings.pixels;
+    be->fork(be, RC_SIDE_LANE);
+    clear_gradients(v);
+    be->fork(be, RC_MAIN_LANE);
     rc_pass_forward(v->generator_pass, v->generator, &v->noise);
     rc_tensor *images = rc_pass_output(v->generator_pass, RC_NO_LAYER);
     if (is_pixel_form(v)) {
@@ -235,14 +255,8 @@ void rc_inversion_gradients(rc_inversion *v)
         images = &v->moved;
     }
     rc_pass_forward(v->classifier_pass, &v->classifier->backbone, images);
-    int count;
-    const rc_bn_stat *statistics = rc_pass_bn_statistics(v->classifier_pass, &count);
-    be->fork(be, RC_SIDE_LANE);
-    be->loss_bn(be, v->settings.bn_form, statistics, count, &v->step->weight[RC_LOSS_BN],
-                rc_real_at(be, v->loss, RC_LOSS_BN));
-    be->fork(be, RC_MAIN_LANE);
-    judge(v);
     be->join(be, RC_SIDE_LANE);
+    judge(v);
     rc_pass_backward(v->classifier_pass, &v->classifier->backbone, NULL);
     image_gradient(v, rc_pass_input_gradient(v->classifier_pass),
                    rc_pass_output_gradient(v->generator_pass, RC_NO_LAYER));

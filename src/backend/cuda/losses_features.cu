@@ -131,7 +131,14 @@ static void loss_war(rc_backend *be, int classes, int n_old, int d, bool paper, 
 
 /* ---- DCE: features of dreams keep class means and covariance ---------------------------------------------------- */
 
-enum { DCE_TILE = 16 };
+enum {
+    DCE_TILE = 8,                                       /* of the covariance, (8, 8), */
+    DCE_SHARES = LOSS_THREADS / (DCE_TILE * DCE_TILE),  /* by as many threads for each entry, */
+    DCE_SAMPLES = 128,                                  /* from so many samples at a time */
+    DCE_COLUMNS = 64,                                   /* coordinates of a block of the gradient, */
+    DCE_PARTS = LOSS_THREADS / DCE_COLUMNS,             /* by as many threads for each */
+    DCE_BATCH = 16                                      /* loads of a thread that are on their way at once */
+};
 
 struct dce_space {
     double *residual; /* (n, d) */
@@ -206,10 +213,33 @@ __device__ static void list_members(const int *labels, int n, int first, int k, 
 /* How much of the old averages is kept: nothing until every class has been seen. */
 __device__ static double dce_keep(const rc_dce &dce)
 {
-    double unseen = 0;
+    bool unseen = dce.paper;
     for (int c = (int)threadIdx.x; c < dce.classes && !dce.paper; c += LOSS_THREADS)
-        unseen += dce.seen[c] ? 0 : 1;
-    return block_sum(unseen) == 0 && !dce.paper ? (double)dce.momentum : 0;
+        unseen = unseen || !dce.seen[c];
+    return block_sum(unseen ? 1 : 0) == 0 ? (double)dce.momentum : 0;
+}
+
+/* Features of the listed members at coordinate i, minus `center`: their sum, in order. `residual` (n, d) gets them, if
+ * it is there. */
+__device__ static double sum_members(const rc_dce &dce, const members &list, int first, int i, const float *features,
+                                     double center, double *residual)
+{
+    enum { BATCH = 8 };
+    double sum = 0;
+    for (int m = 0; m < list.count; m += BATCH) {
+        float batch[BATCH];
+#pragma unroll
+        for (int e = 0; e < BATCH; e++)
+            batch[e] = m + e < list.count ? features[(size_t)(first + list.index[m + e]) * dce.d + i] : 0;
+#pragma unroll
+        for (int e = 0; e < BATCH; e++) {
+            double x = (double)batch[e] - center;
+            sum += m + e < list.count ? x : 0;
+            if (residual && m + e < list.count)
+                residual[(size_t)(first + list.index[m + e]) * dce.d + i] = x;
+        }
+    }
+    return sum;
 }
 
 /* Block k: members, mean, moving average, difference and residuals of class k. `seen` changes when the covariance is
@@ -219,39 +249,38 @@ __global__ static void dce_mean_kernel(rc_dce dce, dce_space space, const float 
     begin_after_kernel_before();
     __shared__ members list;
     int k = (int)blockIdx.x, count = 0;
+    const float *target = (const float *)dce.class_mean + (size_t)k * dce.d;
+    float *running = (float *)dce.running_mean + (size_t)k * dce.d;
+    bool known = !isnan(target[0]); /* on its way while members are listed */
     double keep = dce_keep(dce), squares = 0;
     for (int first = 0; first < dce.n; first += LOSS_THREADS) {
         list_members(labels, dce.n, first, k, &list);
         count += list.count;
     }
-    const float *target = (const float *)dce.class_mean + (size_t)k * dce.d;
-    float *running = (float *)dce.running_mean + (size_t)k * dce.d;
-    bool counts = count > 0 && !isnan(target[0]);
     for (int begin = 0; begin < dce.d; begin += LOSS_THREADS) {
         int i = begin + (int)threadIdx.x;
+        float goal = i < dce.d ? target[i] : 0, before = i < dce.d ? running[i] : 0;
         double sum = 0;
         for (int first = 0; first < dce.n && count > 0; first += LOSS_THREADS) {
             if (dce.n > LOSS_THREADS) /* otherwise the list is there */
                 list_members(labels, dce.n, first, k, &list);
-            for (int m = 0; m < list.count && i < dce.d; m++)
-                sum += (double)features[(size_t)(first + list.index[m]) * dce.d + i];
+            if (i < dce.d)
+                sum += sum_members(dce, list, first, i, features, 0, NULL);
         }
         double mean = count > 0 ? sum / count : 0, average = mean;
         if (!dce.paper && count > 0 && i < dce.d) {
-            average = (keep > 0 ? keep * (double)running[i] : 0) + (1 - keep) * mean;
+            average = (keep > 0 ? keep * (double)before : 0) + (1 - keep) * mean;
             running[i] = (float)average;
         }
-        double offset = counts && i < dce.d ? average - (double)target[i] : 0;
+        double offset = count > 0 && known && i < dce.d ? average - (double)goal : 0;
         if (i < dce.d)
             space.offset[(size_t)k * dce.d + i] = offset;
         squares += offset * offset;
         for (int first = 0; first < dce.n && count > 0; first += LOSS_THREADS) {
             if (dce.n > LOSS_THREADS) /* otherwise the list is there */
                 list_members(labels, dce.n, first, k, &list);
-            for (int m = 0; m < list.count && i < dce.d; m++) {
-                size_t at = (size_t)(first + list.index[m]) * dce.d + i;
-                space.residual[at] = (double)features[at] - mean;
-            }
+            if (i < dce.d)
+                sum_members(dce, list, first, i, features, mean, space.residual);
         }
     }
     squares = block_sum(squares);
@@ -271,28 +300,68 @@ __device__ static void finish_dce(const rc_dce &dce, dce_space space, double cov
     *value = (float)((dce.paper ? means : sqrt(means)) + sqrt(covariance));
 }
 
+/* Residuals of DCE_SAMPLES samples from `sample` on, DCE_TILE coordinates from `first` on; zeros past the ends. */
+__device__ static void stage_residuals(double tile[DCE_SAMPLES][DCE_TILE], const rc_dce &dce, const double *residual,
+                                       int sample, int first)
+{
+    enum { EACH = DCE_SAMPLES * DCE_TILE / LOSS_THREADS };
+    double staged[EACH];
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+        int index = (int)threadIdx.x + e * LOSS_THREADS, b = sample + index / DCE_TILE, i = first + index % DCE_TILE;
+        staged[e] = b < dce.n && i < dce.d ? residual[(size_t)b * dce.d + i] : 0;
+    }
+#pragma unroll
+    for (int e = 0; e < EACH; e++) {
+        int index = (int)threadIdx.x + e * LOSS_THREADS;
+        tile[index / DCE_TILE][index % DCE_TILE] = staged[e];
+    }
+}
+
+/* sum_b residual_bi residual_bj of this block's tile: thread (share, i, j) has its part of it, those of share 0 return
+ * the whole. */
+__device__ static double sum_products(const rc_dce &dce, const double *residual, int first_i, int first_j)
+{
+    __shared__ double left[DCE_SAMPLES][DCE_TILE], right[DCE_SAMPLES][DCE_TILE], shares[LOSS_THREADS];
+    int x = (int)threadIdx.x % DCE_TILE, y = (int)threadIdx.x / DCE_TILE % DCE_TILE;
+    int share = (int)threadIdx.x / (DCE_TILE * DCE_TILE);
+    double sum = 0;
+    for (int first = 0; first < dce.n; first += DCE_SAMPLES) {
+        __syncthreads();
+        stage_residuals(left, dce, residual, first, first_i);
+        stage_residuals(right, dce, residual, first, first_j);
+        __syncthreads();
+#pragma unroll 8
+        for (int b = share; b < DCE_SAMPLES; b += DCE_SHARES)
+            sum += left[b][y] * right[b][x];
+    }
+    shares[threadIdx.x] = sum;
+    __syncthreads();
+    for (int s = 1; s < DCE_SHARES && share == 0; s++)
+        sum += shares[threadIdx.x + s * DCE_TILE * DCE_TILE];
+    return sum;
+}
+
 /* Block (tile of the covariance): batch covariance, moving average, difference; the last block sums up. */
 __global__ static void dce_covariance_kernel(rc_dce dce, dce_space space, const int *labels, float *value,
                                              unsigned *ticket)
 {
     begin_after_kernel_before();
     int side = (dce.d + DCE_TILE - 1) / DCE_TILE;
-    int i = (int)blockIdx.x / side * DCE_TILE + (int)threadIdx.x / DCE_TILE;
-    int j = (int)blockIdx.x % side * DCE_TILE + (int)threadIdx.x % DCE_TILE;
-    double keep = *space.keep, squares = 0;
-    if (i < dce.d && j < dce.d) {
-        double sum = 0;
-#pragma unroll 32
-        for (int b = 0; b < dce.n; b++)
-            sum += space.residual[(size_t)b * dce.d + i] * space.residual[(size_t)b * dce.d + j];
-        size_t at = (size_t)i * dce.d + j;
-        float *running = (float *)dce.running_covariance + at;
+    int first_i = (int)blockIdx.x / side * DCE_TILE, first_j = (int)blockIdx.x % side * DCE_TILE;
+    int i = first_i + (int)threadIdx.x / DCE_TILE, j = first_j + (int)threadIdx.x % DCE_TILE;
+    bool owner = (int)threadIdx.x < DCE_TILE * DCE_TILE && i < dce.d && j < dce.d;
+    size_t at = owner ? (size_t)i * dce.d + j : 0;
+    float *running = (float *)dce.running_covariance + at;
+    float before = *running, goal = ((const float *)dce.covariance)[at];
+    double keep = *space.keep, squares = 0, sum = sum_products(dce, space.residual, first_i, first_j);
+    if (owner) {
         double entry = sum / dce_divisor(dce);
         if (!dce.paper) {
-            entry = (keep > 0 ? keep * (double)*running : 0) + (1 - keep) * entry;
+            entry = (keep > 0 ? keep * (double)before : 0) + (1 - keep) * entry;
             *running = (float)entry;
         }
-        entry -= (double)((const float *)dce.covariance)[at];
+        entry -= (double)goal;
         space.slope[at] = entry;
         squares = entry * entry;
     }
@@ -314,24 +383,39 @@ __global__ static void dce_covariance_kernel(rc_dce dce, dce_space space, const 
         dce.seen[labels[b]] = 1;
 }
 
-/* Thread (b, i) */
+/* Block (sample, DCE_COLUMNS coordinates): a thread takes one coordinate and every DCE_PARTS-th row of the slope. */
 __global__ static void dce_gradient_kernel(rc_dce dce, dce_space space, const int *labels, const float *weight,
                                            float *dfeatures)
 {
     begin_after_kernel_before();
-    int at = (int)(blockIdx.x * LOSS_THREADS + threadIdx.x), b = at / dce.d, i = at % dce.d;
-    if (b >= dce.n)
-        return;
-    int k = labels[b];
+    __shared__ double parts[DCE_PARTS][DCE_COLUMNS];
+    int b = (int)blockIdx.x, column = (int)threadIdx.x % DCE_COLUMNS, part = (int)threadIdx.x / DCE_COLUMNS;
+    int i = (int)blockIdx.y * DCE_COLUMNS + column, inside = i < dce.d ? i : 0, k = labels[b];
     const double *residual = space.residual + (size_t)b * dce.d;
-    double along = 0, squares = space.squares[k];
-#pragma unroll 32
-    for (int j = 0; j < dce.d; j++) /* the slope is symmetric: rows are read side by side */
-        along += space.slope[(size_t)j * dce.d + i] * residual[j];
+    double along = 0;
+    for (int first = part; first < dce.d; first += DCE_PARTS * DCE_BATCH) {
+        double slope[DCE_BATCH], distance[DCE_BATCH];
+#pragma unroll
+        for (int e = 0; e < DCE_BATCH; e++) { /* the slope is symmetric: rows are read side by side */
+            int j = first + e * DCE_PARTS;
+            slope[e] = j < dce.d ? space.slope[(size_t)j * dce.d + inside] : 0;
+            distance[e] = j < dce.d ? residual[j] : 0;
+        }
+#pragma unroll
+        for (int e = 0; e < DCE_BATCH; e++)
+            along += slope[e] * distance[e];
+    }
+    parts[part][column] = along;
+    double squares = space.squares[k], offset = space.offset[(size_t)k * dce.d + inside];
+    __syncthreads();
+    if (part != 0 || i >= dce.d)
+        return;
+    for (int p = 1; p < DCE_PARTS; p++)
+        along += parts[p][column];
     double by_mean = dce.paper ? (squares > 0 ? 1 / sqrt(squares) : 0) : *space.by_mean;
-    double of_mean = space.offset[(size_t)k * dce.d + i] * by_mean / space.members[k];
+    double of_mean = offset * by_mean / space.members[k];
     double of_covariance = 2 / dce_divisor(dce) * along * *space.by_covariance;
-    dfeatures[at] += (float)((double)*weight * (1 - *space.keep) * (of_mean + of_covariance));
+    dfeatures[(size_t)b * dce.d + i] += (float)((double)*weight * (1 - *space.keep) * (of_mean + of_covariance));
 }
 
 static void loss_dce(rc_backend *be, const rc_dce *dce, const void *features, const int32_t *labels,
@@ -344,7 +428,7 @@ static void loss_dce(rc_backend *be, const rc_dce *dce, const void *features, co
     rc_cuda_launch_early(cuda, "loss_dce", dce_covariance_kernel, dim3((unsigned)dce_tiles(dce->d)), LOSS_THREADS, 0,
                          *dce, space, labels, (float *)value, loss_ticket(cuda));
     rc_cuda_launch_early(cuda, "loss_dce", dce_gradient_kernel,
-                         dim3((unsigned)((size_t)dce->n * dce->d + LOSS_THREADS - 1) / LOSS_THREADS), LOSS_THREADS, 0,
+                         dim3((unsigned)dce->n, (unsigned)(dce->d + DCE_COLUMNS - 1) / DCE_COLUMNS), LOSS_THREADS, 0,
                          *dce, space, labels, weight, (float *)dfeatures);
 }
 
