@@ -117,6 +117,47 @@ __global__ static void finish_forward_kernel(const float *outputs, const float *
     finish_sums(e.partial, e.cut, sums);
 }
 
+/* The same for slots of whole quads of pixels: they lie beside each other in `outputs`, channels do not, so a thread
+ * reads four pixels of each of its channels at once. */
+template <typename Act>
+__global__ static void finish_forward_quads_kernel(const float *outputs, const float *bias, forward_epilogue<Act> e)
+{
+    begin_after_kernel_before();
+    map_walk walk = walk_map(e.cut);
+    channel_sums<typename sum_of<Act>::type> sums = {};
+    int pixels = e.cut.image_pixels, lane = (int)threadIdx.x / e.cut.width;
+    for (int pixel = walk.first + 3 * lane; pixel < walk.end; pixel += 4 * walk.step) {
+        const float *from = outputs + (size_t)(pixel / pixels) * e.y.c * pixels;
+        float4 quads[8], shifts[8];
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            int row = (walk.channel + i) * pixels + pixel % pixels;
+            bool inside = walk.channel + i < e.y.c;
+            quads[i] = inside ? *(const float4 *)(from + row) : make_float4(0, 0, 0, 0);
+            shifts[i] = inside && bias ? *(const float4 *)(bias + row) : make_float4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (int q = 0; q < 4; q++) {
+            float8 result;
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                result.v[i] = (&quads[i].x)[q] + (&shifts[i].x)[q];
+            finish_forward8(e, walk, pixel + q, result, &sums);
+        }
+    }
+    finish_sums(e.partial, e.cut, sums);
+}
+
+static bool whole_quads(const map_cut &cut, const float *outputs, const float *bias)
+{
+    bool whole = cut.image_pixels % 4 == 0 && ((uintptr_t)outputs | (uintptr_t)bias) % 16 == 0;
+    for (int g = 0; g < cut.groups.count; g++) {
+        int group = (cut.groups.end[g] - group_begin(cut.groups, g)) * cut.image_pixels;
+        whole = whole && (group + cut.slots - 1) / cut.slots % 4 == 0;
+    }
+    return whole;
+}
+
 template <typename Act>
 static void linear_forward(rc_backend *be, const rc_linear *linear, rc_tensor *x, const void *weight, const void *bias,
                            rc_tensor *y, const rc_epilogue *epilogue)
@@ -131,8 +172,10 @@ static void linear_forward(rc_backend *be, const rc_linear *linear, rc_tensor *x
     rc_cuda_matrix inputs = {space.inputs, linear->c_in, 1}, weights = {(const float *)weight, linear->c_in, 1};
     rc_cuda_product(cuda, operation, x->n, rows_of(linear), linear->c_in, inputs, weights, space.outputs);
     map_cut cut = cut_map(y);
-    rc_cuda_launch_early(cuda, operation, finish_forward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
-                         (const float *)space.outputs, (const float *)bias, view_epilogue<Act>(y, epilogue, cut));
+    bool quads = whole_quads(cut, space.outputs, (const float *)bias);
+    rc_cuda_launch_early(cuda, operation, quads ? finish_forward_quads_kernel<Act> : finish_forward_kernel<Act>,
+                         map_grid(cut), MAP_THREADS, 0, (const float *)space.outputs, (const float *)bias,
+                         view_epilogue<Act>(y, epilogue, cut));
 }
 
 /* ---- backward --------------------------------------------------------------------------------------------------- */
@@ -171,16 +214,33 @@ static void linear_backward_data(rc_backend *be, const rc_linear *linear, const 
                          (const float *)space.inputs, view_back_epilogue<Act>(dx, epilogue, cut));
 }
 
-/* A thread per row, over the images. */
+enum { BIAS_ROWS = 32, BIAS_SHARES = 8, BIAS_BATCH = 8 /* loads of a thread that are on their way at once */ };
+
+/* Block: BIAS_ROWS rows, BIAS_SHARES threads over the images of each. */
 __global__ static void bias_kernel(int n, int rows, const float *outputs, float *dbias)
 {
     begin_after_kernel_before();
-    int row = (int)(blockIdx.x * blockDim.x + threadIdx.x);
-    if (row >= rows)
-        return;
+    __shared__ float space[BIAS_SHARES][BIAS_ROWS];
+    int lane = (int)threadIdx.x % BIAS_ROWS, share = (int)threadIdx.x / BIAS_ROWS;
+    int row = (int)blockIdx.x * BIAS_ROWS + lane;
     float sum = 0;
-    for (int image = 0; image < n; image++)
-        sum += outputs[(size_t)image * rows + row];
+    for (int first = share; first < n; first += BIAS_SHARES * BIAS_BATCH) {
+        float batch[BIAS_BATCH];
+#pragma unroll
+        for (int e = 0; e < BIAS_BATCH; e++) {
+            int image = first + e * BIAS_SHARES;
+            batch[e] = image < n && row < rows ? outputs[(size_t)image * rows + row] : 0;
+        }
+#pragma unroll
+        for (int e = 0; e < BIAS_BATCH; e++)
+            sum += batch[e];
+    }
+    space[share][lane] = sum;
+    __syncthreads();
+    if (share != 0 || row >= rows)
+        return;
+    for (int s = 1; s < BIAS_SHARES; s++)
+        sum += space[s][lane];
     dbias[row] = sum;
 }
 
@@ -199,8 +259,8 @@ static void linear_backward_weight(rc_backend *be, const rc_linear *linear, cons
     rc_cuda_matrix draws = {space.outputs, 1, rows}, values = {space.inputs, 1, linear->c_in};
     rc_cuda_product(cuda, operation, rows, linear->c_in, x->n, draws, values, (float *)dweight);
     if (dbias)
-        rc_cuda_launch_early(cuda, operation, bias_kernel, dim3((unsigned)(rows + 127) / 128), 128, 0, x->n, rows,
-                             (const float *)space.outputs, (float *)dbias);
+        rc_cuda_launch_early(cuda, operation, bias_kernel, dim3((unsigned)(rows + BIAS_ROWS - 1) / BIAS_ROWS),
+                             BIAS_ROWS * BIAS_SHARES, 0, x->n, rows, (const float *)space.outputs, (float *)dbias);
 }
 
 template <typename Act> static void fill(rc_backend *table)

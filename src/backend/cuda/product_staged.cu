@@ -57,6 +57,8 @@ __global__ static void __launch_bounds__(THREADS, 2)
     unsigned address = shared_address(shared);
     int first_i = (int)blockIdx.y * ROWS_A, first_j = (int)blockIdx.x * ROWS_B, warp = (int)threadIdx.x / 32;
     int row = warp / 2 * 32, column = warp % 2 * 32, slices = (depth + DEPTH - 1) / DEPTH;
+    /* All read the same slices of `a`: if they began with the same one, few parts of the cache would serve all. */
+    int start = (int)(blockIdx.x + blockIdx.y) % slices;
     float sum[2][4][4] = {};
     begin_after_kernel_before();
     for (int slice = 0; slice < slices + STAGES - 1; slice++) {
@@ -67,8 +69,9 @@ __global__ static void __launch_bounds__(THREADS, 2)
         __syncthreads();
         if (slice < slices) {
             unsigned to = address + (unsigned)(slice % STAGES * STAGE);
-            left_tile::copy(to, a, first_i, m, slice * DEPTH, depth);
-            right_tile::copy(to + left_tile::BYTES, b, first_j, n, slice * DEPTH, depth);
+            int first_k = (slice + start) % slices * DEPTH;
+            left_tile::copy(to, a, first_i, m, first_k, depth);
+            right_tile::copy(to + left_tile::BYTES, b, first_j, n, first_k, depth);
         }
         close_copies();
         if (now < 0)
