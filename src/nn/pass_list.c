@@ -247,9 +247,14 @@ void rc_pass_list_steps(rc_pass_build *b)
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------ */
 
-static bool on_weight_lane(const rc_pass_step *step)
+/* The last of all steps that compute, if it is a weight gradient: the main lane has nothing else to do then, and need
+ * not wait until the weight lane comes to it. -1: it is none. */
+static int weight_on_main_lane(const rc_pass_step *steps, int count)
 {
-    return step->op == RC_OP_WEIGHT;
+    int last = count - 1;
+    while (last >= 0 && (steps[last].op == RC_OP_SUM_WORKERS || steps[last].op == RC_OP_ZERO_BIAS))
+        last--;
+    return last >= 0 && steps[last].op == RC_OP_WEIGHT ? last : -1;
 }
 
 /* Does a step of the main lane write memory that a weight gradient reads, `reads` being the buffer of the latter? */
@@ -272,9 +277,10 @@ void rc_pass_list_lanes(rc_pass_build *b, rc_pass_step *copy)
     int begin = pass->forward_end, count = pass->backward_end - begin;
     memcpy(copy, pass->step + begin, (size_t)count * sizeof *copy);
     int pending[RC_MAX_LAYERS], pendings = 0; /* gradient buffers that the weight lane may still be reading */
+    int on_main = weight_on_main_lane(copy, count);
     b->steps = begin;
     for (int i = 0; i < count;) {
-        int start = i, end = i + 1;
+        int end = i + 1;
         while (end < count && copy[end].layer == copy[i].layer)
             end++;
         /* Waiting at the start of the group keeps its own weight gradient beside its other steps. */
@@ -288,13 +294,14 @@ void rc_pass_list_lanes(rc_pass_build *b, rc_pass_step *copy)
             pendings = 0;
         }
         for (; i < end; i++) {
-            if (on_weight_lane(&copy[i]) && (i == start || !on_weight_lane(&copy[i - 1])))
+            bool beside = copy[i].op == RC_OP_WEIGHT && i != on_main;
+            if (beside)
                 emit(b, RC_OP_FORK, RC_NO_LAYER);
             pass->step[b->steps++] = copy[i];
-            if (copy[i].op == RC_OP_WEIGHT)
-                pending[pendings++] = b->buffers[copy[i].layer].gradient;
-            if (on_weight_lane(&copy[i]) && (i + 1 == end || !on_weight_lane(&copy[i + 1])))
-                emit(b, RC_OP_MAIN, RC_NO_LAYER);
+            if (!beside)
+                continue;
+            pending[pendings++] = b->buffers[copy[i].layer].gradient;
+            emit(b, RC_OP_MAIN, RC_NO_LAYER);
         }
     }
     pass->backward_end = b->steps;
