@@ -18,7 +18,7 @@ static void draw_window(rc_case *c, pool_case *p, int shape[4], int *oh, int *ow
         p->pool.pad = (int)rc_case_below(c, (uint32_t)(p->pool.k / 2 + 1));
         shape[0] = 1 + (int)rc_case_below(c, 4);
         shape[1] = RC_CHOOSE(c, 2, 3, 5, 7, 8, 14);
-        shape[2] = rc_case_chance(c, 60) ? shape[1] : RC_CHOOSE(c, 2, 3, 9);
+        shape[2] = rc_case_chance(c, 60) ? shape[1] : RC_CHOOSE(c, 2, 3, 9, 37);
         shape[3] = RC_CHOOSE(c, 1, 3, 10, 16, 17);
         *oh = (shape[1] + 2 * p->pool.pad - p->pool.k + p->pool.stride) / p->pool.stride;
         *ow = (shape[2] + 2 * p->pool.pad - p->pool.k + p->pool.stride) / p->pool.stride;
