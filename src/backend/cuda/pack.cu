@@ -23,7 +23,7 @@ void rc_cuda_set_form(const rc_conv *conv, bool forward, const axis_taps *taps, 
 
 enum {
     PACK_THREADS = 256,
-    PACK_BLOCKS = 64,      /* of a weight */
+    PACK_BLOCKS = 512,     /* of a weight, at most */
     PACK_JOBS = 128,       /* of a launch: they are arguments, which have room for 32 kB */
 };
 
@@ -135,12 +135,18 @@ static __host__ __device__ inline size_t form_bytes(const conv_form &form)
     return (size_t)form_step_bytes(form) * form_all_steps(form) * form.chunks * form.tiles;
 }
 
+/* What a thread packs at once. */
+static __host__ __device__ inline int form_lanes(const conv_form &form)
+{
+    return (int)(form_bytes(form) / (form.tile_c == 8 && !form.wide ? 8 : 16));
+}
+
 __global__ static void pack_kernel(const __grid_constant__ pack_jobs jobs)
 {
     begin_after_kernel_before();
     const pack_job &job = jobs.job[blockIdx.y];
-    int lanes = (int)(form_bytes(job.form) / (job.form.tile_c == 8 && !job.form.wide ? 8 : 16));
-    for (int i = blockIdx.x * PACK_THREADS + threadIdx.x; i < lanes; i += PACK_BLOCKS * PACK_THREADS) {
+    int lanes = form_lanes(job.form);
+    for (int i = blockIdx.x * PACK_THREADS + threadIdx.x; i < lanes; i += gridDim.x * PACK_THREADS) {
         if (job.form.wide)
             pack_four(job, i);
         else
@@ -153,10 +159,15 @@ void rc_cuda_pack(rc_cuda *cuda, const pack_job *jobs, int count)
     pack_jobs batch;
     for (int first = 0; first < count; first += PACK_JOBS) {
         int some = count - first < PACK_JOBS ? count - first : PACK_JOBS;
-        for (int i = 0; i < some; i++)
+        int most = 0;
+        for (int i = 0; i < some; i++) {
             batch.job[i] = jobs[first + i];
-        rc_cuda_launch_early(cuda, "packing weights", pack_kernel, dim3(PACK_BLOCKS, (unsigned)some), PACK_THREADS, 0,
-                             batch);
+            most = form_lanes(jobs[first + i].form) > most ? form_lanes(jobs[first + i].form) : most;
+        }
+        int blocks = (most + PACK_THREADS - 1) / PACK_THREADS;
+        blocks = blocks < PACK_BLOCKS ? blocks : PACK_BLOCKS;
+        rc_cuda_launch_early(cuda, "packing weights", pack_kernel, dim3((unsigned)blocks, (unsigned)some),
+                             PACK_THREADS, 0, batch);
     }
 }
 
