@@ -389,16 +389,20 @@ __device__ inline void write_sums(void *partial, const tile_cut &cut, tile_share
 }
 
 /* The block of a tile of channels that finishes last adds the rows of all of them, in order, and does the normalisation
- * that they were taken for. `space` has 8 kB. */
+ * that they were taken for. Everybody waits for it, so all groups are on their way at once, in as many loads as there
+ * are registers for. `space` has 12 kB. */
 template <int N, typename Norm>
 __device__ inline void finish_norm(const Norm &norm, unsigned *ticket, const void *partial, int rows, int cp,
                                    int first_channel, double *space)
 {
+    constexpr int AT_ONCE = 16;
     bool *flag = (bool *)space; /* a kernel that may have all the shared memory there is can have none of its own */
-    constexpr int VECTORS = 2 * N / 4, LANES = CONV_THREADS / VECTORS; /* a thread: four sums of every LANES-th row */
     unsigned blocks = gridDim.x * gridDim.z;
-    int vector = threadIdx.x % VECTORS * 4, lane = threadIdx.x / VECTORS, groups = norm.shape.groups.count;
-    int at = vector < N ? first_channel + vector : cp + first_channel + vector - N;
+    int groups = norm.shape.groups.count, columns = groups * 2 * N, channel = first_channel + (int)threadIdx.x % N;
+    /* A thread: four neighbouring sums of every lanes-th row. */
+    int vectors = columns / 4, lanes = CONV_THREADS / vectors, lane = threadIdx.x / vectors;
+    int column = (threadIdx.x - lane * vectors) * 4, group = column / (2 * N), in_group = column % (2 * N);
+    int at = in_group < N ? first_channel + in_group : cp + first_channel + in_group - N;
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0)
@@ -408,30 +412,40 @@ __device__ inline void finish_norm(const Norm &norm, unsigned *ticket, const voi
         return;
     start_kernel_after(); /* not sooner: its many blocks would wait where other lanes could work */
     __threadfence();
-    group_sums sums[RC_MAX_GROUPS] = {};
-    for (int group = 0; group < groups; group++) {
-        double four[4] = {};
-#pragma unroll 8
-        for (int row = lane; row < rows; row += LANES) {
-            const float *from = partial_row((void *)partial, row, groups, group, cp) + at;
-            float4 v = __ldcg((const float4 *)from); /* not from a cache that other blocks did not write to */
-            four[0] += (double)v.x;
-            four[1] += (double)v.y;
-            four[2] += (double)v.z;
-            four[3] += (double)v.w;
-        }
-        __syncthreads();
+    typename Norm::known known = norm.know(channel);
+    double four[4] = {};
+    for (int first = lane; first < rows && lane < lanes; first += AT_ONCE * lanes) {
+        float4 v[AT_ONCE];
 #pragma unroll
-        for (int i = 0; i < 4; i++)
-            space[lane * 2 * N + vector + i] = four[i];
-        __syncthreads();
-        for (int i = 0; i < LANES && threadIdx.x < N; i++) {
-            sums[group].first += space[i * 2 * N + threadIdx.x];
-            sums[group].second += space[i * 2 * N + N + threadIdx.x];
+        for (int i = 0; i < AT_ONCE; i++) {
+            int row = first + i * lanes;
+            v[i] = make_float4(0, 0, 0, 0);
+            if (row < rows) /* not from a cache that other blocks did not write to */
+                v[i] = __ldcg((const float4 *)(partial_row((void *)partial, row, groups, group, cp) + at));
+        }
+#pragma unroll
+        for (int i = 0; i < AT_ONCE; i++) {
+            four[0] += (double)v[i].x;
+            four[1] += (double)v[i].y;
+            four[2] += (double)v[i].z;
+            four[3] += (double)v[i].w;
         }
     }
+    __syncthreads(); /* everybody has read the flag */
+    for (int i = 0; i < 4 && lane < lanes; i++)
+        space[lane * columns + column + i] = four[i];
+    __syncthreads();
+    double *sums = space + lanes * columns; /* (groups, 2, N) */
+    for (int i = threadIdx.x; i < columns; i += CONV_THREADS) {
+        double sum = 0;
+#pragma unroll 8
+        for (int l = 0; l < lanes; l++)
+            sum += space[l * columns + i];
+        sums[i] = sum;
+    }
+    __syncthreads();
     if (threadIdx.x < N)
-        norm.finish(first_channel + (int)threadIdx.x, sums);
+        norm.finish(channel, known, sums + threadIdx.x, 2 * N, N);
 }
 
 template <int C, int N, bool CHUNKED, typename Source, typename Sink>

@@ -9,6 +9,10 @@
 
 enum { NORM_THREADS = 256 };
 
+struct group_sums {
+    double first, second; /* of one channel, over the rows of one group */
+};
+
 /* Thread t < 8 returns the sums of channel first_channel + t; the others take part. partial NULL: zeros. */
 template <typename Sum>
 __device__ static group_sums sum_group(const void *partial, int groups, int group, int cp, int first_channel)
@@ -49,13 +53,19 @@ static dim3 norm_grid(const rc_tensor *y)
 /* One block for eight channels of all groups. */
 template <typename Sum, typename Norm> __global__ static void norm_kernel(Norm norm, const void *partial)
 {
-    group_sums sums[RC_MAX_GROUPS] = {};
-    int first = (int)blockIdx.x * 8, groups = norm.shape.groups.count;
+    __shared__ double sums[RC_MAX_GROUPS][2][8];
+    int first = (int)blockIdx.x * 8, groups = norm.shape.groups.count, channel = first + (int)threadIdx.x % 8;
     wait_for_kernel_before();
-    for (int group = 0; group < groups; group++)
-        sums[group] = sum_group<Sum>(partial, groups, group, norm.shape.cp, first);
+    typename Norm::known known = norm.know(channel);
+    for (int group = 0; group < groups; group++) {
+        group_sums of_group = sum_group<Sum>(partial, groups, group, norm.shape.cp, first);
+        if (threadIdx.x < 8) {
+            sums[group][0][threadIdx.x] = of_group.first;
+            sums[group][1][threadIdx.x] = of_group.second;
+        }
+    }
     if (threadIdx.x < 8)
-        norm.finish(first + (int)threadIdx.x, sums);
+        norm.finish(channel, known, &sums[0][0][threadIdx.x], 16, 8);
 }
 
 template <typename Sum>
@@ -80,8 +90,8 @@ __global__ static void bn_eval_kernel(rc_bn bn, norm_shape shape, affine by, con
     if (i >= shape.groups.count * shape.cp)
         return;
     if (channel < shape.c)
-        set_normalisation(to, i, (double)running_mean[channel], (double)running_var[channel], (double)bn.eps, by,
-                          channel);
+        set_normalisation(to, i, (double)running_mean[channel], (double)running_var[channel], (double)bn.eps,
+                          (double)by.gamma_of(channel), (double)by.beta_of(channel));
     else
         clear_normalisation(to, i);
 }
@@ -136,7 +146,7 @@ template <typename Sum> __global__ static void norms_kernel(const __grid_constan
         return;
     double mean = 0, var = 0;
     if (channel < job.c)
-        moments(sums, job.samples, job.center ? (double)job.center[channel] : 0, &mean, &var);
+        moments(sums.first, sums.second, job.samples, job.center ? (double)job.center[channel] : 0, &mean, &var);
     job.mean[channel] = (float)mean;
     job.var[channel] = (float)var;
 }

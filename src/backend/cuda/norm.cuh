@@ -6,10 +6,6 @@
 
 #include "backend/cuda/device.cuh"
 
-struct group_sums {
-    double first, second; /* of one channel, over the rows of one group */
-};
-
 /* What every normalisation knows of its tensor. */
 struct norm_shape {
     group_view groups;
@@ -28,9 +24,9 @@ __device__ inline double samples_of(const norm_shape &shape, int group)
 }
 
 /* Mean and biased variance from the sums of (raw - center) and its square. */
-__device__ inline void moments(group_sums sums, double samples, double center, double *mean, double *var)
+__device__ inline void moments(double first, double second, double samples, double center, double *mean, double *var)
 {
-    double shifted = sums.first / samples, spread = sums.second / samples - shifted * shifted;
+    double shifted = first / samples, spread = second / samples - shifted * shifted;
     *mean = center + shifted;
     *var = spread > 0 ? spread : 0;
 }
@@ -43,13 +39,22 @@ struct normalisation {
 
 struct affine {
     const float *gamma, *beta; /* (c); NULL: 1, 0 */
+
+    __device__ float gamma_of(int channel) const
+    {
+        return gamma ? gamma[channel] : 1;
+    }
+
+    __device__ float beta_of(int channel) const
+    {
+        return beta ? beta[channel] : 0;
+    }
 };
 
-__device__ inline void set_normalisation(normalisation to, int i, double mean, double var, double eps, affine by,
-                                         int channel)
+__device__ inline void set_normalisation(normalisation to, int i, double mean, double var, double eps, double gamma,
+                                         double beta)
 {
-    double istd = 1 / sqrt(var + eps), gamma = by.gamma ? (double)by.gamma[channel] : 1;
-    double beta = by.beta ? (double)by.beta[channel] : 0;
+    double istd = 1 / sqrt(var + eps);
     to.mean[i] = (float)mean;
     to.istd[i] = (float)istd;
     to.scale[i] = (float)(gamma * istd);
@@ -61,10 +66,13 @@ __device__ inline void clear_normalisation(normalisation to, int i)
     to.scale[i] = to.shift[i] = to.mean[i] = to.istd[i] = 0;
 }
 
-__device__ inline void update_running(float *running, double momentum, double now)
+__device__ inline float moved(float running, double momentum, double now)
 {
-    *running = (float)((1 - momentum) * (double)*running + momentum * now);
+    return (float)((1 - momentum) * (double)running + momentum * now);
 }
+
+/* The formulas come in two steps: what is known of a channel before the sums are is loaded while these are on their way.
+ * sums: of one channel, (groups, 2): first and second are `apart`, groups are `group_step` apart. */
 
 /* bn_train */
 struct train_norm {
@@ -75,24 +83,47 @@ struct train_norm {
     float *running_mean, *running_var; /* (c); NULL: not updated */
     normalisation to;
 
-    __device__ void finish(int channel, const group_sums sums[RC_MAX_GROUPS]) const
+    struct known {
+        float center, gamma, beta, running_mean, running_var;
+    };
+
+    __device__ known know(int channel) const
+    {
+        known k = {0, 1, 0, 0, 0};
+        if (channel >= shape.c)
+            return k;
+        k.center = center ? center[channel] : 0;
+        k.gamma = by.gamma_of(channel);
+        k.beta = by.beta_of(channel);
+        if (running_mean) {
+            k.running_mean = running_mean[channel];
+            k.running_var = running_var[channel];
+        }
+        return k;
+    }
+
+    __device__ void finish(int channel, known k, const double *sums, int group_step, int apart) const
     {
         bool inside = channel < shape.c;
-        double from = center && inside ? (double)center[channel] : 0; /* usually running_mean, about to change */
-        for (int group = 0; group < shape.groups.count; group++) {
+#pragma unroll
+        for (int group = 0; group < RC_MAX_GROUPS; group++) {
+            if (group >= shape.groups.count)
+                break;
             int i = group * shape.cp + channel;
+            const double *of_group = sums + group * group_step;
             if (!inside) {
                 clear_normalisation(to, i);
                 continue;
             }
             double samples = samples_of(shape, group), mean, var;
-            moments(sums[group], samples, from, &mean, &var);
-            set_normalisation(to, i, mean, var, (double)bn.eps, by, channel);
-            if (running_mean) {
-                update_running(running_mean + channel, (double)bn.momentum, mean);
-                update_running(running_var + channel, (double)bn.momentum,
-                               samples > 1 ? var * samples / (samples - 1) : var);
-            }
+            moments(of_group[0], of_group[apart], samples, (double)k.center, &mean, &var);
+            set_normalisation(to, i, mean, var, (double)bn.eps, (double)k.gamma, (double)k.beta);
+            k.running_mean = moved(k.running_mean, (double)bn.momentum, mean);
+            k.running_var = moved(k.running_var, (double)bn.momentum, samples > 1 ? var * samples / (samples - 1) : var);
+        }
+        if (inside && running_mean) {
+            running_mean[channel] = k.running_mean;
+            running_var[channel] = k.running_var;
         }
     }
 };
@@ -109,27 +140,57 @@ struct backward_norm {
     float *a, *b, *c;                        /* (groups, cp) */
     double all;                              /* samples of all groups */
 
-    __device__ void finish(int channel, const group_sums sums[RC_MAX_GROUPS]) const
+    struct known {
+        float scale[RC_MAX_GROUPS], mean[RC_MAX_GROUPS], istd[RC_MAX_GROUPS], dmean, dvar, batch_mean;
+    };
+
+    __device__ known know(int channel) const
+    {
+        known k = {};
+        if (channel >= shape.c)
+            return k;
+#pragma unroll
+        for (int group = 0; group < RC_MAX_GROUPS; group++) {
+            if (group < shape.groups.count) {
+                int i = group * shape.cp + channel;
+                k.scale[group] = scale[i];
+                k.mean[group] = mean[i];
+                k.istd[group] = istd[i];
+            }
+        }
+        if (dmean) {
+            k.dmean = dmean[channel];
+            k.dvar = dvar[channel];
+            k.batch_mean = batch_mean[channel];
+        }
+        return k;
+    }
+
+    __device__ void finish(int channel, const known &k, const double *sums, int group_step, int apart) const
     {
         bool inside = channel < shape.c;
         double gamma_sum = 0, beta_sum = 0;
-        for (int group = 0; group < shape.groups.count; group++) {
+#pragma unroll
+        for (int group = 0; group < RC_MAX_GROUPS; group++) {
+            if (group >= shape.groups.count)
+                break;
             int i = group * shape.cp + channel;
-            double by_dz = 0, by_raw = 0, constant = 0;
+            double by_dz = 0, by_raw = 0, constant = 0, first = sums[group * group_step];
+            double second = sums[group * group_step + apart];
             if (inside) {
-                double inverse = (double)istd[i], samples = samples_of(shape, group);
-                by_dz = (double)scale[i];
+                double inverse = (double)k.istd[group], samples = samples_of(shape, group);
+                by_dz = (double)k.scale[group];
                 if (train) {
-                    by_raw = -by_dz * inverse * inverse * sums[group].second / samples;
-                    constant = -by_dz * sums[group].first / samples - by_raw * (double)mean[i];
+                    by_raw = -by_dz * inverse * inverse * second / samples;
+                    constant = -by_dz * first / samples - by_raw * (double)k.mean[group];
                 }
-                beta_sum += sums[group].first;
-                gamma_sum += inverse * sums[group].second;
+                beta_sum += first;
+                gamma_sum += inverse * second;
             }
             if (inside && dmean) { /* dmean / m + 2 dvar (raw - batch_mean) / m */
-                double twice = 2 * (double)dvar[channel] / all;
+                double twice = 2 * (double)k.dvar / all;
                 by_raw += twice;
-                constant += (double)dmean[channel] / all - twice * (double)batch_mean[channel];
+                constant += (double)k.dmean / all - twice * (double)k.batch_mean;
             }
             a[i] = (float)by_dz;
             b[i] = (float)by_raw;
