@@ -91,8 +91,8 @@ static cudaGraphExec_t find_graph(const rc_cuda *cuda, void (*step)(void *), con
     return NULL;
 }
 
-/* Enqueues the step once into a graph, which packs every weight anew that it uses. NULL: an error is set. The capture
- * is a relaxed one: neither does it forbid other threads anything, nor does it mind what they do, nor that memory for a
+/* Enqueues the step once into a graph, which packs every weight that is stale. NULL: an error is set. The capture is a
+ * relaxed one: neither does it forbid other threads anything, nor does it mind what they do, nor that memory for a
  * weight met for the first time is taken meanwhile. */
 static cudaGraph_t record(rc_cuda *cuda, void (*step)(void *), void *context)
 {
@@ -100,7 +100,6 @@ static cudaGraph_t record(rc_cuda *cuda, void (*step)(void *), void *context)
     if (!rc_cuda_check(cuda, cudaStreamBeginCapture(cuda->stream[0], cudaStreamCaptureModeRelaxed), "capturing a step"))
         return NULL;
     cuda->capturing = true;
-    rc_cuda_weights_written(cuda, NULL, SIZE_MAX);
     step(context);
     join_all(&cuda->table);
     cuda->capturing = false;
@@ -111,14 +110,16 @@ static cudaGraph_t record(rc_cuda *cuda, void (*step)(void *), void *context)
 
 static cudaGraphExec_t capture(rc_cuda *cuda, void (*step)(void *), void *context)
 {
-    int packs = rc_cuda_count_packs(cuda);
     join_all(&cuda->table);
     if (!rc_cuda_wait(cuda, "capturing a step")) /* images may have to make room: nobody must be reading them */
         return NULL;
+    rc_cuda_watch_weights(cuda);
     cudaGraph_t graph = record(cuda, step, context);
-    if (graph && rc_cuda_count_packs(cuda) != packs) {
-        /* Weights met for the first time were packed one by one; now that they are known, one kernel will do. */
+    if (graph && cuda->packs) { /* once more, now that its weights are known; nothing has been packed yet */
         cudaGraphDestroy(graph);
+        rc_cuda_weights_written(cuda, NULL, SIZE_MAX);
+        rc_cuda_pack_stale(cuda);
+        rc_cuda_expect_changes(cuda);
         graph = record(cuda, step, context);
     }
     rc_cuda_graph *slot = &cuda->graph[cuda->next_graph];
@@ -140,7 +141,9 @@ static rc_status control_repeat(rc_backend *be, void (*step)(void *context), voi
     rc_cuda_enqueue_deferred(cuda);
     if (times > 0 && cuda->status == RC_OK) {
         cudaGraphExec_t graph = find_graph(cuda, step, context);
-        if (!graph)
+        if (graph)
+            rc_cuda_pack_stale(cuda);
+        else
             graph = capture(cuda, step, context);
         for (int i = 0; i < times && cuda->status == RC_OK; i++)
             rc_cuda_check(cuda, cudaGraphLaunch(graph, cuda->stream[0]), "repeating a step");

@@ -177,6 +177,7 @@ typedef struct packed_weight {
     pack_job job;
     int lane;
     bool stale;
+    bool changes; /* in the step that was watched */
 } packed_weight;
 
 struct rc_cuda_packs {
@@ -229,8 +230,22 @@ static packed_weight *add_weight(rc_cuda *cuda, const conv_form *form, const flo
         return NULL;
     }
     packed_weight *kept = &cuda->packs->weight[cuda->packs->count++];
-    *kept = packed_weight{{weight, (unsigned *)memory, *form}, cuda->lane, true};
+    *kept = packed_weight{{weight, (unsigned *)memory, *form}, cuda->lane, true, false};
     return kept;
+}
+
+/* Packs the weights that `wanted` wants. */
+template <typename Wanted> static void pack_those(rc_cuda *cuda, Wanted wanted)
+{
+    int count = 0;
+    for (int i = 0; i < cuda->packs->count; i++) {
+        packed_weight *one = &cuda->packs->weight[i];
+        if (!wanted(*one))
+            continue;
+        cuda->packs->stale[count++] = one->job;
+        one->stale = false;
+    }
+    rc_cuda_pack(cuda, cuda->packs->stale, count);
 }
 
 const void *rc_cuda_packed_weights(rc_cuda *cuda, const conv_form *form, const float *weight, bool *fresh)
@@ -245,18 +260,29 @@ const void *rc_cuda_packed_weights(rc_cuda *cuda, const conv_form *form, const f
     if (!kept)
         kept = add_weight(cuda, form, weight);
     *fresh = kept && kept->stale;
-    if (!*fresh)
-        return kept ? kept->job.to : NULL;
-    int count = 0;
-    for (int i = 0; i < cuda->packs->count; i++) {
-        packed_weight *other = &cuda->packs->weight[i];
-        if (other->lane != cuda->lane || !other->stale)
-            continue;
-        cuda->packs->stale[count++] = other->job;
-        other->stale = false;
+    if (*fresh)
+        pack_those(cuda, [cuda](const packed_weight &one) { return one.stale && one.lane == cuda->lane; });
+    return kept ? kept->job.to : NULL;
+}
+
+void rc_cuda_pack_stale(rc_cuda *cuda)
+{
+    if (cuda->packs)
+        pack_those(cuda, [](const packed_weight &one) { return one.stale; });
+}
+
+void rc_cuda_watch_weights(rc_cuda *cuda)
+{
+    for (int i = 0; cuda->packs && i < cuda->packs->count; i++) {
+        cuda->packs->weight[i].stale = true;
+        cuda->packs->weight[i].changes = false;
     }
-    rc_cuda_pack(cuda, cuda->packs->stale, count);
-    return kept->job.to;
+}
+
+void rc_cuda_expect_changes(rc_cuda *cuda)
+{
+    for (int i = 0; cuda->packs && i < cuda->packs->count; i++)
+        cuda->packs->weight[i].stale |= cuda->packs->weight[i].changes;
 }
 
 void rc_cuda_weights_written(rc_cuda *cuda, const void *memory, size_t bytes)
@@ -267,14 +293,11 @@ void rc_cuda_weights_written(rc_cuda *cuda, const void *memory, size_t bytes)
         const conv_form *form = &kept->job.form;
         uintptr_t weight = (uintptr_t)kept->job.weight;
         size_t count = (size_t)form->source_c * (size_t)form->result_c * (size_t)(form->k * form->k);
-        if (weight < end && begin < weight + count * sizeof(float))
+        if (weight < end && begin < weight + count * sizeof(float)) {
             kept->stale = true;
+            kept->changes |= cuda->capturing;
+        }
     }
-}
-
-int rc_cuda_count_packs(const rc_cuda *cuda)
-{
-    return cuda->packs ? cuda->packs->count : 0;
 }
 
 void rc_cuda_forget_packed(rc_cuda *cuda, const void *memory, size_t bytes)

@@ -11,7 +11,9 @@
  *
  * Packed weights are kept from use to use. Whatever may have changed weights (an optimiser, a copy, a captured step)
  * says rc_cuda_weights_written(); the first convolution that meets a stale one packs, in one kernel, all of its lane
- * that are stale. Lanes have packed weights of their own: nothing orders one lane's packing before another's use. */
+ * that are stale. Lanes have packed weights of their own: nothing orders one lane's packing before another's use.
+ * Of a captured step it is known which weights it changes: it packs those, and the others are packed before it is
+ * repeated. */
 #ifndef RC_BACKEND_CUDA_PACK_H
 #define RC_BACKEND_CUDA_PACK_H
 
@@ -59,10 +61,18 @@ typedef struct rc_cuda_packs rc_cuda_packs;
  * be read before that one is complete. NULL: no memory, which sync() reports. */
 const void *rc_cuda_packed_weights(rc_cuda *cuda, const conv_form *form, const float *weight, bool *fresh);
 
+/* A step is about to be captured of which nothing is known: weights that are written from now on are those it changes. */
+void rc_cuda_watch_weights(rc_cuda *cuda);
+
+/* Is about to be captured again: the weights that it changes are stale then, the others are not. */
+void rc_cuda_expect_changes(rc_cuda *cuda);
+
+/* Packs all that is stale, of every lane. */
+void rc_cuda_pack_stale(rc_cuda *cuda);
+
 /* Forgets the packed weights whose originals lie in memory that is about to be released. */
 void rc_cuda_forget_packed(rc_cuda *cuda, const void *memory, size_t bytes);
 void rc_cuda_destroy_packs(rc_cuda *cuda);
-int rc_cuda_count_packs(const rc_cuda *cuda);
 
 /* One kernel for any number of weights. */
 typedef struct pack_job {
