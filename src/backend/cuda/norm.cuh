@@ -71,8 +71,8 @@ __device__ inline float moved(float running, double momentum, double now)
     return (float)((1 - momentum) * (double)running + momentum * now);
 }
 
-/* The formulas come in two steps: what is known of a channel before the sums are is loaded while these are on their way.
- * sums: of one channel, (groups, 2): first and second are `apart`, groups are `group_step` apart. */
+/* The formulas come in two steps: what is known of a channel before its sums are is loaded while they are on their
+ * way. sums: of one channel, (groups, 2): first and second are `apart`, groups are `group_step` apart. */
 
 /* bn_train */
 struct train_norm {
@@ -119,7 +119,8 @@ struct train_norm {
             moments(of_group[0], of_group[apart], samples, (double)k.center, &mean, &var);
             set_normalisation(to, i, mean, var, (double)bn.eps, (double)k.gamma, (double)k.beta);
             k.running_mean = moved(k.running_mean, (double)bn.momentum, mean);
-            k.running_var = moved(k.running_var, (double)bn.momentum, samples > 1 ? var * samples / (samples - 1) : var);
+            double unbiased = samples > 1 ? var * samples / (samples - 1) : var;
+            k.running_var = moved(k.running_var, (double)bn.momentum, unbiased);
         }
         if (inside && running_mean) {
             running_mean[channel] = k.running_mean;

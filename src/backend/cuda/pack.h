@@ -61,7 +61,7 @@ typedef struct rc_cuda_packs rc_cuda_packs;
  * be read before that one is complete. NULL: no memory, which sync() reports. */
 const void *rc_cuda_packed_weights(rc_cuda *cuda, const conv_form *form, const float *weight, bool *fresh);
 
-/* A step is about to be captured of which nothing is known: weights that are written from now on are those it changes. */
+/* A step is about to be captured of which nothing is known: the weights written meanwhile are those it changes. */
 void rc_cuda_watch_weights(rc_cuda *cuda);
 
 /* Is about to be captured again: the weights that it changes are stale then, the others are not. */
