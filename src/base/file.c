@@ -274,3 +274,24 @@ rc_status rc_file_remove_leftovers(const char *folder)
     closedir(listing);
     return status;
 }
+
+rc_status rc_file_make_folder(const char *path)
+{
+    size_t bytes = strlen(path) + 1;
+    char *part = rc_alloc(NULL, bytes);
+    if (!part)
+        return rc_fail(RC_OUT_OF_MEMORY, "no memory for the name of a folder");
+    memcpy(part, path, bytes);
+    rc_status status = RC_OK;
+    for (char *end = part; status == RC_OK && *end != '\0';) {
+        end += strspn(end, "/");
+        end += strcspn(end, "/");
+        char next = *end;
+        *end = '\0';
+        if (mkdir(part, 0777) != 0 && errno != EEXIST)
+            status = rc_fail(RC_IO, "cannot make the folder '%s': %s", path, strerror(errno));
+        *end = next;
+    }
+    rc_free(NULL, part);
+    return status;
+}

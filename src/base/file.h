@@ -29,6 +29,9 @@ void rc_file_writer_abort(rc_file_writer *writer);
 /* Appends a line, as a callback for printers of lines: a failure comes out of the commit. */
 void rc_file_writer_line(void *writer, const char *text);
 
+/* Makes the folder, and those above it that are missing. Fine if it is there. */
+rc_status rc_file_make_folder(const char *path);
+
 /* Removes the temporary files that killed processes left in a folder (not below it). Only for whoever is alone in it:
    the file that another process is just writing looks the same. */
 rc_status rc_file_remove_leftovers(const char *folder);

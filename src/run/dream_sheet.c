@@ -102,8 +102,7 @@ rc_status rc_dreams_check(const rc_saved_model *model, const char *folder, bool 
         if (label < model->learner.student.head.classes)
             RC_TRY(class_path(model, folder, label, path));
     }
-    if (mkdir(folder, 0777) != 0 && errno != EEXIST)
-        return rc_fail(RC_IO, "the folder %s cannot be made: %s", folder, strerror(errno));
+    RC_TRY(rc_file_make_folder(folder));
     struct stat what;
     if (stat(folder, &what) == 0 && !S_ISDIR(what.st_mode))
         return rc_fail(RC_IO, "%s is a file; --out names a folder for the pictures", folder);

@@ -140,8 +140,7 @@ static rc_status write_config(const rc_config *config, const char *path)
 
 rc_status rc_make_run_folder(const char *path)
 {
-    if (mkdir(path, 0777) != 0 && errno != EEXIST)
-        return rc_fail(RC_IO, "cannot make the folder '%s': %s", path, strerror(errno));
+    RC_TRY(rc_file_make_folder(path));
     if (access(path, W_OK | X_OK) != 0)
         return rc_fail(RC_IO, "cannot write into the folder '%s': %s", path, strerror(errno));
     return rc_file_remove_leftovers(path);

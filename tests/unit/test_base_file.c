@@ -324,6 +324,20 @@ static void only_leftovers_are_removed(void **state)
     assert_non_null(strstr(rc_message(), "nowhere"));
 }
 
+static void folders_above_are_made(void **state)
+{
+    (void)state;
+    struct stat what;
+    assert_int_equal(rc_file_make_folder("a/b//c/"), RC_OK);
+    assert_int_equal(stat("a/b/c", &what), 0);
+    assert_true(S_ISDIR(what.st_mode));
+    assert_int_equal(rc_file_make_folder("a/b/c"), RC_OK);
+    assert_int_equal(rc_file_write_atomic("a/file", "x", 1), RC_OK);
+    assert_int_equal(rc_file_make_folder("a/file/d"), RC_IO);
+    assert_non_null(strstr(rc_message(), "cannot make the folder 'a/file/d'"));
+    assert_int_equal(remove("a/file") | rmdir("a/b/c") | rmdir("a/b"), 0);
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter_folder, leave_folder)
@@ -343,6 +357,7 @@ int main(void)
         IN_FOLDER(writers_do_not_meet),
         IN_FOLDER(files_of_killed_processes_are_in_nobodys_way),
         IN_FOLDER(only_leftovers_are_removed),
+        IN_FOLDER(folders_above_are_made),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
