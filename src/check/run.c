@@ -8,10 +8,12 @@
 
 enum { GUARD_BYTE = 0xA5, NAN_BYTE = 0xFF /* all ones: not a number in every float type, -1 as an integer */ };
 
-/* Parameters of a net lie one behind the other without padding, so their addresses are multiples of nothing. */
+/* Parameters of a net lie one behind the other without padding, so their addresses are multiples of nothing; or, in
+ * every other case, of all that a vector of them could want. */
 static size_t misalignment(const rc_run *r, int buffer)
 {
-    return r->c->buffer[buffer].kind == RC_BUFFER_PARAMETER ? (size_t)(1 + buffer % 3) * r->be->real_bytes : 0;
+    bool anywhere = r->c->buffer[buffer].kind == RC_BUFFER_PARAMETER && r->c->number % 2 == 0;
+    return anywhere ? (size_t)(1 + buffer % 3) * r->be->real_bytes : 0;
 }
 
 static size_t size_of(const rc_run *r, int buffer)
