@@ -158,6 +158,28 @@ static bool whole_quads(const map_cut &cut, const float *outputs, const float *b
     return whole;
 }
 
+/* The value of x, where it lies in memory as it is; otherwise NULL. */
+static const void *plain_value(const rc_tensor *x)
+{
+    bool pending = x->scale || x->skip.value || x->act != RC_ACT_NONE;
+    return x->stored ? x->value : pending || x->value ? NULL : x->raw;
+}
+
+/* outputs = value of x times the weights; in bf16 from where the value lies, if it lies somewhere. */
+template <typename Act>
+static void multiply_values(rc_cuda *cuda, const rc_linear *linear, rc_tensor *x, rc_cuda_matrix weights,
+                            linear_space space, const char *operation)
+{
+    const void *plain = cuda->bf16 ? plain_value(x) : NULL;
+    if (plain && rc_cuda_product_rounded(cuda, operation, x->n, rows_of(linear), linear->c_in, plain,
+                                         rc_cuda_padded(x->c), weights, space.outputs))
+        return;
+    rc_cuda_matrix inputs = {space.inputs, linear->c_in, 1};
+    write_values<Act>(cuda, x, space.inputs, operation);
+    x->stored = x->stored || x->value;
+    rc_cuda_product(cuda, operation, x->n, rows_of(linear), linear->c_in, inputs, weights, space.outputs);
+}
+
 template <typename Act>
 static void linear_forward(rc_backend *be, const rc_linear *linear, rc_tensor *x, const void *weight, const void *bias,
                            rc_tensor *y, const rc_epilogue *epilogue)
@@ -167,10 +189,8 @@ static void linear_forward(rc_backend *be, const rc_linear *linear, rc_tensor *x
     linear_space space = space_for(cuda, linear, x->n, operation);
     if (!space.inputs)
         return;
-    write_values<Act>(cuda, x, space.inputs, operation);
-    x->stored = x->stored || x->value;
-    rc_cuda_matrix inputs = {space.inputs, linear->c_in, 1}, weights = {(const float *)weight, linear->c_in, 1};
-    rc_cuda_product(cuda, operation, x->n, rows_of(linear), linear->c_in, inputs, weights, space.outputs);
+    rc_cuda_matrix weights = {(const float *)weight, linear->c_in, 1};
+    multiply_values<Act>(cuda, linear, x, weights, space, operation);
     map_cut cut = cut_map(y);
     bool quads = whole_quads(cut, space.outputs, (const float *)bias);
     rc_cuda_launch_early(cuda, operation, quads ? finish_forward_quads_kernel<Act> : finish_forward_kernel<Act>,

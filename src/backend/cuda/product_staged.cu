@@ -12,46 +12,63 @@ enum {
     THREADS = 256
 };
 
-/* A slice of one matrix in shared memory: as (rows, depth) if the depth is the fast index in memory, otherwise as
- * (depth, rows). Either way a row is padded so that the threads of a warp find their operands in different banks. */
-template <int ROWS, bool K_FAST> struct staged {
-    static constexpr int STRIDE = K_FAST ? DEPTH + 8 : ROWS + 4;
-    static constexpr int BYTES = (K_FAST ? ROWS : DEPTH) * STRIDE * 4;
-    static constexpr int VECTORS = (K_FAST ? DEPTH : ROWS) / 4; /* of a row */
+/* rc_cuda_matrix of any type. */
+template <typename T> struct staged_matrix {
+    const T *data;
+    int row, column;
+};
 
-    __device__ static void copy(unsigned to, rc_cuda_matrix m, int first, int rows, int first_k, int depth)
+__device__ static unsigned load_pair(const float *at)
+{
+    float2 both = *(const float2 *)at;
+    return pack_bf16(both.x, both.y);
+}
+
+__device__ static unsigned load_pair(const __nv_bfloat16 *at)
+{
+    return *(const unsigned *)at;
+}
+
+/* A slice of one matrix in shared memory: as (rows, depth) if the depth is the fast index in memory, otherwise as
+ * (depth, rows). Either way a row is padded so that the threads of a warp find their operands in different banks; those
+ * of bf16 are K_FAST. */
+template <int ROWS, bool K_FAST, typename T> struct staged {
+    typedef staged_matrix<T> matrix;
+    static constexpr int STRIDE = K_FAST ? DEPTH + 8 : ROWS + 4;
+    static constexpr int BYTES = (K_FAST ? ROWS : DEPTH) * STRIDE * (int)sizeof(T);
+    static constexpr int VECTOR = 16 / (int)sizeof(T);
+    static constexpr int VECTORS = (K_FAST ? DEPTH : ROWS) / VECTOR; /* of a row */
+
+    __device__ static void copy(unsigned to, matrix m, int first, int rows, int first_k, int depth)
     {
 #pragma unroll
-        for (int i = (int)threadIdx.x; i < ROWS * DEPTH / 4; i += THREADS) {
-            int slow = i / VECTORS, fast = i % VECTORS * 4;
+        for (int i = (int)threadIdx.x; i < ROWS * DEPTH / VECTOR; i += THREADS) {
+            int slow = i / VECTORS, fast = i % VECTORS * VECTOR;
             int row = first + (K_FAST ? slow : fast), k = first_k + (K_FAST ? fast : slow);
-            int left = K_FAST ? depth - k : rows - row; /* floats along the fast index */
+            int left = K_FAST ? depth - k : rows - row; /* elements along the fast index */
             bool inside = K_FAST ? row < rows : k < depth;
-            int floats = !inside || left < 0 ? 0 : left < 4 ? left : 4;
-            const float *from = floats ? m.data + (size_t)row * m.row + (size_t)k * m.column : m.data;
-            copy16_async_part(to + (unsigned)(slow * STRIDE + fast) * 4, from, floats * 4);
+            int elements = !inside || left < 0 ? 0 : left < VECTOR ? left : VECTOR;
+            const T *from = elements ? m.data + (size_t)row * m.row + (size_t)k * m.column : m.data;
+            copy16_async_part(to + (unsigned)((slow * STRIDE + fast) * (int)sizeof(T)), from,
+                              elements * (int)sizeof(T));
         }
     }
 
-    const float *tile;
+    const T *tile;
 
     __device__ unsigned pair(int row, int k) const
     {
-        if (K_FAST) {
-            float2 both = *(const float2 *)(tile + row * STRIDE + k);
-            return pack_bf16(both.x, both.y);
-        }
-        return pack_bf16(tile[k * STRIDE + row], tile[(k + 1) * STRIDE + row]);
+        if (K_FAST)
+            return load_pair(tile + row * STRIDE + k);
+        return pack_bf16(to_float(tile[k * STRIDE + row]), to_float(tile[(k + 1) * STRIDE + row]));
     }
 };
 
 /* STAGES slices are on their way or in use at once: fewer if two blocks share a multiprocessor. */
-template <bool A_K_FAST, bool B_K_FAST, int STAGES>
+template <int STAGES, typename left_tile, typename right_tile>
 __global__ static void __launch_bounds__(THREADS, 2)
-    staged_kernel(int m, int n, int depth, rc_cuda_matrix a, rc_cuda_matrix b, float *c)
+    staged_kernel(int m, int n, int depth, typename left_tile::matrix a, typename right_tile::matrix b, float *c)
 {
-    typedef staged<ROWS_A, A_K_FAST> left_tile;
-    typedef staged<ROWS_B, B_K_FAST> right_tile;
     constexpr int STAGE = left_tile::BYTES + right_tile::BYTES;
     char *shared = dynamic_shared();
     unsigned address = shared_address(shared);
@@ -76,8 +93,10 @@ __global__ static void __launch_bounds__(THREADS, 2)
         close_copies();
         if (now < 0)
             continue;
-        const float *stage = (const float *)(shared + now % STAGES * STAGE);
-        multiply_slice<DEPTH>(sum, left_tile{stage}, right_tile{stage + left_tile::BYTES / 4}, row, column);
+        const char *stage = shared + now % STAGES * STAGE;
+        left_tile left = {(decltype(a.data))stage};
+        right_tile right = {(decltype(b.data))(stage + left_tile::BYTES)};
+        multiply_slice<DEPTH>(sum, left, right, row, column);
     }
     int group = (int)threadIdx.x % 32 / 4, inside = (int)threadIdx.x % 4 * 2;
 #pragma unroll
@@ -92,37 +111,62 @@ __global__ static void __launch_bounds__(THREADS, 2)
             }
 }
 
-static bool aligned(rc_cuda_matrix m)
+template <typename T> static bool aligned(staged_matrix<T> m)
 {
     int stride = m.column == 1 ? m.row : m.column;
-    return stride % 4 == 0 && (uintptr_t)m.data % 16 == 0;
+    return stride % (16 / (int)sizeof(T)) == 0 && (uintptr_t)m.data % 16 == 0;
 }
 
-template <int STAGES>
-static void launch_staged(rc_cuda *cuda, const char *operation, dim3 grid, int m, int n, int depth, rc_cuda_matrix a,
-                          rc_cuda_matrix b, float *c)
+template <int STAGES, typename left_tile, typename right_tile>
+static void launch_staged(rc_cuda *cuda, const char *operation, dim3 grid, int m, int n, int depth,
+                          typename left_tile::matrix a, typename right_tile::matrix b, float *c)
 {
-    constexpr int BYTES = STAGES * (ROWS_A + ROWS_B) * (DEPTH + 8) * 4; /* of the larger layout */
-    void (*kernel)(int, int, int, rc_cuda_matrix, rc_cuda_matrix, float *);
-    if (a.column == 1)
-        kernel = b.column == 1 ? staged_kernel<true, true, STAGES> : staged_kernel<true, false, STAGES>;
-    else
-        kernel = b.column == 1 ? staged_kernel<false, true, STAGES> : staged_kernel<false, false, STAGES>;
+    constexpr int BYTES = STAGES * (left_tile::BYTES + right_tile::BYTES);
+    void (*kernel)(int, int, int, typename left_tile::matrix, typename right_tile::matrix, float *) =
+        staged_kernel<STAGES, left_tile, right_tile>;
     rc_cuda_check(cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES), operation);
     rc_cuda_launch_early(cuda, operation, kernel, grid, THREADS, BYTES, m, n, depth, a, b, c);
 }
 
-bool rc_cuda_product_staged(rc_cuda *cuda, const char *operation, int m, int n, int depth, rc_cuda_matrix a,
-                            rc_cuda_matrix b, float *c)
+/* Many stages where a multiprocessor has one block, few where it has two. False: nothing is enqueued. */
+template <typename left_tile, typename right_tile>
+static bool product(rc_cuda *cuda, const char *operation, int m, int n, int depth, typename left_tile::matrix a,
+                    typename right_tile::matrix b, float *c)
 {
-    enum { FEW = 3, MANY = 6, STAGE_BYTES = (ROWS_A + ROWS_B) * (DEPTH + 8) * 4 };
+    enum { FEW = 3, MANY = 6, STAGE_BYTES = left_tile::BYTES + right_tile::BYTES };
     if (!aligned(a) || !aligned(b) || n % 4 != 0 || (uintptr_t)c % 16 != 0 || FEW * STAGE_BYTES > cuda->shared_bytes)
         return false;
     dim3 grid((unsigned)(n + ROWS_B - 1) / ROWS_B, (unsigned)(m + ROWS_A - 1) / ROWS_A);
     bool alone = (int)(grid.x * grid.y) <= cuda->multiprocessors && MANY * STAGE_BYTES <= cuda->shared_bytes;
     if (alone)
-        launch_staged<MANY>(cuda, operation, grid, m, n, depth, a, b, c);
+        launch_staged<MANY, left_tile, right_tile>(cuda, operation, grid, m, n, depth, a, b, c);
     else
-        launch_staged<FEW>(cuda, operation, grid, m, n, depth, a, b, c);
+        launch_staged<FEW, left_tile, right_tile>(cuda, operation, grid, m, n, depth, a, b, c);
     return true;
+}
+
+template <typename left_tile>
+static bool product_with(rc_cuda *cuda, const char *operation, int m, int n, int depth, typename left_tile::matrix a,
+                         rc_cuda_matrix b, float *c)
+{
+    staged_matrix<float> right = {b.data, b.row, b.column};
+    if (b.column == 1)
+        return product<left_tile, staged<ROWS_B, true, float>>(cuda, operation, m, n, depth, a, right, c);
+    return product<left_tile, staged<ROWS_B, false, float>>(cuda, operation, m, n, depth, a, right, c);
+}
+
+bool rc_cuda_product_staged(rc_cuda *cuda, const char *operation, int m, int n, int depth, rc_cuda_matrix a,
+                            rc_cuda_matrix b, float *c)
+{
+    staged_matrix<float> left = {a.data, a.row, a.column};
+    if (a.column == 1)
+        return product_with<staged<ROWS_A, true, float>>(cuda, operation, m, n, depth, left, b, c);
+    return product_with<staged<ROWS_A, false, float>>(cuda, operation, m, n, depth, left, b, c);
+}
+
+bool rc_cuda_product_rounded(rc_cuda *cuda, const char *operation, int m, int n, int depth, const void *a,
+                             int a_stride, rc_cuda_matrix b, float *c)
+{
+    staged_matrix<__nv_bfloat16> left = {(const __nv_bfloat16 *)a, a_stride, 1};
+    return product_with<staged<ROWS_A, true, __nv_bfloat16>>(cuda, operation, m, n, depth, left, b, c);
 }
