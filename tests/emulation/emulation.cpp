@@ -503,7 +503,7 @@ cudaError_t cudaGetDevice(int *device)
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int)
 {
-    *properties = {"emulated on the CPU", 9, 0, 132, 228 * 1024};
+    *properties = {"emulated on the CPU", 9, 0, 1, 228 * 1024};
     return cudaSuccess;
 }
 

@@ -41,6 +41,18 @@ struct sink_sums {
     float8 first, second;
 };
 
+/* Of the eight channels from which a table of N channels begins. */
+struct sink_rows {
+    float8 center, scale, shift;
+};
+
+__device__ inline sink_rows rows_at(const float *table, int width)
+{
+    sink_rows rows = {load8(table + ROW_CENTER * width), load8(table + ROW_SCALE * width),
+                      load8(table + ROW_SHIFT * width)};
+    return rows;
+}
+
 /* Result of a forward operation: raw with its sums, or the finished value. */
 struct forward_sink {
     tensor_view<bf16> y;
@@ -81,17 +93,15 @@ struct forward_sink {
         return a;
     }
 
-    /* table: from the first of the eight channels on. */
-    __device__ void take(float8 v, const ahead &a, const float *table, int width, int pixel, int channel,
+    __device__ void take(float8 v, const ahead &a, const sink_rows &rows, int pixel, int channel,
                          sink_sums &sums) const
     {
         bf16 *to = raw + (unsigned)(pixel * y.cp + channel);
         if (apply) {
             float8 skip = unpack8(a.skip);
-            float8 scale = load8(table + ROW_SCALE * width), shift = load8(table + ROW_SHIFT * width);
 #pragma unroll
             for (int i = 0; i < 8; i++) {
-                v.v[i] = v.v[i] * scale.v[i] + (shift.v[i] + skip.v[i]);
+                v.v[i] = v.v[i] * rows.scale.v[i] + (rows.shift.v[i] + skip.v[i]);
                 v.v[i] = fmaxf(v.v[i], below * v.v[i]);
             }
             if (tanh) {
@@ -105,11 +115,10 @@ struct forward_sink {
         uint4 bits = pack8(v);
         *(uint4 *)to = bits;
         if (partial) {
-            float8 center = load8(table + ROW_CENTER * width);
             v = unpack8(bits); /* sums are of what readers will see */
 #pragma unroll
             for (int i = 0; i < 8; i++) {
-                float s = v.v[i] - center.v[i];
+                float s = v.v[i] - rows.center.v[i];
                 sums.first.v[i] += s;
                 sums.second.v[i] += s * s;
             }
@@ -154,7 +163,7 @@ struct gradient_sink {
         return a;
     }
 
-    __device__ void take(float8 v, const ahead &a, const float *table, int width, int pixel, int channel,
+    __device__ void take(float8 v, const ahead &a, const sink_rows &rows, int pixel, int channel,
                          sink_sums &sums) const
     {
         unsigned at = (unsigned)(pixel * y.cp + channel);
@@ -168,21 +177,21 @@ struct gradient_sink {
         *(uint4 *)(dx + at) = bits;
         if (!partial)
             return;
-        float8 dz = unpack8(bits), raw = unpack8(a.raw), mean8 = load8(table + ROW_CENTER * width);
+        float8 dz = unpack8(bits), raw = unpack8(a.raw);
         if (slopes) {
-            float8 scale = load8(table + ROW_SCALE * width), shift = load8(table + ROW_SHIFT * width), z;
+            float8 z;
             if (y.stored)
                 z = load8(y.stored + at);
 #pragma unroll
             for (int i = 0; i < 8; i++) {
-                float sign = y.stored ? z.v[i] : raw.v[i] * scale.v[i] + shift.v[i];
+                float sign = y.stored ? z.v[i] : raw.v[i] * rows.scale.v[i] + rows.shift.v[i];
                 dz.v[i] = sign > 0 ? dz.v[i] : below * dz.v[i];
             }
         }
 #pragma unroll
         for (int i = 0; i < 8; i++) {
             sums.first.v[i] += dz.v[i];
-            sums.second.v[i] += dz.v[i] * (raw.v[i] - mean8.v[i]);
+            sums.second.v[i] += dz.v[i] * (raw.v[i] - rows.center.v[i]);
         }
     }
 };
@@ -344,7 +353,7 @@ template <int N, bool CHUNKED, typename Sink> struct warp_positions {
                 int round = part * (ROUNDS / 2) + i;
                 float8 v = load8(space + (i * LANES + lane / VECTORS) * CHANNELS + lane % VECTORS * 8);
                 if (pixel[round] >= 0)
-                    sink.take(v, ahead[round], table, N, pixel[round], channel, sums);
+                    sink.take(v, ahead[round], rows_at(table, N), pixel[round], channel, sums);
             }
         }
     }
@@ -352,12 +361,12 @@ template <int N, bool CHUNKED, typename Sink> struct warp_positions {
 
 /* Adds the sums of all threads and writes the block's row of `partial`; whoever has the row also clears it for groups
  * that have fewer blocks. */
-template <int N, bool CHUNKED>
+template <int N, bool CHUNKED, int THREADS = CONV_THREADS>
 __device__ inline void write_sums(void *partial, const tile_cut &cut, tile_share share, int phase, int cp, int channel,
                                   sink_sums &sums, float *space)
 {
     using shape = warp_shape<N, CHUNKED>;
-    constexpr int VECTORS = shape::CHANNELS / 8;
+    constexpr int VECTORS = shape::CHANNELS / 8, WARPS_M = THREADS / 32 / shape::WARPS_N;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int rows = cut.most_blocks * (CHUNKED ? gridDim.z : 1), row = share.row * (CHUNKED ? gridDim.z : 1) + phase;
 #pragma unroll
@@ -377,7 +386,7 @@ __device__ inline void write_sums(void *partial, const tile_cut &cut, tile_share
     if (threadIdx.x < 2 * N) {
         int i = threadIdx.x, at = i / N * cp + channel + i % N;
         float sum = 0;
-        for (int w = 0; w < shape::WARPS_M; w++)
+        for (int w = 0; w < WARPS_M; w++)
             sum += space[w * 2 * N + i];
         partial_row(partial, row, cut.groups.count, share.group, cp)[at] = sum;
         for (int g = 0; g < cut.groups.count; g++)
@@ -391,7 +400,7 @@ __device__ inline void write_sums(void *partial, const tile_cut &cut, tile_share
 /* The block of a tile of channels that finishes last adds the rows of all of them, in order, and does the normalisation
  * that they were taken for. Everybody waits for it, so all groups are on their way at once, in as many loads as there
  * are registers for. `space` has 12 kB. */
-template <int N, typename Norm>
+template <int N, int THREADS = CONV_THREADS, typename Norm>
 __device__ inline void finish_norm(const Norm &norm, unsigned *ticket, const void *partial, int rows, int cp,
                                    int first_channel, double *space)
 {
@@ -400,7 +409,7 @@ __device__ inline void finish_norm(const Norm &norm, unsigned *ticket, const voi
     unsigned blocks = gridDim.x * gridDim.z;
     int groups = norm.shape.groups.count, columns = groups * 2 * N, channel = first_channel + (int)threadIdx.x % N;
     /* A thread: four neighbouring sums of every lanes-th row. */
-    int vectors = columns / 4, lanes = CONV_THREADS / vectors, lane = threadIdx.x / vectors;
+    int vectors = columns / 4, lanes = THREADS / vectors, lane = threadIdx.x / vectors;
     int column = (threadIdx.x - lane * vectors) * 4, group = column / (2 * N), in_group = column % (2 * N);
     int at = in_group < N ? first_channel + in_group : cp + first_channel + in_group - N;
     __threadfence();
@@ -436,7 +445,7 @@ __device__ inline void finish_norm(const Norm &norm, unsigned *ticket, const voi
         space[lane * columns + column + i] = four[i];
     __syncthreads();
     double *sums = space + lanes * columns; /* (groups, 2, N) */
-    for (int i = threadIdx.x; i < columns; i += CONV_THREADS) {
+    for (int i = threadIdx.x; i < columns; i += THREADS) {
         double sum = 0;
 #pragma unroll 8
         for (int l = 0; l < lanes; l++)

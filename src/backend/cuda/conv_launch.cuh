@@ -4,9 +4,77 @@
 
 #include "backend/cuda/conv_gather.cuh"
 #include "backend/cuda/conv_plan.h"
+#include "backend/cuda/conv_wide.cuh"
+
+/* A convolution that waits for its normalisation to join it: see rc_cuda_held. */
+template <typename Arguments> struct held_launch {
+    typedef void (*kernel)(const Arguments);
+
+    /* Launches what has been held back, with or without a normalisation. */
+    static void launch_held(rc_cuda *cuda)
+    {
+        const rc_cuda_held *held = &cuda->held;
+        rc_cuda_launch_as(cuda, held->early, held->operation, (kernel)held->kernel, held->grid, held->threads,
+                          held->shared_bytes, *(const Arguments *)held->arguments);
+    }
+
+    /* The arguments that the caller fills in, before hold() sends them off. */
+    static Arguments *begin(rc_cuda *cuda)
+    {
+        static_assert(sizeof(Arguments) <= sizeof cuda->held.arguments, "no room for the arguments");
+        rc_cuda_enqueue_deferred(cuda);
+        Arguments *a = (Arguments *)cuda->held.arguments;
+        *a = Arguments();
+        return a;
+    }
+
+    /* Packs the weights where they are stale. */
+    static void hold(rc_cuda *cuda, const char *operation, kernel chosen, int threads, const conv_form &form,
+                     const float *weight, dim3 grid, int shared_bytes)
+    {
+        bool fresh;
+        Arguments *a = (Arguments *)cuda->held.arguments;
+        a->weights = (const char *)rc_cuda_packed_weights(cuda, &form, weight, &fresh);
+        a->hurries = cuda->lane == RC_MAIN_LANE;
+        rc_cuda_allow_shared(cuda, chosen, operation);
+        rc_cuda_held *held = &cuda->held;
+        held->partial = form.tiles <= RC_CUDA_TICKETS ? a->sink.partial : NULL;
+        held->norm = &a->norm;
+        held->tickets = &a->tickets;
+        held->backward = a->sink.BACKWARD;
+        held->operation = operation;
+        held->kernel = (void (*)(void))chosen;
+        held->grid = grid;
+        held->threads = threads;
+        held->shared_bytes = (size_t)shared_bytes;
+        held->early = !fresh; /* weights that are being packed right before must not be read early */
+        cuda->deferred = launch_held;
+        if (!held->partial)
+            rc_cuda_enqueue_deferred(cuda);
+    }
+};
+
+template <typename Source, typename Sink> struct wide_launcher {
+    typedef wide_arguments<Source, Sink> arguments;
+
+    static void launch(rc_cuda *cuda, const char *operation, const wide_plan &plan, const Source &source,
+                       const Sink &sink, const float *weight)
+    {
+        arguments *a = held_launch<arguments>::begin(cuda);
+        a->source = source;
+        a->sink = sink;
+        a->wide = plan.wide;
+        bool usual = source.what == PENDING_NOTHING || source.what == PENDING_USUAL;
+        held_launch<arguments>::hold(cuda, operation,
+                                     usual ? wide_kernel<PENDING_USUAL, Source, Sink>
+                                           : wide_kernel<PENDING_ANY, Source, Sink>,
+                                     WIDE_THREADS, plan.form, weight, plan.grid, plan.shared_bytes);
+    }
+};
 
 template <typename Source, typename Sink> struct gather_launcher {
-    typedef void (*kernel)(const gather_arguments<Source, Sink>);
+    typedef gather_arguments<Source, Sink> arguments;
+    typedef typename held_launch<arguments>::kernel kernel;
 
     template <int C> static kernel with_channels(int n)
     {
@@ -35,44 +103,15 @@ template <typename Source, typename Sink> struct gather_launcher {
         }
     }
 
-    /* Launches what has been held back, with or without a normalisation. */
-    static void launch_held(rc_cuda *cuda)
-    {
-        const rc_cuda_held *held = &cuda->held;
-        rc_cuda_launch_as(cuda, held->early, held->operation, (kernel)held->kernel, held->grid, CONV_THREADS,
-                          held->shared_bytes, *(const gather_arguments<Source, Sink> *)held->arguments);
-    }
-
     static void launch(rc_cuda *cuda, const char *operation, const gather_plan &plan, const Source &source,
                        const Sink &sink, const float *weight)
     {
-        typedef gather_arguments<Source, Sink> arguments;
-        static_assert(sizeof(arguments) <= sizeof cuda->held.arguments, "no room for the arguments");
-        bool fresh;
-        rc_cuda_enqueue_deferred(cuda);
-        const char *weights = (const char *)rc_cuda_packed_weights(cuda, &plan.form, weight, &fresh);
-        arguments *a = (arguments *)cuda->held.arguments;
-        *a = arguments();
+        arguments *a = held_launch<arguments>::begin(cuda);
         rc_cuda_set_gather(plan, a);
         a->source = source;
         a->sink = sink;
-        a->weights = weights;
-        a->hurries = cuda->lane == RC_MAIN_LANE;
-        kernel chosen = choose(plan);
-        rc_cuda_allow_shared(cuda, chosen, operation);
-        rc_cuda_held *held = &cuda->held;
-        held->partial = plan.form.tiles <= RC_CUDA_TICKETS ? sink.partial : NULL;
-        held->norm = &a->norm;
-        held->tickets = &a->tickets;
-        held->backward = Sink::BACKWARD;
-        held->operation = operation;
-        held->kernel = (void (*)(void))chosen;
-        held->grid = plan.grid;
-        held->shared_bytes = (size_t)plan.shared_bytes;
-        held->early = !fresh; /* weights that are being packed right before must not be read early */
-        cuda->deferred = launch_held;
-        if (!held->partial)
-            rc_cuda_enqueue_deferred(cuda);
+        held_launch<arguments>::hold(cuda, operation, choose(plan), CONV_THREADS, plan.form, weight, plan.grid,
+                                     plan.shared_bytes);
     }
 };
 

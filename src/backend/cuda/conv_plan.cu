@@ -31,6 +31,8 @@ static void set_reciprocals(tile_cut *cut)
 {
     cut->by_tiles_x = reciprocal(cut->tiles_x);
     cut->by_tiles_y = reciprocal(cut->tiles_y);
+    cut->by_rows = reciprocal(cut->rows);
+    cut->by_columns = reciprocal(cut->columns);
     cut->by_inside_height = reciprocal(inside_extent(*cut, 0, cut->rows, cut->source_h).count);
     for (int phase = 0; phase < cut->out_step; phase++)
         cut->by_height[phase] = reciprocal(position_extent(*cut, 0, cut->tile_h, cut->out_h, phase));

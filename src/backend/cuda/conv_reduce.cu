@@ -32,6 +32,27 @@ __global__ static void reduce_kernel(const __grid_constant__ reduce_arguments a)
     a.dweight[(size_t)pair * a.k * a.k + blockIdx.y] = sum;
 }
 
+bool rc_cuda_list_terms(const axis_taps *taps, reduce_arguments *reduce)
+{
+    int phases = taps->out_step, count[RC_KERNEL_MAX * RC_KERNEL_MAX] = {0};
+    for (int phase = 0; phase < phases * phases; phase++) {
+        int y = phases == 1 ? 0 : phase / 2, x = phases == 1 ? 0 : phase % 2;
+        for (int i = 0; i < taps->count[y] * taps->count[x]; i++, reduce->taps++)
+            for (int k = 0; k < reduce->k * reduce->k; k++)
+                if (taps->kernel[y][i / taps->count[x]] >> (k / reduce->k) &
+                    taps->kernel[x][i % taps->count[x]] >> (k % reduce->k) & 1) {
+                    if (count[k] == RC_REDUCE_TERMS)
+                        return false;
+                    reduce->term[k][count[k]++] = (signed char)reduce->taps;
+                }
+    }
+    reduce->terms = count[0]; /* one for each phase that the kernel position meets: the same everywhere */
+    for (int k = 0; k < reduce->k * reduce->k; k++)
+        if (count[k] != reduce->terms)
+            return false;
+    return true;
+}
+
 void rc_cuda_reduce_weight(rc_cuda *cuda, const reduce_arguments *arguments)
 {
     int elements = arguments->co_padded * arguments->ci_padded;

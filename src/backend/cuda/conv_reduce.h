@@ -15,6 +15,10 @@ typedef struct reduce_arguments {
     signed char term[RC_KERNEL_MAX * RC_KERNEL_MAX][RC_REDUCE_TERMS]; /* which */
 } reduce_arguments;
 
+/* Lists which taps, numbered through the phases of the result, share each position of the kernel; k has been set.
+ * False: not of this form. */
+bool rc_cuda_list_terms(const axis_taps *taps, reduce_arguments *arguments);
+
 void rc_cuda_reduce_weight(rc_cuda *cuda, const reduce_arguments *arguments);
 
 #endif

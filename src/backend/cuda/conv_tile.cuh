@@ -96,7 +96,7 @@ struct tile_cut {
     int low, source_step, out_step;
     int source_h, source_w, out_h, out_w;
     int image_tiles, group_tiles[RC_MAX_GROUPS];
-    unsigned by_tiles_x, by_tiles_y;
+    unsigned by_tiles_x, by_tiles_y, by_rows, by_columns;
     /* Reciprocals for the clipped tiles in column EDGE_FIRST and EDGE_LAST of an image, or between. Several images are
      * in a tile only if all of the image is. */
     unsigned by_inside_width[4], by_inside_height;
@@ -236,6 +236,9 @@ struct value_source {
     struct fetched {
         uint4 raw, skip;
     };
+    struct coefficients { /* of eight channels */
+        float8 row[ROWS];
+    };
     struct lines {
         line map, skip;
     };
@@ -277,14 +280,13 @@ struct value_source {
         return f;
     }
 
-    /* table: from the first of the eight channels on. */
-    template <pending WHAT> __device__ uint4 finish(const fetched &f, const float *table) const
+    template <pending WHAT> __device__ uint4 finish(const fetched &f, const coefficients &by) const
     {
         if (WHAT == PENDING_NOTHING)
             return f.raw;
         float8 z = unpack8(f.raw);
         if (WHAT != PENDING_ANY || x.scale) {
-            float8 scale = load8(table + SCALE * x.cp), shift = load8(table + SHIFT * x.cp);
+            const float8 &scale = by.row[SCALE], &shift = by.row[SHIFT];
 #pragma unroll
             for (int i = 0; i < 8; i++)
                 z.v[i] = z.v[i] * scale.v[i] + shift.v[i];
@@ -339,6 +341,9 @@ struct gradient_source {
     struct fetched {
         uint4 g, raw, stored;
     };
+    struct coefficients {
+        float8 row[ROWS];
+    };
     typedef line lines;
 
     __device__ bool fills() const
@@ -379,7 +384,7 @@ struct gradient_source {
         return f;
     }
 
-    template <pending WHAT> __device__ uint4 finish(const fetched &f, const float *table) const
+    template <pending WHAT> __device__ uint4 finish(const fetched &f, const coefficients &by) const
     {
         if (WHAT == PENDING_NOTHING)
             return f.g;
@@ -392,7 +397,7 @@ struct gradient_source {
             if (WHAT == PENDING_ANY && dy.y.stored) {
                 z = unpack8(f.stored);
             } else if (WHAT == PENDING_USUAL || dy.y.scale) {
-                float8 scale = load8(table + SCALE * dy.y.cp), shift = load8(table + SHIFT * dy.y.cp);
+                const float8 &scale = by.row[SCALE], &shift = by.row[SHIFT];
 #pragma unroll
                 for (int i = 0; i < 8; i++)
                     z.v[i] = raw.v[i] * scale.v[i] + shift.v[i];
@@ -402,7 +407,7 @@ struct gradient_source {
                 dz.v[i] = z.v[i] > 0 ? dz.v[i] : below * dz.v[i];
         }
         if (WHAT == PENDING_USUAL || dy.a) {
-            float8 a = load8(table + A * dy.y.cp), b = load8(table + B * dy.y.cp), c = load8(table + C * dy.y.cp);
+            const float8 &a = by.row[A], &b = by.row[B], &c = by.row[C];
 #pragma unroll
             for (int i = 0; i < 8; i++)
                 dz.v[i] = a.v[i] * dz.v[i] + (b.v[i] * raw.v[i] + c.v[i]);
@@ -426,6 +431,33 @@ static inline bool view_source(const rc_grad *dy, gradient_source *source)
     if (y->act == RC_ACT_TANH)
         return !y->scale && !y->skip;
     return piecewise_linear(y->act) && (linear || !y->skip || y->stored);
+}
+
+/* Of the eight channels from which `table` begins. */
+template <typename Source>
+__device__ inline typename Source::coefficients coefficients_at(const Source &source, const float *table)
+{
+    typename Source::coefficients by;
+#pragma unroll
+    for (int i = 0; i < Source::ROWS; i++)
+        by.row[i] = load8(table + i * source.channels());
+    return by;
+}
+
+/* The same without a table. */
+template <typename Source>
+__device__ inline typename Source::coefficients coefficients_of(const Source &source, int group, int channel)
+{
+    typename Source::coefficients by;
+#pragma unroll
+    for (int c = 0; c < 8; c++) {
+        float row[Source::ROWS];
+        source.read(row, group, channel + c);
+#pragma unroll
+        for (int i = 0; i < Source::ROWS; i++)
+            by.row[i].v[c] = row[i];
+    }
+    return by;
 }
 
 /* ---- loading --------------------------------------------------------------------------------------------------- */
@@ -469,7 +501,7 @@ __device__ inline void load_pending(const Source &source, const float *table, co
         for (int u = 0; u < UNROLL; u++) {
             if (at[u].index >= inside.count)
                 break;
-            uint4 value = source.template finish<WHAT>(fetched[u], table);
+            uint4 value = source.template finish<WHAT>(fetched[u], coefficients_at(source, table));
             *(uint4 *)(tile + place_on(in_tile, at[u])) = value;
             if (window.fill) {
                 int row = at[u].row - at[u].image * inside.height, column = at[u].index - at[u].row * inside.width;
@@ -504,11 +536,11 @@ __device__ inline void clear_tile(char *tile, int bytes)
 }
 
 /* Makes a table in shared memory, (ROWS, width) float, of what `source` reads for each channel from `first` on. */
-template <typename Source>
+template <int THREADS = CONV_THREADS, typename Source>
 __device__ inline void make_table(const Source &source, int group, int first, int width, float *table)
 {
 #pragma unroll 1
-    for (int channel = threadIdx.x; channel < width; channel += CONV_THREADS) {
+    for (int channel = threadIdx.x; channel < width; channel += THREADS) {
         float row[Source::ROWS];
         source.read(row, group, first + channel);
 #pragma unroll

@@ -9,6 +9,7 @@
 #include "backend/cuda/conv_mma.h"
 #include "backend/cuda/conv_plan.h"
 #include "backend/cuda/conv_reduce.h"
+#include "backend/cuda/conv_wide.h"
 
 /* ---- products -------------------------------------------------------------------------------------------------- */
 
@@ -181,8 +182,6 @@ static bool list_parts(weight_plan *plan, const axis_taps *taps)
 {
     weight_arguments *a = &plan->arguments;
     int phases = taps->out_step, pitch = pixel_pitch(plan->ci);
-    reduce_arguments *reduce = &plan->reduce;
-    int terms[RC_KERNEL_MAX * RC_KERNEL_MAX] = {0};
     for (int phase = 0; phase < phases * phases; phase++) {
         int y = phases == 1 ? 0 : phase / 2, x = phases == 1 ? 0 : phase % 2;
         for (int i = 0; i < taps->count[y] * taps->count[x]; i++) {
@@ -199,21 +198,10 @@ static bool list_parts(weight_plan *plan, const axis_taps *taps)
             a->part_taps[a->parts - 1]++;
             a->offset[a->taps] = ((taps->offset[y][tap_y] - taps->low) * a->cut.columns + taps->offset[x][tap_x] -
                                   taps->low) * pitch;
-            for (int k = 0; k < reduce->k * reduce->k; k++)
-                if (taps->kernel[y][tap_y] >> (k / reduce->k) & taps->kernel[x][tap_x] >> (k % reduce->k) & 1) {
-                    if (terms[k] == RC_REDUCE_TERMS)
-                        return false;
-                    reduce->term[k][terms[k]++] = (signed char)a->taps;
-                }
             a->taps++;
         }
     }
-    reduce->terms = terms[0]; /* one for each phase that the kernel position meets: the same everywhere */
-    for (int k = 0; k < reduce->k * reduce->k; k++)
-        if (terms[k] != reduce->terms)
-            return false;
-    reduce->taps = a->taps;
-    return true;
+    return rc_cuda_list_terms(taps, &plan->reduce);
 }
 
 enum { WEIGHT_BLOCKS = 256, WEIGHT_POSITIONS = 1024 };
@@ -280,9 +268,12 @@ size_t rc_cuda_mma_workspace(const rc_cuda *cuda, const rc_conv *conv, int n)
 {
     weight_plan plan;
     group_view groups = {1, {n, n, n, n}};
-    if (!cuda->bf16 || !plan_weight(conv, groups, n, &plan))
+    if (!cuda->bf16)
         return 0;
-    return sum_bytes(&plan, plan.most_blocks);
+    size_t wide = rc_cuda_wide_weight_workspace(conv), other = 0;
+    if (plan_weight(conv, groups, n, &plan))
+        other = sum_bytes(&plan, plan.most_blocks);
+    return wide > other ? wide : other;
 }
 
 /* ---- launch ---------------------------------------------------------------------------------------------------- */
@@ -306,8 +297,14 @@ bool rc_cuda_mma_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_te
     weight_arguments *a = &plan.arguments;
     value_source value;
     gradient_source gradient;
-    if (!cuda->bf16 || !view_source(x, &value) || !view_source(dy, &gradient) ||
-        !plan_weight(conv, view_groups(dy->y), dy->y->n, &plan) || plan.shared_bytes > cuda->shared_bytes)
+    if (!cuda->bf16 || !view_source(x, &value) || !view_source(dy, &gradient))
+        return false;
+    if (rc_cuda_wide_backward_weight(cuda, conv, value, gradient, dy->y, dweight)) {
+        if (dbias)
+            rc_cuda_bias_gradient(cuda, dy, dbias);
+        return true;
+    }
+    if (!plan_weight(conv, view_groups(dy->y), dy->y->n, &plan) || plan.shared_bytes > cuda->shared_bytes)
         return false;
     a->x = value;
     a->dy = gradient;

@@ -61,6 +61,7 @@ typedef struct rc_cuda_held {
     const char *operation;
     void (*kernel)(void);
     dim3 grid;
+    int threads;
     size_t shared_bytes;
     bool early;
     alignas(16) char arguments[3072];

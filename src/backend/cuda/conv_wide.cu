@@ -1,0 +1,117 @@
+#include "backend/cuda/conv_wide.h"
+
+#include "backend/cuda/conv_gather.cuh"
+
+/* Half of it, rounded down, of numbers that may be negative; and the rest. */
+static int halved(int x)
+{
+    return x >= 0 ? x / 2 : -((1 - x) / 2);
+}
+
+static int odd(int x)
+{
+    return x - 2 * halved(x);
+}
+
+axis_taps rc_cuda_part_axis(const axis_taps *taps)
+{
+    axis_taps axis = *taps;
+    if (taps->source_step == 2) {
+        axis.source_step = 1;
+        axis.low = halved(taps->low);
+        axis.high = halved(taps->high);
+    }
+    return axis;
+}
+
+/* Lists the taps (y, x) of a phase of the result that fall on the phase (odd_y, odd_x) of the source. */
+static void list_part(wide_parts *parts, const axis_taps *taps, const tile_cut *cut, int phase, int odd_y, int odd_x)
+{
+    int pitch = pixel_pitch(WIDE_CHUNK), part = parts->count++;
+    int phase_y = taps->out_step == 1 ? 0 : phase / 2, phase_x = taps->out_step == 1 ? 0 : phase % 2;
+    bool divided = taps->source_step == 2;
+    parts->y[part] = odd_y;
+    parts->x[part] = odd_x;
+    parts->first_step[part] = parts->all_steps;
+    for (int i = 0; i < taps->count[phase_y] * taps->count[phase_x]; i++) {
+        int y = taps->offset[phase_y][i / taps->count[phase_x]], x = taps->offset[phase_x][i % taps->count[phase_x]];
+        if (divided && (odd(y) != odd_y || odd(x) != odd_x))
+            continue;
+        int row = (divided ? halved(y) : y) - cut->low, column = (divided ? halved(x) : x) - cut->low;
+        parts->offset[parts->all_steps] = (row * cut->columns + column) * pitch;
+        parts->order[parts->all_steps++] = (unsigned char)i;
+    }
+    parts->steps[part] = parts->all_steps - parts->first_step[part];
+}
+
+bool rc_cuda_list_parts(wide_parts *parts, const axis_taps *taps, const tile_cut *cut, bool all)
+{
+    int phases = taps->out_step * taps->out_step;
+    for (int phase = 0; phase < phases && taps->source_step == 1; phase++)
+        list_part(parts, taps, cut, phase, 0, 0);
+    for (int phase = 0; phase < 4 && taps->source_step == 2; phase++) {
+        list_part(parts, taps, cut, 0, phase / 2, phase % 2);
+        if (parts->steps[parts->count - 1] > 0)
+            continue;
+        parts->count--;
+        if (all)
+            return false;
+    }
+    return !all || parts->steps[0] > 0;
+}
+
+/* Blocks: two for each of some 132 multiprocessors. */
+enum { WIDE_BLOCKS = 264 };
+
+bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch, bool fills,
+                       wide_plan *plan)
+{
+    axis_taps taps;
+    *plan = {};
+    if (!(forward ? rc_cuda_forward_taps(conv, &taps) : rc_cuda_backward_taps(conv, &taps)))
+        return false;
+    conv_form *form = &plan->form;
+    wide_cut *wide = &plan->wide;
+    tile_cut *cut = &wide->cut;
+    rc_cuda_set_form(conv, forward, &taps, form);
+    if (form->source_c % WIDE_CHUNK != 0 || form->result_c % WIDE_N != 0)
+        return false;
+    form->tile_c = WIDE_N;
+    form->tiles = form->result_c / WIDE_N;
+    form->chunk_c = WIDE_CHUNK;
+    form->chunks = wide->chunks = form->source_c / WIDE_CHUNK;
+    if (form_all_steps(*form) > CONV_TAPS)
+        return false;
+
+    cut->groups = view_groups(batch);
+    wide->source_step = taps.source_step;
+    wide->source_h = forward ? conv->h : conv->oh;
+    wide->source_w = forward ? conv->w : conv->ow;
+    cut->source_h = (wide->source_h + taps.source_step - 1) / taps.source_step;
+    cut->source_w = (wide->source_w + taps.source_step - 1) / taps.source_step;
+    cut->out_h = forward ? conv->oh : conv->h;
+    cut->out_w = forward ? conv->ow : conv->w;
+    cut->base_h = (cut->out_h + taps.out_step - 1) / taps.out_step;
+    cut->base_w = (cut->out_w + taps.out_step - 1) / taps.out_step;
+    int rest = WIDE_STAGES * WIDE_STEP + SINK_ROWS * WIDE_N * 4, pitch = pixel_pitch(WIDE_CHUNK);
+    axis_taps axis = rc_cuda_part_axis(&taps);
+    if (!rc_cuda_cut_tiles(cut, &axis, WIDE_TILE, WIDE_TILE, pitch, CONV_SHARED_HALF - rest) ||
+        !rc_cuda_list_parts(&wide->parts, &taps, cut, fills))
+        return false;
+    wide->tile_bytes = cut->images * cut->rows * cut->columns * pitch;
+    int least = 12 * 1024 /* finish_norm */;
+    wide->tile_bytes = wide->tile_bytes > least ? wide->tile_bytes : least;
+    plan->shared_bytes = wide->tile_bytes + rest;
+
+    int phases = taps.out_step * taps.out_step, blocks = WIDE_BLOCKS / form->tiles;
+    blocks = blocks < RC_CUDA_MAX_ROWS / phases ? blocks : RC_CUDA_MAX_ROWS / phases;
+    blocks = blocks > cut->groups.count ? blocks : cut->groups.count;
+    plan->grid = dim3((unsigned)rc_cuda_deal_tiles(cut, blocks), (unsigned)form->tiles, (unsigned)phases);
+    int tiles = 0;
+    for (int g = 0; g < cut->groups.count; g++)
+        tiles += cut->group_tiles[g];
+    /* Where tiles are few, or far from full, or maps are smaller, smaller tiles keep more of the card busy. */
+    bool many = tiles * form->tiles * phases >= cuda->multiprocessors && cut->images == 1;
+    bool full = batch->n * cut->base_h * cut->base_w * 4 >= tiles * WIDE_TILE * 3;
+    return many && full && plan->shared_bytes <= cuda->shared_bytes;
+}

@@ -1,0 +1,60 @@
+/* How a convolution of a wide layer is cut (conv_wide.cuh). */
+#ifndef RC_BACKEND_CUDA_CONV_WIDE_H
+#define RC_BACKEND_CUDA_CONV_WIDE_H
+
+#include "backend/cuda/conv_plan.h"
+
+enum {
+    WIDE_THREADS = 128,
+    WIDE_TILES_M = 7,                    /* operands of 16 positions of a warp */
+    WIDE_POSITIONS = WIDE_TILES_M * 16,
+    WIDE_CHANNELS = 32,                  /* result channels of a warp, */
+    WIDE_N = 64,                         /* and of a block */
+    WIDE_TILE = WIDE_THREADS / 32 / (WIDE_N / WIDE_CHANNELS) * WIDE_POSITIONS,
+    WIDE_CHUNK = 64,                     /* source channels at once */
+    WIDE_STEP = WIDE_CHUNK * WIDE_N * 2, /* bytes of the weights of a tap */
+    WIDE_STAGES = 4                      /* taps whose weights are in shared memory or on their way */
+};
+
+/* The taps, part by part: parts are the phases of the result, or those of a source that is read at every second pixel
+ * and has taps there. */
+typedef struct wide_parts {
+    int count;
+    int y[4], x[4];                      /* phase of the source */
+    int steps[4], first_step[4];         /* taps of each part */
+    int all_steps;
+    int offset[CONV_TAPS];               /* of each tap in the tile, in bytes */
+    unsigned char order[CONV_TAPS];      /* which it is among those of the phase of the result */
+} wide_parts;
+
+/* The axis as a part of the source sees it, for rc_cuda_cut_tiles. */
+axis_taps rc_cuda_part_axis(const axis_taps *taps);
+
+/* all: the blocks of the first phase of the result read all of the source. False: they would not. */
+bool rc_cuda_list_parts(wide_parts *parts, const axis_taps *taps, const tile_cut *cut, bool all);
+
+/* What the kernel needs of the plan. */
+typedef struct wide_cut {
+    tile_cut cut;                        /* source pixels are those of a part */
+    int chunks, tile_bytes;
+    int source_h, source_w, source_step; /* of the whole source */
+    wide_parts parts;
+} wide_cut;
+
+typedef struct wide_plan {
+    conv_form form;
+    wide_cut wide;
+    int shared_bytes;
+    dim3 grid;
+} wide_plan;
+
+/* As rc_cuda_plan_gather. fills: the source has memory for its value, to be filled. */
+bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch, bool fills,
+                       wide_plan *plan);
+
+/* The weight gradient (conv_wide_weight.cu). Bytes for its sums, and whether it has been enqueued. */
+size_t rc_cuda_wide_weight_workspace(const rc_conv *conv);
+bool rc_cuda_wide_backward_weight(rc_cuda *cuda, const rc_conv *conv, const value_source &x, const gradient_source &dy,
+                                  const rc_tensor *batch, float *dweight);
+
+#endif
