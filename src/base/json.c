@@ -188,6 +188,17 @@ rc_status rc_json_dump(const json_t *json, int indent, char **text)
     return RC_OK;
 }
 
+rc_status rc_json_line(json_t *json, void (*line)(void *user, const char *text), void *user)
+{
+    char *text = NULL;
+    rc_status status = rc_json_dump(json, 0, &text);
+    if (status == RC_OK)
+        line(user, text);
+    rc_free(NULL, text);
+    json_decref(json);
+    return status;
+}
+
 rc_status rc_json_save(const json_t *json, int indent, const char *path)
 {
     char *text;

@@ -37,6 +37,9 @@ json_t *rc_json_number(double value);
 /* The value as text: one line, or indented by `indent` spaces if that is above 0; members in the order in
    which they were added; numbers with enough digits to come back the same. Free *text with rc_free(NULL, ...). */
 rc_status rc_json_dump(const json_t *json, int indent, char **text);
+
+/* The value as one line for a printer of lines. Takes the value, also on failure. */
+rc_status rc_json_line(json_t *json, void (*line)(void *user, const char *text), void *user);
 /* rc_json_dump and a newline into a file, atomically. */
 rc_status rc_json_save(const json_t *json, int indent, const char *path);
 

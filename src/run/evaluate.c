@@ -283,7 +283,6 @@ rc_status rc_evaluation_csv(const rc_saved_model *model, const rc_named_evaluati
 rc_status rc_evaluation_json(const rc_saved_model *model, const rc_named_evaluation *evaluation,
                              rc_evaluation_line *line, void *user)
 {
-    char *text = NULL;
     const rc_evaluation *e = &evaluation->counts;
     const rc_head *head = &model->learner.student.head;
     json_t *json = json_object(), *tasks = json_array(), *classes = json_array(), *matrix = json_array();
@@ -305,10 +304,5 @@ rc_status rc_evaluation_json(const rc_saved_model *model, const rc_named_evaluat
     json_object_set_new(json, "task_accuracy", tasks);
     json_object_set_new(json, "classes", classes);
     json_object_set_new(json, "confusion", matrix);
-    rc_status status = rc_json_dump(json, 0, &text);
-    if (status == RC_OK)
-        line(user, text);
-    rc_free(NULL, text);
-    json_decref(json);
-    return status;
+    return rc_json_line(json, line, user);
 }

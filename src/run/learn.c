@@ -416,7 +416,6 @@ rc_status rc_learn(rc_saved_model *model, rc_backend *backend, const rc_learn_se
 rc_status rc_learn_json(const rc_saved_model *model, const rc_learn_result *r, const char *path,
                         void (*line)(void *user, const char *text), void *user)
 {
-    char *text = NULL;
     json_t *json = json_object(), *classes = json_array(), *wall = json_object();
     json_t *name = json_string(path); /* file names need not be UTF-8, JSON texts must */
     for (int i = r->known; i < r->known + r->added; i++)
@@ -437,10 +436,5 @@ rc_status rc_learn_json(const rc_saved_model *model, const rc_learn_result *r, c
     json_object_set_new(json, "old_accuracy_after", rc_json_number(r->old_after));
     json_object_set_new(json, "seconds", rc_json_number(r->seconds));
     json_object_set_new(json, "stage_seconds", wall);
-    rc_status status = rc_json_dump(json, 0, &text);
-    if (status == RC_OK)
-        line(user, text);
-    rc_free(NULL, text);
-    json_decref(json);
-    return status;
+    return rc_json_line(json, line, user);
 }

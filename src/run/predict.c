@@ -349,7 +349,6 @@ rc_status rc_predictor_add(rc_predictor *p, const char *path)
 rc_status rc_prediction_json(const rc_saved_model *model, const rc_prediction *prediction,
                              void (*line)(void *user, const char *text), void *user)
 {
-    char *text = NULL;
     json_t *json = json_object(), *top = json_array();
     /* File names need not be UTF-8, JSON texts must. */
     json_t *name = json_string(prediction->name);
@@ -368,10 +367,5 @@ rc_status rc_prediction_json(const rc_saved_model *model, const rc_prediction *p
         json_object_set_new(json, "unfamiliarity", rc_json_number(prediction->unfamiliarity));
     }
     json_decref(top);
-    rc_status status = rc_json_dump(json, 0, &text);
-    if (status == RC_OK)
-        line(user, text);
-    rc_free(NULL, text);
-    json_decref(json);
-    return status;
+    return rc_json_line(json, line, user);
 }
