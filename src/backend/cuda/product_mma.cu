@@ -77,17 +77,12 @@ __global__ static void product_mma_kernel(int m, int n, int depth, rc_cuda_matri
         next_b = load_slice<B_K_FAST>(b, first_j, n, k + DEPTH, depth);
         multiply_slice<DEPTH>(sum, rounded_tile{tile_a}, rounded_tile{tile_b}, row, column);
     }
-    int group = (int)threadIdx.x % 32 / 4, inside = (int)threadIdx.x % 4 * 2;
-#pragma unroll
-    for (int i = 0; i < 2; i++)
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-#pragma unroll
-            for (int part = 0; part < 4; part++) {
-                int y = first_i + row + 16 * i + group + part / 2 * 8, x = first_j + column + 8 * j + inside + part % 2;
-                if (y < m && x < n)
-                    c[(size_t)y * n + x] = sum[i][j][part];
-            }
+    store_slice(sum, first_i + row, first_j + column, [=](int y, int x, float first, float second) {
+        if (y < m && x < n)
+            c[(size_t)y * n + x] = first;
+        if (y < m && x + 1 < n)
+            c[(size_t)y * n + x + 1] = second;
+    });
 }
 
 void rc_cuda_product_mma(rc_cuda *cuda, const char *operation, int m, int n, int depth, rc_cuda_matrix a,

@@ -31,4 +31,18 @@ __device__ inline void multiply_slice(float sum[2][4][4], const Left &a, const R
     }
 }
 
+/* Where those sums belong: store(y, x, first, second) for two neighbouring columns at a time. */
+template <typename Store> __device__ inline void store_slice(const float sum[2][4][4], int row, int column, Store store)
+{
+    int group = (int)threadIdx.x % 32 / 4, inside = (int)threadIdx.x % 4 * 2;
+#pragma unroll
+    for (int i = 0; i < 2; i++)
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+#pragma unroll
+            for (int half = 0; half < 2; half++)
+                store(row + 16 * i + group + half * 8, column + 8 * j + inside, sum[i][j][half * 2],
+                      sum[i][j][half * 2 + 1]);
+}
+
 #endif

@@ -74,8 +74,6 @@ __global__ static void __launch_bounds__(THREADS, 2)
     unsigned address = shared_address(shared);
     int first_i = (int)blockIdx.y * ROWS_A, first_j = (int)blockIdx.x * ROWS_B, warp = (int)threadIdx.x / 32;
     int row = warp / 2 * 32, column = warp % 2 * 32, slices = (depth + DEPTH - 1) / DEPTH;
-    /* All read the same slices of `a`: if they began with the same one, few parts of the cache would serve all. */
-    int start = (int)(blockIdx.x + blockIdx.y) % slices;
     float sum[2][4][4] = {};
     begin_after_kernel_before();
     for (int slice = 0; slice < slices + STAGES - 1; slice++) {
@@ -86,9 +84,8 @@ __global__ static void __launch_bounds__(THREADS, 2)
         __syncthreads();
         if (slice < slices) {
             unsigned to = address + (unsigned)(slice % STAGES * STAGE);
-            int first_k = (slice + start) % slices * DEPTH;
-            left_tile::copy(to, a, first_i, m, first_k, depth);
-            right_tile::copy(to + left_tile::BYTES, b, first_j, n, first_k, depth);
+            left_tile::copy(to, a, first_i, m, slice * DEPTH, depth);
+            right_tile::copy(to + left_tile::BYTES, b, first_j, n, slice * DEPTH, depth);
         }
         close_copies();
         if (now < 0)
@@ -98,17 +95,10 @@ __global__ static void __launch_bounds__(THREADS, 2)
         right_tile right = {(decltype(b.data))(stage + left_tile::BYTES)};
         multiply_slice<DEPTH>(sum, left, right, row, column);
     }
-    int group = (int)threadIdx.x % 32 / 4, inside = (int)threadIdx.x % 4 * 2;
-#pragma unroll
-    for (int i = 0; i < 2; i++)
-#pragma unroll
-        for (int j = 0; j < 4; j++)
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                int y = first_i + row + 16 * i + group + half * 8, x = first_j + column + 8 * j + inside;
-                if (y < m && x < n) /* n is a multiple of 4 */
-                    *(float2 *)(c + (size_t)y * n + x) = make_float2(sum[i][j][half * 2], sum[i][j][half * 2 + 1]);
-            }
+    store_slice(sum, first_i + row, first_j + column, [=](int y, int x, float first, float second) {
+        if (y < m && x < n) /* n is a multiple of 4 */
+            *(float2 *)(c + (size_t)y * n + x) = make_float2(first, second);
+    });
 }
 
 template <typename T> static bool aligned(staged_matrix<T> m)
