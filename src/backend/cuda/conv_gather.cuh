@@ -397,9 +397,11 @@ __device__ inline void write_sums(void *partial, const tile_cut &cut, tile_share
         ((partial_header *)partial)->rows = rows;
 }
 
+enum { FINISH_NORM_BYTES = 12 * 1024 /* four doubles of each thread, and two of each channel and group */ };
+
 /* The block of a tile of channels that finishes last adds the rows of all of them, in order, and does the normalisation
  * that they were taken for. Everybody waits for it, so all groups are on their way at once, in as many loads as there
- * are registers for. `space` has 12 kB. */
+ * are registers for. `space` has FINISH_NORM_BYTES. */
 template <int N, int THREADS = CONV_THREADS, typename Norm>
 __device__ inline void finish_norm(const Norm &norm, unsigned *ticket, const void *partial, int rows, int cp,
                                    int first_channel, double *space)

@@ -179,7 +179,7 @@ bool rc_cuda_plan_gather(const rc_cuda *cuda, const rc_conv *conv, bool forward,
         return false;
     if (!list_offsets(plan, &taps))
         return false;
-    plan->tile_bytes = greatest(cut->images * cut->rows * cut->columns * pitch, 12 * 1024 /* finish_norm */);
+    plan->tile_bytes = greatest(cut->images * cut->rows * cut->columns * pitch, (int)FINISH_NORM_BYTES);
     plan->tile_bytes = (plan->tile_bytes + 15) / 16 * 16;
     plan->shared_bytes = plan->tile_bytes + rest;
     int rows = least(rc_cuda_partial_rows(batch->n * cut->out_h * cut->out_w), RC_CUDA_MAX_ROWS);

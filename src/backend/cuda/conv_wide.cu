@@ -60,6 +60,16 @@ bool rc_cuda_list_parts(wide_parts *parts, const axis_taps *taps, const tile_cut
     return !all || parts->steps[0] > 0;
 }
 
+bool rc_cuda_large_tiles_pay(const rc_cuda *cuda, const tile_cut *cut, int positions, int copies)
+{
+    int tiles = 0, images = cut->groups.end[cut->groups.count - 1];
+    for (int g = 0; g < cut->groups.count; g++)
+        tiles += cut->group_tiles[g];
+    bool many = tiles * copies >= cuda->multiprocessors && cut->images == 1;
+    bool full = images * cut->base_h * cut->base_w * 4 >= tiles * positions * 3;
+    return many && full;
+}
+
 /* Blocks: two for each of some 132 multiprocessors. */
 enum { WIDE_BLOCKS = 264 };
 
@@ -99,19 +109,14 @@ bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, c
         !rc_cuda_list_parts(&wide->parts, &taps, cut, fills))
         return false;
     wide->tile_bytes = cut->images * cut->rows * cut->columns * pitch;
-    int least = 12 * 1024 /* finish_norm */;
-    wide->tile_bytes = wide->tile_bytes > least ? wide->tile_bytes : least;
+    if (wide->tile_bytes < FINISH_NORM_BYTES)
+        wide->tile_bytes = FINISH_NORM_BYTES;
     plan->shared_bytes = wide->tile_bytes + rest;
 
     int phases = taps.out_step * taps.out_step, blocks = WIDE_BLOCKS / form->tiles;
     blocks = blocks < RC_CUDA_MAX_ROWS / phases ? blocks : RC_CUDA_MAX_ROWS / phases;
     blocks = blocks > cut->groups.count ? blocks : cut->groups.count;
     plan->grid = dim3((unsigned)rc_cuda_deal_tiles(cut, blocks), (unsigned)form->tiles, (unsigned)phases);
-    int tiles = 0;
-    for (int g = 0; g < cut->groups.count; g++)
-        tiles += cut->group_tiles[g];
-    /* Where tiles are few, or far from full, or maps are smaller, smaller tiles keep more of the card busy. */
-    bool many = tiles * form->tiles * phases >= cuda->multiprocessors && cut->images == 1;
-    bool full = batch->n * cut->base_h * cut->base_w * 4 >= tiles * WIDE_TILE * 3;
-    return many && full && plan->shared_bytes <= cuda->shared_bytes;
+    return rc_cuda_large_tiles_pay(cuda, cut, WIDE_TILE, form->tiles * phases) &&
+           plan->shared_bytes <= cuda->shared_bytes;
 }

@@ -33,6 +33,10 @@ axis_taps rc_cuda_part_axis(const axis_taps *taps);
 /* all: the blocks of the first phase of the result read all of the source. False: they would not. */
 bool rc_cuda_list_parts(wide_parts *parts, const axis_taps *taps, const tile_cut *cut, bool all);
 
+/* Have the maps been cut into tiles of `positions`, one image each, that are many (each is worked on `copies` times)
+ * and mostly full? Otherwise smaller ones keep more of the card busy. */
+bool rc_cuda_large_tiles_pay(const rc_cuda *cuda, const tile_cut *cut, int positions, int copies);
+
 /* What the kernel needs of the plan. */
 typedef struct wide_cut {
     tile_cut cut;                        /* source pixels are those of a part */

@@ -207,16 +207,12 @@ static bool plan_maps(const rc_cuda *cuda, const rc_conv *conv, const rc_tensor 
         return false;
     a->tile_bytes = cut->images * cut->rows * cut->columns * pitch;
     *shared_bytes = 2 * (a->dy_bytes + a->tile_bytes) + table_bytes;
-    int tiles = 0;
     rc_cuda_deal_tiles(cut, plan->blocks > cut->groups.count ? plan->blocks : cut->groups.count);
-    for (int g = 0; g < cut->groups.count; g++)
-        tiles += cut->group_tiles[g];
-    bool many = tiles * plan->tiles * plan->parts >= cuda->multiprocessors && cut->images == 1;
-    bool full = batch->n * cut->base_h * cut->base_w * 4 >= tiles * TILE_POSITIONS * 3;
     bool few_taps = true;
     for (int part = 0; part < a->parts.count; part++)
         few_taps = few_taps && (a->parts.steps[part] <= 4 || a->parts.steps[part] == 9);
-    return many && full && few_taps && *shared_bytes <= cuda->shared_bytes;
+    return few_taps && rc_cuda_large_tiles_pay(cuda, cut, TILE_POSITIONS, plan->tiles * plan->parts) &&
+           *shared_bytes <= cuda->shared_bytes;
 }
 
 /* ---- launch ---------------------------------------------------------------------------------------------------- */
