@@ -319,6 +319,23 @@ static void test_operations_in_bf16(void **state)
     check_operations("cuda:bf16");
 }
 
+/* Kernels of wide layers take the last of the shapes that nets are made of, where the others are too small. */
+static void test_wide_layers(void **state)
+{
+    (void)state;
+    static const char *const operation[] = {"conv_forward", "conv_backward_data", "conv_backward_weight"};
+    use_module(module);
+    for (int i = 0; i < 3; i++)
+        for (int only = 18; only < 24; only++) {
+            const rc_selftest_settings settings = {.backend = "cuda:bf16", .threads = 1, .seed = 1, .quick = true,
+                                                   .operation = operation[i], .only = only, .line = keep_miss};
+            rc_selftest_result result;
+            assert_int_equal(rc_selftest(&settings, &result), RC_OK);
+            assert_int_equal(result.misses, 0);
+            assert_true(result.cases > 0);
+        }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -331,7 +348,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_limits_device_memory),     cmocka_unit_test(test_repeats_a_captured_step),
         cmocka_unit_test(test_images_that_do_not_fit),   cmocka_unit_test(test_several_threads),
         cmocka_unit_test(test_operations_in_fp32),       cmocka_unit_test(test_operations_in_bf16),
-        cmocka_unit_test(test_workspace_is_small),
+        cmocka_unit_test(test_wide_layers),              cmocka_unit_test(test_workspace_is_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

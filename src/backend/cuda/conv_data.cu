@@ -16,8 +16,8 @@ bool rc_cuda_mma_backward_data(rc_cuda *cuda, const rc_conv *conv, const rc_grad
     bool finishes = !slopes || (piecewise_linear(x->act) && (!x->skip.value || x->stored));
     if (!cuda->bf16 || !finishes || !view_source(dy, &source))
         return false;
-    if (rc_cuda_plan_wide(cuda, conv, false, x, false, &wide)) {
-        wide_launcher<gradient_source, gradient_sink>::launch(cuda, "conv_backward_data", wide, source, sink, weight);
+    if (rc_cuda_plan_wide(cuda, conv, false, x, &wide)) {
+        launch_wide(cuda, "conv_backward_data", wide, source, dy->y, sink, weight);
         return true;
     }
     if (!rc_cuda_plan_gather(cuda, conv, false, x, &plan))

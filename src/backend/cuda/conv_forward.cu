@@ -15,8 +15,8 @@ bool rc_cuda_mma_forward(rc_cuda *cuda, const rc_conv *conv, rc_tensor *x, const
     bool finishes = !epilogue->apply || (known && y->skip.channel_offset % 8 == 0);
     if (!cuda->bf16 || !finishes || !view_source(x, &source))
         return false;
-    if (rc_cuda_plan_wide(cuda, conv, true, y, source.x.fill != NULL, &wide)) {
-        wide_launcher<value_source, forward_sink>::launch(cuda, "conv_forward", wide, source, sink, weight);
+    if (rc_cuda_plan_wide(cuda, conv, true, y, &wide)) {
+        launch_wide(cuda, "conv_forward", wide, source, x, sink, weight);
         return true;
     }
     if (!rc_cuda_plan_gather(cuda, conv, true, y, &plan))

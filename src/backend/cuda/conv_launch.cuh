@@ -3,6 +3,7 @@
 #define RC_BACKEND_CUDA_CONV_LAUNCH_CUH
 
 #include "backend/cuda/conv_gather.cuh"
+#include "backend/cuda/conv_plain.h"
 #include "backend/cuda/conv_plan.h"
 #include "backend/cuda/conv_wide.cuh"
 
@@ -54,23 +55,24 @@ template <typename Arguments> struct held_launch {
     }
 };
 
-template <typename Source, typename Sink> struct wide_launcher {
-    typedef wide_arguments<Source, Sink> arguments;
-
-    static void launch(rc_cuda *cuda, const char *operation, const wide_plan &plan, const Source &source,
-                       const Sink &sink, const float *weight)
-    {
-        arguments *a = held_launch<arguments>::begin(cuda);
-        a->source = source;
-        a->sink = sink;
-        a->wide = plan.wide;
-        bool usual = source.what == PENDING_NOTHING || source.what == PENDING_USUAL;
-        held_launch<arguments>::hold(cuda, operation,
-                                     usual ? wide_kernel<PENDING_USUAL, Source, Sink>
-                                           : wide_kernel<PENDING_ANY, Source, Sink>,
-                                     WIDE_THREADS, plan.form, weight, plan.grid, plan.shared_bytes);
-    }
-};
+/* `shape`: of the source. */
+template <typename Source, typename Sink>
+static void launch_wide(rc_cuda *cuda, const char *operation, const wide_plan &plan, const Source &source,
+                        const rc_tensor *shape, const Sink &sink, const float *weight)
+{
+    typedef wide_arguments<Sink> arguments;
+    const wide_cut *wide = &plan.wide;
+    size_t bytes = rc_cuda_plain_bytes(shape->n, wide->source_h, wide->source_w, wide->source_c);
+    bf16 *space = (bf16 *)rc_cuda_workspace(cuda, bytes, operation);
+    if (!space)
+        return;
+    arguments *a = held_launch<arguments>::begin(cuda);
+    a->map = rc_cuda_plain(cuda, operation, source, shape, space);
+    a->sink = sink;
+    a->wide = *wide;
+    held_launch<arguments>::hold(cuda, operation, wide_kernel<Sink>, WIDE_THREADS, plan.form, weight, plan.grid,
+                                 plan.shared_bytes);
+}
 
 template <typename Source, typename Sink> struct gather_launcher {
     typedef gather_arguments<Source, Sink> arguments;

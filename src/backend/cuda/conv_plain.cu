@@ -10,7 +10,7 @@ struct plain_cut {
 
 /* Grid: (runs of pixels of an image, images, runs of channels). A thread keeps its eight channels. */
 template <pending WHAT, typename Source>
-__global__ static void __launch_bounds__(PLAIN_THREADS, 4)
+__global__ static void __launch_bounds__(PLAIN_THREADS, Source::LOADS == 1 ? 4 : 2)
     plain_kernel(const __grid_constant__ Source source, plain_cut cut, bf16 *to)
 {
     begin_after_kernel_before();

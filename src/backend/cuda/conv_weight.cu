@@ -270,9 +270,10 @@ size_t rc_cuda_mma_workspace(const rc_cuda *cuda, const rc_conv *conv, int n)
     group_view groups = {1, {n, n, n, n}};
     if (!cuda->bf16)
         return 0;
-    size_t wide = rc_cuda_wide_weight_workspace(conv), other = 0;
+    size_t wide = rc_cuda_wide_weight_workspace(conv), maps = rc_cuda_wide_workspace(cuda, conv, n), other = 0;
     if (plan_weight(conv, groups, n, &plan))
         other = sum_bytes(&plan, plan.most_blocks);
+    other = other > maps ? other : maps;
     return wide > other ? wide : other;
 }
 

@@ -1,6 +1,7 @@
 #include "backend/cuda/conv_wide.h"
 
 #include "backend/cuda/conv_gather.cuh"
+#include "backend/cuda/conv_plain.h"
 
 /* Half of it, rounded down, of numbers that may be negative; and the rest. */
 static int halved(int x)
@@ -44,20 +45,15 @@ static void list_part(wide_parts *parts, const axis_taps *taps, const tile_cut *
     parts->steps[part] = parts->all_steps - parts->first_step[part];
 }
 
-bool rc_cuda_list_parts(wide_parts *parts, const axis_taps *taps, const tile_cut *cut, bool all)
+void rc_cuda_list_parts(wide_parts *parts, const axis_taps *taps, const tile_cut *cut)
 {
     int phases = taps->out_step * taps->out_step;
     for (int phase = 0; phase < phases && taps->source_step == 1; phase++)
         list_part(parts, taps, cut, phase, 0, 0);
     for (int phase = 0; phase < 4 && taps->source_step == 2; phase++) {
         list_part(parts, taps, cut, 0, phase / 2, phase % 2);
-        if (parts->steps[parts->count - 1] > 0)
-            continue;
-        parts->count--;
-        if (all)
-            return false;
+        parts->count -= parts->steps[parts->count - 1] == 0;
     }
-    return !all || parts->steps[0] > 0;
 }
 
 bool rc_cuda_large_tiles_pay(const rc_cuda *cuda, const tile_cut *cut, int positions, int copies)
@@ -73,7 +69,7 @@ bool rc_cuda_large_tiles_pay(const rc_cuda *cuda, const tile_cut *cut, int posit
 /* Blocks: two for each of some 132 multiprocessors. */
 enum { WIDE_BLOCKS = 264 };
 
-bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch, bool fills,
+bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch,
                        wide_plan *plan)
 {
     axis_taps taps;
@@ -84,7 +80,7 @@ bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, c
     wide_cut *wide = &plan->wide;
     tile_cut *cut = &wide->cut;
     rc_cuda_set_form(conv, forward, &taps, form);
-    if (form->source_c % WIDE_CHUNK != 0 || form->result_c % WIDE_N != 0)
+    if (form->source_c % 64 != 0 || form->result_c % WIDE_N != 0)
         return false;
     form->tile_c = WIDE_N;
     form->tiles = form->result_c / WIDE_N;
@@ -97,6 +93,7 @@ bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, c
     wide->source_step = taps.source_step;
     wide->source_h = forward ? conv->h : conv->oh;
     wide->source_w = forward ? conv->w : conv->ow;
+    wide->source_c = form->source_c;
     cut->source_h = (wide->source_h + taps.source_step - 1) / taps.source_step;
     cut->source_w = (wide->source_w + taps.source_step - 1) / taps.source_step;
     cut->out_h = forward ? conv->oh : conv->h;
@@ -105,13 +102,13 @@ bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, c
     cut->base_w = (cut->out_w + taps.out_step - 1) / taps.out_step;
     int rest = WIDE_STAGES * WIDE_STEP + SINK_ROWS * WIDE_N * 4, pitch = pixel_pitch(WIDE_CHUNK);
     axis_taps axis = rc_cuda_part_axis(&taps);
-    if (!rc_cuda_cut_tiles(cut, &axis, WIDE_TILE, WIDE_TILE, pitch, CONV_SHARED_HALF - rest) ||
-        !rc_cuda_list_parts(&wide->parts, &taps, cut, fills))
+    if (!rc_cuda_cut_tiles(cut, &axis, WIDE_TILE, WIDE_TILE, pitch, (CONV_SHARED_HALF - rest) / 2))
         return false;
+    rc_cuda_list_parts(&wide->parts, &taps, cut);
     wide->tile_bytes = cut->images * cut->rows * cut->columns * pitch;
-    if (wide->tile_bytes < FINISH_NORM_BYTES)
-        wide->tile_bytes = FINISH_NORM_BYTES;
-    plan->shared_bytes = wide->tile_bytes + rest;
+    if (wide->tile_bytes < FINISH_NORM_BYTES / 2)
+        wide->tile_bytes = FINISH_NORM_BYTES / 2;
+    plan->shared_bytes = 2 * wide->tile_bytes + rest;
 
     int phases = taps.out_step * taps.out_step, blocks = WIDE_BLOCKS / form->tiles;
     blocks = blocks < RC_CUDA_MAX_ROWS / phases ? blocks : RC_CUDA_MAX_ROWS / phases;
@@ -119,4 +116,20 @@ bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, c
     plan->grid = dim3((unsigned)rc_cuda_deal_tiles(cut, blocks), (unsigned)form->tiles, (unsigned)phases);
     return rc_cuda_large_tiles_pay(cuda, cut, WIDE_TILE, form->tiles * phases) &&
            plan->shared_bytes <= cuda->shared_bytes;
+}
+
+size_t rc_cuda_wide_workspace(const rc_cuda *cuda, const rc_conv *conv, int n)
+{
+    size_t most = 0;
+    rc_tensor batch = {};
+    batch.n = batch.group_end[0] = n;
+    batch.groups = 1; /* how many there are does not change whether a plan is made */
+    for (int forward = 0; forward < 2; forward++) {
+        wide_plan plan;
+        if (!rc_cuda_plan_wide(cuda, conv, forward, &batch, &plan))
+            continue;
+        size_t bytes = rc_cuda_plain_bytes(n, plan.wide.source_h, plan.wide.source_w, plan.wide.source_c);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
 }

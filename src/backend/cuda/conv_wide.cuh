@@ -1,11 +1,11 @@
-/* Convolution of wide layers, 64 channels and more, on large maps: the sources and sinks of conv_gather.cuh around
- * another loop. What it is about is the traffic between memories, which a multiprocessor with 1400 multiply-adds a
- * clock does not see if
+/* Convolution of wide layers, 64 channels and more, on large maps: the sinks of conv_gather.cuh behind another loop,
+ * which reads a plain map (conv_plain.h). What it is about is the traffic between memories, which a multiprocessor with
+ * 1400 multiply-adds a clock does not see if
  * - a warp has 112 positions x 32 channels of sums: 4.5 kB of operands from shared memory for 57 thousand products;
  * - a block of four warps has 224 positions x 64 channels: whole rows of maps that are 14, 28, 56 or 112 wide;
- * - the weights of a tap travel (cp.async) while those of the taps before are used;
- * - what is pending of eight channels is read once for all pixels of a tile;
- * - there are two blocks on a multiprocessor, each of which multiplies while the other loads or stores.
+ * - the weights of a tap travel (cp.async) while those of the taps before are used, and so does the next tile, the same
+ *   pixels in the next 32 channels, or other pixels;
+ * - there are two blocks on a multiprocessor, each of which multiplies while the other stores.
  *
  * A source that is read at every second pixel (stride 2, and the gradient of an enlarged map) is taken in parts, one
  * for each of its phases along both axes: a part is a map of its own with the taps that fall on it, read without
@@ -13,12 +13,11 @@
 #ifndef RC_BACKEND_CUDA_CONV_WIDE_CUH
 #define RC_BACKEND_CUDA_CONV_WIDE_CUH
 
-#include "backend/cuda/conv_ahead.cuh"
 #include "backend/cuda/conv_gather.cuh"
 #include "backend/cuda/conv_wide.h"
 
-template <typename Source, typename Sink> struct wide_arguments {
-    Source source;
+template <typename Sink> struct wide_arguments {
+    const bf16 *map; /* (n, source_h, source_w, source_c) */
     Sink sink;
     unsigned *tickets; /* as in gather_arguments */
     typename Sink::norm norm;
@@ -43,7 +42,6 @@ struct weight_ring {
             int at = (i * WIDE_THREADS + threadIdx.x) * 16;
             copy16_async(to + at, next + at);
         }
-        close_copies();
         slot = slot + 1 == WIDE_STAGES ? 0 : slot + 1;
         if (++step == steps) {
             step = 0;
@@ -131,86 +129,140 @@ template <typename Sink> struct wide_warp {
     }
 };
 
-/* Loads one part of the source pixels of a tile. */
-template <pending WHAT, typename Source>
-__device__ inline void load_part(const Source &source, const ahead_window &window, int group, int channel, char *tile)
+/* What is multiplied at once: a tile in some channels and one part of the source, which is in one of two buffers. */
+struct wide_stage {
+    int tile, chunk, part, buffer;
+};
+
+/* Where a block's stages begin and end. */
+struct wide_stages {
+    int step, chunks, first_part, end_part; /* step: from a tile to the next */
+
+    __device__ bool begins_tile(const wide_stage &s) const
+    {
+        return s.chunk == 0 && s.part == first_part;
+    }
+
+    __device__ bool ends_tile(const wide_stage &s) const
+    {
+        return s.chunk == chunks - 1 && s.part == end_part - 1;
+    }
+
+    __device__ wide_stage after(wide_stage s) const
+    {
+        s.buffer ^= 1;
+        if (++s.part < end_part)
+            return s;
+        s.part = first_part;
+        if (++s.chunk < chunks)
+            return s;
+        s.chunk = 0;
+        s.tile += step;
+        return s;
+    }
+};
+
+/* Starts to copy the source pixels of a stage, zeros where the map has none. */
+__device__ inline void copy_tile(const bf16 *map, const wide_cut &wide, int group, const wide_stage &stage,
+                                 unsigned to)
 {
-    /* Vectors on their way, as far as the registers last beside the sums. */
-    constexpr int UNROLL = WHAT == PENDING_ANY ? 2 : Source::LOADS == 1 ? 8 : 4;
-    ahead_loader<WIDE_THREADS, WIDE_CHUNK, UNROLL, WHAT, Source> loader;
-    loader.begin(source, window, 1, channel, tile);
-    typename Source::coefficients by = coefficients_of(source, group, loader.channel);
-    while (loader.left()) {
-        loader.fetch(source);
-        loader.finish(source, by);
+    constexpr int VECTORS = WIDE_CHUNK / 8, STEP = WIDE_THREADS / VECTORS, PITCH = pixel_pitch(WIDE_CHUNK);
+    const tile_cut &cut = wide.cut;
+    tile_place at = place_of_tile(cut, group, stage.tile);
+    int step = wide.source_step, phase_y = wide.parts.y[stage.part], phase_x = wide.parts.x[stage.part];
+    int height = step == 2 ? (wide.source_h - phase_y + 1) >> 1 : wide.source_h; /* of the part, in pixels */
+    int width = step == 2 ? (wide.source_w - phase_x + 1) >> 1 : wide.source_w;
+    int y = at.base_y + cut.low, x = at.base_x + cut.low, vector = threadIdx.x % VECTORS;
+    rectangle whole = make_rectangle(at.images, cut.rows, cut.columns, cut.by_rows, cut.by_columns);
+    line pixels = line_of_map(whole, at.image, y * step + phase_y, x * step + phase_x, step, wide.source_h,
+                              wide.source_w);
+    pixels = scaled(pixels, wide.source_c, stage.chunk * WIDE_CHUNK + vector * 8);
+    to += vector * 16;
+    for (int i = threadIdx.x / VECTORS; i < whole.count; i += STEP) {
+        element e = element_of(whole, i);
+        int row = y + e.row - e.image * whole.height, column = x + i - e.row * whole.width;
+        bool exists = (unsigned)row < (unsigned)height && (unsigned)column < (unsigned)width;
+        copy16_async_part(to + i * PITCH, exists ? map + (unsigned)place_on(pixels, e) : map, exists ? 16 : 0);
     }
 }
 
 /* Grid: (blocks of all groups, tiles of channels, phases of the result). */
-template <pending WHAT, typename Source, typename Sink>
-__global__ void __launch_bounds__(WIDE_THREADS, 2) wide_kernel(const __grid_constant__ wide_arguments<Source, Sink> a)
+template <typename Sink>
+__global__ void __launch_bounds__(WIDE_THREADS, 2) wide_kernel(const __grid_constant__ wide_arguments<Sink> a)
 {
     constexpr int WARPS_N = WIDE_N / WIDE_CHANNELS;
     const tile_cut &cut = a.wide.cut;
     const wide_parts &list = a.wide.parts;
-    char *shared = dynamic_shared(), *tile = shared + WIDE_STAGES * WIDE_STEP;
-    float *table = (float *)(tile + a.wide.tile_bytes);
+    char *shared = dynamic_shared(), *tiles = shared + WIDE_STAGES * WIDE_STEP;
+    float *table = (float *)(tiles + 2 * a.wide.tile_bytes);
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, phase = blockIdx.z;
     int lane_channel = warp % WARPS_N * WIDE_CHANNELS + lane % 4 * 8, block_channel = blockIdx.y * WIDE_N;
     tile_share share = share_of_block(cut, blockIdx.x);
     bool divided = a.wide.source_step == 2; /* otherwise parts are phases of the result */
-    int first_part = divided ? 0 : phase, end_part = divided ? list.count : phase + 1;
-    int first_step = list.first_step[first_part];
+    wide_stages stages = {cut.blocks[share.group], a.wide.chunks, divided ? 0 : phase,
+                          divided ? list.count : phase + 1};
+    int first_step = list.first_step[stages.first_part];
 
     weight_ring ring = {shared_address(shared),
                         a.weights + (size_t)(blockIdx.y * list.all_steps + first_step) * a.wide.chunks * WIDE_STEP,
                         list.order + first_step, a.wide.chunks, divided ? list.all_steps : list.steps[phase], 0, 0, 0};
     /* Weights are older than the kernel before: they travel while that one ends. */
-    for (int i = 0; i < WIDE_STAGES - 1 && ring.steps > 0; i++)
+    for (int i = 0; i < WIDE_STAGES - 1 && ring.steps > 0; i++) {
         ring.copy_next();
+        close_copies();
+    }
     wait_for_kernel_before();
     if (a.hurries && !a.tickets)
         start_kernel_after();
     make_table<WIDE_THREADS>(a.sink, share.group, block_channel, WIDE_N, table);
     __syncthreads();
 
-    bool fill = blockIdx.y == 0 && phase == 0 && a.source.fills();
-    int slot = 0;
+    int slot = 0, steps_before = 0;
     sink_sums sums = {};
     wide_warp<Sink> mine;
+    rectangle positions;
+    unsigned tile_address = shared_address(tiles);
     unsigned warp_weights = shared_address(shared) + warp % WARPS_N * (WIDE_CHANNELS * 32) + lane * 16;
-    for (int t = share.row; t < share.tiles; t += cut.blocks[share.group]) {
-        tile_place at = place_of_tile(cut, share.group, t);
-        rectangle positions = positions_of(cut, at, phase);
-        mine.begin(cut, positions, shared_address(tile), table + ROW_BIAS * WIDE_N + lane_channel);
+    wide_stage stage = {share.row, 0, stages.first_part, 0};
+    if (stage.tile < share.tiles && ring.steps > 0)
+        copy_tile(a.map, a.wide, share.group, stage, tile_address);
+    close_copies();
+    while (stage.tile < share.tiles) {
+        wide_stage next = stages.after(stage);
+        if (stages.begins_tile(stage)) {
+            positions = positions_of(cut, place_of_tile(cut, share.group, stage.tile), phase);
+            mine.begin(cut, positions, tile_address, table + ROW_BIAS * WIDE_N + lane_channel);
+        }
         bool busy = mine.first_position() < positions.count;
-        for (int chunk = 0; chunk < a.wide.chunks; chunk++)
-            for (int part = first_part; part < end_part && list.steps[part] > 0; part++) {
-                __syncthreads(); /* what was in the tile has been used */
-                load_part<WHAT>(a.source,
-                                window_ahead(cut, at, a.wide.source_step, list.y[part], list.x[part], a.wide.source_h,
-                                             a.wide.source_w, fill),
-                                share.group, chunk * WIDE_CHUNK, tile);
-                for (int step = list.first_step[part]; step < list.first_step[part] + list.steps[part]; step++) {
-                    wait_for_older_copies<WIDE_STAGES - 2>();
-                    __syncthreads(); /* the tap's weights are there, first of all the tile; the tap before is done */
-                    ring.copy_next();
-                    if (busy)
-                        mine.multiply(list.offset[step], warp_weights + slot * WIDE_STEP);
-                    slot = slot + 1 == WIDE_STAGES ? 0 : slot + 1;
-                }
-            }
-        if (busy)
-            mine.take(a.sink, positions, line_of_results(cut, positions, at, phase),
+        int first = list.first_step[stage.part], end = first + list.steps[stage.part];
+        for (int step = first; step < end; step++) {
+            if (step == first && steps_before < WIDE_STAGES - 1)
+                wait_for_copies(); /* the tile has been asked for after some of the weights */
+            else
+                wait_for_older_copies<WIDE_STAGES - 2>();
+            __syncthreads(); /* the tap's weights are there, and the tile; the tap before is done */
+            ring.copy_next();
+            if (step == first && next.tile < share.tiles)
+                copy_tile(a.map, a.wide, share.group, next, tile_address + next.buffer * a.wide.tile_bytes);
+            close_copies();
+            if (busy)
+                mine.multiply(list.offset[step] + stage.buffer * a.wide.tile_bytes, warp_weights + slot * WIDE_STEP);
+            slot = slot + 1 == WIDE_STAGES ? 0 : slot + 1;
+        }
+        if (busy && stages.ends_tile(stage))
+            mine.take(a.sink, positions,
+                      line_of_results(cut, positions, place_of_tile(cut, share.group, stage.tile), phase),
                       rows_at(table + lane_channel, WIDE_N), block_channel + lane_channel, sums);
+        steps_before = list.steps[stage.part];
+        stage = next;
     }
     wait_for_copies();
     if (a.sink.partial)
         write_sums<WIDE_N, true, WIDE_THREADS>(a.sink.partial, cut, share, phase, a.sink.y.cp, block_channel, sums,
-                                               (float *)tile);
+                                               (float *)tiles);
     if (a.tickets)
         finish_norm<WIDE_N, WIDE_THREADS>(a.norm, a.tickets + blockIdx.y, a.sink.partial,
-                                          cut.most_blocks * gridDim.z, a.sink.y.cp, block_channel, (double *)tile);
+                                          cut.most_blocks * gridDim.z, a.sink.y.cp, block_channel, (double *)tiles);
 }
 
 #endif

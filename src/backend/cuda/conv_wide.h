@@ -11,7 +11,7 @@ enum {
     WIDE_CHANNELS = 32,                  /* result channels of a warp, */
     WIDE_N = 64,                         /* and of a block */
     WIDE_TILE = WIDE_THREADS / 32 / (WIDE_N / WIDE_CHANNELS) * WIDE_POSITIONS,
-    WIDE_CHUNK = 64,                     /* source channels at once */
+    WIDE_CHUNK = 32,                     /* source channels at once */
     WIDE_STEP = WIDE_CHUNK * WIDE_N * 2, /* bytes of the weights of a tap */
     WIDE_STAGES = 4                      /* taps whose weights are in shared memory or on their way */
 };
@@ -30,8 +30,7 @@ typedef struct wide_parts {
 /* The axis as a part of the source sees it, for rc_cuda_cut_tiles. */
 axis_taps rc_cuda_part_axis(const axis_taps *taps);
 
-/* all: the blocks of the first phase of the result read all of the source. False: they would not. */
-bool rc_cuda_list_parts(wide_parts *parts, const axis_taps *taps, const tile_cut *cut, bool all);
+void rc_cuda_list_parts(wide_parts *parts, const axis_taps *taps, const tile_cut *cut);
 
 /* Have the maps been cut into tiles of `positions`, one image each, that are many (each is worked on `copies` times)
  * and mostly full? Otherwise smaller ones keep more of the card busy. */
@@ -41,7 +40,7 @@ bool rc_cuda_large_tiles_pay(const rc_cuda *cuda, const tile_cut *cut, int posit
 typedef struct wide_cut {
     tile_cut cut;                        /* source pixels are those of a part */
     int chunks, tile_bytes;
-    int source_h, source_w, source_step; /* of the whole source */
+    int source_h, source_w, source_c, source_step; /* of the whole source */
     wide_parts parts;
 } wide_cut;
 
@@ -52,9 +51,12 @@ typedef struct wide_plan {
     dim3 grid;
 } wide_plan;
 
-/* As rc_cuda_plan_gather. fills: the source has memory for its value, to be filled. */
-bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch, bool fills,
+/* As rc_cuda_plan_gather. */
+bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch,
                        wide_plan *plan);
+
+/* Bytes for the source of either direction as a plain map. */
+size_t rc_cuda_wide_workspace(const rc_cuda *cuda, const rc_conv *conv, int n);
 
 /* The weight gradient (conv_wide_weight.cu). Bytes for its sums, and whether it has been enqueued. */
 size_t rc_cuda_wide_weight_workspace(const rc_conv *conv);

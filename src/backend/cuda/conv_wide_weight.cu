@@ -202,9 +202,9 @@ static bool plan_maps(const rc_cuda *cuda, const rc_conv *conv, const rc_tensor 
     a->dy_bytes = TILE_POSITIONS * pitch;
     axis_taps axis = rc_cuda_part_axis(taps);
     if (!rc_cuda_cut_tiles(cut, &axis, TILE_POSITIONS, TILE_POSITIONS, pitch,
-                           (CONV_SHARED_MOST - table_bytes) / 2 - a->dy_bytes) ||
-        !rc_cuda_list_parts(&a->parts, taps, cut, false))
+                           (CONV_SHARED_MOST - table_bytes) / 2 - a->dy_bytes))
         return false;
+    rc_cuda_list_parts(&a->parts, taps, cut);
     a->tile_bytes = cut->images * cut->rows * cut->columns * pitch;
     *shared_bytes = 2 * (a->dy_bytes + a->tile_bytes) + table_bytes;
     rc_cuda_deal_tiles(cut, plan->blocks > cut->groups.count ? plan->blocks : cut->groups.count);
