@@ -19,9 +19,6 @@ static int shares(int whole, int part)
 
 /* ---- tiles ----------------------------------------------------------------------------------------------------- */
 
-/* Maps wider than this are cut into columns of tiles. */
-enum { WIDEST = 64 };
-
 static int source_length(const tile_cut *cut, int high, int positions)
 {
     return (positions - 1) * cut->source_step + high - cut->low + 1;
@@ -44,7 +41,8 @@ static void set_reciprocals(tile_cut *cut)
     }
 }
 
-bool rc_cuda_cut_tiles(tile_cut *cut, const axis_taps *taps, int positions, int most, int pitch, int tile_bytes)
+bool rc_cuda_cut_tiles(tile_cut *cut, const axis_taps *taps, int positions, int most, int pitch, int tile_bytes,
+                       int widest)
 {
     cut->source_step = taps->source_step;
     cut->out_step = taps->out_step;
@@ -53,7 +51,7 @@ bool rc_cuda_cut_tiles(tile_cut *cut, const axis_taps *taps, int positions, int 
     int high = greatest(taps->high, cut->source_step - 1);
     high = greatest(high, cut->source_h - 1 - (cut->base_h - 1) * cut->source_step);
     high = greatest(high, cut->source_w - 1 - (cut->base_w - 1) * cut->source_step);
-    cut->tiles_x = shares(cut->base_w, WIDEST);
+    cut->tiles_x = shares(cut->base_w, widest);
     cut->tile_w = shares(cut->base_w, cut->tiles_x);
     cut->columns = source_length(cut, high, cut->tile_w);
     positions = least(positions, most);

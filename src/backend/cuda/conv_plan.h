@@ -23,8 +23,10 @@ bool rc_cuda_plan_gather(const rc_cuda *cuda, const rc_conv *conv, bool forward,
                          gather_plan *plan);
 
 /* Cuts base_h x base_w positions of every image into tiles of about `positions`, at most `most` and at most
- * `tile_bytes` of pixels of `pitch` bytes. The other fields of the cut have been set. */
-bool rc_cuda_cut_tiles(tile_cut *cut, const axis_taps *taps, int positions, int most, int pitch, int tile_bytes);
+ * `tile_bytes` of pixels of `pitch` bytes. The other fields of the cut have been set. Maps wider than `widest` are cut
+ * into columns of tiles. */
+bool rc_cuda_cut_tiles(tile_cut *cut, const axis_taps *taps, int positions, int most, int pitch, int tile_bytes,
+                       int widest = 64);
 
 /* Deals the tiles of each group to at most most_blocks blocks, all groups together. Returns how many there are. */
 int rc_cuda_deal_tiles(tile_cut *cut, int most_blocks);

@@ -270,7 +270,7 @@ size_t rc_cuda_mma_workspace(const rc_cuda *cuda, const rc_conv *conv, int n)
     group_view groups = {1, {n, n, n, n}};
     if (!cuda->bf16)
         return 0;
-    size_t wide = rc_cuda_wide_weight_workspace(conv), maps = rc_cuda_wide_workspace(cuda, conv, n), other = 0;
+    size_t wide = rc_cuda_wide_weight_workspace(cuda, conv, n), maps = rc_cuda_wide_workspace(cuda, conv, n), other = 0;
     if (plan_weight(conv, groups, n, &plan))
         other = sum_bytes(&plan, plan.most_blocks);
     other = other > maps ? other : maps;
@@ -300,7 +300,7 @@ bool rc_cuda_mma_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_te
     gradient_source gradient;
     if (!cuda->bf16 || !view_source(x, &value) || !view_source(dy, &gradient))
         return false;
-    if (rc_cuda_wide_backward_weight(cuda, conv, value, gradient, dy->y, dweight)) {
+    if (rc_cuda_wide_backward_weight(cuda, conv, x, value, dy, gradient, dweight)) {
         if (dbias)
             rc_cuda_bias_gradient(cuda, dy, dbias);
         return true;

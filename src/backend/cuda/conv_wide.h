@@ -58,9 +58,9 @@ bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, c
 /* Bytes for the source of either direction as a plain map. */
 size_t rc_cuda_wide_workspace(const rc_cuda *cuda, const rc_conv *conv, int n);
 
-/* The weight gradient (conv_wide_weight.cu). Bytes for its sums, and whether it has been enqueued. */
-size_t rc_cuda_wide_weight_workspace(const rc_conv *conv);
-bool rc_cuda_wide_backward_weight(rc_cuda *cuda, const rc_conv *conv, const value_source &x, const gradient_source &dy,
-                                  const rc_tensor *batch, float *dweight);
+/* The weight gradient (conv_wide_weight.cu). Bytes of workspace, and whether it has been enqueued. */
+size_t rc_cuda_wide_weight_workspace(const rc_cuda *cuda, const rc_conv *conv, int n);
+bool rc_cuda_wide_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_tensor *x, const value_source &value,
+                                  const rc_grad *dy, const gradient_source &gradient, float *dweight);
 
 #endif

@@ -1,257 +1,327 @@
-/* Weight gradient of wide layers on large maps: what conv_weight.cu computes, in the way of conv_wide.cuh.
+/* Weight gradient of wide layers on large maps: what conv_weight.cu computes, from plain maps (conv_plain.h).
  *
- * A block has 64 x 64 channels of all taps, a warp 32 (c_out) x 16 (c_in) of them: 5.6 kB of operands from shared
- * memory for 74 thousand products, with nine taps. While a tile of positions is multiplied, the next one is loaded,
- * dL/draw and source pixels in turn, a few vectors for every 32 positions.
- * Parts (conv_wide.h) have blocks of their own. */
-#include "backend/cuda/conv_ahead.cuh"
+ * A block has 64 x 64 channels, a warp all 64 of dL/draw by eight of the source at nine taps, or sixteen at four:
+ * 4.6 kB of operands from shared memory for 74 thousand products, two thirds of what it delivers in the time of those.
+ * While a tile of positions is multiplied, the next one travels (cp.async) to a second buffer, a few vectors for every
+ * 16 positions.
+ * A source that is read at every second pixel lies in shared memory phase by phase, as far as phases have taps: so the
+ * pixels of neighbouring positions are neighbours, whose rows fall on different banks. */
+#include "backend/cuda/conv_plain.h"
 #include "backend/cuda/conv_reduce.h"
 #include "backend/cuda/conv_wide.h"
 
-enum { SIDE = 64 /* channels of a block along each side */, WARP_O = 32, WARP_I = 16, TILE_POSITIONS = 224 };
+enum { SIDE = 64 /* channels of a block along each side */, PITCH = pixel_pitch(SIDE), VECTORS = SIDE / 8 };
 
 struct wide_weight_arguments {
-    tile_cut cut; /* source pixels are those of a part */
-    value_source x;
-    gradient_source dy;
-    float *sums;  /* (blocks, taps, c_out, c_in) */
-    int source_h, source_w, source_step;
-    int dy_bytes, tile_bytes; /* of shared memory, twice */
-    wide_parts parts;
+    tile_cut cut;                        /* source pixels are those of a part; all images are one group */
+    const bf16 *x, *dy;                  /* (n, source_h, source_w, ci), (n, out_h, out_w, co) */
+    float *sums;                         /* (blocks, taps, co, ci) */
+    int co, ci, source_h, source_w, source_step;
+    int positions, tile_pixels;          /* in shared memory, of a tile: dL/draw, and with the source */
+    int parts, part_y[4], part_x[4];     /* phases of the source that have taps */
+    int taps[4], first_tap[4], all_taps; /* of each phase of the result */
+    int offset[CONV_TAPS];               /* of each tap among the source pixels, in bytes */
 };
 
-template <int TAPS> struct wide_weight_warp {
-    float sum[TAPS][2][2][4];
+/* Nine taps, or up to four. */
+template <int TAPS> struct wide_weight_shape {
+    static constexpr int THREADS = TAPS == 9 ? 256 : 128, BLOCKS = 256 / THREADS /* of a multiprocessor */;
+    static constexpr int WARP_I = SIDE / (THREADS / 32), HALVES = WARP_I / 8, UNITS = TAPS * HALVES;
+    static constexpr int PAIRS = (UNITS + 1) / 2, STEP = THREADS / VECTORS;
+};
 
-    /* Adds the products of 16 positions; taps: those that there are. */
-    __device__ void add_positions(unsigned dy, unsigned x, const int *offset, int taps)
+/* ---- loading --------------------------------------------------------------------------------------------------- */
+
+/* A tile on its way to shared memory. A thread copies eight channels of pixels index, index + STEP, ..: first dL/draw
+ * at the positions, then the source; zeros where there are none. */
+template <int STEP> struct tile_copier {
+    rectangle positions;
+    line results;
+    int image, y, x; /* of the first source pixel, in steps */
+    int index, end;
+    unsigned to;
+
+    __device__ void begin(const wide_weight_arguments &a, int tile, int phase, unsigned buffer)
     {
-        unsigned a[2][4];
-        load_matrices_transposed(a[0], dy);
-        load_matrices_transposed(a[1], dy + 32);
+        tile_place at = place_of_tile(a.cut, 0, tile);
+        positions = positions_of(a.cut, at, phase);
+        results = line_of_results(a.cut, positions, at, phase);
+        image = at.image;
+        y = at.base_y + a.cut.low;
+        x = at.base_x + a.cut.low;
+        index = threadIdx.x / VECTORS;
+        end = a.tile_pixels;
+        to = buffer + index * PITCH + threadIdx.x % VECTORS * 16;
+    }
+
+    __device__ bool left() const
+    {
+        return index < end;
+    }
+
+    /* dy, source: from the thread's channels on. */
+    __device__ void copy_next(const wide_weight_arguments &a, const bf16 *dy, const bf16 *source)
+    {
+        const bf16 *from = dy;
+        int bytes = 0;
+        if (index < a.positions) {
+            if (index < positions.count) {
+                from = dy + (size_t)place_on(results, element_of(positions, index)) * a.co;
+                bytes = 16;
+            }
+        } else {
+            rectangle window = make_rectangle(a.parts, a.cut.rows, a.cut.columns, a.cut.by_rows, a.cut.by_columns);
+            element e = element_of(window, index - a.positions);
+            int row = (y + e.row - e.image * a.cut.rows) * a.source_step + a.part_y[e.image];
+            int column = (x + e.index - e.row * a.cut.columns) * a.source_step + a.part_x[e.image];
+            if ((unsigned)row < (unsigned)a.source_h && (unsigned)column < (unsigned)a.source_w) {
+                from = source + (size_t)((image * a.source_h + row) * a.source_w + column) * a.ci;
+                bytes = 16;
+            }
+        }
+        copy16_async_part(to, from, bytes);
+        index += STEP;
+        to += STEP * PITCH;
+    }
+};
+
+/* ---- products -------------------------------------------------------------------------------------------------- */
+
+/* The sums of a warp: units of eight source channels at one tap, which ldmatrix loads in pairs. */
+template <int TAPS> struct wide_weight_warp {
+    using shape = wide_weight_shape<TAPS>;
+    float sum[shape::UNITS][SIDE / 16][4];
+    unsigned dy_place, pair_place[shape::PAIRS]; /* of the lane's row: dy in the tile, x from a position on */
+
+    /* Rows of the transposed operands are positions. Of dL/draw the second matrix has the other eight channels, of the
+     * source the third and fourth have the other unit. */
+    __device__ void begin(const int *offset, int taps)
+    {
+        int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        dy_place = (lane % 8 + lane / 16 * 8) * PITCH + lane / 8 % 2 * 16;
 #pragma unroll
-        for (int tap = 0; tap < TAPS; tap++) {
-            if (TAPS != 9 && tap >= taps)
+        for (int pair = 0; pair < shape::PAIRS; pair++) {
+            int unit = 2 * pair + lane / 16, tap = unit / shape::HALVES;
+            pair_place[pair] = offset[tap < taps ? tap : taps - 1] +
+                               (warp * shape::WARP_I + unit % shape::HALVES * 8) * 2;
+        }
+    }
+
+    /* Adds the products of 16 positions. */
+    __device__ void add(unsigned dy, unsigned x, int taps)
+    {
+        unsigned operand[SIDE / 16][4];
+#pragma unroll
+        for (int o = 0; o < SIDE / 16; o++)
+            load_matrices_transposed(operand[o], dy + dy_place + o * 32);
+#pragma unroll
+        for (int pair = 0; pair < shape::PAIRS; pair++) {
+            if (TAPS != 9 && 2 * pair >= taps * shape::HALVES)
                 break;
-            unsigned b[4];
-            load_matrices_transposed(b, x + offset[tap]);
+            unsigned source[4];
+            load_matrices_transposed(source, x + pair_place[pair]);
 #pragma unroll
-            for (int i = 0; i < 2; i++)
+            for (int o = 0; o < SIDE / 16; o++)
+                multiply_add(sum[2 * pair][o], operand[o], source);
 #pragma unroll
-                for (int j = 0; j < 2; j++)
-                    multiply_add(sum[tap][i][j], a[i], b + 2 * j);
+            for (int o = 0; o < SIDE / 16 && 2 * pair + 1 < shape::UNITS; o++)
+                multiply_add(sum[2 * pair + 1][o], operand[o], source + 2);
+        }
+    }
+
+    /* to: the first tap, (taps, co, ci) from the block's channels on. */
+    __device__ void store(float *to, int co, int ci, int taps) const
+    {
+        int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+        to += (size_t)lane / 4 * ci + warp * shape::WARP_I + lane % 4 * 2;
+#pragma unroll
+        for (int unit = 0; unit < shape::UNITS; unit++) {
+            if (unit / shape::HALVES >= taps)
+                break;
+            float *tap = to + (size_t)(unit / shape::HALVES) * co * ci + unit % shape::HALVES * 8;
+#pragma unroll
+            for (int i = 0; i < SIDE / 8; i++) /* rows 0, 8, .. */
+                *(float2 *)(tap + (size_t)i * 8 * ci) =
+                    make_float2(sum[unit][i / 2][i % 2 * 2], sum[unit][i / 2][i % 2 * 2 + 1]);
         }
     }
 };
 
-/* Grid: (blocks of all groups, tiles of c_out x tiles of c_in, parts). */
-template <int TAPS, pending WHAT>
-__global__ void __launch_bounds__(CONV_THREADS, 1)
+/* Grid: (blocks, tiles of c_out x tiles of c_in, phases of the result). */
+template <int TAPS>
+__global__ void __launch_bounds__(wide_weight_shape<TAPS>::THREADS, wide_weight_shape<TAPS>::BLOCKS)
     wide_weight_kernel(const __grid_constant__ wide_weight_arguments a)
 {
-    constexpr int PITCH = pixel_pitch(SIDE);
-    int warp = threadIdx.x / 32, lane = threadIdx.x % 32, part = blockIdx.z, phase = a.source_step == 2 ? 0 : part;
-    int ci = a.x.channels(), co = a.dy.channels(), tiles_i = ci / SIDE;
-    int first_o = blockIdx.y / tiles_i * SIDE, first_i = blockIdx.y % tiles_i * SIDE;
-    int warp_o = warp / (SIDE / WARP_I) * WARP_O, warp_i = warp % (SIDE / WARP_I) * WARP_I;
-    char *shared = dynamic_shared();
-    int buffer_bytes = a.dy_bytes + a.tile_bytes;
-    float *dy_table = (float *)(shared + 2 * buffer_bytes), *x_table = dy_table + gradient_source::ROWS * co;
-    tile_share share = share_of_block(a.cut, blockIdx.x);
+    constexpr int AT_ONCE = 4; /* vectors of the next tile for every 16 positions */
+    int phase = blockIdx.z, first_tap = a.first_tap[phase], taps = a.taps[phase], tiles = a.cut.group_tiles[0];
+    int tiles_i = a.ci / SIDE, first_o = blockIdx.y / tiles_i * SIDE, first_i = blockIdx.y % tiles_i * SIDE;
+    int buffer = 0, buffer_bytes = a.tile_pixels * PITCH;
+    unsigned shared = shared_address(dynamic_shared());
+    const bf16 *dy = a.dy + first_o + threadIdx.x % VECTORS * 8, *x = a.x + first_i + threadIdx.x % VECTORS * 8;
     wait_for_kernel_before(); /* and lets nobody begin early: blocks that wait to add the sums would keep others out */
-    make_halved_table(a.dy, share.group, dy_table);
-    make_halved_table(a.x, share.group, x_table);
-    __syncthreads();
+    tile_copier<wide_weight_shape<TAPS>::STEP> copier;
+    copier.begin(a, blockIdx.x, phase, shared);
+    while (copier.left())
+        copier.copy_next(a, dy, x);
 
-    ahead_loader<CONV_THREADS, SIDE, WHAT == PENDING_ANY ? 1 : 2, WHAT, gradient_source> dy_loader;
-    ahead_loader<CONV_THREADS, SIDE, WHAT == PENDING_ANY ? 2 : 4, WHAT, value_source> x_loader;
-    auto load = [&](int tile, int buffer) {
-        tile_place at = place_of_tile(a.cut, share.group, tile);
-        char *to = shared + buffer * buffer_bytes;
-        dy_loader.begin(a.dy, positions_ahead(a.cut, positions_of(a.cut, at, phase), at, phase), 16, first_o, to);
-        x_loader.begin(a.x, window_ahead(a.cut, at, a.source_step, a.parts.y[part], a.parts.x[part], a.source_h,
-                                         a.source_w, false), 1, first_i, to + a.dy_bytes);
-    };
-    auto load_rest = [&]() {
-        while (dy_loader.left()) {
-            dy_loader.fetch(a.dy);
-            dy_loader.finish(a.dy, halved_coefficients(a.dy, dy_table, dy_loader.channel));
-        }
-        while (x_loader.left()) {
-            x_loader.fetch(a.x);
-            x_loader.finish(a.x, halved_coefficients(a.x, x_table, x_loader.channel));
-        }
-    };
-    int buffer = 0, taps = a.parts.steps[part];
-    const int *offset = a.parts.offset + a.parts.first_step[part];
-    load(share.row, buffer);
-    load_rest();
-
-    /* Rows of the transposed operands: positions; of dL/draw the second matrix has the other eight channels. */
-    int dy_place = (lane % 8 + lane / 16 * 8) * PITCH + warp_o * 2 + lane / 8 % 2 * 16;
-    int x_place = warp_i * 2 + lane / 16 * 16;
     wide_weight_warp<TAPS> mine = {};
-    for (int t = share.row; t < share.tiles; t += a.cut.blocks[share.group], buffer ^= 1) {
-        int next = t + a.cut.blocks[share.group];
-        bool more = next < share.tiles;
-        if (more)
-            load(next, buffer ^ 1);
-        rectangle positions = positions_of(a.cut, place_of_tile(a.cut, share.group, t), phase);
-        line sources = scaled(line_of_sources(a.cut, positions), PITCH, x_place);
-        unsigned dy = shared_address(shared) + buffer * buffer_bytes + dy_place;
-        unsigned x = shared_address(shared) + buffer * buffer_bytes + a.dy_bytes;
+    mine.begin(a.offset + first_tap, taps);
+    for (int t = blockIdx.x, next; t < tiles; t = next, buffer ^= 1) {
+        next = t + gridDim.x;
+        rectangle positions = copier.positions;
+        line sources = scaled(line_of_sources(a.cut, positions), PITCH, a.positions * PITCH);
+        unsigned tile = shared + buffer * buffer_bytes;
+        wait_for_copies();
         __syncthreads(); /* the tile is there, and the one before has been used */
-        for (int first = 0; first < positions.count; first += 32) {
-            bool turn = first / 32 % 2 == 0, loads_dy = more && turn && dy_loader.left();
-            bool loads_x = more && !turn && x_loader.left();
-            if (loads_dy)
-                dy_loader.fetch(a.dy);
-            if (loads_x)
-                x_loader.fetch(a.x);
+        if (next < tiles)
+            copier.begin(a, next, phase, shared + (buffer ^ 1) * buffer_bytes);
 #pragma unroll 1
-            for (int i = first; i < first + 32 && i < positions.count; i += 16) {
-                int index = i + lane % 16;
-                element e = element_of(positions, index < positions.count ? index : 0);
-                mine.add_positions(dy + i * PITCH, x + place_on(sources, e), offset, taps);
-            }
-            if (loads_dy)
-                dy_loader.finish(a.dy, halved_coefficients(a.dy, dy_table, dy_loader.channel));
-            if (loads_x)
-                x_loader.finish(a.x, halved_coefficients(a.x, x_table, x_loader.channel));
+        for (int first = 0; first < positions.count; first += 16) {
+#pragma unroll 1
+            for (int i = 0; i < AT_ONCE && copier.left(); i++)
+                copier.copy_next(a, dy, x);
+            int index = first + threadIdx.x % 16;
+            element e = element_of(positions, index < positions.count ? index : 0);
+            mine.add(tile + first * PITCH, tile + place_on(sources, e), taps);
         }
-        if (more)
-            load_rest();
+        while (copier.left())
+            copier.copy_next(a, dy, x);
     }
-
-    int row = first_o + warp_o + lane / 4, column = first_i + warp_i + lane % 4 * 2;
-    int first_tap = a.source_step == 2 ? 0 : a.parts.first_step[part]; /* of the phase */
-#pragma unroll
-    for (int tap = 0; tap < TAPS; tap++) {
-        if (tap >= taps)
-            break;
-        int number = first_tap + a.parts.order[a.parts.first_step[part] + tap];
-        float *to = a.sums + ((size_t)(blockIdx.x * a.parts.all_steps + number) * co + row) * ci + column;
-#pragma unroll
-        for (int i = 0; i < 4; i++) /* rows 0, 8, 16, 24 */
-#pragma unroll
-            for (int j = 0; j < 2; j++)
-                *(float2 *)(to + (size_t)i * 8 * ci + j * 8) =
-                    make_float2(mine.sum[tap][i / 2][j][i % 2 * 2], mine.sum[tap][i / 2][j][i % 2 * 2 + 1]);
-    }
+    mine.store(a.sums + ((size_t)(blockIdx.x * a.all_taps + first_tap) * a.co + first_o) * a.ci + first_i, a.co, a.ci,
+               taps);
 }
 
 /* ---- plan ------------------------------------------------------------------------------------------------------ */
 
-/* One block for each of some 132 multiprocessors. */
-enum { WEIGHT_BLOCKS = 132 };
+/* WIDEST: nearly square tiles have less halo. */
+enum { WIDEST = 32, TILE_POSITIONS = 224 };
 
 struct wide_weight_plan {
-    axis_taps taps;
-    int tiles, parts, blocks; /* blocks: of a tile and part, at most, or one for each group */
+    wide_weight_arguments arguments;
     reduce_arguments reduce;
+    int tiles, phases; /* tiles: of channels */
+    bool nine;
+    int shared_bytes;
+    size_t sum_bytes, x_bytes, dy_bytes; /* of the workspace */
 };
 
-static bool plan_channels(const rc_conv *conv, wide_weight_plan *plan)
+/* Lists the taps, as rc_cuda_list_terms numbers them, and the phases of the source in the order in which taps need
+ * them. */
+static void list_taps(wide_weight_arguments *a, const axis_taps *taps)
 {
+    enum { FAR = 16 }; /* makes offsets positive, and is even */
+    int step = taps->source_step, part_of[4] = {-1, -1, -1, -1};
+    for (int phase = 0; phase < taps->out_step * taps->out_step; phase++) {
+        int phase_y = taps->out_step == 1 ? 0 : phase / 2, phase_x = taps->out_step == 1 ? 0 : phase % 2;
+        a->first_tap[phase] = a->all_taps;
+        a->taps[phase] = taps->count[phase_y] * taps->count[phase_x];
+        for (int i = 0; i < a->taps[phase]; i++, a->all_taps++) {
+            int y = FAR + taps->offset[phase_y][i / taps->count[phase_x]];
+            int x = FAR + taps->offset[phase_x][i % taps->count[phase_x]];
+            int *part = &part_of[y % step * 2 + x % step];
+            if (*part < 0) {
+                *part = a->parts++;
+                a->part_y[*part] = y % step;
+                a->part_x[*part] = x % step;
+            }
+            int row = *part * a->cut.rows + y / step - FAR / step - a->cut.low;
+            a->offset[a->all_taps] = (row * a->cut.columns + x / step - FAR / step - a->cut.low) * PITCH;
+        }
+    }
+}
+
+/* Whether plain maps and large tiles pay is a matter of how many positions there are, not of how these tiles look. */
+static bool pays(const rc_cuda *cuda, tile_cut cut, const axis_taps *axis, int copies)
+{
+    bool fits = rc_cuda_cut_tiles(&cut, axis, TILE_POSITIONS, TILE_POSITIONS, PITCH, CONV_SHARED_MOST);
+    rc_cuda_deal_tiles(&cut, 1);
+    return fits && rc_cuda_large_tiles_pay(cuda, &cut, TILE_POSITIONS, copies);
+}
+
+/* False: other kernels are better at it. */
+static bool plan_weight(const rc_cuda *cuda, const rc_conv *conv, int n, wide_weight_plan *plan)
+{
+    axis_taps taps;
     *plan = {};
-    if (conv->c_out % SIDE != 0 || conv->c_in % SIDE != 0 || !rc_cuda_forward_taps(conv, &plan->taps))
-        return false;
+    wide_weight_arguments *a = &plan->arguments;
     reduce_arguments *reduce = &plan->reduce;
+    if (conv->c_out % SIDE != 0 || conv->c_in % SIDE != 0 || !rc_cuda_forward_taps(conv, &taps))
+        return false;
     reduce->k = conv->k;
-    reduce->co = reduce->co_padded = conv->c_out;
-    reduce->ci = reduce->ci_padded = conv->c_in;
+    reduce->co = reduce->co_padded = a->co = conv->c_out;
+    reduce->ci = reduce->ci_padded = a->ci = conv->c_in;
     reduce->transposed = conv->transposed;
-    plan->tiles = conv->c_out / SIDE * (conv->c_in / SIDE);
-    plan->parts = plan->taps.source_step == 2 ? 4 : plan->taps.out_step * plan->taps.out_step;
-    plan->blocks = WEIGHT_BLOCKS / (plan->tiles * plan->parts);
-    plan->blocks = plan->blocks > 1 ? plan->blocks : 1;
-    return rc_cuda_list_terms(&plan->taps, reduce) && reduce->taps <= CONV_TAPS;
-}
+    if (!rc_cuda_list_terms(&taps, reduce) || reduce->taps > CONV_TAPS)
+        return false;
 
-static size_t block_bytes(const reduce_arguments *reduce)
-{
-    return (size_t)reduce->taps * reduce->co * reduce->ci * sizeof(float);
-}
-
-size_t rc_cuda_wide_weight_workspace(const rc_conv *conv)
-{
-    wide_weight_plan plan;
-    if (!plan_channels(conv, &plan))
-        return 0;
-    return block_bytes(&plan.reduce) * (size_t)(plan.blocks > RC_MAX_GROUPS ? plan.blocks : RC_MAX_GROUPS);
-}
-
-/* The cut of the maps. False: other kernels are better at it. */
-static bool plan_maps(const rc_cuda *cuda, const rc_conv *conv, const rc_tensor *batch, const wide_weight_plan *plan,
-                      wide_weight_arguments *a, int *shared_bytes)
-{
-    const axis_taps *taps = &plan->taps;
     tile_cut *cut = &a->cut;
-    a->source_step = taps->source_step;
+    group_view all = {1, {n, n, n, n}};
+    a->source_step = taps.source_step;
     a->source_h = conv->h;
     a->source_w = conv->w;
-    cut->groups = view_groups(batch);
-    cut->source_h = (conv->h + taps->source_step - 1) / taps->source_step;
-    cut->source_w = (conv->w + taps->source_step - 1) / taps->source_step;
+    cut->groups = all;
+    cut->source_h = (conv->h + taps.source_step - 1) / taps.source_step;
+    cut->source_w = (conv->w + taps.source_step - 1) / taps.source_step;
     cut->out_h = conv->oh;
     cut->out_w = conv->ow;
-    cut->base_h = (conv->oh + taps->out_step - 1) / taps->out_step;
-    cut->base_w = (conv->ow + taps->out_step - 1) / taps->out_step;
-    int pitch = pixel_pitch(SIDE);
-    int table_bytes = (gradient_source::ROWS * conv->c_out + value_source::ROWS * conv->c_in) * 4;
-    a->dy_bytes = TILE_POSITIONS * pitch;
-    axis_taps axis = rc_cuda_part_axis(taps);
-    if (!rc_cuda_cut_tiles(cut, &axis, TILE_POSITIONS, TILE_POSITIONS, pitch,
-                           (CONV_SHARED_MOST - table_bytes) / 2 - a->dy_bytes))
+    cut->base_h = (conv->oh + taps.out_step - 1) / taps.out_step;
+    cut->base_w = (conv->ow + taps.out_step - 1) / taps.out_step;
+    plan->tiles = conv->c_out / SIDE * (conv->c_in / SIDE);
+    plan->phases = taps.out_step * taps.out_step;
+    plan->nine = taps.count[0] == 3;
+    int most_parts = taps.source_step == 2 && conv->k > 1 ? 4 : 1;
+    a->positions = plan->nine && most_parts == 1 ? TILE_POSITIONS : TILE_POSITIONS / 2;
+    int buffer = (plan->nine ? CONV_SHARED_MOST : CONV_SHARED_HALF) / 2;
+    axis_taps axis = rc_cuda_part_axis(&taps);
+    if (!pays(cuda, *cut, &axis, plan->tiles * plan->phases) ||
+        !rc_cuda_cut_tiles(cut, &axis, a->positions, a->positions, PITCH, (buffer - a->positions * PITCH) / most_parts,
+                           WIDEST))
         return false;
-    rc_cuda_list_parts(&a->parts, taps, cut);
-    a->tile_bytes = cut->images * cut->rows * cut->columns * pitch;
-    *shared_bytes = 2 * (a->dy_bytes + a->tile_bytes) + table_bytes;
-    rc_cuda_deal_tiles(cut, plan->blocks > cut->groups.count ? plan->blocks : cut->groups.count);
-    bool few_taps = true;
-    for (int part = 0; part < a->parts.count; part++)
-        few_taps = few_taps && (a->parts.steps[part] <= 4 || a->parts.steps[part] == 9);
-    return few_taps && rc_cuda_large_tiles_pay(cuda, cut, TILE_POSITIONS, plan->tiles * plan->parts) &&
-           *shared_bytes <= cuda->shared_bytes;
+    list_taps(a, &taps);
+    for (int phase = 0; phase < plan->phases; phase++)
+        if (a->taps[phase] < 1 || (plan->nine ? a->taps[phase] != 9 : a->taps[phase] > 4))
+            return false;
+    a->tile_pixels = a->positions + a->parts * cut->rows * cut->columns;
+    plan->shared_bytes = 2 * a->tile_pixels * PITCH;
+
+    int blocks = cuda->multiprocessors * (plan->nine ? 1 : 2) / (plan->tiles * plan->phases);
+    reduce->blocks = rc_cuda_deal_tiles(cut, blocks > 1 ? blocks : 1);
+    plan->sum_bytes = (size_t)reduce->blocks * reduce->taps * reduce->co * reduce->ci * sizeof(float);
+    plan->x_bytes = rc_cuda_plain_bytes(n, conv->h, conv->w, conv->c_in);
+    plan->dy_bytes = rc_cuda_plain_bytes(n, conv->oh, conv->ow, conv->c_out);
+    return cut->images == 1 && plan->shared_bytes <= cuda->shared_bytes;
+}
+
+size_t rc_cuda_wide_weight_workspace(const rc_cuda *cuda, const rc_conv *conv, int n)
+{
+    wide_weight_plan plan;
+    return plan_weight(cuda, conv, n, &plan) ? plan.sum_bytes + plan.x_bytes + plan.dy_bytes : 0;
 }
 
 /* ---- launch ---------------------------------------------------------------------------------------------------- */
 
-typedef void (*weight_function)(const wide_weight_arguments);
-
-template <pending WHAT> static weight_function with_taps(const wide_parts &parts)
+bool rc_cuda_wide_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_tensor *x, const value_source &value,
+                                  const rc_grad *dy, const gradient_source &gradient, float *dweight)
 {
-    int most = 0;
-    for (int part = 0; part < parts.count; part++)
-        most = parts.steps[part] > most ? parts.steps[part] : most;
-    return most == 9   ? wide_weight_kernel<9, WHAT>
-           : most == 1 ? wide_weight_kernel<1, WHAT>
-                       : wide_weight_kernel<4, WHAT>;
-}
-
-bool rc_cuda_wide_backward_weight(rc_cuda *cuda, const rc_conv *conv, const value_source &x, const gradient_source &dy,
-                                  const rc_tensor *batch, float *dweight)
-{
+    static const char operation[] = "conv_backward_weight";
     wide_weight_plan plan;
-    wide_weight_arguments a = {};
-    int shared_bytes;
-    if (!plan_channels(conv, &plan) || !plan_maps(cuda, conv, batch, &plan, &a, &shared_bytes))
+    if (!plan_weight(cuda, conv, x->n, &plan))
         return false;
-    a.x = x;
-    a.dy = dy;
-    for (int g = 0; g < a.cut.groups.count; g++)
-        plan.reduce.blocks += a.cut.blocks[g];
-    a.sums = (float *)rc_cuda_workspace(cuda, block_bytes(&plan.reduce) * plan.reduce.blocks, "conv_backward_weight");
-    if (!a.sums)
+    wide_weight_arguments *a = &plan.arguments;
+    char *space = (char *)rc_cuda_workspace(cuda, plan.sum_bytes + plan.x_bytes + plan.dy_bytes, operation);
+    if (!space)
         return true;
-    bool usual = (x.what == PENDING_NOTHING || x.what == PENDING_USUAL) &&
-                 (dy.what == PENDING_NOTHING || dy.what == PENDING_USUAL);
-    weight_function kernel = usual ? with_taps<PENDING_USUAL>(a.parts) : with_taps<PENDING_ANY>(a.parts);
-    rc_cuda_allow_shared(cuda, kernel, "conv_backward_weight");
-    rc_cuda_launch_early(cuda, "conv_backward_weight", kernel,
-                         dim3((unsigned)plan.reduce.blocks, (unsigned)plan.tiles, (unsigned)a.parts.count),
-                         CONV_THREADS, (size_t)shared_bytes, a);
-    plan.reduce.sums = a.sums;
+    a->sums = (float *)space;
+    value_source source = value;
+    source.x.fill = NULL; /* x is not this operation's to fill */
+    a->x = rc_cuda_plain(cuda, operation, source, x, (bf16 *)(space + plan.sum_bytes));
+    a->dy = rc_cuda_plain(cuda, operation, gradient, dy->y, (bf16 *)(space + plan.sum_bytes + plan.x_bytes));
+    dim3 grid((unsigned)plan.reduce.blocks, (unsigned)plan.tiles, (unsigned)plan.phases);
+    void (*kernel)(wide_weight_arguments) = plan.nine ? wide_weight_kernel<9> : wide_weight_kernel<4>;
+    int threads = plan.nine ? wide_weight_shape<9>::THREADS : wide_weight_shape<4>::THREADS;
+    rc_cuda_allow_shared(cuda, kernel, operation);
+    rc_cuda_launch_early(cuda, operation, kernel, grid, threads, (size_t)plan.shared_bytes, *a);
+    plan.reduce.sums = a->sums;
     plan.reduce.dweight = dweight;
     rc_cuda_reduce_weight(cuda, &plan.reduce);
     return true;
