@@ -2,34 +2,49 @@
 
 #include "backend/cuda/device.cuh"
 
-enum { REDUCE_LANES = 8, REDUCE_COLUMNS = 32 };
+/* Lanes: at most. Enough threads fill a card of 132 multiprocessors. */
+enum { REDUCE_THREADS = 256, REDUCE_LANES = 32, REDUCE_ENOUGH = 128 * 1024 };
 
-/* Grid: (c_out x c_in elements, positions of the kernel). Eight threads share an element: thread l adds blocks l,
- * l + 8, .., and the first adds them all. */
-__global__ static void reduce_kernel(const __grid_constant__ reduce_arguments a)
+__device__ static inline float4 add4(float4 a, float4 b)
 {
-    __shared__ float space[REDUCE_LANES][REDUCE_COLUMNS];
-    int column = threadIdx.x % REDUCE_COLUMNS, lane = threadIdx.x / REDUCE_COLUMNS;
-    int element = blockIdx.x * REDUCE_COLUMNS + column, elements = a.co_padded * a.ci_padded;
-    float sum = 0;
+    return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+
+/* Grid: (c_out x c_in elements, positions of the kernel). So many lanes share four neighbouring elements: lane l adds
+ * blocks l, l + lanes, .. of every term, and then they add theirs in halves. */
+__global__ static void __launch_bounds__(REDUCE_THREADS)
+    reduce_kernel(const __grid_constant__ reduce_arguments a, int lanes)
+{
+    __shared__ float4 space[REDUCE_THREADS];
+    int columns = REDUCE_THREADS / lanes, column = threadIdx.x % columns, lane = threadIdx.x / columns;
+    int element = (blockIdx.x * columns + column) * 4, elements = a.co_padded * a.ci_padded;
+    float4 sum = make_float4(0, 0, 0, 0);
     wait_for_kernel_before();
     start_kernel_after();
     if (element < elements)
-        for (int i = 0; i < a.terms; i++) {
-            const float *from = a.sums + (size_t)a.term[blockIdx.y][i] * elements + element;
-#pragma unroll 8
-            for (int block = lane; block < a.blocks; block += REDUCE_LANES)
-                sum += from[(size_t)block * a.taps * elements];
+        for (int term = 0; term < a.terms; term++) {
+            const float *from = a.sums + (size_t)a.term[blockIdx.y][term] * elements + element;
+#pragma unroll 4
+            for (int block = lane; block < a.blocks; block += lanes)
+                sum = add4(sum, *(const float4 *)(from + (size_t)block * a.taps * elements));
         }
-    space[lane][column] = sum;
-    __syncthreads();
+    for (int half = lanes / 2; half > 0; half /= 2) {
+        space[threadIdx.x] = sum;
+        __syncthreads();
+        if (lane < half)
+            sum = add4(sum, space[threadIdx.x + half * columns]);
+        __syncthreads();
+    }
     int o = element / a.ci_padded, i = element % a.ci_padded;
-    if (lane > 0 || o >= a.co || i >= a.ci)
+    if (lane > 0 || o >= a.co)
         return;
-    for (int l = 1; l < REDUCE_LANES; l++)
-        sum += space[l][column];
-    int pair = a.transposed ? i * a.co + o : o * a.ci + i;
-    a.dweight[(size_t)pair * a.k * a.k + blockIdx.y] = sum;
+    const float four[4] = {sum.x, sum.y, sum.z, sum.w};
+#pragma unroll
+    for (int e = 0; e < 4; e++) {
+        int pair = a.transposed ? (i + e) * a.co + o : o * a.ci + i + e;
+        if (i + e < a.ci)
+            a.dweight[(size_t)pair * a.k * a.k + blockIdx.y] = four[e];
+    }
 }
 
 bool rc_cuda_list_terms(const axis_taps *taps, reduce_arguments *reduce)
@@ -55,8 +70,10 @@ bool rc_cuda_list_terms(const axis_taps *taps, reduce_arguments *reduce)
 
 void rc_cuda_reduce_weight(rc_cuda *cuda, const reduce_arguments *arguments)
 {
-    int elements = arguments->co_padded * arguments->ci_padded;
-    dim3 grid((unsigned)((elements + REDUCE_COLUMNS - 1) / REDUCE_COLUMNS), (unsigned)(arguments->k * arguments->k));
-    rc_cuda_launch_early(cuda, "conv_backward_weight", reduce_kernel, grid, REDUCE_COLUMNS * REDUCE_LANES, 0,
-                         *arguments);
+    int vectors = arguments->co_padded * arguments->ci_padded / 4, positions = arguments->k * arguments->k, lanes = 1;
+    while (lanes < REDUCE_LANES && lanes * 4 < arguments->blocks && vectors * positions * lanes < REDUCE_ENOUGH)
+        lanes *= 2;
+    int columns = REDUCE_THREADS / lanes;
+    dim3 grid((unsigned)((vectors + columns - 1) / columns), (unsigned)positions);
+    rc_cuda_launch_early(cuda, "conv_backward_weight", reduce_kernel, grid, REDUCE_THREADS, 0, *arguments, lanes);
 }
