@@ -6,18 +6,22 @@ typedef struct pool_case {
     rc_lazy x, y;
     rc_lazy_gradient dy;
     int features, dfeatures, dx;
-    bool add;
+    bool stem, add;
     rc_back_sums back_sums;
 } pool_case;
 
-/* (n, h, w, c) -> (n, oh, ow, c) by PyTorch's rule: pad is at most half of the window. */
+/* (n, h, w, c) -> (n, oh, ow, c) by PyTorch's rule: pad is at most half of the window. Half of them have the window of
+ * a ResNet's stem, which may have code of its own. */
 static void draw_window(rc_case *c, pool_case *p, int shape[4], int *oh, int *ow)
 {
     do {
         p->pool = (rc_pool2d){RC_CHOOSE(c, 2, 3, 3, 4), RC_CHOOSE(c, 1, 2, 2, 3), 0};
         p->pool.pad = (int)rc_case_below(c, (uint32_t)(p->pool.k / 2 + 1));
+        p->stem = rc_case_chance(c, 50);
+        if (p->stem)
+            p->pool = (rc_pool2d){3, 2, 1};
         shape[0] = 1 + (int)rc_case_below(c, 4);
-        shape[1] = RC_CHOOSE(c, 2, 3, 5, 7, 8, 14);
+        shape[1] = RC_CHOOSE(c, 2, 3, 5, 7, 8, 14, 33);
         shape[2] = rc_case_chance(c, 60) ? shape[1] : RC_CHOOSE(c, 2, 3, 9, 37);
         shape[3] = RC_CHOOSE(c, 1, 3, 10, 16, 17);
         *oh = (shape[1] + 2 * p->pool.pad - p->pool.k + p->pool.stride) / p->pool.stride;
@@ -58,7 +62,11 @@ static void draw_max_backward(rc_case *c)
     p->back_sums = rc_case_no_back_sums();
     bool sums = rc_case_chance(c, 50);
     p->x = rc_case_lazy(c, "x", s[0], s[1], s[2], s[3], groups, RC_LAZY_BN | RC_LAZY_ACT | RC_LAZY_STORED, !sums);
-    p->dy = rc_case_lazy_gradient(c, s[0], oh, ow, s[3], groups);
+    if (p->stem && rc_case_chance(c, 80)) /* nothing is pending after a stem's pool */
+        p->dy = (rc_lazy_gradient){.y = rc_case_plain(c, "y", RC_IN, s[0], oh, ow, s[3], groups),
+                                   .g = rc_case_act(c, "g", RC_IN, s[0], oh, ow, s[3]), .a = -1, .b = -1, .c = -1};
+    else
+        p->dy = rc_case_lazy_gradient(c, s[0], oh, ow, s[3], groups);
     p->add = rc_case_chance(c, 40);
     p->dx = rc_case_sum(c, rc_case_act(c, "dx", p->add ? RC_IN_OUT : RC_OUT, s[0], s[1], s[2], s[3]), 9);
     if (sums)

@@ -26,18 +26,6 @@ __host__ __device__ constexpr int pixel_pitch(int channels)
 
 /* ---- rectangles ------------------------------------------------------------------------------------------------ */
 
-/* Division of small numbers (product with the divisor under 2^32) is the upper half of a product with this, which the
- * host has computed: a division on the device is twenty instructions in a row. 0 divides by 1. */
-static inline unsigned reciprocal(int by)
-{
-    return by > 0 ? (unsigned)(0xffffffffu / (unsigned)by + 1) : 0;
-}
-
-__device__ inline int quotient(int x, unsigned reciprocal)
-{
-    return reciprocal ? (int)__umulhi((unsigned)x, reciprocal) : x;
-}
-
 /* images x height x width elements, numbered in that order. */
 struct rectangle {
     int count, width, height;

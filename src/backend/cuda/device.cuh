@@ -41,6 +41,20 @@ __device__ inline void begin_after_kernel_before()
     start_kernel_after();
 }
 
+/* ---- division --------------------------------------------------------------------------------------------------- */
+
+/* Division of small numbers (product with the divisor under 2^32) is the upper half of a product with this, which the
+ * host has computed: a division on the device is twenty instructions in a row. 0 divides by 1. */
+static inline unsigned reciprocal(int by)
+{
+    return by > 0 ? (unsigned)(0xffffffffu / (unsigned)by + 1) : 0;
+}
+
+__device__ inline int quotient(int x, unsigned reciprocal)
+{
+    return reciprocal ? (int)__umulhi((unsigned)x, reciprocal) : x;
+}
+
 /* ---- eight channels --------------------------------------------------------------------------------------------- */
 
 struct float8 {
@@ -118,6 +132,21 @@ __device__ inline float rounded(const float *, float x)
 __device__ inline float rounded(const __nv_bfloat16 *, float x)
 {
     return __bfloat162float(__float2bfloat16_rn(x));
+}
+
+/* Stores, and returns what has been stored. */
+__device__ inline float8 store_rounded8(float *to, float8 x)
+{
+    store8(to, x);
+    return x;
+}
+
+__device__ inline float8 store_rounded8(__nv_bfloat16 *to, float8 x)
+{
+    uint4 bits = make_uint4(pack_bf16(x.v[0], x.v[1]), pack_bf16(x.v[2], x.v[3]), pack_bf16(x.v[4], x.v[5]),
+                            pack_bf16(x.v[6], x.v[7]));
+    *(uint4 *)to = bits;
+    return load8((const __nv_bfloat16 *)&bits);
 }
 
 /* ---- activations ------------------------------------------------------------------------------------------------ */
@@ -230,6 +259,18 @@ template <typename Act> __device__ inline place place_of(const tensor_view<Act> 
 template <typename Act> __device__ inline place place_at(const tensor_view<Act> &t, int image, int y, int x)
 {
     place at = {(image * t.h + y) * t.w + x, image, y, x};
+    return at;
+}
+
+/* `step` pixels further on, without dividing. */
+template <typename Act> __device__ inline place place_after(const tensor_view<Act> &t, place at, int step)
+{
+    at.pixel += step;
+    for (at.x += step; at.x >= t.w; at.x -= t.w)
+        if (++at.y == t.h) {
+            at.y = 0;
+            at.image++;
+        }
     return at;
 }
 

@@ -4,22 +4,48 @@
 
 /* ---- maximum ---------------------------------------------------------------------------------------------------- */
 
-/* Reads the value of a lazy map, eight channels that stay the same: what is pending for them is read once. */
-template <typename Act> struct value_reader {
+/* The windows of a pool, and how backward goes over its pixels: in blocks of block x block. Along an axis, `reach`
+ * windows from `first` on reach into a block, whose first pixel is tap(block, r) of the window first + r.
+ * STEM, here and below, is the pool of a ResNet's stem, of which the compiler knows it all: 3 x 3 pixels at stride 2 in
+ * a border of 1, over max(0, raw * scale + shift); in backward, dL/draw of the result is g. */
+template <bool STEM> struct pool_window {
+    int k, stride, pad;
+    enum { block = 1, tap_bits = 16 /* to number a tap; all set: none */ };
+
+    explicit pool_window(rc_pool2d pool) : k(pool.k), stride(pool.stride), pad(pool.pad) {}
+    __device__ int first(int pixel) const { return pixel + pad < k ? 0 : (pixel + pad - k) / stride + 1; }
+    __device__ int reach(int pixel) const { return (pixel + pad) / stride + 1 - first(pixel); }
+    __device__ int tap(int pixel, int r) const { return pixel + pad - (first(pixel) + r) * stride; }
+};
+
+template <> struct pool_window<true> {
+    enum { k = 3, stride = 2, pad = 1, block = 2, tap_bits = 4 };
+
+    explicit pool_window(rc_pool2d) {}
+    __device__ int first(int at) const { return at; }
+    __device__ int reach(int) const { return 2; }
+    __device__ int tap(int, int r) const { return pad - r * stride; }
+};
+
+static bool is_stem(const rc_pool2d *pool, const rc_tensor *x)
+{
+    typedef pool_window<true> stem;
+    return pool->k == stem::k && pool->stride == stem::stride && pool->pad == stem::pad && x->act == RC_ACT_RELU &&
+           (x->stored || !x->skip.value);
+}
+
+/* Reads the value of a lazy map, eight channels that stay the same; a stem's what is pending for them is read once, and
+ * the value is that before the activation. */
+template <typename Act, bool STEM> struct value_reader {
     tensor_view<Act> x;
     int channel;
-    bool plain; /* nothing is pending but scale, shift and a piecewise linear activation */
     float8 scale, shift;
-    float below;
 
     __device__ value_reader(const tensor_view<Act> &view, int group, int first_channel)
-        : x(view), channel(first_channel), plain(false), scale(), shift(), below(1)
+        : x(view), channel(first_channel), scale(), shift()
     {
-        if (channel >= x.cp)
+        if (!STEM || channel >= x.cp)
             return;
-        bool linear = x.act == RC_ACT_NONE || slope_by_sign(x.act);
-        plain = x.stored || (!x.skip && linear);
-        below = x.stored || x.act == RC_ACT_NONE ? 1.0f : x.act == RC_ACT_RELU ? 0.0f : 0.2f;
         bool normalised = x.scale && !x.stored;
 #pragma unroll
         for (int i = 0; i < 8; i++) {
@@ -31,215 +57,302 @@ template <typename Act> struct value_reader {
     __device__ float8 read(int image, int row, int column) const
     {
         place at = place_at(x, image, row, column);
-        if (!plain)
+        if (!STEM)
             return load_value8(x, at, channel);
-        float8 z = load8((x.stored ? x.stored : x.raw) + offset8(x, at.pixel, channel));
+        const Act *pixels = (x.stored ? x.stored : x.raw) + offset8(x, at.pixel - column, channel);
+        float8 z = load8(pixels + column * x.cp); /* so that the taps of a row have one address */
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
+        for (int i = 0; i < 8; i++)
             z.v[i] = z.v[i] * scale.v[i] + shift.v[i];
-            z.v[i] = z.v[i] > 0 ? z.v[i] : below == 0 ? 0 : below * z.v[i];
-        }
         return z;
     }
 };
 
 /* A window's maximum in eight channels, and which tap was the first to have it. */
 struct maximum8 {
-    float value[8];
-    short tap[8];
+    float8 value;
+    int tap[8];
 };
 
-/* NaN counts as a maximum, so that it is not lost. */
-template <typename Act>
-__device__ static maximum8 maximum_of(rc_pool2d pool, const value_reader<Act> &x, int image, int oy, int ox)
+/* The nearest of [0, size). */
+__device__ static inline int within(int at, int size)
 {
+    return at < 0 ? 0 : at < size ? at : size - 1;
+}
+
+/* A tap outside the map counts as the one at the edge, which is in the window, too: coming twice changes nothing.
+ * NaN counts as a maximum, so that it is not lost; a rectified one is 0. */
+template <typename Act, bool STEM>
+__device__ static inline maximum8 maximum_of(pool_window<STEM> pool, const value_reader<Act, STEM> &x, int image,
+                                             int oy, int ox)
+{
+    int top = oy * pool.stride - pool.pad, left = ox * pool.stride - pool.pad;
     maximum8 best;
-    for (int i = 0; i < 8; i++) {
-        best.value[i] = 0;
-        best.tap[i] = -1;
+#pragma unroll
+    for (int c = 0; c < 8; c++) {
+        best.value.v[c] = STEM ? 0 : -INFINITY;
+        best.tap[c] = (within(top, x.x.h) - top) * pool.k + within(left, x.x.w) - left;
     }
+#pragma unroll 3
     for (int y = 0; y < pool.k; y++) {
-        int row = oy * pool.stride - pool.pad + y;
-        if (row < 0 || row >= x.x.h)
-            continue;
+        int row = within(top + y, x.x.h);
 #pragma unroll 3
         for (int i = 0; i < pool.k; i++) {
-            int column = ox * pool.stride - pool.pad + i, tap = y * pool.k + i;
-            if (column < 0 || column >= x.x.w)
-                continue;
+            int column = within(left + i, x.x.w), tap = (row - top) * pool.k + column - left;
             float8 value = x.read(image, row, column);
 #pragma unroll
             for (int c = 0; c < 8; c++) {
-                bool better = best.tap[c] < 0 || !(value.v[c] <= best.value[c]);
-                better = better && !isnan(best.value[c]);
-                best.value[c] = better ? value.v[c] : best.value[c];
-                best.tap[c] = better ? (short)tap : best.tap[c];
+                float last = best.value.v[c];
+                bool better = STEM ? value.v[c] > last : !(value.v[c] <= last) && !isnan(last);
+                best.value.v[c] = STEM ? fmaxf(value.v[c], last) : better ? value.v[c] : last;
+                best.tap[c] = better ? tap : best.tap[c];
             }
         }
     }
     return best;
 }
 
-template <typename Act>
-__global__ static void __launch_bounds__(MAP_THREADS, 3)
-    max_forward_kernel(rc_pool2d pool, tensor_view<Act> x, tensor_view<Act> y, Act *raw, map_cut cut)
+template <typename Act, bool STEM>
+__global__ static void __launch_bounds__(MAP_THREADS, STEM ? 4 : 2)
+    max_forward_kernel(pool_window<STEM> pool, tensor_view<Act> x, tensor_view<Act> y, Act *raw, map_cut cut)
 {
     begin_after_kernel_before();
     map_walk walk = walk_map(cut);
-    value_reader<Act> reader(x, walk.group, walk.channel);
-    for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
-        place at = place_of(y, pixel);
-        maximum8 best = maximum_of(pool, reader, at.image, at.y, at.x);
-        float8 value;
-        for (int i = 0; i < 8; i++)
-            value.v[i] = walk.channel + i < y.c ? best.value[i] : 0;
-        store8(raw + offset8(y, pixel, walk.channel), value);
-    }
+    value_reader<Act, STEM> reader(x, walk.group, walk.channel);
+    for (place at = place_of(y, walk.first); at.pixel < walk.end; at = place_after(y, at, walk.step))
+        store8(raw + offset8(y, at.pixel, walk.channel), maximum_of(pool, reader, at.image, at.y, at.x).value);
+}
+
+template <typename Act, bool STEM>
+static void launch_max_forward(rc_backend *be, const rc_pool2d *pool, const rc_tensor *x, const rc_tensor *y)
+{
+    map_cut cut = cut_map(y);
+    rc_cuda_launch_early(rc_cuda_of(be), "max_pool_forward", max_forward_kernel<Act, STEM>, map_grid(cut), MAP_THREADS,
+                         0, pool_window<STEM>(*pool), view_tensor<Act>(x), view_tensor<Act>(y), (Act *)y->raw, cut);
 }
 
 template <typename Act> static void max_pool_forward(rc_backend *be, const rc_pool2d *pool, rc_tensor *x, rc_tensor *y)
 {
     if (x->value && !x->stored) /* windows overlap: one thread per value must store it */
         be->materialise(be, x);
-    map_cut cut = cut_map(y);
-    rc_cuda_launch_early(rc_cuda_of(be), "max_pool_forward", max_forward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
-                         *pool, view_tensor<Act>(x), view_tensor<Act>(y), (Act *)y->raw, cut);
+    if (is_stem(pool, x))
+        launch_max_forward<Act, true>(be, pool, x, y);
+    else
+        launch_max_forward<Act, false>(be, pool, x, y);
 }
 
-/* Backward: a tile of the input at a time. First every window that reaches into it is searched once, for its gradient
- * and for the tap that receives it; then a pixel takes the gradient of those windows whose tap it is. So nobody writes
- * to the same place, and the order of the sum is fixed. */
-struct window_gradient {
-    float8 draw;
-    short tap[8];
-};
-
+/* Backward: a tile of the input at a time. First every window that reaches into it is searched once, for the tap that
+ * receives its gradient; then a pixel takes the gradient of those windows whose tap it is. So nobody writes to the same
+ * place, and the order of the sum is fixed. */
 struct pool_tiles {
-    int h, w;                  /* pixels of a tile */
-    int windows_h, windows_w;  /* windows that reach into it, at most */
-    int tiles_y, tiles_x;      /* of an image */
+    int h, w;                    /* blocks of pixels of a tile */
+    int windows_h, windows_w;    /* windows that reach into it, at most */
+    int tiles_y, tiles_x;        /* of an image */
+    unsigned by_w, by_windows_w; /* reciprocals */
 };
 
-/* The first window that reaches to pixel `at` along an axis. */
-__device__ static inline int first_window(rc_pool2d pool, int at)
+template <typename Act, bool STEM> struct pool_backward {
+    pool_window<STEM> pool;
+    grad_view<Act> dy;
+    backward_epilogue<Act> e;
+    pool_tiles tiles;
+};
+
+/* Where a tile lies: its first block of pixels, and the first window that reaches into it. */
+struct tile_place {
+    int image, block_y, block_x, first_y, first_x;
+};
+
+template <typename Act, bool STEM>
+__device__ static inline tile_place find_tile(const pool_backward<Act, STEM> &a, int first_image, int t)
 {
-    int last_before = at + pool.pad - pool.k;
-    return last_before < 0 ? 0 : last_before / pool.stride + 1;
+    int row = t / a.tiles.tiles_x, image = row / a.tiles.tiles_y;
+    int block_y = row % a.tiles.tiles_y * a.tiles.h, block_x = t % a.tiles.tiles_x * a.tiles.w;
+    tile_place at = {first_image + image, block_y, block_x, a.pool.first(block_y), a.pool.first(block_x)};
+    return at;
 }
 
-template <typename Act>
-__device__ static void search_windows(rc_pool2d pool, const value_reader<Act> &x, const grad_view<Act> &dy,
-                                      const pool_tiles &tiles, int image, int first_y, int first_x, int width,
-                                      window_gradient *windows)
-{
-    int lanes = blockDim.x / width, lane = threadIdx.x / width;
-    for (int i = lane; i < tiles.windows_h * tiles.windows_w && lane < lanes && x.channel < x.x.cp; i += lanes) {
-        int row = first_y + i / tiles.windows_w, column = first_x + i % tiles.windows_w;
-        if (row >= dy.y.h || column >= dy.y.w)
-            continue;
-        maximum8 best = maximum_of(pool, x, image, row, column);
-        window_gradient *to = &windows[i * width + threadIdx.x % width];
-        to->draw = load_draw8(dy, place_at(dy.y, image, row, column), x.channel);
+/* The taps of eight channels of a window, in as few bits as number one. */
+template <bool STEM> struct window_taps {
+    enum { bits = pool_window<STEM>::tap_bits, each = 32 / bits };
+    unsigned word[8 / each];
+
+    __device__ static unsigned mask(int c) { return 0xffffffffu >> (32 - bits) << c % each * bits; }
+
+    __device__ void set(const int tap[8])
+    {
+#pragma unroll
         for (int c = 0; c < 8; c++)
-            to->tap[c] = best.tap[c];
+            word[c / each] = (c % each ? word[c / each] : 0) | (unsigned)tap[c] << c % each * bits;
+    }
+
+    __device__ void set_none()
+    {
+        for (int i = 0; i < 8 / each; i++)
+            word[i] = 0xffffffffu;
+    }
+
+    __device__ bool is(int c, int tap) const
+    {
+        return ((word[c / each] ^ (unsigned)tap * (0xffffffffu / mask(0))) & mask(c)) == 0;
+    }
+};
+
+/* Windows lane, lane + lanes, ... of a tile; `taps` is (windows_h, windows_w, width) from this thread's vector on. */
+template <typename Act, bool STEM>
+__device__ static inline void search_windows(const pool_backward<Act, STEM> &a, const value_reader<Act, STEM> &x,
+                                             const tile_place &at, int lane, int lanes, window_taps<STEM> *taps)
+{
+    for (int i = lane; i < a.tiles.windows_h * a.tiles.windows_w; i += lanes) {
+        int row = quotient(i, a.tiles.by_windows_w), column = at.first_x + i - row * a.tiles.windows_w;
+        row += at.first_y;
+        window_taps<STEM> found;
+        if (row < a.dy.y.h && column < a.dy.y.w)
+            found.set(maximum_of(a.pool, x, at.image, row, column).tap);
+        else
+            found.set_none();
+        taps[i * a.e.cut.width] = found;
     }
 }
 
-/* What the windows of a tile give to one pixel. */
-__device__ static inline float8 take_gradient(rc_pool2d pool, const pool_tiles &tiles, int out_h, int out_w, int y,
-                                              int x, int first_y, int first_x, const window_gradient *windows,
-                                              int width)
+/* What the windows of a tile give to the pixels of a block: from the bottom to the top, from right to left. */
+template <typename Act, bool STEM>
+__device__ static inline void take_gradient(const pool_backward<Act, STEM> &a, const tile_place &at, int block_y,
+                                            int block_x, int channel, const window_taps<STEM> *taps, float8 *total)
 {
-    float8 total = zero8();
-    int end_y = (y + pool.pad) / pool.stride, end_x = (x + pool.pad) / pool.stride;
-    end_y = end_y < out_h ? end_y : out_h - 1;
-    end_x = end_x < out_w ? end_x : out_w - 1;
-    for (int row = end_y; row >= first_window(pool, y); row--)
-        for (int column = end_x; column >= first_window(pool, x); column--) {
-            int tap = (y + pool.pad - row * pool.stride) * pool.k + x + pool.pad - column * pool.stride;
-            const window_gradient &from =
-                windows[((row - first_y) * tiles.windows_w + column - first_x) * width + threadIdx.x % width];
+    const pool_window<STEM> &pool = a.pool;
+    const tensor_view<Act> &y = a.dy.y;
+    for (int p = 0; p < pool.block * pool.block; p++)
+        total[p] = zero8();
+#pragma unroll 2
+    for (int r = pool.reach(block_y) - 1; r >= 0; r--)
+#pragma unroll 2
+        for (int s = pool.reach(block_x) - 1; s >= 0; s--) {
+            int row = pool.first(block_y) + r, column = pool.first(block_x) + s;
+            int window = (row - at.first_y) * a.tiles.windows_w + column - at.first_x;
+            window_taps<STEM> found = taps[window * a.e.cut.width];
+            place from = place_at(y, at.image, within(row, y.h), within(column, y.w)); /* outside: none is found */
+            float8 draw = STEM ? load8(a.dy.g + offset8(y, from.pixel, channel)) : load_draw8(a.dy, from, channel);
 #pragma unroll
-            for (int c = 0; c < 8; c++)
-                total.v[c] += from.tap[c] == tap ? from.draw.v[c] : 0;
+            for (int p = 0; p < pool.block * pool.block; p++) {
+                int tap_y = pool.tap(block_y, r) + p / pool.block, tap_x = pool.tap(block_x, s) + p % pool.block;
+                if (tap_y < 0 || tap_y >= pool.k || tap_x < 0 || tap_x >= pool.k)
+                    continue;
+#pragma unroll
+                for (int c = 0; c < 8; c++)
+                    if (found.is(c, tap_y * pool.k + tap_x))
+                        total[p].v[c] += draw.v[c];
+            }
         }
-    return total;
 }
 
-/* finish_backward8 for a reader that has read what is pending. */
-template <typename Act, typename Sum>
-__device__ static inline void finish_pooled8(const backward_epilogue<Act> &e, const map_walk &walk,
-                                             const value_reader<Act> &x, const float8 &mean, int pixel, float8 result,
-                                             channel_sums<Sum> *sums)
+/* finish_backward8 for a stem: given raw, and when what was there before has been added. */
+template <typename Act, bool STEM, typename Sum>
+__device__ static inline void finish_stem8(const backward_epilogue<Act> &e, const value_reader<Act, STEM> &x,
+                                           const float8 &mean, size_t at, const float8 &raw, float8 result,
+                                           channel_sums<Sum> *sums)
 {
-    if (!x.plain || x.x.stored) {
-        finish_backward8(e, walk, pixel, result, sums);
-        return;
-    }
-    size_t at = offset8(e.x, pixel, walk.channel);
-    float8 raw = e.partial ? load8(e.x.raw + at) : zero8(), before = e.addend ? load8(e.addend + at) : zero8();
-#pragma unroll
-    for (int i = 0; i < 8; i++)
-        result.v[i] = walk.channel + i < e.x.c ? rounded(e.dx, result.v[i] + before.v[i]) : 0;
-    store8(e.dx + at, result);
+    result = store_rounded8(e.dx + at, result);
     if (!e.partial)
         return;
 #pragma unroll
-    for (int i = 0; i < 8; i++) {
-        Sum dz = raw.v[i] * x.scale.v[i] + x.shift.v[i] > 0 ? result.v[i] : x.below * result.v[i];
-        sums->first[i] += dz;
-        sums->second[i] += dz * ((Sum)raw.v[i] - (Sum)mean.v[i]);
-    }
+    for (int i = 0; i < 8; i++)
+        if (raw.v[i] * x.scale.v[i] + x.shift.v[i] > 0) {
+            sums->first[i] += (Sum)result.v[i];
+            sums->second[i] += (Sum)result.v[i] * ((Sum)raw.v[i] - (Sum)mean.v[i]);
+        }
 }
 
-template <typename Act>
-__global__ static void __launch_bounds__(MAP_THREADS, 2)
-    max_backward_kernel(rc_pool2d pool, tensor_view<Act> x, grad_view<Act> dy, backward_epilogue<Act> e,
-                        pool_tiles tiles)
+/* A block of pixels of a stem: everything is loaded before the first is stored. */
+template <typename Act, bool STEM, typename Sum>
+__device__ static inline void finish_stem_block(const pool_backward<Act, STEM> &a, const value_reader<Act, STEM> &x,
+                                                const float8 &mean, const tile_place &at, int block_y, int block_x,
+                                                const window_taps<STEM> *taps, channel_sums<Sum> *sums)
 {
-    window_gradient *windows = (window_gradient *)dynamic_shared();
+    const int block = pool_window<STEM>::block;
+    const tensor_view<Act> &to = a.e.x;
+    float8 total[block * block], raw[block * block];
+    size_t offset[block * block];
+#pragma unroll
+    for (int p = 0; p < block * block; p++) {
+        int row = within(block_y * block + p / block, to.h), column = within(block_x * block + p % block, to.w);
+        offset[p] = offset8(to, (at.image * to.h + row) * to.w + column, x.channel);
+        raw[p] = load8(to.raw + offset[p]);
+    }
+    take_gradient(a, at, block_y, block_x, x.channel, taps, total);
+    if (a.e.addend)
+#pragma unroll
+        for (int p = 0; p < block * block; p++) {
+            float8 before = load8(a.e.addend + offset[p]);
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                total[p].v[i] += before.v[i];
+        }
+#pragma unroll
+    for (int p = 0; p < block * block; p++)
+        if (block_y * block + p / block < to.h && block_x * block + p % block < to.w)
+            finish_stem8(a.e, x, mean, offset[p], raw[p], total[p], sums);
+}
+
+template <typename Act, bool STEM>
+__global__ static void __launch_bounds__(MAP_THREADS, 2) max_backward_kernel(pool_backward<Act, STEM> a)
+{
     begin_after_kernel_before();
-    map_walk walk = walk_map(e.cut);
+    const tensor_view<Act> &x = a.e.x;
+    const pool_tiles &tiles = a.tiles;
+    map_walk walk = walk_map(a.e.cut);
     channel_sums<typename sum_of<Act>::type> sums = {};
-    value_reader<Act> reader(x, walk.group, walk.channel);
-    bool centred = e.mean && walk.channel < e.cut.cp;
-    float8 mean = centred ? load8(e.mean + walk.group * e.x.cp + walk.channel) : zero8();
-    int width = e.cut.width, lanes = blockDim.x / width, lane = threadIdx.x / width;
-    int first_image = group_begin(e.cut.groups, walk.group), image_tiles = tiles.tiles_y * tiles.tiles_x;
-    int all = (e.cut.groups.end[walk.group] - first_image) * image_tiles;
-    for (int t = blockIdx.x; t < all; t += e.cut.slots) {
-        int image = first_image + t / image_tiles, tile = t % image_tiles;
-        int top = tile / tiles.tiles_x * tiles.h, left = tile % tiles.tiles_x * tiles.w;
-        int first_y = first_window(pool, top), first_x = first_window(pool, left);
+    value_reader<Act, STEM> reader(x, walk.group, walk.channel);
+    bool centred = a.e.mean && walk.channel < x.cp;
+    float8 mean = centred ? load8(a.e.mean + walk.group * x.cp + walk.channel) : zero8();
+    int width = a.e.cut.width, lanes = blockDim.x / width, lane = threadIdx.x / width;
+    bool idle = lane >= lanes || walk.channel >= x.cp;
+    window_taps<STEM> *taps = (window_taps<STEM> *)dynamic_shared() + threadIdx.x % width;
+    int first_image = group_begin(a.e.cut.groups, walk.group);
+    int all = (a.e.cut.groups.end[walk.group] - first_image) * tiles.tiles_y * tiles.tiles_x;
+    for (int t = blockIdx.x; t < all; t += a.e.cut.slots) {
+        tile_place at = find_tile(a, first_image, t);
         __syncthreads();
-        search_windows(pool, reader, dy, tiles, image, first_y, first_x, width, windows);
+        if (!idle)
+            search_windows(a, reader, at, lane, lanes, taps);
         __syncthreads();
-        for (int i = lane; i < tiles.h * tiles.w && lane < lanes && walk.channel < e.cut.cp; i += lanes) {
-            int row = top + i / tiles.w, column = left + i % tiles.w;
-            if (row >= x.h || column >= x.w)
-                continue;
-            float8 total = take_gradient(pool, tiles, dy.y.h, dy.y.w, row, column, first_y, first_x, windows, width);
-            finish_pooled8(e, walk, reader, mean, (image * x.h + row) * x.w + column, total, &sums);
+        for (int i = idle ? tiles.h * tiles.w : lane; i < tiles.h * tiles.w; i += lanes) {
+            int block_y = quotient(i, tiles.by_w), block_x = at.block_x + i - block_y * tiles.w;
+            block_y += at.block_y;
+            if (STEM) {
+                finish_stem_block(a, reader, mean, at, block_y, block_x, taps, &sums);
+            } else if (block_y < x.h && block_x < x.w) {
+                float8 total;
+                take_gradient(a, at, block_y, block_x, walk.channel, taps, &total);
+                finish_backward8(a.e, walk, (at.image * x.h + block_y) * x.w + block_x, total, &sums);
+            }
         }
     }
-    finish_sums(e.partial, e.cut, sums);
+    finish_sums(a.e.partial, a.e.cut, sums);
 }
 
-enum { POOL_TILE_H = 8, POOL_TILE_W = 32 };
+enum { POOL_TILE_H = 16, POOL_TILE_W = 32 }; /* pixels */
 
 static int windows_along(const rc_pool2d *pool, int pixels)
 {
     return (pixels + pool->k - 2) / pool->stride + 1;
 }
 
-/* As many pixels as their windows have room in `most` bytes; false: not even one. */
+template <bool STEM> static size_t tap_bytes(const pool_tiles &tiles, int width)
+{
+    return (size_t)(tiles.windows_h * tiles.windows_w * width) * sizeof(window_taps<STEM>);
+}
+
+/* As many pixels as their windows have room in `most` bytes; false: not even one block. */
+template <bool STEM>
 static bool cut_pool(const rc_pool2d *pool, const rc_tensor *x, int width, size_t most, pool_tiles *tiles)
 {
-    *tiles = pool_tiles{POOL_TILE_H, POOL_TILE_W, 0, 0, 0, 0};
+    const int block = pool_window<STEM>::block;
+    *tiles = pool_tiles{POOL_TILE_H / block, POOL_TILE_W / block, 0, 0, 0, 0, 0, 0};
     for (;;) {
-        tiles->windows_h = windows_along(pool, tiles->h);
-        tiles->windows_w = windows_along(pool, tiles->w);
-        if ((size_t)(tiles->windows_h * tiles->windows_w * width) * sizeof(window_gradient) <= most)
+        tiles->windows_h = windows_along(pool, tiles->h * block);
+        tiles->windows_w = windows_along(pool, tiles->w * block);
+        if (tap_bytes<STEM>(*tiles, width) <= most)
             break;
         if (tiles->w == 1 && tiles->h == 1)
             return false;
@@ -248,27 +361,39 @@ static bool cut_pool(const rc_pool2d *pool, const rc_tensor *x, int width, size_
         else
             tiles->h /= 2;
     }
-    tiles->tiles_y = (x->h + tiles->h - 1) / tiles->h;
-    tiles->tiles_x = (x->w + tiles->w - 1) / tiles->w;
+    tiles->tiles_y = (x->h + tiles->h * block - 1) / (tiles->h * block);
+    tiles->tiles_x = (x->w + tiles->w * block - 1) / (tiles->w * block);
+    tiles->by_w = reciprocal(tiles->w);
+    tiles->by_windows_w = reciprocal(tiles->windows_w);
     return true;
+}
+
+template <typename Act, bool STEM>
+static void launch_max_backward(rc_backend *be, const rc_pool2d *pool, const rc_grad *dy, void *dx,
+                                const rc_back_epilogue *epilogue)
+{
+    map_cut cut = cut_map(epilogue->x);
+    pool_tiles tiles;
+    /* What a kernel has without asking, beside the space of its sums. */
+    size_t most = 48 * 1024 - MAP_THREADS * 16 * sizeof(typename sum_of<Act>::type);
+    while (!cut_pool<STEM>(pool, epilogue->x, cut.width, most, &tiles) && cut.width > 1) {
+        cut.width /= 2; /* fewer channels at a time */
+        cut.tiles = (cut.cp / 8 + cut.width - 1) / cut.width;
+    }
+    pool_backward<Act, STEM> arguments = {pool_window<STEM>(*pool), view_grad<Act>(dy),
+                                          view_back_epilogue<Act>(dx, epilogue, cut), tiles};
+    rc_cuda_launch_early(rc_cuda_of(be), "max_pool_backward", max_backward_kernel<Act, STEM>, map_grid(cut),
+                         MAP_THREADS, tap_bytes<STEM>(tiles, cut.width), arguments);
 }
 
 template <typename Act>
 static void max_pool_backward(rc_backend *be, const rc_pool2d *pool, const rc_tensor *x, const rc_grad *dy, void *dx,
                               const rc_back_epilogue *epilogue)
 {
-    map_cut cut = cut_map(epilogue->x);
-    pool_tiles tiles;
-    /* What a kernel has without asking, beside the space of its sums. */
-    size_t most = 48 * 1024 - MAP_THREADS * 16 * sizeof(typename sum_of<Act>::type);
-    while (!cut_pool(pool, x, cut.width, most, &tiles) && cut.width > 1) { /* of fewer channels at a time */
-        cut.width /= 2;
-        cut.tiles = (cut.cp / 8 + cut.width - 1) / cut.width;
-    }
-    size_t shared = (size_t)(tiles.windows_h * tiles.windows_w * cut.width) * sizeof(window_gradient);
-    rc_cuda_launch_early(rc_cuda_of(be), "max_pool_backward", max_backward_kernel<Act>, map_grid(cut), MAP_THREADS,
-                         shared, *pool, view_tensor<Act>(x), view_grad<Act>(dy),
-                         view_back_epilogue<Act>(dx, epilogue, cut), tiles);
+    if (is_stem(pool, x) && !x->stored && dy->y->act == RC_ACT_NONE && !dy->a)
+        launch_max_backward<Act, true>(be, pool, dy, dx, epilogue);
+    else
+        launch_max_backward<Act, false>(be, pool, dy, dx, epilogue);
 }
 
 /* ---- average ---------------------------------------------------------------------------------------------------- */
