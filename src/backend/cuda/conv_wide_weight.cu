@@ -6,6 +6,8 @@
  * 16 positions.
  * A source that is read at every second pixel lies in shared memory phase by phase, as far as phases have taps: so the
  * pixels of neighbouring positions are neighbours, whose rows fall on different banks. */
+#include <limits.h>
+
 #include "backend/cuda/conv_plain.h"
 #include "backend/cuda/conv_reduce.h"
 #include "backend/cuda/conv_wide.h"
@@ -32,25 +34,59 @@ template <int TAPS> struct wide_weight_shape {
 
 /* ---- loading --------------------------------------------------------------------------------------------------- */
 
-/* A tile on its way to shared memory. A thread copies eight channels of pixels index, index + STEP, ..: first dL/draw
- * at the positions, then the source; zeros where there are none. */
-template <int STEP> struct tile_copier {
-    rectangle positions;
-    line results;
-    int image, y, x; /* of the first source pixel, in steps */
+/* A pixel of a tile, seen from the first one: its row and column, which decide whether the map has it, and elements. */
+struct alignas(8) tile_pixel {
+    short y, x;
+    int elements;
+};
+
+/* What is the same for all tiles, in shared memory behind the buffers: where the pixels come from, dL/draw at the base
+ * positions, then the source; and where the source pixels of each position begin. */
+struct tile_tables {
+    tile_pixel *pixels; /* (tile_pixels) */
+    int *places;        /* (positions), in bytes */
+
+    __device__ tile_tables(const wide_weight_arguments &a, char *space)
+        : pixels((tile_pixel *)space), places((int *)(pixels + a.tile_pixels))
+    {
+    }
+
+    __device__ void fill(const wide_weight_arguments &a) const
+    {
+        const tile_cut &cut = a.cut;
+        for (int i = threadIdx.x; i < a.tile_pixels; i += blockDim.x) {
+            tile_pixel pixel;
+            if (i < a.positions) {
+                int row = i / cut.tile_w, column = i % cut.tile_w;
+                bool exists = row < cut.tile_h;
+                pixel = {(short)(exists ? row : SHRT_MAX), (short)column,
+                         (row * cut.out_w + column) * cut.out_step * a.co};
+                places[i] = exists ? (row * cut.columns + column) * PITCH : 0;
+            } else {
+                int rows = (i - a.positions) / cut.columns, part = rows / cut.rows; /* rows of all parts */
+                int y = (rows - part * cut.rows) * a.source_step + a.part_y[part];
+                int x = (i - a.positions - rows * cut.columns) * a.source_step + a.part_x[part];
+                pixel = {(short)y, (short)x, (y * a.source_w + x) * a.ci};
+            }
+            pixels[i] = pixel;
+        }
+    }
+};
+
+/* One of the two maps of a tile on its way to shared memory, zeros for what it does not have. A thread copies eight
+ * channels of pixels index, index + STEP, .. */
+template <int STEP> struct map_copier {
+    const bf16 *from;        /* the first pixel, if there is one, */
+    int y, x, height, width; /* its place, and the map's size */
     int index, end;
     unsigned to;
 
-    __device__ void begin(const wide_weight_arguments &a, int tile, int phase, unsigned buffer)
+    /* map: from the thread's channels on; first, past: pixels of the tile. */
+    __device__ void begin(const bf16 *map, long elements, int first, int past, unsigned buffer)
     {
-        tile_place at = place_of_tile(a.cut, 0, tile);
-        positions = positions_of(a.cut, at, phase);
-        results = line_of_results(a.cut, positions, at, phase);
-        image = at.image;
-        y = at.base_y + a.cut.low;
-        x = at.base_x + a.cut.low;
-        index = threadIdx.x / VECTORS;
-        end = a.tile_pixels;
+        from = map + elements;
+        index = first + threadIdx.x / VECTORS;
+        end = past;
         to = buffer + index * PITCH + threadIdx.x % VECTORS * 16;
     }
 
@@ -59,29 +95,66 @@ template <int STEP> struct tile_copier {
         return index < end;
     }
 
-    /* dy, source: from the thread's channels on. */
-    __device__ void copy_next(const wide_weight_arguments &a, const bf16 *dy, const bf16 *source)
+    template <int COUNT> __device__ void copy(const tile_pixel *pixels)
     {
-        const bf16 *from = dy;
-        int bytes = 0;
-        if (index < a.positions) {
-            if (index < positions.count) {
-                from = dy + (size_t)place_on(results, element_of(positions, index)) * a.co;
-                bytes = 16;
+        tile_pixel pixel[COUNT];
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+            if (index + i * STEP < end)
+                pixel[i] = pixels[index + i * STEP];
+#pragma unroll
+        for (int i = 0; i < COUNT; i++)
+            if (index + i * STEP < end) {
+                bool exists = (unsigned)(y + pixel[i].y) < (unsigned)height &&
+                              (unsigned)(x + pixel[i].x) < (unsigned)width;
+                copy16_async_part(to + i * STEP * PITCH, from + pixel[i].elements, exists ? 16 : 0);
             }
-        } else {
-            rectangle window = make_rectangle(a.parts, a.cut.rows, a.cut.columns, a.cut.by_rows, a.cut.by_columns);
-            element e = element_of(window, index - a.positions);
-            int row = (y + e.row - e.image * a.cut.rows) * a.source_step + a.part_y[e.image];
-            int column = (x + e.index - e.row * a.cut.columns) * a.source_step + a.part_x[e.image];
-            if ((unsigned)row < (unsigned)a.source_h && (unsigned)column < (unsigned)a.source_w) {
-                from = source + (size_t)((image * a.source_h + row) * a.source_w + column) * a.ci;
-                bytes = 16;
-            }
-        }
-        copy16_async_part(to, from, bytes);
-        index += STEP;
-        to += STEP * PITCH;
+        index += COUNT * STEP;
+        to += COUNT * STEP * PITCH;
+    }
+};
+
+template <int STEP> struct tile_copier {
+    const bf16 *dy_map, *x_map; /* from the thread's channels on */
+    map_copier<STEP> dy, x;
+
+    __device__ tile_copier(const wide_weight_arguments &a, int first_o, int first_i)
+        : dy_map(a.dy + first_o + threadIdx.x % VECTORS * 8), x_map(a.x + first_i + threadIdx.x % VECTORS * 8)
+    {
+    }
+
+    __device__ void begin(const wide_weight_arguments &a, int tile, int phase, unsigned buffer)
+    {
+        const tile_cut &cut = a.cut;
+        tile_place at = place_of_tile(cut, 0, tile);
+        int row = at.base_y * cut.out_step + phase / 2, column = at.base_x * cut.out_step + phase % 2;
+        dy.y = at.base_y;
+        dy.x = at.base_x;
+        dy.height = cut.out_step == 2 ? (cut.out_h - phase / 2 + 1) >> 1 : cut.out_h;
+        dy.width = cut.out_step == 2 ? (cut.out_w - phase % 2 + 1) >> 1 : cut.out_w;
+        dy.begin(dy_map, (long)((at.image * cut.out_h + row) * cut.out_w + column) * a.co, 0, a.positions, buffer);
+        x.y = (at.base_y + cut.low) * a.source_step;
+        x.x = (at.base_x + cut.low) * a.source_step;
+        x.height = a.source_h;
+        x.width = a.source_w;
+        x.begin(x_map, (long)((at.image * a.source_h + x.y) * a.source_w + x.x) * a.ci, a.positions, a.tile_pixels,
+                buffer);
+    }
+
+    /* A few pixels of both, */
+    __device__ void copy_some(const tile_pixel *pixels)
+    {
+        if (dy.left())
+            dy.template copy<2>(pixels);
+        if (x.left())
+            x.template copy<3>(pixels);
+    }
+
+    /* and all that are left. */
+    __device__ void copy_rest(const tile_pixel *pixels)
+    {
+        while (dy.left() || x.left())
+            copy_some(pixels);
     }
 };
 
@@ -152,40 +225,34 @@ template <int TAPS>
 __global__ void __launch_bounds__(wide_weight_shape<TAPS>::THREADS, wide_weight_shape<TAPS>::BLOCKS)
     wide_weight_kernel(const __grid_constant__ wide_weight_arguments a)
 {
-    constexpr int AT_ONCE = 4; /* vectors of the next tile for every 16 positions */
     int phase = blockIdx.z, first_tap = a.first_tap[phase], taps = a.taps[phase], tiles = a.cut.group_tiles[0];
     int tiles_i = a.ci / SIDE, first_o = blockIdx.y / tiles_i * SIDE, first_i = blockIdx.y % tiles_i * SIDE;
-    int buffer = 0, buffer_bytes = a.tile_pixels * PITCH;
+    int buffer = 0, buffer_bytes = a.tile_pixels * PITCH, count = a.cut.tile_h * a.cut.tile_w;
     unsigned shared = shared_address(dynamic_shared());
-    const bf16 *dy = a.dy + first_o + threadIdx.x % VECTORS * 8, *x = a.x + first_i + threadIdx.x % VECTORS * 8;
+    tile_tables tables(a, dynamic_shared() + 2 * buffer_bytes);
+    tables.fill(a);
+    __syncthreads();
     wait_for_kernel_before(); /* and lets nobody begin early: blocks that wait to add the sums would keep others out */
-    tile_copier<wide_weight_shape<TAPS>::STEP> copier;
+    tile_copier<wide_weight_shape<TAPS>::STEP> copier(a, first_o, first_i);
     copier.begin(a, blockIdx.x, phase, shared);
-    while (copier.left())
-        copier.copy_next(a, dy, x);
+    copier.copy_rest(tables.pixels);
 
     wide_weight_warp<TAPS> mine = {};
     mine.begin(a.offset + first_tap, taps);
     for (int t = blockIdx.x, next; t < tiles; t = next, buffer ^= 1) {
-        next = t + gridDim.x;
-        rectangle positions = copier.positions;
-        line sources = scaled(line_of_sources(a.cut, positions), PITCH, a.positions * PITCH);
-        unsigned tile = shared + buffer * buffer_bytes;
+        unsigned dy = shared + buffer * buffer_bytes, x = dy + a.positions * PITCH;
         wait_for_copies();
         __syncthreads(); /* the tile is there, and the one before has been used */
+        next = t + gridDim.x;
         if (next < tiles)
             copier.begin(a, next, phase, shared + (buffer ^ 1) * buffer_bytes);
 #pragma unroll 1
-        for (int first = 0; first < positions.count; first += 16) {
-#pragma unroll 1
-            for (int i = 0; i < AT_ONCE && copier.left(); i++)
-                copier.copy_next(a, dy, x);
-            int index = first + threadIdx.x % 16;
-            element e = element_of(positions, index < positions.count ? index : 0);
-            mine.add(tile + first * PITCH, tile + place_on(sources, e), taps);
+        for (int first = 0; first < count; first += 16) {
+            int place = tables.places[first + threadIdx.x % 16];
+            copier.copy_some(tables.pixels);
+            mine.add(dy + first * PITCH, x + place, taps);
         }
-        while (copier.left())
-            copier.copy_next(a, dy, x);
+        copier.copy_rest(tables.pixels);
     }
     mine.store(a.sums + ((size_t)(blockIdx.x * a.all_taps + first_tap) * a.co + first_o) * a.ci + first_i, a.co, a.ci,
                taps);
@@ -193,8 +260,8 @@ __global__ void __launch_bounds__(wide_weight_shape<TAPS>::THREADS, wide_weight_
 
 /* ---- plan ------------------------------------------------------------------------------------------------------ */
 
-/* WIDEST: nearly square tiles have less halo. */
-enum { WIDEST = 32, TILE_POSITIONS = 224 };
+/* WIDEST: nearly square tiles have less halo. Bytes of shared memory: two buffers and the tables. */
+enum { WIDEST = 32, TILE_POSITIONS = 224, PIXEL_BYTES = 2 * PITCH + sizeof(tile_pixel), PLACE_BYTES = sizeof(int) };
 
 struct wide_weight_plan {
     wide_weight_arguments arguments;
@@ -271,18 +338,17 @@ static bool plan_weight(const rc_cuda *cuda, const rc_conv *conv, int n, wide_we
     plan->nine = taps.count[0] == 3;
     int most_parts = taps.source_step == 2 && conv->k > 1 ? 4 : 1;
     a->positions = plan->nine && most_parts == 1 ? TILE_POSITIONS : TILE_POSITIONS / 2;
-    int buffer = (plan->nine ? CONV_SHARED_MOST : CONV_SHARED_HALF) / 2;
+    int space = (plan->nine ? CONV_SHARED_MOST : CONV_SHARED_HALF) - a->positions * (PIXEL_BYTES + PLACE_BYTES);
     axis_taps axis = rc_cuda_part_axis(&taps);
     if (!pays(cuda, *cut, &axis, plan->tiles * plan->phases) ||
-        !rc_cuda_cut_tiles(cut, &axis, a->positions, a->positions, PITCH, (buffer - a->positions * PITCH) / most_parts,
-                           WIDEST))
+        !rc_cuda_cut_tiles(cut, &axis, a->positions, a->positions, PIXEL_BYTES, space / most_parts, WIDEST))
         return false;
     list_taps(a, &taps);
     for (int phase = 0; phase < plan->phases; phase++)
         if (a->taps[phase] < 1 || (plan->nine ? a->taps[phase] != 9 : a->taps[phase] > 4))
             return false;
     a->tile_pixels = a->positions + a->parts * cut->rows * cut->columns;
-    plan->shared_bytes = 2 * a->tile_pixels * PITCH;
+    plan->shared_bytes = a->tile_pixels * PIXEL_BYTES + a->positions * PLACE_BYTES;
 
     int blocks = cuda->multiprocessors * (plan->nine ? 1 : 2) / (plan->tiles * plan->phases);
     reduce->blocks = rc_cuda_deal_tiles(cut, blocks > 1 ? blocks : 1);
