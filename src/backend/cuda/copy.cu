@@ -94,12 +94,55 @@ template <typename Act> __global__ static void skip_backward_kernel(grad_view<Ac
     finish_sums(e.partial, e.cut, sums);
 }
 
+/* skip_backward where the skip takes everything as it is and no value is to be computed: pixels need no coordinates,
+ * and everything is loaded at once. */
+template <typename Act>
+__global__ static void __launch_bounds__(MAP_THREADS, sizeof(Act) == 2 ? 4 : 2)
+    identity_backward_kernel(grad_view<Act> dy, backward_epilogue<Act> e)
+{
+    begin_after_kernel_before();
+    typedef typename sum_of<Act>::type Sum;
+    map_walk walk = walk_map(e.cut);
+    channel_sums<Sum> sums = {};
+    const Act *y_value = dy.y.act == RC_ACT_NONE ? NULL : dy.y.stored; /* whose sign tells the slope; NULL: 1 */
+    const Act *x_value = e.x.act == RC_ACT_NONE || !e.partial ? NULL : e.x.stored;
+    float y_below = act_slope(dy.y.act, -1), x_below = act_slope(e.x.act, -1);
+    bool centred = e.mean && walk.channel < e.cut.cp;
+    float8 mean = centred ? load8(e.mean + walk.group * e.x.cp + walk.channel) : zero8();
+    for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
+        size_t at = offset8(e.x, pixel, walk.channel);
+        float8 result = load8(dy.g + at), y = y_value ? load8(y_value + at) : zero8();
+        float8 before = e.addend ? load8(e.addend + at) : zero8();
+        float8 x = x_value ? load8(x_value + at) : zero8(), raw = e.partial ? load8(e.x.raw + at) : zero8();
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            result.v[i] = (y.v[i] > 0 ? result.v[i] : y_below * result.v[i]) + before.v[i];
+        result = store_rounded8(e.dx + at, result);
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            Sum dz = x.v[i] > 0 ? result.v[i] : x_below * result.v[i];
+            sums.first[i] += dz;
+            sums.second[i] += dz * ((Sum)raw.v[i] - (Sum)mean.v[i]);
+        }
+    }
+    finish_sums(e.partial, e.cut, sums);
+}
+
+static bool has_stored_slope(const rc_tensor *t)
+{
+    return t->act == RC_ACT_NONE || (t->stored && (t->act == RC_ACT_RELU || t->act == RC_ACT_LEAKY_RELU));
+}
+
 template <typename Act>
 static void skip_backward(rc_backend *be, const rc_grad *dy, void *dskip, const rc_back_epilogue *epilogue)
 {
     map_cut cut = cut_map(epilogue->x);
-    rc_cuda_launch_early(rc_cuda_of(be), "skip_backward", skip_backward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
-                         view_grad<Act>(dy), view_back_epilogue<Act>(dskip, epilogue, cut));
+    const rc_skip *skip = &dy->y->skip;
+    bool identity = skip->stride == 1 && skip->channel_offset == 0 && skip->c == dy->y->c;
+    bool plain = has_stored_slope(dy->y) && (!epilogue->partial || has_stored_slope(epilogue->x));
+    rc_cuda_launch_early(rc_cuda_of(be), "skip_backward",
+                         identity && plain ? identity_backward_kernel<Act> : skip_backward_kernel<Act>, map_grid(cut),
+                         MAP_THREADS, 0, view_grad<Act>(dy), view_back_epilogue<Act>(dskip, epilogue, cut));
 }
 
 template <typename Act> static void fill(rc_backend *table)
