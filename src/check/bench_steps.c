@@ -37,7 +37,7 @@ rc_status rc_bench_step(rc_backend *backend, const char *name, int batch, int si
 {
     size_t before = rc_bytes_allocated();
     rc_step_world *w;
-    RC_TRY(rc_step_world_create(backend, name, batch, size, 1, &w));
+    RC_TRY(rc_step_world_create(backend, name, RC_START_PUBLISHED, batch, size, 1, &w));
     rc_status status = measure(w, times, time);
     /* Of a device's memory the heap knows nothing. */
     time->bytes = strcmp(backend->name, "cuda") == 0 ? rc_step_world_bytes(w) : rc_bytes_allocated() - before;

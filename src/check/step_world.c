@@ -7,6 +7,7 @@
 #include "nn/nets.h"
 
 enum { CLASSES_PER_TASK = 20 };
+enum { STREAM_SMOOTH = 0x10000 }; /* beyond those of experiments */
 
 const char *rc_step_world_name(int index)
 {
@@ -49,6 +50,65 @@ static rc_status make_data(rc_step_world *w, int first_class)
         .augment = {.h = w->size, .w = w->size, .c = 3, .pad = 4, .flip = true, .mean = {0.5f, 0.5f, 0.5f},
                     .std = {0.25f, 0.25f, 0.25f}, .stream = RC_STREAM_AUGMENT}};
     return status;
+}
+
+/* Gammas and betas of a smooth start; the side of a channel is a bit of its layer's stream. Before a leaky ReLU stands
+ * a normalisation whose epsilon halves the deviation by itself. */
+static rc_status smooth_model(rc_model *model, rc_rng rng)
+{
+    rc_backend *be = model->backend;
+    for (int i = 0; i < model->net->layers; i++) {
+        const rc_layer *layer = &model->net->layer[i];
+        bool kinked = layer->act == RC_ACT_RELU || layer->act == RC_ACT_LEAKY_RELU;
+        size_t channels = (size_t)layer->c_out;
+        if (layer->gamma == SIZE_MAX || !(kinked || layer->bn.zero_gamma))
+            continue;
+        float *gamma = rc_alloc(NULL, 2 * channels * sizeof *gamma), *beta = gamma + channels;
+        if (!gamma)
+            return RC_OUT_OF_MEMORY;
+        for (size_t c = 0; c < channels; c++) {
+            bool above = rc_rng_bits((rc_rng){rng.seed, rng.stream + (uint64_t)i}, c) & 1;
+            gamma[c] = layer->act == RC_ACT_LEAKY_RELU ? 0.25f : 0.125f;
+            beta[c] = kinked ? (above ? 1.0f : -1.0f) : 0.0f;
+        }
+        be->write_real(be, rc_real_at(be, model->param, layer->gamma), gamma, channels);
+        be->write_real(be, rc_real_at(be, model->param, layer->beta), beta, channels);
+        rc_status status = be->sync(be);
+        rc_free(NULL, gamma);
+        RC_TRY(status);
+    }
+    return RC_OK;
+}
+
+/* Logits of about 1 instead of 0.01. */
+static rc_status enlarge_head(rc_head *head)
+{
+    rc_backend *be = head->backend;
+    size_t count = (size_t)head->classes * (size_t)head->d;
+    float *weight = rc_alloc(NULL, count * sizeof *weight);
+    if (!weight)
+        return RC_OUT_OF_MEMORY;
+    be->read_real(be, weight, head->weight, count);
+    rc_status status = be->sync(be);
+    for (size_t i = 0; i < count; i++)
+        weight[i] *= 100;
+    be->write_real(be, head->weight, weight, count);
+    if (status == RC_OK)
+        status = be->sync(be);
+    rc_free(NULL, weight);
+    return status;
+}
+
+static rc_status smooth(rc_step_world *w, bool first_task)
+{
+    rc_rng backbone = {w->seed, STREAM_SMOOTH}, generator = {w->seed, STREAM_SMOOTH + RC_MAX_LAYERS};
+    RC_TRY(smooth_model(&w->student.backbone, backbone));
+    RC_TRY(enlarge_head(&w->student.head));
+    if (first_task)
+        return RC_OK;
+    RC_TRY(smooth_model(&w->teacher.backbone, backbone));
+    RC_TRY(enlarge_head(&w->teacher.head));
+    return smooth_model(&w->generator, generator);
 }
 
 /* Classifier of the first task; for the others also a student that has grown, a generator and class statistics. */
@@ -105,10 +165,11 @@ static rc_status make_inversion(rc_step_world *w)
     RC_TRY(rc_inversion_create(w->be, &settings, &w->teacher, &w->generator, &w->inversion));
     rc_step *control = rc_inversion_control(w->inversion);
     control->learning_rate = 1e-3f;
-    control->weight[RC_LOSS_CONTENT] = 1;
-    control->weight[RC_LOSS_DIVERSITY] = 1;
-    control->weight[RC_LOSS_BN] = 50;
-    control->weight[RC_LOSS_DCE] = 0.05f;
+    bool even = w->start == RC_START_SMOOTH; /* each loss has about a quarter of the gradient */
+    control->weight[RC_LOSS_CONTENT] = even ? 1e4f : 1;
+    control->weight[RC_LOSS_DIVERSITY] = even ? 400 : 1;
+    control->weight[RC_LOSS_BN] = even ? 0x1p-7f : 50;
+    control->weight[RC_LOSS_DCE] = even ? 4 : 0.05f;
     rc_inversion_send(w->inversion);
     return RC_OK;
 }
@@ -130,8 +191,8 @@ void rc_step_world_destroy(rc_step_world *w)
     rc_free(NULL, w);
 }
 
-rc_status rc_step_world_create(rc_backend *backend, const char *name, int batch, int size, uint64_t seed,
-                               rc_step_world **world)
+rc_status rc_step_world_create(rc_backend *backend, const char *name, rc_step_start start, int batch, int size,
+                               uint64_t seed, rc_step_world **world)
 {
     bool first_task = strcmp(name, "train_first") == 0, inversion = strcmp(name, "inversion") == 0;
     rc_step_world *w = rc_alloc_zeroed(NULL, 1, sizeof *w);
@@ -142,7 +203,10 @@ rc_status rc_step_world_create(rc_backend *backend, const char *name, int batch,
     w->batch = batch;
     w->size = size;
     w->seed = seed;
+    w->start = start;
     rc_status status = make_models(w, first_task);
+    if (status == RC_OK && start == RC_START_SMOOTH)
+        status = smooth(w, first_task);
     if (status == RC_OK && !inversion)
         status = make_data(w, first_task ? 0 : CLASSES_PER_TASK);
     if (status == RC_OK)
@@ -177,6 +241,12 @@ const void *rc_step_world_gradient(const rc_step_world *w, const rc_net **net)
     *net = w->inversion ? &w->dreams : &w->net;
     return w->inversion ? rc_inversion_look(w->inversion).generator_gradient
                         : rc_training_look(w->training).backbone_gradient;
+}
+
+const void *rc_step_world_head_gradient(const rc_step_world *w, size_t *count)
+{
+    *count = w->inversion ? 0 : (size_t)w->student.head.classes * (size_t)w->student.head.d;
+    return w->inversion ? NULL : rc_training_look(w->training).head_gradient;
 }
 
 bool rc_step_world_labels(const rc_step_world *w, const void **logits, const int32_t **labels, int *classes)

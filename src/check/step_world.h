@@ -1,7 +1,17 @@
 /* The three steps that an experiment spends its time in, as METHODS has them for CIFAR-100 with five tasks: the first
  * task trains 20 classes on real images alone; the second trains 20 more with dreams beside (CwD); inversion teaches
  * the generator between them. Net and generator are those published for the size of the images. Weights and images are
- * random, of a seed, the same on every backend. */
+ * random, of a seed, the same on every backend.
+ *
+ * Where a step starts:
+ *   published  with weights as an experiment draws them. Some of millions of activations lie on the kink of their ReLU,
+ *              so that the gradient jumps where rounding turns a sign. The last normalisation of a residual block has
+ *              gamma 0: no other weight of the block has a gradient yet. Heads are so small that almost all of the
+ *              gradient of inversion is the BN loss's.
+ *   smooth     where nothing jumps and everything counts. A normalisation before a ReLU gives mean 1 or -1, by the
+ *              channel, and a deviation of an eighth: no activation is near its kink, and both sides of it are
+ *              there. Blocks have gamma 1/8, heads are larger, and the losses of inversion have weights by which
+ *              each has its share of the gradient. */
 #ifndef RC_CHECK_STEP_WORLD_H
 #define RC_CHECK_STEP_WORLD_H
 
@@ -9,10 +19,13 @@
 
 enum { RC_STEP_BATCHES = 4 }; /* of images that there are */
 
+typedef enum rc_step_start { RC_START_PUBLISHED, RC_START_SMOOTH, RC_START_COUNT } rc_step_start;
+
 typedef struct rc_step_world {
     rc_backend *be;
     int batch, size;
     uint64_t seed;
+    rc_step_start start;
     rc_net net, dreams;
     rc_classifier student, teacher;
     rc_model generator;
@@ -29,8 +42,8 @@ const char *rc_step_world_name(int index);
 const char *rc_step_world_net(int size);
 
 /* Builds the net and, where the step needs them, teacher and generator. On failure *world is NULL. */
-rc_status rc_step_world_create(rc_backend *backend, const char *name, int batch, int size, uint64_t seed,
-                               rc_step_world **world);
+rc_status rc_step_world_create(rc_backend *backend, const char *name, rc_step_start start, int batch, int size,
+                               uint64_t seed, rc_step_world **world);
 void rc_step_world_destroy(rc_step_world *world); /* NULL is fine */
 
 /* `count` steps from step `number` on; every batch of the data comes before the first one comes again. */
@@ -40,6 +53,8 @@ rc_status rc_step_world_run(rc_step_world *world, int number, int count);
  * in inversion the generator's. */
 const void *rc_step_world_losses(const rc_step_world *world);
 const void *rc_step_world_gradient(const rc_step_world *world, const rc_net **net);
+/* The gradient (*count) of the student's head; NULL in inversion, which has none. */
+const void *rc_step_world_head_gradient(const rc_step_world *world, size_t *count);
 
 /* The logits (batch, classes) by which the last step of inversion has chosen its labels (batch); false: a step that has
  * chosen none. */
