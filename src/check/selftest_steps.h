@@ -9,9 +9,9 @@
  * - An activation whose sign rounding turns over changes the gradient by its whole share. In a published start
  *   (step_world.h) of inversion, batch 16, 32 pixels, one to three of four million did in 17 of 30 draws of weights:
  *   the gradient is 1e-6 off in fp32 without one, up to 2e-3 with one. Over ten steps the losses went apart by 2e-4 to
- *   3e-3, from a smooth start by 2e-7: it is the signs, and not Adam. So a published start tells of fp32 that the losses
- *   of the first step agree, which signs cannot change, and those of ten steps of training; gradients are held to the
- *   limits of bf16.
+ *   3e-3, from a smooth start by 2e-7: it is the signs, and not Adam. So a published start tells of fp32 that the
+ *   losses of the first step agree, which signs cannot change, and those of ten steps of training; gradients are held
+ *   to the limits of bf16.
  * - In a smooth start there is no such sign. All gradients and losses of fp32 are judged there, by limits that rounding
  *   keeps away from whatever the seed, while one element of a result that is one percent too large is seen for every
  *   operation of a step (test_broken_steps). */
