@@ -248,19 +248,23 @@ static rc_status check_step(const rc_selftest_settings *s, const rc_judges *j, r
 }
 
 /* A device against the CPU backend, which its own selftest compares with the reference; so do its steps if they are
- * asked for, in a smaller world: the reference takes its time. Rounding in bf16 would leave nothing of what the
- * activations of a smooth start have besides their means. */
+ * asked for, in a smaller world: the reference takes its time. RKD has a kink for every three images, where cosines of
+ * student and teacher are equal: a smooth start of a step with RKD has few images. Rounding in bf16 would leave nothing
+ * of what the activations of a smooth start have besides their means. */
 static rc_status check_steps(const rc_selftest_settings *s, const rc_judges *j, rc_selftest_result *result)
 {
     bool cpu = strcmp(j->test->name, "cpu") == 0;
-    rc_step_run run = {.batch = cpu ? 4 : 16, .size = cpu ? 16 : 32, .steps = s->steps ? s->steps : RC_STEP_CHECKED,
-                       .seed = s->seed};
+    rc_step_run run = {.size = cpu ? 16 : 32, .steps = s->steps ? s->steps : RC_STEP_CHECKED, .seed = s->seed};
     int starts = j->test->act_bytes == 2 ? RC_START_SMOOTH : RC_START_COUNT;
     rc_backend *other;
     rc_status status = rc_backend_open(cpu ? "reference" : "cpu", 0, NULL, &other);
-    for (int i = 0; status == RC_OK && (run.name = rc_step_world_name(i)) != NULL; i++)
-        for (run.start = 0; status == RC_OK && (int)run.start < starts; run.start++)
+    for (int i = 0; status == RC_OK && (run.name = rc_step_world_name(i)) != NULL; i++) {
+        for (run.start = 0; status == RC_OK && (int)run.start < starts; run.start++) {
+            bool few = cpu || (run.start == RC_START_SMOOTH && strcmp(run.name, "train_next") == 0);
+            run.batch = few ? 4 : 16;
             status = check_step(s, j, other, &run, result);
+        }
+    }
     rc_backend_close(other);
     return status;
 }

@@ -329,7 +329,7 @@ static bool agrees(const char *name, const char *operation)
 {
     bool optimiser = operation && (strcmp(operation, "sgd") == 0 || strcmp(operation, "adam") == 0);
     const rc_step_run run = {.name = name, .start = RC_START_SMOOTH, .batch = BATCH, .size = SIZE,
-                             .steps = optimiser ? 3 : 1, .seed = 1};
+                             .steps = optimiser ? 6 : 1, .seed = 1};
     rc_step_limits limits = rc_step_tolerance(broken, &run);
     rc_step_difference d;
     fault = operation;
