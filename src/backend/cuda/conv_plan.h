@@ -1,4 +1,5 @@
-/* How a convolution is cut for the tensor cores: which kernel, which tiles, how much shared memory. By shape alone. */
+/* How a convolution is cut for the tensor cores: which kernel, which tiles, how much shared memory. By shape and card
+ * alone. */
 #ifndef RC_BACKEND_CUDA_CONV_PLAN_H
 #define RC_BACKEND_CUDA_CONV_PLAN_H
 

@@ -4,7 +4,7 @@
  * included, lie in shared memory as (images, rows, columns) pixels of `pitch` bytes. A pixel's channels are padded by
  * 16 bytes, so that the eight rows of a matrix that ldmatrix reads fall on different banks.
  * Tiles of one group of images are dealt in turn to the blocks of that group; block r of group g writes row r, group g
- * of `partial`. The cut depends on the shape alone.
+ * of `partial`. The cut depends on the shape and the card alone.
  *
  * Addresses are what such a kernel computes most, so they are linear: the elements of a rectangle are numbered through,
  * and every map that they come from or go to is a base, a step per element, and a little extra per row and image. */

@@ -66,9 +66,6 @@ bool rc_cuda_large_tiles_pay(const rc_cuda *cuda, const tile_cut *cut, int posit
     return many && full;
 }
 
-/* Blocks: two for each of some 132 multiprocessors. */
-enum { WIDE_BLOCKS = 264 };
-
 bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch,
                        wide_plan *plan)
 {
@@ -110,7 +107,7 @@ bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, c
         wide->tile_bytes = FINISH_NORM_BYTES / 2;
     plan->shared_bytes = 2 * wide->tile_bytes + rest;
 
-    int phases = taps.out_step * taps.out_step, blocks = WIDE_BLOCKS / form->tiles;
+    int phases = taps.out_step * taps.out_step, blocks = 2 * cuda->multiprocessors / form->tiles;
     blocks = blocks < RC_CUDA_MAX_ROWS / phases ? blocks : RC_CUDA_MAX_ROWS / phases;
     blocks = blocks > cut->groups.count ? blocks : cut->groups.count;
     plan->grid = dim3((unsigned)rc_cuda_deal_tiles(cut, blocks), (unsigned)form->tiles, (unsigned)phases);
