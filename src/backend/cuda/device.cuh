@@ -442,9 +442,9 @@ template <typename Act> __device__ inline float8 load_draw8(const grad_view<Act>
  * An operation that takes sums for a normalisation leaves
  *     header.rows, then (rows, groups, 2, cp) of the type of sums: float beside bf16, double beside fp32
  * where a row is what one block of it saw of each group: sums of (raw - center) and of its square, or of dz and of
- * dz * (raw - mean). Which pixels are in a row is up to the producer, as long as shape and card alone decide, and so is the
- * number of rows up to rc_cuda_partial_rows(); every row is written, with zeros for a group the block saw nothing of.
- * The reader adds rows in order, in double. */
+ * dz * (raw - mean). Which pixels are in a row is up to the producer, as long as shape and card alone decide, and so
+ * is the number of rows up to rc_cuda_partial_rows(); every row is written, with zeros for a group the block saw
+ * nothing of. The reader adds rows in order, in double. */
 struct partial_header {
     int rows;
     int unused[15]; /* rows start on a boundary of 64 bytes */
