@@ -7,7 +7,8 @@
 /* The windows of a pool, and how backward goes over its pixels: in blocks of block x block. Along an axis, `reach`
  * windows from `first` on reach into a block, whose first pixel is tap(block, r) of the window first + r.
  * STEM, here and below, is the pool of a ResNet's stem, of which the compiler knows it all: 3 x 3 pixels at stride 2 in
- * a border of 1, over max(0, raw * scale + shift); in backward, dL/draw of the result is g. */
+ * a border of 1, over max(0, raw * scale + shift), or in forward over what is finished; in backward, dL/draw of the
+ * result is g. */
 template <bool STEM> struct pool_window {
     int k, stride, pad;
     enum { block = 1, tap_bits = 16 /* to number a tap; all set: none */ };
@@ -27,11 +28,20 @@ template <> struct pool_window<true> {
     __device__ int tap(int, int r) const { return pad - r * stride; }
 };
 
-static bool is_stem(const rc_pool2d *pool, const rc_tensor *x)
+static bool has_stem_windows(const rc_pool2d *pool)
 {
     typedef pool_window<true> stem;
-    return pool->k == stem::k && pool->stride == stem::stride && pool->pad == stem::pad && x->act == RC_ACT_RELU &&
-           (x->stored || !x->skip.value);
+    return pool->k == stem::k && pool->stride == stem::stride && pool->pad == stem::pad;
+}
+
+static bool is_stem(const rc_pool2d *pool, const rc_tensor *x)
+{
+    return has_stem_windows(pool) && x->act == RC_ACT_RELU && (x->stored || !x->skip.value);
+}
+
+static bool is_finished(const rc_tensor *x)
+{
+    return x->stored || (!x->scale && !x->skip.value && x->act == RC_ACT_NONE);
 }
 
 /* Reads the value of a lazy map, eight channels that stay the same; a stem's what is pending for them is read once, and
@@ -82,7 +92,7 @@ __device__ static inline int within(int at, int size)
 
 /* A tap outside the map counts as the one at the edge, which is in the window, too: coming twice changes nothing.
  * NaN counts as a maximum, so that it is not lost; a rectified one is 0. */
-template <typename Act, bool STEM>
+template <bool RECTIFIED, typename Act, bool STEM>
 __device__ static inline maximum8 maximum_of(pool_window<STEM> pool, const value_reader<Act, STEM> &x, int image,
                                              int oy, int ox)
 {
@@ -90,7 +100,7 @@ __device__ static inline maximum8 maximum_of(pool_window<STEM> pool, const value
     maximum8 best;
 #pragma unroll
     for (int c = 0; c < 8; c++) {
-        best.value.v[c] = STEM ? 0 : -INFINITY;
+        best.value.v[c] = RECTIFIED ? 0 : -INFINITY;
         best.tap[c] = (within(top, x.x.h) - top) * pool.k + within(left, x.x.w) - left;
     }
 #pragma unroll 3
@@ -103,8 +113,8 @@ __device__ static inline maximum8 maximum_of(pool_window<STEM> pool, const value
 #pragma unroll
             for (int c = 0; c < 8; c++) {
                 float last = best.value.v[c];
-                bool better = STEM ? value.v[c] > last : !(value.v[c] <= last) && !isnan(last);
-                best.value.v[c] = STEM ? fmaxf(value.v[c], last) : better ? value.v[c] : last;
+                bool better = RECTIFIED ? value.v[c] > last : !(value.v[c] <= last) && !isnan(last);
+                best.value.v[c] = RECTIFIED ? fmaxf(value.v[c], last) : better ? value.v[c] : last;
                 best.tap[c] = better ? tap : best.tap[c];
             }
         }
@@ -112,7 +122,7 @@ __device__ static inline maximum8 maximum_of(pool_window<STEM> pool, const value
     return best;
 }
 
-template <typename Act, bool STEM>
+template <bool RECTIFIED, typename Act, bool STEM>
 __global__ static void __launch_bounds__(MAP_THREADS, STEM ? 4 : 2)
     max_forward_kernel(pool_window<STEM> pool, tensor_view<Act> x, tensor_view<Act> y, Act *raw, map_cut cut)
 {
@@ -120,15 +130,17 @@ __global__ static void __launch_bounds__(MAP_THREADS, STEM ? 4 : 2)
     map_walk walk = walk_map(cut);
     value_reader<Act, STEM> reader(x, walk.group, walk.channel);
     for (place at = place_of(y, walk.first); at.pixel < walk.end; at = place_after(y, at, walk.step))
-        store8(raw + offset8(y, at.pixel, walk.channel), maximum_of(pool, reader, at.image, at.y, at.x).value);
+        store8(raw + offset8(y, at.pixel, walk.channel),
+               maximum_of<RECTIFIED>(pool, reader, at.image, at.y, at.x).value);
 }
 
-template <typename Act, bool STEM>
+template <bool RECTIFIED, bool STEM, typename Act>
 static void launch_max_forward(rc_backend *be, const rc_pool2d *pool, const rc_tensor *x, const rc_tensor *y)
 {
     map_cut cut = cut_map(y);
-    rc_cuda_launch_early(rc_cuda_of(be), "max_pool_forward", max_forward_kernel<Act, STEM>, map_grid(cut), MAP_THREADS,
-                         0, pool_window<STEM>(*pool), view_tensor<Act>(x), view_tensor<Act>(y), (Act *)y->raw, cut);
+    rc_cuda_launch_early(rc_cuda_of(be), "max_pool_forward", max_forward_kernel<RECTIFIED, Act, STEM>, map_grid(cut),
+                         MAP_THREADS, 0, pool_window<STEM>(*pool), view_tensor<Act>(x), view_tensor<Act>(y),
+                         (Act *)y->raw, cut);
 }
 
 template <typename Act> static void max_pool_forward(rc_backend *be, const rc_pool2d *pool, rc_tensor *x, rc_tensor *y)
@@ -136,9 +148,11 @@ template <typename Act> static void max_pool_forward(rc_backend *be, const rc_po
     if (x->value && !x->stored) /* windows overlap: one thread per value must store it */
         be->materialise(be, x);
     if (is_stem(pool, x))
-        launch_max_forward<Act, true>(be, pool, x, y);
+        launch_max_forward<true, true, Act>(be, pool, x, y);
+    else if (has_stem_windows(pool) && is_finished(x))
+        launch_max_forward<false, true, Act>(be, pool, x, y);
     else
-        launch_max_forward<Act, false>(be, pool, x, y);
+        launch_max_forward<false, false, Act>(be, pool, x, y);
 }
 
 /* Backward: a tile of the input at a time. First every window that reaches into it is searched once, for the tap that
@@ -208,7 +222,7 @@ __device__ static inline void search_windows(const pool_backward<Act, STEM> &a, 
         row += at.first_y;
         window_taps<STEM> found;
         if (row < a.dy.y.h && column < a.dy.y.w)
-            found.set(maximum_of(a.pool, x, at.image, row, column).tap);
+            found.set(maximum_of<STEM>(a.pool, x, at.image, row, column).tap);
         else
             found.set_none();
         taps[i * a.e.cut.width] = found;
