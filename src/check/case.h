@@ -150,7 +150,8 @@ enum {
     RC_LAZY_STORED = 8,     /* value is filled already */
     RC_LAZY_ACT = 16,       /* any activation */
     RC_LAZY_OUTPUT = 32,    /* raw is an output */
-    RC_LAZY_IDENTITY = 64   /* RC_LAZY_SKIP: of stride 1 */
+    RC_LAZY_IDENTITY = 64,  /* RC_LAZY_SKIP: of stride 1 */
+    RC_LAZY_RELU = 128      /* ReLU */
 };
 
 /* Indices of buffers, -1 where the tensor has none. */
@@ -265,6 +266,11 @@ extern const rc_operation_list rc_cases_conv, rc_cases_linear, rc_cases_norm, rc
 
 /* Operation number `index` over all lists; NULL when there are no more. */
 const rc_operation *rc_operation_at(int index);
+
+/* Large layers, in a list of their own: shapes for which a device has kernels that smaller ones do not reach. They
+ * would take the references too long; another backend judges them. Each case comes once more, numbered after all of
+ * them, with two images: enough for a device of few multiprocessors. */
+extern const rc_operation_list rc_cases_large;
 /* Layer number `index` among the layers of that kind that differ in shape, and how many there are of it; NULL when
  * there are no more. */
 const rc_layer *rc_distinct_layer(const rc_net *net, rc_layer_kind kind, int index, int *times);

@@ -81,6 +81,12 @@ static rc_conv draw_any(rc_case *c)
     }
 }
 
+static void say_geometry(rc_case *c, const rc_conv *v, int n)
+{
+    rc_case_say(c, "%s%dx%d/%d pad %d%s (%d,%d,%d,%d)->(%d,%d,%d)", v->transposed ? "transposed " : "", v->k, v->k,
+                v->stride, v->pad, v->up == 2 ? " up 2" : "", n, v->h, v->w, v->c_in, v->oh, v->ow, v->c_out);
+}
+
 static void draw_geometry(rc_case *c, conv_case *p)
 {
     rc_conv v = {0};
@@ -97,8 +103,7 @@ static void draw_geometry(rc_case *c, conv_case *p)
     p->n = 1 + (int)rc_case_below(c, rc_case_chance(c, 20) ? 40 : 5);
     while (p->n > 1 && macs(&v, p->n) > (c->quick ? 3e6 : 6e7))
         p->n--;
-    rc_case_say(c, "%s%dx%d/%d pad %d%s (%d,%d,%d,%d)->(%d,%d,%d)", v.transposed ? "transposed " : "", v.k, v.k,
-                v.stride, v.pad, v.up == 2 ? " up 2" : "", p->n, v.h, v.w, v.c_in, v.oh, v.ow, v.c_out);
+    say_geometry(c, &v, p->n);
 }
 
 static int draw_weight(rc_case *c, const rc_conv *v)
@@ -107,6 +112,19 @@ static int draw_weight(rc_case *c, const rc_conv *v)
     if (v->transposed)
         return rc_case_parameter(c, "weight", RC_IN, v->c_in, v->c_out * v->k * v->k, spread);
     return rc_case_parameter(c, "weight", RC_IN, v->c_out, v->c_in * v->k * v->k, spread);
+}
+
+/* dL/dy, with the coefficients of its normalisation if it has one. */
+static rc_lazy_gradient with_gradient(rc_case *c, rc_lazy y)
+{
+    rc_lazy_gradient d = {.y = y, .a = -1, .b = -1, .c = -1};
+    d.g = rc_case_act(c, "g", RC_IN, y.n, y.h, y.w, y.c);
+    if (y.scale >= 0) {
+        d.a = rc_case_channel(c, "a", RC_IN, y.groups, y.c);
+        d.b = rc_case_channel(c, "b", RC_IN, y.groups, y.c);
+        d.c = rc_case_channel(c, "c", RC_IN, y.groups, y.c);
+    }
+    return d;
 }
 
 static rc_status reserve(rc_run *r)
@@ -189,6 +207,22 @@ static void run_backward_data(rc_run *r)
 
 /* ---- with respect to the weights ------------------------------------------------------------------------------ */
 
+static void add_weight_gradient(rc_case *c, conv_case *p, bool bias)
+{
+    const rc_conv *v = &p->conv;
+    double samples = (double)p->n * (v->transposed ? v->h * v->w : v->oh * v->ow);
+    int rows = v->transposed ? v->c_in : v->c_out, columns = (v->transposed ? v->c_out : v->c_in) * v->k * v->k;
+    p->dweight = rc_case_sum(c, rc_case_parameter(c, "dweight", RC_OUT, rows, columns, 0), samples);
+    c->buffer[p->dweight].stored_act = true;
+    p->dbias = -1;
+    if (bias) {
+        p->dbias = rc_case_sum(c, rc_case_parameter(c, "dbias", RC_OUT, 1, v->c_out, 0),
+                               (double)p->n * v->oh * v->ow);
+        c->buffer[p->dbias].stored_act = true;
+        rc_case_say(c, " bias");
+    }
+}
+
 static void draw_backward_weight(rc_case *c)
 {
     conv_case *p = rc_case_parameters(c);
@@ -198,17 +232,7 @@ static void draw_backward_weight(rc_case *c)
     p->x = rc_case_lazy(c, "x", p->n, v->h, v->w, v->c_in, groups,
                         RC_LAZY_BN | RC_LAZY_SKIP | RC_LAZY_ACT | RC_LAZY_STORED, true);
     p->dy = rc_case_lazy_gradient(c, p->n, v->oh, v->ow, v->c_out, groups);
-    double samples = (double)p->n * (v->transposed ? v->h * v->w : v->oh * v->ow);
-    int rows = v->transposed ? v->c_in : v->c_out, columns = (v->transposed ? v->c_out : v->c_in) * v->k * v->k;
-    p->dweight = rc_case_sum(c, rc_case_parameter(c, "dweight", RC_OUT, rows, columns, 0), samples);
-    c->buffer[p->dweight].stored_act = true;
-    p->dbias = -1;
-    if (rc_case_chance(c, 50)) {
-        p->dbias = rc_case_sum(c, rc_case_parameter(c, "dbias", RC_OUT, 1, v->c_out, 0),
-                               (double)p->n * v->oh * v->ow);
-        c->buffer[p->dbias].stored_act = true;
-        rc_case_say(c, " bias");
-    }
+    add_weight_gradient(c, p, rc_case_chance(c, 50));
 }
 
 static void run_backward_weight(rc_run *r)
@@ -217,6 +241,107 @@ static void run_backward_weight(rc_run *r)
     rc_tensor y, x = rc_run_tensor(r, &p->x);
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
     r->be->conv_backward_weight(r->be, &p->conv, &x, &dy, rc_at(r, p->dweight), rc_at(r, p->dbias));
+}
+
+/* ---- large layers --------------------------------------------------------------------------------------------- */
+
+/* Of nets for 224 pixels, with so many images that a card of 132 multiprocessors takes its kernels for wide layers: a
+ * tile of some 224 positions for each of them, where every 64 channels of the result count, and every phase of a map
+ * that is enlarged or read at every second pixel. What is pending is what these kernels take. */
+static const struct {
+    int c_in, c_out, k, stride, pad, up, size, n, first_group;
+    bool normalised; /* with ReLU: x and dL/dy */
+    int more;        /* features of x where it is a value */
+} large[] = {
+    {64, 64, 3, 1, 1, 1, 56, 16, 4, true, 0},
+    {128, 128, 3, 1, 1, 1, 28, 20, 9, true, RC_LAZY_SKIP | RC_LAZY_IDENTITY},
+    {64, 128, 3, 2, 1, 1, 56, 18, 18, true, 0},
+    {64, 128, 1, 2, 0, 1, 56, 18, 7, true, RC_LAZY_VALUE},
+    {128, 64, 3, 1, 1, 2, 28, 18, 9, true, 0},
+    {256, 256, 3, 1, 1, 1, 14, 34, 34, false, 0},
+};
+enum { LARGE = sizeof large / sizeof *large };
+
+/* The number of the shape. */
+static int large_geometry(rc_case *c, conv_case *p, rc_groups *groups)
+{
+    int i = (int)(c->number % LARGE);
+    bool few = c->number >= LARGE;
+    p->conv = (rc_conv){.c_in = large[i].c_in, .c_out = large[i].c_out, .k = large[i].k, .stride = large[i].stride,
+                        .pad = large[i].pad, .up = large[i].up, .h = large[i].size, .w = large[i].size};
+    fits(&p->conv);
+    p->n = few ? 2 : large[i].n;
+    *groups = (rc_groups){1, {p->n}};
+    if (large[i].first_group < large[i].n)
+        *groups = (rc_groups){2, {few ? 1 : large[i].first_group, p->n}};
+    p->bias = -1;
+    p->sums = rc_case_no_sums();
+    p->back_sums = rc_case_no_back_sums();
+    say_geometry(c, &p->conv, p->n);
+    return i;
+}
+
+/* Of few digits: rounding of weights would have the same sign at all positions, and sums over them would show it. */
+static int large_weight(rc_case *c, const rc_conv *v)
+{
+    int buffer = draw_weight(c, v);
+    const rc_buffer *b = &c->buffer[buffer];
+    double step = ldexp(1, ilogb(1 / sqrt((double)v->c_in * v->k * v->k)) - 4);
+    for (size_t i = 0; c->status == RC_OK && i < b->count; i++)
+        rc_case_set(c, buffer, i, step * nearbyint(b->host[i] / step));
+    return buffer;
+}
+
+static rc_lazy large_input(rc_case *c, const conv_case *p, rc_groups groups, bool normalised, int more)
+{
+    const rc_conv *v = &p->conv;
+    return rc_case_lazy(c, "x", p->n, v->h, v->w, v->c_in, groups, normalised ? RC_LAZY_BN | RC_LAZY_RELU | more : 0,
+                        false);
+}
+
+static rc_lazy_gradient large_gradient(rc_case *c, const conv_case *p, rc_groups groups, bool normalised)
+{
+    const rc_conv *v = &p->conv;
+    return with_gradient(c, rc_case_lazy(c, "y", p->n, v->oh, v->ow, v->c_out, groups,
+                                         normalised ? RC_LAZY_BN | RC_LAZY_RELU : 0, false));
+}
+
+static void draw_large_forward(rc_case *c)
+{
+    conv_case *p = rc_case_parameters(c);
+    rc_groups groups;
+    int i = large_geometry(c, p, &groups);
+    const rc_conv *v = &p->conv;
+    p->x = large_input(c, p, groups, large[i].normalised, large[i].more);
+    p->weight = large_weight(c, v);
+    p->y = rc_case_lazy(c, "y", p->n, v->oh, v->ow, v->c_out, groups, RC_LAZY_OUTPUT, false);
+    rc_case_sum(c, p->y.raw, (double)v->c_in * v->k * v->k);
+    p->sums = rc_case_sums(c, &p->y);
+}
+
+/* Its sums need a normalised x, whose skip is not pending. */
+static void draw_large_backward_data(rc_case *c)
+{
+    conv_case *p = rc_case_parameters(c);
+    rc_groups groups;
+    int i = large_geometry(c, p, &groups);
+    const rc_conv *v = &p->conv;
+    p->dy = large_gradient(c, p, groups, large[i].normalised);
+    p->weight = large_weight(c, v);
+    p->x = large_input(c, p, groups, true, 0);
+    double terms = (double)v->c_out * v->k * v->k * v->up * v->up;
+    p->dx = rc_case_sum(c, rc_case_act(c, "dx", RC_OUT, p->n, v->h, v->w, v->c_in), terms);
+    p->back_sums = rc_case_back_sums(c, &p->x);
+}
+
+static void draw_large_backward_weight(rc_case *c)
+{
+    conv_case *p = rc_case_parameters(c);
+    rc_groups groups;
+    int i = large_geometry(c, p, &groups);
+    p->x = large_input(c, p, groups, large[i].normalised, large[i].more & ~RC_LAZY_VALUE);
+    p->dy = large_gradient(c, p, groups, large[i].normalised);
+    add_weight_gradient(c, p, false);
 }
 
 /* ---- bench ---------------------------------------------------------------------------------------------------- */
@@ -267,15 +392,7 @@ static rc_lazy bench_input(rc_case *c, const rc_layer *layer, int n, rc_groups g
 
 static rc_lazy_gradient bench_gradient(rc_case *c, const rc_layer *layer, int n, rc_groups groups)
 {
-    rc_lazy_gradient d = {.a = -1, .b = -1, .c = -1};
-    d.y = bench_tensor(c, "y", n, layer->h, layer->w, layer->c_out, groups, layer->bn.on);
-    d.g = rc_case_act(c, "g", RC_IN, n, layer->h, layer->w, layer->c_out);
-    if (layer->bn.on) {
-        d.a = rc_case_channel(c, "a", RC_IN, 1, layer->c_out);
-        d.b = rc_case_channel(c, "b", RC_IN, 1, layer->c_out);
-        d.c = rc_case_channel(c, "c", RC_IN, 1, layer->c_out);
-    }
-    return d;
+    return with_gradient(c, bench_tensor(c, "y", n, layer->h, layer->w, layer->c_out, groups, layer->bn.on));
 }
 
 static bool bench_forward(rc_case *c, int index, int n)
@@ -335,3 +452,13 @@ static const rc_operation operations[] = {
      run_backward_weight, bench_backward_weight},
 };
 const rc_operation_list rc_cases_conv = {operations, sizeof operations / sizeof *operations};
+
+static const rc_operation large_operations[] = {
+    {"conv_forward_large", "conv_forward", LARGE, LARGE, sizeof(conv_case), draw_large_forward, reserve, run_forward,
+     NULL},
+    {"conv_backward_data_large", "conv_backward_data", LARGE, LARGE, sizeof(conv_case), draw_large_backward_data,
+     reserve, run_backward_data, NULL},
+    {"conv_backward_weight_large", "conv_backward_weight", LARGE, LARGE, sizeof(conv_case), draw_large_backward_weight,
+     reserve, run_backward_weight, NULL},
+};
+const rc_operation_list rc_cases_large = {large_operations, sizeof large_operations / sizeof *large_operations};

@@ -75,9 +75,16 @@ static void say_where(const rc_buffer *b, size_t i, char *text, size_t size)
         snprintf(text, size, "row %zu, column %zu", i / c, i % c);
 }
 
+/* Both may be off the truth. A large case, which nothing excuses, has millions of sums of factors that a test in bf16
+ * has rounded: their largest error is five times the usual one, relative to a size that zeros in between may halve. */
+static double allowed_error(const rc_run *test, const rc_run *reference, const rc_buffer *b, bool large)
+{
+    double tolerance = rc_tolerance(test->be, b) + rc_tolerance(reference->be, b);
+    return large && b->kind == RC_BUFFER_ACT && test->be->act_bytes == 2 ? tolerance + 0x1p-6 : tolerance;
+}
+
 /* Every output of `test` against `reference`; *buffer is the one that missed. */
-static rc_status compare_outputs(const rc_run *test, const rc_run *reference, double slack, rc_verdict *v,
-                                 int *buffer)
+static rc_status compare_outputs(const rc_run *test, const rc_run *reference, bool large, rc_verdict *v, int *buffer)
 {
     const rc_case *c = test->c;
     *buffer = -1;
@@ -91,7 +98,8 @@ static rc_status compare_outputs(const rc_run *test, const rc_run *reference, do
         rc_run_read(test, i, values);
         rc_run_read(reference, i, values + b->count);
         size_t at;
-        double error = rc_error(b, values, values + b->count, &at), tolerance = slack * rc_tolerance(test->be, b);
+        double error = rc_error(b, values, values + b->count, &at);
+        double tolerance = allowed_error(test, reference, b, large);
         if (error > tolerance) {
             char place[120];
             say_where(b, at, place, sizeof place);
@@ -111,8 +119,23 @@ static rc_status compare_outputs(const rc_run *test, const rc_run *reference, do
 
 /* ---- is it the case's fault? ---------------------------------------------------------------------------------- */
 
-/* A copy of the case with every number moved by a few ulp. */
-static rc_status shake(const rc_case *c, rc_case *copy, uint64_t trial)
+/* What excuses a miss: every number of the input moves a little, and the result by a good part of the error. In fp32,
+ * where every addition rounds, a little is 8 ulp. In bf16 it is half of one: the test rounds values and weights once
+ * and adds in fp32. 8 ulp of bf16, 3 %, would move the largest of many elements by so much that a result which is all
+ * wrong would be excused. */
+typedef struct excuse {
+    double shift; /* of a number, relative */
+    int trials;   /* a sign at a kink does not turn over in each */
+    double part;
+} excuse;
+
+static excuse excuse_of(const rc_case *c)
+{
+    return c->act_bits == 24 ? (excuse){8 * 0x1p-24, 4, 0.125} : (excuse){0x1p-8, 12, 0.25};
+}
+
+/* A copy of the case with every number moved by up to `shift` of it. */
+static rc_status shake(const rc_case *c, rc_case *copy, double shift, uint64_t trial)
 {
     *copy = *c;
     copy->rng.stream ^= (trial + 1) << 60;
@@ -131,7 +154,7 @@ static rc_status shake(const rc_case *c, rc_case *copy, uint64_t trial)
             b->kind != RC_BUFFER_CHANNEL)
             continue;
         for (size_t k = 0; k < b->count; k++)
-            host[k] *= 1 + 8 * ldexp(rc_case_uniform(copy, -1, 1), -c->act_bits);
+            host[k] *= 1 + shift * rc_case_uniform(copy, -1, 1);
     }
     return RC_OK;
 }
@@ -142,15 +165,16 @@ static rc_status is_shaky(const rc_run *wide, int buffer, double error, bool *sh
 {
     const rc_case *c = wide->c;
     const rc_buffer *b = &c->buffer[buffer];
+    const excuse allowed = excuse_of(c);
     rc_status status = RC_OK;
     double *values = rc_alloc(NULL, 2 * b->count * sizeof *values + sizeof *values);
     if (!values)
         return RC_OUT_OF_MEMORY;
     rc_run_read(wide, buffer, values);
-    for (uint64_t trial = 0; trial < 4 && !*shaky && status == RC_OK; trial++) {
+    for (int trial = 0; trial < allowed.trials && !*shaky && status == RC_OK; trial++) {
         rc_case copy;
         rc_run run = {0};
-        status = shake(c, &copy, trial);
+        status = shake(c, &copy, allowed.shift, (uint64_t)trial);
         if (status == RC_OK)
             status = rc_run_open(&run, &copy, wide->be);
         if (status == RC_OK)
@@ -160,7 +184,7 @@ static rc_status is_shaky(const rc_run *wide, int buffer, double error, bool *sh
         if (status == RC_OK) {
             size_t at;
             rc_run_read(&run, buffer, values + b->count);
-            *shaky = rc_error(b, values + b->count, values, &at) > error / 8;
+            *shaky = rc_error(b, values + b->count, values, &at) > allowed.part * error;
         }
         rc_run_close(&run);
         rc_case_free(&copy);
@@ -222,16 +246,19 @@ static rc_status repeat_bits(const rc_judges *judges, const rc_run *test, rc_ver
 
 /* ---- the whole ------------------------------------------------------------------------------------------------ */
 
-/* Against the double and the float reference; two that round may differ by twice what each may be off the truth. */
+/* Against the double and the float reference. */
 static rc_status judge_numbers(const rc_judges *judges, const rc_run *test, const rc_run *wide, rc_verdict *v)
 {
     int buffer;
-    RC_TRY(compare_outputs(test, wide, 1, v, &buffer));
+    bool large = !judges->narrow;
+    RC_TRY(compare_outputs(test, wide, large, v, &buffer));
+    if (large)
+        return RC_OK;
     if (buffer < 0) {
         rc_run narrow = {0};
         rc_status status = run_on(&narrow, test->c, judges->narrow);
         if (status == RC_OK)
-            status = compare_outputs(test, &narrow, 2, v, &buffer);
+            status = compare_outputs(test, &narrow, large, v, &buffer);
         rc_run_close(&narrow);
         RC_TRY(status);
     }

@@ -9,8 +9,8 @@ enum { RC_CHECK_THREADS = 3 };
 /* The backend under test and what it is measured by. */
 typedef struct rc_judges {
     rc_backend *test;
-    rc_backend *narrow;                    /* "reference" */
-    rc_backend *wide;                      /* "reference64" */
+    rc_backend *narrow;                    /* "reference"; NULL: a large case, `wide` alone judges it */
+    rc_backend *wide;                      /* "reference64"; of a large case a backend that is fast */
     rc_backend *threads[RC_CHECK_THREADS]; /* the one under test with 1, 2 and 3 threads; NULL: not asked */
 } rc_judges;
 

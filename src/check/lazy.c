@@ -139,6 +139,8 @@ rc_lazy rc_case_lazy(rc_case *c, const char *name, int n, int h, int w, int chan
         add_normalisation(c, &t);
     if ((features & RC_LAZY_SKIP) && rc_case_chance(c, percent))
         add_skip(c, &t, (features & RC_LAZY_IDENTITY) != 0);
+    if (features & RC_LAZY_RELU)
+        t.act = RC_ACT_RELU;
     if (features & RC_LAZY_ACT)
         t.act = (rc_act)RC_CHOOSE(c, RC_ACT_NONE, RC_ACT_RELU, RC_ACT_RELU, RC_ACT_LEAKY_RELU, RC_ACT_TANH,
                                   RC_ACT_SIGMOID);

@@ -40,16 +40,27 @@ static void say(const rc_selftest_settings *s, const char *format, ...)
     s->line(s->user, text);
 }
 
+/* Those of rc_operation_at, and then the large ones. */
+static const rc_operation *operation_at(int index)
+{
+    const rc_operation *operation;
+    int count = 0;
+    for (; (operation = rc_operation_at(count)) != NULL; count++)
+        if (count == index)
+            return operation;
+    return index - count < rc_cases_large.count ? &rc_cases_large.operation[index - count] : NULL;
+}
+
 const char *rc_selftest_operation(int index)
 {
-    const rc_operation *operation = rc_operation_at(index);
+    const rc_operation *operation = operation_at(index);
     return operation ? operation->name : NULL;
 }
 
 bool rc_selftest_knows(const char *name)
 {
     const rc_operation *operation;
-    for (int i = 0; (operation = rc_operation_at(i)) != NULL; i++)
+    for (int i = 0; (operation = operation_at(i)) != NULL; i++)
         if (rc_operation_matches(operation, name))
             return true;
     return strcmp(name, steps_name) == 0;
@@ -66,12 +77,29 @@ static void close_judges(rc_judges *j)
         rc_backend_close(j->threads[i]);
 }
 
+static bool is_cpu(const rc_judges *j)
+{
+    return strcmp(j->test->name, "cpu") == 0;
+}
+
+static bool is_device(const rc_judges *j)
+{
+    return strcmp(j->test->name, "cuda") == 0;
+}
+
+/* What takes the references too long: a device against the CPU backend, which its own selftest compares with the
+ * reference. So do these cases if they are asked for. */
+static rc_status open_other(const rc_judges *j, rc_backend **other)
+{
+    return rc_backend_open(is_cpu(j) ? "reference" : "cpu", 0, NULL, other);
+}
+
 static rc_status open_judges(rc_judges *j, const char *name, int threads)
 {
     RC_TRY(rc_backend_open(name, threads, NULL, &j->test));
     RC_TRY(rc_backend_open("reference", 1, NULL, &j->narrow));
     RC_TRY(rc_backend_open("reference64", 1, NULL, &j->wide));
-    if (strcmp(name, "cpu") == 0) /* the others have no threads of ours */
+    if (is_cpu(j)) /* the others have no threads of ours */
         for (int i = 0; i < RC_CHECK_THREADS; i++)
             RC_TRY(rc_backend_open(name, i + 1, NULL, &j->threads[i]));
     return RC_OK;
@@ -117,11 +145,21 @@ static rc_status check_case(const rc_selftest_settings *s, const rc_judges *j, c
                 say(s, "      %s case %u: error %.1e of %.1e, slopes %.1e:%s%s", operation->name, number, v.error,
                     v.tolerance, v.slope_error, c.text[0] == ' ' ? "" : " ", c.text);
         }
+        if (again && s->verbose)
+            say(s, "      %s case %u is redrawn: %s", operation->name, number, v.text);
         rc_case_free(&c);
         if (!again)
             return status;
         t->redrawn++;
     }
+}
+
+/* ", 3 redrawn", or nothing. */
+static void tell_redrawn(char *text, size_t size, long redrawn)
+{
+    text[0] = 0;
+    if (redrawn > 0)
+        snprintf(text, size, ", %ld redrawn", redrawn);
 }
 
 static rc_status check_operation(const rc_selftest_settings *s, const rc_judges *j, const rc_operation *operation,
@@ -142,12 +180,45 @@ static rc_status check_operation(const rc_selftest_settings *s, const rc_judges 
     }
     if (t->misses > TOLD_MISSES && !s->verbose)
         say(s, "MISS  %s: and %d more", operation->name, t->misses - TOLD_MISSES);
-    char slopes[48] = "";
+    char slopes[48] = "", redrawn[32];
     if (t->slope_error > 0)
         snprintf(slopes, sizeof slopes, ", slopes %.1e of %.0e", t->slope_error, RC_SLOPE_TOLERANCE);
-    say(s, "%-4s  %-26s %4d cases, worst error %.1e of %.1e%s", t->misses ? "FAIL" : "ok", operation->name, t->cases,
-        t->worst.error, t->worst.tolerance, slopes);
+    tell_redrawn(redrawn, sizeof redrawn, t->redrawn);
+    say(s, "%-4s  %-26s %4d cases, worst error %.1e of %.1e%s%s", t->misses ? "FAIL" : "ok", operation->name, t->cases,
+        t->worst.error, t->worst.tolerance, slopes, redrawn);
     return RC_OK;
+}
+
+static rc_status count_operation(const rc_selftest_settings *s, const rc_judges *j, const rc_operation *operation,
+                                 rc_selftest_result *result)
+{
+    tally t = {0};
+    RC_TRY(check_operation(s, j, operation, &t));
+    result->cases += t.cases;
+    result->misses += t.misses;
+    result->redrawn += t.redrawn;
+    result->operations++;
+    return RC_OK;
+}
+
+/* Large cases: those of a device, or what is named. */
+static rc_status check_large(const rc_selftest_settings *s, const rc_judges *j, rc_selftest_result *result)
+{
+    rc_judges judges = {.test = j->test};
+    rc_status status = RC_OK;
+    for (int i = 0; i < rc_cases_large.count && status == RC_OK; i++) {
+        const rc_operation *operation = &rc_cases_large.operation[i];
+        bool named = s->operation && strcmp(operation->name, s->operation) == 0;
+        bool meant = !s->operation || rc_operation_matches(operation, s->operation);
+        if (!named && !(is_device(j) && meant && s->only < 0 && s->every <= 1))
+            continue;
+        if (!judges.wide)
+            status = open_other(j, &judges.wide);
+        if (status == RC_OK)
+            status = count_operation(s, &judges, operation, result);
+    }
+    rc_backend_close(judges.wide);
+    return status;
 }
 
 /* ---- coverage ------------------------------------------------------------------------------------------------- */
@@ -247,17 +318,16 @@ static rc_status check_step(const rc_selftest_settings *s, const rc_judges *j, r
     return status;
 }
 
-/* A device against the CPU backend, which its own selftest compares with the reference; so do its steps if they are
- * asked for, in a smaller world: the reference takes its time. RKD has a kink for every three images, where cosines of
+/* Beside the reference in a smaller world: it takes its time. RKD has a kink for every three images, where cosines of
  * student and teacher are equal: a smooth start of a step with RKD has few images. Rounding in bf16 would leave nothing
  * of what the activations of a smooth start have besides their means. */
 static rc_status check_steps(const rc_selftest_settings *s, const rc_judges *j, rc_selftest_result *result)
 {
-    bool cpu = strcmp(j->test->name, "cpu") == 0;
+    bool cpu = is_cpu(j);
     rc_step_run run = {.size = cpu ? 16 : 32, .steps = s->steps ? s->steps : RC_STEP_CHECKED, .seed = s->seed};
     int starts = j->test->act_bytes == 2 ? RC_START_SMOOTH : RC_START_COUNT;
     rc_backend *other;
-    rc_status status = rc_backend_open(cpu ? "reference" : "cpu", 0, NULL, &other);
+    rc_status status = open_other(j, &other);
     for (int i = 0; status == RC_OK && (run.name = rc_step_world_name(i)) != NULL; i++) {
         for (run.start = 0; status == RC_OK && (int)run.start < starts; run.start++) {
             bool few = cpu || (run.start == RC_START_SMOOTH && strcmp(run.name, "train_next") == 0);
@@ -266,6 +336,7 @@ static rc_status check_steps(const rc_selftest_settings *s, const rc_judges *j, 
         }
     }
     rc_backend_close(other);
+    result->operations++;
     return status;
 }
 
@@ -283,24 +354,19 @@ static rc_status check_all(const rc_selftest_settings *s, const rc_judges *j, rc
     bool named = s->steps > 0 || (s->operation && strcmp(s->operation, steps_name) == 0);
     if (!s->operation && !named)
         result->misses += check_covered(s);
-    int operations = 0;
-    for (int i = 0; !named && (operation = rc_operation_at(i)) != NULL; i++) {
-        if (s->operation && !rc_operation_matches(operation, s->operation))
-            continue;
-        tally t = {0};
-        RC_TRY(check_operation(s, j, operation, &t));
-        result->cases += t.cases;
-        result->misses += t.misses;
-        operations++;
-    }
-    if (named || (strcmp(j->test->name, "cuda") == 0 && !s->operation && s->every <= 1)) {
+    for (int i = 0; !named && (operation = rc_operation_at(i)) != NULL; i++)
+        if (!s->operation || rc_operation_matches(operation, s->operation))
+            RC_TRY(count_operation(s, j, operation, result));
+    if (!named)
+        RC_TRY(check_large(s, j, result));
+    if (named || (is_device(j) && !s->operation && s->every <= 1))
         RC_TRY(check_steps(s, j, result));
-        operations++;
-    }
-    if (operations == 0)
+    if (result->operations == 0)
         return rc_fail(RC_INVALID_ARGUMENT, "unknown operation '%s'", s->operation);
-    say(s, "%s: %d operations, %ld cases, %ld miss%s, %.1f s", result->misses ? "FAILED" : "passed", operations,
-        result->cases, result->misses, result->misses == 1 ? "" : "es", rc_now() - began);
+    char redrawn[32];
+    tell_redrawn(redrawn, sizeof redrawn, result->redrawn);
+    say(s, "%s: %d operations, %ld cases, %ld miss%s%s, %.1f s", result->misses ? "FAILED" : "passed",
+        result->operations, result->cases, result->misses, result->misses == 1 ? "" : "es", redrawn, rc_now() - began);
     return RC_OK;
 }
 

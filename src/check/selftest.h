@@ -23,7 +23,9 @@ typedef struct rc_selftest_settings {
 } rc_selftest_settings;
 
 typedef struct rc_selftest_result {
+    int operations;
     long cases, misses;
+    long redrawn; /* cases that hang on an ulp of their input, instead of which others were drawn */
 } rc_selftest_result;
 
 /* A miss is in the result, not in the status: that is for what cannot be run at all. */

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "backend/backend.h"
+#include "check/case.h"
 #include "check/selftest.h"
 
 static const char *module;
@@ -319,39 +320,46 @@ static void test_operations_in_bf16(void **state)
     check_operations("cuda:bf16");
 }
 
-/* Kernels of wide layers take the last of the shapes that nets are made of, where the others are too small. */
+static void check_case(const char *operation, uint64_t seed, int number)
+{
+    const rc_selftest_settings settings = {.backend = "cuda:bf16", .threads = 1, .seed = seed, .quick = true,
+                                           .operation = operation, .only = number, .line = keep_miss};
+    rc_selftest_result result;
+    assert_int_equal(rc_selftest(&settings, &result), RC_OK);
+    assert_int_equal(result.misses, 0);
+    assert_int_equal(result.redrawn, 0);
+    assert_true(result.cases > 0);
+}
+
+/* Kernels of wide layers take the last of the shapes that nets are made of, where the others are too small: these are
+ * draws in which nothing is pending that they do not take, and that are not replaced by others. */
 static void test_wide_layers(void **state)
 {
     (void)state;
-    static const char *const operation[] = {"conv_forward", "conv_backward_data"};
+    enum { FIRST = 18, SHAPES = 6 };
+    static const struct {
+        const char *operation;
+        uint64_t seed[SHAPES];
+    } draws[] = {
+        {"conv_forward", {6, 2, 4, 2, 13, 3}},
+        {"conv_backward_data", {13, 24, 4, 16, 27, 7}},
+        {"conv_backward_weight", {3, 4, 15, 6, 8, 10}},
+    };
     use_module(module);
-    for (int i = 0; i < 2; i++)
-        for (int only = 18; only < 24; only++) {
-            const rc_selftest_settings settings = {.backend = "cuda:bf16", .threads = 1, .seed = 1, .quick = true,
-                                                   .operation = operation[i], .only = only, .line = keep_miss};
-            rc_selftest_result result;
-            assert_int_equal(rc_selftest(&settings, &result), RC_OK);
-            assert_int_equal(result.misses, 0);
-            assert_true(result.cases > 0);
-        }
+    for (size_t i = 0; i < sizeof draws / sizeof *draws; i++)
+        for (int shape = 0; shape < SHAPES; shape++)
+            check_case(draws[i].operation, draws[i].seed[shape], FIRST + shape);
 }
 
-/* The weight gradients of wide layers, in cases where nothing is pending that their kernel does not take: 128 channels,
- * every second pixel, an odd size, an enlarged map, one tap of every second pixel, and of every. */
-static void test_wide_weight_gradients(void **state)
+/* Whatever the seed, they take the large cases: here with two images. */
+static void test_large_layers(void **state)
 {
     (void)state;
-    static const struct {
-        int seed, number;
-    } cases[] = {{3, 18}, {11, 19}, {2, 20}, {6, 21}, {2, 22}, {6, 23}};
     use_module(module);
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        const rc_selftest_settings settings = {.backend = "cuda:bf16", .threads = 1, .seed = (uint64_t)cases[i].seed,
-                                               .quick = true, .only = cases[i].number, .line = keep_miss,
-                                               .operation = "conv_backward_weight"};
-        rc_selftest_result result;
-        assert_int_equal(rc_selftest(&settings, &result), RC_OK);
-        assert_int_equal(result.misses, 0);
+    for (int i = 0; i < rc_cases_large.count; i++) {
+        const rc_operation *operation = &rc_cases_large.operation[i];
+        for (int number = operation->quick; number < 2 * operation->quick; number++)
+            check_case(operation->name, 1, number);
     }
 }
 
@@ -368,7 +376,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_images_that_do_not_fit),   cmocka_unit_test(test_several_threads),
         cmocka_unit_test(test_operations_in_fp32),       cmocka_unit_test(test_operations_in_bf16),
         cmocka_unit_test(test_wide_layers),              cmocka_unit_test(test_workspace_is_small),
-        cmocka_unit_test(test_wide_weight_gradients),
+        cmocka_unit_test(test_large_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

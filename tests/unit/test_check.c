@@ -149,7 +149,8 @@ static void a_case_is_the_same_each_time(void **state)
 
 /* y = x + 1 in (2, 3, 3, 5), and its gradient: written on the host, for backends whose memory is the host's. */
 typedef enum fault {
-    NONE, WRONG_NUMBER, NOT_WRITTEN, BEYOND, BEFORE, CHANGED_INPUT, DIRTY_PADDING, OTHER_BITS, WRONG_GRADIENT
+    NONE, WRONG_NUMBER, WRONG_BY_A_TENTH, NOT_WRITTEN, BEYOND, BEFORE, CHANGED_INPUT, DIRTY_PADDING, OTHER_BITS,
+    WRONG_GRADIENT
 } fault;
 
 static fault planted;
@@ -192,6 +193,8 @@ static void run_faulty(rc_run *r)
     }
     if (f == WRONG_NUMBER)
         set(r, Y, 0, get(r, Y, 0) * 1.0001);
+    if (f == WRONG_BY_A_TENTH)
+        set(r, Y, 0, get(r, Y, 0) * 1.1);
     if (f == NOT_WRITTEN)
         set(r, Y, 1, NAN);
     if (f == BEYOND)
@@ -206,14 +209,14 @@ static void run_faulty(rc_run *r)
         set(r, Y, 0, get(r, Y, 0) * (1 + 0x1p-22 * (calls++ % 2)));
 }
 
-static rc_verdict judge_fault(fault f)
+static rc_verdict judge_fault(fault f, int act_bits)
 {
     static const rc_operation faulty = {"faulty", "", 1, 1, 0, draw_faulty, NULL, run_faulty, NULL};
     rc_case c;
     rc_verdict v;
     planted = f;
     calls = 0;
-    assert_int_equal(rc_case_draw(&c, &faulty, 1, 0, true, 24), RC_OK);
+    assert_int_equal(rc_case_draw(&c, &faulty, 1, 0, true, act_bits), RC_OK);
     assert_int_equal(rc_judge(&judges, &c, &v), RC_OK);
     rc_case_free(&c);
     return v;
@@ -221,7 +224,7 @@ static rc_verdict judge_fault(fault f)
 
 static void expect_miss(fault f, const char *part)
 {
-    rc_verdict v = judge_fault(f);
+    rc_verdict v = judge_fault(f, 24);
     assert_true(v.missed);
     assert_false(v.shaky);
     if (!strstr(v.text, part))
@@ -231,7 +234,7 @@ static void expect_miss(fault f, const char *part)
 static void faults_are_noticed(void **state)
 {
     (void)state;
-    rc_verdict v = judge_fault(NONE);
+    rc_verdict v = judge_fault(NONE, 24);
     assert_false(v.missed);
     assert_true(v.slope_error < 1e-9);
     expect_miss(WRONG_NUMBER, "'y' is");
@@ -283,6 +286,59 @@ static void a_case_that_hangs_on_an_ulp_is_told_apart(void **state)
     rc_case_free(&c);
 }
 
+/* Inputs of few digits may move by more, but not so far that they explain any result. */
+static void a_wrong_number_of_few_digits_is_not_excused(void **state)
+{
+    (void)state;
+    rc_verdict v = judge_fault(WRONG_BY_A_TENTH, 8);
+    assert_true(v.missed);
+    assert_false(v.shaky);
+}
+
+/* ---- large cases ---------------------------------------------------------------------------------------------- */
+
+enum { QUICKEST = 3 /* of the large cases: one tap */ };
+
+static void large_cases_are_asked_for_by_name(void **state)
+{
+    (void)state;
+    for (int i = 0; i < rc_cases_large.count; i++) {
+        const rc_operation *operation = &rc_cases_large.operation[i];
+        rc_selftest_settings settings = {.seed = 2, .threads = 2, .operation = operation->name, .line = print_miss,
+                                         .only = operation->quick + QUICKEST};
+        rc_selftest_result result;
+        assert_true(rc_selftest_knows(operation->name));
+        assert_int_equal(rc_selftest(&settings, &result), RC_OK);
+        assert_int_equal(result.cases, 1);
+        assert_int_equal(result.misses, 0);
+    }
+}
+
+/* One backend alone judges them: nothing is drawn again. */
+static void large_cases_notice_an_idle_entry(void **state)
+{
+    (void)state;
+    const rc_backend whole = *judges.test;
+    const rc_judges alone = {.test = judges.test, .wide = judges.narrow};
+    for (int i = 0; i < rc_cases_large.count; i++) {
+        const rc_operation *operation = &rc_cases_large.operation[i];
+        size_t (*idle)(void) = does_nothing;
+        int entry = 0;
+        while (strcmp(rc_entry_name(entry), operation->covers) != 0)
+            entry++;
+        memcpy((char *)judges.test + offsetof(rc_backend, conv_forward) + (size_t)entry * sizeof idle, &idle,
+               sizeof idle);
+        rc_case c;
+        rc_verdict v;
+        assert_int_equal(rc_case_draw(&c, operation, 1, (uint32_t)(operation->quick + QUICKEST), true, 24), RC_OK);
+        assert_int_equal(rc_judge(&alone, &c, &v), RC_OK);
+        assert_true(v.missed);
+        assert_false(v.shaky);
+        rc_case_free(&c);
+        *judges.test = whole;
+    }
+}
+
 /* ---- measures ------------------------------------------------------------------------------------------------- */
 
 static void errors_are_measured_by_the_size_of_the_result(void **state)
@@ -322,6 +378,9 @@ int main(void)
         cmocka_unit_test(a_case_is_the_same_each_time),
         cmocka_unit_test(faults_are_noticed),
         cmocka_unit_test(a_case_that_hangs_on_an_ulp_is_told_apart),
+        cmocka_unit_test(a_wrong_number_of_few_digits_is_not_excused),
+        cmocka_unit_test(large_cases_are_asked_for_by_name),
+        cmocka_unit_test(large_cases_notice_an_idle_entry),
         cmocka_unit_test(errors_are_measured_by_the_size_of_the_result),
         cmocka_unit_test(unknown_operation_is_an_error),
         cmocka_unit_test(quick_list_passes),
