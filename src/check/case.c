@@ -199,7 +199,7 @@ int rc_case_buffer(rc_case *c, const char *name, rc_buffer_kind kind, rc_buffer_
 
 void rc_case_fill(rc_case *c, int buffer, double center, double spread)
 {
-    /* Bench shapes have millions of elements, and nobody looks at them: a short period is enough. */
+    /* Millions of elements have a short period: a prime, so that no pixel or channel is like its neighbours. */
     enum { PERIOD = 8191 };
     const rc_buffer *b = &c->buffer[buffer];
     if (c->status != RC_OK)
