@@ -41,6 +41,16 @@ static void set_reciprocals(tile_cut *cut)
     }
 }
 
+void rc_cuda_set_maps(tile_cut *cut, const rc_conv *conv, bool forward, const axis_taps *taps, int part_step)
+{
+    cut->source_h = shares(forward ? conv->h : conv->oh, part_step);
+    cut->source_w = shares(forward ? conv->w : conv->ow, part_step);
+    cut->out_h = forward ? conv->oh : conv->h;
+    cut->out_w = forward ? conv->ow : conv->w;
+    cut->base_h = shares(cut->out_h, taps->out_step);
+    cut->base_w = shares(cut->out_w, taps->out_step);
+}
+
 bool rc_cuda_cut_tiles(tile_cut *cut, const axis_taps *taps, int positions, int most, int pitch, int tile_bytes,
                        int widest)
 {
@@ -153,12 +163,7 @@ bool rc_cuda_plan_gather(const rc_cuda *cuda, const rc_conv *conv, bool forward,
 
     tile_cut *cut = &plan->cut;
     cut->groups = view_groups(batch);
-    cut->source_h = forward ? conv->h : conv->oh;
-    cut->source_w = forward ? conv->w : conv->ow;
-    cut->out_h = forward ? conv->oh : conv->h;
-    cut->out_w = forward ? conv->ow : conv->w;
-    cut->base_h = shares(cut->out_h, taps.out_step);
-    cut->base_w = shares(cut->out_w, taps.out_step);
+    rc_cuda_set_maps(cut, conv, forward, &taps, 1);
     int step_bytes = form_step_bytes(plan->form);
     plan->weight_bytes = (plan->chunked ? most_taps : form_all_steps(plan->form)) * step_bytes;
     int positions = shares(batch->n * cut->base_h * cut->base_w, BLOCKS);

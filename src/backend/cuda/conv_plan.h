@@ -23,6 +23,10 @@ typedef struct gather_plan {
 bool rc_cuda_plan_gather(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch,
                          gather_plan *plan);
 
+/* The sizes of the maps. part_step: every so manieth pixel of the source, along both axes, is a part that the tiles are
+ * cut from; 1: they are cut from all of it. */
+void rc_cuda_set_maps(tile_cut *cut, const rc_conv *conv, bool forward, const axis_taps *taps, int part_step);
+
 /* Cuts base_h x base_w positions of every image into tiles of about `positions`, at most `most` and at most
  * `tile_bytes` of pixels of `pitch` bytes. The other fields of the cut have been set. Maps wider than `widest` are cut
  * into columns of tiles. */

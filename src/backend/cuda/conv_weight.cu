@@ -228,12 +228,7 @@ static bool plan_weight(const rc_conv *conv, const group_view &groups, int n, we
     plan->tiles = reduce->co_padded / plan->co * (reduce->ci_padded / plan->ci);
 
     cut->groups = groups;
-    cut->source_h = conv->h;
-    cut->source_w = conv->w;
-    cut->out_h = conv->oh;
-    cut->out_w = conv->ow;
-    cut->base_h = (conv->oh + taps.out_step - 1) / taps.out_step;
-    cut->base_w = (conv->ow + taps.out_step - 1) / taps.out_step;
+    rc_cuda_set_maps(cut, conv, true, &taps, 1);
     int dy_pitch = pixel_pitch(plan->co), phases = taps.out_step * taps.out_step;
     int table_bytes = (gradient_source::ROWS * reduce->co_padded + value_source::ROWS * reduce->ci_padded) * 4;
     int pitch = pixel_pitch(plan->ci);

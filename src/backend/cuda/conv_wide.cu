@@ -45,7 +45,7 @@ static void list_part(wide_parts *parts, const axis_taps *taps, const tile_cut *
     parts->steps[part] = parts->all_steps - parts->first_step[part];
 }
 
-void rc_cuda_list_parts(wide_parts *parts, const axis_taps *taps, const tile_cut *cut)
+static void list_parts(wide_parts *parts, const axis_taps *taps, const tile_cut *cut)
 {
     int phases = taps->out_step * taps->out_step;
     for (int phase = 0; phase < phases && taps->source_step == 1; phase++)
@@ -91,17 +91,12 @@ bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, c
     wide->source_h = forward ? conv->h : conv->oh;
     wide->source_w = forward ? conv->w : conv->ow;
     wide->source_c = form->source_c;
-    cut->source_h = (wide->source_h + taps.source_step - 1) / taps.source_step;
-    cut->source_w = (wide->source_w + taps.source_step - 1) / taps.source_step;
-    cut->out_h = forward ? conv->oh : conv->h;
-    cut->out_w = forward ? conv->ow : conv->w;
-    cut->base_h = (cut->out_h + taps.out_step - 1) / taps.out_step;
-    cut->base_w = (cut->out_w + taps.out_step - 1) / taps.out_step;
+    rc_cuda_set_maps(cut, conv, forward, &taps, taps.source_step);
     int rest = WIDE_STAGES * WIDE_STEP + SINK_ROWS * WIDE_N * 4, pitch = pixel_pitch(WIDE_CHUNK);
     axis_taps axis = rc_cuda_part_axis(&taps);
     if (!rc_cuda_cut_tiles(cut, &axis, WIDE_TILE, WIDE_TILE, pitch, (CONV_SHARED_HALF - rest) / 2))
         return false;
-    rc_cuda_list_parts(&wide->parts, &taps, cut);
+    list_parts(&wide->parts, &taps, cut);
     wide->tile_bytes = cut->images * cut->rows * cut->columns * pitch;
     if (wide->tile_bytes < FINISH_NORM_BYTES / 2)
         wide->tile_bytes = FINISH_NORM_BYTES / 2;

@@ -30,8 +30,6 @@ typedef struct wide_parts {
 /* The axis as a part of the source sees it, for rc_cuda_cut_tiles. */
 axis_taps rc_cuda_part_axis(const axis_taps *taps);
 
-void rc_cuda_list_parts(wide_parts *parts, const axis_taps *taps, const tile_cut *cut);
-
 /* Have the maps been cut into tiles of `positions`, one image each, that are many (each is worked on `copies` times)
  * and mostly full? Otherwise smaller ones keep more of the card busy. */
 bool rc_cuda_large_tiles_pay(const rc_cuda *cuda, const tile_cut *cut, int positions, int copies);

@@ -327,12 +327,7 @@ static bool plan_weight(const rc_cuda *cuda, const rc_conv *conv, int n, wide_we
     a->source_h = conv->h;
     a->source_w = conv->w;
     cut->groups = all;
-    cut->source_h = (conv->h + taps.source_step - 1) / taps.source_step;
-    cut->source_w = (conv->w + taps.source_step - 1) / taps.source_step;
-    cut->out_h = conv->oh;
-    cut->out_w = conv->ow;
-    cut->base_h = (conv->oh + taps.out_step - 1) / taps.out_step;
-    cut->base_w = (conv->ow + taps.out_step - 1) / taps.out_step;
+    rc_cuda_set_maps(cut, conv, true, &taps, taps.source_step);
     plan->tiles = conv->c_out / SIDE * (conv->c_in / SIDE);
     plan->phases = taps.out_step * taps.out_step;
     plan->nine = taps.count[0] == 3;
