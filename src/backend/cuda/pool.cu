@@ -173,16 +173,16 @@ template <typename Act, bool STEM> struct pool_backward {
 };
 
 /* Where a tile lies: its first block of pixels, and the first window that reaches into it. */
-struct tile_place {
+struct pool_place {
     int image, block_y, block_x, first_y, first_x;
 };
 
 template <typename Act, bool STEM>
-__device__ static inline tile_place find_tile(const pool_backward<Act, STEM> &a, int first_image, int t)
+__device__ static inline pool_place find_tile(const pool_backward<Act, STEM> &a, int first_image, int t)
 {
     int row = t / a.tiles.tiles_x, image = row / a.tiles.tiles_y;
     int block_y = row % a.tiles.tiles_y * a.tiles.h, block_x = t % a.tiles.tiles_x * a.tiles.w;
-    tile_place at = {first_image + image, block_y, block_x, a.pool.first(block_y), a.pool.first(block_x)};
+    pool_place at = {first_image + image, block_y, block_x, a.pool.first(block_y), a.pool.first(block_x)};
     return at;
 }
 
@@ -215,7 +215,7 @@ template <bool STEM> struct window_taps {
 /* Windows lane, lane + lanes, ... of a tile; `taps` is (windows_h, windows_w, width) from this thread's vector on. */
 template <typename Act, bool STEM>
 __device__ static inline void search_windows(const pool_backward<Act, STEM> &a, const value_reader<Act, STEM> &x,
-                                             const tile_place &at, int lane, int lanes, window_taps<STEM> *taps)
+                                             const pool_place &at, int lane, int lanes, window_taps<STEM> *taps)
 {
     for (int i = lane; i < a.tiles.windows_h * a.tiles.windows_w; i += lanes) {
         int row = quotient(i, a.tiles.by_windows_w), column = at.first_x + i - row * a.tiles.windows_w;
@@ -231,7 +231,7 @@ __device__ static inline void search_windows(const pool_backward<Act, STEM> &a, 
 
 /* What the windows of a tile give to the pixels of a block: from the bottom to the top, from right to left. */
 template <typename Act, bool STEM>
-__device__ static inline void take_gradient(const pool_backward<Act, STEM> &a, const tile_place &at, int block_y,
+__device__ static inline void take_gradient(const pool_backward<Act, STEM> &a, const pool_place &at, int block_y,
                                             int block_x, int channel, const window_taps<STEM> *taps, float8 *total)
 {
     const pool_window<STEM> &pool = a.pool;
@@ -280,7 +280,7 @@ __device__ static inline void finish_stem8(const backward_epilogue<Act> &e, cons
 /* A block of pixels of a stem: everything is loaded before the first is stored. */
 template <typename Act, bool STEM, typename Sum>
 __device__ static inline void finish_stem_block(const pool_backward<Act, STEM> &a, const value_reader<Act, STEM> &x,
-                                                const float8 &mean, const tile_place &at, int block_y, int block_x,
+                                                const float8 &mean, const pool_place &at, int block_y, int block_x,
                                                 const window_taps<STEM> *taps, channel_sums<Sum> *sums)
 {
     const int block = pool_window<STEM>::block;
@@ -325,7 +325,7 @@ __global__ static void __launch_bounds__(MAP_THREADS, 2) max_backward_kernel(poo
     int first_image = group_begin(a.e.cut.groups, walk.group);
     int all = (a.e.cut.groups.end[walk.group] - first_image) * tiles.tiles_y * tiles.tiles_x;
     for (int t = blockIdx.x; t < all; t += a.e.cut.slots) {
-        tile_place at = find_tile(a, first_image, t);
+        pool_place at = find_tile(a, first_image, t);
         __syncthreads();
         if (!idle)
             search_windows(a, reader, at, lane, lanes, taps);
