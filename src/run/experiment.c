@@ -152,8 +152,8 @@ static int open_cells(const experiment *x)
     return count > 0 ? count : 1;
 }
 
-/* One run keeps some eight cores busy. Of a GPU it leaves a tenth idle, for one more; what layers hand on through its
- * caches has no room there for a third. */
+/* One run keeps some eight cores busy. Of a GPU it leaves a tenth idle in some of its stages, which one more takes;
+ * five were seen to gain nothing. */
 static void choose_jobs(experiment *x, const rc_backend *backend)
 {
     enum { CORES_OF_A_CELL = 8, CELLS_OF_A_GPU = 2 };

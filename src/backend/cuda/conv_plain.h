@@ -1,7 +1,7 @@
 /* Finished maps for the convolutions of wide layers.
  *
- * Those read a map many times over, once for every 64 channels of the result, so what is pending is applied once
- * before: at 64 channels and more, writing a map and reading it again costs less than a tenth of the products. */
+ * Those read a map many times over, once for every 64 channels of the result and again where tiles overlap, so what is
+ * pending is applied once before. */
 #ifndef RC_BACKEND_CUDA_CONV_PLAIN_H
 #define RC_BACKEND_CUDA_CONV_PLAIN_H
 

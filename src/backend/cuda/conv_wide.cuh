@@ -2,7 +2,8 @@
  * which reads a plain map (conv_plain.h). What it is about is the traffic between memories, which a multiprocessor with
  * 1400 multiply-adds a clock does not see if
  * - a warp has 112 positions x 32 channels of sums: 4.5 kB of operands from shared memory for 57 thousand products;
- * - a block of four warps has 224 positions x 64 channels: whole rows of maps that are 14, 28, 56 or 112 wide;
+ * - a block of four warps has 224 positions x 64 channels: whole rows of maps that are 14, 28 or 56 wide, half ones
+ *   of 112;
  * - the weights of a tap travel (cp.async) while those of the taps before are used, and so does the next tile, the same
  *   pixels in the next 32 channels, or other pixels;
  * - there are two blocks on a multiprocessor, each of which multiplies while the other stores.
