@@ -106,22 +106,23 @@ completes() { # completes WORD...: what bash offers for the last word of a comma
     bash -c 'source "$0"; compopt() { :; }; COMP_WORDS=(recollect "$@"); COMP_CWORD=$#; _recollect
         printf "%s\n" "${COMPREPLY[@]}"' "$share/bash-completion/completions/recollect" "$@"
 }
+# grep reads to the end here: with -q it leaves at the first match, and who writes on fails.
 options=0
 for command in $("$program" --help | awk '/^commands:/ { on = 1; next } on && NF == 0 { exit } on { print $1 }'); do
-    completes "${command:0:2}" | grep -qxF "$command" || { echo "FAILED: bash does not complete $command"; exit 1; }
-    "$program" "$command" --help | grep -q '^examples:' || { echo "FAILED: $command --help has no example"; exit 1; }
+    completes "${command:0:2}" | grep -xF "$command" >/dev/null || { echo "FAILED: bash does not complete $command"; exit 1; }
+    "$program" "$command" --help | grep '^examples:' >/dev/null || { echo "FAILED: $command --help has no example"; exit 1; }
     for option in $("$program" "$command" --help | awk '$1 ~ /^--/ && $1 != "--help" { print $1 }'); do
         for file in "$manual:.BI ${option//-/\\-} " "$share/zsh/site-functions/_recollect:$option[" \
             "$share/fish/vendor_completions.d/recollect.fish:-l ${option#--} "; do
             grep -qF -- "${file#*:}" "${file%%:*}" || { echo "FAILED: ${file%%:*} lacks $command $option"; exit 1; }
         done
-        completes "$command" "$option" | grep -qxF -- "$option" ||
+        completes "$command" "$option" | grep -xF -- "$option" >/dev/null ||
             { echo "FAILED: bash does not complete $command $option"; exit 1; }
         options=$((options + 1))
     done
 done
 [ $options -gt 40 ] || { echo "FAILED: only $options options were looked at"; exit 1; }
-completes learn --method cw | grep -qxF cwd || { echo "FAILED: bash does not complete methods"; exit 1; }
+completes learn --method cw | grep -xF cwd >/dev/null || { echo "FAILED: bash does not complete methods"; exit 1; }
 for shell in zsh fish; do
     file=$(find "$share/$shell" -type f)
     if command -v $shell >/dev/null; then $shell -n "$file"; fi
