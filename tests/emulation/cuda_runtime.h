@@ -42,6 +42,10 @@ struct float2 {
     float x, y;
 };
 
+struct uint2 {
+    unsigned x, y;
+};
+
 struct uint4 {
     unsigned x, y, z, w;
 };

@@ -15,41 +15,58 @@
 #include "backend/cuda/conv_tile.cuh"
 #include "backend/cuda/norm.cuh"
 
-/* How the warps of a block share a tile: N result channels of the block. */
+/* How the warps of a block share a tile: N result channels of the block. Lane 4 g + t has VECTOR neighbouring channels,
+ * the t-th of the warp's, at positions g and g + 8 of every sixteen: results go to the map as they leave the products. */
 template <int N, bool CHUNKED> struct warp_shape {
     static constexpr int CHANNELS = N < 32 ? N : 32;      /* result channels of a warp */
     static constexpr int TILES_N = CHANNELS / 8;
     static constexpr int WARPS_N = N / CHANNELS, WARPS_M = CONV_WARPS / WARPS_N;
-    static constexpr int TILES_M = N <= 16 ? 4 : 2;
+    static constexpr int TILES_M = 2;
     static constexpr int POSITIONS = TILES_M * 16;        /* of a warp */
-    static constexpr int VECTOR = CHANNELS / 4;           /* neighbouring channels of a thread */
+    static constexpr int VECTOR = CHANNELS / 4;
     typedef float sums[TILES_M][TILES_N][4];
 };
 
-/* Bytes in which the warps of a block turn their results around. */
-__host__ __device__ constexpr int turning_bytes(int n)
-{
-    return n == 8 ? CONV_WARPS * 64 * 16 : n == 16 ? CONV_WARPS * 64 * 32 : CONV_WARPS * 32 * 64;
-}
-
-/* ---- sinks ----------------------------------------------------------------------------------------------------- */
+/* ---- sinks: what becomes of a lane's results, V channels at COUNT pixels ----------------------------------------
+ * A negative pixel: there is none; what is fetched for it is not used. */
 
 /* Per-channel vectors of the sink in shared memory, (4, N) float. Sums of products begin with the bias. */
 enum { ROW_BIAS, ROW_CENTER, ROW_SCALE, ROW_SHIFT, SINK_ROWS };
 
-struct sink_sums {
-    float8 first, second;
+template <int V> struct lane_sums {
+    floats<V> first, second;
 };
+typedef lane_sums<8> sink_sums;
 
-/* Of the eight channels from which a table of N channels begins. */
-struct sink_rows {
-    float8 center, scale, shift;
+/* Of the V channels from which a table of N channels begins. */
+template <int V> struct lane_rows {
+    floats<V> center, scale, shift;
 };
+typedef lane_rows<8> sink_rows;
 
-__device__ inline sink_rows rows_at(const float *table, int width)
+template <int V> __device__ inline floats<V> load_row(const float *from)
 {
-    sink_rows rows = {load8(table + ROW_CENTER * width), load8(table + ROW_SCALE * width),
-                      load8(table + ROW_SHIFT * width)};
+    floats<V> row;
+    if (V == 2) {
+        float2 two = *(const float2 *)from;
+        row.v[0] = two.x;
+        row.v[1] = two.y;
+    }
+#pragma unroll
+    for (int i = 0; i + 3 < V; i += 4) {
+        float4 four = *(const float4 *)(from + i);
+        row.v[i] = four.x;
+        row.v[i + 1] = four.y;
+        row.v[i + 2] = four.z;
+        row.v[i + 3] = four.w;
+    }
+    return row;
+}
+
+template <int V = 8> __device__ inline lane_rows<V> rows_at(const float *table, int width)
+{
+    lane_rows<V> rows = {load_row<V>(table + ROW_CENTER * width), load_row<V>(table + ROW_SCALE * width),
+                         load_row<V>(table + ROW_SHIFT * width)};
     return rows;
 }
 
@@ -64,9 +81,10 @@ struct forward_sink {
     typedef train_norm norm;
     static constexpr bool BACKWARD = false;
 
-    struct ahead {
-        uint4 skip;
+    template <int V> struct ahead_of {
+        typename packed<V>::type skip;
     };
+    typedef ahead_of<8> ahead;
 
     enum { ROWS = SINK_ROWS };
     __device__ void read(float *row, int group, int channel) const
@@ -78,51 +96,73 @@ struct forward_sink {
         row[ROW_SHIFT] = apply && y.scale ? y.shift[group * y.cp + channel] : 0;
     }
 
-    __device__ ahead fetch(int pixel, int channel) const
+    template <int V, int COUNT>
+    __device__ void fetch(ahead_of<V> (&a)[COUNT], const int (&pixel)[COUNT], int channel) const
     {
-        ahead a = {};
         int from = channel - y.skip_offset;
-        if (!apply || !y.skip || from < 0 || from >= y.skip_cp)
-            return a;
-        if (y.skip_stride != 1) {
-            int row = pixel / y.w, image = row / y.h;
-            pixel = (image * y.skip_h + (row - image * y.h) * y.skip_stride) * y.skip_w +
-                    (pixel - row * y.w) * y.skip_stride;
+        bool skips = apply && y.skip && from >= 0 && from < y.skip_cp;
+#pragma unroll
+        for (int n = 0; n < COUNT; n++) {
+            int at = pixel[n] > 0 ? pixel[n] : 0;
+            a[n] = {};
+            if (skips && y.skip_stride != 1) {
+                int row = at / y.w, image = row / y.h;
+                at = (image * y.skip_h + (row - image * y.h) * y.skip_stride) * y.skip_w +
+                     (at - row * y.w) * y.skip_stride;
+            }
+            if (skips)
+                a[n].skip = load_packed<V>(y.skip + (unsigned)(at * y.skip_cp + from));
         }
-        a.skip = load16(y.skip + (unsigned)(pixel * y.skip_cp + from));
-        return a;
     }
 
-    __device__ void take(float8 v, const ahead &a, const sink_rows &rows, int pixel, int channel,
-                         sink_sums &sums) const
+    template <int V, int COUNT>
+    __device__ void take(floats<V> (&v)[COUNT], const ahead_of<V> (&a)[COUNT], const lane_rows<V> &rows,
+                         const int (&pixel)[COUNT], int channel, lane_sums<V> &sums) const
     {
-        bf16 *to = raw + (unsigned)(pixel * y.cp + channel);
-        if (apply) {
-            float8 skip = unpack8(a.skip);
+        typedef typename packed<V>::type vector;
+        if (apply)
+            finish(v, a, rows);
 #pragma unroll
-            for (int i = 0; i < 8; i++) {
-                v.v[i] = v.v[i] * rows.scale.v[i] + (rows.shift.v[i] + skip.v[i]);
-                v.v[i] = fmaxf(v.v[i], below * v.v[i]);
-            }
-            if (tanh) {
-#pragma unroll
-                for (int i = 0; i < 8; i++)
-                    v.v[i] = tanhf(v.v[i]);
-            }
-            *(uint4 *)to = pack8(v);
-            return;
+        for (int n = 0; n < COUNT; n++) {
+            vector bits = pack<V>(v[n]);
+            if (pixel[n] >= 0)
+                *(vector *)(raw + (unsigned)(pixel[n] * y.cp + channel)) = bits;
+            v[n] = unpack<V>(bits); /* sums are of what readers will see */
         }
-        uint4 bits = pack8(v);
-        *(uint4 *)to = bits;
-        if (partial) {
-            v = unpack8(bits); /* sums are of what readers will see */
+        if (apply || !partial)
+            return;
 #pragma unroll
-            for (int i = 0; i < 8; i++) {
-                float s = v.v[i] - rows.center.v[i];
+        for (int n = 0; n < COUNT; n++) {
+            if (pixel[n] < 0)
+                continue;
+#pragma unroll
+            for (int i = 0; i < V; i++) {
+                float s = v[n].v[i] - rows.center.v[i];
                 sums.first.v[i] += s;
                 sums.second.v[i] += s * s;
             }
         }
+    }
+
+    template <int V, int COUNT>
+    __device__ void finish(floats<V> (&v)[COUNT], const ahead_of<V> (&a)[COUNT], const lane_rows<V> &rows) const
+    {
+#pragma unroll
+        for (int n = 0; n < COUNT; n++) {
+            floats<V> skip = unpack<V>(a[n].skip);
+#pragma unroll
+            for (int i = 0; i < V; i++) {
+                float z = v[n].v[i] * rows.scale.v[i] + (rows.shift.v[i] + skip.v[i]);
+                v[n].v[i] = fmaxf(z, below * z);
+            }
+        }
+        if (!tanh)
+            return;
+#pragma unroll
+        for (int n = 0; n < COUNT; n++)
+#pragma unroll
+            for (int i = 0; i < V; i++)
+                v[n].v[i] = tanhf(v[n].v[i]);
     }
 };
 
@@ -138,9 +178,10 @@ struct gradient_sink {
     typedef backward_norm norm;
     static constexpr bool BACKWARD = true;
 
-    struct ahead {
-        uint4 old, raw;
+    template <int V> struct ahead_of {
+        typename packed<V>::type old, raw, stored;
     };
+    typedef ahead_of<8> ahead;
 
     enum { ROWS = SINK_ROWS };
     __device__ void read(float *row, int group, int channel) const
@@ -152,46 +193,93 @@ struct gradient_sink {
         row[ROW_SHIFT] = y.scale ? y.shift[at] : 0;
     }
 
-    __device__ ahead fetch(int pixel, int channel) const
+    template <int V, int COUNT>
+    __device__ void fetch(ahead_of<V> (&a)[COUNT], const int (&pixel)[COUNT], int channel) const
     {
-        unsigned at = (unsigned)(pixel * y.cp + channel);
-        ahead a = {};
-        if (addend)
-            a.old = *(const uint4 *)(addend + at);
-        if (partial)
-            a.raw = load16(y.raw + at);
-        return a;
-    }
-
-    __device__ void take(float8 v, const ahead &a, const sink_rows &rows, int pixel, int channel,
-                         sink_sums &sums) const
-    {
-        unsigned at = (unsigned)(pixel * y.cp + channel);
-        if (addend) {
-            float8 old = unpack8(a.old);
+        typedef typename packed<V>::type vector;
+        unsigned at[COUNT];
 #pragma unroll
-            for (int i = 0; i < 8; i++)
-                v.v[i] += old.v[i];
+        for (int n = 0; n < COUNT; n++) {
+            at[n] = (unsigned)((pixel[n] > 0 ? pixel[n] : 0) * y.cp + channel);
+            a[n] = {};
         }
-        uint4 bits = pack8(v);
-        *(uint4 *)(dx + at) = bits;
+        if (addend) {
+#pragma unroll
+            for (int n = 0; n < COUNT; n++)
+                a[n].old = *(const vector *)(addend + at[n]);
+        }
         if (!partial)
             return;
-        float8 dz = unpack8(bits), raw = unpack8(a.raw);
-        if (slopes) {
-            float8 z;
-            if (y.stored)
-                z = load8(y.stored + at);
 #pragma unroll
-            for (int i = 0; i < 8; i++) {
-                float sign = y.stored ? z.v[i] : raw.v[i] * rows.scale.v[i] + rows.shift.v[i];
-                dz.v[i] = sign > 0 ? dz.v[i] : below * dz.v[i];
+        for (int n = 0; n < COUNT; n++)
+            a[n].raw = load_packed<V>(y.raw + at[n]);
+        if (slopes && y.stored) {
+#pragma unroll
+            for (int n = 0; n < COUNT; n++)
+                a[n].stored = load_packed<V>(y.stored + at[n]);
+        }
+    }
+
+    template <int V, int COUNT>
+    __device__ void take(floats<V> (&v)[COUNT], const ahead_of<V> (&a)[COUNT], const lane_rows<V> &rows,
+                         const int (&pixel)[COUNT], int channel, lane_sums<V> &sums) const
+    {
+        typedef typename packed<V>::type vector;
+        if (addend) {
+#pragma unroll
+            for (int n = 0; n < COUNT; n++) {
+                floats<V> old = unpack<V>(a[n].old);
+#pragma unroll
+                for (int i = 0; i < V; i++)
+                    v[n].v[i] += old.v[i];
             }
         }
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
-            sums.first.v[i] += dz.v[i];
-            sums.second.v[i] += dz.v[i] * (raw.v[i] - rows.center.v[i]);
+        for (int n = 0; n < COUNT; n++) {
+            vector bits = pack<V>(v[n]);
+            if (pixel[n] >= 0)
+                *(vector *)(dx + (unsigned)(pixel[n] * y.cp + channel)) = bits;
+            v[n] = unpack<V>(bits);
+        }
+        if (!partial)
+            return;
+        if (slopes)
+            multiply_slopes(v, a, rows);
+#pragma unroll
+        for (int n = 0; n < COUNT; n++) {
+            floats<V> raw = unpack<V>(a[n].raw);
+            if (pixel[n] < 0)
+                continue;
+#pragma unroll
+            for (int i = 0; i < V; i++) {
+                sums.first.v[i] += v[n].v[i];
+                sums.second.v[i] += v[n].v[i] * (raw.v[i] - rows.center.v[i]);
+            }
+        }
+    }
+
+    template <int V, int COUNT>
+    __device__ void multiply_slopes(floats<V> (&dz)[COUNT], const ahead_of<V> (&a)[COUNT],
+                                    const lane_rows<V> &rows) const
+    {
+        if (y.stored) {
+#pragma unroll
+            for (int n = 0; n < COUNT; n++) {
+                floats<V> z = unpack<V>(a[n].stored);
+#pragma unroll
+                for (int i = 0; i < V; i++)
+                    dz[n].v[i] = z.v[i] > 0 ? dz[n].v[i] : below * dz[n].v[i];
+            }
+            return;
+        }
+#pragma unroll
+        for (int n = 0; n < COUNT; n++) {
+            floats<V> raw = unpack<V>(a[n].raw);
+#pragma unroll
+            for (int i = 0; i < V; i++) {
+                float z = raw.v[i] * rows.scale.v[i] + rows.shift.v[i];
+                dz[n].v[i] = z > 0 ? dz[n].v[i] : below * dz[n].v[i];
+            }
         }
     }
 };
@@ -211,6 +299,7 @@ template <typename Source, typename Sink> struct gather_arguments {
     int steps[4], first_step[4];    /* of each phase: products along the taps */
     int all_steps;
     int offset[CONV_TAPS + 4];      /* of each tap (C = 8: of both taps of a step) in the tile, in bytes */
+    int square_row;                 /* 3 x 3 taps beside each other: bytes from one row of them to the next; else 0 */
 };
 
 /* What one product of a warp's tiles takes. */
@@ -250,7 +339,7 @@ __device__ inline void add_taps(typename warp_shape<N, CHUNKED>::sums &sum, cons
     constexpr int PRODUCTS = C < 16 ? 1 : C / 16, WIDE = C == 8 ? 2 : 1;
     int odd = C == 8 ? threadIdx.x % 32 / 16 : 0; /* half of the rows are the second tap's */
     int next = offset[odd];
-#pragma unroll(PRODUCTS == 1 ? 3 : 1)
+#pragma unroll 1
     for (int step = 0; step < steps; step++) {
         int at = next;
         next = offset[(step + 1) * WIDE + odd]; /* under way while this one is used; past the last it is not used */
@@ -264,6 +353,26 @@ __device__ inline void add_taps(typename warp_shape<N, CHUNKED>::sums &sum, cons
     }
 }
 
+/* The same for 3 x 3 taps beside each other: most addresses are constants. */
+template <int C, int N, bool CHUNKED>
+__device__ inline void add_square(typename warp_shape<N, CHUNKED>::sums &sum, const unsigned *row_address,
+                                  int row_bytes, unsigned weights)
+{
+    constexpr int PRODUCTS = C / 16;
+#pragma unroll(PRODUCTS < 4 ? 3 : 1)
+    for (int row = 0; row < 3; row++) {
+#pragma unroll
+        for (int column = 0; column < 3; column++)
+#pragma unroll
+            for (int product = 0; product < PRODUCTS; product++) {
+                operands<N, CHUNKED> now;
+                now.load(row_address, row * row_bytes + column * pixel_pitch(C) + product * 32, weights);
+                now.multiply(sum);
+                weights += N * 32;
+            }
+    }
+}
+
 /* Copies one chunk, or the whole, of the packed weights. */
 __device__ inline void copy_weights(unsigned to, const char *from, int bytes)
 {
@@ -271,17 +380,14 @@ __device__ inline void copy_weights(unsigned to, const char *from, int bytes)
         copy16_async(to + i, from + i);
 }
 
-/* What a warp does with some positions of one phase of a tile, apart from the products. The results of a warp change
- * hands through its own shared memory: they leave the products spread over the lanes, and go to the map as vectors of
- * eight channels, lane l having vector l % VECTORS of every LANES-th position. */
+/* What a warp does with some positions of one phase of a tile. */
 template <int N, bool CHUNKED, typename Sink> struct warp_positions {
     using shape = warp_shape<N, CHUNKED>;
-    static constexpr int V = shape::VECTOR;
-    static constexpr int VECTORS = shape::CHANNELS / 8, LANES = 32 / VECTORS, ROUNDS = shape::POSITIONS / LANES;
+    static constexpr int V = shape::VECTOR, ROUNDS = shape::TILES_M * 2;
 
     unsigned row_address[shape::TILES_M];
     int pixel[ROUNDS]; /* of the result; -1: none */
-    typename Sink::ahead ahead[ROUNDS];
+    typename Sink::template ahead_of<V> ahead[ROUNDS];
     float sum[shape::TILES_M][shape::TILES_N][4];
 
     template <int C>
@@ -295,15 +401,21 @@ template <int N, bool CHUNKED, typename Sink> struct warp_positions {
             int index = first + i * 16 + lane % 16;
             row_address[i] = tile + place_on(sources, element_of(positions, index < positions.count ? index : 0));
         }
-        /* Tiles as wide as the map need no rows. */
-        bool dense = results.row_extra == 0 && (!positions.several || results.image_extra == 0);
+        first += lane / 4;
+        if (results.row_extra == 0 && (!positions.several || results.image_extra == 0)) {
+            /* Tiles as wide as the map need no rows. */
 #pragma unroll
-        for (int i = 0; i < ROUNDS; i++) {
-            element e = {first + i * LANES + lane / VECTORS, 0, 0};
-            if (!dense)
-                e = element_of(positions, e.index);
-            pixel[i] = e.index < positions.count ? place_on(results, e) : -1;
+            for (int i = 0; i < ROUNDS; i++)
+                pixel[i] = results.base + (first + i * 8) * results.step;
+        } else {
+#pragma unroll
+            for (int i = 0; i < ROUNDS; i++)
+                pixel[i] = place_on(results, element_of(positions, first + i * 8));
         }
+#pragma unroll
+        for (int i = 0; i < ROUNDS; i++)
+            if (first + i * 8 >= positions.count)
+                pixel[i] = -1;
     }
 
     __device__ void begin(const float *bias)
@@ -314,48 +426,23 @@ template <int N, bool CHUNKED, typename Sink> struct warp_positions {
             for (int j = 0; j < shape::TILES_N; j++)
 #pragma unroll
                 for (int k = 0; k < 4; k++)
-                    sum[i][j][k] = bias[2 * j + k % 2];
+                    sum[i][j][k] = Sink::BACKWARD ? 0 : bias[2 * j + k % 2];
     }
 
     __device__ void fetch(const Sink &sink, int channel)
     {
-#pragma unroll
-        for (int i = 0; i < ROUNDS; i++) {
-            ahead[i] = {};
-            if (pixel[i] >= 0)
-                ahead[i] = sink.fetch(pixel[i], channel);
-        }
+        sink.fetch(ahead, pixel, channel);
     }
 
-    __device__ void take(const Sink &sink, const float *table, int channel, float *space, sink_sums &sums)
+    __device__ void take(const Sink &sink, const float *table, int channel, lane_sums<V> &sums) const
     {
-        constexpr int CHANNELS = shape::CHANNELS;
-        int lane = threadIdx.x % 32;
+        floats<V> v[ROUNDS];
 #pragma unroll
-        for (int part = 0; part < 2; part++) { /* of the positions: there is room for half of them */
-            __syncwarp();
+        for (int i = 0; i < ROUNDS; i++)
 #pragma unroll
-            for (int i = 0; i < shape::TILES_M / 2; i++)
-#pragma unroll
-                for (int half = 0; half < 2; half++) {
-                    const float(*from)[4] = sum[part * (shape::TILES_M / 2) + i];
-                    float *to = space + (i * 16 + half * 8 + lane / 4) * CHANNELS + lane % 4 * V;
-                    if (V == 2)
-                        *(float2 *)to = make_float2(from[0][half * 2], from[0][half * 2 + 1]);
-#pragma unroll
-                    for (int j = 0; j + 1 < shape::TILES_N; j += 2)
-                        *(float4 *)(to + 2 * j) = make_float4(from[j][half * 2], from[j][half * 2 + 1],
-                                                              from[j + 1][half * 2], from[j + 1][half * 2 + 1]);
-                }
-            __syncwarp();
-#pragma unroll
-            for (int i = 0; i < ROUNDS / 2; i++) {
-                int round = part * (ROUNDS / 2) + i;
-                float8 v = load8(space + (i * LANES + lane / VECTORS) * CHANNELS + lane % VECTORS * 8);
-                if (pixel[round] >= 0)
-                    sink.take(v, ahead[round], rows_at(table, N), pixel[round], channel, sums);
-            }
-        }
+            for (int k = 0; k < V; k++)
+                v[i].v[k] = sum[i / 2][k / 2][i % 2 * 2 + k % 2];
+        sink.take(v, ahead, rows_at<V>(table, N), pixel, channel, sums);
     }
 };
 
@@ -363,24 +450,27 @@ template <int N, bool CHUNKED, typename Sink> struct warp_positions {
  * that have fewer blocks. */
 template <int N, bool CHUNKED, int THREADS = CONV_THREADS>
 __device__ inline void write_sums(void *partial, const tile_cut &cut, tile_share share, int phase, int cp, int channel,
-                                  sink_sums &sums, float *space)
+                                  lane_sums<warp_shape<N, CHUNKED>::VECTOR> &sums, float *space)
 {
     using shape = warp_shape<N, CHUNKED>;
-    constexpr int VECTORS = shape::CHANNELS / 8, WARPS_M = THREADS / 32 / shape::WARPS_N;
+    constexpr int V = shape::VECTOR, WARPS_M = THREADS / 32 / shape::WARPS_N;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     int rows = cut.most_blocks * (CHUNKED ? gridDim.z : 1), row = share.row * (CHUNKED ? gridDim.z : 1) + phase;
 #pragma unroll
-    for (int step = VECTORS; step < 32; step *= 2)
+    for (int step = 4; step < 32; step *= 2)
 #pragma unroll
-        for (int i = 0; i < 8; i++) {
+        for (int i = 0; i < V; i++) {
             sums.first.v[i] += __shfl_xor_sync(0xffffffffu, sums.first.v[i], step);
             sums.second.v[i] += __shfl_xor_sync(0xffffffffu, sums.second.v[i], step);
         }
     __syncthreads(); /* the space was the tile */
-    if (lane < VECTORS) {
-        float *mine = space + warp / shape::WARPS_N * 2 * N + warp % shape::WARPS_N * shape::CHANNELS + lane * 8;
-        store8(mine, sums.first);
-        store8(mine + N, sums.second);
+    if (lane < 4) {
+        float *mine = space + warp / shape::WARPS_N * 2 * N + warp % shape::WARPS_N * shape::CHANNELS + lane * V;
+#pragma unroll
+        for (int i = 0; i < V; i++) {
+            mine[i] = sums.first.v[i];
+            mine[N + i] = sums.second.v[i];
+        }
     }
     __syncthreads();
     if (threadIdx.x < 2 * N) {
@@ -466,16 +556,14 @@ __global__ void __launch_bounds__(CONV_THREADS, 2)
     using shape = warp_shape<N, CHUNKED>;
     constexpr int MOST = !CHUNKED ? 8 : Source::LOADS == 1 ? 4 : 2; /* with chunks, sums are in registers already */
     constexpr int STEP = N * 32 * (C < 16 ? 1 : C / 16); /* bytes of packed weights */
-    constexpr int SPACE = shape::POSITIONS / 2 * shape::CHANNELS;
     char *shared = dynamic_shared();
     char *tile = shared + a.weight_bytes;
     float *table = (float *)(tile + a.tile_bytes), *source_table = table + SINK_ROWS * N;
-    float *space = source_table + Source::ROWS * a.source.channels() + threadIdx.x / 32 * SPACE;
     unsigned weights = shared_address(shared);
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, phase = CHUNKED ? blockIdx.z : 0;
     int warp_channel = warp % shape::WARPS_N * shape::CHANNELS, block_channel = blockIdx.y * N; /* the first */
-    int lane_channel = warp_channel + lane % (shape::CHANNELS / 8) * 8, channel = block_channel + lane_channel;
-    const float *bias = table + ROW_BIAS * N + warp_channel + lane % 4 * shape::VECTOR;
+    int lane_channel = warp_channel + lane % 4 * shape::VECTOR, channel = block_channel + lane_channel;
+    const float *bias = table + ROW_BIAS * N + lane_channel;
     unsigned warp_weights = weights + warp % shape::WARPS_N * (shape::CHANNELS * 32) + lane * (N == 8 ? 8 : 16);
     const char *packed_weights = a.weights + (size_t)(blockIdx.y * a.all_steps + a.first_step[phase]) * a.chunks * STEP;
     int weight_bytes = (CHUNKED ? a.steps[phase] : a.all_steps) * STEP;
@@ -490,7 +578,7 @@ __global__ void __launch_bounds__(CONV_THREADS, 2)
     make_table(a.source, share.group, 0, a.source.channels(), source_table);
     make_table(a.sink, share.group, block_channel, N, table);
     __syncthreads(); /* also: the tile is clear */
-    sink_sums sums = {};
+    lane_sums<shape::VECTOR> sums = {};
     bool fill = blockIdx.y == 0 && phase == 0 && a.source.fills();
 
     unsigned tile_address = shared_address(tile);
@@ -523,7 +611,7 @@ __global__ void __launch_bounds__(CONV_THREADS, 2)
                                             warp_weights);
             }
             mine.fetch(a.sink, channel);
-            mine.take(a.sink, table + lane_channel, channel, space, sums);
+            mine.take(a.sink, table + lane_channel, channel, sums);
         } else {
             load_window<C, MOST>(a.source, source_table, window, 0, tile);
             wait_for_copies();
@@ -535,9 +623,13 @@ __global__ void __launch_bounds__(CONV_THREADS, 2)
                     mine.template locate<C>(a.cut, positions, results, tile_address, first);
                     mine.fetch(a.sink, channel);
                     mine.begin(bias);
-                    add_taps<C, N, CHUNKED>(mine.sum, mine.row_address, a.offset + a.first_step[p] * (C == 8 ? 2 : 1),
-                                            a.steps[p], warp_weights + a.first_step[p] * STEP);
-                    mine.take(a.sink, table + lane_channel, channel, space, sums);
+                    if (C > 8 && a.square_row)
+                        add_square<C, N, CHUNKED>(mine.sum, mine.row_address, a.square_row, warp_weights);
+                    else
+                        add_taps<C, N, CHUNKED>(mine.sum, mine.row_address,
+                                                a.offset + a.first_step[p] * (C == 8 ? 2 : 1), a.steps[p],
+                                                warp_weights + a.first_step[p] * STEP);
+                    mine.take(a.sink, table + lane_channel, channel, sums);
                 }
             }
         }

@@ -138,6 +138,11 @@ static bool list_offsets(gather_plan *plan, const axis_taps *taps)
         }
         first += plan->steps[phase];
     }
+    int row = plan->cut.columns * pitch;
+    plan->square_row = phases == 1 && taps->count[0] == 3 ? row : 0;
+    for (int i = 0; i < 9; i++)
+        if (plan->offset[i] != i / 3 * row + i % 3 * pitch)
+            plan->square_row = 0;
     return true;
 }
 
@@ -175,7 +180,7 @@ bool rc_cuda_plan_gather(const rc_cuda *cuda, const rc_conv *conv, bool forward,
     int pitch = pixel_pitch(plan->form.chunk_c);
     int source_rows = forward ? (int)value_source::ROWS : (int)gradient_source::ROWS;
     int table_bytes = (source_rows * rc_cuda_padded(plan->form.source_c) + SINK_ROWS * plan->form.tile_c) * 4;
-    int rest = table_bytes + turning_bytes(plan->form.tile_c) + plan->weight_bytes;
+    int rest = table_bytes + plan->weight_bytes;
     positions = greatest(positions, 64);
     if (!rc_cuda_cut_tiles(cut, &taps, positions, most, pitch, CONV_SHARED_HALF - rest) &&
         !rc_cuda_cut_tiles(cut, &taps, positions, most, pitch, CONV_SHARED_MOST - rest))

@@ -14,7 +14,7 @@ typedef struct gather_plan {
     tile_cut cut;
     bool chunked;
     int steps[4], first_step[4], all_steps;
-    int offset[CONV_TAPS + 4];
+    int offset[CONV_TAPS + 4], square_row;
     int weight_bytes, tile_bytes, shared_bytes;
     dim3 grid;
 } gather_plan;
@@ -45,6 +45,7 @@ template <typename Arguments> static void rc_cuda_set_gather(const gather_plan &
     a->tile_bytes = plan.tile_bytes;
     a->weight_bytes = plan.weight_bytes;
     a->all_steps = plan.all_steps;
+    a->square_row = plan.square_row;
     for (int phase = 0; phase < 4; phase++) {
         a->steps[phase] = plan.steps[phase];
         a->first_step[phase] = plan.first_step[phase];

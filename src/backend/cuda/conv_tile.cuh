@@ -176,17 +176,54 @@ __device__ inline uint4 load16(const bf16 *from)
     return __ldg((const uint4 *)from);
 }
 
+/* V neighbouring channels as one word or vector of words. */
+template <int V> struct packed;
+template <> struct packed<2> {
+    typedef unsigned type;
+};
+template <> struct packed<4> {
+    typedef uint2 type;
+};
+template <> struct packed<8> {
+    typedef uint4 type;
+};
+
+template <int V> __device__ inline typename packed<V>::type load_packed(const bf16 *from)
+{
+    return __ldg((const typename packed<V>::type *)from);
+}
+
+template <int V> __device__ inline floats<V> unpack(typename packed<V>::type bits)
+{
+    const unsigned *word = (const unsigned *)&bits;
+    floats<V> x;
+#pragma unroll
+    for (int i = 0; i < V / 2; i++) { /* see load8 */
+        x.v[2 * i] = __uint_as_float(word[i] << 16);
+        x.v[2 * i + 1] = __uint_as_float(word[i] & 0xffff0000u);
+    }
+    return x;
+}
+
+template <int V> __device__ inline typename packed<V>::type pack(floats<V> x)
+{
+    typename packed<V>::type bits;
+    unsigned *word = (unsigned *)&bits;
+#pragma unroll
+    for (int i = 0; i < V / 2; i++)
+        word[i] = pack_bf16(x.v[2 * i], x.v[2 * i + 1]);
+    return bits;
+}
+
 __device__ inline float8 unpack8(uint4 bits)
 {
-    return load8((const bf16 *)&bits);
+    return unpack<8>(bits);
 }
 
 __device__ inline uint4 pack8(float8 x)
 {
-    return make_uint4(pack_bf16(x.v[0], x.v[1]), pack_bf16(x.v[2], x.v[3]), pack_bf16(x.v[4], x.v[5]),
-                      pack_bf16(x.v[6], x.v[7]));
+    return pack<8>(x);
 }
-
 
 /* The slope of a piecewise linear activation below 0. */
 __host__ __device__ inline float slope_below(rc_act act)

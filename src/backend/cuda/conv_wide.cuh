@@ -109,23 +109,17 @@ template <typename Sink> struct wide_warp {
 #pragma unroll
         for (int i = 0; i < WIDE_TILES_M; i++) {
             typename Sink::ahead ahead[2];
+            float8 v[2];
             int pixel[2];
 #pragma unroll
             for (int half = 0; half < 2; half++) {
                 pixel[half] = pixel_of(positions, results, i, half);
-                ahead[half] = {};
-                if (pixel[half] >= 0)
-                    ahead[half] = sink.fetch(pixel[half], channel);
-            }
-#pragma unroll
-            for (int half = 0; half < 2; half++) {
-                float8 v;
 #pragma unroll
                 for (int k = 0; k < 8; k++)
-                    v.v[k] = sum[i][k / 2][half * 2 + k % 2];
-                if (pixel[half] >= 0)
-                    sink.take(v, ahead[half], rows, pixel[half], channel, sums);
+                    v[half].v[k] = sum[i][k / 2][half * 2 + k % 2];
             }
+            sink.fetch(ahead, pixel, channel);
+            sink.take(v, ahead, rows, pixel, channel, sums);
         }
     }
 };

@@ -57,9 +57,10 @@ __device__ inline int quotient(int x, unsigned reciprocal)
 
 /* ---- eight channels --------------------------------------------------------------------------------------------- */
 
-struct float8 {
-    float v[8];
+template <int V> struct floats {
+    float v[V];
 };
+typedef floats<8> float8;
 
 __device__ inline float8 zero8()
 {
