@@ -91,6 +91,14 @@ typedef struct rc_epilogue {
     bool apply;
 } rc_epilogue;
 
+/* A convolution of a chain (see chain_forward). */
+enum { RC_CHAIN_LINKS = 16 /* at most */ };
+typedef struct rc_link {
+    const void *weight;
+    rc_tensor *y;
+    rc_epilogue epilogue;
+} rc_link;
+
 /* What a backward operation that finishes dL/dvalue of a layer does besides: `partial` (if set) receives per-channel
  * sums of dz and dz * (raw - mean) of that layer, for bn_backward. */
 typedef struct rc_back_epilogue {
@@ -187,8 +195,17 @@ struct rc_backend {
     int threads;
     int lanes; /* how many run beside each other; 0 or 1: fork and join do nothing */
     /* For rc_backend_measure(): GFLOP/s of multiply-adds from registers, or GB/s of copying, over so many seconds.
-     * NULL: the CPU measures by its pool of threads. All entries after this one are filled. */
+     * NULL: the CPU measures by its pool of threads. */
     double (*measure)(rc_backend *, double seconds, bool arithmetic);
+    /* Chains, which a pass goes link by link unless takes_chain says yes; NULL: no: convolutions of one shape without bias,
+     * for at most n images in one group. Link 0 reads x, link i the value of link i - 1; a link other than the first may
+     * have an identity skip, then from what the link before reads. All are normalised, and their activations, and x's,
+     * are piecewise linear. Nobody else reads what lies between x and the last link, so without gradients (apply) only
+     * the raw of the last is written; otherwise all raws and sums, and of the values (and `stored`) that have memory
+     * those of the last link and of sums with an activation, whose slope raw does not tell.
+     * All entries after these are filled. */
+    bool (*takes_chain)(rc_backend *, const rc_conv *, int n);
+    void (*chain_forward)(rc_backend *, const rc_conv *, rc_tensor *x, const rc_link *links, int count);
 
     /* Memory and control. Not for use inside a step, except zero and copy. */
     void (*destroy)(rc_backend *);

@@ -55,6 +55,23 @@ static void run_forward(rc_pass *pass, const rc_model *model, int index)
     x->stored = x->stored || x->value != NULL;
 }
 
+static void run_chain(rc_pass *pass, const rc_model *model, int first, int last)
+{
+    rc_backend *be = pass->backend;
+    rc_tensor *x = source(pass, pass->net->layer[first].in);
+    rc_link links[RC_CHAIN_LINKS];
+    for (int i = first; i <= last; i++) {
+        const rc_layer *layer = &pass->net->layer[i];
+        rc_pass_layer *at = &pass->layer[i];
+        links[i - first] = (rc_link){
+            .weight = real_at(pass, model->param, layer->weight), .y = &at->y,
+            .epilogue = {.partial = at->partial, .apply = pass->settings.mode == RC_PASS_EVAL,
+                         .center = real_at(pass, model->running, layer->running_mean)}};
+    }
+    be->chain_forward(be, &pass->layer[first].conv, x, links, last - first + 1);
+    x->stored = x->stored || x->value != NULL;
+}
+
 static void run_bn_forward(rc_pass *pass, const rc_model *model, rc_pass_op op, int index)
 {
     const rc_layer *layer = &pass->net->layer[index];
@@ -150,6 +167,7 @@ static void run(rc_pass *pass, const rc_model *model, void *gradient, int from, 
         switch (step->op) {
         case RC_OP_BN_EVAL: run_bn_eval(pass, model, step->layer); break;
         case RC_OP_FORWARD: run_forward(pass, model, step->layer); break;
+        case RC_OP_CHAIN: run_chain(pass, model, step->layer, step->target); break;
         case RC_OP_MATERIALISE: materialise(pass, step->layer); break;
         case RC_OP_BN_TRAIN:
         case RC_OP_BN_STATISTICS: run_bn_forward(pass, model, step->op, step->layer); break;

@@ -1,4 +1,5 @@
-/* Inside of a pass: what its two builders share. pass_list.c writes the lists of steps, pass_build.c the rest. */
+/* Inside of a pass: what its two builders share. pass_list.c writes the lists of steps, for which
+ * pass_chain.c finds chains, pass_build.c the rest. */
 #ifndef RC_NN_PASS_BUILD_H
 #define RC_NN_PASS_BUILD_H
 
@@ -41,6 +42,9 @@ typedef struct rc_pass_build {
 
 /* (n, h, w, cp) act. */
 size_t rc_pass_map_bytes(const rc_pass_build *build, const rc_layer *layer);
+
+/* The last link of the chain that begins with layer `first` (pass_chain.c); RC_NO_LAYER: none does. */
+int rc_pass_last_link(const rc_pass_build *build, int first);
 
 /* Before the buffers are placed: all steps, and when each buffer is in use. */
 void rc_pass_list_steps(rc_pass_build *build);

@@ -2,7 +2,7 @@
  *
  * Forward, TRAIN and FROZEN: a layer's raw result stays, with its normalisation pending; values are stored by the
  * first operation that reads them. EVAL: the operation's epilogue finishes the value, and the memory of a value is free
- * again after its last reader.
+ * again after its last reader. A chain is one step: of its links, only the last has a value for others.
  *
  * Backward runs over the layers from the last to the first; the steps of one layer are a group:
  *     [sums of its gradient]  BN backward  weight gradient (on its own lane)  gradient of skip  gradient of input
@@ -51,18 +51,43 @@ static void make_readable(rc_pass_build *b, int index)
         store(b, b->net->layer[index].skip);
 }
 
+/* The value of the layer's input exists once the step that has just been emitted has read it. */
+static void use_input(rc_pass_build *b, const rc_layer *layer)
+{
+    if (layer->in < 0)
+        return;
+    use(b, b->buffers[layer->in].raw);
+    b->stored[layer->in] = b->stored[layer->in] || b->buffers[layer->in].value != RC_NO_BUFFER;
+}
+
+static void list_chain(rc_pass_build *b, int first, int last)
+{
+    make_readable(b, b->net->layer[first].in);
+    emit(b, RC_OP_CHAIN, first)->target = last;
+    use_input(b, &b->net->layer[first]);
+    for (int i = first; i <= last; i++) {
+        if (!b->eval || i == last)
+            use(b, b->buffers[i].raw);
+        use(b, b->buffers[i].partial);
+    }
+    b->stored[last] = b->eval || b->buffers[last].value != RC_NO_BUFFER;
+}
+
 static void list_forward(rc_pass_build *b)
 {
     for (int i = 0; i < b->net->layers; i++) {
         const rc_layer *layer = &b->net->layer[i];
+        int last_link = rc_pass_last_link(b, i);
+        if (last_link != RC_NO_LAYER) {
+            list_chain(b, i, last_link);
+            i = last_link;
+            continue;
+        }
         make_readable(b, layer->in);
         emit(b, RC_OP_FORWARD, i);
         use(b, b->buffers[i].raw);
         use(b, b->buffers[i].partial);
-        if (layer->in >= 0) {
-            use(b, b->buffers[layer->in].raw);
-            b->stored[layer->in] = b->stored[layer->in] || b->buffers[layer->in].value != RC_NO_BUFFER;
-        }
+        use_input(b, layer);
         if (b->eval && layer->skip >= 0)
             use(b, b->buffers[layer->skip].raw);
         b->stored[i] = b->eval || !rc_layer_pending(layer);

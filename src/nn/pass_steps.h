@@ -11,6 +11,7 @@
 typedef enum rc_pass_op {
     RC_OP_BN_EVAL,       /* running statistics -> scale, shift, mean, istd */
     RC_OP_FORWARD,       /* the layer's operation; stores the value of its input if that has memory for it */
+    RC_OP_CHAIN,         /* the same for a chain of layers */
     RC_OP_MATERIALISE,   /* stores a value that no operation has read yet */
     RC_OP_BN_TRAIN,      /* sums -> batch statistics -> scale, shift, mean, istd; running statistics */
     RC_OP_BN_STATISTICS, /* sums -> batch mean and variance */
@@ -29,7 +30,7 @@ typedef enum rc_pass_op {
 typedef struct rc_pass_step {
     rc_pass_op op;
     int layer;
-    int target; /* SKIP, DATA: layer whose gradient is written, or RC_NET_INPUT */
+    int target; /* SKIP, DATA: layer whose gradient is written, or RC_NET_INPUT; CHAIN: its last layer */
     bool add;   /* SKIP, DATA: add to that gradient, otherwise overwrite */
     int addend; /* DATA: add to the gradient of this layer instead, RC_NO_LAYER: to the target's own */
     bool sums;  /* SKIP, DATA: this finishes the gradient, take the sums of the target's normalisation */

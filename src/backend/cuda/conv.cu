@@ -1,4 +1,5 @@
 /* Convolutions: hands each call to the first kind of kernels that takes it. */
+#include "backend/cuda/chain.h"
 #include "backend/cuda/conv.h"
 #include "backend/cuda/norm.cuh"
 
@@ -68,6 +69,8 @@ bool rc_cuda_join_norm(rc_cuda *cuda, const void *partial, const backward_norm &
 
 void rc_cuda_fill_conv(rc_cuda *cuda)
 {
+    cuda->table.takes_chain = rc_cuda_takes_chain;
+    cuda->table.chain_forward = rc_cuda_chain_forward;
     cuda->table.reserve_conv = reserve_conv;
     cuda->table.conv_forward = conv_forward;
     cuda->table.conv_backward_data = conv_backward_data;

@@ -108,8 +108,10 @@ __device__ inline void pack_lane(const pack_job &job, int index)
     for (int word = 0; word < 4; word++) {
         if (word >= words)
             break;
-        int result = at.tile * form.tile_c + permuted_channel(form.tile_c, pair * 2 + word / 2, lane / 4);
-        int half = word % 2, k = lane % 4 * 2; /* the first of two neighbours among eight */
+        int half = form.left ? word / 2 : word % 2, k = lane % 4 * 2; /* the first of two neighbours among eight */
+        int result = form.left ? pair * 16 + lane / 4 * 2 + word % 2
+                               : permuted_channel(form.tile_c, pair * 2 + word / 2, lane / 4);
+        result += at.tile * form.tile_c;
         int source = at.chunk * form.chunk_c + (two ? k : product * 16 + half * 8 + k);
         to[word] = pack_bf16(tap_weight(job, bits[half], source, result),
                              tap_weight(job, bits[half], source + 1, result));
@@ -189,7 +191,7 @@ struct rc_cuda_packs {
 static bool same_form(const conv_form *a, const conv_form *b)
 {
     if (a->source_c != b->source_c || a->result_c != b->result_c || a->k != b->k ||
-        a->source_first != b->source_first || a->wide != b->wide || a->chunk_c != b->chunk_c ||
+        a->source_first != b->source_first || a->wide != b->wide || a->left != b->left || a->chunk_c != b->chunk_c ||
         a->tile_c != b->tile_c || a->phases != b->phases)
         return false;
     for (int phase = 0; phase < a->phases; phase++) {
