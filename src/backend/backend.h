@@ -98,6 +98,10 @@ typedef struct rc_link {
     rc_tensor *y;
     rc_epilogue epilogue;
 } rc_link;
+typedef struct rc_back_link {
+    const void *weight;
+    const rc_grad *dy;
+} rc_back_link;
 
 /* What a backward operation that finishes dL/dvalue of a layer does besides: `partial` (if set) receives per-channel
  * sums of dz and dz * (raw - mean) of that layer, for bn_backward. */
@@ -198,14 +202,17 @@ struct rc_backend {
      * NULL: the CPU measures by its pool of threads. */
     double (*measure)(rc_backend *, double seconds, bool arithmetic);
     /* Chains, which a pass goes link by link unless takes_chain says yes; NULL: no: convolutions of one shape without bias,
-     * for at most n images in one group. Link 0 reads x, link i the value of link i - 1; a link other than the first may
-     * have an identity skip, then from what the link before reads. All are normalised, and their activations, and x's,
+     * for at most n images in one group. Link 0 reads x, link i the value of link i - 1; a link may have an
+     * identity skip from what the link before reads, if that one is there and has none. All are normalised, and their activations, and x's,
      * are piecewise linear. Nobody else reads what lies between x and the last link, so without gradients (apply) only
      * the raw of the last is written; otherwise all raws and sums, and of the values (and `stored`) that have memory
      * those of the last link and of sums with an activation, whose slope raw does not tell.
+     * Back: g of the last link alone is there; dx is the gradient of x, the epilogue asks for no sums.
      * All entries after these are filled. */
-    bool (*takes_chain)(rc_backend *, const rc_conv *, int n);
+    bool (*takes_chain)(rc_backend *, const rc_conv *, int n, bool gradients);
     void (*chain_forward)(rc_backend *, const rc_conv *, rc_tensor *x, const rc_link *links, int count);
+    void (*chain_backward)(rc_backend *, const rc_conv *, const rc_back_link *links, int count, void *dx,
+                           const rc_back_epilogue *);
 
     /* Memory and control. Not for use inside a step, except zero and copy. */
     void (*destroy)(rc_backend *);

@@ -151,6 +151,18 @@ static void run_writer(rc_pass *pass, const rc_model *model, const rc_pass_step 
     }
 }
 
+static void run_chain_backward(rc_pass *pass, const rc_model *model, const rc_pass_step *step)
+{
+    rc_backend *be = pass->backend;
+    rc_back_link links[RC_CHAIN_LINKS];
+    void *dx = step->target != RC_NET_INPUT ? pass->layer[step->target].dy.g : pass->input_gradient;
+    const rc_back_epilogue epilogue = {.x = source(pass, step->target), .add = step->add};
+    for (int i = step->first; i <= step->layer; i++)
+        links[i - step->first] = (rc_back_link){real_at(pass, model->param, pass->net->layer[i].weight),
+                                                &pass->layer[i].dy};
+    be->chain_backward(be, &pass->layer[step->first].conv, links, step->layer - step->first + 1, dx, &epilogue);
+}
+
 static void materialise(rc_pass *pass, int index)
 {
     rc_tensor *y = &pass->layer[index].y;
@@ -167,7 +179,7 @@ static void run(rc_pass *pass, const rc_model *model, void *gradient, int from, 
         switch (step->op) {
         case RC_OP_BN_EVAL: run_bn_eval(pass, model, step->layer); break;
         case RC_OP_FORWARD: run_forward(pass, model, step->layer); break;
-        case RC_OP_CHAIN: run_chain(pass, model, step->layer, step->target); break;
+        case RC_OP_CHAIN: run_chain(pass, model, step->first, step->layer); break;
         case RC_OP_MATERIALISE: materialise(pass, step->layer); break;
         case RC_OP_BN_TRAIN:
         case RC_OP_BN_STATISTICS: run_bn_forward(pass, model, step->op, step->layer); break;
@@ -177,6 +189,7 @@ static void run(rc_pass *pass, const rc_model *model, void *gradient, int from, 
         case RC_OP_ZERO_BIAS: run_zero_bias(pass, gradient, step->layer); break;
         case RC_OP_SKIP:
         case RC_OP_DATA: run_writer(pass, model, step); break;
+        case RC_OP_CHAIN_BACK: run_chain_backward(pass, model, step); break;
         case RC_OP_FORK: be->fork(be, RC_WEIGHT_LANE); break;
         case RC_OP_MAIN: be->fork(be, 0); break;
         case RC_OP_JOIN: be->join(be, RC_WEIGHT_LANE); break;

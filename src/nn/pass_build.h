@@ -37,6 +37,7 @@ typedef struct rc_pass_build {
     int input_gradient;        /* buffer */
     int steps;
     bool stored[RC_MAX_LAYERS];                    /* the value exists at this point of the forward list */
+    int first_link[RC_MAX_LAYERS];                 /* of the chain that ends with the layer; RC_NO_LAYER: none does */
     rc_gradient_state gradient[RC_MAX_LAYERS + 1]; /* of layer i at i + 1, of the net input at 0 */
 } rc_pass_build;
 

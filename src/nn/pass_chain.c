@@ -19,7 +19,8 @@ static bool is_link(const rc_net *net, int first, int index)
         return false;
     if (layer->shortcut == RC_SHORTCUT_NONE)
         return true;
-    return index > first && layer->shortcut == RC_SHORTCUT_IDENTITY && layer->skip == net->layer[index - 1].in;
+    return index > first && layer->shortcut == RC_SHORTCUT_IDENTITY && layer->skip == net->layer[index - 1].in &&
+           net->layer[index - 1].shortcut == RC_SHORTCUT_NONE;
 }
 
 /* Does anybody but the links themselves read a link before the last? */
@@ -44,7 +45,7 @@ int rc_pass_last_link(const rc_pass_build *b, int first)
         !piecewise_linear(net->layer[net->layer[first].in].act))
         return RC_NO_LAYER;
     const rc_conv conv = rc_layer_conv(&net->layer[first]);
-    if (!b->backend->takes_chain(b->backend, &conv, b->pass->settings.n))
+    if (!b->backend->takes_chain(b->backend, &conv, b->pass->settings.n, !b->eval))
         return RC_NO_LAYER;
     int last = first;
     while (last + 1 < net->layers && last + 1 - first < RC_CHAIN_LINKS && is_link(net, first, last + 1))

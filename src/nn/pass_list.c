@@ -63,7 +63,8 @@ static void use_input(rc_pass_build *b, const rc_layer *layer)
 static void list_chain(rc_pass_build *b, int first, int last)
 {
     make_readable(b, b->net->layer[first].in);
-    emit(b, RC_OP_CHAIN, first)->target = last;
+    b->first_link[last] = first;
+    emit(b, RC_OP_CHAIN, last)->first = first;
     use_input(b, &b->net->layer[first]);
     for (int i = first; i <= last; i++) {
         if (!b->eval || i == last)
@@ -78,6 +79,7 @@ static void list_forward(rc_pass_build *b)
     for (int i = 0; i < b->net->layers; i++) {
         const rc_layer *layer = &b->net->layer[i];
         int last_link = rc_pass_last_link(b, i);
+        b->first_link[i] = RC_NO_LAYER;
         if (last_link != RC_NO_LAYER) {
             list_chain(b, i, last_link);
             i = last_link;
@@ -210,6 +212,18 @@ static void list_skip(rc_pass_build *b, int index, int source)
     state(b, source)->writers--;
 }
 
+/* The gradients of the links before the last stay inside. */
+static void list_chain_backward(rc_pass_build *b, int first, int last)
+{
+    int target = b->net->layer[first].in;
+    if (!state(b, target)->needed)
+        return;
+    if (b->net->layer[first + 1].skip == target)
+        state(b, target)->writers--;
+    emit_writer(b, RC_OP_CHAIN_BACK, last, target);
+    b->pass->step[b->steps - 1].first = first;
+}
+
 /* The steps of one layer in backward. */
 static void list_group(rc_pass_build *b, int index)
 {
@@ -251,8 +265,13 @@ void rc_pass_list_steps(rc_pass_build *b)
                 emit(b, RC_OP_BN_BACKWARD, i);
         }
         for (int i = b->net->layers - 1; i >= 0; i--) {
-            if (state(b, i)->needed)
+            int first = b->first_link[i];
+            if (first != RC_NO_LAYER) {
+                list_chain_backward(b, first, i);
+                i = first;
+            } else if (state(b, i)->needed) {
                 list_group(b, i);
+            }
         }
     }
     /* At the end, where the main lane has nothing else to do while weight gradients run. */

@@ -21,6 +21,7 @@ typedef enum rc_pass_op {
     RC_OP_ZERO_BIAS,     /* a bias before batch normalisation has no influence: its gradient is 0 */
     RC_OP_SKIP,          /* gradient of the skip */
     RC_OP_DATA,          /* gradient of the input */
+    RC_OP_CHAIN_BACK,    /* gradient of the input of a chain */
     RC_OP_FORK,          /* what follows runs beside, on lane RC_WEIGHT_LANE */
     RC_OP_MAIN,          /* what follows is on the main lane again */
     RC_OP_JOIN,          /* the main lane waits for RC_WEIGHT_LANE */
@@ -30,10 +31,11 @@ typedef enum rc_pass_op {
 typedef struct rc_pass_step {
     rc_pass_op op;
     int layer;
-    int target; /* SKIP, DATA: layer whose gradient is written, or RC_NET_INPUT; CHAIN: its last layer */
-    bool add;   /* SKIP, DATA: add to that gradient, otherwise overwrite */
+    int target; /* SKIP, DATA, CHAIN_BACK: layer whose gradient is written, or RC_NET_INPUT */
+    bool add;   /* the same: add to that gradient, otherwise overwrite */
     int addend; /* DATA: add to the gradient of this layer instead, RC_NO_LAYER: to the target's own */
     bool sums;  /* SKIP, DATA: this finishes the gradient, take the sums of the target's normalisation */
+    int first;  /* CHAIN, CHAIN_BACK: the first link, `layer` being the last */
 } rc_pass_step;
 
 /* One layer. Pointers are backend memory of the pass. */

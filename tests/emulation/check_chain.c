@@ -19,13 +19,23 @@ static rc_net net;
 
 /* ---- counting ---------------------------------------------------------------------------------------------------- */
 
-static int links_taken;
+static int links_taken, links_back;
 static void (*chain_forward)(rc_backend *, const rc_conv *, rc_tensor *, const rc_link *, int);
 
 static void count_forward(rc_backend *be, const rc_conv *conv, rc_tensor *x, const rc_link *links, int count)
 {
     links_taken += count;
     chain_forward(be, conv, x, links, count);
+}
+
+static void (*chain_backward)(rc_backend *, const rc_conv *, const rc_back_link *, int, void *,
+                              const rc_back_epilogue *);
+
+static void count_backward(rc_backend *be, const rc_conv *conv, const rc_back_link *links, int count, void *dx,
+                           const rc_back_epilogue *epilogue)
+{
+    links_back += count;
+    chain_backward(be, conv, links, count, dx, epilogue);
 }
 
 static void open_both(nn_fixture *chains, nn_fixture *layers, const rc_pass_settings *settings)
@@ -35,10 +45,12 @@ static void open_both(nn_fixture *chains, nn_fixture *layers, const rc_pass_sett
     nn_must(rc_backend_open("cuda:bf16", 1, NULL, &without));
     chain_forward = with->chain_forward;
     with->chain_forward = count_forward;
+    chain_backward = with->chain_backward;
+    with->chain_backward = count_backward;
     without->takes_chain = NULL;
     nn_open_on(chains, with, &net, settings, SEED);
     nn_open_on(layers, without, &net, settings, SEED);
-    links_taken = 0;
+    links_taken = links_back = 0;
 }
 
 /* ---- comparing --------------------------------------------------------------------------------------------------- */
@@ -92,6 +104,7 @@ static void check(rc_pass_mode mode, int n, int links)
     nn_must(a.backend->sync(a.backend));
     nn_must(b.backend->sync(b.backend));
     assert_int_equal(links_taken, links);
+    assert_int_equal(links_back, mode == RC_PASS_FROZEN ? links : 0);
     expect_same_reals("features", &a, rc_pass_features(a.pass), &b, rc_pass_features(b.pass), features, 0.01);
     const rc_bn_stat *of_a = rc_pass_bn_statistics(a.pass, &layers), *of_b = rc_pass_bn_statistics(b.pass, &layers);
     for (int i = 0; i < layers; i++) {

@@ -161,6 +161,37 @@ __device__ inline float2 load2(const float *from)
     return *(const float2 *)from;
 }
 
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
+
+/* Calls `take` with the shape of a convolution's chain and returns what it returns; false: there is none. Two small
+ * images share the weights of a block if there are more of them than multiprocessors. */
+template <typename Take> static bool with_chain_shape(const rc_cuda *cuda, const rc_conv *conv, int n, Take take)
+{
+    if (conv->h % CHAIN_ROWS != 0)
+        return false;
+    if (conv->c_in == 16 && conv->w == 32)
+        return take(chain_shape<16, 32, 2>());
+    if (conv->c_in == 32 && conv->w == 16)
+        return take(chain_shape<32, 16, 2>());
+    if (conv->c_in == 64 && conv->w == 8)
+        return n > cuda->multiprocessors ? take(chain_shape<64, 8, 2>()) : take(chain_shape<64, 8, 1>());
+    return false;
+}
+
+/* Bytes of shared memory for so many maps, and sums of tasks. */
+template <typename Shape> static int chain_bytes(int h, int maps, bool sums)
+{
+    int sum_bytes = sums ? 2 * Shape::tasks(h) * 32 * (int)sizeof(float) : 0;
+    return maps * Shape::IMAGES * Shape::map_bytes(h) + 2 * Shape::WEIGHTS + sum_bytes;
+}
+
+/* A block has so many warps: more where it has a multiprocessor for itself. */
+template <typename Shape> static int chain_threads(const rc_cuda *cuda, int h, int blocks)
+{
+    bool many = Shape::tasks(h) >= CHAIN_THREADS / 32 && blocks <= cuda->multiprocessors;
+    return many ? CHAIN_THREADS : CHAIN_THREADS / 2;
+}
+
 /* ---- what comes in, and weights ---------------------------------------------------------------------------------- */
 
 __device__ inline void clear_maps(char *maps, int bytes)

@@ -177,55 +177,7 @@ __global__ static void __launch_bounds__(CHAIN_THREADS, 1)
 
 /* ---- launch ---------------------------------------------------------------------------------------------------- */
 
-template <typename Shape> static int shared_bytes(int h)
-{
-    return 2 * Shape::IMAGES * Shape::map_bytes(h) + 2 * Shape::WEIGHTS + 2 * Shape::tasks(h) * 32 * (int)sizeof(float);
-}
-
-/* A kernel and its launch. */
-struct chain_choice {
-    void (*kernel)(const forward_chain);
-    int images, tasks, shared_bytes;
-};
-
-template <int C, int W, int TILES> static chain_choice choice_of(int h, bool frozen)
-{
-    typedef chain_shape<C, W, TILES> shape;
-    chain_choice choice = {frozen ? chain_forward_kernel<shape, true> : chain_forward_kernel<shape, false>,
-                           shape::IMAGES, shape::tasks(h), shared_bytes<shape>(h)};
-    return choice;
-}
-
-/* Two small images share the weights of a block if there are more of them than multiprocessors. No kernel: the shape is
- * not taken. */
-static chain_choice choose(const rc_cuda *cuda, const rc_conv *conv, int n, bool frozen)
-{
-    chain_choice none = {};
-    int h = conv->h;
-    if (h % CHAIN_ROWS != 0)
-        return none;
-    if (conv->c_in == 16 && conv->w == 32)
-        return choice_of<16, 32, 2>(h, frozen);
-    if (conv->c_in == 32 && conv->w == 16)
-        return choice_of<32, 16, 2>(h, frozen);
-    if (conv->c_in == 64 && conv->w == 8)
-        return n > cuda->multiprocessors ? choice_of<64, 8, 2>(h, frozen) : choice_of<64, 8, 1>(h, frozen);
-    return none;
-}
-
-bool rc_cuda_takes_chain(rc_backend *be, const rc_conv *conv, int n)
-{
-    const rc_cuda *cuda = rc_cuda_of(be);
-    bool form = conv->k == 3 && conv->stride == 1 && conv->pad == 1 && conv->up == 1 && !conv->transposed &&
-                conv->c_in == conv->c_out;
-    if (!cuda->bf16 || !form || n > RC_CUDA_MAX_ROWS)
-        return false;
-    chain_choice choice = choose(cuda, conv, n, true);
-    return choice.kernel && choice.shared_bytes <= cuda->shared_bytes;
-}
-
-/* The weights as the kernel takes them; *fresh is set if they are being packed right before. */
-static const char *packed_of(rc_cuda *cuda, const rc_conv *conv, bool forward, const void *weight, bool *fresh)
+const char *rc_cuda_chain_weights(rc_cuda *cuda, const rc_conv *conv, bool forward, const void *weight, bool *fresh)
 {
     axis_taps taps;
     conv_form form;
@@ -266,7 +218,6 @@ void rc_cuda_chain_forward(rc_backend *be, const rc_conv *conv, rc_tensor *x, co
     rc_cuda *cuda = rc_cuda_of(be);
     forward_chain a = {};
     bool fresh = false, frozen = !links[0].epilogue.apply;
-    chain_choice choice = choose(cuda, conv, x->n, frozen);
     if (!view_source(x, &a.source)) {
         be->materialise(be, x);
         x->stored = true;
@@ -277,15 +228,30 @@ void rc_cuda_chain_forward(rc_backend *be, const rc_conv *conv, rc_tensor *x, co
     a.count = count;
     a.hurries = cuda->lane == RC_MAIN_LANE;
     for (int i = 0; i < count; i++) {
-        a.link[i] = link_of(&links[i], i == count - 1, packed_of(cuda, conv, true, links[i].weight, &fresh));
+        const char *weights = rc_cuda_chain_weights(cuda, conv, true, links[i].weight, &fresh);
+        a.link[i] = link_of(&links[i], i == count - 1, weights);
         links[i].y->stored = frozen && a.link[i].value;
     }
-    rc_cuda_allow_shared(cuda, choice.kernel, "chain_forward");
-    /* More warps where a block has a multiprocessor for itself. */
-    int blocks = (a.n + choice.images - 1) / choice.images;
-    int threads = choice.tasks >= CHAIN_THREADS / 32 && blocks <= cuda->multiprocessors ? CHAIN_THREADS
-                                                                                       : CHAIN_THREADS / 2;
-    rc_cuda_launch_as(cuda, !fresh, "chain_forward", choice.kernel, dim3((unsigned)blocks), threads,
-                      (size_t)choice.shared_bytes, a);
+    with_chain_shape(cuda, conv, a.n, [&](auto shape) {
+        typedef decltype(shape) Shape;
+        auto kernel = frozen ? chain_forward_kernel<Shape, true> : chain_forward_kernel<Shape, false>;
+        int blocks = (a.n + Shape::IMAGES - 1) / Shape::IMAGES;
+        rc_cuda_allow_shared(cuda, kernel, "chain_forward");
+        rc_cuda_launch_as(cuda, !fresh, "chain_forward", kernel, dim3((unsigned)blocks),
+                          chain_threads<Shape>(cuda, a.h, blocks), (size_t)chain_bytes<Shape>(a.h, 2, frozen), a);
+        return true;
+    });
     x->stored = x->stored || x->value;
+}
+
+bool rc_cuda_takes_chain(rc_backend *be, const rc_conv *conv, int n, bool gradients)
+{
+    const rc_cuda *cuda = rc_cuda_of(be);
+    bool form = conv->k == 3 && conv->stride == 1 && conv->pad == 1 && conv->up == 1 && !conv->transposed &&
+                conv->c_in == conv->c_out;
+    if (!cuda->bf16 || !form || (gradients && n > RC_CUDA_MAX_ROWS))
+        return false;
+    return with_chain_shape(cuda, conv, n, [&](auto shape) {
+        return chain_bytes<decltype(shape)>(conv->h, gradients ? 3 : 2, gradients) <= cuda->shared_bytes;
+    });
 }

@@ -71,6 +71,7 @@ void rc_cuda_fill_conv(rc_cuda *cuda)
 {
     cuda->table.takes_chain = rc_cuda_takes_chain;
     cuda->table.chain_forward = rc_cuda_chain_forward;
+    cuda->table.chain_backward = rc_cuda_chain_backward;
     cuda->table.reserve_conv = reserve_conv;
     cuda->table.conv_forward = conv_forward;
     cuda->table.conv_backward_data = conv_backward_data;
