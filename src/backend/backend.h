@@ -201,18 +201,19 @@ struct rc_backend {
     /* For rc_backend_measure(): GFLOP/s of multiply-adds from registers, or GB/s of copying, over so many seconds.
      * NULL: the CPU measures by its pool of threads. */
     double (*measure)(rc_backend *, double seconds, bool arithmetic);
-    /* Chains, which a pass goes link by link unless takes_chain says yes; NULL: no: convolutions of one shape without bias,
-     * for at most n images in one group. Link 0 reads x, link i the value of link i - 1; a link may have an
-     * identity skip from what the link before reads, if that one is there and has none. All are normalised, and their activations, and x's,
-     * are piecewise linear. Nobody else reads what lies between x and the last link, so without gradients (apply) only
-     * the raw of the last is written; otherwise all raws and sums, and of the values (and `stored`) that have memory
-     * those of the last link and of sums with an activation, whose slope raw does not tell.
-     * Back: g of the last link alone is there; dx is the gradient of x, the epilogue asks for no sums.
-     * All entries after these are filled. */
+    /* Chains, which a pass goes link by link unless takes_chain says yes; NULL: no. Convolutions of one shape without
+     * bias, for at most n images in one group. Link 0 reads x, link i the value of link i - 1. Link 0 may have a skip from
+     * anywhere but x, its channel offset a multiple of channel_multiple; a link after one without a skip may have an
+     * identity skip from what that one reads. All are normalised, and their activations, and x's, are piecewise linear.
+     * Nobody else reads what lies between x and the last link, so without gradients (apply) only the raw of the last is
+     * written; otherwise all raws and sums, and of the values (and `stored`) that have memory those of the last link and
+     * of sums with an activation, whose slope raw does not tell.
+     * Back: of the g of links only the last is there. dx is the gradient of x, dskip that of link 0's skip (NULL: it has
+     * none), which are added to or overwritten. All entries after these are filled. */
     bool (*takes_chain)(rc_backend *, const rc_conv *, int n, bool gradients);
     void (*chain_forward)(rc_backend *, const rc_conv *, rc_tensor *x, const rc_link *links, int count);
-    void (*chain_backward)(rc_backend *, const rc_conv *, const rc_back_link *links, int count, void *dx,
-                           const rc_back_epilogue *);
+    void (*chain_backward)(rc_backend *, const rc_conv *, const rc_back_link *links, int count, void *dx, bool add,
+                           void *dskip, bool add_skip);
 
     /* Memory and control. Not for use inside a step, except zero and copy. */
     void (*destroy)(rc_backend *);

@@ -124,15 +124,20 @@ static void run_zero_bias(rc_pass *pass, void *gradient, int index)
                         rc_layer_biases(layer) * pass->backend->real_bytes);
 }
 
+/* Memory for the gradient of a layer's value. */
+static void *gradient_of(rc_pass *pass, int index)
+{
+    return index != RC_NET_INPUT ? pass->layer[index].dy.g : pass->input_gradient;
+}
+
 /* SKIP and DATA. */
 static void run_writer(rc_pass *pass, const rc_model *model, const rc_pass_step *step)
 {
     const rc_layer *layer = &pass->net->layer[step->layer];
     rc_pass_layer *at = &pass->layer[step->layer];
     rc_backend *be = pass->backend;
-    bool inside = step->target != RC_NET_INPUT;
     const rc_tensor *x = source(pass, step->target);
-    void *dx = inside ? pass->layer[step->target].dy.g : pass->input_gradient;
+    void *dx = gradient_of(pass, step->target);
     const rc_back_epilogue epilogue = {.x = x, .add = step->add,
                                        .addend = step->addend >= 0 ? pass->layer[step->addend].dy.g : NULL,
                                        .partial = step->sums ? pass->layer[step->target].back_partial : NULL};
@@ -155,12 +160,13 @@ static void run_chain_backward(rc_pass *pass, const rc_model *model, const rc_pa
 {
     rc_backend *be = pass->backend;
     rc_back_link links[RC_CHAIN_LINKS];
-    void *dx = step->target != RC_NET_INPUT ? pass->layer[step->target].dy.g : pass->input_gradient;
-    const rc_back_epilogue epilogue = {.x = source(pass, step->target), .add = step->add};
+    int skip = pass->net->layer[step->first].skip;
     for (int i = step->first; i <= step->layer; i++)
         links[i - step->first] = (rc_back_link){real_at(pass, model->param, pass->net->layer[i].weight),
                                                 &pass->layer[i].dy};
-    be->chain_backward(be, &pass->layer[step->first].conv, links, step->layer - step->first + 1, dx, &epilogue);
+    be->chain_backward(be, &pass->layer[step->first].conv, links, step->layer - step->first + 1,
+                       gradient_of(pass, step->target), step->add, skip >= 0 ? gradient_of(pass, skip) : NULL,
+                       step->add_skip);
 }
 
 static void materialise(rc_pass *pass, int index)

@@ -7,8 +7,9 @@ static bool piecewise_linear(rc_act act)
 }
 
 /* Can layer `index` be a link of the chain that begins with `first`, if the layers between are? */
-static bool is_link(const rc_net *net, int first, int index)
+static bool is_link(const rc_pass_build *b, int first, int index)
 {
+    const rc_net *net = b->net;
     const rc_layer *layer = &net->layer[index], *begin = &net->layer[first];
     bool plain = layer->kind == RC_LAYER_CONV && layer->k == 3 && layer->stride == 1 && layer->pad == 1 &&
                  layer->up <= 1 && !layer->transposed && !layer->bias && layer->bn.on &&
@@ -19,7 +20,9 @@ static bool is_link(const rc_net *net, int first, int index)
         return false;
     if (layer->shortcut == RC_SHORTCUT_NONE)
         return true;
-    return index > first && layer->shortcut == RC_SHORTCUT_IDENTITY && layer->skip == net->layer[index - 1].in &&
+    if (index == first)
+        return layer->skip != layer->in && layer->skip_offset % b->backend->channel_multiple == 0;
+    return layer->shortcut == RC_SHORTCUT_IDENTITY && layer->skip == net->layer[index - 1].in &&
            net->layer[index - 1].shortcut == RC_SHORTCUT_NONE;
 }
 
@@ -41,14 +44,14 @@ static bool is_read_elsewhere(const rc_net *net, int first, int last)
 int rc_pass_last_link(const rc_pass_build *b, int first)
 {
     const rc_net *net = b->net;
-    if (b->train || b->backend->takes_chain == NULL || !is_link(net, first, first) ||
+    if (b->train || b->backend->takes_chain == NULL || !is_link(b, first, first) ||
         !piecewise_linear(net->layer[net->layer[first].in].act))
         return RC_NO_LAYER;
     const rc_conv conv = rc_layer_conv(&net->layer[first]);
     if (!b->backend->takes_chain(b->backend, &conv, b->pass->settings.n, !b->eval))
         return RC_NO_LAYER;
     int last = first;
-    while (last + 1 < net->layers && last + 1 - first < RC_CHAIN_LINKS && is_link(net, first, last + 1))
+    while (last + 1 < net->layers && last + 1 - first < RC_CHAIN_LINKS && is_link(b, first, last + 1))
         last++;
     while (last > first && is_read_elsewhere(net, first, last))
         last--;

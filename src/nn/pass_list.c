@@ -62,10 +62,15 @@ static void use_input(rc_pass_build *b, const rc_layer *layer)
 
 static void list_chain(rc_pass_build *b, int first, int last)
 {
-    make_readable(b, b->net->layer[first].in);
+    const rc_layer *begin = &b->net->layer[first];
+    make_readable(b, begin->in);
+    if (begin->skip >= 0)
+        store(b, begin->skip);
     b->first_link[last] = first;
     emit(b, RC_OP_CHAIN, last)->first = first;
-    use_input(b, &b->net->layer[first]);
+    use_input(b, begin);
+    if (begin->skip >= 0)
+        use(b, b->buffers[begin->skip].raw);
     for (int i = first; i <= last; i++) {
         if (!b->eval || i == last)
             use(b, b->buffers[i].raw);
@@ -212,16 +217,28 @@ static void list_skip(rc_pass_build *b, int index, int source)
     state(b, source)->writers--;
 }
 
-/* The gradients of the links before the last stay inside. */
+/* One more writer of the gradient of `target`: does it add? */
+static bool add_writer(rc_pass_build *b, int target)
+{
+    bool add = state(b, target)->written;
+    state(b, target)->written = true;
+    state(b, target)->writers--;
+    use(b, gradient_buffer(b, target));
+    return add;
+}
+
+/* A frozen chain. The gradients of the links before the last stay inside. */
 static void list_chain_backward(rc_pass_build *b, int first, int last)
 {
-    int target = b->net->layer[first].in;
-    if (!state(b, target)->needed)
-        return;
-    if (b->net->layer[first + 1].skip == target)
-        state(b, target)->writers--;
-    emit_writer(b, RC_OP_CHAIN_BACK, last, target);
-    b->pass->step[b->steps - 1].first = first;
+    const rc_layer *begin = &b->net->layer[first];
+    if (b->net->layer[first + 1].skip == begin->in)
+        state(b, begin->in)->writers--; /* both at once */
+    rc_pass_step *step = emit(b, RC_OP_CHAIN_BACK, last);
+    step->first = first;
+    use(b, b->buffers[last].gradient);
+    step->add_skip = begin->skip >= 0 && add_writer(b, begin->skip);
+    step->target = begin->in;
+    step->add = add_writer(b, begin->in);
 }
 
 /* The steps of one layer in backward. */

@@ -36,6 +36,7 @@ typedef struct rc_pass_step {
     int addend; /* DATA: add to the gradient of this layer instead, RC_NO_LAYER: to the target's own */
     bool sums;  /* SKIP, DATA: this finishes the gradient, take the sums of the target's normalisation */
     int first;  /* CHAIN, CHAIN_BACK: the first link, `layer` being the last */
+    bool add_skip; /* CHAIN_BACK: add to the gradient of the first link's skip, otherwise overwrite */
 } rc_pass_step;
 
 /* One layer. Pointers are backend memory of the pass. */

@@ -28,14 +28,13 @@ static void count_forward(rc_backend *be, const rc_conv *conv, rc_tensor *x, con
     chain_forward(be, conv, x, links, count);
 }
 
-static void (*chain_backward)(rc_backend *, const rc_conv *, const rc_back_link *, int, void *,
-                              const rc_back_epilogue *);
+static void (*chain_backward)(rc_backend *, const rc_conv *, const rc_back_link *, int, void *, bool, void *, bool);
 
 static void count_backward(rc_backend *be, const rc_conv *conv, const rc_back_link *links, int count, void *dx,
-                           const rc_back_epilogue *epilogue)
+                           bool add, void *dskip, bool add_skip)
 {
     links_back += count;
-    chain_backward(be, conv, links, count, dx, epilogue);
+    chain_backward(be, conv, links, count, dx, add, dskip, add_skip);
 }
 
 static void open_both(nn_fixture *chains, nn_fixture *layers, const rc_pass_settings *settings)
@@ -132,7 +131,7 @@ static void test_linear_sums(void **state)
 {
     (void)state;
     nn_must(rc_net_resnet_small(&net, 3, 32, 32, 16, 2));
-    check_net(4 + 2 + 2);
+    check_net(4 + 3 + 3);
 }
 
 /* Sums with ReLU, as ABD's nets have them. */
@@ -144,7 +143,7 @@ static void test_rectified_sums(void **state)
         if (net.layer[i].skip >= 0)
             net.layer[i].act = RC_ACT_RELU;
     }
-    check_net(4 + 2 + 2);
+    check_net(4 + 3 + 3);
 }
 
 int main(int argc, char **argv)

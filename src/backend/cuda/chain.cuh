@@ -46,6 +46,12 @@ template <int CHANNELS, int WIDTH, int TILES_> struct chain_shape {
         int high = C == 64 ? (x & 3) * 2 : C == 32 ? x & 2 : 0;
         return vector ^ (high | (x >> 2 & 1));
     }
+
+    /* Bytes from the begin of a map to vector `vector` of pixel (y, x). */
+    static __device__ int in_map(int y, int x, int vector)
+    {
+        return (y + 1) * PITCH + (x + 1) * PIXEL + vector_of(x + 1, vector) * 16;
+    }
 };
 
 /* What a warp works on at once. */
@@ -192,6 +198,63 @@ template <typename Shape> static int chain_threads(const rc_cuda *cuda, int h, i
     return many ? CHAIN_THREADS : CHAIN_THREADS / 2;
 }
 
+/* ---- the skip of link 0 ------------------------------------------------------------------------------------------ */
+
+struct chain_skip {
+    const bf16 *value; /* (n, h, w, cp); NULL: none */
+    int h, w, cp, stride, offset;
+};
+
+static inline chain_skip view_skip(const rc_skip *skip)
+{
+    chain_skip view = {(const bf16 *)skip->value, skip->h, skip->w, rc_cuda_padded(skip->c), skip->stride,
+                       skip->channel_offset};
+    return view;
+}
+
+/* What it adds to `image`, (h, W, C), to a map. */
+template <typename Shape>
+__device__ inline void load_skip(const chain_skip &skip, int image, int h, char *map)
+{
+    constexpr int VECTORS = Shape::C / 8;
+    int vector = threadIdx.x % VECTORS, step = blockDim.x / VECTORS, from = vector * 8 - skip.offset;
+    if (from < 0 || from >= skip.cp)
+        return; /* zeros, which the map holds */
+#pragma unroll 4
+    for (int i = threadIdx.x / VECTORS; i < h * Shape::W; i += step) {
+        int y = i / Shape::W, x = i % Shape::W;
+        int pixel = (image * skip.h + y * skip.stride) * skip.w + x * skip.stride;
+        *(uint4 *)(map + Shape::in_map(y, x, vector)) = load16(skip.value + (unsigned)(pixel * skip.cp + from));
+    }
+}
+
+/* dz of `image` from a map to the gradient of the skip. */
+template <typename Shape>
+__device__ inline void store_skip(const chain_skip &skip, bf16 *gradient, bool add, int image, const char *map)
+{
+    int vectors = skip.cp / 8, by_row = skip.w * vectors;
+#pragma unroll 4
+    for (int i = threadIdx.x; i < skip.h * by_row; i += blockDim.x) {
+        int y = i / by_row, x = (i - y * by_row) / vectors, vector = i % vectors + skip.offset / 8;
+        uint4 *to = (uint4 *)(gradient + ((size_t)image * skip.h * by_row + i) * 8);
+        bool between = skip.stride == 2 && ((y | x) & 1);
+        if (between) {
+            if (!add)
+                *to = make_uint4(0, 0, 0, 0);
+            continue;
+        }
+        uint4 dz = *(const uint4 *)(map + Shape::in_map(y / skip.stride, x / skip.stride, vector));
+        if (add) {
+            float8 sum = unpack8(dz), old = unpack8(*to);
+#pragma unroll
+            for (int k = 0; k < 8; k++)
+                sum.v[k] += old.v[k];
+            dz = pack8(sum);
+        }
+        *to = dz;
+    }
+}
+
 /* ---- what comes in, and weights ---------------------------------------------------------------------------------- */
 
 __device__ inline void clear_maps(char *maps, int bytes)
@@ -230,9 +293,8 @@ __device__ inline void load_image_pending(const Source &source, int image, int h
             element e = {first + u * step, (first + u * step) / Shape::W, 0};
             if (e.index >= all.count)
                 break;
-            int x = e.index % Shape::W + 1;
             uint4 value = source.template finish<WHAT>(fetched[u], by);
-            *(uint4 *)(map + (e.row + 1) * Shape::PITCH + x * Shape::PIXEL + Shape::vector_of(x, vector) * 16) = value;
+            *(uint4 *)(map + Shape::in_map(e.row, e.index % Shape::W, vector)) = value;
             if (source.fills())
                 source.fill(value, lines, e);
         }

@@ -2,7 +2,8 @@
  * a block takes the gradient of its image from the last link's value to that of what the first link read.
  *
  * The map that link l reads holds dL/draw of its result. Its products, dL/dvalue of the link before, become dL/draw of
- * that one at once, in the other map; a third holds dz of the last sum until it has come to the value that was added. */
+ * that one at once, in the other map; a third holds dz of the last sum until it has come to the value that was added: that of link 0 stays for
+ * its skip. */
 #include "backend/cuda/chain.h"
 
 #include "backend/cuda/chain.cuh"
@@ -21,6 +22,9 @@ struct back_chain {
     const bf16 *g; /* of the last link */
     bf16 *dx;
     const bf16 *addend; /* dx, or NULL: overwrite */
+    chain_skip skip;    /* of link 0 */
+    bf16 *dskip;        /* NULL: there is none */
+    bool add_skip;
     int n, h, count;
     bool hurries;
     back_link link[RC_CHAIN_LINKS];
@@ -72,12 +76,10 @@ __device__ inline void load_gradient(const back_chain &chain, int image, char *m
 #pragma unroll 4
     for (int pixel = threadIdx.x / PAIRS; pixel < pixels; pixel += step) {
         size_t at = first + pixel * Shape::C;
-        int x = pixel % Shape::W + 1;
         float2 g = unpack2(*(const unsigned *)(chain.g + at)), raw = unpack2(*(const unsigned *)(link.raw + at));
         float2 sign = link.stored ? unpack2(*(const unsigned *)(link.stored + at)) : by.sign_of(raw);
         float2 dz = by.dz(g, sign);
-        int to = (pixel / Shape::W + 1) * Shape::PITCH + x * Shape::PIXEL + Shape::vector_of(x, pair / 4) * 16 +
-                 pair % 4 * 4;
+        int to = Shape::in_map(pixel / Shape::W, pixel % Shape::W, pair / 4) + pair % 4 * 4;
         *(unsigned *)(map + to) = by.draw(dz, raw);
         *(unsigned *)(sum + to) = pack_bf16(dz.x, dz.y);
     }
@@ -205,6 +207,8 @@ __global__ static void __launch_bounds__(CHAIN_THREADS, 1) chain_backward_kernel
             copy_link_weights(weights + to * Shape::WEIGHTS, before.weights, Shape::WEIGHTS);
         else if (a.hurries)
             start_kernel_after();
+        for (int i = 0; l == 0 && a.dskip && i < Shape::IMAGES && image + i < a.n; i++)
+            store_skip<Shape>(a.skip, a.dskip, a.add_skip, image + i, sum_map + i * map_bytes);
 #pragma unroll 1
         for (int number = warp; number < tasks; number += blockDim.x / 32) {
             chain_task task = task_of<Shape>(number);
@@ -257,14 +261,17 @@ static back_link back_link_of(const rc_grad *dy, const char *weights)
 }
 
 void rc_cuda_chain_backward(rc_backend *be, const rc_conv *conv, const rc_back_link *links, int count, void *dx,
-                            const rc_back_epilogue *epilogue)
+                            bool add, void *dskip, bool add_skip)
 {
     rc_cuda *cuda = rc_cuda_of(be);
     back_chain a = {};
     bool fresh = false;
     a.g = (const bf16 *)links[count - 1].dy->g;
     a.dx = (bf16 *)dx;
-    a.addend = epilogue->add ? a.dx : NULL;
+    a.addend = add ? a.dx : NULL;
+    a.skip = view_skip(&links[0].dy->y->skip);
+    a.dskip = (bf16 *)dskip;
+    a.add_skip = add_skip;
     a.n = links[0].dy->y->n;
     a.h = conv->h;
     a.count = count;

@@ -12,11 +12,12 @@ struct forward_link {
     bf16 *value;                        /* where the finished value goes; NULL: nowhere but into the map */
     void *partial;                      /* frozen; NULL: no sums */
     float below;
-    bool adds; /* the value that the link before has read */
+    bool adds; /* what the map that it writes holds: the value that the link before has read */
 };
 
 struct forward_chain {
     value_source source;
+    chain_skip skip; /* of link 0 */
     int n, h, count;
     bool hurries; /* see gather_arguments */
     forward_link link[RC_CHAIN_LINKS];
@@ -128,8 +129,11 @@ __global__ static void __launch_bounds__(CHAIN_THREADS, 1)
     clear_maps(shared, maps);
     wait_for_kernel_before();
     __syncthreads();
-    for (int i = 0; i < Shape::IMAGES && image + i < a.n; i++)
+    for (int i = 0; i < Shape::IMAGES && image + i < a.n; i++) {
         load_image<Shape>(a.source, image + i, a.h, shared + i * map_bytes);
+        if (a.skip.value)
+            load_skip<Shape>(a.skip, image + i, a.h, shared + (Shape::IMAGES + i) * map_bytes);
+    }
 #pragma unroll 1
     for (int l = 0; l < a.count; l++) {
         const forward_link &link = a.link[l];
@@ -223,6 +227,7 @@ void rc_cuda_chain_forward(rc_backend *be, const rc_conv *conv, rc_tensor *x, co
         x->stored = true;
         view_source(x, &a.source);
     }
+    a.skip = view_skip(&links[0].y->skip);
     a.n = x->n;
     a.h = conv->h;
     a.count = count;
