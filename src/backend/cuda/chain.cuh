@@ -26,6 +26,7 @@ template <int CHANNELS, int WIDTH, int TILES_> struct chain_shape {
     static constexpr int STEPS = C / 16, TILES_M = C / 16;    /* of 16 source channels, of 16 result channels */
     static constexpr int PIXEL = C * 2, PITCH = (W + 2) * PIXEL; /* bytes of a pixel, of a row of a map */
     static constexpr int WEIGHTS = 9 * C * C * 2;             /* bytes of a link */
+    static constexpr int THREADS = C == 16 ? CHAIN_THREADS : CHAIN_THREADS / 2; /* at most */
     typedef float sums[TILES][CHAIN_ROWS][4];
 
     /* Bytes of a map of one image. */
@@ -162,6 +163,16 @@ __device__ inline float2 unpack2(unsigned bits)
     return make_float2(__uint_as_float(bits << 16), __uint_as_float(bits & 0xffff0000u));
 }
 
+/* act of two values, as bf16. */
+template <rc_act ACT> __device__ inline unsigned pack_activated(float2 z)
+{
+    if (ACT == RC_ACT_RELU)
+        return pack_rectified(z.x, z.y);
+    if (ACT == RC_ACT_LEAKY_RELU)
+        return pack_bf16(fmaxf(z.x, 0.2f * z.x), fmaxf(z.y, 0.2f * z.y));
+    return pack_bf16(z.x, z.y);
+}
+
 __device__ inline float2 load2(const float *from)
 {
     return *(const float2 *)from;
@@ -194,7 +205,7 @@ template <typename Shape> static int chain_bytes(int h, int maps, bool sums)
 /* A block has so many warps: more where it has a multiprocessor for itself. */
 template <typename Shape> static int chain_threads(const rc_cuda *cuda, int h, int blocks)
 {
-    bool many = Shape::tasks(h) >= CHAIN_THREADS / 32 && blocks <= cuda->multiprocessors;
+    bool many = Shape::THREADS == CHAIN_THREADS && Shape::tasks(h) >= CHAIN_THREADS / 32 && blocks <= cuda->multiprocessors;
     return many ? CHAIN_THREADS : CHAIN_THREADS / 2;
 }
 

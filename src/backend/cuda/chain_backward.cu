@@ -173,7 +173,7 @@ template <typename Shape> struct back_finish {
 };
 
 template <typename Shape>
-__global__ static void __launch_bounds__(CHAIN_THREADS, 1) chain_backward_kernel(const __grid_constant__ back_chain a)
+__global__ static void __launch_bounds__(Shape::THREADS, 1) chain_backward_kernel(const __grid_constant__ back_chain a)
 {
     char *shared = dynamic_shared();
     int map_bytes = Shape::map_bytes(a.h), all = Shape::IMAGES * map_bytes, tasks = Shape::tasks(a.h);

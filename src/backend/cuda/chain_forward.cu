@@ -11,7 +11,7 @@ struct forward_link {
     bf16 *raw;                          /* frozen: (n, h, w, c) */
     bf16 *value;                        /* where the finished value goes; NULL: nowhere but into the map */
     void *partial;                      /* frozen; NULL: no sums */
-    float below;
+    rc_act act;
     bool adds; /* what the map that it writes holds: the value that the link before has read */
 };
 
@@ -30,10 +30,9 @@ template <typename Shape> struct forward_finish {
     char *map;    /* of the task's first result; NULL: the value stays in no map */
     bf16 *raw, *value;
     int map_bytes, image_elements, images;
-    float below;
 
     /* Channels of one pixel: i = 0: t, 1: t + 4. */
-    template <bool FROZEN, bool ADDS> __device__ void take(float2 v, int tile, int row, int i)
+    template <bool FROZEN, bool ADDS, rc_act ACT> __device__ void take(float2 v, int tile, int row, int i)
     {
         int in_map = tile_in_map<Shape>(tile, row, map_bytes) + place.in_map[i];
         int in_tensor = tile_in_tensor<Shape>(tile, row, image_elements) + place.in_tensor + i * 4 * Shape::C;
@@ -59,13 +58,13 @@ template <typename Shape> struct forward_finish {
         } else {
             v = make_float2(v.x * scale.x + shift.x, v.y * scale.y + shift.y);
         }
-        unsigned bits = pack_bf16(fmaxf(v.x, below * v.x), fmaxf(v.y, below * v.y));
+        unsigned bits = pack_activated<ACT>(v);
         *(unsigned *)(map + in_map) = bits;
         if (value && inside)
             *(unsigned *)(value + in_tensor) = bits;
     }
 
-    template <bool FROZEN, bool ADDS> __device__ void take_all(const typename Shape::sums &sum)
+    template <bool FROZEN, bool ADDS, rc_act ACT> __device__ void take_all(const typename Shape::sums &sum)
     {
 #pragma unroll
         for (int row = 0; row < CHAIN_ROWS; row++)
@@ -73,9 +72,20 @@ template <typename Shape> struct forward_finish {
             for (int tile = 0; tile < Shape::TILES; tile++)
 #pragma unroll
                 for (int i = 0; i < 2; i++)
-                    take<FROZEN, ADDS>(make_float2(sum[tile][row][i], sum[tile][row][2 + i]), tile, row, i);
+                    take<FROZEN, ADDS, ACT>(make_float2(sum[tile][row][i], sum[tile][row][2 + i]), tile, row, i);
     }
 };
+
+template <typename Shape, bool FROZEN, bool ADDS>
+__device__ inline void finish_task(forward_finish<Shape> &finish, const typename Shape::sums &sum, rc_act act)
+{
+    if (act == RC_ACT_NONE)
+        finish.template take_all<FROZEN, ADDS, RC_ACT_NONE>(sum);
+    else if (act == RC_ACT_RELU)
+        finish.template take_all<FROZEN, ADDS, RC_ACT_RELU>(sum);
+    else
+        finish.template take_all<FROZEN, ADDS, RC_ACT_LEAKY_RELU>(sum);
+}
 
 /* The sums of a task, (2, 16): of the four threads that have the same channels. */
 template <typename Shape> __device__ inline void store_task_sums(forward_finish<Shape> &finish, float *to)
@@ -109,7 +119,7 @@ template <typename Shape> __device__ inline void write_link_sums(void *partial, 
 }
 
 template <typename Shape, bool FROZEN>
-__global__ static void __launch_bounds__(CHAIN_THREADS, 1)
+__global__ static void __launch_bounds__(Shape::THREADS, FROZEN || Shape::THREADS == CHAIN_THREADS ? 1 : 2)
     chain_forward_kernel(const __grid_constant__ forward_chain a)
 {
     char *shared = dynamic_shared();
@@ -142,7 +152,6 @@ __global__ static void __launch_bounds__(CHAIN_THREADS, 1)
         finish.shift = load2(link.shift + channel);
         if (FROZEN)
             finish.center = load2(link.center + channel);
-        finish.below = link.below;
         wait_for_copies();
         __syncthreads();
         if (FROZEN && l > 0)
@@ -165,9 +174,9 @@ __global__ static void __launch_bounds__(CHAIN_THREADS, 1)
             finish.value = link.value ? link.value + first : NULL;
             finish.first = finish.second = make_float2(0, 0);
             if (link.adds)
-                finish.template take_all<FROZEN, true>(sum);
+                finish_task<Shape, FROZEN, true>(finish, sum, link.act);
             else
-                finish.template take_all<FROZEN, false>(sum);
+                finish_task<Shape, FROZEN, false>(finish, sum, link.act);
             if (FROZEN)
                 store_task_sums<Shape>(finish, task_sums + (from * tasks + number) * 32);
         }
@@ -208,7 +217,7 @@ static forward_link link_of(const rc_link *link, bool last, const char *weights)
     made.center = (const float *)link->epilogue.center;
     made.raw = (bf16 *)y->raw;
     made.partial = link->epilogue.partial;
-    made.below = slope_below(y->act);
+    made.act = y->act;
     made.adds = y->skip.value != NULL;
     if (apply)
         made.value = last ? made.raw : NULL;

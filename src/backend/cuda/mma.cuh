@@ -57,6 +57,14 @@ __device__ inline void multiply_add(float d[4], const unsigned a[4], const unsig
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
+/* Two values as bf16, after ReLU. */
+__device__ inline unsigned pack_rectified(float low, float high)
+{
+    unsigned bits;
+    asm("cvt.rn.relu.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(high), "f"(low));
+    return bits;
+}
+
 __device__ inline void copy16_async(unsigned to_shared, const void *from)
 {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to_shared), "l"(from) : "memory");

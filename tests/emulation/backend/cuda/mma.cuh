@@ -80,6 +80,11 @@ inline void multiply_add(float d[4], const unsigned a[4], const unsigned b[2])
     }
 }
 
+inline unsigned pack_rectified(float low, float high)
+{
+    return pack_bf16(low > 0 ? low : 0, high > 0 ? high : 0);
+}
+
 inline void copy16_async(unsigned to_shared, const void *from)
 {
     memcpy(rc_emulated_shared + to_shared, from, 16);
