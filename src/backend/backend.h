@@ -208,8 +208,8 @@ struct rc_backend {
      * Nobody else reads what lies between x and the last link, so without gradients (apply) only the raw of the last is
      * written; otherwise all raws and sums, and of the values (and `stored`) that have memory those of the last link and
      * of sums with an activation, whose slope raw does not tell.
-     * Back: of the g of links only the last is there. dx is the gradient of x, dskip that of link 0's skip (NULL: it has
-     * none), which are added to or overwritten. All entries after these are filled. */
+     * Back: of the g of links only the last is there, and is used up. dx is the gradient of x, dskip that of link 0's
+     * skip (NULL: it has none), which are added to or overwritten. All entries after these are filled. */
     bool (*takes_chain)(rc_backend *, const rc_conv *, int n, bool gradients);
     void (*chain_forward)(rc_backend *, const rc_conv *, rc_tensor *x, const rc_link *links, int count);
     void (*chain_backward)(rc_backend *, const rc_conv *, const rc_back_link *links, int count, void *dx, bool add,

@@ -118,10 +118,10 @@ static void check(rc_pass_mode mode, int n, int links)
 }
 
 /* One image is a block's own; of three, two share one where maps are small. */
-static void check_net(int links)
+static void check_net(int links, int batches)
 {
     static const int images[] = {1, 3};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < batches; i++) {
         check(RC_PASS_EVAL, images[i], links);
         check(RC_PASS_FROZEN, images[i], links);
     }
@@ -131,19 +131,34 @@ static void test_linear_sums(void **state)
 {
     (void)state;
     nn_must(rc_net_resnet_small(&net, 3, 32, 32, 16, 2));
-    check_net(4 + 3 + 3);
+    check_net(4 + 3 + 3, 2);
 }
 
-/* Sums with ReLU, as ABD's nets have them. */
-static void test_rectified_sums(void **state)
+static void rectify_sums(void)
 {
-    (void)state;
-    nn_must(rc_net_resnet_small(&net, 3, 32, 32, 16, 2));
     for (int i = 0; i < net.layers; i++) {
         if (net.layer[i].skip >= 0)
             net.layer[i].act = RC_ACT_RELU;
     }
-    check_net(4 + 3 + 3);
+}
+
+/* As ABD's nets have them. */
+static void test_rectified_sums(void **state)
+{
+    (void)state;
+    nn_must(rc_net_resnet_small(&net, 3, 32, 32, 16, 2));
+    rectify_sums();
+    check_net(4 + 3 + 3, 2);
+}
+
+/* Maps of 16 channels are too large here. */
+static void test_large_maps(void **state)
+{
+    (void)state;
+    nn_must(rc_net_resnet_small(&net, 3, 64, 64, 16, 2));
+    check_net(3 + 3, 1);
+    rectify_sums();
+    check_net(3 + 3, 1);
 }
 
 int main(int argc, char **argv)
@@ -152,6 +167,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: check_chain MODULE\n");
         return 2;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_linear_sums), cmocka_unit_test(test_rectified_sums)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_linear_sums), cmocka_unit_test(test_rectified_sums),
+                                       cmocka_unit_test(test_large_maps)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

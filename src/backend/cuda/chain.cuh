@@ -26,7 +26,9 @@ template <int CHANNELS, int WIDTH, int TILES_> struct chain_shape {
     static constexpr int STEPS = C / 16, TILES_M = C / 16;    /* of 16 source channels, of 16 result channels */
     static constexpr int PIXEL = C * 2, PITCH = (W + 2) * PIXEL; /* bytes of a pixel, of a row of a map */
     static constexpr int WEIGHTS = 9 * C * C * 2;             /* bytes of a link */
-    static constexpr int THREADS = C == 16 ? CHAIN_THREADS : CHAIN_THREADS / 2; /* at most */
+    static constexpr bool LARGE = W * C > 512; /* maps that leave no room: see chain_bytes */
+    static constexpr int THREADS = C == 16 || LARGE ? CHAIN_THREADS : CHAIN_THREADS / 2; /* at most */
+    static constexpr int SUM_BUFFERS = LARGE ? 1 : 2;
     typedef float sums[TILES][CHAIN_ROWS][4];
 
     /* Bytes of a map of one image. */
@@ -192,21 +194,29 @@ template <typename Take> static bool with_chain_shape(const rc_cuda *cuda, const
         return take(chain_shape<32, 16, 2>());
     if (conv->c_in == 64 && conv->w == 8)
         return n > cuda->multiprocessors ? take(chain_shape<64, 8, 2>()) : take(chain_shape<64, 8, 1>());
+    if (conv->c_in == 32 && conv->w == 32)
+        return take(chain_shape<32, 32, 2>());
+    if (conv->c_in == 64 && conv->w == 16)
+        return take(chain_shape<64, 16, 2>());
     return false;
 }
 
-/* Bytes of shared memory for so many maps, and sums of tasks. */
-template <typename Shape> static int chain_bytes(int h, int maps, bool sums)
+enum chain_use { CHAIN_EVAL, CHAIN_FROZEN, CHAIN_BACK };
+
+/* Bytes of shared memory: two maps, the weights of two links, frozen the sums of all tasks (if there is room twice, so
+ * that the next ones need not wait until they have been added), back a map for sums of gradients, if there is room. */
+template <typename Shape> static int chain_bytes(int h, chain_use use)
 {
-    int sum_bytes = sums ? 2 * Shape::tasks(h) * 32 * (int)sizeof(float) : 0;
-    return maps * Shape::IMAGES * Shape::map_bytes(h) + 2 * Shape::WEIGHTS + sum_bytes;
+    int maps = use == CHAIN_BACK && !Shape::LARGE ? 3 : 2;
+    int sums = use == CHAIN_FROZEN ? Shape::SUM_BUFFERS * Shape::tasks(h) * 32 * (int)sizeof(float) : 0;
+    return maps * Shape::IMAGES * Shape::map_bytes(h) + 2 * Shape::WEIGHTS + sums;
 }
 
 /* A block has so many warps: more where it has a multiprocessor for itself. */
 template <typename Shape> static int chain_threads(const rc_cuda *cuda, int h, int blocks)
 {
-    bool many = Shape::THREADS == CHAIN_THREADS && Shape::tasks(h) >= CHAIN_THREADS / 32 && blocks <= cuda->multiprocessors;
-    return many ? CHAIN_THREADS : CHAIN_THREADS / 2;
+    bool alone = Shape::LARGE || blocks <= cuda->multiprocessors;
+    return Shape::tasks(h) >= CHAIN_THREADS / 32 && alone ? Shape::THREADS : CHAIN_THREADS / 2;
 }
 
 /* ---- the skip of link 0 ------------------------------------------------------------------------------------------ */
@@ -239,14 +249,14 @@ __device__ inline void load_skip(const chain_skip &skip, int image, int h, char 
     }
 }
 
-/* dz of `image` from a map to the gradient of the skip. */
-template <typename Shape>
-__device__ inline void store_skip(const chain_skip &skip, bf16 *gradient, bool add, int image, const char *map)
+/* dz of `image` to the gradient of the skip; dz_of(y, x, vector) gives eight channels. */
+template <typename Source>
+__device__ inline void store_skip(const chain_skip &skip, bf16 *gradient, bool add, int image, Source dz_of)
 {
     int vectors = skip.cp / 8, by_row = skip.w * vectors;
 #pragma unroll 4
     for (int i = threadIdx.x; i < skip.h * by_row; i += blockDim.x) {
-        int y = i / by_row, x = (i - y * by_row) / vectors, vector = i % vectors + skip.offset / 8;
+        int y = i / by_row, x = (i - y * by_row) / vectors;
         uint4 *to = (uint4 *)(gradient + ((size_t)image * skip.h * by_row + i) * 8);
         bool between = skip.stride == 2 && ((y | x) & 1);
         if (between) {
@@ -254,7 +264,7 @@ __device__ inline void store_skip(const chain_skip &skip, bf16 *gradient, bool a
                 *to = make_uint4(0, 0, 0, 0);
             continue;
         }
-        uint4 dz = *(const uint4 *)(map + Shape::in_map(y / skip.stride, x / skip.stride, vector));
+        uint4 dz = dz_of(y / skip.stride, x / skip.stride, i % vectors + skip.offset / 8);
         if (add) {
             float8 sum = unpack8(dz), old = unpack8(*to);
 #pragma unroll

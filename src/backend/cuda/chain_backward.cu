@@ -3,7 +3,7 @@
  *
  * The map that link l reads holds dL/draw of its result. Its products, dL/dvalue of the link before, become dL/draw of
  * that one at once, in the other map; a third holds dz of the last sum until it has come to the value that was added: that of link 0 stays for
- * its skip. */
+ * its skip. Where there is no room for it, it lies in the memory of the gradient that came in. */
 #include "backend/cuda/chain.h"
 
 #include "backend/cuda/chain.cuh"
@@ -19,7 +19,7 @@ struct back_link {
 };
 
 struct back_chain {
-    const bf16 *g; /* of the last link */
+    bf16 *g; /* of the last link; then sums */
     bf16 *dx;
     const bf16 *addend; /* dx, or NULL: overwrite */
     chain_skip skip;    /* of link 0 */
@@ -63,7 +63,7 @@ struct back_coefficients {
 
 /* ---- what comes in --------------------------------------------------------------------------------------------- */
 
-/* Two channels of the last link: dz to `sum`, dL/draw to `map`. */
+/* The gradient of the last link: dz to `sum`, or back to where g was, dL/draw to `map`. */
 template <typename Shape>
 __device__ inline void load_gradient(const back_chain &chain, int image, char *map, char *sum)
 {
@@ -81,7 +81,7 @@ __device__ inline void load_gradient(const back_chain &chain, int image, char *m
         float2 dz = by.dz(g, sign);
         int to = Shape::in_map(pixel / Shape::W, pixel % Shape::W, pair / 4) + pair % 4 * 4;
         *(unsigned *)(map + to) = by.draw(dz, raw);
-        *(unsigned *)(sum + to) = pack_bf16(dz.x, dz.y);
+        *(unsigned *)(Shape::LARGE ? (char *)(chain.g + at) : sum + to) = pack_bf16(dz.x, dz.y);
     }
 }
 
@@ -90,7 +90,7 @@ __device__ inline void load_gradient(const back_chain &chain, int image, char *m
 template <typename Shape> struct back_finish {
     chain_place<Shape> place;
     back_coefficients by;
-    char *map, *sum;                   /* of the task's first result */
+    char *map, *sum;                   /* of the task's first result; LARGE: sum is in a tensor */
     const bf16 *raw_from, *stored;     /* likewise */
     bf16 *dx;
     const bf16 *addend;
@@ -101,6 +101,17 @@ template <typename Shape> struct back_finish {
     __device__ int in_tensor(int tile, int row, int i) const
     {
         return tile_in_tensor<Shape>(tile, row, image_elements) + place.in_tensor + i * 4 * Shape::C;
+    }
+
+    __device__ int in_map(int tile, int row, int i) const
+    {
+        return tile_in_map<Shape>(tile, row, map_bytes) + place.in_map[i];
+    }
+
+    /* Two channels of a sum of gradients. */
+    __device__ unsigned *sum_at(int tile, int row, int i) const
+    {
+        return (unsigned *)(sum + (Shape::LARGE ? in_tensor(tile, row, i) * 2 : in_map(tile, row, i)));
     }
 
     __device__ bool inside(int tile) const
@@ -133,10 +144,9 @@ template <typename Shape> struct back_finish {
     template <bool ADDS> __device__ void take(const typename Shape::sums &sums)
     {
         for_all([this, &sums](int tile, int row, int i) {
-            int at = tile_in_map<Shape>(tile, row, map_bytes) + place.in_map[i];
             float2 v = make_float2(sums[tile][row][i], sums[tile][row][2 + i]);
             if (ADDS) {
-                float2 old = unpack2(*(const unsigned *)(sum + at));
+                float2 old = unpack2(*sum_at(tile, row, i));
                 v = make_float2(v.x + old.x, v.y + old.y);
             }
             v = unpack2(pack_bf16(v.x, v.y)); /* as it would have been stored */
@@ -144,9 +154,9 @@ template <typename Shape> struct back_finish {
             if (stored && inside(tile))
                 sign = unpack2(*(const unsigned *)(stored + in_tensor(tile, row, i)));
             float2 dz = by.dz(v, sign);
-            *(unsigned *)(map + at) = by.draw(dz, of_raw);
+            *(unsigned *)(map + in_map(tile, row, i)) = by.draw(dz, of_raw);
             if (saves)
-                *(unsigned *)(sum + at) = pack_bf16(dz.x, dz.y);
+                *sum_at(tile, row, i) = pack_bf16(dz.x, dz.y);
         });
     }
 
@@ -159,8 +169,7 @@ template <typename Shape> struct back_finish {
             if (!inside(tile))
                 return;
             if (ADDS) {
-                int from = tile_in_map<Shape>(tile, row, map_bytes) + place.in_map[i];
-                float2 old = unpack2(*(const unsigned *)(sum + from));
+                float2 old = unpack2(*sum_at(tile, row, i));
                 v = make_float2(v.x + old.x, v.y + old.y);
             }
             if (addend) {
@@ -177,8 +186,9 @@ __global__ static void __launch_bounds__(Shape::THREADS, 1) chain_backward_kerne
 {
     char *shared = dynamic_shared();
     int map_bytes = Shape::map_bytes(a.h), all = Shape::IMAGES * map_bytes, tasks = Shape::tasks(a.h);
-    char *sum_map = shared + 2 * all;
-    unsigned weights = shared_address(shared) + 3 * all;
+    int maps = (Shape::LARGE ? 2 : 3) * all;
+    char *sum_map = shared + 2 * all; /* unless LARGE */
+    unsigned weights = shared_address(shared) + maps;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, image = blockIdx.x * Shape::IMAGES, last = a.count - 1;
     unsigned offset[3];
     back_finish<Shape> finish;
@@ -189,7 +199,7 @@ __global__ static void __launch_bounds__(Shape::THREADS, 1) chain_backward_kerne
     locate_operands<Shape>(offset, map_bytes);
 
     copy_link_weights(weights + last % 2 * Shape::WEIGHTS, a.link[last].weights, Shape::WEIGHTS);
-    clear_maps(shared, 3 * all);
+    clear_maps(shared, maps);
     wait_for_kernel_before();
     __syncthreads();
     for (int i = 0; i < Shape::IMAGES && image + i < a.n; i++)
@@ -208,7 +218,11 @@ __global__ static void __launch_bounds__(Shape::THREADS, 1) chain_backward_kerne
         else if (a.hurries)
             start_kernel_after();
         for (int i = 0; l == 0 && a.dskip && i < Shape::IMAGES && image + i < a.n; i++)
-            store_skip<Shape>(a.skip, a.dskip, a.add_skip, image + i, sum_map + i * map_bytes);
+            store_skip(a.skip, a.dskip, a.add_skip, image + i, [&](int y, int x, int vector) {
+                size_t pixel = (size_t)((image + i) * a.h + y) * Shape::W + x;
+                return *(const uint4 *)(Shape::LARGE ? (const char *)(a.g + pixel * Shape::C + vector * 8)
+                                                     : sum_map + i * map_bytes + Shape::in_map(y, x, vector));
+            });
 #pragma unroll 1
         for (int number = warp; number < tasks; number += blockDim.x / 32) {
             chain_task task = task_of<Shape>(number);
@@ -216,13 +230,12 @@ __global__ static void __launch_bounds__(Shape::THREADS, 1) chain_backward_kerne
             typename Shape::sums sum;
             unsigned begin = task.row * Shape::PITCH + column * Shape::PIXEL, result = begin + Shape::PITCH + Shape::PIXEL;
             size_t first = ((size_t)(image * a.h + task.row) * Shape::W + column) * Shape::C;
-            finish.sum = sum_map + result;
+            finish.sum = Shape::LARGE ? (char *)(a.g + first) : sum_map + result;
             finish.map = shared + to * all + result;
-            if (l > 0) {
-                finish.raw_from = before.raw + first;
-                finish.stored = before.stored ? before.stored + first : NULL;
+            finish.raw_from = before.raw + first;
+            finish.stored = before.stored ? before.stored + first : NULL;
+            if (l > 0)
                 finish.fetch();
-            }
             multiply_task<Shape>(sum, offset, shared_address(shared) + from * all + begin,
                                  weights + from * Shape::WEIGHTS + task.tile_m * 512 + lane * 16);
             if (l > 0 && adds) {
@@ -266,7 +279,7 @@ void rc_cuda_chain_backward(rc_backend *be, const rc_conv *conv, const rc_back_l
     rc_cuda *cuda = rc_cuda_of(be);
     back_chain a = {};
     bool fresh = false;
-    a.g = (const bf16 *)links[count - 1].dy->g;
+    a.g = (bf16 *)links[count - 1].dy->g;
     a.dx = (bf16 *)dx;
     a.addend = add ? a.dx : NULL;
     a.skip = view_skip(&links[0].dy->y->skip);
@@ -283,7 +296,7 @@ void rc_cuda_chain_backward(rc_backend *be, const rc_conv *conv, const rc_back_l
         int blocks = (a.n + Shape::IMAGES - 1) / Shape::IMAGES;
         rc_cuda_allow_shared(cuda, chain_backward_kernel<Shape>, "chain_backward");
         rc_cuda_launch_as(cuda, !fresh, "chain_backward", chain_backward_kernel<Shape>, dim3((unsigned)blocks),
-                          chain_threads<Shape>(cuda, a.h, blocks), (size_t)chain_bytes<Shape>(a.h, 3, false), a);
+                          chain_threads<Shape>(cuda, a.h, blocks), (size_t)chain_bytes<Shape>(a.h, CHAIN_BACK), a);
         return true;
     });
 }

@@ -154,8 +154,11 @@ __global__ static void __launch_bounds__(Shape::THREADS, FROZEN || Shape::THREAD
             finish.center = load2(link.center + channel);
         wait_for_copies();
         __syncthreads();
-        if (FROZEN && l > 0)
-            write_link_sums<Shape>(a.link[l - 1].partial, task_sums + to * tasks * 32, tasks);
+        if (FROZEN && l > 0) {
+            write_link_sums<Shape>(a.link[l - 1].partial, task_sums + to % Shape::SUM_BUFFERS * tasks * 32, tasks);
+            if (Shape::SUM_BUFFERS == 1)
+                __syncthreads();
+        }
         if (l + 1 < a.count)
             copy_link_weights(weights + to * Shape::WEIGHTS, a.link[l + 1].weights, Shape::WEIGHTS);
         else if (a.hurries)
@@ -178,12 +181,12 @@ __global__ static void __launch_bounds__(Shape::THREADS, FROZEN || Shape::THREAD
             else
                 finish_task<Shape, FROZEN, false>(finish, sum, link.act);
             if (FROZEN)
-                store_task_sums<Shape>(finish, task_sums + (from * tasks + number) * 32);
+                store_task_sums<Shape>(finish, task_sums + (from % Shape::SUM_BUFFERS * tasks + number) * 32);
         }
     }
     if (FROZEN) {
         __syncthreads();
-        int last = (a.count - 1) % 2;
+        int last = (a.count - 1) % Shape::SUM_BUFFERS;
         write_link_sums<Shape>(a.link[a.count - 1].partial, task_sums + last * tasks * 32, tasks);
     }
 }
@@ -246,13 +249,14 @@ void rc_cuda_chain_forward(rc_backend *be, const rc_conv *conv, rc_tensor *x, co
         a.link[i] = link_of(&links[i], i == count - 1, weights);
         links[i].y->stored = frozen && a.link[i].value;
     }
+    chain_use use = frozen ? CHAIN_FROZEN : CHAIN_EVAL;
     with_chain_shape(cuda, conv, a.n, [&](auto shape) {
         typedef decltype(shape) Shape;
         auto kernel = frozen ? chain_forward_kernel<Shape, true> : chain_forward_kernel<Shape, false>;
         int blocks = (a.n + Shape::IMAGES - 1) / Shape::IMAGES;
         rc_cuda_allow_shared(cuda, kernel, "chain_forward");
         rc_cuda_launch_as(cuda, !fresh, "chain_forward", kernel, dim3((unsigned)blocks),
-                          chain_threads<Shape>(cuda, a.h, blocks), (size_t)chain_bytes<Shape>(a.h, 2, frozen), a);
+                          chain_threads<Shape>(cuda, a.h, blocks), (size_t)chain_bytes<Shape>(a.h, use), a);
         return true;
     });
     x->stored = x->stored || x->value;
@@ -266,6 +270,9 @@ bool rc_cuda_takes_chain(rc_backend *be, const rc_conv *conv, int n, bool gradie
     if (!cuda->bf16 || !form || (gradients && n > RC_CUDA_MAX_ROWS))
         return false;
     return with_chain_shape(cuda, conv, n, [&](auto shape) {
-        return chain_bytes<decltype(shape)>(conv->h, gradients ? 3 : 2, gradients) <= cuda->shared_bytes;
+        typedef decltype(shape) Shape;
+        int forward = chain_bytes<Shape>(conv->h, gradients ? CHAIN_FROZEN : CHAIN_EVAL);
+        int back = gradients ? chain_bytes<Shape>(conv->h, CHAIN_BACK) : 0;
+        return forward <= cuda->shared_bytes && back <= cuda->shared_bytes;
     });
 }
