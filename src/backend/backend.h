@@ -202,12 +202,12 @@ struct rc_backend {
      * NULL: the CPU measures by its pool of threads. */
     double (*measure)(rc_backend *, double seconds, bool arithmetic);
     /* Chains, which a pass goes link by link unless takes_chain says yes; NULL: no. Convolutions of one shape without
-     * bias, for at most n images in one group. Link 0 reads x, link i the value of link i - 1. Link 0 may have a skip from
-     * anywhere but x, its channel offset a multiple of channel_multiple; a link after one without a skip may have an
-     * identity skip from what that one reads. All are normalised, and their activations, and x's, are piecewise linear.
-     * Nobody else reads what lies between x and the last link, so without gradients (apply) only the raw of the last is
-     * written; otherwise all raws and sums, and of the values (and `stored`) that have memory those of the last link and
-     * of sums with an activation, whose slope raw does not tell.
+     * bias, for at most n images in one group. Link 0 reads x, link i the value of link i - 1. Link 0 may have a skip
+     * from anywhere but x, its channel offset a multiple of channel_multiple; a link after one without a skip may have
+     * an identity skip from what that one reads. All are normalised, and their activations, and x's, are piecewise
+     * linear. Nobody else reads what lies between x and the last link, so without gradients (apply) only the raw of the
+     * last is written; otherwise all raws and sums, and of the values (and `stored`) that have memory those of the last
+     * link and of sums with an activation, whose slope raw does not tell.
      * Back: of the g of links only the last is there, and is used up. dx is the gradient of x, dskip that of link 0's
      * skip (NULL: it has none), which are added to or overwritten. All entries after these are filled. */
     bool (*takes_chain)(rc_backend *, const rc_conv *, int n, bool gradients);

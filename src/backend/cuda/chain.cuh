@@ -5,12 +5,12 @@
  * add; the weights of the link after travel meanwhile.
  *
  * Weights are the left operand of the products and pixels the right one: D (16 channels, 8 pixels of a row). Below a
- * pixel of a row lies the same pixel of the next: what has been loaded of a row serves three rows of results. A warp has
- * ROWS rows of two tiles of 8 pixels, side by side or of two images, or of one tile.
+ * pixel of a row lies the same pixel of the next: what has been loaded of a row serves three rows of results. A warp
+ * has CHAIN_ROWS rows of two tiles of 8 pixels, side by side or of two images, or of one tile.
  *
- * A map in shared memory is (h + 2, W + 2) pixels, its border zeros. The 16-byte vectors of a pixel change places by its
- * column (vector_of), so that neither the 8 rows of a matrix that ldmatrix reads nor the 32 words that a warp stores
- * meet in a bank: column j of a tile is pixel j / 2 + 4 (j % 2), hence a thread has pixels t and t + 4. */
+ * A map in shared memory is (h + 2, W + 2) pixels, its border zeros. The 16-byte vectors of a pixel change places by
+ * its column (vector_of), so that neither the 8 rows of a matrix that ldmatrix reads nor the 32 words that a warp
+ * stores meet in a bank: column j of a tile is pixel j / 2 + 4 (j % 2), hence a thread has pixels t and t + 4. */
 #ifndef RC_BACKEND_CUDA_CHAIN_CUH
 #define RC_BACKEND_CUDA_CHAIN_CUH
 
@@ -84,8 +84,8 @@ template <typename Shape> __device__ inline void locate_operands(unsigned offset
 
 /* Adds what a row of pixels, loaded for all three columns of taps, gives to the rows of results that it touches. */
 template <typename Shape>
-__device__ inline void add_row(typename Shape::sums &sum, const unsigned (&weight)[9][4], const unsigned (&pixels)[3][4],
-                               int row, int tile, int operand)
+__device__ inline void add_row(typename Shape::sums &sum, const unsigned (&weight)[9][4],
+                               const unsigned (&pixels)[3][4], int row, int tile, int operand)
 {
 #pragma unroll
     for (int x = 0; x < 3; x++)

@@ -2,8 +2,9 @@
  * a block takes the gradient of its image from the last link's value to that of what the first link read.
  *
  * The map that link l reads holds dL/draw of its result. Its products, dL/dvalue of the link before, become dL/draw of
- * that one at once, in the other map; a third holds dz of the last sum until it has come to the value that was added: that of link 0 stays for
- * its skip. Where there is no room for it, it lies in the memory of the gradient that came in. */
+ * that one at once, in the other map; a third holds dz of the last sum until it has come to the value that was added;
+ * that of link 0 stays for its skip. Where there is no room for it, it lies in the memory of the gradient that came
+ * in. */
 #include "backend/cuda/chain.h"
 
 #include "backend/cuda/chain.cuh"
@@ -228,7 +229,8 @@ __global__ static void __launch_bounds__(Shape::THREADS, 1) chain_backward_kerne
             chain_task task = task_of<Shape>(number);
             int column = task.strip * 8 * Shape::TILES;
             typename Shape::sums sum;
-            unsigned begin = task.row * Shape::PITCH + column * Shape::PIXEL, result = begin + Shape::PITCH + Shape::PIXEL;
+            unsigned begin = task.row * Shape::PITCH + column * Shape::PIXEL;
+            unsigned result = begin + Shape::PITCH + Shape::PIXEL;
             size_t first = ((size_t)(image * a.h + task.row) * Shape::W + column) * Shape::C;
             finish.sum = Shape::LARGE ? (char *)(a.g + first) : sum_map + result;
             finish.map = shared + to * all + result;
