@@ -247,7 +247,8 @@ static void run_backward_weight(rc_run *r)
 
 /* Of nets for 224 pixels, with so many images that a card of 132 multiprocessors takes its kernels for wide layers: a
  * tile of some 224 positions for each of them, where every 64 channels of the result count, and every phase of a map
- * that is enlarged or read at every second pixel. What is pending is what these kernels take. */
+ * that is enlarged or read at every second pixel; and of generators for 32 and 64 pixels, whose tiles have 256 or 128
+ * positions. What is pending is what these kernels take. */
 static const struct {
     int c_in, c_out, k, stride, pad, up, size, n, first_group;
     bool normalised; /* with ReLU: x and dL/dy */
@@ -259,6 +260,8 @@ static const struct {
     {64, 128, 1, 2, 0, 1, 56, 18, 7, true, RC_LAZY_VALUE},
     {128, 64, 3, 1, 1, 2, 28, 18, 9, true, 0},
     {256, 256, 3, 1, 1, 1, 14, 34, 34, false, 0},
+    {128, 128, 3, 1, 1, 2, 8, 34, 34, true, 0},
+    {128, 64, 3, 1, 1, 2, 16, 68, 23, true, 0},
 };
 enum { LARGE = sizeof large / sizeof *large };
 

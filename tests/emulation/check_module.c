@@ -82,7 +82,7 @@ static void test_limits_device_memory(void **state)
 }
 
 /* The sums of a weight gradient have room for the blocks that its shape can have, in every lane, and for no more: the
- * widest layer of the 32 px generator. */
+ * widest layer of the 64 px generator, whose maps have 40 MiB. */
 static void test_workspace_is_small(void **state)
 {
     (void)state;
@@ -90,7 +90,7 @@ static void test_workspace_is_small(void **state)
     const rc_conv conv = {.c_in = 128, .c_out = 128, .k = 3, .stride = 1, .pad = 1, .up = 2, .h = 16, .w = 16,
                           .oh = 32, .ow = 32};
     use_module(module);
-    assert_int_equal(rc_backend_open("cuda:bf16:33554432", 1, NULL, &be), RC_OK);
+    assert_int_equal(rc_backend_open("cuda:bf16:134217728", 1, NULL, &be), RC_OK);
     assert_int_equal(be->reserve_conv(be, &conv, 128), RC_OK);
     rc_backend_close(be);
 }

@@ -70,7 +70,10 @@ static void launch_wide(rc_cuda *cuda, const char *operation, const wide_plan &p
     a->map = rc_cuda_plain(cuda, operation, source, shape, space);
     a->sink = sink;
     a->wide = *wide;
-    held_launch<arguments>::hold(cuda, operation, wide_kernel<Sink>, WIDE_THREADS, plan.form, weight, plan.grid,
+    typename held_launch<arguments>::kernel chosen = plan.tiles_m == 8   ? wide_kernel<8, Sink>
+                                                     : plan.tiles_m == 7 ? wide_kernel<7, Sink>
+                                                                         : wide_kernel<4, Sink>;
+    held_launch<arguments>::hold(cuda, operation, chosen, WIDE_THREADS, plan.form, weight, plan.grid,
                                  plan.shared_bytes);
 }
 

@@ -99,6 +99,11 @@ enum { WEIGHTS_MOST = CONV_SHARED_HALF * 3 / 4, HEAVY = 40 * 1024 };
 
 /* ---- the kernel ------------------------------------------------------------------------------------------------ */
 
+bool rc_cuda_heavy_weights(int taps, int source_c, int result_c)
+{
+    return source_c > 64 || taps * source_c * result_c * 2 > WEIGHTS_MOST;
+}
+
 /* Channels at once: 8, 16, 32, 64, or chunks of 16, 32 or 64. Result channels of a block: 8, 16, 32, 64. A block holds
  * the weights of all taps, or with chunks those of the phase that has most. */
 static bool choose_channels(conv_form *form, int all_taps, int most_taps, bool *chunked)
@@ -110,7 +115,7 @@ static bool choose_channels(conv_form *form, int all_taps, int most_taps, bool *
     form->tiles = result / form->tile_c;
     form->chunk_c = source;
     form->chunks = 1;
-    *chunked = source > 64 || all_taps * source * form->tile_c * 2 > WEIGHTS_MOST;
+    *chunked = rc_cuda_heavy_weights(all_taps, source, form->tile_c);
     if (*chunked) {
         form->chunk_c = source % 64 == 0 ? 64 : 32;
         while (form->chunk_c > 16 && most_taps * form->chunk_c * form->tile_c * 2 > HEAVY)

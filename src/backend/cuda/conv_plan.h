@@ -23,6 +23,9 @@ typedef struct gather_plan {
 bool rc_cuda_plan_gather(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch,
                          gather_plan *plan);
 
+/* Are the weights of all taps, of so many channels, too much for one block of two? */
+bool rc_cuda_heavy_weights(int taps, int source_c, int result_c);
+
 /* The sizes of the maps. part_step: every so manieth pixel of the source, along both axes, is a part that the tiles are
  * cut from; 1: they are cut from all of it. */
 void rc_cuda_set_maps(tile_cut *cut, const rc_conv *conv, bool forward, const axis_taps *taps, int part_step);

@@ -1,9 +1,9 @@
-/* Convolution of wide layers, 64 channels and more, on large maps: the sinks of conv_gather.cuh behind another loop,
- * which reads a plain map (conv_plain.h). What it is about is the traffic between memories, which a multiprocessor with
- * 1400 multiply-adds a clock does not see if
+/* Convolution of wide layers, 64 channels and more: the sinks of conv_gather.cuh behind another loop, which reads a
+ * plain map (conv_plain.h). What it is about is the traffic between memories, which a multiprocessor with 1400
+ * multiply-adds a clock does not see if
  * - a warp has 112 positions x 32 channels of sums: 4.5 kB of operands from shared memory for 57 thousand products;
  * - a block of four warps has 224 positions x 64 channels: whole rows of maps that are 14, 28 or 56 wide, half ones
- *   of 112;
+ *   of 112; or 256, maps of 8, 16, 32 or 64; or 128, where these are too few;
  * - the weights of a tap travel (cp.async) while those of the taps before are used, and so does the next tile, the same
  *   pixels in the next 32 channels, or other pixels;
  * - there are two blocks on a multiprocessor, each of which multiplies while the other stores.
@@ -52,13 +52,13 @@ struct weight_ring {
 };
 
 /* The positions of a warp. */
-template <typename Sink> struct wide_warp {
-    unsigned row_address[WIDE_TILES_M];
-    float sum[WIDE_TILES_M][4][4];
+template <int TILES_M, typename Sink> struct wide_warp {
+    unsigned row_address[TILES_M];
+    float sum[TILES_M][4][4];
 
     __device__ static int first_position()
     {
-        return threadIdx.x / 32 / (WIDE_N / WIDE_CHANNELS) * WIDE_POSITIONS;
+        return threadIdx.x / 32 / (WIDE_N / WIDE_CHANNELS) * TILES_M * 16;
     }
 
     __device__ void begin(const tile_cut &cut, const rectangle &positions, unsigned tile, const float *bias)
@@ -66,7 +66,7 @@ template <typename Sink> struct wide_warp {
         int lane = threadIdx.x % 32;
         line sources = scaled(line_of_sources(cut, positions), pixel_pitch(WIDE_CHUNK), lane / 16 * 16);
 #pragma unroll
-        for (int i = 0; i < WIDE_TILES_M; i++) {
+        for (int i = 0; i < TILES_M; i++) {
             int index = first_position() + i * 16 + lane % 16;
             row_address[i] = tile + place_on(sources, element_of(positions, index < positions.count ? index : 0));
 #pragma unroll
@@ -86,7 +86,7 @@ template <typename Sink> struct wide_warp {
             load_shared16(b[0], weights + product * WIDE_N * 32);
             load_shared16(b[2], weights + product * WIDE_N * 32 + 512);
 #pragma unroll
-            for (int i = 0; i < WIDE_TILES_M; i++) {
+            for (int i = 0; i < TILES_M; i++) {
                 unsigned a[4];
                 load_matrices(a, row_address[i] + offset + product * 32);
 #pragma unroll
@@ -107,7 +107,7 @@ template <typename Sink> struct wide_warp {
                          int channel, sink_sums &sums) const
     {
 #pragma unroll
-        for (int i = 0; i < WIDE_TILES_M; i++) {
+        for (int i = 0; i < TILES_M; i++) {
             typename Sink::ahead ahead[2];
             float8 v[2];
             int pixel[2];
@@ -182,7 +182,7 @@ __device__ inline void copy_tile(const bf16 *map, const wide_cut &wide, int grou
 }
 
 /* Grid: (blocks of all groups, tiles of channels, phases of the result). */
-template <typename Sink>
+template <int TILES_M, typename Sink>
 __global__ void __launch_bounds__(WIDE_THREADS, 2) wide_kernel(const __grid_constant__ wide_arguments<Sink> a)
 {
     constexpr int WARPS_N = WIDE_N / WIDE_CHANNELS;
@@ -214,7 +214,7 @@ __global__ void __launch_bounds__(WIDE_THREADS, 2) wide_kernel(const __grid_cons
 
     int slot = 0, steps_before = 0;
     sink_sums sums = {};
-    wide_warp<Sink> mine;
+    wide_warp<TILES_M, Sink> mine;
     rectangle positions;
     unsigned tile_address = shared_address(tiles);
     unsigned warp_weights = shared_address(shared) + warp % WARPS_N * (WIDE_CHANNELS * 32) + lane * 16;

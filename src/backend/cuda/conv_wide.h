@@ -6,15 +6,19 @@
 
 enum {
     WIDE_THREADS = 128,
-    WIDE_TILES_M = 7,                    /* operands of 16 positions of a warp */
-    WIDE_POSITIONS = WIDE_TILES_M * 16,
     WIDE_CHANNELS = 32,                  /* result channels of a warp, */
     WIDE_N = 64,                         /* and of a block */
-    WIDE_TILE = WIDE_THREADS / 32 / (WIDE_N / WIDE_CHANNELS) * WIDE_POSITIONS,
+    WIDE_WARPS_M = WIDE_THREADS / 32 / (WIDE_N / WIDE_CHANNELS), /* warps that share the positions of a tile */
     WIDE_CHUNK = 32,                     /* source channels at once */
     WIDE_STEP = WIDE_CHUNK * WIDE_N * 2, /* bytes of the weights of a tap */
     WIDE_STAGES = 4                      /* taps whose weights are in shared memory or on their way */
 };
+
+/* Positions of a tile if a warp has so many operands of 16 positions. */
+__host__ __device__ constexpr int wide_tile(int tiles_m)
+{
+    return WIDE_WARPS_M * tiles_m * 16;
+}
 
 /* The taps, part by part: parts are the phases of the result, or those of a source that is read at every second pixel
  * and has taps there. */
@@ -45,11 +49,13 @@ typedef struct wide_cut {
 typedef struct wide_plan {
     conv_form form;
     wide_cut wide;
+    int tiles_m; /* operands of 16 positions of a warp: 8, 7 or 4 */
     int shared_bytes;
     dim3 grid;
 } wide_plan;
 
-/* As rc_cuda_plan_gather. */
+/* As rc_cuda_plan_gather. Takes what is large, and what the kernels of conv_gather.cuh would load chunk by chunk, each
+ * time with what is pending. */
 bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch,
                        wide_plan *plan);
 
