@@ -260,8 +260,10 @@ __global__ void __launch_bounds__(wide_weight_shape<TAPS>::THREADS, wide_weight_
 
 /* ---- plan ------------------------------------------------------------------------------------------------------ */
 
-/* WIDEST: nearly square tiles have less halo. Bytes of shared memory: two buffers and the tables. */
-enum { WIDEST = 32, TILE_POSITIONS = 224, PIXEL_BYTES = 2 * PITCH + sizeof(tile_pixel), PLACE_BYTES = sizeof(int) };
+/* WIDEST: nearly square tiles have less halo. Positions of a tile: at most, with nine taps, nine in four parts, and
+ * four. Bytes of shared memory: two buffers and the tables. */
+enum { WIDEST = 32, TILE_POSITIONS = 224, PARTS_POSITIONS = 112, FEW_POSITIONS = 128 };
+enum { PIXEL_BYTES = 2 * PITCH + sizeof(tile_pixel), PLACE_BYTES = sizeof(int) };
 
 struct wide_weight_plan {
     wide_weight_arguments arguments;
@@ -297,9 +299,12 @@ static void list_taps(wide_weight_arguments *a, const axis_taps *taps)
     }
 }
 
-/* Whether plain maps and large tiles pay is a matter of how many positions there are, not of how these tiles look. */
-static bool pays(const rc_cuda *cuda, tile_cut cut, const axis_taps *axis, int copies)
+/* Whether plain maps and large tiles pay is a matter of how many positions there are, not of how these tiles look; of
+ * none where a map would be finished again for many tiles of channels, and for every phase of the result. */
+static bool pays(const rc_cuda *cuda, const rc_conv *conv, tile_cut cut, const axis_taps *axis, int copies)
 {
+    if (axis->out_step == 2 || conv->c_in * conv->c_out > SIDE * SIDE)
+        return true;
     bool fits = rc_cuda_cut_tiles(&cut, axis, TILE_POSITIONS, TILE_POSITIONS, PITCH, CONV_SHARED_MOST);
     rc_cuda_deal_tiles(&cut, 1);
     return fits && rc_cuda_large_tiles_pay(cuda, &cut, TILE_POSITIONS, copies);
@@ -332,12 +337,14 @@ static bool plan_weight(const rc_cuda *cuda, const rc_conv *conv, int n, wide_we
     plan->phases = taps.out_step * taps.out_step;
     plan->nine = taps.count[0] == 3;
     int most_parts = taps.source_step == 2 && conv->k > 1 ? 4 : 1;
-    a->positions = plan->nine && most_parts == 1 ? TILE_POSITIONS : TILE_POSITIONS / 2;
+    a->positions = !plan->nine ? FEW_POSITIONS : most_parts == 1 ? TILE_POSITIONS : PARTS_POSITIONS;
     int space = (plan->nine ? CONV_SHARED_MOST : CONV_SHARED_HALF) - a->positions * (PIXEL_BYTES + PLACE_BYTES);
     axis_taps axis = rc_cuda_part_axis(&taps);
-    if (!pays(cuda, *cut, &axis, plan->tiles * plan->phases) ||
+    if (!pays(cuda, conv, *cut, &axis, plan->tiles * plan->phases) ||
         !rc_cuda_cut_tiles(cut, &axis, a->positions, a->positions, PIXEL_BYTES, space / most_parts, WIDEST))
         return false;
+    cut->images = 1; /* tiles of small maps are small */
+    a->positions = (cut->tile_h * cut->tile_w + 15) / 16 * 16;
     list_taps(a, &taps);
     for (int phase = 0; phase < plan->phases; phase++)
         if (a->taps[phase] < 1 || (plan->nine ? a->taps[phase] != 9 : a->taps[phase] > 4))
@@ -350,7 +357,7 @@ static bool plan_weight(const rc_cuda *cuda, const rc_conv *conv, int n, wide_we
     plan->sum_bytes = (size_t)reduce->blocks * reduce->taps * reduce->co * reduce->ci * sizeof(float);
     plan->x_bytes = rc_cuda_plain_bytes(n, conv->h, conv->w, conv->c_in);
     plan->dy_bytes = rc_cuda_plain_bytes(n, conv->oh, conv->ow, conv->c_out);
-    return cut->images == 1 && plan->shared_bytes <= cuda->shared_bytes;
+    return plan->shared_bytes <= cuda->shared_bytes;
 }
 
 size_t rc_cuda_wide_weight_workspace(const rc_cuda *cuda, const rc_conv *conv, int n)
