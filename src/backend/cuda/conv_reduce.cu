@@ -47,6 +47,40 @@ __global__ static void __launch_bounds__(REDUCE_THREADS)
     }
 }
 
+/* The same where taps share positions of the kernel: everything is read once. Block: 32 neighbouring elements at all
+ * taps, thread: four of them at every 16th tap, in every second block of the sums. */
+enum { JOIN_COLUMNS = 8, JOIN_LANES = 2, JOIN_TAPS = REDUCE_THREADS / (JOIN_COLUMNS * JOIN_LANES), JOIN_MOST = 64 };
+
+__global__ static void __launch_bounds__(REDUCE_THREADS) join_kernel(const __grid_constant__ reduce_arguments a)
+{
+    __shared__ float4 space[JOIN_LANES][JOIN_MOST][JOIN_COLUMNS];
+    int column = threadIdx.x % JOIN_COLUMNS, lane = threadIdx.x / JOIN_COLUMNS % JOIN_LANES;
+    int first = blockIdx.x * JOIN_COLUMNS * 4, elements = a.co_padded * a.ci_padded, positions = a.k * a.k;
+    wait_for_kernel_before();
+    start_kernel_after();
+    for (int tap = threadIdx.x / (JOIN_COLUMNS * JOIN_LANES); tap < a.taps; tap += JOIN_TAPS) {
+        float4 sum = make_float4(0, 0, 0, 0);
+        if (first + column * 4 < elements) {
+            const float *from = a.sums + (size_t)tap * elements + first + column * 4;
+#pragma unroll 8
+            for (int block = lane; block < a.blocks; block += JOIN_LANES)
+                sum = add4(sum, *(const float4 *)(from + (size_t)block * a.taps * elements));
+        }
+        space[lane][tap][column] = sum;
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < JOIN_COLUMNS * 4 * positions; i += REDUCE_THREADS) {
+        int element = i / positions, position = i % positions, at = first + element;
+        int o = at / a.ci_padded, c = at % a.ci_padded;
+        float sum = 0;
+        for (int term = 0; term < a.terms; term++)
+            for (int l = 0; l < JOIN_LANES; l++)
+                sum += ((const float *)space[l][a.term[position][term]])[element];
+        if (o < a.co && c < a.ci)
+            a.dweight[(size_t)(a.transposed ? c * a.co + o : o * a.ci + c) * positions + position] = sum;
+    }
+}
+
 bool rc_cuda_list_terms(const axis_taps *taps, reduce_arguments *reduce)
 {
     int phases = taps->out_step, count[RC_KERNEL_MAX * RC_KERNEL_MAX] = {0};
@@ -73,6 +107,11 @@ void rc_cuda_reduce_weight(rc_cuda *cuda, const reduce_arguments *arguments)
     int vectors = arguments->co_padded * arguments->ci_padded / 4, positions = arguments->k * arguments->k, lanes = 1;
     while (lanes < REDUCE_LANES && lanes * 4 < arguments->blocks && vectors * positions * lanes < REDUCE_ENOUGH)
         lanes *= 2;
+    if (arguments->terms > 1 && arguments->taps <= JOIN_MOST) {
+        dim3 runs((unsigned)((vectors + JOIN_COLUMNS - 1) / JOIN_COLUMNS));
+        rc_cuda_launch_early(cuda, "conv_backward_weight", join_kernel, runs, REDUCE_THREADS, 0, *arguments);
+        return;
+    }
     int columns = REDUCE_THREADS / lanes;
     dim3 grid((unsigned)((vectors + columns - 1) / columns), (unsigned)positions);
     rc_cuda_launch_early(cuda, "conv_backward_weight", reduce_kernel, grid, REDUCE_THREADS, 0, *arguments, lanes);
