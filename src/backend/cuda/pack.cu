@@ -55,21 +55,44 @@ __device__ inline tap_bits bits_of_tap(const conv_form &form, int phase, int tap
     return bits;
 }
 
-/* The sum of the weights of a tap. */
-__device__ inline float tap_weight(const pack_job &job, tap_bits bits, int source, int result)
+/* The weights of a tap, all positions of the kernel, which has K x K (0: any). */
+template <int K> __device__ inline float sum_of_tap(const float *weight, tap_bits bits, int k)
 {
-    const conv_form &form = job.form;
     float sum = 0;
-    if (source >= form.source_c || result >= form.result_c)
-        return sum;
-    int pair = form.source_first ? source * form.result_c + result : result * form.source_c + source;
-    const float *weight = job.weight + (size_t)pair * (size_t)(form.k * form.k);
-    for (unsigned y = bits.y; y; y >>= 1, weight += form.k)
+    for (unsigned y = bits.y; y; y >>= 1, weight += k)
         if (y & 1)
             for (unsigned i = 0; bits.x >> i; i++)
                 if (bits.x >> i & 1)
                     sum += weight[i];
     return sum;
+}
+
+/* No branches, so that the weights of several taps are on their way at once. */
+template <> __device__ inline float sum_of_tap<3>(const float *weight, tap_bits bits, int)
+{
+    float sum = 0, part[9];
+#pragma unroll
+    for (int i = 0; i < 9; i++)
+        part[i] = (bits.y >> (i / 3) & bits.x >> (i % 3) & 1) ? weight[i] : 0;
+#pragma unroll
+    for (int i = 0; i < 9; i++)
+        sum += part[i];
+    return sum;
+}
+
+/* A weight of a tap: where its positions begin, and which of them there are. */
+struct tap_weight {
+    const float *from;
+    tap_bits bits;
+};
+
+__device__ inline tap_weight weight_of_tap(const pack_job &job, tap_bits bits, int source, int result)
+{
+    const conv_form &form = job.form;
+    int pair = form.source_first ? source * form.result_c + result : result * form.source_c + source;
+    bool exists = source < form.source_c && result < form.result_c;
+    tap_weight weight = {job.weight + (long)pair * (form.k * form.k), {exists ? bits.y : 0, exists ? bits.x : 0}};
+    return weight;
 }
 
 /* A step of the packed weights, by its number. */
@@ -91,7 +114,7 @@ __device__ inline step_place place_of_step(const conv_form &form, int number)
 }
 
 /* The words of one lane for two operands (N = 8: for one), which lie together. */
-__device__ inline void pack_lane(const pack_job &job, int index)
+template <int K> __device__ inline void pack_lane(const pack_job &job, int index)
 {
     const conv_form &form = job.form;
     int words = form.tile_c == 8 ? 2 : 4, products = form.chunk_c == 8 ? 1 : form.chunk_c / 16;
@@ -103,19 +126,25 @@ __device__ inline void pack_lane(const pack_job &job, int index)
     tap_bits bits[2];
     bits[0] = bits_of_tap(form, at.phase, two ? at.step * 2 : at.step);
     bits[1] = two ? bits_of_tap(form, at.phase, at.step * 2 + 1) : bits[0];
-    unsigned *to = job.to + (size_t)index * (size_t)words;
+    tap_weight weight[8];
 #pragma unroll
-    for (int word = 0; word < 4; word++) {
-        if (word >= words)
-            break;
-        int half = form.left ? word / 2 : word % 2, k = lane % 4 * 2; /* the first of two neighbours among eight */
+    for (int i = 0; i < 8; i++) {
+        int word = i / 2, half = form.left ? word / 2 : word % 2, k = lane % 4 * 2 + i % 2; /* among eight neighbours */
         int result = form.left ? pair * 16 + lane / 4 * 2 + word % 2
                                : permuted_channel(form.tile_c, pair * 2 + word / 2, lane / 4);
         result += at.tile * form.tile_c;
         int source = at.chunk * form.chunk_c + (two ? k : product * 16 + half * 8 + k);
-        to[word] = pack_bf16(tap_weight(job, bits[half], source, result),
-                             tap_weight(job, bits[half], source + 1, result));
+        weight[i] = weight_of_tap(job, bits[half], source, result);
     }
+    float sum[8];
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        sum[i] = sum_of_tap<K>(weight[i].from, weight[i].bits, form.k);
+    unsigned *to = job.to + (size_t)index * (size_t)words;
+#pragma unroll
+    for (int word = 0; word < 4; word++)
+        if (word < words)
+            to[word] = pack_bf16(sum[2 * word], sum[2 * word + 1]);
 }
 
 /* Four neighbouring result channels of a wide weight. */
@@ -128,8 +157,10 @@ __device__ inline void pack_four(const pack_job &job, int index)
     int result = at.tile * form.tile_c + four % (fours / 2) * 8 + four / (fours / 2) * 4;
     tap_bits bits = bits_of_tap(form, at.phase, at.step);
     float *to = (float *)job.to + (size_t)index * 4;
-    for (int i = 0; i < 4; i++)
-        to[i] = tap_weight(job, bits, source, result + i);
+    for (int i = 0; i < 4; i++) {
+        tap_weight weight = weight_of_tap(job, bits, source, result + i);
+        to[i] = sum_of_tap<0>(weight.from, weight.bits, form.k);
+    }
 }
 
 static __host__ __device__ inline size_t form_bytes(const conv_form &form)
@@ -151,8 +182,10 @@ __global__ static void pack_kernel(const __grid_constant__ pack_jobs jobs)
     for (int i = blockIdx.x * PACK_THREADS + threadIdx.x; i < lanes; i += gridDim.x * PACK_THREADS) {
         if (job.form.wide)
             pack_four(job, i);
+        else if (job.form.k == 3)
+            pack_lane<3>(job, i);
         else
-            pack_lane(job, i);
+            pack_lane<0>(job, i);
     }
 }
 
