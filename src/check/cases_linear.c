@@ -14,6 +14,12 @@ typedef struct linear_case {
     rc_back_sums back_sums;
 } linear_case;
 
+/* The first case of every list is the first layer of a small generator, noise that is there as it is. */
+static bool is_first_layer(const rc_case *c)
+{
+    return c->number == 0;
+}
+
 static void draw_geometry(rc_case *c, linear_case *p)
 {
     rc_linear *l = &p->linear;
@@ -24,6 +30,10 @@ static void draw_geometry(rc_case *c, linear_case *p)
     l->h = RC_CHOOSE(c, 1, 1, 2, 4, 7, 8);
     l->w = rc_case_chance(c, 70) ? l->h : RC_CHOOSE(c, 1, 3, 5);
     p->n = 1 + (int)rc_case_below(c, c->quick ? 9 : 40);
+    if (is_first_layer(c)) {
+        *l = (rc_linear){.c_in = 200, .c = 24, .h = 4, .w = 4};
+        p->n = 70;
+    }
     rc_case_say(c, "(%d,%d)->(%d,%d,%d)", p->n, l->c_in, l->h, l->w, l->c);
 }
 
@@ -48,8 +58,8 @@ static void draw_forward(rc_case *c)
     rc_groups groups = rc_case_groups(c, p->n);
     p->bias = -1;
     p->sums = rc_case_no_sums();
-    p->x = rc_case_lazy(c, "x", p->n, 1, 1, l->c_in, groups, RC_LAZY_BN | RC_LAZY_ACT | RC_LAZY_VALUE | RC_LAZY_STORED,
-                        true);
+    int features = is_first_layer(c) ? 0 : RC_LAZY_BN | RC_LAZY_ACT | RC_LAZY_VALUE | RC_LAZY_STORED;
+    p->x = rc_case_lazy(c, "x", p->n, 1, 1, l->c_in, groups, features, true);
     p->weight = draw_weight(c, l);
     if (rc_case_chance(c, 60))
         p->bias = rc_case_parameter(c, "bias", RC_IN, 1, l->c * l->h * l->w, 0.5);
@@ -109,13 +119,14 @@ static void draw_backward_weight(rc_case *c)
     draw_geometry(c, p);
     const rc_linear *l = &p->linear;
     rc_groups groups = rc_case_groups(c, p->n);
-    p->x = rc_case_lazy(c, "x", p->n, 1, 1, l->c_in, groups, RC_LAZY_BN | RC_LAZY_ACT | RC_LAZY_STORED, true);
+    p->x = rc_case_lazy(c, "x", p->n, 1, 1, l->c_in, groups,
+                        is_first_layer(c) ? 0 : RC_LAZY_BN | RC_LAZY_ACT | RC_LAZY_STORED, true);
     p->dy = rc_case_lazy_gradient(c, p->n, l->h, l->w, l->c, groups);
     int rows = l->c * l->h * l->w;
     p->dweight = rc_case_sum(c, rc_case_parameter(c, "dweight", RC_OUT, rows, l->c_in, 0), p->n);
     c->buffer[p->dweight].stored_act = true;
     p->dbias = -1;
-    if (rc_case_chance(c, 60)) {
+    if (rc_case_chance(c, 60) || is_first_layer(c)) {
         p->dbias = rc_case_sum(c, rc_case_parameter(c, "dbias", RC_OUT, 1, rows, 0), p->n);
         c->buffer[p->dbias].stored_act = true;
     }

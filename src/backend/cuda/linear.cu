@@ -5,7 +5,9 @@
  * out as plain matrices in the workspace, where the product finds them side by side, and a kernel over the map then
  * does what the epilogue asks for:
  *     inputs (n, c_in)         value of x, or the gradient of it
- *     outputs (n, c * h * w)   raw of y in PyTorch's order, or dL/draw of it */
+ *     outputs (n, c * h * w)   raw of y in PyTorch's order, or dL/draw of it
+ * The weight gradient in bf16 goes without (linear_weight.cu). */
+#include "backend/cuda/linear_weight.h"
 #include "backend/cuda/map.cuh"
 #include "backend/cuda/product.h"
 
@@ -33,7 +35,8 @@ static linear_space space_for(rc_cuda *cuda, const rc_linear *linear, int n, con
 
 static rc_status reserve_linear(rc_backend *be, const rc_linear *linear, int n)
 {
-    return rc_cuda_reserve(rc_cuda_of(be), linear_bytes(linear, n));
+    size_t matrices = linear_bytes(linear, n), map = rc_cuda_linear_weight_bytes(linear, n);
+    return rc_cuda_reserve(rc_cuda_of(be), matrices > map ? matrices : map);
 }
 
 /* ---- matrices from tensors -------------------------------------------------------------------------------------- */
@@ -271,6 +274,9 @@ static void linear_backward_weight(rc_backend *be, const rc_linear *linear, cons
     static const char operation[] = "linear_backward_weight";
     rc_cuda *cuda = rc_cuda_of(be);
     int rows = rows_of(linear);
+    const void *plain = cuda->bf16 ? plain_value(x) : NULL;
+    if (plain && rc_cuda_linear_weight(cuda, linear, (const bf16 *)plain, dy, (float *)dweight, (float *)dbias))
+        return;
     linear_space space = space_for(cuda, linear, x->n, operation);
     if (!space.inputs)
         return;
