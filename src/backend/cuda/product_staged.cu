@@ -1,7 +1,8 @@
 /* Large matrix products on the tensor cores: a generator's first layer multiplies (128, 1000) with (8192, 1000), which
  * is 32 MB of weights and little else. So slices of the depth travel to shared memory several ahead of the products, as
- * they are (float); threads round them to bf16 on the way to the operands. A block of eight warps makes a tile of
- * 128 x 64, a warp 32 x 32 of it. */
+ * they are (float); threads round them to bf16 on the way to the operands. A team of eight warps makes a tile of
+ * 128 x 64, a warp 32 x 32 of it. A block that is alone on its multiprocessor has two teams, which take turns with the
+ * slices and add what they have in the end: so there is somebody to multiply while others wait. */
 #include "backend/cuda/product.h"
 #include "backend/cuda/product_slice.cuh"
 
@@ -9,7 +10,7 @@ enum {
     ROWS_A = 128,
     ROWS_B = 64,
     DEPTH = 32, /* of a slice */
-    THREADS = 256
+    THREADS = 256 /* of a team */
 };
 
 /* rc_cuda_matrix of any type. */
@@ -42,7 +43,7 @@ template <int ROWS, bool K_FAST, typename T> struct staged {
     __device__ static void copy(unsigned to, matrix m, int first, int rows, int first_k, int depth)
     {
 #pragma unroll
-        for (int i = (int)threadIdx.x; i < ROWS * DEPTH / VECTOR; i += THREADS) {
+        for (int i = (int)threadIdx.x % THREADS; i < ROWS * DEPTH / VECTOR; i += THREADS) {
             int slow = i / VECTORS, fast = i % VECTORS * VECTOR;
             int row = first + (K_FAST ? slow : fast), k = first_k + (K_FAST ? fast : slow);
             int left = K_FAST ? depth - k : rows - row; /* elements along the fast index */
@@ -64,19 +65,35 @@ template <int ROWS, bool K_FAST, typename T> struct staged {
     }
 };
 
-/* STAGES slices are on their way or in use at once: fewer if two blocks share a multiprocessor. */
-template <int STAGES, typename left_tile, typename right_tile>
-__global__ static void __launch_bounds__(THREADS, 2)
+/* The second team's sums to the first. */
+__device__ static void add_teams(float sum[2][4][4], int team, float *space)
+{
+    float *mine = space + (int)threadIdx.x % THREADS;
+    wait_for_copies();
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 32 && team == 1; i++)
+        mine[i * THREADS] = sum[i / 16][i / 4 % 4][i % 4];
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < 32 && team == 0; i++)
+        sum[i / 16][i / 4 % 4][i % 4] += mine[i * THREADS];
+}
+
+/* STAGES slices of each team are on their way or in use at once: fewer if two blocks share a multiprocessor. */
+template <int STAGES, int TEAMS, typename left_tile, typename right_tile>
+__global__ static void __launch_bounds__(THREADS * TEAMS, 2 / TEAMS)
     staged_kernel(int m, int n, int depth, typename left_tile::matrix a, typename right_tile::matrix b, float *c)
 {
     constexpr int STAGE = left_tile::BYTES + right_tile::BYTES;
-    char *shared = dynamic_shared();
+    int team = TEAMS == 1 ? 0 : (int)threadIdx.x / THREADS, warp = (int)threadIdx.x % THREADS / 32;
+    char *shared = dynamic_shared() + team * STAGES * STAGE;
     unsigned address = shared_address(shared);
-    int first_i = (int)blockIdx.y * ROWS_A, first_j = (int)blockIdx.x * ROWS_B, warp = (int)threadIdx.x / 32;
-    int row = warp / 2 * 32, column = warp % 2 * 32, slices = (depth + DEPTH - 1) / DEPTH;
+    int first_i = (int)blockIdx.y * ROWS_A, first_j = (int)blockIdx.x * ROWS_B;
+    int row = warp / 2 * 32, column = warp % 2 * 32, slices = (depth + DEPTH * TEAMS - 1) / (DEPTH * TEAMS);
     float sum[2][4][4] = {};
     begin_after_kernel_before();
-    for (int slice = 0; slice < slices + STAGES - 1; slice++) {
+    for (int slice = 0; slice < slices + STAGES - 1; slice++) { /* of a team */
         /* Slice `slice` sets out while slice - (STAGES - 1) is multiplied; the latter has arrived when at most
          * STAGES - 2 younger ones are still on their way. */
         int now = slice - (STAGES - 1);
@@ -84,8 +101,9 @@ __global__ static void __launch_bounds__(THREADS, 2)
         __syncthreads();
         if (slice < slices) {
             unsigned to = address + (unsigned)(slice % STAGES * STAGE);
-            left_tile::copy(to, a, first_i, m, slice * DEPTH, depth);
-            right_tile::copy(to + left_tile::BYTES, b, first_j, n, slice * DEPTH, depth);
+            int first_k = (slice * TEAMS + team) * DEPTH;
+            left_tile::copy(to, a, first_i, m, first_k, depth);
+            right_tile::copy(to + left_tile::BYTES, b, first_j, n, first_k, depth);
         }
         close_copies();
         if (now < 0)
@@ -95,6 +113,10 @@ __global__ static void __launch_bounds__(THREADS, 2)
         right_tile right = {(decltype(b.data))(stage + left_tile::BYTES)};
         multiply_slice<DEPTH>(sum, left, right, row, column);
     }
+    if (TEAMS == 2)
+        add_teams(sum, team, (float *)dynamic_shared());
+    if (team > 0)
+        return;
     store_slice(sum, first_i + row, first_j + column, [=](int y, int x, float first, float second) {
         if (y < m && x < n) /* n is a multiple of 4 */
             *(float2 *)(c + (size_t)y * n + x) = make_float2(first, second);
@@ -107,31 +129,31 @@ template <typename T> static bool aligned(staged_matrix<T> m)
     return stride % (16 / (int)sizeof(T)) == 0 && (uintptr_t)m.data % 16 == 0;
 }
 
-template <int STAGES, typename left_tile, typename right_tile>
+template <int STAGES, int TEAMS, typename left_tile, typename right_tile>
 static void launch_staged(rc_cuda *cuda, const char *operation, dim3 grid, int m, int n, int depth,
                           typename left_tile::matrix a, typename right_tile::matrix b, float *c)
 {
-    constexpr int BYTES = STAGES * (left_tile::BYTES + right_tile::BYTES);
+    constexpr int BYTES = TEAMS * STAGES * (left_tile::BYTES + right_tile::BYTES);
     void (*kernel)(int, int, int, typename left_tile::matrix, typename right_tile::matrix, float *) =
-        staged_kernel<STAGES, left_tile, right_tile>;
+        staged_kernel<STAGES, TEAMS, left_tile, right_tile>;
     rc_cuda_check(cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES), operation);
-    rc_cuda_launch_early(cuda, operation, kernel, grid, THREADS, BYTES, m, n, depth, a, b, c);
+    rc_cuda_launch_early(cuda, operation, kernel, grid, THREADS * TEAMS, BYTES, m, n, depth, a, b, c);
 }
 
-/* Many stages where a multiprocessor has one block, few where it has two. False: nothing is enqueued. */
+/* All the shared memory where a multiprocessor has one block, half where it has two. False: nothing is enqueued. */
 template <typename left_tile, typename right_tile>
 static bool product(rc_cuda *cuda, const char *operation, int m, int n, int depth, typename left_tile::matrix a,
                     typename right_tile::matrix b, float *c)
 {
-    enum { FEW = 3, MANY = 6, STAGE_BYTES = left_tile::BYTES + right_tile::BYTES };
+    enum { STAGE_BYTES = left_tile::BYTES + right_tile::BYTES, FEW = 3, MANY = 200 * 1024 / (2 * STAGE_BYTES) };
     if (!aligned(a) || !aligned(b) || n % 4 != 0 || (uintptr_t)c % 16 != 0 || FEW * STAGE_BYTES > cuda->shared_bytes)
         return false;
     dim3 grid((unsigned)(n + ROWS_B - 1) / ROWS_B, (unsigned)(m + ROWS_A - 1) / ROWS_A);
-    bool alone = (int)(grid.x * grid.y) <= cuda->multiprocessors && MANY * STAGE_BYTES <= cuda->shared_bytes;
+    bool alone = (int)(grid.x * grid.y) <= cuda->multiprocessors && 2 * MANY * STAGE_BYTES <= cuda->shared_bytes;
     if (alone)
-        launch_staged<MANY, left_tile, right_tile>(cuda, operation, grid, m, n, depth, a, b, c);
+        launch_staged<MANY, 2, left_tile, right_tile>(cuda, operation, grid, m, n, depth, a, b, c);
     else
-        launch_staged<FEW, left_tile, right_tile>(cuda, operation, grid, m, n, depth, a, b, c);
+        launch_staged<FEW, 1, left_tile, right_tile>(cuda, operation, grid, m, n, depth, a, b, c);
     return true;
 }
 
