@@ -1,5 +1,6 @@
 /* Chains of convolutions on the emulation of CUDA: a frozen net and a teacher go the same way with them as layer by
- * layer. usage: check_chain MODULE */
+ * layer. usage: check_chain MODULE [IMAGES]
+ * With the module for a card, IMAGES is more than its multiprocessors, so that images share blocks. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,6 +17,7 @@
 enum { SEED = 3, LOSS = 11 };
 
 static rc_net net;
+static int images_sharing = 3; /* on the emulation, which has one multiprocessor */
 
 /* ---- counting ---------------------------------------------------------------------------------------------------- */
 
@@ -117,10 +119,10 @@ static void check(rc_pass_mode mode, int n, int links)
     nn_close(&b);
 }
 
-/* One image is a block's own; of three, two share one where maps are small. */
+/* One image is a block's own; of several, two share one where maps are small. */
 static void check_net(int links, int batches)
 {
-    static const int images[] = {1, 3};
+    const int images[] = {1, images_sharing};
     for (int i = 0; i < batches; i++) {
         check(RC_PASS_EVAL, images[i], links);
         check(RC_PASS_FROZEN, images[i], links);
@@ -163,8 +165,10 @@ static void test_large_maps(void **state)
 
 int main(int argc, char **argv)
 {
-    if (argc != 2 || setenv("RECOLLECT_CUDA_MODULE", argv[1], 1) != 0) {
-        fprintf(stderr, "usage: check_chain MODULE\n");
+    if (argc == 3)
+        images_sharing = atoi(argv[2]);
+    if (argc < 2 || argc > 3 || images_sharing < 1 || setenv("RECOLLECT_CUDA_MODULE", argv[1], 1) != 0) {
+        fprintf(stderr, "usage: check_chain MODULE [IMAGES]\n");
         return 2;
     }
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_linear_sums), cmocka_unit_test(test_rectified_sums),
