@@ -151,7 +151,7 @@ __global__ static void __launch_bounds__(Shape::THREADS, FROZEN || Shape::THREAD
         finish.scale = load2(link.scale + channel);
         finish.shift = load2(link.shift + channel);
         if (FROZEN)
-            finish.center = load2(link.center + channel);
+            finish.center = make_float2(link.center[channel], link.center[channel + 1]); /* aligned to 4 bytes alone */
         wait_for_copies();
         __syncthreads();
         if (FROZEN && l > 0) {
