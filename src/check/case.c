@@ -9,8 +9,8 @@
 #include "base/memory.h"
 
 static const rc_operation_list *const all_lists[] = {
-    &rc_cases_conv, &rc_cases_linear, &rc_cases_norm, &rc_cases_chain, &rc_cases_pool, &rc_cases_dense,
-    &rc_cases_logit_losses, &rc_cases_feature_losses, &rc_cases_image_losses, &rc_cases_statistics,
+    &rc_cases_conv, &rc_cases_links, &rc_cases_linear, &rc_cases_norm, &rc_cases_chain, &rc_cases_pool,
+    &rc_cases_dense, &rc_cases_logit_losses, &rc_cases_feature_losses, &rc_cases_image_losses, &rc_cases_statistics,
     &rc_cases_data, &rc_cases_optimisers,
 };
 
@@ -22,6 +22,14 @@ const rc_operation *rc_operation_at(int index)
         index -= all_lists[i]->count;
     }
     return NULL;
+}
+
+const rc_operation *rc_large_operation_at(int index)
+{
+    int others = index - rc_cases_large.count;
+    if (others < 0)
+        return &rc_cases_large.operation[index];
+    return others < rc_cases_links_large.count ? &rc_cases_links_large.operation[others] : NULL;
 }
 
 bool rc_operation_matches(const rc_operation *operation, const char *name)
@@ -172,6 +180,11 @@ static double representable(const rc_case *c, rc_buffer_kind kind, double value)
     }
 }
 
+double rc_case_rounded(const rc_case *c, double value)
+{
+    return representable(c, RC_BUFFER_ACT, value);
+}
+
 void rc_case_set(rc_case *c, int buffer, size_t index, double value)
 {
     if (c->status == RC_OK)
@@ -186,7 +199,8 @@ int rc_case_buffer(rc_case *c, const char *name, rc_buffer_kind kind, rc_buffer_
         return 0;
     }
     rc_buffer *b = &c->buffer[c->buffers];
-    *b = (rc_buffer){name, kind, role, n, h, w, channels, .terms = 1, .cotangent = -1, .gradient_of = -1};
+    *b = (rc_buffer){name, kind, role, n, h, w, channels, .terms = 1, .from = -1, .cotangent = -1,
+                     .gradient_of = -1};
     b->count = (size_t)n * (size_t)h * (size_t)w * (size_t)channels;
     b->stored_act = kind == RC_BUFFER_ACT;
     if (role == RC_IN || role == RC_IN_OUT || role == RC_STATE) {

@@ -58,6 +58,8 @@ typedef struct rc_buffer {
     double terms;     /* outputs: how many products are summed into one element; sets the tolerance */
     double magnitude; /* outputs: natural size of an element, where the result itself may cancel to less */
     bool stored_act;  /* outputs: made of numbers that were rounded to the activation type on the way */
+    bool exact;       /* outputs: nothing was rounded to the activation type but, if stored_act, this number itself */
+    int from;         /* references find here what the backend under test has written to that output; -1: no */
     int cotangent;    /* outputs: buffer that multiplies it in S, of the same count or of count 1; -1: not in S */
     int gradient_of;  /* outputs: the input whose gradient this is; -1: none */
 } rc_buffer;
@@ -66,7 +68,9 @@ typedef struct rc_buffer {
 
 typedef struct rc_operation rc_operation;
 
-typedef struct rc_case {
+typedef struct rc_case rc_case;
+
+struct rc_case {
     const rc_operation *operation;
     uint64_t seed;
     uint32_t number;
@@ -78,6 +82,7 @@ typedef struct rc_case {
     rc_buffer buffer[RC_CASE_BUFFERS];
     int buffers;
     rc_step step;   /* what a buffer of kind RC_BUFFER_STEP holds */
+    bool (*takes)(rc_backend *, const rc_case *); /* can a backend under test run it? NULL: each can */
     union {         /* parameters of the operation, its own struct */
         max_align_t align;
         char bytes[1536];
@@ -89,7 +94,7 @@ typedef struct rc_case {
     const rc_net *net;   /* whose shapes are wanted */
     double flops, bytes; /* of one run */
     int times;           /* how often a step of that net does it */
-} rc_case;
+};
 
 /* Draws case `number` of the operation. rc_case_free() in any outcome. */
 rc_status rc_case_draw(rc_case *c, const rc_operation *operation, uint64_t seed, uint32_t number, bool quick,
@@ -122,6 +127,7 @@ int rc_case_buffer(rc_case *c, const char *name, rc_buffer_kind kind, rc_buffer_
                    int channels);
 void rc_case_fill(rc_case *c, int buffer, double center, double spread);
 void rc_case_set(rc_case *c, int buffer, size_t index, double value); /* rounded to what the backends hold */
+double rc_case_rounded(const rc_case *c, double value); /* to the narrowest activation type that runs the case */
 int rc_case_act(rc_case *c, const char *name, rc_buffer_role role, int n, int h, int w, int channels);
 int rc_case_real(rc_case *c, const char *name, rc_buffer_role role, int rows, int columns);
 int rc_case_parameter(rc_case *c, const char *name, rc_buffer_role role, int rows, int columns, double spread);
@@ -260,9 +266,9 @@ typedef struct rc_operation_list {
     int count;
 } rc_operation_list;
 
-extern const rc_operation_list rc_cases_conv, rc_cases_linear, rc_cases_norm, rc_cases_chain, rc_cases_pool,
-    rc_cases_dense, rc_cases_logit_losses, rc_cases_feature_losses, rc_cases_image_losses, rc_cases_statistics,
-    rc_cases_data, rc_cases_optimisers;
+extern const rc_operation_list rc_cases_conv, rc_cases_links, rc_cases_linear, rc_cases_norm, rc_cases_chain,
+    rc_cases_pool, rc_cases_dense, rc_cases_logit_losses, rc_cases_feature_losses, rc_cases_image_losses,
+    rc_cases_statistics, rc_cases_data, rc_cases_optimisers;
 
 /* Operation number `index` over all lists; NULL when there are no more. */
 const rc_operation *rc_operation_at(int index);
@@ -271,6 +277,10 @@ const rc_operation *rc_operation_at(int index);
  * would take the references too long; another backend judges them. Each case comes once more, numbered after all of
  * them, with two images: enough for a device of few multiprocessors. */
 extern const rc_operation_list rc_cases_large;
+/* Chains of many images, likewise. */
+extern const rc_operation_list rc_cases_links_large;
+/* Operation number `index` of both; NULL when there are no more. */
+const rc_operation *rc_large_operation_at(int index);
 /* Layer number `index` among the layers of that kind that differ in shape, and how many there are of it; NULL when
  * there are no more. */
 const rc_layer *rc_distinct_layer(const rc_net *net, rc_layer_kind kind, int index, int *times);

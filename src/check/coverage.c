@@ -33,6 +33,19 @@ _Static_assert(ENTRIES * sizeof(entry_type *) ==
                    sizeof(struct rc_backend) - offsetof(struct rc_backend, conv_forward),
                "an operation of struct rc_backend is missing in the list above: add it, and a case for it");
 
+/* Entries that a backend may lack. */
+static const struct {
+    const char *name;
+    size_t offset;
+} optional_entries[] = {ENTRY(chain_forward), ENTRY(chain_backward)};
+
+static bool is_filled(const rc_backend *be, size_t offset)
+{
+    entry_type *entry;
+    memcpy(&entry, (const char *)be + offset, sizeof entry);
+    return entry != NULL;
+}
+
 const char *rc_entry_name(int index)
 {
     return index < ENTRIES ? entries[index].name : NULL;
@@ -40,9 +53,15 @@ const char *rc_entry_name(int index)
 
 bool rc_entry_filled(const rc_backend *be, int index)
 {
-    entry_type *entry;
-    memcpy(&entry, (const char *)be + entries[index].offset, sizeof entry);
-    return entry != NULL;
+    return is_filled(be, entries[index].offset);
+}
+
+bool rc_operation_offered(const rc_operation *operation, const rc_backend *be)
+{
+    for (size_t i = 0; i < sizeof optional_entries / sizeof *optional_entries; i++)
+        if (rc_operation_matches(operation, optional_entries[i].name) && !is_filled(be, optional_entries[i].offset))
+            return false;
+    return true;
 }
 
 bool rc_entry_covered(int index)

@@ -2,7 +2,7 @@
 #ifndef RC_CHECK_COVERAGE_H
 #define RC_CHECK_COVERAGE_H
 
-#include "backend/backend.h"
+#include "check/case.h"
 
 /* NULL when there are no more. */
 const char *rc_entry_name(int index);
@@ -10,5 +10,7 @@ const char *rc_entry_name(int index);
 bool rc_entry_filled(const rc_backend *be, int index);
 /* Is there a case that covers it? */
 bool rc_entry_covered(int index);
+/* Has this backend all that the operation covers? It may lack chains. */
+bool rc_operation_offered(const rc_operation *operation, const rc_backend *be);
 
 #endif

@@ -1,5 +1,6 @@
 /* The CUDA backend without a GPU: finding and opening the module, and every operation on the emulation of CUDA that
  * lies beside this file. usage: check_module MODULE */
+#include <math.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,6 +14,7 @@
 
 #include "backend/backend.h"
 #include "check/case.h"
+#include "check/compare.h"
 #include "check/selftest.h"
 
 static const char *module;
@@ -363,6 +365,114 @@ static void test_large_layers(void **state)
     }
 }
 
+/* Chains of every shape that is taken, with and without gradients. */
+static void test_chains(void **state)
+{
+    (void)state;
+    enum { SHAPES = 5 };
+    use_module(module);
+    for (int number = 0; number < 2 * SHAPES; number++)
+        check_case("chain_forward", 1, number);
+    for (int number = 0; number < SHAPES; number++)
+        check_case("chain_backward", 1, number);
+}
+
+/* Two images of small maps share a block, and one has a block for itself. */
+static void test_chains_that_share_blocks(void **state)
+{
+    (void)state;
+    use_module(module);
+    for (int i = 0; i < rc_cases_links_large.count; i++) {
+        const rc_operation *operation = &rc_cases_links_large.operation[i];
+        for (int number = operation->quick; number < 2 * operation->quick; number++)
+            check_case(operation->name, 1, number);
+    }
+}
+
+/* ---- chains with a fault --------------------------------------------------------------------------------------- */
+
+static rc_judges judges;
+static rc_backend right; /* the entries of judges.test as they were */
+static int spoiled_link; /* from the end at which a chain begins */
+
+/* Makes the largest element of a map one percent larger. */
+static void spoil(rc_backend *be, const rc_tensor *shape, void *map)
+{
+    size_t count = (size_t)shape->n * (size_t)shape->h * (size_t)shape->w * (size_t)shape->c, largest = 0;
+    double *values = calloc(count, sizeof *values);
+    rc_tensor to = *shape;
+    assert_non_null(values);
+    be->read_act(be, values, shape, map);
+    for (size_t i = 1; i < count; i++)
+        if (fabs(values[i]) > fabs(values[largest]))
+            largest = i;
+    values[largest] *= 1.01;
+    to.raw = map;
+    be->write_act(be, &to, values);
+    free(values);
+}
+
+/* Without gradients only the last link writes. */
+static void spoiled_chain_forward(rc_backend *be, const rc_conv *conv, rc_tensor *x, const rc_link *links, int count)
+{
+    right.chain_forward(be, conv, x, links, count);
+    if (links[0].epilogue.apply ? count == spoiled_link + 1 : count > spoiled_link)
+        spoil(be, links[spoiled_link].y, links[spoiled_link].y->raw);
+}
+
+static void spoiled_chain_backward(rc_backend *be, const rc_conv *conv, const rc_back_link *links, int count, void *dx,
+                                   bool add, void *dskip, bool add_skip)
+{
+    right.chain_backward(be, conv, links, count, dx, add, dskip, add_skip);
+    if (count == spoiled_link + 1)
+        spoil(be, links[0].dy->y, dx);
+}
+
+static rc_verdict judge(const char *name, uint32_t number)
+{
+    const rc_operation *operation = NULL;
+    for (int i = 0; i < rc_cases_links.count; i++)
+        if (strcmp(rc_cases_links.operation[i].name, name) == 0)
+            operation = &rc_cases_links.operation[i];
+    rc_case c;
+    rc_verdict v;
+    assert_non_null(operation);
+    assert_int_equal(rc_case_draw(&c, operation, 1, number, true, 8), RC_OK);
+    assert_true(c.takes(judges.test, &c));
+    assert_false(c.takes(judges.wide, &c));
+    assert_int_equal(rc_judge(&judges, &c, &v), RC_OK);
+    rc_case_free(&c);
+    return v;
+}
+
+/* One percent in one element of one link, of the first or of one behind it, must be seen and is not excused. */
+static void test_spoiled_chains(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *operation;
+        uint32_t number;
+    } spoiled[] = {{"chain_forward", 2}, {"chain_forward", 7}, {"chain_backward", 2}};
+    use_module(module);
+    assert_int_equal(rc_backend_open("cuda:bf16", 1, NULL, &judges.test), RC_OK);
+    assert_int_equal(rc_backend_open("reference", 1, NULL, &judges.narrow), RC_OK);
+    assert_int_equal(rc_backend_open("reference64", 1, NULL, &judges.wide), RC_OK);
+    right = *judges.test;
+    for (size_t i = 0; i < sizeof spoiled / sizeof *spoiled; i++)
+        for (spoiled_link = -1; spoiled_link < 2; spoiled_link++) {
+            bool whole = spoiled_link < 0;
+            judges.test->chain_forward = whole ? right.chain_forward : spoiled_chain_forward;
+            judges.test->chain_backward = whole ? right.chain_backward : spoiled_chain_backward;
+            rc_verdict v = judge(spoiled[i].operation, spoiled[i].number);
+            if (v.missed == whole || v.shaky)
+                fail_msg("%s case %u, link %d: error %g of %g %s", spoiled[i].operation, spoiled[i].number,
+                         spoiled_link, v.error, v.tolerance, v.text);
+        }
+    rc_backend_close(judges.test);
+    rc_backend_close(judges.narrow);
+    rc_backend_close(judges.wide);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -376,7 +486,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_images_that_do_not_fit),   cmocka_unit_test(test_several_threads),
         cmocka_unit_test(test_operations_in_fp32),       cmocka_unit_test(test_operations_in_bf16),
         cmocka_unit_test(test_wide_layers),              cmocka_unit_test(test_workspace_is_small),
-        cmocka_unit_test(test_large_layers),
+        cmocka_unit_test(test_large_layers),             cmocka_unit_test(test_chains),
+        cmocka_unit_test(test_chains_that_share_blocks), cmocka_unit_test(test_spoiled_chains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
