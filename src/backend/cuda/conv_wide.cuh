@@ -1,4 +1,4 @@
-/* Convolution of wide layers, 64 channels and more: the sinks of conv_gather.cuh behind another loop, which reads a
+/* Convolution of wide layers, 64 channels and more: the sinks of conv_sink.cuh behind another loop, which reads a
  * plain map (conv_plain.h). What it is about is the traffic between memories, which a multiprocessor with 1400
  * multiply-adds a clock does not see if
  * - a warp has 112 positions x 32 channels of sums: 4.5 kB of operands from shared memory for 57 thousand products;
