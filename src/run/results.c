@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "run/commit.h"
 
 rc_status rc_results_create(rc_results *results, const char *method, const rc_task_stream *stream)
 {
@@ -65,6 +66,7 @@ rc_status rc_results_add(rc_results *r, rc_evaluation *evaluation, const float *
     t->old_accuracy = rc_accuracy(evaluation, 0, first);
     t->new_accuracy = rc_accuracy(evaluation, first, end);
     t->evaluation_seconds = evaluation_seconds;
+    snprintf(t->commit, sizeof t->commit, "%s", rc_commit);
     memcpy(t->wall, wall, sizeof t->wall);
     for (int j = 0; j <= task; j++)
         r->matrix[task * r->tasks + j] = rc_accuracy(evaluation, task_first(r, j), r->task_end[j]);
@@ -139,11 +141,11 @@ json_t *rc_results_task_json(const rc_results *r, int task)
     json_t *stored = json_pack("{s:I, s:I, s:I, s:b}", "images", (json_int_t)t->stored.images, "generative_model",
                                (json_int_t)t->stored.model, "statistics", (json_int_t)t->stored.statistics,
                                "data_free", t->stored.images == 0);
-    return json_pack("{s:i, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "task", task + 1,
-                     "classes", t->classes, "accuracy", rc_json_number(t->accuracy), "mean_accuracy",
-                     rc_json_number(mean_after(r, task + 1)), "top5", rc_json_number(t->top5), "old_accuracy",
-                     rc_json_number(t->old_accuracy), "new_accuracy", rc_json_number(t->new_accuracy), "forgetting",
-                     rc_json_number(rc_forgetting(r->matrix, r->tasks, task + 1)), "backward_transfer",
+    return json_pack("{s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "task", task + 1,
+                     "classes", t->classes, "commit", t->commit, "accuracy", rc_json_number(t->accuracy),
+                     "mean_accuracy", rc_json_number(mean_after(r, task + 1)), "top5", rc_json_number(t->top5),
+                     "old_accuracy", rc_json_number(t->old_accuracy), "new_accuracy", rc_json_number(t->new_accuracy),
+                     "forgetting", rc_json_number(rc_forgetting(r->matrix, r->tasks, task + 1)), "backward_transfer",
                      rc_json_number(rc_backward_transfer(r->matrix, r->tasks, task + 1)), "old_norm",
                      rc_json_number(t->old_norm), "new_norm", rc_json_number(t->new_norm), "stored", stored,
                      "by_task", row, "seconds", wall);
@@ -216,6 +218,9 @@ static rc_status task_from_json(rc_results *r, int task, const json_t *json)
     t->old_norm = number_at(json, "old_norm");
     t->new_norm = number_at(json, "new_norm");
     t->evaluation_seconds = number_at(wall, "evaluation");
+    const char *commit = json_string_value(json_object_get(json, "commit"));
+    if (commit != NULL && strlen(commit) < sizeof t->commit) /* older results have none */
+        memcpy(t->commit, commit, strlen(commit) + 1);
     const json_t *stored = json_object_get(json, "stored");
     t->stored = (rc_stored){.images = bytes_at(stored, "images"), .model = bytes_at(stored, "generative_model"),
                             .statistics = bytes_at(stored, "statistics")};

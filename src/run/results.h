@@ -16,6 +16,7 @@ typedef struct rc_task_result {
     double evaluation_seconds;
     double old_norm, new_norm;       /* mean norm of the head's rows */
     rc_stored stored;                /* for the next task; all 0 until whoever knows it has set it */
+    char commit[44];                 /* of the program that finished it: a run may be resumed by another */
 } rc_task_result;
 
 typedef struct rc_results {

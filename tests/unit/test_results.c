@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "run/commit.h"
 #include "run/results.h"
 #include "support/page.h"
 #include "support/succeeds.h"
@@ -117,6 +118,7 @@ static void json_comes_back(void **state)
     rc_results r, back;
     json_t *json, *again;
     run_tasks(&r, 2);
+    strcpy(r.task[0].commit, "abcdef0"); /* another program began the run */
     SUCCEEDS(rc_results_to_json(&r, names, &json));
     run_tasks(&back, 0);
     SUCCEEDS(rc_results_from_json(&back, json));
@@ -134,6 +136,8 @@ static void json_comes_back(void **state)
     const double wall[RC_STAGE_COUNT] = {0};
     SUCCEEDS(rc_results_add(&back, &e, head, D, wall, 0));
     near(rc_forgetting(back.matrix, 3, 3), 40);
+    assert_string_equal(back.task[0].commit, "abcdef0");
+    assert_string_equal(back.task[2].commit, rc_commit);
     rc_results_destroy(&back);
     /* Results of another run. */
     run_tasks(&back, 0);
