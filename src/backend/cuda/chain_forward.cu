@@ -150,8 +150,9 @@ __global__ static void __launch_bounds__(Shape::THREADS, FROZEN || Shape::THREAD
         int from = l % 2, to = 1 - from, channel = warp % Shape::TILES_M * 16 + lane / 4 * 2;
         finish.scale = load2(link.scale + channel);
         finish.shift = load2(link.shift + channel);
-        if (FROZEN)
-            finish.center = make_float2(link.center[channel], link.center[channel + 1]); /* aligned to 4 bytes alone */
+        if (FROZEN) /* aligned to 4 bytes alone */
+            finish.center = link.center ? make_float2(link.center[channel], link.center[channel + 1])
+                                        : make_float2(0, 0);
         wait_for_copies();
         __syncthreads();
         if (FROZEN && l > 0) {

@@ -215,7 +215,7 @@ __global__ void __launch_bounds__(WIDE_THREADS, 2) wide_kernel(const __grid_cons
     int slot = 0, steps_before = 0;
     sink_sums sums = {};
     wide_warp<TILES_M, Sink> mine;
-    rectangle positions;
+    rectangle positions = {};
     unsigned tile_address = shared_address(tiles);
     unsigned warp_weights = shared_address(shared) + warp % WARPS_N * (WIDE_CHANNELS * 32) + lane * 16;
     wide_stage stage = {share.row, 0, stages.first_part, 0};
