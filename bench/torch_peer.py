@@ -152,9 +152,10 @@ class Worker:
         if not line:
             self.stop()
             self.complaints.seek(0)
-            tail = self.complaints.read().strip().splitlines()[-1:]
+            lines = self.complaints.read().strip().splitlines() or ["ended"]
+            errors = [line for line in lines if "Error: " in line]   # advice may follow, which says nothing of the cause
             late = "no answer in %d s" % self.limit_s
-            raise RuntimeError((tail or ["ended"])[0][:200] if ready else late)
+            raise RuntimeError((errors or lines)[-1][:200] if ready else late)
         return json.loads(line)
 
     def prepare(self):
