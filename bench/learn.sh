@@ -51,8 +51,9 @@ for scenario in "${@:-full few single few-single}"; do
         fi
         for method in $methods; do
             if [ "$method" = joint ]; then
-                [ -e "$size-joint.safetensors" ] || seconds=$(learn $size-all --out $size-joint.safetensors)
-                echo "$name: joint, all ten classes at once: $(accuracy $size-joint.safetensors) % in $seconds"
+                took= # unless it is there already
+                [ -e "$size-joint.safetensors" ] || took=" in $(learn $size-all --out $size-joint.safetensors)"
+                echo "$name: joint, all ten classes at once: $(accuracy $size-joint.safetensors) %$took"
                 continue
             fi
             model=$size-first.safetensors line=
