@@ -159,6 +159,36 @@ template <typename Shape> __device__ inline int tile_in_tensor(int tile, int row
     return row * Shape::W * Shape::C + tile * (Shape::IMAGES == 2 ? image_elements : 8 * Shape::C);
 }
 
+/* Where the results of a warp's tasks go: what forward and back have in common. */
+template <typename Shape> struct chain_results {
+    chain_place<Shape> place;
+    int map_bytes, image_elements, images; /* images: how many there are from the block's first on */
+
+    __device__ void begin(int h, int images_left)
+    {
+        map_bytes = Shape::map_bytes(h);
+        image_elements = h * Shape::W * Shape::C;
+        images = images_left;
+        place.locate(threadIdx.x / 32 % Shape::TILES_M);
+    }
+
+    /* From the task's first result to two channels of a pixel: i = 0: t, 1: t + 4. */
+    __device__ int in_map(int tile, int row, int i) const
+    {
+        return tile_in_map<Shape>(tile, row, map_bytes) + place.in_map[i];
+    }
+
+    __device__ int in_tensor(int tile, int row, int i) const
+    {
+        return tile_in_tensor<Shape>(tile, row, image_elements) + place.in_tensor + i * 4 * Shape::C;
+    }
+
+    __device__ bool inside(int tile) const
+    {
+        return Shape::IMAGES == 1 || tile < images;
+    }
+};
+
 /* Two neighbouring channels. */
 __device__ inline float2 unpack2(unsigned bits)
 {

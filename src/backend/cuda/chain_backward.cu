@@ -88,36 +88,22 @@ __device__ inline void load_gradient(const back_chain &chain, int image, char *m
 
 /* ---- results --------------------------------------------------------------------------------------------------- */
 
-template <typename Shape> struct back_finish {
-    chain_place<Shape> place;
+template <typename Shape> struct back_finish : chain_results<Shape> {
+    using chain_results<Shape>::in_map;
+    using chain_results<Shape>::in_tensor;
+    using chain_results<Shape>::inside;
     back_coefficients by;
     char *map, *sum;                   /* of the task's first result; LARGE: sum is in a tensor */
     const bf16 *raw_from, *stored;     /* likewise */
     bf16 *dx;
     const bf16 *addend;
     unsigned raw[Shape::TILES][CHAIN_ROWS][2];
-    int map_bytes, image_elements, images;
     bool saves; /* dz, for the value that was added */
-
-    __device__ int in_tensor(int tile, int row, int i) const
-    {
-        return tile_in_tensor<Shape>(tile, row, image_elements) + place.in_tensor + i * 4 * Shape::C;
-    }
-
-    __device__ int in_map(int tile, int row, int i) const
-    {
-        return tile_in_map<Shape>(tile, row, map_bytes) + place.in_map[i];
-    }
 
     /* Two channels of a sum of gradients. */
     __device__ unsigned *sum_at(int tile, int row, int i) const
     {
         return (unsigned *)(sum + (Shape::LARGE ? in_tensor(tile, row, i) * 2 : in_map(tile, row, i)));
-    }
-
-    __device__ bool inside(int tile) const
-    {
-        return Shape::IMAGES == 1 || tile < images;
     }
 
     template <typename Each> __device__ void for_all(Each each)
@@ -193,10 +179,7 @@ __global__ static void __launch_bounds__(Shape::THREADS, 1) chain_backward_kerne
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, image = blockIdx.x * Shape::IMAGES, last = a.count - 1;
     unsigned offset[3];
     back_finish<Shape> finish;
-    finish.map_bytes = map_bytes;
-    finish.image_elements = a.h * Shape::W * Shape::C;
-    finish.images = a.n - image;
-    finish.place.locate(warp % Shape::TILES_M);
+    finish.begin(a.h, a.n - image);
     locate_operands<Shape>(offset, map_bytes);
 
     copy_link_weights(weights + last % 2 * Shape::WEIGHTS, a.link[last].weights, Shape::WEIGHTS);

@@ -24,19 +24,15 @@ struct forward_chain {
 };
 
 /* What finishing the results of a task takes besides. */
-template <typename Shape> struct forward_finish {
-    chain_place<Shape> place;
+template <typename Shape> struct forward_finish : chain_results<Shape> {
     float2 scale, shift, center, first, second; /* of the thread's two channels; sums */
     char *map;    /* of the task's first result; NULL: the value stays in no map */
     bf16 *raw, *value;
-    int map_bytes, image_elements, images;
 
-    /* Channels of one pixel: i = 0: t, 1: t + 4. */
     template <bool FROZEN, bool ADDS, rc_act ACT> __device__ void take(float2 v, int tile, int row, int i)
     {
-        int in_map = tile_in_map<Shape>(tile, row, map_bytes) + place.in_map[i];
-        int in_tensor = tile_in_tensor<Shape>(tile, row, image_elements) + place.in_tensor + i * 4 * Shape::C;
-        bool inside = Shape::IMAGES == 1 || tile < images;
+        int in_map = this->in_map(tile, row, i), in_tensor = this->in_tensor(tile, row, i);
+        bool inside = this->inside(tile);
         float2 skip = make_float2(0, 0);
         if (ADDS)
             skip = unpack2(*(const unsigned *)(map + in_map));
@@ -129,10 +125,7 @@ __global__ static void __launch_bounds__(Shape::THREADS, FROZEN || Shape::THREAD
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32, image = blockIdx.x * Shape::IMAGES;
     unsigned offset[3];
     forward_finish<Shape> finish;
-    finish.map_bytes = map_bytes;
-    finish.image_elements = a.h * Shape::W * Shape::C;
-    finish.images = a.n - image;
-    finish.place.locate(warp % Shape::TILES_M);
+    finish.begin(a.h, a.n - image);
     locate_operands<Shape>(offset, map_bytes);
 
     copy_link_weights(weights, a.link[0].weights, Shape::WEIGHTS);
