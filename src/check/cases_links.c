@@ -297,7 +297,6 @@ static void draw_many_backward(rc_case *c)
 
 /* ---- running -------------------------------------------------------------------------------------------------- */
 
-
 static rc_status reserve(rc_run *r)
 {
     const links_case *p = rc_run_parameters(r);

@@ -353,16 +353,22 @@ static void test_wide_layers(void **state)
             check_case(draws[i].operation, draws[i].seed[shape], FIRST + shape);
 }
 
-/* Whatever the seed, they take the large cases: here with two images. */
-static void test_large_layers(void **state)
+/* Cases of many images come once more with few. */
+static void check_few(const rc_operation_list *list)
 {
-    (void)state;
     use_module(module);
-    for (int i = 0; i < rc_cases_large.count; i++) {
-        const rc_operation *operation = &rc_cases_large.operation[i];
+    for (int i = 0; i < list->count; i++) {
+        const rc_operation *operation = &list->operation[i];
         for (int number = operation->quick; number < 2 * operation->quick; number++)
             check_case(operation->name, 1, number);
     }
+}
+
+/* Whatever the seed, they take the large cases. */
+static void test_large_layers(void **state)
+{
+    (void)state;
+    check_few(&rc_cases_large);
 }
 
 /* Chains of every shape that is taken, with and without gradients. */
@@ -381,12 +387,7 @@ static void test_chains(void **state)
 static void test_chains_that_share_blocks(void **state)
 {
     (void)state;
-    use_module(module);
-    for (int i = 0; i < rc_cases_links_large.count; i++) {
-        const rc_operation *operation = &rc_cases_links_large.operation[i];
-        for (int number = operation->quick; number < 2 * operation->quick; number++)
-            check_case(operation->name, 1, number);
-    }
+    check_few(&rc_cases_links_large);
 }
 
 /* ---- chains with a fault --------------------------------------------------------------------------------------- */
