@@ -330,17 +330,21 @@ static rc_status check_steps(const rc_selftest_settings *s, const rc_judges *j, 
     bool cpu = is_cpu(j);
     rc_step_run run = {.size = cpu ? 16 : 32, .steps = s->steps ? s->steps : RC_STEP_CHECKED, .seed = s->seed};
     int starts = j->test->act_bytes == 2 ? RC_START_SMOOTH : RC_START_COUNT;
+    int number = 0;
+    long before = result->cases;
     rc_backend *other;
     rc_status status = open_other(j, &other);
     for (int i = 0; status == RC_OK && (run.name = rc_step_world_name(i)) != NULL; i++) {
         for (run.start = 0; status == RC_OK && (int)run.start < starts; run.start++) {
+            if (s->only >= 0 && s->only != number++)
+                continue;
             bool few = cpu || (run.start == RC_START_SMOOTH && strcmp(run.name, "train_next") == 0);
             run.batch = few ? 4 : 16;
             status = check_step(s, j, other, &run, result);
         }
     }
     rc_backend_close(other);
-    result->operations++;
+    result->operations += result->cases > before;
     return status;
 }
 
@@ -365,10 +369,11 @@ static rc_status check_all(const rc_selftest_settings *s, const rc_judges *j, rc
         RC_TRY(check_large(s, j, result));
     if (named || (is_device(j) && !s->operation && s->every <= 1))
         RC_TRY(check_steps(s, j, result));
+    const char *name = named ? steps_name : s->operation;
     if (result->operations == 0)
-        return rc_selftest_knows(s->operation)
-                   ? rc_fail(RC_UNSUPPORTED, "backend %s takes no case of operation '%s'", j->test->name, s->operation)
-                   : rc_fail(RC_INVALID_ARGUMENT, "unknown operation '%s'", s->operation);
+        return rc_selftest_knows(name)
+                   ? rc_fail(RC_UNSUPPORTED, "backend %s takes no such case of operation '%s'", j->test->name, name)
+                   : rc_fail(RC_INVALID_ARGUMENT, "unknown operation '%s'", name);
     char redrawn[32];
     tell_redrawn(redrawn, sizeof redrawn, result->redrawn);
     say(s, "%s: %d operations, %ld cases, %ld miss%s%s, %.1f s", result->misses ? "FAILED" : "passed",

@@ -370,6 +370,30 @@ static void unknown_operation_is_an_error(void **state)
     assert_true(rc_selftest_knows("rkd_workspace"));
 }
 
+static void keep_steps(void *user, const char *text)
+{
+    char *kept = user;
+    if (strstr(text, "  step "))
+        snprintf(kept, 200, "%s", text);
+}
+
+/* Steps by their starts: the second case is the first step from its second start. */
+static void a_whole_step_is_asked_for_by_number(void **state)
+{
+    (void)state;
+    char kept[200] = "";
+    rc_selftest_settings settings = {.seed = 1, .threads = 2, .steps = 1, .only = 1000, .line = keep_steps, .user = kept};
+    rc_selftest_result result;
+    assert_int_equal(rc_selftest(&settings, &result), RC_UNSUPPORTED);
+    assert_non_null(strstr(rc_message(), "'step'"));
+    if (light())
+        return;
+    settings.only = 1;
+    assert_int_equal(rc_selftest(&settings, &result), RC_OK);
+    assert_true(result.cases == 1 && result.operations == 1);
+    assert_non_null(strstr(kept, "train_first, smooth"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -383,6 +407,7 @@ int main(void)
         cmocka_unit_test(large_cases_notice_an_idle_entry),
         cmocka_unit_test(errors_are_measured_by_the_size_of_the_result),
         cmocka_unit_test(unknown_operation_is_an_error),
+        cmocka_unit_test(a_whole_step_is_asked_for_by_number),
         cmocka_unit_test(quick_list_passes),
     };
     return cmocka_run_group_tests(tests, open_judges, close_judges);
