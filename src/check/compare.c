@@ -41,7 +41,8 @@ double rc_error(const rc_buffer *b, const double *a, const double *reference, si
         if (isnan(a[i]) || isnan(reference[i]))
             error = isnan(a[i]) && isnan(reference[i]) ? 0 : INFINITY;
         else if (a[i] != reference[i])
-            error = fabs(a[i] - reference[i]) / (size + fabs(reference[i]) + DBL_MIN);
+            error = isinf(reference[i]) ? INFINITY
+                                        : fabs(a[i] - reference[i]) / (size + fabs(reference[i]) + DBL_MIN);
         if (error > worst) {
             worst = error;
             *where = i;
@@ -306,7 +307,7 @@ rc_status rc_judge(const rc_judges *judges, const rc_case *c, rc_verdict *v)
     if (status == RC_OK && !v->missed)
         status = repeat_bits(judges, &test, v);
     if (status == RC_OK && !v->missed)
-        status = rc_judge_gradients(judges, c, &wide, &test, v);
+        status = rc_judge_gradients(c, &wide, &test, v);
     rc_run_close(&test);
     rc_run_close(&wide);
     return status;

@@ -30,11 +30,11 @@ rc_status rc_judge(const rc_judges *judges, const rc_case *c, rc_verdict *verdic
 
 /* Allowed |a - b| / (rms(b) + |b|) for an output on a backend: from the length of its sums. */
 double rc_tolerance(const rc_backend *be, const rc_buffer *b);
-/* The largest such error; *where is its index. NaN in both counts as equal, in one as infinite. */
+/* The largest such error; *where is its index. NaN or the same infinity in both counts as equal, in one as an infinite
+ * error. */
 double rc_error(const rc_buffer *b, const double *a, const double *reference, size_t *where);
 
-/* Checks every gradient of the case by finite differences on judges->wide; `wide` and `test` have run it. */
-rc_status rc_judge_gradients(const rc_judges *judges, const rc_case *c, const rc_run *wide, const rc_run *test,
-                             rc_verdict *verdict);
+/* Checks every gradient of the case by finite differences on the backend of `wide`; `wide` and `test` have run it. */
+rc_status rc_judge_gradients(const rc_case *c, const rc_run *wide, const rc_run *test, rc_verdict *verdict);
 
 #endif

@@ -167,13 +167,13 @@ static rc_status check_operation(const rc_selftest_settings *s, const rc_judges 
                                  tally *t)
 {
     int cases = s->quick ? operation->quick : operation->normal;
-    int first = s->only < 0 ? 0 : s->only, end = s->only < 0 ? cases : s->only + 1;
-    for (int number = first; number < end; number += s->every > 1 ? s->every : 1) {
+    int first = s->only < 0 ? 0 : s->only, count = s->only < 0 ? cases : 1;
+    for (int i = 0; i < count; i += s->every > 1 ? s->every : 1) {
         char text[96];
-        snprintf(text, sizeof text, "%s %d/%d", operation->name, number + 1, end);
+        snprintf(text, sizeof text, "%s %d/%d", operation->name, i + 1, count);
         if (s->progress)
             s->progress(s->user, text);
-        RC_TRY(check_case(s, j, operation, (uint32_t)number, t));
+        RC_TRY(check_case(s, j, operation, (uint32_t)first + (uint32_t)i, t));
     }
     if (t->cases == 0)
         return RC_OK; /* nothing that the backend takes */

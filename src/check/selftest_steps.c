@@ -105,7 +105,7 @@ static void compare(const float *a, const float *b, size_t count, double *distan
         product += (double)a[i] * (double)b[i];
         apart += difference * difference;
     }
-    *distance = apart > 0 ? sqrt(apart / squares_b) : 0;
+    *distance = apart == 0 ? 0 : sqrt(apart / squares_b); /* NaN stays NaN */
     *cosine = squares_a > 0 && squares_b > 0 ? product / sqrt(squares_a * squares_b) : squares_a == squares_b;
 }
 

@@ -150,7 +150,7 @@ static void a_case_is_the_same_each_time(void **state)
 /* y = x + 1 in (2, 3, 3, 5), and its gradient: written on the host, for backends whose memory is the host's. */
 typedef enum fault {
     NONE, WRONG_NUMBER, WRONG_BY_A_TENTH, NOT_WRITTEN, BEYOND, BEFORE, CHANGED_INPUT, DIRTY_PADDING, OTHER_BITS,
-    WRONG_GRADIENT
+    WRONG_GRADIENT, NO_GRADIENT
 } fault;
 
 static fault planted;
@@ -191,6 +191,8 @@ static void run_faulty(rc_run *r)
         /* A wrong gradient must be wrong in every backend: comparison alone would see it otherwise. */
         set(r, DX, i, pad ? 0 : get(r, G, i) * (planted == WRONG_GRADIENT ? 1.001 : 1));
     }
+    if (planted == NO_GRADIENT)
+        set(r, DX, 3, NAN);
     if (f == WRONG_NUMBER)
         set(r, Y, 0, get(r, Y, 0) * 1.0001);
     if (f == WRONG_BY_A_TENTH)
@@ -245,6 +247,7 @@ static void faults_are_noticed(void **state)
     expect_miss(DIRTY_PADDING, "pad channels of 'y'");
     expect_miss(OTHER_BITS, "'y' has other bits");
     expect_miss(WRONG_GRADIENT, "gradient 'dx' of 'x'");
+    expect_miss(NO_GRADIENT, "gradient 'dx' of 'x' on reference64 is nan");
 }
 
 /* ---- cases that say nothing ----------------------------------------------------------------------------------- */
@@ -354,6 +357,12 @@ static void errors_are_measured_by_the_size_of_the_result(void **state)
     assert_true(isinf(rc_error(&b, wrong, right, &at)));
     wrong[0] = NAN;
     assert_true(isfinite(rc_error(&b, wrong, right, &at)));
+    right[0] = wrong[0] = INFINITY;
+    assert_true(isfinite(rc_error(&b, wrong, right, &at)));
+    wrong[0] = 3;
+    assert_true(isinf(rc_error(&b, wrong, right, &at)));
+    wrong[0] = -INFINITY;
+    assert_true(isinf(rc_error(&b, wrong, right, &at)));
     assert_true(fabs(rc_tolerance(judges.test, &b) - 48 * 0x1p-23) < 1e-12);
     b.kind = RC_BUFFER_INT;
     assert_true(rc_tolerance(judges.test, &b) == 0);
@@ -375,6 +384,16 @@ static void keep_steps(void *user, const char *text)
     char *kept = user;
     if (strstr(text, "  step "))
         snprintf(kept, 200, "%s", text);
+}
+
+static void the_last_number_is_a_case(void **state)
+{
+    (void)state;
+    rc_selftest_settings settings = {.seed = 2, .quick = true, .threads = 2, .operation = "softmax",
+                                     .only = INT32_MAX, .line = print_miss};
+    rc_selftest_result result;
+    assert_int_equal(rc_selftest(&settings, &result), RC_OK);
+    assert_int_equal(result.cases, 1);
 }
 
 /* Steps by their starts: the second case is the first step from its second start. */
@@ -407,6 +426,7 @@ int main(void)
         cmocka_unit_test(large_cases_notice_an_idle_entry),
         cmocka_unit_test(errors_are_measured_by_the_size_of_the_result),
         cmocka_unit_test(unknown_operation_is_an_error),
+        cmocka_unit_test(the_last_number_is_a_case),
         cmocka_unit_test(a_whole_step_is_asked_for_by_number),
         cmocka_unit_test(quick_list_passes),
     };

@@ -19,6 +19,7 @@ static void (*true_loss)(rc_backend *, const rc_cross_entropy *, const void *, c
                          const float *, void *, void *);
 static void (*true_dce)(rc_backend *, const rc_dce *, const void *, const int32_t *, const float *, void *, void *);
 static void (*true_argmax)(rc_backend *, int, int, int, const void *, int32_t *);
+static void (*true_dense_weight)(rc_backend *, int, int, int, const void *, const void *, int, void *, void *, bool);
 static void (*true_write)(rc_backend *, void *, const float *, size_t);
 static int calls, wrong_call;
 static float wrong_value;
@@ -114,6 +115,28 @@ static void a_wrong_loss_is_seen(void **state)
     assert_true(isnan(d.loss) && isnan(d.growth));
     d = compare_with_a_fault(1, NAN).d;
     assert_true(d.loss == 0 && isnan(d.growth));
+}
+
+static void head_without_a_gradient(rc_backend *be, int n, int in, int out, const void *x, const void *dy, int stride,
+                                    void *dweight, void *dbias, bool add)
+{
+    const float nothing = NAN;
+    true_dense_weight(be, n, in, out, x, dy, stride, dweight, dbias, add);
+    be->write_real(be, dweight, &nothing, 1);
+}
+
+/* The head's gradient is compared by itself, and in one step no loss tells of it. */
+static void a_gradient_of_the_head_that_is_no_number_is_seen(void **state)
+{
+    (void)state;
+    true_dense_weight = one->dense_backward_weight;
+    one->dense_backward_weight = head_without_a_gradient;
+    found f = compare_run((rc_step_run){.name = "train_first", .start = RC_START_SMOOTH, .batch = BATCH, .size = SIZE,
+                                        .steps = 1, .seed = 1});
+    one->dense_backward_weight = true_dense_weight;
+    assert_true(f.d.loss == 0 && f.d.gradient == 0);
+    assert_true(isnan(f.tensor));
+    assert_false(f.agrees);
 }
 
 static void dce_with_a_fault(rc_backend *be, const rc_dce *dce, const void *features, const int32_t *labels,
@@ -218,6 +241,7 @@ int main(void)
         cmocka_unit_test(equal_backends_do_not_differ),
         cmocka_unit_test(a_smooth_start_does_not_hang_on_rounding),
         cmocka_unit_test(a_wrong_loss_is_seen),
+        cmocka_unit_test(a_gradient_of_the_head_that_is_no_number_is_seen),
         cmocka_unit_test(labels_are_compared_by_their_logits),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
