@@ -217,7 +217,8 @@ RECOLLECT_API int recollect_model_task_classes(const recollect_model *model, int
 RECOLLECT_API int recollect_model_image_height(const recollect_model *model);
 RECOLLECT_API int recollect_model_image_width(const recollect_model *model);
 RECOLLECT_API int recollect_model_image_channels(const recollect_model *model);
-/* Bytes that are kept from one task to the next: weights and class statistics. */
+/* Bytes that are kept from one task to the next: weights, class statistics, and what some methods keep of
+ * images (ER and LODE images, DGR a generative model). */
 RECOLLECT_API size_t recollect_model_stored_bytes(const recollect_model *model);
 
 /* ---- learning ------------------------------------------------------------------------------------------ */

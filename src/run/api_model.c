@@ -297,7 +297,7 @@ size_t recollect_model_stored_bytes(const recollect_model *model)
     if (!has_learnt(model))
         return 0;
     const rc_learner *l = &model->saved.learner;
-    size_t d = (size_t)l->student.head.d, rows = (size_t)l->student.head.classes;
-    size_t statistics = l->class_mean != NULL ? ((size_t)l->statistics_classes + d) * d : 0;
-    return (l->net.params + l->net.running + rows * d + statistics) * sizeof(float);
+    const rc_stored stored = rc_learner_stored(l);
+    size_t weights = l->net.params + l->net.running + (size_t)l->student.head.classes * (size_t)l->student.head.d;
+    return weights * sizeof(float) + rc_buffer_bytes(&l->buffer) + stored.model + stored.statistics;
 }

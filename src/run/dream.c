@@ -258,8 +258,15 @@ rc_status rc_dream(rc_saved_model *model, const rc_dream_settings *settings, rc_
         return rc_fail(RC_INVALID_ARGUMENT, "%d dreams of every class, expected 1 or more",
                        settings->per_class);
     RC_TRY(choose_settings(model, settings, &chosen));
+    /* A method that dreams would drop what another has stored. */
+    rc_image_buffer images = l->buffer;
+    rc_vae vae;
+    memset(&l->buffer, 0, sizeof l->buffer);
+    rc_vae_move(&vae, &l->vae);
     rc_status status = dream(l, &chosen, settings, dreams);
     rc_learner_end_task(l);
+    l->buffer = images;
+    rc_vae_move(&l->vae, &vae);
     if (status == RC_OK)
         return rc_learner_configure(l, &before, method);
     rc_dreams_destroy(dreams);

@@ -398,6 +398,37 @@ static void dreams_come_and_repeat(void **state)
     api_data_free(&data);
 }
 
+/* What a method stores of images is counted, and a look at its dreams leaves it there. */
+static void dreaming_keeps_what_is_stored(void **state)
+{
+    (void)state;
+    static const char *const methods[] = {"finetune", "er", "dgr"};
+    static uint8_t pixels[API_IMAGE];
+    size_t stored[3];
+    api_data data;
+    api_data_make(&data, 0, 2, 24, 1);
+    recollect_context *context = open_context(NULL);
+    for (int i = 0; i < 3; i++) {
+        recollect_model *model = quick_model(context, 3);
+        int made;
+        SUCCEEDS(recollect_model_set(model, "method", methods[i]));
+        SUCCEEDS(recollect_model_set(model, "buffer_size", "10"));
+        SUCCEEDS(recollect_model_set(model, "vae_width", "8"));
+        learn(model, &data);
+        stored[i] = recollect_model_stored_bytes(model);
+        SUCCEEDS(recollect_model_save(model, path, 1));
+        SUCCEEDS(recollect_dream(model, 0, 1, pixels, &made));
+        SUCCEEDS(recollect_model_save(model, other, 1));
+        assert_same_file(path, other);
+        assert_int_equal(recollect_model_stored_bytes(model), stored[i]);
+        recollect_model_destroy(&model);
+    }
+    assert_int_equal(stored[1] - stored[0], 10 * (API_IMAGE + sizeof(int32_t)));
+    assert_true(stored[2] > stored[0]);
+    recollect_context_destroy(&context);
+    api_data_free(&data);
+}
+
 enum { FOLDER_CLASSES = 2, FOLDER_IMAGES = 10 };
 
 static void name_image(char *name, size_t size, int class, int image)
@@ -513,6 +544,7 @@ int main(void)
         cmocka_unit_test(a_cancelled_model_is_as_before),
         cmocka_unit_test(refused_lessons_leave_the_model_alone),
         cmocka_unit_test(dreams_come_and_repeat),
+        cmocka_unit_test(dreaming_keeps_what_is_stored),
         cmocka_unit_test(folders_are_learnt),
         cmocka_unit_test(contexts_work_side_by_side),
     };
