@@ -401,7 +401,8 @@ static void a_whole_step_is_asked_for_by_number(void **state)
 {
     (void)state;
     char kept[200] = "";
-    rc_selftest_settings settings = {.seed = 1, .threads = 2, .steps = 1, .only = 1000, .line = keep_steps, .user = kept};
+    rc_selftest_settings settings = {.seed = 1, .threads = 2, .steps = 1, .only = 1000, .line = keep_steps,
+                                     .user = kept};
     rc_selftest_result result;
     assert_int_equal(rc_selftest(&settings, &result), RC_UNSUPPORTED);
     assert_non_null(strstr(rc_message(), "'step'"));
