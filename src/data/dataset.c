@@ -213,10 +213,17 @@ static rc_status convert_split(const rc_dataset *from, const rc_split *source,
     return status == RC_OK ? RC_OK : rc_fail(status, "no memory for resizing images");
 }
 
+int rc_choose_size(const rc_data_settings *settings, int own)
+{
+    if (settings->size > 0)
+        return settings->size;
+    return settings->resize > 0 && settings->resize < own ? settings->resize : own;
+}
+
 /* Replaces the images by resized ones. */
 static rc_status conform(rc_dataset *dataset, const rc_data_settings *settings)
 {
-    int size = settings->size > 0 ? settings->size : dataset->h == dataset->w ? dataset->h : 0;
+    int size = rc_choose_size(settings, dataset->h == dataset->w ? dataset->h : 0);
     int channels = settings->channels > 0 ? settings->channels : dataset->c;
     bool resized = settings->resize > 0 && settings->resize != size;
     if (size == 0)

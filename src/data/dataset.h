@@ -30,37 +30,36 @@ typedef struct rc_split {
 
 typedef struct rc_dataset {
     char format[32]; /* as above */
-    char name
-        [32]; /* the well-known set that this is: "cifar100", "fashion-mnist", "tiny-imagenet", ...; else the
-                        format */
+    char name[32];   /* the well-known set that this is: "cifar100", "fashion-mnist", ...; else the format */
     int h, w, c;
     int classes;
     char **class_name;    /* (classes), UTF-8 */
     rc_split train, test; /* either may be empty, not both */
-    float mean[4],
-        std[4]; /* for normalisation, of pixels / 255: published where the set is known, else measured on
-                              train (on test where there is no train) */
+    /* For normalisation, of pixels / 255: published where the set is known, else measured on train (on test where
+     * there is no train). */
+    float mean[4], std[4];
     int broken; /* images that could not be read and were skipped */
 } rc_dataset;
 
 typedef struct rc_data_settings {
     const char *format; /* NULL or "": recognised by looking */
-    int size; /* height and width wanted; 0: the set's own. Images in files: 0 keeps squares of one size of at
-                           most 64 pixels as they are; else 32 where the median shorter side is below 64, else 64 */
+    /* Height and width wanted; 0: the set's own, or `resize` where that is less. Of images in files 0 keeps squares of
+     * one size of at most 64 pixels as they are; else it is 32 where the median shorter side is below 64, else 64. */
+    int size;
     int channels; /* 1 or 3; 0: the set's own (images in files: 1 where all that were looked at are grey, else 3) */
     int resize;       /* shorter side before the centre crop; 0: size */
     bool ignore_exif; /* published presets do not turn images */
     bool skip_broken; /* a broken image is counted and skipped; otherwise it is an error */
-    double
-        test_part; /* folders and lists without a test split: this part of every class, rounded to the nearest
-                           number of images, chosen by test_seed; one stays for training unless it is 1; 0: none */
+    /* Folders and lists without a test split: this part of every class, rounded to the nearest number of images, chosen
+     * by test_seed; one stays for training unless it is 1. 0: none. */
+    double test_part;
     uint64_t test_seed;
     int procedural_classes, procedural_per_class, procedural_test_per_class; /* 0: 20, 500, 100 */
     uint64_t procedural_seed;
     rc_pool *pool; /* NULL: one thread */
     const rc_log *log;
-    bool (*progress)(void *user, const char *what, int done,
-                     int total); /* false: stop (RC_CANCELLED). May be NULL */
+    /* false: stop (RC_CANCELLED). May be NULL. */
+    bool (*progress)(void *user, const char *what, int done, int total);
     void *user;
 } rc_data_settings;
 

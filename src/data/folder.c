@@ -162,8 +162,8 @@ static rc_status add_classes(const char *folder, const rc_data_settings *setting
     }
     rc_listing_free(&listing);
     if (status == RC_OK && others > 0)
-        rc_log_write(settings->log, RC_LOG_WARN,
-                     "'%s': %d files that are not named like pictures were left out", folder, others);
+        rc_log_write(settings->log, RC_LOG_WARN, "'%s': %d files were left out: they are no pictures", folder,
+                     others);
     return status;
 }
 

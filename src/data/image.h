@@ -48,7 +48,7 @@ void rc_image_convert(const uint8_t *in, int from, size_t count, int to, uint8_t
 /* How a picture becomes a square of the net's size: channels first, then the shorter side becomes `resize` pixels (and
  * the longer one int(resize * long / short), as torchvision has it), then the middle is cut out. */
 typedef struct rc_image_fit {
-    int resize; /* 0: size; never below size */
+    int resize; /* less than size, as 0 is, counts as size */
     int size;
     int channels; /* 1 or 3; 0: as they are */
 } rc_image_fit;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/memory.h"
 #include "data/image.h"
@@ -64,6 +65,14 @@ void rc_image_files_free(rc_image_files *files)
     *files = (rc_image_files){0};
 }
 
+/* A pipe or a device is none: reading it might never end. A link that leads nowhere is one, of which reading says what
+ * is wrong. */
+static bool is_picture(const char *path, const char *name)
+{
+    struct stat info;
+    return rc_image_name(name) && (stat(path, &info) != 0 || S_ISREG(info.st_mode));
+}
+
 /* Folders within folders, no deeper than anybody keeps them: a link may lead back. */
 enum { DEEPEST = 8 };
 
@@ -77,7 +86,7 @@ static rc_status add_folder(rc_image_files *files, const char *folder, int32_t l
         status = rc_path_join(path, folder, listing.name[i]);
         if (status != RC_OK)
             break;
-        if (rc_image_name(listing.name[i]))
+        if (is_picture(path, listing.name[i]))
             status = rc_image_files_add(files, path, label);
         else if (depth < DEEPEST && rc_is_folder(path))
             status = add_folder(files, path, label, depth + 1, others);
@@ -188,9 +197,8 @@ static rc_status look(const rc_image_files *files, const rc_data_settings *setti
     if (sides > 0)
         qsort(side, (size_t)sides, sizeof *side, by_value);
     bool small = sides == 0 || side[sides / 2] < LARGEST_KEPT;
-    dataset->h = sides > 0 && same && side[0] <= LARGEST_KEPT ? side[0] : small ? SMALL_SIZE : LARGEST_KEPT;
-    if (settings->resize > 0 && settings->resize < dataset->h)
-        dataset->h = settings->resize;
+    bool kept = sides > 0 && same && side[0] <= LARGEST_KEPT;
+    dataset->h = rc_choose_size(settings, kept ? side[0] : small ? SMALL_SIZE : LARGEST_KEPT);
     return RC_OK;
 }
 

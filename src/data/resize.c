@@ -155,8 +155,8 @@ static int half_to_even(int margin)
 
 rc_status rc_image_fit_into(const rc_image *image, const rc_image_fit *fit, uint8_t *out)
 {
-    int channels = fit->channels > 0 ? fit->channels : image->c,
-        side = fit->resize > 0 ? fit->resize : fit->size;
+    int channels = fit->channels > 0 ? fit->channels : image->c;
+    int side = fit->resize > fit->size ? fit->resize : fit->size;
     size_t pixels = (size_t)image->h * (size_t)image->w;
     rc_image source = *image;
     uint8_t *converted = NULL;

@@ -183,8 +183,7 @@ static rc_status read_tiny_imagenet(const char *path, const rc_data_settings *se
     if (status == RC_OK)
         status = add_validation(path, dataset, &test);
     rc_data_settings own = *settings;
-    if (own.size == 0)
-        own.size = 64;
+    own.size = rc_choose_size(settings, 64);
     if (own.channels == 0)
         own.channels = 3;
     if (status == RC_OK)

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -61,7 +63,7 @@ static void classes_and_images_are_sorted_by_bytes(void **state)
     assert_int_equal(d.test.labels[2], 2);
     rc_dataset_close(&d);
     assert_int_equal(log.lines, 1);
-    assert_non_null(strstr(log.last, "1 files that are not named like pictures were left out"));
+    assert_non_null(strstr(log.last, "1 files were left out: they are no pictures"));
     /* test goes before val; a class of its own is an error. */
     write_class("root/test/ant", 60, 1);
     data_open("root", NULL, &d);
@@ -69,6 +71,26 @@ static void classes_and_images_are_sorted_by_bytes(void **state)
     rc_dataset_close(&d);
     write_class("root/test/wasp", 60, 1);
     data_assert_refused("root", NULL, RC_FORMAT, "'root/test' has a class 'wasp' that the training set has not");
+}
+
+/* A folder may be named like a picture. A pipe is no picture: nobody might ever write to it. */
+static void only_files_are_pictures(void **state)
+{
+    (void)state;
+    write_class("root/a", 0, 1);
+    write_class("root/a/more.jpg", 1, 1);
+    write_class("root/b", 100, 1);
+    assert_int_equal(mkfifo("root/b/pipe.png", 0600), 0);
+    data_log log;
+    data_log_start(&log);
+    rc_dataset d;
+    data_open("root", &(rc_data_settings){.log = &log.log}, &d);
+    assert_reds(&d, &d.train, 3, (int[]){0, 1, 100});
+    rc_dataset_close(&d);
+    assert_non_null(strstr(log.text, "1 files were left out: they are no pictures"));
+    /* A link that leads nowhere was meant to be one. */
+    assert_int_equal(symlink("nowhere", "root/b/lost.png"), 0);
+    data_assert_refused("root", NULL, RC_IO, "root/b/lost.png");
 }
 
 static void one_folder_is_split_by_the_rule(void **state)
@@ -367,6 +389,10 @@ static void tiny_imagenet_numbers_classes_by_lines(void **state)
     assert_int_equal(d.test.labels[1], 1);
     assert_true(d.mean[0] == 0.4803f && d.std[0] == 0.2764f);
     rc_dataset_close(&d);
+    data_open("t", &(rc_data_settings){.resize = 8}, &d); /* as large as the pictures are */
+    assert_int_equal(d.h, 8);
+    assert_reds(&d, &d.train, 4, (int[]){20, 30, 31, 10});
+    rc_dataset_close(&d);
     /* As it is often kept. */
     assert_int_equal(rename("t", "tiny-imagenet200"), 0);
     data_open(".", NULL, &d);
@@ -403,6 +429,7 @@ int main(void)
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
     const struct CMUnitTest tests[] = {
         IN_FOLDER(classes_and_images_are_sorted_by_bytes),
+        IN_FOLDER(only_files_are_pictures),
         IN_FOLDER(one_folder_is_split_by_the_rule),
         IN_FOLDER(a_class_may_be_called_train),
         IN_FOLDER(size_and_channels_are_chosen_by_looking),

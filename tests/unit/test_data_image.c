@@ -198,6 +198,23 @@ static void resizing_is_pillows_bit_for_bit(void **state)
     assert_true(resizes >= 10 && fits >= 10);
 }
 
+/* A setting of less, which a file from a stranger may hold, is no reason to look beside the picture. */
+static void the_shorter_side_is_never_below_the_size(void **state)
+{
+    (void)state;
+    enum { SIDE = 16, SIZE = 28 };
+    rc_image image = random_picture(1, SIDE, SIDE, 3);
+    uint8_t expected[SIZE * SIZE * 3], out[SIZE * SIZE * 3];
+    assert_int_equal(rc_image_fit_into(&image, &(rc_image_fit){.size = SIZE, .channels = 3}, expected), RC_OK);
+    static const int sides[] = {1, SIDE - 1, SIDE, SIDE + 1, SIZE};
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
+        const rc_image_fit fit = {.resize = sides[i], .size = SIZE, .channels = 3};
+        assert_int_equal(rc_image_fit_into(&image, &fit, out), RC_OK);
+        assert_memory_equal(out, expected, sizeof out);
+    }
+    free(image.pixels);
+}
+
 /* ---- broken files ----------------------------------------------------------------------------------------------- */
 
 /* Whatever comes: a status, an image or none, and nothing held. */
@@ -395,6 +412,7 @@ int main(void)
         cmocka_unit_test(channels_are_converted),
         cmocka_unit_test(orientation_can_be_ignored),
         cmocka_unit_test(resizing_is_pillows_bit_for_bit),
+        cmocka_unit_test(the_shorter_side_is_never_below_the_size),
         cmocka_unit_test(truncated_pictures_are_refused),
         cmocka_unit_test(flipped_bits_do_no_harm),
         cmocka_unit_test(huge_pictures_are_refused),
