@@ -37,6 +37,15 @@ int rc_held_images(const rc_method *method, const rc_settings *settings)
     return method->buffer_size > 0 ? method->buffer_size : settings->buffer_size;
 }
 
+static void drop_statistics(rc_learner *l)
+{
+    l->backend->release(l->backend, l->class_mean);
+    l->backend->release(l->backend, l->covariance);
+    l->class_mean = l->covariance = NULL;
+    l->statistics_classes = 0;
+}
+
+/* No method keeps what it does not use. */
 static void adopt(rc_learner *l, const rc_settings *settings, const rc_method *method)
 {
     l->settings = *settings;
@@ -45,13 +54,15 @@ static void adopt(rc_learner *l, const rc_settings *settings, const rc_method *m
     l->augment.flip = settings->flip;
     int capacity = rc_held_images(method, settings);
     if (method->replay != RC_REPLAY_BUFFER)
-        rc_buffer_destroy(&l->buffer); /* no method keeps images that it does not use */
+        rc_buffer_destroy(&l->buffer);
     else if (l->buffer.capacity == 0)
         rc_buffer_init(&l->buffer, capacity, (size_t)l->augment.h * (size_t)l->augment.w * (size_t)l->augment.c);
     else
         rc_buffer_resize(&l->buffer, capacity);
     if (method->replay != RC_REPLAY_GENERATIVE)
         rc_vae_destroy(&l->vae);
+    if (!method->dce)
+        drop_statistics(l);
 }
 
 /* Whoever trains an autoencoder does so from the first task on, and on pixels from 0 to 1. */
@@ -406,12 +417,8 @@ rc_status rc_learner_begin_dreams(rc_learner *l)
 /* Statistics of a task without estimation describe features that are no more: of fewer classes, by another model. */
 static void drop_stale_statistics(rc_learner *l)
 {
-    if (l->statistics_classes == l->student.head.classes)
-        return;
-    l->backend->release(l->backend, l->class_mean);
-    l->backend->release(l->backend, l->covariance);
-    l->class_mean = l->covariance = NULL;
-    l->statistics_classes = 0;
+    if (l->statistics_classes != l->student.head.classes)
+        drop_statistics(l);
 }
 
 void rc_learner_end_task(rc_learner *l)

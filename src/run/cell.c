@@ -424,6 +424,7 @@ static rc_status run_tasks(cell_run *m)
     RC_TRY(open_events(m));
     if (m->results->done == 0 && m->cell->first != NULL) {
         memcpy(m->wall, m->cell->first->results.task[0].wall, sizeof m->wall);
+        m->model.learner.given = task_images(m->cell, 0, false); /* to the cell that has learnt it */
         RC_TRY(finish_task(m, 0));
     }
     for (int task = m->results->done; task < rc_cell_tasks(m->cell); task++)

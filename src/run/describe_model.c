@@ -96,6 +96,9 @@ static void put_stored(const out *o, const rc_learner *l, const contents *c)
     } else if (c->model > 0) {
         rc_bytes_text(c->model, bytes, sizeof bytes);
         put(o, "kept of images %s: an autoencoder that makes images; no image is in the file", bytes);
+    } else if (rc_method_takes_old_images(l->method)) {
+        put(o, "kept of images nothing in the file, but %s is given the old images again: not data-free",
+            l->method->title);
     } else if (c->means + c->covariance == 0) {
         put(o, "kept of images nothing: %s stores no statistics, no image is in the file", l->method->title);
     } else {
@@ -154,6 +157,7 @@ static rc_status describe_json(const rc_saved_model *model, const contents *c, c
                                   (json_int_t)c->covariance, "generative_model", (json_int_t)c->model, "images",
                                   (json_int_t)c->images, "other",
                                   (json_int_t)c->other));
+    json_object_set_new(json, "data_free", json_boolean(c->images == 0 && !rc_method_takes_old_images(l->method)));
     char *text = NULL;
     rc_status status = rc_config_to_json(&model->config, &config);
     if (status == RC_OK) {

@@ -77,6 +77,41 @@ for method in finetune joint cwd; do
     "$program" info "whole/$method/task-3.safetensors" >/dev/null 2>message || fail "$method: $(cat message)"
 done
 
+# What each source of replay keeps, after the first task, which most methods share, and after the second: 10 images of a
+# buffer, all 120 or 160 that were shown, a generative model, class statistics, nothing. In the results and in the file.
+"${run[@]}" --out kept --stop-after 2 --set buffer_size=10 --set vae_width=8 --set pixel_batches=1 --set pixel_steps=2 \
+    --method er,joint,real-hkd,dgr,cwd,rdfcil,deepinversion-pixels,finetune >/dev/null 2>message || fail "$(cat message)"
+kept() { awk -F, -v task="$2" '$1 == task { print $12, $13, $14 }' "kept/$1/tasks.csv"; } # kept METHOD TASK
+read -r ten _ < <(kept er 1)
+read -r _ model _ < <(kept dgr 1)
+read -r _ _ six < <(kept cwd 1)
+read -r _ _ eight < <(kept cwd 2)
+[ "$ten" -gt 1000 ] && [ "$model" -gt 1000 ] && [ "$six" -gt 0 ] && [ "$eight" -gt "$six" ] || fail "nothing is kept"
+while read -r method first second; do
+    [ "$(kept "$method" 1)" = "${first//-/ }" ] && [ "$(kept "$method" 2)" = "${second//-/ }" ] ||
+        fail "$method keeps $(kept "$method" 1), then $(kept "$method" 2), expected $first and $second"
+done <<KEPT
+er $ten-0-0 $ten-0-0
+joint $((12 * ten))-0-0 $((16 * ten))-0-0
+real-hkd $((12 * ten))-0-0 $((16 * ten))-0-0
+dgr 0-$model-0 0-$model-0
+cwd 0-0-$six 0-0-$eight
+rdfcil 0-0-0 0-0-0
+deepinversion-pixels 0-0-0 0-0-0
+finetune 0-0-0 0-0-0
+KEPT
+while read -r method free bytes text; do
+    file=kept/$method/task-2.safetensors
+    "$program" info "$file" | grep "^kept of images $text" >/dev/null || fail "info of $method: $("$program" info "$file")"
+    "$program" info "$file" --json | grep "$bytes.*\"data_free\":$free" >/dev/null || fail "info --json of $method"
+done <<KEPT
+er false "images":$ten .*: 10 images and their labels, of the [0-9]* that were shown; not data-free
+joint false "images":0 nothing in the file, but Joint training is given the old images again: not data-free
+dgr true "generative_model":$model .*: an autoencoder that makes images; no image is in the file
+cwd true "images":0 .*: 8 class means and one covariance of [0-9]* features; no image is in the file
+finetune true "images":0 nothing: Fine-tuning stores no statistics, no image is in the file
+KEPT
+
 # ---- asked for again ----------------------------------------------------------------------------------------------------
 refused 1 '--resume goes on with it' small.yaml --out whole
 "${run[@]}" --out whole --seed 3 --resume >again.txt 2>/dev/null

@@ -316,7 +316,9 @@ static void statistics_are_of_the_model_they_are_stored_with(void **state)
     for (size_t k = 2; k < 5; k++)
         assert_true(isfinite(mean[k * d]));
     rc_free(NULL, mean);
-    SUCCEEDS(rc_learner_set_method(&l, finetune));
+    assert_int_equal(rc_learner_stored(&l).statistics, (5 * d + d * d) * sizeof(float));
+    SUCCEEDS(rc_learner_set_method(&l, finetune)); /* which has no use for them */
+    assert_int_equal(rc_learner_stored(&l).statistics, 0);
     learning_teach(&l, 2, 1, 16, &learning_no_hooks);
     rc_learner_end_task(&l);
     assert_int_equal(l.statistics_classes, 0);
