@@ -1,4 +1,4 @@
-/* The published class orders (METHODS 1.2), and seeded ones. order: (classes) native class at each position. */
+/* The published class orders, and seeded ones. order: (classes) native class at each position. */
 #ifndef RC_DATA_CLASS_ORDER_H
 #define RC_DATA_CLASS_ORDER_H
 

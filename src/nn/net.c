@@ -10,6 +10,8 @@
 
 /* Kernels index one tensor with 32 bits, so no tensor, of one image or of parameters, may have more elements. */
 static const int64_t most_elements = INT32_MAX;
+/* Backends round channels up to a multiple, which must be an int, too. */
+enum { MOST_CHANNELS = INT32_MAX / 2 };
 
 bool rc_layer_pending(const rc_layer *layer)
 {
@@ -133,6 +135,9 @@ static bool check_settings(rc_net_builder *builder, rc_layer *layer)
             memcpy(layer->bn_name, layer->name, sizeof layer->bn_name);
         if (!check_name(builder, layer, "bn_name", layer->bn_name))
             return false;
+        if (layer->kind != RC_LAYER_BN && strcmp(layer->bn_name, layer->name) == 0)
+            return refuse(builder, layer, "bn_name is '%s', which is the layer's name: its tensors would share theirs",
+                          layer->bn_name);
         if (!(layer->bn.eps > 0) || !isfinite(layer->bn.eps))
             return refuse(builder, layer, "bn.eps is %g, expected more than 0", (double)layer->bn.eps);
         if (!(layer->bn.momentum >= 0 && layer->bn.momentum <= 1))
@@ -145,7 +150,7 @@ static bool shape_conv(rc_net_builder *builder, rc_layer *layer, int64_t *h, int
 {
     if (layer->up == 0)
         layer->up = 1;
-    if (!check_range(builder, layer, "c_out", layer->c_out, 1, INT32_MAX) ||
+    if (!check_range(builder, layer, "c_out", layer->c_out, 1, MOST_CHANNELS) ||
         !check_range(builder, layer, "k", layer->k, 1, INT16_MAX) ||
         !check_range(builder, layer, "stride", layer->stride, 1, INT16_MAX) ||
         !check_range(builder, layer, "pad", layer->pad, 0, layer->k - 1) ||
@@ -175,7 +180,7 @@ static bool shape_linear(rc_net_builder *builder, rc_layer *layer, int64_t *h, i
         layer->map_w = 1;
     *h = layer->map_h;
     *w = layer->map_w;
-    return check_range(builder, layer, "c_out", layer->c_out, 1, INT32_MAX) &&
+    return check_range(builder, layer, "c_out", layer->c_out, 1, MOST_CHANNELS) &&
            check_range(builder, layer, "map_h", layer->map_h, 1, INT16_MAX) &&
            check_range(builder, layer, "map_w", layer->map_w, 1, INT16_MAX);
 }
@@ -302,9 +307,9 @@ rc_net_builder rc_net_start(rc_net *net, const char *name, int c, int h, int w)
         fail(&builder, "the name of a net has %zu characters, expected 1 to %d", length, RC_NAME_MAX - 1);
     else
         memcpy(net->name, name, length + 1);
-    if (c < 1 || h < 1 || w < 1 || elements(c, h, w, 1) < 0)
-        fail(&builder, "net '%s': its input is %d x %d pixels of %d channels, expected 1 or more each and at most "
-                       "%" PRId64 " elements", net->name, h, w, c, most_elements);
+    if (c < 1 || h < 1 || w < 1 || c > MOST_CHANNELS || elements(c, h, w, 1) < 0)
+        fail(&builder, "net '%s': its input is %d x %d pixels of %d channels, expected 1 or more each, at most "
+                       "%d channels and %" PRId64 " elements", net->name, h, w, c, MOST_CHANNELS, most_elements);
     net->c = c;
     net->h = h;
     net->w = w;

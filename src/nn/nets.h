@@ -1,25 +1,30 @@
-/* Builders of the nets of METHODS 2 and some small ones. All validate their arguments and return a status. */
+/* Builders of the nets that the published experiments use, as their code has them, and of some small ones. All validate
+ * their arguments and return a status. */
 #ifndef RC_NN_NETS_H
 #define RC_NN_NETS_H
 
 #include "nn/net.h"
 
 /* Backbones end in average pooling; the head is apart (model.h). c: input channels (1 or 3). */
-rc_status rc_net_resnet32(rc_net *net, int c, int h, int w);                      /* 2.1: no ReLU after additions */
-rc_status rc_net_resnet18(rc_net *net, int c, int h, int w);                      /* 2.2 */
-rc_status rc_net_resnet32_abd(rc_net *net, int c, int h, int w);                  /* 2.4 */
-rc_status rc_net_resnet18_mammoth(rc_net *net, int c, int h, int w);              /* 2.5 */
-/* Narrow residual net: three stages of `blocks` blocks, widths width, 2 width, 4 width; built as 2.1. */
+/* R-DFCIL's and CwD's for CIFAR-100 and Tiny-ImageNet: no ReLU after additions, shortcuts padded behind. */
+rc_status rc_net_resnet32(rc_net *net, int c, int h, int w);
+/* The same authors' for ImageNet-100: a stem of 3x3, stride 1, and no ReLU after the last addition of a stage. */
+rc_status rc_net_resnet18(rc_net *net, int c, int h, int w);
+/* ABD's: ReLU after every addition, shortcuts padded on both sides. */
+rc_status rc_net_resnet32_abd(rc_net *net, int c, int h, int w);
+/* Mammoth's, for ER and LODE: no pooling after the stem, ReLU after every addition. */
+rc_status rc_net_resnet18_mammoth(rc_net *net, int c, int h, int w);
+/* Narrow: three stages of `blocks` blocks, widths width, 2 width, 4 width; built as rc_net_resnet32. */
 rc_status rc_net_resnet_small(rc_net *net, int c, int h, int w, int width, int blocks);
 
-/* Inversion generators (2.6): noise (1, 1, 1000) -> (size, size, c). The rule: `doublings` from size / 2^doublings
+/* Inversion generators: noise (1, 1, 1000) -> (size, size, c). The rule: `doublings` from size / 2^doublings
  * (32 px: 2 from 8, 64 px: 3 from 8, 224 px: 5 from 7; 28 px: 2 from 7; 84 px: 2 from 21), widths as published for
  * 32, 64 and 224. */
 rc_status rc_net_generator(rc_net *net, int c, int size);
 /* For demos: fewer channels (`width` at the smallest map) and `noise` inputs. */
 rc_status rc_net_generator_small(rc_net *net, int c, int size, int noise, int width);
 
-/* DGR's VAE (2.7), for a size that is a multiple of 8. The encoder has two outputs, layers named "mean" and
+/* DGR's VAE, for a size that is a multiple of 8. The encoder has two outputs, layers named "mean" and
  * "log_variance". width: channels of the smallest map, 512 as published, a multiple of 8; all others go with it. */
 enum { RC_VAE_WIDTH = 512 };
 rc_status rc_net_vae_encoder(rc_net *net, int c, int size, int width);

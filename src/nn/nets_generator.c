@@ -1,4 +1,4 @@
-/* Nets that make images: the inversion generators (METHODS 2.6) and DGR's autoencoder (2.7). */
+/* Nets that make images: the inversion generators and DGR's autoencoder. */
 #include "nn/nets_parts.h"
 
 /* "BN(0.8)": the published code passes 0.8 where the epsilon goes. */

@@ -1,4 +1,4 @@
-/* Residual nets: METHODS 2.1, 2.2, 2.4, 2.5 and a small one. Layer names are the published implementations'. */
+/* Residual nets. Layer names are the published implementations'. */
 #include "nn/nets_parts.h"
 
 /* A residual block: two 3x3 convolutions, the second of which adds the shortcut. */

@@ -197,7 +197,7 @@ static void run(rc_pass *pass, const rc_model *model, void *gradient, int from, 
         case RC_OP_DATA: run_writer(pass, model, step); break;
         case RC_OP_CHAIN_BACK: run_chain_backward(pass, model, step); break;
         case RC_OP_FORK: be->fork(be, RC_WEIGHT_LANE); break;
-        case RC_OP_MAIN: be->fork(be, 0); break;
+        case RC_OP_MAIN: be->fork(be, RC_MAIN_LANE); break;
         case RC_OP_JOIN: be->join(be, RC_WEIGHT_LANE); break;
         case RC_OP_SUM_WORKERS: be->sum_workers(be, gradient, pass->net->params); break;
         }
@@ -301,7 +301,8 @@ size_t rc_pass_bytes(const rc_pass *pass)
 rc_status rc_tensor_create(rc_backend *backend, int n, int h, int w, int c, rc_tensor *tensor)
 {
     *tensor = (rc_tensor){.n = n, .h = h, .w = w, .c = c, .groups = 1, .group_end = {n}};
-    if (n < 1 || h < 1 || w < 1 || c < 1 || (double)n * h * w * rc_padded(backend, c) > INT32_MAX)
+    bool possible = n >= 1 && h >= 1 && w >= 1 && c >= 1 && c <= INT32_MAX - backend->channel_multiple;
+    if (!possible || (double)n * h * w * rc_padded(backend, c) > INT32_MAX)
         return rc_fail(RC_INVALID_ARGUMENT, "tensor of %d images of %d x %d pixels of %d channels, expected 1 or more "
                        "each and at most %d elements", n, h, w, c, INT32_MAX);
     return backend->alloc(backend, rc_act_count(backend, n, h, w, c) * backend->act_bytes, &tensor->raw);

@@ -1,4 +1,4 @@
-/* Learning rate by epoch (METHODS 3.3). */
+/* Learning rate by epoch. */
 #ifndef RC_NN_SCHEDULE_H
 #define RC_NN_SCHEDULE_H
 

@@ -226,9 +226,12 @@ static void bad_layers(void **state)
     REFUSED("k is 11, which does not fit", layer.k = 11);
     REFUSED("does not fit", layer.k = 9, layer.pad = 0);
     REFUSED("does not fit", layer.transposed = true, layer.in = 0, layer.stride = 1, layer.k = 9, layer.pad = 8);
-    REFUSED("more than 2147483647 elements", layer.c_out = INT32_MAX);
+    REFUSED("c_out is 2147483647, expected 1 to 1073741823", layer.c_out = INT32_MAX);
+    REFUSED("more than 2147483647 elements", layer.c_out = 1 << 25);
     REFUSED("more than 2147483647 weights", layer.c_out = 1 << 20, layer.in = 0, layer.k = 30, layer.pad = 11);
     REFUSED("more than 2147483647 elements", layer.transposed = true, layer.stride = 30000);
+    REFUSED("bn_name is 'good', which is the layer's name", layer.bn.on = true, layer.bn.eps = 1,
+            strcpy(layer.bn_name, "good"));
     REFUSED("bn_name is empty", layer.bn.on = true, layer.bn.eps = 1e-5f);
     REFUSED("bn.eps is 0", layer.bn.on = true, strcpy(layer.bn_name, "bn"));
     REFUSED("bn.eps is nan", layer.bn.on = true, layer.bn.eps = strtof("nan", NULL),
@@ -284,6 +287,8 @@ static void bad_nets(void **state)
     refused_net(rc_net_finish(&builder), "64 characters");
     builder = rc_net_start(&net, "huge", 65536, 65536, 2);
     refused_net(rc_net_finish(&builder), "65536 x 2 pixels of 65536 channels");
+    builder = rc_net_start(&net, "wide", INT32_MAX, 1, 1); /* no room to round channels up */
+    refused_net(rc_net_finish(&builder), "1 x 1 pixels of 2147483647 channels");
     builder = rc_net_start(&net, "negative", 3, -8, 8);
     refused_net(rc_net_finish(&builder), "-8 x 8");
 

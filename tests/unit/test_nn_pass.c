@@ -533,6 +533,7 @@ static void bad_settings(void **state)
     rc_pass_destroy(pass);
     assert_int_equal(rc_tensor_create(be, 0, 1, 1, 1, &tensor), RC_INVALID_ARGUMENT);
     assert_int_equal(rc_tensor_create(be, 1 << 16, 1 << 16, 1, 1, &tensor), RC_INVALID_ARGUMENT);
+    assert_int_equal(rc_tensor_create(be, 1, 1, 1, INT32_MAX, &tensor), RC_INVALID_ARGUMENT);
     assert_null(tensor.raw);
     rc_backend_close(be);
 }
