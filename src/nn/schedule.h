@@ -8,7 +8,7 @@ enum { RC_MAX_MILESTONES = 8 };
 typedef struct rc_schedule {
     double base, gamma;
     int milestones, milestone[RC_MAX_MILESTONES];
-    int refinement_from; /* E_main; 0 or less: there is no refinement */
+    int refinement_from; /* epoch; 0 or less: there is no refinement */
     double refinement_rate;
 } rc_schedule;
 

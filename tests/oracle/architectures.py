@@ -1,4 +1,4 @@
-"""The nets of METHODS 2 in PyTorch, with the names that the C builders give to parameters.
+"""The published nets in PyTorch, with the names that the C builders give to parameters.
 
 A net is a function of a Net, which makes each parameter when it is first used, and of its input.
 """

@@ -1,4 +1,4 @@
-"""The losses of METHODS 4 to 14 as PyTorch would write them, differentiated by autograd.
+"""The losses of the methods as PyTorch would write them, differentiated by autograd.
 
 Every case has a weight: what is stored of a gradient is weight * gradient, of a value the value alone.
 """
@@ -108,7 +108,7 @@ def war(file, name, classes, n_old, d, paper, weight=0.1):
 # ---- consistency of dreams ----------------------------------------------------------------------------------------
 
 class Consistency:
-    """DCE as METHODS 6.2 tells it, with its running statistics."""
+    """DCE with its running statistics."""
 
     def __init__(self, class_mean, covariance, momentum):
         self.class_mean, self.covariance, self.momentum = class_mean, covariance, momentum
@@ -278,7 +278,7 @@ def softmax(file, name, n, classes, stride):
 
 
 def balance(file, name, classes, n):
-    """METHODS 7: total / max(count, 1), divided by the smallest."""
+    """Of head refinement: total / max(count, 1), divided by the smallest."""
     case = Case(file, "balance/" + name, classes=classes, n=n)
     count = torch.bincount(case.integers("labels", n, classes), minlength=classes + 1).double()  # one never seen
     weight = count.sum() / count.clamp(min=1)

@@ -1,4 +1,4 @@
-"""Whole steps of the other rows of the method table (METHODS 8 to 14), each written as its source has it: LwF,
+"""Whole steps of the other rows of the method table, each written as its source has it: LwF,
 DeepInversion, ABD with its second pass, CwD(ABD), the debiasing variants SCE, ACE and SS-IL, and ER, LODE and DGR's
 classifier, with dreams where they have what they stored."""
 import math

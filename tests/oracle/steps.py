@@ -1,4 +1,4 @@
-"""Whole steps of R-DFCIL/CwD: inversion (METHODS 4, 6.2), main training (5, 6.3) and head refinement (7), with batches
+"""Whole steps of R-DFCIL/CwD: inversion, main training and head refinement, with batches
 and noise from the same random streams as in C."""
 import math
 

@@ -19,7 +19,7 @@ static const rc_method *method(const char *name)
     return found;
 }
 
-/* METHODS 1.4, 3: CIFAR-100 in 5 tasks has 78 batches an epoch, 160 epochs of training, 40 of refinement. */
+/* CIFAR-100 in 5 tasks has 78 batches an epoch, 160 epochs of training, 40 of refinement. */
 static void published_run_has_its_steps(void **state)
 {
     (void)state;

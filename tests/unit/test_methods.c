@@ -196,7 +196,7 @@ static float *read_head(const rc_learner *l)
     return head;
 }
 
-/* METHODS 14: after a task, old and new rows have one mean norm; old rows and the directions of new ones are left as
+/* WA: after a task, old and new rows have one mean norm; old rows and the directions of new ones are left as
  * they are, and the method without alignment ends with other norms. */
 static void rows_have_one_mean_norm_after_wa(void **state)
 {
@@ -308,7 +308,7 @@ static double norm(const float *values, size_t count)
     return sqrt(square);
 }
 
-/* METHODS 8, term 2: it trains the head, and not a bit of the backbone. */
+/* ABD's second term: it trains the head, and not a bit of the backbone. */
 static void cross_entropy_of_the_head_leaves_the_backbone(void **state)
 {
     (void)state;
@@ -325,7 +325,7 @@ static void cross_entropy_of_the_head_leaves_the_backbone(void **state)
     forget(with);
 }
 
-/* METHODS 8: the second pass, in train mode, moves the running statistics once more: r + 0.1 (s - r), twice. */
+/* ABD: the second pass, in train mode, moves the running statistics once more: r + 0.1 (s - r), twice. */
 static void the_second_pass_moves_running_statistics_again(void **state)
 {
     (void)state;

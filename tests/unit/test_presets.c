@@ -171,7 +171,7 @@ static void values_out_of_range_are_refused(void **state)
 
 /* ---- presets ----------------------------------------------------------------------------------------------------- */
 
-/* METHODS 19. */
+/* Those of the published configurations. */
 static void presets_have_the_published_values(void **state)
 {
     (void)state;

@@ -203,7 +203,7 @@ static void run_steps(rc_learner *l, const rc_objective *losses, int steps, outc
     rc_training_destroy(training);
 }
 
-/* METHODS 21: before they are weighted, LODE's two parts are the cross entropy over all classes. */
+/* Before they are weighted, LODE's two parts are the cross entropy over all classes. */
 static void parts_of_lode_add_up_to_cross_entropy(void **state)
 {
     (void)state;
@@ -256,7 +256,7 @@ static void every_backend_replays_the_same(void **state)
 
 /* ---- DGR ------------------------------------------------------------------------------------------------------ */
 
-/* METHODS 11: images of the old decoder, from 0 to 1, with the labels that the old classifier gives them; both stay as
+/* Images of the old decoder, from 0 to 1, with the labels that the old classifier gives them; both stay as
  * they were while their successors learn. */
 static void dgr_replays_what_the_old_models_say(void **state)
 {

@@ -1,4 +1,4 @@
-/* Results: accuracies, forgetting and transfer of a run of three tasks against numbers by hand (METHODS 15), and that
+/* Results: accuracies, forgetting and transfer of a run of three tasks against numbers by hand, and that
  * text, JSON and CSV hold all of them. */
 #include <math.h>
 #include <setjmp.h>

@@ -54,7 +54,7 @@ static rc_status keep_bits(void *user, const rc_stage_report *report)
     return RC_OK;
 }
 
-/* METHODS 3.1, 7, 21: refinement trains the head alone, every backbone tensor and running statistic keeps its bits;
+/* Refinement trains the head alone, every backbone tensor and running statistic keeps its bits;
  * inversion leaves the whole student alone; main training changes both. */
 static void refinement_changes_the_head_alone(void **state)
 {
@@ -87,7 +87,7 @@ static void refinement_changes_the_head_alone(void **state)
     rc_learner_destroy(&l);
 }
 
-/* METHODS 3, 21: in task 1 the last refine_epochs do nothing; a `paper` profile trains all epochs. */
+/* In task 1 the last refine_epochs do nothing; a `paper` profile trains all epochs. */
 static void last_epochs_of_the_first_task_do_nothing(void **state)
 {
     (void)state;
@@ -121,7 +121,7 @@ static rc_status examine(void *user, const rc_stage_report *report)
     return RC_OK;
 }
 
-/* METHODS 3.1 (D16), 21: however often the model is evaluated while it trains, the trained tensors are the same. */
+/* However often the model is evaluated while it trains, the trained tensors are the same. */
 static void evaluation_changes_no_tensor(void **state)
 {
     (void)state;

@@ -37,7 +37,7 @@ static void equal_tasks(void **state)
     TASKS(7, SPLIT(.tasks = 1), 7);
 }
 
-/* METHODS 1.1: first = C / N, plus what is left of (C - first) / (N - 1). */
+/* first = C / N, plus what is left of (C - first) / (N - 1). */
 static void first_task_takes_the_remainder(void **state)
 {
     (void)state;
