@@ -67,7 +67,7 @@ static rc_status in_range(const char *name, double value, double low, double hig
 {
     if (isfinite(value) && value >= low && value <= high)
         return RC_OK;
-    return rc_fail(RC_INVALID_ARGUMENT, "%s is %g, expected %g to %g", name, value, low, high);
+    return rc_fail(RC_INVALID_ARGUMENT, "%s is %.10g, expected %.10g to %.10g", name, value, low, high);
 }
 
 rc_status rc_settings_check(const rc_settings *s)
@@ -94,6 +94,8 @@ rc_status rc_settings_check(const rc_settings *s)
     RC_TRY(in_range("buffer_size", s->buffer_size, 1, 100000000));
     RC_TRY(in_range("lode_rho", s->lode_rho, 0, 1e6));
     RC_TRY(in_range("vae_width", s->vae_width, 8, 4096));
+    if (s->vae_width % 8 != 0)
+        return rc_fail(RC_INVALID_ARGUMENT, "vae_width is %d, expected a multiple of 8", s->vae_width);
     RC_TRY(in_range("inversion_steps", s->inversion_steps, 1, 10000000));
     RC_TRY(in_range("inversion_rate", s->inversion_rate, 0, 100));
     RC_TRY(in_range("temperature", s->temperature, 1e-3, 1e9));

@@ -6,13 +6,14 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "run/describe_methods.h"
 #include "run/experiment.h"
 
 enum { METHOD, DATA, OUT, RESUME, SET, SEED, TASKS, ORDER, ORDERS, SEEDS, STOP_AFTER, BACKEND, PRECISION,
        DEVICE_MEMORY, THREADS, JOBS, CHECKPOINT, SKIP_BROKEN, PRINT_CONFIG, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
-    [METHOD] = {"method", RC_OPTION_TEXT, "NAME,...", "cwd", "methods to run; 'recollect methods' lists them", 0, 0},
+    [METHOD] = {"method", RC_OPTION_TEXT, "NAME,...", "cwd", "methods to run, or all; see 'recollect methods'", 0, 0},
     [DATA] = {"data", RC_OPTION_TEXT, "PATH", NULL, "where the images are; 'procedural' makes some", 0, 0},
     [OUT] = {"out", RC_OPTION_TEXT, "FOLDER", NULL, "where results go; needed", 0, 0},
     [RESUME] = {"resume", RC_OPTION_FLAG, NULL, NULL, "go on with the run in that folder", 0, 0},
@@ -66,13 +67,20 @@ static bool read_seconds(const char *text, double *seconds)
 
 static rc_status read_methods(const char *list, rc_run_settings *settings)
 {
+    if (strcmp(list, "all") == 0) {
+        while (settings->methods < RC_MAX_METHODS && rc_method_at(settings->methods) != NULL) {
+            settings->method[settings->methods] = rc_method_at(settings->methods);
+            settings->methods++;
+        }
+        return RC_OK;
+    }
     for (const char *p = list; *p != '\0';) {
         char name[32];
         size_t length = strcspn(p, ",");
         snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), p);
         if (settings->methods == RC_MAX_METHODS)
             return rc_fail(RC_INVALID_ARGUMENT, "more than %d methods", RC_MAX_METHODS);
-        RC_TRY(rc_method_find(name, &settings->method[settings->methods++]));
+        RC_TRY(rc_method_choose(name, &settings->method[settings->methods++]));
         p += length + (p[length] == ',');
     }
     return RC_OK;

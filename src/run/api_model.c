@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "run/api.h"
+#include "run/describe_methods.h"
 #include "run/evaluate.h"
 #include "run/learn_config.h"
 
@@ -170,7 +171,7 @@ static rc_status set_option(recollect_model *model, const char *name, const char
     rc_config tried = rc_config_default();
     const rc_method *method;
     if (strcmp(name, "method") == 0) {
-        RC_TRY(rc_method_find(value, &method));
+        RC_TRY(rc_method_choose(value, &method));
         return set_text(&model->method, value);
     }
     if (strcmp(name, "preset") == 0) {

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 #include "base/memory.h"
-#include "cil/methods.h"
+#include "run/nearest.h"
 
 /* What a method keeps besides the classifier from one task to the next; real images are what is not data-free. */
 static const struct {
@@ -64,4 +64,18 @@ rc_status rc_describe_methods(bool json, rc_describe_line *line, void *user)
         line(user, text);
     }
     return RC_OK;
+}
+
+static const char *name_of(const void *unused, int index)
+{
+    (void)unused;
+    const rc_method *method = rc_method_at(index);
+    return method != NULL ? method->name : NULL;
+}
+
+rc_status rc_method_choose(const char *name, const rc_method **method)
+{
+    rc_status status = rc_method_find(name, method);
+    const char *nearest = status != RC_OK ? rc_nearest(name, name_of, NULL) : NULL;
+    return nearest != NULL ? rc_fail(status, "there is no method '%s'; did you mean '%s'?", name, nearest) : status;
 }

@@ -3,6 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "run/describe_methods.h"
+
 enum { SMALLEST_BATCH = 32, LARGEST_SMALL_NET = 64, SIZE_STEP = 4, SMALLEST_SIZE = 16 };
 
 /* Was `key` set by the caller? */
@@ -60,7 +62,7 @@ rc_status rc_learn_configure(const rc_saved_model *model, const rc_learn_setting
     const char *name = settings->method != NULL ? settings->method
                        : first                  ? "cwd"
                                                 : model->learner.method->name;
-    RC_TRY(rc_method_find(name, method));
+    RC_TRY(rc_method_choose(name, method));
     if (first) {
         *config = rc_config_default();
         RC_TRY(rc_config_load(config, settings->preset != NULL ? settings->preset : "learn",

@@ -1,5 +1,6 @@
 #include "run/nearest.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -8,6 +9,17 @@ enum { LONGEST = 63 };
 static int least(int a, int b)
 {
     return a < b ? a : b;
+}
+
+/* Capitals are no mistake. */
+static char small(char c)
+{
+    return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c;
+}
+
+static bool same(char a, char b)
+{
+    return small(a) == small(b);
 }
 
 /* Optimal string alignment: insertions, deletions, replacements and swaps of neighbours count 1 each. */
@@ -22,9 +34,9 @@ static int distance(const char *a, const char *b)
     for (int i = 1; i <= rows; i++) {
         now[0] = i;
         for (int j = 1; j <= columns; j++) {
-            int replaced = last[j - 1] + (a[i - 1] != b[j - 1]);
+            int replaced = last[j - 1] + !same(a[i - 1], b[j - 1]);
             now[j] = least(replaced, least(last[j], now[j - 1]) + 1);
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+            if (i > 1 && j > 1 && same(a[i - 1], b[j - 2]) && same(a[i - 2], b[j - 1]))
                 now[j] = least(now[j], before[j - 2] + 1);
         }
         memcpy(before, last, sizeof before);

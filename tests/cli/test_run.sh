@@ -112,6 +112,11 @@ cwd true "images":0 .*: 8 class means and one covariance of [0-9]* features; no 
 finetune true "images":0 nothing: Fine-tuning stores no statistics, no image is in the file
 KEPT
 
+"${run[@]}" --out every --method all --stop-after 1 >/dev/null 2>message || fail "--method all: $(cat message)"
+"$program" methods | awk 'NR > 1 { print $1 }' | while read -r method; do
+    [ -s "every/$method/results.json" ] || fail "--method all did not run $method"
+done
+
 # ---- asked for again ----------------------------------------------------------------------------------------------------
 refused 1 '--resume goes on with it' small.yaml --out whole
 "${run[@]}" --out whole --seed 3 --resume >again.txt 2>/dev/null

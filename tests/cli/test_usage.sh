@@ -55,6 +55,14 @@ expect 2 only-stderr "did you mean 'conv_forward'?" selftest --op conv_forwrd
 expect 2 only-stderr "did you mean 'sgd'?" bench --op sdg
 expect 2 only-stderr "expected train_first|train_next|inversion|all" bench --step first
 expect 2 only-stderr "did you mean 'resnet32'?" info --net resnet23
+expect 2 only-stderr "there is no method 'rdcil'; did you mean 'rdfcil'?" run demo --method cwd,rdcil --out no
+expect 2 only-stderr "did you mean 'cwd'?" run demo --method CwD --out no
+expect 2 only-stderr "there is no method 'backpropagation'; there are finetune, joint, er" \
+    run demo --method backpropagation --out no
+for size in 0 -1 100000001; do
+    expect 2 only-stderr "buffer_size is $size, expected 1 to 100000000" run demo --method er --set buffer_size=$size --out no
+done
+expect 2 only-stderr "vae_width is 20, expected a multiple of 8" run demo --method dgr --set vae_width=20 --out no
 expect 1 only-stderr "needs the module" selftest --backend cuda --op sgd
 
 expect 0 only-stdout "selftest" --help
