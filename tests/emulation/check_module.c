@@ -97,6 +97,33 @@ static void test_workspace_is_small(void **state)
     rc_backend_close(be);
 }
 
+/* A pass that does not fit must not take from those that are there what they compute with. */
+static void test_workspace_outlives_a_failure(void **state)
+{
+    (void)state;
+    enum { CLASSES = 4, OLD = 2, FEATURES = 8, REALS = 2 * CLASSES * FEATURES + 2 };
+    rc_backend *be;
+    void *memory;
+    float numbers[REALS], value;
+    const rc_conv huge = {.c_in = 512, .c_out = 512, .k = 3, .stride = 1, .pad = 1, .up = 1, .h = 64, .w = 64,
+                          .oh = 64, .ow = 64};
+    use_module(module);
+    assert_int_equal(rc_backend_open("cuda:fp32:8388608", 1, NULL, &be), RC_OK);
+    assert_int_equal(be->alloc(be, sizeof numbers, &memory), RC_OK);
+    for (int i = 0; i < REALS; i++)
+        numbers[i] = (float)(i % 7);
+    be->write_real(be, memory, numbers, REALS);
+    assert_int_equal(be->reserve_conv(be, &huge, 256), RC_OUT_OF_MEMORY);
+    assert_non_null(strstr(rc_message(), "--device-memory allows"));
+    be->loss_war(be, CLASSES, OLD, FEATURES, false, memory, rc_real_at(be, memory, REALS - 1),
+                 rc_real_at(be, memory, REALS - 2), rc_real_at(be, memory, CLASSES * FEATURES));
+    be->read_real(be, &value, rc_real_at(be, memory, REALS - 2), 1);
+    if (be->sync(be) != RC_OK)
+        fail_msg("%s", rc_message());
+    assert_true(value > 0);
+    rc_backend_close(be);
+}
+
 /* ---- repeating ------------------------------------------------------------------------------------------------- */
 
 typedef struct counted {
@@ -489,6 +516,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_wide_layers),              cmocka_unit_test(test_workspace_is_small),
         cmocka_unit_test(test_large_layers),             cmocka_unit_test(test_chains),
         cmocka_unit_test(test_chains_that_share_blocks), cmocka_unit_test(test_spoiled_chains),
+        cmocka_unit_test(test_workspace_outlives_a_failure),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -173,8 +173,8 @@ void rc_cuda_weights_written(rc_cuda *cuda, const void *memory, size_t bytes);
 
 /* ---- workspace (memory.cu) -------------------------------------------------------------------------------------- */
 
-/* Grows the workspace of every lane to at least this size; contents are lost. Called by the reserve functions while
- * passes are built, never in a step. */
+/* Grows the workspace of every lane to at least this size; contents are lost. On failure it has the size it had. Called
+ * by the reserve functions while passes are built, never in a step. */
 rc_status rc_cuda_reserve(rc_cuda *cuda, size_t bytes);
 
 /* The workspace of the current lane, 256-byte aligned; an operation that needs more than was reserved is a mistake,

@@ -156,11 +156,9 @@ void rc_cuda_release_all(rc_cuda *cuda)
 
 /* ---- workspace -------------------------------------------------------------------------------------------------- */
 
-rc_status rc_cuda_reserve(rc_cuda *cuda, size_t bytes)
+/* Replaces the workspaces; on failure there are none. */
+static rc_status exchange_workspaces(rc_cuda *cuda, size_t bytes)
 {
-    if (bytes <= cuda->workspace_bytes)
-        return RC_OK;
-    rc_cuda_drop_graphs(cuda);
     for (int lane = 0; lane < RC_CUDA_LANES; lane++) {
         rc_cuda_give_back(cuda, cuda->workspace[lane]);
         cuda->workspace[lane] = NULL;
@@ -173,6 +171,18 @@ rc_status rc_cuda_reserve(rc_cuda *cuda, size_t bytes)
     }
     cuda->workspace_bytes = bytes;
     return RC_OK;
+}
+
+rc_status rc_cuda_reserve(rc_cuda *cuda, size_t bytes)
+{
+    size_t before = cuda->workspace_bytes;
+    if (bytes <= before)
+        return RC_OK;
+    rc_cuda_drop_graphs(cuda);
+    rc_status status = exchange_workspaces(cuda, bytes);
+    if (status != RC_OK && before > 0) /* whoever reserved before goes on; the message stays that of the failure */
+        exchange_workspaces(cuda, before);
+    return status;
 }
 
 void *rc_cuda_workspace(rc_cuda *cuda, size_t bytes, const char *operation)
