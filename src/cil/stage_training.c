@@ -24,16 +24,18 @@ static rc_objective objective_of(const rc_learner *l)
     return o;
 }
 
-/* The objective's losses have their weight, all others 0. In the first task cross entropy counts 1. */
-void rc_stage_weights(const rc_learner *l, float weight[RC_LOSS_COUNT], bool active[RC_LOSS_COUNT])
+/* The stage's losses have their weight, all others 0. In the first task cross entropy counts 1; refinement has that of
+ * all classes, with a weight of its own, and goes on with the losses of the replayed half and WAR. */
+void rc_stage_weights(const rc_learner *l, rc_stage stage, float weight[RC_LOSS_COUNT], bool active[RC_LOSS_COUNT])
 {
     const rc_settings *s = &l->settings;
     const rc_objective o = objective_of(l);
-    bool adaptive = l->method->weights == RC_WEIGHTS_ADAPTIVE && l->n_old > 0;
+    bool adaptive = l->method->weights == RC_WEIGHTS_ADAPTIVE && l->n_old > 0, refines = stage == RC_STAGE_REFINEMENT;
+    bool trains = !refines, decoupled = trains && o.real == RC_CE_DECOUPLED;
     rc_loss_scale scale = {1, 1};
     if (adaptive && !s->paper_constant_scale)
         scale = rc_adaptive_loss_scale(l->n_old, l->n_new);
-    bool generates = l->method->replay == RC_REPLAY_GENERATIVE;
+    bool generates = trains && l->method->replay == RC_REPLAY_GENERATIVE;
     double half = l->method->weights == RC_WEIGHTS_HALVES && l->has_replay ? 0.5 : 1;
     double replay = adaptive ? s->lambda_hkd * scale.distillation : 1;
     int old_tasks = l->student.head.tasks > 1 ? l->student.head.tasks - 1 : 1;
@@ -43,17 +45,17 @@ void rc_stage_weights(const rc_learner *l, float weight[RC_LOSS_COUNT], bool act
         bool active;
         double weight;
     } losses[] = {
-        {RC_LOSS_CE, o.real != RC_CE_NONE && o.real != RC_CE_DECOUPLED,
-         adaptive ? s->lambda_ce * scale.cross_entropy : half},
-        {RC_LOSS_INTER, o.real == RC_CE_DECOUPLED, half * rho / old_tasks},
-        {RC_LOSS_INTRA, o.real == RC_CE_DECOUPLED, half},
+        {RC_LOSS_CE, refines || (o.real != RC_CE_NONE && o.real != RC_CE_DECOUPLED),
+         refines ? s->lambda_ce : adaptive ? s->lambda_ce * scale.cross_entropy : half},
+        {RC_LOSS_INTER, decoupled, half * rho / old_tasks},
+        {RC_LOSS_INTRA, decoupled, half},
         {RC_LOSS_REPLAY, o.replay != RC_CE_NONE, replay * half},
-        {RC_LOSS_HEAD, o.head_ce, 1},
+        {RC_LOSS_HEAD, trains && o.head_ce, 1},
         {RC_LOSS_HKD, o.hkd, replay},
-        {RC_LOSS_KD, o.kd_real != RC_KD_NONE, s->kd_weight},
+        {RC_LOSS_KD, trains && o.kd_real != RC_KD_NONE, s->kd_weight},
         {RC_LOSS_KD_REPLAY, o.kd_replay != RC_KD_NONE, s->kd_weight * replay},
-        {RC_LOSS_FEATURE, o.feature, s->feature_weight},
-        {RC_LOSS_RKD, o.rkd, s->lambda_rkd * scale.distillation},
+        {RC_LOSS_FEATURE, trains && o.feature, s->feature_weight},
+        {RC_LOSS_RKD, trains && o.rkd, s->lambda_rkd * scale.distillation},
         {RC_LOSS_WAR, o.war, s->lambda_war},
         {RC_LOSS_RECONSTRUCTION, generates, 1},
         {RC_LOSS_LATENT, generates, 1},
@@ -99,15 +101,8 @@ static rc_status run_epochs(stage_run *r, rc_stage stage, int first_epoch, uint3
 
 static rc_status refine(stage_run *r, int first_epoch, uint32_t from)
 {
-    rc_learner *l = r->learner;
-    rc_step *control = rc_training_control(r->training);
     RC_TRY(rc_training_begin_refinement(r->training));
-    control->weight[RC_LOSS_CE] = (float)l->settings.lambda_ce;
-    static const rc_loss main_only[] = {RC_LOSS_INTER, RC_LOSS_INTRA, RC_LOSS_HEAD, RC_LOSS_KD, RC_LOSS_FEATURE,
-                                        RC_LOSS_RKD};
-    for (size_t i = 0; i < sizeof main_only / sizeof *main_only; i++)
-        r->run.active[main_only[i]] = false;
-    r->run.active[RC_LOSS_CE] = true;
+    rc_stage_weights(r->learner, RC_STAGE_REFINEMENT, rc_training_control(r->training)->weight, r->run.active);
     r->run.step = rc_training_refinement_step;
     return run_epochs(r, RC_STAGE_REFINEMENT, first_epoch, from);
 }
@@ -120,7 +115,7 @@ static rc_status train(stage_run *r, rc_stage stage, uint32_t from)
     if (hooks->restore != NULL)
         RC_TRY(hooks->restore(hooks->user, &l->state));
     int main_epochs = (int)(rc_stage_steps(l, RC_STAGE_TRAINING) / (uint32_t)l->batches);
-    rc_stage_weights(l, rc_training_control(r->training)->weight, r->run.active);
+    rc_stage_weights(l, RC_STAGE_TRAINING, rc_training_control(r->training)->weight, r->run.active);
     if (stage == RC_STAGE_TRAINING)
         RC_TRY(run_epochs(r, RC_STAGE_TRAINING, 0, from));
     if (rc_stage_steps(l, RC_STAGE_REFINEMENT) == 0)

@@ -36,11 +36,11 @@ static const rc_method *method_of(const oracle_case *c)
     return NULL;
 }
 
-/* Is the loss part of the case? */
-static bool has_loss(const oracle_case *c, int loss)
+/* Is the loss part of the case, in main training ("loss/") or in refinement ("refine/")? */
+static bool has_loss(const oracle_case *c, const char *prefix, int loss)
 {
     char name[32];
-    snprintf(name, sizeof name, "loss/%s", rc_loss_key(loss));
+    snprintf(name, sizeof name, "%s%s", prefix, rc_loss_key(loss));
     return oracle_has(c, name);
 }
 
@@ -73,12 +73,12 @@ static void begin_session(session *t)
     rc_step *control = rc_training_control(t->training);
     control->learning_rate = (float)oracle_number(c, "lr");
     for (int i = 0; i < RC_LOSS_COUNT; i++)
-        control->weight[i] = has_loss(c, i) ? (float)oracle_number(c, rc_loss_key(i)) : 0;
+        control->weight[i] = has_loss(c, "loss/", i) ? (float)oracle_number(c, rc_loss_key(i)) : 0;
     rc_training_send(t->training);
 }
 
 /* The weights that the stage gives to the row's losses are those of the fixture. */
-static void expect_weights(session *t)
+static void expect_weights(session *t, rc_stage stage, const char *prefix)
 {
     const oracle_case *c = t->s->c;
     rc_learner l = {.settings = rc_settings_default(), .method = method_of(c), .n_old = oracle_int(c, "n_old"),
@@ -86,12 +86,13 @@ static void expect_weights(session *t)
     float weight[RC_LOSS_COUNT];
     bool active[RC_LOSS_COUNT];
     rc_learner_set_sources(&l, l.n_old);
-    rc_stage_weights(&l, weight, active);
+    rc_stage_weights(&l, stage, weight, active);
     for (int i = 0; i < RC_LOSS_COUNT; i++) {
         if (i == RC_LOSS_RECONSTRUCTION || i == RC_LOSS_LATENT) /* of DGR's autoencoder, which is apart */
             continue;
-        assert_int_equal(active[i], has_loss(c, i));
-        assert_true(weight[i] == rc_training_control(t->training)->weight[i]);
+        bool has = has_loss(c, prefix, i);
+        assert_int_equal(active[i], has);
+        assert_true(weight[i] == (has ? rc_training_control(t->training)->weight[i] : 0));
     }
 }
 
@@ -104,7 +105,7 @@ static void expect_first_step(session *t)
     oracle_step_expect_integers(s, "labels", view->labels, rows);
     subject_expect(s, "logits", view->logits, rows * (size_t)t->student.head.classes);
     for (int i = 0; i < RC_LOSS_COUNT; i++)
-        if (has_loss(s->c, i)) {
+        if (has_loss(s->c, "loss/", i)) {
             char name[32];
             snprintf(name, sizeof name, "loss/%s", rc_loss_key(i));
             oracle_step_expect_loss(s, name, view->loss, (rc_loss)i, s->tolerance);
@@ -124,6 +125,7 @@ static void refine(session *t)
     control->step = control->batch = (uint32_t)oracle_int(s->c, "steps") - 1;
     control->learning_rate = (float)oracle_number(s->c, "refine_lr");
     control->weight[RC_LOSS_CE] = (float)oracle_number(s->c, "refine_ce");
+    expect_weights(t, RC_STAGE_REFINEMENT, "refine/");
     rc_training_send(t->training);
     subject_must(s, s->be->repeat(s->be, rc_training_refinement_step, t->training, 1));
     for (int i = 0; i < RC_LOSS_COUNT; i++) {
@@ -146,7 +148,7 @@ static void run_row(subject *s)
 {
     session t = {.s = s};
     begin_session(&t);
-    expect_weights(&t);
+    expect_weights(&t, RC_STAGE_TRAINING, "loss/");
     for (int step = 0; step < oracle_int(s->c, "steps"); step++) {
         subject_must(s, s->be->repeat(s->be, rc_training_step, t.training, 1)); /* where it can, captured */
         if (step == 0)

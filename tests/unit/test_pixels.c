@@ -120,6 +120,22 @@ static rc_status note(void *user, const rc_stage_report *report)
     return RC_OK;
 }
 
+/* The pool has every batch of images behind those of the task, and labels of all old classes. */
+static void expect_pool(const rc_learner *l)
+{
+    uint8_t pool[BATCH * PIXELS], bytes[BATCH * PIXELS];
+    int count[3] = {0};
+    for (int k = 0; k < 2; k++) {
+        size_t at = ((size_t)l->images + (size_t)(k * BATCH)) * PIXELS;
+        SUCCEEDS(rc_pixels_read(&l->pixels, k, &l->augment, bytes));
+        be->read_images(be, pool, l->task_images, at, sizeof pool);
+        assert_memory_equal(pool, bytes, sizeof pool);
+    }
+    for (int i = 0; i < l->buffer.held; i++)
+        count[l->buffer.labels[i]]++;
+    assert_true(count[0] > 0 && count[1] > 0 && count[2] > 0);
+}
+
 /* Every batch comes nearer to its labels and to the statistics; the images are replayed with those labels; and when the
  * task is over they are gone. */
 static void images_show_their_labels_and_are_replayed(void **state)
@@ -153,6 +169,7 @@ static void images_show_their_labels_and_are_replayed(void **state)
     be->read_bytes(be, labels, to, sizeof labels);
     for (int b = 0; b < BATCH; b++)
         assert_in_range(labels[b], 0, 2);
+    expect_pool(&l);
     rc_tensor_destroy(be, &images);
     be->release(be, memory);
     rc_replay_destroy(replay);

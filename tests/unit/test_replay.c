@@ -161,7 +161,7 @@ static void rows_have_sizes_of_their_own(void **state)
     learning_begin(&l, 0, 2, 8);
     float weight[RC_LOSS_COUNT];
     bool active[RC_LOSS_COUNT];
-    rc_stage_weights(&l, weight, active);
+    rc_stage_weights(&l, RC_STAGE_TRAINING, weight, active);
     assert_true(active[RC_LOSS_INTER] && fabs((double)weight[RC_LOSS_INTER] - 0.005) < 1e-9);
     rc_learner_destroy(&l);
 }
@@ -254,6 +254,40 @@ static void every_backend_replays_the_same(void **state)
     assert_true(old > 0);
 }
 
+/* A task of n_new classes whose images are all one picture. */
+static void begin_one_picture(rc_learner *l, int task, int n_new, int count)
+{
+    int32_t *labels;
+    uint8_t *images = learning_images(0, 1, count, &labels);
+    for (int i = 0; i < count; i++) {
+        memcpy(images + i * PIXELS, images, PIXELS);
+        labels[i] = l->student.head.classes + i % n_new;
+    }
+    SUCCEEDS(rc_learner_begin_task(l, task, n_new, images, labels, count));
+    rc_free(NULL, images);
+    rc_free(NULL, labels);
+}
+
+/* METHODS 12: augmentation is drawn anew whenever an image is replayed, and not as for the new image beside it. */
+static void replayed_images_are_augmented_on_their_own(void **state)
+{
+    (void)state;
+    static outcome o;
+    rc_settings s = learning_settings();
+    rc_learner l;
+    learning_create(&l, be, "er", &s);
+    begin_one_picture(&l, 0, 3, 48);
+    l.learnt = true;
+    rc_learner_end_task(&l);
+    begin_one_picture(&l, 1, 2, 32);
+    run_steps(&l, NULL, 1, &o);
+    int same = 0;
+    for (int b = 0; b < BATCH; b++)
+        same += memcmp(o.input + b * PIXELS, o.input + (BATCH + b) * PIXELS, PIXELS * sizeof *o.input) == 0;
+    assert_in_range(same, 0, 1); /* of 162 crops and flips each */
+    rc_learner_destroy(&l);
+}
+
 /* ---- DGR ------------------------------------------------------------------------------------------------------ */
 
 /* Images of the old decoder, from 0 to 1, with the labels that the old classifier gives them; both stay as
@@ -275,6 +309,7 @@ static void dgr_replays_what_the_old_models_say(void **state)
     be->read_real(be, now, l.vae.decoder.param, params);
     assert_memory_equal(old, old_after, params * sizeof *old);
     assert_memory_not_equal(old, now, params * sizeof *old);
+    assert_int_equal(rc_learner_stored(&l).model, (params + l.vae.encoder.net->params) * sizeof *old);
     rc_free(NULL, old);
     for (int b = BATCH; b < 2 * BATCH; b++) {
         const float *z = o.teacher_logits + b * 3;
@@ -380,6 +415,71 @@ static void gradients_of_the_autoencoder_are_those_of_its_loss(void **state)
     rc_backend_close(b.be);
 }
 
+/* All biases of a layer. */
+static void set_bias(const rc_model *m, int layer, double value)
+{
+    const rc_layer *at = &m->net->layer[layer];
+    double *param = calloc(m->net->params, sizeof *param);
+    m->backend->read_real64(m->backend, param, m->param, m->net->params);
+    for (size_t i = 0; i < rc_layer_biases(at); i++)
+        param[at->bias_at + i] = value;
+    m->backend->write_real64(m->backend, m->param, param, m->net->params);
+    free(param);
+}
+
+static void set_zero(const rc_model *m)
+{
+    double *zeros = calloc(m->net->params, sizeof *zeros);
+    m->backend->write_real64(m->backend, m->param, zeros, m->net->params);
+    free(zeros);
+}
+
+/* METHODS 11, where all is known: an encoder that says m and log s^2 of every image, a decoder that makes every pixel
+ * sigmoid(1). New images have pixels 0.25, replayed ones 0.75, of 3 old classes and 2 new ones. */
+static void losses_of_the_autoencoder_are_weighted(void **state)
+{
+    (void)state;
+    bench b;
+    rc_learner l;
+    void *memory;
+    rc_settings s = learning_settings();
+    const double m = 0.5, log_variance = -0.4, p = 1 / (1 + exp(-1.0));
+    SUCCEEDS(rc_backend_open("reference64", 1, NULL, &b.be));
+    learning_create(&l, b.be, "dgr", &s);
+    learning_begin(&l, 0, 3, 8);
+    rc_learner_end_task(&l);
+    learning_begin(&l, 1, 2, 8);
+    SUCCEEDS(rc_learner_replay(&l, RC_STREAM_DREAMS, &b.replay));
+    SUCCEEDS(b.be->alloc(b.be, RC_LOSS_COUNT * b.be->real_bytes, &b.replay->loss));
+    SUCCEEDS(b.be->alloc(b.be, sizeof *b.step, &memory));
+    SUCCEEDS(rc_tensor_create(b.be, 2 * BATCH, LEARNING_SIZE, LEARNING_SIZE, LEARNING_CHANNELS, &b.input));
+    double *pixels = malloc(2 * BATCH * PIXELS * sizeof *pixels);
+    for (int i = 0; i < 2 * BATCH * PIXELS; i++)
+        pixels[i] = i < BATCH * PIXELS ? 0.25 : 0.75;
+    b.be->write_act(b.be, &b.input, pixels);
+    free(pixels);
+    b.step = memory;
+    const rc_net *encoder = l.vae.encoder.net, *decoder = l.vae.decoder.net;
+    set_zero(&l.vae.encoder);
+    set_zero(&l.vae.decoder);
+    set_bias(&l.vae.encoder, encoder->layers - 2, m);
+    set_bias(&l.vae.encoder, encoder->layers - 1, log_variance);
+    set_bias(&l.vae.decoder, decoder->layers - 1, 1);
+    loss_of(&b, 0);
+    double loss[RC_LOSS_COUNT];
+    b.be->read_real64(b.be, loss, b.replay->loss, RC_LOSS_COUNT);
+    double new_image = -(0.25 * log(p) + 0.75 * log(1 - p)), old_image = -(0.75 * log(p) + 0.25 * log(1 - p));
+    double latent = -0.5 * decoder->c * (1 + log_variance - m * m - exp(log_variance)) / PIXELS;
+    assert_true(fabs(loss[RC_LOSS_RECONSTRUCTION] - (0.4 * new_image + 0.6 * old_image) / 2) < 1e-7);
+    assert_true(fabs(loss[RC_LOSS_LATENT] - latent) < 1e-7);
+    b.be->release(b.be, b.replay->loss);
+    b.be->release(b.be, memory);
+    rc_tensor_destroy(b.be, &b.input);
+    rc_replay_destroy(b.replay);
+    rc_learner_destroy(&l);
+    rc_backend_close(b.be);
+}
+
 typedef struct first_and_last {
     double first, last;
 } first_and_last;
@@ -476,8 +576,10 @@ int main(void)
         cmocka_unit_test(rows_have_sizes_of_their_own),
         cmocka_unit_test(parts_of_lode_add_up_to_cross_entropy),
         cmocka_unit_test(every_backend_replays_the_same),
+        cmocka_unit_test(replayed_images_are_augmented_on_their_own),
         cmocka_unit_test(dgr_replays_what_the_old_models_say),
         cmocka_unit_test(gradients_of_the_autoencoder_are_those_of_its_loss),
+        cmocka_unit_test(losses_of_the_autoencoder_are_weighted),
         cmocka_unit_test(the_autoencoder_learns),
         cmocka_unit_test(dgr_goes_on_from_its_own_models_alone),
         cmocka_unit_test(buffers_keep_old_classes),
