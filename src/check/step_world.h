@@ -1,4 +1,4 @@
-/* The three steps that an experiment spends its time in, as METHODS has them for CIFAR-100 with five tasks: the first
+/* The three steps that an experiment spends its time in, as published for CIFAR-100 with five tasks: the first
  * task trains 20 classes on real images alone; the second trains 20 more with dreams beside (CwD); inversion teaches
  * the generator between them. Net and generator are those published for the size of the images. Weights and images are
  * random, of a seed, the same on every backend.

@@ -1,5 +1,5 @@
-/* Stored images that a task replays (METHODS 12): ER's and LODE's reservoir of the stream, or a set that stays as
- * it is.
+/* Stored images that a task replays (docs/methods/er.md): ER's and LODE's reservoir of the stream, or a set that
+ * stays as it is.
  *
  * Which item of an epoch goes to which slot, and which slots a step reads, follows from the epoch's order and the
  * random numbers alone, so the host knows it an epoch ahead. During a task a slot is therefore no image but a place

@@ -16,8 +16,8 @@ void rc_classifier_destroy(rc_classifier *classifier);
 /* A copy of its own: the teacher of the next task. */
 rc_status rc_classifier_clone(rc_classifier *copy, const rc_classifier *classifier);
 
-/* WA (METHODS 14): scales the head's rows from n_old on so that their mean norm is that of the rows before. Waits for
- * the backend. */
+/* WA (docs/methods/debiasing.md): scales the head's rows from n_old on so that their mean norm is that of the rows
+ * before. Waits for the backend. */
 rc_status rc_classifier_align_rows(rc_classifier *classifier, int n_old);
 
 /* Does the generator make images that the classifier takes? */

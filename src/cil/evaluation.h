@@ -20,7 +20,8 @@ void rc_evaluation_destroy(rc_evaluation *evaluation);
 double rc_accuracy(const rc_evaluation *evaluation, int first, int end);
 double rc_accuracy_top5(const rc_evaluation *evaluation, int first, int end);
 
-/* From the matrix R (tasks, tasks), R[i][j] = accuracy on task j after task i (METHODS 15); tasks finished. */
+/* From the matrix R (tasks, tasks), R[i][j] = accuracy on task j after task i (docs/methods/README.md); tasks
+ * finished. */
 double rc_backward_transfer(const double *matrix, int stride, int tasks);
 double rc_forgetting(const double *matrix, int stride, int tasks);
 

@@ -1,5 +1,5 @@
 /* What a training step minimises: the part of a method's row that the step reads. The real half of a batch holds new
- * images, the replayed half whatever the row's source draws. Weights are in rc_step; METHODS has the formulas,
+ * images, the replayed half whatever the row's source draws. Weights are in rc_step; docs/methods has the formulas,
  * nn/losses.h the index to the operations. */
 #ifndef RC_CIL_OBJECTIVE_H
 #define RC_CIL_OBJECTIVE_H

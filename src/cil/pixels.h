@@ -1,6 +1,6 @@
-/* Images that are optimised pixel by pixel (METHODS 9), in batches. A batch is a net of one linear layer without bias,
- * which takes row b of the identity to image b: so its weights are the pixels, and whatever trains a generator trains
- * it. */
+/* Images that are optimised pixel by pixel (docs/methods/deepinversion-pixels.md), in batches. A batch is a net of
+ * one linear layer without bias, which takes row b of the identity to image b: so its weights are the pixels, and
+ * whatever trains a generator trains it. */
 #ifndef RC_CIL_PIXELS_H
 #define RC_CIL_PIXELS_H
 

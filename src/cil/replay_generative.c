@@ -1,5 +1,5 @@
-/* A generative model as a source (DGR, METHODS 11). draw: the autoencoder as the last task left it decodes noise.
- * learn: the one at hand takes a step of SGD on the whole batch, new images and replayed ones,
+/* A generative model as a source (DGR, docs/methods/dgr.md). draw: the autoencoder as the last task left it decodes
+ * noise. learn: the one at hand takes a step of SGD on the whole batch, new images and replayed ones,
  *
  *     mean_b( w_b mean_pixels BCE(decode(z_b), x_b) ) + 1/(h w c) mean_b( -1/2 sum(1 + log s^2 - m^2 - s^2) )
  *

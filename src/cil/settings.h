@@ -1,5 +1,5 @@
 /* Every number a method is run with. run/config.c has the table that names, documents and reads them; the values here
- * are the published ones for CIFAR-100 (METHODS 19). */
+ * are the published ones for CIFAR-100. */
 #ifndef RC_CIL_SETTINGS_H
 #define RC_CIL_SETTINGS_H
 
@@ -44,12 +44,12 @@ typedef struct rc_settings {
     int pixel_batches, pixel_steps, pixel_jitter;
     double pixel_rate, pixel_bn, pixel_variation, pixel_norm;
 
-    /* Where the printed formulas and the published code differ (METHODS 17). False: as the code. */
-    bool paper_dce;            /* D1, D3, D4: sum of norms, divisor n, batch statistics */
-    bool paper_bn_sum;         /* D2: BN loss summed over layers */
-    bool paper_war_mean;       /* D5: WAR divided by the number of classes */
-    bool paper_constant_scale; /* D7: loss weights not scaled by class counts */
-    bool paper_no_refinement;  /* D11, D12: all epochs are main training */
+    /* Where the printed formulas and the published code differ (docs/methods/cwd.md). False: as the code. */
+    bool paper_dce;            /* sum of norms, divisor n, batch statistics */
+    bool paper_bn_sum;         /* BN loss summed over layers */
+    bool paper_war_mean;       /* WAR divided by the number of classes */
+    bool paper_constant_scale; /* loss weights not scaled by class counts */
+    bool paper_no_refinement;  /* all epochs are main training */
 
     uint64_t seed;
 } rc_settings;

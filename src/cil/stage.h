@@ -1,10 +1,10 @@
-/* The stages of a task. Each file stage_*.c reads as its section of METHODS: it sets the step's weights, repeats the
- * step, and lets its caller look in between.
+/* The stages of a task. Each file stage_*.c reads as its part of docs/methods/cwd.md: it sets the step's weights,
+ * repeats the step, and lets its caller look in between.
  *
- *   inversion   METHODS 4, 6.2   a generator learns to dream what the old model remembers    tasks >= 2, with dreams
- *   training    METHODS 5        student learns from new images and dreams
- *   refinement  METHODS 7        the head is balanced, the backbone frozen                   tasks >= 2, with dreams
- *   estimation  METHODS 6.1      class means and covariance for the next task                methods with DCE
+ *   inversion   a generator learns to dream what the old model remembers    tasks >= 2, with dreams
+ *   training    student learns from new images and dreams
+ *   refinement  the head is balanced, the backbone frozen                   tasks >= 2, with dreams
+ *   estimation  class means and covariance for the next task                methods with DCE
  *
  * A stage can begin at any of its steps: whoever resumes has put the registered state back. */
 #ifndef RC_CIL_STAGE_H

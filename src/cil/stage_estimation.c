@@ -1,6 +1,6 @@
-/* Estimation (METHODS 6.1): one pass over the training images, augmented and in batches, and over dreams of the old
- * classes; features of the new model, grouped by label, give the class means and one tied covariance. It runs from its
- * beginning whenever it runs. */
+/* Estimation (docs/methods/cwd.md): one pass over the training images, augmented and in batches, and over dreams of
+ * the old classes; features of the new model, grouped by label, give the class means and one tied covariance. It
+ * runs from its beginning whenever it runs. */
 #include <math.h>
 
 #include "base/clock.h"

@@ -1,9 +1,9 @@
-/* Inversion (METHODS 4, 6.2): a generator is trained, against the frozen old model, to make images that the old model
- * is sure about, of all its classes, with the statistics it saw in training and, for CwD, the class means and the
- * covariance of its features. Adam at a constant rate.
+/* Inversion (docs/methods/rdfcil.md, cwd.md): a generator is trained, against the frozen old model, to make images
+ * that the old model is sure about, of all its classes, with the statistics it saw in training and, for CwD, the
+ * class means and the covariance of its features. Adam at a constant rate.
  *
- * The pixel form (METHODS 9) optimises images instead, a batch at a time, each with an Adam of its own; of every batch
- * the last iterate is kept. */
+ * The pixel form (docs/methods/deepinversion-pixels.md) optimises images instead, a batch at a time, each with an
+ * Adam of its own; of every batch the last iterate is kept. */
 #include "base/clock.h"
 #include "cil/stage.h"
 

@@ -1,4 +1,4 @@
-/* Main training (METHODS 5) and head refinement (METHODS 7): one optimiser, whose momentum goes from one to the other.
+/* Main training and head refinement (docs/methods/rdfcil.md): one optimiser, whose momentum goes from one to the other.
  * Epochs count from 0 in the task; the refinement's go on where main training stops. */
 #include "base/clock.h"
 #include "cil/stage.h"

@@ -1,8 +1,8 @@
-/* One iteration of the inversion stage (METHODS 4 and 6.2), as a list of enqueued operations: a generator in train
- * mode makes images from noise; the frozen old classifier, in eval mode, says how well they fit what it remembers
- * (content, diversity, statistics of its BN inputs, DCE); Adam moves the generator.
+/* One iteration of the inversion stage (docs/methods/rdfcil.md, cwd.md), as a list of enqueued operations: a
+ * generator in train mode makes images from noise; the frozen old classifier, in eval mode, says how well they fit
+ * what it remembers (content, diversity, statistics of its BN inputs, DCE); Adam moves the generator.
  *
- * The original, pixel-optimising form (METHODS 9) has images in the generator's place (pixels.h): their labels are
+ * The original, pixel-optimising form has images in the generator's place (pixels.h): their labels are
  * given, and before every look they are moved by a few pixels; content, total variation, norm and BN statistics count.
  */
 #ifndef RC_CIL_STEP_INVERSION_H

@@ -1,4 +1,4 @@
-/* One iteration of main training (METHODS 5, 8-10, 14) or of head refinement (METHODS 7), as a list of enqueued
+/* One iteration of main training or of head refinement (docs/methods), as a list of enqueued
  * operations.
  *
  * Without replay: a batch of real samples. With replay: a batch of replayed ones beside it. Both halves go through the

@@ -16,7 +16,7 @@ typedef struct rc_task_stream {
 
 /* How the classes are cut. sizes: explicit list (must sum to the classes). Otherwise `tasks` tasks; first > 0: size of
  * the first, which the rest must divide; first_fraction > 0: that part of the classes. Where the rest does not divide,
- * the first task takes the remainder (METHODS 1.1). */
+ * the first task takes the remainder. */
 typedef struct rc_task_split {
     int sizes, size[RC_MAX_TASKS];
     int tasks, first;

@@ -1,5 +1,5 @@
-/* DGR's generative model (METHODS 2.7): an autoencoder of images in [0, 1], stored from task to task. An empty one has
- * no parameters. */
+/* DGR's generative model (docs/methods/dgr.md): an autoencoder of images in [0, 1], stored from task to task. An
+ * empty one has no parameters. */
 #ifndef RC_CIL_VAE_H
 #define RC_CIL_VAE_H
 

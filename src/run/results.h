@@ -1,6 +1,6 @@
-/* What a run measured: accuracies after every task and everything derived from them (METHODS 15), as text, JSON and
- * CSV. "Last" is A_N, "mean" is the mean of A_1..A_N; both are always named. Accuracies are in percent, forgetting and
- * backward transfer in points, times in seconds. */
+/* What a run measured: accuracies after every task and everything derived from them (docs/methods/README.md), as
+ * text, JSON and CSV. "Last" is A_N, "mean" is the mean of A_1..A_N; both are always named. Accuracies are in
+ * percent, forgetting and backward transfer in points, times in seconds. */
 #ifndef RC_RUN_RESULTS_H
 #define RC_RUN_RESULTS_H
 

@@ -1,4 +1,4 @@
-/* What a grid measured: every method over its class orders and seeds (METHODS 15), as text, JSON and CSV. Deviations
+/* What a grid measured: every method over its class orders and seeds, as text, JSON and CSV. Deviations
  * are those of a sample, with divisor n - 1; one run has none. Only cells that are done count. */
 #ifndef RC_RUN_SUMMARY_H
 #define RC_RUN_SUMMARY_H

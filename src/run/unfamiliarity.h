@@ -1,5 +1,5 @@
 /* How little an image looks like what a model has learnt: the Mahalanobis distance of its feature vector from
- * the nearest class mean, under the one covariance that the model stores for all classes (METHODS 6.1).
+ * the nearest class mean, under the one covariance that the model stores for all classes.
  *
  * The covariance gets a ridge, a hundredth of its mean diagonal, because few images give a singular one. The
  * squared distance is divided by its expectation over the stored Gaussian and the root is taken, so that 1 is

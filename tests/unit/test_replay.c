@@ -268,7 +268,7 @@ static void begin_one_picture(rc_learner *l, int task, int n_new, int count)
     rc_free(NULL, labels);
 }
 
-/* METHODS 12: augmentation is drawn anew whenever an image is replayed, and not as for the new image beside it. */
+/* Augmentation is drawn anew whenever an image is replayed, and not as for the new image beside it. */
 static void replayed_images_are_augmented_on_their_own(void **state)
 {
     (void)state;
@@ -434,7 +434,7 @@ static void set_zero(const rc_model *m)
     free(zeros);
 }
 
-/* METHODS 11, where all is known: an encoder that says m and log s^2 of every image, a decoder that makes every pixel
+/* Where all is known: an encoder that says m and log s^2 of every image, a decoder that makes every pixel
  * sigmoid(1). New images have pixels 0.25, replayed ones 0.75, of 3 old classes and 2 new ones. */
 static void losses_of_the_autoencoder_are_weighted(void **state)
 {
