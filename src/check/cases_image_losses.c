@@ -68,12 +68,20 @@ static void run_image_norm(rc_run *r)
 
 /* ---- autoencoder ---------------------------------------------------------------------------------------------- */
 
+/* Plain, or as a decoder leaves it: then the slope hangs on the value before it was rounded, and dx is that of the
+ * value, not of what the case knows. */
 static void draw_reconstruction(rc_case *c)
 {
     image_case *p = draw_prior(c);
-    p->target = rc_case_plain(c, "target", RC_IN, p->x.n, p->x.h, p->x.w, p->x.c, (rc_groups){1, {p->x.n}});
-    for (size_t i = 0; i < c->buffer[p->x.raw].count; i++) {
-        rc_case_set(c, p->x.raw, i, rc_case_uniform(c, 0.05, 0.95));
+    rc_lazy *x = &p->x;
+    p->target = rc_case_plain(c, "target", RC_IN, x->n, x->h, x->w, x->c, (rc_groups){1, {x->n}});
+    if (rc_case_chance(c, 50)) {
+        x->act = RC_ACT_SIGMOID;
+        x->value = rc_case_sum(c, rc_case_act(c, "value of x", RC_OUT, x->n, x->h, x->w, x->c), 3);
+        rc_case_say(c, " sigmoid");
+    }
+    for (size_t i = 0; i < c->buffer[x->raw].count; i++) {
+        rc_case_set(c, x->raw, i, x->act ? rc_case_uniform(c, -2, 2) : rc_case_uniform(c, 0.05, 0.95));
         rc_case_set(c, p->target.raw, i, rc_case_uniform(c, 0, 1));
     }
     p->sample_weight = -1;
@@ -82,14 +90,18 @@ static void draw_reconstruction(rc_case *c)
         for (int b = 0; b < p->x.n; b++)
             rc_case_set(c, p->sample_weight, (size_t)b, rc_case_uniform(c, 0.5, 2));
     }
-    p->value = rc_case_value(c, "value", p->weight, pixels(&p->x));
-    p->dx = rc_case_added(c, "dx", p->x.raw, 1 / pixels(&p->x), 1);
+    p->value = rc_case_value(c, "value", p->weight, pixels(x));
+    p->dx = rc_case_added(c, "dx", x->raw, 1 / pixels(x), 1);
+    if (x->act)
+        c->buffer[p->dx].gradient_of = -1;
 }
 
 static void run_reconstruction(rc_run *r)
 {
     const image_case *p = rc_run_parameters(r);
     rc_tensor x = rc_run_tensor(r, &p->x), target = rc_run_tensor(r, &p->target);
+    if (x.act)
+        r->be->materialise(r->be, &x);
     r->be->loss_reconstruction(r->be, &x, &target, rc_at(r, p->sample_weight), rc_at(r, p->weight),
                                rc_at(r, p->value), rc_at(r, p->dx));
 }
