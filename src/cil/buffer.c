@@ -11,10 +11,19 @@ void rc_buffer_init(rc_image_buffer *buffer, int capacity, size_t image_bytes)
     *buffer = (rc_image_buffer){.capacity = capacity, .image_bytes = image_bytes};
 }
 
+/* Until it is full, slots lie in the order of the stream: so what stays is taken from all along it. */
 void rc_buffer_resize(rc_image_buffer *b, int capacity)
 {
+    int held = b->held;
     b->capacity = capacity;
-    b->held = b->held < capacity ? b->held : capacity;
+    if (held <= capacity)
+        return;
+    for (int i = 0; i < capacity; i++) {
+        size_t from = (size_t)i * (size_t)held / (size_t)capacity;
+        memmove(b->images + (size_t)i * b->image_bytes, b->images + from * b->image_bytes, b->image_bytes);
+        b->labels[i] = b->labels[from];
+    }
+    b->held = capacity;
 }
 
 void rc_buffer_destroy(rc_image_buffer *b)

@@ -49,7 +49,8 @@ typedef struct rc_image_buffer {
 } rc_image_buffer;
 
 void rc_buffer_init(rc_image_buffer *buffer, int capacity, size_t image_bytes);
-void rc_buffer_resize(rc_image_buffer *buffer, int capacity); /* between tasks; what does not fit is dropped */
+/* Between tasks. Of more images than fit an even selection stays. */
+void rc_buffer_resize(rc_image_buffer *buffer, int capacity);
 void rc_buffer_destroy(rc_image_buffer *buffer); /* a zeroed or destroyed one is fine */
 /* What is held; `copy` is no initialised buffer. On failure nothing is held. */
 rc_status rc_buffer_copy(rc_image_buffer *copy, const rc_image_buffer *buffer);
