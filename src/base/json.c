@@ -85,8 +85,6 @@ enum {
     ARRAY = 1 << JSON_ARRAY,
     STRING = 1 << JSON_STRING,
     INTEGER = 1 << JSON_INTEGER,
-    NUMBER = 1 << JSON_INTEGER | 1 << JSON_REAL,
-    BOOLEAN = 1 << JSON_TRUE | 1 << JSON_FALSE,
 };
 
 static rc_status find(const json_t *object, const char *key, int types, const char *expected, json_t **member)
@@ -117,22 +115,6 @@ rc_status rc_json_get_int(const json_t *object, const char *key, int *value)
     if (wide < INT_MIN || wide > INT_MAX)
         return rc_fail(RC_FORMAT, "key '%s' is %" PRId64 ", expected %d to %d", key, wide, INT_MIN, INT_MAX);
     *value = (int)wide;
-    return RC_OK;
-}
-
-rc_status rc_json_get_number(const json_t *object, const char *key, double *value)
-{
-    json_t *member;
-    RC_TRY(find(object, key, NUMBER, "a number", &member));
-    *value = json_number_value(member);
-    return RC_OK;
-}
-
-rc_status rc_json_get_bool(const json_t *object, const char *key, bool *value)
-{
-    json_t *member;
-    RC_TRY(find(object, key, BOOLEAN, "a boolean", &member));
-    *value = json_is_true(member);
     return RC_OK;
 }
 

@@ -3,7 +3,6 @@
 #define RC_BASE_JSON_H
 
 #include <jansson.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,12 +20,10 @@ rc_status rc_json_load(const char *path, size_t limit, json_t **json);
 /*
  * Typed getters: the member `key` of `object`, which must be there and of that type; otherwise the status is
  * RC_FORMAT, the message names the key and what was found, and *value is left alone. Strings, arrays and
- * objects belong to `object`. Numbers accept integers too.
+ * objects belong to `object`.
  */
 rc_status rc_json_get_int(const json_t *object, const char *key, int *value);
 rc_status rc_json_get_int64(const json_t *object, const char *key, int64_t *value);
-rc_status rc_json_get_number(const json_t *object, const char *key, double *value);
-rc_status rc_json_get_bool(const json_t *object, const char *key, bool *value);
 rc_status rc_json_get_string(const json_t *object, const char *key, const char **value);
 rc_status rc_json_get_array(const json_t *object, const char *key, json_t **value);
 rc_status rc_json_get_object(const json_t *object, const char *key, json_t **value);

@@ -16,14 +16,3 @@ void rc_log_write(const rc_log *log, int level, const char *format, ...)
     if (length >= 0)
         log->write(log->user, level, text);
 }
-
-const char *rc_log_level_name(int level)
-{
-    switch (level) {
-    case RC_LOG_DEBUG: return "debug";
-    case RC_LOG_INFO: return "info";
-    case RC_LOG_WARN: return "warning";
-    case RC_LOG_ERROR: return "error";
-    }
-    return "unknown";
-}

@@ -22,7 +22,4 @@ typedef struct rc_log {
 /* `log` and `log->write` may be NULL: then nothing happens. */
 void rc_log_write(const rc_log *log, int level, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
-/* "debug", "info", "warning", "error"; "unknown" for anything else. */
-const char *rc_log_level_name(int level);
-
 #endif

@@ -135,18 +135,6 @@ rc_arena rc_arena_over(const char *name, void *base, size_t size)
     return (rc_arena){.name = name, .base = base, .size = size};
 }
 
-rc_status rc_arena_allocate(rc_arena *arena, const rc_allocator *allocator)
-{
-    if (arena->base != NULL)
-        return rc_fail(RC_INVALID_ARGUMENT, "arena '%s' has its memory already", arena->name);
-    RC_TRY(rc_arena_status(arena));
-    void *base = rc_alloc(allocator, arena->peak);
-    if (base == NULL)
-        return rc_fail(RC_OUT_OF_MEMORY, "cannot allocate the %zu bytes of arena '%s'", arena->peak, arena->name);
-    *arena = rc_arena_over(arena->name, base, arena->peak);
-    return RC_OK;
-}
-
 void *rc_arena_take(rc_arena *arena, size_t bytes)
 {
     size_t end;
@@ -159,8 +147,6 @@ void *rc_arena_take(rc_arena *arena, size_t bytes)
     }
     void *taken = arena->base == NULL ? NULL : arena->base + arena->used;
     arena->used = end;
-    if (arena->peak < end)
-        arena->peak = end;
     return taken;
 }
 
@@ -174,12 +160,6 @@ void *rc_arena_take_array(rc_arena *arena, size_t count, size_t size)
     return rc_arena_take(arena, bytes);
 }
 
-void rc_arena_rewind(rc_arena *arena, size_t used)
-{
-    if (used < arena->used)
-        arena->used = used;
-}
-
 rc_status rc_arena_status(const rc_arena *arena)
 {
     if (!arena->overflow)
@@ -188,10 +168,4 @@ rc_status rc_arena_status(const rc_arena *arena)
         return rc_fail(RC_OUT_OF_MEMORY, "arena '%s' would need more bytes than an address can count", arena->name);
     return rc_fail(RC_OUT_OF_MEMORY, "arena '%s' of %zu bytes is too small: a request did not fit after %zu bytes",
                    arena->name, arena->size, arena->used);
-}
-
-void rc_arena_release(rc_arena *arena, const rc_allocator *allocator)
-{
-    rc_free(allocator, arena->base);
-    *arena = rc_arena_measure(arena->name);
 }

@@ -3,11 +3,12 @@
  *
  *     rc_arena arena = rc_arena_measure("task");
  *     carve(&arena);                                  the same function runs twice: first it only counts,
- *     RC_TRY(rc_arena_allocate(&arena, NULL));
+ *     RC_TRY(rc_arena_status(&arena));
+ *     size_t bytes = arena.used;
+ *     RC_TRY(backend->alloc(backend, bytes, &block));
+ *     arena = rc_arena_over("task", block, bytes);
  *     carve(&arena);                                  then it gets the addresses
  *     RC_TRY(rc_arena_status(&arena));
- *     ...
- *     rc_arena_release(&arena, NULL);
  */
 #ifndef RC_BASE_MEMORY_H
 #define RC_BASE_MEMORY_H
@@ -50,27 +51,20 @@ size_t rc_bytes_allocated(void);
 typedef struct rc_arena {
     char *base;       /* NULL while measuring */
     size_t size;      /* of the block; while measuring: 0 */
-    size_t used;      /* bytes taken, always a multiple of RC_ALIGNMENT */
-    size_t peak;      /* the largest `used` ever seen: what the block must hold */
+    size_t used;      /* bytes taken, always a multiple of RC_ALIGNMENT; after measuring: what the block must hold */
     const char *name; /* of the lifetime, for messages; not copied */
     bool overflow;    /* a take did not fit; stays set until the arena is measured anew */
 } rc_arena;
 
 /* An arena that counts and gives out NULL. */
 rc_arena rc_arena_measure(const char *name);
-/* Ends measuring: allocates a block of `peak` bytes and rewinds. Fails if a size overflowed while measuring. */
-rc_status rc_arena_allocate(rc_arena *arena, const rc_allocator *allocator);
 /* An arena over memory that somebody else owns; `base` must be aligned to RC_ALIGNMENT. */
 rc_arena rc_arena_over(const char *name, void *base, size_t size);
 /* The next `bytes` bytes, aligned to RC_ALIGNMENT. NULL while measuring, and when they do not fit. */
 void *rc_arena_take(rc_arena *arena, size_t bytes);
 /* rc_arena_take of count * size bytes, overflow checked. */
 void *rc_arena_take_array(rc_arena *arena, size_t count, size_t size);
-/* Goes back to an earlier value of `used`: what was taken since then is free to be taken again. */
-void rc_arena_rewind(rc_arena *arena, size_t used);
 /* RC_OUT_OF_MEMORY with the arena's name and sizes if any take failed. */
 rc_status rc_arena_status(const rc_arena *arena);
-/* Frees the block of rc_arena_allocate and clears the arena. */
-void rc_arena_release(rc_arena *arena, const rc_allocator *allocator);
 
 #endif

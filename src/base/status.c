@@ -41,14 +41,3 @@ void rc_clear_message(void)
 {
     last_message[0] = '\0';
 }
-
-const char *rc_status_name(rc_status status)
-{
-    switch (status) {
-#define RC_STATUS_CASE(name, text) \
-    case RC_##name: return #name;
-        RECOLLECT_STATUS_LIST(RC_STATUS_CASE)
-#undef RC_STATUS_CASE
-    }
-    return "UNKNOWN";
-}

@@ -40,9 +40,6 @@ static inline rc_status rc_fail_with_(rc_status code, int length)
 const char *rc_message(void);
 void rc_clear_message(void);
 
-/* "OK", "INVALID_ARGUMENT", ...; "UNKNOWN" for a value that is not in the list. */
-const char *rc_status_name(rc_status status);
-
 /* Returns from the calling function if `expr`, an rc_status, is a failure. */
 #define RC_TRY(expr) \
     do { \

@@ -63,9 +63,10 @@ static rc_status smooth_model(rc_model *model, rc_rng rng)
         size_t channels = (size_t)layer->c_out;
         if (layer->gamma == SIZE_MAX || !(kinked || layer->bn.zero_gamma))
             continue;
-        float *gamma = rc_alloc(NULL, 2 * channels * sizeof *gamma), *beta = gamma + channels;
+        float *gamma = rc_alloc(NULL, 2 * channels * sizeof *gamma);
         if (!gamma)
             return RC_OUT_OF_MEMORY;
+        float *beta = gamma + channels;
         for (size_t c = 0; c < channels; c++) {
             bool above = rc_rng_bits((rc_rng){rng.seed, rng.stream + (uint64_t)i}, c) & 1;
             gamma[c] = layer->act == RC_ACT_LEAKY_RELU ? 0.25f : 0.125f;

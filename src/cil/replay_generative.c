@@ -111,7 +111,7 @@ static rc_status take_memory(generative *g)
     rc_arena arena = rc_arena_measure("autoencoder");
     carve(g, &arena);
     RC_TRY(rc_arena_status(&arena));
-    size_t bytes = arena.peak;
+    size_t bytes = arena.used;
     RC_TRY(g->backend->alloc(g->backend, bytes, &g->memory));
     g->replay.bytes += bytes;
     arena = rc_arena_over("autoencoder", g->memory, bytes);

@@ -50,7 +50,7 @@ static rc_status build(estimation *e)
     rc_arena arena = rc_arena_measure("estimation");
     carve(e, &arena);
     RC_TRY(rc_arena_status(&arena));
-    size_t bytes = arena.peak;
+    size_t bytes = arena.used;
     RC_TRY(be->alloc(be, bytes, &e->memory));
     arena = rc_arena_over("estimation", e->memory, bytes);
     carve(e, &arena);

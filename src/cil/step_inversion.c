@@ -46,7 +46,7 @@ static rc_status take_memory(rc_inversion *v)
     rc_arena arena = rc_arena_measure("inversion step");
     carve(v, &arena);
     RC_TRY(rc_arena_status(&arena));
-    v->bytes = arena.peak;
+    v->bytes = arena.used;
     RC_TRY(v->backend->alloc(v->backend, v->bytes, &v->memory));
     arena = rc_arena_over("inversion step", v->memory, v->bytes);
     carve(v, &arena);

@@ -23,7 +23,7 @@ static rc_status take_memory(rc_training *t)
     rc_arena arena = rc_arena_measure("training step");
     carve(t, &arena);
     RC_TRY(rc_arena_status(&arena));
-    t->bytes = arena.peak;
+    t->bytes = arena.used;
     RC_TRY(t->backend->alloc(t->backend, t->bytes, &t->memory));
     arena = rc_arena_over("training step", t->memory, t->bytes);
     carve(t, &arena);

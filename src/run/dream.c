@@ -78,7 +78,7 @@ static rc_status build_sampler(sampler *s)
     rc_arena arena = rc_arena_measure("dreams");
     carve(s, &arena);
     RC_TRY(rc_arena_status(&arena));
-    size_t bytes = arena.peak;
+    size_t bytes = arena.used;
     RC_TRY(be->alloc(be, bytes, &s->memory));
     arena = rc_arena_over("dreams", s->memory, bytes);
     carve(s, &arena);

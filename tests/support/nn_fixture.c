@@ -15,7 +15,7 @@ enum { INPUT = 1000, NORMALISATION = 2000, OUTPUTS = 3000, STATISTICS = 4000, WE
 void nn_must(rc_status status)
 {
     if (status != RC_OK)
-        fail_msg("%s: %s", rc_status_name(status), rc_message());
+        fail_msg("%s: %s", recollect_status_text(status), rc_message());
 }
 
 double *nn_random(uint64_t seed, uint64_t stream, size_t count)

@@ -14,13 +14,9 @@
 static void every_public_status_has_a_short_name(void **state)
 {
     (void)state;
-#define CHECK(name, text) \
-    assert_int_equal(RC_##name, RECOLLECT_##name); \
-    assert_string_equal(rc_status_name(RC_##name), #name);
+#define CHECK(name, text) assert_int_equal(RC_##name, RECOLLECT_##name);
     RECOLLECT_STATUS_LIST(CHECK)
 #undef CHECK
-    assert_string_equal(rc_status_name((rc_status)9999), "UNKNOWN");
-    assert_string_equal(rc_status_name((rc_status)-1), "UNKNOWN");
 }
 
 static void fail_returns_the_code_and_keeps_the_message(void **state)
@@ -123,7 +119,7 @@ static void keep_line(void *user, int level, const char *text)
 {
     lines *kept = user;
     size_t length = strlen(kept->text);
-    snprintf(kept->text + length, sizeof kept->text - length, "%s: %s\n", rc_log_level_name(level), text);
+    snprintf(kept->text + length, sizeof kept->text - length, "%d: %s\n", level, text);
 }
 
 static void log_drops_what_is_below_its_level(void **state)
@@ -134,7 +130,7 @@ static void log_drops_what_is_below_its_level(void **state)
     rc_log_write(&log, RC_LOG_DEBUG, "unseen %d", 1);
     rc_log_write(&log, RC_LOG_INFO, "seen %d", 2);
     rc_log_write(&log, RC_LOG_ERROR, "seen %s", "too");
-    assert_string_equal(kept.text, "info: seen 2\nerror: seen too\n");
+    assert_string_equal(kept.text, "1: seen 2\n3: seen too\n");
 }
 
 static void log_is_safe_without_a_receiver(void **state)
@@ -154,8 +150,7 @@ static void log_cuts_long_lines(void **state)
     lines kept = {{0}};
     rc_log log = {keep_line, &kept, RC_LOG_DEBUG};
     rc_log_write(&log, RC_LOG_WARN, "%s", text);
-    assert_int_equal(strlen(kept.text), strlen("warning: ") + RC_LOG_LINE_SIZE - 1 + strlen("\n"));
-    assert_string_equal(rc_log_level_name(17), "unknown");
+    assert_int_equal(strlen(kept.text), strlen("2: ") + RC_LOG_LINE_SIZE - 1 + strlen("\n"));
 }
 
 int main(void)

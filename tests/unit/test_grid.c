@@ -170,7 +170,7 @@ static void a_failing_cell_leaves_the_others_alone(void **state)
     set(&s.config, "lambda_war", "1000000");
     rc_status status = rc_experiment_run(&s);
     if (status != RC_NUMERIC)
-        fail_msg("%s: %s", rc_status_name(status), rc_message());
+        fail_msg("%s: %s", recollect_status_text(status), rc_message());
     data_assert_message("2 of 4 failed, the others are done");
     assert_holds(w.log.text, "order 0, CwD: task 2, ");
     assert_holds(w.log.text, "order 1, CwD: task 2, ");

@@ -88,7 +88,7 @@ typedef struct rc_cuda {
     cudaMemPool_t pool; /* the device's, shared with the other backends of the process */
     struct rc_cuda_block *blocks;
     struct rc_cuda_images *images;
-    size_t bytes, peak_bytes, limit_bytes; /* limit 0: what the device has */
+    size_t bytes, limit_bytes; /* held, and at most; limit 0: what the device has */
     unsigned *tickets;                     /* (lanes, RC_CUDA_TICKETS): see last_block() in losses.cuh */
     void *workspace[RC_CUDA_LANES];        /* of the operation that runs on the lane */
     size_t workspace_bytes;                /* each */

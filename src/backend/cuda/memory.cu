@@ -89,8 +89,6 @@ rc_status rc_cuda_take_free(rc_cuda *cuda, size_t bytes, void **memory)
     block->next = cuda->blocks;
     cuda->blocks = block;
     cuda->bytes += bytes;
-    if (cuda->bytes > cuda->peak_bytes)
-        cuda->peak_bytes = cuda->bytes;
     return RC_OK;
 }
 
