@@ -129,6 +129,13 @@ json_t *rc_results_seconds_json(const rc_results *r)
     return json;
 }
 
+json_t *rc_stored_json(const rc_stored *stored)
+{
+    return json_pack("{s:I, s:I, s:I, s:b}", "images", (json_int_t)stored->images, "generative_model",
+                     (json_int_t)stored->model, "statistics", (json_int_t)stored->statistics, "data_free",
+                     stored->images == 0);
+}
+
 json_t *rc_results_task_json(const rc_results *r, int task)
 {
     const rc_task_result *t = &r->task[task];
@@ -138,16 +145,13 @@ json_t *rc_results_task_json(const rc_results *r, int task)
     json_object_set_new(wall, "evaluation", rc_json_number(t->evaluation_seconds));
     for (int j = 0; j <= task; j++)
         json_array_append_new(row, rc_json_number(r->matrix[task * r->tasks + j]));
-    json_t *stored = json_pack("{s:I, s:I, s:I, s:b}", "images", (json_int_t)t->stored.images, "generative_model",
-                               (json_int_t)t->stored.model, "statistics", (json_int_t)t->stored.statistics,
-                               "data_free", t->stored.images == 0);
     return json_pack("{s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "task", task + 1,
                      "classes", t->classes, "commit", t->commit, "accuracy", rc_json_number(t->accuracy),
                      "mean_accuracy", rc_json_number(mean_after(r, task + 1)), "top5", rc_json_number(t->top5),
                      "old_accuracy", rc_json_number(t->old_accuracy), "new_accuracy", rc_json_number(t->new_accuracy),
                      "forgetting", rc_json_number(rc_forgetting(r->matrix, r->tasks, task + 1)), "backward_transfer",
                      rc_json_number(rc_backward_transfer(r->matrix, r->tasks, task + 1)), "old_norm",
-                     rc_json_number(t->old_norm), "new_norm", rc_json_number(t->new_norm), "stored", stored,
+                     rc_json_number(t->old_norm), "new_norm", rc_json_number(t->new_norm), "stored", rc_stored_json(&t->stored),
                      "by_task", row, "seconds", wall);
 }
 

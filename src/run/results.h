@@ -57,8 +57,9 @@ rc_status rc_results_write_csv(const rc_results *results, const char *path);
 rc_status rc_results_write_classes(const rc_results *results, char *const *class_name, const char *path);
 rc_status rc_results_write_confusion(const rc_results *results, char *const *class_name, const char *path);
 
-/* "18.9 kB of statistics": what is kept of images. */
+/* "18.9 kB of statistics": what is kept of images; and all of it as JSON, with whether it is data-free. */
 void rc_stored_text(const rc_stored *stored, char *text, size_t size);
+json_t *rc_stored_json(const rc_stored *stored);
 /* For people: a table with one row per method; and everything about one method. */
 typedef void rc_results_line(void *user, const char *text);
 void rc_results_print(const rc_results *const *results, int count, rc_results_line *line, void *user);

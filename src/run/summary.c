@@ -36,6 +36,7 @@ typedef struct row {
     const rc_method *method;
     int tasks;
     rc_spread last, mean, accuracy[RC_MAX_TASKS], seconds[SECONDS];
+    rc_stored stored; /* after its last task; of each kind the most that a run keeps */
 } row;
 
 /* What is asked of a cell: its last accuracy, its mean, the accuracy after a task, seconds. */
@@ -65,13 +66,33 @@ static rc_spread spread(const rc_summary *s, int method, question what, int whic
     return rc_spread_of(values, count);
 }
 
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static rc_stored most_stored(const rc_summary *s, int method)
+{
+    rc_stored most = {0};
+    for (int t = 0; t < s->trials; t++) {
+        const rc_cell *cell = &s->cell[index_of(s, t, method)];
+        if (!rc_cell_done(cell))
+            continue;
+        const rc_stored *stored = &cell->results.task[cell->results.done - 1].stored;
+        most.images = larger(most.images, stored->images);
+        most.model = larger(most.model, stored->model);
+        most.statistics = larger(most.statistics, stored->statistics);
+    }
+    return most;
+}
+
 static rc_status make_row(const rc_summary *s, int method, row *r)
 {
     double *values = rc_alloc_zeroed(NULL, (size_t)s->trials, sizeof *values);
     if (values == NULL)
         return RC_OUT_OF_MEMORY;
     const rc_cell *cell = &s->cell[index_of(s, 0, method)];
-    *r = (row){.method = cell->method, .tasks = rc_cell_tasks(cell)};
+    *r = (row){.method = cell->method, .tasks = rc_cell_tasks(cell), .stored = most_stored(s, method)};
     r->last = spread(s, method, LAST, 0, values);
     r->mean = spread(s, method, MEAN, 0, values);
     for (int i = 0; i < r->tasks; i++)
@@ -114,7 +135,8 @@ static rc_status print_rows(const rc_summary *s, row *r, rc_results_line *line, 
     used = add_right(text, sizeof text, used, piece, WIDTH);
     used = add_right(text, sizeof text, used, "mean A", WIDTH);
     used = add_right(text, sizeof text, used, "runs", 8);
-    add_right(text, sizeof text, used, "time", 10);
+    used = add_right(text, sizeof text, used, "time", 10);
+    add_right(text, sizeof text, used, "  keeps", 0);
     line(user, text);
     for (int m = 0; m < s->methods; m++) {
         RC_TRY(make_row(s, m, r));
@@ -124,7 +146,10 @@ static rc_status print_rows(const rc_summary *s, row *r, rc_results_line *line, 
         snprintf(piece, sizeof piece, "%d/%d", r->last.count, s->trials);
         used = add_right(text, sizeof text, used, piece, 8);
         rc_duration_text(r->seconds[SECONDS - 1].mean, piece, sizeof piece);
-        add_right(text, sizeof text, used, piece, 10);
+        used = add_right(text, sizeof text, used, piece, 10);
+        rc_stored_text(&r->stored, piece, sizeof piece);
+        used = add_right(text, sizeof text, used, "  ", 0);
+        add_right(text, sizeof text, used, r->last.count > 0 ? piece : "-", 0);
         line(user, text);
     }
     if (s->trials > 1)
@@ -174,6 +199,7 @@ static rc_status write_rows(const rc_summary *s, row *r, rc_file_writer *writer)
                                    "mean_accuracy_deviation");
     for (int i = 0; i < SECONDS; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, ",%s_seconds", seconds_name(i));
+    snprintf(text + used, sizeof text - used, ",stored_images,stored_generative_model,stored_statistics");
     rc_file_writer_line(writer, text);
     for (int m = 0; m < s->methods; m++) {
         RC_TRY(make_row(s, m, r));
@@ -184,6 +210,8 @@ static rc_status write_rows(const rc_summary *s, row *r, rc_file_writer *writer)
         used = add_number(text, sizeof text, used, r->mean.deviation);
         for (int i = 0; i < SECONDS; i++)
             used = add_number(text, sizeof text, used, r->seconds[i].mean);
+        snprintf(text + used, sizeof text - used, ",%zu,%zu,%zu", r->stored.images, r->stored.model,
+                 r->stored.statistics);
         rc_file_writer_line(writer, text);
     }
     return RC_OK;
@@ -236,9 +264,10 @@ static json_t *method_json(const rc_summary *s, int method, const row *r)
         json_object_set_new(seconds, seconds_name(i), rc_json_number(r->seconds[i].mean));
     for (int t = 0; t < s->trials; t++)
         json_array_append_new(runs, cell_json(s, t, method));
-    return json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:o}", "method", r->method->name, "title", r->method->title,
-                     "runs_done", r->last.count, "last_accuracy", spread_json(r->last), "mean_accuracy",
-                     spread_json(r->mean), "accuracy", accuracy, "seconds", seconds, "runs", runs);
+    return json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "method", r->method->name, "title",
+                     r->method->title, "runs_done", r->last.count, "last_accuracy", spread_json(r->last),
+                     "mean_accuracy", spread_json(r->mean), "accuracy", accuracy, "seconds", seconds, "stored",
+                     rc_stored_json(&r->stored), "runs", runs);
 }
 
 static rc_status write_json(const rc_summary *s, row *r, const char *path)

@@ -144,7 +144,10 @@ static void cells_side_by_side_give_the_same_bits(void **state)
     assert_same_models("alone", "beside");
     assert_holds(beside.results.text, "order 0, CwD, task 2 of 2: accuracy ");
     assert_holds(beside.results.text, "order 1, Fine-tuning, task 2 of 2: accuracy ");
-    assert_holds(beside.results.text, "mean over runs");
+    const char *means = strstr(beside.results.text, "mean over runs");
+    assert_non_null(means);
+    assert_holds(means, "of statistics\n"); /* what CwD keeps, and fine-tuning */
+    assert_holds(means, "  nothing\n");
     /* A run of one order in a folder of its own is the same as a part of the grid. */
     third.orders = 0;
     third.config.order = 1;
@@ -157,6 +160,8 @@ static void cells_side_by_side_give_the_same_bits(void **state)
     }
     assert_file_holds("beside/summary.json", "\"path\": \"order-1/cwd\"");
     assert_file_holds("beside/summary.json", "\"runs_done\": 2");
+    assert_file_holds("beside/summary.json", "\"data_free\": true");
+    assert_file_holds("beside/summary.csv", ",0,0,0\n");
     assert_file_holds("beside/order-1/cwd/results.json", "\"stage_seconds\"");
 }
 
