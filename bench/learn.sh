@@ -32,7 +32,8 @@ accuracy() { "$recollect" eval "$1" test 2>/dev/null | awk '/^accuracy/ { print 
 # learn ARGUMENTS...: trains, and prints the seconds that it took and those of the processors
 learn() {
     local TIMEFORMAT='%R %U'
-    { time "$recollect" learn "$@" --threads "$threads" >learn.log 2>&1; } 2>&1 | awk '{ printf "%.0f s (CPU: %.0f s)", $1, $2 }'
+    { time "$recollect" learn "$@" --threads "$threads" >learn.log 2>&1; } 2>&1 |
+        awk '{ printf "%.0f s (CPU: %.0f s)", $1, $2 }' || { tail -n 3 learn.log >&2; exit 1; }
 }
 
 for scenario in "${@:-full few single few-single}"; do

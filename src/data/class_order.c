@@ -1,6 +1,6 @@
 #include "data/class_order.h"
 
-#include "base/rng.h"
+#include "data/reader.h"
 
 /* The Mersenne twister MT19937 (Matsumoto and Nishimura 1998): nothing in this project is random through it, but the
  * published orders were made with it. */
@@ -110,7 +110,7 @@ void rc_class_order_numpy(uint32_t seed, int classes, int *order)
 
 void rc_class_order_seeded(uint64_t seed, int classes, int *order, uint32_t *scratch)
 {
-    rc_rng_permutation((rc_rng){seed, UINT64_C(0x6f72646572)}, (uint32_t)classes, scratch);
+    rc_rng_permutation((rc_rng){seed, RC_DATA_STREAM_ORDER}, (uint32_t)classes, scratch);
     for (int i = 0; i < classes; i++)
         order[i] = (int)scratch[i];
 }
