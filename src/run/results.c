@@ -151,7 +151,8 @@ json_t *rc_results_task_json(const rc_results *r, int task)
                      "old_accuracy", rc_json_number(t->old_accuracy), "new_accuracy", rc_json_number(t->new_accuracy),
                      "forgetting", rc_json_number(rc_forgetting(r->matrix, r->tasks, task + 1)), "backward_transfer",
                      rc_json_number(rc_backward_transfer(r->matrix, r->tasks, task + 1)), "old_norm",
-                     rc_json_number(t->old_norm), "new_norm", rc_json_number(t->new_norm), "stored", rc_stored_json(&t->stored),
+                     rc_json_number(t->old_norm), "new_norm", rc_json_number(t->new_norm), "stored",
+                     rc_stored_json(&t->stored),
                      "by_task", row, "seconds", wall);
 }
 
