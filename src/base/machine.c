@@ -1,5 +1,11 @@
+#if defined(__linux__)
+#define _GNU_SOURCE /* sched_getaffinity */
+#endif
+
 #include "base/machine.h"
 
+#include <limits.h>
+#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,8 +60,13 @@ void rc_machine_name(char *text, size_t size)
 
 int rc_machine_cores(void)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return cores > 0 ? (int)cores : 1;
+#if defined(__linux__)
+    cpu_set_t allowed; /* fewer than the machine has, inside a container or a batch job */
+    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
+        return CPU_COUNT(&allowed);
+#endif
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    return online < 1 ? 1 : online > INT_MAX ? INT_MAX : (int)online;
 }
 
 size_t rc_machine_memory(void)

@@ -1,4 +1,4 @@
-/* What this machine is called. */
+/* What this machine is called, and what of it there is to use. */
 #ifndef RC_BASE_MACHINE_H
 #define RC_BASE_MACHINE_H
 
@@ -7,7 +7,7 @@
 /* The processor's name as far as the system tells it, else the architecture; always a text. */
 void rc_machine_name(char *text, size_t size);
 
-/* Cores that this process may use at most: those that are online. */
+/* Cores that this process may use: those that are online, or those of them that it is bound to. */
 int rc_machine_cores(void);
 
 /* Bytes of memory that it has; SIZE_MAX: not known. */

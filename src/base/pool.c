@@ -16,10 +16,6 @@
  * once more before it waits on the condition; the other side changes the word first and looks at `sleeping`
  * after. All four accesses are sequentially consistent, so at least one side sees the other: no wake-up is lost.
  */
-#if defined(__linux__)
-#define _GNU_SOURCE /* sched_getaffinity */
-#endif
-
 #include "base/pool.h"
 
 #include <pthread.h>
@@ -29,9 +25,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/clock.h"
+#include "base/machine.h"
 #include "base/memory.h"
 
 /* Most gaps between the operations of a training step are shorter than SPIN_SECONDS, and nearly all are shorter than
@@ -85,17 +81,6 @@ static void relax(void)
 #elif defined(__x86_64__)
     __asm__ volatile("pause");
 #endif
-}
-
-static int available_cores(void)
-{
-#if defined(__linux__)
-    cpu_set_t allowed; /* fewer than the machine has, inside a container or a batch job */
-    if (sched_getaffinity(0, sizeof allowed, &allowed) == 0)
-        return CPU_COUNT(&allowed);
-#endif
-    long online = sysconf(_SC_NPROCESSORS_ONLN);
-    return online < 1 ? 1 : online > MAX_THREADS ? MAX_THREADS : (int)online;
 }
 
 static bool has_work(const worker_thread *self)
@@ -323,7 +308,7 @@ rc_status rc_pool_create(int threads, rc_pool **pool)
     *pool = NULL;
     if (threads < 0 || threads > MAX_THREADS)
         return rc_fail(RC_INVALID_ARGUMENT, "threads is %d, expected 0 (all cores) to %d", threads, MAX_THREADS);
-    int cores = available_cores();
+    int cores = rc_machine_cores();
     if (threads == 0)
         threads = cores < MAX_THREADS ? cores : MAX_THREADS;
     rc_pool *made = rc_alloc_zeroed(NULL, 1, sizeof *made + sizeof(worker_thread) * (size_t)threads);

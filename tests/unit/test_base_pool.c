@@ -1,4 +1,8 @@
 /* The thread pool: every task exactly once, whatever the sizes, the nesting and the weather. */
+#if defined(__linux__)
+#define _GNU_SOURCE /* sched_setaffinity */
+#endif
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +16,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/machine.h"
 #include "base/pool.h"
 
 enum { MAX_TASKS = 1000, MAX_THREADS = 8 };
@@ -288,6 +293,29 @@ static void runs_from_several_threads_take_turns(void **state)
     rc_pool_destroy(pool);
 }
 
+/* As in a container or a batch job. */
+static void all_cores_are_those_it_is_bound_to(void **state)
+{
+    (void)state;
+#if defined(__linux__)
+    cpu_set_t before, one;
+    int core = 0;
+    assert_int_equal(sched_getaffinity(0, sizeof before, &before), 0);
+    while (!CPU_ISSET(core, &before))
+        core++;
+    CPU_ZERO(&one);
+    CPU_SET(core, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    rc_pool *pool;
+    assert_int_equal(rc_machine_cores(), 1);
+    assert_int_equal(rc_pool_create(0, &pool), RC_OK);
+    assert_int_equal(rc_pool_threads(pool), 1);
+    rc_pool_destroy(pool);
+    assert_int_equal(sched_setaffinity(0, sizeof before, &before), 0);
+    assert_int_equal(rc_machine_cores(), CPU_COUNT(&before));
+#endif
+}
+
 static void creation_checks_its_argument(void **state)
 {
     (void)state;
@@ -335,6 +363,7 @@ int main(void)
         cmocka_unit_test(tasks_run_at_the_same_time),
         cmocka_unit_test(caller_waits_for_slow_workers),
         cmocka_unit_test(runs_from_several_threads_take_turns),
+        cmocka_unit_test(all_cores_are_those_it_is_bound_to),
         cmocka_unit_test(creation_checks_its_argument),
         cmocka_unit_test(pools_come_and_go),
         cmocka_unit_test(the_clock_goes_forward),
