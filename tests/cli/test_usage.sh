@@ -64,6 +64,10 @@ for size in 0 -1 100000001; do
 done
 expect 2 only-stderr "vae_width is 20, expected a multiple of 8" run demo --method dgr --set vae_width=20 --out no
 expect 1 only-stderr "needs the module" selftest --backend cuda --op sgd
+broken=$(mktemp -d)
+echo "no library" >"$broken/librecollect_cuda.so"
+LD_LIBRARY_PATH=$broken expect 1 only-stderr "$broken/librecollect_cuda.so" selftest --backend cuda --op sgd
+rm -r "$broken"
 
 expect 0 only-stdout "selftest" --help
 expect 0 only-stdout "exit codes: 0 done, 1 failed, 2 wrong usage" --help
