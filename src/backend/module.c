@@ -82,9 +82,9 @@ static rc_status open_file(void **module)
             return rc_fail(RC_UNSUPPORTED, "backend 'cuda': %s", dlerror());
     }
     return rc_fail(RC_UNSUPPORTED,
-                   "backend 'cuda' needs the module " RC_MODULE_FILE ", which was not found (last looked at: %s; then the "
-                   "loader: %s). Build it with cmake -DRC_CUDA=ON and install it, or let RECOLLECT_CUDA_MODULE name the "
-                   "file",
+                   "backend 'cuda' needs the module " RC_MODULE_FILE ", which was not found (last looked at: %s; then "
+                   "the loader: %s). Build it with cmake -DRC_CUDA=ON and install it, or let RECOLLECT_CUDA_MODULE "
+                   "name the file",
                    p.path[p.count > 1 ? p.count - 2 : 0], dlerror());
 }
 
