@@ -3,7 +3,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "base/memory.h"
 #include "data/image.h"
@@ -41,128 +40,6 @@ static const char *const usual_places[] = {
     "raw",
 };
 enum { PLACES = sizeof usual_places / sizeof *usual_places };
-
-/* ---- small things that the readers share ------------------------------------------------------------------------ */
-
-bool rc_is_folder(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-bool rc_is_file(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
-}
-
-rc_status rc_path_join(char *path, const char *folder, const char *name)
-{
-    size_t length = strlen(folder);
-    const char *slash = length > 0 && folder[length - 1] == '/' ? "" : "/";
-    int written = snprintf(path, RC_DATA_PATH_SIZE, "%s%s%s", folder, slash, name);
-    if (written < 0 || written >= RC_DATA_PATH_SIZE)
-        return rc_fail(RC_INVALID_ARGUMENT, "path too long: '%.200s%s%.200s...', at most %d bytes", folder,
-                       slash, name, RC_DATA_PATH_SIZE - 1);
-    return RC_OK;
-}
-
-bool rc_has_file(const char *folder, const char *name)
-{
-    char path[RC_DATA_PATH_SIZE];
-    return rc_path_join(path, folder, name) == RC_OK && rc_is_file(path);
-}
-
-bool rc_has_folder(const char *folder, const char *name)
-{
-    char path[RC_DATA_PATH_SIZE];
-    return rc_path_join(path, folder, name) == RC_OK && rc_is_folder(path);
-}
-
-rc_status rc_progress(const rc_data_settings *settings, const char *what, int done, int total)
-{
-    if (settings->progress != NULL && !settings->progress(settings->user, what, done, total))
-        return rc_fail(RC_CANCELLED, "cancelled after %d of %d (%s)", done, total, what);
-    return RC_OK;
-}
-
-rc_status rc_split_allocate(const rc_dataset *dataset, rc_split *split, int count)
-{
-    size_t bytes = (size_t)dataset->h * (size_t)dataset->w * (size_t)dataset->c;
-    if (!rc_size_mul(bytes, (size_t)count, &bytes))
-        return rc_fail(RC_OUT_OF_MEMORY, "%d images of %d x %d x %d bytes do not fit in memory", count,
-                       dataset->h, dataset->w, dataset->c);
-    split->images = rc_alloc(NULL, bytes);
-    split->labels = rc_alloc_zeroed(NULL, (size_t)count, sizeof *split->labels);
-    split->count = count;
-    return split->images == NULL || split->labels == NULL ? RC_OUT_OF_MEMORY : RC_OK;
-}
-
-/* ---- names ------------------------------------------------------------------------------------------------------ */
-
-rc_status rc_dataset_allocate_names(rc_dataset *dataset, int classes)
-{
-    dataset->class_name = rc_alloc_zeroed(NULL, (size_t)classes, sizeof *dataset->class_name);
-    if (dataset->class_name == NULL)
-        return RC_OUT_OF_MEMORY;
-    dataset->classes = classes;
-    return RC_OK;
-}
-
-/* How many bytes the UTF-8 character at `text` has; 0 if it is none, or a control character. */
-static size_t character_length(const unsigned char *text, size_t left)
-{
-    static const unsigned least[5] = {0, 0, 0x80, 0x800, 0x10000};
-    unsigned first = text[0];
-    if (first < 0x80)
-        return first >= 0x20 && first != 0x7F;
-    size_t length = first >= 0xF0 && first < 0xF8 ? 4 : first >= 0xE0 ? 3 : 2;
-    if (first < 0xC0 || first >= 0xF8 || length > left)
-        return 0;
-    unsigned code = first & (0x7Fu >> length);
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xC0) != 0x80)
-            return 0;
-        code = code << 6 | (text[i] & 0x3Fu);
-    }
-    bool surrogate = code >= 0xD800 && code < 0xE000;
-    return code < least[length] || code > 0x10FFFF || surrogate ? 0 : length;
-}
-
-rc_status rc_check_class_name(int label, const char *name, size_t length)
-{
-    for (size_t i = 0, step; i < length; i += step) {
-        step = character_length((const unsigned char *)name + i, length - i);
-        if (step == 0)
-            return rc_fail(RC_FORMAT, "name of class %d: byte %zu (0x%02X) is not printable UTF-8", label, i,
-                           (unsigned char)name[i]);
-    }
-    return length > 0 ? RC_OK : rc_fail(RC_FORMAT, "name of class %d is empty", label);
-}
-
-rc_status rc_dataset_set_name(rc_dataset *dataset, int label, const char *name, size_t length)
-{
-    RC_TRY(rc_check_class_name(label, name, length));
-    char *copy = rc_alloc(NULL, length + 1);
-    if (copy == NULL)
-        return RC_OUT_OF_MEMORY;
-    memcpy(copy, name, length);
-    copy[length] = 0;
-    rc_free(NULL, dataset->class_name[label]);
-    dataset->class_name[label] = copy;
-    return RC_OK;
-}
-
-rc_status rc_dataset_number_names(rc_dataset *dataset)
-{
-    for (int label = 0; label < dataset->classes; label++) {
-        char text[16];
-        int length = snprintf(text, sizeof text, "%d", label);
-        if (dataset->class_name[label] == NULL)
-            RC_TRY(rc_dataset_set_name(dataset, label, text, (size_t)length));
-    }
-    return RC_OK;
-}
 
 /* ---- bringing images to the size and the channels that were asked for ------------------------------------------- */
 
@@ -211,13 +88,6 @@ static rc_status convert_split(const rc_dataset *from, const rc_split *source,
         status = job.status[i];
     rc_free(NULL, job.status);
     return status == RC_OK ? RC_OK : rc_fail(status, "no memory for resizing images");
-}
-
-int rc_choose_size(const rc_data_settings *settings, int own)
-{
-    if (settings->size > 0)
-        return settings->size;
-    return settings->resize > 0 && settings->resize < own ? settings->resize : own;
 }
 
 /* Replaces the images by resized ones. */
