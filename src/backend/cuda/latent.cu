@@ -55,6 +55,7 @@ static void loss_reconstruction(rc_backend *be, const rc_tensor *x, const rc_ten
 
 /* ---- the latent code: (n, 1, 1, cp) ----------------------------------------------------------------------------- */
 
+/* A "pixel" is one number of the code: there are more of them than samples. */
 template <typename Act> struct latent {
     static const int values = 1;
     const Act *mean, *log_variance;
@@ -64,15 +65,14 @@ template <typename Act> struct latent {
     Act *dmean, *dlog_variance;
     float *value;
 
-    __device__ void pixel(int p, double sum[1]) const
+    __device__ void pixel(int at, double sum[1]) const
     {
-        for (int i = 0; i < c; i++) {
-            size_t at = (size_t)p * cp + i;
-            double m = (double)to_float(mean[at]), s = (double)to_float(log_variance[at]);
-            sum[0] += -0.5 * (1 + s - m * m - exp(s));
-            add_to(dmean + at, (double)*weight * factor * m);
-            add_to(dlog_variance + at, (double)*weight * factor * 0.5 * (exp(s) - 1));
-        }
+        if (at % cp >= c)
+            return;
+        double m = (double)to_float(mean[at]), s = (double)to_float(log_variance[at]), variance = exp(s);
+        sum[0] += -0.5 * (1 + s - m * m - variance);
+        add_to(dmean + at, (double)*weight * factor * m);
+        add_to(dlog_variance + at, (double)*weight * factor * 0.5 * (variance - 1));
     }
 
     __device__ void finish(const double total[1]) const { *value = (float)(factor * total[0]); }
@@ -84,7 +84,7 @@ static void loss_latent(rc_backend *be, const rc_tensor *mean, const rc_tensor *
 {
     latent<Act> k = {finished<Act>(mean), finished<Act>(log_variance), mean->c, rc_cuda_padded(mean->c),
                      (double)scale / mean->n, weight, (Act *)dmean, (Act *)dlog_variance, (float *)value};
-    launch_pixels(rc_cuda_of(be), "loss_latent", k, mean->n);
+    launch_pixels(rc_cuda_of(be), "loss_latent", k, mean->n * k.cp);
 }
 
 /* z = m + exp(s / 2) noise; pad channels are 0. */
