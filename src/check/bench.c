@@ -191,6 +191,9 @@ static rc_status bench_operations(bench *b)
         for (int i = 0; b->net[net] && (operation = rc_operation_at(i)) != NULL; i++)
             if (operation->bench && (!b->s->operation || strcmp(b->s->operation, operation->name) == 0))
                 RC_TRY(bench_operation(b, net, operation));
+    if (json_array_size(b->operations) == 0)
+        return rc_fail(RC_INVALID_ARGUMENT, "net '%s' has no shape for operation '%s'",
+                       b->s->net ? b->s->net : rc_step_world_net(b->s->size), b->s->operation);
     for (int net = 0; net < NETS; net++)
         summarise(b, net);
     return RC_OK;

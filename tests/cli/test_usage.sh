@@ -94,6 +94,7 @@ expect 0 only-stdout "(default: 128)" bench --help
 expect 0 only-stdout "passed: 1 operations" selftest --quick --op argmax --seed 5 --threads=1
 expect 0 only-stdout "1 cases" selftest --op argmax --case 3
 expect 0 only-stdout "% of peak" bench --quick --op sgd --batch 2
+expect 1 stderr "net 'generator' has no shape for operation 'sgd'" bench --quick --op sgd --net generator
 expect 0 only-stdout '"percent_of_peak"' bench --quick --op sgd --json
 expect 0 only-stdout '"min_ms"' bench --quick --step train_first --batch 2 --size 8 --json
 expect 0 only-stdout 'train_first  resnet32, median' bench --quick --step train_first --batch 2 --size 8
