@@ -18,8 +18,8 @@
  * Rules that hold for every function:
  *   Failure    A function that can fail returns a recollect_status. recollect_last_message() then says what was
  *              wrong and what was expected. Every argument is checked; the library never prints, exits or
- *              aborts. After RECOLLECT_DEVICE, a GPU that failed, a context and its models are of no more
- *              use but to be destroyed.
+ *              aborts. A context whose GPU failed (RECOLLECT_DEVICE), or ran out of memory in the midst of
+ *              computing, repeats that failure: it and its models are of no more use but to be destroyed.
  *   Ownership  What is passed in is only read, and not after the function has returned, unless its comment says
  *              otherwise. What a function makes belongs to the caller; on failure *result is NULL and nothing
  *              is held.
