@@ -91,6 +91,19 @@ rc_status rc_stage_bytes(rc_learner *l, rc_stage stage, size_t *bytes)
     return RC_OK;
 }
 
+void rc_stage_set_losses(const rc_stage_loss *losses, size_t count, float weight[RC_LOSS_COUNT],
+                         bool active[RC_LOSS_COUNT])
+{
+    for (int i = 0; i < RC_LOSS_COUNT; i++) {
+        weight[i] = 0;
+        active[i] = false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        weight[losses[i].loss] = losses[i].active ? (float)losses[i].weight : 0;
+        active[losses[i].loss] = losses[i].active;
+    }
+}
+
 /* The setting that most likely made a stage diverge. */
 static const char *rate_of(rc_stage stage)
 {

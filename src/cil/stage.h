@@ -79,9 +79,21 @@ rc_status rc_stage_repeat(rc_stage_run *run, uint32_t from, uint32_t to);
 rc_status rc_stage_inversion_create(rc_learner *learner, rc_inversion **inversion);
 rc_status rc_stage_training_create(rc_learner *learner, rc_training **training);
 
+/* A loss that a stage may have, and its weight if it does; all others weigh 0. */
+typedef struct rc_stage_loss {
+    rc_loss loss;
+    bool active;
+    double weight;
+} rc_stage_loss;
+void rc_stage_set_losses(const rc_stage_loss *losses, size_t count, float weight[RC_LOSS_COUNT],
+                         bool active[RC_LOSS_COUNT]);
+
 /* Which losses main training or refinement of the task at hand has, and their weights. */
 void rc_stage_weights(const rc_learner *learner, rc_stage stage, float weight[RC_LOSS_COUNT],
                       bool active[RC_LOSS_COUNT]);
+
+/* Likewise of inversion, of a generator or of pixels. */
+void rc_inversion_weights(const rc_learner *learner, float weight[RC_LOSS_COUNT], bool active[RC_LOSS_COUNT]);
 
 rc_status rc_stage_inversion(rc_learner *learner, uint32_t from, const rc_stage_hooks *hooks);
 /* Main training and, on the same optimiser, refinement; `from` counts steps of the stage it begins in. */

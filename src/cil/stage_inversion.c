@@ -13,20 +13,21 @@ static bool is_consistent(const rc_learner *l)
     return l->method->dce && l->settings.lambda_dce > 0 && l->statistics_classes == l->n_old;
 }
 
-static void set_weights(const rc_learner *l, rc_step *control, bool active[RC_LOSS_COUNT])
+/* Both forms have content and BN statistics, each with its own weights. One class cannot be more or less diverse: its
+ * entropy and log(1) are both 0. */
+void rc_inversion_weights(const rc_learner *l, float weight[RC_LOSS_COUNT], bool active[RC_LOSS_COUNT])
 {
     const rc_settings *s = &l->settings;
-    control->learning_rate = (float)s->inversion_rate;
-    control->weight[RC_LOSS_CONTENT] = (float)s->weight_content;
-    /* One class cannot be more or less diverse: its entropy and log(1) are both 0. */
-    control->weight[RC_LOSS_DIVERSITY] = l->n_old > 1 ? (float)s->weight_diversity : 0;
-    control->weight[RC_LOSS_BN] = (float)s->weight_bn;
-    control->weight[RC_LOSS_PRIOR] = (float)s->weight_prior;
-    control->weight[RC_LOSS_DCE] = (float)s->lambda_dce;
-    active[RC_LOSS_CONTENT] = active[RC_LOSS_BN] = true;
-    active[RC_LOSS_DIVERSITY] = l->n_old > 1;
-    active[RC_LOSS_PRIOR] = s->weight_prior > 0;
-    active[RC_LOSS_DCE] = is_consistent(l);
+    bool pixels = l->has_pixels;
+    const rc_stage_loss losses[] = {
+        {RC_LOSS_CONTENT, true, pixels ? 1 : s->weight_content},
+        {RC_LOSS_DIVERSITY, !pixels && l->n_old > 1, s->weight_diversity},
+        {RC_LOSS_BN, true, pixels ? s->pixel_bn : s->weight_bn},
+        {RC_LOSS_PRIOR, pixels || s->weight_prior > 0, pixels ? s->pixel_variation : s->weight_prior},
+        {RC_LOSS_NORM, pixels, s->pixel_norm},
+        {RC_LOSS_DCE, !pixels && is_consistent(l), s->lambda_dce},
+    };
+    rc_stage_set_losses(losses, sizeof losses / sizeof *losses, weight, active);
 }
 
 static rc_status create_generator_form(rc_learner *l, rc_inversion **inversion)
@@ -69,16 +70,6 @@ rc_status rc_stage_inversion_create(rc_learner *l, rc_inversion **inversion)
     return l->has_pixels ? create_pixel_form(l, 0, inversion) : create_generator_form(l, inversion);
 }
 
-static void set_pixel_weights(const rc_settings *s, rc_step *control, bool active[RC_LOSS_COUNT])
-{
-    control->learning_rate = (float)s->pixel_rate;
-    control->weight[RC_LOSS_CONTENT] = 1;
-    control->weight[RC_LOSS_BN] = (float)s->pixel_bn;
-    control->weight[RC_LOSS_PRIOR] = (float)s->pixel_variation;
-    control->weight[RC_LOSS_NORM] = (float)s->pixel_norm;
-    active[RC_LOSS_CONTENT] = active[RC_LOSS_BN] = active[RC_LOSS_PRIOR] = active[RC_LOSS_NORM] = true;
-}
-
 /* Steps of an inversion from `from` up to `to`, of which those before `first` belong to earlier batches of pixels. */
 static rc_status invert(rc_learner *l, rc_inversion *inversion, uint32_t first, uint32_t from, uint32_t to,
                         const rc_stage_hooks *hooks)
@@ -95,10 +86,8 @@ static rc_status invert(rc_learner *l, rc_inversion *inversion, uint32_t first, 
                                    .learning_rate = l->has_pixels ? s->pixel_rate : s->inversion_rate,
                                    .state = &l->state}};
     rc_step *control = rc_inversion_control(inversion);
-    if (l->has_pixels)
-        set_pixel_weights(s, control, run.active);
-    else
-        set_weights(l, control, run.active);
+    rc_inversion_weights(l, control->weight, run.active);
+    control->learning_rate = (float)run.report.learning_rate;
     control->step = from - first - 1; /* "just before": the step advances it first */
     rc_inversion_send(inversion);
     return rc_stage_repeat(&run, from, to);

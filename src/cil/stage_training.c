@@ -40,11 +40,7 @@ void rc_stage_weights(const rc_learner *l, rc_stage stage, float weight[RC_LOSS_
     double replay = adaptive ? s->lambda_hkd * scale.distillation : 1;
     int old_tasks = l->student.head.tasks > 1 ? l->student.head.tasks - 1 : 1;
     double rho = l->method->lode_rho > 0 ? (double)l->method->lode_rho : s->lode_rho;
-    const struct {
-        rc_loss loss;
-        bool active;
-        double weight;
-    } losses[] = {
+    const rc_stage_loss losses[] = {
         {RC_LOSS_CE, refines || (o.real != RC_CE_NONE && o.real != RC_CE_DECOUPLED),
          refines ? s->lambda_ce : adaptive ? s->lambda_ce * scale.cross_entropy : half},
         {RC_LOSS_INTER, decoupled, half * rho / old_tasks},
@@ -60,14 +56,7 @@ void rc_stage_weights(const rc_learner *l, rc_stage stage, float weight[RC_LOSS_
         {RC_LOSS_RECONSTRUCTION, generates, 1},
         {RC_LOSS_LATENT, generates, 1},
     };
-    for (int i = 0; i < RC_LOSS_COUNT; i++) {
-        weight[i] = 0;
-        active[i] = false;
-    }
-    for (size_t i = 0; i < sizeof losses / sizeof *losses; i++) {
-        weight[losses[i].loss] = losses[i].active ? (float)losses[i].weight : 0;
-        active[losses[i].loss] = losses[i].active;
-    }
+    rc_stage_set_losses(losses, sizeof losses / sizeof *losses, weight, active);
 }
 
 /* Epoch by epoch from step `from` of the stage; `first_epoch` is the number of the stage's first epoch in the task. */

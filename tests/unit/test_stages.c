@@ -262,6 +262,36 @@ static void one_old_class_has_no_diversity(void **state)
     rc_learner_destroy(&l);
 }
 
+/* The published weights, of a generator's losses and of pixels', as the stage has them. */
+static void inversion_has_the_published_weights(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *method;
+        bool estimated;
+        double weight[RC_LOSS_COUNT]; /* 0: no part of it */
+    } forms[] = {
+        {"cwd", true, {[RC_LOSS_CONTENT] = 1, [RC_LOSS_DIVERSITY] = 1, [RC_LOSS_BN] = 50, [RC_LOSS_DCE] = 0.05}},
+        {"cwd", false, {[RC_LOSS_CONTENT] = 1, [RC_LOSS_DIVERSITY] = 1, [RC_LOSS_BN] = 50}},
+        {"rdfcil", true, {[RC_LOSS_CONTENT] = 1, [RC_LOSS_DIVERSITY] = 1, [RC_LOSS_BN] = 50}},
+        {"deepinversion-pixels", true,
+         {[RC_LOSS_CONTENT] = 1, [RC_LOSS_BN] = 5, [RC_LOSS_PRIOR] = 2.5e-5, [RC_LOSS_NORM] = 3e-8}},
+    };
+    for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
+        rc_learner l = {.settings = rc_settings_default(), .n_old = 20, .n_new = 20,
+                        .statistics_classes = forms[f].estimated ? 20 : 0};
+        float weight[RC_LOSS_COUNT];
+        bool active[RC_LOSS_COUNT];
+        SUCCEEDS(rc_method_find(forms[f].method, &l.method));
+        rc_learner_set_sources(&l, l.n_old);
+        rc_inversion_weights(&l, weight, active);
+        for (int i = 0; i < RC_LOSS_COUNT; i++) {
+            assert_true(weight[i] == (float)forms[f].weight[i]);
+            assert_int_equal(active[i], forms[f].weight[i] > 0);
+        }
+    }
+}
+
 /* Steps of a stage: max(1, n / B) batches an epoch, max(1, n_old / n_new) batches of dreams for each in estimation. */
 static void stages_have_the_steps_of_the_protocol(void **state)
 {
@@ -355,6 +385,7 @@ int main(void)
         cmocka_unit_test(numbers_that_are_not_finite_stop_a_task),
         cmocka_unit_test(a_task_of_one_class_trains),
         cmocka_unit_test(one_old_class_has_no_diversity),
+        cmocka_unit_test(inversion_has_the_published_weights),
         cmocka_unit_test(stages_have_the_steps_of_the_protocol),
         cmocka_unit_test(statistics_are_of_the_model_they_are_stored_with),
         cmocka_unit_test(wall_times_add_up),
