@@ -113,9 +113,14 @@ finetune true "images":0 nothing: Fine-tuning stores no statistics, no image is 
 KEPT
 
 "${run[@]}" --out every --method all --stop-after 1 >/dev/null 2>message || fail "--method all: $(cat message)"
-"$program" methods | awk 'NR > 1 { print $1 }' | while read -r method; do
+# What 'methods' says is data-free is what the results have measured.
+"$program" methods | awk 'NR == 1 { at = index($0, "data-free") } NR > 1 { print $1, substr($0, at, 3) }' >claimed
+[ "$(wc -l <claimed)" -gt 20 ] || fail "these are not all methods: $(cat claimed)"
+while read -r method free; do
     [ -s "every/$method/results.json" ] || fail "--method all did not run $method"
-done
+    measured=$(grep -q '"data_free": true' "every/$method/results.json" && echo yes || echo no)
+    [ "$measured" = "$free" ] || fail "$method: data-free $free, measured $measured"
+done <claimed
 
 # ---- asked for again ----------------------------------------------------------------------------------------------------
 refused 1 '--resume goes on with it' small.yaml --out whole
