@@ -3,7 +3,8 @@
 #include "backend/cuda/conv.h"
 #include "backend/cuda/norm.cuh"
 
-static const rc_cuda_conv_kind *const kinds[] = {&rc_cuda_conv_mma, &rc_cuda_conv_tiled, &rc_cuda_conv_direct};
+static const rc_cuda_conv_kind *const kinds[] = {&rc_cuda_conv_whole, &rc_cuda_conv_mma, &rc_cuda_conv_tiled,
+                                                 &rc_cuda_conv_direct};
 enum { KINDS = sizeof kinds / sizeof kinds[0] };
 
 static rc_status reserve_conv(rc_backend *be, const rc_conv *conv, int n)

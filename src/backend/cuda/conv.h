@@ -22,6 +22,7 @@ typedef struct rc_cuda_conv_kind {
                             float *dbias);
 } rc_cuda_conv_kind;
 
+extern const rc_cuda_conv_kind rc_cuda_conv_whole;  /* kernels as large as the map */
 extern const rc_cuda_conv_kind rc_cuda_conv_mma;    /* bf16 on the tensor cores, the shapes that nets are made of */
 extern const rc_cuda_conv_kind rc_cuda_conv_tiled;  /* fp32 products in tiles, kernels and strides that nets have */
 extern const rc_cuda_conv_kind rc_cuda_conv_direct; /* any shape, one thread per pixel and eight channels */

@@ -8,7 +8,7 @@
  *     outputs (n, c * h * w)   raw of y in PyTorch's order, or dL/draw of it
  * The weight gradient in bf16 goes without (linear_weight.cu). */
 #include "backend/cuda/linear_weight.h"
-#include "backend/cuda/map.cuh"
+#include "backend/cuda/matrix.cuh"
 #include "backend/cuda/product.h"
 
 struct linear_space {
@@ -39,127 +39,7 @@ static rc_status reserve_linear(rc_backend *be, const rc_linear *linear, int n)
     return rc_cuda_reserve(rc_cuda_of(be), matrices > map ? matrices : map);
 }
 
-/* ---- matrices from tensors -------------------------------------------------------------------------------------- */
-
-/* inputs (n, c) = value of x (n, 1, 1, cp) */
-template <typename Act> __global__ static void values_kernel(tensor_view<Act> x, float *inputs)
-{
-    begin_after_kernel_before();
-    int at = (int)(blockIdx.x * blockDim.x + threadIdx.x), vectors = x.cp / 8, image = at / vectors;
-    int channel = at % vectors * 8;
-    if (image >= x.n)
-        return;
-    float8 value = take_value8(x, place_at(x, image, 0, 0), channel);
-    for (int i = 0; i < 8; i++)
-        if (channel + i < x.c)
-            inputs[(size_t)image * x.c + channel + i] = value.v[i];
-}
-
-template <typename Act>
-static void write_values(rc_cuda *cuda, const rc_tensor *x, float *inputs, const char *operation)
-{
-    unsigned threads = (unsigned)(x->n * rc_cuda_padded(x->c) / 8);
-    rc_cuda_launch_early(cuda, operation, values_kernel<Act>, dim3((threads + 127) / 128), 128, 0, view_tensor<Act>(x),
-                         inputs);
-}
-
-enum { TURN_PIXELS = 32, TURN_VECTORS = 4 };
-
-/* outputs (n, c * h * w) = dL/draw. Block (pixels, vectors, image) turns a tile of 32 pixels by 32 channels around in
- * shared memory: it is read channel by channel and written pixel by pixel. */
-template <typename Act> __global__ static void draws_kernel(grad_view<Act> dy, float *outputs)
-{
-    begin_after_kernel_before();
-    __shared__ float tile[TURN_VECTORS * 8][TURN_PIXELS + 1];
-    const tensor_view<Act> &y = dy.y;
-    int pixels = y.h * y.w, image = (int)blockIdx.z, first_channel = (int)blockIdx.y * TURN_VECTORS * 8;
-    int first_pixel = (int)blockIdx.x * TURN_PIXELS;
-    int vector = (int)threadIdx.x % TURN_VECTORS, from = first_pixel + (int)threadIdx.x / TURN_VECTORS;
-    int channel = first_channel + vector * 8;
-    if (from < pixels && channel < y.cp) {
-        float8 draw = load_draw8(dy, place_of(y, image * pixels + from), channel);
-        for (int i = 0; i < 8; i++)
-            tile[vector * 8 + i][threadIdx.x / TURN_VECTORS] = draw.v[i];
-    }
-    __syncthreads();
-    int pixel = first_pixel + (int)threadIdx.x % TURN_PIXELS;
-    for (int c = (int)threadIdx.x / TURN_PIXELS; c < TURN_VECTORS * 8; c += TURN_VECTORS)
-        if (pixel < pixels && first_channel + c < y.c)
-            outputs[((size_t)image * y.c + first_channel + c) * pixels + pixel] = tile[c][threadIdx.x % TURN_PIXELS];
-}
-
-template <typename Act> static void write_draws(rc_cuda *cuda, const rc_grad *dy, float *outputs, const char *operation)
-{
-    const rc_tensor *y = dy->y;
-    int vectors = rc_cuda_padded(y->c) / 8;
-    dim3 grid((unsigned)(y->h * y->w + TURN_PIXELS - 1) / TURN_PIXELS,
-              (unsigned)(vectors + TURN_VECTORS - 1) / TURN_VECTORS, (unsigned)y->n);
-    rc_cuda_launch_early(cuda, operation, draws_kernel<Act>, grid, TURN_PIXELS * TURN_VECTORS, 0, view_grad<Act>(dy),
-                         outputs);
-}
-
 /* ---- forward ---------------------------------------------------------------------------------------------------- */
-
-/* outputs, in PyTorch's order, -> raw of y and what the epilogue asks for. */
-template <typename Act>
-__global__ static void finish_forward_kernel(const float *outputs, const float *bias, forward_epilogue<Act> e)
-{
-    begin_after_kernel_before();
-    map_walk walk = walk_map(e.cut);
-    channel_sums<typename sum_of<Act>::type> sums = {};
-    int pixels = e.cut.image_pixels;
-    for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
-        float8 result = zero8();
-        for (int i = 0; i < 8; i++) {
-            int row = (walk.channel + i) * pixels + pixel % pixels;
-            if (walk.channel + i < e.y.c)
-                result.v[i] = outputs[(size_t)(pixel / pixels) * e.y.c * pixels + row] + (bias ? bias[row] : 0);
-        }
-        finish_forward8(e, walk, pixel, result, &sums);
-    }
-    finish_sums(e.partial, e.cut, sums);
-}
-
-/* The same for slots of whole quads of pixels: they lie beside each other in `outputs`, channels do not, so a thread
- * reads four pixels of each of its channels at once. */
-template <typename Act>
-__global__ static void finish_forward_quads_kernel(const float *outputs, const float *bias, forward_epilogue<Act> e)
-{
-    begin_after_kernel_before();
-    map_walk walk = walk_map(e.cut);
-    channel_sums<typename sum_of<Act>::type> sums = {};
-    int pixels = e.cut.image_pixels, lane = (int)threadIdx.x / e.cut.width;
-    for (int pixel = walk.first + 3 * lane; pixel < walk.end; pixel += 4 * walk.step) {
-        const float *from = outputs + (size_t)(pixel / pixels) * e.y.c * pixels;
-        float4 quads[8], shifts[8];
-#pragma unroll
-        for (int i = 0; i < 8; i++) {
-            int row = (walk.channel + i) * pixels + pixel % pixels;
-            bool inside = walk.channel + i < e.y.c;
-            quads[i] = inside ? *(const float4 *)(from + row) : make_float4(0, 0, 0, 0);
-            shifts[i] = inside && bias ? *(const float4 *)(bias + row) : make_float4(0, 0, 0, 0);
-        }
-#pragma unroll
-        for (int q = 0; q < 4; q++) {
-            float8 result;
-#pragma unroll
-            for (int i = 0; i < 8; i++)
-                result.v[i] = (&quads[i].x)[q] + (&shifts[i].x)[q];
-            finish_forward8(e, walk, pixel + q, result, &sums);
-        }
-    }
-    finish_sums(e.partial, e.cut, sums);
-}
-
-static bool whole_quads(const map_cut &cut, const float *outputs, const float *bias)
-{
-    bool whole = cut.image_pixels % 4 == 0 && ((uintptr_t)outputs | (uintptr_t)bias) % 16 == 0;
-    for (int g = 0; g < cut.groups.count; g++) {
-        int group = (cut.groups.end[g] - group_begin(cut.groups, g)) * cut.image_pixels;
-        whole = whole && (group + cut.slots - 1) / cut.slots % 4 == 0;
-    }
-    return whole;
-}
 
 /* The value of x, where it lies in memory as it is; otherwise NULL. */
 static const void *plain_value(const rc_tensor *x)
@@ -194,30 +74,10 @@ static void linear_forward(rc_backend *be, const rc_linear *linear, rc_tensor *x
         return;
     rc_cuda_matrix weights = {(const float *)weight, linear->c_in, 1};
     multiply_values<Act>(cuda, linear, x, weights, space, operation);
-    map_cut cut = cut_map(y);
-    bool quads = whole_quads(cut, space.outputs, (const float *)bias);
-    rc_cuda_launch_early(cuda, operation, quads ? finish_forward_quads_kernel<Act> : finish_forward_kernel<Act>,
-                         map_grid(cut), MAP_THREADS, 0, (const float *)space.outputs, (const float *)bias,
-                         view_epilogue<Act>(y, epilogue, cut));
+    read_result<Act>(cuda, operation, space.outputs, (const float *)bias, y, epilogue);
 }
 
 /* ---- backward --------------------------------------------------------------------------------------------------- */
-
-/* inputs (n, c) -> dx (n, 1, 1, cp) and what the epilogue asks for. */
-template <typename Act> __global__ static void finish_backward_kernel(const float *inputs, backward_epilogue<Act> e)
-{
-    begin_after_kernel_before();
-    map_walk walk = walk_map(e.cut);
-    channel_sums<typename sum_of<Act>::type> sums = {};
-    for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
-        float8 d = zero8();
-        for (int i = 0; i < 8; i++)
-            if (walk.channel + i < e.x.c)
-                d.v[i] = inputs[(size_t)pixel * e.x.c + walk.channel + i];
-        finish_backward8(e, walk, pixel, d, &sums);
-    }
-    finish_sums(e.partial, e.cut, sums);
-}
 
 template <typename Act>
 static void linear_backward_data(rc_backend *be, const rc_linear *linear, const rc_grad *dy, const void *weight,
@@ -232,9 +92,7 @@ static void linear_backward_data(rc_backend *be, const rc_linear *linear, const 
     write_draws<Act>(cuda, dy, space.outputs, operation);
     rc_cuda_matrix draws = {space.outputs, rows, 1}, weights = {(const float *)weight, 1, linear->c_in};
     rc_cuda_product(cuda, operation, n, linear->c_in, rows, draws, weights, space.inputs);
-    map_cut cut = cut_map(epilogue->x);
-    rc_cuda_launch_early(cuda, operation, finish_backward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
-                         (const float *)space.inputs, view_back_epilogue<Act>(dx, epilogue, cut));
+    read_derivative<Act>(cuda, operation, space.inputs, dx, epilogue);
 }
 
 enum { BIAS_ROWS = 32, BIAS_SHARES = 8, BIAS_BATCH = 8 /* loads of a thread that are on their way at once */ };
