@@ -3,9 +3,11 @@
 #include <inttypes.h>
 #include <limits.h>
 #include <math.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 
 /* ---- in ---------------------------------------------------------------------------------------------------------- */
 
@@ -155,6 +157,26 @@ static rc_status dump(const json_t *json, int indent, char **text, size_t *size)
         return RC_OUT_OF_MEMORY;
     json_dumpb(json, *text, *size, flags);
     return RC_OK;
+}
+
+json_t *rc_json_text(const char *text)
+{
+    static const char replacement[] = "\xEF\xBF\xBD";
+    size_t left = strlen(text), used = 0;
+    char *sound = rc_alloc(NULL, left * strlen(replacement) + 1);
+    if (sound == NULL)
+        return NULL;
+    while (left > 0) {
+        size_t length = rc_utf8_length(text, left), taken = length > 0 ? length : 1;
+        size_t put = length > 0 ? length : strlen(replacement);
+        memcpy(sound + used, length > 0 ? text : replacement, put);
+        used += put;
+        text += taken;
+        left -= taken;
+    }
+    json_t *json = json_stringn(sound, used);
+    rc_free(NULL, sound);
+    return json;
 }
 
 json_t *rc_json_number(double value)

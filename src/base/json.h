@@ -28,6 +28,9 @@ rc_status rc_json_get_string(const json_t *object, const char *key, const char *
 rc_status rc_json_get_array(const json_t *object, const char *key, json_t **value);
 rc_status rc_json_get_object(const json_t *object, const char *key, json_t **value);
 
+/* A text that comes from outside, as names of files do, which need not be UTF-8: what is none becomes U+FFFD. NULL: no
+   memory. */
+json_t *rc_json_text(const char *text);
 /* A number; where it is not finite, which JSON cannot say, null. NULL: no memory. */
 json_t *rc_json_number(double value);
 

@@ -4,6 +4,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "base/utf8.h"
+
 void rc_log_write(const rc_log *log, int level, const char *format, ...)
 {
     if (log == NULL || log->write == NULL || level < log->level)
@@ -13,6 +15,8 @@ void rc_log_write(const rc_log *log, int level, const char *format, ...)
     va_start(arguments, format);
     int length = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
+    if (length >= (int)sizeof text)
+        rc_utf8_mark_cut(text, sizeof text);
     if (length >= 0)
         log->write(log->user, level, text);
 }

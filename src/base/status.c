@@ -4,17 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static _Thread_local char last_message[RC_MESSAGE_SIZE];
+#include "base/utf8.h"
 
-/* Marks a cut message as cut, without leaving half of a UTF-8 character before the dots. */
-static void mark_truncation(char *text, size_t size)
-{
-    static const char dots[] = "...";
-    size_t end = size - sizeof dots;
-    while (end > 0 && ((unsigned char)text[end] & 0xC0) == 0x80)
-        end--;
-    memcpy(text + end, dots, sizeof dots);
-}
+static _Thread_local char last_message[RC_MESSAGE_SIZE];
 
 int rc_set_message(const char *format, ...)
 {
@@ -27,7 +19,7 @@ int rc_set_message(const char *format, ...)
     if (length < 0)
         text[0] = '\0';
     else if ((size_t)length >= sizeof text)
-        mark_truncation(text, sizeof text);
+        rc_utf8_mark_cut(text, sizeof text);
     memcpy(last_message, text, strlen(text) + 1);
     return length;
 }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/memory.h"
+#include "base/utf8.h"
 
 bool rc_is_folder(const char *path)
 {
@@ -79,31 +80,12 @@ rc_status rc_dataset_allocate_names(rc_dataset *dataset, int classes)
     return RC_OK;
 }
 
-/* How many bytes the UTF-8 character at `text` has; 0 if it is none, or a control character. */
-static size_t character_length(const unsigned char *text, size_t left)
-{
-    static const unsigned least[5] = {0, 0, 0x80, 0x800, 0x10000};
-    unsigned first = text[0];
-    if (first < 0x80)
-        return first >= 0x20 && first != 0x7F;
-    size_t length = first >= 0xF0 && first < 0xF8 ? 4 : first >= 0xE0 ? 3 : 2;
-    if (first < 0xC0 || first >= 0xF8 || length > left)
-        return 0;
-    unsigned code = first & (0x7Fu >> length);
-    for (size_t i = 1; i < length; i++) {
-        if ((text[i] & 0xC0) != 0x80)
-            return 0;
-        code = code << 6 | (text[i] & 0x3Fu);
-    }
-    bool surrogate = code >= 0xD800 && code < 0xE000;
-    return code < least[length] || code > 0x10FFFF || surrogate ? 0 : length;
-}
-
 rc_status rc_check_class_name(int label, const char *name, size_t length)
 {
     for (size_t i = 0, step; i < length; i += step) {
-        step = character_length((const unsigned char *)name + i, length - i);
-        if (step == 0)
+        bool control = (unsigned char)name[i] < 0x20 || name[i] == 0x7F;
+        step = rc_utf8_length(name + i, length - i);
+        if (step == 0 || control)
             return rc_fail(RC_FORMAT, "name of class %d: byte %zu (0x%02X) is not printable UTF-8", label, i,
                            (unsigned char)name[i]);
     }

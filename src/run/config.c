@@ -320,7 +320,7 @@ rc_status rc_config_to_json(const rc_config *config, json_t **json)
     char value[VALUE_SIZE];
     for (int i = 0; *json != NULL && i < ITEMS; i++) {
         get_item(config, &items[i], value, sizeof value);
-        if (json_object_set_new(*json, items[i].name, json_string(value)) != 0) {
+        if (json_object_set_new(*json, items[i].name, rc_json_text(value)) != 0) {
             json_decref(*json);
             *json = NULL;
         }

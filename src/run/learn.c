@@ -417,12 +417,11 @@ rc_status rc_learn_json(const rc_saved_model *model, const rc_learn_result *r, c
                         void (*line)(void *user, const char *text), void *user)
 {
     json_t *json = json_object(), *classes = json_array(), *wall = json_object();
-    json_t *name = json_string(path); /* file names need not be UTF-8, JSON texts must */
     for (int i = r->known; i < r->known + r->added; i++)
         json_array_append_new(classes, json_string(model->class_name[i]));
     for (int i = 0; i < RC_STAGE_COUNT; i++)
         json_object_set_new(wall, rc_stage_name((rc_stage)i), rc_json_number(r->wall[i]));
-    json_object_set_new(json, "file", name != NULL ? name : json_string("(name is not UTF-8)"));
+    json_object_set_new(json, "file", rc_json_text(path));
     json_object_set_new(json, "method", json_string(model->learner.method->name));
     json_object_set_new(json, "classes", json_integer(r->known + r->added));
     json_object_set_new(json, "new_classes", classes);

@@ -350,13 +350,9 @@ rc_status rc_prediction_json(const rc_saved_model *model, const rc_prediction *p
                              void (*line)(void *user, const char *text), void *user)
 {
     json_t *json = json_object(), *top = json_array();
-    /* File names need not be UTF-8, JSON texts must. */
-    json_t *name = json_string(prediction->name);
-    json_object_set_new(json, "file", name != NULL ? name : json_string("(name is not UTF-8)"));
-    if (prediction->message != NULL) {
-        json_t *message = json_string(prediction->message);
-        json_object_set_new(json, "error", message != NULL ? message : json_string("cannot be read"));
-    }
+    json_object_set_new(json, "file", rc_json_text(prediction->name));
+    if (prediction->message != NULL)
+        json_object_set_new(json, "error", rc_json_text(prediction->message));
     for (int i = 0; i < prediction->count; i++) {
         int label = prediction->label[i];
         json_array_append_new(top, json_pack("{s:s, s:i, s:f}", "class", model->class_name[label], "label",

@@ -80,13 +80,13 @@ static rc_status describe(const rc_run_identity *who, json_t **json)
     RC_TRY(rc_config_to_json(who->config, &config));
     json_object_del(config, "data");
     rc_machine_name(machine, sizeof machine);
-    *json = json_pack("{s:s, s:s, s:s, s:i, s:I, s:s, s:s, s:s, s:s, s:i, s:s, s:s, s:s, s:o}", "version",
+    *json = json_pack("{s:s, s:s, s:o, s:i, s:I, s:s, s:s, s:s, s:s, s:i, s:s, s:o, s:s, s:o}", "version",
                       recollect_version(), "commit", rc_commit, "command_line",
-                      who->command_line ? who->command_line : "", "order", who->config->order, "seed",
+                      rc_json_text(who->command_line ? who->command_line : ""), "order", who->config->order, "seed",
                       (json_int_t)who->config->settings.seed, "backend", be->name, "precision",
                       be->act_bytes == 2 ? "bf16" : be->act_bytes == 4 ? "fp32" : "fp64", "isa", be->isa ? be->isa : "",
                       "device", be->device != NULL ? be->device : machine, "threads", be->threads, "dataset",
-                      who->data->name, "data", who->config->data, "data_fingerprint", data, "config", config);
+                      who->data->name, "data", rc_json_text(who->config->data), "data_fingerprint", data, "config", config);
     return *json != NULL ? RC_OK : rc_fail(RC_OUT_OF_MEMORY, "no memory to describe the run");
 }
 

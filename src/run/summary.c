@@ -251,7 +251,7 @@ static json_t *cell_json(const rc_summary *s, int trial, int method)
                              rc_json_number(r->done > 0 ? r->task[r->done - 1].accuracy : NAN), "mean_accuracy",
                              rc_json_number(rc_results_mean(r)), "seconds", rc_results_seconds_json(r));
     if (end->message != NULL)
-        json_object_set_new(json, "message", json_string(end->message));
+        json_object_set_new(json, "message", rc_json_text(end->message));
     return json;
 }
 
@@ -280,8 +280,8 @@ static rc_status write_json(const rc_summary *s, row *r, const char *path)
             json_array_append_new(methods, method_json(s, m, r));
     }
     /* The first run describes them all, but for order and seed, which every run of a method names. */
-    json_t *json = json_pack("{s:s, s:i, s:f, s:s, s:i, s:o, s:O}", "command_line",
-                             s->command_line != NULL ? s->command_line : "", "jobs", s->jobs, "seconds", s->seconds,
+    json_t *json = json_pack("{s:o, s:i, s:f, s:s, s:i, s:o, s:O}", "command_line",
+                             rc_json_text(s->command_line != NULL ? s->command_line : ""), "jobs", s->jobs, "seconds", s->seconds,
                              "deviation",
                              "of a sample, divisor n - 1", "tasks", rc_cell_tasks(&s->cell[1]), "methods", methods,
                              "run", s->cell[0].identity);

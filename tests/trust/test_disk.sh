@@ -115,4 +115,11 @@ mv kept "$victim"
 refused "another seed" "the run in lost has seed '1', but '2' is asked for" run --out lost --resume --seed 2
 run --out lost --resume >/dev/null 2>message || fail "with all images again: $(cat message)"
 same lost whole "after an image was away"
+
+# ---- names that are not UTF-8, as old archives have them --------------------------------------------------------------
+latin=$'gr\xfc\xdf'
+mv photos "$latin"
+run --data "$latin" --out "out-$latin" >/dev/null 2>message || fail "a name in Latin-1: $(cat message)"
+mv "$latin" photos
+same "out-$latin" whole "named in Latin-1"
 echo "$name: passed in $SECONDS s"

@@ -137,6 +137,25 @@ static void wrong_members_are_named(void **state)
     json_decref(json);
 }
 
+/* Names of files are bytes. */
+static void any_bytes_become_a_text(void **state)
+{
+    (void)state;
+    static const char *const pairs[][2] = {
+        {"", ""},
+        {"Gr\xC3\xBC\xC3\x9F""e \xF0\x9F\x90\x88", "Gr\xC3\xBC\xC3\x9F""e \xF0\x9F\x90\x88"},
+        {"Gr\xFC\xDF""e", "Gr\xEF\xBF\xBD\xEF\xBF\xBD""e"},                   /* Latin-1 */
+        {"cut \xF0\x9F\x90", "cut \xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},       /* half a character */
+        {"\xC0\x80\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        json_t *json = rc_json_text(pairs[i][0]);
+        assert_non_null(json);
+        assert_string_equal(json_string_value(json), pairs[i][1]);
+        json_decref(json);
+    }
+}
+
 static void text_keeps_order_and_digits(void **state)
 {
     (void)state;
@@ -214,6 +233,7 @@ int main(void)
         cmocka_unit_test(deep_nesting_is_refused),
         cmocka_unit_test(members_come_with_their_type),
         cmocka_unit_test(wrong_members_are_named),
+        cmocka_unit_test(any_bytes_become_a_text),
         cmocka_unit_test(text_keeps_order_and_digits),
         cmocka_unit_test(a_value_inside_itself_is_refused),
         cmocka_unit_test(files_are_saved_and_loaded),

@@ -151,6 +151,16 @@ static void log_cuts_long_lines(void **state)
     rc_log log = {keep_line, &kept, RC_LOG_DEBUG};
     rc_log_write(&log, RC_LOG_WARN, "%s", text);
     assert_int_equal(strlen(kept.text), strlen("2: ") + RC_LOG_LINE_SIZE - 1 + strlen("\n"));
+    assert_string_equal(kept.text + strlen("2: ") + RC_LOG_LINE_SIZE - 5, "z...\n");
+    /* Between characters: these have two bytes each, after a single one or none. */
+    for (int odd = 0; odd < 2; odd++) {
+        for (size_t i = 0; i + 2 < sizeof text; i += 2)
+            memcpy(text + i, "\xC3\xBC", 2);
+        kept.text[0] = '\0';
+        rc_log_write(&log, RC_LOG_WARN, "%s%s", odd ? "z" : "", text);
+        const char *end = strstr(kept.text, "...\n");
+        assert_true(end != NULL && (unsigned char)end[-1] == 0xBC);
+    }
 }
 
 int main(void)
