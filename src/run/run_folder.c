@@ -86,7 +86,8 @@ static rc_status describe(const rc_run_identity *who, json_t **json)
                       (json_int_t)who->config->settings.seed, "backend", be->name, "precision",
                       be->act_bytes == 2 ? "bf16" : be->act_bytes == 4 ? "fp32" : "fp64", "isa", be->isa ? be->isa : "",
                       "device", be->device != NULL ? be->device : machine, "threads", be->threads, "dataset",
-                      who->data->name, "data", rc_json_text(who->config->data), "data_fingerprint", data, "config", config);
+                      who->data->name, "data", rc_json_text(who->config->data), "data_fingerprint", data, "config",
+                      config);
     return *json != NULL ? RC_OK : rc_fail(RC_OUT_OF_MEMORY, "no memory to describe the run");
 }
 

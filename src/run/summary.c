@@ -281,10 +281,9 @@ static rc_status write_json(const rc_summary *s, row *r, const char *path)
     }
     /* The first run describes them all, but for order and seed, which every run of a method names. */
     json_t *json = json_pack("{s:o, s:i, s:f, s:s, s:i, s:o, s:O}", "command_line",
-                             rc_json_text(s->command_line != NULL ? s->command_line : ""), "jobs", s->jobs, "seconds", s->seconds,
-                             "deviation",
-                             "of a sample, divisor n - 1", "tasks", rc_cell_tasks(&s->cell[1]), "methods", methods,
-                             "run", s->cell[0].identity);
+                             rc_json_text(s->command_line != NULL ? s->command_line : ""), "jobs", s->jobs, "seconds",
+                             s->seconds, "deviation", "of a sample, divisor n - 1", "tasks",
+                             rc_cell_tasks(&s->cell[1]), "methods", methods, "run", s->cell[0].identity);
     if (status == RC_OK && json == NULL)
         status = rc_fail(RC_OUT_OF_MEMORY, "no memory for the summary");
     if (status == RC_OK)
