@@ -29,7 +29,7 @@
  *              library how much of them the caller's header knew: old programs work with new libraries.
  *   Threads    A context and its models are used by one thread at a time; different contexts are independent.
  *   Images     Bytes in the order (image, row, column, channel), 1 channel (grey) or 3 (red, green, blue).
- *   Texts      UTF-8, and end with a zero byte.
+ *   Texts      UTF-8, and end with a zero byte. Numbers in settings have a point, whatever the program's locale.
  */
 #ifndef RECOLLECT_RECOLLECT_H
 #define RECOLLECT_RECOLLECT_H

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/number.h"
 #include "data/class_order.h"
 #include "run/nearest.h"
 
@@ -158,7 +159,7 @@ static rc_status set_integer(const item *it, void *field, const char *value)
 static rc_status set_number(const item *it, void *field, const char *value)
 {
     char *end;
-    double number = strtod(value, &end);
+    double number = rc_number_read(value, &end);
     if (end == value || *end != '\0' || !isfinite(number))
         return wrong(it, value);
     *(double *)field = number;
@@ -257,7 +258,7 @@ static void get_item(const rc_config *config, const item *it, char *text, size_t
     case TEXT: snprintf(text, size, "%s", (const char *)field); break;
     case INTEGER: snprintf(text, size, "%d", *(const int *)field); break;
     case SEED: snprintf(text, size, "%llu", (unsigned long long)*(const uint64_t *)field); break;
-    case NUMBER: snprintf(text, size, "%.9g", *(const double *)field); break;
+    case NUMBER: rc_number_write(*(const double *)field, 9, text, size); break;
     case SWITCH: snprintf(text, size, "%s", *(const bool *)field ? "true" : "false"); break;
     case MILESTONES: {
         size_t used = (size_t)snprintf(text, size, "[");
@@ -359,7 +360,7 @@ static rc_status parse_channels(const char *name, const char *text, int channels
     const char *p = text;
     for (int c = 0; text[0] != '\0' && c < channels; c++) {
         char *end;
-        double value = strtod(p, &end);
+        double value = rc_number_read(p, &end);
         if (end == p || !(value >= low && value <= 1))
             return rc_fail(RC_INVALID_ARGUMENT, "%s is '%s', expected %d numbers from %g to 1", name, text, channels,
                            low);

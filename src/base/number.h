@@ -1,0 +1,12 @@
+/* Numbers as settings and files spell them: with a point, whatever the locale of the program around us has. */
+#ifndef RC_BASE_NUMBER_H
+#define RC_BASE_NUMBER_H
+
+#include <stddef.h>
+
+/* strtod. */
+double rc_number_read(const char *text, char **end);
+/* The shortest text of at most so many digits ("%.*g"). */
+void rc_number_write(double value, int digits, char *text, size_t size);
+
+#endif
