@@ -268,7 +268,8 @@ RECOLLECT_API recollect_status recollect_learn_folder(recollect_model *model, co
  * (count, top), and how unfamiliar it is (count): the distance of its features from the nearest class, 1
  * for an average training image, strangers lie higher; NaN if the model has no class statistics. Each of
  * the three arrays may be NULL: not wanted. `top` is 1 .. recollect_model_classes(). The images have the
- * model's shape. On failure the contents of the arrays are undefined. */
+ * model's shape. On failure the contents of the arrays are undefined. RECOLLECT_NUMERIC: an answer is not a
+ * finite number, the model's weights are damaged or too large. */
 RECOLLECT_API recollect_status recollect_predict(recollect_model *model, const recollect_images *images,
                                                  int top, int32_t *labels, float *probabilities, float *unfamiliarity);
 

@@ -1,5 +1,6 @@
 #include "cil/scorer.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/memory.h"
@@ -103,6 +104,16 @@ void rc_scorer_destroy(rc_scorer *s)
     rc_free(NULL, s);
 }
 
+/* Weights that came from a file may be finite, and too large all the same. */
+static rc_status check_answers(const rc_scorer *s, int n, const float *logits)
+{
+    for (int i = 0; logits != NULL && i < n * s->classes; i++)
+        if (!isfinite(logits[i]))
+            return rc_fail(RC_NUMERIC, "the model gives an image %g for class %d, expected a finite number: its "
+                           "weights are damaged, or too large", (double)logits[i], i % s->classes);
+    return RC_OK;
+}
+
 /* One batch: n images that lie in staging. */
 static rc_status score_batch(rc_scorer *s, int n, float *logits, float *features)
 {
@@ -116,12 +127,12 @@ static rc_status score_batch(rc_scorer *s, int n, float *logits, float *features
     rc_pass_forward(s->pass, &s->classifier->backbone, &input);
     be->dense_forward(be, n, s->d, s->classes, rc_pass_features(s->pass), s->classifier->head.weight, NULL, s->logits,
                       s->classes);
-    RC_TRY(be->sync(be));
     if (logits != NULL)
         be->read_real(be, logits, s->logits, (size_t)n * (size_t)s->classes);
     if (features != NULL)
         be->read_real(be, features, rc_pass_features(s->pass), (size_t)n * (size_t)s->d);
-    return RC_OK;
+    RC_TRY(be->sync(be)); /* was all of it read? */
+    return check_answers(s, n, logits);
 }
 
 rc_status rc_scorer_run(rc_scorer *s, const uint8_t *images, const int32_t *index, int n, float *logits,

@@ -14,7 +14,7 @@ rc_status rc_scorer_create(rc_backend *backend, const rc_classifier *classifier,
 void rc_scorer_destroy(rc_scorer *scorer); /* NULL is fine */
 
 /* images (count, h, w, c) bytes on the host, index (n) of the ones wanted or NULL: the first n. logits (n, classes),
- * features (n, d); either may be NULL. */
+ * features (n, d); either may be NULL. RC_NUMERIC: a logit is not finite. */
 rc_status rc_scorer_run(rc_scorer *scorer, const uint8_t *images, const int32_t *index, int n, float *logits,
                         float *features);
 

@@ -263,14 +263,29 @@ static rc_status load_tensor(const rc_safetensors *file, rc_backend *be, const c
     return RC_OK;
 }
 
+/* Statistics may have NaN, for a class that had no image; weights must be numbers. */
+static rc_status load_weights(const rc_safetensors *file, rc_backend *be, const char *name, size_t count, void *memory)
+{
+    const rc_named_tensor *tensor;
+    RC_TRY(rc_safetensors_get(file, name, RC_DTYPE_F32, count, &tensor));
+    for (size_t i = 0; i < count; i++) {
+        float value;
+        memcpy(&value, (const char *)tensor->data + i * sizeof value, sizeof value);
+        if (!isfinite(value))
+            return rc_fail(RC_FORMAT, "element %zu of tensor '%s' is %g, expected a finite number", i, name,
+                           (double)value);
+    }
+    return load_tensor(file, be, name, count, memory);
+}
+
 static rc_status load_model(const rc_safetensors *file, const char *prefix, const rc_model *model)
 {
     rc_slice slice;
     for (int i = 0; rc_net_slice(model->net, i, &slice); i++) {
         char name[NAME_SIZE];
         snprintf(name, sizeof name, "%s.%s", prefix, slice.name);
-        RC_TRY(load_tensor(file, model->backend, name, slice.count,
-                           rc_real_at(model->backend, slice.running ? model->running : model->param, slice.offset)));
+        void *memory = rc_real_at(model->backend, slice.running ? model->running : model->param, slice.offset);
+        RC_TRY(load_weights(file, model->backend, name, slice.count, memory));
     }
     return RC_OK;
 }
@@ -289,7 +304,7 @@ static rc_status load_head(const rc_safetensors *file, rc_head *head)
         snprintf(name, sizeof name, "head.classifiers.%d.weight", task);
         RC_TRY(rc_safetensors_get(file, name, RC_DTYPE_F32, count, &tensor));
         RC_TRY(rc_head_grow(head, (int)sizes[task], (rc_rng){0, 0}));
-        RC_TRY(load_tensor(file, head->backend, name, count, rc_real_at(head->backend, head->weight, first * d)));
+        RC_TRY(load_weights(file, head->backend, name, count, rc_real_at(head->backend, head->weight, first * d)));
     }
     return tasks > 0 ? RC_OK : rc_fail(RC_FORMAT, "the model knows no class");
 }

@@ -1,4 +1,5 @@
 /* Model files and checkpoints: what is written comes back bit for bit, and no broken file does harm. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "cil/scorer.h"
 #include "run/checkpoint.h"
 #include "run/model_file.h"
 
@@ -173,6 +175,60 @@ static void broken_files_do_no_harm(void **state)
     rc_backend_close(be);
 }
 
+/* A file from a stranger: weights that are no numbers are refused by name. */
+static void weights_that_are_no_numbers_are_refused(void **state)
+{
+    (void)state;
+    static const float rare = 1.2345678e-5f, wrong[] = {NAN, INFINITY, -INFINITY};
+    rc_backend *be;
+    assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);
+    rc_saved_model model, loaded;
+    make_model(be, &model);
+    char *bytes;
+    size_t size, at = 0;
+    ((float *)model.learner.student.head.weight)[7] = rare;
+    assert_int_equal(rc_model_file_save(path, &model), RC_OK);
+    assert_int_equal(rc_file_read(path, 1 << 24, &bytes, &size), RC_OK);
+    while (at + sizeof rare < size && memcmp(bytes + at, &rare, sizeof rare) != 0)
+        at++;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        memcpy(bytes + at, &wrong[i], sizeof *wrong);
+        assert_int_equal(rc_file_write_atomic(path, bytes, size), RC_OK);
+        assert_int_equal(rc_model_file_load(path, be, &loaded), RC_FORMAT);
+        assert_non_null(strstr(rc_message(), "head.classifiers.0.weight"));
+        assert_non_null(strstr(rc_message(), "element 7"));
+    }
+    rc_free(NULL, bytes);
+    rc_saved_model_destroy(&model);
+    rc_backend_close(be);
+}
+
+/* Numbers of a file may be finite, and too large all the same: no class is the answer then. */
+static void an_answer_that_is_no_number_is_a_failure(void **state)
+{
+    (void)state;
+    rc_backend *be;
+    assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);
+    rc_saved_model model;
+    make_model(be, &model);
+    const rc_learner *l = &model.learner;
+    uint8_t image[14 * 14 * 3];
+    float logits[5];
+    for (size_t i = 0; i < sizeof image; i++)
+        image[i] = (uint8_t)(i * 37);
+    assert_int_equal(rc_model_init(&model.learner.student.backbone, (rc_rng){1, 1}), RC_OK);
+    rc_scorer *scorer;
+    assert_int_equal(rc_scorer_create(be, &l->student, 1, &l->augment, &scorer), RC_OK);
+    assert_int_equal(rc_scorer_run(scorer, image, NULL, 1, logits, NULL), RC_OK);
+    for (int j = 0; j < l->student.head.d; j++)
+        ((float *)l->student.head.weight)[3 * l->student.head.d + j] = 3e38f;
+    assert_int_equal(rc_scorer_run(scorer, image, NULL, 1, logits, NULL), RC_NUMERIC);
+    assert_non_null(strstr(rc_message(), "class 3"));
+    rc_scorer_destroy(scorer);
+    rc_saved_model_destroy(&model);
+    rc_backend_close(be);
+}
+
 static void checkpoints_come_back_and_know_their_run(void **state)
 {
     (void)state;
@@ -213,6 +269,8 @@ int main(void)
         cmocka_unit_test(a_model_comes_back),
         cmocka_unit_test(what_is_stored_comes_back),
         cmocka_unit_test(broken_files_do_no_harm),
+        cmocka_unit_test(weights_that_are_no_numbers_are_refused),
+        cmocka_unit_test(an_answer_that_is_no_number_is_a_failure),
         cmocka_unit_test(checkpoints_come_back_and_know_their_run),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
