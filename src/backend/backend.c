@@ -55,6 +55,22 @@ double rc_backend_measure_now(rc_backend *backend, double seconds)
     return backend->measure ? backend->measure(backend, seconds, true) : 0;
 }
 
+rc_status rc_backend_carve(rc_backend *backend, const char *name, void (*carve)(void *owner, rc_arena *arena),
+                           void *owner, void **memory, size_t *bytes)
+{
+    *memory = NULL;
+    rc_arena arena = rc_arena_measure(name);
+    carve(owner, &arena);
+    RC_TRY(rc_arena_status(&arena));
+    size_t size = arena.used;
+    RC_TRY(backend->alloc(backend, size, memory));
+    if (bytes != NULL)
+        *bytes += size;
+    arena = rc_arena_over(name, *memory, size);
+    carve(owner, &arena);
+    return rc_arena_status(&arena);
+}
+
 void rc_backend_close(rc_backend *backend)
 {
     if (backend)

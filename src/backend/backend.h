@@ -412,6 +412,12 @@ rc_status rc_backend_open_with(const char *name, int threads, const rc_log *log,
                                rc_backend **backend);
 void rc_backend_close(rc_backend *backend);
 
+/* A block of backend memory, from which `carve` takes what `owner` needs: it runs twice, first to measure, then for the
+ * addresses. *bytes, where it is given, grows by the size of the block. Whoever owns *memory releases it, after a
+ * failure too (NULL then, or a block). */
+rc_status rc_backend_carve(rc_backend *backend, const char *name, void (*carve)(void *owner, rc_arena *arena),
+                           void *owner, void **memory, size_t *bytes);
+
 /* What the device can do at best, measured on all threads of the backend; takes about a second. 0: not known. */
 typedef struct rc_peak {
     double gflops; /* multiply-adds from registers, two operations each */

@@ -5,9 +5,9 @@
  *     carve(&arena);                                  the same function runs twice: first it only counts,
  *     RC_TRY(rc_arena_status(&arena));
  *     size_t bytes = arena.used;
- *     RC_TRY(backend->alloc(backend, bytes, &block));
+ *     void *block = rc_alloc(NULL, bytes);
  *     arena = rc_arena_over("task", block, bytes);
- *     carve(&arena);                                  then it gets the addresses
+ *     carve(&arena);                                  then it gets the addresses (rc_backend_carve does all of it)
  *     RC_TRY(rc_arena_status(&arena));
  */
 #ifndef RC_BASE_MEMORY_H

@@ -98,8 +98,9 @@ static void destroy(rc_replay *replay)
 
 /* ---- building ------------------------------------------------------------------------------------------------- */
 
-static void carve(generative *g, rc_arena *arena)
+static void carve(void *owner, rc_arena *arena)
 {
+    generative *g = owner;
     size_t real = g->backend->real_bytes;
     g->sample_weight = rc_arena_take_array(arena, (size_t)g->rows, real);
     g->encoder_gradient = rc_arena_take_array(arena, g->vae->encoder.net->params, real);
@@ -108,15 +109,7 @@ static void carve(generative *g, rc_arena *arena)
 
 static rc_status take_memory(generative *g)
 {
-    rc_arena arena = rc_arena_measure("autoencoder");
-    carve(g, &arena);
-    RC_TRY(rc_arena_status(&arena));
-    size_t bytes = arena.used;
-    RC_TRY(g->backend->alloc(g->backend, bytes, &g->memory));
-    g->replay.bytes += bytes;
-    arena = rc_arena_over("autoencoder", g->memory, bytes);
-    carve(g, &arena);
-    RC_TRY(rc_arena_status(&arena));
+    RC_TRY(rc_backend_carve(g->backend, "autoencoder", carve, g, &g->memory, &g->replay.bytes));
     float old = g->settings.old_share;
     for (int b = 0; b < g->rows; b++) {
         float weight = g->replay.batch == 0 ? 1 : b < g->settings.batch ? 1 - old : old;

@@ -25,8 +25,9 @@ static size_t image_bytes(const rc_scorer *s)
     return (size_t)s->augment.h * (size_t)s->augment.w * (size_t)s->augment.c;
 }
 
-static void carve(rc_scorer *s, rc_arena *arena)
+static void carve(void *owner, rc_arena *arena)
 {
+    rc_scorer *s = owner;
     s->step = rc_arena_take(arena, sizeof *s->step);
     s->order = rc_arena_take_array(arena, (size_t)s->batch, sizeof *s->order);
     s->bytes = rc_arena_take_array(arena, (size_t)s->batch, image_bytes(s));
@@ -41,14 +42,7 @@ static rc_status build(rc_scorer *s)
     RC_TRY(rc_pass_create(be, net, &eval, &s->pass));
     RC_TRY(rc_tensor_create(be, s->batch, net->h, net->w, net->c, &s->input));
     RC_TRY(be->reserve_dense(be, s->batch, s->d, s->classes));
-    rc_arena arena = rc_arena_measure("scorer");
-    carve(s, &arena);
-    RC_TRY(rc_arena_status(&arena));
-    size_t bytes = arena.used;
-    RC_TRY(be->alloc(be, bytes, &s->memory));
-    arena = rc_arena_over("scorer", s->memory, bytes);
-    carve(s, &arena);
-    RC_TRY(rc_arena_status(&arena));
+    RC_TRY(rc_backend_carve(be, "scorer", carve, s, &s->memory, NULL));
     s->staging = rc_alloc_zeroed(NULL, (size_t)s->batch, image_bytes(s));
     int32_t *order = rc_alloc_zeroed(NULL, (size_t)s->batch, sizeof *order);
     if (s->staging == NULL || order == NULL) {

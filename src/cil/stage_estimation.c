@@ -21,8 +21,9 @@ typedef struct estimation {
     void *teacher_logits;
 } estimation;
 
-static void carve(estimation *e, rc_arena *arena)
+static void carve(void *owner, rc_arena *arena)
 {
+    estimation *e = owner;
     size_t batch = (size_t)e->learner->settings.batch, d = (size_t)e->d;
     e->step = rc_arena_take(arena, sizeof *e->step);
     e->labels = rc_arena_take_array(arena, batch, sizeof *e->labels);
@@ -47,14 +48,7 @@ static rc_status build(estimation *e)
         RC_TRY(be->reserve_dense(be, batch, e->d, e->classes));
         rc_pass_prepare(e->teacher_pass, &l->teacher.backbone);
     }
-    rc_arena arena = rc_arena_measure("estimation");
-    carve(e, &arena);
-    RC_TRY(rc_arena_status(&arena));
-    size_t bytes = arena.used;
-    RC_TRY(be->alloc(be, bytes, &e->memory));
-    arena = rc_arena_over("estimation", e->memory, bytes);
-    carve(e, &arena);
-    return rc_arena_status(&arena);
+    return rc_backend_carve(be, "estimation", carve, e, &e->memory, NULL);
 }
 
 /* Adds the features of what lies in `images`, whose labels are known. */

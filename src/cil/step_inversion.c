@@ -23,8 +23,9 @@ struct rc_inversion {
     void *logits, *dlogits, *loss, *generator_gradient;
 };
 
-static void carve(rc_inversion *v, rc_arena *arena)
+static void carve(void *owner, rc_arena *arena)
 {
+    rc_inversion *v = owner;
     rc_backend *be = v->backend;
     size_t real = be->real_bytes, batch = (size_t)v->settings.batch, classes = (size_t)v->classes, d = (size_t)v->d;
     v->step = rc_arena_take(arena, sizeof *v->step);
@@ -39,18 +40,6 @@ static void carve(rc_inversion *v, rc_arena *arena)
     v->dce.running_covariance = rc_arena_take_array(arena, d * d, real);
     v->dce.seen = rc_arena_take_array(arena, classes, sizeof *v->dce.seen);
     v->dce.workspace = rc_arena_take(arena, be->dce_workspace(be, v->settings.batch, v->d, v->classes));
-}
-
-static rc_status take_memory(rc_inversion *v)
-{
-    rc_arena arena = rc_arena_measure("inversion step");
-    carve(v, &arena);
-    RC_TRY(rc_arena_status(&arena));
-    v->bytes = arena.used;
-    RC_TRY(v->backend->alloc(v->backend, v->bytes, &v->memory));
-    arena = rc_arena_over("inversion step", v->memory, v->bytes);
-    carve(v, &arena);
-    return rc_arena_status(&arena);
 }
 
 static rc_status check(const rc_inversion_settings *s, const rc_classifier *classifier, const rc_model *generator)
@@ -105,7 +94,7 @@ static rc_status build(rc_inversion *v)
     v->dce = (rc_dce){.n = batch, .d = v->d, .classes = v->classes, .momentum = v->settings.dce_momentum,
                       .paper = v->settings.dce_paper, .class_mean = v->settings.class_mean,
                       .covariance = v->settings.covariance};
-    RC_TRY(take_memory(v));
+    RC_TRY(rc_backend_carve(v->backend, "inversion step", carve, v, &v->memory, &v->bytes));
     if (is_pixel_form(v))
         RC_TRY(prepare_pixels(v));
     RC_TRY(rc_optimiser_create_adam(be, &v->settings.adam, &v->optimiser));

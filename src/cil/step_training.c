@@ -2,9 +2,9 @@
 
 #include "base/memory.h"
 
-/* Carves everything out of one block; run twice, first to measure. */
-static void carve(rc_training *t, rc_arena *arena)
+static void carve(void *owner, rc_arena *arena)
 {
+    rc_training *t = owner;
     size_t real = t->backend->real_bytes, rows = (size_t)t->rows, classes = (size_t)t->classes;
     t->step = rc_arena_take(arena, sizeof *t->step);
     t->labels = rc_arena_take_array(arena, rows, sizeof *t->labels);
@@ -16,18 +16,6 @@ static void carve(rc_training *t, rc_arena *arena)
     t->backbone_gradient = rc_arena_take_array(arena, t->student->backbone.net->params, real);
     t->head_gradient = rc_arena_take_array(arena, classes * (size_t)t->d, real);
     rc_losses_carve(t, arena);
-}
-
-static rc_status take_memory(rc_training *t)
-{
-    rc_arena arena = rc_arena_measure("training step");
-    carve(t, &arena);
-    RC_TRY(rc_arena_status(&arena));
-    t->bytes = arena.used;
-    RC_TRY(t->backend->alloc(t->backend, t->bytes, &t->memory));
-    arena = rc_arena_over("training step", t->memory, t->bytes);
-    carve(t, &arena);
-    return rc_arena_status(&arena);
 }
 
 static rc_status check(const rc_training_settings *s, const rc_classifier *student, const rc_classifier *teacher,
@@ -92,7 +80,7 @@ static rc_status create_optimiser(rc_training *t)
 static rc_status build(rc_training *t)
 {
     RC_TRY(create_passes(t));
-    RC_TRY(take_memory(t));
+    RC_TRY(rc_backend_carve(t->backend, "training step", carve, t, &t->memory, &t->bytes));
     if (t->replay != NULL)
         t->replay->loss = t->loss;
     RC_TRY(create_optimiser(t));

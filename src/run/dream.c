@@ -56,8 +56,9 @@ typedef struct sampler {
     double *pixels;       /* (batch, h, w, c) normalised */
 } sampler;
 
-static void carve(sampler *s, rc_arena *arena)
+static void carve(void *owner, rc_arena *arena)
 {
+    sampler *s = owner;
     s->step = rc_arena_take(arena, sizeof *s->step);
     s->labels = rc_arena_take_array(arena, (size_t)s->batch, sizeof *s->labels);
     s->logits = rc_arena_take_array(arena, (size_t)s->batch * (size_t)s->classes, s->backend->real_bytes);
@@ -75,13 +76,7 @@ static rc_status build_sampler(sampler *s)
     rc_pass_prepare(s->teacher_pass, &l->teacher.backbone);
     RC_TRY(rc_tensor_create(be, s->batch, dreaming->h, dreaming->w, dreaming->c, &s->noise));
     RC_TRY(be->reserve_dense(be, s->batch, s->d, s->classes));
-    rc_arena arena = rc_arena_measure("dreams");
-    carve(s, &arena);
-    RC_TRY(rc_arena_status(&arena));
-    size_t bytes = arena.used;
-    RC_TRY(be->alloc(be, bytes, &s->memory));
-    arena = rc_arena_over("dreams", s->memory, bytes);
-    carve(s, &arena);
+    RC_TRY(rc_backend_carve(be, "dreams", carve, s, &s->memory, NULL));
     s->host_labels = rc_alloc_zeroed(NULL, (size_t)s->batch, sizeof *s->host_labels);
     s->pixels = rc_alloc_zeroed(NULL, (size_t)s->batch * (size_t)l->net.h * (size_t)l->net.w,
                                 (size_t)l->net.c * sizeof *s->pixels);
