@@ -69,8 +69,26 @@ int rc_machine_cores(void)
     return online < 1 ? 1 : online > INT_MAX ? INT_MAX : (int)online;
 }
 
+/* What the container around us may have at most, old kind and new; SIZE_MAX: no limit. */
+static size_t container_memory(void)
+{
+    static const char *const files[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    size_t least = SIZE_MAX;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char line[64], *end = line;
+        FILE *file = fopen(files[i], "r");
+        unsigned long long limit = file && fgets(line, sizeof line, file) ? strtoull(line, &end, 10) : 0;
+        if (end != line && limit > 0 && limit < least) /* otherwise it says "max" */
+            least = (size_t)limit;
+        if (file)
+            fclose(file);
+    }
+    return least;
+}
+
 size_t rc_machine_memory(void)
 {
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    return pages > 0 && size > 0 ? (size_t)pages * (size_t)size : SIZE_MAX;
+    size_t machine = pages > 0 && size > 0 ? (size_t)pages * (size_t)size : SIZE_MAX, container = container_memory();
+    return container < machine ? container : machine;
 }

@@ -10,7 +10,7 @@ void rc_machine_name(char *text, size_t size);
 /* Cores that this process may use: those that are online, or those of them that it is bound to. */
 int rc_machine_cores(void);
 
-/* Bytes of memory that it has; SIZE_MAX: not known. */
+/* Bytes of memory that it has, or the container that we are in; SIZE_MAX: not known. */
 size_t rc_machine_memory(void);
 
 #endif

@@ -11,6 +11,8 @@
 #include <sys/mman.h>
 #endif
 
+#include "base/machine.h"
+
 /* Sits in the RC_ALIGNMENT bytes before each block, so that freeing knows how much is given back. */
 typedef struct block_header {
     size_t size;
@@ -33,9 +35,10 @@ static void ask_for_large_pages(void *block, size_t size, size_t page)
 #endif
 }
 
+enum { LARGE_PAGE = 2 << 20 };
+
 static void *heap_alloc(void *user, size_t size, size_t align)
 {
-    enum { LARGE_PAGE = 2 << 20 };
     (void)user;
     void *block = NULL;
     bool large = size >= LARGE_PAGE;
@@ -54,6 +57,17 @@ static void heap_free(void *user, void *block)
 
 static const rc_allocator heap = {heap_alloc, heap_free, NULL};
 
+/* Systems promise more memory than they have, and kill whoever takes them at their word. */
+static bool exceeds_machine(size_t size)
+{
+    size_t taken = rc_bytes_allocated(), memory = size < LARGE_PAGE ? SIZE_MAX : rc_machine_memory();
+    if (memory == SIZE_MAX || (taken <= memory && size <= memory - taken))
+        return false;
+    rc_fail(RC_OUT_OF_MEMORY, "cannot allocate %zu bytes: there are %zu in all, of which %zu are taken", size, memory,
+            taken);
+    return true;
+}
+
 void *rc_alloc(const rc_allocator *allocator, size_t size)
 {
     if (allocator == NULL)
@@ -63,8 +77,11 @@ void *rc_alloc(const rc_allocator *allocator, size_t size)
     char *raw = NULL;
     size_t total;
     /* No object is larger than PTRDIFF_MAX; memory checkers treat the mere question as an error. */
-    if (rc_size_add(size, RC_ALIGNMENT, &total) && total <= PTRDIFF_MAX)
+    if (rc_size_add(size, RC_ALIGNMENT, &total) && total <= PTRDIFF_MAX) {
+        if (allocator == &heap && exceeds_machine(total))
+            return NULL;
         raw = allocator->alloc(allocator->user, total, RC_ALIGNMENT);
+    }
     if (raw == NULL) {
         rc_fail(RC_OUT_OF_MEMORY, "cannot allocate %zu bytes", size);
         return NULL;

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "base/machine.h"
 #include "base/memory.h"
 
 static bool is_aligned(const void *block)
@@ -55,6 +56,24 @@ static void impossible_sizes_are_refused(void **state)
     assert_null(rc_alloc_zeroed(NULL, huge / 2, 3));
     assert_string_equal(rc_message(), "cannot allocate 9223372036854775807 times 3 bytes");
     assert_int_equal(rc_allocation_count(), count);
+}
+
+/* Each of the blocks would be promised, and never be there. */
+static void more_than_the_machine_has_is_refused(void **state)
+{
+    (void)state;
+    const char *light = getenv("RECOLLECT_TEST_LIGHT");
+    if (light && light[0])
+        skip(); /* memory checkers have tables for every byte */
+    size_t part = rc_machine_memory() / 5 * 3;
+    void *first = rc_alloc(NULL, part), *second = rc_alloc(NULL, part);
+    assert_non_null(first);
+    assert_null(second);
+    assert_non_null(strstr(rc_message(), "in all"));
+    rc_free(NULL, first);
+    second = rc_alloc(NULL, part);
+    assert_non_null(second);
+    rc_free(NULL, second);
 }
 
 static void sizes_are_checked_for_overflow(void **state)
@@ -189,6 +208,7 @@ int main(void)
         cmocka_unit_test(blocks_are_aligned_and_accounted),
         cmocka_unit_test(zero_bytes_give_a_block),
         cmocka_unit_test(impossible_sizes_are_refused),
+        cmocka_unit_test(more_than_the_machine_has_is_refused),
         cmocka_unit_test(sizes_are_checked_for_overflow),
         cmocka_unit_test(blocks_come_from_the_given_allocator),
         cmocka_unit_test(zeroed_blocks_are_zero),
