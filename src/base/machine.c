@@ -69,26 +69,25 @@ int rc_machine_cores(void)
     return online < 1 ? 1 : online > INT_MAX ? INT_MAX : (int)online;
 }
 
-/* What the container around us may have at most, old kind and new; SIZE_MAX: no limit. */
-static size_t container_memory(void)
+size_t rc_memory_limit(const char *path)
 {
-    static const char *const files[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
-    size_t least = SIZE_MAX;
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        char line[64], *end = line;
-        FILE *file = fopen(files[i], "r");
-        unsigned long long limit = file && fgets(line, sizeof line, file) ? strtoull(line, &end, 10) : 0;
-        if (end != line && limit > 0 && limit < least) /* otherwise it says "max" */
-            least = (size_t)limit;
-        if (file)
-            fclose(file);
-    }
-    return least;
+    char line[64], *end = line;
+    FILE *file = fopen(path, "r");
+    unsigned long long limit = file && fgets(line, sizeof line, file) ? strtoull(line, &end, 10) : 0;
+    if (file)
+        fclose(file);
+    return end != line && limit > 0 && limit < SIZE_MAX ? (size_t)limit : SIZE_MAX;
 }
 
+/* Of containers the old kind has one file, the new one the other. */
 size_t rc_machine_memory(void)
 {
+    static const char *const limits[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    size_t machine = pages > 0 && size > 0 ? (size_t)pages * (size_t)size : SIZE_MAX, container = container_memory();
-    return container < machine ? container : machine;
+    size_t memory = pages > 0 && size > 0 ? (size_t)pages * (size_t)size : SIZE_MAX;
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        size_t limit = rc_memory_limit(limits[i]);
+        memory = limit < memory ? limit : memory;
+    }
+    return memory;
 }

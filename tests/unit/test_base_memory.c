@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,6 +57,25 @@ static void impossible_sizes_are_refused(void **state)
     assert_null(rc_alloc_zeroed(NULL, huge / 2, 3));
     assert_string_equal(rc_message(), "cannot allocate 9223372036854775807 times 3 bytes");
     assert_int_equal(rc_allocation_count(), count);
+}
+
+static void limits_of_containers_are_read(void **state)
+{
+    (void)state;
+    static const char path[] = "memory_limit.txt";
+    static const struct {
+        const char *text;
+        size_t limit;
+    } cases[] = {{"1073741824\n", 1073741824}, {"max\n", SIZE_MAX}, {"", SIZE_MAX}, {"0\n", SIZE_MAX},
+                 {"99999999999999999999999\n", SIZE_MAX}};
+    assert_true(rc_memory_limit(path) == SIZE_MAX);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        assert_true(fputs(cases[i].text, file) >= 0 && fclose(file) == 0);
+        assert_true(rc_memory_limit(path) == cases[i].limit);
+        assert_int_equal(remove(path), 0);
+    }
 }
 
 /* Each of the blocks would be promised, and never be there. */
@@ -208,6 +228,7 @@ int main(void)
         cmocka_unit_test(blocks_are_aligned_and_accounted),
         cmocka_unit_test(zero_bytes_give_a_block),
         cmocka_unit_test(impossible_sizes_are_refused),
+        cmocka_unit_test(limits_of_containers_are_read),
         cmocka_unit_test(more_than_the_machine_has_is_refused),
         cmocka_unit_test(sizes_are_checked_for_overflow),
         cmocka_unit_test(blocks_come_from_the_given_allocator),
