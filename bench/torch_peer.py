@@ -120,6 +120,15 @@ def wait_until_quiet(limit_s):
             return
 
 
+def cause(complaints):
+    """Of all that a process wrote before it died: its last error. torch.compile tells the cause in lines after that
+    (as "context" of the error), and then gives advice."""
+    lines = [line.strip() for line in complaints.strip().splitlines() if line.strip()] or ["ended"]
+    last = max((i for i, line in enumerate(lines) if "Error: " in line), default=len(lines) - 1)
+    context = [line for line in lines[last + 1:] if "context: " in line]
+    return "; ".join([lines[last]] + context[:1])[:400]
+
+
 class Worker:
     """One PyTorch process. The methods that wait for it raise RuntimeError when it ends early or takes too long."""
 
@@ -152,10 +161,8 @@ class Worker:
         if not line:
             self.stop()
             self.complaints.seek(0)
-            lines = self.complaints.read().strip().splitlines() or ["ended"]
-            errors = [line for line in lines if "Error: " in line]   # advice may follow, which says nothing of the cause
             late = "no answer in %d s" % self.limit_s
-            raise RuntimeError((errors or lines)[-1][:200] if ready else late)
+            raise RuntimeError(cause(self.complaints.read()) if ready else late)
         return json.loads(line)
 
     def prepare(self):

@@ -148,7 +148,7 @@ def angles_gram(e):
     g = e @ e.t()
     half = 0.5 * g.diagonal()[:, None]
     c = g - half
-    off = ~torch.eye(len(e), dtype=torch.bool)
+    off = ~torch.eye(len(e), dtype=torch.bool, device=e.device)
     r = torch.where(off, torch.where(off, 2 * (half.t() - c), 1.0).clamp(min=1e-24).rsqrt(), 0.0)
     return (g[None] - (c[:, :, None] + c[:, None])) * (r[:, :, None] * r[:, None])
 
@@ -228,7 +228,7 @@ class TrainNext:
 
     def loss(self, x, y):
         with torch.no_grad():
-            dreams = self.dreamer(torch.randn(self.batch, NOISE))
+            dreams = self.dreamer(torch.randn(self.batch, NOISE, device=self.head.device))
             target = self.teacher(dreams).float() @ self.teacher_head.t()
             labels = torch.cat((y, target.argmax(1)))
             self.label_count.index_add_(0, labels, torch.ones_like(labels))
@@ -290,7 +290,8 @@ class Inversion:
             terms.append((torch.log(v / (bn.running_var + 1e-8)) - 1 +
                           (bn.running_var + (bn.running_mean - m) ** 2 + 1e-8) / v).mean())
 
-        features = self.classifier(self.dreamer(torch.randn(self.batch, NOISE)), watch).float()
+        dreams = self.dreamer(torch.randn(self.batch, NOISE, device=self.head.device))
+        features = self.classifier(dreams, watch).float()
         logits = features @ self.head.t()
         labels = logits.detach().argmax(1)
         p = logits.softmax(1).mean(0)
