@@ -16,6 +16,8 @@
 #include "check/case.h"
 #include "check/compare.h"
 #include "check/selftest.h"
+#include "cil/replay.h"
+#include "nn/pass.h"
 
 static const char *module;
 
@@ -501,6 +503,67 @@ static void test_spoiled_chains(void **state)
     rc_backend_close(judges.wide);
 }
 
+/* ---- the autoencoder ------------------------------------------------------------------------------------------- */
+
+enum { DECODED = 4, DECODED_SIDE = 8, CODE_WIDTH = 16 };
+
+/* How far a step of the autoencoder moves the bias of the decoder's last layer, from where it makes every pixel
+ * sigmoid(7) = 0.9991, give or take. */
+static void decoder_step(const char *backend, float moved[3])
+{
+    const float start[3] = {7, 7, 7};
+    rc_step step = {.seed = 3, .learning_rate = 1};
+    double pixels[DECODED * DECODED_SIDE * DECODED_SIDE * 3];
+    rc_backend *be;
+    rc_vae vae;
+    rc_replay *replay;
+    rc_tensor input;
+    void *on_device, *loss;
+    step.weight[RC_LOSS_RECONSTRUCTION] = step.weight[RC_LOSS_LATENT] = 1;
+    for (size_t i = 0; i < sizeof pixels / sizeof *pixels; i++)
+        pixels[i] = (double)(i % 128) / 128; /* what bf16 can hold */
+    assert_int_equal(rc_backend_open(backend, 1, NULL, &be), RC_OK);
+    assert_int_equal(rc_vae_create(&vae, be, 3, DECODED_SIDE, CODE_WIDTH, 5), RC_OK);
+    const rc_generative_settings settings = {.batch = DECODED};
+    assert_int_equal(rc_replay_generative_create(be, &vae, NULL, &settings, &replay), RC_OK);
+    assert_int_equal(rc_tensor_create(be, DECODED, DECODED_SIDE, DECODED_SIDE, 3, &input), RC_OK);
+    assert_int_equal(be->alloc(be, sizeof step, &on_device), RC_OK);
+    assert_int_equal(be->alloc(be, RC_LOSS_COUNT * be->real_bytes, &loss), RC_OK);
+    const rc_model *decoder = &vae.decoder;
+    void *bias = rc_real_at(be, decoder->param, decoder->net->layer[decoder->net->layers - 1].bias_at);
+    be->write_real(be, bias, start, 3);
+    be->write_act(be, &input, pixels);
+    be->write_bytes(be, on_device, &step, sizeof step);
+    replay->loss = loss;
+    replay->table->learn(replay, on_device, &input, NULL);
+    be->read_real(be, moved, bias, 3);
+    if (be->sync(be) != RC_OK)
+        fail_msg("%s", rc_message());
+    for (int i = 0; i < 3; i++)
+        moved[i] -= start[i];
+    be->release(be, on_device);
+    be->release(be, loss);
+    rc_tensor_destroy(be, &input);
+    rc_replay_destroy(replay);
+    rc_vae_destroy(&vae);
+    rc_backend_close(be);
+}
+
+/* In bf16 all above 0.998 is 1, where the loss is as steep as a number can be. */
+static void test_decoded_pixels_near_one(void **state)
+{
+    (void)state;
+    float expected[3], moved[3];
+    use_module(module);
+    decoder_step("cpu", expected);
+    decoder_step("cuda:bf16", moved);
+    for (int i = 0; i < 3; i++) {
+        assert_true(expected[i] < -0.1f);
+        if (!(fabsf(moved[i] - expected[i]) < 0.01f * fabsf(expected[i])))
+            fail_msg("channel %d moved by %g, expected %g", i, (double)moved[i], (double)expected[i]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -516,7 +579,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_wide_layers),              cmocka_unit_test(test_workspace_is_small),
         cmocka_unit_test(test_large_layers),             cmocka_unit_test(test_chains),
         cmocka_unit_test(test_chains_that_share_blocks), cmocka_unit_test(test_spoiled_chains),
-        cmocka_unit_test(test_workspace_outlives_a_failure),
+        cmocka_unit_test(test_workspace_outlives_a_failure), cmocka_unit_test(test_decoded_pixels_near_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
