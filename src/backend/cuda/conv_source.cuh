@@ -127,6 +127,11 @@ static inline bool piecewise_linear(rc_act act)
     return act == RC_ACT_NONE || act == RC_ACT_RELU || act == RC_ACT_LEAKY_RELU;
 }
 
+__host__ __device__ inline bool ends_net(rc_act act)
+{
+    return act == RC_ACT_TANH || act == RC_ACT_SIGMOID;
+}
+
 /* What a source has to apply. Loops over vectors are compiled once for each of these. */
 enum pending {
     PENDING_NOTHING,
@@ -305,10 +310,10 @@ struct gradient_source {
         if (WHAT == PENDING_NOTHING)
             return f.g;
         float8 dz = unpack8(f.g), raw = unpack8(f.raw), z = raw;
-        if (WHAT == PENDING_ANY && dy.y.act == RC_ACT_TANH) {
+        if (WHAT == PENDING_ANY && ends_net(dy.y.act)) {
 #pragma unroll
             for (int i = 0; i < 8; i++)
-                dz.v[i] *= act_slope(RC_ACT_TANH, tanhf(raw.v[i]));
+                dz.v[i] *= act_slope(dy.y.act, activate(dy.y.act, raw.v[i]));
         } else if (dy.y.act != RC_ACT_NONE) {
             if (WHAT == PENDING_ANY && dy.y.stored) {
                 z = unpack8(f.stored);
@@ -334,7 +339,8 @@ struct gradient_source {
     __device__ void fill(uint4, const lines &, element) const {}
 };
 
-/* Of the other activations only tanh without normalisation is taken: the last layer of a generator. */
+/* Of the other activations only tanh and sigmoid without normalisation are taken: the last layers of generator and
+ * decoder. */
 static inline bool view_source(const rc_grad *dy, gradient_source *source)
 {
     source->dy = view_grad<bf16>(dy);
@@ -344,7 +350,7 @@ static inline bool view_source(const rc_grad *dy, gradient_source *source)
     source->what = !source->dy.a && linear ? PENDING_NOTHING
                    : source->dy.a && (linear || (y->scale && !y->stored)) && piecewise_linear(y->act) ? PENDING_USUAL
                                                                                                       : PENDING_ANY;
-    if (y->act == RC_ACT_TANH)
+    if (ends_net(y->act))
         return !y->scale && !y->skip;
     return piecewise_linear(y->act) && (linear || !y->skip || y->stored);
 }
