@@ -15,13 +15,13 @@
 #include "check/step_world.h"
 #include "nn/nets.h"
 
-enum { MOST_RUNS = 1000, NETS = 3 };
+enum { MOST_RUNS = 1000, NETS = 5 };
 
 /* Below this share of the peak the kernels have lost something that the compiler flags were to give them. */
 static const double suspicious_share = 0.5;
 
-static const char *const net_names[NETS] = {"resnet32", "resnet18", "generator"};
-static const char *const net_titles[NETS] = {"ResNet-32", "ResNet-18", "generator"};
+static const char *const net_names[NETS] = {"resnet32", "resnet18", "generator", "vae-encoder", "vae-decoder"};
+static const char *const net_titles[NETS] = {"ResNet-32", "ResNet-18", "generator", "VAE encoder", "VAE decoder"};
 
 typedef struct bench {
     const rc_bench_settings *s;

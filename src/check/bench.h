@@ -14,8 +14,8 @@ typedef struct rc_bench_settings {
     bool json;             /* one JSON text instead of tables */
     bool operations;       /* measure operations */
     const char *operation; /* this one alone; NULL: all */
-    const char *net;       /* shapes of this net alone, "resnet32", "resnet18" or "generator"; NULL: the generator
-                              and the backbone that belong to the size */
+    const char *net;       /* shapes of this net alone, "resnet32", "resnet18", "generator", "vae-encoder" or
+                              "vae-decoder"; NULL: the generator and the backbone that belong to the size */
     const char *step;      /* "train_first", "train_next", "inversion" or "all"; NULL: none */
 
     void (*line)(void *user, const char *text);     /* results, one line each; JSON may be many lines in one */

@@ -15,6 +15,8 @@
  * input channels than fit there are cut into blocks, too, and the sums wait in the output. Last, while the band is
  * still in the cache, comes the epilogue: sums for batch normalisation, or the finished value in evaluation.
  *
+ * A kernel as large as its map is a product of matrices and has nothing to do with all this (whole.h).
+ *
  * Three forms have a way of their own from the band to the outputs, with fewer multiplications or fewer empty lanes, on
  * the same tiles: 3 x 3 kernels of step 1 (winograd.h), 3 x 3 kernels behind an enlargement (enlarged.h), and few
  * outputs (narrow.h).
@@ -36,6 +38,7 @@
 #include "backend/cpu/fast/narrow.h"
 #include "backend/cpu/fast/tile.h"
 #include "backend/cpu/fast/weight_plan.h"
+#include "backend/cpu/fast/whole.h"
 #include "backend/cpu/fast/winograd.h"
 
 /* What one call does, for its tasks. */
@@ -464,6 +467,10 @@ static void conv_forward(rc_backend *table, const rc_conv *conv, rc_tensor *x, c
         reference_operations().conv_forward(table, conv, x, weight, bias, y, epilogue);
         return;
     }
+    if (RC_FAST(whole_fits)(conv)) {
+        RC_FAST(whole_forward)(rc_cpu_of(table), conv, x, weight, bias, y, epilogue);
+        return;
+    }
     conv_job job = {.cpu = rc_cpu_of(table), .plan = RC_FAST(plan_forward)(conv, x->n), .out = y->raw, .x = x, .y = y,
                     .epilogue = epilogue};
     prepare(&job, x->n, weight, bias, epilogue->center);
@@ -478,6 +485,10 @@ static void conv_backward_data(rc_backend *table, const rc_conv *conv, const rc_
         reference_operations().conv_backward_data(table, conv, dy, weight, dx, epilogue);
         return;
     }
+    if (RC_FAST(whole_fits)(conv)) {
+        RC_FAST(whole_backward_data)(rc_cpu_of(table), conv, dy, weight, dx, epilogue);
+        return;
+    }
     conv_job job = {.cpu = rc_cpu_of(table), .plan = RC_FAST(plan_backward_data)(conv, dy->y->n), .out = dx, .dy = dy,
                     .back_epilogue = epilogue, .add = epilogue->add};
     prepare(&job, dy->y->n, weight, NULL, NULL);
@@ -487,10 +498,12 @@ static void conv_backward_data(rc_backend *table, const rc_conv *conv, const rc_
 static void conv_backward_weight(rc_backend *table, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
                                  void *dweight, void *dbias)
 {
-    if (plan_fits(conv))
-        RC_FAST(conv_backward_weight)(table, conv, x, dy, dweight, dbias);
-    else
+    if (!plan_fits(conv))
         reference_operations().conv_backward_weight(table, conv, x, dy, dweight, dbias);
+    else if (RC_FAST(whole_fits)(conv))
+        RC_FAST(whole_backward_weight)(rc_cpu_of(table), conv, x, dy, dweight, dbias);
+    else
+        RC_FAST(conv_backward_weight)(table, conv, x, dy, dweight, dbias);
 }
 
 static rc_status reserve_conv(rc_backend *table, const rc_conv *conv, int n)
@@ -498,6 +511,10 @@ static rc_status reserve_conv(rc_backend *table, const rc_conv *conv, int n)
     if (!plan_fits(conv))
         return reference_operations().reserve_conv(table, conv, n);
     workspace need = {0};
+    if (RC_FAST(whole_fits)(conv)) {
+        need = RC_FAST(whole_workspace)(conv, n);
+        return rc_cpu_reserve(rc_cpu_of(table), need.shared * sizeof(float), need.scratch * sizeof(float));
+    }
     /* A smaller batch has fewer slots, which may need more scratch. */
     for (int batch = 1; batch <= n; batch = batch < SLOTS || batch == n ? batch + 1 : n) {
         workspace gradient = RC_FAST(weight_workspace)(conv, batch);

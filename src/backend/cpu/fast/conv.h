@@ -14,6 +14,9 @@ workspace RC_FAST(weight_workspace)(const rc_conv *conv, int n);
 void RC_FAST(conv_backward_weight)(rc_backend *table, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
                                    void *dweight, void *dbias);
 
+/* dL/draw (n, h, w, cp): where it is, or in `memory`. */
+const float *RC_FAST(finished_gradients)(rc_cpu *cpu, const rc_grad *dy, float *memory);
+
 void RC_FAST(fill_linear)(rc_backend *table);
 
 #endif

@@ -1,52 +1,21 @@
 /* Dense layers on reals: heads and projections. y (n, out) = x (n, in) weight^T (out, in) + bias. */
-#include <string.h>
-
 #include "backend/cpu/fast/product.h"
-
-typedef struct dense_weights {
-    const float *weight, *bias;
-    int in;
-} dense_weights;
-
-static void pack_forward(const void *context, int first_depth, int depth, int segment, int column, int columns,
-                         int width, float *to, float *start)
-{
-    (void)segment;
-    const dense_weights *w = context;
-    const float *from = w->weight + (size_t)column * (size_t)w->in + first_depth;
-    RC_FAST(pack_transposed)(from, (size_t)w->in, depth, columns, width, to);
-    for (int j = 0; start && j < width; j++)
-        start[j] = w->bias && j < columns ? w->bias[column + j] : 0;
-}
-
-static void pack_backward(const void *context, int first_depth, int depth, int segment, int column, int columns,
-                          int width, float *to, float *start)
-{
-    (void)segment;
-    const dense_weights *w = context;
-    for (int d = 0; d < depth; d++, to += width) {
-        memcpy(to, w->weight + (size_t)(first_depth + d) * (size_t)w->in + column, (size_t)columns * sizeof(float));
-        memset(to + columns, 0, (size_t)(width - columns) * sizeof(float));
-    }
-    if (start)
-        memset(start, 0, (size_t)width * sizeof(float));
-}
 
 static void dense_forward(rc_backend *table, int n, int in, int out, const void *x, const void *weight,
                           const void *bias, void *y, int y_stride)
 {
-    dense_weights weights = {weight, bias, in};
+    dense_weights weights = {weight, bias, in, out};
     product p = {.cpu = rc_cpu_of(table), .a = x, .a_row = in, .rows = n, .depth = in, .c = y, .c_row = y_stride,
-                 .segments = 1, .columns = out, .pack = pack_forward, .context = &weights};
+                 .segments = 1, .columns = out, .pack = RC_FAST(pack_outputs), .context = &weights};
     RC_FAST(product)(&p);
 }
 
 static void dense_backward_data(rc_backend *table, int n, int in, int out, const void *dy, int dy_stride,
                                 const void *weight, void *dx, bool add)
 {
-    dense_weights weights = {weight, NULL, in};
+    dense_weights weights = {weight, NULL, in, out};
     product p = {.cpu = rc_cpu_of(table), .a = dy, .a_row = dy_stride, .rows = n, .depth = out, .c = dx, .c_row = in,
-                 .segments = 1, .columns = in, .add = add, .pack = pack_backward, .context = &weights};
+                 .segments = 1, .columns = in, .add = add, .pack = RC_FAST(pack_inputs), .context = &weights};
     RC_FAST(product)(&p);
 }
 

@@ -50,7 +50,7 @@ static const float *finished_values(rc_cpu *cpu, const rc_tensor *x, float *memo
     return memory;
 }
 
-static const float *finished_gradients(rc_cpu *cpu, const rc_grad *dy, float *memory)
+const float *RC_FAST(finished_gradients)(rc_cpu *cpu, const rc_grad *dy, float *memory)
 {
     if (dy->y->act == RC_ACT_NONE && !dy->a)
         return dy->g;
@@ -150,7 +150,7 @@ static void linear_backward_data(rc_backend *table, const rc_linear *linear, con
     rc_cpu *cpu = rc_cpu_of(table);
     int cp_in = padded(linear->c_in), depth = linear->h * linear->w * padded(linear->c);
     linear_weights weights = {linear, weight, NULL};
-    product p = {.cpu = cpu, .a = finished_gradients(cpu, dy, cpu->shared), .a_row = depth, .rows = dy->y->n,
+    product p = {.cpu = cpu, .a = RC_FAST(finished_gradients)(cpu, dy, cpu->shared), .a_row = depth, .rows = dy->y->n,
                  .depth = depth, .c = dx, .c_row = cp_in, .segments = 1, .columns = cp_in, .add = epilogue->add,
                  .pack = pack_backward, .context = &weights};
     RC_FAST(product)(&p);
@@ -168,7 +168,7 @@ static void linear_backward_weight(rc_backend *table, const rc_linear *linear, c
     rc_tensor unstored = *x; /* storing values is forward's business */
     if (!unstored.stored)
         unstored.value = NULL;
-    outer_product p = {.cpu = cpu, .count = n, .a = finished_gradients(cpu, dy, gradients),
+    outer_product p = {.cpu = cpu, .count = n, .a = RC_FAST(finished_gradients)(cpu, dy, gradients),
                        .a_row = (ptrdiff_t)pixels * cp, .a_segment = cp, .segments = pixels, .outs = linear->c,
                        .b = finished_values(cpu, &unstored, values), .b_row = cp_in, .ins = linear->c_in,
                        .packed_b = values + line_floats((size_t)n * (size_t)cp_in), .d = dweight,

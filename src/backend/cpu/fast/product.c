@@ -69,6 +69,31 @@ void RC_FAST(pack_transposed)(const float *from, size_t stride, int depth, int c
     }
 }
 
+void RC_FAST(pack_outputs)(const void *context, int first_depth, int depth, int segment, int column, int columns,
+                           int width, float *to, float *start)
+{
+    (void)segment;
+    const dense_weights *w = context;
+    const float *from = w->weight + (size_t)column * (size_t)w->in + first_depth;
+    int known = smaller(columns, w->out - column);
+    RC_FAST(pack_transposed)(from, (size_t)w->in, depth, known, width, to);
+    for (int j = 0; start && j < width; j++)
+        start[j] = w->bias && j < known ? w->bias[column + j] : 0;
+}
+
+void RC_FAST(pack_inputs)(const void *context, int first_depth, int depth, int segment, int column, int columns,
+                          int width, float *to, float *start)
+{
+    (void)segment;
+    const dense_weights *w = context;
+    for (int d = 0; d < depth; d++, to += width) {
+        memcpy(to, w->weight + (size_t)(first_depth + d) * (size_t)w->in + column, (size_t)columns * sizeof(float));
+        memset(to + columns, 0, (size_t)(width - columns) * sizeof(float));
+    }
+    if (start)
+        memset(start, 0, (size_t)width * sizeof(float));
+}
+
 /* ---- outer products -------------------------------------------------------------------------------------------- */
 
 size_t RC_FAST(outer_packed_floats)(int count, int ins)

@@ -56,4 +56,15 @@ size_t RC_FAST(product_scratch)(int count);
 /* Packs a matrix whose columns are rows in memory: to[d][j] = from[j * stride + d]. */
 void RC_FAST(pack_transposed)(const float *from, size_t stride, int depth, int columns, int width, float *to);
 
+/* Weights (out, in) of a dense layer. */
+typedef struct dense_weights {
+    const float *weight, *bias; /* bias (out); NULL: none */
+    int in, out;
+} dense_weights;
+
+/* Columns are outputs, depth counts inputs: forward. Beyond `out` there are zeros. */
+pack_columns RC_FAST(pack_outputs);
+/* Columns are inputs, depth counts outputs: backward. */
+pack_columns RC_FAST(pack_inputs);
+
 #endif
