@@ -19,6 +19,7 @@ typedef struct shape {
 static const shape shapes[] = {
     {16, 16, 3, 1, 1, 4}, {16, 20, 3, 1, 1, 2}, {64, 32, 3, 1, 1, 8},  {16, 16, 3, 1, 1, 7}, {32, 16, 3, 1, 2, 4},
     {8, 16, 3, 2, 1, 5},  {3, 16, 3, 1, 1, 6},  {32, 3, 3, 1, 1, 6}, {12, 24, 1, 1, 1, 3}, {32, 32, 3, 1, 1, 1},
+    {24, 40, 4, 2, 1, 4}, {40, 20, 1, 1, 1, 1},
 };
 enum { SHAPES = sizeof shapes / sizeof shapes[0], N = 131 };
 
@@ -56,8 +57,9 @@ static rc_tensor image_of(const rc_backend *be, const rc_tensor *t, int i)
 static void batch_is_its_images(void **state)
 {
     (void)state;
+    enum { THREADS = 16 }; /* 8 images for some of them, 9 for others: groups of 4 end in different ways */
     rc_backend *be;
-    assert_int_equal(rc_backend_open("cpu", 0, NULL, &be), RC_OK);
+    assert_int_equal(rc_backend_open("cpu", THREADS, NULL, &be), RC_OK);
     for (int i = 0; i < SHAPES; i++) {
         rc_conv conv = geometry(&shapes[i]);
         assert_int_equal(be->reserve_conv(be, &conv, N), RC_OK);

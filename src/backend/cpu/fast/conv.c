@@ -252,6 +252,18 @@ typedef struct conv_piece {
     int image, images, part, parts;
 } conv_piece;
 
+static int groups_of_share(const conv_job *job, int images)
+{
+    return images > 0 ? (images - 1) / job->plan.images : 0;
+}
+
+/* One image less may be more tasks: one group less, whose images are tasks of their own. */
+static int tasks_of_share(const conv_job *job, int images)
+{
+    int groups = groups_of_share(job, images);
+    return groups + images - groups * job->plan.images - 1 + job->parts;
+}
+
 /* A share ends with what is shorter: groups of images first, then images one by one, the last of them in its parts. A
  * core that is slower than the others is then waited for no longer than that takes. Every second operation goes through
  * the images of a share from the last to the first: it begins with those that are still in the cache. */
@@ -259,7 +271,7 @@ static conv_piece piece_of_share(const conv_job *job, int task)
 {
     int share = task / job->share_tasks, index = task % job->share_tasks, group = job->plan.images;
     int first = (int)((int64_t)job->n * share / job->shares), end = (int)((int64_t)job->n * (share + 1) / job->shares);
-    int count = end - first, groups = count > 0 ? (count - 1) / group : 0, single = groups * group + index - groups;
+    int count = end - first, groups = groups_of_share(job, count), single = groups * group + index - groups;
     conv_piece piece = {.image = single, .images = 1, .parts = job->parts};
     if (index < groups) {
         piece = (conv_piece){index * group, group, 0, job->parts};
@@ -385,8 +397,8 @@ static void run_job(conv_job *job, int n, bool with_sums)
     if (RC_FAST(plan_limits)()->uneven_tasks && (with_sums || n >= TASKS)) {
         job->parts = plan_parts(plan);
         job->shares = rc_pool_threads(job->cpu->pool);
-        int most = (n + job->shares - 1) / job->shares, groups = (most - 1) / plan->images;
-        job->share_tasks = groups + most - groups * plan->images - 1 + job->parts;
+        int fewest = n / job->shares, most = (n + job->shares - 1) / job->shares;
+        job->share_tasks = larger(tasks_of_share(job, fewest), tasks_of_share(job, most));
         for (int image = 0; image < n; image++)
             atomic_init(&job->parts_done[image], 0);
         job->reversed = job->cpu->turn++ % 2 == 1;
