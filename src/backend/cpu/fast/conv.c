@@ -193,14 +193,15 @@ static void load_band(conv_image *image, int first, int last)
                            (first + rows - 1) * step + plan->first_y + plan->span_y);
 }
 
-static void multiply_direct(const conv_image *image, int first, int last)
+static void multiply_direct(const conv_image *image, int images, int first, int last)
 {
     const conv_plan *plan = &image->job->plan;
     int step = plan->taps.out_step;
     for (int out = 0; out < plan->out_cp; out += TILE_WIDTH)
         for (int b = 0; b < plan->blocks; b++)
             for (int residue = 0; residue < step * step; residue++)
-                run_block(image, out, b, residue / step, residue % step, first, last);
+                for (int i = 0; i < images; i++)
+                    run_block(&image[i], out, b, residue / step, residue % step, first, last);
 }
 
 static void multiply_winograd(const conv_image *image, int images, int first, int last)
@@ -226,7 +227,7 @@ static void multiply_band(const conv_image *image, int images, int first, int la
     const float *start = job->add ? NULL : job->start;
     switch (plan->way) {
     case CONV_DIRECT:
-        multiply_direct(image, first, last);
+        multiply_direct(image, images, first, last);
         break;
     case CONV_WINOGRAD:
         multiply_winograd(image, images, first, last);

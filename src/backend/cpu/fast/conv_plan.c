@@ -112,8 +112,11 @@ static void plan_band(conv_plan *plan, int n)
 
     plan->images = 1;
     plan->tiles = (columns + 1) / 2 * (plan->band / 2);
-    if (plan->way == CONV_WINOGRAD && bands == 1)
-        plan->images = smaller(smaller(most_tiles / plan->tiles, MAX_PLAN_IMAGES), n / limits->fewest_tasks);
+    if (bands == 1 && (plan->way == CONV_WINOGRAD || plan->way == CONV_DIRECT)) {
+        int fit = plan->way == CONV_WINOGRAD ? most_tiles / plan->tiles
+                                             : limits->group_pixels / (columns * plan->units);
+        plan->images = smaller(smaller(fit, MAX_PLAN_IMAGES), n / limits->fewest_tasks);
+    }
     plan->images = larger(plan->images, 1);
     plan->tiles *= plan->images;
 }

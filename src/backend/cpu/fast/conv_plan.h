@@ -64,7 +64,7 @@ typedef struct conv_plan {
     int width, left;     /* columns in the band, `left` of them border */
     bool borders;        /* the taps reach beyond the image */
 
-    int images;          /* that are worked on together: small ones, for the sake of enough tiles */
+    int images;          /* that are worked on together: small ones, for the sake of enough tiles or pixels */
     int tiles;           /* Winograd: of them all, 2 x 2 outputs each */
 
     size_t packed_floats, folded_floats, band_floats, workspace_floats;

@@ -10,6 +10,7 @@ typedef struct plan_limits {
     int block_channels;  /* input channels of 3 x 3 whose weights for one output block stay in the first cache */
     int band_bytes;      /* input rows, read once per tap row and output block; but at least ... */
     int band_pixels;     /* ... outputs to pay for fetching the weights */
+    int group_pixels;    /* outputs of small images that are worked on together, for the same reason */
     int whole_bytes;     /* an image that fits stays in the band, and nothing has to be moved */
     int few_tiles;       /* Winograd's tiles with at most 32 channels, in the first cache; twice as many with more */
     int enlarged_floats; /* workspace of an enlarged input */
