@@ -351,8 +351,8 @@ struct rc_backend {
     void (*loss_total_variation)(rc_backend *, const rc_tensor *x, const float *weight, void *value, void *dx);
     void (*loss_image_norm)(rc_backend *, const rc_tensor *x, const float *weight, void *value, void *dx);
     /* mean_b ( sample_weight_b * mean over pixels of BCE(x, target) ); x in (0, 1), stored, but read as it was before
-     * rounding to act, from raw: near 1 all of the slope is in its last bits. So it must be the tensor of the layer that
-     * made it, not one over its value. sample_weight (n) real or NULL. */
+     * rounding to act, from raw: near 1 all of the slope is in its last bits. So it must be the tensor of the layer
+     * that made it, not one over its value. sample_weight (n) real or NULL. */
     void (*loss_reconstruction)(rc_backend *, const rc_tensor *x, const rc_tensor *target, const void *sample_weight,
                                 const float *weight, void *value, void *dx);
     /* scale * mean_b ( -1/2 sum (1 + logvar - mean^2 - exp(logvar)) ), mean and logvar (n, 1, 1, cp) act. */
