@@ -56,9 +56,8 @@ static void learn(rc_replay *replay, const rc_step *step, rc_tensor *input, cons
 
     rc_pass_zero_output_gradients(g->decoder_pass);
     rc_pass_zero_output_gradients(g->encoder_pass);
-    /* This stores the images, but the loss wants to see what they were before they were rounded. */
-    rc_pass_finished_output(g->decoder_pass, RC_NO_LAYER);
-    be->loss_reconstruction(be, rc_pass_output(g->decoder_pass, RC_NO_LAYER), input, g->sample_weight,
+    /* Not the finished output: the loss wants to see what the images were before they were rounded. */
+    be->loss_reconstruction(be, rc_pass_stored_output(g->decoder_pass, RC_NO_LAYER), input, g->sample_weight,
                             &step->weight[RC_LOSS_RECONSTRUCTION], rc_real_at(be, loss, RC_LOSS_RECONSTRUCTION),
                             rc_pass_output_gradient(g->decoder_pass, RC_NO_LAYER));
     rc_pass_backward(g->decoder_pass, &g->vae->decoder, g->decoder_gradient);

@@ -240,14 +240,19 @@ rc_tensor *rc_pass_output(rc_pass *pass, int layer)
     return pass->settings.mode == RC_PASS_EVAL ? &at->finished : &at->y;
 }
 
-rc_tensor *rc_pass_finished_output(rc_pass *pass, int layer)
+rc_tensor *rc_pass_stored_output(rc_pass *pass, int layer)
 {
     rc_pass_layer *at = output_layer(pass, layer);
     if (at == NULL || at->features != NULL)
         return NULL;
     if (at->y.value != NULL && !at->y.stored)
         materialise(pass, (int)(at - pass->layer));
-    return &at->finished;
+    return &at->y;
+}
+
+rc_tensor *rc_pass_finished_output(rc_pass *pass, int layer)
+{
+    return rc_pass_stored_output(pass, layer) != NULL ? &output_layer(pass, layer)->finished : NULL;
 }
 
 void *rc_pass_features(rc_pass *pass)

@@ -49,7 +49,10 @@ void rc_pass_backward(rc_pass *pass, const rc_model *model, void *gradient);
 /* Output layers: a tensor that may be lazy (in TRAIN and FROZEN its first reader fills `value`), or features
  * (n, c) real for average pooling. By index of the layer; RC_NO_LAYER: the last. NULL: not an output of that kind. */
 rc_tensor *rc_pass_output(rc_pass *pass, int layer);
-/* The same with nothing pending (raw is the value): enqueues what is left to do if nobody has read it yet. */
+/* The same in TRAIN and FROZEN, its value stored: enqueues what is left to do if nobody has read it yet. */
+rc_tensor *rc_pass_stored_output(rc_pass *pass, int layer);
+/* Over that value, as a tensor with nothing pending: raw is the value, and what it was before rounding is not to be
+ * seen. */
 rc_tensor *rc_pass_finished_output(rc_pass *pass, int layer);
 void *rc_pass_features(rc_pass *pass); /* of the average pool; NULL: there is none */
 void *rc_pass_output_gradient(rc_pass *pass, int layer); /* act (n, h, w, cp); average pooling: real (n, c) */
