@@ -122,7 +122,13 @@ def wait_until_quiet(limit_s):
 
 def cause(complaints):
     """Of all that a process wrote before it died: its last error. torch.compile tells the cause in lines after that
-    (as "context" of the error), and then gives advice."""
+    (as "context" of the error), and then gives advice.
+
+    >>> cause("warning\\nTorchRuntimeError: a call failed\\n  Hint: try\\n  Developer debug context: two devices\\n  Note: read")
+    'TorchRuntimeError: a call failed; Developer debug context: two devices'
+    >>> cause("Killed\\n"), cause("")
+    ('Killed', 'ended')
+    """
     lines = [line.strip() for line in complaints.strip().splitlines() if line.strip()] or ["ended"]
     last = max((i for i, line in enumerate(lines) if "Error: " in line), default=len(lines) - 1)
     context = [line for line in lines[last + 1:] if "context: " in line]

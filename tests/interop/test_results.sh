@@ -20,7 +20,9 @@ fail() {
 }
 export PYTHONDONTWRITEBYTECODE=1 PYTHONIOENCODING=utf-8
 
-"$python" -m doctest "$bench/results.py" || fail "an example of results.py"
+for file in results.py torch_peer.py; do
+    "$python" -m doctest "$bench/$file" || fail "an example of $file"
+done
 
 "$program" methods | awk '{ print $1 }' | sort >"$work/methods"
 tail -n +2 "$bench/paper.csv" | cut -d, -f3 | sort -u | comm -23 - "$work/methods" >"$work/unknown"
