@@ -1,6 +1,9 @@
 /* The program: finds the command and hands the rest of the command line to it. */
+#include <errno.h>
+#include <fcntl.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/cli.h"
 #include "recollect/recollect.h"
@@ -53,8 +56,18 @@ static void print_usage(void)
              "exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted");
 }
 
+/* Where stdin, stdout or stderr is closed, the next file that is opened gets its number, and what is printed goes into
+ * that file. /dev/null takes the number instead, for the other direction, so that using it fails as before. */
+static void keep_standard_numbers(void)
+{
+    for (int number = STDIN_FILENO; number <= STDERR_FILENO; number++)
+        if (fcntl(number, F_GETFD) < 0 && errno == EBADF)
+            (void)open("/dev/null", number == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
+    keep_standard_numbers();
     if (argc < 2)
         return rc_wrong_usage(NULL, "which command?");
     if (strcmp(argv[1], "help") == 0 && argc > 2) { /* "help learn" is "learn --help" */

@@ -141,6 +141,12 @@ grep '^CwD ' whole.txt | cmp -s - <(grep '^CwD ' again.txt) || fail "a finished 
 cmp -s whole/cwd/task-3.safetensors later/cwd/task-3.safetensors || fail "a method added later ended differently"
 cmp -s whole/finetune/task-2.safetensors later/finetune/task-2.safetensors || fail "fine-tuning alone ended differently"
 
+# Where stdout and stderr are closed, what is printed goes nowhere, not into the files of the run.
+code=0
+"${run[@]}" --out closed --method finetune --stop-after 2 >&- 2>&- || code=$?
+[ $code -eq 1 ] || fail "closed output: code $code, expected 1"
+"${run[@]}" --out closed --method finetune --stop-after 2 --resume >/dev/null 2>message || fail "closed output: $(cat message)"
+! grep -q 'accuracy' closed/run.json || fail "results were printed into run.json"
 # ---- tasks --------------------------------------------------------------------------------------------------------------
 tasks() { # tasks SIZES ARGUMENT...
     local sizes=$1
