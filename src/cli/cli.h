@@ -91,5 +91,8 @@ int rc_finish_output(int code);
  * ends the program at once. */
 void rc_catch_interrupts(void);
 bool rc_interrupted(void *unused); /* as a callback */
+/* For work whose results are files: it goes on when nobody reads what it prints any more ("... | head"), and ends with
+ * RC_EXIT_FAILED, as rc_finish_output() has it. */
+void rc_outlive_readers(void);
 
 #endif

@@ -205,3 +205,4 @@ const rc_command rc_command_run = {
     .options = OPTIONS,
     .run = run,
 };
+    rc_outlive_readers();

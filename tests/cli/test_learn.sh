@@ -137,6 +137,23 @@ code=$?
 grep -q "nothing was written" err.txt || fail "an interrupted lesson does not say what is lost"
 [ -z "$(find . -name 'stopped*')" ] || fail "an interrupted lesson left a file"
 
+# The second signal ends it at once, whichever it is. (It may have stopped by then: so it is tried again.)
+for _ in 1 2 3 4 5; do
+    "$recollect" learn first --out stopped.safetensors "${tiny[@]}" --set min_steps=50000 >out.txt 2>err.txt &
+    pid=$!
+    for _ in $(seq 100); do
+        sleep 0.1
+        grep -q "new classes" err.txt && break
+    done
+    kill -INT $pid
+    sleep 0.02
+    kill -TERM $pid 2>/dev/null
+    wait $pid
+    code=$?
+    [ $code -ne 143 ] || break
+done
+[ $code -eq 143 ] || fail "SIGTERM after SIGINT: exit code $code, expected 143"
+
 # ---- models without class statistics --------------------------------------------------------------------------------
 expect 0 "6 classes" learn first --out plain.safetensors "${tiny[@]}" --method finetune --epochs 2 --set min_steps=20
 expect 0 "has no class statistics (Fine-tuning" predict plain.safetensors "$picture"

@@ -147,6 +147,12 @@ code=0
 [ $code -eq 1 ] || fail "closed output: code $code, expected 1"
 "${run[@]}" --out closed --method finetune --stop-after 2 --resume >/dev/null 2>message || fail "closed output: $(cat message)"
 ! grep -q 'accuracy' closed/run.json || fail "results were printed into run.json"
+# Nor does a run end because nobody reads what it prints.
+code=0
+"${run[@]}" --out piped --method finetune --stop-after 2 2>/dev/null | true || code=${PIPESTATUS[0]}
+[ "$code" -eq 1 ] || fail "a closed pipe: code $code, expected 1"
+[ -s piped/finetune/task-2.safetensors ] || fail "a closed pipe ended the run"
+
 # ---- tasks --------------------------------------------------------------------------------------------------------------
 tasks() { # tasks SIZES ARGUMENT...
     local sizes=$1
