@@ -137,18 +137,42 @@ static rc_status read_grid(const rc_option_value *value, const char *preset, con
 /* ---- the command --------------------------------------------------------------------------------------------- */
 
 /* The command line as it could be typed again. */
+/* Appends a blank and a word, in quotes where a shell would not take it as it is; what does not fit is cut. */
+static size_t add_word(char *line, size_t size, size_t used, const char *word)
+{
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./,:@%";
+    enum { MOST = 8 }; /* for a character, quotes and the end */
+    bool quoted = word[0] == '\0' || word[strspn(word, plain)] != '\0';
+    if (used + MOST >= size)
+        return used;
+    line[used++] = ' ';
+    if (quoted)
+        line[used++] = '\'';
+    for (; *word != '\0' && used + MOST < size; word++) {
+        if (*word == '\'') { /* outside of quotes, which end before it and begin again */
+            memcpy(line + used, "'\\'", 3);
+            used += 3;
+        }
+        line[used++] = *word;
+    }
+    if (quoted)
+        line[used++] = '\'';
+    line[used] = '\0';
+    return used;
+}
+
 static void describe_command(const rc_option_value *value, const char *preset, char *line, size_t size)
 {
-    size_t used = (size_t)snprintf(line, size, "recollect run %s", preset);
+    enum { ROOM = 80 }; /* for the name of an option */
+    size_t used = add_word(line, size, (size_t)snprintf(line, size, "recollect run"), preset);
     for (int i = 0; i < OPTIONS; i++) {
         if (!value[i].given)
             continue;
         int repeats = options[i].type == RC_OPTION_LIST ? value[i].repeats : 1;
-        for (int k = 0; k < repeats && used < size; k++) {
-            const char *text = options[i].type == RC_OPTION_LIST ? value[i].each[k] : value[i].text;
-            bool flag = options[i].type == RC_OPTION_FLAG;
-            used += (size_t)snprintf(line + used, size - used, " --%s%s%s", options[i].name, flag ? "" : " ",
-                                     flag ? "" : text);
+        for (int k = 0; k < repeats && used + ROOM < size; k++) {
+            used += (size_t)snprintf(line + used, size - used, " --%s", options[i].name);
+            if (options[i].type != RC_OPTION_FLAG)
+                used = add_word(line, size, used, options[i].type == RC_OPTION_LIST ? value[i].each[k] : value[i].text);
         }
     }
 }

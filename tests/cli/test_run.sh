@@ -153,6 +153,13 @@ code=0
 [ "$code" -eq 1 ] || fail "a closed pipe: code $code, expected 1"
 [ -s piped/finetune/task-2.safetensors ] || fail "a closed pipe ended the run"
 
+# The command line comes back as it can be typed again.
+ln -s photos "my photo's"
+"${run[@]}" --out typed --method finetune --stop-after 1 --data "my photo's" >/dev/null 2>message || fail "$(cat message)"
+line=$(sed -n '1p' typed/finetune/results.txt)
+[ "$line" = "recollect run small.yaml --method finetune --data 'my photo'\\''s' --out typed --stop-after 1 --threads 1" ] ||
+    fail "the command line is written as $line"
+
 # ---- tasks --------------------------------------------------------------------------------------------------------------
 tasks() { # tasks SIZES ARGUMENT...
     local sizes=$1
