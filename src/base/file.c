@@ -202,7 +202,23 @@ static rc_status sync_folder_of(const char *path)
     return status;
 }
 
-rc_status rc_file_writer_commit(rc_file_writer *writer)
+/* rename() that fails with EEXIST where something has the name already. A link says so itself, however many processes
+   try at once; where a file system has no links, a look before the rename has to do. */
+static int rename_new(const char *from, const char *to)
+{
+    if (link(from, to) == 0) {
+        (void)unlink(from); /* a second name of the same file, if it stays: in nobody's way */
+        return 0;
+    }
+    if (errno == EEXIST || rc_file_exists(to)) {
+        errno = EEXIST;
+        return -1;
+    }
+    return rename(from, to);
+}
+
+/* `name` gives the temporary file the name that it was made for. */
+static rc_status commit(rc_file_writer *writer, int (*name)(const char *from, const char *to), const char *action)
 {
     rc_status status = rc_file_writer_append(writer, "", 0); /* an earlier failure comes out here */
     if (status == RC_OK && fsync(writer->fd) != 0)
@@ -211,8 +227,8 @@ rc_status rc_file_writer_commit(rc_file_writer *writer)
     writer->fd = -1;
     if (status == RC_OK && closed != 0)
         status = fail_errno("close", writer->path);
-    if (status == RC_OK && rename(writer->temporary, writer->path) != 0)
-        status = fail_errno("replace", writer->path);
+    if (status == RC_OK && name(writer->temporary, writer->path) != 0)
+        status = fail_errno(action, writer->path);
     if (status == RC_OK) {
         status = sync_folder_of(writer->path);
         rc_free(NULL, writer);
@@ -220,6 +236,16 @@ rc_status rc_file_writer_commit(rc_file_writer *writer)
         rc_file_writer_abort(writer);
     }
     return status;
+}
+
+rc_status rc_file_writer_commit(rc_file_writer *writer)
+{
+    return commit(writer, rename, "replace");
+}
+
+rc_status rc_file_writer_commit_new(rc_file_writer *writer)
+{
+    return commit(writer, rename_new, "make");
 }
 
 void rc_file_writer_abort(rc_file_writer *writer)

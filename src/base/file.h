@@ -20,11 +20,13 @@ bool rc_file_exists(const char *path);
 rc_status rc_file_write_atomic(const char *path, const void *data, size_t size);
 
 /* The same in pieces: open, append any number of times, then commit or abort; both free the writer. A failed
-   append sticks: later appends and the commit fail with it. abort(NULL) is fine. */
+   append sticks: later appends and the commit fail with it. abort(NULL) is fine. commit_new makes a file and replaces
+   none: what has the name by then, whoever made it, stays, and the status is RC_IO. */
 typedef struct rc_file_writer rc_file_writer;
 rc_status rc_file_writer_open(const char *path, rc_file_writer **writer);
 rc_status rc_file_writer_append(rc_file_writer *writer, const void *data, size_t size);
 rc_status rc_file_writer_commit(rc_file_writer *writer);
+rc_status rc_file_writer_commit_new(rc_file_writer *writer);
 void rc_file_writer_abort(rc_file_writer *writer);
 /* Appends a line, as a callback for printers of lines: a failure comes out of the commit. */
 void rc_file_writer_line(void *writer, const char *text);

@@ -154,25 +154,28 @@ static void print_text(const rc_learn_result *r, const char *out)
         rc_print("old classes were not scored: --old-test DATA does that, 'recollect eval' at any time");
 }
 
-/* The disk is full after all, or gone: what was learnt must not be lost with it. */
+/* The disk is full after all, or gone, or somebody else has made the file: what was learnt must not be lost with it. */
 static void save_elsewhere(const rc_saved_model *model)
 {
     char path[4096];
     const char *folder = getenv("TMPDIR");
-    snprintf(path, sizeof path, "%.4000s/recollect-%ld.safetensors", folder != NULL && folder[0] ? folder : "/tmp",
-             (long)getpid());
-    if (rc_model_file_save(path, model) == RC_OK)
+    for (int i = 0; i < TRIES && (i == 0 || stat(path, &what) == 0); i++)
+        snprintf(path, sizeof path, "%.4000s/recollect-%ld-%d.safetensors",
+                 folder != NULL && folder[0] ? folder : "/tmp", (long)getpid(), i);
+    if (rc_model_file_save(path, model, false) == RC_OK)
         rc_complain("learn: the model was saved as '%s' instead", path);
     else
         rc_complain("learn: nor could the model be saved in the folder of temporary files: %s", rc_message());
 }
 
-static int learn(rc_open_model *open, const rc_learn_settings *settings, const char *out, bool json)
+static int learn(rc_open_model *open, const rc_learn_settings *settings, const char *out, bool force, bool json)
 {
     rc_learn_result result;
     rc_status status = rc_learn(&open->model, open->backend, settings, &result);
     if (status == RC_OK) {
-        status = rc_model_file_save(out, &open->model);
+    enum { TRIES = 100 };
+        status = rc_model_file_save(out, &open->model, force);
+    struct stat what;
         if (status != RC_OK) {
             rc_complain("learn: %s", rc_message());
             save_elsewhere(&open->model);
@@ -223,7 +226,8 @@ static int run(const rc_option_value *value, int count, char **arguments)
     if (open == NULL)
         return RC_EXIT_FAILED;
     rc_catch_interrupts();
-    int code = learn(open, &settings, value[OUT].text, value[JSON].given);
+    rc_outlive_readers();
+    int code = learn(open, &settings, value[OUT].text, value[FORCE].given, value[JSON].given);
     rc_model_close(open);
     return code;
 }

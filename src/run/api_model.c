@@ -83,7 +83,7 @@ recollect_status recollect_model_save(const recollect_model *model, const char *
                        path);
     if (!overwrite && rc_file_exists(path))
         return rc_fail(RC_IO, "%.900s exists already, and overwriting it was not allowed", path);
-    return rc_api_end(rc_model_file_save(path, &model->saved));
+    return rc_api_end(rc_model_file_save(path, &model->saved, overwrite != 0));
 }
 
 void rc_api_forget(recollect_model *model)

@@ -321,7 +321,7 @@ static rc_status save_model(cell_run *m, int task)
     snprintf(name, sizeof name, "task-%d.safetensors", task + 1);
     RC_TRY(rc_path_in(m->cell->path, name, path));
     m->model.class_name = m->trial->class_name;
-    rc_status status = rc_model_file_save(path, &m->model);
+    rc_status status = rc_model_file_save(path, &m->model, true);
     m->model.class_name = NULL;
     return status;
 }

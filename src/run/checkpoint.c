@@ -72,7 +72,7 @@ rc_status rc_checkpoint_save(const char *path, rc_backend *backend, const rc_sta
         status = backend->sync(backend); /* was all of it read? */
     }
     if (status == RC_OK)
-        status = rc_safetensors_write(path, tensors, state->entries, metadata);
+        status = rc_safetensors_write(path, tensors, state->entries, metadata, true);
     json_decref(metadata);
     rc_free(NULL, tensors);
     rc_free(NULL, block);

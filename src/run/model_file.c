@@ -158,7 +158,7 @@ static rc_status describe(const rc_saved_model *model, json_t *metadata)
     return set_json(metadata, "config", config);
 }
 
-rc_status rc_model_file_save(const char *path, const rc_saved_model *model)
+rc_status rc_model_file_save(const char *path, const rc_saved_model *model, bool replace)
 {
     rc_backend *be = model->learner.backend;
     int capacity = 8 * model->learner.net.layers + MORE_TENSORS;
@@ -174,7 +174,7 @@ rc_status rc_model_file_save(const char *path, const rc_saved_model *model)
     if (status == RC_OK)
         status = be->sync(be); /* was all of it read? */
     if (status == RC_OK)
-        status = rc_safetensors_write(path, b.tensor, b.count, metadata);
+        status = rc_safetensors_write(path, b.tensor, b.count, metadata, replace);
     for (int i = 0; i < b.count; i++)
         rc_free(NULL, (void *)(uintptr_t)b.tensor[i].data);
     json_decref(metadata);

@@ -1,6 +1,6 @@
 /* A model as a file: safetensors with the reference implementation's tensor names (backbone.*,
  * head.classifiers.N.weight), the stored statistics, and, as metadata, class names, normalisation, tasks, method and
- * configuration. No image is in it. */
+ * configuration. No image is in it, unless the method keeps some (ER, LODE). */
 #ifndef RC_RUN_MODEL_FILE_H
 #define RC_RUN_MODEL_FILE_H
 
@@ -15,7 +15,8 @@ typedef struct rc_saved_model {
     char **class_name; /* (learner.student.head.classes) by label */
 } rc_saved_model;
 
-rc_status rc_model_file_save(const char *path, const rc_saved_model *model);
+/* replace: a file of that name; otherwise it stays, and the status is RC_IO. */
+rc_status rc_model_file_save(const char *path, const rc_saved_model *model, bool replace);
 /* The net is built anew from the configuration; every tensor must be there with its shape. On failure nothing is
  * held. */
 rc_status rc_model_file_load(const char *path, rc_backend *backend, rc_saved_model *model);

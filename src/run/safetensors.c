@@ -83,7 +83,8 @@ static rc_status make_header(const rc_named_tensor *tensors, int count, const js
     return *text != NULL ? RC_OK : RC_OUT_OF_MEMORY;
 }
 
-rc_status rc_safetensors_write(const char *path, const rc_named_tensor *tensors, int count, const json_t *metadata)
+rc_status rc_safetensors_write(const char *path, const rc_named_tensor *tensors, int count, const json_t *metadata,
+                               bool replace)
 {
     char *header;
     size_t size;
@@ -101,7 +102,7 @@ rc_status rc_safetensors_write(const char *path, const rc_named_tensor *tensors,
             status = rc_file_writer_append(writer, tensors[i].data,
                                            rc_named_tensor_count(&tensors[i]) * rc_dtype_bytes(tensors[i].dtype));
         if (status == RC_OK)
-            status = rc_file_writer_commit(writer);
+            status = replace ? rc_file_writer_commit(writer) : rc_file_writer_commit_new(writer);
         else
             rc_file_writer_abort(writer);
     }

@@ -3,6 +3,7 @@
 #ifndef RC_RUN_SAFETENSORS_H
 #define RC_RUN_SAFETENSORS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,8 +27,10 @@ size_t rc_dtype_bytes(rc_dtype dtype);
 /* Elements of the tensor. */
 size_t rc_named_tensor_count(const rc_named_tensor *tensor);
 
-/* metadata: JSON object of strings, or NULL. Names must differ. */
-rc_status rc_safetensors_write(const char *path, const rc_named_tensor *tensors, int count, const json_t *metadata);
+/* metadata: JSON object of strings, or NULL. Names must differ. replace: a file of that name; otherwise it stays, and
+ * the status is RC_IO. */
+rc_status rc_safetensors_write(const char *path, const rc_named_tensor *tensors, int count, const json_t *metadata,
+                               bool replace);
 
 typedef struct rc_safetensors rc_safetensors;
 

@@ -137,6 +137,21 @@ code=$?
 grep -q "nothing was written" err.txt || fail "an interrupted lesson does not say what is lost"
 [ -z "$(find . -name 'stopped*')" ] || fail "an interrupted lesson left a file"
 
+# Another process makes the file meanwhile: it stays, and what was learnt is saved elsewhere.
+mkdir elsewhere
+TMPDIR=$work/elsewhere "$recollect" learn first --out raced.safetensors "${tiny[@]}" >out.txt 2>err.txt &
+pid=$!
+for _ in $(seq 100); do
+    sleep 0.1
+    grep -q "new classes" err.txt && break
+done
+echo "somebody else's" >raced.safetensors
+wait $pid
+code=$?
+[ $code -eq 1 ] || fail "the file is there by the end: exit code $code, expected 1"
+grep -q "cannot make 'raced.safetensors': File exists" err.txt || fail "the file is there by the end: $(cat err.txt)"
+[ "$(cat raced.safetensors)" = "somebody else's" ] || fail "a file that came meanwhile was replaced"
+expect 0 "6, learnt in 1 task" info elsewhere/recollect-*.safetensors
 # The second signal ends it at once, whichever it is. (It may have stopped by then: so it is tried again.)
 for _ in 1 2 3 4 5; do
     "$recollect" learn first --out stopped.safetensors "${tiny[@]}" --set min_steps=50000 >out.txt 2>err.txt &

@@ -56,7 +56,7 @@ static int write_tensors(const char *path)
         {"nothing", RC_DTYPE_F32, 2, {0, 7}, f32},       {"caf\xC3\xA9 \"x\"", RC_DTYPE_U8, 2, {3, 4}, u8},
     };
     json_t *metadata = json_pack("{s:s, s:s}", "maker", "recollect", "words", "caf\xC3\xA9 \"quoted\"\nnew line");
-    rc_status status = rc_safetensors_write(path, tensors, sizeof tensors / sizeof *tensors, metadata);
+    rc_status status = rc_safetensors_write(path, tensors, sizeof tensors / sizeof *tensors, metadata, true);
     json_decref(metadata);
     return status == RC_OK ? 0 : failed();
 }
@@ -132,7 +132,7 @@ static int save_model(const char *from, const char *path)
         return failed();
     rc_status status = from == NULL ? make_model(backend, &model) : rc_model_file_load(from, backend, &model);
     if (status == RC_OK)
-        status = rc_model_file_save(path, &model);
+        status = rc_model_file_save(path, &model, true);
     int code = status == RC_OK ? 0 : failed();
     rc_saved_model_destroy(&model);
     rc_backend_close(backend);

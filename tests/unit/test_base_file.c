@@ -289,6 +289,28 @@ static void writers_do_not_meet(void **state)
     assert_content("data", "first");
 }
 
+static void new_files_replace_nothing(void **state)
+{
+    (void)state;
+    size_t before = rc_bytes_allocated();
+    rc_file_writer *writer;
+    assert_int_equal(rc_file_writer_open("data", &writer), RC_OK);
+    assert_int_equal(rc_file_writer_append(writer, "mine", 4), RC_OK);
+    assert_int_equal(rc_file_write_atomic("data", "theirs", 6), RC_OK); /* who was faster */
+    assert_int_equal(rc_file_writer_commit_new(writer), RC_IO);
+    assert_string_equal(rc_message(), "cannot make 'data': File exists");
+    assert_content("data", "theirs");
+    assert_int_equal(symlink("nowhere", "link"), 0);
+    assert_int_equal(rc_file_writer_open("link", &writer), RC_OK);
+    assert_int_equal(rc_file_writer_commit_new(writer), RC_IO);
+    assert_int_equal(rc_file_writer_open("other", &writer), RC_OK);
+    assert_int_equal(rc_file_writer_append(writer, "mine", 4), RC_OK);
+    assert_int_equal(rc_file_writer_commit_new(writer), RC_OK);
+    assert_content("other", "mine");
+    assert_int_equal(files_here(), 3);
+    assert_int_equal(rc_bytes_allocated(), before);
+}
+
 /* A process of the same number, as is usual in containers, was killed while it wrote: its file is in nobody's way. */
 static void files_of_killed_processes_are_in_nobodys_way(void **state)
 {
@@ -355,6 +377,7 @@ int main(void)
         IN_FOLDER(an_abort_leaves_nothing),
         IN_FOLDER(a_failed_rename_leaves_nothing),
         IN_FOLDER(writers_do_not_meet),
+        IN_FOLDER(new_files_replace_nothing),
         IN_FOLDER(files_of_killed_processes_are_in_nobodys_way),
         IN_FOLDER(only_leftovers_are_removed),
         IN_FOLDER(folders_above_are_made),

@@ -211,7 +211,7 @@ static void damaged_models_and_checkpoints(void **state)
     model.class_name = rc_alloc_zeroed(NULL, 1, sizeof *model.class_name);
     model.class_name[0] = rc_alloc_zeroed(NULL, 2, 1);
     model.class_name[0][0] = 'a';
-    assert_int_equal(rc_model_file_save("good", &model), RC_OK);
+    assert_int_equal(rc_model_file_save("good", &model, true), RC_OK);
     rc_saved_model_destroy(&model);
     damage_file(read_model, "model.safetensors", "good", 60);
 

@@ -72,7 +72,7 @@ static void a_model_comes_back(void **state)
     assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);
     rc_saved_model model, loaded;
     make_model(be, &model);
-    assert_int_equal(rc_model_file_save(path, &model), RC_OK);
+    assert_int_equal(rc_model_file_save(path, &model, true), RC_OK);
     assert_int_equal(rc_model_file_load(path, be, &loaded), RC_OK);
     const rc_learner *a = &model.learner, *b = &loaded.learner;
     assert_int_equal(b->student.head.classes, 5);
@@ -107,7 +107,7 @@ static void what_is_stored_comes_back(void **state)
         buffer->images[i] = (uint8_t)(i * 37 >> 3);
     for (int i = 0; i < HELD; i++)
         buffer->labels[i] = i % 5;
-    assert_int_equal(rc_model_file_save(path, &model), RC_OK);
+    assert_int_equal(rc_model_file_save(path, &model, true), RC_OK);
     assert_int_equal(rc_model_file_load(path, be, &loaded), RC_OK);
     assert_int_equal(loaded.learner.buffer.held, HELD);
     assert_int_equal(loaded.learner.buffer.capacity, 9);
@@ -117,18 +117,18 @@ static void what_is_stored_comes_back(void **state)
     rc_saved_model_destroy(&loaded);
 
     buffer->labels[3] = 5; /* there are 5 classes */
-    assert_int_equal(rc_model_file_save(path, &model), RC_OK);
+    assert_int_equal(rc_model_file_save(path, &model, true), RC_OK);
     assert_int_equal(rc_model_file_load(path, be, &loaded), RC_FORMAT);
     assert_non_null(strstr(rc_message(), "image 3 of the buffer is of class 5"));
     buffer->labels[3] = 0;
     buffer->offered = HELD - 1;
-    assert_int_equal(rc_model_file_save(path, &model), RC_OK);
+    assert_int_equal(rc_model_file_save(path, &model, true), RC_OK);
     assert_int_equal(rc_model_file_load(path, be, &loaded), RC_FORMAT);
     assert_non_null(strstr(rc_message(), "6 images were offered"));
     rc_saved_model_destroy(&model);
 
     make_model_of(be, "dgr", 16, &model);
-    assert_int_equal(rc_model_file_save(path, &model), RC_OK);
+    assert_int_equal(rc_model_file_save(path, &model, true), RC_OK);
     assert_int_equal(rc_model_file_load(path, be, &loaded), RC_OK);
     const rc_vae *a = &model.learner.vae, *b = &loaded.learner.vae;
     assert_memory_equal(a->encoder.param, b->encoder.param, a->encoder.net->params * sizeof(float));
@@ -147,7 +147,7 @@ static void broken_files_do_no_harm(void **state)
     assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);
     rc_saved_model model, loaded;
     make_model(be, &model);
-    assert_int_equal(rc_model_file_save(path, &model), RC_OK);
+    assert_int_equal(rc_model_file_save(path, &model, true), RC_OK);
     char *bytes;
     size_t size;
     assert_int_equal(rc_file_read(path, 1 << 24, &bytes, &size), RC_OK);
@@ -187,7 +187,7 @@ static void weights_that_are_no_numbers_are_refused(void **state)
     char *bytes;
     size_t size, at = 0;
     ((float *)model.learner.student.head.weight)[7] = rare;
-    assert_int_equal(rc_model_file_save(path, &model), RC_OK);
+    assert_int_equal(rc_model_file_save(path, &model, true), RC_OK);
     assert_int_equal(rc_file_read(path, 1 << 24, &bytes, &size), RC_OK);
     while (at + sizeof rare < size && memcmp(bytes + at, &rare, sizeof rare) != 0)
         at++;
