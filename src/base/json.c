@@ -203,13 +203,28 @@ rc_status rc_json_line(json_t *json, void (*line)(void *user, const char *text),
     return status;
 }
 
-rc_status rc_json_save(const json_t *json, int indent, const char *path)
+static rc_status save(const json_t *json, int indent, const char *path, rc_status (*commit)(rc_file_writer *writer))
 {
     char *text;
     size_t size;
+    rc_file_writer *writer;
     RC_TRY(dump(json, indent, &text, &size));
     text[size] = '\n';
-    rc_status status = rc_file_write_atomic(path, text, size + 1);
+    rc_status status = rc_file_writer_open(path, &writer);
+    if (status == RC_OK) {
+        (void)rc_file_writer_append(writer, text, size + 1); /* a failure comes out of the commit */
+        status = commit(writer);
+    }
     rc_free(NULL, text);
     return status;
+}
+
+rc_status rc_json_save(const json_t *json, int indent, const char *path)
+{
+    return save(json, indent, path, rc_file_writer_commit);
+}
+
+rc_status rc_json_save_new(const json_t *json, int indent, const char *path)
+{
+    return save(json, indent, path, rc_file_writer_commit_new);
 }

@@ -42,5 +42,7 @@ rc_status rc_json_dump(const json_t *json, int indent, char **text);
 rc_status rc_json_line(json_t *json, void (*line)(void *user, const char *text), void *user);
 /* rc_json_dump and a newline into a file, atomically. */
 rc_status rc_json_save(const json_t *json, int indent, const char *path);
+/* The same for a file that must not be there yet; see rc_file_writer_commit_new. */
+rc_status rc_json_save_new(const json_t *json, int indent, const char *path);
 
 #endif

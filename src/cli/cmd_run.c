@@ -16,7 +16,7 @@ static const rc_option options[OPTIONS] = {
     [METHOD] = {"method", RC_OPTION_TEXT, "NAME,...", "cwd", "methods to run, or all; see 'recollect methods'", 0, 0},
     [DATA] = {"data", RC_OPTION_TEXT, "PATH", NULL, "where the images are; 'procedural' makes some", 0, 0},
     [OUT] = {"out", RC_OPTION_TEXT, "FOLDER", NULL, "where results go; needed", 0, 0},
-    [RESUME] = {"resume", RC_OPTION_FLAG, NULL, NULL, "go on with the run in that folder", 0, 0},
+    [RESUME] = {"resume", RC_OPTION_FLAG, NULL, NULL, "go on with the run in that folder, or begin it", 0, 0},
     [SET] = {"set", RC_OPTION_LIST, "NAME=VALUE", NULL, "changes one setting; any number of times", 0, 0},
     [SEED] = {"seed", RC_OPTION_TEXT, "N", NULL, "seed of every random number", 0, 0},
     [TASKS] = {"tasks", RC_OPTION_TEXT, "N or N,N,...", NULL, "number of tasks, or the classes of each", 0, 0},

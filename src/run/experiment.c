@@ -115,10 +115,22 @@ static rc_status open_folders(experiment *x, const rc_backend *backend)
                        s->out);
     for (int i = 0; i < x->trials && !s->resume; i++)
         RC_TRY(rc_run_folder_is_free(x->trial[i].path));
+    if (several && !s->resume) {
+        RC_TRY(rc_path_in(s->out, "summary.json", run));
+        if (rc_file_exists(run))
+            return rc_fail(RC_INVALID_ARGUMENT,
+                           "%s holds runs already: --resume goes on with them and adds others, another --out leaves "
+                           "them alone",
+                           s->out);
+    }
     if (several)
         RC_TRY(rc_make_run_folder(s->out));
     for (int i = 0; i < x->trials; i++) {
         rc_trial *t = &x->trial[i];
+        RC_TRY(rc_path_in(t->path, "run.json", run));
+        if (s->resume && !rc_file_exists(run))
+            rc_log_write(&s->watch.log, RC_LOG_INFO, "note: %s holds no run to go on with, so one begins there",
+                         t->path);
         rc_run_identity identity = {&t->config, x->data, backend, s->command_line};
         RC_TRY(rc_run_folder_open(&t->folder, t->path, &identity, s->resume));
     }

@@ -139,11 +139,17 @@ static rc_status write_config(const rc_config *config, const char *path)
 
 /* ---- the folder ----------------------------------------------------------------------------------------------- */
 
-rc_status rc_make_run_folder(const char *path)
+static rc_status make_folder(const char *path)
 {
     RC_TRY(rc_file_make_folder(path));
     if (access(path, W_OK | X_OK) != 0)
         return rc_fail(RC_IO, "cannot write into the folder '%s': %s", path, strerror(errno));
+    return RC_OK;
+}
+
+rc_status rc_make_run_folder(const char *path)
+{
+    RC_TRY(make_folder(path));
     return rc_file_remove_leftovers(path);
 }
 
@@ -163,14 +169,39 @@ static rc_status take_lock(const char *path, const char *run, rc_run_folder *fol
     return RC_OK; /* a file system without locks: nothing to be done */
 }
 
+/* Files that are somebody's, and that a run would replace. */
+static rc_status find_others(const char *path)
+{
+    static const char *const names[] = {"config.yaml", "summary.json", "summary.csv", "summary.txt"};
+    char file[RC_PATH_SIZE];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        RC_TRY(rc_path_in(path, names[i], file));
+        if (rc_file_exists(file))
+            return rc_fail(RC_INVALID_ARGUMENT,
+                           "'%s' is there already, and a run would replace it: choose another --out", file);
+    }
+    return RC_OK;
+}
+
 rc_status rc_run_folder_is_free(const char *path)
 {
     char run[RC_PATH_SIZE];
     RC_TRY(rc_path_in(path, "run.json", run));
     if (!rc_file_exists(run))
-        return RC_OK;
+        return find_others(path);
     return rc_fail(RC_INVALID_ARGUMENT,
                    "%s holds a run already: --resume goes on with it, another --out leaves it alone", path);
+}
+
+/* Writes run.json, which nobody has written yet; or has since, then a run that is resumed is that one. */
+static rc_status begin_run(const rc_run_folder *folder, const char *path, const char *run, bool resume)
+{
+    RC_TRY(find_others(path));
+    RC_TRY(make_folder(path));
+    rc_status status = rc_json_save_new(folder->identity, 2, run);
+    if (status == RC_OK || !rc_file_exists(run))
+        return status;
+    return resume ? RC_OK : rc_run_folder_is_free(path);
 }
 
 static rc_status open_folder(rc_run_folder *folder, const char *path, const rc_run_identity *who, bool resume)
@@ -178,19 +209,15 @@ static rc_status open_folder(rc_run_folder *folder, const char *path, const rc_r
     char config[RC_PATH_SIZE], run[RC_PATH_SIZE];
     RC_TRY(rc_path_in(path, "config.yaml", config));
     RC_TRY(rc_path_in(path, "run.json", run));
-    bool there = rc_file_exists(run);
     if (!resume)
         RC_TRY(rc_run_folder_is_free(path));
     RC_TRY(describe(who, &folder->identity));
-    if (there) {
-        RC_TRY(check_resumed(path, run, folder));
-        RC_TRY(take_lock(path, run, folder)); /* after the last look into run.json: closing it would end the lock */
-        return rc_make_run_folder(path);
-    }
+    if (!rc_file_exists(run))
+        RC_TRY(begin_run(folder, path, run, resume));
+    RC_TRY(check_resumed(path, run, folder));
+    RC_TRY(take_lock(path, run, folder)); /* after the last look into run.json: closing it would end the lock */
     RC_TRY(rc_make_run_folder(path));
-    RC_TRY(write_config(who->config, config));
-    RC_TRY(rc_json_save(folder->identity, 2, run));
-    return take_lock(path, run, folder);
+    return rc_file_exists(config) ? RC_OK : write_config(who->config, config);
 }
 
 rc_status rc_run_folder_open(rc_run_folder *folder, const char *path, const rc_run_identity *identity, bool resume)

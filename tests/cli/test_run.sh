@@ -141,6 +141,20 @@ grep '^CwD ' whole.txt | cmp -s - <(grep '^CwD ' again.txt) || fail "a finished 
 cmp -s whole/cwd/task-3.safetensors later/cwd/task-3.safetensors || fail "a method added later ended differently"
 cmp -s whole/finetune/task-2.safetensors later/finetune/task-2.safetensors || fail "fine-tuning alone ended differently"
 
+# Nothing that is there is replaced: not the configuration of somebody who works in the same folder, nor a summary.
+mkdir mine && cp small.yaml mine/config.yaml
+refused 1 "'mine/config.yaml' is there already, and a run would replace it" mine/config.yaml --out mine
+refused 1 "'mine/config.yaml' is there already" mine/config.yaml --out mine --resume
+cmp -s small.yaml mine/config.yaml || fail "a configuration was replaced"
+grid=(small.yaml --out grid --method finetune --stop-after 1 --threads 1 --set class_order=published)
+"$program" run "${grid[@]}" --orders 0 >/dev/null 2>message || fail "a grid of one order: $(cat message)"
+cp grid/summary.json kept.json
+refused 1 'grid holds runs already: --resume goes on with them and adds others' "${grid[@]}" --orders 1
+refused 1 "'grid/summary.json' is there already" "${grid[@]}"
+cmp -s grid/summary.json kept.json || fail "a summary was replaced"
+"$program" run "${grid[@]}" --orders 0,1 --resume >/dev/null 2>message || fail "one more order: $(cat message)"
+grep -qF 'note: grid/order-1 holds no run to go on with, so one begins there' message || fail "a new run is not told: $(cat message)"
+
 # Where stdout and stderr are closed, what is printed goes nowhere, not into the files of the run.
 code=0
 "${run[@]}" --out closed --method finetune --stop-after 2 >&- 2>&- || code=$?

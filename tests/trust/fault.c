@@ -166,6 +166,12 @@ int rename(const char *from, const char *to)
     return NEXT("rename", int (*)(const char *, const char *))(from, to);
 }
 
+int link(const char *from, const char *to)
+{
+    FAIL_IF(count(WRITING, "rename", to, NULL));
+    return NEXT("link", int (*)(const char *, const char *))(from, to);
+}
+
 int unlink(const char *path)
 {
     FAIL_IF(count(WRITING, "remove", path, NULL));

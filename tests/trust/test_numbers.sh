@@ -29,7 +29,7 @@ diverges "resumed" "$finite" first --resume "${absurd[@]}"
 echo "an absurd learning rate: the checkpoint is of$good"
 save=()
 # Without checkpoints in between it is the loss that tells.
-diverges "an absurd learning rate, unsaved" "task 1, training, step 58 of 58: the cross entropy loss $finite" unsaved \
+diverges "an absurd learning rate, unsaved" "task 1, training, step [0-9]+ of 58: the cross entropy loss $finite" unsaved \
     "${absurd[@]}"
 save=(--checkpoint 0)
 
@@ -55,4 +55,22 @@ kill -9 $pid
 wait $pid 2>/dev/null || true
 [ $code -eq 1 ] && grep -q 'another process is working on the run in busy' message ||
     fail "two processes in one run: code $code: $(cat message)"
+# Nor when several begin it at the same moment: one gets the folder, the others are told so.
+for ((round = 0; round < 4; round++)); do
+    pids=() won=0 begin=(--out "race$round" --stop-after 1)
+    [ $round -lt 2 ] || begin+=(--resume)
+    for ((i = 0; i < 4; i++)); do
+        life "${begin[@]}" >/dev/null 2>"message$i" &
+        pids+=($!)
+    done
+    for ((i = 0; i < 4; i++)); do
+        code=0
+        wait "${pids[i]}" || code=$?
+        [ $code -eq 0 ] && won=$((won + 1)) && continue
+        [ $code -eq 1 ] && grep -qE 'holds a run already|another process is working' "message$i" ||
+            fail "four processes begin one run: code $code: $(cat "message$i")"
+    done
+    [ $won -ge 1 ] && { [ $won -eq 1 ] || [ $round -ge 2 ]; } || fail "$won of four processes got the folder"
+    [ "$(grep -c '"event":"run"' "race$round/first-task/events.jsonl")" -eq 1 ] || fail "two processes worked on one run"
+done
 echo "$name: passed in $SECONDS s"
