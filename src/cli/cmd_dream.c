@@ -51,6 +51,8 @@ static rc_status dream(rc_saved_model *model, const rc_dream_settings *settings,
     if (status == RC_OK) {
         print_histogram(&dreams, model);
         rc_print("%s/all.png has a row for each class in this order, %s/NN-NAME.png all dreams of a class",
+    if (value[OUT].text[0] == '\0')
+        return rc_wrong_usage(self, "where shall the pictures go? --out FOLDER says it");
                  folder, folder);
         rc_dreams_warn(&dreams, model, print_warning, NULL);
     }

@@ -10,6 +10,7 @@
 
 #include "cli/cli.h"
 #include "cli/model.h"
+#include "run/describe_methods.h"
 #include "run/learn.h"
 
 enum {
@@ -80,6 +81,20 @@ static int collect_settings(const rc_option_value *value, const char **set, char
     for (int i = 0; i < value[SET].repeats; i++)
         set[sets++] = value[SET].each[i];
     return sets;
+}
+
+/* Are method, preset and settings such that there are? (Whether they suit the model is found out with it.) */
+static rc_status check_settings(const rc_learn_settings *settings)
+{
+    const rc_method *method;
+    rc_config config = rc_config_default();
+    if (settings->method != NULL)
+        RC_TRY(rc_method_choose(settings->method, &method));
+    if (settings->preset != NULL)
+        RC_TRY(rc_config_load(&config, settings->preset, NULL));
+    for (int i = 0; i < settings->sets; i++)
+        RC_TRY(rc_config_set_pair(&config, settings->set[i]));
+    return RC_OK;
 }
 
 /* Is it a file that is named like a model? */
@@ -157,7 +172,9 @@ static void print_text(const rc_learn_result *r, const char *out)
 /* The disk is full after all, or gone, or somebody else has made the file: what was learnt must not be lost with it. */
 static void save_elsewhere(const rc_saved_model *model)
 {
+    enum { TRIES = 100 };
     char path[4096];
+    struct stat what;
     const char *folder = getenv("TMPDIR");
     for (int i = 0; i < TRIES && (i == 0 || stat(path, &what) == 0); i++)
         snprintf(path, sizeof path, "%.4000s/recollect-%ld-%d.safetensors",
@@ -173,9 +190,7 @@ static int learn(rc_open_model *open, const rc_learn_settings *settings, const c
     rc_learn_result result;
     rc_status status = rc_learn(&open->model, open->backend, settings, &result);
     if (status == RC_OK) {
-    enum { TRIES = 100 };
         status = rc_model_file_save(out, &open->model, force);
-    struct stat what;
         if (status != RC_OK) {
             rc_complain("learn: %s", rc_message());
             save_elsewhere(&open->model);
@@ -202,10 +217,10 @@ static int run(const rc_option_value *value, int count, char **arguments)
         return rc_wrong_usage(self, "where does the new model go? --out FILE says so");
     if (count == 1 && is_model(arguments[0]))
         return rc_wrong_usage(self, "'%s' is a model; which folder shall it learn from?", arguments[0]);
+    if (count == 1 && value[OLD_TEST].given)
+        return rc_wrong_usage(self, "--old-test scores classes that a model knows: which model shall learn?");
     const char *set[RC_MAX_REPEATS + 4], *input = count == 2 ? arguments[0] : NULL;
     char texts[4][96];
-    if (!can_write(value[OUT].text, input, value[FORCE].given))
-        return RC_EXIT_FAILED;
     rc_learn_settings settings = {
         .data = arguments[count - 1],
         .format = value[FORMAT].text,
@@ -221,6 +236,10 @@ static int run(const rc_option_value *value, int count, char **arguments)
                   .progress = rc_tell_progress,
                   .cancelled = rc_interrupted},
     };
+    if (check_settings(&settings) != RC_OK)
+        return rc_wrong_usage(self, "%s", rc_message());
+    if (!can_write(value[OUT].text, input, value[FORCE].given))
+        return RC_EXIT_FAILED;
     rc_open_model *open = rc_model_open(self->name, rc_backend_name(&value[BACKEND]),
                                         (int)value[THREADS].integer, input);
     if (open == NULL)

@@ -74,16 +74,17 @@ static rc_status read_methods(const char *list, rc_run_settings *settings)
         }
         return RC_OK;
     }
-    for (const char *p = list; *p != '\0';) {
+    for (const char *p = list;; p++) {
         char name[32];
         size_t length = strcspn(p, ",");
         snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), p);
         if (settings->methods == RC_MAX_METHODS)
             return rc_fail(RC_INVALID_ARGUMENT, "more than %d methods", RC_MAX_METHODS);
         RC_TRY(rc_method_choose(name, &settings->method[settings->methods++]));
-        p += length + (p[length] == ',');
+        p += length;
+        if (*p == '\0')
+            return RC_OK;
     }
-    return RC_OK;
 }
 
 /* The next number of a list and what follows it; false: there is none. */
@@ -131,12 +132,11 @@ static rc_status read_grid(const rc_option_value *value, const char *preset, con
         RC_TRY(read_orders(value[ORDERS].text, settings));
     if (value[SEEDS].given)
         RC_TRY(read_seeds(value[SEEDS].text, settings));
-    return RC_OK;
+    return rc_run_settings_check(settings);
 }
 
 /* ---- the command --------------------------------------------------------------------------------------------- */
 
-/* The command line as it could be typed again. */
 /* Appends a blank and a word, in quotes where a shell would not take it as it is; what does not fit is cut. */
 static size_t add_word(char *line, size_t size, size_t used, const char *word)
 {
@@ -161,6 +161,7 @@ static size_t add_word(char *line, size_t size, size_t used, const char *word)
     return used;
 }
 
+/* The command line as it could be typed again. */
 static void describe_command(const rc_option_value *value, const char *preset, char *line, size_t size)
 {
     enum { ROOM = 80 }; /* for the name of an option */
@@ -201,9 +202,10 @@ static int run(const rc_option_value *value, int count, char **arguments)
         return rc_wrong_usage(&rc_command_run, "%s", rc_message());
     if (value[PRINT_CONFIG].given)
         return rc_config_print(&settings.config, rc_print_line, NULL) == RC_OK ? RC_EXIT_DONE : RC_EXIT_FAILED;
-    if (settings.out == NULL)
+    if (settings.out == NULL || settings.out[0] == '\0')
         return rc_wrong_usage(&rc_command_run, "where shall the results go? --out FOLDER says it");
     rc_catch_interrupts();
+    rc_outlive_readers();
     rc_status status = rc_experiment_run(&settings);
     if (status == RC_OK)
         return RC_EXIT_DONE;
@@ -229,4 +231,3 @@ const rc_command rc_command_run = {
     .options = OPTIONS,
     .run = run,
 };
-    rc_outlive_readers();

@@ -152,6 +152,11 @@ int rc_command_main(const rc_command *command, int argc, char **argv)
             int code = parse_option(command, argc - i, argv + i, values, &used);
             if (code != RC_EXIT_DONE)
                 return code;
+        } else if (!options_end && argv[i][0] == '-' && argv[i][1] != '\0') {
+            return rc_wrong_usage(command,
+                                  "unknown option '%s': options have two dashes, and names that begin with one come "
+                                  "after '--'",
+                                  argv[i]);
         } else {
             argv[count++] = argv[i];
         }

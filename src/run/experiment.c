@@ -317,8 +317,7 @@ static rc_status run_cells(experiment *x)
 
 /* ---- the experiment ------------------------------------------------------------------------------------------- */
 
-/* Every folder belongs to one cell. */
-static rc_status check_lists(const rc_run_settings *s)
+rc_status rc_run_settings_check(const rc_run_settings *s)
 {
     if (s->methods < 1)
         return rc_fail(RC_INVALID_ARGUMENT, "no method to run");
@@ -378,7 +377,7 @@ rc_status rc_experiment_run(const rc_run_settings *settings)
     rc_backend *backend;
     rc_dataset data;
     double began = rc_now();
-    RC_TRY(check_lists(settings));
+    RC_TRY(rc_run_settings_check(settings));
     RC_TRY(rc_config_check(&settings->config));
     rc_status status = rc_backend_open(settings->backend, settings->threads, &settings->watch.log, &backend);
     if (status != RC_OK)

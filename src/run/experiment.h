@@ -44,6 +44,9 @@ typedef struct rc_run_settings {
     void (*line)(void *user, const char *text); /* results, a line at a time; gets the watch's user */
 } rc_run_settings;
 
+/* Are the lists of methods, orders and seeds such that every folder belongs to one cell? */
+rc_status rc_run_settings_check(const rc_run_settings *settings);
+
 /* RC_CANCELLED: stopped after saving. A method that fails does not end the others: what failed is logged, and the
  * status is that of the first. */
 rc_status rc_experiment_run(const rc_run_settings *settings);

@@ -68,9 +68,9 @@ expect 1 "is a folder" learn two.safetensors third --out first
 expect 1 "make the folder first" learn two.safetensors third --out nowhere/x
 expect 1 "keeps it" learn two.safetensors third --out x --net resnet32
 expect 1 "cannot be set" learn two.safetensors third --out x --size 32
-expect 1 "did you mean 'epochs'" learn first --out x --set epoch=3
-expect 1 "sets nothing" learn first --out x --set epochs
-expect 1 "there is no method 'cwdd'" learn first --out x --method cwdd
+expect 2 "did you mean 'epochs'" learn first --out x --set epoch=3
+expect 2 "sets nothing" learn first --out x --set epochs
+expect 2 "there is no method 'cwdd'" learn first --out x --method cwdd
 expect 1 "needs the images of the old classes" learn two.safetensors third --out x --method joint
 expect 1 "no data at" learn nowhere --out x
 expect 1 "No such" learn nowhere first --out x
@@ -79,6 +79,8 @@ expect 2 "is a model; which folder" learn two.safetensors --out x
 expect 2 "--out FILE" learn first
 expect 2 "--out FILE" learn first --out ""
 expect 2 "from which folder" learn --out x
+expect 2 "there is no preset 'lern'" learn first --out x --preset lern
+expect 2 "which model shall learn?" learn first --out x --old-test old
 expect 2 "unexpected argument" learn a b c --out x
 expect 2 "which images" predict one.safetensors
 expect 2 "which model" eval

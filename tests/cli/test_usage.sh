@@ -86,7 +86,16 @@ expect 2 only-stderr "option '--orders' is '1,', expected up to" run demo --orde
 expect 2 only-stderr "option '--orders' is '-1', expected up to" run demo --orders -1 --out no
 expect 2 only-stderr "option '--seeds' is '', expected up to" run demo --seeds= --out no
 expect 2 only-stderr "--order and --orders: which one?" run demo --order 1 --orders 1,2 --out no
-expect 1 only-stderr "order 1 is listed twice" run demo --orders 1,1 --out no
+expect 2 only-stderr "order 1 is listed twice" run demo --orders 1,1 --out no
+expect 2 only-stderr "seed 7 is listed twice" run demo --seeds 7,7 --out no
+expect 2 only-stderr "method cwd is listed twice" run demo --method cwd,cwd --out no
+for list in '' cwd, ,cwd cwd,,rdfcil; do
+    expect 2 only-stderr "there is no method ''" run demo --method "$list" --out no
+done
+expect 2 only-stderr "where shall the results go?" run demo --out ''
+expect 2 only-stderr "where shall the pictures go?" dream model --out ''
+expect 2 only-stderr "unknown option '-o': options have two dashes" learn photos -o model
+expect 1 only-stderr "cannot open '-o'" info -- -o
 expect 0 only-stdout "loss_rkd" selftest --list
 expect 0 only-stdout "backend cpu" info
 expect 0 only-stdout "stage_" info --net resnet32
