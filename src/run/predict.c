@@ -1,6 +1,7 @@
 #include "run/predict.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -235,6 +236,17 @@ static rc_status enqueue(rc_predictor *p, const char *name, int *slot)
     return RC_OK;
 }
 
+/* The message of what has just failed at `name`, in the place of a prediction. */
+static rc_status enqueue_failure(rc_predictor *p, const char *name)
+{
+    char message[RC_MESSAGE_SIZE];
+    int slot;
+    snprintf(message, sizeof message, "%s", rc_message());
+    RC_TRY(enqueue(p, name, &slot));
+    memcpy(p->queue[slot].message, message, sizeof message);
+    return RC_OK;
+}
+
 rc_status rc_predictor_add_bytes(rc_predictor *p, const char *name, const void *data, size_t size)
 {
     int slot;
@@ -281,11 +293,14 @@ static rc_status read_folder(const char *path, name_list *list)
 {
     DIR *folder = opendir(path);
     if (folder == NULL)
-        return rc_fail(RC_IO, "%.700s: the folder cannot be read", path);
+        return rc_fail(RC_IO, "cannot open the folder '%.700s': %s", path, strerror(errno));
     rc_status status = RC_OK;
-    for (struct dirent *e; status == RC_OK && (e = readdir(folder)) != NULL;)
+    errno = 0;
+    for (struct dirent *e; status == RC_OK && (e = readdir(folder)) != NULL; errno = 0)
         if (e->d_name[0] != '.')
             status = add_name(list, e->d_name);
+    if (status == RC_OK && errno != 0)
+        status = rc_fail(RC_IO, "cannot list the folder '%.700s': %s", path, strerror(errno));
     closedir(folder);
     if (list->count > 0)
         qsort(list->name, (size_t)list->count, sizeof *list->name, by_name);
@@ -295,13 +310,13 @@ static rc_status read_folder(const char *path, name_list *list)
 static rc_status add_folder(rc_predictor *p, const char *path, int depth);
 
 /* Something inside a folder: a picture, a folder below (a link to a folder might lead in circles), or nothing
- * of ours. */
+ * of ours. A link that leads nowhere is a picture, of which reading says what is wrong. */
 static rc_status add_inside(rc_predictor *p, const char *path, int depth)
 {
     struct stat link, target;
     int slot;
     if (lstat(path, &link) != 0 || stat(path, &target) != 0)
-        return RC_OK;
+        return rc_image_name(path) ? enqueue(p, path, &slot) : RC_OK;
     if (S_ISDIR(target.st_mode))
         return S_ISLNK(link.st_mode) ? RC_OK : add_folder(p, path, depth + 1);
     return S_ISREG(target.st_mode) && rc_image_name(path) ? enqueue(p, path, &slot) : RC_OK;
@@ -310,17 +325,21 @@ static rc_status add_inside(rc_predictor *p, const char *path, int depth)
 static rc_status add_folder(rc_predictor *p, const char *path, int depth)
 {
     name_list list = {0};
-    if (depth > DEEPEST_FOLDER)
-        return rc_fail(RC_INVALID_ARGUMENT, "%.700s: folders are nested deeper than %d", path,
-                       DEEPEST_FOLDER);
-    rc_status status = read_folder(path, &list);
+    rc_status status = depth <= DEEPEST_FOLDER ? read_folder(path, &list)
+                                               : rc_fail(RC_IO, "'%.700s': folders are nested deeper than %d", path,
+                                                         DEEPEST_FOLDER);
+    if (status == RC_IO)
+        status = enqueue_failure(p, path);
     for (int i = 0; status == RC_OK && i < list.count; i++) {
         char inside[PATH_SIZE];
         const char *slash = path[0] != '\0' && path[strlen(path) - 1] == '/' ? "" : "/";
         int length = snprintf(inside, sizeof inside, "%s%s%s", path, slash, list.name[i]);
-        status = length > 0 && length < PATH_SIZE
-                     ? add_inside(p, inside, depth)
-                     : rc_fail(RC_INVALID_ARGUMENT, "a path below %.500s is too long", path);
+        if (length > 0 && length < PATH_SIZE) {
+            status = add_inside(p, inside, depth);
+        } else {
+            rc_fail(RC_IO, "a path below '%.700s' is too long", path);
+            status = enqueue_failure(p, path);
+        }
     }
     for (int i = 0; i < list.count; i++)
         rc_free(NULL, list.name[i]);
@@ -337,10 +356,8 @@ rc_status rc_predictor_add(rc_predictor *p, const char *path)
     RC_TRY(add_folder(p, path, 0));
     if (p->images + p->broken + p->queued > before)
         return RC_OK;
-    RC_TRY(enqueue(p, path, &slot));
-    snprintf(p->queue[slot].message, sizeof p->queue[slot].message,
-             "%.700s: the folder holds no picture (.jpg .jpeg .png .ppm .pgm .pnm)", path);
-    return RC_OK;
+    rc_fail(RC_FORMAT, "%.700s: the folder holds no picture (.jpg .jpeg .png .ppm .pgm .pnm)", path);
+    return enqueue_failure(p, path);
 }
 
 /* ---- JSON

@@ -196,6 +196,15 @@ header='{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"__metadata__":{"f
 { printf "\\x$(printf %x ${#header})\\0\\0\\0\\0\\0\\0\\0%s" "$header" && printf '\0\0\0\0'; } >other.safetensors
 expect 1 "it is no model of this program" predict other.safetensors "$picture"
 
+# What cannot be read in a folder is named, and the rest of it predicted.
+mkdir odd && cp "$picture" odd/a.png && ln -s nowhere odd/gone.png
+deep=odd/z
+for _ in $(seq 45); do deep=$deep/z; done
+mkdir -p $deep && cp "$picture" $deep/
+expect 1 "odd/a.png: " predict one.safetensors odd
+grep -qF "cannot open 'odd/gone.png': No such file" err.txt || fail "a link that leads nowhere is not named: $(cat err.txt)"
+grep -qF "nested deeper than" err.txt || fail "a folder that is too deep is not named: $(cat err.txt)"
+
 # ---- eval -----------------------------------------------------------------------------------------------------------
 expect 0 "confusion matrix" eval three.safetensors test
 grep -q "^task 3 " out.txt || fail "eval does not score tasks"
