@@ -23,6 +23,25 @@ size_t rc_utf8_length(const char *text, size_t left)
     return code < least[length] || code > 0x10FFFF || surrogate ? 0 : length;
 }
 
+const char *rc_utf8_column(const char *text, size_t width, char *out, size_t size)
+{
+    size_t used = 0, characters = 0, left = strlen(text);
+    while (left > 0) {
+        size_t length = rc_utf8_length(text, left), taken = length > 0 ? length : 1;
+        if (used + taken >= size)
+            break;
+        memcpy(out + used, text, taken);
+        used += taken;
+        text += taken;
+        left -= taken;
+        characters++;
+    }
+    for (; characters < width && used + 1 < size; characters++)
+        out[used++] = ' ';
+    out[used] = '\0';
+    return out;
+}
+
 void rc_utf8_mark_cut(char *text, size_t size)
 {
     static const char dots[] = "...";

@@ -22,19 +22,6 @@ static const rc_option options[OPTIONS] = {
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
 };
 
-static void print_histogram(const rc_dreams *d, const rc_saved_model *model)
-{
-    rc_print("%d dreams after %d steps of inversion, and what the model takes them for:", d->sampled,
-             d->steps);
-    for (int label = 0; label < d->classes; label++) {
-        static const char bar[] = "########################################";
-        double share = d->count[label] / (double)d->sampled;
-        int length = (int)(share * (double)(sizeof bar - 1) + 0.5);
-        rc_print("  %3d  %-24.80s %5.1f %%  %.*s", label + 1, model->class_name[label], 100 * share, length,
-                 bar);
-    }
-}
-
 static void print_warning(void *unused, const char *text)
 {
     (void)unused;
@@ -49,10 +36,8 @@ static rc_status dream(rc_saved_model *model, const rc_dream_settings *settings,
     RC_TRY(rc_dream(model, settings, &dreams));
     rc_status status = rc_dreams_write(&dreams, model, folder, (int)value[SCALE].integer);
     if (status == RC_OK) {
-        print_histogram(&dreams, model);
+        rc_dreams_print(&dreams, model, rc_print_line, NULL);
         rc_print("%s/all.png has a row for each class in this order, %s/NN-NAME.png all dreams of a class",
-    if (value[OUT].text[0] == '\0')
-        return rc_wrong_usage(self, "where shall the pictures go? --out FOLDER says it");
                  folder, folder);
         rc_dreams_warn(&dreams, model, print_warning, NULL);
     }
@@ -66,6 +51,8 @@ static int run(const rc_option_value *value, int count, char **arguments)
     if (count != 1)
         return count < 1 ? rc_wrong_usage(self, "of which model?")
                          : rc_wrong_usage(self, "unexpected argument '%s'", arguments[1]);
+    if (value[OUT].text[0] == '\0')
+        return rc_wrong_usage(self, "where shall the pictures go? --out FOLDER says it");
     rc_open_model *open =
         rc_model_open(self->name, rc_backend_name(&value[BACKEND]), (int)value[THREADS].integer,
                       arguments[0]);

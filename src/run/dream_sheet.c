@@ -7,10 +7,12 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "data/image.h"
 #include "run/dream.h"
 
-enum { GAP = 2, GRID_COLUMNS = 8, SHEET_COLUMNS = 16, SMALLEST_SIDE = 64, PATH_SIZE = 1024, BACKGROUND = 32 };
+enum { GAP = 2, GRID_COLUMNS = 8, SHEET_COLUMNS = 16, SMALLEST_SIDE = 64, PATH_SIZE = 1024, BACKGROUND = 32,
+       NAME_SIZE = 81 /* longer names are cut */ };
 
 /* A dark canvas of rows x columns tiles with gaps between them. */
 static rc_status make_canvas(const rc_dreams *d, int rows, int columns, int scale, rc_image *canvas)
@@ -73,7 +75,9 @@ static rc_status write_sheet(const rc_dreams *d, int scale, const char *path)
 /* "03-Ankle_boot.png": class names may hold anything. */
 static rc_status class_path(const rc_saved_model *model, const char *folder, int label, char path[PATH_SIZE])
 {
-    int length = snprintf(path, PATH_SIZE, "%s/%02d-%.80s.png", folder, label + 1, model->class_name[label]);
+    char name[NAME_SIZE];
+    int length = snprintf(path, PATH_SIZE, "%s/%02d-%s.png", folder, label + 1,
+                          rc_utf8_column(model->class_name[label], 0, name, sizeof name));
     if (length < 0 || length >= PATH_SIZE)
         return rc_fail(RC_INVALID_ARGUMENT, "the path of the folder %.200s... is too long", folder);
     for (char *p = path + strlen(folder) + 1; *p != '\0'; p++)
@@ -126,24 +130,45 @@ rc_status rc_dreams_write(const rc_dreams *d, const rc_saved_model *model, const
     return write_sheet(d, scale, path);
 }
 
-/* ---- warnings
+/* ---- what is said of them
  * -------------------------------------------------------------------------------------------------- */
+
+void rc_dreams_print(const rc_dreams *d, const rc_saved_model *model, void (*line)(void *user, const char *text),
+                     void *user)
+{
+    static const char bar[] = "########################################";
+    char text[256], name[NAME_SIZE];
+    snprintf(text, sizeof text, "%d dreams after %d steps of inversion, and what the model takes them for:", d->sampled,
+             d->steps);
+    line(user, text);
+    for (int label = 0; label < d->classes; label++) {
+        double share = d->count[label] / (double)d->sampled;
+        snprintf(text, sizeof text, "  %3d  %s %5.1f %%  %.*s", label + 1,
+                 rc_utf8_column(model->class_name[label], 24, name, sizeof name), 100 * share,
+                 (int)(share * (double)(sizeof bar - 1) + 0.5), bar);
+        line(user, text);
+    }
+}
 
 static void missing_text(const rc_dreams *d, const rc_saved_model *model, int missing, char *text,
                          size_t size)
 {
+    char name[NAME_SIZE];
     size_t used = (size_t)snprintf(text, size, "warning: no dream of %d of %d classes:", missing, d->classes);
     for (int label = 0; label < d->classes && used < size; label++)
         if (d->count[label] == 0)
-            used += (size_t)snprintf(text + used, size - used, " %.100s%s", model->class_name[label],
+            used += (size_t)snprintf(text + used, size - used, " %s%s",
+                                     rc_utf8_column(model->class_name[label], 0, name, sizeof name),
                                      --missing > 0 ? "," : "; more --steps may help");
+    if (used >= size)
+        rc_utf8_mark_cut(text, size);
 }
 
 int rc_dreams_warn(const rc_dreams *d, const rc_saved_model *model,
                    void (*line)(void *user, const char *text), void *user)
 {
     static const double nearly_all = 0.7, alike = 0.1;
-    char text[1024];
+    char text[1024], name[NAME_SIZE];
     int missing = 0, lines = 0;
     for (int label = 0; label < d->classes; label++)
         missing += d->count[label] == 0;
@@ -154,17 +179,16 @@ int rc_dreams_warn(const rc_dreams *d, const rc_saved_model *model,
     }
     for (int label = 0; label < d->classes; label++) {
         double share = d->count[label] / (double)d->sampled;
+        rc_utf8_column(model->class_name[label], 0, name, sizeof name);
         if (d->classes > 1 && share > nearly_all) {
             snprintf(text, sizeof text,
-                     "warning: %.0f %% of the dreams are of %.200s: the generator has collapsed", 100 * share,
-                     model->class_name[label]);
+                     "warning: %.0f %% of the dreams are of %s: the generator has collapsed", 100 * share, name);
             line(user, text);
             lines++;
         }
         if (d->spread[label] < alike) {
             snprintf(text, sizeof text,
-                     "warning: the dreams of %.200s are all alike (spread %.3f of the data's)",
-                     model->class_name[label], d->spread[label]);
+                     "warning: the dreams of %s are all alike (spread %.3f of the data's)", name, d->spread[label]);
             line(user, text);
             lines++;
         }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/utf8.h"
 
 rc_data_settings rc_model_data_settings(const rc_saved_model *model)
 {
@@ -124,6 +125,8 @@ rc_status rc_evaluate_data(const rc_saved_model *model, const rc_evaluate_settin
 /* ---- text
  * ------------------------------------------------------------------------------------------------------ */
 
+enum { NAME_SIZE = 201 }; /* longer names are cut */
+
 static int count_of(const rc_evaluation *e, int label)
 {
     int count = 0;
@@ -154,14 +157,15 @@ static void print_tasks(const rc_saved_model *model, const rc_evaluation *e, rc_
 static void print_classes(const rc_saved_model *model, const rc_evaluation *e, rc_evaluation_line *line,
                           void *user)
 {
-    char text[320];
+    char text[320], name[NAME_SIZE];
     for (int label = 0; label < e->classes; label++) {
         int images = count_of(e, label);
+        rc_utf8_column(model->class_name[label], 24, name, sizeof name);
         if (images > 0)
-            snprintf(text, sizeof text, "  %3d  %-24.200s %6.2f %%  (%d images)", label + 1,
-                     model->class_name[label], rc_accuracy(e, label, label + 1), images);
+            snprintf(text, sizeof text, "  %3d  %s %6.2f %%  (%d images)", label + 1, name,
+                     rc_accuracy(e, label, label + 1), images);
         else
-            snprintf(text, sizeof text, "  %3d  %-24.200s no images", label + 1, model->class_name[label]);
+            snprintf(text, sizeof text, "  %3d  %s no images", label + 1, name);
         line(user, text);
     }
 }
@@ -188,7 +192,7 @@ static void print_matrix(const rc_evaluation *e, rc_evaluation_line *line, void 
 static void print_worst(const rc_saved_model *model, const rc_evaluation *e, rc_evaluation_line *line,
                         void *user)
 {
-    char text[512];
+    char text[512], name[2][NAME_SIZE];
     int64_t last = -1; /* cells come by count, then by place; this is the last one shown */
     int cells = e->classes * e->classes;
     line(user, "most confused (--csv prints the whole matrix):");
@@ -203,8 +207,9 @@ static void print_worst(const rc_saved_model *model, const rc_evaluation *e, rc_
         }
         if (best < 0)
             break;
-        snprintf(text, sizeof text, "  %5d x  %.200s taken for %.200s", (int)e->confusion[best],
-                 model->class_name[best / e->classes], model->class_name[best % e->classes]);
+        snprintf(text, sizeof text, "  %5d x  %s taken for %s", (int)e->confusion[best],
+                 rc_utf8_column(model->class_name[best / e->classes], 0, name[0], NAME_SIZE),
+                 rc_utf8_column(model->class_name[best % e->classes], 0, name[1], NAME_SIZE));
         line(user, text);
         last = best;
     }

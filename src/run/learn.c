@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "run/evaluate.h"
 #include "run/forecast.h"
 #include "run/learn_config.h"
@@ -75,7 +76,7 @@ static void list_classes(const lesson *s, bool known, char *text, size_t size)
                                      s->data.class_name[native]);
     }
     if (used >= size)
-        snprintf(text + size - 4, 4, "...");
+        rc_utf8_mark_cut(text, size);
 }
 
 /* Labels of the data's classes, and what the rules say about them. */

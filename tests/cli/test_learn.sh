@@ -205,6 +205,16 @@ expect 1 "odd/a.png: " predict one.safetensors odd
 grep -qF "cannot open 'odd/gone.png': No such file" err.txt || fail "a link that leads nowhere is not named: $(cat err.txt)"
 grep -qF "nested deeper than" err.txt || fail "a folder that is too deep is not named: $(cat err.txt)"
 
+# Long names, of characters that take two bytes: all of them are shown, none is cut in half.
+long=$(printf 'ü%.0s' $(seq 120))
+mapfile -t pictures < <(find old -type f | sort)
+for i in 1 2 3 4 5; do mkdir -p "long/$long$i" && cp "${pictures[i * 10 + 1]}" "long/$long$i/"; done
+expect 0 "5 classes" learn long --out long.safetensors "${tiny[@]}" --set min_steps=2
+expect 0 ": $long" predict long.safetensors "$picture" --top 5
+for i in 1 2 3 4 5; do grep -qF "$long$i " out.txt || fail "predict --top 5 leaves class $i out: $(cat out.txt)"; done
+expect 0 "dreams after 2 steps" dream long.safetensors --out long-dreams --per-class 1 --steps 2 --threads 1
+{ cat out.txt && ls long-dreams; } | iconv -f UTF-8 -t UTF-8 >/dev/null || fail "dream cuts a character in half"
+
 # ---- eval -----------------------------------------------------------------------------------------------------------
 expect 0 "confusion matrix" eval three.safetensors test
 grep -q "^task 3 " out.txt || fail "eval does not score tasks"

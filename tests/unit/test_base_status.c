@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "base/utf8.h"
 
 static void every_public_status_has_a_short_name(void **state)
 {
@@ -141,6 +142,18 @@ static void log_is_safe_without_a_receiver(void **state)
     rc_log_write(&silent, RC_LOG_ERROR, "nobody listens");
 }
 
+static void columns_count_characters(void **state)
+{
+    (void)state;
+    char text[16];
+    assert_string_equal(rc_utf8_column("cat", 5, text, sizeof text), "cat  ");
+    assert_string_equal(rc_utf8_column("gr\u00fcn", 5, text, sizeof text), "gr\u00fcn ");
+    assert_string_equal(rc_utf8_column("horse", 2, text, sizeof text), "horse");
+    assert_string_equal(rc_utf8_column("gr\u00fcn", 0, text, 4), "gr"); /* half of a character is none */
+    assert_string_equal(rc_utf8_column("gr\u00fcn", 9, text, 5), "gr\u00fc");
+    assert_string_equal(rc_utf8_column("a\xff", 3, text, sizeof text), "a\xff ");
+}
+
 static void log_cuts_long_lines(void **state)
 {
     (void)state;
@@ -174,6 +187,7 @@ int main(void)
         cmocka_unit_test(try_returns_the_first_failure),
         cmocka_unit_test(log_drops_what_is_below_its_level),
         cmocka_unit_test(log_is_safe_without_a_receiver),
+        cmocka_unit_test(columns_count_characters),
         cmocka_unit_test(log_cuts_long_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
