@@ -83,8 +83,10 @@ rc_status rc_dataset_allocate_names(rc_dataset *dataset, int classes)
 rc_status rc_check_class_name(int label, const char *name, size_t length)
 {
     for (size_t i = 0, step; i < length; i += step) {
-        bool control = (unsigned char)name[i] < 0x20 || name[i] == 0x7F;
         step = rc_utf8_length(name + i, length - i);
+        /* C0, DEL and C1, which terminals obey as well. */
+        bool control = (unsigned char)name[i] < 0x20 || name[i] == 0x7F ||
+                       (step == 2 && (unsigned char)name[i] == 0xC2 && (unsigned char)name[i + 1] < 0xA0);
         if (step == 0 || control)
             return rc_fail(RC_FORMAT, "name of class %d: byte %zu (0x%02X) is not printable UTF-8", label, i,
                            (unsigned char)name[i]);

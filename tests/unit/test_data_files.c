@@ -214,6 +214,10 @@ static void wrong_cifar_files_are_named(void **state)
     data_write_text("b/fine_label_names.txt", "apple\nb\xFF\n");
     data_assert_refused("b", NULL, RC_FORMAT,
                         "fine_label_names.txt: name of class 1: byte 1 (0xFF) is not printable UTF-8");
+    assert_int_equal(rc_check_class_name(0, "caf\u00e9", 5), RC_OK);
+    assert_int_equal(rc_check_class_name(0, "\xc2\xa0", 2), RC_OK);
+    assert_int_equal(rc_check_class_name(2, "b\xc2\x9b" "2J", 5), RC_FORMAT); /* which clears a terminal */
+    data_assert_message("name of class 2: byte 1 (0xC2) is not printable UTF-8");
     free(train.data);
 }
 
