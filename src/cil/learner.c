@@ -270,29 +270,30 @@ static rc_status register_state(rc_learner *l)
         RC_TRY(add_model_state(l, "encoder.param", "encoder.running", &l->vae.encoder));
         RC_TRY(add_model_state(l, "decoder.param", "decoder.running", &l->vae.decoder));
     }
-    if (l->has_pixels)
+    if (l->has.pixels)
         return rc_state_add(&l->state, "pixels", RC_STATE_REAL, l->pixels.memory,
                             (size_t)l->pixels.batches * l->pixels.net->params);
-    return l->has_dreams ? add_model_state(l, "generator.param", "generator.running", &l->generator) : RC_OK;
+    return l->has.dreams ? add_model_state(l, "generator.param", "generator.running", &l->generator) : RC_OK;
 }
 
-void rc_learner_set_sources(rc_learner *l, int n_old)
+rc_sources rc_method_sources(const rc_method *method, int n_old)
 {
-    rc_replay_kind replay = l->method->replay;
-    l->has_dreams = replay == RC_REPLAY_DREAMS && n_old > 0;
-    l->has_pixels = replay == RC_REPLAY_PIXELS && n_old > 0;
-    l->has_old_images = replay == RC_REPLAY_REAL && n_old > 0;
-    l->has_replay = l->has_dreams || l->has_pixels || l->has_old_images || replay == RC_REPLAY_BUFFER ||
-                    (replay == RC_REPLAY_GENERATIVE && n_old > 0);
-    l->has_teacher = l->has_dreams || l->has_pixels || (n_old > 0 && rc_objective_asks_teacher(&l->method->main));
+    rc_replay_kind replay = method->replay;
+    rc_sources s = {.dreams = replay == RC_REPLAY_DREAMS && n_old > 0,
+                    .pixels = replay == RC_REPLAY_PIXELS && n_old > 0,
+                    .old_images = replay == RC_REPLAY_REAL && n_old > 0};
+    s.replay = s.dreams || s.pixels || s.old_images || replay == RC_REPLAY_BUFFER ||
+               (replay == RC_REPLAY_GENERATIVE && n_old > 0);
+    s.teacher = s.dreams || s.pixels || (n_old > 0 && rc_objective_asks_teacher(&method->main));
+    return s;
 }
 
 rc_status rc_learner_replay(rc_learner *l, uint32_t stream, rc_replay **replay)
 {
     *replay = NULL;
-    if (l->has_dreams)
+    if (l->has.dreams)
         return rc_replay_dreams_create(l->backend, &l->generator, l->settings.batch, stream, replay);
-    if (l->has_pixels)
+    if (l->has.pixels)
         RC_TRY(pool_pixels(l));
     if (l->buffer.capacity > 0)
         return rc_replay_stored_create(l->backend, &l->buffer, &l->data, replay);
@@ -300,7 +301,7 @@ rc_status rc_learner_replay(rc_learner *l, uint32_t stream, rc_replay **replay)
         rc_generative_settings settings = {.batch = l->settings.batch,
                                            .old_share = (float)l->n_old / (float)(l->n_old + l->n_new),
                                            .momentum = (float)l->settings.momentum};
-        return rc_replay_generative_create(l->backend, &l->vae, l->has_replay ? &l->old_decoder : NULL, &settings,
+        return rc_replay_generative_create(l->backend, &l->vae, l->has.replay ? &l->old_decoder : NULL, &settings,
                                            replay);
     }
     return rc_fail(RC_INTERNAL, "%s has no replay in task %d", l->method->title, l->task + 1);
@@ -310,15 +311,15 @@ rc_status rc_learner_replay(rc_learner *l, uint32_t stream, rc_replay **replay)
 static rc_status build_sources(rc_learner *l)
 {
     uint64_t task = (uint64_t)(uint32_t)l->task << 32;
-    if (l->has_teacher)
+    if (l->has.teacher)
         RC_TRY(rc_classifier_clone(&l->teacher, &l->student));
-    if (l->method->replay == RC_REPLAY_GENERATIVE && l->has_replay) {
+    if (l->method->replay == RC_REPLAY_GENERATIVE && l->has.replay) {
         RC_TRY(rc_model_create(&l->old_decoder, l->vae.decoder.net, l->backend));
         rc_model_copy(&l->old_decoder, &l->vae.decoder);
     }
-    if (l->has_pixels)
+    if (l->has.pixels)
         return begin_pixels(l);
-    if (!l->has_dreams)
+    if (!l->has.dreams)
         return RC_OK;
     RC_TRY(rc_model_create(&l->generator, &l->generator_net, l->backend));
     return rc_model_init(&l->generator, (rc_rng){l->settings.seed, task | RC_STREAM_GENERATOR});
@@ -389,12 +390,12 @@ rc_status rc_learner_begin_task(rc_learner *l, int task, int n_new, const uint8_
     l->n_new = n_new;
     l->images = l->given = count;
     l->batches = rc_epoch_batches(count, l->settings.batch);
-    rc_learner_set_sources(l, l->n_old);
+    l->has = rc_method_sources(l->method, l->n_old);
     l->joins_old = false;
     for (int i = 0; i < count && !l->joins_old; i++)
         l->joins_old = labels[i] < l->n_old;
     l->in_task = true;
-    return l->has_old_images ? begin_beside_old(l, images, labels, count) : build_task(l, images, labels);
+    return l->has.old_images ? begin_beside_old(l, images, labels, count) : build_task(l, images, labels);
 }
 
 rc_status rc_learner_begin_dreams(rc_learner *l)
@@ -409,7 +410,7 @@ rc_status rc_learner_begin_dreams(rc_learner *l)
     l->n_new = l->images = l->given = l->batches = 0;
     l->in_task = true;
     l->joins_old = false;
-    rc_learner_set_sources(l, l->n_old);
+    l->has = rc_method_sources(l->method, l->n_old);
     RC_TRY(build_sources(l));
     return register_state(l);
 }
@@ -427,7 +428,7 @@ void rc_learner_end_task(rc_learner *l)
     if (l->learnt && l->method->replay == RC_REPLAY_BUFFER)
         rc_buffer_commit(&l->buffer, l->backend, l->data.images, l->data.labels);
     rc_buffer_end_task(&l->buffer);
-    if (l->has_pixels || l->has_old_images)
+    if (l->has.pixels || l->has.old_images)
         rc_buffer_destroy(&l->buffer); /* they are of this task alone */
     rc_pixels_destroy(&l->pixels);
     rc_classifier_destroy(&l->teacher);
@@ -440,7 +441,7 @@ void rc_learner_end_task(rc_learner *l)
     l->task_memory = l->task_images = NULL;
     l->order_host = NULL;
     l->order_scratch = NULL;
-    l->has_teacher = l->has_dreams = l->has_pixels = l->has_old_images = l->has_replay = false;
+    l->has = (rc_sources){0};
     l->in_task = l->learnt = false;
     rc_state_rewind(&l->state, 0);
 }

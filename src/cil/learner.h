@@ -10,6 +10,18 @@
 #include "cil/step_inversion.h"
 #include "data/dataset.h"
 
+/* What a task learns from besides its new images. */
+typedef struct rc_sources {
+    bool teacher;
+    bool dreams;     /* a generator is inverted from the teacher */
+    bool pixels;     /* images are, pixel by pixel */
+    bool old_images; /* some of the images that it was given are old ones, to be replayed */
+    bool replay;     /* batches have a second half, see replay.h */
+} rc_sources;
+
+/* Of a task that begins after n_old classes. */
+rc_sources rc_method_sources(const rc_method *method, int n_old);
+
 typedef struct rc_learner {
     rc_backend *backend;
     rc_settings settings;
@@ -35,11 +47,7 @@ typedef struct rc_learner {
     rc_model generator;
     rc_model old_decoder;  /* of the autoencoder, as the last task left it */
     rc_pixels pixels;      /* inverted from the teacher in the generator's place */
-    bool has_teacher;
-    bool has_dreams; /* a generator is inverted from the teacher */
-    bool has_pixels; /* images are, pixel by pixel */
-    bool has_old_images; /* some of the images that it was given are old ones, to be replayed */
-    bool has_replay; /* batches have a second half, see replay.h */
+    rc_sources has;
     int images;         /* training images; old ones that are replayed are not among them */
     int given;          /* all that it was given */
     int batches;        /* per epoch */
@@ -92,11 +100,8 @@ void rc_learner_end_task(rc_learner *learner);
  * class and no image, so that inversion is the only stage there is. The method must have dreams. Ends like a task. */
 rc_status rc_learner_begin_dreams(rc_learner *learner);
 
-/* What the second half of the batches is drawn from, with random numbers of `stream`. Only where has_replay. */
+/* What the second half of the batches is drawn from, with random numbers of `stream`. Only where has.replay. */
 rc_status rc_learner_replay(rc_learner *learner, uint32_t stream, rc_replay **replay);
-
-/* Which of teacher, dreams and replay a task has that begins after n_old classes: sets the three switches. */
-void rc_learner_set_sources(rc_learner *learner, int n_old);
 
 /* Sends the order of an epoch. */
 void rc_learner_send_order(rc_learner *learner, int epoch);

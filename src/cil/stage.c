@@ -38,38 +38,47 @@ const char *rc_loss_key(int loss)
     return key[loss];
 }
 
-/* Main epochs and refinement epochs of the task at hand. Main training is as long for a method that does not refine,
- * so that methods compare, and share their first task. A small task gets more epochs, to reach min_steps. */
-static int epochs_of(const rc_learner *l, bool refinement)
+/* Main epochs and refinement epochs of a task. Main training is as long for a method that does not refine, so that
+ * methods compare, and share their first task. A small task gets more epochs, to reach min_steps. */
+static int epochs_of(const rc_task_size *task, bool refinement)
 {
-    const rc_settings *s = &l->settings;
-    if (refinement && (s->paper_no_refinement || s->refine_epochs == 0 || !l->method->refine || !l->has_replay))
+    const rc_settings *s = task->settings;
+    bool replay = rc_method_sources(task->method, task->n_old).replay;
+    if (refinement && (s->paper_no_refinement || s->refine_epochs == 0 || !task->method->refine || !replay))
         return 0;
     int epochs = refinement ? s->refine_epochs : s->epochs - (s->paper_no_refinement ? 0 : s->refine_epochs);
-    int least = (s->min_steps + l->batches - 1) / l->batches;
+    int least = (s->min_steps + task->batches - 1) / task->batches;
     return epochs > least ? epochs : least;
 }
 
-uint32_t rc_stage_steps(const rc_learner *l, rc_stage stage)
+uint32_t rc_task_steps(const rc_task_size *task, rc_stage stage)
 {
-    if (l->batches == 0 && stage != RC_STAGE_INVERSION) /* dreams are looked at, nothing is learnt */
+    const rc_settings *s = task->settings;
+    const rc_sources from = rc_method_sources(task->method, task->n_old);
+    if (task->batches == 0 && stage != RC_STAGE_INVERSION)
         return 0;
     switch (stage) {
     case RC_STAGE_INVERSION:
-        return l->has_dreams   ? (uint32_t)l->settings.inversion_steps
-               : l->has_pixels ? (uint32_t)l->settings.pixel_batches * (uint32_t)l->settings.pixel_steps
-                               : 0;
-    case RC_STAGE_TRAINING: return (uint32_t)epochs_of(l, false) * (uint32_t)l->batches;
-    case RC_STAGE_REFINEMENT: return (uint32_t)epochs_of(l, true) * (uint32_t)l->batches;
+        return from.dreams   ? (uint32_t)s->inversion_steps
+               : from.pixels ? (uint32_t)s->pixel_batches * (uint32_t)s->pixel_steps
+                             : 0;
+    case RC_STAGE_TRAINING: return (uint32_t)epochs_of(task, false) * (uint32_t)task->batches;
+    case RC_STAGE_REFINEMENT: return (uint32_t)epochs_of(task, true) * (uint32_t)task->batches;
     case RC_STAGE_ESTIMATION: {
-        if (!l->method->dce)
+        if (!task->method->dce)
             return 0;
-        int ratio = l->n_old / l->n_new > 1 ? l->n_old / l->n_new : 1;
-        return (uint32_t)l->batches * (l->has_replay ? 1 + (uint32_t)ratio : 1);
+        int ratio = task->n_old / task->n_new > 1 ? task->n_old / task->n_new : 1;
+        return (uint32_t)task->batches * (from.replay ? 1 + (uint32_t)ratio : 1);
     }
     case RC_STAGE_COUNT: break;
     }
     return 0;
+}
+
+uint32_t rc_stage_steps(const rc_learner *l, rc_stage stage)
+{
+    rc_task_size task = {&l->settings, l->method, l->n_old, l->n_new, l->batches};
+    return rc_task_steps(&task, stage);
 }
 
 rc_status rc_stage_bytes(rc_learner *l, rc_stage stage, size_t *bytes)

@@ -47,7 +47,16 @@ typedef struct rc_stage_hooks {
     rc_status (*restore)(void *user, rc_state *state);
 } rc_stage_hooks;
 
-/* How many steps a stage has for the task at hand; 0: the method does not have it. */
+/* All that decides how many steps the stages of a task have. */
+typedef struct rc_task_size {
+    const rc_settings *settings;
+    const rc_method *method;
+    int n_old, n_new;
+    int batches; /* per epoch; 0: dreams are looked at, nothing is learnt */
+} rc_task_size;
+
+/* How many steps a stage has; 0: the method does not have it. The second one: for the task at hand. */
+uint32_t rc_task_steps(const rc_task_size *task, rc_stage stage);
 uint32_t rc_stage_steps(const rc_learner *learner, rc_stage stage);
 
 /* Bytes of backend memory that a stage of the task at hand takes besides what the learner holds; 0 where it is little

@@ -42,7 +42,7 @@ static rc_status build(estimation *e)
     RC_TRY(rc_pass_create(be, &l->net, &eval, &e->student_pass));
     rc_pass_prepare(e->student_pass, &l->student.backbone);
     RC_TRY(rc_tensor_create(be, batch, l->net.h, l->net.w, l->net.c, &e->input));
-    if (l->has_replay) {
+    if (l->has.replay) {
         RC_TRY(rc_learner_replay(l, RC_STREAM_ESTIMATION + 1, &e->replay));
         RC_TRY(rc_pass_create(be, &l->net, &eval, &e->teacher_pass));
         RC_TRY(be->reserve_dense(be, batch, e->d, e->classes));

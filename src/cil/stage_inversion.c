@@ -18,7 +18,7 @@ static bool is_consistent(const rc_learner *l)
 void rc_inversion_weights(const rc_learner *l, float weight[RC_LOSS_COUNT], bool active[RC_LOSS_COUNT])
 {
     const rc_settings *s = &l->settings;
-    bool pixels = l->has_pixels;
+    bool pixels = l->has.pixels;
     const rc_stage_loss losses[] = {
         {RC_LOSS_CONTENT, true, pixels ? 1 : s->weight_content},
         {RC_LOSS_DIVERSITY, !pixels && l->n_old > 1, s->weight_diversity},
@@ -67,7 +67,7 @@ static rc_status create_pixel_form(rc_learner *l, int k, rc_inversion **inversio
 
 rc_status rc_stage_inversion_create(rc_learner *l, rc_inversion **inversion)
 {
-    return l->has_pixels ? create_pixel_form(l, 0, inversion) : create_generator_form(l, inversion);
+    return l->has.pixels ? create_pixel_form(l, 0, inversion) : create_generator_form(l, inversion);
 }
 
 /* Steps of an inversion from `from` up to `to`, of which those before `first` belong to earlier batches of pixels. */
@@ -83,7 +83,7 @@ static rc_status invert(rc_learner *l, rc_inversion *inversion, uint32_t first, 
                         .report = {.stage = RC_STAGE_INVERSION, .task = l->task,
                                    .steps = rc_stage_steps(l, RC_STAGE_INVERSION),
                                    .images_per_step = s->batch,
-                                   .learning_rate = l->has_pixels ? s->pixel_rate : s->inversion_rate,
+                                   .learning_rate = l->has.pixels ? s->pixel_rate : s->inversion_rate,
                                    .state = &l->state}};
     rc_step *control = rc_inversion_control(inversion);
     rc_inversion_weights(l, control->weight, run.active);
@@ -108,7 +108,7 @@ rc_status rc_stage_inversion(rc_learner *l, uint32_t from, const rc_stage_hooks 
 {
     uint32_t steps = rc_stage_steps(l, RC_STAGE_INVERSION), each = (uint32_t)l->settings.pixel_steps;
     rc_inversion *inversion;
-    if (!l->has_pixels) {
+    if (!l->has.pixels) {
         RC_TRY(create_generator_form(l, &inversion));
         return invert_and_drop(l, inversion, 0, from, steps, hooks);
     }

@@ -18,7 +18,7 @@ static rc_objective objective_of(const rc_learner *l)
     rc_objective o = l->method->main;
     if (l->n_old == 0)
         o = (rc_objective){.one_batch = o.one_batch, .real = RC_CE_ALL,
-                           .replay = l->has_replay ? o.replay : RC_CE_NONE};
+                           .replay = l->has.replay ? o.replay : RC_CE_NONE};
     if (l->joins_old && (o.real == RC_CE_NEW || o.real == RC_CE_DECOUPLED))
         o.real = RC_CE_ALL;
     return o;
@@ -36,7 +36,7 @@ void rc_stage_weights(const rc_learner *l, rc_stage stage, float weight[RC_LOSS_
     if (adaptive && !s->paper_constant_scale)
         scale = rc_adaptive_loss_scale(l->n_old, l->n_new);
     bool generates = trains && l->method->replay == RC_REPLAY_GENERATIVE;
-    double half = l->method->weights == RC_WEIGHTS_HALVES && l->has_replay ? 0.5 : 1;
+    double half = l->method->weights == RC_WEIGHTS_HALVES && l->has.replay ? 0.5 : 1;
     double replay = adaptive ? s->lambda_hkd * scale.distillation : 1;
     int old_tasks = l->student.head.tasks > 1 ? l->student.head.tasks - 1 : 1;
     double rho = l->method->lode_rho > 0 ? (double)l->method->lode_rho : s->lode_rho;
@@ -116,7 +116,7 @@ rc_status rc_stage_training_create(rc_learner *l, rc_training **training)
 {
     const rc_settings *s = &l->settings;
     rc_replay *replay = NULL;
-    if (l->has_replay || l->method->replay == RC_REPLAY_GENERATIVE) /* which learns before it is replayed */
+    if (l->has.replay || l->method->replay == RC_REPLAY_GENERATIVE) /* which learns before it is replayed */
         RC_TRY(rc_learner_replay(l, RC_STREAM_DREAMS, &replay));
     rc_training_settings settings = {.batch = s->batch,
                                      .n_old = l->n_old,
@@ -126,7 +126,7 @@ rc_status rc_stage_training_create(rc_learner *l, rc_training **training)
                                      .sgd = {(float)s->momentum, (float)s->weight_decay},
                                      .seed = s->seed,
                                      .task = (uint32_t)l->task};
-    return rc_training_create(l->backend, &settings, &l->student, l->has_teacher ? &l->teacher : NULL,
+    return rc_training_create(l->backend, &settings, &l->student, l->has.teacher ? &l->teacher : NULL,
                               replay, &l->data, training);
 }
 

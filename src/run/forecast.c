@@ -17,11 +17,10 @@ static const double relative[2][RC_STAGE_COUNT] = {{1, 1, 1, 0.4}, {2.7, 3.2, 2,
 void rc_workload_add(rc_workload *work, const rc_settings *settings, const rc_method *method, int n_old, int n_new,
                      int images)
 {
-    rc_learner counts = {.settings = *settings, .method = method, .n_old = n_old, .n_new = n_new}; /* nothing else */
-    counts.batches = rc_epoch_batches(images, settings->batch);
-    rc_learner_set_sources(&counts, n_old);
+    rc_task_size task = {settings, method, n_old, n_new, rc_epoch_batches(images, settings->batch)};
+    bool dreams = rc_method_sources(method, n_old).dreams;
     for (int i = 0; i < RC_STAGE_COUNT; i++)
-        work->steps[counts.has_dreams][i] += rc_stage_steps(&counts, (rc_stage)i);
+        work->steps[dreams][i] += rc_task_steps(&task, (rc_stage)i);
 }
 
 double rc_workload_steps(const rc_workload *work)
@@ -36,7 +35,7 @@ double rc_workload_steps(const rc_workload *work)
 
 void rc_forecast_begin_task(rc_forecast *f, const rc_learner *learner, const rc_workload *later)
 {
-    f->dreams = learner->has_dreams;
+    f->dreams = learner->has.dreams;
     f->last_time = rc_now();
     f->last_step = 0;
     f->last_stage = RC_STAGE_COUNT;
@@ -120,7 +119,7 @@ static rc_status time_inversion(rc_forecast *f, rc_learner *l)
     rc_inversion *inversion;
     RC_TRY(rc_stage_inversion_create(l, &inversion));
     rc_status status = time_step(l->backend, rc_inversion_step, inversion, reset_inversion,
-                                 &f->per_step[l->has_dreams][RC_STAGE_INVERSION]);
+                                 &f->per_step[l->has.dreams][RC_STAGE_INVERSION]);
     rc_inversion_destroy(inversion);
     return status;
 }
@@ -128,7 +127,7 @@ static rc_status time_inversion(rc_forecast *f, rc_learner *l)
 static rc_status time_training(rc_forecast *f, rc_learner *l)
 {
     rc_training *training;
-    double *per_step = f->per_step[l->has_dreams];
+    double *per_step = f->per_step[l->has.dreams];
     rc_learner_send_order(l, 0);
     RC_TRY(rc_stage_training_create(l, &training));
     rc_status status = time_step(l->backend, rc_training_step, training, reset_training, &per_step[RC_STAGE_TRAINING]);

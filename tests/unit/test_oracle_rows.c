@@ -83,9 +83,9 @@ static void expect_weights(session *t, rc_stage stage, const char *prefix)
     const oracle_case *c = t->s->c;
     rc_learner l = {.settings = rc_settings_default(), .method = method_of(c), .n_old = oracle_int(c, "n_old"),
                     .n_new = oracle_int(c, "n_new"), .student = {.head = {.tasks = 3}}};
+    l.has = rc_method_sources(l.method, l.n_old);
     float weight[RC_LOSS_COUNT];
     bool active[RC_LOSS_COUNT];
-    rc_learner_set_sources(&l, l.n_old);
     rc_stage_weights(&l, stage, weight, active);
     for (int i = 0; i < RC_LOSS_COUNT; i++) {
         if (i == RC_LOSS_RECONSTRUCTION || i == RC_LOSS_LATENT) /* of DGR's autoencoder, which is apart */

@@ -186,7 +186,7 @@ static void run_steps(rc_learner *l, const rc_objective *losses, int steps, outc
                                      .kd_temperature = 2, .seed = l->settings.seed, .task = 1};
     rc_learner_send_order(l, 0);
     SUCCEEDS(rc_learner_replay(l, RC_STREAM_DREAMS, &replay));
-    SUCCEEDS(rc_training_create(l->backend, &settings, &l->student, l->has_teacher ? &l->teacher : NULL, replay,
+    SUCCEEDS(rc_training_create(l->backend, &settings, &l->student, l->has.teacher ? &l->teacher : NULL, replay,
                                 &l->data, &training));
     SUCCEEDS(rc_training_prepare_epoch(training, 0));
     for (int i = 0; i < RC_LOSS_COUNT; i++)

@@ -283,7 +283,7 @@ static void inversion_has_the_published_weights(void **state)
         float weight[RC_LOSS_COUNT];
         bool active[RC_LOSS_COUNT];
         SUCCEEDS(rc_method_find(forms[f].method, &l.method));
-        rc_learner_set_sources(&l, l.n_old);
+        l.has = rc_method_sources(l.method, l.n_old);
         rc_inversion_weights(&l, weight, active);
         for (int i = 0; i < RC_LOSS_COUNT; i++) {
             assert_true(weight[i] == (float)forms[f].weight[i]);
@@ -311,14 +311,12 @@ static void stages_have_the_steps_of_the_protocol(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         rc_learner l = {.settings = s, .method = cwd, .n_old = rows[i].n_old, .n_new = rows[i].n_new,
                         .batches = rows[i].batches};
-        rc_learner_set_sources(&l, l.n_old);
         l.settings.min_steps = rows[i].min_steps;
         assert_int_equal(rc_stage_steps(&l, RC_STAGE_INVERSION), rows[i].inversion);
         assert_int_equal(rc_stage_steps(&l, RC_STAGE_TRAINING), rows[i].training);
         assert_int_equal(rc_stage_steps(&l, RC_STAGE_REFINEMENT), rows[i].refinement);
         assert_int_equal(rc_stage_steps(&l, RC_STAGE_ESTIMATION), rows[i].estimation);
         l.method = finetune;
-        rc_learner_set_sources(&l, l.n_old);
         assert_int_equal(rc_stage_steps(&l, RC_STAGE_REFINEMENT) + rc_stage_steps(&l, RC_STAGE_ESTIMATION), 0);
     }
 }
