@@ -23,10 +23,11 @@ static const struct {
     {0xd4f, "Neoverse-V2"}, {0xd84, "Neoverse-V3"},  {0xd8e, "Neoverse-N3"},
 };
 
-/* The text after "key : " of /proc/cpuinfo's first such line; NULL: no such line. `line` is what it is read into. */
-static const char *cpuinfo(const char *key, char *line, size_t size)
+/* The text after "key : " of the first such line of a file of the system's; NULL: no such line. `line` is what it is
+   read into. */
+static const char *find_line(const char *path, const char *key, char *line, size_t size)
 {
-    FILE *file = fopen("/proc/cpuinfo", "r");
+    FILE *file = fopen(path, "r");
     const char *value = NULL;
     while (file && !value && fgets(line, (int)size, file)) {
         char *colon = strchr(line, ':');
@@ -43,9 +44,9 @@ static const char *cpuinfo(const char *key, char *line, size_t size)
 void rc_machine_name(char *text, size_t size)
 {
     char line[256];
-    const char *value = cpuinfo("model name", line, sizeof line);
+    const char *value = find_line("/proc/cpuinfo", "model name", line, sizeof line);
     if (!value) {
-        value = cpuinfo("CPU part", line, sizeof line);
+        value = find_line("/proc/cpuinfo", "CPU part", line, sizeof line);
         unsigned long part = value ? strtoul(value, NULL, 16) : 0;
         value = NULL;
         for (size_t i = 0; i < sizeof arm_parts / sizeof *arm_parts; i++)
@@ -90,4 +91,16 @@ size_t rc_machine_memory(void)
         memory = limit < memory ? limit : memory;
     }
     return memory;
+}
+
+size_t rc_machine_free_memory(void)
+{
+    char line[128];
+    const char *memory = find_line("/proc/meminfo", "MemAvailable", line, sizeof line); /* "23346120 kB" */
+    if (!memory)
+        return SIZE_MAX;
+    unsigned long long kilobytes = strtoull(memory, NULL, 10);
+    const char *swap = find_line("/proc/meminfo", "SwapFree", line, sizeof line);
+    kilobytes += swap ? strtoull(swap, NULL, 10) : 0;
+    return kilobytes < SIZE_MAX / 1024 ? (size_t)kilobytes * 1024 : SIZE_MAX;
 }

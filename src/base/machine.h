@@ -13,6 +13,9 @@ int rc_machine_cores(void);
 /* Bytes of memory that it has, or the container that we are in; SIZE_MAX: not known. */
 size_t rc_machine_memory(void);
 
+/* Bytes of memory, and of swap, that nobody uses just now; SIZE_MAX: not known. */
+size_t rc_machine_free_memory(void);
+
 /* The limit that a file of the system's names, in bytes; SIZE_MAX: no such file, or it says "max". */
 size_t rc_memory_limit(const char *path);
 

@@ -60,7 +60,13 @@ static const rc_allocator heap = {heap_alloc, heap_free, NULL};
 /* Systems promise more memory than they have, and kill whoever takes them at their word. */
 static bool exceeds_machine(size_t size)
 {
-    size_t taken = rc_bytes_allocated(), memory = size < LARGE_PAGE ? SIZE_MAX : rc_machine_memory();
+    if (size < LARGE_PAGE)
+        return false;
+    size_t taken = rc_bytes_allocated(), memory = rc_machine_memory(), unused = rc_machine_free_memory();
+    if (size > unused) {
+        rc_fail(RC_OUT_OF_MEMORY, "cannot allocate %zu bytes: %zu are free", size, unused);
+        return true;
+    }
     if (memory == SIZE_MAX || (taken <= memory && size <= memory - taken))
         return false;
     rc_fail(RC_OUT_OF_MEMORY, "cannot allocate %zu bytes: there are %zu in all, of which %zu are taken", size, memory,

@@ -203,6 +203,8 @@ static int learn(rc_open_model *open, const rc_learn_settings *settings, const c
         print_text(&result, out);
     if (status != RC_OK)
         rc_complain("learn: %s", rc_message());
+    if (status == RC_OUT_OF_MEMORY)
+        rc_note("Smaller images (--size, of a first model) or batches (--set batch=N) take less memory.");
     return status == RC_OK ? RC_EXIT_DONE : status == RC_CANCELLED ? RC_EXIT_INTERRUPTED : RC_EXIT_FAILED;
 }
 
