@@ -314,8 +314,11 @@ rc_status rc_file_make_folder(const char *path)
         end += strcspn(end, "/");
         char next = *end;
         *end = '\0';
+        struct stat info;
         if (mkdir(part, 0777) != 0 && errno != EEXIST)
             status = rc_fail(RC_IO, "cannot make the folder '%s': %s", path, strerror(errno));
+        else if (stat(part, &info) == 0 && !S_ISDIR(info.st_mode))
+            status = rc_fail(RC_INVALID_ARGUMENT, "cannot make the folder '%s': '%s' is a file", path, part);
         *end = next;
     }
     rc_free(NULL, part);

@@ -31,7 +31,7 @@ void rc_file_writer_abort(rc_file_writer *writer);
 /* Appends a line, as a callback for printers of lines: a failure comes out of the commit. */
 void rc_file_writer_line(void *writer, const char *text);
 
-/* Makes the folder, and those above it that are missing. Fine if it is there. */
+/* Makes the folder, and those above it that are missing. Fine if it is there. RC_INVALID_ARGUMENT: a file is. */
 rc_status rc_file_make_folder(const char *path);
 
 /* Removes the temporary files that killed processes left in a folder (not below it). Only for whoever is alone in it:

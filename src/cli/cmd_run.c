@@ -204,6 +204,8 @@ static int run(const rc_option_value *value, int count, char **arguments)
         return rc_config_print(&settings.config, rc_print_line, NULL) == RC_OK ? RC_EXIT_DONE : RC_EXIT_FAILED;
     if (settings.out == NULL || settings.out[0] == '\0')
         return rc_wrong_usage(&rc_command_run, "where shall the results go? --out FOLDER says it");
+    if (settings.config.data[0] == '\0')
+        return rc_wrong_usage(&rc_command_run, "where are the images? --data PATH says it, 'procedural' makes some");
     rc_catch_interrupts();
     rc_outlive_readers();
     rc_status status = rc_experiment_run(&settings);

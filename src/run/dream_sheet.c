@@ -2,7 +2,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/file.h"
@@ -107,9 +106,6 @@ rc_status rc_dreams_check(const rc_saved_model *model, const char *folder, bool 
             RC_TRY(class_path(model, folder, label, path));
     }
     RC_TRY(rc_file_make_folder(folder));
-    struct stat what;
-    if (stat(folder, &what) == 0 && !S_ISDIR(what.st_mode))
-        return rc_fail(RC_IO, "%s is a file; --out names a folder for the pictures", folder);
     if (access(folder, W_OK | X_OK) != 0)
         return rc_fail(RC_IO, "nothing can be written into the folder %s: %s", folder, strerror(errno));
     return RC_OK;

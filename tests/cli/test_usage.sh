@@ -93,6 +93,8 @@ for list in '' cwd, ,cwd cwd,,rdfcil; do
     expect 2 only-stderr "there is no method ''" run demo --method "$list" --out no
 done
 expect 2 only-stderr "where shall the results go?" run demo --out ''
+expect 2 only-stderr "where are the images?" run demo --out no
+expect 1 stderr "'$program' is a file" run demo --data procedural:10 --out "$program"
 expect 2 only-stderr "where shall the pictures go?" dream model --out ''
 expect 2 only-stderr "unknown option '-o': options have two dashes" learn photos -o model
 expect 1 only-stderr "cannot open '-o'" info -- -o

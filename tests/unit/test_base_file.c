@@ -355,8 +355,9 @@ static void folders_above_are_made(void **state)
     assert_true(S_ISDIR(what.st_mode));
     assert_int_equal(rc_file_make_folder("a/b/c"), RC_OK);
     assert_int_equal(rc_file_write_atomic("a/file", "x", 1), RC_OK);
-    assert_int_equal(rc_file_make_folder("a/file/d"), RC_IO);
-    assert_non_null(strstr(rc_message(), "cannot make the folder 'a/file/d'"));
+    assert_int_equal(rc_file_make_folder("a/file/d"), RC_INVALID_ARGUMENT);
+    assert_string_equal(rc_message(), "cannot make the folder 'a/file/d': 'a/file' is a file");
+    assert_int_equal(rc_file_make_folder("a/file"), RC_INVALID_ARGUMENT);
     assert_int_equal(remove("a/file") | rmdir("a/b/c") | rmdir("a/b"), 0);
 }
 
