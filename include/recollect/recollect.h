@@ -190,14 +190,15 @@ RECOLLECT_API void recollect_model_destroy(recollect_model **model);
  * lists ("epochs", "learning_rate", "seed", "net", "size", ...), or one of
  *
  *     method       how to learn: "cwd" (unless something else is set), "rdfcil" or "finetune"
- *     preset       the configuration of a first model, by name or as a YAML file; "learn" if it is not set
+ *     preset       the configuration of a first model, by name or as a YAML file; "learn" if it is not set.
+ *                  Forgotten once the model has learnt
  *     merge        "true": images of classes that the model knows are welcome beside new ones
  *     skip_broken  "true": image files that cannot be read are counted and left out
  *
  * An unknown name, or a value that is none, is RECOLLECT_INVALID_ARGUMENT and changes nothing; learning itself
  * finds values out of range. Options last until they are set again; those of the configuration are stored
- * with the model once it has learnt with them. What a net is made of cannot change any more then: learning
- * says so. */
+ * with the model once it has learnt with them. What a net is made of, and what images are brought to, cannot
+ * change any more then, and need not be set again: learning says so where another value is. */
 RECOLLECT_API recollect_status recollect_model_set(recollect_model *model, const char *name,
                                                    const char *value);
 

@@ -129,8 +129,11 @@ static rc_status learn(recollect_model *model, const rc_learn_settings *lesson,
     context->busy = true;
     rc_status status = rc_learn(&model->saved, context->backend, lesson, &learnt);
     context->busy = false;
-    if (status == RC_OK)
+    if (status == RC_OK) {
         fill_result(&learnt, result);
+        rc_free(NULL, model->preset); /* of a first model, which it is no more */
+        model->preset = NULL;
+    }
     return rc_api_end(status);
 }
 

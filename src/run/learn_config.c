@@ -37,21 +37,26 @@ static void follow_epochs(rc_settings *s, const rc_settings *before, const rc_le
         s->refine_epochs = s->epochs - 1;
 }
 
-static rc_status check_fixed(const rc_saved_model *model, const rc_learn_settings *settings)
+/* What images are brought to cannot change any more. It may still be set as it is, by whoever sets it for every lesson,
+ * or to the set's own. */
+static rc_status check_fixed(const rc_saved_model *model, const rc_learn_settings *settings, rc_config *config)
 {
     static const char *const fixed[] = {"size", "channels", "resize", "mean", "std"};
     const rc_augment *image = &model->learner.augment;
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++)
-        if (was_set(settings, fixed[i]))
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
+        char before[128], now[128];
+        if (!was_set(settings, fixed[i]))
+            continue;
+        RC_TRY(rc_config_get(&model->config, fixed[i], before, sizeof before));
+        RC_TRY(rc_config_get(config, fixed[i], now, sizeof now));
+        bool own = now[0] == '\0' || strcmp(now, "0") == 0;
+        if (!own && strcmp(now, before) != 0)
             return rc_fail(RC_INVALID_ARGUMENT,
                            "%s cannot be set: the model was made for images of %d x %d pixels and %d "
                            "channel%s, and new images are brought to that by themselves",
                            fixed[i], image->w, image->h, image->c, image->c > 1 ? "s" : "");
-    if (settings->preset != NULL)
-        return rc_fail(RC_INVALID_ARGUMENT,
-                       "preset '%s' is of no use with a model, which has a configuration of its own; "
-                       "change single values with --set",
-                       settings->preset);
+        RC_TRY(rc_config_set(config, fixed[i], before));
+    }
     return RC_OK;
 }
 
@@ -68,7 +73,11 @@ rc_status rc_learn_configure(const rc_saved_model *model, const rc_learn_setting
         RC_TRY(rc_config_load(config, settings->preset != NULL ? settings->preset : "learn",
                               &settings->watch.log));
     } else {
-        RC_TRY(check_fixed(model, settings));
+        if (settings->preset != NULL)
+            return rc_fail(RC_INVALID_ARGUMENT,
+                           "preset '%s' is of no use with a model, which has a configuration of its own; "
+                           "change single values with --set",
+                           settings->preset);
         *config = model->config;
     }
     if (!first && rc_method_takes_old_images(*method))
@@ -81,6 +90,8 @@ rc_status rc_learn_configure(const rc_saved_model *model, const rc_learn_setting
     const rc_settings before = config->settings;
     for (int i = 0; i < settings->sets; i++)
         RC_TRY(rc_config_set_pair(config, settings->set[i]));
+    if (!first)
+        RC_TRY(check_fixed(model, settings, config));
     follow_epochs(&config->settings, &before, settings);
     return rc_config_check(config);
 }

@@ -354,6 +354,38 @@ static void refused_lessons_leave_the_model_alone(void **state)
     api_data_free(&second);
 }
 
+/* What was set for the first lesson does not stand in the way of the next. */
+static void options_of_the_first_lesson_may_stay(void **state)
+{
+    (void)state;
+    recollect_context *context = open_context(NULL);
+    recollect_model *model;
+    api_data first, second, third;
+    api_data_make(&first, 0, 2, 12, 1);
+    api_data_make(&second, 2, 1, 12, 2);
+    api_data_make(&third, 3, 1, 12, 3);
+    SUCCEEDS(recollect_model_create(context, &model));
+    SUCCEEDS(recollect_model_set(model, "preset", "learn"));
+    SUCCEEDS(recollect_model_set(model, "size", "16"));
+    SUCCEEDS(recollect_model_set(model, "channels", "0"));
+    SUCCEEDS(recollect_model_set(model, "mean", "0.5"));
+    api_set_quick(model, 2);
+    learn(model, &first);
+    learn(model, &second);
+    SUCCEEDS(recollect_model_set(model, "size", "32"));
+    assert_int_equal(recollect_learn(model, &third.images, third.labels, third.names, 1, NULL),
+                     RECOLLECT_INVALID_ARGUMENT);
+    assert_non_null(strstr(recollect_last_message(), "size cannot be set: the model was made for images of 16 x 16"));
+    SUCCEEDS(recollect_model_set(model, "size", "0"));
+    learn(model, &third);
+    assert_int_equal(recollect_model_classes(model), 4);
+    api_data_free(&first);
+    api_data_free(&second);
+    api_data_free(&third);
+    recollect_model_destroy(&model);
+    recollect_context_destroy(&context);
+}
+
 static void dreams_come_and_repeat(void **state)
 {
     (void)state;
@@ -543,6 +575,7 @@ int main(void)
         cmocka_unit_test(callbacks_are_called_and_cannot_call_back),
         cmocka_unit_test(a_cancelled_model_is_as_before),
         cmocka_unit_test(refused_lessons_leave_the_model_alone),
+        cmocka_unit_test(options_of_the_first_lesson_may_stay),
         cmocka_unit_test(dreams_come_and_repeat),
         cmocka_unit_test(dreaming_keeps_what_is_stored),
         cmocka_unit_test(folders_are_learnt),
