@@ -139,8 +139,8 @@ static void a_model_learns_again_and_again(void **state)
 {
     (void)state;
     static const char *const options[][2] = {
-        {"net_width", "8"},      {"generator_width", "16"}, {"noise", "32"},   {"inversion_steps", "200"},
-        {"refine_epochs", "15"}, {"learning_rate", "0.02"}, {"crop_pad", "0"},
+        {"net_width", "8"}, {"generator_width", "16"}, {"noise", "32"},           {"inversion_steps", "400"},
+        {"epochs", "51"},   {"refine_epochs", "30"},   {"learning_rate", "0.02"}, {"crop_pad", "0"},
     };
     /* Where everything is slow, a few steps of each kind, and no word of how well it learns. */
     bool light = getenv("RECOLLECT_TEST_LIGHT") != NULL;
