@@ -459,6 +459,11 @@ rc_stored rc_learner_stored(const rc_learner *l)
     return stored;
 }
 
+bool rc_stored_is_data_free(const rc_stored *stored)
+{
+    return stored->images == 0 && stored->model == 0;
+}
+
 void rc_learner_send_order(rc_learner *l, int epoch)
 {
     rc_epoch_order(l->settings.seed, l->task, epoch, l->images, l->settings.batch, l->order_host, l->order_scratch);

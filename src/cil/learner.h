@@ -61,13 +61,14 @@ typedef struct rc_learner {
 } rc_learner;
 
 /* What the method stores between tasks besides the classifier itself (which is also the next task's teacher), in bytes
- * as files have them. A method is data-free if it stores no image. */
+ * as files have them. A method is data-free if it stores neither images nor a model that makes them. */
 typedef struct rc_stored {
     size_t images;     /* real ones, with their labels */
     size_t model;      /* a generative model of images */
     size_t statistics; /* class means and covariance */
 } rc_stored;
 rc_stored rc_learner_stored(const rc_learner *learner); /* between tasks */
+bool rc_stored_is_data_free(const rc_stored *stored);
 
 /* Images that a method holds beside those of a task, at most: a buffer, or inverted pixels. */
 int rc_held_images(const rc_method *method, const rc_settings *settings);

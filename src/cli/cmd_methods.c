@@ -22,8 +22,9 @@ static int run(const rc_option_value *value, int count, char **arguments)
 
 const rc_command rc_command_methods = {
     .name = "methods",
-    .summary = "Lists the methods: name, title, whether it keeps no images, what it does.",
-    .details = "A data-free method keeps no image from one task to the next. docs/methods has a page for each.",
+    .summary = "Lists the methods: name, title, whether it is data-free, what it does.",
+    .details = "A data-free method keeps neither images nor a model that makes them from one task to the next.\n"
+               "docs/methods has a page for each.",
     .examples = "  recollect methods\n"
                 "  recollect methods --json",
     .option = options,

@@ -7,7 +7,8 @@
 #include "base/memory.h"
 #include "run/nearest.h"
 
-/* What a method keeps besides the classifier from one task to the next; real images are what is not data-free. */
+/* What a method keeps besides the classifier from one task to the next; data-free are those that keep neither images
+ * nor a model that makes them. */
 static const struct {
     bool data_free;
     const char *stores;
@@ -16,7 +17,7 @@ static const struct {
     [RC_REPLAY_DREAMS] = {true, "nothing"},
     [RC_REPLAY_PIXELS] = {true, "nothing"},
     [RC_REPLAY_BUFFER] = {false, "some of the images"},
-    [RC_REPLAY_GENERATIVE] = {true, "a generative model"},
+    [RC_REPLAY_GENERATIVE] = {false, "a generative model"},
     [RC_REPLAY_REAL] = {false, "all images"},
     [RC_REPLAY_ALL] = {false, "all images"},
 };

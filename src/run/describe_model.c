@@ -95,7 +95,7 @@ static void put_stored(const out *o, const rc_learner *l, const contents *c)
             l->buffer.held, (unsigned long long)l->buffer.offered);
     } else if (c->model > 0) {
         rc_bytes_text(c->model, bytes, sizeof bytes);
-        put(o, "kept of images %s: an autoencoder that makes images; no image is in the file", bytes);
+        put(o, "kept of images %s: an autoencoder that makes images, no image itself; not data-free", bytes);
     } else if (rc_method_takes_old_images(l->method)) {
         put(o, "kept of images nothing in the file, but %s is given the old images again: not data-free",
             l->method->title);
@@ -123,8 +123,7 @@ static void describe_text(const rc_saved_model *model, const contents *c, const 
     put_stored(o, l, c);
 }
 
-/* ---- JSON
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- JSON ---------------------------------------------------------------------------------------------------- */
 
 static rc_status describe_json(const rc_saved_model *model, const contents *c, const out *o)
 {
@@ -157,7 +156,8 @@ static rc_status describe_json(const rc_saved_model *model, const contents *c, c
                                   (json_int_t)c->covariance, "generative_model", (json_int_t)c->model, "images",
                                   (json_int_t)c->images, "other",
                                   (json_int_t)c->other));
-    json_object_set_new(json, "data_free", json_boolean(c->images == 0 && !rc_method_takes_old_images(l->method)));
+    bool data_free = c->images == 0 && c->model == 0 && !rc_method_takes_old_images(l->method);
+    json_object_set_new(json, "data_free", json_boolean(data_free));
     char *text = NULL;
     rc_status status = rc_config_to_json(&model->config, &config);
     if (status == RC_OK) {

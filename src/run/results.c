@@ -133,7 +133,7 @@ json_t *rc_stored_json(const rc_stored *stored)
 {
     return json_pack("{s:I, s:I, s:I, s:b}", "images", (json_int_t)stored->images, "generative_model",
                      (json_int_t)stored->model, "statistics", (json_int_t)stored->statistics, "data_free",
-                     stored->images == 0);
+                     rc_stored_is_data_free(stored));
 }
 
 json_t *rc_results_task_json(const rc_results *r, int task)

@@ -117,7 +117,8 @@ static void report_summary(page *p, const rc_results *r)
     if (r->done > 0) {
         const rc_stored *stored = &r->task[r->done - 1].stored;
         add(p, "kept for later tasks  %zu bytes of images, %zu of a model of images, %zu of statistics: %s",
-            stored->images, stored->model, stored->statistics, stored->images ? "not data-free" : "data-free");
+            stored->images, stored->model, stored->statistics,
+            rc_stored_is_data_free(stored) ? "data-free" : "not data-free");
         end_line(p);
     }
     end_line(p);

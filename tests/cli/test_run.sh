@@ -114,7 +114,7 @@ while read -r method free bytes text; do
 done <<KEPT
 er false "images":$ten .*: 10 images and their labels, of the [0-9]* that were shown; not data-free
 joint false "images":0 nothing in the file, but Joint training is given the old images again: not data-free
-dgr true "generative_model":$model .*: an autoencoder that makes images; no image is in the file
+dgr false "generative_model":$model .*: an autoencoder that makes images, no image itself; not data-free
 cwd true "images":0 .*: 8 class means and one covariance of [0-9]* features; no image is in the file
 finetune true "images":0 nothing: Fine-tuning stores no statistics, no image is in the file
 KEPT
