@@ -125,12 +125,15 @@ grep -q '"merged_classes":1,.*"old_images":0,"old_accuracy_before":null,.*"stage
 ) && fail "a model was written past the limit"
 grep -q "cannot write 'full.safetensors'" err.txt || fail "a full disk is not named: $(cat err.txt)"
 [ -z "$(find . -name 'full*')" ] || fail "a model that did not fit left a file"
+until_learning() { # waits for a lesson that writes to err.txt to begin
+    for _ in $(seq 100); do
+        sleep 0.1
+        grep -q "new classes" err.txt && break
+    done
+}
 "$recollect" learn first --out stopped.safetensors "${tiny[@]}" --set min_steps=50000 >out.txt 2>err.txt &
 pid=$!
-for _ in $(seq 100); do
-    sleep 0.1
-    grep -q "new classes" err.txt && break
-done
+until_learning
 sleep 0.3
 kill -INT $pid
 wait $pid
@@ -143,10 +146,7 @@ grep -q "nothing was written" err.txt || fail "an interrupted lesson does not sa
 mkdir elsewhere
 TMPDIR=$work/elsewhere "$recollect" learn first --out raced.safetensors "${tiny[@]}" >out.txt 2>err.txt &
 pid=$!
-for _ in $(seq 100); do
-    sleep 0.1
-    grep -q "new classes" err.txt && break
-done
+until_learning
 echo "somebody else's" >raced.safetensors
 wait $pid
 code=$?
@@ -158,10 +158,7 @@ expect 0 "6, learnt in 1 task" info elsewhere/recollect-*.safetensors
 for _ in 1 2 3 4 5; do
     "$recollect" learn first --out stopped.safetensors "${tiny[@]}" --set min_steps=50000 >out.txt 2>err.txt &
     pid=$!
-    for _ in $(seq 100); do
-        sleep 0.1
-        grep -q "new classes" err.txt && break
-    done
+    until_learning
     kill -INT $pid
     sleep 0.02
     kill -TERM $pid 2>/dev/null
