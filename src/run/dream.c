@@ -11,8 +11,7 @@
 
 enum { TRIES = 16 };
 
-/* ---- inversion
- * ------------------------------------------------------------------------------------------------- */
+/* ---- inversion --------------------------------------------------------------------------------------------------- */
 
 typedef struct inversion_watch {
     const rc_watch *watch;
@@ -39,8 +38,7 @@ static rc_status invert(rc_learner *l, const rc_watch *watch)
     return rc_stage_inversion(l, 0, &hooks);
 }
 
-/* ---- sampling
- * -------------------------------------------------------------------------------------------------- */
+/* ---- sampling ---------------------------------------------------------------------------------------------------- */
 
 typedef struct sampler {
     rc_learner *learner;
@@ -163,8 +161,7 @@ static rc_status sample(rc_learner *l, const rc_watch *watch, rc_dreams *d)
     return status;
 }
 
-/* ---- all of it
- * ------------------------------------------------------------------------------------------------- */
+/* ---- all of it --------------------------------------------------------------------------------------------------- */
 
 static void measure_spread(const rc_augment *image, rc_dreams *d)
 {

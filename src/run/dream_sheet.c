@@ -126,8 +126,7 @@ rc_status rc_dreams_write(const rc_dreams *d, const rc_saved_model *model, const
     return write_sheet(d, scale, path);
 }
 
-/* ---- what is said of them
- * -------------------------------------------------------------------------------------------------- */
+/* ---- what is said of them ---------------------------------------------------------------------------------------- */
 
 void rc_dreams_print(const rc_dreams *d, const rc_saved_model *model, void (*line)(void *user, const char *text),
                      void *user)

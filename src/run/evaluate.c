@@ -26,8 +26,7 @@ int rc_model_label(const rc_saved_model *model, const char *name)
     return -1;
 }
 
-/* ---- scoring
- * --------------------------------------------------------------------------------------------------- */
+/* ---- scoring ----------------------------------------------------------------------------------------------------- */
 
 /* The order in which a stream sees the classes of the data: at a position that is a label of the model stands
  * the class of that name; classes that the model does not know come behind, and labels without images get
@@ -122,8 +121,7 @@ rc_status rc_evaluate_data(const rc_saved_model *model, const rc_evaluate_settin
     return status;
 }
 
-/* ---- text
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 enum { NAME_SIZE = 201 }; /* longer names are cut */
 
@@ -239,8 +237,7 @@ rc_status rc_evaluation_print(const rc_saved_model *model, const rc_named_evalua
     return RC_OK;
 }
 
-/* ---- CSV and JSON
- * ---------------------------------------------------------------------------------------------- */
+/* ---- CSV and JSON ------------------------------------------------------------------------------------------------ */
 
 /* A field as CSV wants it: in quotes, inner quotes doubled. Text that does not fit is cut. */
 static size_t put_quoted(char *out, size_t size, size_t used, const char *text)

@@ -38,8 +38,7 @@ typedef struct lesson {
     size_t memory;
 } lesson;
 
-/* ---- the data
- * -------------------------------------------------------------------------------------------------- */
+/* ---- the data ---------------------------------------------------------------------------------------------------- */
 
 static rc_status read_data(lesson *s, const char *path, double test_part, rc_dataset *data)
 {
@@ -129,8 +128,7 @@ static rc_status check_images(const lesson *s)
     return status;
 }
 
-/* ---- the model
- * ------------------------------------------------------------------------------------------------- */
+/* ---- the model --------------------------------------------------------------------------------------------------- */
 
 static char *copy_text(const char *text)
 {
@@ -262,8 +260,7 @@ static void restore_model(lesson *s, const rc_config *config, const rc_settings 
     (void)rc_learner_configure(l, settings, method); /* they were good before */
 }
 
-/* ---- the task
- * -------------------------------------------------------------------------------------------------- */
+/* ---- the task ---------------------------------------------------------------------------------------------------- */
 
 /* Once, as soon as the first steps have told how fast this machine is. */
 static void give_forecast(lesson *s, double left)

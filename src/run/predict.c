@@ -134,8 +134,7 @@ int rc_predictor_broken(const rc_predictor *p)
     return p->broken;
 }
 
-/* ---- a batch
- * --------------------------------------------------------------------------------------------------- */
+/* ---- a batch ----------------------------------------------------------------------------------------------------- */
 
 /* Any thread: brings a picture to the net's size, or leaves a message. */
 static void take_image(rc_predictor *p, int slot, rc_status status, rc_image *image)
@@ -218,8 +217,7 @@ rc_status rc_predictor_finish(rc_predictor *p)
     return rc_watch_cancelled(&p->settings.watch) ? rc_fail(RC_CANCELLED, "interrupted") : RC_OK;
 }
 
-/* ---- what to predict
- * ------------------------------------------------------------------------------------------- */
+/* ---- what to predict --------------------------------------------------------------------------------------------- */
 
 /* A slot of the queue for a picture of that name; makes room first. */
 static rc_status enqueue(rc_predictor *p, const char *name, int *slot)
@@ -360,8 +358,7 @@ rc_status rc_predictor_add(rc_predictor *p, const char *path)
     return enqueue_failure(p, path);
 }
 
-/* ---- JSON
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 rc_status rc_prediction_json(const rc_saved_model *model, const rc_prediction *prediction,
                              void (*line)(void *user, const char *text), void *user)
