@@ -62,12 +62,28 @@ static void list_places(places *p)
     add_place(p, "", "", RC_MODULE_FILE);
 }
 
+/* Only the loader's text tells whether it had no memory, or the file is not what it should be. Where there was none for
+   the text itself, it lacks the name of the file before a colon. */
+static rc_status loader_status(const char *text)
+{
+    return strstr(text, "memory") != NULL || strchr(text, ':') == NULL ? RC_OUT_OF_MEMORY : RC_UNSUPPORTED;
+}
+
+static const char *loader_text(void)
+{
+    const char *text = dlerror();
+    return text != NULL ? text : "out of memory"; /* for the text, too */
+}
+
 static rc_status open_file(void **module)
 {
-    const char *wanted = getenv("RECOLLECT_CUDA_MODULE");
+    const char *wanted = getenv("RECOLLECT_CUDA_MODULE"), *text = "";
     if (wanted && wanted[0]) {
         *module = dlopen(wanted, RTLD_NOW | RTLD_LOCAL);
-        return *module ? RC_OK : rc_fail(RC_UNSUPPORTED, "RECOLLECT_CUDA_MODULE: %s", dlerror());
+        if (*module)
+            return RC_OK;
+        text = loader_text();
+        return rc_fail(loader_status(text), "RECOLLECT_CUDA_MODULE: %s", text);
     }
     places p = {.count = 0};
     list_places(&p);
@@ -78,14 +94,15 @@ static rc_status open_file(void **module)
         *module = dlopen(p.path[i], RTLD_NOW | RTLD_LOCAL);
         if (*module)
             return RC_OK;
+        text = loader_text();
         if (named) /* it is there and does not open: that is what the user wants to know */
-            return rc_fail(RC_UNSUPPORTED, "backend 'cuda': %s", dlerror());
+            return rc_fail(loader_status(text), "backend 'cuda': %s", text);
     }
-    return rc_fail(RC_UNSUPPORTED,
+    return rc_fail(loader_status(text),
                    "backend 'cuda' needs the module " RC_MODULE_FILE ", which was not found (last looked at: %s; then "
                    "the loader: %s). Build it with cmake -DRC_CUDA=ON and install it, or let RECOLLECT_CUDA_MODULE "
                    "name the file",
-                   p.path[p.count > 1 ? p.count - 2 : 0], dlerror());
+                   p.path[p.count > 1 ? p.count - 2 : 0], text);
 }
 
 static rc_status read_settings(const char *text, rc_module_settings *settings)
@@ -120,8 +137,10 @@ rc_status rc_module_backend(const char *precision, const rc_log *log, rc_backend
         void *object;
         rc_module_open *function;
     } symbol = {.object = dlsym(module, RC_MODULE_OPEN)};
-    if (!symbol.object)
-        return rc_fail(RC_UNSUPPORTED, "backend 'cuda': %s", dlerror());
+    if (!symbol.object) {
+        const char *text = loader_text();
+        return rc_fail(loader_status(text), "backend 'cuda': %s", text);
+    }
     rc_module_host host = {.table_bytes = sizeof(rc_backend), .version = RC_MODULE_VERSION,
                            .set_message = rc_set_message, .log = log ? *log : (rc_log){0}};
     return symbol.function(&host, &settings, backend);

@@ -4,8 +4,11 @@
 
 #include "base/machine.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,21 +26,53 @@ static const struct {
     {0xd4f, "Neoverse-V2"}, {0xd84, "Neoverse-V3"},  {0xd8e, "Neoverse-N3"},
 };
 
+/* A file of the system's, read line by line. A FILE would come from the heap, and when that has nothing left the machine
+   would seem to be another one. */
+typedef struct line_reader {
+    int fd;
+    size_t used, end;
+    char buffer[1024];
+} line_reader;
+
+/* The next line without its newline, cut where it does not fit. */
+static bool next_line(line_reader *reader, char *line, size_t size)
+{
+    size_t length = 0;
+    bool any = false;
+    for (;;) {
+        if (reader->used == reader->end) {
+            ssize_t got;
+            do
+                got = read(reader->fd, reader->buffer, sizeof reader->buffer);
+            while (got < 0 && errno == EINTR);
+            reader->used = 0;
+            reader->end = got > 0 ? (size_t)got : 0;
+        }
+        bool ends = reader->used == reader->end;
+        char next = ends ? '\n' : reader->buffer[reader->used++];
+        any = any || !ends;
+        if (next == '\n') {
+            line[length] = 0;
+            return any;
+        }
+        if (length + 1 < size)
+            line[length++] = next;
+    }
+}
+
 /* The text after "key : " of the first such line of a file of the system's; NULL: no such line. `line` is what it is
    read into. */
 static const char *find_line(const char *path, const char *key, char *line, size_t size)
 {
-    FILE *file = fopen(path, "r");
+    line_reader reader = {.fd = open(path, O_RDONLY | O_CLOEXEC)};
     const char *value = NULL;
-    while (file && !value && fgets(line, (int)size, file)) {
-        char *colon = strchr(line, ':');
-        if (strncmp(line, key, strlen(key)) != 0 || !colon)
-            continue;
-        line[strcspn(line, "\n")] = 0;
-        value = colon + 1 + strspn(colon + 1, " \t");
+    while (reader.fd >= 0 && !value && next_line(&reader, line, size)) {
+        const char *colon = strchr(line, ':');
+        if (strncmp(line, key, strlen(key)) == 0 && colon)
+            value = colon + 1 + strspn(colon + 1, " \t");
     }
-    if (file)
-        fclose(file);
+    if (reader.fd >= 0)
+        close(reader.fd);
     return value;
 }
 
@@ -73,10 +108,10 @@ int rc_machine_cores(void)
 size_t rc_memory_limit(const char *path)
 {
     char line[64], *end = line;
-    FILE *file = fopen(path, "r");
-    unsigned long long limit = file && fgets(line, sizeof line, file) ? strtoull(line, &end, 10) : 0;
-    if (file)
-        fclose(file);
+    line_reader reader = {.fd = open(path, O_RDONLY | O_CLOEXEC)};
+    unsigned long long limit = reader.fd >= 0 && next_line(&reader, line, sizeof line) ? strtoull(line, &end, 10) : 0;
+    if (reader.fd >= 0)
+        close(reader.fd);
     return end != line && limit > 0 && limit < SIZE_MAX ? (size_t)limit : SIZE_MAX;
 }
 

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "recollect/recollect.h"
+
 enum { RC_EXIT_DONE = 0, RC_EXIT_FAILED = 1, RC_EXIT_USAGE = 2, RC_EXIT_INTERRUPTED = 130 };
 
 /* ---- options -------------------------------------------------------------------------------------------------- */
@@ -82,6 +84,9 @@ void rc_note_log(void *unused, int level, const char *text); /* the same as the 
 void rc_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Complains about wrong usage, points to the help of the command (NULL: the program's), returns RC_EXIT_USAGE. */
 int rc_wrong_usage(const rc_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same about settings that could not be taken, for the reason in `message`; but a lack of memory is a failure like
+ * others. Returns the exit code. */
+int rc_wrong_settings(const rc_command *command, recollect_status status, const char *message);
 /* `code`, or RC_EXIT_FAILED if results did not reach their destination (a full disk, a closed pipe). */
 int rc_finish_output(int code);
 

@@ -30,16 +30,22 @@ static bool is_net(const char *name)
     return false;
 }
 
+/* The exit code of a command that ended so. */
+static int exit_code(rc_status status)
+{
+    if (status != RC_OK)
+        rc_complain("info: %s", rc_message());
+    return status == RC_OK ? RC_EXIT_DONE : RC_EXIT_FAILED;
+}
+
 static int describe_file(const char *path, bool json)
 {
     rc_open_model *open = rc_model_open(rc_command_info.name, "cpu", 1, path);
     if (open == NULL)
         return RC_EXIT_FAILED;
-    rc_status status = rc_describe_model(path, &open->model, json, rc_print_line, NULL);
-    if (status != RC_OK)
-        rc_complain("info: %s", rc_message());
+    int code = exit_code(rc_describe_model(path, &open->model, json, rc_print_line, NULL));
     rc_model_close(open);
-    return status == RC_OK ? RC_EXIT_DONE : RC_EXIT_FAILED;
+    return code;
 }
 
 static int run(const rc_option_value *value, int count, char **arguments)
@@ -51,20 +57,15 @@ static int run(const rc_option_value *value, int count, char **arguments)
         return describe_file(arguments[0], value[JSON].given);
     if (value[JSON].given)
         return rc_wrong_usage(&rc_command_info, "--json is for models: which one?");
-    if (!net) {
-        rc_describe_machine(rc_print_line, NULL);
-        return RC_EXIT_DONE;
-    }
+    if (!net)
+        return exit_code(rc_describe_machine(rc_print_line, NULL));
     if (!is_net(net)) {
         const char *nearest = rc_nearest(net, net_name, NULL);
         return nearest ? rc_wrong_usage(&rc_command_info, "unknown net '%s'; did you mean '%s'?", net, nearest)
                        : rc_wrong_usage(&rc_command_info, "unknown net '%s'", net);
     }
-    if (rc_describe_net(net, (int)value[CHANNELS].integer, (int)value[SIZE].integer, rc_print_line, NULL) != RC_OK) {
-        rc_complain("info: %s", rc_message());
-        return RC_EXIT_FAILED;
-    }
-    return RC_EXIT_DONE;
+    return exit_code(
+        rc_describe_net(net, (int)value[CHANNELS].integer, (int)value[SIZE].integer, rc_print_line, NULL));
 }
 
 const rc_command rc_command_info = {

@@ -238,8 +238,9 @@ static int run(const rc_option_value *value, int count, char **arguments)
                   .progress = rc_tell_progress,
                   .cancelled = rc_interrupted},
     };
-    if (check_settings(&settings) != RC_OK)
-        return rc_wrong_usage(self, "%s", rc_message());
+    rc_status status = check_settings(&settings);
+    if (status != RC_OK)
+        return rc_wrong_settings(self, status, rc_message());
     if (!can_write(value[OUT].text, input, value[FORCE].given))
         return RC_EXIT_FAILED;
     rc_open_model *open = rc_model_open(self->name, rc_backend_name(&value[BACKEND]),

@@ -198,17 +198,22 @@ static int run(const rc_option_value *value, int count, char **arguments)
     settings.report_seconds = fmin(settings.checkpoint_seconds, 1); /* so that it is asked often enough */
     if (value[ORDERS].given && value[ORDER].given)
         return rc_wrong_usage(&rc_command_run, "--order and --orders: which one?");
-    if (read_grid(value, arguments[0], &log, &settings) != RC_OK)
-        return rc_wrong_usage(&rc_command_run, "%s", rc_message());
-    if (value[PRINT_CONFIG].given)
-        return rc_config_print(&settings.config, rc_print_line, NULL) == RC_OK ? RC_EXIT_DONE : RC_EXIT_FAILED;
+    rc_status status = read_grid(value, arguments[0], &log, &settings);
+    if (status != RC_OK)
+        return rc_wrong_settings(&rc_command_run, status, rc_message());
+    if (value[PRINT_CONFIG].given) {
+        status = rc_config_print(&settings.config, rc_print_line, NULL);
+        if (status != RC_OK)
+            rc_complain("run: %s", rc_message());
+        return status == RC_OK ? RC_EXIT_DONE : RC_EXIT_FAILED;
+    }
     if (settings.out == NULL || settings.out[0] == '\0')
         return rc_wrong_usage(&rc_command_run, "where shall the results go? --out FOLDER says it");
     if (settings.config.data[0] == '\0')
         return rc_wrong_usage(&rc_command_run, "where are the images? --data PATH says it, 'procedural' makes some");
     rc_catch_interrupts();
     rc_outlive_readers();
-    rc_status status = rc_experiment_run(&settings);
+    status = rc_experiment_run(&settings);
     if (status == RC_OK)
         return RC_EXIT_DONE;
     rc_complain("%s", rc_message());

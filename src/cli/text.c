@@ -111,6 +111,14 @@ int rc_wrong_usage(const rc_command *command, const char *format, ...)
     return RC_EXIT_USAGE;
 }
 
+int rc_wrong_settings(const rc_command *command, recollect_status status, const char *message)
+{
+    if (status != RECOLLECT_OUT_OF_MEMORY)
+        return rc_wrong_usage(command, "%s", message);
+    rc_complain("%s: %s", command->name, message);
+    return RC_EXIT_FAILED;
+}
+
 int rc_finish_output(int code)
 {
     clear_live_line();

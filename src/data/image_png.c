@@ -1,4 +1,6 @@
-/* PNG through libpng. Its errors come back by longjmp; its warnings are dropped. */
+/* PNG through libpng. Its errors come back by longjmp; its warnings are dropped. Where it has no memory for a part of a
+ * file that it can do without, it warns and goes on, and a picture would stay as the camera was held: so its memory
+ * comes from here, and whatever it could not get is remembered. */
 #include <png.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -20,8 +22,23 @@ typedef struct coder {
     rc_image *image;
     rc_file_writer *writer; /* writing */
     rc_status status;       /* of the writer */
+    bool no_memory;         /* it asked in vain */
     char message[128];
 } coder;
+
+static png_voidp take_memory(png_structp png, png_alloc_size_t size)
+{
+    coder *c = png_get_mem_ptr(png);
+    void *block = rc_alloc(NULL, size);
+    c->no_memory = c->no_memory || block == NULL;
+    return block;
+}
+
+static void give_memory(png_structp png, png_voidp block)
+{
+    (void)png;
+    rc_free(NULL, block);
+}
 
 static void on_error(png_structp png, png_const_charp text)
 {
@@ -99,14 +116,14 @@ rc_status rc_png_decode(rc_image_request *request, rc_image *image)
     c->request = request;
     c->image = image;
     rc_status status = RC_OUT_OF_MEMORY;
-    c->png = png_create_read_struct(PNG_LIBPNG_VER_STRING, c, on_error, on_warning);
+    c->png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, c, on_error, on_warning, c, take_memory, give_memory);
     c->info = c->png != NULL ? png_create_info_struct(c->png) : NULL;
-    if (c->info == NULL)
-        status = rc_fail(RC_OUT_OF_MEMORY, "no memory for decoding PNG");
-    else if (setjmp(c->failed) == 0)
+    if (c->info != NULL && setjmp(c->failed) == 0)
         status = read_picture(c);
     else
         status = rc_fail(RC_FORMAT, "broken PNG: %s", c->message);
+    if (c->info == NULL || c->no_memory)
+        status = rc_fail(RC_OUT_OF_MEMORY, "no memory for decoding PNG");
     png_destroy_read_struct(&c->png, &c->info, NULL);
     rc_free(NULL, c);
     return status;
@@ -144,16 +161,16 @@ static void write_picture(coder *c)
 static rc_status write_with(coder *c, const char *path)
 {
     RC_TRY(rc_file_writer_open(path, &c->writer));
-    c->png = png_create_write_struct(PNG_LIBPNG_VER_STRING, c, on_error, on_warning);
+    c->png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, c, on_error, on_warning, c, take_memory, give_memory);
     c->info = c->png != NULL ? png_create_info_struct(c->png) : NULL;
     rc_status status = RC_OK;
-    if (c->info == NULL)
-        status = rc_fail(RC_OUT_OF_MEMORY, "no memory for writing '%.600s'", path);
-    else if (setjmp(c->failed) == 0)
+    if (c->info != NULL && setjmp(c->failed) == 0)
         write_picture(c);
     else
         status = c->status != RC_OK ? c->status
                                     : rc_fail(RC_INTERNAL, "cannot write '%.600s': %s", path, c->message);
+    if (c->info == NULL || c->no_memory)
+        status = rc_fail(RC_OUT_OF_MEMORY, "no memory for writing '%.600s'", path);
     png_destroy_write_struct(&c->png, &c->info);
     if (status == RC_OK)
         return rc_file_writer_commit(c->writer);

@@ -26,6 +26,7 @@ static void axis_free(axis *a)
     rc_free(NULL, a->count);
     rc_free(NULL, a->weight);
     rc_free(NULL, a->scratch);
+    *a = (axis){0};
 }
 
 static double triangle(double x)

@@ -118,6 +118,8 @@ static rc_status set_value(reader *r, const char *key, const char *value)
 
 static rc_status yaml_problem(const reader *r, const yaml_parser_t *parser)
 {
+    if (parser->error == YAML_MEMORY_ERROR)
+        return rc_fail(RC_OUT_OF_MEMORY, "no memory to read %s", r->name);
     return rc_fail(RC_FORMAT, "%s, line %zu: %s", r->name, parser->problem_mark.line + 1,
                    parser->problem ? parser->problem : "not YAML");
 }

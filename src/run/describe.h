@@ -7,7 +7,7 @@
 typedef void rc_describe_line(void *user, const char *text);
 
 /* Machine, instruction set, and which backends open. */
-void rc_describe_machine(rc_describe_line *line, void *user);
+rc_status rc_describe_machine(rc_describe_line *line, void *user);
 
 /* The layers of a net for images of `channels` channels and `size` pixels. */
 rc_status rc_describe_net(const char *name, int channels, int size, rc_describe_line *line, void *user);

@@ -1,0 +1,205 @@
+#!/usr/bin/env bash
+# Memory that runs out, once or for good, at numbered requests of the heap by anyone in the process. Whatever happens,
+# a command either ends with code 0 and with the bytes on stdout and in its files that it has without a fault, or with
+# code 1, a message, and nothing half done: its folder is as it was before, and a run that goes on with --resume ends
+# with the bytes of a whole one. Every violation is told; the figures of each command come last.
+#
+# usage: test_memory.sh PROGRAM MAKE_IMAGES FAULT_LIBRARY HEAP_LIBRARY [POINTS|all [SEED [COMMAND...]]]
+#   POINTS: how many requests of each command fail (the first, the last, some by the seed, the others evenly), in each
+#   of the two ways; all: every one
+. "$(dirname "$0")/common.sh"
+fault=$3 heap=$4 points=${5:-6} seed=${6:-$$}
+shift $(($# < 6 ? $# : 6))
+only=("$@")
+limit=20 # seconds, of milliseconds
+shopt -s nullglob globstar
+echo "$name: seed $seed"
+RANDOM=$seed
+
+# ---- what is swept ----------------------------------------------------------------------------------------------------
+# Pictures of three formats, grey ones among them, models of one and of two lessons, a run that was killed half-way.
+mkdir inputs
+"$make_images" procedural train 0 1 5 jpg inputs/first
+"$make_images" procedural train 1 2 5 png inputs/first
+"$make_images" procedural train 2 3 5 ppm inputs/second
+for grey in "$work"/inputs/first/disc*/*.jpg; do break; done
+printf 'P5\n16 16\n255\n%0256d' 0 >"$work/inputs/second/grey.pgm"
+mkdir inputs/pictures
+cp "$grey" inputs/second/*/*2.ppm inputs/first/square*/*41.png inputs/pictures
+mv inputs/second/grey.pgm inputs/pictures
+"$make_images" procedural train 0 4 5 ppm inputs/photos
+cat >inputs/learn.yaml <<YAML
+size: 14
+net: resnet-small
+net_width: 2
+generator: generator-small
+generator_width: 4
+noise: 4
+batch: 4
+min_steps: 1
+epochs: 2
+refine_epochs: 1
+milestone: [1]
+inversion_steps: 1
+crop_pad: 0
+YAML
+{ echo "data: ../inputs/photos"; echo "tasks: 2"; grep -v min_steps inputs/learn.yaml; } >inputs/run.yaml
+printf '../inputs/pictures/grey.pgm\n../inputs/first/disc-plain-red/00000.jpg\n' >inputs/list
+"$program" learn inputs/first --preset inputs/learn.yaml --threads 1 --out inputs/one.safetensors >/dev/null 2>&1
+"$program" learn inputs/one.safetensors inputs/second --threads 1 --out inputs/two.safetensors >/dev/null 2>&1
+
+one=../inputs/one.safetensors two=../inputs/two.safetensors
+declare -A commands=(
+    [info]="info $two"
+    [info-json]="info $two --json"
+    [info-machine]="info"
+    [predict]="predict $two ../inputs/pictures --threads 1"
+    [predict-json]="predict $two ../inputs/pictures --threads 1 --json"
+    [predict-list]="predict $two --list - --threads 1"
+    [eval]="eval $two ../inputs/first --threads 1"
+    [eval-json]="eval $two ../inputs/first --threads 1 --json"
+    [learn]="learn ../inputs/first --preset ../inputs/learn.yaml --threads 1 --out new.safetensors"
+    [learn-json]="learn ../inputs/first --preset ../inputs/learn.yaml --threads 1 --out old.safetensors --force --json"
+    [learn-more]="learn $one ../inputs/second --threads 1 --out new.safetensors --old-test ../inputs/first"
+    [learn-more-json]="learn $one ../inputs/second --threads 1 --out new.safetensors --json"
+    [dream]="dream $two --steps 1 --per-class 2 --threads 1 --out dreams"
+    [dream-again]="dream $two --steps 1 --per-class 2 --threads 1 --out again --force"
+    [run]="run ../inputs/run.yaml --method cwd --threads 1 --checkpoint 0 --out run --resume"
+)
+commands[run-killed]=${commands[run]}
+commands[run-done]=${commands[run]}
+order=(info info-json info-machine predict predict-json predict-list eval eval-json learn learn-json learn-more
+    learn-more-json dream dream-again run run-killed run-done)
+
+# execute HEAP COMMAND: in the folder `state`; the output goes to `out` and `message`. Returns the program's code, 124
+# after too long a time.
+execute() {
+    (cd state && exec timeout $limit env LD_PRELOAD="$heap" RECOLLECT_HEAP="$1" RECOLLECT_HEAP_LOG=../calls \
+        TMPDIR=temporary "$program" ${commands[$2]} <../inputs/list >../out 2>../message)
+}
+
+# prepare COMMAND: makes `before`, what a command finds in its folder.
+prepare() {
+    rm -rf before
+    mkdir -p before/temporary
+    case $1 in
+        learn-json) echo "an earlier model" >before/old.safetensors ;;
+        dream-again) mkdir before/again && echo "an earlier picture" >before/again/all.png ;;
+        run-done) kill_run count:0 ;;
+        run-killed) # with its last checkpoint but one, and one that is written, but has another name yet
+            mkdir before/run
+            rm -f log
+            killed=$(kill_run count:0; grep 'rename .*/cwd/checkpoint' log | tail -n 1 | cut -d' ' -f1)
+            rm -rf before/run log
+            kill_run "kill:$killed"
+            [ -e before/run/cwd/checkpoint.safetensors ] || fail "the run was not killed half-way"
+            ;;
+    esac
+}
+kill_run() {
+    (cd before && env LD_PRELOAD="$fault $heap" RECOLLECT_FAULT_UNDER=run/ RECOLLECT_FAULT="$1" \
+        RECOLLECT_FAULT_LOG=../log "$program" ${commands[run]} >/dev/null 2>&1 || true)
+}
+
+# ---- one point --------------------------------------------------------------------------------------------------------
+violated() { # WHAT
+    local text=${*//$'\n'/; }
+    violations=$((violations + 1))
+    echo "VIOLATION: $command, $at: ${text:0:400}"
+}
+
+# differs A B: the differences between two folders, if any
+differs() { diff -rq "$1" "$2" 2>&1 || true; }
+
+# What a refused command leaves must be what it found, but a model that is saved elsewhere, as the message says.
+check_refused() {
+    local left elsewhere=(state/temporary/recollect-*.safetensors)
+    [[ $(<message) == *recollect:\ * ]] || violated "no message: $(<message)"
+    if [[ $command == run* ]]; then
+        for left in state/run/**/*.tmp-*; do
+            [ -e "before${left#state}" ] || violated "left over: $left"
+        done
+        execute count:0 "$command" || { violated "code $? when resumed: $(<message)"; return; }
+        cmp -s out "expected.$command.out" || [ "$command" = run ] || [ "$command" = run-killed ] ||
+            violated "resumed, it says: $(diff out "expected.$command.out" || true)"
+        left=$(differs state "expected.$command")
+    else
+        if [[ $command == learn* && ${#elsewhere[@]} -eq 1 && $(<message) == *"saved as '${elsewhere[0]#state/}'"* ]]; then
+            cmp -s "${elsewhere[0]}" "expected.$command"/*.safetensors || violated "a wrong model was saved elsewhere"
+            rm "${elsewhere[0]}"
+        fi
+        left=$(differs state before)
+    fi
+    [ -z "$left" ] || violated "half done: $left; $(<message)"
+}
+
+try() { # FAULT
+    local code=0 at=$1 different
+    rm -rf state
+    cp -r before state
+    execute "$1" "$command" || code=$?
+    case $code in
+        0)
+            unharmed=$((unharmed + 1))
+            cmp -s out "expected.$command.out" || violated "code 0, but stdout differs: $(diff out "expected.$command.out" || true)"
+            different=$(differs state "expected.$command")
+            [ -z "$different" ] || violated "code 0, but $different"
+            ;;
+        1) check_refused ;;
+        *) violated "code $code: $(<message)" ;;
+    esac
+}
+
+# ---- all of them ------------------------------------------------------------------------------------------------------
+# Which requests of so many, one a line.
+choose() {
+    local all=$1 i
+    if [ "$points" = all ] || [ "$points" -ge "$all" ]; then
+        seq "$all"
+        return
+    fi
+    for ((i = 0; i < points; i++)); do
+        if ((i % 3 == 1)); then
+            echo $((1 + (RANDOM * 32768 + RANDOM) % all))
+        else
+            echo $((points == 1 ? 1 : 1 + (all - 1) * i / (points - 1)))
+        fi
+    done
+}
+
+sweep() { # COMMAND
+    local command=$1 all again number way unharmed=0 tried=0 violations=0 began=$SECONDS
+    prepare "$command"
+    for again in 0 1; do
+        rm -rf state
+        cp -r before state
+        execute count:0 "$command" || fail "$command without a fault: code $?: $(<message)"
+        if [ $again -eq 1 ]; then
+            [ "$all" = "$(<calls)" ] || fail "$command: $all requests, then $(<calls): they cannot be numbered"
+            [ -z "$(differs state "expected.$command")" ] || fail "$command: not the same twice"
+        fi
+        all=$(<calls)
+        rm -rf "expected.$command"
+        mv state "expected.$command"
+        mv out "expected.$command.out"
+    done
+    for number in $(choose "$all"); do
+        for way in once from; do
+            try "$way:$number"
+            tried=$((tried + 1))
+        done
+    done
+    printf '%-16s %6d requests %6d points %6d unharmed %6d refused %4d violations %4d s\n' "$command" "$all" "$tried" \
+        $unharmed $((tried - unharmed)) $violations $((SECONDS - began))
+    total=$((total + tried)) wrong=$((wrong + violations))
+}
+
+total=0 wrong=0
+for command in "${order[@]}"; do
+    # What a command finds in its folder may come from another one.
+    if [ ${#only[@]} -eq 0 ] || [[ " ${only[*]} " == *" $command "* ]]; then
+        sweep "$command"
+    fi
+done
+[ $wrong -eq 0 ] || fail "$wrong violations in $total points"
+echo "$name: passed, $total points in $SECONDS s"
