@@ -17,17 +17,21 @@ echo "$name: seed $seed"
 RANDOM=$seed
 
 # ---- what is swept ----------------------------------------------------------------------------------------------------
-# Pictures of three formats, grey ones among them, models of one and of two lessons, a run that was killed half-way.
+# Pictures of all formats, a grey one among them, models of one and of two lessons, a run that was killed half-way.
 mkdir inputs
-"$make_images" procedural train 0 1 5 jpg inputs/first
-"$make_images" procedural train 1 2 5 png inputs/first
-"$make_images" procedural train 2 3 5 ppm inputs/second
-for grey in "$work"/inputs/first/disc*/*.jpg; do break; done
-printf 'P5\n16 16\n255\n%0256d' 0 >"$work/inputs/second/grey.pgm"
+"$make_images" procedural:2 train 0 1 5 jpg inputs/first
+"$make_images" procedural:2 train 1 2 5 png inputs/first
+some() { # FOLDER CLASS: five photos of it
+    local files=(photos/"$2"/*)
+    mkdir -p "$1/$2"
+    cp "${files[@]:0:5}" "$1/$2"
+}
+for class in bar-plain-cyan cross-plain-yellow disc-plain-red ring-plain-violet; do some inputs/photos $class; done
+some inputs/second triangle-plain-blue
 mkdir inputs/pictures
-cp "$grey" inputs/second/*/*2.ppm inputs/first/square*/*41.png inputs/pictures
-mv inputs/second/grey.pgm inputs/pictures
-"$make_images" procedural train 0 4 5 ppm inputs/photos
+pictures=(inputs/first/*/* inputs/second/*/*)
+cp "${pictures[0]}" "${pictures[-6]}" "${pictures[-1]}" inputs/pictures
+printf 'P5\n16 16\n255\n%0256d' 0 >inputs/pictures/grey.pgm
 cat >inputs/learn.yaml <<YAML
 size: 14
 net: resnet-small
@@ -44,7 +48,7 @@ inversion_steps: 1
 crop_pad: 0
 YAML
 { echo "data: ../inputs/photos"; echo "tasks: 2"; grep -v min_steps inputs/learn.yaml; } >inputs/run.yaml
-printf '../inputs/pictures/grey.pgm\n../inputs/first/disc-plain-red/00000.jpg\n' >inputs/list
+printf '%s\n' ../inputs/pictures/grey.pgm "../${pictures[0]}" >inputs/list
 "$program" learn inputs/first --preset inputs/learn.yaml --threads 1 --out inputs/one.safetensors >/dev/null 2>&1
 "$program" learn inputs/one.safetensors inputs/second --threads 1 --out inputs/two.safetensors >/dev/null 2>&1
 
