@@ -26,8 +26,8 @@ static const struct {
     {0xd4f, "Neoverse-V2"}, {0xd84, "Neoverse-V3"},  {0xd8e, "Neoverse-N3"},
 };
 
-/* A file of the system's, read line by line. A FILE would come from the heap, and when that has nothing left the machine
-   would seem to be another one. */
+/* A file of the system's, read line by line. A FILE would come from the heap, and when that has nothing left the
+   machine would seem to be another one. */
 typedef struct line_reader {
     int fd;
     size_t used, end;

@@ -1,6 +1,6 @@
-/* A heap that fails on demand, for a program that runs with this library preloaded. It counts what anyone in the process
- * asks of the heap, the C library and all others included, from the moment when this library is initialised (the last
- * one before the program itself, so what the loader asks for is not counted) to the end, and refuses number N.
+/* A heap that fails on demand, for a program that runs with this library preloaded. It counts what anyone in the
+ * process asks of the heap, the C library and all others included, and refuses number N. Counting begins when this
+ * library is initialised, the last one before the program itself: what the loader asks for is not counted.
  *
  *     RECOLLECT_HEAP=once:N          number N fails
  *                    from:N          number N and all after it fail
