@@ -17,9 +17,10 @@
  *
  * Rules that hold for every function:
  *   Failure    A function that can fail returns a recollect_status. recollect_last_message() then says what was
- *              wrong and what was expected. Every argument is checked; the library never prints, exits or
- *              aborts. A context whose GPU failed (RECOLLECT_DEVICE), or ran out of memory in the midst of
- *              computing, repeats that failure: it and its models are of no more use but to be destroyed.
+ *              wrong and what was expected, in one line of UTF-8 in which control characters, of a file's name for
+ *              example, are escaped. Every argument is checked; the library never prints, exits or aborts. A
+ *              context whose GPU failed (RECOLLECT_DEVICE), or ran out of memory in the midst of computing,
+ *              repeats that failure: it and its models are of no more use but to be destroyed.
  *   Ownership  What is passed in is only read, and not after the function has returned, unless its comment says
  *              otherwise. What a function makes belongs to the caller; on failure *result is NULL and nothing
  *              is held.

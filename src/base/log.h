@@ -9,7 +9,8 @@ typedef enum rc_log_level {
     RC_LOG_ERROR,
 } rc_log_level;
 
-/* Lines below `level` are dropped. `write` gets one line without its newline and must copy what it keeps. */
+/* Lines below `level` are dropped. `write` gets one line without its newline, control characters in it escaped
+   (rc_utf8_escape), and must copy what it keeps. */
 typedef struct rc_log {
     void (*write)(void *user, int level, const char *text);
     void *user;

@@ -2,7 +2,6 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/utf8.h"
 
@@ -20,7 +19,7 @@ int rc_set_message(const char *format, ...)
         text[0] = '\0';
     else if ((size_t)length >= sizeof text)
         rc_utf8_mark_cut(text, sizeof text);
-    memcpy(last_message, text, strlen(text) + 1);
+    rc_utf8_escape(text, last_message, sizeof last_message);
     return length;
 }
 

@@ -19,7 +19,8 @@ typedef recollect_status rc_status;
 #define RC_INTERNAL RECOLLECT_INTERNAL
 #define RC_DEVICE RECOLLECT_DEVICE
 
-/* Messages longer than this are cut. */
+/* Messages longer than this are cut. A message is one line: control characters in it, whoever brought them, are escaped
+   (rc_utf8_escape). */
 #define RC_MESSAGE_SIZE 1024
 
 /* Stores the message of this thread and returns `code`, so that a failure is one line:

@@ -1,26 +1,96 @@
 #include "base/utf8.h"
 
-#include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
-size_t rc_utf8_length(const char *text, size_t left)
+size_t rc_utf8_decode(const char *text, size_t left, unsigned *code)
 {
     static const unsigned least[5] = {0, 0, 0x80, 0x800, 0x10000};
     const unsigned char *byte = (const unsigned char *)text;
-    unsigned first = byte[0];
+    unsigned first = *code = byte[0];
     if (first < 0x80)
         return 1;
     size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
     if (first < 0xC0 || first >= 0xF8 || length > left)
         return 0;
-    unsigned code = first & (0x7Fu >> length);
+    unsigned value = first & (0x7Fu >> length);
     for (size_t i = 1; i < length; i++) {
         if ((byte[i] & 0xC0) != 0x80)
             return 0;
-        code = code << 6 | (byte[i] & 0x3Fu);
+        value = value << 6 | (byte[i] & 0x3Fu);
     }
-    bool surrogate = code >= 0xD800 && code < 0xE000;
-    return code < least[length] || code > 0x10FFFF || surrogate ? 0 : length;
+    bool surrogate = value >= 0xD800 && value < 0xE000;
+    if (value < least[length] || value > 0x10FFFF || surrogate)
+        return 0;
+    *code = value;
+    return length;
+}
+
+size_t rc_utf8_length(const char *text, size_t left)
+{
+    unsigned code;
+    return rc_utf8_decode(text, left, &code);
+}
+
+bool rc_utf8_is_hidden(unsigned code)
+{
+    static const struct {
+        unsigned first, last;
+    } hidden[] = {
+        {0x00, 0x1F},       /* C0 */
+        {0x7F, 0x9F},       /* DEL and C1, which terminals obey as well */
+        {0xAD, 0xAD},       /* soft hyphen */
+        {0x061C, 0x061C},   /* Arabic letter mark */
+        {0x180E, 0x180E},   /* Mongolian vowel separator */
+        {0x200B, 0x200F},   /* blanks and joiners of no width, marks of direction */
+        {0x2028, 0x202E},   /* ends of lines and paragraphs, embeddings and overrides of direction */
+        {0x2060, 0x206F},   /* joiners, invisible operators, isolates of direction */
+        {0xFEFF, 0xFEFF},   /* byte order mark */
+        {0xFFF9, 0xFFFB},   /* annotations */
+        {0xFFFE, 0xFFFF},   /* no characters */
+        {0xE0000, 0xE0FFF}, /* tags and selectors */
+    };
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
+        if (code >= hidden[i].first && code <= hidden[i].last)
+            return true;
+    return false;
+}
+
+size_t rc_utf8_show(const char *text, size_t left, char *out, size_t *taken)
+{
+    unsigned code;
+    size_t length = rc_utf8_decode(text, left, &code);
+    const char *letter = length == 0 ? NULL : code == '\n' ? "n" : code == '\t' ? "t" : code == '\r' ? "r" : NULL;
+    *taken = length > 0 ? length : 1;
+    if (length == 0)
+        return (size_t)snprintf(out, RC_UTF8_SHOWN, "\\x%02x", code);
+    if (!rc_utf8_is_hidden(code)) {
+        memcpy(out, text, length);
+        return length;
+    }
+    if (letter != NULL)
+        return (size_t)snprintf(out, RC_UTF8_SHOWN, "\\%s", letter);
+    if (code < 0x10000)
+        return (size_t)snprintf(out, RC_UTF8_SHOWN, "\\u%04x", code);
+    return (size_t)snprintf(out, RC_UTF8_SHOWN, "\\u%04x\\u%04x", 0xD7C0 + (code >> 10), 0xDC00 + (code & 0x3FF));
+}
+
+void rc_utf8_escape(const char *text, char *out, size_t size)
+{
+    size_t used = 0, mark = 0, left = strlen(text), taken;
+    for (; left > 0; text += taken, left -= taken) {
+        char shown[RC_UTF8_SHOWN];
+        size_t length = rc_utf8_show(text, left, shown, &taken);
+        if (used + length >= size) {
+            memcpy(out + mark, "...", sizeof "...");
+            return;
+        }
+        memcpy(out + used, shown, length);
+        used += length;
+        if (used + sizeof "..." <= size)
+            mark = used; /* whole characters up to here leave room for the dots */
+    }
+    out[used] = '\0';
 }
 
 const char *rc_utf8_column(const char *text, size_t width, char *out, size_t size)

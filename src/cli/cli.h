@@ -70,9 +70,15 @@ extern const rc_command rc_command_bench, rc_command_completion, rc_command_drea
 
 /* ---- text ----------------------------------------------------------------------------------------------------- */
 
-/* A line of results. */
+/* A line of results. Control characters in it are escaped (rc_utf8_show), as they are by all of these. */
 void rc_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void rc_print_line(void *unused, const char *text); /* the same as a callback */
+/* The same for JSON of one or several lines, which means the same afterwards: its strings hold no raw line breaks, and
+ * the escapes are its own. */
+void rc_print_json(void *unused, const char *text);
+/* Text of the program's own, of one or several lines, as it is: help, scripts, the manual. Nothing from outside goes
+ * here, where nothing is escaped. */
+void rc_print_own(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The live line: overwritten by the next, gone when anything else is printed, absent if stderr is not a terminal. */
 void rc_show_progress(void *unused, const char *text);
 /* The same for work of minutes: where stderr is not a terminal, a plain line every ten seconds and at milestones. */

@@ -80,28 +80,28 @@ static void print_bash_command(const rc_command *command)
         const rc_option *o = &command->option[i];
         used += (size_t)snprintf(words + used, sizeof words - used, "--%s ", o->name);
     }
-    rc_print("    %s)\n        options='%s--help'", command->name, words);
-    rc_print("        case $previous in");
+    rc_print_own("    %s)\n        options='%s--help'", command->name, words);
+    rc_print_own("        case $previous in");
     for (int i = 0; i < command->options; i++) {
         const rc_option *o = &command->option[i];
         option_words(o, words, sizeof words);
         if (o->type == RC_OPTION_FLAG)
             continue;
         if (words[0] != '\0')
-            rc_print("        --%s) words='%s' ;;", o->name, words);
+            rc_print_own("        --%s) words='%s' ;;", o->name, words);
         else if (is_number(o))
-            rc_print("        --%s) return ;;", o->name);
+            rc_print_own("        --%s) return ;;", o->name);
         else
-            rc_print("        --%s) files=1 ;;", o->name);
+            rc_print_own("        --%s) files=1 ;;", o->name);
     }
-    rc_print("        esac");
+    rc_print_own("        esac");
     argument_words(command, words, sizeof words);
-    rc_print("        arguments='%s' ;;", words);
+    rc_print_own("        arguments='%s' ;;", words);
 }
 
 static void print_bash(void)
 {
-    rc_print("# bash completion for recollect; written by 'recollect completion bash'\n"
+    rc_print_own("# bash completion for recollect; written by 'recollect completion bash'\n"
              "_recollect()\n"
              "{\n"
              "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
@@ -113,12 +113,12 @@ static void print_bash(void)
     const rc_command *command;
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++)
         used += (size_t)snprintf(words + used, sizeof words - used, "%s ", command->name);
-    rc_print("        COMPREPLY=($(compgen -W '%s--help --version' -- \"$current\"))\n        return\n    fi",
+    rc_print_own("        COMPREPLY=($(compgen -W '%s--help --version' -- \"$current\"))\n        return\n    fi",
              words);
-    rc_print("    case ${COMP_WORDS[1]} in");
+    rc_print_own("    case ${COMP_WORDS[1]} in");
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++)
         print_bash_command(command);
-    rc_print("    *) return ;;\n"
+    rc_print_own("    *) return ;;\n"
              "    esac\n"
              "    if [ -n \"$words\" ]; then\n"
              "        COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
@@ -149,21 +149,21 @@ static void print_zsh_option(const rc_option *o)
     escaped(o->help, "[]:", help, sizeof help);
     const char *action = o->type == RC_OPTION_FLAG ? "" : is_number(o) ? " " : "_files";
     if (words[0] != '\0')
-        rc_print("            '%s--%s[%s]%s(%s)' \\", star, o->name, help, what, words);
+        rc_print_own("            '%s--%s[%s]%s(%s)' \\", star, o->name, help, what, words);
     else
-        rc_print("            '%s--%s[%s]%s%s' \\", star, o->name, help, what, action);
+        rc_print_own("            '%s--%s[%s]%s%s' \\", star, o->name, help, what, action);
 }
 
 static void print_zsh(void)
 {
     char words[1024], text[512];
     const rc_command *command;
-    rc_print("#compdef recollect\n"
+    rc_print_own("#compdef recollect\n"
              "# zsh completion for recollect; written by 'recollect completion zsh'\n"
              "_recollect()\n{\n    local -a commands\n    commands=(");
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++)
-        rc_print("        '%s:%s'", command->name, escaped(command->summary, ":", text, sizeof text));
-    rc_print("    )\n"
+        rc_print_own("        '%s:%s'", command->name, escaped(command->summary, ":", text, sizeof text));
+    rc_print_own("    )\n"
              "    if (( CURRENT == 2 )); then\n"
              "        _describe command commands\n"
              "        return\n"
@@ -172,17 +172,17 @@ static void print_zsh(void)
              "    (( CURRENT-- ))\n"
              "    case $words[1] in");
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++) {
-        rc_print("    %s)\n        _arguments \\", command->name);
+        rc_print_own("    %s)\n        _arguments \\", command->name);
         for (int k = 0; k < command->options; k++)
             print_zsh_option(&command->option[k]);
         argument_words(command, words, sizeof words);
         if (words[0] != '\0')
-            rc_print("            '*:argument:(%s)' \\", words);
+            rc_print_own("            '*:argument:(%s)' \\", words);
         else if (command->arguments != NULL)
-            rc_print("            '*:argument:_files' \\");
-        rc_print("            '--help[show the usage]' ;;");
+            rc_print_own("            '*:argument:_files' \\");
+        rc_print_own("            '--help[show the usage]' ;;");
     }
-    rc_print("    esac\n"
+    rc_print_own("    esac\n"
              "}\n"
              "if [ \"$funcstack[1]\" = _recollect ]; then _recollect \"$@\"; else compdef _recollect recollect; fi");
 }
@@ -194,27 +194,27 @@ static void print_fish(void)
     enum { WORDS = 4096 };
     char words[WORDS], text[512];
     const rc_command *command;
-    rc_print("# fish completion for recollect; written by 'recollect completion fish'\n"
+    rc_print_own("# fish completion for recollect; written by 'recollect completion fish'\n"
              "complete -c recollect -n __fish_use_subcommand -f -l help -d 'show the usage'\n"
              "complete -c recollect -n __fish_use_subcommand -f -l version -d 'show the version'");
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++)
-        rc_print("complete -c recollect -n __fish_use_subcommand -f -a %s -d '%s'", command->name,
+        rc_print_own("complete -c recollect -n __fish_use_subcommand -f -a %s -d '%s'", command->name,
                  escaped(command->summary, "\\", text, sizeof text));
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++) {
         char when[96];
         snprintf(when, sizeof when, "-n '__fish_seen_subcommand_from %s'", command->name);
-        rc_print("complete -c recollect %s -l help -d 'show the usage'", when);
+        rc_print_own("complete -c recollect %s -l help -d 'show the usage'", when);
         argument_words(command, words, sizeof words);
         if (words[0] != '\0')
-            rc_print("complete -c recollect %s -a '%s'", when, words);
+            rc_print_own("complete -c recollect %s -a '%s'", when, words);
         for (int k = 0; k < command->options; k++) {
             const rc_option *o = &command->option[k];
             option_words(o, words, sizeof words);
             escaped(o->help, "\\", text, sizeof text);
             if (words[0] != '\0')
-                rc_print("complete -c recollect %s -x -l %s -a '%s' -d '%s'", when, o->name, words, text);
+                rc_print_own("complete -c recollect %s -x -l %s -a '%s' -d '%s'", when, o->name, words, text);
             else
-                rc_print("complete -c recollect %s %s -l %s -d '%s'", when,
+                rc_print_own("complete -c recollect %s %s -l %s -d '%s'", when,
                          o->type == RC_OPTION_FLAG ? "" : is_number(o) ? "-x" : "-r", o->name, text);
         }
     }

@@ -37,7 +37,7 @@ static rc_status evaluate(const rc_saved_model *model, const rc_evaluate_setting
     rc_named_evaluation e;
     RC_TRY(rc_evaluate_data(model, settings, &data, &e));
     note_unknown(&e, &data);
-    rc_status status = value[JSON].given  ? rc_evaluation_json(model, &e, rc_print_line, NULL)
+    rc_status status = value[JSON].given  ? rc_evaluation_json(model, &e, rc_print_json, NULL)
                        : value[CSV].given ? rc_evaluation_csv(model, &e, rc_print_line, NULL)
                                           : rc_evaluation_print(model, &e, rc_print_line, NULL);
     rc_named_evaluation_destroy(&e);

@@ -43,7 +43,8 @@ static int describe_file(const char *path, bool json)
     rc_open_model *open = rc_model_open(rc_command_info.name, "cpu", 1, path);
     if (open == NULL)
         return RC_EXIT_FAILED;
-    int code = exit_code(rc_describe_model(path, &open->model, json, rc_print_line, NULL));
+    int code =
+        exit_code(rc_describe_model(path, &open->model, json, json ? rc_print_json : rc_print_line, NULL));
     rc_model_close(open);
     return code;
 }

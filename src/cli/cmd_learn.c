@@ -198,7 +198,7 @@ static int learn(rc_open_model *open, const rc_learn_settings *settings, const c
         }
     }
     if (status == RC_OK && json)
-        status = rc_learn_json(&open->model, &result, out, rc_print_line, NULL);
+        status = rc_learn_json(&open->model, &result, out, rc_print_json, NULL);
     else if (status == RC_OK)
         print_text(&result, out);
     if (status != RC_OK)

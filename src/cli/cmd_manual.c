@@ -15,7 +15,7 @@ static void print_text(const char *text)
     for (const char *p = text;; p++) {
         if (*p == '\n' || *p == '\0' || used + 4 >= sizeof line) {
             line[used] = '\0';
-            rc_print("%s", line);
+            rc_print_own("%s", line);
             used = 0;
             begin = true;
             if (*p == '\0')
@@ -44,8 +44,8 @@ static void print_option(const rc_option *o)
         name[used++] = *p;
     }
     name[used] = '\0';
-    rc_print(".TP");
-    rc_print(".BI \\-\\-%s \" %s\"", name, o->argument != NULL ? o->argument : "");
+    rc_print_own(".TP");
+    rc_print_own(".BI \\-\\-%s \" %s\"", name, o->argument != NULL ? o->argument : "");
     snprintf(help, sizeof help, "%s%s%s%s", o->help, o->fallback != NULL ? " (default: " : "",
              o->fallback != NULL ? o->fallback : "", o->fallback != NULL ? ")" : "");
     print_text(help);
@@ -53,7 +53,7 @@ static void print_option(const rc_option *o)
 
 static void print_command(const rc_command *command)
 {
-    rc_print(".SS \"recollect %s %s%s\"", command->name, command->arguments != NULL ? command->arguments : "",
+    rc_print_own(".SS \"recollect %s %s%s\"", command->name, command->arguments != NULL ? command->arguments : "",
              command->options > 0 ? " [OPTION]..." : "");
     print_text(command->summary);
     if (command->details != NULL)
@@ -62,24 +62,24 @@ static void print_command(const rc_command *command)
         print_option(&command->option[i]);
     if (command->examples == NULL)
         return;
-    rc_print(".PP\nExamples:\n.PP\n.nf");
+    rc_print_own(".PP\nExamples:\n.PP\n.nf");
     print_text(command->examples);
-    rc_print(".fi");
+    rc_print_own(".fi");
 }
 
 static void print_settings(void)
 {
     rc_config_item item;
-    rc_print(".SH SETTINGS");
+    rc_print_own(".SH SETTINGS");
     print_text("What --set KEY=VALUE, presets and YAML files may set:");
     for (int i = 0; rc_config_item_at(i, &item); i++) {
-        rc_print(".TP\n.BI %s \" (%s)\"", item.name, item.type);
+        rc_print_own(".TP\n.BI %s \" (%s)\"", item.name, item.type);
         print_text(item.help);
     }
     const char *name, *summary;
-    rc_print(".SH PRESETS");
+    rc_print_own(".SH PRESETS");
     for (int i = 0; rc_config_preset(i, &name, &summary); i++) {
-        rc_print(".TP\n.B %s", name);
+        rc_print_own(".TP\n.B %s", name);
         print_text(summary);
     }
 }
@@ -89,27 +89,27 @@ static int run(const rc_option_value *value, int count, char **arguments)
     (void)value;
     (void)count;
     (void)arguments;
-    rc_print(".TH RECOLLECT 1 \"\" \"recollect %s\" \"User Commands\"", recollect_version());
-    rc_print(
+    rc_print_own(".TH RECOLLECT 1 \"\" \"recollect %s\" \"User Commands\"", recollect_version());
+    rc_print_own(
         ".SH NAME\nrecollect \\- teaches an image classifier new classes without keeping the old images");
-    rc_print(".SH SYNOPSIS\n.B recollect\n.I COMMAND\n.RI [ ARGUMENT ]... \" \" [ OPTION ]...");
-    rc_print(".SH DESCRIPTION");
+    rc_print_own(".SH SYNOPSIS\n.B recollect\n.I COMMAND\n.RI [ ARGUMENT ]... \" \" [ OPTION ]...");
+    rc_print_own(".SH DESCRIPTION");
     print_text(
         "A model is one file that holds weights, class names and the statistics of its features, but no "
         "image. "
         "'learn' adds the classes of a folder of images to it: the old ones are dreamt back out of the model "
         "itself. Results go to stdout, everything else to stderr. Files that exist are not replaced without "
         "--force, models are written whole or not at all.");
-    rc_print(".SH COMMANDS");
+    rc_print_own(".SH COMMANDS");
     const rc_command *command;
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++)
         print_command(command);
     print_settings();
-    rc_print(".SH EXIT STATUS");
+    rc_print_own(".SH EXIT STATUS");
     print_text(
         "0: done. 1: failed. 2: wrong usage. 130: interrupted by SIGINT or SIGTERM, at a boundary where "
         "nothing is half written; a second signal ends the program at once.");
-    rc_print(".SH ENVIRONMENT\n.TP\n.B RECOLLECT_ISA");
+    rc_print_own(".SH ENVIRONMENT\n.TP\n.B RECOLLECT_ISA");
     print_text("the instruction set of the CPU kernels, where the widest that the machine has is not wanted: "
                "sse2, avx2, "
                "avx512 or neon");

@@ -14,7 +14,8 @@ static int run(const rc_option_value *value, int count, char **arguments)
 {
     (void)count;
     (void)arguments;
-    if (rc_describe_methods(value[JSON].given, rc_print_line, NULL) == RC_OK)
+    bool json = value[JSON].given;
+    if (rc_describe_methods(json, json ? rc_print_json : rc_print_line, NULL) == RC_OK)
         return RC_EXIT_DONE;
     rc_complain("methods: %s", rc_message());
     return RC_EXIT_FAILED;

@@ -47,7 +47,7 @@ static void print_prediction(void *user, const rc_prediction *prediction)
     if (prediction->message != NULL)
         rc_complain("predict: %s", prediction->message);
     if (p->json) {
-        if (rc_prediction_json(p->model, prediction, rc_print_line, NULL) != RC_OK) {
+        if (rc_prediction_json(p->model, prediction, rc_print_json, NULL) != RC_OK) {
             rc_complain("predict: %s", rc_message());
             p->failed = true;
         }

@@ -41,13 +41,13 @@ static const char *first_word(const void *context, int index)
 
 static void print_usage(void)
 {
-    rc_print("usage: recollect COMMAND [ARGUMENT]... [OPTION]...\n\n"
+    rc_print_own("usage: recollect COMMAND [ARGUMENT]... [OPTION]...\n\n"
              "Teaches an image classifier new classes without keeping the old images.\n\n"
              "commands:");
     const rc_command *command;
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++)
-        rc_print("  %-10s %s", command->name, command->summary);
-    rc_print("\n  --help     show this text; 'recollect COMMAND --help' explains a command\n"
+        rc_print_own("  %-10s %s", command->name, command->summary);
+    rc_print_own("\n  --help     show this text; 'recollect COMMAND --help' explains a command\n"
              "  --version  show the version\n\n"
              "examples:\n"
              "  recollect learn animals/ --out animals.safetensors\n"
@@ -79,7 +79,7 @@ int main(int argc, char **argv)
         return rc_finish_output(RC_EXIT_DONE);
     }
     if (strcmp(argv[1], "--version") == 0) {
-        rc_print("recollect %s", recollect_version());
+        rc_print_own("recollect %s", recollect_version());
         return rc_finish_output(RC_EXIT_DONE);
     }
     const rc_command *command;

@@ -17,24 +17,24 @@ static void print_option(const rc_option *o)
     if (o->fallback)
         snprintf(fallback, sizeof fallback, " (default: %s)", o->fallback);
     if (strlen(left) > COLUMN)
-        rc_print("  %s\n  %*s %s%s", left, COLUMN, "", o->help, fallback);
+        rc_print_own("  %s\n  %*s %s%s", left, COLUMN, "", o->help, fallback);
     else
-        rc_print("  %-*s %s%s", COLUMN, left, o->help, fallback);
+        rc_print_own("  %-*s %s%s", COLUMN, left, o->help, fallback);
 }
 
 static int print_help(const rc_command *command)
 {
-    rc_print("usage: recollect %s%s%s%s", command->name, command->arguments ? " " : "",
+    rc_print_own("usage: recollect %s%s%s%s", command->name, command->arguments ? " " : "",
              command->arguments ? command->arguments : "", command->options ? " [OPTION]..." : "");
-    rc_print("\n%s", command->summary);
+    rc_print_own("\n%s", command->summary);
     if (command->details)
-        rc_print("\n%s", command->details);
-    rc_print("\noptions:");
+        rc_print_own("\n%s", command->details);
+    rc_print_own("\noptions:");
     for (int i = 0; i < command->options; i++)
         print_option(&command->option[i]);
-    rc_print("  %-28s %s", "--help", "show this text");
+    rc_print_own("  %-28s %s", "--help", "show this text");
     if (command->examples)
-        rc_print("\nexamples:\n%s", command->examples);
+        rc_print_own("\nexamples:\n%s", command->examples);
     return RC_EXIT_DONE;
 }
 

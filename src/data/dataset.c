@@ -271,10 +271,10 @@ static rc_status choose_reader(const char *path, const char *format, const rc_re
         RC_TRY(rc_folder_explain(path));
     for (int i = 0; i < READERS; i++)
         if ((wanted == NULL || wanted == readers[i]) && readers[i] != &rc_reader_procedural) {
-            append(layouts, sizeof layouts, "\n  ");
+            append(layouts, sizeof layouts, layouts[0] == 0 ? "" : " | ");
             append(layouts, sizeof layouts, readers[i]->layout);
         }
-    return rc_fail(RC_FORMAT, "'%.300s' is no data set that I know; expected:%s", path, layouts);
+    return rc_fail(RC_FORMAT, "'%.300s' is no data set that I know; expected: %s", path, layouts);
 }
 
 static rc_status check_labels(const rc_dataset *dataset)

@@ -108,27 +108,17 @@ static rc_status list_classes(const char *folder, rc_listing *listing)
     return RC_OK;
 }
 
-/* A name for messages: what is not printable ASCII becomes a question mark, as ls has it. */
-static void show_name(const char *name, char *shown, size_t size)
-{
-    snprintf(shown, size, "%s", name);
-    for (char *p = shown; *p != '\0'; p++)
-        *p = *p < ' ' || *p > '~' ? '?' : *p;
-}
-
 static rc_status name_classes(const char *folder, const rc_listing *listing, rc_dataset *dataset)
 {
-    char shown[256];
     if (listing->count == 0)
         return rc_fail(RC_FORMAT, "'%.400s' holds no class folders; expected: %s", folder,
                        rc_reader_folder.layout);
     RC_TRY(rc_dataset_allocate_names(dataset, listing->count));
     for (int i = 0; i < listing->count; i++) {
         rc_status status = rc_dataset_set_name(dataset, i, listing->name[i], strlen(listing->name[i]));
-        if (status == RC_FORMAT) {
-            show_name(listing->name[i], shown, sizeof shown);
-            return rc_fail(status, "folder '%s' of '%.500s': %s; rename it", shown, folder, rc_message());
-        }
+        if (status == RC_FORMAT)
+            return rc_fail(status, "folder '%.250s' of '%.300s': %s; rename it", listing->name[i], folder,
+                           rc_message());
         RC_TRY(status);
     }
     return RC_OK;

@@ -10,6 +10,7 @@
 
 #include "base/memory.h"
 #include "base/number.h"
+#include "base/utf8.h"
 #include "data/class_order.h"
 #include "run/nearest.h"
 
@@ -284,31 +285,43 @@ rc_status rc_config_get(const rc_config *config, const char *key, char *text, si
 
 enum { VALUE_SIZE = 2200 };
 
-/* A text in single quotes, its own doubled. */
-static rc_status quote(const item *it, const char *value, char *text, size_t size)
+/* A text as YAML: in single quotes, its own doubled, or in double quotes if something in it must be escaped. */
+static void quote(const char *value, char *text, size_t size)
 {
-    size_t used = 0;
-    text[used++] = '\'';
-    for (const char *p = value; *p != '\0' && used + 4 < size; p++) {
-        if ((unsigned char)*p < ' ')
-            return rc_fail(RC_INVALID_ARGUMENT, "%s has a control character in it", it->name);
-        if (*p == '\'')
-            text[used++] = '\'';
-        text[used++] = *p;
+    enum { MOST = 12 }; /* an escape, a quote and the end */
+    size_t used = 1, length;
+    bool escaped = false;
+    unsigned code;
+    for (const char *p = value; *p != '\0'; p += length > 0 ? length : 1) {
+        length = rc_utf8_decode(p, strlen(p), &code);
+        escaped = escaped || (length > 0 && rc_utf8_is_hidden(code));
     }
-    text[used++] = '\'';
+    text[0] = escaped ? '"' : '\'';
+    for (const char *p = value; *p != '\0' && used + MOST < size; p += length) {
+        length = rc_utf8_decode(p, strlen(p), &code);
+        if (length > 0 && rc_utf8_is_hidden(code)) {
+            used += (size_t)snprintf(text + used, size - used, "\\U%08x", code);
+            continue;
+        }
+        length = length > 0 ? length : 1;
+        if (*p == text[0] || (escaped && *p == '\\'))
+            text[used++] = escaped ? '\\' : '\'';
+        memcpy(text + used, p, length);
+        used += length;
+    }
+    text[used++] = text[0];
     text[used] = '\0';
-    return RC_OK;
 }
 
 rc_status rc_config_print(const rc_config *config, void (*line)(void *user, const char *text), void *user)
 {
-    char value[VALUE_SIZE], quoted[2 * VALUE_SIZE], text[2 * VALUE_SIZE + 64];
+    /* An escape takes ten bytes in place of one. */
+    char value[VALUE_SIZE], quoted[10 * VALUE_SIZE + 16], text[sizeof quoted + 64];
     for (int i = 0; i < ITEMS; i++) {
         get_item(config, &items[i], value, sizeof value);
         bool is_text = items[i].type == TEXT;
         if (is_text)
-            RC_TRY(quote(&items[i], value, quoted, sizeof quoted));
+            quote(value, quoted, sizeof quoted);
         snprintf(text, sizeof text, "%s: %s", items[i].name, is_text ? quoted : value);
         line(user, text);
     }

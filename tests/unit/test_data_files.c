@@ -455,10 +455,10 @@ static void messages_show_what_was_expected(void **state)
     data_write_text("nothing/readme.txt", "hello\n");
     data_assert_refused("missing", NULL, RC_IO, "there is no data at 'missing'");
     data_assert_refused("nothing", NULL, RC_FORMAT,
-                   "'nothing' is no data set that I know; expected:\n  CIFAR-100: train.bin");
+                   "'nothing' is no data set that I know; expected: CIFAR-100: train.bin");
     data_assert_message("CLASS/IMAGE");
     data_assert_refused("nothing", &(rc_data_settings){.format = "idx"}, RC_FORMAT,
-                   "expected:\n  MNIST, Fashion-MNIST: {train");
+                   "expected: MNIST, Fashion-MNIST: {train");
     data_assert_refused("nothing", &(rc_data_settings){.format = "cifar"}, RC_INVALID_ARGUMENT,
                    "data format 'cifar' is not known, expected one of procedural, cifar100, cifar10, idx");
     write_cifar100_binary();

@@ -227,7 +227,8 @@ static void broken_images_are_named_or_skipped(void **state)
     /* A name that is none. */
     data_write_text("named/gr\xfcn/1.png", "x");
     data_assert_refused("named", &settings, RC_FORMAT,
-                        "folder 'gr?n' of 'named': name of class 0: byte 2 (0xFC) is not printable UTF-8; rename it");
+                        "folder 'gr\\xfcn' of 'named': name of class 0: byte 2 (0xFC) is not printable UTF-8; "
+                        "rename it");
     /* A class without pictures. */
     data_write_text("root/c/readme", "x");
     data_assert_refused("root", &settings, RC_FORMAT,
