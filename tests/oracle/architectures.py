@@ -210,18 +210,29 @@ def generator(c, size, doublings, width, last_width):
 GENERATORS = {28: (2, 128, 64), 32: (2, 128, 64), 64: (3, 128, 64), 84: (2, 128, 64), 224: (5, 64, 64)}
 
 
+def vae_encoder_of(width):
+    """2.7: mean and log-variance. The published width is 512."""
+    def forward(net, x):
+        for i, c_out in enumerate((width // 8, width // 4, width)):
+            x = net.relu(net.conv(f"conv_{i + 1}", x, c_out, 4, 2, 1, bias=True), f"conv_{i + 1}.bias")
+        # a linear layer over the flattened map; its weights are kept as a convolution as large as the map
+        return tuple(net.conv(name, x, 2 * width, x.shape[2], pad=0, bias=True).flatten(1)
+                     for name in ("mean", "log_variance"))
+    return forward
+
+
+def vae_decoder_of(c, size, width):
+    def forward(net, z):
+        x = net.linear("linear", z, width * (size // 8) ** 2).reshape(-1, width, size // 8, size // 8)
+        x = net.relu(net.conv("deconv_1", x, width // 2, 4, 2, 1, bias=True, transposed=True), "deconv_1.bias")
+        x = net.relu(net.conv("deconv_2", x, width // 8, 4, 2, 1, bias=True, transposed=True), "deconv_2.bias")
+        return torch.sigmoid(net.conv("deconv_3", x, c, 4, 2, 1, bias=True, transposed=True))
+    return forward
+
+
 def vae_encoder(net, x):
-    """2.7: mean and log-variance."""
-    for i, c_out in enumerate((64, 128, 512)):
-        x = net.relu(net.conv(f"conv_{i + 1}", x, c_out, 4, 2, 1, bias=True), f"conv_{i + 1}.bias")
-    # a linear layer over the flattened map; its weights are kept as a convolution as large as the map
-    return tuple(net.conv(name, x, 1024, x.shape[2], pad=0, bias=True).flatten(1) for name in ("mean", "log_variance"))
+    return vae_encoder_of(512)(net, x)
 
 
 def vae_decoder(c, size):
-    def forward(net, z):
-        x = net.linear("linear", z, 512 * (size // 8) ** 2).reshape(-1, 512, size // 8, size // 8)
-        x = net.relu(net.conv("deconv_1", x, 256, 4, 2, 1, bias=True, transposed=True), "deconv_1.bias")
-        x = net.relu(net.conv("deconv_2", x, 64, 4, 2, 1, bias=True, transposed=True), "deconv_2.bias")
-        return torch.sigmoid(net.conv("deconv_3", x, c, 4, 2, 1, bias=True, transposed=True))
-    return forward
+    return vae_decoder_of(c, size, 512)

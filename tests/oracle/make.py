@@ -4,7 +4,7 @@ import pathlib
 import sys
 import time
 
-NAMES = ["operations", "losses", "nets", "steps", "rows", "large", "resize", "class_orders", "pictures"]
+NAMES = ["operations", "losses", "nets", "steps", "rows", "runs", "large", "resize", "class_orders", "pictures"]
 
 
 def main(names):

@@ -14,26 +14,31 @@ TEMPERATURE = 2.0
 BATCH = 6
 
 
-def distillation(student, teacher):
+def distillation(student, teacher, temperature):
     """Softened teacher against as many first classes of the student's softmax."""
-    log = F.log_softmax(student / TEMPERATURE, 1)[:, :teacher.shape[1]]
-    return -(F.softmax(teacher / TEMPERATURE, 1) * log).sum(1).mean()
+    log = F.log_softmax(student / temperature, 1)[:, :teacher.shape[1]]
+    return -(F.softmax(teacher / temperature, 1) * log).sum(1).mean()
 
 
 class Row(Training):
     """A step of a row: Training's models and batches, losses of its own."""
+    temperature = TEMPERATURE
 
     def losses(self, batch):
         real, labels, dreams, targets = batch
         self.real, self.labels_of_batch = real, torch.cat([labels, targets.argmax(1)])
         self.batch_of_both = torch.cat([real, dreams])
-        assert_far_from_zero(gap(targets))
+        self.stay_away(gap(targets))
         return getattr(self, self.case.row.replace("-", "_"))(labels, targets)
 
     def see(self, features):
         """Logits of the student; the batch's results are kept for the fixture."""
         self.features, self.logits = features, F.linear(features, self.head)
         return self.logits
+
+    def stay_away(self, values):
+        """From the places where rounding decides."""
+        assert_far_from_zero(values)
 
     def answers(self, images):
         with torch.no_grad():
@@ -45,14 +50,14 @@ class Row(Training):
         logits = self.see(self.student(self.real))
         self.labels_of_batch = labels
         return {"ce": F.cross_entropy(logits, labels),
-                "kd": distillation(logits[:, :self.case.n_old], self.answers(self.real))}
+                "kd": distillation(logits[:, :self.case.n_old], self.answers(self.real), self.temperature)}
 
     def deepinversion(self, labels, targets):
         logits = self.see(self.student(self.batch_of_both))
         real, dreams = logits.split(self.case.batch)
         return {"ce": F.cross_entropy(real, labels),
-                "kd": distillation(real[:, :self.case.n_old], self.answers(self.real)),
-                "kd_replay": distillation(dreams, targets)}
+                "kd": distillation(real[:, :self.case.n_old], self.answers(self.real), self.temperature),
+                "kd_replay": distillation(dreams, targets, self.temperature)}
 
     def abd(self, labels, _):
         case = self.case
@@ -85,7 +90,7 @@ class Row(Training):
         difference = (angles(F.linear(features, self.projections[0], self.projections[1])) -
                       angles(F.linear(teacher_features, self.projections[2], self.projections[3])))
         different = ~torch.eye(case.batch, dtype=torch.bool)
-        assert_far_from_zero(difference[different[:, :, None] & different[:, None, :] & different[None, :, :]])
+        self.stay_away(difference[different[:, :, None] & different[:, None, :] & different[None, :, :]])
         return logits[case.batch:], {
             "ce": F.cross_entropy(logits[:case.batch, case.n_old:], labels - case.n_old),
             "rkd": difference.abs().mean()}
@@ -102,9 +107,9 @@ class Row(Training):
         dreams, losses = self.two_batches(labels)
         divergence, first = 0.0, 0
         for end in (self.case.first_task, self.case.n_old):
-            divergence = divergence + TEMPERATURE ** 2 * F.kl_div(
-                F.log_softmax(dreams[:, first:end] / TEMPERATURE, 1), F.softmax(targets[:, first:end] / TEMPERATURE, 1),
-                reduction="batchmean")
+            divergence = divergence + self.temperature ** 2 * F.kl_div(
+                F.log_softmax(dreams[:, first:end] / self.temperature, 1),
+                F.softmax(targets[:, first:end] / self.temperature, 1), reduction="batchmean")
             first = end
         return dict(losses, replay=F.cross_entropy(dreams[:, :self.case.n_old], targets.argmax(1)),
                     kd_replay=divergence)
@@ -136,7 +141,7 @@ class Row(Training):
         weight = torch.where(self.labels_of_batch < case.n_old, share, 1 - share)
         each = weight * F.cross_entropy(logits, self.labels_of_batch, reduction="none")
         return {"ce": each[:case.batch].mean(), "replay": each[case.batch:].mean(),
-                "kd_replay": distillation(logits[case.batch:, :case.n_old], targets)}
+                "kd_replay": distillation(logits[case.batch:, :case.n_old], targets, self.temperature)}
 
 
 def total_of(case, losses):

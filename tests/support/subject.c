@@ -156,6 +156,14 @@ void subject_run_fast(oracle *file, const char *prefix, const double tolerance[2
     run_cases(chosen_backend("cpu"), file, prefix, tolerance, test);
 }
 
+void subject_run_double(oracle *file, const char *prefix, const double tolerance[2], void (*test)(subject *))
+{
+    rc_backend *be;
+    if (rc_backend_open("reference64", 0, NULL, &be) != RC_OK)
+        fail_msg("cannot open backend reference64: %s", rc_message());
+    run_cases(be, file, prefix, tolerance, test);
+}
+
 void subject_must(const subject *s, rc_status status)
 {
     if (status != RC_OK)

@@ -41,7 +41,8 @@ void subject_must(const subject *s, rc_status status);
 /* Runs `test` for every case that begins with `prefix` on every CPU backend: tolerance[0] where it computes in float,
  * tolerance[1] in double. Prints the worst error of each backend. RECOLLECT_TEST_BACKEND names one that runs alone. */
 void subject_run(oracle *file, const char *prefix, const double tolerance[2], void (*test)(subject *));
-/* The same on the fast backend alone. */
+/* The same on the fast backend alone; on the double reference alone. */
 void subject_run_fast(oracle *file, const char *prefix, const double tolerance[2], void (*test)(subject *));
+void subject_run_double(oracle *file, const char *prefix, const double tolerance[2], void (*test)(subject *));
 
 #endif
