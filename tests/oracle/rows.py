@@ -1,6 +1,6 @@
-"""Whole steps of the other rows of the method table, each written as its source has it: LwF,
-DeepInversion, ABD with its second pass, CwD(ABD), the debiasing variants SCE, ACE and SS-IL, and ER, LODE and DGR's
-classifier, with dreams where they have what they stored."""
+"""Whole steps of rows of the method table, each written as its source has it: R-DFCIL and CwD, LwF, DeepInversion, ABD
+with its second pass, CwD(ABD), the debiasing variants SCE, ACE and SS-IL, and ER, LODE and DGR's classifier, with dreams
+where they have what they stored."""
 import math
 
 import torch
@@ -74,10 +74,7 @@ class Row(Training):
                 "feature": away.square().sum(1).mean() / case.n_old}
 
     def cwd_abd(self, labels, targets):
-        norms = self.head.norm(dim=1)
-        old, new = norms[:self.case.n_old], norms[self.case.n_old:]
-        return dict(self.abd(labels, targets),
-                    war=(old - new.mean()).abs().sum() + (new - old.mean()).abs().sum())
+        return dict(self.abd(labels, targets), war=self.war())
 
     def two_batches(self, labels):
         """Local cross entropy and relations of real samples, dreams apart: what the debiasing variants share."""
@@ -94,6 +91,20 @@ class Row(Training):
         return logits[case.batch:], {
             "ce": F.cross_entropy(logits[:case.batch, case.n_old:], labels - case.n_old),
             "rkd": difference.abs().mean()}
+
+    def rdfcil(self, labels, targets):
+        dreams, losses = self.two_batches(labels)
+        away = dreams[:, :self.case.n_old] - targets
+        self.stay_away(away)
+        return dict(losses, hkd=away.abs().mean())
+
+    def war(self):
+        norms = self.head.norm(dim=1)
+        old, new = norms[:self.case.n_old], norms[self.case.n_old:]
+        return (old - new.mean()).abs().sum() + (new - old.mean()).abs().sum()
+
+    def cwd(self, labels, targets):
+        return dict(self.rdfcil(labels, targets), war=self.war())
 
     def sce(self, labels, targets):
         dreams, losses = self.two_batches(labels)
@@ -113,7 +124,6 @@ class Row(Training):
             first = end
         return dict(losses, replay=F.cross_entropy(dreams[:, :self.case.n_old], targets.argmax(1)),
                     kd_replay=divergence)
-
 
     def er(self, labels, targets):
         logits = self.see(self.student(self.batch_of_both))
@@ -181,7 +191,7 @@ def train(case, state):
 
 
 def refine(case, state, optimiser):
-    """One step of refinement: class-balanced cross entropy and the row's losses of dreams; the head alone moves."""
+    """One step of refinement: class-balanced cross entropy, the row's losses of dreams, and WAR; the head alone moves."""
     state.student.freeze()
     for p in list(state.student.parameters.values()) + state.projections:
         p.requires_grad_(False)
@@ -190,7 +200,7 @@ def refine(case, state, optimiser):
     optimiser.param_groups[0]["lr"] = case.refine_lr
     begin = state.head.detach().clone()
     losses = state.losses(state.batch(case.steps))
-    losses = {name: value for name, value in losses.items() if name in ("replay", "kd_replay")}
+    losses = {name: value for name, value in losses.items() if name in ("replay", "kd_replay", "hkd", "war")}
     balanced = F.cross_entropy(state.logits, state.labels_of_batch, weight / weight.min())
     optimiser.zero_grad()
     (case.refine_ce * balanced + total_of(case, losses)).backward()
@@ -230,4 +240,7 @@ def make():
     row(file, "er", [2 * BATCH], ce=0.5, replay=0.5)
     row(file, "lode", [BATCH, BATCH], inter=0.5 * 0.05 / 2, intra=0.5, replay=0.5)
     row(file, "dgr", [2 * BATCH], ce=0.5, replay=0.5, kd_replay=1.0)
+    flagship = dict(ce=adaptive["ce"], rkd=adaptive["rkd"], hkd=adaptive["replay"], refined=True)
+    row(file, "rdfcil", [BATCH, BATCH], **flagship)
+    row(file, "cwd", [BATCH, BATCH], war=0.1, **flagship)
     return file
