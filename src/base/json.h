@@ -1,48 +1,135 @@
-/* A thin layer over jansson: limits on what comes in, and messages that name the place and the key. */
+/*
+ * JSON in and out (RFC 8259).
+ *
+ * It is our own because of memory: no JSON library in Debian stable checks every allocation, bounds what a text may
+ * take and has no global state. The one we had lost letters, aborted or never came back when memory ran out, built
+ * trees from dozens of calls whose failures had to be looked at one by one, and left what was lost to chance.
+ *
+ * Reading makes one block from the whole text, of at most RC_JSON_MEMORY(size) bytes, and needs no other memory.
+ * Writing needs no tree: calls append to a text, the first failure sticks, and the call that hands out the text
+ * returns it. So a text is whole, or it is not there.
+ */
 #ifndef RC_BASE_JSON_H
 #define RC_BASE_JSON_H
 
-#include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/status.h"
 
-/* Values nested deeper than this are refused: what we read is a few levels deep, and recursion costs stack. */
+/* Values nested deeper than this are neither read nor written: what we have is a few levels deep, and recursion costs
+   stack. */
 #define RC_JSON_MAX_DEPTH 64
+/* Bytes of a text and of a number in it: longer ones are refused. */
+#define RC_JSON_MAX_SIZE ((size_t)1 << 28)
+#define RC_JSON_MAX_NUMBER 1000
+/* Memory that a text of so many bytes takes while it is read and afterwards, at most. */
+#define RC_JSON_MEMORY(size) (8 * ((size) + 1))
 
-/* Parse one JSON value, refusing duplicate keys and anything after the value. `name` is what messages call the
-   text. On success release *json with json_decref; on failure it is NULL. */
-rc_status rc_json_parse(const char *name, const char *text, size_t size, json_t **json);
+/* ---- in ---------------------------------------------------------------------------------------------------------- */
+
+/* A value inside of a text that was read. Nobody changes it, so any number of threads may look at it. */
+typedef struct rc_json rc_json;
+
+typedef enum rc_json_type {
+    RC_JSON_NULL,
+    RC_JSON_FALSE,
+    RC_JSON_TRUE,
+    RC_JSON_INTEGER, /* without fraction and exponent; 64 bits, more are refused */
+    RC_JSON_REAL,    /* finite; what is too large is refused */
+    RC_JSON_STRING,
+    RC_JSON_ARRAY,
+    RC_JSON_OBJECT,
+} rc_json_type;
+
+/* Reads one value. Refused with name, line, column and what was expected: everything that RFC 8259 does not allow, what
+   is not UTF-8, a key that an object has twice, \u0000 (so that strings are whole C strings), and anything after the
+   value. `name` is what messages call the text. On failure *json is NULL. */
+rc_status rc_json_parse(const char *name, const char *text, size_t size, rc_json **json);
 /* rc_json_parse of a file of at most `limit` bytes. */
-rc_status rc_json_load(const char *path, size_t limit, json_t **json);
+rc_status rc_json_load(const char *path, size_t limit, rc_json **json);
+/* Frees what rc_json_parse made, with all values inside; NULL is fine. */
+void rc_json_free(rc_json *json);
+
+/* All of these take NULL, "nothing", and values of other types. */
+bool rc_json_is(const rc_json *value, rc_json_type type);
+const char *rc_json_string(const rc_json *value); /* NULL: it is none */
+double rc_json_number(const rc_json *value);      /* integer or real; NaN: neither */
+int64_t rc_json_integer(const rc_json *value);    /* 0: it is none */
+size_t rc_json_count(const rc_json *value);       /* entries of an array or object; 0: neither */
+/* The entry of an array or object after `entry`; its first one after NULL; NULL after the last. */
+const rc_json *rc_json_next(const rc_json *value, const rc_json *entry);
+const char *rc_json_key(const rc_json *entry); /* that it has in an object; NULL: it is in none */
+const rc_json *rc_json_member(const rc_json *object, const char *key); /* NULL: there is none */
 
 /*
  * Typed getters: the member `key` of `object`, which must be there and of that type; otherwise the status is
  * RC_FORMAT, the message names the key and what was found, and *value is left alone. Strings, arrays and
  * objects belong to `object`.
  */
-rc_status rc_json_get_int(const json_t *object, const char *key, int *value);
-rc_status rc_json_get_int64(const json_t *object, const char *key, int64_t *value);
-rc_status rc_json_get_string(const json_t *object, const char *key, const char **value);
-rc_status rc_json_get_array(const json_t *object, const char *key, json_t **value);
-rc_status rc_json_get_object(const json_t *object, const char *key, json_t **value);
+rc_status rc_json_get_int(const rc_json *object, const char *key, int *value);
+rc_status rc_json_get_int64(const rc_json *object, const char *key, int64_t *value);
+rc_status rc_json_get_string(const rc_json *object, const char *key, const char **value);
+rc_status rc_json_get_array(const rc_json *object, const char *key, const rc_json **value);
+rc_status rc_json_get_object(const rc_json *object, const char *key, const rc_json **value);
 
-/* A text that comes from outside, as names of files do, which need not be UTF-8: what is none becomes U+FFFD. NULL: no
-   memory. */
-json_t *rc_json_text(const char *text);
-/* A number; where it is not finite, which JSON cannot say, null. NULL: no memory. */
-json_t *rc_json_number(double value);
+/* ---- out --------------------------------------------------------------------------------------------------------- */
 
-/* The value as text: one line, or indented by `indent` spaces if that is above 0; members in the order in
-   which they were added; numbers with enough digits to come back the same. Free *text with rc_free(NULL, ...). */
-rc_status rc_json_dump(const json_t *json, int indent, char **text);
+/*
+ *     rc_json_writer w = {.indent = 2};                 0: one line without blanks
+ *     rc_json_begin_object(&w, NULL);                   NULL: outside of objects there is no key
+ *     rc_json_put_int(&w, "images", 60000);
+ *     rc_json_begin_array(&w, "sizes");
+ *     ...
+ *     rc_json_end(&w);
+ *     rc_json_end(&w);
+ *     return rc_json_save(&w, path);                    this, and nothing before, says whether all of it went well
+ *
+ * After the first failure every call does nothing. Calls that do not make one whole value (a key missing or too many,
+ * an end too few) are a mistake of the program: RC_INTERNAL. Each of the calls that hand out the text ends the writer
+ * and frees what it holds, also on failure.
+ */
+typedef struct rc_json_writer {
+    int indent;               /* blanks a level */
+    rc_status status;         /* the first failure */
+    const char *mistake;      /* what was wrong with the calls, when that is RC_INTERNAL */
+    char *text;               /* `used` of `room` bytes */
+    size_t used, room;
+    int depth;
+    uint64_t objects, filled; /* a bit a level: it is an object; it has an entry */
+} rc_json_writer;
 
-/* The value as one line for a printer of lines. Takes the value, also on failure. */
-rc_status rc_json_line(json_t *json, void (*line)(void *user, const char *text), void *user);
-/* rc_json_dump and a newline into a file, atomically. */
-rc_status rc_json_save(const json_t *json, int indent, const char *path);
+void rc_json_begin_object(rc_json_writer *w, const char *key);
+void rc_json_begin_array(rc_json_writer *w, const char *key);
+void rc_json_end(rc_json_writer *w);
+
+void rc_json_put_null(rc_json_writer *w, const char *key);
+void rc_json_put_bool(rc_json_writer *w, const char *key, bool value);
+void rc_json_put_int(rc_json_writer *w, const char *key, int64_t value);
+/* With enough digits to come back the same; null where it is not finite, which JSON cannot say. */
+void rc_json_put_real(rc_json_writer *w, const char *key, double value);
+/* Texts and keys come from outside, as names of files do, and need not be UTF-8: what is none becomes U+FFFD. NULL is
+   null. */
+void rc_json_put_text(rc_json_writer *w, const char *key, const char *text);
+/* A value that was read; and the members of an object that was read, into the object that is open. */
+void rc_json_put_value(rc_json_writer *w, const char *key, const rc_json *value);
+void rc_json_put_members(rc_json_writer *w, const rc_json *object);
+/* What `inner` has written, as a string. Ends it; its failure is ours. */
+void rc_json_put_written(rc_json_writer *w, const char *key, rc_json_writer *inner);
+
+#define RC_JSON_CHECKED __attribute__((warn_unused_result))
+
+/* The text, with a zero byte behind it that *size, which may be NULL, does not count. Free it with rc_free(NULL, ...);
+   on failure it is NULL. */
+RC_JSON_CHECKED rc_status rc_json_finish(rc_json_writer *w, char **text, size_t *size);
+/* The text for a printer of lines. */
+RC_JSON_CHECKED rc_status rc_json_line(rc_json_writer *w, void (*line)(void *user, const char *text), void *user);
+/* The text and a newline into a file, atomically. */
+RC_JSON_CHECKED rc_status rc_json_save(rc_json_writer *w, const char *path);
 /* The same for a file that must not be there yet; see rc_file_writer_commit_new. */
-rc_status rc_json_save_new(const json_t *json, int indent, const char *path);
+RC_JSON_CHECKED rc_status rc_json_save_new(rc_json_writer *w, const char *path);
+/* Ends the writer when nobody wants the text any more. */
+void rc_json_discard(rc_json_writer *w);
 
 #endif

@@ -31,7 +31,8 @@ typedef struct bench {
     /* Convolutions of one training step, as often as the net has them: by medians, by least times, work, and what the
      * threads could have multiplied and added meanwhile. */
     double seconds[NETS], least[NETS], flops[NETS], possible[NETS], least_possible[NETS];
-    json_t *operations, *steps;
+    int operations; /* that were timed */
+    rc_json_writer json;
 } bench;
 
 static void say(const bench *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -125,7 +126,7 @@ static bool is_convolution(const rc_case *c)
     return strncmp(c->operation->name, "conv_", 5) == 0;
 }
 
-static rc_status report_operation(bench *b, int net, const rc_case *c, const case_time *t)
+static void report_operation(bench *b, int net, const rc_case *c, const case_time *t)
 {
     bool arithmetic = c->flops > 0;
     double rate = (arithmetic ? c->flops : c->bytes) / t->median * 1e-9;
@@ -139,11 +140,18 @@ static rc_status report_operation(bench *b, int net, const rc_case *c, const cas
         b->possible[net] += c->times * t->median * t->peak * 1e9;
         b->least_possible[net] += c->times * t->least * t->highest * 1e9;
     }
-    json_t *entry = json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f}", "name", c->operation->name, "shape",
-                              c->text, "net", net_names[net], "times", c->times, "ms", t->median * 1e3, "min_ms",
-                              t->least * 1e3, arithmetic ? "gflops" : "gbytes", rate, "peak", t->peak,
-                              "percent_of_peak", share);
-    return json_array_append_new(b->operations, entry) == 0 ? RC_OK : RC_OUT_OF_MEMORY;
+    b->operations++;
+    rc_json_begin_object(&b->json, NULL);
+    rc_json_put_text(&b->json, "name", c->operation->name);
+    rc_json_put_text(&b->json, "shape", c->text);
+    rc_json_put_text(&b->json, "net", net_names[net]);
+    rc_json_put_int(&b->json, "times", c->times);
+    rc_json_put_real(&b->json, "ms", t->median * 1e3);
+    rc_json_put_real(&b->json, "min_ms", t->least * 1e3);
+    rc_json_put_real(&b->json, arithmetic ? "gflops" : "gbytes", rate);
+    rc_json_put_real(&b->json, "peak", t->peak);
+    rc_json_put_real(&b->json, "percent_of_peak", share);
+    rc_json_end(&b->json);
 }
 
 static rc_status bench_operation(bench *b, int net, const rc_operation *operation)
@@ -158,7 +166,7 @@ static rc_status bench_operation(bench *b, int net, const rc_operation *operatio
             status = time_case(b, &c, &time);
         }
         if (status == RC_OK && found)
-            status = report_operation(b, net, &c, &time);
+            report_operation(b, net, &c, &time);
         rc_case_free(&c);
         if (status != RC_OK || !found)
             return status;
@@ -191,7 +199,7 @@ static rc_status bench_operations(bench *b)
         for (int i = 0; b->net[net] && (operation = rc_operation_at(i)) != NULL; i++)
             if (operation->bench && (!b->s->operation || strcmp(b->s->operation, operation->name) == 0))
                 RC_TRY(bench_operation(b, net, operation));
-    if (json_array_size(b->operations) == 0)
+    if (b->operations == 0)
         return rc_fail(RC_INVALID_ARGUMENT, "net '%s' has no shape for operation '%s'",
                        b->s->net ? b->s->net : rc_step_world_net(b->s->size), b->s->operation);
     for (int net = 0; net < NETS; net++)
@@ -213,11 +221,16 @@ static rc_status bench_steps(bench *b)
         RC_TRY(rc_bench_step(b->be, name, b->s->batch, b->s->size, b->s->quick ? 3 : 9, &t));
         say(b, "step %-12s %s, median %8.2f ms, least %8.2f ms, %6.0f MB", name, net, t.median * 1e3, t.least * 1e3,
             (double)t.bytes * 1e-6);
-        json_t *entry = json_pack("{s:s, s:s, s:f, s:f, s:i, s:i, s:i, s:I}", "name", name, "net", net, "ms",
-                                  t.median * 1e3, "min_ms", t.least * 1e3, "threads", b->be->threads, "batch",
-                                  b->s->batch, "size", b->s->size, "peak_bytes", (json_int_t)t.bytes);
-        if (json_array_append_new(b->steps, entry) != 0)
-            return RC_OUT_OF_MEMORY;
+        rc_json_begin_object(&b->json, NULL);
+        rc_json_put_text(&b->json, "name", name);
+        rc_json_put_text(&b->json, "net", net);
+        rc_json_put_real(&b->json, "ms", t.median * 1e3);
+        rc_json_put_real(&b->json, "min_ms", t.least * 1e3);
+        rc_json_put_int(&b->json, "threads", b->be->threads);
+        rc_json_put_int(&b->json, "batch", b->s->batch);
+        rc_json_put_int(&b->json, "size", b->s->size);
+        rc_json_put_int(&b->json, "peak_bytes", (int64_t)t.bytes);
+        rc_json_end(&b->json);
     }
     return RC_OK;
 }
@@ -244,19 +257,19 @@ static rc_status make_nets(bench *b)
     return RC_OK;
 }
 
-static rc_status print_json(bench *b, const char *machine)
+/* All that is known before anything is timed. */
+static void begin_json(bench *b, const char *machine)
 {
-    json_t *root = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:f, s:f, s:b, s:O, s:O}", "machine", machine, "backend",
-                             b->be->name, "isa", b->be->isa, "threads", b->be->threads, "batch", b->s->batch, "size",
-                             b->s->size, "peak_gflops", b->peak.gflops, "peak_gbytes", b->peak.gbytes, "fused",
-                             b->peak.fused, "ops", b->operations, "steps", b->steps);
-    char *text = NULL;
-    rc_status status = root ? rc_json_dump(root, 2, &text) : RC_OUT_OF_MEMORY;
-    if (status == RC_OK)
-        b->s->line(b->s->user, text);
-    rc_free(NULL, text);
-    json_decref(root);
-    return status;
+    rc_json_begin_object(&b->json, NULL);
+    rc_json_put_text(&b->json, "machine", machine);
+    rc_json_put_text(&b->json, "backend", b->be->name);
+    rc_json_put_text(&b->json, "isa", b->be->isa);
+    rc_json_put_int(&b->json, "threads", b->be->threads);
+    rc_json_put_int(&b->json, "batch", b->s->batch);
+    rc_json_put_int(&b->json, "size", b->s->size);
+    rc_json_put_real(&b->json, "peak_gflops", b->peak.gflops);
+    rc_json_put_real(&b->json, "peak_gbytes", b->peak.gbytes);
+    rc_json_put_bool(&b->json, "fused", b->peak.fused);
 }
 
 static rc_status run(bench *b)
@@ -271,13 +284,19 @@ static rc_status run(bench *b)
         say(b, "peak: %.1f GFLOP/s of multiply-adds, %.1f GB/s of copying", b->peak.gflops, b->peak.gbytes);
     if (b->peak.gflops > 0 && !b->peak.fused && strcmp(b->be->isa, "sse2") != 0)
         say(b, "warning: multiply-adds are not fused: the kernel files were compiled without -ffp-contract=fast");
+    begin_json(b, machine);
+    rc_json_begin_array(&b->json, "ops");
     if (b->s->operations) {
         RC_TRY(make_nets(b));
         RC_TRY(bench_operations(b));
     }
+    rc_json_end(&b->json);
+    rc_json_begin_array(&b->json, "steps");
     if (b->s->step)
         RC_TRY(bench_steps(b));
-    return b->s->json ? print_json(b, machine) : RC_OK;
+    rc_json_end(&b->json);
+    rc_json_end(&b->json);
+    return b->s->json ? rc_json_line(&b->json, b->s->line, b->s->user) : RC_OK;
 }
 
 rc_status rc_bench(const rc_bench_settings *settings)
@@ -285,16 +304,13 @@ rc_status rc_bench(const rc_bench_settings *settings)
     rc_bench_settings s = *settings;
     s.batch = s.batch ? s.batch : 128;
     s.size = s.size ? s.size : 32;
-    bench b = {.s = &s, .operations = json_array(), .steps = json_array()};
-    rc_status status = b.operations && b.steps ? RC_OK : RC_OUT_OF_MEMORY;
-    if (status == RC_OK)
-        status = rc_backend_open(s.backend ? s.backend : "cpu", s.threads, NULL, &b.be);
+    bench b = {.s = &s, .json = {.indent = 2}};
+    rc_status status = rc_backend_open(s.backend ? s.backend : "cpu", s.threads, NULL, &b.be);
     if (status == RC_OK)
         status = run(&b);
     for (int i = 0; i < NETS; i++)
         rc_free(NULL, b.net[i]);
-    json_decref(b.operations);
-    json_decref(b.steps);
+    rc_json_discard(&b.json);
     rc_backend_close(b.be);
     return status;
 }

@@ -46,13 +46,13 @@ rc_augment rc_image_of(const rc_dataset *d)
 static rc_status load_results(rc_cell *cell)
 {
     char path[RC_PATH_SIZE];
-    json_t *json;
+    rc_json *json;
     RC_TRY(rc_path_in(cell->path, "results.json", path));
     if (!rc_file_exists(path))
         return RC_OK;
     RC_TRY(rc_json_load(path, 64u << 20, &json));
     rc_status status = rc_results_from_json(&cell->results, json);
-    json_decref(json);
+    rc_json_free(json);
     return status == RC_OK ? RC_OK : rc_fail(status, "%s: %s", path, rc_message());
 }
 
@@ -79,9 +79,6 @@ static rc_status open_cell(rc_cell *cell, const rc_trial *trial, const char *tit
 {
     cell->trial = trial;
     snprintf(cell->name, sizeof cell->name, "%s%s%s", trial->name, trial->name[0] != '\0' ? ", " : "", title);
-    cell->identity = json_deep_copy(trial->folder.identity);
-    if (cell->identity == NULL)
-        return rc_fail(RC_OUT_OF_MEMORY, "no memory to describe the run");
     RC_TRY(rc_path_in(trial->path, folder, cell->path));
     RC_TRY(rc_run_fingerprint(&trial->folder, cell->method->name, &trial->stream, cell->fingerprint));
     return rc_cell_reload(cell);
@@ -101,9 +98,7 @@ rc_status rc_cell_create(rc_cell *cell, const rc_trial *trial, const rc_method *
 
 void rc_cell_destroy(rc_cell *cell)
 {
-    json_decref(cell->identity);
     rc_results_destroy(&cell->results);
-    cell->identity = NULL;
 }
 
 int rc_cell_tasks(const rc_cell *cell)
@@ -278,9 +273,9 @@ static rc_status write_report(const cell_run *m, const char *path)
     rc_file_writer *writer;
     RC_TRY(rc_file_writer_open(path, &writer));
     const char *version = NULL, *command = NULL;
-    rc_status status = rc_json_get_string(m->cell->identity, "version", &version);
+    rc_status status = rc_json_get_string(m->trial->folder.identity, "version", &version);
     if (status == RC_OK)
-        status = rc_json_get_string(m->cell->identity, "command_line", &command);
+        status = rc_json_get_string(m->trial->folder.identity, "command_line", &command);
     if (status != RC_OK) {
         rc_file_writer_abort(writer);
         return status;
@@ -298,7 +293,6 @@ static rc_status write_report(const cell_run *m, const char *path)
 static rc_status write_results(cell_run *m)
 {
     char path[RC_PATH_SIZE];
-    json_t *json;
     RC_TRY(rc_path_in(m->cell->path, "tasks.csv", path));
     RC_TRY(rc_results_write_csv(m->results, path));
     RC_TRY(rc_path_in(m->cell->path, "classes.csv", path));
@@ -308,11 +302,12 @@ static rc_status write_results(cell_run *m)
     RC_TRY(rc_path_in(m->cell->path, "results.txt", path));
     RC_TRY(write_report(m, path));
     RC_TRY(rc_path_in(m->cell->path, "results.json", path));
-    RC_TRY(rc_results_to_json(m->results, m->trial->class_name, &json));
-    json_object_set(json, "run", m->cell->identity);
-    rc_status status = rc_json_save(json, 2, path);
-    json_decref(json);
-    return status;
+    rc_json_writer w = {.indent = 2};
+    rc_json_begin_object(&w, NULL);
+    rc_results_put(m->results, m->trial->class_name, &w);
+    rc_json_put_value(&w, "run", m->trial->folder.identity);
+    rc_json_end(&w);
+    return rc_json_save(&w, path);
 }
 
 static rc_status save_model(cell_run *m, int task)
@@ -416,7 +411,7 @@ static rc_status open_events(cell_run *m)
     char path[RC_PATH_SIZE];
     RC_TRY(rc_path_in(m->cell->path, "events.jsonl", path));
     RC_TRY(rc_events_open(&m->events, path, m->results->log_offset, m->results->seconds));
-    return m->results->log_offset == 0 ? rc_events_run(&m->events, m->cell->identity) : RC_OK;
+    return m->results->log_offset == 0 ? rc_events_run(&m->events, m->trial->folder.identity) : RC_OK;
 }
 
 static rc_status run_tasks(cell_run *m)

@@ -17,7 +17,6 @@ typedef struct rc_cell {
     const struct rc_cell *first; /* the cell whose model it begins from; NULL: it trains its first task itself */
     rc_results results;
     rc_forecast forecast;        /* what is known of the speed when it begins, and as it goes */
-    json_t *identity;            /* as in run.json: a copy, because counting references is nothing for two threads */
     char path[RC_PATH_SIZE], fingerprint[RC_FINGERPRINT_SIZE];
     char name[96];               /* "order 0, CwD" */
 } rc_cell;

@@ -37,22 +37,25 @@ static void wall_key(int stage, char key[32])
     snprintf(key, 32, "%s_seconds", rc_stage_name((rc_stage)stage));
 }
 
-static json_t *describe(const rc_position *position, const char *fingerprint)
+static void describe(const rc_position *position, const char *fingerprint, rc_json_writer *metadata)
 {
     char seconds[32], step[16], task[16], offset[32], key[32];
     snprintf(seconds, sizeof seconds, "%.3f", position->seconds);
     snprintf(step, sizeof step, "%" PRIu32, position->step);
     snprintf(task, sizeof task, "%d", position->task);
     snprintf(offset, sizeof offset, "%" PRId64, position->log_offset);
-    json_t *json = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "format", format, "task", task, "stage",
-                             rc_stage_name(position->stage), "step", step, "seconds", seconds, "log_offset", offset,
-                             "fingerprint", fingerprint);
-    for (int i = 0; json != NULL && i < RC_STAGE_COUNT; i++) {
+    rc_json_put_text(metadata, "format", format);
+    rc_json_put_text(metadata, "task", task);
+    rc_json_put_text(metadata, "stage", rc_stage_name(position->stage));
+    rc_json_put_text(metadata, "step", step);
+    rc_json_put_text(metadata, "seconds", seconds);
+    rc_json_put_text(metadata, "log_offset", offset);
+    rc_json_put_text(metadata, "fingerprint", fingerprint);
+    for (int i = 0; i < RC_STAGE_COUNT; i++) {
         wall_key(i, key);
         snprintf(seconds, sizeof seconds, "%.3f", position->wall[i]);
-        json_object_set_new(json, key, json_string(seconds));
+        rc_json_put_text(metadata, key, seconds);
     }
-    return json;
 }
 
 rc_status rc_checkpoint_save(const char *path, rc_backend *backend, const rc_state *state, const rc_position *position,
@@ -63,17 +66,18 @@ rc_status rc_checkpoint_save(const char *path, rc_backend *backend, const rc_sta
         bytes += host_bytes(&state->entry[i]);
     char *block = rc_alloc(NULL, bytes);
     rc_named_tensor *tensors = rc_alloc_zeroed(NULL, (size_t)state->entries + 1, sizeof *tensors);
-    json_t *metadata = describe(position, fingerprint);
-    rc_status status = block != NULL && tensors != NULL && metadata != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    rc_status status = block != NULL && tensors != NULL ? RC_OK : RC_OUT_OF_MEMORY;
     if (status == RC_OK)
         status = rc_state_check(backend, state);
     if (status == RC_OK) {
         gather(backend, state, block, tensors);
         status = backend->sync(backend); /* was all of it read? */
     }
-    if (status == RC_OK)
-        status = rc_safetensors_write(path, tensors, state->entries, metadata, true);
-    json_decref(metadata);
+    if (status == RC_OK) {
+        rc_json_writer metadata = rc_safetensors_metadata_begin();
+        describe(position, fingerprint, &metadata);
+        status = rc_safetensors_write(path, tensors, state->entries, &metadata, true);
+    }
     rc_free(NULL, tensors);
     rc_free(NULL, block);
     return status;

@@ -328,31 +328,29 @@ rc_status rc_config_print(const rc_config *config, void (*line)(void *user, cons
     return RC_OK;
 }
 
-rc_status rc_config_to_json(const rc_config *config, json_t **json)
+void rc_config_put_json(const rc_config *config, const char *except, rc_json_writer *w)
 {
-    *json = json_object();
     char value[VALUE_SIZE];
-    for (int i = 0; *json != NULL && i < ITEMS; i++) {
+    for (int i = 0; i < ITEMS; i++) {
+        if (except != NULL && strcmp(items[i].name, except) == 0)
+            continue;
         get_item(config, &items[i], value, sizeof value);
-        if (json_object_set_new(*json, items[i].name, rc_json_text(value)) != 0) {
-            json_decref(*json);
-            *json = NULL;
-        }
+        rc_json_put_text(w, items[i].name, value);
     }
-    return *json != NULL ? RC_OK : rc_fail(RC_OUT_OF_MEMORY, "no memory for the configuration");
 }
 
-rc_status rc_config_from_json(rc_config *config, const json_t *json)
+rc_status rc_config_from_json(rc_config *config, const rc_json *json)
 {
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)json, key, value) {
-        if (!json_is_string(value))
+    if (!rc_json_is(json, RC_JSON_OBJECT))
+        return rc_fail(RC_FORMAT, "the configuration is not an object");
+    for (const rc_json *value = NULL; (value = rc_json_next(json, value)) != NULL;) {
+        const char *key = rc_json_key(value);
+        if (!rc_json_is(value, RC_JSON_STRING))
             return rc_fail(RC_FORMAT, "the configuration's %s is not a text", key);
         const item *it = find_item(key);
         if (it == NULL)
             return rc_fail(RC_FORMAT, "the configuration has a setting '%s' that this version does not know", key);
-        RC_TRY(set_item(config, it, json_string_value(value)));
+        RC_TRY(set_item(config, it, rc_json_string(value)));
     }
     return RC_OK;
 }

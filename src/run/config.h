@@ -43,10 +43,11 @@ rc_status rc_config_parse_yaml(rc_config *config, const char *name, const char *
 /* Name and one-line description of the presets; false when there are no more. */
 bool rc_config_preset(int index, const char **name, const char **summary);
 
-/* All values: as YAML that loads again, and as a JSON object. */
+/* All values: as YAML that loads again, and as members of the JSON object that is open. except: of that name none is
+ * written; NULL: all are. */
 rc_status rc_config_print(const rc_config *config, void (*line)(void *user, const char *text), void *user);
-rc_status rc_config_to_json(const rc_config *config, json_t **json);
-rc_status rc_config_from_json(rc_config *config, const json_t *json);
+void rc_config_put_json(const rc_config *config, const char *except, rc_json_writer *w);
+rc_status rc_config_from_json(rc_config *config, const rc_json *json);
 
 /* Ranges and combinations. */
 rc_status rc_config_check(const rc_config *config);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/json.h"
-#include "base/memory.h"
 #include "run/nearest.h"
 
 /* What a method keeps besides the classifier from one task to the next; data-free are those that keep neither images
@@ -29,19 +28,20 @@ static const char *stores(const rc_method *method)
 
 static rc_status print_json(rc_describe_line *line, void *user)
 {
-    json_t *list = json_array();
+    rc_json_writer w = {.indent = 2};
     const rc_method *method;
-    for (int i = 0; (method = rc_method_at(i)) != NULL; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b, s:s}", "name", method->name, "title",
-                                              method->title, "summary", method->summary, "data_free",
-                                              (int)kinds[method->replay].data_free, "stores", stores(method)));
-    char *text;
-    rc_status status = rc_json_dump(list, 2, &text);
-    json_decref(list);
-    RC_TRY(status);
-    line(user, text);
-    rc_free(NULL, text);
-    return RC_OK;
+    rc_json_begin_array(&w, NULL);
+    for (int i = 0; (method = rc_method_at(i)) != NULL; i++) {
+        rc_json_begin_object(&w, NULL);
+        rc_json_put_text(&w, "name", method->name);
+        rc_json_put_text(&w, "title", method->title);
+        rc_json_put_text(&w, "summary", method->summary);
+        rc_json_put_bool(&w, "data_free", kinds[method->replay].data_free);
+        rc_json_put_text(&w, "stores", stores(method));
+        rc_json_end(&w);
+    }
+    rc_json_end(&w);
+    return rc_json_line(&w, line, user);
 }
 
 rc_status rc_describe_methods(bool json, rc_describe_line *line, void *user)

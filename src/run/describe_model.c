@@ -124,50 +124,64 @@ static void describe_text(const rc_saved_model *model, const contents *c, const 
 
 /* ---- JSON ---------------------------------------------------------------------------------------------------- */
 
+static void put_numbers(rc_json_writer *w, const char *key, const float *values, int count)
+{
+    rc_json_begin_array(w, key);
+    for (int i = 0; i < count; i++)
+        rc_json_put_real(w, NULL, (double)values[i]);
+    rc_json_end(w);
+}
+
+static void put_lists(rc_json_writer *w, const rc_saved_model *model)
+{
+    const rc_head *head = &model->learner.student.head;
+    rc_json_begin_array(w, "classes");
+    for (int label = 0; label < head->classes; label++)
+        rc_json_put_text(w, NULL, model->class_name[label]);
+    rc_json_end(w);
+    rc_json_begin_array(w, "tasks");
+    for (int task = 0; task < head->tasks; task++)
+        rc_json_put_int(w, NULL, head->task_end[task] - (task ? head->task_end[task - 1] : 0));
+    rc_json_end(w);
+}
+
+static void put_bytes(rc_json_writer *w, const contents *c)
+{
+    rc_json_begin_object(w, "bytes");
+    rc_json_put_int(w, "weights", (int64_t)(c->backbone + c->head));
+    rc_json_put_int(w, "class_means", (int64_t)c->means);
+    rc_json_put_int(w, "covariance", (int64_t)c->covariance);
+    rc_json_put_int(w, "generative_model", (int64_t)c->model);
+    rc_json_put_int(w, "images", (int64_t)c->images);
+    rc_json_put_int(w, "other", (int64_t)c->other);
+    rc_json_end(w);
+}
+
 static rc_status describe_json(const rc_saved_model *model, const contents *c, const out *o)
 {
     const rc_learner *l = &model->learner;
     const rc_head *head = &l->student.head;
-    json_t *json = json_object(), *classes = json_array(), *tasks = json_array(), *mean = json_array();
-    json_t *std = json_array(), *config = NULL;
-    for (int label = 0; label < head->classes; label++)
-        json_array_append_new(classes, json_string(model->class_name[label]));
-    for (int task = 0; task < head->tasks; task++)
-        json_array_append_new(tasks,
-                              json_integer(head->task_end[task] - (task ? head->task_end[task - 1] : 0)));
-    for (int i = 0; i < l->augment.c; i++) {
-        json_array_append_new(mean, json_real((double)l->augment.mean[i]));
-        json_array_append_new(std, json_real((double)l->augment.std[i]));
-    }
-    json_object_set_new(json, "classes", classes);
-    json_object_set_new(json, "tasks", tasks);
-    json_object_set_new(json, "method", json_string(l->method->name));
-    json_object_set_new(json, "net", json_string(l->settings.net));
-    json_object_set_new(json, "parameters",
-                        json_integer((json_int_t)(l->net.params + (size_t)head->classes * (size_t)head->d)));
-    json_object_set_new(json, "features", json_integer(head->d));
-    json_object_set_new(json, "image", json_pack("[i, i, i]", l->augment.h, l->augment.w, l->augment.c));
-    json_object_set_new(json, "mean", mean);
-    json_object_set_new(json, "std", std);
-    json_object_set_new(json, "bytes",
-                        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "weights", (json_int_t)(c->backbone + c->head),
-                                  "class_means", (json_int_t)c->means, "covariance",
-                                  (json_int_t)c->covariance, "generative_model", (json_int_t)c->model, "images",
-                                  (json_int_t)c->images, "other",
-                                  (json_int_t)c->other));
-    bool data_free = c->images == 0 && c->model == 0 && !rc_method_takes_old_images(l->method);
-    json_object_set_new(json, "data_free", json_boolean(data_free));
-    char *text = NULL;
-    rc_status status = rc_config_to_json(&model->config, &config);
-    if (status == RC_OK) {
-        json_object_set_new(json, "config", config);
-        status = rc_json_dump(json, 0, &text);
-    }
-    if (status == RC_OK)
-        o->line(o->user, text);
-    rc_free(NULL, text);
-    json_decref(json);
-    return status;
+    rc_json_writer w = {0};
+    rc_json_begin_object(&w, NULL);
+    put_lists(&w, model);
+    rc_json_put_text(&w, "method", l->method->name);
+    rc_json_put_text(&w, "net", l->settings.net);
+    rc_json_put_int(&w, "parameters", (int64_t)(l->net.params + (size_t)head->classes * (size_t)head->d));
+    rc_json_put_int(&w, "features", head->d);
+    rc_json_begin_array(&w, "image");
+    rc_json_put_int(&w, NULL, l->augment.h);
+    rc_json_put_int(&w, NULL, l->augment.w);
+    rc_json_put_int(&w, NULL, l->augment.c);
+    rc_json_end(&w);
+    put_numbers(&w, "mean", l->augment.mean, l->augment.c);
+    put_numbers(&w, "std", l->augment.std, l->augment.c);
+    put_bytes(&w, c);
+    rc_json_put_bool(&w, "data_free", c->images == 0 && c->model == 0 && !rc_method_takes_old_images(l->method));
+    rc_json_begin_object(&w, "config");
+    rc_config_put_json(&model->config, NULL, &w);
+    rc_json_end(&w);
+    rc_json_end(&w);
+    return rc_json_line(&w, o->line, o->user);
 }
 
 rc_status rc_describe_model(const char *path, const rc_saved_model *model, bool json, rc_describe_line *line,

@@ -287,24 +287,33 @@ rc_status rc_evaluation_json(const rc_saved_model *model, const rc_named_evaluat
 {
     const rc_evaluation *e = &evaluation->counts;
     const rc_head *head = &model->learner.student.head;
-    json_t *json = json_object(), *tasks = json_array(), *classes = json_array(), *matrix = json_array();
-    json_object_set_new(json, "images", json_integer(evaluation->images));
-    json_object_set_new(json, "unknown_images", json_integer(evaluation->unknown_images));
-    json_object_set_new(json, "accuracy", rc_json_number(rc_accuracy(e, 0, e->classes)));
-    json_object_set_new(json, "top5", rc_json_number(rc_accuracy_top5(e, 0, e->classes)));
+    rc_json_writer w = {0};
+    rc_json_begin_object(&w, NULL);
+    rc_json_put_int(&w, "images", evaluation->images);
+    rc_json_put_int(&w, "unknown_images", evaluation->unknown_images);
+    rc_json_put_real(&w, "accuracy", rc_accuracy(e, 0, e->classes));
+    rc_json_put_real(&w, "top5", rc_accuracy_top5(e, 0, e->classes));
+    rc_json_begin_array(&w, "task_accuracy");
     for (int task = 0, first = 0; task < head->tasks; first = head->task_end[task++])
-        json_array_append_new(tasks, rc_json_number(rc_accuracy(e, first, head->task_end[task])));
+        rc_json_put_real(&w, NULL, rc_accuracy(e, first, head->task_end[task]));
+    rc_json_end(&w);
+    rc_json_begin_array(&w, "classes");
     for (int label = 0; label < e->classes; label++) {
-        json_array_append_new(classes, json_pack("{s:s, s:i, s:o}", "class", model->class_name[label],
-                                                 "images", count_of(e, label), "accuracy",
-                                                 rc_json_number(rc_accuracy(e, label, label + 1))));
-        json_t *row = json_array();
-        for (int k = 0; k < e->classes; k++)
-            json_array_append_new(row, json_integer(e->confusion[label * e->classes + k]));
-        json_array_append_new(matrix, row);
+        rc_json_begin_object(&w, NULL);
+        rc_json_put_text(&w, "class", model->class_name[label]);
+        rc_json_put_int(&w, "images", count_of(e, label));
+        rc_json_put_real(&w, "accuracy", rc_accuracy(e, label, label + 1));
+        rc_json_end(&w);
     }
-    json_object_set_new(json, "task_accuracy", tasks);
-    json_object_set_new(json, "classes", classes);
-    json_object_set_new(json, "confusion", matrix);
-    return rc_json_line(json, line, user);
+    rc_json_end(&w);
+    rc_json_begin_array(&w, "confusion");
+    for (int label = 0; label < e->classes; label++) {
+        rc_json_begin_array(&w, NULL);
+        for (int k = 0; k < e->classes; k++)
+            rc_json_put_int(&w, NULL, e->confusion[label * e->classes + k]);
+        rc_json_end(&w);
+    }
+    rc_json_end(&w);
+    rc_json_end(&w);
+    return rc_json_line(&w, line, user);
 }

@@ -69,51 +69,55 @@ static rc_status write_text(rc_events *events, const char *text, size_t size)
     return RC_OK;
 }
 
-/* Takes over `json`. */
-static rc_status write_line(rc_events *events, json_t *json)
+/* Ends the object that `w` has begun. */
+static rc_status write_line(rc_events *events, rc_json_writer *w)
 {
     char *text;
-    rc_status status = json != NULL ? rc_json_dump(json, 0, &text)
-                                    : rc_fail(RC_OUT_OF_MEMORY, "no memory for an event");
-    json_decref(json);
-    RC_TRY(status);
-    size_t length = strlen(text);
-    text[length] = '\n'; /* in place of the end mark, so that a line is one write */
-    status = write_text(events, text, length + 1);
+    size_t size;
+    rc_json_end(w);
+    RC_TRY(rc_json_finish(w, &text, &size));
+    text[size] = '\n'; /* in place of the end mark, so that a line is one write */
+    rc_status status = write_text(events, text, size + 1);
     rc_free(NULL, text);
     return status;
 }
 
-rc_status rc_events_run(rc_events *events, const json_t *run)
+static rc_json_writer begin_line(const char *event)
 {
-    json_t *json = json_pack("{s:s}", "event", "run");
-    if (json != NULL && json_object_update(json, (json_t *)(uintptr_t)run) != 0) {
-        json_decref(json);
-        json = NULL;
-    }
-    return write_line(events, json);
+    rc_json_writer w = {0};
+    rc_json_begin_object(&w, NULL);
+    rc_json_put_text(&w, "event", event);
+    return w;
+}
+
+rc_status rc_events_run(rc_events *events, const rc_json *run)
+{
+    rc_json_writer w = begin_line("run");
+    rc_json_put_members(&w, run);
+    return write_line(events, &w);
 }
 
 rc_status rc_events_stage(rc_events *events, const rc_stage_report *report)
 {
-    json_t *loss = json_object();
+    rc_json_writer w = begin_line("step");
+    rc_json_put_int(&w, "task", report->task + 1);
+    rc_json_put_text(&w, "stage", rc_stage_name(report->stage));
+    rc_json_put_int(&w, "step", report->step);
+    rc_json_put_int(&w, "steps", report->steps);
+    rc_json_put_int(&w, "epoch", report->epoch);
+    rc_json_put_real(&w, "learning_rate", report->learning_rate);
+    rc_json_put_real(&w, "seconds", rc_now() - events->began);
+    rc_json_begin_object(&w, "loss");
     for (int i = 0; i < RC_LOSS_COUNT; i++)
         if (isfinite(report->loss[i]))
-            json_object_set_new(loss, rc_loss_key(i), json_real(report->loss[i]));
-    return write_line(events, json_pack("{s:s, s:i, s:s, s:I, s:I, s:i, s:f, s:f, s:o}", "event", "step", "task",
-                                        report->task + 1, "stage", rc_stage_name(report->stage), "step",
-                                        (json_int_t)report->step, "steps", (json_int_t)report->steps, "epoch",
-                                        report->epoch, "learning_rate", report->learning_rate, "seconds",
-                                        rc_now() - events->began, "loss", loss));
+            rc_json_put_real(&w, rc_loss_key(i), report->loss[i]);
+    rc_json_end(&w);
+    return write_line(events, &w);
 }
 
 rc_status rc_events_task(rc_events *events, const rc_results *results)
 {
-    json_t *json = json_pack("{s:s}", "event", "task"), *task = rc_results_task_json(results, results->done - 1);
-    if (json != NULL && (task == NULL || json_object_update(json, task) != 0)) {
-        json_decref(json);
-        json = NULL;
-    }
-    json_decref(task);
-    return write_line(events, json);
+    rc_json_writer w = begin_line("task");
+    rc_results_put_task(results, results->done - 1, &w);
+    return write_line(events, &w);
 }

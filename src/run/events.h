@@ -25,7 +25,7 @@ rc_status rc_events_cut(rc_events *events, int64_t offset, double seconds);
 rc_status rc_events_position(rc_events *events, int64_t *offset, double *seconds);
 
 /* run: the description of the run that begins here. */
-rc_status rc_events_run(rc_events *events, const json_t *run);
+rc_status rc_events_run(rc_events *events, const rc_json *run);
 rc_status rc_events_stage(rc_events *events, const rc_stage_report *report);
 rc_status rc_events_task(rc_events *events, const rc_results *results); /* the last finished task */
 

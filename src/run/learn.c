@@ -414,24 +414,28 @@ rc_status rc_learn(rc_saved_model *model, rc_backend *backend, const rc_learn_se
 rc_status rc_learn_json(const rc_saved_model *model, const rc_learn_result *r, const char *path,
                         void (*line)(void *user, const char *text), void *user)
 {
-    json_t *json = json_object(), *classes = json_array(), *wall = json_object();
+    rc_json_writer w = {0};
+    rc_json_begin_object(&w, NULL);
+    rc_json_put_text(&w, "file", path);
+    rc_json_put_text(&w, "method", model->learner.method->name);
+    rc_json_put_int(&w, "classes", r->known + r->added);
+    rc_json_begin_array(&w, "new_classes");
     for (int i = r->known; i < r->known + r->added; i++)
-        json_array_append_new(classes, json_string(model->class_name[i]));
+        rc_json_put_text(&w, NULL, model->class_name[i]);
+    rc_json_end(&w);
+    rc_json_put_int(&w, "merged_classes", r->merged);
+    rc_json_put_int(&w, "images", r->images);
+    rc_json_put_int(&w, "broken_images", r->broken);
+    rc_json_put_int(&w, "held_out_images", r->held_out);
+    rc_json_put_real(&w, "accuracy", r->accuracy);
+    rc_json_put_int(&w, "old_images", r->old_images);
+    rc_json_put_real(&w, "old_accuracy_before", r->old_before);
+    rc_json_put_real(&w, "old_accuracy_after", r->old_after);
+    rc_json_put_real(&w, "seconds", r->seconds);
+    rc_json_begin_object(&w, "stage_seconds");
     for (int i = 0; i < RC_STAGE_COUNT; i++)
-        json_object_set_new(wall, rc_stage_name((rc_stage)i), rc_json_number(r->wall[i]));
-    json_object_set_new(json, "file", rc_json_text(path));
-    json_object_set_new(json, "method", json_string(model->learner.method->name));
-    json_object_set_new(json, "classes", json_integer(r->known + r->added));
-    json_object_set_new(json, "new_classes", classes);
-    json_object_set_new(json, "merged_classes", json_integer(r->merged));
-    json_object_set_new(json, "images", json_integer(r->images));
-    json_object_set_new(json, "broken_images", json_integer(r->broken));
-    json_object_set_new(json, "held_out_images", json_integer(r->held_out));
-    json_object_set_new(json, "accuracy", rc_json_number(r->accuracy));
-    json_object_set_new(json, "old_images", json_integer(r->old_images));
-    json_object_set_new(json, "old_accuracy_before", rc_json_number(r->old_before));
-    json_object_set_new(json, "old_accuracy_after", rc_json_number(r->old_after));
-    json_object_set_new(json, "seconds", rc_json_number(r->seconds));
-    json_object_set_new(json, "stage_seconds", wall);
-    return rc_json_line(json, line, user);
+        rc_json_put_real(&w, rc_stage_name((rc_stage)i), r->wall[i]);
+    rc_json_end(&w);
+    rc_json_end(&w);
+    return rc_json_line(&w, line, user);
 }

@@ -112,50 +112,65 @@ static rc_status collect(bundle *b, const rc_learner *l)
     return add(b, "statistics.covariance", 2, covariance, l->covariance);
 }
 
-/* A JSON value as the text of a metadata entry; takes over `value`. */
-static rc_status set_json(json_t *metadata, const char *key, json_t *value)
+/* Metadata are strings, so lists and the configuration are JSON inside of one. */
+static void put_numbers(rc_json_writer *metadata, const char *key, const float *values, int count)
 {
-    char *text = NULL;
-    rc_status status = value != NULL ? rc_json_dump(value, 0, &text)
-                                     : rc_fail(RC_OUT_OF_MEMORY, "no memory for the metadata of a model");
-    if (status == RC_OK)
-        json_object_set_new(metadata, key, json_string(text));
-    rc_free(NULL, text);
-    json_decref(value);
-    return status;
+    rc_json_writer list = {0};
+    rc_json_begin_array(&list, NULL);
+    for (int i = 0; i < count; i++)
+        rc_json_put_real(&list, NULL, (double)values[i]);
+    rc_json_end(&list);
+    rc_json_put_written(metadata, key, &list);
 }
 
-static rc_status describe(const rc_saved_model *model, json_t *metadata)
+static void put_integers(rc_json_writer *metadata, const char *key, const int64_t *values, int count)
+{
+    rc_json_writer list = {0};
+    rc_json_begin_array(&list, NULL);
+    for (int i = 0; i < count; i++)
+        rc_json_put_int(&list, NULL, values[i]);
+    rc_json_end(&list);
+    rc_json_put_written(metadata, key, &list);
+}
+
+static void put_names(rc_json_writer *metadata, const rc_saved_model *model)
+{
+    rc_json_writer names = {0};
+    rc_json_begin_array(&names, NULL);
+    for (int i = 0; i < model->learner.student.head.classes; i++)
+        rc_json_put_text(&names, NULL, model->class_name[i]);
+    rc_json_end(&names);
+    rc_json_put_written(metadata, "classes", &names);
+}
+
+static void put_config(rc_json_writer *metadata, const rc_config *config)
+{
+    rc_json_writer settings = {0};
+    rc_json_begin_object(&settings, NULL);
+    rc_config_put_json(config, NULL, &settings);
+    rc_json_end(&settings);
+    rc_json_put_written(metadata, "config", &settings);
+}
+
+static void describe(const rc_saved_model *model, rc_json_writer *metadata)
 {
     const rc_learner *l = &model->learner;
     const rc_head *head = &l->student.head;
-    json_object_set_new(metadata, "format", json_string(format));
-    json_object_set_new(metadata, "version", json_string(recollect_version()));
-    json_object_set_new(metadata, "method", json_string(l->method->name));
-    json_t *names = json_array(), *tasks = json_array(), *mean = json_array(), *std = json_array(), *config;
-    for (int i = 0; i < head->classes; i++)
-        json_array_append_new(names, json_string(model->class_name[i]));
+    int64_t tasks[RC_MAX_TASKS], image[] = {l->augment.h, l->augment.w, l->augment.c};
+    int64_t offered = (int64_t)l->buffer.offered;
     for (int task = 0; task < head->tasks; task++)
-        json_array_append_new(tasks, json_integer(head->task_end[task] - (task ? head->task_end[task - 1] : 0)));
-    for (int c = 0; c < l->augment.c; c++) {
-        json_array_append_new(mean, json_real((double)l->augment.mean[c]));
-        json_array_append_new(std, json_real((double)l->augment.std[c]));
-    }
-    const struct {
-        const char *key;
-        json_t *value;
-    } list[] = {{"classes", names}, {"tasks", tasks}, {"mean", mean}, {"std", std},
-                {"image", json_pack("[i, i, i]", l->augment.h, l->augment.w, l->augment.c)}};
-    rc_status status = RC_OK;
-    for (size_t i = 0; i < sizeof list / sizeof *list; i++) { /* all of them: each call takes one over */
-        rc_status set = set_json(metadata, list[i].key, list[i].value);
-        status = status == RC_OK ? set : status;
-    }
-    RC_TRY(status);
+        tasks[task] = head->task_end[task] - (task ? head->task_end[task - 1] : 0);
+    rc_json_put_text(metadata, "format", format);
+    rc_json_put_text(metadata, "version", recollect_version());
+    rc_json_put_text(metadata, "method", l->method->name);
+    put_names(metadata, model);
+    put_integers(metadata, "tasks", tasks, head->tasks);
+    put_numbers(metadata, "mean", l->augment.mean, l->augment.c);
+    put_numbers(metadata, "std", l->augment.std, l->augment.c);
+    put_integers(metadata, "image", image, 3);
     if (l->buffer.held > 0)
-        RC_TRY(set_json(metadata, "buffer_offered", json_pack("[I]", (json_int_t)l->buffer.offered)));
-    RC_TRY(rc_config_to_json(&model->config, &config));
-    return set_json(metadata, "config", config);
+        put_integers(metadata, "buffer_offered", &offered, 1);
+    put_config(metadata, &model->config);
 }
 
 rc_status rc_model_file_save(const char *path, const rc_saved_model *model, bool replace)
@@ -165,19 +180,18 @@ rc_status rc_model_file_save(const char *path, const rc_saved_model *model, bool
     bundle b = {.backend = be, .capacity = capacity};
     b.tensor = rc_alloc_zeroed(NULL, (size_t)capacity, sizeof *b.tensor);
     b.name = rc_alloc_zeroed(NULL, (size_t)capacity, sizeof *b.name);
-    json_t *metadata = json_object();
-    rc_status status = b.tensor != NULL && b.name != NULL && metadata != NULL ? be->sync(be) : RC_OUT_OF_MEMORY;
+    rc_status status = b.tensor != NULL && b.name != NULL ? be->sync(be) : RC_OUT_OF_MEMORY;
     if (status == RC_OK)
         status = collect(&b, &model->learner);
     if (status == RC_OK)
-        status = describe(model, metadata);
-    if (status == RC_OK)
         status = be->sync(be); /* was all of it read? */
-    if (status == RC_OK)
-        status = rc_safetensors_write(path, b.tensor, b.count, metadata, replace);
+    if (status == RC_OK) {
+        rc_json_writer metadata = rc_safetensors_metadata_begin();
+        describe(model, &metadata);
+        status = rc_safetensors_write(path, b.tensor, b.count, &metadata, replace);
+    }
     for (int i = 0; i < b.count; i++)
         rc_free(NULL, (void *)(uintptr_t)b.tensor[i].data);
-    json_decref(metadata);
     rc_free(NULL, b.tensor);
     rc_free(NULL, b.name);
     return status;
@@ -185,7 +199,7 @@ rc_status rc_model_file_save(const char *path, const rc_saved_model *model, bool
 
 /* ---- loading ------------------------------------------------------------------------------------------- */
 
-static rc_status get_json(const rc_safetensors *file, const char *key, json_t **json)
+static rc_status get_json(const rc_safetensors *file, const char *key, rc_json **json)
 {
     const char *text = rc_safetensors_metadata(file, key);
     if (text == NULL)
@@ -196,20 +210,20 @@ static rc_status get_json(const rc_safetensors *file, const char *key, json_t **
 /* `count` numbers of a metadata list; count < 0: any number up to `room`. */
 static rc_status get_numbers(const rc_safetensors *file, const char *key, int room, int *count, double *out)
 {
-    json_t *list;
+    rc_json *list;
     RC_TRY(get_json(file, key, &list));
-    size_t found = json_array_size(list);
+    const rc_json *value = NULL;
+    size_t found = rc_json_count(list);
     rc_status status = RC_OK;
-    if (!json_is_array(list) || found > (size_t)room || (*count >= 0 && found != (size_t)*count))
+    if (!rc_json_is(list, RC_JSON_ARRAY) || found > (size_t)room || (*count >= 0 && found != (size_t)*count))
         status = rc_fail(RC_FORMAT, "the metadata's '%s' has %zu entries, expected %d", key, found,
                          *count >= 0 ? *count : room);
-    for (size_t i = 0; status == RC_OK && i < found; i++) {
-        const json_t *value = json_array_get(list, i);
-        out[i] = json_number_value(value);
-        if (!json_is_number(value))
+    for (size_t i = 0; status == RC_OK && (value = rc_json_next(list, value)) != NULL; i++) {
+        out[i] = rc_json_number(value);
+        if (isnan(out[i]))
             status = rc_fail(RC_FORMAT, "the metadata's '%s' holds something that is not a number", key);
     }
-    json_decref(list);
+    rc_json_free(list);
     *count = (int)found;
     return status;
 }
@@ -348,29 +362,33 @@ static rc_status load_buffer(const rc_safetensors *file, rc_learner *l)
     return RC_OK;
 }
 
+static rc_status load_name(const char *name, int index, char **copy)
+{
+    if (name == NULL)
+        return rc_fail(RC_FORMAT, "class name %d is not a text", index);
+    size_t length = strlen(name);
+    RC_TRY(rc_check_class_name(index, name, length)); /* control characters would go to somebody's terminal */
+    *copy = rc_alloc_zeroed(NULL, length + 1, 1);
+    if (*copy == NULL)
+        return RC_OUT_OF_MEMORY;
+    memcpy(*copy, name, length);
+    return RC_OK;
+}
+
 static rc_status load_names(const rc_safetensors *file, rc_saved_model *model)
 {
-    json_t *list;
+    rc_json *list;
     RC_TRY(get_json(file, "classes", &list));
+    const rc_json *value = NULL;
     size_t classes = (size_t)model->learner.student.head.classes;
-    size_t found = json_array_size(list);
+    size_t found = rc_json_is(list, RC_JSON_ARRAY) ? rc_json_count(list) : 0;
     rc_status status = found == classes ? RC_OK
                                         : rc_fail(RC_FORMAT, "%zu class names for %zu classes", found, classes);
-    model->class_name = rc_alloc_zeroed(NULL, classes, sizeof *model->class_name);
-    if (status == RC_OK && model->class_name == NULL)
+    if (status == RC_OK && (model->class_name = rc_alloc_zeroed(NULL, classes, sizeof *model->class_name)) == NULL)
         status = RC_OUT_OF_MEMORY;
-    for (size_t i = 0; status == RC_OK && i < classes; i++) {
-        const json_t *value = json_array_get(list, i);
-        if (!json_is_string(value))
-            status = rc_fail(RC_FORMAT, "class name %zu is not a text", i);
-        else if ((status = rc_check_class_name((int)i, json_string_value(value), json_string_length(value))) != RC_OK)
-            break; /* control characters would go to somebody's terminal */
-        else if ((model->class_name[i] = rc_alloc_zeroed(NULL, json_string_length(value) + 1, 1)) == NULL)
-            status = RC_OUT_OF_MEMORY;
-        else
-            memcpy(model->class_name[i], json_string_value(value), json_string_length(value));
-    }
-    json_decref(list);
+    for (int i = 0; status == RC_OK && (value = rc_json_next(list, value)) != NULL; i++)
+        status = load_name(rc_json_string(value), i, &model->class_name[i]);
+    rc_json_free(list);
     return status;
 }
 
@@ -402,7 +420,7 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
                        kind ? "format '" : "no format", kind ? kind : "", kind ? "'" : "", format);
     if (name == NULL)
         return rc_fail(RC_FORMAT, "the metadata names no method");
-    json_t *config;
+    rc_json *config;
     rc_augment image;
     const rc_method *method;
     model->config = rc_config_default();
@@ -410,7 +428,7 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
     RC_TRY(load_image(file, &image));
     RC_TRY(get_json(file, "config", &config));
     rc_status status = rc_config_from_json(&model->config, config);
-    json_decref(config);
+    rc_json_free(config);
     RC_TRY(status);
     RC_TRY(check_nets(file, &model->config.settings, method, &image));
     RC_TRY(rc_learner_create(&model->learner, backend, &model->config.settings, method, &image));

@@ -363,19 +363,23 @@ rc_status rc_predictor_add(rc_predictor *p, const char *path)
 rc_status rc_prediction_json(const rc_saved_model *model, const rc_prediction *prediction,
                              void (*line)(void *user, const char *text), void *user)
 {
-    json_t *json = json_object(), *top = json_array();
-    json_object_set_new(json, "file", rc_json_text(prediction->name));
-    if (prediction->message != NULL)
-        json_object_set_new(json, "error", rc_json_text(prediction->message));
-    for (int i = 0; i < prediction->count; i++) {
-        int label = prediction->label[i];
-        json_array_append_new(top, json_pack("{s:s, s:i, s:f}", "class", model->class_name[label], "label",
-                                             label, "probability", prediction->probability[i]));
+    rc_json_writer w = {0};
+    rc_json_begin_object(&w, NULL);
+    rc_json_put_text(&w, "file", prediction->name);
+    if (prediction->message != NULL) {
+        rc_json_put_text(&w, "error", prediction->message);
+    } else {
+        rc_json_begin_array(&w, "top");
+        for (int i = 0; i < prediction->count; i++) {
+            rc_json_begin_object(&w, NULL);
+            rc_json_put_text(&w, "class", model->class_name[prediction->label[i]]);
+            rc_json_put_int(&w, "label", prediction->label[i]);
+            rc_json_put_real(&w, "probability", prediction->probability[i]);
+            rc_json_end(&w);
+        }
+        rc_json_end(&w);
+        rc_json_put_real(&w, "unfamiliarity", prediction->unfamiliarity);
     }
-    if (prediction->message == NULL) {
-        json_object_set(json, "top", top);
-        json_object_set_new(json, "unfamiliarity", rc_json_number(prediction->unfamiliarity));
-    }
-    json_decref(top);
-    return rc_json_line(json, line, user);
+    rc_json_end(&w);
+    return rc_json_line(&w, line, user);
 }

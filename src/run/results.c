@@ -117,104 +117,131 @@ void rc_results_seconds(const rc_results *r, double seconds[RC_STAGE_COUNT + 2])
 
 /* ---- JSON ---------------------------------------------------------------------------------------------------- */
 
-json_t *rc_results_seconds_json(const rc_results *r)
+void rc_results_put_seconds(const rc_results *r, const char *key, rc_json_writer *w)
 {
     double seconds[RC_STAGE_COUNT + 2];
-    json_t *json = json_object();
     rc_results_seconds(r, seconds);
+    rc_json_begin_object(w, key);
     for (int i = 0; i < RC_STAGE_COUNT; i++)
-        json_object_set_new(json, rc_stage_name((rc_stage)i), rc_json_number(seconds[i]));
-    json_object_set_new(json, "evaluation", rc_json_number(seconds[RC_STAGE_COUNT]));
-    json_object_set_new(json, "total", rc_json_number(seconds[RC_STAGE_COUNT + 1]));
-    return json;
+        rc_json_put_real(w, rc_stage_name((rc_stage)i), seconds[i]);
+    rc_json_put_real(w, "evaluation", seconds[RC_STAGE_COUNT]);
+    rc_json_put_real(w, "total", seconds[RC_STAGE_COUNT + 1]);
+    rc_json_end(w);
 }
 
-json_t *rc_stored_json(const rc_stored *stored)
+void rc_stored_put(const rc_stored *stored, const char *key, rc_json_writer *w)
 {
-    return json_pack("{s:I, s:I, s:I, s:b}", "images", (json_int_t)stored->images, "generative_model",
-                     (json_int_t)stored->model, "statistics", (json_int_t)stored->statistics, "data_free",
-                     rc_stored_is_data_free(stored));
+    rc_json_begin_object(w, key);
+    rc_json_put_int(w, "images", (int64_t)stored->images);
+    rc_json_put_int(w, "generative_model", (int64_t)stored->model);
+    rc_json_put_int(w, "statistics", (int64_t)stored->statistics);
+    rc_json_put_bool(w, "data_free", rc_stored_is_data_free(stored));
+    rc_json_end(w);
 }
 
-json_t *rc_results_task_json(const rc_results *r, int task)
+void rc_results_put_task(const rc_results *r, int task, rc_json_writer *w)
 {
     const rc_task_result *t = &r->task[task];
-    json_t *wall = json_object(), *row = json_array();
-    for (int i = 0; i < RC_STAGE_COUNT; i++)
-        json_object_set_new(wall, rc_stage_name((rc_stage)i), rc_json_number(t->wall[i]));
-    json_object_set_new(wall, "evaluation", rc_json_number(t->evaluation_seconds));
+    rc_json_put_int(w, "task", task + 1);
+    rc_json_put_int(w, "classes", t->classes);
+    rc_json_put_text(w, "commit", t->commit);
+    rc_json_put_real(w, "accuracy", t->accuracy);
+    rc_json_put_real(w, "mean_accuracy", mean_after(r, task + 1));
+    rc_json_put_real(w, "top5", t->top5);
+    rc_json_put_real(w, "old_accuracy", t->old_accuracy);
+    rc_json_put_real(w, "new_accuracy", t->new_accuracy);
+    rc_json_put_real(w, "forgetting", rc_forgetting(r->matrix, r->tasks, task + 1));
+    rc_json_put_real(w, "backward_transfer", rc_backward_transfer(r->matrix, r->tasks, task + 1));
+    rc_json_put_real(w, "old_norm", t->old_norm);
+    rc_json_put_real(w, "new_norm", t->new_norm);
+    rc_stored_put(&t->stored, "stored", w);
+    rc_json_begin_array(w, "by_task");
     for (int j = 0; j <= task; j++)
-        json_array_append_new(row, rc_json_number(r->matrix[task * r->tasks + j]));
-    return json_pack("{s:i, s:i, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "task", task + 1,
-                     "classes", t->classes, "commit", t->commit, "accuracy", rc_json_number(t->accuracy),
-                     "mean_accuracy", rc_json_number(mean_after(r, task + 1)), "top5", rc_json_number(t->top5),
-                     "old_accuracy", rc_json_number(t->old_accuracy), "new_accuracy", rc_json_number(t->new_accuracy),
-                     "forgetting", rc_json_number(rc_forgetting(r->matrix, r->tasks, task + 1)), "backward_transfer",
-                     rc_json_number(rc_backward_transfer(r->matrix, r->tasks, task + 1)), "old_norm",
-                     rc_json_number(t->old_norm), "new_norm", rc_json_number(t->new_norm), "stored",
-                     rc_stored_json(&t->stored),
-                     "by_task", row, "seconds", wall);
+        rc_json_put_real(w, NULL, r->matrix[task * r->tasks + j]);
+    rc_json_end(w);
+    rc_json_begin_object(w, "seconds");
+    for (int i = 0; i < RC_STAGE_COUNT; i++)
+        rc_json_put_real(w, rc_stage_name((rc_stage)i), t->wall[i]);
+    rc_json_put_real(w, "evaluation", t->evaluation_seconds);
+    rc_json_end(w);
+}
+
+static void put_classes(const rc_results *r, char *const *class_name, rc_json_writer *w)
+{
+    rc_json_begin_array(w, "classes");
+    for (int k = 0; k < r->classes; k++) {
+        rc_json_begin_object(w, NULL);
+        rc_json_put_text(w, "name", class_name[k]);
+        rc_json_put_real(w, "accuracy", r->class_accuracy[k]);
+        rc_json_put_real(w, "top5", r->class_top5[k]);
+        rc_json_put_real(w, "head_norm", r->head_norm[k]);
+        rc_json_end(w);
+    }
+    rc_json_end(w);
 }
 
 /* (classes, classes), rows are true classes; empty where only the accuracies were read back. */
-static json_t *confusion_json(const rc_evaluation *e)
+static void put_confusion(const rc_evaluation *e, rc_json_writer *w)
 {
-    json_t *rows = json_array();
+    rc_json_begin_array(w, "confusion");
     for (int i = 0; i < e->classes; i++) {
-        json_t *row = json_array();
+        rc_json_begin_array(w, NULL);
         for (int k = 0; k < e->classes; k++)
-            json_array_append_new(row, json_integer(e->confusion[i * e->classes + k]));
-        json_array_append_new(rows, row);
+            rc_json_put_int(w, NULL, e->confusion[i * e->classes + k]);
+        rc_json_end(w);
     }
-    return rows;
+    rc_json_end(w);
 }
 
-rc_status rc_results_to_json(const rc_results *r, char *const *class_name, json_t **json)
+void rc_results_put(const rc_results *r, char *const *class_name, rc_json_writer *w)
 {
-    json_t *tasks = json_array(), *sizes = json_array(), *classes = json_array(), *accuracy = json_array();
-    for (int i = 0; i < r->done; i++) {
-        json_array_append_new(tasks, rc_results_task_json(r, i));
-        json_array_append_new(accuracy, rc_json_number(r->task[i].accuracy));
-    }
+    rc_json_put_text(w, "method", r->method);
+    rc_json_put_int(w, "tasks_done", r->done);
+    rc_json_put_int(w, "log_offset", r->log_offset);
+    rc_json_put_real(w, "seconds", r->seconds);
+    rc_results_put_seconds(r, "stage_seconds", w);
+    rc_json_begin_array(w, "accuracy");
+    for (int i = 0; i < r->done; i++)
+        rc_json_put_real(w, NULL, r->task[i].accuracy);
+    rc_json_end(w);
+    rc_json_begin_array(w, "task_sizes");
     for (int i = 0; i < r->tasks; i++)
-        json_array_append_new(sizes, json_integer(r->task_end[i] - task_first(r, i)));
-    for (int k = 0; k < r->classes; k++)
-        json_array_append_new(classes, json_pack("{s:s, s:o, s:o, s:o}", "name", class_name[k], "accuracy",
-                                                 rc_json_number(r->class_accuracy[k]), "top5",
-                                                 rc_json_number(r->class_top5[k]), "head_norm",
-                                                 rc_json_number(r->head_norm[k])));
-    *json = json_pack("{s:s, s:i, s:I, s:f, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "method", r->method,
-                      "tasks_done", r->done, "log_offset", (json_int_t)r->log_offset, "seconds", r->seconds,
-                      "stage_seconds", rc_results_seconds_json(r), "accuracy", accuracy,
-                      "task_sizes", sizes, "last_accuracy",
-                      rc_json_number(r->done ? r->task[r->done - 1].accuracy : NAN), "mean_accuracy",
-                      rc_json_number(rc_results_mean(r)), "forgetting",
-                      rc_json_number(rc_forgetting(r->matrix, r->tasks, r->done)), "backward_transfer",
-                      rc_json_number(rc_backward_transfer(r->matrix, r->tasks, r->done)), "tasks", tasks, "classes",
-                      classes, "confusion", confusion_json(&r->last));
-    return *json != NULL ? RC_OK : rc_fail(RC_OUT_OF_MEMORY, "no memory for the results");
+        rc_json_put_int(w, NULL, r->task_end[i] - task_first(r, i));
+    rc_json_end(w);
+    rc_json_put_real(w, "last_accuracy", r->done ? r->task[r->done - 1].accuracy : NAN);
+    rc_json_put_real(w, "mean_accuracy", rc_results_mean(r));
+    rc_json_put_real(w, "forgetting", rc_forgetting(r->matrix, r->tasks, r->done));
+    rc_json_put_real(w, "backward_transfer", rc_backward_transfer(r->matrix, r->tasks, r->done));
+    rc_json_begin_array(w, "tasks");
+    for (int i = 0; i < r->done; i++) {
+        rc_json_begin_object(w, NULL);
+        rc_results_put_task(r, i, w);
+        rc_json_end(w);
+    }
+    rc_json_end(w);
+    put_classes(r, class_name, w);
+    put_confusion(&r->last, w);
 }
 
-static double number_at(const json_t *object, const char *key)
+static double number_at(const rc_json *object, const char *key)
 {
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : NAN;
+    return rc_json_number(rc_json_member(object, key));
 }
 
-static size_t bytes_at(const json_t *object, const char *key)
+static size_t bytes_at(const rc_json *object, const char *key)
 {
     double value = number_at(object, key);
     return value >= 0 && value < 1e15 ? (size_t)value : 0;
 }
 
-static rc_status task_from_json(rc_results *r, int task, const json_t *json)
+static rc_status task_from_json(rc_results *r, int task, const rc_json *json)
 {
     rc_task_result *t = &r->task[task];
-    json_t *row, *wall;
+    const rc_json *row, *wall, *cell = NULL;
     RC_TRY(rc_json_get_int(json, "classes", &t->classes));
     RC_TRY(rc_json_get_array(json, "by_task", &row));
     RC_TRY(rc_json_get_object(json, "seconds", &wall));
-    if (t->classes != r->task_end[task] || json_array_size(row) != (size_t)task + 1)
+    if (t->classes != r->task_end[task] || rc_json_count(row) != (size_t)task + 1)
         return rc_fail(RC_FORMAT, "task %d of the results does not fit the run", task + 1);
     t->accuracy = number_at(json, "accuracy");
     t->top5 = number_at(json, "top5");
@@ -223,43 +250,40 @@ static rc_status task_from_json(rc_results *r, int task, const json_t *json)
     t->old_norm = number_at(json, "old_norm");
     t->new_norm = number_at(json, "new_norm");
     t->evaluation_seconds = number_at(wall, "evaluation");
-    const char *commit = json_string_value(json_object_get(json, "commit"));
+    const char *commit = rc_json_string(rc_json_member(json, "commit"));
     if (commit != NULL && strlen(commit) < sizeof t->commit) /* older results have none */
         memcpy(t->commit, commit, strlen(commit) + 1);
-    const json_t *stored = json_object_get(json, "stored");
+    const rc_json *stored = rc_json_member(json, "stored");
     t->stored = (rc_stored){.images = bytes_at(stored, "images"), .model = bytes_at(stored, "generative_model"),
                             .statistics = bytes_at(stored, "statistics")};
     for (int i = 0; i < RC_STAGE_COUNT; i++)
         t->wall[i] = number_at(wall, rc_stage_name((rc_stage)i));
-    for (int j = 0; j <= task; j++) {
-        const json_t *cell = json_array_get(row, (size_t)j);
-        r->matrix[task * r->tasks + j] = json_is_number(cell) ? json_number_value(cell) : NAN;
-    }
+    for (int j = 0; (cell = rc_json_next(row, cell)) != NULL; j++)
+        r->matrix[task * r->tasks + j] = rc_json_number(cell);
     return RC_OK;
 }
 
-rc_status rc_results_from_json(rc_results *r, const json_t *json)
+rc_status rc_results_from_json(rc_results *r, const rc_json *json)
 {
-    json_t *tasks, *classes;
+    const rc_json *tasks, *classes, *entry = NULL;
     const char *method;
     int done;
     RC_TRY(rc_json_get_string(json, "method", &method));
     RC_TRY(rc_json_get_int(json, "tasks_done", &done));
     RC_TRY(rc_json_get_array(json, "tasks", &tasks));
     RC_TRY(rc_json_get_array(json, "classes", &classes));
-    if (strcmp(method, r->method) != 0 || done < 0 || done > r->tasks || json_array_size(tasks) != (size_t)done)
+    if (strcmp(method, r->method) != 0 || done < 0 || done > r->tasks || rc_json_count(tasks) != (size_t)done)
         return rc_fail(RC_FORMAT, "these are not results of this run of %s", r->method);
-    for (int i = 0; i < done; i++)
-        RC_TRY(task_from_json(r, i, json_array_get(tasks, (size_t)i)));
+    for (int i = 0; (entry = rc_json_next(tasks, entry)) != NULL; i++)
+        RC_TRY(task_from_json(r, i, entry));
     double offset = number_at(json, "log_offset"), seconds = number_at(json, "seconds");
     r->log_offset = offset >= 0 && offset < 1e15 ? (int64_t)offset : 0;
     r->seconds = seconds >= 0 && seconds < 1e12 ? seconds : 0;
     r->done = done;
     r->classes = done > 0 ? r->task_end[done - 1] : 0;
-    if (json_array_size(classes) != (size_t)r->classes)
-        return rc_fail(RC_FORMAT, "the results hold %zu classes, expected %d", json_array_size(classes), r->classes);
-    for (int k = 0; k < r->classes; k++) {
-        const json_t *entry = json_array_get(classes, (size_t)k);
+    if (rc_json_count(classes) != (size_t)r->classes)
+        return rc_fail(RC_FORMAT, "the results hold %zu classes, expected %d", rc_json_count(classes), r->classes);
+    for (int k = 0; (entry = rc_json_next(classes, entry)) != NULL; k++) {
         r->class_accuracy[k] = number_at(entry, "accuracy");
         r->class_top5[k] = number_at(entry, "top5");
         r->head_norm[k] = number_at(entry, "head_norm");

@@ -42,24 +42,25 @@ rc_status rc_results_add(rc_results *results, rc_evaluation *evaluation, const f
 
 double rc_results_mean(const rc_results *results); /* of A_1..A_done */
 
-/* Seconds of all finished tasks: of every stage, of evaluation, of all together; and the same as JSON. */
+/* Seconds of all finished tasks: of every stage, of evaluation, of all together; and the same as a JSON object. */
 void rc_results_seconds(const rc_results *results, double seconds[RC_STAGE_COUNT + 2]);
-json_t *rc_results_seconds_json(const rc_results *results);
+void rc_results_put_seconds(const rc_results *results, const char *key, rc_json_writer *w);
 
-/* JSON of one method, and back (all but the confusion matrix). */
-rc_status rc_results_to_json(const rc_results *results, char *const *class_name, json_t **json);
-rc_status rc_results_from_json(rc_results *results, const json_t *json);
-/* One finished task of it, with mean, forgetting and backward transfer as they were then; NULL: no memory. */
-json_t *rc_results_task_json(const rc_results *results, int task);
+/* All about one method as members of the JSON object that is open, and back (all but the confusion matrix). */
+void rc_results_put(const rc_results *results, char *const *class_name, rc_json_writer *w);
+rc_status rc_results_from_json(rc_results *results, const rc_json *json);
+/* One finished task of it likewise, with mean, forgetting and backward transfer as they were then. */
+void rc_results_put_task(const rc_results *results, int task, rc_json_writer *w);
 
 /* CSV: one line per finished task, one per class, the confusion matrix. */
 rc_status rc_results_write_csv(const rc_results *results, const char *path);
 rc_status rc_results_write_classes(const rc_results *results, char *const *class_name, const char *path);
 rc_status rc_results_write_confusion(const rc_results *results, char *const *class_name, const char *path);
 
-/* "18.9 kB of statistics": what is kept of images; and all of it as JSON, with whether it is data-free. */
+/* "18.9 kB of statistics": what is kept of images; and all of it as a JSON object, with whether it is
+ * data-free. */
 void rc_stored_text(const rc_stored *stored, char *text, size_t size);
-json_t *rc_stored_json(const rc_stored *stored);
+void rc_stored_put(const rc_stored *stored, const char *key, rc_json_writer *w);
 /* For people: a table with one row per method; and everything about one method. */
 typedef void rc_results_line(void *user, const char *text);
 void rc_results_print(const rc_results *const *results, int count, rc_results_line *line, void *user);

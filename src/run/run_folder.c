@@ -56,9 +56,12 @@ rc_status rc_run_fingerprint(const rc_run_folder *folder, const char *method, co
 {
     char *config;
     const char *data;
+    size_t size;
+    rc_json_writer w = {0};
     RC_TRY(rc_json_get_string(folder->identity, "data_fingerprint", &data));
-    RC_TRY(rc_json_dump(json_object_get(folder->identity, "config"), 0, &config));
-    uint64_t hash = hash_bytes(hash_start, config, strlen(config));
+    rc_json_put_value(&w, NULL, rc_json_member(folder->identity, "config"));
+    RC_TRY(rc_json_finish(&w, &config, &size));
+    uint64_t hash = hash_bytes(hash_start, config, size);
     rc_free(NULL, config);
     hash = hash_bytes(hash, data, strlen(data));
     hash = hash_bytes(hash, method, strlen(method));
@@ -71,42 +74,55 @@ rc_status rc_run_fingerprint(const rc_run_folder *folder, const char *method, co
 /* ---- identity ------------------------------------------------------------------------------------------------- */
 
 /* Where the data lies may change while a run is stopped: what it is is told by its fingerprint. */
-static rc_status describe(const rc_run_identity *who, json_t **json)
+static rc_status describe(const rc_run_identity *who, rc_json **json)
 {
-    char data[RC_FINGERPRINT_SIZE], machine[128];
-    json_t *config;
+    char data[RC_FINGERPRINT_SIZE], machine[128], *text;
     const rc_backend *be = who->backend;
+    size_t size;
+    rc_json_writer w = {0};
     data_fingerprint(who->data, data);
-    RC_TRY(rc_config_to_json(who->config, &config));
-    json_object_del(config, "data");
     rc_machine_name(machine, sizeof machine);
-    *json = json_pack("{s:s, s:s, s:o, s:i, s:I, s:s, s:s, s:s, s:s, s:i, s:s, s:o, s:s, s:o}", "version",
-                      recollect_version(), "commit", rc_commit, "command_line",
-                      rc_json_text(who->command_line ? who->command_line : ""), "order", who->config->order, "seed",
-                      (json_int_t)who->config->settings.seed, "backend", be->name, "precision",
-                      be->act_bytes == 2 ? "bf16" : be->act_bytes == 4 ? "fp32" : "fp64", "isa", be->isa ? be->isa : "",
-                      "device", be->device != NULL ? be->device : machine, "threads", be->threads, "dataset",
-                      who->data->name, "data", rc_json_text(who->config->data), "data_fingerprint", data, "config",
-                      config);
-    return *json != NULL ? RC_OK : rc_fail(RC_OUT_OF_MEMORY, "no memory to describe the run");
+    rc_json_begin_object(&w, NULL);
+    rc_json_put_text(&w, "version", recollect_version());
+    rc_json_put_text(&w, "commit", rc_commit);
+    rc_json_put_text(&w, "command_line", who->command_line ? who->command_line : "");
+    rc_json_put_int(&w, "order", who->config->order);
+    rc_json_put_int(&w, "seed", (int64_t)who->config->settings.seed);
+    rc_json_put_text(&w, "backend", be->name);
+    rc_json_put_text(&w, "precision", be->act_bytes == 2 ? "bf16" : be->act_bytes == 4 ? "fp32" : "fp64");
+    rc_json_put_text(&w, "isa", be->isa ? be->isa : "");
+    rc_json_put_text(&w, "device", be->device != NULL ? be->device : machine);
+    rc_json_put_int(&w, "threads", be->threads);
+    rc_json_put_text(&w, "dataset", who->data->name);
+    rc_json_put_text(&w, "data", who->config->data);
+    rc_json_put_text(&w, "data_fingerprint", data);
+    rc_json_begin_object(&w, "config");
+    rc_config_put_json(who->config, "data", &w);
+    rc_json_end(&w);
+    rc_json_end(&w);
+    RC_TRY(rc_json_finish(&w, &text, &size));
+    rc_status status = rc_json_parse("the description of the run", text, size, json);
+    rc_free(NULL, text);
+    return status;
 }
 
 /* What stands in the folder and what is asked for now. */
-static rc_status compare(const char *path, const json_t *there, const json_t *now)
+static rc_status compare(const char *path, const rc_json *there, const rc_json *now)
 {
-    json_t *config, *value;
-    const char *key, *data, *data_now;
+    const rc_json *config, *config_now, *value = NULL;
+    const char *data, *data_now;
     RC_TRY(rc_json_get_object(there, "config", &config));
+    RC_TRY(rc_json_get_object(now, "config", &config_now));
     RC_TRY(rc_json_get_string(there, "data_fingerprint", &data));
     RC_TRY(rc_json_get_string(now, "data_fingerprint", &data_now));
-    json_object_foreach(json_object_get(now, "config"), key, value) {
-        const json_t *before = json_object_get(config, key);
-        const char *text = json_is_string(before) ? json_string_value(before) : "unknown to it";
-        if (strcmp(text, json_string_value(value)) != 0)
+    while ((value = rc_json_next(config_now, value)) != NULL) {
+        const char *key = rc_json_key(value), *before = rc_json_string(rc_json_member(config, key));
+        const char *text = before != NULL ? before : "unknown to it";
+        if (strcmp(text, rc_json_string(value)) != 0)
             return rc_fail(RC_INVALID_ARGUMENT,
                            "the run in %s has %s '%s', but '%s' is asked for now: resume it with the settings it began "
                            "with, or begin another one with another --out",
-                           path, key, text, json_string_value(value));
+                           path, key, text, rc_json_string(value));
     }
     if (strcmp(data, data_now) != 0)
         return rc_fail(RC_INVALID_ARGUMENT,
@@ -118,10 +134,10 @@ static rc_status compare(const char *path, const json_t *there, const json_t *no
 
 static rc_status check_resumed(const char *path, const char *run, rc_run_folder *folder)
 {
-    json_t *there;
+    rc_json *there;
     RC_TRY(rc_json_load(run, 1 << 20, &there));
     rc_status status = compare(path, there, folder->identity);
-    json_decref(folder->identity);
+    rc_json_free(folder->identity);
     folder->identity = there;
     return status;
 }
@@ -198,7 +214,9 @@ static rc_status begin_run(const rc_run_folder *folder, const char *path, const 
 {
     RC_TRY(find_others(path));
     RC_TRY(make_folder(path));
-    rc_status status = rc_json_save_new(folder->identity, 2, run);
+    rc_json_writer w = {.indent = 2};
+    rc_json_put_value(&w, NULL, folder->identity);
+    rc_status status = rc_json_save_new(&w, run);
     if (status == RC_OK || !rc_file_exists(run))
         return status;
     return resume ? RC_OK : rc_run_folder_is_free(path);
@@ -231,7 +249,7 @@ rc_status rc_run_folder_open(rc_run_folder *folder, const char *path, const rc_r
 
 void rc_run_folder_close(rc_run_folder *folder)
 {
-    json_decref(folder->identity);
+    rc_json_free(folder->identity);
     if (folder->lock > 0)
         close(folder->lock);
     *folder = (rc_run_folder){0};

@@ -17,8 +17,8 @@ rc_status rc_path_in(const char *folder, const char *name, char path[RC_PATH_SIZ
 rc_status rc_make_run_folder(const char *path);
 
 typedef struct rc_run_folder {
-    json_t *identity; /* as in run.json */
-    int lock;         /* an open file; 0: none */
+    rc_json *identity; /* as in run.json */
+    int lock;          /* an open file; 0: none */
 } rc_run_folder;
 
 typedef struct rc_run_identity {

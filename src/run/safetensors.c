@@ -6,8 +6,9 @@
 #include "base/file.h"
 #include "base/memory.h"
 
-/* No header of ours comes near this; a length beyond it is a broken or hostile file. */
-static const uint64_t largest_header = 64u << 20;
+/* 10,000 classes with long names and several thousand tensors take a quarter of this; a length beyond it is a broken or
+ * hostile file. */
+static const size_t largest_header = 4u << 20;
 static const size_t largest_file = (size_t)4 << 30;
 
 static const struct {
@@ -20,7 +21,7 @@ enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 struct rc_safetensors {
     char *bytes; /* the file */
     size_t size;
-    json_t *header; /* names live in it */
+    rc_json *header; /* names live in it */
     rc_named_tensor *tensor;
     int tensors;
 };
@@ -40,50 +41,70 @@ size_t rc_named_tensor_count(const rc_named_tensor *tensor)
 
 /* ---- writing ------------------------------------------------------------------------------------------------- */
 
-static rc_status describe(const rc_named_tensor *tensor, size_t begin, size_t end, json_t *header)
+rc_json_writer rc_safetensors_metadata_begin(void)
 {
-    json_t *shape = json_array();
+    rc_json_writer header = {0};
+    rc_json_begin_object(&header, NULL);
+    rc_json_begin_object(&header, "__metadata__");
+    return header;
+}
+
+static void describe(const rc_named_tensor *tensor, size_t begin, size_t end, rc_json_writer *header)
+{
+    rc_json_begin_object(header, tensor->name);
+    rc_json_put_text(header, "dtype", dtypes[tensor->dtype].name);
+    rc_json_begin_array(header, "shape");
     for (int i = 0; i < tensor->dims; i++)
-        json_array_append_new(shape, json_integer(tensor->shape[i]));
-    json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", dtypes[tensor->dtype].name, "shape", shape,
-                              "data_offsets", (json_int_t)begin, (json_int_t)end);
-    if (entry == NULL || json_object_get(header, tensor->name) != NULL ||
-        json_object_set_new(header, tensor->name, entry) != 0)
-        return rc_fail(RC_INVALID_ARGUMENT, "tensor '%s' cannot be described, or its name is taken", tensor->name);
-    return RC_OK;
+        rc_json_put_int(header, NULL, tensor->shape[i]);
+    rc_json_end(header);
+    rc_json_begin_array(header, "data_offsets");
+    rc_json_put_int(header, NULL, (int64_t)begin);
+    rc_json_put_int(header, NULL, (int64_t)end);
+    rc_json_end(header);
+    rc_json_end(header);
+}
+
+/* What nobody could read again is not written: a name that is taken, or more than a header may have. */
+static rc_status check_header(const char *text, size_t size)
+{
+    rc_json *again = NULL;
+    if (size > largest_header)
+        return rc_fail(RC_INVALID_ARGUMENT, "the tensors take a header of %zu bytes, at most %zu are read", size,
+                       largest_header);
+    rc_status status = rc_json_parse("header", text, size, &again);
+    rc_json_free(again);
+    return status == RC_FORMAT ? rc_fail(RC_INVALID_ARGUMENT, "the tensors cannot be described: %s", rc_message())
+                               : status;
 }
 
 /* Header text padded with spaces, so that the data begins at a multiple of 8. */
-static rc_status make_header(const rc_named_tensor *tensors, int count, const json_t *metadata, char **text,
+static rc_status make_header(const rc_named_tensor *tensors, int count, rc_json_writer *header, char **text,
                              size_t *size)
 {
-    json_t *header = json_object();
-    rc_status status = header != NULL ? RC_OK : rc_fail(RC_OUT_OF_MEMORY, "no memory for a file header");
-    if (status == RC_OK && metadata != NULL)
-        json_object_set(header, "__metadata__", (json_t *)(uintptr_t)metadata);
-    size_t offset = 0;
-    for (int i = 0; status == RC_OK && i < count; i++) {
+    size_t offset = 0, length;
+    char *written;
+    rc_json_end(header); /* the metadata */
+    for (int i = 0; i < count; i++) {
         size_t bytes = rc_named_tensor_count(&tensors[i]) * rc_dtype_bytes(tensors[i].dtype);
-        status = describe(&tensors[i], offset, offset + bytes, header);
+        describe(&tensors[i], offset, offset + bytes, header);
         offset += bytes;
     }
-    char *dumped = NULL;
-    if (status == RC_OK)
-        status = rc_json_dump(header, 0, &dumped);
-    json_decref(header);
-    RC_TRY(status);
-    size_t length = strlen(dumped);
+    rc_json_end(header);
+    *text = NULL;
+    RC_TRY(rc_json_finish(header, &written, &length));
     *size = (length + 7) / 8 * 8;
-    *text = rc_alloc(NULL, *size);
-    if (*text != NULL) {
+    rc_status status = check_header(written, length);
+    if (status == RC_OK && (*text = rc_alloc(NULL, *size)) == NULL)
+        status = RC_OUT_OF_MEMORY;
+    if (status == RC_OK) {
         memset(*text, ' ', *size);
-        memcpy(*text, dumped, length);
+        memcpy(*text, written, length);
     }
-    rc_free(NULL, dumped);
-    return *text != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    rc_free(NULL, written);
+    return status;
 }
 
-rc_status rc_safetensors_write(const char *path, const rc_named_tensor *tensors, int count, const json_t *metadata,
+rc_status rc_safetensors_write(const char *path, const rc_named_tensor *tensors, int count, rc_json_writer *metadata,
                                bool replace)
 {
     char *header;
@@ -112,7 +133,7 @@ rc_status rc_safetensors_write(const char *path, const rc_named_tensor *tensors,
 
 /* ---- reading ------------------------------------------------------------------------------------------------- */
 
-static rc_status read_dtype(const char *name, const json_t *entry, rc_dtype *dtype)
+static rc_status read_dtype(const char *name, const rc_json *entry, rc_dtype *dtype)
 {
     const char *text;
     RC_TRY(rc_json_get_string(entry, "dtype", &text));
@@ -125,37 +146,38 @@ static rc_status read_dtype(const char *name, const json_t *entry, rc_dtype *dty
 }
 
 /* Shape, and the bytes it asks for. */
-static rc_status read_shape(const json_t *entry, rc_named_tensor *tensor, size_t *bytes)
+static rc_status read_shape(const rc_json *entry, rc_named_tensor *tensor, size_t *bytes)
 {
-    json_t *shape;
+    const rc_json *shape, *value = NULL;
     RC_TRY(rc_json_get_array(entry, "shape", &shape));
-    if (json_array_size(shape) > RC_TENSOR_DIMS)
+    if (rc_json_count(shape) > RC_TENSOR_DIMS)
         return rc_fail(RC_UNSUPPORTED, "tensor '%s' has %zu dimensions, at most %d are read", tensor->name,
-                       json_array_size(shape), RC_TENSOR_DIMS);
-    tensor->dims = (int)json_array_size(shape);
+                       rc_json_count(shape), RC_TENSOR_DIMS);
+    tensor->dims = (int)rc_json_count(shape);
     *bytes = rc_dtype_bytes(tensor->dtype);
-    for (int i = 0; i < tensor->dims; i++) {
-        const json_t *value = json_array_get(shape, (size_t)i);
-        tensor->shape[i] = json_integer_value(value);
-        if (!json_is_integer(value) || tensor->shape[i] < 0 || !rc_size_mul(*bytes, (size_t)tensor->shape[i], bytes))
+    for (int i = 0; (value = rc_json_next(shape, value)) != NULL; i++) {
+        tensor->shape[i] = rc_json_integer(value);
+        if (!rc_json_is(value, RC_JSON_INTEGER) || tensor->shape[i] < 0 ||
+            !rc_size_mul(*bytes, (size_t)tensor->shape[i], bytes))
             return rc_fail(RC_FORMAT, "tensor '%s' has a shape that cannot be", tensor->name);
     }
     return RC_OK;
 }
 
-static rc_status read_entry(rc_safetensors *file, const char *name, const json_t *entry, size_t data_begin)
+static rc_status read_entry(rc_safetensors *file, const char *name, const rc_json *entry, size_t data_begin)
 {
     rc_named_tensor *tensor = &file->tensor[file->tensors];
     size_t bytes, room = file->size - data_begin;
     tensor->name = name;
     RC_TRY(read_dtype(name, entry, &tensor->dtype));
     RC_TRY(read_shape(entry, tensor, &bytes));
-    json_t *offsets;
+    const rc_json *offsets;
     RC_TRY(rc_json_get_array(entry, "data_offsets", &offsets));
-    const json_t *first = json_array_get(offsets, 0), *last = json_array_get(offsets, 1);
-    json_int_t begin = json_integer_value(first), end = json_integer_value(last);
-    if (json_array_size(offsets) != 2 || !json_is_integer(first) || !json_is_integer(last) || begin < 0 ||
-        end < begin || (uint64_t)end > room)
+    bool two = rc_json_count(offsets) == 2;
+    const rc_json *first = rc_json_next(offsets, NULL), *last = two ? rc_json_next(offsets, first) : NULL;
+    int64_t begin = rc_json_integer(first), end = rc_json_integer(last);
+    if (!rc_json_is(first, RC_JSON_INTEGER) || !rc_json_is(last, RC_JSON_INTEGER) || begin < 0 || end < begin ||
+        (uint64_t)end > room)
         return rc_fail(RC_FORMAT, "tensor '%s' lies outside of the file, which may be cut off", name);
     if ((size_t)(end - begin) != bytes)
         return rc_fail(RC_FORMAT, "tensor '%s' has %lld bytes, its shape asks for %zu", name,
@@ -200,14 +222,12 @@ static rc_status check_places(const rc_safetensors *file, size_t data_begin)
 
 static rc_status read_metadata(const rc_safetensors *file)
 {
-    const json_t *metadata = json_object_get(file->header, "__metadata__");
+    const rc_json *metadata = rc_json_member(file->header, "__metadata__"), *entry = NULL;
     if (metadata == NULL)
         return RC_OK;
-    const char *key;
-    json_t *value;
-    bool strings = json_is_object(metadata);
-    json_object_foreach((json_t *)(uintptr_t)metadata, key, value)
-        strings = strings && json_is_string(value);
+    bool strings = rc_json_is(metadata, RC_JSON_OBJECT);
+    while ((entry = rc_json_next(metadata, entry)) != NULL)
+        strings = strings && rc_json_is(entry, RC_JSON_STRING);
     return strings ? RC_OK : rc_fail(RC_FORMAT, "the metadata is not a map of strings");
 }
 
@@ -219,17 +239,15 @@ static rc_status parse(rc_safetensors *file)
     if (file->size < 8 || length > largest_header || length > file->size - 8)
         return rc_fail(RC_FORMAT, "not a safetensors file, or cut off: its header length is wrong");
     RC_TRY(rc_json_parse("header", file->bytes + 8, (size_t)length, &file->header));
-    if (!json_is_object(file->header))
+    if (!rc_json_is(file->header, RC_JSON_OBJECT))
         return rc_fail(RC_FORMAT, "the header is not an object");
     RC_TRY(read_metadata(file));
-    file->tensor = rc_alloc_zeroed(NULL, json_object_size(file->header) + 1, sizeof *file->tensor);
+    file->tensor = rc_alloc_zeroed(NULL, rc_json_count(file->header) + 1, sizeof *file->tensor);
     if (file->tensor == NULL)
         return RC_OUT_OF_MEMORY;
-    const char *name;
-    json_t *entry;
-    json_object_foreach(file->header, name, entry)
-        if (strcmp(name, "__metadata__") != 0)
-            RC_TRY(read_entry(file, name, entry, 8 + (size_t)length));
+    for (const rc_json *entry = NULL; (entry = rc_json_next(file->header, entry)) != NULL;)
+        if (strcmp(rc_json_key(entry), "__metadata__") != 0)
+            RC_TRY(read_entry(file, rc_json_key(entry), entry, 8 + (size_t)length));
     return check_places(file, 8 + (size_t)length);
 }
 
@@ -277,7 +295,7 @@ void rc_safetensors_close(rc_safetensors *file)
 {
     if (file == NULL)
         return;
-    json_decref(file->header);
+    rc_json_free(file->header);
     rc_free(NULL, file->bytes);
     rc_free(NULL, file->tensor);
     rc_free(NULL, file);
@@ -316,5 +334,5 @@ rc_status rc_safetensors_get(const rc_safetensors *file, const char *name, rc_dt
 
 const char *rc_safetensors_metadata(const rc_safetensors *file, const char *key)
 {
-    return json_string_value(json_object_get(json_object_get(file->header, "__metadata__"), key));
+    return rc_json_string(rc_json_member(rc_json_member(file->header, "__metadata__"), key));
 }

@@ -27,9 +27,11 @@ size_t rc_dtype_bytes(rc_dtype dtype);
 /* Elements of the tensor. */
 size_t rc_named_tensor_count(const rc_named_tensor *tensor);
 
-/* metadata: JSON object of strings, or NULL. Names must differ. replace: a file of that name; otherwise it stays, and
- * the status is RC_IO. */
-rc_status rc_safetensors_write(const char *path, const rc_named_tensor *tensors, int count, const json_t *metadata,
+/* A file begins with its metadata: strings that rc_json_put_text puts into what this returns. rc_safetensors_write
+ * ends it, also on failure. Names of tensors must differ. replace: a file of that name; otherwise it stays, and the
+ * status is RC_IO. */
+rc_json_writer rc_safetensors_metadata_begin(void);
+rc_status rc_safetensors_write(const char *path, const rc_named_tensor *tensors, int count, rc_json_writer *metadata,
                                bool replace);
 
 typedef struct rc_safetensors rc_safetensors;

@@ -230,65 +230,83 @@ static rc_status write_csv(const rc_summary *s, row *r, const char *path)
 
 /* ---- JSON ----------------------------------------------------------------------------------------------------- */
 
-static json_t *spread_json(rc_spread spread)
+static void put_spread(rc_spread spread, const char *key, rc_json_writer *w)
 {
-    return json_pack("{s:o, s:o}", "mean", rc_json_number(spread.mean), "deviation", rc_json_number(spread.deviation));
+    rc_json_begin_object(w, key);
+    rc_json_put_real(w, "mean", spread.mean);
+    rc_json_put_real(w, "deviation", spread.deviation);
+    rc_json_end(w);
 }
 
-static json_t *cell_json(const rc_summary *s, int trial, int method)
+static void put_cell(const rc_summary *s, int trial, int method, rc_json_writer *w)
 {
     const rc_cell *cell = &s->cell[index_of(s, trial, method)];
     const rc_cell_end *end = &s->end[index_of(s, trial, method)];
     const rc_results *r = &cell->results;
-    const char *path = cell->path + strlen(s->folder) + 1;
-    json_t *accuracy = json_array();
+    rc_json_begin_object(w, NULL);
+    rc_json_put_int(w, "order", cell->trial->config.order);
+    rc_json_put_int(w, "seed", (int64_t)cell->trial->config.settings.seed);
+    rc_json_put_text(w, "path", cell->path + strlen(s->folder) + 1);
+    rc_json_put_text(w, "state", rc_cell_done(cell) ? "done" : end->status == RC_CANCELLED ? "stopped" : "failed");
+    rc_json_begin_array(w, "accuracy");
     for (int i = 0; i < r->done; i++)
-        json_array_append_new(accuracy, rc_json_number(r->task[i].accuracy));
-    const char *ended = rc_cell_done(cell) ? "done" : end->status == RC_CANCELLED ? "stopped" : "failed";
-    json_t *json = json_pack("{s:i, s:I, s:s, s:s, s:o, s:o, s:o, s:o}", "order", cell->trial->config.order, "seed",
-                             (json_int_t)cell->trial->config.settings.seed, "path", path, "state", ended,
-                             "accuracy", accuracy, "last_accuracy",
-                             rc_json_number(r->done > 0 ? r->task[r->done - 1].accuracy : NAN), "mean_accuracy",
-                             rc_json_number(rc_results_mean(r)), "seconds", rc_results_seconds_json(r));
+        rc_json_put_real(w, NULL, r->task[i].accuracy);
+    rc_json_end(w);
+    rc_json_put_real(w, "last_accuracy", r->done > 0 ? r->task[r->done - 1].accuracy : NAN);
+    rc_json_put_real(w, "mean_accuracy", rc_results_mean(r));
+    rc_results_put_seconds(r, "seconds", w);
     if (end->message != NULL)
-        json_object_set_new(json, "message", rc_json_text(end->message));
-    return json;
+        rc_json_put_text(w, "message", end->message);
+    rc_json_end(w);
 }
 
-static json_t *method_json(const rc_summary *s, int method, const row *r)
+static void put_method(const rc_summary *s, int method, const row *r, rc_json_writer *w)
 {
-    json_t *accuracy = json_array(), *seconds = json_object(), *runs = json_array();
+    rc_json_begin_object(w, NULL);
+    rc_json_put_text(w, "method", r->method->name);
+    rc_json_put_text(w, "title", r->method->title);
+    rc_json_put_int(w, "runs_done", r->last.count);
+    put_spread(r->last, "last_accuracy", w);
+    put_spread(r->mean, "mean_accuracy", w);
+    rc_json_begin_array(w, "accuracy");
     for (int i = 0; i < r->tasks; i++)
-        json_array_append_new(accuracy, spread_json(r->accuracy[i]));
+        put_spread(r->accuracy[i], NULL, w);
+    rc_json_end(w);
+    rc_json_begin_object(w, "seconds");
     for (int i = 0; i < SECONDS; i++)
-        json_object_set_new(seconds, seconds_name(i), rc_json_number(r->seconds[i].mean));
+        rc_json_put_real(w, seconds_name(i), r->seconds[i].mean);
+    rc_json_end(w);
+    rc_stored_put(&r->stored, "stored", w);
+    rc_json_begin_array(w, "runs");
     for (int t = 0; t < s->trials; t++)
-        json_array_append_new(runs, cell_json(s, t, method));
-    return json_pack("{s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o}", "method", r->method->name, "title",
-                     r->method->title, "runs_done", r->last.count, "last_accuracy", spread_json(r->last),
-                     "mean_accuracy", spread_json(r->mean), "accuracy", accuracy, "seconds", seconds, "stored",
-                     rc_stored_json(&r->stored), "runs", runs);
+        put_cell(s, t, method, w);
+    rc_json_end(w);
+    rc_json_end(w);
 }
 
 static rc_status write_json(const rc_summary *s, row *r, const char *path)
 {
-    json_t *methods = json_array();
+    rc_json_writer w = {.indent = 2};
     rc_status status = RC_OK;
+    rc_json_begin_object(&w, NULL);
+    rc_json_put_text(&w, "command_line", s->command_line != NULL ? s->command_line : "");
+    rc_json_put_int(&w, "jobs", s->jobs);
+    rc_json_put_real(&w, "seconds", s->seconds);
+    rc_json_put_text(&w, "deviation", "of a sample, divisor n - 1");
+    rc_json_put_int(&w, "tasks", rc_cell_tasks(&s->cell[1]));
+    rc_json_begin_array(&w, "methods");
     for (int m = 0; m < s->methods && status == RC_OK; m++) {
         status = make_row(s, m, r);
         if (status == RC_OK)
-            json_array_append_new(methods, method_json(s, m, r));
+            put_method(s, m, r, &w);
     }
+    rc_json_end(&w);
     /* The first run describes them all, but for order and seed, which every run of a method names. */
-    json_t *json = json_pack("{s:o, s:i, s:f, s:s, s:i, s:o, s:O}", "command_line",
-                             rc_json_text(s->command_line != NULL ? s->command_line : ""), "jobs", s->jobs, "seconds",
-                             s->seconds, "deviation", "of a sample, divisor n - 1", "tasks",
-                             rc_cell_tasks(&s->cell[1]), "methods", methods, "run", s->cell[0].identity);
-    if (status == RC_OK && json == NULL)
-        status = rc_fail(RC_OUT_OF_MEMORY, "no memory for the summary");
+    rc_json_put_value(&w, "run", s->cell[0].trial->folder.identity);
+    rc_json_end(&w);
     if (status == RC_OK)
-        status = rc_json_save(json, 2, path);
-    json_decref(json);
+        return rc_json_save(&w, path);
+    rc_json_discard(&w);
     return status;
 }
 

@@ -3,27 +3,32 @@
 
 #include <string.h>
 
+#include "base/memory.h"
 #include "run/results.h"
 
 static const char *const names[] = {"a", "b", "c", "d", "e"};
 
-static void read_and_write(const rc_task_stream *stream, const json_t *json)
+static void read_and_write(const rc_task_stream *stream, const rc_json *json)
 {
-    json_t *written;
+    rc_json_writer w = {0};
+    char *written;
     rc_results results;
     if (rc_results_create(&results, "cwd", stream) != RC_OK)
         return;
     if (rc_results_from_json(&results, json) == RC_OK) {
         FUZZ_EXPECT(results.done >= 0 && results.done <= stream->tasks && results.classes <= stream->classes);
-        FUZZ_EXPECT(rc_results_to_json(&results, (char *const *)(uintptr_t)names, &written) == RC_OK);
-        json_decref(written);
+        rc_json_begin_object(&w, NULL);
+        rc_results_put(&results, (char *const *)(uintptr_t)names, &w);
+        rc_json_end(&w);
+        FUZZ_EXPECT(rc_json_finish(&w, &written, NULL) == RC_OK);
+        rc_free(NULL, written);
     }
     rc_results_destroy(&results);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    json_t *json;
+    rc_json *json;
     rc_task_stream stream;
     rc_task_split split = {.sizes = 2, .size = {3, 2}};
     if (rc_json_parse("input", (const char *)data, size, &json) != RC_OK)
@@ -32,6 +37,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_and_write(&stream, json);
         rc_task_stream_destroy(&stream);
     }
-    json_decref(json);
+    rc_json_free(json);
     return 0;
 }

@@ -5,7 +5,8 @@
  *        interop model FILE               a model of two tasks
  *        interop resave MODEL NEW         loads a model and saves it again
  *        interop data PATH SIZE RESIZE CHANNELS FILE
- *                                         a data set: names and labels as JSON on stdout, the pixels into FILE */
+ *                                         a data set: names and labels as JSON on stdout, the pixels into FILE
+ *        interop json INDENT FILE...      reads JSON and writes it on stdout; an empty line where it is none */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,16 +21,32 @@ static int failed(void)
     return 1;
 }
 
-static int print_and_free(json_t *json)
+static void print_line(void *unused, const char *text)
 {
-    char *text;
-    rc_status status = rc_json_dump(json, 0, &text);
-    json_decref(json);
-    if (status != RC_OK)
-        return failed();
+    (void)unused;
     puts(text);
-    rc_free(NULL, text);
-    return 0;
+}
+
+static int print(rc_json_writer *w)
+{
+    return rc_json_line(w, print_line, NULL) == RC_OK ? 0 : failed();
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------------------- */
+
+static int rewrite(const char *indent, char **paths)
+{
+    int code = 0;
+    for (; *paths != NULL && code == 0; paths++) {
+        rc_json *json;
+        rc_json_writer w = {.indent = atoi(indent)};
+        rc_status status = rc_json_load(*paths, (size_t)1 << 20, &json);
+        rc_json_put_value(&w, NULL, json);
+        rc_json_free(json);
+        code = status == RC_FORMAT ? puts("") < 0 : status != RC_OK ? failed() : print(&w);
+        rc_json_discard(&w);
+    }
+    return code;
 }
 
 /* ---- tensors -------------------------------------------------------------------------------------------- */
@@ -55,28 +72,33 @@ static int write_tensors(const char *path)
         {"i64", RC_DTYPE_I64, 1, {COUNT}, i64},          {"scalar", RC_DTYPE_F32, 0, {0}, f32 + 5},
         {"nothing", RC_DTYPE_F32, 2, {0, 7}, f32},       {"caf\xC3\xA9 \"x\"", RC_DTYPE_U8, 2, {3, 4}, u8},
     };
-    json_t *metadata = json_pack("{s:s, s:s}", "maker", "recollect", "words", "caf\xC3\xA9 \"quoted\"\nnew line");
-    rc_status status = rc_safetensors_write(path, tensors, sizeof tensors / sizeof *tensors, metadata, true);
-    json_decref(metadata);
+    rc_json_writer metadata = rc_safetensors_metadata_begin();
+    rc_json_put_text(&metadata, "maker", "recollect");
+    rc_json_put_text(&metadata, "words", "caf\xC3\xA9 \"quoted\"\nnew line");
+    rc_status status = rc_safetensors_write(path, tensors, sizeof tensors / sizeof *tensors, &metadata, true);
     return status == RC_OK ? 0 : failed();
 }
 
-static json_t *describe(const rc_named_tensor *tensor)
+static bool describe(const rc_named_tensor *tensor, rc_json_writer *w)
 {
     static const char *const names[] = {"F32", "F64", "I32", "I64", "U8"};
     size_t size = rc_named_tensor_count(tensor) * rc_dtype_bytes(tensor->dtype);
     const unsigned char *data = tensor->data;
     char *hex = calloc(2 * size + 1, 1);
     if (hex == NULL)
-        return NULL;
+        return false;
     for (size_t i = 0; i < size; i++)
         snprintf(hex + 2 * i, 3, "%02x", data[i]);
-    json_t *shape = json_array();
+    rc_json_begin_object(w, tensor->name);
+    rc_json_put_text(w, "dtype", names[tensor->dtype]);
+    rc_json_begin_array(w, "shape");
     for (int i = 0; i < tensor->dims; i++)
-        json_array_append_new(shape, json_integer(tensor->shape[i]));
-    json_t *json = json_pack("{s:s, s:o, s:s}", "dtype", names[tensor->dtype], "shape", shape, "bytes", hex);
+        rc_json_put_int(w, NULL, tensor->shape[i]);
+    rc_json_end(w);
+    rc_json_put_text(w, "bytes", hex);
+    rc_json_end(w);
     free(hex);
-    return json;
+    return true;
 }
 
 static int dump_tensors(const char *path, char **keys)
@@ -84,17 +106,20 @@ static int dump_tensors(const char *path, char **keys)
     rc_safetensors *file;
     if (rc_safetensors_open(path, &file) != RC_OK)
         return failed();
-    json_t *tensors = json_object(), *metadata = json_object();
-    for (int i = 0; i < rc_safetensors_count(file); i++) {
-        const rc_named_tensor *tensor = rc_safetensors_at(file, i);
-        json_object_set_new(tensors, tensor->name, describe(tensor));
-    }
-    for (; *keys != NULL; keys++) {
-        const char *value = rc_safetensors_metadata(file, *keys);
-        json_object_set_new(metadata, *keys, value != NULL ? json_string(value) : json_null());
-    }
+    rc_json_writer w = {0};
+    bool whole = true;
+    rc_json_begin_object(&w, NULL);
+    rc_json_begin_object(&w, "tensors");
+    for (int i = 0; i < rc_safetensors_count(file); i++)
+        whole = describe(rc_safetensors_at(file, i), &w) && whole;
+    rc_json_end(&w);
+    rc_json_begin_object(&w, "metadata");
+    for (; *keys != NULL; keys++)
+        rc_json_put_text(&w, *keys, rc_safetensors_metadata(file, *keys));
+    rc_json_end(&w);
+    rc_json_end(&w);
     rc_safetensors_close(file);
-    return print_and_free(json_pack("{s:o, s:o}", "tensors", tensors, "metadata", metadata));
+    return print(&w) == 0 && whole ? 0 : 1;
 }
 
 /* ---- models --------------------------------------------------------------------------------------------- */
@@ -141,12 +166,32 @@ static int save_model(const char *from, const char *path)
 
 /* ---- data sets ------------------------------------------------------------------------------------------ */
 
-static json_t *labels_of(const rc_split *split)
+static void put_labels(rc_json_writer *w, const char *key, const rc_split *split)
 {
-    json_t *labels = json_array();
+    rc_json_begin_array(w, key);
     for (int i = 0; i < split->count; i++)
-        json_array_append_new(labels, json_integer(split->labels[i]));
-    return labels;
+        rc_json_put_int(w, NULL, split->labels[i]);
+    rc_json_end(w);
+}
+
+static int print_data(const rc_dataset *d)
+{
+    rc_json_writer w = {0};
+    rc_json_begin_object(&w, NULL);
+    rc_json_put_text(&w, "format", d->format);
+    rc_json_begin_array(&w, "shape");
+    rc_json_put_int(&w, NULL, d->h);
+    rc_json_put_int(&w, NULL, d->w);
+    rc_json_put_int(&w, NULL, d->c);
+    rc_json_end(&w);
+    rc_json_begin_array(&w, "names");
+    for (int i = 0; i < d->classes; i++)
+        rc_json_put_text(&w, NULL, d->class_name[i]);
+    rc_json_end(&w);
+    put_labels(&w, "train", &d->train);
+    put_labels(&w, "test", &d->test);
+    rc_json_end(&w);
+    return print(&w);
 }
 
 static int read_data(char **arguments)
@@ -167,13 +212,9 @@ static int read_data(char **arguments)
         rc_dataset_close(&d);
         return 1;
     }
-    json_t *names = json_array();
-    for (int i = 0; i < d.classes; i++)
-        json_array_append_new(names, json_string(d.class_name[i]));
-    json_t *json = json_pack("{s:s, s:[i,i,i], s:o, s:o, s:o}", "format", d.format, "shape", d.h, d.w, d.c, "names",
-                             names, "train", labels_of(&d.train), "test", labels_of(&d.test));
+    int code = print_data(&d);
     rc_dataset_close(&d);
-    return print_and_free(json);
+    return code;
 }
 
 int main(int count, char **arguments)
@@ -189,6 +230,8 @@ int main(int count, char **arguments)
         return save_model(arguments[2], arguments[3]);
     if (strcmp(command, "data") == 0 && count == 7)
         return read_data(arguments + 2);
-    fprintf(stderr, "usage: interop write|dump|model|resave|data ARGUMENT...\n");
+    if (strcmp(command, "json") == 0 && count >= 3)
+        return rewrite(arguments[2], arguments + 3);
+    fprintf(stderr, "usage: interop write|dump|model|resave|data|json ARGUMENT...\n");
     return 2;
 }

@@ -1,6 +1,6 @@
-"""Files that recollect and Python write for each other: safetensors, models, CIFAR's pickles, idx, pictures.
+"""Files that recollect and Python write for each other: safetensors, models, JSON, CIFAR's pickles, idx, pictures.
 
-usage: interop.py PROGRAM safetensors|data     PROGRAM: see interop.c
+usage: interop.py PROGRAM safetensors|data|json     PROGRAM: see interop.c
 """
 import gzip
 import io
@@ -133,6 +133,90 @@ def models(folder):
     assert "name of class 4" in message, message
 
 
+# ---- JSON -----------------------------------------------------------------------------------------------------------
+
+def refuse(_):
+    raise ValueError
+
+
+def pairs(items):
+    """An object whose keys differ."""
+    if len({key for key, _ in items}) < len(items):
+        raise ValueError
+    return dict(items)
+
+
+def integer(text):
+    if not -2**63 <= int(text) < 2**63:
+        raise ValueError
+    return int(text)
+
+
+def real(text):
+    if float(text) in (float("inf"), float("-inf")):
+        raise ValueError
+    return float(text)
+
+
+def strict(text):
+    """The value, or None: what Python takes beyond RFC 8259 and what recollect refuses besides is none."""
+    try:
+        value = json.loads(text.decode(), object_pairs_hook=pairs, parse_constant=refuse, parse_int=integer,
+                           parse_float=real)
+        plain = json.dumps(value, ensure_ascii=False).encode()  # raises for half of a character
+        return None if b"\\u0000" in plain else (value,)
+    except ValueError:
+        return None
+
+
+def random_value(rng, depth, reals=True):
+    kind = rng.integers(0, 8 if depth > 0 else 6)
+    if kind == 0:
+        return [None, True, False][rng.integers(0, 3)]
+    if kind == 1:
+        return int(rng.integers(-2**63, 2**63 - 1)) >> int(rng.integers(0, 64))
+    if kind == 2 and reals:
+        return float(np.ldexp(rng.standard_normal(), int(rng.integers(-1070, 1020))))
+    if kind < 6:
+        return "".join(chr(c) for c in rng.choice([1, 8, 10, 17, 34, 47, 92, 97, 127, 233, 0x20AC, 0x1F600],
+                                                  rng.integers(0, 6)))
+    if kind == 6:
+        return [random_value(rng, depth - 1, reals) for _ in range(rng.integers(0, 5))]
+    return {f"{i}{random_value(rng, 0)}": random_value(rng, depth - 1, reals) for i in range(rng.integers(0, 5))}
+
+
+def texts(folder):
+    rng = np.random.default_rng(5)
+    files, expected = [], []
+
+    def add(text):
+        path = folder / f"{len(files)}.json"
+        path.write_bytes(text)
+        files.append(path)
+        expected.append(strict(text))
+
+    for i in range(200):
+        value = random_value(rng, 4)
+        text = json.dumps(value, ensure_ascii=i % 2 == 0, indent=[None, 3][i // 2 % 2]).encode()
+        add(text)
+        assert expected[-1] == (value,)
+        for _ in range(4):  # damaged: bytes that JSON is made of, in wrong places
+            at = int(rng.integers(0, len(text)))
+            byte = rng.choice(list(b'{}[]:,"\\0129-+.eEuntrf \n\x00\x1f\xc3\xa9\xff'), 1).astype(np.uint8).tobytes()
+            add(text[:at] + byte + text[at + int(rng.integers(0, 2)):])
+    assert 200 < sum(e is not None for e in expected) < 700
+    lines = run("json", 0, *files).split("\n")
+    assert len(lines) == len(files) + 1
+    for path, value, line in zip(files, expected, lines):
+        found = (json.loads(line),) if line else None
+        assert repr(found) == repr(value), f"{path.read_bytes()}: {found}, expected {value}"
+    # Character for character, but for reals, which have other exponents.
+    value = [random_value(rng, 4, reals=False) for _ in range(200)]
+    files[0].write_text(json.dumps(value))
+    assert run("json", 0, files[0]) == json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
+    assert run("json", 2, files[0]) == json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+
 # ---- data -----------------------------------------------------------------------------------------------------------
 
 def read_data(folder, path, size=0, shorter=0, channels=0):
@@ -238,7 +322,7 @@ def pictures(folder):
 
 
 def main():
-    tests = {"safetensors": (ours_to_theirs, theirs_to_ours, models), "data": (cifar, idx, pictures)}
+    tests = {"safetensors": (ours_to_theirs, theirs_to_ours, models), "data": (cifar, idx, pictures), "json": (texts,)}
     for test in tests[sys.argv[2]]:
         with tempfile.TemporaryDirectory() as name:
             test(pathlib.Path(name))

@@ -224,7 +224,10 @@ static void every_preset_comes_back(void **state)
     for (; rc_config_preset(presets, &name, &summary); presets++) {
         rc_config config = rc_config_default(), printed = rc_config_default(), stored = rc_config_default();
         page first = {.used = 0}, second = {.used = 0}, third = {.used = 0};
-        json_t *json;
+        rc_json_writer w = {0};
+        rc_json *json;
+        char *text;
+        size_t size;
         assert_true(strlen(summary) > 10);
         SUCCEEDS(rc_config_load(&config, name, NULL));
         SUCCEEDS(rc_config_set(&config, "data", "a folder's \"name\": # x"));
@@ -233,9 +236,14 @@ static void every_preset_comes_back(void **state)
         SUCCEEDS(rc_config_parse_yaml(&printed, "printed", first.text, first.used, NULL));
         SUCCEEDS(rc_config_print(&printed, page_add_line, &second));
         assert_string_equal(first.text, second.text);
-        SUCCEEDS(rc_config_to_json(&config, &json));
+        rc_json_begin_object(&w, NULL);
+        rc_config_put_json(&config, NULL, &w);
+        rc_json_end(&w);
+        SUCCEEDS(rc_json_finish(&w, &text, &size));
+        SUCCEEDS(rc_json_parse("stored", text, size, &json));
         SUCCEEDS(rc_config_from_json(&stored, json));
-        json_decref(json);
+        rc_json_free(json);
+        rc_free(NULL, text);
         SUCCEEDS(rc_config_print(&stored, page_add_line, &third));
         assert_string_equal(first.text, third.text);
     }

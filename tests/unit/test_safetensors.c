@@ -1,0 +1,97 @@
+/* Files of tensors: what could not be read again is not written. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "base/memory.h"
+#include "run/safetensors.h"
+
+static char folder[] = "/tmp/recollect-test-XXXXXX", path[64];
+static const float values[2] = {1, 2};
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (mkdtemp(folder) == NULL)
+        return -1;
+    snprintf(path, sizeof path, "%s/a.safetensors", folder);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    return rmdir(folder);
+}
+
+/* With `length` bytes of metadata. */
+static rc_status write_file(const char *first, const char *second, size_t length)
+{
+    const rc_named_tensor tensors[] = {{first, RC_DTYPE_F32, 1, {1}, &values[0]},
+                                       {second, RC_DTYPE_F32, 1, {1}, &values[1]}};
+    char *text = malloc(length + 1);
+    assert_non_null(text);
+    memset(text, 'x', length);
+    text[length] = '\0';
+    rc_json_writer metadata = rc_safetensors_metadata_begin();
+    rc_json_put_text(&metadata, "text", text);
+    free(text);
+    return rc_safetensors_write(path, tensors, 2, &metadata, true);
+}
+
+static void names_must_differ(void **state)
+{
+    (void)state;
+    size_t before = rc_bytes_allocated();
+    assert_int_equal(write_file("weight", "weight", 1), RC_INVALID_ARGUMENT);
+    assert_non_null(strstr(rc_message(), "'weight' twice"));
+    assert_int_equal(write_file("__metadata__", "weight", 1), RC_INVALID_ARGUMENT);
+    assert_false(rc_file_exists(path));
+    assert_int_equal(rc_bytes_allocated(), before);
+}
+
+/* The largest header that is written is the largest that is read. */
+static void headers_are_bounded(void **state)
+{
+    (void)state;
+    const size_t rest = strlen("{\"__metadata__\":{\"text\":\"\"},"
+                               "\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+                               "\"b\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]}}");
+    const size_t most = (4u << 20) - rest;
+    size_t before = rc_bytes_allocated();
+    rc_safetensors *file;
+    assert_int_equal(write_file("a", "b", most + 1), RC_INVALID_ARGUMENT);
+    assert_string_equal(rc_message(), "the tensors take a header of 4194305 bytes, at most 4194304 are read");
+    assert_false(rc_file_exists(path));
+    assert_int_equal(write_file("a", "b", most), RC_OK);
+    assert_int_equal(rc_safetensors_open(path, &file), RC_OK);
+    assert_int_equal(strlen(rc_safetensors_metadata(file, "text")), most);
+    assert_memory_equal(rc_safetensors_find(file, "b")->data, &values[1], sizeof(float));
+    rc_safetensors_close(file);
+    assert_int_equal(rc_bytes_allocated(), before);
+    /* A length beyond that is refused, whatever the file holds. */
+    char *bytes;
+    size_t size;
+    assert_int_equal(rc_file_read(path, (size_t)8 << 20, &bytes, &size), RC_OK);
+    bytes[0] = 1;
+    assert_int_equal(rc_safetensors_parse("a", bytes, size, &file), RC_FORMAT);
+    assert_string_equal(rc_message(), "a: not a safetensors file, or cut off: its header length is wrong");
+    rc_free(NULL, bytes);
+    assert_int_equal(unlink(path), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_must_differ),
+        cmocka_unit_test(headers_are_bounded),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
