@@ -5,7 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Forks between the first process and this one. (Not the number of the process: in a container both may be number 1.) */
+/* Forks between the first process and this one. (The number of a process would not do: in a container both may have
+   number 1.) */
 static _Atomic uint32_t forks;
 
 static void count_fork(void)

@@ -46,8 +46,8 @@ rc_status rc_api_begin(const recollect_context *context)
         return rc_api_is_null("context", "one from recollect_context_create");
     if (!rc_process_is(context->process))
         return rc_fail(RC_INVALID_ARGUMENT,
-                       "the context was made before fork(), in the parent of this process, and so were its threads; make "
-                       "one here with recollect_context_create");
+                       "the context was made before fork(), in the parent of this process, and so were its "
+                       "threads; make one here with recollect_context_create");
     if (context->busy)
         return rc_fail(RC_INVALID_ARGUMENT, "called from inside a callback of the same context");
     return RC_OK;

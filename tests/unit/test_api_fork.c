@@ -52,7 +52,7 @@ static recollect_status predict(recollect_model *model, float *probabilities)
     return recollect_predict(model, &data.images, CLASSES, NULL, probabilities, NULL);
 }
 
-/* ---- a child ------------------------------------------------------------------------------------------------------ */
+/* ---- a child ----------------------------------------------------------------------------------------------- */
 
 /* What a child tells its parent by its exit code: the line of the first check that failed (modulo 256), or 0. */
 #define CHECK(condition) \
@@ -129,7 +129,7 @@ static void fork_and_check(recollect_context *context, recollect_model *model, s
                  WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
 }
 
-/* ---- tests -------------------------------------------------------------------------------------------------------- */
+/* ---- tests ----------------------------------------------------------------------------------------------- */
 
 static int set_up(void **state)
 {
