@@ -190,8 +190,8 @@ static const struct {
     const char *tensors;
 } stages[] = {
     {"cwd", RC_STAGE_INVERSION, 2,
-     "student.param:P student.running:R student.head:48 generator.param:G generator.running:S adam.first:G adam.second:G "
-     "dce.running_mean:16 dce.running_covariance:256 dce.seen:1 "},
+     "student.param:P student.running:R student.head:48 generator.param:G generator.running:S adam.first:G "
+     "adam.second:G dce.running_mean:16 dce.running_covariance:256 dce.seen:1 "},
     {"cwd", RC_STAGE_TRAINING, 2,
      "student.param:P student.running:R student.head:48 generator.param:G generator.running:S momentum.backbone:P "
      "momentum.head:48 momentum.projection:1088 projection:1088 class_weight*:3 label_count:3 "},

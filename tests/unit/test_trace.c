@@ -1,6 +1,6 @@
 /* What the stages hand to the operations, row by row: the operations that take numbers (optimisers, batches, noise, the
- * step's own counters, rates and weights) are wrapped, and every call of three tasks is compared, in order, with what the
- * methods say. The numbers are the published ones, written here once more; formulas are those of docs/methods. */
+ * step's own counters, rates and weights) are wrapped, and every call of three tasks is compared, in order, with what
+ * the methods say. The numbers are the published ones, written here once more; formulas are those of docs/methods. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -248,8 +248,8 @@ static const record *next(const task *t, kind kind)
 static void same(const task *t, const char *what, double found, double expected)
 {
     if (!(fabs(found - expected) <= 1e-6 * fabs(expected)))
-        fail_msg("%s, task %d, call %d: %s is %.9g, expected %.9g", t->plan->name, t->number, looked_at - 1, what, found,
-                 expected);
+        fail_msg("%s, task %d, call %d: %s is %.9g, expected %.9g", t->plan->name, t->number, looked_at - 1, what,
+                 found, expected);
 }
 
 static void expect_step(const task *t, int epoch, int batch, int step, double rate, const double weights[RC_LOSS_COUNT])
