@@ -29,11 +29,6 @@
  *   Structures No structure depends on build flags. Those that may grow begin with `size`, which tells the
  *              library how much of them the caller's header knew: old programs work with new libraries.
  *   Threads    A context and its models are used by one thread at a time; different contexts are independent.
- *   Fork       The threads of a context do not exist in a child of fork(), nor does its GPU. A child makes
- *              contexts of its own. Those that it inherited, and their models, it may only destroy, which waits
- *              for nobody, and ask for what a model knows; all that can fail is RECOLLECT_INVALID_ARGUMENT.
- *              Destroying gives back the child's copy of the memory, unless it is a GPU's, or another thread of
- *              the parent was in a call with that context when it forked.
  *   Images     Bytes in the order (image, row, column, channel), 1 channel (grey) or 3 (red, green, blue).
  *   Texts      UTF-8, and end with a zero byte. Numbers in settings have a point, whatever the program's locale.
  */
@@ -151,6 +146,12 @@ typedef struct recollect_settings {
     void (*progress)(void *user, const recollect_progress *progress);
     int (*cancelled)(void *user);
     void *user;          /* for the three callbacks */
+    /* The first version of the structure ends here. */
+    size_t max_memory;   /* bytes of the machine's memory that the library may hold in this process while a function of
+                            this context runs, other contexts' included. What would take more is
+                            RECOLLECT_OUT_OF_MEMORY, in most cases before it begins. 0: 80 % of what is free when
+                            the context is created, and for a model from a file, which may ask for any amount, not
+                            more than 2 GiB and 1024 times the file */
 } recollect_settings;
 
 /* Fills in the defaults: CPU, all cores, the heap, no callbacks, log_level RECOLLECT_LOG_INFO. size:

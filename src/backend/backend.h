@@ -197,6 +197,7 @@ struct rc_backend {
     int channel_multiple; /* cp is a multiple of this */
     size_t act_bytes, real_bytes;
     int threads;
+    bool sizing; /* it takes no memory and runs no step, it only counts: see rc_backend_open_sizing */
     int lanes; /* how many run beside each other; 0 or 1: fork and join do nothing */
     /* For rc_backend_measure(): GFLOP/s of multiply-adds from registers, or GB/s of copying, over so many seconds.
      * NULL: the CPU measures by its pool of threads. */
@@ -428,6 +429,14 @@ typedef struct rc_peak {
 rc_peak rc_backend_measure(rc_backend *backend);
 /* What the threads do of these multiply-adds in the next `seconds`, in GFLOP/s. 0: not known. */
 double rc_backend_measure_now(rc_backend *backend, double seconds);
+
+/* A backend that takes no memory and runs no step: what is built on it adds up what it would take on `like`, a CPU
+ * backend. Models keep no weights on it. NULL for a GPU, whose memory nobody counts beforehand. */
+rc_status rc_backend_open_sizing(rc_backend *like, rc_backend **sizing);
+/* The most bytes that were held on it at a time, beyond what `like` had; SIZE_MAX or so: more than can be counted. */
+size_t rc_backend_most_bytes(rc_backend *sizing);
+/* On it: memory of the host that building takes for a moment. Whoever calls this does not do the work, then. */
+rc_status rc_backend_count_scratch(rc_backend *sizing, size_t bytes);
 
 static inline int rc_padded(const rc_backend *be, int c)
 {

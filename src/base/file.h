@@ -4,18 +4,20 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "base/status.h"
 
-/* Opens a regular file for reading, and tells its size. Pipes, devices and folders are refused, and nobody is waited
-   for: they may hold anything, without an end. Everything that is read comes through here. */
-rc_status rc_file_open_regular(const char *path, int *fd, uint64_t *size);
-
-/* Reads all of `path` into a new block, with a zero byte after the last one that *size does not count. Files of more
-   than `limit` bytes are refused, before memory is taken where the file system tells it. Free *data with
-   rc_free(NULL, ...); on failure it is NULL. */
+/* Reads all of `path` into a new block, with a zero byte after the last one that *size does not count. Files
+   of more than `limit` bytes are refused. Free *data with rc_free(NULL, ...); on failure it is NULL. */
 rc_status rc_file_read(const char *path, size_t limit, char **data, size_t *size);
+
+/* A regular file piece by piece, so that its beginning can be looked at before memory is taken for the rest. What is
+   none, a device, a pipe or a folder, is refused. *size: all of it, as the file system tells. take: the next bytes,
+   so many or a failure. close(NULL) is fine. */
+typedef struct rc_file_reader rc_file_reader;
+rc_status rc_file_reader_open(const char *path, rc_file_reader **reader, size_t *size);
+rc_status rc_file_reader_take(rc_file_reader *reader, void *data, size_t size);
+void rc_file_reader_close(rc_file_reader *reader);
 
 /* Is there anything of that name? */
 bool rc_file_exists(const char *path);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -105,6 +106,8 @@ int rc_machine_cores(void)
     return online < 1 ? 1 : online > INT_MAX ? INT_MAX : (int)online;
 }
 
+/* ---- memory ----------------------------------------------------------------------------------------------------- */
+
 size_t rc_memory_limit(const char *path)
 {
     char line[64], *end = line;
@@ -115,27 +118,172 @@ size_t rc_memory_limit(const char *path)
     return end != line && limit > 0 && limit < SIZE_MAX ? (size_t)limit : SIZE_MAX;
 }
 
-/* Of containers the old kind has one file, the new one the other. */
+/* Of control groups there are two kinds, which call the same things by different names. */
+typedef struct group_kind {
+    const char *type; /* of the file system */
+    const char *controller; /* in the list that a line of the process's groups has; "": the one without a list */
+    const char *limit, *usage, *cache; /* files, and the line of memory.stat that tells what can be dropped at once */
+} group_kind;
+
+static const group_kind group_kinds[] = {
+    {"cgroup2", "", "memory.max", "memory.current", "inactive_file "},
+    {"cgroup", "memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file "},
+};
+
+enum { PATH_ROOM = 4096 };
+
+/* Is `word` one of "a,b,c"? "" is one of "" alone. */
+static bool is_listed(const char *list, const char *word)
+{
+    size_t length = strlen(word);
+    for (;; list += strcspn(list, ",") + 1) {
+        if (strncmp(list, word, length) == 0 && (list[length] == ',' || list[length] == '\0'))
+            return true;
+        if (strchr(list, ',') == NULL)
+            return false;
+    }
+}
+
+/* "9:cpu,memory:/a/b": the group of this process; "" if there is no such line. */
+static void find_group(const char *groups, const group_kind *kind, char group[PATH_ROOM])
+{
+    char line[PATH_ROOM + 128];
+    FILE *file = fopen(groups, "r");
+    group[0] = '\0';
+    while (file && group[0] == '\0' && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = '\0';
+        char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+        if (!path)
+            continue;
+        *path = '\0';
+        if (is_listed(list + 1, kind->controller))
+            snprintf(group, PATH_ROOM, "%s", path + 1);
+    }
+    if (file)
+        fclose(file);
+}
+
+/* A line of mountinfo: "30 23 0:26 ROOT POINT OPTIONS [MORE...] - TYPE SOURCE OPTIONS". Where it shows groups of that
+   kind, what of them lies at which place. */
+static bool read_mount(char *line, const group_kind *kind, const char **root, const char **point)
+{
+    char *field[64], *rest = NULL;
+    int fields = 0, dash = 0;
+    for (char *word = strtok_r(line, " \n", &rest); word && fields < 64; word = strtok_r(NULL, " \n", &rest)) {
+        if (dash == 0 && fields >= 6 && strcmp(word, "-") == 0)
+            dash = fields;
+        field[fields++] = word;
+    }
+    if (dash == 0 || fields < dash + 4 || strcmp(field[dash + 1], kind->type) != 0)
+        return false;
+    *root = field[3];
+    *point = field[4];
+    return kind->controller[0] == '\0' || is_listed(field[dash + 3], kind->controller);
+}
+
+/* Bytes that the files of one folder leave; SIZE_MAX: there is no limit. */
+static size_t look_into_group(const char *folder, const group_kind *kind, size_t *limit)
+{
+    char path[PATH_ROOM + 64], line[128];
+    snprintf(path, sizeof path, "%s/%s", folder, kind->limit);
+    size_t most = rc_memory_limit(path);
+    if (most == SIZE_MAX)
+        return SIZE_MAX;
+    *limit = most < *limit ? most : *limit;
+    snprintf(path, sizeof path, "%s/%s", folder, kind->usage);
+    size_t used = rc_memory_limit(path), cache = 0;
+    if (used == SIZE_MAX)
+        used = 0;
+    snprintf(path, sizeof path, "%s/memory.stat", folder);
+    FILE *file = fopen(path, "r");
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, kind->cache, strlen(kind->cache)) == 0)
+            cache = (size_t)strtoull(line + strlen(kind->cache), NULL, 10);
+    if (file)
+        fclose(file);
+    used -= cache < used ? cache : used;
+    return used < most ? most - used : 0;
+}
+
+/* The group and those above it, up to where they are mounted: each has limits of its own. */
+static size_t look_up_groups(const char *point, const char *group, const group_kind *kind, size_t *limit)
+{
+    char folder[PATH_ROOM];
+    size_t unused = SIZE_MAX, shortest = strlen(point);
+    int length = snprintf(folder, sizeof folder, "%s%s", point, group);
+    if (length < 0 || length >= (int)sizeof folder)
+        return SIZE_MAX;
+    for (;;) {
+        size_t left = look_into_group(folder, kind, limit);
+        unused = left < unused ? left : unused;
+        char *slash = strrchr(folder, '/');
+        if (slash == NULL || (size_t)(slash - folder) < shortest)
+            return unused;
+        *slash = '\0';
+    }
+}
+
+size_t rc_group_memory(const char *groups, const char *mounts, size_t *limit)
+{
+    size_t unused = *limit = SIZE_MAX;
+    for (size_t k = 0; k < sizeof group_kinds / sizeof *group_kinds; k++) {
+        char group[PATH_ROOM], line[2 * PATH_ROOM];
+        find_group(groups, &group_kinds[k], group);
+        FILE *file = group[0] != '\0' ? fopen(mounts, "r") : NULL;
+        while (file && fgets(line, sizeof line, file)) {
+            const char *root, *point;
+            if (!read_mount(line, &group_kinds[k], &root, &point))
+                continue;
+            /* In a container the mount may show one group alone, or the process may not see its own. */
+            size_t length = strcmp(root, "/") == 0 ? 0 : strlen(root);
+            bool inside = strncmp(group, root, length) == 0 && (group[length] == '/' || group[length] == '\0');
+            const char *below = inside && strcmp(group + length, "/") != 0 ? group + length : "";
+            size_t left = look_up_groups(point, below, &group_kinds[k], limit);
+            unused = left < unused ? left : unused;
+        }
+        if (file)
+            fclose(file);
+    }
+    return unused;
+}
+
+static const char own_groups[] = "/proc/self/cgroup", own_mounts[] = "/proc/self/mountinfo";
+
 size_t rc_machine_memory(void)
 {
-    static const char *const limits[] = {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
     long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-    size_t memory = pages > 0 && size > 0 ? (size_t)pages * (size_t)size : SIZE_MAX;
-    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
-        size_t limit = rc_memory_limit(limits[i]);
-        memory = limit < memory ? limit : memory;
-    }
-    return memory;
+    size_t memory = pages > 0 && size > 0 ? (size_t)pages * (size_t)size : SIZE_MAX, limit;
+    rc_group_memory(own_groups, own_mounts, &limit);
+    return limit < memory ? limit : memory;
+}
+
+static size_t smaller(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What "ulimit -v" leaves; SIZE_MAX: it limits nothing. */
+static size_t unused_addresses(void)
+{
+    struct rlimit most;
+    long page = sysconf(_SC_PAGESIZE);
+    if (getrlimit(RLIMIT_AS, &most) != 0 || most.rlim_cur == RLIM_INFINITY || page < 1)
+        return SIZE_MAX;
+    size_t pages = rc_memory_limit("/proc/self/statm"); /* its first number */
+    if (pages == SIZE_MAX)
+        return SIZE_MAX;
+    return most.rlim_cur / (size_t)page > pages ? (size_t)most.rlim_cur - pages * (size_t)page : 0;
 }
 
 size_t rc_machine_free_memory(void)
 {
     char line[128];
+    size_t limit, left = smaller(rc_group_memory(own_groups, own_mounts, &limit), unused_addresses());
     const char *memory = find_line("/proc/meminfo", "MemAvailable", line, sizeof line); /* "23346120 kB" */
     if (!memory)
-        return SIZE_MAX;
+        return left;
     unsigned long long kilobytes = strtoull(memory, NULL, 10);
     const char *swap = find_line("/proc/meminfo", "SwapFree", line, sizeof line);
     kilobytes += swap ? strtoull(swap, NULL, 10) : 0;
-    return kilobytes < SIZE_MAX / 1024 ? (size_t)kilobytes * 1024 : SIZE_MAX;
+    return smaller(left, kilobytes < SIZE_MAX / 1024 ? (size_t)kilobytes * 1024 : SIZE_MAX);
 }

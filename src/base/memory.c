@@ -20,6 +20,17 @@ typedef struct block_header {
 
 static _Atomic uint64_t allocation_count;
 static _Atomic size_t bytes_allocated;
+static _Thread_local size_t budget = SIZE_MAX;
+
+void rc_memory_set_budget(size_t bytes)
+{
+    budget = bytes;
+}
+
+size_t rc_memory_budget(void)
+{
+    return budget;
+}
 
 /* A step walks through hundreds of megabytes, more pages than a processor remembers the places of; inside a virtual
    machine each miss takes two walks through tables. Large blocks are therefore made of large pages where the system
@@ -74,6 +85,16 @@ static bool exceeds_machine(size_t size)
     return true;
 }
 
+static bool exceeds_budget(size_t size)
+{
+    size_t taken = rc_bytes_allocated();
+    if (budget == SIZE_MAX || (taken <= budget && size <= budget - taken))
+        return false;
+    rc_fail(RC_OUT_OF_MEMORY, "cannot allocate %zu bytes: %zu are taken, and %zu are allowed. --max-memory allows more "
+            "(max_memory in the settings of a context)", size, taken, budget);
+    return true;
+}
+
 void *rc_alloc(const rc_allocator *allocator, size_t size)
 {
     if (allocator == NULL)
@@ -84,7 +105,7 @@ void *rc_alloc(const rc_allocator *allocator, size_t size)
     size_t total;
     /* No object is larger than PTRDIFF_MAX; memory checkers treat the mere question as an error. */
     if (rc_size_add(size, RC_ALIGNMENT, &total) && total <= PTRDIFF_MAX) {
-        if (allocator == &heap && exceeds_machine(total))
+        if (exceeds_budget(total) || (allocator == &heap && exceeds_machine(total)))
             return NULL;
         raw = allocator->alloc(allocator->user, total, RC_ALIGNMENT);
     }

@@ -48,6 +48,11 @@ bool rc_size_add(size_t a, size_t b, size_t *out);
 uint64_t rc_allocation_count(void);
 size_t rc_bytes_allocated(void);
 
+/* The most bytes that this thread lets the process hold: an rc_alloc that would go beyond fails, and its message tells
+   how to allow more. SIZE_MAX, as in the beginning: no such limit. Other threads have their own. */
+void rc_memory_set_budget(size_t bytes);
+size_t rc_memory_budget(void);
+
 typedef struct rc_arena {
     char *base;       /* NULL while measuring */
     size_t size;      /* of the block; while measuring: 0 */

@@ -57,8 +57,9 @@ rc_status rc_evaluate(rc_backend *backend, const rc_classifier *classifier, cons
     rc_status status = evaluation->confusion != NULL && evaluation->top5 != NULL ? RC_OK : RC_OUT_OF_MEMORY;
     if (status == RC_OK)
         status = rc_task_images(stream, test, 0, classes, &index, &count);
-    if (status == RC_OK)
-        status = rc_scorer_create(backend, classifier, batch, normalisation, &scorer);
+    if (status == RC_OK) /* no image, no batch; few images, a small one */
+        status = rc_scorer_create(backend, classifier, count < 1 ? 1 : count < batch ? count : batch, normalisation,
+                                  &scorer);
     if (status == RC_OK)
         status = score_all(scorer, stream, test, index, count, evaluation);
     rc_scorer_destroy(scorer);

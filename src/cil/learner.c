@@ -75,9 +75,6 @@ static rc_status begin_vae(rc_learner *l)
         image->mean[c] = 0;
         image->std[c] = 1;
     }
-    if (image->h != image->w)
-        return rc_fail(RC_INVALID_ARGUMENT, "%s takes square images, these have %d x %d pixels", l->method->title,
-                       image->w, image->h);
     return rc_vae_create(&l->vae, l->backend, image->c, image->h, l->settings.vae_width, l->settings.seed);
 }
 
@@ -86,6 +83,7 @@ rc_status rc_learner_create(rc_learner *learner, rc_backend *backend, const rc_s
 {
     memset(learner, 0, sizeof *learner);
     RC_TRY(rc_settings_check(settings));
+    RC_TRY(rc_check_image_shape(image->h, image->w, image->c));
     learner->backend = backend;
     learner->augment = *image;
     learner->augment.stream = RC_STREAM_AUGMENT;
@@ -240,6 +238,8 @@ static rc_status pool_pixels(rc_learner *l)
     rc_backend *be = l->backend;
     size_t image = (size_t)l->augment.h * (size_t)l->augment.w * (size_t)l->augment.c;
     size_t bytes = (size_t)l->pixels.batch * image;
+    if (be->sizing)
+        return rc_backend_count_scratch(be, bytes);
     uint8_t *batch = rc_alloc_zeroed(NULL, bytes, 1);
     rc_status status = batch != NULL ? RC_OK : RC_OUT_OF_MEMORY;
     for (int k = 0; status == RC_OK && k < l->pixels.batches; k++) {
@@ -385,6 +385,13 @@ rc_status rc_learner_begin_task(rc_learner *l, int task, int n_new, const uint8_
     if (n_new < 1 || count < 1)
         return rc_fail(RC_INVALID_ARGUMENT, "task %d has %d classes and %d images, expected 1 or more", task + 1,
                        n_new, count);
+    /* Steps are counted in 32 bits. */
+    uint64_t steps = (uint64_t)(l->settings.epochs + l->settings.refine_epochs) *
+                     (uint64_t)rc_epoch_batches(count, l->settings.batch);
+    if (steps > INT32_MAX)
+        return rc_fail(RC_INVALID_ARGUMENT, "task %d would take %llu steps (%d epochs, %d images in batches of %d), "
+                       "expected at most %d", task + 1, (unsigned long long)steps, l->settings.epochs, count,
+                       l->settings.batch, INT32_MAX);
     l->task = task;
     l->n_old = l->student.head.classes;
     l->n_new = n_new;

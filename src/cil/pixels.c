@@ -10,6 +10,8 @@
 static rc_status fill_normal(const rc_model *model, rc_rng rng)
 {
     size_t count = model->net->params;
+    if (model->backend->sizing)
+        return rc_backend_count_scratch(model->backend, count * sizeof(float));
     float *host = rc_alloc_zeroed(NULL, count, sizeof *host);
     if (host == NULL)
         return RC_OUT_OF_MEMORY;

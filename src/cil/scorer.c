@@ -43,6 +43,8 @@ static rc_status build(rc_scorer *s)
     RC_TRY(rc_tensor_create(be, s->batch, net->h, net->w, net->c, &s->input));
     RC_TRY(be->reserve_dense(be, s->batch, s->d, s->classes));
     RC_TRY(rc_backend_carve(be, "scorer", carve, s, &s->memory, NULL));
+    if (be->sizing)
+        return RC_OK; /* whoever counts adds the staging */
     s->staging = rc_alloc_zeroed(NULL, (size_t)s->batch, image_bytes(s));
     int32_t *order = rc_alloc_zeroed(NULL, (size_t)s->batch, sizeof *order);
     if (s->staging == NULL || order == NULL) {

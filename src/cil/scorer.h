@@ -8,7 +8,8 @@
 
 typedef struct rc_scorer rc_scorer;
 
-/* normalisation: mean and std of the images; the rest of it is ignored. */
+/* normalisation: mean and std of the images; the rest of it is ignored. On a sizing backend: without the staging of a
+ * batch of images, bytes on the host. */
 rc_status rc_scorer_create(rc_backend *backend, const rc_classifier *classifier, int batch,
                            const rc_augment *normalisation, rc_scorer **scorer);
 void rc_scorer_destroy(rc_scorer *scorer); /* NULL is fine */

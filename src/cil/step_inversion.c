@@ -66,6 +66,8 @@ static rc_status prepare_pixels(rc_inversion *v)
     const rc_net *net = v->classifier->backbone.net;
     size_t batch = (size_t)v->settings.batch;
     RC_TRY(rc_tensor_create(be, v->settings.batch, net->h, net->w, net->c, &v->moved));
+    if (be->sizing)
+        return rc_backend_count_scratch(be, batch * batch * sizeof(double));
     double *identity = rc_alloc_zeroed(NULL, batch * batch, sizeof *identity);
     if (identity == NULL)
         return RC_OUT_OF_MEMORY;

@@ -48,6 +48,10 @@ typedef struct rc_option_value {
     {"device-memory", RC_OPTION_SIZE, "SIZE", NULL, "most to take of the GPU's memory, such as 512M or 2G", 0, 0}
 const char *rc_backend_name(const rc_option_value *backend);
 
+/* The row of --max-memory, which every command has that takes memory as a file or a preset asks for it. */
+#define RC_OPTION_MAX_MEMORY \
+    {"max-memory", RC_OPTION_SIZE, "SIZE", NULL, "most memory to take, such as 512M or 2G; 80 % of what is free", 0, 0}
+
 typedef struct rc_command {
     const char *name, *summary;
     const char *arguments; /* "IMAGE..." in the usage line; NULL: takes none */

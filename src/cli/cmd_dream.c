@@ -5,7 +5,7 @@
 #include "cli/model.h"
 #include "run/dream.h"
 
-enum { OUT, PER_CLASS, STEPS, SCALE, SEED, FORCE, BACKEND, PRECISION, DEVICE_MEMORY, THREADS, OPTIONS };
+enum { OUT, PER_CLASS, STEPS, SCALE, SEED, FORCE, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
     [OUT] = {"out", RC_OPTION_TEXT, "FOLDER", "dreams", "where the pictures go", 0, 0},
@@ -19,6 +19,7 @@ static const rc_option options[OPTIONS] = {
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what to compute on", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
     [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
+    [MAX_MEMORY] = RC_OPTION_MAX_MEMORY,
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
 };
 
@@ -55,7 +56,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
         return rc_wrong_usage(self, "where shall the pictures go? --out FOLDER says it");
     rc_open_model *open =
         rc_model_open(self->name, rc_backend_name(&value[BACKEND]), (int)value[THREADS].integer,
-                      arguments[0]);
+                      &value[MAX_MEMORY], arguments[0]);
     if (open == NULL)
         return RC_EXIT_FAILED;
     rc_catch_interrupts();

@@ -5,7 +5,7 @@
 #include "cli/model.h"
 #include "run/evaluate.h"
 
-enum { JSON, CSV, FORMAT, SKIP_BROKEN, BACKEND, PRECISION, DEVICE_MEMORY, THREADS, OPTIONS };
+enum { JSON, CSV, FORMAT, SKIP_BROKEN, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
     [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "print everything as JSON", 0, 0},
@@ -15,6 +15,7 @@ static const rc_option options[OPTIONS] = {
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what to compute on", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
     [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
+    [MAX_MEMORY] = RC_OPTION_MAX_MEMORY,
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
 };
 
@@ -55,7 +56,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
         return rc_wrong_usage(self, "JSON or CSV? Both together cannot be read again");
     rc_open_model *open =
         rc_model_open(self->name, rc_backend_name(&value[BACKEND]), (int)value[THREADS].integer,
-                      arguments[0]);
+                      &value[MAX_MEMORY], arguments[0]);
     if (open == NULL)
         return RC_EXIT_FAILED;
     rc_catch_interrupts();

@@ -7,10 +7,11 @@
 #include "run/describe_model.h"
 #include "run/nearest.h"
 
-enum { JSON, NET, SIZE, CHANNELS, OPTIONS };
+enum { JSON, MAX_MEMORY, NET, SIZE, CHANNELS, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
     [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "print what is in MODEL as JSON", 0, 0},
+    [MAX_MEMORY] = RC_OPTION_MAX_MEMORY,
     [NET] = {"net", RC_OPTION_TEXT, "NAME", NULL, "show the layers of this net", 0, 0},
     [SIZE] = {"size", RC_OPTION_INTEGER, "N", "32", "pixels of an image's side", 1, 4096},
     [CHANNELS] = {"channels", RC_OPTION_INTEGER, "N", "3", "channels of an image", 1, 1024},
@@ -38,11 +39,12 @@ static int exit_code(rc_status status)
     return status == RC_OK ? RC_EXIT_DONE : RC_EXIT_FAILED;
 }
 
-static int describe_file(const char *path, bool json)
+static int describe_file(const char *path, const rc_option_value *value)
 {
-    rc_open_model *open = rc_model_open(rc_command_info.name, "cpu", 1, path);
+    rc_open_model *open = rc_model_open(rc_command_info.name, "cpu", 1, &value[MAX_MEMORY], path);
     if (open == NULL)
         return RC_EXIT_FAILED;
+    bool json = value[JSON].given;
     int code =
         exit_code(rc_describe_model(path, &open->model, json, json ? rc_print_json : rc_print_line, NULL));
     rc_model_close(open);
@@ -55,7 +57,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
     if (count > 1 || (count == 1 && net))
         return rc_wrong_usage(&rc_command_info, "unexpected argument '%s'", arguments[count - 1]);
     if (count == 1)
-        return describe_file(arguments[0], value[JSON].given);
+        return describe_file(arguments[0], value);
     if (value[JSON].given)
         return rc_wrong_usage(&rc_command_info, "--json is for models: which one?");
     if (!net)

@@ -31,6 +31,7 @@ enum {
     BACKEND,
     PRECISION,
     DEVICE_MEMORY,
+    MAX_MEMORY,
     THREADS,
     OPTIONS
 };
@@ -60,6 +61,7 @@ static const rc_option options[OPTIONS] = {
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what to compute on", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
     [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
+    [MAX_MEMORY] = RC_OPTION_MAX_MEMORY,
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
 };
 
@@ -244,7 +246,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
     if (!can_write(value[OUT].text, input, value[FORCE].given))
         return RC_EXIT_FAILED;
     rc_open_model *open = rc_model_open(self->name, rc_backend_name(&value[BACKEND]),
-                                        (int)value[THREADS].integer, input);
+                                        (int)value[THREADS].integer, &value[MAX_MEMORY], input);
     if (open == NULL)
         return RC_EXIT_FAILED;
     rc_catch_interrupts();

@@ -9,7 +9,7 @@
 #include "run/predict.h"
 #include "run/unfamiliarity.h"
 
-enum { TOP, JSON, LIST, BACKEND, PRECISION, DEVICE_MEMORY, THREADS, OPTIONS };
+enum { TOP, JSON, LIST, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
     [TOP] = {"top", RC_OPTION_INTEGER, "N", "3", "classes to show for each image", 1, 100000},
@@ -18,6 +18,7 @@ static const rc_option options[OPTIONS] = {
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what to compute on", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
     [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
+    [MAX_MEMORY] = RC_OPTION_MAX_MEMORY,
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
 };
 
@@ -127,7 +128,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
         return rc_wrong_usage(&rc_command_predict, count < 1 ? "which model?" : "which images?");
     rc_open_model *open =
         rc_model_open("predict", rc_backend_name(&value[BACKEND]), (int)value[THREADS].integer,
-                      arguments[0]);
+                      &value[MAX_MEMORY], arguments[0]);
     if (open == NULL)
         return RC_EXIT_FAILED;
     rc_catch_interrupts();

@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "run/allowance.h"
 #include "run/describe_methods.h"
 #include "run/experiment.h"
 
 enum { METHOD, DATA, OUT, RESUME, SET, SEED, TASKS, ORDER, ORDERS, SEEDS, STOP_AFTER, BACKEND, PRECISION,
-       DEVICE_MEMORY, THREADS, JOBS, CHECKPOINT, SKIP_BROKEN, PRINT_CONFIG, OPTIONS };
+       DEVICE_MEMORY, MAX_MEMORY, THREADS, JOBS, CHECKPOINT, SKIP_BROKEN, PRINT_CONFIG, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
     [METHOD] = {"method", RC_OPTION_TEXT, "NAME,...", "cwd", "methods to run, or all; see 'recollect methods'", 0, 0},
@@ -27,6 +28,7 @@ static const rc_option options[OPTIONS] = {
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what computes", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
     [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
+    [MAX_MEMORY] = RC_OPTION_MAX_MEMORY,
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use, of all jobs; 0: all cores", 0, 1024},
     [JOBS] = {"jobs", RC_OPTION_INTEGER, "N", "0", "methods and orders side by side; 0: as many as fit", 0, 64},
     [CHECKPOINT] = {"checkpoint", RC_OPTION_TEXT, "SECONDS", "120", "time between checkpoints", 0, 0},
@@ -211,6 +213,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
         return rc_wrong_usage(&rc_command_run, "where shall the results go? --out FOLDER says it");
     if (settings.config.data[0] == '\0')
         return rc_wrong_usage(&rc_command_run, "where are the images? --data PATH says it, 'procedural' makes some");
+    rc_memory_allow((size_t)value[MAX_MEMORY].integer, 0);
     rc_catch_interrupts();
     rc_outlive_readers();
     status = rc_experiment_run(&settings);

@@ -3,10 +3,12 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "cli/cli.h"
+#include "run/allowance.h"
 
-rc_open_model *rc_model_open(const char *command, const char *backend, int threads, const char *path)
+rc_open_model *rc_model_open(const char *command, const char *backend, int threads, const rc_option_value *max_memory,
+                             const char *path)
 {
+    size_t allowed = (size_t)max_memory->integer;
     rc_open_model *open = calloc(1, sizeof *open);
     if (open == NULL) {
         rc_complain("%s: out of memory", command);
@@ -19,9 +21,11 @@ rc_open_model *rc_model_open(const char *command, const char *backend, int threa
         free(open);
         return NULL;
     }
+    rc_memory_allow(allowed, 0);
     rc_status status = rc_backend_open(backend, threads, NULL, &open->backend);
     if (status == RC_OK && path != NULL)
         status = rc_model_file_load(path, open->backend, &open->model);
+    rc_memory_allow(allowed, open->model.file_bytes);
     if (status == RC_OK)
         return open;
     rc_complain("%s: %s", command, rc_message());

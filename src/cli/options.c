@@ -49,14 +49,14 @@ static bool parse_integer(const rc_option *o, const char *text, int64_t *value)
     return end != text && *end == 0 && errno == 0 && number >= o->low && number <= o->high;
 }
 
-/* A whole number of bytes, or of K, M, G or T of them, by 1024. */
+/* A whole number of bytes, or of k (or K), M, G or T of them, by 1024. */
 static bool parse_size(const char *text, int64_t *bytes)
 {
     static const char units[] = "KMGT";
     char *end;
     errno = 0;
     long long number = strtoll(text, &end, 10);
-    const char *unit = *end != '\0' ? strchr(units, *end) : NULL;
+    const char *unit = *end != '\0' ? strchr(units, *end == 'k' ? 'K' : *end) : NULL;
     int shift = unit ? 10 * (int)(unit - units + 1) : 0;
     *bytes = errno == 0 && number > 0 && number <= INT64_MAX >> shift ? number << shift : 0;
     return text[0] >= '0' && text[0] <= '9' && *bytes > 0 && end[unit != NULL] == '\0';

@@ -198,6 +198,8 @@ static rc_status read_names(const layout *l, rc_bundle *bundle, rc_dataset *data
         }
     }
     rc_free(NULL, data);
+    if (status == RC_OK)
+        status = rc_check_class_names((const char *const *)dataset->class_name, dataset->classes);
     return status == RC_OK ? RC_OK : rc_fail(status, "'%.400s', %s: %s", bundle->path, file, rc_message());
 }
 

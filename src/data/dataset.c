@@ -105,7 +105,6 @@ static rc_status conform(rc_dataset *dataset, const rc_data_settings *settings)
     changed.h = changed.w = size;
     changed.c = channels;
     changed.train = changed.test = (rc_split){0};
-    RC_TRY(rc_check_memory(&changed, (int64_t)dataset->train.count + dataset->test.count));
     rc_status status = convert_split(dataset, &dataset->train, settings, &changed, &changed.train);
     if (status == RC_OK)
         status = convert_split(dataset, &dataset->test, settings, &changed, &changed.test);
@@ -170,19 +169,30 @@ static void set_normalisation(rc_dataset *dataset)
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
 
+rc_status rc_check_image_shape(int h, int w, int c)
+{
+    if (h != w || h < 1 || h > RC_DATA_MAX_SIDE)
+        return rc_fail(RC_INVALID_ARGUMENT, "images have %d x %d pixels, expected squares of 1 to %d", w, h,
+                       RC_DATA_MAX_SIDE);
+    if (c != 1 && c != 3)
+        return rc_fail(RC_INVALID_ARGUMENT, "images have %d channel%s, expected 1 (grey) or 3 (colours)", c,
+                       c == 1 ? "" : "s");
+    return RC_OK;
+}
+
 static rc_status check_settings(const rc_data_settings *settings)
 {
     if (settings->channels != 0 && settings->channels != 1 && settings->channels != 3)
         return rc_fail(RC_INVALID_ARGUMENT, "channels is %d, expected 1, 3, or 0 for the set's own",
                        settings->channels);
-    if (settings->size < 0 || settings->size > 1024)
-        return rc_fail(RC_INVALID_ARGUMENT, "size is %d, expected 1 to 1024, or 0 for the set's own",
-                       settings->size);
-    if (settings->resize < 0 || settings->resize > 4096 ||
+    if (settings->size < 0 || settings->size > RC_DATA_MAX_SIDE)
+        return rc_fail(RC_INVALID_ARGUMENT, "size is %d, expected 1 to %d, or 0 for the set's own", settings->size,
+                       RC_DATA_MAX_SIDE);
+    if (settings->resize < 0 || settings->resize > RC_DATA_MAX_RESIZE ||
         (settings->resize > 0 && settings->resize < settings->size))
         return rc_fail(RC_INVALID_ARGUMENT,
-                       "resize is %d, expected at least size (%d) and at most 4096, or 0 for size",
-                       settings->resize, settings->size);
+                       "resize is %d, expected at least size (%d) and at most %d, or 0 for size",
+                       settings->resize, settings->size, RC_DATA_MAX_RESIZE);
     if (!(settings->test_part >= 0 && settings->test_part <= 1))
         return rc_fail(RC_INVALID_ARGUMENT, "test_part is %g, expected 0 to 1", settings->test_part);
     return RC_OK;
@@ -302,6 +312,9 @@ static rc_status open_with(const rc_reader *reader, const char *path, const rc_d
     if (dataset->train.count == 0 && dataset->test.count == 0)
         return rc_fail(RC_FORMAT, "'%.300s' holds no images; expected: %s", path, reader->layout);
     RC_TRY(check_labels(dataset));
+    status = rc_check_class_names((const char *const *)dataset->class_name, dataset->classes);
+    if (status != RC_OK)
+        return rc_fail(status, "'%.300s': %s", path, rc_message());
     if (!reader->fitted)
         RC_TRY(conform(dataset, settings));
     set_normalisation(dataset);

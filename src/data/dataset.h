@@ -21,6 +21,12 @@
 #include "base/status.h"
 
 #define RC_DATA_MAX_CHANNELS 3
+/* No image that is learnt from, or that a model takes, has a longer side. */
+#define RC_DATA_MAX_SIDE 1024
+/* No data set and no model has more classes: a matrix of all of them still has an index that is an int. */
+#define RC_DATA_MAX_CLASSES 30000
+/* Pictures may be brought to a shorter side of so many pixels before the middle is cut out. */
+#define RC_DATA_MAX_RESIZE 4096
 
 typedef struct rc_split {
     int count;
@@ -69,8 +75,13 @@ typedef struct rc_data_settings {
 rc_status rc_dataset_open(const char *path, const rc_data_settings *settings, rc_dataset *dataset);
 /* Sets mean and std to those of its images. */
 void rc_dataset_measure(rc_dataset *dataset);
-/* Is it a name, printable UTF-8? */
+/* Can images of that shape be learnt from? Squares of 1 to RC_DATA_MAX_SIDE pixels, grey (1 channel) or coloured (3):
+ * what reads, resizes, trains on and draws images knows no others. Everybody who takes a shape from outside asks. */
+rc_status rc_check_image_shape(int h, int w, int c);
+/* Is it a name, printable UTF-8, without characters that are not seen or that turn the text around? */
 rc_status rc_check_class_name(int label, const char *name, size_t length);
+/* Are there 1 to RC_DATA_MAX_CLASSES of them, and is no name there twice? Classes are found by their names. */
+rc_status rc_check_class_names(const char *const *names, int classes);
 /* Frees what it holds and clears it; a cleared one is fine. */
 void rc_dataset_close(rc_dataset *dataset);
 

@@ -2,10 +2,10 @@
 #include "data/reader.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/machine.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 
@@ -51,18 +51,6 @@ rc_status rc_progress(const rc_data_settings *settings, const char *what, int do
     return RC_OK;
 }
 
-rc_status rc_check_memory(const rc_dataset *dataset, int64_t images)
-{
-    size_t bytes = (size_t)dataset->h * (size_t)dataset->w * (size_t)dataset->c, left = rc_machine_free_memory();
-    if (rc_size_mul(bytes, (size_t)images, &bytes) && bytes <= left)
-        return RC_OK;
-    return rc_fail(RC_OUT_OF_MEMORY,
-                   "%lld images of %d x %d pixels in %s take %.1f GB of memory, of which %.1f GB are free; take fewer "
-                   "images, or make them smaller (size)",
-                   (long long)images, dataset->w, dataset->h, dataset->c == 1 ? "grey" : "colour",
-                   1e-9 * (double)images * dataset->h * dataset->w * dataset->c, 1e-9 * (double)left);
-}
-
 rc_status rc_split_allocate(const rc_dataset *dataset, rc_split *split, int count)
 {
     size_t bytes = (size_t)dataset->h * (size_t)dataset->w * (size_t)dataset->c;
@@ -95,16 +83,37 @@ rc_status rc_dataset_allocate_names(rc_dataset *dataset, int classes)
 
 rc_status rc_check_class_name(int label, const char *name, size_t length)
 {
+    enum { NON_JOINER = 0x200C, JOINER = 0x200D }; /* parts of words in Persian and Hindi, and of some pictures */
+    unsigned code;
     for (size_t i = 0, step; i < length; i += step) {
-        step = rc_utf8_length(name + i, length - i);
-        /* C0, DEL and C1, which terminals obey as well. */
-        bool control = (unsigned char)name[i] < 0x20 || name[i] == 0x7F ||
-                       (step == 2 && (unsigned char)name[i] == 0xC2 && (unsigned char)name[i + 1] < 0xA0);
-        if (step == 0 || control)
+        step = rc_utf8_decode(name + i, length - i, &code);
+        if (step == 0 || (rc_utf8_is_hidden(code) && code != NON_JOINER && code != JOINER))
             return rc_fail(RC_FORMAT, "name of class %d: byte %zu (0x%02X) is not printable UTF-8", label, i,
                            (unsigned char)name[i]);
     }
     return length > 0 ? RC_OK : rc_fail(RC_FORMAT, "name of class %d is empty", label);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+rc_status rc_check_class_names(const char *const *names, int classes)
+{
+    if (classes < 1 || classes > RC_DATA_MAX_CLASSES)
+        return rc_fail(RC_FORMAT, "there are %d classes, expected 1 to %d", classes, RC_DATA_MAX_CLASSES);
+    const char **sorted = rc_alloc_zeroed(NULL, (size_t)classes, sizeof *sorted);
+    if (sorted == NULL)
+        return RC_OUT_OF_MEMORY;
+    memcpy(sorted, names, (size_t)classes * sizeof *sorted);
+    qsort(sorted, (size_t)classes, sizeof *sorted, by_name);
+    rc_status status = RC_OK;
+    for (int i = 1; status == RC_OK && i < classes; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0)
+            status = rc_fail(RC_FORMAT, "two classes are called '%.256s', expected different names", sorted[i]);
+    rc_free(NULL, sorted);
+    return status;
 }
 
 rc_status rc_dataset_set_name(rc_dataset *dataset, int label, const char *name, size_t length)

@@ -96,6 +96,8 @@ rc_status rc_model_init(rc_model *model, rc_rng rng)
         size_t larger = params > channels ? params : channels;
         largest = larger > largest ? larger : largest;
     }
+    if (model->backend->sizing)
+        return rc_backend_count_scratch(model->backend, largest * sizeof(float));
     float *scratch = rc_alloc_zeroed(NULL, largest, sizeof *scratch);
     if (scratch == NULL)
         return RC_OUT_OF_MEMORY;

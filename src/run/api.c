@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "base/process.h"
+#include "run/allowance.h"
 #include "run/api.h"
 
 #define RC_TEXT_OF(number)                   #number
@@ -44,12 +44,9 @@ rc_status rc_api_begin(const recollect_context *context)
     rc_clear_message();
     if (context == NULL)
         return rc_api_is_null("context", "one from recollect_context_create");
-    if (!rc_process_is(context->process))
-        return rc_fail(RC_INVALID_ARGUMENT,
-                       "the context was made before fork(), in the parent of this process, and so were its "
-                       "threads; make one here with recollect_context_create");
     if (context->busy)
         return rc_fail(RC_INVALID_ARGUMENT, "called from inside a callback of the same context");
+    rc_memory_set_budget(context->allowed);
     return RC_OK;
 }
 
@@ -58,7 +55,11 @@ rc_status rc_api_begin_model(const recollect_model *model)
     rc_clear_message();
     if (model == NULL)
         return rc_api_is_null("model", "one from recollect_model_create or recollect_model_load");
-    return rc_api_begin(model->context);
+    RC_TRY(rc_api_begin(model->context));
+    const recollect_context *context = model->context;
+    rc_memory_set_budget(
+        rc_memory_allowed_for(context->allowed, context->settings.max_memory, model->saved.file_bytes));
+    return RC_OK;
 }
 
 rc_status rc_api_end(rc_status status)
@@ -197,23 +198,21 @@ recollect_status recollect_context_create(const recollect_settings *settings, re
     *context = NULL;
     recollect_settings taken;
     RC_TRY(take_settings(settings, &taken));
+    /* An allocator of the caller's has memory of its own, of which the machine tells nothing. */
+    bool own = taken.allocator.alloc != NULL && taken.max_memory == 0;
+    size_t allowed = own ? SIZE_MAX : rc_memory_allowed(taken.max_memory);
+    rc_memory_set_budget(allowed);
     recollect_context *c = rc_alloc_zeroed(NULL, 1, sizeof *c);
     if (c == NULL)
         return rc_api_end(RC_OUT_OF_MEMORY);
     c->settings = taken;
-    rc_status status = rc_process_mark(&c->process);
-    if (status == RC_OK)
-        status = open_context(c);
+    c->allowed = allowed;
+    rc_status status = open_context(c);
     if (status == RC_OK)
         *context = c;
     else
         rc_free(NULL, c);
     return rc_api_end(status);
-}
-
-bool rc_api_is_parents(const recollect_context *context)
-{
-    return !rc_process_is(context->process) && (context->busy || strcmp(context->backend->name, "cpu") != 0);
 }
 
 void rc_api_release_context(recollect_context *context)
@@ -231,6 +230,6 @@ void recollect_context_destroy(recollect_context **context)
     recollect_context *c = *context;
     *context = NULL;
     c->closed = true;
-    if (!c->busy && !rc_api_is_parents(c))
+    if (!c->busy)
         rc_api_release_context(c);
 }

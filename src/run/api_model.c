@@ -86,26 +86,26 @@ recollect_status recollect_model_save(const recollect_model *model, const char *
     return rc_api_end(rc_model_file_save(path, &model->saved, overwrite != 0));
 }
 
-void rc_api_forget(recollect_model *model)
+void rc_api_forget_scorer(recollect_model *model)
 {
     rc_scorer_destroy(model->scorer);
     rc_unfamiliarity_destroy(model->unfamiliarity);
-    rc_dreams_destroy(&model->dreams);
     model->scorer = NULL;
     model->unfamiliarity = NULL;
 }
 
+void rc_api_forget(recollect_model *model)
+{
+    rc_api_forget_scorer(model);
+    rc_dreams_destroy(&model->dreams);
+}
+
 void recollect_model_destroy(recollect_model **model)
 {
-    if (model == NULL || *model == NULL)
+    if (model == NULL || *model == NULL || (*model)->context->busy)
         return;
     recollect_model *m = *model;
-    bool parents = rc_api_is_parents(m->context);
-    if (m->context->busy && !parents)
-        return;
     *model = NULL;
-    if (parents)
-        return;
     rc_api_forget(m);
     rc_saved_model_destroy(&m->saved);
     for (int i = 0; i < m->sets; i++)
@@ -199,10 +199,7 @@ recollect_status recollect_model_set(recollect_model *model, const char *name, c
         return rc_api_is_null("value", "a text");
     if (strlen(name) > 64 || strlen(value) >= VALUE_SIZE)
         return rc_fail(RC_INVALID_ARGUMENT, "the option '%.64s' or its value is too long", name);
-    model->context->busy = true;
-    rc_status status = set_option(model, name, value);
-    model->context->busy = false;
-    return rc_api_end(status);
+    return rc_api_end(set_option(model, name, value));
 }
 
 rc_learn_settings rc_api_lesson(const recollect_model *model)

@@ -1,10 +1,10 @@
 /* The public interface: learning, predicting, dreaming. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
 #include "data/image.h"
+#include "run/allowance.h"
 #include "run/api.h"
 #include "run/predict.h"
 
@@ -20,11 +20,7 @@ static rc_status check_images(const recollect_images *images)
         return rc_api_is_null("pixels", "(count, height, width, channels) bytes");
     if (images->count < 1)
         return rc_fail(RC_INVALID_ARGUMENT, "count is %d, expected 1 image or more", images->count);
-    if (images->height < 1 || images->height > 4096 || images->width < 1 || images->width > 4096)
-        return rc_fail(RC_INVALID_ARGUMENT, "images are %d x %d pixels, expected 1 to 4096 each",
-                       images->width, images->height);
-    if (images->channels != 1 && images->channels != 3)
-        return rc_fail(RC_INVALID_ARGUMENT, "images have %d channels, expected 1 or 3", images->channels);
+    RC_TRY(rc_check_image_shape(images->height, images->width, images->channels));
     size_t bytes = (size_t)images->height * (size_t)images->width * (size_t)images->channels;
     if (!rc_size_mul(bytes, (size_t)images->count, &bytes) || bytes > PTRDIFF_MAX)
         return rc_fail(RC_INVALID_ARGUMENT, "%d images of %d x %d pixels are more than memory can hold",
@@ -50,34 +46,20 @@ static rc_status check_has_learnt(const recollect_model *model)
                                               : rc_fail(RC_INVALID_ARGUMENT, "the model knows nothing yet");
 }
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(const char *const *)a, *(const char *const *)b);
-}
-
 static rc_status check_names(const char *const *names, int classes)
 {
     if (names == NULL)
         return rc_api_is_null("class_names", "(classes) texts");
-    if (classes < 1 || classes > 100000)
-        return rc_fail(RC_INVALID_ARGUMENT, "classes is %d, expected 1 to 100000", classes);
+    if (classes < 1 || classes > RC_DATA_MAX_CLASSES)
+        return rc_fail(RC_INVALID_ARGUMENT, "classes is %d, expected 1 to %d", classes, RC_DATA_MAX_CLASSES);
     for (int i = 0; i < classes; i++) {
         if (names[i] == NULL)
             return rc_fail(RC_INVALID_ARGUMENT, "the name of class %d is NULL, expected a text", i);
         if (rc_check_class_name(i, names[i], strlen(names[i])) != RC_OK)
             return RC_INVALID_ARGUMENT;
     }
-    const char **sorted = rc_alloc(NULL, (size_t)classes * sizeof *sorted);
-    if (sorted == NULL)
-        return rc_api_end(RC_OUT_OF_MEMORY);
-    memcpy(sorted, names, (size_t)classes * sizeof *sorted);
-    qsort(sorted, (size_t)classes, sizeof *sorted, by_name);
-    rc_status status = RC_OK;
-    for (int i = 1; status == RC_OK && i < classes; i++)
-        if (strcmp(sorted[i - 1], sorted[i]) == 0)
-            status = rc_fail(RC_INVALID_ARGUMENT, "two classes are called '%.256s'", sorted[i]);
-    rc_free(NULL, sorted);
-    return status;
+    rc_status status = rc_check_class_names(names, classes);
+    return rc_api_end(status == RC_FORMAT ? RC_INVALID_ARGUMENT : status);
 }
 
 static rc_status check_labels(const int32_t *labels, int count, int classes)
@@ -125,15 +107,15 @@ static rc_status learn(recollect_model *model, const rc_learn_settings *lesson,
 {
     recollect_context *context = model->context;
     rc_learn_result learnt;
-    context->busy = true;
     rc_api_forget(model);
+    context->busy = true;
     rc_status status = rc_learn(&model->saved, context->backend, lesson, &learnt);
+    context->busy = false;
     if (status == RC_OK) {
         fill_result(&learnt, result);
         rc_free(NULL, model->preset); /* of a first model, which it is no more */
         model->preset = NULL;
     }
-    context->busy = false;
     return rc_api_end(status);
 }
 
@@ -146,9 +128,6 @@ recollect_status recollect_learn(recollect_model *model, const recollect_images 
     RC_TRY(check_images(images));
     RC_TRY(check_names(class_names, classes));
     RC_TRY(check_labels(labels, images->count, classes));
-    if (images->height != images->width)
-        return rc_fail(RC_INVALID_ARGUMENT, "images are %d x %d pixels, expected squares", images->width,
-                       images->height);
     if (recollect_model_classes(model) > 0)
         RC_TRY(check_fit(model, images));
     /* A view of the caller's memory: nothing is written through it. */
@@ -188,27 +167,31 @@ typedef struct answer {
     int top;
     int32_t *labels;
     float *probabilities, *unfamiliarity;
-    float *logits;   /* (BATCH, classes) */
-    float *features; /* (BATCH, d) */
+    float *logits;   /* (BATCH or all images, classes) */
+    float *features; /* (BATCH or all images, d) */
     int *label;      /* (classes) */
     double *probability;
 } answer;
 
-static rc_status prepare(recollect_model *model)
+/* A scorer for up to `images` at a time, of which BATCH are enough. */
+static rc_status prepare(recollect_model *model, int images)
 {
     const rc_learner *l = &model->saved.learner;
-    if (model->scorer != NULL)
+    int wanted = images < BATCH ? images : BATCH, batch;
+    if (model->scorer != NULL && model->scorer_images >= wanted)
         return RC_OK;
+    rc_api_forget_scorer(model);
     rc_status status = rc_unfamiliarity_create(l, &model->unfamiliarity);
     if (status == RC_FORMAT) /* a model without usable statistics still predicts */
         rc_log_write(&model->context->watch.log, RC_LOG_WARN, "unfamiliarity is not known: %s", rc_message());
     else
         RC_TRY(status);
-    status = rc_scorer_create(l->backend, &l->student, BATCH, &l->augment, &model->scorer);
-    if (status != RC_OK) {
-        rc_unfamiliarity_destroy(model->unfamiliarity);
-        model->unfamiliarity = NULL;
-    }
+    status = rc_scoring_batch(l->backend, &l->student, &l->settings, &l->augment, wanted, &batch);
+    if (status == RC_OK)
+        status = rc_scorer_create(l->backend, &l->student, batch, &l->augment, &model->scorer);
+    model->scorer_images = wanted;
+    if (status != RC_OK)
+        rc_api_forget_scorer(model);
     return status;
 }
 
@@ -259,28 +242,24 @@ static rc_status predict(recollect_model *model, const uint8_t *pixels, int coun
 {
     const rc_head *head = &model->saved.learner.student.head;
     size_t classes = (size_t)head->classes;
-    rc_status status = prepare(model);
+    size_t rows = (size_t)(count < BATCH ? count : BATCH);
+    rc_status status = prepare(model, count);
     if (status != RC_OK)
         return status;
-    a->logits = rc_alloc_zeroed(NULL, BATCH * classes, sizeof *a->logits);
-    a->features = rc_alloc_zeroed(NULL, BATCH * (size_t)head->d, sizeof *a->features);
+    a->logits = rc_alloc_zeroed(NULL, rows * classes, sizeof *a->logits);
+    a->features = rc_alloc_zeroed(NULL, rows * (size_t)head->d, sizeof *a->features);
     a->label = rc_alloc_zeroed(NULL, classes, sizeof *a->label);
     a->probability = rc_alloc_zeroed(NULL, classes, sizeof *a->probability);
     status = RC_OUT_OF_MEMORY;
-    if (a->logits != NULL && a->features != NULL && a->label != NULL && a->probability != NULL)
+    if (a->logits != NULL && a->features != NULL && a->label != NULL && a->probability != NULL) {
+        model->context->busy = true;
         status = predict_batches(model, pixels, count, a);
+        model->context->busy = false;
+    }
     rc_free(NULL, a->logits);
     rc_free(NULL, a->features);
     rc_free(NULL, a->label);
     rc_free(NULL, a->probability);
-    return status;
-}
-
-static rc_status predict_busily(recollect_model *model, const uint8_t *pixels, int count, answer *a)
-{
-    model->context->busy = true;
-    rc_status status = predict(model, pixels, count, a);
-    model->context->busy = false;
     return status;
 }
 
@@ -292,7 +271,7 @@ recollect_status recollect_predict(recollect_model *model, const recollect_image
     RC_TRY(check_top(model, top));
     RC_TRY(check_fit(model, images));
     answer a = {.top = top, .labels = labels, .probabilities = probabilities, .unfamiliarity = unfamiliarity};
-    return rc_api_end(predict_busily(model, images->pixels, images->count, &a));
+    return rc_api_end(predict(model, images->pixels, images->count, &a));
 }
 
 recollect_status recollect_predict_encoded(recollect_model *model, const void *bytes, size_t size, int top,
@@ -303,10 +282,6 @@ recollect_status recollect_predict_encoded(recollect_model *model, const void *b
     if (bytes == NULL || size == 0)
         return rc_fail(RC_INVALID_ARGUMENT, "there are no bytes, expected those of an image file");
     const rc_augment *own = &model->saved.learner.augment;
-    if (own->h != own->w)
-        return rc_fail(RC_UNSUPPORTED,
-                       "the model takes images of %d x %d pixels, files are brought to squares only", own->w,
-                       own->h);
     rc_image_options options = {.ignore_exif = !model->saved.config.exif};
     rc_image_fit fit = {.resize = model->saved.config.resize, .size = own->h, .channels = own->c};
     answer a = {.top = top, .labels = labels, .probabilities = probabilities, .unfamiliarity = unfamiliarity};
@@ -316,7 +291,7 @@ recollect_status recollect_predict_encoded(recollect_model *model, const void *b
     if (status == RC_OK)
         status = rc_image_fit_into(&image, &fit, pixels);
     if (status == RC_OK)
-        status = predict_busily(model, pixels, 1, &a);
+        status = predict(model, pixels, 1, &a);
     rc_image_free(&image);
     rc_free(NULL, pixels);
     return rc_api_end(status);
@@ -333,12 +308,12 @@ static rc_status make_dreams(recollect_model *model, int per_class)
         return RC_OK;
     model->context->busy = true;
     rc_status status = rc_dream(&model->saved, &settings, &dreams);
-    if (status == RC_OK) {
-        rc_dreams_destroy(&model->dreams);
-        model->dreams = dreams;
-    }
     model->context->busy = false;
-    return status;
+    if (status != RC_OK)
+        return status;
+    rc_dreams_destroy(&model->dreams);
+    model->dreams = dreams;
+    return RC_OK;
 }
 
 recollect_status recollect_dream(recollect_model *model, int label, int count, uint8_t *pixels, int *made)

@@ -12,6 +12,7 @@
 #include "base/number.h"
 #include "base/utf8.h"
 #include "data/class_order.h"
+#include "data/dataset.h"
 #include "run/nearest.h"
 
 typedef enum type { TEXT, INTEGER, SEED, NUMBER, SWITCH, MILESTONES } type;
@@ -441,8 +442,10 @@ rc_status rc_config_class_order(const rc_config *config, int classes, int **orde
 rc_status rc_config_check(const rc_config *config)
 {
     RC_TRY(rc_settings_check(&config->settings));
-    if (config->size < 0 || config->size > 4096)
-        return rc_fail(RC_INVALID_ARGUMENT, "size is %d, expected 0 to 4096", config->size);
+    if (config->size < 0 || config->size > RC_DATA_MAX_SIDE)
+        return rc_fail(RC_INVALID_ARGUMENT, "size is %d, expected 0 to %d", config->size, RC_DATA_MAX_SIDE);
+    if (config->resize < 0 || config->resize > RC_DATA_MAX_RESIZE)
+        return rc_fail(RC_INVALID_ARGUMENT, "resize is %d, expected 0 to %d", config->resize, RC_DATA_MAX_RESIZE);
     if (config->channels != 0 && config->channels != 1 && config->channels != 3)
         return rc_fail(RC_INVALID_ARGUMENT, "channels is %d, expected 0, 1 or 3", config->channels);
     if (config->images_per_class < 0)

@@ -75,6 +75,9 @@ static rc_status build_sampler(sampler *s)
     RC_TRY(rc_tensor_create(be, s->batch, dreaming->h, dreaming->w, dreaming->c, &s->noise));
     RC_TRY(be->reserve_dense(be, s->batch, s->d, s->classes));
     RC_TRY(rc_backend_carve(be, "dreams", carve, s, &s->memory, NULL));
+    if (be->sizing)
+        return rc_backend_count_scratch(be, (size_t)s->batch * (size_t)l->net.h * (size_t)l->net.w *
+                                                (size_t)l->net.c * sizeof *s->pixels);
     s->host_labels = rc_alloc_zeroed(NULL, (size_t)s->batch, sizeof *s->host_labels);
     s->pixels = rc_alloc_zeroed(NULL, (size_t)s->batch * (size_t)l->net.h * (size_t)l->net.w,
                                 (size_t)l->net.c * sizeof *s->pixels);
@@ -141,13 +144,27 @@ static int keep(const sampler *s, rc_dreams *d)
     return lacking;
 }
 
+static sampler sampler_of(rc_learner *l)
+{
+    return (sampler){.learner = l,
+                     .backend = l->backend,
+                     .batch = l->settings.batch,
+                     .d = l->student.head.d,
+                     .classes = l->n_old};
+}
+
+/* For the forecast. */
+static rc_status size_sampler(rc_learner *shadow)
+{
+    sampler s = sampler_of(shadow);
+    rc_status status = build_sampler(&s);
+    destroy_sampler(&s);
+    return status;
+}
+
 static rc_status sample(rc_learner *l, const rc_watch *watch, rc_dreams *d)
 {
-    sampler s = {.learner = l,
-                 .backend = l->backend,
-                 .batch = l->settings.batch,
-                 .d = l->student.head.d,
-                 .classes = l->n_old};
+    sampler s = sampler_of(l);
     int most = TRIES * d->classes * d->per_class;
     rc_status status = build_sampler(&s);
     for (uint32_t index = 0; status == RC_OK && d->sampled < most; index++) {
@@ -229,6 +246,9 @@ static rc_status dream(rc_learner *l, const rc_settings *chosen, const rc_dream_
     const rc_method *method = l->method;
     if (method->replay != RC_REPLAY_DREAMS)
         RC_TRY(rc_method_find("cwd", &method));
+    rc_task_claim claim = {.settings = chosen, .method = method, .image = &l->augment,
+                           .n_old = l->student.head.classes, .also = size_sampler};
+    RC_TRY(rc_forecast_allow(l->backend, &claim, "dreaming"));
     RC_TRY(rc_learner_configure(l, chosen, method));
     RC_TRY(allocate(d, l, settings->per_class));
     d->steps = chosen->inversion_steps;

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/utf8.h"
+#include "run/allowance.h"
 
 rc_data_settings rc_model_data_settings(const rc_saved_model *model)
 {
@@ -67,10 +68,12 @@ rc_status rc_evaluate_by_name(const rc_saved_model *model, const rc_dataset *dat
     memset(e, 0, sizeof *e);
     const rc_learner *l = &model->learner;
     rc_task_stream stream = {0};
+    int batch = model->config.test_batch < split->count ? model->config.test_batch : split->count;
     rc_status status = match_classes(model, data, e, &stream);
     if (status == RC_OK)
-        status = rc_evaluate(l->backend, &l->student, &l->augment, &stream, split, model->config.test_batch,
-                             &e->counts);
+        status = rc_scoring_batch(l->backend, &l->student, &l->settings, &l->augment, batch > 1 ? batch : 1, &batch);
+    if (status == RC_OK)
+        status = rc_evaluate(l->backend, &l->student, &l->augment, &stream, split, batch, &e->counts);
     for (int i = 0; status == RC_OK && i < split->count; i++) {
         bool known = stream.position[split->labels[i]] < l->student.head.classes;
         e->images += known;

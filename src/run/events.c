@@ -15,7 +15,7 @@ static rc_status problem(const rc_events *events, const char *what)
     return rc_fail(RC_IO, "cannot %s '%s': %s", what, events->path, strerror(errno));
 }
 
-rc_status rc_events_open(rc_events *events, const char *path)
+rc_status rc_events_open(rc_events *events, const char *path, int64_t offset, double seconds)
 {
     *events = (rc_events){0};
     if (strlen(path) >= sizeof events->path)
@@ -26,8 +26,7 @@ rc_status rc_events_open(rc_events *events, const char *path)
         events->fd = 0;
         return problem(events, "open");
     }
-    events->began = rc_now();
-    return RC_OK;
+    return rc_events_cut(events, offset, seconds);
 }
 
 void rc_events_close(rc_events *events)

@@ -176,6 +176,39 @@ static void choose_jobs(experiment *x, const rc_backend *backend)
     x->threads = backend->threads / x->jobs > 1 ? backend->threads / x->jobs : 1;
 }
 
+/* Training images of a task, of its own classes. */
+static int task_images(const rc_trial *t, int task)
+{
+    int count = 0, first = rc_task_first(&t->stream, task);
+    for (int i = first; i < first + rc_task_classes(&t->stream, task); i++)
+        count += t->images[i];
+    return count;
+}
+
+/* Refuses, before anything is made or allocated, what takes more memory than is allowed: the first task, and the last
+ * one of each method. (What trains on old images, too, takes no other memory than the first task; its images are
+ * there.) */
+static rc_status allow_tasks(const experiment *x, rc_backend *backend)
+{
+    const rc_trial *t = &x->trial[0];
+    rc_augment shape = rc_image_of(x->data);
+    int last = t->tasks - 1;
+    rc_task_claim first = {.settings = &t->config.settings, .method = rc_first_task_method(), .image = &shape,
+                           .n_new = rc_task_classes(&t->stream, 0), .images = x->data->train.images,
+                           .count = task_images(t, 0)};
+    RC_TRY(rc_forecast_allow(backend, &first, "the run"));
+    for (int m = 0; last > 0 && m < x->settings->methods; m++) {
+        rc_task_claim later = first;
+        later.method = x->settings->method[m];
+        later.n_old = rc_task_first(&t->stream, last);
+        later.n_new = rc_task_classes(&t->stream, last);
+        later.count = task_images(t, last);
+        if (!rc_method_takes_old_images(later.method))
+            RC_TRY(rc_forecast_allow(backend, &later, "the run"));
+    }
+    return RC_OK;
+}
+
 /* The method of a later task that takes the most. */
 static const rc_method *heaviest_method(const rc_run_settings *s)
 {
@@ -236,7 +269,8 @@ static rc_status forecast_run(experiment *x, rc_backend *backend)
 {
     enum { MANY_STEPS = 200 };
     double steps = 0;
-    size_t bytes, before = rc_bytes_allocated();
+    size_t bytes, before = rc_bytes_allocated(), memory = rc_machine_memory();
+    size_t allowed = rc_memory_budget() < memory ? rc_memory_budget() : memory;
     for (int i = 0; i < x->cells; i++) {
         rc_workload work = rc_cell_work(&x->cell[i], x->cell[i].results.done);
         steps += rc_grid_has_work(x->cell, x->cells, i) ? rc_workload_steps(&work) : 0;
@@ -244,7 +278,7 @@ static rc_status forecast_run(experiment *x, rc_backend *backend)
     if (steps < MANY_STEPS)
         return RC_OK;
     RC_TRY(measure(x, backend, &bytes));
-    while (x->settings->jobs == 0 && x->jobs > 1 && before + bytes * (size_t)x->jobs > rc_machine_memory())
+    while (x->settings->jobs == 0 && x->jobs > 1 && before + bytes * (size_t)x->jobs > allowed)
         x->jobs--;
     rc_forecast_tell(&x->settings->watch.log, grid_seconds(x), before + bytes * (size_t)x->jobs);
     return RC_OK;
@@ -346,6 +380,7 @@ rc_status rc_run_settings_check(const rc_run_settings *s)
 static rc_status prepare(experiment *x, rc_backend **backend)
 {
     RC_TRY(make_trials(x));
+    RC_TRY(allow_tasks(x, *backend));
     RC_TRY(open_folders(x, *backend));
     RC_TRY(make_cells(x));
     choose_jobs(x, *backend);

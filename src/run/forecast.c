@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/memory.h"
 #include "cil/task_stream.h"
+#include "run/allowance.h"
 #include "run/progress.h"
 
 /* Multiply-adds of a step relative to a training step without dreams, on the published nets: forward and backward of
@@ -142,8 +143,8 @@ static rc_status time_training(rc_forecast *f, rc_learner *l)
     return status;
 }
 
-static rc_status measure_task(rc_forecast *f, rc_learner *l, int n_old, int n_new, const uint8_t *images, int count,
-                              size_t *bytes)
+/* Begins a task of a learner that is thrown away, with made-up labels. */
+static rc_status begin_task(rc_learner *l, int n_old, int n_new, const uint8_t *images, int count)
 {
     if (n_old > 0)
         RC_TRY(rc_head_grow(&l->student.head, n_old, (rc_rng){1, RC_STREAM_HEAD}));
@@ -155,7 +156,64 @@ static rc_status measure_task(rc_forecast *f, rc_learner *l, int n_old, int n_ne
         labels[i] = some_old && i % 2 ? i % n_old : n_old + i % n_new;
     rc_status status = rc_learner_begin_task(l, n_old > 0, n_new, images, labels, count);
     rc_free(NULL, labels);
-    RC_TRY(status);
+    return status;
+}
+
+/* Everything that the task builds, one stage after the other. */
+static rc_status build_task(rc_learner *l, const rc_task_claim *claim)
+{
+    size_t unused;
+    rc_training *training;
+    if (claim->n_new > 0) {
+        RC_TRY(begin_task(l, claim->n_old, claim->n_new, claim->images, claim->count));
+    } else {
+        RC_TRY(rc_head_grow(&l->student.head, claim->n_old, (rc_rng){1, RC_STREAM_HEAD}));
+        RC_TRY(rc_learner_begin_dreams(l));
+    }
+    RC_TRY(rc_stage_bytes(l, RC_STAGE_INVERSION, &unused));
+    if (rc_stage_steps(l, RC_STAGE_TRAINING) > 0) {
+        RC_TRY(rc_stage_training_create(l, &training));
+        rc_status status = rc_stage_steps(l, RC_STAGE_REFINEMENT) > 0 ? rc_training_begin_refinement(training) : RC_OK;
+        rc_training_destroy(training);
+        RC_TRY(status);
+    }
+    return claim->also != NULL ? claim->also(l) : RC_OK;
+}
+
+rc_status rc_forecast_bytes(rc_backend *backend, const rc_task_claim *claim, size_t *bytes)
+{
+    rc_backend *sizing;
+    *bytes = 0;
+    RC_TRY(rc_backend_open_sizing(backend, &sizing));
+    if (sizing == NULL)
+        return RC_OK;
+    rc_learner *l = rc_alloc_zeroed(NULL, 1, sizeof *l);
+    rc_status status = l != NULL ? rc_learner_create(l, sizing, claim->settings, claim->method, claim->image)
+                                 : RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        status = build_task(l, claim);
+    *bytes = rc_backend_most_bytes(sizing);
+    if (l != NULL)
+        rc_learner_destroy(l);
+    rc_free(NULL, l);
+    rc_backend_close(sizing);
+    return status;
+}
+
+rc_status rc_forecast_allow(rc_backend *backend, const rc_task_claim *claim, const char *what)
+{
+    size_t bytes;
+    rc_memory_claim words = {.what = what, .settings = claim->settings, .image = claim->image,
+                             .batch = claim->settings->batch,
+                             .dreams = claim->n_old > 0 && claim->method->replay == RC_REPLAY_DREAMS};
+    RC_TRY(rc_forecast_bytes(backend, claim, &bytes));
+    return rc_memory_check(&words, bytes);
+}
+
+static rc_status measure_task(rc_forecast *f, rc_learner *l, int n_old, int n_new, const uint8_t *images, int count,
+                              size_t *bytes)
+{
+    RC_TRY(begin_task(l, n_old, n_new, images, count));
     RC_TRY(rc_task_memory(l, bytes));
     if (rc_stage_steps(l, RC_STAGE_INVERSION) > 0)
         RC_TRY(time_inversion(f, l));

@@ -35,6 +35,23 @@ void rc_forecast_update(rc_forecast *forecast, const rc_stage_report *report, do
 /* Seconds that so much work takes; NaN: nothing was measured. */
 double rc_forecast_seconds(const rc_forecast *forecast, const rc_workload *work);
 
+/* A task that somebody asks for. */
+typedef struct rc_task_claim {
+    const rc_settings *settings;
+    const rc_method *method;
+    const rc_augment *image;
+    int n_old, n_new; /* n_new 0: only dreams of the old classes are wanted */
+    const uint8_t *images; /* (count, h, w, c): read by methods that are given old images alone */
+    int count;
+    rc_status (*also)(rc_learner *shadow); /* builds what comes after the stages; NULL: nothing does */
+} rc_task_claim;
+
+/* The bytes that the task takes at most, counted without taking them: a learner that knows n_old classes is built on a
+ * sizing backend, and every stage of its task. 0 on a GPU. */
+rc_status rc_forecast_bytes(rc_backend *backend, const rc_task_claim *claim, size_t *bytes);
+/* Refuses the task where that is more than is allowed (run/allowance.h); `what` is what the message calls it. */
+rc_status rc_forecast_allow(rc_backend *backend, const rc_task_claim *claim, const char *what);
+
 /* A few steps of every stage of a task, on a learner that is thrown away: its seconds per step, and the bytes that are
  * held at most (what the process holds already included). n_old 0: the first task. images: at least one, of the shape
  * of `image`; they stay as they are. */

@@ -16,6 +16,7 @@ typedef struct grid {
     char (*stage)[64];      /* (cells) where a running cell is */
     rc_forecast known;      /* the speed of whoever told last */
     int jobs, running;
+    size_t budget; /* of every job's memory */
     unsigned begun;         /* cells so far, counting those that begin again */
     pthread_mutex_t lock;   /* guards all of this, and the callbacks of the settings */
     pthread_cond_t changed; /* a cell has ended */
@@ -254,6 +255,7 @@ static void *work(void *user)
     grid *g = user;
     int i;
     bool enough = false;
+    rc_memory_set_budget(g->budget);
     pthread_mutex_lock(&g->lock);
     while (!enough && (i = next_cell(g)) >= 0) {
         enough = run_next(g, i);
@@ -308,7 +310,8 @@ static rc_status result_of(const grid *g)
 rc_status rc_grid_run(const rc_grid_settings *settings, rc_cell_end *end)
 {
     size_t cells = (size_t)settings->cells;
-    grid g = {.settings = settings, .end = end, .known = settings->forecast, .jobs = settings->jobs};
+    grid g = {.settings = settings, .end = end, .known = settings->forecast, .jobs = settings->jobs,
+              .budget = rc_memory_budget()};
     g.state = rc_alloc_zeroed(NULL, cells, sizeof *g.state);
     g.left = rc_alloc_zeroed(NULL, cells, sizeof *g.left);
     g.stage = rc_alloc_zeroed(NULL, cells, sizeof *g.stage);

@@ -220,6 +220,9 @@ static rc_status prepare_model(lesson *s)
                      "note: the model has no class statistics (%s stores none), so its dreams "
                      "are not held to them this time",
                      l->method->title);
+    rc_task_claim claim = {.settings = &settings, .method = s->method, .image = &l->augment, .n_old = s->result->known,
+                           .n_new = s->n_new, .images = s->data.train.images, .count = s->data.train.count};
+    RC_TRY(rc_forecast_allow(s->backend, &claim, "learning"));
     RC_TRY(rc_learner_configure(l, &settings, s->method));
     return extend_names(s);
 }

@@ -1,5 +1,6 @@
 #include "run/model_file.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -228,6 +229,16 @@ static rc_status get_numbers(const rc_safetensors *file, const char *key, int ro
     return status;
 }
 
+/* A number of a metadata list that counts something. */
+static rc_status take_whole(const char *key, double value, int low, int high, int *out)
+{
+    if (!(value >= low && value <= high && value == floor(value)))
+        return rc_fail(RC_FORMAT, "the metadata's '%s' holds %.10g, expected a whole number from %d to %d", key, value,
+                       low, high);
+    *out = (int)value;
+    return RC_OK;
+}
+
 /* Is everything that a net needs in the file? Asked before anything is allocated, so that a small file cannot ask for
  * a huge model. */
 static rc_status check_net(const rc_safetensors *file, const char *prefix, const rc_net *net)
@@ -310,14 +321,14 @@ static rc_status load_head(const rc_safetensors *file, rc_head *head)
     int tasks = -1;
     RC_TRY(get_numbers(file, "tasks", RC_MAX_TASKS, &tasks, sizes));
     for (int task = 0; task < tasks; task++) {
-        if (!(sizes[task] >= 1 && sizes[task] <= 1e6))
-            return rc_fail(RC_FORMAT, "task %d has %g classes", task + 1, sizes[task]);
         char name[NAME_SIZE];
         const rc_named_tensor *tensor;
-        size_t first = (size_t)head->classes, d = (size_t)head->d, count = (size_t)sizes[task] * d;
+        int classes;
+        RC_TRY(take_whole("tasks", sizes[task], 1, RC_DATA_MAX_CLASSES - head->classes, &classes));
+        size_t first = (size_t)head->classes, d = (size_t)head->d, count = (size_t)classes * d;
         snprintf(name, sizeof name, "head.classifiers.%d.weight", task);
         RC_TRY(rc_safetensors_get(file, name, RC_DTYPE_F32, count, &tensor));
-        RC_TRY(rc_head_grow(head, (int)sizes[task], (rc_rng){0, 0}));
+        RC_TRY(rc_head_grow(head, classes, (rc_rng){0, 0}));
         RC_TRY(load_weights(file, head->backend, name, count, rc_real_at(head->backend, head->weight, first * d)));
     }
     return tasks > 0 ? RC_OK : rc_fail(RC_FORMAT, "the model knows no class");
@@ -346,8 +357,9 @@ static rc_status load_buffer(const rc_safetensors *file, rc_learner *l)
     RC_TRY(get_numbers(file, "buffer_offered", 1, &one, &offered));
     if (images->dims != 4 || held < 1 || held > buffer->capacity)
         return rc_fail(RC_FORMAT, "the buffer holds %lld images, expected 1 to %d", (long long)held, buffer->capacity);
-    if (!(offered >= (double)held && offered <= UINT32_MAX))
-        return rc_fail(RC_FORMAT, "%g images were offered to a buffer that holds %lld", offered, (long long)held);
+    if (!(offered >= (double)held && offered <= UINT32_MAX && offered == floor(offered)))
+        return rc_fail(RC_FORMAT, "%.10g images were offered to a buffer that holds %lld, expected as many or more",
+                       offered, (long long)held);
     RC_TRY(rc_safetensors_get(file, "buffer.images", RC_DTYPE_U8, (size_t)held * buffer->image_bytes, &images));
     RC_TRY(rc_safetensors_get(file, "buffer.labels", RC_DTYPE_I32, (size_t)held, &labels));
     RC_TRY(rc_buffer_reserve(buffer, (uint64_t)held));
@@ -389,18 +401,20 @@ static rc_status load_names(const rc_safetensors *file, rc_saved_model *model)
     for (int i = 0; status == RC_OK && (value = rc_json_next(list, value)) != NULL; i++)
         status = load_name(rc_json_string(value), i, &model->class_name[i]);
     rc_json_free(list);
-    return status;
+    RC_TRY(status);
+    return rc_check_class_names((const char *const *)model->class_name, (int)classes);
 }
 
 static rc_status load_image(const rc_safetensors *file, rc_augment *image)
 {
-    double shape[3], mean[4], std[4];
-    int three = 3;
-    RC_TRY(get_numbers(file, "image", 3, &three, shape));
+    double claim[3], mean[4], std[4];
+    int three = 3, shape[3];
+    RC_TRY(get_numbers(file, "image", 3, &three, claim));
     for (int i = 0; i < 3; i++)
-        if (!(shape[i] >= 1 && shape[i] <= (i < 2 ? 4096 : RC_DATA_MAX_CHANNELS)))
-            return rc_fail(RC_FORMAT, "images of %g x %g x %g cannot be", shape[0], shape[1], shape[2]);
-    *image = (rc_augment){.h = (int)shape[0], .w = (int)shape[1], .c = (int)shape[2]};
+        RC_TRY(take_whole("image", claim[i], 1, INT_MAX, &shape[i]));
+    *image = (rc_augment){.h = shape[0], .w = shape[1], .c = shape[2]};
+    if (rc_check_image_shape(image->h, image->w, image->c) != RC_OK)
+        return rc_fail(RC_FORMAT, "the metadata's 'image' cannot be: %s", rc_message());
     RC_TRY(get_numbers(file, "mean", 4, &image->c, mean));
     RC_TRY(get_numbers(file, "std", 4, &image->c, std));
     for (int c = 0; c < image->c; c++) {
@@ -430,6 +444,7 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
     rc_status status = rc_config_from_json(&model->config, config);
     rc_json_free(config);
     RC_TRY(status);
+    RC_TRY(rc_config_check(&model->config));
     RC_TRY(check_nets(file, &model->config.settings, method, &image));
     RC_TRY(rc_learner_create(&model->learner, backend, &model->config.settings, method, &image));
     RC_TRY(load_model(file, "backbone", &model->learner.student.backbone));
@@ -448,6 +463,7 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
 static rc_status load_and_close(const char *name, rc_safetensors *file, rc_backend *backend, rc_saved_model *model)
 {
     rc_status status = load(file, backend, model);
+    model->file_bytes = rc_safetensors_bytes(file);
     rc_safetensors_close(file);
     if (status == RC_OK)
         return RC_OK;

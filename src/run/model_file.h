@@ -13,6 +13,7 @@ typedef struct rc_saved_model {
     rc_learner learner;
     rc_config config;
     char **class_name; /* (learner.student.head.classes) by label */
+    size_t file_bytes; /* of the file that it was loaded from; 0: none */
 } rc_saved_model;
 
 /* replace: a file of that name; otherwise it stays, and the status is RC_IO. */

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "cil/scorer.h"
 #include "data/image.h"
+#include "run/allowance.h"
 #include "run/unfamiliarity.h"
 
 enum { BATCH = 64, DEEPEST_FOLDER = 40, PATH_SIZE = 4096 };
@@ -35,14 +36,42 @@ struct rc_predictor {
 
     entry queue[BATCH];
     int queued;
-    uint8_t *pixels; /* (BATCH, h, w, c) */
+    int slots;       /* pictures that there is room for */
+    uint8_t *pixels; /* (slots, h, w, c) */
     int32_t index[BATCH];
-    float *logits;   /* (BATCH, classes) */
-    float *features; /* (BATCH, d) */
+    float *logits;   /* (slots, classes) */
+    float *features; /* (slots, d) */
     int *label;      /* (classes): sorted by probability */
     double *probability;
     int images, broken;
 };
+
+/* Room for so many pictures at least: one picture takes the memory of one. Those that are decoded stay. */
+static rc_status make_room(rc_predictor *p, int slots)
+{
+    const rc_learner *l = &p->model->learner;
+    int batch;
+    if (slots <= p->slots)
+        return RC_OK;
+    uint8_t *pixels = rc_alloc_zeroed(NULL, (size_t)slots, p->image_bytes);
+    float *logits = rc_alloc_zeroed(NULL, (size_t)slots * (size_t)p->classes, sizeof *logits);
+    float *features = rc_alloc_zeroed(NULL, (size_t)slots * (size_t)p->d, sizeof *features);
+    if (pixels != NULL && p->slots > 0)
+        memcpy(pixels, p->pixels, (size_t)p->slots * p->image_bytes);
+    rc_free(NULL, p->pixels);
+    rc_free(NULL, p->logits);
+    rc_free(NULL, p->features);
+    rc_scorer_destroy(p->scorer);
+    p->pixels = pixels;
+    p->logits = logits;
+    p->features = features;
+    p->scorer = NULL;
+    p->slots = slots;
+    if (pixels == NULL || logits == NULL || features == NULL)
+        return RC_OUT_OF_MEMORY;
+    RC_TRY(rc_scoring_batch(l->backend, &l->student, &l->settings, &l->augment, slots, &batch));
+    return rc_scorer_create(l->backend, &l->student, batch, &l->augment, &p->scorer);
+}
 
 static rc_status build(rc_predictor *p)
 {
@@ -54,20 +83,12 @@ static rc_status build(rc_predictor *p)
     p->image_bytes = (size_t)image->h * (size_t)image->w * (size_t)image->c;
     p->fit = (rc_image_fit){.resize = p->model->config.resize, .size = image->h, .channels = image->c};
     p->options = (rc_image_options){.ignore_exif = !p->model->config.exif};
-    if (image->h != image->w)
-        return rc_fail(RC_UNSUPPORTED,
-                       "the model takes images of %d x %d pixels, only squares can be predicted", image->w,
-                       image->h);
-    p->pixels = rc_alloc_zeroed(NULL, BATCH, p->image_bytes);
-    p->logits = rc_alloc_zeroed(NULL, (size_t)BATCH * (size_t)p->classes, sizeof *p->logits);
-    p->features = rc_alloc_zeroed(NULL, (size_t)BATCH * (size_t)p->d, sizeof *p->features);
     p->label = rc_alloc_zeroed(NULL, (size_t)p->classes, sizeof *p->label);
     p->probability = rc_alloc_zeroed(NULL, (size_t)p->classes, sizeof *p->probability);
-    if (p->pixels == NULL || p->logits == NULL || p->features == NULL || p->label == NULL ||
-        p->probability == NULL)
+    if (p->label == NULL || p->probability == NULL)
         return RC_OUT_OF_MEMORY;
     RC_TRY(rc_pool_create(p->settings.threads, &p->pool));
-    RC_TRY(rc_scorer_create(l->backend, &l->student, BATCH, image, &p->scorer));
+    RC_TRY(make_room(p, 1)); /* a model that is too large is refused before a picture is read */
     rc_status status = rc_unfamiliarity_create(l, &p->unfamiliarity);
     if (status == RC_FORMAT) { /* a model without usable statistics still predicts */
         rc_log_write(&p->settings.watch.log, RC_LOG_WARN, "warning: %s, so unfamiliarity is not shown",
@@ -203,6 +224,7 @@ rc_status rc_predictor_finish(rc_predictor *p)
     int rows = 0;
     if (p->queued == 0)
         return RC_OK;
+    RC_TRY(make_room(p, p->queued));
     rc_pool_run(p->pool, p->queued, decode, p);
     for (int slot = 0; slot < p->queued; slot++)
         if (p->queue[slot].decoded)
@@ -250,6 +272,7 @@ rc_status rc_predictor_add_bytes(rc_predictor *p, const char *name, const void *
     int slot;
     rc_image image = {0};
     RC_TRY(enqueue(p, name, &slot));
+    RC_TRY(make_room(p, slot + 1));
     take_image(p, slot, rc_image_decode(data, size, &p->options, &image), &image);
     return RC_OK;
 }

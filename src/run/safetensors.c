@@ -19,10 +19,12 @@ static const struct {
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 
 struct rc_safetensors {
-    char *bytes; /* the file */
-    size_t size;
+    size_t size;     /* of the file */
     rc_json *header; /* names live in it */
+    char *data;      /* what comes after it, size - data_begin bytes; NULL until the header was found to be good */
+    size_t data_begin;
     rc_named_tensor *tensor;
+    size_t *place; /* (tensors): where each begins in the data */
     int tensors;
 };
 
@@ -164,10 +166,10 @@ static rc_status read_shape(const rc_json *entry, rc_named_tensor *tensor, size_
     return RC_OK;
 }
 
-static rc_status read_entry(rc_safetensors *file, const char *name, const rc_json *entry, size_t data_begin)
+static rc_status read_entry(rc_safetensors *file, const char *name, const rc_json *entry)
 {
     rc_named_tensor *tensor = &file->tensor[file->tensors];
-    size_t bytes, room = file->size - data_begin;
+    size_t bytes, room = file->size - file->data_begin;
     tensor->name = name;
     RC_TRY(read_dtype(name, entry, &tensor->dtype));
     RC_TRY(read_shape(entry, tensor, &bytes));
@@ -182,40 +184,44 @@ static rc_status read_entry(rc_safetensors *file, const char *name, const rc_jso
     if ((size_t)(end - begin) != bytes)
         return rc_fail(RC_FORMAT, "tensor '%s' has %lld bytes, its shape asks for %zu", name,
                        (long long)(end - begin), bytes);
-    tensor->data = file->bytes + data_begin + (size_t)begin;
-    file->tensors++;
+    file->place[file->tensors++] = (size_t)begin;
     return RC_OK;
 }
 
+typedef struct part {
+    const rc_named_tensor *tensor;
+    size_t begin, bytes;
+} part;
+
 static int by_place(const void *a, const void *b)
 {
-    const rc_named_tensor *first = *(const rc_named_tensor *const *)a, *second = *(const rc_named_tensor *const *)b;
-    const char *first_data = first->data, *second_data = second->data;
-    if (first_data != second_data)
-        return first_data < second_data ? -1 : 1;
-    size_t sizes[2] = {rc_named_tensor_count(first), rc_named_tensor_count(second)};
-    return sizes[0] == sizes[1] ? 0 : sizes[0] < sizes[1] ? -1 : 1; /* what is empty takes no place */
+    const part *first = a, *second = b;
+    if (first->begin != second->begin)
+        return first->begin < second->begin ? -1 : 1;
+    return first->bytes == second->bytes ? 0 : first->bytes < second->bytes ? -1 : 1; /* what is empty takes no place */
 }
 
 /* The format wants the data to be covered, without gaps and without sharing: whatever else is there is damage. */
-static rc_status check_places(const rc_safetensors *file, size_t data_begin)
+static rc_status check_places(const rc_safetensors *file)
 {
-    const rc_named_tensor **sorted = rc_alloc_zeroed(NULL, (size_t)file->tensors + 1, sizeof *sorted);
+    part *sorted = rc_alloc_zeroed(NULL, (size_t)file->tensors + 1, sizeof *sorted);
     if (sorted == NULL)
         return RC_OUT_OF_MEMORY;
-    for (int i = 0; i < file->tensors; i++)
-        sorted[i] = &file->tensor[i];
+    for (int i = 0; i < file->tensors; i++) {
+        const rc_named_tensor *tensor = &file->tensor[i];
+        sorted[i] = (part){tensor, file->place[i], rc_named_tensor_count(tensor) * rc_dtype_bytes(tensor->dtype)};
+    }
     qsort(sorted, (size_t)file->tensors, sizeof *sorted, by_place);
-    const char *at = file->bytes + data_begin;
+    size_t at = 0, all = file->size - file->data_begin;
     rc_status status = RC_OK;
     for (int i = 0; i < file->tensors && status == RC_OK; i++) {
-        if (sorted[i]->data != at)
-            status = rc_fail(RC_FORMAT, "tensor '%s' does not begin where the one before it ends", sorted[i]->name);
-        at += rc_named_tensor_count(sorted[i]) * rc_dtype_bytes(sorted[i]->dtype);
+        if (sorted[i].begin != at)
+            status = rc_fail(RC_FORMAT, "tensor '%s' does not begin where the one before it ends",
+                             sorted[i].tensor->name);
+        at += sorted[i].bytes;
     }
-    if (status == RC_OK && at != file->bytes + file->size)
-        status = rc_fail(RC_FORMAT, "%zu bytes after the last tensor belong to none",
-                         (size_t)(file->bytes + file->size - at));
+    if (status == RC_OK && at != all)
+        status = rc_fail(RC_FORMAT, "%zu bytes after the last tensor belong to none", all - at);
     rc_free(NULL, sorted);
     return status;
 }
@@ -231,38 +237,87 @@ static rc_status read_metadata(const rc_safetensors *file)
     return strings ? RC_OK : rc_fail(RC_FORMAT, "the metadata is not a map of strings");
 }
 
-static rc_status parse(rc_safetensors *file)
+/* Where a file comes from: the disk, or memory. */
+typedef struct source {
+    rc_file_reader *reader; /* NULL: memory */
+    const char *bytes;      /* the next ones of the memory */
+} source;
+
+static rc_status take(source *from, char *data, size_t size)
 {
+    if (from->reader != NULL)
+        return rc_file_reader_take(from->reader, data, size);
+    if (size > 0)
+        memcpy(data, from->bytes, size);
+    from->bytes += size;
+    return RC_OK;
+}
+
+/* The header's text, of which no more is taken than the file has. */
+static rc_status take_header(rc_safetensors *file, source *from)
+{
+    char length_bytes[8] = {0};
     uint64_t length = 0;
-    for (int i = 0; file->size >= 8 && i < 8; i++)
-        length |= (uint64_t)(unsigned char)file->bytes[i] << (8 * i);
+    if (file->size >= sizeof length_bytes)
+        RC_TRY(take(from, length_bytes, sizeof length_bytes));
+    for (int i = 0; i < 8; i++)
+        length |= (uint64_t)(unsigned char)length_bytes[i] << (8 * i);
     if (file->size < 8 || length > largest_header || length > file->size - 8)
         return rc_fail(RC_FORMAT, "not a safetensors file, or cut off: its header length is wrong");
-    RC_TRY(rc_json_parse("header", file->bytes + 8, (size_t)length, &file->header));
+    char *text = rc_alloc(NULL, (size_t)length);
+    if (text == NULL)
+        return RC_OUT_OF_MEMORY;
+    file->data_begin = 8 + (size_t)length;
+    rc_status status = take(from, text, (size_t)length);
+    if (status == RC_OK)
+        status = rc_json_parse("header", text, (size_t)length, &file->header);
+    rc_free(NULL, text);
+    return status;
+}
+
+static rc_status parse_header(rc_safetensors *file)
+{
     if (!rc_json_is(file->header, RC_JSON_OBJECT))
         return rc_fail(RC_FORMAT, "the header is not an object");
     RC_TRY(read_metadata(file));
-    file->tensor = rc_alloc_zeroed(NULL, rc_json_count(file->header) + 1, sizeof *file->tensor);
-    if (file->tensor == NULL)
+    size_t entries = rc_json_count(file->header);
+    file->tensor = rc_alloc_zeroed(NULL, entries + 1, sizeof *file->tensor);
+    file->place = rc_alloc_zeroed(NULL, entries + 1, sizeof *file->place);
+    if (file->tensor == NULL || file->place == NULL)
         return RC_OUT_OF_MEMORY;
     for (const rc_json *entry = NULL; (entry = rc_json_next(file->header, entry)) != NULL;)
         if (strcmp(rc_json_key(entry), "__metadata__") != 0)
-            RC_TRY(read_entry(file, rc_json_key(entry), entry, 8 + (size_t)length));
-    return check_places(file, 8 + (size_t)length);
+            RC_TRY(read_entry(file, rc_json_key(entry), entry));
+    return check_places(file);
 }
 
-/* Takes over `bytes`. */
-static rc_status adopt(const char *name, char *bytes, size_t size, rc_safetensors **file)
+/* Data is read only once the header is known to describe all of it: until then a file of any size takes no more
+ * memory than its header. */
+static rc_status take_data(rc_safetensors *file, source *from)
 {
-    *file = NULL;
-    rc_safetensors *f = rc_alloc_zeroed(NULL, 1, sizeof *f);
-    if (f == NULL) {
-        rc_free(NULL, bytes);
+    size_t bytes = file->size - file->data_begin;
+    file->data = rc_alloc(NULL, bytes);
+    if (file->data == NULL)
         return RC_OUT_OF_MEMORY;
-    }
-    f->bytes = bytes;
+    RC_TRY(take(from, file->data, bytes));
+    for (int i = 0; i < file->tensors; i++)
+        file->tensor[i].data = file->data + file->place[i];
+    return RC_OK;
+}
+
+static rc_status read_from(const char *name, source *from, size_t size, rc_safetensors **file)
+{
+    rc_safetensors *f = rc_alloc_zeroed(NULL, 1, sizeof *f);
+    if (f == NULL)
+        return RC_OUT_OF_MEMORY;
     f->size = size;
-    rc_status status = parse(f);
+    rc_status status = size <= largest_file ? take_header(f, from)
+                                            : rc_fail(RC_FORMAT, "it has %zu bytes, expected at most %zu", size,
+                                                      largest_file);
+    if (status == RC_OK)
+        status = parse_header(f);
+    if (status == RC_OK)
+        status = take_data(f, from);
     if (status != RC_OK) {
         rc_safetensors_close(f);
         return status == RC_OUT_OF_MEMORY ? status : rc_fail(status, "%s: %s", name, rc_message());
@@ -274,21 +329,19 @@ static rc_status adopt(const char *name, char *bytes, size_t size, rc_safetensor
 rc_status rc_safetensors_open(const char *path, rc_safetensors **file)
 {
     *file = NULL;
-    char *bytes;
+    source from = {0};
     size_t size;
-    RC_TRY(rc_file_read(path, largest_file, &bytes, &size));
-    return adopt(path, bytes, size, file);
+    RC_TRY(rc_file_reader_open(path, &from.reader, &size));
+    rc_status status = read_from(path, &from, size, file);
+    rc_file_reader_close(from.reader);
+    return status;
 }
 
 rc_status rc_safetensors_parse(const char *name, const void *bytes, size_t size, rc_safetensors **file)
 {
     *file = NULL;
-    char *copy = rc_alloc(NULL, size);
-    if (copy == NULL)
-        return RC_OUT_OF_MEMORY;
-    if (size > 0)
-        memcpy(copy, bytes, size);
-    return adopt(name, copy, size, file);
+    source from = {.bytes = bytes};
+    return read_from(name, &from, size, file);
 }
 
 void rc_safetensors_close(rc_safetensors *file)
@@ -296,9 +349,15 @@ void rc_safetensors_close(rc_safetensors *file)
     if (file == NULL)
         return;
     rc_json_free(file->header);
-    rc_free(NULL, file->bytes);
+    rc_free(NULL, file->data);
     rc_free(NULL, file->tensor);
+    rc_free(NULL, file->place);
     rc_free(NULL, file);
+}
+
+size_t rc_safetensors_bytes(const rc_safetensors *file)
+{
+    return file->size;
 }
 
 int rc_safetensors_count(const rc_safetensors *file)

@@ -36,12 +36,14 @@ rc_status rc_safetensors_write(const char *path, const rc_named_tensor *tensors,
 
 typedef struct rc_safetensors rc_safetensors;
 
-/* The whole file in memory. On failure *file is NULL and the message names the file and what is wrong with it. */
+/* The whole file in memory, once its header is found to describe all of it; a regular file. On failure *file is NULL
+ * and the message names the file and what is wrong with it. */
 rc_status rc_safetensors_open(const char *path, rc_safetensors **file);
 /* The same from memory; `name` is what messages call it. The bytes are copied. */
 rc_status rc_safetensors_parse(const char *name, const void *bytes, size_t size, rc_safetensors **file);
 void rc_safetensors_close(rc_safetensors *file); /* NULL is fine */
 
+size_t rc_safetensors_bytes(const rc_safetensors *file); /* all of it */
 int rc_safetensors_count(const rc_safetensors *file);
 const rc_named_tensor *rc_safetensors_at(const rc_safetensors *file, int index);
 /* NULL: there is none of that name. */

@@ -74,6 +74,16 @@ expect 0 only-stdout "exit codes: 0 done, 1 failed, 2 wrong usage" --help
 for command in run learn predict eval dream bench selftest; do
     expect 0 only-stdout "--device-memory SIZE" "$command" --help
 done
+for command in run learn predict eval dream info; do
+    expect 0 only-stdout "--max-memory SIZE" "$command" --help
+done
+for size in 0 -1 12Q 9999999999999999999999 1.5G; do
+    expect 2 only-stderr "option '--max-memory' is '$size', expected a size such as 512M or 2G" info --max-memory "$size" no
+done
+expect 1 only-stderr "cannot allocate" run demo --data procedural --out no --max-memory 100k
+expect 1 only-stderr "1024 at a time, net 'resnet-small'" run demo --data procedural:10 --out no --max-memory 100M \
+    --set images_per_class=5 --set epochs=1 --set refine_epochs=0 --set batch=1024
+expect 1 only-stderr "cannot read '/dev/zero': it is a device or a pipe" info /dev/zero
 for command in run learn predict eval dream methods info bench selftest completion manual; do
     expect 0 only-stdout "usage: recollect $command" "$command" --help
     expect 0 only-stdout "examples:" "$command" --help

@@ -218,6 +218,20 @@ static void wrong_cifar_files_are_named(void **state)
     assert_int_equal(rc_check_class_name(0, "\xc2\xa0", 2), RC_OK);
     assert_int_equal(rc_check_class_name(2, "b\xc2\x9b" "2J", 5), RC_FORMAT); /* which clears a terminal */
     data_assert_message("name of class 2: byte 1 (0xC2) is not printable UTF-8");
+    static const char *const hidden[] = {"a\u202eb", "\u202a", "x\u2066", "\u2069", "\u200e", "a\u200f",
+                                         "\u200bcat", "\ufeff", "a\u2028b", "\u00ad", "\U000e0041"};
+    for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
+        if (rc_check_class_name(1, hidden[i], strlen(hidden[i])) != RC_FORMAT)
+            fail_msg("name %zu is taken", i);
+    static const char *const shown[] = {"\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645", "\u2603",
+                                        "\U0001f468\u200d\U0001f467"};
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
+        assert_int_equal(rc_check_class_name(1, shown[i], strlen(shown[i])), RC_OK);
+    char names[1024] = "apple\napple\n";
+    for (int i = 2; i < 100; i++)
+        snprintf(names + strlen(names), sizeof names - strlen(names), "n%d\n", i);
+    data_write_text("b/fine_label_names.txt", names);
+    data_assert_refused("b", NULL, RC_FORMAT, "fine_label_names.txt: two classes are called 'apple'");
     free(train.data);
 }
 

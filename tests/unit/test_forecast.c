@@ -5,12 +5,14 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "base/memory.h"
 #include "run/forecast.h"
+#include "support/learning.h"
 
 static const rc_method *method(const char *name)
 {
@@ -110,6 +112,133 @@ static void measuring_leaves_nothing_behind(void **state)
     rc_backend_close(be);
 }
 
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static size_t held, most;
+
+static void *count_alloc(void *user, size_t size, size_t align)
+{
+    (void)user;
+    void *block = NULL;
+    size_t *raw = NULL;
+    if (posix_memalign(&block, align, size + align) != 0)
+        return NULL;
+    raw = block;
+    *raw = size;
+    held += size;
+    most = held > most ? held : most;
+    return (char *)block + align;
+}
+
+static void count_free(void *user, void *block)
+{
+    (void)user;
+    char *raw = (char *)block - RC_ALIGNMENT;
+    held -= *(size_t *)(void *)raw;
+    free(raw);
+}
+
+static const rc_allocator counting = {count_alloc, count_free, NULL};
+
+/* The same task on a backend that takes memory: what it holds at most. */
+static size_t really_held(const rc_task_claim *c, rc_backend *be)
+{
+    rc_learner l;
+    rc_training *training;
+    size_t unused;
+    int32_t labels[64];
+    for (int i = 0; i < c->count; i++)
+        labels[i] = c->n_old + i % (c->n_new > 0 ? c->n_new : 1);
+    most = held;
+    size_t before = held;
+    assert_int_equal(rc_learner_create(&l, be, c->settings, c->method, c->image), RC_OK);
+    if (c->n_old > 0)
+        assert_int_equal(rc_head_grow(&l.student.head, c->n_old, (rc_rng){1, 1}), RC_OK);
+    if (c->n_new == 0)
+        assert_int_equal(rc_learner_begin_dreams(&l), RC_OK);
+    else
+        assert_int_equal(rc_learner_begin_task(&l, c->n_old > 0, c->n_new, c->images, labels, c->count), RC_OK);
+    assert_int_equal(rc_stage_bytes(&l, RC_STAGE_INVERSION, &unused), RC_OK);
+    if (c->n_new > 0) {
+        assert_int_equal(rc_stage_training_create(&l, &training), RC_OK);
+        if (rc_stage_steps(&l, RC_STAGE_REFINEMENT) > 0)
+            assert_int_equal(rc_training_begin_refinement(training), RC_OK);
+        rc_training_destroy(training);
+    }
+    rc_learner_destroy(&l);
+    assert_true(held >= before); /* the workspace stays */
+    return most - before;
+}
+
+/* What is counted is what is taken, by every method: weights, activations, workspace, images. */
+static void counted_bytes_are_those_that_are_taken(void **state)
+{
+    (void)state;
+    static uint8_t images[24 * LEARNING_SIZE * LEARNING_SIZE * LEARNING_CHANNELS];
+    rc_augment image = {.h = LEARNING_SIZE, .w = LEARNING_SIZE, .c = LEARNING_CHANNELS, .std = {1, 1, 1}};
+    static const struct {
+        const char *method;
+        int n_old, n_new;
+    } cases[] = {{"cwd", 0, 3}, {"cwd", 3, 2}, {"cwd", 3, 0},  {"rdfcil", 4, 1}, {"finetune", 3, 2}, {"lwf", 3, 2},
+                 {"er", 3, 2},  {"dgr", 3, 2}, {"lode", 3, 2}, {"abd", 3, 2},    {"deepinversion-pixels", 3, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        for (int wide = 0; wide < 2; wide++) {
+            rc_backend *be;
+            size_t bytes, heap = rc_bytes_allocated();
+            rc_settings s = learning_settings();
+            s.batch = wide ? 24 : 8;
+            s.generator_width = wide ? 64 : 8;
+            rc_task_claim claim = {.settings = &s, .method = method(cases[i].method), .image = &image,
+                                   .n_old = cases[i].n_old, .n_new = cases[i].n_new, .images = images, .count = 24};
+            assert_int_equal(rc_backend_open_with("cpu", 2, NULL, &counting, &be), RC_OK);
+            heap = rc_bytes_allocated();
+            size_t before = held;
+            if (rc_forecast_bytes(be, &claim, &bytes) != RC_OK)
+                fail_msg("%s: %s", cases[i].method, rc_message());
+            assert_true(held == before && rc_bytes_allocated() == heap); /* it took nothing */
+            size_t really = really_held(&claim, be);
+            enum { SCRATCH = 300000 /* what initialising takes from the heap, and 64 bytes a block */ };
+            if (bytes > really + SCRATCH || really > bytes + SCRATCH || really > bytes + bytes / 20)
+                fail_msg("%s after %d classes: %zu bytes were counted, %zu taken", cases[i].method, cases[i].n_old,
+                         bytes, really);
+            rc_backend_close(be);
+        }
+    }
+}
+
+static void a_large_claim_takes_nothing(void **state)
+{
+    (void)state;
+    rc_backend *be;
+    size_t bytes;
+    rc_settings s = learning_settings();
+    rc_augment image = {.h = 16, .w = 16, .c = 3, .std = {1, 1, 1}};
+    rc_task_claim claim = {.settings = &s, .method = method("cwd"), .image = &image, .n_old = 3};
+    assert_int_equal(rc_backend_open_with("cpu", 2, NULL, &counting, &be), RC_OK);
+    size_t before = held;
+    most = held;
+    s.generator_width = 4096;
+    s.noise = 1000;
+    s.batch = 2048;
+    assert_int_equal(rc_forecast_bytes(be, &claim, &bytes), RC_OK);
+    assert_true(bytes > (size_t)10 << 30 && most == before);
+    rc_memory_set_budget(rc_bytes_allocated() + ((size_t)1 << 30));
+    rc_status status = rc_forecast_allow(be, &claim, "dreaming");
+    rc_memory_set_budget(SIZE_MAX);
+    assert_int_equal(status, RC_OUT_OF_MEMORY);
+    assert_non_null(strstr(rc_message(), "dreaming would take "));
+    assert_non_null(strstr(rc_message(), "images of 16 x 16 pixels with 3 channels, 2048 at a time, net 'resnet-small' "
+                                         "of width 4 and 1 blocks, generator-small of width 4096 and noise 1000"));
+    assert_non_null(strstr(rc_message(), "1.1 GB are allowed"));
+    char option[64];
+    size_t gigabytes = (rc_bytes_allocated() + bytes) / ((size_t)1 << 30) + 1;
+    snprintf(option, sizeof option, "--max-memory %zuG ", gigabytes);
+    assert_non_null(strstr(rc_message(), option));
+    assert_int_equal(rc_forecast_allow(be, &claim, "dreaming"), RC_OK); /* no limit, and nothing taken either */
+    assert_true(most == before);
+    rc_backend_close(be);
+}
+
 static void count_lines(void *user, int level, const char *text)
 {
     (void)level;
@@ -133,6 +262,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_run_has_its_steps),     cmocka_unit_test(seconds_add_up),
         cmocka_unit_test(updates_count_down),              cmocka_unit_test(measuring_leaves_nothing_behind),
+        cmocka_unit_test(counted_bytes_are_those_that_are_taken),
+        cmocka_unit_test(a_large_claim_takes_nothing),
         cmocka_unit_test(short_runs_are_not_worth_a_word),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -62,14 +62,34 @@ static rc_status choose_set(instruction_set *chosen)
 
 /* ---- workspace and errors -------------------------------------------------------------------------------------- */
 
+void rc_cpu_count(rc_cpu *cpu, size_t more, size_t fewer)
+{
+    if (!rc_size_add(cpu->held, more, &cpu->held))
+        cpu->held = SIZE_MAX;
+    cpu->most = cpu->held > cpu->most ? cpu->held : cpu->most;
+    if (cpu->held != SIZE_MAX)
+        cpu->held -= fewer;
+}
+
+/* A block in the place of one that was too small. */
+static rc_status replace_block(rc_cpu *cpu, size_t bytes, size_t before, void **block)
+{
+    if (cpu->table.sizing) {
+        rc_cpu_count(cpu, bytes, before);
+        return RC_OK;
+    }
+    void *larger = rc_alloc(cpu->allocator, bytes);
+    if (!larger)
+        return RC_OUT_OF_MEMORY;
+    rc_free(cpu->allocator, *block);
+    *block = larger;
+    return RC_OK;
+}
+
 rc_status rc_cpu_reserve(rc_cpu *cpu, size_t shared_bytes, size_t scratch_bytes)
 {
     if (shared_bytes > cpu->shared_bytes) {
-        void *block = rc_alloc(cpu->allocator, shared_bytes);
-        if (!block)
-            return RC_OUT_OF_MEMORY;
-        rc_free(cpu->allocator, cpu->shared);
-        cpu->shared = block;
+        RC_TRY(replace_block(cpu, shared_bytes, cpu->shared_bytes, &cpu->shared));
         cpu->shared_bytes = shared_bytes;
     }
     if (scratch_bytes > cpu->scratch_bytes) {
@@ -79,11 +99,7 @@ rc_status rc_cpu_reserve(rc_cpu *cpu, size_t shared_bytes, size_t scratch_bytes)
         each -= each % RC_ALIGNMENT;
         if (!rc_size_mul(each, (size_t)cpu->table.threads, &all))
             return rc_fail(RC_OUT_OF_MEMORY, "workspace of %zu bytes per thread is too large", scratch_bytes);
-        void *block = rc_alloc(cpu->allocator, all);
-        if (!block)
-            return RC_OUT_OF_MEMORY;
-        rc_free(cpu->allocator, cpu->scratch);
-        cpu->scratch = block;
+        RC_TRY(replace_block(cpu, all, cpu->scratch_bytes * (size_t)cpu->table.threads, &cpu->scratch));
         cpu->scratch_bytes = each;
     }
     return RC_OK;

@@ -22,6 +22,7 @@ typedef struct rc_cpu {
     size_t shared_bytes;
     void *scratch;        /* threads blocks of scratch_bytes each */
     size_t scratch_bytes; /* per thread, a multiple of RC_ALIGNMENT */
+    size_t begun, held, most; /* bytes, where they are only counted (sizing.c): at first, now, and at most */
     unsigned turn;        /* of convolutions, which go through the images up and down */
     void (*measure)(rc_pool *pool, rc_peak *peak); /* of the chosen kernels; NULL: nothing to measure */
     double (*measure_now)(rc_pool *pool, double seconds); /* likewise, multiply-adds alone */
@@ -42,6 +43,9 @@ static inline void *rc_cpu_scratch(const rc_cpu *cpu, int worker)
 
 /* Grows the workspace to at least these sizes; contents are lost. Called while passes are built, never in a step. */
 rc_status rc_cpu_reserve(rc_cpu *cpu, size_t shared_bytes, size_t scratch_bytes);
+
+/* Counts bytes that would be allocated, and then those that would be freed; what has no number is SIZE_MAX. */
+void rc_cpu_count(rc_cpu *cpu, size_t more, size_t fewer);
 
 /* Keeps the first failure for sync(). */
 void rc_cpu_set_error(rc_cpu *cpu, rc_status status, const char *message);

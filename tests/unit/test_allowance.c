@@ -1,0 +1,310 @@
+/* How much memory may be taken: by default, with a limit, for a model file, one picture at a time. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/machine.h"
+#include "base/memory.h"
+#include "run/allowance.h"
+#include "run/dream.h"
+#include "run/forecast.h"
+#include "run/learn.h"
+#include "run/predict.h"
+#include "support/api_data.h"
+#include "support/craft.h"
+#include "support/data_files.h"
+#include "support/learning.h"
+#include "support/succeeds.h"
+
+static void allowances_add_up(void **state)
+{
+    (void)state;
+    const size_t gib = (size_t)1 << 30;
+    assert_true(rc_memory_allowed(5) == 5);
+    size_t by_default = rc_memory_allowed(0), unused = rc_machine_free_memory();
+    assert_true(by_default > rc_bytes_allocated() && by_default < rc_bytes_allocated() + unused / 100 * 81);
+    assert_true(by_default > rc_bytes_allocated() + unused / 100 * 60); /* others take some meanwhile */
+    assert_true(rc_memory_allowed_for(100 * gib, 0, 0) == 100 * gib);
+    assert_true(rc_memory_allowed_for(100 * gib, 0, 27000) == 2 * gib + 1024 * 27000);
+    assert_true(rc_memory_allowed_for(100 * gib, 0, gib) == 100 * gib);
+    assert_true(rc_memory_allowed_for(gib, 0, 27000) == gib);
+    assert_true(rc_memory_allowed_for(100 * gib, 100 * gib, 27000) == 100 * gib); /* somebody has said so */
+    assert_true(rc_memory_allowed_for(100 * gib, 0, SIZE_MAX / 3) == 100 * gib);
+    rc_memory_allow(12345, 27000);
+    assert_true(rc_memory_budget() == 12345);
+    rc_memory_allow(0, 27000);
+    assert_true(rc_memory_budget() <= 2 * gib + 1024 * 27000);
+    rc_memory_set_budget(SIZE_MAX);
+}
+
+static void allocations_keep_to_the_budget(void **state)
+{
+    (void)state;
+    size_t before = rc_bytes_allocated();
+    rc_memory_set_budget(before + 2000);
+    void *first = rc_alloc(NULL, 1900), *second = rc_alloc(NULL, 100);
+    assert_non_null(first);
+    assert_null(second);
+    assert_non_null(strstr(rc_message(), "are allowed. --max-memory allows more (max_memory in the settings"));
+    rc_free(NULL, first);
+    second = rc_alloc(NULL, 100);
+    assert_non_null(second);
+    rc_memory_set_budget(10); /* less than is held */
+    assert_null(rc_alloc(NULL, 1));
+    rc_memory_set_budget(SIZE_MAX);
+    first = rc_alloc(NULL, 100000);
+    assert_non_null(first);
+    rc_free(NULL, first);
+    rc_free(NULL, second);
+    assert_true(rc_bytes_allocated() == before);
+}
+
+/* What the published experiments need to go on from a model of theirs is there without asking for it. */
+static void published_models_are_within_what_is_allowed(void **state)
+{
+    (void)state;
+    rc_backend *be;
+    const char *name, *summary;
+    static uint8_t image_bytes[1];
+    rc_net *net = calloc(1, sizeof *net);
+    assert_non_null(net);
+    SUCCEEDS(rc_backend_open("cpu", 8, NULL, &be));
+    for (int i = 0; rc_config_preset(i, &name, &summary); i++) {
+        rc_config config = rc_config_default();
+        SUCCEEDS(rc_config_load(&config, name, NULL));
+        int size = strncmp(name, "imagenet100", 11) == 0 ? 224 : strstr(name, "tiny") ? 64 : 32;
+        size = config.size > 0 ? config.size : size;
+        rc_augment image = {.h = size, .w = size, .c = 3, .std = {1, 1, 1}};
+        const rc_method *method;
+        size_t bytes;
+        SUCCEEDS(rc_method_find("cwd", &method));
+        SUCCEEDS(rc_learner_net(&config.settings, &image, net));
+        rc_task_claim claim = {.settings = &config.settings, .method = method, .image = &image, .n_old = 90,
+                               .n_new = 10, .images = image_bytes, .count = 5000};
+        SUCCEEDS(rc_forecast_bytes(be, &claim, &bytes));
+        if (bytes > rc_memory_allowed_for(SIZE_MAX, 0, net->params * sizeof(float)))
+            fail_msg("%s takes %zu bytes", name, bytes);
+    }
+    free(net);
+    rc_backend_close(be);
+}
+
+/* ---- a model ----------------------------------------------------------------------------------------------------- */
+
+static rc_backend *backend;
+
+static void make_model(const char *path)
+{
+    static const char *const small[] = {"net=resnet-small", "net_width=4", "net_blocks=1", "generator=generator-small",
+                                        "generator_width=8", "noise=8", "batch=8", "epochs=1", "refine_epochs=0",
+                                        "min_steps=1"};
+    int32_t *labels;
+    uint8_t *images = learning_images(0, 2, 6, &labels);
+    char first[] = "a", second[] = "b", *names[] = {first, second};
+    rc_dataset data = {.format = "memory", .name = "memory", .h = LEARNING_SIZE, .w = LEARNING_SIZE,
+                       .c = LEARNING_CHANNELS, .classes = 2, .class_name = names,
+                       .train = {.count = 12, .images = images, .labels = labels}};
+    rc_dataset_measure(&data);
+    rc_saved_model model = {0};
+    rc_learn_result result;
+    rc_learn_settings settings = {.in_memory = &data, .set = small, .sets = sizeof small / sizeof *small, .threads = 1};
+    SUCCEEDS(rc_learn(&model, backend, &settings, &result));
+    SUCCEEDS(rc_model_file_save(path, &model, true));
+    rc_saved_model_destroy(&model);
+    rc_free(NULL, images);
+    rc_free(NULL, labels);
+}
+
+static int enter(void **state)
+{
+    return data_enter_folder(state) == 0 && rc_backend_open("cpu", 1, NULL, &backend) == RC_OK ? 0 : -1;
+}
+
+static int leave(void **state)
+{
+    rc_memory_set_budget(SIZE_MAX);
+    rc_backend_close(backend);
+    return data_leave_folder(state);
+}
+
+static void ignore(void *user, const rc_prediction *prediction)
+{
+    double *sum = user;
+    *sum += prediction->message == NULL ? prediction->probability[0] : 1000;
+}
+
+/* Bytes of the largest moment of predicting so many pictures, as the allocator sees it. */
+static size_t memory_of(rc_saved_model *model, int pictures, double *sum)
+{
+    rc_predict_settings settings = {.top = 1, .threads = 1, .each = ignore, .user = sum};
+    rc_predictor *predictor;
+    size_t before = rc_bytes_allocated();
+    *sum = 0;
+    SUCCEEDS(rc_predictor_create(model, &settings, &predictor));
+    for (int i = 0; i < pictures; i++)
+        SUCCEEDS(rc_predictor_add(predictor, "picture.ppm"));
+    SUCCEEDS(rc_predictor_finish(predictor));
+    size_t held = rc_bytes_allocated() - before;
+    rc_predictor_destroy(predictor);
+    return held;
+}
+
+static void one_picture_takes_the_memory_of_one(void **state)
+{
+    (void)state;
+    rc_saved_model model;
+    double sum;
+    make_model("model.safetensors");
+    data_write_colour("picture.ppm", 20, 30, 200, 100, 50);
+    SUCCEEDS(rc_model_file_load("model.safetensors", backend, &model));
+    size_t one = memory_of(&model, 1, &sum), two = memory_of(&model, 2, &sum), many = memory_of(&model, 64, &sum);
+    double expected = sum;
+    size_t more = memory_of(&model, 150, &sum);
+    print_message("1, 2, 64 and 150 pictures: %zu, %zu, %zu and %zu bytes\n", one, two, many, more);
+    assert_true(many - one > 20 * (two - one) && two > one && many > 2 * one);
+    assert_true(more < many + 2 * (two - one));
+    /* Where many are too many, they are scored in smaller batches, to the same answers. */
+    size_t before = rc_bytes_allocated();
+    rc_memory_set_budget(before + many * 2 / 3);
+    size_t few = memory_of(&model, 64, &sum);
+    assert_true(few < many * 2 / 3 && sum == expected);
+    rc_predictor *predictor;
+    rc_predict_settings settings = {.top = 1, .threads = 1, .each = ignore, .user = &sum};
+    rc_memory_set_budget(before + one / 2);
+    assert_int_equal(rc_predictor_create(&model, &settings, &predictor), RC_OUT_OF_MEMORY);
+    assert_null(predictor);
+    rc_memory_set_budget(SIZE_MAX);
+    rc_saved_model_destroy(&model);
+}
+
+/* A few kilobytes that ask for gigabytes: each is refused before anything is taken, and works where it is allowed. */
+static void small_files_take_no_gigabytes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *setting, *value, *says;
+    } cases[] = {{"generator_width", "4096", "generator-small of width 4096 and noise 8"},
+                 {"noise", "1000000", "generator-small of width 8 and noise 1000000"},
+                 {"batch", "65536", "65536 at a time"}};
+    craft good;
+    make_model("model.safetensors");
+    craft_read("model.safetensors", &good);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rc_saved_model model;
+        rc_dream_settings settings = {.per_class = 1, .steps = 1};
+        rc_dreams dreams;
+        craft file = craft_copy(&good);
+        assert_true(craft_setting(&file, cases[i].setting, cases[i].value));
+        if (i == 0)
+            assert_true(craft_setting(&file, "batch", "256"));
+        craft_write(&file, "hostile.safetensors");
+        craft_free(&file);
+        rc_memory_allow(0, 0);
+        SUCCEEDS(rc_model_file_load("hostile.safetensors", backend, &model));
+        assert_true(model.file_bytes > 10000 && model.file_bytes < 200000);
+        rc_memory_allow((size_t)1 << 30, model.file_bytes);
+        size_t before = rc_bytes_allocated();
+        assert_int_equal(rc_dream(&model, &settings, &dreams), RC_OUT_OF_MEMORY);
+        assert_true(rc_bytes_allocated() == before);
+        if (strstr(rc_message(), cases[i].says) == NULL || strstr(rc_message(), "--max-memory ") == NULL ||
+            strstr(rc_message(), "1.1 GB are allowed") == NULL)
+            fail_msg("the message is: %s", rc_message());
+        rc_saved_model_destroy(&model);
+    }
+    craft_free(&good);
+}
+
+/* A file that claims little of what it has is not read, nor is one without an end. */
+static void files_are_read_as_far_as_they_are_described(void **state)
+{
+    (void)state;
+    rc_safetensors *file;
+    craft good;
+    make_model("model.safetensors");
+    rc_memory_set_budget(rc_bytes_allocated() + (1 << 20));
+    craft_read("model.safetensors", &good);
+    FILE *sparse = fopen("model.safetensors", "rb+");
+    assert_non_null(sparse);
+    assert_int_equal(fseek(sparse, 3000000000, SEEK_SET), 0);
+    assert_true(fputc('x', sparse) == 'x' && fclose(sparse) == 0);
+    assert_int_equal(rc_safetensors_open("model.safetensors", &file), RC_FORMAT);
+    data_assert_message("bytes after the last tensor belong to none");
+    assert_null(file);
+    craft_write(&good, "model.safetensors");
+    SUCCEEDS(rc_safetensors_open("model.safetensors", &file));
+    rc_safetensors_close(file);
+    assert_int_equal(rc_safetensors_open("/dev/zero", &file), RC_IO);
+    data_assert_message("cannot read '/dev/zero': it is a device or a pipe, expected a regular file");
+    assert_int_equal(rc_safetensors_open(".", &file), RC_IO);
+    data_assert_message("cannot read '.': it is a folder, expected a regular file");
+    rc_memory_set_budget(SIZE_MAX);
+    craft_free(&good);
+}
+
+/* ---- the public interface ---------------------------------------------------------------------------------------- */
+
+static void contexts_have_limits_of_their_own(void **state)
+{
+    (void)state;
+    recollect_settings settings;
+    recollect_context *tight, *wide, *old;
+    recollect_model *model = NULL;
+    api_data data;
+    craft good;
+    make_model("model.safetensors");
+    craft_read("model.safetensors", &good);
+    assert_true(craft_setting(&good, "batch", "4096"));
+    craft_write(&good, "model.safetensors");
+    craft_free(&good);
+    recollect_settings_default(&settings, sizeof settings);
+    assert_true(settings.max_memory == 0);
+    settings.threads = 1;
+    assert_int_equal(recollect_context_create(&settings, &wide), RECOLLECT_OK);
+    settings.max_memory = 1000;
+    assert_int_equal(recollect_context_create(&settings, &tight), RECOLLECT_OUT_OF_MEMORY);
+    settings.max_memory = (size_t)64 << 20;
+    assert_int_equal(recollect_context_create(&settings, &tight), RECOLLECT_OK);
+    /* A program that was built before there was a limit. */
+    settings.size = offsetof(recollect_settings, max_memory);
+    settings.max_memory = 1;
+    assert_int_equal(recollect_context_create(&settings, &old), RECOLLECT_OK);
+    recollect_context_destroy(&old);
+    uint8_t pixels[LEARNING_SIZE * LEARNING_SIZE * LEARNING_CHANNELS];
+    int made;
+    assert_int_equal(recollect_model_load(tight, "model.safetensors", &model), RECOLLECT_OK);
+    assert_int_equal(recollect_dream(model, 0, 1, pixels, &made), RECOLLECT_OUT_OF_MEMORY);
+    assert_non_null(strstr(recollect_last_message(), "4096 at a time"));
+    assert_non_null(strstr(recollect_last_message(), "max_memory in the settings of a context"));
+    recollect_model_destroy(&model);
+    /* The other context does not mind. */
+    assert_int_equal(recollect_model_create(wide, &model), RECOLLECT_OK);
+    api_set_quick(model, 1);
+    api_data_make(&data, 0, 2, 6, 1);
+    assert_int_equal(recollect_learn(model, &data.images, data.labels, data.names, 2, NULL), RECOLLECT_OK);
+    assert_true(rc_memory_budget() > (size_t)64 << 20);
+    api_data_free(&data);
+    recollect_model_destroy(&model);
+    recollect_context_destroy(&tight);
+    recollect_context_destroy(&wide);
+}
+
+int main(void)
+{
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter, leave)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(allowances_add_up),
+        cmocka_unit_test(allocations_keep_to_the_budget),
+        cmocka_unit_test(published_models_are_within_what_is_allowed),
+        IN_FOLDER(one_picture_takes_the_memory_of_one),
+        IN_FOLDER(small_files_take_no_gigabytes),
+        IN_FOLDER(files_are_read_as_far_as_they_are_described),
+        IN_FOLDER(contexts_have_limits_of_their_own),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
