@@ -112,7 +112,8 @@ void rc_json_put_real(rc_json_writer *w, const char *key, double value);
 /* Texts and keys come from outside, as names of files do, and need not be UTF-8: what is none becomes U+FFFD. NULL is
    null. */
 void rc_json_put_text(rc_json_writer *w, const char *key, const char *text);
-/* A value that was read; and the members of an object that was read, into the object that is open. */
+/* A value that was read, which must be there; and the members of an object that was read, into the object that is
+   open. */
 void rc_json_put_value(rc_json_writer *w, const char *key, const rc_json *value);
 void rc_json_put_members(rc_json_writer *w, const rc_json *object);
 /* What `inner` has written, as a string. Ends it; its failure is ours. */

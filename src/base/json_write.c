@@ -222,6 +222,8 @@ void rc_json_put_members(rc_json_writer *w, const rc_json *object)
 void rc_json_put_value(rc_json_writer *w, const char *key, const rc_json *value)
 {
     bool object = rc_json_is(value, RC_JSON_OBJECT);
+    if (value == NULL)
+        fail(w, RC_INTERNAL, "a value that was read is not there");
     if (object || rc_json_is(value, RC_JSON_ARRAY)) {
         begin_level(w, key, object);
         rc_json_put_members(w, value); /* those of an array have no keys */

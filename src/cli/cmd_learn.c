@@ -199,9 +199,11 @@ static int learn(rc_open_model *open, const rc_learn_settings *settings, const c
             return RC_EXIT_FAILED;
         }
     }
-    if (status == RC_OK && json)
-        status = rc_learn_json(&open->model, &result, out, rc_print_json, NULL);
-    else if (status == RC_OK)
+    if (status == RC_OK && json && rc_learn_json(&open->model, &result, out, rc_print_json, NULL) != RC_OK) {
+        rc_complain("learn: the model was saved as '%s', but cannot be described: %s", out, rc_message());
+        return RC_EXIT_FAILED;
+    }
+    if (status == RC_OK && !json)
         print_text(&result, out);
     if (status != RC_OK)
         rc_complain("learn: %s", rc_message());

@@ -1,4 +1,5 @@
 /* recollect predict: what is on these images. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,36 +71,31 @@ static void print_prediction(void *user, const rc_prediction *prediction)
     free(text);
 }
 
-/* All of stdin, NULL if there is too much or it fails; a zero byte follows the last one. */
-static char *read_stdin(size_t *size)
+/* All of stdin, to be freed also after a failure; a zero byte follows the last one. */
+static rc_status read_stdin(char **data, size_t *size)
 {
     enum { PIECE = 1 << 16, MOST = 1 << 29 };
-    char *data = NULL;
+    *data = NULL;
     *size = 0;
     for (size_t got = 1; got > 0; *size += got) {
-        char *grown = *size <= MOST ? realloc(data, *size + PIECE + 1) : NULL;
-        if (grown == NULL) {
-            free(data);
-            return NULL;
-        }
-        data = grown;
-        got = fread(data + *size, 1, PIECE, stdin);
+        if (*size > MOST)
+            return rc_fail(RC_IO, "stdin holds more than %d MB", MOST / 1000000);
+        char *grown = realloc(*data, *size + PIECE + 1);
+        if (grown == NULL)
+            return rc_fail(RC_OUT_OF_MEMORY, "no memory for stdin, of which %zu bytes have come", *size);
+        *data = grown;
+        got = fread(*data + *size, 1, PIECE, stdin);
     }
-    data[*size] = '\0';
-    if (!ferror(stdin))
-        return data;
-    free(data);
-    return NULL;
+    (*data)[*size] = '\0';
+    return ferror(stdin) ? rc_fail(RC_IO, "cannot read stdin: %s", strerror(errno)) : RC_OK;
 }
 
 static rc_status predict_stdin(rc_predictor *predictor, bool list)
 {
     size_t size;
-    char *data = read_stdin(&size);
-    if (data == NULL)
-        return rc_fail(RC_IO, "stdin cannot be read, or holds more than 512 MB");
-    rc_status status = RC_OK;
-    if (!list)
+    char *data;
+    rc_status status = read_stdin(&data, &size);
+    if (status == RC_OK && !list)
         status = rc_predictor_add_bytes(predictor, "-", data, size);
     for (char *line = data, *end; list && status == RC_OK && line < data + size; line = end + 1) {
         end = line + strcspn(line, "\n");

@@ -139,45 +139,61 @@ static rc_status read_grid(const rc_option_value *value, const char *preset, con
 
 /* ---- the command --------------------------------------------------------------------------------------------- */
 
-/* Appends a blank and a word, in quotes where a shell would not take it as it is; what does not fit is cut. */
-static size_t add_word(char *line, size_t size, size_t used, const char *word)
+/* A line that grows; while it only counts, `text` is NULL. */
+typedef struct command_line {
+    char *text;
+    size_t used;
+} command_line;
+
+static void add_character(command_line *line, char c)
 {
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./,:@%";
-    enum { MOST = 8 }; /* for a character, quotes and the end */
-    bool quoted = word[0] == '\0' || word[strspn(word, plain)] != '\0';
-    if (used + MOST >= size)
-        return used;
-    line[used++] = ' ';
-    if (quoted)
-        line[used++] = '\'';
-    for (; *word != '\0' && used + MOST < size; word++) {
-        if (*word == '\'') { /* outside of quotes, which end before it and begin again */
-            memcpy(line + used, "'\\'", 3);
-            used += 3;
-        }
-        line[used++] = *word;
-    }
-    if (quoted)
-        line[used++] = '\'';
-    line[used] = '\0';
-    return used;
+    if (line->text != NULL)
+        line->text[line->used] = c;
+    line->used++;
 }
 
-/* The command line as it could be typed again. */
-static void describe_command(const rc_option_value *value, const char *preset, char *line, size_t size)
+/* A blank and a word, in quotes where a shell would not take it as it is. */
+static void add_word(command_line *line, const char *before, const char *word)
 {
-    enum { ROOM = 80 }; /* for the name of an option */
-    size_t used = add_word(line, size, (size_t)snprintf(line, size, "recollect run"), preset);
+    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./,:@%";
+    bool quoted = word[0] == '\0' || word[strspn(word, plain)] != '\0';
+    for (const char *p = before; *p != '\0'; p++)
+        add_character(line, *p);
+    if (quoted)
+        add_character(line, '\'');
+    for (; *word != '\0'; word++) {
+        for (const char *p = *word == '\'' ? "'\\'" : ""; *p != '\0'; p++) /* outside of quotes, which begin again */
+            add_character(line, *p);
+        add_character(line, *word);
+    }
+    if (quoted)
+        add_character(line, '\'');
+}
+
+static void add_command(command_line *line, const rc_option_value *value, const char *preset)
+{
+    add_word(line, "recollect run ", preset);
     for (int i = 0; i < OPTIONS; i++) {
-        if (!value[i].given)
-            continue;
-        int repeats = options[i].type == RC_OPTION_LIST ? value[i].repeats : 1;
-        for (int k = 0; k < repeats && used + ROOM < size; k++) {
-            used += (size_t)snprintf(line + used, size - used, " --%s", options[i].name);
+        bool list = options[i].type == RC_OPTION_LIST;
+        for (int k = 0; value[i].given && k < (list ? value[i].repeats : 1); k++) {
+            add_word(line, " --", options[i].name);
             if (options[i].type != RC_OPTION_FLAG)
-                used = add_word(line, size, used, options[i].type == RC_OPTION_LIST ? value[i].each[k] : value[i].text);
+                add_word(line, " ", list ? value[i].each[k] : value[i].text);
         }
     }
+    add_character(line, '\0');
+}
+
+/* The command line as it could be typed again, to be freed; NULL: no memory. */
+static char *describe_command(const rc_option_value *value, const char *preset)
+{
+    command_line line = {0};
+    add_command(&line, value, preset);
+    line.text = malloc(line.used);
+    line.used = 0;
+    if (line.text != NULL)
+        add_command(&line, value, preset);
+    return line.text;
 }
 
 static int run(const rc_option_value *value, int count, char **arguments)
@@ -186,13 +202,11 @@ static int run(const rc_option_value *value, int count, char **arguments)
         return rc_wrong_usage(&rc_command_run, count == 0 ? "which preset or configuration file?"
                                                           : "more than one preset");
     rc_log log = {.write = rc_note_log, .level = RC_LOG_INFO};
-    char line[2048] = "";
-    describe_command(value, arguments[0], line, sizeof line);
     rc_run_settings settings = {.out = value[OUT].text, .resume = value[RESUME].given,
                                 .stop_after = (int)value[STOP_AFTER].integer, .threads = (int)value[THREADS].integer,
                                 .backend = rc_backend_name(&value[BACKEND]),
                                 .jobs = (int)value[JOBS].integer,
-                                .skip_broken = value[SKIP_BROKEN].given, .line = rc_print_line, .command_line = line,
+                                .skip_broken = value[SKIP_BROKEN].given, .line = rc_print_line,
                                 .watch = {.log = log, .progress = rc_tell_progress, .cancelled = rc_interrupted}};
     if (!read_seconds(value[CHECKPOINT].text, &settings.checkpoint_seconds))
         return rc_wrong_usage(&rc_command_run, "option '--checkpoint' is '%s', expected seconds from 0 to 86400",
@@ -216,7 +230,11 @@ static int run(const rc_option_value *value, int count, char **arguments)
     rc_memory_allow((size_t)value[MAX_MEMORY].integer, 0);
     rc_catch_interrupts();
     rc_outlive_readers();
-    status = rc_experiment_run(&settings);
+    char *line = describe_command(value, arguments[0]);
+    settings.command_line = line;
+    status = line != NULL ? rc_experiment_run(&settings)
+                          : rc_fail(RC_OUT_OF_MEMORY, "no memory for a copy of the command line");
+    free(line);
     if (status == RC_OK)
         return RC_EXIT_DONE;
     rc_complain("%s", rc_message());

@@ -301,7 +301,7 @@ static rc_status print_results(const experiment *x, const rc_cell_end *end, bool
         rc_results_print(row, s->methods, s->line, s->watch.user);
     }
     if (x->trials > 1 && !stopped)
-        rc_summary_print(&summary, s->line, s->watch.user);
+        RC_TRY(rc_summary_print(&summary, s->line, s->watch.user));
     return rc_summary_write(&summary);
 }
 
@@ -311,9 +311,9 @@ static rc_status tell_ends(const experiment *x, rc_status status, const rc_cell_
     const int all = x->trials * x->settings->methods;
     int failed = 0, ended = 0;
     for (int i = 0; i < x->cells; i++)
-        ended += end[i].status != RC_OK && end[i].message != NULL;
+        ended += end[i].status != RC_OK && end[i].message[0] != '\0';
     for (int i = 0; i < x->cells; i++) {
-        if (end[i].status == RC_OK || end[i].message == NULL)
+        if (end[i].status == RC_OK || end[i].message[0] == '\0')
             continue;
         failed += !x->cell[i].first_task;
         if (ended == 1 || x->cells == 2) /* one method, one order: the first task or the rest of it */
@@ -343,8 +343,6 @@ static rc_status run_cells(experiment *x)
         status = tell_ends(x, status, end);
     else
         status = written;
-    for (int i = 0; i < x->cells; i++)
-        rc_free(NULL, end[i].message);
     rc_free(NULL, end);
     return status;
 }

@@ -183,12 +183,10 @@ static int next_cell(grid *g)
 
 static void keep_end(grid *g, int i, rc_status status, const char *message)
 {
-    size_t size = strlen(message) + 1;
     g->state[i] = RC_CELL_ENDED;
     g->end[i].status = status;
-    g->end[i].message = status != RC_OK ? rc_alloc(NULL, size) : NULL;
-    if (g->end[i].message != NULL)
-        memcpy(g->end[i].message, message, size);
+    if (status != RC_OK)
+        snprintf(g->end[i].message, sizeof g->end[i].message, "%s", message);
 }
 
 /* What cannot begin any more, because cell `first` has failed. */

@@ -25,15 +25,15 @@ typedef struct rc_grid_settings {
 /* How a cell ended. */
 typedef struct rc_cell_end {
     rc_status status; /* RC_CANCELLED: it was stopped, or had not begun */
-    char *message;    /* of a failure, or where it was stopped; NULL: none */
+    char message[RC_MESSAGE_SIZE + 64]; /* of a failure, or where it was stopped; "": none */
 } rc_cell_end;
 
 /* Is there something to do for a cell? Not where all its tasks are done; nor for a first task that no method begins
  * from any more. */
 bool rc_grid_has_work(const rc_cell *cell, int cells, int index);
 
-/* Runs what is not done. end: (cells), zeroed; messages are freed with rc_free(NULL, ...). RC_OK: every cell is done;
- * RC_CANCELLED: stopped; otherwise the status of the first that failed. `end` tells more. */
+/* Runs what is not done. end: (cells), zeroed. RC_OK: every cell is done; RC_CANCELLED: stopped; otherwise the status
+ * of the first that failed. `end` tells more. */
 rc_status rc_grid_run(const rc_grid_settings *settings, rc_cell_end *end);
 
 /* Seconds until everything is done: left[i] seconds of cell i, which is done, runs, or waits for its turn and its first

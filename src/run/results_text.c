@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "cil/methods.h"
 #include "run/progress.h"
 #include "run/results.h"
@@ -177,6 +178,7 @@ static void report_matrix(page *p, const rc_results *r)
 
 static void report_classes(page *p, const rc_results *r, char *const *class_name)
 {
+    char name[LINE - 40]; /* longer ones are cut; what is JSON or CSV has them whole */
     add(p, "class accuracy   top-5    norm  name");
     end_line(p);
     for (int k = 0; k < r->classes; k++) {
@@ -184,7 +186,7 @@ static void report_classes(page *p, const rc_results *r, char *const *class_name
         add_cell(p, r->class_accuracy[k]);
         add_cell(p, r->class_top5[k]);
         add_cell(p, r->head_norm[k]);
-        add(p, "  %s", class_name[k]);
+        add(p, "  %s", rc_utf8_column(class_name[k], 0, name, sizeof name));
         end_line(p);
     }
     end_line(p);

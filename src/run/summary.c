@@ -126,6 +126,7 @@ static size_t add_right(char *line, size_t size, size_t used, const char *text, 
     return used + (length > 0 ? (size_t)length : 0);
 }
 
+/* r: room for a row. */
 static rc_status print_rows(const rc_summary *s, row *r, rc_results_line *line, void *user)
 {
     enum { WIDTH = 16 };
@@ -157,21 +158,24 @@ static rc_status print_rows(const rc_summary *s, row *r, rc_results_line *line, 
     return RC_OK;
 }
 
-void rc_summary_print(const rc_summary *s, rc_results_line *line, void *user)
+rc_status rc_summary_print(const rc_summary *s, rc_results_line *line, void *user)
 {
     row *r = rc_alloc(NULL, sizeof *r);
-    if (r != NULL)
-        (void)print_rows(s, r, line, user); /* without memory for a row there is no table, here */
+    rc_status status = r != NULL ? print_rows(s, r, line, user) : RC_OUT_OF_MEMORY;
     rc_free(NULL, r);
+    return status;
 }
 
-static rc_status write_text(const rc_summary *s, const char *path)
+static rc_status write_text(const rc_summary *s, row *r, const char *path)
 {
     rc_file_writer *writer;
     RC_TRY(rc_file_writer_open(path, &writer));
     rc_file_writer_line(writer, s->command_line != NULL ? s->command_line : "");
-    rc_summary_print(s, rc_file_writer_line, writer);
-    return rc_file_writer_commit(writer);
+    rc_status status = print_rows(s, r, rc_file_writer_line, writer);
+    if (status == RC_OK)
+        return rc_file_writer_commit(writer);
+    rc_file_writer_abort(writer);
+    return status;
 }
 
 /* ---- CSV ------------------------------------------------------------------------------------------------------ */
@@ -255,7 +259,7 @@ static void put_cell(const rc_summary *s, int trial, int method, rc_json_writer 
     rc_json_put_real(w, "last_accuracy", r->done > 0 ? r->task[r->done - 1].accuracy : NAN);
     rc_json_put_real(w, "mean_accuracy", rc_results_mean(r));
     rc_results_put_seconds(r, "seconds", w);
-    if (end->message != NULL)
+    if (end->message[0] != '\0')
         rc_json_put_text(w, "message", end->message);
     rc_json_end(w);
 }
@@ -323,7 +327,7 @@ rc_status rc_summary_write(const rc_summary *s)
     if (status == RC_OK)
         status = write_csv(s, r, csv);
     if (status == RC_OK)
-        status = write_text(s, text);
+        status = write_text(s, r, text);
     rc_free(NULL, r);
     return status;
 }

@@ -21,7 +21,7 @@ typedef struct rc_spread {
 rc_spread rc_spread_of(const double *values, int count);
 
 /* A table with one row per method. */
-void rc_summary_print(const rc_summary *summary, rc_results_line *line, void *user);
+rc_status rc_summary_print(const rc_summary *summary, rc_results_line *line, void *user);
 /* summary.json, summary.csv and summary.txt in the folder. */
 rc_status rc_summary_write(const rc_summary *summary);
 

@@ -173,6 +173,15 @@ ln -s photos "my photo's"
 line=$(sed -n '1p' typed/finetune/results.txt)
 [ "$line" = "recollect run small.yaml --method finetune --data 'my photo'\\''s' --out typed --stop-after 1 --threads 1" ] ||
     fail "the command line is written as $line"
+# However long it is.
+part=$(printf 'x%.0s' {1..200})
+long=$part/$part/$part/$part/$part/$part/$part/$part/$part/$part/$part
+mkdir -p "$long"
+cp small.yaml "$long"
+"${run[0]}" run "$long/small.yaml" --threads 1 --out lengthy --method finetune --stop-after 1 >/dev/null 2>message ||
+    fail "a long command: $(cat message)"
+grep -qF "\"command_line\": \"recollect run $long/small.yaml --method finetune --out lengthy --stop-after 1 --threads 1\"" \
+    lengthy/run.json || fail "a long command line was cut: $(grep command_line lengthy/run.json)"
 
 # ---- tasks --------------------------------------------------------------------------------------------------------------
 tasks() { # tasks SIZES ARGUMENT...

@@ -563,8 +563,11 @@ static void wrong_calls_are_told(void **state)
         assert_int_equal(rc_json_finish(&outer, &text, NULL), RC_INTERNAL);
         assert_null(text);
     }
-    rc_json_writer deep = {0};
+    rc_json_writer deep = {0}, empty = {0};
     char *text;
+    rc_json_put_value(&empty, NULL, NULL);
+    assert_int_equal(rc_json_finish(&empty, &text, NULL), RC_INTERNAL);
+    assert_string_equal(rc_message(), "the program makes no sound JSON: a value that was read is not there");
     for (int i = 0; i < RC_JSON_MAX_DEPTH; i++)
         rc_json_begin_array(&deep, NULL);
     assert_int_equal(deep.status, RC_OK);

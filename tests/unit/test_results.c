@@ -288,12 +288,36 @@ static void text_holds_everything(void **state)
     rc_results_destroy(&r);
 }
 
+/* A class may have any name; a line for people has an end, but not inside of a character. */
+static void long_names_are_cut_between_characters(void **state)
+{
+    (void)state;
+    enum { CHARACTERS = 200 };
+    for (int odd = 0; odd < 2; odd++) {
+        char name[2 * CHARACTERS + 2] = "x", *long_names[] = {name, "b", "c", "d"}, line[2 * CHARACTERS];
+        for (int i = 0; i < CHARACTERS; i++)
+            memcpy(name + odd + 2 * i, "\xC3\xA9", 3);
+        rc_results r;
+        page p = {.used = 0};
+        run_tasks(&r, 3);
+        rc_results_report(&r, long_names, page_add_line, &p);
+        const char *begin = strstr(p.text, odd ? "  x\xC3\xA9" : "  \xC3\xA9");
+        assert_non_null(begin);
+        size_t length = strcspn(begin, "\n");
+        snprintf(line, sizeof line, "  %.*s", (int)length - 2, name);
+        assert_int_equal(strncmp(begin, line, length), 0);
+        assert_true(length > 200 && (length - 2 - (size_t)odd) % 2 == 0);
+        rc_results_destroy(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_by_hand),     cmocka_unit_test(forgetting_takes_the_best),
         cmocka_unit_test(json_comes_back),     cmocka_unit_test(json_names_everything),
         cmocka_unit_test(tables_hold_everything), cmocka_unit_test(text_holds_everything),
+        cmocka_unit_test(long_names_are_cut_between_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
