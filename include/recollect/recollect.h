@@ -29,6 +29,11 @@
  *   Structures No structure depends on build flags. Those that may grow begin with `size`, which tells the
  *              library how much of them the caller's header knew: old programs work with new libraries.
  *   Threads    A context and its models are used by one thread at a time; different contexts are independent.
+ *   Fork       The threads of a context do not exist in a child of fork(), nor does its GPU. A child makes
+ *              contexts of its own. Those that it inherited, and their models, it may only destroy, which waits
+ *              for nobody, and ask for what a model knows; all that can fail is RECOLLECT_INVALID_ARGUMENT.
+ *              Destroying gives back the child's copy of the memory, unless it is a GPU's, or another thread of
+ *              the parent was in a call with that context when it forked.
  *   Images     Bytes in the order (image, row, column, channel), 1 channel (grey) or 3 (red, green, blue).
  *   Texts      UTF-8, and end with a zero byte. Numbers in settings have a point, whatever the program's locale.
  */

@@ -36,8 +36,15 @@ static ssize_t read_fully(int fd, char *data, size_t size)
     return (ssize_t)done;
 }
 
+static rc_status fail_limit(const char *path, size_t limit)
+{
+    return rc_fail(RC_FORMAT, "cannot read '%s': more than %zu bytes, the limit for this kind of file", path, limit);
+}
+
+enum { SMALLEST_BLOCK = 4096 };
+
 /* Reads to the end of `fd` into a block that starts at `capacity` bytes and doubles. The size that the file system
-   tells is only a first guess: pipes and files in /proc have none, and a file may grow meanwhile. */
+   tells is only a first guess: files in /proc have none, and a file may grow meanwhile. */
 static rc_status read_to_end(int fd, const char *path, size_t limit, size_t capacity, char **data, size_t *size)
 {
     char *block = NULL;
@@ -63,8 +70,7 @@ static rc_status read_to_end(int fd, const char *path, size_t limit, size_t capa
             break;
         if (capacity == limit) {
             rc_free(NULL, block);
-            return rc_fail(RC_FORMAT, "cannot read '%s': more than %zu bytes, the limit for this kind of file", path,
-                           limit);
+            return fail_limit(path, limit);
         }
         capacity = capacity > limit / 2 ? limit : capacity * 2;
     }
@@ -74,20 +80,40 @@ static rc_status read_to_end(int fd, const char *path, size_t limit, size_t capa
     return RC_OK;
 }
 
+rc_status rc_file_open_regular(const char *path, int *fd, uint64_t *size)
+{
+    struct stat info;
+    /* Without waiting for whoever might write into a pipe. Of regular files reading waits nevertheless. */
+    do
+        *fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    while (*fd < 0 && errno == EINTR);
+    if (*fd < 0)
+        return fail_errno("open", path);
+    rc_status status = fstat(*fd, &info) == 0 ? RC_OK : fail_errno("read", path);
+    if (status == RC_OK && !S_ISREG(info.st_mode))
+        status = rc_fail(RC_IO, "cannot read '%s': it is %s, expected a regular file", path,
+                         S_ISDIR(info.st_mode)    ? "a folder"
+                         : S_ISFIFO(info.st_mode) ? "a pipe"
+                                                  : "a device");
+    *size = status == RC_OK && info.st_size > 0 ? (uint64_t)info.st_size : 0;
+    if (status != RC_OK) {
+        close(*fd);
+        *fd = -1;
+    }
+    return status;
+}
+
 rc_status rc_file_read(const char *path, size_t limit, char **data, size_t *size)
 {
+    int fd;
+    uint64_t told;
     *data = NULL;
     *size = 0;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return fail_errno("open", path);
-    struct stat info;
-    uintmax_t guess = 4096;
-    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size > 0)
-        guess = (uintmax_t)info.st_size;
     if (limit > SIZE_MAX / 4) /* so that sizes can be doubled and added to without overflow */
         limit = SIZE_MAX / 4;
-    rc_status status = read_to_end(fd, path, limit, guess < limit ? (size_t)guess : limit, data, size);
+    RC_TRY(rc_file_open_regular(path, &fd, &told));
+    size_t guess = told > 0 ? (size_t)told : limit < SMALLEST_BLOCK ? limit : SMALLEST_BLOCK;
+    rc_status status = told > limit ? fail_limit(path, limit) : read_to_end(fd, path, limit, guess, data, size);
     close(fd);
     return status;
 }

@@ -4,11 +4,17 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/status.h"
 
-/* Reads all of `path` into a new block, with a zero byte after the last one that *size does not count. Files
-   of more than `limit` bytes are refused. Free *data with rc_free(NULL, ...); on failure it is NULL. */
+/* Opens a regular file for reading, and tells its size. Pipes, devices and folders are refused, and nobody is waited
+   for: they may hold anything, without an end. Everything that is read comes through here. */
+rc_status rc_file_open_regular(const char *path, int *fd, uint64_t *size);
+
+/* Reads all of `path` into a new block, with a zero byte after the last one that *size does not count. Files of more
+   than `limit` bytes are refused, before memory is taken where the file system tells it. Free *data with
+   rc_free(NULL, ...); on failure it is NULL. */
 rc_status rc_file_read(const char *path, size_t limit, char **data, size_t *size);
 
 /* A regular file piece by piece, so that its beginning can be looked at before memory is taken for the rest. What is

@@ -29,6 +29,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "base/process.h"
 
 /* Most gaps between the operations of a training step are shorter than SPIN_SECONDS, and nearly all are shorter than
    YIELD_SECONDS; waking a dozen sleeping threads, one after the other, takes as long as a convolution. After the first
@@ -62,6 +63,7 @@ struct rc_pool {
     double spin_seconds;
     int threads;           /* the caller included */
     int started;           /* threads that run, without the caller */
+    uint32_t process;      /* where they run */
     pthread_mutex_t outer; /* held by the thread that runs the pool */
     sleeping_place idle;   /* workers wait here for a run */
     sleeping_place done;   /* the caller waits here for `unfinished` to reach zero */
@@ -193,7 +195,7 @@ static void run_inline(int tasks, rc_task *fn, void *ctx, int worker)
 
 void rc_pool_run(rc_pool *pool, int tasks, rc_task *fn, void *ctx)
 {
-    if (pool == NULL || pool->threads == 1 || inside.pool != NULL) {
+    if (pool == NULL || pool->threads == 1 || inside.pool != NULL || !rc_process_is(pool->process)) {
         run_inline(tasks, fn, ctx, pool != NULL && inside.pool == pool ? inside.worker : 0);
         return;
     }
@@ -323,7 +325,9 @@ rc_status rc_pool_create(int threads, rc_pool **pool)
     pthread_mutex_init(&made->outer, NULL);
     place_init(&made->idle);
     place_init(&made->done);
-    rc_status status = start_workers(made);
+    rc_status status = rc_process_mark(&made->process);
+    if (status == RC_OK)
+        status = start_workers(made);
     if (status != RC_OK) {
         rc_pool_destroy(made);
         return status;
@@ -336,6 +340,10 @@ void rc_pool_destroy(rc_pool *pool)
 {
     if (pool == NULL)
         return;
+    if (!rc_process_is(pool->process)) { /* nobody to wait for, and locks that nobody will open */
+        rc_free(NULL, pool);
+        return;
+    }
     atomic_store(&pool->quit, true);
     wake(&pool->idle, pool->started);
     for (int i = 0; i < pool->started; i++)

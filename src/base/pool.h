@@ -16,7 +16,7 @@ typedef void rc_task(void *ctx, int task, int worker);
    that this process may use.
    On failure *pool is NULL and no thread is left behind. */
 rc_status rc_pool_create(int threads, rc_pool **pool);
-/* Joins the threads; NULL is fine. No run may be in progress. */
+/* Joins the threads; NULL is fine. No run may be in progress. In a child of fork() there are no threads to join. */
 void rc_pool_destroy(rc_pool *pool);
 /* 1 for NULL. */
 int rc_pool_threads(const rc_pool *pool);
@@ -24,9 +24,9 @@ int rc_pool_threads(const rc_pool *pool);
 /*
  * Calls fn(ctx, task, worker) for each task 0 .. tasks-1, each exactly once, in no particular order, and
  * returns when all of them are done; what they wrote is then visible to the caller. The caller works along as
- * worker 0. With a NULL pool or one of one thread the tasks run inline, in order. So does a run from inside a
- * task: as the same worker if it is the same pool, as worker 0 otherwise. Threads that run one pool at the same
- * time wait for each other.
+ * worker 0. With a NULL pool or one of one thread the tasks run inline, in order, and so they do with a pool that a
+ * child of fork() has inherited. So does a run from inside a task: as the same worker if it is the same pool, as
+ * worker 0 otherwise. Threads that run one pool at the same time wait for each other.
  */
 void rc_pool_run(rc_pool *pool, int tasks, rc_task *fn, void *ctx);
 

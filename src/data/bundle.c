@@ -33,6 +33,7 @@ static rc_status read_members(rc_input *input, size_t limit, rc_bundle *bundle)
         if (bundle->file[i].data != NULL)
             return rc_fail(RC_FORMAT, "'%s' holds more than one file '%s'", rc_input_name(input),
                            bundle->file[i].name);
+        RC_TRY(rc_input_check_promise(input, member.size));
         bundle->file[i].size = (size_t)member.size;
         bundle->file[i].data = rc_alloc(NULL, (size_t)member.size + 1);
         if (bundle->file[i].data == NULL)
@@ -105,16 +106,26 @@ rc_status rc_bundle_take(rc_bundle *bundle, const char *name, size_t limit, uint
     return RC_OK;
 }
 
+/* Its header must be in the first blocks: nobody unpacks an archive to find out what it is. */
 void rc_archive_first_name(const char *path, char *name)
 {
+    enum { LOOKED_AT = 1 << 16 };
     rc_tar_member member;
     bool more = false;
-    rc_input *input;
+    size_t size = 0;
+    rc_input *input, *beginning = NULL;
     name[0] = 0;
     if (rc_input_open(path, &input) != RC_OK)
         return;
-    rc_tar tar = {.input = input};
-    if (rc_tar_next(&tar, &member, &more) == RC_OK && more)
-        memcpy(name, member.name, sizeof member.name);
+    uint8_t *block = rc_alloc(NULL, LOOKED_AT);
+    if (block != NULL)
+        (void)rc_input_read(input, block, LOOKED_AT, &size); /* what is damaged later on is found when it is read */
+    if (size > 0 && rc_input_open_memory(path, block, size, &beginning) == RC_OK) {
+        rc_tar tar = {.input = beginning};
+        if (rc_tar_next(&tar, &member, &more) == RC_OK && more)
+            memcpy(name, member.name, sizeof member.name);
+    }
+    rc_input_close(beginning);
     rc_input_close(input);
+    rc_free(NULL, block);
 }

@@ -105,6 +105,7 @@ static rc_status conform(rc_dataset *dataset, const rc_data_settings *settings)
     changed.h = changed.w = size;
     changed.c = channels;
     changed.train = changed.test = (rc_split){0};
+    RC_TRY(rc_check_memory(&changed, (int64_t)dataset->train.count + dataset->test.count));
     rc_status status = convert_split(dataset, &dataset->train, settings, &changed, &changed.train);
     if (status == RC_OK)
         status = convert_split(dataset, &dataset->test, settings, &changed, &changed.test);

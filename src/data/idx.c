@@ -23,7 +23,8 @@ static uint32_t big_endian(const uint8_t *bytes)
     return (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
 }
 
-rc_status rc_idx_parse(const char *name, const uint8_t *data, size_t size, rc_idx *idx)
+rc_status rc_idx_parse_header(const char *name, const uint8_t *data, size_t size, rc_idx *idx, size_t *header,
+                              size_t *values)
 {
     *idx = (rc_idx){0};
     if (size < 4 || data[0] != 0 || data[1] != 0)
@@ -34,20 +35,28 @@ rc_status rc_idx_parse(const char *name, const uint8_t *data, size_t size, rc_id
     int dims = data[3];
     if (dims < 1 || dims > 4)
         return rc_fail(RC_FORMAT, "'%s' has %d dimensions, expected 1 to 4", name, dims);
-    size_t header = 4 + 4 * (size_t)dims, values = 1;
-    if (size < header)
+    *header = 4 + 4 * (size_t)dims;
+    *values = 1;
+    if (size < *header)
         return rc_fail(RC_FORMAT, "'%s' ends inside its header: %zu bytes, expected at least %zu", name, size,
-                       header);
+                       *header);
     for (int i = 0; i < dims; i++) {
         uint32_t dim = big_endian(data + 4 + 4 * i);
-        if (dim > INT_MAX || !rc_size_mul(values, dim, &values))
+        if (dim > INT_MAX || !rc_size_mul(*values, dim, values))
             return rc_fail(RC_FORMAT, "'%s': dimension %d of %u is too large", name, i, (unsigned)dim);
         idx->dim[i] = (int)dim;
     }
-    if (size - header != values)
-        return rc_fail(RC_FORMAT, "'%s' holds %zu bytes after its header, which promises %zu", name,
-                       size - header, values);
     idx->dims = dims;
+    return RC_OK;
+}
+
+rc_status rc_idx_parse(const char *name, const uint8_t *data, size_t size, rc_idx *idx)
+{
+    size_t header, values;
+    RC_TRY(rc_idx_parse_header(name, data, size, idx, &header, &values));
+    if (size - header != values)
+        return rc_fail(RC_FORMAT, "'%s' holds %s%zu bytes after its header, which promises %zu", name,
+                       size - header > values ? "at least " : "", size - header, values);
     idx->values = data + header;
     return RC_OK;
 }
@@ -75,6 +84,28 @@ static bool recognise(const char *path)
            (find_file(path, "train-images", 3, file) || find_file(path, "t10k-images", 3, file));
 }
 
+/* Reads no more than the header promises, and takes no memory for it before it may be true. */
+static rc_status read_file(rc_input *input, const char *path, uint8_t **block, size_t *size)
+{
+    uint8_t first[RC_IDX_HEADER];
+    size_t header, values, begun, got = 0;
+    rc_idx idx;
+    RC_TRY(rc_input_read(input, first, sizeof first, &begun));
+    RC_TRY(rc_idx_parse_header(path, first, begun, &idx, &header, &values));
+    if (values > file_limit)
+        return rc_fail(RC_FORMAT, "'%s' promises %zu bytes, expected at most %zu", path, values, file_limit);
+    size_t left = header + values > begun ? header + values - begun : 0;
+    RC_TRY(rc_input_check_promise(input, left));
+    *block = rc_alloc(NULL, begun + left + 1);
+    if (*block == NULL)
+        return rc_fail(RC_OUT_OF_MEMORY, "'%s': no memory for the %zu bytes that it promises", path, values);
+    memcpy(*block, first, begun);
+    /* One byte more than promised is asked for, to see whether the file ends there. */
+    rc_status status = rc_input_read(input, *block + begun, left + 1, &got);
+    *size = begun + got;
+    return status;
+}
+
 static rc_status load(const char *folder, const char *part, const char *what, int dims, uint8_t **block,
                       rc_idx *idx)
 {
@@ -83,16 +114,21 @@ static rc_status load(const char *folder, const char *part, const char *what, in
     if (!find_file(folder, stem, dims, path))
         return rc_fail(RC_IO, "'%.500s' has no %s-idx%d-ubyte or %s-idx%d-ubyte.gz", folder, stem, dims, stem,
                        dims);
-    size_t size;
-    RC_TRY(rc_input_read_file(path, file_limit, block, &size));
+    size_t size = 0;
+    rc_input *input;
+    RC_TRY(rc_input_open(path, &input));
+    rc_status status = read_file(input, path, block, &size);
+    rc_input_close(input);
+    RC_TRY(status);
     RC_TRY(rc_idx_parse(path, *block, size, idx));
     if (idx->dims != dims)
         return rc_fail(RC_FORMAT, "'%s' has %d dimensions, expected %d", path, idx->dims, dims);
     return RC_OK;
 }
 
-static rc_status fill(const char *folder, const char *part, const rc_idx *images, const rc_idx *labels,
-                      rc_dataset *dataset, rc_split *split)
+/* Takes the images where they are: *block becomes those of the split. */
+static rc_status fill(const char *folder, const char *part, uint8_t **block, const rc_idx *images,
+                      const rc_idx *labels, rc_dataset *dataset, rc_split *split)
 {
     if (images->dim[0] != labels->dim[0])
         return rc_fail(RC_FORMAT,
@@ -109,8 +145,13 @@ static rc_status fill(const char *folder, const char *part, const rc_idx *images
     dataset->h = h;
     dataset->w = w;
     dataset->c = 1;
-    RC_TRY(rc_split_allocate(dataset, split, images->dim[0]));
-    memcpy(split->images, images->values, (size_t)split->count * (size_t)h * (size_t)w);
+    split->labels = rc_alloc_zeroed(NULL, (size_t)images->dim[0], sizeof *split->labels);
+    if (split->labels == NULL)
+        return RC_OUT_OF_MEMORY;
+    split->count = images->dim[0];
+    split->images = *block;
+    *block = NULL;
+    memmove(split->images, images->values, (size_t)split->count * (size_t)h * (size_t)w);
     for (int i = 0; i < split->count; i++)
         split->labels[i] = labels->values[i];
     return RC_OK;
@@ -124,7 +165,7 @@ static rc_status read_part(const char *folder, const char *part, rc_dataset *dat
     if (status == RC_OK)
         status = load(folder, part, "labels", 1, &label_block, &labels);
     if (status == RC_OK)
-        status = fill(folder, part, &images, &labels, dataset, split);
+        status = fill(folder, part, &image_block, &images, &labels, dataset, split);
     rc_free(NULL, image_block);
     rc_free(NULL, label_block);
     return status;

@@ -14,7 +14,15 @@ typedef struct rc_idx {
     const uint8_t *values; /* inside the block that was parsed */
 } rc_idx;
 
-/* `name` is what messages call the block. It must hold exactly what its header says. */
+/* The longest header. */
+enum { RC_IDX_HEADER = 20 };
+
+/* What the header at the beginning of a file says, of which `size` bytes are there: dims and dim, and how many bytes it
+ * takes and promises to come behind it. `name` is what messages call the file. */
+rc_status rc_idx_parse_header(const char *name, const uint8_t *data, size_t size, rc_idx *idx, size_t *header,
+                              size_t *values);
+
+/* A whole file. It must hold exactly what its header says. */
 rc_status rc_idx_parse(const char *name, const uint8_t *data, size_t size, rc_idx *idx);
 
 #endif

@@ -305,6 +305,7 @@ rc_status rc_image_files_decode(const rc_image_files *train, const rc_image_file
                  "%d training and %d test images, as %d x %d pixels in %s: %.1f MB", train->count,
                  test->count, dataset->w, dataset->h, dataset->c == 1 ? "grey" : "colour",
                  1e-6 * (double)image_bytes(dataset) * ((double)train->count + test->count));
+    RC_TRY(rc_check_memory(dataset, (int64_t)train->count + test->count));
     RC_TRY(decode_split(train, settings, "reading images", dataset, &dataset->train));
     RC_TRY(decode_split(test, settings, "reading test images", dataset, &dataset->test));
     if (dataset->broken > 0)

@@ -9,18 +9,28 @@
 
 typedef struct rc_input rc_input;
 
-/* A file; gzip is recognised by looking. `path` is kept for messages and must live as long as the input. */
+/* A gzipped file may unpack to so many bytes for each of its own, and to RC_INPUT_FREE however small it is; beyond that
+ * it is refused. (Deflate makes up to 1032 of one; of images as they are, 5 are many.) */
+#define RC_INPUT_RATIO 64
+#define RC_INPUT_FREE ((uint64_t)1 << 26)
+
+/* A regular file; gzip is recognised by looking. `path` is kept for messages and must live as long as the input. */
 rc_status rc_input_open(const char *path, rc_input **input);
 /* A block that must live as long as the input; `name` is what messages call it. */
 rc_status rc_input_open_memory(const char *name, const uint8_t *data, size_t size, rc_input **input);
 /* NULL is fine. */
 void rc_input_close(rc_input *input);
 const char *rc_input_name(const rc_input *input);
+/* How many bytes may follow at most. Nobody needs to believe a promise of more. */
+uint64_t rc_input_left(const rc_input *input);
 
 /* The next `size` bytes. *got is less only at the end; a damaged or truncated gzip file is a failure. */
 rc_status rc_input_read(rc_input *input, void *data, size_t size, size_t *got);
 /* Passes over `size` bytes, which must be there. */
 rc_status rc_input_skip(rc_input *input, uint64_t size);
+
+/* Fails if more bytes are promised than may follow. */
+rc_status rc_input_check_promise(const rc_input *input, uint64_t bytes);
 
 /* All of a file, unzipped where it is gzipped, with a zero byte after the last that *size does not count. More than
  * `limit` bytes are refused. Free *data with rc_free(NULL, ...); on failure it is NULL. */

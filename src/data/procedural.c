@@ -256,9 +256,6 @@ static void draw_piece(void *ctx, int task, int worker)
 static rc_status draw_split(const rc_data_settings *settings, int per_class, int test, rc_dataset *dataset,
                             rc_split *split)
 {
-    if (per_class > INT32_MAX / dataset->classes)
-        return rc_fail(RC_INVALID_ARGUMENT, "%d procedural images of each of %d classes are too many",
-                       per_class, dataset->classes);
     RC_TRY(rc_split_allocate(dataset, split, per_class * dataset->classes));
     drawing job = {dataset, split, settings->procedural_seed, 0, test};
     const char *what = test ? "drawing test images" : "drawing images";
@@ -313,8 +310,14 @@ static rc_status read_procedural(const char *path, const rc_data_settings *setti
         rc_procedural_name(label, dataset->c, name, sizeof name);
         RC_TRY(rc_dataset_set_name(dataset, label, name, strlen(name)));
     }
-    RC_TRY(draw_split(settings, train > 0 ? train : DEFAULT_TRAIN, 0, dataset, &dataset->train));
-    return draw_split(settings, test > 0 ? test : DEFAULT_TEST, 1, dataset, &dataset->test);
+    train = train > 0 ? train : DEFAULT_TRAIN;
+    test = test > 0 ? test : DEFAULT_TEST;
+    int more = train > test ? train : test;
+    if (more > INT32_MAX / classes)
+        return rc_fail(RC_INVALID_ARGUMENT, "%d procedural images of each of %d classes are too many", more, classes);
+    RC_TRY(rc_check_memory(dataset, classes * ((int64_t)train + test)));
+    RC_TRY(draw_split(settings, train, 0, dataset, &dataset->train));
+    return draw_split(settings, test, 1, dataset, &dataset->test);
 }
 
 const rc_reader rc_reader_procedural = {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/process.h"
 #include "run/allowance.h"
 #include "run/api.h"
 
@@ -44,6 +45,10 @@ rc_status rc_api_begin(const recollect_context *context)
     rc_clear_message();
     if (context == NULL)
         return rc_api_is_null("context", "one from recollect_context_create");
+    if (!rc_process_is(context->process))
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "the context was made before fork(), in the parent of this process, and so were its "
+                       "threads; make one here with recollect_context_create");
     if (context->busy)
         return rc_fail(RC_INVALID_ARGUMENT, "called from inside a callback of the same context");
     rc_memory_set_budget(context->allowed);
@@ -207,12 +212,19 @@ recollect_status recollect_context_create(const recollect_settings *settings, re
         return rc_api_end(RC_OUT_OF_MEMORY);
     c->settings = taken;
     c->allowed = allowed;
-    rc_status status = open_context(c);
+    rc_status status = rc_process_mark(&c->process);
+    if (status == RC_OK)
+        status = open_context(c);
     if (status == RC_OK)
         *context = c;
     else
         rc_free(NULL, c);
     return rc_api_end(status);
+}
+
+bool rc_api_is_parents(const recollect_context *context)
+{
+    return !rc_process_is(context->process) && (context->busy || strcmp(context->backend->name, "cpu") != 0);
 }
 
 void rc_api_release_context(recollect_context *context)
@@ -230,6 +242,6 @@ void recollect_context_destroy(recollect_context **context)
     recollect_context *c = *context;
     *context = NULL;
     c->closed = true;
-    if (!c->busy)
+    if (!c->busy && !rc_api_is_parents(c))
         rc_api_release_context(c);
 }

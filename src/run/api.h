@@ -15,7 +15,8 @@ struct recollect_context {
     rc_watch watch;              /* leads to the settings' callbacks */
     int models;                  /* that use it */
     bool closed;                 /* destroyed by its owner; goes with its last model */
-    bool busy;                   /* in a call that may call back */
+    bool busy;                   /* in a call that may call back, or that changes a model */
+    uint32_t process;            /* that it belongs to */
 };
 
 enum { RC_API_OPTIONS = 128 };
@@ -38,7 +39,8 @@ struct recollect_model {
 };
 
 /* Every public function that can fail begins with one of these and ends with rc_api_end. They clear the
- * message, set the budget of this thread's memory, and refuse NULL handles and calls from inside a callback. */
+ * message, set the budget of this thread's memory, and refuse NULL handles, calls from inside a callback, and
+ * contexts of a parent process. */
 rc_status rc_api_begin(const recollect_context *context);
 rc_status rc_api_begin_model(const recollect_model *model);
 /* Sees to it that a failure has a message; returns it. */
@@ -53,6 +55,10 @@ void rc_api_forget_scorer(recollect_model *model);
 
 /* The options as settings of a lesson. */
 rc_learn_settings rc_api_lesson(const recollect_model *model);
+
+/* Does it belong to a parent of this process, which was at work with it when it forked, or to a GPU? Then nothing of
+ * its memory may be touched. */
+bool rc_api_is_parents(const recollect_context *context);
 
 /* Frees a closed context without models. */
 void rc_api_release_context(recollect_context *context);

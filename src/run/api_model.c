@@ -102,10 +102,15 @@ void rc_api_forget(recollect_model *model)
 
 void recollect_model_destroy(recollect_model **model)
 {
-    if (model == NULL || *model == NULL || (*model)->context->busy)
+    if (model == NULL || *model == NULL)
         return;
     recollect_model *m = *model;
+    bool parents = rc_api_is_parents(m->context);
+    if (m->context->busy && !parents)
+        return;
     *model = NULL;
+    if (parents)
+        return;
     rc_api_forget(m);
     rc_saved_model_destroy(&m->saved);
     for (int i = 0; i < m->sets; i++)
@@ -199,7 +204,10 @@ recollect_status recollect_model_set(recollect_model *model, const char *name, c
         return rc_api_is_null("value", "a text");
     if (strlen(name) > 64 || strlen(value) >= VALUE_SIZE)
         return rc_fail(RC_INVALID_ARGUMENT, "the option '%.64s' or its value is too long", name);
-    return rc_api_end(set_option(model, name, value));
+    model->context->busy = true;
+    rc_status status = set_option(model, name, value);
+    model->context->busy = false;
+    return rc_api_end(status);
 }
 
 rc_learn_settings rc_api_lesson(const recollect_model *model)

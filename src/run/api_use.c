@@ -107,15 +107,15 @@ static rc_status learn(recollect_model *model, const rc_learn_settings *lesson,
 {
     recollect_context *context = model->context;
     rc_learn_result learnt;
-    rc_api_forget(model);
     context->busy = true;
+    rc_api_forget(model);
     rc_status status = rc_learn(&model->saved, context->backend, lesson, &learnt);
-    context->busy = false;
     if (status == RC_OK) {
         fill_result(&learnt, result);
         rc_free(NULL, model->preset); /* of a first model, which it is no more */
         model->preset = NULL;
     }
+    context->busy = false;
     return rc_api_end(status);
 }
 
@@ -251,15 +251,20 @@ static rc_status predict(recollect_model *model, const uint8_t *pixels, int coun
     a->label = rc_alloc_zeroed(NULL, classes, sizeof *a->label);
     a->probability = rc_alloc_zeroed(NULL, classes, sizeof *a->probability);
     status = RC_OUT_OF_MEMORY;
-    if (a->logits != NULL && a->features != NULL && a->label != NULL && a->probability != NULL) {
-        model->context->busy = true;
+    if (a->logits != NULL && a->features != NULL && a->label != NULL && a->probability != NULL)
         status = predict_batches(model, pixels, count, a);
-        model->context->busy = false;
-    }
     rc_free(NULL, a->logits);
     rc_free(NULL, a->features);
     rc_free(NULL, a->label);
     rc_free(NULL, a->probability);
+    return status;
+}
+
+static rc_status predict_busily(recollect_model *model, const uint8_t *pixels, int count, answer *a)
+{
+    model->context->busy = true;
+    rc_status status = predict(model, pixels, count, a);
+    model->context->busy = false;
     return status;
 }
 
@@ -271,7 +276,7 @@ recollect_status recollect_predict(recollect_model *model, const recollect_image
     RC_TRY(check_top(model, top));
     RC_TRY(check_fit(model, images));
     answer a = {.top = top, .labels = labels, .probabilities = probabilities, .unfamiliarity = unfamiliarity};
-    return rc_api_end(predict(model, images->pixels, images->count, &a));
+    return rc_api_end(predict_busily(model, images->pixels, images->count, &a));
 }
 
 recollect_status recollect_predict_encoded(recollect_model *model, const void *bytes, size_t size, int top,
@@ -291,7 +296,7 @@ recollect_status recollect_predict_encoded(recollect_model *model, const void *b
     if (status == RC_OK)
         status = rc_image_fit_into(&image, &fit, pixels);
     if (status == RC_OK)
-        status = predict(model, pixels, 1, &a);
+        status = predict_busily(model, pixels, 1, &a);
     rc_image_free(&image);
     rc_free(NULL, pixels);
     return rc_api_end(status);
@@ -308,12 +313,12 @@ static rc_status make_dreams(recollect_model *model, int per_class)
         return RC_OK;
     model->context->busy = true;
     rc_status status = rc_dream(&model->saved, &settings, &dreams);
+    if (status == RC_OK) {
+        rc_dreams_destroy(&model->dreams);
+        model->dreams = dreams;
+    }
     model->context->busy = false;
-    if (status != RC_OK)
-        return status;
-    rc_dreams_destroy(&model->dreams);
-    model->dreams = dreams;
-    return RC_OK;
+    return status;
 }
 
 recollect_status recollect_dream(recollect_model *model, int label, int count, uint8_t *pixels, int *made)

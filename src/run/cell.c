@@ -21,6 +21,9 @@ typedef struct cell_run {
     const rc_cell_hooks *hooks;
     rc_saved_model model; /* class_name is borrowed from the trial while a file is written */
     rc_events events;
+    bool log_begun; /* at the place where this process takes over */
+    int stage;      /* that was logged last; -1: none of the task */
+    int64_t stage_offset; /* of the log, where that stage begins */
     double last_saved, wall[RC_STAGE_COUNT];
     rc_safetensors *checkpoint; /* that the task goes on from; NULL: none */
 } cell_run;
@@ -154,10 +157,12 @@ static rc_status save_checkpoint(cell_run *m, const rc_stage_report *report)
     char path[RC_PATH_SIZE];
     RC_TRY(rc_path_in(m->cell->path, "checkpoint.safetensors", path));
     rc_position position = {.task = report->task, .stage = report->stage, .step = report->step};
-    if (report->stage == RC_STAGE_ESTIMATION)
-        position.step = 0; /* it begins anew */
     memcpy(position.wall, m->wall, sizeof position.wall);
     RC_TRY(rc_events_position(&m->events, &position.log_offset, &position.seconds));
+    if (report->stage == RC_STAGE_ESTIMATION) { /* it begins anew */
+        position.step = 0;
+        position.log_offset = m->stage_offset;
+    }
     rc_status status = rc_checkpoint_save(path, m->backend, report->state, &position, m->cell->fingerprint);
     if (status == RC_NUMERIC)
         return rc_fail(RC_NUMERIC,
@@ -171,12 +176,15 @@ static rc_status save_checkpoint(cell_run *m, const rc_stage_report *report)
 static rc_status boundary(void *user, const rc_stage_report *report)
 {
     cell_run *m = user;
-    double speed, stage_left, left;
+    double speed, stage_left, left, seconds;
+    if (m->stage != (int)report->stage)
+        RC_TRY(rc_events_position(&m->events, &m->stage_offset, &seconds));
+    m->stage = (int)report->stage;
     rc_forecast_update(&m->cell->forecast, report, &speed, &stage_left, &left);
     RC_TRY(rc_events_stage(&m->events, report));
     m->hooks->report(m->hooks->user, m->cell, report, speed, stage_left, left);
     bool stop = m->hooks->cancelled(m->hooks->user);
-    if (stop || rc_now() - m->last_saved > m->hooks->checkpoint_seconds)
+    if (stop || rc_now() - m->last_saved >= m->hooks->checkpoint_seconds)
         RC_TRY(save_checkpoint(m, report));
     return stop ? rc_fail(RC_CANCELLED, "stopped and saved in task %d, %s, step %u of %u; --resume goes on from there",
                           report->task + 1, rc_stage_name(report->stage), report->step, report->steps)
@@ -341,13 +349,24 @@ static rc_status finish_task(cell_run *m, int task)
     return RC_OK;
 }
 
-/* Where a checkpoint says that the task is, if there is one. */
+/* Forgets what was logged after the last finished task, which this process does again: half a line of a killed run is
+ * gone, and nothing is logged twice. */
+static rc_status begin_log(cell_run *m)
+{
+    if (m->log_begun)
+        return RC_OK;
+    m->log_begun = true;
+    RC_TRY(rc_events_cut(&m->events, m->results->log_offset, m->results->seconds));
+    return m->results->log_offset == 0 ? rc_events_run(&m->events, m->trial->folder.identity) : RC_OK;
+}
+
+/* Where a checkpoint says that the task is, if there is one; the log then goes on from there, too. */
 static rc_status find_checkpoint(cell_run *m, int task, rc_position *position)
 {
     char path[RC_PATH_SIZE];
     RC_TRY(rc_path_in(m->cell->path, "checkpoint.safetensors", path));
     if (!rc_file_exists(path))
-        return RC_OK;
+        return begin_log(m);
     rc_position found;
     rc_status status = rc_checkpoint_open(path, m->cell->fingerprint, &found, &m->checkpoint);
     if (status == RC_FORMAT)
@@ -356,13 +375,15 @@ static rc_status find_checkpoint(cell_run *m, int task, rc_position *position)
     if (found.task < task) { /* of a task whose results are there */
         rc_safetensors_close(m->checkpoint);
         m->checkpoint = NULL;
-        return remove_checkpoint(m->cell);
+        RC_TRY(remove_checkpoint(m->cell));
+        return begin_log(m);
     }
     if (found.task > task)
         return rc_fail(RC_FORMAT, "%s is of task %d, but the results end before task %d", path, found.task + 1,
                        task + 1);
     *position = found;
     memcpy(m->wall, found.wall, sizeof m->wall);
+    m->log_begun = true;
     return rc_events_cut(&m->events, found.log_offset, found.seconds);
 }
 
@@ -373,6 +394,7 @@ static rc_status run_task(cell_run *m, int task)
     rc_position position = {.task = task, .stage = RC_STAGE_INVERSION};
     rc_workload later = rc_cell_work(m->cell, task + 1);
     memset(m->wall, 0, sizeof m->wall);
+    m->stage = -1;
     RC_TRY(find_checkpoint(m, task, &position));
     RC_TRY(begin_task(m, task));
     m->last_saved = rc_now();
@@ -410,8 +432,7 @@ static rc_status open_events(cell_run *m)
 {
     char path[RC_PATH_SIZE];
     RC_TRY(rc_path_in(m->cell->path, "events.jsonl", path));
-    RC_TRY(rc_events_open(&m->events, path, m->results->log_offset, m->results->seconds));
-    return m->results->log_offset == 0 ? rc_events_run(&m->events, m->trial->folder.identity) : RC_OK;
+    return rc_events_open(&m->events, path);
 }
 
 static rc_status run_tasks(cell_run *m)
@@ -422,6 +443,7 @@ static rc_status run_tasks(cell_run *m)
     if (m->results->done == 0 && m->cell->first != NULL) {
         memcpy(m->wall, m->cell->first->results.task[0].wall, sizeof m->wall);
         m->model.learner.given = task_images(m->cell, 0, false); /* to the cell that has learnt it */
+        RC_TRY(begin_log(m));
         RC_TRY(finish_task(m, 0));
     }
     for (int task = m->results->done; task < rc_cell_tasks(m->cell); task++)

@@ -15,7 +15,7 @@ static rc_status problem(const rc_events *events, const char *what)
     return rc_fail(RC_IO, "cannot %s '%s': %s", what, events->path, strerror(errno));
 }
 
-rc_status rc_events_open(rc_events *events, const char *path, int64_t offset, double seconds)
+rc_status rc_events_open(rc_events *events, const char *path)
 {
     *events = (rc_events){0};
     if (strlen(path) >= sizeof events->path)
@@ -26,7 +26,8 @@ rc_status rc_events_open(rc_events *events, const char *path, int64_t offset, do
         events->fd = 0;
         return problem(events, "open");
     }
-    return rc_events_cut(events, offset, seconds);
+    events->began = rc_now();
+    return RC_OK;
 }
 
 void rc_events_close(rc_events *events)

@@ -14,11 +14,11 @@ typedef struct rc_events {
     double began; /* clock; earlier than the opening by what the run had taken before */
 } rc_events;
 
-/* Opens the file, made if it is not there, and forgets all after the first `offset` bytes: what a resumed run repeats
- * is not logged twice, and half a line of a killed run is gone. */
-rc_status rc_events_open(rc_events *events, const char *path, int64_t offset, double seconds);
+/* Opens the file, made if it is not there. */
+rc_status rc_events_open(rc_events *events, const char *path);
 void rc_events_close(rc_events *events); /* a zeroed one is fine */
-/* Forgets again, in a file that is open. */
+/* Forgets all after the first `offset` bytes: what a resumed run repeats is not logged twice. `seconds`: that the run
+ * had taken by then. */
 rc_status rc_events_cut(rc_events *events, int64_t offset, double seconds);
 
 /* Bytes written so far, and seconds that the run has taken. */

@@ -9,6 +9,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/types.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -352,6 +354,35 @@ static void the_clock_goes_forward(void **state)
     assert_true(passed >= 0.002 && passed < 60);
 }
 
+/* In a child the threads of the pool do not exist: it works alone, and has nobody to wait for. */
+static void a_child_of_fork_runs_inline(void **state)
+{
+    (void)state;
+    enum { TASKS = 100 };
+    rc_pool *pool;
+    assert_int_equal(rc_pool_create(4, &pool), RC_OK);
+    tally before = {.threads = 4};
+    rc_pool_run(pool, TASKS, count, &before);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        alarm(60);
+        tally counted = {.threads = 1};
+        rc_pool_run(pool, TASKS, count, &counted);
+        int done = counted.bad_worker == 0;
+        for (int i = 0; i < TASKS; i++)
+            done = done && counted.times[i] == 1;
+        rc_pool_destroy(pool);
+        _exit(done ? 0 : 1);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    rc_pool_run(pool, TASKS, count, &before);
+    check_tally(&before, TASKS, 2);
+    rc_pool_destroy(pool);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -366,6 +397,7 @@ int main(void)
         cmocka_unit_test(all_cores_are_those_it_is_bound_to),
         cmocka_unit_test(creation_checks_its_argument),
         cmocka_unit_test(pools_come_and_go),
+        cmocka_unit_test(a_child_of_fork_runs_inline),
         cmocka_unit_test(the_clock_goes_forward),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -184,11 +184,11 @@ static void presets_have_the_published_values(void **state)
         {"seed", "1"},            {"profile", "code"},      {"min_steps", "0"},       {"images_per_class", "0"},
     };
     static const struct {
-        const char *name, *net, *batch, *epochs, *refine, *milestone, *decay, *steps;
+        const char *name, *net, *batch, *epochs, *refine, *milestone, *decay, *steps, *size, *resize;
     } sets[] = {
-        {"cifar100", "resnet32", "128", "200", "40", "[80, 120]", "0.0005", "5000"},
-        {"tiny-imagenet", "resnet32", "128", "200", "40", "[80, 120]", "0.0002", "5000"},
-        {"imagenet100", "resnet18", "64", "120", "30", "[30, 60]", "0.0001", "10000"},
+        {"cifar100", "resnet32", "128", "200", "40", "[80, 120]", "0.0005", "5000", "0", "0"},
+        {"tiny-imagenet", "resnet32", "128", "200", "40", "[80, 120]", "0.0002", "5000", "64", "64"},
+        {"imagenet100", "resnet18", "64", "120", "30", "[30, 60]", "0.0001", "10000", "224", "256"},
     };
     static const char *const tasks[] = {"5", "10", "20"};
     for (int s = 0; s < 3; s++)
@@ -208,6 +208,10 @@ static void presets_have_the_published_values(void **state)
             assert_value(&config, "milestone", sets[s].milestone);
             assert_value(&config, "weight_decay", sets[s].decay);
             assert_value(&config, "inversion_steps", sets[s].steps);
+            assert_value(&config, "size", sets[s].size);
+            assert_value(&config, "resize", sets[s].resize);
+            assert_value(&config, "mean", s == 2 ? "0.485, 0.456, 0.406" : ""); /* else the data set's own */
+            assert_value(&config, "std", s == 2 ? "0.229, 0.224, 0.225" : "");
             int *order;
             SUCCEEDS(rc_config_class_order(&config, s == 1 ? 200 : 100, &order));
             assert_int_equal(order[0], s == 0 ? 23 : s == 1 ? 131 : 68);

@@ -1,0 +1,546 @@
+"""Mutation testing: breaks a C file of the library in one place, runs the tests that reach this place, and sees whether
+one fails. docs/testing.md says how to read the results; script/mutate starts it.
+
+A mutant is compiled alone, into a small shared library that the tests preload: it takes the place of the file's
+functions in librecollect.so, which the tests of the preset `mutate` link. Nothing else is built again, and all jobs share
+one build folder."""
+
+import argparse
+import concurrent.futures
+import glob
+import hashlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import mutants
+
+SLOWEST = 6.0            # seconds of CPU: a test that takes longer alone has no part in this
+LEAST_SHARE = 0.95       # of the mutants that are neither equivalent nor accepted, so many must die
+MEMORY = 16 << 20        # kB of address space of a test
+LARGEST_FILE = 1 << 20   # blocks of 512 bytes
+
+
+def sha(*parts):
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part if isinstance(part, bytes) else str(part).encode())
+        digest.update(b"\0")
+    return digest.hexdigest()[:20]
+
+
+def read(path, mode="r"):
+    with open(path, mode) as file:
+        return file.read()
+
+
+class Run:
+    """How a program ended, and what it took."""
+
+    def __init__(self, code, timeout, cpu):
+        self.code, self.timeout, self.cpu = code, timeout, cpu
+
+
+def run_test(program, preload, cpu_limit, wall_limit, folder, environment=None):
+    """Runs a test with a library in front of the others, in a folder of its own. A hang shows in CPU time; wall time is
+    for those that wait for each other, and generous, as the machine may be busy."""
+    env = dict(os.environ, TMPDIR=folder, **(environment or {}))
+    # The shell must not load it: it has none of the other files.
+    preloading = 'export LD_PRELOAD="$1"; ' if preload else ""
+    limits = f"ulimit -c 0; ulimit -t {int(cpu_limit) + 1}; ulimit -v {MEMORY}; ulimit -f {LARGEST_FILE}"
+    process = subprocess.Popen(["/bin/sh", "-c", f'{limits}; {preloading}exec "$0"', program, preload or ""], env=env, cwd=folder,
+                               stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                               start_new_session=True)
+    end, pause, late = time.monotonic() + wall_limit, 0.002, False
+    while True:
+        pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if pid:
+            break
+        if time.monotonic() > end and not late:
+            late = True
+            kill_group(process.pid)
+        time.sleep(pause)
+        pause = min(pause * 1.3, 0.05)
+    kill_group(process.pid) # what it may have started
+    process.returncode = code = os.waitstatus_to_exitcode(status)
+    return Run(code, late or code == -signal.SIGXCPU, usage.ru_utime + usage.ru_stime)
+
+
+def kill_group(group):
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+
+
+class Build:
+    """The build folder: how a file is compiled, and the tests."""
+
+    def __init__(self, folder, tests):
+        self.folder = os.path.abspath(folder)
+        self.commands = {}
+        for entry in json.loads(read(os.path.join(folder, "compile_commands.json"))):
+            path = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
+            self.commands.setdefault(path, entry)
+        names = tests or [os.path.basename(path)[:-2] for path in sorted(glob.glob("tests/unit/test_*.c"))]
+        self.tests = {name: os.path.join(self.folder, "bin", name) for name in names}
+        missing = [name for name, path in self.tests.items() if not os.path.exists(path)]
+        if missing:
+            sys.exit(f"mutate: {self.folder} has no test {', '.join(missing)}: build it first")
+        library = os.path.join(self.folder, "lib", "librecollect.so")
+        self.library_hash = sha(read(library, "rb")) if os.path.exists(library) else ""
+        self.test_hash = {name: sha(read(path, "rb")) for name, path in self.tests.items()}
+
+    def compile_command(self, path):
+        """The command of a file without its optimisation, warnings, output and input."""
+        entry = self.commands.get(os.path.realpath(path))
+        if entry is None:
+            sys.exit(f"mutate: {path} is not in {self.folder}/compile_commands.json: not a C file of the library?")
+        words = entry.get("arguments") or shlex.split(entry["command"])
+        if os.path.basename(words[0]) == "ccache": # every mutant is new
+            words = words[1:]
+        kept, skip = [], False
+        for word in words:
+            if skip:
+                skip = False
+            elif word in ("-o", "-MF", "-MT", "-MQ"):
+                skip = True
+            elif word not in ("-c", "-MD", "-MMD", "-w", entry["file"], path) and not word.startswith(("-O", "-g", "-W")):
+                kept.append(word)
+        return kept + ["-fPIC", "-g0", "-w", "-Werror=incompatible-pointer-types", "-Werror=int-conversion",
+                       "-Werror=implicit-function-declaration", "-iquote", os.path.dirname(os.path.abspath(path)), "-c"]
+
+
+def quiet(command, **more):
+    return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          **more).returncode == 0
+
+
+# ---- which test reaches which line ---------------------------------------------------------------------------------
+class Reach:
+    """Times and coverage of the tests, measured once and kept in a file as long as tests and sources stay."""
+
+    def __init__(self, build, sources, path, jobs):
+        self.build, self.sources = build, sources
+        self.kept = json.loads(read(path)) if os.path.exists(path) else {}
+        self.seconds, self.lines = {}, {source.path: {} for source in sources}
+        self.failing, self.slow = [], []
+        work = tempfile.mkdtemp(prefix="mutate-")
+        try:
+            self.preload = self.compile_covered(work)
+            with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+                rows = list(pool.map(lambda name: self.measure(name, work), sorted(build.tests)))
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+        for row in rows:
+            self.take(row)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path + ".new", "w") as file:
+            json.dump({row["key"]: row for row in rows}, file)
+        os.replace(path + ".new", path)
+
+    def key(self, name):
+        return sha(name, self.build.test_hash[name], self.build.library_hash, *(source.hash for source in self.sources))
+
+    def compile_covered(self, work):
+        """All sources as one library that counts what is run; None when all is known."""
+        if all(self.key(name) in self.kept for name in self.build.tests):
+            return None
+        objects = []
+        for i, source in enumerate(self.sources):
+            folder = os.path.join(work, str(i))
+            os.mkdir(folder)
+            objects.append(os.path.join(folder, "covered.o"))
+            command = self.build.compile_command(source.path) + ["-O0", "--coverage", os.path.abspath(source.path), "-o"]
+            if not quiet(command + objects[-1:]):
+                sys.exit(f"mutate: {source.path} does not compile: {shlex.join(command)}")
+        library = os.path.join(work, "covered.so")
+        if not quiet([command[0], "-shared", "--coverage", *objects, "-o", library]):
+            sys.exit("mutate: could not link the files with --coverage")
+        return library
+
+    def measure(self, name, work):
+        key = self.key(name)
+        if key in self.kept:
+            return self.kept[key]
+        row = {"key": key, "name": name, "lines": {}}
+        folder = os.path.join(work, name)
+        os.mkdir(folder)
+        run = run_test(self.build.tests[name], None, SLOWEST, 10 * SLOWEST, folder)
+        row["code"], row["seconds"] = run.code, SLOWEST if run.timeout else run.cpu
+        if run.code == 0:
+            prefix = os.path.join(folder, "gcov")
+            run_test(self.build.tests[name], self.preload, 4 * SLOWEST, 40 * SLOWEST, folder, {"GCOV_PREFIX": prefix})
+            for i, source in enumerate(self.sources):
+                row["lines"][source.path] = self.lines_run(os.path.join(work, str(i)), prefix, source)
+        shutil.rmtree(folder, ignore_errors=True)
+        print(f"mutate: {name} takes {row['seconds']:.1f} s", flush=True)
+        return row
+
+    @staticmethod
+    def lines_run(folder, prefix, source):
+        """{line: runs} of the lines that have code."""
+        data = prefix + os.path.join(folder, "covered.gcda")
+        if not os.path.exists(data):
+            return {}
+        shutil.copy(os.path.join(folder, "covered.gcno"), os.path.dirname(data))
+        output = subprocess.run(["gcov", "--json-format", "--stdout", data], cwd=os.path.dirname(data),
+                                stdin=subprocess.DEVNULL, capture_output=True).stdout
+        lines = {}
+        for file in json.loads(output)["files"] if output else []:
+            if os.path.realpath(file["file"]) == os.path.realpath(source.path):
+                for line in file["lines"]:
+                    number = line["line_number"]
+                    lines[number] = max(lines.get(number, 0), line["count"])
+        return lines
+
+    def take(self, row):
+        name = row["name"]
+        if row["seconds"] >= SLOWEST:
+            self.slow.append(name)
+        elif row["code"] != 0:
+            self.failing.append(name)
+        else:
+            self.seconds[name] = row["seconds"]
+            for path, lines in row["lines"].items():
+                for line, count in lines.items():
+                    tests = self.lines[path].setdefault(int(line), set())
+                    if count:
+                        tests.add(name)
+
+    def tests_of(self, mutant):
+        """A line that the compiler made no code of (a table, the rest of a long statement) belongs to the code line before
+        it in the same function; outside of functions every test counts that runs the file."""
+        lines = self.lines[mutant.path]
+        found = []
+        for line, offset in ((line, mutant.line - line) for line in range(mutant.line, max(mutant.line - 60, 0), -1)):
+            if line in lines:
+                found = lines[line]
+                if offset == 0 or found:
+                    return found
+                break
+            if mutant.lines_at_top[line - 1]:
+                break
+        else:
+            return found
+        return set().union(*lines.values()) if lines else set()
+
+
+# ---- one mutant ----------------------------------------------------------------------------------------------------
+class Worker:
+    """Tries mutants; one for each job."""
+
+    def __init__(self, session):
+        self.session = session
+        self.folder = tempfile.mkdtemp(prefix="mutate-")
+
+    def close(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def compile(self, source, text):
+        """The object file of the text, None where it does not compile."""
+        path = os.path.join(self.folder, os.path.basename(source.path))
+        with open(path, "w") as file:
+            file.write(text)
+        target = os.path.join(self.folder, "mutant.o")
+        command = self.session.build.compile_command(source.path) + ["-O2", os.path.basename(path), "-o", target]
+        return target if quiet(command, cwd=self.folder) else None
+
+    def compile_one(self, source, mutant):
+        for replacement in mutant.texts:
+            target = self.compile(source, mutants.apply(source.text, mutant, replacement))
+            if target:
+                return target, replacement
+        return None, mutant.texts[0]
+
+    def survived_before(self, mutant, source):
+        """The tests, by hash, that this mutant is known to live through."""
+        row = self.session.rows.get(mutant.key(source.hash), {})
+        return row.get("lives", {})
+
+    def try_one(self, source, mutant):
+        target, replacement = self.compile_one(source, mutant)
+        row = {"key": mutant.key(source.hash), "file": mutant.path, "line": mutant.line, "kind": mutant.kind,
+               "text": mutant.line_text, "old": mutants.one_line(mutant.old), "new": mutants.one_line(replacement)}
+        if target is None:
+            return dict(row, status="uncompilable")
+        digest = sha(read(target, "rb"))
+        if digest == self.session.original[source.path]:
+            return dict(row, status="equivalent")
+        if not self.session.is_first(source.path, digest, row["key"]):
+            return dict(row, status="duplicate")
+        library = os.path.join(self.folder, "mutant.so")
+        if not quiet(["gcc" if not self.session.compiler else self.session.compiler, "-shared", target, "-o", library]):
+            return dict(row, status="uncompilable")
+        return dict(row, **self.run_tests(source, mutant, library))
+
+    def run_tests(self, source, mutant, library):
+        session, lives = self.session, dict(self.survived_before(mutant, source))
+        for name in session.order(source.path, session.reach.tests_of(mutant)):
+            if lives.get(name) == session.build.test_hash[name]:
+                continue
+            normal, folder = session.reach.seconds[name], os.path.join(self.folder, "run")
+            os.makedirs(folder, exist_ok=True)
+            run = run_test(session.build.tests[name], library, 3 * normal + 2, 30 * normal + 30, folder)
+            shutil.rmtree(folder, ignore_errors=True)
+            if run.timeout or run.code != 0:
+                session.count_kill(source.path, name)
+                return {"status": "timeout" if run.timeout else "killed", "test": name}
+            lives[name] = session.build.test_hash[name]
+        return {"status": "survived", "lives": lives}
+
+
+class Session:
+    """All mutants of a run, what is known of them, and the file that it is kept in."""
+
+    def __init__(self, options):
+        self.options, self.lock = options, threading.Lock()
+        self.build = Build(options.build, options.tests)
+        headers = sorted(glob.glob("src/**/*.h", recursive=True) + glob.glob("include/**/*.h", recursive=True))
+        siblings_first = sorted(headers, key=lambda path: os.path.dirname(path) != os.path.dirname(options.files[0]))
+        texts = [read(path) for path in siblings_first]
+        self.sources = []
+        for path in options.files:
+            text = read(path)
+            self.sources.append(mutants.Source(path, text, mutants.Siblings([text] + texts)))
+        os.makedirs(options.out, exist_ok=True)
+        self.compiler = self.build.compile_command(options.files[0])[0]
+        self.results = os.path.join(options.out, "results.jsonl")
+        self.rows, self.seen, self.kills = {}, {}, {}
+        self.load()
+
+    def load(self):
+        if self.options.fresh and os.path.exists(self.results):
+            os.remove(self.results)
+        if os.path.exists(self.results):
+            for line in read(self.results).splitlines():
+                try:
+                    row = json.loads(line)
+                except ValueError: # the run was killed while it wrote
+                    continue
+                self.rows[row["key"]] = row
+                if row.get("test"):
+                    self.count_kill(row["file"], row["test"])
+
+    def chosen(self):
+        """The mutants of this run."""
+        options, picked = self.options, []
+        for source in self.sources:
+            top = top_level_lines(source)
+            for mutant in source.mutants:
+                mutant.lines_at_top = top
+                if options.sample >= 1 or mutant.choice(options.seed) < options.sample:
+                    picked.append((source, mutant))
+        shard, shards = options.shard
+        return picked[shard - 1::shards]
+
+    def is_done(self, source, mutant):
+        row = self.rows.get(mutant.key(source.hash))
+        if row is None:
+            return False
+        if row["status"] != "survived":
+            return True
+        return all(row["lives"].get(name) == self.build.test_hash[name] for name in self.reach.tests_of(mutant))
+
+    def is_first(self, path, digest, key):
+        with self.lock:
+            return self.seen.setdefault((path, digest), key) == key
+
+    def count_kill(self, path, name):
+        with self.lock:
+            self.kills[path, name] = self.kills.get((path, name), 0) + 1
+
+    def order(self, path, names):
+        """What killed the most in the least time comes first; a test without kills counts as one with half of one."""
+        with self.lock:
+            return sorted(names, key=lambda name: -(self.kills.get((path, name), 0) + 0.5) / (self.reach.seconds[name] + 0.02))
+
+    def record(self, row):
+        with self.lock:
+            self.rows[row["key"]] = row
+            with open(self.results, "a") as file:
+                file.write(json.dumps(row) + "\n")
+
+    def run(self):
+        options = self.options
+        self.reach = Reach(self.build, self.sources, os.path.join(options.build, "mutation", "reach.json"), options.jobs)
+        if not any(any(tests for tests in lines.values()) for lines in self.reach.lines.values()):
+            sys.exit("mutate: no test runs a line of these files: is gcov there, and of the compiler's version?")
+        if self.reach.failing:
+            print("mutate: fail without a mutant, left out: " + ", ".join(self.reach.failing))
+        if self.reach.slow:
+            print(f"mutate: take {SLOWEST:.0f} s or more, left out: " + ", ".join(self.reach.slow))
+        if not self.reach.seconds:
+            sys.exit("mutate: no test passes")
+        picked = self.chosen()
+        todo = [pair for pair in picked if not self.is_done(*pair)]
+        print(f"mutate: {len(picked)} mutants, {len(picked) - len(todo)} known; tests: {len(self.reach.seconds)}", flush=True)
+        workers = [Worker(self) for _ in range(options.jobs)]
+        self.original = {source.path: sha(read(workers[0].compile(source, source.text), "rb")) for source in self.sources}
+        start = time.monotonic()
+        end = start + options.time_limit if options.time_limit else None
+        queue, done = iter(todo), [0]
+
+        def work(worker):
+            while True:
+                with self.lock:
+                    pair = None if end and time.monotonic() > end else next(queue, None)
+                if pair is None:
+                    return
+                self.record(worker.try_one(*pair))
+                with self.lock:
+                    done[0] += 1
+                    if done[0] % 50 == 0:
+                        print(f"mutate: {done[0]} of {len(todo)}, {time.monotonic() - start:.0f} s", flush=True)
+
+        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+            list(pool.map(work, workers))
+        for worker in workers:
+            worker.close()
+        return picked, time.monotonic() - start
+
+
+def top_level_lines(source):
+    """For each line: does it begin outside of every bracket? There a function or a table begins."""
+    top, depth_end = [True] * len(source.lines), 0
+    starts = [0]
+    for line in source.lines:
+        starts.append(starts[-1] + len(line) + 1)
+    for token in source.tokens:
+        if token.mate > 0 and token.text == "{" and token.outer < 0:
+            depth_end = source.tokens[token.mate].end
+            for i, begin in enumerate(starts[:-1]):
+                if token.start < begin < depth_end:
+                    top[i] = False
+    return top
+
+
+# ---- the report ----------------------------------------------------------------------------------------------------
+def read_accepted(path):
+    """Blocks of four lines: the file, 'line:', 'mutation:', 'reason:'. -> {(file, line text, mutation): reason}"""
+    accepted, file, block = {}, None, {}
+    if not os.path.exists(path):
+        return accepted
+    for number, line in enumerate(read(path).splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        if not line.startswith(" "):
+            file, block = line.strip(), {}
+            continue
+        name, _, value = line.strip().partition(": ")
+        block[name.rstrip(":")] = value.strip()
+        if name.rstrip(":") == "reason":
+            if not value.strip() or not {"line", "mutation"} <= set(block) or file is None:
+                sys.exit(f"{path}:{number}: expected a file and, indented, 'line:', 'mutation:' and a 'reason:' of at least one word")
+            accepted[file, block["line"], block["mutation"]] = block["reason"]
+            block = {}
+    return accepted
+
+
+def describe(row):
+    return f"{row['kind']}: `{row['old']}` -> `{row['new']}`"
+
+
+def report(session, picked, seconds):
+    accepted = read_accepted(session.options.accepted)
+    names = ("killed", "timeout", "survived", "accepted", "equivalent", "duplicate", "uncompilable", "not run")
+    table, survivors, used = {}, [], set()
+    for source, mutant in picked:
+        row = session.rows.get(mutant.key(source.hash))
+        status = row["status"] if row else "not run"
+        if row:
+            entry = (row["file"], row["text"], describe(row))
+            if status == "survived" and entry in accepted:
+                status = "accepted"
+            if status == "survived":
+                survivors.append((row, bool(session.reach.tests_of(mutant))))
+            if entry in accepted:
+                used.add(entry)
+                if status in ("killed", "timeout"):
+                    print(f"mutate: accepted, but {row['test']} notices it: {entry}")
+        counts = table.setdefault(source.path, dict.fromkeys(names, 0))
+        counts[status] += 1
+    total = {name: sum(counts[name] for counts in table.values()) for name in names}
+    lines = [f"{'file':34}" + "".join(f"{name:>13}" for name in names) + f"{'dies':>9}"]
+    for path, counts in [*sorted(table.items()), ("all", total)]:
+        lines.append(f"{path:34}" + "".join(f"{counts[name]:13d}" for name in names) + f"{100 * share(counts):8.1f}%")
+    lines.append(f"{seconds:.0f} s with {session.options.jobs} jobs, sample {session.options.sample:g}")
+    blocks = ["# Survivors without a reason. With a reason, a block belongs into tests/mutation/accepted.txt."]
+    for row, reached in sorted(survivors, key=lambda pair: (pair[0]["file"], pair[0]["line"])):
+        blocks.append(f"\n# {row['file']}:{row['line']}" + ("" if reached else " (no test runs this line)") +
+                      f"\n{row['file']}\n    line: {row['text']}\n    mutation: {describe(row)}\n    reason:")
+    with open(os.path.join(session.options.out, "survivors.txt"), "w") as file:
+        file.write("\n".join(blocks) + "\n")
+    with open(os.path.join(session.options.out, "report.txt"), "w") as file:
+        file.write("\n".join(lines) + "\n")
+    print("\n".join(lines))
+    print(f"survivors: {session.options.out}/survivors.txt")
+    stale = stale_entries(session, accepted, used) if session.options.sample >= 1 and session.options.shard == (1, 1) else []
+    for entry in stale:
+        print(f"mutate: {session.options.accepted} has what is not there any more: {entry}")
+    good = share(total) >= LEAST_SHARE and not survivors and not stale and not total["not run"]
+    print(f"mutate: {100 * share(total):.1f} % die ({100 * LEAST_SHARE:.0f} % must), {len(survivors)} survive without a "
+          f"reason, {total['accepted']} with one, {total['not run']} were not run")
+    return 0 if good else 1
+
+
+def stale_entries(session, accepted, used):
+    paths = {source.path for source in session.sources}
+    return [entry for entry in accepted if entry[0] in paths and entry not in used]
+
+
+def share(counts):
+    dead = counts["killed"] + counts["timeout"]
+    return dead / (dead + counts["survived"]) if dead + counts["survived"] else 1.0
+
+
+def parse(arguments):
+    parser = argparse.ArgumentParser(prog="script/mutate", description="Breaks C files in one place at a time and sees "
+                                     "whether a test fails.")
+    parser.add_argument("files", nargs="*", help="C files of the library (default: src/cil/*.c)")
+    parser.add_argument("--all", action="store_true", help="every C file of src/cil, the default")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--sample", type=float, default=1.0, help="share of the mutants to try, 0 to 1")
+    parser.add_argument("--seed", type=int, default=1, help="of the sample")
+    parser.add_argument("--shard", default="1/1", help="K/N: the K-th of N parts")
+    parser.add_argument("--time-limit", type=float, default=0, help="seconds after which no further mutant is begun")
+    parser.add_argument("--list", action="store_true", help="print the mutants and try none")
+    parser.add_argument("--fresh", action="store_true", help="forget earlier results")
+    parser.add_argument("--build", default="build/mutate", help="build folder of the preset mutate")
+    parser.add_argument("--out", default="build/mutate/mutation", help="folder of results and report")
+    parser.add_argument("--accepted", default="tests/mutation/accepted.txt", help="survivors with a reason")
+    parser.add_argument("--test", action="append", dest="tests", help="name of a test (default: every unit test)")
+    options = parser.parse_args(arguments)
+    options.files = [os.path.relpath(path) for path in options.files] or sorted(glob.glob("src/cil/*.c"))
+    try:
+        shard, shards = (int(part) for part in options.shard.split("/"))
+    except ValueError:
+        shard = shards = 0
+    if not 1 <= shard <= shards:
+        parser.error(f"--shard is '{options.shard}', expected K/N with K from 1 to N")
+    options.shard = (shard, shards)
+    for path in options.files:
+        if not path.endswith(".c") or not os.path.exists(path):
+            parser.error(f"'{path}' is not a C file")
+    return options
+
+
+def main(arguments):
+    options = parse(arguments)
+    session = Session(options)
+    if options.list:
+        for source, mutant in session.chosen():
+            print(f"{mutant.path}:{mutant.line}: {mutant.kind}: {mutants.one_line(mutant.old)} -> {mutant.texts[0]}")
+        return 0
+    return report(session, *session.run())
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,250 @@
+/* Children of fork(): they may destroy what they inherited, whatever the threads of the parent were doing, are refused
+ * everything else with a message, and work with a context of their own. */
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "support/api_data.h"
+
+/* The thread sanitizer ends a child that starts threads. */
+#if defined(__SANITIZE_THREAD__)
+enum { CHILD_THREADS = 1 };
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+enum { CHILD_THREADS = 1 };
+#else
+enum { CHILD_THREADS = 2 };
+#endif
+#else
+enum { CHILD_THREADS = 2 };
+#endif
+
+enum { TIMES = 60, THREADS = 4, CLASSES = 2, IMAGES = 8, CHILD_SECONDS = 60 };
+
+static api_data data;
+static char folder[] = "/tmp/recollect-test-XXXXXX";
+static char path[64];
+static float expected[IMAGES * CLASSES];
+
+static recollect_context *open_context(int threads)
+{
+    recollect_settings settings;
+    recollect_context *context = NULL;
+    recollect_settings_default(&settings, sizeof settings);
+    settings.threads = threads;
+    return recollect_context_create(&settings, &context) == RECOLLECT_OK ? context : NULL;
+}
+
+static recollect_status predict(recollect_model *model, float *probabilities)
+{
+    return recollect_predict(model, &data.images, CLASSES, NULL, probabilities, NULL);
+}
+
+/* ---- a child ----------------------------------------------------------------------------------------------- */
+
+/* What a child tells its parent by its exit code: the line of the first check that failed (modulo 256), or 0. */
+#define CHECK(condition) \
+    do { \
+        if (!(condition)) \
+            _exit(__LINE__ % 255 + 1); \
+    } while (0)
+
+static void check_is_refused(recollect_status status)
+{
+    CHECK(status == RECOLLECT_INVALID_ARGUMENT);
+    CHECK(strstr(recollect_last_message(), "before fork()") != NULL);
+}
+
+static void refuse_inherited(recollect_context *context, recollect_model *model)
+{
+    float probabilities[IMAGES * CLASSES];
+    char text[64];
+    int made;
+    recollect_model *another = NULL;
+    check_is_refused(predict(model, probabilities));
+    check_is_refused(recollect_predict_encoded(model, "P5", 2, 1, NULL, NULL, NULL));
+    check_is_refused(recollect_learn(model, &data.images, data.labels, data.names, CLASSES, NULL));
+    check_is_refused(recollect_learn_folder(model, folder, NULL));
+    check_is_refused(recollect_dream(model, 0, 1, data.pixels, &made));
+    check_is_refused(recollect_model_set(model, "epochs", "3"));
+    check_is_refused(recollect_model_get(model, "epochs", text, sizeof text));
+    check_is_refused(recollect_model_save(model, path, 1));
+    check_is_refused(recollect_model_create(context, &another));
+    check_is_refused(recollect_model_load(context, path, &another));
+    check_is_refused(recollect_model_load_memory(context, "", 1, &another));
+    CHECK(another == NULL);
+}
+
+static void work_with_own_context(void)
+{
+    float probabilities[IMAGES * CLASSES];
+    recollect_model *model = NULL;
+    recollect_context *context = open_context(CHILD_THREADS);
+    CHECK(context != NULL);
+    CHECK(recollect_model_load(context, path, &model) == RECOLLECT_OK);
+    CHECK(predict(model, probabilities) == RECOLLECT_OK);
+    CHECK(memcmp(probabilities, expected, sizeof expected) == 0);
+    recollect_model_destroy(&model);
+    recollect_context_destroy(&context);
+    CHECK(model == NULL && context == NULL);
+}
+
+/* `held`: bytes that are left in the child once it has destroyed what it inherited; SIZE_MAX: as many as there are. */
+static void live(recollect_context *context, recollect_model *model, size_t held)
+{
+    alarm(CHILD_SECONDS);
+    refuse_inherited(context, model);
+    if (held != SIZE_MAX)
+        CHECK(recollect_model_classes(model) == CLASSES);
+    recollect_model_destroy(&model);
+    recollect_context_destroy(&context);
+    CHECK(model == NULL && context == NULL);
+    CHECK(held == SIZE_MAX || rc_bytes_allocated() == held);
+    work_with_own_context();
+    _exit(0);
+}
+
+static void fork_and_check(recollect_context *context, recollect_model *model, size_t held)
+{
+    pid_t child = fork();
+    int status;
+    assert_true(child >= 0);
+    if (child == 0)
+        live(context, model, held);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
+        fail_msg("the child ended with %s %d", WIFEXITED(status) ? "line (modulo 255) + 1 =" : "signal",
+                 WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+}
+
+/* ---- tests ----------------------------------------------------------------------------------------------- */
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (mkdtemp(folder) == NULL)
+        return -1;
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    api_data_make(&data, 0, CLASSES, IMAGES / CLASSES, 1);
+    recollect_context *context = open_context(THREADS);
+    recollect_model *model = NULL;
+    recollect_status status = recollect_model_create(context, &model);
+    api_set_quick(model, 2);
+    if (status == RECOLLECT_OK)
+        status = recollect_learn(model, &data.images, data.labels, data.names, CLASSES, NULL);
+    if (status == RECOLLECT_OK)
+        status = predict(model, expected);
+    if (status == RECOLLECT_OK)
+        status = recollect_model_save(model, path, 0);
+    recollect_model_destroy(&model);
+    recollect_context_destroy(&context);
+    return status == RECOLLECT_OK ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    api_data_free(&data);
+    remove(path);
+    return rmdir(folder);
+}
+
+static void children_of_an_idle_parent(void **state)
+{
+    (void)state;
+    float probabilities[IMAGES * CLASSES];
+    size_t before = rc_bytes_allocated();
+    for (int i = 0; i < TIMES; i++) {
+        recollect_context *context = open_context(THREADS);
+        recollect_model *model = NULL;
+        assert_non_null(context);
+        assert_int_equal(recollect_model_load(context, path, &model), RECOLLECT_OK);
+        if (i % 2 == 0) /* with threads that have just worked, and threads that sleep */
+            assert_int_equal(predict(model, probabilities), RECOLLECT_OK);
+        else
+            nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
+        fork_and_check(context, model, before);
+        /* The parent goes on as if nothing had happened. */
+        assert_int_equal(predict(model, probabilities), RECOLLECT_OK);
+        assert_memory_equal(probabilities, expected, sizeof expected);
+        recollect_model_destroy(&model);
+        recollect_context_destroy(&context);
+    }
+    assert_int_equal(rc_bytes_allocated(), before);
+}
+
+typedef struct worker {
+    recollect_context *context;
+    recollect_model *model;
+    atomic_bool stop;
+    recollect_status status;
+    atomic_int rounds;
+} worker;
+
+static recollect_status lesson(recollect_context *context)
+{
+    recollect_model *model;
+    recollect_status status = recollect_model_create(context, &model);
+    if (status == RECOLLECT_OK) {
+        api_set_quick(model, 2);
+        status = recollect_learn(model, &data.images, data.labels, data.names, CLASSES, NULL);
+    }
+    recollect_model_destroy(&model);
+    return status;
+}
+
+/* Predicts and changes an option; every now and then another model of the same context learns. */
+static void *work(void *argument)
+{
+    worker *w = argument;
+    float probabilities[IMAGES * CLASSES];
+    for (int i = 0; !w->stop && w->status == RECOLLECT_OK; i++) {
+        w->status = predict(w->model, probabilities);
+        if (w->status == RECOLLECT_OK)
+            w->status = recollect_model_set(w->model, "epochs", i % 2 == 0 ? "3" : "4");
+        if (w->status == RECOLLECT_OK && i % 16 == 0)
+            w->status = lesson(w->context);
+        atomic_fetch_add(&w->rounds, 1);
+    }
+    return NULL;
+}
+
+static void children_of_a_parent_at_work(void **state)
+{
+    (void)state;
+    worker w = {.context = open_context(THREADS)};
+    pthread_t thread;
+    assert_non_null(w.context);
+    assert_int_equal(recollect_model_load(w.context, path, &w.model), RECOLLECT_OK);
+    assert_int_equal(pthread_create(&thread, NULL, work, &w), 0);
+    for (int i = 0; i < TIMES; i++)
+        fork_and_check(w.context, w.model, SIZE_MAX);
+    w.stop = true;
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    if (w.status != RECOLLECT_OK)
+        fail_msg("the parent's thread ended after %d rounds with status %d", w.rounds, w.status);
+    print_message("%d rounds of work meanwhile\n", w.rounds);
+    recollect_model_destroy(&w.model);
+    recollect_context_destroy(&w.context);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(children_of_an_idle_parent),
+        cmocka_unit_test(children_of_a_parent_at_work),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
