@@ -1,0 +1,296 @@
+/* Scoring and evaluation: images as bytes are normalised, neither cropped nor flipped, and seen with running statistics,
+ * each on its own; predictions are taken over all classes that the model knows; and what is counted of them. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cil/evaluation.h"
+#include "nn/nets.h"
+#include "support/cpu_backend.h"
+#include "support/succeeds.h"
+
+enum { H = 8, W = 10, C = 3, IMAGE = H * W * C, COUNT = 1100, CLASSES = 7, D = 8 };
+
+/* A classifier whose running statistics are not those of any batch, some images, and what it makes of each, one at a
+ * time and by hand from the pass's features. */
+typedef struct world {
+    rc_net net;
+    rc_classifier classifier;
+    rc_augment normalisation;
+    uint8_t *images;
+    int32_t *labels;
+    float *logits, *features; /* (COUNT, CLASSES), (COUNT, D) */
+} world;
+
+static void set_up_classifier(world *w)
+{
+    SUCCEEDS(rc_net_resnet_small(&w->net, C, H, W, 2, 1));
+    SUCCEEDS(rc_classifier_create(&w->classifier, &w->net, be, CLASSES));
+    SUCCEEDS(rc_model_init(&w->classifier.backbone, (rc_rng){3, 1}));
+    SUCCEEDS(rc_head_grow(&w->classifier.head, 3, (rc_rng){3, 2}));
+    SUCCEEDS(rc_head_grow(&w->classifier.head, CLASSES - 3, (rc_rng){3, 3}));
+    assert_int_equal(w->classifier.head.d, D);
+    float running[256], head[CLASSES * D];
+    assert_in_range(w->net.running, 1, 256);
+    for (size_t i = 0; i < w->net.running; i++)
+        running[i] = 0.3f + rc_rng_uniform((rc_rng){3, 4}, i);
+    be->write_real(be, w->classifier.backbone.running, running, w->net.running);
+    for (int i = 0; i < CLASSES * D; i++)
+        head[i] = rc_rng_uniform((rc_rng){3, 5}, (uint64_t)i) - 0.5f;
+    memcpy(head + 4 * D, head + 2 * D, D * sizeof *head); /* classes 2 and 4 are always equal */
+    be->write_real(be, w->classifier.head.weight, head, CLASSES * D);
+}
+
+static void one_by_one(world *w)
+{
+    rc_pass *pass;
+    rc_tensor input;
+    rc_pass_settings eval = {.mode = RC_PASS_EVAL, .n = 1};
+    float head[CLASSES * D];
+    double value[IMAGE];
+    SUCCEEDS(rc_pass_create(be, &w->net, &eval, &pass));
+    SUCCEEDS(rc_tensor_create(be, 1, H, W, C, &input));
+    be->read_real(be, head, w->classifier.head.weight, CLASSES * D);
+    for (int i = 0; i < COUNT; i++) {
+        for (int p = 0; p < IMAGE; p++)
+            value[p] = ((double)w->images[i * IMAGE + p] / 255 - (double)w->normalisation.mean[p % C]) /
+                       (double)w->normalisation.std[p % C];
+        be->write_act(be, &input, value);
+        rc_pass_forward(pass, &w->classifier.backbone, &input);
+        be->read_real(be, w->features + i * D, rc_pass_features(pass), D);
+        for (int k = 0; k < CLASSES; k++) {
+            double logit = 0;
+            for (int j = 0; j < D; j++)
+                logit += (double)head[k * D + j] * (double)w->features[i * D + j];
+            w->logits[i * CLASSES + k] = (float)logit;
+        }
+    }
+    rc_tensor_destroy(be, &input);
+    rc_pass_destroy(pass);
+}
+
+static int set_up(void **state)
+{
+    world *w = calloc(1, sizeof *w);
+    *state = w;
+    if (open_backend(NULL) != 0 || w == NULL)
+        return -1;
+    set_up_classifier(w);
+    w->normalisation = (rc_augment){.h = 1, .w = 1, .c = 1, .pad = 3, .flip = true, .mean = {0.4f, 0.5f, 0.6f},
+                                    .std = {0.2f, 0.3f, 0.4f}, .stream = 9}; /* all but mean and std is ignored */
+    w->images = malloc(COUNT * IMAGE);
+    w->labels = malloc(COUNT * sizeof *w->labels);
+    w->logits = malloc(COUNT * CLASSES * sizeof *w->logits);
+    w->features = malloc(COUNT * D * sizeof *w->features);
+    for (int i = 0; i < COUNT * IMAGE; i++)
+        w->images[i] = (uint8_t)(rc_rng_bits((rc_rng){3, 6}, (uint64_t)i) >> 24);
+    for (int i = 0; i < COUNT; i++)
+        w->labels[i] = (i * 5 + i / 7) % (CLASSES + 2);
+    one_by_one(w);
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    world *w = *state;
+    rc_classifier_destroy(&w->classifier);
+    free(w->images);
+    free(w->labels);
+    free(w->logits);
+    free(w->features);
+    free(w);
+    return close_backend(NULL);
+}
+
+static void expect_near(const float *found, const float *expected, int count)
+{
+    for (int i = 0; i < count; i++)
+        assert_true(fabs((double)found[i] - (double)expected[i]) < 1e-5 * (1 + fabs((double)expected[i])));
+}
+
+/* ---- scorer --------------------------------------------------------------------------------------------------- */
+
+static void scores_are_those_of_each_image(void **state)
+{
+    world *w = *state;
+    enum { N = 11 };
+    static const int32_t index[N] = {5, 3, 3, 1099, 0, 17, 1000, 44, 2, 8, 9};
+    rc_scorer *scorer;
+    float logits[N * CLASSES], features[N * D], expected[N * CLASSES], expected_features[N * D];
+    for (int i = 0; i < N; i++) {
+        memcpy(expected + i * CLASSES, w->logits + index[i] * CLASSES, CLASSES * sizeof *logits);
+        memcpy(expected_features + i * D, w->features + index[i] * D, D * sizeof *features);
+    }
+    for (int batch = 1; batch <= 13; batch += 4) { /* whole batches, a rest, less than one */
+        SUCCEEDS(rc_scorer_create(be, &w->classifier, batch, &w->normalisation, &scorer));
+        memset(logits, 0, sizeof logits);
+        memset(features, 0, sizeof features);
+        SUCCEEDS(rc_scorer_run(scorer, w->images, index, N, logits, features));
+        expect_near(logits, expected, N * CLASSES);
+        expect_near(features, expected_features, N * D);
+        SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, logits, NULL)); /* the first ones, logits alone */
+        expect_near(logits, w->logits, N * CLASSES);
+        SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, NULL, features));
+        expect_near(features, w->features, N * D);
+        SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, 0, NULL, NULL));
+        rc_scorer_destroy(scorer);
+    }
+}
+
+static void scorers_that_cannot_be_are_refused(void **state)
+{
+    world *w = *state;
+    rc_scorer *scorer = (rc_scorer *)w;
+    assert_int_equal(rc_scorer_create(be, &w->classifier, 0, &w->normalisation, &scorer), RC_INVALID_ARGUMENT);
+    assert_string_equal(rc_message(), "cannot score batches of 0 images over 7 classes");
+    assert_null(scorer);
+    rc_classifier empty;
+    SUCCEEDS(rc_classifier_create(&empty, &w->net, be, 4));
+    assert_int_equal(rc_scorer_create(be, &empty, 2, &w->normalisation, &scorer), RC_INVALID_ARGUMENT);
+    assert_string_equal(rc_message(), "cannot score batches of 2 images over 0 classes");
+    rc_classifier_destroy(&empty);
+    rc_scorer_destroy(NULL);
+}
+
+/* Wherever among the answers it is; without logits nobody looks. */
+static void answers_that_are_no_numbers_are_refused(void **state)
+{
+    world *w = *state;
+    rc_scorer *scorer;
+    float logits[5 * CLASSES], features[5 * D], good;
+    const float bad = NAN;
+    void *row = rc_real_at(be, w->classifier.head.weight, 6 * D + 2);
+    SUCCEEDS(rc_scorer_create(be, &w->classifier, 2, &w->normalisation, &scorer));
+    be->read_real(be, &good, row, 1);
+    be->write_real(be, row, &bad, 1);
+    assert_int_equal(rc_scorer_run(scorer, w->images, NULL, 5, logits, NULL), RC_NUMERIC);
+    assert_non_null(strstr(rc_message(), "the model gives an image nan for class 6, expected a finite number"));
+    SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, 5, NULL, features));
+    be->write_real(be, row, &good, 1);
+    SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, 5, logits, NULL));
+    rc_scorer_destroy(scorer);
+}
+
+/* ---- evaluation ----------------------------------------------------------------------------------------------- */
+
+/* The stream has two classes more than the model knows; its labels are another order of the data's classes. */
+static void set_up_stream(rc_task_stream *stream, int order[CLASSES + 2])
+{
+    rc_task_split split = {.sizes = 2, .size = {3, CLASSES - 1}};
+    for (int i = 0; i < CLASSES + 2; i++)
+        order[i] = (i * 4 + 2) % (CLASSES + 2);
+    SUCCEEDS(rc_task_stream_create(stream, CLASSES + 2, order, &split));
+}
+
+static void every_image_of_a_known_class_is_counted(void **state)
+{
+    world *w = *state;
+    int order[CLASSES + 2], position[CLASSES + 2], confusion[CLASSES][CLASSES] = {{0}}, top5[CLASSES] = {0}, all = 0;
+    rc_task_stream stream;
+    rc_evaluation e;
+    rc_split test = {.images = w->images, .labels = w->labels, .count = COUNT};
+    set_up_stream(&stream, order);
+    for (int i = 0; i < CLASSES + 2; i++)
+        position[order[i]] = i;
+    for (int i = 0; i < COUNT; i++) {
+        int label = position[w->labels[i]], best = 0, ahead = 0;
+        const float *logits = w->logits + i * CLASSES;
+        if (label >= CLASSES)
+            continue;
+        for (int k = 1; k < CLASSES; k++)
+            best = logits[k] > logits[best] ? k : best; /* the first of equals */
+        for (int k = 0; k < CLASSES; k++) {
+            bool equal = (k == 2 && label == 4) || (k == 4 && label == 2);
+            ahead += equal ? k < label : logits[k] > logits[label];
+        }
+        confusion[label][best]++;
+        top5[label] += ahead < 5;
+        all++;
+    }
+    SUCCEEDS(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 64, &e));
+    assert_int_equal(e.classes, CLASSES);
+    int counted = 0, in_top5 = 0;
+    for (int i = 0; i < CLASSES; i++) {
+        for (int k = 0; k < CLASSES; k++) {
+            assert_int_equal(e.confusion[i * CLASSES + k], confusion[i][k]);
+            counted += confusion[i][k];
+        }
+        assert_int_equal(e.top5[i], top5[i]);
+        in_top5 += top5[i];
+    }
+    assert_true(counted == all && all < COUNT && in_top5 < all);
+    rc_evaluation_destroy(&e);
+    assert_null(e.confusion);
+    rc_task_stream_destroy(&stream);
+}
+
+static void a_model_of_more_classes_than_the_data_is_refused(void **state)
+{
+    world *w = *state;
+    rc_task_split split = {.sizes = 1, .size = {CLASSES - 1}};
+    rc_task_stream stream;
+    rc_evaluation e;
+    rc_split test = {.images = w->images, .labels = w->labels, .count = 0};
+    SUCCEEDS(rc_task_stream_create(&stream, CLASSES - 1, NULL, &split));
+    assert_int_equal(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 64, &e), RC_INVALID_ARGUMENT);
+    assert_string_equal(rc_message(), "the classifier knows 7 classes, the data has 6");
+    assert_null(e.confusion);
+    rc_task_stream_destroy(&stream);
+    split.size[0] = CLASSES; /* just as many */
+    SUCCEEDS(rc_task_stream_create(&stream, CLASSES, NULL, &split));
+    assert_int_equal(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 0, &e), RC_INVALID_ARGUMENT);
+    SUCCEEDS(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 64, &e));
+    assert_true(isnan(rc_accuracy(&e, 0, CLASSES)));
+    rc_evaluation_destroy(&e);
+    rc_task_stream_destroy(&stream);
+}
+
+static void accuracies_are_shares_of_rows(void **state)
+{
+    (void)state;
+    int32_t confusion[9] = {3, 1, 0, 2, 5, 3, 0, 0, 0}, top5[3] = {4, 7, 0};
+    rc_evaluation e = {.classes = 3, .confusion = confusion, .top5 = top5};
+    assert_true(rc_accuracy(&e, 0, 1) == 75);
+    assert_true(rc_accuracy(&e, 1, 2) == 50);
+    assert_true(fabs(rc_accuracy(&e, 0, 3) - 100 * 8 / 14.0) < 1e-12);
+    assert_true(rc_accuracy_top5(&e, 0, 1) == 100);
+    assert_true(rc_accuracy_top5(&e, 1, 2) == 70);
+    assert_true(fabs(rc_accuracy_top5(&e, 0, 3) - 100 * 11 / 14.0) < 1e-12);
+    assert_true(isnan(rc_accuracy(&e, 2, 3)) && isnan(rc_accuracy_top5(&e, 2, 3)) && isnan(rc_accuracy(&e, 1, 1)));
+}
+
+/* R[i][j] with rows of four: BWT = mean (R[last][j] - R[j][j]), forgetting = mean (best - R[last][j]), both over the
+ * tasks before the last. */
+static void transfer_and_forgetting_by_hand(void **state)
+{
+    (void)state;
+    static const double r[] = {90, 0, 0, -1, 70, 80, 0, -1, 75, 50, 60, -1};
+    assert_true(fabs(rc_backward_transfer(r, 4, 3) - (75 - 90 + 50 - 80) / 2.0) < 1e-12);
+    assert_true(fabs(rc_forgetting(r, 4, 3) - (90 - 75 + 80 - 50) / 2.0) < 1e-12);
+    assert_true(fabs(rc_backward_transfer(r, 4, 2) - (70 - 90)) < 1e-12);
+    assert_true(fabs(rc_forgetting(r, 4, 2) - 20) < 1e-12);
+    assert_true(isnan(rc_backward_transfer(r, 4, 1)) && isnan(rc_forgetting(r, 4, 1)));
+    static const double grows[] = {10, 0, 0, 40, 20, 0, 30, 25, 60}; /* best between; best last */
+    assert_true(fabs(rc_forgetting(grows, 3, 3) - (40 - 30 + 0) / 2.0) < 1e-12);
+    assert_true(fabs(rc_backward_transfer(grows, 3, 3) - (20 + 5) / 2.0) < 1e-12);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(scores_are_those_of_each_image),
+        cmocka_unit_test(scorers_that_cannot_be_are_refused),
+        cmocka_unit_test(answers_that_are_no_numbers_are_refused),
+        cmocka_unit_test(every_image_of_a_known_class_is_counted),
+        cmocka_unit_test(a_model_of_more_classes_than_the_data_is_refused),
+        cmocka_unit_test(accuracies_are_shares_of_rows),
+        cmocka_unit_test(transfer_and_forgetting_by_hand),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
