@@ -68,8 +68,6 @@ static void learn(rc_replay *replay, const rc_step *step, rc_tensor *input, cons
     be->loss_latent(be, mean, log_variance, 1 / (float)(input->h * input->w * input->c),
                     &step->weight[RC_LOSS_LATENT], rc_real_at(be, loss, RC_LOSS_LATENT), dmean, dlog_variance);
     rc_pass_backward(g->encoder_pass, &g->vae->encoder, g->encoder_gradient);
-    be->sum_workers(be, g->encoder_gradient, g->vae->encoder.net->params);
-    be->sum_workers(be, g->decoder_gradient, g->vae->decoder.net->params);
     rc_optimiser_step(g->optimiser, step);
 }
 

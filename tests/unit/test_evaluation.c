@@ -1,5 +1,5 @@
-/* Scoring and evaluation: images as bytes are normalised, neither cropped nor flipped, and seen with running statistics,
- * each on its own; predictions are taken over all classes that the model knows; and what is counted of them. */
+/* Scoring and evaluation: images as bytes are normalised, neither cropped nor flipped, and seen with running
+ * statistics, each on its own; predictions are taken over all classes that the model knows; and what is counted. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
