@@ -4,12 +4,12 @@
 # code 1, a message, and nothing half done: its folder is as it was before, and a run that goes on with --resume ends
 # with the bytes of a whole one. Every violation is told; the figures of each command come last.
 #
-# usage: test_memory.sh PROGRAM MAKE_IMAGES FAULT_LIBRARY HEAP_LIBRARY [POINTS|all [SEED [COMMAND...]]]
+# usage: test_memory.sh PROGRAM MAKE_IMAGES FAULT_LIBRARY HEAP_LIBRARY USE_API [POINTS|all [SEED [COMMAND...]]]
 #   POINTS: how many requests of each command fail (the first, the last, some by the seed, the others evenly), in each
 #   of the two ways; all: every one
 . "$(dirname "$0")/common.sh"
-fault=$3 heap=$4 points=${5:-6} seed=${6:-$$}
-shift $(($# < 6 ? $# : 6))
+fault=$3 heap=$4 use_api=$5 points=${6:-6} seed=${7:-$$}
+shift $(($# < 7 ? $# : 7))
 only=("$@")
 limit=20 # seconds, of milliseconds
 shopt -s nullglob globstar
@@ -70,14 +70,17 @@ declare -A commands=(
     [dream-again]="dream $two --steps 1 --per-class 2 --threads 1 --out again --force"
     [run]="run ../inputs/run.yaml --method cwd --threads 1 --checkpoint 0 --out run --resume"
 )
+commands[api]="../inputs/learn.yaml ../inputs/first ../inputs/second ../inputs/pictures/grey.pgm new.safetensors"
 commands[run-killed]=${commands[run]}
 commands[run-done]=${commands[run]}
 order=(info info-json info-machine predict predict-json predict-list eval eval-json learn learn-json learn-more
-    learn-more-json dream dream-again run run-killed run-done)
+    learn-more-json dream dream-again api run run-killed run-done)
 
 # execute HEAP COMMAND: in the folder `state`; the output goes to `out` and `message`. Returns the program's code, 124
 # after too long a time.
 execute() {
+    local program=$program
+    if [ "$2" = api ]; then program=$use_api; fi
     (cd state && exec timeout $limit env LD_PRELOAD="$heap" RECOLLECT_HEAP="$1" RECOLLECT_HEAP_LOG=../calls \
         TMPDIR=temporary "$program" ${commands[$2]} <../inputs/list >../out 2>../message)
 }
