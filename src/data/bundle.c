@@ -107,25 +107,38 @@ rc_status rc_bundle_take(rc_bundle *bundle, const char *name, size_t limit, uint
 }
 
 /* Its header must be in the first blocks: nobody unpacks an archive to find out what it is. */
-void rc_archive_first_name(const char *path, char *name)
+static rc_status first_name(rc_input *input, const char *path, char *name)
 {
     enum { LOOKED_AT = 1 << 16 };
-    rc_tar_member member;
-    bool more = false;
     size_t size = 0;
-    rc_input *input, *beginning = NULL;
-    name[0] = 0;
-    if (rc_input_open(path, &input) != RC_OK)
-        return;
+    rc_input *beginning;
     uint8_t *block = rc_alloc(NULL, LOOKED_AT);
-    if (block != NULL)
-        (void)rc_input_read(input, block, LOOKED_AT, &size); /* what is damaged later on is found when it is read */
-    if (size > 0 && rc_input_open_memory(path, block, size, &beginning) == RC_OK) {
+    if (block == NULL)
+        return RC_OUT_OF_MEMORY;
+    rc_status status = rc_input_read(input, block, LOOKED_AT, &size);
+    if (status != RC_OUT_OF_MEMORY) /* what is damaged later on is found when it is read */
+        status = rc_input_open_memory(path, block, size, &beginning);
+    if (status == RC_OK) {
         rc_tar tar = {.input = beginning};
-        if (rc_tar_next(&tar, &member, &more) == RC_OK && more)
+        rc_tar_member member;
+        bool more = false;
+        status = rc_tar_next(&tar, &member, &more);
+        if (status == RC_OK && more)
             memcpy(name, member.name, sizeof member.name);
+        rc_input_close(beginning);
     }
-    rc_input_close(beginning);
-    rc_input_close(input);
     rc_free(NULL, block);
+    return status;
+}
+
+rc_status rc_archive_first_name(const char *path, char *name)
+{
+    rc_input *input;
+    name[0] = 0;
+    rc_status status = rc_input_open(path, &input);
+    if (status == RC_OK) {
+        status = first_name(input, path, name);
+        rc_input_close(input);
+    }
+    return status == RC_OUT_OF_MEMORY ? status : RC_OK;
 }

@@ -205,24 +205,25 @@ static rc_status read_names(const layout *l, rc_bundle *bundle, rc_dataset *data
 
 /* ---- the readers ------------------------------------------------------------------------------------------------ */
 
-static const layout *find_layout(const char *path, int classes)
+/* *found: NULL if the path is none of them. */
+static rc_status find_layout(const char *path, int classes, const layout **found)
 {
     char first[257] = "";
     bool folder = rc_is_folder(path);
+    *found = NULL;
     if (!folder && rc_is_file(path))
-        rc_archive_first_name(path, first);
-    for (int i = 0; i < LAYOUTS; i++) {
+        RC_TRY(rc_archive_first_name(path, first));
+    for (int i = 0; i < LAYOUTS && *found == NULL; i++) {
         const layout *l = &layouts[i];
         size_t length = strlen(l->folder);
         const char *begin = strncmp(first, "./", 2) == 0 ? first + 2 : first;
         if (l->classes != classes)
             continue;
-        if (folder && rc_has_file(path, l->file[0]) && rc_has_file(path, l->file[l->trains]))
-            return l;
-        if (!folder && strncmp(begin, l->folder, length) == 0 && begin[length] == '/')
-            return l;
+        if (folder ? rc_has_file(path, l->file[0]) && rc_has_file(path, l->file[l->trains])
+                   : strncmp(begin, l->folder, length) == 0 && begin[length] == '/')
+            *found = l;
     }
-    return NULL;
+    return RC_OK;
 }
 
 static rc_status read_file(const layout *l, rc_bundle *bundle, const char *file, rc_split *split)
@@ -257,7 +258,8 @@ static rc_status read_files(const layout *l, const rc_data_settings *settings, r
 static rc_status read_cifar(const char *path, const rc_data_settings *settings, rc_dataset *dataset,
                             int classes)
 {
-    const layout *l = find_layout(path, classes);
+    const layout *l;
+    RC_TRY(find_layout(path, classes, &l));
     if (l == NULL)
         return rc_fail(RC_FORMAT, "'%.300s' is not CIFAR-%d; expected: %s", path, classes,
                        (classes == 10 ? rc_reader_cifar10 : rc_reader_cifar100).layout);
@@ -268,14 +270,22 @@ static rc_status read_cifar(const char *path, const rc_data_settings *settings, 
     return status;
 }
 
-static bool recognise_10(const char *path)
+static rc_status recognise(const char *path, int classes, bool *known)
 {
-    return find_layout(path, 10) != NULL;
+    const layout *l = NULL;
+    rc_status status = find_layout(path, classes, &l);
+    *known = l != NULL;
+    return status;
 }
 
-static bool recognise_100(const char *path)
+static rc_status recognise_10(const char *path, bool *known)
 {
-    return find_layout(path, 100) != NULL;
+    return recognise(path, 10, known);
+}
+
+static rc_status recognise_100(const char *path, bool *known)
+{
+    return recognise(path, 100, known);
 }
 
 static rc_status read_10(const char *path, const rc_data_settings *settings, rc_dataset *dataset)

@@ -219,12 +219,15 @@ static const rc_reader *find_reader(const char *format)
 static rc_status look_around(const char *path, const rc_reader *wanted, const rc_reader **reader, char *found)
 {
     char place[RC_DATA_PATH_SIZE];
+    bool known;
     for (int i = 0; i < PLACES; i++) {
         RC_TRY(rc_path_join(place, path, usual_places[i]));
         for (int r = 0; r < READERS; r++) {
             /* Folders of classes have no usual name. */
-            if (readers[r] == &rc_reader_folder || (wanted != NULL && readers[r] != wanted) ||
-                !readers[r]->recognise(place))
+            if (readers[r] == &rc_reader_folder || (wanted != NULL && readers[r] != wanted))
+                continue;
+            RC_TRY(readers[r]->recognise(place, &known));
+            if (!known)
                 continue;
             if (*reader == NULL) {
                 *reader = readers[r];
@@ -243,7 +246,7 @@ static rc_status look_around(const char *path, const rc_reader *wanted, const rc
 static rc_status choose_reader(const char *path, const char *format, const rc_reader **reader, char *found)
 {
     const rc_reader *wanted = NULL;
-    bool given = format != NULL && format[0] != 0;
+    bool known = false, given = format != NULL && format[0] != 0;
     char layouts[700] = "";
     if (given && (wanted = find_reader(format)) == NULL) {
         for (int i = 0; i < READERS; i++) {
@@ -258,21 +261,27 @@ static rc_status choose_reader(const char *path, const char *format, const rc_re
     if (written < 0 || written >= RC_DATA_PATH_SIZE)
         return rc_fail(RC_INVALID_ARGUMENT, "data path of %d bytes, at most %d are possible", written,
                        RC_DATA_PATH_SIZE - 1);
-    if (wanted == &rc_reader_procedural || rc_reader_procedural.recognise(path)) {
+    RC_TRY(rc_reader_procedural.recognise(path, &known));
+    if (known || wanted == &rc_reader_procedural) {
         *reader = &rc_reader_procedural;
         return RC_OK;
     }
     if (!rc_is_folder(path) && !rc_is_file(path))
         return rc_fail(RC_IO, "there is no data at '%.700s'", path);
-    for (int i = 0; i < READERS && *reader == NULL; i++)
-        if ((wanted == NULL || wanted == readers[i]) && readers[i] != &rc_reader_folder &&
-            readers[i]->recognise(path))
+    for (int i = 0; i < READERS && *reader == NULL; i++) {
+        if ((wanted != NULL && wanted != readers[i]) || readers[i] == &rc_reader_folder)
+            continue;
+        RC_TRY(readers[i]->recognise(path, &known));
+        if (known)
             *reader = readers[i];
+    }
     if (*reader == NULL && rc_is_folder(path))
         RC_TRY(look_around(path, wanted, reader, found));
-    if (*reader == NULL && (wanted == NULL || wanted == &rc_reader_folder) &&
-        rc_reader_folder.recognise(path))
-        *reader = &rc_reader_folder;
+    if (*reader == NULL && (wanted == NULL || wanted == &rc_reader_folder)) {
+        RC_TRY(rc_reader_folder.recognise(path, &known));
+        if (known)
+            *reader = &rc_reader_folder;
+    }
     if (*reader != NULL)
         return RC_OK;
     if (rc_image_name(path) && rc_is_file(path))

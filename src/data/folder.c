@@ -14,37 +14,30 @@
 #include "data/listing.h"
 #include "data/reader.h"
 
-/* Does the folder hold a picture, itself (levels 0) or in the folders in it? */
-static bool holds_picture(const char *folder, int levels)
+/* Does the folder hold a picture, in the folders in it (levels 1) or also in those in them? With `itself`, also a picture
+ * that lies in it directly will do. */
+static rc_status holds_picture(const char *folder, int levels, bool itself, bool *found)
 {
     rc_listing listing;
-    if (rc_listing_read(folder, &listing) != RC_OK)
-        return false;
-    bool found = false;
-    for (int i = 0; i < listing.count && !found; i++)
-        found = rc_image_name(listing.name[i]);
-    for (int i = 0; i < listing.count && !found && levels > 0; i++) {
+    *found = false;
+    if (!rc_is_folder(folder))
+        return RC_OK;
+    RC_TRY(rc_listing_look(folder, &listing));
+    for (int i = 0; i < listing.count && itself && !*found; i++)
+        *found = rc_image_name(listing.name[i]);
+    rc_status status = RC_OK;
+    for (int i = 0; i < listing.count && !*found && levels > 0 && status == RC_OK; i++) {
         char path[RC_DATA_PATH_SIZE];
-        found = rc_path_join(path, folder, listing.name[i]) == RC_OK && rc_is_folder(path) &&
-                holds_picture(path, levels - 1);
+        if (rc_path_join(path, folder, listing.name[i]) == RC_OK)
+            status = holds_picture(path, levels - 1, true, found);
     }
     rc_listing_free(&listing);
-    return found;
+    return status;
 }
 
-static bool recognise(const char *path)
+static rc_status recognise(const char *path, bool *known)
 {
-    rc_listing listing;
-    if (!rc_is_folder(path) || rc_listing_read(path, &listing) != RC_OK)
-        return false;
-    bool found = false;
-    for (int i = 0; i < listing.count && !found; i++) {
-        char inner[RC_DATA_PATH_SIZE];
-        found = rc_path_join(inner, path, listing.name[i]) == RC_OK && rc_is_folder(inner) &&
-                holds_picture(inner, 1);
-    }
-    rc_listing_free(&listing);
-    return found;
+    return holds_picture(path, 2, false, known);
 }
 
 rc_status rc_folder_explain(const char *path)
@@ -78,13 +71,14 @@ rc_status rc_folder_explain(const char *path)
 }
 
 /* ROOT/name with folders in it: a class that happens to be called "train" has pictures in it. */
-static bool is_part(const char *root, const char *name)
+static rc_status is_part(const char *root, const char *name, bool *is)
 {
     char part[RC_DATA_PATH_SIZE], path[RC_DATA_PATH_SIZE];
     rc_listing listing;
-    if (rc_path_join(part, root, name) != RC_OK || !rc_is_folder(part) ||
-        rc_listing_read(part, &listing) != RC_OK)
-        return false;
+    *is = false;
+    if (rc_path_join(part, root, name) != RC_OK || !rc_is_folder(part))
+        return RC_OK;
+    RC_TRY(rc_listing_look(part, &listing));
     bool folders = false, pictures = false;
     for (int i = 0; i < listing.count; i++) {
         if (rc_image_name(listing.name[i]))
@@ -93,7 +87,8 @@ static bool is_part(const char *root, const char *name)
             folders = folders || (rc_path_join(path, part, listing.name[i]) == RC_OK && rc_is_folder(path));
     }
     rc_listing_free(&listing);
-    return folders && !pictures;
+    *is = folders && !pictures;
+    return RC_OK;
 }
 
 /* The folders in a folder. */
@@ -175,8 +170,11 @@ static rc_status gather(const char *root, const rc_data_settings *settings, rc_d
                         rc_image_files *train, rc_image_files *test)
 {
     char path[RC_DATA_PATH_SIZE];
-    bool has_train = is_part(root, "train");
-    const char *test_name = is_part(root, "test") ? "test" : is_part(root, "val") ? "val" : NULL;
+    bool has_train, has_test, has_val;
+    RC_TRY(is_part(root, "train", &has_train));
+    RC_TRY(is_part(root, "test", &has_test));
+    RC_TRY(is_part(root, "val", &has_val));
+    const char *test_name = has_test ? "test" : has_val ? "val" : NULL;
     if (!has_train && test_name == NULL) {
         RC_TRY(add_classes(root, settings, dataset, train));
         return rc_image_files_split(train, dataset->classes, settings->test_part, settings->test_seed, test);

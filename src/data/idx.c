@@ -77,11 +77,12 @@ static bool find_file(const char *folder, const char *stem, int dims, char *path
     return false;
 }
 
-static bool recognise(const char *path)
+static rc_status recognise(const char *path, bool *known)
 {
     char file[RC_DATA_PATH_SIZE];
-    return rc_is_folder(path) &&
-           (find_file(path, "train-images", 3, file) || find_file(path, "t10k-images", 3, file));
+    *known = rc_is_folder(path) &&
+             (find_file(path, "train-images", 3, file) || find_file(path, "t10k-images", 3, file));
+    return RC_OK;
 }
 
 /* Reads no more than the header promises, and takes no memory for it before it may be true. */

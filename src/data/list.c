@@ -120,15 +120,15 @@ static bool find_partner(const char *train, char *partner)
 }
 
 /* The list for training in a folder: train_100.txt, or the only train*.txt that has a partner. */
-static bool find_train(const char *folder, char *path)
+static rc_status find_train(const char *folder, char *path, bool *is_there)
 {
     char partner[RC_DATA_PATH_SIZE], candidate[RC_DATA_PATH_SIZE];
     rc_listing listing;
-    if (rc_path_join(path, folder, "train_100.txt") == RC_OK && rc_is_file(path) &&
-        find_partner(path, partner))
-        return true;
-    if (rc_listing_read(folder, &listing) != RC_OK)
-        return false;
+    *is_there =
+        rc_path_join(path, folder, "train_100.txt") == RC_OK && rc_is_file(path) && find_partner(path, partner);
+    if (*is_there)
+        return RC_OK;
+    RC_TRY(rc_listing_look(folder, &listing));
     int found = 0;
     for (int i = 0; i < listing.count; i++)
         if (begins(listing.name[i], "train") && is_list_name(listing.name[i]) &&
@@ -136,13 +136,17 @@ static bool find_train(const char *folder, char *path)
             found++ == 0)
             memcpy(path, candidate, sizeof candidate);
     rc_listing_free(&listing);
-    return found == 1;
+    *is_there = found == 1;
+    return RC_OK;
 }
 
-static bool recognise(const char *path)
+static rc_status recognise(const char *path, bool *known)
 {
     char train[RC_DATA_PATH_SIZE];
-    return rc_is_folder(path) ? find_train(path, train) : rc_is_file(path) && is_list_name(path);
+    if (rc_is_folder(path))
+        return find_train(path, train, known);
+    *known = rc_is_file(path) && is_list_name(path);
+    return RC_OK;
 }
 
 /* ---- names ------------------------------------------------------------------------------------------------------ */
@@ -240,7 +244,9 @@ static rc_status gather(const char *path, const rc_data_settings *settings, rc_d
 {
     char list[RC_DATA_PATH_SIZE], partner[RC_DATA_PATH_SIZE];
     if (rc_is_folder(path)) {
-        if (!find_train(path, list))
+        bool is_there;
+        RC_TRY(find_train(path, list, &is_there));
+        if (!is_there)
             return rc_fail(RC_FORMAT, "'%.400s' holds no one pair of lists; expected: %s", path,
                            rc_reader_list.layout);
     } else {

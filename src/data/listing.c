@@ -37,13 +37,18 @@ static rc_status add(names *n, const char *name)
     return RC_OK;
 }
 
+static rc_status cannot_list(const char *folder)
+{
+    return rc_fail(errno == ENOMEM ? RC_OUT_OF_MEMORY : RC_IO, "cannot list '%.700s': %s", folder, strerror(errno));
+}
+
 static rc_status read_names(DIR *stream, const char *folder, names *n)
 {
     for (;;) {
         errno = 0;
         const struct dirent *entry = readdir(stream);
         if (entry == NULL && errno != 0)
-            return rc_fail(RC_IO, "cannot list '%.700s': %s", folder, strerror(errno));
+            return cannot_list(folder);
         if (entry == NULL)
             return RC_OK;
         if (entry->d_name[0] != '.')
@@ -61,7 +66,7 @@ rc_status rc_listing_read(const char *folder, rc_listing *listing)
     *listing = (rc_listing){0};
     DIR *stream = opendir(folder);
     if (stream == NULL)
-        return rc_fail(RC_IO, "cannot list '%.700s': %s", folder, strerror(errno));
+        return cannot_list(folder);
     names n = {0};
     rc_status status = read_names(stream, folder, &n);
     closedir(stream);
@@ -77,6 +82,12 @@ rc_status rc_listing_read(const char *folder, rc_listing *listing)
         qsort(name, (size_t)n.count, sizeof *name, by_bytes);
     *listing = (rc_listing){name, n.count, n.text};
     return RC_OK;
+}
+
+rc_status rc_listing_look(const char *folder, rc_listing *listing)
+{
+    rc_status status = rc_listing_read(folder, listing);
+    return status == RC_OUT_OF_MEMORY ? status : RC_OK;
 }
 
 void rc_listing_free(rc_listing *listing)

@@ -268,9 +268,15 @@ static rc_status draw_split(const rc_data_settings *settings, int per_class, int
     return rc_progress(settings, what, split->count, split->count);
 }
 
-static bool recognise(const char *path)
+static bool is_procedural(const char *path)
 {
     return strcmp(path, "procedural") == 0 || strncmp(path, "procedural:", 11) == 0;
+}
+
+static rc_status recognise(const char *path, bool *known)
+{
+    *known = is_procedural(path);
+    return RC_OK;
 }
 
 static rc_status count_classes(const char *path, const rc_data_settings *settings, int channels, int *classes)
@@ -278,7 +284,7 @@ static rc_status count_classes(const char *path, const rc_data_settings *setting
     *classes = settings->procedural_classes > 0 ? settings->procedural_classes : DEFAULT_CLASSES;
     int most = channels == 3 ? RC_PROCEDURAL_COLOUR_CLASSES : RC_PROCEDURAL_GREY_CLASSES;
     const char *colon = strchr(path, ':');
-    if (recognise(path) && colon != NULL) {
+    if (is_procedural(path) && colon != NULL) {
         char *end;
         long value = strtol(colon + 1, &end, 10);
         if (end == colon + 1 || *end != 0 || value < 1 || value > most)

@@ -13,8 +13,9 @@ typedef struct rc_reader {
     const char *format;
     const char *layout; /* what it expects, one line for messages */
     bool fitted;        /* images come in the size and the channels that the settings ask for */
-    /* Does `path` look like it? Looks at names only, and never fails. */
-    bool (*recognise)(const char *path);
+    /* Does `path` look like it? Looks at names only. What cannot be looked at is not recognised; fails for want of
+     * memory alone, which says nothing about the path. */
+    rc_status (*recognise)(const char *path, bool *known);
     /* dataset is cleared and has its format and name set. What it holds on failure the caller frees. */
     rc_status (*read)(const char *path, const rc_data_settings *settings, rc_dataset *dataset);
 } rc_reader;

@@ -193,10 +193,11 @@ static rc_status read_tiny_imagenet(const char *path, const rc_data_settings *se
     return status;
 }
 
-static bool recognise(const char *path)
+static rc_status recognise(const char *path, bool *known)
 {
-    return rc_is_folder(path) && rc_has_file(path, "wnids.txt") && rc_has_folder(path, "train") &&
-           rc_has_folder(path, "val");
+    *known = rc_is_folder(path) && rc_has_file(path, "wnids.txt") && rc_has_folder(path, "train") &&
+             rc_has_folder(path, "val");
+    return RC_OK;
 }
 
 const rc_reader rc_reader_tiny_imagenet = {

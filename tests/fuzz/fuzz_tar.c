@@ -55,7 +55,7 @@ static void read_file(const uint8_t *data, size_t size)
     rc_bundle bundle;
     int file = mkstemp(path);
     FUZZ_EXPECT(file >= 0 && write(file, data, size) == (ssize_t)size && close(file) == 0);
-    rc_archive_first_name(path, first);
+    FUZZ_EXPECT(rc_archive_first_name(path, first) == RC_OK);
     if (rc_bundle_open(path, names, LIMIT, &bundle) == RC_OK)
         take_all(&bundle);
     remove(path);
