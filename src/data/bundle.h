@@ -34,7 +34,8 @@ bool rc_bundle_has(const rc_bundle *bundle, const char *name);
 /* Hands over the content, with a zero byte after it; free it with rc_free(NULL, ...). */
 rc_status rc_bundle_take(rc_bundle *bundle, const char *name, size_t limit, uint8_t **data, size_t *size);
 
-/* Name of the first regular file of an archive, "" if it is none. `name` has 257 bytes. Fails for want of memory alone. */
+/* Name of the first regular file of an archive, "" if it is none. `name` has 257 bytes. Fails for want of memory
+ * alone. */
 rc_status rc_archive_first_name(const char *path, char *name);
 
 #endif

@@ -14,8 +14,8 @@
 #include "data/listing.h"
 #include "data/reader.h"
 
-/* Does the folder hold a picture, in the folders in it (levels 1) or also in those in them? With `itself`, also a picture
- * that lies in it directly will do. */
+/* Does the folder hold a picture, in the folders in it (levels 1) or in those in them (2)? With `itself`, one that lies
+ * in it directly will do as well. */
 static rc_status holds_picture(const char *folder, int levels, bool itself, bool *found)
 {
     rc_listing listing;
