@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "run/progress.h"
 
 /* Bytes of the file by what they are for. Everything else would be "other": a file of ours has none. */
@@ -69,7 +70,9 @@ static void put_classes(const out *o, const rc_saved_model *model)
         for (int label = first; label < head->task_end[task] && used < sizeof text; label++)
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", label > first ? ", " : "",
                                      model->class_name[label]);
-        put(o, "  task %-8d %s%s", task + 1, text, used >= sizeof text ? " ..." : "");
+        if (used >= sizeof text)
+            rc_utf8_mark_cut(text, sizeof text);
+        put(o, "  task %-8d %s", task + 1, text);
     }
 }
 

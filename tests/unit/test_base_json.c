@@ -468,6 +468,38 @@ static void everything_is_written(void **state)
     rc_json_free(json);
 }
 
+/* Objects and arrays in turn, down to the deepest level, with an entry before and one after each. */
+static void every_level_is_what_it_is(void **state)
+{
+    (void)state;
+    static char expected[RC_JSON_MAX_DEPTH * 32];
+    rc_json_writer w = {0};
+    size_t used = 0;
+    for (int i = 0; i < RC_JSON_MAX_DEPTH; i++) {
+        const char *key = i % 2 == 1 ? "k" : NULL; /* the value is inside of level i - 1 */
+        if (i % 2 == 0)
+            rc_json_begin_object(&w, key);
+        else
+            rc_json_begin_array(&w, key);
+        rc_json_put_int(&w, i % 2 == 0 ? "a" : NULL, i);
+        used += (size_t)sprintf(expected + used, i % 2 == 0 ? "%s{\"a\":%d" : "%s\"k\":[%d", i > 0 ? "," : "", i);
+    }
+    for (int i = RC_JSON_MAX_DEPTH - 1; i >= 0; i--) {
+        rc_json_put_int(&w, i % 2 == 0 ? "z" : NULL, i);
+        rc_json_end(&w);
+        used += (size_t)sprintf(expected + used, i % 2 == 0 ? ",\"z\":%d}" : ",%d]", i);
+    }
+    char *text;
+    assert_int_equal(rc_json_finish(&w, &text, NULL), RC_OK);
+    assert_string_equal(text, expected);
+    rc_json *json = parse(text);
+    char *again = write_value(json, 0);
+    assert_string_equal(again, expected);
+    rc_free(NULL, again);
+    rc_free(NULL, text);
+    rc_json_free(json);
+}
+
 static void indented_text_has_a_line_for_each_entry(void **state)
 {
     (void)state;
@@ -475,6 +507,9 @@ static void indented_text_has_a_line_for_each_entry(void **state)
     char *text = write_value(json, 2);
     assert_string_equal(text, "{\n  \"a\": [\n    1,\n    [],\n    {},\n    [\n      true\n    ]\n  ],\n"
                               "  \"b\": {\n    \"c\": \"d\"\n  }\n}");
+    rc_free(NULL, text);
+    text = write_value(rc_json_member(json, "b"), 1);
+    assert_string_equal(text, "{\n \"c\": \"d\"\n}");
     rc_free(NULL, text);
     rc_json_free(json);
 }
@@ -607,8 +642,9 @@ static bool write_without_memory(int length, int k)
     rc_json_begin_object(&w, NULL);
     rc_json_put_text(&w, "padding", padding);
     write_members(&w);
-    rc_status status = rc_json_line(&w, take_line, NULL);
     bool failed = heap_calls >= k;
+    assert_true(failed || w.used < w.room); /* for the zero byte */
+    rc_status status = rc_json_line(&w, take_line, NULL);
     heap_fails_from = 0;
     if (status != (failed ? RC_OUT_OF_MEMORY : RC_OK) || lines != !failed)
         fail_msg("allocation %d failed: status %d, %d lines", k, (int)status, lines);
@@ -632,8 +668,13 @@ static void every_failed_allocation_is_told(void **state)
             assert_true(k > 4);
             assert_int_equal(rc_bytes_allocated(), before);
         }
-    rc_json *json;
+    rc_json_writer w = {.status = RC_OUT_OF_MEMORY};
     heap_calls = 0;
+    rc_json_begin_object(&w, NULL);
+    rc_json_put_text(&w, "text", "after a failure nothing is asked for");
+    rc_json_end(&w);
+    assert_true(heap_calls == 0 && w.text == NULL);
+    rc_json *json;
     heap_fails_from = 1;
     rc_status status = rc_json_parse("text", all, strlen(all), &json);
     heap_fails_from = 0;
@@ -721,6 +762,7 @@ int main(void)
         cmocka_unit_test(members_come_with_their_type),
         cmocka_unit_test(wrong_members_are_named),
         cmocka_unit_test(everything_is_written),
+        cmocka_unit_test(every_level_is_what_it_is),
         cmocka_unit_test(indented_text_has_a_line_for_each_entry),
         cmocka_unit_test(any_bytes_become_a_text),
         cmocka_unit_test(reals_come_back_the_same),

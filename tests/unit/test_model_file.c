@@ -13,9 +13,12 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "cil/scorer.h"
 #include "run/checkpoint.h"
+#include "run/describe_model.h"
 #include "run/model_file.h"
+#include "support/page.h"
 
 static char folder[] = "/tmp/recollect-test-XXXXXX";
 static char path[64];
@@ -87,6 +90,42 @@ static void a_model_comes_back(void **state)
         assert_string_equal(model.class_name[i], loaded.class_name[i]);
     rc_saved_model_destroy(&model);
     rc_saved_model_destroy(&loaded);
+    rc_backend_close(be);
+}
+
+/* What `info` prints of a model with a class of so many é: its line of the first task. */
+static size_t first_task_line(rc_saved_model *model, int characters, bool odd)
+{
+    page p = {.used = 0};
+    char *name = rc_alloc(NULL, 2 * (size_t)characters + 2), *before = model->class_name[1];
+    memcpy(name, "x", 2);
+    for (int i = 0; i < characters; i++)
+        memcpy(name + odd + 2 * i, "\xC3\xA9", 3);
+    model->class_name[1] = name;
+    assert_int_equal(rc_describe_model(path, model, false, page_add_line, &p), RC_OK);
+    model->class_name[1] = before;
+    rc_free(NULL, name);
+    const char *line = strstr(p.text, "  task 1");
+    assert_non_null(line);
+    size_t length = strcspn(line, "\n");
+    for (size_t i = 0, step; i < length; i += step)
+        assert_true((step = rc_utf8_length(line + i, length - i)) > 0);
+    assert_true((strncmp(line + length - 3, "...", 3) == 0) == (characters > 440));
+    return length;
+}
+
+static void names_for_people_are_cut_between_characters(void **state)
+{
+    (void)state;
+    rc_backend *be;
+    rc_saved_model model;
+    assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);
+    make_model(be, &model);
+    assert_int_equal(rc_model_file_save(path, &model, true), RC_OK);
+    first_task_line(&model, 400, false);
+    assert_true(first_task_line(&model, 600, false) > 900);
+    assert_true(first_task_line(&model, 600, true) > 900);
+    rc_saved_model_destroy(&model);
     rc_backend_close(be);
 }
 
@@ -267,6 +306,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_model_comes_back),
+        cmocka_unit_test(names_for_people_are_cut_between_characters),
         cmocka_unit_test(what_is_stored_comes_back),
         cmocka_unit_test(broken_files_do_no_harm),
         cmocka_unit_test(weights_that_are_no_numbers_are_refused),
