@@ -25,6 +25,7 @@ BINARY = {"+": "-", "-": "+", "*": "/", "/": "*", "%": "/", "&&": "||", "||": "&
 COMPARISONS = {"<": ("<=", ">="), "<=": ("<", ">"), ">": (">=", "<="), ">=": (">", "<")}
 ASSIGNMENTS = {"+=": "-=", "-=": "+=", "*=": "/=", "/=": "*=", "%=": "/=", "|=": "&=", "&=": "|=", "^=": "&=",
                "<<=": ">>=", ">>=": "<<="}
+SYMMETRIC = {"strcmp", "memcmp", "fmin", "fmax", "fminf", "fmaxf", "rc_size_mul", "rc_size_add"} # the first two arguments
 OPENING, CLOSING = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
 
 
@@ -330,7 +331,8 @@ class Source:
             start = end + 1
         texts = [self.text[a:b] for a, b in parts]
         for k, ((a, b), text) in enumerate(zip(parts, texts)):
-            if k + 1 < len(parts) and text != texts[k + 1] and not text.startswith('"') and not texts[k + 1].startswith('"'):
+            symmetric = k == 0 and tokens[i - 1].text in SYMMETRIC
+            if k + 1 < len(parts) and not symmetric and text != texts[k + 1] and not text.startswith('"') and not texts[k + 1].startswith('"'):
                 between = self.text[b:parts[k + 1][0]]
                 self.add(a, parts[k + 1][1], texts[k + 1] + between + text, "arguments swapped")
             if not re.fullmatch(r'-?[\d.]\w*|NULL|true|false|".*|&?\w+', text, re.DOTALL) or re.fullmatch(r"[a-z_]\w*", text):

@@ -125,34 +125,44 @@ def quiet(command, **more):
 
 # ---- which test reaches which line ---------------------------------------------------------------------------------
 class Reach:
-    """Times and coverage of the tests, measured once and kept in a file as long as tests and sources stay."""
+    """Times and coverage of the tests, kept in a file. A test runs again when it or a file that it reaches has changed."""
 
     def __init__(self, build, sources, path, jobs):
         self.build, self.sources = build, sources
         self.kept = json.loads(read(path)) if os.path.exists(path) else {}
         self.seconds, self.lines = {}, {source.path: {} for source in sources}
         self.failing, self.slow = [], []
+        names = [name for name in sorted(build.tests) if not self.is_known(name)]
         work = tempfile.mkdtemp(prefix="mutate-")
         try:
-            self.preload = self.compile_covered(work)
+            if names:
+                print(f"mutate: sees what {len(names)} tests run, and how long they take", flush=True)
+                self.preload = self.compile_covered(work)
             with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-                rows = list(pool.map(lambda name: self.measure(name, work), sorted(build.tests)))
+                self.kept.update(zip(names, pool.map(lambda name: self.measure(name, work), names)))
         finally:
             shutil.rmtree(work, ignore_errors=True)
-        for row in rows:
-            self.take(row)
+        for name in build.tests:
+            self.take(name, self.kept[name])
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path + ".new", "w") as file:
-            json.dump({row["key"]: row for row in rows}, file)
+            json.dump(self.kept, file)
         os.replace(path + ".new", path)
 
-    def key(self, name):
-        return sha(name, self.build.test_hash[name], self.build.library_hash, *(source.hash for source in self.sources))
+    def is_known(self, name):
+        row = self.kept.get(name)
+        if row is None or row["hash"] != self.build.test_hash[name]:
+            return False
+        if row["code"] != 0:
+            return row["library"] == self.build.library_hash
+        for source in self.sources:
+            known = row["lines"].get(source.path)
+            if known is None or (known["hash"] != source.hash and any(known["lines"].values())):
+                return False
+        return True
 
     def compile_covered(self, work):
-        """All sources as one library that counts what is run; None when all is known."""
-        if all(self.key(name) in self.kept for name in self.build.tests):
-            return None
+        """All sources as one library that counts what is run."""
         objects = []
         for i, source in enumerate(self.sources):
             folder = os.path.join(work, str(i))
@@ -167,21 +177,15 @@ class Reach:
         return library
 
     def measure(self, name, work):
-        key = self.key(name)
-        if key in self.kept:
-            return self.kept[key]
-        row = {"key": key, "name": name, "lines": {}}
         folder = os.path.join(work, name)
+        prefix = os.path.join(folder, "gcov")
         os.mkdir(folder)
-        run = run_test(self.build.tests[name], None, SLOWEST, 10 * SLOWEST, folder)
-        row["code"], row["seconds"] = run.code, SLOWEST if run.timeout else run.cpu
-        if run.code == 0:
-            prefix = os.path.join(folder, "gcov")
-            run_test(self.build.tests[name], self.preload, 4 * SLOWEST, 40 * SLOWEST, folder, {"GCOV_PREFIX": prefix})
-            for i, source in enumerate(self.sources):
-                row["lines"][source.path] = self.lines_run(os.path.join(work, str(i)), prefix, source)
+        run = run_test(self.build.tests[name], self.preload, SLOWEST, 10 * SLOWEST, folder, {"GCOV_PREFIX": prefix})
+        row = {"hash": self.build.test_hash[name], "library": self.build.library_hash, "code": run.code,
+               "seconds": SLOWEST if run.timeout else run.cpu, "lines": {}}
+        for i, source in enumerate(self.sources):
+            row["lines"][source.path] = {"hash": source.hash, "lines": self.lines_run(os.path.join(work, str(i)), prefix, source)}
         shutil.rmtree(folder, ignore_errors=True)
-        print(f"mutate: {name} takes {row['seconds']:.1f} s", flush=True)
         return row
 
     @staticmethod
@@ -201,15 +205,14 @@ class Reach:
                     lines[number] = max(lines.get(number, 0), line["count"])
         return lines
 
-    def take(self, row):
-        name = row["name"]
+    def take(self, name, row):
         if row["seconds"] >= SLOWEST:
             self.slow.append(name)
         elif row["code"] != 0:
             self.failing.append(name)
         else:
             self.seconds[name] = row["seconds"]
-            for path, lines in row["lines"].items():
+            for path, lines in ((source.path, row["lines"][source.path]["lines"]) for source in self.sources):
                 for line, count in lines.items():
                     tests = self.lines[path].setdefault(int(line), set())
                     if count:
@@ -219,18 +222,12 @@ class Reach:
         """A line that the compiler made no code of (a table, the rest of a long statement) belongs to the code line before
         it in the same function; outside of functions every test counts that runs the file."""
         lines = self.lines[mutant.path]
-        found = []
-        for line, offset in ((line, mutant.line - line) for line in range(mutant.line, max(mutant.line - 60, 0), -1)):
-            if line in lines:
-                found = lines[line]
-                if offset == 0 or found:
-                    return found
+        for line in range(mutant.line, 0, -1):
+            if lines.get(line) or (line in lines and line == mutant.line):
+                return lines[line]
+            if line in lines or mutant.lines_at_top[line - 1]:
                 break
-            if mutant.lines_at_top[line - 1]:
-                break
-        else:
-            return found
-        return set().union(*lines.values()) if lines else set()
+        return set().union(*lines.values())
 
 
 # ---- one mutant ----------------------------------------------------------------------------------------------------
@@ -306,10 +303,10 @@ class Session:
         headers = sorted(glob.glob("src/**/*.h", recursive=True) + glob.glob("include/**/*.h", recursive=True))
         siblings_first = sorted(headers, key=lambda path: os.path.dirname(path) != os.path.dirname(options.files[0]))
         texts = [read(path) for path in siblings_first]
-        self.sources = []
-        for path in options.files:
-            text = read(path)
-            self.sources.append(mutants.Source(path, text, mutants.Siblings([text] + texts)))
+        # What the tests reach is measured for the default files at once, and so only once.
+        paths = sorted(set(options.files) | set(default_files() if set(options.files) & set(default_files()) else ()))
+        self.measured = [mutants.Source(path, read(path), mutants.Siblings([read(path)] + texts)) for path in paths]
+        self.sources = [source for source in self.measured if source.path in options.files]
         os.makedirs(options.out, exist_ok=True)
         self.compiler = self.build.compile_command(options.files[0])[0]
         self.results = os.path.join(options.out, "results.jsonl")
@@ -370,7 +367,7 @@ class Session:
 
     def run(self):
         options = self.options
-        self.reach = Reach(self.build, self.sources, os.path.join(options.build, "mutation", "reach.json"), options.jobs)
+        self.reach = Reach(self.build, self.measured, os.path.join(options.build, "mutation", "reach.json"), options.jobs)
         if not any(any(tests for tests in lines.values()) for lines in self.reach.lines.values()):
             sys.exit("mutate: no test runs a line of these files: is gcov there, and of the compiler's version?")
         if self.reach.failing:
@@ -438,7 +435,7 @@ def read_accepted(path):
         block[name.rstrip(":")] = value.strip()
         if name.rstrip(":") == "reason":
             if not value.strip() or not {"line", "mutation"} <= set(block) or file is None:
-                sys.exit(f"{path}:{number}: expected a file and, indented, 'line:', 'mutation:' and a 'reason:' of at least one word")
+                sys.exit(f"{path}:{number}: expected a file and, indented, 'line:', 'mutation:' and a 'reason:' in words")
             accepted[file, block["line"], block["mutation"]] = block["reason"]
             block = {}
     return accepted
@@ -501,6 +498,10 @@ def share(counts):
     return dead / (dead + counts["survived"]) if dead + counts["survived"] else 1.0
 
 
+def default_files():
+    return sorted(glob.glob("src/cil/*.c"))
+
+
 def parse(arguments):
     parser = argparse.ArgumentParser(prog="script/mutate", description="Breaks C files in one place at a time and sees "
                                      "whether a test fails.")
@@ -518,7 +519,7 @@ def parse(arguments):
     parser.add_argument("--accepted", default="tests/mutation/accepted.txt", help="survivors with a reason")
     parser.add_argument("--test", action="append", dest="tests", help="name of a test (default: every unit test)")
     options = parser.parse_args(arguments)
-    options.files = [os.path.relpath(path) for path in options.files] or sorted(glob.glob("src/cil/*.c"))
+    options.files = [os.path.relpath(path) for path in options.files] or default_files()
     try:
         shard, shards = (int(part) for part in options.shard.split("/"))
     except ValueError:

@@ -289,6 +289,102 @@ static void a_case_that_hangs_on_an_ulp_is_told_apart(void **state)
     rc_case_free(&c);
 }
 
+/* The first `shaky_cases` cases of a list hang on an ulp, what is drawn instead of them does not. */
+static uint32_t shaky_cases;
+
+static void draw_shaky_first(rc_case *c)
+{
+    draw_shaky(c);
+    if (c->number >= shaky_cases)
+        c->buffer[1].host[2] = c->buffer[0].host[2] - 1;
+}
+
+static void keep_miss(void *user, const char *text)
+{
+    if (strncmp(text, "MISS", 4) == 0)
+        snprintf(user, RC_CASE_TEXT, "%s", text);
+}
+
+static long misses_with(const char *operation, uint32_t shaky, char missed[RC_CASE_TEXT])
+{
+    const rc_operation some = {operation, "", 40, 40, 0, draw_shaky_first, NULL, run_shaky, NULL};
+    const rc_selftest_settings settings = {.seed = 1, .quick = true, .only = -1, .line = keep_miss, .user = missed};
+    rc_selftest_result result = {0};
+    shaky_cases = shaky;
+    missed[0] = 0;
+    assert_int_equal(rc_selftest_count(&settings, &judges, &some, &result), RC_OK);
+    assert_int_equal(result.cases, 40);
+    assert_int_equal(result.redrawn, shaky);
+    return result.misses;
+}
+
+static void an_operation_that_is_redrawn_too_often_is_a_miss(void **state)
+{
+    (void)state;
+    char missed[RC_CASE_TEXT];
+    assert_int_equal(misses_with("shaky", 4, missed), 0);
+    assert_string_equal(missed, "");
+    assert_int_equal(misses_with("shaky", 5, missed), 1);
+    assert_string_equal(missed, "MISS  shaky: 5 of 40 cases hang on an ulp of their input and were redrawn, at most 4 may "
+                                "be");
+    assert_int_equal(misses_with("conv_forward", 5, missed), 1); /* in fp32 they are no exception */
+}
+
+/* Beside each budget what was counted, of the quick list. */
+static void redraws_have_a_budget(void **state)
+{
+    (void)state;
+    assert_int_equal(rc_redraw_budget(NULL, false, 1195), 7);              /* 0 or 1 */
+    assert_int_equal(rc_redraw_budget(NULL, true, 1220), 99);              /* 67 */
+    assert_int_equal(rc_redraw_budget("linear_backward_data", false, 30), 3); /* 1 */
+    assert_int_equal(rc_redraw_budget("conv_forward", true, 60), 26);      /* 14 */
+    assert_int_equal(rc_redraw_budget("linear_backward_weight", true, 30), 14); /* 9 */
+    assert_int_equal(rc_redraw_budget("skip_backward", true, 30), 5);      /* 2 */
+    assert_int_equal(rc_redraw_budget("skip_backward", false, 30), 3);     /* 0 */
+    for (int i = 0; rc_selftest_operation(i); i++)                         /* less than half of any */
+        assert_true(rc_redraw_budget(rc_selftest_operation(i), true, 100) < 50);
+}
+
+/* Of each operation the redrawn cases are good, of all together they are too many. */
+static void the_whole_list_has_a_budget_of_its_own(void **state)
+{
+    (void)state;
+    char missed[RC_CASE_TEXT] = "";
+    rc_selftest_settings settings = {.only = -1, .line = keep_miss, .user = missed};
+    rc_selftest_result result = {.cases = 1220, .redrawn = 99};
+    rc_selftest_conclude(&settings, true, 0, &result);
+    assert_int_equal(result.misses, 0);
+    result.redrawn = 100;
+    rc_selftest_conclude(&settings, true, 0, &result);
+    assert_int_equal(result.misses, 1);
+    assert_string_equal(missed, "MISS  all operations: 100 of 1220 cases hang on an ulp of their input and were redrawn, "
+                                "at most 99 may be");
+    result = (rc_selftest_result){.cases = 1220, .redrawn = 9};
+    rc_selftest_conclude(&settings, false, 0, &result);
+    assert_int_equal(result.misses, 1);
+    settings.operation = "conv_forward"; /* which has been held to its own */
+    rc_selftest_conclude(&settings, false, 0, &result);
+    assert_int_equal(result.misses, 1);
+}
+
+/* A run ends with its conclusion. */
+static void keep_last(void *user, const char *text)
+{
+    snprintf(user, RC_CASE_TEXT, "%s", text);
+}
+
+static void a_selftest_ends_with_its_conclusion(void **state)
+{
+    (void)state;
+    char last[RC_CASE_TEXT] = "";
+    const rc_selftest_settings settings = {.seed = 1, .quick = true, .threads = 1, .only = -1, .operation = "sgd",
+                                           .line = keep_last, .user = last};
+    rc_selftest_result result;
+    assert_int_equal(rc_selftest(&settings, &result), RC_OK);
+    if (strncmp(last, "passed: 1 operations, 10 cases, 0 misses, ", 42) != 0)
+        fail_msg("ends with '%s'", last);
+}
+
 /* Inputs of few digits may move by more, but not so far that they explain any result. */
 static void a_wrong_number_of_few_digits_is_not_excused(void **state)
 {
@@ -422,6 +518,10 @@ int main(void)
         cmocka_unit_test(a_case_is_the_same_each_time),
         cmocka_unit_test(faults_are_noticed),
         cmocka_unit_test(a_case_that_hangs_on_an_ulp_is_told_apart),
+        cmocka_unit_test(an_operation_that_is_redrawn_too_often_is_a_miss),
+        cmocka_unit_test(redraws_have_a_budget),
+        cmocka_unit_test(the_whole_list_has_a_budget_of_its_own),
+        cmocka_unit_test(a_selftest_ends_with_its_conclusion),
         cmocka_unit_test(a_wrong_number_of_few_digits_is_not_excused),
         cmocka_unit_test(large_cases_are_asked_for_by_name),
         cmocka_unit_test(large_cases_notice_an_idle_entry),
