@@ -83,11 +83,18 @@ class Mutant:
         return hashlib.sha256(f"{file_hash}\0{self.start}\0{self.end}\0{self.texts[0]}".encode()).hexdigest()[:20]
 
 
+def shape_of(declarator, name):
+    """The stars and dimensions around a name."""
+    before, _, after = declarator.rpartition(name)
+    return "*" * before.count("*") + "".join(after.split())
+
+
 class Siblings:
     """Fields of one structure with one type, and constants of one family, as the headers declare them."""
 
-    def __init__(self, texts):
-        self.fields, self.families = {}, {}
+    def __init__(self, texts, others=None):
+        self.fields = {name: list(names) for name, names in others.fields.items()} if others else {}
+        self.families = {name: list(names) for name, names in others.families.items()} if others else {}
         for text in texts:
             self.read_structures(blank_comments(text))
             self.read_constants(blank_comments(text))
@@ -96,14 +103,19 @@ class Siblings:
         for match in re.finditer(r"\b(?:struct|union)\b[^;{}()]*\{((?:[^{}]|\{[^{}]*\})*)\}", text):
             by_type = {}
             for declaration in re.sub(r"\{[^{}]*\}", "", match.group(1)).split(";"):
-                found = re.match(r"\s*((?:[\w]+\s+)+?|[\w\s]+?\s)([*\s]*\w+(?:\[[^\]]*\])?(?:\s*,\s*\**\w+(?:\[[^\]]*\])?)*)\s*$",
-                                 declaration)
-                if not found or "(" in declaration:
+                if "(" in declaration:
                     continue
-                for name in found.group(2).split(","):
-                    word = re.search(r"\w+", name).group()
-                    shape = " ".join(found.group(1).split()) + re.sub(r"\w+", "", name.strip(), count=1)
-                    by_type.setdefault(shape, []).append(word)
+                first, *others = declaration.split(",")
+                words = re.findall(r"\w+|\[[^\]]*\]|\*", first)
+                names = [i for i, word in enumerate(words) if re.match(r"[A-Za-z_]", word)]
+                if len(names) < 2:
+                    continue
+                base = " ".join(words[i] for i in names[:-1])
+                by_type.setdefault(base + shape_of(first, words[names[-1]]), []).append(words[names[-1]])
+                for other in others:
+                    name = re.search(r"\w+", other)
+                    if name:
+                        by_type.setdefault(base + shape_of(other, name.group()), []).append(name.group())
             for names in by_type.values():
                 for i, name in enumerate(names):
                     if len(names) > 1:

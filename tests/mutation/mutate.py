@@ -54,7 +54,7 @@ def run_test(program, preload, cpu_limit, wall_limit, folder, environment=None):
     env = dict(os.environ, TMPDIR=folder, **(environment or {}))
     # The shell must not load it: it has none of the other files.
     preloading = 'export LD_PRELOAD="$1"; ' if preload else ""
-    limits = f"ulimit -c 0; ulimit -t {int(cpu_limit) + 1}; ulimit -v {MEMORY}; ulimit -f {LARGEST_FILE}"
+    limits = f"ulimit -c 0; ulimit -S -t {int(cpu_limit) + 1}; ulimit -v {MEMORY}; ulimit -f {LARGEST_FILE}"
     process = subprocess.Popen(["/bin/sh", "-c", f'{limits}; {preloading}exec "$0"', program, preload or ""], env=env, cwd=folder,
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                start_new_session=True)
@@ -302,10 +302,10 @@ class Session:
         self.build = Build(options.build, options.tests)
         headers = sorted(glob.glob("src/**/*.h", recursive=True) + glob.glob("include/**/*.h", recursive=True))
         siblings_first = sorted(headers, key=lambda path: os.path.dirname(path) != os.path.dirname(options.files[0]))
-        texts = [read(path) for path in siblings_first]
+        siblings = mutants.Siblings([read(path) for path in siblings_first])
         # What the tests reach is measured for the default files at once, and so only once.
         paths = sorted(set(options.files) | set(default_files() if set(options.files) & set(default_files()) else ()))
-        self.measured = [mutants.Source(path, read(path), mutants.Siblings([read(path)] + texts)) for path in paths]
+        self.measured = [mutants.Source(path, read(path), mutants.Siblings([read(path)], siblings)) for path in paths]
         self.sources = [source for source in self.measured if source.path in options.files]
         os.makedirs(options.out, exist_ok=True)
         self.compiler = self.build.compile_command(options.files[0])[0]
@@ -377,7 +377,8 @@ class Session:
         if not self.reach.seconds:
             sys.exit("mutate: no test passes")
         picked = self.chosen()
-        todo = [pair for pair in picked if not self.is_done(*pair)]
+        # In the order of the sample: a run that is cut off has tried a fair part.
+        todo = sorted((pair for pair in picked if not self.is_done(*pair)), key=lambda pair: pair[1].choice(options.seed))
         print(f"mutate: {len(picked)} mutants, {len(picked) - len(todo)} known; tests: {len(self.reach.seconds)}", flush=True)
         workers = [Worker(self) for _ in range(options.jobs)]
         self.original = {source.path: sha(read(workers[0].compile(source, source.text), "rb")) for source in self.sources}

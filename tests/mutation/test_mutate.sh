@@ -1,0 +1,142 @@
+#!/usr/bin/env bash
+# The tool that breaks the library, on a toy: each mutant that must be there is there and ends as it must, what must not be
+# touched is not, a stopped run goes on, reasons count. Skipped (77) without Python or gcov.
+#
+# usage: test_mutate.sh COMPILER
+set -euo pipefail
+tool=$(cd "$(dirname "$0")" && pwd)/mutate.py
+compiler=$1
+if ! command -v python3 >/dev/null || ! command -v gcov >/dev/null; then
+    echo "skipped: needs python3 and gcov"
+    exit 77
+fi
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+mkdir -p src/toy build/bin build/lib
+cat >src/toy/toy.h <<'END'
+typedef struct toy_row {
+    int first, second;
+    double rate; /* that nobody reads */
+} toy_row;
+enum { RC_TOY_A = 5, RC_TOY_B = 7 };
+int toy_mix(toy_row row);
+int toy_cut(int x);
+int toy_count(volatile unsigned *n);
+int toy_alone(int x);
+END
+cat >src/toy/toy.c <<'END'
+#include "toy.h"
+#define TWO (1 + 1)
+_Static_assert(sizeof(int) > 1 + 1, "1 + 1");
+/* 1 + 1 */
+static const toy_row rows[] = {{.first = RC_TOY_A, .second = 3, .rate = 0.5}};
+
+static int take(int a, int b)
+{
+    return a - TWO * b;
+}
+
+int toy_mix(toy_row row)
+{
+    int sum = 0;
+    sum += take(row.first, row.second);
+    return sum + rows[0].first * rows[0].second;
+}
+
+int toy_cut(int x)
+{
+    return x > 10 ? 9 : x;
+}
+
+int toy_count(volatile unsigned *n)
+{
+    int steps = 0;
+    while (*n > 0) {
+        --*n;
+        steps++;
+    }
+    return steps;
+}
+
+int toy_alone(int x)
+{
+    return x + 1;
+}
+END
+cat >test.c <<'END'
+#include "toy.h"
+
+int main(void)
+{
+    volatile unsigned n = 3;
+    if (toy_mix((toy_row){.first = 40, .second = 2}) != 51)
+        return 1;
+    if (toy_cut(3) != 3 || toy_cut(12) != 9)
+        return 1;
+    return toy_count(&n) != 3 || n != 0;
+}
+END
+"$compiler" -Isrc/toy -fPIC -shared src/toy/toy.c -o build/lib/librecollect.so
+"$compiler" -Isrc/toy test.c -Lbuild/lib -lrecollect -Wl,-rpath,"$folder/build/lib" -o build/bin/test_toy
+cat >build/compile_commands.json <<END
+[{"directory": "$folder/build", "file": "$folder/src/toy/toy.c",
+  "command": "$compiler -I$folder/src/toy -O3 -g -o toy.o -c $folder/src/toy/toy.c"}]
+END
+mutate() { python3 "$tool" src/toy/toy.c --build build --out out --accepted accepted.txt --test test_toy --jobs 2 "$@"; }
+fail() {
+    echo "FAILED: $1"
+    cat log
+    exit 1
+}
+# status LINE KIND OLD NEW: how that mutant ended
+status() {
+    python3 - "$@" <<'END'
+import json, sys
+for row in map(json.loads, open("out/results.jsonl")):
+    if [str(row["line"]), row["kind"], row["old"], row["new"]] == sys.argv[1:]:
+        print(row["status"])
+END
+}
+expect() { # STATUS LINE KIND OLD NEW; another mutant may come to the same
+    local got
+    got=$(status "${@:2}")
+    [ "$got" = "$1" ] || { [ "$1" = killed ] && [ "$got" = duplicate ]; } || fail "mutant '${*:2}' is '$got', expected '$1'"
+}
+
+mutate --list >log
+! grep -E ':[1-4]: |TWO' log || fail "directives, static assertions or comments are changed"
+[ "$(mutate --list --shard 1/2 | cat - <(mutate --list --shard 2/2) | sort | cksum)" = "$(sort log | cksum)" ] ||
+    fail "two halves are not the whole"
+all=$(wc -l <log)
+some=$(mutate --list --sample 0.3 --seed 2 | wc -l)
+[ "$some" -gt 0 ] && [ "$some" -lt "$all" ] || fail "a sample of 0.3 has $some of $all mutants"
+
+if mutate --time-limit 0.001 >log; then fail "a run that was cut off is not a success"; fi
+grep -q ' [1-9][0-9]* were not run' log || fail "it does not say that mutants are left"
+if mutate >log; then fail "survivors without a reason are not a success"; fi
+grep -q "$all mutants, [0-9]* known; tests: 1" log || fail "expected $all mutants"
+expect killed 5 'another constant' RC_TOY_A RC_TOY_B
+expect killed 5 'field dropped' '.second = 3,' ''
+expect equivalent 5 constant 0.5 1.0
+expect killed 9 operator - +
+expect killed 15 'statement dropped' 'sum += take(row.first, row.second)' ''
+expect killed 15 'arguments swapped' 'row.first, row.second' 'row.second, row.first'
+expect killed 15 'another field' second first
+expect killed 15 argument row.first 1
+expect survived 21 operator '>' '>='
+expect killed 21 'condition is true' x 9
+expect killed 21 'condition is false' 9 x
+expect timeout 28 'statement dropped' '--*n' ''
+expect survived 36 operator + -
+grep -q 'toy.c:36 (no test runs this line)' out/survivors.txt || fail "it does not say that no test runs line 36"
+
+# The same again does nothing but report; with reasons for all survivors, enough of them die.
+mutate >log || true
+grep -q "$all mutants, $all known" log || fail "it forgets what it knows"
+sed 's/    reason:$/    reason: a toy/' out/survivors.txt >accepted.txt
+mutate >log || fail "all survivors have a reason"
+grep -q ' 0 survive without a reason, [1-9]' log || fail "reasons are not counted"
+printf 'src/toy/toy.c\n    line: gone\n    mutation: operator: `+` -> `-`\n    reason: a toy\n' >>accepted.txt
+if mutate >log; then fail "a reason for what is gone stays"; fi
+echo "$all mutants of a toy ended as they must"
