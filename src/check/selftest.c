@@ -168,8 +168,8 @@ static void report_miss(const rc_selftest_settings *s, const rc_judges *j, const
     say(s, "MISS  %s case %u: %s", c->operation->name, c->number, v->text);
     say(s, "      shape: %s", c->text);
     say(s, "      again: recollect selftest --backend %s --precision %s --threads %d --seed %llu --op %s --case %u%s",
-        j->test->name, is_narrow(j) ? "bf16" : "fp32", j->test->threads, (unsigned long long)s->seed, c->operation->name,
-        c->number, s->quick ? " --quick" : "");
+        j->test->name, is_narrow(j) ? "bf16" : "fp32", j->test->threads, (unsigned long long)s->seed,
+        c->operation->name, c->number, s->quick ? " --quick" : "");
 }
 
 static void add_verdict(tally *t, const rc_verdict *v)

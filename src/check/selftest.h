@@ -32,15 +32,16 @@ typedef struct rc_selftest_result {
 rc_status rc_selftest(const rc_selftest_settings *settings, rc_selftest_result *result);
 
 /* One operation of it: adds to the result. */
-rc_status rc_selftest_count(const rc_selftest_settings *settings, const rc_judges *judges, const rc_operation *operation,
-                            rc_selftest_result *result);
+rc_status rc_selftest_count(const rc_selftest_settings *settings, const rc_judges *judges,
+                            const rc_operation *operation, rc_selftest_result *result);
 
 /* Of so many cases of an operation (NULL: of all together), so many may be redrawn; `narrow`: activations are bf16.
  * docs/gpu.md has the counts that were measured. */
 int rc_redraw_budget(const char *operation, bool narrow, int cases);
 
 /* The last line, before which all operations together are held to their budget. */
-void rc_selftest_conclude(const rc_selftest_settings *settings, bool narrow, double seconds, rc_selftest_result *result);
+void rc_selftest_conclude(const rc_selftest_settings *settings, bool narrow, double seconds,
+                          rc_selftest_result *result);
 
 /* Names of the operations that can be asked for; NULL when there are no more. */
 const char *rc_selftest_operation(int index);
