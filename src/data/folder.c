@@ -134,19 +134,18 @@ static int find_class(const rc_dataset *dataset, const char *name)
     return -1;
 }
 
-/* The pictures of all class folders in `folder`. The first call names the classes; the test set may lack some of them,
- * but must not have others. */
-static rc_status add_classes(const char *folder, const rc_data_settings *settings, rc_dataset *dataset,
-                             rc_image_files *files)
+/* The pictures of all class folders in `folder`, which lies in `root` or is it. The first call names the classes; the
+ * test set may lack some of them, but must not have others. */
+static rc_status add_classes(const char *root, const char *folder, rc_dataset *dataset, rc_image_files *files)
 {
     rc_listing listing;
     RC_TRY(list_classes(folder, &listing));
     bool first = dataset->classes == 0;
     rc_status status = first ? name_classes(folder, &listing, dataset) : RC_OK;
-    int others = 0;
+    const char *const above[2] = {root, folder};
     for (int i = 0; i < listing.count && status == RC_OK; i++) {
         char path[RC_DATA_PATH_SIZE];
-        int label = find_class(dataset, listing.name[i]), before = files->count;
+        int label = find_class(dataset, listing.name[i]), before = files->count, circles = files->circles;
         if (label < 0) {
             status = rc_fail(RC_FORMAT, "'%.500s' has a class '%.200s' that the training set has not", folder,
                              listing.name[i]);
@@ -154,15 +153,15 @@ static rc_status add_classes(const char *folder, const rc_data_settings *setting
         }
         status = rc_path_join(path, folder, listing.name[i]);
         if (status == RC_OK)
-            status = rc_image_files_add_folder(files, path, label, &others);
-        if (status == RC_OK && first && files->count == before)
+            status = rc_image_files_add_folder(files, path, label, above);
+        if (status == RC_OK && files->count == before && files->circles > circles)
+            status = rc_fail(RC_FORMAT, "class folder '%.600s' is a link that leads back to the data set; take it out",
+                             path);
+        else if (status == RC_OK && first && files->count == before)
             status = rc_fail(RC_FORMAT, "class folder '%.400s' holds no pictures; expected: %s", path,
                              rc_reader_folder.layout);
     }
     rc_listing_free(&listing);
-    if (status == RC_OK && others > 0)
-        rc_log_write(settings->log, RC_LOG_WARN, "'%s': %d files were left out: they are no pictures", folder,
-                     others);
     return status;
 }
 
@@ -175,19 +174,20 @@ static rc_status gather(const char *root, const rc_data_settings *settings, rc_d
     RC_TRY(is_part(root, "test", &has_test));
     RC_TRY(is_part(root, "val", &has_val));
     const char *test_name = has_test ? "test" : has_val ? "val" : NULL;
-    if (!has_train && test_name == NULL) {
-        RC_TRY(add_classes(root, settings, dataset, train));
-        return rc_image_files_split(train, dataset->classes, settings->test_part, settings->test_seed, test);
-    }
+    if (!has_train && test_name == NULL)
+        RC_TRY(add_classes(root, root, dataset, train));
     if (has_train) {
         RC_TRY(rc_path_join(path, root, "train"));
-        RC_TRY(add_classes(path, settings, dataset, train));
+        RC_TRY(add_classes(root, path, dataset, train));
     }
     if (test_name != NULL) {
         RC_TRY(rc_path_join(path, root, test_name));
-        return add_classes(path, settings, dataset, test);
+        RC_TRY(add_classes(root, path, dataset, test));
     }
-    return rc_image_files_split(train, dataset->classes, settings->test_part, settings->test_seed, test);
+    RC_TRY(rc_image_files_leave_once(train, test, root, dataset, settings->log));
+    return test_name != NULL ? RC_OK
+                             : rc_image_files_split(train, dataset->classes, settings->test_part, settings->test_seed,
+                                                    test);
 }
 
 static rc_status read_folder(const char *path, const rc_data_settings *settings, rc_dataset *dataset)

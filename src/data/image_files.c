@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/memory.h"
+#include "data/file_ids.h"
 #include "data/image.h"
 #include "data/listing.h"
 #include "data/reader.h"
@@ -25,9 +26,24 @@ static void *grown_copy(void *block, size_t used, size_t capacity)
     return grown;
 }
 
-rc_status rc_image_files_add(rc_image_files *files, const char *path, int32_t label)
+static rc_status add_text(rc_image_files *files, const char *path)
 {
     size_t length = strlen(path) + 1;
+    if (files->text_capacity - files->text_used < length) {
+        size_t capacity = 2 * files->text_capacity + length + 65536;
+        char *grown = grown_copy(files->text, files->text_used, capacity);
+        if (grown == NULL)
+            return RC_OUT_OF_MEMORY;
+        files->text = grown;
+        files->text_capacity = capacity;
+    }
+    memcpy(files->text + files->text_used, path, length);
+    files->text_used += length;
+    return RC_OK;
+}
+
+rc_status rc_image_files_add(rc_image_files *files, const char *path, int32_t label)
+{
     if (files->count == files->capacity) {
         if (files->capacity > INT_MAX / 2 - 1024)
             return rc_fail(RC_UNSUPPORTED, "more than %d images", files->capacity);
@@ -39,17 +55,9 @@ rc_status rc_image_files_add(rc_image_files *files, const char *path, int32_t la
         files->file = grown;
         files->capacity = capacity;
     }
-    if (files->text_capacity - files->text_used < length) {
-        size_t capacity = 2 * files->text_capacity + length + 65536;
-        char *grown = grown_copy(files->text, files->text_used, capacity);
-        if (grown == NULL)
-            return RC_OUT_OF_MEMORY;
-        files->text = grown;
-        files->text_capacity = capacity;
-    }
-    files->file[files->count++] = (struct rc_image_file){files->text_used, label};
-    memcpy(files->text + files->text_used, path, length);
-    files->text_used += length;
+    size_t at = files->text_used;
+    RC_TRY(add_text(files, path));
+    files->file[files->count++] = (struct rc_image_file){at, label};
     return RC_OK;
 }
 
@@ -73,12 +81,39 @@ static bool is_picture(const char *path, const char *name)
     return rc_image_name(name) && (stat(path, &info) != 0 || S_ISREG(info.st_mode));
 }
 
-/* Folders within folders, no deeper than anybody keeps them: a link may lead back. */
-enum { DEEPEST = 8 };
+/* Folders within folders, no deeper than anybody keeps them. */
+enum { DEEPEST = 16 };
 
-static rc_status add_folder(rc_image_files *files, const char *folder, int32_t label, int depth, int *others)
+/* Has it been entered before? If not, it has now. */
+static rc_status enter(rc_file_ids *entered, const char *folder, bool *again)
+{
+    struct stat info;
+    int before = 0;
+    rc_status status = RC_OK;
+    if (stat(folder, &info) == 0)
+        status = rc_file_ids_add(entered, &info, 1, &before);
+    *again = before != 0;
+    return status;
+}
+
+static rc_status note_circle(rc_image_files *files, const char *folder)
+{
+    if (files->circles++ > 0)
+        return RC_OK;
+    RC_TRY(add_text(files, folder));
+    files->one_circle = files->text_used - strlen(folder) - 1;
+    return RC_OK;
+}
+
+static rc_status add_folder(rc_image_files *files, const char *folder, int32_t label, int depth, rc_file_ids *entered)
 {
     rc_listing listing;
+    bool again;
+    RC_TRY(enter(entered, folder, &again));
+    if (again)
+        return note_circle(files, folder);
+    if (depth > DEEPEST)
+        return rc_fail(RC_FORMAT, "'%.700s': folders are nested deeper than %d", folder, DEEPEST);
     RC_TRY(rc_listing_read(folder, &listing));
     rc_status status = RC_OK;
     for (int i = 0; i < listing.count && status == RC_OK; i++) {
@@ -88,18 +123,126 @@ static rc_status add_folder(rc_image_files *files, const char *folder, int32_t l
             break;
         if (is_picture(path, listing.name[i]))
             status = rc_image_files_add(files, path, label);
-        else if (depth < DEEPEST && rc_is_folder(path))
-            status = add_folder(files, path, label, depth + 1, others);
+        else if (rc_is_folder(path))
+            status = add_folder(files, path, label, depth + 1, entered);
         else
-            ++*others;
+            files->others++;
     }
     rc_listing_free(&listing);
     return status;
 }
 
-rc_status rc_image_files_add_folder(rc_image_files *files, const char *folder, int32_t label, int *others)
+rc_status rc_image_files_add_folder(rc_image_files *files, const char *folder, int32_t label,
+                                    const char *const above[2])
 {
-    return add_folder(files, folder, label, 0, others);
+    rc_file_ids entered = {0};
+    rc_status status = RC_OK;
+    bool again;
+    for (int i = 0; i < 2 && above[i] != NULL && status == RC_OK; i++)
+        status = enter(&entered, above[i], &again);
+    if (status == RC_OK)
+        status = add_folder(files, folder, label, 0, &entered);
+    rc_file_ids_free(&entered);
+    return status;
+}
+
+/* ---- links ------------------------------------------------------------------------------------------------------ */
+
+typedef struct same_files {
+    const rc_image_files *part[2]; /* test, train */
+    rc_file_ids ids;               /* with the places of the files, from 1 on: those of test first */
+    int again[2];       /* files that were left out: that are there twice; of the training set: in the test set, too */
+    const char *one[2]; /* the first of them */
+} same_files;
+
+static const char *path_at(const same_files *s, int place, int32_t *label)
+{
+    int part = place > s->part[0]->count, index = place - 1 - (part ? s->part[0]->count : 0);
+    *label = s->part[part]->file[index].label;
+    return rc_image_files_path(s->part[part], index);
+}
+
+/* Is it there already? *out: it is, and is left out. */
+static rc_status look_at(same_files *s, int place, const rc_dataset *dataset, bool *out)
+{
+    struct stat info;
+    int32_t label, other_label;
+    int before = 0;
+    const char *path = path_at(s, place, &label);
+    *out = false;
+    if (stat(path, &info) == 0) /* a picture that is not there is found missing when it is read */
+        RC_TRY(rc_file_ids_add(&s->ids, &info, place, &before));
+    if (before == 0)
+        return RC_OK;
+    const char *other = path_at(s, before, &other_label);
+    if (label != other_label)
+        return rc_fail(RC_FORMAT,
+                       "'%.250s' and '%.250s' are the same file, which would be of class '%.100s' and of class "
+                       "'%.100s'; take one of them out",
+                       other, path, dataset->class_name[other_label], dataset->class_name[label]);
+    int kind = place > s->part[0]->count && before <= s->part[0]->count;
+    if (s->again[kind]++ == 0)
+        s->one[kind] = path;
+    *out = true;
+    return RC_OK;
+}
+
+static rc_status leave_once(same_files *s, rc_image_files *train, rc_image_files *test, const rc_dataset *dataset,
+                            int8_t *out)
+{
+    int count = test->count + train->count, kept = 0;
+    for (int place = 1; place <= count; place++) {
+        bool again;
+        RC_TRY(look_at(s, place, dataset, &again));
+        out[place - 1] = again;
+    }
+    for (int i = 0; i < test->count; i++)
+        if (!out[i])
+            test->file[kept++] = test->file[i];
+    out += test->count;
+    test->count = kept;
+    kept = 0;
+    for (int i = 0; i < train->count; i++)
+        if (!out[i])
+            train->file[kept++] = train->file[i];
+    train->count = kept;
+    return RC_OK;
+}
+
+static void tell_left_out(const same_files *s, const char *path, const rc_log *log)
+{
+    int others = s->part[0]->others + s->part[1]->others, circles = s->part[0]->circles + s->part[1]->circles;
+    const rc_image_files *files = s->part[s->part[0]->circles == 0];
+    if (others > 0)
+        rc_log_write(log, RC_LOG_WARN, "'%s': %d files were left out: they are no pictures", path, others);
+    if (circles > 0)
+        rc_log_write(log, RC_LOG_WARN,
+                     "'%s': %d links to folders were left out: they lead back to what is read anyway, the first one "
+                     "'%s'",
+                     path, circles, files->text + files->one_circle);
+    if (s->again[0] > 0)
+        rc_log_write(log, RC_LOG_WARN,
+                     "'%s': %d files were left out: they are there under another name, the first one '%s'", path,
+                     s->again[0], s->one[0]);
+    if (s->again[1] > 0)
+        rc_log_write(log, RC_LOG_WARN,
+                     "'%s': %d training images were left out: they are test images, too, the first one '%s'", path,
+                     s->again[1], s->one[1]);
+}
+
+rc_status rc_image_files_leave_once(rc_image_files *train, rc_image_files *test, const char *path,
+                                    const rc_dataset *dataset, const rc_log *log)
+{
+    same_files s = {.part = {test, train}};
+    if (train->count > INT_MAX - 1 - test->count)
+        return rc_fail(RC_UNSUPPORTED, "more than %d images", INT_MAX - 1);
+    int8_t *out = rc_alloc_zeroed(NULL, (size_t)train->count + (size_t)test->count, 1);
+    rc_status status = out != NULL ? leave_once(&s, train, test, dataset, out) : RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        tell_left_out(&s, path, log);
+    rc_file_ids_free(&s.ids);
+    rc_free(NULL, out);
+    return status;
 }
 
 /* ---- splitting -------------------------------------------------------------------------------------------------- */

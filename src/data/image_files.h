@@ -12,6 +12,9 @@ typedef struct rc_image_files {
     int count, capacity;
     char *text; /* the paths, one after another, each with its zero byte */
     size_t text_used, text_capacity;
+    int others;        /* files in folders that are no pictures, and were left out */
+    int circles;       /* folders that were left out, because they are read anyway: links lead to them */
+    size_t one_circle; /* the path of the first of them, in text */
 } rc_image_files;
 
 /* Start with a cleared one. */
@@ -19,9 +22,16 @@ rc_status rc_image_files_add(rc_image_files *files, const char *path, int32_t la
 const char *rc_image_files_path(const rc_image_files *files, int index);
 void rc_image_files_free(rc_image_files *files);
 
-/* Adds the pictures in a folder and in the folders in it, in the order of their names. Files that are no pictures are
- * counted in *others. */
-rc_status rc_image_files_add_folder(rc_image_files *files, const char *folder, int32_t label, int *others);
+/* Adds the pictures in a folder and in the folders in it, in the order of their names. Links are followed, but every
+ * folder is read once, and none of those `above` it (at most two; NULL: no more), so that circles end. */
+rc_status rc_image_files_add_folder(rc_image_files *files, const char *folder, int32_t label,
+                                    const char *const above[2]);
+
+/* Leaves every file in once, whatever links lead to it: the first in the test set, else the first in the training set,
+ * so that no image is in both. A file of two classes is refused. To be called before a set is split. What is left out,
+ * here and before, is told to the log; `path` is what it calls the set. */
+rc_status rc_image_files_leave_once(rc_image_files *train, rc_image_files *test, const char *path,
+                                    const rc_dataset *dataset, const rc_log *log);
 
 /* Moves a part of every class to `test`: the nearest number of images, but one is left where part is below 1. Which:
  * the first of a permutation that depends on the seed, the label and the number of images. */

@@ -259,6 +259,7 @@ static rc_status gather(const char *path, const rc_data_settings *settings, rc_d
     RC_TRY(name_classes(train, test, dataset));
     if (strcmp(base_name(list), "train_100.txt") == 0 && dataset->classes == 100)
         snprintf(dataset->name, sizeof dataset->name, "imagenet100");
+    RC_TRY(rc_image_files_leave_once(train, test, path, dataset, settings->log));
     if (!has_partner)
         return rc_image_files_split(train, dataset->classes, settings->test_part, settings->test_seed, test);
     return RC_OK;

@@ -107,10 +107,11 @@ static rc_status add_train(const char *root, const rc_dataset *dataset, const ch
 {
     char folder[RC_DATA_PATH_SIZE], path[RC_DATA_PATH_SIZE];
     RC_TRY(rc_path_join(folder, root, part));
+    const char *const above[2] = {root, folder};
     for (int label = 0; label < dataset->classes; label++) {
-        int others = 0, before = files->count;
+        int before = files->count;
         RC_TRY(rc_path_join(path, folder, dataset->class_name[label]));
-        RC_TRY(rc_image_files_add_folder(files, path, label, &others));
+        RC_TRY(rc_image_files_add_folder(files, path, label, above));
         if (files->count == before)
             return rc_fail(RC_FORMAT, "class folder '%.400s' holds no pictures; expected: %s", path,
                            rc_reader_tiny_imagenet.layout);
@@ -182,6 +183,8 @@ static rc_status read_tiny_imagenet(const char *path, const rc_data_settings *se
         status = add_train(path, dataset, "train", &train);
     if (status == RC_OK)
         status = add_validation(path, dataset, &test);
+    if (status == RC_OK)
+        status = rc_image_files_leave_once(&train, &test, path, dataset, settings->log);
     rc_data_settings own = *settings;
     own.size = rc_choose_size(settings, 64);
     if (own.channels == 0)

@@ -303,8 +303,10 @@ static void damaged_lists(void **state)
 {
     (void)state;
     data_write_colour("train/a.ppm", 4, 4, 1, 2, 3);
-    data_write_text("val_1.txt", "train/a.ppm 0\n");
-    static const char list[] = "train/a.ppm 0\ntrain/a.ppm 1\n";
+    data_write_colour("train/b.ppm", 4, 4, 1, 2, 3);
+    data_write_colour("val/a.ppm", 4, 4, 1, 2, 3);
+    data_write_text("val_1.txt", "val/a.ppm 0\n");
+    static const char list[] = "train/a.ppm 0\ntrain/b.ppm 1\n";
     char text[64];
     data_write_text("train_1.txt", list);
     assert_int_equal(read_data(NULL), RC_OK);
