@@ -67,12 +67,14 @@ bool rc_selftest_knows(const char *name)
 
 /* ---- redrawn cases ------------------------------------------------------------------------------------------- */
 
-/* In bf16 these lose the most to the rounding of their inputs: they sum products, or chain operations that do. */
-static bool sums_products(const char *operation)
+/* In bf16 these lose the most to the rounding of their inputs: they sum products, or gradients of many images, or chain
+ * operations that do. */
+static bool sums_rounded(const char *operation)
 {
-    static const char *const names[] = {"conv_forward",         "conv_backward_data",     "conv_backward_weight",
-                                        "linear_forward",       "linear_backward_data",   "linear_backward_weight",
-                                        "conv_chain",           "linear_chain",           "norm_chain"};
+    static const char *const names[] = {"conv_forward",   "conv_backward_data",   "conv_backward_weight",
+                                        "linear_forward", "linear_backward_data", "linear_backward_weight",
+                                        "conv_chain",     "linear_chain",         "norm_chain",
+                                        "skip_backward",  "bn_backward_sums"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(operation, names[i]) == 0)
             return true;
@@ -83,7 +85,7 @@ int rc_redraw_budget(const char *operation, bool narrow, int cases)
 {
     int per_mille = narrow ? 80 : 5;
     if (operation != NULL)
-        per_mille = !narrow ? 50 : sums_products(operation) ? 400 : 100;
+        per_mille = !narrow ? 50 : sums_rounded(operation) ? 400 : 100;
     return 2 + (int)((int64_t)cases * per_mille / 1000);
 }
 
