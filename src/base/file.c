@@ -125,26 +125,19 @@ struct rc_file_reader {
 
 rc_status rc_file_reader_open(const char *path, rc_file_reader **reader, size_t *size)
 {
+    int fd;
+    uint64_t told;
     *reader = NULL;
-    struct stat info;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe that nobody writes to must not keep us waiting */
-    if (fd < 0)
-        return fail_errno("open", path);
-    rc_status status = fstat(fd, &info) == 0 ? RC_OK : fail_errno("read", path);
-    if (status == RC_OK && !S_ISREG(info.st_mode))
-        status = rc_fail(RC_IO, "cannot read '%s': %s, expected a regular file", path,
-                         S_ISDIR(info.st_mode) ? "it is a folder" : "it is a device or a pipe");
-    if (status == RC_OK && (uintmax_t)info.st_size > SIZE_MAX / 4)
-        status = rc_fail(RC_FORMAT, "cannot read '%s': %jd bytes are too many", path, (intmax_t)info.st_size);
-    rc_file_reader *made = status == RC_OK ? rc_alloc(NULL, sizeof *made + strlen(path) + 1) : NULL;
+    RC_TRY(rc_file_open_regular(path, &fd, &told));
+    rc_file_reader *made = rc_alloc(NULL, sizeof *made + strlen(path) + 1);
     if (made == NULL) {
         close(fd);
-        return status == RC_OK ? RC_OUT_OF_MEMORY : status;
+        return RC_OUT_OF_MEMORY;
     }
     made->fd = fd;
     memcpy(made->path, path, strlen(path) + 1);
     *reader = made;
-    *size = (size_t)info.st_size;
+    *size = told < SIZE_MAX ? (size_t)told : SIZE_MAX;
     return RC_OK;
 }
 

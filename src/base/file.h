@@ -17,9 +17,8 @@ rc_status rc_file_open_regular(const char *path, int *fd, uint64_t *size);
    rc_free(NULL, ...); on failure it is NULL. */
 rc_status rc_file_read(const char *path, size_t limit, char **data, size_t *size);
 
-/* A regular file piece by piece, so that its beginning can be looked at before memory is taken for the rest. What is
-   none, a device, a pipe or a folder, is refused. *size: all of it, as the file system tells. take: the next bytes,
-   so many or a failure. close(NULL) is fine. */
+/* A regular file piece by piece, so that its beginning can be looked at before memory is taken for the rest. *size: all
+   of it, as the file system tells. take: the next bytes, so many or a failure. close(NULL) is fine. */
 typedef struct rc_file_reader rc_file_reader;
 rc_status rc_file_reader_open(const char *path, rc_file_reader **reader, size_t *size);
 rc_status rc_file_reader_take(rc_file_reader *reader, void *data, size_t size);

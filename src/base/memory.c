@@ -95,6 +95,13 @@ static bool exceeds_budget(size_t size)
     return true;
 }
 
+size_t rc_memory_left(void)
+{
+    size_t taken = rc_bytes_allocated(), unused = rc_machine_free_memory();
+    size_t allowed = budget == SIZE_MAX ? SIZE_MAX : taken < budget ? budget - taken : 0;
+    return allowed < unused ? allowed : unused;
+}
+
 void *rc_alloc(const rc_allocator *allocator, size_t size)
 {
     if (allocator == NULL)

@@ -52,6 +52,8 @@ size_t rc_bytes_allocated(void);
    how to allow more. SIZE_MAX, as in the beginning: no such limit. Other threads have their own. */
 void rc_memory_set_budget(size_t bytes);
 size_t rc_memory_budget(void);
+/* Bytes that are still to be had: of the budget, and of what is free. */
+size_t rc_memory_left(void);
 
 typedef struct rc_arena {
     char *base;       /* NULL while measuring */

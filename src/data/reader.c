@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/machine.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 
@@ -54,12 +53,12 @@ rc_status rc_progress(const rc_data_settings *settings, const char *what, int do
 
 rc_status rc_check_memory(const rc_dataset *dataset, int64_t images)
 {
-    size_t bytes = (size_t)dataset->h * (size_t)dataset->w * (size_t)dataset->c, left = rc_machine_free_memory();
+    size_t bytes = (size_t)dataset->h * (size_t)dataset->w * (size_t)dataset->c, left = rc_memory_left();
     if (rc_size_mul(bytes, (size_t)images, &bytes) && bytes <= left)
         return RC_OK;
     return rc_fail(RC_OUT_OF_MEMORY,
-                   "%lld images of %d x %d pixels in %s take %.1f GB of memory, of which %.1f GB are free; take fewer "
-                   "images, or make them smaller (size)",
+                   "%lld images of %d x %d pixels in %s take %.1f GB of memory, of which %.1f GB are free or allowed; "
+                   "take fewer images, make them smaller (size), or allow more (--max-memory)",
                    (long long)images, dataset->w, dataset->h, dataset->c == 1 ? "grey" : "colour",
                    1e-9 * (double)images * dataset->h * dataset->w * dataset->c, 1e-9 * (double)left);
 }

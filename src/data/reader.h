@@ -23,8 +23,8 @@ typedef struct rc_reader {
 extern const rc_reader rc_reader_cifar10, rc_reader_cifar100, rc_reader_idx, rc_reader_tiny_imagenet,
     rc_reader_list, rc_reader_folder, rc_reader_procedural;
 
-/* Fails if so many images of the set's h, w and c take more memory than is free. Asked before the first is read: what
- * little files promise may be much. */
+/* Fails if so many images of the set's h, w and c take more memory than is free or allowed. Asked before the first is
+ * read: what little files promise may be much. */
 rc_status rc_check_memory(const rc_dataset *dataset, int64_t images);
 /* Room for `count` images of the set's h, w and c, and their labels. */
 rc_status rc_split_allocate(const rc_dataset *dataset, rc_split *split, int count);

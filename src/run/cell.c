@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "run/allowance.h"
 #include "run/checkpoint.h"
 #include "run/events.h"
 #include "run/model_file.h"
@@ -260,8 +261,10 @@ static rc_status evaluate(cell_run *m)
     rc_learner *l = &m->model.learner;
     double began = rc_now();
     rc_evaluation evaluation;
-    RC_TRY(rc_evaluate(m->backend, &l->student, &l->augment, &m->trial->stream, &m->trial->data->test,
-                       m->trial->config.test_batch, &evaluation));
+    const rc_split *test = &m->trial->data->test;
+    int batch = m->trial->config.test_batch < test->count ? m->trial->config.test_batch : test->count;
+    RC_TRY(rc_scoring_batch(m->backend, &l->student, &l->settings, &l->augment, batch, &batch));
+    RC_TRY(rc_evaluate(m->backend, &l->student, &l->augment, &m->trial->stream, test, batch, &evaluation));
     size_t count = (size_t)l->student.head.classes * (size_t)l->student.head.d;
     float *head = rc_alloc_zeroed(NULL, count, sizeof *head);
     rc_status status = head != NULL ? RC_OK : RC_OUT_OF_MEMORY;
@@ -397,6 +400,11 @@ static rc_status run_task(cell_run *m, int task)
     m->stage = -1;
     RC_TRY(find_checkpoint(m, task, &position));
     RC_TRY(begin_task(m, task));
+    uint32_t steps = rc_stage_steps(&m->model.learner, position.stage);
+    if (position.step > steps)
+        return rc_fail(RC_FORMAT, "%s/checkpoint.safetensors is at step %u of %s, which has %u; without this file "
+                       "--resume begins task %d anew", m->cell->path, position.step, rc_stage_name(position.stage),
+                       steps, task + 1);
     m->last_saved = rc_now();
     rc_forecast_begin_task(&m->cell->forecast, &m->model.learner, &later);
     RC_TRY(rc_run_stages(&m->model.learner, position.stage, position.step, &hooks, m->wall));

@@ -1,11 +1,12 @@
 #include "run/checkpoint.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/number.h"
 
 static const char format[] = "recollect-checkpoint-1";
 
@@ -40,7 +41,7 @@ static void wall_key(int stage, char key[32])
 static void describe(const rc_position *position, const char *fingerprint, rc_json_writer *metadata)
 {
     char seconds[32], step[16], task[16], offset[32], key[32];
-    snprintf(seconds, sizeof seconds, "%.3f", position->seconds);
+    rc_number_write(position->seconds, 12, seconds, sizeof seconds);
     snprintf(step, sizeof step, "%" PRIu32, position->step);
     snprintf(task, sizeof task, "%d", position->task);
     snprintf(offset, sizeof offset, "%" PRId64, position->log_offset);
@@ -53,7 +54,7 @@ static void describe(const rc_position *position, const char *fingerprint, rc_js
     rc_json_put_text(metadata, "fingerprint", fingerprint);
     for (int i = 0; i < RC_STAGE_COUNT; i++) {
         wall_key(i, key);
-        snprintf(seconds, sizeof seconds, "%.3f", position->wall[i]);
+        rc_number_write(position->wall[i], 12, seconds, sizeof seconds);
         rc_json_put_text(metadata, key, seconds);
     }
 }
@@ -89,20 +90,29 @@ static rc_status read_number(const rc_safetensors *file, const char *key, double
 {
     const char *text = rc_safetensors_metadata(file, key);
     char *end = NULL;
-    *value = text != NULL ? strtod(text, &end) : 0;
+    *value = text != NULL ? rc_number_read(text, &end) : 0;
     if (text == NULL || end == text || *end != '\0' || !(*value >= low && *value <= high))
         return rc_fail(RC_FORMAT, "the checkpoint says %s '%s', expected a number from %g to %g", key,
                        text ? text : "nothing", low, high);
     return RC_OK;
 }
 
+/* A number that counts something. */
+static rc_status read_whole(const rc_safetensors *file, const char *key, double high, double *value)
+{
+    RC_TRY(read_number(file, key, 0, high, value));
+    return *value == floor(*value) ? RC_OK
+                                   : rc_fail(RC_FORMAT, "the checkpoint says %s '%s', expected a whole number", key,
+                                             rc_safetensors_metadata(file, key));
+}
+
 static rc_status read_position(const rc_safetensors *file, rc_position *position)
 {
     double task, step, seconds, offset;
-    RC_TRY(read_number(file, "task", 0, RC_MAX_TASKS - 1, &task));
-    RC_TRY(read_number(file, "step", 0, UINT32_MAX, &step));
+    RC_TRY(read_whole(file, "task", RC_MAX_TASKS - 1, &task));
+    RC_TRY(read_whole(file, "step", UINT32_MAX, &step));
     RC_TRY(read_number(file, "seconds", 0, 1e12, &seconds));
-    RC_TRY(read_number(file, "log_offset", 0, 1e15, &offset));
+    RC_TRY(read_whole(file, "log_offset", 1e15, &offset));
     const char *stage = rc_safetensors_metadata(file, "stage");
     *position = (rc_position){.task = (int)task, .stage = RC_STAGE_COUNT, .step = (uint32_t)step, .seconds = seconds,
                               .log_offset = (int64_t)offset};

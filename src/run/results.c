@@ -223,9 +223,21 @@ void rc_results_put(const rc_results *r, char *const *class_name, rc_json_writer
     put_confusion(&r->last, w);
 }
 
+/* No real seconds and norms of weights are larger. */
+static const double most_seconds = 1e12, most_norm = 1e40;
+
 static double number_at(const rc_json *object, const char *key)
 {
     return rc_json_number(rc_json_member(object, key));
+}
+
+/* A number of results, which cannot be beyond [0, high]; what is not there, or null, is NaN. */
+static rc_status take_at(const rc_json *object, const char *key, double high, double *value)
+{
+    *value = number_at(object, key);
+    return isnan(*value) || (*value >= 0 && *value <= high)
+               ? RC_OK
+               : rc_fail(RC_FORMAT, "the results have %s %g, expected a number from 0 to %g", key, *value, high);
 }
 
 static size_t bytes_at(const rc_json *object, const char *key)
@@ -243,13 +255,13 @@ static rc_status task_from_json(rc_results *r, int task, const rc_json *json)
     RC_TRY(rc_json_get_object(json, "seconds", &wall));
     if (t->classes != r->task_end[task] || rc_json_count(row) != (size_t)task + 1)
         return rc_fail(RC_FORMAT, "task %d of the results does not fit the run", task + 1);
-    t->accuracy = number_at(json, "accuracy");
-    t->top5 = number_at(json, "top5");
-    t->old_accuracy = number_at(json, "old_accuracy");
-    t->new_accuracy = number_at(json, "new_accuracy");
-    t->old_norm = number_at(json, "old_norm");
-    t->new_norm = number_at(json, "new_norm");
-    t->evaluation_seconds = number_at(wall, "evaluation");
+    RC_TRY(take_at(json, "accuracy", 100, &t->accuracy));
+    RC_TRY(take_at(json, "top5", 100, &t->top5));
+    RC_TRY(take_at(json, "old_accuracy", 100, &t->old_accuracy));
+    RC_TRY(take_at(json, "new_accuracy", 100, &t->new_accuracy));
+    RC_TRY(take_at(json, "old_norm", most_norm, &t->old_norm));
+    RC_TRY(take_at(json, "new_norm", most_norm, &t->new_norm));
+    RC_TRY(take_at(wall, "evaluation", most_seconds, &t->evaluation_seconds));
     const char *commit = rc_json_string(rc_json_member(json, "commit"));
     if (commit != NULL && strlen(commit) < sizeof t->commit) /* older results have none */
         memcpy(t->commit, commit, strlen(commit) + 1);
@@ -257,9 +269,14 @@ static rc_status task_from_json(rc_results *r, int task, const rc_json *json)
     t->stored = (rc_stored){.images = bytes_at(stored, "images"), .model = bytes_at(stored, "generative_model"),
                             .statistics = bytes_at(stored, "statistics")};
     for (int i = 0; i < RC_STAGE_COUNT; i++)
-        t->wall[i] = number_at(wall, rc_stage_name((rc_stage)i));
-    for (int j = 0; (cell = rc_json_next(row, cell)) != NULL; j++)
-        r->matrix[task * r->tasks + j] = rc_json_number(cell);
+        RC_TRY(take_at(wall, rc_stage_name((rc_stage)i), most_seconds, &t->wall[i]));
+    for (int j = 0; (cell = rc_json_next(row, cell)) != NULL; j++) {
+        double *percent = &r->matrix[task * r->tasks + j];
+        *percent = rc_json_number(cell);
+        if (*percent < 0 || *percent > 100)
+            return rc_fail(RC_FORMAT, "task %d of the results has accuracy %g, expected a number from 0 to 100",
+                           task + 1, *percent);
+    }
     return RC_OK;
 }
 
@@ -284,9 +301,9 @@ rc_status rc_results_from_json(rc_results *r, const rc_json *json)
     if (rc_json_count(classes) != (size_t)r->classes)
         return rc_fail(RC_FORMAT, "the results hold %zu classes, expected %d", rc_json_count(classes), r->classes);
     for (int k = 0; (entry = rc_json_next(classes, entry)) != NULL; k++) {
-        r->class_accuracy[k] = number_at(entry, "accuracy");
-        r->class_top5[k] = number_at(entry, "top5");
-        r->head_norm[k] = number_at(entry, "head_norm");
+        RC_TRY(take_at(entry, "accuracy", 100, &r->class_accuracy[k]));
+        RC_TRY(take_at(entry, "top5", 100, &r->class_top5[k]));
+        RC_TRY(take_at(entry, "head_norm", most_norm, &r->head_norm[k]));
     }
     return RC_OK;
 }

@@ -311,9 +311,7 @@ static rc_status read_from(const char *name, source *from, size_t size, rc_safet
     if (f == NULL)
         return RC_OUT_OF_MEMORY;
     f->size = size;
-    rc_status status = size <= largest_file ? take_header(f, from)
-                                            : rc_fail(RC_FORMAT, "it has %zu bytes, expected at most %zu", size,
-                                                      largest_file);
+    rc_status status = take_header(f, from);
     if (status == RC_OK)
         status = parse_header(f);
     if (status == RC_OK)
@@ -332,7 +330,9 @@ rc_status rc_safetensors_open(const char *path, rc_safetensors **file)
     source from = {0};
     size_t size;
     RC_TRY(rc_file_reader_open(path, &from.reader, &size));
-    rc_status status = read_from(path, &from, size, file);
+    rc_status status = size <= largest_file ? read_from(path, &from, size, file)
+                                            : rc_fail(RC_FORMAT, "cannot read '%s': more than %zu bytes, the limit "
+                                                      "for this kind of file", path, largest_file);
     rc_file_reader_close(from.reader);
     return status;
 }

@@ -18,6 +18,7 @@
 #include "run/checkpoint.h"
 #include "run/describe_model.h"
 #include "run/model_file.h"
+#include "support/craft.h"
 #include "support/page.h"
 
 static char folder[] = "/tmp/recollect-test-XXXXXX";
@@ -302,6 +303,46 @@ static void checkpoints_come_back_and_know_their_run(void **state)
     rc_backend_close(be);
 }
 
+/* Where a checkpoint is, is a place that there can be. */
+static void places_of_checkpoints_are_whole_numbers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *value;
+        bool good;
+    } cases[] = {{"task", "0", true},        {"task", "255", true},  {"task", "256", false},   {"task", "-1", false},
+                 {"task", "1.5", false},     {"task", "nan", false}, {"task", "", false},      {"task", NULL, false},
+                 {"step", "4294967295", true}, {"step", "4294967296", false}, {"step", "0.5", false},
+                 {"step", "1e400", false},
+                 {"log_offset", "1e15", true}, {"log_offset", "1e16", false}, {"log_offset", "7.5", false},
+                 {"seconds", "0.25", true},  {"seconds", "1e13", false}, {"seconds", "-1", false},
+                 {"seconds", "0,5", false},
+                 {"stage", "inversion", true}, {"stage", "sleeping", false}, {"stage", NULL, false},
+                 {"training_seconds", "inf", false}};
+    rc_backend *be;
+    assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);
+    float reals[1] = {1};
+    rc_state state_of = {0};
+    rc_position position = {.task = 1, .stage = RC_STAGE_TRAINING, .step = 3, .seconds = 12.5, .log_offset = 77}, found;
+    assert_int_equal(rc_state_add(&state_of, "a", RC_STATE_REAL, reals, 1), RC_OK);
+    assert_int_equal(rc_checkpoint_save(path, be, &state_of, &position, "me"), RC_OK);
+    craft good;
+    craft_read(path, &good);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rc_safetensors *file;
+        craft changed = craft_copy(&good);
+        assert_true(craft_metadata(&changed, cases[i].key, cases[i].value));
+        craft_write(&changed, path);
+        craft_free(&changed);
+        rc_status status = rc_checkpoint_open(path, "me", &found, &file);
+        if (status != (cases[i].good ? RC_OK : RC_FORMAT))
+            fail_msg("%s is '%s': %s", cases[i].key, cases[i].value ? cases[i].value : "missing", rc_message());
+        rc_safetensors_close(file);
+    }
+    craft_free(&good);
+    rc_backend_close(be);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -312,6 +353,7 @@ int main(void)
         cmocka_unit_test(weights_that_are_no_numbers_are_refused),
         cmocka_unit_test(an_answer_that_is_no_number_is_a_failure),
         cmocka_unit_test(checkpoints_come_back_and_know_their_run),
+        cmocka_unit_test(places_of_checkpoints_are_whole_numbers),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -172,6 +172,41 @@ static void json_comes_back(void **state)
     rc_free(NULL, text);
 }
 
+/* Numbers that no run can have, one at a time in the place of a real one. */
+static void numbers_beyond_reason_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *key, *value, *says;
+    } cases[] = {{"\"accuracy\":", "1e308", "accuracy"}, {"\"top5\":", "100.5", "top5"},
+                 {"\"old_accuracy\":", "-1", "old_accuracy"},
+                 {"\"new_accuracy\":", "101", "new_accuracy"}, {"\"old_norm\":", "1e41", "old_norm"},
+                 {"\"new_norm\":", "-3", "new_norm"}, {"\"evaluation\":", "1e13", "evaluation"},
+                 {"\"training\":", "-1", "training"},
+                 {"\"by_task\":[", "1e9", "accuracy 1e+09"}, {"\"head_norm\":", "1e300", "head_norm"}};
+    rc_results r, back;
+    run_tasks(&r, 2);
+    char *text = text_of(&r, false);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *changed = malloc(strlen(text) + 32), *tasks = strstr(text, "\"tasks\":");
+        assert_non_null(changed);
+        char *place = strstr(tasks, cases[i].key);
+        assert_non_null(place);
+        place += strlen(cases[i].key);
+        size_t before = (size_t)(place - text), length = strcspn(place, ",]}");
+        sprintf(changed, "%.*s%s%s", (int)before, text, cases[i].value, place + length);
+        rc_json *json = json_of(changed);
+        run_tasks(&back, 0);
+        if (rc_results_from_json(&back, json) != RC_FORMAT || strstr(rc_message(), cases[i].says) == NULL)
+            fail_msg("%s %s: %s", cases[i].key, cases[i].value, rc_message());
+        rc_results_destroy(&back);
+        rc_json_free(json);
+        free(changed);
+    }
+    rc_results_destroy(&r);
+    rc_free(NULL, text);
+}
+
 static const rc_json *entry_of(const rc_json *object, const char *key, int index)
 {
     const rc_json *list = rc_json_member(object, key), *entry = rc_json_next(list, NULL);
@@ -315,7 +350,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(numbers_by_hand),     cmocka_unit_test(forgetting_takes_the_best),
-        cmocka_unit_test(json_comes_back),     cmocka_unit_test(json_names_everything),
+        cmocka_unit_test(json_comes_back),     cmocka_unit_test(numbers_beyond_reason_are_refused),
+        cmocka_unit_test(json_names_everything),
         cmocka_unit_test(tables_hold_everything), cmocka_unit_test(text_holds_everything),
         cmocka_unit_test(long_names_are_cut_between_characters),
     };
