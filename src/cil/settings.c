@@ -72,6 +72,10 @@ static rc_status in_range(const char *name, double value, double low, double hig
 
 rc_status rc_settings_check(const rc_settings *s)
 {
+    RC_TRY(in_range("net_width", s->net_width, 1, 4096));
+    RC_TRY(in_range("net_blocks", s->net_blocks, 1, 32));
+    RC_TRY(in_range("generator_width", s->generator_width, 2, 4096));
+    RC_TRY(in_range("noise", s->noise, 1, 65536));
     RC_TRY(in_range("batch", s->batch, 2, 65536));
     RC_TRY(in_range("crop_pad", s->crop_pad, 0, 64));
     RC_TRY(in_range("epochs", s->epochs, 1, 100000));

@@ -2,6 +2,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -194,7 +195,7 @@ static rc_status parse_list(const item *it, const char *value, int *out, int roo
         errno = 0;
         long number = strtol(p, &end, 10);
         if (end == p || errno != 0 || number < 0 || number > 2147483647)
-            return wrong(it, value);
+            return rc_fail(RC_INVALID_ARGUMENT, "%s is '%s', expected a %s", it->name, value, type_name[MILESTONES]);
         if (*count == room)
             return rc_fail(RC_INVALID_ARGUMENT, "%s has more than %d entries", it->name, room);
         out[(*count)++] = (int)number;
@@ -395,23 +396,37 @@ rc_status rc_config_split(const rc_config *config, rc_task_split *split)
     return parse_list(find_item("task_sizes"), config->task_sizes, split->size, RC_MAX_TASKS, &split->sizes);
 }
 
-static rc_status parse_order(const char *text, int classes, int *order)
+/* A list of classes. *count: how many it has, of which the first `room` are in order. */
+static rc_status parse_order(const char *text, int room, int *order, int *count)
 {
-    int count = 0, used;
-    for (const char *p = text; *p != '\0'; p += used) {
-        used = (int)strspn(p, " ,[]");
-        if (used > 0)
-            continue;
-        int class;
-        if (sscanf(p, "%d%n", &class, &used) != 1)
+    *count = 0;
+    for (const char *p = text + strspn(text, " ,[]"); *p != '\0'; p += strspn(p, " ,[]")) {
+        char *end;
+        errno = 0;
+        long class = strtol(p, &end, 10);
+        if (end == p || errno != 0 || class < 0 || class >= RC_DATA_MAX_CLASSES)
             return rc_fail(RC_INVALID_ARGUMENT,
-                           "class_order is '%s', expected published, numpy, natural, seed or a list of numbers", text);
-        if (count < classes)
-            order[count] = class;
-        count++;
+                           "class_order is '%s', expected published, numpy, natural, seed or a list of numbers from 0 "
+                           "to %d",
+                           text, RC_DATA_MAX_CLASSES - 1);
+        if (*count < room)
+            order[*count] = (int)class;
+        ++*count;
+        p = end;
     }
-    return count == classes ? RC_OK : rc_fail(RC_INVALID_ARGUMENT, "class_order lists %d classes, the data has %d",
-                                              count, classes);
+    return RC_OK;
+}
+
+static const char *const orders[] = {"published", "numpy", "natural", "seed"};
+
+/* What can be seen of it before the data is. */
+static rc_status check_order(const rc_config *config)
+{
+    int count;
+    for (size_t i = 0; i < sizeof orders / sizeof *orders; i++)
+        if (strcmp(orders[i], config->class_order) == 0)
+            return RC_OK;
+    return parse_order(config->class_order, 0, NULL, &count);
 }
 
 rc_status rc_config_class_order(const rc_config *config, int classes, int **order)
@@ -420,6 +435,7 @@ rc_status rc_config_class_order(const rc_config *config, int classes, int **orde
     uint32_t *scratch = rc_alloc_zeroed(NULL, (size_t)classes, sizeof *scratch);
     rc_status status = *order != NULL && scratch != NULL ? RC_OK : RC_OUT_OF_MEMORY;
     const char *kind = config->class_order;
+    int count = classes;
     if (status == RC_OK && strcmp(kind, "published") == 0)
         rc_class_order_python((uint32_t)config->order, classes, *order);
     else if (status == RC_OK && strcmp(kind, "numpy") == 0)
@@ -430,7 +446,9 @@ rc_status rc_config_class_order(const rc_config *config, int classes, int **orde
         for (int i = 0; i < classes; i++)
             (*order)[i] = i;
     else if (status == RC_OK)
-        status = parse_order(kind, classes, *order);
+        status = parse_order(kind, classes, *order, &count);
+    if (status == RC_OK && count != classes)
+        status = rc_fail(RC_INVALID_ARGUMENT, "class_order lists %d classes, the data has %d", count, classes);
     rc_free(NULL, scratch);
     if (status != RC_OK) {
         rc_free(NULL, *order);
@@ -442,16 +460,28 @@ rc_status rc_config_class_order(const rc_config *config, int classes, int **orde
 rc_status rc_config_check(const rc_config *config)
 {
     RC_TRY(rc_settings_check(&config->settings));
-    if (config->size < 0 || config->size > RC_DATA_MAX_SIDE)
-        return rc_fail(RC_INVALID_ARGUMENT, "size is %d, expected 0 to %d", config->size, RC_DATA_MAX_SIDE);
-    if (config->resize < 0 || config->resize > RC_DATA_MAX_RESIZE)
-        return rc_fail(RC_INVALID_ARGUMENT, "resize is %d, expected 0 to %d", config->resize, RC_DATA_MAX_RESIZE);
+    const struct {
+        const char *name;
+        int value, low, high;
+    } ranges[] = {
+        {"size", config->size, 0, RC_DATA_MAX_SIDE},
+        {"resize", config->resize, 0, RC_DATA_MAX_RESIZE},
+        {"order", config->order, 0, INT_MAX},
+        {"tasks", config->tasks, 1, RC_MAX_TASKS},
+        {"first_task", config->first_task, 0, RC_DATA_MAX_CLASSES},
+        {"images_per_class", config->images_per_class, 0, 100000000},
+        {"test_batch", config->test_batch, 1, 65536},
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+        if (ranges[i].value < ranges[i].low || ranges[i].value > ranges[i].high)
+            return rc_fail(RC_INVALID_ARGUMENT, "%s is %d, expected %d to %d", ranges[i].name, ranges[i].value,
+                           ranges[i].low, ranges[i].high);
+    if (config->resize > 0 && config->resize < config->size)
+        return rc_fail(RC_INVALID_ARGUMENT, "resize is %d, expected 0, or size (%d) and more", config->resize,
+                       config->size);
     if (config->channels != 0 && config->channels != 1 && config->channels != 3)
         return rc_fail(RC_INVALID_ARGUMENT, "channels is %d, expected 0, 1 or 3", config->channels);
-    if (config->images_per_class < 0)
-        return rc_fail(RC_INVALID_ARGUMENT, "images_per_class is %d, expected 0 or more", config->images_per_class);
-    if (config->test_batch < 1 || config->test_batch > 65536)
-        return rc_fail(RC_INVALID_ARGUMENT, "test_batch is %d, expected 1 to 65536", config->test_batch);
+    RC_TRY(check_order(config));
     rc_task_split split;
     return rc_config_split(config, &split);
 }

@@ -10,7 +10,7 @@
 #include "run/config.h"
 #include "run/presets.h"
 
-enum { KEY_SIZE = 128, VALUE_SIZE = 4096, DEPTH = 8 };
+enum { KEY_SIZE = 128, VALUE_SIZE = 4096, DEPTH = 8, MOST_KEYS = 1024 };
 static const size_t largest_file = 1 << 20;
 
 /* ---- the published files ------------------------------------------------------------------------------------- */
@@ -62,6 +62,8 @@ typedef struct reader {
     char dataset[KEY_SIZE];
     char ignored[3072];
     int ignored_count;
+    char (*key)[KEY_SIZE]; /* (MOST_KEYS): those that were read, as we call them, which come once */
+    int keys;
 } reader;
 
 static rc_status set_published_data(reader *r)
@@ -88,6 +90,23 @@ static void ignore(reader *r, const char *key)
 {
     size_t used = strlen(r->ignored);
     snprintf(r->ignored + used, sizeof r->ignored - used, "%s%s", r->ignored_count++ ? ", " : "", key);
+}
+
+/* Two values for one setting: which is meant? */
+static rc_status note_key(reader *r, const char *key)
+{
+    const char *ours = key;
+    for (size_t i = 0; i < sizeof published / sizeof *published; i++)
+        if (strcmp(published[i].theirs, key) == 0)
+            ours = published[i].ours;
+    for (int i = 0; i < r->keys; i++)
+        if (strcmp(r->key[i], ours) == 0)
+            return rc_fail(RC_FORMAT, "'%s' is set a second time%s%s", key, ours != key ? ", as " : "",
+                           ours != key ? ours : "");
+    if (r->keys == MOST_KEYS)
+        return rc_fail(RC_FORMAT, "more than %d keys", MOST_KEYS);
+    snprintf(r->key[r->keys++], KEY_SIZE, "%s", ours);
+    return RC_OK;
 }
 
 /* One scalar or list, with its section before a dot if it has one. */
@@ -120,20 +139,46 @@ static rc_status yaml_problem(const reader *r, const yaml_parser_t *parser)
 {
     if (parser->error == YAML_MEMORY_ERROR)
         return rc_fail(RC_OUT_OF_MEMORY, "no memory to read %s", r->name);
-    return rc_fail(RC_FORMAT, "%s, line %zu: %s", r->name, parser->problem_mark.line + 1,
-                   parser->problem ? parser->problem : "not YAML");
+    return rc_fail(RC_FORMAT, "%s, line %zu, column %zu: %s", r->name, parser->problem_mark.line + 1,
+                   parser->problem_mark.column + 1, parser->problem ? parser->problem : "not YAML");
 }
 
 static rc_status unexpected(const reader *r, const yaml_event_t *event, const char *what)
 {
-    return rc_fail(RC_FORMAT, "%s, line %zu: %s", r->name, event->start_mark.line + 1, what);
+    return rc_fail(RC_FORMAT, "%s, line %zu, column %zu: %s", r->name, event->start_mark.line + 1,
+                   event->start_mark.column + 1, what);
+}
+
+/* The next event. Anchors and tags would be ignored, though somebody meant something by them. */
+static rc_status next_event(const reader *r, yaml_parser_t *parser, yaml_event_t *event)
+{
+    if (!yaml_parser_parse(parser, event))
+        return yaml_problem(r, parser);
+    const yaml_char_t *anchor = NULL, *tag = NULL;
+    if (event->type == YAML_SCALAR_EVENT) {
+        anchor = event->data.scalar.anchor;
+        tag = event->data.scalar.tag;
+    } else if (event->type == YAML_SEQUENCE_START_EVENT) {
+        anchor = event->data.sequence_start.anchor;
+        tag = event->data.sequence_start.tag;
+    } else if (event->type == YAML_MAPPING_START_EVENT) {
+        anchor = event->data.mapping_start.anchor;
+        tag = event->data.mapping_start.tag;
+    }
+    if (anchor == NULL && tag == NULL)
+        return RC_OK;
+    rc_status status =
+        unexpected(r, event, anchor != NULL ? "anchors (&name) are not read" : "tags (!name) are not read");
+    yaml_event_delete(event);
+    return status;
 }
 
 static rc_status take(reader *r, const yaml_event_t *event, const char *key, const char *value)
 {
     rc_status status = set_value(r, key, value);
-    return status == RC_OK
-               ? RC_OK : rc_fail(status, "%s, line %zu: %s", r->name, event->start_mark.line + 1, rc_message());
+    return status == RC_OK ? RC_OK
+                           : rc_fail(status, "%s, line %zu, column %zu: %s", r->name, event->start_mark.line + 1,
+                                     event->start_mark.column + 1, rc_message());
 }
 
 /* Copies a scalar; a zero byte or too much text is refused. */
@@ -154,8 +199,7 @@ static rc_status read_list(reader *r, yaml_parser_t *parser, char *text, size_t 
     text[0] = '\0';
     for (;;) {
         yaml_event_t event;
-        if (!yaml_parser_parse(parser, &event))
-            return yaml_problem(r, parser);
+        RC_TRY(next_event(r, parser, &event));
         char item[KEY_SIZE];
         rc_status status = RC_OK;
         yaml_event_type_t kind = event.type;
@@ -187,8 +231,7 @@ static rc_status read_map(reader *r, yaml_parser_t *parser, const char *section,
     bool have_key = false;
     for (;;) {
         yaml_event_t event;
-        if (!yaml_parser_parse(parser, &event))
-            return yaml_problem(r, parser);
+        RC_TRY(next_event(r, parser, &event));
         yaml_event_type_t kind = event.type;
         rc_status status = RC_OK;
         char name[KEY_SIZE];
@@ -196,6 +239,8 @@ static rc_status read_map(reader *r, yaml_parser_t *parser, const char *section,
             status = copy_scalar(r, &event, name, sizeof name);
             if (status == RC_OK && !join(key, sizeof key, section, name))
                 status = unexpected(r, &event, "a key is too long");
+            if (status == RC_OK && note_key(r, key) != RC_OK)
+                status = unexpected(r, &event, rc_message());
         } else if (kind == YAML_SCALAR_EVENT) {
             status = copy_scalar(r, &event, value, sizeof value);
             if (status == RC_OK)
@@ -219,14 +264,15 @@ static rc_status read_map(reader *r, yaml_parser_t *parser, const char *section,
 /* stream start, document start, one map. An empty file is fine: it sets nothing. */
 static rc_status read_document(reader *r, yaml_parser_t *parser)
 {
-    for (;;) {
+    for (int documents = 0;;) {
         yaml_event_t event;
-        if (!yaml_parser_parse(parser, &event))
-            return yaml_problem(r, parser);
+        RC_TRY(next_event(r, parser, &event));
         yaml_event_type_t kind = event.type;
         rc_status status = RC_OK;
         if (kind == YAML_MAPPING_START_EVENT)
             status = read_map(r, parser, "", 0);
+        else if (kind == YAML_DOCUMENT_START_EVENT && documents++ > 0)
+            status = unexpected(r, &event, "a second document begins, expected one");
         else if (kind != YAML_STREAM_START_EVENT && kind != YAML_DOCUMENT_START_EVENT &&
                  kind != YAML_DOCUMENT_END_EVENT && kind != YAML_STREAM_END_EVENT)
             status = unexpected(r, &event, "expected a map of settings");
@@ -243,9 +289,10 @@ rc_status rc_config_parse_yaml(rc_config *config, const char *name, const char *
         return rc_fail(RC_OUT_OF_MEMORY, "no memory to read %s", name);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);
     rc_config changed = *config;
-    reader r = {.config = &changed, .name = name};
-    rc_status status = read_document(&r, &parser);
+    reader r = {.config = &changed, .name = name, .key = rc_alloc_zeroed(NULL, MOST_KEYS, sizeof *r.key)};
+    rc_status status = r.key != NULL ? read_document(&r, &parser) : RC_OUT_OF_MEMORY;
     yaml_parser_delete(&parser);
+    rc_free(NULL, r.key);
     RC_TRY(status);
     status = set_published_data(&r);
     if (status != RC_OK)

@@ -12,6 +12,28 @@ static void count_images(rc_trial *t)
     }
 }
 
+/* What would be found when its task has come, after hours of training. */
+static rc_status check_images(const rc_trial *t)
+{
+    const rc_split *test = &t->data->test;
+    for (int i = 0; i < t->data->classes; i++)
+        if (t->images[i] == 0)
+            return rc_fail(RC_INVALID_ARGUMENT, "class '%s' has no training image", t->class_name[i]);
+    bool tested[RC_MAX_TASKS] = {false};
+    for (int i = 0; i < test->count; i++) {
+        int task = 0, position = t->stream.position[test->labels[i]];
+        while (position >= t->stream.task_end[task])
+            task++;
+        tested[task] = true;
+    }
+    for (int task = 0; task < t->stream.tasks; task++)
+        if (!tested[task])
+            return rc_fail(RC_INVALID_ARGUMENT,
+                           "task %d has no test image: none of its %d classes, from '%s' on, has one", task + 1,
+                           rc_task_classes(&t->stream, task), t->class_name[rc_task_first(&t->stream, task)]);
+    return RC_OK;
+}
+
 rc_status rc_trial_create(rc_trial *t, const rc_dataset *data, int stop_after)
 {
     rc_task_split split;
@@ -29,6 +51,7 @@ rc_status rc_trial_create(rc_trial *t, const rc_dataset *data, int stop_after)
     for (int i = 0; i < data->classes; i++)
         t->class_name[i] = data->class_name[t->stream.order[i]];
     count_images(t);
+    RC_TRY(check_images(t));
     t->tasks = stop_after > 0 && stop_after < t->stream.tasks ? stop_after : t->stream.tasks;
     return RC_OK;
 }

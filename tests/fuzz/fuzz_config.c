@@ -10,7 +10,7 @@
 #include "run/experiment.h"
 
 typedef struct text {
-    char bytes[32768];
+    char bytes[131072]; /* an escape takes ten bytes in place of one */
     size_t used;
 } text;
 

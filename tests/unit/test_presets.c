@@ -132,11 +132,57 @@ static void every_published_key_is_read_or_noted(void **state)
 
 /* ---- our own keys ------------------------------------------------------------------------------------------------ */
 
+/* Texts of which somebody might have meant something else than would be read. */
+static void what_is_not_clear_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *yaml, *message;
+    } cases[] = {
+        {"batch: 32\nepochs: 4\nbatch: 64\n", "here, line 3, column 1: 'batch' is set a second time"},
+        {"{batch: 32, 'batch': 32}", "here, line 1, column 13: 'batch' is set a second time"},
+        {"learning_rate: 1\nmodel: {base_lr: 2}\n",
+         "here, line 2, column 9: 'model.base_lr' is set a second time, as learning_rate"},
+        {"model:\n  a: 1\nmodel:\n  b: 1\n", "here, line 3, column 1: 'model' is set a second time"},
+        {"model:\n  a: 1\n  a: 1\n", "here, line 3, column 3: 'model.a' is set a second time"},
+        {"batch: 32\n---\nbatch: 64\n", "here, line 2, column 1: a second document begins, expected one"},
+        {"batch: 32\n...\n---\n", "here, line 3, column 1: a second document begins, expected one"},
+        {"batch: &size 32\n", "here, line 1, column 8: anchors (&name) are not read"},
+        {"&all {batch: 32}\n", "here, line 1, column 1: anchors (&name) are not read"},
+        {"milestone: &m [1, 2]\n", "here, line 1, column 12: anchors (&name) are not read"},
+        {"batch: *size\n", "here, line 1, column 8: expected 'key: value'; aliases, nested lists"},
+        {"batch: !!int 32\n", "here, line 1, column 8: tags (!name) are not read"},
+        {"milestone: !list [1]\n", "here, line 1, column 12: tags (!name) are not read"},
+        {"!settings {batch: 32}\n", "here, line 1, column 1: tags (!name) are not read"},
+        {"milestone: [1, !!int 2]\n", "here, line 1, column 16: tags (!name) are not read"},
+        {"tasks: 2.5\n", "here, line 1, column 8: tasks is '2.5', expected a whole number"},
+        {"tasks: 5.0\n", "here, line 1, column 8: tasks is '5.0', expected a whole number"},
+        {"milestone: [80.5]\n", "here, line 1, column 12: milestone is '80.5', expected a list of whole numbers"},
+        {"batch: 3\nepochs 2\n", "here, line 3, column 1: "},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (strncmp(refused(cases[i].yaml), cases[i].message, strlen(cases[i].message)) != 0)
+            fail_msg("%s: \"%s\" does not begin with \"%s\"", cases[i].yaml, rc_message(), cases[i].message);
+    /* Keys without end. */
+    static char many[65536];
+    for (int keys = 1023; keys <= 1025; keys++) {
+        size_t used = (size_t)snprintf(many, sizeof many, "model:\n");
+        for (int i = 0; i < keys; i++)
+            used += (size_t)snprintf(many + used, sizeof many - used, " k%d: 1\n", i);
+        if (keys == 1023)
+            (void)parse(many);
+        else
+            assert_non_null(strstr(refused(many), "here, line 1025, column 2: more than 1024 keys"));
+    }
+    (void)parse("--- {batch: 32}\n...\n");
+}
+
 static void unknown_keys_get_the_nearest_name(void **state)
 {
     (void)state;
     const char *message = refused("batch: 32\nlambda_warr: 3\n");
-    assert_non_null(strstr(message, "here, line 2: there is no setting 'lambda_warr'; did you mean 'lambda_war'?"));
+    assert_non_null(strstr(message, "here, line 2, column 14: there is no setting 'lambda_warr'; did you mean"));
+    assert_non_null(strstr(message, "'lambda_war'?"));
     assert_non_null(strstr(refused("invresion_steps: 3"), "did you mean 'inversion_steps'?"));
     assert_non_null(strstr(refused("zzzzzzzzzzzzzzzzzzzzzzz: 3"), "--print-config lists them"));
     assert_non_null(strstr(refused("batch: many"), "batch is 'many', expected a whole number"));
@@ -311,6 +357,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_published_key_is_read_or_noted),
+        cmocka_unit_test(what_is_not_clear_is_refused),
         cmocka_unit_test(unknown_keys_get_the_nearest_name),
         cmocka_unit_test(values_out_of_range_are_refused),
         cmocka_unit_test(presets_have_the_published_values),

@@ -30,10 +30,10 @@ static const struct number {
     size_t offset;
     double value, low, high;
 } numbers[] = {
-    INTEGER(net_width, 16, NAN, NAN),
-    INTEGER(net_blocks, 1, NAN, NAN),
-    INTEGER(generator_width, 32, NAN, NAN),
-    INTEGER(noise, 1000, NAN, NAN),
+    INTEGER(net_width, 16, 1, 4096),
+    INTEGER(net_blocks, 1, 1, 32),
+    INTEGER(generator_width, 32, 2, 4096),
+    INTEGER(noise, 1000, 1, 65536),
     INTEGER(batch, 128, 2, 65536),
     INTEGER(crop_pad, 4, 0, 64),
     INTEGER(epochs, 200, 1, 100000),
