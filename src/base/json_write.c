@@ -239,33 +239,27 @@ void rc_json_put_value(rc_json_writer *w, const char *key, const rc_json *value)
     }
 }
 
-void rc_json_put_written(rc_json_writer *w, const char *key, rc_json_writer *inner)
-{
-    char *text;
-    const char *mistake = inner->mistake;
-    rc_status status = rc_json_finish(inner, &text, NULL);
-    if (status == RC_OK)
-        rc_json_put_text(w, key, text);
-    else
-        fail(w, status, mistake != NULL ? mistake : "something inside has no end");
-    rc_free(NULL, text);
-}
-
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 
 void rc_json_discard(rc_json_writer *w)
 {
     rc_free(NULL, w->text);
-    *w = (rc_json_writer){.indent = w->indent};
+    *w = (rc_json_writer){0};
+}
+
+/* Is it one whole value? */
+static void check_end(rc_json_writer *w)
+{
+    if (w->depth > 0)
+        fail(w, RC_INTERNAL, "something has no end");
+    if (w->used == 0)
+        fail(w, RC_INTERNAL, "there is no value");
 }
 
 rc_status rc_json_finish(rc_json_writer *w, char **text, size_t *size)
 {
     *text = NULL;
-    if (w->depth > 0)
-        fail(w, RC_INTERNAL, "something has no end");
-    if (w->status == RC_OK && w->used == 0)
-        fail(w, RC_INTERNAL, "there is no value");
+    check_end(w);
     rc_status status = w->status;
     if (status == RC_INTERNAL)
         rc_set_message("the program makes no sound JSON: %s", w->mistake);
@@ -280,6 +274,19 @@ rc_status rc_json_finish(rc_json_writer *w, char **text, size_t *size)
     }
     rc_json_discard(w);
     return status;
+}
+
+void rc_json_put_written(rc_json_writer *w, const char *key, rc_json_writer *inner)
+{
+    char *text;
+    check_end(inner);
+    const char *mistake = inner->mistake;
+    rc_status status = rc_json_finish(inner, &text, NULL);
+    if (status == RC_OK)
+        rc_json_put_text(w, key, text);
+    else
+        fail(w, status, mistake);
+    rc_free(NULL, text);
 }
 
 rc_status rc_json_line(rc_json_writer *w, void (*line)(void *user, const char *text), void *user)
