@@ -1,5 +1,5 @@
-/* A backend whose n-th allocation, reservation, wait or repetition fails: whatever a learner is doing then, it says so,
- * and all of the backend's memory comes back. And without a failure nothing is kept either, on the host or elsewhere. */
+/* A backend whose n-th allocation, reservation, wait or repetition fails: whatever a learner is doing then, it says
+ * so, and all memory comes back. And without a failure nothing is kept either. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

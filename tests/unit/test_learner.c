@@ -233,6 +233,30 @@ static void other_settings_of_the_net_are_refused(void **state)
     rc_learner_destroy(&l);
 }
 
+/* Nets by name are the published ones: 463,504 and 8,423,939 parameters. */
+static void nets_come_by_name(void **state)
+{
+    (void)state;
+    rc_settings s = rc_settings_default();
+    rc_augment image = {.h = 32, .w = 32, .c = 3, .std = {1, 1, 1}};
+    const rc_method *cwd;
+    rc_learner l;
+    SUCCEEDS(rc_method_find("cwd", &cwd));
+    SUCCEEDS(rc_learner_create(&l, be, &s, cwd, &image));
+    assert_int_equal(l.net.params, 463504);
+    assert_int_equal(l.generator_net.params, 8423939);
+    assert_true(l.net.h == 32 && l.net.w == 32 && l.net.c == 3);
+    rc_learner_destroy(&l);
+    image.h = image.w = 64;
+    SUCCEEDS(rc_learner_create(&l, be, &s, cwd, &image));
+    assert_int_equal(l.generator_net.params, 8571779);
+    rc_learner_destroy(&l);
+    snprintf(s.generator, sizeof s.generator, "no such net");
+    assert_int_equal(rc_learner_create(&l, be, &s, cwd, &image), RC_INVALID_ARGUMENT);
+    snprintf(s.net, sizeof s.net, "no such net");
+    assert_int_equal(rc_learner_create(&l, be, &s, cwd, &image), RC_INVALID_ARGUMENT);
+}
+
 /* What a task has is gone when it ends; the head stays. */
 static void a_task_leaves_the_head_alone(void **state)
 {
@@ -457,6 +481,7 @@ int main(void)
         cmocka_unit_test(held_images_are_a_buffers_or_pixels),
         cmocka_unit_test(what_cannot_begin_is_refused),
         cmocka_unit_test(other_settings_of_the_net_are_refused),
+        cmocka_unit_test(nets_come_by_name),
         cmocka_unit_test(a_task_leaves_the_head_alone),
         cmocka_unit_test(dreams_can_be_looked_at),
         cmocka_unit_test(statistics_grow_with_the_head),
