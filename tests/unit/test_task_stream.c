@@ -3,11 +3,13 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
 
 #include "base/memory.h"
+#include "base/rng.h"
 #include "cil/task_stream.h"
 
 /* Tasks of the expected sizes; sizes ends with 0. */
@@ -103,6 +105,61 @@ static void orders_map_classes_to_labels(void **state)
     assert_int_equal(rc_task_stream_create(&stream, 4, outside, &SPLIT(.tasks = 2)), RC_INVALID_ARGUMENT);
 }
 
+/* In which words; nothing is held then. */
+static void what_cannot_be_cut_is_refused(void **state)
+{
+    (void)state;
+    static const int twice[4] = {2, 0, 2, 1}, high[4] = {2, 0, 4, 1}, low[4] = {2, 0, -1, 1};
+    const struct {
+        int classes;
+        const int *order;
+        rc_task_split split;
+        const char *message;
+    } bad[] = {
+        {0, NULL, SPLIT(.tasks = 1), "0 classes, expected 1 or more"},
+        {4, twice, SPLIT(.tasks = 2), "the class order holds class 2 twice"},
+        {4, high, SPLIT(.tasks = 2), "the class order holds 4, expected 0 to 3"},
+        {4, low, SPLIT(.tasks = 2), "the class order holds -1, expected 0 to 3"},
+        {10, NULL, SPLIT(.tasks = 11), "11 tasks, expected 1 to 10 for 10 classes"},
+        {10, NULL, SPLIT(.tasks = 0), "0 tasks, expected 1 to 10 for 10 classes"},
+        {2 * RC_MAX_TASKS, NULL, SPLIT(.tasks = RC_MAX_TASKS + 1), NULL},
+        {10, NULL, SPLIT(.tasks = 3, .first = 5), "5 classes after the first 5 do not divide into 2 tasks"},
+        {10, NULL, SPLIT(.tasks = 3, .first = 9), "a first task of 9 classes leaves 1 for 2 more tasks"},
+        {10, NULL, SPLIT(.tasks = 3, .first_fraction = 0.05), "a first task of 0 classes leaves 10 for 2 more tasks"},
+        {10, NULL, SPLIT(.sizes = 2, .size = {6, 3}), "the tasks have 9 classes together, the data has 10"},
+        {10, NULL, SPLIT(.sizes = 2, .size = {6, 5}), "the tasks ask for more classes than there are (10)"},
+        {10, NULL, SPLIT(.sizes = 3, .size = {6, 0, 4}), "task 2 has 0 classes, expected 1 or more"},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        rc_task_stream stream;
+        char most[64];
+        snprintf(most, sizeof most, "%d tasks, expected 1 to %d for %d classes", RC_MAX_TASKS + 1, RC_MAX_TASKS,
+                 2 * RC_MAX_TASKS);
+        assert_int_equal(rc_task_stream_create(&stream, bad[i].classes, bad[i].order, &bad[i].split),
+                         RC_INVALID_ARGUMENT);
+        assert_string_equal(rc_message(), bad[i].message != NULL ? bad[i].message : most);
+        assert_true(stream.order == NULL && stream.position == NULL);
+    }
+    rc_task_stream stream;
+    assert_int_equal(rc_task_stream_create(&stream, RC_MAX_TASKS, NULL, &SPLIT(.tasks = RC_MAX_TASKS)), RC_OK);
+    assert_int_equal(rc_task_first(&stream, 0), 0);
+    assert_int_equal(rc_task_first(&stream, RC_MAX_TASKS - 1), RC_MAX_TASKS - 1);
+    assert_int_equal(rc_task_classes(&stream, RC_MAX_TASKS - 1), 1);
+    rc_task_stream_destroy(&stream);
+}
+
+/* The published streams: 2^16 epochs and tasks apart. */
+static void orders_are_those_of_their_streams(void **state)
+{
+    (void)state;
+    int32_t order[12];
+    uint32_t scratch[10], expected[10];
+    rc_epoch_order(9, 3, 5, 10, 4, order, scratch);
+    rc_rng_permutation((rc_rng){9, (uint64_t)3 << 48 | 5 << 16 | 16}, 10, expected);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(order[i], expected[i]);
+}
+
 /* max(1, n / B) batches: the last incomplete one is dropped, a task smaller than a batch repeats its permutation. */
 static void epochs_of_any_size(void **state)
 {
@@ -148,6 +205,8 @@ int main(void)
         cmocka_unit_test(listed_sizes),
         cmocka_unit_test(orders_map_classes_to_labels),
         cmocka_unit_test(epochs_of_any_size),
+        cmocka_unit_test(what_cannot_be_cut_is_refused),
+        cmocka_unit_test(orders_are_those_of_their_streams),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
