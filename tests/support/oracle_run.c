@@ -100,7 +100,7 @@ static void make_images(session *t)
     t->labels = malloc((size_t)t->all * sizeof *t->labels);
     assert_true(t->images != NULL && t->labels != NULL);
     for (int task = 0; task < TASKS; known += t->n_new[task++]) {
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "images-%d", task);
         uint32_t *bits = oracle_bits(c, name, (size_t)t->count[task] * bytes);
         for (int i = 0; i < t->count[task]; i++, at++) {
