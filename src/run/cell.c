@@ -415,6 +415,30 @@ static rc_status run_task(cell_run *m, int task)
 
 /* ---- one cell ------------------------------------------------------------------------------------------------- */
 
+/* Models have the run's configuration, whatever they say themselves. */
+static void take_config(cell_run *m)
+{
+    m->model.config = m->trial->config;
+    m->model.config.data[0] = '\0'; /* where the images lie is nobody's business, and may change */
+}
+
+static rc_status adopt_model(cell_run *m, const char *path)
+{
+    rc_learner *l = &m->model.learner;
+    rc_augment image = rc_image_of(m->trial->data);
+    if (l->augment.h != image.h || l->augment.w != image.w || l->augment.c != image.c)
+        return rc_fail(RC_FORMAT, "%s is a model of images of %d x %d x %d, but the data of the run has %d x %d x %d",
+                       path, l->augment.h, l->augment.w, l->augment.c, image.h, image.w, image.c);
+    for (int c = 0; c < image.c && l->vae.encoder.param == NULL; c++) /* an autoencoder takes pixels as they are */
+        if (l->augment.mean[c] != image.mean[c] || l->augment.std[c] != image.std[c])
+            return rc_fail(RC_FORMAT, "%s has mean %g and deviation %g for channel %d, but the data of the run has %g "
+                           "and %g: bring the model of this run back, or begin another run with another --out", path,
+                           (double)l->augment.mean[c], (double)l->augment.std[c], c, (double)image.mean[c],
+                           (double)image.std[c]);
+    take_config(m);
+    return rc_learner_configure(l, &m->model.config.settings, m->cell->method);
+}
+
 /* The model after the last finished task, or after the first task of all; the first task begins with a new learner. */
 static rc_status pick_up(cell_run *m)
 {
@@ -422,8 +446,7 @@ static rc_status pick_up(cell_run *m)
     bool begun = m->results->done > 0;
     if (!begun && m->cell->first == NULL) {
         rc_augment image = rc_image_of(m->trial->data);
-        m->model.config = m->trial->config;
-        m->model.config.data[0] = '\0'; /* where the images lie is nobody's business, and may change */
+        take_config(m);
         return rc_learner_create(&m->model.learner, m->backend, &m->model.config.settings, m->cell->method, &image);
     }
     snprintf(name, sizeof name, "task-%d.safetensors", begun ? m->results->done : 1);
@@ -433,7 +456,7 @@ static rc_status pick_up(cell_run *m)
         rc_free(NULL, m->model.class_name[i]);
     rc_free(NULL, m->model.class_name);
     m->model.class_name = NULL;
-    return rc_learner_set_method(&m->model.learner, m->cell->method);
+    return adopt_model(m, path);
 }
 
 static rc_status open_events(cell_run *m)
