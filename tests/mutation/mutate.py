@@ -114,7 +114,7 @@ class Build:
                 skip = True
             elif word not in ("-c", "-MD", "-MMD", "-w", entry["file"], path) and not word.startswith(("-O", "-g", "-W")):
                 kept.append(word)
-        return kept + ["-fPIC", "-g0", "-w", "-Werror=incompatible-pointer-types", "-Werror=int-conversion",
+        return kept + ["-fPIC", "-g0", "-Werror=incompatible-pointer-types", "-Werror=int-conversion",
                        "-Werror=implicit-function-declaration", "-iquote", os.path.dirname(os.path.abspath(path)), "-c"]
 
 
