@@ -59,7 +59,7 @@ def normalise(x, gamma, beta, groups=1, epsilon=1e-5):
 
 
 def pool_window(x):
-    return lax.reduce_window(x, jnp.array(-jnp.inf, x.dtype), lax.max, (1, 3, 3, 1), (1, 2, 2, 1),
+    return lax.reduce_window(x, -jnp.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1),
                              ((0, 0), (1, 1), (1, 1), (0, 0)))
 
 

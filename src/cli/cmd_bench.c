@@ -59,7 +59,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
         .operation = value[OPERATION].text,
         .net = value[NET].text,
         .step = value[STEP].given ? value[STEP].text : value[JSON].given && !narrowed ? "all" : NULL,
-        .line = rc_print_line,
+        .line = value[JSON].given ? rc_print_json : rc_print_line,
         .progress = rc_show_progress,
     };
     if (rc_bench(&settings) != RC_OK) {

@@ -120,6 +120,11 @@ expect 0 only-stdout '"percent_of_peak"' bench --quick --op sgd --json
 expect 0 only-stdout '"min_ms"' bench --quick --step train_first --batch 2 --size 8 --json
 expect 0 only-stdout 'train_first  resnet32, median' bench --quick --step train_first --batch 2 --size 8
 expect 0 only-stdout '"net": "resnet18"' bench --quick --op sgd --batch 1 --size 224 --json
+# Line breaks of JSON are no text from outside: they stay.
+if [ "$("$program" bench --quick --op sgd --batch 1 --json | head -n 1)" != "{" ]; then
+    echo "FAILED: recollect bench --json: the first line is not '{'"
+    failures=$((failures + 1))
+fi
 
 if [ -e /dev/full ]; then
     for arguments in "--version" "--help" "selftest --list"; do
