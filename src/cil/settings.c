@@ -54,13 +54,13 @@ rc_settings rc_settings_default(void)
     };
 }
 
-void rc_settings_paper_profile(rc_settings *settings)
+void rc_settings_profile(rc_settings *settings, bool paper)
 {
-    settings->paper_dce = true;
-    settings->paper_bn_sum = true;
-    settings->paper_war_mean = true;
-    settings->paper_constant_scale = true;
-    settings->paper_no_refinement = true;
+    settings->paper_dce = paper;
+    settings->paper_bn_sum = paper;
+    settings->paper_war_mean = paper;
+    settings->paper_constant_scale = paper;
+    settings->paper_no_refinement = paper;
 }
 
 static rc_status in_range(const char *name, double value, double low, double high)

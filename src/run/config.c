@@ -235,12 +235,12 @@ rc_status rc_config_set(rc_config *config, const char *key, const char *value)
     const item *it = find_item(key);
     if (it == NULL)
         return unknown(key);
-    RC_TRY(set_item(config, it, value));
-    if (strcmp(key, "profile") != 0 || strcmp(value, "code") == 0)
-        return RC_OK;
-    if (strcmp(value, "paper") != 0)
+    bool is_profile = strcmp(key, "profile") == 0, paper = strcmp(value, "paper") == 0;
+    if (is_profile && !paper && strcmp(value, "code") != 0)
         return rc_fail(RC_INVALID_ARGUMENT, "profile is '%s', expected code or paper", value);
-    rc_settings_paper_profile(&config->settings);
+    RC_TRY(set_item(config, it, value));
+    if (is_profile)
+        rc_settings_profile(&config->settings, paper);
     return RC_OK;
 }
 

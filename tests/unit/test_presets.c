@@ -318,6 +318,34 @@ static void paper_profile_turns_every_switch(void **state)
     assert_value(&config, "paper_bn_sum", "true");
 }
 
+/* Whatever came before: a profile sets all of its switches, a switch itself alone, and what is refused nothing. */
+static void a_profile_sets_its_switches_in_every_order(void **state)
+{
+    (void)state;
+    static const char *const set[] = {"profile=code", "profile=paper", "paper_war_mean=true", "paper_war_mean=false",
+                                      "profile=printed"};
+    enum { SETS = sizeof set / sizeof *set, LENGTH = 4 };
+    int sequences = 1;
+    for (int i = 0; i < LENGTH; i++)
+        sequences *= SETS;
+    for (int sequence = 0; sequence < sequences; sequence++) {
+        rc_config config = rc_config_default();
+        bool paper = false, war = false;
+        for (int i = 0, rest = sequence; i < LENGTH; i++, rest /= SETS) {
+            int what = rest % SETS;
+            assert_int_equal(rc_config_set_pair(&config, set[what]), what == 4 ? RC_INVALID_ARGUMENT : RC_OK);
+            paper = what < 2 ? what == 1 : paper;
+            war = what < 2 ? paper : what < 4 ? what == 2 : war;
+            assert_value(&config, "profile", paper ? "paper" : "code");
+            rc_config_item item;
+            for (int k = 0; rc_config_item_at(k, &item); k++)
+                if (strncmp(item.name, "paper_", 6) == 0)
+                    assert_value(&config, item.name,
+                                 (strcmp(item.name, "paper_war_mean") == 0 ? war : paper) ? "true" : "false");
+        }
+    }
+}
+
 static void class_orders_by_name_and_by_list(void **state)
 {
     (void)state;
@@ -363,6 +391,7 @@ int main(void)
         cmocka_unit_test(presets_have_the_published_values),
         cmocka_unit_test(every_preset_comes_back),
         cmocka_unit_test(paper_profile_turns_every_switch),
+        cmocka_unit_test(a_profile_sets_its_switches_in_every_order),
         cmocka_unit_test(class_orders_by_name_and_by_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
