@@ -5,134 +5,167 @@
 # first.
 #
 # usage: test_kill.sh PROGRAM MAKE_IMAGES FAULT_LIBRARY [KILLS [FILE_OPERATIONS [SEED]]]
+#   KILL_PARTS: which of its parts run, of "clock files grid signals" (default: all)
 . "$(dirname "$0")/common.sh"
 fault=$3 kills=${4:-20} operations=${5:-10} seed=${6:-$$}
 echo "$name: seed $seed"
 RANDOM=$seed
 
-began=$(date +%s%N)
-run --out whole --checkpoint 0 >whole.txt 2>/dev/null
-took=$((($(date +%s%N) - began) / 1000000))
-run --out again >/dev/null 2>&1
-same again whole "two runs that were left alone"
-
 # ---- by the clock: lives of a random length, most of them shorter than what is left to do --------------------------
-lives=0 runs=0 where=
-while [ $lives -lt "$kills" ]; do
-    life --out killed --resume --checkpoint 0 >/dev/null 2>&1 &
-    pid=$!
-    sleep "$(awk -v t=$took -v r=$RANDOM 'BEGIN { printf "%.3f", t / 1000 * (0.1 + 0.5 * r / 32768) }')"
-    if kill -9 $pid 2>/dev/null; then
-        wait $pid 2>/dev/null || true
-        lives=$((lives + 1))
-        where+="$(position killed)"$'\n'
-    else # it was done already: on with another one
-        wait $pid || fail "a resumed run failed with code $?"
-        same killed whole "after $lives kills"
-        rm -rf killed
-        runs=$((runs + 1))
-    fi
-done
-run --out killed --resume >/dev/null 2>&1 || fail "the last resume failed with code $?"
-same killed whole "after $lives kills"
-echo "killed $lives times by the clock, in $((runs + 1)) runs of $took ms:"
-sed 's/ step [0-9]* *//' <<<"$where" | grep . | sort | uniq -c
+kill_by_the_clock() {
+    local lives=0 runs=0 where= pid
+    while [ $lives -lt "$kills" ]; do
+        life --out killed --resume --checkpoint 0 >/dev/null 2>&1 &
+        pid=$!
+        sleep "$(awk -v t="$took" -v r=$RANDOM 'BEGIN { printf "%.3f", t / 1000 * (0.1 + 0.5 * r / 32768) }')"
+        if kill -9 $pid 2>/dev/null; then
+            wait $pid 2>/dev/null || true
+            lives=$((lives + 1))
+            where+="$(position killed)"$'\n'
+        else # it was done already: on with another one
+            wait $pid || fail "a resumed run failed with code $?"
+            same killed whole "after $lives kills"
+            rm -rf killed
+            runs=$((runs + 1))
+        fi
+    done
+    run --out killed --resume >/dev/null 2>&1 || fail "the last resume failed with code $?"
+    same killed whole "after $lives kills"
+    echo "killed $lives times by the clock, in $((runs + 1)) runs of $took ms:"
+    sed 's/ step [0-9]* *//' <<<"$where" | grep . | sort | uniq -c
+}
 
 # ---- at numbered operations on files --------------------------------------------------------------------------------
 counted() { # FAULT: a run in counted/run, every operation on its files counted
     exec env LD_PRELOAD="$fault" RECOLLECT_FAULT_UNDER=/counted RECOLLECT_FAULT="$1" RECOLLECT_FAULT_LOG="$work/log" \
         "$program" run small.yaml --method cwd --threads 1 --checkpoint 0 --out "$work/counted/run"
 }
-mkdir counted
-(counted count:0) >/dev/null 2>&1
-all=$(wc -l <log)
-[ "$all" -gt 100 ] || fail "only $all operations on files were counted"
-cp log operations
-numbers=()
 pick() { # WHICH PATTERN: the number of the operation that looks like this, of which the first is 1 and the last is $
     grep -E "$2" operations | cut -d' ' -f1 | sed -n "$1p"
 }
-numbers+=("$(pick $ 'write .*/cwd/checkpoint')" "$(pick $ 'rename .*/cwd/checkpoint')")
-# (When the first task ends there is none to remove yet.)
-numbers+=("$(pick 2 'remove .*/cwd/checkpoint')" "$(pick $ 'remove .*/cwd/checkpoint')")
-numbers+=("$(pick $ 'write .*/cwd/results.json')" "$(pick $ 'rename .*/cwd/results.json')")
-numbers+=("$(pick $ 'make .*/cwd/task-2')")
-numbers+=("$(pick 1 'write .*/run.json')" "$(pick $ 'write .*events.jsonl')")
-for ((i = 0; i < operations; i++)); do numbers+=($((1 + RANDOM * all / 32768))); done
-for number in "${numbers[@]}"; do
-    [ -n "$number" ] || fail "an operation that should be there is not"
-    rm -rf counted/run
-    what=$(sed -n "${number}p" operations | sed "s|[^ ]*/counted/run/||; s/\.tmp-[-0-9]*//")
-    code=0
-    counted "kill:$number" >/dev/null 2>&1 &
-    wait $! 2>/dev/null || code=$?
-    [ $code -eq 137 ] || fail "killed at operation $what, the run ended with code $code"
-    run --out counted/run --resume >/dev/null 2>message || fail "killed at operation $what: $(cat message)"
-    same counted/run whole "killed at operation $what"
-done
-echo "killed at ${#numbers[@]} of $all operations on files"
+
+kill_at_operations() {
+    local all numbers=() number what code i
+    mkdir counted
+    (counted count:0) >/dev/null 2>&1
+    all=$(wc -l <log)
+    [ "$all" -gt 100 ] || fail "only $all operations on files were counted"
+    cp log operations
+    numbers+=("$(pick $ 'write .*/cwd/checkpoint')" "$(pick $ 'rename .*/cwd/checkpoint')")
+    # (When the first task ends there is none to remove yet.)
+    numbers+=("$(pick 2 'remove .*/cwd/checkpoint')" "$(pick $ 'remove .*/cwd/checkpoint')")
+    numbers+=("$(pick $ 'write .*/cwd/results.json')" "$(pick $ 'rename .*/cwd/results.json')")
+    numbers+=("$(pick $ 'make .*/cwd/task-2')")
+    numbers+=("$(pick 1 'write .*/run.json')" "$(pick $ 'write .*events.jsonl')")
+    for ((i = 0; i < operations; i++)); do numbers+=($((1 + RANDOM * all / 32768))); done
+    for number in "${numbers[@]}"; do
+        [ -n "$number" ] || fail "an operation that should be there is not"
+        rm -rf counted/run
+        what=$(sed -n "${number}p" operations | sed "s|[^ ]*/counted/run/||; s/\.tmp-[-0-9]*//")
+        code=0
+        counted "kill:$number" >/dev/null 2>&1 &
+        wait $! 2>/dev/null || code=$?
+        [ $code -eq 137 ] || fail "killed at operation $what, the run ended with code $code"
+        run --out counted/run --resume >/dev/null 2>message || fail "killed at operation $what: $(cat message)"
+        same counted/run whole "killed at operation $what"
+    done
+    echo "killed at ${#numbers[@]} of $all operations on files"
+}
 
 # ---- a grid, side by side ---------------------------------------------------------------------------------------------
-grid=(run small.yaml --method cwd,rdfcil --orders 0,1 --set class_order=published --threads 2 --jobs 2 --checkpoint 0)
-began=$(date +%s%N)
-"$program" "${grid[@]}" --out grid-whole >/dev/null 2>&1
-took=$((($(date +%s%N) - began) / 1000000))
-lives=0
-for ((i = 0; i < 6; i++)); do
-    "$program" "${grid[@]}" --out grid --resume >/dev/null 2>&1 &
-    pid=$!
-    sleep "$(awk -v t=$took -v r=$RANDOM 'BEGIN { printf "%.3f", t / 1000 * (0.05 + 0.2 * r / 32768) }')"
-    if kill -9 $pid 2>/dev/null; then lives=$((lives + 1)); fi
-    wait $pid 2>/dev/null || true
-done
-# What is done by now is left alone.
-find grid -name task-3.safetensors -exec sh -c 'stat -c "%n %Y %Z %i" "$1"' - {} \; | sort >done-before
-"$program" "${grid[@]}" --out grid --resume >/dev/null 2>message || fail "the grid: $(cat message)"
-while read -r file state; do
-    [ "$(stat -c '%Y %Z %i' "$file")" = "$state" ] || fail "the grid: $file was done and is made again"
-done <done-before
-models=$(cd grid-whole && find . -name '*.safetensors' | sort)
-[ "$(wc -l <<<"$models")" -eq 14 ] || fail "the grid: these are not 14 models: $models"
-for file in $models; do cmp -s "grid/$file" "grid-whole/$file" || fail "the grid: $file ended with other bits"; done
-[ -z "$(find grid -name '*.tmp-*' -o -name 'checkpoint*')" ] || fail "the grid: something is left over"
-echo "a grid of $took ms killed $lives times, with $(wc -l <done-before) cells done before the end"
+kill_grid() {
+    local began took lives=0 pid i file state models
+    local grid=(run small.yaml --method cwd,rdfcil --orders 0,1 --set class_order=published --threads 2 --jobs 2
+        --checkpoint 0)
+    began=$(date +%s%N)
+    "$program" "${grid[@]}" --out grid-whole >/dev/null 2>&1
+    took=$((($(date +%s%N) - began) / 1000000))
+    for ((i = 0; i < 6; i++)); do
+        "$program" "${grid[@]}" --out grid --resume >/dev/null 2>&1 &
+        pid=$!
+        sleep "$(awk -v t=$took -v r=$RANDOM 'BEGIN { printf "%.3f", t / 1000 * (0.05 + 0.2 * r / 32768) }')"
+        if kill -9 $pid 2>/dev/null; then lives=$((lives + 1)); fi
+        wait $pid 2>/dev/null || true
+    done
+    # What is done by now is left alone. A method is done when its results say so, not when its last model is there: they
+    # are written after it, and a kill in between repeats the end of the task, model and all.
+    { grep -rl --include=results.json '"tasks_done": 3' grid || true; } | while read -r file; do
+        stat -c '%n %Y %Z %i' "${file%/*}/task-3.safetensors"
+    done | sort >done-before
+    "$program" "${grid[@]}" --out grid --resume >/dev/null 2>message || fail "the grid: $(cat message)"
+    while read -r file state; do
+        [ "$(stat -c '%Y %Z %i' "$file")" = "$state" ] || fail "the grid: $file was done and is made again"
+    done <done-before
+    models=$(cd grid-whole && find . -name '*.safetensors' | sort)
+    [ "$(wc -l <<<"$models")" -eq 14 ] || fail "the grid: these are not 14 models: $models"
+    for file in $models; do cmp -s "grid/$file" "grid-whole/$file" || fail "the grid: $file ended with other bits"; done
+    [ -z "$(find grid -name '*.tmp-*' -o -name 'checkpoint*')" ] || fail "the grid: something is left over"
+    echo "a grid of $took ms killed $lives times, with $(wc -l <done-before) cells done before the end"
+}
 
 # ---- asked to stop ---------------------------------------------------------------------------------------------------
 # A longer run, so that the signal comes in its midst.
 longer=(--set inversion_steps=150 --set epochs=30)
-run --out long "${longer[@]}" >/dev/null 2>&1
-for signal in INT TERM; do
-    life --out stopped "${longer[@]}" >/dev/null 2>message &
-    pid=$!
-    for ((i = 0; i < 6000; i++)); do [ -s stopped/cwd/results.json ] && break; sleep 0.02; done # the first task is done
-    kill -$signal $pid
-    code=0
-    wait $pid || code=$?
-    [ $code -eq 130 ] || fail "SIG$signal: code $code: $(cat message)"
-    grep -qE 'stopped and saved in task 2, [a-z]+, step [0-9]+ of [0-9]+; --resume goes on from there' message ||
-        fail "SIG$signal: no clear message: $(cat message)"
-    where=$(position stopped)
-    [[ $where == *task* ]] || fail "SIG$signal: nothing was saved"
-    rm -rf without
-    cp -r stopped without
-    run --out stopped --resume "${longer[@]}" >/dev/null 2>&1
-    same stopped long "after SIG$signal"
-    echo "SIG$signal: saved at$where"
-    rm -rf stopped
-done
 
-# ---- without the checkpoint ------------------------------------------------------------------------------------------
-# The model of the last finished task is enough: the task that was left begins anew.
-saved=without/cwd/checkpoint.safetensors
-[ $(($(stat -c %s without/cwd/task-1.safetensors) * 2)) -lt "$(stat -c %s $saved)" ] ||
-    fail "the model of a task is not much smaller than a checkpoint"
-head -c 5000 $saved >part
-mv part $saved
-run --out without --resume "${longer[@]}" >/dev/null 2>message && fail "half a checkpoint was taken for a whole one"
-grep -qF 'without/cwd/checkpoint.safetensors' message || fail "half a checkpoint: not named: $(cat message)"
-grep -qF 'without this file --resume begins task 2 anew' message || fail "half a checkpoint: no way out: $(cat message)"
-rm $saved
-run --out without --resume "${longer[@]}" >/dev/null 2>message || fail "without its checkpoint: $(cat message)"
-same without long "without its checkpoint"
-echo "without its checkpoint: task 2 was done anew"
+ask_to_stop() {
+    local signal pid i code where
+    run --out long "${longer[@]}" >/dev/null 2>&1
+    for signal in INT TERM; do
+        life --out stopped "${longer[@]}" >/dev/null 2>message &
+        pid=$!
+        for ((i = 0; i < 6000; i++)); do [ -s stopped/cwd/results.json ] && break; sleep 0.02; done # task 1 is done
+        kill -$signal $pid
+        code=0
+        wait $pid || code=$?
+        [ $code -eq 130 ] || fail "SIG$signal: code $code: $(cat message)"
+        grep -qE 'stopped and saved in task 2, [a-z]+, step [0-9]+ of [0-9]+; --resume goes on from there' message ||
+            fail "SIG$signal: no clear message: $(cat message)"
+        where=$(position stopped)
+        [[ $where == *task* ]] || fail "SIG$signal: nothing was saved"
+        rm -rf without
+        cp -r stopped without
+        run --out stopped --resume "${longer[@]}" >/dev/null 2>&1
+        same stopped long "after SIG$signal"
+        echo "SIG$signal: saved at$where"
+        rm -rf stopped
+    done
+}
+
+# The model of the last finished task is enough without the checkpoint: the task that was left begins anew.
+go_on_without_checkpoint() {
+    local saved=without/cwd/checkpoint.safetensors
+    [ $(($(stat -c %s without/cwd/task-1.safetensors) * 2)) -lt "$(stat -c %s $saved)" ] ||
+        fail "the model of a task is not much smaller than a checkpoint"
+    head -c 5000 $saved >part
+    mv part $saved
+    run --out without --resume "${longer[@]}" >/dev/null 2>message && fail "half a checkpoint was taken for a whole one"
+    grep -qF 'without/cwd/checkpoint.safetensors' message || fail "half a checkpoint: not named: $(cat message)"
+    grep -qF 'without this file --resume begins task 2 anew' message ||
+        fail "half a checkpoint: no way out: $(cat message)"
+    rm $saved
+    run --out without --resume "${longer[@]}" >/dev/null 2>message || fail "without its checkpoint: $(cat message)"
+    same without long "without its checkpoint"
+    echo "without its checkpoint: task 2 was done anew"
+}
+
+# ---- all of it -------------------------------------------------------------------------------------------------------
+began=$(date +%s%N)
+run --out whole --checkpoint 0 >whole.txt 2>/dev/null
+took=$((($(date +%s%N) - began) / 1000000))
+for part in ${KILL_PARTS-clock files grid signals}; do
+    case $part in
+        clock)
+            run --out again >/dev/null 2>&1
+            same again whole "two runs that were left alone"
+            kill_by_the_clock
+            ;;
+        files) kill_at_operations ;;
+        grid) kill_grid ;;
+        signals)
+            ask_to_stop
+            go_on_without_checkpoint
+            ;;
+        *) fail "there is no part '$part'" ;;
+    esac
+done
 echo "$name: passed in $SECONDS s"
