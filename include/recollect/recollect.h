@@ -69,7 +69,8 @@ extern "C" {
     X(NUMERIC, "number is not finite") \
     X(CANCELLED, "cancelled") \
     X(INTERNAL, "internal error") \
-    X(DEVICE, "the device failed")
+    X(DEVICE, "the device failed") \
+    X(UNSYNCED, "written, but a power failure may undo it")
 
 typedef enum recollect_status {
 #define RECOLLECT_STATUS_ENUMERATOR(name, text) RECOLLECT_##name,
@@ -191,8 +192,10 @@ RECOLLECT_API recollect_status recollect_model_load_memory(recollect_context *co
                                                            size_t size, recollect_model **model);
 
 /* Writes the model as a safetensors file, whole or not at all. A file of that name is refused, unless
- * `overwrite` is not 0: then it is replaced, and on failure as it was. RECOLLECT_INVALID_ARGUMENT for a
- * model that knows nothing. */
+ * `overwrite` is not 0: then it is replaced, and on failure as it was; it keeps its mode, and a link stays
+ * one. RECOLLECT_INVALID_ARGUMENT for a model that knows nothing. RECOLLECT_UNSYNCED: the file is there and
+ * whole, but a power failure soon after may undo it. (A limit on the size of files ends a program with SIGXFSZ
+ * that does not ignore that signal; one that does gets RECOLLECT_IO.) */
 RECOLLECT_API recollect_status recollect_model_save(const recollect_model *model, const char *path,
                                                     int overwrite);
 

@@ -1,11 +1,14 @@
+#define _XOPEN_SOURCE 700 /* realpath */
 #include "base/file.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,6 +18,49 @@
 static rc_status fail_errno(const char *action, const char *path)
 {
     return rc_fail(RC_IO, "cannot %s '%s': %s", action, path, strerror(errno));
+}
+
+/* ---- calls that a signal may cut short ------------------------------------------------------------------------ */
+
+/* Makes a call again that a signal has cut short: nothing has happened yet, so it is no failure. */
+#define AGAIN(result, call) \
+    do \
+        (result) = (call); \
+    while ((result) < 0 && errno == EINTR)
+
+int rc_file_open(const char *path, int flags)
+{
+    int fd;
+    AGAIN(fd, open(path, flags | O_CLOEXEC, 0666));
+    return fd;
+}
+
+int rc_file_close(int fd)
+{
+    /* Linux lets go of the number before it waits for anything: it is closed, and a second close could hit the file of
+       another thread. */
+    return close(fd) == 0 || errno == EINTR ? 0 : -1;
+}
+
+int rc_file_cut(int fd, off_t size)
+{
+    int failed;
+    AGAIN(failed, ftruncate(fd, size));
+    return failed;
+}
+
+static int sync_file(int fd)
+{
+    int failed;
+    AGAIN(failed, fsync(fd));
+    return failed;
+}
+
+static int rename_again(const char *from, const char *to)
+{
+    int failed;
+    AGAIN(failed, rename(from, to));
+    return failed;
 }
 
 /* ---- reading -------------------------------------------------------------------------------------------------- */
@@ -84,9 +130,7 @@ rc_status rc_file_open_regular(const char *path, int *fd, uint64_t *size)
 {
     struct stat info;
     /* Without waiting for whoever might write into a pipe. Of regular files reading waits nevertheless. */
-    do
-        *fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-    while (*fd < 0 && errno == EINTR);
+    *fd = rc_file_open(path, O_RDONLY | O_NONBLOCK);
     if (*fd < 0)
         return fail_errno("open", path);
     rc_status status = fstat(*fd, &info) == 0 ? RC_OK : fail_errno("read", path);
@@ -97,7 +141,7 @@ rc_status rc_file_open_regular(const char *path, int *fd, uint64_t *size)
                                                   : "a device");
     *size = status == RC_OK && info.st_size > 0 ? (uint64_t)info.st_size : 0;
     if (status != RC_OK) {
-        close(*fd);
+        (void)rc_file_close(*fd);
         *fd = -1;
     }
     return status;
@@ -114,7 +158,7 @@ rc_status rc_file_read(const char *path, size_t limit, char **data, size_t *size
     RC_TRY(rc_file_open_regular(path, &fd, &told));
     size_t guess = told > 0 ? (size_t)told : limit < SMALLEST_BLOCK ? limit : SMALLEST_BLOCK;
     rc_status status = told > limit ? fail_limit(path, limit) : read_to_end(fd, path, limit, guess, data, size);
-    close(fd);
+    (void)rc_file_close(fd);
     return status;
 }
 
@@ -168,23 +212,40 @@ bool rc_file_exists(const char *path)
 struct rc_file_writer {
     int fd;
     int error; /* of the append that failed; 0: none did */
-    char *path;      /* these two stand behind the structure, in the same block */
-    char *temporary;
+    char *path;      /* as it was named; these three stand behind the structure, in the same block */
+    char *target;    /* the file that is made or replaced: where links lead to */
+    char *temporary; /* beside it */
 };
 
 static const char temporary_mark[] = ".tmp-";
 enum { TEMPORARY_ROOM = 48 }; /* for the mark and two numbers */
 
-static rc_file_writer *writer_new(const char *path)
+static rc_file_writer *writer_new(const char *path, const char *target)
 {
-    size_t path_size = strlen(path) + 1;
-    rc_file_writer *writer = rc_alloc(NULL, sizeof *writer + 2 * path_size + TEMPORARY_ROOM);
+    size_t path_size = strlen(path) + 1, target_size = strlen(target) + 1;
+    rc_file_writer *writer = rc_alloc(NULL, sizeof *writer + path_size + 2 * target_size + TEMPORARY_ROOM);
     if (writer == NULL)
         return NULL;
     *writer = (rc_file_writer){.fd = -1, .path = (char *)(writer + 1)};
-    writer->temporary = writer->path + path_size;
+    writer->target = writer->path + path_size;
+    writer->temporary = writer->target + target_size;
     memcpy(writer->path, path, path_size);
+    memcpy(writer->target, target, target_size);
     return writer;
+}
+
+/* Bytes of the target that the temporary name begins with: all of it, unless the mark and the numbers would make the
+   name too long for the file system. Then it is cut, between characters. */
+static int kept_of_target(const char *target)
+{
+    const char *slash = strrchr(target, '/');
+    size_t folder = slash == NULL ? 0 : (size_t)(slash - target) + 1, length = strlen(target);
+    if (length > folder + NAME_MAX - TEMPORARY_ROOM) {
+        length = folder + NAME_MAX - TEMPORARY_ROOM;
+        while (length > folder + 1 && ((unsigned char)target[length] & 0xC0) == 0x80)
+            length--;
+    }
+    return (int)length;
 }
 
 /* Makes a temporary file of a name that nobody has. A process that was killed may have had this one's number, as is
@@ -193,26 +254,64 @@ static int make_temporary(rc_file_writer *writer)
 {
     enum { TRIES = 10000 };
     static _Atomic unsigned int counter;
-    int fd = -1;
+    int fd = -1, kept = kept_of_target(writer->target);
     for (int i = 0; i < TRIES; i++) {
-        snprintf(writer->temporary, strlen(writer->path) + 1 + TEMPORARY_ROOM, "%s%s%" PRIdMAX "-%u", writer->path,
-                 temporary_mark, (intmax_t)getpid(), atomic_fetch_add(&counter, 1));
-        fd = open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        snprintf(writer->temporary, strlen(writer->target) + 1 + TEMPORARY_ROOM, "%.*s%s%" PRIdMAX "-%u", kept,
+                 writer->target, temporary_mark, (intmax_t)getpid(), atomic_fetch_add(&counter, 1));
+        fd = rc_file_open(writer->temporary, O_WRONLY | O_CREAT | O_EXCL);
         if (fd >= 0 || errno != EEXIST)
             break;
     }
     return fd;
 }
 
+/* The file that `path` names, which is not there (`there` has no links then) or a regular one. A link stays a link:
+   what it leads to is replaced. */
+static rc_status find_target(const char *path, struct stat *there, char target[PATH_MAX])
+{
+    size_t length = strlen(path);
+    *there = (struct stat){0};
+    if (length == 0 || path[length - 1] == '/')
+        return rc_fail(RC_IO, "cannot write '%s': it names no file", path);
+    if (length >= PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return fail_errno("write", path);
+    }
+    memcpy(target, path, length + 1);
+    if (lstat(path, there) != 0)
+        return errno == ENOENT ? RC_OK : fail_errno("write", path);
+    if (S_ISLNK(there->st_mode)) {
+        if (stat(path, there) != 0)
+            return rc_fail(RC_IO, "cannot write '%s': it is a link that leads to no file: %s", path, strerror(errno));
+        if (realpath(path, target) == NULL)
+            return fail_errno("write", path);
+    }
+    /* Renaming over a device such as /dev/null would destroy it. */
+    if (!S_ISREG(there->st_mode))
+        return rc_fail(RC_IO, "cannot write '%s': %s, expected a regular file", path,
+                       S_ISDIR(there->st_mode) ? "it is a folder" : "it is a device or a pipe");
+    return RC_OK;
+}
+
+/* The new file belongs to whom the old one did, and may be read and written by the same people. Where it cannot be
+   given to the old one's group, that of the new one gets no rights that were meant for others. */
+static void keep_owner_and_mode(int fd, const struct stat *there)
+{
+    struct stat made;
+    mode_t mode = there->st_mode & 0777;
+    if (fstat(fd, &made) == 0 && (made.st_uid != there->st_uid || made.st_gid != there->st_gid) &&
+        fchown(fd, there->st_uid, there->st_gid) != 0)
+        mode &= 0707;
+    (void)fchmod(fd, mode); /* some file systems have no modes */
+}
+
 rc_status rc_file_writer_open(const char *path, rc_file_writer **writer)
 {
     *writer = NULL;
-    struct stat info;
-    /* Renaming over a device such as /dev/null would destroy it. */
-    if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
-        return rc_fail(RC_IO, "cannot write '%s': %s, expected a regular file", path,
-                       S_ISDIR(info.st_mode) ? "it is a folder" : "it is a device or a pipe");
-    rc_file_writer *made = writer_new(path);
+    struct stat there;
+    char target[PATH_MAX];
+    RC_TRY(find_target(path, &there, target));
+    rc_file_writer *made = writer_new(path, target);
     if (made == NULL)
         return RC_OUT_OF_MEMORY;
     made->fd = make_temporary(made);
@@ -221,6 +320,8 @@ rc_status rc_file_writer_open(const char *path, rc_file_writer **writer)
         rc_free(NULL, made);
         return status;
     }
+    if (there.st_nlink > 0)
+        keep_owner_and_mode(made->fd, &there);
     *writer = made;
     return RC_OK;
 }
@@ -247,31 +348,34 @@ void rc_file_writer_line(void *writer, const char *text)
         (void)rc_file_writer_append(writer, "\n", 1);
 }
 
-/* Makes the rename survive a power cut. Some file systems cannot sync a folder and say EINVAL: nothing to be done. */
-static rc_status sync_folder_of(const char *path)
+/* Makes the rename survive a power cut. Some file systems cannot sync a folder and say EINVAL, and a folder that may be
+   written but not read cannot be opened: nothing to be done. */
+static rc_status sync_folder_of(const char *path, const char *target)
 {
-    const char *slash = strrchr(path, '/');
-    size_t length = slash == NULL ? 0 : (size_t)(slash - path) + 1;
-    char *folder = rc_alloc(NULL, length + 2);
-    if (folder == NULL)
-        return RC_OUT_OF_MEMORY;
-    memcpy(folder, path, length);
+    const char *slash = strrchr(target, '/');
+    size_t length = slash == NULL ? 0 : (size_t)(slash - target) + 1;
+    char folder[PATH_MAX + 2];
+    memcpy(folder, target, length);
     memcpy(folder + length, ".", 2);
-    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    rc_status status = RC_OK;
-    if (fd < 0 || (fsync(fd) != 0 && errno != EINVAL))
-        status = rc_fail(RC_IO, "'%s' is written, but its folder cannot be synced: %s", path, strerror(errno));
+    int fd = rc_file_open(folder, O_RDONLY | O_DIRECTORY);
+    bool synced = fd < 0 ? errno == EACCES : sync_file(fd) == 0 || errno == EINVAL;
+    int error = errno;
     if (fd >= 0)
-        close(fd);
-    rc_free(NULL, folder);
-    return status;
+        (void)rc_file_close(fd);
+    return synced ? RC_OK
+                  : rc_fail(RC_UNSYNCED,
+                            "'%s' is written and in its place, but its folder cannot be synced (%s): a power failure "
+                            "soon after may undo it",
+                            path, strerror(error));
 }
 
 /* rename() that fails with EEXIST where something has the name already. A link says so itself, however many processes
    try at once; where a file system has no links, a look before the rename has to do. */
 static int rename_new(const char *from, const char *to)
 {
-    if (link(from, to) == 0) {
+    int failed;
+    AGAIN(failed, link(from, to));
+    if (failed == 0) {
         (void)unlink(from); /* a second name of the same file, if it stays: in nobody's way */
         return 0;
     }
@@ -279,23 +383,24 @@ static int rename_new(const char *from, const char *to)
         errno = EEXIST;
         return -1;
     }
-    return rename(from, to);
+    return rename_again(from, to);
 }
 
-/* `name` gives the temporary file the name that it was made for. */
-static rc_status commit(rc_file_writer *writer, int (*name)(const char *from, const char *to), const char *action)
+/* `name` gives the temporary file the name `to`. */
+static rc_status commit(rc_file_writer *writer, int (*name)(const char *from, const char *to), const char *to,
+                        const char *action)
 {
     rc_status status = rc_file_writer_append(writer, "", 0); /* an earlier failure comes out here */
-    if (status == RC_OK && fsync(writer->fd) != 0)
+    if (status == RC_OK && sync_file(writer->fd) != 0)
         status = fail_errno("sync", writer->path);
-    int closed = close(writer->fd);
+    int closed = rc_file_close(writer->fd);
     writer->fd = -1;
     if (status == RC_OK && closed != 0)
         status = fail_errno("close", writer->path);
-    if (status == RC_OK && name(writer->temporary, writer->path) != 0)
+    if (status == RC_OK && name(writer->temporary, to) != 0)
         status = fail_errno(action, writer->path);
     if (status == RC_OK) {
-        status = sync_folder_of(writer->path);
+        status = sync_folder_of(writer->path, writer->target);
         rc_free(NULL, writer);
     } else {
         rc_file_writer_abort(writer);
@@ -305,12 +410,12 @@ static rc_status commit(rc_file_writer *writer, int (*name)(const char *from, co
 
 rc_status rc_file_writer_commit(rc_file_writer *writer)
 {
-    return commit(writer, rename, "replace");
+    return commit(writer, rename_again, writer->target, "replace");
 }
 
 rc_status rc_file_writer_commit_new(rc_file_writer *writer)
 {
-    return commit(writer, rename_new, "make");
+    return commit(writer, rename_new, writer->path, "make");
 }
 
 void rc_file_writer_abort(rc_file_writer *writer)
@@ -318,7 +423,7 @@ void rc_file_writer_abort(rc_file_writer *writer)
     if (writer == NULL)
         return;
     if (writer->fd >= 0)
-        close(writer->fd);
+        (void)rc_file_close(writer->fd);
     unlink(writer->temporary);
     rc_free(NULL, writer);
 }
@@ -333,6 +438,16 @@ rc_status rc_file_write_atomic(const char *path, const void *data, size_t size)
         return status;
     }
     return rc_file_writer_commit(writer);
+}
+
+rc_status rc_file_check(const char *path, bool replace)
+{
+    rc_file_writer *writer;
+    if (!replace && rc_file_exists(path))
+        return rc_fail(RC_IO, "'%s' is there already", path);
+    RC_TRY(rc_file_writer_open(path, &writer));
+    rc_file_writer_abort(writer);
+    return RC_OK;
 }
 
 /* ---- what killed processes leave ------------------------------------------------------------------------------ */
@@ -366,26 +481,73 @@ rc_status rc_file_remove_leftovers(const char *folder)
     return status;
 }
 
-rc_status rc_file_make_folder(const char *path)
+/* ---- folders -------------------------------------------------------------------------------------------------- */
+
+static int make_one(const char *path)
+{
+    int failed;
+    AGAIN(failed, mkdir(path, 0777));
+    return failed;
+}
+
+/* A folder on the way to `path`, made where it is not there, or only looked for: *missing, it would have to be made
+   in the folder `above`. */
+static rc_status pass_folder(const char *path, const char *part, const char *above, bool make, bool *missing)
+{
+    struct stat info;
+    const char *slash = strrchr(part, '/');
+    if (strlen(slash == NULL ? part : slash + 1) > NAME_MAX)
+        return rc_fail(RC_IO, "cannot make the folder '%s': %s", path, strerror(ENAMETOOLONG));
+    if (*missing)
+        return RC_OK;
+    int error = stat(part, &info) == 0 ? 0 : errno;
+    if (error == ENOENT && lstat(part, &info) == 0)
+        return rc_fail(RC_INVALID_ARGUMENT, "cannot make the folder '%s': '%s' is a link that leads nowhere", path,
+                       part);
+    if (error == ENOENT && make) /* who else makes it at the same moment makes it for us, too */
+        error = make_one(part) == 0 || errno == EEXIST ? stat(part, &info) == 0 ? 0 : errno : errno;
+    else if (error == ENOENT && access(above, W_OK | X_OK) == 0)
+        *missing = true;
+    else if (error == ENOENT)
+        error = errno;
+    if (error != 0 && !*missing)
+        return rc_fail(RC_IO, "cannot make the folder '%s': %s", path, strerror(error));
+    if (!*missing && !S_ISDIR(info.st_mode))
+        return rc_fail(RC_INVALID_ARGUMENT, "cannot make the folder '%s': '%s' is a file", path, part);
+    return RC_OK;
+}
+
+static rc_status go_to_folder(const char *path, bool make)
 {
     size_t bytes = strlen(path) + 1;
-    char *part = rc_alloc(NULL, bytes);
+    char *part = rc_alloc(NULL, 2 * bytes + 2), *above = part + bytes;
     if (!part)
         return rc_fail(RC_OUT_OF_MEMORY, "no memory for the name of a folder");
     memcpy(part, path, bytes);
+    memcpy(above, path[0] == '/' ? "/" : ".", 2);
     rc_status status = RC_OK;
+    bool missing = false;
     for (char *end = part; status == RC_OK && *end != '\0';) {
         end += strspn(end, "/");
         end += strcspn(end, "/");
         char next = *end;
         *end = '\0';
-        struct stat info;
-        if (mkdir(part, 0777) != 0 && errno != EEXIST)
-            status = rc_fail(RC_IO, "cannot make the folder '%s': %s", path, strerror(errno));
-        else if (stat(part, &info) == 0 && !S_ISDIR(info.st_mode))
-            status = rc_fail(RC_INVALID_ARGUMENT, "cannot make the folder '%s': '%s' is a file", path, part);
+        status = pass_folder(path, part, above, make, &missing);
+        memcpy(above, part, (size_t)(end - part) + 1);
         *end = next;
     }
     rc_free(NULL, part);
+    if (status == RC_OK && !missing && access(path, W_OK | X_OK) != 0)
+        status = rc_fail(RC_IO, "cannot write into the folder '%s': %s", path, strerror(errno));
     return status;
+}
+
+rc_status rc_file_make_folder(const char *path)
+{
+    return go_to_folder(path, true);
+}
+
+rc_status rc_file_check_folder(const char *path)
+{
+    return go_to_folder(path, false);
 }

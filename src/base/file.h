@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "base/status.h"
 
@@ -29,7 +30,10 @@ bool rc_file_exists(const char *path);
 
 /* Makes or replaces the regular file `path`: writes a temporary file beside it, syncs, renames, syncs the folder. On
    failure the old file, if any, is as it was, and the temporary one is gone. (A process that is killed may leave its
-   temporary file behind: "path.tmp-" and two numbers. It is in nobody's way.) */
+   temporary file behind: "path.tmp-" and two numbers. It is in nobody's way.) What is replaced keeps its mode and,
+   where that is allowed, its owner; a link stays, and the file that it leads to is replaced. RC_UNSYNCED: the file is
+   the new one, whole and in its place, but the folder could not be synced, so that a power failure may bring the old
+   one back. */
 rc_status rc_file_write_atomic(const char *path, const void *data, size_t size);
 
 /* The same in pieces: open, append any number of times, then commit or abort; both free the writer. A failed
@@ -44,11 +48,24 @@ void rc_file_writer_abort(rc_file_writer *writer);
 /* Appends a line, as a callback for printers of lines: a failure comes out of the commit. */
 void rc_file_writer_line(void *writer, const char *text);
 
-/* Makes the folder, and those above it that are missing. Fine if it is there. RC_INVALID_ARGUMENT: a file is. */
+/* Can a file of that name be written, as far as can be told before there is anything to write? A temporary file is made
+   beside it and removed. Not replace: RC_IO if anything has the name. */
+rc_status rc_file_check(const char *path, bool replace);
+
+/* Makes the folder, and those above it that are missing. Fine if it is there and can be written into.
+   RC_INVALID_ARGUMENT: a file is, or a link that leads nowhere. */
 rc_status rc_file_make_folder(const char *path);
+/* The same answer as far as it can be had without making any. */
+rc_status rc_file_check_folder(const char *path);
 
 /* Removes the temporary files that killed processes left in a folder (not below it). Only for whoever is alone in it:
    the file that another process is just writing looks the same. */
 rc_status rc_file_remove_leftovers(const char *folder);
+
+/* open() with O_CLOEXEC and mode 0666, close() and ftruncate() for those who keep a file open: a signal that cuts a
+   call short is no failure. errno says what one was. */
+int rc_file_open(const char *path, int flags);
+int rc_file_close(int fd);
+int rc_file_cut(int fd, off_t size);
 
 #endif

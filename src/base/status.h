@@ -18,6 +18,7 @@ typedef recollect_status rc_status;
 #define RC_CANCELLED RECOLLECT_CANCELLED
 #define RC_INTERNAL RECOLLECT_INTERNAL
 #define RC_DEVICE RECOLLECT_DEVICE
+#define RC_UNSYNCED RECOLLECT_UNSYNCED
 
 /* Messages longer than this are cut. A message is one line: control characters in it, whoever brought them, are escaped
    (rc_utf8_escape). */

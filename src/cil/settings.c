@@ -54,13 +54,23 @@ rc_settings rc_settings_default(void)
     };
 }
 
-void rc_settings_profile(rc_settings *settings, bool paper)
+static void set_profile(rc_settings *settings, bool paper)
 {
     settings->paper_dce = paper;
     settings->paper_bn_sum = paper;
     settings->paper_war_mean = paper;
     settings->paper_constant_scale = paper;
     settings->paper_no_refinement = paper;
+}
+
+void rc_settings_paper_profile(rc_settings *settings)
+{
+    set_profile(settings, true);
+}
+
+void rc_settings_code_profile(rc_settings *settings)
+{
+    set_profile(settings, false);
 }
 
 static rc_status in_range(const char *name, double value, double low, double high)

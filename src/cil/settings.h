@@ -56,8 +56,9 @@ typedef struct rc_settings {
 
 /* The published settings for CIFAR-100, `code` profile. */
 rc_settings rc_settings_default(void);
-/* Sets every paper_* switch: on for the `paper` profile, off for `code`. */
-void rc_settings_profile(rc_settings *settings, bool paper);
+/* Turns every paper_* switch on, or off. */
+void rc_settings_paper_profile(rc_settings *settings);
+void rc_settings_code_profile(rc_settings *settings);
 /* Ranges; the message names the setting and its value. */
 rc_status rc_settings_check(const rc_settings *settings);
 

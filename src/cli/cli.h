@@ -102,12 +102,14 @@ int rc_finish_output(int code);
 
 /* ---- interrupts ----------------------------------------------------------------------------------------------- */
 
-/* From here on the first SIGINT or SIGTERM is only noted, for long work to stop at its next boundary; the second one
- * ends the program at once. */
+/* From here on a signal that asks the program to end (SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM) is
+ * only noted, for long work to stop at its next boundary; a second SIGINT or SIGTERM ends the program at once. */
 void rc_catch_interrupts(void);
 bool rc_interrupted(void *unused); /* as a callback */
 /* For work whose results are files: it goes on when nobody reads what it prints any more ("... | head"), and ends with
  * RC_EXIT_FAILED, as rc_finish_output() has it. */
 void rc_outlive_readers(void);
+/* A limit on the size of files is a write that fails, not the end of the program. */
+void rc_outlive_limits(void);
 
 #endif

@@ -60,6 +60,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
     if (open == NULL)
         return RC_EXIT_FAILED;
     rc_catch_interrupts();
+    rc_outlive_readers();
     rc_dream_settings settings = {.per_class = (int)value[PER_CLASS].integer,
                                   .steps = (int)value[STEPS].integer,
                                   .seed = value[SEED].given ? value[SEED].text : NULL,

@@ -1,17 +1,14 @@
 /* recollect learn: teaches classes to a model. */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 #include "cli/model.h"
 #include "run/describe_methods.h"
 #include "run/learn.h"
+#include "run/saving.h"
 
 enum {
     OUT,
@@ -109,47 +106,6 @@ static bool is_model(const char *path)
            S_ISREG(what.st_mode);
 }
 
-/* Can a model be written into the folder that `out` lies in? `least`: bytes that it will take. */
-static bool folder_takes(const char *out, off_t least)
-{
-    char folder[4096];
-    struct statvfs disk;
-    const char *slash = strrchr(out, '/');
-    int length = slash == NULL ? 0 : slash == out ? 1 : (int)(slash - out);
-    snprintf(folder, sizeof folder, "%.*s", length > 0 ? length : 1, length > 0 ? out : ".");
-    if (access(folder, W_OK | X_OK) != 0) {
-        rc_complain("learn: '%s' cannot be written: %s: %s%s", out, folder, strerror(errno),
-                    errno == ENOENT ? "; make the folder first" : "");
-        return false;
-    }
-    if (statvfs(folder, &disk) == 0 && (double)disk.f_bavail * (double)disk.f_frsize < (double)least) {
-        rc_complain("learn: no room for '%s': the model takes %lld kB or more, %.0f are free; make room, or choose "
-                    "another place",
-                    out, (long long)least / 1000, (double)disk.f_bavail * (double)disk.f_frsize / 1000);
-        return false;
-    }
-    return true;
-}
-
-/* Found out before the work, not after it. */
-static bool can_write(const char *out, const char *input, bool force)
-{
-    enum { SMALLEST_MODEL = 100000 };
-    struct stat target, source;
-    bool has_source = input != NULL && stat(input, &source) == 0;
-    bool is_there = stat(out, &target) == 0;
-    if (is_there && S_ISDIR(target.st_mode))
-        rc_complain("learn: '%s' is a folder; --out names the file of the new model, e.g. --out %s%smodel.safetensors",
-                    out, out, out[strlen(out) - 1] == '/' ? "" : "/");
-    else if (is_there && has_source && source.st_dev == target.st_dev && source.st_ino == target.st_ino)
-        rc_complain("learn: --out is the model that is read, which is never written; choose another name");
-    else if (is_there && !force)
-        rc_complain("learn: '%s' is there already; choose another name, or replace it with --force", out);
-    else
-        return folder_takes(out, has_source ? source.st_size : SMALLEST_MODEL);
-    return false;
-}
-
 static void print_text(const rc_learn_result *r, const char *out)
 {
     rc_print("%s: %d class%s, %d of them new, from %d images in %.0f s", out, r->known + r->added,
@@ -172,32 +128,31 @@ static void print_text(const rc_learn_result *r, const char *out)
 }
 
 /* The disk is full after all, or gone, or somebody else has made the file: what was learnt must not be lost with it. */
-static void save_elsewhere(const rc_saved_model *model)
+static void save_elsewhere(const rc_saved_model *model, const char *out)
 {
-    enum { TRIES = 100 };
-    char path[4096];
-    struct stat what;
-    const char *folder = getenv("TMPDIR");
-    for (int i = 0; i < TRIES && (i == 0 || stat(path, &what) == 0); i++)
-        snprintf(path, sizeof path, "%.4000s/recollect-%ld-%d.safetensors",
-                 folder != NULL && folder[0] ? folder : "/tmp", (long)getpid(), i);
-    if (rc_model_file_save(path, model, false) == RC_OK)
+    char path[RC_SAVED_PATH];
+    rc_status status = rc_saving_elsewhere(model, out, path);
+    if (path[0] != '\0')
         rc_complain("learn: the model was saved as '%s' instead", path);
-    else
-        rc_complain("learn: nor could the model be saved in the folder of temporary files: %s", rc_message());
+    if (status != RC_OK)
+        rc_complain("learn: %s%s", path[0] == '\0' ? "nor could the model be saved elsewhere: " : "", rc_message());
 }
 
 static int learn(rc_open_model *open, const rc_learn_settings *settings, const char *out, bool force, bool json)
 {
     rc_learn_result result;
+    bool unsynced = false;
     rc_status status = rc_learn(&open->model, open->backend, settings, &result);
     if (status == RC_OK) {
         status = rc_model_file_save(out, &open->model, force);
-        if (status != RC_OK) {
+        if (status != RC_OK)
             rc_complain("learn: %s", rc_message());
-            save_elsewhere(&open->model);
+        unsynced = status == RC_UNSYNCED; /* the model is where it belongs: only the code tells that all is not well */
+        if (status != RC_OK && !unsynced) {
+            save_elsewhere(&open->model, out);
             return RC_EXIT_FAILED;
         }
+        status = RC_OK;
     }
     if (status == RC_OK && json && rc_learn_json(&open->model, &result, out, rc_print_json, NULL) != RC_OK) {
         rc_complain("learn: the model was saved as '%s', but cannot be described: %s", out, rc_message());
@@ -209,7 +164,9 @@ static int learn(rc_open_model *open, const rc_learn_settings *settings, const c
         rc_complain("learn: %s", rc_message());
     if (status == RC_OUT_OF_MEMORY)
         rc_note("Smaller images (--size, of a first model) or batches (--set batch=N) take less memory.");
-    return status == RC_OK ? RC_EXIT_DONE : status == RC_CANCELLED ? RC_EXIT_INTERRUPTED : RC_EXIT_FAILED;
+    if (status == RC_CANCELLED)
+        return RC_EXIT_INTERRUPTED;
+    return status == RC_OK && !unsynced ? RC_EXIT_DONE : RC_EXIT_FAILED;
 }
 
 static int run(const rc_option_value *value, int count, char **arguments)
@@ -245,8 +202,10 @@ static int run(const rc_option_value *value, int count, char **arguments)
     rc_status status = check_settings(&settings);
     if (status != RC_OK)
         return rc_wrong_settings(self, status, rc_message());
-    if (!can_write(value[OUT].text, input, value[FORCE].given))
+    if (rc_saving_check(value[OUT].text, input, value[FORCE].given) != RC_OK) { /* before the work, not after it */
+        rc_complain("learn: %s", rc_message());
         return RC_EXIT_FAILED;
+    }
     rc_open_model *open = rc_model_open(self->name, rc_backend_name(&value[BACKEND]),
                                         (int)value[THREADS].integer, &value[MAX_MEMORY], input);
     if (open == NULL)

@@ -1,4 +1,4 @@
-/* Signals: the first one asks, the second one ends the program. */
+/* Signals: the first one asks, the second one ends the program if it is SIGINT or SIGTERM. */
 #include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -7,24 +7,39 @@
 
 static atomic_int interrupted; /* threads look at it: lock-free, so that a handler may write it */
 
-static void handle_both(void (*handler)(int number))
+/* Who sends these wants the program to end, or soon will: a terminal that closes (HUP), systems that share out
+ * machines (USR1, USR2, TERM), a limit on the processor's time (XCPU, every second), a clock that was set (ALRM). */
+static const int asking[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
+enum { ASKING = sizeof asking / sizeof *asking, INSISTING = 2 }; /* the first two, sent again, mean now */
+
+static void handle(int number, void (*handler)(int number))
 {
     struct sigaction action = {.sa_handler = handler};
     sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    sigaction(number, &action, NULL);
 }
 
 static void note_signal(int number)
 {
     (void)number;
     interrupted = 1;
-    handle_both(SIG_DFL); /* whichever comes second */
+    for (int i = 0; i < INSISTING; i++)
+        handle(asking[i], SIG_DFL); /* whichever comes second */
 }
 
 void rc_catch_interrupts(void)
 {
-    handle_both(note_signal);
+    for (int i = 0; i < ASKING; i++) {
+        struct sigaction before;
+        bool ignored = sigaction(asking[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN;
+        if (i < INSISTING || !ignored) /* nohup means it */
+            handle(asking[i], note_signal);
+    }
+}
+
+void rc_outlive_limits(void)
+{
+    signal(SIGXFSZ, SIG_IGN);
 }
 
 void rc_outlive_readers(void)

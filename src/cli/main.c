@@ -68,6 +68,7 @@ static void keep_standard_numbers(void)
 int main(int argc, char **argv)
 {
     keep_standard_numbers();
+    rc_outlive_limits();
     if (argc < 2)
         return rc_wrong_usage(NULL, "which command?");
     if (strcmp(argv[1], "help") == 0 && argc > 2) { /* "help learn" is "learn --help" */

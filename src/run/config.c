@@ -240,7 +240,7 @@ rc_status rc_config_set(rc_config *config, const char *key, const char *value)
         return rc_fail(RC_INVALID_ARGUMENT, "profile is '%s', expected code or paper", value);
     RC_TRY(set_item(config, it, value));
     if (is_profile)
-        rc_settings_profile(&config->settings, paper);
+        (paper ? rc_settings_paper_profile : rc_settings_code_profile)(&config->settings);
     return RC_OK;
 }
 

@@ -1,8 +1,6 @@
 /* Dreams as pictures, and what is to be said about them. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/file.h"
 #include "base/memory.h"
@@ -96,18 +94,23 @@ static rc_status sheet_path(const char *folder, char path[PATH_SIZE])
 rc_status rc_dreams_check(const rc_saved_model *model, const char *folder, bool force)
 {
     char path[PATH_SIZE];
+    int classes = model->learner.student.head.classes;
     RC_TRY(sheet_path(folder, path));
-    for (int label = 0; !force && label <= model->learner.student.head.classes; label++) {
+    for (int label = 0; !force && label <= classes; label++) {
         if (rc_file_exists(path))
             return rc_fail(
                 RC_IO, "%s is there already; choose another folder with --out, or replace it with --force",
                 path);
-        if (label < model->learner.student.head.classes)
+        if (label < classes)
             RC_TRY(class_path(model, folder, label, path));
     }
     RC_TRY(rc_file_make_folder(folder));
-    if (access(folder, W_OK | X_OK) != 0)
-        return rc_fail(RC_IO, "nothing can be written into the folder %s: %s", folder, strerror(errno));
+    RC_TRY(sheet_path(folder, path));
+    for (int label = 0; label <= classes; label++) {
+        RC_TRY(rc_file_check(path, true));
+        if (label < classes)
+            RC_TRY(class_path(model, folder, label, path));
+    }
     return RC_OK;
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/memory.h"
 
 static rc_status problem(const rc_events *events, const char *what)
@@ -21,7 +22,7 @@ rc_status rc_events_open(rc_events *events, const char *path)
     if (strlen(path) >= sizeof events->path)
         return rc_fail(RC_INVALID_ARGUMENT, "the path %s is too long", path);
     snprintf(events->path, sizeof events->path, "%s", path);
-    events->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    events->fd = rc_file_open(path, O_WRONLY | O_CREAT | O_APPEND);
     if (events->fd < 0) {
         events->fd = 0;
         return problem(events, "open");
@@ -33,7 +34,7 @@ rc_status rc_events_open(rc_events *events, const char *path)
 void rc_events_close(rc_events *events)
 {
     if (events->fd > 0)
-        close(events->fd);
+        (void)rc_file_close(events->fd);
     events->fd = 0;
 }
 
@@ -45,7 +46,7 @@ rc_status rc_events_cut(rc_events *events, int64_t offset, double seconds)
         return problem(events, "look into");
     if (size <= (off_t)offset)
         return RC_OK; /* the rest was lost in a crash: nothing to cut */
-    return ftruncate(events->fd, (off_t)offset) == 0 ? RC_OK : problem(events, "cut");
+    return rc_file_cut(events->fd, (off_t)offset) == 0 ? RC_OK : problem(events, "cut");
 }
 
 rc_status rc_events_position(rc_events *events, int64_t *offset, double *seconds)

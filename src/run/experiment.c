@@ -405,6 +405,16 @@ static rc_status run_with_data(experiment *x, rc_backend *backend)
     return status;
 }
 
+/* What to do about a file that could not be written, or may be lost. */
+static rc_status name_way_on(const rc_run_settings *settings, rc_status status)
+{
+    if (status == RC_IO)
+        return rc_fail(status,
+                       "%s. What was saved before is intact: once there is room to write in %s, --resume goes on",
+                       rc_message(), settings->out);
+    return status == RC_UNSYNCED ? rc_fail(status, "%s. --resume goes on", rc_message()) : status;
+}
+
 rc_status rc_experiment_run(const rc_run_settings *settings)
 {
     rc_backend *backend;
@@ -412,7 +422,10 @@ rc_status rc_experiment_run(const rc_run_settings *settings)
     double began = rc_now();
     RC_TRY(rc_run_settings_check(settings));
     RC_TRY(rc_config_check(&settings->config));
-    rc_status status = rc_backend_open(settings->backend, settings->threads, &settings->watch.log, &backend);
+    rc_status status = rc_file_check_folder(settings->out); /* before the data is read */
+    if (status != RC_OK)
+        return name_way_on(settings, status);
+    status = rc_backend_open(settings->backend, settings->threads, &settings->watch.log, &backend);
     if (status != RC_OK)
         return settings->resume ? rc_fail(status, "%s. The run in %s is as it was", rc_message(), settings->out)
                                 : status;
@@ -424,8 +437,5 @@ rc_status rc_experiment_run(const rc_run_settings *settings)
     experiment x = {.settings = settings, .data = &data, .began = began};
     status = run_with_data(&x, backend);
     rc_dataset_close(&data);
-    if (status != RC_IO)
-        return status;
-    return rc_fail(RC_IO, "%s. What was saved before is intact: once there is room to write in %s, --resume goes on",
-                   rc_message(), settings->out);
+    return name_way_on(settings, status);
 }

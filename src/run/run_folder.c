@@ -155,29 +155,25 @@ static rc_status write_config(const rc_config *config, const char *path)
 
 /* ---- the folder ----------------------------------------------------------------------------------------------- */
 
-static rc_status make_folder(const char *path)
-{
-    RC_TRY(rc_file_make_folder(path));
-    if (access(path, W_OK | X_OK) != 0)
-        return rc_fail(RC_IO, "cannot write into the folder '%s': %s", path, strerror(errno));
-    return RC_OK;
-}
-
 rc_status rc_make_run_folder(const char *path)
 {
-    RC_TRY(make_folder(path));
+    RC_TRY(rc_file_make_folder(path));
     return rc_file_remove_leftovers(path);
 }
 
 static rc_status take_lock(const char *path, const char *run, rc_run_folder *folder)
 {
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    folder->lock = open(run, O_RDWR | O_CLOEXEC);
+    folder->lock = rc_file_open(run, O_RDWR);
     if (folder->lock < 0) {
         folder->lock = 0;
         return rc_fail(RC_IO, "cannot open '%s' for writing: %s", run, strerror(errno));
     }
-    if (fcntl(folder->lock, F_SETLK, &lock) == 0)
+    int failed;
+    do
+        failed = fcntl(folder->lock, F_SETLK, &lock);
+    while (failed != 0 && errno == EINTR);
+    if (failed == 0)
         return RC_OK;
     if (errno == EACCES || errno == EAGAIN)
         return rc_fail(RC_INVALID_ARGUMENT, "another process is working on the run in %s: wait for it, or stop it",
@@ -213,11 +209,11 @@ rc_status rc_run_folder_is_free(const char *path)
 static rc_status begin_run(const rc_run_folder *folder, const char *path, const char *run, bool resume)
 {
     RC_TRY(find_others(path));
-    RC_TRY(make_folder(path));
+    RC_TRY(rc_file_make_folder(path));
     rc_json_writer w = {.indent = 2};
     rc_json_put_value(&w, NULL, folder->identity);
     rc_status status = rc_json_save_new(&w, run);
-    if (status == RC_OK || !rc_file_exists(run))
+    if (status != RC_IO || !rc_file_exists(run))
         return status;
     return resume ? RC_OK : rc_run_folder_is_free(path);
 }
@@ -251,6 +247,6 @@ void rc_run_folder_close(rc_run_folder *folder)
 {
     rc_json_free(folder->identity);
     if (folder->lock > 0)
-        close(folder->lock);
+        (void)rc_file_close(folder->lock);
     *folder = (rc_run_folder){0};
 }

@@ -6,6 +6,9 @@
  *     RECOLLECT_FAULT=kill:K         the process is killed instead of doing number K
  *                     full:K         from number K on there is no space: writes take half of what they get, then none
  *                     readonly:K     from number K on nothing can be made, opened for writing, renamed or removed
+ *                     signal:K       every K-th of them, and of reading and closing, is cut short by a signal (EINTR);
+ *                                    closing is done all the same
+ *                     unsynced:K     from number K on folders cannot be synced
  *                     vanish:K       opening a file for reading fails as if it were not there, from the K-th on
  *                     count:0        nothing goes wrong
  *     RECOLLECT_FAULT_LOG=FILE       gets one line for each of them
@@ -25,7 +28,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-typedef enum kind { WRITING, READING } kind;
+typedef enum kind { WRITING, READING, PASSING } kind; /* passing: only a signal cuts it short */
 
 static atomic_int done;
 
@@ -70,19 +73,24 @@ static int count(kind what_kind, const char *what, const char *path, int *partly
         return 0;
     const char *colon = strchr(fault, ':');
     int at = colon != NULL ? atoi(colon + 1) : 0, vanish = strncmp(fault, "vanish:", 7) == 0;
-    if (vanish != (what_kind == READING))
+    int cut_short = strncmp(fault, "signal:", 7) == 0;
+    if (!cut_short && (what_kind == PASSING || vanish != (what_kind == READING)))
         return 0;
     int number = ++done;
     log_line(number, what, path);
     if (strncmp(fault, "kill:", 5) == 0 && number == at)
         raise(SIGKILL);
+    if (cut_short) /* no system says that of a look or of a removal */
+        return number % at == 0 && strcmp(what, "remove") != 0 && strcmp(what, "access") != 0 ? EINTR : 0;
+    if (strncmp(fault, "unsynced:", 9) == 0)
+        return number >= at && strcmp(what, "sync folder") == 0 ? EIO : 0;
     int writes = strcmp(what, "write") == 0, now = number >= at;
     if (strncmp(fault, "full:", 5) == 0 && now && (writes || strcmp(what, "sync") == 0 || strcmp(what, "make") == 0)) {
         if (partly != NULL)
             *partly = number == at;
         return ENOSPC;
     }
-    if (strncmp(fault, "readonly:", 9) == 0 && now && !writes && strcmp(what, "sync") != 0)
+    if (strncmp(fault, "readonly:", 9) == 0 && now && !writes && strncmp(what, "sync", 4) != 0)
         return EROFS;
     return vanish && now ? ENOENT : 0;
 }
@@ -146,8 +154,27 @@ ssize_t write(int fd, const void *data, size_t size)
 int fsync(int fd)
 {
     char path[1024];
-    FAIL_IF(count(WRITING, "sync", path_of(fd, path, sizeof path), NULL));
+    struct stat what;
+    int folder = fstat(fd, &what) == 0 && S_ISDIR(what.st_mode);
+    FAIL_IF(count(WRITING, folder ? "sync folder" : "sync", path_of(fd, path, sizeof path), NULL));
     return NEXT("fsync", int (*)(int))(fd);
+}
+
+ssize_t read(int fd, void *data, size_t size)
+{
+    char path[1024];
+    FAIL_IF(fd > 2 ? count(PASSING, "get", path_of(fd, path, sizeof path), NULL) : 0);
+    return NEXT("read", ssize_t (*)(int, void *, size_t))(fd, data, size);
+}
+
+/* It is closed when it says that a signal came. */
+int close(int fd)
+{
+    char path[1024];
+    int error = fd > 2 ? count(PASSING, "close", path_of(fd, path, sizeof path), NULL) : 0;
+    int closed = NEXT("close", int (*)(int))(fd);
+    FAIL_IF(closed == 0 ? error : 0);
+    return closed;
 }
 
 #define TRUNCATE(name, type) \

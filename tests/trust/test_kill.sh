@@ -108,27 +108,42 @@ kill_grid() {
 longer=(--set inversion_steps=150 --set epochs=30)
 
 ask_to_stop() {
-    local signal pid i code where
+    local signal pid i code where begun=first-task/events.jsonl
     run --out long "${longer[@]}" >/dev/null 2>&1
-    for signal in INT TERM; do
+    for signal in USR1 USR2 XCPU ALRM HUP INT TERM; do
         life --out stopped "${longer[@]}" >/dev/null 2>message &
         pid=$!
-        for ((i = 0; i < 6000; i++)); do [ -s stopped/cwd/results.json ] && break; sleep 0.02; done # task 1 is done
+        [ $signal != HUP ] || begun=cwd/results.json # from here on: when the first task is done
+        for ((i = 0; i < 6000; i++)); do [ -s stopped/$begun ] && break; sleep 0.02; done
         kill -$signal $pid
+        [[ $signal == INT || $signal == TERM ]] || kill -$signal $pid 2>/dev/null || true # again: it asks, no more
         code=0
         wait $pid || code=$?
         [ $code -eq 130 ] || fail "SIG$signal: code $code: $(cat message)"
-        grep -qE 'stopped and saved in task 2, [a-z]+, step [0-9]+ of [0-9]+; --resume goes on from there' message ||
+        grep -qE 'stopped and saved in task [12], [a-z]+, step [0-9]+ of [0-9]+; --resume goes on from there' message ||
             fail "SIG$signal: no clear message: $(cat message)"
         where=$(position stopped)
         [[ $where == *task* ]] || fail "SIG$signal: nothing was saved"
-        rm -rf without
-        cp -r stopped without
-        run --out stopped --resume "${longer[@]}" >/dev/null 2>&1
-        same stopped long "after SIG$signal"
+        if [[ $signal == TERM || $signal == INT || $signal == HUP ]]; then
+            rm -rf without
+            cp -r stopped without
+            run --out stopped --resume "${longer[@]}" >/dev/null 2>&1
+            same stopped long "after SIG$signal"
+        fi
         echo "SIG$signal: saved at$where"
         rm -rf stopped
     done
+}
+
+# Under nohup a terminal that closes is nothing to stop for.
+outlive_terminal() {
+    local pid i
+    (trap '' HUP; life --out hung) >/dev/null 2>message &
+    pid=$!
+    for ((i = 0; i < 6000; i++)); do [ -s hung/first-task/events.jsonl ] && break; sleep 0.02; done
+    kill -HUP $pid
+    wait $pid || fail "SIGHUP was ignored when it began, and ended it with code $?: $(cat message)"
+    same hung whole "under nohup"
 }
 
 # The model of the last finished task is enough without the checkpoint: the task that was left begins anew.
@@ -163,6 +178,7 @@ for part in ${KILL_PARTS-clock files grid signals}; do
         grid) kill_grid ;;
         signals)
             ask_to_stop
+            outlive_terminal
             go_on_without_checkpoint
             ;;
         *) fail "there is no part '$part'" ;;

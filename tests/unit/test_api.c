@@ -68,7 +68,7 @@ static void version_matches_header(void **state)
 static void every_status_has_its_own_text(void **state)
 {
     (void)state;
-    enum { COUNT = RECOLLECT_DEVICE + 1 };
+    enum { COUNT = RECOLLECT_UNSYNCED + 1 };
     for (int i = 0; i < COUNT; i++) {
         const char *text = recollect_status_text((recollect_status)i);
         assert_string_not_equal(text, "unknown status");

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 
 /* Every test works in a fresh folder, which is the current one while it runs. */
 static int enter_folder(void **state)
@@ -293,15 +295,162 @@ static void new_files_replace_nothing(void **state)
     assert_int_equal(rc_file_writer_commit_new(writer), RC_IO);
     assert_string_equal(rc_message(), "cannot make 'data': File exists");
     assert_content("data", "theirs");
-    assert_int_equal(symlink("nowhere", "link"), 0);
+    assert_int_equal(symlink("data", "link"), 0);
     assert_int_equal(rc_file_writer_open("link", &writer), RC_OK);
     assert_int_equal(rc_file_writer_commit_new(writer), RC_IO);
+    assert_string_equal(rc_message(), "cannot make 'link': File exists");
+    assert_content("data", "theirs");
     assert_int_equal(rc_file_writer_open("other", &writer), RC_OK);
     assert_int_equal(rc_file_writer_append(writer, "mine", 4), RC_OK);
     assert_int_equal(rc_file_writer_commit_new(writer), RC_OK);
     assert_content("other", "mine");
     assert_int_equal(files_here(), 3);
     assert_int_equal(rc_bytes_allocated(), before);
+}
+
+static mode_t mode_of(const char *path)
+{
+    struct stat info;
+    assert_int_equal(lstat(path, &info), 0);
+    return info.st_mode;
+}
+
+/* What is replaced keeps who may read it, whatever the umask says. */
+static void replacing_keeps_the_mode(void **state)
+{
+    (void)state;
+    static const mode_t modes[] = {0600, 0640, 0666, 0444, 0755};
+    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+        unlink("data");
+        assert_int_equal(rc_file_write_atomic("data", "old", 3), RC_OK);
+        assert_int_equal(chmod("data", modes[i]), 0);
+        mode_t mask = umask(i % 2 ? 077 : 0);
+        rc_status status = rc_file_write_atomic("data", "new", 3);
+        umask(mask);
+        assert_int_equal(status, RC_OK);
+        assert_content("data", "new");
+        assert_int_equal(mode_of("data") & 07777, modes[i]);
+    }
+}
+
+/* No bit of the new file can be read by others before it is in its place. */
+static void temporary_files_are_as_private(void **state)
+{
+    (void)state;
+    rc_file_writer *writer;
+    assert_int_equal(rc_file_write_atomic("data", "old", 3), RC_OK);
+    assert_int_equal(chmod("data", 0600), 0);
+    assert_int_equal(rc_file_writer_open("data", &writer), RC_OK);
+    DIR *listing = opendir(".");
+    int looked = 0;
+    for (struct dirent *entry; (entry = readdir(listing)) != NULL;)
+        if (strstr(entry->d_name, ".tmp-") != NULL) {
+            assert_int_equal(mode_of(entry->d_name) & 0777, 0600);
+            looked++;
+        }
+    closedir(listing);
+    assert_int_equal(looked, 1);
+    assert_int_equal(rc_file_writer_commit(writer), RC_OK);
+}
+
+/* Links of links, into another folder: they stay, and the file at their end is replaced, in its own folder. */
+static void replacing_keeps_links(void **state)
+{
+    (void)state;
+    assert_int_equal(mkdir("folder", 0777), 0);
+    assert_int_equal(rc_file_write_atomic("folder/file", "old", 3), RC_OK);
+    assert_int_equal(chmod("folder/file", 0640), 0);
+    assert_int_equal(symlink("file", "folder/inner"), 0);
+    assert_int_equal(symlink("folder/inner", "outer"), 0);
+    assert_int_equal(rc_file_check("outer", true), RC_OK);
+    assert_int_equal(rc_file_write_atomic("outer", "new", 3), RC_OK);
+    assert_true(S_ISLNK(mode_of("outer")) && S_ISLNK(mode_of("folder/inner")));
+    assert_int_equal(mode_of("folder/file"), S_IFREG | 0640);
+    assert_content("folder/file", "new");
+    assert_int_equal(files_here(), 2);
+    assert_int_equal(remove("folder/inner") | remove("folder/file"), 0); /* and nothing else is there */
+}
+
+static void assert_no_target(const char *path, bool replace, const char *message)
+{
+    int before = files_here();
+    rc_file_writer *writer = (rc_file_writer *)&before;
+    assert_int_equal(rc_file_check(path, replace), RC_IO);
+    assert_string_equal(rc_message(), message);
+    if (replace) {
+        assert_int_equal(rc_file_writer_open(path, &writer), RC_IO);
+        assert_string_equal(rc_message(), message);
+        assert_null(writer);
+    }
+    assert_int_equal(files_here(), before);
+}
+
+/* What cannot work is known before there is anything to write. */
+static void targets_are_checked_before(void **state)
+{
+    (void)state;
+    char name[NAME_MAX + 2], message[2 * NAME_MAX], path[PATH_MAX + 2];
+    assert_int_equal(symlink("nowhere", "dangling"), 0);
+    assert_int_equal(symlink("circle", "circle"), 0);
+    assert_int_equal(symlink("/dev/null", "null"), 0);
+    assert_int_equal(mkdir("folder", 0777) | mkfifo("pipe", 0666), 0);
+    assert_int_equal(rc_file_write_atomic("data", "old", 3), RC_OK);
+    assert_no_target("dangling", true,
+                     "cannot write 'dangling': it is a link that leads to no file: No such file or directory");
+    assert_no_target("dangling", false, "'dangling' is there already");
+    assert_no_target("circle", true,
+                     "cannot write 'circle': it is a link that leads to no file: Too many levels of symbolic links");
+    assert_no_target("null", true, "cannot write 'null': it is a device or a pipe, expected a regular file");
+    assert_no_target("/dev/null", true, "cannot write '/dev/null': it is a device or a pipe, expected a regular file");
+    assert_no_target("pipe", true, "cannot write 'pipe': it is a device or a pipe, expected a regular file");
+    assert_no_target("folder", true, "cannot write 'folder': it is a folder, expected a regular file");
+    assert_no_target("folder/", true, "cannot write 'folder/': it names no file");
+    assert_no_target("", true, "cannot write '': it names no file");
+    assert_no_target("data", false, "'data' is there already");
+    assert_no_target("data/inside", true, "cannot write 'data/inside': Not a directory");
+    assert_no_target("absent/inside", true, "cannot write 'absent/inside': No such file or directory");
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    snprintf(message, sizeof message, "cannot write '%s': File name too long", name);
+    assert_no_target(name, true, message);
+    memset(path, '/', sizeof path - 1);
+    path[sizeof path - 2] = 'x';
+    path[sizeof path - 1] = '\0';
+    assert_int_equal(rc_file_check(path, true), RC_IO);
+    assert_non_null(strstr(rc_message(), "cannot write '///"));
+    assert_int_equal(rc_file_check("data", true), RC_OK);
+    assert_int_equal(rc_file_check("fresh", false), RC_OK);
+    assert_content("data", "old");
+    assert_int_equal(files_here(), 6);
+}
+
+/* A name as long as names may be leaves no room for the mark of a temporary file: that begins with less of it. */
+static void the_longest_names_can_be_written(void **state)
+{
+    (void)state;
+    char name[NAME_MAX + 1];
+    for (int length = NAME_MAX - 60; length <= NAME_MAX; length++) {
+        for (int i = 0; i < length; i++) /* characters of three bytes, cut between two of them */
+            name[i] = "\xe2\x82\xac"[i % 3];
+        memset(name + length - length % 3, 'x', (size_t)(length % 3));
+        name[length] = '\0';
+        assert_int_equal(rc_file_check(name, true), RC_OK);
+        assert_int_equal(rc_file_write_atomic(name, "old", 3), RC_OK);
+        assert_int_equal(rc_file_write_atomic(name, "new", 3), RC_OK);
+        assert_content(name, "new");
+        rc_file_writer *writer;
+        assert_int_equal(rc_file_writer_open(name, &writer), RC_OK);
+        assert_int_equal(files_here(), 2);
+        DIR *listing = opendir(".");
+        for (struct dirent *entry; (entry = readdir(listing)) != NULL;)
+            for (const char *p = entry->d_name; *p != '\0'; p += rc_utf8_length(p, strlen(p)))
+                assert_int_not_equal(rc_utf8_length(p, strlen(p)), 0);
+        closedir(listing);
+        assert_int_equal(rc_file_remove_leftovers("."), RC_OK); /* it is known as what it is */
+        assert_int_equal(files_here(), 1);
+        rc_file_writer_abort(writer);
+        assert_int_equal(remove(name), 0);
+    }
 }
 
 /* A process of the same number, as is usual in containers, was killed while it wrote: its file is in nobody's way. */
@@ -351,7 +500,49 @@ static void folders_above_are_made(void **state)
     assert_int_equal(rc_file_make_folder("a/file/d"), RC_INVALID_ARGUMENT);
     assert_string_equal(rc_message(), "cannot make the folder 'a/file/d': 'a/file' is a file");
     assert_int_equal(rc_file_make_folder("a/file"), RC_INVALID_ARGUMENT);
+    assert_int_equal(symlink("nowhere", "a/link"), 0);
+    assert_int_equal(rc_file_make_folder("a/link/d"), RC_INVALID_ARGUMENT);
+    assert_string_equal(rc_message(), "cannot make the folder 'a/link/d': 'a/link' is a link that leads nowhere");
+    assert_int_equal(unlink("a/link") | symlink("b", "a/link"), 0);
+    assert_int_equal(rc_file_make_folder("a/link/d"), RC_OK);
+    assert_int_equal(rmdir("a/b/d") | unlink("a/link"), 0);
     assert_int_equal(remove("a/file") | rmdir("a/b/c") | rmdir("a/b"), 0);
+}
+
+static void assert_no_folder(const char *path, rc_status status, const char *message)
+{
+    assert_int_equal(rc_file_check_folder(path), status);
+    assert_string_equal(rc_message(), message);
+}
+
+/* Whether a folder can be made is known without making it. */
+static void folders_are_checked_before(void **state)
+{
+    (void)state;
+    char name[NAME_MAX + 2], path[2 * NAME_MAX], message[3 * NAME_MAX];
+    assert_int_equal(rc_file_check_folder("a/b//c/"), RC_OK);
+    assert_int_equal(rc_file_check_folder("/tmp/nobody/made/this"), RC_OK);
+    assert_int_equal(rc_file_check_folder("."), RC_OK);
+    assert_int_equal(files_here(), 0);
+    assert_int_equal(rc_file_write_atomic("file", "x", 1), RC_OK);
+    assert_int_equal(symlink("nowhere", "link"), 0);
+    assert_no_folder("file", RC_INVALID_ARGUMENT, "cannot make the folder 'file': 'file' is a file");
+    assert_no_folder("file/a", RC_INVALID_ARGUMENT, "cannot make the folder 'file/a': 'file' is a file");
+    assert_no_folder("/dev/null", RC_INVALID_ARGUMENT, "cannot make the folder '/dev/null': '/dev/null' is a file");
+    assert_no_folder("link/a", RC_INVALID_ARGUMENT,
+                     "cannot make the folder 'link/a': 'link' is a link that leads nowhere");
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    snprintf(path, sizeof path, "a/b/%s/c", name); /* what is above it is not there either */
+    snprintf(message, sizeof message, "cannot make the folder '%s': File name too long", path);
+    assert_no_folder(path, RC_IO, message);
+    assert_int_equal(rc_file_make_folder(path + 4), RC_IO);
+    assert_int_equal(files_here(), 2);
+    if (geteuid() == 0)
+        return; /* nothing is read-only for root */
+    assert_int_equal(mkdir("locked", 0555), 0);
+    assert_no_folder("locked/a/b", RC_IO, "cannot make the folder 'locked/a/b': Permission denied");
+    assert_no_folder("locked", RC_IO, "cannot write into the folder 'locked': Permission denied");
 }
 
 int main(void)
@@ -372,9 +563,15 @@ int main(void)
         IN_FOLDER(a_failed_rename_leaves_nothing),
         IN_FOLDER(writers_do_not_meet),
         IN_FOLDER(new_files_replace_nothing),
+        IN_FOLDER(replacing_keeps_the_mode),
+        IN_FOLDER(temporary_files_are_as_private),
+        IN_FOLDER(replacing_keeps_links),
+        IN_FOLDER(targets_are_checked_before),
+        IN_FOLDER(the_longest_names_can_be_written),
         IN_FOLDER(files_of_killed_processes_are_in_nobodys_way),
         IN_FOLDER(only_leftovers_are_removed),
         IN_FOLDER(folders_above_are_made),
+        IN_FOLDER(folders_are_checked_before),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -94,7 +94,7 @@ static void last_epochs_of_the_first_task_do_nothing(void **state)
     rc_settings with = learning_settings(), without = learning_settings(), paper = learning_settings();
     without.epochs = with.epochs - with.refine_epochs;
     without.refine_epochs = 0;
-    rc_settings_profile(&paper, true);
+    rc_settings_paper_profile(&paper);
     learning_bits a = first_task(&with), b = first_task(&without), c = first_task(&paper);
     assert_true(learning_same(a, b));
     assert_false(learning_same(a, c));
