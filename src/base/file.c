@@ -175,7 +175,7 @@ rc_status rc_file_reader_open(const char *path, rc_file_reader **reader, size_t 
     RC_TRY(rc_file_open_regular(path, &fd, &told));
     rc_file_reader *made = rc_alloc(NULL, sizeof *made + strlen(path) + 1);
     if (made == NULL) {
-        close(fd);
+        (void)rc_file_close(fd);
         return RC_OUT_OF_MEMORY;
     }
     made->fd = fd;
@@ -197,7 +197,7 @@ rc_status rc_file_reader_take(rc_file_reader *reader, void *data, size_t size)
 void rc_file_reader_close(rc_file_reader *reader)
 {
     if (reader != NULL)
-        close(reader->fd);
+        (void)rc_file_close(reader->fd);
     rc_free(NULL, reader);
 }
 

@@ -55,9 +55,50 @@ static rc_status load_results(rc_cell *cell)
     if (!rc_file_exists(path))
         return RC_OK;
     RC_TRY(rc_json_load(path, 64u << 20, &json));
-    rc_status status = rc_results_from_json(&cell->results, json);
+    const char *found = rc_json_string(rc_json_member(json, "fingerprint"));
+    const rc_json *config = rc_json_member(rc_json_member(json, "run"), "config");
+    rc_status status = rc_fingerprint_check(path, found, cell->fingerprint, config, &cell->trial->config,
+                                            "bring that of this run back, or remove it, and its tasks are done anew");
+    if (status == RC_OK && (status = rc_results_from_json(&cell->results, json)) != RC_OK)
+        status = rc_fail(status, "%s: %s", path, rc_message());
     rc_json_free(json);
-    return status == RC_OK ? RC_OK : rc_fail(status, "%s: %s", path, rc_message());
+    return status;
+}
+
+/* Is a file of tensors of this run, as its metadata says, if it is there? */
+static rc_status check_tensors(const rc_cell *cell, const char *name, const char *advice)
+{
+    char path[RC_PATH_SIZE];
+    rc_safetensors *file;
+    rc_json *config = NULL;
+    RC_TRY(rc_path_in(cell->path, name, path));
+    if (!rc_file_exists(path))
+        return RC_OK;
+    rc_status status = rc_safetensors_open_header(path, &file);
+    if (status != RC_OK)
+        return status == RC_FORMAT ? rc_fail(status, "%s; %s", rc_message(), advice) : status;
+    const char *text = rc_safetensors_metadata(file, "config");
+    status = text != NULL ? rc_json_parse("config", text, strlen(text), &config) : RC_OK;
+    if (status != RC_OUT_OF_MEMORY)
+        status = rc_fingerprint_check(path, rc_safetensors_metadata(file, "fingerprint"), cell->fingerprint, config,
+                                      &cell->trial->config, advice);
+    rc_json_free(config);
+    rc_safetensors_close(file);
+    return status;
+}
+
+/* The models of finished tasks. Only the last is read, and others may have been removed: but those that are there must
+ * not be taken for this run's by whoever looks into the folder. */
+static rc_status check_models(const rc_cell *cell)
+{
+    for (int task = 1; task <= cell->results.done; task++) {
+        char name[64];
+        snprintf(name, sizeof name, "task-%d.safetensors", task);
+        RC_TRY(check_tensors(cell, name, task < cell->results.done
+                                             ? "bring that of this run back, or remove it"
+                                             : "bring that of this run back, or begin another run with another --out"));
+    }
+    return RC_OK;
 }
 
 static rc_status remove_checkpoint(const rc_cell *cell)
@@ -74,6 +115,12 @@ rc_status rc_cell_reload(rc_cell *cell)
     rc_results_destroy(&cell->results);
     RC_TRY(rc_results_create(&cell->results, cell->method->name, &cell->trial->stream));
     RC_TRY(load_results(cell));
+    RC_TRY(check_models(cell));
+    char path[RC_PATH_SIZE], advice[64];
+    RC_TRY(rc_path_in(cell->path, "events.jsonl", path));
+    RC_TRY(rc_events_check(path, cell->fingerprint));
+    snprintf(advice, sizeof advice, "without this file --resume begins task %d anew", cell->results.done + 1);
+    RC_TRY(check_tensors(cell, "checkpoint.safetensors", advice));
     /* Killed after its last results were written, it left the checkpoint. */
     bool whole = cell->results.done == (cell->first_task ? 1 : cell->trial->stream.tasks);
     return whole ? remove_checkpoint(cell) : RC_OK;
@@ -83,8 +130,10 @@ static rc_status open_cell(rc_cell *cell, const rc_trial *trial, const char *tit
 {
     cell->trial = trial;
     snprintf(cell->name, sizeof cell->name, "%s%s%s", trial->name, trial->name[0] != '\0' ? ", " : "", title);
+    const char *data;
     RC_TRY(rc_path_in(trial->path, folder, cell->path));
-    RC_TRY(rc_run_fingerprint(&trial->folder, cell->method->name, &trial->stream, cell->fingerprint));
+    RC_TRY(rc_json_get_string(trial->folder.identity, "data_fingerprint", &data));
+    rc_fingerprint(&trial->config, data, folder, &trial->stream, cell->fingerprint);
     return rc_cell_reload(cell);
 }
 
@@ -315,6 +364,7 @@ static rc_status write_results(cell_run *m)
     RC_TRY(rc_path_in(m->cell->path, "results.json", path));
     rc_json_writer w = {.indent = 2};
     rc_json_begin_object(&w, NULL);
+    rc_json_put_text(&w, "fingerprint", m->cell->fingerprint);
     rc_results_put(m->results, m->trial->class_name, &w);
     rc_json_put_value(&w, "run", m->trial->folder.identity);
     rc_json_end(&w);
@@ -327,6 +377,7 @@ static rc_status save_model(cell_run *m, int task)
     snprintf(name, sizeof name, "task-%d.safetensors", task + 1);
     RC_TRY(rc_path_in(m->cell->path, name, path));
     m->model.class_name = m->trial->class_name;
+    memcpy(m->model.fingerprint, m->cell->fingerprint, sizeof m->model.fingerprint);
     rc_status status = rc_model_file_save(path, &m->model, true);
     m->model.class_name = NULL;
     return status;
@@ -360,7 +411,7 @@ static rc_status begin_log(cell_run *m)
         return RC_OK;
     m->log_begun = true;
     RC_TRY(rc_events_cut(&m->events, m->results->log_offset, m->results->seconds));
-    return m->results->log_offset == 0 ? rc_events_run(&m->events, m->trial->folder.identity) : RC_OK;
+    return rc_events_run(&m->events, m->trial->folder.identity, m->cell->fingerprint);
 }
 
 /* Where a checkpoint says that the task is, if there is one; the log then goes on from there, too. */
@@ -387,7 +438,8 @@ static rc_status find_checkpoint(cell_run *m, int task, rc_position *position)
     *position = found;
     memcpy(m->wall, found.wall, sizeof m->wall);
     m->log_begun = true;
-    return rc_events_cut(&m->events, found.log_offset, found.seconds);
+    RC_TRY(rc_events_cut(&m->events, found.log_offset, found.seconds));
+    return rc_events_run(&m->events, m->trial->folder.identity, m->cell->fingerprint);
 }
 
 static rc_status run_task(cell_run *m, int task)
@@ -414,6 +466,20 @@ static rc_status run_task(cell_run *m, int task)
 }
 
 /* ---- one cell ------------------------------------------------------------------------------------------------- */
+
+/* A model that says that it is of this run fits it, too: nobody reads past the end of one that somebody has made up. */
+static rc_status check_model(const cell_run *m, const char *path, const char *fingerprint, int tasks)
+{
+    static const char advice[] = "bring that of this run back, or begin another run with another --out";
+    const rc_learner *l = &m->model.learner;
+    const char *found = m->model.fingerprint[0] != '\0' ? m->model.fingerprint : NULL;
+    RC_TRY(rc_fingerprint_check(path, found, fingerprint, NULL, NULL, advice));
+    if (l->student.head.tasks != tasks || l->student.head.classes != m->trial->stream.task_end[tasks - 1])
+        return rc_fail(RC_FORMAT, "%s is a model of %d tasks with %d classes, expected %d with %d: %s", path,
+                       l->student.head.tasks, l->student.head.classes, tasks, m->trial->stream.task_end[tasks - 1],
+                       advice);
+    return RC_OK;
+}
 
 /* Models have the run's configuration, whatever they say themselves. */
 static void take_config(cell_run *m)
@@ -450,8 +516,10 @@ static rc_status pick_up(cell_run *m)
         return rc_learner_create(&m->model.learner, m->backend, &m->model.config.settings, m->cell->method, &image);
     }
     snprintf(name, sizeof name, "task-%d.safetensors", begun ? m->results->done : 1);
-    RC_TRY(rc_path_in(begun ? m->cell->path : m->cell->first->path, name, path));
+    const rc_cell *maker = begun ? m->cell : m->cell->first;
+    RC_TRY(rc_path_in(maker->path, name, path));
     RC_TRY(rc_model_file_load(path, m->backend, &m->model));
+    RC_TRY(check_model(m, path, maker->fingerprint, begun ? m->results->done : 1));
     for (int i = 0; i < m->model.learner.student.head.classes; i++)
         rc_free(NULL, m->model.class_name[i]);
     rc_free(NULL, m->model.class_name);

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "base/number.h"
+#include "run/fingerprint.h"
 
 static const char format[] = "recollect-checkpoint-1";
 
@@ -133,11 +134,8 @@ static rc_status check_identity(const rc_safetensors *file, const char *path, co
     const char *kind = rc_safetensors_metadata(file, "format"), *made = rc_safetensors_metadata(file, "fingerprint");
     if (kind == NULL || strcmp(kind, format) != 0)
         return rc_fail(RC_FORMAT, "%s is not a checkpoint of this version (%s)", path, format);
-    if (made == NULL || strcmp(made, fingerprint) != 0)
-        return rc_fail(RC_INVALID_ARGUMENT,
-                       "%s was made with other settings, another method or other data; resume with the same ones",
-                       path);
-    return RC_OK;
+    return rc_fingerprint_check(path, made, fingerprint, NULL, NULL,
+                                "without this file --resume begins its task anew");
 }
 
 rc_status rc_checkpoint_identify(const rc_safetensors *file, const char *name, const char *fingerprint,

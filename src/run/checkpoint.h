@@ -16,8 +16,8 @@ typedef struct rc_position {
     int64_t log_offset;  /* bytes of the log of events that belong to it */
 } rc_position;
 
-/* state: what rc_stage_report.state holds. fingerprint: of configuration, method and data; a resume with another one
- * is refused. A state with a number that is not finite is not saved (RC_NUMERIC): the last good one stays. */
+/* state: what rc_stage_report.state holds. fingerprint: of the run (run/fingerprint.h); a resume of another one is
+ * refused. A state with a number that is not finite is not saved (RC_NUMERIC): the last good one stays. */
 rc_status rc_checkpoint_save(const char *path, rc_backend *backend, const rc_state *state, const rc_position *position,
                              const char *fingerprint);
 /* Reads position and fingerprint; the file stays open for rc_checkpoint_restore. */

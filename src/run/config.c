@@ -285,7 +285,6 @@ rc_status rc_config_get(const rc_config *config, const char *key, char *text, si
 
 /* ---- all values ---------------------------------------------------------------------------------------------- */
 
-enum { VALUE_SIZE = 2200 };
 
 /* A text as YAML: in single quotes, its own doubled, or in double quotes if something in it must be escaped. */
 static void quote(const char *value, char *text, size_t size)
@@ -318,7 +317,7 @@ static void quote(const char *value, char *text, size_t size)
 rc_status rc_config_print(const rc_config *config, void (*line)(void *user, const char *text), void *user)
 {
     /* An escape takes ten bytes in place of one. */
-    char value[VALUE_SIZE], quoted[10 * VALUE_SIZE + 16], text[sizeof quoted + 64];
+    char value[RC_CONFIG_VALUE], quoted[10 * RC_CONFIG_VALUE + 16], text[sizeof quoted + 64];
     for (int i = 0; i < ITEMS; i++) {
         get_item(config, &items[i], value, sizeof value);
         bool is_text = items[i].type == TEXT;
@@ -332,7 +331,7 @@ rc_status rc_config_print(const rc_config *config, void (*line)(void *user, cons
 
 void rc_config_put_json(const rc_config *config, const char *except, rc_json_writer *w)
 {
-    char value[VALUE_SIZE];
+    char value[RC_CONFIG_VALUE];
     for (int i = 0; i < ITEMS; i++) {
         if (except != NULL && strcmp(items[i].name, except) == 0)
             continue;

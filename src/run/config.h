@@ -43,6 +43,9 @@ rc_status rc_config_parse_yaml(rc_config *config, const char *name, const char *
 /* Name and one-line description of the presets; false when there are no more. */
 bool rc_config_preset(int index, const char **name, const char **summary);
 
+/* Bytes that the text of any setting fits into. */
+enum { RC_CONFIG_VALUE = 2200 };
+
 /* All values: as YAML that loads again, and as members of the JSON object that is open. except: of that name none is
  * written; NULL: all are. */
 rc_status rc_config_print(const rc_config *config, void (*line)(void *user, const char *text), void *user);

@@ -10,10 +10,47 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "run/fingerprint.h"
+
+enum { LONGEST_LINE = 1 << 20 }; /* of those that describe a run: some 3000 bytes are usual */
 
 static rc_status problem(const rc_events *events, const char *what)
 {
     return rc_fail(RC_IO, "cannot %s '%s': %s", what, events->path, strerror(errno));
+}
+
+/* The first line says which run it is of. Without an end it is half a line, of a process that was killed. */
+static rc_status check_line(const char *path, const char *text, size_t size, const char *fingerprint)
+{
+    rc_json *json = NULL;
+    const char *end = memchr(text, '\n', size);
+    if (end == NULL && size < LONGEST_LINE)
+        return RC_OK;
+    rc_status status = end != NULL ? rc_json_parse("first line", text, (size_t)(end - text), &json) : RC_FORMAT;
+    const char *found = rc_json_string(rc_json_member(json, "fingerprint"));
+    if (status == RC_OK)
+        status = rc_fingerprint_check(path, found, fingerprint, NULL, NULL, "remove it, and the log begins anew");
+    else if (status == RC_FORMAT)
+        status = rc_fail(status, "%s is not the log of a run: remove it, and the log begins anew", path);
+    rc_json_free(json);
+    return status;
+}
+
+rc_status rc_events_check(const char *path, const char *fingerprint)
+{
+    rc_file_reader *reader;
+    size_t size;
+    if (!rc_file_exists(path))
+        return RC_OK;
+    RC_TRY(rc_file_reader_open(path, &reader, &size));
+    size = size < LONGEST_LINE ? size : LONGEST_LINE;
+    char *text = rc_alloc(NULL, size + 1);
+    rc_status status = text != NULL ? rc_file_reader_take(reader, text, size) : RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        status = check_line(path, text, size, fingerprint);
+    rc_free(NULL, text);
+    rc_file_reader_close(reader);
+    return status;
 }
 
 rc_status rc_events_open(rc_events *events, const char *path)
@@ -22,7 +59,7 @@ rc_status rc_events_open(rc_events *events, const char *path)
     if (strlen(path) >= sizeof events->path)
         return rc_fail(RC_INVALID_ARGUMENT, "the path %s is too long", path);
     snprintf(events->path, sizeof events->path, "%s", path);
-    events->fd = rc_file_open(path, O_WRONLY | O_CREAT | O_APPEND);
+    events->fd = rc_file_open(path, O_RDWR | O_CREAT | O_APPEND);
     if (events->fd < 0) {
         events->fd = 0;
         return problem(events, "open");
@@ -38,15 +75,36 @@ void rc_events_close(rc_events *events)
     events->fd = 0;
 }
 
+/* Bytes up to the end of the last whole line, of the first `size`; -1: they cannot be read. */
+static off_t whole_lines(int fd, off_t size)
+{
+    char block[4096];
+    while (size > 0) {
+        size_t count = size < (off_t)sizeof block ? (size_t)size : sizeof block;
+        ssize_t got;
+        do
+            got = pread(fd, block, count, size - (off_t)count);
+        while (got < 0 && errno == EINTR);
+        if (got != (ssize_t)count)
+            return -1;
+        for (size_t i = count; i > 0; i--)
+            if (block[i - 1] == '\n')
+                return size - (off_t)count + (off_t)i;
+        size -= (off_t)count;
+    }
+    return 0;
+}
+
 rc_status rc_events_cut(rc_events *events, int64_t offset, double seconds)
 {
     events->began = rc_now() - seconds;
     off_t size = lseek(events->fd, 0, SEEK_END);
-    if (size < 0)
+    off_t kept = size > (off_t)offset ? (off_t)offset : size;
+    if (size >= 0 && size < (off_t)offset) /* the rest was lost in a crash */
+        kept = whole_lines(events->fd, size);
+    if (kept < 0)
         return problem(events, "look into");
-    if (size <= (off_t)offset)
-        return RC_OK; /* the rest was lost in a crash: nothing to cut */
-    return rc_file_cut(events->fd, (off_t)offset) == 0 ? RC_OK : problem(events, "cut");
+    return kept == size || rc_file_cut(events->fd, kept) == 0 ? RC_OK : problem(events, "cut");
 }
 
 rc_status rc_events_position(rc_events *events, int64_t *offset, double *seconds)
@@ -92,9 +150,15 @@ static rc_json_writer begin_line(const char *event)
     return w;
 }
 
-rc_status rc_events_run(rc_events *events, const rc_json *run)
+rc_status rc_events_run(rc_events *events, const rc_json *run, const char *fingerprint)
 {
+    int64_t size;
+    double seconds;
+    RC_TRY(rc_events_position(events, &size, &seconds));
+    if (size > 0)
+        return RC_OK;
     rc_json_writer w = begin_line("run");
+    rc_json_put_text(&w, "fingerprint", fingerprint);
     rc_json_put_members(&w, run);
     return write_line(events, &w);
 }

@@ -399,7 +399,9 @@ rc_status rc_learn(rc_saved_model *model, rc_backend *backend, const rc_learn_se
     rc_status status = rc_learn_configure(model, settings, &s->config, &s->method);
     if (status == RC_OK) {
         status = teach(s);
-        if (status != RC_OK)
+        if (status == RC_OK)
+            model->fingerprint[0] = '\0'; /* no run has made what it is now */
+        else
             restore_model(s, &config, &old_settings, old_method);
     }
     drop_copy(s);

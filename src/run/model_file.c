@@ -172,6 +172,8 @@ static void describe(const rc_saved_model *model, rc_json_writer *metadata)
     if (l->buffer.held > 0)
         put_integers(metadata, "buffer_offered", &offered, 1);
     put_config(metadata, &model->config);
+    if (model->fingerprint[0] != '\0')
+        rc_json_put_text(metadata, "fingerprint", model->fingerprint);
 }
 
 rc_status rc_model_file_save(const char *path, const rc_saved_model *model, bool replace)
@@ -438,6 +440,9 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
     rc_augment image;
     const rc_method *method;
     model->config = rc_config_default();
+    const char *fingerprint = rc_safetensors_metadata(file, "fingerprint");
+    if (fingerprint != NULL && strlen(fingerprint) < sizeof model->fingerprint) /* a longer one is nobody's */
+        memcpy(model->fingerprint, fingerprint, strlen(fingerprint) + 1);
     RC_TRY(rc_method_find(name, &method));
     RC_TRY(load_image(file, &image));
     RC_TRY(get_json(file, "config", &config));

@@ -6,6 +6,7 @@
 
 #include "cil/learner.h"
 #include "run/config.h"
+#include "run/fingerprint.h"
 #include "run/safetensors.h"
 
 /* A learner between tasks, with names. */
@@ -14,6 +15,7 @@ typedef struct rc_saved_model {
     rc_config config;
     char **class_name; /* (learner.student.head.classes) by label */
     size_t file_bytes; /* of the file that it was loaded from; 0: none */
+    char fingerprint[RC_FINGERPRINT_SIZE]; /* of the run that has made it; "": of none, or of none any more */
 } rc_saved_model;
 
 /* replace: a file of that name; otherwise it stays, and the status is RC_IO. */

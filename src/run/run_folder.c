@@ -20,69 +20,22 @@ rc_status rc_path_in(const char *folder, const char *name, char path[RC_PATH_SIZ
     return rc_fail(RC_INVALID_ARGUMENT, "the path %s/%s is too long", folder, name);
 }
 
-/* ---- fingerprints --------------------------------------------------------------------------------------------- */
-
-/* FNV-1a. */
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        hash = (hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(1099511628211);
-    return hash;
-}
-
-static const uint64_t hash_start = UINT64_C(14695981039346656037);
-
-static void hash_text(uint64_t hash, char text[RC_FINGERPRINT_SIZE])
-{
-    snprintf(text, RC_FINGERPRINT_SIZE, "%016llx", (unsigned long long)hash);
-}
-
-/* Shape, all labels, and the middle of every training image: replaced, added, lost or resized images show. */
-static void data_fingerprint(const rc_dataset *data, char text[RC_FINGERPRINT_SIZE])
-{
-    enum { PIECE = 64 };
-    size_t image = (size_t)data->h * (size_t)data->w * (size_t)data->c, piece = image < PIECE ? image : PIECE;
-    const int shape[] = {data->h, data->w, data->c, data->classes, data->train.count, data->test.count};
-    uint64_t hash = hash_bytes(hash_start, shape, sizeof shape);
-    hash = hash_bytes(hash, data->train.labels, (size_t)data->train.count * sizeof *data->train.labels);
-    hash = hash_bytes(hash, data->test.labels, (size_t)data->test.count * sizeof *data->test.labels);
-    for (int i = 0; i < data->train.count; i++)
-        hash = hash_bytes(hash, data->train.images + (size_t)i * image + (image - piece) / 2, piece);
-    hash_text(hash, text);
-}
-
-rc_status rc_run_fingerprint(const rc_run_folder *folder, const char *method, const rc_task_stream *stream,
-                             char text[RC_FINGERPRINT_SIZE])
-{
-    char *config;
-    const char *data;
-    size_t size;
-    rc_json_writer w = {0};
-    RC_TRY(rc_json_get_string(folder->identity, "data_fingerprint", &data));
-    rc_json_put_value(&w, NULL, rc_json_member(folder->identity, "config"));
-    RC_TRY(rc_json_finish(&w, &config, &size));
-    uint64_t hash = hash_bytes(hash_start, config, size);
-    rc_free(NULL, config);
-    hash = hash_bytes(hash, data, strlen(data));
-    hash = hash_bytes(hash, method, strlen(method));
-    hash = hash_bytes(hash, stream->order, (size_t)stream->classes * sizeof *stream->order);
-    hash = hash_bytes(hash, stream->task_end, (size_t)stream->tasks * sizeof *stream->task_end);
-    hash_text(hash, text);
-    return RC_OK;
-}
-
 /* ---- identity ------------------------------------------------------------------------------------------------- */
+
+/* The files of earlier formats do not say which run they are of. */
+static const char format[] = "recollect-run-2";
 
 /* Where the data lies may change while a run is stopped: what it is is told by its fingerprint. */
 static rc_status describe(const rc_run_identity *who, rc_json **json)
 {
-    char data[RC_FINGERPRINT_SIZE], machine[128], *text;
+    char data[RC_HASH_SIZE], machine[128], *text;
     const rc_backend *be = who->backend;
     size_t size;
     rc_json_writer w = {0};
-    data_fingerprint(who->data, data);
+    rc_data_hash(who->data, data);
     rc_machine_name(machine, sizeof machine);
     rc_json_begin_object(&w, NULL);
+    rc_json_put_text(&w, "format", format);
     rc_json_put_text(&w, "version", recollect_version());
     rc_json_put_text(&w, "commit", rc_commit);
     rc_json_put_text(&w, "command_line", who->command_line ? who->command_line : "");
@@ -110,7 +63,15 @@ static rc_status describe(const rc_run_identity *who, rc_json **json)
 static rc_status compare(const char *path, const rc_json *there, const rc_json *now)
 {
     const rc_json *config, *config_now, *value = NULL;
-    const char *data, *data_now;
+    const char *data, *data_now, *kind = rc_json_string(rc_json_member(there, "format"));
+    if (kind == NULL || strcmp(kind, format) != 0) {
+        const char *version = rc_json_string(rc_json_member(there, "version"));
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "the run in %s was begun by recollect %.40s, whose files do not say which run they are of "
+                       "(%.40s, expected format '%s'): this version cannot go on with it. Its models serve learn, "
+                       "predict and eval as before; begin another run with another --out",
+                       path, version != NULL ? version : "of no version", kind != NULL ? kind : "no format", format);
+    }
     RC_TRY(rc_json_get_object(there, "config", &config));
     RC_TRY(rc_json_get_object(now, "config", &config_now));
     RC_TRY(rc_json_get_string(there, "data_fingerprint", &data));
@@ -126,8 +87,9 @@ static rc_status compare(const char *path, const rc_json *there, const rc_json *
     }
     if (strcmp(data, data_now) != 0)
         return rc_fail(RC_INVALID_ARGUMENT,
-                       "the data is not what the run in %s began with: other images, labels or numbers of them. Bring "
-                       "the old data back (it may lie elsewhere: --data), or begin another run with another --out",
+                       "the data is not what the run in %s began with: other images, labels, names or numbers of "
+                       "them. Bring the old data back (it may lie elsewhere: --data), or begin another run with "
+                       "another --out",
                        path);
     return RC_OK;
 }
@@ -151,6 +113,24 @@ static rc_status write_config(const rc_config *config, const char *path)
         return rc_file_writer_commit(writer);
     rc_file_writer_abort(writer);
     return status;
+}
+
+/* Nobody reads it back but people and their next run: it must not tell them of another one. */
+static rc_status check_config(const rc_config *now, const char *path)
+{
+    rc_config there = rc_config_default();
+    RC_TRY(rc_config_load(&there, path, NULL));
+    rc_config_item item;
+    char a[RC_CONFIG_VALUE], b[RC_CONFIG_VALUE];
+    for (int i = 0; rc_config_item_at(i, &item); i++) {
+        RC_TRY(rc_config_get(&there, item.name, a, sizeof a));
+        RC_TRY(rc_config_get(now, item.name, b, sizeof b));
+        if (strcmp(item.name, "data") != 0 && strcmp(a, b) != 0)
+            return rc_fail(RC_INVALID_ARGUMENT,
+                           "%s has %s '%s', but the run beside it '%s': remove it, and it is written anew", path,
+                           item.name, a, b);
+    }
+    return RC_OK;
 }
 
 /* ---- the folder ----------------------------------------------------------------------------------------------- */
@@ -231,7 +211,7 @@ static rc_status open_folder(rc_run_folder *folder, const char *path, const rc_r
     RC_TRY(check_resumed(path, run, folder));
     RC_TRY(take_lock(path, run, folder)); /* after the last look into run.json: closing it would end the lock */
     RC_TRY(rc_make_run_folder(path));
-    return rc_file_exists(config) ? RC_OK : write_config(who->config, config);
+    return rc_file_exists(config) ? check_config(who->config, config) : write_config(who->config, config);
 }
 
 rc_status rc_run_folder_open(rc_run_folder *folder, const char *path, const rc_run_identity *identity, bool resume)

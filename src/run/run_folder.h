@@ -8,8 +8,9 @@
 
 #include "backend/backend.h"
 #include "run/config.h"
+#include "run/fingerprint.h"
 
-enum { RC_PATH_SIZE = 1024, RC_FINGERPRINT_SIZE = 32 };
+enum { RC_PATH_SIZE = 1024 };
 
 /* "folder/name"; fails when it is too long. */
 rc_status rc_path_in(const char *folder, const char *name, char path[RC_PATH_SIZE]);
@@ -34,9 +35,5 @@ rc_status rc_run_folder_is_free(const char *path);
  * so at once, one gets the folder. */
 rc_status rc_run_folder_open(rc_run_folder *folder, const char *path, const rc_run_identity *identity, bool resume);
 void rc_run_folder_close(rc_run_folder *folder); /* a zeroed one is fine */
-
-/* Of everything that decides the bits of one method's run. Where the data lies does not. */
-rc_status rc_run_fingerprint(const rc_run_folder *folder, const char *method, const rc_task_stream *stream,
-                             char text[RC_FINGERPRINT_SIZE]);
 
 #endif

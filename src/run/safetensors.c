@@ -305,7 +305,7 @@ static rc_status take_data(rc_safetensors *file, source *from)
     return RC_OK;
 }
 
-static rc_status read_from(const char *name, source *from, size_t size, rc_safetensors **file)
+static rc_status read_from(const char *name, source *from, size_t size, bool with_data, rc_safetensors **file)
 {
     rc_safetensors *f = rc_alloc_zeroed(NULL, 1, sizeof *f);
     if (f == NULL)
@@ -314,8 +314,10 @@ static rc_status read_from(const char *name, source *from, size_t size, rc_safet
     rc_status status = take_header(f, from);
     if (status == RC_OK)
         status = parse_header(f);
-    if (status == RC_OK)
+    if (status == RC_OK && with_data)
         status = take_data(f, from);
+    if (!with_data)
+        f->tensors = 0; /* that anybody could read */
     if (status != RC_OK) {
         rc_safetensors_close(f);
         return status == RC_OUT_OF_MEMORY ? status : rc_fail(status, "%s: %s", name, rc_message());
@@ -324,24 +326,34 @@ static rc_status read_from(const char *name, source *from, size_t size, rc_safet
     return RC_OK;
 }
 
-rc_status rc_safetensors_open(const char *path, rc_safetensors **file)
+static rc_status open_file(const char *path, bool with_data, rc_safetensors **file)
 {
     *file = NULL;
     source from = {0};
     size_t size;
     RC_TRY(rc_file_reader_open(path, &from.reader, &size));
-    rc_status status = size <= largest_file ? read_from(path, &from, size, file)
+    rc_status status = size <= largest_file ? read_from(path, &from, size, with_data, file)
                                             : rc_fail(RC_FORMAT, "cannot read '%s': more than %zu bytes, the limit "
                                                       "for this kind of file", path, largest_file);
     rc_file_reader_close(from.reader);
     return status;
 }
 
+rc_status rc_safetensors_open(const char *path, rc_safetensors **file)
+{
+    return open_file(path, true, file);
+}
+
+rc_status rc_safetensors_open_header(const char *path, rc_safetensors **file)
+{
+    return open_file(path, false, file);
+}
+
 rc_status rc_safetensors_parse(const char *name, const void *bytes, size_t size, rc_safetensors **file)
 {
     *file = NULL;
     source from = {.bytes = bytes};
-    return read_from(name, &from, size, file);
+    return read_from(name, &from, size, true, file);
 }
 
 void rc_safetensors_close(rc_safetensors *file)

@@ -39,7 +39,9 @@ typedef struct rc_safetensors rc_safetensors;
 /* The whole file in memory, once its header is found to describe all of it; a regular file. On failure *file is NULL
  * and the message names the file and what is wrong with it. */
 rc_status rc_safetensors_open(const char *path, rc_safetensors **file);
-/* The same from memory; `name` is what messages call it. The bytes are copied. */
+/* Its metadata alone: it has no tensors then. */
+rc_status rc_safetensors_open_header(const char *path, rc_safetensors **file);
+/* The whole file from memory; `name` is what messages call it. The bytes are copied. */
 rc_status rc_safetensors_parse(const char *name, const void *bytes, size_t size, rc_safetensors **file);
 void rc_safetensors_close(rc_safetensors *file); /* NULL is fine */
 
