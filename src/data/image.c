@@ -105,17 +105,23 @@ static rc_status change_channels(rc_image *image, int channels)
 
 /* ---- decoding --------------------------------------------------------------------------------------------------- */
 
-static rc_status decode_known(rc_image_request *request, rc_image *image)
+typedef rc_status decoder(rc_image_request *request, rc_image *image);
+
+/* Files are recognised by their first bytes, of which so many are looked at. */
+enum { LOOKED_AT = 8 };
+
+static rc_status find_decoder(const uint8_t *data, size_t size, decoder **decode)
 {
-    static const uint8_t jpeg[] = {0xFF, 0xD8, 0xFF}, png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
-    const uint8_t *data = request->data;
-    size_t size = request->size;
+    static const uint8_t jpeg[] = {0xFF, 0xD8, 0xFF}, png[LOOKED_AT] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
+    *decode = NULL;
     if (size >= sizeof jpeg && memcmp(data, jpeg, sizeof jpeg) == 0)
-        return rc_jpeg_decode(request, image);
-    if (size >= sizeof png && memcmp(data, png, sizeof png) == 0)
-        return rc_png_decode(request, image);
-    if (size >= 2 && data[0] == 'P' && (data[1] == '2' || data[1] == '3' || data[1] == '5' || data[1] == '6'))
-        return rc_pnm_decode(request, image);
+        *decode = rc_jpeg_decode;
+    else if (size >= sizeof png && memcmp(data, png, sizeof png) == 0)
+        *decode = rc_png_decode;
+    else if (size >= 2 && data[0] == 'P' && (data[1] == '2' || data[1] == '3' || data[1] == '5' || data[1] == '6'))
+        *decode = rc_pnm_decode;
+    if (*decode != NULL)
+        return RC_OK;
     if (size == 0)
         return rc_fail(RC_FORMAT, "the file is empty");
     return rc_fail(RC_FORMAT, "neither JPEG nor PNG nor PPM or PGM: begins with 0x%02X 0x%02X", data[0],
@@ -131,7 +137,9 @@ rc_status rc_image_decode(const uint8_t *data, size_t size, const rc_image_optio
     rc_image_request request = {.data = data, .size = size, .orientation = 1};
     request.max_pixels = options->max_pixels > 0 ? options->max_pixels : RC_IMAGE_MAX_PIXELS;
     request.want_orientation = !options->ignore_exif;
-    rc_status status = decode_known(&request, image);
+    decoder *decode;
+    RC_TRY(find_decoder(data, size, &decode));
+    rc_status status = decode(&request, image);
     if (status == RC_OK)
         status = change_channels(image, options->channels);
     if (status == RC_OK && request.want_orientation)
@@ -141,11 +149,28 @@ rc_status rc_image_decode(const uint8_t *data, size_t size, const rc_image_optio
     return status;
 }
 
+/* Looks at the beginning of a file, so that no memory is taken for one that is no picture. */
+static rc_status look_at_beginning(const char *path)
+{
+    uint8_t first[LOOKED_AT];
+    size_t size;
+    rc_file_reader *reader;
+    decoder *decode;
+    RC_TRY(rc_file_reader_open(path, &reader, &size));
+    size = size < sizeof first ? size : sizeof first;
+    rc_status status = rc_file_reader_take(reader, first, size);
+    rc_file_reader_close(reader);
+    RC_TRY(status);
+    status = find_decoder(first, size, &decode);
+    return status == RC_OK ? RC_OK : rc_fail(status, "cannot decode '%.600s': %s", path, rc_message());
+}
+
 rc_status rc_image_read(const char *path, const rc_image_options *options, rc_image *image)
 {
     char *data;
     size_t size;
     *image = (rc_image){0};
+    RC_TRY(look_at_beginning(path));
     RC_TRY(rc_file_read(path, RC_IMAGE_MAX_FILE, &data, &size));
     rc_status status = rc_image_decode((const uint8_t *)data, size, options, image);
     rc_free(NULL, data);
