@@ -168,6 +168,13 @@ static void what_cannot_begin_is_refused(void **state)
           "task 1 has 0 classes and 1 images, expected 1 or more");
     fails(rc_learner_begin_task(&l, 4, 2, images, &label, 0), RC_INVALID_ARGUMENT,
           "task 5 has 2 classes and 0 images, expected 1 or more");
+    l.settings.epochs = 100000;
+    l.settings.refine_epochs = 7;
+    l.settings.batch = 2;
+    fails(rc_learner_begin_task(&l, 1, 3, images, &label, 200000), RC_INVALID_ARGUMENT,
+          "task 2 would take 10000700000 steps (100000 epochs, 200000 images in batches of 2), expected at most "
+          "2147483647");
+    l.settings = s;
     assert_false(l.in_task);
     learning_begin(&l, 6, 1, 1);
     assert_true(l.in_task && l.task == 6 && l.n_old == 0 && l.n_new == 1 && l.images == 1 && l.given == 1);

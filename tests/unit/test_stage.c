@@ -210,6 +210,21 @@ static void losses_are_read_and_checked(void **state)
     be->release(be, loss);
 }
 
+/* Refinement takes something to balance with: a second half of the batches, whoever labels it. */
+static void rows_without_replay_are_not_refined(void **state)
+{
+    (void)state;
+    static const rc_method buffer = {.replay = RC_REPLAY_BUFFER, .refine = true, .main = {.real = RC_CE_ALL}};
+    static const rc_method teacher = {.refine = true, .main = {.real = RC_CE_ALL, .kd_real = RC_KD_OLD}};
+    rc_settings s = learning_settings();
+    rc_task_size size = {&s, &buffer, 2, 2, 3};
+    assert_int_equal(rc_task_steps(&size, RC_STAGE_REFINEMENT), 3 * s.refine_epochs);
+    size.method = &teacher;
+    assert_int_equal(rc_task_steps(&size, RC_STAGE_REFINEMENT), 0);
+    assert_int_equal(rc_task_steps(&size, RC_STAGE_TRAINING), 3 * (s.epochs - s.refine_epochs));
+    assert_int_equal(rc_task_steps(&size, RC_STAGE_COUNT), 0);
+}
+
 /* ---- stages of a learner -------------------------------------------------------------------------------------- */
 
 typedef struct visitor {
@@ -238,7 +253,7 @@ static void estimation_calls_the_hook_now_and_then(void **state)
     learning_create(&l, be, "cwd", &s);
     for (int task = 0; task < 2; task++) {
         visitor v = {.stop = RC_STAGE_COUNT};
-        rc_stage_hooks hooks = {.boundary = visit, .user = &v, .interval = 1e9};
+        rc_stage_hooks hooks = {.boundary = visit, .user = &v, .interval = 60}; /* seconds, of one step */
         learning_begin(&l, task, 4, 20);
         SUCCEEDS(rc_run_stages(&l, RC_STAGE_ESTIMATION, 0, &hooks, NULL));
         assert_int_equal(v.calls[RC_STAGE_ESTIMATION], task == 0 ? 2 : 3); /* 16, 20; 16, 32, 40 */
@@ -363,9 +378,14 @@ static void noted_join(rc_backend *b, int lane)
     plain.join(b, lane);
 }
 
+static size_t summed; /* gradients */
+
 static void noted_sum(rc_backend *b, void *real, size_t count)
 {
+    float last;
     note('S');
+    summed += count;
+    b->read_real(b, &last, rc_real_at(b, real, count - 1), 1); /* they are there */
     plain.sum_workers(b, real, count);
 }
 
@@ -422,14 +442,38 @@ static void noted_adam(rc_backend *b, const rc_adam *adam, const rc_step *step, 
     plain.adam(b, adam, step, count, param, grad, first, second);
 }
 
-/* What the operations of the first step of a stage are. */
+/* What the operations of the first step of a stage are, and how many gradients it sums. */
+typedef struct first_steps {
+    char operations[RC_STAGE_COUNT][sizeof trace];
+    size_t summed[RC_STAGE_COUNT];
+} first_steps;
+
 static rc_status first_step(void *user, const rc_stage_report *report)
 {
-    char (*steps)[sizeof trace] = user;
-    if (report->step == 1)
-        memcpy(steps[report->stage], trace, sizeof trace);
+    first_steps *first = user;
+    if (report->step == 1) {
+        memcpy(first->operations[report->stage], trace, sizeof trace);
+        first->summed[report->stage] = summed;
+    }
     trace[0] = '\0';
+    summed = 0;
     return RC_OK;
+}
+
+static void expect_sums(const rc_learner *l, const size_t found[RC_STAGE_COUNT])
+{
+    size_t d = (size_t)l->student.head.d, head = (size_t)l->student.head.classes * d;
+    size_t training = l->net.params + head;
+    if (l->method->main.rkd)
+        training += 2 * (2 * d * d + 2 * d);
+    if (l->method->replay == RC_REPLAY_GENERATIVE)
+        training += l->vae.encoder.net->params + l->vae.decoder.net->params;
+    assert_int_equal(found[RC_STAGE_INVERSION], l->has.dreams   ? l->generator_net.params
+                                                : l->has.pixels ? l->pixels.net->params
+                                                                : 0);
+    assert_int_equal(found[RC_STAGE_TRAINING], training);
+    assert_int_equal(found[RC_STAGE_REFINEMENT], l->method->refine ? head : 0);
+    assert_int_equal(found[RC_STAGE_ESTIMATION], 0);
 }
 
 static void note_operations(void)
@@ -465,22 +509,24 @@ static void steps_run_beside_each_other(void **state)
         {"deepinversion-pixels", {"2zz0fj2" "20dj2xb" "SA", "2zfd0fj2" "20dxj2" "2wS0bSj2" "GG", "", ""}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        static char steps[RC_STAGE_COUNT][sizeof trace];
+        static first_steps first;
         rc_settings s = learning_settings();
         rc_learner l;
-        memset(steps, 0, sizeof steps);
+        memset(&first, 0, sizeof first);
         learning_create(&l, be, rows[i].method, &s);
         learning_teach(&l, 0, 2, 8, &learning_no_hooks);
         rc_learner_end_task(&l);
         learning_begin(&l, 1, 2, 8);
-        rc_stage_hooks hooks = {.boundary = first_step, .user = steps, .interval = 0};
+        rc_stage_hooks hooks = {.boundary = first_step, .user = &first, .interval = 0};
         trace[0] = '\0';
+        summed = 0;
         note_operations();
         rc_status status = rc_run_stages(&l, RC_STAGE_INVERSION, 0, &hooks, NULL);
         *be = plain;
         assert_int_equal(status, RC_OK);
         for (int k = 0; k < RC_STAGE_COUNT; k++)
-            assert_string_equal(steps[k], rows[i].steps[k]);
+            assert_string_equal(first.operations[k], rows[i].steps[k]);
+        expect_sums(&l, first.summed);
         rc_learner_destroy(&l);
     }
 }
@@ -493,6 +539,7 @@ int main(void)
         cmocka_unit_test(the_hook_is_called_as_often_as_it_wants),
         cmocka_unit_test(slow_steps_come_a_few_at_a_time),
         cmocka_unit_test(losses_are_read_and_checked),
+        cmocka_unit_test(rows_without_replay_are_not_refined),
         cmocka_unit_test(estimation_calls_the_hook_now_and_then),
         cmocka_unit_test(a_task_can_be_stopped_in_every_stage),
         cmocka_unit_test(stages_know_what_they_take),
