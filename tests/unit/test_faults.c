@@ -40,8 +40,9 @@ static rc_status faulty_alloc(rc_backend *b, size_t bytes, void **memory)
     *memory = NULL;
     if (fails(ALLOC))
         return failure(ALLOC);
-    held++;
-    return plain.alloc(b, bytes, memory);
+    rc_status status = plain.alloc(b, bytes, memory);
+    held += status == RC_OK;
+    return status;
 }
 
 static rc_status faulty_alloc_images(rc_backend *b, size_t bytes, void **images)
@@ -49,8 +50,9 @@ static rc_status faulty_alloc_images(rc_backend *b, size_t bytes, void **images)
     *images = NULL;
     if (fails(ALLOC))
         return failure(ALLOC);
-    held++;
-    return plain.alloc_images(b, bytes, images);
+    rc_status status = plain.alloc_images(b, bytes, images);
+    held += status == RC_OK;
+    return status;
 }
 
 static void counted_release(rc_backend *b, void *memory)
@@ -144,7 +146,7 @@ static rc_status live(rc_learner *l, const char *method, const rc_settings *s)
     return RC_OK;
 }
 
-static rc_status evaluate(const rc_learner *l)
+static rc_status evaluate(const rc_learner *l, size_t budget)
 {
     rc_task_split split = {.sizes = 1, .size = {4}};
     rc_task_stream stream;
@@ -152,7 +154,9 @@ static rc_status evaluate(const rc_learner *l)
     rc_split test = {.count = 8};
     SUCCEEDS(rc_task_stream_create(&stream, 4, NULL, &split));
     test.images = learning_images(0, 4, 2, &test.labels);
+    rc_memory_set_budget(budget == SIZE_MAX ? SIZE_MAX : rc_bytes_allocated() + budget);
     rc_status status = rc_evaluate(be, &l->student, &l->augment, &stream, &test, 3, &e);
+    rc_memory_set_budget(SIZE_MAX);
     rc_evaluation_destroy(&e);
     rc_task_stream_destroy(&stream);
     rc_free(NULL, test.images);
@@ -175,7 +179,7 @@ static void every_fault_is_told(void **state)
                 arm((fault)kind, call);
                 rc_status status = live(&l, methods[i], &s);
                 if (status == RC_OK)
-                    status = evaluate(&l);
+                    status = evaluate(&l, SIZE_MAX);
                 reached = calls[kind] >= call;
                 armed = FAULTS;
                 if (reached && status != RC_OUT_OF_MEMORY)
@@ -201,7 +205,7 @@ static void all_memory_comes_back(void **state)
             rc_learner l;
             armed = FAULTS;
             SUCCEEDS(live(&l, m->name, &s));
-            SUCCEEDS(evaluate(&l));
+            SUCCEEDS(evaluate(&l, SIZE_MAX));
             rc_learner_destroy(&l);
             assert_int_equal(held, 0);
             if (time == 1 && rc_bytes_allocated() != before)
@@ -211,11 +215,46 @@ static void all_memory_comes_back(void **state)
     }
 }
 
+/* With a budget that ends anywhere between nothing and enough: what does not fit is told, and comes back. */
+static void host_memory_may_run_out(void **state)
+{
+    (void)state;
+    static const char *const methods[] = {"cwd", "er", "dgr", "deepinversion-pixels", "real-hkd"};
+    rc_settings s = tiny();
+    int32_t *labels;
+    uint8_t *images = learning_images(0, 4, 4, &labels);
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        rc_status status = RC_OUT_OF_MEMORY;
+        int tries = 0;
+        for (size_t budget = 0; status == RC_OUT_OF_MEMORY; budget += 64 + budget / 32, tries++) {
+            rc_learner l;
+            learning_create(&l, be, methods[i], &s);
+            learning_begin(&l, 0, 2, 4);
+            rc_learner_end_task(&l);
+            size_t before = rc_bytes_allocated();
+            rc_memory_set_budget(before + budget);
+            status = rc_learner_begin_task(&l, 1, 2, images, labels, 16);
+            rc_memory_set_budget(SIZE_MAX);
+            rc_learner_end_task(&l);
+            if (status == RC_OK)
+                status = evaluate(&l, budget / 4);
+            rc_learner_destroy(&l);
+            assert_int_equal(held, 0);
+            if (status != RC_OK && status != RC_OUT_OF_MEMORY)
+                fail_msg("%s: status %d, %s", methods[i], status, rc_message());
+        }
+        assert_true(status == RC_OK && tries > 20);
+    }
+    rc_free(NULL, images);
+    rc_free(NULL, labels);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_memory_comes_back),
         cmocka_unit_test(every_fault_is_told),
+        cmocka_unit_test(host_memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, open_faulty, close_faulty);
 }
