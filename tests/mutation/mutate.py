@@ -1,5 +1,5 @@
 """Mutation testing: breaks a C file of the library in one place, runs the tests that reach this place, and sees whether
-one fails. docs/testing.md says how to read the results; script/mutate starts it.
+one fails. docs/mutation.md says how to read the results; script/mutate starts it.
 
 A mutant is compiled alone, into a small shared library that the tests preload: it takes the place of the file's
 functions in librecollect.so, which the tests of the preset `mutate` link. Nothing else is built again, and all jobs share
