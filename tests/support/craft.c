@@ -171,3 +171,45 @@ bool craft_tensor(craft *file, const char *tensor, const char *field, const char
         replace(file, value, end, json);
     return true;
 }
+
+/* The offsets that `place` ("[0,36]") leads to. */
+static void offsets_at(const char *place, size_t *begin, size_t *end)
+{
+    char *next;
+    *begin = strtoull(place + 1, &next, 10);
+    *end = strtoull(next + 1, NULL, 10);
+}
+
+bool craft_resize(craft *file, const char *tensor, const char *shape, size_t count)
+{
+    static const char key[] = "\"data_offsets\":";
+    char pattern[256];
+    snprintf(pattern, sizeof pattern, "\"%s\":{", tensor);
+    const char *entry = strstr(file->header, pattern), *own = entry != NULL ? strstr(entry, key) : NULL;
+    if (own == NULL)
+        return false;
+    size_t first, last, begin, end;
+    offsets_at(own + strlen(key), &first, &last);
+    size_t bytes = count * 4, rest = file->size - last;
+    char *data = take(first + bytes + rest);
+    memcpy(data, file->data, first);
+    memcpy(data + first + bytes, file->data + last, rest);
+    free(file->data);
+    file->data = data;
+    file->size = first + bytes + rest;
+    for (size_t at = 0;;) {
+        const char *place = strstr(file->header + at, key);
+        if (place == NULL)
+            break;
+        place += strlen(key);
+        at = (size_t)(place - file->header);
+        offsets_at(place, &begin, &end);
+        if (begin == first && end == last)
+            end = first + bytes;
+        else if (begin >= last)
+            begin = begin - last + first + bytes, end = end - last + first + bytes;
+        snprintf(pattern, sizeof pattern, "[%zu,%zu]", begin, end);
+        replace(file, place, strchr(place, ']') + 1, pattern);
+    }
+    return craft_tensor(file, tensor, "shape", shape);
+}

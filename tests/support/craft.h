@@ -26,5 +26,7 @@ void craft_free(craft *file);
 bool craft_metadata(craft *file, const char *key, const char *text);
 bool craft_setting(craft *file, const char *name, const char *text);
 bool craft_tensor(craft *file, const char *tensor, const char *field, const char *json);
+/* Gives a tensor of reals another shape, and room for it: `count` zeros. Those behind it move. */
+bool craft_resize(craft *file, const char *tensor, const char *shape, size_t count);
 
 #endif

@@ -26,6 +26,7 @@
 #include "run/experiment.h"
 #include "run/learn.h"
 #include "run/predict.h"
+#include "support/claims.h"
 #include "support/craft.h"
 #include "support/data_files.h"
 #include "support/succeeds.h"
@@ -44,260 +45,11 @@ static bool light(void)
     return getenv("RECOLLECT_TEST_LIGHT") != NULL;
 }
 
-/* ---- claims ------------------------------------------------------------------------------------------------------ */
-
-typedef enum place { METADATA, SETTING, TENSOR } place;
-
-typedef struct claim {
-    place place;
-    const char *key;   /* of the metadata, a setting, a tensor */
-    const char *field; /* of a tensor */
-    const char *value; /* NULL: missing */
-} claim;
-
-enum { MOST_CLAIMS = 4000 };
-static claim claims[MOST_CLAIMS];
-static int claim_count;
-
-static void add(place place, const char *key, const char *field, const char *value)
-{
-    assert_true(claim_count < MOST_CLAIMS);
-    claims[claim_count++] = (claim){place, key, field, value};
-}
-
-static void add_all(place place, const char *key, const char *field, const char *const *values)
-{
-    add(place, key, field, NULL);
-    for (int i = 0; values[i] != NULL; i++)
-        add(place, key, field, values[i]);
-}
-
-static const char *const any_text[] = {"",   " ",    "null", "0",       "-1",          "[]",
-                                       "{}", "[[]]", "[1",   "[\"a\"]", "x\\u001b[2J", NULL};
-static const char *const images[] = {"[16, 16]",
-                                     "[16, 16, 1, 1]",
-                                     "[16, 16, 2]",
-                                     "[16, 16, 3]",
-                                     "[16, 16, 4]",
-                                     "[16, 16, 0]",
-                                     "[16, 16, -1]",
-                                     "[16, 16, 1.5]",
-                                     "[16, 16, 256]",
-                                     "[16, 8, 1]",
-                                     "[8, 16, 1]",
-                                     "[32, 16, 1]",
-                                     "[16, 32, 1]",
-                                     "[16.5, 16.5, 1]",
-                                     "[16.0, 16, 1]",
-                                     "[1, 1, 1]",
-                                     "[0, 0, 1]",
-                                     "[-16, -16, 1]",
-                                     "[8, 8, 1]",
-                                     "[17, 17, 1]",
-                                     "[64, 64, 1]",
-                                     "[1024, 1024, 1]",
-                                     "[1025, 1025, 1]",
-                                     "[2048, 2048, 1]",
-                                     "[4096, 4096, 1]",
-                                     "[4097, 4097, 1]",
-                                     "[65536, 65536, 1]",
-                                     "[2147483647, 2147483647, 1]",
-                                     "[2147483648, 2147483648, 1]",
-                                     "[1e18, 1e18, 1]",
-                                     "[1e400, 1, 1]",
-                                     "[NaN, NaN, 1]",
-                                     "[\"16\", \"16\", \"1\"]",
-                                     "[null, 16, 1]",
-                                     "[true, true, true]",
-                                     "{\"h\": 16}",
-                                     NULL};
-static const char *const numbers[] = {"[]",     "[0]",    "[0.5, 0.5]", "[-1]",    "[101]", "[1e-6]",
-                                      "[1e-7]", "[1e38]", "[1e39]",     "[1e400]", "[NaN]", "[\"0\"]",
-                                      "[[0]]",  "[null]", "0.5",        NULL};
-static const char *const tasks[] = {"[3]",
-                                    "[1, 2]",
-                                    "[1, 1, 1]",
-                                    "[2]",
-                                    "[4]",
-                                    "[1.5, 1.5]",
-                                    "[3.0]",
-                                    "[0, 3]",
-                                    "[-1, 4]",
-                                    "[2.9999999999999999999]",
-                                    "[3, 0]",
-                                    "[2147483647]",
-                                    "[2147483648, 3]",
-                                    "[-2147483645]",
-                                    "[30000]",
-                                    "[30001]",
-                                    "[1000000]",
-                                    "[1e9]",
-                                    "[1e400]",
-                                    "[\"3\"]",
-                                    "[[3]]",
-                                    "3",
-                                    NULL};
-static const char *const names[] = {"[\"a\", \"b\"]",
-                                    "[\"a\", \"b\", \"c\", \"d\"]",
-                                    "[\"a\", \"a\", \"b\"]",
-                                    "[\"a\", \"b\", \"\"]",
-                                    "[\"a\", \"b\", 3]",
-                                    "[\"a\", \"b\", null]",
-                                    "[\"a\", \"b\", [\"c\"]]",
-                                    "{\"a\": 1, \"b\": 2, \"c\": 3}",
-                                    "[\"a\", \"b\", \"c\\u0000\"]",
-                                    "[\"a\", \"b\", \"c\\n\"]",
-                                    "[\"a\", \"b\", \"c\\u202e\"]",
-                                    "[\"a\", \"b\", \"c\\u2066\"]",
-                                    "[\"a\", \"b\", \"c\\u200f\"]",
-                                    "[\"a\", \"b\", \"\\ud800\"]",
-                                    "[\"\\u00e4\", \"\\ud83d\\ude00\", \"b\"]",
-                                    NULL};
-static const char *const offered[] = {"[]",           "[0]",          "[-1]",   "[6.5]", "[1e18]",
-                                      "[4294967295]", "[4294967296]", "[1, 2]", NULL};
-static const char *const formats[] = {"recollect-model-0", "recollect-model-2", "recollect-model-1 ",
-                                      "recollect-checkpoint-1", NULL};
-static const char *const methods[] = {"finetune", "joint", "er",  "dgr",  "lwf", "deepinversion-pixels",
-                                      "cwd",      "cwd ",  "CWD", "none", NULL};
-static const char *const whole[] = {"0",
-                                    "1",
-                                    "-1",
-                                    "2",
-                                    "3",
-                                    "7",
-                                    "8",
-                                    "31",
-                                    "64",
-                                    "255",
-                                    "4095",
-                                    "4096",
-                                    "4097",
-                                    "65535",
-                                    "65536",
-                                    "65537",
-                                    "1000000",
-                                    "100000000",
-                                    "2147483646",
-                                    "2147483647",
-                                    "2147483648",
-                                    "-2147483648",
-                                    "9223372036854775807",
-                                    "9223372036854775808",
-                                    "99999999999999999999999",
-                                    "1.5",
-                                    "1e3",
-                                    "0x10",
-                                    " 1",
-                                    "1 ",
-                                    "",
-                                    "NaN",
-                                    "a",
-                                    "!3",
-                                    "![3]",
-                                    "!null",
-                                    NULL};
-static const char *const reals[] = {"0",     "-0",    "1",     "-1",     "1e-320", "1e-30", "1e6",
-                                    "1e30",  "1e300", "1e400", "-1e400", "nan",    "inf",   "-inf",
-                                    "0x1p3", "1,5",   "",      "a",      "!0.5",   "!null", NULL};
-static const char *const switches[] = {"true", "false", "maybe", "", "1", "!true", NULL};
-static const char *const words[] = {"",
-                                    "x",
-                                    "resnet32",
-                                    "resnet18",
-                                    "resnet-small",
-                                    "generator",
-                                    "generator-small",
-                                    "vae-decoder",
-                                    "paper",
-                                    "code",
-                                    "published",
-                                    "seed",
-                                    "3,1,2",
-                                    "0.5",
-                                    "0.5, 0.5",
-                                    "1e400",
-                                    "2147483648",
-                                    "!7",
-                                    "0123456789012345678901234567890",
-                                    "01234567890123456789012345678901",
-                                    NULL};
-static const char *const lists[] = {
-    "", "[]", "[1]", "[3, 1]", "[-1]", "[2147483648]", "[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13]", "x", NULL};
-static const char *const types[] = {"\"F64\"", "\"F16\"", "\"I32\"", "\"U8\"", "\"\"", "5", "null", NULL};
-static const char *const shapes[] = {"[]",
-                                     "[0]",
-                                     "[1]",
-                                     "[-1]",
-                                     "[1.5]",
-                                     "[9223372036854775807]",
-                                     "[4294967296, 4294967296]",
-                                     "[1, 1, 1, 1, 1]",
-                                     "[2147483648, 2]",
-                                     "null",
-                                     NULL};
-static const char *const offsets[] = {"[]",
-                                      "[0]",
-                                      "[0, 0]",
-                                      "[0, 4]",
-                                      "[-4, 0]",
-                                      "[4, 0]",
-                                      "[0, 9223372036854775807]",
-                                      "[9223372036854775804, 9223372036854775807]",
-                                      "[0.0, 4.0]",
-                                      "[0, 4, 8]",
-                                      "null",
-                                      NULL};
-
-static void list_claims(void)
-{
-    static const char *const keys[] = {"format", "method",  "image",          "mean",   "std",
-                                       "tasks",  "classes", "buffer_offered", "config", "version"};
-    static const char *const tensors[] = {"backbone.conv_1_3x3.weight",
-                                          "backbone.bn_1.running_var",
-                                          "head.classifiers.0.weight",
-                                          "statistics.class_mean",
-                                          "statistics.covariance",
-                                          "buffer.images",
-                                          "buffer.labels",
-                                          "encoder.conv_1.weight"};
-    claim_count = 0;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        add_all(METADATA, keys[i], NULL, any_text);
-    add_all(METADATA, "format", NULL, formats);
-    add_all(METADATA, "method", NULL, methods);
-    add_all(METADATA, "image", NULL, images);
-    add_all(METADATA, "mean", NULL, numbers);
-    add_all(METADATA, "std", NULL, numbers);
-    add_all(METADATA, "tasks", NULL, tasks);
-    add_all(METADATA, "classes", NULL, names);
-    add_all(METADATA, "buffer_offered", NULL, offered);
-    rc_config_item item;
-    for (int i = 0; rc_config_item_at(i, &item); i++)
-        add_all(SETTING, item.name, NULL,
-                strcmp(item.type, "whole number") == 0    ? whole
-                : strcmp(item.type, "number") == 0        ? reals
-                : strcmp(item.type, "true or false") == 0 ? switches
-                : strcmp(item.type, "text") == 0          ? words
-                                                          : lists);
-    for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++) {
-        add_all(TENSOR, tensors[i], "dtype", types);
-        add_all(TENSOR, tensors[i], "shape", shapes);
-        add_all(TENSOR, tensors[i], "data_offsets", offsets);
-    }
-}
-
-static bool make(craft *file, const claim *c)
-{
-    return c->place == METADATA  ? craft_metadata(file, c->key, c->value)
-           : c->place == SETTING ? craft_setting(file, c->key, c->value)
-                                 : craft_tensor(file, c->key, c->field, c->value);
-}
-
 /* Does the claim leave what the model says about an image alone? Settings are of learning and dreaming, but for
  * these. */
 static bool keeps_answers(const claim *c)
 {
-    return c->place == SETTING && strcmp(c->key, "resize") != 0 && strcmp(c->key, "exif") != 0;
+    return c->place == CLAIM_SETTING && strcmp(c->key, "resize") != 0 && strcmp(c->key, "exif") != 0;
 }
 
 /* ---- what is done with a model ------------------------------------------------------------------------------------
@@ -436,21 +188,15 @@ static void attempt(const char *path, const answer *expected)
         fail_msg("%s: %zu bytes stay allocated", trying, rc_bytes_allocated() - before);
 }
 
-static void name_claim(const claim *c, char *text, size_t size)
-{
-    snprintf(text, size, "%s%s%s = %.80s", c->key, c->field ? " " : "", c->field ? c->field : "",
-             c->value ? c->value : "(missing)");
-}
-
 static void try_claims(const char *model, const craft *good, const claim *a, const claim *b, const answer *expected)
 {
     char first[200], second[200] = "";
     craft file = craft_copy(good);
-    bool made = make(&file, a);
-    name_claim(a, first, sizeof first);
+    bool made = claim_make(&file, a);
+    claim_text(a, first, sizeof first);
     if (b != NULL) {
-        name_claim(b, second, sizeof second);
-        made = make(&file, b) && made;
+        claim_text(b, second, sizeof second);
+        made = claim_make(&file, b) && made;
     }
     snprintf(trying, sizeof trying, "%s, %s%s%s", model, first, b ? ", " : "", second);
     if (made) {
@@ -535,14 +281,14 @@ static fixture *begin(void)
         rc_saved_model_destroy(&model);
     }
     rc_backend_close(backend);
-    list_claims();
+    claims_list();
     tried = refused = worked = 0;
     return f;
 }
 
 static void end(fixture *f)
 {
-    print_message("%d claims: %d models tried, %d refused, %d actions done\n", claim_count, tried, refused, worked);
+    print_message("%d claims: %d models tried, %d refused, %d actions done\n", claims_count, tried, refused, worked);
     assert_true(refused > tried / 5 && worked > tried / 5); /* otherwise nothing is tested */
     for (int m = 0; m < MODELS; m++)
         craft_free(&f->good[m]);
@@ -559,9 +305,9 @@ static void claims_alone(void **state)
     (void)state;
     fixture *f = begin();
     for (int m = 0; m < MODELS; m++)
-        for (int i = 0; i < claim_count; i++) {
+        for (int i = 0; i < claims_count; i++) {
             /* Settings are the same in all models. */
-            bool other = claims[i].place == SETTING && i % MODELS != m;
+            bool other = claims[i].place == CLAIM_SETTING && i % MODELS != m;
             if (!other && (!light() || getenv("RECOLLECT_CLAIM_PAIRS") != NULL || (i + m) % 9 == 0))
                 try_claims(model_methods[m], &f->good[m], &claims[i], NULL, &f->expected[m]);
         }
@@ -581,22 +327,119 @@ static void claims_in_pairs(void **state)
     (void)state;
     fixture *f = begin();
     int pairs = wanted_pairs();
-    for (int a = 0; pairs < 0 && a < claim_count; a++)
-        for (int b = a + 1; b < claim_count; b++)
+    for (int a = 0; pairs < 0 && a < claims_count; a++)
+        for (int b = a + 1; b < claims_count; b++)
             try_claims(model_methods[(a + b) % MODELS], &f->good[(a + b) % MODELS], &claims[a], &claims[b],
                        &f->expected[(a + b) % MODELS]);
     for (int i = 0; i < pairs; i++) {
         rc_rng rng = {11, 5};
-        int a = (int)rc_rng_below(rng, (uint64_t)(2 * i), (uint32_t)claim_count);
-        int b = (int)rc_rng_below(rng, (uint64_t)(2 * i + 1), (uint32_t)claim_count), m = i % MODELS;
+        int a = (int)rc_rng_below(rng, (uint64_t)(2 * i), (uint32_t)claims_count);
+        int b = (int)rc_rng_below(rng, (uint64_t)(2 * i + 1), (uint32_t)claims_count), m = i % MODELS;
         try_claims(model_methods[m], &f->good[m], &claims[a], &claims[b], &f->expected[m]);
     }
     end(f);
 }
 
+/* ---- what must be refused, whatever else is right ---------------------------------------------------------------- */
+
+static void must_refuse(const craft *file, const char *says)
+{
+    rc_saved_model model;
+    craft_write(file, "hostile.safetensors");
+    rc_status status = rc_model_file_load("hostile.safetensors", backend, &model);
+    if (status == RC_OK || strstr(rc_message(), says) == NULL)
+        fail_msg("expected '%s', but: %s", says, status == RC_OK ? "it is loaded" : rc_message());
+}
+
+static void lies_are_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *method;
+        claim claim;
+        const char *says;
+    } cases[] = {
+        {"cwd", {CLAIM_METADATA, "tasks", NULL, "[1.5, 1.5]"}, "'tasks' holds 1.5, expected a whole number"},
+        {"cwd", {CLAIM_METADATA, "tasks", NULL, "[3.5]"}, "'tasks' holds 3.5, expected a whole number"},
+        {"cwd", {CLAIM_METADATA, "tasks", NULL, "[0, 3]"}, "'tasks' holds 0, expected a whole number from 1"},
+        {"cwd", {CLAIM_METADATA, "tasks", NULL, "[30001]"},
+         "'tasks' holds 30001, expected a whole number from 1 to 30000"},
+        {"cwd", {CLAIM_METADATA, "image", NULL, "[16.5, 16.5, 1]"}, "'image' holds 16.5, expected a whole number"},
+        {"cwd", {CLAIM_METADATA, "image", NULL, "[16, 16, 1.25]"}, "'image' holds 1.25, expected a whole number"},
+        {"cwd", {CLAIM_METADATA, "image", NULL, "[16, 32, 1]"}, "images have 32 x 16 pixels, expected squares"},
+        {"finetune", {CLAIM_METADATA, "image", NULL, "[32, 16, 1]"}, "images have 16 x 32 pixels, expected squares"},
+        {"cwd", {CLAIM_METADATA, "image", NULL, "[16, 16, 2]"}, "images have 2 channels, expected 1 (grey) or 3"},
+        {"cwd", {CLAIM_METADATA, "image", NULL, "[1025, 1025, 1]"}, "expected squares of 1 to 1024"},
+        {"cwd", {CLAIM_METADATA, "classes", NULL, "[\"a\", \"b\", \"a\"]"}, "two classes are called 'a'"},
+        {"cwd", {CLAIM_METADATA, "classes", NULL, "[\"a\", \"b\", \"c\\u202e\"]"}, "name of class 2: byte 1"},
+        {"er", {CLAIM_METADATA, "buffer_offered", NULL, "[18.5]"}, "18.5 images were offered"},
+        {"er", {CLAIM_METADATA, "buffer_offered", NULL, "[4294967296]"}, "4294967296 images were offered"},
+        {"cwd", {CLAIM_SETTING, "test_batch", NULL, "0"}, "test_batch is 0, expected 1 to 65536"},
+        {"cwd", {CLAIM_SETTING, "resize", NULL, "-5"}, "resize is -5, expected 0 to 4096"},
+        {"cwd", {CLAIM_SETTING, "resize", NULL, "2147483647"}, "resize is 2147483647, expected 0 to 4096"},
+        {"cwd", {CLAIM_SETTING, "size", NULL, "1025"}, "size is 1025, expected 0 to 1024"},
+    };
+    assert_int_equal(rc_backend_open("cpu", 1, NULL, &backend), RC_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        craft file;
+        make_model(cases[i].method, "good.safetensors");
+        craft_read("good.safetensors", &file);
+        assert_true(claim_make(&file, &cases[i].claim));
+        must_refuse(&file, cases[i].says);
+        craft_free(&file);
+    }
+    rc_backend_close(backend);
+}
+
+/* With weights that fit them, so that nothing but the rule stands between them and the readers of images. */
+static void two_channels_are_none(void **state)
+{
+    (void)state;
+    craft file;
+    assert_int_equal(rc_backend_open("cpu", 1, NULL, &backend), RC_OK);
+    make_model("finetune", "good.safetensors");
+    craft_read("good.safetensors", &file);
+    assert_true(craft_resize(&file, "backbone.conv_1_3x3.weight", "[4,1,3,3]", 36));
+    rc_saved_model model;
+    craft_write(&file, "hostile.safetensors");
+    SUCCEEDS(rc_model_file_load("hostile.safetensors", backend, &model)); /* so far all is well */
+    rc_saved_model_destroy(&model);
+    assert_true(craft_resize(&file, "backbone.conv_1_3x3.weight", "[4,2,3,3]", 72));
+    assert_true(craft_metadata(&file, "image", "[16, 16, 2]") && craft_metadata(&file, "mean", "[0.5, 0.5]") &&
+                craft_metadata(&file, "std", "[0.5, 0.5]"));
+    must_refuse(&file, "images have 2 channels");
+    assert_true(craft_resize(&file, "backbone.conv_1_3x3.weight", "[4,3,3,3]", 108));
+    assert_true(craft_metadata(&file, "image", "[16, 16, 3]") && craft_metadata(&file, "mean", "[0.5, 0.5, 0.5]") &&
+                craft_metadata(&file, "std", "[0.5, 0.5, 0.5]"));
+    craft_write(&file, "hostile.safetensors");
+    answer a;
+    write_pictures();
+    SUCCEEDS(rc_model_file_load("hostile.safetensors", backend, &model));
+    SUCCEEDS(predict(&model, &a));
+    rc_saved_model_destroy(&model);
+    craft_free(&file);
+    rc_backend_close(backend);
+}
+
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
 
-static rc_status run(const char *folder, bool resume, int stop_after)
+static bool inverting;
+
+static void look_at_progress(void *user, const char *text, bool milestone)
+{
+    (void)user;
+    (void)milestone;
+    inverting = inverting || strstr(text, "inversion") != NULL;
+}
+
+static bool is_inverting(void *user)
+{
+    (void)user;
+    return inverting;
+}
+
+/* stop: in the first inversion, with a checkpoint. */
+static rc_status run(const char *folder, bool resume, int stop_after, bool stop)
 {
     static const char *const small[] = {
         "net=resnet-small",   "net_width=4",       "net_blocks=1", "generator=generator-small",
@@ -614,7 +457,9 @@ static rc_status run(const char *folder, bool resume, int stop_after)
                                 .checkpoint_seconds = 1000,
                                 .report_seconds = 1,
                                 .command_line = "test",
-                                .line = ignore_line};
+                                .line = ignore_line,
+                                .watch = {.progress = look_at_progress, .cancelled = stop ? is_inverting : NULL}};
+    inverting = false;
     for (size_t i = 0; i < sizeof small / sizeof *small; i++)
         SUCCEEDS(rc_config_set_pair(&settings.config, small[i]));
     SUCCEEDS(rc_config_set(&settings.config, "task_sizes", "2,1"));
@@ -627,9 +472,9 @@ static void resume_with(const claim *c, const craft *good, const craft *expected
 {
     char name[200];
     craft file = craft_copy(good), found;
-    name_claim(c, name, sizeof name);
+    claim_text(c, name, sizeof name);
     snprintf(trying, sizeof trying, "a run with %s", name);
-    if (!make(&file, c)) {
+    if (!claim_make(&file, c)) {
         craft_free(&file);
         return;
     }
@@ -640,7 +485,7 @@ static void resume_with(const claim *c, const craft *good, const craft *expected
     double began = rc_now();
     rc_memory_allow(allowed, 0);
     rc_clear_message();
-    rc_status status = run("run", true, 0);
+    rc_status status = run("run", true, 0, false);
     rc_memory_set_budget(SIZE_MAX);
     tried++;
     refused += status != RC_OK;
@@ -660,26 +505,26 @@ static void runs_go_on_from_no_lie(void **state)
     (void)state;
     craft good, expected;
     write_pictures();
-    list_claims();
+    claims_list();
     tried = refused = worked = 0;
-    SUCCEEDS(run("stopped", false, 1));
+    SUCCEEDS(run("stopped", false, 1, false));
     assert_int_equal(system("cp -r stopped run"), 0);
-    SUCCEEDS(run("run", true, 0));
+    SUCCEEDS(run("run", true, 0, false));
     craft_read("stopped/cwd/task-1.safetensors", &good);
     craft_read("run/cwd/task-2.safetensors", &expected);
-    for (int i = 0, step = light() ? 307 : 61; i < claim_count; i += step)
+    for (int i = 0, step = light() ? 307 : 61; i < claims_count; i += step)
         resume_with(&claims[i], &good, &expected);
-    static const claim chosen[] = {{SETTING, "batch", NULL, "7"},
-                                   {SETTING, "seed", NULL, "9"},
-                                   {SETTING, "epochs", NULL, "3"},
-                                   {SETTING, "learning_rate", NULL, "0.5"},
-                                   {SETTING, "generator_width", NULL, "16"},
-                                   {METADATA, "mean", NULL, "[0.25, 0.25, 0.25]"},
-                                   {METADATA, "image", NULL, "[32, 32, 3]"},
-                                   {METADATA, "image", NULL, "[8, 8, 3]"},
-                                   {METADATA, "method", NULL, "finetune"},
-                                   {METADATA, "classes", NULL, "[\"b\", \"a\"]"},
-                                   {METADATA, "tasks", NULL, "[1, 1]"}};
+    static const claim chosen[] = {{CLAIM_SETTING, "batch", NULL, "7"},
+                                   {CLAIM_SETTING, "seed", NULL, "9"},
+                                   {CLAIM_SETTING, "epochs", NULL, "3"},
+                                   {CLAIM_SETTING, "learning_rate", NULL, "0.5"},
+                                   {CLAIM_SETTING, "generator_width", NULL, "16"},
+                                   {CLAIM_METADATA, "mean", NULL, "[0.25, 0.25, 0.25]"},
+                                   {CLAIM_METADATA, "image", NULL, "[32, 32, 3]"},
+                                   {CLAIM_METADATA, "image", NULL, "[8, 8, 3]"},
+                                   {CLAIM_METADATA, "method", NULL, "finetune"},
+                                   {CLAIM_METADATA, "classes", NULL, "[\"b\", \"a\"]"},
+                                   {CLAIM_METADATA, "tasks", NULL, "[1, 1]"}};
     for (size_t i = 0; i < sizeof chosen / sizeof *chosen; i++)
         resume_with(&chosen[i], &good, &expected);
     print_message("%d runs, %d refused\n", tried, refused);
@@ -688,10 +533,29 @@ static void runs_go_on_from_no_lie(void **state)
     craft_free(&expected);
 }
 
+/* A checkpoint that is said to lie behind the end of its stage would skip the rest of it. */
+static void checkpoints_lie_within_their_stage(void **state)
+{
+    (void)state;
+    craft file;
+    write_pictures();
+    SUCCEEDS(run("run", false, 1, false));
+    assert_int_equal(run("run", true, 0, true), RC_CANCELLED);
+    craft_read("run/cwd/checkpoint.safetensors", &file);
+    assert_true(craft_metadata(&file, "step", "2"));
+    craft_write(&file, "run/cwd/checkpoint.safetensors");
+    craft_free(&file);
+    assert_int_equal(run("run", true, 0, false), RC_FORMAT);
+    data_assert_message("checkpoint.safetensors is at step 2 of inversion, which has 1");
+    assert_int_equal(remove("run/cwd/checkpoint.safetensors"), 0);
+    SUCCEEDS(run("run", true, 0, false));
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
     const struct CMUnitTest tests[] = {IN_FOLDER(claims_alone), IN_FOLDER(claims_in_pairs),
-                                       IN_FOLDER(runs_go_on_from_no_lie)};
+                                       IN_FOLDER(runs_go_on_from_no_lie),
+        IN_FOLDER(lies_are_named), IN_FOLDER(two_channels_are_none), IN_FOLDER(checkpoints_lie_within_their_stage)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
