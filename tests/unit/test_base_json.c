@@ -191,6 +191,7 @@ static void broken_text_is_refused_with_its_place(void **state)
         {"/* */ 1", "line 1, column 1: found '/', expected a value"},
         {"\xC2\xA0""1", "line 1, column 1: found the byte 0xC2, expected a value"},
     };
+    size_t before = rc_bytes_allocated();
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
         rc_json *json = (rc_json *)&json;
         char expected[200];
@@ -198,11 +199,20 @@ static void broken_text_is_refused_with_its_place(void **state)
         assert_int_equal(rc_json_parse("text", broken[i].text, strlen(broken[i].text), &json), RC_FORMAT);
         assert_null(json);
         assert_string_equal(rc_message(), expected);
+        assert_int_equal(rc_bytes_allocated(), before);
     }
+}
+
+static void zero_bytes_are_refused(void **state)
+{
+    (void)state;
     rc_json *json;
     assert_int_equal(rc_json_parse("text", "1\0", 2, &json), RC_FORMAT);
     assert_string_equal(rc_message(), "text, line 1, column 2: found the byte 0x00, expected nothing after the value");
     assert_int_equal(rc_json_parse("text", "\"a\0b\"", 5, &json), RC_FORMAT);
+    assert_int_equal(rc_json_parse("text", "\"\\\0\"", 4, &json), RC_FORMAT);
+    assert_string_equal(rc_message(),
+                        "text, line 1, column 3: found the byte 0x00, expected one of \"\\/bfnrtu after a backslash");
 }
 
 /* An object of so many keys in some order; `second` has the key of `first`, where they differ. */
@@ -507,6 +517,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_production_is_read),
         cmocka_unit_test(broken_text_is_refused_with_its_place),
+        cmocka_unit_test(zero_bytes_are_refused),
         cmocka_unit_test(double_keys_are_found_wherever_they_are),
         cmocka_unit_test(every_truncation_is_refused),
         cmocka_unit_test(deep_nesting_is_refused),
