@@ -269,7 +269,7 @@ static void accuracies_are_shares_of_rows(void **state)
 static void transfer_and_forgetting_by_hand(void **state)
 {
     (void)state;
-    static const double r[] = {90, 0, 0, -1, 70, 80, 0, -1, 75, 50, 60, -1};
+    static const double r[] = {90, 95, 97, -1, 70, 80, 0, -1, 75, 50, 60, -1};
     assert_true(fabs(rc_backward_transfer(r, 4, 3) - (75 - 90 + 50 - 80) / 2.0) < 1e-12);
     assert_true(fabs(rc_forgetting(r, 4, 3) - (90 - 75 + 80 - 50) / 2.0) < 1e-12);
     assert_true(fabs(rc_backward_transfer(r, 4, 2) - (70 - 90)) < 1e-12);
