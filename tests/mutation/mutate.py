@@ -268,7 +268,7 @@ class Worker:
                "text": mutant.line_text, "old": mutants.one_line(mutant.old), "new": mutants.one_line(replacement)}
         if target is None:
             return dict(row, status="uncompilable")
-        digest = sha(read(target, "rb"))
+        row["object"] = digest = sha(read(target, "rb"))
         if digest == self.session.original[source.path]:
             return dict(row, status="equivalent")
         if not self.session.is_first(source.path, digest, row["key"]):
@@ -324,6 +324,8 @@ class Session:
                 except ValueError: # the run was killed while it wrote
                     continue
                 self.rows[row["key"]] = row
+                if row["status"] in ("killed", "timeout", "survived"):
+                    self.seen.setdefault((row["file"], row.get("object")), row["key"])
                 if row.get("test"):
                     self.count_kill(row["file"], row["test"])
 
