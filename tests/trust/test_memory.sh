@@ -6,7 +6,13 @@
 #
 # usage: test_memory.sh PROGRAM MAKE_IMAGES FAULT_LIBRARY HEAP_LIBRARY USE_API [POINTS|all [SEED [COMMAND...]]]
 #   POINTS: how many requests of each command fail (the first, the last, some by the seed, the others evenly), in each
-#   of the two ways; all: every one
+#   of the two ways; all: every one. test_memory.sh --list: the names of the commands
+order=(info info-json info-machine predict predict-json predict-list eval eval-json eval-folders eval-lists eval-tiny
+    eval-idx eval-cifar learn learn-json learn-more learn-more-json dream dream-again api run run-killed run-done)
+if [ "${1:-}" = --list ]; then
+    printf '%s\n' "${order[@]}"
+    exit
+fi
 . "$(dirname "$0")/common.sh"
 fault=$3 heap=$4 use_api=$5 points=${6:-6} seed=${7:-$$}
 shift $(($# < 7 ? $# : 7))
@@ -52,8 +58,47 @@ printf '%s\n' ../inputs/pictures/grey.pgm "../${pictures[0]}" >inputs/list
 "$program" learn inputs/first --preset inputs/learn.yaml --threads 1 --out inputs/one.safetensors >/dev/null 2>&1
 "$program" learn inputs/one.safetensors inputs/second --threads 1 --out inputs/two.safetensors >/dev/null 2>&1
 
+# Two classes of five photos in every form that data comes in, ten classes of CIFAR-10, and a model of each.
+a=inputs/photos/bar-plain-cyan b=inputs/photos/cross-plain-yellow
+mkdir -p inputs/folders/{train,val} inputs/lists inputs/tiny/train/{a,b} inputs/tiny/val/images inputs/idx cifar-10-batches-bin
+cp -r $a $b inputs/folders/train
+cp -r $a $b inputs/folders/val
+cp -r $a $b inputs/lists
+number() { printf '\\0\\0\\0\\%o' "$1"; } # as four bytes
+images=(inputs/lists/*/*)
+for image in "${images[@]}"; do
+    label=$([[ $image == *cross* ]] && echo 1 || echo 0)
+    echo "${image#inputs/lists/} $label"
+done | tee inputs/lists/train.txt >inputs/lists/val.txt
+printf 'a\nb\n' >inputs/tiny/wnids.txt
+cp -r $a inputs/tiny/train/a/images
+cp -r $b inputs/tiny/train/b/images
+cp $a/*5.ppm inputs/tiny/val/images
+for image in inputs/tiny/val/images/*; do printf '%s\ta\t0\t0\t9\t9\n' "${image##*/}"; done >inputs/tiny/val/val_annotations.txt
+for part in train t10k; do
+    { printf "\\0\\0\\10\\3$(number 8)$(number 14)$(number 14)"; cat $a/* | tail -c $((8 * 14 * 14)); } |
+        gzip >inputs/idx/$part-images-idx3-ubyte.gz
+    printf "\\0\\0\\10\\1$(number 8)\\0\\1\\0\\1\\0\\1\\0\\1" | gzip >inputs/idx/$part-labels-idx1-ubyte.gz
+done
+for label in 0 1 2 3 4 5 6 7 8 9; do
+    printf "\\$(printf %o "$label")"
+    cat $a/* | tail -c $((3072 + label)) | head -c 3072
+done >cifar-10-batches-bin/test_batch.bin
+for i in 1 2 3 4 5; do cp cifar-10-batches-bin/test_batch.bin cifar-10-batches-bin/data_batch_$i.bin; done
+printf 'name %d\n' 0 1 2 3 4 5 6 7 8 9 >cifar-10-batches-bin/batches.meta.txt
+tar czf inputs/cifar.tar.gz cifar-10-batches-bin
+for data in folders lists tiny idx cifar.tar.gz; do
+    "$program" learn inputs/$data --preset inputs/learn.yaml --threads 1 --out inputs/${data%.tar.gz}.safetensors \
+        >/dev/null 2>message || fail "learning from $data: $(<message)"
+done
+
 one=../inputs/one.safetensors two=../inputs/two.safetensors
 declare -A commands=(
+    [eval-folders]="eval ../inputs/folders.safetensors ../inputs/folders --threads 1 --skip-broken"
+    [eval-lists]="eval ../inputs/lists.safetensors ../inputs/lists --threads 1 --skip-broken"
+    [eval-tiny]="eval ../inputs/tiny.safetensors ../inputs/tiny --threads 1 --csv"
+    [eval-idx]="eval ../inputs/idx.safetensors ../inputs/idx --threads 1"
+    [eval-cifar]="eval ../inputs/cifar.safetensors ../inputs/cifar.tar.gz --threads 1"
     [info]="info $two"
     [info-json]="info $two --json"
     [info-machine]="info"
@@ -73,8 +118,6 @@ declare -A commands=(
 commands[api]="../inputs/learn.yaml ../inputs/first ../inputs/second ../inputs/pictures/grey.pgm new.safetensors"
 commands[run-killed]=${commands[run]}
 commands[run-done]=${commands[run]}
-order=(info info-json info-machine predict predict-json predict-list eval eval-json learn learn-json learn-more
-    learn-more-json dream dream-again api run run-killed run-done)
 
 # execute HEAP COMMAND: in the folder `state`; the output goes to `out` and `message`. Returns the program's code, 124
 # after too long a time.
@@ -216,8 +259,8 @@ sweep() { # COMMAND
             tried=$((tried + 1))
         done
     done
-    printf '%-16s %6d requests %6d points %6d unharmed %6d refused %4d violations %4d s\n' "$command" "$all" "$tried" \
-        $unharmed $((tried - unharmed)) $violations $((SECONDS - began))
+    # Requests of the command, points that were tried, unharmed, refused, violations, seconds.
+    echo "figures: $command $all $tried $unharmed $((tried - unharmed)) $violations $((SECONDS - began))"
     total=$((total + tried)) wrong=$((wrong + violations))
 }
 
