@@ -1,9 +1,12 @@
 /* Memory that runs out: for every allocation of a small program there is, that one fails. The call that
  * needed it must return RECOLLECT_OUT_OF_MEMORY with a message, leave the model as it was, and leak
  * nothing. First for the caller's own allocator, which the engine takes its memory from, then for all that
- * the library takes from the heap (the linker leads its posix_memalign to the one here). */
+ * the library takes from the heap (the linker leads what it calls to the functions here). What other libraries
+ * take on its behalf is refused in tests/trust/test_memory.sh. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,15 +23,61 @@
 static int heap_calls, heap_fails_at; /* 0: never */
 static size_t heap_largest;           /* block that was asked for */
 
+static int heap_held;                 /* blocks */
+
 int __real_posix_memalign(void **block, size_t align, size_t size);
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *block, size_t size);
+void __real_free(void *block);
 int __wrap_posix_memalign(void **block, size_t align, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *block, size_t size);
+void __wrap_free(void *block);
+
+/* Counts one; true: it fails. */
+static bool heap_refuses(size_t size)
+{
+    heap_largest = size > heap_largest ? size : heap_largest;
+    return ++heap_calls == heap_fails_at;
+}
+
+static void *heap_gave(void *block)
+{
+    heap_held += block != NULL;
+    return block;
+}
 
 int __wrap_posix_memalign(void **block, size_t align, size_t size)
 {
-    heap_largest = size > heap_largest ? size : heap_largest;
-    if (++heap_calls == heap_fails_at)
-        return 12;
-    return __real_posix_memalign(block, align, size);
+    int error = heap_refuses(size) ? ENOMEM : __real_posix_memalign(block, align, size);
+    heap_held += error == 0;
+    return error;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return heap_refuses(size) ? NULL : heap_gave(__real_malloc(size));
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return heap_refuses(count * size) ? NULL : heap_gave(__real_calloc(count, size));
+}
+
+void *__wrap_realloc(void *block, size_t size)
+{
+    if (heap_refuses(size))
+        return NULL;
+    void *moved = __real_realloc(block, size);
+    return block == NULL ? heap_gave(moved) : moved;
+}
+
+void __wrap_free(void *block)
+{
+    heap_held -= block != NULL;
+    __real_free(block);
 }
 
 /* ---- an allocator -------------------------------------------------------------------------------------- */
@@ -58,7 +107,7 @@ static void counted_free(void *user, void *block)
     counter *c = user;
     assert_non_null(block);
     c->held--;
-    free(block);
+    __real_free(block);
 }
 
 /* ---- a small program ----------------------------------------------------------------------------------- */
@@ -206,7 +255,7 @@ static void own_memory_is_used_and_given_back(void **state)
 static int fail_each(counter *c, int *fails_at, int *calls)
 {
     size_t before = rc_bytes_allocated();
-    int step = getenv("RECOLLECT_TEST_LIGHT") != NULL ? 7 : 1;
+    int held = heap_held, step = getenv("RECOLLECT_TEST_LIGHT") != NULL ? 7 : 1;
     for (int k = 1;; k += step) {
         program p = {.counter = c, .path = path};
         *calls = 0;
@@ -222,6 +271,8 @@ static int fail_each(counter *c, int *fails_at, int *calls)
         end(&p);
         if (rc_bytes_allocated() != before)
             fail_msg("allocation %d failed, and %zu bytes leaked", k, rc_bytes_allocated() - before);
+        if (heap_held != held)
+            fail_msg("allocation %d failed, and %d blocks of the heap leaked", k, heap_held - held);
         if (*calls < k) {
             assert_int_equal(status, RECOLLECT_OK);
             return *calls;
