@@ -386,17 +386,25 @@ static int rename_new(const char *from, const char *to)
     return rename_again(from, to);
 }
 
-/* `name` gives the temporary file the name `to`. */
-static rc_status commit(rc_file_writer *writer, int (*name)(const char *from, const char *to), const char *to,
-                        const char *action)
+rc_status rc_file_writer_finish(rc_file_writer *writer)
 {
     rc_status status = rc_file_writer_append(writer, "", 0); /* an earlier failure comes out here */
+    if (writer->fd < 0)
+        return status;
     if (status == RC_OK && sync_file(writer->fd) != 0)
         status = fail_errno("sync", writer->path);
     int closed = rc_file_close(writer->fd);
     writer->fd = -1;
     if (status == RC_OK && closed != 0)
         status = fail_errno("close", writer->path);
+    return status;
+}
+
+/* `name` gives the temporary file the name `to`. */
+static rc_status commit(rc_file_writer *writer, int (*name)(const char *from, const char *to), const char *to,
+                        const char *action)
+{
+    rc_status status = rc_file_writer_finish(writer);
     if (status == RC_OK && name(writer->temporary, to) != 0)
         status = fail_errno(action, writer->path);
     if (status == RC_OK) {

@@ -38,10 +38,13 @@ rc_status rc_file_write_atomic(const char *path, const void *data, size_t size);
 
 /* The same in pieces: open, append any number of times, then commit or abort; both free the writer. A failed
    append sticks: later appends and the commit fail with it. abort(NULL) is fine. commit_new makes a file and replaces
-   none: what has the name by then, whoever made it, stays, and the status is RC_IO. */
+   none: what has the name by then, whoever made it, stays, and the status is RC_IO. finish does what a commit does but
+   for the name, and closes the file: where many are to appear together, the first is committed once the last is
+   finished. What could not be finished is to be aborted. */
 typedef struct rc_file_writer rc_file_writer;
 rc_status rc_file_writer_open(const char *path, rc_file_writer **writer);
 rc_status rc_file_writer_append(rc_file_writer *writer, const void *data, size_t size);
+rc_status rc_file_writer_finish(rc_file_writer *writer);
 rc_status rc_file_writer_commit(rc_file_writer *writer);
 rc_status rc_file_writer_commit_new(rc_file_writer *writer);
 void rc_file_writer_abort(rc_file_writer *writer);

@@ -59,7 +59,9 @@ rc_status rc_image_fit_into(const rc_image *image, const rc_image_fit *fit, uint
 /* The pixels [top, top + out->h) x [left, left + out->w) of `image` resized to h x w. */
 rc_status rc_image_resize(const rc_image *image, int h, int w, int top, int left, const rc_image *out);
 
-/* Makes or replaces `path`, atomically. */
+/* Makes or replaces `path`, atomically; or appends the bytes of the file to a writer. */
+struct rc_file_writer;
 rc_status rc_image_write_png(const char *path, const rc_image *image);
+rc_status rc_image_append_png(const rc_image *image, struct rc_file_writer *writer);
 
 #endif

@@ -158,27 +158,22 @@ static void write_picture(coder *c)
     png_write_end(c->png, c->info);
 }
 
-static rc_status write_with(coder *c, const char *path)
+static rc_status append_with(coder *c)
 {
-    RC_TRY(rc_file_writer_open(path, &c->writer));
     c->png = png_create_write_struct_2(PNG_LIBPNG_VER_STRING, c, on_error, on_warning, c, take_memory, give_memory);
     c->info = c->png != NULL ? png_create_info_struct(c->png) : NULL;
     rc_status status = RC_OK;
     if (c->info != NULL && setjmp(c->failed) == 0)
         write_picture(c);
     else
-        status = c->status != RC_OK ? c->status
-                                    : rc_fail(RC_INTERNAL, "cannot write '%.600s': %s", path, c->message);
+        status = c->status != RC_OK ? c->status : rc_fail(RC_INTERNAL, "cannot make a PNG: %s", c->message);
     if (c->info == NULL || c->no_memory)
-        status = rc_fail(RC_OUT_OF_MEMORY, "no memory for writing '%.600s'", path);
+        status = rc_fail(RC_OUT_OF_MEMORY, "no memory for making a PNG");
     png_destroy_write_struct(&c->png, &c->info);
-    if (status == RC_OK)
-        return rc_file_writer_commit(c->writer);
-    rc_file_writer_abort(c->writer);
     return status;
 }
 
-rc_status rc_image_write_png(const char *path, const rc_image *image)
+rc_status rc_image_append_png(const rc_image *image, rc_file_writer *writer)
 {
     if (image->h < 1 || image->w < 1 || (image->c != 1 && image->c != 3))
         return rc_fail(RC_INVALID_ARGUMENT, "a picture of %d x %d pixels and %d channels cannot be written",
@@ -188,7 +183,19 @@ rc_status rc_image_write_png(const char *path, const rc_image *image)
     if (c == NULL)
         return RC_OUT_OF_MEMORY;
     c->image = &copy;
-    rc_status status = write_with(c, path);
+    c->writer = writer;
+    rc_status status = append_with(c);
     rc_free(NULL, c);
+    return status;
+}
+
+rc_status rc_image_write_png(const char *path, const rc_image *image)
+{
+    rc_file_writer *writer;
+    RC_TRY(rc_file_writer_open(path, &writer));
+    rc_status status = rc_image_append_png(image, writer);
+    if (status == RC_OK)
+        return rc_file_writer_commit(writer);
+    rc_file_writer_abort(writer);
     return status;
 }

@@ -33,7 +33,8 @@ void rc_dreams_destroy(rc_dreams *dreams); /* a zeroed one is fine */
 
 /* Pictures: FOLDER/NN-NAME.png for every class that has dreams, and FOLDER/all.png with a row for every
  * class. Each pixel becomes scale x scale; 0: so that a dream has 64 pixels or more. Without force nothing
- * that is there is replaced: rc_dreams_check says so before the work. */
+ * that is there is replaced: rc_dreams_check says so before the work. All pictures appear together: where one cannot
+ * be made, none is. */
 rc_status rc_dreams_check(const rc_saved_model *model, const char *folder, bool force);
 rc_status rc_dreams_write(const rc_dreams *dreams, const rc_saved_model *model, const char *folder,
                           int scale);

@@ -41,24 +41,29 @@ static void draw_tile(const rc_dreams *d, int label, int index, int row, int col
                    dream + (y / (size_t)scale * (size_t)d->w + x / (size_t)scale) * c, c);
 }
 
-static rc_status finish_canvas(const char *path, rc_image *canvas)
+/* Writes the picture, whose name nobody sees until it is committed. */
+static rc_status finish_canvas(const char *path, rc_image *canvas, rc_file_writer **writer)
 {
-    rc_status status = rc_image_write_png(path, canvas);
+    rc_status status = rc_file_writer_open(path, writer);
+    if (status == RC_OK)
+        status = rc_image_append_png(canvas, *writer);
+    if (status == RC_OK)
+        status = rc_file_writer_finish(*writer);
     rc_free(NULL, canvas->pixels);
     return status;
 }
 
-static rc_status write_class(const rc_dreams *d, int label, int scale, const char *path)
+static rc_status write_class(const rc_dreams *d, int label, int scale, const char *path, rc_file_writer **writer)
 {
     int kept = d->kept[label], columns = kept < GRID_COLUMNS ? kept : GRID_COLUMNS;
     rc_image canvas;
     RC_TRY(make_canvas(d, (kept + columns - 1) / columns, columns, scale, &canvas));
     for (int i = 0; i < kept; i++)
         draw_tile(d, label, i, i / columns, i % columns, scale, &canvas);
-    return finish_canvas(path, &canvas);
+    return finish_canvas(path, &canvas, writer);
 }
 
-static rc_status write_sheet(const rc_dreams *d, int scale, const char *path)
+static rc_status write_sheet(const rc_dreams *d, int scale, const char *path, rc_file_writer **writer)
 {
     int columns = d->per_class < SHEET_COLUMNS ? d->per_class : SHEET_COLUMNS;
     rc_image canvas;
@@ -66,7 +71,7 @@ static rc_status write_sheet(const rc_dreams *d, int scale, const char *path)
     for (int label = 0; label < d->classes; label++)
         for (int i = 0; i < d->kept[label] && i < columns; i++)
             draw_tile(d, label, i, label, i, scale, &canvas);
-    return finish_canvas(path, &canvas);
+    return finish_canvas(path, &canvas, writer);
 }
 
 /* "03-Ankle_boot.png": class names may hold anything. */
@@ -114,19 +119,39 @@ rc_status rc_dreams_check(const rc_saved_model *model, const char *folder, bool 
     return RC_OK;
 }
 
-rc_status rc_dreams_write(const rc_dreams *d, const rc_saved_model *model, const char *folder, int scale)
+/* writer: (classes + 1), all NULL; the sheet's is the last. */
+static rc_status write_pictures(const rc_dreams *d, const rc_saved_model *model, const char *folder, int scale,
+                                rc_file_writer **writer)
 {
     char path[PATH_SIZE];
-    if (scale < 1)
-        scale = d->h < SMALLEST_SIDE ? (SMALLEST_SIDE + d->h - 1) / d->h : 1;
     for (int label = 0; label < d->classes; label++) {
         if (d->kept[label] == 0)
             continue;
         RC_TRY(class_path(model, folder, label, path));
-        RC_TRY(write_class(d, label, scale, path));
+        RC_TRY(write_class(d, label, scale, path, &writer[label]));
     }
     RC_TRY(sheet_path(folder, path));
-    return write_sheet(d, scale, path);
+    return write_sheet(d, scale, path, &writer[d->classes]);
+}
+
+rc_status rc_dreams_write(const rc_dreams *d, const rc_saved_model *model, const char *folder, int scale)
+{
+    if (scale < 1)
+        scale = d->h < SMALLEST_SIDE ? (SMALLEST_SIDE + d->h - 1) / d->h : 1;
+    rc_file_writer **writer = rc_alloc_zeroed(NULL, (size_t)d->classes + 1, sizeof *writer);
+    if (writer == NULL)
+        return RC_OUT_OF_MEMORY;
+    rc_status status = write_pictures(d, model, folder, scale, writer);
+    for (int i = 0; i <= d->classes; i++) {
+        if (status != RC_OK && status != RC_UNSYNCED)
+            rc_file_writer_abort(writer[i]);
+        else if (writer[i] != NULL) {
+            rc_status committed = rc_file_writer_commit(writer[i]);
+            status = committed != RC_OK ? committed : status;
+        }
+    }
+    rc_free(NULL, writer);
+    return status;
 }
 
 /* ---- what is said of them ---------------------------------------------------------------------------------------- */
