@@ -6,6 +6,7 @@
  *                    from:N          number N and all after it fail
  *                    count:0         none fails
  *     RECOLLECT_HEAP_LOG=FILE        gets the number of all, when the program ends
+ *     RECOLLECT_HEAP_SECONDS=S       after which SIGALRM ends the program
  *
  * So that two runs can be compared byte for byte, and take milliseconds, the clock stands still and nothing is synced.
  */
@@ -87,6 +88,9 @@ __attribute__((constructor)) static void begin(void)
     const char *colon = strchr(what, ':');
     fails_at = colon != NULL ? atol(colon + 1) : 0;
     keeps_failing = strncmp(what, "from:", 5) == 0;
+    const char *seconds = getenv("RECOLLECT_HEAP_SECONDS");
+    if (seconds != NULL)
+        alarm((unsigned)atoi(seconds));
     atomic_store(&counting, 1);
 }
 
