@@ -35,11 +35,13 @@ typedef struct line_reader {
     char buffer[1024];
 } line_reader;
 
-/* The next line without its newline, cut where it does not fit. */
+/* The next line without its newline, cut where it does not fit. False at the end, and of a file that is not there. */
 static bool next_line(line_reader *reader, char *line, size_t size)
 {
     size_t length = 0;
     bool any = false;
+    if (reader->fd < 0)
+        return false;
     for (;;) {
         if (reader->used == reader->end) {
             ssize_t got;
@@ -61,19 +63,29 @@ static bool next_line(line_reader *reader, char *line, size_t size)
     }
 }
 
+static line_reader open_lines(const char *path)
+{
+    return (line_reader){.fd = open(path, O_RDONLY | O_CLOEXEC)};
+}
+
+static void close_lines(const line_reader *reader)
+{
+    if (reader->fd >= 0)
+        close(reader->fd);
+}
+
 /* The text after "key : " of the first such line of a file of the system's; NULL: no such line. `line` is what it is
    read into. */
 static const char *find_line(const char *path, const char *key, char *line, size_t size)
 {
-    line_reader reader = {.fd = open(path, O_RDONLY | O_CLOEXEC)};
+    line_reader reader = open_lines(path);
     const char *value = NULL;
-    while (reader.fd >= 0 && !value && next_line(&reader, line, size)) {
+    while (!value && next_line(&reader, line, size)) {
         const char *colon = strchr(line, ':');
         if (strncmp(line, key, strlen(key)) == 0 && colon)
             value = colon + 1 + strspn(colon + 1, " \t");
     }
-    if (reader.fd >= 0)
-        close(reader.fd);
+    close_lines(&reader);
     return value;
 }
 
@@ -111,10 +123,9 @@ int rc_machine_cores(void)
 size_t rc_memory_limit(const char *path)
 {
     char line[64], *end = line;
-    line_reader reader = {.fd = open(path, O_RDONLY | O_CLOEXEC)};
-    unsigned long long limit = reader.fd >= 0 && next_line(&reader, line, sizeof line) ? strtoull(line, &end, 10) : 0;
-    if (reader.fd >= 0)
-        close(reader.fd);
+    line_reader reader = open_lines(path);
+    unsigned long long limit = next_line(&reader, line, sizeof line) ? strtoull(line, &end, 10) : 0;
+    close_lines(&reader);
     return end != line && limit > 0 && limit < SIZE_MAX ? (size_t)limit : SIZE_MAX;
 }
 
@@ -148,10 +159,9 @@ static bool is_listed(const char *list, const char *word)
 static void find_group(const char *groups, const group_kind *kind, char group[PATH_ROOM])
 {
     char line[PATH_ROOM + 128];
-    FILE *file = fopen(groups, "r");
+    line_reader reader = open_lines(groups);
     group[0] = '\0';
-    while (file && group[0] == '\0' && fgets(line, sizeof line, file)) {
-        line[strcspn(line, "\n")] = '\0';
+    while (group[0] == '\0' && next_line(&reader, line, sizeof line)) {
         char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
         if (!path)
             continue;
@@ -159,8 +169,7 @@ static void find_group(const char *groups, const group_kind *kind, char group[PA
         if (is_listed(list + 1, kind->controller))
             snprintf(group, PATH_ROOM, "%s", path + 1);
     }
-    if (file)
-        fclose(file);
+    close_lines(&reader);
 }
 
 /* A line of mountinfo: "30 23 0:26 ROOT POINT OPTIONS [MORE...] - TYPE SOURCE OPTIONS". Where it shows groups of that
@@ -195,12 +204,11 @@ static size_t look_into_group(const char *folder, const group_kind *kind, size_t
     if (used == SIZE_MAX)
         used = 0;
     snprintf(path, sizeof path, "%s/memory.stat", folder);
-    FILE *file = fopen(path, "r");
-    while (file && fgets(line, sizeof line, file))
+    line_reader reader = open_lines(path);
+    while (next_line(&reader, line, sizeof line))
         if (strncmp(line, kind->cache, strlen(kind->cache)) == 0)
             cache = (size_t)strtoull(line + strlen(kind->cache), NULL, 10);
-    if (file)
-        fclose(file);
+    close_lines(&reader);
     used -= cache < used ? cache : used;
     return used < most ? most - used : 0;
 }
@@ -229,8 +237,8 @@ size_t rc_group_memory(const char *groups, const char *mounts, size_t *limit)
     for (size_t k = 0; k < sizeof group_kinds / sizeof *group_kinds; k++) {
         char group[PATH_ROOM], line[2 * PATH_ROOM];
         find_group(groups, &group_kinds[k], group);
-        FILE *file = group[0] != '\0' ? fopen(mounts, "r") : NULL;
-        while (file && fgets(line, sizeof line, file)) {
+        line_reader reader = group[0] != '\0' ? open_lines(mounts) : (line_reader){.fd = -1};
+        while (next_line(&reader, line, sizeof line)) {
             const char *root, *point;
             if (!read_mount(line, &group_kinds[k], &root, &point))
                 continue;
@@ -241,8 +249,7 @@ size_t rc_group_memory(const char *groups, const char *mounts, size_t *limit)
             size_t left = look_up_groups(point, below, &group_kinds[k], limit);
             unused = left < unused ? left : unused;
         }
-        if (file)
-            fclose(file);
+        close_lines(&reader);
     }
     return unused;
 }
