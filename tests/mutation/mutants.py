@@ -25,7 +25,16 @@ BINARY = {"+": "-", "-": "+", "*": "/", "/": "*", "%": "/", "&&": "||", "||": "&
 COMPARISONS = {"<": ("<=", ">="), "<=": ("<", ">"), ">": (">=", "<="), ">=": (">", "<")}
 ASSIGNMENTS = {"+=": "-=", "-=": "+=", "*=": "/=", "/=": "*=", "%=": "/=", "|=": "&=", "&=": "|=", "^=": "&=",
                "<<=": ">>=", ">>=": "<<="}
-SYMMETRIC = {"strcmp", "memcmp", "fmin", "fmax", "fminf", "fmaxf", "rc_size_mul", "rc_size_add"} # the first two arguments
+# Changes that nothing can show, which are not made:
+# - of these two arguments, the second in the other's place: they are compared, or multiplied
+SYMMETRIC = {"strcmp": 0, "memcmp": 0, "fmin": 0, "fmax": 0, "fminf": 0, "fmaxf": 0, "rc_size_mul": 0, "rc_size_add": 0,
+             "rc_alloc_zeroed": 1, "rc_arena_take_array": 1, "grow": 2} # the place of the first
+# - 1 for the first argument of `be->f(be, ...)`: the CPU backend ignores it where it has nothing of its own to look up
+OBJECT_BEFORE_CALL = re.compile(r"(?P<object>\w+(?:(?:->|\.)\w+)*)->\w+$")
+# - h for w and w for h, in these files: the images of a learner are square (rc_check_image_shape)
+SQUARE, SIDES = "src/cil/", {"h": "w", "w": "h"}
+# - room for two where one is asked for: nobody reads the second
+ALLOCATES_ONE = ["rc_alloc_zeroed", "(", "NULL", ",", "1", ","]
 OPENING, CLOSING = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
 
 
@@ -216,7 +225,8 @@ class Source:
         found = re.fullmatch(r"(0[xX][0-9a-fA-F]+|\d+)([uUlLzZ]*)", text)
         if found:
             value = int(found.group(1), 0 if not re.fullmatch(r"0\d+", found.group(1)) else 8)
-            for other in {0: (1,), 1: (0, 2)}.get(value, (value + 1,)):
+            one = [token.text for token in tokens[max(i - 4, 0):i + 2]] == ALLOCATES_ONE
+            for other in {0: (1,), 1: (0,) if one else (0, 2)}.get(value, (value + 1,)):
                 self.replace(i, f"{other}{found.group(2)}", "constant")
             return
         found = re.fullmatch(r"([0-9.]+(?:[eE][-+]?\d+)?)([fFlL]?)", text)
@@ -342,13 +352,23 @@ class Source:
                 parts.append((tokens[start].start, tokens[end - 1].end))
             start = end + 1
         texts = [self.text[a:b] for a, b in parts]
+        called = OBJECT_BEFORE_CALL.search(self.text[max(tokens[i].start - 200, 0):tokens[i].start])
+        called = called.group("object") if called else None
         for k, ((a, b), text) in enumerate(zip(parts, texts)):
-            symmetric = k == 0 and tokens[i - 1].text in SYMMETRIC
-            if k + 1 < len(parts) and not symmetric and text != texts[k + 1] and not text.startswith('"') and not texts[k + 1].startswith('"'):
+            same = SYMMETRIC.get(tokens[i - 1].text) == k or self.are_sides(text, texts[k + 1] if k + 1 < len(texts) else "")
+            if k + 1 < len(parts) and not same and text != texts[k + 1] and not text.startswith('"') and not texts[k + 1].startswith('"'):
                 between = self.text[b:parts[k + 1][0]]
                 self.add(a, parts[k + 1][1], texts[k + 1] + between + text, "arguments swapped")
+            if k == 0 and text == called:
+                continue
             if not re.fullmatch(r'-?[\d.]\w*|NULL|true|false|".*|&?\w+', text, re.DOTALL) or re.fullmatch(r"[a-z_]\w*", text):
                 self.add(a, b, "1", "argument")
+
+    def are_sides(self, one, other):
+        """Height and width of the same square, as `net->h` and `net->w` are?"""
+        same = re.fullmatch(r"\w", one[-1:]) and re.sub(r"\w$", "", one) == re.sub(r"\w$", "", other)
+        alone = re.fullmatch(r"(?:.*\W)?\w", one, re.DOTALL)
+        return bool(same and alone and SIDES.get(one[-1]) == other[-1:] and self.path.startswith(SQUARE))
 
     # ---- names -------------------------------------------------------------------------------------------------
     def word(self, i):
@@ -359,7 +379,8 @@ class Source:
         elif before in (".", "->") and follows != "(":
             is_field_name = before == "." and follows == "=" and self.tokens[i - 2].text in ("{", ",")
             if not is_field_name:
-                self.replace(i, self.siblings.fields_like(text)[:6], "another field")
+                others = [other for other in self.siblings.fields_like(text) if not self.are_sides(text, other)]
+                self.replace(i, others[:6], "another field")
         elif re.fullmatch(r"[A-Z][A-Z0-9]*_[A-Z0-9]+_[A-Z0-9_]+", text) and follows != "(":
             self.replace(i, self.siblings.constants_like(text)[:6], "another constant")
 

@@ -81,7 +81,9 @@ END
 "$compiler" -Isrc/toy test.c -Lbuild/lib -lrecollect -Wl,-rpath,"$folder/build/lib" -o build/bin/test_toy
 cat >build/compile_commands.json <<END
 [{"directory": "$folder/build", "file": "$folder/src/toy/toy.c",
-  "command": "$compiler -I$folder/src/toy -O3 -g -o toy.o -c $folder/src/toy/toy.c"}]
+  "command": "$compiler -I$folder/src/toy -O3 -g -o toy.o -c $folder/src/toy/toy.c"},
+ {"directory": "$folder/build", "file": "$folder/src/cil/rules.c", "command": "$compiler -c $folder/src/cil/rules.c"},
+ {"directory": "$folder/build", "file": "$folder/src/nn/rules.c", "command": "$compiler -c $folder/src/nn/rules.c"}]
 END
 mutate() { python3 "$tool" src/toy/toy.c --build build --out out --accepted accepted.txt --test test_toy --jobs 2 "$@"; }
 fail() {
@@ -111,6 +113,65 @@ mutate --list >log
 all=$(wc -l <log)
 some=$(mutate --list --sample 0.3 --seed 2 | wc -l)
 [ "$some" -gt 0 ] && [ "$some" -lt "$all" ] || fail "a sample of 0.3 has $some of $all mutants"
+
+# What nothing can show is not tried, and only that.
+mkdir -p src/cil src/nn
+cat >src/cil/rules.h <<'END'
+typedef struct net {
+    int h, w, c;
+} net;
+END
+cat >src/cil/rules.c <<'END'
+#include "rules.h"
+void rules(net *n, object *be, object *t)
+{
+    a = rc_alloc_zeroed(p, 3, q);
+    a = rc_arena_take_array(p, q, r);
+    a = grow(p, q, r, s);
+    be->run(be, t);
+    t->backend->run(t->backend, be);
+    t->backend->run(be, t);
+    be->run(t->be, 7);
+    a = rc_alloc_zeroed(NULL, 1, sizeof *a);
+    a = take(NULL, 1, sizeof *a);
+    a = size(n->h, n->w, n->c);
+    a = size(h, w, c);
+    a = size(n->h, be->w, width);
+}
+END
+cp src/cil/rules.h src/cil/rules.c src/nn
+rules() { python3 "$tool" "src/$1/rules.c" --build build --out out --test test_toy --list >log; }
+there() { grep -qxF "src/$1/rules.c:$2" log || fail "mutant '$2' is not made"; }
+absent() { ! grep -qxF "src/cil/rules.c:$1" log || fail "mutant '$1' is made"; }
+rules cil
+there cil '4: arguments swapped: p, 3 -> 3, p'
+absent '4: arguments swapped: 3, q -> q, 3'
+there cil '5: arguments swapped: p, q -> q, p'
+absent '5: arguments swapped: q, r -> r, q'
+there cil '6: arguments swapped: q, r -> r, q'
+absent '6: arguments swapped: r, s -> s, r'
+there cil '7: argument: t -> 1'
+absent '7: argument: be -> 1'
+there cil '7: arguments swapped: be, t -> t, be'
+there cil '8: argument: be -> 1'
+absent '8: argument: t->backend -> 1'
+there cil '9: argument: be -> 1'
+there cil '10: argument: t->be -> 1'
+there cil '11: constant: 1 -> 0'
+absent '11: constant: 1 -> 2'
+there cil '12: constant: 1 -> 2'
+there cil '13: arguments swapped: n->w, n->c -> n->c, n->w'
+absent '13: arguments swapped: n->h, n->w -> n->w, n->h'
+there cil '13: another field: w -> c'
+absent '13: another field: h -> w'
+there cil '13: argument: n->h -> 1'
+absent '14: arguments swapped: h, w -> w, h'
+there cil '14: arguments swapped: w, c -> c, w'
+there cil '15: arguments swapped: n->h, be->w -> be->w, n->h'
+there cil '15: arguments swapped: be->w, width -> width, be->w'
+rules nn
+there nn '13: arguments swapped: n->h, n->w -> n->w, n->h'
+there nn '13: another field: h -> w'
 
 if mutate --time-limit 0.001 >log; then fail "a run that was cut off is not a success"; fi
 grep -q ' [1-9][0-9]* were not run' log || fail "it does not say that mutants are left"
