@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "base/memory.h"
 #include "base/rng.h"
 #include "cil/buffer.h"
 #include "cil/step_training.h"
@@ -324,6 +325,132 @@ static void a_stream_has_an_end(void **state)
     rc_buffer_destroy(&b);
 }
 
+/* The low word of a draw counts where a stream is billions long: it decides half of the carries. */
+static void draws_of_long_streams_take_both_words(void **state)
+{
+    (void)state;
+    enum { CAPACITY = 1000000, IMAGES = 60000 };
+    const uint64_t before = 4000000000u;
+    int32_t *expected = calloc(CAPACITY, sizeof *expected), *places = calloc(IMAGES, sizeof *places);
+    int changed = 0;
+    rc_image_buffer b;
+    rc_buffer_init(&b, CAPACITY, 0);
+    SUCCEEDS(rc_buffer_reserve(&b, CAPACITY));
+    b.held = CAPACITY;
+    b.offered = before;
+    rc_buffer_task plan = {.seed = 21, .images = IMAGES, .batch = 1, .minibatch = 1, .epochs = 1, .offer = true};
+    SUCCEEDS(rc_buffer_begin_task(&b, &plan));
+    memcpy(expected, b.slot, CAPACITY * sizeof *expected);
+    rc_buffer_draw(&b, 0, places);
+    for (uint64_t i = 0; i < IMAGES; i++) {
+        uint64_t t = before + i, high = rc_rng_bits((rc_rng){21, RC_STREAM_RESERVOIR}, 2 * t),
+                 low = rc_rng_bits((rc_rng){21, RC_STREAM_RESERVOIR}, 2 * t + 1),
+                 slot = (high * (t + 1) + (low * (t + 1) >> 32)) >> 32;
+        if (slot < CAPACITY) {
+            expected[slot] = b.order[i];
+            changed++;
+        }
+    }
+    assert_in_range(changed, 5, 30); /* 15 on average */
+    assert_memory_equal(b.slot, expected, CAPACITY * sizeof *expected);
+    free(expected);
+    free(places);
+    rc_buffer_destroy(&b);
+}
+
+/* Room is made for what will come, once, and what is held moves into it. */
+static void room_grows_with_what_is_held(void **state)
+{
+    (void)state;
+    rc_image_buffer b, copy;
+    rc_buffer_init(&b, 10, 1);
+    SUCCEEDS(rc_buffer_reserve(&b, 1));
+    assert_int_equal(b.room, 1);
+    assert_int_equal(rc_buffer_bytes(&b), 0); /* room alone is nothing that is held */
+    b.held = 1;
+    b.offered = 3; /* more than this task of this program has seen */
+    b.images[0] = 77;
+    b.labels[0] = 5;
+    assert_int_equal(rc_buffer_bytes(&b), 1 + sizeof *b.labels);
+    rc_buffer_task plan = {.images = 5, .batch = 5, .minibatch = 1, .epochs = 1, .offer = true};
+    SUCCEEDS(rc_buffer_begin_task(&b, &plan));
+    assert_int_equal(b.room, 3 + 5);
+    assert_true(b.images[0] == 77 && b.labels[0] == 5);
+    const uint8_t *images = b.images;
+    SUCCEEDS(rc_buffer_reserve(&b, 8)); /* it has these */
+    assert_ptr_equal(b.images, images);
+    SUCCEEDS(rc_buffer_reserve(&b, 1000));
+    assert_int_equal(b.room, 10);
+    SUCCEEDS(rc_buffer_copy(&copy, &b));
+    assert_true(copy.capacity == 10 && copy.held == 1 && copy.offered == 3 && copy.room == 1);
+    assert_true(copy.images[0] == 77 && copy.labels[0] == 5);
+    rc_buffer_destroy(&copy);
+    rc_buffer_destroy(&b);
+    rc_buffer_init(&b, 4, 0); /* of a set whose images lie in the pool alone */
+    SUCCEEDS(rc_buffer_reserve(&b, 4));
+    assert_null(b.images);
+    rc_buffer_destroy(&b);
+}
+
+/* One task of 3 images of 200 bytes, in batches of `batch`, with `budget` bytes for it. */
+static rc_status begin_within(rc_image_buffer *b, int batch, size_t budget)
+{
+    rc_buffer_task plan = {.images = 3, .batch = batch, .minibatch = 1, .epochs = 1, .offer = true};
+    rc_memory_set_budget(rc_bytes_allocated() + budget);
+    rc_status status = rc_buffer_begin_task(b, &plan);
+    rc_memory_set_budget(SIZE_MAX);
+    return status;
+}
+
+/* Wherever memory ends, it is told, what was held is still there, and all of it comes back. */
+static void memory_may_run_out(void **state)
+{
+    (void)state;
+    static const int batches[] = {3, 400}; /* the order of an epoch is as long as its images, or much longer */
+    for (int i = 0; i < 2; i++) {
+        size_t before = rc_bytes_allocated();
+        rc_status status = RC_OUT_OF_MEMORY;
+        int failures = 0;
+        for (size_t budget = 0; status != RC_OK; budget += 8, failures++) {
+            rc_image_buffer b;
+            rc_buffer_init(&b, 4, 200);
+            SUCCEEDS(rc_buffer_reserve(&b, 1));
+            b.held = 1;
+            b.offered = 1;
+            memset(b.images, 9, 200);
+            b.labels[0] = 6;
+            status = begin_within(&b, batches[i], budget);
+            assert_true(status == RC_OK || status == RC_OUT_OF_MEMORY);
+            assert_true(b.held == 1 && b.images[199] == 9 && b.labels[0] == 6);
+            assert_true(status != RC_OK || (b.room == 4 && b.order != NULL && b.scratch != NULL));
+            rc_buffer_destroy(&b);
+            assert_int_equal(rc_bytes_allocated(), before);
+        }
+        assert_true(failures > 50); /* 4 slots of 200 bytes and more */
+    }
+}
+
+/* Also for a copy, of which nothing is left then. */
+static void memory_for_a_copy_may_run_out(void **state)
+{
+    (void)state;
+    rc_image_buffer b, copy;
+    rc_buffer_init(&b, 4, 200);
+    SUCCEEDS(rc_buffer_reserve(&b, 4));
+    b.held = 4;
+    size_t before = rc_bytes_allocated();
+    rc_status status = RC_OUT_OF_MEMORY;
+    for (size_t budget = 0; status != RC_OK; budget += 8) {
+        rc_memory_set_budget(before + budget);
+        status = rc_buffer_copy(&copy, &b);
+        rc_memory_set_budget(SIZE_MAX);
+        assert_true(status == RC_OK || (status == RC_OUT_OF_MEMORY && rc_bytes_allocated() == before));
+    }
+    rc_buffer_destroy(&copy);
+    assert_int_equal(rc_bytes_allocated(), before);
+    rc_buffer_destroy(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -333,6 +460,10 @@ int main(void)
         cmocka_unit_test(epochs_can_be_gone_through_again),
         cmocka_unit_test(other_sizes_between_tasks),
         cmocka_unit_test(a_stream_has_an_end),
+        cmocka_unit_test(draws_of_long_streams_take_both_words),
+        cmocka_unit_test(room_grows_with_what_is_held),
+        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(memory_for_a_copy_may_run_out),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

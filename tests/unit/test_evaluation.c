@@ -10,12 +10,13 @@
 
 #include <cmocka.h>
 
+#include "base/memory.h"
 #include "cil/evaluation.h"
 #include "nn/nets.h"
 #include "support/cpu_backend.h"
 #include "support/succeeds.h"
 
-enum { H = 8, W = 10, C = 3, IMAGE = H * W * C, COUNT = 1100, CLASSES = 7, D = 8 };
+enum { H = 8, W = 10, C = 3, IMAGE = H * W * C, COUNT = 2000, CLASSES = 7, D = 8 };
 
 /* A classifier whose running statistics are not those of any batch, some images, and what it makes of each, one at a
  * time and by hand from the pass's features. */
@@ -188,6 +189,8 @@ static void set_up_stream(rc_task_stream *stream, int order[CLASSES + 2])
     SUCCEEDS(rc_task_stream_create(stream, CLASSES + 2, order, &split));
 }
 
+static const rc_evaluation nothing;
+
 static void every_image_of_a_known_class_is_counted(void **state)
 {
     world *w = *state;
@@ -213,6 +216,10 @@ static void every_image_of_a_known_class_is_counted(void **state)
         top5[label] += ahead < 5;
         all++;
     }
+    assert_true(all > 1024); /* more than are scored in one go */
+    SUCCEEDS(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 64, &e));
+    rc_evaluation_destroy(&e);
+    size_t before = rc_bytes_allocated(); /* workspace of the backend has grown, and stays */
     SUCCEEDS(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 64, &e));
     assert_int_equal(e.classes, CLASSES);
     int counted = 0, in_top5 = 0;
@@ -226,7 +233,8 @@ static void every_image_of_a_known_class_is_counted(void **state)
     }
     assert_true(counted == all && all < COUNT && in_top5 < all);
     rc_evaluation_destroy(&e);
-    assert_null(e.confusion);
+    assert_memory_equal(&e, &nothing, sizeof e);
+    assert_int_equal(rc_bytes_allocated(), before);
     rc_task_stream_destroy(&stream);
 }
 
@@ -238,15 +246,76 @@ static void a_model_of_more_classes_than_the_data_is_refused(void **state)
     rc_evaluation e;
     rc_split test = {.images = w->images, .labels = w->labels, .count = 0};
     SUCCEEDS(rc_task_stream_create(&stream, CLASSES - 1, NULL, &split));
+    memset(&e, 0xFF, sizeof e);
     assert_int_equal(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 64, &e), RC_INVALID_ARGUMENT);
     assert_string_equal(rc_message(), "the classifier knows 7 classes, the data has 6");
-    assert_null(e.confusion);
+    assert_memory_equal(&e, &nothing, sizeof e);
     rc_task_stream_destroy(&stream);
     split.size[0] = CLASSES; /* just as many */
     SUCCEEDS(rc_task_stream_create(&stream, CLASSES, NULL, &split));
     SUCCEEDS(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 64, &e));
     assert_true(isnan(rc_accuracy(&e, 0, CLASSES)));
     rc_evaluation_destroy(&e);
+    rc_task_stream_destroy(&stream);
+}
+
+static rc_status (*reserve)(rc_backend *, int, int, int);
+static int reserved;
+
+static rc_status seen_reserve(rc_backend *b, int n, int in, int out)
+{
+    reserved = n;
+    return reserve(b, n, in, out);
+}
+
+/* Few images make a small batch, none a batch of one. */
+static void no_batch_is_larger_than_it_must_be(void **state)
+{
+    world *w = *state;
+    int order[CLASSES + 2];
+    rc_task_stream stream;
+    rc_evaluation e;
+    set_up_stream(&stream, order);
+    reserve = be->reserve_dense;
+    be->reserve_dense = seen_reserve;
+    for (int known = 0; known < 8; known++) {
+        int32_t labels[7] = {order[0], order[3], order[2], order[1], order[5], order[4], order[6]};
+        rc_split test = {.images = w->images, .labels = labels, .count = known};
+        SUCCEEDS(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 5, &e));
+        assert_int_equal(reserved, known < 1 ? 1 : known < 5 ? known : 5);
+        rc_evaluation_destroy(&e);
+    }
+    be->reserve_dense = reserve;
+    rc_task_stream_destroy(&stream);
+}
+
+/* What fails is told also where nothing would have been scored, and leaves nothing. */
+static void failures_without_images_are_told(void **state)
+{
+    world *w = *state;
+    enum { MANY = 1500 }; /* the confusion matrix is the largest of all blocks */
+    rc_task_split split = {.sizes = 1, .size = {MANY}};
+    rc_task_stream stream;
+    rc_evaluation e;
+    rc_classifier c;
+    rc_split test = {.images = w->images, .labels = w->labels, .count = 0};
+    SUCCEEDS(rc_task_stream_create(&stream, MANY, NULL, &split));
+    SUCCEEDS(rc_classifier_create(&c, &w->net, be, MANY));
+    size_t before = rc_bytes_allocated();
+    assert_int_equal(rc_evaluate(be, &c, &w->normalisation, &stream, &test, 5, &e), RC_INVALID_ARGUMENT);
+    assert_string_equal(rc_message(), "cannot score batches of 1 images over 0 classes");
+    assert_memory_equal(&e, &nothing, sizeof e);
+    assert_int_equal(rc_bytes_allocated(), before);
+    SUCCEEDS(rc_head_grow(&c.head, MANY, (rc_rng){3, 7}));
+    SUCCEEDS(rc_evaluate(be, &c, &w->normalisation, &stream, &test, 5, &e));
+    rc_evaluation_destroy(&e);
+    before = rc_bytes_allocated();
+    rc_memory_set_budget(before + MANY * MANY * sizeof *e.confusion - 1);
+    assert_int_equal(rc_evaluate(be, &c, &w->normalisation, &stream, &test, 5, &e), RC_OUT_OF_MEMORY);
+    rc_memory_set_budget(SIZE_MAX);
+    assert_memory_equal(&e, &nothing, sizeof e);
+    assert_int_equal(rc_bytes_allocated(), before);
+    rc_classifier_destroy(&c);
     rc_task_stream_destroy(&stream);
 }
 
@@ -275,6 +344,8 @@ static void transfer_and_forgetting_by_hand(void **state)
     assert_true(fabs(rc_backward_transfer(r, 4, 2) - (70 - 90)) < 1e-12);
     assert_true(fabs(rc_forgetting(r, 4, 2) - 20) < 1e-12);
     assert_true(isnan(rc_backward_transfer(r, 4, 1)) && isnan(rc_forgetting(r, 4, 1)));
+    static const double unknown[] = {90, 0, 80, NAN}; /* a last task without images has nothing to forget */
+    assert_true(rc_forgetting(unknown, 2, 2) == 10 && rc_backward_transfer(unknown, 2, 2) == -10);
     static const double grows[] = {10, 0, 0, 40, 20, 0, 30, 25, 60}; /* best between; best last */
     assert_true(fabs(rc_forgetting(grows, 3, 3) - (40 - 30 + 0) / 2.0) < 1e-12);
     assert_true(fabs(rc_backward_transfer(grows, 3, 3) - (20 + 5) / 2.0) < 1e-12);
@@ -288,6 +359,8 @@ int main(void)
         cmocka_unit_test(answers_that_are_no_numbers_are_refused),
         cmocka_unit_test(every_image_of_a_known_class_is_counted),
         cmocka_unit_test(a_model_of_more_classes_than_the_data_is_refused),
+        cmocka_unit_test(no_batch_is_larger_than_it_must_be),
+        cmocka_unit_test(failures_without_images_are_told),
         cmocka_unit_test(accuracies_are_shares_of_rows),
         cmocka_unit_test(transfer_and_forgetting_by_hand),
     };

@@ -37,6 +37,7 @@ static void equal_tasks(void **state)
     TASKS(100, SPLIT(.tasks = 5), 20, 20, 20, 20, 20);
     TASKS(6, SPLIT(.tasks = 6), 1, 1, 1, 1, 1, 1);
     TASKS(7, SPLIT(.tasks = 1), 7);
+    TASKS(1, SPLIT(.tasks = 1), 1);
 }
 
 /* first = C / N, plus what is left of (C - first) / (N - 1). */
@@ -105,6 +106,8 @@ static void orders_map_classes_to_labels(void **state)
     assert_int_equal(rc_task_stream_create(&stream, 4, outside, &SPLIT(.tasks = 2)), RC_INVALID_ARGUMENT);
 }
 
+static const rc_task_stream nothing;
+
 /* In which words; nothing is held then. */
 static void what_cannot_be_cut_is_refused(void **state)
 {
@@ -133,12 +136,15 @@ static void what_cannot_be_cut_is_refused(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         rc_task_stream stream;
         char most[64];
+        size_t before = rc_bytes_allocated();
+        memset(&stream, 0xFF, sizeof stream);
         snprintf(most, sizeof most, "%d tasks, expected 1 to %d for %d classes", RC_MAX_TASKS + 1, RC_MAX_TASKS,
                  2 * RC_MAX_TASKS);
         assert_int_equal(rc_task_stream_create(&stream, bad[i].classes, bad[i].order, &bad[i].split),
                          RC_INVALID_ARGUMENT);
         assert_string_equal(rc_message(), bad[i].message != NULL ? bad[i].message : most);
-        assert_true(stream.order == NULL && stream.position == NULL);
+        assert_memory_equal(&stream, &nothing, sizeof stream);
+        assert_int_equal(rc_bytes_allocated(), before);
     }
     rc_task_stream stream;
     assert_int_equal(rc_task_stream_create(&stream, RC_MAX_TASKS, NULL, &SPLIT(.tasks = RC_MAX_TASKS)), RC_OK);
@@ -146,6 +152,32 @@ static void what_cannot_be_cut_is_refused(void **state)
     assert_int_equal(rc_task_first(&stream, RC_MAX_TASKS - 1), RC_MAX_TASKS - 1);
     assert_int_equal(rc_task_classes(&stream, RC_MAX_TASKS - 1), 1);
     rc_task_stream_destroy(&stream);
+    assert_memory_equal(&stream, &nothing, sizeof stream);
+}
+
+/* Wherever memory ends. */
+static void memory_may_run_out(void **state)
+{
+    (void)state;
+    int32_t labels[200] = {0}, *index;
+    rc_split data = {.count = 200, .labels = labels};
+    rc_task_stream stream;
+    int count = 7;
+    size_t before = rc_bytes_allocated();
+    rc_status status = RC_OUT_OF_MEMORY;
+    for (size_t budget = 0; status != RC_OK; budget += 8) {
+        rc_memory_set_budget(before + budget);
+        status = rc_task_stream_create(&stream, 50, NULL, &SPLIT(.tasks = 2));
+        rc_memory_set_budget(SIZE_MAX);
+        assert_true(status == RC_OK || status == RC_OUT_OF_MEMORY);
+        assert_true(status == RC_OK || rc_bytes_allocated() == before);
+    }
+    rc_memory_set_budget(rc_bytes_allocated() + 200 * sizeof *index);
+    assert_int_equal(rc_task_images(&stream, &data, 0, 50, &index, &count), RC_OUT_OF_MEMORY);
+    rc_memory_set_budget(SIZE_MAX);
+    assert_true(index == NULL && count == 0);
+    rc_task_stream_destroy(&stream);
+    assert_int_equal(rc_bytes_allocated(), before);
 }
 
 /* The published streams: 2^16 epochs and tasks apart. */
@@ -207,6 +239,7 @@ int main(void)
         cmocka_unit_test(epochs_of_any_size),
         cmocka_unit_test(what_cannot_be_cut_is_refused),
         cmocka_unit_test(orders_are_those_of_their_streams),
+        cmocka_unit_test(memory_may_run_out),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
