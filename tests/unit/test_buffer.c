@@ -15,6 +15,7 @@
 #include "cil/buffer.h"
 #include "cil/step_training.h"
 #include "cil/task_stream.h"
+#include "support/failing_heap.h"
 #include "support/succeeds.h"
 
 enum { IMAGE = 6, MOST = 4096 };
@@ -392,63 +393,35 @@ static void room_grows_with_what_is_held(void **state)
     rc_buffer_destroy(&b);
 }
 
-/* One task of 3 images of 200 bytes, in batches of `batch`, with `budget` bytes for it. */
-static rc_status begin_within(rc_image_buffer *b, int batch, size_t budget)
-{
-    rc_buffer_task plan = {.images = 3, .batch = batch, .minibatch = 1, .epochs = 1, .offer = true};
-    rc_memory_set_budget(rc_bytes_allocated() + budget);
-    rc_status status = rc_buffer_begin_task(b, &plan);
-    rc_memory_set_budget(SIZE_MAX);
-    return status;
-}
-
-/* Wherever memory ends, it is told, what was held is still there, and all of it comes back. */
-static void memory_may_run_out(void **state)
+/* Whichever allocation fails, it is told, what was held is still there, and all memory comes back. */
+static void allocations_may_fail(void **state)
 {
     (void)state;
-    static const int batches[] = {3, 400}; /* the order of an epoch is as long as its images, or much longer */
-    for (int i = 0; i < 2; i++) {
-        size_t before = rc_bytes_allocated();
-        rc_status status = RC_OUT_OF_MEMORY;
-        int failures = 0;
-        for (size_t budget = 0; status != RC_OK; budget += 8, failures++) {
-            rc_image_buffer b;
-            rc_buffer_init(&b, 4, 200);
-            SUCCEEDS(rc_buffer_reserve(&b, 1));
-            b.held = 1;
-            b.offered = 1;
-            memset(b.images, 9, 200);
-            b.labels[0] = 6;
-            status = begin_within(&b, batches[i], budget);
-            assert_true(status == RC_OK || status == RC_OUT_OF_MEMORY);
-            assert_true(b.held == 1 && b.images[199] == 9 && b.labels[0] == 6);
-            assert_true(status != RC_OK || (b.room == 4 && b.order != NULL && b.scratch != NULL));
-            rc_buffer_destroy(&b);
-            assert_int_equal(rc_bytes_allocated(), before);
-        }
-        assert_true(failures > 50); /* 4 slots of 200 bytes and more */
-    }
-}
-
-/* Also for a copy, of which nothing is left then. */
-static void memory_for_a_copy_may_run_out(void **state)
-{
-    (void)state;
-    rc_image_buffer b, copy;
-    rc_buffer_init(&b, 4, 200);
-    SUCCEEDS(rc_buffer_reserve(&b, 4));
-    b.held = 4;
+    enum { ALLOCATIONS = 6 }; /* images, labels, slot, pick, order, scratch */
+    rc_buffer_task plan = {.images = 3, .batch = 3, .minibatch = 1, .epochs = 1, .offer = true};
     size_t before = rc_bytes_allocated();
-    rc_status status = RC_OUT_OF_MEMORY;
-    for (size_t budget = 0; status != RC_OK; budget += 8) {
-        rc_memory_set_budget(before + budget);
+    for (int nth = 1; nth <= ALLOCATIONS + 1; nth++) {
+        rc_image_buffer b, copy;
+        rc_buffer_init(&b, 4, 200);
+        SUCCEEDS(rc_buffer_reserve(&b, 1));
+        b.held = 1;
+        b.offered = 1;
+        memset(b.images, 9, 200);
+        b.labels[0] = 6;
+        allocation_to_fail = nth;
+        rc_status status = rc_buffer_begin_task(&b, &plan);
+        assert_int_equal(allocation_failed(), nth <= ALLOCATIONS);
+        assert_int_equal(status, nth <= ALLOCATIONS ? RC_OUT_OF_MEMORY : RC_OK);
+        assert_true(b.held == 1 && b.images[199] == 9 && b.labels[0] == 6);
+        size_t held = rc_bytes_allocated();
+        allocation_to_fail = nth;
         status = rc_buffer_copy(&copy, &b);
-        rc_memory_set_budget(SIZE_MAX);
-        assert_true(status == RC_OK || (status == RC_OUT_OF_MEMORY && rc_bytes_allocated() == before));
+        assert_int_equal(status, allocation_failed() ? RC_OUT_OF_MEMORY : RC_OK);
+        assert_true(status == RC_OK || rc_bytes_allocated() == held);
+        rc_buffer_destroy(&copy);
+        rc_buffer_destroy(&b);
+        assert_int_equal(rc_bytes_allocated(), before);
     }
-    rc_buffer_destroy(&copy);
-    assert_int_equal(rc_bytes_allocated(), before);
-    rc_buffer_destroy(&b);
 }
 
 int main(void)
@@ -462,8 +435,7 @@ int main(void)
         cmocka_unit_test(a_stream_has_an_end),
         cmocka_unit_test(draws_of_long_streams_take_both_words),
         cmocka_unit_test(room_grows_with_what_is_held),
-        cmocka_unit_test(memory_may_run_out),
-        cmocka_unit_test(memory_for_a_copy_may_run_out),
+        cmocka_unit_test(allocations_may_fail),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

@@ -11,6 +11,7 @@
 #include "cil/classifier.h"
 #include "nn/nets.h"
 #include "support/cpu_backend.h"
+#include "support/failing_heap.h"
 #include "support/succeeds.h"
 
 static const rc_classifier nothing;
@@ -43,41 +44,43 @@ static void what_cannot_be_made_is_nothing(void **state)
     assert_int_equal(rc_bytes_allocated(), before);
 }
 
-/* Wherever memory ends. */
-static void memory_may_run_out(void **state)
+/* Whichever allocation fails, it is told and nothing is left of what was being made. */
+static void allocations_may_fail(void **state)
 {
     (void)state;
     rc_net net;
     rc_classifier c, copy;
+    int nth = 0;
     SUCCEEDS(rc_net_resnet_small(&net, 3, 8, 8, 2, 1));
-    size_t nothing_held = rc_bytes_allocated();
-    rc_status status = RC_OUT_OF_MEMORY;
-    for (size_t budget = 0; status != RC_OK; budget += 64) {
+    size_t at_first = rc_bytes_allocated();
+    for (bool fails = true; fails; nth++) {
         memset(&c, 0xFF, sizeof c);
-        rc_memory_set_budget(nothing_held + budget);
-        status = rc_classifier_create(&c, &net, be, 4);
-        rc_memory_set_budget(SIZE_MAX);
-        assert_true(status == RC_OK || status == RC_OUT_OF_MEMORY);
-        assert_true(status == RC_OK || rc_bytes_allocated() == nothing_held);
+        allocation_to_fail = nth + 1;
+        rc_status status = rc_classifier_create(&c, &net, be, 4);
+        fails = allocation_failed();
+        assert_int_equal(status, fails ? RC_OUT_OF_MEMORY : RC_OK);
+        assert_true(!fails || rc_bytes_allocated() == at_first);
     }
+    assert_true(nth > 2);
     SUCCEEDS(rc_head_grow(&c.head, 4, (rc_rng){3, 2}));
     size_t before = rc_bytes_allocated();
-    status = RC_OUT_OF_MEMORY;
-    for (size_t budget = 0; status != RC_OK; budget += 64) {
-        rc_memory_set_budget(before + budget);
-        status = rc_classifier_clone(&copy, &c);
-        rc_memory_set_budget(SIZE_MAX);
-        assert_true(status == RC_OK || status == RC_OUT_OF_MEMORY);
-        assert_true(status == RC_OK || rc_bytes_allocated() == before);
+    nth = 0;
+    for (bool fails = true; fails; nth++) {
+        allocation_to_fail = nth + 1;
+        rc_status status = rc_classifier_clone(&copy, &c);
+        fails = allocation_failed();
+        assert_int_equal(status, fails ? RC_OUT_OF_MEMORY : RC_OK);
+        assert_true(!fails || rc_bytes_allocated() == before);
     }
+    assert_true(nth > 2);
     rc_classifier_destroy(&copy);
-    rc_memory_set_budget(before);
+    allocation_to_fail = 1;
     assert_int_equal(rc_classifier_align_rows(&c, 2), RC_OUT_OF_MEMORY);
-    rc_memory_set_budget(SIZE_MAX);
+    assert_true(allocation_failed());
     SUCCEEDS(rc_classifier_align_rows(&c, 2));
     assert_int_equal(rc_bytes_allocated(), before);
     rc_classifier_destroy(&c);
-    assert_int_equal(rc_bytes_allocated(), nothing_held);
+    assert_int_equal(rc_bytes_allocated(), at_first);
 }
 
 int main(void)
@@ -85,7 +88,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(features_are_those_of_the_last_layer),
         cmocka_unit_test(what_cannot_be_made_is_nothing),
-        cmocka_unit_test(memory_may_run_out),
+        cmocka_unit_test(allocations_may_fail),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
 }
