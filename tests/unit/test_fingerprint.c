@@ -14,7 +14,7 @@ enum { SIDE = 3, CLASSES = 4, TRAIN = 5, TEST = 2, IMAGE = SIDE * SIDE };
 typedef struct world {
     uint8_t train_images[TRAIN * IMAGE], test_images[TEST * IMAGE];
     int32_t train_labels[TRAIN], test_labels[TEST];
-    char name[CLASSES][8];
+    char name[CLASSES][24];
     char *names[CLASSES];
     int order[CLASSES];
     rc_dataset data;
