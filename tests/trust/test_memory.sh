@@ -164,7 +164,7 @@ differs() { diff -rq "$1" "$2" 2>&1 || true; }
 
 # What a refused command leaves must be what it found, but a model that is saved, here or elsewhere, as the message says.
 check_refused() {
-    local left restored=false elsewhere=(state/temporary/recollect-*.safetensors)
+    local left restored=false elsewhere=(state/{.,temporary}/recollect-*.safetensors)
     [[ $(<message) == *recollect:\ * ]] || violated "no message: $(<message)"
     if [[ $command == run* ]]; then
         for left in state/run/**/*.tmp-*; do
