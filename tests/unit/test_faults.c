@@ -1,5 +1,6 @@
-/* A backend whose n-th allocation, reservation, wait or repetition fails: whatever a learner is doing then, it says
- * so, and all memory comes back. And without a failure nothing is kept either. */
+/* A backend whose n-th allocation, reservation, wait or repetition fails, and a heap whose n-th allocation does: whatever
+ * a learner is doing then, it says so, and all memory comes back. And without a failure nothing is kept either. (The
+ * linker leads the library's posix_memalign to the one here.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,18 +17,28 @@
 #include "support/learning.h"
 #include "support/succeeds.h"
 
-typedef enum fault { ALLOC, RESERVE, SYNC, REPEAT, FAULTS } fault;
-static const char *const fault_name[FAULTS] = {"allocation", "reservation", "wait", "repetition"};
+typedef enum fault { ALLOC, RESERVE, SYNC, REPEAT, HEAP, FAULTS } fault;
+static const char *const fault_name[FAULTS] = {"allocation", "reservation", "wait", "repetition", "block of the heap"};
 
 static rc_backend plain;
 static int calls[FAULTS], held;
 static fault armed; /* FAULTS: none */
 static int fails_at;
+static bool aside; /* what the test takes for itself neither counts nor fails */
 
 /* Does this call fail? */
 static bool fails(fault kind)
 {
-    return ++calls[kind] == fails_at && kind == armed;
+    return !aside && ++calls[kind] == fails_at && kind == armed;
+}
+
+int __real_posix_memalign(void **block, size_t align, size_t size);
+int __wrap_posix_memalign(void **block, size_t align, size_t size);
+
+int __wrap_posix_memalign(void **block, size_t align, size_t size)
+{
+    enum { NO_MEMORY = 12 };
+    return fails(HEAP) ? NO_MEMORY : __real_posix_memalign(block, align, size);
 }
 
 static rc_status failure(fault kind)
@@ -125,6 +136,14 @@ static rc_settings tiny(void)
     return s;
 }
 
+static uint8_t *own_images(int first, int classes, int per_class, int32_t **labels)
+{
+    aside = true;
+    uint8_t *images = learning_images(first, classes, per_class, labels);
+    aside = false;
+    return images;
+}
+
 /* Creates a learner, teaches it a task and another one, and scores it. */
 static rc_status live(rc_learner *l, const char *method, const rc_settings *s)
 {
@@ -135,7 +154,7 @@ static rc_status live(rc_learner *l, const char *method, const rc_settings *s)
     for (int task = 0; task < 2; task++) {
         int first = m->replay == RC_REPLAY_REAL ? 0 : 2 * task, classes = 2 * task + 2 - first;
         int32_t *labels;
-        uint8_t *images = learning_images(first, classes, 4, &labels);
+        uint8_t *images = own_images(first, classes, 4, &labels);
         rc_status status = rc_learner_begin_task(l, task, 2, images, labels, classes * 4);
         rc_free(NULL, images);
         rc_free(NULL, labels);
@@ -152,8 +171,8 @@ static rc_status evaluate(const rc_learner *l, size_t budget)
     rc_task_stream stream;
     rc_evaluation e;
     rc_split test = {.count = 8};
-    SUCCEEDS(rc_task_stream_create(&stream, 4, NULL, &split));
-    test.images = learning_images(0, 4, 2, &test.labels);
+    RC_TRY(rc_task_stream_create(&stream, 4, NULL, &split));
+    test.images = own_images(0, 4, 2, &test.labels);
     rc_memory_set_budget(budget == SIZE_MAX ? SIZE_MAX : rc_bytes_allocated() + budget);
     rc_status status = rc_evaluate(be, &l->student, &l->augment, &stream, &test, 3, &e);
     rc_memory_set_budget(SIZE_MAX);
