@@ -69,7 +69,7 @@ static void adopt(rc_learner *l, const rc_settings *settings, const rc_method *m
 static rc_status begin_vae(rc_learner *l)
 {
     rc_augment *image = &l->augment;
-    if (l->method->replay != RC_REPLAY_GENERATIVE || l->vae.encoder.param != NULL)
+    if (l->method->replay != RC_REPLAY_GENERATIVE || l->vae.net != NULL)
         return RC_OK;
     for (int c = 0; c < image->c; c++) {
         image->mean[c] = 0;
@@ -119,7 +119,7 @@ rc_status rc_learner_configure(rc_learner *l, const rc_settings *settings, const
     if (l->in_task)
         return rc_fail(RC_INTERNAL, "task %d has not ended", l->task + 1);
     RC_TRY(rc_settings_check(settings));
-    if (method->replay == RC_REPLAY_GENERATIVE && l->vae.encoder.param == NULL)
+    if (method->replay == RC_REPLAY_GENERATIVE && l->vae.net == NULL)
         return rc_fail(RC_INVALID_ARGUMENT,
                        "%s goes on from its own models alone: it needs a generative model that was trained from the "
                        "first class on, and %s makes none",
@@ -262,11 +262,10 @@ static rc_status add_model_state(rc_learner *l, const char *param, const char *r
  * task before has them. */
 static rc_status register_state(rc_learner *l)
 {
-    rc_state_rewind(&l->state, 0);
     RC_TRY(add_model_state(l, "student.param", "student.running", &l->student.backbone));
     RC_TRY(rc_state_add(&l->state, "student.head", RC_STATE_REAL, l->student.head.weight,
                         (size_t)l->student.head.classes * (size_t)l->student.head.d));
-    if (l->vae.encoder.param != NULL) {
+    if (l->vae.net != NULL) {
         RC_TRY(add_model_state(l, "encoder.param", "encoder.running", &l->vae.encoder));
         RC_TRY(add_model_state(l, "decoder.param", "decoder.running", &l->vae.decoder));
     }
@@ -457,7 +456,7 @@ rc_stored rc_learner_stored(const rc_learner *l)
 {
     size_t d = (size_t)l->student.head.d, image = (size_t)l->augment.h * (size_t)l->augment.w * (size_t)l->augment.c;
     rc_stored stored = {.images = rc_buffer_bytes(&l->buffer)};
-    if (l->vae.encoder.param != NULL)
+    if (l->vae.net != NULL)
         stored.model = rc_vae_bytes(&l->vae);
     if (l->class_mean != NULL)
         stored.statistics = ((size_t)l->statistics_classes * d + d * d) * sizeof(float);

@@ -111,7 +111,7 @@ static rc_status take_memory(generative *g)
     RC_TRY(rc_backend_carve(g->backend, "autoencoder", carve, g, &g->memory, &g->replay.bytes));
     float old = g->settings.old_share;
     for (int b = 0; b < g->rows; b++) {
-        float weight = g->replay.batch == 0 ? 1 : b < g->settings.batch ? 1 - old : old;
+        float weight = b < g->settings.batch ? 1 - old : old;
         g->backend->write_real(g->backend, rc_real_at(g->backend, g->sample_weight, (size_t)b), &weight, 1);
     }
     return RC_OK;

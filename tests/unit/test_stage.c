@@ -164,11 +164,11 @@ static void slow_steps_come_a_few_at_a_time(void **state)
     run.last_call = 1e18;
     run.seconds_per_step = 2; /* of its first chunk; then it is measured */
     most_repeats = 0;
-    SUCCEEDS(rc_stage_repeat(&run, 0, 5));
+    SUCCEEDS(rc_stage_repeat(&run, 0, 6));
     assert_int_equal(most_repeats, 5);
     run.seconds_per_step = 100;
     repeats = most_repeats = 0;
-    SUCCEEDS(rc_stage_repeat(&run, 5, 6));
+    SUCCEEDS(rc_stage_repeat(&run, 6, 8));
     assert_int_equal(most_repeats, 1);
     be->repeat = plain_repeat;
     be->release(be, loss);
