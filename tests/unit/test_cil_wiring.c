@@ -52,8 +52,8 @@ static void statistics_stay_with_methods_that_use_them(void **state)
     SUCCEEDS(rc_learner_set_method(&l, row("rdfcil")));
     assert_true(l.statistics_classes == 0 && l.class_mean == NULL && l.covariance == NULL);
     fails(rc_learner_set_method(&l, row("dgr")), RC_INVALID_ARGUMENT,
-          "DGR goes on from its own models alone: it needs a generative model that was trained from the first class on, "
-          "and R-DFCIL makes none");
+          "DGR goes on from its own models alone: it needs a generative model that was trained from the first class "
+          "on, and R-DFCIL makes none");
     rc_learner_destroy(&l);
 }
 
@@ -270,8 +270,8 @@ static void the_result_is_looked_at(void **state)
     create_taught(&l, "finetune", &s);
     learning_begin(&l, 1, 2, 8);
     fails(rc_run_stages(&l, RC_STAGE_INVERSION, 0, &hooks, wall), RC_NUMERIC,
-          "task 2, after its last step: number 5 of student.head is inf. Nothing of this is kept, what was saved before "
-          "is intact; a lower learning_rate may help");
+          "task 2, after its last step: number 5 of student.head is inf. Nothing of this is kept, what was saved "
+          "before is intact; a lower learning_rate may help");
     assert_true(wall[RC_STAGE_TRAINING] > 0 && wall[RC_STAGE_TRAINING] <= rc_now() - began);
     rc_learner_destroy(&l);
 }
