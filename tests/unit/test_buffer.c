@@ -270,6 +270,7 @@ static void epochs_can_be_gone_through_again(void **state)
     }
     rc_buffer_commit(&b, be, data.image, data.label);
     rc_buffer_commit(&resumed, be, data.image, data.label);
+    assert_true(b.order == NULL && b.scratch == NULL); /* the task is over */
     assert_int_equal(resumed.offered, b.offered);
     assert_memory_equal(resumed.images, b.images, 12 * IMAGE);
     drop_pool(data);
@@ -288,6 +289,7 @@ static void other_sizes_between_tasks(void **state)
     SUCCEEDS(rc_buffer_copy(&copy, &b));
     assert_int_equal(rc_buffer_bytes(&copy), 30 * (IMAGE + 4));
     assert_memory_equal(copy.images, b.images, 30 * IMAGE);
+    assert_memory_equal(copy.labels, b.labels, 30 * sizeof *b.labels);
 
     rc_buffer_resize(&b, 10);
     assert_int_equal(b.held, 10);
@@ -323,6 +325,9 @@ static void a_stream_has_an_end(void **state)
     rc_buffer_task plan = {.images = 1000, .batch = 10, .minibatch = 10, .epochs = 300000, .offer = true};
     assert_int_equal(rc_buffer_begin_task(&b, &plan), RC_INVALID_ARGUMENT);
     assert_non_null(strstr(rc_message(), "4294967295"));
+    b.offered = UINT32_MAX - 1000; /* just so many */
+    plan.epochs = 1;
+    SUCCEEDS(rc_buffer_begin_task(&b, &plan));
     rc_buffer_destroy(&b);
 }
 
@@ -364,16 +369,21 @@ static void room_grows_with_what_is_held(void **state)
 {
     (void)state;
     rc_image_buffer b, copy;
+    size_t before = rc_bytes_allocated();
     rc_buffer_init(&b, 10, 1);
     SUCCEEDS(rc_buffer_reserve(&b, 1));
     assert_int_equal(b.room, 1);
     assert_int_equal(rc_buffer_bytes(&b), 0); /* room alone is nothing that is held */
     b.held = 1;
-    b.offered = 3; /* more than this task of this program has seen */
     b.images[0] = 77;
     b.labels[0] = 5;
     assert_int_equal(rc_buffer_bytes(&b), 1 + sizeof *b.labels);
-    rc_buffer_task plan = {.images = 5, .batch = 5, .minibatch = 1, .epochs = 1, .offer = true};
+    rc_buffer_task plan = {.images = 5, .batch = 5, .minibatch = 1, .epochs = 1, .offer = false};
+    b.offered = 1;
+    SUCCEEDS(rc_buffer_begin_task(&b, &plan)); /* nothing will come; this task is never ended */
+    assert_int_equal(b.room, 1);
+    plan.offer = true;
+    b.offered = 3;
     SUCCEEDS(rc_buffer_begin_task(&b, &plan));
     assert_int_equal(b.room, 3 + 5);
     assert_true(b.images[0] == 77 && b.labels[0] == 5);
@@ -391,6 +401,7 @@ static void room_grows_with_what_is_held(void **state)
     SUCCEEDS(rc_buffer_reserve(&b, 4));
     assert_null(b.images);
     rc_buffer_destroy(&b);
+    assert_int_equal(rc_bytes_allocated(), before);
 }
 
 /* Whichever allocation fails, it is told, what was held is still there, and all memory comes back. */

@@ -348,6 +348,8 @@ static void transfer_and_forgetting_by_hand(void **state)
     assert_true(isnan(rc_backward_transfer(r, 4, 1)) && isnan(rc_forgetting(r, 4, 1)));
     static const double unknown[] = {90, 0, 80, NAN}; /* a last task without images has nothing to forget */
     assert_true(rc_forgetting(unknown, 2, 2) == 10 && rc_backward_transfer(unknown, 2, 2) == -10);
+    static const double beyond[] = {10, 0, 5, 0, 90, 0}; /* a row of a task that has not been yet */
+    assert_true(rc_forgetting(beyond, 2, 2) == 5);
     static const double grows[] = {10, 0, 0, 40, 20, 0, 30, 25, 60}; /* best between; best last */
     assert_true(fabs(rc_forgetting(grows, 3, 3) - (40 - 30 + 0) / 2.0) < 1e-12);
     assert_true(fabs(rc_backward_transfer(grows, 3, 3) - (20 + 5) / 2.0) < 1e-12);

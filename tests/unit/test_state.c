@@ -62,8 +62,8 @@ static void what_is_not_finite_is_found(void **state)
     assert_int_equal(be->alloc(be, COUNT * be->real_bytes, &memory), RC_OK);
     assert_int_equal(be->alloc(be, sizeof no_number, &integers), RC_OK);
     be->write_bytes(be, integers, &no_number, sizeof no_number);
-    SUCCEEDS(rc_state_add(&s, "integers", RC_STATE_INT32, integers, 1));
     SUCCEEDS(rc_state_add(&s, "numbers", RC_STATE_REAL, memory, COUNT));
+    SUCCEEDS(rc_state_add(&s, "integers", RC_STATE_INT32, integers, 1));
     SUCCEEDS(rc_state_check(be, &s));
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         const float bad = i % 2 ? NAN : -INFINITY, good = 1;

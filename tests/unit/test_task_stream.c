@@ -39,6 +39,7 @@ static void equal_tasks(void **state)
     TASKS(6, SPLIT(.tasks = 6), 1, 1, 1, 1, 1, 1);
     TASKS(7, SPLIT(.tasks = 1), 7);
     TASKS(1, SPLIT(.tasks = 1), 1);
+    TASKS(7, SPLIT(.tasks = 1, .first = 3), 7); /* there is no other that could take the rest */
 }
 
 /* first = C / N, plus what is left of (C - first) / (N - 1). */
