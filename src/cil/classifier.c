@@ -27,7 +27,6 @@ void rc_classifier_destroy(rc_classifier *classifier)
 {
     rc_model_destroy(&classifier->backbone);
     rc_head_destroy(&classifier->head);
-    memset(classifier, 0, sizeof *classifier);
 }
 
 rc_status rc_classifier_clone(rc_classifier *copy, const rc_classifier *classifier)
