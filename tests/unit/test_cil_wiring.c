@@ -248,6 +248,8 @@ static void creators_that_fail_leave_nothing(void **state)
     assert_int_equal(bytes, 0);
     rc_memory_set_budget(SIZE_MAX);
     rc_learner_destroy(&l);
+    rc_inversion_destroy(NULL);
+    rc_training_destroy(NULL);
 }
 
 static rc_status break_head(void *user, const rc_stage_report *report)
