@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include "cuda_runtime.h"
@@ -187,6 +188,10 @@ struct piece {
 struct rc_emulated_graph {
     std::vector<piece> work;
     long records;
+    /* That are part of the capture: its own stream, and those that wait for an event of it. What is enqueued on others
+     * meanwhile runs at once, as on a card. */
+    std::set<cudaStream_t> streams;
+    std::set<cudaEvent_t> events;
 };
 
 struct rc_emulated_event {
@@ -242,9 +247,14 @@ static struct teller {
 static thread_local rc_emulated_graph *captured; /* by this thread of the host */
 static std::mutex device;                         /* there is one, with one set of fibers */
 
+static bool is_captured(cudaStream_t stream)
+{
+    return captured && captured->streams.count(stream) > 0;
+}
+
 cudaError_t rc_emulated_enqueue(cudaStream_t stream, const std::function<void()> &work)
 {
-    if (captured) {
+    if (is_captured(stream)) {
         captured->work.push_back({stream, work, 0, 0});
         return cudaSuccess;
     }
@@ -257,9 +267,10 @@ cudaError_t rc_emulated_enqueue(cudaStream_t stream, const std::function<void()>
     return before;
 }
 
-cudaError_t cudaStreamBeginCapture(cudaStream_t, int)
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int)
 {
     captured = new rc_emulated_graph();
+    captured->streams.insert(stream);
     return cudaSuccess;
 }
 
@@ -361,8 +372,10 @@ cudaError_t cudaStreamSynchronize(cudaStream_t)
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
-    if (captured)
+    if (captured && captured->events.count(event) > 0) {
+        captured->streams.insert(stream);
         captured->work.push_back({stream, nullptr, 0, event->record});
+    }
     return cudaSuccess;
 }
 
@@ -380,7 +393,8 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
-    if (captured) {
+    if (is_captured(stream)) {
+        captured->events.insert(event);
         event->record = ++captured->records;
         captured->work.push_back({stream, nullptr, event->record, 0});
     }
