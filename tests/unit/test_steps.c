@@ -284,9 +284,17 @@ static void bad_settings_are_refused(void **state)
     close_world(&w);
 }
 
+static void destroying_nothing_is_fine(void **state)
+{
+    (void)state;
+    rc_inversion_destroy(NULL);
+    rc_training_destroy(NULL);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(destroying_nothing_is_fine),
         cmocka_unit_test(same_bits_for_any_number_of_threads),
         cmocka_unit_test(follows_the_double_reference),
         cmocka_unit_test(steps_learn_and_allocate_nothing),
