@@ -9,6 +9,7 @@ import argparse
 import concurrent.futures
 import glob
 import hashlib
+import itertools
 import json
 import os
 import shlex
@@ -22,7 +23,6 @@ import time
 
 import mutants
 
-SLOWEST = 6.0            # seconds of CPU: a test that takes longer alone has no part in this
 LEAST_SHARE = 0.95       # of the mutants that are neither equivalent nor accepted, so many must die
 MEMORY = 16 << 20        # kB of address space of a test
 LARGEST_FILE = 1 << 20   # blocks of 512 bytes
@@ -39,6 +39,14 @@ def sha(*parts):
 def read(path, mode="r"):
     with open(path, mode) as file:
         return file.read()
+
+
+def pool_of(jobs):
+    """Threads that stay on two neighbouring cores each, with what they start: the threads of a test then number two, and every
+    core has the same work."""
+    cores = sorted(os.sched_getaffinity(0))
+    pairs = itertools.cycle({core, cores[(i + 1) % len(cores)]} for i, core in enumerate(cores))
+    return concurrent.futures.ThreadPoolExecutor(jobs, initializer=lambda: os.sched_setaffinity(0, next(pairs)))
 
 
 class Run:
@@ -127,8 +135,8 @@ def quiet(command, **more):
 class Reach:
     """Times and coverage of the tests, kept in a file. A test runs again when it or a file that it reaches has changed."""
 
-    def __init__(self, build, sources, path, jobs):
-        self.build, self.sources = build, sources
+    def __init__(self, build, sources, path, jobs, slowest):
+        self.build, self.sources, self.slowest = build, sources, slowest
         self.kept = json.loads(read(path)) if os.path.exists(path) else {}
         self.seconds, self.lines = {}, {source.path: {} for source in sources}
         self.failing, self.slow = [], []
@@ -138,7 +146,7 @@ class Reach:
             if names:
                 print(f"mutate: sees what {len(names)} tests run, and how long they take", flush=True)
                 self.preload = self.compile_covered(work)
-            with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+            with pool_of(jobs) as pool:
                 self.kept.update(zip(names, pool.map(lambda name: self.measure(name, work), names)))
         finally:
             shutil.rmtree(work, ignore_errors=True)
@@ -180,9 +188,9 @@ class Reach:
         folder = os.path.join(work, name)
         prefix = os.path.join(folder, "gcov")
         os.mkdir(folder)
-        run = run_test(self.build.tests[name], self.preload, SLOWEST, 10 * SLOWEST, folder, {"GCOV_PREFIX": prefix})
+        run = run_test(self.build.tests[name], self.preload, self.slowest, 10 * self.slowest, folder, {"GCOV_PREFIX": prefix})
         row = {"hash": self.build.test_hash[name], "library": self.build.library_hash, "code": run.code,
-               "seconds": SLOWEST if run.timeout else run.cpu, "lines": {}}
+               "seconds": self.slowest if run.timeout else run.cpu, "lines": {}}
         for i, source in enumerate(self.sources):
             row["lines"][source.path] = {"hash": source.hash, "lines": self.lines_run(os.path.join(work, str(i)), prefix, source)}
         shutil.rmtree(folder, ignore_errors=True)
@@ -206,7 +214,7 @@ class Reach:
         return lines
 
     def take(self, name, row):
-        if row["seconds"] >= SLOWEST:
+        if row["seconds"] >= self.slowest:
             self.slow.append(name)
         elif row["code"] != 0:
             self.failing.append(name)
@@ -370,13 +378,14 @@ class Session:
 
     def run(self):
         options = self.options
-        self.reach = Reach(self.build, self.measured, os.path.join(options.build, "mutation", "reach.json"), options.jobs)
+        self.reach = Reach(self.build, self.measured, os.path.join(options.build, "mutation", "reach.json"), options.jobs,
+                           options.slowest)
         if not any(any(tests for tests in lines.values()) for lines in self.reach.lines.values()):
             sys.exit("mutate: no test runs a line of these files: is gcov there, and of the compiler's version?")
         if self.reach.failing:
             print("mutate: fail without a mutant, left out: " + ", ".join(self.reach.failing))
         if self.reach.slow:
-            print(f"mutate: take {SLOWEST:.0f} s or more, left out: " + ", ".join(self.reach.slow))
+            print(f"mutate: take {options.slowest:g} s or more, left out: " + ", ".join(self.reach.slow))
         if not self.reach.seconds:
             sys.exit("mutate: no test passes")
         picked = self.chosen()
@@ -401,7 +410,7 @@ class Session:
                     if done[0] % 50 == 0:
                         print(f"mutate: {done[0]} of {len(todo)}, {time.monotonic() - start:.0f} s", flush=True)
 
-        with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        with pool_of(options.jobs) as pool:
             list(pool.map(work, workers))
         for worker in workers:
             worker.close()
@@ -515,6 +524,7 @@ def parse(arguments):
     parser.add_argument("--sample", type=float, default=1.0, help="share of the mutants to try, 0 to 1")
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument("--shard", default="1/1", help="K/N: the K-th of N parts")
+    parser.add_argument("--slowest", type=float, default=6, help="seconds of CPU: a test that takes longer has no part")
     parser.add_argument("--time-limit", type=float, default=0, help="seconds after which no further mutant is begun")
     parser.add_argument("--list", action="store_true", help="print the mutants and try none")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
