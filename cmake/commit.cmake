@@ -8,7 +8,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
                         OUTPUT_VARIABLE commit OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
     endif()
     file(CONFIGURE OUTPUT ${output} @ONLY CONTENT
-         "#include \"run/commit.h\"\n\nconst char rc_commit[] = \"@commit@\";\n")
+         "#include \"experiment/commit.h\"\n\nconst char rc_commit[] = \"@commit@\";\n")
     return()
 endif()
 set(RC_COMMIT "" CACHE STRING "Commit that results name; empty: git is asked")

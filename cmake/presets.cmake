@@ -1,6 +1,6 @@
 # Builds presets/*.yaml into the program: writes OUTPUT, an array of name, first line and text.
 file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/presets/*.yaml)
-set(text "#include \"run/presets.h\"\n\nconst rc_preset rc_presets[] = {\n")
+set(text "#include \"config/presets.h\"\n\nconst rc_preset rc_presets[] = {\n")
 foreach(file IN LISTS files)
     get_filename_component(name ${file} NAME_WE)
     file(READ ${file} yaml)

@@ -1,5 +1,5 @@
-/* Every number a method is run with. run/config.c has the table that names, documents and reads them; the values here
- * are the published ones for CIFAR-100. */
+/* Every number a method is run with. config/config.c has the table that names, documents and reads them; the values
+ * here are the published ones for CIFAR-100. */
 #ifndef RC_CIL_SETTINGS_H
 #define RC_CIL_SETTINGS_H
 

@@ -2,9 +2,9 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "check/bench.h"
 #include "cli/cli.h"
-#include "run/nearest.h"
 
 enum { BACKEND, PRECISION, DEVICE_MEMORY, THREADS, OPERATION, NET, STEP, BATCH, SIZE, QUICK, JSON, OPTIONS };
 

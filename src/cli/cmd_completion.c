@@ -2,10 +2,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/describe.h"
 #include "cli/cli.h"
-#include "run/config.h"
-#include "run/describe.h"
-#include "run/model_file.h"
+#include "config/config.h"
+#include "model/model_file.h"
 
 /* Words that may follow an option, separated by blanks; "" where they are file names or anything. */
 static void option_words(const rc_option *o, char *words, size_t size)

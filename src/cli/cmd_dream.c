@@ -1,9 +1,9 @@
 /* recollect dream: what a model remembers, as pictures. */
 #include <stddef.h>
 
+#include "api/dream.h"
 #include "cli/cli.h"
 #include "cli/model.h"
-#include "run/dream.h"
 
 enum { OUT, PER_CLASS, STEPS, SCALE, SEED, FORCE, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
 

@@ -1,9 +1,9 @@
 /* recollect eval: how right a model is. */
 #include <stddef.h>
 
+#include "api/evaluate.h"
 #include "cli/cli.h"
 #include "cli/model.h"
-#include "run/evaluate.h"
 
 enum { JSON, CSV, FORMAT, SKIP_BROKEN, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
 

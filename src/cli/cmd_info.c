@@ -2,10 +2,10 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "api/describe_model.h"
+#include "base/nearest.h"
 #include "cli/cli.h"
 #include "cli/model.h"
-#include "run/describe_model.h"
-#include "run/nearest.h"
 
 enum { JSON, MAX_MEMORY, NET, SIZE, CHANNELS, OPTIONS };
 

@@ -4,11 +4,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "api/describe_methods.h"
+#include "api/learn.h"
 #include "cli/cli.h"
 #include "cli/model.h"
-#include "run/describe_methods.h"
-#include "run/learn.h"
-#include "run/saving.h"
+#include "model/saving.h"
 
 enum {
     OUT,

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "config/config.h"
 #include "recollect/recollect.h"
-#include "run/config.h"
 
 /* Text for the formatter: backslashes, and marks at the beginning of a line, mean something to it. */
 static void print_text(const char *text)

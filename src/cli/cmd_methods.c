@@ -1,8 +1,8 @@
 /* recollect methods: what --method takes. */
 #include <stddef.h>
 
+#include "api/describe_methods.h"
 #include "cli/cli.h"
-#include "run/describe_methods.h"
 
 enum { JSON, OPTIONS };
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/predict.h"
+#include "api/unfamiliarity.h"
 #include "cli/cli.h"
 #include "cli/model.h"
-#include "run/predict.h"
-#include "run/unfamiliarity.h"
 
 enum { TOP, JSON, LIST, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
 

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "api/describe_methods.h"
 #include "cli/cli.h"
-#include "run/allowance.h"
-#include "run/describe_methods.h"
-#include "run/experiment.h"
+#include "experiment/experiment.h"
+#include "forecast/allowance.h"
 
 enum { METHOD, DATA, OUT, RESUME, SET, SEED, TASKS, ORDER, ORDERS, SEEDS, STOP_AFTER, BACKEND, PRECISION,
        DEVICE_MEMORY, MAX_MEMORY, THREADS, JOBS, CHECKPOINT, SKIP_BROKEN, PRINT_CONFIG, OPTIONS };

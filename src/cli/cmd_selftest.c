@@ -1,9 +1,9 @@
 /* recollect selftest: every operation checked on this machine. */
 #include <stddef.h>
 
+#include "base/nearest.h"
 #include "check/selftest.h"
 #include "cli/cli.h"
-#include "run/nearest.h"
 
 enum { BACKEND, PRECISION, DEVICE_MEMORY, THREADS, SEED, QUICK, OPERATION, CASE, STEPS, LIST, VERBOSE, OPTIONS };
 

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/nearest.h"
 #include "cli/cli.h"
 #include "recollect/recollect.h"
-#include "run/nearest.h"
 
 static const rc_command *const commands[] = {
     &rc_command_run,

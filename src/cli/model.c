@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "run/allowance.h"
+#include "forecast/allowance.h"
 
 rc_open_model *rc_model_open(const char *command, const char *backend, int threads, const rc_option_value *max_memory,
                              const char *path)

@@ -3,7 +3,7 @@
 #define RC_CLI_MODEL_H
 
 #include "cli/cli.h"
-#include "run/model_file.h"
+#include "model/model_file.h"
 
 typedef struct rc_open_model {
     rc_backend *backend;
@@ -11,7 +11,7 @@ typedef struct rc_open_model {
 } rc_open_model;
 
 /* Opens the backend and, unless path is NULL, loads the model. max_memory: the value of --max-memory. From here on no
- * more memory is taken than that, or than run/allowance.h says. NULL after a complaint in the name of `command`. */
+ * more memory is taken than that or forecast/allowance.h says. NULL after a complaint in the name of `command`. */
 rc_open_model *rc_model_open(const char *command, const char *backend, int threads, const rc_option_value *max_memory,
                              const char *path);
 void rc_model_close(rc_open_model *open); /* NULL is fine */

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/nearest.h"
 #include "cli/cli.h"
-#include "run/nearest.h"
 
 /* ---- help ----------------------------------------------------------------------------------------------------- */
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "run/config.h"
-#include "run/experiment.h"
+#include "config/config.h"
+#include "experiment/experiment.h"
 
 typedef struct text {
     char bytes[131072]; /* an escape takes ten bytes in place of one */

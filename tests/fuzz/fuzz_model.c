@@ -5,7 +5,7 @@
 
 #include "cil/scorer.h"
 #include "fuzz/header.h"
-#include "run/model_file.h"
+#include "model/model_file.h"
 
 /* Images of at most so many pixels are worth a forward pass here. */
 enum { LARGEST_IMAGE = 32 * 32 };

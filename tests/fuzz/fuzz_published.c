@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/config.h"
+#include "config/config.h"
 
 static const char beginning[] = "seed_everything: 7\n"
                                 "data:\n  root: data\n  dataset: cifar100\n"

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-#include "run/results.h"
+#include "experiment/results.h"
 
 static const char *const names[] = {"a", "b", "c", "d", "e"};
 

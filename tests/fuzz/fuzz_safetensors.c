@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "run/safetensors.h"
+#include "model/safetensors.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -13,7 +13,7 @@
 
 #include "base/memory.h"
 #include "data/dataset.h"
-#include "run/model_file.h"
+#include "model/model_file.h"
 
 static int failed(void)
 {

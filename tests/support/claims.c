@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "run/config.h"
+#include "config/config.h"
 
 enum { MOST_CLAIMS = 4000 };
 claim claims[MOST_CLAIMS];

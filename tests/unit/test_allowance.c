@@ -9,13 +9,13 @@
 
 #include <cmocka.h>
 
+#include "api/dream.h"
+#include "api/learn.h"
+#include "api/predict.h"
 #include "base/machine.h"
 #include "base/memory.h"
-#include "run/allowance.h"
-#include "run/dream.h"
-#include "run/forecast.h"
-#include "run/learn.h"
-#include "run/predict.h"
+#include "forecast/allowance.h"
+#include "forecast/forecast.h"
 #include "support/api_data.h"
 #include "support/craft.h"
 #include "support/data_files.h"

@@ -17,15 +17,15 @@
 
 #include <cmocka.h>
 
+#include "api/describe_model.h"
+#include "api/dream.h"
+#include "api/evaluate.h"
+#include "api/learn.h"
+#include "api/predict.h"
 #include "base/clock.h"
 #include "base/memory.h"
-#include "run/allowance.h"
-#include "run/describe_model.h"
-#include "run/dream.h"
-#include "run/evaluate.h"
-#include "run/experiment.h"
-#include "run/learn.h"
-#include "run/predict.h"
+#include "experiment/experiment.h"
+#include "forecast/allowance.h"
 #include "support/claims.h"
 #include "support/craft.h"
 #include "support/data_files.h"

@@ -16,10 +16,10 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "config/config.h"
 #include "data/image.h"
 #include "data/input.h"
-#include "run/config.h"
-#include "run/safetensors.h"
+#include "model/safetensors.h"
 #include "support/data_sets.h"
 #include "support/succeeds.h"
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "run/fingerprint.h"
+#include "model/fingerprint.h"
 
 enum { SIDE = 3, CLASSES = 4, TRAIN = 5, TEST = 2, IMAGE = SIDE * SIDE };
 

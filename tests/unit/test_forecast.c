@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
-#include "run/forecast.h"
+#include "forecast/forecast.h"
 #include "support/learning.h"
 
 static const rc_method *method(const char *name)

@@ -17,8 +17,8 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "run/experiment.h"
-#include "run/summary.h"
+#include "experiment/experiment.h"
+#include "experiment/summary.h"
 #include "support/data_files.h"
 #include "support/page.h"
 #include "support/succeeds.h"

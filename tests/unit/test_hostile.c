@@ -15,8 +15,8 @@
 #include "base/memory.h"
 #include "data/dataset.h"
 #include "data/image.h"
-#include "run/checkpoint.h"
-#include "run/model_file.h"
+#include "experiment/checkpoint.h"
+#include "model/model_file.h"
 #include "support/data_sets.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */

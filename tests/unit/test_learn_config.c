@@ -1,4 +1,4 @@
-/* How a lesson's schedule follows from the number of its images and classes (the rules in run/learn.h). */
+/* How a lesson's schedule follows from the number of its images and classes (the rules in api/learn.h). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
+#include "api/learn_config.h"
 #include "cil/task_stream.h"
-#include "run/learn_config.h"
 
 static rc_settings usual(void)
 {

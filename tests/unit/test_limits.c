@@ -11,10 +11,10 @@
 
 #include <cmocka.h>
 
-#include "run/config.h"
-#include "run/forecast.h"
-#include "run/learn_config.h"
-#include "run/trial.h"
+#include "api/learn_config.h"
+#include "config/config.h"
+#include "experiment/trial.h"
+#include "forecast/forecast.h"
 #include "support/cpu_backend.h"
 #include "support/succeeds.h"
 

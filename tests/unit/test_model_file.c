@@ -11,13 +11,13 @@
 
 #include <cmocka.h>
 
+#include "api/describe_model.h"
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "cil/scorer.h"
-#include "run/checkpoint.h"
-#include "run/describe_model.h"
-#include "run/model_file.h"
+#include "experiment/checkpoint.h"
+#include "model/model_file.h"
 #include "support/craft.h"
 #include "support/page.h"
 

@@ -12,7 +12,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "run/config.h"
+#include "config/config.h"
 #include "support/page.h"
 #include "support/succeeds.h"
 

@@ -14,8 +14,8 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "run/commit.h"
-#include "run/results.h"
+#include "experiment/commit.h"
+#include "experiment/results.h"
 #include "support/page.h"
 #include "support/succeeds.h"
 

@@ -11,7 +11,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "run/safetensors.h"
+#include "model/safetensors.h"
 
 static char folder[] = "/tmp/recollect-test-XXXXXX", path[64];
 static const float values[2] = {1, 2};

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "run/config.h"
+#include "config/config.h"
 #include "support/cpu_backend.h"
 #include "support/learning.h"
 #include "support/succeeds.h"

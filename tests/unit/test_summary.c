@@ -13,7 +13,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
-#include "run/summary.h"
+#include "experiment/summary.h"
 #include "support/page.h"
 #include "support/succeeds.h"
 

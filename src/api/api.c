@@ -1,0 +1,247 @@
+/* The public interface: version, messages, contexts. Models are in api_model.c, what they do in api_use.c. */
+#include "recollect/recollect.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "api/api.h"
+#include "base/memory.h"
+#include "base/process.h"
+#include "forecast/allowance.h"
+
+#define RC_TEXT_OF(number)                   #number
+#define RC_VERSION_TEXT(major, minor, patch) RC_TEXT_OF(major) "." RC_TEXT_OF(minor) "." RC_TEXT_OF(patch)
+
+const char *recollect_version(void)
+{
+    return RC_VERSION_TEXT(RECOLLECT_VERSION_MAJOR, RECOLLECT_VERSION_MINOR, RECOLLECT_VERSION_PATCH);
+}
+
+const char *recollect_status_text(recollect_status status)
+{
+    switch (status) {
+#define RC_STATUS_CASE(name, text) \
+    case RECOLLECT_##name: return text;
+        RECOLLECT_STATUS_LIST(RC_STATUS_CASE)
+#undef RC_STATUS_CASE
+    }
+    return "unknown status";
+}
+
+const char *recollect_last_message(void)
+{
+    return rc_message();
+}
+
+/* ---- what every function does -------------------------------------------------------------------------- */
+
+rc_status rc_api_is_null(const char *name, const char *expected)
+{
+    return rc_fail(RC_INVALID_ARGUMENT, "%s is NULL, expected %s", name, expected);
+}
+
+rc_status rc_api_begin(const recollect_context *context)
+{
+    rc_clear_message();
+    if (context == NULL)
+        return rc_api_is_null("context", "one from recollect_context_create");
+    if (!rc_process_is(context->process))
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "the context was made before fork(), in the parent of this process, and so were its "
+                       "threads; make one here with recollect_context_create");
+    if (context->busy)
+        return rc_fail(RC_INVALID_ARGUMENT, "called from inside a callback of the same context");
+    rc_memory_set_budget(context->allowed);
+    return RC_OK;
+}
+
+rc_status rc_api_begin_model(const recollect_model *model)
+{
+    rc_clear_message();
+    if (model == NULL)
+        return rc_api_is_null("model", "one from recollect_model_create or recollect_model_load");
+    RC_TRY(rc_api_begin(model->context));
+    const recollect_context *context = model->context;
+    rc_memory_set_budget(
+        rc_memory_allowed_for(context->allowed, context->settings.max_memory, model->saved.file_bytes));
+    return RC_OK;
+}
+
+rc_status rc_api_end(rc_status status)
+{
+    if (status == RC_OK)
+        rc_clear_message(); /* of something that was tried on the way */
+    else if (rc_message()[0] == '\0')
+        return rc_fail(status, "%s", recollect_status_text(status));
+    return status;
+}
+
+/* ---- settings ------------------------------------------------------------------------------------------ */
+
+/* Bytes of the first version of the structure, which every caller knows. */
+static const size_t first_settings = offsetof(recollect_settings, user) + sizeof(void *);
+
+static const recollect_settings defaults = {
+    .size = sizeof(recollect_settings), .backend = "cpu", .log_level = RECOLLECT_LOG_INFO};
+
+void recollect_settings_default(recollect_settings *settings, size_t size)
+{
+    if (settings == NULL || size < first_settings)
+        return;
+    memset(settings, 0, size);
+    memcpy(settings, &defaults, size < sizeof defaults ? size : sizeof defaults);
+    settings->size = size;
+}
+
+/* The caller's settings over the defaults, as much of them as both know. */
+static rc_status take_settings(const recollect_settings *given, recollect_settings *settings)
+{
+    static const size_t absurd = 65536; /* so much will never be added: somebody forgot the defaults */
+    *settings = defaults;
+    if (given == NULL)
+        return RC_OK;
+    if (given->size < first_settings || given->size > absurd)
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "the settings' size is %zu, expected %zu: call recollect_settings_default first",
+                       given->size, sizeof *settings);
+    memcpy(settings, given, given->size < sizeof *settings ? given->size : sizeof *settings);
+    settings->size = sizeof *settings;
+    if (settings->backend == NULL)
+        return rc_api_is_null("backend", "\"cpu\" or \"cuda\"");
+    if (strcmp(settings->backend, "cpu") != 0 && strcmp(settings->backend, "cuda") != 0 &&
+        strncmp(settings->backend, "cuda:", 5) != 0)
+        return rc_fail(RC_INVALID_ARGUMENT, "backend is '%.64s', expected \"cpu\" or \"cuda\"",
+                       settings->backend);
+    if (settings->threads < 0 || settings->threads > 1024)
+        return rc_fail(RC_INVALID_ARGUMENT, "threads is %d, expected 0 (all cores) to 1024",
+                       settings->threads);
+    if ((settings->allocator.alloc == NULL) != (settings->allocator.free == NULL))
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "the allocator has one of alloc and free, expected both or neither");
+    int level = (int)settings->log_level;
+    if (level < RECOLLECT_LOG_DEBUG || level > RECOLLECT_LOG_ERROR)
+        return rc_fail(RC_INVALID_ARGUMENT, "log_level is %d, expected %d to %d", level, RECOLLECT_LOG_DEBUG,
+                       RECOLLECT_LOG_ERROR);
+    return RC_OK;
+}
+
+/* ---- callbacks ----------------------------------------------------------------------------------------- */
+
+static void write_log(void *user, int level, const char *text)
+{
+    const recollect_settings *s = &((recollect_context *)user)->settings;
+    s->log(s->user, (recollect_log_level)level, text);
+}
+
+static bool ask_cancelled(void *user)
+{
+    const recollect_settings *s = &((recollect_context *)user)->settings;
+    return s->cancelled(s->user) != 0;
+}
+
+static recollect_stage public_stage(rc_stage stage)
+{
+    switch (stage) {
+    case RC_STAGE_INVERSION: return RECOLLECT_STAGE_INVERSION;
+    case RC_STAGE_TRAINING: return RECOLLECT_STAGE_TRAINING;
+    case RC_STAGE_REFINEMENT: return RECOLLECT_STAGE_REFINEMENT;
+    default: return RECOLLECT_STAGE_ESTIMATION;
+    }
+}
+
+static void give_progress(void *user, const rc_watch_event *event)
+{
+    const recollect_settings *s = &((recollect_context *)user)->settings;
+    recollect_loss losses[RC_LOSS_COUNT];
+    recollect_progress p = {.size = sizeof p,
+                            .stage = RECOLLECT_STAGE_READING,
+                            .stage_name = "reading",
+                            .losses = losses,
+                            .step = (uint32_t)event->done,
+                            .steps = (uint32_t)event->total,
+                            .images_per_second = event->images_per_second,
+                            .stage_seconds_left = event->stage_left,
+                            .seconds_left = event->left};
+    const rc_stage_report *report = event->report;
+    if (report != NULL) {
+        p.stage = public_stage(report->stage);
+        p.stage_name = rc_stage_name(report->stage);
+        p.task = report->task + 1;
+        p.step = report->step;
+        p.steps = report->steps;
+        p.epoch = report->epoch;
+        p.epochs = report->epochs;
+        for (int i = 0; i < RC_LOSS_COUNT; i++)
+            if (!isnan(report->loss[i]))
+                losses[p.loss_count++] = (recollect_loss){rc_loss_name(i), report->loss[i]};
+    }
+    s->progress(s->user, &p);
+}
+
+/* ---- contexts ------------------------------------------------------------------------------------------ */
+
+static rc_status open_context(recollect_context *c)
+{
+    const recollect_settings *s = &c->settings;
+    c->watch = (rc_watch){.log = {.level = (int)s->log_level, .user = c}, .user = c};
+    if (s->log != NULL)
+        c->watch.log.write = write_log;
+    if (s->progress != NULL)
+        c->watch.report = give_progress;
+    if (s->cancelled != NULL)
+        c->watch.cancelled = ask_cancelled;
+    rc_allocator memory = {s->allocator.alloc, s->allocator.free, s->allocator.user};
+    return rc_backend_open_with(s->backend, s->threads, &c->watch.log, memory.alloc != NULL ? &memory : NULL,
+                                &c->backend);
+}
+
+recollect_status recollect_context_create(const recollect_settings *settings, recollect_context **context)
+{
+    rc_clear_message();
+    if (context == NULL)
+        return rc_api_is_null("context", "where to put the new one");
+    *context = NULL;
+    recollect_settings taken;
+    RC_TRY(take_settings(settings, &taken));
+    /* An allocator of the caller's has memory of its own, of which the machine tells nothing. */
+    bool own = taken.allocator.alloc != NULL && taken.max_memory == 0;
+    size_t allowed = own ? SIZE_MAX : rc_memory_allowed(taken.max_memory);
+    rc_memory_set_budget(allowed);
+    recollect_context *c = rc_alloc_zeroed(NULL, 1, sizeof *c);
+    if (c == NULL)
+        return rc_api_end(RC_OUT_OF_MEMORY);
+    c->settings = taken;
+    c->allowed = allowed;
+    rc_status status = rc_process_mark(&c->process);
+    if (status == RC_OK)
+        status = open_context(c);
+    if (status == RC_OK)
+        *context = c;
+    else
+        rc_free(NULL, c);
+    return rc_api_end(status);
+}
+
+bool rc_api_is_parents(const recollect_context *context)
+{
+    return !rc_process_is(context->process) && (context->busy || strcmp(context->backend->name, "cpu") != 0);
+}
+
+void rc_api_release_context(recollect_context *context)
+{
+    if (!context->closed || context->models > 0)
+        return;
+    rc_backend_close(context->backend);
+    rc_free(NULL, context);
+}
+
+void recollect_context_destroy(recollect_context **context)
+{
+    if (context == NULL || *context == NULL)
+        return;
+    recollect_context *c = *context;
+    *context = NULL;
+    c->closed = true;
+    if (!c->busy && !rc_api_is_parents(c))
+        rc_api_release_context(c);
+}

@@ -1,0 +1,82 @@
+#include "api/describe_methods.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/nearest.h"
+
+/* What a method keeps besides the classifier from one task to the next; data-free are those that keep neither images
+ * nor a model that makes them. */
+static const struct {
+    bool data_free;
+    const char *stores;
+} kinds[] = {
+    [RC_REPLAY_NONE] = {true, "nothing"},
+    [RC_REPLAY_DREAMS] = {true, "nothing"},
+    [RC_REPLAY_PIXELS] = {true, "nothing"},
+    [RC_REPLAY_BUFFER] = {false, "some of the images"},
+    [RC_REPLAY_GENERATIVE] = {false, "a generative model"},
+    [RC_REPLAY_REAL] = {false, "all images"},
+    [RC_REPLAY_ALL] = {false, "all images"},
+};
+
+static const char *stores(const rc_method *method)
+{
+    return method->dce ? "means and covariance of features" : kinds[method->replay].stores;
+}
+
+static rc_status print_json(rc_describe_line *line, void *user)
+{
+    rc_json_writer w = {.indent = 2};
+    const rc_method *method;
+    rc_json_begin_array(&w, NULL);
+    for (int i = 0; (method = rc_method_at(i)) != NULL; i++) {
+        rc_json_begin_object(&w, NULL);
+        rc_json_put_text(&w, "name", method->name);
+        rc_json_put_text(&w, "title", method->title);
+        rc_json_put_text(&w, "summary", method->summary);
+        rc_json_put_bool(&w, "data_free", kinds[method->replay].data_free);
+        rc_json_put_text(&w, "stores", stores(method));
+        rc_json_end(&w);
+    }
+    rc_json_end(&w);
+    return rc_json_line(&w, line, user);
+}
+
+rc_status rc_describe_methods(bool json, rc_describe_line *line, void *user)
+{
+    char text[256];
+    const rc_method *method;
+    int name = (int)strlen("name"), title = (int)strlen("title");
+    if (json)
+        return print_json(line, user);
+    for (int i = 0; (method = rc_method_at(i)) != NULL; i++) {
+        int length = (int)strlen(method->name);
+        name = length > name ? length : name;
+        length = (int)strlen(method->title);
+        title = length > title ? length : title;
+    }
+    snprintf(text, sizeof text, "%-*s  %-*s  data-free  what it does", name, "name", title, "title");
+    line(user, text);
+    for (int i = 0; (method = rc_method_at(i)) != NULL; i++) {
+        snprintf(text, sizeof text, "%-*s  %-*s  %-9s  %s", name, method->name, title, method->title,
+                 kinds[method->replay].data_free ? "yes" : "no", method->summary);
+        line(user, text);
+    }
+    return RC_OK;
+}
+
+static const char *name_of(const void *unused, int index)
+{
+    (void)unused;
+    const rc_method *method = rc_method_at(index);
+    return method != NULL ? method->name : NULL;
+}
+
+rc_status rc_method_choose(const char *name, const rc_method **method)
+{
+    rc_status status = rc_method_find(name, method);
+    const char *nearest = status != RC_OK ? rc_nearest(name, name_of, NULL) : NULL;
+    return nearest != NULL ? rc_fail(status, "there is no method '%s'; did you mean '%s'?", name, nearest) : status;
+}

@@ -1,0 +1,16 @@
+/* The rows of the method table for people and programs. */
+#ifndef RC_API_DESCRIBE_METHODS_H
+#define RC_API_DESCRIBE_METHODS_H
+
+#include <stdbool.h>
+
+#include "api/describe.h"
+#include "cil/methods.h"
+
+/* A line per method: name, title, whether it is data-free, what it does; as JSON an array with what it stores, too. */
+rc_status rc_describe_methods(bool json, rc_describe_line *line, void *user);
+
+/* The method of a name that somebody typed; an error has the name that is nearest, or all of them. */
+rc_status rc_method_choose(const char *name, const rc_method **method);
+
+#endif

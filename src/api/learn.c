@@ -1,0 +1,446 @@
+#include "api/learn.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "api/evaluate.h"
+#include "api/learn_config.h"
+#include "base/clock.h"
+#include "base/json.h"
+#include "base/memory.h"
+#include "base/utf8.h"
+#include "forecast/forecast.h"
+
+typedef struct lesson {
+    const rc_learn_settings *settings;
+    rc_watch watch;
+    rc_learn_result *result;
+    rc_saved_model *model;
+    rc_backend *backend;
+    bool first; /* the model knew nothing before */
+    rc_config config;
+    const rc_method *method;
+    rc_dataset data, old_test;
+    int *label; /* (data.classes): of each class in the model */
+    int n_new;
+    bool names_extended;
+    /* To go back to. */
+    bool copied;
+    rc_classifier before;
+    void *class_mean_before, *covariance_before; /* NULL: there were none */
+    int statistics_before;
+    rc_image_buffer buffer_before;
+    rc_vae vae_before;
+    rc_forecast forecast;
+    double began; /* clock, at the first step */
+    bool forecast_given;
+    size_t memory;
+} lesson;
+
+/* ---- the data ---------------------------------------------------------------------------------------------------- */
+
+static rc_status read_data(lesson *s, const char *path, double test_part, rc_dataset *data)
+{
+    rc_data_settings reading = {.size = s->config.size,
+                                .channels = s->config.channels,
+                                .resize = s->config.resize,
+                                .ignore_exif = !s->config.exif};
+    if (!s->first)
+        reading = rc_model_data_settings(s->model);
+    rc_pool *pool;
+    RC_TRY(rc_pool_create(s->settings->threads, &pool));
+    reading.format = s->settings->format;
+    reading.skip_broken = s->settings->skip_broken;
+    reading.test_part = test_part;
+    reading.test_seed = s->config.settings.seed;
+    reading.procedural_seed = s->config.settings.seed;
+    reading.pool = pool;
+    reading.log = &s->watch.log;
+    reading.progress = rc_watch_reading;
+    reading.user = &s->watch;
+    rc_status status = rc_dataset_open(path, &reading, data);
+    rc_pool_destroy(pool);
+    return status;
+}
+
+/* "cat, dog, ...", as far as it fits. */
+static void list_classes(const lesson *s, bool known, char *text, size_t size)
+{
+    size_t used = 0;
+    for (int native = 0; native < s->data.classes; native++) {
+        bool is_known = s->label[native] < s->result->known;
+        if (is_known == known && used < size)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "",
+                                     s->data.class_name[native]);
+    }
+    if (used >= size)
+        rc_utf8_mark_cut(text, size);
+}
+
+/* Labels of the data's classes, and what the rules say about them. */
+static rc_status match_classes(lesson *s)
+{
+    rc_learn_result *r = s->result;
+    char names[600];
+    s->label = rc_alloc_zeroed(NULL, (size_t)s->data.classes, sizeof *s->label);
+    if (s->label == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int native = 0; native < s->data.classes; native++) {
+        int label = s->first ? -1 : rc_model_label(s->model, s->data.class_name[native]);
+        s->label[native] = label >= 0 ? label : r->known + s->n_new++;
+        r->merged += label >= 0;
+    }
+    r->added = s->n_new;
+    list_classes(s, true, names, sizeof names);
+    if (r->merged > 0 && !s->settings->merge)
+        return rc_fail(
+            RC_INVALID_ARGUMENT,
+            "the model already knows %s. Take the folder%s out or rename %s; with --merge the images are "
+            "added to the class%s of that name",
+            names, r->merged > 1 ? "s" : "", r->merged > 1 ? "them" : "it", r->merged > 1 ? "es" : "");
+    if (s->n_new == 0)
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "there is nothing new to learn: the model knows %s, and old classes are only "
+                       "taught beside new ones",
+                       names);
+    if (s->first && s->n_new < 2)
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "a first model needs 2 classes or more to tell apart, but there is only '%s'",
+                       s->data.class_name[0]);
+    return RC_OK;
+}
+
+static rc_status check_images(const lesson *s)
+{
+    const rc_split *train = &s->data.train;
+    int *count = rc_alloc_zeroed(NULL, (size_t)s->data.classes, sizeof *count);
+    if (count == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int i = 0; i < train->count; i++)
+        count[train->labels[i]]++;
+    rc_status status = RC_OK;
+    for (int native = 0; status == RC_OK && native < s->data.classes; native++)
+        if (count[native] == 0)
+            status = rc_fail(RC_INVALID_ARGUMENT, "class '%s' has no image to train on",
+                             s->data.class_name[native]);
+    rc_free(NULL, count);
+    return status;
+}
+
+/* ---- the model --------------------------------------------------------------------------------------------------- */
+
+static char *copy_text(const char *text)
+{
+    size_t size = strlen(text) + 1;
+    char *copy = rc_alloc(NULL, size);
+    if (copy != NULL)
+        memcpy(copy, text, size);
+    return copy;
+}
+
+/* Names of all classes to be; those of the new ones are dropped again if the head does not grow after all. */
+static rc_status extend_names(lesson *s)
+{
+    int known = s->result->known;
+    char **names = rc_alloc_zeroed(NULL, (size_t)known + (size_t)s->n_new, sizeof *names);
+    if (names == NULL)
+        return RC_OUT_OF_MEMORY;
+    if (known > 0)
+        memcpy(names, s->model->class_name, (size_t)known * sizeof *names);
+    rc_free(NULL, s->model->class_name);
+    s->model->class_name = names;
+    s->names_extended = true;
+    for (int native = 0; native < s->data.classes; native++)
+        if (s->label[native] >= known &&
+            (names[s->label[native]] = copy_text(s->data.class_name[native])) == NULL)
+            return RC_OUT_OF_MEMORY;
+    return RC_OK;
+}
+
+static rc_status create_first(lesson *s)
+{
+    rc_augment image = {.h = s->data.h, .w = s->data.w, .c = s->data.c};
+    rc_learn_fit_config(&s->config, s->settings, &s->data);
+    for (int c = 0; c < image.c; c++) {
+        image.mean[c] = s->data.mean[c];
+        image.std[c] = s->data.std[c];
+    }
+    RC_TRY(rc_config_normalisation(&s->config, image.c, image.mean, image.std));
+    return rc_learner_create(&s->model->learner, s->backend, &s->config.settings, s->method, &image);
+}
+
+static rc_status copy_memory(rc_backend *be, const void *from, size_t count, void **copy)
+{
+    RC_TRY(be->alloc(be, count * be->real_bytes, copy));
+    be->copy(be, *copy, from, count * be->real_bytes);
+    return RC_OK;
+}
+
+/* Keeps what the lesson will change, so that going back cannot fail. */
+static rc_status copy_model(lesson *s)
+{
+    const rc_learner *l = &s->model->learner;
+    size_t d = (size_t)l->student.head.d;
+    RC_TRY(rc_classifier_clone(&s->before, &l->student));
+    RC_TRY(rc_buffer_copy(&s->buffer_before, &l->buffer));
+    if (l->vae.encoder.param != NULL)
+        RC_TRY(rc_vae_clone(&s->vae_before, &l->vae));
+    s->statistics_before = l->statistics_classes;
+    if (l->class_mean != NULL) {
+        RC_TRY(copy_memory(l->backend, l->class_mean, (size_t)l->statistics_classes * d, &s->class_mean_before));
+        RC_TRY(copy_memory(l->backend, l->covariance, d * d, &s->covariance_before));
+    }
+    s->copied = true;
+    return RC_OK;
+}
+
+static void drop_copy(lesson *s)
+{
+    rc_classifier_destroy(&s->before);
+    s->backend->release(s->backend, s->class_mean_before);
+    s->backend->release(s->backend, s->covariance_before);
+    rc_buffer_destroy(&s->buffer_before);
+    rc_vae_destroy(&s->vae_before);
+}
+
+/* Ready for the task: created, or set up for what it is to learn now. */
+static rc_status prepare_model(lesson *s)
+{
+    rc_learner *l = &s->model->learner;
+    if (s->first)
+        RC_TRY(create_first(s));
+    else
+        RC_TRY(copy_model(s));
+    s->model->config = s->config;
+    rc_settings settings = s->config.settings;
+    rc_learn_stretch(&settings, s->settings, s->data.train.count, s->n_new);
+    if (!s->first && s->method->dce && l->statistics_classes != l->student.head.classes)
+        rc_log_write(&s->watch.log, RC_LOG_INFO,
+                     "note: the model has no class statistics (%s stores none), so its dreams "
+                     "are not held to them this time",
+                     l->method->title);
+    rc_task_claim claim = {.settings = &settings, .method = s->method, .image = &l->augment, .n_old = s->result->known,
+                           .n_new = s->n_new, .images = s->data.train.images, .count = s->data.train.count};
+    RC_TRY(rc_forecast_allow(s->backend, &claim, "learning"));
+    RC_TRY(rc_learner_configure(l, &settings, s->method));
+    return extend_names(s);
+}
+
+/* Undoes what the lesson did to the model. */
+static void restore_model(lesson *s, const rc_config *config, const rc_settings *settings,
+                          const rc_method *method)
+{
+    rc_saved_model *model = s->model;
+    rc_learner *l = &model->learner;
+    if (l->backend != NULL)
+        rc_learner_end_task(l);
+    for (int i = s->result->known; s->names_extended && i < s->result->known + s->n_new; i++) {
+        rc_free(NULL, model->class_name[i]);
+        model->class_name[i] = NULL;
+    }
+    if (s->first) {
+        rc_saved_model_destroy(model);
+        return;
+    }
+    if (s->copied) {
+        rc_classifier_destroy(&l->student);
+        l->student = s->before;
+        memset(&s->before, 0, sizeof s->before);
+        l->backend->release(l->backend, l->class_mean);
+        l->backend->release(l->backend, l->covariance);
+        l->class_mean = s->class_mean_before;
+        l->covariance = s->covariance_before;
+        l->statistics_classes = s->statistics_before;
+        s->class_mean_before = s->covariance_before = NULL;
+        rc_buffer_destroy(&l->buffer);
+        l->buffer = s->buffer_before;
+        memset(&s->buffer_before, 0, sizeof s->buffer_before);
+        rc_vae_destroy(&l->vae);
+        rc_vae_move(&l->vae, &s->vae_before);
+    }
+    model->config = *config;
+    (void)rc_learner_configure(l, settings, method); /* they were good before */
+}
+
+/* ---- the task ---------------------------------------------------------------------------------------------------- */
+
+/* Once, as soon as the first steps have told how fast this machine is. */
+static void give_forecast(lesson *s, double left)
+{
+    if (s->forecast_given || isnan(left))
+        return;
+    s->forecast_given = true;
+    rc_forecast_tell(&s->watch.log, rc_now() - s->began + left, s->memory);
+}
+
+static rc_status boundary(void *user, const rc_stage_report *report)
+{
+    lesson *s = user;
+    char text[32];
+    double speed, stage_left, left;
+    rc_forecast_update(&s->forecast, report, &speed, &stage_left, &left);
+    give_forecast(s, left);
+    rc_watch_stage(&s->watch, report, speed, stage_left, left);
+    if (!rc_watch_cancelled(&s->watch))
+        return RC_OK;
+    rc_duration_text(rc_now() - s->began, text, sizeof text);
+    return rc_fail(RC_CANCELLED, "stopped in %s, step %u of %u; %s of training are lost, nothing was written",
+                   rc_stage_name(report->stage), report->step, report->steps, text);
+}
+
+static rc_status run_task(lesson *s)
+{
+    rc_learner *l = &s->model->learner;
+    const rc_split *train = &s->data.train;
+    int32_t *labels = rc_alloc_zeroed(NULL, (size_t)train->count, sizeof *labels);
+    if (labels == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int i = 0; i < train->count; i++)
+        labels[i] = s->label[train->labels[i]];
+    rc_status status =
+        rc_learner_begin_task(l, l->student.head.tasks, s->n_new, train->images, labels, train->count);
+    rc_free(NULL, labels);
+    RC_TRY(status);
+    RC_TRY(rc_task_memory(l, &s->memory));
+    s->began = rc_now();
+    rc_forecast_begin_task(&s->forecast, l, NULL);
+    rc_stage_hooks hooks = {.boundary = boundary, .user = s, .interval = 0.5};
+    RC_TRY(rc_run_stages(l, RC_STAGE_INVERSION, 0, &hooks, s->result->wall));
+    rc_learner_end_task(l);
+    return RC_OK;
+}
+
+/* Percent right on the images of a split whose labels are below `end`, predictions being over all classes. */
+static rc_status score(const lesson *s, const rc_dataset *data, const rc_split *split, int end, int *images,
+                       double *accuracy)
+{
+    rc_named_evaluation e;
+    *images = 0;
+    *accuracy = NAN;
+    if (split->count == 0)
+        return RC_OK;
+    RC_TRY(rc_evaluate_by_name(s->model, data, split, &e));
+    for (int cell = 0; cell < end * e.counts.classes; cell++)
+        *images += e.counts.confusion[cell];
+    *accuracy = rc_accuracy(&e.counts, 0, end);
+    rc_named_evaluation_destroy(&e);
+    return RC_OK;
+}
+
+static rc_status score_old(lesson *s, double *accuracy)
+{
+    const rc_dataset *data = &s->old_test;
+    const rc_split *split = data->test.count > 0 ? &data->test : &data->train;
+    return score(s, data, split, s->result->known, &s->result->old_images, accuracy);
+}
+
+/* The data of the lesson: given, or read, in a size that generators can make. */
+static rc_status take_data(lesson *s)
+{
+    if (s->settings->in_memory != NULL) {
+        s->data = *s->settings->in_memory;
+        return RC_OK;
+    }
+    RC_TRY(read_data(s, s->settings->data, 0.1, &s->data));
+    int size = rc_learn_size(s->data.h);
+    if (s->first && s->config.size == 0 && size != s->data.h) { /* read again, as generators can make them */
+        s->config.size = size;
+        rc_dataset_close(&s->data);
+        RC_TRY(read_data(s, s->settings->data, 0.1, &s->data));
+    }
+    return RC_OK;
+}
+
+static rc_status teach(lesson *s)
+{
+    char names[600];
+    RC_TRY(take_data(s));
+    s->result->broken = s->data.broken;
+    s->result->images = s->data.train.count;
+    RC_TRY(match_classes(s));
+    RC_TRY(check_images(s));
+    if (!s->first && s->settings->old_test != NULL) {
+        RC_TRY(read_data(s, s->settings->old_test, 1, &s->old_test));
+        RC_TRY(score_old(s, &s->result->old_before));
+    }
+    RC_TRY(prepare_model(s));
+    const rc_learner *l = &s->model->learner;
+    list_classes(s, false, names, sizeof names);
+    rc_log_write(&s->watch.log, RC_LOG_INFO,
+                 "%s: %d new class%s (%s) from %d images of %d x %d pixels, %d held out", s->method->title,
+                 s->n_new, s->n_new > 1 ? "es" : "", names, s->data.train.count, l->augment.w, l->augment.h,
+                 s->data.test.count);
+    RC_TRY(run_task(s));
+    RC_TRY(score(s, &s->data, &s->data.test, s->result->known + s->n_new, &s->result->held_out,
+                 &s->result->accuracy));
+    return s->result->old_images > 0 ? score_old(s, &s->result->old_after) : RC_OK;
+}
+
+rc_status rc_learn(rc_saved_model *model, rc_backend *backend, const rc_learn_settings *settings,
+                   rc_learn_result *result)
+{
+    double began = rc_now();
+    memset(result, 0, sizeof *result);
+    result->accuracy = result->old_before = result->old_after = NAN;
+    result->known = model->learner.backend != NULL ? model->learner.student.head.classes : 0;
+    lesson *s = rc_alloc_zeroed(NULL, 1, sizeof *s);
+    if (s == NULL)
+        return RC_OUT_OF_MEMORY;
+    *s = (lesson){.settings = settings,
+                  .watch = settings->watch,
+                  .result = result,
+                  .model = model,
+                  .backend = backend,
+                  .first = result->known == 0};
+    const rc_config config = model->config;
+    const rc_settings old_settings = model->learner.settings;
+    const rc_method *old_method = model->learner.method;
+    rc_status status = rc_learn_configure(model, settings, &s->config, &s->method);
+    if (status == RC_OK) {
+        status = teach(s);
+        if (status == RC_OK)
+            model->fingerprint[0] = '\0'; /* no run has made what it is now */
+        else
+            restore_model(s, &config, &old_settings, old_method);
+    }
+    drop_copy(s);
+    if (settings->in_memory == NULL)
+        rc_dataset_close(&s->data);
+    rc_dataset_close(&s->old_test);
+    rc_free(NULL, s->label);
+    rc_free(NULL, s);
+    result->seconds = rc_now() - began;
+    return status;
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------------------------ */
+
+rc_status rc_learn_json(const rc_saved_model *model, const rc_learn_result *r, const char *path,
+                        void (*line)(void *user, const char *text), void *user)
+{
+    rc_json_writer w = {0};
+    rc_json_begin_object(&w, NULL);
+    rc_json_put_text(&w, "file", path);
+    rc_json_put_text(&w, "method", model->learner.method->name);
+    rc_json_put_int(&w, "classes", r->known + r->added);
+    rc_json_begin_array(&w, "new_classes");
+    for (int i = r->known; i < r->known + r->added; i++)
+        rc_json_put_text(&w, NULL, model->class_name[i]);
+    rc_json_end(&w);
+    rc_json_put_int(&w, "merged_classes", r->merged);
+    rc_json_put_int(&w, "images", r->images);
+    rc_json_put_int(&w, "broken_images", r->broken);
+    rc_json_put_int(&w, "held_out_images", r->held_out);
+    rc_json_put_real(&w, "accuracy", r->accuracy);
+    rc_json_put_int(&w, "old_images", r->old_images);
+    rc_json_put_real(&w, "old_accuracy_before", r->old_before);
+    rc_json_put_real(&w, "old_accuracy_after", r->old_after);
+    rc_json_put_real(&w, "seconds", r->seconds);
+    rc_json_begin_object(&w, "stage_seconds");
+    for (int i = 0; i < RC_STAGE_COUNT; i++)
+        rc_json_put_real(&w, rc_stage_name((rc_stage)i), r->wall[i]);
+    rc_json_end(&w);
+    rc_json_end(&w);
+    return rc_json_line(&w, line, user);
+}

@@ -1,0 +1,61 @@
+/* Teaches classes to a model: the first ones, or more of them, without the images of those it knows. The rules:
+ *
+ * Labels: classes of the data that the model does not know get the next labels, in the order of the data set
+ *   (folders: names sorted byte by byte). They are one more task.
+ * Names: a class that the model knows already is refused, unless `merge` is set. Then its images are trained
+ *   with the label it has, cross entropy on real images spans all classes instead of the new ones alone, and
+ *   there must still be a new class.
+ * Held out: the data's own test images (val/ or test/ of a folder); else a tenth of every class, rounded to the
+ *   nearest number of images, chosen by the seed. They are scored at the end and never trained on.
+ * Schedule: `epochs`, of which the last `refine_epochs` refine the head. Where main training would have fewer
+ *   than min_steps steps, or more than RC_LEARN_MAX_STEPS though nobody set `epochs`, its epochs become as many
+ *   as that takes, and refinement and milestones go along in proportion: a handful of images is learnt
+ *   properly, a hundred thousand do not take a night. `epochs` set without milestones and refine_epochs takes
+ *   those along in the same way.
+ * One class: cross entropy over a single logit is constant, so it spans all classes (docs/methods/cwd.md), and
+ *   with images of one class alone "always the new one" is its easy answer. Its weight is made smaller, and that
+ *   of distillation with it, so that features stay and refinement finds the new class among the old ones.
+ * Batch: a task with fewer images than a batch gets a smaller one, down to 32. */
+#ifndef RC_API_LEARN_H
+#define RC_API_LEARN_H
+
+#include "forecast/progress.h"
+#include "model/model_file.h"
+
+/* min_steps of a model that was made with none; and the most steps of main training. */
+enum { RC_LEARN_MIN_STEPS = 300, RC_LEARN_MAX_STEPS = 2000 };
+
+typedef struct rc_learn_settings {
+    const char *data;       /* anything that rc_dataset_open reads */
+    const rc_dataset *in_memory; /* instead of it; of the model's shape; only read. NULL: none */
+    const char *format;     /* NULL: recognised */
+    const char *method;     /* NULL: the model's own; of a first model: cwd */
+    const char *preset;     /* configuration of a first model; NULL: "learn". Of no use with a model */
+    const char *old_test;   /* images of classes known before, scored before and after; NULL: none */
+    const char *const *set; /* "key=value" of the configuration, the last one counts */
+    int sets;
+    bool merge;
+    bool skip_broken;
+    int threads; /* that decode images; 0: all cores */
+    rc_watch watch;
+} rc_learn_settings;
+
+typedef struct rc_learn_result {
+    int known, added, merged; /* classes: known before, new, of the data and known */
+    int images, held_out, broken;
+    double accuracy; /* percent of the held-out images, over all classes; NaN: none were held out */
+    int old_images;  /* of old_test */
+    double old_before, old_after; /* percent of them; NaN: none */
+    double seconds, wall[RC_STAGE_COUNT];
+} rc_learn_result;
+
+/* `model`: one that was loaded, or a zeroed one, which becomes the first. On failure, cancelling included, it
+ * is as it was. */
+rc_status rc_learn(rc_saved_model *model, rc_backend *backend, const rc_learn_settings *settings,
+                   rc_learn_result *result);
+
+/* The result as one line of JSON; `path` is the file that the model went to. What was not scored is null. */
+rc_status rc_learn_json(const rc_saved_model *model, const rc_learn_result *result, const char *path,
+                        void (*line)(void *user, const char *text), void *user);
+
+#endif

@@ -1,0 +1,583 @@
+#include "experiment/cell.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/memory.h"
+#include "experiment/checkpoint.h"
+#include "experiment/events.h"
+#include "forecast/allowance.h"
+#include "model/model_file.h"
+
+/* All that a cell needs at hand while it runs. */
+typedef struct cell_run {
+    rc_cell *cell;
+    const rc_trial *trial; /* the cell's */
+    rc_results *results;   /* likewise */
+    rc_backend *backend;
+    const rc_cell_hooks *hooks;
+    rc_saved_model model; /* class_name is borrowed from the trial while a file is written */
+    rc_events events;
+    bool log_begun; /* at the place where this process takes over */
+    int stage;      /* that was logged last; -1: none of the task */
+    int64_t stage_offset; /* of the log, where that stage begins */
+    double last_saved, wall[RC_STAGE_COUNT];
+    rc_safetensors *checkpoint; /* that the task goes on from; NULL: none */
+} cell_run;
+
+/* ---- what it is ----------------------------------------------------------------------------------------------- */
+
+const rc_method *rc_first_task_method(void)
+{
+    int i = 0;
+    while (!rc_method_at(i)->dce)
+        i++;
+    return rc_method_at(i);
+}
+
+rc_augment rc_image_of(const rc_dataset *d)
+{
+    rc_augment image = {.h = d->h, .w = d->w, .c = d->c};
+    memcpy(image.mean, d->mean, sizeof image.mean);
+    memcpy(image.std, d->std, sizeof image.std);
+    return image;
+}
+
+static rc_status load_results(rc_cell *cell)
+{
+    char path[RC_PATH_SIZE];
+    rc_json *json;
+    RC_TRY(rc_path_in(cell->path, "results.json", path));
+    if (!rc_file_exists(path))
+        return RC_OK;
+    RC_TRY(rc_json_load(path, 64u << 20, &json));
+    const char *found = rc_json_string(rc_json_member(json, "fingerprint"));
+    const rc_json *config = rc_json_member(rc_json_member(json, "run"), "config");
+    rc_status status = rc_fingerprint_check(path, found, cell->fingerprint, config, &cell->trial->config,
+                                            "bring that of this run back, or remove it, and its tasks are done anew");
+    if (status == RC_OK && (status = rc_results_from_json(&cell->results, json)) != RC_OK)
+        status = rc_fail(status, "%s: %s", path, rc_message());
+    rc_json_free(json);
+    return status;
+}
+
+/* Is a file of tensors of this run, as its metadata says, if it is there? */
+static rc_status check_tensors(const rc_cell *cell, const char *name, const char *advice)
+{
+    char path[RC_PATH_SIZE];
+    rc_safetensors *file;
+    rc_json *config = NULL;
+    RC_TRY(rc_path_in(cell->path, name, path));
+    if (!rc_file_exists(path))
+        return RC_OK;
+    rc_status status = rc_safetensors_open_header(path, &file);
+    if (status != RC_OK)
+        return status == RC_FORMAT ? rc_fail(status, "%s; %s", rc_message(), advice) : status;
+    const char *text = rc_safetensors_metadata(file, "config");
+    status = text != NULL ? rc_json_parse("config", text, strlen(text), &config) : RC_OK;
+    if (status != RC_OUT_OF_MEMORY)
+        status = rc_fingerprint_check(path, rc_safetensors_metadata(file, "fingerprint"), cell->fingerprint, config,
+                                      &cell->trial->config, advice);
+    rc_json_free(config);
+    rc_safetensors_close(file);
+    return status;
+}
+
+/* The models of finished tasks. Only the last is read, and others may have been removed: but those that are there must
+ * not be taken for this run's by whoever looks into the folder. */
+static rc_status check_models(const rc_cell *cell)
+{
+    for (int task = 1; task <= cell->results.done; task++) {
+        char name[64];
+        snprintf(name, sizeof name, "task-%d.safetensors", task);
+        RC_TRY(check_tensors(cell, name, task < cell->results.done
+                                             ? "bring that of this run back, or remove it"
+                                             : "bring that of this run back, or begin another run with another --out"));
+    }
+    return RC_OK;
+}
+
+static rc_status remove_checkpoint(const rc_cell *cell)
+{
+    char path[RC_PATH_SIZE];
+    RC_TRY(rc_path_in(cell->path, "checkpoint.safetensors", path));
+    if (unlink(path) != 0 && errno != ENOENT)
+        return rc_fail(RC_IO, "cannot remove '%s': %s", path, strerror(errno));
+    return RC_OK;
+}
+
+rc_status rc_cell_reload(rc_cell *cell)
+{
+    rc_results_destroy(&cell->results);
+    RC_TRY(rc_results_create(&cell->results, cell->method->name, &cell->trial->stream));
+    RC_TRY(load_results(cell));
+    RC_TRY(check_models(cell));
+    char path[RC_PATH_SIZE], advice[64];
+    RC_TRY(rc_path_in(cell->path, "events.jsonl", path));
+    RC_TRY(rc_events_check(path, cell->fingerprint));
+    snprintf(advice, sizeof advice, "without this file --resume begins task %d anew", cell->results.done + 1);
+    RC_TRY(check_tensors(cell, "checkpoint.safetensors", advice));
+    /* Killed after its last results were written, it left the checkpoint. */
+    bool whole = cell->results.done == (cell->first_task ? 1 : cell->trial->stream.tasks);
+    return whole ? remove_checkpoint(cell) : RC_OK;
+}
+
+static rc_status open_cell(rc_cell *cell, const rc_trial *trial, const char *title, const char *folder)
+{
+    cell->trial = trial;
+    snprintf(cell->name, sizeof cell->name, "%s%s%s", trial->name, trial->name[0] != '\0' ? ", " : "", title);
+    const char *data;
+    RC_TRY(rc_path_in(trial->path, folder, cell->path));
+    RC_TRY(rc_json_get_string(trial->folder.identity, "data_fingerprint", &data));
+    rc_fingerprint(&trial->config, data, folder, &trial->stream, cell->fingerprint);
+    return rc_cell_reload(cell);
+}
+
+rc_status rc_cell_create_first(rc_cell *cell, const rc_trial *trial)
+{
+    *cell = (rc_cell){.method = rc_first_task_method(), .first_task = true};
+    return open_cell(cell, trial, "All methods", "first-task");
+}
+
+rc_status rc_cell_create(rc_cell *cell, const rc_trial *trial, const rc_method *method, const rc_cell *first)
+{
+    *cell = (rc_cell){.method = method, .first = rc_method_shares_first_task(method) ? first : NULL};
+    return open_cell(cell, trial, method->title, method->name);
+}
+
+void rc_cell_destroy(rc_cell *cell)
+{
+    rc_results_destroy(&cell->results);
+}
+
+int rc_cell_tasks(const rc_cell *cell)
+{
+    return cell->first_task ? 1 : cell->trial->tasks;
+}
+
+bool rc_cell_done(const rc_cell *cell)
+{
+    return cell->results.done >= rc_cell_tasks(cell);
+}
+
+/* ---- how much there is to do ---------------------------------------------------------------------------------- */
+
+/* Training images of a task; with the old ones, if it is given those. */
+static int task_images(const rc_cell *cell, int task, bool with_old)
+{
+    const rc_task_stream *stream = &cell->trial->stream;
+    int count = 0, first = with_old ? 0 : rc_task_first(stream, task);
+    for (int position = first; position < stream->task_end[task]; position++)
+        count += cell->trial->images[position];
+    return count;
+}
+
+rc_workload rc_cell_work(const rc_cell *cell, int task)
+{
+    const rc_task_stream *stream = &cell->trial->stream;
+    rc_workload work = {0};
+    if (task == 0 && cell->first != NULL)
+        task = 1;
+    for (; task < rc_cell_tasks(cell); task++)
+        rc_workload_add(&work, &cell->trial->config.settings, cell->method, rc_task_first(stream, task),
+                        rc_task_classes(stream, task),
+                        task_images(cell, task, cell->method->replay == RC_REPLAY_ALL));
+    return work;
+}
+
+size_t rc_cell_image_bytes(const rc_cell *cell)
+{
+    const rc_dataset *data = cell->trial->data;
+    int most = 0, held = rc_held_images(cell->method, &cell->trial->config.settings);
+    for (int task = 0; task < rc_cell_tasks(cell); task++) {
+        int images = task_images(cell, task, rc_method_takes_old_images(cell->method));
+        most = images > most ? images : most;
+    }
+    return ((size_t)most + (size_t)held) * (size_t)data->h * (size_t)data->w * (size_t)data->c;
+}
+
+/* ---- between steps -------------------------------------------------------------------------------------------- */
+
+static rc_status save_checkpoint(cell_run *m, const rc_stage_report *report)
+{
+    char path[RC_PATH_SIZE];
+    RC_TRY(rc_path_in(m->cell->path, "checkpoint.safetensors", path));
+    rc_position position = {.task = report->task, .stage = report->stage, .step = report->step};
+    memcpy(position.wall, m->wall, sizeof position.wall);
+    RC_TRY(rc_events_position(&m->events, &position.log_offset, &position.seconds));
+    if (report->stage == RC_STAGE_ESTIMATION) { /* it begins anew */
+        position.step = 0;
+        position.log_offset = m->stage_offset;
+    }
+    rc_status status = rc_checkpoint_save(path, m->backend, report->state, &position, m->cell->fingerprint);
+    if (status == RC_NUMERIC)
+        return rc_fail(RC_NUMERIC,
+                       "task %d, %s, step %u of %u: %s. It is not saved, the last checkpoint is intact; a lower "
+                       "learning rate may help",
+                       report->task + 1, rc_stage_name(report->stage), report->step, report->steps, rc_message());
+    m->last_saved = rc_now();
+    return status;
+}
+
+static rc_status boundary(void *user, const rc_stage_report *report)
+{
+    cell_run *m = user;
+    double speed, stage_left, left, seconds;
+    if (m->stage != (int)report->stage)
+        RC_TRY(rc_events_position(&m->events, &m->stage_offset, &seconds));
+    m->stage = (int)report->stage;
+    rc_forecast_update(&m->cell->forecast, report, &speed, &stage_left, &left);
+    RC_TRY(rc_events_stage(&m->events, report));
+    m->hooks->report(m->hooks->user, m->cell, report, speed, stage_left, left);
+    bool stop = m->hooks->cancelled(m->hooks->user);
+    if (stop || rc_now() - m->last_saved >= m->hooks->checkpoint_seconds)
+        RC_TRY(save_checkpoint(m, report));
+    return stop ? rc_fail(RC_CANCELLED, "stopped and saved in task %d, %s, step %u of %u; --resume goes on from there",
+                          report->task + 1, rc_stage_name(report->stage), report->step, report->steps)
+                : RC_OK;
+}
+
+static rc_status restore(void *user, rc_state *state)
+{
+    cell_run *m = user;
+    rc_status status = m->checkpoint != NULL ? rc_checkpoint_restore(m->checkpoint, m->backend, state) : RC_OK;
+    return status == RC_OK || status == RC_OUT_OF_MEMORY
+               ? status
+               : rc_fail(status, "%s/checkpoint.safetensors: %s", m->cell->path, rc_message());
+}
+
+/* ---- one task ------------------------------------------------------------------------------------------------- */
+
+/* Keeps the first `limit` images of every class. */
+static rc_status limit_classes(const cell_run *m, int32_t *index, int *count, int limit)
+{
+    int *taken = rc_alloc_zeroed(NULL, (size_t)m->trial->stream.classes, sizeof *taken);
+    if (taken == NULL)
+        return RC_OUT_OF_MEMORY;
+    int kept = 0;
+    for (int i = 0; i < *count; i++)
+        if (taken[m->trial->data->train.labels[index[i]]]++ < limit)
+            index[kept++] = index[i];
+    *count = kept;
+    rc_free(NULL, taken);
+    return RC_OK;
+}
+
+/* Training images of the task, with positions as labels; all classes so far for methods that keep their data. */
+static rc_status gather_images(cell_run *m, int task, uint8_t **images, int32_t **labels, int *count)
+{
+    const rc_split *train = &m->trial->data->train;
+    int end = m->trial->stream.task_end[task], limit = m->trial->config.images_per_class;
+    int first = rc_method_takes_old_images(m->cell->method) ? 0 : rc_task_first(&m->trial->stream, task);
+    size_t image = (size_t)m->trial->data->h * (size_t)m->trial->data->w * (size_t)m->trial->data->c;
+    int32_t *index;
+    *images = NULL;
+    RC_TRY(rc_task_images(&m->trial->stream, train, first, end, &index, count));
+    rc_status status = limit > 0 ? limit_classes(m, index, count, limit) : RC_OK;
+    if (status == RC_OK && (*images = rc_alloc_zeroed(NULL, (size_t)*count + 1, image)) == NULL)
+        status = RC_OUT_OF_MEMORY;
+    *labels = index; /* overwritten in place */
+    if (status != RC_OK) {
+        rc_free(NULL, index);
+        return status;
+    }
+    for (int i = 0; i < *count; i++) {
+        memcpy(*images + (size_t)i * image, train->images + (size_t)index[i] * image, image);
+        index[i] = m->trial->stream.position[train->labels[index[i]]];
+    }
+    return RC_OK;
+}
+
+static rc_status begin_task(cell_run *m, int task)
+{
+    uint8_t *images;
+    int32_t *labels;
+    int count;
+    RC_TRY(gather_images(m, task, &images, &labels, &count));
+    rc_status status = rc_learner_begin_task(&m->model.learner, task, rc_task_classes(&m->trial->stream, task), images,
+                                             labels, count);
+    rc_free(NULL, images);
+    rc_free(NULL, labels);
+    return status;
+}
+
+static rc_status evaluate(cell_run *m)
+{
+    rc_learner *l = &m->model.learner;
+    double began = rc_now();
+    rc_evaluation evaluation;
+    const rc_split *test = &m->trial->data->test;
+    int batch = m->trial->config.test_batch < test->count ? m->trial->config.test_batch : test->count;
+    RC_TRY(rc_scoring_batch(m->backend, &l->student, &l->settings, &l->augment, batch, &batch));
+    RC_TRY(rc_evaluate(m->backend, &l->student, &l->augment, &m->trial->stream, test, batch, &evaluation));
+    size_t count = (size_t)l->student.head.classes * (size_t)l->student.head.d;
+    float *head = rc_alloc_zeroed(NULL, count, sizeof *head);
+    rc_status status = head != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    if (status == RC_OK) {
+        m->backend->read_real(m->backend, head, l->student.head.weight, count);
+        status = rc_results_add(m->results, &evaluation, head, l->student.head.d, m->wall, rc_now() - began);
+    }
+    if (status == RC_OK && m->results->done == 1 && m->cell->first != NULL) /* somebody else has finished it */
+        memcpy(m->results->task[0].commit, m->cell->first->results.task[0].commit, sizeof m->results->task[0].commit);
+    rc_free(NULL, head);
+    rc_evaluation_destroy(&evaluation);
+    return status;
+}
+
+static rc_status write_report(const cell_run *m, const char *path)
+{
+    rc_file_writer *writer;
+    RC_TRY(rc_file_writer_open(path, &writer));
+    const char *version = NULL, *command = NULL;
+    rc_status status = rc_json_get_string(m->trial->folder.identity, "version", &version);
+    if (status == RC_OK)
+        status = rc_json_get_string(m->trial->folder.identity, "command_line", &command);
+    if (status != RC_OK) {
+        rc_file_writer_abort(writer);
+        return status;
+    }
+    char seed[64];
+    snprintf(seed, sizeof seed, "seed %llu, recollect %s",
+             (unsigned long long)m->trial->config.settings.seed, version);
+    rc_file_writer_line(writer, command);
+    rc_file_writer_line(writer, seed);
+    rc_file_writer_line(writer, "");
+    rc_results_report(m->results, m->trial->class_name, rc_file_writer_line, writer);
+    return rc_file_writer_commit(writer);
+}
+
+static rc_status write_results(cell_run *m)
+{
+    char path[RC_PATH_SIZE];
+    RC_TRY(rc_path_in(m->cell->path, "tasks.csv", path));
+    RC_TRY(rc_results_write_csv(m->results, path));
+    RC_TRY(rc_path_in(m->cell->path, "classes.csv", path));
+    RC_TRY(rc_results_write_classes(m->results, m->trial->class_name, path));
+    RC_TRY(rc_path_in(m->cell->path, "confusion.csv", path));
+    RC_TRY(rc_results_write_confusion(m->results, m->trial->class_name, path));
+    RC_TRY(rc_path_in(m->cell->path, "results.txt", path));
+    RC_TRY(write_report(m, path));
+    RC_TRY(rc_path_in(m->cell->path, "results.json", path));
+    rc_json_writer w = {.indent = 2};
+    rc_json_begin_object(&w, NULL);
+    rc_json_put_text(&w, "fingerprint", m->cell->fingerprint);
+    rc_results_put(m->results, m->trial->class_name, &w);
+    rc_json_put_value(&w, "run", m->trial->folder.identity);
+    rc_json_end(&w);
+    return rc_json_save(&w, path);
+}
+
+static rc_status save_model(cell_run *m, int task)
+{
+    char name[64], path[RC_PATH_SIZE];
+    snprintf(name, sizeof name, "task-%d.safetensors", task + 1);
+    RC_TRY(rc_path_in(m->cell->path, name, path));
+    m->model.class_name = m->trial->class_name;
+    memcpy(m->model.fingerprint, m->cell->fingerprint, sizeof m->model.fingerprint);
+    rc_status status = rc_model_file_save(path, &m->model, true);
+    m->model.class_name = NULL;
+    return status;
+}
+
+/* Model first, results.json as the last of the results, checkpoint after that: a kill before results.json is there
+ * repeats the end of the task, with the same bits; a kill after it leaves an old checkpoint, which is known as such. */
+static rc_status finish_task(cell_run *m, int task)
+{
+    char text[256];
+    RC_TRY(evaluate(m));
+    rc_learner_end_task(&m->model.learner);
+    m->results->task[task].stored = rc_learner_stored(&m->model.learner);
+    RC_TRY(save_model(m, task));
+    RC_TRY(rc_events_task(&m->events, m->results));
+    RC_TRY(rc_events_position(&m->events, &m->results->log_offset, &m->results->seconds));
+    RC_TRY(write_results(m));
+    RC_TRY(remove_checkpoint(m->cell));
+    const rc_task_result *t = &m->results->task[task];
+    snprintf(text, sizeof text, "%s, task %d of %d: accuracy %.2f %% over %d classes, mean so far %.2f %%",
+             m->cell->name, task + 1, m->trial->stream.tasks, t->accuracy, t->classes, rc_results_mean(m->results));
+    m->hooks->line(m->hooks->user, text);
+    return RC_OK;
+}
+
+/* Forgets what was logged after the last finished task, which this process does again: half a line of a killed run is
+ * gone, and nothing is logged twice. */
+static rc_status begin_log(cell_run *m)
+{
+    if (m->log_begun)
+        return RC_OK;
+    m->log_begun = true;
+    RC_TRY(rc_events_cut(&m->events, m->results->log_offset, m->results->seconds));
+    return rc_events_run(&m->events, m->trial->folder.identity, m->cell->fingerprint);
+}
+
+/* Where a checkpoint says that the task is, if there is one; the log then goes on from there, too. */
+static rc_status find_checkpoint(cell_run *m, int task, rc_position *position)
+{
+    char path[RC_PATH_SIZE];
+    RC_TRY(rc_path_in(m->cell->path, "checkpoint.safetensors", path));
+    if (!rc_file_exists(path))
+        return begin_log(m);
+    rc_position found;
+    rc_status status = rc_checkpoint_open(path, m->cell->fingerprint, &found, &m->checkpoint);
+    if (status == RC_FORMAT)
+        return rc_fail(status, "%s; without this file --resume begins task %d anew", rc_message(), task + 1);
+    RC_TRY(status);
+    if (found.task < task) { /* of a task whose results are there */
+        rc_safetensors_close(m->checkpoint);
+        m->checkpoint = NULL;
+        RC_TRY(remove_checkpoint(m->cell));
+        return begin_log(m);
+    }
+    if (found.task > task)
+        return rc_fail(RC_FORMAT, "%s is of task %d, but the results end before task %d", path, found.task + 1,
+                       task + 1);
+    *position = found;
+    memcpy(m->wall, found.wall, sizeof m->wall);
+    m->log_begun = true;
+    RC_TRY(rc_events_cut(&m->events, found.log_offset, found.seconds));
+    return rc_events_run(&m->events, m->trial->folder.identity, m->cell->fingerprint);
+}
+
+static rc_status run_task(cell_run *m, int task)
+{
+    rc_stage_hooks hooks = {.boundary = boundary, .restore = restore, .user = m,
+                            .interval = m->hooks->report_seconds};
+    rc_position position = {.task = task, .stage = RC_STAGE_INVERSION};
+    rc_workload later = rc_cell_work(m->cell, task + 1);
+    memset(m->wall, 0, sizeof m->wall);
+    m->stage = -1;
+    RC_TRY(find_checkpoint(m, task, &position));
+    RC_TRY(begin_task(m, task));
+    uint32_t steps = rc_stage_steps(&m->model.learner, position.stage);
+    if (position.step > steps)
+        return rc_fail(RC_FORMAT, "%s/checkpoint.safetensors is at step %u of %s, which has %u; without this file "
+                       "--resume begins task %d anew", m->cell->path, position.step, rc_stage_name(position.stage),
+                       steps, task + 1);
+    m->last_saved = rc_now();
+    rc_forecast_begin_task(&m->cell->forecast, &m->model.learner, &later);
+    RC_TRY(rc_run_stages(&m->model.learner, position.stage, position.step, &hooks, m->wall));
+    rc_safetensors_close(m->checkpoint);
+    m->checkpoint = NULL;
+    return finish_task(m, task);
+}
+
+/* ---- one cell ------------------------------------------------------------------------------------------------- */
+
+/* A model that says that it is of this run fits it, too: nobody reads past the end of one that somebody has made up. */
+static rc_status check_model(const cell_run *m, const char *path, const char *fingerprint, int tasks)
+{
+    static const char advice[] = "bring that of this run back, or begin another run with another --out";
+    const rc_learner *l = &m->model.learner;
+    const char *found = m->model.fingerprint[0] != '\0' ? m->model.fingerprint : NULL;
+    RC_TRY(rc_fingerprint_check(path, found, fingerprint, NULL, NULL, advice));
+    if (l->student.head.tasks != tasks || l->student.head.classes != m->trial->stream.task_end[tasks - 1])
+        return rc_fail(RC_FORMAT, "%s is a model of %d tasks with %d classes, expected %d with %d: %s", path,
+                       l->student.head.tasks, l->student.head.classes, tasks, m->trial->stream.task_end[tasks - 1],
+                       advice);
+    return RC_OK;
+}
+
+/* Models have the run's configuration, whatever they say themselves. */
+static void take_config(cell_run *m)
+{
+    m->model.config = m->trial->config;
+    m->model.config.data[0] = '\0'; /* where the images lie is nobody's business, and may change */
+}
+
+static rc_status adopt_model(cell_run *m, const char *path)
+{
+    rc_learner *l = &m->model.learner;
+    rc_augment image = rc_image_of(m->trial->data);
+    if (l->augment.h != image.h || l->augment.w != image.w || l->augment.c != image.c)
+        return rc_fail(RC_FORMAT, "%s is a model of images of %d x %d x %d, but the data of the run has %d x %d x %d",
+                       path, l->augment.h, l->augment.w, l->augment.c, image.h, image.w, image.c);
+    for (int c = 0; c < image.c && l->vae.encoder.param == NULL; c++) /* an autoencoder takes pixels as they are */
+        if (l->augment.mean[c] != image.mean[c] || l->augment.std[c] != image.std[c])
+            return rc_fail(RC_FORMAT, "%s has mean %g and deviation %g for channel %d, but the data of the run has %g "
+                           "and %g: bring the model of this run back, or begin another run with another --out", path,
+                           (double)l->augment.mean[c], (double)l->augment.std[c], c, (double)image.mean[c],
+                           (double)image.std[c]);
+    take_config(m);
+    return rc_learner_configure(l, &m->model.config.settings, m->cell->method);
+}
+
+/* The model after the last finished task, or after the first task of all; the first task begins with a new learner. */
+static rc_status pick_up(cell_run *m)
+{
+    char path[RC_PATH_SIZE], name[64];
+    bool begun = m->results->done > 0;
+    if (!begun && m->cell->first == NULL) {
+        rc_augment image = rc_image_of(m->trial->data);
+        take_config(m);
+        return rc_learner_create(&m->model.learner, m->backend, &m->model.config.settings, m->cell->method, &image);
+    }
+    snprintf(name, sizeof name, "task-%d.safetensors", begun ? m->results->done : 1);
+    const rc_cell *maker = begun ? m->cell : m->cell->first;
+    RC_TRY(rc_path_in(maker->path, name, path));
+    RC_TRY(rc_model_file_load(path, m->backend, &m->model));
+    RC_TRY(check_model(m, path, maker->fingerprint, begun ? m->results->done : 1));
+    for (int i = 0; i < m->model.learner.student.head.classes; i++)
+        rc_free(NULL, m->model.class_name[i]);
+    rc_free(NULL, m->model.class_name);
+    m->model.class_name = NULL;
+    return adopt_model(m, path);
+}
+
+static rc_status open_events(cell_run *m)
+{
+    char path[RC_PATH_SIZE];
+    RC_TRY(rc_path_in(m->cell->path, "events.jsonl", path));
+    return rc_events_open(&m->events, path);
+}
+
+static rc_status run_tasks(cell_run *m)
+{
+    RC_TRY(rc_make_run_folder(m->cell->path));
+    RC_TRY(pick_up(m));
+    RC_TRY(open_events(m));
+    if (m->results->done == 0 && m->cell->first != NULL) {
+        memcpy(m->wall, m->cell->first->results.task[0].wall, sizeof m->wall);
+        m->model.learner.given = task_images(m->cell, 0, false); /* to the cell that has learnt it */
+        RC_TRY(begin_log(m));
+        RC_TRY(finish_task(m, 0));
+    }
+    for (int task = m->results->done; task < rc_cell_tasks(m->cell); task++)
+        RC_TRY(run_task(m, task));
+    return remove_checkpoint(m->cell);
+}
+
+/* After a failure of the device, or for want of memory: names what was saved last, from which the run can go on. */
+static rc_status name_saved(const cell_run *m, rc_status status)
+{
+    char path[RC_PATH_SIZE], name[64] = "checkpoint.safetensors";
+    if (rc_path_in(m->cell->path, name, path) == RC_OK && !rc_file_exists(path) && m->results->done > 0) {
+        snprintf(name, sizeof name, "task-%d.safetensors", m->results->done);
+        if (rc_path_in(m->cell->path, name, path) != RC_OK)
+            return status;
+    }
+    if (!rc_file_exists(path))
+        return rc_fail(status, "%s. Nothing of it was saved before; --resume begins anew, with another --backend too",
+                       rc_message());
+    return rc_fail(status, "%s. %s is intact: --resume goes on from there, with another --backend too", rc_message(),
+                   path);
+}
+
+rc_status rc_cell_run(rc_cell *cell, rc_backend *backend, const rc_cell_hooks *hooks)
+{
+    cell_run *m = rc_alloc_zeroed(NULL, 1, sizeof *m);
+    if (m == NULL)
+        return RC_OUT_OF_MEMORY;
+    *m = (cell_run){.cell = cell, .trial = cell->trial, .results = &cell->results, .backend = backend, .hooks = hooks};
+    rc_status status = run_tasks(m);
+    if (status == RC_DEVICE || status == RC_OUT_OF_MEMORY)
+        status = name_saved(m, status);
+    rc_events_close(&m->events);
+    rc_safetensors_close(m->checkpoint);
+    rc_saved_model_destroy(&m->model);
+    rc_free(NULL, m);
+    return status;
+}

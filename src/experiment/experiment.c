@@ -1,0 +1,441 @@
+#include "experiment/experiment.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/file.h"
+#include "base/machine.h"
+#include "base/memory.h"
+#include "experiment/summary.h"
+
+typedef struct experiment {
+    const rc_run_settings *settings;
+    const rc_dataset *data;
+    rc_trial *trial; /* (trials): one for each order and seed */
+    int trials;
+    rc_cell *cell; /* (cells): of each trial the first task, then its methods */
+    int cells;
+    int jobs, threads; /* at once; of each */
+    rc_forecast forecast;
+    double began;
+} experiment;
+
+static rc_cell *cell_of(const experiment *x, int trial, int method) /* -1: the first task */
+{
+    return &x->cell[trial * (x->settings->methods + 1) + 1 + method];
+}
+
+/* ---- the data ------------------------------------------------------------------------------------------------- */
+
+static rc_status read_data(const rc_run_settings *s, rc_pool *pool, rc_dataset *data)
+{
+    const rc_config *c = &s->config;
+    rc_watch watch = s->watch;
+    rc_data_settings settings = {.format = c->format, .size = c->size, .resize = c->resize, .channels = c->channels,
+                                 .ignore_exif = !c->exif, .skip_broken = s->skip_broken, .test_part = 0.2,
+                                 .test_seed = c->settings.seed, .procedural_seed = c->settings.seed, .pool = pool,
+                                 .log = &s->watch.log, .progress = rc_watch_reading, .user = &watch};
+    RC_TRY(rc_dataset_open(c->data, &settings, data));
+    rc_status status = rc_config_normalisation(c, data->c, data->mean, data->std);
+    if (status == RC_OK && (data->train.count == 0 || data->test.count == 0))
+        status = rc_fail(RC_INVALID_ARGUMENT, "%s has %d training and %d test images; a run needs both", c->data,
+                         data->train.count, data->test.count);
+    if (status != RC_OK)
+        rc_dataset_close(data);
+    return status;
+}
+
+static rc_status open_data(const rc_run_settings *s, rc_dataset *data)
+{
+    if (s->config.data[0] == '\0')
+        return rc_fail(RC_INVALID_ARGUMENT, "no data: --data says where the images are, 'procedural' makes some");
+    rc_pool *pool;
+    RC_TRY(rc_pool_create(s->threads, &pool));
+    rc_status status = read_data(s, pool, data);
+    rc_pool_destroy(pool);
+    if (s->resume && (status == RC_IO || status == RC_FORMAT || status == RC_INVALID_ARGUMENT))
+        return rc_fail(status,
+                       "%s. The run in %s is as it was: --resume goes on once the data is there (--data PATH if it "
+                       "lies elsewhere now)",
+                       rc_message(), s->out);
+    return status;
+}
+
+/* ---- orders and seeds ----------------------------------------------------------------------------------------- */
+
+/* Configuration, name and folder of a trial. */
+static rc_status name_trial(const rc_run_settings *s, int index, rc_trial *t)
+{
+    int seeds = s->seeds > 0 ? s->seeds : 1;
+    char folder[64] = "";
+    t->config = s->config;
+    if (s->orders > 0) {
+        t->config.order = s->order[index / seeds];
+        snprintf(t->name, sizeof t->name, "order %d", t->config.order);
+        snprintf(folder, sizeof folder, "/order-%d", t->config.order);
+    }
+    if (s->seeds > 0) {
+        size_t name = strlen(t->name), path = strlen(folder);
+        unsigned long long seed = s->seed[index % seeds];
+        t->config.settings.seed = seed;
+        snprintf(t->name + name, sizeof t->name - name, "%sseed %llu", name > 0 ? ", " : "", seed);
+        snprintf(folder + path, sizeof folder - path, "%sseed-%llu", path > 0 ? "-" : "/", seed);
+    }
+    int length = snprintf(t->path, sizeof t->path, "%s%s", s->out, folder);
+    if (length < 0 || length >= (int)sizeof t->path)
+        return rc_fail(RC_INVALID_ARGUMENT, "the path %s%s is too long", s->out, folder);
+    return rc_config_check(&t->config);
+}
+
+static rc_status make_trials(experiment *x)
+{
+    const rc_run_settings *s = x->settings;
+    x->trials = (s->orders > 0 ? s->orders : 1) * (s->seeds > 0 ? s->seeds : 1);
+    x->trial = rc_alloc_zeroed(NULL, (size_t)x->trials, sizeof *x->trial);
+    if (x->trial == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int i = 0; i < x->trials; i++) {
+        RC_TRY(name_trial(s, i, &x->trial[i]));
+        RC_TRY(rc_trial_create(&x->trial[i], x->data, s->stop_after));
+    }
+    return RC_OK;
+}
+
+/* All of them are looked at before the first is made. */
+static rc_status open_folders(experiment *x, const rc_backend *backend)
+{
+    const rc_run_settings *s = x->settings;
+    bool several = s->orders > 0 || s->seeds > 0;
+    char run[RC_PATH_SIZE];
+    RC_TRY(rc_path_in(s->out, "run.json", run));
+    if (several && rc_file_exists(run))
+        return rc_fail(RC_INVALID_ARGUMENT, "%s holds a run of one order: lists of orders or seeds take another --out",
+                       s->out);
+    for (int i = 0; i < x->trials && !s->resume; i++)
+        RC_TRY(rc_run_folder_is_free(x->trial[i].path));
+    if (several && !s->resume) {
+        RC_TRY(rc_path_in(s->out, "summary.json", run));
+        if (rc_file_exists(run))
+            return rc_fail(RC_INVALID_ARGUMENT,
+                           "%s holds runs already: --resume goes on with them and adds others, another --out leaves "
+                           "them alone",
+                           s->out);
+    }
+    if (several)
+        RC_TRY(rc_make_run_folder(s->out));
+    for (int i = 0; i < x->trials; i++) {
+        rc_trial *t = &x->trial[i];
+        RC_TRY(rc_path_in(t->path, "run.json", run));
+        if (s->resume && !rc_file_exists(run))
+            rc_log_write(&s->watch.log, RC_LOG_INFO, "note: %s holds no run to go on with, so one begins there",
+                         t->path);
+        rc_run_identity identity = {&t->config, x->data, backend, s->command_line};
+        RC_TRY(rc_run_folder_open(&t->folder, t->path, &identity, s->resume));
+    }
+    return RC_OK;
+}
+
+static rc_status make_cells(experiment *x)
+{
+    const rc_run_settings *s = x->settings;
+    x->cells = x->trials * (s->methods + 1);
+    x->cell = rc_alloc_zeroed(NULL, (size_t)x->cells, sizeof *x->cell);
+    if (x->cell == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int t = 0; t < x->trials; t++) {
+        rc_cell *first = cell_of(x, t, -1);
+        RC_TRY(rc_cell_create_first(first, &x->trial[t]));
+        for (int m = 0; m < s->methods; m++)
+            RC_TRY(rc_cell_create(cell_of(x, t, m), &x->trial[t], s->method[m], first));
+    }
+    return RC_OK;
+}
+
+/* ---- how many at once, how long, how much --------------------------------------------------------------------- */
+
+/* Cells that have something to do. */
+static int open_cells(const experiment *x)
+{
+    int count = 0;
+    for (int i = 0; i < x->cells; i++)
+        count += !x->cell[i].first_task && !rc_cell_done(&x->cell[i]);
+    return count > 0 ? count : 1;
+}
+
+/* One run keeps some eight cores busy. Of a GPU it leaves a tenth idle in some of its stages, which one more takes;
+ * five were seen to gain nothing. */
+static void choose_jobs(experiment *x, const rc_backend *backend)
+{
+    enum { CORES_OF_A_CELL = 8, CELLS_OF_A_GPU = 2 };
+    bool cuda = strcmp(backend->name, "cuda") == 0;
+    int open = open_cells(x);
+    x->jobs = x->settings->jobs > 0 ? x->settings->jobs : cuda ? CELLS_OF_A_GPU : backend->threads / CORES_OF_A_CELL;
+    x->jobs = x->jobs > open ? open : x->jobs > RC_MAX_JOBS ? RC_MAX_JOBS : x->jobs < 1 ? 1 : x->jobs;
+    x->threads = backend->threads / x->jobs > 1 ? backend->threads / x->jobs : 1;
+}
+
+/* Training images of a task, of its own classes. */
+static int task_images(const rc_trial *t, int task)
+{
+    int count = 0, first = rc_task_first(&t->stream, task);
+    for (int i = first; i < first + rc_task_classes(&t->stream, task); i++)
+        count += t->images[i];
+    return count;
+}
+
+/* Refuses, before anything is made or allocated, what takes more memory than is allowed: the first task, and the last
+ * one of each method. (What trains on old images, too, takes no other memory than the first task; its images are
+ * there.) */
+static rc_status allow_tasks(const experiment *x, rc_backend *backend)
+{
+    const rc_trial *t = &x->trial[0];
+    rc_augment shape = rc_image_of(x->data);
+    int last = t->tasks - 1;
+    rc_task_claim first = {.settings = &t->config.settings, .method = rc_first_task_method(), .image = &shape,
+                           .n_new = rc_task_classes(&t->stream, 0), .images = x->data->train.images,
+                           .count = task_images(t, 0)};
+    RC_TRY(rc_forecast_allow(backend, &first, "the run"));
+    for (int m = 0; last > 0 && m < x->settings->methods; m++) {
+        rc_task_claim later = first;
+        later.method = x->settings->method[m];
+        later.n_old = rc_task_first(&t->stream, last);
+        later.n_new = rc_task_classes(&t->stream, last);
+        later.count = task_images(t, last);
+        if (!rc_method_takes_old_images(later.method))
+            RC_TRY(rc_forecast_allow(backend, &later, "the run"));
+    }
+    return RC_OK;
+}
+
+/* The method of a later task that takes the most. */
+static const rc_method *heaviest_method(const rc_run_settings *s)
+{
+    const rc_method *heaviest = s->method[0];
+    for (int m = 1; m < s->methods; m++)
+        if (s->method[m]->replay == RC_REPLAY_DREAMS)
+            heaviest = s->method[m];
+    return heaviest;
+}
+
+/* A few steps of the first and of the last task: their speed, and the bytes that a cell takes at most. Threads have
+ * been dealt out to the cells; a GPU they share, so that each is slower by as many as there are, until it turns out
+ * how much better it is. */
+static rc_status measure(experiment *x, rc_backend *backend, size_t *bytes)
+{
+    const rc_trial *t = &x->trial[0];
+    const rc_settings *settings = &t->config.settings;
+    const rc_split *train = &x->data->train;
+    size_t before = rc_bytes_allocated(), first = 0, later = 0, images = 0;
+    rc_augment shape = rc_image_of(x->data);
+    RC_TRY(rc_forecast_measure(&x->forecast, backend, settings, rc_first_task_method(), &shape, 0,
+                               rc_task_classes(&t->stream, 0), train->images, train->count, &first));
+    if (t->tasks > 1)
+        RC_TRY(rc_forecast_measure(&x->forecast, backend, settings, heaviest_method(x->settings), &shape,
+                                   rc_task_first(&t->stream, t->tasks - 1), rc_task_classes(&t->stream, t->tasks - 1),
+                                   train->images, train->count, &later));
+    for (int i = 0; i < x->cells; i++) {
+        size_t now = rc_cell_image_bytes(&x->cell[i]);
+        images = now > images ? now : images;
+    }
+    for (int i = 0; i < 2 * RC_STAGE_COUNT && strcmp(backend->name, "cuda") == 0; i++)
+        x->forecast.per_step[i / RC_STAGE_COUNT][i % RC_STAGE_COUNT] *= x->jobs;
+    *bytes = (first > later ? first : later) - before + images;
+    return RC_OK;
+}
+
+/* Seconds of all cells, as they take their turns. */
+static double grid_seconds(const experiment *x)
+{
+    double seconds = NAN;
+    double *left = rc_alloc_zeroed(NULL, (size_t)x->cells, sizeof *left);
+    rc_cell_state *state = rc_alloc_zeroed(NULL, (size_t)x->cells, sizeof *state);
+    for (int i = 0; left != NULL && state != NULL && i < x->cells; i++) {
+        rc_workload work = rc_cell_work(&x->cell[i], x->cell[i].results.done);
+        left[i] = rc_forecast_seconds(&x->forecast, &work);
+        state[i] = rc_grid_has_work(x->cell, x->cells, i) ? RC_CELL_WAITS : RC_CELL_ENDED;
+    }
+    if (left != NULL && state != NULL)
+        seconds = rc_grid_seconds(x->cell, x->cells, x->jobs, state, left);
+    rc_free(NULL, left);
+    rc_free(NULL, state);
+    return seconds;
+}
+
+/* Times a few steps where there are many to come, and says what it will take. Where nobody has said how many cells run
+ * side by side, it is not more than memory holds. (A GPU's is seen to as the cells find it; see grid.h.) */
+static rc_status forecast_run(experiment *x, rc_backend *backend)
+{
+    enum { MANY_STEPS = 200 };
+    double steps = 0;
+    size_t bytes, before = rc_bytes_allocated(), memory = rc_machine_memory();
+    size_t allowed = rc_memory_budget() < memory ? rc_memory_budget() : memory;
+    for (int i = 0; i < x->cells; i++) {
+        rc_workload work = rc_cell_work(&x->cell[i], x->cell[i].results.done);
+        steps += rc_grid_has_work(x->cell, x->cells, i) ? rc_workload_steps(&work) : 0;
+    }
+    if (steps < MANY_STEPS)
+        return RC_OK;
+    RC_TRY(measure(x, backend, &bytes));
+    while (x->settings->jobs == 0 && x->jobs > 1 && before + bytes * (size_t)x->jobs > allowed)
+        x->jobs--;
+    rc_forecast_tell(&x->settings->watch.log, grid_seconds(x), before + bytes * (size_t)x->jobs);
+    return RC_OK;
+}
+
+/* ---- how it ended --------------------------------------------------------------------------------------------- */
+
+/* Tables, unless it was stopped, and the summary of what is done. */
+static rc_status print_results(const experiment *x, const rc_cell_end *end, bool stopped)
+{
+    const rc_run_settings *s = x->settings;
+    rc_summary summary = {.cell = x->cell, .end = end, .trials = x->trials, .methods = s->methods, .jobs = x->jobs,
+                          .seconds = rc_now() - x->began, .command_line = s->command_line, .folder = s->out};
+    const rc_results *row[RC_MAX_METHODS];
+    for (int t = 0; t < x->trials && !stopped; t++) {
+        if (x->trials > 1)
+            s->line(s->watch.user, x->trial[t].name);
+        for (int m = 0; m < s->methods; m++)
+            row[m] = &cell_of(x, t, m)->results;
+        rc_results_print(row, s->methods, s->line, s->watch.user);
+    }
+    if (x->trials > 1 && !stopped)
+        RC_TRY(rc_summary_print(&summary, s->line, s->watch.user));
+    return rc_summary_write(&summary);
+}
+
+/* One cell's message is the message of the run; several are logged, and counted in the message. */
+static rc_status tell_ends(const experiment *x, rc_status status, const rc_cell_end *end)
+{
+    const int all = x->trials * x->settings->methods;
+    int failed = 0, ended = 0;
+    for (int i = 0; i < x->cells; i++)
+        ended += end[i].status != RC_OK && end[i].message[0] != '\0';
+    for (int i = 0; i < x->cells; i++) {
+        if (end[i].status == RC_OK || end[i].message[0] == '\0')
+            continue;
+        failed += !x->cell[i].first_task;
+        if (ended == 1 || x->cells == 2) /* one method, one order: the first task or the rest of it */
+            return x->cells == 2 ? rc_fail(status, "%s", end[i].message)
+                                 : rc_fail(status, "%s: %s", x->cell[i].name, end[i].message);
+        rc_log_write(&x->settings->watch.log, RC_LOG_ERROR, "%s: %s", x->cell[i].name, end[i].message);
+    }
+    if (status == RC_CANCELLED)
+        return rc_fail(status, "stopped; --resume goes on");
+    return rc_fail(status, "%d of %d failed%s; --resume tries them again", failed, all,
+                   failed < all ? ", the others are done" : "");
+}
+
+static rc_status run_cells(experiment *x)
+{
+    const rc_run_settings *s = x->settings;
+    rc_grid_settings grid = {.cell = x->cell, .cells = x->cells, .jobs = x->jobs, .backend = s->backend,
+                             .threads = x->threads, .checkpoint_seconds = s->checkpoint_seconds,
+                             .report_seconds = s->report_seconds, .forecast = x->forecast, .watch = s->watch,
+                             .line = s->line};
+    rc_cell_end *end = rc_alloc_zeroed(NULL, (size_t)x->cells, sizeof *end);
+    if (end == NULL)
+        return RC_OUT_OF_MEMORY;
+    rc_status status = rc_grid_run(&grid, end);
+    rc_status written = print_results(x, end, status == RC_CANCELLED);
+    if (status != RC_OK)
+        status = tell_ends(x, status, end);
+    else
+        status = written;
+    rc_free(NULL, end);
+    return status;
+}
+
+/* ---- the experiment ------------------------------------------------------------------------------------------- */
+
+rc_status rc_run_settings_check(const rc_run_settings *s)
+{
+    if (s->methods < 1)
+        return rc_fail(RC_INVALID_ARGUMENT, "no method to run");
+    for (int i = 0; i < s->methods; i++)
+        for (int k = 0; k < i; k++)
+            if (s->method[k] == s->method[i])
+                return rc_fail(RC_INVALID_ARGUMENT, "method %s is listed twice", s->method[i]->name);
+    for (int i = 0; i < s->orders; i++)
+        for (int k = 0; k < i; k++)
+            if (s->order[k] == s->order[i])
+                return rc_fail(RC_INVALID_ARGUMENT, "order %d is listed twice", s->order[i]);
+    const char *kind = s->config.class_order;
+    if (s->orders > 1 && strcmp(kind, "published") != 0 && strcmp(kind, "numpy") != 0 && strcmp(kind, "seed") != 0)
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "class_order is '%s', so that all %d orders would be the same: published, numpy and seed have "
+                       "several",
+                       kind, s->orders);
+    for (int i = 0; i < s->seeds; i++)
+        for (int k = 0; k < i; k++)
+            if (s->seed[k] == s->seed[i])
+                return rc_fail(RC_INVALID_ARGUMENT, "seed %llu is listed twice", (unsigned long long)s->seed[i]);
+    return RC_OK;
+}
+
+/* The backend serves to describe the machine and to measure; the cells open their own. */
+static rc_status prepare(experiment *x, rc_backend **backend)
+{
+    RC_TRY(make_trials(x));
+    RC_TRY(allow_tasks(x, *backend));
+    RC_TRY(open_folders(x, *backend));
+    RC_TRY(make_cells(x));
+    choose_jobs(x, *backend);
+    if (x->threads != (*backend)->threads) {
+        rc_backend_close(*backend);
+        RC_TRY(rc_backend_open(x->settings->backend, x->threads, NULL, backend));
+    }
+    return forecast_run(x, *backend);
+}
+
+/* Takes the backend over. */
+static rc_status run_with_data(experiment *x, rc_backend *backend)
+{
+    rc_status status = prepare(x, &backend);
+    rc_backend_close(backend);
+    if (status == RC_OK)
+        status = run_cells(x);
+    for (int i = 0; x->cell != NULL && i < x->cells; i++)
+        rc_cell_destroy(&x->cell[i]);
+    for (int i = 0; x->trial != NULL && i < x->trials; i++)
+        rc_trial_destroy(&x->trial[i]);
+    rc_free(NULL, x->cell);
+    rc_free(NULL, x->trial);
+    return status;
+}
+
+/* What to do about a file that could not be written, or may be lost. */
+static rc_status name_way_on(const rc_run_settings *settings, rc_status status)
+{
+    if (status == RC_IO)
+        return rc_fail(status,
+                       "%s. What was saved before is intact: once there is room to write in %s, --resume goes on",
+                       rc_message(), settings->out);
+    return status == RC_UNSYNCED ? rc_fail(status, "%s. --resume goes on", rc_message()) : status;
+}
+
+rc_status rc_experiment_run(const rc_run_settings *settings)
+{
+    rc_backend *backend;
+    rc_dataset data;
+    double began = rc_now();
+    RC_TRY(rc_run_settings_check(settings));
+    RC_TRY(rc_config_check(&settings->config));
+    rc_status status = rc_file_check_folder(settings->out); /* before the data is read */
+    if (status != RC_OK)
+        return name_way_on(settings, status);
+    status = rc_backend_open(settings->backend, settings->threads, &settings->watch.log, &backend);
+    if (status != RC_OK)
+        return settings->resume ? rc_fail(status, "%s. The run in %s is as it was", rc_message(), settings->out)
+                                : status;
+    status = open_data(settings, &data);
+    if (status != RC_OK) {
+        rc_backend_close(backend);
+        return status;
+    }
+    experiment x = {.settings = settings, .data = &data, .began = began};
+    status = run_with_data(&x, backend);
+    rc_dataset_close(&data);
+    return name_way_on(settings, status);
+}

@@ -1,0 +1,54 @@
+/* A whole experiment: a stream of tasks, one or several methods, one or several class orders, accuracies after every
+ * task. What it leaves behind:
+ *
+ *   OUT/config.yaml, OUT/run.json        effective configuration; version, command line, seed, machine
+ *   OUT/first-task/                      the first task, trained once for all methods
+ *   OUT/METHOD/task-N.safetensors        the model after task N
+ *   OUT/METHOD/checkpoint.safetensors    where an unfinished task is
+ *   OUT/METHOD/results.json, results.txt, tasks.csv, classes.csv, confusion.csv, events.jsonl
+ *   OUT/summary.json, .csv, .txt         every method's accuracies, mean and deviation over the orders
+ *
+ * With a list of orders (or seeds) everything but the summary is in OUT/order-N (OUT/seed-N, OUT/order-N-seed-M), each
+ * of which looks like the folder of a run of that order alone.
+ *
+ * Every file is replaced whole. A run that was stopped or killed, or that could not write, goes on from its last
+ * checkpoint and ends with the same bits, however many cells (methods times orders) run side by side. */
+#ifndef RC_EXPERIMENT_EXPERIMENT_H
+#define RC_EXPERIMENT_EXPERIMENT_H
+
+#include "config/config.h"
+#include "experiment/results.h"
+#include "forecast/progress.h"
+
+enum { RC_MAX_METHODS = 32, RC_MAX_ORDERS = 32 };
+
+typedef struct rc_run_settings {
+    rc_config config;
+    const rc_method *method[RC_MAX_METHODS];
+    int methods;
+    int order[RC_MAX_ORDERS], orders;  /* none: the order of the configuration, in the folder itself */
+    uint64_t seed[RC_MAX_ORDERS];      /* likewise. Data that is made or split by a seed keeps the configuration's */
+    int seeds;
+    const char *backend;      /* as rc_backend_open() calls it */
+    int threads;              /* of all jobs together; 0: all cores */
+    int jobs;                 /* cells side by side; 0: as many as the machine allows */
+    const char *out;          /* folder; made if it is not there */
+    bool resume;              /* go on with what is in it; otherwise a folder that holds a run is refused */
+    int stop_after;           /* tasks; 0: all */
+    double checkpoint_seconds;
+    double report_seconds;    /* between looks at the losses, and at whether to stop */
+    const char *command_line;
+    bool skip_broken;
+    /* `where` is set by the run. `cancelled` may be called by several threads at once; the others and `line` never. */
+    rc_watch watch;
+    void (*line)(void *user, const char *text); /* results, a line at a time; gets the watch's user */
+} rc_run_settings;
+
+/* Are the lists of methods, orders and seeds such that every folder belongs to one cell? */
+rc_status rc_run_settings_check(const rc_run_settings *settings);
+
+/* RC_CANCELLED: stopped after saving. A method that fails does not end the others: what failed is logged, and the
+ * status is that of the first. */
+rc_status rc_experiment_run(const rc_run_settings *settings);
+
+#endif

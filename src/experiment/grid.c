@@ -1,0 +1,332 @@
+#include "experiment/grid.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+typedef struct grid {
+    const rc_grid_settings *settings;
+    rc_cell_end *end;       /* (cells) */
+    rc_cell_state *state;   /* (cells) */
+    double *left;           /* (cells) seconds of work, as far as is known */
+    char (*stage)[64];      /* (cells) where a running cell is */
+    rc_forecast known;      /* the speed of whoever told last */
+    int jobs, running;
+    size_t budget; /* of every job's memory */
+    unsigned begun;         /* cells so far, counting those that begin again */
+    pthread_mutex_t lock;   /* guards all of this, and the callbacks of the settings */
+    pthread_cond_t changed; /* a cell has ended */
+} grid;
+
+static int index_of(const grid *g, const rc_cell *cell)
+{
+    return (int)(cell - g->settings->cell);
+}
+
+/* ---- how long ------------------------------------------------------------------------------------------------- */
+
+/* A method that has finished a task needs the first task no more. */
+static bool can_begin(const rc_cell *cell, bool first_ended)
+{
+    return cell->first == NULL || cell->results.done > 0 || first_ended;
+}
+
+typedef struct turn {
+    rc_cell_state state;
+    double ends;
+} turn;
+
+/* Starts what can begin at `now`; returns which of the running ones ends next, -1: none runs. */
+static int take_turns(turn *turns, const rc_cell *cell, int cells, int jobs, const double *left, double now)
+{
+    int running = 0, next = -1;
+    for (int i = 0; i < cells; i++)
+        running += turns[i].state == RC_CELL_RUNS;
+    for (int i = 0; i < cells && running < jobs; i++)
+        if (turns[i].state == RC_CELL_WAITS &&
+            can_begin(&cell[i], cell[i].first != NULL && turns[cell[i].first - cell].state == RC_CELL_ENDED)) {
+            turns[i] = (turn){RC_CELL_RUNS, now + left[i]};
+            running++;
+        }
+    for (int i = 0; i < cells; i++)
+        if (turns[i].state == RC_CELL_RUNS && (next < 0 || turns[i].ends < turns[next].ends))
+            next = i;
+    return next;
+}
+
+double rc_grid_seconds(const rc_cell *cell, int cells, int jobs, const rc_cell_state *state, const double *left)
+{
+    double now = 0;
+    turn *turns = rc_alloc_zeroed(NULL, (size_t)cells, sizeof *turns);
+    for (int i = 0; turns != NULL && i < cells; i++) {
+        turns[i] = (turn){state[i], left[i]};
+        if (state[i] != RC_CELL_ENDED && isnan(left[i]))
+            now = NAN;
+    }
+    if (turns == NULL || isnan(now)) {
+        rc_free(NULL, turns);
+        return NAN;
+    }
+    int next;
+    while ((next = take_turns(turns, cell, cells, jobs, left, now)) >= 0) {
+        now = turns[next].ends;
+        turns[next].state = RC_CELL_ENDED;
+    }
+    rc_free(NULL, turns);
+    return now;
+}
+
+/* ---- what is told --------------------------------------------------------------------------------------------- */
+
+/* "0:41 left | order 0, CwD 2/5 training 12/160 | order 1, CwD ...": one line for all that run. The time comes with
+ * the first steps that have been measured. */
+static void show_all(const grid *g, double left)
+{
+    char text[512] = "", time[32];
+    size_t used = 0;
+    rc_duration_text(left, time, sizeof time);
+    if (left >= 0)
+        used = (size_t)snprintf(text, sizeof text, "%s left", time);
+    for (int i = 0; i < g->settings->cells && used < sizeof text; i++)
+        if (g->state[i] == RC_CELL_RUNS && g->stage[i][0] != '\0')
+            used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s", used > 0 ? " | " : "",
+                                     g->settings->cell[i].name, g->stage[i]);
+    if (g->settings->watch.progress != NULL)
+        g->settings->watch.progress(g->settings->watch.user, text, false);
+}
+
+static void note_stage(const rc_cell *cell, const rc_stage_report *r, char *text, size_t size)
+{
+    if (r->epochs > 0)
+        snprintf(text, size, "%d/%d %s %d/%d", r->task + 1, cell->trial->stream.tasks, rc_stage_name(r->stage),
+                 r->epoch + 1, r->epochs);
+    else
+        snprintf(text, size, "%d/%d %s %u/%u", r->task + 1, cell->trial->stream.tasks, rc_stage_name(r->stage), r->step,
+                 r->steps);
+}
+
+static void report(void *user, const rc_cell *cell, const rc_stage_report *r, double speed, double stage_left,
+                   double left)
+{
+    grid *g = user;
+    int i = index_of(g, cell);
+    char where[160];
+    pthread_mutex_lock(&g->lock);
+    memcpy(g->known.per_step, cell->forecast.per_step, sizeof g->known.per_step);
+    g->left[i] = left;
+    for (int k = 0; k < g->settings->cells; k++)
+        if (g->state[k] == RC_CELL_WAITS) {
+            rc_workload work = rc_cell_work(&g->settings->cell[k], g->settings->cell[k].results.done);
+            g->left[k] = rc_forecast_seconds(&g->known, &work);
+        }
+    double all = rc_grid_seconds(g->settings->cell, g->settings->cells, g->jobs, g->state, g->left);
+    note_stage(cell, r, g->stage[i], sizeof g->stage[i]);
+    if (g->running == 1 || r->step == r->steps) {
+        rc_watch watch = g->settings->watch;
+        snprintf(where, sizeof where, "%s, task %d of %d, ", cell->name, r->task + 1, cell->trial->stream.tasks);
+        watch.where = where;
+        rc_watch_stage(&watch, r, speed, stage_left, all);
+    } else {
+        show_all(g, all);
+    }
+    pthread_mutex_unlock(&g->lock);
+}
+
+static void print_line(void *user, const char *text)
+{
+    grid *g = user;
+    pthread_mutex_lock(&g->lock);
+    g->settings->line(g->settings->watch.user, text);
+    pthread_mutex_unlock(&g->lock);
+}
+
+static void log_line(void *user, int level, const char *text)
+{
+    grid *g = user;
+    pthread_mutex_lock(&g->lock);
+    rc_log_write(&g->settings->watch.log, level, "%s", text);
+    pthread_mutex_unlock(&g->lock);
+}
+
+static bool is_cancelled(void *user)
+{
+    const grid *g = user;
+    return rc_watch_cancelled(&g->settings->watch);
+}
+
+/* ---- one cell after the other --------------------------------------------------------------------------------- */
+
+/* The next cell that can begin, after waiting for one if need be; -1: there is none for this thread any more. */
+static int next_cell(grid *g)
+{
+    for (;;) {
+        bool waits = false;
+        if (is_cancelled(g))
+            return -1;
+        for (int i = 0; i < g->settings->cells; i++) {
+            if (g->state[i] != RC_CELL_WAITS)
+                continue;
+            const rc_cell *cell = &g->settings->cell[i];
+            if (can_begin(cell, cell->first != NULL && g->state[index_of(g, cell->first)] == RC_CELL_ENDED))
+                return i;
+            waits = true;
+        }
+        if (!waits)
+            return -1;
+        pthread_cond_wait(&g->changed, &g->lock);
+    }
+}
+
+static void keep_end(grid *g, int i, rc_status status, const char *message)
+{
+    g->state[i] = RC_CELL_ENDED;
+    g->end[i].status = status;
+    if (status != RC_OK)
+        snprintf(g->end[i].message, sizeof g->end[i].message, "%s", message);
+}
+
+/* What cannot begin any more, because cell `first` has failed. */
+static void give_up_after(grid *g, int first)
+{
+    const rc_cell *cell = g->settings->cell;
+    char text[RC_PATH_SIZE + 64];
+    for (int i = 0; i < g->settings->cells; i++)
+        if (g->state[i] == RC_CELL_WAITS && cell[i].first == &cell[first] && cell[i].results.done == 0) {
+            snprintf(text, sizeof text, "not begun: its first task failed (%s)", cell[first].path);
+            keep_end(g, i, g->end[first].status, text);
+        }
+}
+
+static rc_status run_cell(grid *g, rc_cell *cell)
+{
+    const rc_grid_settings *s = g->settings;
+    rc_cell_hooks hooks = {.checkpoint_seconds = s->checkpoint_seconds, .report_seconds = s->report_seconds,
+                           .report = report, .cancelled = is_cancelled, .line = print_line, .user = g};
+    rc_backend *backend;
+    rc_log warnings = {.write = log_line, .user = g, .level = RC_LOG_WARN}; /* what it is was told before */
+    RC_TRY(rc_backend_open(s->backend, s->threads, &warnings, &backend));
+    rc_status status = rc_cell_run(cell, backend, &hooks);
+    rc_backend_close(backend);
+    return status;
+}
+
+/* What a cell that found no memory does: it waits, with one job less from then on. Returns whether this job ends. */
+static bool put_back(grid *g, int i)
+{
+    bool fewer = g->jobs > 1;
+    g->jobs -= fewer;
+    g->state[i] = RC_CELL_WAITS;
+    rc_log_write(&g->settings->watch.log, RC_LOG_WARN,
+                 "%s found no memory beside the others and goes on later; %d side by side from here",
+                 g->settings->cell[i].name, g->jobs);
+    return fewer;
+}
+
+/* Returns whether this job ends. */
+static bool run_next(grid *g, int i)
+{
+    rc_cell *cell = &g->settings->cell[i];
+    unsigned begun = ++g->begun;
+    cell->forecast = g->known;
+    g->state[i] = RC_CELL_RUNS;
+    bool alone = g->running++ == 0;
+    pthread_mutex_unlock(&g->lock);
+    rc_status status = run_cell(g, cell);
+    pthread_mutex_lock(&g->lock);
+    g->running--;
+    g->stage[i][0] = '\0';
+    alone = alone && g->begun == begun; /* nobody was there before it, nobody came */
+    if (status == RC_OUT_OF_MEMORY && !alone && rc_cell_reload(cell) == RC_OK)
+        return put_back(g, i);
+    keep_end(g, i, status, rc_message());
+    if (status != RC_OK)
+        give_up_after(g, i);
+    return false;
+}
+
+static void *work(void *user)
+{
+    grid *g = user;
+    int i;
+    bool enough = false;
+    rc_memory_set_budget(g->budget);
+    pthread_mutex_lock(&g->lock);
+    while (!enough && (i = next_cell(g)) >= 0) {
+        enough = run_next(g, i);
+        pthread_cond_broadcast(&g->changed);
+    }
+    pthread_cond_broadcast(&g->changed); /* whoever waits sees that it is over */
+    pthread_mutex_unlock(&g->lock);
+    return NULL;
+}
+
+/* The calling thread is the first job. Signals are for it: the others go on until it has told them. */
+static void run_jobs(grid *g)
+{
+    pthread_t thread[RC_MAX_JOBS];
+    int wanted = g->jobs - 1, started = 0;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (started < wanted && pthread_create(&thread[started], NULL, work, g) == 0)
+        started++; /* with fewer threads it takes longer, no more */
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_mutex_lock(&g->lock);
+    g->jobs -= wanted - started;
+    pthread_mutex_unlock(&g->lock);
+    work(g);
+    for (int i = 0; i < started; i++)
+        pthread_join(thread[i], NULL);
+}
+
+/* ---- all ------------------------------------------------------------------------------------------------------ */
+
+bool rc_grid_has_work(const rc_cell *cell, int cells, int index)
+{
+    bool needed = !cell[index].first_task;
+    for (int i = 0; i < cells; i++)
+        needed = needed || (cell[i].first == &cell[index] && cell[i].results.done == 0);
+    return needed && !rc_cell_done(&cell[index]);
+}
+
+static rc_status result_of(const grid *g)
+{
+    rc_status status = RC_OK;
+    for (int i = 0; i < g->settings->cells; i++) {
+        if (g->state[i] == RC_CELL_WAITS)
+            g->end[i].status = RC_CANCELLED; /* nobody has begun it */
+        if (status != RC_CANCELLED && (status == RC_OK || g->end[i].status == RC_CANCELLED))
+            status = g->end[i].status;
+    }
+    return status;
+}
+
+rc_status rc_grid_run(const rc_grid_settings *settings, rc_cell_end *end)
+{
+    size_t cells = (size_t)settings->cells;
+    grid g = {.settings = settings, .end = end, .known = settings->forecast, .jobs = settings->jobs,
+              .budget = rc_memory_budget()};
+    g.state = rc_alloc_zeroed(NULL, cells, sizeof *g.state);
+    g.left = rc_alloc_zeroed(NULL, cells, sizeof *g.left);
+    g.stage = rc_alloc_zeroed(NULL, cells, sizeof *g.stage);
+    rc_status status = RC_OUT_OF_MEMORY;
+    if (g.state != NULL && g.left != NULL && g.stage != NULL) {
+        pthread_mutex_init(&g.lock, NULL);
+        pthread_cond_init(&g.changed, NULL);
+        for (size_t i = 0; i < cells; i++)
+            if (!rc_grid_has_work(settings->cell, settings->cells, (int)i))
+                g.state[i] = RC_CELL_ENDED;
+        run_jobs(&g);
+        status = result_of(&g);
+        pthread_cond_destroy(&g.changed);
+        pthread_mutex_destroy(&g.lock);
+    }
+    rc_free(NULL, g.state);
+    rc_free(NULL, g.left);
+    rc_free(NULL, g.stage);
+    return status;
+}

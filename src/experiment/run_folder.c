@@ -1,0 +1,232 @@
+#include "experiment/run_folder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/machine.h"
+#include "base/memory.h"
+#include "experiment/commit.h"
+
+rc_status rc_path_in(const char *folder, const char *name, char path[RC_PATH_SIZE])
+{
+    int length = snprintf(path, RC_PATH_SIZE, "%s/%s", folder, name);
+    if (length > 0 && length < RC_PATH_SIZE)
+        return RC_OK;
+    return rc_fail(RC_INVALID_ARGUMENT, "the path %s/%s is too long", folder, name);
+}
+
+/* ---- identity ------------------------------------------------------------------------------------------------- */
+
+/* The files of earlier formats do not say which run they are of. */
+static const char format[] = "recollect-run-2";
+
+/* Where the data lies may change while a run is stopped: what it is is told by its fingerprint. */
+static rc_status describe(const rc_run_identity *who, rc_json **json)
+{
+    char data[RC_HASH_SIZE], machine[128], *text;
+    const rc_backend *be = who->backend;
+    size_t size;
+    rc_json_writer w = {0};
+    rc_data_hash(who->data, data);
+    rc_machine_name(machine, sizeof machine);
+    rc_json_begin_object(&w, NULL);
+    rc_json_put_text(&w, "format", format);
+    rc_json_put_text(&w, "version", recollect_version());
+    rc_json_put_text(&w, "commit", rc_commit);
+    rc_json_put_text(&w, "command_line", who->command_line ? who->command_line : "");
+    rc_json_put_int(&w, "order", who->config->order);
+    rc_json_put_int(&w, "seed", (int64_t)who->config->settings.seed);
+    rc_json_put_text(&w, "backend", be->name);
+    rc_json_put_text(&w, "precision", be->act_bytes == 2 ? "bf16" : be->act_bytes == 4 ? "fp32" : "fp64");
+    rc_json_put_text(&w, "isa", be->isa ? be->isa : "");
+    rc_json_put_text(&w, "device", be->device != NULL ? be->device : machine);
+    rc_json_put_int(&w, "threads", be->threads);
+    rc_json_put_text(&w, "dataset", who->data->name);
+    rc_json_put_text(&w, "data", who->config->data);
+    rc_json_put_text(&w, "data_fingerprint", data);
+    rc_json_begin_object(&w, "config");
+    rc_config_put_json(who->config, "data", &w);
+    rc_json_end(&w);
+    rc_json_end(&w);
+    RC_TRY(rc_json_finish(&w, &text, &size));
+    rc_status status = rc_json_parse("the description of the run", text, size, json);
+    rc_free(NULL, text);
+    return status;
+}
+
+/* What stands in the folder and what is asked for now. */
+static rc_status compare(const char *path, const rc_json *there, const rc_json *now)
+{
+    const rc_json *config, *config_now, *value = NULL;
+    const char *data, *data_now, *kind = rc_json_string(rc_json_member(there, "format"));
+    if (kind == NULL || strcmp(kind, format) != 0) {
+        const char *version = rc_json_string(rc_json_member(there, "version"));
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "the run in %s was begun by recollect %.40s, whose files do not say which run they are of "
+                       "(%.40s, expected format '%s'): this version cannot go on with it. Its models serve learn, "
+                       "predict and eval as before; begin another run with another --out",
+                       path, version != NULL ? version : "of no version", kind != NULL ? kind : "no format", format);
+    }
+    RC_TRY(rc_json_get_object(there, "config", &config));
+    RC_TRY(rc_json_get_object(now, "config", &config_now));
+    RC_TRY(rc_json_get_string(there, "data_fingerprint", &data));
+    RC_TRY(rc_json_get_string(now, "data_fingerprint", &data_now));
+    while ((value = rc_json_next(config_now, value)) != NULL) {
+        const char *key = rc_json_key(value), *before = rc_json_string(rc_json_member(config, key));
+        const char *text = before != NULL ? before : "unknown to it";
+        if (strcmp(text, rc_json_string(value)) != 0)
+            return rc_fail(RC_INVALID_ARGUMENT,
+                           "the run in %s has %s '%s', but '%s' is asked for now: resume it with the settings it began "
+                           "with, or begin another one with another --out",
+                           path, key, text, rc_json_string(value));
+    }
+    if (strcmp(data, data_now) != 0)
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "the data is not what the run in %s began with: other images, labels, names or numbers of "
+                       "them. Bring the old data back (it may lie elsewhere: --data), or begin another run with "
+                       "another --out",
+                       path);
+    return RC_OK;
+}
+
+static rc_status check_resumed(const char *path, const char *run, rc_run_folder *folder)
+{
+    rc_json *there;
+    RC_TRY(rc_json_load(run, 1 << 20, &there));
+    rc_status status = compare(path, there, folder->identity);
+    rc_json_free(folder->identity);
+    folder->identity = there;
+    return status;
+}
+
+static rc_status write_config(const rc_config *config, const char *path)
+{
+    rc_file_writer *writer;
+    RC_TRY(rc_file_writer_open(path, &writer));
+    rc_status status = rc_config_print(config, rc_file_writer_line, writer);
+    if (status == RC_OK)
+        return rc_file_writer_commit(writer);
+    rc_file_writer_abort(writer);
+    return status;
+}
+
+/* Nobody reads it back but people and their next run: it must not tell them of another one. */
+static rc_status check_config(const rc_config *now, const char *path)
+{
+    rc_config there = rc_config_default();
+    RC_TRY(rc_config_load(&there, path, NULL));
+    rc_config_item item;
+    char a[RC_CONFIG_VALUE], b[RC_CONFIG_VALUE];
+    for (int i = 0; rc_config_item_at(i, &item); i++) {
+        RC_TRY(rc_config_get(&there, item.name, a, sizeof a));
+        RC_TRY(rc_config_get(now, item.name, b, sizeof b));
+        if (strcmp(item.name, "data") != 0 && strcmp(a, b) != 0)
+            return rc_fail(RC_INVALID_ARGUMENT,
+                           "%s has %s '%s', but the run beside it '%s': remove it, and it is written anew", path,
+                           item.name, a, b);
+    }
+    return RC_OK;
+}
+
+/* ---- the folder ----------------------------------------------------------------------------------------------- */
+
+rc_status rc_make_run_folder(const char *path)
+{
+    RC_TRY(rc_file_make_folder(path));
+    return rc_file_remove_leftovers(path);
+}
+
+static rc_status take_lock(const char *path, const char *run, rc_run_folder *folder)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    folder->lock = rc_file_open(run, O_RDWR);
+    if (folder->lock < 0) {
+        folder->lock = 0;
+        return rc_fail(RC_IO, "cannot open '%s' for writing: %s", run, strerror(errno));
+    }
+    int failed;
+    do
+        failed = fcntl(folder->lock, F_SETLK, &lock);
+    while (failed != 0 && errno == EINTR);
+    if (failed == 0)
+        return RC_OK;
+    if (errno == EACCES || errno == EAGAIN)
+        return rc_fail(RC_INVALID_ARGUMENT, "another process is working on the run in %s: wait for it, or stop it",
+                       path);
+    return RC_OK; /* a file system without locks: nothing to be done */
+}
+
+/* Files that are somebody's, and that a run would replace. */
+static rc_status find_others(const char *path)
+{
+    static const char *const names[] = {"config.yaml", "summary.json", "summary.csv", "summary.txt"};
+    char file[RC_PATH_SIZE];
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        RC_TRY(rc_path_in(path, names[i], file));
+        if (rc_file_exists(file))
+            return rc_fail(RC_INVALID_ARGUMENT,
+                           "'%s' is there already, and a run would replace it: choose another --out", file);
+    }
+    return RC_OK;
+}
+
+rc_status rc_run_folder_is_free(const char *path)
+{
+    char run[RC_PATH_SIZE];
+    RC_TRY(rc_path_in(path, "run.json", run));
+    if (!rc_file_exists(run))
+        return find_others(path);
+    return rc_fail(RC_INVALID_ARGUMENT,
+                   "%s holds a run already: --resume goes on with it, another --out leaves it alone", path);
+}
+
+/* Writes run.json, which nobody has written yet; or has since, then a run that is resumed is that one. */
+static rc_status begin_run(const rc_run_folder *folder, const char *path, const char *run, bool resume)
+{
+    RC_TRY(find_others(path));
+    RC_TRY(rc_file_make_folder(path));
+    rc_json_writer w = {.indent = 2};
+    rc_json_put_value(&w, NULL, folder->identity);
+    rc_status status = rc_json_save_new(&w, run);
+    if (status != RC_IO || !rc_file_exists(run))
+        return status;
+    return resume ? RC_OK : rc_run_folder_is_free(path);
+}
+
+static rc_status open_folder(rc_run_folder *folder, const char *path, const rc_run_identity *who, bool resume)
+{
+    char config[RC_PATH_SIZE], run[RC_PATH_SIZE];
+    RC_TRY(rc_path_in(path, "config.yaml", config));
+    RC_TRY(rc_path_in(path, "run.json", run));
+    if (!resume)
+        RC_TRY(rc_run_folder_is_free(path));
+    RC_TRY(describe(who, &folder->identity));
+    if (!rc_file_exists(run))
+        RC_TRY(begin_run(folder, path, run, resume));
+    RC_TRY(check_resumed(path, run, folder));
+    RC_TRY(take_lock(path, run, folder)); /* after the last look into run.json: closing it would end the lock */
+    RC_TRY(rc_make_run_folder(path));
+    return rc_file_exists(config) ? check_config(who->config, config) : write_config(who->config, config);
+}
+
+rc_status rc_run_folder_open(rc_run_folder *folder, const char *path, const rc_run_identity *identity, bool resume)
+{
+    *folder = (rc_run_folder){0};
+    rc_status status = open_folder(folder, path, identity, resume);
+    if (status != RC_OK)
+        rc_run_folder_close(folder);
+    return status;
+}
+
+void rc_run_folder_close(rc_run_folder *folder)
+{
+    rc_json_free(folder->identity);
+    if (folder->lock > 0)
+        (void)rc_file_close(folder->lock);
+    *folder = (rc_run_folder){0};
+}

@@ -1,0 +1,39 @@
+/* The folder that a run works in: whose it is, and that nobody else works in it.
+ *
+ * run.json says what decides the bits of the run: configuration, data, version, command line, machine. Who resumes a
+ * run with other settings or other data is told so, instead of getting half of each. While a process works in the
+ * folder it holds a lock on that file, which ends with the process, however that ends. */
+#ifndef RC_EXPERIMENT_RUN_FOLDER_H
+#define RC_EXPERIMENT_RUN_FOLDER_H
+
+#include "backend/backend.h"
+#include "config/config.h"
+#include "model/fingerprint.h"
+
+enum { RC_PATH_SIZE = 1024 };
+
+/* "folder/name"; fails when it is too long. */
+rc_status rc_path_in(const char *folder, const char *name, char path[RC_PATH_SIZE]);
+/* Makes a folder that we write into, unless it is there, and removes what killed processes left in it. */
+rc_status rc_make_run_folder(const char *path);
+
+typedef struct rc_run_folder {
+    rc_json *identity; /* as in run.json */
+    int lock;          /* an open file; 0: none */
+} rc_run_folder;
+
+typedef struct rc_run_identity {
+    const rc_config *config;
+    const rc_dataset *data;
+    const rc_backend *backend;
+    const char *command_line;
+} rc_run_identity;
+
+/* RC_INVALID_ARGUMENT: it holds a run already, or files that a run would replace. */
+rc_status rc_run_folder_is_free(const char *path);
+/* Makes the folder and describes the run in it, or, to resume, checks that it is this one. Of several processes that do
+ * so at once, one gets the folder. */
+rc_status rc_run_folder_open(rc_run_folder *folder, const char *path, const rc_run_identity *identity, bool resume);
+void rc_run_folder_close(rc_run_folder *folder); /* a zeroed one is fine */
+
+#endif

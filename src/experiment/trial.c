@@ -1,0 +1,65 @@
+#include "experiment/trial.h"
+
+#include "base/memory.h"
+
+/* Training images of every class, by position, that are used. */
+static void count_images(rc_trial *t)
+{
+    int limit = t->config.images_per_class;
+    for (int i = 0; i < t->data->train.count; i++) {
+        int *count = &t->images[t->stream.position[t->data->train.labels[i]]];
+        *count += limit == 0 || *count < limit;
+    }
+}
+
+/* What would be found when its task has come, after hours of training. */
+static rc_status check_images(const rc_trial *t)
+{
+    const rc_split *test = &t->data->test;
+    for (int i = 0; i < t->data->classes; i++)
+        if (t->images[i] == 0)
+            return rc_fail(RC_INVALID_ARGUMENT, "class '%s' has no training image", t->class_name[i]);
+    bool tested[RC_MAX_TASKS] = {false};
+    for (int i = 0; i < test->count; i++) {
+        int task = 0, position = t->stream.position[test->labels[i]];
+        while (position >= t->stream.task_end[task])
+            task++;
+        tested[task] = true;
+    }
+    for (int task = 0; task < t->stream.tasks; task++)
+        if (!tested[task])
+            return rc_fail(RC_INVALID_ARGUMENT,
+                           "task %d has no test image: none of its %d classes, from '%s' on, has one", task + 1,
+                           rc_task_classes(&t->stream, task), t->class_name[rc_task_first(&t->stream, task)]);
+    return RC_OK;
+}
+
+rc_status rc_trial_create(rc_trial *t, const rc_dataset *data, int stop_after)
+{
+    rc_task_split split;
+    int *order = NULL;
+    t->data = data;
+    RC_TRY(rc_config_split(&t->config, &split));
+    RC_TRY(rc_config_class_order(&t->config, data->classes, &order));
+    rc_status status = rc_task_stream_create(&t->stream, data->classes, order, &split);
+    rc_free(NULL, order);
+    RC_TRY(status);
+    t->class_name = rc_alloc_zeroed(NULL, (size_t)data->classes, sizeof *t->class_name);
+    t->images = rc_alloc_zeroed(NULL, (size_t)data->classes, sizeof *t->images);
+    if (t->class_name == NULL || t->images == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int i = 0; i < data->classes; i++)
+        t->class_name[i] = data->class_name[t->stream.order[i]];
+    count_images(t);
+    RC_TRY(check_images(t));
+    t->tasks = stop_after > 0 && stop_after < t->stream.tasks ? stop_after : t->stream.tasks;
+    return RC_OK;
+}
+
+void rc_trial_destroy(rc_trial *t)
+{
+    rc_run_folder_close(&t->folder);
+    rc_free(NULL, t->class_name);
+    rc_free(NULL, t->images);
+    rc_task_stream_destroy(&t->stream);
+}

@@ -1,0 +1,26 @@
+/* One class order and seed of an experiment: the stream of tasks that its methods go through, and the folder that they
+ * leave their results in. Nothing of it changes while they run, so that they may run beside each other. */
+#ifndef RC_EXPERIMENT_TRIAL_H
+#define RC_EXPERIMENT_TRIAL_H
+
+#include "config/config.h"
+#include "experiment/run_folder.h"
+
+typedef struct rc_trial {
+    rc_config config;         /* with its own order and seed */
+    const rc_dataset *data;
+    char name[64];            /* "order 0", "seed 3", "order 0, seed 3"; "": the only one */
+    char path[RC_PATH_SIZE];  /* of its folder */
+    rc_task_stream stream;
+    int tasks;                /* to run: not more than the stream has */
+    char **class_name;        /* (classes) by position; the names themselves belong to the data */
+    int *images;              /* (classes) by position: training images that are used */
+    rc_run_folder folder;
+} rc_trial;
+
+/* Orders the classes and cuts them into tasks. config, name and path are set by the caller before. stop_after: tasks;
+ * 0: all. What there is after a failure is destroyed like a whole one. */
+rc_status rc_trial_create(rc_trial *trial, const rc_dataset *data, int stop_after);
+void rc_trial_destroy(rc_trial *trial); /* a zeroed one is fine */
+
+#endif

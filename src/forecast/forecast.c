@@ -1,0 +1,248 @@
+#include "forecast/forecast.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "cil/task_stream.h"
+#include "forecast/allowance.h"
+#include "forecast/progress.h"
+
+/* Multiply-adds of a step relative to a training step without dreams, on the published nets: forward and backward of
+ * the classifier count 3, forward alone 1, the generator twice the classifier. */
+static const double relative[2][RC_STAGE_COUNT] = {{1, 1, 1, 0.4}, {2.7, 3.2, 2, 1.2}};
+
+/* ---- work ----------------------------------------------------------------------------------------------------- */
+
+void rc_workload_add(rc_workload *work, const rc_settings *settings, const rc_method *method, int n_old, int n_new,
+                     int images)
+{
+    rc_task_size task = {settings, method, n_old, n_new, rc_epoch_batches(images, settings->batch)};
+    bool dreams = rc_method_sources(method, n_old).dreams;
+    for (int i = 0; i < RC_STAGE_COUNT; i++)
+        work->steps[dreams][i] += rc_task_steps(&task, (rc_stage)i);
+}
+
+double rc_workload_steps(const rc_workload *work)
+{
+    double sum = 0;
+    for (int i = 0; i < 2 * RC_STAGE_COUNT; i++)
+        sum += work->steps[i / RC_STAGE_COUNT][i % RC_STAGE_COUNT];
+    return sum;
+}
+
+/* ---- as it goes ----------------------------------------------------------------------------------------------- */
+
+void rc_forecast_begin_task(rc_forecast *f, const rc_learner *learner, const rc_workload *later)
+{
+    f->dreams = learner->has.dreams;
+    f->last_time = rc_now();
+    f->last_step = 0;
+    f->last_stage = RC_STAGE_COUNT;
+    f->later = later != NULL ? *later : (rc_workload){0};
+    for (int i = 0; i < RC_STAGE_COUNT; i++)
+        f->task_steps[i] = rc_stage_steps(learner, (rc_stage)i);
+}
+
+/* Seconds of one step: measured, or scaled from any stage that was. */
+static double guess(const rc_forecast *f, int dreams, int stage)
+{
+    if (f->per_step[dreams][stage] > 0)
+        return f->per_step[dreams][stage];
+    for (int d = 1; d >= 0; d--)
+        for (int i = 0; i < RC_STAGE_COUNT; i++)
+            if (f->per_step[d][i] > 0)
+                return f->per_step[d][i] * relative[dreams][stage] / relative[d][i];
+    return NAN;
+}
+
+double rc_forecast_seconds(const rc_forecast *f, const rc_workload *work)
+{
+    double sum = 0;
+    for (int d = 0; d < 2; d++)
+        for (int i = 0; i < RC_STAGE_COUNT; i++)
+            sum += work->steps[d][i] > 0 ? work->steps[d][i] * guess(f, d, i) : 0;
+    return sum;
+}
+
+void rc_forecast_update(rc_forecast *f, const rc_stage_report *report, double *images_per_second, double *stage_left,
+                        double *left)
+{
+    double now = rc_now(), passed = now - f->last_time;
+    bool same = f->last_stage == report->stage && report->step > f->last_step;
+    if (same && passed > 0) {
+        double measured = passed / (report->step - f->last_step), *known = &f->per_step[f->dreams][report->stage];
+        *known = *known > 0 ? 0.7 * *known + 0.3 * measured : measured;
+    }
+    f->last_time = now;
+    f->last_step = report->step;
+    f->last_stage = report->stage;
+    double step = guess(f, f->dreams, report->stage);
+    *images_per_second = step > 0 ? report->images_per_step / step : NAN;
+    *stage_left = report->step < report->steps ? step * (report->steps - report->step) : 0;
+    *left = *stage_left + rc_forecast_seconds(f, &f->later);
+    for (int i = (int)report->stage + 1; i < RC_STAGE_COUNT; i++)
+        *left += f->task_steps[i] > 0 ? f->task_steps[i] * guess(f, f->dreams, i) : 0;
+}
+
+/* ---- before it begins ----------------------------------------------------------------------------------------- */
+
+/* The first step touches memory for the first time; the fastest of the others counts. `reset` comes before each. */
+static rc_status time_step(rc_backend *be, void (*step)(void *), void *context, void (*reset)(void *), double *seconds)
+{
+    enum { STEPS = 3 };
+    *seconds = INFINITY;
+    for (int i = 0; i < STEPS; i++) {
+        reset(context);
+        double began = rc_now();
+        RC_TRY(be->repeat(be, step, context, 1));
+        RC_TRY(be->sync(be));
+        if (i > 0)
+            *seconds = fmin(*seconds, rc_now() - began);
+    }
+    return RC_OK;
+}
+
+/* Back to the first batch, the only one that a learner which is measured has. */
+static void reset_training(void *training)
+{
+    rc_training_send(training);
+}
+
+static void reset_inversion(void *inversion)
+{
+    rc_inversion_send(inversion);
+}
+
+static rc_status time_inversion(rc_forecast *f, rc_learner *l)
+{
+    rc_inversion *inversion;
+    RC_TRY(rc_stage_inversion_create(l, &inversion));
+    rc_status status = time_step(l->backend, rc_inversion_step, inversion, reset_inversion,
+                                 &f->per_step[l->has.dreams][RC_STAGE_INVERSION]);
+    rc_inversion_destroy(inversion);
+    return status;
+}
+
+static rc_status time_training(rc_forecast *f, rc_learner *l)
+{
+    rc_training *training;
+    double *per_step = f->per_step[l->has.dreams];
+    rc_learner_send_order(l, 0);
+    RC_TRY(rc_stage_training_create(l, &training));
+    rc_status status = time_step(l->backend, rc_training_step, training, reset_training, &per_step[RC_STAGE_TRAINING]);
+    if (status == RC_OK && rc_stage_steps(l, RC_STAGE_REFINEMENT) > 0) {
+        rc_training_begin_epoch(training);
+        status = rc_training_begin_refinement(training);
+        if (status == RC_OK)
+            status = time_step(l->backend, rc_training_refinement_step, training, reset_training,
+                               &per_step[RC_STAGE_REFINEMENT]);
+    }
+    rc_training_destroy(training);
+    return status;
+}
+
+/* Begins a task of a learner that is thrown away, with made-up labels. */
+static rc_status begin_task(rc_learner *l, int n_old, int n_new, const uint8_t *images, int count)
+{
+    if (n_old > 0)
+        RC_TRY(rc_head_grow(&l->student.head, n_old, (rc_rng){1, RC_STREAM_HEAD}));
+    int32_t *labels = rc_alloc_zeroed(NULL, (size_t)count, sizeof *labels);
+    if (labels == NULL)
+        return RC_OUT_OF_MEMORY;
+    bool some_old = l->method->replay == RC_REPLAY_REAL && n_old > 0;
+    for (int i = 0; i < count; i++)
+        labels[i] = some_old && i % 2 ? i % n_old : n_old + i % n_new;
+    rc_status status = rc_learner_begin_task(l, n_old > 0, n_new, images, labels, count);
+    rc_free(NULL, labels);
+    return status;
+}
+
+/* Everything that the task builds, one stage after the other. */
+static rc_status build_task(rc_learner *l, const rc_task_claim *claim)
+{
+    size_t unused;
+    rc_training *training;
+    if (claim->n_new > 0) {
+        RC_TRY(begin_task(l, claim->n_old, claim->n_new, claim->images, claim->count));
+    } else {
+        RC_TRY(rc_head_grow(&l->student.head, claim->n_old, (rc_rng){1, RC_STREAM_HEAD}));
+        RC_TRY(rc_learner_begin_dreams(l));
+    }
+    RC_TRY(rc_stage_bytes(l, RC_STAGE_INVERSION, &unused));
+    if (rc_stage_steps(l, RC_STAGE_TRAINING) > 0) {
+        RC_TRY(rc_stage_training_create(l, &training));
+        rc_status status = rc_stage_steps(l, RC_STAGE_REFINEMENT) > 0 ? rc_training_begin_refinement(training) : RC_OK;
+        rc_training_destroy(training);
+        RC_TRY(status);
+    }
+    return claim->also != NULL ? claim->also(l) : RC_OK;
+}
+
+rc_status rc_forecast_bytes(rc_backend *backend, const rc_task_claim *claim, size_t *bytes)
+{
+    rc_backend *sizing;
+    *bytes = 0;
+    RC_TRY(rc_backend_open_sizing(backend, &sizing));
+    if (sizing == NULL)
+        return RC_OK;
+    rc_learner *l = rc_alloc_zeroed(NULL, 1, sizeof *l);
+    rc_status status = l != NULL ? rc_learner_create(l, sizing, claim->settings, claim->method, claim->image)
+                                 : RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        status = build_task(l, claim);
+    *bytes = rc_backend_most_bytes(sizing);
+    if (l != NULL)
+        rc_learner_destroy(l);
+    rc_free(NULL, l);
+    rc_backend_close(sizing);
+    return status;
+}
+
+rc_status rc_forecast_allow(rc_backend *backend, const rc_task_claim *claim, const char *what)
+{
+    size_t bytes;
+    rc_memory_claim words = {.what = what, .settings = claim->settings, .image = claim->image,
+                             .batch = claim->settings->batch,
+                             .dreams = claim->n_old > 0 && claim->method->replay == RC_REPLAY_DREAMS};
+    RC_TRY(rc_forecast_bytes(backend, claim, &bytes));
+    return rc_memory_check(&words, bytes);
+}
+
+static rc_status measure_task(rc_forecast *f, rc_learner *l, int n_old, int n_new, const uint8_t *images, int count,
+                              size_t *bytes)
+{
+    RC_TRY(begin_task(l, n_old, n_new, images, count));
+    RC_TRY(rc_task_memory(l, bytes));
+    if (rc_stage_steps(l, RC_STAGE_INVERSION) > 0)
+        RC_TRY(time_inversion(f, l));
+    return time_training(f, l);
+}
+
+rc_status rc_forecast_measure(rc_forecast *f, rc_backend *backend, const rc_settings *settings,
+                              const rc_method *method, const rc_augment *image, int n_old, int n_new,
+                              const uint8_t *images, int count, size_t *bytes)
+{
+    rc_learner *l = rc_alloc_zeroed(NULL, 1, sizeof *l);
+    if (l == NULL)
+        return RC_OUT_OF_MEMORY;
+    rc_status status = rc_learner_create(l, backend, settings, method, image);
+    if (status == RC_OK) {
+        status = measure_task(f, l, n_old, n_new, images, count < settings->batch ? count : settings->batch, bytes);
+        rc_learner_destroy(l);
+    }
+    rc_free(NULL, l);
+    return status;
+}
+
+void rc_forecast_tell(const rc_log *log, double seconds, size_t bytes)
+{
+    enum { WORTH_SAYING = 10 };
+    char time[32], memory[32];
+    if (!(seconds > WORTH_SAYING))
+        return;
+    rc_duration_text(seconds, time, sizeof time);
+    rc_bytes_text(bytes, memory, sizeof memory);
+    rc_log_write(log, RC_LOG_INFO, "forecast: about %s and %s of memory", time, memory);
+}

@@ -1,0 +1,65 @@
+/* How long it will take and how much memory: seconds per step of each stage, measured on a few steps before a long run
+ * begins and then as it goes. A stage that has not been measured is guessed from the ones that have, by the arithmetic
+ * of a step. */
+#ifndef RC_FORECAST_FORECAST_H
+#define RC_FORECAST_FORECAST_H
+
+#include "base/log.h"
+#include "cil/stage.h"
+
+/* Steps of each stage, of tasks without and with dreams. */
+typedef struct rc_workload {
+    double steps[2][RC_STAGE_COUNT];
+} rc_workload;
+
+/* Adds one task: n_new classes after n_old, with that many training images. */
+void rc_workload_add(rc_workload *work, const rc_settings *settings, const rc_method *method, int n_old, int n_new,
+                     int images);
+double rc_workload_steps(const rc_workload *work); /* all of them */
+
+typedef struct rc_forecast {
+    double per_step[2][RC_STAGE_COUNT]; /* without and with dreams; 0: not measured */
+    rc_workload later;                  /* what comes after the task at hand */
+    double task_steps[RC_STAGE_COUNT];
+    bool dreams;
+    double last_time;
+    uint32_t last_step;
+    rc_stage last_stage;
+} rc_forecast;
+
+/* later: what comes after this task; NULL: nothing. */
+void rc_forecast_begin_task(rc_forecast *forecast, const rc_learner *learner, const rc_workload *later);
+/* Seconds left of the stage and of everything, and the speed. */
+void rc_forecast_update(rc_forecast *forecast, const rc_stage_report *report, double *images_per_second,
+                        double *stage_left, double *left);
+/* Seconds that so much work takes; NaN: nothing was measured. */
+double rc_forecast_seconds(const rc_forecast *forecast, const rc_workload *work);
+
+/* A task that somebody asks for. */
+typedef struct rc_task_claim {
+    const rc_settings *settings;
+    const rc_method *method;
+    const rc_augment *image;
+    int n_old, n_new; /* n_new 0: only dreams of the old classes are wanted */
+    const uint8_t *images; /* (count, h, w, c): read by methods that are given old images alone */
+    int count;
+    rc_status (*also)(rc_learner *shadow); /* builds what comes after the stages; NULL: nothing does */
+} rc_task_claim;
+
+/* The bytes that the task takes at most, counted without taking them: a learner that knows n_old classes is built on a
+ * sizing backend, and every stage of its task. 0 on a GPU. */
+rc_status rc_forecast_bytes(rc_backend *backend, const rc_task_claim *claim, size_t *bytes);
+/* Refuses the task where that is more than is allowed (forecast/allowance.h); `what` is what the message calls it. */
+rc_status rc_forecast_allow(rc_backend *backend, const rc_task_claim *claim, const char *what);
+
+/* A few steps of every stage of a task, on a learner that is thrown away: its seconds per step, and the bytes that are
+ * held at most (what the process holds already included). n_old 0: the first task. images: at least one, of the shape
+ * of `image`; they stay as they are. */
+rc_status rc_forecast_measure(rc_forecast *forecast, rc_backend *backend, const rc_settings *settings,
+                              const rc_method *method, const rc_augment *image, int n_old, int n_new,
+                              const uint8_t *images, int count, size_t *bytes);
+
+/* "forecast: about 1:40:00 and 1.2 GB of memory", where it takes long enough to be worth saying. */
+void rc_forecast_tell(const rc_log *log, double seconds, size_t bytes);
+
+#endif

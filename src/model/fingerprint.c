@@ -1,0 +1,148 @@
+#include "model/fingerprint.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- hashes --------------------------------------------------------------------------------------------------- */
+
+/* Words of eight bytes, the rest byte by byte. Each is multiplied in, as in FNV-1a, and the upper half, which alone
+ * has seen all bits, is mixed into the lower one: otherwise two changes of upper bits would cancel. */
+static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
+{
+    const unsigned char *p = bytes;
+    for (; size >= sizeof(uint64_t); size -= sizeof(uint64_t), p += sizeof(uint64_t)) {
+        uint64_t word;
+        memcpy(&word, p, sizeof word);
+        hash = (hash ^ word) * UINT64_C(0x9E3779B97F4A7C15);
+        hash ^= hash >> 32;
+    }
+    for (; size > 0; size--, p++) {
+        hash = (hash ^ *p) * UINT64_C(0x9E3779B97F4A7C15);
+        hash ^= hash >> 32;
+    }
+    return hash;
+}
+
+/* With its end, so that "ab", "c" differs from "a", "bc". */
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    return hash_bytes(hash, text, strlen(text) + 1);
+}
+
+static const uint64_t hash_start = UINT64_C(14695981039346656037);
+
+static void write_hash(uint64_t hash, char text[RC_HASH_SIZE])
+{
+    snprintf(text, RC_HASH_SIZE, "%016llx", (unsigned long long)hash);
+}
+
+static uint64_t hash_split(uint64_t hash, const rc_split *split, size_t image)
+{
+    hash = hash_bytes(hash, split->labels, (size_t)split->count * sizeof *split->labels);
+    return hash_bytes(hash, split->images, (size_t)split->count * image);
+}
+
+void rc_data_hash(const rc_dataset *data, char text[RC_HASH_SIZE])
+{
+    size_t image = (size_t)data->h * (size_t)data->w * (size_t)data->c;
+    const int shape[] = {data->h, data->w, data->c, data->classes, data->train.count, data->test.count};
+    uint64_t hash = hash_bytes(hash_start, shape, sizeof shape);
+    for (int i = 0; i < data->classes; i++)
+        hash = hash_text(hash, data->class_name[i]);
+    hash = hash_split(hash, &data->train, image);
+    write_hash(hash_split(hash, &data->test, image), text);
+}
+
+static bool decides(const char *setting)
+{
+    return strcmp(setting, "data") != 0; /* where it lies; what it is has a part of its own */
+}
+
+static void settings_hash(const rc_config *config, char text[RC_HASH_SIZE])
+{
+    uint64_t hash = hash_start;
+    rc_config_item item;
+    char value[RC_CONFIG_VALUE];
+    for (int i = 0; rc_config_item_at(i, &item); i++)
+        if (decides(item.name) && rc_config_get(config, item.name, value, sizeof value) == RC_OK)
+            hash = hash_text(hash_text(hash, item.name), value);
+    write_hash(hash, text);
+}
+
+static void classes_hash(const rc_task_stream *stream, char text[RC_HASH_SIZE])
+{
+    uint64_t hash = hash_bytes(hash_start, stream->task_end, (size_t)stream->tasks * sizeof *stream->task_end);
+    hash = hash_bytes(hash, stream->order, (size_t)stream->classes * sizeof *stream->order);
+    write_hash(hash, text);
+}
+
+void rc_fingerprint(const rc_config *config, const char *data_hash, const char *method, const rc_task_stream *stream,
+                    char text[RC_FINGERPRINT_SIZE])
+{
+    char settings[RC_HASH_SIZE], classes[RC_HASH_SIZE];
+    settings_hash(config, settings);
+    classes_hash(stream, classes);
+    snprintf(text, RC_FINGERPRINT_SIZE, "method=%s settings=%s data=%s classes=%s", method, settings, data_hash,
+             classes);
+}
+
+/* ---- comparing ------------------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *key, *text;
+} parts[] = {{"method=", "another method"},
+             {"settings=", "other settings"},
+             {"data=", "other data"},
+             {"classes=", "another order of classes or tasks"}};
+enum { PARTS = sizeof parts / sizeof *parts };
+
+/* A part of a fingerprint, up to the next blank; nothing where there is none. */
+static const char *find_part(const char *fingerprint, const char *key, int *length)
+{
+    const char *at = strstr(fingerprint, key);
+    *length = at != NULL ? (int)strcspn(at, " ") : 0;
+    return at != NULL ? at : "";
+}
+
+/* "other settings, other data", as far as it fits. */
+static void name_parts(const char *found, const char *expected, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < PARTS; i++) {
+        int a_length, b_length;
+        const char *a = find_part(found, parts[i].key, &a_length), *b = find_part(expected, parts[i].key, &b_length);
+        if ((a_length != b_length || memcmp(a, b, (size_t)a_length) != 0) && used < size)
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", parts[i].text);
+    }
+}
+
+/* ": seed '2', where this run has '1'" for the first setting that differs. */
+static void name_setting(const rc_json *config, const rc_config *now, char *text, size_t size)
+{
+    rc_config_item item;
+    char value[RC_CONFIG_VALUE];
+    text[0] = '\0';
+    for (int i = 0; config != NULL && now != NULL && rc_config_item_at(i, &item); i++) {
+        const char *theirs = rc_json_string(rc_json_member(config, item.name));
+        if (!decides(item.name) || theirs == NULL || rc_config_get(now, item.name, value, sizeof value) != RC_OK ||
+            strcmp(theirs, value) == 0)
+            continue;
+        snprintf(text, size, " (%s '%.200s', where this run has '%.200s')", item.name, theirs, value);
+        return;
+    }
+}
+
+rc_status rc_fingerprint_check(const char *path, const char *found, const char *expected, const rc_json *config,
+                               const rc_config *now, const char *advice)
+{
+    char differs[160], setting[512];
+    if (found == NULL)
+        return rc_fail(RC_INVALID_ARGUMENT, "%s does not say which run it is of: %s", path, advice);
+    if (strcmp(found, expected) == 0)
+        return RC_OK;
+    name_parts(found, expected, differs, sizeof differs);
+    name_setting(config, now, setting, sizeof setting);
+    return rc_fail(RC_INVALID_ARGUMENT, "%s is of another run, with %s%s: %s", path,
+                   differs[0] != '\0' ? differs : "another fingerprint", setting, advice);
+}

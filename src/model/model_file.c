@@ -1,0 +1,503 @@
+#include "model/model_file.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+#include "nn/nets.h"
+
+static const char format[] = "recollect-model-1";
+
+enum { NAME_SIZE = 2 * RC_NAME_MAX + 32, MORE_TENSORS = RC_MAX_TASKS + 4 + 32 };
+
+/* ---- saving -------------------------------------------------------------------------------------------- */
+
+/* Tensors to be written, copied to the host one after the other. */
+typedef struct bundle {
+    rc_backend *backend;
+    rc_named_tensor *tensor;
+    char (*name)[NAME_SIZE];
+    int count, capacity;
+} bundle;
+
+/* The tensor with memory of its own, all zeros. */
+static rc_status add_zeros(bundle *b, const rc_named_tensor *tensor, void **data)
+{
+    if (b->count == b->capacity)
+        return rc_fail(RC_INTERNAL, "a model has more than %d tensors", b->capacity);
+    *data = rc_alloc_zeroed(NULL, rc_named_tensor_count(tensor), rc_dtype_bytes(tensor->dtype));
+    if (*data == NULL)
+        return RC_OUT_OF_MEMORY;
+    snprintf(b->name[b->count], NAME_SIZE, "%s", tensor->name);
+    b->tensor[b->count] = *tensor;
+    b->tensor[b->count].name = b->name[b->count];
+    b->tensor[b->count++].data = *data;
+    return RC_OK;
+}
+
+/* Reals in backend memory. */
+static rc_status add(bundle *b, const char *name, int dims, const int64_t *shape, const void *memory)
+{
+    rc_named_tensor tensor = {.name = name, .dtype = RC_DTYPE_F32, .dims = dims};
+    void *data;
+    for (int i = 0; i < dims; i++)
+        tensor.shape[i] = shape[i];
+    RC_TRY(add_zeros(b, &tensor, &data));
+    b->backend->read_real(b->backend, data, memory, rc_named_tensor_count(&tensor));
+    return RC_OK;
+}
+
+/* Bytes or whole numbers on the host. */
+static rc_status add_copy(bundle *b, const rc_named_tensor *tensor, const void *values)
+{
+    void *data;
+    RC_TRY(add_zeros(b, tensor, &data));
+    memcpy(data, values, rc_named_tensor_count(tensor) * rc_dtype_bytes(tensor->dtype));
+    return RC_OK;
+}
+
+static rc_status add_model(bundle *b, const char *prefix, const rc_model *model)
+{
+    rc_slice slice;
+    for (int i = 0; rc_net_slice(model->net, i, &slice); i++) {
+        char name[NAME_SIZE];
+        int64_t shape[4];
+        snprintf(name, sizeof name, "%s.%s", prefix, slice.name);
+        for (int k = 0; k < slice.dims; k++)
+            shape[k] = slice.shape[k];
+        RC_TRY(add(b, name, slice.dims, shape,
+                   rc_real_at(b->backend, slice.running ? model->running : model->param, slice.offset)));
+    }
+    return RC_OK;
+}
+
+static rc_status add_head(bundle *b, const rc_head *head)
+{
+    for (int task = 0, first = 0; task < head->tasks; first = head->task_end[task++]) {
+        char name[NAME_SIZE];
+        int64_t shape[2] = {head->task_end[task] - first, head->d};
+        snprintf(name, sizeof name, "head.classifiers.%d.weight", task);
+        RC_TRY(add(b, name, 2, shape, rc_real_at(b->backend, head->weight, (size_t)first * (size_t)head->d)));
+    }
+    return RC_OK;
+}
+
+/* Images and labels of a buffer. They lie on the host. */
+static rc_status add_buffer(bundle *b, const rc_learner *l)
+{
+    const rc_image_buffer *buffer = &l->buffer;
+    rc_named_tensor images = {.name = "buffer.images", .dtype = RC_DTYPE_U8, .dims = 4,
+                              .shape = {buffer->held, l->augment.h, l->augment.w, l->augment.c}};
+    rc_named_tensor labels = {.name = "buffer.labels", .dtype = RC_DTYPE_I32, .dims = 1, .shape = {buffer->held}};
+    if (buffer->held == 0)
+        return RC_OK;
+    RC_TRY(add_copy(b, &images, buffer->images));
+    return add_copy(b, &labels, buffer->labels);
+}
+
+static rc_status collect(bundle *b, const rc_learner *l)
+{
+    RC_TRY(add_model(b, "backbone", &l->student.backbone));
+    RC_TRY(add_head(b, &l->student.head));
+    RC_TRY(add_buffer(b, l));
+    if (l->vae.encoder.param != NULL) {
+        RC_TRY(add_model(b, "encoder", &l->vae.encoder));
+        RC_TRY(add_model(b, "decoder", &l->vae.decoder));
+    }
+    if (l->class_mean == NULL)
+        return RC_OK;
+    int64_t d = l->student.head.d, mean[2] = {l->statistics_classes, d}, covariance[2] = {d, d};
+    RC_TRY(add(b, "statistics.class_mean", 2, mean, l->class_mean));
+    return add(b, "statistics.covariance", 2, covariance, l->covariance);
+}
+
+/* Metadata are strings, so lists and the configuration are JSON inside of one. */
+static void put_numbers(rc_json_writer *metadata, const char *key, const float *values, int count)
+{
+    rc_json_writer list = {0};
+    rc_json_begin_array(&list, NULL);
+    for (int i = 0; i < count; i++)
+        rc_json_put_real(&list, NULL, (double)values[i]);
+    rc_json_end(&list);
+    rc_json_put_written(metadata, key, &list);
+}
+
+static void put_integers(rc_json_writer *metadata, const char *key, const int64_t *values, int count)
+{
+    rc_json_writer list = {0};
+    rc_json_begin_array(&list, NULL);
+    for (int i = 0; i < count; i++)
+        rc_json_put_int(&list, NULL, values[i]);
+    rc_json_end(&list);
+    rc_json_put_written(metadata, key, &list);
+}
+
+static void put_names(rc_json_writer *metadata, const rc_saved_model *model)
+{
+    rc_json_writer names = {0};
+    rc_json_begin_array(&names, NULL);
+    for (int i = 0; i < model->learner.student.head.classes; i++)
+        rc_json_put_text(&names, NULL, model->class_name[i]);
+    rc_json_end(&names);
+    rc_json_put_written(metadata, "classes", &names);
+}
+
+static void put_config(rc_json_writer *metadata, const rc_config *config)
+{
+    rc_json_writer settings = {0};
+    rc_json_begin_object(&settings, NULL);
+    rc_config_put_json(config, NULL, &settings);
+    rc_json_end(&settings);
+    rc_json_put_written(metadata, "config", &settings);
+}
+
+static void describe(const rc_saved_model *model, rc_json_writer *metadata)
+{
+    const rc_learner *l = &model->learner;
+    const rc_head *head = &l->student.head;
+    int64_t tasks[RC_MAX_TASKS], image[] = {l->augment.h, l->augment.w, l->augment.c};
+    int64_t offered = (int64_t)l->buffer.offered;
+    for (int task = 0; task < head->tasks; task++)
+        tasks[task] = head->task_end[task] - (task ? head->task_end[task - 1] : 0);
+    rc_json_put_text(metadata, "format", format);
+    rc_json_put_text(metadata, "version", recollect_version());
+    rc_json_put_text(metadata, "method", l->method->name);
+    put_names(metadata, model);
+    put_integers(metadata, "tasks", tasks, head->tasks);
+    put_numbers(metadata, "mean", l->augment.mean, l->augment.c);
+    put_numbers(metadata, "std", l->augment.std, l->augment.c);
+    put_integers(metadata, "image", image, 3);
+    if (l->buffer.held > 0)
+        put_integers(metadata, "buffer_offered", &offered, 1);
+    put_config(metadata, &model->config);
+    if (model->fingerprint[0] != '\0')
+        rc_json_put_text(metadata, "fingerprint", model->fingerprint);
+}
+
+rc_status rc_model_file_save(const char *path, const rc_saved_model *model, bool replace)
+{
+    rc_backend *be = model->learner.backend;
+    int capacity = 8 * model->learner.net.layers + MORE_TENSORS;
+    bundle b = {.backend = be, .capacity = capacity};
+    b.tensor = rc_alloc_zeroed(NULL, (size_t)capacity, sizeof *b.tensor);
+    b.name = rc_alloc_zeroed(NULL, (size_t)capacity, sizeof *b.name);
+    rc_status status = b.tensor != NULL && b.name != NULL ? be->sync(be) : RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        status = collect(&b, &model->learner);
+    if (status == RC_OK)
+        status = be->sync(be); /* was all of it read? */
+    if (status == RC_OK) {
+        rc_json_writer metadata = rc_safetensors_metadata_begin();
+        describe(model, &metadata);
+        status = rc_safetensors_write(path, b.tensor, b.count, &metadata, replace);
+    }
+    for (int i = 0; i < b.count; i++)
+        rc_free(NULL, (void *)(uintptr_t)b.tensor[i].data);
+    rc_free(NULL, b.tensor);
+    rc_free(NULL, b.name);
+    return status;
+}
+
+/* ---- loading ------------------------------------------------------------------------------------------- */
+
+static rc_status get_json(const rc_safetensors *file, const char *key, rc_json **json)
+{
+    const char *text = rc_safetensors_metadata(file, key);
+    if (text == NULL)
+        return rc_fail(RC_FORMAT, "the metadata has no '%s'", key);
+    return rc_json_parse(key, text, strlen(text), json);
+}
+
+/* `count` numbers of a metadata list; count < 0: any number up to `room`. */
+static rc_status get_numbers(const rc_safetensors *file, const char *key, int room, int *count, double *out)
+{
+    rc_json *list;
+    RC_TRY(get_json(file, key, &list));
+    const rc_json *value = NULL;
+    size_t found = rc_json_count(list);
+    rc_status status = RC_OK;
+    if (!rc_json_is(list, RC_JSON_ARRAY) || found > (size_t)room || (*count >= 0 && found != (size_t)*count))
+        status = rc_fail(RC_FORMAT, "the metadata's '%s' has %zu entries, expected %d", key, found,
+                         *count >= 0 ? *count : room);
+    for (size_t i = 0; status == RC_OK && (value = rc_json_next(list, value)) != NULL; i++) {
+        out[i] = rc_json_number(value);
+        if (isnan(out[i]))
+            status = rc_fail(RC_FORMAT, "the metadata's '%s' holds something that is not a number", key);
+    }
+    rc_json_free(list);
+    *count = (int)found;
+    return status;
+}
+
+/* A number of a metadata list that counts something. */
+static rc_status take_whole(const char *key, double value, int low, int high, int *out)
+{
+    if (!(value >= low && value <= high && value == floor(value)))
+        return rc_fail(RC_FORMAT, "the metadata's '%s' holds %.10g, expected a whole number from %d to %d", key, value,
+                       low, high);
+    *out = (int)value;
+    return RC_OK;
+}
+
+/* Is everything that a net needs in the file? Asked before anything is allocated, so that a small file cannot ask for
+ * a huge model. */
+static rc_status check_net(const rc_safetensors *file, const char *prefix, const rc_net *net)
+{
+    rc_slice slice;
+    for (int i = 0; rc_net_slice(net, i, &slice); i++) {
+        char name[NAME_SIZE];
+        const rc_named_tensor *tensor;
+        snprintf(name, sizeof name, "%s.%s", prefix, slice.name);
+        RC_TRY(rc_safetensors_get(file, name, RC_DTYPE_F32, slice.count, &tensor));
+    }
+    return RC_OK;
+}
+
+static rc_status check_nets(const rc_safetensors *file, const rc_settings *settings, const rc_method *method,
+                            const rc_augment *image)
+{
+    rc_net *net = rc_alloc_zeroed(NULL, 1, sizeof *net);
+    if (net == NULL)
+        return RC_OUT_OF_MEMORY;
+    rc_status status = rc_learner_net(settings, image, net);
+    if (status == RC_OK)
+        status = check_net(file, "backbone", net);
+    bool generative = method->replay == RC_REPLAY_GENERATIVE;
+    if (status == RC_OK && generative)
+        status = rc_net_vae_encoder(net, image->c, image->h, settings->vae_width);
+    if (status == RC_OK && generative)
+        status = check_net(file, "encoder", net);
+    if (status == RC_OK && generative)
+        status = rc_net_vae_decoder(net, image->c, image->h, settings->vae_width);
+    if (status == RC_OK && generative)
+        status = check_net(file, "decoder", net);
+    rc_free(NULL, net);
+    return status;
+}
+
+static rc_status load_tensor(const rc_safetensors *file, rc_backend *be, const char *name, size_t count, void *memory)
+{
+    const rc_named_tensor *tensor;
+    RC_TRY(rc_safetensors_get(file, name, RC_DTYPE_F32, count, &tensor));
+    float *aligned = rc_alloc(NULL, count * sizeof *aligned);
+    if (aligned == NULL)
+        return RC_OUT_OF_MEMORY;
+    memcpy(aligned, tensor->data, count * sizeof *aligned);
+    be->write_real(be, memory, aligned, count);
+    rc_free(NULL, aligned);
+    return RC_OK;
+}
+
+/* Statistics may have NaN, for a class that had no image; weights must be numbers. */
+static rc_status load_weights(const rc_safetensors *file, rc_backend *be, const char *name, size_t count, void *memory)
+{
+    const rc_named_tensor *tensor;
+    RC_TRY(rc_safetensors_get(file, name, RC_DTYPE_F32, count, &tensor));
+    for (size_t i = 0; i < count; i++) {
+        float value;
+        memcpy(&value, (const char *)tensor->data + i * sizeof value, sizeof value);
+        if (!isfinite(value))
+            return rc_fail(RC_FORMAT, "element %zu of tensor '%s' is %g, expected a finite number", i, name,
+                           (double)value);
+    }
+    return load_tensor(file, be, name, count, memory);
+}
+
+static rc_status load_model(const rc_safetensors *file, const char *prefix, const rc_model *model)
+{
+    rc_slice slice;
+    for (int i = 0; rc_net_slice(model->net, i, &slice); i++) {
+        char name[NAME_SIZE];
+        snprintf(name, sizeof name, "%s.%s", prefix, slice.name);
+        void *memory = rc_real_at(model->backend, slice.running ? model->running : model->param, slice.offset);
+        RC_TRY(load_weights(file, model->backend, name, slice.count, memory));
+    }
+    return RC_OK;
+}
+
+static rc_status load_head(const rc_safetensors *file, rc_head *head)
+{
+    double sizes[RC_MAX_TASKS];
+    int tasks = -1;
+    RC_TRY(get_numbers(file, "tasks", RC_MAX_TASKS, &tasks, sizes));
+    for (int task = 0; task < tasks; task++) {
+        char name[NAME_SIZE];
+        const rc_named_tensor *tensor;
+        int classes;
+        RC_TRY(take_whole("tasks", sizes[task], 1, RC_DATA_MAX_CLASSES - head->classes, &classes));
+        size_t first = (size_t)head->classes, d = (size_t)head->d, count = (size_t)classes * d;
+        snprintf(name, sizeof name, "head.classifiers.%d.weight", task);
+        RC_TRY(rc_safetensors_get(file, name, RC_DTYPE_F32, count, &tensor));
+        RC_TRY(rc_head_grow(head, classes, (rc_rng){0, 0}));
+        RC_TRY(load_weights(file, head->backend, name, count, rc_real_at(head->backend, head->weight, first * d)));
+    }
+    return tasks > 0 ? RC_OK : rc_fail(RC_FORMAT, "the model knows no class");
+}
+
+static rc_status load_statistics(const rc_safetensors *file, rc_learner *l)
+{
+    if (rc_safetensors_find(file, "statistics.class_mean") == NULL)
+        return RC_OK;
+    size_t d = (size_t)l->student.head.d;
+    RC_TRY(rc_learner_grow_statistics(l));
+    RC_TRY(load_tensor(file, l->backend, "statistics.class_mean", (size_t)l->statistics_classes * d, l->class_mean));
+    return load_tensor(file, l->backend, "statistics.covariance", d * d, l->covariance);
+}
+
+/* What a buffer holds; labels are of classes that the model knows. */
+static rc_status load_buffer(const rc_safetensors *file, rc_learner *l)
+{
+    rc_image_buffer *buffer = &l->buffer;
+    const rc_named_tensor *images = rc_safetensors_find(file, "buffer.images"), *labels;
+    if (images == NULL || l->method->replay != RC_REPLAY_BUFFER)
+        return RC_OK;
+    double offered;
+    int one = 1;
+    int64_t held = images->shape[0];
+    RC_TRY(get_numbers(file, "buffer_offered", 1, &one, &offered));
+    if (images->dims != 4 || held < 1 || held > buffer->capacity)
+        return rc_fail(RC_FORMAT, "the buffer holds %lld images, expected 1 to %d", (long long)held, buffer->capacity);
+    if (!(offered >= (double)held && offered <= UINT32_MAX && offered == floor(offered)))
+        return rc_fail(RC_FORMAT, "%.10g images were offered to a buffer that holds %lld, expected as many or more",
+                       offered, (long long)held);
+    RC_TRY(rc_safetensors_get(file, "buffer.images", RC_DTYPE_U8, (size_t)held * buffer->image_bytes, &images));
+    RC_TRY(rc_safetensors_get(file, "buffer.labels", RC_DTYPE_I32, (size_t)held, &labels));
+    RC_TRY(rc_buffer_reserve(buffer, (uint64_t)held));
+    memcpy(buffer->images, images->data, (size_t)held * buffer->image_bytes);
+    memcpy(buffer->labels, labels->data, (size_t)held * sizeof *buffer->labels);
+    for (int64_t i = 0; i < held; i++)
+        if (buffer->labels[i] < 0 || buffer->labels[i] >= l->student.head.classes)
+            return rc_fail(RC_FORMAT, "image %lld of the buffer is of class %d, but there are %d", (long long)i,
+                           buffer->labels[i], l->student.head.classes);
+    buffer->held = (int)held;
+    buffer->offered = (uint64_t)offered;
+    return RC_OK;
+}
+
+static rc_status load_name(const char *name, int index, char **copy)
+{
+    if (name == NULL)
+        return rc_fail(RC_FORMAT, "class name %d is not a text", index);
+    size_t length = strlen(name);
+    RC_TRY(rc_check_class_name(index, name, length)); /* control characters would go to somebody's terminal */
+    *copy = rc_alloc_zeroed(NULL, length + 1, 1);
+    if (*copy == NULL)
+        return RC_OUT_OF_MEMORY;
+    memcpy(*copy, name, length);
+    return RC_OK;
+}
+
+static rc_status load_names(const rc_safetensors *file, rc_saved_model *model)
+{
+    rc_json *list;
+    RC_TRY(get_json(file, "classes", &list));
+    const rc_json *value = NULL;
+    size_t classes = (size_t)model->learner.student.head.classes;
+    size_t found = rc_json_is(list, RC_JSON_ARRAY) ? rc_json_count(list) : 0;
+    rc_status status = found == classes ? RC_OK
+                                        : rc_fail(RC_FORMAT, "%zu class names for %zu classes", found, classes);
+    if (status == RC_OK && (model->class_name = rc_alloc_zeroed(NULL, classes, sizeof *model->class_name)) == NULL)
+        status = RC_OUT_OF_MEMORY;
+    for (int i = 0; status == RC_OK && (value = rc_json_next(list, value)) != NULL; i++)
+        status = load_name(rc_json_string(value), i, &model->class_name[i]);
+    rc_json_free(list);
+    RC_TRY(status);
+    return rc_check_class_names((const char *const *)model->class_name, (int)classes);
+}
+
+static rc_status load_image(const rc_safetensors *file, rc_augment *image)
+{
+    double claim[3], mean[4], std[4];
+    int three = 3, shape[3];
+    RC_TRY(get_numbers(file, "image", 3, &three, claim));
+    for (int i = 0; i < 3; i++)
+        RC_TRY(take_whole("image", claim[i], 1, INT_MAX, &shape[i]));
+    *image = (rc_augment){.h = shape[0], .w = shape[1], .c = shape[2]};
+    if (rc_check_image_shape(image->h, image->w, image->c) != RC_OK)
+        return rc_fail(RC_FORMAT, "the metadata's 'image' cannot be: %s", rc_message());
+    RC_TRY(get_numbers(file, "mean", 4, &image->c, mean));
+    RC_TRY(get_numbers(file, "std", 4, &image->c, std));
+    for (int c = 0; c < image->c; c++) {
+        if (!(fabs(mean[c]) <= 100 && std[c] >= 1e-6 && std[c] <= 100))
+            return rc_fail(RC_FORMAT, "mean and standard deviation of channel %d are %g and %g", c, mean[c], std[c]);
+        image->mean[c] = (float)mean[c];
+        image->std[c] = (float)std[c];
+    }
+    return RC_OK;
+}
+
+static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_model *model)
+{
+    const char *kind = rc_safetensors_metadata(file, "format"), *name = rc_safetensors_metadata(file, "method");
+    if (kind == NULL || strcmp(kind, format) != 0)
+        return rc_fail(RC_FORMAT, "it is no model of this program: its metadata has %s%.40s%s, expected format '%s'",
+                       kind ? "format '" : "no format", kind ? kind : "", kind ? "'" : "", format);
+    if (name == NULL)
+        return rc_fail(RC_FORMAT, "the metadata names no method");
+    rc_json *config;
+    rc_augment image;
+    const rc_method *method;
+    model->config = rc_config_default();
+    const char *fingerprint = rc_safetensors_metadata(file, "fingerprint");
+    if (fingerprint != NULL && strlen(fingerprint) < sizeof model->fingerprint) /* a longer one is nobody's */
+        memcpy(model->fingerprint, fingerprint, strlen(fingerprint) + 1);
+    RC_TRY(rc_method_find(name, &method));
+    RC_TRY(load_image(file, &image));
+    RC_TRY(get_json(file, "config", &config));
+    rc_status status = rc_config_from_json(&model->config, config);
+    rc_json_free(config);
+    RC_TRY(status);
+    RC_TRY(rc_config_check(&model->config));
+    RC_TRY(check_nets(file, &model->config.settings, method, &image));
+    RC_TRY(rc_learner_create(&model->learner, backend, &model->config.settings, method, &image));
+    RC_TRY(load_model(file, "backbone", &model->learner.student.backbone));
+    RC_TRY(load_head(file, &model->learner.student.head));
+    RC_TRY(load_statistics(file, &model->learner));
+    RC_TRY(load_buffer(file, &model->learner));
+    if (method->replay == RC_REPLAY_GENERATIVE) {
+        RC_TRY(load_model(file, "encoder", &model->learner.vae.encoder));
+        RC_TRY(load_model(file, "decoder", &model->learner.vae.decoder));
+    }
+    RC_TRY(load_names(file, model));
+    return backend->sync(backend);
+}
+
+/* Loads from an open file and closes it; `name` is what messages call it. */
+static rc_status load_and_close(const char *name, rc_safetensors *file, rc_backend *backend, rc_saved_model *model)
+{
+    rc_status status = load(file, backend, model);
+    model->file_bytes = rc_safetensors_bytes(file);
+    rc_safetensors_close(file);
+    if (status == RC_OK)
+        return RC_OK;
+    rc_saved_model_destroy(model);
+    return status == RC_OUT_OF_MEMORY ? status : rc_fail(status, "%s: %s", name, rc_message());
+}
+
+rc_status rc_model_file_load(const char *path, rc_backend *backend, rc_saved_model *model)
+{
+    memset(model, 0, sizeof *model);
+    rc_safetensors *file;
+    RC_TRY(rc_safetensors_open(path, &file));
+    return load_and_close(path, file, backend, model);
+}
+
+rc_status rc_model_file_parse(const char *name, const void *bytes, size_t size, rc_backend *backend,
+                              rc_saved_model *model)
+{
+    memset(model, 0, sizeof *model);
+    rc_safetensors *file;
+    RC_TRY(rc_safetensors_parse(name, bytes, size, &file));
+    return load_and_close(name, file, backend, model);
+}
+
+void rc_saved_model_destroy(rc_saved_model *model)
+{
+    for (int i = 0; model->class_name != NULL && i < model->learner.student.head.classes; i++)
+        rc_free(NULL, model->class_name[i]);
+    rc_free(NULL, model->class_name);
+    rc_learner_destroy(&model->learner);
+    memset(model, 0, sizeof *model);
+}
