@@ -10,7 +10,7 @@ failures=0
 
 fresh_tree() { # a small tree without offence
     rm -rf "$work/tree"
-    mkdir -p "$work/tree/src/"{base,backend/cpu/fast,backend/cuda,nn,data,cil,check,run,cli} "$work/tree/examples"
+    mkdir -p "$work/tree/src/"{base,backend/cpu/fast,backend/cuda,nn,data,cil,check,api,cli} "$work/tree/examples"
     printf '#include <stdio.h>\n#include "recollect/recollect.h"\n#include "base/status.h"\n' >"$work/tree/src/nn/good.c"
     printf '#include "backend/backend.h"\n' >>"$work/tree/src/nn/good.c"
     printf '#include "check/cases.h"\n#include "config/config.h"\n' >"$work/tree/src/cli/good.c"
@@ -58,12 +58,12 @@ plant "nn including the inside of the cpu backend" src/nn/bad.h '#include "backe
 plant "base including nn" src/base/bad.c '#  include "nn/net.h"'
 plant "cpu including cuda" src/backend/cpu/fast/bad.c '#include "backend/cuda/cuda.h"'
 plant "data including the backend" src/data/bad.c '#include "backend/backend.h"'
-plant "cil including run" src/cil/bad.c '#include "config/config.h"'
+plant "cil including config" src/cil/bad.c '#include "config/config.h"'
 plant "check including data" src/check/bad.c '#include "data/dataset.h"'
 plant "api including cli" src/api/bad.c '#include "cli/cli.h"'
 plant "api including experiment" src/api/bad.c '#include "experiment/cell.h"'
 plant "cli including nn" src/cli/bad.c '#include "nn/net.h"'
-plant "an example including run" examples/bad.c '#include "config/config.h"'
+plant "an example including config" examples/bad.c '#include "config/config.h"'
 plant "an include that is not written from src" src/nn/bad.c '#include "net.h"'
 plant "a CUDA header outside backend/cuda" src/backend/cpu/bad.c '#include <cuda_runtime.h>'
 plant "an image library outside data" src/nn/bad.c '#include <png.h>'
