@@ -36,7 +36,7 @@ rc_status rc_selftest_count(const rc_selftest_settings *settings, const rc_judge
                             const rc_operation *operation, rc_selftest_result *result);
 
 /* Of so many cases of an operation (NULL: of all together), so many may be redrawn; `narrow`: activations are bf16.
- * docs/gpu.md has the counts that were measured. */
+ * docs/notes/gpu-checks.md has the counts that were measured. */
 int rc_redraw_budget(const char *operation, bool narrow, int cases);
 
 /* The last line, before which all operations together are held to their budget. */
