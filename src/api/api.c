@@ -1,4 +1,5 @@
-/* The public interface: version, messages, contexts. Models are in api_model.c, what they do in api_use.c. */
+/* The public interface: version, messages, contexts. Models are in api_model.c; what they do is in api_learn.c,
+ * api_use.c and api_dream.c. */
 #include "recollect/recollect.h"
 
 #include <math.h>

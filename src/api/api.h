@@ -49,6 +49,12 @@ rc_status rc_api_end(rc_status status);
 /* "NAME is NULL, expected WHAT". */
 rc_status rc_api_is_null(const char *name, const char *expected);
 
+/* Checks of arguments, which set the message: images that can be, of the shape that the model was made for; a model
+ * that knows something. */
+rc_status rc_api_check_images(const recollect_images *images);
+rc_status rc_api_check_fit(const recollect_model *model, const recollect_images *images);
+rc_status rc_api_check_has_learnt(const recollect_model *model);
+
 /* Drops what was derived from the model's weights; or of that only what scores images. */
 void rc_api_forget(recollect_model *model);
 void rc_api_forget_scorer(recollect_model *model);

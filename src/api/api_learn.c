@@ -1,0 +1,117 @@
+/* The public interface: learning. */
+#include <string.h>
+
+#include "api/api.h"
+#include "base/memory.h"
+
+static rc_status check_names(const char *const *names, int classes)
+{
+    if (names == NULL)
+        return rc_api_is_null("class_names", "(classes) texts");
+    if (classes < 1 || classes > RC_DATA_MAX_CLASSES)
+        return rc_fail(RC_INVALID_ARGUMENT, "classes is %d, expected 1 to %d", classes, RC_DATA_MAX_CLASSES);
+    for (int i = 0; i < classes; i++) {
+        if (names[i] == NULL)
+            return rc_fail(RC_INVALID_ARGUMENT, "the name of class %d is NULL, expected a text", i);
+        if (rc_check_class_name(i, names[i], strlen(names[i])) != RC_OK)
+            return RC_INVALID_ARGUMENT;
+    }
+    rc_status status = rc_check_class_names(names, classes);
+    return rc_api_end(status == RC_FORMAT ? RC_INVALID_ARGUMENT : status);
+}
+
+static rc_status check_labels(const int32_t *labels, int count, int classes)
+{
+    if (labels == NULL)
+        return rc_api_is_null("labels", "(count) numbers");
+    for (int i = 0; i < count; i++)
+        if (labels[i] < 0 || labels[i] >= classes)
+            return rc_fail(RC_INVALID_ARGUMENT, "label %d is %d, expected 0 to %d", i, (int)labels[i],
+                           classes - 1);
+    return RC_OK;
+}
+
+/* Bytes of the first version of the structure. */
+static const size_t first_result = sizeof(recollect_learn_result);
+
+static rc_status check_result(const recollect_learn_result *result)
+{
+    if (result != NULL && (result->size < first_result || result->size > 65536))
+        return rc_fail(RC_INVALID_ARGUMENT, "the result's size is %zu, expected %zu: set it before the call",
+                       result->size, sizeof *result);
+    return RC_OK;
+}
+
+static void fill_result(const rc_learn_result *from, recollect_learn_result *to)
+{
+    if (to == NULL)
+        return;
+    recollect_learn_result filled = {.size = to->size,
+                                     .known = from->known,
+                                     .added = from->added,
+                                     .images = from->images,
+                                     .held_out = from->held_out,
+                                     .broken = from->broken,
+                                     .accuracy = from->accuracy,
+                                     .seconds = from->seconds};
+    memset(to, 0, to->size);
+    memcpy(to, &filled, filled.size < sizeof filled ? filled.size : sizeof filled);
+}
+
+static rc_status learn(recollect_model *model, const rc_learn_settings *lesson,
+                       recollect_learn_result *result)
+{
+    recollect_context *context = model->context;
+    rc_learn_result learnt;
+    context->busy = true;
+    rc_api_forget(model);
+    rc_status status = rc_learn(&model->saved, context->backend, lesson, &learnt);
+    if (status == RC_OK) {
+        fill_result(&learnt, result);
+        rc_free(NULL, model->preset); /* of a first model, which it is no more */
+        model->preset = NULL;
+    }
+    context->busy = false;
+    return rc_api_end(status);
+}
+
+recollect_status recollect_learn(recollect_model *model, const recollect_images *images,
+                                 const int32_t *labels, const char *const *class_names, int classes,
+                                 recollect_learn_result *result)
+{
+    RC_TRY(rc_api_begin_model(model));
+    RC_TRY(check_result(result));
+    RC_TRY(rc_api_check_images(images));
+    RC_TRY(check_names(class_names, classes));
+    RC_TRY(check_labels(labels, images->count, classes));
+    if (recollect_model_classes(model) > 0)
+        RC_TRY(rc_api_check_fit(model, images));
+    /* A view of the caller's memory: nothing is written through it. */
+    rc_dataset data = {.format = "memory",
+                       .name = "memory",
+                       .h = images->height,
+                       .w = images->width,
+                       .c = images->channels,
+                       .classes = classes,
+                       .class_name = (char **)(uintptr_t)class_names,
+                       .train = {.count = images->count,
+                                 .images = (uint8_t *)(uintptr_t)images->pixels,
+                                 .labels = (int32_t *)(uintptr_t)labels}};
+    rc_dataset_measure(&data);
+    rc_learn_settings lesson = rc_api_lesson(model);
+    lesson.in_memory = &data;
+    return learn(model, &lesson, result);
+}
+
+recollect_status recollect_learn_folder(recollect_model *model, const char *path,
+                                        recollect_learn_result *result)
+{
+    RC_TRY(rc_api_begin_model(model));
+    RC_TRY(check_result(result));
+    if (path == NULL || path[0] == '\0')
+        return rc_fail(RC_INVALID_ARGUMENT, "path is %s, expected the name of a folder",
+                       path ? "empty" : "NULL");
+    rc_learn_settings lesson = rc_api_lesson(model);
+    lesson.data = path;
+    return learn(model, &lesson, result);
+}
