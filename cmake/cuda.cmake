@@ -10,7 +10,10 @@ if(NOT cuda_sources)
 endif()
 add_library(recollect_cuda MODULE ${cuda_sources})
 set_target_properties(recollect_cuda PROPERTIES CUDA_STANDARD 17 CUDA_VISIBILITY_PRESET hidden)
-target_compile_options(recollect_cuda PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>)
+# Not -Wundef, since CUDA's own headers test macros that are not defined, and not -Wshadow, since they take names such as
+# `half`: the emulation (tests/emulation) compiles the same files with both.
+target_compile_options(recollect_cuda PRIVATE
+                       $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-Wcast-qual,-Wmissing-declarations>)
 if(RC_WERROR)
     target_compile_options(recollect_cuda PRIVATE "$<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Werror;-Werror=all-warnings>")
 endif()

@@ -93,10 +93,10 @@ recollect_status recollect_learn(recollect_model *model, const recollect_images 
                        .w = images->width,
                        .c = images->channels,
                        .classes = classes,
-                       .class_name = (char **)(uintptr_t)class_names,
+                       .class_name = rc_without_const(class_names),
                        .train = {.count = images->count,
-                                 .images = (uint8_t *)(uintptr_t)images->pixels,
-                                 .labels = (int32_t *)(uintptr_t)labels}};
+                                 .images = rc_without_const(images->pixels),
+                                 .labels = rc_without_const(labels)}};
     rc_dataset_measure(&data);
     rc_learn_settings lesson = rc_api_lesson(model);
     lesson.in_memory = &data;

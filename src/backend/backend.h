@@ -451,12 +451,12 @@ static inline size_t rc_act_count(const rc_backend *be, int n, int h, int w, int
 /* Address of element `index` of an array of reals, or of acts. */
 static inline void *rc_real_at(const rc_backend *be, const void *base, size_t index)
 {
-    return (char *)(uintptr_t)base + index * be->real_bytes;
+    return (char *)rc_without_const(base) + index * be->real_bytes;
 }
 
 static inline void *rc_act_at(const rc_backend *be, const void *base, size_t index)
 {
-    return (char *)(uintptr_t)base + index * be->act_bytes;
+    return (char *)rc_without_const(base) + index * be->act_bytes;
 }
 
 #endif

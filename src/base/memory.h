@@ -38,6 +38,13 @@ void *rc_alloc_zeroed(const rc_allocator *allocator, size_t count, size_t size);
 /* NULL is fine. */
 void rc_free(const rc_allocator *allocator, void *block);
 
+/* The same address without `const`, for who takes a pointer that may be written through and only reads there: a context
+   of tasks, a member that a view of foreign memory fills. Casts that drop a qualifier are errors everywhere else. */
+static inline void *rc_without_const(const void *memory)
+{
+    return (void *)(uintptr_t)memory;
+}
+
 /* *out = a * b. Returns false and leaves *out alone when the product does not fit. */
 bool rc_size_mul(size_t a, size_t b, size_t *out);
 /* *out = a + b, likewise. */

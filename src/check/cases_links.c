@@ -500,7 +500,7 @@ static void backward_by_links(rc_run *r, const links_case *p)
         if (!p->adds[i])
             continue;
         rc_tensor of_skip = {.n = p->n, .h = y.skip.h, .w = y.skip.w, .c = y.skip.c, .groups = 1,
-                             .group_end = {p->n}, .raw = (void *)y.skip.value};
+                             .group_end = {p->n}, .raw = rc_without_const(y.skip.value)};
         epilogue = (rc_back_epilogue){&of_skip, NULL, i == 0 && p->add_skip, NULL};
         be->skip_backward(be, &dy, skip_gradient(r, p, i), &epilogue);
         if (i > 0) {

@@ -194,7 +194,7 @@ rc_status rc_model_file_save(const char *path, const rc_saved_model *model, bool
         status = rc_safetensors_write(path, b.tensor, b.count, &metadata, replace);
     }
     for (int i = 0; i < b.count; i++)
-        rc_free(NULL, (void *)(uintptr_t)b.tensor[i].data);
+        rc_free(NULL, rc_without_const(b.tensor[i].data));
     rc_free(NULL, b.tensor);
     rc_free(NULL, b.name);
     return status;

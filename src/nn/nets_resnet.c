@@ -2,13 +2,13 @@
 #include "nn/nets_parts.h"
 
 /* A residual block: two 3x3 convolutions, the second of which adds the shortcut. */
-typedef struct block {
+typedef struct residual_block {
     const char *names[4]; /* formats of convolution, normalisation, convolution, normalisation, with the prefix */
     const char *projection[2]; /* formats of the 1x1 shortcut; NULL: none, the shortcut pads */
     rc_shortcut widening;      /* shortcut where the block halves the map; IDENTITY: over the projection */
     rc_init init;
     bool zero_gamma, last_relu;
-} block;
+} residual_block;
 
 static rc_layer normalised(rc_layer layer)
 {
@@ -17,7 +17,8 @@ static rc_layer normalised(rc_layer layer)
 }
 
 /* Adds the block named `prefix` after layer `in`; stride 2 widens and halves. Returns the last layer. */
-static int add_block(rc_net_builder *builder, const block *block, const char *prefix, int in, int c_out, int stride)
+static int add_block(rc_net_builder *builder, const residual_block *block, const char *prefix, int in, int c_out,
+                     int stride)
 {
     int skip = in;
     if (stride == 2 && block->projection[0] != NULL) {
@@ -58,7 +59,7 @@ static rc_status finish(rc_net_builder *builder, int last)
 
 /* ---- CIFAR style ----------------------------------------------------------------------------------------------- */
 
-static const block cifar_block = {
+static const residual_block cifar_block = {
     .names = {"conv_a", "bn_a", "conv_b", "bn_b"},
     .widening = RC_SHORTCUT_PAD_END,
     .init = RC_INIT_KAIMING_OUT,
@@ -66,8 +67,8 @@ static const block cifar_block = {
 };
 
 /* Stage s (from 1) has width << (s - 1) channels and begins with a widening block, but for the first. */
-static int add_cifar_stage(rc_net_builder *builder, const block *block, const char *format, int stage, int blocks,
-                           int width, int last)
+static int add_cifar_stage(rc_net_builder *builder, const residual_block *block, const char *format, int stage,
+                           int blocks, int width, int last)
 {
     for (int i = 0; i < blocks; i++) {
         char prefix[RC_NAME_MAX + 1] = "";
@@ -102,7 +103,7 @@ rc_status rc_net_resnet_small(rc_net *net, int c, int h, int w, int width, int b
 
 rc_status rc_net_resnet32_abd(rc_net *net, int c, int h, int w)
 {
-    block block = cifar_block;
+    residual_block block = cifar_block;
     block.widening = RC_SHORTCUT_PAD_BOTH;
     block.init = RC_INIT_KAIMING_IN;
     block.zero_gamma = false;
@@ -117,7 +118,7 @@ rc_status rc_net_resnet32_abd(rc_net *net, int c, int h, int w)
 /* ---- ImageNet style -------------------------------------------------------------------------------------------- */
 
 /* Four stages of two blocks, widths 64 to 512; `last_relu`: after the second block of a stage too. */
-static int add_imagenet_stages(rc_net_builder *builder, block block, bool last_relu, int last)
+static int add_imagenet_stages(rc_net_builder *builder, residual_block block, bool last_relu, int last)
 {
     for (int stage = 1; stage <= 4; stage++) {
         for (int i = 0; i < 2; i++) {
@@ -132,7 +133,7 @@ static int add_imagenet_stages(rc_net_builder *builder, block block, bool last_r
 
 rc_status rc_net_resnet18(rc_net *net, int c, int h, int w)
 {
-    const block block = {
+    const residual_block block = {
         .names = {"conv1", "bn1", "conv2", "bn2"},
         .projection = {"downsample.0", "downsample.1"},
         .widening = RC_SHORTCUT_IDENTITY,
@@ -149,7 +150,7 @@ rc_status rc_net_resnet18(rc_net *net, int c, int h, int w)
 
 rc_status rc_net_resnet18_mammoth(rc_net *net, int c, int h, int w)
 {
-    const block block = {
+    const residual_block block = {
         .names = {"conv1", "bn1", "conv2", "bn2"},
         .projection = {"shortcut.0", "shortcut.1"},
         .widening = RC_SHORTCUT_IDENTITY,

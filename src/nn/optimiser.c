@@ -5,13 +5,13 @@
 
 enum { MAX_RANGES = 16, MAX_STATES = 2 };
 
-typedef struct range {
+typedef struct parameter_range {
     void *param;
     const void *gradient;
     size_t count;
     void *state[MAX_STATES];
     bool frozen;
-} range;
+} parameter_range;
 
 struct rc_optimiser {
     rc_backend *backend;
@@ -19,7 +19,7 @@ struct rc_optimiser {
     rc_sgd sgd;
     rc_adam adam;
     int ranges, states; /* states: arrays per range */
-    range range[MAX_RANGES];
+    parameter_range range[MAX_RANGES];
 };
 
 static rc_status create(rc_backend *backend, rc_optimiser settings, rc_optimiser **optimiser)
@@ -52,7 +52,7 @@ rc_status rc_optimiser_create_adam(rc_backend *backend, const rc_adam *settings,
     return create(backend, (rc_optimiser){.adam = *settings, .adam_kind = true, .states = 2}, optimiser);
 }
 
-static void release_states(rc_optimiser *optimiser, range *range)
+static void release_states(rc_optimiser *optimiser, parameter_range *range)
 {
     for (int i = 0; i < MAX_STATES; i++) {
         if (range->state[i] != NULL)
@@ -78,7 +78,7 @@ rc_status rc_optimiser_add(rc_optimiser *optimiser, void *param, const void *gra
     if (param == NULL || gradient == NULL || count == 0 || !rc_size_mul(count, be->real_bytes, &bytes))
         return rc_fail(RC_INVALID_ARGUMENT, "range %d of an optimiser: %s, %zu parameters", optimiser->ranges,
                        param == NULL ? "no parameters" : gradient == NULL ? "no gradient" : "not a size", count);
-    range added = {.param = param, .gradient = gradient, .count = count};
+    parameter_range added = {.param = param, .gradient = gradient, .count = count};
     for (int i = 0; i < optimiser->states; i++) {
         rc_status status = be->alloc(be, bytes, &added.state[i]);
         if (status != RC_OK) {
@@ -100,7 +100,7 @@ void rc_optimiser_step(rc_optimiser *optimiser, const rc_step *step)
 {
     rc_backend *be = optimiser->backend;
     for (int i = 0; i < optimiser->ranges; i++) {
-        const range *at = &optimiser->range[i];
+        const parameter_range *at = &optimiser->range[i];
         if (at->frozen)
             continue;
         if (optimiser->adam_kind)

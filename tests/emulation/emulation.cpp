@@ -509,9 +509,9 @@ cudaError_t cudaGetDeviceCount(int *count)
     return asked.at_once == cudaErrorInsufficientDriver ? asked.at_once : cudaSuccess;
 }
 
-cudaError_t cudaGetDevice(int *device)
+cudaError_t cudaGetDevice(int *number)
 {
-    *device = 0;
+    *number = 0;
     return cudaSuccess;
 }
 

@@ -18,7 +18,7 @@ static void read_and_write(const rc_task_stream *stream, const rc_json *json)
     if (rc_results_from_json(&results, json) == RC_OK) {
         FUZZ_EXPECT(results.done >= 0 && results.done <= stream->tasks && results.classes <= stream->classes);
         rc_json_begin_object(&w, NULL);
-        rc_results_put(&results, (char *const *)(uintptr_t)names, &w);
+        rc_results_put(&results, rc_without_const(names), &w);
         rc_json_end(&w);
         FUZZ_EXPECT(rc_json_finish(&w, &written, NULL) == RC_OK);
         rc_free(NULL, written);

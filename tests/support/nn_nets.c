@@ -166,17 +166,17 @@ const char *nn_test_net(rc_net *net, int index)
 
 /* ---- random nets ------------------------------------------------------------------------------------------------ */
 
-typedef struct dice {
+typedef struct dice_rolls {
     rc_rng rng;
     uint64_t next;
-} dice;
+} dice_rolls;
 
-static int roll(dice *dice, int sides)
+static int roll(dice_rolls *dice, int sides)
 {
     return (int)rc_rng_below(dice->rng, dice->next++, (uint32_t)sides);
 }
 
-static rc_layer random_layer(dice *dice, const rc_net *net)
+static rc_layer random_layer(dice_rolls *dice, const rc_net *net)
 {
     rc_layer layer = {.in = net->layers == 0 ? RC_NET_INPUT : roll(dice, net->layers + 1) - 1};
     if (net->layers > 0 && roll(dice, 2))
@@ -228,7 +228,7 @@ static rc_layer random_layer(dice *dice, const rc_net *net)
 
 void nn_random_net(rc_net *net, uint64_t seed)
 {
-    dice dice = {.rng = {seed, 77}};
+    dice_rolls dice = {.rng = {seed, 77}};
     rc_net_builder builder = rc_net_start(net, "random", 1 + roll(&dice, 4), 3 + roll(&dice, 5), 3 + roll(&dice, 5));
     int wanted = 3 + roll(&dice, 8);
     for (int tries = 0; tries < 400 && net->layers < wanted; tries++) {

@@ -242,7 +242,7 @@ static void make_model(const char *method, const char *path)
                        .w = SIZE,
                        .c = 1,
                        .classes = OLD,
-                       .class_name = (char **)(uintptr_t)class_name,
+                       .class_name = rc_without_const(class_name),
                        .train = {.count = IMAGES, .images = pixels, .labels = labels}};
     rc_dataset_measure(&data);
     rc_saved_model model = {0};

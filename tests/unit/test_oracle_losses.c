@@ -483,7 +483,7 @@ int main(void)
     struct CMUnitTest tests[LOSSES];
     for (int i = 0; i < LOSSES; i++)
         tests[i] = (struct CMUnitTest){.name = losses[i].prefix, .test_func = run,
-                                       .initial_state = (void *)(uintptr_t)&losses[i]};
+                                       .initial_state = rc_without_const(&losses[i])};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     oracle_close(fixture);
     return failed;

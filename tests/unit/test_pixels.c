@@ -17,9 +17,9 @@
 enum { PIXELS = LEARNING_SIZE * LEARNING_SIZE * LEARNING_CHANNELS, BATCH = 8 };
 
 /* A learner at the beginning of its second task, and its first batch of images. */
-static void begin_second(rc_learner *l, rc_backend *be, const rc_settings *s)
+static void begin_second(rc_learner *l, rc_backend *backend, const rc_settings *s)
 {
-    learning_create(l, be, "deepinversion-pixels", s);
+    learning_create(l, backend, "deepinversion-pixels", s);
     learning_teach(l, 0, 3, 16, &learning_no_hooks);
     rc_learner_end_task(l);
     learning_begin(l, 1, 2, 16);
@@ -32,12 +32,12 @@ static const float weights[] = {1, 0.5f, 1e-3f, 1e-2f};
 enum { TERMS = sizeof terms / sizeof *terms };
 
 /* The total loss of the images as they are, in the step's own frame. */
-static double total(rc_backend *be, rc_inversion *v)
+static double total(rc_backend *backend, rc_inversion *v)
 {
     double loss[RC_LOSS_COUNT], sum = 0;
     rc_inversion_gradients(v);
-    SUCCEEDS(be->sync(be));
-    be->read_real64(be, loss, rc_inversion_look(v).loss, RC_LOSS_COUNT);
+    SUCCEEDS(backend->sync(backend));
+    backend->read_real64(backend, loss, rc_inversion_look(v).loss, RC_LOSS_COUNT);
     for (int i = 0; i < TERMS; i++)
         sum += (double)weights[i] * loss[terms[i]];
     return sum;
@@ -47,14 +47,14 @@ static double total(rc_backend *be, rc_inversion *v)
 static void gradients_are_those_of_the_losses(void **state)
 {
     (void)state;
-    rc_backend *be;
+    rc_backend *backend;
     rc_settings s = learning_settings();
     rc_learner l;
     rc_inversion *v;
-    SUCCEEDS(rc_backend_open("reference64", 1, NULL, &be));
+    SUCCEEDS(rc_backend_open("reference64", 1, NULL, &backend));
     s.epochs = 2;
     s.refine_epochs = 1;
-    begin_second(&l, be, &s);
+    begin_second(&l, backend, &s);
     SUCCEEDS(rc_stage_inversion_create(&l, &v));
     rc_step *control = rc_inversion_control(v);
     for (int i = 0; i < TERMS; i++)
@@ -65,17 +65,17 @@ static void gradients_are_those_of_the_losses(void **state)
     double *x = malloc(count * sizeof *x), *moved = malloc(count * sizeof *moved);
     double *gradient = malloc(count * sizeof *gradient);
     void *param = l.pixels.model[0].param;
-    total(be, v);
-    be->read_real64(be, x, param, count);
-    be->read_real64(be, gradient, rc_inversion_look(v).generator_gradient, count);
+    total(backend, v);
+    backend->read_real64(backend, x, param, count);
+    backend->read_real64(backend, gradient, rc_inversion_look(v).generator_gradient, count);
     for (int direction = 0; direction < 2; direction++) {
         const double h = 1e-6;
         double slope = 0, value[2];
         for (int side = 0; side < 2; side++) {
             for (size_t i = 0; i < count; i++)
                 moved[i] = x[i] + (side ? h : -h) * rc_rng_normal((rc_rng){3, (uint64_t)direction}, i);
-            be->write_real64(be, param, moved, count);
-            value[side] = total(be, v);
+            backend->write_real64(backend, param, moved, count);
+            value[side] = total(backend, v);
         }
         for (size_t i = 0; i < count; i++)
             slope += gradient[i] * rc_rng_normal((rc_rng){3, (uint64_t)direction}, i);
@@ -88,7 +88,7 @@ static void gradients_are_those_of_the_losses(void **state)
     free(moved);
     rc_inversion_destroy(v);
     rc_learner_destroy(&l);
-    rc_backend_close(be);
+    rc_backend_close(backend);
 }
 
 /* ---- the stage ------------------------------------------------------------------------------------------------ */

@@ -279,7 +279,7 @@ static void lazy_input_and_epilogues(void **state)
         const void *vectors[] = {x.scale, x.shift, x.mean, x.istd, w,      middle, partial, mean, var, a,
                                  b,       c,       dw,     db,     dgamma, dbeta,  xa,      xb,   xc};
         for (size_t k = 0; k < sizeof vectors / sizeof vectors[0]; k++)
-            be->release(be, (void *)(uintptr_t)vectors[k]);
+            be->release(be, rc_without_const(vectors[k]));
         rc_tensor *all[] = {&x, &y, &g, &dx, &earlier};
         for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) free_tensor(be, all[k]);
         rc_backend_close(be);

@@ -337,13 +337,13 @@ typedef struct bench {
 } bench;
 
 /* Its loss with the learning rate given: 0 leaves the parameters alone. */
-static double loss_of(const bench *b, float learning_rate)
+static double loss_of(bench *b, float learning_rate)
 {
     rc_step step = {.seed = 4, .step = 7, .learning_rate = learning_rate};
     double loss[RC_LOSS_COUNT];
     step.weight[RC_LOSS_RECONSTRUCTION] = step.weight[RC_LOSS_LATENT] = 1;
     b->be->write_bytes(b->be, b->step, &step, sizeof step);
-    b->replay->table->learn(b->replay, b->step, (rc_tensor *)&b->input, NULL);
+    b->replay->table->learn(b->replay, b->step, &b->input, NULL);
     SUCCEEDS(b->be->sync(b->be));
     b->be->read_real64(b->be, loss, b->replay->loss, RC_LOSS_COUNT);
     return loss[RC_LOSS_RECONSTRUCTION] + loss[RC_LOSS_LATENT];
@@ -351,7 +351,7 @@ static double loss_of(const bench *b, float learning_rate)
 
 /* What a step of plain SGD takes from the parameters, over the learning rate, is the gradient; along it the loss must
  * change as finite differences say. */
-static void check_slope(const bench *b, int which)
+static void check_slope(bench *b, int which)
 {
     const rc_model *m = b->model[which], *other = b->model[1 - which];
     size_t count = m->net->params, others = other->net->params;

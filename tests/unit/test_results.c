@@ -121,10 +121,10 @@ static char *text_of(const rc_results *r, bool with_confusion)
     rc_results_put(r, names, &w);
     rc_json_end(&w);
     SUCCEEDS(rc_json_finish(&w, &text, NULL));
-    char *confusion = strstr(text, ",\"confusion\":[");
-    assert_non_null(confusion);
+    char *last = strstr(text, ",\"confusion\":[");
+    assert_non_null(last);
     if (!with_confusion)
-        strcpy(confusion, "}");
+        strcpy(last, "}");
     return text;
 }
 

@@ -22,10 +22,10 @@ static const int n_new_of[TASKS] = {2, 3, 2};
 
 /* ---- the trace ------------------------------------------------------------------------------------------------ */
 
-typedef enum kind { STEP, SGD, ADAM, AUGMENT, NOISE, ROLL, FINISH, END } kind;
+typedef enum record_kind { STEP, SGD, ADAM, AUGMENT, NOISE, ROLL, FINISH, END } record_kind;
 
 typedef struct record {
-    kind kind;
+    record_kind kind;
     rc_step step;        /* STEP */
     int64_t count;       /* SGD, ADAM: parameters; others: samples */
     int64_t stream, pad; /* AUGMENT, NOISE, ROLL (range) */
@@ -37,7 +37,7 @@ static record records[MOST_RECORDS];
 static int recorded, looked_at;
 static rc_backend *be, plain; /* with wrapped entries; as it was */
 
-static record *keep(kind kind)
+static record *keep(record_kind kind)
 {
     assert_in_range(recorded, 0, MOST_RECORDS - 1);
     record *r = &records[recorded++];
@@ -235,7 +235,7 @@ static task task_of(const plan *p, const rc_learner *l, int number, bool printed
     return t;
 }
 
-static const record *next(const task *t, kind kind)
+static const record *next(const task *t, record_kind kind)
 {
     static const char *const name[] = {"STEP", "SGD", "ADAM", "AUGMENT", "NOISE", "ROLL", "FINISH", "the end"};
     const record *r = &records[looked_at++];

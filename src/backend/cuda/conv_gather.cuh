@@ -263,7 +263,7 @@ __device__ inline void finish_norm(const Norm &norm, unsigned *ticket, const voi
             int row = first + i * lanes;
             v[i] = make_float4(0, 0, 0, 0);
             if (row < rows) /* not from a cache that other blocks did not write to */
-                v[i] = __ldcg((const float4 *)(partial_row((void *)partial, row, groups, group, cp) + at));
+                v[i] = __ldcg((const float4 *)(partial_row(partial, row, groups, group, cp) + at));
         }
 #pragma unroll
         for (int i = 0; i < AT_ONCE; i++) {

@@ -21,7 +21,7 @@
  * kernel that lets the next one start has waited itself. */
 __device__ inline void wait_for_kernel_before()
 {
-#if __CUDA_ARCH__ >= 900
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
@@ -29,7 +29,7 @@ __device__ inline void wait_for_kernel_before()
 /* Lets the next kernel begin, if it was launched early, as soon as every block has come here. */
 __device__ inline void start_kernel_after()
 {
-#if __CUDA_ARCH__ >= 900
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
@@ -460,10 +460,16 @@ template <> struct sum_of<__nv_bfloat16> {
 };
 
 template <typename Sum = float>
+__host__ __device__ inline const Sum *partial_row(const void *partial, int row, int groups, int group, int cp)
+{
+    const Sum *rows = (const Sum *)((const partial_header *)partial + 1);
+    return rows + ((size_t)row * groups + group) * 2 * (size_t)cp;
+}
+
+template <typename Sum = float>
 __host__ __device__ inline Sum *partial_row(void *partial, int row, int groups, int group, int cp)
 {
-    Sum *rows = (Sum *)((partial_header *)partial + 1);
-    return rows + ((size_t)row * groups + group) * 2 * (size_t)cp;
+    return const_cast<Sum *>(partial_row<Sum>((const void *)partial, row, groups, group, cp));
 }
 
 /* What a thread has summed for eight channels. */

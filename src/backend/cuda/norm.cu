@@ -23,7 +23,7 @@ __device__ static group_sums sum_group(const void *partial, int groups, int grou
     if (partial) {
         int rows = ((const partial_header *)partial)->rows;
         for (int row = lane; row < rows; row += NORM_THREADS / 8) {
-            const Sum *at = partial_row<Sum>((void *)partial, row, groups, group, cp) + first_channel + in_vector;
+            const Sum *at = partial_row<Sum>(partial, row, groups, group, cp) + first_channel + in_vector;
             sums.first += (double)at[0];
             sums.second += (double)at[cp];
         }

@@ -124,8 +124,10 @@ static void fill_table(rc_cuda *cuda)
     rc_cuda_fill_measure(cuda);
 }
 
-extern "C" __attribute__((visibility("default"))) rc_status
-rc_cuda_open(const rc_module_host *host, const rc_module_settings *settings, rc_backend **backend)
+/* What the library looks for by the name RC_MODULE_OPEN. */
+extern "C" __attribute__((visibility("default"))) rc_module_open rc_cuda_open;
+
+rc_status rc_cuda_open(const rc_module_host *host, const rc_module_settings *settings, rc_backend **backend)
 {
     *backend = NULL;
     if (host->table_bytes != sizeof(rc_backend) || strcmp(host->version, RC_MODULE_VERSION) != 0) {

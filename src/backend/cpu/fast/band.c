@@ -9,24 +9,24 @@ static void clear_pixels(float *to, int pixels, int channels)
     memset(to, 0, (size_t)pixels * (size_t)channels * sizeof(float));
 }
 
-static const value_source *shape_of(const band *band)
+static const value_source *shape_of(const row_band *band)
 {
     return band->values ? band->values : &band->gradients->y;
 }
 
-static void clear_row(const band *band, int row)
+static void clear_row(const row_band *band, int row)
 {
     for (int b = 0; b < band_blocks(band); b++)
         clear_pixels(band_row(band, row, b), band->width, band_pixel(band, b));
 }
 
-static bool row_is_stored(const band *band, int row)
+static bool row_is_stored(const row_band *band, int row)
 {
     return band->values && band->values->store && row >= band->store_first && row < band->store_end;
 }
 
 /* Puts rows of the image where row `place` and the ones after it belong. All of them are stored or none. */
-static void load_rows(const band *band, int row, int rows, int place)
+static void load_rows(const row_band *band, int row, int rows, int place)
 {
     const value_source *shape = shape_of(band);
     value_source values = *shape;
@@ -48,12 +48,12 @@ static void load_rows(const band *band, int row, int rows, int place)
     }
 }
 
-static bool row_is_read(const band *band, int row)
+static bool row_is_read(const row_band *band, int row)
 {
     return (row - band->read_first) % band->read_step < band->read_span;
 }
 
-void RC_FAST(band_load)(band *band, int first, int last)
+void RC_FAST(band_load)(row_band *band, int first, int last)
 {
     /* The rows that stay move to the top when the new ones would not fit below. */
     if (last - band->top > band->rows) {

@@ -71,7 +71,7 @@ typedef struct conv_image {
     int image;
     value_source x;      /* forward */
     gradient_source dy;  /* backward */
-    band band;
+    row_band band;
     const float *direct; /* (in_h, in_w, in_cp): the tiles read the tensor itself; NULL: the band */
     float *out;          /* (out_h, out_w, out_cp) */
     double *sums;        /* (2, out_cp), of the part that is worked on */
@@ -165,7 +165,7 @@ static void start_image(conv_image *image, int number, int worker)
     float *scratch = rc_cpu_scratch(job->cpu, worker);
     image->workspace = scratch + (size_t)plan->images * line_floats(plan->band_floats);
     image->skip_row = image->workspace + line_floats(plan->workspace_floats);
-    image->band = (band){.memory = scratch + (size_t)number * line_floats(plan->band_floats), .rows = plan->rows,
+    image->band = (row_band){.memory = scratch + (size_t)number * line_floats(plan->band_floats), .rows = plan->rows,
                          .width = plan->width, .left = plan->left,
                          .channels = plan->compact ? plan->in_c : plan->in_cp, .block = plan->block,
                          .compact = plan->compact, .read_first = plan->first_y, .read_step = plan->taps.in_step,
@@ -360,7 +360,7 @@ static void conv_task(void *context, int task, int worker)
     for (int i = 0; i < piece.images; i++) {
         image[i] = (conv_image){.job = job, .image = piece.image + i};
         start_image(&image[i], i, worker);
-        band *band = &image[i].band;
+        row_band *band = &image[i].band;
         band->top = begin * plan->taps.in_step + plan->first_y;
         band->store_first = piece.part == 0 ? 0 : begin * plan->taps.in_step;
         band->store_end = last_part == job->parts ? plan->in_h : part_begin(job, last_part) * plan->taps.in_step;

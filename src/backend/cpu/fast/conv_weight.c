@@ -50,11 +50,11 @@ static void start_group(weight_group *group, const weight_job *job, int first, i
         group->x[i] = RC_FAST(value_source)(job->x, x_cp, first + i, skip_row);
         group->x[i].store = NULL; /* that is forward's business */
         group->dy[i] = RC_FAST(gradient_source)(job->dy, dy_cp, first + i, skip_row);
-        band *big = &group->big[i], *small = &group->small[i];
-        *big = (band){.memory = big_memory + (size_t)i * plan->big_floats, .rows = plan->big_rows,
+        row_band *big = &group->big[i], *small = &group->small[i];
+        *big = (row_band){.memory = big_memory + (size_t)i * plan->big_floats, .rows = plan->big_rows,
                       .width = plan->width, .left = plan->left, .channels = big_channels(plan),
                       .block = plan->big_block, .compact = plan->compact, .read_step = 1, .read_span = 1};
-        *small = (band){.memory = small_memory + (size_t)i * plan->small_floats,
+        *small = (row_band){.memory = small_memory + (size_t)i * plan->small_floats,
                         .rows = plan->rows + 2 * plan->small_left, .width = plan->small_width,
                         .left = plan->small_left, .channel = group->channel, .channels = group->channels,
                         .block = plan->small_block, .read_step = 1, .read_span = 1};
@@ -68,7 +68,7 @@ static void start_group(weight_group *group, const weight_job *job, int first, i
 }
 
 /* Loads the rows [first, last) of a band, and adds up the new ones for the bias if `sums` (cp of dy) is set. */
-static void load_and_sum(band *band, int first, int last, double *sums)
+static void load_and_sum(row_band *band, int first, int last, double *sums)
 {
     static const float zeros[64];
     int from = larger(band->next, first);
@@ -83,7 +83,7 @@ static void load_and_sum(band *band, int first, int last, double *sums)
 }
 
 /* Rows of dy that no tap reads, between the bands and around them, still belong to the bias. */
-static void sum_rows_until(band *band, int last, double *sums)
+static void sum_rows_until(row_band *band, int last, double *sums)
 {
     while (band->next < last)
         load_and_sum(band, band->next, band->next + 1, sums);
@@ -112,7 +112,7 @@ static tile_outer swapped(const tile_outer *t)
 static void run_piece(const weight_group *group, const weight_piece *p, int first, int last, float *slot)
 {
     const weight_plan *plan = group->plan;
-    const band *big = &group->big[0], *small = &group->small[0];
+    const row_band *big = &group->big[0], *small = &group->small[0];
     int stride = plan->taps.stride, pad = plan->taps.pad, pixel = big_pixel(plan, p->b);
     int in_group = p->s - group->channel, b = in_group / plan->small_block, small_pixel = band_pixel(small, b);
     tile_outer outer = {.images = group->images, .rows = last - first, .pixels = plan->small_w,

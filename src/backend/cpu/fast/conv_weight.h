@@ -16,7 +16,7 @@ typedef struct weight_group {
     bool add;              /* the gradient has been written */
     value_source x[MAX_IMAGES];
     gradient_source dy[MAX_IMAGES];
-    band big[MAX_IMAGES], small[MAX_IMAGES];
+    row_band big[MAX_IMAGES], small[MAX_IMAGES];
     float *transformed;
 } weight_group;
 

@@ -11,7 +11,7 @@ static rc_rng stream_of(const rc_step *step, uint32_t stream)
 
 /* ---- augmentation ---------------------------------------------------------------------------------------------- */
 
-typedef struct batch {
+typedef struct augment_job {
     const rc_augment *augment;
     const uint8_t *images;
     const int32_t *order; /* of this batch */
@@ -19,10 +19,10 @@ typedef struct batch {
     float *out; /* (n, h, w, cp) */
     int cp;
     float factor[4], offset[4]; /* byte * factor + offset = (byte / 255 - mean) / std */
-} batch;
+} augment_job;
 
 /* `count` pixels of `c` bytes, from one to the next `step` bytes, to pixels of cp floats; the pads become zero. */
-static void convert(const batch *batch, const uint8_t *from, ptrdiff_t step, int count, float *to)
+static void convert(const augment_job *batch, const uint8_t *from, ptrdiff_t step, int count, float *to)
 {
     int c = batch->augment->c, cp = batch->cp;
     for (int x = 0; x < count; x++, from += step, to += cp) {
@@ -34,7 +34,7 @@ static void convert(const batch *batch, const uint8_t *from, ptrdiff_t step, int
 }
 
 /* One row of the window: pixels [from, from + w) of an image row with zeros on both sides, mirrored if asked for. */
-static void augment_row(const batch *batch, const uint8_t *row, int from, bool flip, float *out)
+static void augment_row(const augment_job *batch, const uint8_t *row, int from, bool flip, float *out)
 {
     int w = batch->augment->w, c = batch->augment->c;
     size_t pixel = (size_t)batch->cp * sizeof(float);
@@ -56,7 +56,7 @@ static void augment_row(const batch *batch, const uint8_t *row, int from, bool f
 static void augment_image(void *context, int b, int worker)
 {
     (void)worker;
-    const batch *batch = context;
+    const augment_job *batch = context;
     const rc_augment *augment = batch->augment;
     int h = augment->h, w = augment->w;
     size_t image_bytes = (size_t)h * (size_t)w * (size_t)augment->c;
@@ -81,7 +81,7 @@ static void augment_image(void *context, int b, int worker)
 static void augment(rc_backend *be, const rc_augment *augment, const uint8_t *images, const int32_t *order, int n,
                     const rc_step *step, rc_tensor *out)
 {
-    batch batch = {.augment = augment, .images = images, .order = order + (size_t)step->batch * (size_t)n,
+    augment_job batch = {.augment = augment, .images = images, .order = order + (size_t)step->batch * (size_t)n,
                    .step = step, .out = out->raw, .cp = rc_padded(be, augment->c)};
     for (int channel = 0; channel < augment->c; channel++) {
         double std = (double)augment->std[channel];
@@ -93,17 +93,17 @@ static void augment(rc_backend *be, const rc_augment *augment, const uint8_t *im
 
 /* ---- normals --------------------------------------------------------------------------------------------------- */
 
-typedef struct normals {
+typedef struct normals_job {
     rc_rng rng;
     uint64_t first; /* index of the first draw of the step */
     float *out;     /* (n, h, w, cp) */
     int pixels, c, cp;
-} normals;
+} normals_job;
 
 static void normals_image(void *context, int image, int worker)
 {
     (void)worker;
-    const normals *normals = context;
+    const normals_job *normals = context;
     int c = normals->c, cp = normals->cp;
     for (int p = 0; p < normals->pixels; p++) {
         size_t pixel = (size_t)image * (size_t)normals->pixels + (size_t)p;
@@ -116,24 +116,24 @@ static void normals_image(void *context, int image, int worker)
 
 static void random_normal(rc_backend *be, uint32_t stream, const rc_step *step, rc_tensor *out)
 {
-    normals normals = {.rng = stream_of(step, stream), .first = (uint64_t)step->step << 32, .out = out->raw,
+    normals_job normals = {.rng = stream_of(step, stream), .first = (uint64_t)step->step << 32, .out = out->raw,
                        .pixels = out->h * out->w, .c = out->c, .cp = rc_padded(be, out->c)};
     rc_pool_run(rc_cpu_of(be)->pool, out->n, normals_image, &normals);
 }
 
 /* ---- moving images --------------------------------------------------------------------------------------------- */
 
-typedef struct rolling {
+typedef struct roll_job {
     const float *from;
     float *to;
     int h, row, column; /* where the first pixel comes from */
     size_t width, pixel; /* floats of a row, of a pixel */
-} rolling;
+} roll_job;
 
 static void roll_image(void *context, int image, int worker)
 {
     (void)worker;
-    const rolling *r = context;
+    const roll_job *r = context;
     size_t first = (size_t)image * (size_t)r->h, head = (size_t)r->column * r->pixel, tail = r->width - head;
     for (int i = 0; i < r->h; i++) {
         const float *from = r->from + (first + (size_t)((i + r->row) % r->h)) * r->width;
@@ -151,7 +151,7 @@ static void roll(rc_backend *be, uint32_t stream, int range, bool back, const rc
     int rows = (int)rc_rng_below(rng, first, 2 * (uint32_t)range + 1) - range;
     int columns = (int)rc_rng_below(rng, first + 1, 2 * (uint32_t)range + 1) - range, h = x->h, w = x->w;
     size_t pixel = (size_t)rc_padded(be, x->c);
-    rolling rolling = {.from = x->raw, .to = y, .h = h, .row = ((back ? rows : -rows) % h + h) % h,
+    roll_job rolling = {.from = x->raw, .to = y, .h = h, .row = ((back ? rows : -rows) % h + h) % h,
                        .column = ((back ? columns : -columns) % w + w) % w, .width = (size_t)w * pixel,
                        .pixel = pixel};
     rc_pool_run(rc_cpu_of(be)->pool, x->n, roll_image, &rolling);

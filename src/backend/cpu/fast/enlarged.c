@@ -87,7 +87,8 @@ void RC_FAST(enlarged_taps)(const float *gradients, size_t plane, int count, flo
 /* ---- planes ---------------------------------------------------------------------------------------------------- */
 
 /* A row of the band begins with its border: in it, difference i - 1 belongs to place i. */
-void RC_FAST(enlarged_differences)(const band *x, int b, int w, int first, int last, float *const to[ENLARGED_PLANES])
+void RC_FAST(enlarged_differences)(const row_band *x, int b, int w, int first, int last,
+                                   float *const to[ENLARGED_PLANES])
 {
     size_t c = (size_t)band_pixel(x, b), inside = (size_t)w * c, across = inside + c;
     for (int y = first - 1; y < last; y++) {
@@ -111,7 +112,7 @@ static void sum_pairs(const float *restrict from, int pixels, int c, float *rest
             to[i] = from[i] + from[c + i];
 }
 
-void RC_FAST(enlarged_sums)(const band *dy, int b, int w, int first, int last, float *const to[ENLARGED_PLANES])
+void RC_FAST(enlarged_sums)(const row_band *dy, int b, int w, int first, int last, float *const to[ENLARGED_PLANES])
 {
     int c = band_pixel(dy, b);
     size_t across = (size_t)(2 * w + 2) * (size_t)c;
@@ -209,7 +210,7 @@ static void finish_outputs(const conv_plan *plan, const planes *p, int y, int fi
     }
 }
 
-void RC_FAST(enlarged_forward)(const conv_plan *plan, const band *band, const float *packed, const float *start,
+void RC_FAST(enlarged_forward)(const conv_plan *plan, const row_band *band, const float *packed, const float *start,
                                float *out, int first, int last, float *workspace)
 {
     planes p;
@@ -249,7 +250,7 @@ static void finish_pixels(const conv_plan *plan, const planes *p, int y, int fir
     }
 }
 
-void RC_FAST(enlarged_backward)(const conv_plan *plan, const band *band, const float *packed, bool add, float *out,
+void RC_FAST(enlarged_backward)(const conv_plan *plan, const row_band *band, const float *packed, bool add, float *out,
                                 int first, int last, float *workspace)
 {
     planes p;

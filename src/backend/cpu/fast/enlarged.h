@@ -40,18 +40,19 @@ rc_phase RC_FAST(pack_enlarged)(pack_job *job);
 
 /* Pixel rows [first, last) of an image, forward to their outputs or backward from them. The band holds what they read.
  * start (out channels, padded): what the sums start from; NULL: from what out holds. */
-void RC_FAST(enlarged_forward)(const conv_plan *plan, const band *band, const float *packed, const float *start,
+void RC_FAST(enlarged_forward)(const conv_plan *plan, const row_band *band, const float *packed, const float *start,
                                float *out, int first, int last, float *workspace);
-void RC_FAST(enlarged_backward)(const conv_plan *plan, const band *band, const float *packed, bool add, float *out,
+void RC_FAST(enlarged_backward)(const conv_plan *plan, const row_band *band, const float *packed, bool add, float *out,
                                 int first, int last, float *workspace);
 
 /* The planes of inputs made of block b of a band of x, to[1 .. 3], each (rows, pixels, channels of the block); plane 0
  * is the band itself. `w` pixels in a row. */
-void RC_FAST(enlarged_differences)(const band *x, int b, int w, int first, int last, float *const to[ENLARGED_PLANES]);
+void RC_FAST(enlarged_differences)(const row_band *x, int b, int w, int first, int last,
+                                   float *const to[ENLARGED_PLANES]);
 /* What the kernels of a plane meet, made of block b of a band of dy: to[0] (rows, w), pairs of rows and columns summed;
  * to[1] (rows, 2 w + 2), pairs of rows, borders included; to[2] (2 rows + 2, w), pairs of columns, from row
  * 2 first - 1 on. Plane 3 is the band itself. */
-void RC_FAST(enlarged_sums)(const band *dy, int b, int w, int first, int last, float *const to[ENLARGED_PLANES]);
+void RC_FAST(enlarged_sums)(const row_band *dy, int b, int w, int first, int last, float *const to[ENLARGED_PLANES]);
 /* Pixels of to[plane]. */
 static inline int enlarged_sum_pixels(int plane, int rows, int w)
 {

@@ -56,7 +56,7 @@ static tile_outer operands(const weight_group *group, const weight_piece *p, int
     } kernels[ENLARGED_KERNELS] = {{0, 0, 0}, {1, 0, 0}, {1, 0, 1}, {2, 0, 0}, {2, 1, 0},
                                    {3, 0, 0}, {3, 0, 1}, {3, 1, 0}, {3, 1, 1}};
     const weight_plan *plan = group->plan;
-    const band *big = &group->big[0], *small = &group->small[0];
+    const row_band *big = &group->big[0], *small = &group->small[0];
     int plane = kernels[p->line].plane, row = kernels[p->line].row, column = kernels[p->line].column;
     int w = plan->small_w, pixel = big_pixel(plan, p->b), small_pixel = band_pixel(small, small_block);
     int met = plane >= 2 && first > 0, rows = last - first + (plane >= 2 ? 1 : 0) - met;

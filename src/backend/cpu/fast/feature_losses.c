@@ -7,13 +7,13 @@
 
 /* ---- ABD: importance-weighted feature distillation ----------------------------------------------------- */
 
-typedef struct feature {
+typedef struct feature_loss {
     const float *features, *teacher, *head; /* (n, d), (n, d), (n_old, d) */
     float *projected, *gradient;            /* (n, n_old), (n, d) */
     int n, d, n_old, slots;
     float scale;
     double value[RC_MAX_SLOTS];
-} feature;
+} feature_loss;
 
 /* out_k = <a - b, w_k> for `count` rows of w (count, d), GROUP at a time so that a - b is made once for all. */
 enum { GROUP = 4 };
@@ -63,7 +63,7 @@ static void add_weighted_rows(int count, int d, const float *factor, const float
 static void feature_slot(void *context, int slot, int worker)
 {
     (void)worker;
-    feature *f = context;
+    feature_loss *f = context;
     double value = 0;
     for (int b = rc_slot_begin(f->n, f->slots, slot); b < rc_slot_begin(f->n, f->slots, slot + 1); b++) {
         size_t row = (size_t)b * (size_t)f->d;
@@ -81,7 +81,7 @@ static void loss_feature(rc_backend *backend, int n, int d, int n_old, const voi
                          void *value, void *dfeatures)
 {
     double count = (double)n * n_old;
-    feature f = {.features = features, .teacher = teacher_features, .head = head, .projected = workspace,
+    feature_loss f = {.features = features, .teacher = teacher_features, .head = head, .projected = workspace,
                  .gradient = dfeatures, .n = n, .d = d, .n_old = n_old,
                  .slots = rc_slots(n, 2.0 * d * n_old), .scale = (float)(2 * *weight / count)};
     rc_pool_run(rc_cpu_of(backend)->pool, f.slots, feature_slot, &f);

@@ -244,14 +244,14 @@ void RC_FAST(load_value_rows)(const value_source *x, int row, int rows, int firs
 /* ---- gradients ------------------------------------------------------------------------------------------------- */
 
 /* How dz is made of g. */
-typedef enum slope {
+typedef enum slope_kind {
     SLOPE_ONE,        /* no activation */
     SLOPE_RELU_VALUE, /* ReLU, the value at hand */
     SLOPE_RELU_SCALE, /* ReLU, the sign of raw * scale + shift decides */
     SLOPE_ANY         /* everything else */
-} slope;
+} slope_kind;
 
-static slope slope_of(const piece *p)
+static slope_kind slope_of(const piece *p)
 {
     if (p->act == RC_ACT_NONE)
         return SLOPE_ONE;
@@ -263,8 +263,8 @@ static slope slope_of(const piece *p)
 }
 
 /* dz of vector v of pixel i. */
-RC_INLINE vec dz_at(const piece *p, const int lanes, const slope slope, ptrdiff_t offset, int v, vec raw, vec scale,
-                    vec shift)
+RC_INLINE vec dz_at(const piece *p, const int lanes, const slope_kind slope, ptrdiff_t offset, int v, vec raw,
+                    vec scale, vec shift)
 {
     vec g = load_at(lanes, p->g + offset, v);
     if (slope == SLOPE_ONE)
@@ -281,7 +281,7 @@ RC_INLINE vec dz_at(const piece *p, const int lanes, const slope slope, ptrdiff_
     return vec_activate_back(p->act, vec_activate(p->act, z), g);
 }
 
-RC_INLINE void gradient_loop(const piece *given, const int lanes, const int vectors, const slope slope,
+RC_INLINE void gradient_loop(const piece *given, const int lanes, const int vectors, const slope_kind slope,
                              const bool coefficients)
 {
     const piece here = *given, *p = &here; /* no store can change it: what it holds stays in registers */
@@ -467,7 +467,7 @@ void RC_FAST(sum_values)(const float *y, int cp, int pixels, int first, int last
     }
 }
 
-RC_INLINE void sum_gradient_loop(const piece *p, const int lanes, const int vectors, const slope slope)
+RC_INLINE void sum_gradient_loop(const piece *p, const int lanes, const int vectors, const slope_kind slope)
 {
     vec mean[CHUNK_VECTORS], scale[CHUNK_VECTORS], shift[CHUNK_VECTORS];
     vec_wide sums[CHUNK_VECTORS] = {0}, products[CHUNK_VECTORS] = {0};

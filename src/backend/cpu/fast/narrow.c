@@ -49,7 +49,7 @@ void RC_FAST(pack_narrow)(const conv_plan *plan, const float *weight, float *pac
 }
 
 /* The products of one row of the band, borders included, to (width, products). */
-static void multiply_row(const conv_plan *plan, const band *band, const float *packed, int row, float *to)
+static void multiply_row(const conv_plan *plan, const row_band *band, const float *packed, int row, float *to)
 {
     static const float zeros[TILE_WIDTH];
     int count = products(plan), right = band->width - band->left - plan->in_w;
@@ -90,8 +90,8 @@ static void sum_row(const conv_plan *plan, const float *rows, const float *start
     }
 }
 
-void RC_FAST(run_narrow)(const conv_plan *plan, const band *band, const float *packed, const float *start, float *out,
-                         int first, int last, float *workspace)
+void RC_FAST(run_narrow)(const conv_plan *plan, const row_band *band, const float *packed, const float *start,
+                         float *out, int first, int last, float *workspace)
 {
     ptrdiff_t row = (ptrdiff_t)plan->width * products(plan);
     int shift = band->left + plan->x[0].first; /* 0, unless the border is wider than the taps reach */

@@ -17,7 +17,7 @@ void RC_FAST(pack_narrow)(const conv_plan *plan, const float *weight, float *pac
 
 /* Output rows [first, last) of an image from a band that holds their input rows. start (4): what the sums start from;
  * NULL: from what out (out_h, out_w, 4) holds. */
-void RC_FAST(run_narrow)(const conv_plan *plan, const band *band, const float *packed, const float *start, float *out,
-                         int first, int last, float *workspace);
+void RC_FAST(run_narrow)(const conv_plan *plan, const row_band *band, const float *packed, const float *start,
+                         float *out, int first, int last, float *workspace);
 
 #endif

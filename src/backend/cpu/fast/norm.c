@@ -4,7 +4,7 @@
 #include <string.h>
 
 /* The arguments of the operation that runs. */
-typedef struct job {
+typedef struct norm_job {
     rc_cpu *cpu;
     int cp;
     const rc_tensor *x, *y;
@@ -13,9 +13,9 @@ typedef struct job {
     void *partial;
     const rc_epilogue *epilogue;
     const rc_back_epilogue *back;
-} job;
+} norm_job;
 
-static void run(rc_backend *be, job *job, int images, rc_task *task)
+static void run(rc_backend *be, norm_job *job, int images, rc_task *task)
 {
     job->cpu = rc_cpu_of(be);
     rc_pool_run(job->cpu->pool, images, task, job);
@@ -37,7 +37,7 @@ static size_t image_floats(const rc_tensor *t, int cp)
 /* Values of one image of job->x to job->to (n, h, w, cp). */
 static void value_image(void *context, int image, int worker)
 {
-    const job *job = context;
+    const norm_job *job = context;
     const rc_tensor *x = job->x;
     int cp = job->cp;
     float *to = job->to + (size_t)image * image_floats(x, cp), *scratch = rc_cpu_scratch(job->cpu, worker);
@@ -54,7 +54,7 @@ static void materialise(rc_backend *be, rc_tensor *x)
     int cp = rc_padded(be, x->c);
     if (!RC_FAST(scratch_fits)(be, RC_FAST(skip_row_floats)(x, cp), "materialise"))
         return;
-    run(be, &(job){.cp = cp, .x = x, .to = x->value}, x->n, value_image);
+    run(be, &(norm_job){.cp = cp, .x = x, .to = x->value}, x->n, value_image);
     x->stored = true;
 }
 
@@ -65,14 +65,14 @@ static void copy_forward(rc_backend *be, rc_tensor *x, rc_tensor *y, const rc_ep
         be->materialise(be, x);
     size_t floats = larger(RC_FAST(skip_row_floats)(x, cp), RC_FAST(finish_forward_floats)(y, cp));
     if (RC_FAST(scratch_fits)(be, floats, "copy_forward"))
-        run(be, &(job){.cp = cp, .x = x, .y = y, .to = y->raw, .epilogue = epilogue}, x->n, value_image);
+        run(be, &(norm_job){.cp = cp, .x = x, .y = y, .to = y->raw, .epilogue = epilogue}, x->n, value_image);
 }
 
 /* ---- gradients ------------------------------------------------------------------------------------------------- */
 
 static void sums_image(void *context, int image, int worker)
 {
-    const job *job = context;
+    const norm_job *job = context;
     const rc_back_epilogue sums_alone = {.x = job->dy->y, .partial = job->partial};
     RC_FAST(finish_backward)(&sums_alone, job->cp, image, job->dy->g, rc_cpu_scratch(job->cpu, worker));
 }
@@ -81,7 +81,7 @@ static void bn_backward_sums(rc_backend *be, const rc_grad *dy, void *partial)
 {
     int cp = rc_padded(be, dy->y->c);
     if (RC_FAST(scratch_fits)(be, RC_FAST(skip_row_floats)(dy->y, cp), "bn_backward_sums"))
-        run(be, &(job){.cp = cp, .dy = dy, .partial = partial}, dy->y->n, sums_image);
+        run(be, &(norm_job){.cp = cp, .dy = dy, .partial = partial}, dy->y->n, sums_image);
 }
 
 /* One row of dL/draw, (w, cp), added or written to `to`; `block` holds a row. */
@@ -100,7 +100,7 @@ static void move_gradient_row(const gradient_source *source, int row, bool add, 
 
 static void copy_back_image(void *context, int image, int worker)
 {
-    const job *job = context;
+    const norm_job *job = context;
     const rc_tensor *y = job->dy->y;
     int cp = job->cp;
     float *to = job->to + (size_t)image * image_floats(y, cp), *scratch = rc_cpu_scratch(job->cpu, worker);
@@ -118,7 +118,7 @@ static void copy_backward(rc_backend *be, const rc_grad *dy, void *dx, const rc_
     size_t floats = RC_FAST(skip_row_floats)(y, cp) + (size_t)y->w * (size_t)cp;
     floats = larger(floats, RC_FAST(skip_row_floats)(epilogue->x, cp));
     if (RC_FAST(scratch_fits)(be, floats, "copy_backward"))
-        run(be, &(job){.cp = cp, .dy = dy, .to = dx, .back = epilogue}, y->n, copy_back_image);
+        run(be, &(norm_job){.cp = cp, .dy = dy, .to = dx, .back = epilogue}, y->n, copy_back_image);
 }
 
 /* ---- skips ----------------------------------------------------------------------------------------------------- */
@@ -141,7 +141,7 @@ static void spread_row(const rc_tensor *y, int cp, const float *dz, bool add, in
 /* A skip that takes every second pixel or shifts the channels. job->cp is that of y. */
 static void skip_image(void *context, int image, int worker)
 {
-    const job *job = context;
+    const norm_job *job = context;
     const rc_tensor *y = job->dy->y;
     const rc_skip *skip = &y->skip;
     int cp = job->cp, skip_cp = (skip->c + 3) / 4 * 4;
@@ -172,7 +172,7 @@ static void skip_backward(rc_backend *be, const rc_grad *dy, void *dskip, const 
     size_t floats = RC_FAST(skip_row_floats)(y, cp) + (size_t)y->w * (size_t)cp;
     floats = larger(floats, RC_FAST(skip_row_floats)(epilogue->x, skip_cp));
     if (RC_FAST(scratch_fits)(be, floats, "skip_backward"))
-        run(be, &(job){.cp = cp, .dy = &dz, .to = dskip, .back = epilogue}, y->n, skip_image);
+        run(be, &(norm_job){.cp = cp, .dy = &dz, .to = dskip, .back = epilogue}, y->n, skip_image);
 }
 
 void RC_FAST(fill_norm)(rc_backend *table)

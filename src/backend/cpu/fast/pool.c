@@ -5,7 +5,7 @@
 
 #include "backend/cpu/fast/activation.h"
 
-typedef struct job {
+typedef struct pool_job {
     rc_cpu *cpu;
     int cp;
     const rc_pool2d *pool;
@@ -14,9 +14,9 @@ typedef struct job {
     const float *dfeatures;
     float *to;
     const rc_back_epilogue *back;
-} job;
+} pool_job;
 
-static void run(rc_backend *be, job *job, int images, rc_task *task)
+static void run(rc_backend *be, pool_job *job, int images, rc_task *task)
 {
     job->cpu = rc_cpu_of(be);
     rc_pool_run(job->cpu->pool, images, task, job);
@@ -49,13 +49,13 @@ static span span_of(const rc_pool2d *pool, int size, int out)
 }
 
 /* The rows of x that the current row of windows covers, one chunk of channels of them. */
-typedef struct window {
+typedef struct pool_window {
     const rc_pool2d *pool;
     const value_source *x;
     int first, channels; /* the chunk */
     span rows;           /* those that are loaded */
     float *values;       /* (rows, w, channels) */
-} window;
+} pool_window;
 
 static size_t window_floats(const rc_pool2d *pool, const rc_tensor *x)
 {
@@ -63,7 +63,7 @@ static size_t window_floats(const rc_pool2d *pool, const rc_tensor *x)
 }
 
 /* To output row oy: rows that the last one had, too, move to the front. */
-static void move_window(window *window, int oy)
+static void move_window(pool_window *window, int oy)
 {
     const value_source *x = window->x;
     size_t row_floats = (size_t)x->w * (size_t)window->channels;
@@ -86,7 +86,7 @@ typedef struct maxima {
     veci pixel[CHUNK_VECTORS];
 } maxima;
 
-RC_INLINE maxima maxima_at(const window *window, const int lanes, const int vectors, const bool want_pixel, int ox)
+RC_INLINE maxima maxima_at(const pool_window *window, const int lanes, const int vectors, const bool want_pixel, int ox)
 {
     int w = window->x->w, stride = window->channels;
     span rows = window->rows, columns = span_of(window->pool, w, ox);
@@ -111,7 +111,7 @@ RC_INLINE maxima maxima_at(const window *window, const int lanes, const int vect
 }
 
 /* One row of maxima, `to` (ow, cp) at the chunk's first channel. */
-RC_INLINE void maxima_row(const window *window, const int lanes, const int vectors, int cp, int ow, float *to)
+RC_INLINE void maxima_row(const pool_window *window, const int lanes, const int vectors, int cp, int ow, float *to)
 {
     for (int ox = 0; ox < ow; ox++, to += cp) {
         maxima best = maxima_at(window, lanes, vectors, false, ox);
@@ -122,13 +122,13 @@ RC_INLINE void maxima_row(const window *window, const int lanes, const int vecto
 
 static void max_image(void *context, int image, int worker)
 {
-    const job *job = context;
+    const pool_job *job = context;
     const rc_tensor *x = job->x, *y = job->y;
     int cp = job->cp;
     float *scratch = rc_cpu_scratch(job->cpu, worker);
     value_source source = RC_FAST(value_source)(x, cp, image, scratch);
     float *out = (float *)y->raw + (size_t)image * image_floats(y, cp);
-    window window = {.pool = job->pool, .x = &source, .values = scratch + RC_FAST(skip_row_floats)(x, cp)};
+    pool_window window = {.pool = job->pool, .x = &source, .values = scratch + RC_FAST(skip_row_floats)(x, cp)};
     for (; window.first < cp; window.first += window.channels) {
         window.channels = window.first + CHUNK <= cp ? CHUNK : 4;
         for (int oy = 0; oy < y->h; oy++) {
@@ -147,12 +147,12 @@ static void max_pool_forward(rc_backend *be, const rc_pool2d *pool, rc_tensor *x
     int cp = rc_padded(be, x->c);
     store_value(be, x);
     if (RC_FAST(scratch_fits)(be, RC_FAST(skip_row_floats)(x, cp) + window_floats(pool, x), "max_pool_forward"))
-        run(be, &(job){.cp = cp, .pool = pool, .x = x, .y = y}, x->n, max_image);
+        run(be, &(pool_job){.cp = cp, .pool = pool, .x = x, .y = y}, x->n, max_image);
 }
 
 /* Adds a row of gradients d (ow, channels) to the pixels of dx (h, w, cp) that were the maxima. */
-RC_INLINE void scatter_row(const window *window, const int lanes, const int vectors, int cp, int ow, const float *d,
-                           float *dx)
+RC_INLINE void scatter_row(const pool_window *window, const int lanes, const int vectors, int cp, int ow,
+                           const float *d, float *dx)
 {
     dx += window->first;
     for (int ox = 0; ox < ow; ox++, d += window->channels) {
@@ -165,7 +165,7 @@ RC_INLINE void scatter_row(const window *window, const int lanes, const int vect
 
 static void max_back_image(void *context, int image, int worker)
 {
-    const job *job = context;
+    const pool_job *job = context;
     const rc_tensor *x = job->x, *y = job->dy->y;
     int cp = job->cp;
     float *scratch = rc_cpu_scratch(job->cpu, worker);
@@ -177,7 +177,7 @@ static void max_back_image(void *context, int image, int worker)
     float *dx = job->to + (size_t)image * image_floats(x, cp);
     if (!job->back->add)
         memset(dx, 0, image_floats(x, cp) * sizeof *dx);
-    window window = {.pool = job->pool, .x = &source, .values = values};
+    pool_window window = {.pool = job->pool, .x = &source, .values = values};
     for (; window.first < cp; window.first += window.channels) {
         window.channels = window.first + CHUNK <= cp ? CHUNK : 4;
         for (int oy = 0; oy < y->h; oy++) {
@@ -200,7 +200,8 @@ static void max_pool_backward(rc_backend *be, const rc_pool2d *pool, const rc_te
     size_t floats = RC_FAST(skip_row_floats)(x, cp) + RC_FAST(skip_row_floats)(dy->y, cp) + window_floats(pool, x) +
                     (size_t)dy->y->w * CHUNK;
     if (RC_FAST(scratch_fits)(be, floats, "max_pool_backward"))
-        run(be, &(job){.cp = cp, .pool = pool, .x = x, .dy = dy, .to = dx, .back = epilogue}, x->n, max_back_image);
+        run(be, &(pool_job){.cp = cp, .pool = pool, .x = x, .dy = dy, .to = dx, .back = epilogue}, x->n,
+            max_back_image);
 }
 
 /* ---- average --------------------------------------------------------------------------------------------------- */
@@ -208,7 +209,7 @@ static void max_pool_backward(rc_backend *be, const rc_pool2d *pool, const rc_te
 /* features (n, c): the map is summed in rows of float, the rows in double. */
 static void average_image(void *context, int image, int worker)
 {
-    const job *job = context;
+    const pool_job *job = context;
     const rc_tensor *x = job->x;
     int cp = job->cp;
     float *scratch = rc_cpu_scratch(job->cpu, worker), *values = scratch + RC_FAST(skip_row_floats)(x, cp);
@@ -238,12 +239,12 @@ static void average_pool_forward(rc_backend *be, rc_tensor *x, void *features)
     store_value(be, x);
     size_t floats = RC_FAST(skip_row_floats)(x, cp) + (size_t)x->w * CHUNK;
     if (RC_FAST(scratch_fits)(be, floats, "average_pool_forward"))
-        run(be, &(job){.cp = cp, .x = x, .to = features}, x->n, average_image);
+        run(be, &(pool_job){.cp = cp, .x = x, .to = features}, x->n, average_image);
 }
 
 static void average_back_image(void *context, int image, int worker)
 {
-    const job *job = context;
+    const pool_job *job = context;
     const rc_tensor *x = job->back->x;
     int cp = job->cp, pixels = x->h * x->w;
     float *scratch = rc_cpu_scratch(job->cpu, worker), *share = scratch; /* (cp) */
@@ -266,7 +267,7 @@ static void average_pool_backward(rc_backend *be, const void *dfeatures, void *d
     const rc_tensor *x = epilogue->x;
     int cp = rc_padded(be, x->c);
     if (RC_FAST(scratch_fits)(be, RC_FAST(skip_row_floats)(x, cp) + (size_t)cp, "average_pool_backward"))
-        run(be, &(job){.cp = cp, .dfeatures = dfeatures, .to = dx, .back = epilogue}, x->n, average_back_image);
+        run(be, &(pool_job){.cp = cp, .dfeatures = dfeatures, .to = dx, .back = epilogue}, x->n, average_back_image);
 }
 
 void RC_FAST(fill_pool)(rc_backend *table)

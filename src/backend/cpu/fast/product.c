@@ -37,7 +37,7 @@ static void product_task(void *context, int task, int worker)
 
 void RC_FAST(product)(const product *p)
 {
-    rc_pool_run(p->cpu->pool, p->segments * groups_of(p), product_task, (void *)(uintptr_t)p);
+    rc_pool_run(p->cpu->pool, p->segments * groups_of(p), product_task, rc_without_const(p));
 }
 
 /* ---- packing --------------------------------------------------------------------------------------------------- */
@@ -174,7 +174,7 @@ static void outer_task(void *context, int task, int worker)
 
 void RC_FAST(outer_product)(const outer_product *p)
 {
-    void *context = (void *)(uintptr_t)p;
+    void *context = rc_without_const(p);
     rc_pool_run(p->cpu->pool, (p->ins + OUTER_WIDTH - 1) / OUTER_WIDTH, pack_b_task, context);
     rc_pool_run(p->cpu->pool, p->segments * ((p->outs + OUTS - 1) / OUTS), outer_task, context);
 }

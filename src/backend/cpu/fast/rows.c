@@ -58,7 +58,7 @@ void RC_FAST(finish_backward)(const rc_back_epilogue *epilogue, int cp, int imag
     const rc_tensor *x = epilogue->x;
     double *sums = rc_cpu_partial(epilogue->partial, image, cp);
     memset(sums, 0, 2 * (size_t)cp * sizeof *sums);
-    rc_grad gradient = {.y = x, .g = (void *)(uintptr_t)dx};
+    rc_grad gradient = {.y = x, .g = rc_without_const(dx)};
     gradient_source source = RC_FAST(gradient_source)(&gradient, cp, image, scratch);
     int together = rows_together(x->w, cp);
     for (int row = 0; row < x->h; row += together) {

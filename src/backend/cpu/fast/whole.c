@@ -24,11 +24,11 @@ static ptrdiff_t map_stride(const rc_conv *conv)
 workspace RC_FAST(whole_workspace)(const rc_conv *conv, int n)
 {
     size_t in_cp = (size_t)round_up(conv->c_in, 4), out_cp = (size_t)round_up(conv->c_out, 4);
-    size_t map = (size_t)(conv->h * conv->w) * in_cp, product = RC_FAST(product_scratch)(n);
+    size_t map = (size_t)(conv->h * conv->w) * in_cp, product_floats = RC_FAST(product_scratch)(n);
     size_t rows = line_floats(map) + (size_t)(conv->w + 1) * in_cp + 2 * out_cp;
     return (workspace){.shared = (size_t)n * (size_t)map_stride(conv) + line_floats((size_t)n * out_cp) +
                                  RC_FAST(outer_packed_floats)(n, map_floats(conv)),
-                       .scratch = rows > product ? rows : product};
+                       .scratch = rows > product_floats ? rows : product_floats};
 }
 
 typedef struct whole_job {

@@ -259,9 +259,10 @@ static ptrdiff_t product_plane(const conv_plan *plan)
     return (ptrdiff_t)plan->tiles * TILE_WIDTH + CHUNK;
 }
 
-static float *products_of(const conv_plan *plan, const float *workspace, int out)
+/* Where those of the block of output channel `out` begin in the workspace. */
+static ptrdiff_t products_of(const conv_plan *plan, int out)
 {
-    return (float *)(uintptr_t)workspace + element_floats(plan->tiles, plan->in_cp) +
+    return (ptrdiff_t)element_floats(plan->tiles, plan->in_cp) +
            (ptrdiff_t)(out / TILE_WIDTH) * ELEMENTS * product_plane(plan);
 }
 
@@ -272,7 +273,7 @@ size_t RC_FAST(winograd_floats)(const conv_plan *plan)
            (size_t)blocks * ELEMENTS * (size_t)product_plane(plan);
 }
 
-void RC_FAST(winograd_inputs)(const conv_plan *plan, const band *band, int first, int last, int tile, int i,
+void RC_FAST(winograd_inputs)(const conv_plan *plan, const row_band *band, int first, int last, int tile, int i,
                               float *workspace)
 {
     int across = (plan->out_w + 1) / 2, pixel = band_pixel(band, 0);
@@ -291,7 +292,7 @@ void RC_FAST(winograd_multiply)(const conv_plan *plan, const float *packed, int 
         ptrdiff_t weights = (ptrdiff_t)plan->in_cp * width;
         tile_row row = {.x = workspace, .x_pixel = layout.tile, .rows = 1, .run = plan->in_cp, .x_chunk = layout.chunk,
                         .w = packed + (size_t)out * (size_t)plan->in_cp * ELEMENTS + 4 * i * weights,
-                        .start = zeros, .y = products_of(plan, workspace, out) + 4 * i * product_plane(plan),
+                        .start = zeros, .y = workspace + products_of(plan, out) + 4 * i * product_plane(plan),
                         .y_pixel = width, .pixels = tiles, .width = width, .channels = width, .batch = 4,
                         .x_batch = layout.column, .w_batch = weights, .y_batch = product_plane(plan)};
         RC_FAST(tile_row)(&row);
@@ -306,7 +307,7 @@ void RC_FAST(winograd_outputs)(const conv_plan *plan, const float *start, float 
     for (int y = first; y < last; y += 2, tile += across)
         for (int c = 0; c < plan->out_cp; c += TILE_WIDTH) {
             int width = tile_width(plan->out_cp - c, TILE_WIDTH);
-            output_row finished = {.m = products_of(plan, workspace, c) + tile * width, .plane = product_plane(plan),
+            output_row finished = {.m = workspace + products_of(plan, c) + tile * width, .plane = product_plane(plan),
                                    .width = width, .tiles = across, .out = out + y * row + c, .row = row,
                                    .pixel = plan->out_cp, .out_w = plan->out_w, .below = y + 1 < plan->out_h,
                                    .start = start ? start + c : NULL};

@@ -33,7 +33,7 @@ rc_phase RC_FAST(pack_winograd)(pack_job *job);
  * multiplied, so that they stay in the first cache; then all products are transformed. Tiles are numbered from `tile`
  * on; the rows [first, last) are output rows, first is even, and the band holds the input rows that they need.
  * start (out channels, padded): what the sums start from; NULL: from what out (out_h, out_w, out_cp) holds. */
-void RC_FAST(winograd_inputs)(const conv_plan *plan, const band *band, int first, int last, int tile, int i,
+void RC_FAST(winograd_inputs)(const conv_plan *plan, const row_band *band, int first, int last, int tile, int i,
                               float *workspace);
 void RC_FAST(winograd_multiply)(const conv_plan *plan, const float *packed, int tiles, int i, float *workspace);
 void RC_FAST(winograd_outputs)(const conv_plan *plan, const float *start, float *out, int first, int last, int tile,

@@ -21,7 +21,7 @@ static int transform_bands(const weight_group *group, int first, int last, int i
     for (int image = 0; image < group->images; image++)
         for (int ty = 0; ty < down; ty++) {
             int tile = (image * down + ty) * across, row = first + 2 * ty;
-            const band *big = &group->big[image], *small = &group->small[image];
+            const row_band *big = &group->big[image], *small = &group->small[image];
             for (int b = 0; b < band_blocks(big); b++) {
                 int pixel = band_pixel(big, b);
                 element_layout layout = lay_out_elements(plan->tiles, plan->big_cp, pixel);
