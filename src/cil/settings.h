@@ -1,59 +1,134 @@
-/* Every number a method is run with. config/config.c has the table that names, documents and reads them; the values
- * here are the published ones for CIFAR-100. */
+/* Every number a method is run with, one row each; cil/setting.h says what a row consists of. The defaults are the
+ * published ones for CIFAR-100. */
 #ifndef RC_CIL_SETTINGS_H
 #define RC_CIL_SETTINGS_H
 
-#include <stdbool.h>
-#include <stdint.h>
+#include "cil/setting.h"
 
-#include "base/status.h"
-#include "nn/schedule.h"
+/* clang-format off */
+#define RC_SETTINGS(X) \
+    /* kind  name                   default      takes                read by, help */ \
+    X(SEED,   seed,                  1,           RANGE(0, 0x1p63),    "everything", \
+      "of every random number") \
+    /* Nets, by the names of nn/nets.h; width, blocks and noise matter to the small ones. */ \
+    X(TEXT,   net,                   "resnet32",  CHARACTERS(31),      "net", \
+      "backbone: resnet32, resnet18, resnet-small, ...") \
+    X(WHOLE,  net_width,             16,          RANGE(1, 4096),      "resnet-small", \
+      "channels of the first stage of resnet-small") \
+    X(WHOLE,  net_blocks,            1,           RANGE(1, 32),        "resnet-small", \
+      "blocks a stage of resnet-small") \
+    X(TEXT,   generator,             "generator", CHARACTERS(31),      "inversion", \
+      "generator or generator-small") \
+    X(WHOLE,  generator_width,       32,          RANGE(2, 4096),      "generator-small", \
+      "channels of generator-small") \
+    X(WHOLE,  noise,                 1000,        RANGE(1, 65536),     "generator-small", \
+      "inputs of generator-small") \
+    /* Batches: as many dreams as real samples. */ \
+    X(WHOLE,  batch,                 128,         RANGE(2, 65536),     "training", \
+      "real samples a step; as many dreams") \
+    X(WHOLE,  crop_pad,              4,           RANGE(0, 64),        "training", \
+      "random crops after zero padding by so many pixels") \
+    X(SWITCH, flip,                  true,        EITHER,              "training", \
+      "random horizontal flips") \
+    /* Training, per task. The last refine_epochs of the epochs refine the head; in the first task they do nothing. \
+     * min_steps 0: as many steps as the epochs have. */ \
+    X(WHOLE,  epochs,                200,         RANGE(1, 100000),    "training", \
+      "epochs a task, refinement included") \
+    X(WHOLE,  refine_epochs,         40,          RANGE(0, 99999),     "training", \
+      "the last of them refine the head") \
+    X(WHOLE,  min_steps,             0,           RANGE(0, 10000000),  "training", \
+      "at least so many steps of training and of refinement, however small the task") \
+    X(NUMBER, learning_rate,         0.1,         RANGE(0, 100),       "training", \
+      "of main training") \
+    X(LIST,   milestone,             (80, 120),   RANGE(0, 1000000),   "training", \
+      "epochs at which the learning rate is multiplied by decay") \
+    X(NUMBER, decay,                 0.1,         RANGE(0, 1),         "training", \
+      "of the learning rate at a milestone") \
+    X(NUMBER, refine_rate,           0.005,       RANGE(0, 100),       "refinement", \
+      "learning rate of refinement") \
+    X(NUMBER, momentum,              0.9,         RANGE(0, 0.9999),    "training", \
+      "of SGD") \
+    X(NUMBER, weight_decay,          0.0005,      RANGE(0, 1),         "training", \
+      "of SGD") \
+    /* Weights of the losses of training. */ \
+    X(NUMBER, lambda_ce,             0.5,         RANGE(0, 1e6),       "adaptive weights", \
+      "weight of cross entropy") \
+    X(NUMBER, lambda_hkd,            0.15,        RANGE(0, 1e6),       "adaptive weights", \
+      "weight of hard distillation") \
+    X(NUMBER, lambda_rkd,            0.5,         RANGE(0, 1e6),       "rkd", \
+      "weight of relational distillation") \
+    X(NUMBER, lambda_war,            0.1,         RANGE(0, 1e6),       "war", \
+      "weight of the alignment of norms (CwD)") \
+    X(NUMBER, kd_temperature,        2,           RANGE(0.001, 1e9),   "kd", \
+      "of the distillation of softened logits (LwF, DeepInversion, SS-IL)") \
+    X(NUMBER, kd_weight,             1,           RANGE(0, 1e6),       "kd", \
+      "weight of that distillation") \
+    X(NUMBER, feature_weight,        0.1,         RANGE(0, 1e6),       "feature", \
+      "weight of the distillation of features (ABD)") \
+    /* What is stored of old images. */ \
+    X(WHOLE,  buffer_size,           500,         RANGE(1, 100000000), "buffer", \
+      "images that ER and LODE keep, at most") \
+    X(NUMBER, lode_rho,              0.05,        RANGE(0, 1e6),       "lode", \
+      "weight of new against old in LODE, over the number of old tasks") \
+    X(WHOLE,  vae_width,             512,         MULTIPLES(8, 4096),  "autoencoder", \
+      "channels of the smallest map of DGR's autoencoder; the others go with it") \
+    /* Inversion. */ \
+    X(WHOLE,  inversion_steps,       5000,        RANGE(1, 10000000),  "inversion", \
+      "steps of inversion a task") \
+    X(NUMBER, inversion_rate,        0.001,       RANGE(0, 100),       "inversion", \
+      "learning rate of Adam in inversion") \
+    X(NUMBER, temperature,           1000,        RANGE(0.001, 1e9),   "inversion", \
+      "of the content loss") \
+    X(NUMBER, weight_content,        1,           RANGE(0, 1e6),       "inversion", \
+      "weight of the content loss") \
+    X(NUMBER, weight_diversity,      1,           RANGE(0, 1e6),       "inversion", \
+      "weight of the diversity loss") \
+    X(NUMBER, weight_bn,             50,          RANGE(0, 1e6),       "inversion", \
+      "weight of the BN statistics loss") \
+    X(NUMBER, weight_prior,          0,           RANGE(0, 1e6),       "inversion", \
+      "weight of the smoothing prior") \
+    X(NUMBER, lambda_dce,            0.05,        RANGE(0, 1e6),       "dce", \
+      "weight of the consistency of dreams (CwD)") \
+    X(NUMBER, dce_momentum,          0.9,         RANGE(0, 0.9999),    "dce", \
+      "moving average of the dreams' statistics") \
+    X(NUMBER, diversity_epsilon,     1e-06,       RANGE(0, 1),         "inversion", \
+      "inside the logarithm of the diversity loss") \
+    /* Inversion of pixels in place of a generator. */ \
+    X(WHOLE,  pixel_batches,         8,           RANGE(1, 4096),      "pixels", \
+      "batches of images that DeepInversion on pixels makes a task") \
+    X(WHOLE,  pixel_steps,           2000,        RANGE(1, 1000000),   "pixels", \
+      "steps for each of them") \
+    X(WHOLE,  pixel_jitter,          2,           RANGE(0, 1024),      "pixels", \
+      "pixels that the images are moved by at most before every step") \
+    X(NUMBER, pixel_rate,            0.05,        RANGE(0, 100),       "pixels", \
+      "learning rate of Adam for pixels") \
+    X(NUMBER, pixel_bn,              5,           RANGE(0, 1e6),       "pixels", \
+      "weight of the BN statistics for pixels") \
+    X(NUMBER, pixel_variation,       2.5e-05,     RANGE(0, 1e6),       "pixels", \
+      "weight of the total variation of pixels") \
+    X(NUMBER, pixel_norm,            3e-08,       RANGE(0, 1e6),       "pixels", \
+      "weight of the norm of pixels") \
+    /* Where the printed formulas and the published code differ (docs/methods/cwd.md). false: as the code. A profile \
+     * turns all settings whose names begin with paper_. */ \
+    X(SWITCH, paper_dce,             false,       EITHER,              "dce", \
+      "DCE as printed: sum of norms of batch statistics") \
+    X(SWITCH, paper_bn_sum,          false,       EITHER,              "inversion", \
+      "BN loss summed over layers, as printed") \
+    X(SWITCH, paper_war_mean,        false,       EITHER,              "war", \
+      "WAR divided by the number of classes, as printed") \
+    X(SWITCH, paper_constant_scale,  false,       EITHER,              "adaptive weights", \
+      "loss weights not scaled by class counts, as printed") \
+    X(SWITCH, paper_no_refinement,   false,       EITHER,              "training", \
+      "no head refinement, as printed")
+/* clang-format on */
 
+/* int batch; double learning_rate; ...: a field of its name for each row. */
 typedef struct rc_settings {
-    /* Nets, by the names of nn/nets.h; width, blocks and noise matter to the small ones. */
-    char net[32], generator[32];
-    int net_width, net_blocks;
-    int generator_width, noise;
-
-    /* Batches: as many dreams as real samples. */
-    int batch;
-    int crop_pad;
-    bool flip;
-
-    /* Training, per task. The last refine_epochs of the epochs refine the head; in the first task they do nothing. */
-    int epochs, refine_epochs;
-    int min_steps; /* at least so many steps of main training (and of refinement) however small the task; 0: none */
-    double learning_rate, decay;
-    int milestones, milestone[RC_MAX_MILESTONES];
-    double refine_rate, momentum, weight_decay;
-    double lambda_ce, lambda_hkd, lambda_rkd, lambda_war;
-    double kd_temperature, kd_weight, feature_weight;
-
-    /* What is stored of old images. */
-    int buffer_size; /* images at most (ER, LODE) */
-    double lode_rho; /* weight of "new against old" in LODE, over the number of old tasks */
-    int vae_width;   /* channels of the smallest map of DGR's autoencoder */
-
-    /* Inversion. */
-    int inversion_steps;
-    double inversion_rate, temperature;
-    double weight_content, weight_diversity, weight_bn, weight_prior, lambda_dce;
-    double dce_momentum, diversity_epsilon;
-
-    /* Inversion of pixels in place of a generator. */
-    int pixel_batches, pixel_steps, pixel_jitter;
-    double pixel_rate, pixel_bn, pixel_variation, pixel_norm;
-
-    /* Where the printed formulas and the published code differ (docs/methods/cwd.md). False: as the code. */
-    bool paper_dce;            /* sum of norms, divisor n, batch statistics */
-    bool paper_bn_sum;         /* BN loss summed over layers */
-    bool paper_war_mean;       /* WAR divided by the number of classes */
-    bool paper_constant_scale; /* loss weights not scaled by class counts */
-    bool paper_no_refinement;  /* all epochs are main training */
-
-    uint64_t seed;
+    RC_SETTINGS(RC_SETTING_FIELD)
 } rc_settings;
 
+/* A row; NULL when there are no more. */
+const rc_setting *rc_settings_row(int index);
 /* The published settings for CIFAR-100, `code` profile. */
 rc_settings rc_settings_default(void);
 /* Turns every paper_* switch on, or off. */

@@ -1,30 +1,59 @@
-/* One declarative table of everything that can be set: name, type, where it is stored, what it means. Presets, YAML
- * files, `--set name=value`, `--print-config`, model files and the documentation all go through it; a name that is not
- * in it is an error that suggests the nearest one. */
+/* Everything that can be set: the rows of RC_CONFIG_SETTINGS, then those of RC_SETTINGS (cil/settings.h). Presets, YAML
+ * files, `--set name=value`, `--print-config`, model files and the documentation all go through them; a name that has no
+ * row is an error that suggests the nearest one. */
 #ifndef RC_CONFIG_CONFIG_H
 #define RC_CONFIG_CONFIG_H
+
+#include <limits.h>
 
 #include "base/json.h"
 #include "base/log.h"
 #include "cil/settings.h"
 #include "cil/task_stream.h"
+#include "data/dataset.h"
+
+/* What the methods are run on, one row each (see cil/setting.h). */
+/* clang-format off */
+#define RC_CONFIG_SETTINGS(X) \
+    /* kind  name                   default      takes                          read by, help */ \
+    X(TEXT,   data,                  "",          CHARACTERS(1023),              "data", \
+      "folder, archive or list of images; 'procedural' makes them") \
+    X(TEXT,   format,                "",          CHARACTERS(31),                "data", \
+      "format of the data; empty: recognised by looking") \
+    X(WHOLE,  size,                  0,           RANGE(0, RC_DATA_MAX_SIDE),    "data", \
+      "height and width of the images in pixels; 0: as they are") \
+    X(WHOLE,  resize,                0,           RANGE(0, RC_DATA_MAX_RESIZE),  "data", \
+      "shorter side before the centre crop; 0: size") \
+    X(WHOLE,  channels,              0,           ONE_OF("0|1|3"),               "data", \
+      "1 or 3; 0: as they are") \
+    X(SWITCH, exif,                  true,        EITHER,                        "data", \
+      "turn photographs as their EXIF orientation says") \
+    X(TEXT,   mean,                  "",          CHARACTERS(63),                "data", \
+      "mean of the pixels, 0 to 1, one number a channel; empty: of the data set") \
+    X(TEXT,   std,                   "",          CHARACTERS(63),                "data", \
+      "standard deviation of the pixels, likewise") \
+    X(TEXT,   class_order,           "natural",   CHARACTERS(2047),              "tasks", \
+      "published, numpy (ImageNet-100), natural, seed, or a list of classes") \
+    X(WHOLE,  order,                 0,           RANGE(0, INT_MAX),             "tasks", \
+      "which published order (0, 1, 2; numpy: 1993), or the seed of a random one") \
+    X(WHOLE,  tasks,                 5,           RANGE(1, RC_MAX_TASKS),        "tasks", \
+      "number of tasks") \
+    X(WHOLE,  first_task,            0,           RANGE(0, RC_DATA_MAX_CLASSES), "tasks", \
+      "classes of the first task; 0: as many as the others") \
+    X(TEXT,   task_sizes,            "",          CHARACTERS(255),               "tasks", \
+      "classes of every task, as in 6,2,2; empty: by number of tasks") \
+    X(TEXT,   profile,               "code",      ONE_OF("code|paper"),          "everything", \
+      "code (as published numbers were made) or paper (as printed)") \
+    X(WHOLE,  images_per_class,      0,           RANGE(0, 100000000),           "data", \
+      "training images used of each class; 0: all") \
+    X(WHOLE,  test_batch,            250,         RANGE(1, 65536),               "evaluation", \
+      "images scored at a time")
+/* clang-format on */
 
 /* An experiment: the settings of the methods, and what they are run on. */
 typedef struct rc_config {
     rc_settings settings;
-    char profile[16];     /* "code" or "paper" */
-    char data[1024];      /* path of the data set, or "procedural" */
-    char format[32];      /* "" : recognised */
-    int size, resize;     /* pixels; 0: the set's own */
-    int channels;         /* 1, 3; 0: the set's own */
-    bool exif;
-    char class_order[2048]; /* "published", "numpy", "natural", "seed", or a list of classes */
-    int order;            /* which published order, or the seed of a random one */
-    int tasks, first_task; /* number of tasks, classes of the first (0: equal) */
-    char task_sizes[256]; /* "6,2,2"; "" : by number */
-    char mean[64], std[64]; /* "" : the set's own */
-    int images_per_class; /* training images used of each class; 0: all */
-    int test_batch;
+    RC_CONFIG_SETTINGS(RC_SETTING_FIELD)
 } rc_config;
 
 rc_config rc_config_default(void);
@@ -55,9 +84,13 @@ rc_status rc_config_from_json(rc_config *config, const rc_json *json);
 /* Ranges and combinations. */
 rc_status rc_config_check(const rc_config *config);
 
-/* The table itself, for --help and the documentation; false when there are no more. */
+/* The table itself, for --help, completion, the documentation and the public list; false when there are no more. */
 typedef struct rc_config_item {
     const char *name, *type, *help;
+    const char *default_value; /* as rc_config_get writes it */
+    const char *readers;       /* the part that has a use for it: "training", "inversion", "lode", ... */
+    char range[96];            /* what it takes: "1 to 4096", "code or paper", "at most 31 characters" */
+    double low, high;          /* the same as numbers; of texts: characters */
 } rc_config_item;
 bool rc_config_item_at(int index, rc_config_item *item);
 
