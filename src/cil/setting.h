@@ -37,7 +37,7 @@ typedef struct rc_setting {
     size_t offset, size;       /* of the field in its structure */
     size_t count_offset;       /* of the number of entries of a list */
     const char *default_value; /* as text, the way rc_config_set takes it */
-    double low, high;          /* both are taken; of a text: its characters */
+    double low, high;          /* both are taken; of a text: its characters; both 0 where there are choices */
     int multiple_of;           /* 0: any */
     const char *choices;       /* "code|paper": nothing else is taken; NULL: no such list */
     const char *readers, *help;

@@ -37,7 +37,8 @@ void rc_settings_code_profile(rc_settings *settings)
 rc_status rc_settings_check(const rc_settings *s)
 {
     for (int i = 0; i < ROWS; i++) {
-        if (rows[i].offset == offsetof(rc_settings, refine_epochs)) /* a part of the epochs, of which one must be left */
+        bool refines = rows[i].offset == offsetof(rc_settings, refine_epochs);
+        if (refines) /* at the end of the epochs, of which one must be left */
             RC_TRY(rc_setting_check_number(&rows[i], s->refine_epochs, s->epochs - 1));
         else
             RC_TRY(rc_setting_check(&rows[i], s));

@@ -74,7 +74,11 @@ static void print_settings(void)
     print_text("What --set KEY=VALUE, presets and YAML files may set:");
     for (int i = 0; rc_config_item_at(i, &item); i++) {
         rc_print_own(".TP\n.BI %s \" (%s)\"", item.name, item.type);
-        print_text(item.help);
+        char text[512];
+        const char *value = item.default_value[0] != '\0' ? item.default_value : "empty";
+        snprintf(text, sizeof text, "%s. Takes %s; the default is %s. Read by: %s.", item.help, item.range, value,
+                 item.readers);
+        print_text(text);
     }
     const char *name, *summary;
     rc_print_own(".SH PRESETS");

@@ -305,7 +305,8 @@ bool rc_config_item_at(int index, rc_config_item *out)
     if (row == NULL)
         return false;
     *out = (rc_config_item){.name = row->name, .type = rc_setting_type(row), .help = row->help, .low = row->low,
-                            .high = row->high, .default_value = row->default_value, .readers = row->readers};
+                            .high = row->high, .choices = row->choices, .default_value = row->default_value,
+                            .readers = row->readers};
     rc_setting_range(row, out->range, sizeof out->range);
     return true;
 }

@@ -1,6 +1,6 @@
-/* Everything that can be set: the rows of RC_CONFIG_SETTINGS, then those of RC_SETTINGS (cil/settings.h). Presets, YAML
- * files, `--set name=value`, `--print-config`, model files and the documentation all go through them; a name that has no
- * row is an error that suggests the nearest one. */
+/* Everything that can be set: the rows of RC_CONFIG_SETTINGS, then those of RC_SETTINGS (cil/settings.h). Presets,
+ * YAML files, `--set name=value`, `--print-config`, model files and the documentation all go through them; a name that
+ * has no row is an error that suggests the nearest one. */
 #ifndef RC_CONFIG_CONFIG_H
 #define RC_CONFIG_CONFIG_H
 
@@ -90,7 +90,8 @@ typedef struct rc_config_item {
     const char *default_value; /* as rc_config_get writes it */
     const char *readers;       /* the part that has a use for it: "training", "inversion", "lode", ... */
     char range[96];            /* what it takes: "1 to 4096", "code or paper", "at most 31 characters" */
-    double low, high;          /* the same as numbers; of texts: characters */
+    double low, high;          /* the same as numbers; of texts: characters; both 0 where there are choices */
+    const char *choices;       /* "code|paper": nothing else is taken; NULL: no such list */
 } rc_config_item;
 bool rc_config_item_at(int index, rc_config_item *item);
 

@@ -10,7 +10,7 @@ failures=0
 
 fresh_tree() { # a small tree without offence
     rm -rf "$work/tree"
-    mkdir -p "$work/tree/src/"{base,backend/cpu/fast,backend/cuda,nn,data,cil,check,api,cli} "$work/tree/examples"
+    mkdir -p "$work/tree/src/"{base,backend/cpu/fast,backend/cuda,nn,data,cil,check,api,cli,config} "$work/tree/examples"
     printf '#include <stdio.h>\n#include "recollect/recollect.h"\n#include "base/status.h"\n' >"$work/tree/src/nn/good.c"
     printf '#include "backend/backend.h"\n' >>"$work/tree/src/nn/good.c"
     printf '#include "check/cases.h"\n#include "config/config.h"\n' >"$work/tree/src/cli/good.c"
@@ -74,6 +74,16 @@ plant "a blank at the end" src/nn/bad.c 'int x; '
 plant "a brace behind a function" src/nn/bad.c 'int f(void) {'
 plant "a brace behind the end of a parameter list" src/nn/bad.c '      int b) {'
 plant "a long line" src/nn/bad.c "/* $(printf '%0150d' 0) */"
+
+fresh_tree
+printf '    X(WHOLE,  batch, 128, RANGE(2, 65536), "training", \\\n      "samples") \\\n' >"$work/tree/src/cil/good.h"
+printf '    X(NUMBER, rate,  0.1, RANGE(0, 1), "training", \\\n      "of batch, ...") \\\n' >>"$work/tree/src/cil/good.h"
+printf 'rc_settings s = rc_settings_default();\n' >"$work/tree/src/cil/good.c"
+expect_content "settings with a row each"
+printf '/* planted */\n    X(SWITCH, batch, true, EITHER, "data", "twice")\n' >"$work/tree/src/config/bad.h"
+expect_offence "a setting with two rows" '^src/config/bad.h:2: setting batch has a row already, at src/cil/good.h:1$'
+plant "a default beside the row" src/api/bad.c 'rc_settings settings = {.batch = 64};'
+plant "a default in a literal" src/cil/bad.c '    return (rc_config){.tasks = 3};'
 
 fresh_tree
 printf '/* line %d */\n' {1..700} >"$work/tree/src/nn/bad.c"

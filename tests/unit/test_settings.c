@@ -1,8 +1,10 @@
-/* Every setting reaches what it is for: with another value, a method that has a use for it ends with other bits. */
+/* Every setting reaches what it is for: with another value, a method that has a use for it ends with other bits, and
+ * one that has none with the same. Every row describes itself, and docs/settings.md says what the rows say. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,11 +138,176 @@ static void every_setting_has_an_effect(void **state)
     learning_drop(usual);
 }
 
+/* ---- who reads what -------------------------------------------------------------------------------------------- */
+
+static char page[1 << 16]; /* docs/settings.md */
+
+static int read_page(void **state)
+{
+    FILE *file = fopen(RC_SOURCE_DIR "/docs/settings.md", "r");
+    assert_non_null(file);
+    assert_in_range(fread(page, 1, sizeof page - 1, file), 1, sizeof page - 2);
+    fclose(file);
+    return open_backend(state);
+}
+
+/* Does the page name `method` in the row of `part`, or all? */
+static bool page_says(const char *part, const char *method)
+{
+    char row[64], name[64];
+    snprintf(row, sizeof row, "\n| %s | ", part);
+    snprintf(name, sizeof name, "`%s`", method);
+    const char *start = strstr(page, row);
+    if (start == NULL)
+        fail_msg("docs/settings.md has no row for '%s'", part);
+    const char *methods = strchr(start + strlen(row), '|'), *end = strchr(start + 1, '\n');
+    assert_true(methods != NULL && end != NULL && methods < end);
+    const char *all = strstr(methods, "| all |"), *named = strstr(methods, name);
+    return (all != NULL && all < end) || (named != NULL && named < end);
+}
+
+/* What two tasks leave of a method; with the values of the trials of all settings that `part` reads, or usual. */
+static learning_bits teach_part(const char *method, const char *part)
+{
+    rc_config config = rc_config_default();
+    rc_config_item item;
+    rc_learner l;
+    config.settings = learning_settings();
+    for (int i = 0; part != NULL && rc_config_item_at(i, &item); i++)
+        for (int k = 0; k < TRIALS && strcmp(item.readers, part) == 0; k++)
+            if (strcmp(trials[k].name, item.name) == 0)
+                SUCCEEDS(rc_config_set(&config, item.name, trials[k].value));
+    learning_create(&l, be, method, &config.settings);
+    for (int task = 0; task < 2; task++) {
+        learning_teach(&l, task, 2, 12, &learning_no_hooks);
+        rc_learner_end_task(&l);
+    }
+    learning_bits bits = learning_take(&l);
+    rc_learner_destroy(&l);
+    return bits;
+}
+
+/* The parts that methods have, each with every method: the bits differ for those that docs/settings.md names alone. */
+static void a_part_is_read_by_the_methods_that_the_page_names(void **state)
+{
+    (void)state;
+    static const char *const part[] = {"everything", "net", "training", "refinement", "adaptive weights", "rkd", "war",
+                                       "kd", "feature", "buffer", "lode", "autoencoder", "inversion", "dce", "pixels",
+                                       "resnet-small", "generator-small"};
+    enum { PARTS = sizeof part / sizeof *part };
+    const char *light = getenv("RECOLLECT_TEST_LIGHT");
+    int step = light && light[0] ? 7 : 1;
+    rc_config_item item;
+    for (int i = 0; rc_config_item_at(i, &item); i++) {
+        bool known = strcmp(item.readers, "data") == 0 || strcmp(item.readers, "tasks") == 0 ||
+                     strcmp(item.readers, "evaluation") == 0;
+        for (int k = 0; k < PARTS; k++)
+            known = known || strcmp(item.readers, part[k]) == 0;
+        if (!known)
+            fail_msg("%s is read by '%s', which is no part", item.name, item.readers);
+    }
+    for (int m = 0; rc_method_at(m) != NULL; m += step) {
+        const char *method = rc_method_at(m)->name;
+        learning_bits usual = teach_part(method, NULL);
+        for (int k = 0; k < PARTS; k++) {
+            if (strcmp(part[k], "net") == 0) /* its one setting is a name, which others test */
+                continue;
+            learning_bits other = teach_part(method, part[k]);
+            bool differs = !learning_same(usual, other), said = page_says(part[k], method);
+            if (differs != said)
+                fail_msg("%s %s what '%s' reads, docs/settings.md says it %s", method,
+                         differs ? "reads" : "does not read", part[k], said ? "does" : "does not");
+            learning_drop(other);
+        }
+        learning_drop(usual);
+    }
+}
+
+/* ---- rows and page --------------------------------------------------------------------------------------------- */
+
+static void rows_describe_themselves(void **state)
+{
+    (void)state;
+    const rc_config usual = rc_config_default();
+    rc_config_item item, other;
+    for (int i = 0; rc_config_item_at(i, &item); i++) {
+        char text[RC_CONFIG_VALUE];
+        rc_config config = usual;
+        SUCCEEDS(rc_config_get(&usual, item.name, text, sizeof text));
+        assert_string_equal(item.default_value, text);
+        SUCCEEDS(rc_config_set(&config, item.name, item.default_value));
+        SUCCEEDS(rc_config_get(&config, item.name, text, sizeof text));
+        assert_string_equal(item.default_value, text);
+        assert_true(item.help[0] != '\0' && item.readers[0] != '\0' && item.range[0] != '\0');
+        for (int k = 0; k < i && rc_config_item_at(k, &other); k++)
+            assert_string_not_equal(item.name, other.name);
+    }
+    assert_false(rc_config_item_at(-1, &item));
+    SUCCEEDS(rc_config_check(&usual));
+}
+
+static void ranges_are_written_as_they_are(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name, *type, *range;
+        double low, high;
+    } expected[] = {
+        {"net_width", "whole number", "1 to 4096", 1, 4096},
+        {"vae_width", "whole number", "8 to 4096, a multiple of 8", 8, 4096},
+        {"channels", "whole number", "0, 1 or 3", 0, 0},
+        {"profile", "text", "code or paper", 0, 0},
+        {"net", "text", "at most 31 characters", 0, 31},
+        {"flip", "true or false", "true or false", 0, 1},
+        {"kd_temperature", "number", "0.001 to 1000000000", 1e-3, 1e9},
+        {"milestone", "list of whole numbers", "0 to 1000000, rising", 0, 1e6},
+        {"order", "whole number", "0 to 2147483647", 0, 2147483647},
+        {"seed", "whole number", "0 to 9.223372037e+18", 0, 0x1p63},
+    };
+    rc_config_item item;
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        int k = 0;
+        while (rc_config_item_at(k, &item) && strcmp(item.name, expected[i].name) != 0)
+            k++;
+        assert_string_equal(item.name, expected[i].name);
+        assert_string_equal(item.type, expected[i].type);
+        assert_string_equal(item.range, expected[i].range);
+        assert_true(item.low == expected[i].low && item.high == expected[i].high);
+    }
+}
+
+/* The page's table is that of the rows, in their order, and has no line more. */
+static void the_page_has_the_rows(void **state)
+{
+    (void)state;
+    static const char head[] = "\n| setting | default | takes | read by | what it is |\n"
+                               "| --- | --- | --- | --- | --- |\n";
+    char line[512];
+    const char *at = strstr(page, head);
+    assert_non_null(at);
+    at += strlen(head);
+    rc_config_item item;
+    for (int i = 0; rc_config_item_at(i, &item); i++) {
+        const char *tick = item.default_value[0] != '\0' ? "`" : "";
+        snprintf(line, sizeof line, "| `%s` | %s%s%s | %s | %s | %s |\n", item.name, tick, item.default_value, tick,
+                 item.range, item.readers, item.help);
+        if (strncmp(at, line, strlen(line)) != 0)
+            fail_msg("docs/settings.md has\n%.*s\nwhere the row of %s is\n%s", (int)strcspn(at, "\n"), at, item.name,
+                     line);
+        at += strlen(line);
+    }
+    assert_true(at[0] != '|');
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_setting_is_tried),
         cmocka_unit_test(every_setting_has_an_effect),
+        cmocka_unit_test(a_part_is_read_by_the_methods_that_the_page_names),
+        cmocka_unit_test(rows_describe_themselves),
+        cmocka_unit_test(ranges_are_written_as_they_are),
+        cmocka_unit_test(the_page_has_the_rows),
     };
-    return cmocka_run_group_tests(tests, open_backend, close_backend);
+    return cmocka_run_group_tests(tests, read_page, close_backend);
 }
