@@ -22,7 +22,7 @@ static rc_status fail_errno(const char *action, const char *path)
 
 /* ---- calls that a signal may cut short ------------------------------------------------------------------------ */
 
-/* Makes a call again that a signal has cut short: nothing has happened yet, so it is no failure. */
+/* Repeats a call that a signal has cut short: nothing has happened yet, so it is no failure. */
 #define AGAIN(result, call) \
     do \
         (result) = (call); \
@@ -37,8 +37,8 @@ int rc_file_open(const char *path, int flags)
 
 int rc_file_close(int fd)
 {
-    /* Linux lets go of the number before it waits for anything: it is closed, and a second close could hit the file of
-       another thread. */
+    /* Linux frees the descriptor before it waits for anything, so the file is closed; a second close could hit a file
+       of another thread. */
     return close(fd) == 0 || errno == EINTR ? 0 : -1;
 }
 
@@ -90,7 +90,7 @@ static rc_status fail_limit(const char *path, size_t limit)
 enum { SMALLEST_BLOCK = 4096 };
 
 /* Reads to the end of `fd` into a block that starts at `capacity` bytes and doubles. The size that the file system
-   tells is only a first guess: files in /proc have none, and a file may grow meanwhile. */
+   reports is only a first guess: files in /proc have none, and a file may grow meanwhile. */
 static rc_status read_to_end(int fd, const char *path, size_t limit, size_t capacity, char **data, size_t *size)
 {
     char *block = NULL;
@@ -105,7 +105,7 @@ static rc_status read_to_end(int fd, const char *path, size_t limit, size_t capa
             memcpy(grown, block, used);
         rc_free(NULL, block);
         block = grown;
-        /* One byte more than the capacity is asked for, to see whether the file ends here. */
+        /* Asks for one byte more than the capacity, to see whether the file ends here. */
         ssize_t got = read_fully(fd, block + used, capacity + 1 - used);
         if (got < 0) {
             rc_free(NULL, block);
@@ -129,7 +129,7 @@ static rc_status read_to_end(int fd, const char *path, size_t limit, size_t capa
 rc_status rc_file_open_regular(const char *path, int *fd, uint64_t *size)
 {
     struct stat info;
-    /* Without waiting for whoever might write into a pipe. Of regular files reading waits nevertheless. */
+    /* O_NONBLOCK: open() must not wait for a writer of a pipe. Reading a regular file waits all the same. */
     *fd = rc_file_open(path, O_RDONLY | O_NONBLOCK);
     if (*fd < 0)
         return fail_errno("open", path);
@@ -211,7 +211,7 @@ bool rc_file_exists(const char *path)
 
 struct rc_file_writer {
     int fd;
-    int error; /* of the append that failed; 0: none did */
+    int error; /* of the append that failed; 0: none failed */
     char *path;      /* as it was named; these three stand behind the structure, in the same block */
     char *target;    /* the file that is made or replaced: where links lead to */
     char *temporary; /* beside it */
@@ -248,8 +248,8 @@ static int kept_of_target(const char *target)
     return (int)length;
 }
 
-/* Makes a temporary file of a name that nobody has. A process that was killed may have had this one's number, as is
-   usual in containers, and left a file of the same name behind. */
+/* Makes a temporary file with a name that no file has. A killed process may have had the same process id, as is usual
+   in containers, and left a file of the same name behind. */
 static int make_temporary(rc_file_writer *writer)
 {
     enum { TRIES = 10000 };
@@ -265,8 +265,8 @@ static int make_temporary(rc_file_writer *writer)
     return fd;
 }
 
-/* The file that `path` names, which is not there (`there` has no links then) or a regular one. A link stays a link:
-   what it leads to is replaced. */
+/* Follows `path` to the file that it names, which does not exist (then `there` has no links) or is a regular one. A
+   link stays a link: what it leads to is replaced. */
 static rc_status find_target(const char *path, struct stat *there, char target[PATH_MAX])
 {
     size_t length = strlen(path);
@@ -293,8 +293,8 @@ static rc_status find_target(const char *path, struct stat *there, char target[P
     return RC_OK;
 }
 
-/* The new file belongs to whom the old one did, and may be read and written by the same people. Where it cannot be
-   given to the old one's group, that of the new one gets no rights that were meant for others. */
+/* Gives the new file the owner and the mode of the old one. If it cannot be given to the old one's group, its own
+   group gets no rights that were meant for others. */
 static void keep_owner_and_mode(int fd, const struct stat *there)
 {
     struct stat made;
@@ -348,8 +348,8 @@ void rc_file_writer_line(void *writer, const char *text)
         (void)rc_file_writer_append(writer, "\n", 1);
 }
 
-/* Makes the rename survive a power cut. Some file systems cannot sync a folder and say EINVAL, and a folder that may be
-   written but not read cannot be opened: nothing to be done. */
+/* Makes the rename survive a power cut. Some file systems cannot sync a folder and return EINVAL, and a folder that
+   may be written but not read cannot be opened. Nothing can be done about either. */
 static rc_status sync_folder_of(const char *path, const char *target)
 {
     const char *slash = strrchr(target, '/');
@@ -369,14 +369,14 @@ static rc_status sync_folder_of(const char *path, const char *target)
                             path, strerror(error));
 }
 
-/* rename() that fails with EEXIST where something has the name already. A link says so itself, however many processes
-   try at once; where a file system has no links, a look before the rename has to do. */
+/* rename() that fails with EEXIST if the name is taken. A hard link reports that itself, however many processes try
+   at once; on a file system without links a look before the rename has to do. */
 static int rename_new(const char *from, const char *to)
 {
     int failed;
     AGAIN(failed, link(from, to));
     if (failed == 0) {
-        (void)unlink(from); /* a second name of the same file, if it stays: in nobody's way */
+        (void)unlink(from); /* if it stays, it is a second name of the same file, and harmless */
         return 0;
     }
     if (errno == EEXIST || rc_file_exists(to)) {
@@ -388,7 +388,7 @@ static int rename_new(const char *from, const char *to)
 
 rc_status rc_file_writer_finish(rc_file_writer *writer)
 {
-    rc_status status = rc_file_writer_append(writer, "", 0); /* an earlier failure comes out here */
+    rc_status status = rc_file_writer_append(writer, "", 0); /* reports an earlier failure */
     if (writer->fd < 0)
         return status;
     if (status == RC_OK && sync_file(writer->fd) != 0)
@@ -481,7 +481,8 @@ rc_status rc_file_remove_leftovers(const char *folder)
         return fail_errno("open", folder);
     rc_status status = RC_OK;
     const struct dirent *entry;
-    while (status == RC_OK && (entry = readdir(listing)) != NULL) /* this stream is nobody else's */
+    while (status == RC_OK && (entry = readdir(listing)) != NULL) /* readdir() is safe: no other thread has this
+                                                                     stream */
         if (is_temporary(entry->d_name) && unlinkat(dirfd(listing), entry->d_name, 0) != 0 && errno != ENOENT)
             status = rc_fail(RC_IO, "cannot remove '%s/%s', which a killed process left: %s", folder, entry->d_name,
                              strerror(errno));
@@ -498,8 +499,8 @@ static int make_one(const char *path)
     return failed;
 }
 
-/* A folder on the way to `path`, made where it is not there, or only looked for: *missing, it would have to be made
-   in the folder `above`. */
+/* A folder on the way to `path`. With make it is made if it is missing; otherwise *missing says that it would have to
+   be made in the folder `above`. */
 static rc_status pass_folder(const char *path, const char *part, const char *above, bool make, bool *missing)
 {
     struct stat info;
@@ -512,7 +513,7 @@ static rc_status pass_folder(const char *path, const char *part, const char *abo
     if (error == ENOENT && lstat(part, &info) == 0)
         return rc_fail(RC_INVALID_ARGUMENT, "cannot make the folder '%s': '%s' is a link that leads nowhere", path,
                        part);
-    if (error == ENOENT && make) /* who else makes it at the same moment makes it for us, too */
+    if (error == ENOENT && make) /* if another process makes it at the same moment, that is as good */
         error = make_one(part) == 0 || errno == EEXIST ? stat(part, &info) == 0 ? 0 : errno : errno;
     else if (error == ENOENT && access(above, W_OK | X_OK) == 0)
         *missing = true;

@@ -15,8 +15,9 @@
  * Strings and the list that keys are sorted in find room in what the other bytes of their text are allowed. */
 struct rc_json {
     unsigned type : 3;  /* rc_json_type */
-    unsigned span : 29; /* values that this one is, with all in it: what comes after it is so far ahead */
-    uint32_t key;       /* bytes from here to the key that it has; 0: none */
+    unsigned span : 29; /* number of values from this one to its end, itself included: the value after it is so far
+                           ahead */
+    uint32_t key;       /* bytes from here to its key; 0: no key */
     union {
         int64_t integer;
         double real;
@@ -34,7 +35,7 @@ typedef struct reader {
     char *string;          /* likewise */
     const char **sorted;   /* likewise: room for `members` keys */
     size_t values, bytes;  /* so far; bytes of strings and keys */
-    size_t members;        /* of the object that has most */
+    size_t members;        /* of the object that has the most */
 } reader;
 
 static rc_status read_value(reader *r, int depth, size_t key);
@@ -54,7 +55,7 @@ static void find_place(const reader *r, const char *at, size_t *line, size_t *co
 
 #define REFUSE(r, at, ...) refuse(r, at, rc_set_message(__VA_ARGS__))
 
-/* Puts the name and the place before the message. */
+/* Puts the name and the place in front of the message. */
 static rc_status refuse(const reader *r, const char *at, int length)
 {
     size_t line, column;
@@ -63,7 +64,7 @@ static rc_status refuse(const reader *r, const char *at, int length)
     return rc_fail(RC_FORMAT, "%s, line %zu, column %zu: %s", r->name, line, column, rc_message());
 }
 
-/* What stands at r->at is not what it should be. */
+/* Reports that the text at r->at is not what was expected. */
 static rc_status unexpected(const reader *r, const char *expected)
 {
     if (r->at == r->end)
@@ -209,7 +210,7 @@ static rc_status read_integer(const reader *r, const char *begin, int64_t *out)
 
 static rc_status read_real(const reader *r, const char *begin, double *out)
 {
-    char text[RC_JSON_MAX_NUMBER + 1], *end; /* a copy, because nobody promises a byte behind the text */
+    char text[RC_JSON_MAX_NUMBER + 1], *end; /* a copy, because there may be no byte behind the text */
     memcpy(text, begin, (size_t)(r->at - begin));
     text[r->at - begin] = '\0';
     *out = rc_number_read(text, &end);
@@ -293,7 +294,7 @@ static void sink(const char **heap, size_t root, size_t count)
     }
 }
 
-/* By a heap, which needs no memory and has no worst case that somebody could send us. */
+/* Heapsort: it needs no memory and has no quadratic worst case that a hostile text could trigger. */
 static void sort(const char **texts, size_t count)
 {
     for (size_t i = count / 2; i-- > 0;)
@@ -306,7 +307,7 @@ static void sort(const char **texts, size_t count)
     }
 }
 
-/* Before r->at the object has ended. */
+/* r->at is just behind the object. */
 static rc_status refuse_double_keys(const reader *r, const rc_json *object)
 {
     size_t count = 0;

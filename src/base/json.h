@@ -1,13 +1,13 @@
 /*
  * JSON in and out (RFC 8259).
  *
- * It is our own because of memory: no JSON library in Debian stable checks every allocation, bounds what a text may
- * take and has no global state. The one we had lost letters, aborted or never came back when memory ran out, built
- * trees from dozens of calls whose failures had to be looked at one by one, and left what was lost to chance.
+ * This is code of our own because of memory: no JSON library in Debian stable checks every allocation, limits how
+ * much memory a text may take, and has no global state. The one we used before lost letters, aborted or hung when
+ * memory ran out. It built trees from dozens of calls, each of which could fail and had to be checked.
  *
  * Reading makes one block from the whole text, of at most RC_JSON_MEMORY(size) bytes, and needs no other memory.
- * Writing needs no tree: calls append to a text, the first failure sticks, and the call that hands out the text
- * returns it. So a text is whole, or it is not there.
+ * Writing needs no tree: calls append to a text, the first failure sticks, and the call that returns the text reports
+ * it. So the caller gets a whole text, or none.
  */
 #ifndef RC_BASE_JSON_H
 #define RC_BASE_JSON_H
@@ -18,49 +18,49 @@
 
 #include "base/status.h"
 
-/* Values nested deeper than this are neither read nor written: what we have is a few levels deep, and recursion costs
+/* Values nested deeper than this are neither read nor written: our files are a few levels deep, and recursion costs
    stack. */
 #define RC_JSON_MAX_DEPTH 64
 /* Bytes of a text and of a number in it: longer ones are refused. */
 #define RC_JSON_MAX_SIZE ((size_t)1 << 28)
 #define RC_JSON_MAX_NUMBER 1000
-/* Memory that a text of so many bytes takes while it is read and afterwards, at most. */
+/* The most memory that a text of `size` bytes takes, while it is read and afterwards. */
 #define RC_JSON_MEMORY(size) (8 * ((size) + 1))
 
 /* ---- in ---------------------------------------------------------------------------------------------------------- */
 
-/* A value inside of a text that was read. Nobody changes it, so any number of threads may look at it. */
+/* A value inside a text that was read. It never changes, so any number of threads may read it. */
 typedef struct rc_json rc_json;
 
 typedef enum rc_json_type {
     RC_JSON_NULL,
     RC_JSON_FALSE,
     RC_JSON_TRUE,
-    RC_JSON_INTEGER, /* without fraction and exponent; 64 bits, more are refused */
-    RC_JSON_REAL,    /* finite; what is too large is refused */
+    RC_JSON_INTEGER, /* no fraction, no exponent; one that needs more than 64 bits is refused */
+    RC_JSON_REAL,    /* finite; a number that is too large is refused */
     RC_JSON_STRING,
     RC_JSON_ARRAY,
     RC_JSON_OBJECT,
 } rc_json_type;
 
-/* Reads one value. Refused with name, line, column and what was expected: everything that RFC 8259 does not allow, what
-   is not UTF-8, a key that an object has twice, \u0000 (so that strings are whole C strings), and anything after the
-   value. `name` is what messages call the text. On failure *json is NULL. */
+/* Reads one value. Refuses everything that RFC 8259 does not allow, bytes that are not UTF-8, a key that an object
+   has twice, \u0000 (so that strings are whole C strings), and anything after the value. The message gives name,
+   line, column and what was expected. `name` is what messages call the text. On failure *json is NULL. */
 rc_status rc_json_parse(const char *name, const char *text, size_t size, rc_json **json);
 /* rc_json_parse of a file of at most `limit` bytes. */
 rc_status rc_json_load(const char *path, size_t limit, rc_json **json);
 /* Frees what rc_json_parse made, with all values inside; NULL is fine. */
 void rc_json_free(rc_json *json);
 
-/* All of these take NULL, "nothing", and values of other types. */
+/* All of these accept NULL, which stands for a missing value, and values of other types. */
 bool rc_json_is(const rc_json *value, rc_json_type type);
-const char *rc_json_string(const rc_json *value); /* NULL: it is none */
+const char *rc_json_string(const rc_json *value); /* NULL: not a string */
 double rc_json_number(const rc_json *value);      /* integer or real; NaN: neither */
-int64_t rc_json_integer(const rc_json *value);    /* 0: it is none */
+int64_t rc_json_integer(const rc_json *value);    /* 0: not an integer */
 size_t rc_json_count(const rc_json *value);       /* entries of an array or object; 0: neither */
 /* The entry of an array or object after `entry`; its first one after NULL; NULL after the last. */
 const rc_json *rc_json_next(const rc_json *value, const rc_json *entry);
-const char *rc_json_key(const rc_json *entry); /* that it has in an object; NULL: it is in none */
+const char *rc_json_key(const rc_json *entry); /* its key in an object; NULL: it is in no object */
 const rc_json *rc_json_member(const rc_json *object, const char *key); /* NULL: there is none */
 
 /*
@@ -107,30 +107,31 @@ void rc_json_end(rc_json_writer *w);
 void rc_json_put_null(rc_json_writer *w, const char *key);
 void rc_json_put_bool(rc_json_writer *w, const char *key, bool value);
 void rc_json_put_int(rc_json_writer *w, const char *key, int64_t value);
-/* With enough digits to come back the same; null where it is not finite, which JSON cannot say. */
+/* With enough digits to be read back as the same number. Becomes null if it is not finite, because JSON has no such
+ * number. */
 void rc_json_put_real(rc_json_writer *w, const char *key, double value);
-/* Texts and keys come from outside, as names of files do, and need not be UTF-8: what is none becomes U+FFFD. NULL is
-   null. */
+/* Texts and keys may come from outside, as names of files do, and need not be UTF-8: a byte that is not becomes
+   U+FFFD. NULL becomes null. */
 void rc_json_put_text(rc_json_writer *w, const char *key, const char *text);
-/* A value that was read, which must be there; and the members of an object that was read, into the object that is
-   open. */
+/* put_value: a value that was read; it must not be NULL. put_members: the members of an object that was read, into
+   the object that is open. */
 void rc_json_put_value(rc_json_writer *w, const char *key, const rc_json *value);
 void rc_json_put_members(rc_json_writer *w, const rc_json *object);
-/* What `inner` has written, as a string. Ends it; its failure is ours. */
+/* What `inner` has written, as a string. Ends `inner`; its failure becomes the failure of this writer. */
 void rc_json_put_written(rc_json_writer *w, const char *key, rc_json_writer *inner);
 
 #define RC_JSON_CHECKED __attribute__((warn_unused_result))
 
-/* The text, with a zero byte behind it that *size, which may be NULL, does not count. Free it with rc_free(NULL, ...);
-   on failure it is NULL. */
+/* The text, with a zero byte behind it. *size does not count that byte; size may be NULL. The caller frees the text
+   with rc_free(NULL, ...); on failure it is NULL. */
 RC_JSON_CHECKED rc_status rc_json_finish(rc_json_writer *w, char **text, size_t *size);
-/* The text for a printer of lines. */
+/* The text, for a function that prints lines. */
 RC_JSON_CHECKED rc_status rc_json_line(rc_json_writer *w, void (*line)(void *user, const char *text), void *user);
 /* The text and a newline into a file, atomically. */
 RC_JSON_CHECKED rc_status rc_json_save(rc_json_writer *w, const char *path);
-/* The same for a file that must not be there yet; see rc_file_writer_commit_new. */
+/* The same for a file that must not exist yet; see rc_file_writer_commit_new. */
 RC_JSON_CHECKED rc_status rc_json_save_new(rc_json_writer *w, const char *path);
-/* Ends the writer when nobody wants the text any more. */
+/* Ends the writer without handing out the text. */
 void rc_json_discard(rc_json_writer *w);
 
 #endif

@@ -19,7 +19,7 @@ static void fail(rc_json_writer *w, rc_status status, const char *mistake)
     w->mistake = mistake;
 }
 
-/* For so many bytes more and the zero byte. */
+/* Makes room for `count` more bytes and the zero byte. */
 static bool make_room(rc_json_writer *w, size_t count)
 {
     size_t least, size;
@@ -102,7 +102,7 @@ static void append_line_break(rc_json_writer *w)
         append(w, " ", 1);
 }
 
-/* All that stands before a value. */
+/* Everything that is written before a value. */
 static void begin_value(rc_json_writer *w, const char *key)
 {
     bool inside = w->depth > 0, object = inside && (w->objects & level_bit(w)) != 0;
@@ -307,7 +307,7 @@ static rc_status save(rc_json_writer *w, const char *path, rc_status (*commit)(r
     text[size] = '\n';
     rc_status status = rc_file_writer_open(path, &writer);
     if (status == RC_OK) {
-        (void)rc_file_writer_append(writer, text, size + 1); /* a failure comes out of the commit */
+        (void)rc_file_writer_append(writer, text, size + 1); /* the commit reports a failure */
         status = commit(writer);
     }
     rc_free(NULL, text);

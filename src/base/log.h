@@ -1,4 +1,4 @@
-/* Leveled log by callback. The library itself never prints: whoever embeds it decides where the lines go. */
+/* Leveled log by callback. The library itself never prints: the program that uses it decides where the lines go. */
 #ifndef RC_BASE_LOG_H
 #define RC_BASE_LOG_H
 

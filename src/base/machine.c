@@ -17,7 +17,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* Arm processors tell numbers, not names. */
+/* Arm processors report numbers, not names. */
 static const struct {
     unsigned long part;
     const char *name;
@@ -27,8 +27,8 @@ static const struct {
     {0xd4f, "Neoverse-V2"}, {0xd84, "Neoverse-V3"},  {0xd8e, "Neoverse-N3"},
 };
 
-/* A file of the system's, read line by line. A FILE would come from the heap, and when that has nothing left the
-   machine would seem to be another one. */
+/* A file of the system, read line by line. A FILE would come from the heap; if the heap were exhausted, the machine
+   would seem to be another one. */
 typedef struct line_reader {
     int fd;
     size_t used, end;
@@ -129,7 +129,7 @@ size_t rc_memory_limit(const char *path)
     return end != line && limit > 0 && limit < SIZE_MAX ? (size_t)limit : SIZE_MAX;
 }
 
-/* Of control groups there are two kinds, which call the same things by different names. */
+/* There are two kinds of control groups, which call the same things by different names. */
 typedef struct group_kind {
     const char *type; /* of the file system */
     const char *controller; /* in the list that a line of the process's groups has; "": the one without a list */

@@ -32,9 +32,9 @@ size_t rc_memory_budget(void)
     return budget;
 }
 
-/* A step walks through hundreds of megabytes, more pages than a processor remembers the places of; inside a virtual
-   machine each miss takes two walks through tables. Large blocks are therefore made of large pages where the system
-   gives them to those who ask. What does not fill one stays in small ones: nothing is wasted. */
+/* A step walks through hundreds of megabytes, more pages than a processor keeps translations of; inside a virtual
+   machine each miss takes two walks through tables. So large blocks ask the system for large pages. A rest that does
+   not fill a large page stays in small ones, so nothing is wasted. */
 static void ask_for_large_pages(void *block, size_t size, size_t page)
 {
 #if defined(MADV_HUGEPAGE)
@@ -68,7 +68,7 @@ static void heap_free(void *user, void *block)
 
 static const rc_allocator heap = {heap_alloc, heap_free, NULL};
 
-/* Systems promise more memory than they have, and kill whoever takes them at their word. */
+/* Systems promise more memory than they have, and kill a process that uses all that it was promised. */
 static bool exceeds_machine(size_t size)
 {
     if (size < LARGE_PAGE)

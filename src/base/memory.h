@@ -29,9 +29,9 @@ typedef struct rc_allocator {
     void *user;
 } rc_allocator;
 
-/* `size` bytes (0 counts as 1), contents undefined, aligned to RC_ALIGNMENT; NULL with a message if there are none
-   left: return RC_OUT_OF_MEMORY then. `allocator` NULL: the heap of the C library. Give the block back with rc_free
-   and the same allocator. */
+/* `size` bytes (0 counts as 1), contents undefined, aligned to RC_ALIGNMENT. If there is no memory left, sets a
+   message and returns NULL; the caller then returns RC_OUT_OF_MEMORY. `allocator` NULL: the heap of the C library.
+   Free the block with rc_free and the same allocator. */
 void *rc_alloc(const rc_allocator *allocator, size_t size);
 /* rc_alloc of count * size bytes, overflow checked, filled with zeros. */
 void *rc_alloc_zeroed(const rc_allocator *allocator, size_t count, size_t size);
@@ -50,16 +50,16 @@ bool rc_size_mul(size_t a, size_t b, size_t *out);
 /* *out = a + b, likewise. */
 bool rc_size_add(size_t a, size_t b, size_t *out);
 
-/* How many blocks rc_alloc has handed out since the program started, and how many bytes of them are still
-   held: a training step must leave the first one alone. */
+/* How many blocks rc_alloc has handed out since the program started, and how many bytes of them are still held. A
+   training step must not change the first one. */
 uint64_t rc_allocation_count(void);
 size_t rc_bytes_allocated(void);
 
-/* The most bytes that this thread lets the process hold: an rc_alloc that would go beyond fails, and its message tells
-   how to allow more. SIZE_MAX, as in the beginning: no such limit. Other threads have their own. */
+/* The most bytes that this thread lets the process hold: an rc_alloc that would go beyond fails, and its message says
+   how to allow more. SIZE_MAX, the default: no limit. Every thread has a limit of its own. */
 void rc_memory_set_budget(size_t bytes);
 size_t rc_memory_budget(void);
-/* Bytes that are still to be had: of the budget, and of what is free. */
+/* Bytes that can still be allocated: what is left of the budget, and no more than is free. */
 size_t rc_memory_left(void);
 
 typedef struct rc_arena {

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static locale_t with_point; /* kept until the process ends; 0 if there was no memory: then the program's has to do */
+static locale_t with_point; /* kept until the process ends; 0 if there was no memory: then the program's locale is
+                               used */
 
 static void make_locale(void)
 {

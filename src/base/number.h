@@ -1,4 +1,4 @@
-/* Numbers as settings and files spell them: with a point, whatever the locale of the program around us has. */
+/* Numbers as settings and files spell them: with a point, whatever the locale of the program is. */
 #ifndef RC_BASE_NUMBER_H
 #define RC_BASE_NUMBER_H
 
@@ -6,7 +6,7 @@
 
 /* strtod. */
 double rc_number_read(const char *text, char **end);
-/* The shortest text of at most so many digits ("%.*g"). */
+/* The shortest text of at most `digits` digits ("%.*g"). */
 void rc_number_write(double value, int digits, char *text, size_t size);
 
 #endif

@@ -1,14 +1,14 @@
 /*
  * How a run works. The tasks are cut into shares, one for each thread: a worker begins with its own and helps the
  * others when that is done. So task number t goes to the same thread in nearly every run of a size, and finds in that
- * core's cache what the last operation left there, while nobody waits for a thread that is late.
+ * core's cache what the last operation left there, and no thread waits for one that is late.
  *
  * The caller writes the job (fn, ctx), sets `unfinished` to the number of tasks, fills the tickets of all shares and
  * then publishes the number of the run. A ticket is one word that holds the number of the run and how many tasks of the
  * share are not taken yet. A task is taken by a compare-and-swap that counts the ticket down. When a thread finds no
  * more tasks it subtracts what it finished from `unfinished`; the run is over at zero.
  *
- * Nobody has to take part: a worker that wakes up late finds either the next run or tickets at zero, so a small run
+ * No worker has to take part: one that wakes up late finds either the next run or tickets at zero, so a small run
  * never waits for a sleeping thread. A worker may read the job of a run that is over, or half of the next one, but then
  * the number of the run in the ticket has changed, and its compare-and-swap fails.
  *
@@ -32,8 +32,8 @@
 #include "base/process.h"
 
 /* Most gaps between the operations of a training step are shorter than SPIN_SECONDS, and nearly all are shorter than
-   YIELD_SECONDS; waking a dozen sleeping threads, one after the other, takes as long as a convolution. After the first
-   the core is offered to whoever else wants it. */
+   YIELD_SECONDS; waking a dozen sleeping threads, one after the other, takes as long as a convolution. After
+   SPIN_SECONDS a waiting thread offers its core to other threads. */
 #define SPIN_SECONDS 50e-6
 #define YIELD_SECONDS 2e-3
 #define MAX_THREADS 1024
@@ -54,7 +54,7 @@ typedef struct worker_thread {
 } worker_thread;
 
 struct rc_pool {
-    _Alignas(RC_ALIGNMENT) _Atomic uint32_t run; /* its number: workers that wait look at this line alone */
+    _Alignas(RC_ALIGNMENT) _Atomic uint32_t run; /* its number; waiting workers read this cache line alone */
     _Atomic bool quit;
     _Alignas(RC_ALIGNMENT) _Atomic int unfinished;
     _Alignas(RC_ALIGNMENT) _Atomic(rc_task *) fn;
@@ -67,7 +67,7 @@ struct rc_pool {
     pthread_mutex_t outer; /* held by the thread that runs the pool */
     sleeping_place idle;   /* workers wait here for a run */
     sleeping_place done;   /* the caller waits here for `unfinished` to reach zero */
-    worker_thread workers[]; /* threads; the first is whoever calls */
+    worker_thread workers[]; /* threads; the first is the caller */
 };
 
 /* The pool whose task this thread is in, and as which worker. */
@@ -162,7 +162,8 @@ static int work_on_share(rc_pool *pool, int share, int worker)
     return finished;
 }
 
-/* Its own share first, then what others have not come to. Returns at once if there is nothing to do. */
+/* Does its own share first, then tasks of other shares that are not taken. Returns at once if there is nothing to
+ * do. */
 static void work(rc_pool *pool, int worker)
 {
     int finished = 0;
@@ -232,10 +233,10 @@ void rc_pool_run(rc_pool *pool, int tasks, rc_task *fn, void *ctx)
 typedef struct two_phases {
     rc_phase first, second;
     _Atomic int taken;
-    _Alignas(RC_ALIGNMENT) _Atomic int done; /* those who wait look at this line alone */
+    _Alignas(RC_ALIGNMENT) _Atomic int done; /* waiting threads read this cache line alone */
 } two_phases;
 
-/* Takes tasks of the first phase while there are any, and waits for those that others have taken. */
+/* Takes tasks of the first phase while there are any, then waits for those that other threads have taken. */
 static void finish_first(two_phases *p, int worker)
 {
     while (atomic_load_explicit(&p->taken, memory_order_relaxed) < p->first.tasks) {
@@ -285,7 +286,7 @@ static void place_destroy(sleeping_place *place)
     pthread_mutex_destroy(&place->mutex);
 }
 
-/* Starts the workers with all signals blocked: an interrupt belongs to the threads of the program. */
+/* Starts the workers with all signals blocked: signals belong to the threads of the program. */
 static rc_status start_workers(rc_pool *pool)
 {
     sigset_t all, before;
@@ -340,7 +341,8 @@ void rc_pool_destroy(rc_pool *pool)
 {
     if (pool == NULL)
         return;
-    if (!rc_process_is(pool->process)) { /* nobody to wait for, and locks that nobody will open */
+    if (!rc_process_is(pool->process)) { /* a child of fork(): there are no threads to wait for, and locks may stay
+                                            locked forever */
         rc_free(NULL, pool);
         return;
     }

@@ -22,11 +22,11 @@ void rc_pool_destroy(rc_pool *pool);
 int rc_pool_threads(const rc_pool *pool);
 
 /*
- * Calls fn(ctx, task, worker) for each task 0 .. tasks-1, each exactly once, in no particular order, and
- * returns when all of them are done; what they wrote is then visible to the caller. The caller works along as
- * worker 0. With a NULL pool or one of one thread the tasks run inline, in order, and so they do with a pool that a
- * child of fork() has inherited. So does a run from inside a task: as the same worker if it is the same pool, as
- * worker 0 otherwise. Threads that run one pool at the same time wait for each other.
+ * Calls fn(ctx, task, worker) for each task 0 .. tasks-1, each exactly once, in no particular order, and returns when
+ * all of them are done; what they wrote is then visible to the caller. The caller works along as worker 0. The tasks
+ * run inline and in order with a NULL pool, with a pool of one thread, and with a pool that a child of fork() has
+ * inherited. They also run inline if a task itself calls this function: as the same worker if it is the same pool, as
+ * worker 0 otherwise. If several threads run one pool at the same time, they wait for each other.
  */
 void rc_pool_run(rc_pool *pool, int tasks, rc_task *fn, void *ctx);
 
@@ -38,8 +38,8 @@ typedef struct rc_phase {
 } rc_phase;
 
 /*
- * Two runs, the second after the first, but with one start and one end: the threads share out the tasks of the
- * first among themselves before they begin with the second. For a short preparation, whose tasks may go to anyone.
+ * Two runs, the second after the first, but with one start and one end: the threads share out the tasks of the first
+ * before they begin the second. For a short preparation, whose tasks may go to any thread.
  */
 void rc_pool_run_two(rc_pool *pool, rc_phase first, rc_phase second);
 

@@ -5,8 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Forks between the first process and this one. (The number of a process would not do: in a container both may have
-   number 1.) */
+/* Forks between the first process and this one. (A process id would not do: in a container both may have id 1.) */
 static _Atomic uint32_t forks;
 
 static void count_fork(void)
@@ -16,8 +15,8 @@ static void count_fork(void)
 
 rc_status rc_process_mark(uint32_t *process)
 {
-    /* No lock: a child would inherit it, locked by a thread that it does not have. Where two threads come here at once,
-       a fork counts twice, which is as good. */
+    /* No lock: a child would inherit it, locked by a thread that it does not have. If two threads come here at once,
+       a fork counts twice, which does no harm. */
     static atomic_bool counting;
     if (!atomic_load(&counting)) {
         int error = pthread_atfork(NULL, NULL, count_fork);

@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-/* ln and the angle are taken in double, so that a float of the result is the same nearly everywhere. */
+/* ln and the angle are computed in double, so that the float result is the same on nearly every machine. */
 static const double two_pi = 6.283185307179586476925286766559;
 
 /*

@@ -20,8 +20,8 @@ typedef recollect_status rc_status;
 #define RC_DEVICE RECOLLECT_DEVICE
 #define RC_UNSYNCED RECOLLECT_UNSYNCED
 
-/* Messages longer than this are cut. A message is one line: control characters in it, whoever brought them, are escaped
-   (rc_utf8_escape). */
+/* Messages longer than this are cut. A message is one line: rc_fail escapes control characters in it
+   (rc_utf8_escape), wherever they come from. */
 #define RC_MESSAGE_SIZE 1024
 
 /* Stores the message of this thread and returns `code`, so that a failure is one line:

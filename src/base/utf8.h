@@ -1,34 +1,35 @@
-/* UTF-8, as messages, logs and files are to hold it. */
+/* UTF-8 for messages, logs and files. */
 #ifndef RC_BASE_UTF8_H
 #define RC_BASE_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* The character at `text`, of which `left` (1 or more) bytes are there: how many bytes it has, and its code. 0: it is
-   none, and the code is the first byte. */
+/* Decodes the character at `text`, of which `left` (1 or more) bytes are there. Returns how many bytes it has and
+   sets *code. 0: it is not UTF-8, and *code is the first byte. */
 size_t rc_utf8_decode(const char *text, size_t left, unsigned *code);
 
-/* How many bytes the character at `text` has, of which `left` (1 or more) are there; 0: it is none. */
+/* How many bytes the character at `text` has, of which `left` (1 or more) are there; 0: it is not UTF-8. */
 size_t rc_utf8_length(const char *text, size_t left);
 
 /* Does the character act instead of being seen: a control, a mark of direction, a blank of no width? */
 bool rc_utf8_is_hidden(unsigned code);
 
-/* How people see the character at `text` (of `left` bytes, 1 or more): as it is, or, if it is hidden or no character,
-   escaped: \n, \t, \r, \u001b, \u202e, and \xff for a byte that is no UTF-8. But for the last these are JSON's escapes.
-   A backslash stays as it is, so that a text may pass here twice. Returns the bytes put into `out`, which has room for
-   RC_UTF8_SHOWN; *taken: those of the text. */
+/* How the character at `text` (of `left` bytes, 1 or more) is shown. A visible character is shown as it is. A hidden
+   one, or a byte that is not UTF-8, is escaped: \n, \t, \r, \u001b, \u202e, \xff. All but the last are JSON's
+   escapes. A backslash stays as it is, so a text may pass through here twice. Returns the bytes put into `out`, which
+   has room for RC_UTF8_SHOWN; *taken: the bytes of the text that were read. */
 enum { RC_UTF8_SHOWN = 16 };
 size_t rc_utf8_show(const char *text, size_t left, char *out, size_t *taken);
 
-/* The whole text so, in at most `size` (4 or more) bytes with the zero byte; what does not fit is cut between
-   characters and marked with dots. What comes from outside (names of files, keys, tensors, lines of lists) must not
-   reach a terminal in another way: it could move the cursor, forge lines, or show a name that it is not. */
+/* The whole text, shown in this way, in at most `size` (4 or more) bytes with the zero byte; a text that does not fit
+   is cut between characters and marked with dots. Text from outside (names of files, keys, tensors, lines of lists)
+   must not reach a terminal in any other way: it could move the cursor, forge lines, or show a name that it is
+   not. */
 void rc_utf8_escape(const char *text, char *out, size_t size);
 
-/* Copies the characters of a text that fit into `size` bytes, whole ones and a zero byte, and then as many blanks as
-   make `width` characters. Returns `out`. */
+/* Copies the whole characters of a text that fit into `size` bytes, with a zero byte, and adds blanks up to `width`
+   characters. Returns `out`. */
 const char *rc_utf8_column(const char *text, size_t width, char *out, size_t size);
 
 /* Marks a text that fills `size` bytes as cut, without leaving half of a character before the dots. */
