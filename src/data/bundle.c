@@ -106,7 +106,7 @@ rc_status rc_bundle_take(rc_bundle *bundle, const char *name, size_t limit, uint
     return RC_OK;
 }
 
-/* Its header must be in the first blocks: nobody unpacks an archive to find out what it is. */
+/* Its header must be in the first blocks, so that looking at an archive does not unpack all of it. */
 static rc_status first_name(rc_input *input, const char *path, char *name)
 {
     enum { LOOKED_AT = 1 << 16 };
@@ -116,7 +116,7 @@ static rc_status first_name(rc_input *input, const char *path, char *name)
     if (block == NULL)
         return RC_OUT_OF_MEMORY;
     rc_status status = rc_input_read(input, block, LOOKED_AT, &size);
-    if (status != RC_OUT_OF_MEMORY) /* what is damaged later on is found when it is read */
+    if (status != RC_OUT_OF_MEMORY) /* damage further on is found when the member is read */
         status = rc_input_open_memory(path, block, size, &beginning);
     if (status == RC_OK) {
         rc_tar tar = {.input = beginning};

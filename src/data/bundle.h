@@ -22,11 +22,11 @@ typedef struct rc_bundle {
     } file[RC_BUNDLE_FILES];
 } rc_bundle;
 
-/* Of an archive the members that have one of the names, in whatever folder, are read at once; of a folder nothing
+/* Of an archive, reads at once the members that have one of the names, in whatever folder; of a folder, reads nothing
  * yet. path and names must live as long as the bundle; names end with a NULL, at most RC_BUNDLE_FILES of them. A file
  * of more than `limit` bytes is refused. On failure nothing is held. */
 rc_status rc_bundle_open(const char *path, const char *const *names, size_t limit, rc_bundle *bundle);
-/* The same of an input that holds an archive. */
+/* The same, from an input that holds an archive. */
 rc_status rc_bundle_open_archive(rc_input *input, const char *const *names, size_t limit, rc_bundle *bundle);
 void rc_bundle_close(rc_bundle *bundle);
 
@@ -34,8 +34,8 @@ bool rc_bundle_has(const rc_bundle *bundle, const char *name);
 /* Hands over the content, with a zero byte after it; free it with rc_free(NULL, ...). */
 rc_status rc_bundle_take(rc_bundle *bundle, const char *name, size_t limit, uint8_t **data, size_t *size);
 
-/* Name of the first regular file of an archive, "" if it is none. `name` has 257 bytes. Fails for want of memory
- * alone. */
+/* Name of the first regular file of an archive; "" if the path is no archive. `name` has 257 bytes. Fails only for
+ * want of memory. */
 rc_status rc_archive_first_name(const char *path, char *name);
 
 #endif

@@ -18,7 +18,7 @@
 #include "data/reader.h"
 
 typedef struct layout {
-    const char *folder; /* as shipped: what an archive is recognised by */
+    const char *folder; /* as shipped; an archive is recognised by it */
     int classes;
     int label_bytes;                   /* binary; 0: pickles */
     const char *labels, *names;        /* pickles: keys of the labels and of the names */
@@ -205,7 +205,7 @@ static rc_status read_names(const layout *l, rc_bundle *bundle, rc_dataset *data
 
 /* ---- the readers ------------------------------------------------------------------------------------------------ */
 
-/* *found: NULL if the path is none of them. */
+/* *found: NULL if the path holds none of these layouts. */
 static rc_status find_layout(const char *path, int classes, const layout **found)
 {
     char first[257] = "";

@@ -2,8 +2,8 @@
 
 #include "data/reader.h"
 
-/* The Mersenne twister MT19937 (Matsumoto and Nishimura 1998): nothing in this project is random through it, but the
- * published orders were made with it. */
+/* The Mersenne twister MT19937 (Matsumoto and Nishimura 1998). The published class orders were made with it; this
+ * project uses it for nothing else. */
 enum { STATE = 624, MIDDLE = 397 };
 
 typedef struct twister {

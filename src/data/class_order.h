@@ -8,7 +8,7 @@
 void rc_class_order_python(uint32_t seed, int classes, int *order);
 /* NumPy: np.random.seed(seed); np.random.shuffle(list(range(classes))). ImageNet-100: seed 1993. */
 void rc_class_order_numpy(uint32_t seed, int classes, int *order);
-/* Ours: a Philox permutation. scratch: (classes). */
+/* The project's own: a Philox permutation. scratch: (classes). */
 void rc_class_order_seeded(uint64_t seed, int classes, int *order, uint32_t *scratch);
 
 #endif

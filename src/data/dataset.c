@@ -122,8 +122,8 @@ static rc_status conform(rc_dataset *dataset, const rc_data_settings *settings)
 
 /* ---- normalisation ---------------------------------------------------------------------------------------------- */
 
-/* What the published experiments use. The usual constants of CIFAR-10, MNIST and Fashion-MNIST are not listed:
- * measuring gives just them. */
+/* The constants of the published experiments. The usual constants of CIFAR-10, MNIST and Fashion-MNIST are not
+ * listed, because measuring gives the same. */
 static const struct {
     const char *name;
     float mean[3], std[3];
@@ -152,7 +152,7 @@ void rc_dataset_measure(rc_dataset *dataset)
             variance += (double)count[c][value] * (value / 255.0 - mean) * (value / 255.0 - mean);
         variance /= (double)pixels;
         dataset->mean[c] = (float)mean;
-        /* A channel of one colour tells nothing; it must not be divided by zero. */
+        /* A channel in which all pixels are equal has deviation 0, and nobody may divide by that. */
         dataset->std[c] = variance > 1e-8 ? (float)sqrt(variance) : 1.0f;
     }
 }
@@ -215,7 +215,7 @@ static const rc_reader *find_reader(const char *format)
 }
 
 /* A folder that holds a set in one of the usual places: its reader, and the place in `found`. Two different sets are
- * nobody's to choose from. */
+ * an error: the user has to choose. */
 static rc_status look_around(const char *path, const rc_reader *wanted, const rc_reader **reader, char *found)
 {
     char place[RC_DATA_PATH_SIZE];

@@ -1,9 +1,9 @@
-/* A data set: images as bytes, labels, names. Decoded once; nothing else is known of it above.
+/* A data set: images as bytes, labels, names. Decoded once; the layers above know nothing of formats.
  *
- * Formats, and what they are recognised by (docs of each: the layout at the top of its file):
+ * Formats, and what they are recognised by (the layout of each is at the top of its file):
  *
  *     cifar10, cifar100   the binary and the python layout, unpacked or as the .tar.gz that is shipped
- *     idx                 MNIST, Fashion-MNIST and their kin, gzipped or plain
+ *     idx                 MNIST, Fashion-MNIST and the like, gzipped or plain
  *     tiny-imagenet       the tree with wnids.txt and val/val_annotations.txt
  *     list                a file of lines "relative/path label", or a folder with train*.txt and val*.txt or test*.txt
  *     folder              train/CLASS/IMAGE and val/CLASS/IMAGE (or test/), or CLASS/IMAGE, split by test_part
@@ -21,11 +21,11 @@
 #include "base/status.h"
 
 #define RC_DATA_MAX_CHANNELS 3
-/* No image that is learnt from, or that a model takes, has a longer side. */
+/* The longest side of an image that can be learnt from, or that a model takes. */
 #define RC_DATA_MAX_SIDE 1024
-/* No data set and no model has more classes: a matrix of all of them still has an index that is an int. */
+/* The most classes of a data set or model: the index into a matrix of all of them still fits into an int. */
 #define RC_DATA_MAX_CLASSES 30000
-/* Pictures may be brought to a shorter side of so many pixels before the middle is cut out. */
+/* The longest shorter side to which pictures are scaled before the middle is cut out (`resize`). */
 #define RC_DATA_MAX_RESIZE 4096
 
 typedef struct rc_split {
@@ -36,12 +36,12 @@ typedef struct rc_split {
 
 typedef struct rc_dataset {
     char format[32]; /* as above */
-    char name[32];   /* the well-known set that this is: "cifar100", "fashion-mnist", ...; else the format */
+    char name[32];   /* name of the well-known set, if it is one: "cifar100", "fashion-mnist", ...; else the format */
     int h, w, c;
     int classes;
     char **class_name;    /* (classes), UTF-8 */
     rc_split train, test; /* either may be empty, not both */
-    /* For normalisation, of pixels / 255: published where the set is known, else measured on train (on test where
+    /* For normalisation, of pixels / 255: the published constants of a known set, else measured on train (on test if
      * there is no train). */
     float mean[4], std[4];
     int broken; /* images that could not be read and were skipped */
@@ -49,15 +49,17 @@ typedef struct rc_dataset {
 
 typedef struct rc_data_settings {
     const char *format; /* NULL or "": recognised by looking */
-    /* Height and width wanted; 0: the set's own, or `resize` where that is less. Of images in files 0 keeps squares of
-     * one size of at most 64 pixels as they are; else it is 32 where the median shorter side is below 64, else 64. */
+    /* Height and width wanted. 0: the set's own, or `resize` if that is less. For images in files 0 means: squares of
+     * one size of at most 64 pixels stay as they are; otherwise 32 if the median shorter side is below 64, else
+     * 64. */
     int size;
-    int channels; /* 1 or 3; 0: the set's own (images in files: 1 where all that were looked at are grey, else 3) */
+    int channels; /* 1 or 3; 0: the set's own (images in files: 1 if all images of a sample are grey, else 3) */
     int resize;       /* shorter side before the centre crop; 0: size */
     bool ignore_exif; /* published presets do not turn images */
     bool skip_broken; /* a broken image is counted and skipped; otherwise it is an error */
-    /* Folders and lists without a test split: this part of every class, rounded to the nearest number of images, chosen
-     * by test_seed; one stays for training unless it is 1. 0: none. */
+    /* For folders and lists without a test split: the part of every class that is split off, rounded to the nearest
+     * number of images and chosen by test_seed. One image stays for training unless the part is 1. 0: no test
+     * images. */
     double test_part;
     uint64_t test_seed;
     int procedural_classes, procedural_per_class, procedural_test_per_class; /* 0: 20, 500, 100 */
@@ -69,20 +71,21 @@ typedef struct rc_data_settings {
     void *user;
 } rc_data_settings;
 
-/* path: a folder, a list file or an archive; "procedural" (or "procedural:CLASSES") makes images. A folder that holds
- * one well-known set in a folder of its usual name will do, too. On failure nothing is held, and the message says what
- * was looked for where. settings may be NULL: all zero. */
+/* path: a folder, a list file or an archive; "procedural" (or "procedural:CLASSES") makes images. It may also be a
+ * folder that holds one well-known set in a folder of its usual name. On failure nothing is held, and the message
+ * says what was looked for where. settings may be NULL: all zero. */
 rc_status rc_dataset_open(const char *path, const rc_data_settings *settings, rc_dataset *dataset);
 /* Sets mean and std to those of its images. */
 void rc_dataset_measure(rc_dataset *dataset);
-/* Can images of that shape be learnt from? Squares of 1 to RC_DATA_MAX_SIDE pixels, grey (1 channel) or coloured (3):
- * what reads, resizes, trains on and draws images knows no others. Everybody who takes a shape from outside asks. */
+/* Can images of that shape be learnt from? Only squares of 1 to RC_DATA_MAX_SIDE pixels, grey (1 channel) or coloured
+ * (3): the code that reads, resizes, trains on and draws images knows no others. Every function that takes a shape
+ * from outside must call this. */
 rc_status rc_check_image_shape(int h, int w, int c);
-/* Is it a name, printable UTF-8, without characters that are not seen or that turn the text around? */
+/* Is it a valid name: printable UTF-8, without invisible characters and marks of direction? */
 rc_status rc_check_class_name(int label, const char *name, size_t length);
-/* Are there 1 to RC_DATA_MAX_CLASSES of them, and is no name there twice? Classes are found by their names. */
+/* Are there 1 to RC_DATA_MAX_CLASSES names, all different? Classes are found by their names. */
 rc_status rc_check_class_names(const char *const *names, int classes);
-/* Frees what it holds and clears it; a cleared one is fine. */
+/* Frees what the data set holds and clears it; a cleared one is fine. */
 void rc_dataset_close(rc_dataset *dataset);
 
 #endif

@@ -11,7 +11,7 @@ typedef struct block {
     bool big_endian;
 } block;
 
-/* `bytes` bytes as a number; 0 where the block ends before. */
+/* `bytes` bytes as a number; 0 if the block ends before them. */
 static uint32_t number_at(const block *b, size_t at, size_t bytes)
 {
     uint32_t value = 0;

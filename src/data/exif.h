@@ -6,7 +6,8 @@
 #include <stdint.h>
 
 /* data: a TIFF block (in a JPEG: what follows "Exif\0\0" in the APP1 segment; in a PNG: the eXIf chunk). Returns 1 to
- * 8; 1, as it is, where there is no orientation or the block is damaged: a picture is not worse for its notes. */
+ * 8. Returns 1, which turns nothing, if there is no orientation or the block is damaged: damaged notes do not make a
+ * picture unreadable. */
 int rc_exif_orientation(const uint8_t *data, size_t size);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "base/memory.h"
 
-/* The slot of a file, or the free one that it would get: there always is one. */
+/* The slot of a file, or the free one that it would get. There always is a free one. */
 static struct rc_file_id *find(const rc_file_ids *ids, dev_t device, ino_t number)
 {
     uint64_t bits = ((uint64_t)number + (uint64_t)device * UINT64_C(0x9E3779B97F4A7C15)) * UINT64_C(0xBF58476D1CE4E5B9);

@@ -1,4 +1,4 @@
-/* Which files have been seen already, whatever their names: a file is its device and its number there. */
+/* Which files have been seen already, whatever their names: a file is its device and inode. */
 #ifndef RC_DATA_FILE_IDS_H
 #define RC_DATA_FILE_IDS_H
 
@@ -16,8 +16,8 @@ typedef struct rc_file_ids {
     size_t capacity, used;
 } rc_file_ids;
 
-/* Notes that the file has `value`, 1 or more, unless it has one: *before is that, or 0. Start with a cleared one. A
- * file system that has no numbers gives 0, and no two of its files are the same. */
+/* Gives the file the value `value`, 1 or more, unless it has one; *before is the value that it had, or 0. Start with
+ * a cleared structure. On a file system without inodes the inode is 0, and no two files count as the same. */
 rc_status rc_file_ids_add(rc_file_ids *ids, const struct stat *file, int value, int *before);
 void rc_file_ids_free(rc_file_ids *ids);
 

@@ -14,8 +14,8 @@
 #include "data/listing.h"
 #include "data/reader.h"
 
-/* Does the folder hold a picture, in the folders in it (levels 1) or in those in them (2)? With `itself`, one that lies
- * in it directly will do as well. */
+/* Is there a picture in the folders in `folder` (levels 1), or in the folders in those (levels 2)? With `itself`, a
+ * picture directly in it counts, too. */
 static rc_status holds_picture(const char *folder, int levels, bool itself, bool *found)
 {
     rc_listing listing;
@@ -70,7 +70,7 @@ rc_status rc_folder_explain(const char *path)
     return RC_OK;
 }
 
-/* ROOT/name with folders in it: a class that happens to be called "train" has pictures in it. */
+/* ROOT/name with folders in it. (A class that happens to be called "train" holds pictures, not folders.) */
 static rc_status is_part(const char *root, const char *name, bool *is)
 {
     char part[RC_DATA_PATH_SIZE], path[RC_DATA_PATH_SIZE];
@@ -134,8 +134,8 @@ static int find_class(const rc_dataset *dataset, const char *name)
     return -1;
 }
 
-/* The pictures of all class folders in `folder`, which lies in `root` or is it. The first call names the classes; the
- * test set may lack some of them, but must not have others. */
+/* Adds the pictures of all class folders in `folder`, which is `root` or lies in it. The first call names the
+ * classes. The test set may lack some of them, but must not have others. */
 static rc_status add_classes(const char *root, const char *folder, rc_dataset *dataset, rc_image_files *files)
 {
     rc_listing listing;

@@ -107,7 +107,7 @@ static rc_status change_channels(rc_image *image, int channels)
 
 typedef rc_status decoder(rc_image_request *request, rc_image *image);
 
-/* Files are recognised by their first bytes, of which so many are looked at. */
+/* Files are recognised by their first bytes; this many are looked at. */
 enum { LOOKED_AT = 8 };
 
 static rc_status find_decoder(const uint8_t *data, size_t size, decoder **decode)

@@ -73,15 +73,15 @@ void rc_image_files_free(rc_image_files *files)
     *files = (rc_image_files){0};
 }
 
-/* A pipe or a device is none: reading it might never end. A link that leads nowhere is one, of which reading says what
- * is wrong. */
+/* Pipes and devices are not pictures, because reading one might never end. A link that leads nowhere counts as a
+ * picture; the reader then says what is wrong. */
 static bool is_picture(const char *path, const char *name)
 {
     struct stat info;
     return rc_image_name(name) && (stat(path, &info) != 0 || S_ISREG(info.st_mode));
 }
 
-/* Folders within folders, no deeper than anybody keeps them. */
+/* How deep folders may be nested. */
 enum { DEEPEST = 16 };
 
 /* Has it been entered before? If not, it has now. */
@@ -315,7 +315,7 @@ static int by_value(const void *a, const void *b)
     return *(const int *)a - *(const int *)b;
 }
 
-/* Looks at some images, evenly spread; those that are broken are somebody else's concern. */
+/* Looks at some images, evenly spread; broken ones are reported when they are decoded. */
 static rc_status look(const rc_image_files *files, const rc_data_settings *settings, rc_dataset *dataset)
 {
     int side[LOOKED_AT], sides = 0;

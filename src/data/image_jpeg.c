@@ -25,7 +25,7 @@ typedef struct decoder {
     rc_image_request *request;
     rc_image *image;
     uint8_t *row;    /* CMYK: (w, 4) */
-    bool ended;      /* the data came to their end before the picture did */
+    bool ended;      /* the data ended before the picture did */
     bool incomplete; /* and pixels were missing then */
     char message[JMSG_LENGTH_MAX];
 } decoder;
@@ -173,7 +173,7 @@ static rc_status decode(decoder *d)
         d->request->orientation = find_orientation(info);
     jpeg_start_decompress(info);
     RC_TRY(read_rows(d));
-    /* A last marker that is missing costs nothing; missing pixels, or scans, do. */
+    /* A missing last marker does no harm; missing pixels or scans do. */
     bool scans_missing = d->ended && jpeg_has_multiple_scans(info);
     if (d->ended && (d->incomplete || scans_missing))
         return rc_fail(RC_FORMAT, "truncated JPEG: the data end before the picture does");

@@ -1,6 +1,6 @@
-/* PNG through libpng. Its errors come back by longjmp; its warnings are dropped. Where it has no memory for a part of a
- * file that it can do without, it warns and goes on, and a picture would stay as the camera was held: so its memory
- * comes from here, and whatever it could not get is remembered. */
+/* PNG through libpng. Its errors come back by longjmp; its warnings are dropped. If libpng has no memory for an
+ * optional part of a file, it only warns and goes on, and a picture might not be turned upright. So libpng gets its
+ * memory from here, and a request that failed is remembered. */
 #include <png.h>
 #include <setjmp.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@ typedef struct coder {
     rc_image *image;
     rc_file_writer *writer; /* writing */
     rc_status status;       /* of the writer */
-    bool no_memory;         /* it asked in vain */
+    bool no_memory;         /* a request for memory failed */
     char message[128];
 } coder;
 

@@ -130,7 +130,7 @@ rc_status rc_input_read(rc_input *input, void *data, size_t size, size_t *got)
 rc_status rc_input_skip(rc_input *input, uint64_t size)
 {
     uint8_t scratch[4096];
-    if (is_packed(input)) /* the others are known to be cut when they end */
+    if (is_packed(input)) /* for the others the end of the file shows that they are cut */
         RC_TRY(rc_input_check_promise(input, size));
     while (size > 0) {
         size_t piece = size < sizeof scratch ? (size_t)size : sizeof scratch, got;
@@ -142,8 +142,8 @@ rc_status rc_input_skip(rc_input *input, uint64_t size)
     return RC_OK;
 }
 
-/* Reads to the end into a block that doubles: how much a gzip file holds is known only when it has been read. Of others
- * it is known before. */
+/* Reads to the end into a block that doubles: the size of a gzipped file is known only once it has been read. The
+ * size of others is known before. */
 static rc_status read_to_end(rc_input *input, size_t limit, uint8_t **data, size_t *size)
 {
     uint8_t *block = NULL;

@@ -9,8 +9,8 @@
 
 typedef struct rc_input rc_input;
 
-/* A gzipped file may unpack to so many bytes for each of its own, and to RC_INPUT_FREE however small it is; beyond that
- * it is refused. (Deflate makes up to 1032 of one; of images as they are, 5 are many.) */
+/* A gzipped file may unpack to RC_INPUT_RATIO bytes for each of its own, and to RC_INPUT_FREE bytes however small it
+ * is; more is refused. (Deflate makes up to 1032 bytes of one; of uncompressed images even 5 are rare.) */
 #define RC_INPUT_RATIO 64
 #define RC_INPUT_FREE ((uint64_t)1 << 26)
 
@@ -21,7 +21,7 @@ rc_status rc_input_open_memory(const char *name, const uint8_t *data, size_t siz
 /* NULL is fine. */
 void rc_input_close(rc_input *input);
 const char *rc_input_name(const rc_input *input);
-/* How many bytes may follow at most. Nobody needs to believe a promise of more. */
+/* The most bytes that may still follow. A header that promises more is wrong. */
 uint64_t rc_input_left(const rc_input *input);
 
 /* The next `size` bytes. *got is less only at the end; a damaged or truncated gzip file is a failure. */

@@ -2,9 +2,9 @@
  *
  *     FOLDER/train_100.txt  FOLDER/val_100.txt     lines "train/n01440764/n01440764_10026.JPEG 0", relative to FOLDER
  *
- * Given is the folder, or the list for training, whose partner has "val" or "test" in place of "train"; a list that has
- * no partner is split by test_part. A class is called like the folder of its pictures where that is one for each class,
- * else by its number. */
+ * The user names the folder, or the list for training, whose partner has "val" or "test" in place of "train". A list
+ * without a partner is split by test_part. If each class has its pictures in one folder, it is called like that
+ * folder, else by its number. */
 #include "data/list.h"
 
 #include <stdio.h>
@@ -186,7 +186,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Of the classes that have a name, no two have the same. */
+/* Do the classes that have a name have different ones? */
 static rc_status names_differ(const rc_dataset *dataset, bool *differ)
 {
     const char **sorted = rc_alloc_zeroed(NULL, (size_t)dataset->classes, sizeof *sorted);

@@ -15,8 +15,8 @@ typedef struct rc_listing {
 /* The names of the entries, sorted by bytes, so that the order is the same everywhere; those that begin with a dot are
  * left out. On failure nothing is held. */
 rc_status rc_listing_read(const char *folder, rc_listing *listing);
-/* The same to look whether something is there: a folder that cannot be read is an empty one. Fails for want of memory
- * alone. */
+/* The same, for callers that only look whether something is there: a folder that cannot be read counts as empty.
+ * Fails only for want of memory. */
 rc_status rc_listing_look(const char *folder, rc_listing *listing);
 void rc_listing_free(rc_listing *listing);
 

@@ -1,5 +1,5 @@
-/* A pickle is a program for a stack machine. This one makes nodes, which refer to each other by number, so that nothing
- * a pickle says can point anywhere else; all sums of sizes are bounded, and no function here calls itself. */
+/* A pickle is a program for a stack machine. This reader makes nodes that refer to each other by number, so nothing
+ * in a pickle can point anywhere else. All sums of sizes are bounded, and no function here is recursive. */
 #include "data/pickle.h"
 
 #include <limits.h>
@@ -49,8 +49,8 @@ typedef struct vector {
     size_t used, capacity;
 } vector;
 
-/* More of anything than this does not occur (CIFAR-100 has 150 000 values); it bounds what a small hostile file can
- * take to some 100 MB. */
+/* The most nodes, cells and values (CIFAR-100 has 150 000 values). It bounds what a small hostile file can take to
+ * some 100 MB. */
 enum { MOST = 1 << 20 };
 
 struct rc_pickle {
@@ -115,7 +115,7 @@ static rc_status push_node(rc_pickle *p, const node *value)
     return push(p, (uint32_t)p->nodes.used++);
 }
 
-/* What lies `depth` below the top; 0 if there is nothing. */
+/* The value `depth` below the top; 0 if there is none. */
 static uint32_t peek(const rc_pickle *p, size_t depth)
 {
     return depth < p->stack.used ? ((uint32_t *)p->stack.data)[p->stack.used - 1 - depth] : 0;
@@ -296,7 +296,7 @@ static rc_status memo_get(rc_pickle *p, int size)
 
 /* ---- numpy arrays ----------------------------------------------------------------------------------------------- */
 
-/* Element `index` of a tuple; node 0, which is None, if it has none. */
+/* Element `index` of a tuple; node 0, Python's None, if there is no such element. */
 static const node *element(const rc_pickle *p, const node *tuple, int index)
 {
     uint32_t at = index < tuple->count ? tuple->head : 0;

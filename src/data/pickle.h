@@ -1,6 +1,6 @@
-/* A reader of pickles that hold data only: dictionaries, lists, tuples, strings, numbers, and numpy arrays of bytes, as
- * protocols 2 and 3 write them. Nothing is executed: the few functions that such a pickle names are recognised by name
- * and stand for what they would have made; any other is an error, and so is any other instruction. */
+/* A reader of pickles that hold data only: dictionaries, lists, tuples, strings, numbers, and numpy arrays of bytes,
+ * as protocols 2 and 3 write them. It executes nothing. It recognises the few functions that such a pickle names, and
+ * makes what they would have made. Any other function or instruction is an error. */
 #ifndef RC_DATA_PICKLE_H
 #define RC_DATA_PICKLE_H
 
@@ -28,7 +28,7 @@ typedef struct rc_pickle_list {
 rc_status rc_pickle_parse(const char *name, const uint8_t *data, size_t size, rc_pickle **pickle);
 void rc_pickle_free(rc_pickle *pickle);
 
-/* What the dictionary holds under a key, which must be there and of that type. */
+/* The value under a key of the dictionary; it must be there and of that type. */
 rc_status rc_pickle_get_array(const rc_pickle *pickle, const char *key, rc_pickle_array *array);
 rc_status rc_pickle_get_list(const rc_pickle *pickle, const char *key, rc_pickle_list *list);
 /* The elements of a list, one after another. */

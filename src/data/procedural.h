@@ -7,10 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Colour tells classes apart beyond 60: pictures in grey have only so many. */
+/* Grey pictures have at most 60 classes, because beyond those only colour tells classes apart. */
 enum { RC_PROCEDURAL_COLOUR_CLASSES = 420, RC_PROCEDURAL_GREY_CLASSES = 60 };
 
-/* Picture `index` of a class; `test` pictures are others than those for training. out: (size, size, channels). */
+/* Picture `index` of a class; pictures for testing (`test`) differ from those for training. out: (size, size,
+ * channels). */
 void rc_procedural_draw(uint64_t seed, int label, uint32_t index, int test, int size, int channels,
                         uint8_t *out);
 

@@ -13,18 +13,18 @@ typedef struct rc_reader {
     const char *format;
     const char *layout; /* what it expects, one line for messages */
     bool fitted;        /* images come in the size and the channels that the settings ask for */
-    /* Does `path` look like it? Looks at names only. What cannot be looked at is not recognised; fails for want of
-     * memory alone, which says nothing about the path. */
+    /* Does `path` look like this format? Looks at names only. A path that cannot be looked at is not recognised.
+     * Fails only for want of memory, which says nothing about the path. */
     rc_status (*recognise)(const char *path, bool *known);
-    /* dataset is cleared and has its format and name set. What it holds on failure the caller frees. */
+    /* dataset is cleared and has its format and name set. On failure the caller frees what it holds. */
     rc_status (*read)(const char *path, const rc_data_settings *settings, rc_dataset *dataset);
 } rc_reader;
 
 extern const rc_reader rc_reader_cifar10, rc_reader_cifar100, rc_reader_idx, rc_reader_tiny_imagenet,
     rc_reader_list, rc_reader_folder, rc_reader_procedural;
 
-/* Fails if so many images of the set's h, w and c take more memory than is free or allowed. Asked before the first is
- * read: what little files promise may be much. */
+/* Fails if `count` images of the set's h, w and c take more memory than is free or allowed. Readers call it before
+ * they read the first image, because a small file may promise many. */
 rc_status rc_check_memory(const rc_dataset *dataset, int64_t images);
 /* Room for `count` images of the set's h, w and c, and their labels. */
 rc_status rc_split_allocate(const rc_dataset *dataset, rc_split *split, int count);
@@ -40,7 +40,8 @@ rc_status rc_dataset_number_names(rc_dataset *dataset);
 /* Numbers of the Philox streams that data uses, so that no two purposes share one. */
 #define RC_DATA_STREAM_SPLIT      UINT64_C(0x0100000000000000)
 #define RC_DATA_STREAM_PROCEDURAL UINT64_C(0x0200000000000000)
-#define RC_DATA_STREAM_ORDER      UINT64_C(0x6f72646572) /* of the classes; out of line, and results depend on it */
+#define RC_DATA_STREAM_ORDER      UINT64_C(0x6f72646572) /* of the classes; out of order, because results depend on
+                                                            the number */
 
 bool rc_is_folder(const char *path);
 bool rc_is_file(const char *path);
@@ -50,8 +51,8 @@ rc_status rc_path_join(char *path, const char *folder, const char *name);
 bool rc_has_file(const char *folder, const char *name);
 bool rc_has_folder(const char *folder, const char *name);
 
-/* Fails with a message if it sees why a folder is no data set of class folders: it is empty, its pictures lie in no
- * folders, its folders hold no pictures. RC_OK: no idea. */
+/* Fails with a message if it finds out why a folder is not a data set of class folders: it is empty, its pictures lie
+ * in no folders, or its folders hold no pictures. RC_OK: it found no reason. */
 rc_status rc_folder_explain(const char *path);
 
 /* Calls settings->progress, if there is one. */

@@ -6,8 +6,7 @@
 
 #include "data/input.h"
 
-/* No archive of ours comes near this; a few gzipped bytes may promise far more, which would take hours to pass
- * over. */
+/* The most bytes of an archive. A few gzipped bytes may promise far more, which would take hours to skip. */
 #define RC_TAR_MAX_BYTES ((uint64_t)1 << 32)
 
 typedef struct rc_tar {
@@ -21,8 +20,8 @@ typedef struct rc_tar_member {
     uint64_t size;
 } rc_tar_member;
 
-/* The next regular file, whose content rc_tar_read gives; *more becomes false when there is none. Folders, links and
- * whatever else is passed over. Start with {.input = input}. */
+/* The next regular file; rc_tar_read gives its content. *more becomes false after the last. Skips folders, links and
+ * everything else. Start with {.input = input}. */
 rc_status rc_tar_next(rc_tar *tar, rc_tar_member *member, bool *more);
 /* The whole content of that file: member->size bytes. Once only. */
 rc_status rc_tar_read(rc_tar *tar, const rc_tar_member *member, void *data);

@@ -43,7 +43,7 @@ static bool next_line(char **at, char **line)
     return true;
 }
 
-/* A text of ours has no zero bytes. */
+/* These texts have no zero bytes. */
 static rc_status check_text(const char *name, const char *text, size_t size)
 {
     const char *zero = size > 0 ? memchr(text, 0, size) : NULL;

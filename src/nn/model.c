@@ -132,7 +132,7 @@ static void shape_weight(const rc_layer *layer, rc_slice *slice)
     slice->shape[2] = slice->shape[3] = layer->k;
 }
 
-/* Number `which` (0 to 5) of a layer; false: it has none. */
+/* Slice number `which` (0 to 5) of a layer; false: the layer has no such slice. */
 static bool layer_slice(const rc_layer *layer, int which, rc_slice *slice)
 {
     static const char *const suffix[] = {"weight", "bias", "weight", "bias", "running_mean", "running_var"};
@@ -198,7 +198,7 @@ static rc_status make_room(rc_head *head, int classes)
     void *weight = NULL;
     RC_TRY(be->alloc(be, (size_t)capacity * row_bytes(head), &weight));
     be->copy(be, weight, head->weight, (size_t)head->classes * row_bytes(head));
-    rc_status status = be->sync(be); /* before the old rows go */
+    rc_status status = be->sync(be); /* before the old rows are released */
     be->release(be, status == RC_OK ? head->weight : weight);
     if (status == RC_OK) {
         head->weight = weight;

@@ -22,7 +22,7 @@ rc_status rc_model_init(rc_model *model, rc_rng rng);
 /* Enqueued: parameters and running statistics. Both are models of one net on one backend. */
 void rc_model_copy(rc_model *to, const rc_model *from);
 
-/* PyTorch's default for linear and convolution: U(-1/sqrt(fan_in), 1/sqrt(fan_in)), weights and biases alike: the
+/* PyTorch's default for linear and convolution: U(-1/sqrt(fan_in), 1/sqrt(fan_in)) for weights and biases. Takes the
  * elements of the stream from 0 on. */
 void rc_init_default(rc_rng rng, int fan_in, float *out, size_t count);
 

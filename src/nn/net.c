@@ -62,7 +62,7 @@ static int64_t elements(int64_t a, int64_t b, int64_t c, int64_t d)
 }
 
 /* Length of the result of a window of k that moves by `stride` over `length` pixels padded on both sides; below 1:
- * there is none. */
+ * the window does not fit. */
 static int64_t window_count(int64_t length, int k, int stride, int pad)
 {
     int64_t room = length + 2 * (int64_t)pad - k;

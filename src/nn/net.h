@@ -51,7 +51,8 @@ typedef struct rc_layer {
         float eps, momentum;
     } bn;
     rc_init init;
-    bool output; /* read by the caller: its value and gradient have memory of their own. The last layer always is one */
+    bool output; /* the caller reads it: its value and gradient have memory of their own. The last layer is always an
+                    output */
 
     /* Filled in by rc_net_add(), keep_value by rc_net_finish(). */
     int c_in, h_in, w_in, h, w;          /* input and output shape (c_out channels) */
@@ -71,9 +72,9 @@ typedef struct rc_net {
     int bn_layers;
 } rc_net;
 
-/* Building: rc_net_start, rc_net_add for each layer (its index comes back, RC_NO_LAYER after an error), rc_net_finish.
- * Errors are sticky: the first one is kept and returned by rc_net_finish with a message that names the layer and the
- * value. A net that failed has no layers. */
+/* Building: rc_net_start, then rc_net_add for each layer, then rc_net_finish. rc_net_add returns the index of the
+ * layer, RC_NO_LAYER after an error. Errors are sticky: the first one is kept, and rc_net_finish returns it with a
+ * message that names the layer and the value. A net that failed has no layers. */
 typedef struct rc_net_builder {
     rc_net *net;
     rc_status status;
@@ -84,11 +85,11 @@ rc_net_builder rc_net_start(rc_net *net, const char *name, int c, int h, int w);
 int rc_net_add(rc_net_builder *builder, const rc_layer *layer);
 rc_status rc_net_finish(rc_net_builder *builder);
 
-/* Is anything left to do after the operation: normalisation, residual sum, activation? */
+/* Does anything follow the operation: normalisation, residual sum, activation? */
 bool rc_layer_pending(const rc_layer *layer);
 
-/* Does a normalisation with batch statistics take the bias away again? Not that of a linear layer over a map, which has
- * one for each pixel. */
+/* Does a normalisation with batch statistics cancel the bias? Not for a linear layer over a map, whose bias differs
+ * from pixel to pixel. */
 bool rc_layer_bias_cancels(const rc_layer *layer);
 
 /* Elements of the bias, if there is one. */

@@ -1,5 +1,5 @@
-/* Builders of the nets that the published experiments use, as their code has them, and of some small ones. All validate
- * their arguments and return a status. */
+/* Builders of the nets of the published experiments, as the published code has them, and of some small ones. All
+ * check their arguments and return a status. */
 #ifndef RC_NN_NETS_H
 #define RC_NN_NETS_H
 
@@ -24,8 +24,8 @@ rc_status rc_net_generator(rc_net *net, int c, int size);
 /* For demos: fewer channels (`width` at the smallest map) and `noise` inputs. */
 rc_status rc_net_generator_small(rc_net *net, int c, int size, int noise, int width);
 
-/* DGR's VAE, for a size that is a multiple of 8. The encoder has two outputs, layers named "mean" and
- * "log_variance". width: channels of the smallest map, 512 as published, a multiple of 8; all others go with it. */
+/* DGR's VAE, for a size that is a multiple of 8. The encoder has two outputs, layers named "mean" and "log_variance".
+ * width: channels of the smallest map, 512 as published, a multiple of 8; all other widths are proportional to it. */
 enum { RC_VAE_WIDTH = 512 };
 rc_status rc_net_vae_encoder(rc_net *net, int c, int size, int width);
 rc_status rc_net_vae_decoder(rc_net *net, int c, int size, int width);

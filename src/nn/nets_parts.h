@@ -13,7 +13,7 @@ rc_layer rc_part_conv(int in, int c_out, int k, int stride, rc_init init);
 rc_layer rc_part_pool(int in); /* average over the map, named "pool" */
 void rc_part_normalise(rc_layer *layer, float eps, bool affine);
 
-/* Names that do not fit are left without an end, which rc_net_add() refuses. */
+/* A name that does not fit is left without its zero byte, which rc_net_add() refuses. */
 void rc_part_name(char name[RC_NAME_MAX], const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #endif

@@ -66,7 +66,7 @@ static const residual_block cifar_block = {
     .zero_gamma = true,
 };
 
-/* Stage s (from 1) has width << (s - 1) channels and begins with a widening block, but for the first. */
+/* Stage s (from 1) has width << (s - 1) channels. Every stage but the first begins with a widening block. */
 static int add_cifar_stage(rc_net_builder *builder, const residual_block *block, const char *format, int stage,
                            int blocks, int width, int last)
 {

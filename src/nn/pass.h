@@ -37,24 +37,24 @@ rc_status rc_pass_set_batch(rc_pass *pass, int n, const int *group_end);
 /* FROZEN, EVAL: running statistics -> scale and shift of every layer. Forward does it itself unless constant_model. */
 void rc_pass_prepare(rc_pass *pass, const rc_model *model);
 
-/* input: (n, h, w, c), lazy or not; it is kept for backward. The first layer stores its value if it has memory for it
- * and sets `stored`. */
+/* input: (n, h, w, c), lazy or not; the pass keeps the pointer for backward. The first layer stores the input's value
+ * and sets `stored`, if the input has memory for it. */
 void rc_pass_forward(rc_pass *pass, const rc_model *model, rc_tensor *input);
 
-/* Before: gradients of all outputs lie in rc_pass_output_gradient(); where other layers read an output too, their
- * gradients are added there. After: gradient (net->params) is overwritten (NULL in FROZEN mode),
- * rc_pass_input_gradient() is filled if asked for. */
+/* Before the call, the caller puts the gradients of all outputs into rc_pass_output_gradient(). If other layers read
+ * an output, too, the pass adds their gradients there. After it, gradient (net->params) is overwritten (NULL in
+ * FROZEN mode), and rc_pass_input_gradient() is filled if the settings ask for it. */
 void rc_pass_backward(rc_pass *pass, const rc_model *model, void *gradient);
 
 /* Output layers: a tensor that may be lazy (in TRAIN and FROZEN its first reader fills `value`), or features
  * (n, c) real for average pooling. By index of the layer; RC_NO_LAYER: the last. NULL: not an output of that kind. */
 rc_tensor *rc_pass_output(rc_pass *pass, int layer);
-/* The same in TRAIN and FROZEN, its value stored: enqueues what is left to do if nobody has read it yet. */
+/* The same in TRAIN and FROZEN, with its value stored: enqueues the operation that stores it, if no operation has
+ * read the tensor yet. */
 rc_tensor *rc_pass_stored_output(rc_pass *pass, int layer);
-/* Over that value, as a tensor with nothing pending: raw is the value, and what it was before rounding is not to be
- * seen. */
+/* A tensor over that value with nothing pending: its raw is the value. It does not show the value before rounding. */
 rc_tensor *rc_pass_finished_output(rc_pass *pass, int layer);
-void *rc_pass_features(rc_pass *pass); /* of the average pool; NULL: there is none */
+void *rc_pass_features(rc_pass *pass); /* of the average pool; NULL: the net has none */
 void *rc_pass_output_gradient(rc_pass *pass, int layer); /* act (n, h, w, cp); average pooling: real (n, c) */
 void rc_pass_zero_output_gradients(rc_pass *pass);       /* losses add theirs */
 void *rc_pass_input_gradient(rc_pass *pass);             /* act (n, h, w, cp) */

@@ -1,5 +1,5 @@
-/* Inside of a pass: what its two builders share. pass_list.c writes the lists of steps, for which
- * pass_chain.c finds chains, pass_build.c the rest. */
+/* Inside a pass: what its builders share. pass_list.c writes the lists of steps, pass_chain.c finds the chains for
+ * it, and pass_build.c does the rest. */
 #ifndef RC_NN_PASS_BUILD_H
 #define RC_NN_PASS_BUILD_H
 
@@ -19,7 +19,7 @@ typedef struct rc_layer_buffers {
 
 /* What is known of one gradient of a value while the list is written. */
 typedef struct rc_gradient_state {
-    bool needed;     /* somebody wants it */
+    bool needed;     /* it is wanted */
     bool written;    /* it has had its first writer */
     bool summed;     /* its sums have been taken */
     int writers;     /* steps that will still write it */

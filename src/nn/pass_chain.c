@@ -26,7 +26,7 @@ static bool is_link(const rc_pass_build *b, int first, int index)
            net->layer[index - 1].shortcut == RC_SHORTCUT_NONE;
 }
 
-/* Does anybody but the links themselves read a link before the last? */
+/* Does any layer outside the chain read a link before the last? */
 static bool is_read_elsewhere(const rc_net *net, int first, int last)
 {
     for (int i = first; i < last; i++) {

@@ -308,8 +308,8 @@ void rc_pass_list_steps(rc_pass_build *b)
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------ */
 
-/* The last of all steps that compute, if it is a weight gradient: the main lane has nothing else to do then, and need
- * not wait until the weight lane comes to it. -1: it is none. */
+/* The last of all steps that compute, if it is a weight gradient: the main lane is idle by then, so it runs the step
+ * itself instead of waiting for the weight lane. -1: it is not a weight gradient. */
 static int weight_on_main_lane(const rc_pass_step *steps, int count)
 {
     int last = count - 1;

@@ -1,4 +1,5 @@
-/* First fit, the largest buffers first: within a few percent of the peak of what is alive, for nets as they are. */
+/* First fit, the largest buffers first. For the nets of this project that comes within a few percent of the peak of
+ * live memory. */
 #include "nn/pass_plan.h"
 
 #include <limits.h>

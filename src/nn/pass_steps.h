@@ -1,8 +1,8 @@
-/* Inside of a pass: what pass_build.c makes and pass.c runs. Nothing else includes this.
+/* Inside a pass: what pass_build.c makes and pass.c runs. No other file includes this.
  *
- * A pass is three lists of steps: `prepare` (running statistics -> scale, shift), `forward`, `backward`. A step is one
- * operation of the backend on one layer; all that can be decided once (who stores a value, who overwrites and who adds,
- * who takes the sums of a normalisation, where lanes meet) is decided when the list is built. */
+ * A pass is three lists of steps: `prepare` (running statistics -> scale, shift), `forward`, `backward`. A step is
+ * one operation of the backend on one layer. rc_pass_create() decides everything that can be decided once: which step
+ * stores a value, which overwrites and which adds, which takes the sums of a normalisation, and where lanes meet. */
 #ifndef RC_NN_PASS_STEPS_H
 #define RC_NN_PASS_STEPS_H
 
