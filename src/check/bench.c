@@ -17,7 +17,7 @@
 
 enum { MOST_RUNS = 1000, NETS = 5 };
 
-/* Below this share of the peak the kernels have lost something that the compiler flags were to give them. */
+/* Kernels below this share of the peak have probably been compiled without their flags. */
 static const double suspicious_share = 0.5;
 
 static const char *const net_names[NETS] = {"resnet32", "resnet18", "generator", "vae-encoder", "vae-decoder"};
@@ -87,8 +87,9 @@ static void run_timed(void *context)
         t->run.c->operation->run(&t->run);
 }
 
-/* What the runs of a case took, and what they are measured by. Where the work is arithmetic the peak is measured before
- * each run, for as long as the last one took, so that both meet the same machine, whoever else uses it. */
+/* Times of the runs of a case, and the peak that they are compared with. If the work is arithmetic, the peak is
+ * measured before each run, for as long as the last run took, so that both see the same machine, whatever else runs
+ * on it. */
 typedef struct case_time {
     double median, least; /* seconds of a run */
     double peak, highest; /* in the unit of the case: median and highest */

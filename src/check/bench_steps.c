@@ -39,7 +39,7 @@ rc_status rc_bench_step(rc_backend *backend, const char *name, int batch, int si
     rc_step_world *w;
     RC_TRY(rc_step_world_create(backend, name, RC_START_PUBLISHED, batch, size, 1, &w));
     rc_status status = measure(w, times, time);
-    /* Of a device's memory the heap knows nothing. */
+    /* The heap does not count a device's memory. */
     time->bytes = strcmp(backend->name, "cuda") == 0 ? rc_step_world_bytes(w) : rc_bytes_allocated() - before;
     rc_step_world_destroy(w);
     return status;

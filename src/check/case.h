@@ -1,8 +1,8 @@
-/* One case list per operation serves three masters: selftest compares the outputs of a case on two backends and takes
- * finite differences of it, bench takes its time, and the unit tests run the quick list.
+/* One case list per operation serves three purposes: selftest compares the outputs of a case on two backends and
+ * checks gradients by finite differences, bench times it, and the unit tests run the quick list.
  *
- * A case is a set of buffers, held on the host as doubles that every backend can represent exactly, and an
- * operation that says what to do with them. Bound to a backend (rc_run) the buffers get memory there, with guard zones
+ * A case is a set of buffers, held on the host as doubles that every backend can represent exactly, and an operation
+ * that says what to do with them. rc_run binds a case to a backend: the buffers get memory there, with guard zones
  * before and after; `run` calls entries of the table; everything that it wrote comes back as doubles.
  *
  *     draw(case)     draws a shape and the inputs from Philox: seed, stream = (operation, case number)
@@ -10,8 +10,8 @@
  *
  * Differentiation is part of the case: an output may name the buffer that holds its cotangent, and another output may
  * say that it is the gradient with respect to an input. With S = sum over such outputs of <cotangent, output>, the
- * gradient is right if <gradient, d> = dS/dt along input + t d, for random directions d. A loss is the same thing with
- * one cotangent, its weight.
+ * gradient is right if <gradient, d> = dS/dt along input + t d, for random directions d. A loss is the same thing
+ * with one cotangent, its weight.
  *
  * Reading order: rc_buffer, rc_case, rc_lazy, rc_run, rc_operation. */
 #ifndef RC_CHECK_CASE_H
@@ -28,7 +28,7 @@ enum { RC_CASE_BUFFERS = 48, RC_GUARD_BYTES = 64, RC_CASE_TEXT = 240 };
 typedef enum rc_buffer_kind {
     RC_BUFFER_ACT,           /* (n, h, w, c) activations, channels padded in backend memory */
     RC_BUFFER_REAL,          /* n * h * w * c reals, dense */
-    RC_BUFFER_PARAMETER,     /* the same at an address that is a multiple of nothing but a real */
+    RC_BUFFER_PARAMETER,     /* the same at an address that is only aligned to a real */
     RC_BUFFER_CHANNEL,       /* (n groups, c) reals, channels padded in backend memory */
     RC_BUFFER_DOUBLE,
     RC_BUFFER_FLOAT,         /* loss weights: a field of rc_step */
@@ -42,10 +42,10 @@ typedef enum rc_buffer_kind {
 
 typedef enum rc_buffer_role {
     RC_IN,     /* must be the same bytes afterwards */
-    RC_OUT,    /* filled with NaN before: whoever reads or forgets it is found out */
+    RC_OUT,    /* filled with NaN before, which shows an operation that reads it or does not write it */
     RC_IN_OUT, /* has a value before, and another one afterwards */
-    RC_STATE,  /* has a value before; nobody looks at it afterwards */
-    RC_SCRATCH /* nobody looks at it at all */
+    RC_STATE,  /* has a value before; not compared afterwards */
+    RC_SCRATCH /* neither filled nor compared */
 } rc_buffer_role;
 
 typedef struct rc_buffer {
@@ -59,7 +59,8 @@ typedef struct rc_buffer {
     double magnitude; /* outputs: natural size of an element, where the result itself may cancel to less */
     bool stored_act;  /* outputs: made of numbers that were rounded to the activation type on the way */
     bool exact;       /* outputs: nothing was rounded to the activation type but, if stored_act, this number itself */
-    int from;         /* references find here what the backend under test has written to that output; -1: no */
+    int from;         /* the references read from here what the backend under test has written to that output; -1:
+                         no */
     int cotangent;    /* outputs: buffer that multiplies it in S, of the same count or of count 1; -1: not in S */
     int gradient_of;  /* outputs: the input whose gradient this is; -1: none */
 } rc_buffer;
@@ -82,7 +83,7 @@ struct rc_case {
     rc_buffer buffer[RC_CASE_BUFFERS];
     int buffers;
     rc_step step;   /* what a buffer of kind RC_BUFFER_STEP holds */
-    bool (*takes)(rc_backend *, const rc_case *); /* can a backend under test run it? NULL: each can */
+    bool (*takes)(rc_backend *, const rc_case *); /* can the backend under test run it? NULL: every backend can */
     union {         /* parameters of the operation, its own struct */
         max_align_t align;
         char bytes[1536];
@@ -216,7 +217,7 @@ typedef struct rc_run {
     void *block[RC_CASE_BUFFERS];  /* allocated */
     void *memory[RC_CASE_BUFFERS]; /* the buffer itself, behind its guard */
     size_t bytes[RC_CASE_BUFFERS];
-    char complaint[RC_CASE_TEXT]; /* of rc_run_expect; "" if there is none */
+    char complaint[RC_CASE_TEXT]; /* of rc_run_expect; "": no complaint */
 } rc_run;
 
 /* Memory and workspace for the case. rc_run_close() in any outcome. */
@@ -251,7 +252,7 @@ void rc_run_expect(rc_run *r, bool condition, const char *what);
 
 struct rc_operation {
     const char *name;
-    const char *covers;   /* entries of the table that a fault in would show, separated by blanks */
+    const char *covers;   /* entries of the table that the cases would find a fault in, separated by blanks */
     int quick, normal;    /* number of cases */
     size_t parameter_bytes;
     void (*draw)(rc_case *c);

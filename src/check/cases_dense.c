@@ -31,7 +31,7 @@ static rc_status reserve(rc_run *r)
     return r->be->reserve_dense(r->be, p->n, p->in, p->out);
 }
 
-/* Columns of y beyond `out` belong to somebody else: they have a value, and keep it. */
+/* Columns of y beyond `out` are not the operation's: they have a value, and must keep it. */
 static void draw_forward(rc_case *c)
 {
     dense_case *p = draw_shape(c);

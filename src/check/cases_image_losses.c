@@ -7,7 +7,7 @@ typedef struct image_case {
     int weight, value, dx, sample_weight, noise, dz, dmean, dlog_variance;
 } image_case;
 
-/* Finished images: plain, or stored with something pending that nobody must look at. */
+/* Finished images: plain, or stored with something pending that the operation must ignore. */
 static rc_lazy draw_images(rc_case *c)
 {
     int n = 1 + (int)rc_case_below(c, 3), size = RC_CHOOSE(c, 3, 4, 5, 7, 12), channels = RC_CHOOSE(c, 1, 3, 3, 5);
@@ -68,7 +68,7 @@ static void run_image_norm(rc_run *r)
 
 /* ---- autoencoder ---------------------------------------------------------------------------------------------- */
 
-/* Plain, or as a decoder leaves it: then the slope hangs on the value before it was rounded, and dx is that of the
+/* Plain, or as a decoder leaves it: then the slope depends on the value before it was rounded, and dx is that of the
  * value, not of what the case knows. */
 static void draw_reconstruction(rc_case *c)
 {

@@ -12,10 +12,11 @@
 #include "check/selftest_steps.h"
 #include "cil/stage.h"
 
-/* A case whose result hangs on an ulp of its input says nothing; another one is drawn instead. More of these than a
- * budget (rc_redraw_budget) are a miss: then the operation is at fault, or its list. */
+/* A case whose result depends on the last bit of its input says nothing; the selftest draws another one instead. If
+ * it redraws more cases than the budget (rc_redraw_budget) allows, that is a miss: the operation is wrong, or its
+ * list of cases is. */
 enum { MAX_REDRAWS = 10, REDRAW_STRIDE = 1 << 20 };
-/* Misses of one operation that are told in full; more of them say the same. */
+/* How many misses of one operation are printed in full; more would say the same. */
 enum { TOLD_MISSES = 5 };
 
 /* Whole steps: the name under which they can be asked for. */
@@ -95,7 +96,7 @@ static int check_redrawn(const rc_selftest_settings *s, const char *operation, b
     int budget = rc_redraw_budget(operation, narrow, cases);
     if (redrawn <= budget)
         return 0;
-    say(s, "MISS  %s: %ld of %d cases hang on an ulp of their input and were redrawn, at most %d may be",
+    say(s, "MISS  %s: %ld of %d cases depend on the last bit of their input and were redrawn, at most %d may be",
         operation ? operation : "all operations", redrawn, cases, budget);
     return 1;
 }
@@ -145,8 +146,9 @@ static bool is_device(const rc_judges *j)
     return strcmp(j->test->name, "cuda") == 0;
 }
 
-/* What takes the references too long: a device against the CPU backend, which its own selftest compares with the
- * reference. So do these cases if they are asked for. */
+/* The judge of cases that would take the references too long. A device is compared with the CPU backend, whose own
+ * selftest compares it with the reference; the CPU backend is compared with the reference, if these cases are asked
+ * for. */
 static rc_status open_other(const rc_judges *j, rc_backend **other)
 {
     return rc_backend_open(is_cpu(j) ? "reference" : "cpu", 0, NULL, other);
@@ -157,7 +159,7 @@ static rc_status open_judges(rc_judges *j, const char *name, int threads)
     RC_TRY(rc_backend_open(name, threads, NULL, &j->test));
     RC_TRY(rc_backend_open("reference", 1, NULL, &j->narrow));
     RC_TRY(rc_backend_open("reference64", 1, NULL, &j->wide));
-    if (is_cpu(j)) /* the others have no threads of ours */
+    if (is_cpu(j)) /* other backends do not use the thread pool */
         for (int i = 0; i < RC_CHECK_THREADS; i++)
             RC_TRY(rc_backend_open(name, i + 1, NULL, &j->threads[i]));
     return RC_OK;
@@ -251,7 +253,7 @@ rc_status rc_selftest_count(const rc_selftest_settings *s, const rc_judges *j, c
     return RC_OK;
 }
 
-/* Large cases: those of a device, or what is named. */
+/* Large cases: run for a device, or when they are named. */
 static rc_status check_large(const rc_selftest_settings *s, const rc_judges *j, rc_selftest_result *result)
 {
     rc_judges judges = {.test = j->test};

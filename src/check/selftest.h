@@ -14,8 +14,9 @@ typedef struct rc_selftest_settings {
     bool quick, verbose;   /* verbose: a line for every case */
     const char *operation; /* its name or that of an entry of the table; NULL: all */
     int only;              /* the case of that number alone; negative: all */
-    int steps;             /* whole steps alone, so many; 0: operations, and whole steps of a device */
-    int every;             /* every so manieth case of each list; 0 or 1: all */
+    int steps;             /* run this many whole steps and nothing else; 0: operations, and on a device whole steps,
+                              too */
+    int every;             /* run every n-th case of each list; 0 or 1: all */
 
     void (*line)(void *user, const char *text);     /* results, one line each */
     void (*progress)(void *user, const char *text); /* what is going on; may be NULL */
@@ -25,21 +26,21 @@ typedef struct rc_selftest_settings {
 typedef struct rc_selftest_result {
     int operations;
     long cases, misses;
-    long redrawn; /* cases that hang on an ulp of their input, instead of which others were drawn */
+    long redrawn; /* cases that depended on the last bit of their input, and were replaced by others */
 } rc_selftest_result;
 
-/* A miss is in the result, not in the status: that is for what cannot be run at all. */
+/* Misses are counted in the result. The status says only whether the selftest could run. */
 rc_status rc_selftest(const rc_selftest_settings *settings, rc_selftest_result *result);
 
-/* One operation of it: adds to the result. */
+/* Runs one operation and adds to the result. */
 rc_status rc_selftest_count(const rc_selftest_settings *settings, const rc_judges *judges,
                             const rc_operation *operation, rc_selftest_result *result);
 
-/* Of so many cases of an operation (NULL: of all together), so many may be redrawn; `narrow`: activations are bf16.
+/* How many of `cases` cases of an operation (NULL: of all together) may be redrawn. `narrow`: activations are bf16.
  * docs/notes/gpu-checks.md has the counts that were measured. */
 int rc_redraw_budget(const char *operation, bool narrow, int cases);
 
-/* The last line, before which all operations together are held to their budget. */
+/* Compares all operations together with their budget, then prints the last line. */
 void rc_selftest_conclude(const rc_selftest_settings *settings, bool narrow, double seconds,
                           rc_selftest_result *result);
 

@@ -1,17 +1,17 @@
 /* Whole steps of a backend against another one.
  *
- * What is compared is what the mathematics makes of the same numbers, so it must not hang on a toss:
+ * The comparison must not depend on rounding that may fall either way, so:
  * - The label of a dream is the class of its greatest logit. Where two logits are nearly equal, backends may choose
  *   differently, and the losses that group dreams by label (DCE) jump in that step, and in that step alone. Labels are
  *   compared by how far apart the logits are that have changed places; the DCE of a step whose labels differ is not
  *   compared. A random teacher gives nearly all dreams to two classes, so this happens in most runs of ten steps in
  *   bf16: one dream of 16 that moved changed DCE by a fifth, while every other loss stayed within half a percent.
- * - An activation whose sign rounding turns over changes the gradient by its whole share. In a published start
- *   (step_world.h) of inversion, batch 16, 32 pixels, one to three of four million did in 17 of 30 draws of weights:
- *   the gradient is 1e-6 off in fp32 without one, up to 2e-3 with one. Over ten steps the losses went apart by 2e-4 to
- *   3e-3, from a smooth start by 2e-7: it is the signs, and not Adam. So a published start tells of fp32 that the
- *   losses of the first step agree, which signs cannot change, and those of ten steps of training; gradients are held
- *   to the limits of bf16.
+ * - If rounding changes the sign of an activation, the gradient changes by the whole share of that activation. In a
+ *   published start (step_world.h) of inversion, batch 16, 32 pixels, this happened to one to three of four million
+ *   activations in 17 of 30 draws of weights: the gradient is off by 1e-6 in fp32 without one, and by up to 2e-3 with
+ *   one. Over ten steps the losses drifted apart by 2e-4 to 3e-3, from a smooth start by 2e-7: so the signs are the
+ *   cause, and not Adam. From a published start fp32 is therefore judged by the losses of the first step, which signs
+ *   cannot change, and by those of ten steps of training; gradients are held to the limits of bf16.
  * - In a smooth start there is no such sign. All gradients and losses of fp32 are judged there, by limits that
  *   rounding keeps away from: with every weight up to 6e-8 of itself aside, over 30 seeds, the worst tensor of a step
  *   of inversion is 8e-6 off (2e-5 are allowed), of a step of training 5e-5 (2e-4), and losses 6e-5 after ten steps of
@@ -23,7 +23,7 @@
 #include "check/step_world.h"
 
 enum {
-    RC_STEP_CHECKED = 10 /* steps in which losses are judged; what comes later is told */
+    RC_STEP_CHECKED = 10 /* steps in which losses are judged; later ones are only printed */
 };
 
 typedef struct rc_step_run {
@@ -54,11 +54,11 @@ typedef struct rc_step_difference {
     double *after;        /* (steps): the worst loss in any step up to this one */
 } rc_step_difference;
 
-/* These steps on both. Whatever comes of it, rc_step_difference_free() it. */
+/* Runs these steps on both backends. Call rc_step_difference_free() in any outcome. */
 rc_status rc_compare_steps(rc_backend *test, rc_backend *other, const rc_step_run *run, rc_step_difference *difference);
 void rc_step_difference_free(rc_step_difference *difference);
 
-/* What is allowed: of fp32 in a smooth start that it computes the same in another order, of bf16 that its gradient
+/* The limits. In a smooth start fp32 must compute the same up to the order of sums; bf16 must have a gradient that
  * points the same way. */
 typedef struct rc_step_limits {
     double loss, growth /* of labels too */, gradient, tensor, cosine;

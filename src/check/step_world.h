@@ -17,7 +17,7 @@
 
 #include "cil/step_inversion.h"
 
-enum { RC_STEP_BATCHES = 4 }; /* of images that there are */
+enum { RC_STEP_BATCHES = 4 }; /* batches of images in the data */
 
 typedef enum rc_step_start { RC_START_PUBLISHED, RC_START_SMOOTH, RC_START_COUNT } rc_step_start;
 

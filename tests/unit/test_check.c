@@ -289,7 +289,7 @@ static void a_case_that_hangs_on_an_ulp_is_told_apart(void **state)
     rc_case_free(&c);
 }
 
-/* The first `shaky_cases` cases of a list hang on an ulp, what is drawn instead of them does not. */
+/* The first `shaky_cases` cases of a list depend on the last bit of their input; the cases drawn instead do not. */
 static uint32_t shaky_cases;
 
 static void draw_shaky_first(rc_case *c)
@@ -325,7 +325,7 @@ static void an_operation_that_is_redrawn_too_often_is_a_miss(void **state)
     assert_int_equal(misses_with("shaky", 4, missed), 0);
     assert_string_equal(missed, "");
     assert_int_equal(misses_with("shaky", 5, missed), 1);
-    assert_string_equal(missed, "MISS  shaky: 5 of 40 cases hang on an ulp of their input and were redrawn, at most 4 "
+    assert_string_equal(missed, "MISS  shaky: 5 of 40 cases depend on the last bit of their input and were redrawn, at most 4 "
                                 "may be");
     assert_int_equal(misses_with("conv_forward", 5, missed), 1); /* in fp32 they are no exception */
 }
@@ -358,7 +358,7 @@ static void the_whole_list_has_a_budget_of_its_own(void **state)
     result.redrawn = 100;
     rc_selftest_conclude(&settings, true, 0, &result);
     assert_int_equal(result.misses, 1);
-    assert_string_equal(missed, "MISS  all operations: 100 of 1220 cases hang on an ulp of their input and were "
+    assert_string_equal(missed, "MISS  all operations: 100 of 1220 cases depend on the last bit of their input and were "
                                 "redrawn, at most 99 may be");
     result = (rc_selftest_result){.cases = 1220, .redrawn = 9};
     rc_selftest_conclude(&settings, false, 0, &result);
