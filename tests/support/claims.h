@@ -18,7 +18,7 @@ extern claim claims[];
 extern int claims_count;
 void claims_list(void);
 
-/* Makes the claim in a file; false: it has no such place. */
+/* Makes the claim in a file; false: the file has no such place. */
 bool claim_make(craft *file, const claim *c);
 /* "batch = 65536", for messages. */
 void claim_text(const claim *c, char *text, size_t size);

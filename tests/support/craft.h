@@ -1,6 +1,5 @@
-/* Model files made by hand: a real one is read, claims of its header are changed as text, and it is written again
- * with the length of the header set right. Nothing of the library checks what comes of it. A failure of the system
- * ends the test. */
+/* Model files made by hand: reads a real one, changes claims of its header as text, and writes it again with the
+ * right length of the header. The library does not check the result. A failure of the system ends the test. */
 #ifndef RC_TESTS_SUPPORT_CRAFT_H
 #define RC_TESTS_SUPPORT_CRAFT_H
 

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-static int allocation_to_fail; /* 1: the next one; 0 and less: none */
+static int allocation_to_fail; /* 1: the next one fails; 0 or less: none does */
 
 int __real_posix_memalign(void **block, size_t alignment, size_t size);
 int __wrap_posix_memalign(void **block, size_t alignment, size_t size);

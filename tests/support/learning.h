@@ -1,4 +1,4 @@
-/* Small learners, the tasks that they are taught, and the bits that are left of it. */
+/* Small learners, the tasks that they are taught, and what the tasks leave in memory. */
 #ifndef RC_TESTS_SUPPORT_LEARNING_H
 #define RC_TESTS_SUPPORT_LEARNING_H
 

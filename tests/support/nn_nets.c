@@ -236,7 +236,7 @@ void nn_random_net(rc_net *net, uint64_t seed)
         rc_part_name(layer.name, "layer_%d", net->layers);
         if (layer.bn.on)
             rc_part_name(layer.bn_name, "bn_%d", net->layers);
-        rc_net_builder attempt = builder; /* most random layers do not fit: such a one is forgotten */
+        rc_net_builder attempt = builder; /* most random layers do not fit; such a layer is dropped */
         size_t params = net->params, running = net->running;
         int bn_layers = net->bn_layers, index = rc_net_add(&attempt, &layer);
         const rc_layer *added = index >= 0 ? &net->layer[index] : NULL;

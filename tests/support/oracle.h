@@ -38,8 +38,8 @@ double *oracle_parameter(const oracle_case *c, const char *name, const int *shap
 
 /* How far `count` results lie from the tensor "case/name", relative to its norm: the largest of
  *     | norm - norm' | / norm,   | dot - dot' | / norm,   | entry - entry' | / (rms + |entry|)
- * where a dot product with random signs shows, on average, the norm of the whole error. A tensor of zeros must be met
- * exactly. A NaN in one place is equal to a NaN. */
+ * where a dot product with random signs shows, on average, the norm of the whole error. A tensor of zeros must be
+ * matched exactly. A NaN equals a NaN in the same place. */
 double oracle_distance(const oracle_case *c, const char *name, const double *found, size_t count);
 /* The same, which must not exceed the tolerance; `who` names the backend. The worst is kept. */
 void oracle_expect(const oracle_case *c, const char *who, const char *name, const double *found, size_t count,

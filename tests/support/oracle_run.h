@@ -1,6 +1,6 @@
-/* Whole runs of three tasks through the stages as they are, against PyTorch in float64 (tests/oracle/runs.py): what
- * every task leaves of student, generator, autoencoder, buffer and class statistics, and what evaluation makes of the
- * last. In double alone: over so many steps a float meets kinks. */
+/* Whole runs of three tasks through all stages, against PyTorch in float64 (tests/oracle/runs.py): what every task
+ * leaves of student, generator, autoencoder, buffer and class statistics, and what evaluation makes of the last. In
+ * double only: over that many steps a float would meet a kink. */
 #ifndef RC_TESTS_SUPPORT_ORACLE_RUN_H
 #define RC_TESTS_SUPPORT_ORACLE_RUN_H
 

@@ -1,4 +1,4 @@
-/* A page that printers of lines write to. */
+/* A page that collects lines. */
 #ifndef RC_TESTS_SUPPORT_PAGE_H
 #define RC_TESTS_SUPPORT_PAGE_H
 
@@ -9,7 +9,7 @@ typedef struct page {
     size_t used;
 } page;
 
-/* Callback for whoever prints lines; user: the page. Text that it cannot hold ends the test. */
+/* Callback for functions that print lines; user: the page. The test ends if the page is full. */
 void page_add_line(void *user, const char *line);
 
 #endif

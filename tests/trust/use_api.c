@@ -1,5 +1,5 @@
-/* A program as somebody else would write it, through all of the public interface, for tests that let its memory run
- * out.
+/* A program as a user of the library would write it, through all of the public interface, for tests that let its
+ * memory run out.
  *
  * usage: use_api PRESET FIRST_FOLDER SECOND_FOLDER PICTURE OUT
  *

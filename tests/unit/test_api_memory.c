@@ -1,8 +1,8 @@
-/* Memory that runs out: for every allocation of a small program there is, that one fails. The call that
- * needed it must return RECOLLECT_OUT_OF_MEMORY with a message, leave the model as it was, and leak
- * nothing. First for the caller's own allocator, which the engine takes its memory from, then for all that
- * the library takes from the heap (the linker leads what it calls to the functions here). What other libraries
- * take on its behalf is refused in tests/trust/test_memory.sh. */
+/* Memory that runs out. Every allocation of a small program fails once. The call that needed it must return
+ * RECOLLECT_OUT_OF_MEMORY with a message, leave the model as it was, and leak nothing. First for the caller's own
+ * allocator, from which the engine takes its memory, then for everything that the library takes from the heap (the
+ * linker redirects its calls to the functions here). tests/trust/test_memory.sh refuses what other libraries allocate
+ * for it. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* JSON that is read: every production, every refusal with its place, bounds of memory and time; and files. (The linker
- * leads the library's posix_memalign to the one here.) */
+/* Reading JSON: every production, every refusal with its place, limits of memory and time; and files. (The linker
+ * redirects the library's posix_memalign to the one here.) */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* JSON that is written: its text, every allocation that fails, calls that make no sense. (The linker leads the
- * library's posix_memalign to the one here.) */
+/* Writing JSON: its text, every allocation that fails, calls that make no sense. (The linker redirects the library's
+ * posix_memalign to the one here.) */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* What the control groups of a process leave it of memory, told by files that are made up. */
+/* How much memory the control groups of a process leave it, by files that the test makes up. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

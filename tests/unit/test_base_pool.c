@@ -1,4 +1,4 @@
-/* The thread pool: every task exactly once, whatever the sizes, the nesting and the weather. */
+/* The thread pool: every task runs exactly once, whatever the sizes, the nesting and the load. */
 #if defined(__linux__)
 #define _GNU_SOURCE /* sched_setaffinity */
 #endif

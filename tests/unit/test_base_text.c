@@ -1,4 +1,4 @@
-/* What comes from outside is shown to people so that it does nothing but be seen. */
+/* Text from outside is shown in a form that a terminal prints and does not obey. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* Whole steps of a backend in which one operation is wrong: the comparison must see it, whichever it is. A fault makes
- * the largest element of a result one percent larger, in every call, and does no more than that. */
+/* Whole steps of a backend in which one operation is wrong: the comparison must notice it, whichever operation it is.
+ * A fault makes the largest element of a result one percent larger, in every call, and changes nothing else. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* The buffer of ER and LODE: every item of the stream is held with the same probability, slots and draws are those of a
- * plain simulation that copies images, and an epoch that is gone through again is the same. */
+/* The buffer of ER and LODE: it holds every item of the stream with the same probability, slots and draws equal those
+ * of a plain simulation that copies images, and working out an epoch a second time gives the same. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

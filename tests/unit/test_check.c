@@ -325,8 +325,8 @@ static void an_operation_that_is_redrawn_too_often_is_a_miss(void **state)
     assert_int_equal(misses_with("shaky", 4, missed), 0);
     assert_string_equal(missed, "");
     assert_int_equal(misses_with("shaky", 5, missed), 1);
-    assert_string_equal(missed, "MISS  shaky: 5 of 40 cases depend on the last bit of their input and were redrawn, at most 4 "
-                                "may be");
+    assert_string_equal(missed, "MISS  shaky: 5 of 40 cases depend on the last bit of their input and were redrawn, "
+                                "at most 4 may be");
     assert_int_equal(misses_with("conv_forward", 5, missed), 1); /* in fp32 they are no exception */
 }
 
@@ -358,8 +358,8 @@ static void the_whole_list_has_a_budget_of_its_own(void **state)
     result.redrawn = 100;
     rc_selftest_conclude(&settings, true, 0, &result);
     assert_int_equal(result.misses, 1);
-    assert_string_equal(missed, "MISS  all operations: 100 of 1220 cases depend on the last bit of their input and were "
-                                "redrawn, at most 99 may be");
+    assert_string_equal(missed, "MISS  all operations: 100 of 1220 cases depend on the last bit of their input and "
+                                "were redrawn, at most 99 may be");
     result = (rc_selftest_result){.cases = 1220, .redrawn = 9};
     rc_selftest_conclude(&settings, false, 0, &result);
     assert_int_equal(result.misses, 1);

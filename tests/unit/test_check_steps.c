@@ -1,4 +1,4 @@
-/* Whole steps of two backends beside each other: what the selftest of a device stands on. */
+/* Whole steps of two backends side by side: the basis of a device's selftest. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

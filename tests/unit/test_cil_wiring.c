@@ -1,5 +1,5 @@
-/* How the parts of src/cil are tied together: which row keeps what, which status comes through, which values reach the
- * backend's operations, and in which words a task is refused. */
+/* How the parts of src/cil are connected: what each row keeps, which status is passed on, which values reach the
+ * backend's operations, and what a message says when a task is refused. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
-/* Models made by hand, each claim of their headers pushed to its edges, alone and two at a time, through everything
- * that is done with models: info, predict, eval, dream, learn, and the resumption of a run. Every one is refused with
- * a message that names the file, or it works as it should; nothing stays allocated, nothing takes long, and no more
- * memory is taken than was allowed. The sanitizers watch.
+/* Models made by hand, with each claim of their headers pushed to its edges, alone and two at a time, in everything
+ * that uses models: info, predict, eval, dream, learn, and resuming a run. Each model must be refused with a message
+ * that names the file, or work as it should. Nothing stays allocated, nothing takes long, and no more memory is taken
+ * than was allowed. The sanitizers watch.
  *
- * RECOLLECT_CLAIM_PAIRS=N tries so many pairs, "all" every one (2.4 million), and every claim alone under sanitizers,
+ * RECOLLECT_CLAIM_PAIRS=N tries N pairs, "all" every one (2.4 million), and every claim alone under sanitizers,
  * too. */
 #include <math.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* A classifier that cannot be made or has been destroyed is all zeros, and nothing of it is held. */
+/* A classifier that cannot be made, or has been destroyed, is all zeros and holds no memory. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* Data sets in few large files: CIFAR in its layouts, idx, archives; what they say when something is wrong, and damaged
+/* Data sets in a few large files: CIFAR in its layouts, idx, archives; messages when something is wrong, and damaged
  * files of every kind. */
 #include <math.h>
 #include <setjmp.h>

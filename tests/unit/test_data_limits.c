@@ -1,5 +1,5 @@
-/* Small files that promise much, files without an end, and files that are none: refused before they take memory or
- * time. */
+/* Small files that promise much, files without an end, and things that are not files are refused before they take
+ * memory or time. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

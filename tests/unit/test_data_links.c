@@ -1,4 +1,5 @@
-/* Links in data sets: every file is there once, circles end, no test image is trained on, what is left out is told. */
+/* Links in data sets: every file is read once, circles end, no test image is trained on, and a warning says what is
+ * left out. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
-/* Estimation: class means and the tied covariance of a task, computed again from the learner's own images and dreams by
- * other code: order of the epoch, crop, flip, noise, the old model's labels, means and covariance are all made here, by
- * the formulas of docs/methods/cwd.md; the nets' forward passes alone are the library's. */
+/* Estimation: class means and the tied covariance of a task, computed again by other code from the learner's own
+ * images and dreams. This test makes the order of the epoch, crop, flip, noise, the old model's labels, means and
+ * covariance itself, by the formulas of docs/methods/cwd.md; only the nets' forward passes are the library's. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

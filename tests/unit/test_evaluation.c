@@ -1,5 +1,5 @@
-/* Scoring and evaluation: images as bytes are normalised, neither cropped nor flipped, and seen with running
- * statistics, each on its own; predictions are taken over all classes that the model knows; and what is counted. */
+/* Scoring and evaluation. Images are normalised, neither cropped nor flipped, and scored with running statistics,
+ * each independently of the others. Predictions are over all classes that the model knows. And what is counted. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
-/* Convolutions of the CPU backend by what must be true whatever way they take: a batch gives the bits of its images one
- * by one (small images are multiplied in groups, so this is where a group would show), and any number of threads gives
- * the same weight gradient (a thread that is done helps others, so this is where a helper would show). */
+/* Convolutions of the CPU backend: what must be true whichever kernel is chosen. A batch gives the bits of its images
+ * one by one (small images are multiplied in groups, so a mistake in a group would show here). Any number of threads
+ * gives the same weight gradient (a thread that is done helps others, so a mistake of a helper would show here). */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

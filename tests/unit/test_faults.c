@@ -1,6 +1,6 @@
-/* A backend whose n-th allocation, reservation, wait or repetition fails, and a heap whose n-th allocation does:
- * whatever a learner is doing then, it says so, and all memory comes back. And without a failure nothing is kept
- * either. (The linker leads the library's posix_memalign to the one here.) */
+/* A backend whose n-th allocation, reservation, wait or repetition fails, and a heap whose n-th allocation fails.
+ * Whatever a learner is doing then, it returns the failure and releases all memory. Without a failure it holds
+ * nothing at the end, either. (The linker redirects the library's posix_memalign to the one here.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

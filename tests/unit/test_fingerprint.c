@@ -1,4 +1,5 @@
-/* Whose a file is: everything that decides the bits of a run changes its fingerprint, nothing else does. */
+/* Which run a file belongs to: everything that decides the bits of a run changes its fingerprint, and nothing else
+ * does. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,4 +1,4 @@
-/* The forecast: how many steps there are to come, and what is known of a stage is used for the others. */
+/* The forecast: how many steps are to come, and that what is known of one stage is used for the others. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

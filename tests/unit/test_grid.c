@@ -1,6 +1,6 @@
-/* Methods times class orders: side by side they give the bits that they give one after the other, a failure stays
- * alone, what is done is not done again, a stopped grid goes on; the turns that cells take; mean and deviation. Run
- * under the thread sanitizer, too. */
+/* Methods times class orders: side by side they give the same bits as one after the other, a failing cell leaves the
+ * others alone, finished cells are not run again, a stopped grid goes on; the turns that cells take; mean and
+ * deviation. Also run under the thread sanitizer. */
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>

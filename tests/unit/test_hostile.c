@@ -1,6 +1,6 @@
-/* Every file that we read, cut short at every place and with bytes changed at every place (large files: at many): a
- * status and a message that names the file, or a sound result; nothing stays allocated, and no damage makes anybody
- * ask for much memory. The sanitizers watch. */
+/* Every kind of file that the library reads, cut short at every place and with bytes changed at every place (large
+ * files: at many). Each must give a status and a message that names the file, or a sound result. Nothing stays
+ * allocated, and no damage leads to a request for much memory. The sanitizers watch. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
-/* The rows of the method table, field by field, and the learner around its stages: what a task begins with and leaves,
- * what is stored between tasks, and what is refused, in which words. */
+/* The rows of the method table, field by field, and the learner around its stages: what a task begins with and
+ * leaves, what is stored between tasks, and what is refused with which message. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* What is asked for at the edge of what is allowed: every setting has a range, refuses what lies beyond it before
- * anything is done, and plans at both ends without an overflow (the sanitizers watch); and classes without images are
+/* Values at the edge of what is allowed: every setting has a range, a value beyond it is refused before anything is
+ * done, and a run can be planned at both ends without an overflow (the sanitizers watch). Classes without images are
  * found while a run is planned. */
 #include <limits.h>
 #include <setjmp.h>

@@ -1,7 +1,6 @@
-/* Weight gradients run beside the rest, as long as there is a rest. The worst that a lane may do is to start at the
- * very moment when somebody waits for it, and the lane of this test does exactly that: what is enqueued on it runs at
- * the join. A pass whose main lane overwrites a gradient too early then computes something else than a pass without
- * lanes. */
+/* Weight gradients run beside the other steps. The latest moment at which a lane may run is when the main lane waits
+ * for it, and the lane of this test runs exactly then: at the join. If the main lane of a pass overwrites a gradient
+ * too early, the result differs from that of a pass without lanes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

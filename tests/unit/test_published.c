@@ -1,6 +1,6 @@
-/* Numbers that the published experiments fix: the default of every setting, what the paper profile turns, and what the
- * images of the published data sets are normalised with. The values here are copied from the papers and their code, not
- * from ours. And the range of every setting, at both ends. */
+/* Numbers that the published experiments fix: the default of every setting, what the paper profile changes, and the
+ * constants that normalise the images of the published data sets. The values here are copied from the papers and
+ * their code, not from ours. And the range of every setting, at both ends. */
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>

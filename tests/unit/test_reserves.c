@@ -1,6 +1,7 @@
-/* Whoever builds a step reserves what its operations need (backend.h): operations on dense layers, losses and those
- * with a workspace are wrapped, and each call of every row must lie within one reservation that its own stage has made,
- * in every dimension. What a backend makes of a reservation differs from one to the next; here all of it counts. */
+/* The code that builds a step must reserve what its operations need (backend.h). This test wraps the operations on
+ * dense layers, losses and those with a workspace. Each call of every row must lie within one reservation that its
+ * own stage has made, in every dimension. Backends use reservations in different ways; this test counts all of
+ * them. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

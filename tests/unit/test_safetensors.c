@@ -1,4 +1,4 @@
-/* Files of tensors: what could not be read again is not written. */
+/* Files of tensors: the writer refuses what the reader would refuse. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

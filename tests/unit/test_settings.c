@@ -1,5 +1,5 @@
-/* Every setting reaches what it is for: with another value, a method that has a use for it ends with other bits, and
- * one that has none with the same. Every row describes itself, and docs/settings.md says what the rows say. */
+/* Every setting has an effect: with another value, a method that uses it ends with other bits, and one that does not
+ * with the same bits. Every row describes itself, and docs/settings.md says what the rows say. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

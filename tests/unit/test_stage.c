@@ -1,5 +1,5 @@
-/* What lies around the steps of a stage: names, how many steps run between two calls of the hook, what is reported and
- * when, in which words a stage stops, what it takes of memory; and which operations run beside which. */
+/* Everything around the steps of a stage: names, how many steps run between two calls of the hook, what is reported
+ * and when, the message when a stage stops, how much memory it takes; and which operations run beside which. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* Whole tasks of a small learner: what each stage may change and what not, tasks at the edges of the protocol, and that
- * a task can be left and taken up again after any of its steps. */
+/* Whole tasks of a small learner: what each stage may change and what not, tasks at the edges of the protocol, and
+ * that a task can be stopped after any of its steps and resumed. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
-/* What a checkpoint holds: the tensors of every stage by name and size, and that each of them matters: a task that is
- * resumed with some numbers of one of them changed ends with other bits. And the list itself. */
+/* What a checkpoint holds: the tensors of every stage by name and size. Each of them matters: a task that is resumed
+ * with some numbers of one tensor changed ends with other bits. And the list itself. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

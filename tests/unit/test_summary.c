@@ -1,5 +1,5 @@
 /* The summary of a grid when memory runs out: its files are whole, or the status says that they are not. (The linker
- * leads the library's posix_memalign to the one here.) */
+ * redirects the library's posix_memalign to the one here.) */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,7 @@
-/* What the stages hand to the operations, row by row: the operations that take numbers (optimisers, batches, noise, the
- * step's own counters, rates and weights) are wrapped, and every call of three tasks is compared, in order, with what
- * the methods say. The numbers are the published ones, written here once more; formulas are those of docs/methods. */
+/* What the stages hand to the operations, row by row. The test wraps the operations that take numbers (optimisers,
+ * batches, noise, the step's own counters, rates and weights), and compares every call of three tasks, in order, with
+ * what the methods say. The numbers are the published ones, written here once more; formulas are those of
+ * docs/methods. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
