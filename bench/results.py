@@ -1,15 +1,17 @@
 #!/usr/bin/env python3
 """Turns runs into the Markdown tables of docs/results.md.
 
-usage: bench/results.py FOLDER...
+usage: bench/results.py [--collect INTO] FOLDER|FILE...
 
-A FOLDER is what `recollect run --out FOLDER` left, or is leaving: every results.json below it whose tasks are all done
+--collect copies the results.json of every run that counts, byte for byte, to INTO/DATASET-TASKS-METHOD-order-ORDER.json,
+and leaves alone what is there. A FILE is such a copy. A FOLDER is what `recollect run --out FOLDER` left, or is leaving: every results.json below it whose tasks are all done
 counts. Runs of one data set and number of tasks come into one table: a row per method, with the mean over its class
 orders and seeds ± the deviation of a sample (divisor n - 1), beside it what bench/paper.csv says of it, with how much
 more or less it is here. Below it stands how they were measured.
 """
 import csv
 import json
+import shutil
 import statistics
 import sys
 from pathlib import Path
@@ -52,11 +54,22 @@ def beside(figure, here):
     return f"{value:.2f}" + (f" ± {deviation:.2f}" if deviation is not None else "") + f" ({here - value:+.2f})"
 
 
-def finished(folder):
-    for path in sorted(Path(folder).rglob("results.json")):
+def finished(place):
+    """Path and contents of every run that is done."""
+    place = Path(place)
+    for path in [place] if place.is_file() else sorted(place.rglob("results.json")):
         results = json.loads(path.read_text())
         if path.parent.name != "first-task" and results["tasks_done"] == len(results["task_sizes"]):
-            yield results
+            yield path, results
+
+
+def collect(path, results, into):
+    run = results["run"]
+    copy = into / f"{run['dataset']}-{results['tasks_done']}-{results['method']}-order-{run['order']}.json"
+    if copy.exists():
+        print(f"results.py: {copy} is there already, {path} was not copied", file=sys.stderr)
+    else:
+        shutil.copyfile(path, copy)
 
 
 def keeps(run):
@@ -92,12 +105,17 @@ def table(dataset, tasks, methods, paper):
 
 
 def main():
-    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
+    places, into = sys.argv[1:], None
+    if places[:1] == ["--collect"]:
+        into, places = Path(places[1]) if len(places) > 2 else None, places[2:]
+    if not places or places[0] in ("-h", "--help"):
         sys.exit(__doc__.strip())
     paper = published(Path(__file__).with_name("paper.csv"))
     tables = {}
-    for folder in sys.argv[1:]:
-        for results in finished(folder):
+    for place in places:
+        for path, results in finished(place):
+            if into:
+                collect(path, results, into)
             key = (results["run"]["dataset"], results["tasks_done"])
             tables.setdefault(key, {}).setdefault(results["method"], []).append(results)
     for (dataset, tasks), methods in sorted(tables.items()):
