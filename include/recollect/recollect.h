@@ -25,9 +25,13 @@
  *              otherwise. What a function makes belongs to the caller; on failure *result is NULL and nothing
  *              is held.
  *   Handles    They are opaque. A `destroy` function takes the address of a handle, frees it and sets it to
- *              NULL; a NULL handle is fine there.
+ *              NULL; a NULL handle is fine there. It never fails. A callback may destroy a model or a context
+ *              that the call it interrupts is working with: the handle becomes NULL at once, the call goes on to
+ *              its end, and the library frees what was destroyed just before that call returns.
  *   Structures No structure depends on build flags. Those that may grow begin with `size`, which tells the
- *              library how much of them the caller's header knew: old programs work with new libraries.
+ *              library how much of them the caller's header knew: old programs work with new libraries, and new
+ *              programs with old ones. Where the caller sets `size`, it is the sizeof of the structure. A
+ *              structure that the library fills is filled as far as both know it; the rest becomes 0.
  *   Threads    A context and its models are used by one thread at a time; different contexts are independent.
  *   Fork       The threads of a context do not exist in a child of fork(), nor does its GPU. A child makes
  *              contexts of its own. Those that it inherited, and their models, it may only destroy, which waits
@@ -82,12 +86,39 @@ typedef enum recollect_status {
  * against. */
 RECOLLECT_API const char *recollect_version(void);
 
+/* Counts the states of this header: a state that adds a function, an option or a member of a structure has the next
+ * number. Nothing is taken away without another MAJOR or MINOR. A program that needs something of state N asks
+ * whether recollect_api_version() is N or more. */
+#define RECOLLECT_API_VERSION 2
+
+/* RECOLLECT_API_VERSION of the library that is linked. */
+RECOLLECT_API int recollect_api_version(void);
+
 /* The text of a status, never NULL; "unknown status" for a value that is not in the list. */
 RECOLLECT_API const char *recollect_status_text(recollect_status status);
 
 /* What the last function that this thread called, and that can fail, had to say about its failure; ""
  * after a success. Never NULL. Valid until this thread calls the next function that can fail. */
 RECOLLECT_API const char *recollect_last_message(void);
+
+/* Gives back memory that a function of this library has handed to the caller; NULL is fine. */
+RECOLLECT_API void recollect_free(void *block);
+
+/* ---- text ---------------------------------------------------------------------------------------------- */
+
+/* Takes a text, one line at a time and without its newline. The text is valid during the call. */
+typedef void recollect_line(void *user, const char *text);
+
+/* Names of classes and files come from strangers, and a terminal obeys some characters instead of showing them.
+ * Writes `text` to `out` with these characters escaped (\n, \u001b, \u202e; \xff for a byte that is not UTF-8), as
+ * much of it as fits into `size` bytes with the zero byte, in whole characters. Returns how many bytes of `text`
+ * that was; 0 also where an argument is NULL or `size` is less than 16. */
+RECOLLECT_API size_t recollect_escape(const char *text, char *out, size_t size);
+
+/* What somebody who typed `name` probably meant, for a message; NULL: nothing is near, or an argument is NULL.
+ * candidate(user, i) returns the i-th of the names that there are, and NULL when there are no more. */
+RECOLLECT_API const char *recollect_nearest(const char *name, const char *(*candidate)(const void *user, int index),
+                                            const void *user);
 
 /* ---- context: device, threads, memory, callbacks ------------------------------------------------------- */
 
@@ -135,12 +166,14 @@ typedef struct recollect_progress {
     double images_per_second;  /* NaN: not known yet, as with the next two */
     double stage_seconds_left;
     double seconds_left;       /* of the call */
+    const char *text;          /* all of this in one line for people: "training 3/60: ce 0.53, 4210 images/s" */
 } recollect_progress;
 
 typedef struct recollect_settings {
     size_t size;         /* set by recollect_settings_default */
     const char *backend; /* "cpu" or "cuda"; "cuda:fp32" to compute in fp32 there, not in bf16; "cuda:bf16:BYTES"
-                            or "cuda:fp32:BYTES" to take at most so much of the device's memory */
+                            or "cuda:fp32:BYTES" to take at most so much of the device's memory; "reference": the
+                            CPU in plain C, slow, to compare with */
     int threads;         /* 0: one for each core */
     recollect_allocator allocator; /* alloc and free NULL: the heap */
     /* Callbacks; each may be NULL. They are called on the thread that calls the library, and must not call
@@ -173,7 +206,8 @@ typedef struct recollect_context recollect_context;
 RECOLLECT_API recollect_status recollect_context_create(const recollect_settings *settings,
                                                         recollect_context **context);
 
-/* A context that still has models lives on until the last of them is destroyed. */
+/* A context that still has models lives on until the last of them is destroyed. See `Handles` above for a context
+ * that is at work. */
 RECOLLECT_API void recollect_context_destroy(recollect_context **context);
 
 /* ---- models -------------------------------------------------------------------------------------------- */
@@ -199,23 +233,40 @@ RECOLLECT_API recollect_status recollect_model_load_memory(recollect_context *co
 RECOLLECT_API recollect_status recollect_model_save(const recollect_model *model, const char *path,
                                                     int overwrite);
 
+/* The same into memory: *bytes becomes a block with the bytes of such a file, *size their number. The block belongs
+ * to the caller, who gives it back with recollect_free. On failure *bytes is NULL and *size 0. */
+RECOLLECT_API recollect_status recollect_model_save_memory(const recollect_model *model, void **bytes, size_t *size);
+
+/* Can a model of about `bytes` bytes be saved as `path`? Finds out before hours of work, as far as it can be found
+ * out then: whether the folder is there and may be written, whether a file of that name is in the way (unless
+ * `overwrite` is not 0), whether there is room. Writes nothing. bytes 0: a small model. */
+RECOLLECT_API recollect_status recollect_check_save(const char *path, size_t bytes, int overwrite);
+
+/* See `Handles` above for a model that is at work. */
 RECOLLECT_API void recollect_model_destroy(recollect_model **model);
 
-/* Sets an option for what the model learns next, by name: any setting that `recollect run --print-config`
- * lists ("epochs", "learning_rate", "seed", "net", "size", ...), or one of
+/* Sets an option for what the model learns next, by name: any setting that recollect_setting_at lists ("epochs",
+ * "learning_rate", "seed", "net", "size", ...), or one of
  *
- *     method       how to learn: "cwd" (unless something else is set), "rdfcil" or "finetune"
+ *     method       how to learn: any that recollect_method_at lists; one whose `learn` is 0 can teach a first
+ *                  model alone. Unless something is set: "cwd", later the method that the model was made with
  *     preset       the configuration of a first model, by name or as a YAML file; "learn" if it is not set.
  *                  Forgotten once the model has learnt
  *     merge        "true": images of classes that the model knows are welcome beside new ones
  *     skip_broken  "true": image files that cannot be read are counted and left out
+ *     format       of the data in files, where the library does not recognise it: "folder", "cifar100", ...
+ *     old_test     a folder, as recollect_learn_folder takes it, with images of classes that the model knows.
+ *                  Learning scores them before and after; "" for none
  *
- * An unknown name, or a value that is none, is RECOLLECT_INVALID_ARGUMENT and changes nothing; learning itself
- * finds values out of range. Options last until they are set again; those of the configuration are stored
- * with the model once it has learnt with them. What a net is made of, and what images are brought to, cannot
- * change any more then, and need not be set again: learning says so where another value is. */
+ * An unknown name, or a value that the option does not take, is RECOLLECT_INVALID_ARGUMENT and changes nothing;
+ * learning itself finds values out of range. Options last until they are set again; those of the configuration
+ * are stored with the model once it has learnt with them. What a net is made of, and what images are brought to,
+ * cannot change any more then, and need not be set again: learning says so where another value is. */
 RECOLLECT_API recollect_status recollect_model_set(recollect_model *model, const char *name,
                                                    const char *value);
+
+/* Would recollect_model_set take this option? For callers that want to know before they open anything. */
+RECOLLECT_API recollect_status recollect_check_option(const char *name, const char *value);
 
 /* The value that learning would use now, as text with its zero byte, into `text` of `size` bytes. */
 RECOLLECT_API recollect_status recollect_model_get(const recollect_model *model, const char *name, char *text,
@@ -238,6 +289,30 @@ RECOLLECT_API int recollect_model_image_channels(const recollect_model *model);
  * images (ER and LODE images, DGR a generative model). */
 RECOLLECT_API size_t recollect_model_stored_bytes(const recollect_model *model);
 
+/* How a model was made, and what it keeps, by kind. */
+typedef struct recollect_model_info {
+    size_t size;        /* the caller sets it: sizeof(recollect_model_info) */
+    const char *method; /* that it learnt with last: its name; the two texts are valid until the model learns or is
+                           destroyed */
+    const char *net;
+    size_t parameters;  /* of the net and of the head behind it */
+    int features;       /* inputs of the head */
+    float mean[4], std[4]; /* of each channel, which images are normalised with */
+    /* Bytes of each kind; recollect_model_stored_bytes() is the sum of the first five. */
+    size_t weights;
+    size_t class_means;
+    size_t covariance;
+    size_t images;           /* of old classes, and their labels */
+    size_t generative_model; /* that makes images of old classes */
+    size_t unknown;          /* bytes of the file it was loaded from that the library has no use for, and drops */
+    int images_kept;         /* how many images that is */
+    uint64_t images_shown;   /* of how many they were chosen; 0 where none are kept */
+    int data_free;           /* 1: it keeps neither images nor what makes them, and its method is not given old ones */
+} recollect_model_info;
+
+/* RECOLLECT_INVALID_ARGUMENT for a model that knows nothing. */
+RECOLLECT_API recollect_status recollect_model_get_info(const recollect_model *model, recollect_model_info *info);
+
 /* ---- learning ------------------------------------------------------------------------------------------ */
 
 /* Images in memory. This structure will not grow. */
@@ -255,6 +330,11 @@ typedef struct recollect_learn_result {
     int broken;      /* image files that were left out */
     double accuracy; /* percent of the held-out images, over all classes; NaN: none were held out */
     double seconds;
+    /* The first version of the structure ends here. */
+    int merged;      /* classes of the data that the model knew (option `merge`) */
+    int old_images;  /* that option `old_test` scored */
+    double old_before, old_after; /* percent of these right before and after, over all classes; NaN: none */
+    double inversion_seconds, training_seconds, refinement_seconds, estimation_seconds; /* of the stages */
 } recollect_learn_result;
 
 /* Teaches classes: the first ones to a model that knows nothing (two at least), more of them to one that does,
@@ -304,6 +384,102 @@ RECOLLECT_API recollect_status recollect_predict_encoded(recollect_model *model,
  * change. */
 RECOLLECT_API recollect_status recollect_dream(recollect_model *model, int label, int count,
                                                uint8_t *pixels, int *made);
+
+/* What to dream, and where to put it. What is 0 or NULL is chosen by the library. */
+typedef struct recollect_dream_settings {
+    size_t size;      /* the caller sets it: sizeof(recollect_dream_settings) */
+    int per_class;    /* dreams of each class, at most 10000; 0: 16 */
+    int steps;        /* of inversion; 0: as the model's configuration has it, at most 500 */
+    const char *seed; /* a whole number as text: other dreams; NULL: the model's */
+    int scale;        /* each pixel becomes scale x scale, at most 64; 0: so that a dream has 64 pixels a side */
+    int overwrite;    /* not 0: replaces pictures that are there */
+} recollect_dream_settings;
+
+/* What came of it. `taken` and `spread` are arrays of the caller's, of recollect_model_classes() elements each; NULL:
+ * not wanted. */
+typedef struct recollect_dream_result {
+    size_t size;    /* the caller sets it: sizeof(recollect_dream_result) */
+    int steps;      /* of inversion that were made */
+    int dreams;     /* that were made: until every class had enough, at most 16 times as many as were wanted */
+    int *taken;     /* of these the model took so many for this class */
+    double *spread; /* how much the dreams of a class differ: standard deviation of a pixel, in units of that of the
+                       data; NaN: there are fewer than two dreams of it */
+} recollect_dream_result;
+
+/* Dreams of every class as pictures: folder/01-NAME.png has those of the first class, and so on, where there are any;
+ * folder/all.png a row for each class. The library makes the folder if it is not there. All pictures appear
+ * together: where one cannot be made, none is. A picture that is there is refused before the work begins, unless
+ * settings->overwrite. `settings` may be NULL, and `result`, too. Same model, same settings: same dreams. */
+RECOLLECT_API recollect_status recollect_dream_folder(recollect_model *model, const char *folder,
+                                                      const recollect_dream_settings *settings,
+                                                      recollect_dream_result *result);
+
+/* ---- what there is ------------------------------------------------------------------------------------- */
+
+/* The lists: item 0, 1, ... into a structure whose `size` the caller has set to its sizeof. Returns 1; 0 when there
+ * are no more, or the structure is NULL or smaller than its first version. The texts are the library's, and stay
+ * valid. */
+
+/* A way to learn. */
+typedef struct recollect_method {
+    size_t size;
+    const char *name;    /* for recollect_model_set(model, "method", ...) */
+    const char *title;   /* as papers call it: "CwD" */
+    const char *summary; /* what it does, in one line */
+    const char *stores;  /* what it keeps from one task to the next beside the classifier: "nothing" */
+    int data_free;       /* 1: it keeps neither images nor a model that makes them, and is not given old images */
+    int learn;           /* 1: recollect_learn can teach a model more classes with it; 0: it needs the old images */
+} recollect_method;
+
+RECOLLECT_API int recollect_method_at(int index, recollect_method *method);
+
+/* A setting of the configuration. */
+typedef struct recollect_setting {
+    size_t size;
+    const char *name;    /* for recollect_model_set */
+    const char *type;    /* "text", "whole number", "number", "true or false", "list of whole numbers" */
+    const char *help;    /* what it is, in one line */
+    const char *initial; /* its value, as text, where neither a preset nor anybody has set it */
+    const char *readers; /* the part that has a use for it: "training", "inversion", ... */
+    const char *choices; /* "code|paper": it takes one of these; NULL: there is no such list */
+    double low, high;    /* what a number, or each number of a list, may be; NaN: it is no number */
+    char range[96];      /* what it takes, in words: "1 to 4096", "code or paper", "at most 31 characters" */
+} recollect_setting;
+
+RECOLLECT_API int recollect_setting_at(int index, recollect_setting *setting);
+
+/* Settings that belong together. */
+typedef struct recollect_preset {
+    size_t size;
+    const char *name; /* for recollect_model_set(model, "preset", ...) */
+    const char *summary;
+} recollect_preset;
+
+RECOLLECT_API int recollect_preset_at(int index, recollect_preset *preset);
+
+/* Names of the nets; NULL when there are no more. */
+RECOLLECT_API const char *recollect_net_at(int index);
+
+/* ---- in words ------------------------------------------------------------------------------------------ */
+
+/* These say what there is in lines of text. `json` not 0: one JSON value instead, in one call of `line`. What was
+ * not measured is null there. */
+
+/* This machine and the backends that it has. */
+RECOLLECT_API recollect_status recollect_describe_machine(recollect_line *line, void *user);
+/* All methods. */
+RECOLLECT_API recollect_status recollect_describe_methods(int json, recollect_line *line, void *user);
+/* The layers of a net for images of `channels` channels and `size` x `size` pixels. */
+RECOLLECT_API recollect_status recollect_describe_net(const char *name, int channels, int size, recollect_line *line,
+                                                      void *user);
+/* What a model knows and keeps. RECOLLECT_INVALID_ARGUMENT for one that knows nothing. */
+RECOLLECT_API recollect_status recollect_describe_model(const recollect_model *model, int json, recollect_line *line,
+                                                        void *user);
+/* What the model has learnt just now, as JSON: `result` as recollect_learn filled it, `path` the file that the model
+ * was saved as, or NULL. */
+RECOLLECT_API recollect_status recollect_describe_learning(const recollect_model *model,
+                                                           const recollect_learn_result *result, const char *path,
+                                                           recollect_line *line, void *user);
 
 #ifdef __cplusplus
 }

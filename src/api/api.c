@@ -18,6 +18,11 @@ const char *recollect_version(void)
     return RC_VERSION_TEXT(RECOLLECT_VERSION_MAJOR, RECOLLECT_VERSION_MINOR, RECOLLECT_VERSION_PATCH);
 }
 
+int recollect_api_version(void)
+{
+    return RECOLLECT_API_VERSION;
+}
+
 const char *recollect_status_text(recollect_status status)
 {
     switch (status) {
@@ -34,11 +39,22 @@ const char *recollect_last_message(void)
     return rc_message();
 }
 
+void recollect_free(void *block)
+{
+    rc_free(NULL, block);
+}
+
 /* ---- what every function does -------------------------------------------------------------------------- */
 
 rc_status rc_api_is_null(const char *name, const char *expected)
 {
     return rc_fail(RC_INVALID_ARGUMENT, "%s is NULL, expected %s", name, expected);
+}
+
+void rc_api_begin_alone(void)
+{
+    rc_clear_message();
+    rc_memory_set_budget(rc_memory_allowed(0));
 }
 
 rc_status rc_api_begin(const recollect_context *context)
@@ -80,7 +96,7 @@ rc_status rc_api_end(rc_status status)
 /* ---- settings ------------------------------------------------------------------------------------------ */
 
 /* Bytes of the first version of the structure, which every caller knows. */
-static const size_t first_settings = offsetof(recollect_settings, user) + sizeof(void *);
+static const size_t first_settings = RC_API_FIRST(recollect_settings, user);
 
 static const recollect_settings defaults = {
     .size = sizeof(recollect_settings), .backend = "cpu", .log_level = RECOLLECT_LOG_INFO};
@@ -109,10 +125,6 @@ static rc_status take_settings(const recollect_settings *given, recollect_settin
     settings->size = sizeof *settings;
     if (settings->backend == NULL)
         return rc_api_is_null("backend", "\"cpu\" or \"cuda\"");
-    if (strcmp(settings->backend, "cpu") != 0 && strcmp(settings->backend, "cuda") != 0 &&
-        strncmp(settings->backend, "cuda:", 5) != 0)
-        return rc_fail(RC_INVALID_ARGUMENT, "backend is '%.64s', expected \"cpu\" or \"cuda\"",
-                       settings->backend);
     if (settings->threads < 0 || settings->threads > 1024)
         return rc_fail(RC_INVALID_ARGUMENT, "threads is %d, expected 0 (all cores) to 1024",
                        settings->threads);
@@ -162,7 +174,8 @@ static void give_progress(void *user, const rc_watch_event *event)
                             .steps = (uint32_t)event->total,
                             .images_per_second = event->images_per_second,
                             .stage_seconds_left = event->stage_left,
-                            .seconds_left = event->left};
+                            .seconds_left = event->left,
+                            .text = event->text};
     const rc_stage_report *report = event->report;
     if (report != NULL) {
         p.stage = public_stage(report->stage);
@@ -226,6 +239,26 @@ recollect_status recollect_context_create(const recollect_settings *settings, re
 bool rc_api_is_parents(const recollect_context *context)
 {
     return !rc_process_is(context->process) && (context->busy || strcmp(context->backend->name, "cpu") != 0);
+}
+
+void rc_api_enter(recollect_context *context)
+{
+    context->busy = true;
+}
+
+void rc_api_leave(recollect_context *context)
+{
+    recollect_model *doomed = context->doomed;
+    context->busy = false;
+    context->doomed = NULL;
+    context->models++; /* so that the last of them does not take it along */
+    while (doomed != NULL) {
+        recollect_model *next = doomed->next_doomed;
+        rc_api_destroy_model(doomed);
+        doomed = next;
+    }
+    context->models--;
+    rc_api_release_context(context);
 }
 
 void rc_api_release_context(recollect_context *context)

@@ -2,6 +2,8 @@
 #ifndef RC_API_API_H
 #define RC_API_API_H
 
+#include <stddef.h>
+
 #include "api/dream.h"
 #include "api/learn.h"
 #include "api/unfamiliarity.h"
@@ -15,7 +17,8 @@ struct recollect_context {
     rc_watch watch;              /* leads to the settings' callbacks */
     int models;                  /* that use it */
     bool closed;                 /* destroyed by its owner; goes with its last model */
-    bool busy;                   /* in a call that may call back, or that changes a model */
+    bool busy;                   /* between rc_api_enter and rc_api_leave */
+    recollect_model *doomed;     /* models that were destroyed while it was busy; they go when it leaves */
     uint32_t process;            /* that it belongs to */
 };
 
@@ -23,12 +26,13 @@ enum { RC_API_OPTIONS = 128 };
 
 struct recollect_model {
     recollect_context *context;
+    recollect_model *next_doomed; /* see the context */
     rc_saved_model saved;        /* learner.backend NULL: knows nothing yet */
 
     /* Options for what is learnt next. */
     char *set[RC_API_OPTIONS];   /* "key=value", each key once */
     int sets;
-    char *method, *preset;       /* NULL: not set */
+    char *method, *preset, *format, *old_test; /* NULL: not set */
     bool merge, skip_broken;
 
     /* Made when they are first needed, dropped when the model changes. */
@@ -43,8 +47,15 @@ struct recollect_model {
  * contexts of a parent process. */
 rc_status rc_api_begin(const recollect_context *context);
 rc_status rc_api_begin_model(const recollect_model *model);
+/* The same for functions without a handle: 80 % of what is free is their budget. */
+void rc_api_begin_alone(void);
 /* Sees to it that a failure has a message; returns it. */
 rc_status rc_api_end(rc_status status);
+
+/* Around everything that may call back or that changes a model: a callback may destroy models and the context itself,
+ * which is put off until rc_api_leave. After that the caller touches neither. */
+void rc_api_enter(recollect_context *context);
+void rc_api_leave(recollect_context *context);
 
 /* "NAME is NULL, expected WHAT". */
 rc_status rc_api_is_null(const char *name, const char *expected);
@@ -54,6 +65,7 @@ rc_status rc_api_is_null(const char *name, const char *expected);
 rc_status rc_api_check_images(const recollect_images *images);
 rc_status rc_api_check_fit(const recollect_model *model, const recollect_images *images);
 rc_status rc_api_check_has_learnt(const recollect_model *model);
+rc_status rc_api_check_result(const recollect_learn_result *result); /* NULL is fine */
 
 /* Drops what was derived from the model's weights; or of that only what scores images. */
 void rc_api_forget(recollect_model *model);
@@ -65,6 +77,21 @@ rc_learn_settings rc_api_lesson(const recollect_model *model);
 /* Does it belong to a parent of this process, which was at work with it when it forked, or to a GPU? Then nothing of
  * its memory may be touched. */
 bool rc_api_is_parents(const recollect_context *context);
+
+/* Frees a model, and its context if that was closed and has no other. */
+void rc_api_destroy_model(recollect_model *model);
+
+/* Bytes of the first version of a public structure, which every caller knows: up to this member, its last one then. */
+#define RC_API_FIRST(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
+
+/* A structure of the caller's, which begins with its size, becomes `from`, as far as both know it, and zeros. `size`:
+ * of the library's structure; `first`: of its first version. check: RC_INVALID_ARGUMENT with a message that calls it
+ * `name`, where the caller's cannot be one. */
+rc_status rc_api_check_size(const char *name, const void *structure, size_t first, size_t size);
+void rc_api_fill(void *to, const void *from, size_t size);
+
+/* An item of a list into the caller's structure; false where that is NULL or smaller than its first version. */
+bool rc_api_give_item(void *to, size_t first, const void *item, size_t size);
 
 /* Frees a closed context without models. */
 void rc_api_release_context(recollect_context *context);

@@ -1,8 +1,42 @@
 /* The public interface: checks of arguments that several of its files need. */
 #include <stdint.h>
+#include <string.h>
 
 #include "api/api.h"
 #include "base/memory.h"
+
+/* So much will never be added to a structure: somebody forgot to set its size. */
+static const size_t absurd = 65536;
+
+rc_status rc_api_check_size(const char *name, const void *structure, size_t first, size_t size)
+{
+    size_t given;
+    memcpy(&given, structure, sizeof given);
+    if (given < first || given > absurd)
+        return rc_fail(RC_INVALID_ARGUMENT, "the %s's size is %zu, expected %zu: set it before the call", name, given,
+                       size);
+    return RC_OK;
+}
+
+void rc_api_fill(void *to, const void *from, size_t size)
+{
+    size_t given;
+    memcpy(&given, to, sizeof given);
+    memset((char *)to + sizeof given, 0, given - sizeof given);
+    memcpy((char *)to + sizeof given, (const char *)from + sizeof given,
+           (given < size ? given : size) - sizeof given);
+}
+
+bool rc_api_give_item(void *to, size_t first, const void *item, size_t size)
+{
+    size_t given = 0;
+    if (to != NULL)
+        memcpy(&given, to, sizeof given);
+    if (given < first || given > absurd)
+        return false;
+    rc_api_fill(to, item, size);
+    return true;
+}
 
 rc_status rc_api_check_images(const recollect_images *images)
 {

@@ -31,31 +31,34 @@ static rc_status check_labels(const int32_t *labels, int count, int classes)
     return RC_OK;
 }
 
-/* Bytes of the first version of the structure. */
-static const size_t first_result = sizeof(recollect_learn_result);
+/* Bytes of the first version of the structure, which every caller knows. */
+static const size_t first_result = RC_API_FIRST(recollect_learn_result, seconds);
 
-static rc_status check_result(const recollect_learn_result *result)
+rc_status rc_api_check_result(const recollect_learn_result *result)
 {
-    if (result != NULL && (result->size < first_result || result->size > 65536))
-        return rc_fail(RC_INVALID_ARGUMENT, "the result's size is %zu, expected %zu: set it before the call",
-                       result->size, sizeof *result);
-    return RC_OK;
+    return result != NULL ? rc_api_check_size("result", result, first_result, sizeof *result) : RC_OK;
 }
 
 static void fill_result(const rc_learn_result *from, recollect_learn_result *to)
 {
     if (to == NULL)
         return;
-    recollect_learn_result filled = {.size = to->size,
-                                     .known = from->known,
+    recollect_learn_result filled = {.known = from->known,
                                      .added = from->added,
                                      .images = from->images,
                                      .held_out = from->held_out,
                                      .broken = from->broken,
                                      .accuracy = from->accuracy,
-                                     .seconds = from->seconds};
-    memset(to, 0, to->size);
-    memcpy(to, &filled, filled.size < sizeof filled ? filled.size : sizeof filled);
+                                     .seconds = from->seconds,
+                                     .merged = from->merged,
+                                     .old_images = from->old_images,
+                                     .old_before = from->old_before,
+                                     .old_after = from->old_after,
+                                     .inversion_seconds = from->wall[RC_STAGE_INVERSION],
+                                     .training_seconds = from->wall[RC_STAGE_TRAINING],
+                                     .refinement_seconds = from->wall[RC_STAGE_REFINEMENT],
+                                     .estimation_seconds = from->wall[RC_STAGE_ESTIMATION]};
+    rc_api_fill(to, &filled, sizeof filled);
 }
 
 static rc_status learn(recollect_model *model, const rc_learn_settings *lesson,
@@ -63,7 +66,7 @@ static rc_status learn(recollect_model *model, const rc_learn_settings *lesson,
 {
     recollect_context *context = model->context;
     rc_learn_result learnt;
-    context->busy = true;
+    rc_api_enter(context);
     rc_api_forget(model);
     rc_status status = rc_learn(&model->saved, context->backend, lesson, &learnt);
     if (status == RC_OK) {
@@ -71,8 +74,9 @@ static rc_status learn(recollect_model *model, const rc_learn_settings *lesson,
         rc_free(NULL, model->preset); /* of a first model, which it is no more */
         model->preset = NULL;
     }
-    context->busy = false;
-    return rc_api_end(status);
+    status = rc_api_end(status);
+    rc_api_leave(context);
+    return status;
 }
 
 recollect_status recollect_learn(recollect_model *model, const recollect_images *images,
@@ -80,7 +84,7 @@ recollect_status recollect_learn(recollect_model *model, const recollect_images 
                                  recollect_learn_result *result)
 {
     RC_TRY(rc_api_begin_model(model));
-    RC_TRY(check_result(result));
+    RC_TRY(rc_api_check_result(result));
     RC_TRY(rc_api_check_images(images));
     RC_TRY(check_names(class_names, classes));
     RC_TRY(check_labels(labels, images->count, classes));
@@ -107,7 +111,7 @@ recollect_status recollect_learn_folder(recollect_model *model, const char *path
                                         recollect_learn_result *result)
 {
     RC_TRY(rc_api_begin_model(model));
-    RC_TRY(check_result(result));
+    RC_TRY(rc_api_check_result(result));
     if (path == NULL || path[0] == '\0')
         return rc_fail(RC_INVALID_ARGUMENT, "path is %s, expected the name of a folder",
                        path ? "empty" : "NULL");

@@ -8,6 +8,7 @@
 #include "api/learn_config.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "model/saving.h"
 
 enum { VALUE_SIZE = 4096 };
 
@@ -82,8 +83,29 @@ recollect_status recollect_model_save(const recollect_model *model, const char *
         return rc_fail(RC_INVALID_ARGUMENT, "the model knows nothing yet, there is nothing to save in %.512s",
                        path);
     if (!overwrite && rc_file_exists(path))
-        return rc_fail(RC_IO, "%.900s exists already, and overwriting it was not allowed", path);
+        return rc_fail(RC_IO, "%.900s exists already; choose another name, or replace it with the setting 'overwrite'",
+                       path);
     return rc_api_end(rc_model_file_save(path, &model->saved, overwrite != 0));
+}
+
+recollect_status recollect_model_save_memory(const recollect_model *model, void **bytes, size_t *size)
+{
+    rc_clear_message();
+    if (bytes == NULL || size == NULL)
+        return rc_api_is_null(bytes == NULL ? "bytes" : "size", "where to put it");
+    *bytes = NULL;
+    *size = 0;
+    RC_TRY(rc_api_begin_model(model));
+    RC_TRY(rc_api_check_has_learnt(model));
+    return rc_api_end(rc_model_file_pack(&model->saved, bytes, size));
+}
+
+recollect_status recollect_check_save(const char *path, size_t bytes, int overwrite)
+{
+    rc_api_begin_alone();
+    if (path == NULL || path[0] == '\0')
+        return rc_fail(RC_INVALID_ARGUMENT, "path is %s, expected the name of a file", path ? "empty" : "NULL");
+    return rc_api_end(rc_saving_check(path, bytes, overwrite != 0));
 }
 
 void rc_api_forget_scorer(recollect_model *model)
@@ -105,18 +127,28 @@ void recollect_model_destroy(recollect_model **model)
     if (model == NULL || *model == NULL)
         return;
     recollect_model *m = *model;
-    bool parents = rc_api_is_parents(m->context);
-    if (m->context->busy && !parents)
-        return;
+    recollect_context *context = m->context;
     *model = NULL;
-    if (parents)
+    if (rc_api_is_parents(context))
         return;
+    if (context->busy) {
+        m->next_doomed = context->doomed;
+        context->doomed = m;
+        return;
+    }
+    rc_api_destroy_model(m);
+}
+
+void rc_api_destroy_model(recollect_model *m)
+{
     rc_api_forget(m);
     rc_saved_model_destroy(&m->saved);
     for (int i = 0; i < m->sets; i++)
         rc_free(NULL, m->set[i]);
     rc_free(NULL, m->method);
     rc_free(NULL, m->preset);
+    rc_free(NULL, m->format);
+    rc_free(NULL, m->old_test);
     m->context->models--;
     rc_api_release_context(m->context);
     rc_free(NULL, m);
@@ -124,7 +156,23 @@ void recollect_model_destroy(recollect_model **model)
 
 /* ---- options ------------------------------------------------------------------------------------------- */
 
-/* "a" "=" "b" in a new block. */
+/* Options beside the settings of the configuration. */
+typedef enum option { METHOD, PRESET, MERGE, SKIP_BROKEN, FORMAT, OLD_TEST, OPTIONS } option;
+
+static const char *const option_name[OPTIONS] = {[METHOD] = "method",           [PRESET] = "preset",
+                                                 [MERGE] = "merge",             [SKIP_BROKEN] = "skip_broken",
+                                                 [FORMAT] = "format",           [OLD_TEST] = "old_test"};
+
+/* OPTIONS: it is none of them. */
+static option find_option(const char *name)
+{
+    option found = 0;
+    while (found < OPTIONS && strcmp(option_name[found], name) != 0)
+        found++;
+    return found;
+}
+
+/* A text and another one behind it in a new block. */
 static char *join(const char *a, const char *between, const char *b)
 {
     size_t size = strlen(a) + strlen(between) + strlen(b) + 1;
@@ -134,30 +182,20 @@ static char *join(const char *a, const char *between, const char *b)
     return text;
 }
 
-static rc_status set_text(char **option, const char *value)
+/* "": it is not set. */
+static rc_status set_text(char **text, const char *value)
 {
-    char *copy = join("", "", value);
-    if (copy == NULL)
+    char *copy = value[0] != '\0' ? join("", "", value) : NULL;
+    if (copy == NULL && value[0] != '\0')
         return RC_OUT_OF_MEMORY;
-    rc_free(NULL, *option);
-    *option = copy;
+    rc_free(NULL, *text);
+    *text = copy;
     return RC_OK;
 }
 
-static rc_status set_flag(bool *option, const char *name, const char *value)
-{
-    bool yes = strcmp(value, "true") == 0;
-    if (!yes && strcmp(value, "false") != 0)
-        return rc_fail(RC_INVALID_ARGUMENT, "%s is '%.64s', expected true or false", name, value);
-    *option = yes;
-    return RC_OK;
-}
-
-/* One of the configuration: tried on a configuration that nobody uses, then kept as text. */
+/* A setting of the configuration is kept as text, behind all that were set before: some change others. */
 static rc_status set_configuration(recollect_model *model, const char *name, const char *value)
 {
-    rc_config tried = rc_config_default();
-    RC_TRY(rc_config_set(&tried, name, value));
     size_t length = strlen(name);
     int place = 0;
     while (place < model->sets &&
@@ -168,52 +206,80 @@ static rc_status set_configuration(recollect_model *model, const char *name, con
     char *text = join(name, "=", value);
     if (text == NULL)
         return RC_OUT_OF_MEMORY;
-    if (place == model->sets)
+    if (place == model->sets) {
         model->sets++;
-    else
+    } else {
         rc_free(NULL, model->set[place]);
-    model->set[place] = text;
+        memmove(&model->set[place], &model->set[place + 1], (size_t)(model->sets - 1 - place) * sizeof *model->set);
+    }
+    model->set[model->sets - 1] = text;
     return RC_OK;
 }
 
-static rc_status set_option(recollect_model *model, const char *name, const char *value)
+/* Is there such an option, and does it take the value? */
+static rc_status check_option(const char *name, const char *value)
 {
     rc_config tried = rc_config_default();
     const rc_method *method;
-    if (strcmp(name, "method") == 0) {
-        RC_TRY(rc_method_choose(value, &method));
-        return set_text(&model->method, value);
-    }
-    if (strcmp(name, "preset") == 0) {
-        RC_TRY(rc_config_load(&tried, value, NULL));
-        return set_text(&model->preset, value);
-    }
-    if (strcmp(name, "merge") == 0)
-        return set_flag(&model->merge, name, value);
-    if (strcmp(name, "skip_broken") == 0)
-        return set_flag(&model->skip_broken, name, value);
-    return set_configuration(model, name, value);
-}
-
-recollect_status recollect_model_set(recollect_model *model, const char *name, const char *value)
-{
-    RC_TRY(rc_api_begin_model(model));
     if (name == NULL)
         return rc_api_is_null("name", "that of an option");
     if (value == NULL)
         return rc_api_is_null("value", "a text");
     if (strlen(name) > 64 || strlen(value) >= VALUE_SIZE)
         return rc_fail(RC_INVALID_ARGUMENT, "the option '%.64s' or its value is too long", name);
-    model->context->busy = true;
-    rc_status status = set_option(model, name, value);
-    model->context->busy = false;
-    return rc_api_end(status);
+    switch (find_option(name)) {
+    case METHOD: return rc_method_choose(value, &method);
+    case PRESET: return rc_config_load(&tried, value, NULL);
+    case MERGE:
+    case SKIP_BROKEN:
+        return strcmp(value, "true") == 0 || strcmp(value, "false") == 0
+                   ? RC_OK
+                   : rc_fail(RC_INVALID_ARGUMENT, "%s is '%.64s', expected true or false", name, value);
+    case OLD_TEST: return RC_OK;
+    case FORMAT:
+    case OPTIONS: break;
+    }
+    return rc_config_set(&tried, name, value);
+}
+
+static rc_status set_option(recollect_model *model, const char *name, const char *value)
+{
+    RC_TRY(check_option(name, value));
+    bool yes = strcmp(value, "true") == 0;
+    switch (find_option(name)) {
+    case METHOD: return set_text(&model->method, value);
+    case PRESET: return set_text(&model->preset, value);
+    case MERGE: model->merge = yes; return RC_OK;
+    case SKIP_BROKEN: model->skip_broken = yes; return RC_OK;
+    case FORMAT: return set_text(&model->format, value);
+    case OLD_TEST: return set_text(&model->old_test, value);
+    case OPTIONS: break;
+    }
+    return set_configuration(model, name, value);
+}
+
+recollect_status recollect_check_option(const char *name, const char *value)
+{
+    rc_api_begin_alone();
+    return rc_api_end(check_option(name, value));
+}
+
+recollect_status recollect_model_set(recollect_model *model, const char *name, const char *value)
+{
+    RC_TRY(rc_api_begin_model(model));
+    recollect_context *context = model->context;
+    rc_api_enter(context);
+    rc_status status = rc_api_end(set_option(model, name, value));
+    rc_api_leave(context);
+    return status;
 }
 
 rc_learn_settings rc_api_lesson(const recollect_model *model)
 {
     return (rc_learn_settings){.method = model->method,
                                .preset = model->preset,
+                               .format = model->format,
+                               .old_test = model->old_test,
                                .set = (const char *const *)model->set,
                                .sets = model->sets,
                                .merge = model->merge,
@@ -227,20 +293,18 @@ static rc_status get_option(const recollect_model *model, const char *name, char
     rc_learn_settings lesson = rc_api_lesson(model);
     rc_config config;
     const rc_method *method;
+    const char *text = "";
     RC_TRY(rc_learn_configure(&model->saved, &lesson, &config, &method));
-    if (strcmp(name, "method") == 0)
-        snprintf(value, VALUE_SIZE, "%s", method->name);
-    else if (strcmp(name, "preset") == 0)
-        snprintf(value, VALUE_SIZE, "%s",
-                 model->preset != NULL ? model->preset
-                 : has_learnt(model)   ? ""
-                                       : "learn");
-    else if (strcmp(name, "merge") == 0)
-        snprintf(value, VALUE_SIZE, "%s", model->merge ? "true" : "false");
-    else if (strcmp(name, "skip_broken") == 0)
-        snprintf(value, VALUE_SIZE, "%s", model->skip_broken ? "true" : "false");
-    else
-        return rc_config_get(&config, name, value, VALUE_SIZE);
+    switch (find_option(name)) {
+    case METHOD: text = method->name; break;
+    case PRESET: text = model->preset != NULL ? model->preset : has_learnt(model) ? "" : "learn"; break;
+    case MERGE: text = model->merge ? "true" : "false"; break;
+    case SKIP_BROKEN: text = model->skip_broken ? "true" : "false"; break;
+    case FORMAT: text = model->format != NULL ? model->format : ""; break;
+    case OLD_TEST: text = model->old_test != NULL ? model->old_test : ""; break;
+    case OPTIONS: return rc_config_get(&config, name, value, VALUE_SIZE);
+    }
+    snprintf(value, VALUE_SIZE, "%s", text);
     return RC_OK;
 }
 
@@ -310,8 +374,6 @@ size_t recollect_model_stored_bytes(const recollect_model *model)
 {
     if (!has_learnt(model))
         return 0;
-    const rc_learner *l = &model->saved.learner;
-    const rc_stored stored = rc_learner_stored(l);
-    size_t weights = l->net.params + l->net.running + (size_t)l->student.head.classes * (size_t)l->student.head.d;
-    return weights * sizeof(float) + rc_buffer_bytes(&l->buffer) + stored.model + stored.statistics;
+    const rc_kept kept = rc_model_kept(&model->saved);
+    return rc_kept_bytes(&kept);
 }

@@ -110,9 +110,10 @@ static rc_status predict(recollect_model *model, const uint8_t *pixels, int coun
 
 static rc_status predict_busily(recollect_model *model, const uint8_t *pixels, int count, answer *a)
 {
-    model->context->busy = true;
+    recollect_context *context = model->context;
+    rc_api_enter(context);
     rc_status status = predict(model, pixels, count, a);
-    model->context->busy = false;
+    rc_api_leave(context);
     return status;
 }
 

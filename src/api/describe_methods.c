@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/api.h"
 #include "base/json.h"
 #include "base/nearest.h"
 
@@ -21,9 +22,22 @@ static const struct {
     [RC_REPLAY_ALL] = {false, "all images"},
 };
 
-static const char *stores(const rc_method *method)
+static recollect_method describe(const rc_method *method)
 {
-    return method->dce ? "means and covariance of features" : kinds[method->replay].stores;
+    return (recollect_method){.name = method->name,
+                              .title = method->title,
+                              .summary = method->summary,
+                              .stores = method->dce ? "means and covariance of features" : kinds[method->replay].stores,
+                              .data_free = kinds[method->replay].data_free,
+                              .learn = !rc_method_takes_old_images(method)};
+}
+
+int recollect_method_at(int index, recollect_method *method)
+{
+    const rc_method *row = index >= 0 ? rc_method_at(index) : NULL;
+    const size_t first = RC_API_FIRST(recollect_method, learn);
+    const recollect_method described = row != NULL ? describe(row) : (recollect_method){0};
+    return row != NULL && rc_api_give_item(method, first, &described, sizeof described);
 }
 
 static rc_status print_json(rc_describe_line *line, void *user)
@@ -32,12 +46,13 @@ static rc_status print_json(rc_describe_line *line, void *user)
     const rc_method *method;
     rc_json_begin_array(&w, NULL);
     for (int i = 0; (method = rc_method_at(i)) != NULL; i++) {
+        const recollect_method described = describe(method);
         rc_json_begin_object(&w, NULL);
         rc_json_put_text(&w, "name", method->name);
         rc_json_put_text(&w, "title", method->title);
         rc_json_put_text(&w, "summary", method->summary);
-        rc_json_put_bool(&w, "data_free", kinds[method->replay].data_free);
-        rc_json_put_text(&w, "stores", stores(method));
+        rc_json_put_bool(&w, "data_free", described.data_free != 0);
+        rc_json_put_text(&w, "stores", described.stores);
         rc_json_end(&w);
     }
     rc_json_end(&w);

@@ -2,46 +2,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <string.h>
 
-#include "base/memory.h"
 #include "base/utf8.h"
 #include "forecast/progress.h"
-
-/* Bytes of the file by what they are for. Everything else would be "other": a file of ours has none. */
-typedef struct contents {
-    size_t backbone, head, means, covariance, images, model, other;
-} contents;
-
-static void count_tensor(contents *c, const rc_named_tensor *tensor)
-{
-    size_t bytes = rc_named_tensor_count(tensor) * rc_dtype_bytes(tensor->dtype);
-    if (strncmp(tensor->name, "backbone.", 9) == 0)
-        c->backbone += bytes;
-    else if (strncmp(tensor->name, "head.", 5) == 0)
-        c->head += bytes;
-    else if (strcmp(tensor->name, "statistics.class_mean") == 0)
-        c->means += bytes;
-    else if (strcmp(tensor->name, "statistics.covariance") == 0)
-        c->covariance += bytes;
-    else if (strncmp(tensor->name, "buffer.", 7) == 0)
-        c->images += bytes;
-    else if (strncmp(tensor->name, "encoder.", 8) == 0 || strncmp(tensor->name, "decoder.", 8) == 0)
-        c->model += bytes;
-    else
-        c->other += bytes;
-}
-
-static rc_status read_contents(const char *path, contents *c)
-{
-    rc_safetensors *file;
-    *c = (contents){0};
-    RC_TRY(rc_safetensors_open(path, &file));
-    for (int i = 0; i < rc_safetensors_count(file); i++)
-        count_tensor(c, rc_safetensors_at(file, i));
-    rc_safetensors_close(file);
-    return RC_OK;
-}
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
@@ -88,41 +51,43 @@ static void put_normalisation(const out *o, const rc_augment *image)
         image->c == 1 ? "grey" : "colour", mean, std);
 }
 
-static void put_stored(const out *o, const rc_learner *l, const contents *c)
+static void put_stored(const out *o, const rc_saved_model *model, const rc_kept *kept)
 {
+    const rc_learner *l = &model->learner;
+    size_t statistics = kept->class_means + kept->covariance;
     char bytes[32];
-    if (c->images > 0) {
-        rc_bytes_text(c->images, bytes, sizeof bytes);
+    if (kept->images > 0) {
+        rc_bytes_text(kept->images, bytes, sizeof bytes);
         put(o, "kept of images %s: %d images and their labels, of the %llu that were shown; not data-free", bytes,
             l->buffer.held, (unsigned long long)l->buffer.offered);
-    } else if (c->model > 0) {
-        rc_bytes_text(c->model, bytes, sizeof bytes);
+    } else if (kept->generative_model > 0) {
+        rc_bytes_text(kept->generative_model, bytes, sizeof bytes);
         put(o, "kept of images %s: an autoencoder that makes images, no image itself; not data-free", bytes);
     } else if (rc_method_takes_old_images(l->method)) {
         put(o, "kept of images nothing in the file, but %s is given the old images again: not data-free",
             l->method->title);
-    } else if (c->means + c->covariance == 0) {
+    } else if (statistics == 0) {
         put(o, "kept of images nothing: %s stores no statistics, no image is in the file", l->method->title);
     } else {
-        rc_bytes_text(c->means + c->covariance, bytes, sizeof bytes);
+        rc_bytes_text(statistics, bytes, sizeof bytes);
         put(o, "kept of images %s: %d class means and one covariance of %d features; no image is in the file",
             bytes, l->statistics_classes, l->student.head.d);
     }
-    if (c->other > 0)
-        put(o, "warning: %zu bytes of the file are of unknown use", c->other);
+    if (model->unknown_bytes > 0)
+        put(o, "warning: %zu bytes of the file are of unknown use", model->unknown_bytes);
 }
 
-static void describe_text(const rc_saved_model *model, const contents *c, const out *o)
+static void describe_text(const rc_saved_model *model, const rc_kept *kept, const out *o)
 {
     const rc_learner *l = &model->learner;
     char weights[32];
-    rc_bytes_text(c->backbone + c->head, weights, sizeof weights);
+    rc_bytes_text(kept->weights, weights, sizeof weights);
     put_classes(o, model);
     put(o, "method         %s: %s", l->method->title, l->method->summary);
     put(o, "net            %s, %zu parameters and a head of %d x %d; %s of weights", l->settings.net,
         l->net.params, l->student.head.classes, l->student.head.d, weights);
     put_normalisation(o, &l->augment);
-    put_stored(o, l, c);
+    put_stored(o, model, kept);
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------------------------- */
@@ -148,19 +113,19 @@ static void put_lists(rc_json_writer *w, const rc_saved_model *model)
     rc_json_end(w);
 }
 
-static void put_bytes(rc_json_writer *w, const contents *c)
+static void put_bytes(rc_json_writer *w, const rc_saved_model *model, const rc_kept *kept)
 {
     rc_json_begin_object(w, "bytes");
-    rc_json_put_int(w, "weights", (int64_t)(c->backbone + c->head));
-    rc_json_put_int(w, "class_means", (int64_t)c->means);
-    rc_json_put_int(w, "covariance", (int64_t)c->covariance);
-    rc_json_put_int(w, "generative_model", (int64_t)c->model);
-    rc_json_put_int(w, "images", (int64_t)c->images);
-    rc_json_put_int(w, "other", (int64_t)c->other);
+    rc_json_put_int(w, "weights", (int64_t)kept->weights);
+    rc_json_put_int(w, "class_means", (int64_t)kept->class_means);
+    rc_json_put_int(w, "covariance", (int64_t)kept->covariance);
+    rc_json_put_int(w, "generative_model", (int64_t)kept->generative_model);
+    rc_json_put_int(w, "images", (int64_t)kept->images);
+    rc_json_put_int(w, "other", (int64_t)model->unknown_bytes);
     rc_json_end(w);
 }
 
-static rc_status describe_json(const rc_saved_model *model, const contents *c, const out *o)
+static rc_status describe_json(const rc_saved_model *model, const rc_kept *kept, const out *o)
 {
     const rc_learner *l = &model->learner;
     const rc_head *head = &l->student.head;
@@ -169,7 +134,7 @@ static rc_status describe_json(const rc_saved_model *model, const contents *c, c
     put_lists(&w, model);
     rc_json_put_text(&w, "method", l->method->name);
     rc_json_put_text(&w, "net", l->settings.net);
-    rc_json_put_int(&w, "parameters", (int64_t)(l->net.params + (size_t)head->classes * (size_t)head->d));
+    rc_json_put_int(&w, "parameters", (int64_t)rc_model_parameters(model));
     rc_json_put_int(&w, "features", head->d);
     rc_json_begin_array(&w, "image");
     rc_json_put_int(&w, NULL, l->augment.h);
@@ -178,8 +143,8 @@ static rc_status describe_json(const rc_saved_model *model, const contents *c, c
     rc_json_end(&w);
     put_numbers(&w, "mean", l->augment.mean, l->augment.c);
     put_numbers(&w, "std", l->augment.std, l->augment.c);
-    put_bytes(&w, c);
-    rc_json_put_bool(&w, "data_free", c->images == 0 && c->model == 0 && !rc_method_takes_old_images(l->method));
+    put_bytes(&w, model, kept);
+    rc_json_put_bool(&w, "data_free", rc_model_is_data_free(model));
     rc_json_begin_object(&w, "config");
     rc_config_put_json(&model->config, NULL, &w);
     rc_json_end(&w);
@@ -187,14 +152,47 @@ static rc_status describe_json(const rc_saved_model *model, const contents *c, c
     return rc_json_line(&w, o->line, o->user);
 }
 
-rc_status rc_describe_model(const char *path, const rc_saved_model *model, bool json, rc_describe_line *line,
-                            void *user)
+rc_status rc_describe_model(const rc_saved_model *model, bool json, rc_describe_line *line, void *user)
 {
-    contents c;
+    const rc_kept kept = rc_model_kept(model);
     out o = {line, user};
-    RC_TRY(read_contents(path, &c));
     if (json)
-        return describe_json(model, &c, &o);
-    describe_text(model, &c, &o);
+        return describe_json(model, &kept, &o);
+    describe_text(model, &kept, &o);
     return RC_OK;
+}
+
+/* ---- a lesson ------------------------------------------------------------------------------------------------ */
+
+rc_status rc_describe_learning(const rc_saved_model *model, const recollect_learn_result *r, const char *path,
+                               rc_describe_line *line, void *user)
+{
+    const double wall[RC_STAGE_COUNT] = {[RC_STAGE_INVERSION] = r->inversion_seconds,
+                                         [RC_STAGE_TRAINING] = r->training_seconds,
+                                         [RC_STAGE_REFINEMENT] = r->refinement_seconds,
+                                         [RC_STAGE_ESTIMATION] = r->estimation_seconds};
+    rc_json_writer w = {0};
+    rc_json_begin_object(&w, NULL);
+    rc_json_put_text(&w, "file", path);
+    rc_json_put_text(&w, "method", model->learner.method->name);
+    rc_json_put_int(&w, "classes", r->known + r->added);
+    rc_json_begin_array(&w, "new_classes");
+    for (int i = r->known; i < r->known + r->added; i++)
+        rc_json_put_text(&w, NULL, model->class_name[i]);
+    rc_json_end(&w);
+    rc_json_put_int(&w, "merged_classes", r->merged);
+    rc_json_put_int(&w, "images", r->images);
+    rc_json_put_int(&w, "broken_images", r->broken);
+    rc_json_put_int(&w, "held_out_images", r->held_out);
+    rc_json_put_real(&w, "accuracy", r->accuracy);
+    rc_json_put_int(&w, "old_images", r->old_images);
+    rc_json_put_real(&w, "old_accuracy_before", r->old_before);
+    rc_json_put_real(&w, "old_accuracy_after", r->old_after);
+    rc_json_put_real(&w, "seconds", r->seconds);
+    rc_json_begin_object(&w, "stage_seconds");
+    for (int i = 0; i < RC_STAGE_COUNT; i++)
+        rc_json_put_real(&w, rc_stage_name((rc_stage)i), wall[i]);
+    rc_json_end(&w);
+    rc_json_end(&w);
+    return rc_json_line(&w, line, user);
 }

@@ -1,13 +1,15 @@
-/* What is in a model file, for people and as JSON; above all, what is kept of the images it was trained on.
- */
+/* What is in a model, for people and as JSON; above all, what is kept of the images it was trained on. */
 #ifndef RC_API_DESCRIBE_MODEL_H
 #define RC_API_DESCRIBE_MODEL_H
 
 #include "api/describe.h"
 #include "model/model_file.h"
 
-/* `path` is the file that `model` was loaded from. */
-rc_status rc_describe_model(const char *path, const rc_saved_model *model, bool json, rc_describe_line *line,
-                            void *user);
+rc_status rc_describe_model(const rc_saved_model *model, bool json, rc_describe_line *line, void *user);
+
+/* What it has learnt, as one line of JSON; `path` is the file that the model went to, NULL: none. What was not scored
+ * is null. */
+rc_status rc_describe_learning(const rc_saved_model *model, const recollect_learn_result *result, const char *path,
+                               rc_describe_line *line, void *user);
 
 #endif

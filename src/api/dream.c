@@ -232,7 +232,7 @@ static rc_status choose_settings(const rc_saved_model *model, const rc_dream_set
         out->inversion_steps = settings->steps;
     } else if (out->inversion_steps > RC_DREAM_STEPS) {
         rc_log_write(&settings->watch.log, RC_LOG_INFO,
-                     "note: %d steps of inversion, enough for a look; --steps %d does "
+                     "note: %d steps of inversion, enough for a look; the setting 'steps' of %d does "
                      "as many as the model's configuration asks for",
                      RC_DREAM_STEPS, out->inversion_steps);
         out->inversion_steps = RC_DREAM_STEPS;

@@ -39,12 +39,4 @@ rc_status rc_dreams_check(const rc_saved_model *model, const char *folder, bool 
 rc_status rc_dreams_write(const rc_dreams *dreams, const rc_saved_model *model, const char *folder,
                           int scale);
 
-/* How many the model takes for each class, a line for each. */
-void rc_dreams_print(const rc_dreams *dreams, const rc_saved_model *model, void (*line)(void *user, const char *text),
-                     void *user);
-/* What is wrong with them, a line at a time: classes without dreams, one class that takes nearly all, classes
- * whose dreams are all alike. Returns how many lines there were. */
-int rc_dreams_warn(const rc_dreams *dreams, const rc_saved_model *model,
-                   void (*line)(void *user, const char *text), void *user);
-
 #endif

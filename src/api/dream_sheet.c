@@ -1,4 +1,4 @@
-/* Dreams as pictures, and what is to be said about them. */
+/* Dreams as pictures. */
 #include <stdio.h>
 #include <string.h>
 
@@ -19,7 +19,8 @@ static rc_status make_canvas(const rc_dreams *d, int rows, int columns, int scal
     *canvas = (rc_image){.h = (int)h, .w = (int)w, .c = d->c};
     if (h > RC_IMAGE_MAX_SIDE * 4LL || w > RC_IMAGE_MAX_SIDE * 4LL)
         return rc_fail(RC_INVALID_ARGUMENT,
-                       "a picture of %lld x %lld pixels is too large; a smaller --scale helps", w, h);
+                       "a picture of %lld x %lld pixels is too large; a smaller value of the setting 'scale' helps", w,
+                       h);
     canvas->pixels = rc_alloc(NULL, (size_t)h * (size_t)w * (size_t)d->c);
     if (canvas->pixels == NULL)
         return RC_OUT_OF_MEMORY;
@@ -103,9 +104,8 @@ rc_status rc_dreams_check(const rc_saved_model *model, const char *folder, bool 
     RC_TRY(sheet_path(folder, path));
     for (int label = 0; !force && label <= classes; label++) {
         if (rc_file_exists(path))
-            return rc_fail(
-                RC_IO, "%s is there already; choose another folder with --out, or replace it with --force",
-                path);
+            return rc_fail(RC_IO, "%s is there already; choose another folder, or replace it with the setting "
+                                  "'overwrite'", path);
         if (label < classes)
             RC_TRY(class_path(model, folder, label, path));
     }
@@ -152,69 +152,4 @@ rc_status rc_dreams_write(const rc_dreams *d, const rc_saved_model *model, const
     }
     rc_free(NULL, writer);
     return status;
-}
-
-/* ---- what is said of them ---------------------------------------------------------------------------------------- */
-
-void rc_dreams_print(const rc_dreams *d, const rc_saved_model *model, void (*line)(void *user, const char *text),
-                     void *user)
-{
-    static const char bar[] = "########################################";
-    char text[256], name[NAME_SIZE];
-    snprintf(text, sizeof text, "%d dreams after %d steps of inversion, and what the model takes them for:", d->sampled,
-             d->steps);
-    line(user, text);
-    for (int label = 0; label < d->classes; label++) {
-        double share = d->count[label] / (double)d->sampled;
-        snprintf(text, sizeof text, "  %3d  %s %5.1f %%  %.*s", label + 1,
-                 rc_utf8_column(model->class_name[label], 24, name, sizeof name), 100 * share,
-                 (int)(share * (double)(sizeof bar - 1) + 0.5), bar);
-        line(user, text);
-    }
-}
-
-static void missing_text(const rc_dreams *d, const rc_saved_model *model, int missing, char *text,
-                         size_t size)
-{
-    char name[NAME_SIZE];
-    size_t used = (size_t)snprintf(text, size, "warning: no dream of %d of %d classes:", missing, d->classes);
-    for (int label = 0; label < d->classes && used < size; label++)
-        if (d->count[label] == 0)
-            used += (size_t)snprintf(text + used, size - used, " %s%s",
-                                     rc_utf8_column(model->class_name[label], 0, name, sizeof name),
-                                     --missing > 0 ? "," : "; more --steps may help");
-    if (used >= size)
-        rc_utf8_mark_cut(text, size);
-}
-
-int rc_dreams_warn(const rc_dreams *d, const rc_saved_model *model,
-                   void (*line)(void *user, const char *text), void *user)
-{
-    static const double nearly_all = 0.7, alike = 0.1;
-    char text[1024], name[NAME_SIZE];
-    int missing = 0, lines = 0;
-    for (int label = 0; label < d->classes; label++)
-        missing += d->count[label] == 0;
-    if (missing > 0) {
-        missing_text(d, model, missing, text, sizeof text);
-        line(user, text);
-        lines++;
-    }
-    for (int label = 0; label < d->classes; label++) {
-        double share = d->count[label] / (double)d->sampled;
-        rc_utf8_column(model->class_name[label], 0, name, sizeof name);
-        if (d->classes > 1 && share > nearly_all) {
-            snprintf(text, sizeof text,
-                     "warning: %.0f %% of the dreams are of %s: the generator has collapsed", 100 * share, name);
-            line(user, text);
-            lines++;
-        }
-        if (d->spread[label] < alike) {
-            snprintf(text, sizeof text,
-                     "warning: the dreams of %s are all alike (spread %.3f of the data's)", name, d->spread[label]);
-            line(user, text);
-            lines++;
-        }
-    }
-    return lines;
 }

@@ -7,7 +7,6 @@
 #include "api/evaluate.h"
 #include "api/learn_config.h"
 #include "base/clock.h"
-#include "base/json.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "forecast/forecast.h"
@@ -412,35 +411,4 @@ rc_status rc_learn(rc_saved_model *model, rc_backend *backend, const rc_learn_se
     rc_free(NULL, s);
     result->seconds = rc_now() - began;
     return status;
-}
-
-/* ---- JSON ------------------------------------------------------------------------------------------------------ */
-
-rc_status rc_learn_json(const rc_saved_model *model, const rc_learn_result *r, const char *path,
-                        void (*line)(void *user, const char *text), void *user)
-{
-    rc_json_writer w = {0};
-    rc_json_begin_object(&w, NULL);
-    rc_json_put_text(&w, "file", path);
-    rc_json_put_text(&w, "method", model->learner.method->name);
-    rc_json_put_int(&w, "classes", r->known + r->added);
-    rc_json_begin_array(&w, "new_classes");
-    for (int i = r->known; i < r->known + r->added; i++)
-        rc_json_put_text(&w, NULL, model->class_name[i]);
-    rc_json_end(&w);
-    rc_json_put_int(&w, "merged_classes", r->merged);
-    rc_json_put_int(&w, "images", r->images);
-    rc_json_put_int(&w, "broken_images", r->broken);
-    rc_json_put_int(&w, "held_out_images", r->held_out);
-    rc_json_put_real(&w, "accuracy", r->accuracy);
-    rc_json_put_int(&w, "old_images", r->old_images);
-    rc_json_put_real(&w, "old_accuracy_before", r->old_before);
-    rc_json_put_real(&w, "old_accuracy_after", r->old_after);
-    rc_json_put_real(&w, "seconds", r->seconds);
-    rc_json_begin_object(&w, "stage_seconds");
-    for (int i = 0; i < RC_STAGE_COUNT; i++)
-        rc_json_put_real(&w, rc_stage_name((rc_stage)i), r->wall[i]);
-    rc_json_end(&w);
-    rc_json_end(&w);
-    return rc_json_line(&w, line, user);
 }

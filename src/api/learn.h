@@ -54,8 +54,4 @@ typedef struct rc_learn_result {
 rc_status rc_learn(rc_saved_model *model, rc_backend *backend, const rc_learn_settings *settings,
                    rc_learn_result *result);
 
-/* The result as one line of JSON; `path` is the file that the model went to. What was not scored is null. */
-rc_status rc_learn_json(const rc_saved_model *model, const rc_learn_result *result, const char *path,
-                        void (*line)(void *user, const char *text), void *user);
-
 #endif

@@ -89,16 +89,29 @@ void rc_show_progress(void *unused, const char *text);
 void rc_tell_progress(void *unused, const char *text, bool milestone);
 /* A line on stderr that is neither a result nor a complaint. */
 void rc_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
-void rc_note_log(void *unused, int level, const char *text); /* the same as the callback of an rc_log */
+void rc_note_log(void *unused, int level, const char *text); /* the same for a log of the library, in our words */
 /* "recollect: ..." on stderr. */
 void rc_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Complains of the failure of a function of the library, whose message it puts in our words; `command` may be NULL.
+ * Returns the exit code. */
+int rc_failed(const char *command, recollect_status status);
 /* Complains about wrong usage, points to the help of the command (NULL: the program's), returns RC_EXIT_USAGE. */
 int rc_wrong_usage(const rc_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same about settings that could not be taken, for the reason in `message`; but a lack of memory is a failure like
- * others. Returns the exit code. */
-int rc_wrong_settings(const rc_command *command, recollect_status status, const char *message);
+/* The same about settings that the library could not take, for the reason in its message; but a lack of memory is a
+ * failure like others. Returns the exit code. */
+int rc_wrong_settings(const rc_command *command, recollect_status status);
 /* `code`, or RC_EXIT_FAILED if results did not reach their destination (a full disk, a closed pipe). */
 int rc_finish_output(int code);
+
+/* A message of the library in the words of the command line: "the setting 'max_memory'" becomes "--max-memory" where
+ * the command has that option. Returns `words`. */
+enum { RC_WORDS_SIZE = 2048 };
+const char *rc_own_words(const char *message, char *words, size_t size);
+void rc_words_begin(const rc_command *command); /* whose options they are from here on */
+
+/* The text in at least `width` characters: blanks behind it. At most `size` bytes with the zero byte; more is cut
+ * between characters. Returns `out`. */
+const char *rc_column(const char *text, int width, char *out, size_t size);
 
 /* ---- interrupts ----------------------------------------------------------------------------------------------- */
 

@@ -2,17 +2,15 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "api/describe.h"
 #include "cli/cli.h"
-#include "config/config.h"
-#include "model/model_file.h"
 
 /* Words that may follow an option, separated by blanks; "" where they are file names or anything. */
 static void option_words(const rc_option *o, char *words, size_t size)
 {
     size_t used = 0;
-    const char *name, *summary;
-    rc_config_item item;
+    recollect_preset preset = {.size = sizeof preset};
+    recollect_method method = {.size = sizeof method};
+    recollect_setting setting = {.size = sizeof setting};
     words[0] = '\0';
     if (o->argument != NULL && strchr(o->argument, '|') != NULL) {
         snprintf(words, size, "%s", o->argument);
@@ -20,15 +18,14 @@ static void option_words(const rc_option *o, char *words, size_t size)
             *p = *p == '|' ? ' ' : *p;
         return;
     }
-    for (int i = 0; strcmp(o->name, "preset") == 0 && used < size && rc_config_preset(i, &name, &summary);
-         i++)
-        used += (size_t)snprintf(words + used, size - used, "%s ", name);
-    for (int i = 0; strcmp(o->name, "net") == 0 && used < size && rc_describe_net_name(i) != NULL; i++)
-        used += (size_t)snprintf(words + used, size - used, "%s ", rc_describe_net_name(i));
-    for (int i = 0; strcmp(o->name, "method") == 0 && used < size && rc_method_at(i) != NULL; i++)
-        used += (size_t)snprintf(words + used, size - used, "%s ", rc_method_at(i)->name);
-    for (int i = 0; strcmp(o->name, "set") == 0 && used < size && rc_config_item_at(i, &item); i++)
-        used += (size_t)snprintf(words + used, size - used, "%s= ", item.name);
+    for (int i = 0; strcmp(o->name, "preset") == 0 && used < size && recollect_preset_at(i, &preset); i++)
+        used += (size_t)snprintf(words + used, size - used, "%s ", preset.name);
+    for (int i = 0; strcmp(o->name, "net") == 0 && used < size && recollect_net_at(i) != NULL; i++)
+        used += (size_t)snprintf(words + used, size - used, "%s ", recollect_net_at(i));
+    for (int i = 0; strcmp(o->name, "method") == 0 && used < size && recollect_method_at(i, &method); i++)
+        used += (size_t)snprintf(words + used, size - used, "%s ", method.name);
+    for (int i = 0; strcmp(o->name, "set") == 0 && used < size && recollect_setting_at(i, &setting); i++)
+        used += (size_t)snprintf(words + used, size - used, "%s= ", setting.name);
 }
 
 /* No words and no file may follow it. */
@@ -41,13 +38,13 @@ static bool is_number(const rc_option *o)
 static void argument_words(const rc_command *command, char *words, size_t size)
 {
     size_t used = 0;
-    const char *name, *summary;
+    recollect_preset preset = {.size = sizeof preset};
     words[0] = '\0';
     if (command == &rc_command_completion)
         snprintf(words, size, "bash zsh fish");
     bool presets = command->arguments != NULL && strstr(command->arguments, "PRESET") != NULL;
-    for (int i = 0; presets && used < size && rc_config_preset(i, &name, &summary); i++)
-        used += (size_t)snprintf(words + used, size - used, "%s ", name);
+    for (int i = 0; presets && used < size && recollect_preset_at(i, &preset); i++)
+        used += (size_t)snprintf(words + used, size - used, "%s ", preset.name);
 }
 
 /* A copy of `text` with a backslash before every character of `special`; quotes become typographic, so that they mean

@@ -1,9 +1,8 @@
 /* recollect dream: what a model remembers, as pictures. */
-#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 
-#include "api/dream.h"
-#include "cli/cli.h"
-#include "cli/model.h"
+#include "cli/handle.h"
 
 enum { OUT, PER_CLASS, STEPS, SCALE, SEED, FORCE, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
 
@@ -23,27 +22,100 @@ static const rc_option options[OPTIONS] = {
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
 };
 
-static void print_warning(void *unused, const char *text)
+/* What came of it, and room for it: (classes) each. */
+typedef struct outcome {
+    const recollect_model *model;
+    int classes;
+    recollect_dream_result result;
+} outcome;
+
+enum { NAME_SIZE = 81 }; /* longer names are cut */
+
+static const char *class_name(const outcome *o, int label, int width, char name[NAME_SIZE])
 {
-    (void)unused;
-    rc_note("%s", text);
+    return rc_column(recollect_model_class_name(o->model, label), width, name, NAME_SIZE);
 }
 
-static rc_status dream(rc_saved_model *model, const rc_dream_settings *settings, const rc_option_value *value)
+/* How many the model takes for each class, a line for each. */
+static void print_dreams(const outcome *o)
 {
-    rc_dreams dreams;
-    const char *folder = value[OUT].text;
-    RC_TRY(rc_dreams_check(model, folder, value[FORCE].given));
-    RC_TRY(rc_dream(model, settings, &dreams));
-    rc_status status = rc_dreams_write(&dreams, model, folder, (int)value[SCALE].integer);
-    if (status == RC_OK) {
-        rc_dreams_print(&dreams, model, rc_print_line, NULL);
-        rc_print("%s/all.png has a row for each class in this order, %s/NN-NAME.png all dreams of a class",
-                 folder, folder);
-        rc_dreams_warn(&dreams, model, print_warning, NULL);
+    static const char bar[] = "########################################";
+    char name[NAME_SIZE];
+    rc_print("%d dreams after %d steps of inversion, and what the model takes them for:", o->result.dreams,
+             o->result.steps);
+    for (int label = 0; label < o->classes; label++) {
+        double share = o->result.taken[label] / (double)o->result.dreams;
+        rc_print("  %3d  %s %5.1f %%  %.*s", label + 1, class_name(o, label, 24, name), 100 * share,
+                 (int)(share * (double)(sizeof bar - 1) + 0.5), bar);
     }
-    rc_dreams_destroy(&dreams);
-    return status;
+}
+
+/* Classes without dreams, as many as fit into a line. */
+static void warn_of_missing(const outcome *o)
+{
+    enum { ROOM = 1000 };
+    char text[ROOM + 2 * NAME_SIZE], name[NAME_SIZE];
+    size_t used = 0;
+    int missing = 0, left;
+    for (int label = 0; label < o->classes; label++)
+        missing += o->result.taken[label] == 0;
+    if (missing == 0)
+        return;
+    left = missing;
+    for (int label = 0; label < o->classes && used < ROOM; label++)
+        if (o->result.taken[label] == 0)
+            used += (size_t)snprintf(text + used, sizeof text - used, " %s%s", class_name(o, label, 0, name),
+                                     --left > 0 ? "," : "");
+    rc_note("warning: no dream of %d of %d classes:%s%s", missing, o->classes, text,
+            left > 0 ? " ..." : "; more --steps may help");
+}
+
+/* What is wrong with them: classes without dreams, one class that takes nearly all, classes whose dreams are all
+ * alike. */
+static void warn(const outcome *o)
+{
+    static const double nearly_all = 0.7, alike = 0.1;
+    char name[NAME_SIZE];
+    warn_of_missing(o);
+    for (int label = 0; label < o->classes; label++) {
+        double share = o->result.taken[label] / (double)o->result.dreams, spread = o->result.spread[label];
+        class_name(o, label, 0, name);
+        if (o->classes > 1 && share > nearly_all)
+            rc_note("warning: %.0f %% of the dreams are of %s: the generator has collapsed", 100 * share, name);
+        if (spread < alike)
+            rc_note("warning: the dreams of %s are all alike (spread %.3f of the data's)", name, spread);
+    }
+}
+
+static int dream(recollect_model *model, const rc_option_value *value)
+{
+    const char *folder = value[OUT].text, *self = rc_command_dream.name;
+    const recollect_dream_settings settings = {.size = sizeof settings,
+                                               .per_class = (int)value[PER_CLASS].integer,
+                                               .steps = (int)value[STEPS].integer,
+                                               .seed = value[SEED].text,
+                                               .scale = (int)value[SCALE].integer,
+                                               .overwrite = value[FORCE].given};
+    outcome o = {.model = model, .classes = recollect_model_classes(model)};
+    o.result.size = sizeof o.result;
+    o.result.taken = calloc((size_t)o.classes, sizeof *o.result.taken);
+    o.result.spread = calloc((size_t)o.classes, sizeof *o.result.spread);
+    int code = RC_EXIT_FAILED;
+    if (o.result.taken != NULL && o.result.spread != NULL) {
+        recollect_status status = recollect_dream_folder(model, folder, &settings, &o.result);
+        code = status == RECOLLECT_OK ? RC_EXIT_DONE : rc_failed(self, status);
+    } else {
+        rc_complain("%s: out of memory", self);
+    }
+    if (code == RC_EXIT_DONE) {
+        print_dreams(&o);
+        rc_print("%s/all.png has a row for each class in this order, %s/NN-NAME.png all dreams of a class", folder,
+                 folder);
+        warn(&o);
+    }
+    free(o.result.taken);
+    free(o.result.spread);
+    return code;
 }
 
 static int run(const rc_option_value *value, int count, char **arguments)
@@ -54,24 +126,19 @@ static int run(const rc_option_value *value, int count, char **arguments)
                          : rc_wrong_usage(self, "unexpected argument '%s'", arguments[1]);
     if (value[OUT].text[0] == '\0')
         return rc_wrong_usage(self, "where shall the pictures go? --out FOLDER says it");
-    rc_open_model *open =
-        rc_model_open(self->name, rc_backend_name(&value[BACKEND]), (int)value[THREADS].integer,
-                      &value[MAX_MEMORY], arguments[0]);
-    if (open == NULL)
+    rc_handle_settings settings = {.command = self->name,
+                                   .backend = rc_backend_name(&value[BACKEND]),
+                                   .threads = (int)value[THREADS].integer,
+                                   .max_memory = &value[MAX_MEMORY],
+                                   .log_level = RECOLLECT_LOG_INFO};
+    recollect_model *model = rc_handle_open(&settings, arguments[0]);
+    if (model == NULL)
         return RC_EXIT_FAILED;
     rc_catch_interrupts();
     rc_outlive_readers();
-    rc_dream_settings settings = {.per_class = (int)value[PER_CLASS].integer,
-                                  .steps = (int)value[STEPS].integer,
-                                  .seed = value[SEED].given ? value[SEED].text : NULL,
-                                  .watch = {.log = {.write = rc_note_log, .level = RC_LOG_INFO},
-                                            .progress = rc_tell_progress,
-                                            .cancelled = rc_interrupted}};
-    rc_status status = dream(&open->model, &settings, value);
-    if (status != RC_OK)
-        rc_complain("%s: %s", self->name, rc_message());
-    rc_model_close(open);
-    return status == RC_OK ? RC_EXIT_DONE : status == RC_CANCELLED ? RC_EXIT_INTERRUPTED : RC_EXIT_FAILED;
+    int code = dream(model, value);
+    recollect_model_destroy(&model);
+    return code;
 }
 
 const rc_command rc_command_dream = {

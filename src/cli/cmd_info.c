@@ -2,10 +2,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "api/describe_model.h"
-#include "base/nearest.h"
-#include "cli/cli.h"
-#include "cli/model.h"
+#include "cli/handle.h"
 
 enum { JSON, MAX_MEMORY, NET, SIZE, CHANNELS, OPTIONS };
 
@@ -20,34 +17,36 @@ static const rc_option options[OPTIONS] = {
 static const char *net_name(const void *context, int index)
 {
     (void)context;
-    return rc_describe_net_name(index);
+    return recollect_net_at(index);
 }
 
 static bool is_net(const char *name)
 {
-    for (int i = 0; rc_describe_net_name(i); i++)
-        if (strcmp(rc_describe_net_name(i), name) == 0)
+    for (int i = 0; recollect_net_at(i); i++)
+        if (strcmp(recollect_net_at(i), name) == 0)
             return true;
     return false;
 }
 
 /* The exit code of a command that ended so. */
-static int exit_code(rc_status status)
+static int exit_code(recollect_status status)
 {
-    if (status != RC_OK)
-        rc_complain("info: %s", rc_message());
-    return status == RC_OK ? RC_EXIT_DONE : RC_EXIT_FAILED;
+    return status == RECOLLECT_OK ? RC_EXIT_DONE : rc_failed(rc_command_info.name, status);
 }
 
 static int describe_file(const char *path, const rc_option_value *value)
 {
-    rc_open_model *open = rc_model_open(rc_command_info.name, "cpu", 1, &value[MAX_MEMORY], path);
-    if (open == NULL)
+    rc_handle_settings settings = {.command = rc_command_info.name,
+                                   .backend = "cpu",
+                                   .threads = 1,
+                                   .max_memory = &value[MAX_MEMORY],
+                                   .log_level = RECOLLECT_LOG_ERROR};
+    recollect_model *model = rc_handle_open(&settings, path);
+    if (model == NULL)
         return RC_EXIT_FAILED;
     bool json = value[JSON].given;
-    int code =
-        exit_code(rc_describe_model(path, &open->model, json, json ? rc_print_json : rc_print_line, NULL));
-    rc_model_close(open);
+    int code = exit_code(recollect_describe_model(model, json, json ? rc_print_json : rc_print_line, NULL));
+    recollect_model_destroy(&model);
     return code;
 }
 
@@ -61,14 +60,14 @@ static int run(const rc_option_value *value, int count, char **arguments)
     if (value[JSON].given)
         return rc_wrong_usage(&rc_command_info, "--json is for models: which one?");
     if (!net)
-        return exit_code(rc_describe_machine(rc_print_line, NULL));
+        return exit_code(recollect_describe_machine(rc_print_line, NULL));
     if (!is_net(net)) {
-        const char *nearest = rc_nearest(net, net_name, NULL);
+        const char *nearest = recollect_nearest(net, net_name, NULL);
         return nearest ? rc_wrong_usage(&rc_command_info, "unknown net '%s'; did you mean '%s'?", net, nearest)
                        : rc_wrong_usage(&rc_command_info, "unknown net '%s'", net);
     }
     return exit_code(
-        rc_describe_net(net, (int)value[CHANNELS].integer, (int)value[SIZE].integer, rc_print_line, NULL));
+        recollect_describe_net(net, (int)value[CHANNELS].integer, (int)value[SIZE].integer, rc_print_line, NULL));
 }
 
 const rc_command rc_command_info = {

@@ -1,14 +1,10 @@
 /* recollect learn: teaches classes to a model. */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#include "api/describe_methods.h"
-#include "api/learn.h"
-#include "cli/cli.h"
-#include "cli/model.h"
-#include "model/saving.h"
+#include "cli/handle.h"
+#include "cli/saving.h"
 
 enum {
     OUT,
@@ -62,38 +58,58 @@ static const rc_option options[OPTIONS] = {
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
 };
 
-/* --epochs and the like are settings that have an option of their own. */
-static int collect_settings(const rc_option_value *value, const char **set, char texts[][96])
+/* An option of the model that learns. */
+typedef struct setting {
+    char name[64];
+    const char *value;
+} setting;
+
+enum { MOST_SETTINGS = RC_MAX_REPEATS + OPTIONS };
+
+/* What the command line sets, in the order in which it counts. Returns how many there are; -1: one of --set is none. */
+static int collect_settings(const rc_option_value *value, setting settings[MOST_SETTINGS])
 {
     static const struct {
         int option;
-        const char *key;
-    } own[] = {{EPOCHS, "epochs"}, {SEED, "seed"}, {NET, "net"}, {SIZE, "size"}};
-    int sets = 0;
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        const char *name;
+    } own[] = {{METHOD, "method"}, {PRESET, "preset"}, {FORMAT, "format"}, {OLD_TEST, "old_test"},
+               {EPOCHS, "epochs"}, {SEED, "seed"},     {NET, "net"},       {SIZE, "size"}};
+    int count = 0;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (value[own[i].option].given) {
-            snprintf(texts[sets], sizeof texts[sets], "%s=%s", own[i].key, value[own[i].option].text);
-            set[sets] = texts[sets];
-            sets++;
+            snprintf(settings[count].name, sizeof settings[count].name, "%s", own[i].name);
+            settings[count++].value = value[own[i].option].text;
         }
+    for (int i = 0; i < value[SET].repeats; i++, count++) {
+        const char *pair = value[SET].each[i], *equals = strchr(pair, '=');
+        if (equals == NULL || equals == pair || (size_t)(equals - pair) >= sizeof settings[count].name) {
+            rc_wrong_usage(&rc_command_learn, "'%s' sets nothing, expected key=value", pair);
+            return -1;
+        }
+        snprintf(settings[count].name, sizeof settings[count].name, "%.*s", (int)(equals - pair), pair);
+        settings[count].value = equals + 1;
     }
-    for (int i = 0; i < value[SET].repeats; i++)
-        set[sets++] = value[SET].each[i];
-    return sets;
+    return count;
 }
 
-/* Are method, preset and settings such that there are? (Whether they suit the model is found out with it.) */
-static rc_status check_settings(const rc_learn_settings *settings)
+/* Are there such settings, and do they take these values? (Whether they suit the model is found out with it.) */
+static recollect_status check_settings(const setting *settings, int count)
 {
-    const rc_method *method;
-    rc_config config = rc_config_default();
-    if (settings->method != NULL)
-        RC_TRY(rc_method_choose(settings->method, &method));
-    if (settings->preset != NULL)
-        RC_TRY(rc_config_load(&config, settings->preset, NULL));
-    for (int i = 0; i < settings->sets; i++)
-        RC_TRY(rc_config_set_pair(&config, settings->set[i]));
-    return RC_OK;
+    recollect_status status = RECOLLECT_OK;
+    for (int i = 0; status == RECOLLECT_OK && i < count; i++)
+        status = recollect_check_option(settings[i].name, settings[i].value);
+    return status;
+}
+
+static recollect_status apply_settings(recollect_model *model, const setting *settings, int count,
+                                       const rc_option_value *value)
+{
+    recollect_status status = recollect_model_set(model, "merge", value[MERGE].given ? "true" : "false");
+    if (status == RECOLLECT_OK)
+        status = recollect_model_set(model, "skip_broken", value[SKIP_BROKEN].given ? "true" : "false");
+    for (int i = 0; status == RECOLLECT_OK && i < count; i++)
+        status = recollect_model_set(model, settings[i].name, settings[i].value);
+    return status;
 }
 
 /* Is it a file that is named like a model? */
@@ -106,7 +122,7 @@ static bool is_model(const char *path)
            S_ISREG(what.st_mode);
 }
 
-static void print_text(const rc_learn_result *r, const char *out)
+static void print_text(const recollect_learn_result *r, const char *out)
 {
     rc_print("%s: %d class%s, %d of them new, from %d images in %.0f s", out, r->known + r->added,
              r->known + r->added == 1 ? "" : "es", r->added, r->images, r->seconds);
@@ -127,46 +143,42 @@ static void print_text(const rc_learn_result *r, const char *out)
         rc_print("old classes were not scored: --old-test DATA does that, 'recollect eval' at any time");
 }
 
-/* The disk is full after all, or gone, or somebody else has made the file: what was learnt must not be lost with it. */
-static void save_elsewhere(const rc_saved_model *model, const char *out)
+/* Saves what was learnt and tells of it. What was learnt must not be lost, even if the disk is full after all, or gone,
+ * or somebody else has made the file. */
+static int save(const recollect_model *model, const recollect_learn_result *result, const rc_option_value *value)
 {
-    char path[RC_SAVED_PATH];
-    rc_status status = rc_saving_elsewhere(model, out, path);
-    if (path[0] != '\0')
-        rc_complain("learn: the model was saved as '%s' instead", path);
-    if (status != RC_OK)
-        rc_complain("learn: %s%s", path[0] == '\0' ? "nor could the model be saved elsewhere: " : "", rc_message());
-}
-
-static int learn(rc_open_model *open, const rc_learn_settings *settings, const char *out, bool force, bool json)
-{
-    rc_learn_result result;
-    bool unsynced = false;
-    rc_status status = rc_learn(&open->model, open->backend, settings, &result);
-    if (status == RC_OK) {
-        status = rc_model_file_save(out, &open->model, force);
-        if (status != RC_OK)
-            rc_complain("learn: %s", rc_message());
-        unsynced = status == RC_UNSYNCED; /* the model is where it belongs: only the code tells that all is not well */
-        if (status != RC_OK && !unsynced) {
-            save_elsewhere(&open->model, out);
-            return RC_EXIT_FAILED;
-        }
-        status = RC_OK;
-    }
-    if (status == RC_OK && json && rc_learn_json(&open->model, &result, out, rc_print_json, NULL) != RC_OK) {
-        rc_complain("learn: the model was saved as '%s', but cannot be described: %s", out, rc_message());
+    const char *self = rc_command_learn.name, *out = value[OUT].text;
+    recollect_status saved = recollect_model_save(model, out, value[FORCE].given);
+    if (saved != RECOLLECT_OK)
+        rc_failed(self, saved);
+    if (saved != RECOLLECT_OK && saved != RECOLLECT_UNSYNCED) {
+        rc_save_elsewhere(self, model, out);
         return RC_EXIT_FAILED;
     }
-    if (status == RC_OK && !json)
-        print_text(&result, out);
-    if (status != RC_OK)
-        rc_complain("learn: %s", rc_message());
-    if (status == RC_OUT_OF_MEMORY)
+    if (!value[JSON].given) {
+        print_text(result, out);
+    } else if (recollect_describe_learning(model, result, out, rc_print_json, NULL) != RECOLLECT_OK) {
+        rc_complain("%s: the model was saved as '%s', but cannot be described: %s", self, out,
+                    recollect_last_message());
+        return RC_EXIT_FAILED;
+    }
+    /* The model that is not synced is where it belongs: only the code tells that all is not well. */
+    return saved == RECOLLECT_OK ? RC_EXIT_DONE : RC_EXIT_FAILED;
+}
+
+static int learn(recollect_model *model, const char *folder, const setting *settings, int count,
+                 const rc_option_value *value)
+{
+    recollect_learn_result result = {.size = sizeof result};
+    recollect_status status = apply_settings(model, settings, count, value);
+    if (status == RECOLLECT_OK)
+        status = recollect_learn_folder(model, folder, &result);
+    if (status == RECOLLECT_OK)
+        return save(model, &result, value);
+    int code = rc_failed(rc_command_learn.name, status);
+    if (status == RECOLLECT_OUT_OF_MEMORY)
         rc_note("Smaller images (--size, of a first model) or batches (--set batch=N) take less memory.");
-    if (status == RC_CANCELLED)
-        return RC_EXIT_INTERRUPTED;
-    return status == RC_OK && !unsynced ? RC_EXIT_DONE : RC_EXIT_FAILED;
+    return code;
 }
 
 static int run(const rc_option_value *value, int count, char **arguments)
@@ -182,38 +194,28 @@ static int run(const rc_option_value *value, int count, char **arguments)
         return rc_wrong_usage(self, "'%s' is a model; which folder shall it learn from?", arguments[0]);
     if (count == 1 && value[OLD_TEST].given)
         return rc_wrong_usage(self, "--old-test scores classes that a model knows: which model shall learn?");
-    const char *set[RC_MAX_REPEATS + 4], *input = count == 2 ? arguments[0] : NULL;
-    char texts[4][96];
-    rc_learn_settings settings = {
-        .data = arguments[count - 1],
-        .format = value[FORMAT].text,
-        .method = value[METHOD].text,
-        .preset = value[PRESET].text,
-        .old_test = value[OLD_TEST].text,
-        .set = set,
-        .sets = collect_settings(value, set, texts),
-        .merge = value[MERGE].given,
-        .skip_broken = value[SKIP_BROKEN].given,
-        .threads = (int)value[THREADS].integer,
-        .watch = {.log = {.write = rc_note_log, .level = RC_LOG_INFO},
-                  .progress = rc_tell_progress,
-                  .cancelled = rc_interrupted},
-    };
-    rc_status status = check_settings(&settings);
-    if (status != RC_OK)
-        return rc_wrong_settings(self, status, rc_message());
-    if (rc_saving_check(value[OUT].text, input, value[FORCE].given) != RC_OK) { /* before the work, not after it */
-        rc_complain("learn: %s", rc_message());
+    const char *input = count == 2 ? arguments[0] : NULL;
+    setting settings[MOST_SETTINGS];
+    int set = collect_settings(value, settings);
+    if (set < 0)
+        return RC_EXIT_USAGE;
+    recollect_status status = check_settings(settings, set);
+    if (status != RECOLLECT_OK)
+        return rc_wrong_settings(self, status);
+    if (!rc_saving_possible(self->name, value[OUT].text, input, value[FORCE].given)) /* before the work, not after it */
         return RC_EXIT_FAILED;
-    }
-    rc_open_model *open = rc_model_open(self->name, rc_backend_name(&value[BACKEND]),
-                                        (int)value[THREADS].integer, &value[MAX_MEMORY], input);
-    if (open == NULL)
+    rc_handle_settings opening = {.command = self->name,
+                                  .backend = rc_backend_name(&value[BACKEND]),
+                                  .threads = (int)value[THREADS].integer,
+                                  .max_memory = &value[MAX_MEMORY],
+                                  .log_level = RECOLLECT_LOG_INFO};
+    recollect_model *model = rc_handle_open(&opening, input);
+    if (model == NULL)
         return RC_EXIT_FAILED;
     rc_catch_interrupts();
     rc_outlive_readers();
-    int code = learn(open, &settings, value[OUT].text, value[FORCE].given, value[JSON].given);
-    rc_model_close(open);
+    int code = learn(model, arguments[count - 1], settings, set, value);
+    recollect_model_destroy(&model);
     return code;
 }
 

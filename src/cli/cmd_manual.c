@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "cli/cli.h"
-#include "config/config.h"
 #include "recollect/recollect.h"
 
 /* Text for the formatter: backslashes, and marks at the beginning of a line, mean something to it. */
@@ -69,22 +68,22 @@ static void print_command(const rc_command *command)
 
 static void print_settings(void)
 {
-    rc_config_item item;
+    recollect_setting setting = {.size = sizeof setting};
+    recollect_preset preset = {.size = sizeof preset};
     rc_print_own(".SH SETTINGS");
     print_text("What --set KEY=VALUE, presets and YAML files may set:");
-    for (int i = 0; rc_config_item_at(i, &item); i++) {
-        rc_print_own(".TP\n.BI %s \" (%s)\"", item.name, item.type);
+    for (int i = 0; recollect_setting_at(i, &setting); i++) {
+        rc_print_own(".TP\n.BI %s \" (%s)\"", setting.name, setting.type);
         char text[512];
-        const char *value = item.default_value[0] != '\0' ? item.default_value : "empty";
-        snprintf(text, sizeof text, "%s. Takes %s; the default is %s. Read by: %s.", item.help, item.range, value,
-                 item.readers);
+        const char *value = setting.initial[0] != '\0' ? setting.initial : "empty";
+        snprintf(text, sizeof text, "%s. Takes %s; the default is %s. Read by: %s.", setting.help, setting.range, value,
+                 setting.readers);
         print_text(text);
     }
-    const char *name, *summary;
     rc_print_own(".SH PRESETS");
-    for (int i = 0; rc_config_preset(i, &name, &summary); i++) {
-        rc_print_own(".TP\n.B %s", name);
-        print_text(summary);
+    for (int i = 0; recollect_preset_at(i, &preset); i++) {
+        rc_print_own(".TP\n.B %s", preset.name);
+        print_text(preset.summary);
     }
 }
 

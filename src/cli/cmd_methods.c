@@ -1,7 +1,6 @@
 /* recollect methods: what --method takes. */
 #include <stddef.h>
 
-#include "api/describe_methods.h"
 #include "cli/cli.h"
 
 enum { JSON, OPTIONS };
@@ -15,10 +14,8 @@ static int run(const rc_option_value *value, int count, char **arguments)
     (void)count;
     (void)arguments;
     bool json = value[JSON].given;
-    if (rc_describe_methods(json, json ? rc_print_json : rc_print_line, NULL) == RC_OK)
-        return RC_EXIT_DONE;
-    rc_complain("methods: %s", rc_message());
-    return RC_EXIT_FAILED;
+    recollect_status status = recollect_describe_methods(json, json ? rc_print_json : rc_print_line, NULL);
+    return status == RECOLLECT_OK ? RC_EXIT_DONE : rc_failed(rc_command_methods.name, status);
 }
 
 const rc_command rc_command_methods = {

@@ -5,7 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/nearest.h"
 #include "cli/cli.h"
 #include "recollect/recollect.h"
 
@@ -87,7 +86,8 @@ int main(int argc, char **argv)
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++)
         if (strcmp(argv[1], command->name) == 0)
             return rc_command_main(command, argc - 1, argv + 1);
-    const char *kind = argv[1][0] == '-' ? "option" : "command", *nearest = rc_nearest(argv[1], first_word, NULL);
+    const char *kind = argv[1][0] == '-' ? "option" : "command";
+    const char *nearest = recollect_nearest(argv[1], first_word, NULL);
     return nearest ? rc_wrong_usage(NULL, "unknown %s '%s'; did you mean '%s'?", kind, argv[1], nearest)
                    : rc_wrong_usage(NULL, "unknown %s '%s'", kind, argv[1]);
 }

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/nearest.h"
 #include "cli/cli.h"
 
 /* ---- help ----------------------------------------------------------------------------------------------------- */
@@ -115,7 +114,7 @@ static int parse_option(const rc_command *command, int left, char **argv, rc_opt
     while (i < command->options && strcmp(command->option[i].name, name) != 0)
         i++;
     if (i == command->options) {
-        const char *nearest = rc_nearest(name, option_name, command);
+        const char *nearest = recollect_nearest(name, option_name, command);
         return nearest ? rc_wrong_usage(command, "unknown option '--%s'; did you mean '--%s'?", name, nearest)
                        : rc_wrong_usage(command, "unknown option '--%s'", name);
     }
@@ -162,6 +161,7 @@ int rc_command_main(const rc_command *command, int argc, char **argv)
         }
         i += used;
     }
+    rc_words_begin(command);
     if (count && !command->arguments)
         return rc_wrong_usage(command, "unexpected argument '%s'", argv[0]);
     return rc_finish_output(command->run(values, count, argv));

@@ -7,7 +7,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/utf8.h"
 #include "cli/cli.h"
 
 static bool live; /* a live line is on the terminal */
@@ -22,25 +21,20 @@ static void clear_live_line(void)
 /* Results that could not be formatted for want of memory; rc_finish_output() says so. */
 static bool lost;
 
-/* A line, with what terminals would obey escaped: names of files and the like come from outside. Line breaks stay where
- * `breaks` says so. In few pieces, because stderr writes each at once. */
-static void put_shown(FILE *stream, const char *prefix, const char *text, bool breaks)
+/* A line, with what terminals would obey escaped: names of files and the like come from outside. In few pieces, because
+ * stderr writes each at once. */
+static void put_shown(FILE *stream, const char *prefix, const char *text)
 {
     char piece[4096];
     size_t used = (size_t)snprintf(piece, sizeof piece, "%s", prefix);
-    for (size_t left = strlen(text), taken; left > 0; text += taken, left -= taken) {
-        if (used + RC_UTF8_SHOWN >= sizeof piece) {
-            fwrite(piece, 1, used, stream);
-            used = 0;
-        }
-        size_t length = rc_utf8_show(text, left, piece + used, &taken);
-        if (breaks && text[0] == '\n')
+    do {
+        text += recollect_escape(text, piece + used, sizeof piece - 1 - used); /* leaves room for the end */
+        used += strlen(piece + used);
+        if (*text == '\0')
             piece[used++] = '\n';
-        else
-            used += length;
-    }
-    piece[used++] = '\n';
-    fwrite(piece, 1, used, stream);
+        fwrite(piece, 1, used, stream);
+        used = 0;
+    } while (*text != '\0');
 }
 
 static void put_line(FILE *stream, const char *prefix, const char *format, va_list arguments)
@@ -57,7 +51,7 @@ static void put_line(FILE *stream, const char *prefix, const char *format, va_li
     va_end(again);
     clear_live_line();
     lost = lost || (stream == stdout && (length < 0 || text == NULL));
-    put_shown(stream, prefix, length < 0 ? "" : text != NULL ? text : room, false);
+    put_shown(stream, prefix, length < 0 ? "" : text != NULL ? text : room);
     if (text != room)
         free(text);
 }
@@ -81,7 +75,15 @@ void rc_print_json(void *unused, const char *text)
 {
     (void)unused;
     clear_live_line();
-    put_shown(stdout, "", text, true);
+    const char *end;
+    char *line = NULL;
+    while ((end = strchr(text, '\n')) != NULL && (line = strndup(text, (size_t)(end - text))) != NULL) {
+        put_shown(stdout, "", line);
+        free(line);
+        text = end + 1;
+    }
+    lost = lost || end != NULL;
+    put_shown(stdout, "", text);
     fflush(stdout);
 }
 
@@ -109,9 +111,14 @@ void rc_show_progress(void *unused, const char *text)
     (void)unused;
     if (!isatty(STDERR_FILENO))
         return;
+    static const char dots[] = "...";
     char shown[512];
     size_t room = (size_t)line_width() + 1;
-    rc_utf8_escape(text, shown, room < sizeof shown ? room : sizeof shown);
+    room = room < sizeof shown ? room : sizeof shown;
+    if (recollect_escape(text, shown, room) < strlen(text)) {
+        recollect_escape(text, shown, room - strlen(dots));
+        strcat(shown, dots);
+    }
     fprintf(stderr, "\r%s\033[K", shown);
     fflush(stderr);
     live = true;
@@ -144,9 +151,10 @@ void rc_note(const char *format, ...)
 
 void rc_note_log(void *unused, int level, const char *text)
 {
+    char words[RC_WORDS_SIZE];
     (void)unused;
     (void)level;
-    rc_note("%s", text);
+    rc_note("%s", rc_own_words(text, words, sizeof words));
 }
 
 static const char complaint[] = "recollect: ";
@@ -169,12 +177,32 @@ int rc_wrong_usage(const rc_command *command, const char *format, ...)
     return RC_EXIT_USAGE;
 }
 
-int rc_wrong_settings(const rc_command *command, recollect_status status, const char *message)
+int rc_failed(const char *command, recollect_status status)
 {
-    if (status != RECOLLECT_OUT_OF_MEMORY)
-        return rc_wrong_usage(command, "%s", message);
-    rc_complain("%s: %s", command->name, message);
-    return RC_EXIT_FAILED;
+    char words[RC_WORDS_SIZE];
+    rc_own_words(recollect_last_message(), words, sizeof words);
+    rc_complain("%s%s%s", command != NULL ? command : "", command != NULL ? ": " : "", words);
+    return status == RECOLLECT_CANCELLED ? RC_EXIT_INTERRUPTED : RC_EXIT_FAILED;
+}
+
+int rc_wrong_settings(const rc_command *command, recollect_status status)
+{
+    char words[RC_WORDS_SIZE];
+    if (status == RECOLLECT_OUT_OF_MEMORY)
+        return rc_failed(command->name, status);
+    return rc_wrong_usage(command, "%s", rc_own_words(recollect_last_message(), words, sizeof words));
+}
+
+const char *rc_column(const char *text, int width, char *out, size_t size)
+{
+    recollect_escape(text, out, size);
+    size_t used = strlen(out);
+    for (const char *p = out; *p != '\0'; p++)
+        width -= ((unsigned char)*p & 0xC0) != 0x80; /* every byte but those that go on with a character */
+    for (; width > 0 && used + 1 < size; width--)
+        out[used++] = ' ';
+    out[used] = '\0';
+    return out;
 }
 
 int rc_finish_output(int code)

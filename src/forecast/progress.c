@@ -17,7 +17,8 @@ bool rc_watch_reading(void *user, const char *what, int done, int total)
     snprintf(text, sizeof text, "%s: %d of %d", what, done, total);
     if (watch->progress != NULL)
         watch->progress(watch->user, text, false);
-    rc_watch_event event = {.done = done, .total = total, .images_per_second = NAN, .stage_left = NAN, .left = NAN};
+    rc_watch_event event = {.done = done, .total = total, .images_per_second = NAN, .stage_left = NAN, .left = NAN,
+                            .text = text};
     if (watch->report != NULL)
         watch->report(watch->user, &event);
     return !rc_watch_cancelled(watch);
@@ -33,7 +34,7 @@ void rc_watch_stage(const rc_watch *watch, const rc_stage_report *report, double
     if (watch->progress != NULL)
         watch->progress(watch->user, text, report->step == report->steps);
     rc_watch_event event = {.report = report, .images_per_second = images_per_second > 0 ? images_per_second : NAN,
-                            .stage_left = stage_left, .left = left};
+                            .stage_left = stage_left, .left = left, .text = text};
     if (watch->report != NULL)
         watch->report(watch->user, &event);
 }

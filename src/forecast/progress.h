@@ -10,6 +10,7 @@ typedef struct rc_watch_event {
     const rc_stage_report *report; /* NULL: images are being read */
     int done, total;               /* images, while they are read */
     double images_per_second, stage_left, left;
+    const char *text; /* the same in one line */
 } rc_watch_event;
 
 /* How a caller watches a long call. Every member may be left out. */

@@ -176,28 +176,87 @@ static void describe(const rc_saved_model *model, rc_json_writer *metadata)
         rc_json_put_text(metadata, "fingerprint", model->fingerprint);
 }
 
-rc_status rc_model_file_save(const char *path, const rc_saved_model *model, bool replace)
+/* All tensors of the model; on failure, too, drop_bundle frees what it holds. */
+static rc_status make_bundle(const rc_saved_model *model, bundle *b)
 {
     rc_backend *be = model->learner.backend;
     int capacity = 8 * model->learner.net.layers + MORE_TENSORS;
-    bundle b = {.backend = be, .capacity = capacity};
-    b.tensor = rc_alloc_zeroed(NULL, (size_t)capacity, sizeof *b.tensor);
-    b.name = rc_alloc_zeroed(NULL, (size_t)capacity, sizeof *b.name);
-    rc_status status = b.tensor != NULL && b.name != NULL ? be->sync(be) : RC_OUT_OF_MEMORY;
-    if (status == RC_OK)
-        status = collect(&b, &model->learner);
-    if (status == RC_OK)
-        status = be->sync(be); /* was all of it read? */
+    *b = (bundle){.backend = be, .capacity = capacity};
+    b->tensor = rc_alloc_zeroed(NULL, (size_t)capacity, sizeof *b->tensor);
+    b->name = rc_alloc_zeroed(NULL, (size_t)capacity, sizeof *b->name);
+    if (b->tensor == NULL || b->name == NULL)
+        return RC_OUT_OF_MEMORY;
+    RC_TRY(be->sync(be));
+    RC_TRY(collect(b, &model->learner));
+    return be->sync(be); /* was all of it read? */
+}
+
+static void drop_bundle(bundle *b)
+{
+    for (int i = 0; i < b->count; i++)
+        rc_free(NULL, rc_without_const(b->tensor[i].data));
+    rc_free(NULL, b->tensor);
+    rc_free(NULL, b->name);
+}
+
+rc_status rc_model_file_save(const char *path, const rc_saved_model *model, bool replace)
+{
+    bundle b;
+    rc_status status = make_bundle(model, &b);
     if (status == RC_OK) {
         rc_json_writer metadata = rc_safetensors_metadata_begin();
         describe(model, &metadata);
         status = rc_safetensors_write(path, b.tensor, b.count, &metadata, replace);
     }
-    for (int i = 0; i < b.count; i++)
-        rc_free(NULL, rc_without_const(b.tensor[i].data));
-    rc_free(NULL, b.tensor);
-    rc_free(NULL, b.name);
+    drop_bundle(&b);
     return status;
+}
+
+rc_status rc_model_file_pack(const rc_saved_model *model, void **bytes, size_t *size)
+{
+    bundle b;
+    *bytes = NULL;
+    *size = 0;
+    rc_status status = make_bundle(model, &b);
+    if (status == RC_OK) {
+        rc_json_writer metadata = rc_safetensors_metadata_begin();
+        describe(model, &metadata);
+        status = rc_safetensors_pack(b.tensor, b.count, &metadata, bytes, size);
+    }
+    drop_bundle(&b);
+    return status;
+}
+
+rc_kept rc_model_kept(const rc_saved_model *model)
+{
+    const rc_learner *l = &model->learner;
+    const rc_stored stored = rc_learner_stored(l);
+    size_t d = (size_t)l->student.head.d, reals = l->net.params + l->net.running + (size_t)l->student.head.classes * d;
+    rc_kept kept = {.weights = reals * sizeof(float), .generative_model = stored.model};
+    if (!rc_method_takes_old_images(l->method)) /* which has them from elsewhere */
+        kept.images = stored.images;
+    if (stored.statistics > 0) {
+        kept.covariance = d * d * sizeof(float);
+        kept.class_means = stored.statistics - kept.covariance;
+    }
+    return kept;
+}
+
+size_t rc_model_parameters(const rc_saved_model *model)
+{
+    const rc_head *head = &model->learner.student.head;
+    return model->learner.net.params + (size_t)head->classes * (size_t)head->d;
+}
+
+bool rc_model_is_data_free(const rc_saved_model *model)
+{
+    const rc_kept kept = rc_model_kept(model);
+    return kept.images == 0 && kept.generative_model == 0 && !rc_method_takes_old_images(model->learner.method);
+}
+
+size_t rc_kept_bytes(const rc_kept *kept)
+{
+    return kept->weights + kept->class_means + kept->covariance + kept->images + kept->generative_model;
 }
 
 /* ---- loading ------------------------------------------------------------------------------------------- */
@@ -464,11 +523,23 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
     return backend->sync(backend);
 }
 
+/* Bytes of tensors that are in the file, but not in the model. A file of ours has none. */
+static size_t count_unknown(const rc_safetensors *file, const rc_saved_model *model)
+{
+    const rc_kept kept = rc_model_kept(model);
+    size_t all = 0, known = rc_kept_bytes(&kept);
+    for (int i = 0; i < rc_safetensors_count(file); i++)
+        all += rc_named_tensor_bytes(rc_safetensors_at(file, i));
+    return all > known ? all - known : 0;
+}
+
 /* Loads from an open file and closes it; `name` is what messages call it. */
 static rc_status load_and_close(const char *name, rc_safetensors *file, rc_backend *backend, rc_saved_model *model)
 {
     rc_status status = load(file, backend, model);
     model->file_bytes = rc_safetensors_bytes(file);
+    if (status == RC_OK)
+        model->unknown_bytes = count_unknown(file, model);
     rc_safetensors_close(file);
     if (status == RC_OK)
         return RC_OK;

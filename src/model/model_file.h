@@ -15,11 +15,25 @@ typedef struct rc_saved_model {
     rc_config config;
     char **class_name; /* (learner.student.head.classes) by label */
     size_t file_bytes; /* of the file that it was loaded from; 0: none */
+    size_t unknown_bytes; /* of these, in tensors that it has no use for */
     char fingerprint[RC_FINGERPRINT_SIZE]; /* of the run that has made it; "": of none, or of none any more */
 } rc_saved_model;
 
 /* replace: a file of that name; otherwise it stays, and the status is RC_IO. */
 rc_status rc_model_file_save(const char *path, const rc_saved_model *model, bool replace);
+/* The bytes of such a file in a new block; free it with rc_free(NULL, ...). On failure *bytes is NULL and *size 0. */
+rc_status rc_model_file_pack(const rc_saved_model *model, void **bytes, size_t *size);
+
+/* Bytes of what is kept from one task to the next, by kind, as files have them. */
+typedef struct rc_kept {
+    size_t weights, class_means, covariance, images, generative_model;
+} rc_kept;
+rc_kept rc_model_kept(const rc_saved_model *model);
+size_t rc_kept_bytes(const rc_kept *kept); /* all of them */
+/* Of the net and the head. */
+size_t rc_model_parameters(const rc_saved_model *model);
+/* Does it keep neither images nor what makes them, and is its method not given old ones? */
+bool rc_model_is_data_free(const rc_saved_model *model);
 /* The net is built anew from the configuration; every tensor must be there with its shape. On failure nothing is
  * held. */
 rc_status rc_model_file_load(const char *path, rc_backend *backend, rc_saved_model *model);

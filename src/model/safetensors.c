@@ -41,6 +41,11 @@ size_t rc_named_tensor_count(const rc_named_tensor *tensor)
     return count;
 }
 
+size_t rc_named_tensor_bytes(const rc_named_tensor *tensor)
+{
+    return rc_named_tensor_count(tensor) * rc_dtype_bytes(tensor->dtype);
+}
+
 /* ---- writing ------------------------------------------------------------------------------------------------- */
 
 rc_json_writer rc_safetensors_metadata_begin(void)
@@ -87,7 +92,7 @@ static rc_status make_header(const rc_named_tensor *tensors, int count, rc_json_
     char *written;
     rc_json_end(header); /* the metadata */
     for (int i = 0; i < count; i++) {
-        size_t bytes = rc_named_tensor_count(&tensors[i]) * rc_dtype_bytes(tensors[i].dtype);
+        size_t bytes = rc_named_tensor_bytes(&tensors[i]);
         describe(&tensors[i], offset, offset + bytes, header);
         offset += bytes;
     }
@@ -106,29 +111,66 @@ static rc_status make_header(const rc_named_tensor *tensors, int count, rc_json_
     return status;
 }
 
+/* All bytes of the file, piece by piece. */
+static rc_status put_pieces(const rc_named_tensor *tensors, int count, const char *header, size_t size,
+                            rc_status (*put)(void *to, const void *data, size_t size), void *to)
+{
+    unsigned char length[8];
+    for (int i = 0; i < 8; i++)
+        length[i] = (unsigned char)((uint64_t)size >> (8 * i));
+    RC_TRY(put(to, length, sizeof length));
+    RC_TRY(put(to, header, size));
+    for (int i = 0; i < count; i++)
+        RC_TRY(put(to, tensors[i].data, rc_named_tensor_bytes(&tensors[i])));
+    return RC_OK;
+}
+
+static rc_status put_into_file(void *writer, const void *data, size_t size)
+{
+    return rc_file_writer_append(writer, data, size);
+}
+
 rc_status rc_safetensors_write(const char *path, const rc_named_tensor *tensors, int count, rc_json_writer *metadata,
                                bool replace)
 {
     char *header;
     size_t size;
     RC_TRY(make_header(tensors, count, metadata, &header, &size));
-    unsigned char length[8];
-    for (int i = 0; i < 8; i++)
-        length[i] = (unsigned char)((uint64_t)size >> (8 * i));
     rc_file_writer *writer;
     rc_status status = rc_file_writer_open(path, &writer);
     if (status == RC_OK) {
-        status = rc_file_writer_append(writer, length, sizeof length);
-        if (status == RC_OK)
-            status = rc_file_writer_append(writer, header, size);
-        for (int i = 0; status == RC_OK && i < count; i++)
-            status = rc_file_writer_append(writer, tensors[i].data,
-                                           rc_named_tensor_count(&tensors[i]) * rc_dtype_bytes(tensors[i].dtype));
+        status = put_pieces(tensors, count, header, size, put_into_file, writer);
         if (status == RC_OK)
             status = replace ? rc_file_writer_commit(writer) : rc_file_writer_commit_new(writer);
         else
             rc_file_writer_abort(writer);
     }
+    rc_free(NULL, header);
+    return status;
+}
+
+/* *to: where the next piece goes. */
+static rc_status put_into_memory(void *to, const void *data, size_t size)
+{
+    char **end = to;
+    memcpy(*end, data, size);
+    *end += size;
+    return RC_OK;
+}
+
+rc_status rc_safetensors_pack(const rc_named_tensor *tensors, int count, rc_json_writer *metadata, void **bytes,
+                              size_t *size)
+{
+    char *header;
+    size_t header_size, all;
+    RC_TRY(make_header(tensors, count, metadata, &header, &header_size));
+    all = 8 + header_size;
+    for (int i = 0; i < count; i++)
+        all += rc_named_tensor_bytes(&tensors[i]);
+    char *end = *bytes = rc_alloc(NULL, all);
+    rc_status status = end != NULL ? put_pieces(tensors, count, header, header_size, put_into_memory, &end)
+                                   : RC_OUT_OF_MEMORY;
+    *size = end != NULL ? all : 0;
     rc_free(NULL, header);
     return status;
 }

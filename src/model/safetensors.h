@@ -24,8 +24,9 @@ typedef struct rc_named_tensor {
 
 size_t rc_dtype_bytes(rc_dtype dtype);
 
-/* Elements of the tensor. */
+/* Elements of the tensor, and their bytes. */
 size_t rc_named_tensor_count(const rc_named_tensor *tensor);
+size_t rc_named_tensor_bytes(const rc_named_tensor *tensor);
 
 /* A file begins with its metadata: strings that rc_json_put_text puts into what this returns. rc_safetensors_write
  * ends it, also on failure. Names of tensors must differ. replace: a file of that name; otherwise it stays, and the
@@ -33,6 +34,10 @@ size_t rc_named_tensor_count(const rc_named_tensor *tensor);
 rc_json_writer rc_safetensors_metadata_begin(void);
 rc_status rc_safetensors_write(const char *path, const rc_named_tensor *tensors, int count, rc_json_writer *metadata,
                                bool replace);
+
+/* The same bytes into a new block; free it with rc_free(NULL, ...). On failure *bytes is NULL. */
+rc_status rc_safetensors_pack(const rc_named_tensor *tensors, int count, rc_json_writer *metadata, void **bytes,
+                              size_t *size);
 
 typedef struct rc_safetensors rc_safetensors;
 

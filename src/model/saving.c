@@ -2,32 +2,26 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <unistd.h>
 
 #include "base/file.h"
 
-/* Bytes of the folder in the path of a file, without the slash behind it; 0: there is none. */
-static int folder_length(const char *path)
+enum { PATH_SIZE = 4352 };
+
+static void folder_of(const char *path, char folder[PATH_SIZE])
 {
     const char *slash = strrchr(path, '/');
-    return slash == NULL ? 0 : slash == path ? 1 : (int)(slash - path);
-}
-
-static void folder_of(const char *path, char folder[RC_SAVED_PATH])
-{
-    int length = folder_length(path);
-    snprintf(folder, RC_SAVED_PATH, "%.*s", length > 0 ? length : 1, length > 0 ? path : ".");
+    int length = slash == NULL || slash == path ? 1 : (int)(slash - path);
+    snprintf(folder, PATH_SIZE, "%.*s", length, slash != NULL ? path : ".");
 }
 
 /* Is there room for a file of so many bytes? What cannot be found out is no reason to refuse. */
 static rc_status check_room(const char *out, double least)
 {
-    char folder[RC_SAVED_PATH];
+    char folder[PATH_SIZE];
     struct statvfs disk;
     struct rlimit limit;
     folder_of(out, folder);
@@ -44,52 +38,23 @@ static rc_status check_room(const char *out, double least)
     return RC_OK;
 }
 
-rc_status rc_saving_check(const char *out, const char *input, bool replace)
+rc_status rc_saving_check(const char *path, size_t bytes, bool replace)
 {
     static const double smallest_model = 100000;
-    struct stat target, source;
-    bool has_source = input != NULL && stat(input, &source) == 0, is_there = stat(out, &target) == 0;
-    if (is_there && S_ISDIR(target.st_mode))
+    struct stat there;
+    bool is_there = stat(path, &there) == 0;
+    if (is_there && S_ISDIR(there.st_mode))
+        return rc_fail(RC_INVALID_ARGUMENT, "'%s' is a folder, expected the name of a file", path);
+    if (is_there && S_ISREG(there.st_mode) && !replace)
         return rc_fail(RC_INVALID_ARGUMENT,
-                       "'%s' is a folder; --out names the file of the new model, e.g. --out %s%smodel.safetensors", out,
-                       out, out[strlen(out) - 1] == '/' ? "" : "/");
-    if (is_there && has_source && source.st_dev == target.st_dev && source.st_ino == target.st_ino)
-        return rc_fail(RC_INVALID_ARGUMENT,
-                       "--out is the model that is read, which is never written; choose another name");
-    if (is_there && S_ISREG(target.st_mode) && !replace)
-        return rc_fail(RC_INVALID_ARGUMENT, "'%s' is there already; choose another name, or replace it with --force",
-                       out);
-    rc_status status = rc_file_check(out, replace || is_there);
+                       "'%s' is there already; choose another name, or replace it with the setting 'overwrite'", path);
+    rc_status status = rc_file_check(path, replace || is_there);
     if (status != RC_OK) {
-        char folder[RC_SAVED_PATH];
-        folder_of(out, folder);
-        bool missing = stat(folder, &target) != 0 && errno == ENOENT;
+        char folder[PATH_SIZE];
+        folder_of(path, folder);
+        bool missing = stat(folder, &there) != 0 && errno == ENOENT;
         return rc_fail(status, "%s; %s", rc_message(),
-                       missing ? "make the folder first" : "choose another name or place for --out");
+                       missing ? "make the folder first" : "choose another name or place");
     }
-    return check_room(out, has_source ? (double)source.st_size : smallest_model);
-}
-
-rc_status rc_saving_elsewhere(const rc_saved_model *model, const char *out, char path[RC_SAVED_PATH])
-{
-    enum { PLACES = 2, TRIES = 100 };
-    const char *temporary = getenv("TMPDIR");
-    int length = folder_length(out);
-    rc_status status = RC_OK;
-    for (int i = 0; i < PLACES * TRIES; i++) {
-        if (i < TRIES)
-            snprintf(path, RC_SAVED_PATH, "%.*s/recollect-%ld-%d.safetensors", length > 0 ? length : 1,
-                     length > 0 ? out : ".", (long)getpid(), i);
-        else
-            snprintf(path, RC_SAVED_PATH, "%.4096s/recollect-%ld-%d.safetensors",
-                     temporary != NULL && temporary[0] != '\0' ? temporary : "/tmp", (long)getpid(), i - TRIES);
-        if (rc_file_exists(path)) /* of an earlier process of this number */
-            continue;
-        status = rc_model_file_save(path, model, false);
-        if (status == RC_OK || status == RC_UNSYNCED)
-            return status;
-        i = i < TRIES ? TRIES - 1 : PLACES * TRIES; /* on to the next place */
-    }
-    path[0] = '\0';
-    return status != RC_OK ? status : rc_fail(RC_IO, "every name for it is taken");
+    return check_room(path, bytes > 0 ? (double)bytes : smallest_model);
 }

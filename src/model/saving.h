@@ -1,17 +1,14 @@
-/* Where a new model goes: found out before it is made, and what to do when it cannot go there after all. */
+/* Can a model be saved? Asked before it is made. */
 #ifndef RC_MODEL_SAVING_H
 #define RC_MODEL_SAVING_H
 
-#include "model/model_file.h"
+#include <stdbool.h>
+#include <stddef.h>
 
-/* Can a model be saved as `out`, as far as can be told before it has learnt? input: the file of the model that learns,
- * which is never written, and about the size of the new one; NULL: none. */
-rc_status rc_saving_check(const char *out, const char *input, bool replace);
+#include "base/status.h"
 
-enum { RC_SAVED_PATH = 4352 };
-
-/* After a failure to save as `out`: saves it under another name, beside `out` or, if that fails too, in the folder of
- * temporary files. `path` becomes that name; "": nowhere, and the message says why. */
-rc_status rc_saving_elsewhere(const rc_saved_model *model, const char *out, char path[RC_SAVED_PATH]);
+/* Can a model of about so many bytes (0: a small one) be saved as `path`, as far as can be told before it has
+ * learnt? */
+rc_status rc_saving_check(const char *path, size_t bytes, bool replace);
 
 #endif

@@ -142,7 +142,7 @@ echo "somebody else's" >raced.safetensors
 wait $pid
 code=$?
 [ $code -eq 1 ] || fail "the file is there by the end: exit code $code, expected 1"
-grep -q "cannot make 'raced.safetensors': File exists" err.txt || fail "the file is there by the end: $(cat err.txt)"
+grep -q "raced.safetensors exists already; choose another name, or replace it with --force" err.txt || fail "the file is there by the end: $(cat err.txt)"
 [ "$(cat raced.safetensors)" = "somebody else's" ] || fail "a file that came meanwhile was replaced"
 expect 0 "6, learnt in 1 task" info recollect-*.safetensors
 # The second signal ends it at once, whichever it is. (It may have stopped by then: so it is tried again.)

@@ -115,7 +115,7 @@ static void settings_are_checked(void **state)
         {"size is 0", RECOLLECT_INVALID_ARGUMENT, {.backend = "cpu"}},
         {"size is", RECOLLECT_INVALID_ARGUMENT, {.size = (size_t)-1, .backend = "cpu"}},
         {"backend is NULL", RECOLLECT_INVALID_ARGUMENT, {.size = sizeof good}},
-        {"'reference'", RECOLLECT_INVALID_ARGUMENT, {.size = sizeof good, .backend = "reference"}},
+        {"'magic'", RECOLLECT_INVALID_ARGUMENT, {.size = sizeof good, .backend = "magic"}},
         {"''", RECOLLECT_INVALID_ARGUMENT, {.size = sizeof good, .backend = ""}},
         {"threads is -1", RECOLLECT_INVALID_ARGUMENT, {.size = sizeof good, .backend = "cpu", .threads = -1}},
         {"threads is 2000",

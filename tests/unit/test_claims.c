@@ -75,10 +75,10 @@ static void ignore_line(void *user, const char *text)
     (void)text;
 }
 
-static rc_status describe(const char *path, rc_saved_model *model)
+static rc_status describe(rc_saved_model *model)
 {
-    RC_TRY(rc_describe_model(path, model, false, ignore_line, NULL));
-    return rc_describe_model(path, model, true, ignore_line, NULL);
+    RC_TRY(rc_describe_model(model, false, ignore_line, NULL));
+    return rc_describe_model(model, true, ignore_line, NULL);
 }
 
 static rc_status predict(rc_saved_model *model, answer *a)
@@ -143,11 +143,11 @@ static void check_status(const char *action, rc_status status, double began)
 }
 
 /* Everything that can be done with a model that was loaded. */
-static void use(const char *path, rc_saved_model *model, const answer *expected)
+static void use(rc_saved_model *model, const answer *expected)
 {
     answer a;
     double began = rc_now();
-    check_status("info", describe(path, model), began);
+    check_status("info", describe(model), began);
     began = rc_now();
     rc_status status = predict(model, &a);
     check_status("predict", status, began);
@@ -179,7 +179,7 @@ static void attempt(const char *path, const answer *expected)
         if (status != RC_OUT_OF_MEMORY && strstr(rc_message(), path) == NULL)
             fail_msg("%s: the message does not name the file: %s", trying, rc_message());
     } else {
-        use(path, &model, expected);
+        use(&model, expected);
         rc_saved_model_destroy(&model);
     }
     rc_backend_close(backend);
@@ -273,7 +273,7 @@ static fixture *begin(void)
         make_model(model_methods[m], "good.safetensors");
         craft_read("good.safetensors", &f->good[m]);
         SUCCEEDS(rc_model_file_load("good.safetensors", backend, &model));
-        SUCCEEDS(describe("good.safetensors", &model)); /* all of it works as long as nobody lies */
+        SUCCEEDS(describe(&model)); /* all of it works as long as nobody lies */
         SUCCEEDS(predict(&model, &f->expected[m]));
         SUCCEEDS(evaluate(&model));
         SUCCEEDS(dream(&model));

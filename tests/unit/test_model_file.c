@@ -103,7 +103,7 @@ static size_t first_task_line(rc_saved_model *model, int characters, bool odd)
     for (int i = 0; i < characters; i++)
         memcpy(name + odd + 2 * i, "\xC3\xA9", 3);
     model->class_name[1] = name;
-    assert_int_equal(rc_describe_model(path, model, false, page_add_line, &p), RC_OK);
+    assert_int_equal(rc_describe_model(model, false, page_add_line, &p), RC_OK);
     model->class_name[1] = before;
     rc_free(NULL, name);
     const char *line = strstr(p.text, "  task 1");

@@ -56,10 +56,9 @@ static int run(const rc_option_value *value, int count, char **arguments)
         .progress = rc_show_progress,
     };
     rc_selftest_result result;
-    if (rc_selftest(&settings, &result) != RC_OK) {
-        rc_complain("selftest: %s", rc_message());
-        return RC_EXIT_FAILED;
-    }
+    rc_status status = rc_selftest(&settings, &result);
+    if (status != RC_OK)
+        return rc_failed("selftest", status);
     return result.misses ? RC_EXIT_FAILED : RC_EXIT_DONE;
 }
 

@@ -216,12 +216,10 @@ static int run(const rc_option_value *value, int count, char **arguments)
         return rc_wrong_usage(&rc_command_run, "--order and --orders: which one?");
     rc_status status = read_grid(value, arguments[0], &log, &settings);
     if (status != RC_OK)
-        return rc_wrong_settings(&rc_command_run, status, rc_message());
+        return rc_wrong_settings(&rc_command_run, status);
     if (value[PRINT_CONFIG].given) {
         status = rc_config_print(&settings.config, rc_print_line, NULL);
-        if (status != RC_OK)
-            rc_complain("run: %s", rc_message());
-        return status == RC_OK ? RC_EXIT_DONE : RC_EXIT_FAILED;
+        return status == RC_OK ? RC_EXIT_DONE : rc_failed("run", status);
     }
     if (settings.out == NULL || settings.out[0] == '\0')
         return rc_wrong_usage(&rc_command_run, "where shall the results go? --out FOLDER says it");
@@ -235,10 +233,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
     status = line != NULL ? rc_experiment_run(&settings)
                           : rc_fail(RC_OUT_OF_MEMORY, "no memory for a copy of the command line");
     free(line);
-    if (status == RC_OK)
-        return RC_EXIT_DONE;
-    rc_complain("%s", rc_message());
-    return status == RC_CANCELLED ? RC_EXIT_INTERRUPTED : RC_EXIT_FAILED;
+    return status == RC_OK ? RC_EXIT_DONE : rc_failed(NULL, status);
 }
 
 const rc_command rc_command_run = {

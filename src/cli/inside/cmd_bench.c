@@ -62,10 +62,9 @@ static int run(const rc_option_value *value, int count, char **arguments)
         .line = value[JSON].given ? rc_print_json : rc_print_line,
         .progress = rc_show_progress,
     };
-    if (rc_bench(&settings) != RC_OK) {
-        rc_complain("bench: %s", rc_message());
-        return RC_EXIT_FAILED;
-    }
+    rc_status status = rc_bench(&settings);
+    if (status != RC_OK)
+        return rc_failed("bench", status);
     return RC_EXIT_DONE;
 }
 
