@@ -328,49 +328,6 @@ static rc_status evaluate(cell_run *m)
     return status;
 }
 
-static rc_status write_report(const cell_run *m, const char *path)
-{
-    rc_file_writer *writer;
-    RC_TRY(rc_file_writer_open(path, &writer));
-    const char *version = NULL, *command = NULL;
-    rc_status status = rc_json_get_string(m->trial->folder.identity, "version", &version);
-    if (status == RC_OK)
-        status = rc_json_get_string(m->trial->folder.identity, "command_line", &command);
-    if (status != RC_OK) {
-        rc_file_writer_abort(writer);
-        return status;
-    }
-    char seed[64];
-    snprintf(seed, sizeof seed, "seed %llu, recollect %s",
-             (unsigned long long)m->trial->config.settings.seed, version);
-    rc_file_writer_line(writer, command);
-    rc_file_writer_line(writer, seed);
-    rc_file_writer_line(writer, "");
-    rc_results_report(m->results, m->trial->class_name, rc_file_writer_line, writer);
-    return rc_file_writer_commit(writer);
-}
-
-static rc_status write_results(cell_run *m)
-{
-    char path[RC_PATH_SIZE];
-    RC_TRY(rc_path_in(m->cell->path, "tasks.csv", path));
-    RC_TRY(rc_results_write_csv(m->results, path));
-    RC_TRY(rc_path_in(m->cell->path, "classes.csv", path));
-    RC_TRY(rc_results_write_classes(m->results, m->trial->class_name, path));
-    RC_TRY(rc_path_in(m->cell->path, "confusion.csv", path));
-    RC_TRY(rc_results_write_confusion(m->results, m->trial->class_name, path));
-    RC_TRY(rc_path_in(m->cell->path, "results.txt", path));
-    RC_TRY(write_report(m, path));
-    RC_TRY(rc_path_in(m->cell->path, "results.json", path));
-    rc_json_writer w = {.indent = 2};
-    rc_json_begin_object(&w, NULL);
-    rc_json_put_text(&w, "fingerprint", m->cell->fingerprint);
-    rc_results_put(m->results, m->trial->class_name, &w);
-    rc_json_put_value(&w, "run", m->trial->folder.identity);
-    rc_json_end(&w);
-    return rc_json_save(&w, path);
-}
-
 static rc_status save_model(cell_run *m, int task)
 {
     char name[64], path[RC_PATH_SIZE];
@@ -394,7 +351,9 @@ static rc_status finish_task(cell_run *m, int task)
     RC_TRY(save_model(m, task));
     RC_TRY(rc_events_task(&m->events, m->results));
     RC_TRY(rc_events_position(&m->events, &m->results->log_offset, &m->results->seconds));
-    RC_TRY(write_results(m));
+    const rc_results_origin origin = {.fingerprint = m->cell->fingerprint, .identity = m->trial->folder.identity,
+                                      .seed = m->trial->config.settings.seed, .class_name = m->trial->class_name};
+    RC_TRY(rc_results_write(m->results, &origin, m->cell->path));
     RC_TRY(remove_checkpoint(m->cell));
     const rc_task_result *t = &m->results->task[task];
     snprintf(text, sizeof text, "%s, task %d of %d: accuracy %.2f %% over %d classes, mean so far %.2f %%",

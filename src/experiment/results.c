@@ -1,11 +1,9 @@
 #include "experiment/results.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "base/file.h"
 #include "base/memory.h"
 #include "experiment/commit.h"
 
@@ -40,11 +38,6 @@ void rc_results_destroy(rc_results *results)
     memset(results, 0, sizeof *results);
 }
 
-static int task_first(const rc_results *r, int task)
-{
-    return task > 0 ? r->task_end[task - 1] : 0;
-}
-
 static double mean_of(const double *values, int first, int end)
 {
     double sum = 0;
@@ -58,7 +51,7 @@ rc_status rc_results_add(rc_results *r, rc_evaluation *evaluation, const float *
 {
     if (r->done == r->tasks || evaluation->classes != r->task_end[r->done])
         return rc_fail(RC_INTERNAL, "results of %d classes do not belong to task %d", evaluation->classes, r->done + 1);
-    int task = r->done++, first = task_first(r, task), end = r->task_end[task];
+    int task = r->done++, first = rc_results_first(r, task), end = r->task_end[task];
     rc_task_result *t = &r->task[task];
     t->classes = end;
     t->accuracy = rc_accuracy(evaluation, 0, end);
@@ -69,7 +62,7 @@ rc_status rc_results_add(rc_results *r, rc_evaluation *evaluation, const float *
     snprintf(t->commit, sizeof t->commit, "%s", rc_commit);
     memcpy(t->wall, wall, sizeof t->wall);
     for (int j = 0; j <= task; j++)
-        r->matrix[task * r->tasks + j] = rc_accuracy(evaluation, task_first(r, j), r->task_end[j]);
+        r->matrix[task * r->tasks + j] = rc_accuracy(evaluation, rc_results_first(r, j), r->task_end[j]);
     r->classes = end;
     for (int k = 0; k < end; k++) {
         double squares = 0;
@@ -88,7 +81,7 @@ rc_status rc_results_add(rc_results *r, rc_evaluation *evaluation, const float *
 }
 
 /* Mean of A_1..A_tasks. */
-static double mean_after(const rc_results *r, int tasks)
+double rc_results_mean_after(const rc_results *r, int tasks)
 {
     double sum = 0;
     for (int i = 0; i < tasks; i++)
@@ -98,7 +91,7 @@ static double mean_after(const rc_results *r, int tasks)
 
 double rc_results_mean(const rc_results *r)
 {
-    return mean_after(r, r->done);
+    return rc_results_mean_after(r, r->done);
 }
 
 void rc_results_seconds(const rc_results *r, double seconds[RC_STAGE_COUNT + 2])
@@ -146,7 +139,7 @@ void rc_results_put_task(const rc_results *r, int task, rc_json_writer *w)
     rc_json_put_int(w, "classes", t->classes);
     rc_json_put_text(w, "commit", t->commit);
     rc_json_put_real(w, "accuracy", t->accuracy);
-    rc_json_put_real(w, "mean_accuracy", mean_after(r, task + 1));
+    rc_json_put_real(w, "mean_accuracy", rc_results_mean_after(r, task + 1));
     rc_json_put_real(w, "top5", t->top5);
     rc_json_put_real(w, "old_accuracy", t->old_accuracy);
     rc_json_put_real(w, "new_accuracy", t->new_accuracy);
@@ -206,7 +199,7 @@ void rc_results_put(const rc_results *r, char *const *class_name, rc_json_writer
     rc_json_end(w);
     rc_json_begin_array(w, "task_sizes");
     for (int i = 0; i < r->tasks; i++)
-        rc_json_put_int(w, NULL, r->task_end[i] - task_first(r, i));
+        rc_json_put_int(w, NULL, r->task_end[i] - rc_results_first(r, i));
     rc_json_end(w);
     rc_json_put_real(w, "last_accuracy", r->done ? r->task[r->done - 1].accuracy : NAN);
     rc_json_put_real(w, "mean_accuracy", rc_results_mean(r));
@@ -306,131 +299,4 @@ rc_status rc_results_from_json(rc_results *r, const rc_json *json)
         RC_TRY(take_at(entry, "head_norm", most_norm, &r->head_norm[k]));
     }
     return RC_OK;
-}
-
-/* ---- CSV ----------------------------------------------------------------------------------------------------- */
-
-static rc_status append(rc_file_writer *writer, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static rc_status append(rc_file_writer *writer, const char *format, ...)
-{
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    if (length < 0 || (size_t)length >= sizeof text)
-        return rc_fail(RC_INTERNAL, "a line of a table is too long");
-    return rc_file_writer_append(writer, text, (size_t)length);
-}
-
-static rc_status finish(rc_file_writer *writer, rc_status status)
-{
-    if (status == RC_OK)
-        return rc_file_writer_commit(writer);
-    rc_file_writer_abort(writer);
-    return status;
-}
-
-/* A number of a table; nothing where there is none. */
-static rc_status append_number(rc_file_writer *writer, double value)
-{
-    return isfinite(value) ? append(writer, ",%.6g", value) : append(writer, ",");
-}
-
-static rc_status write_task(const rc_results *r, int task, rc_file_writer *writer)
-{
-    const rc_task_result *t = &r->task[task];
-    const double value[] = {t->accuracy, mean_after(r, task + 1), t->top5, t->old_accuracy, t->new_accuracy,
-                            rc_forgetting(r->matrix, r->tasks, task + 1),
-                            rc_backward_transfer(r->matrix, r->tasks, task + 1), t->old_norm, t->new_norm};
-    RC_TRY(append(writer, "\n%d,%d", task + 1, t->classes));
-    for (size_t i = 0; i < sizeof value / sizeof *value; i++)
-        RC_TRY(append_number(writer, value[i]));
-    RC_TRY(append(writer, ",%zu,%zu,%zu", t->stored.images, t->stored.model, t->stored.statistics));
-    for (int i = 0; i < RC_STAGE_COUNT; i++)
-        RC_TRY(append(writer, ",%.3f", t->wall[i]));
-    RC_TRY(append(writer, ",%.3f", t->evaluation_seconds));
-    for (int j = 0; j < r->tasks; j++)
-        RC_TRY(append_number(writer, r->matrix[task * r->tasks + j]));
-    return RC_OK;
-}
-
-static rc_status write_tasks(const rc_results *r, rc_file_writer *writer)
-{
-    RC_TRY(append(writer, "task,classes,accuracy,mean_accuracy,top5,old_accuracy,new_accuracy,forgetting,"
-                          "backward_transfer,old_norm,new_norm,stored_images,stored_generative_model,"
-                          "stored_statistics"));
-    for (int i = 0; i < RC_STAGE_COUNT; i++)
-        RC_TRY(append(writer, ",%s_seconds", rc_stage_name((rc_stage)i)));
-    RC_TRY(append(writer, ",evaluation_seconds"));
-    for (int j = 0; j < r->tasks; j++)
-        RC_TRY(append(writer, ",task_%d", j + 1));
-    for (int task = 0; task < r->done; task++)
-        RC_TRY(write_task(r, task, writer));
-    return append(writer, "\n");
-}
-
-rc_status rc_results_write_csv(const rc_results *results, const char *path)
-{
-    rc_file_writer *writer;
-    RC_TRY(rc_file_writer_open(path, &writer));
-    return finish(writer, write_tasks(results, writer));
-}
-
-/* A name inside quotes, its own quotes doubled. */
-static rc_status append_name(rc_file_writer *writer, const char *name)
-{
-    RC_TRY(rc_file_writer_append(writer, "\"", 1));
-    for (const char *p = name; *p != '\0'; p++)
-        RC_TRY(rc_file_writer_append(writer, *p == '"' ? "\"\"" : p, *p == '"' ? 2 : 1));
-    return rc_file_writer_append(writer, "\"", 1);
-}
-
-static rc_status write_classes(const rc_results *r, char *const *class_name, rc_file_writer *writer)
-{
-    RC_TRY(append(writer, "class,name,task,accuracy,top5,head_norm"));
-    for (int task = 0; task < r->done; task++)
-        for (int k = task_first(r, task); k < r->task_end[task]; k++) {
-            RC_TRY(append(writer, "\n%d,", k));
-            RC_TRY(append_name(writer, class_name[k]));
-            RC_TRY(append(writer, ",%d", task + 1));
-            RC_TRY(append_number(writer, r->class_accuracy[k]));
-            RC_TRY(append_number(writer, r->class_top5[k]));
-            RC_TRY(append_number(writer, r->head_norm[k]));
-        }
-    return append(writer, "\n");
-}
-
-rc_status rc_results_write_classes(const rc_results *results, char *const *class_name, const char *path)
-{
-    rc_file_writer *writer;
-    RC_TRY(rc_file_writer_open(path, &writer));
-    return finish(writer, write_classes(results, class_name, writer));
-}
-
-static rc_status write_confusion(const rc_results *r, char *const *class_name, rc_file_writer *writer)
-{
-    int classes = r->last.classes;
-    RC_TRY(append(writer, "true\\predicted"));
-    for (int k = 0; k < classes; k++) {
-        RC_TRY(append(writer, ","));
-        RC_TRY(append_name(writer, class_name[k]));
-    }
-    for (int i = 0; i < classes; i++) {
-        RC_TRY(append(writer, "\n"));
-        RC_TRY(append_name(writer, class_name[i]));
-        for (int k = 0; k < classes; k++)
-            RC_TRY(append(writer, ",%d", (int)r->last.confusion[i * classes + k]));
-    }
-    return append(writer, "\n");
-}
-
-rc_status rc_results_write_confusion(const rc_results *results, char *const *class_name, const char *path)
-{
-    if (results->last.confusion == NULL)
-        return RC_OK;
-    rc_file_writer *writer;
-    RC_TRY(rc_file_writer_open(path, &writer));
-    return finish(writer, write_confusion(results, class_name, writer));
 }

@@ -41,6 +41,12 @@ rc_status rc_results_add(rc_results *results, rc_evaluation *evaluation, const f
                          const double wall[RC_STAGE_COUNT], double evaluation_seconds);
 
 double rc_results_mean(const rc_results *results); /* of A_1..A_done */
+double rc_results_mean_after(const rc_results *results, int tasks); /* of A_1..A_tasks */
+
+static inline int rc_results_first(const rc_results *results, int task) /* the first class of the task */
+{
+    return task > 0 ? results->task_end[task - 1] : 0;
+}
 
 /* Seconds of all finished tasks: of every stage, of evaluation, of all together; and the same as a JSON object. */
 void rc_results_seconds(const rc_results *results, double seconds[RC_STAGE_COUNT + 2]);
@@ -51,6 +57,18 @@ void rc_results_put(const rc_results *results, char *const *class_name, rc_json_
 rc_status rc_results_from_json(rc_results *results, const rc_json *json);
 /* One finished task of it likewise, with mean, forgetting and backward transfer as they were then. */
 void rc_results_put_task(const rc_results *results, int task, rc_json_writer *w);
+
+/* Where results come from, for the files that hold them. */
+typedef struct rc_results_origin {
+    const char *fingerprint;
+    const rc_json *identity; /* of the run: version, command line, ... */
+    uint64_t seed;
+    char *const *class_name;
+} rc_results_origin;
+
+/* Writes every file of the results into the folder: tables as CSV, the report as text, and last results.json, whose
+ * presence says that a task is finished. */
+rc_status rc_results_write(const rc_results *results, const rc_results_origin *origin, const char *folder);
 
 /* CSV: one line per finished task, one per class, the confusion matrix. */
 rc_status rc_results_write_csv(const rc_results *results, const char *path);
