@@ -259,7 +259,7 @@ static rc_status choose_reader(const char *path, const char *format, const rc_re
     *reader = NULL;
     int written = snprintf(found, RC_DATA_PATH_SIZE, "%s", path);
     if (written < 0 || written >= RC_DATA_PATH_SIZE)
-        return rc_fail(RC_INVALID_ARGUMENT, "data path of %d bytes, at most %d are possible", written,
+        return rc_fail(RC_INVALID_ARGUMENT, "data path of %d bytes, expected at most %d", written,
                        RC_DATA_PATH_SIZE - 1);
     RC_TRY(rc_reader_procedural.recognise(path, &known));
     if (known || wanted == &rc_reader_procedural) {
@@ -295,7 +295,7 @@ static rc_status choose_reader(const char *path, const char *format, const rc_re
             append(layouts, sizeof layouts, layouts[0] == 0 ? "" : " | ");
             append(layouts, sizeof layouts, readers[i]->layout);
         }
-    return rc_fail(RC_FORMAT, "'%.300s' is no data set that I know; expected: %s", path, layouts);
+    return rc_fail(RC_FORMAT, "'%.300s' is not a data set that recollect knows; expected: %s", path, layouts);
 }
 
 static rc_status check_labels(const rc_dataset *dataset)

@@ -147,7 +147,7 @@ static rc_status add_classes(const char *root, const char *folder, rc_dataset *d
         char path[RC_DATA_PATH_SIZE];
         int label = find_class(dataset, listing.name[i]), before = files->count, circles = files->circles;
         if (label < 0) {
-            status = rc_fail(RC_FORMAT, "'%.500s' has a class '%.200s' that the training set has not", folder,
+            status = rc_fail(RC_FORMAT, "'%.500s' has a class '%.200s' that the training set does not have", folder,
                              listing.name[i]);
             break;
         }

@@ -214,19 +214,18 @@ static void tell_left_out(const same_files *s, const char *path, const rc_log *l
     int others = s->part[0]->others + s->part[1]->others, circles = s->part[0]->circles + s->part[1]->circles;
     const rc_image_files *files = s->part[s->part[0]->circles == 0];
     if (others > 0)
-        rc_log_write(log, RC_LOG_WARN, "'%s': %d files were left out: they are no pictures", path, others);
+        rc_log_write(log, RC_LOG_WARN, "'%s': files left out because they are not pictures: %d", path, others);
     if (circles > 0)
         rc_log_write(log, RC_LOG_WARN,
-                     "'%s': %d links to folders were left out: they lead back to what is read anyway, the first one "
-                     "'%s'",
+                     "'%s': links left out because they lead back to folders that are read anyway: %d, the first '%s'",
                      path, circles, files->text + files->one_circle);
     if (s->again[0] > 0)
         rc_log_write(log, RC_LOG_WARN,
-                     "'%s': %d files were left out: they are there under another name, the first one '%s'", path,
+                     "'%s': files left out because they were read under another name: %d, the first '%s'", path,
                      s->again[0], s->one[0]);
     if (s->again[1] > 0)
         rc_log_write(log, RC_LOG_WARN,
-                     "'%s': %d training images were left out: they are test images, too, the first one '%s'", path,
+                     "'%s': training images left out because they are test images, too: %d, the first '%s'", path,
                      s->again[1], s->one[1]);
 }
 

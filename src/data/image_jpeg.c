@@ -176,7 +176,7 @@ static rc_status decode(decoder *d)
     /* A missing last marker does no harm; missing pixels or scans do. */
     bool scans_missing = d->ended && jpeg_has_multiple_scans(info);
     if (d->ended && (d->incomplete || scans_missing))
-        return rc_fail(RC_FORMAT, "truncated JPEG: the data end before the picture does");
+        return rc_fail(RC_FORMAT, "truncated JPEG: the data ends before the picture does");
     return RC_OK;
 }
 

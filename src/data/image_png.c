@@ -59,7 +59,7 @@ static void give_bytes(png_structp png, png_bytep out, size_t size)
 {
     coder *c = png_get_io_ptr(png);
     if (size > c->request->size - c->at)
-        png_error(png, "the data end before the picture does");
+        png_error(png, "the data ends before the picture does");
     memcpy(out, c->request->data + c->at, size);
     c->at += size;
 }

@@ -247,7 +247,7 @@ static rc_status gather(const char *path, const rc_data_settings *settings, rc_d
         bool is_there;
         RC_TRY(find_train(path, list, &is_there));
         if (!is_there)
-            return rc_fail(RC_FORMAT, "'%.400s' holds no one pair of lists; expected: %s", path,
+            return rc_fail(RC_FORMAT, "'%.400s' does not hold exactly one pair of lists; expected: %s", path,
                            rc_reader_list.layout);
     } else {
         snprintf(list, sizeof list, "%s", path);

@@ -66,7 +66,7 @@ struct rc_pickle {
 
 static rc_status damaged(const rc_pickle *p, const char *what)
 {
-    return rc_fail(RC_FORMAT, "'%s' is not a pickle that I know: %s near byte %zu", p->name, what, p->at);
+    return rc_fail(RC_FORMAT, "'%s' is not a pickle that recollect reads: %s near byte %zu", p->name, what, p->at);
 }
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
@@ -372,7 +372,7 @@ static rc_status build(rc_pickle *p)
     node *target = peek_node(p, 1);
     const node *state = peek_node(p, 0);
     if (p->stack.used < 2 || state->kind != TUPLE || (target->kind != ARRAY && target->kind != TYPE))
-        return damaged(p, "a state for something that has none");
+        return damaged(p, "a state for something that takes none");
     if (target->kind == ARRAY) {
         const node *shape = element(p, state, 1), *bytes = element(p, state, 4),
                    *fortran = element(p, state, 3);

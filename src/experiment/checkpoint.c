@@ -126,7 +126,7 @@ static rc_status read_position(const rc_safetensors *file, rc_position *position
             position->stage = (rc_stage)i;
     }
     return position->stage < RC_STAGE_COUNT ? RC_OK
-                                            : rc_fail(RC_FORMAT, "the checkpoint names no stage that there is");
+                                            : rc_fail(RC_FORMAT, "the checkpoint names a stage that does not exist");
 }
 
 static rc_status check_identity(const rc_safetensors *file, const char *path, const char *fingerprint)

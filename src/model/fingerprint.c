@@ -138,11 +138,11 @@ rc_status rc_fingerprint_check(const char *path, const char *found, const char *
 {
     char differs[160], setting[512];
     if (found == NULL)
-        return rc_fail(RC_INVALID_ARGUMENT, "%s does not say which run it is of: %s", path, advice);
+        return rc_fail(RC_INVALID_ARGUMENT, "%s does not say which run it belongs to: %s", path, advice);
     if (strcmp(found, expected) == 0)
         return RC_OK;
     name_parts(found, expected, differs, sizeof differs);
     name_setting(config, now, setting, sizeof setting);
-    return rc_fail(RC_INVALID_ARGUMENT, "%s is of another run, with %s%s: %s", path,
+    return rc_fail(RC_INVALID_ARGUMENT, "%s belongs to another run, with %s%s: %s", path,
                    differs[0] != '\0' ? differs : "another fingerprint", setting, advice);
 }

@@ -475,7 +475,7 @@ static rc_status load_image(const rc_safetensors *file, rc_augment *image)
         RC_TRY(take_whole("image", claim[i], 1, INT_MAX, &shape[i]));
     *image = (rc_augment){.h = shape[0], .w = shape[1], .c = shape[2]};
     if (rc_check_image_shape(image->h, image->w, image->c) != RC_OK)
-        return rc_fail(RC_FORMAT, "the metadata's 'image' cannot be: %s", rc_message());
+        return rc_fail(RC_FORMAT, "the metadata's 'image' is impossible: %s", rc_message());
     RC_TRY(get_numbers(file, "mean", 4, &image->c, mean));
     RC_TRY(get_numbers(file, "std", 4, &image->c, std));
     for (int c = 0; c < image->c; c++) {
@@ -491,7 +491,7 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
 {
     const char *kind = rc_safetensors_metadata(file, "format"), *name = rc_safetensors_metadata(file, "method");
     if (kind == NULL || strcmp(kind, format) != 0)
-        return rc_fail(RC_FORMAT, "it is no model of this program: its metadata has %s%.40s%s, expected format '%s'",
+        return rc_fail(RC_FORMAT, "it is not a model of recollect: its metadata has %s%.40s%s, expected format '%s'",
                        kind ? "format '" : "no format", kind ? kind : "", kind ? "'" : "", format);
     if (name == NULL)
         return rc_fail(RC_FORMAT, "the metadata names no method");

@@ -203,7 +203,7 @@ static rc_status read_shape(const rc_json *entry, rc_named_tensor *tensor, size_
         tensor->shape[i] = rc_json_integer(value);
         if (!rc_json_is(value, RC_JSON_INTEGER) || tensor->shape[i] < 0 ||
             !rc_size_mul(*bytes, (size_t)tensor->shape[i], bytes))
-            return rc_fail(RC_FORMAT, "tensor '%s' has a shape that cannot be", tensor->name);
+            return rc_fail(RC_FORMAT, "tensor '%s' has an impossible shape", tensor->name);
     }
     return RC_OK;
 }
@@ -263,7 +263,7 @@ static rc_status check_places(const rc_safetensors *file)
         at += sorted[i].bytes;
     }
     if (status == RC_OK && at != all)
-        status = rc_fail(RC_FORMAT, "%zu bytes after the last tensor belong to none", all - at);
+        status = rc_fail(RC_FORMAT, "%zu bytes after the last tensor belong to no tensor", all - at);
     rc_free(NULL, sorted);
     return status;
 }

@@ -182,7 +182,7 @@ head -c 1000 one.safetensors >cut.safetensors
 expect 1 "cut.safetensors" predict cut.safetensors "$picture"
 header='{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"__metadata__":{"format":"pt"}}'
 { printf "\\x$(printf %x ${#header})\\0\\0\\0\\0\\0\\0\\0%s" "$header" && printf '\0\0\0\0'; } >other.safetensors
-expect 1 "it is no model of this program" predict other.safetensors "$picture"
+expect 1 "it is not a model of recollect" predict other.safetensors "$picture"
 
 # What cannot be read in a folder is named, and the rest of it predicted.
 mkdir odd && cp "$picture" odd/a.png && ln -s nowhere odd/gone.png

@@ -62,8 +62,8 @@ replace() {
         case $file in
             run.json) pattern="the run in run has .* but .* is asked for now|the data is not what the run in run began with" ;;
             config.yaml) pattern='run/config.yaml has .*, but the run beside it' ;;
-            *checkpoint* | *events*) pattern="run/$file is of another run, with " ;;
-            *) pattern="run/$file is of another run, with .*$difference" ;;
+            *checkpoint* | *events*) pattern="run/$file belongs to another run, with " ;;
+            *) pattern="run/$file belongs to another run, with .*$difference" ;;
         esac
         refused "$what" "$file" "$pattern.*$(way_out "$file")"
         replaced=$((replaced + 1))
@@ -106,24 +106,24 @@ rm -rf elsewhere
 
 # ---- files of the same run in each other's place -----------------------------------------------------------------------
 rm -rf run && cp -r mine run && cp mine/first-task/task-1.safetensors run/cwd/
-refused "the first task of all" cwd/task-1.safetensors "run/cwd/task-1.safetensors is of another run, with another method"
+refused "the first task of all" cwd/task-1.safetensors "run/cwd/task-1.safetensors belongs to another run, with another method"
 rm -rf run && cp -r mine run && cp whole/cwd/task-2.safetensors run/cwd/task-1.safetensors
 refused "the model of the next task" cwd/task-1.safetensors "model of 2 tasks with 4 classes, expected 1 with 2"
 rm -rf run && cp -r mine run && cp mine/cwd/task-1.safetensors run/first-task/
-refused "the first task of a method" first-task/task-1.safetensors "is of another run, with another method"
+refused "the first task of a method" first-task/task-1.safetensors "belongs to another run, with another method"
 
 # ---- leftovers in a folder that holds no run ---------------------------------------------------------------------------
 rm -rf run && cp -r seed run && rm run/run.json run/config.yaml
 code=0
 run --out run >/dev/null 2>message || code=$?
-[ $code -eq 1 ] && grep -q "run/first-task/results.json is of another run, with other settings.*seed '2'" message ||
+[ $code -eq 1 ] && grep -q "run/first-task/results.json belongs to another run, with other settings.*seed '2'" message ||
     fail "leftovers of another run: code $code: $(cat message)"
 
 # ---- what is done is looked at, too, and nothing of others is removed --------------------------------------------------
 rm -rf run && cp -r whole run && cp seed/cwd/checkpoint.safetensors run/cwd/
-refused "another seed, when all is done" cwd/checkpoint.safetensors 'checkpoint.safetensors is of another run, with other settings'
+refused "another seed, when all is done" cwd/checkpoint.safetensors 'checkpoint.safetensors belongs to another run, with other settings'
 rm -rf run && cp -r whole run && cp seed/cwd/task-1.safetensors run/cwd/
-refused "another seed, when all is done" cwd/task-1.safetensors "task-1.safetensors is of another run.*or remove it"
+refused "another seed, when all is done" cwd/task-1.safetensors "task-1.safetensors belongs to another run.*or remove it"
 rm run/cwd/task-1.safetensors run/cwd/task-2.safetensors # to save space
 run --out run --resume >/dev/null 2>message || fail "without old models: $(cat message)"
 
@@ -133,7 +133,7 @@ sed -i '/"format": "recollect-run-/d' run/run.json
 refused "an earlier version" run.json "begun by recollect [0-9.]+, whose files do not say which run they are of.*another --out"
 rm -rf run && cp -r mine run
 sed -i '/"fingerprint": "method=/d' run/cwd/results.json
-refused "no fingerprint" cwd/results.json 'run/cwd/results.json does not say which run it is of: .*done anew'
+refused "no fingerprint" cwd/results.json 'run/cwd/results.json does not say which run it belongs to: .*done anew'
 
 # ---- a log that a crash has cut short, or lost --------------------------------------------------------------------------
 for bytes in 0 100 3000; do
@@ -165,7 +165,7 @@ done
 "$make_images" procedural train 6 8 24 ppm more
 "$program" learn copied.safetensors more --out learnt.safetensors --epochs 1 --set min_steps=1 --set inversion_steps=2 \
     --threads 1 >/dev/null 2>message || fail "learn: $(cat message)"
-head -c 20000 copied.safetensors | grep -aq 'method=cwd settings=' || fail "a model does not say which run it is of"
+head -c 20000 copied.safetensors | grep -aq 'method=cwd settings=' || fail "a model does not say which run it belongs to"
 ! head -c 20000 learnt.safetensors | grep -aq 'method=cwd settings=' || fail "a model that has learnt more says that it is of the run"
 "$program" predict learnt.safetensors photos >/dev/null 2>message || fail "a model that is of no run: $(cat message)"
 echo "$name: passed in $SECONDS s"

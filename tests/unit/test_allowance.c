@@ -234,7 +234,7 @@ static void files_are_read_as_far_as_they_are_described(void **state)
     assert_int_equal(fseek(sparse, 3000000000, SEEK_SET), 0);
     assert_true(fputc('x', sparse) == 'x' && fclose(sparse) == 0);
     assert_int_equal(rc_safetensors_open("model.safetensors", &file), RC_FORMAT);
-    data_assert_message("bytes after the last tensor belong to none");
+    data_assert_message("bytes after the last tensor belong to no tensor");
     assert_null(file);
     craft_write(&good, "model.safetensors");
     SUCCEEDS(rc_safetensors_open("model.safetensors", &file));

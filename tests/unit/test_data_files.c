@@ -364,7 +364,7 @@ static void pickles_execute_nothing(void **state)
     REFUSED("q\x05.", "nothing to remember");
     REFUSED("}r\xFF\xFF\xFF\x7F.", "nothing to remember");
     REFUSED("\x87.", "too few values for a tuple");
-    REFUSED("}b.", "a state for something that has none");
+    REFUSED("}b.", "a state for something that takes none");
     REFUSED("}\x8a\x09.", "a number of more than 8 bytes");
     assert_pickle_refused("\x80\x05}.", 4, "is not a pickle of protocol 2 or 3");
     assert_pickle_refused("}.", 2, "is not a pickle of protocol 2 or 3");
@@ -469,7 +469,7 @@ static void messages_show_what_was_expected(void **state)
     data_write_text("nothing/readme.txt", "hello\n");
     data_assert_refused("missing", NULL, RC_IO, "there is no data at 'missing'");
     data_assert_refused("nothing", NULL, RC_FORMAT,
-                   "'nothing' is no data set that I know; expected: CIFAR-100: train.bin");
+                   "'nothing' is not a data set that recollect knows; expected: CIFAR-100: train.bin");
     data_assert_message("CLASS/IMAGE");
     data_assert_refused("nothing", &(rc_data_settings){.format = "idx"}, RC_FORMAT,
                    "expected: MNIST, Fashion-MNIST: {train");

@@ -63,14 +63,14 @@ static void classes_and_images_are_sorted_by_bytes(void **state)
     assert_int_equal(d.test.labels[2], 2);
     rc_dataset_close(&d);
     assert_int_equal(log.lines, 1);
-    assert_non_null(strstr(log.last, "1 files were left out: they are no pictures"));
+    assert_non_null(strstr(log.last, "files left out because they are not pictures: 1"));
     /* test goes before val; a class of its own is an error. */
     write_class("root/test/ant", 60, 1);
     data_open("root", NULL, &d);
     assert_reds(&d, &d.test, 1, (int[]){60});
     rc_dataset_close(&d);
     write_class("root/test/wasp", 60, 1);
-    data_assert_refused("root", NULL, RC_FORMAT, "'root/test' has a class 'wasp' that the training set has not");
+    data_assert_refused("root", NULL, RC_FORMAT, "'root/test' has a class 'wasp' that the training set does not have");
 }
 
 /* A folder may be named like a picture. A pipe is no picture: nobody might ever write to it. */
@@ -87,7 +87,7 @@ static void only_files_are_pictures(void **state)
     data_open("root", &(rc_data_settings){.log = &log.log}, &d);
     assert_reds(&d, &d.train, 3, (int[]){0, 1, 100});
     rc_dataset_close(&d);
-    assert_non_null(strstr(log.text, "1 files were left out: they are no pictures"));
+    assert_non_null(strstr(log.text, "files left out because they are not pictures: 1"));
     /* A link that leads nowhere was meant to be one. */
     assert_int_equal(symlink("nowhere", "root/b/lost.png"), 0);
     data_assert_refused("root", NULL, RC_IO, "root/b/lost.png");

@@ -202,8 +202,9 @@ static void archives_are_not_unpacked_to_be_recognised(void **state)
     data_end_tar(&tar);
     data_write_gzip("bomb.tar.gz", tar.data, tar.size);
     free(tar.data);
-    assert_refused_cheaply("bomb.tar.gz", "", RC_FORMAT, "'bomb.tar.gz' is no data set that I know");
-    assert_refused_cheaply("bomb.tar.gz", "cifar100", RC_FORMAT, "'bomb.tar.gz' is no data set that I know");
+    assert_refused_cheaply("bomb.tar.gz", "", RC_FORMAT, "'bomb.tar.gz' is not a data set that recollect knows");
+    assert_refused_cheaply("bomb.tar.gz", "cifar100", RC_FORMAT,
+                           "'bomb.tar.gz' is not a data set that recollect knows");
     /* A first member that goes on behind what is looked at. */
     tar = (data_bytes){0};
     data_add_tar(&tar, "cifar-100-binary/train.bin", '0', image.data, image.size);
@@ -355,7 +356,8 @@ static void sets_hold_regular_files(void **state)
     assert_int_equal(dataset.broken, 1);
     rc_dataset_close(&dataset);
     assert_int_equal(mkfifo("train-images-idx3-ubyte", 0600), 0);
-    data_assert_refused(".", &(rc_data_settings){.format = "idx"}, RC_FORMAT, "'.' is no data set that I know");
+    data_assert_refused(".", &(rc_data_settings){.format = "idx"}, RC_FORMAT,
+                        "'.' is not a data set that recollect knows");
     data_assert_refused("pipe.png", NULL, RC_IO, "there is no data at 'pipe.png'");
 }
 

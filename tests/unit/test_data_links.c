@@ -88,7 +88,7 @@ static void circles_end(void **state)
     assert_memory_equal(d.train.images, plain.train.images, 48 * 48);
     assert_memory_equal(d.test.images, plain.test.images, 12 * 48);
     assert_memory_equal(d.train.labels, plain.train.labels, 48 * sizeof *d.train.labels);
-    assert_log(&log, "'root': 5 links to folders were left out: they lead back to what is read anyway, the first one "
+    assert_log(&log, "'root': links left out because they lead back to folders that are read anyway: 5, the first "
                      "'root/a/here'");
     rc_dataset_close(&d);
     rc_dataset_close(&plain);
@@ -103,12 +103,12 @@ static void circles_end(void **state)
     data_open("parts", &settings, &d);
     assert_int_equal(d.train.count, 10);
     assert_each_once(&d, 20);
-    assert_log(&log, "'parts': 3 links to folders were left out");
+    assert_log(&log, "'parts': links left out because they lead back to folders that are read anyway: 3");
     rc_dataset_close(&d);
     remove("parts/train/a/top");
     remove("parts/train/b/up");
     data_open("parts", &settings, &d);
-    assert_log(&log, "'parts': 1 links to folders were left out: they lead back to what is read anyway, the first one "
+    assert_log(&log, "'parts': links left out because they lead back to folders that are read anyway: 1, the first "
                      "'parts/test/b/up'");
     rc_dataset_close(&d);
     /* As a class. */
@@ -142,8 +142,8 @@ static void many_ways_are_gone_once(void **state)
     data_log_start(&log);
     data_open("root", &(rc_data_settings){.log = &log.log}, &d);
     assert_each_once(&d, 3);
-    assert_log(&log, "'root': 14 files were left out: they are no pictures");
-    assert_log(&log, "'root': 15 links to folders were left out");
+    assert_log(&log, "'root': files left out because they are not pictures: 14");
+    assert_log(&log, "'root': links left out because they lead back to folders that are read anyway: 15");
     rc_dataset_close(&d);
     /* Folders are not followed to any depth. */
     char path[256] = "deep/a";
@@ -174,7 +174,7 @@ static void files_of_several_names_are_there_once(void **state)
     data_open("root", &(rc_data_settings){.log = &log.log, .test_part = 0.5}, &d);
     assert_each_once(&d, 8);
     assert_int_equal(d.test.count, 4);
-    assert_log(&log, "'root': 3 files were left out: they are there under another name, the first one "
+    assert_log(&log, "'root': files left out because they were read under another name: 3, the first "
                      "'root/a/hard.ppm'");
     rc_dataset_close(&d);
     /* A class that is somewhere else, and a picture: links that lead out are followed. */
@@ -227,9 +227,9 @@ static void test_images_are_not_trained_on(void **state)
     assert_int_equal(d.test.count, 4);
     assert_int_equal(times(&d, &d.test, 3), 1);
     assert_int_equal(times(&d, &d.test, 5), 1);
-    assert_log(&log, "'root': 2 files were left out: they are there under another name, the first one "
+    assert_log(&log, "'root': files left out because they were read under another name: 2, the first "
                      "'root/val/b/z.ppm'");
-    assert_log(&log, "'root': 2 training images were left out: they are test images, too, the first one "
+    assert_log(&log, "'root': training images left out because they are test images, too: 2, the first "
                      "'root/train/a/2.ppm'");
     rc_dataset_close(&d);
     add_link("../../train/a/0.ppm", "root/val/b/y.ppm");
@@ -247,7 +247,7 @@ static void lists_name_a_file_once(void **state)
     data_write_text("list.txt", "p/0.ppm 0\np/1.ppm 0\np/0.ppm 0\n./p/../p/1.ppm 0\np/2.ppm 1\np/3.ppm 1\n");
     data_open("list.txt", &settings, &d);
     assert_each_once(&d, 4);
-    assert_log(&log, "'list.txt': 2 files were left out: they are there under another name, the first one './p/0.ppm'");
+    assert_log(&log, "'list.txt': files left out because they were read under another name: 2, the first './p/0.ppm'");
     rc_dataset_close(&d);
     data_write_text("list.txt", "p/0.ppm 0\np/1.ppm 1\np/0.ppm 1\n");
     data_assert_refused("list.txt", &settings, RC_FORMAT,
@@ -257,7 +257,7 @@ static void lists_name_a_file_once(void **state)
     data_open("l", &settings, &d);
     assert_each_once(&d, 4);
     assert_int_equal(times(&d, &d.test, 3), 1);
-    assert_log(&log, "'l': 1 training images were left out: they are test images, too");
+    assert_log(&log, "'l': training images left out because they are test images, too: 1");
     rc_dataset_close(&d);
 }
 
@@ -277,8 +277,8 @@ static void tiny_imagenet_has_a_file_once(void **state)
     data_open("t", &(rc_data_settings){.log = &log.log, .size = 4}, &d);
     assert_each_once(&d, 6);
     assert_int_equal(d.test.count, 3);
-    assert_log(&log, "'t': 1 links to folders were left out");
-    assert_log(&log, "'t': 1 training images were left out: they are test images, too");
+    assert_log(&log, "'t': links left out because they lead back to folders that are read anyway: 1");
+    assert_log(&log, "'t': training images left out because they are test images, too: 1");
     rc_dataset_close(&d);
 }
 

@@ -62,7 +62,7 @@ static void assert_differs(const world *changed, const char *what)
     of_world(&plain, expected);
     of_world(changed, found);
     assert_string_not_equal(found, expected);
-    snprintf(message, sizeof message, "file is of another run, with %s: advice", what);
+    snprintf(message, sizeof message, "file belongs to another run, with %s: advice", what);
     assert_int_equal(rc_fingerprint_check("file", found, expected, NULL, NULL, "advice"), RC_INVALID_ARGUMENT);
     assert_string_equal(rc_message(), message);
 }
@@ -167,13 +167,13 @@ static void what_differs_is_named(void **state)
     assert_int_equal(rc_json_parse("test", text, sizeof text - 1, &config), RC_OK);
     assert_int_equal(rc_fingerprint_check("file", "settings=1", "settings=2", config, &now, "do"), RC_INVALID_ARGUMENT);
     assert_string_equal(rc_message(),
-                        "file is of another run, with other settings (seed '3', where this run has '1'): do");
+                        "file belongs to another run, with other settings (seed '3', where this run has '1'): do");
     rc_json_free(config);
     assert_int_equal(rc_fingerprint_check("file", NULL, "settings=2", NULL, NULL, "do"), RC_INVALID_ARGUMENT);
-    assert_string_equal(rc_message(), "file does not say which run it is of: do");
+    assert_string_equal(rc_message(), "file does not say which run it belongs to: do");
     assert_int_equal(rc_fingerprint_check("file", "", "", NULL, NULL, "do"), RC_OK);
     assert_int_equal(rc_fingerprint_check("file", "nonsense", "else", NULL, NULL, "do"), RC_INVALID_ARGUMENT);
-    assert_string_equal(rc_message(), "file is of another run, with another fingerprint: do");
+    assert_string_equal(rc_message(), "file belongs to another run, with another fingerprint: do");
 }
 
 int main(void)
