@@ -1,8 +1,9 @@
-/* One method on one class order and seed: its tasks one after the other, checkpoints between steps, results after every
- * task. The first task, which the methods of a trial share, is a cell of its own: the others begin from its model.
+/* One method on one class order and seed: its tasks one after the other, checkpoints between steps, results after
+ * every task. The first task, which the methods of a trial share, is a cell of its own: the others begin from its
+ * model.
  *
- * Cells run beside each other in threads of one process, each with a backend of its own; what they share (data, trial)
- * is only read. Who runs them gives them callbacks that bear being called from several threads. */
+ * Cells run beside each other in threads of one process, each with a backend of its own. They share the data and the
+ * trial, and only read them. The caller's callbacks may be called from several threads at once. */
 #ifndef RC_EXPERIMENT_CELL_H
 #define RC_EXPERIMENT_CELL_H
 
@@ -16,7 +17,7 @@ typedef struct rc_cell {
     bool first_task;             /* the first task alone, for all methods that share it */
     const struct rc_cell *first; /* the cell whose model it begins from; NULL: it trains its first task itself */
     rc_results results;
-    rc_forecast forecast;        /* what is known of the speed when it begins, and as it goes */
+    rc_forecast forecast;        /* speed as known when it begins, updated as it goes */
     char path[RC_PATH_SIZE], fingerprint[RC_FINGERPRINT_SIZE];
     char name[96];               /* "order 0, CwD" */
 } rc_cell;
@@ -32,14 +33,14 @@ typedef struct rc_cell_hooks {
     void *user;
 } rc_cell_hooks;
 
-/* A method that begins from `first`, the cell of its trial's first task, if that is what its own would be; and that
- * first task itself. They read the results that are there already. The trial's folder is open. What there is after a
- * failure is destroyed like a whole one. */
+/* create: a method. It begins from `first`, the cell of its trial's first task, if its own first task would be the
+ * same. create_first: that first task itself. Both read the results that are there already. The trial's folder must
+ * be open. After a failure, destroy the cell as usual. */
 rc_status rc_cell_create(rc_cell *cell, const rc_trial *trial, const rc_method *method, const rc_cell *first);
 rc_status rc_cell_create_first(rc_cell *cell, const rc_trial *trial);
 void rc_cell_destroy(rc_cell *cell); /* a zeroed one is fine */
 
-/* Takes the results from the folder again, after a run that failed. */
+/* Reads the results from the folder again, after a run that failed. */
 rc_status rc_cell_reload(rc_cell *cell);
 
 int rc_cell_tasks(const rc_cell *cell); /* that it runs */
@@ -49,12 +50,12 @@ rc_workload rc_cell_work(const rc_cell *cell, int task);
 /* Bytes of the training images of its largest task, and of those that it replays. */
 size_t rc_cell_image_bytes(const rc_cell *cell);
 
-/* The row whose first task serves all: one that estimates, whichever methods are asked for now. */
+/* The row that trains the first task for all methods: one that estimates, whichever methods were asked for. */
 const rc_method *rc_first_task_method(void);
 /* The image shape and normalisation of the data. */
 rc_augment rc_image_of(const rc_dataset *data);
 
-/* What is left to do. RC_CANCELLED: stopped after saving. */
+/* Runs what is left to do. RC_CANCELLED: stopped after saving. */
 rc_status rc_cell_run(rc_cell *cell, rc_backend *backend, const rc_cell_hooks *hooks);
 
 #endif

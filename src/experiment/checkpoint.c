@@ -73,7 +73,7 @@ rc_status rc_checkpoint_save(const char *path, rc_backend *backend, const rc_sta
         status = rc_state_check(backend, state);
     if (status == RC_OK) {
         gather(backend, state, block, tensors);
-        status = backend->sync(backend); /* was all of it read? */
+        status = backend->sync(backend); /* was everything read from the device? */
     }
     if (status == RC_OK) {
         rc_json_writer metadata = rc_safetensors_metadata_begin();

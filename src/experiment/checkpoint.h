@@ -16,13 +16,13 @@ typedef struct rc_position {
     int64_t log_offset;  /* bytes of the log of events that belong to it */
 } rc_position;
 
-/* state: what rc_stage_report.state holds. fingerprint: of the run (model/fingerprint.h); a resume of another one is
- * refused. A state with a number that is not finite is not saved (RC_NUMERIC): the last good one stays. */
+/* state: what rc_stage_report.state holds. fingerprint: of the run (model/fingerprint.h); another run refuses the
+ * file. A state with a number that is not finite is not saved (RC_NUMERIC): the last good checkpoint stays. */
 rc_status rc_checkpoint_save(const char *path, rc_backend *backend, const rc_state *state, const rc_position *position,
                              const char *fingerprint);
 /* Reads position and fingerprint; the file stays open for rc_checkpoint_restore. */
 rc_status rc_checkpoint_open(const char *path, const char *fingerprint, rc_position *position, rc_safetensors **file);
-/* The same of a file that is open already and stays so; `name` is what messages call it. */
+/* The same from a file that is open and stays open; `name` is what messages call it. */
 rc_status rc_checkpoint_identify(const rc_safetensors *file, const char *name, const char *fingerprint,
                                  rc_position *position);
 /* Every tensor of the state must be in the file with its size. */

@@ -1,4 +1,4 @@
-/* Which sources this was built from. cmake/commit.cmake writes the file that defines it. */
+/* The commit that this was built from. cmake/commit.cmake writes the file that defines it. */
 #ifndef RC_EXPERIMENT_COMMIT_H
 #define RC_EXPERIMENT_COMMIT_H
 

@@ -19,7 +19,7 @@ static rc_status problem(const rc_events *events, const char *what)
     return rc_fail(RC_IO, "cannot %s '%s': %s", what, events->path, strerror(errno));
 }
 
-/* The first line says which run it is of. Without an end it is half a line, of a process that was killed. */
+/* The first line says which run the log belongs to. If it has no end, a killed process wrote half of it. */
 static rc_status check_line(const char *path, const char *text, size_t size, const char *fingerprint)
 {
     rc_json *json = NULL;
@@ -75,7 +75,7 @@ void rc_events_close(rc_events *events)
     events->fd = 0;
 }
 
-/* Bytes up to the end of the last whole line, of the first `size`; -1: they cannot be read. */
+/* Bytes up to the end of the last whole line among the first `size`; -1: they cannot be read. */
 static off_t whole_lines(int fd, off_t size)
 {
     char block[4096];

@@ -26,8 +26,9 @@ typedef struct rc_run_settings {
     rc_config config;
     const rc_method *method[RC_MAX_METHODS];
     int methods;
-    int order[RC_MAX_ORDERS], orders;  /* none: the order of the configuration, in the folder itself */
-    uint64_t seed[RC_MAX_ORDERS];      /* likewise. Data that is made or split by a seed keeps the configuration's */
+    int order[RC_MAX_ORDERS], orders;  /* empty: the order of the configuration, in the folder itself */
+    uint64_t seed[RC_MAX_ORDERS];      /* the same for seeds. Data that is made or split by a seed keeps the
+                                          configuration's seed */
     int seeds;
     const char *backend;      /* as rc_backend_open() calls it */
     int threads;              /* of all jobs together; 0: all cores */
@@ -39,16 +40,18 @@ typedef struct rc_run_settings {
     double report_seconds;    /* between looks at the losses, and at whether to stop */
     const char *command_line;
     bool skip_broken;
-    /* `where` is set by the run. `cancelled` may be called by several threads at once; the others and `line` never. */
+    /* The run sets `where`. Several threads may call `cancelled` at once; the other callbacks and `line` are never
+     * called by two threads at once. */
     rc_watch watch;
     void (*line)(void *user, const char *text); /* results, a line at a time; gets the watch's user */
 } rc_run_settings;
 
-/* Are the lists of methods, orders and seeds such that every folder belongs to one cell? */
+/* Checks that no method, order or seed is listed twice, and that several orders differ, so that every folder belongs
+ * to one cell. */
 rc_status rc_run_settings_check(const rc_run_settings *settings);
 
-/* RC_CANCELLED: stopped after saving. A method that fails does not end the others: what failed is logged, and the
- * status is that of the first. */
+/* RC_CANCELLED: stopped after saving. A method that fails does not end the others: its failure is logged, and the
+ * status is that of the first failure. */
 rc_status rc_experiment_run(const rc_run_settings *settings);
 
 #endif

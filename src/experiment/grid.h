@@ -1,6 +1,6 @@
-/* Cells side by side: as many threads as there are jobs, each takes the next cell that can begin. A method can begin
- * when the first task of its class order is done. A cell that fails does not take the others down; a cell that finds no
- * memory while others run waits for one of them to end, and there is one job less from then on. */
+/* Cells side by side: there are as many threads as jobs, and each takes the next cell that can begin. A method can
+ * begin when the first task of its class order is done. A cell that fails does not stop the others. A cell that finds
+ * no memory while others run waits for one of them to end, and there is one job less from then on. */
 #ifndef RC_EXPERIMENT_GRID_H
 #define RC_EXPERIMENT_GRID_H
 
@@ -16,8 +16,8 @@ typedef struct rc_grid_settings {
     const char *backend; /* every cell opens its own */
     int threads;         /* of every backend */
     double checkpoint_seconds, report_seconds;
-    rc_forecast forecast; /* what is known of the speed */
-    /* Never called by two threads at once, but for `cancelled`, which may be. */
+    rc_forecast forecast; /* the speed as known so far */
+    /* The grid never calls two of these at once, except `cancelled`, which several threads may call. */
     rc_watch watch;
     void (*line)(void *user, const char *text); /* results; gets the watch's user */
 } rc_grid_settings;
@@ -28,16 +28,15 @@ typedef struct rc_cell_end {
     char message[RC_MESSAGE_SIZE + 64]; /* of a failure, or where it was stopped; "": none */
 } rc_cell_end;
 
-/* Is there something to do for a cell? Not where all its tasks are done; nor for a first task that no method begins
- * from any more. */
+/* Has a cell something to do? No if all its tasks are done; no for a first task that no method needs any more. */
 bool rc_grid_has_work(const rc_cell *cell, int cells, int index);
 
-/* Runs what is not done. end: (cells), zeroed. RC_OK: every cell is done; RC_CANCELLED: stopped; otherwise the status
- * of the first that failed. `end` tells more. */
+/* Runs the cells that are not done. end: (cells), zeroed. RC_OK: every cell is done; RC_CANCELLED: stopped; otherwise
+ * the status of the first cell that failed. `end` has the details. */
 rc_status rc_grid_run(const rc_grid_settings *settings, rc_cell_end *end);
 
-/* Seconds until everything is done: left[i] seconds of cell i, which is done, runs, or waits for its turn and its first
- * task. NaN: not known. */
+/* Seconds until everything is done. left[i]: seconds of cell i, which is done, runs, or waits for its turn and its
+ * first task. NaN: not known. */
 typedef enum rc_cell_state { RC_CELL_WAITS, RC_CELL_RUNS, RC_CELL_ENDED } rc_cell_state;
 double rc_grid_seconds(const rc_cell *cell, int cells, int jobs, const rc_cell_state *state, const double *left);
 

@@ -13,7 +13,7 @@ typedef struct rc_summary {
     const char *command_line, *folder;
 } rc_summary;
 
-/* Mean and deviation of `count` numbers; NaN: there is none. */
+/* Mean and deviation of `count` numbers; NaN: too few numbers. */
 typedef struct rc_spread {
     int count;
     double mean, deviation;

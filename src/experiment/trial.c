@@ -12,7 +12,7 @@ static void count_images(rc_trial *t)
     }
 }
 
-/* What would be found when its task has come, after hours of training. */
+/* Finds now what would otherwise stop the run only when its task comes, after hours of training. */
 static rc_status check_images(const rc_trial *t)
 {
     const rc_split *test = &t->data->test;

@@ -1,5 +1,5 @@
-/* One class order and seed of an experiment: the stream of tasks that its methods go through, and the folder that they
- * leave their results in. Nothing of it changes while they run, so that they may run beside each other. */
+/* One class order and seed of an experiment: the stream of tasks that its methods go through, and the folder that
+ * holds their results. It does not change while they run, so they may run beside each other. */
 #ifndef RC_EXPERIMENT_TRIAL_H
 #define RC_EXPERIMENT_TRIAL_H
 
@@ -18,8 +18,8 @@ typedef struct rc_trial {
     rc_run_folder folder;
 } rc_trial;
 
-/* Orders the classes and cuts them into tasks. config, name and path are set by the caller before. stop_after: tasks;
- * 0: all. What there is after a failure is destroyed like a whole one. */
+/* Orders the classes and cuts them into tasks. The caller sets config, name and path before. stop_after: tasks to
+ * run; 0: all. After a failure, destroy the trial as usual. */
 rc_status rc_trial_create(rc_trial *trial, const rc_dataset *data, int stop_after);
 void rc_trial_destroy(rc_trial *trial); /* a zeroed one is fine */
 

@@ -8,7 +8,7 @@
 #include "cil/scorer.h"
 #include "forecast/progress.h"
 
-/* a + b, as far as it can be counted. */
+/* a + b; SIZE_MAX if that is too large to count. */
 static size_t sum(size_t a, size_t b)
 {
     size_t both;
@@ -37,7 +37,7 @@ void rc_memory_allow(size_t given, size_t file_bytes)
     rc_memory_set_budget(rc_memory_allowed_for(rc_memory_allowed(given), given, file_bytes));
 }
 
-/* "19G": a size that an option takes, not less than so many bytes. */
+/* "19G": a size as options take it, at least `bytes`. */
 static void option_text(size_t bytes, char *text, size_t size)
 {
     bool small = bytes < (size_t)10 << 30;

@@ -1,6 +1,6 @@
-/* How long it will take and how much memory: seconds per step of each stage, measured on a few steps before a long run
- * begins and then as it goes. A stage that has not been measured is guessed from the ones that have, by the arithmetic
- * of a step. */
+/* How long a run will take, and how much memory. Seconds per step of each stage are measured on a few steps before a
+ * long run begins, and then as it goes. A stage that has not been measured yet is estimated from those that have, by
+ * the arithmetic of a step. */
 #ifndef RC_FORECAST_FORECAST_H
 #define RC_FORECAST_FORECAST_H
 
@@ -32,34 +32,34 @@ void rc_forecast_begin_task(rc_forecast *forecast, const rc_learner *learner, co
 /* Seconds left of the stage and of everything, and the speed. */
 void rc_forecast_update(rc_forecast *forecast, const rc_stage_report *report, double *images_per_second,
                         double *stage_left, double *left);
-/* Seconds that so much work takes; NaN: nothing was measured. */
+/* Seconds that the work takes; NaN: nothing was measured yet. */
 double rc_forecast_seconds(const rc_forecast *forecast, const rc_workload *work);
 
-/* A task that somebody asks for. */
+/* A task that is to be forecast. */
 typedef struct rc_task_claim {
     const rc_settings *settings;
     const rc_method *method;
     const rc_augment *image;
-    int n_old, n_new; /* n_new 0: only dreams of the old classes are wanted */
-    const uint8_t *images; /* (count, h, w, c): read by methods that are given old images alone */
+    int n_old, n_new; /* n_new 0: the task only dreams of the old classes */
+    const uint8_t *images; /* (count, h, w, c): read only by methods that are given old images */
     int count;
-    rc_status (*also)(rc_learner *shadow); /* builds what comes after the stages; NULL: nothing does */
+    rc_status (*also)(rc_learner *shadow); /* builds what follows the stages; NULL: nothing does */
 } rc_task_claim;
 
-/* The bytes that the task takes at most, counted without taking them: a learner that knows n_old classes is built on a
- * sizing backend, and every stage of its task. 0 on a GPU. */
+/* The most bytes that the task takes, counted without taking them: builds a learner that knows n_old classes, and
+ * every stage of its task, on a sizing backend. 0 on a GPU. */
 rc_status rc_forecast_bytes(rc_backend *backend, const rc_task_claim *claim, size_t *bytes);
-/* Refuses the task where that is more than is allowed (forecast/allowance.h); `what` is what the message calls it. */
+/* Refuses the task if that is more than is allowed (forecast/allowance.h); `what` is what the message calls it. */
 rc_status rc_forecast_allow(rc_backend *backend, const rc_task_claim *claim, const char *what);
 
-/* A few steps of every stage of a task, on a learner that is thrown away: its seconds per step, and the bytes that are
- * held at most (what the process holds already included). n_old 0: the first task. images: at least one, of the shape
- * of `image`; they stay as they are. */
+/* Runs a few steps of every stage of a task, on a learner that is thrown away. Gives its seconds per step, and the
+ * most bytes held (including what the process holds already). n_old 0: the first task. images: at least one, of the
+ * shape of `image`; they stay as they are. */
 rc_status rc_forecast_measure(rc_forecast *forecast, rc_backend *backend, const rc_settings *settings,
                               const rc_method *method, const rc_augment *image, int n_old, int n_new,
                               const uint8_t *images, int count, size_t *bytes);
 
-/* "forecast: about 1:40:00 and 1.2 GB of memory", where it takes long enough to be worth saying. */
+/* Logs "forecast: about 1:40:00 and 1.2 GB of memory", if it takes long enough to be worth saying. */
 void rc_forecast_tell(const rc_log *log, double seconds, size_t bytes);
 
 #endif
