@@ -25,7 +25,7 @@
  *              otherwise. What a function makes belongs to the caller; on failure *result is NULL and nothing
  *              is held.
  *   Handles    They are opaque. A `destroy` function takes the address of a handle, frees it and sets it to
- *              NULL; a NULL handle is fine there. It never fails. A callback may destroy a model or a context
+ *              NULL; a NULL handle is fine there. It never fails. A callback may destroy a model, predictor or context
  *              that the call it interrupts is working with: the handle becomes NULL at once, the call goes on to
  *              its end, and the library frees what was destroyed just before that call returns.
  *   Structures No structure depends on build flags. Those that may grow begin with `size`, which tells the
@@ -33,9 +33,11 @@
  *              programs with old ones. Where the caller sets `size`, it is the sizeof of the structure. A
  *              structure that the library fills is filled as far as both know it; the rest becomes 0.
  *   Threads    A context and its models are used by one thread at a time; different contexts are independent.
+ *              A predictor is made for several threads: each thread uses a predictor of its own, and all of them
+ *              share the weights of one model (see recollect_predictor).
  *   Fork       The threads of a context do not exist in a child of fork(), nor does its GPU. A child makes
- *              contexts of its own. Those that it inherited, and their models, it may only destroy, which waits
- *              for nobody, and ask for what a model knows; all that can fail is RECOLLECT_INVALID_ARGUMENT.
+ *              contexts of its own. Those that it inherited, their models and predictors, it may only destroy, which
+ *              waits for nobody, and ask for what a model knows; all that can fail is RECOLLECT_INVALID_ARGUMENT.
  *              Destroying gives back the child's copy of the memory, unless it is a GPU's, or another thread of
  *              the parent was in a call with that context when it forked.
  *   Images     Bytes in the order (image, row, column, channel), 1 channel (grey) or 3 (red, green, blue).
@@ -374,6 +376,97 @@ RECOLLECT_API recollect_status recollect_predict_encoded(recollect_model *model,
                                                          size_t size, int top, int32_t *labels,
                                                          float *probabilities, float *unfamiliarity);
 
+/* ---- predictors ---------------------------------------------------------------------------------------- */
+
+/* Predicts with a model that stays as it is. Several predictors of one model work at the same time, one on each
+ * thread. They read the weights of the model and do not copy them; each has a workspace and threads of its own.
+ * Every predictor, and recollect_predict, gives the same bits for the same image, whatever the number of
+ * predictors, threads and other images.
+ *
+ * While a model has predictors it cannot learn (RECOLLECT_INVALID_ARGUMENT). A model that is destroyed lives on
+ * until its last predictor is destroyed; destroying that one is then a use of the context, for which the rule about
+ * threads holds. A predictor is used by one thread at a time, beside anything that other threads do with other
+ * predictors or with the context. Creating and destroying one counts as a use of that predictor alone. */
+typedef struct recollect_predictor recollect_predictor;
+
+/* threads: that this predictor computes and decodes with; 1: on the thread that calls, best where there is a
+ * predictor for each thread; 0: one for each core.
+ *
+ * A predictor has the backend of the model's context. On a GPU it has streams and memory of its own there, and
+ * reads the model's weights where they are; `threads` then only decode. It calls the context's `log` and
+ * `cancelled`, and takes memory from the context's allocator, on the thread that calls the predictor: with several
+ * threads these functions must bear being called at the same time.
+ *
+ * RECOLLECT_INVALID_ARGUMENT: the model knows nothing yet, or is learning or dreaming on another thread. */
+RECOLLECT_API recollect_status recollect_predictor_create(const recollect_model *model, int threads,
+                                                          recollect_predictor **predictor);
+RECOLLECT_API void recollect_predictor_destroy(recollect_predictor **predictor);
+
+/* How many numbers describe an image inside the model (see `features` below); 0 in a model that knows nothing. */
+RECOLLECT_API int recollect_model_features(const recollect_model *model);
+
+/* What a predictor writes. The caller sets `size` and the arrays that are wanted, and leaves the others NULL. */
+typedef struct recollect_outputs {
+    size_t size;           /* sizeof(recollect_outputs) */
+    int top;               /* classes to name for each image: 1 .. recollect_model_classes(); 0 where neither of
+                              the next two is wanted */
+    int32_t *labels;       /* (count, top): the most probable classes, best first */
+    float *probabilities;  /* (count, top) */
+    float *unfamiliarity;  /* (count): the distance of the image's features from the nearest class, as
+                              recollect_predict has it; NaN if the model has no class statistics */
+    int32_t *nearest;      /* (count): the label of that nearest class, which need not be the most probable one; -1
+                              if the model has no class statistics */
+    float *features;       /* (count, recollect_model_features()): the image as the last layer but one sees it */
+    recollect_status *status; /* (count): whether each picture could be read. With it a picture that cannot be read
+                              does not stop the call: its labels and `nearest` are -1, its numbers NaN, and `log`
+                              gets a warning that says why. NULL: such a picture is the failure of the call */
+} recollect_outputs;
+
+/* What is on these images? They may have any height and width up to 20000 pixels, and 1 or 3 channels. Images of
+ * the model's shape are taken as they are; all others are resized, and cut to a square, as files are. On failure the
+ * contents of the arrays are undefined. RECOLLECT_NUMERIC as in recollect_predict. */
+RECOLLECT_API recollect_status recollect_predictor_images(recollect_predictor *predictor,
+                                                          const recollect_images *images,
+                                                          const recollect_outputs *outputs);
+
+/* A picture that is still encoded: JPEG, PNG, PPM or PGM, of any size. This structure will not grow. */
+typedef struct recollect_picture {
+    const char *path;  /* of a file; with `bytes` only a name, which may be NULL */
+    const void *bytes; /* what the file holds, so that it is not read; NULL: read it */
+    size_t size;       /* of bytes */
+} recollect_picture;
+
+/* The same for `count` pictures. The threads of the predictor decode them. */
+RECOLLECT_API recollect_status recollect_predictor_pictures(recollect_predictor *predictor,
+                                                            const recollect_picture *pictures, int count,
+                                                            const recollect_outputs *outputs);
+
+/* What is on one picture. Valid during the callback. */
+typedef struct recollect_prediction {
+    size_t size;             /* of this structure, as the library knows it */
+    int picture;             /* which of the caller's array it belongs to */
+    const char *path;        /* of the file; what the caller called the bytes */
+    recollect_status status; /* anything but RECOLLECT_OK: it could not be read, and what follows `message` is 0, NULL
+                                or NaN */
+    const char *message;     /* why not; "" if it could */
+    int top;
+    const int32_t *labels;   /* (top) */
+    const double *probabilities; /* (top) */
+    double unfamiliarity;    /* this and the next two as in recollect_outputs */
+    int nearest;
+    const float *features;
+} recollect_prediction;
+
+/* The same for any number of pictures, where a path may also be a folder: that means all pictures below it in the
+ * order of their names. `each` is called for every picture in order, on the thread that calls; it must not use the
+ * same predictor. `top` is as above; more classes than there are is fine here. A picture that cannot be read, and a
+ * folder without one, is a prediction with a status and a message, not a failure of the call. */
+RECOLLECT_API recollect_status recollect_predictor_each(recollect_predictor *predictor,
+                                                        const recollect_picture *pictures, int count, int top,
+                                                        void (*each)(void *user,
+                                                                     const recollect_prediction *prediction),
+                                                        void *user);
+
 /* ---- dreaming ------------------------------------------------------------------------------------------ */
 
 /* What the model remembers of a class: writes up to `count` images of the model's shape to `pixels`
@@ -475,6 +568,10 @@ RECOLLECT_API recollect_status recollect_describe_net(const char *name, int chan
 /* What a model knows and keeps. RECOLLECT_INVALID_ARGUMENT for one that knows nothing. */
 RECOLLECT_API recollect_status recollect_describe_model(const recollect_model *model, int json, recollect_line *line,
                                                         void *user);
+/* A prediction as JSON; `model` is the one that predicted. */
+RECOLLECT_API recollect_status recollect_describe_prediction(const recollect_model *model,
+                                                             const recollect_prediction *prediction,
+                                                             recollect_line *line, void *user);
 /* What the model has learnt just now, as JSON: `result` as recollect_learn filled it, `path` the file that the model
  * was saved as, or NULL. */
 RECOLLECT_API recollect_status recollect_describe_learning(const recollect_model *model,

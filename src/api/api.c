@@ -1,8 +1,9 @@
 /* The public interface: version, messages, contexts. Models are in api_model.c; what they do is in api_learn.c,
- * api_use.c and api_dream.c. */
+ * api_predict.c and api_dream.c. */
 #include "recollect/recollect.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "api/api.h"
@@ -57,7 +58,8 @@ void rc_api_begin_alone(void)
     rc_memory_set_budget(rc_memory_allowed(0));
 }
 
-rc_status rc_api_begin(const recollect_context *context)
+/* What everything with a context begins with, beside other threads too. */
+static rc_status begin_beside(const recollect_context *context)
 {
     rc_clear_message();
     if (context == NULL)
@@ -66,22 +68,38 @@ rc_status rc_api_begin(const recollect_context *context)
         return rc_fail(RC_INVALID_ARGUMENT,
                        "the context was made before fork(), in the parent of this process, and so were its "
                        "threads; make one here with recollect_context_create");
-    if (context->busy)
-        return rc_fail(RC_INVALID_ARGUMENT, "called from inside a callback of the same context");
     rc_memory_set_budget(context->allowed);
+    return RC_OK;
+}
+
+static rc_status check_idle(const recollect_context *context)
+{
+    return context->busy ? rc_fail(RC_INVALID_ARGUMENT, "called from inside a callback of the same context")
+                         : RC_OK;
+}
+
+rc_status rc_api_begin(const recollect_context *context)
+{
+    RC_TRY(begin_beside(context));
+    return check_idle(context);
+}
+
+rc_status rc_api_begin_beside(const recollect_model *model)
+{
+    rc_clear_message();
+    if (model == NULL)
+        return rc_api_is_null("model", "one from recollect_model_create or recollect_model_load");
+    const recollect_context *context = model->context;
+    RC_TRY(begin_beside(context));
+    rc_memory_set_budget(
+        rc_memory_allowed_for(context->allowed, context->settings.max_memory, model->saved.file_bytes));
     return RC_OK;
 }
 
 rc_status rc_api_begin_model(const recollect_model *model)
 {
-    rc_clear_message();
-    if (model == NULL)
-        return rc_api_is_null("model", "one from recollect_model_create or recollect_model_load");
-    RC_TRY(rc_api_begin(model->context));
-    const recollect_context *context = model->context;
-    rc_memory_set_budget(
-        rc_memory_allowed_for(context->allowed, context->settings.max_memory, model->saved.file_bytes));
-    return RC_OK;
+    RC_TRY(rc_api_begin_beside(model));
+    return check_idle(model->context);
 }
 
 rc_status rc_api_end(rc_status status)
@@ -125,6 +143,9 @@ static rc_status take_settings(const recollect_settings *given, recollect_settin
     settings->size = sizeof *settings;
     if (settings->backend == NULL)
         return rc_api_is_null("backend", "\"cpu\" or \"cuda\"");
+    if (strlen(settings->backend) >= sizeof((recollect_context *)NULL)->backend_name)
+        return rc_fail(RC_INVALID_ARGUMENT, "backend is '%.64s...', expected less than %zu bytes", settings->backend,
+                       sizeof((recollect_context *)NULL)->backend_name);
     if (settings->threads < 0 || settings->threads > 1024)
         return rc_fail(RC_INVALID_ARGUMENT, "threads is %d, expected 0 (all cores) to 1024",
                        settings->threads);
@@ -204,8 +225,10 @@ static rc_status open_context(recollect_context *c)
         c->watch.report = give_progress;
     if (s->cancelled != NULL)
         c->watch.cancelled = ask_cancelled;
+    snprintf(c->backend_name, sizeof c->backend_name, "%s", s->backend); /* the caller's text may go */
+    c->settings.backend = c->backend_name;
     rc_allocator memory = {s->allocator.alloc, s->allocator.free, s->allocator.user};
-    return rc_backend_open_with(s->backend, s->threads, &c->watch.log, memory.alloc != NULL ? &memory : NULL,
+    return rc_backend_open_with(c->backend_name, s->threads, &c->watch.log, memory.alloc != NULL ? &memory : NULL,
                                 &c->backend);
 }
 
@@ -226,6 +249,7 @@ recollect_status recollect_context_create(const recollect_settings *settings, re
         return rc_api_end(RC_OUT_OF_MEMORY);
     c->settings = taken;
     c->allowed = allowed;
+    c->holders = 1;
     rc_status status = rc_process_mark(&c->process);
     if (status == RC_OK)
         status = open_context(c);
@@ -244,6 +268,7 @@ bool rc_api_is_parents(const recollect_context *context)
 void rc_api_enter(recollect_context *context)
 {
     context->busy = true;
+    atomic_fetch_add(&context->holders, 1);
 }
 
 void rc_api_leave(recollect_context *context)
@@ -251,19 +276,17 @@ void rc_api_leave(recollect_context *context)
     recollect_model *doomed = context->doomed;
     context->busy = false;
     context->doomed = NULL;
-    context->models++; /* so that the last of them does not take it along */
     while (doomed != NULL) {
         recollect_model *next = doomed->next_doomed;
-        rc_api_destroy_model(doomed);
+        rc_api_release_model(doomed);
         doomed = next;
     }
-    context->models--;
     rc_api_release_context(context);
 }
 
 void rc_api_release_context(recollect_context *context)
 {
-    if (!context->closed || context->models > 0)
+    if (atomic_fetch_sub(&context->holders, 1) > 1)
         return;
     rc_backend_close(context->backend);
     rc_free(NULL, context);
@@ -275,7 +298,6 @@ void recollect_context_destroy(recollect_context **context)
         return;
     recollect_context *c = *context;
     *context = NULL;
-    c->closed = true;
-    if (!c->busy && !rc_api_is_parents(c))
+    if (!rc_api_is_parents(c))
         rc_api_release_context(c);
 }

@@ -2,21 +2,21 @@
 #ifndef RC_API_API_H
 #define RC_API_API_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "api/dream.h"
 #include "api/learn.h"
-#include "api/unfamiliarity.h"
-#include "cil/scorer.h"
+#include "api/predictor.h"
 #include "recollect/recollect.h"
 
 struct recollect_context {
     rc_backend *backend;
+    char backend_name[64];       /* what it was opened as */
     recollect_settings settings; /* with NULL callbacks where the caller has none */
     size_t allowed;              /* bytes that the library may hold in a call of this context */
     rc_watch watch;              /* leads to the settings' callbacks */
-    int models;                  /* that use it */
-    bool closed;                 /* destroyed by its owner; goes with its last model */
+    atomic_int holders;          /* its owner until it destroys it, and each of its models */
     bool busy;                   /* between rc_api_enter and rc_api_leave */
     recollect_model *doomed;     /* models that were destroyed while it was busy; they go when it leaves */
     uint32_t process;            /* that it belongs to */
@@ -24,10 +24,14 @@ struct recollect_context {
 
 enum { RC_API_OPTIONS = 128 };
 
+/* The bit of a model's `holders` that stands for a call that changes `saved`. */
+#define RC_API_CHANGING (1 << 30)
+
 struct recollect_model {
     recollect_context *context;
     recollect_model *next_doomed; /* see the context */
     rc_saved_model saved;        /* learner.backend NULL: knows nothing yet */
+    atomic_int holders;          /* its owner until it destroys it, and each of its predictors; and RC_API_CHANGING */
 
     /* Options for what is learnt next. */
     char *set[RC_API_OPTIONS];   /* "key=value", each key once */
@@ -36,9 +40,7 @@ struct recollect_model {
     bool merge, skip_broken;
 
     /* Made when they are first needed, dropped when the model changes. */
-    rc_scorer *scorer;
-    int scorer_images;           /* that it was made for at a time */
-    rc_unfamiliarity *unfamiliarity; /* NULL with a scorer: the model has no statistics */
+    rc_predictor *predictor;     /* on the context's backend */
     rc_dreams dreams;            /* per_class 0: none */
 };
 
@@ -47,6 +49,8 @@ struct recollect_model {
  * contexts of a parent process. */
 rc_status rc_api_begin(const recollect_context *context);
 rc_status rc_api_begin_model(const recollect_model *model);
+/* The same for predictors, which work beside a call of the model's context. */
+rc_status rc_api_begin_beside(const recollect_model *model);
 /* The same for functions without a handle: 80 % of what is free is their budget. */
 void rc_api_begin_alone(void);
 /* Sees to it that a failure has a message; returns it. */
@@ -67,9 +71,13 @@ rc_status rc_api_check_fit(const recollect_model *model, const recollect_images 
 rc_status rc_api_check_has_learnt(const recollect_model *model);
 rc_status rc_api_check_result(const recollect_learn_result *result); /* NULL is fine */
 
-/* Drops what was derived from the model's weights; or of that only what scores images. */
+/* Drops what was derived from the model's weights. */
 void rc_api_forget(recollect_model *model);
-void rc_api_forget_scorer(recollect_model *model);
+
+/* Around everything that changes `saved`, for good (learning: refused while the model has predictors) or for a while
+ * (dreaming, which leaves the weights alone). No predictor is created meanwhile. */
+rc_status rc_api_begin_change(recollect_model *model, bool for_good);
+void rc_api_end_change(recollect_model *model);
 
 /* The options as settings of a lesson. */
 rc_learn_settings rc_api_lesson(const recollect_model *model);
@@ -77,9 +85,6 @@ rc_learn_settings rc_api_lesson(const recollect_model *model);
 /* Does it belong to a parent of this process, which was at work with it when it forked, or to a GPU? Then nothing of
  * its memory may be touched. */
 bool rc_api_is_parents(const recollect_context *context);
-
-/* Frees a model, and its context if that was closed and has no other. */
-void rc_api_destroy_model(recollect_model *model);
 
 /* Bytes of the first version of a public structure, which every caller knows: up to this member, its last one then. */
 #define RC_API_FIRST(type, last) (offsetof(type, last) + sizeof(((type *)0)->last))
@@ -93,7 +98,8 @@ void rc_api_fill(void *to, const void *from, size_t size);
 /* An item of a list into the caller's structure; false where that is NULL or smaller than its first version. */
 bool rc_api_give_item(void *to, size_t first, const void *item, size_t size);
 
-/* Frees a closed context without models. */
+/* One holder less; the last one frees it. */
 void rc_api_release_context(recollect_context *context);
+void rc_api_release_model(recollect_model *model);
 
 #endif

@@ -3,6 +3,14 @@
 
 #include "api/api.h"
 
+static rc_status dream(recollect_model *model, const rc_dream_settings *settings, rc_dreams *dreams)
+{
+    RC_TRY(rc_api_begin_change(model, false));
+    rc_status status = rc_dream(&model->saved, settings, dreams);
+    rc_api_end_change(model);
+    return status;
+}
+
 /* Dreams of every class, as many as are wanted or were wanted before. */
 static rc_status make_dreams(recollect_model *model, int per_class)
 {
@@ -10,7 +18,7 @@ static rc_status make_dreams(recollect_model *model, int per_class)
     rc_dreams dreams;
     if (model->dreams.per_class >= per_class)
         return RC_OK;
-    rc_status status = rc_dream(&model->saved, &settings, &dreams);
+    rc_status status = dream(model, &settings, &dreams);
     if (status == RC_OK) {
         rc_dreams_destroy(&model->dreams);
         model->dreams = dreams;
@@ -96,7 +104,7 @@ static rc_status dream_into(recollect_model *model, const char *folder, const re
                                 .seed = settings->seed,
                                 .watch = model->context->watch};
     RC_TRY(rc_dreams_check(&model->saved, folder, settings->overwrite != 0));
-    RC_TRY(rc_dream(&model->saved, &wanted, &dreams));
+    RC_TRY(dream(model, &wanted, &dreams));
     rc_status status = rc_dreams_write(&dreams, &model->saved, folder, settings->scale);
     if (status == RC_OK || status == RC_UNSYNCED)
         fill_result(&dreams, result);

@@ -66,6 +66,7 @@ static rc_status learn(recollect_model *model, const rc_learn_settings *lesson,
 {
     recollect_context *context = model->context;
     rc_learn_result learnt;
+    RC_TRY(rc_api_begin_change(model, true));
     rc_api_enter(context);
     rc_api_forget(model);
     rc_status status = rc_learn(&model->saved, context->backend, lesson, &learnt);
@@ -74,6 +75,7 @@ static rc_status learn(recollect_model *model, const rc_learn_settings *lesson,
         rc_free(NULL, model->preset); /* of a first model, which it is no more */
         model->preset = NULL;
     }
+    rc_api_end_change(model);
     status = rc_api_end(status);
     rc_api_leave(context);
     return status;

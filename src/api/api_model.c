@@ -26,7 +26,8 @@ static rc_status new_model(recollect_context *context, recollect_model **model)
     if (*model == NULL)
         return RC_OUT_OF_MEMORY;
     (*model)->context = context;
-    context->models++;
+    (*model)->holders = 1;
+    atomic_fetch_add(&context->holders, 1);
     return RC_OK;
 }
 
@@ -108,18 +109,47 @@ recollect_status recollect_check_save(const char *path, size_t bytes, int overwr
     return rc_api_end(rc_saving_check(path, bytes, overwrite != 0));
 }
 
-void rc_api_forget_scorer(recollect_model *model)
-{
-    rc_scorer_destroy(model->scorer);
-    rc_unfamiliarity_destroy(model->unfamiliarity);
-    model->scorer = NULL;
-    model->unfamiliarity = NULL;
-}
-
 void rc_api_forget(recollect_model *model)
 {
-    rc_api_forget_scorer(model);
+    rc_predictor_destroy(model->predictor);
+    model->predictor = NULL;
     rc_dreams_destroy(&model->dreams);
+}
+
+rc_status rc_api_begin_change(recollect_model *model, bool for_good)
+{
+    int owner_alone = 1;
+    if (!for_good) {
+        atomic_fetch_or(&model->holders, RC_API_CHANGING);
+        return RC_OK;
+    }
+    if (atomic_compare_exchange_strong(&model->holders, &owner_alone, 1 | RC_API_CHANGING))
+        return RC_OK;
+    int predictors = owner_alone - 1; /* what it found instead of 1 */
+    return rc_fail(RC_INVALID_ARGUMENT,
+                   "the model has %d predictor%s, which read%s its weights: destroy %s before it learns", predictors,
+                   predictors > 1 ? "s" : "", predictors > 1 ? "" : "s", predictors > 1 ? "them" : "it");
+}
+
+void rc_api_end_change(recollect_model *model)
+{
+    atomic_fetch_and(&model->holders, ~RC_API_CHANGING);
+}
+
+void rc_api_release_model(recollect_model *m)
+{
+    if (atomic_fetch_sub(&m->holders, 1) > 1)
+        return;
+    rc_api_forget(m);
+    rc_saved_model_destroy(&m->saved);
+    for (int i = 0; i < m->sets; i++)
+        rc_free(NULL, m->set[i]);
+    rc_free(NULL, m->method);
+    rc_free(NULL, m->preset);
+    rc_free(NULL, m->format);
+    rc_free(NULL, m->old_test);
+    rc_api_release_context(m->context);
+    rc_free(NULL, m);
 }
 
 void recollect_model_destroy(recollect_model **model)
@@ -136,22 +166,7 @@ void recollect_model_destroy(recollect_model **model)
         context->doomed = m;
         return;
     }
-    rc_api_destroy_model(m);
-}
-
-void rc_api_destroy_model(recollect_model *m)
-{
-    rc_api_forget(m);
-    rc_saved_model_destroy(&m->saved);
-    for (int i = 0; i < m->sets; i++)
-        rc_free(NULL, m->set[i]);
-    rc_free(NULL, m->method);
-    rc_free(NULL, m->preset);
-    rc_free(NULL, m->format);
-    rc_free(NULL, m->old_test);
-    m->context->models--;
-    rc_api_release_context(m->context);
-    rc_free(NULL, m);
+    rc_api_release_model(m);
 }
 
 /* ---- options ------------------------------------------------------------------------------------------- */
@@ -368,6 +383,11 @@ int recollect_model_image_width(const recollect_model *model)
 int recollect_model_image_channels(const recollect_model *model)
 {
     return has_learnt(model) ? model->saved.learner.augment.c : 0;
+}
+
+int recollect_model_features(const recollect_model *model)
+{
+    return has_learnt(model) ? model->saved.learner.student.head.d : 0;
 }
 
 size_t recollect_model_stored_bytes(const recollect_model *model)

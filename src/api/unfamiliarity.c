@@ -91,7 +91,7 @@ static rc_status build(rc_unfamiliarity *u, const float *covariance, const float
     return RC_OK;
 }
 
-rc_status rc_unfamiliarity_create(const rc_learner *l, rc_unfamiliarity **out)
+rc_status rc_unfamiliarity_create(const rc_learner *l, rc_backend *backend, rc_unfamiliarity **out)
 {
     *out = NULL;
     if (l->class_mean == NULL)
@@ -109,8 +109,8 @@ rc_status rc_unfamiliarity_create(const rc_learner *l, rc_unfamiliarity **out)
     }
     if (host != NULL && u != NULL && u->label != NULL && u->factor != NULL && u->mean != NULL &&
         u->white != NULL) {
-        l->backend->read_real(l->backend, host, l->covariance, d * d);
-        l->backend->read_real(l->backend, host + d * d, l->class_mean, classes * d);
+        backend->read_real(backend, host, l->covariance, d * d);
+        backend->read_real(backend, host + d * d, l->class_mean, classes * d);
         status = build(u, host, host + d * d, (int)classes);
     }
     rc_free(NULL, host);

@@ -15,8 +15,8 @@ typedef struct rc_unfamiliarity rc_unfamiliarity;
 #define RC_UNFAMILIAR 2.0
 
 /* *out is NULL, without an error, for a model that has no statistics. Ones that are no covariance are
- * RC_FORMAT. */
-rc_status rc_unfamiliarity_create(const rc_learner *learner, rc_unfamiliarity **out);
+ * RC_FORMAT. `backend` reads them: the learner's own, or another one that can read its memory. */
+rc_status rc_unfamiliarity_create(const rc_learner *learner, rc_backend *backend, rc_unfamiliarity **out);
 void rc_unfamiliarity_destroy(rc_unfamiliarity *unfamiliarity); /* NULL is fine */
 
 /* feature: (d). *nearest is the class whose mean is nearest. NaN for a feature that is not finite. */

@@ -5,10 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/predict.h"
-#include "api/unfamiliarity.h"
 #include "cli/cli.h"
-#include "cli/model.h"
+#include "cli/handle.h"
 
 enum { TOP, JSON, LIST, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
 
@@ -23,136 +21,194 @@ static const rc_option options[OPTIONS] = {
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
 };
 
+/* From this value on an image is called unfamiliar. */
+static const double unfamiliar = 2;
+
 typedef struct printer {
-    const rc_saved_model *model;
+    const recollect_model *model;
     bool json;
     bool failed; /* a prediction could not be printed */
+    int images, broken;
 } printer;
 
 /* "cat 83.1 %, dog 12.0 %" in a new block; NULL: no memory. */
-static char *list_classes(const rc_saved_model *model, const rc_prediction *prediction)
+static char *list_classes(const recollect_model *model, const recollect_prediction *prediction)
 {
     enum { ROOM = 32 }; /* for a percentage and a comma */
     size_t size = 1, used = 0;
-    for (int i = 0; i < prediction->count; i++)
-        size += strlen(model->class_name[prediction->label[i]]) + ROOM;
+    for (int i = 0; i < prediction->top; i++)
+        size += strlen(recollect_model_class_name(model, prediction->labels[i])) + ROOM;
     char *text = calloc(size, 1);
-    for (int i = 0; text != NULL && i < prediction->count; i++)
+    for (int i = 0; text != NULL && i < prediction->top; i++)
         used += (size_t)snprintf(text + used, size - used, "%s%s %.1f %%", i > 0 ? ", " : "",
-                                 model->class_name[prediction->label[i]], 100 * prediction->probability[i]);
+                                 recollect_model_class_name(model, prediction->labels[i]),
+                                 100 * prediction->probabilities[i]);
     return text;
 }
 
-static void print_prediction(void *user, const rc_prediction *prediction)
+static void print_text(printer *p, const recollect_prediction *prediction)
 {
-    printer *p = user;
-    if (prediction->message != NULL)
-        rc_complain("predict: %s", prediction->message);
-    if (p->json) {
-        if (rc_prediction_json(p->model, prediction, rc_print_json, NULL) != RC_OK) {
-            rc_complain("predict: %s", rc_message());
-            p->failed = true;
-        }
-        return;
-    }
-    if (prediction->message != NULL)
-        return;
     char *text = list_classes(p->model, prediction);
     if (text == NULL) {
-        rc_complain("predict: no memory for the classes of %s", prediction->name);
+        rc_complain("predict: no memory for the classes of %s", prediction->path);
         p->failed = true;
-        return;
+    } else if (isnan(prediction->unfamiliarity)) {
+        rc_print("%s: %s", prediction->path, text);
+    } else {
+        rc_print("%s: %s; unfamiliarity %.2f%s", prediction->path, text, prediction->unfamiliarity,
+                 prediction->unfamiliarity >= unfamiliar ? " (unlike anything learnt)" : "");
     }
-    if (isnan(prediction->unfamiliarity))
-        rc_print("%s: %s", prediction->name, text);
-    else
-        rc_print("%s: %s; unfamiliarity %.2f%s", prediction->name, text, prediction->unfamiliarity,
-                 prediction->unfamiliarity >= RC_UNFAMILIAR ? " (unlike anything learnt)" : "");
     free(text);
 }
 
-/* All of stdin, to be freed also after a failure; a zero byte follows the last one. */
-static rc_status read_stdin(char **data, size_t *size)
+static void print_prediction(void *user, const recollect_prediction *prediction)
+{
+    printer *p = user;
+    bool read = prediction->status == RECOLLECT_OK;
+    p->images += read;
+    p->broken += !read;
+    if (!read)
+        rc_complain("predict: %s", prediction->message);
+    if (p->json && recollect_describe_prediction(p->model, prediction, rc_print_json, NULL) != RECOLLECT_OK) {
+        rc_complain("predict: %s", recollect_last_message());
+        p->failed = true;
+    }
+    if (read && !p->json)
+        print_text(p, prediction);
+}
+
+/* ---- what to predict ----------------------------------------------------------------------------------------- */
+
+/* What the command line names. */
+typedef struct questions {
+    recollect_picture *picture; /* (count) */
+    int count, capacity;
+    char **input; /* (arguments): what stdin held where '-' stood; else NULL */
+} questions;
+
+/* All of stdin; a zero byte follows the last one. */
+static bool read_stdin(char **data, size_t *size)
 {
     enum { PIECE = 1 << 16, MOST = 1 << 29 };
-    *data = NULL;
     *size = 0;
     for (size_t got = 1; got > 0; *size += got) {
-        if (*size > MOST)
-            return rc_fail(RC_IO, "stdin holds more than %d MB", MOST / 1000000);
+        if (*size > MOST) {
+            rc_complain("predict: stdin holds more than %d MB", MOST / 1000000);
+            return false;
+        }
         char *grown = realloc(*data, *size + PIECE + 1);
-        if (grown == NULL)
-            return rc_fail(RC_OUT_OF_MEMORY, "no memory for stdin, of which %zu bytes have come", *size);
+        if (grown == NULL) {
+            rc_complain("predict: no memory for stdin, of which %zu bytes have come", *size);
+            return false;
+        }
         *data = grown;
         got = fread(*data + *size, 1, PIECE, stdin);
     }
     (*data)[*size] = '\0';
-    return ferror(stdin) ? rc_fail(RC_IO, "cannot read stdin: %s", strerror(errno)) : RC_OK;
+    if (ferror(stdin))
+        rc_complain("predict: cannot read stdin: %s", strerror(errno));
+    return !ferror(stdin);
 }
 
-static rc_status predict_stdin(rc_predictor *predictor, bool list)
+static bool ask(questions *q, recollect_picture picture)
+{
+    if (q->count == q->capacity) {
+        int capacity = q->capacity > 0 ? 2 * q->capacity : 64;
+        recollect_picture *grown = realloc(q->picture, (size_t)capacity * sizeof *grown);
+        if (grown == NULL) {
+            rc_complain("predict: no memory for the names of %d pictures", q->count);
+            return false;
+        }
+        q->picture = grown;
+        q->capacity = capacity;
+    }
+    q->picture[q->count++] = picture;
+    return true;
+}
+
+/* The picture that stdin is, or with `list` those that its lines name. */
+static bool ask_stdin(questions *q, char **input, bool list)
 {
     size_t size;
-    char *data;
-    rc_status status = read_stdin(&data, &size);
-    if (status == RC_OK && !list)
-        status = rc_predictor_add_bytes(predictor, "-", data, size);
-    for (char *line = data, *end; list && status == RC_OK && line < data + size; line = end + 1) {
+    bool good = read_stdin(input, &size);
+    if (good && !list)
+        return ask(q, (recollect_picture){"-", *input, size});
+    for (char *line = *input, *end; good && line < *input + size; line = end + 1) {
         end = line + strcspn(line, "\n");
         *end = '\0';
         if (end > line && end[-1] == '\r')
             end[-1] = '\0';
         if (line[0] != '\0')
-            status = rc_predictor_add(predictor, line);
+            good = ask(q, (recollect_picture){.path = line});
     }
-    free(data);
-    return status;
+    return good;
 }
 
-static rc_status predict_all(rc_predictor *predictor, int count, char **arguments, bool list)
+static bool ask_all(questions *q, int count, char **arguments, bool list)
 {
-    rc_status status = RC_OK;
-    for (int i = 0; status == RC_OK && i < count; i++)
-        status = strcmp(arguments[i], "-") == 0 ? predict_stdin(predictor, list)
-                                                : rc_predictor_add(predictor, arguments[i]);
-    return status == RC_OK ? rc_predictor_finish(predictor) : status;
+    bool good = true;
+    q->input = calloc((size_t)count, sizeof *q->input);
+    if (q->input == NULL) {
+        rc_complain("predict: no memory for the names of %d pictures", count);
+        return false;
+    }
+    for (int i = 0; good && i < count; i++)
+        good = strcmp(arguments[i], "-") == 0 ? ask_stdin(q, &q->input[i], list)
+                                              : ask(q, (recollect_picture){.path = arguments[i]});
+    return good;
+}
+
+static void free_questions(questions *q, int arguments)
+{
+    for (int i = 0; q->input != NULL && i < arguments; i++)
+        free(q->input[i]);
+    free(q->input);
+    free(q->picture);
+}
+
+/* ---- the command --------------------------------------------------------------------------------------------- */
+
+static int finish(recollect_status status, const printer *p)
+{
+    if (status == RECOLLECT_OK && rc_interrupted(NULL))
+        status = RECOLLECT_CANCELLED;
+    if (status == RECOLLECT_CANCELLED)
+        rc_complain("predict: interrupted");
+    else if (status != RECOLLECT_OK)
+        rc_complain("predict: %s", recollect_last_message());
+    else if (p->broken > 0)
+        rc_complain("predict: %d of %d could not be read", p->broken, p->broken + p->images);
+    return status == RECOLLECT_CANCELLED                        ? RC_EXIT_INTERRUPTED
+           : status != RECOLLECT_OK || p->broken > 0 || p->failed ? RC_EXIT_FAILED
+                                                                : RC_EXIT_DONE;
 }
 
 static int run(const rc_option_value *value, int count, char **arguments)
 {
     if (count < 2)
         return rc_wrong_usage(&rc_command_predict, count < 1 ? "which model?" : "which images?");
-    rc_open_model *open =
-        rc_model_open("predict", rc_backend_name(&value[BACKEND]), (int)value[THREADS].integer,
-                      &value[MAX_MEMORY], arguments[0]);
-    if (open == NULL)
+    rc_handle_settings opening = {.command = "predict",
+                                  .backend = rc_backend_name(&value[BACKEND]),
+                                  .threads = 1, /* the predictor has the others */
+                                  .max_memory = &value[MAX_MEMORY],
+                                  .log_level = value[JSON].given ? RECOLLECT_LOG_WARNING : RECOLLECT_LOG_INFO};
+    recollect_model *model = rc_handle_open(&opening, arguments[0]);
+    if (model == NULL)
         return RC_EXIT_FAILED;
     rc_catch_interrupts();
-    rc_saved_model *model = &open->model;
     printer p = {.model = model, .json = value[JSON].given};
-    rc_predict_settings settings = {.top = (int)value[TOP].integer,
-                                    .threads = (int)value[THREADS].integer,
-                                    .each = print_prediction,
-                                    .user = &p,
-                                    .watch = {.log = {.write = rc_note_log}, .cancelled = rc_interrupted}};
-    rc_predictor *predictor = NULL;
-    rc_status status = rc_predictor_create(model, &settings, &predictor);
-    if (status == RC_OK && !rc_predictor_knows_familiar(predictor) && !value[JSON].given)
-        rc_note("note: the model has no class statistics (%s stores none), so unfamiliarity is not shown",
-                model->learner.method->title);
-    if (status == RC_OK)
-        status = predict_all(predictor, count - 1, arguments + 1, value[LIST].given);
-    int broken = predictor != NULL ? rc_predictor_broken(predictor) : 0;
-    int images = predictor != NULL ? rc_predictor_images(predictor) : 0;
-    rc_predictor_destroy(predictor);
-    rc_model_close(open);
-    if (status != RC_OK)
-        rc_complain("predict: %s", rc_message());
-    else if (broken > 0)
-        rc_complain("predict: %d of %d could not be read", broken, broken + images);
-    return status == RC_CANCELLED                      ? RC_EXIT_INTERRUPTED
-           : status != RC_OK || broken > 0 || p.failed ? RC_EXIT_FAILED
-                                                       : RC_EXIT_DONE;
+    questions q = {0};
+    recollect_predictor *predictor;
+    recollect_status status = recollect_predictor_create(model, (int)value[THREADS].integer, &predictor);
+    bool asked = status == RECOLLECT_OK && ask_all(&q, count - 1, arguments + 1, value[LIST].given);
+    if (asked && q.count > 0)
+        status = recollect_predictor_each(predictor, q.picture, q.count, (int)value[TOP].integer, print_prediction,
+                                          &p);
+    int code = asked || status != RECOLLECT_OK ? finish(status, &p) : RC_EXIT_FAILED;
+    free_questions(&q, count - 1);
+    recollect_predictor_destroy(&predictor);
+    recollect_model_destroy(&model);
+    return code;
 }
 
 const rc_command rc_command_predict = {

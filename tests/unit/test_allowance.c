@@ -11,7 +11,7 @@
 
 #include "api/dream.h"
 #include "api/learn.h"
-#include "api/predict.h"
+#include "api/pictures.h"
 #include "base/machine.h"
 #include "base/memory.h"
 #include "forecast/allowance.h"
@@ -133,25 +133,35 @@ static int leave(void **state)
     return data_leave_folder(state);
 }
 
-static void ignore(void *user, const rc_prediction *prediction)
+static rc_status add_up(void *user, int index, const rc_answer *answer)
 {
+    (void)index;
     double *sum = user;
-    *sum += prediction->message == NULL ? prediction->probability[0] : 1000;
+    *sum += answer->status == RC_OK ? answer->probability[0] : 1000;
+    return RC_OK;
 }
 
-/* Bytes of the largest moment of predicting so many pictures, as the allocator sees it. */
-static size_t memory_of(rc_saved_model *model, int pictures, double *sum)
+static rc_status open_predictor(const rc_saved_model *model, rc_predictor **predictor)
 {
-    rc_predict_settings settings = {.top = 1, .threads = 1, .each = ignore, .user = sum};
+    rc_predictor_settings settings = {.backend = backend, .threads = 1, .room = 1};
+    return rc_predictor_create(model, &settings, predictor);
+}
+
+/* Bytes that a predictor holds once it has predicted so many pictures. */
+static size_t memory_of(const rc_saved_model *model, int pictures, double *sum)
+{
+    rc_picture_list list = {0};
     rc_predictor *predictor;
+    for (int i = 0; i < pictures; i++)
+        SUCCEEDS(rc_picture_list_add(&list, i, "picture.ppm", NULL, 0));
+    rc_question question = {.count = pictures, .source = rc_picture_list_source, .user = &list, .top = 1};
     size_t before = rc_bytes_allocated();
     *sum = 0;
-    SUCCEEDS(rc_predictor_create(model, &settings, &predictor));
-    for (int i = 0; i < pictures; i++)
-        SUCCEEDS(rc_predictor_add(predictor, "picture.ppm"));
-    SUCCEEDS(rc_predictor_finish(predictor));
+    SUCCEEDS(open_predictor(model, &predictor));
+    SUCCEEDS(rc_predictor_run(predictor, &question, add_up, sum));
     size_t held = rc_bytes_allocated() - before;
     rc_predictor_destroy(predictor);
+    rc_picture_list_free(&list);
     return held;
 }
 
@@ -175,9 +185,8 @@ static void one_picture_takes_the_memory_of_one(void **state)
     size_t few = memory_of(&model, 64, &sum);
     assert_true(few < many * 2 / 3 && sum == expected);
     rc_predictor *predictor;
-    rc_predict_settings settings = {.top = 1, .threads = 1, .each = ignore, .user = &sum};
     rc_memory_set_budget(before + one / 2);
-    assert_int_equal(rc_predictor_create(&model, &settings, &predictor), RC_OUT_OF_MEMORY);
+    assert_int_equal(open_predictor(&model, &predictor), RC_OUT_OF_MEMORY);
     assert_null(predictor);
     rc_memory_set_budget(SIZE_MAX);
     rc_saved_model_destroy(&model);

@@ -61,10 +61,28 @@ static recollect_status predict(recollect_model *model, float *probabilities)
             _exit(__LINE__ % 255 + 1); \
     } while (0)
 
+static void ignore_prediction(void *user, const recollect_prediction *prediction)
+{
+    (void)user;
+    (void)prediction;
+}
+
 static void check_is_refused(recollect_status status)
 {
     CHECK(status == RECOLLECT_INVALID_ARGUMENT);
     CHECK(strstr(recollect_last_message(), "before fork()") != NULL);
+}
+
+static void refuse_inherited_predictor(recollect_predictor *predictor, const recollect_model *model)
+{
+    recollect_predictor *another = NULL;
+    recollect_outputs outputs = {.size = sizeof outputs};
+    recollect_picture picture = {.path = folder};
+    check_is_refused(recollect_predictor_images(predictor, &data.images, &outputs));
+    check_is_refused(recollect_predictor_pictures(predictor, &picture, 1, &outputs));
+    check_is_refused(recollect_predictor_each(predictor, &picture, 1, 1, ignore_prediction, NULL));
+    check_is_refused(recollect_predictor_create(model, 1, &another));
+    CHECK(another == NULL);
 }
 
 static void refuse_inherited(recollect_context *context, recollect_model *model)
@@ -102,27 +120,31 @@ static void work_with_own_context(void)
 }
 
 /* `held`: bytes that are left in the child once it has destroyed what it inherited; SIZE_MAX: as many as there are. */
-static void live(recollect_context *context, recollect_model *model, size_t held)
+static void live(recollect_context *context, recollect_model *model, recollect_predictor *predictor, size_t held)
 {
     alarm(CHILD_SECONDS);
     refuse_inherited(context, model);
+    if (predictor != NULL)
+        refuse_inherited_predictor(predictor, model);
     if (held != SIZE_MAX)
         CHECK(recollect_model_classes(model) == CLASSES);
     recollect_model_destroy(&model);
+    recollect_predictor_destroy(&predictor);
     recollect_context_destroy(&context);
-    CHECK(model == NULL && context == NULL);
+    CHECK(model == NULL && context == NULL && predictor == NULL);
     CHECK(held == SIZE_MAX || rc_bytes_allocated() == held);
     work_with_own_context();
     _exit(0);
 }
 
-static void fork_and_check(recollect_context *context, recollect_model *model, size_t held)
+static void fork_and_check(recollect_context *context, recollect_model *model, recollect_predictor *predictor,
+                           size_t held)
 {
     pid_t child = fork();
     int status;
     assert_true(child >= 0);
     if (child == 0)
-        live(context, model, held);
+        live(context, model, predictor, held);
     assert_int_equal(waitpid(child, &status, 0), child);
     if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
         fail_msg("the child ended with %s %d", WIFEXITED(status) ? "line (modulo 255) + 1 =" : "signal",
@@ -175,7 +197,11 @@ static void children_of_an_idle_parent(void **state)
             assert_int_equal(predict(model, probabilities), RECOLLECT_OK);
         else
             nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
-        fork_and_check(context, model, before);
+        recollect_predictor *predictor = NULL;
+        if (i % 3 == 0)
+            assert_int_equal(recollect_predictor_create(model, i % 2 + 1, &predictor), RECOLLECT_OK);
+        fork_and_check(context, model, predictor, before);
+        recollect_predictor_destroy(&predictor);
         /* The parent goes on as if nothing had happened. */
         assert_int_equal(predict(model, probabilities), RECOLLECT_OK);
         assert_memory_equal(probabilities, expected, sizeof expected);
@@ -188,6 +214,7 @@ static void children_of_an_idle_parent(void **state)
 typedef struct worker {
     recollect_context *context;
     recollect_model *model;
+    recollect_predictor *predictor;
     atomic_bool stop;
     recollect_status status;
     atomic_int rounds;
@@ -211,7 +238,10 @@ static void *work(void *argument)
     worker *w = argument;
     float probabilities[IMAGES * CLASSES];
     for (int i = 0; !w->stop && w->status == RECOLLECT_OK; i++) {
+        recollect_outputs outputs = {.size = sizeof outputs, .top = CLASSES, .probabilities = probabilities};
         w->status = predict(w->model, probabilities);
+        if (w->status == RECOLLECT_OK)
+            w->status = recollect_predictor_images(w->predictor, &data.images, &outputs);
         if (w->status == RECOLLECT_OK)
             w->status = recollect_model_set(w->model, "epochs", i % 2 == 0 ? "3" : "4");
         if (w->status == RECOLLECT_OK && i % 16 == 0)
@@ -228,14 +258,16 @@ static void children_of_a_parent_at_work(void **state)
     pthread_t thread;
     assert_non_null(w.context);
     assert_int_equal(recollect_model_load(w.context, path, &w.model), RECOLLECT_OK);
+    assert_int_equal(recollect_predictor_create(w.model, THREADS, &w.predictor), RECOLLECT_OK);
     assert_int_equal(pthread_create(&thread, NULL, work, &w), 0);
     for (int i = 0; i < TIMES; i++)
-        fork_and_check(w.context, w.model, SIZE_MAX);
+        fork_and_check(w.context, w.model, w.predictor, SIZE_MAX);
     w.stop = true;
     assert_int_equal(pthread_join(thread, NULL), 0);
     if (w.status != RECOLLECT_OK)
         fail_msg("the parent's thread ended after %d rounds with status %d", w.rounds, w.status);
     print_message("%d rounds of work meanwhile\n", w.rounds);
+    recollect_predictor_destroy(&w.predictor);
     recollect_model_destroy(&w.model);
     recollect_context_destroy(&w.context);
 }

@@ -115,10 +115,13 @@ static void counted_free(void *user, void *block)
 enum { IMAGES = 8, CLASSES = 2 };
 
 static api_data first, second;
+static char folder[] = "/tmp/recollect-test-XXXXXX";
+static char path[64];
 
 typedef struct program {
     recollect_context *context;
     recollect_model *model;
+    recollect_predictor *predictor;
     counter *counter;
     const char *path;
     /* What the model said after its first lesson. */
@@ -160,6 +163,43 @@ static recollect_status predict(program *p, float *probabilities)
     return recollect_predict(p->model, &first.images, CLASSES, NULL, probabilities, unfamiliarity);
 }
 
+static void ignore_prediction(void *user, const recollect_prediction *prediction)
+{
+    (void)prediction;
+    *(int *)user += 1;
+}
+
+static void ignore_line(void *user, const char *text)
+{
+    (void)user;
+    (void)text;
+}
+
+/* Everything that a predictor does. The folder has no picture, so that nothing is read from it. */
+static recollect_status use_predictor(program *p)
+{
+    static uint8_t file[16 + API_IMAGE] = "P5 16 16 255\n";
+    float features[64 * IMAGES];
+    recollect_outputs outputs = {.size = sizeof outputs, .features = features};
+    recollect_picture pictures[2] = {{.bytes = file, .size = 13 + API_IMAGE}, {.path = folder}};
+    recollect_images large = {first.pixels, IMAGES / 4, 2 * API_SIZE, 2 * API_SIZE, 1};
+    recollect_prediction prediction = {.size = sizeof prediction, .path = "a"};
+    int seen = 0;
+    recollect_status status = recollect_predictor_create(p->model, 1, &p->predictor);
+    if (status == RECOLLECT_OK)
+        status = recollect_predictor_images(p->predictor, &first.images, &outputs);
+    if (status == RECOLLECT_OK)
+        status = recollect_predictor_images(p->predictor, &large, &outputs);
+    if (status == RECOLLECT_OK)
+        status = recollect_predictor_pictures(p->predictor, pictures, 1, &outputs);
+    if (status == RECOLLECT_OK)
+        status = recollect_predictor_each(p->predictor, pictures + 1, 1, 1, ignore_prediction, &seen);
+    if (status == RECOLLECT_OK)
+        status = recollect_describe_prediction(p->model, &prediction, ignore_line, NULL);
+    recollect_predictor_destroy(&p->predictor);
+    return status;
+}
+
 /* Up to the first failure. */
 static recollect_status run(program *p)
 {
@@ -175,6 +215,9 @@ static recollect_status run(program *p)
     if (status != RECOLLECT_OK)
         return status;
     p->taught = true;
+    status = use_predictor(p);
+    if (status != RECOLLECT_OK)
+        return status;
     static uint8_t pixels[2 * API_IMAGE];
     int made;
     status = recollect_dream(p->model, 0, 2, pixels, &made);
@@ -207,9 +250,6 @@ static void end(program *p)
 }
 
 /* ---- tests --------------------------------------------------------------------------------------------- */
-
-static char folder[] = "/tmp/recollect-test-XXXXXX";
-static char path[64];
 
 static int set_up(void **state)
 {

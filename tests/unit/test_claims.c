@@ -21,7 +21,7 @@
 #include "api/dream.h"
 #include "api/evaluate.h"
 #include "api/learn.h"
-#include "api/predict.h"
+#include "api/pictures.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "experiment/experiment.h"
@@ -60,13 +60,15 @@ typedef struct answer {
     double probability;
 } answer;
 
-static void keep_answer(void *user, const rc_prediction *prediction)
+static rc_status keep_answer(void *user, int index, const rc_answer *from)
 {
+    (void)index;
     answer *a = user;
-    if (prediction->message != NULL || prediction->count < 1)
-        return;
-    a->label = prediction->label[0];
-    a->probability = prediction->probability[0];
+    if (from->status != RC_OK)
+        return RC_OK;
+    a->label = from->label[0];
+    a->probability = from->probability[0];
+    return RC_OK;
 }
 
 static void ignore_line(void *user, const char *text)
@@ -83,13 +85,17 @@ static rc_status describe(rc_saved_model *model)
 
 static rc_status predict(rc_saved_model *model, answer *a)
 {
-    rc_predict_settings settings = {.top = 1, .threads = 1, .each = keep_answer, .user = a};
+    rc_predictor_settings settings = {.backend = model->learner.backend, .threads = 1, .room = 1};
+    rc_picture_list list = {0};
+    rc_question question = {
+        .count = 1, .source = rc_picture_list_source, .user = &list, .top = 1, .familiarity = true};
     rc_predictor *predictor;
     *a = (answer){-1, NAN};
     RC_TRY(rc_predictor_create(model, &settings, &predictor));
-    rc_status status = rc_predictor_add(predictor, "new/d/1.ppm");
+    rc_status status = rc_picture_list_search(&list, 0, "new/d/1.ppm", &settings.watch);
     if (status == RC_OK)
-        status = rc_predictor_finish(predictor);
+        status = rc_predictor_run(predictor, &question, keep_answer, a);
+    rc_picture_list_free(&list);
     rc_predictor_destroy(predictor);
     return status;
 }

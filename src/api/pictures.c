@@ -1,0 +1,154 @@
+#include "api/pictures.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/memory.h"
+#include "data/listing.h"
+
+enum { DEEPEST_FOLDER = 40, PATH_SIZE = 4096 };
+
+/* ---- the list ---------------------------------------------------------------------------------------------------- */
+
+static rc_status copy_text(const char *text, char **copy)
+{
+    size_t size = strlen(text) + 1;
+    *copy = rc_alloc(NULL, size);
+    if (*copy == NULL)
+        return RC_OUT_OF_MEMORY;
+    memcpy(*copy, text, size);
+    return RC_OK;
+}
+
+static rc_status grow(rc_picture_list *list)
+{
+    if (list->count < list->capacity)
+        return RC_OK;
+    if (list->capacity > INT_MAX / 2)
+        return rc_fail(RC_UNSUPPORTED, "there are more than %d pictures", list->count);
+    int capacity = list->capacity > 0 ? 2 * list->capacity : 64;
+    rc_picture *grown = rc_alloc_zeroed(NULL, (size_t)capacity, sizeof *grown);
+    if (grown == NULL)
+        return RC_OUT_OF_MEMORY;
+    if (list->count > 0)
+        memcpy(grown, list->picture, (size_t)list->count * sizeof *grown);
+    rc_free(NULL, list->picture);
+    list->picture = grown;
+    list->capacity = capacity;
+    return RC_OK;
+}
+
+rc_status rc_picture_list_add(rc_picture_list *list, int from, const char *path, const void *bytes, size_t size)
+{
+    RC_TRY(grow(list));
+    rc_picture *p = &list->picture[list->count];
+    *p = (rc_picture){.from = from, .bytes = bytes, .size = size};
+    if (path != NULL)
+        RC_TRY(copy_text(path, &p->path));
+    list->count++;
+    return RC_OK;
+}
+
+/* The message of what has just failed at `path`, in the place of a picture. */
+static rc_status add_failure(rc_picture_list *list, int from, const char *path, rc_status failure)
+{
+    char *message;
+    RC_TRY(copy_text(rc_message(), &message));
+    rc_status status = rc_picture_list_add(list, from, path, NULL, 0);
+    if (status != RC_OK) {
+        rc_free(NULL, message);
+        return status;
+    }
+    list->picture[list->count - 1].status = failure;
+    list->picture[list->count - 1].message = message;
+    return RC_OK;
+}
+
+void rc_picture_list_free(rc_picture_list *list)
+{
+    for (int i = 0; i < list->count; i++) {
+        rc_free(NULL, list->picture[i].path);
+        rc_free(NULL, list->picture[i].message);
+    }
+    rc_free(NULL, list->picture);
+    *list = (rc_picture_list){0};
+}
+
+rc_status rc_picture_list_source(void *user, int index, const rc_picture_form *form, uint8_t *pixels)
+{
+    const rc_picture *p = &((const rc_picture_list *)user)->picture[index];
+    rc_image image = {0};
+    if (p->status != RC_OK)
+        return rc_fail(p->status, "%s", p->message);
+    rc_status status = p->bytes != NULL ? rc_image_decode(p->bytes, p->size, &form->options, &image)
+                                        : rc_image_read(p->path, &form->options, &image);
+    if (status == RC_OK)
+        status = rc_image_fit_into(&image, &form->fit, pixels);
+    rc_image_free(&image);
+    return status;
+}
+
+/* ---- folders ----------------------------------------------------------------------------------------------------- */
+
+typedef struct search {
+    rc_picture_list *list;
+    int from;
+    const rc_watch *watch;
+} search;
+
+static rc_status add_folder(const search *s, const char *path, int depth);
+
+/* Something inside a folder: a picture, a folder below (a link to a folder might lead in circles), or nothing
+ * of ours. A link that leads nowhere is a picture, of which reading says what is wrong. */
+static rc_status add_inside(const search *s, const char *path, int depth)
+{
+    struct stat link, target;
+    bool picture = rc_image_name(path);
+    if (lstat(path, &link) == 0 && stat(path, &target) == 0) {
+        if (S_ISDIR(target.st_mode))
+            return S_ISLNK(link.st_mode) ? RC_OK : add_folder(s, path, depth + 1);
+        picture = picture && S_ISREG(target.st_mode);
+    }
+    return picture ? rc_picture_list_add(s->list, s->from, path, NULL, 0) : RC_OK;
+}
+
+static rc_status add_folder(const search *s, const char *path, int depth)
+{
+    rc_listing listing = {0};
+    if (rc_watch_cancelled(s->watch))
+        return rc_fail(RC_CANCELLED, "stopped while looking for pictures in '%.700s'", path);
+    rc_status status = depth <= DEEPEST_FOLDER
+                           ? rc_listing_read(path, &listing)
+                           : rc_fail(RC_IO, "'%.700s': folders are nested deeper than %d", path, DEEPEST_FOLDER);
+    if (status == RC_IO)
+        status = add_failure(s->list, s->from, path, RC_IO);
+    for (int i = 0; status == RC_OK && i < listing.count; i++) {
+        char inside[PATH_SIZE];
+        const char *slash = path[0] != '\0' && path[strlen(path) - 1] == '/' ? "" : "/";
+        int length = snprintf(inside, sizeof inside, "%s%s%s", path, slash, listing.name[i]);
+        if (length > 0 && length < PATH_SIZE) {
+            status = add_inside(s, inside, depth);
+        } else {
+            rc_fail(RC_IO, "a path below '%.700s' is too long", path);
+            status = add_failure(s->list, s->from, path, RC_IO);
+        }
+    }
+    rc_listing_free(&listing);
+    return status;
+}
+
+rc_status rc_picture_list_search(rc_picture_list *list, int from, const char *path, const rc_watch *watch)
+{
+    struct stat what;
+    int before = list->count;
+    if (stat(path, &what) != 0 || !S_ISDIR(what.st_mode)) /* whatever is wrong with it is found when it is read */
+        return rc_picture_list_add(list, from, path, NULL, 0);
+    search s = {list, from, watch};
+    RC_TRY(add_folder(&s, path, 0));
+    if (list->count > before)
+        return RC_OK;
+    rc_fail(RC_FORMAT, "%.700s: the folder holds no picture (.jpg .jpeg .png .ppm .pgm .pnm)", path);
+    return add_failure(list, from, path, RC_FORMAT);
+}
