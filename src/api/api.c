@@ -262,7 +262,7 @@ recollect_status recollect_context_create(const recollect_settings *settings, re
 
 bool rc_api_is_parents(const recollect_context *context)
 {
-    return !rc_process_is(context->process) && (context->busy || strcmp(context->backend->name, "cpu") != 0);
+    return !rc_process_is(context->process) && (context->busy || !context->backend->about.survives_fork);
 }
 
 void rc_api_enter(recollect_context *context)

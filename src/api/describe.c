@@ -15,8 +15,8 @@ static rc_status describe_backend(const char *name, rc_describe_line *line, void
     if (status == RC_OUT_OF_MEMORY) /* which says nothing about the machine */
         return status;
     if (status == RC_OK)
-        snprintf(text, sizeof text, "backend %-12s instruction set %s, %d thread%s", name, backend->isa,
-                 backend->threads, backend->threads == 1 ? "" : "s");
+        snprintf(text, sizeof text, "backend %-12s instruction set %s, %d thread%s", name, backend->about.isa,
+                 backend->about.threads, backend->about.threads == 1 ? "" : "s");
     else
         snprintf(text, sizeof text, "backend %-12s not here: %s", name, rc_message());
     rc_backend_close(backend);
@@ -31,9 +31,9 @@ rc_status rc_describe_machine(rc_describe_line *line, void *user)
     int cores = rc_machine_cores();
     snprintf(text, sizeof text, "machine %s, %d core%s", machine, cores, cores == 1 ? "" : "s");
     line(user, text);
-    RC_TRY(describe_backend("cpu", line, user));
-    RC_TRY(describe_backend("cuda", line, user));
-    return describe_backend("reference", line, user);
+    for (int i = 0; rc_backend_name_at(i) != NULL; i++)
+        RC_TRY(describe_backend(rc_backend_name_at(i), line, user));
+    return RC_OK;
 }
 
 rc_status rc_describe_net(const char *name, int channels, int size, rc_describe_line *line, void *user)

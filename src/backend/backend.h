@@ -190,18 +190,43 @@ enum { RC_MAIN_LANE, RC_WEIGHT_LANE /* weight gradients of a pass */, RC_SIDE_LA
 
 /* ---- the table ---------------------------------------------------------------------------------------------- */
 
+/* What a backend tells of itself when it is opened. Callers decide by this and never by the name: script/lint stops
+ * code above backend/ that compares a name of a backend. */
+typedef struct rc_backend_about {
+    const char *name;      /* for messages and files, and what rc_backend_open takes */
+    const char *isa;       /* instruction set of the kernels in use */
+    const char *device;    /* name of the device; NULL: this machine's processor */
+    const char *precision; /* of activations: "bf16", "fp32" or "fp64" */
+    const char *judge;     /* name of the backend that the selftest compares large cases with */
+    int threads;           /* that compute */
+    int runs_at_once;      /* training runs that share the threads or the device best, 1 or more */
+    bool takes_threads;    /* the caller of rc_backend_open chooses `threads` */
+    bool device_memory;    /* alloc takes memory of a device, which rc_bytes_allocated does not count */
+    bool device_shared;    /* all backends that are open at once run on one device and slow each other down */
+    bool asynchronous;     /* the device runs behind the host: only the time of many operations can be taken */
+    bool more_checks;      /* the selftest compares large cases and whole steps, too: kernels depend on sizes, steps on
+                            * lanes and on what is captured */
+    bool reaches_peak;     /* convolutions come near the peak of rc_backend_measure, small ones too */
+    bool fuses;            /* the instruction set multiplies and adds in one rounding */
+    bool survives_fork;    /* a child process may go on with it */
+} rc_backend_about;
+
+/* What the device can do at best. 0: not known. */
+typedef struct rc_peak {
+    double gflops; /* multiply-adds from registers, two operations each */
+    double gbytes; /* copying memory, bytes read and written per second */
+    bool fused;    /* the kernels multiply and add in one rounding */
+} rc_peak;
+
 struct rc_backend {
-    const char *name;     /* "cpu", "reference", "reference64", "cuda" */
-    const char *isa;      /* instruction set of the chosen kernels */
-    const char *device;   /* its name; NULL: this machine's processor */
+    rc_backend_about about;
     int channel_multiple; /* cp is a multiple of this */
     size_t act_bytes, real_bytes;
-    int threads;
     bool sizing; /* it takes no memory and runs no step, it only counts: see rc_backend_open_sizing */
     int lanes; /* how many run beside each other; 0 or 1: fork and join do nothing */
-    /* For rc_backend_measure(): GFLOP/s of multiply-adds from registers, or GB/s of copying, over so many seconds.
-     * NULL: the CPU measures by its pool of threads. */
-    double (*measure)(rc_backend *, double seconds, bool arithmetic);
+    /* rc_backend_measure() and rc_backend_measure_now(). NULL: nobody knows. */
+    rc_peak (*measure)(rc_backend *);
+    double (*measure_now)(rc_backend *, double seconds);
     /* Chains, which a pass goes link by link unless takes_chain says yes; NULL: no. Convolutions of one shape without
      * bias, for at most n images in one group. Link 0 reads x, link i the value of link i - 1. Link 0 may have a skip
      * from anywhere but x, its channel offset a multiple of channel_multiple; a link after one without a skip may have
@@ -402,17 +427,21 @@ struct rc_backend {
                  void *first, void *second);
 };
 
-/* name: "cpu", "reference", "reference64", "cuda" (activations in bf16), "cuda:bf16" or "cuda:fp32", and after these
- * two ":BYTES" for the device memory to take at most. CUDA comes from a module that is opened now (see module.h).
- * threads: 0 takes all cores. The CPU backend chooses the widest instruction set that the machine and RECOLLECT_ISA
- * allow. `reference` is plain C in float, `reference64` the same source in double. A backend is used by one thread at a
- * time; several may be open at once, on one GPU too, each with a thread of its own. */
-rc_status rc_backend_open(const char *name, int threads, const rc_log *log, rc_backend **backend);
+/* text: NAME, NAME:PRECISION or NAME:PRECISION:BYTES. NAME is one of rc_backend_name_at, or "reference64" for tests.
+ * PRECISION is "bf16" or "fp32"; where it is empty the backend takes its own: bf16 on "cuda", fp32 on the CPU, which
+ * has no other. BYTES is the device memory to take at most, on "cuda" alone. The module of "cuda" is opened now (see
+ * module.h). threads: 0 takes all cores. The CPU backend chooses the widest instruction set that the machine and
+ * RECOLLECT_ISA allow. `reference` is plain C in float, `reference64` the same source in double. One thread at a time
+ * uses a backend; several may be open at once, on one GPU too, each with a thread of its own. */
+rc_status rc_backend_open(const char *text, int threads, const rc_log *log, rc_backend **backend);
 /* The same with memory of the caller's: all host memory that a CPU backend allocates, for itself and for whoever calls
  * alloc, comes from `allocator` (which is copied; NULL: the heap), on the thread that calls. */
-rc_status rc_backend_open_with(const char *name, int threads, const rc_log *log, const rc_allocator *allocator,
+rc_status rc_backend_open_with(const char *text, int threads, const rc_log *log, const rc_allocator *allocator,
                                rc_backend **backend);
 void rc_backend_close(rc_backend *backend);
+
+/* The names that a user can choose from; NULL when there are no more. */
+const char *rc_backend_name_at(int index);
 
 /* A block of backend memory, from which `carve` takes what `owner` needs: it runs twice, first to measure, then for the
  * addresses. *bytes, where it is given, grows by the size of the block. Whoever owns *memory releases it, after a
@@ -420,18 +449,13 @@ void rc_backend_close(rc_backend *backend);
 rc_status rc_backend_carve(rc_backend *backend, const char *name, void (*carve)(void *owner, rc_arena *arena),
                            void *owner, void **memory, size_t *bytes);
 
-/* What the device can do at best, measured on all threads of the backend; takes about a second. 0: not known. */
-typedef struct rc_peak {
-    double gflops; /* multiply-adds from registers, two operations each */
-    double gbytes; /* copying memory, bytes read and written per second */
-    bool fused;    /* the kernels multiply and add in one rounding */
-} rc_peak;
+/* Measures the peak on all threads of the backend; takes about a second. */
 rc_peak rc_backend_measure(rc_backend *backend);
 /* What the threads do of these multiply-adds in the next `seconds`, in GFLOP/s. 0: not known. */
 double rc_backend_measure_now(rc_backend *backend, double seconds);
 
 /* A backend that takes no memory and runs no step: what is built on it adds up what it would take on `like`, a CPU
- * backend. Models keep no weights on it. NULL for a GPU, whose memory nobody counts beforehand. */
+ * backend. Models keep no weights on it. NULL for a backend with device_memory, which nobody counts beforehand. */
 rc_status rc_backend_open_sizing(rc_backend *like, rc_backend **sizing);
 /* The most bytes that were held on it at a time, beyond what `like` had; SIZE_MAX or so: more than can be counted. */
 size_t rc_backend_most_bytes(rc_backend *sizing);

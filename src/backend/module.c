@@ -5,7 +5,6 @@
 #include "backend/module.h"
 
 #include <dlfcn.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,32 +104,9 @@ static rc_status open_file(void **module)
                    p.path[p.count > 1 ? p.count - 2 : 0], text);
 }
 
-static rc_status read_settings(const char *text, rc_module_settings *settings)
-{
-    static const char *const precisions[] = {"bf16", "fp32"};
-    size_t length = strcspn(text, ":");
-    for (int i = 0; i < 2; i++)
-        if (strlen(precisions[i]) == length && memcmp(precisions[i], text, length) == 0)
-            settings->precision = precisions[i];
-    if (!settings->precision)
-        return rc_fail(RC_INVALID_ARGUMENT, "unknown precision '%.*s', expected bf16 or fp32", (int)length, text);
-    if (text[length] == '\0')
-        return RC_OK;
-    const char *number = text + length + 1;
-    char *end;
-    errno = 0;
-    unsigned long long bytes = strtoull(number, &end, 10);
-    if (errno != 0 || *end != '\0' || number[0] < '0' || number[0] > '9' || bytes < 1 || bytes > SIZE_MAX)
-        return rc_fail(RC_INVALID_ARGUMENT, "device memory is '%.40s', expected a number of bytes", number);
-    settings->device_memory = (size_t)bytes;
-    return RC_OK;
-}
-
-rc_status rc_module_backend(const char *precision, const rc_log *log, rc_backend **backend)
+rc_status rc_module_backend(const rc_module_settings *settings, const rc_log *log, rc_backend **backend)
 {
     *backend = NULL;
-    rc_module_settings settings = {0};
-    RC_TRY(read_settings(precision, &settings));
     void *module;
     RC_TRY(open_file(&module));
     union { /* ISO C has no conversion from an object pointer to a function pointer */
@@ -143,5 +119,5 @@ rc_status rc_module_backend(const char *precision, const rc_log *log, rc_backend
     }
     rc_module_host host = {.table_bytes = sizeof(rc_backend), .version = RC_MODULE_VERSION,
                            .set_message = rc_set_message, .log = log ? *log : (rc_log){0}};
-    return symbol.function(&host, &settings, backend);
+    return symbol.function(&host, settings, backend);
 }

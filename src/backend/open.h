@@ -2,21 +2,16 @@
 #ifndef RC_BACKEND_OPEN_H
 #define RC_BACKEND_OPEN_H
 
-#include "backend/backend.h"
+#include "backend/module.h"
 
 /* "cpu", "reference" or "reference64". On failure *backend is NULL. */
 rc_status rc_cpu_open(const char *name, int threads, const rc_log *log, const rc_allocator *allocator,
                       rc_backend **backend);
 
-/* rc_backend_measure() and rc_backend_measure_now() of one of these. */
-rc_peak rc_cpu_measure(rc_backend *backend);
-double rc_cpu_measure_now(rc_backend *backend, double seconds);
-
-/* Opens RC_MODULE_FILE and a backend of it. `precision` is "bf16" or "fp32", or one of these, a colon, and the bytes of
- * device memory to take at most. Looked for, in this order: the file that the environment variable
- * RECOLLECT_CUDA_MODULE names (then nowhere else); beside the library or program, and in the folder lib beside that
- * folder; where it is installed; where the dynamic loader looks. */
-rc_status rc_module_backend(const char *precision, const rc_log *log, rc_backend **backend);
+/* Opens RC_MODULE_FILE and a backend of it. It looks for the file, in this order: at the place that the environment
+ * variable RECOLLECT_CUDA_MODULE names (then nowhere else); beside the library or program, and in the folder lib beside
+ * that folder; where it is installed; where the dynamic loader looks. */
+rc_status rc_module_backend(const rc_module_settings *settings, const rc_log *log, rc_backend **backend);
 
 /* Test builds only (RC_TEST_HOOKS): if the environment variable RECOLLECT_BREAK_OP names an operation, that one gives
  * slightly wrong results from now on. A name that cannot be broken is an error that lists the ones that can. */

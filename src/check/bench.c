@@ -99,7 +99,7 @@ static rc_status time_case(const bench *b, const rc_case *c, case_time *time)
 {
     double least = b->s->quick ? 0.03 : 0.25, taken[MOST_RUNS], peak[MOST_RUNS], total = 0, seconds = 0;
     int runs = 0, fewest = b->s->quick ? 3 : 7;
-    timed_run t = {.each = strcmp(b->be->name, "cuda") == 0 ? 50 : 1};
+    timed_run t = {.each = b->be->about.asynchronous ? 50 : 1};
     rc_status status = rc_run_open(&t.run, c, b->be);
     if (status == RC_OK)
         status = rc_run_load(&t.run, -1, NULL);
@@ -186,8 +186,7 @@ static void summarise(const bench *b, int net)
            "%.0f %%, %.1f ms); peak meanwhile %.0f GFLOP/s",
         net_titles[net], 100 * share, b->seconds[net] * 1e3, 100 * best, b->least[net] * 1e3,
         b->possible[net] / b->seconds[net] * 1e-9);
-    bool cpu = strcmp(b->be->name, "cuda") != 0; /* small layers keep few of a GPU's tensor cores busy */
-    if (cpu && known && share < suspicious_share && best < suspicious_share)
+    if (b->be->about.reaches_peak && known && share < suspicious_share && best < suspicious_share)
         say(b, "warning: the convolutions run far below the peak: are the kernel files compiled with optimisation and "
                "-ffp-contract=fast?");
 }
@@ -227,7 +226,7 @@ static rc_status bench_steps(bench *b)
         rc_json_put_text(&b->json, "net", net);
         rc_json_put_real(&b->json, "ms", t.median * 1e3);
         rc_json_put_real(&b->json, "min_ms", t.least * 1e3);
-        rc_json_put_int(&b->json, "threads", b->be->threads);
+        rc_json_put_int(&b->json, "threads", b->be->about.threads);
         rc_json_put_int(&b->json, "batch", b->s->batch);
         rc_json_put_int(&b->json, "size", b->s->size);
         rc_json_put_int(&b->json, "peak_bytes", (int64_t)t.bytes);
@@ -263,9 +262,9 @@ static void begin_json(bench *b, const char *machine)
 {
     rc_json_begin_object(&b->json, NULL);
     rc_json_put_text(&b->json, "machine", machine);
-    rc_json_put_text(&b->json, "backend", b->be->name);
-    rc_json_put_text(&b->json, "isa", b->be->isa);
-    rc_json_put_int(&b->json, "threads", b->be->threads);
+    rc_json_put_text(&b->json, "backend", b->be->about.name);
+    rc_json_put_text(&b->json, "isa", b->be->about.isa);
+    rc_json_put_int(&b->json, "threads", b->be->about.threads);
     rc_json_put_int(&b->json, "batch", b->s->batch);
     rc_json_put_int(&b->json, "size", b->s->size);
     rc_json_put_real(&b->json, "peak_gflops", b->peak.gflops);
@@ -279,11 +278,12 @@ static rc_status run(bench *b)
     rc_machine_name(machine, sizeof machine);
     progress(b, "measuring the peak", "");
     b->peak = rc_backend_measure(b->be);
-    say(b, "%s, backend %s, instruction set %s, %d thread%s, batch %d, %d px", machine, b->be->name, b->be->isa,
-        b->be->threads, b->be->threads == 1 ? "" : "s", b->s->batch, b->s->size);
+    const rc_backend_about *about = &b->be->about;
+    say(b, "%s, backend %s, instruction set %s, %d thread%s, batch %d, %d px", machine, about->name, about->isa,
+        about->threads, about->threads == 1 ? "" : "s", b->s->batch, b->s->size);
     if (b->peak.gflops > 0)
         say(b, "peak: %.1f GFLOP/s of multiply-adds, %.1f GB/s of copying", b->peak.gflops, b->peak.gbytes);
-    if (b->peak.gflops > 0 && !b->peak.fused && strcmp(b->be->isa, "sse2") != 0)
+    if (b->peak.gflops > 0 && !b->peak.fused && about->fuses)
         say(b, "warning: multiply-adds are not fused: the kernel files were compiled without -ffp-contract=fast");
     begin_json(b, machine);
     rc_json_begin_array(&b->json, "ops");

@@ -1,7 +1,6 @@
 #include "check/bench_steps.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
@@ -15,8 +14,7 @@ static int by_size(const void *a, const void *b)
 
 static rc_status measure(rc_step_world *w, int times, rc_step_time *time)
 {
-    /* On a device steps follow each other without the host: what counts is the time of many. */
-    int each = strcmp(w->be->name, "cuda") == 0 ? RC_STEP_BATCHES : 1;
+    int each = w->be->about.asynchronous ? RC_STEP_BATCHES : 1;
     double *taken = rc_alloc(NULL, (size_t)times * sizeof *taken);
     rc_status status = taken ? rc_step_world_run(w, 0, each) : RC_OUT_OF_MEMORY;
     for (int i = 0; i < times && status == RC_OK; i++) {
@@ -39,8 +37,7 @@ rc_status rc_bench_step(rc_backend *backend, const char *name, int batch, int si
     rc_step_world *w;
     RC_TRY(rc_step_world_create(backend, name, RC_START_PUBLISHED, batch, size, 1, &w));
     rc_status status = measure(w, times, time);
-    /* The heap does not count a device's memory. */
-    time->bytes = strcmp(backend->name, "cuda") == 0 ? rc_step_world_bytes(w) : rc_bytes_allocated() - before;
+    time->bytes = backend->about.device_memory ? rc_step_world_bytes(w) : rc_bytes_allocated() - before;
     rc_step_world_destroy(w);
     return status;
 }

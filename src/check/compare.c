@@ -105,7 +105,7 @@ static rc_status compare_outputs(const rc_run *test, const rc_run *reference, bo
             char place[120];
             say_where(b, at, place, sizeof place);
             snprintf(v->text, sizeof v->text, "'%s' is %.9g, %s says %.9g (%s): error %.2e, allowed %.2e", b->name,
-                     values[at], reference->be->name, values[b->count + at], place, error, tolerance);
+                     values[at], reference->be->about.name, values[b->count + at], place, error, tolerance);
             v->missed = true;
             *buffer = i;
         }
@@ -258,7 +258,7 @@ static rc_status repeat_bits(const rc_judges *judges, const rc_run *test, rc_ver
         if (!judges->threads[i])
             continue;
         char when[48];
-        snprintf(when, sizeof when, "with %d than with %d threads", i + 1, test->be->threads);
+        snprintf(when, sizeof when, "with %d than with %d threads", i + 1, test->be->about.threads);
         status = run_on(&again, test->c, judges->threads[i]);
         if (status == RC_OK)
             status = same_bits(test, &again, when, v);

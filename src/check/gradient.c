@@ -103,8 +103,8 @@ static void say_miss(rc_verdict *v, const rc_case *c, int buffer, const rc_run *
     v->missed = true;
     snprintf(v->text, sizeof v->text,
              "gradient '%s' of '%s' on %s: %.9g along a direction, finite differences %.9g: error %.2e, allowed %.2e",
-             c->buffer[buffer].name, c->buffer[c->buffer[buffer].gradient_of].name, run->be->name, found, expected,
-             error, allowed);
+             c->buffer[buffer].name, c->buffer[c->buffer[buffer].gradient_of].name, run->be->about.name, found,
+             expected, error, allowed);
 }
 
 /* Comparing backends does not tell: both may have made the same NaN of a case that both get wrong. */
@@ -116,7 +116,7 @@ static void check_finite(const rc_run *run, int buffer, const double *gradient, 
             continue;
         v->missed = true;
         snprintf(v->text, sizeof v->text, "gradient '%s' of '%s' on %s is %g (element %zu)", b->name,
-                 run->c->buffer[b->gradient_of].name, run->be->name, gradient[i], i);
+                 run->c->buffer[b->gradient_of].name, run->be->about.name, gradient[i], i);
     }
 }
 

@@ -131,19 +131,9 @@ static void close_judges(rc_judges *j)
         rc_backend_close(j->threads[i]);
 }
 
-static bool is_cpu(const rc_judges *j)
-{
-    return strcmp(j->test->name, "cpu") == 0;
-}
-
 static bool is_narrow(const rc_judges *j)
 {
     return j->test->act_bytes == 2;
-}
-
-static bool is_device(const rc_judges *j)
-{
-    return strcmp(j->test->name, "cuda") == 0;
 }
 
 /* The judge of cases that would take the references too long. A device is compared with the CPU backend, whose own
@@ -151,7 +141,7 @@ static bool is_device(const rc_judges *j)
  * for. */
 static rc_status open_other(const rc_judges *j, rc_backend **other)
 {
-    return rc_backend_open(is_cpu(j) ? "reference" : "cpu", 0, NULL, other);
+    return rc_backend_open(j->test->about.judge, 0, NULL, other);
 }
 
 static rc_status open_judges(rc_judges *j, const char *name, int threads)
@@ -159,7 +149,7 @@ static rc_status open_judges(rc_judges *j, const char *name, int threads)
     RC_TRY(rc_backend_open(name, threads, NULL, &j->test));
     RC_TRY(rc_backend_open("reference", 1, NULL, &j->narrow));
     RC_TRY(rc_backend_open("reference64", 1, NULL, &j->wide));
-    if (is_cpu(j)) /* other backends do not use the thread pool */
+    if (j->test->about.takes_threads)
         for (int i = 0; i < RC_CHECK_THREADS; i++)
             RC_TRY(rc_backend_open(name, i + 1, NULL, &j->threads[i]));
     return RC_OK;
@@ -172,7 +162,7 @@ static void report_miss(const rc_selftest_settings *s, const rc_judges *j, const
     say(s, "MISS  %s case %u: %s", c->operation->name, c->number, v->text);
     say(s, "      shape: %s", c->text);
     say(s, "      again: recollect selftest --backend %s --precision %s --threads %d --seed %llu --op %s --case %u%s",
-        j->test->name, is_narrow(j) ? "bf16" : "fp32", j->test->threads, (unsigned long long)s->seed,
+        j->test->about.name, j->test->about.precision, j->test->about.threads, (unsigned long long)s->seed,
         c->operation->name, c->number, s->quick ? " --quick" : "");
 }
 
@@ -253,7 +243,7 @@ rc_status rc_selftest_count(const rc_selftest_settings *s, const rc_judges *j, c
     return RC_OK;
 }
 
-/* Large cases: run for a device, or when they are named. */
+/* Large cases: all where the backend asks for more checks, otherwise what is named. */
 static rc_status check_large(const rc_selftest_settings *s, const rc_judges *j, rc_selftest_result *result)
 {
     rc_judges judges = {.test = j->test};
@@ -262,7 +252,7 @@ static rc_status check_large(const rc_selftest_settings *s, const rc_judges *j, 
     for (int i = 0; status == RC_OK && (operation = rc_large_operation_at(i)) != NULL; i++) {
         bool named = s->operation && strcmp(operation->name, s->operation) == 0;
         bool meant = !s->operation || rc_operation_matches(operation, s->operation);
-        if (!named && !(is_device(j) && meant && s->only < 0 && s->every <= 1))
+        if (!named && !(j->test->about.more_checks && meant && s->only < 0 && s->every <= 1))
             continue;
         if (!judges.wide)
             status = open_other(j, &judges.wide);
@@ -282,7 +272,7 @@ static int check_filled(const rc_selftest_settings *s, const rc_backend *be)
     for (int i = 0; rc_entry_name(i); i++) {
         if (rc_entry_filled(be, i))
             continue;
-        say(s, "MISS  %s: backend %s has no such operation", rc_entry_name(i), be->name);
+        say(s, "MISS  %s: backend %s has no such operation", rc_entry_name(i), be->about.name);
         misses++;
     }
     return misses;
@@ -375,18 +365,19 @@ static rc_status check_step(const rc_selftest_settings *s, const rc_judges *j, r
  * of what the activations of a smooth start have besides their means. */
 static rc_status check_steps(const rc_selftest_settings *s, const rc_judges *j, rc_selftest_result *result)
 {
-    bool cpu = is_cpu(j);
-    rc_step_run run = {.size = cpu ? 16 : 32, .steps = s->steps ? s->steps : RC_STEP_CHECKED, .seed = s->seed};
+    rc_backend *other;
+    RC_TRY(open_other(j, &other));
+    bool slow = !other->about.reaches_peak;
+    rc_step_run run = {.size = slow ? 16 : 32, .steps = s->steps ? s->steps : RC_STEP_CHECKED, .seed = s->seed};
     int starts = is_narrow(j) ? RC_START_SMOOTH : RC_START_COUNT;
     int number = 0;
     long before = result->cases;
-    rc_backend *other;
-    rc_status status = open_other(j, &other);
+    rc_status status = RC_OK;
     for (int i = 0; status == RC_OK && (run.name = rc_step_world_name(i)) != NULL; i++) {
         for (run.start = 0; status == RC_OK && (int)run.start < starts; run.start++) {
             if (s->only >= 0 && s->only != number++)
                 continue;
-            bool few = cpu || (run.start == RC_START_SMOOTH && strcmp(run.name, "train_next") == 0);
+            bool few = slow || (run.start == RC_START_SMOOTH && strcmp(run.name, "train_next") == 0);
             run.batch = few ? 4 : 16;
             status = check_step(s, j, other, &run, result);
         }
@@ -402,8 +393,9 @@ static rc_status check_all(const rc_selftest_settings *s, const rc_judges *j, rc
 {
     double began = rc_now();
     const rc_operation *operation;
-    say(s, "backend %s, instruction set %s, %d thread%s, seed %llu%s", j->test->name, j->test->isa, j->test->threads,
-        j->test->threads == 1 ? "" : "s", (unsigned long long)s->seed, s->quick ? ", quick" : "");
+    const rc_backend_about *about = &j->test->about;
+    say(s, "backend %s, instruction set %s, %d thread%s, seed %llu%s", about->name, about->isa, about->threads,
+        about->threads == 1 ? "" : "s", (unsigned long long)s->seed, s->quick ? ", quick" : "");
     result->misses += check_filled(s, j->test);
     if (result->misses)
         return RC_OK;
@@ -415,12 +407,12 @@ static rc_status check_all(const rc_selftest_settings *s, const rc_judges *j, rc
             RC_TRY(rc_selftest_count(s, j, operation, result));
     if (!named)
         RC_TRY(check_large(s, j, result));
-    if (named || (is_device(j) && !s->operation && s->every <= 1))
+    if (named || (about->more_checks && !s->operation && s->every <= 1))
         RC_TRY(check_steps(s, j, result));
     const char *name = named ? steps_name : s->operation;
     if (result->operations == 0)
         return rc_selftest_knows(name)
-                   ? rc_fail(RC_UNSUPPORTED, "backend %s takes no such case of operation '%s'", j->test->name, name)
+                   ? rc_fail(RC_UNSUPPORTED, "backend %s takes no such case of operation '%s'", about->name, name)
                    : rc_fail(RC_INVALID_ARGUMENT, "unknown operation '%s'", name);
     rc_selftest_conclude(s, is_narrow(j), rc_now() - began, result);
     return RC_OK;

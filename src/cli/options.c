@@ -173,11 +173,9 @@ const char *rc_backend_name(const rc_option_value *backend)
 {
     static char name[64];
     const rc_option_value *precision = &backend[1], *memory = &backend[2];
-    bool cuda = strcmp(backend->text, "cuda") == 0, narrow = precision->text && strcmp(precision->text, "bf16") == 0;
-    if (!cuda && !narrow && !memory->given)
+    if (!precision->text && !memory->given)
         return backend->text;
-    int length = snprintf(name, sizeof name, "%s:%s", cuda ? "cuda" : "cpu",
-                          narrow || (cuda && !precision->text) ? "bf16" : "fp32");
+    int length = snprintf(name, sizeof name, "%s:%s", backend->text, precision->text ? precision->text : "");
     if (memory->given)
         snprintf(name + length, sizeof name - (size_t)length, ":%lld", (long long)memory->integer);
     return name;

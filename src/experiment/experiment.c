@@ -164,16 +164,12 @@ static int open_cells(const experiment *x)
     return count > 0 ? count : 1;
 }
 
-/* One run keeps some eight cores busy. Of a GPU it leaves a tenth idle in some of its stages, which one more takes;
- * five were seen to gain nothing. */
 static void choose_jobs(experiment *x, const rc_backend *backend)
 {
-    enum { CORES_OF_A_CELL = 8, CELLS_OF_A_GPU = 2 };
-    bool cuda = strcmp(backend->name, "cuda") == 0;
-    int open = open_cells(x);
-    x->jobs = x->settings->jobs > 0 ? x->settings->jobs : cuda ? CELLS_OF_A_GPU : backend->threads / CORES_OF_A_CELL;
-    x->jobs = x->jobs > open ? open : x->jobs > RC_MAX_JOBS ? RC_MAX_JOBS : x->jobs < 1 ? 1 : x->jobs;
-    x->threads = backend->threads / x->jobs > 1 ? backend->threads / x->jobs : 1;
+    int open = open_cells(x), threads = backend->about.threads;
+    x->jobs = x->settings->jobs > 0 ? x->settings->jobs : backend->about.runs_at_once;
+    x->jobs = x->jobs > open ? open : x->jobs > RC_MAX_JOBS ? RC_MAX_JOBS : x->jobs;
+    x->threads = threads / x->jobs > 1 ? threads / x->jobs : 1;
 }
 
 /* Training images of a task, of its own classes. */
@@ -220,7 +216,7 @@ static const rc_method *heaviest_method(const rc_run_settings *s)
 }
 
 /* A few steps of the first and of the last task: their speed, and the bytes that a cell takes at most. Threads have
- * been dealt out to the cells; a GPU they share, so that each is slower by as many as there are, until it turns out
+ * been dealt out to the cells; a device they share, so that each is slower by as many as there are, until it turns out
  * how much better it is. */
 static rc_status measure(experiment *x, rc_backend *backend, size_t *bytes)
 {
@@ -239,7 +235,7 @@ static rc_status measure(experiment *x, rc_backend *backend, size_t *bytes)
         size_t now = rc_cell_image_bytes(&x->cell[i]);
         images = now > images ? now : images;
     }
-    for (int i = 0; i < 2 * RC_STAGE_COUNT && strcmp(backend->name, "cuda") == 0; i++)
+    for (int i = 0; i < 2 * RC_STAGE_COUNT && backend->about.device_shared; i++)
         x->forecast.per_step[i / RC_STAGE_COUNT][i % RC_STAGE_COUNT] *= x->jobs;
     *bytes = (first > later ? first : later) - before + images;
     return RC_OK;
@@ -382,7 +378,7 @@ static rc_status prepare(experiment *x, rc_backend **backend)
     RC_TRY(open_folders(x, *backend));
     RC_TRY(make_cells(x));
     choose_jobs(x, *backend);
-    if (x->threads != (*backend)->threads) {
+    if (x->threads != (*backend)->about.threads) {
         rc_backend_close(*backend);
         RC_TRY(rc_backend_open(x->settings->backend, x->threads, NULL, backend));
     }

@@ -41,11 +41,11 @@ static rc_status describe(const rc_run_identity *who, rc_json **json)
     rc_json_put_text(&w, "command_line", who->command_line ? who->command_line : "");
     rc_json_put_int(&w, "order", who->config->order);
     rc_json_put_int(&w, "seed", (int64_t)who->config->settings.seed);
-    rc_json_put_text(&w, "backend", be->name);
-    rc_json_put_text(&w, "precision", be->act_bytes == 2 ? "bf16" : be->act_bytes == 4 ? "fp32" : "fp64");
-    rc_json_put_text(&w, "isa", be->isa ? be->isa : "");
-    rc_json_put_text(&w, "device", be->device != NULL ? be->device : machine);
-    rc_json_put_int(&w, "threads", be->threads);
+    rc_json_put_text(&w, "backend", be->about.name);
+    rc_json_put_text(&w, "precision", be->about.precision);
+    rc_json_put_text(&w, "isa", be->about.isa);
+    rc_json_put_text(&w, "device", be->about.device != NULL ? be->about.device : machine);
+    rc_json_put_int(&w, "threads", be->about.threads);
     rc_json_put_text(&w, "dataset", who->data->name);
     rc_json_put_text(&w, "data", who->config->data);
     rc_json_put_text(&w, "data_fingerprint", data);

@@ -53,13 +53,21 @@ static void test_says_what_is_missing(void **state)
 static void test_opens_both_precisions(void **state)
 {
     (void)state;
-    static const char *const name[] = {"cuda", "cuda:bf16", "cuda:fp32"};
-    static const size_t bytes[] = {2, 2, 4};
+    static const char *const name[] = {"cuda", "cuda:bf16", "cuda:fp32", "cuda::8388608"};
+    static const size_t bytes[] = {2, 2, 4, 2};
     use_module(module);
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 4; i++) {
         rc_backend *be;
         assert_int_equal(rc_backend_open(name[i], 1, NULL, &be), RC_OK);
-        assert_string_equal(be->name, "cuda");
+        assert_string_equal(be->about.name, "cuda");
+        assert_string_equal(be->about.precision, bytes[i] == 2 ? "bf16" : "fp32");
+        assert_string_equal(be->about.judge, "cpu");
+        assert_non_null(be->about.device);
+        assert_int_equal(be->about.threads, 1);
+        assert_int_equal(be->about.runs_at_once, 2);
+        assert_true(be->about.device_memory && be->about.device_shared && be->about.asynchronous);
+        assert_true(be->about.more_checks && be->about.fuses);
+        assert_false(be->about.takes_threads || be->about.reaches_peak || be->about.survives_fork);
         assert_int_equal(be->act_bytes, bytes[i]);
         assert_int_equal(be->channel_multiple, 8);
         rc_backend_close(be);

@@ -68,6 +68,10 @@ plant "an include that is not written from src" src/nn/bad.c '#include "net.h"'
 plant "a CUDA header outside backend/cuda" src/backend/cpu/bad.c '#include <cuda_runtime.h>'
 plant "an image library outside data" src/nn/bad.c '#include <png.h>'
 plant "an unknown library" src/base/bad.c '#include <cblas.h>'
+plant "a comparison with the name of a backend" src/nn/bad.c 'if (strcmp(name, "cuda") == 0)  return;'
+plant "a comparison with the name of a backend, first" src/cli/bad.c 'x = !strcmp("cpu", name);'
+plant "a comparison with the begin of such a name" src/api/bad.c 'if (strncmp(text, "cuda:", 5) == 0) x = 1;'
+plant "a comparison with the name that a backend tells" src/check/bad.c 'x = strcmp(be->about.name, other) == 0;'
 plant "an unfinished-work marker" src/nn/bad.c "/* TO""DO: later */"
 plant "a tab" src/nn/bad.c "$(printf '\tint x;')"
 plant "a blank at the end" src/nn/bad.c 'int x; '
@@ -85,6 +89,13 @@ expect_offence "a setting with two rows" '^src/config/bad.h:2: setting batch has
 plant "a default beside the row" src/api/bad.c 'rc_settings settings = {.batch = 64};'
 plant "a default in a literal" src/cil/bad.c '    return (rc_config){.tasks = 3};'
 
+fresh_tree
+printf '/* planted */\nx = strcmp(name,\n           "reference") == 0;\n' >"$work/tree/src/nn/bad.c"
+expect_offence "a comparison over two lines" '^src/nn/bad.c:3: compares the name of a backend'
+fresh_tree
+printf 'x = strcmp(name, "cuda") == 0;\n' >"$work/tree/src/backend/good.c"
+printf 'x = strcmp(name, "cpus") == 0;\ny = open("cuda");\n' >"$work/tree/src/nn/good.c"
+expect_content "names compared in backend/, and names passed on"
 fresh_tree
 printf '/* line %d */\n' {1..700} >"$work/tree/src/nn/bad.c"
 expect_offence "a file of 700 lines" '^src/nn/bad.c:700: '

@@ -69,7 +69,7 @@ void oracle_net_expect(subject *s, const rc_net *net, const char *prefix, const 
         double *values = malloc(slice.count * sizeof *values);
         assert_non_null(values);
         s->be->read_real64(s->be, values, rc_real_at(s->be, reals, slice.offset), slice.count);
-        oracle_expect(s->c, s->be->name, name, values, slice.count, tolerance);
+        oracle_expect(s->c, s->be->about.name, name, values, slice.count, tolerance);
         free(values);
     }
 }
@@ -87,7 +87,7 @@ void oracle_net_expect_moved(subject *s, const rc_model *model, const char *pref
         s->be->read_real64(s->be, values, rc_real_at(s->be, model->param, slice.offset), slice.count);
         for (size_t k = 0; k < slice.count; k++)
             values[k] -= begin[k];
-        oracle_expect(s->c, s->be->name, name, values, slice.count, oracle_net_moved(s));
+        oracle_expect(s->c, s->be->about.name, name, values, slice.count, oracle_net_moved(s));
         free(values);
         free(begin);
     }

@@ -237,7 +237,7 @@ static void expect_evaluation(session *t)
     subject_must(t->s, rc_scorer_run(scorer, t->images, NULL, t->all, logits, NULL));
     for (size_t i = 0; i < (size_t)t->all * k; i++)
         values[i] = (double)logits[i];
-    oracle_expect(t->s->c, t->s->be->name, "logits", values, (size_t)t->all * k, 1e-5); /* they are floats */
+    oracle_expect(t->s->c, t->s->be->about.name, "logits", values, (size_t)t->all * k, 1e-5); /* they are floats */
     rc_scorer_destroy(scorer);
     rc_evaluation_destroy(&e);
     rc_task_stream_destroy(&stream);

@@ -71,7 +71,7 @@ void oracle_step_expect_loss(subject *s, const char *name, const void *loss, rc_
 {
     double value;
     s->be->read_real64(s->be, &value, rc_real_at(s->be, loss, (size_t)index), 1);
-    oracle_expect(s->c, s->be->name, name, &value, 1, tolerance);
+    oracle_expect(s->c, s->be->about.name, name, &value, 1, tolerance);
 }
 
 void oracle_step_expect_integers(subject *s, const char *name, const int32_t *memory, size_t count)
@@ -95,7 +95,7 @@ void oracle_step_expect_moved(subject *s, const char *name, const void *reals, c
     s->be->read_real64(s->be, values, reals, count);
     for (size_t i = 0; i < count; i++)
         values[i] -= begin[i];
-    oracle_expect(s->c, s->be->name, name, values, count, oracle_net_moved(s));
+    oracle_expect(s->c, s->be->about.name, name, values, count, oracle_net_moved(s));
     free(values);
 }
 
@@ -107,7 +107,7 @@ void oracle_step_expect_total(subject *s, const rc_step *control, const void *lo
     for (int i = 0; i < RC_LOSS_COUNT; i++)
         total += (double)control->weight[i] * values[i];
     snprintf(name, sizeof name, "total-%d", step);
-    oracle_expect(s->c, s->be->name, name, &total, 1, step == 0 ? s->tolerance : oracle_net_moved(s));
+    oracle_expect(s->c, s->be->about.name, name, &total, 1, step == 0 ? s->tolerance : oracle_net_moved(s));
 }
 
 rc_resident_data oracle_step_data(subject *s)

@@ -67,7 +67,7 @@ rc_tensor subject_map_input(subject *s, const char *name, int n, int h, int w, i
 
 void subject_expect_double(subject *s, const char *name, const double *values, size_t count)
 {
-    oracle_expect(s->c, s->be->name, name, values, count, s->tolerance);
+    oracle_expect(s->c, s->be->about.name, name, values, count, s->tolerance);
 }
 
 void subject_expect(subject *s, const char *name, const void *reals, size_t count)
@@ -94,7 +94,7 @@ void subject_expect_map(subject *s, const char *name, const rc_tensor *shape, co
             if (channel < c)
                 values[pixel * c + channel] = value;
             else if (value != 0)
-                fail_msg("%s: %s/%s: pad channel %zu of pixel %zu is %g", s->be->name, s->c->name, name, channel,
+                fail_msg("%s: %s/%s: pad channel %zu of pixel %zu is %g", s->be->about.name, s->c->name, name, channel,
                          pixel, value);
         }
     subject_expect_double(s, name, values, pixels * c);
@@ -104,7 +104,7 @@ void subject_expect_map(subject *s, const char *name, const rc_tensor *shape, co
 void subject_clear(subject *s)
 {
     if (s->be->sync(s->be) != RC_OK)
-        fail_msg("%s: %s: %s", s->be->name, s->c->name, rc_message());
+        fail_msg("%s: %s: %s", s->be->about.name, s->c->name, rc_message());
     for (int i = 0; i < s->blocks; i++)
         s->be->release(s->be, s->held[i]);
     s->blocks = 0;
@@ -119,7 +119,7 @@ static void run_cases(rc_backend *be, oracle *file, const char *prefix, const do
         test(&s);
         subject_clear(&s);
     }
-    oracle_report(file, be->name, prefix);
+    oracle_report(file, be->about.name, prefix);
     rc_backend_close(be);
 }
 
@@ -144,7 +144,7 @@ void subject_run(oracle *file, const char *prefix, const double tolerance[2], vo
     }
     for (int i = 0; (be = nth_backend(i)); i++) {
         /* the float reference is the source of the double one */
-        if (oracle_light() && strcmp(be->name, "reference") == 0)
+        if (oracle_light() && strcmp(be->about.name, "reference") == 0)
             rc_backend_close(be);
         else
             run_cases(be, file, prefix, tolerance, test);
@@ -167,5 +167,5 @@ void subject_run_double(oracle *file, const char *prefix, const double tolerance
 void subject_must(const subject *s, rc_status status)
 {
     if (status != RC_OK)
-        fail_msg("%s: %s: %s", s->be->name, s->c->name, rc_message());
+        fail_msg("%s: %s: %s", s->be->about.name, s->c->name, rc_message());
 }

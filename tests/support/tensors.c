@@ -50,7 +50,7 @@ void free_tensor(rc_backend *be, rc_tensor *t)
 static void expect_near(const rc_backend *be, double found, double expected, size_t i)
 {
     if (!(fabs(found - expected) <= rounding(be) * (1 + fabs(expected))))
-        fail_msg("%s: element %zu is %.9g, expected %.9g", be->name, i, found, expected);
+        fail_msg("%s: element %zu is %.9g, expected %.9g", be->about.name, i, found, expected);
 }
 
 void expect_reals(rc_backend *be, const void *memory, const double *expected, size_t count)
@@ -76,7 +76,7 @@ void expect_act(rc_backend *be, const rc_tensor *shape, const void *memory, cons
         if (channel < (size_t)shape->c)
             expect_near(be, found[i], expected[pixel * (size_t)shape->c + channel], i);
         else if (found[i] != 0)
-            fail_msg("%s: pad channel %zu of pixel %zu is %g, expected 0", be->name, channel, pixel,
+            fail_msg("%s: pad channel %zu of pixel %zu is %g, expected 0", be->about.name, channel, pixel,
                      found[i]);
     }
     free(found);

@@ -81,7 +81,7 @@ static inline void draw(double *to, size_t count, double spread)
 static inline void assert_near(double value, double expected, double scale)
 {
     if (!(fabs(value - expected) <= tolerance * scale))
-        fail_msg("%s: %.12g, expected %.12g within %.3g", be->name, value, expected, tolerance * scale);
+        fail_msg("%s: %.12g, expected %.12g within %.3g", be->about.name, value, expected, tolerance * scale);
 }
 
 static inline int free_blocks(void **state)

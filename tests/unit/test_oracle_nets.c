@@ -71,7 +71,7 @@ static void expect_loss(trainee *t, int step, double loss)
 {
     char name[32];
     snprintf(name, sizeof name, "loss-%d", step);
-    oracle_expect(t->s->c, t->s->be->name, name, &loss, 1, step == 0 ? t->s->tolerance : oracle_net_moved(t->s));
+    oracle_expect(t->s->c, t->s->be->about.name, name, &loss, 1, step == 0 ? t->s->tolerance : oracle_net_moved(t->s));
 }
 
 static void expect_first_step(trainee *t)
@@ -136,7 +136,7 @@ static void train_classifier(trainee *t, int n, int d)
     be->read_real64(be, moved, h.weight, rows);
     for (size_t i = 0; i < rows; i++)
         moved[i] -= weight[i];
-    oracle_expect(s->c, be->name, "moved/head.weight", moved, rows, oracle_net_moved(s));
+    oracle_expect(s->c, be->about.name, "moved/head.weight", moved, rows, oracle_net_moved(s));
     rc_optimiser_destroy(optimiser);
     free(moved);
     free(weight);

@@ -113,7 +113,7 @@ static void expect_decayed(subject *s, const char *name, const void *reals, size
     double *values = malloc(count * sizeof *values);
     assert_non_null(values);
     s->be->read_real64(s->be, values, reals, count);
-    oracle_expect(s->c, s->be->name, name, values, count, s->be->real_bytes == sizeof(double) ? 1e-12 : 1e-6);
+    oracle_expect(s->c, s->be->about.name, name, values, count, s->be->real_bytes == sizeof(double) ? 1e-12 : 1e-6);
     free(values);
 }
 

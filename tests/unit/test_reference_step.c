@@ -43,8 +43,8 @@ static void instruction_set_choice(void **state)
     const rc_log log = {.write = keep_line, .user = logged, .level = RC_LOG_DEBUG};
     rc_backend *be;
     assert_int_equal(rc_backend_open("cpu", 1, &log, &be), RC_OK);
-    const char *widest = be->isa;
-    assert_int_equal(be->threads, 1);
+    const char *widest = be->about.isa;
+    assert_int_equal(be->about.threads, 1);
     assert_non_null(strstr(logged, widest));
     rc_backend_close(be);
 
@@ -58,12 +58,12 @@ static void instruction_set_choice(void **state)
 #if defined(__x86_64__)
     setenv("RECOLLECT_ISA", "sse2", 1);
     assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);
-    assert_string_equal(be->isa, "sse2");
+    assert_string_equal(be->about.isa, "sse2");
     rc_backend_close(be);
 #endif
     setenv("RECOLLECT_ISA", widest, 1);
     assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);
-    assert_string_equal(be->isa, widest);
+    assert_string_equal(be->about.isa, widest);
     rc_backend_close(be);
     if (before)
         setenv("RECOLLECT_ISA", kept, 1);
@@ -82,7 +82,7 @@ static void no_entry_is_missing(void **state)
             entry *function;
             memcpy(&function, (const char *)be + at, sizeof function);
             if (!function)
-                fail_msg("%s: entry number %zu of the table is missing", be->name,
+                fail_msg("%s: entry number %zu of the table is missing", be->about.name,
                          (at - offsetof(rc_backend, destroy)) / sizeof(entry *));
         }
         rc_backend_close(be);

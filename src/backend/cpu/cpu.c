@@ -12,6 +12,7 @@
 typedef struct instruction_set {
     const char *name;
     bool available;
+    bool fuses;                      /* it multiplies and adds in one rounding */
     void (*fill)(rc_backend *table); /* NULL: no kernels, the reference does it all */
 } instruction_set;
 
@@ -25,15 +26,15 @@ static int list_sets(instruction_set sets[MAX_SETS])
     bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     bool avx512 = avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    sets[0] = (instruction_set){"sse2", true, rc_fast_fill_sse2};
-    sets[1] = (instruction_set){"avx2", avx2, rc_fast_fill_avx2};
-    sets[2] = (instruction_set){"avx512", avx512, rc_fast_fill_avx512};
+    sets[0] = (instruction_set){"sse2", true, false, rc_fast_fill_sse2};
+    sets[1] = (instruction_set){"avx2", avx2, true, rc_fast_fill_avx2};
+    sets[2] = (instruction_set){"avx512", avx512, true, rc_fast_fill_avx512};
     return 3;
 #elif defined(__aarch64__)
-    sets[0] = (instruction_set){"neon", true, rc_fast_fill_neon};
+    sets[0] = (instruction_set){"neon", true, true, rc_fast_fill_neon};
     return 1;
 #else
-    sets[0] = (instruction_set){"generic", true, NULL};
+    sets[0] = (instruction_set){"generic", true, false, NULL};
     return 1;
 #endif
 }
@@ -97,9 +98,9 @@ rc_status rc_cpu_reserve(rc_cpu *cpu, size_t shared_bytes, size_t scratch_bytes)
         if (!rc_size_add(scratch_bytes, RC_ALIGNMENT - 1, &each))
             return rc_fail(RC_OUT_OF_MEMORY, "workspace of %zu bytes per thread is too large", scratch_bytes);
         each -= each % RC_ALIGNMENT;
-        if (!rc_size_mul(each, (size_t)cpu->table.threads, &all))
+        if (!rc_size_mul(each, (size_t)cpu->table.about.threads, &all))
             return rc_fail(RC_OUT_OF_MEMORY, "workspace of %zu bytes per thread is too large", scratch_bytes);
-        RC_TRY(replace_block(cpu, all, cpu->scratch_bytes * (size_t)cpu->table.threads, &cpu->scratch));
+        RC_TRY(replace_block(cpu, all, cpu->scratch_bytes * (size_t)cpu->table.about.threads, &cpu->scratch));
         cpu->scratch_bytes = each;
     }
     return RC_OK;
@@ -129,9 +130,9 @@ static void cpu_destroy(rc_backend *backend)
 static void fill_reference(rc_cpu *cpu, bool wide)
 {
     rc_backend *table = &cpu->table;
-    table->name = wide ? "reference64" : "reference";
-    table->isa = "c";
-    table->threads = 1;
+    table->about = (rc_backend_about){.name = wide ? "reference64" : "reference", .isa = "c",
+                                      .precision = wide ? "fp64" : "fp32", .judge = "cpu", .threads = 1,
+                                      .runs_at_once = 1, .survives_fork = true};
     table->channel_multiple = 4;
     table->act_bytes = table->real_bytes = wide ? sizeof(double) : sizeof(float);
     table->destroy = cpu_destroy;
@@ -144,19 +145,29 @@ static void fill_reference(rc_cpu *cpu, bool wide)
 /* Kernels over the reference, on a pool of threads. */
 static rc_status fill_fast(rc_cpu *cpu, int threads)
 {
+    enum { THREADS_OF_A_RUN = 8 }; /* which one training run keeps busy */
     rc_backend *table = &cpu->table;
+    rc_backend_about *about = &table->about;
     instruction_set set = {0};
     RC_TRY(choose_set(&set));
     RC_TRY(rc_pool_create(threads, &cpu->pool));
-    table->name = "cpu";
-    table->isa = set.name;
-    table->threads = rc_pool_threads(cpu->pool);
+    about->name = "cpu";
+    about->isa = set.name;
+    about->judge = "reference";
+    about->threads = rc_pool_threads(cpu->pool);
+    about->runs_at_once = about->threads < THREADS_OF_A_RUN ? 1 : about->threads / THREADS_OF_A_RUN;
+    about->takes_threads = about->reaches_peak = true;
+    about->fuses = set.fuses;
     RC_TRY(rc_cpu_reserve(cpu, 0, RC_CPU_MIN_SCRATCH));
     if (set.fill)
         set.fill(table);
-    rc_log_write(&cpu->log, RC_LOG_INFO, "backend cpu: %s kernels, %d thread%s", table->isa, table->threads,
-                 table->threads == 1 ? "" : "s");
+    rc_log_write(&cpu->log, RC_LOG_INFO, "backend cpu: %s kernels, %d thread%s", about->isa, about->threads,
+                 about->threads == 1 ? "" : "s");
+#if RC_TEST_HOOKS
+    return rc_break_operation(table);
+#else
     return RC_OK;
+#endif
 }
 
 rc_status rc_cpu_open(const char *name, int threads, const rc_log *log, const rc_allocator *allocator,
@@ -183,19 +194,4 @@ rc_status rc_cpu_open(const char *name, int threads, const rc_log *log, const rc
     }
     *backend = &cpu->table;
     return RC_OK;
-}
-
-rc_peak rc_cpu_measure(rc_backend *backend)
-{
-    const rc_cpu *cpu = rc_cpu_of(backend);
-    rc_peak peak = {0};
-    if (cpu->measure)
-        cpu->measure(cpu->pool, &peak);
-    return peak;
-}
-
-double rc_cpu_measure_now(rc_backend *backend, double seconds)
-{
-    const rc_cpu *cpu = rc_cpu_of(backend);
-    return cpu->measure_now ? cpu->measure_now(cpu->pool, seconds) : 0;
 }

@@ -24,8 +24,6 @@ typedef struct rc_cpu {
     size_t scratch_bytes; /* per thread, a multiple of RC_ALIGNMENT */
     size_t begun, held, most; /* bytes, where they are only counted (sizing.c): at first, now, and at most */
     unsigned turn;        /* of convolutions, which go through the images up and down */
-    void (*measure)(rc_pool *pool, rc_peak *peak); /* of the chosen kernels; NULL: nothing to measure */
-    double (*measure_now)(rc_pool *pool, double seconds); /* likewise, multiply-adds alone */
 } rc_cpu;
 
 /* Scratch that every thread has without a reserve: a few rows of any map in use. */

@@ -110,7 +110,7 @@ static void destroy(rc_backend *backend)
 rc_status rc_backend_open_sizing(rc_backend *like, rc_backend **sizing)
 {
     *sizing = NULL;
-    if (strcmp(like->name, "cuda") == 0)
+    if (like->about.device_memory)
         return RC_OK;
     rc_cpu *cpu = rc_alloc_zeroed(NULL, 1, sizeof *cpu);
     if (cpu == NULL)
@@ -120,7 +120,7 @@ rc_status rc_backend_open_sizing(rc_backend *like, rc_backend **sizing)
     table->sizing = true;
     cpu->shared_bytes = rc_cpu_of(like)->shared_bytes; /* it has these */
     cpu->scratch_bytes = rc_cpu_of(like)->scratch_bytes;
-    cpu->begun = cpu->held = cpu->most = cpu->shared_bytes + cpu->scratch_bytes * (size_t)table->threads;
+    cpu->begun = cpu->held = cpu->most = cpu->shared_bytes + cpu->scratch_bytes * (size_t)table->about.threads;
     table->destroy = destroy;
     table->alloc = table->alloc_images = count_memory;
     table->release = forget_memory;

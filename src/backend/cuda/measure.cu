@@ -91,9 +91,9 @@ static bool take_halves(rc_cuda *cuda, load *l)
     return true;
 }
 
-static double measure(rc_backend *be, double seconds, bool arithmetic)
+/* GFLOP/s of multiply-adds from registers, or GB/s of copying. */
+static double measure_load(rc_cuda *cuda, double seconds, bool arithmetic)
 {
-    rc_cuda *cuda = rc_cuda_of(be);
     load l = {(float *)rc_cuda_workspace(cuda, sizeof(float), "measuring"), NULL, 0, 0};
     double in_a_round = cuda->bf16 ? 2.0 * 16 * 8 * 16 / 32 : 2.0; /* FLOPs of a thread */
     l.work = in_a_round * PEAK_SUMS * PEAK_ROUNDS * PEAK_THREADS * PEAK_BLOCKS * cuda->multiprocessors;
@@ -108,7 +108,21 @@ static double measure(rc_backend *be, double seconds, bool arithmetic)
     return took > 0 ? times * l.work / took * 1e-9 : 0;
 }
 
+static double measure_now(rc_backend *be, double seconds)
+{
+    return measure_load(rc_cuda_of(be), seconds, true);
+}
+
+static rc_peak measure(rc_backend *be)
+{
+    static const double seconds = 0.2; /* each */
+    rc_cuda *cuda = rc_cuda_of(be);
+    rc_peak peak = {measure_load(cuda, seconds, true), measure_load(cuda, seconds, false), true};
+    return peak;
+}
+
 void rc_cuda_fill_measure(rc_cuda *cuda)
 {
     cuda->table.measure = measure;
+    cuda->table.measure_now = measure_now;
 }

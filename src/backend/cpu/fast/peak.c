@@ -92,8 +92,10 @@ static bool multiply_adds_are_fused(void)
     return lanes[0] != 0;
 }
 
-static void measure(rc_pool *pool, rc_peak *peak)
+static rc_peak measure(rc_backend *backend)
 {
+    rc_pool *pool = rc_cpu_of(backend)->pool;
+    rc_peak peak = {.fused = multiply_adds_are_fused()};
     int threads = rc_pool_threads(pool);
     size_t each = COPY_BYTES / (size_t)threads;
     mark *marks = rc_alloc_zeroed(NULL, (size_t)threads, sizeof *marks);
@@ -105,16 +107,17 @@ static void measure(rc_pool *pool, rc_peak *peak)
     if (marks && memory)
         rc_pool_run(pool, threads, measure_thread, marks);
     for (int i = 0; marks && memory && i < threads; i++) {
-        peak->gflops += gflops(ROUNDS, marks[i].burning);
-        peak->gbytes += 2.0 * (double)each / marks[i].copying * 1e-9;
+        peak.gflops += gflops(ROUNDS, marks[i].burning);
+        peak.gbytes += 2.0 * (double)each / marks[i].copying * 1e-9;
     }
-    peak->fused = multiply_adds_are_fused();
     rc_free(NULL, marks);
     rc_free(NULL, memory);
+    return peak;
 }
 
-static double measure_now(rc_pool *pool, double seconds)
+static double measure_now(rc_backend *backend, double seconds)
 {
+    rc_pool *pool = rc_cpu_of(backend)->pool;
     int threads = rc_pool_threads(pool);
     double sum = 0;
     mark *marks = rc_alloc_zeroed(NULL, (size_t)threads, sizeof *marks);
@@ -130,6 +133,6 @@ static double measure_now(rc_pool *pool, double seconds)
 
 void RC_FAST(fill_peak)(rc_backend *table)
 {
-    rc_cpu_of(table)->measure = measure;
-    rc_cpu_of(table)->measure_now = measure_now;
+    table->measure = measure;
+    table->measure_now = measure_now;
 }
