@@ -91,18 +91,6 @@ typedef struct rc_epilogue {
     bool apply;
 } rc_epilogue;
 
-/* A convolution of a chain (see chain_forward). */
-enum { RC_CHAIN_LINKS = 16 /* at most */ };
-typedef struct rc_link {
-    const void *weight;
-    rc_tensor *y;
-    rc_epilogue epilogue;
-} rc_link;
-typedef struct rc_back_link {
-    const void *weight;
-    const rc_grad *dy;
-} rc_back_link;
-
 /* What a backward operation that finishes dL/dvalue of a layer does besides: `partial` (if set) receives per-channel
  * sums of dz and dz * (raw - mean) of that layer, for bn_backward. */
 typedef struct rc_back_epilogue {
@@ -111,6 +99,45 @@ typedef struct rc_back_epilogue {
     bool add; /* add to what the gradient holds; otherwise overwrite */
     const void *addend; /* what to add to instead of what it holds; NULL: that. conv_backward_data with lanes alone */
 } rc_back_epilogue;
+
+/* ---- several layers at once -------------------------------------------------------------------------------------
+ * A backend may run several layers of a net as one operation. rc_pass_create offers it all layers and asks for each
+ * (fuse). Where the backend takes more than one, the pass calls fused_forward and fused_backward once in place of the
+ * operations of each layer. */
+
+enum { RC_MAX_FUSED = 16 /* layers at once */ };
+
+/* A layer, as rc_pass_create offers it. Layers count from 0 in the order of the forward pass. */
+typedef struct rc_fusible {
+    bool plain; /* a convolution without bias, with normalisation; otherwise `conv` says nothing */
+    rc_conv conv;
+    rc_act act;
+    int in;   /* the layer whose value it reads; negative: the input of the net */
+    int skip; /* the layer whose value it adds; negative: none */
+    int skip_stride, skip_offset; /* as in rc_skip */
+    bool output; /* who runs the pass reads its value */
+} rc_fusible;
+
+/* One of the layers, forward and back. */
+typedef struct rc_fused {
+    const rc_conv *conv;
+    const void *weight;
+    rc_tensor *y;
+    rc_epilogue epilogue;
+} rc_fused;
+typedef struct rc_fused_back {
+    const rc_conv *conv;
+    const void *weight;
+    const rc_grad *dy; /* g: of the last layer alone, whose memory the operation may use */
+} rc_fused_back;
+
+/* Where the gradients go. */
+typedef struct rc_fused_gradients {
+    void *dx; /* of what the first layer reads */
+    bool add; /* add to what dx holds; otherwise overwrite */
+    void *dskip; /* of what the first layer adds; NULL: nothing */
+    bool add_skip;
+} rc_fused_gradients;
 
 /* ---- descriptors of losses ---------------------------------------------------------------------------------- */
 
@@ -227,20 +254,19 @@ struct rc_backend {
     /* rc_backend_measure() and rc_backend_measure_now(). NULL: nobody knows. */
     rc_peak (*measure)(rc_backend *);
     double (*measure_now)(rc_backend *, double seconds);
-    /* Chains, which a pass goes link by link unless takes_chain says yes; NULL: no. Convolutions of one shape without
-     * bias, for at most n images in one group. Link 0 reads x, link i the value of link i - 1. Link 0 may have a skip
-     * from anywhere but x, its channel offset a multiple of channel_multiple; a link after one without a skip may have
-     * an identity skip from what that one reads. All are normalised, and their activations, and x's, are piecewise
-     * linear. Nobody else reads what lies between x and the last link, so without gradients (apply) only the raw of the
-     * last is written; otherwise all raws and sums, and of the values (and `stored`) that have memory those of the last
-     * link and of sums with an activation, whose slope raw does not tell.
-     * Back: of the g of links only the last is there, and is used up. dx is the gradient of x, dskip that of link 0's
-     * skip (NULL: it has none), which are added to or overwritten. All entries after these are filled. */
-    bool (*takes_chain)(rc_backend *, const rc_conv *, int n, bool gradients);
-    void (*chain_forward)(rc_backend *, const rc_conv *, rc_tensor *x, const rc_link *links, int count);
-    void (*chain_backward)(rc_backend *, const rc_conv *, const rc_back_link *links, int count, void *dx, bool add,
-                           void *dskip, bool add_skip);
+    /* Several layers at once. These three may be NULL: the backend runs every layer alone.
+     * fuse: how many layers, beginning with `first`, the backend runs at once for n images in one group, without
+     *   statistics of the batch; 0 or 1: the first runs alone. It takes layers such that each reads the one before it,
+     *   only the first adds a value from elsewhere, and only the last has a value that others read.
+     * fused_forward: what conv_forward does for each layer, x being what the first reads. Without gradients (apply) it
+     *   writes raw of the last layer alone. With gradients it writes raw and sums of all layers, and fills the value,
+     *   where that has memory, of the last layer and of sums with an activation, whose slope raw does not tell.
+     * fused_backward: from the gradient of the last layer's value to those of what the first reads and adds. */
+    int (*fuse)(rc_backend *, const rc_fusible *layers, int count, int first, int n, bool gradients);
+    void (*fused_forward)(rc_backend *, rc_tensor *x, const rc_fused *layers, int count);
+    void (*fused_backward)(rc_backend *, const rc_fused_back *layers, int count, const rc_fused_gradients *);
 
+    /* Every backend fills all entries from here on. */
     /* Memory and control. Not for use inside a step, except zero and copy. */
     void (*destroy)(rc_backend *);
     rc_status (*alloc)(rc_backend *, size_t bytes, void **memory); /* zeroed, 64-byte aligned */

@@ -9,7 +9,7 @@
 #include "base/memory.h"
 
 static const rc_operation_list *const all_lists[] = {
-    &rc_cases_conv, &rc_cases_links, &rc_cases_linear, &rc_cases_norm, &rc_cases_chain, &rc_cases_pool,
+    &rc_cases_conv, &rc_cases_fused, &rc_cases_linear, &rc_cases_norm, &rc_cases_layers, &rc_cases_pool,
     &rc_cases_dense, &rc_cases_logit_losses, &rc_cases_feature_losses, &rc_cases_image_losses, &rc_cases_statistics,
     &rc_cases_data, &rc_cases_optimisers,
 };
@@ -29,7 +29,7 @@ const rc_operation *rc_large_operation_at(int index)
     int others = index - rc_cases_large.count;
     if (others < 0)
         return &rc_cases_large.operation[index];
-    return others < rc_cases_links_large.count ? &rc_cases_links_large.operation[others] : NULL;
+    return others < rc_cases_fused_large.count ? &rc_cases_fused_large.operation[others] : NULL;
 }
 
 bool rc_operation_matches(const rc_operation *operation, const char *name)

@@ -267,7 +267,7 @@ typedef struct rc_operation_list {
     int count;
 } rc_operation_list;
 
-extern const rc_operation_list rc_cases_conv, rc_cases_links, rc_cases_linear, rc_cases_norm, rc_cases_chain,
+extern const rc_operation_list rc_cases_conv, rc_cases_fused, rc_cases_linear, rc_cases_norm, rc_cases_layers,
     rc_cases_pool, rc_cases_dense, rc_cases_logit_losses, rc_cases_feature_losses, rc_cases_image_losses,
     rc_cases_statistics, rc_cases_data, rc_cases_optimisers;
 
@@ -278,8 +278,8 @@ const rc_operation *rc_operation_at(int index);
  * would take the references too long; another backend judges them. Each case comes once more, numbered after all of
  * them, with two images: enough for a device of few multiprocessors. */
 extern const rc_operation_list rc_cases_large;
-/* Chains of many images, likewise. */
-extern const rc_operation_list rc_cases_links_large;
+/* Several layers at once, with many images, likewise. */
+extern const rc_operation_list rc_cases_fused_large;
 /* Operation number `index` of both; NULL when there are no more. */
 const rc_operation *rc_large_operation_at(int index);
 /* Layer number `index` among the layers of that kind that differ in shape, and how many there are of it; NULL when

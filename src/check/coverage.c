@@ -33,11 +33,11 @@ _Static_assert(ENTRIES * sizeof(entry_type *) ==
                    sizeof(struct rc_backend) - offsetof(struct rc_backend, conv_forward),
                "an operation of struct rc_backend is missing in the list above: add it, and a case for it");
 
-/* Entries that a backend may lack. */
+/* Operations that a backend may lack. */
 static const struct {
     const char *name;
     size_t offset;
-} optional_entries[] = {ENTRY(chain_forward), ENTRY(chain_backward)};
+} optional_entries[] = {ENTRY(fused_forward), ENTRY(fused_backward)};
 
 static bool is_filled(const rc_backend *be, size_t offset)
 {

@@ -10,7 +10,7 @@ const char *rc_entry_name(int index);
 bool rc_entry_filled(const rc_backend *be, int index);
 /* Is there a case that covers it? */
 bool rc_entry_covered(int index);
-/* Has this backend all that the operation covers? It may lack chains. */
+/* Has this backend all that the operation covers? It may lack fused layers. */
 bool rc_operation_offered(const rc_operation *operation, const rc_backend *be);
 
 #endif

@@ -55,20 +55,20 @@ static void run_forward(rc_pass *pass, const rc_model *model, int index)
     x->stored = x->stored || x->value != NULL;
 }
 
-static void run_chain(rc_pass *pass, const rc_model *model, int first, int last)
+static void run_fused(rc_pass *pass, const rc_model *model, int first, int last)
 {
     rc_backend *be = pass->backend;
     rc_tensor *x = source(pass, pass->net->layer[first].in);
-    rc_link links[RC_CHAIN_LINKS];
+    rc_fused layers[RC_MAX_FUSED];
     for (int i = first; i <= last; i++) {
         const rc_layer *layer = &pass->net->layer[i];
         rc_pass_layer *at = &pass->layer[i];
-        links[i - first] = (rc_link){
-            .weight = real_at(pass, model->param, layer->weight), .y = &at->y,
+        layers[i - first] = (rc_fused){
+            .conv = &at->conv, .weight = real_at(pass, model->param, layer->weight), .y = &at->y,
             .epilogue = {.partial = at->partial, .apply = pass->settings.mode == RC_PASS_EVAL,
                          .center = real_at(pass, model->running, layer->running_mean)}};
     }
-    be->chain_forward(be, &pass->layer[first].conv, x, links, last - first + 1);
+    be->fused_forward(be, x, layers, last - first + 1);
     x->stored = x->stored || x->value != NULL;
 }
 
@@ -156,17 +156,17 @@ static void run_writer(rc_pass *pass, const rc_model *model, const rc_pass_step 
     }
 }
 
-static void run_chain_backward(rc_pass *pass, const rc_model *model, const rc_pass_step *step)
+static void run_fused_backward(rc_pass *pass, const rc_model *model, const rc_pass_step *step)
 {
     rc_backend *be = pass->backend;
-    rc_back_link links[RC_CHAIN_LINKS];
+    rc_fused_back layers[RC_MAX_FUSED];
     int skip = pass->net->layer[step->first].skip;
     for (int i = step->first; i <= step->layer; i++)
-        links[i - step->first] = (rc_back_link){real_at(pass, model->param, pass->net->layer[i].weight),
-                                                &pass->layer[i].dy};
-    be->chain_backward(be, &pass->layer[step->first].conv, links, step->layer - step->first + 1,
-                       gradient_of(pass, step->target), step->add, skip >= 0 ? gradient_of(pass, skip) : NULL,
-                       step->add_skip);
+        layers[i - step->first] = (rc_fused_back){.conv = &pass->layer[i].conv, .dy = &pass->layer[i].dy,
+                                                  .weight = real_at(pass, model->param, pass->net->layer[i].weight)};
+    const rc_fused_gradients to = {.dx = gradient_of(pass, step->target), .add = step->add,
+                                   .dskip = skip >= 0 ? gradient_of(pass, skip) : NULL, .add_skip = step->add_skip};
+    be->fused_backward(be, layers, step->layer - step->first + 1, &to);
 }
 
 static void materialise(rc_pass *pass, int index)
@@ -185,7 +185,7 @@ static void run(rc_pass *pass, const rc_model *model, void *gradient, int from, 
         switch (step->op) {
         case RC_OP_BN_EVAL: run_bn_eval(pass, model, step->layer); break;
         case RC_OP_FORWARD: run_forward(pass, model, step->layer); break;
-        case RC_OP_CHAIN: run_chain(pass, model, step->first, step->layer); break;
+        case RC_OP_FUSED: run_fused(pass, model, step->first, step->layer); break;
         case RC_OP_MATERIALISE: materialise(pass, step->layer); break;
         case RC_OP_BN_TRAIN:
         case RC_OP_BN_STATISTICS: run_bn_forward(pass, model, step->op, step->layer); break;
@@ -195,7 +195,7 @@ static void run(rc_pass *pass, const rc_model *model, void *gradient, int from, 
         case RC_OP_ZERO_BIAS: run_zero_bias(pass, gradient, step->layer); break;
         case RC_OP_SKIP:
         case RC_OP_DATA: run_writer(pass, model, step); break;
-        case RC_OP_CHAIN_BACK: run_chain_backward(pass, model, step); break;
+        case RC_OP_FUSED_BACK: run_fused_backward(pass, model, step); break;
         case RC_OP_FORK: be->fork(be, RC_WEIGHT_LANE); break;
         case RC_OP_MAIN: be->fork(be, RC_MAIN_LANE); break;
         case RC_OP_JOIN: be->join(be, RC_WEIGHT_LANE); break;

@@ -1,5 +1,5 @@
-/* Inside a pass: what its builders share. pass_list.c writes the lists of steps, pass_chain.c finds the chains for
- * it, and pass_build.c does the rest. */
+/* Inside a pass: what its builders share. pass_list.c writes the lists of steps, pass_fuse.c asks the backend which
+ * layers it runs at once, and pass_build.c does the rest. */
 #ifndef RC_NN_PASS_BUILD_H
 #define RC_NN_PASS_BUILD_H
 
@@ -37,15 +37,15 @@ typedef struct rc_pass_build {
     int input_gradient;        /* buffer */
     int steps;
     bool stored[RC_MAX_LAYERS];                    /* the value exists at this point of the forward list */
-    int first_link[RC_MAX_LAYERS];                 /* of the chain that ends with the layer; RC_NO_LAYER: none does */
+    int first_fused[RC_MAX_LAYERS];                /* of those that run at once and end with it */
     rc_gradient_state gradient[RC_MAX_LAYERS + 1]; /* of layer i at i + 1, of the net input at 0 */
 } rc_pass_build;
 
 /* (n, h, w, cp) act. */
 size_t rc_pass_map_bytes(const rc_pass_build *build, const rc_layer *layer);
 
-/* The last link of the chain that begins with layer `first` (pass_chain.c); RC_NO_LAYER: none does. */
-int rc_pass_last_link(const rc_pass_build *build, int first);
+/* The last of the layers that the backend runs at once, beginning with `first`; `first` itself: it runs alone. */
+int rc_pass_last_fused(const rc_pass_build *build, int first);
 
 /* Before the buffers are placed: all steps, and when each buffer is in use. */
 void rc_pass_list_steps(rc_pass_build *build);

@@ -2,7 +2,8 @@
  *
  * Forward, TRAIN and FROZEN: a layer's raw result stays, with its normalisation pending; values are stored by the
  * first operation that reads them. EVAL: the operation's epilogue finishes the value, and the memory of a value is free
- * again after its last reader. A chain is one step: of its links, only the last has a value for others.
+ * again after its last reader. What the backend runs at once is one step: of its
+ * layers, only the last has a value for others.
  *
  * Backward runs over the layers from the last to the first; the steps of one layer are a group:
  *     [sums of its gradient]  BN backward  weight gradient (on its own lane)  gradient of skip  gradient of input
@@ -60,14 +61,14 @@ static void use_input(rc_pass_build *b, const rc_layer *layer)
     b->stored[layer->in] = b->stored[layer->in] || b->buffers[layer->in].value != RC_NO_BUFFER;
 }
 
-static void list_chain(rc_pass_build *b, int first, int last)
+static void list_fused(rc_pass_build *b, int first, int last)
 {
     const rc_layer *begin = &b->net->layer[first];
     make_readable(b, begin->in);
     if (begin->skip >= 0)
         store(b, begin->skip);
-    b->first_link[last] = first;
-    emit(b, RC_OP_CHAIN, last)->first = first;
+    b->first_fused[last] = first;
+    emit(b, RC_OP_FUSED, last)->first = first;
     use_input(b, begin);
     if (begin->skip >= 0)
         use(b, b->buffers[begin->skip].raw);
@@ -83,11 +84,11 @@ static void list_forward(rc_pass_build *b)
 {
     for (int i = 0; i < b->net->layers; i++) {
         const rc_layer *layer = &b->net->layer[i];
-        int last_link = rc_pass_last_link(b, i);
-        b->first_link[i] = RC_NO_LAYER;
-        if (last_link != RC_NO_LAYER) {
-            list_chain(b, i, last_link);
-            i = last_link;
+        int last = rc_pass_last_fused(b, i);
+        b->first_fused[i] = i;
+        if (last > i) {
+            list_fused(b, i, last);
+            i = last;
             continue;
         }
         make_readable(b, layer->in);
@@ -227,13 +228,15 @@ static bool add_writer(rc_pass_build *b, int target)
     return add;
 }
 
-/* A frozen chain. The gradients of the links before the last stay inside. */
-static void list_chain_backward(rc_pass_build *b, int first, int last)
+/* The gradients of the layers before the last stay inside. One step writes all that goes to what the first reads. */
+static void list_fused_backward(rc_pass_build *b, int first, int last)
 {
     const rc_layer *begin = &b->net->layer[first];
-    if (b->net->layer[first + 1].skip == begin->in)
-        state(b, begin->in)->writers--; /* both at once */
-    rc_pass_step *step = emit(b, RC_OP_CHAIN_BACK, last);
+    for (int i = first + 1; i <= last; i++) {
+        if (b->net->layer[i].skip == begin->in)
+            state(b, begin->in)->writers--;
+    }
+    rc_pass_step *step = emit(b, RC_OP_FUSED_BACK, last);
     step->first = first;
     use(b, b->buffers[last].gradient);
     step->add_skip = begin->skip >= 0 && add_writer(b, begin->skip);
@@ -282,9 +285,9 @@ void rc_pass_list_steps(rc_pass_build *b)
                 emit(b, RC_OP_BN_BACKWARD, i);
         }
         for (int i = b->net->layers - 1; i >= 0; i--) {
-            int first = b->first_link[i];
-            if (first != RC_NO_LAYER) {
-                list_chain_backward(b, first, i);
+            int first = b->first_fused[i];
+            if (first < i) {
+                list_fused_backward(b, first, i);
                 i = first;
             } else if (state(b, i)->needed) {
                 list_group(b, i);

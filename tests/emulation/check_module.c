@@ -415,16 +415,16 @@ static void test_chains(void **state)
     enum { SHAPES = 5 };
     use_module(module);
     for (int number = 0; number < 2 * SHAPES; number++)
-        check_case("chain_forward", 1, number);
+        check_case("fused_forward", 1, number);
     for (int number = 0; number < SHAPES; number++)
-        check_case("chain_backward", 1, number);
+        check_case("fused_backward", 1, number);
 }
 
 /* Two images of small maps share a block, and one has a block for itself. */
 static void test_chains_that_share_blocks(void **state)
 {
     (void)state;
-    check_few(&rc_cases_links_large);
+    check_few(&rc_cases_fused_large);
 }
 
 /* ---- chains with a fault --------------------------------------------------------------------------------------- */
@@ -451,27 +451,26 @@ static void spoil(rc_backend *be, const rc_tensor *shape, void *map)
 }
 
 /* Without gradients only the last link writes. */
-static void spoiled_chain_forward(rc_backend *be, const rc_conv *conv, rc_tensor *x, const rc_link *links, int count)
+static void spoiled_forward(rc_backend *be, rc_tensor *x, const rc_fused *links, int count)
 {
-    right.chain_forward(be, conv, x, links, count);
+    right.fused_forward(be, x, links, count);
     if (links[0].epilogue.apply ? count == spoiled_link + 1 : count > spoiled_link)
         spoil(be, links[spoiled_link].y, links[spoiled_link].y->raw);
 }
 
-static void spoiled_chain_backward(rc_backend *be, const rc_conv *conv, const rc_back_link *links, int count, void *dx,
-                                   bool add, void *dskip, bool add_skip)
+static void spoiled_backward(rc_backend *be, const rc_fused_back *links, int count, const rc_fused_gradients *to)
 {
-    right.chain_backward(be, conv, links, count, dx, add, dskip, add_skip);
+    right.fused_backward(be, links, count, to);
     if (count == spoiled_link + 1)
-        spoil(be, links[0].dy->y, dx);
+        spoil(be, links[0].dy->y, to->dx);
 }
 
 static rc_verdict judge(const char *name, uint32_t number)
 {
     const rc_operation *operation = NULL;
-    for (int i = 0; i < rc_cases_links.count; i++)
-        if (strcmp(rc_cases_links.operation[i].name, name) == 0)
-            operation = &rc_cases_links.operation[i];
+    for (int i = 0; i < rc_cases_fused.count; i++)
+        if (strcmp(rc_cases_fused.operation[i].name, name) == 0)
+            operation = &rc_cases_fused.operation[i];
     rc_case c;
     rc_verdict v;
     assert_non_null(operation);
@@ -490,7 +489,7 @@ static void test_spoiled_chains(void **state)
     static const struct {
         const char *operation;
         uint32_t number;
-    } spoiled[] = {{"chain_forward", 2}, {"chain_forward", 7}, {"chain_backward", 2}};
+    } spoiled[] = {{"fused_forward", 2}, {"fused_forward", 7}, {"fused_backward", 2}};
     use_module(module);
     assert_int_equal(rc_backend_open("cuda:bf16", 1, NULL, &judges.test), RC_OK);
     assert_int_equal(rc_backend_open("reference", 1, NULL, &judges.narrow), RC_OK);
@@ -499,8 +498,8 @@ static void test_spoiled_chains(void **state)
     for (size_t i = 0; i < sizeof spoiled / sizeof *spoiled; i++)
         for (spoiled_link = -1; spoiled_link < 2; spoiled_link++) {
             bool whole = spoiled_link < 0;
-            judges.test->chain_forward = whole ? right.chain_forward : spoiled_chain_forward;
-            judges.test->chain_backward = whole ? right.chain_backward : spoiled_chain_backward;
+            judges.test->fused_forward = whole ? right.fused_forward : spoiled_forward;
+            judges.test->fused_backward = whole ? right.fused_backward : spoiled_backward;
             rc_verdict v = judge(spoiled[i].operation, spoiled[i].number);
             if (v.missed == whole || v.shaky)
                 fail_msg("%s case %u, link %d: error %g of %g %s", spoiled[i].operation, spoiled[i].number,

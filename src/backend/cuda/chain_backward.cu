@@ -28,7 +28,7 @@ struct back_chain {
     bool add_skip;
     int n, h, count;
     bool hurries;
-    back_link link[RC_CHAIN_LINKS];
+    back_link link[RC_MAX_FUSED];
 };
 
 /* What becomes of dL/dvalue of a link's result, in two channels. */
@@ -258,18 +258,18 @@ static back_link back_link_of(const rc_grad *dy, const char *weights)
     return link;
 }
 
-void rc_cuda_chain_backward(rc_backend *be, const rc_conv *conv, const rc_back_link *links, int count, void *dx,
-                            bool add, void *dskip, bool add_skip)
+void rc_cuda_chain_backward(rc_backend *be, const rc_fused_back *links, int count, const rc_fused_gradients *to)
 {
     rc_cuda *cuda = rc_cuda_of(be);
+    const rc_conv *conv = links[0].conv;
     back_chain a = {};
     bool fresh = false;
     a.g = (bf16 *)links[count - 1].dy->g;
-    a.dx = (bf16 *)dx;
-    a.addend = add ? a.dx : NULL;
+    a.dx = (bf16 *)to->dx;
+    a.addend = to->add ? a.dx : NULL;
     a.skip = view_skip(&links[0].dy->y->skip);
-    a.dskip = (bf16 *)dskip;
-    a.add_skip = add_skip;
+    a.dskip = (bf16 *)to->dskip;
+    a.add_skip = to->add_skip;
     a.n = links[0].dy->y->n;
     a.h = conv->h;
     a.count = count;

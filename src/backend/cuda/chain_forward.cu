@@ -20,7 +20,7 @@ struct forward_chain {
     chain_skip skip; /* of link 0 */
     int n, h, count;
     bool hurries; /* see gather_arguments */
-    forward_link link[RC_CHAIN_LINKS];
+    forward_link link[RC_MAX_FUSED];
 };
 
 /* What finishing the results of a task takes besides. */
@@ -203,7 +203,7 @@ const char *rc_cuda_chain_weights(rc_cuda *cuda, const rc_conv *conv, bool forwa
     return packed;
 }
 
-static forward_link link_of(const rc_link *link, bool last, const char *weights)
+static forward_link link_of(const rc_fused *link, bool last, const char *weights)
 {
     const rc_tensor *y = link->y;
     bool apply = link->epilogue.apply;
@@ -223,9 +223,10 @@ static forward_link link_of(const rc_link *link, bool last, const char *weights)
     return made;
 }
 
-void rc_cuda_chain_forward(rc_backend *be, const rc_conv *conv, rc_tensor *x, const rc_link *links, int count)
+void rc_cuda_chain_forward(rc_backend *be, rc_tensor *x, const rc_fused *links, int count)
 {
     rc_cuda *cuda = rc_cuda_of(be);
+    const rc_conv *conv = links[0].conv;
     forward_chain a = {};
     bool fresh = false, frozen = !links[0].epilogue.apply;
     if (!view_source(x, &a.source)) {
@@ -256,9 +257,8 @@ void rc_cuda_chain_forward(rc_backend *be, const rc_conv *conv, rc_tensor *x, co
     x->stored = x->stored || x->value;
 }
 
-bool rc_cuda_takes_chain(rc_backend *be, const rc_conv *conv, int n, bool gradients)
+bool rc_cuda_takes_links(const rc_cuda *cuda, const rc_conv *conv, int n, bool gradients)
 {
-    const rc_cuda *cuda = rc_cuda_of(be);
     bool form = conv->k == 3 && conv->stride == 1 && conv->pad == 1 && conv->up == 1 && !conv->transposed &&
                 conv->c_in == conv->c_out;
     if (!cuda->bf16 || !form || (gradients && n > RC_CUDA_MAX_ROWS))

@@ -70,9 +70,9 @@ bool rc_cuda_join_norm(rc_cuda *cuda, const void *partial, const backward_norm &
 
 void rc_cuda_fill_conv(rc_cuda *cuda)
 {
-    cuda->table.takes_chain = rc_cuda_takes_chain;
-    cuda->table.chain_forward = rc_cuda_chain_forward;
-    cuda->table.chain_backward = rc_cuda_chain_backward;
+    cuda->table.fuse = rc_cuda_find_chain;
+    cuda->table.fused_forward = rc_cuda_chain_forward;
+    cuda->table.fused_backward = rc_cuda_chain_backward;
     cuda->table.reserve_conv = reserve_conv;
     cuda->table.conv_forward = conv_forward;
     cuda->table.conv_backward_data = conv_backward_data;

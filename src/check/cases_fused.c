@@ -1,4 +1,5 @@
-/* Cases of chains (takes_chain in backend.h), for backends that take them: a run of convolutions at once.
+/* Cases of several layers at once (fuse in backend.h), for backends that run them so: convolutions of one shape, each
+ * of which is called a link here, and all of them a chain.
  *
  * The reference goes link by link. Roundings would grow from link to link, so it goes on from what the test made of the
  * link before: forward with gradients, all raws are there to be read; without, chains of 1, 2, .. links give the value
@@ -11,27 +12,41 @@
 
 #include "base/memory.h"
 
-typedef struct links_case {
+typedef struct fused_case {
     rc_conv conv;
     int n, count;
     bool apply;                /* forward without gradients */
-    rc_act act[RC_CHAIN_LINKS];
-    bool adds[RC_CHAIN_LINKS]; /* the first: a skip from elsewhere */
+    rc_act act[RC_MAX_FUSED];
+    bool adds[RC_MAX_FUSED]; /* the first: a skip from elsewhere */
     rc_lazy x, y;              /* y: the shape of link 0 with its skip */
     int weight, scale, shift;  /* (count, ..) */
     int result, seen;          /* (count * n, h, w, c) raws, or values; gradients of what links read */
     int value;                 /* likewise: of links that have it, and back those that tell a slope */
     int work, spare;           /* ((count + 1) * n, h, w, c), (n, h, w, c) */
-    int center, partial[RC_CHAIN_LINKS], mean, var; /* forward with gradients; partial -1: no sums */
+    int center, partial[RC_MAX_FUSED], mean, var; /* forward with gradients; partial -1: no sums */
     int raw, g, a, b, c;       /* back */
     int dskip, dskips;         /* of link 0, of the others */
     bool add, add_skip;
-} links_case;
+} fused_case;
 
+/* Asks the backend as a pass does. The layers before the links are those of x and of the first skip. */
 static bool is_taken(rc_backend *be, const rc_case *c)
 {
-    const links_case *p = (const links_case *)c->parameters.bytes;
-    return be->takes_chain && be->takes_chain(be, &p->conv, p->n, !p->apply);
+    enum { X, SKIP, LINKS };
+    const fused_case *p = (const fused_case *)c->parameters.bytes;
+    rc_fusible layers[LINKS + RC_MAX_FUSED] = {{.act = p->x.act, .in = -1, .skip = -1}, {.in = -1, .skip = -1}};
+    for (int i = 0; i < p->count; i++) {
+        rc_fusible *link = &layers[LINKS + i];
+        *link = (rc_fusible){.plain = true, .conv = p->conv, .act = p->act[i], .in = i == 0 ? X : LINKS + i - 1,
+                             .skip = -1, .skip_stride = 1, .output = i == p->count - 1};
+        if (p->adds[i])
+            link->skip = i == 0 ? SKIP : i == 1 ? X : LINKS + i - 2;
+        if (p->adds[i] && i == 0) {
+            link->skip_stride = p->y.skip_stride;
+            link->skip_offset = p->y.skip_offset;
+        }
+    }
+    return be->fuse && be->fuse(be, layers, LINKS + p->count, LINKS, p->n, !p->apply) == p->count;
 }
 
 /* ---- drawing -------------------------------------------------------------------------------------------------- */
@@ -46,7 +61,7 @@ static int draw_steps(rc_case *c, const char *name, rc_buffer_kind kind, int row
 }
 
 /* Eighths of the size that keeps values, or gradients, from growing and dying out along a chain; a few negative. */
-static int draw_factors(rc_case *c, const char *name, const links_case *p, int sums, int linear, int rectified)
+static int draw_factors(rc_case *c, const char *name, const fused_case *p, int sums, int linear, int rectified)
 {
     int buffer = rc_case_buffer(c, name, RC_BUFFER_CHANNEL, RC_IN, p->count, 1, 1, p->conv.c_out);
     for (int i = 0; c->status == RC_OK && i < p->count * p->conv.c_out; i++) {
@@ -58,7 +73,7 @@ static int draw_factors(rc_case *c, const char *name, const links_case *p, int s
     return buffer;
 }
 
-static int draw_weights(rc_case *c, const links_case *p)
+static int draw_weights(rc_case *c, const fused_case *p)
 {
     int channels = p->conv.c_in;
     double spread = sqrt(2.0 / (9 * channels)), step = ldexp(1, ilogb(spread) - 4);
@@ -81,14 +96,14 @@ static const struct {
 } many[] = {{2, 4, false}, {2, 4, true}, {1, 3, false}, {0, 2, true}};
 enum { MANY = sizeof many / sizeof *many, MANY_IMAGES = 141, FEW_IMAGES = 3 };
 
-static void set_shape(links_case *p, int shape)
+static void set_shape(fused_case *p, int shape)
 {
     int channels = shapes[shape].channels, side = shapes[shape].side;
     p->conv = (rc_conv){.c_in = channels, .c_out = channels, .k = 3, .stride = 1, .pad = 1, .up = 1, .h = side,
                         .w = side, .oh = side, .ow = side};
 }
 
-static void draw_size(rc_case *c, links_case *p)
+static void draw_size(rc_case *c, fused_case *p)
 {
     set_shape(p, (int)(c->number % SHAPES));
     p->n = 1 + (int)rc_case_below(c, 3);
@@ -102,7 +117,7 @@ static void draw_size(rc_case *c, links_case *p)
     }
 }
 
-static void draw_many(rc_case *c, links_case *p)
+static void draw_many(rc_case *c, fused_case *p)
 {
     set_shape(p, many[c->number % MANY].shape);
     p->n = c->number < MANY ? MANY_IMAGES : FEW_IMAGES;
@@ -110,7 +125,7 @@ static void draw_many(rc_case *c, links_case *p)
 }
 
 /* A skip of link 0: identity, or every second pixel of half the channels. The first cases have one of each. */
-static void draw_first_skip(rc_case *c, links_case *p)
+static void draw_first_skip(rc_case *c, fused_case *p)
 {
     rc_lazy *y = &p->y;
     int channels = p->conv.c_out, odd = rc_case_chance(c, 25);
@@ -125,7 +140,7 @@ static void draw_first_skip(rc_case *c, links_case *p)
 }
 
 /* Activations and sums; `after_x`: link 1 may add x. */
-static void draw_links(rc_case *c, links_case *p, bool after_x)
+static void draw_links(rc_case *c, fused_case *p, bool after_x)
 {
     p->y = (rc_lazy){.n = p->n, .h = p->conv.h, .w = p->conv.w, .c = p->conv.c_out, .groups = 1,
                      .group_end = {p->n}, .raw = -1, .scale = -1, .shift = -1, .mean = -1, .istd = -1,
@@ -151,7 +166,7 @@ static double activate(rc_act act, double z)
 }
 
 /* x: finished, or normalised with an activation pending, perhaps a sum, with or without memory for its value. */
-static void draw_x(rc_case *c, links_case *p)
+static void draw_x(rc_case *c, fused_case *p)
 {
     const rc_conv *v = &p->conv;
     rc_groups all = {1, {p->n}};
@@ -181,13 +196,13 @@ static void draw_x(rc_case *c, links_case *p)
                 x->stored ? "+stored" : x->value >= 0 ? "+value" : "");
 }
 
-static int maps(rc_case *c, const char *name, rc_buffer_role role, const links_case *p, int rows)
+static int maps(rc_case *c, const char *name, rc_buffer_role role, const fused_case *p, int rows)
 {
     return rc_case_act(c, name, role, rows * p->n, p->conv.h, p->conv.w, p->conv.c_out);
 }
 
 /* What a chain writes, and the same for the reference to go on from. */
-static int draw_result(rc_case *c, links_case *p, const char *name, rc_buffer_role role)
+static int draw_result(rc_case *c, fused_case *p, const char *name, rc_buffer_role role)
 {
     int buffer = rc_case_sum(c, maps(c, name, role, p, p->count), 9.0 * p->conv.c_in);
     p->seen = maps(c, "seen", RC_STATE, p, p->count);
@@ -205,19 +220,19 @@ static void complete(rc_case *c)
         c->buffer[i].exact = true;
 }
 
-static int channel_sums(rc_case *c, const char *name, const links_case *p)
+static int channel_sums(rc_case *c, const char *name, const fused_case *p)
 {
     int buffer = rc_case_buffer(c, name, RC_BUFFER_CHANNEL, RC_OUT, p->count, 1, 1, p->conv.c_out);
     c->buffer[buffer].magnitude = 1;
     return rc_case_sum(c, buffer, (double)p->n * p->conv.h * p->conv.w);
 }
 
-static void say_shape(rc_case *c, const links_case *p)
+static void say_shape(rc_case *c, const fused_case *p)
 {
     rc_case_say(c, "%d x (%d,%d,%d,%d):", p->count, p->n, p->conv.h, p->conv.w, p->conv.c_in);
 }
 
-static void complete_forward(rc_case *c, links_case *p)
+static void complete_forward(rc_case *c, fused_case *p)
 {
     say_shape(c, p);
     p->value = -1;
@@ -240,7 +255,7 @@ static void complete_forward(rc_case *c, links_case *p)
     complete(c);
 }
 
-static void complete_backward(rc_case *c, links_case *p)
+static void complete_backward(rc_case *c, fused_case *p)
 {
     say_shape(c, p);
     draw_links(c, p, true);
@@ -267,7 +282,7 @@ static void complete_backward(rc_case *c, links_case *p)
 
 static void draw_forward(rc_case *c)
 {
-    links_case *p = rc_case_parameters(c);
+    fused_case *p = rc_case_parameters(c);
     p->apply = c->number / SHAPES % 2 == 1;
     draw_size(c, p);
     complete_forward(c, p);
@@ -275,14 +290,14 @@ static void draw_forward(rc_case *c)
 
 static void draw_backward(rc_case *c)
 {
-    links_case *p = rc_case_parameters(c);
+    fused_case *p = rc_case_parameters(c);
     draw_size(c, p);
     complete_backward(c, p);
 }
 
 static void draw_many_forward(rc_case *c)
 {
-    links_case *p = rc_case_parameters(c);
+    fused_case *p = rc_case_parameters(c);
     p->apply = many[c->number % MANY].apply;
     draw_many(c, p);
     complete_forward(c, p);
@@ -290,7 +305,7 @@ static void draw_many_forward(rc_case *c)
 
 static void draw_many_backward(rc_case *c)
 {
-    links_case *p = rc_case_parameters(c);
+    fused_case *p = rc_case_parameters(c);
     draw_many(c, p);
     complete_backward(c, p);
 }
@@ -299,23 +314,23 @@ static void draw_many_backward(rc_case *c)
 
 static rc_status reserve(rc_run *r)
 {
-    const links_case *p = rc_run_parameters(r);
+    const fused_case *p = rc_run_parameters(r);
     return r->be->reserve_conv(r->be, &p->conv, p->n);
 }
 
-static size_t map_bytes(const rc_run *r, const links_case *p)
+static size_t map_bytes(const rc_run *r, const fused_case *p)
 {
     return rc_act_count(r->be, p->n, p->conv.h, p->conv.w, p->conv.c_out) * r->be->act_bytes;
 }
 
 /* Of `row` maps behind the first of a buffer. */
-static void *map_at(const rc_run *r, const links_case *p, int buffer, int row)
+static void *map_at(const rc_run *r, const fused_case *p, int buffer, int row)
 {
     return (char *)rc_at(r, buffer) + (size_t)row * map_bytes(r, p);
 }
 
 /* Row `link` of coefficients (count, c), padded. */
-static void *channels_at(const rc_run *r, const links_case *p, int buffer, int link)
+static void *channels_at(const rc_run *r, const fused_case *p, int buffer, int link)
 {
     return (char *)rc_at(r, buffer) + (size_t)link * (size_t)rc_padded(r->be, p->conv.c_out) * r->be->real_bytes;
 }
@@ -327,26 +342,26 @@ static void *parameters_at(const rc_run *r, int buffer, int link)
     return (char *)rc_at(r, buffer) + (size_t)link * b->count / (size_t)b->n * r->be->real_bytes;
 }
 
-static rc_tensor plain(const links_case *p, void *raw)
+static rc_tensor plain(const fused_case *p, void *raw)
 {
     return (rc_tensor){.n = p->n, .h = p->conv.h, .w = p->conv.w, .c = p->conv.c_out, .groups = 1,
                        .group_end = {p->n}, .raw = raw};
 }
 
 /* Does the way back need the value of a link, because raw does not tell the slope? */
-static bool tells_slope(const links_case *p, int link)
+static bool tells_slope(const fused_case *p, int link)
 {
     return p->adds[link] && p->act[link] != RC_ACT_NONE;
 }
 
 /* Has the value of a link memory, with gradients? */
-static bool has_value(const links_case *p, int link)
+static bool has_value(const fused_case *p, int link)
 {
     return link == p->count - 1 || tells_slope(p, link);
 }
 
 /* The result of a link; `added`: what it adds, unless it is the first. */
-static rc_tensor link_tensor(const rc_run *r, const links_case *p, int link, void *raw, void *added)
+static rc_tensor link_tensor(const rc_run *r, const fused_case *p, int link, void *raw, void *added)
 {
     rc_tensor y = plain(p, raw);
     y.scale = channels_at(r, p, p->scale, link);
@@ -360,7 +375,7 @@ static rc_tensor link_tensor(const rc_run *r, const links_case *p, int link, voi
 }
 
 /* Rounds a map as the backend under test does. */
-static void round_map(rc_run *r, const links_case *p, void *map)
+static void round_map(rc_run *r, const fused_case *p, void *map)
 {
     rc_tensor t = plain(p, map);
     size_t count = (size_t)t.n * (size_t)t.h * (size_t)t.w * (size_t)t.c;
@@ -378,7 +393,7 @@ static void round_map(rc_run *r, const links_case *p, void *map)
 /* ---- forward -------------------------------------------------------------------------------------------------- */
 
 /* The value of a tensor to row `row` of `work`, and to `value` if that is set. */
-static void finish_value(rc_run *r, const links_case *p, rc_tensor t, int row, void *value)
+static void finish_value(rc_run *r, const fused_case *p, rc_tensor t, int row, void *value)
 {
     t.value = map_at(r, p, p->work, row);
     t.stored = false;
@@ -389,7 +404,7 @@ static void finish_value(rc_run *r, const links_case *p, rc_tensor t, int row, v
 }
 
 /* Row i of `work` is what link i reads. */
-static void forward_by_links(rc_run *r, const links_case *p)
+static void forward_by_links(rc_run *r, const fused_case *p)
 {
     rc_backend *be = r->be;
     finish_value(r, p, rc_run_tensor(r, &p->x), 0, p->x.stored ? NULL : rc_at(r, p->x.value));
@@ -416,24 +431,24 @@ static void forward_by_links(rc_run *r, const links_case *p)
 }
 
 /* The chain of the first `count` links. */
-static void forward_chain(rc_run *r, const links_case *p, int count)
+static void forward_at_once(rc_run *r, const fused_case *p, int count)
 {
     rc_backend *be = r->be;
-    rc_tensor x = rc_run_tensor(r, &p->x), y[RC_CHAIN_LINKS];
-    rc_link links[RC_CHAIN_LINKS];
+    rc_tensor x = rc_run_tensor(r, &p->x), y[RC_MAX_FUSED];
+    rc_fused links[RC_MAX_FUSED];
     for (int i = 0; i < count; i++) {
         void *raw = p->apply && i < count - 1 ? rc_at(r, p->spare) : map_at(r, p, p->result, i);
         void *added = i > 1 ? map_at(r, p, p->work, i - 1) : x.value ? x.value : x.raw;
         y[i] = link_tensor(r, p, i, raw, added);
         if (!p->apply && has_value(p, i))
             y[i].value = map_at(r, p, p->value, i);
-        links[i] = (rc_link){.weight = parameters_at(r, p->weight, i), .y = &y[i], .epilogue = {.apply = p->apply}};
+        links[i] = (rc_fused){&p->conv, parameters_at(r, p->weight, i), &y[i], {.apply = p->apply}};
         if (!p->apply) {
             links[i].epilogue.partial = rc_at(r, p->partial[i]);
             links[i].epilogue.center = parameters_at(r, p->center, i);
         }
     }
-    be->chain_forward(be, &p->conv, &x, links, count);
+    be->fused_forward(be, &x, links, count);
     rc_run_expect(r, p->x.value < 0 || x.stored, "has not marked the value of x as stored");
     for (int i = 0; i < count; i++) {
         rc_run_expect(r, p->apply || y[i].stored == has_value(p, i), "is wrong about which values it has stored");
@@ -445,19 +460,19 @@ static void forward_chain(rc_run *r, const links_case *p, int count)
 
 static void run_forward(rc_run *r)
 {
-    const links_case *p = rc_run_parameters(r);
+    const fused_case *p = rc_run_parameters(r);
     if (!is_taken(r->be, r->c))
         forward_by_links(r, p);
     else if (!p->apply)
-        forward_chain(r, p, p->count);
+        forward_at_once(r, p, p->count);
     else
         for (int count = 1; count <= p->count; count++)
-            forward_chain(r, p, count);
+            forward_at_once(r, p, count);
 }
 
 /* ---- back ----------------------------------------------------------------------------------------------------- */
 
-static rc_tensor back_tensor(const rc_run *r, const links_case *p, int link)
+static rc_tensor back_tensor(const rc_run *r, const fused_case *p, int link)
 {
     rc_tensor y = link_tensor(r, p, link, map_at(r, p, p->raw, link), rc_at(r, p->work));
     if (tells_slope(p, link)) {
@@ -467,20 +482,20 @@ static rc_tensor back_tensor(const rc_run *r, const links_case *p, int link)
     return y;
 }
 
-static rc_grad back_gradient(const rc_run *r, const links_case *p, int link, const rc_tensor *y, void *g)
+static rc_grad back_gradient(const rc_run *r, const fused_case *p, int link, const rc_tensor *y, void *g)
 {
     return (rc_grad){y, g, channels_at(r, p, p->a, link), channels_at(r, p, p->b, link),
                      channels_at(r, p, p->c, link)};
 }
 
-static void *skip_gradient(const rc_run *r, const links_case *p, int link)
+static void *skip_gradient(const rc_run *r, const fused_case *p, int link)
 {
     return link == 0 ? rc_at(r, p->dskip) : map_at(r, p, p->dskips, link);
 }
 
 /* Row i of `seen` is the gradient of what link i reads; rows 0 and 1 of `work` are what a sum gives to what it adds and
  * dL/draw. */
-static void backward_by_links(rc_run *r, const links_case *p)
+static void backward_by_links(rc_run *r, const fused_case *p)
 {
     rc_backend *be = r->be;
     for (int i = p->count - 1; i >= 0; i--) {
@@ -511,43 +526,44 @@ static void backward_by_links(rc_run *r, const links_case *p)
 }
 
 /* The chain from link `first` on. */
-static void backward_chain(rc_run *r, const links_case *p, int first)
+static void backward_at_once(rc_run *r, const fused_case *p, int first)
 {
     rc_backend *be = r->be;
-    rc_tensor y[RC_CHAIN_LINKS];
-    rc_grad dy[RC_CHAIN_LINKS];
-    rc_back_link links[RC_CHAIN_LINKS];
+    rc_tensor y[RC_MAX_FUSED];
+    rc_grad dy[RC_MAX_FUSED];
+    rc_fused_back links[RC_MAX_FUSED];
     void *g = rc_at(r, p->spare); /* it is used up */
     be->copy(be, g, rc_at(r, p->g), map_bytes(r, p));
     for (int i = first; i < p->count; i++) {
         y[i] = back_tensor(r, p, i);
         dy[i] = back_gradient(r, p, i, &y[i], i == p->count - 1 ? g : NULL);
-        links[i - first] = (rc_back_link){parameters_at(r, p->weight, i), &dy[i]};
+        links[i - first] = (rc_fused_back){&p->conv, parameters_at(r, p->weight, i), &dy[i]};
     }
-    be->chain_backward(be, &p->conv, links, p->count - first, map_at(r, p, p->result, first), first == 0 && p->add,
-                       p->adds[first] ? skip_gradient(r, p, first) : NULL, first == 0 && p->add_skip);
+    const rc_fused_gradients to = {map_at(r, p, p->result, first), first == 0 && p->add,
+                                   p->adds[first] ? skip_gradient(r, p, first) : NULL, first == 0 && p->add_skip};
+    be->fused_backward(be, links, p->count - first, &to);
 }
 
 static void run_backward(rc_run *r)
 {
-    const links_case *p = rc_run_parameters(r);
+    const fused_case *p = rc_run_parameters(r);
     if (!is_taken(r->be, r->c))
         backward_by_links(r, p);
     else
         for (int first = p->count - 1; first >= 0; first--)
-            backward_chain(r, p, first);
+            backward_at_once(r, p, first);
 }
 
 static const rc_operation operations[] = {
-    {"chain_forward", "chain_forward", 10, 60, sizeof(links_case), draw_forward, reserve, run_forward, NULL},
-    {"chain_backward", "chain_backward", 10, 60, sizeof(links_case), draw_backward, reserve, run_backward, NULL},
+    {"fused_forward", "fused_forward", 10, 60, sizeof(fused_case), draw_forward, reserve, run_forward, NULL},
+    {"fused_backward", "fused_backward", 10, 60, sizeof(fused_case), draw_backward, reserve, run_backward, NULL},
 };
-const rc_operation_list rc_cases_links = {operations, sizeof operations / sizeof *operations};
+const rc_operation_list rc_cases_fused = {operations, sizeof operations / sizeof *operations};
 
 static const rc_operation many_operations[] = {
-    {"chain_forward_large", "chain_forward", MANY, MANY, sizeof(links_case), draw_many_forward, reserve, run_forward,
+    {"fused_forward_large", "fused_forward", MANY, MANY, sizeof(fused_case), draw_many_forward, reserve, run_forward,
      NULL},
-    {"chain_backward_large", "chain_backward", MANY, MANY, sizeof(links_case), draw_many_backward, reserve,
+    {"fused_backward_large", "fused_backward", MANY, MANY, sizeof(fused_case), draw_many_backward, reserve,
      run_backward, NULL},
 };
-const rc_operation_list rc_cases_links_large = {many_operations, sizeof many_operations / sizeof *many_operations};
+const rc_operation_list rc_cases_fused_large = {many_operations, sizeof many_operations / sizeof *many_operations};

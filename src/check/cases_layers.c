@@ -1,5 +1,5 @@
-/* Chains: what a layer does forward and backward, as the interpreter of nets calls it, with the gradient of everything
- * that has one checked by finite differences:
+/* Whole layers: what a layer does forward and backward, as the interpreter of nets calls it, with the gradient of
+ * everything that has one checked by finite differences:
  *
  *     value = act(bn(op(value of x) + bias) + skip of y),   x itself normalised, with skip and activation pending
  *
@@ -9,12 +9,12 @@
 
 #include <math.h>
 
-typedef enum chain_op { CONV, LINEAR, COPY } chain_op;
-typedef enum chain_bn { NO_BN, TRAIN, FROZEN } chain_bn;
+typedef enum layer_op { CONV, LINEAR, COPY } layer_op;
+typedef enum layer_bn { NO_BN, TRAIN, FROZEN } layer_bn;
 
-typedef struct chain_case {
-    chain_op op;
-    chain_bn mode;
+typedef struct layer_case {
+    layer_op op;
+    layer_bn mode;
     rc_conv conv;
     rc_linear linear;
     rc_bn bn;
@@ -25,11 +25,11 @@ typedef struct chain_case {
     int g, a, b, c;                    /* of y */
     int dvalue, x_partial, xa, xb, xc; /* of x: dL/dvalue, and the coefficients that make dL/draw of it */
     int dweight, dbias, dgamma, dbeta, dx, dskip, dx_skip;
-} chain_case;
+} layer_case;
 
 /* ---- geometry ------------------------------------------------------------------------------------------------- */
 
-static void draw_conv(rc_case *c, chain_case *p)
+static void draw_conv(rc_case *c, layer_case *p)
 {
     rc_conv *v = &p->conv;
     do {
@@ -55,7 +55,7 @@ static void draw_conv(rc_case *c, chain_case *p)
 }
 
 /* Shapes of x and y, and the weights. */
-static void draw_operation(rc_case *c, chain_case *p, int from[3], int to[3])
+static void draw_operation(rc_case *c, layer_case *p, int from[3], int to[3])
 {
     p->weight = p->bias = -1;
     if (p->op == CONV) {
@@ -103,7 +103,7 @@ static int gradient(rc_case *c, const char *name, rc_buffer_kind kind, int of, d
     return rc_case_gradient(c, buffer, of, terms);
 }
 
-static void draw_normalisation(rc_case *c, chain_case *p, double samples)
+static void draw_normalisation(rc_case *c, layer_case *p, double samples)
 {
     int groups = p->y.groups, channels = p->y.c;
     p->bn = (rc_bn){rc_case_chance(c, 50) ? 0.8f : 1e-2f, 0.1f};
@@ -133,7 +133,7 @@ static void draw_normalisation(rc_case *c, chain_case *p, double samples)
     }
 }
 
-static void draw_gradients(rc_case *c, chain_case *p, double terms, double samples)
+static void draw_gradients(rc_case *c, layer_case *p, double terms, double samples)
 {
     p->dvalue = rc_case_sum(c, rc_case_act(c, "dL/dvalue of x", RC_OUT, p->n, p->x.h, p->x.w, p->x.c), terms);
     p->dx = gradient(c, "dx", RC_BUFFER_ACT, p->x.raw, terms);
@@ -157,13 +157,13 @@ static void draw_gradients(rc_case *c, chain_case *p, double terms, double sampl
     }
 }
 
-static void draw_chain(rc_case *c, chain_op op)
+static void draw_layer(rc_case *c, layer_op op)
 {
-    chain_case *p = rc_case_parameters(c);
+    layer_case *p = rc_case_parameters(c);
     int from[3], to[3];
     p->op = op;
     p->n = op == LINEAR ? 8 + (int)rc_case_below(c, 3) : 2 + (int)rc_case_below(c, 3);
-    p->mode = (chain_bn)RC_CHOOSE(c, NO_BN, TRAIN, TRAIN, FROZEN);
+    p->mode = (layer_bn)RC_CHOOSE(c, NO_BN, TRAIN, TRAIN, FROZEN);
     draw_operation(c, p, from, to);
     rc_groups groups = {1, {p->n}};
     if (p->mode != FROZEN)
@@ -189,13 +189,13 @@ static void draw_chain(rc_case *c, chain_op op)
 
 static rc_status reserve(rc_run *r)
 {
-    const chain_case *p = rc_run_parameters(r);
+    const layer_case *p = rc_run_parameters(r);
     if (p->op == CONV)
         return r->be->reserve_conv(r->be, &p->conv, p->n);
     return p->op == LINEAR ? r->be->reserve_linear(r->be, &p->linear, p->n) : RC_OK;
 }
 
-static void forward(rc_run *r, const chain_case *p, rc_tensor *x, rc_tensor *y)
+static void forward(rc_run *r, const layer_case *p, rc_tensor *x, rc_tensor *y)
 {
     rc_backend *be = r->be;
     void *weight = rc_at(r, p->weight), *bias = rc_at(r, p->bias), *partial = rc_at(r, p->partial);
@@ -219,7 +219,7 @@ static void forward(rc_run *r, const chain_case *p, rc_tensor *x, rc_tensor *y)
     be->materialise(be, y);
 }
 
-static void backward(rc_run *r, const chain_case *p, const rc_tensor *x, const rc_tensor *y)
+static void backward(rc_run *r, const layer_case *p, const rc_tensor *x, const rc_tensor *y)
 {
     rc_backend *be = r->be;
     rc_grad dy = {y, rc_at(r, p->g), rc_at(r, p->a), rc_at(r, p->b), rc_at(r, p->c)};
@@ -255,36 +255,36 @@ static void backward(rc_run *r, const chain_case *p, const rc_tensor *x, const r
         be->skip_backward(be, &dx, rc_at(r, p->dx_skip), &to_skip);
 }
 
-static void run_chain(rc_run *r)
+static void run_layer(rc_run *r)
 {
-    const chain_case *p = rc_run_parameters(r);
+    const layer_case *p = rc_run_parameters(r);
     rc_tensor x = rc_run_tensor(r, &p->x), y = rc_run_tensor(r, &p->y);
     forward(r, p, &x, &y);
     backward(r, p, &x, &y);
 }
 
-static void draw_conv_chain(rc_case *c)
+static void draw_conv_layer(rc_case *c)
 {
-    draw_chain(c, CONV);
+    draw_layer(c, CONV);
 }
 
-static void draw_linear_chain(rc_case *c)
+static void draw_linear_layer(rc_case *c)
 {
-    draw_chain(c, LINEAR);
+    draw_layer(c, LINEAR);
 }
 
-static void draw_copy_chain(rc_case *c)
+static void draw_copy_layer(rc_case *c)
 {
-    draw_chain(c, COPY);
+    draw_layer(c, COPY);
 }
 
 static const rc_operation operations[] = {
-    {"conv_chain", "conv_forward conv_backward_data conv_backward_weight", 40, 300, sizeof(chain_case),
-     draw_conv_chain, reserve, run_chain, NULL},
-    {"linear_chain", "linear_forward linear_backward_data linear_backward_weight", 20, 150, sizeof(chain_case),
-     draw_linear_chain, reserve, run_chain, NULL},
+    {"conv_chain", "conv_forward conv_backward_data conv_backward_weight", 40, 300, sizeof(layer_case),
+     draw_conv_layer, reserve, run_layer, NULL},
+    {"linear_chain", "linear_forward linear_backward_data linear_backward_weight", 20, 150, sizeof(layer_case),
+     draw_linear_layer, reserve, run_layer, NULL},
     {"norm_chain",
      "bn_train bn_eval bn_statistics bn_backward_sums bn_backward copy_forward copy_backward materialise skip_backward",
-     40, 300, sizeof(chain_case), draw_copy_chain, reserve, run_chain, NULL},
+     40, 300, sizeof(layer_case), draw_copy_layer, reserve, run_layer, NULL},
 };
-const rc_operation_list rc_cases_chain = {operations, sizeof operations / sizeof *operations};
+const rc_operation_list rc_cases_layers = {operations, sizeof operations / sizeof *operations};

@@ -1,0 +1,250 @@
+/* Several layers at once on the emulation of CUDA: a frozen net and a teacher go the same way with them as layer by
+ * layer. usage: check_fused MODULE [IMAGES]
+ * With the module for a card, IMAGES is more than its multiprocessors, so that images share blocks. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "nn/nets.h"
+#include "support/nn_fixture.h"
+
+enum { SEED = 3, LOSS = 11 };
+
+static rc_net net;
+static int images_sharing = 3; /* on the emulation, which has one multiprocessor */
+
+/* ---- counting ---------------------------------------------------------------------------------------------------- */
+
+static rc_backend right; /* the entries as they were */
+static int layers_taken, layers_back;
+
+static void count_forward(rc_backend *be, rc_tensor *x, const rc_fused *layers, int count)
+{
+    layers_taken += count;
+    right.fused_forward(be, x, layers, count);
+}
+
+static void count_backward(rc_backend *be, const rc_fused_back *layers, int count, const rc_fused_gradients *to)
+{
+    layers_back += count;
+    right.fused_backward(be, layers, count, to);
+}
+
+static void open_both(nn_fixture *fused, nn_fixture *alone, const rc_pass_settings *settings)
+{
+    rc_backend *with, *without;
+    nn_must(rc_backend_open("cuda:bf16", 1, NULL, &with));
+    nn_must(rc_backend_open("cuda:bf16", 1, NULL, &without));
+    right = *with;
+    with->fused_forward = count_forward;
+    with->fused_backward = count_backward;
+    without->fuse = NULL;
+    nn_open_on(fused, with, &net, settings, SEED);
+    nn_open_on(alone, without, &net, settings, SEED);
+    layers_taken = layers_back = 0;
+}
+
+/* ---- comparing --------------------------------------------------------------------------------------------------- */
+
+static void expect_close(const char *what, const double *a, const double *b, size_t count, double tolerance)
+{
+    double error = 0, size = 0;
+    for (size_t i = 0; i < count; i++) {
+        error += (a[i] - b[i]) * (a[i] - b[i]);
+        size += b[i] * b[i];
+    }
+    if (!(size > 0) || !(sqrt(error) <= tolerance * sqrt(size)))
+        fail_msg("net %s, %s is off by %g of %g, expected %g of it", net.name, what, sqrt(error), sqrt(size),
+                 tolerance);
+}
+
+static void expect_same_reals(const char *what, nn_fixture *a, const void *of_a, nn_fixture *b, const void *of_b,
+                              size_t count, double tolerance)
+{
+    double *x = nn_read(a, of_a, count), *y = nn_read(b, of_b, count);
+    expect_close(what, x, y, count, tolerance);
+    free(x);
+    free(y);
+}
+
+static void expect_same_input_gradient(nn_fixture *a, nn_fixture *b, double tolerance)
+{
+    double *x = nn_read_map(a, &a->input, rc_pass_input_gradient(a->pass));
+    double *y = nn_read_map(b, &b->input, rc_pass_input_gradient(b->pass));
+    expect_close("gradient of the input", x, y, nn_map_count(&a->input), tolerance);
+    free(x);
+    free(y);
+}
+
+/* Sums of products in another order: the bits are the same but for a few roundings to bf16, which later layers spread.
+ * With 16 channels the order is the same. */
+static void check(rc_pass_mode mode, int n, int expected)
+{
+    const rc_pass_settings settings = {.mode = mode, .n = n};
+    nn_fixture a, b;
+    int layers;
+    open_both(&a, &b, &settings);
+    size_t features = (size_t)n * (size_t)net.layer[net.layers - 1].c_out;
+    if (mode == RC_PASS_FROZEN) {
+        nn_step(&a, LOSS);
+        nn_step(&b, LOSS);
+    } else {
+        rc_pass_forward(a.pass, &a.model, &a.input);
+        rc_pass_forward(b.pass, &b.model, &b.input);
+    }
+    nn_must(a.backend->sync(a.backend));
+    nn_must(b.backend->sync(b.backend));
+    assert_int_equal(layers_taken, expected);
+    assert_int_equal(layers_back, mode == RC_PASS_FROZEN ? expected : 0);
+    expect_same_reals("features", &a, rc_pass_features(a.pass), &b, rc_pass_features(b.pass), features, 0.01);
+    const rc_bn_stat *of_a = rc_pass_bn_statistics(a.pass, &layers), *of_b = rc_pass_bn_statistics(b.pass, &layers);
+    for (int i = 0; i < layers; i++) {
+        double tolerance = of_a[i].c == 16 ? 1e-5 : 0.004;
+        expect_same_reals("mean", &a, of_a[i].mean, &b, of_b[i].mean, (size_t)of_a[i].c, tolerance);
+        expect_same_reals("variance", &a, of_a[i].var, &b, of_b[i].var, (size_t)of_a[i].c, tolerance);
+    }
+    if (mode == RC_PASS_FROZEN)
+        expect_same_input_gradient(&a, &b, 0.02);
+    nn_close(&a);
+    nn_close(&b);
+}
+
+/* One image is a block's own; of several, two share one where maps are small. */
+static void check_net(int expected, int batches)
+{
+    const int images[] = {1, images_sharing};
+    for (int i = 0; i < batches; i++) {
+        check(RC_PASS_EVAL, images[i], expected);
+        check(RC_PASS_FROZEN, images[i], expected);
+    }
+}
+
+static void test_linear_sums(void **state)
+{
+    (void)state;
+    nn_must(rc_net_resnet_small(&net, 3, 32, 32, 16, 2));
+    check_net(4 + 3 + 3, 2);
+}
+
+static void rectify_sums(void)
+{
+    for (int i = 0; i < net.layers; i++) {
+        if (net.layer[i].skip >= 0)
+            net.layer[i].act = RC_ACT_RELU;
+    }
+}
+
+/* As ABD's nets have them. */
+static void test_rectified_sums(void **state)
+{
+    (void)state;
+    nn_must(rc_net_resnet_small(&net, 3, 32, 32, 16, 2));
+    rectify_sums();
+    check_net(4 + 3 + 3, 2);
+}
+
+/* Maps of 16 channels are too large here. */
+static void test_large_maps(void **state)
+{
+    (void)state;
+    nn_must(rc_net_resnet_small(&net, 3, 64, 64, 16, 2));
+    check_net(3 + 3, 1);
+    rectify_sums();
+    check_net(3 + 3, 1);
+}
+
+/* ---- what is taken ----------------------------------------------------------------------------------------------- */
+
+enum { X, OTHER, FIRST, LAYERS = FIRST + RC_MAX_FUSED + 2 };
+
+/* How many layers run at once, of `links` from FIRST on and one after them that reads the last. */
+static rc_fusible offered[LAYERS];
+
+static void offer(int links)
+{
+    const rc_conv conv = {.c_in = 16, .c_out = 16, .k = 3, .stride = 1, .pad = 1, .up = 1, .h = 32, .w = 32, .oh = 32,
+                          .ow = 32};
+    for (int i = 0; i < LAYERS; i++)
+        offered[i] = (rc_fusible){.act = RC_ACT_RELU, .in = i == FIRST ? X : i - 1, .skip = -1, .skip_stride = 1,
+                                  .plain = i >= FIRST && i < FIRST + links, .conv = conv};
+}
+
+static void takes(rc_backend *be, int expected)
+{
+    assert_int_equal(be->fuse(be, offered, LAYERS, FIRST, 4, true), expected);
+    offer(3);
+}
+
+/* Each line is one reason to take fewer than three. */
+static void test_what_is_taken(void **state)
+{
+    (void)state;
+    rc_backend *be, *wide;
+    nn_must(rc_backend_open("cuda:bf16", 1, NULL, &be));
+    nn_must(rc_backend_open("cuda:fp32", 1, NULL, &wide));
+    offer(RC_MAX_FUSED + 1), takes(be, RC_MAX_FUSED);
+    takes(be, 3), takes(wide, 0);
+    offered[FIRST].plain = false, takes(be, 0);
+    offered[FIRST + 1].plain = false, takes(be, 1);
+    offered[X].act = RC_ACT_TANH, takes(be, 0);
+    offered[FIRST].act = RC_ACT_SIGMOID, takes(be, 0);
+    offered[FIRST + 2].act = RC_ACT_TANH, takes(be, 2);
+    offered[FIRST + 2].act = RC_ACT_LEAKY_RELU, takes(be, 3);
+    offered[FIRST + 2].act = RC_ACT_NONE, takes(be, 3);
+    offered[FIRST].in = -1, takes(be, 0);
+    offered[FIRST + 2].in = FIRST, takes(be, 1); /* which others than the second read */
+    /* Skips: of the first from elsewhere, of later ones what the link before reads, if that adds nothing. */
+    offered[FIRST].skip = OTHER, takes(be, 3);
+    offered[FIRST].skip = X, takes(be, 0);
+    offered[FIRST].skip = OTHER, offered[FIRST].skip_offset = 4, takes(be, 0);
+    offered[FIRST].skip = OTHER, offered[FIRST].skip_offset = 8, offered[FIRST].skip_stride = 2, takes(be, 3);
+    offered[FIRST + 1].skip = X, takes(be, 3);
+    offered[FIRST + 1].skip = OTHER, takes(be, 1);
+    offered[FIRST + 2].skip = FIRST, takes(be, 3);
+    offered[FIRST + 2].skip = FIRST, offered[FIRST + 2].skip_stride = 2, takes(be, 1);
+    offered[FIRST + 2].skip = FIRST, offered[FIRST + 1].skip = X, takes(be, 1);
+    /* Who else reads a link that is not the last. */
+    offered[FIRST].output = true, takes(be, 1);
+    offered[FIRST + 1].output = true, takes(be, 2);
+    offered[FIRST + 2].output = true, takes(be, 3);
+    offered[FIRST + 3].in = FIRST + 1, takes(be, 2);
+    offered[LAYERS - 1].skip = FIRST, takes(be, 1);
+    /* Shapes: of all links, and there is a kernel for it. */
+    int *const later[] = {&offered[FIRST + 1].conv.c_in, &offered[FIRST + 1].conv.c_out, &offered[FIRST + 1].conv.k,
+                          &offered[FIRST + 1].conv.stride, &offered[FIRST + 1].conv.pad, &offered[FIRST + 1].conv.up,
+                          &offered[FIRST + 1].conv.h, &offered[FIRST + 1].conv.w};
+    for (size_t i = 0; i < sizeof later / sizeof *later; i++)
+        *later[i] += 1, takes(be, 1);
+    offered[FIRST + 1].conv.transposed = true, takes(be, 1);
+    for (int i = FIRST; i < FIRST + 3; i++)
+        offered[i].conv.transposed = true;
+    takes(be, 0);
+    for (int i = FIRST; i < FIRST + 3; i++)
+        offered[i].conv.w = 24;
+    takes(be, 0);
+    /* Sums have a row for each image, 512 at most. */
+    assert_int_equal(be->fuse(be, offered, LAYERS, FIRST, 512, true), 3);
+    assert_int_equal(be->fuse(be, offered, LAYERS, FIRST, 513, true), 0);
+    assert_int_equal(be->fuse(be, offered, LAYERS, FIRST, 513, false), 3);
+    rc_backend_close(be);
+    rc_backend_close(wide);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3)
+        images_sharing = atoi(argv[2]);
+    if (argc < 2 || argc > 3 || images_sharing < 1 || setenv("RECOLLECT_CUDA_MODULE", argv[1], 1) != 0) {
+        fprintf(stderr, "usage: check_fused MODULE [IMAGES]\n");
+        return 2;
+    }
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_linear_sums), cmocka_unit_test(test_rectified_sums),
+                                       cmocka_unit_test(test_large_maps), cmocka_unit_test(test_what_is_taken)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
