@@ -5,8 +5,11 @@
 #include <string.h>
 
 /* jpeglib.h needs size_t and FILE from the headers above. */
-#include <jerror.h>
 #include <jpeglib.h>
+
+/* The numbers of messages depend on JPEG_LIB_VERSION, which jpeglib.h defines: without it, this header counts as version 6
+ * did, and a library of version 8 means other messages by the same numbers. */
+#include <jerror.h>
 
 #include "base/memory.h"
 #include "data/exif.h"
@@ -15,6 +18,9 @@
 /* A progressive file of a few bytes may hold thousands of scans, each as dear as a picture. */
 enum { MOST_SCANS = 500 };
 static const uint64_t most_pixels_in_scans = (uint64_t)1 << 31;
+
+/* Where crop requests came to be known decides how all that follows is numbered. */
+_Static_assert((JPEG_LIB_VERSION < 70) == (JERR_BAD_CROP_SPEC > JWRN_HIT_MARKER), "jerror.h counts for another version");
 
 typedef struct decoder {
     struct jpeg_decompress_struct info;
@@ -44,10 +50,12 @@ static void on_error(j_common_ptr info)
     longjmp(d->failed, 1);
 }
 
+/* Once the data have ended, whatever the decoder warns of is that it needed more of them. */
 static void on_message(j_common_ptr info, int level)
 {
-    if (level < 0 && info->err->msg_code == JWRN_HIT_MARKER)
-        decoder_of(info)->incomplete = true;
+    decoder *d = decoder_of(info);
+    if (level < 0 && (d->ended || info->err->msg_code == JWRN_HIT_MARKER))
+        d->incomplete = true;
 }
 
 static void on_output(j_common_ptr info)
