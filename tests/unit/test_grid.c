@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -12,6 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -265,13 +265,38 @@ static void a_stopped_grid_goes_on(void **state)
 static struct {
     bool on;
     pthread_t main; /* whose cell has all it wants */
-    atomic_bool main_runs, refused;
-} scarce;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool main_runs, refused;
+} scarce = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static void wait_for(atomic_bool *flag)
+static bool is_set(const bool *flag)
 {
-    while (!atomic_load(flag))
-        sched_yield();
+    pthread_mutex_lock(&scarce.lock);
+    bool set = *flag;
+    pthread_mutex_unlock(&scarce.lock);
+    return set;
+}
+
+static void set_flag(bool *flag)
+{
+    pthread_mutex_lock(&scarce.lock);
+    *flag = true;
+    pthread_cond_broadcast(&scarce.changed);
+    pthread_mutex_unlock(&scarce.lock);
+}
+
+/* Sleeps, so that on a single core the other thread runs. Gives up after a while: should the other thread never come to
+ * where it sets the flag, the test fails instead of hanging. */
+static void wait_for(const bool *flag)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 60;
+    pthread_mutex_lock(&scarce.lock);
+    for (int error = 0; !*flag && error == 0;)
+        error = pthread_cond_timedwait(&scarce.changed, &scarce.lock, &until);
+    pthread_mutex_unlock(&scarce.lock);
 }
 
 int __real_posix_memalign(void **block, size_t align, size_t size);
@@ -280,9 +305,9 @@ int __wrap_posix_memalign(void **block, size_t align, size_t size);
 /* The second thread's first wish is refused, while the cell of the first one runs. */
 int __wrap_posix_memalign(void **block, size_t align, size_t size)
 {
-    if (scarce.on && !pthread_equal(pthread_self(), scarce.main) && !atomic_load(&scarce.refused)) {
+    if (scarce.on && !pthread_equal(pthread_self(), scarce.main) && !is_set(&scarce.refused)) {
         wait_for(&scarce.main_runs);
-        atomic_store(&scarce.refused, true);
+        set_flag(&scarce.refused);
         return ENOMEM;
     }
     return __real_posix_memalign(block, align, size);
@@ -293,13 +318,13 @@ static void see_main_run(void *user, const char *text, bool milestone)
     (void)user;
     (void)milestone;
     if (strstr(text, "task 1 of 2") != NULL) /* it has read its images before */
-        atomic_store(&scarce.main_runs, true);
+        set_flag(&scarce.main_runs);
 }
 
 /* Keeps the first cell until the second has got its refusal. */
 static bool stop_after_refusal(void *user)
 {
-    if (pthread_equal(pthread_self(), scarce.main) && atomic_load(&scarce.main_runs))
+    if (pthread_equal(pthread_self(), scarce.main) && is_set(&scarce.main_runs))
         wait_for(&scarce.refused);
     return stop(user);
 }
