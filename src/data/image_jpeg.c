@@ -7,8 +7,8 @@
 /* jpeglib.h needs size_t and FILE from the headers above. */
 #include <jpeglib.h>
 
-/* The numbers of messages depend on JPEG_LIB_VERSION, which jpeglib.h defines: without it, this header counts as version 6
- * did, and a library of version 8 means other messages by the same numbers. */
+/* The numbers of messages depend on JPEG_LIB_VERSION, which jpeglib.h defines: without it, this header counts as
+ * version 6 did, and a library of version 8 means other messages by the same numbers. */
 #include <jerror.h>
 
 #include "base/memory.h"
@@ -20,7 +20,7 @@ enum { MOST_SCANS = 500 };
 static const uint64_t most_pixels_in_scans = (uint64_t)1 << 31;
 
 /* Where crop requests came to be known decides how all that follows is numbered. */
-_Static_assert((JPEG_LIB_VERSION < 70) == (JERR_BAD_CROP_SPEC > JWRN_HIT_MARKER), "jerror.h counts for another version");
+_Static_assert((JPEG_LIB_VERSION < 70) == (JERR_BAD_CROP_SPEC > JWRN_HIT_MARKER), "jerror.h is of another version");
 
 typedef struct decoder {
     struct jpeg_decompress_struct info;
