@@ -156,8 +156,8 @@ recollect_status recollect_model_get_info(const recollect_model *model, recollec
                                 .images = kept.images,
                                 .generative_model = kept.generative_model,
                                 .unknown = model->saved.unknown_bytes,
-                                .images_kept = l->buffer.held,
-                                .images_shown = l->buffer.held > 0 ? l->buffer.offered : 0,
+                                .images_kept = l->source->images.held,
+                                .images_shown = l->source->images.held > 0 ? l->source->images.offered : 0,
                                 .data_free = rc_model_is_data_free(&model->saved)};
     for (int c = 0; c < l->augment.c; c++) {
         all.mean[c] = l->augment.mean[c];

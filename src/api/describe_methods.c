@@ -7,28 +7,13 @@
 #include "base/json.h"
 #include "base/nearest.h"
 
-/* What a method keeps besides the classifier from one task to the next; data-free are those that keep neither images
- * nor a model that makes them. */
-static const struct {
-    bool data_free;
-    const char *stores;
-} kinds[] = {
-    [RC_REPLAY_NONE] = {true, "nothing"},
-    [RC_REPLAY_DREAMS] = {true, "nothing"},
-    [RC_REPLAY_PIXELS] = {true, "nothing"},
-    [RC_REPLAY_BUFFER] = {false, "some of the images"},
-    [RC_REPLAY_GENERATIVE] = {false, "a generative model"},
-    [RC_REPLAY_REAL] = {false, "all images"},
-    [RC_REPLAY_ALL] = {false, "all images"},
-};
-
 static recollect_method describe(const rc_method *method)
 {
     return (recollect_method){.name = method->name,
                               .title = method->title,
                               .summary = method->summary,
-                              .stores = method->dce ? "means and covariance of features" : kinds[method->replay].stores,
-                              .data_free = kinds[method->replay].data_free,
+                              .stores = method->dce ? "means and covariance of features" : method->replay->keeps,
+                              .data_free = method->replay->data_free,
                               .learn = !rc_method_takes_old_images(method)};
 }
 
@@ -76,7 +61,7 @@ rc_status rc_describe_methods(bool json, rc_describe_line *line, void *user)
     line(user, text);
     for (int i = 0; (method = rc_method_at(i)) != NULL; i++) {
         snprintf(text, sizeof text, "%-*s  %-*s  %-9s  %s", name, method->name, title, method->title,
-                 kinds[method->replay].data_free ? "yes" : "no", method->summary);
+                 method->replay->data_free ? "yes" : "no", method->summary);
         line(user, text);
     }
     return RC_OK;

@@ -55,14 +55,11 @@ static void put_stored(const out *o, const rc_saved_model *model, const rc_kept 
 {
     const rc_learner *l = &model->learner;
     size_t statistics = kept->class_means + kept->covariance;
-    char bytes[32];
-    if (kept->images > 0) {
-        rc_bytes_text(kept->images, bytes, sizeof bytes);
-        put(o, "kept of images %s: %d images and their labels, of the %llu that were shown; not data-free", bytes,
-            l->buffer.held, (unsigned long long)l->buffer.offered);
-    } else if (kept->generative_model > 0) {
-        rc_bytes_text(kept->generative_model, bytes, sizeof bytes);
-        put(o, "kept of images %s: an autoencoder that makes images, no image itself; not data-free", bytes);
+    char bytes[32], words[128];
+    if (kept->images + kept->generative_model > 0) {
+        rc_bytes_text(kept->images + kept->generative_model, bytes, sizeof bytes);
+        l->source->kind->describe(l->source, words, sizeof words);
+        put(o, "kept of images %s: %s; not data-free", bytes, words);
     } else if (rc_method_takes_old_images(l->method)) {
         put(o, "kept of images nothing in the file, but %s is given the old images again: not data-free",
             l->method->title);

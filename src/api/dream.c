@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "cil/sources.h"
 #include "forecast/forecast.h"
 #include "nn/pass.h"
 
@@ -44,8 +45,9 @@ typedef struct sampler {
     rc_learner *learner;
     rc_backend *backend;
     int batch, d, classes;
-    rc_pass *generator_pass, *teacher_pass;
-    rc_tensor noise;
+    rc_replay *replay;
+    rc_pass *teacher_pass;
+    rc_tensor dreams; /* (batch, h, w, c) */
     void *memory; /* backend: step, labels, logits */
     rc_step *step;
     int32_t *labels;
@@ -66,13 +68,11 @@ static rc_status build_sampler(sampler *s)
 {
     rc_learner *l = s->learner;
     rc_backend *be = s->backend;
-    const rc_net *dreaming = &l->generator_net;
     rc_pass_settings eval = {.mode = RC_PASS_EVAL, .n = s->batch, .constant_model = true};
-    RC_TRY(rc_pass_create(be, dreaming, &eval, &s->generator_pass));
+    RC_TRY(rc_learner_replay(l, RC_STREAM_SAMPLE, &s->replay));
     RC_TRY(rc_pass_create(be, &l->net, &eval, &s->teacher_pass));
-    rc_pass_prepare(s->generator_pass, &l->generator);
     rc_pass_prepare(s->teacher_pass, &l->teacher.backbone);
-    RC_TRY(rc_tensor_create(be, s->batch, dreaming->h, dreaming->w, dreaming->c, &s->noise));
+    RC_TRY(rc_tensor_create(be, s->batch, l->net.h, l->net.w, l->net.c, &s->dreams));
     RC_TRY(be->reserve_dense(be, s->batch, s->d, s->classes));
     RC_TRY(rc_backend_carve(be, "dreams", carve, s, &s->memory, NULL));
     if (be->sizing)
@@ -86,9 +86,9 @@ static rc_status build_sampler(sampler *s)
 
 static void destroy_sampler(sampler *s)
 {
-    rc_pass_destroy(s->generator_pass);
+    rc_replay_destroy(s->replay);
     rc_pass_destroy(s->teacher_pass);
-    rc_tensor_destroy(s->backend, &s->noise);
+    rc_tensor_destroy(s->backend, &s->dreams);
     s->backend->release(s->backend, s->memory);
     rc_free(NULL, s->host_labels);
     rc_free(NULL, s->pixels);
@@ -101,16 +101,14 @@ static rc_status draw(sampler *s, uint32_t index)
     rc_backend *be = s->backend;
     rc_step control = {.seed = l->settings.seed, .task = (uint32_t)l->task, .step = index, .batch = index};
     be->write_bytes(be, s->step, &control, sizeof control);
-    be->random_normal(be, RC_STREAM_SAMPLE, s->step, &s->noise);
-    rc_pass_forward(s->generator_pass, &l->generator, &s->noise);
-    rc_tensor *dreams = rc_pass_output(s->generator_pass, RC_NO_LAYER);
-    rc_pass_forward(s->teacher_pass, &l->teacher.backbone, dreams);
+    s->replay->table->draw(s->replay, s->step, &s->dreams, s->labels);
+    rc_pass_forward(s->teacher_pass, &l->teacher.backbone, &s->dreams);
     be->dense_forward(be, s->batch, s->d, s->classes, rc_pass_features(s->teacher_pass),
                       l->teacher.head.weight, NULL, s->logits, s->classes);
     be->argmax(be, s->batch, s->classes, s->classes, s->logits, s->labels);
     RC_TRY(be->sync(be));
     be->read_bytes(be, s->host_labels, s->labels, (size_t)s->batch * sizeof *s->labels);
-    be->read_act(be, s->pixels, dreams, dreams->raw);
+    be->read_act(be, s->pixels, &s->dreams, s->dreams.raw);
     return be->sync(be);
 }
 
@@ -244,7 +242,7 @@ static rc_status dream(rc_learner *l, const rc_settings *chosen, const rc_dream_
                        rc_dreams *d)
 {
     const rc_method *method = l->method;
-    if (method->replay != RC_REPLAY_DREAMS)
+    if (!method->replay->dreams)
         RC_TRY(rc_method_find("cwd", &method));
     rc_task_claim claim = {.settings = chosen, .method = method, .image = &l->augment,
                            .n_old = l->student.head.classes, .also = size_sampler};
@@ -270,20 +268,18 @@ rc_status rc_dream(rc_saved_model *model, const rc_dream_settings *settings, rc_
         return rc_fail(RC_INVALID_ARGUMENT, "%d dreams of every class, expected 1 or more",
                        settings->per_class);
     RC_TRY(choose_settings(model, settings, &chosen));
-    /* A method that dreams would drop what another has stored. */
-    rc_image_buffer images = l->buffer;
-    rc_vae vae;
-    memset(&l->buffer, 0, sizeof l->buffer);
-    rc_vae_move(&vae, &l->vae);
-    rc_status status = dream(l, &chosen, settings, dreams);
-    rc_learner_end_task(l);
-    l->buffer = images;
-    rc_vae_move(&l->vae, &vae);
+    /* Dreams have a source of their own; the model's stays as it is. */
+    rc_source *kept = l->source;
+    rc_status status = rc_source_create(&rc_source_none, l, &chosen, method, &l->source);
     if (status == RC_OK)
-        return rc_learner_configure(l, &before, method);
-    rc_dreams_destroy(dreams);
+        status = dream(l, &chosen, settings, dreams);
+    rc_learner_end_task(l);
+    rc_source_destroy(l->source);
+    l->source = kept;
     l->settings = before;
     l->method = method;
+    if (status != RC_OK)
+        rc_dreams_destroy(dreams);
     return status;
 }
 

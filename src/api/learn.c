@@ -15,7 +15,8 @@ typedef struct lesson {
     const rc_learn_settings *settings;
     rc_watch watch;
     rc_learn_result *result;
-    rc_saved_model *model;
+    const rc_saved_model *model; /* as it was; only looked at */
+    rc_saved_model taught;       /* a copy of it, or the first model: the lesson is its */
     rc_backend *backend;
     bool first; /* the model knew nothing before */
     rc_config config;
@@ -23,14 +24,6 @@ typedef struct lesson {
     rc_dataset data, old_test;
     int *label; /* (data.classes): of each class in the model */
     int n_new;
-    bool names_extended;
-    /* To go back to. */
-    bool copied;
-    rc_classifier before;
-    void *class_mean_before, *covariance_before; /* NULL: there were none */
-    int statistics_before;
-    rc_image_buffer buffer_before;
-    rc_vae vae_before;
     rc_forecast forecast;
     double began; /* clock, at the first step */
     bool forecast_given;
@@ -138,21 +131,17 @@ static char *copy_text(const char *text)
     return copy;
 }
 
-/* Names of all classes to be; those of the new ones are dropped again if the head does not grow after all. */
-static rc_status extend_names(lesson *s)
+static rc_status copy_names(lesson *s)
 {
     int known = s->result->known;
-    char **names = rc_alloc_zeroed(NULL, (size_t)known + (size_t)s->n_new, sizeof *names);
+    char **names = s->taught.class_name = rc_alloc_zeroed(NULL, (size_t)known + (size_t)s->n_new, sizeof *names);
     if (names == NULL)
         return RC_OUT_OF_MEMORY;
-    if (known > 0)
-        memcpy(names, s->model->class_name, (size_t)known * sizeof *names);
-    rc_free(NULL, s->model->class_name);
-    s->model->class_name = names;
-    s->names_extended = true;
+    for (int label = 0; label < known; label++)
+        if ((names[label] = copy_text(s->model->class_name[label])) == NULL)
+            return RC_OUT_OF_MEMORY;
     for (int native = 0; native < s->data.classes; native++)
-        if (s->label[native] >= known &&
-            (names[s->label[native]] = copy_text(s->data.class_name[native])) == NULL)
+        if (s->label[native] >= known && (names[s->label[native]] = copy_text(s->data.class_name[native])) == NULL)
             return RC_OUT_OF_MEMORY;
     return RC_OK;
 }
@@ -166,52 +155,17 @@ static rc_status create_first(lesson *s)
         image.std[c] = s->data.std[c];
     }
     RC_TRY(rc_config_normalisation(&s->config, image.c, image.mean, image.std));
-    return rc_learner_create(&s->model->learner, s->backend, &s->config.settings, s->method, &image);
+    return rc_learner_create(&s->taught.learner, s->backend, &s->config.settings, s->method, &image);
 }
 
-static rc_status copy_memory(rc_backend *be, const void *from, size_t count, void **copy)
-{
-    RC_TRY(be->alloc(be, count * be->real_bytes, copy));
-    be->copy(be, *copy, from, count * be->real_bytes);
-    return RC_OK;
-}
-
-/* Keeps what the lesson will change, so that going back cannot fail. */
-static rc_status copy_model(lesson *s)
-{
-    const rc_learner *l = &s->model->learner;
-    size_t d = (size_t)l->student.head.d;
-    RC_TRY(rc_classifier_clone(&s->before, &l->student));
-    RC_TRY(rc_buffer_copy(&s->buffer_before, &l->buffer));
-    if (l->vae.encoder.param != NULL)
-        RC_TRY(rc_vae_clone(&s->vae_before, &l->vae));
-    s->statistics_before = l->statistics_classes;
-    if (l->class_mean != NULL) {
-        RC_TRY(copy_memory(l->backend, l->class_mean, (size_t)l->statistics_classes * d, &s->class_mean_before));
-        RC_TRY(copy_memory(l->backend, l->covariance, d * d, &s->covariance_before));
-    }
-    s->copied = true;
-    return RC_OK;
-}
-
-static void drop_copy(lesson *s)
-{
-    rc_classifier_destroy(&s->before);
-    s->backend->release(s->backend, s->class_mean_before);
-    s->backend->release(s->backend, s->covariance_before);
-    rc_buffer_destroy(&s->buffer_before);
-    rc_vae_destroy(&s->vae_before);
-}
-
-/* Ready for the task: created, or set up for what it is to learn now. */
+/* The model that is taught, ready for the task: created, or a copy that is set up for what it is to learn now. */
 static rc_status prepare_model(lesson *s)
 {
-    rc_learner *l = &s->model->learner;
-    if (s->first)
-        RC_TRY(create_first(s));
-    else
-        RC_TRY(copy_model(s));
-    s->model->config = s->config;
+    rc_learner *l = &s->taught.learner;
+    RC_TRY(s->first ? create_first(s) : rc_learner_clone(l, &s->model->learner));
+    s->taught.config = s->config;
+    s->taught.file_bytes = s->model->file_bytes;
+    s->taught.unknown_bytes = s->model->unknown_bytes;
     rc_settings settings = s->config.settings;
     rc_learn_stretch(&settings, s->settings, s->data.train.count, s->n_new);
     if (!s->first && s->method->dce && l->statistics_classes != l->student.head.classes)
@@ -223,43 +177,18 @@ static rc_status prepare_model(lesson *s)
                            .n_new = s->n_new, .images = s->data.train.images, .count = s->data.train.count};
     RC_TRY(rc_forecast_allow(s->backend, &claim, "learning"));
     RC_TRY(rc_learner_configure(l, &settings, s->method));
-    return extend_names(s);
+    return copy_names(s);
 }
 
-/* Undoes what the lesson did to the model. */
-static void restore_model(lesson *s, const rc_config *config, const rc_settings *settings,
-                          const rc_method *method)
+/* A lesson that was not learnt leaves nothing. It may have names of classes that its head does not have yet. */
+static void drop_taught(lesson *s)
 {
-    rc_saved_model *model = s->model;
-    rc_learner *l = &model->learner;
-    if (l->backend != NULL)
-        rc_learner_end_task(l);
-    for (int i = s->result->known; s->names_extended && i < s->result->known + s->n_new; i++) {
-        rc_free(NULL, model->class_name[i]);
-        model->class_name[i] = NULL;
-    }
-    if (s->first) {
-        rc_saved_model_destroy(model);
-        return;
-    }
-    if (s->copied) {
-        rc_classifier_destroy(&l->student);
-        l->student = s->before;
-        memset(&s->before, 0, sizeof s->before);
-        l->backend->release(l->backend, l->class_mean);
-        l->backend->release(l->backend, l->covariance);
-        l->class_mean = s->class_mean_before;
-        l->covariance = s->covariance_before;
-        l->statistics_classes = s->statistics_before;
-        s->class_mean_before = s->covariance_before = NULL;
-        rc_buffer_destroy(&l->buffer);
-        l->buffer = s->buffer_before;
-        memset(&s->buffer_before, 0, sizeof s->buffer_before);
-        rc_vae_destroy(&l->vae);
-        rc_vae_move(&l->vae, &s->vae_before);
-    }
-    model->config = *config;
-    (void)rc_learner_configure(l, settings, method); /* they were good before */
+    char **names = s->taught.class_name;
+    for (int label = 0; names != NULL && label < s->result->known + s->n_new; label++)
+        rc_free(NULL, names[label]);
+    rc_free(NULL, names);
+    s->taught.class_name = NULL;
+    rc_saved_model_destroy(&s->taught);
 }
 
 /* ---- the task ---------------------------------------------------------------------------------------------------- */
@@ -290,7 +219,7 @@ static rc_status boundary(void *user, const rc_stage_report *report)
 
 static rc_status run_task(lesson *s)
 {
-    rc_learner *l = &s->model->learner;
+    rc_learner *l = &s->taught.learner;
     const rc_split *train = &s->data.train;
     int32_t *labels = rc_alloc_zeroed(NULL, (size_t)train->count, sizeof *labels);
     if (labels == NULL)
@@ -311,7 +240,7 @@ static rc_status run_task(lesson *s)
 }
 
 /* Percent right on the images of a split whose labels are below `end`, predictions being over all classes. */
-static rc_status score(const lesson *s, const rc_dataset *data, const rc_split *split, int end, int *images,
+static rc_status score(const rc_saved_model *model, const rc_dataset *data, const rc_split *split, int end, int *images,
                        double *accuracy)
 {
     rc_named_evaluation e;
@@ -319,7 +248,7 @@ static rc_status score(const lesson *s, const rc_dataset *data, const rc_split *
     *accuracy = NAN;
     if (split->count == 0)
         return RC_OK;
-    RC_TRY(rc_evaluate_by_name(s->model, data, split, &e));
+    RC_TRY(rc_evaluate_by_name(model, data, split, &e));
     for (int cell = 0; cell < end * e.counts.classes; cell++)
         *images += e.counts.confusion[cell];
     *accuracy = rc_accuracy(&e.counts, 0, end);
@@ -327,11 +256,11 @@ static rc_status score(const lesson *s, const rc_dataset *data, const rc_split *
     return RC_OK;
 }
 
-static rc_status score_old(lesson *s, double *accuracy)
+static rc_status score_old(lesson *s, const rc_saved_model *model, double *accuracy)
 {
     const rc_dataset *data = &s->old_test;
     const rc_split *split = data->test.count > 0 ? &data->test : &data->train;
-    return score(s, data, split, s->result->known, &s->result->old_images, accuracy);
+    return score(model, data, split, s->result->known, &s->result->old_images, accuracy);
 }
 
 /* The data of the lesson: given, or read, in a size that generators can make. */
@@ -361,19 +290,19 @@ static rc_status teach(lesson *s)
     RC_TRY(check_images(s));
     if (!s->first && s->settings->old_test != NULL) {
         RC_TRY(read_data(s, s->settings->old_test, 1, &s->old_test));
-        RC_TRY(score_old(s, &s->result->old_before));
+        RC_TRY(score_old(s, s->model, &s->result->old_before));
     }
     RC_TRY(prepare_model(s));
-    const rc_learner *l = &s->model->learner;
+    const rc_learner *l = &s->taught.learner;
     list_classes(s, false, names, sizeof names);
     rc_log_write(&s->watch.log, RC_LOG_INFO,
                  "%s: %d new class%s (%s) from %d images of %d x %d pixels, %d held out", s->method->title,
                  s->n_new, s->n_new > 1 ? "es" : "", names, s->data.train.count, l->augment.w, l->augment.h,
                  s->data.test.count);
     RC_TRY(run_task(s));
-    RC_TRY(score(s, &s->data, &s->data.test, s->result->known + s->n_new, &s->result->held_out,
+    RC_TRY(score(&s->taught, &s->data, &s->data.test, s->result->known + s->n_new, &s->result->held_out,
                  &s->result->accuracy));
-    return s->result->old_images > 0 ? score_old(s, &s->result->old_after) : RC_OK;
+    return s->result->old_images > 0 ? score_old(s, &s->taught, &s->result->old_after) : RC_OK;
 }
 
 rc_status rc_learn(rc_saved_model *model, rc_backend *backend, const rc_learn_settings *settings,
@@ -386,24 +315,20 @@ rc_status rc_learn(rc_saved_model *model, rc_backend *backend, const rc_learn_se
     lesson *s = rc_alloc_zeroed(NULL, 1, sizeof *s);
     if (s == NULL)
         return RC_OUT_OF_MEMORY;
-    *s = (lesson){.settings = settings,
-                  .watch = settings->watch,
-                  .result = result,
-                  .model = model,
-                  .backend = backend,
-                  .first = result->known == 0};
-    const rc_config config = model->config;
-    const rc_settings old_settings = model->learner.settings;
-    const rc_method *old_method = model->learner.method;
+    s->settings = settings;
+    s->watch = settings->watch;
+    s->result = result;
+    s->model = model;
+    s->backend = backend;
+    s->first = result->known == 0;
     rc_status status = rc_learn_configure(model, settings, &s->config, &s->method);
-    if (status == RC_OK) {
+    if (status == RC_OK)
         status = teach(s);
-        if (status == RC_OK)
-            model->fingerprint[0] = '\0'; /* no run has made what it is now */
-        else
-            restore_model(s, &config, &old_settings, old_method);
+    if (status == RC_OK) {
+        rc_saved_model_destroy(model);
+        rc_saved_model_move(model, &s->taught); /* with no fingerprint: no run has made what it is now */
     }
-    drop_copy(s);
+    drop_taught(s);
     if (settings->in_memory == NULL)
         rc_dataset_close(&s->data);
     rc_dataset_close(&s->old_test);

@@ -21,27 +21,33 @@
 
 typedef struct rc_backend rc_backend;
 
-/* Loss terms: an index into rc_step.weight and into the value slots of a step. */
+/* Loss terms, the one list of them: identifier, key in logs, name for people. RC_LOSS_CE and so on are indices into
+ * rc_step.weight and into the value slots of a step. */
+#define RC_LOSSES(LOSS)                                                                                       \
+    LOSS(CE, "ce", "cross entropy")         /* all, local, split, asymmetric */                               \
+    LOSS(INTER, "inter", "inter")           /* LODE: new against old */                                       \
+    LOSS(INTRA, "intra", "intra")           /* LODE: among the new */                                         \
+    LOSS(REPLAY, "replay", "replay")        /* cross entropy on replayed samples */                           \
+    LOSS(HEAD, "head", "head")              /* ABD: cross entropy that moves the head alone */                \
+    LOSS(HKD, "hkd", "HKD")                                                                                   \
+    LOSS(KD, "kd", "KD")                                                                                      \
+    LOSS(KD_REPLAY, "kd_replay", "KD of replay")                                                              \
+    LOSS(FEATURE, "feature", "feature")     /* ABD: importance-weighted feature distillation */               \
+    LOSS(RKD, "rkd", "RKD")                                                                                   \
+    LOSS(WAR, "war", "WAR")                                                                                   \
+    LOSS(CONTENT, "content", "content")     /* inversion: cross entropy at temperature 1000 */                \
+    LOSS(DIVERSITY, "diversity", "diversity")                                                                 \
+    LOSS(BN, "bn", "BN statistics")                                                                           \
+    LOSS(PRIOR, "prior", "image prior")     /* smoothing, or total variation */                               \
+    LOSS(NORM, "norm", "image norm")        /* pixel form of DeepInversion: L2 norm of the image */           \
+    LOSS(DCE, "dce", "DCE")                                                                                   \
+    LOSS(RECONSTRUCTION, "reconstruction", "reconstruction")                                                  \
+    LOSS(LATENT, "latent", "latent")
+
 typedef enum rc_loss {
-    RC_LOSS_CE,        /* cross entropy: all, local, split, asymmetric */
-    RC_LOSS_INTER,     /* LODE: new against old */
-    RC_LOSS_INTRA,     /* LODE: among the new */
-    RC_LOSS_REPLAY,    /* cross entropy on replayed samples */
-    RC_LOSS_HEAD,      /* ABD: cross entropy that moves the head alone */
-    RC_LOSS_HKD,
-    RC_LOSS_KD,
-    RC_LOSS_KD_REPLAY,
-    RC_LOSS_FEATURE,   /* ABD: importance-weighted feature distillation */
-    RC_LOSS_RKD,
-    RC_LOSS_WAR,
-    RC_LOSS_CONTENT,   /* inversion: cross entropy at temperature 1000 */
-    RC_LOSS_DIVERSITY,
-    RC_LOSS_BN,
-    RC_LOSS_PRIOR,     /* smoothing, or total variation */
-    RC_LOSS_NORM,      /* pixel form of DeepInversion: L2 norm of the image */
-    RC_LOSS_DCE,
-    RC_LOSS_RECONSTRUCTION,
-    RC_LOSS_LATENT,
+#define RC_LOSS_ENTRY(identifier, key, name) RC_LOSS_##identifier,
+    RC_LOSSES(RC_LOSS_ENTRY)
+#undef RC_LOSS_ENTRY
     RC_LOSS_COUNT
 } rc_loss;
 

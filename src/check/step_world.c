@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "cil/sources.h"
 #include "nn/losses.h"
 #include "nn/nets.h"
 
@@ -162,7 +163,7 @@ static rc_status make_inversion(rc_step_world *w)
     rc_inversion_settings settings = {.batch = w->batch, .temperature = 1000, .diversity_epsilon = 1e-6f,
                                       .bn_form = RC_BN_KL, .consistency = true, .dce_momentum = 0.9f,
                                       .class_mean = w->class_mean, .covariance = w->covariance,
-                                      .adam = {0.9f, 0.999f, 1e-8f}, .seed = w->seed, .task = 1};
+                                      .adam = rc_adam_default, .seed = w->seed, .task = 1};
     RC_TRY(rc_inversion_create(w->be, &settings, &w->teacher, &w->generator, &w->inversion));
     rc_step *control = rc_inversion_control(w->inversion);
     control->learning_rate = 1e-3f;

@@ -3,17 +3,7 @@
 #define RC_CIL_METHODS_H
 
 #include "base/status.h"
-#include "cil/objective.h"
-
-typedef enum rc_replay_kind {
-    RC_REPLAY_NONE,
-    RC_REPLAY_DREAMS,     /* a generator inverted from the old model */
-    RC_REPLAY_PIXELS,     /* images inverted from the old model, pixel by pixel */
-    RC_REPLAY_BUFFER,     /* some real old images: not data-free */
-    RC_REPLAY_GENERATIVE, /* a generative model, trained beside the classifier and kept */
-    RC_REPLAY_REAL,       /* all real old images, for analysis: what a perfect source would do */
-    RC_REPLAY_ALL         /* real old images are trained on as if they were new: an upper bound */
-} rc_replay_kind;
+#include "cil/source.h"
 
 /* Weights of the losses in main training; settings.h has the numbers. */
 typedef enum rc_weighting {
@@ -28,7 +18,7 @@ typedef struct rc_method {
     const char *name;    /* "cwd" */
     const char *title;   /* "CwD" */
     const char *summary; /* one line */
-    rc_replay_kind replay;
+    const rc_source_kind *replay; /* where the second half of a batch comes from (sources.h) */
     rc_objective main;   /* in tasks after the first; that one has cross entropy alone */
     rc_weighting weights;
     int buffer_size; /* images kept at most; 0: as the settings say */
@@ -38,17 +28,22 @@ typedef struct rc_method {
     bool align_rows; /* WA: after training, new rows of the head get the old ones' mean norm */
 } rc_method;
 
-/* Is its first task plain training, the same for all such methods? A method that stores as it trains has its own. */
-static inline bool rc_method_shares_first_task(const rc_method *method)
-{
-    return method->replay != RC_REPLAY_BUFFER && method->replay != RC_REPLAY_GENERATIVE;
-}
+/* Does a task that begins after n_old classes have batches with a second half? Does it ask the old model? Does it
+ * have a generator? How is the old model inverted (no parts: not at all)? */
+bool rc_method_replays(const rc_method *method, int n_old);
+bool rc_method_asks_teacher(const rc_method *method, int n_old);
+bool rc_method_dreams(const rc_method *method, int n_old);
+rc_inversion_plan rc_method_inversion(const rc_method *method, const rc_settings *settings, int n_old);
 
-/* Does it have to be given the old images too? */
-static inline bool rc_method_takes_old_images(const rc_method *method)
-{
-    return method->replay == RC_REPLAY_REAL || method->replay == RC_REPLAY_ALL;
-}
+/* Is its first task plain training, the same for all such methods? A method that stores as it trains has its own. */
+bool rc_method_shares_first_task(const rc_method *method);
+
+/* Does it have to be given the old images too? Are they trained on? */
+bool rc_method_takes_old_images(const rc_method *method);
+bool rc_method_trains_on_old_images(const rc_method *method);
+
+/* Images that it holds beside those of a task, at most: a buffer, or inverted pixels. */
+int rc_held_images(const rc_method *method, const rc_settings *settings);
 
 /* NULL when there are no more. */
 const rc_method *rc_method_at(int index);

@@ -4,7 +4,19 @@
 #ifndef RC_CIL_OBJECTIVE_H
 #define RC_CIL_OBJECTIVE_H
 
-#include <stdbool.h>
+#include "backend/backend.h"
+
+const char *rc_loss_name(int loss); /* "cross entropy", of an rc_loss */
+const char *rc_loss_key(int loss);  /* "ce": short, for logs and progress */
+
+/* A loss that a stage may have, and its weight if it does; all others weigh 0. */
+typedef struct rc_stage_loss {
+    rc_loss loss;
+    bool active;
+    double weight;
+} rc_stage_loss;
+void rc_stage_set_losses(const rc_stage_loss *losses, size_t count, float weight[RC_LOSS_COUNT],
+                         bool active[RC_LOSS_COUNT]);
 
 /* Cross entropy, by the classes that its softmax covers. */
 typedef enum rc_ce {

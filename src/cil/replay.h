@@ -1,19 +1,16 @@
-/* Where the second half of a training batch comes from: one small interface for every source. The training step, the
+/* What a stage draws the second half of its batches from: a source (source.h) that is open. The training step, the
  * refinement and the estimation draw from it and know nothing else of it; rc_learner_replay() in learner.h opens the
- * one that the method's row names.
+ * learner's.
  *
- * A source embeds rc_replay as its first member and fills the table. What it keeps from task to task belongs to the
- * learner; what it holds for drawing (passes, noise, indices) comes and goes with it. draw and learn are part of a
- * step: they enqueue operations, read nothing back and allocate nothing, so that a step can be captured. */
+ * A source embeds rc_replay as the first member of a structure and fills the table. What it keeps from task to task is
+ * in rc_source; what it holds for drawing (passes, noise, indices) comes and goes with rc_replay. draw and learn are
+ * part of a step: they enqueue operations, read nothing back and allocate nothing, so that a step can be captured. */
 #ifndef RC_CIL_REPLAY_H
 #define RC_CIL_REPLAY_H
 
 #include "cil/buffer.h"
 #include "cil/state.h"
-#include "cil/vae.h"
 #include "nn/model.h"
-
-struct rc_resident_data; /* step_training.h */
 
 typedef struct rc_replay rc_replay;
 
@@ -39,23 +36,5 @@ struct rc_replay {
 };
 
 void rc_replay_destroy(rc_replay *replay); /* NULL is fine */
-
-/* Dreams: images that a generator in eval mode makes of fresh noise. The generator must outlive the source. */
-rc_status rc_replay_dreams_create(rc_backend *backend, const rc_model *generator, int batch, uint32_t stream,
-                                  rc_replay **replay);
-
-/* Stored images: the buffer, whose task has begun, says which, and the pool has them. Both outlive the source. */
-rc_status rc_replay_stored_create(rc_backend *backend, rc_image_buffer *buffer, const struct rc_resident_data *pool,
-                                  rc_replay **replay);
-
-/* A generative model (DGR): `old_decoder`, as the last task left it, makes images of noise, and `vae` learns from every
- * batch. Without an old decoder, in the first task, nothing is drawn. All must outlive the source. */
-typedef struct rc_generative_settings {
-    int batch;       /* new images a step; as many are drawn */
-    float old_share; /* n_old / K */
-    float momentum;  /* of SGD; no decay */
-} rc_generative_settings;
-rc_status rc_replay_generative_create(rc_backend *backend, rc_vae *vae, const rc_model *old_decoder,
-                                      const rc_generative_settings *settings, rc_replay **replay);
 
 #endif

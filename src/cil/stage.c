@@ -4,83 +4,6 @@
 
 #include "base/clock.h"
 
-const char *rc_stage_name(rc_stage stage)
-{
-    static const char *const name[] = {"inversion", "training", "refinement", "estimation"};
-    return stage >= 0 && stage < RC_STAGE_COUNT ? name[stage] : "unknown";
-}
-
-const char *rc_loss_name(int loss)
-{
-    static const char *const name[RC_LOSS_COUNT] = {
-        [RC_LOSS_CE] = "cross entropy",   [RC_LOSS_INTER] = "inter",           [RC_LOSS_INTRA] = "intra",
-        [RC_LOSS_REPLAY] = "replay",      [RC_LOSS_HEAD] = "head",             [RC_LOSS_HKD] = "HKD",
-        [RC_LOSS_KD] = "KD",              [RC_LOSS_KD_REPLAY] = "KD of replay", [RC_LOSS_FEATURE] = "feature",
-        [RC_LOSS_RKD] = "RKD",
-        [RC_LOSS_WAR] = "WAR",            [RC_LOSS_CONTENT] = "content",       [RC_LOSS_DIVERSITY] = "diversity",
-        [RC_LOSS_BN] = "BN statistics",   [RC_LOSS_PRIOR] = "image prior",     [RC_LOSS_NORM] = "image norm",
-        [RC_LOSS_DCE] = "DCE",            [RC_LOSS_RECONSTRUCTION] = "reconstruction", [RC_LOSS_LATENT] = "latent",
-    };
-    return name[loss];
-}
-
-const char *rc_loss_key(int loss)
-{
-    static const char *const key[RC_LOSS_COUNT] = {
-        [RC_LOSS_CE] = "ce",           [RC_LOSS_INTER] = "inter",       [RC_LOSS_INTRA] = "intra",
-        [RC_LOSS_REPLAY] = "replay",   [RC_LOSS_HEAD] = "head",         [RC_LOSS_HKD] = "hkd",
-        [RC_LOSS_KD] = "kd",           [RC_LOSS_KD_REPLAY] = "kd_replay", [RC_LOSS_FEATURE] = "feature",
-        [RC_LOSS_RKD] = "rkd",
-        [RC_LOSS_WAR] = "war",         [RC_LOSS_CONTENT] = "content",   [RC_LOSS_DIVERSITY] = "diversity",
-        [RC_LOSS_BN] = "bn",           [RC_LOSS_PRIOR] = "prior",       [RC_LOSS_NORM] = "norm",
-        [RC_LOSS_DCE] = "dce",         [RC_LOSS_RECONSTRUCTION] = "reconstruction", [RC_LOSS_LATENT] = "latent",
-    };
-    return key[loss];
-}
-
-/* Main epochs and refinement epochs of a task. Main training is as long for a method that does not refine, so that
- * methods compare, and share their first task. A small task gets more epochs, to reach min_steps. */
-static int epochs_of(const rc_task_size *task, bool refinement)
-{
-    const rc_settings *s = task->settings;
-    bool replay = rc_method_sources(task->method, task->n_old).replay;
-    if (refinement && (s->paper_no_refinement || s->refine_epochs == 0 || !task->method->refine || !replay))
-        return 0;
-    int epochs = refinement ? s->refine_epochs : s->epochs - (s->paper_no_refinement ? 0 : s->refine_epochs);
-    int least = (s->min_steps + task->batches - 1) / task->batches;
-    return epochs > least ? epochs : least;
-}
-
-uint32_t rc_task_steps(const rc_task_size *task, rc_stage stage)
-{
-    const rc_settings *s = task->settings;
-    const rc_sources from = rc_method_sources(task->method, task->n_old);
-    if (task->batches == 0 && stage != RC_STAGE_INVERSION)
-        return 0;
-    switch (stage) {
-    case RC_STAGE_INVERSION:
-        return from.dreams   ? (uint32_t)s->inversion_steps
-               : from.pixels ? (uint32_t)s->pixel_batches * (uint32_t)s->pixel_steps
-                             : 0;
-    case RC_STAGE_TRAINING: return (uint32_t)epochs_of(task, false) * (uint32_t)task->batches;
-    case RC_STAGE_REFINEMENT: return (uint32_t)epochs_of(task, true) * (uint32_t)task->batches;
-    case RC_STAGE_ESTIMATION: {
-        if (!task->method->dce)
-            return 0;
-        int ratio = task->n_old / task->n_new > 1 ? task->n_old / task->n_new : 1;
-        return (uint32_t)task->batches * (from.replay ? 1 + (uint32_t)ratio : 1);
-    }
-    case RC_STAGE_COUNT: break;
-    }
-    return 0;
-}
-
-uint32_t rc_stage_steps(const rc_learner *l, rc_stage stage)
-{
-    rc_task_size task = {&l->settings, l->method, l->n_old, l->n_new, l->batches};
-    return rc_task_steps(&task, stage);
-}
-
 rc_status rc_stage_bytes(rc_learner *l, rc_stage stage, size_t *bytes)
 {
     *bytes = 0;
@@ -98,19 +21,6 @@ rc_status rc_stage_bytes(rc_learner *l, rc_stage stage, size_t *bytes)
         rc_training_destroy(training);
     }
     return RC_OK;
-}
-
-void rc_stage_set_losses(const rc_stage_loss *losses, size_t count, float weight[RC_LOSS_COUNT],
-                         bool active[RC_LOSS_COUNT])
-{
-    for (int i = 0; i < RC_LOSS_COUNT; i++) {
-        weight[i] = 0;
-        active[i] = false;
-    }
-    for (size_t i = 0; i < count; i++) {
-        weight[losses[i].loss] = losses[i].active ? (float)losses[i].weight : 0;
-        active[losses[i].loss] = losses[i].active;
-    }
 }
 
 /* The setting that most likely made a stage diverge. */

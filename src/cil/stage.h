@@ -12,18 +12,6 @@
 
 #include "cil/learner.h"
 
-typedef enum rc_stage {
-    RC_STAGE_INVERSION,
-    RC_STAGE_TRAINING,
-    RC_STAGE_REFINEMENT,
-    RC_STAGE_ESTIMATION,
-    RC_STAGE_COUNT
-} rc_stage;
-
-const char *rc_stage_name(rc_stage stage); /* "inversion" */
-const char *rc_loss_name(int loss);        /* "cross entropy", of an rc_loss */
-const char *rc_loss_key(int loss);         /* "ce": short, for logs and progress */
-
 /* Where a stage is, at a step boundary. */
 typedef struct rc_stage_report {
     rc_stage stage;
@@ -46,18 +34,6 @@ typedef struct rc_stage_hooks {
      * step. May be NULL. */
     rc_status (*restore)(void *user, rc_state *state);
 } rc_stage_hooks;
-
-/* All that decides how many steps the stages of a task have. */
-typedef struct rc_task_size {
-    const rc_settings *settings;
-    const rc_method *method;
-    int n_old, n_new;
-    int batches; /* per epoch; 0: dreams are looked at, nothing is learnt */
-} rc_task_size;
-
-/* How many steps a stage has; 0: the method does not have it. The second one: for the task at hand. */
-uint32_t rc_task_steps(const rc_task_size *task, rc_stage stage);
-uint32_t rc_stage_steps(const rc_learner *learner, rc_stage stage);
 
 /* Bytes of backend memory that a stage of the task at hand takes besides what the learner holds; 0 where it is little
  * or nothing. Builds the stage's step and drops it again. */
@@ -88,20 +64,11 @@ rc_status rc_stage_repeat(rc_stage_run *run, uint32_t from, uint32_t to);
 rc_status rc_stage_inversion_create(rc_learner *learner, rc_inversion **inversion);
 rc_status rc_stage_training_create(rc_learner *learner, rc_training **training);
 
-/* A loss that a stage may have, and its weight if it does; all others weigh 0. */
-typedef struct rc_stage_loss {
-    rc_loss loss;
-    bool active;
-    double weight;
-} rc_stage_loss;
-void rc_stage_set_losses(const rc_stage_loss *losses, size_t count, float weight[RC_LOSS_COUNT],
-                         bool active[RC_LOSS_COUNT]);
-
 /* Which losses main training or refinement of the task at hand has, and their weights. */
 void rc_stage_weights(const rc_learner *learner, rc_stage stage, float weight[RC_LOSS_COUNT],
                       bool active[RC_LOSS_COUNT]);
 
-/* Likewise of inversion, of a generator or of pixels. */
+/* Likewise of inversion, as the source says. */
 void rc_inversion_weights(const rc_learner *learner, float weight[RC_LOSS_COUNT], bool active[RC_LOSS_COUNT]);
 
 rc_status rc_stage_inversion(rc_learner *learner, uint32_t from, const rc_stage_hooks *hooks);

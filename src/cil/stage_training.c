@@ -35,7 +35,6 @@ void rc_stage_weights(const rc_learner *l, rc_stage stage, float weight[RC_LOSS_
     rc_loss_scale scale = {1, 1};
     if (adaptive && !s->paper_constant_scale)
         scale = rc_adaptive_loss_scale(l->n_old, l->n_new);
-    bool generates = trains && l->method->replay == RC_REPLAY_GENERATIVE;
     double half = l->method->weights == RC_WEIGHTS_HALVES && l->has.replay ? 0.5 : 1;
     double replay = adaptive ? s->lambda_hkd * scale.distillation : 1;
     int old_tasks = l->student.head.tasks > 1 ? l->student.head.tasks - 1 : 1;
@@ -53,10 +52,13 @@ void rc_stage_weights(const rc_learner *l, rc_stage stage, float weight[RC_LOSS_
         {RC_LOSS_FEATURE, trains && o.feature, s->feature_weight},
         {RC_LOSS_RKD, trains && o.rkd, s->lambda_rkd * scale.distillation},
         {RC_LOSS_WAR, o.war, s->lambda_war},
-        {RC_LOSS_RECONSTRUCTION, generates, 1},
-        {RC_LOSS_LATENT, generates, 1},
     };
     rc_stage_set_losses(losses, sizeof losses / sizeof *losses, weight, active);
+    const rc_loss *own = l->method->replay->learns;
+    for (; trains && own != NULL && *own != RC_LOSS_COUNT; own++) {
+        weight[*own] = 1;
+        active[*own] = true;
+    }
 }
 
 /* Epoch by epoch from step `from` of the stage; `first_epoch` is the number of the stage's first epoch in the task. */
@@ -116,7 +118,7 @@ rc_status rc_stage_training_create(rc_learner *l, rc_training **training)
 {
     const rc_settings *s = &l->settings;
     rc_replay *replay = NULL;
-    if (l->has.replay || l->method->replay == RC_REPLAY_GENERATIVE) /* which learns before it is replayed */
+    if (l->has.replay || l->method->replay->learns != NULL) /* which it does before it is replayed */
         RC_TRY(rc_learner_replay(l, RC_STREAM_DREAMS, &replay));
     rc_training_settings settings = {.batch = s->batch,
                                      .n_old = l->n_old,

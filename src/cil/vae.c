@@ -52,12 +52,6 @@ rc_status rc_vae_clone(rc_vae *copy, const rc_vae *vae)
     return RC_OK;
 }
 
-void rc_vae_move(rc_vae *to, rc_vae *from)
-{
-    *to = *from;
-    memset(from, 0, sizeof *from);
-}
-
 size_t rc_vae_bytes(const rc_vae *vae)
 {
     return (vae->encoder.net->params + vae->decoder.net->params) * sizeof(float);

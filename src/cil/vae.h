@@ -15,8 +15,6 @@ rc_status rc_vae_create(rc_vae *vae, rc_backend *backend, int c, int size, int w
 void rc_vae_destroy(rc_vae *vae); /* a zeroed or destroyed one is fine */
 /* A copy of its own. */
 rc_status rc_vae_clone(rc_vae *copy, const rc_vae *vae);
-/* From one place to another, which holds none; the first is empty then. */
-void rc_vae_move(rc_vae *to, rc_vae *from);
 
 size_t rc_vae_bytes(const rc_vae *vae); /* of the parameters, as files have them */
 

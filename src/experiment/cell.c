@@ -185,7 +185,7 @@ rc_workload rc_cell_work(const rc_cell *cell, int task)
     for (; task < rc_cell_tasks(cell); task++)
         rc_workload_add(&work, &cell->trial->config.settings, cell->method, rc_task_first(stream, task),
                         rc_task_classes(stream, task),
-                        task_images(cell, task, cell->method->replay == RC_REPLAY_ALL));
+                        task_images(cell, task, rc_method_trains_on_old_images(cell->method)));
     return work;
 }
 
@@ -454,7 +454,7 @@ static rc_status adopt_model(cell_run *m, const char *path)
     if (l->augment.h != image.h || l->augment.w != image.w || l->augment.c != image.c)
         return rc_fail(RC_FORMAT, "%s is a model of images of %d x %d x %d, but the data of the run has %d x %d x %d",
                        path, l->augment.h, l->augment.w, l->augment.c, image.h, image.w, image.c);
-    for (int c = 0; c < image.c && l->vae.encoder.param == NULL; c++) /* an autoencoder takes pixels as they are */
+    for (int c = 0; c < image.c && !l->method->replay->plain_pixels; c++)
         if (l->augment.mean[c] != image.mean[c] || l->augment.std[c] != image.std[c])
             return rc_fail(RC_FORMAT, "%s has mean %g and deviation %g for channel %d, but the data of the run has %g "
                            "and %g: bring the model of this run back, or begin another run with another --out", path,

@@ -210,7 +210,7 @@ static const rc_method *heaviest_method(const rc_run_settings *s)
 {
     const rc_method *heaviest = s->method[0];
     for (int m = 1; m < s->methods; m++)
-        if (s->method[m]->replay == RC_REPLAY_DREAMS)
+        if (s->method[m]->replay->dreams)
             heaviest = s->method[m];
     return heaviest;
 }

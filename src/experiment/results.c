@@ -122,13 +122,19 @@ void rc_results_put_seconds(const rc_results *r, const char *key, rc_json_writer
     rc_json_end(w);
 }
 
-void rc_stored_put(const rc_stored *stored, const char *key, rc_json_writer *w)
+bool rc_results_are_data_free(const rc_results *r)
+{
+    const rc_method *method;
+    return rc_method_find(r->method, &method) == RC_OK && method->replay->data_free;
+}
+
+void rc_stored_put(const rc_stored *stored, bool data_free, const char *key, rc_json_writer *w)
 {
     rc_json_begin_object(w, key);
     rc_json_put_int(w, "images", (int64_t)stored->images);
     rc_json_put_int(w, "generative_model", (int64_t)stored->model);
     rc_json_put_int(w, "statistics", (int64_t)stored->statistics);
-    rc_json_put_bool(w, "data_free", rc_stored_is_data_free(stored));
+    rc_json_put_bool(w, "data_free", data_free);
     rc_json_end(w);
 }
 
@@ -147,7 +153,7 @@ void rc_results_put_task(const rc_results *r, int task, rc_json_writer *w)
     rc_json_put_real(w, "backward_transfer", rc_backward_transfer(r->matrix, r->tasks, task + 1));
     rc_json_put_real(w, "old_norm", t->old_norm);
     rc_json_put_real(w, "new_norm", t->new_norm);
-    rc_stored_put(&t->stored, "stored", w);
+    rc_stored_put(&t->stored, rc_results_are_data_free(r), "stored", w);
     rc_json_begin_array(w, "by_task");
     for (int j = 0; j <= task; j++)
         rc_json_put_real(w, NULL, r->matrix[task * r->tasks + j]);

@@ -75,10 +75,12 @@ rc_status rc_results_write_csv(const rc_results *results, const char *path);
 rc_status rc_results_write_classes(const rc_results *results, char *const *class_name, const char *path);
 rc_status rc_results_write_confusion(const rc_results *results, char *const *class_name, const char *path);
 
-/* "18.9 kB of statistics": what is kept of images; and all of it as a JSON object, with whether it is
+/* Is the method one that keeps neither images nor a model that makes them? */
+bool rc_results_are_data_free(const rc_results *results);
+/* "18.9 kB of statistics": what is kept of images; and all of it as a JSON object, with whether the method is
  * data-free. */
 void rc_stored_text(const rc_stored *stored, char *text, size_t size);
-void rc_stored_put(const rc_stored *stored, const char *key, rc_json_writer *w);
+void rc_stored_put(const rc_stored *stored, bool data_free, const char *key, rc_json_writer *w);
 /* For people: a table with one row per method; and everything about one method. */
 typedef void rc_results_line(void *user, const char *text);
 void rc_results_print(const rc_results *const *results, int count, rc_results_line *line, void *user);

@@ -119,7 +119,7 @@ static void report_summary(page *p, const rc_results *r)
         const rc_stored *stored = &r->task[r->done - 1].stored;
         add(p, "kept for later tasks  %zu bytes of images, %zu of a model of images, %zu of statistics: %s",
             stored->images, stored->model, stored->statistics,
-            rc_stored_is_data_free(stored) ? "data-free" : "not data-free");
+            rc_results_are_data_free(r) ? "data-free" : "not data-free");
         end_line(p);
     }
     end_line(p);

@@ -280,7 +280,7 @@ static void put_method(const rc_summary *s, int method, const row *r, rc_json_wr
     for (int i = 0; i < SECONDS; i++)
         rc_json_put_real(w, seconds_name(i), r->seconds[i].mean);
     rc_json_end(w);
-    rc_stored_put(&r->stored, "stored", w);
+    rc_stored_put(&r->stored, r->method->replay->data_free, "stored", w);
     rc_json_begin_array(w, "runs");
     for (int t = 0; t < s->trials; t++)
         put_cell(s, t, method, w);

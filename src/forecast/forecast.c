@@ -19,7 +19,7 @@ void rc_workload_add(rc_workload *work, const rc_settings *settings, const rc_me
                      int images)
 {
     rc_task_size task = {settings, method, n_old, n_new, rc_epoch_batches(images, settings->batch)};
-    bool dreams = rc_method_sources(method, n_old).dreams;
+    bool dreams = rc_method_dreams(method, n_old);
     for (int i = 0; i < RC_STAGE_COUNT; i++)
         work->steps[dreams][i] += rc_task_steps(&task, (rc_stage)i);
 }
@@ -32,11 +32,17 @@ double rc_workload_steps(const rc_workload *work)
     return sum;
 }
 
+/* Does the task at hand have a generator? */
+static bool has_dreams(const rc_learner *l)
+{
+    return rc_method_dreams(l->method, l->n_old);
+}
+
 /* ---- as it goes ----------------------------------------------------------------------------------------------- */
 
 void rc_forecast_begin_task(rc_forecast *f, const rc_learner *learner, const rc_workload *later)
 {
-    f->dreams = learner->has.dreams;
+    f->dreams = has_dreams(learner);
     f->last_time = rc_now();
     f->last_step = 0;
     f->last_stage = RC_STAGE_COUNT;
@@ -120,7 +126,7 @@ static rc_status time_inversion(rc_forecast *f, rc_learner *l)
     rc_inversion *inversion;
     RC_TRY(rc_stage_inversion_create(l, &inversion));
     rc_status status = time_step(l->backend, rc_inversion_step, inversion, reset_inversion,
-                                 &f->per_step[l->has.dreams][RC_STAGE_INVERSION]);
+                                 &f->per_step[has_dreams(l)][RC_STAGE_INVERSION]);
     rc_inversion_destroy(inversion);
     return status;
 }
@@ -128,7 +134,7 @@ static rc_status time_inversion(rc_forecast *f, rc_learner *l)
 static rc_status time_training(rc_forecast *f, rc_learner *l)
 {
     rc_training *training;
-    double *per_step = f->per_step[l->has.dreams];
+    double *per_step = f->per_step[has_dreams(l)];
     rc_learner_send_order(l, 0);
     RC_TRY(rc_stage_training_create(l, &training));
     rc_status status = time_step(l->backend, rc_training_step, training, reset_training, &per_step[RC_STAGE_TRAINING]);
@@ -151,7 +157,7 @@ static rc_status begin_task(rc_learner *l, int n_old, int n_new, const uint8_t *
     int32_t *labels = rc_alloc_zeroed(NULL, (size_t)count, sizeof *labels);
     if (labels == NULL)
         return RC_OUT_OF_MEMORY;
-    bool some_old = l->method->replay == RC_REPLAY_REAL && n_old > 0;
+    bool some_old = l->method->replay->replays_old_images && n_old > 0;
     for (int i = 0; i < count; i++)
         labels[i] = some_old && i % 2 ? i % n_old : n_old + i % n_new;
     rc_status status = rc_learner_begin_task(l, n_old > 0, n_new, images, labels, count);
@@ -205,7 +211,7 @@ rc_status rc_forecast_allow(rc_backend *backend, const rc_task_claim *claim, con
     size_t bytes;
     rc_memory_claim words = {.what = what, .settings = claim->settings, .image = claim->image,
                              .batch = claim->settings->batch,
-                             .dreams = claim->n_old > 0 && claim->method->replay == RC_REPLAY_DREAMS};
+                             .dreams = rc_method_dreams(claim->method, claim->n_old)};
     RC_TRY(rc_forecast_bytes(backend, claim, &bytes));
     return rc_memory_check(&words, bytes);
 }

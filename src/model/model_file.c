@@ -14,12 +14,20 @@ enum { NAME_SIZE = 2 * RC_NAME_MAX + 32, MORE_TENSORS = RC_MAX_TASKS + 4 + 32 };
 
 /* ---- saving -------------------------------------------------------------------------------------------- */
 
-/* Tensors to be written, copied to the host one after the other. */
+enum { MAX_NUMBERS = 4 };
+
+/* Tensors to be written, copied to the host one after the other, and numbers of the source. */
 typedef struct bundle {
+    rc_source_file file; /* what the source writes to */
     rc_backend *backend;
     rc_named_tensor *tensor;
     char (*name)[NAME_SIZE];
     int count, capacity;
+    struct {
+        const char *key;
+        int64_t value;
+    } number[MAX_NUMBERS];
+    int numbers;
 } bundle;
 
 /* The tensor with memory of its own, all zeros. */
@@ -49,17 +57,9 @@ static rc_status add(bundle *b, const char *name, int dims, const int64_t *shape
     return RC_OK;
 }
 
-/* Bytes or whole numbers on the host. */
-static rc_status add_copy(bundle *b, const rc_named_tensor *tensor, const void *values)
+static rc_status add_model(rc_source_file *file, const char *prefix, const rc_model *model)
 {
-    void *data;
-    RC_TRY(add_zeros(b, tensor, &data));
-    memcpy(data, values, rc_named_tensor_count(tensor) * rc_dtype_bytes(tensor->dtype));
-    return RC_OK;
-}
-
-static rc_status add_model(bundle *b, const char *prefix, const rc_model *model)
-{
+    bundle *b = (bundle *)file;
     rc_slice slice;
     for (int i = 0; rc_net_slice(model->net, i, &slice); i++) {
         char name[NAME_SIZE];
@@ -84,28 +84,40 @@ static rc_status add_head(bundle *b, const rc_head *head)
     return RC_OK;
 }
 
-/* Images and labels of a buffer. They lie on the host. */
-static rc_status add_buffer(bundle *b, const rc_learner *l)
+static rc_named_tensor tensor_of(const rc_source_array *array)
 {
-    const rc_image_buffer *buffer = &l->buffer;
-    rc_named_tensor images = {.name = "buffer.images", .dtype = RC_DTYPE_U8, .dims = 4,
-                              .shape = {buffer->held, l->augment.h, l->augment.w, l->augment.c}};
-    rc_named_tensor labels = {.name = "buffer.labels", .dtype = RC_DTYPE_I32, .dims = 1, .shape = {buffer->held}};
-    if (buffer->held == 0)
-        return RC_OK;
-    RC_TRY(add_copy(b, &images, buffer->images));
-    return add_copy(b, &labels, buffer->labels);
+    rc_named_tensor tensor = {.name = array->name, .dtype = array->whole ? RC_DTYPE_I32 : RC_DTYPE_U8,
+                              .dims = array->dims};
+    memcpy(tensor.shape, array->shape, (size_t)array->dims * sizeof *array->shape);
+    return tensor;
+}
+
+static rc_status add_array(rc_source_file *file, const rc_source_array *array)
+{
+    const rc_named_tensor tensor = tensor_of(array);
+    void *data;
+    RC_TRY(add_zeros((bundle *)file, &tensor, &data));
+    memcpy(data, array->values, rc_named_tensor_count(&tensor) * rc_dtype_bytes(tensor.dtype));
+    return RC_OK;
+}
+
+static rc_status add_number(rc_source_file *file, const char *key, double *value)
+{
+    bundle *b = (bundle *)file;
+    if (b->numbers == MAX_NUMBERS)
+        return rc_fail(RC_INTERNAL, "no room for '%s': a source has at most %d numbers", key, MAX_NUMBERS);
+    b->number[b->numbers].key = key;
+    b->number[b->numbers++].value = (int64_t)*value;
+    return RC_OK;
 }
 
 static rc_status collect(bundle *b, const rc_learner *l)
 {
-    RC_TRY(add_model(b, "backbone", &l->student.backbone));
+    b->file = (rc_source_file){.model = add_model, .array = add_array, .number = add_number};
+    RC_TRY(add_model(&b->file, "backbone", &l->student.backbone));
     RC_TRY(add_head(b, &l->student.head));
-    RC_TRY(add_buffer(b, l));
-    if (l->vae.encoder.param != NULL) {
-        RC_TRY(add_model(b, "encoder", &l->vae.encoder));
-        RC_TRY(add_model(b, "decoder", &l->vae.decoder));
-    }
+    if (l->source->kind->save != NULL)
+        RC_TRY(l->source->kind->save(l->source, l, &b->file));
     if (l->class_mean == NULL)
         return RC_OK;
     int64_t d = l->student.head.d, mean[2] = {l->statistics_classes, d}, covariance[2] = {d, d};
@@ -153,12 +165,11 @@ static void put_config(rc_json_writer *metadata, const rc_config *config)
     rc_json_put_written(metadata, "config", &settings);
 }
 
-static void describe(const rc_saved_model *model, rc_json_writer *metadata)
+static void describe(const rc_saved_model *model, const bundle *b, rc_json_writer *metadata)
 {
     const rc_learner *l = &model->learner;
     const rc_head *head = &l->student.head;
     int64_t tasks[RC_MAX_TASKS], image[] = {l->augment.h, l->augment.w, l->augment.c};
-    int64_t offered = (int64_t)l->buffer.offered;
     for (int task = 0; task < head->tasks; task++)
         tasks[task] = head->task_end[task] - (task ? head->task_end[task - 1] : 0);
     rc_json_put_text(metadata, "format", format);
@@ -169,8 +180,8 @@ static void describe(const rc_saved_model *model, rc_json_writer *metadata)
     put_numbers(metadata, "mean", l->augment.mean, l->augment.c);
     put_numbers(metadata, "std", l->augment.std, l->augment.c);
     put_integers(metadata, "image", image, 3);
-    if (l->buffer.held > 0)
-        put_integers(metadata, "buffer_offered", &offered, 1);
+    for (int i = 0; i < b->numbers; i++)
+        put_integers(metadata, b->number[i].key, &b->number[i].value, 1);
     put_config(metadata, &model->config);
     if (model->fingerprint[0] != '\0')
         rc_json_put_text(metadata, "fingerprint", model->fingerprint);
@@ -205,7 +216,7 @@ rc_status rc_model_file_save(const char *path, const rc_saved_model *model, bool
     rc_status status = make_bundle(model, &b);
     if (status == RC_OK) {
         rc_json_writer metadata = rc_safetensors_metadata_begin();
-        describe(model, &metadata);
+        describe(model, &b, &metadata);
         status = rc_safetensors_write(path, b.tensor, b.count, &metadata, replace);
     }
     drop_bundle(&b);
@@ -220,7 +231,7 @@ rc_status rc_model_file_pack(const rc_saved_model *model, void **bytes, size_t *
     rc_status status = make_bundle(model, &b);
     if (status == RC_OK) {
         rc_json_writer metadata = rc_safetensors_metadata_begin();
-        describe(model, &metadata);
+        describe(model, &b, &metadata);
         status = rc_safetensors_pack(b.tensor, b.count, &metadata, bytes, size);
     }
     drop_bundle(&b);
@@ -250,8 +261,7 @@ size_t rc_model_parameters(const rc_saved_model *model)
 
 bool rc_model_is_data_free(const rc_saved_model *model)
 {
-    const rc_kept kept = rc_model_kept(model);
-    return kept.images == 0 && kept.generative_model == 0 && !rc_method_takes_old_images(model->learner.method);
+    return model->learner.method->replay->data_free && model->unknown_bytes == 0;
 }
 
 size_t rc_kept_bytes(const rc_kept *kept)
@@ -260,6 +270,17 @@ size_t rc_kept_bytes(const rc_kept *kept)
 }
 
 /* ---- loading ------------------------------------------------------------------------------------------- */
+
+/* An open file, as a source reads it. */
+typedef struct opened {
+    rc_source_file file;
+    const rc_safetensors *tensors;
+} opened;
+
+static const rc_safetensors *tensors_of(const rc_source_file *file)
+{
+    return ((const opened *)file)->tensors;
+}
 
 static rc_status get_json(const rc_safetensors *file, const char *key, rc_json **json)
 {
@@ -302,19 +323,19 @@ static rc_status take_whole(const char *key, double value, int low, int high, in
 
 /* Is everything that a net needs in the file? Asked before anything is allocated, so that a small file cannot ask for
  * a huge model. */
-static rc_status check_net(const rc_safetensors *file, const char *prefix, const rc_net *net)
+static rc_status check_net(rc_source_file *file, const char *prefix, const rc_net *net)
 {
     rc_slice slice;
     for (int i = 0; rc_net_slice(net, i, &slice); i++) {
         char name[NAME_SIZE];
         const rc_named_tensor *tensor;
         snprintf(name, sizeof name, "%s.%s", prefix, slice.name);
-        RC_TRY(rc_safetensors_get(file, name, RC_DTYPE_F32, slice.count, &tensor));
+        RC_TRY(rc_safetensors_get(tensors_of(file), name, RC_DTYPE_F32, slice.count, &tensor));
     }
     return RC_OK;
 }
 
-static rc_status check_nets(const rc_safetensors *file, const rc_settings *settings, const rc_method *method,
+static rc_status check_nets(rc_source_file *file, const rc_settings *settings, const rc_method *method,
                             const rc_augment *image)
 {
     rc_net *net = rc_alloc_zeroed(NULL, 1, sizeof *net);
@@ -323,17 +344,9 @@ static rc_status check_nets(const rc_safetensors *file, const rc_settings *setti
     rc_status status = rc_learner_net(settings, image, net);
     if (status == RC_OK)
         status = check_net(file, "backbone", net);
-    bool generative = method->replay == RC_REPLAY_GENERATIVE;
-    if (status == RC_OK && generative)
-        status = rc_net_vae_encoder(net, image->c, image->h, settings->vae_width);
-    if (status == RC_OK && generative)
-        status = check_net(file, "encoder", net);
-    if (status == RC_OK && generative)
-        status = rc_net_vae_decoder(net, image->c, image->h, settings->vae_width);
-    if (status == RC_OK && generative)
-        status = check_net(file, "decoder", net);
     rc_free(NULL, net);
-    return status;
+    return status == RC_OK && method->replay->check_file != NULL ? method->replay->check_file(settings, image, file)
+                                                                 : status;
 }
 
 static rc_status load_tensor(const rc_safetensors *file, rc_backend *be, const char *name, size_t count, void *memory)
@@ -364,16 +377,43 @@ static rc_status load_weights(const rc_safetensors *file, rc_backend *be, const 
     return load_tensor(file, be, name, count, memory);
 }
 
-static rc_status load_model(const rc_safetensors *file, const char *prefix, const rc_model *model)
+static rc_status load_model(rc_source_file *file, const char *prefix, const rc_model *model)
 {
     rc_slice slice;
     for (int i = 0; rc_net_slice(model->net, i, &slice); i++) {
         char name[NAME_SIZE];
         snprintf(name, sizeof name, "%s.%s", prefix, slice.name);
         void *memory = rc_real_at(model->backend, slice.running ? model->running : model->param, slice.offset);
-        RC_TRY(load_weights(file, model->backend, name, slice.count, memory));
+        RC_TRY(load_weights(tensors_of(file), model->backend, name, slice.count, memory));
     }
     return RC_OK;
+}
+
+static rc_status check_array(rc_source_file *file, const rc_source_array *array)
+{
+    const rc_named_tensor wanted = tensor_of(array), *found;
+    return rc_safetensors_get(tensors_of(file), wanted.name, wanted.dtype, rc_named_tensor_count(&wanted), &found);
+}
+
+static rc_status load_array(rc_source_file *file, const rc_source_array *array)
+{
+    const rc_named_tensor wanted = tensor_of(array), *found;
+    size_t count = rc_named_tensor_count(&wanted);
+    RC_TRY(rc_safetensors_get(tensors_of(file), wanted.name, wanted.dtype, count, &found));
+    memcpy(array->values, found->data, count * rc_dtype_bytes(wanted.dtype));
+    return RC_OK;
+}
+
+static rc_status load_number(rc_source_file *file, const char *key, double *value)
+{
+    int one = 1;
+    return get_numbers(tensors_of(file), key, 1, &one, value);
+}
+
+static int64_t count_rows(rc_source_file *file, const char *name, int dims)
+{
+    const rc_named_tensor *tensor = rc_safetensors_find(tensors_of(file), name);
+    return tensor == NULL ? -1 : tensor->dims == dims ? tensor->shape[0] : 0;
 }
 
 static rc_status load_head(const rc_safetensors *file, rc_head *head)
@@ -403,36 +443,6 @@ static rc_status load_statistics(const rc_safetensors *file, rc_learner *l)
     RC_TRY(rc_learner_grow_statistics(l));
     RC_TRY(load_tensor(file, l->backend, "statistics.class_mean", (size_t)l->statistics_classes * d, l->class_mean));
     return load_tensor(file, l->backend, "statistics.covariance", d * d, l->covariance);
-}
-
-/* What a buffer holds; labels are of classes that the model knows. */
-static rc_status load_buffer(const rc_safetensors *file, rc_learner *l)
-{
-    rc_image_buffer *buffer = &l->buffer;
-    const rc_named_tensor *images = rc_safetensors_find(file, "buffer.images"), *labels;
-    if (images == NULL || l->method->replay != RC_REPLAY_BUFFER)
-        return RC_OK;
-    double offered;
-    int one = 1;
-    int64_t held = images->shape[0];
-    RC_TRY(get_numbers(file, "buffer_offered", 1, &one, &offered));
-    if (images->dims != 4 || held < 1 || held > buffer->capacity)
-        return rc_fail(RC_FORMAT, "the buffer holds %lld images, expected 1 to %d", (long long)held, buffer->capacity);
-    if (!(offered >= (double)held && offered <= UINT32_MAX && offered == floor(offered)))
-        return rc_fail(RC_FORMAT, "%.10g images were offered to a buffer that holds %lld, expected as many or more",
-                       offered, (long long)held);
-    RC_TRY(rc_safetensors_get(file, "buffer.images", RC_DTYPE_U8, (size_t)held * buffer->image_bytes, &images));
-    RC_TRY(rc_safetensors_get(file, "buffer.labels", RC_DTYPE_I32, (size_t)held, &labels));
-    RC_TRY(rc_buffer_reserve(buffer, (uint64_t)held));
-    memcpy(buffer->images, images->data, (size_t)held * buffer->image_bytes);
-    memcpy(buffer->labels, labels->data, (size_t)held * sizeof *buffer->labels);
-    for (int64_t i = 0; i < held; i++)
-        if (buffer->labels[i] < 0 || buffer->labels[i] >= l->student.head.classes)
-            return rc_fail(RC_FORMAT, "image %lld of the buffer is of class %d, but there are %d", (long long)i,
-                           buffer->labels[i], l->student.head.classes);
-    buffer->held = (int)held;
-    buffer->offered = (uint64_t)offered;
-    return RC_OK;
 }
 
 static rc_status load_name(const char *name, int index, char **copy)
@@ -509,16 +519,17 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
     rc_json_free(config);
     RC_TRY(status);
     RC_TRY(rc_config_check(&model->config));
-    RC_TRY(check_nets(file, &model->config.settings, method, &image));
-    RC_TRY(rc_learner_create(&model->learner, backend, &model->config.settings, method, &image));
-    RC_TRY(load_model(file, "backbone", &model->learner.student.backbone));
-    RC_TRY(load_head(file, &model->learner.student.head));
-    RC_TRY(load_statistics(file, &model->learner));
-    RC_TRY(load_buffer(file, &model->learner));
-    if (method->replay == RC_REPLAY_GENERATIVE) {
-        RC_TRY(load_model(file, "encoder", &model->learner.vae.encoder));
-        RC_TRY(load_model(file, "decoder", &model->learner.vae.decoder));
-    }
+    opened o = {.file = {.model = load_model, .array = load_array, .number = load_number, .find_net = check_net,
+                         .find_array = check_array, .find_rows = count_rows},
+                .tensors = file};
+    rc_learner *l = &model->learner;
+    RC_TRY(check_nets(&o.file, &model->config.settings, method, &image));
+    RC_TRY(rc_learner_create(l, backend, &model->config.settings, method, &image));
+    RC_TRY(load_model(&o.file, "backbone", &l->student.backbone));
+    RC_TRY(load_head(file, &l->student.head));
+    RC_TRY(load_statistics(file, l));
+    if (method->replay->load != NULL)
+        RC_TRY(method->replay->load(l->source, l, &o.file));
     RC_TRY(load_names(file, model));
     return backend->sync(backend);
 }
@@ -571,4 +582,11 @@ void rc_saved_model_destroy(rc_saved_model *model)
     rc_free(NULL, model->class_name);
     rc_learner_destroy(&model->learner);
     memset(model, 0, sizeof *model);
+}
+
+void rc_saved_model_move(rc_saved_model *to, rc_saved_model *from)
+{
+    *to = *from;
+    rc_learner_move(&to->learner, &from->learner);
+    memset(from, 0, sizeof *from);
 }

@@ -32,7 +32,7 @@ rc_kept rc_model_kept(const rc_saved_model *model);
 size_t rc_kept_bytes(const rc_kept *kept); /* all of them */
 /* Of the net and the head. */
 size_t rc_model_parameters(const rc_saved_model *model);
-/* Does it keep neither images nor what makes them, and is its method not given old ones? */
+/* Is its method data-free, and was nothing else in its file? */
 bool rc_model_is_data_free(const rc_saved_model *model);
 /* The net is built anew from the configuration; every tensor must be there with its shape. On failure nothing is
  * held. */
@@ -41,5 +41,7 @@ rc_status rc_model_file_load(const char *path, rc_backend *backend, rc_saved_mod
 rc_status rc_model_file_parse(const char *name, const void *bytes, size_t size, rc_backend *backend,
                               rc_saved_model *model);
 void rc_saved_model_destroy(rc_saved_model *model); /* a zeroed one is fine */
+/* To another place, which holds none; the first one is zeroed then. */
+void rc_saved_model_move(rc_saved_model *to, rc_saved_model *from);
 
 #endif

@@ -3,6 +3,8 @@
 
 #include "base/memory.h"
 
+const rc_adam rc_adam_default = {0.9f, 0.999f, 1e-8f};
+
 enum { MAX_RANGES = 16, MAX_STATES = 2 };
 
 typedef struct parameter_range {

@@ -11,6 +11,9 @@ rc_status rc_optimiser_create_sgd(rc_backend *backend, const rc_sgd *settings, r
 rc_status rc_optimiser_create_adam(rc_backend *backend, const rc_adam *settings, rc_optimiser **optimiser);
 void rc_optimiser_destroy(rc_optimiser *optimiser); /* NULL is fine */
 
+/* Adam as its paper has it, and every method here: 0.9, 0.999, 1e-8. */
+extern const rc_adam rc_adam_default;
+
 /* `count` reals of parameters and of their gradient, both in backend memory. Ranges are numbered from 0 in order. */
 rc_status rc_optimiser_add(rc_optimiser *optimiser, void *param, const void *gradient, size_t count);
 void rc_optimiser_freeze(rc_optimiser *optimiser, int range, bool frozen); /* a range that is not there is ignored */

@@ -16,7 +16,7 @@
 #include "check/case.h"
 #include "check/compare.h"
 #include "check/selftest.h"
-#include "cil/replay.h"
+#include "cil/sources.h"
 #include "nn/pass.h"
 
 static const char *module;

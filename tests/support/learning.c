@@ -73,7 +73,7 @@ uint8_t *learning_images(int first, int classes, int per_class, int32_t **labels
 void learning_begin(rc_learner *l, int task, int n_new, int per_class)
 {
     int32_t *labels;
-    int known = l->student.head.classes, first = l->method->replay == RC_REPLAY_REAL ? 0 : known;
+    int known = l->student.head.classes, first = l->method->replay->replays_old_images ? 0 : known;
     int classes = known + n_new - first;
     uint8_t *images = learning_images(first, classes, per_class, &labels);
     SUCCEEDS(rc_learner_begin_task(l, task, n_new, images, labels, classes * per_class));
@@ -96,6 +96,43 @@ void learning_teach(rc_learner *l, int task, int n_new, int per_class, const rc_
     SUCCEEDS(rc_run_stages(l, RC_STAGE_INVERSION, 0, hooks, NULL));
 }
 
+/* ---- sources -------------------------------------------------------------------------------------------------- */
+
+static rc_source *of_kind(const rc_learner *l, const rc_source_kind *kind)
+{
+    return l->source->kind == kind ? l->source : NULL;
+}
+
+rc_model *learning_generator(const rc_learner *l)
+{
+    rc_source *source = of_kind(l, &rc_source_dreams);
+    return source != NULL ? &((rc_dream_source *)source)->generator : NULL;
+}
+
+const rc_net *learning_generator_net(const rc_learner *l)
+{
+    rc_source *source = of_kind(l, &rc_source_dreams);
+    return source != NULL ? &((rc_dream_source *)source)->net : NULL;
+}
+
+rc_pixels *learning_pixels(const rc_learner *l)
+{
+    rc_source *source = of_kind(l, &rc_source_pixels);
+    return source != NULL ? &((rc_pixel_source *)source)->pixels : NULL;
+}
+
+rc_vae *learning_vae(const rc_learner *l)
+{
+    rc_source *source = of_kind(l, &rc_source_generative);
+    return source != NULL ? &((rc_generative_source *)source)->vae : NULL;
+}
+
+rc_model *learning_old_decoder(const rc_learner *l)
+{
+    rc_source *source = of_kind(l, &rc_source_generative);
+    return source != NULL ? &((rc_generative_source *)source)->old_decoder : NULL;
+}
+
 /* ---- bits ----------------------------------------------------------------------------------------------------- */
 
 learning_bits learning_take(const rc_learner *l)
@@ -104,8 +141,8 @@ learning_bits learning_take(const rc_learner *l)
     size_t params = l->net.params, running = l->net.running, d = (size_t)l->student.head.d;
     size_t head = (size_t)l->student.head.classes * d, means = (size_t)l->statistics_classes * d;
     size_t covariance = l->covariance != NULL ? d * d : 0;
-    size_t encoder = l->vae.encoder.param != NULL ? l->vae.encoder.net->params : 0;
-    size_t decoder = l->vae.decoder.param != NULL ? l->vae.decoder.net->params : 0;
+    const rc_vae *vae = learning_vae(l);
+    size_t encoder = vae != NULL ? vae->encoder.net->params : 0, decoder = vae != NULL ? vae->decoder.net->params : 0;
     learning_bits b = {.count = params + running + head + means + covariance + encoder + decoder,
                        .backbone = params + running};
     b.value = rc_alloc_zeroed(NULL, b.count, sizeof *b.value);
@@ -119,9 +156,9 @@ learning_bits learning_take(const rc_learner *l)
         be->read_real(be, b.value + b.backbone + head + means, l->covariance, covariance);
     }
     if (encoder > 0) {
-        float *vae = b.value + b.backbone + head + means + covariance;
-        be->read_real(be, vae, l->vae.encoder.param, encoder);
-        be->read_real(be, vae + encoder, l->vae.decoder.param, decoder);
+        float *at = b.value + b.backbone + head + means + covariance;
+        be->read_real(be, at, vae->encoder.param, encoder);
+        be->read_real(be, at + encoder, vae->decoder.param, decoder);
     }
     return b;
 }

@@ -2,6 +2,7 @@
 #ifndef RC_TESTS_SUPPORT_LEARNING_H
 #define RC_TESTS_SUPPORT_LEARNING_H
 
+#include "cil/sources.h"
 #include "cil/stage.h"
 
 enum { LEARNING_SIZE = 16, LEARNING_CHANNELS = 3 };
@@ -19,6 +20,13 @@ uint8_t *learning_images(int first, int classes, int per_class, int32_t **labels
 void learning_begin(rc_learner *l, int task, int n_new, int per_class);
 void learning_teach(rc_learner *l, int task, int n_new, int per_class, const rc_stage_hooks *hooks);
 extern const rc_stage_hooks learning_no_hooks;
+
+/* The insides of a learner's source; NULL: it is of another kind. */
+rc_model *learning_generator(const rc_learner *l);
+const rc_net *learning_generator_net(const rc_learner *l);
+rc_pixels *learning_pixels(const rc_learner *l);
+rc_vae *learning_vae(const rc_learner *l);
+rc_model *learning_old_decoder(const rc_learner *l);
 
 /* What a task leaves in backend memory: backbone, head, class statistics, autoencoder. */
 typedef struct learning_bits {

@@ -171,7 +171,7 @@ static void expect_slices(session *t, int task, const char *what, const rc_model
 
 static void expect_buffer(session *t, int task)
 {
-    const rc_image_buffer *b = &t->l.buffer;
+    const rc_image_buffer *b = &t->l.source->images;
     size_t held = (size_t)b->held, bytes = held * b->image_bytes;
     double *values = malloc(bytes * sizeof *values);
     assert_non_null(values);
@@ -191,18 +191,18 @@ static void expect_task(session *t, int task)
     expect_slices(t, task, "student.param", &l->student.backbone, false);
     expect_slices(t, task, "student.running", &l->student.backbone, true);
     expect_reals(t, task, "head", l->student.head.weight, classes * d);
-    if (l->generator.param != NULL) {
-        expect_slices(t, task, "generator.param", &l->generator, false);
-        expect_slices(t, task, "generator.running", &l->generator, true);
+    if (learning_generator(l) != NULL && learning_generator(l)->param != NULL) {
+        expect_slices(t, task, "generator.param", learning_generator(l), false);
+        expect_slices(t, task, "generator.running", learning_generator(l), true);
     }
     if (l->method->dce) {
         assert_int_equal(l->statistics_classes, classes);
         expect_reals(t, task, "class_mean", l->class_mean, classes * d);
         expect_reals(t, task, "covariance", l->covariance, d * d);
     }
-    if (l->method->replay == RC_REPLAY_GENERATIVE) {
-        expect_slices(t, task, "encoder.param", &l->vae.encoder, false);
-        expect_slices(t, task, "decoder.param", &l->vae.decoder, false);
+    if (l->method->replay == &rc_source_generative) {
+        expect_slices(t, task, "encoder.param", &learning_vae(l)->encoder, false);
+        expect_slices(t, task, "decoder.param", &learning_vae(l)->decoder, false);
     }
 }
 
@@ -263,7 +263,7 @@ static void run(subject *s)
         subject_must(s, rc_run_stages(l, RC_STAGE_INVERSION, 0, &learning_no_hooks, NULL));
         expect_task(&t, task);
         rc_learner_end_task(l);
-        if (l->method->replay == RC_REPLAY_BUFFER)
+        if (l->method->replay == &rc_source_buffer)
             expect_buffer(&t, task);
     }
     expect_evaluation(&t);
@@ -274,13 +274,13 @@ static void run(subject *s)
 
 static void run_dreams(subject *s)
 {
-    if (method_of(s->c)->replay == RC_REPLAY_DREAMS)
+    if (method_of(s->c)->replay == &rc_source_dreams)
         run(s);
 }
 
 static void run_others(subject *s)
 {
-    if (method_of(s->c)->replay != RC_REPLAY_DREAMS)
+    if (method_of(s->c)->replay != &rc_source_dreams)
         run(s);
 }
 

@@ -4,6 +4,6 @@ static const rc_method lwf_with_dreams = {
     .name = "lwf-with-dreams",
     .title = "LwF with dreams",
     .summary = "LwF that also distils the old model's answers to dreams",
-    .replay = RC_REPLAY_DREAMS,
+    .replay = &rc_source_dreams,
     .main = {.one_batch = true, .real = RC_CE_ALL, .kd_real = RC_KD_OLD, .kd_replay = RC_KD_OLD},
 };

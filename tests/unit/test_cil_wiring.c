@@ -61,10 +61,10 @@ static void statistics_stay_with_methods_that_use_them(void **state)
 static void dreams_need_a_teacher(void **state)
 {
     (void)state;
-    static const rc_method dreams = {.replay = RC_REPLAY_DREAMS, .main = {.real = RC_CE_ALL}};
-    static const rc_method pixels = {.replay = RC_REPLAY_PIXELS, .main = {.real = RC_CE_ALL}};
-    assert_true(rc_method_sources(&dreams, 2).teacher && rc_method_sources(&pixels, 2).teacher);
-    assert_false(rc_method_sources(&dreams, 0).teacher || rc_method_sources(&pixels, 0).teacher);
+    static const rc_method dreams = {.replay = &rc_source_dreams, .main = {.real = RC_CE_ALL}};
+    static const rc_method pixels = {.replay = &rc_source_pixels, .main = {.real = RC_CE_ALL}};
+    assert_true(rc_method_asks_teacher(&dreams, 2) && rc_method_asks_teacher(&pixels, 2));
+    assert_false(rc_method_asks_teacher(&dreams, 0) || rc_method_asks_teacher(&pixels, 0));
 }
 
 /* With images of old classes among the new, cross entropy covers all classes: LODE has nothing to decouple. */
@@ -155,7 +155,7 @@ static void steps_refuse_what_they_cannot_do(void **state)
         rc_inversion_settings without = {.batch = 8, .temperature = 1, .consistency = true,
                                          .class_mean = missing == 0 ? NULL : l.class_mean,
                                          .covariance = missing == 1 ? NULL : l.covariance};
-        fails(rc_inversion_create(be, &without, &l.teacher, &l.generator, &inversion), RC_INVALID_ARGUMENT,
+        fails(rc_inversion_create(be, &without, &l.teacher, learning_generator(&l), &inversion), RC_INVALID_ARGUMENT,
               "DCE is on, but the classifier has no class statistics");
     }
     SUCCEEDS(rc_stage_inversion_create(&l, &inversion));
@@ -239,7 +239,7 @@ static void creators_that_fail_leave_nothing(void **state)
     rc_vae vae;
     memset(&vae, 0x55, sizeof vae);
     rc_memory_set_budget(rc_bytes_allocated());
-    assert_int_equal(rc_replay_dreams_create(be, &l.generator, 8, 1, &replay), RC_OUT_OF_MEMORY);
+    assert_int_equal(rc_replay_dreams_create(be, learning_generator(&l), 8, 1, &replay), RC_OUT_OF_MEMORY);
     assert_null(replay);
     assert_int_equal(rc_vae_create(&vae, be, 3, 16, 16, 5), RC_OUT_OF_MEMORY);
     assert_null(vae.net);
@@ -287,12 +287,15 @@ static void only_sources_of_stored_images_have_a_buffer(void **state)
     rc_learner l;
     create_taught(&l, "deepinversion-pixels", &s);
     learning_begin(&l, 1, 2, 8);
-    assert_true(l.buffer.capacity == 16 && l.buffer.held == 16 && l.buffer.offered == 16 && l.buffer.plan.images == 16);
-    assert_true(l.buffer.image_bytes == 0 && l.buffer.images == NULL); /* they lie in the pool */
+    const rc_image_buffer *set = &l.source->images;
+    assert_true(set->capacity == 16 && set->held == 16 && set->offered == 16 && set->plan.images == 16);
+    assert_true(set->image_bytes == 0 && set->images == NULL); /* they lie in the pool */
+    rc_learner_end_task(&l);
+    assert_int_equal(l.source->images.capacity, 0);
     rc_learner_destroy(&l);
     create_taught(&l, "lwf", &s);
     learning_begin(&l, 1, 2, 8);
-    assert_true(l.buffer.capacity == 0 && l.buffer.plan.images == 0 && l.buffer.order == NULL);
+    assert_int_equal(l.source->images.capacity, 0);
     rc_learner_destroy(&l);
 }
 
@@ -394,9 +397,9 @@ static void an_autoencoder_has_two_losses(void **state)
         control->weight[RC_LOSS_RECONSTRUCTION] = (float)images;
         control->weight[RC_LOSS_LATENT] = (float)!images;
         rc_training_send(training);
-        be->read_real(be, before, l.vae.decoder.param, 8);
+        be->read_real(be, before, learning_vae(&l)->decoder.param, 8);
         SUCCEEDS(be->repeat(be, rc_training_step, training, 1));
-        be->read_real(be, after, l.vae.decoder.param, 8);
+        be->read_real(be, after, learning_vae(&l)->decoder.param, 8);
         assert_int_equal(memcmp(before, after, sizeof before) != 0, images);
         be->read_real(be, loss, rc_training_look(training).loss, RC_LOSS_COUNT);
         assert_true(loss[RC_LOSS_RECONSTRUCTION] > 0.5 && loss[RC_LOSS_RECONSTRUCTION] < 1);

@@ -151,13 +151,13 @@ static void look_at_dreams(const rc_learner *l, int steps, sample *s)
     int noise = l->settings.noise, label[BATCH];
     double *values = malloc((size_t)(BATCH * noise) * sizeof *values), *images = malloc(BATCH * IMAGE * sizeof *images);
     assert_true(values != NULL && images != NULL);
-    rc_pass *generator = new_pass(&l->generator), *teacher = new_pass(&l->teacher.backbone);
+    rc_pass *generator = new_pass(learning_generator(l)), *teacher = new_pass(&l->teacher.backbone);
     rc_pass *student = new_pass(&l->student.backbone);
     for (int step = 0; step < steps; step++) {
         for (int i = 0; i < BATCH * noise; i++)
             values[i] = rc_rng_normal((rc_rng){l->settings.seed, (uint64_t)l->task << 32 | DREAMS},
                                       ((uint64_t)step << 32) + (uint64_t)i);
-        see(generator, &l->generator, values);
+        see(generator, learning_generator(l), values);
         const rc_tensor *made = rc_pass_output(generator, RC_NO_LAYER);
         be->read_act(be, images, made, made->raw);
         old_labels(l, teacher, images, label);

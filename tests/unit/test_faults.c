@@ -152,7 +152,7 @@ static rc_status live(rc_learner *l, const char *method, const rc_settings *s)
     rc_augment image = {.h = LEARNING_SIZE, .w = LEARNING_SIZE, .c = LEARNING_CHANNELS, .std = {1, 1, 1}};
     RC_TRY(rc_learner_create(l, be, s, m, &image));
     for (int task = 0; task < 2; task++) {
-        int first = m->replay == RC_REPLAY_REAL ? 0 : 2 * task, classes = 2 * task + 2 - first;
+        int first = m->replay == &rc_source_real ? 0 : 2 * task, classes = 2 * task + 2 - first;
         int32_t *labels;
         uint8_t *images = own_images(first, classes, 4, &labels);
         rc_status status = rc_learner_begin_task(l, task, 2, images, labels, classes * 4);

@@ -62,7 +62,7 @@ static void updates_count_down(void **state)
 {
     (void)state;
     const rc_learner l = {.settings = rc_settings_default(), .method = method("cwd"), .n_old = 20, .n_new = 20,
-                          .batches = 78, .has = {.dreams = true, .replay = true}};
+                          .batches = 78, .has = {.replay = true}};
     rc_forecast f = {.last_time = 0};
     rc_workload later = {.steps = {{0}, {0, 1000, 0, 0}}};
     double speed, stage_left, left;

@@ -167,7 +167,7 @@ static void variants_are_cwd_but_for_their_names(void **state)
         const rc_method *m;
         SUCCEEDS(rc_method_find(rows[i].name, &m));
         const rc_objective *found = &m->main, *wanted = &rows[i].main;
-        assert_true(m->replay == RC_REPLAY_DREAMS && m->weights == RC_WEIGHTS_ADAPTIVE && m->refine);
+        assert_true(m->replay == &rc_source_dreams && m->weights == RC_WEIGHTS_ADAPTIVE && m->refine);
         assert_true(m->dce == rows[i].dce && m->align_rows == rows[i].align_rows);
         assert_true(found->real == wanted->real && found->replay == wanted->replay && found->kd_real == RC_KD_NONE);
         assert_true(found->kd_replay == wanted->kd_replay && found->hkd == wanted->hkd && found->rkd == wanted->rkd);

@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "cil/scorer.h"
+#include "cil/sources.h"
 #include "experiment/checkpoint.h"
 #include "model/model_file.h"
 #include "support/craft.h"
@@ -139,7 +140,7 @@ static void what_is_stored_comes_back(void **state)
     rc_saved_model model, loaded;
     assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);
     make_model_of(be, "er", 16, &model);
-    rc_image_buffer *buffer = &model.learner.buffer;
+    rc_image_buffer *buffer = &model.learner.source->images;
     assert_int_equal(rc_buffer_reserve(buffer, HELD), RC_OK);
     buffer->held = HELD;
     buffer->offered = 4000000000u;
@@ -149,11 +150,10 @@ static void what_is_stored_comes_back(void **state)
         buffer->labels[i] = i % 5;
     assert_int_equal(rc_model_file_save(path, &model, true), RC_OK);
     assert_int_equal(rc_model_file_load(path, be, &loaded), RC_OK);
-    assert_int_equal(loaded.learner.buffer.held, HELD);
-    assert_int_equal(loaded.learner.buffer.capacity, 9);
-    assert_true(loaded.learner.buffer.offered == 4000000000u);
-    assert_memory_equal(loaded.learner.buffer.images, buffer->images, HELD * PIXELS);
-    assert_memory_equal(loaded.learner.buffer.labels, buffer->labels, HELD * sizeof *buffer->labels);
+    const rc_image_buffer *again = &loaded.learner.source->images;
+    assert_true(again->held == HELD && again->capacity == 9 && again->offered == 4000000000u);
+    assert_memory_equal(again->images, buffer->images, HELD * PIXELS);
+    assert_memory_equal(again->labels, buffer->labels, HELD * sizeof *buffer->labels);
     rc_saved_model_destroy(&loaded);
 
     buffer->labels[3] = 5; /* there are 5 classes */
@@ -170,7 +170,8 @@ static void what_is_stored_comes_back(void **state)
     make_model_of(be, "dgr", 16, &model);
     assert_int_equal(rc_model_file_save(path, &model, true), RC_OK);
     assert_int_equal(rc_model_file_load(path, be, &loaded), RC_OK);
-    const rc_vae *a = &model.learner.vae, *b = &loaded.learner.vae;
+    const rc_vae *a = &((const rc_generative_source *)model.learner.source)->vae;
+    const rc_vae *b = &((const rc_generative_source *)loaded.learner.source)->vae;
     assert_memory_equal(a->encoder.param, b->encoder.param, a->encoder.net->params * sizeof(float));
     assert_memory_equal(a->decoder.param, b->decoder.param, a->decoder.net->params * sizeof(float));
     assert_true(loaded.learner.augment.mean[0] == 0 && loaded.learner.augment.std[0] == 1);

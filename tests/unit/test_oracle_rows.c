@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "cil/sources.h"
 #include "cil/stage.h"
 #include "support/oracle_step.h"
 
@@ -62,7 +63,7 @@ static void begin_session(session *t)
                                              (float)oracle_number(c, "weight_decay")},
                                      .seed = c->seed, .task = (uint32_t)oracle_int(c, "task")};
     rc_replay *replay = NULL;
-    if (m->replay != RC_REPLAY_NONE) /* dreams, whatever else the row would replay */
+    if (m->replay != &rc_source_none) /* dreams, whatever else the row would replay */
         subject_must(s, rc_replay_dreams_create(s->be, &t->generator, settings.batch, RC_STREAM_DREAMS, &replay));
     subject_must(s, rc_training_create(s->be, &settings, &t->student, &t->teacher, replay, &t->data, &t->training));
     t->view = rc_training_look(t->training);
@@ -83,7 +84,7 @@ static void expect_weights(session *t, rc_stage stage, const char *prefix)
     const oracle_case *c = t->s->c;
     rc_learner l = {.settings = rc_settings_default(), .method = method_of(c), .n_old = oracle_int(c, "n_old"),
                     .n_new = oracle_int(c, "n_new"), .student = {.head = {.tasks = 3}}};
-    l.has = rc_method_sources(l.method, l.n_old);
+    l.has.replay = rc_method_replays(l.method, l.n_old);
     float weight[RC_LOSS_COUNT];
     bool active[RC_LOSS_COUNT];
     rc_stage_weights(&l, stage, weight, active);

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "cil/sources.h"
 #include "cil/step_inversion.h"
 #include "nn/losses.h"
 #include "support/oracle_step.h"

@@ -61,10 +61,10 @@ static void gradients_are_those_of_the_losses(void **state)
         control->weight[terms[i]] = weights[i];
     control->step = 5; /* some jitter */
     rc_inversion_send(v);
-    size_t count = l.pixels.net->params;
+    size_t count = learning_pixels(&l)->net->params;
     double *x = malloc(count * sizeof *x), *moved = malloc(count * sizeof *moved);
     double *gradient = malloc(count * sizeof *gradient);
-    void *param = l.pixels.model[0].param;
+    void *param = learning_pixels(&l)->model[0].param;
     total(backend, v);
     backend->read_real64(backend, x, param, count);
     backend->read_real64(backend, gradient, rc_inversion_look(v).generator_gradient, count);
@@ -127,12 +127,12 @@ static void expect_pool(const rc_learner *l)
     int count[3] = {0};
     for (int k = 0; k < 2; k++) {
         size_t at = ((size_t)l->images + (size_t)(k * BATCH)) * PIXELS;
-        SUCCEEDS(rc_pixels_read(&l->pixels, k, &l->augment, bytes));
+        SUCCEEDS(rc_pixels_read(learning_pixels(l), k, &l->augment, bytes));
         be->read_images(be, pool, l->task_images, at, sizeof pool);
         assert_memory_equal(pool, bytes, sizeof pool);
     }
-    for (int i = 0; i < l->buffer.held; i++)
-        count[l->buffer.labels[i]]++;
+    for (int i = 0; i < l->source->images.held; i++)
+        count[l->source->images.labels[i]]++;
     assert_true(count[0] > 0 && count[1] > 0 && count[2] > 0);
 }
 
@@ -147,7 +147,7 @@ static void images_show_their_labels_and_are_replayed(void **state)
     rc_stage_hooks hooks = {.boundary = note, .user = &c, .interval = 0};
     s.pixel_steps = 60;
     begin_second(&l, be, &s);
-    assert_int_equal(l.buffer.held, 2 * BATCH);
+    assert_int_equal(l.source->images.held, 2 * BATCH);
     SUCCEEDS(rc_stage_inversion(&l, 0, &hooks));
     for (int k = 0; k < 2; k++)
         assert_true(c.last[k] < 0.7 * c.first[k]);
@@ -175,8 +175,8 @@ static void images_show_their_labels_and_are_replayed(void **state)
     rc_replay_destroy(replay);
 
     rc_learner_end_task(&l);
-    assert_null(l.buffer.labels);
-    assert_null(l.pixels.memory);
+    assert_int_equal(l.source->images.capacity, 0);
+    assert_null(learning_pixels(&l)->memory);
     assert_int_equal(rc_learner_stored(&l).images, 0);
     rc_learner_destroy(&l);
 }

@@ -73,14 +73,14 @@ static void a_buffer_takes_what_a_task_has_shown(void **state)
     rc_learner whole, resumed;
     create_taught(&whole, be, "er", &s);
     create_taught(&resumed, be, "er", &s);
-    assert_int_equal(whole.buffer.held, 20);
-    assert_int_equal(whole.buffer.offered, 96);
-    expect_shown(&whole.buffer, 3, 16);
-    expect_same_buffer(&whole.buffer, &resumed.buffer);
+    assert_int_equal(whole.source->images.held, 20);
+    assert_int_equal(whole.source->images.offered, 96);
+    expect_shown(&whole.source->images, 3, 16);
+    expect_same_buffer(&whole.source->images, &resumed.source->images);
 
     learning_begin(&resumed, 1, 2, 16);
     rc_learner_end_task(&resumed); /* no stage was run */
-    expect_same_buffer(&whole.buffer, &resumed.buffer);
+    expect_same_buffer(&whole.source->images, &resumed.source->images);
     rc_learner_destroy(&resumed);
 
     create_taught(&resumed, be, "er", &s);
@@ -91,12 +91,12 @@ static void a_buffer_takes_what_a_task_has_shown(void **state)
                            NULL)); /* as after a kill behind the last step */
     rc_learner_end_task(&whole);
     rc_learner_end_task(&resumed);
-    assert_int_equal(whole.buffer.offered, 160);
-    expect_same_buffer(&whole.buffer, &resumed.buffer);
+    assert_int_equal(whole.source->images.offered, 160);
+    expect_same_buffer(&whole.source->images, &resumed.source->images);
     int old = 0, new = 0;
     for (int i = 0; i < 20; i++) {
-        old += whole.buffer.labels[i] < 3;
-        new += whole.buffer.labels[i] >= 3;
+        old += whole.source->images.labels[i] < 3;
+        new += whole.source->images.labels[i] >= 3;
     }
     assert_true(old > 0 && new > 0);
     rc_learner_destroy(&whole);
@@ -115,8 +115,26 @@ static void a_data_free_method_keeps_no_buffer(void **state)
     SUCCEEDS(rc_method_find("cwd", &cwd));
     SUCCEEDS(rc_learner_set_method(&l, cwd));
     assert_int_equal(rc_learner_stored(&l).images, 0);
-    assert_null(l.buffer.images);
+    assert_int_equal(l.source->images.capacity, 0);
     rc_learner_destroy(&l);
+}
+
+/* The pool has the new images and then the old ones, each in the order in which they were given, with their labels. */
+static void expect_pool(const rc_learner *l, int classes, int per_class)
+{
+    int32_t *labels, label;
+    uint8_t *images = learning_images(0, classes, per_class, &labels), image[PIXELS];
+    int at[2] = {0, l->images};
+    for (int i = 0; i < classes * per_class; i++) {
+        int place = at[labels[i] < l->n_old]++;
+        be->read_images(be, image, l->task_images, (size_t)place * PIXELS, PIXELS);
+        be->read_bytes(be, &label, l->data.labels + place, sizeof label);
+        assert_int_equal(label, labels[i]);
+        assert_memory_equal(image, images + i * PIXELS, PIXELS);
+    }
+    assert_true(at[0] == l->images && at[1] == l->given);
+    rc_free(NULL, images);
+    rc_free(NULL, labels);
 }
 
 /* Real old images, for analysis: they are replayed, all of them, and not trained on beside the new ones. */
@@ -128,12 +146,12 @@ static void real_old_images_are_replayed(void **state)
     create_taught(&l, be, "real-lce", &s);
     learning_begin(&l, 1, 2, 16);
     assert_int_equal(l.images, 32);
-    assert_int_equal(l.buffer.held, 48);
+    assert_int_equal(l.source->images.held, 48);
     assert_false(l.joins_old);
-    expect_shown(&l.buffer, 3, 16);
+    expect_pool(&l, 5, 16);
     SUCCEEDS(rc_run_stages(&l, RC_STAGE_TRAINING, 0, &learning_no_hooks, NULL));
     rc_learner_end_task(&l);
-    assert_int_equal(l.buffer.held, 0);
+    assert_int_equal(l.source->images.capacity, 0);
     assert_int_equal(rc_learner_stored(&l).images, 80 * (PIXELS + 4)); /* who gives them has kept them */
 
     int32_t *labels;
@@ -152,10 +170,10 @@ static void rows_have_sizes_of_their_own(void **state)
     rc_settings s = learning_settings();
     rc_learner l;
     learning_create(&l, be, "er", &s);
-    assert_int_equal(l.buffer.capacity, 20);
+    assert_int_equal(l.source->images.capacity, 20);
     rc_learner_destroy(&l);
     learning_create(&l, be, "lode-5120", &s);
-    assert_int_equal(l.buffer.capacity, 5120);
+    assert_int_equal(l.source->images.capacity, 5120);
     learning_begin(&l, 0, 3, 8);
     rc_learner_end_task(&l);
     learning_begin(&l, 0, 2, 8);
@@ -301,15 +319,15 @@ static void dgr_replays_what_the_old_models_say(void **state)
     create_taught(&l, be, "dgr", &s);
     assert_true(l.augment.mean[0] == 0 && l.augment.std[0] == 1);
     learning_begin(&l, 1, 2, 16);
-    size_t params = l.vae.decoder.net->params;
+    size_t params = learning_vae(&l)->decoder.net->params;
     float *old = rc_alloc_zeroed(NULL, 3 * params, sizeof *old), *old_after = old + params, *now = old + 2 * params;
-    be->read_real(be, old, l.old_decoder.param, params);
+    be->read_real(be, old, learning_old_decoder(&l)->param, params);
     run_steps(&l, NULL, 2, &o);
-    be->read_real(be, old_after, l.old_decoder.param, params);
-    be->read_real(be, now, l.vae.decoder.param, params);
+    be->read_real(be, old_after, learning_old_decoder(&l)->param, params);
+    be->read_real(be, now, learning_vae(&l)->decoder.param, params);
     assert_memory_equal(old, old_after, params * sizeof *old);
     assert_memory_not_equal(old, now, params * sizeof *old);
-    assert_int_equal(rc_learner_stored(&l).model, (params + l.vae.encoder.net->params) * sizeof *old);
+    assert_int_equal(rc_learner_stored(&l).model, (params + learning_vae(&l)->encoder.net->params) * sizeof *old);
     rc_free(NULL, old);
     for (int b = BATCH; b < 2 * BATCH; b++) {
         const float *z = o.teacher_logits + b * 3;
@@ -403,8 +421,8 @@ static void gradients_of_the_autoencoder_are_those_of_its_loss(void **state)
     b.be->write_act(b.be, &b.input, pixels);
     free(pixels);
     b.step = memory;
-    b.model[0] = &l.vae.encoder;
-    b.model[1] = &l.vae.decoder;
+    b.model[0] = &learning_vae(&l)->encoder;
+    b.model[1] = &learning_vae(&l)->decoder;
     check_slope(&b, 0);
     check_slope(&b, 1);
     b.be->release(b.be, b.replay->loss);
@@ -459,12 +477,12 @@ static void losses_of_the_autoencoder_are_weighted(void **state)
     b.be->write_act(b.be, &b.input, pixels);
     free(pixels);
     b.step = memory;
-    const rc_net *encoder = l.vae.encoder.net, *decoder = l.vae.decoder.net;
-    set_zero(&l.vae.encoder);
-    set_zero(&l.vae.decoder);
-    set_bias(&l.vae.encoder, encoder->layers - 2, m);
-    set_bias(&l.vae.encoder, encoder->layers - 1, log_variance);
-    set_bias(&l.vae.decoder, decoder->layers - 1, 1);
+    const rc_net *encoder = learning_vae(&l)->encoder.net, *decoder = learning_vae(&l)->decoder.net;
+    set_zero(&learning_vae(&l)->encoder);
+    set_zero(&learning_vae(&l)->decoder);
+    set_bias(&learning_vae(&l)->encoder, encoder->layers - 2, m);
+    set_bias(&learning_vae(&l)->encoder, encoder->layers - 1, log_variance);
+    set_bias(&learning_vae(&l)->decoder, decoder->layers - 1, 1);
     loss_of(&b, 0);
     double loss[RC_LOSS_COUNT];
     b.be->read_real64(b.be, loss, b.replay->loss, RC_LOSS_COUNT);

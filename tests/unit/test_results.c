@@ -301,7 +301,7 @@ static void text_holds_everything(void **state)
         "mean accuracy           75.22 % (of A_1 to A_3)\n",
         "forgetting              40.00 points\n",
         "backward transfer      -40.00 points\n",
-        "kept for later tasks  9000 bytes of images, 20 of a model of images, 10 of statistics: not data-free\n",
+        "kept for later tasks  9000 bytes of images, 20 of a model of images, 10 of statistics: data-free\n",
         "         3       4    64.00   96.00   56.67   75.00    5.67    1.00\n",
         "         1        0.0        2.0        3.0        4.5        0.2\n",
         "         3   65.00   40.00   75.00\n",
@@ -309,12 +309,16 @@ static void text_holds_everything(void **state)
         "    3     0     0     5    15\n",
     };
     rc_results r;
-    page p = {.used = 0}, table = {.used = 0};
+    page p = {.used = 0}, page_of_er = {.used = 0}, table = {.used = 0};
     run_tasks(&r, 3);
     rc_results_report(&r, names, page_add_line, &p);
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         if (strstr(p.text, lines[i]) == NULL)
             fail_msg("no line '%s' in\n%s", lines[i], p.text);
+    snprintf(r.method, sizeof r.method, "er"); /* the row says so, not the bytes */
+    rc_results_report(&r, names, page_add_line, &page_of_er);
+    assert_non_null(strstr(page_of_er.text, "10 of statistics: not data-free\n"));
+    snprintf(r.method, sizeof r.method, "cwd");
     const rc_results *row = &r;
     rc_results_print(&row, 1, page_add_line, &table);
     assert_non_null(strstr(table.text, "    A_3     last    mean forgets     old     new  keeps\n"));

@@ -214,8 +214,9 @@ static void losses_are_read_and_checked(void **state)
 static void rows_without_replay_are_not_refined(void **state)
 {
     (void)state;
-    static const rc_method buffer = {.replay = RC_REPLAY_BUFFER, .refine = true, .main = {.real = RC_CE_ALL}};
-    static const rc_method teacher = {.refine = true, .main = {.real = RC_CE_ALL, .kd_real = RC_KD_OLD}};
+    static const rc_method buffer = {.replay = &rc_source_buffer, .refine = true, .main = {.real = RC_CE_ALL}};
+    static const rc_method teacher = {.replay = &rc_source_none, .refine = true,
+                                      .main = {.real = RC_CE_ALL, .kd_real = RC_KD_OLD}};
     rc_settings s = learning_settings();
     rc_task_size size = {&s, &buffer, 2, 2, 3};
     assert_int_equal(rc_task_steps(&size, RC_STAGE_REFINEMENT), 3 * s.refine_epochs);
@@ -311,12 +312,12 @@ static size_t batches_of(const rc_learner *l, rc_stage stage)
     const rc_settings *s = &l->settings;
     int batch = s->batch, latent = 2 * s->vae_width, halves = l->has.replay ? 2 : 1;
     if (stage == RC_STAGE_INVERSION)
-        return l->has.pixels ? acts(batch, 1, batch) + acts(batch, LEARNING_SIZE, LEARNING_CHANNELS)
+        return learning_pixels(l) != NULL ? acts(batch, 1, batch) + acts(batch, LEARNING_SIZE, LEARNING_CHANNELS)
                              : acts(batch, 1, s->noise);
     size_t bytes = acts(halves * batch, LEARNING_SIZE, LEARNING_CHANNELS);
-    if (l->has.dreams)
+    if (learning_generator(l) != NULL && l->has.replay)
         bytes += acts(batch, 1, s->noise);
-    if (l->method->replay == RC_REPLAY_GENERATIVE) /* noise and code of the whole batch; noise of the replayed one */
+    if (l->method->replay == &rc_source_generative) /* noise and code of the whole batch; noise of the replayed one */
         bytes += 2 * acts(halves * batch, 1, latent) + (halves - 1) * acts(batch, 1, latent);
     return bytes;
 }
@@ -340,8 +341,8 @@ static void stages_know_what_they_take(void **state)
                 allocated = 0;
                 SUCCEEDS(rc_stage_bytes(&l, (rc_stage)stage, &bytes));
                 be->alloc = plain_alloc;
-                bool has = stage == RC_STAGE_TRAINING ||
-                           (stage == RC_STAGE_INVERSION && (l.has.dreams || l.has.pixels));
+                bool inverts = l.n_old > 0 && (learning_generator(&l) != NULL || learning_pixels(&l) != NULL);
+                bool has = stage == RC_STAGE_TRAINING || (stage == RC_STAGE_INVERSION && inverts);
                 assert_int_equal(bytes, has ? allocated - batches_of(&l, (rc_stage)stage) : 0);
                 assert_int_equal(bytes > 0, has);
             }
@@ -466,11 +467,10 @@ static void expect_sums(const rc_learner *l, const size_t found[RC_STAGE_COUNT])
     size_t training = l->net.params + head;
     if (l->method->main.rkd)
         training += 2 * (2 * d * d + 2 * d);
-    if (l->method->replay == RC_REPLAY_GENERATIVE)
-        training += l->vae.encoder.net->params + l->vae.decoder.net->params;
-    assert_int_equal(found[RC_STAGE_INVERSION], l->has.dreams   ? l->generator_net.params
-                                                : l->has.pixels ? l->pixels.net->params
-                                                                : 0);
+    if (l->method->replay == &rc_source_generative)
+        training += learning_vae(l)->encoder.net->params + learning_vae(l)->decoder.net->params;
+    const rc_net *inverted = learning_pixels(l) != NULL ? learning_pixels(l)->net : learning_generator_net(l);
+    assert_int_equal(found[RC_STAGE_INVERSION], l->n_old > 0 && inverted != NULL ? inverted->params : 0);
     assert_int_equal(found[RC_STAGE_TRAINING], training);
     assert_int_equal(found[RC_STAGE_REFINEMENT], l->method->refine ? head : 0);
     assert_int_equal(found[RC_STAGE_ESTIMATION], 0);

@@ -283,7 +283,7 @@ static void inversion_has_the_published_weights(void **state)
         float weight[RC_LOSS_COUNT];
         bool active[RC_LOSS_COUNT];
         SUCCEEDS(rc_method_find(forms[f].method, &l.method));
-        l.has = rc_method_sources(l.method, l.n_old);
+        l.has.replay = rc_method_replays(l.method, l.n_old);
         rc_inversion_weights(&l, weight, active);
         for (int i = 0; i < RC_LOSS_COUNT; i++) {
             assert_true(weight[i] == (float)forms[f].weight[i]);

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
+#include "cil/sources.h"
 #include "cil/step_inversion.h"
 #include "nn/nets.h"
 

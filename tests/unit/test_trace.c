@@ -311,7 +311,7 @@ static void expect_inversion(const task *t)
     for (int step = 0; step < INVERSION_STEPS; step++) {
         expect_step(t, 0, step, step, 1e-3, weights);
         expect_noise(t, 3, BATCH * NOISE_WIDTH);
-        expect_adam(t, (int64_t)t->learner->generator_net.params);
+        expect_adam(t, (int64_t)learning_generator_net(t->learner)->params);
     }
 }
 
@@ -381,8 +381,8 @@ static void expect_updates(const task *t, bool refines)
         expect_sgd(t, 2 * (2 * FEATURES * FEATURES + 2 * FEATURES), 5e-4);
     if (t->plan->source == AUTOENCODER) {
         expect_noise(t, 7, (t->replays ? 2 : 1) * BATCH * 2 * VAE_WIDTH);
-        expect_sgd(t, (int64_t)l->vae.encoder.net->params, 0);
-        expect_sgd(t, (int64_t)l->vae.decoder.net->params, 0);
+        expect_sgd(t, (int64_t)learning_vae(l)->encoder.net->params, 0);
+        expect_sgd(t, (int64_t)learning_vae(l)->decoder.net->params, 0);
     }
 }
 

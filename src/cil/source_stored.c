@@ -1,8 +1,22 @@
-/* Stored images as a source: drawn by the host an epoch ahead (buffer.h), then read and augmented like the task's own,
- * out of one pool with them. */
+/* What sources of stored images share. The images are drawn by the host an epoch ahead (buffer.h), then read and
+ * augmented like the task's own, out of one pool with them. */
 #include "base/memory.h"
-#include "cil/step_training.h"
+#include "cil/learner.h"
+#include "cil/sources.h"
 #include "cil/task_stream.h"
+
+rc_status rc_stored_begin(rc_source *source, const rc_learner *l, bool offer)
+{
+    uint32_t steps = rc_stage_steps(l, RC_STAGE_TRAINING) + rc_stage_steps(l, RC_STAGE_REFINEMENT);
+    rc_buffer_task task = {.seed = l->settings.seed,
+                           .task = l->task,
+                           .images = l->images,
+                           .batch = l->settings.batch,
+                           .minibatch = l->settings.batch,
+                           .epochs = (int)(steps / (uint32_t)l->batches),
+                           .offer = offer};
+    return rc_buffer_begin_task(&source->images, &task);
+}
 
 typedef struct stored {
     rc_replay replay;
@@ -50,19 +64,19 @@ static rc_status take_memory(stored *s)
     return RC_OK;
 }
 
-rc_status rc_replay_stored_create(rc_backend *backend, rc_image_buffer *buffer, const rc_resident_data *pool,
-                                  rc_replay **replay)
+rc_status rc_stored_open(rc_source *source, const rc_learner *l, uint32_t stream, rc_replay **replay)
 {
     static const rc_replay_table table = {.draw = draw, .prepare_epoch = prepare_epoch, .destroy = destroy};
-    const rc_buffer_task *task = &buffer->plan;
+    const rc_buffer_task *task = &source->images.plan;
+    (void)stream; /* places and augmentation have streams of their own */
     *replay = NULL;
     stored *s = rc_alloc_zeroed(NULL, 1, sizeof *s);
     if (s == NULL)
         return RC_OUT_OF_MEMORY;
     s->replay = (rc_replay){.table = &table, .batch = task->minibatch, .labelled = true};
-    s->backend = backend;
-    s->buffer = buffer;
-    s->pool = *pool;
+    s->backend = l->backend;
+    s->buffer = &source->images;
+    s->pool = l->data;
     s->pool.augment.stream = RC_STREAM_AUGMENT_REPLAY;
     s->count = (size_t)rc_epoch_batches(task->images, task->batch) * (size_t)task->minibatch;
     rc_status status = take_memory(s);

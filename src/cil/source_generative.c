@@ -5,8 +5,12 @@
  *
  * with m and log s^2 the encoder's two outputs, z = m + s * noise, and w_b = n_old/K for a replayed image, 1 - n_old/K
  * for a new one (1 in the first task, which replays nothing). */
+#include <stdio.h>
+
 #include "base/memory.h"
-#include "cil/step_training.h"
+#include "cil/learner.h"
+#include "cil/sources.h"
+#include "nn/nets.h"
 #include "nn/optimiser.h"
 #include "nn/pass.h"
 
@@ -71,7 +75,7 @@ static void learn(rc_replay *replay, const rc_step *step, rc_tensor *input, cons
     rc_optimiser_step(g->optimiser, step);
 }
 
-static rc_status register_state(rc_replay *replay, rc_state *state)
+static rc_status register_replay(rc_replay *replay, rc_state *state)
 {
     generative *g = (generative *)replay;
     size_t count;
@@ -81,7 +85,7 @@ static rc_status register_state(rc_replay *replay, rc_state *state)
     return rc_state_add(state, "momentum.decoder", RC_STATE_REAL, decoder, count);
 }
 
-static void destroy(rc_replay *replay)
+static void destroy_replay(rc_replay *replay)
 {
     generative *g = (generative *)replay;
     rc_pass_destroy(g->old_pass);
@@ -157,8 +161,8 @@ static rc_status build(generative *g)
 rc_status rc_replay_generative_create(rc_backend *backend, rc_vae *vae, const rc_model *old_decoder,
                                       const rc_generative_settings *settings, rc_replay **replay)
 {
-    static const rc_replay_table table = {.draw = draw, .learn = learn, .register_state = register_state,
-                                          .destroy = destroy};
+    static const rc_replay_table table = {.draw = draw, .learn = learn, .register_state = register_replay,
+                                          .destroy = destroy_replay};
     *replay = NULL;
     generative *g = rc_alloc_zeroed(NULL, 1, sizeof *g);
     if (g == NULL)
@@ -173,9 +177,129 @@ rc_status rc_replay_generative_create(rc_backend *backend, rc_vae *vae, const rc
     g->rows = settings->batch + g->replay.batch;
     rc_status status = build(g);
     if (status != RC_OK) {
-        destroy(&g->replay);
+        destroy_replay(&g->replay);
         return status;
     }
     *replay = &g->replay;
     return RC_OK;
 }
+
+/* ---- the source ------------------------------------------------------------------------------------------------- */
+
+static rc_generative_source *of(const rc_source *source)
+{
+    return rc_without_const(source);
+}
+
+/* Whoever trains an autoencoder does so from the first task on. */
+static rc_status configure(rc_source *source, const rc_learner *l, const rc_settings *s, const rc_method *method)
+{
+    (void)method;
+    return of(source)->vae.net != NULL
+               ? RC_OK
+               : rc_vae_create(&of(source)->vae, l->backend, l->augment.c, l->augment.h, s->vae_width, s->seed);
+}
+
+static rc_status clone(rc_source *copy, const rc_source *source)
+{
+    return rc_vae_clone(&of(copy)->vae, &of(source)->vae);
+}
+
+static void destroy_source(rc_source *source)
+{
+    rc_vae_destroy(&of(source)->vae);
+}
+
+static void count_stored(const rc_source *source, const rc_learner *l, rc_stored *stored)
+{
+    (void)l;
+    stored->model += rc_vae_bytes(&of(source)->vae);
+}
+
+static void describe(const rc_source *source, char *text, size_t size)
+{
+    (void)source;
+    snprintf(text, size, "an autoencoder that makes images, no image itself");
+}
+
+static rc_status begin(rc_source *source, const rc_learner *l, const int32_t *labels)
+{
+    const rc_model *decoder = &of(source)->vae.decoder;
+    (void)labels;
+    RC_TRY(rc_model_create(&of(source)->old_decoder, decoder->net, l->backend));
+    rc_model_copy(&of(source)->old_decoder, decoder);
+    return RC_OK;
+}
+
+static void end(rc_source *source, const rc_learner *l)
+{
+    (void)l;
+    rc_model_destroy(&of(source)->old_decoder);
+}
+
+static rc_status register_state(rc_source *source, rc_state *state)
+{
+    RC_TRY(rc_state_add_model(state, "encoder", &of(source)->vae.encoder));
+    return rc_state_add_model(state, "decoder", &of(source)->vae.decoder);
+}
+
+static rc_status open(rc_source *source, const rc_learner *l, uint32_t stream, rc_replay **replay)
+{
+    rc_generative_settings settings = {.batch = l->settings.batch,
+                                       .old_share = (float)l->n_old / (float)(l->n_old + l->n_new),
+                                       .momentum = (float)l->settings.momentum};
+    (void)stream; /* noise and code have streams of their own */
+    return rc_replay_generative_create(l->backend, &of(source)->vae, l->has.replay ? &of(source)->old_decoder : NULL,
+                                       &settings, replay);
+}
+
+static rc_status check_file(const rc_settings *settings, const rc_augment *image, rc_source_file *file)
+{
+    rc_net *net = rc_alloc_zeroed(NULL, 1, sizeof *net);
+    if (net == NULL)
+        return RC_OUT_OF_MEMORY;
+    rc_status status = rc_net_vae_encoder(net, image->c, image->h, settings->vae_width);
+    if (status == RC_OK)
+        status = file->find_net(file, "encoder", net);
+    if (status == RC_OK)
+        status = rc_net_vae_decoder(net, image->c, image->h, settings->vae_width);
+    if (status == RC_OK)
+        status = file->find_net(file, "decoder", net);
+    rc_free(NULL, net);
+    return status;
+}
+
+static rc_status save(const rc_source *source, const rc_learner *l, rc_source_file *file)
+{
+    (void)l;
+    RC_TRY(file->model(file, "encoder", &of(source)->vae.encoder));
+    return file->model(file, "decoder", &of(source)->vae.decoder);
+}
+
+static rc_status load(rc_source *source, const rc_learner *l, rc_source_file *file)
+{
+    return save(source, l, file); /* the same models, read into */
+}
+
+static const rc_loss losses[] = {RC_LOSS_RECONSTRUCTION, RC_LOSS_LATENT, RC_LOSS_COUNT};
+
+const rc_source_kind rc_source_generative = {
+    .keeps = "a generative model",
+    .replays = true,
+    .plain_pixels = true,
+    .own_models = "a generative model that was trained from the first class on",
+    .learns = losses,
+    .size = sizeof(rc_generative_source),
+    .configure = configure,
+    .clone = clone,
+    .destroy = destroy_source,
+    .count_stored = count_stored,
+    .describe = describe,
+    .begin = begin,
+    .end = end,
+    .register_state = register_state,
+    .open = open,
+    .check_file = check_file,
+    .load = load,
+    .save = save,
+};

@@ -1,0 +1,30 @@
+#include "cil/objective.h"
+
+const char *rc_loss_name(int loss)
+{
+#define NAME(identifier, key, name) name,
+    static const char *const names[] = {RC_LOSSES(NAME)};
+#undef NAME
+    return names[loss];
+}
+
+const char *rc_loss_key(int loss)
+{
+#define KEY(identifier, key, name) key,
+    static const char *const keys[] = {RC_LOSSES(KEY)};
+#undef KEY
+    return keys[loss];
+}
+
+void rc_stage_set_losses(const rc_stage_loss *losses, size_t count, float weight[RC_LOSS_COUNT],
+                         bool active[RC_LOSS_COUNT])
+{
+    for (int i = 0; i < RC_LOSS_COUNT; i++) {
+        weight[i] = 0;
+        active[i] = false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        weight[losses[i].loss] = losses[i].active ? (float)losses[i].weight : 0;
+        active[losses[i].loss] = losses[i].active;
+    }
+}

@@ -1,7 +1,0 @@
-#include "cil/replay.h"
-
-void rc_replay_destroy(rc_replay *replay)
-{
-    if (replay != NULL)
-        replay->table->destroy(replay);
-}

@@ -1,0 +1,173 @@
+/* Dreams (docs/methods/rdfcil.md, cwd.md): a generator is trained, against the frozen old model, to make images
+ * that the old model is sure about, of all its classes, with the statistics it saw in training and, for CwD, the
+ * class means and the covariance of its features. Then a draw is noise and one pass of the generator in eval mode,
+ * fresh in every step; nothing is stored. */
+#include <string.h>
+
+#include "base/memory.h"
+#include "cil/learner.h"
+#include "cil/sources.h"
+#include "nn/nets.h"
+#include "nn/pass.h"
+
+/* ---- replay ----------------------------------------------------------------------------------------------------- */
+
+typedef struct dreams {
+    rc_replay replay;
+    rc_backend *backend;
+    const rc_model *generator;
+    uint32_t stream;
+    rc_pass *pass;
+    rc_tensor noise; /* (batch, 1, 1, noise) */
+} dreams;
+
+static void draw(rc_replay *replay, const rc_step *step, rc_tensor *images, int32_t *labels)
+{
+    dreams *d = (dreams *)replay;
+    rc_backend *be = d->backend;
+    (void)labels;
+    be->random_normal(be, d->stream, step, &d->noise);
+    rc_pass_forward(d->pass, d->generator, &d->noise);
+    be->copy(be, images->raw, rc_pass_output(d->pass, RC_NO_LAYER)->raw,
+             rc_act_count(be, images->n, images->h, images->w, images->c) * be->act_bytes);
+}
+
+static void destroy_replay(rc_replay *replay)
+{
+    dreams *d = (dreams *)replay;
+    rc_pass_destroy(d->pass);
+    rc_tensor_destroy(d->backend, &d->noise);
+    rc_free(NULL, d);
+}
+
+rc_status rc_replay_dreams_create(rc_backend *backend, const rc_model *generator, int batch, uint32_t stream,
+                                  rc_replay **replay)
+{
+    static const rc_replay_table table = {.draw = draw, .destroy = destroy_replay};
+    const rc_net *net = generator->net;
+    rc_pass_settings eval = {.mode = RC_PASS_EVAL, .n = batch, .constant_model = true};
+    *replay = NULL;
+    dreams *d = rc_alloc_zeroed(NULL, 1, sizeof *d);
+    if (d == NULL)
+        return RC_OUT_OF_MEMORY;
+    d->replay = (rc_replay){.table = &table, .batch = batch};
+    d->backend = backend;
+    d->generator = generator;
+    d->stream = stream;
+    rc_status status = rc_pass_create(backend, net, &eval, &d->pass);
+    if (status == RC_OK)
+        status = rc_tensor_create(backend, batch, net->h, net->w, net->c, &d->noise);
+    if (status != RC_OK) {
+        destroy_replay(&d->replay);
+        return status;
+    }
+    rc_pass_prepare(d->pass, generator);
+    d->replay.bytes = rc_pass_bytes(d->pass);
+    *replay = &d->replay;
+    return RC_OK;
+}
+
+static rc_status open(rc_source *source, const rc_learner *l, uint32_t stream, rc_replay **replay)
+{
+    rc_dream_source *s = (rc_dream_source *)source;
+    return rc_replay_dreams_create(l->backend, &s->generator, l->settings.batch, stream, replay);
+}
+
+/* ---- inversion -------------------------------------------------------------------------------------------------- */
+
+static rc_inversion_plan inversion(const rc_settings *s)
+{
+    return (rc_inversion_plan){.parts = 1, .steps = (uint32_t)s->inversion_steps, .rate = s->inversion_rate};
+}
+
+/* A model whose classes were never estimated (made by a method without estimation) is inverted without DCE. */
+static bool is_consistent(const rc_learner *l)
+{
+    return l->method->dce && l->settings.lambda_dce > 0 && l->statistics_classes == l->n_old;
+}
+
+/* One class cannot be more or less diverse: its entropy and log(1) are both 0. */
+static void weigh_inversion(const rc_learner *l, float weight[RC_LOSS_COUNT], bool active[RC_LOSS_COUNT])
+{
+    const rc_settings *s = &l->settings;
+    const rc_stage_loss losses[] = {
+        {RC_LOSS_CONTENT, true, s->weight_content},
+        {RC_LOSS_DIVERSITY, l->n_old > 1, s->weight_diversity},
+        {RC_LOSS_BN, true, s->weight_bn},
+        {RC_LOSS_PRIOR, s->weight_prior > 0, s->weight_prior},
+        {RC_LOSS_DCE, is_consistent(l), s->lambda_dce},
+    };
+    rc_stage_set_losses(losses, sizeof losses / sizeof *losses, weight, active);
+}
+
+static rc_status open_inversion(rc_source *source, const rc_learner *l, int part, rc_inversion **inversion)
+{
+    const rc_settings *s = &l->settings;
+    rc_model *generator = &((rc_dream_source *)source)->generator;
+    (void)part;
+    rc_inversion_settings settings = {.batch = s->batch,
+                                      .temperature = (float)s->temperature,
+                                      .diversity_epsilon = (float)s->diversity_epsilon,
+                                      .bn_form = s->paper_bn_sum ? RC_BN_KL_SUM : RC_BN_KL,
+                                      .prior = s->weight_prior > 0,
+                                      .consistency = is_consistent(l),
+                                      .dce_momentum = (float)s->dce_momentum,
+                                      .dce_paper = s->paper_dce,
+                                      .class_mean = l->class_mean,
+                                      .covariance = l->covariance,
+                                      .adam = rc_adam_default,
+                                      .seed = s->seed,
+                                      .task = (uint32_t)l->task};
+    return rc_inversion_create(l->backend, &settings, &l->teacher, generator, inversion);
+}
+
+/* ---- the source ------------------------------------------------------------------------------------------------- */
+
+static rc_status configure(rc_source *source, const rc_learner *l, const rc_settings *s, const rc_method *method)
+{
+    rc_net *net = &((rc_dream_source *)source)->net;
+    int c = l->augment.c, h = l->augment.h, w = l->augment.w;
+    (void)method;
+    if (strcmp(s->generator, "generator-small") == 0)
+        RC_TRY(rc_net_generator_small(net, c, h, s->noise, s->generator_width));
+    else
+        RC_TRY(rc_net_by_name(net, s->generator, c, h, w));
+    return rc_check_dreams(net, &l->net);
+}
+
+/* The generator draws from a stream of the task. */
+static rc_status begin(rc_source *source, const rc_learner *l, const int32_t *labels)
+{
+    rc_dream_source *s = (rc_dream_source *)source;
+    uint64_t task = (uint64_t)(uint32_t)l->task << 32;
+    (void)labels;
+    RC_TRY(rc_model_create(&s->generator, &s->net, l->backend));
+    return rc_model_init(&s->generator, (rc_rng){l->settings.seed, task | RC_STREAM_GENERATOR});
+}
+
+static void end(rc_source *source, const rc_learner *l)
+{
+    (void)l;
+    rc_model_destroy(&((rc_dream_source *)source)->generator);
+}
+
+static rc_status register_state(rc_source *source, rc_state *state)
+{
+    return rc_state_add_model(state, "generator", &((rc_dream_source *)source)->generator);
+}
+
+const rc_source_kind rc_source_dreams = {
+    .keeps = "nothing",
+    .data_free = true,
+    .replays = true,
+    .dreams = true,
+    .size = sizeof(rc_dream_source),
+    .configure = configure,
+    .begin = begin,
+    .end = end,
+    .register_state = register_state,
+    .inversion = inversion,
+    .open_inversion = open_inversion,
+    .weigh_inversion = weigh_inversion,
+    .open = open,
+};
