@@ -196,7 +196,7 @@ static void print_worst(const rc_saved_model *model, const rc_evaluation *e, rc_
     char text[512], name[2][NAME_SIZE];
     int64_t last = -1; /* cells come by count, then by place; this is the last one shown */
     int cells = e->classes * e->classes;
-    line(user, "most confused (--csv prints the whole matrix):");
+    line(user, "most confused:");
     for (int shown = 0; shown < 10; shown++) {
         int64_t best = -1;
         for (int cell = 0; cell < cells; cell++) {

@@ -88,7 +88,7 @@ static rc_status match_classes(lesson *s)
     if (r->merged > 0 && !s->settings->merge)
         return rc_fail(
             RC_INVALID_ARGUMENT,
-            "the model already knows %s. Take the folder%s out or rename %s; with --merge the images are "
+            "the model already knows %s. Take the folder%s out or rename %s; with the setting 'merge' the images are "
             "added to the class%s of that name",
             names, r->merged > 1 ? "s" : "", r->merged > 1 ? "them" : "it", r->merged > 1 ? "es" : "");
     if (s->n_new == 0)

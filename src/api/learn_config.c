@@ -76,14 +76,14 @@ rc_status rc_learn_configure(const rc_saved_model *model, const rc_learn_setting
         if (settings->preset != NULL)
             return rc_fail(RC_INVALID_ARGUMENT,
                            "preset '%s' is of no use with a model, which has a configuration of its own; "
-                           "change single values with --set",
+                           "set single values instead",
                            settings->preset);
         *config = model->config;
     }
     if (!first && rc_method_takes_old_images(*method))
         return rc_fail(RC_INVALID_ARGUMENT,
                        "%s needs the images of the old classes, which a model does not hold; choose "
-                       "another with --method",
+                       "another with the setting 'method'",
                        (*method)->title);
     if (config->settings.min_steps == 0)
         config->settings.min_steps = RC_LEARN_MIN_STEPS;

@@ -90,8 +90,8 @@ static bool exceeds_budget(size_t size)
     size_t taken = rc_bytes_allocated();
     if (budget == SIZE_MAX || (taken <= budget && size <= budget - taken))
         return false;
-    rc_fail(RC_OUT_OF_MEMORY, "cannot allocate %zu bytes: %zu are taken, and %zu are allowed. --max-memory allows more "
-            "(max_memory in the settings of a context)", size, taken, budget);
+    rc_fail(RC_OUT_OF_MEMORY, "cannot allocate %zu bytes: %zu are taken, and %zu are allowed. The setting 'max_memory' "
+            "allows more", size, taken, budget);
     return true;
 }
 

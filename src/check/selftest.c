@@ -161,9 +161,15 @@ static void report_miss(const rc_selftest_settings *s, const rc_judges *j, const
 {
     say(s, "MISS  %s case %u: %s", c->operation->name, c->number, v->text);
     say(s, "      shape: %s", c->text);
-    say(s, "      again: recollect selftest --backend %s --precision %s --threads %d --seed %llu --op %s --case %u%s",
-        j->test->about.name, j->test->about.precision, j->test->about.threads, (unsigned long long)s->seed,
-        c->operation->name, c->number, s->quick ? " --quick" : "");
+    rc_selftest_miss miss = {.backend = j->test->about.name,
+                             .precision = j->test->about.precision,
+                             .operation = c->operation->name,
+                             .threads = j->test->about.threads,
+                             .seed = s->seed,
+                             .number = c->number,
+                             .quick = s->quick};
+    if (s->missed != NULL)
+        s->missed(s->user, &miss);
 }
 
 static void add_verdict(tally *t, const rc_verdict *v)

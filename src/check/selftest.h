@@ -7,6 +7,15 @@
 
 #include "check/compare.h"
 
+/* What runs a case that missed once more. */
+typedef struct rc_selftest_miss {
+    const char *backend, *precision, *operation;
+    int threads;
+    uint64_t seed;
+    uint32_t number; /* of the case */
+    bool quick;
+} rc_selftest_miss;
+
 typedef struct rc_selftest_settings {
     const char *backend;   /* under test; NULL: "cpu" */
     int threads;           /* 0: all cores */
@@ -20,6 +29,7 @@ typedef struct rc_selftest_settings {
 
     void (*line)(void *user, const char *text);     /* results, one line each */
     void (*progress)(void *user, const char *text); /* what is going on; may be NULL */
+    void (*missed)(void *user, const rc_selftest_miss *miss); /* after the lines of a case that missed; may be NULL */
     void *user;
 } rc_selftest_settings;
 

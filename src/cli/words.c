@@ -27,18 +27,27 @@ static const char *find_option(const char *setting, size_t length)
     return NULL;
 }
 
-/* The next "the setting 'NAME'" of a text, *end behind it, where NAME has an option; NULL: there is none. */
+/* Does the word end where `end` is? */
+static bool ends_with(const char *text, const char *end, const char *word)
+{
+    size_t length = strlen(word);
+    return (size_t)(end - text) >= length && memcmp(end - length, word, length) == 0;
+}
+
+/* The next "the setting 'NAME'" or "another setting 'NAME'" of a text where NAME has an option. What the option takes
+ * the place of begins at what is returned and ends before *end; NULL: there is none. */
 static const char *find_setting(const char *text, const char **end, const char **option)
 {
-    static const char mark[] = "he setting '"; /* with a t or a T before it */
+    static const char mark[] = "setting '";
     for (const char *found = strstr(text, mark); found != NULL; found = strstr(found + 1, mark)) {
         const char *name = found + strlen(mark), *quote = strchr(name, '\'');
-        if (found == text || (found[-1] != 't' && found[-1] != 'T') || quote == NULL)
+        bool the = ends_with(text, found, "the ") || ends_with(text, found, "The ");
+        if (quote == NULL || (!the && !ends_with(text, found, "another ")))
             continue;
         *option = find_option(name, (size_t)(quote - name));
         *end = quote + 1;
         if (*option != NULL)
-            return found - 1;
+            return the ? found - strlen("the ") : found;
     }
     return NULL;
 }

@@ -392,7 +392,7 @@ static rc_status judge(decoding *job, int task, uint8_t *out)
     if (status == RC_OK || status == RC_OUT_OF_MEMORY)
         return status;
     if (!settings->skip_broken)
-        return rc_fail(status, "%s (broken images can be skipped: --skip-broken)", rc_message());
+        return rc_fail(status, "%s (broken images can be skipped: the setting 'skip_broken')", rc_message());
     job->status[task] = status;
     job->dataset->broken++;
     rc_log_write(settings->log, RC_LOG_WARN, "skipped: %s", rc_message());

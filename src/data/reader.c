@@ -58,7 +58,7 @@ rc_status rc_check_memory(const rc_dataset *dataset, int64_t images)
         return RC_OK;
     return rc_fail(RC_OUT_OF_MEMORY,
                    "%lld images of %d x %d pixels in %s take %.1f GB of memory, of which %.1f GB are free or allowed; "
-                   "take fewer images, make them smaller (size), or allow more (--max-memory)",
+                   "take fewer images, make them smaller (size), or allow more (the setting 'max_memory')",
                    (long long)images, dataset->w, dataset->h, dataset->c == 1 ? "grey" : "colour",
                    1e-9 * (double)images * dataset->h * dataset->w * dataset->c, 1e-9 * (double)left);
 }

@@ -87,6 +87,8 @@ static rc_status check_tensors(const rc_cell *cell, const char *name, const char
     return status;
 }
 
+static const char bring_back[] = "bring that of this run back, or begin another run with another setting 'out'";
+
 /* The models of finished tasks. Only the last is read, and others may have been removed: but those that are there must
  * not be taken for this run's by whoever looks into the folder. */
 static rc_status check_models(const rc_cell *cell)
@@ -94,9 +96,8 @@ static rc_status check_models(const rc_cell *cell)
     for (int task = 1; task <= cell->results.done; task++) {
         char name[64];
         snprintf(name, sizeof name, "task-%d.safetensors", task);
-        RC_TRY(check_tensors(cell, name, task < cell->results.done
-                                             ? "bring that of this run back, or remove it"
-                                             : "bring that of this run back, or begin another run with another --out"));
+        RC_TRY(check_tensors(cell, name, task < cell->results.done ? "bring that of this run back, or remove it"
+                                                                   : bring_back));
     }
     return RC_OK;
 }
@@ -116,10 +117,11 @@ rc_status rc_cell_reload(rc_cell *cell)
     RC_TRY(rc_results_create(&cell->results, cell->method->name, &cell->trial->stream));
     RC_TRY(load_results(cell));
     RC_TRY(check_models(cell));
-    char path[RC_PATH_SIZE], advice[64];
+    char path[RC_PATH_SIZE], advice[96];
     RC_TRY(rc_path_in(cell->path, "events.jsonl", path));
     RC_TRY(rc_events_check(path, cell->fingerprint));
-    snprintf(advice, sizeof advice, "without this file --resume begins task %d anew", cell->results.done + 1);
+    snprintf(advice, sizeof advice, "without this file the setting 'resume' begins task %d anew",
+             cell->results.done + 1);
     RC_TRY(check_tensors(cell, "checkpoint.safetensors", advice));
     /* Killed after its last results were written, it left the checkpoint. */
     bool whole = cell->results.done == (cell->first_task ? 1 : cell->trial->stream.tasks);
@@ -236,7 +238,8 @@ static rc_status boundary(void *user, const rc_stage_report *report)
     bool stop = m->hooks->cancelled(m->hooks->user);
     if (stop || rc_now() - m->last_saved >= m->hooks->checkpoint_seconds)
         RC_TRY(save_checkpoint(m, report));
-    return stop ? rc_fail(RC_CANCELLED, "stopped and saved in task %d, %s, step %u of %u; --resume goes on from there",
+    return stop ? rc_fail(RC_CANCELLED,
+                          "stopped and saved in task %d, %s, step %u of %u; the setting 'resume' goes on from there",
                           report->task + 1, rc_stage_name(report->stage), report->step, report->steps)
                 : RC_OK;
 }
@@ -383,7 +386,8 @@ static rc_status find_checkpoint(cell_run *m, int task, rc_position *position)
     rc_position found;
     rc_status status = rc_checkpoint_open(path, m->cell->fingerprint, &found, &m->checkpoint);
     if (status == RC_FORMAT)
-        return rc_fail(status, "%s; without this file --resume begins task %d anew", rc_message(), task + 1);
+        return rc_fail(status, "%s; without this file the setting 'resume' begins task %d anew", rc_message(),
+                       task + 1);
     RC_TRY(status);
     if (found.task < task) { /* of a task whose results are there */
         rc_safetensors_close(m->checkpoint);
@@ -414,8 +418,8 @@ static rc_status run_task(cell_run *m, int task)
     uint32_t steps = rc_stage_steps(&m->model.learner, position.stage);
     if (position.step > steps)
         return rc_fail(RC_FORMAT, "%s/checkpoint.safetensors is at step %u of %s, which has %u; without this file "
-                       "--resume begins task %d anew", m->cell->path, position.step, rc_stage_name(position.stage),
-                       steps, task + 1);
+                       "the setting 'resume' begins task %d anew", m->cell->path, position.step,
+                       rc_stage_name(position.stage), steps, task + 1);
     m->last_saved = rc_now();
     rc_forecast_begin_task(&m->cell->forecast, &m->model.learner, &later);
     RC_TRY(rc_run_stages(&m->model.learner, position.stage, position.step, &hooks, m->wall));
@@ -429,14 +433,13 @@ static rc_status run_task(cell_run *m, int task)
 /* A model that says that it is of this run fits it, too: nobody reads past the end of one that somebody has made up. */
 static rc_status check_model(const cell_run *m, const char *path, const char *fingerprint, int tasks)
 {
-    static const char advice[] = "bring that of this run back, or begin another run with another --out";
     const rc_learner *l = &m->model.learner;
     const char *found = m->model.fingerprint[0] != '\0' ? m->model.fingerprint : NULL;
-    RC_TRY(rc_fingerprint_check(path, found, fingerprint, NULL, NULL, advice));
+    RC_TRY(rc_fingerprint_check(path, found, fingerprint, NULL, NULL, bring_back));
     if (l->student.head.tasks != tasks || l->student.head.classes != m->trial->stream.task_end[tasks - 1])
         return rc_fail(RC_FORMAT, "%s is a model of %d tasks with %d classes, expected %d with %d: %s", path,
                        l->student.head.tasks, l->student.head.classes, tasks, m->trial->stream.task_end[tasks - 1],
-                       advice);
+                       bring_back);
     return RC_OK;
 }
 
@@ -457,7 +460,8 @@ static rc_status adopt_model(cell_run *m, const char *path)
     for (int c = 0; c < image.c && !l->method->replay->plain_pixels; c++)
         if (l->augment.mean[c] != image.mean[c] || l->augment.std[c] != image.std[c])
             return rc_fail(RC_FORMAT, "%s has mean %g and deviation %g for channel %d, but the data of the run has %g "
-                           "and %g: bring the model of this run back, or begin another run with another --out", path,
+                           "and %g: bring the model of this run back, or begin another run with another setting "
+                           "'out'", path,
                            (double)l->augment.mean[c], (double)l->augment.std[c], c, (double)image.mean[c],
                            (double)image.std[c]);
     take_config(m);
@@ -519,10 +523,11 @@ static rc_status name_saved(const cell_run *m, rc_status status)
             return status;
     }
     if (!rc_file_exists(path))
-        return rc_fail(status, "%s. Nothing of it was saved before; --resume begins anew, with another --backend too",
+        return rc_fail(status, "%s. Nothing of it was saved before; the setting 'resume' begins anew, with another "
+                       "setting 'backend' too",
                        rc_message());
-    return rc_fail(status, "%s. %s is intact: --resume goes on from there, with another --backend too", rc_message(),
-                   path);
+    return rc_fail(status, "%s. %s is intact: the setting 'resume' goes on from there, with another setting 'backend' "
+                   "too", rc_message(), path);
 }
 
 rc_status rc_cell_run(rc_cell *cell, rc_backend *backend, const rc_cell_hooks *hooks)

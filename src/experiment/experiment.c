@@ -50,15 +50,16 @@ static rc_status read_data(const rc_run_settings *s, rc_pool *pool, rc_dataset *
 static rc_status open_data(const rc_run_settings *s, rc_dataset *data)
 {
     if (s->config.data[0] == '\0')
-        return rc_fail(RC_INVALID_ARGUMENT, "no data: --data says where the images are, 'procedural' makes some");
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "no data: the setting 'data' says where the images are, 'procedural' makes some");
     rc_pool *pool;
     RC_TRY(rc_pool_create(s->threads, &pool));
     rc_status status = read_data(s, pool, data);
     rc_pool_destroy(pool);
     if (s->resume && (status == RC_IO || status == RC_FORMAT || status == RC_INVALID_ARGUMENT))
         return rc_fail(status,
-                       "%s. The run in %s is as it was: --resume goes on once the data is there (--data PATH if it "
-                       "lies elsewhere now)",
+                       "%s. The run in %s is as it was: the setting 'resume' goes on once the data is there (the "
+                       "setting 'data' if it lies elsewhere now)",
                        rc_message(), s->out);
     return status;
 }
@@ -111,7 +112,8 @@ static rc_status open_folders(experiment *x, const rc_backend *backend)
     char run[RC_PATH_SIZE];
     RC_TRY(rc_path_in(s->out, "run.json", run));
     if (several && rc_file_exists(run))
-        return rc_fail(RC_INVALID_ARGUMENT, "%s holds a run of one order: lists of orders or seeds take another --out",
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "%s holds a run of one order: lists of orders or seeds take another setting 'out'",
                        s->out);
     for (int i = 0; i < x->trials && !s->resume; i++)
         RC_TRY(rc_run_folder_is_free(x->trial[i].path));
@@ -119,8 +121,8 @@ static rc_status open_folders(experiment *x, const rc_backend *backend)
         RC_TRY(rc_path_in(s->out, "summary.json", run));
         if (rc_file_exists(run))
             return rc_fail(RC_INVALID_ARGUMENT,
-                           "%s holds runs already: --resume goes on with them and adds others, another --out leaves "
-                           "them alone",
+                           "%s holds runs already: the setting 'resume' goes on with them and adds others, another "
+                           "setting 'out' leaves them alone",
                            s->out);
     }
     if (several)
@@ -318,8 +320,8 @@ static rc_status tell_ends(const experiment *x, rc_status status, const rc_cell_
         rc_log_write(&x->settings->watch.log, RC_LOG_ERROR, "%s: %s", x->cell[i].name, end[i].message);
     }
     if (status == RC_CANCELLED)
-        return rc_fail(status, "stopped; --resume goes on");
-    return rc_fail(status, "%d of %d failed%s; --resume tries them again", failed, all,
+        return rc_fail(status, "stopped; the setting 'resume' goes on");
+    return rc_fail(status, "%d of %d failed%s; the setting 'resume' tries them again", failed, all,
                    failed < all ? ", the others are done" : "");
 }
 
@@ -406,9 +408,10 @@ static rc_status name_way_on(const rc_run_settings *settings, rc_status status)
 {
     if (status == RC_IO)
         return rc_fail(status,
-                       "%s. What was saved before is intact: once there is room to write in %s, --resume goes on",
+                       "%s. What was saved before is intact: once there is room to write in %s, the setting 'resume' "
+                       "goes on",
                        rc_message(), settings->out);
-    return status == RC_UNSYNCED ? rc_fail(status, "%s. --resume goes on", rc_message()) : status;
+    return status == RC_UNSYNCED ? rc_fail(status, "%s. The setting 'resume' goes on", rc_message()) : status;
 }
 
 rc_status rc_experiment_run(const rc_run_settings *settings)

@@ -69,7 +69,7 @@ static rc_status compare(const char *path, const rc_json *there, const rc_json *
         return rc_fail(RC_INVALID_ARGUMENT,
                        "the run in %s was begun by recollect %.40s, whose files do not say which run they are of "
                        "(%.40s, expected format '%s'): this version cannot go on with it. Its models serve learn, "
-                       "predict and eval as before; begin another run with another --out",
+                       "predict and eval as before; begin another run with another setting 'out'",
                        path, version != NULL ? version : "of no version", kind != NULL ? kind : "no format", format);
     }
     RC_TRY(rc_json_get_object(there, "config", &config));
@@ -82,14 +82,14 @@ static rc_status compare(const char *path, const rc_json *there, const rc_json *
         if (strcmp(text, rc_json_string(value)) != 0)
             return rc_fail(RC_INVALID_ARGUMENT,
                            "the run in %s has %s '%s', but '%s' is asked for now: resume it with the settings it began "
-                           "with, or begin another one with another --out",
+                           "with, or begin another one with another setting 'out'",
                            path, key, text, rc_json_string(value));
     }
     if (strcmp(data, data_now) != 0)
         return rc_fail(RC_INVALID_ARGUMENT,
                        "the data is not what the run in %s began with: other images, labels, names or numbers of "
-                       "them. Bring the old data back (it may lie elsewhere: --data), or begin another run with "
-                       "another --out",
+                       "them. Bring the old data back (it may lie elsewhere: the setting 'data'), or begin another run "
+                       "with another setting 'out'",
                        path);
     return RC_OK;
 }
@@ -170,7 +170,7 @@ static rc_status find_others(const char *path)
         RC_TRY(rc_path_in(path, names[i], file));
         if (rc_file_exists(file))
             return rc_fail(RC_INVALID_ARGUMENT,
-                           "'%s' is there already, and a run would replace it: choose another --out", file);
+                           "'%s' is there already, and a run would replace it: choose another setting 'out'", file);
     }
     return RC_OK;
 }
@@ -182,7 +182,9 @@ rc_status rc_run_folder_is_free(const char *path)
     if (!rc_file_exists(run))
         return find_others(path);
     return rc_fail(RC_INVALID_ARGUMENT,
-                   "%s holds a run already: --resume goes on with it, another --out leaves it alone", path);
+                   "%s holds a run already: the setting 'resume' goes on with it, another setting 'out' leaves it "
+                   "alone",
+                   path);
 }
 
 /* Writes run.json, which nobody has written yet; or has since, then a run that is resumed is that one. */

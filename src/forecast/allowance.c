@@ -63,8 +63,8 @@ rc_status rc_memory_check(const rc_memory_claim *claim, size_t forecast)
         snprintf(dreams, sizeof dreams, ", generator '%.31s'", s->generator);
     return rc_fail(RC_OUT_OF_MEMORY,
                    "%s would take %s of memory (images of %d x %d pixels with %d channel%s, %d at a time, net "
-                   "'%.31s'%s%s), but %s are allowed. If that is meant, --max-memory %s allows it (max_memory in the "
-                   "settings of a context); smaller values of these settings take less",
+                   "'%.31s'%s%s), but %s are allowed. If that is meant, the setting 'max_memory' (%s) allows it; "
+                   "smaller values of these settings take less",
                    claim->what, would, claim->image->w, claim->image->h, claim->image->c,
                    claim->image->c > 1 ? "s" : "", claim->batch, s->net, width, dreams, allowed, option);
 }

@@ -23,8 +23,9 @@ for operation in "${operations[@]}"; do
         code=$?
         [ $code -eq 0 ] || break
     done
-    if [ $code -ne 1 ] || ! grep -q "^MISS  $operation case" <<<"$output"; then
-        echo "FAILED: selftest with a broken $operation ended with code $code, expected 1 and its name:"
+    if [ $code -ne 1 ] || ! grep -q "^MISS  $operation case" <<<"$output" ||
+        ! grep -q "^      again: recollect selftest --backend cpu .* --op $operation --case $number --quick$" <<<"$output"; then
+        echo "FAILED: selftest with a broken $operation ended with code $code, expected 1, its name and how to see it again:"
         printf '%s\n' "$output" | tail -n 20
         failures=$((failures + 1))
     fi

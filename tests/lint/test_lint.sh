@@ -73,6 +73,8 @@ plant "a comparison with the name of a backend, first" src/cli/bad.c 'x = !strcm
 plant "a comparison with the begin of such a name" src/api/bad.c 'if (strncmp(text, "cuda:", 5) == 0) x = 1;'
 plant "a comparison with the name that a backend tells" src/check/bad.c 'x = strcmp(be->about.name, other) == 0;'
 plant "an unfinished-work marker" src/nn/bad.c "/* TO""DO: later */"
+plant "an option in a message of the library" src/nn/bad.c 'rc_fail(RC_IO, "100 %% \"full\": see", "use --merge");'
+plant "an option in a text of CUDA" src/backend/cuda/bad.cu '    "or use --backend cpu"},'
 plant "a tab" src/nn/bad.c "$(printf '\tint x;')"
 plant "a blank at the end" src/nn/bad.c 'int x; '
 plant "a brace behind a function" src/nn/bad.c 'int f(void) {'

@@ -51,7 +51,7 @@ static void allocations_keep_to_the_budget(void **state)
     void *first = rc_alloc(NULL, 1900), *second = rc_alloc(NULL, 100);
     assert_non_null(first);
     assert_null(second);
-    assert_non_null(strstr(rc_message(), "are allowed. --max-memory allows more (max_memory in the settings"));
+    assert_non_null(strstr(rc_message(), "are allowed. The setting 'max_memory' allows more"));
     rc_free(NULL, first);
     second = rc_alloc(NULL, 100);
     assert_non_null(second);
@@ -221,7 +221,7 @@ static void small_files_take_no_gigabytes(void **state)
         size_t before = rc_bytes_allocated();
         assert_int_equal(rc_dream(&model, &settings, &dreams), RC_OUT_OF_MEMORY);
         assert_true(rc_bytes_allocated() == before);
-        if (strstr(rc_message(), cases[i].says) == NULL || strstr(rc_message(), "--max-memory ") == NULL ||
+        if (strstr(rc_message(), cases[i].says) == NULL || strstr(rc_message(), "the setting 'max_memory' (") == NULL ||
             strstr(rc_message(), "268 MB are allowed") == NULL)
             fail_msg("the message is: %s", rc_message());
         rc_saved_model_destroy(&model);

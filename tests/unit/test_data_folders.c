@@ -190,7 +190,7 @@ static void broken_images_are_named_or_skipped(void **state)
     write_class("root/b", 100, 30);
     data_write_text("root/a/b0.jpg", "no picture");
     data_assert_refused("root", NULL, RC_FORMAT, "cannot decode 'root/a/b0.jpg': neither JPEG");
-    data_assert_message("--skip-broken");
+    data_assert_message("the setting 'skip_broken'");
     data_log log;
     data_log_start(&log);
     rc_data_settings settings = {.skip_broken = true, .log = &log.log};

@@ -14,16 +14,16 @@ static const explanation explanations[] = {
      "the GPU has not enough free memory: use a smaller batch, or end other programs on it (nvidia-smi lists them)"},
     {cudaErrorNoDevice, RC_UNSUPPORTED,
      "no GPU was found: check that nvidia-smi lists one and that CUDA_VISIBLE_DEVICES does not hide it, or use "
-     "--backend cpu"},
+     "backend cpu"},
     {cudaErrorInsufficientDriver, RC_UNSUPPORTED,
-     "the NVIDIA driver is missing or older than this program's CUDA: install a newer driver, or use --backend cpu"},
+     "the NVIDIA driver is missing or older than this program's CUDA: install a newer driver, or use backend cpu"},
     {cudaErrorSystemDriverMismatch, RC_UNSUPPORTED,
      "the NVIDIA driver was changed while it was in use: restart the machine"},
     {cudaErrorSystemNotReady, RC_UNSUPPORTED,
      "the GPU is not ready: its system services (fabric manager) are not running"},
     {cudaErrorDevicesUnavailable, RC_UNSUPPORTED,
      "the GPU is taken by another program, or in a mode that forbids its use (nvidia-smi shows both): wait for it, or "
-     "use --backend cpu"},
+     "use backend cpu"},
     {cudaErrorNoKernelImageForDevice, RC_UNSUPPORTED,
      "this build has no code for this GPU: build with -DCMAKE_CUDA_ARCHITECTURES=native (sm_80 or newer)"},
     {cudaErrorInvalidPtx, RC_UNSUPPORTED,
@@ -36,9 +36,9 @@ static const explanation explanations[] = {
     {cudaErrorHardwareStackError, RC_DEVICE, "the GPU reported a hardware fault: see the system log"},
     {cudaErrorUnknown, RC_DEVICE, "the GPU was lost: the system log says why, a restart may bring it back"},
     {cudaErrorIllegalAddress, RC_DEVICE,
-     "a mistake of this program or a fault of the GPU: 'recollect selftest --backend cuda' tells which"},
+     "a mistake of this program or a fault of the GPU: the selftest of backend cuda tells which"},
     {cudaErrorLaunchFailure, RC_DEVICE,
-     "a mistake of this program or a fault of the GPU: 'recollect selftest --backend cuda' tells which"},
+     "a mistake of this program or a fault of the GPU: the selftest of backend cuda tells which"},
 };
 
 static explanation explain(cudaError_t error)

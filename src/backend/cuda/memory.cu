@@ -28,8 +28,8 @@ static rc_status out_of_memory(const rc_cuda *cuda, size_t bytes)
     size_t available = 0, total = 0;
     cudaMemGetInfo(&available, &total);
     if (cuda->limit_bytes && bytes > cuda->limit_bytes - cuda->bytes)
-        cuda->host.set_message("cuda: no %.1f MiB left of the %.1f MiB that --device-memory allows: %.1f MiB are held; "
-                               "allow more, or use a smaller batch", mib(bytes), mib(cuda->limit_bytes),
+        cuda->host.set_message("cuda: no %.1f MiB left of the %.1f MiB that the setting 'device_memory' allows: %.1f "
+                               "MiB are held; allow more, or use a smaller batch", mib(bytes), mib(cuda->limit_bytes),
                                mib(cuda->bytes));
     else
         cuda->host.set_message("cuda: no %.1f MiB left on %s: %.1f MiB are held, %.1f of %.1f MiB are free; use a "

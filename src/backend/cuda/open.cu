@@ -67,7 +67,7 @@ static rc_status open_device(rc_cuda *cuda)
     if (error != cudaSuccess)
         return rc_cuda_fail(cuda, error, "looking for a GPU");
     if (properties.major < 8) {
-        cuda->host.set_message("cuda: %s has compute capability %d.%d, expected 8.0 or newer; use --backend cpu",
+        cuda->host.set_message("cuda: %s has compute capability %d.%d, expected 8.0 or newer; use backend cpu",
                                properties.name, properties.major, properties.minor);
         return RC_UNSUPPORTED;
     }

@@ -27,6 +27,14 @@ static const char *operation_name(const void *context, int index)
     return rc_selftest_operation(index);
 }
 
+static void print_again(void *unused, const rc_selftest_miss *m)
+{
+    (void)unused;
+    rc_print("      again: recollect selftest --backend %s --precision %s --threads %d --seed %llu --op %s --case %u%s",
+             m->backend, m->precision, m->threads, (unsigned long long)m->seed, m->operation, m->number,
+             m->quick ? " --quick" : "");
+}
+
 static int run(const rc_option_value *value, int count, char **arguments)
 {
     (void)count;
@@ -54,6 +62,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
         .steps = value[STEPS].given ? (int)value[STEPS].integer : 0,
         .line = rc_print_line,
         .progress = rc_show_progress,
+        .missed = print_again,
     };
     rc_selftest_result result;
     rc_status status = rc_selftest(&settings, &result);
