@@ -87,7 +87,7 @@ static void test_limits_device_memory(void **state)
     assert_int_equal(rc_backend_open("cuda:bf16:8388608", 1, NULL, &be), RC_OK);
     assert_int_equal(be->alloc(be, (size_t)9 << 20, &memory), RC_OUT_OF_MEMORY);
     assert_null(memory);
-    assert_non_null(strstr(rc_message(), "no 9.0 MiB left of the 8.0 MiB that --device-memory allows"));
+    assert_non_null(strstr(rc_message(), "no 9.0 MiB left of the 8.0 MiB that the setting 'device_memory' allows"));
     assert_int_equal(be->alloc(be, (size_t)4 << 20, &memory), RC_OK); /* and goes on */
     assert_int_equal(be->sync(be), RC_OK);
     rc_backend_close(be);
@@ -124,7 +124,7 @@ static void test_workspace_outlives_a_failure(void **state)
         numbers[i] = (float)(i % 7);
     be->write_real(be, memory, numbers, REALS);
     assert_int_equal(be->reserve_conv(be, &huge, 256), RC_OUT_OF_MEMORY);
-    assert_non_null(strstr(rc_message(), "--device-memory allows"));
+    assert_non_null(strstr(rc_message(), "the setting 'device_memory' allows"));
     be->loss_war(be, CLASSES, OLD, FEATURES, false, memory, rc_real_at(be, memory, REALS - 1),
                  rc_real_at(be, memory, REALS - 2), rc_real_at(be, memory, CLASSES * FEATURES));
     be->read_real(be, &value, rc_real_at(be, memory, REALS - 2), 1);

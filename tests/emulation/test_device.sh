@@ -57,7 +57,7 @@ same streamed "images in host memory"
 breaks no-device none
 says 'no GPU was found' no-device
 breaks old-driver none
-says 'install a newer driver, or use --backend cpu' old-driver
+says 'install a newer driver, or use backend cpu' old-driver
 breaks busy none
 says 'the GPU is taken by another program' busy
 [ ! -e none ] || fail "a run that could not begin left something behind"
@@ -81,7 +81,7 @@ for part in 20 90; do
     same "lost$part" "resumed after the device was lost at $part %"
 done
 breaks "illegal:$((works * 75 / 100))" illegal
-says "'recollect selftest --backend cuda' tells which" illegal
+says 'the selftest of backend cuda tells which' illegal
 named illegal illegal
 grep -q 'safetensors is intact' message || fail "nothing was saved after three quarters: $(cat message)"
 RECOLLECT_EMULATED_FAILURE=no-device run --out illegal --resume 2>message >/dev/null && fail "resumed on nothing"

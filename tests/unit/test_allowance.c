@@ -289,7 +289,7 @@ static void contexts_have_limits_of_their_own(void **state)
     assert_int_equal(recollect_model_load(tight, "model.safetensors", &model), RECOLLECT_OK);
     assert_int_equal(recollect_dream(model, 0, 1, pixels, &made), RECOLLECT_OUT_OF_MEMORY);
     assert_non_null(strstr(recollect_last_message(), "4096 at a time"));
-    assert_non_null(strstr(recollect_last_message(), "max_memory in the settings of a context"));
+    assert_non_null(strstr(recollect_last_message(), "the setting 'max_memory' ("));
     recollect_model_destroy(&model);
     /* The other context does not mind. */
     assert_int_equal(recollect_model_create(wide, &model), RECOLLECT_OK);

@@ -232,7 +232,7 @@ static void a_large_claim_takes_nothing(void **state)
     assert_non_null(strstr(rc_message(), "1.1 GB are allowed"));
     char option[64];
     size_t gigabytes = (rc_bytes_allocated() + bytes) / ((size_t)1 << 30) + 1;
-    snprintf(option, sizeof option, "--max-memory %zuG ", gigabytes);
+    snprintf(option, sizeof option, "the setting 'max_memory' (%zuG) allows it", gigabytes);
     assert_non_null(strstr(rc_message(), option));
     assert_int_equal(rc_forecast_allow(be, &claim, "dreaming"), RC_OK); /* no limit, and nothing taken either */
     assert_true(most == before);
