@@ -42,7 +42,7 @@ int recollect_setting_at(int index, recollect_setting *setting)
 {
     const size_t first = RC_API_FIRST(recollect_setting, range);
     rc_config_item item;
-    if (index < 0 || !rc_config_item_at(index, &item))
+    if (!rc_config_item_at(index, &item))
         return 0;
     bool is_number = strstr(item.type, "number") != NULL;
     recollect_setting described = {.name = item.name,
@@ -61,13 +61,13 @@ int recollect_preset_at(int index, recollect_preset *preset)
 {
     const size_t first = RC_API_FIRST(recollect_preset, summary);
     recollect_preset described = {0};
-    return index >= 0 && rc_config_preset(index, &described.name, &described.summary) &&
+    return rc_config_preset(index, &described.name, &described.summary) &&
            rc_api_give_item(preset, first, &described, sizeof described);
 }
 
 const char *recollect_net_at(int index)
 {
-    return index >= 0 ? rc_describe_net_name(index) : NULL;
+    return rc_describe_net_name(index);
 }
 
 /* ---- words --------------------------------------------------------------------------------------------- */

@@ -19,7 +19,7 @@ static recollect_method describe(const rc_method *method)
 
 int recollect_method_at(int index, recollect_method *method)
 {
-    const rc_method *row = index >= 0 ? rc_method_at(index) : NULL;
+    const rc_method *row = rc_method_at(index);
     const size_t first = RC_API_FIRST(recollect_method, learn);
     const recollect_method described = row != NULL ? describe(row) : (recollect_method){0};
     return row != NULL && rc_api_give_item(method, first, &described, sizeof described);

@@ -332,7 +332,10 @@ rc_status rc_config_load(rc_config *config, const char *preset_or_path, const rc
 
 bool rc_config_preset(int index, const char **name, const char **summary)
 {
-    if (index < 0 || rc_presets[index].name == NULL)
+    int known = 0;
+    while (known < index && rc_presets[known].name != NULL)
+        known++;
+    if (index != known || rc_presets[known].name == NULL)
         return false;
     *name = rc_presets[index].name;
     *summary = rc_presets[index].summary;

@@ -213,3 +213,18 @@ bool craft_resize(craft *file, const char *tensor, const char *shape, size_t cou
     }
     return craft_tensor(file, tensor, "shape", shape);
 }
+
+void craft_add(craft *file, const char *tensor, size_t bytes)
+{
+    char entry[256];
+    const char *end = strrchr(file->header, '}');
+    assert_non_null(end);
+    snprintf(entry, sizeof entry, ",\"%s\":{\"dtype\":\"U8\",\"shape\":[%zu],\"data_offsets\":[%zu,%zu]}}", tensor,
+             bytes, file->size, file->size + bytes);
+    replace(file, end, end + 1, entry);
+    char *data = take(file->size + bytes);
+    memcpy(data, file->data, file->size);
+    free(file->data);
+    file->data = data;
+    file->size += bytes;
+}

@@ -27,5 +27,7 @@ bool craft_setting(craft *file, const char *name, const char *text);
 bool craft_tensor(craft *file, const char *tensor, const char *field, const char *json);
 /* Gives a tensor of reals another shape, and room for it: `count` zeros. Those behind it move. */
 bool craft_resize(craft *file, const char *tensor, const char *shape, size_t count);
+/* One more tensor at the end: so many bytes, zeros. */
+void craft_add(craft *file, const char *tensor, size_t bytes);
 
 #endif

@@ -85,6 +85,12 @@ static void refuse_inherited_predictor(recollect_predictor *predictor, const rec
     CHECK(another == NULL);
 }
 
+static void ignore_line(void *user, const char *text)
+{
+    (void)user;
+    (void)text;
+}
+
 static void refuse_inherited(recollect_context *context, recollect_model *model)
 {
     float probabilities[IMAGES * CLASSES];
@@ -96,6 +102,19 @@ static void refuse_inherited(recollect_context *context, recollect_model *model)
     check_is_refused(recollect_learn(model, &data.images, data.labels, data.names, CLASSES, NULL));
     check_is_refused(recollect_learn_folder(model, folder, NULL));
     check_is_refused(recollect_dream(model, 0, 1, data.pixels, &made));
+    void *bytes = &bytes;
+    size_t size = 1;
+    recollect_learn_result result = {.size = sizeof result};
+    recollect_model_info info = {.size = sizeof info};
+    recollect_method method = {.size = sizeof method};
+    check_is_refused(recollect_dream_folder(model, folder, NULL, NULL));
+    check_is_refused(recollect_model_save_memory(model, &bytes, &size));
+    CHECK(bytes == NULL && size == 0);
+    check_is_refused(recollect_describe_model(model, 0, ignore_line, NULL));
+    check_is_refused(recollect_describe_learning(model, &result, NULL, ignore_line, NULL));
+    check_is_refused(recollect_model_get_info(model, &info));
+    CHECK(recollect_method_at(0, &method) == 1); /* what belongs to no context is as before */
+    CHECK(recollect_check_option("epochs", "3") == RECOLLECT_OK);
     check_is_refused(recollect_model_set(model, "epochs", "3"));
     check_is_refused(recollect_model_get(model, "epochs", text, sizeof text));
     check_is_refused(recollect_model_save(model, path, 1));

@@ -116,6 +116,7 @@ enum { IMAGES = 8, CLASSES = 2 };
 
 static api_data first, second;
 static char folder[] = "/tmp/recollect-test-XXXXXX";
+static char dreams[] = "/tmp/recollect-test-XXXXXX"; /* another folder */
 static char path[64];
 
 typedef struct program {
@@ -123,7 +124,7 @@ typedef struct program {
     recollect_model *model;
     recollect_predictor *predictor;
     counter *counter;
-    const char *path;
+    const char *path, *dreams;
     /* What the model said after its first lesson. */
     bool taught;
     float probabilities[IMAGES * CLASSES];
@@ -200,6 +201,39 @@ static recollect_status use_predictor(program *p)
     return status;
 }
 
+/* What there is to be said of a model, and its bytes. */
+static recollect_status describe(program *p)
+{
+    recollect_learn_result result = {.size = sizeof result, .added = CLASSES};
+    void *bytes;
+    size_t size;
+    recollect_status status = recollect_describe_model(p->model, 1, ignore_line, NULL);
+    if (status == RECOLLECT_OK)
+        status = recollect_describe_learning(p->model, &result, "x", ignore_line, NULL);
+    if (status == RECOLLECT_OK)
+        status = recollect_describe_methods(1, ignore_line, NULL);
+    if (status == RECOLLECT_OK)
+        status = recollect_describe_net("resnet32", 3, 32, ignore_line, NULL);
+    if (status == RECOLLECT_OK)
+        status = recollect_check_option("preset", "learn");
+    if (status == RECOLLECT_OK)
+        status = recollect_check_save(p->path, 0, 1);
+    if (status == RECOLLECT_OK)
+        status = recollect_model_save_memory(p->model, &bytes, &size);
+    if (status == RECOLLECT_OK)
+        recollect_free(bytes);
+    return status;
+}
+
+static recollect_status draw_dreams(program *p)
+{
+    const recollect_dream_settings settings = {.size = sizeof settings, .per_class = 1, .steps = 1, .overwrite = 1};
+    int taken[CLASSES];
+    double spread[CLASSES];
+    recollect_dream_result result = {.size = sizeof result, .taken = taken, .spread = spread};
+    return recollect_dream_folder(p->model, p->dreams, &settings, &result);
+}
+
 /* Up to the first failure. */
 static recollect_status run(program *p)
 {
@@ -221,6 +255,10 @@ static recollect_status run(program *p)
     static uint8_t pixels[2 * API_IMAGE];
     int made;
     status = recollect_dream(p->model, 0, 2, pixels, &made);
+    if (status == RECOLLECT_OK)
+        status = draw_dreams(p);
+    if (status == RECOLLECT_OK)
+        status = describe(p);
     if (status == RECOLLECT_OK)
         status = learn(p, &second);
     if (status == RECOLLECT_OK)
@@ -254,7 +292,7 @@ static void end(program *p)
 static int set_up(void **state)
 {
     (void)state;
-    if (mkdtemp(folder) == NULL)
+    if (mkdtemp(folder) == NULL || mkdtemp(dreams) == NULL)
         return -1;
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
     api_data_make(&first, 0, CLASSES, IMAGES / CLASSES, 1);
@@ -268,14 +306,20 @@ static int tear_down(void **state)
     api_data_free(&first);
     api_data_free(&second);
     remove(path);
-    return rmdir(folder);
+    static const char *const pictures[] = {"all.png", "01-rows.png", "02-columns.png"};
+    for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) {
+        char name[96];
+        snprintf(name, sizeof name, "%s/%s", dreams, pictures[i]);
+        remove(name);
+    }
+    return rmdir(dreams) == 0 ? rmdir(folder) : -1;
 }
 
 static void own_memory_is_used_and_given_back(void **state)
 {
     (void)state;
     counter c = {0};
-    program p = {.counter = &c, .path = path};
+    program p = {.counter = &c, .path = path, .dreams = dreams};
     size_t before = rc_bytes_allocated();
     heap_largest = 0;
     assert_int_equal(run(&p), RECOLLECT_OK);
@@ -297,7 +341,7 @@ static int fail_each(counter *c, int *fails_at, int *calls)
     size_t before = rc_bytes_allocated();
     int held = heap_held, step = getenv("RECOLLECT_TEST_LIGHT") != NULL ? 7 : 1;
     for (int k = 1;; k += step) {
-        program p = {.counter = c, .path = path};
+        program p = {.counter = c, .path = path, .dreams = dreams};
         *calls = 0;
         *fails_at = k;
         recollect_status status = run(&p);
