@@ -9,7 +9,7 @@
 #define RC_SETTINGS(X) \
     /* kind  name                   default      takes                read by, help */ \
     X(SEED,   seed,                  1,           RANGE(0, 0x1p63),    "everything", \
-      "of every random number") \
+      "seed of every random number") \
     /* Nets, by the names of nn/nets.h; width, blocks and noise matter to the small ones. */ \
     X(TEXT,   net,                   "resnet32",  CHARACTERS(31),      "net", \
       "backbone: resnet32, resnet18, resnet-small, ...") \
@@ -25,9 +25,9 @@
       "inputs of generator-small") \
     /* Batches: as many dreams as real samples. */ \
     X(WHOLE,  batch,                 128,         RANGE(2, 65536),     "training", \
-      "real samples a step; as many dreams") \
+      "real samples a step; there are as many replayed ones") \
     X(WHOLE,  crop_pad,              4,           RANGE(0, 64),        "training", \
-      "random crops after zero padding by so many pixels") \
+      "pixels of zero padding before a random crop") \
     X(SWITCH, flip,                  true,        EITHER,              "training", \
       "random horizontal flips") \
     /* Training, per task. The last refine_epochs of the epochs refine the head; in the first task they do nothing. \
@@ -35,21 +35,21 @@
     X(WHOLE,  epochs,                200,         RANGE(1, 100000),    "training", \
       "epochs a task, refinement included") \
     X(WHOLE,  refine_epochs,         40,          RANGE(0, 99999),     "training", \
-      "the last of them refine the head") \
+      "how many of the last epochs refine the head") \
     X(WHOLE,  min_steps,             0,           RANGE(0, 10000000),  "training", \
-      "at least so many steps of training and of refinement, however small the task") \
+      "fewest steps of training, and of refinement, however small the task") \
     X(NUMBER, learning_rate,         0.1,         RANGE(0, 100),       "training", \
-      "of main training") \
+      "learning rate of main training") \
     X(LIST,   milestone,             (80, 120),   RANGE(0, 1000000),   "training", \
       "epochs at which the learning rate is multiplied by decay") \
     X(NUMBER, decay,                 0.1,         RANGE(0, 1),         "training", \
-      "of the learning rate at a milestone") \
+      "factor of the learning rate at a milestone") \
     X(NUMBER, refine_rate,           0.005,       RANGE(0, 100),       "refinement", \
       "learning rate of refinement") \
     X(NUMBER, momentum,              0.9,         RANGE(0, 0.9999),    "training", \
-      "of SGD") \
+      "momentum of SGD") \
     X(NUMBER, weight_decay,          0.0005,      RANGE(0, 1),         "training", \
-      "of SGD") \
+      "weight decay of SGD") \
     /* Weights of the losses of training. */ \
     X(NUMBER, lambda_ce,             0.5,         RANGE(0, 1e6),       "adaptive weights", \
       "weight of cross entropy") \
@@ -60,9 +60,9 @@
     X(NUMBER, lambda_war,            0.1,         RANGE(0, 1e6),       "war", \
       "weight of the alignment of norms (CwD)") \
     X(NUMBER, kd_temperature,        2,           RANGE(0.001, 1e9),   "kd", \
-      "of the distillation of softened logits (LwF, DeepInversion, SS-IL)") \
+      "temperature of the distillation of softened logits (LwF, DeepInversion, SS-IL, DGR)") \
     X(NUMBER, kd_weight,             1,           RANGE(0, 1e6),       "kd", \
-      "weight of that distillation") \
+      "weight of the distillation of softened logits") \
     X(NUMBER, feature_weight,        0.1,         RANGE(0, 1e6),       "feature", \
       "weight of the distillation of features (ABD)") \
     /* What is stored of old images. */ \
@@ -71,14 +71,14 @@
     X(NUMBER, lode_rho,              0.05,        RANGE(0, 1e6),       "lode", \
       "weight of new against old in LODE, over the number of old tasks") \
     X(WHOLE,  vae_width,             512,         MULTIPLES(8, 4096),  "autoencoder", \
-      "channels of the smallest map of DGR's autoencoder; the others go with it") \
+      "channels of the smallest map of DGR's autoencoder; others are in proportion") \
     /* Inversion. */ \
     X(WHOLE,  inversion_steps,       5000,        RANGE(1, 10000000),  "inversion", \
       "steps of inversion a task") \
     X(NUMBER, inversion_rate,        0.001,       RANGE(0, 100),       "inversion", \
       "learning rate of Adam in inversion") \
     X(NUMBER, temperature,           1000,        RANGE(0.001, 1e9),   "inversion", \
-      "of the content loss") \
+      "temperature of the content loss") \
     X(NUMBER, weight_content,        1,           RANGE(0, 1e6),       "inversion", \
       "weight of the content loss") \
     X(NUMBER, weight_diversity,      1,           RANGE(0, 1e6),       "inversion", \
@@ -92,14 +92,14 @@
     X(NUMBER, dce_momentum,          0.9,         RANGE(0, 0.9999),    "dce", \
       "moving average of the dreams' statistics") \
     X(NUMBER, diversity_epsilon,     1e-06,       RANGE(0, 1),         "inversion", \
-      "inside the logarithm of the diversity loss") \
+      "added inside the logarithm of the diversity loss") \
     /* Inversion of pixels in place of a generator. */ \
     X(WHOLE,  pixel_batches,         8,           RANGE(1, 4096),      "pixels", \
       "batches of images that DeepInversion on pixels makes a task") \
     X(WHOLE,  pixel_steps,           2000,        RANGE(1, 1000000),   "pixels", \
-      "steps for each of them") \
+      "steps for each of these batches") \
     X(WHOLE,  pixel_jitter,          2,           RANGE(0, 1024),      "pixels", \
-      "pixels that the images are moved by at most before every step") \
+      "pixels by which images are shifted at most before every step") \
     X(NUMBER, pixel_rate,            0.05,        RANGE(0, 100),       "pixels", \
       "learning rate of Adam for pixels") \
     X(NUMBER, pixel_bn,              5,           RANGE(0, 1e6),       "pixels", \
@@ -117,7 +117,7 @@
     X(SWITCH, paper_war_mean,        false,       EITHER,              "war", \
       "WAR divided by the number of classes, as printed") \
     X(SWITCH, paper_constant_scale,  false,       EITHER,              "adaptive weights", \
-      "loss weights not scaled by class counts, as printed") \
+      "loss weights that class counts do not scale, as printed") \
     X(SWITCH, paper_no_refinement,   false,       EITHER,              "training", \
       "no head refinement, as printed")
 /* clang-format on */

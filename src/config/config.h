@@ -19,7 +19,7 @@
     X(TEXT,   data,                  "",          CHARACTERS(1023),              "data", \
       "folder, archive or list of images; 'procedural' makes them") \
     X(TEXT,   format,                "",          CHARACTERS(31),                "data", \
-      "format of the data; empty: recognised by looking") \
+      "format of the data; empty: recognised by its files") \
     X(WHOLE,  size,                  0,           RANGE(0, RC_DATA_MAX_SIDE),    "data", \
       "height and width of the images in pixels; 0: as they are") \
     X(WHOLE,  resize,                0,           RANGE(0, RC_DATA_MAX_RESIZE),  "data", \
@@ -31,7 +31,7 @@
     X(TEXT,   mean,                  "",          CHARACTERS(63),                "data", \
       "mean of the pixels, 0 to 1, one number a channel; empty: of the data set") \
     X(TEXT,   std,                   "",          CHARACTERS(63),                "data", \
-      "standard deviation of the pixels, likewise") \
+      "standard deviation of the pixels, one number a channel; empty: of the data set") \
     X(TEXT,   class_order,           "natural",   CHARACTERS(2047),              "tasks", \
       "published, numpy (ImageNet-100), natural, seed, or a list of classes") \
     X(WHOLE,  order,                 0,           RANGE(0, INT_MAX),             "tasks", \
@@ -43,7 +43,7 @@
     X(TEXT,   task_sizes,            "",          CHARACTERS(255),               "tasks", \
       "classes of every task, as in 6,2,2; empty: by number of tasks") \
     X(TEXT,   profile,               "code",      ONE_OF("code|paper"),          "everything", \
-      "code (as published numbers were made) or paper (as printed)") \
+      "code (as the published numbers were made) or paper (as printed)") \
     X(WHOLE,  images_per_class,      0,           RANGE(0, 100000000),           "data", \
       "training images used of each class; 0: all") \
     X(WHOLE,  test_batch,            250,         RANGE(1, 65536),               "evaluation", \

@@ -90,7 +90,7 @@ for command in run learn predict eval dream methods info bench selftest completi
 done
 expect 0 only-stdout "(default: cpu)" selftest --help
 expect 0 only-stdout "epochs a task, refinement included. Takes 1 to 100000; the default is 200. Read by: training." manual
-expect 0 only-stdout "empty: recognised by looking. Takes at most 31 characters; the default is empty. Read by: data." manual
+expect 0 only-stdout "empty: recognised by its files. Takes at most 31 characters; the default is empty. Read by: data." manual
 expect 0 only-stdout "consistent dreams (DCE)" methods
 expect 0 only-stdout '"data_free": false' methods --json
 expect 2 only-stderr "option '--orders' is '0,,1', expected up to" run demo --orders 0,,1 --out no
