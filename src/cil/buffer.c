@@ -11,7 +11,8 @@ void rc_buffer_init(rc_image_buffer *buffer, int capacity, size_t image_bytes)
     *buffer = (rc_image_buffer){.capacity = capacity, .image_bytes = image_bytes};
 }
 
-/* Until it is full, slots lie in the order of the stream: so what stays is taken from all along it. */
+/* Until the buffer is full, slots lie in the order of the stream, so an even selection of slots is an even selection
+ * of the stream. */
 void rc_buffer_resize(rc_image_buffer *b, int capacity)
 {
     int held = b->held;
@@ -82,7 +83,7 @@ rc_status rc_buffer_reserve(rc_image_buffer *b, uint64_t slots)
     return RC_OK;
 }
 
-/* To the beginning of the task. */
+/* Back to the beginning of the task. */
 static void rewind_task(rc_image_buffer *b)
 {
     b->task_held = b->held;
@@ -130,7 +131,8 @@ static uint32_t draw_below(rc_rng rng, uint64_t draw, uint32_t n)
     return (uint32_t)((high * n + (low * n >> 32)) >> 32);
 }
 
-/* A buffer that was smaller before has free slots though more items have come than it can hold: they come first. */
+/* A buffer that was smaller before has free slots, although more items have come than it can hold: they are filled
+ * first. */
 static void offer_item(rc_image_buffer *b, int32_t place)
 {
     uint64_t t = b->task_offered++;
@@ -165,7 +167,7 @@ static void draw_minibatch(rc_image_buffer *b, uint64_t step, int32_t *places)
         places[i] = places[i - drawn];
 }
 
-/* Goes through the next epoch; places NULL: nobody reads. */
+/* Works out the next epoch; places NULL: the caller does not need them. */
 static void next_epoch(rc_image_buffer *b, int32_t *places)
 {
     const rc_buffer_task *t = &b->plan;

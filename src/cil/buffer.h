@@ -18,7 +18,7 @@
 
 #include "backend/backend.h"
 
-/* What a task does with it. */
+/* How a task uses the buffer. */
 typedef struct rc_buffer_task {
     uint64_t seed;
     int task, images; /* of the task; their places come first in the pool */
@@ -49,10 +49,10 @@ typedef struct rc_image_buffer {
 } rc_image_buffer;
 
 void rc_buffer_init(rc_image_buffer *buffer, int capacity, size_t image_bytes);
-/* Between tasks. Of more images than fit an even selection stays. */
+/* Between tasks. If there are more images than fit, an even selection of them stays. */
 void rc_buffer_resize(rc_image_buffer *buffer, int capacity);
 void rc_buffer_destroy(rc_image_buffer *buffer); /* a zeroed or destroyed one is fine */
-/* What is held; `copy` is no initialised buffer. On failure nothing is held. */
+/* Copies what is held to `copy`, which must not be initialised. On failure nothing is held. */
 rc_status rc_buffer_copy(rc_image_buffer *copy, const rc_image_buffer *buffer);
 /* Memory for `slots` slots, at most the capacity. */
 rc_status rc_buffer_reserve(rc_image_buffer *buffer, uint64_t slots);
@@ -60,12 +60,12 @@ rc_status rc_buffer_reserve(rc_image_buffer *buffer, uint64_t slots);
 rc_status rc_buffer_begin_task(rc_image_buffer *buffer, const rc_buffer_task *task);
 void rc_buffer_end_task(rc_image_buffer *buffer); /* what is held stays as the task found it, or as commit left it */
 
-/* Places (batches, minibatch) that the steps of an epoch replay. Slots fewer than the minibatch are all drawn, and
- * again in the same order until it is full; while there are none it repeats the batch, so that the mean over both
- * halves is that over the batch. */
+/* Places (batches, minibatch) that the steps of an epoch replay. If there are fewer slots than the minibatch has
+ * places, all are drawn, and then drawn again in the same order until it is full. While there are none it repeats the
+ * batch, so that the mean over both halves is that over the batch. */
 void rc_buffer_draw(rc_image_buffer *buffer, int epoch, int32_t *places);
 
-/* All epochs are done: slots become images again, out of the pool's images and labels in backend memory. */
+/* After all epochs: turns slots into images again, from the pool's images and labels in backend memory. */
 void rc_buffer_commit(rc_image_buffer *buffer, rc_backend *backend, const uint8_t *images, const int32_t *labels);
 
 size_t rc_buffer_bytes(const rc_image_buffer *buffer); /* of images and labels held */

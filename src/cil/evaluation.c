@@ -7,8 +7,8 @@
 
 enum { CHUNK = 1024 };
 
-/* Counts one sample: its prediction, and whether fewer than five logits beat the true one. Ties go to the lower
- * class. */
+/* Counts one sample: its prediction, and whether fewer than five logits are larger than the true one. Ties go to the
+ * lower class. */
 static void count_sample(rc_evaluation *e, const float *logits, int label)
 {
     int best = 0, ahead = 0;

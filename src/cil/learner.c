@@ -24,7 +24,7 @@ static void drop_statistics(rc_learner *l)
     l->statistics_classes = 0;
 }
 
-/* Settings and row are the learner's from now on; the source has them. */
+/* Takes over settings and row; the source has them already. */
 static void adopt(rc_learner *l, const rc_settings *settings, const rc_method *method)
 {
     l->settings = *settings;
@@ -193,7 +193,7 @@ static bool is_replayed(const rc_learner *l, int32_t label)
     return l->has.replay && l->method->replay->replays_old_images && label < l->n_old;
 }
 
-/* What is trained on goes to the front of the pool, what is replayed behind it, both in the order in which they are
+/* Images to train on go to the front of the pool, those to replay behind them, both in the order in which they were
  * given. */
 static void write_given(rc_learner *l, const uint8_t *images, const int32_t *labels, int32_t *to_labels)
 {
@@ -251,8 +251,8 @@ rc_status rc_state_add_model(rc_state *state, const char *prefix, const rc_model
     return rc_state_add(state, name, RC_STATE_REAL, model->running, model->net->running);
 }
 
-/* What the stages of a task change; each adds what it alone has. Teacher and statistics stay as the model file of the
- * task before has them. */
+/* Registers what the stages of a task change; each stage adds what it alone has. Teacher and statistics stay as they
+ * are in the model file of the task before. */
 static rc_status register_state(rc_learner *l)
 {
     RC_TRY(rc_state_add_model(&l->state, "student", &l->student.backbone));
@@ -332,7 +332,8 @@ rc_status rc_learner_begin_dreams(rc_learner *l)
     return register_state(l);
 }
 
-/* Statistics of a task without estimation describe features that are no more: of fewer classes, by another model. */
+/* After a task without estimation the statistics describe features that no longer exist: of fewer classes, by another
+ * model. */
 static void drop_stale_statistics(rc_learner *l)
 {
     if (l->statistics_classes != l->student.head.classes)

@@ -55,13 +55,13 @@ rc_status rc_learner_create(rc_learner *learner, rc_backend *backend, const rc_s
                             const rc_method *method, const rc_augment *image);
 void rc_learner_destroy(rc_learner *learner); /* a zeroed or destroyed one is fine */
 
-/* A copy of its own, between tasks. On failure nothing is held. move: to another place, which holds none; the first
- * one is zeroed then. */
+/* clone: an independent copy, between tasks. On failure nothing is held. move: to another place, which holds nothing;
+ * the first place is zeroed. */
 rc_status rc_learner_clone(rc_learner *copy, const rc_learner *learner);
 void rc_learner_move(rc_learner *to, rc_learner *from);
 
-/* Between tasks: other settings, another method; no method keeps what it does not use. The net stays what it is:
- * other settings of it are an error. On failure nothing has changed. */
+/* Between tasks: takes other settings and another method, and drops what that method does not use. The net cannot
+ * change: other settings of it are an error. On failure nothing has changed. */
 rc_status rc_learner_configure(rc_learner *learner, const rc_settings *settings, const rc_method *method);
 rc_status rc_learner_set_method(rc_learner *learner, const rc_method *method);
 
@@ -77,15 +77,15 @@ rc_status rc_learner_begin_task(rc_learner *learner, int task, int n_new, const 
                                 const int32_t *labels, int count);
 void rc_learner_end_task(rc_learner *learner);
 
-/* In place of a task, to look at dreams: the teacher and the generator that the next task would begin with, no new
- * class and no image, so that inversion is the only stage there is. The method must have dreams. Ends like a task. */
+/* In place of a task, to look at dreams: sets up the teacher and the generator that the next task would begin with,
+ * without new classes and images. Inversion is then the only stage. The method must have dreams. Ends like a task. */
 rc_status rc_learner_begin_dreams(rc_learner *learner);
 
 /* Steps of a stage of the task at hand; 0: it has none. */
 uint32_t rc_stage_steps(const rc_learner *learner, rc_stage stage);
 
-/* Opens the source: what the second half of the batches is drawn from, with random numbers of `stream`. Only where
- * has.replay, or where the source learns. */
+/* Opens the source, from which the second half of the batches is drawn with random numbers of `stream`. Only if
+ * has.replay is set, or the source learns. */
 rc_status rc_learner_replay(rc_learner *learner, uint32_t stream, rc_replay **replay);
 
 /* Sends the order of an epoch. */

@@ -66,7 +66,7 @@ static const rc_method methods[] = {
      .replay = &rc_source_dreams, .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true},
      .weights = RC_WEIGHTS_ADAPTIVE, .refine = true, .dce = true},
 
-    /* CwD's dreams, other ways against bias in place of WAR (and, but for WA, of HKD) */
+    /* CwD's dreams with other remedies for bias in place of WAR (and, except for WA, of HKD) */
     {.name = "sce", .title = "SCE", .summary = "debiasing: split cross entropy, dreams over the old classes",
      .replay = &rc_source_dreams, .main = {.real = RC_CE_NEW, .replay = RC_CE_OLD, .rkd = true},
      .weights = RC_WEIGHTS_ADAPTIVE, .refine = true, .dce = true},

@@ -35,10 +35,11 @@ bool rc_method_asks_teacher(const rc_method *method, int n_old);
 bool rc_method_dreams(const rc_method *method, int n_old);
 rc_inversion_plan rc_method_inversion(const rc_method *method, const rc_settings *settings, int n_old);
 
-/* Is its first task plain training, the same for all such methods? A method that stores as it trains has its own. */
+/* Is its first task plain training, the same for all such methods? A method that stores something as it trains has a
+ * first task of its own. */
 bool rc_method_shares_first_task(const rc_method *method);
 
-/* Does it have to be given the old images too? Are they trained on? */
+/* Does it need the old images, too? Are they trained on? */
 bool rc_method_takes_old_images(const rc_method *method);
 bool rc_method_trains_on_old_images(const rc_method *method);
 

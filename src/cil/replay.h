@@ -19,8 +19,8 @@ typedef struct rc_replay_table {
     void (*draw)(rc_replay *, const rc_step *, rc_tensor *images, int32_t *labels);
     /* On the host, before the first step of an epoch or of its rest. NULL: nothing to prepare. */
     rc_status (*prepare_epoch)(rc_replay *, int epoch);
-    /* At the end of a step of main training: the whole batch that it has seen, real samples first, with their labels.
-     * For what learns or stores as training goes. NULL: nothing. */
+    /* At the end of a step of main training, with the whole batch that it has seen, real samples first, and their
+     * labels. For sources that learn or store as training goes. NULL: nothing to do. */
     void (*learn)(rc_replay *, const rc_step *, rc_tensor *input, const int32_t *labels);
     /* Names all that draw and learn change, for checkpoints. NULL: nothing. */
     rc_status (*register_state)(rc_replay *, rc_state *);
@@ -30,9 +30,9 @@ typedef struct rc_replay_table {
 struct rc_replay {
     const rc_replay_table *table;
     int batch;     /* samples a draw */
-    bool labelled; /* draw tells the labels; else the old model does, by argmax of its logits */
+    bool labelled; /* draw also writes the labels; otherwise the old model gives them, by argmax of its logits */
     size_t bytes;  /* backend memory held for drawing */
-    void *loss;    /* (RC_LOSS_COUNT) real: where learn leaves the values of its losses; set by the training */
+    void *loss;    /* (RC_LOSS_COUNT) real: where learn writes the values of its losses; the training sets it */
 };
 
 void rc_replay_destroy(rc_replay *replay); /* NULL is fine */

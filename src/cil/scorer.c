@@ -44,7 +44,7 @@ static rc_status build(rc_scorer *s)
     RC_TRY(be->reserve_dense(be, s->batch, s->d, s->classes));
     RC_TRY(rc_backend_carve(be, "scorer", carve, s, &s->memory, NULL));
     if (be->sizing)
-        return RC_OK; /* whoever counts adds the staging */
+        return RC_OK; /* the caller that counts adds the staging */
     s->staging = rc_alloc_zeroed(NULL, (size_t)s->batch, image_bytes(s));
     int32_t *order = rc_alloc_zeroed(NULL, (size_t)s->batch, sizeof *order);
     if (s->staging == NULL || order == NULL) {
@@ -100,7 +100,7 @@ void rc_scorer_destroy(rc_scorer *s)
     rc_free(NULL, s);
 }
 
-/* Weights that came from a file may be finite, and too large all the same. */
+/* Weights from a file may be finite and still too large. */
 static rc_status check_answers(const rc_scorer *s, int n, const float *logits)
 {
     for (int i = 0; logits != NULL && i < n * s->classes; i++)
@@ -127,7 +127,7 @@ static rc_status score_batch(rc_scorer *s, int n, float *logits, float *features
         be->read_real(be, logits, s->logits, (size_t)n * (size_t)s->classes);
     if (features != NULL)
         be->read_real(be, features, rc_pass_features(s->pass), (size_t)n * (size_t)s->d);
-    RC_TRY(be->sync(be)); /* was all of it read? */
+    RC_TRY(be->sync(be)); /* was everything read from the device? */
     return check_answers(s, n, logits);
 }
 

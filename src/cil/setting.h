@@ -37,9 +37,10 @@ typedef struct rc_setting {
     size_t offset, size;       /* of the field in its structure */
     size_t count_offset;       /* of the number of entries of a list */
     const char *default_value; /* as text, the way rc_config_set takes it */
-    double low, high;          /* both are taken; of a text: its characters; both 0 where there are choices */
+    double low, high;          /* ends of the range, both allowed; for a text: its characters; both 0 if there are
+                                  choices */
     int multiple_of;           /* 0: any */
-    const char *choices;       /* "code|paper": nothing else is taken; NULL: no such list */
+    const char *choices;       /* "code|paper": the only values allowed; NULL: no such list */
     const char *readers, *help;
 } rc_setting;
 
@@ -100,7 +101,7 @@ typedef struct rc_setting {
 const char *rc_setting_type(const rc_setting *row);
 /* Is the value of the field in its range? The message names the setting, its value and what was expected. */
 rc_status rc_setting_check(const rc_setting *row, const void *structure);
-/* The same for a value of its own, and for an upper end that another setting gives. */
+/* The same for a given value, and for an upper end that another setting gives. */
 rc_status rc_setting_check_choice(const rc_setting *row, const char *value);
 rc_status rc_setting_check_number(const rc_setting *row, double value, double high);
 /* What it takes: "1 to 4096", "0, 1 or 3", "8 to 4096, a multiple of 8", "at most 31 characters", "true or false". */

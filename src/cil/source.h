@@ -1,6 +1,6 @@
 /* Where the second half of a training batch comes from: a source. A learner holds one as an object from task to
  * task; its table, rc_source_kind, says what it is and does. A row of methods.c points to the table. The learner,
- * the stages, forecasts and model files ask the table: nobody knows a source by name. Each source is a file
+ * the stages, forecasts and model files ask the table: no code knows a source by name. Each source is a file
  * source_*.c; sources.h lists them, docs/add-a-method.md adds one.
  *
  *     a learner is made, gets other settings    configure; clone before learning
@@ -86,7 +86,7 @@ typedef struct rc_source_kind {
     /* Copies what is kept between tasks to a zeroed object. NULL: nothing is kept, and a new object does. */
     rc_status (*clone)(rc_source *copy, const rc_source *);
     void (*destroy)(rc_source *);
-    /* Adds what is kept between tasks. */
+    /* Adds the bytes that are kept between tasks. */
     void (*count_stored)(const rc_source *, const struct rc_learner *, rc_stored *);
     /* What it keeps in files, for people: "20 images and their labels, of the 96 that were shown". */
     void (*describe)(const rc_source *, char *text, size_t size);

@@ -42,7 +42,7 @@ static rc_status begin(rc_source *source, const rc_learner *l, const int32_t *la
     return rc_stored_begin(source, l, true);
 }
 
-/* It takes what the task has shown if the task is learnt, else it stays as it was. */
+/* If the task was learnt, the buffer takes what the task has shown; else it stays as it was. */
 static void end(rc_source *source, const rc_learner *l)
 {
     if (l->learnt)

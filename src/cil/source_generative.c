@@ -167,7 +167,7 @@ rc_status rc_replay_generative_create(rc_backend *backend, rc_vae *vae, const rc
     generative *g = rc_alloc_zeroed(NULL, 1, sizeof *g);
     if (g == NULL)
         return RC_OUT_OF_MEMORY;
-    /* Without an old decoder nothing is drawn, and nobody need say what it shows. */
+    /* Without an old decoder nothing is drawn, so no labels are needed. */
     g->replay = (rc_replay){.table = &table, .batch = old_decoder != NULL ? settings->batch : 0,
                             .labelled = old_decoder == NULL};
     g->backend = backend;
@@ -191,7 +191,7 @@ static rc_generative_source *of(const rc_source *source)
     return rc_without_const(source);
 }
 
-/* Whoever trains an autoencoder does so from the first task on. */
+/* An autoencoder is trained from the first task on. */
 static rc_status configure(rc_source *source, const rc_learner *l, const rc_settings *s, const rc_method *method)
 {
     (void)method;

@@ -44,7 +44,7 @@ static rc_status register_state(rc_source *source, rc_state *state)
                                                  (size_t)pixels->batches * pixels->net->params);
 }
 
-/* They have been optimised: to the pool with them. */
+/* Writes the optimised pixels to the pool. */
 static rc_status fill_pool(const rc_pixels *pixels, const rc_learner *l)
 {
     rc_backend *be = l->backend;

@@ -27,7 +27,7 @@ static void end(rc_source *source, const rc_learner *l)
     rc_buffer_destroy(&source->images);
 }
 
-/* Whoever is given them all must have kept them. */
+/* The caller that gives them all must have kept them. */
 static void count_stored(const rc_source *source, const rc_learner *l, rc_stored *stored)
 {
     size_t image = (size_t)l->augment.h * (size_t)l->augment.w * (size_t)l->augment.c;

@@ -97,7 +97,7 @@ static rc_status passed_restore(void *user, rc_state *state)
     return watch->hooks->restore(watch->hooks->user, state);
 }
 
-/* The last step may have left numbers that no loss has seen. */
+/* The last step may have left numbers that are not finite and that no loss has seen. */
 static rc_status check_result(rc_learner *l)
 {
     rc_status status = rc_state_check(l->backend, &l->state);
@@ -127,7 +127,7 @@ rc_status rc_run_stages(rc_learner *l, rc_stage stage, uint32_t step, const rc_s
     }
     if (stage == RC_STAGE_TRAINING || stage == RC_STAGE_REFINEMENT) {
         RC_TRY(rc_stage_training(l, stage, step, &first));
-        if (l->method->align_rows && l->n_old > 0) /* whoever resumes in estimation has aligned rows */
+        if (l->method->align_rows && l->n_old > 0) /* a task that resumes in estimation has aligned rows already */
             RC_TRY(rc_classifier_align_rows(&l->student, l->n_old));
     }
     if (rc_stage_steps(l, RC_STAGE_ESTIMATION) > 0)

@@ -6,7 +6,7 @@
  *   refinement  the head is balanced, the backbone frozen                   tasks >= 2, with dreams
  *   estimation  class means and covariance for the next task                methods with DCE
  *
- * A stage can begin at any of its steps: whoever resumes has put the registered state back. */
+ * A stage can begin at any of its steps, if the caller has put the registered state back. */
 #ifndef RC_CIL_STAGE_H
 #define RC_CIL_STAGE_H
 
@@ -35,8 +35,8 @@ typedef struct rc_stage_hooks {
     rc_status (*restore)(void *user, rc_state *state);
 } rc_stage_hooks;
 
-/* Bytes of backend memory that a stage of the task at hand takes besides what the learner holds; 0 where it is little
- * or nothing. Builds the stage's step and drops it again. */
+/* Bytes of backend memory that a stage of the task at hand takes besides what the learner holds; 0 if it is little or
+ * nothing. Builds the stage's step and drops it again. */
 rc_status rc_stage_bytes(rc_learner *learner, rc_stage stage, size_t *bytes);
 
 /* All stages of the task at hand, from `step` steps into `stage` on. `wall`, if not NULL, gets the seconds spent in

@@ -1,6 +1,6 @@
 /* Estimation (docs/methods/cwd.md): one pass over the training images, augmented and in batches, and over dreams of
- * the old classes; features of the new model, grouped by label, give the class means and one tied covariance. It
- * runs from its beginning whenever it runs. */
+ * the old classes; features of the new model, grouped by label, give the class means and one tied covariance. A
+ * resumed task runs it from its beginning. */
 #include <math.h>
 
 #include "base/clock.h"

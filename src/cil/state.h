@@ -1,5 +1,5 @@
-/* A checkpoint is a list of named tensors, taken at a step boundary: all that a step changes is registered here by
- * name. Memory is the backend's; whoever registers keeps it alive. */
+/* A checkpoint is a list of named tensors, taken at a step boundary: everything that a step changes is registered
+ * here by name. Memory is the backend's; the code that registers it keeps it alive. */
 #ifndef RC_CIL_STATE_H
 #define RC_CIL_STATE_H
 

@@ -9,7 +9,7 @@ struct rc_training {
     rc_backend *backend;
     rc_training_settings settings;
     rc_classifier *student;
-    const rc_classifier *teacher; /* NULL: nobody asks for it */
+    const rc_classifier *teacher; /* NULL: not needed */
     rc_replay *replay;            /* NULL: none */
     rc_resident_data data;
 

@@ -61,8 +61,8 @@ typedef struct rc_training_settings {
 
 typedef struct rc_training rc_training;
 
-/* `teacher` is NULL where neither a loss nor a source without labels asks for it, `replay` where there is none. The
- * training takes the replay over, also if this fails; everything else that is given must outlive it. */
+/* `teacher` is NULL if neither a loss nor a source without labels needs it, `replay` if there is none. The training
+ * takes the replay over, also on failure; everything else must outlive it. */
 rc_status rc_training_create(rc_backend *backend, const rc_training_settings *settings, rc_classifier *student,
                              const rc_classifier *teacher, rc_replay *replay, const rc_resident_data *data,
                              rc_training **training);
@@ -79,7 +79,7 @@ void rc_training_batch(rc_training *training);      /* makes the batch: augmente
 void rc_training_gradients(rc_training *training);  /* forward, losses, backward */
 void rc_training_update(rc_training *training);
 
-/* Before the first step of an epoch or of its rest: what the replay has to prepare on the host. */
+/* Before the first step of an epoch, or of its rest: lets the replay prepare on the host. */
 rc_status rc_training_prepare_epoch(rc_training *training, int epoch);
 /* Beginning of an epoch: class weights of the refinement from the labels counted so far. */
 void rc_training_begin_epoch(rc_training *training);
