@@ -2,6 +2,7 @@
 
 No compiler is asked. Where this guesses wrong, the changed file does not compile, and the caller leaves it out."""
 
+import bisect
 import hashlib
 import re
 
@@ -35,6 +36,10 @@ OBJECT_BEFORE_CALL = re.compile(r"(?P<object>\w+(?:(?:->|\.)\w+)*)->\w+$")
 SQUARE, SIDES = "src/cil/", {"h": "w", "w": "h"}
 # - room for two where one is asked for: nobody reads the second
 ALLOCATES_ONE = ["rc_alloc_zeroed", "(", "NULL", ",", "1", ","]
+# - one of these fields for the other: on every CPU backend both have the same value (rc_cpu_open)
+SAME_ON_CPU = {"real_bytes": "act_bytes", "act_bytes": "real_bytes"}
+# - these fields of an initialiser, which tell what need not be done again: without them it is, with the same bits
+HINTS = {"constant_model"}
 OPENING, CLOSING = {"(": ")", "[": "]", "{": "}"}, {")", "]", "}"}
 
 
@@ -80,6 +85,7 @@ class Mutant:
         self.line = source.text.count("\n", 0, start) + 1
         self.line_text = source.lines[self.line - 1].strip()
         self.old = source.text[start:end]
+        self.place = source.place_of(start), source.place_of(end)
         first = source.text.rfind("\n", 0, start) + 1
         self.name = f"{self.path}\0{self.line_text}\0{start - first}\0{self.old}\0{kind}\0{self.texts[0]}"
 
@@ -88,8 +94,10 @@ class Mutant:
         digest = hashlib.sha256(f"{seed}\0{self.name}".encode()).digest()
         return int.from_bytes(digest[:6], "big") / 2 ** 48
 
-    def key(self, file_hash):
-        return hashlib.sha256(f"{file_hash}\0{self.start}\0{self.end}\0{self.texts[0]}".encode()).hexdigest()[:20]
+    def key(self, code_hash):
+        """Stays the same when only comments of the file change."""
+        first, last = self.place
+        return hashlib.sha256(f"{code_hash}\0{first}\0{last}\0{self.texts[0]}".encode()).hexdigest()[:20]
 
 
 def shape_of(declarator, name):
@@ -154,12 +162,19 @@ class Source:
         self.path, self.text, self.lines, self.siblings = path, text, text.split("\n"), siblings
         self.tokens = tokens_of(text)
         self.hash = hashlib.sha256(text.encode()).hexdigest()
+        code = [token.text for token in self.tokens] + DIRECTIVE.findall(blank_comments(text))
+        self.code_hash = hashlib.sha256("\0".join(code).encode()).hexdigest() # without comments and blanks
+        self.starts = [token.start for token in self.tokens]
         self.mutants = []
         self.closed = self.closed_places()
         for i in range(len(self.tokens)):
             if not self.closed[i]:
                 self.look_at(i)
         self.mutants = list({(m.start, m.end, m.texts[0]): m for m in self.mutants}.values())
+
+    def place_of(self, offset):
+        """How many tokens begin before this character."""
+        return bisect.bisect_left(self.starts, offset)
 
     def closed_places(self):
         """Declarations, prototypes, structures, static assertions: nothing in there is run."""
@@ -309,6 +324,8 @@ class Source:
 
     def field_of_initialiser(self, i):
         """`.name = value` is left out."""
+        if self.tokens[i + 1].text in HINTS:
+            return
         end = self.end_of_part(i)
         stop = self.tokens[end].end if self.tokens[end].text == "," else self.tokens[end - 1].end
         self.add(self.tokens[i].start, stop, "", "field dropped")
@@ -375,11 +392,14 @@ class Source:
         text, before = self.tokens[i].text, self.tokens[i - 1].text if i else ""
         follows = self.tokens[i + 1].text if i + 1 < len(self.tokens) else ""
         if text in ("true", "false"):
+            if before == "=" and self.tokens[i - 2].text in HINTS:
+                return
             self.replace(i, "false" if text == "true" else "true", "constant")
         elif before in (".", "->") and follows != "(":
             is_field_name = before == "." and follows == "=" and self.tokens[i - 2].text in ("{", ",")
             if not is_field_name:
-                others = [other for other in self.siblings.fields_like(text) if not self.are_sides(text, other)]
+                others = [other for other in self.siblings.fields_like(text)
+                          if not self.are_sides(text, other) and SAME_ON_CPU.get(text) != other]
                 self.replace(i, others[:6], "another field")
         elif re.fullmatch(r"[A-Z][A-Z0-9]*_[A-Z0-9]+_[A-Z0-9_]+", text) and follows != "(":
             self.replace(i, self.siblings.constants_like(text)[:6], "another constant")

@@ -24,8 +24,10 @@ import time
 import mutants
 
 LEAST_SHARE = 0.95       # of the mutants that are neither equivalent nor accepted, so many must die
-MEMORY = 16 << 20        # kB of address space of a test
+MEMORY = 24 << 20        # kB of address space of a test: heap.c keeps 8 << 20 of them apart
 LARGEST_FILE = 1 << 20   # blocks of 512 bytes
+# What heap.c stands in front of: a test may have a posix_memalign of its own, and parts of arenas are kept apart.
+WRAPPED = "-Wl,--wrap=posix_memalign,--wrap=rc_arena_take,--wrap=rc_arena_take_array"
 
 
 def sha(*parts):
@@ -104,7 +106,8 @@ class Build:
             sys.exit(f"mutate: {self.folder} has no test {', '.join(missing)}: build it first")
         library = os.path.join(self.folder, "lib", "librecollect.so")
         self.library_hash = sha(read(library, "rb")) if os.path.exists(library) else ""
-        self.test_hash = {name: sha(read(path, "rb")) for name, path in self.tests.items()}
+        guards = read(os.path.join(os.path.dirname(os.path.abspath(__file__)), "heap.c"), "rb") # every test runs on it
+        self.test_hash = {name: sha(read(path, "rb"), guards) for name, path in self.tests.items()}
 
     def compile_command(self, path):
         """The command of a file without its optimisation, warnings, output and input."""
@@ -267,12 +270,12 @@ class Worker:
 
     def survived_before(self, mutant, source):
         """The tests, by hash, that this mutant is known to live through."""
-        row = self.session.rows.get(mutant.key(source.hash), {})
+        row = self.session.rows.get(mutant.key(source.code_hash), {})
         return row.get("lives", {})
 
     def try_one(self, source, mutant):
         target, replacement = self.compile_one(source, mutant)
-        row = {"key": mutant.key(source.hash), "file": mutant.path, "line": mutant.line, "kind": mutant.kind,
+        row = {"key": mutant.key(source.code_hash), "file": mutant.path, "line": mutant.line, "kind": mutant.kind,
                "text": mutant.line_text, "old": mutants.one_line(mutant.old), "new": mutants.one_line(replacement)}
         if target is None:
             return dict(row, status="uncompilable")
@@ -282,8 +285,7 @@ class Worker:
         if not self.session.is_first(source.path, digest, row["key"]):
             return dict(row, status="duplicate")
         library = os.path.join(self.folder, "mutant.so")
-        # A test may have a posix_memalign of its own (heap.c).
-        if not quiet([self.session.compiler, "-shared", "-Wl,--wrap=posix_memalign", target, "-o", library]):
+        if not quiet([self.session.compiler, "-shared", WRAPPED, target, "-o", library]):
             return dict(row, status="uncompilable")
         return dict(row, **self.run_tests(source, mutant, library))
 
@@ -350,7 +352,7 @@ class Session:
         return picked[shard - 1::shards]
 
     def is_done(self, source, mutant):
-        row = self.rows.get(mutant.key(source.hash))
+        row = self.rows.get(mutant.key(source.code_hash))
         if row is None:
             return False
         if row["status"] != "survived":
@@ -463,9 +465,10 @@ def report(session, picked, seconds):
     names = ("killed", "timeout", "survived", "accepted", "equivalent", "duplicate", "uncompilable", "not run")
     table, survivors, used = {}, [], set()
     for source, mutant in picked:
-        row = session.rows.get(mutant.key(source.hash))
+        row = session.rows.get(mutant.key(source.code_hash))
         status = row["status"] if row else "not run"
         if row:
+            row = dict(row, line=mutant.line, text=mutant.line_text) # comments may have changed since
             entry = (row["file"], row["text"], describe(row))
             if status == "survived" and entry in accepted:
                 status = "accepted"
