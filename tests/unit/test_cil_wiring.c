@@ -237,12 +237,17 @@ static void creators_that_fail_leave_nothing(void **state)
     learning_begin(&l, 1, 2, 8);
     rc_replay *replay = (rc_replay *)(void *)&something;
     rc_vae vae;
+    rc_pixels pixels;
+    static const rc_pixels nothing;
     memset(&vae, 0x55, sizeof vae);
+    memset(&pixels, 0x55, sizeof pixels);
     rc_memory_set_budget(rc_bytes_allocated());
     assert_int_equal(rc_replay_dreams_create(be, learning_generator(&l), 8, 1, &replay), RC_OUT_OF_MEMORY);
     assert_null(replay);
     assert_int_equal(rc_vae_create(&vae, be, 3, 16, 16, 5), RC_OUT_OF_MEMORY);
     assert_null(vae.net);
+    assert_int_equal(rc_pixels_create(&pixels, be, 2, 8, &l.augment, 1, 0), RC_OUT_OF_MEMORY);
+    assert_memory_equal(&pixels, &nothing, sizeof pixels);
     assert_int_equal(rc_stage_bytes(&l, RC_STAGE_INVERSION, &bytes), RC_OUT_OF_MEMORY);
     assert_int_equal(rc_stage_bytes(&l, RC_STAGE_TRAINING, &bytes), RC_OUT_OF_MEMORY);
     assert_int_equal(bytes, 0);
@@ -325,6 +330,13 @@ static void seen_sample_backward(rc_backend *b, const rc_tensor *mean, const rc_
     plain.latent_sample_backward(b, mean, log_variance, noise, dz, dmean, dlog_variance);
 }
 
+static void seen_statistics(rc_backend *b, int n, int d, int classes, const void *features, const int32_t *labels,
+                            const void *center, int32_t *count, double *sum, double *outer)
+{
+    assert_int_equal(classes, 2); /* those of the first task */
+    plain.class_statistics(b, n, d, classes, features, labels, center, count, sum, outer);
+}
+
 static void seen_finish(rc_backend *b, int d, int classes, const void *center, const int32_t *count,
                         const double *sum, const double *outer, bool unbiased, void *class_mean, void *covariance)
 {
@@ -356,6 +368,7 @@ static void operations_get_what_is_theirs(void **state)
     plain = *be;
     be->latent_sample = seen_sample;
     be->latent_sample_backward = seen_sample_backward;
+    be->class_statistics = seen_statistics;
     be->class_statistics_finish = seen_finish;
     be->augment = seen_augment;
     be->gather_labels = seen_gather;

@@ -44,6 +44,18 @@ static void what_cannot_be_made_is_nothing(void **state)
     assert_int_equal(rc_bytes_allocated(), before);
 }
 
+/* Pooling alone is a net too: it has no weights, no normalisation, and as many features as the image has channels. */
+static void one_layer_is_enough(void **state)
+{
+    (void)state;
+    static rc_net net = {.name = "pooling", .h = 4, .w = 4, .c = 3, .layers = 1,
+                         .layer = {{.kind = RC_LAYER_AVERAGE_POOL, .c_in = 3, .c_out = 3}}};
+    rc_classifier c;
+    SUCCEEDS(rc_classifier_create(&c, &net, be, 2));
+    assert_int_equal(c.head.d, 3);
+    rc_classifier_destroy(&c);
+}
+
 /* Whichever allocation fails, it is told and nothing is left of what was being made. */
 static void allocations_may_fail(void **state)
 {
@@ -88,6 +100,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(features_are_those_of_the_last_layer),
         cmocka_unit_test(what_cannot_be_made_is_nothing),
+        cmocka_unit_test(one_layer_is_enough),
         cmocka_unit_test(allocations_may_fail),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);

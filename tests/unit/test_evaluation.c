@@ -19,6 +19,8 @@
 
 enum { H = 8, W = 10, C = 3, IMAGE = H * W * C, COUNT = 2000, CLASSES = 7, D = 8 };
 
+static rc_backend plain; /* as it was opened */
+
 /* A classifier whose running statistics are not those of any batch, some images, and what it makes of each, one at a
  * time and by hand from the pass's features. */
 typedef struct world {
@@ -83,6 +85,7 @@ static int set_up(void **state)
     *state = w;
     if (open_backend(NULL) != 0 || w == NULL)
         return -1;
+    plain = *be;
     set_up_classifier(w);
     w->normalisation = (rc_augment){.h = 1, .w = 1, .c = 1, .pad = 3, .flip = true, .mean = {0.4f, 0.5f, 0.6f},
                                     .std = {0.2f, 0.3f, 0.4f}, .stream = 9}; /* all but mean and std is ignored */
@@ -177,6 +180,121 @@ static void answers_that_are_no_numbers_are_refused(void **state)
     be->write_real(be, row, &good, 1);
     SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, 5, logits, NULL));
     rc_scorer_destroy(scorer);
+}
+
+/* ---- what a scorer does on its backend ------------------------------------------------------------------------- */
+
+static const void *written; /* the last thing that was sent */
+static int pooled[4], pools, syncs_to_go;
+
+static void seen_write(rc_backend *b, void *to, const void *from, size_t bytes)
+{
+    written = to;
+    plain.write_bytes(b, to, from, bytes);
+}
+
+/* The images are those that were sent, not the host's copy of them. */
+static void seen_augment(rc_backend *b, const rc_augment *augment, const uint8_t *images, const int32_t *order, int n,
+                         const rc_step *step, rc_tensor *out)
+{
+    assert_ptr_equal(images, written);
+    assert_true(out->n == n && out->groups == 1 && out->group_end[0] == n);
+    plain.augment(b, augment, images, order, n, step, out);
+}
+
+static void seen_pool(rc_backend *b, rc_tensor *x, void *features)
+{
+    assert_in_range(pools, 0, 3);
+    pooled[pools++] = x->n;
+    plain.average_pool_forward(b, x, features);
+}
+
+static void infinite_end(rc_backend *b, float *to, const void *from, size_t count)
+{
+    plain.read_real(b, to, from, count);
+    to[count - 1] = INFINITY;
+}
+
+static rc_status failing_sync(rc_backend *b)
+{
+    return --syncs_to_go == 0 ? rc_fail(RC_INTERNAL, "the device is gone") : plain.sync(b);
+}
+
+/* What is left over is no whole batch, and is not computed as one. */
+static void a_last_batch_is_as_small_as_it_is(void **state)
+{
+    world *w = *state;
+    rc_scorer *scorer;
+    float logits[6 * CLASSES];
+    SUCCEEDS(rc_scorer_create(be, &w->classifier, 4, &w->normalisation, &scorer));
+    be->write_bytes = seen_write;
+    be->augment = seen_augment;
+    be->average_pool_forward = seen_pool;
+    pools = 0;
+    rc_status status = rc_scorer_run(scorer, w->images, NULL, 6, logits, NULL);
+    *be = plain;
+    SUCCEEDS(status);
+    assert_true(pools == 2 && pooled[0] == 4 && pooled[1] == 2);
+    be->read_real = infinite_end; /* the answer for the last image of a batch */
+    status = rc_scorer_run(scorer, w->images, NULL, 4, logits, NULL);
+    *be = plain;
+    assert_int_equal(status, RC_NUMERIC);
+    rc_scorer_destroy(scorer);
+}
+
+static void a_backend_that_fails_is_told(void **state)
+{
+    world *w = *state;
+    float logits[6 * CLASSES];
+    int nth = 0;
+    *be = plain;
+    be->sync = failing_sync;
+    for (bool failed = true; failed; nth++) {
+        rc_scorer *scorer;
+        syncs_to_go = nth + 1;
+        rc_status status = rc_scorer_create(be, &w->classifier, 4, &w->normalisation, &scorer);
+        if (status == RC_OK)
+            status = rc_scorer_run(scorer, w->images, NULL, 6, logits, NULL);
+        failed = syncs_to_go <= 0;
+        rc_scorer_destroy(scorer);
+        assert_int_equal(status, failed ? RC_INTERNAL : RC_OK);
+    }
+    *be = plain;
+    assert_true(nth > 3); /* one when it is made, one a batch */
+}
+
+/* One class is a model too, and one image a batch. */
+static void the_smallest_scorer(void **state)
+{
+    world *w = *state;
+    rc_scorer *scorer;
+    rc_classifier one;
+    float logit;
+    SUCCEEDS(rc_classifier_create(&one, &w->net, be, 1));
+    SUCCEEDS(rc_model_init(&one.backbone, (rc_rng){3, 1}));
+    SUCCEEDS(rc_head_grow(&one.head, 1, (rc_rng){3, 2}));
+    SUCCEEDS(rc_scorer_create(be, &one, 1, &w->normalisation, &scorer));
+    SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, 1, &logit, NULL));
+    rc_scorer_destroy(scorer);
+    rc_classifier_destroy(&one);
+}
+
+/* Whoever only counts takes no memory for images. */
+static void a_scorer_that_is_counted_takes_nothing(void **state)
+{
+    world *w = *state;
+    rc_backend *sizing;
+    rc_classifier counted;
+    rc_scorer *scorer;
+    SUCCEEDS(rc_backend_open_sizing(be, &sizing));
+    SUCCEEDS(rc_classifier_create(&counted, &w->net, sizing, 2));
+    SUCCEEDS(rc_head_grow(&counted.head, 2, (rc_rng){3, 2}));
+    size_t before = rc_bytes_allocated();
+    SUCCEEDS(rc_scorer_create(sizing, &counted, 4096, &w->normalisation, &scorer));
+    assert_true(rc_bytes_allocated() - before < 4096 * IMAGE);
+    rc_scorer_destroy(scorer);
+    rc_classifier_destroy(&counted);
+    rc_backend_close(sizing);
 }
 
 /* ---- evaluation ----------------------------------------------------------------------------------------------- */
@@ -360,6 +478,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_are_those_of_each_image),
         cmocka_unit_test(scorers_that_cannot_be_are_refused),
+        cmocka_unit_test(a_last_batch_is_as_small_as_it_is),
+        cmocka_unit_test(a_backend_that_fails_is_told),
+        cmocka_unit_test(the_smallest_scorer),
+        cmocka_unit_test(a_scorer_that_is_counted_takes_nothing),
         cmocka_unit_test(answers_that_are_no_numbers_are_refused),
         cmocka_unit_test(every_image_of_a_known_class_is_counted),
         cmocka_unit_test(a_model_of_more_classes_than_the_data_is_refused),

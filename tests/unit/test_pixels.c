@@ -181,6 +181,20 @@ static void images_show_their_labels_and_are_replayed(void **state)
     rc_learner_destroy(&l);
 }
 
+/* Whoever counts what images will take counts the numbers that they are drawn on, too. */
+static void counted_pixels_have_room_to_be_drawn(void **state)
+{
+    (void)state;
+    rc_augment image = {.h = 4, .w = 4, .c = 3, .std = {1, 1, 1}};
+    rc_backend *sizing;
+    rc_pixels p;
+    SUCCEEDS(rc_backend_open_sizing(be, &sizing));
+    SUCCEEDS(rc_pixels_create(&p, sizing, 1, 5, &image, 1, 0));
+    assert_int_equal(rc_backend_most_bytes(sizing), 2 * p.net->params * sizeof(float));
+    rc_pixels_destroy(&p);
+    rc_backend_close(sizing);
+}
+
 /* Value v of channel c is pixel 255 (v std + mean), rounded and clipped. */
 static void pixels_become_bytes(void **state)
 {
@@ -190,11 +204,11 @@ static void pixels_become_bytes(void **state)
     rc_pixels p;
     float value[COUNT];
     uint8_t bytes[COUNT];
-    SUCCEEDS(rc_pixels_create(&p, be, 2, N, &image, 1, 0));
+    SUCCEEDS(rc_pixels_create(&p, be, 3, N, &image, 1, 0)); /* more batches than images in one */
     for (int i = 0; i < COUNT; i++)
         value[i] = -1.2f + 0.1f * (float)i;
-    be->write_real(be, p.model[1].param, value, COUNT);
-    SUCCEEDS(rc_pixels_read(&p, 1, &image, bytes));
+    be->write_real(be, p.model[2].param, value, COUNT);
+    SUCCEEDS(rc_pixels_read(&p, 2, &image, bytes));
     for (int b = 0; b < N; b++)
         for (int i = 0; i < H * W; i++)
             for (int c = 0; c < C; c++) {
@@ -213,6 +227,7 @@ int main(void)
         cmocka_unit_test(gradients_are_those_of_the_losses),
         cmocka_unit_test(every_batch_can_be_resumed),
         cmocka_unit_test(images_show_their_labels_and_are_replayed),
+        cmocka_unit_test(counted_pixels_have_room_to_be_drawn),
         cmocka_unit_test(pixels_become_bytes),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);

@@ -230,6 +230,7 @@ static void rows_without_replay_are_not_refined(void **state)
 
 typedef struct visitor {
     int calls[RC_STAGE_COUNT];
+    uint32_t at[8]; /* steps of estimation */
     rc_stage stop;
     uint32_t step; /* stops there */
 } visitor;
@@ -237,6 +238,8 @@ typedef struct visitor {
 static rc_status visit(void *user, const rc_stage_report *report)
 {
     visitor *v = user;
+    if (report->stage == RC_STAGE_ESTIMATION && v->calls[report->stage] < 8)
+        v->at[v->calls[report->stage]] = report->step;
     v->calls[report->stage]++;
     return report->stage == v->stop && report->step == v->step ? RC_CANCELLED : RC_OK;
 }
@@ -257,7 +260,8 @@ static void estimation_calls_the_hook_now_and_then(void **state)
         rc_stage_hooks hooks = {.boundary = visit, .user = &v, .interval = 60}; /* seconds, of one step */
         learning_begin(&l, task, 4, 20);
         SUCCEEDS(rc_run_stages(&l, RC_STAGE_ESTIMATION, 0, &hooks, NULL));
-        assert_int_equal(v.calls[RC_STAGE_ESTIMATION], task == 0 ? 2 : 3); /* 16, 20; 16, 32, 40 */
+        assert_int_equal(v.calls[RC_STAGE_ESTIMATION], task == 0 ? 2 : 3);
+        assert_true(v.at[0] == 16 && v.at[1] == (task == 0 ? 20 : 32) && v.at[2] == (task == 0 ? 0 : 40));
         rc_learner_end_task(&l);
     }
     rc_learner_destroy(&l);

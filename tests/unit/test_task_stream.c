@@ -59,6 +59,7 @@ static void first_task_of_a_given_size(void **state)
 {
     (void)state;
     TASKS(10, SPLIT(.tasks = 3, .first = 6), 6, 2, 2);
+    TASKS(9, SPLIT(.tasks = 3, .first = 1), 1, 4, 4);
     TASKS(100, SPLIT(.tasks = 11, .first = 50), 50, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5);
     rc_task_stream stream;
     assert_int_equal(rc_task_stream_create(&stream, 10, NULL, &SPLIT(.tasks = 3, .first = 5)), RC_INVALID_ARGUMENT);
@@ -129,6 +130,7 @@ static void what_cannot_be_cut_is_refused(void **state)
         {10, NULL, SPLIT(.tasks = 0), "0 tasks, expected 1 to 10 for 10 classes"},
         {2 * RC_MAX_TASKS, NULL, SPLIT(.tasks = RC_MAX_TASKS + 1), NULL},
         {10, NULL, SPLIT(.tasks = 3, .first = 5), "5 classes after the first 5 do not divide into 2 tasks"},
+        {6, NULL, SPLIT(.tasks = 3, .first = 1), "5 classes after the first 1 do not divide into 2 tasks"},
         {10, NULL, SPLIT(.tasks = 3, .first = 9), "a first task of 9 classes leaves 1 for 2 more tasks"},
         {10, NULL, SPLIT(.tasks = 3, .first_fraction = 0.05), "a first task of 0 classes leaves 10 for 2 more tasks"},
         {10, NULL, SPLIT(.sizes = 2, .size = {6, 3}), "the tasks have 9 classes together, the data has 10"},

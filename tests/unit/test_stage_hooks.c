@@ -1,0 +1,289 @@
+/* When a stage calls the hook, what it tells it, and that no failure on the way is lost: of the backend, and of the hook
+ * that restores. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "support/cpu_backend.h"
+#include "support/learning.h"
+#include "support/succeeds.h"
+
+static rc_backend plain; /* as it was opened */
+
+static int open_and_keep(void **state)
+{
+    int failed = open_backend(state);
+    plain = failed ? plain : *be;
+    return failed;
+}
+
+static void begin_second(rc_learner *l, const char *method, const rc_settings *s)
+{
+    learning_create(l, be, method, s);
+    learning_teach(l, 0, 2, 8, &learning_no_hooks);
+    rc_learner_end_task(l);
+    learning_begin(l, 1, 2, 8);
+}
+
+/* ---- time between two calls ----------------------------------------------------------------------------------- */
+
+enum { MOST_CHUNKS = 1000 };
+
+static int chunk[MOST_CHUNKS], chunks, calls;
+static double chunk_seconds;
+
+/* However many steps it is asked for, it takes as long. */
+static rc_status slow_repeat(rc_backend *b, void (*step)(void *), void *context, int times)
+{
+    (void)b, (void)step, (void)context;
+    assert_in_range(chunks, 0, MOST_CHUNKS - 1);
+    chunk[chunks++] = times;
+    for (double end = rc_now() + chunk_seconds; rc_now() < end;)
+        ;
+    return RC_OK;
+}
+
+static rc_status count_call(void *user, const rc_stage_report *report)
+{
+    (void)user, (void)report;
+    calls++;
+    return RC_OK;
+}
+
+/* A stage of so many steps that do nothing. Returns how long it took. */
+static double repeat_slowly(double seconds, double interval, uint32_t steps)
+{
+    void *loss;
+    rc_learner l = {.backend = be};
+    rc_stage_hooks hooks = {.boundary = count_call, .interval = interval};
+    SUCCEEDS(be->alloc(be, RC_LOSS_COUNT * be->real_bytes, &loss));
+    double began = rc_now();
+    rc_stage_run run = {.learner = &l, .hooks = &hooks, .loss = loss, .last_call = began, .report = {.steps = steps}};
+    chunk_seconds = seconds;
+    chunks = calls = 0;
+    be->repeat = slow_repeat;
+    rc_status status = rc_stage_repeat(&run, 0, steps);
+    *be = plain;
+    SUCCEEDS(status);
+    be->release(be, loss);
+    return rc_now() - began;
+}
+
+/* A step's time is that of its chunk over its steps: where a chunk is over at once, the next one is large too. */
+static void chunks_stay_large_where_steps_are_fast(void **state)
+{
+    (void)state;
+    repeat_slowly(0.01, 4000, 3001); /* a quarter of the interval has room for a thousand steps of a second */
+    assert_int_equal(chunks, 4);
+    assert_int_equal(chunk[0], 1);
+    for (int i = 1; i < 4; i++)
+        assert_int_equal(chunk[i], 1000);
+    assert_int_equal(calls, 1);
+}
+
+/* The time counts from the call before, not from the beginning of the stage. */
+static void the_hook_rests_for_an_interval(void **state)
+{
+    (void)state;
+    const double interval = 0.02;
+    double seconds = repeat_slowly(0.001, interval, 100001);
+    assert_true(seconds > 4 * interval && calls > 1);
+    assert_true(calls <= seconds / interval + 1);
+}
+
+/* ---- reports -------------------------------------------------------------------------------------------------- */
+
+static int visits[RC_STAGE_COUNT], images[RC_STAGE_COUNT];
+static double rates[RC_STAGE_COUNT];
+
+static rc_status note_report(void *user, const rc_stage_report *report)
+{
+    (void)user;
+    visits[report->stage]++;
+    images[report->stage] = report->images_per_step;
+    rates[report->stage] = report->learning_rate;
+    assert_int_equal(report->step, report->steps);
+    return RC_OK;
+}
+
+/* With time enough a stage calls once, at its end. There are as many milestones as there can be, all far away. */
+static void stages_report_their_end_images_and_rate(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    rc_learner l;
+    s.milestones = RC_MAX_MILESTONES;
+    for (int i = 0; i < RC_MAX_MILESTONES; i++)
+        s.milestone[i] = 1000 + i;
+    begin_second(&l, "cwd", &s);
+    /* The clock has run for longer than that, but not since a stage began. */
+    rc_stage_hooks hooks = {.boundary = note_report, .interval = rc_now() / 2};
+    memset(visits, 0, sizeof visits);
+    SUCCEEDS(rc_run_stages(&l, RC_STAGE_INVERSION, 0, &hooks, NULL));
+    for (int stage = 0; stage < RC_STAGE_COUNT; stage++) {
+        bool halves = stage == RC_STAGE_TRAINING || stage == RC_STAGE_REFINEMENT;
+        assert_int_equal(visits[stage], 1);
+        assert_int_equal(images[stage], halves ? 2 * s.batch : s.batch);
+    }
+    assert_true(rates[RC_STAGE_INVERSION] == s.inversion_rate);
+    assert_true(rates[RC_STAGE_TRAINING] == (double)(float)s.learning_rate);
+    assert_true(rates[RC_STAGE_REFINEMENT] == (double)(float)s.refine_rate);
+    rc_learner_destroy(&l);
+}
+
+/* ---- failures ------------------------------------------------------------------------------------------------- */
+
+static int to_go;
+
+static rc_status failing_sync(rc_backend *b)
+{
+    return --to_go == 0 ? rc_fail(RC_INTERNAL, "the device is gone") : plain.sync(b);
+}
+
+static void a_backend_that_fails_is_told(void **state)
+{
+    (void)state;
+    static const char *const methods[] = {"cwd", "wa", "dgr", "deepinversion-pixels"};
+    rc_settings s = learning_settings();
+    s.epochs = 2;
+    s.refine_epochs = 1;
+    s.inversion_steps = 1;
+    s.pixel_steps = 1;
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        rc_learner l;
+        int nth = 0;
+        begin_second(&l, methods[i], &s);
+        for (bool failed = true; failed; nth++) {
+            be->sync = failing_sync;
+            to_go = nth + 1;
+            rc_status status = rc_run_stages(&l, RC_STAGE_INVERSION, 0, &learning_no_hooks, NULL);
+            *be = plain;
+            failed = to_go <= 0;
+            assert_int_equal(status, failed ? RC_INTERNAL : RC_OK);
+        }
+        assert_true(nth > 4);
+        rc_learner_destroy(&l);
+    }
+}
+
+/* Losses are looked at when the device is done with them. */
+static void losses_that_cannot_be_read_are_told(void **state)
+{
+    (void)state;
+    void *loss;
+    rc_learner l = {.backend = be};
+    rc_stage_hooks hooks = {.boundary = count_call};
+    SUCCEEDS(be->alloc(be, RC_LOSS_COUNT * be->real_bytes, &loss));
+    rc_stage_run run = {.learner = &l, .hooks = &hooks, .loss = loss, .report = {.steps = 1}};
+    be->repeat = slow_repeat;
+    be->sync = failing_sync;
+    chunk_seconds = 0;
+    chunks = 0;
+    to_go = 1;
+    rc_status status = rc_stage_repeat(&run, 0, 1);
+    *be = plain;
+    assert_int_equal(status, RC_INTERNAL);
+    be->release(be, loss);
+}
+
+static rc_status failing_restore(void *user, rc_state *entries)
+{
+    (void)user, (void)entries;
+    return --to_go == 0 ? rc_fail(RC_INTERNAL, "no checkpoint") : RC_OK;
+}
+
+static rc_status look_away(void *user, const rc_stage_report *report)
+{
+    (void)user, (void)report;
+    return RC_OK;
+}
+
+/* The task is restored first, then the stage that is taken up. */
+static void what_cannot_be_restored_is_told(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    rc_stage_hooks hooks = {.boundary = look_away, .restore = failing_restore, .interval = 1e9};
+    for (int stage = RC_STAGE_INVERSION; stage <= RC_STAGE_REFINEMENT; stage++)
+        for (int nth = 1; nth <= 3; nth++) {
+            rc_learner l;
+            begin_second(&l, "cwd", &s);
+            to_go = nth;
+            rc_status status = rc_run_stages(&l, (rc_stage)stage, 1, &hooks, NULL); /* of nothing that was restored */
+            assert_int_equal(status == RC_INTERNAL, nth < 3);
+            rc_learner_destroy(&l);
+        }
+}
+
+/* ---- rows of the head ----------------------------------------------------------------------------------------- */
+
+static double mean_norm(const float *weight, int rows, int d)
+{
+    double sum = 0;
+    for (int row = 0; row < rows; row++) {
+        double square = 0;
+        for (int j = 0; j < d; j++)
+            square += (double)weight[row * d + j] * (double)weight[row * d + j];
+        sum += sqrt(square);
+    }
+    return sum / rows;
+}
+
+/* One old class is enough to align the new rows with; a first task has none. */
+static void rows_are_aligned_with_one_old_class(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    rc_learner l;
+    float weight[3 * 64];
+    learning_create(&l, be, "wa", &s);
+    learning_teach(&l, 0, 1, 16, &learning_no_hooks);
+    rc_learner_end_task(&l);
+    learning_teach(&l, 1, 2, 8, &learning_no_hooks);
+    int d = l.student.head.d;
+    assert_in_range(d, 1, 64);
+    be->read_real(be, weight, l.student.head.weight, (size_t)(3 * d));
+    double old = mean_norm(weight, 1, d), new = mean_norm(weight + d, 2, d);
+    assert_true(fabs(new / old - 1) < 1e-5);
+    rc_learner_destroy(&l);
+}
+
+/* ---- weights of losses ---------------------------------------------------------------------------------------- */
+
+/* A row may have one of ABD's two losses. */
+static void losses_are_active_each_for_itself(void **state)
+{
+    (void)state;
+    static const rc_method rows[] = {{.main = {.real = RC_CE_NEW, .feature = true}},
+                                     {.main = {.real = RC_CE_NEW, .head_ce = true}}};
+    for (int i = 0; i < 2; i++) {
+        rc_learner l = {.settings = rc_settings_default(), .method = &rows[i], .n_old = 2, .n_new = 2,
+                        .student = {.head = {.tasks = 2}}};
+        float weight[RC_LOSS_COUNT];
+        bool active[RC_LOSS_COUNT];
+        rc_stage_weights(&l, RC_STAGE_TRAINING, weight, active);
+        assert_int_equal(active[RC_LOSS_FEATURE], i == 0);
+        assert_int_equal(active[RC_LOSS_HEAD], i == 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(chunks_stay_large_where_steps_are_fast),
+        cmocka_unit_test(the_hook_rests_for_an_interval),
+        cmocka_unit_test(stages_report_their_end_images_and_rate),
+        cmocka_unit_test(a_backend_that_fails_is_told),
+        cmocka_unit_test(losses_that_cannot_be_read_are_told),
+        cmocka_unit_test(what_cannot_be_restored_is_told),
+        cmocka_unit_test(rows_are_aligned_with_one_old_class),
+        cmocka_unit_test(losses_are_active_each_for_itself),
+    };
+    return cmocka_run_group_tests(tests, open_and_keep, close_backend);
+}
