@@ -4,8 +4,8 @@
  *
  * What posix_memalign gives lies between pages that nobody may touch, as close to the second as its alignment allows.
  * The bytes that are left around a block have a pattern, and so have some behind every part of an arena. Whoever writes
- * there is found out when the block is freed, which ends the test. Whoever reads there gets numbers that are not finite,
- * or far from all others. A fresh block is full of them too, and one that was freed is closed for good. */
+ * there is found out when the block is freed, which ends the test. Whoever reads there gets numbers that are not
+ * finite, or far from all others. A fresh block is full of them too, and one that was freed is closed for good. */
 #define _DEFAULT_SOURCE /* mmap, MAP_ANONYMOUS */
 
 #include <errno.h>

@@ -1,5 +1,5 @@
-/* When a stage calls the hook, what it tells it, and that no failure on the way is lost: of the backend, and of the hook
- * that restores. */
+/* When a stage calls the hook, what it tells it, and that no failure on the way is lost: of the backend, and of the
+ * hook that restores. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,5 +1,6 @@
-/* What steps hand to the operations of the backend, and what they hold: halves of a batch that differ in size, weights and
- * values of losses, labels, gradients, tensors of a checkpoint, memory for what an objective names and for nothing else. */
+/* What steps hand to the operations of the backend, and what they hold: halves of a batch that differ in size, weights
+ * and values of losses, labels, gradients, tensors of a checkpoint, memory for what an objective names and for nothing
+ * else. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -430,7 +431,8 @@ static void nothing_is_held_for_losses_that_are_off(void **state)
     size_t held[2];
     for (int consistent = 0; consistent < 2; consistent++) {
         rc_inversion_settings settings = {.batch = 8, .temperature = 1, .consistency = consistent,
-                                          .adam = {0.9f, 0.999f, 1e-8f}, .class_mean = l.class_mean, .covariance = l.covariance};
+                                          .adam = {0.9f, 0.999f, 1e-8f}, .class_mean = l.class_mean,
+                                          .covariance = l.covariance};
         rc_inversion *inversion;
         SUCCEEDS(rc_inversion_create(be, &settings, &l.teacher, &l.generator, &inversion));
         held[consistent] = rc_inversion_look(inversion).bytes;
@@ -459,8 +461,8 @@ static void seen_smoothing(rc_backend *b, const rc_tensor *x, const float *weigh
     plain.loss_smoothing(b, x, weight, value, dx);
 }
 
-static void seen_dce(rc_backend *b, const rc_dce *dce, const void *features, const int32_t *labels, const float *weight,
-                     void *value, void *dfeatures)
+static void seen_dce(rc_backend *b, const rc_dce *dce, const void *features, const int32_t *labels,
+                     const float *weight, void *value, void *dfeatures)
 {
     consistencies++;
     paper = dce->paper;
