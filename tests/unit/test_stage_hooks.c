@@ -1,5 +1,5 @@
-/* When a stage calls the hook, what it tells it, and that no failure on the way is lost: of the backend, and of the
- * hook that restores. */
+/* When a stage calls the hook, what it tells it, and that no failure on the way is lost: of the backend, of the hook
+ * that restores, and of a source that prepares an epoch. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "cil/sources.h"
 #include "support/cpu_backend.h"
 #include "support/learning.h"
 #include "support/succeeds.h"
@@ -221,6 +222,50 @@ static void what_cannot_be_restored_is_told(void **state)
         }
 }
 
+/* A buffer that has nothing to replay from its second epoch on. */
+static rc_replay_table broken;
+static rc_status (*plain_prepare)(rc_replay *, int);
+static int last_epoch;
+
+static rc_status failing_prepare(rc_replay *replay, int epoch)
+{
+    last_epoch = epoch;
+    return epoch == 1 ? rc_fail(RC_INTERNAL, "nothing to replay") : plain_prepare(replay, epoch);
+}
+
+static rc_status open_broken(rc_source *source, const rc_learner *l, uint32_t stream, rc_replay **replay)
+{
+    RC_TRY(rc_source_buffer.open(source, l, stream, replay));
+    broken = *(*replay)->table;
+    plain_prepare = broken.prepare_epoch;
+    broken.prepare_epoch = failing_prepare;
+    (*replay)->table = &broken;
+    return RC_OK;
+}
+
+static void an_epoch_that_cannot_be_prepared_does_not_run(void **state)
+{
+    (void)state;
+    rc_source_kind kind = rc_source_buffer;
+    kind.open = open_broken;
+    const rc_method *er;
+    SUCCEEDS(rc_method_find("er", &er));
+    rc_method method = *er;
+    method.replay = &kind;
+    rc_settings s = learning_settings();
+    rc_learner l;
+    learning_create_row(&l, be, &method, &s);
+    rc_status status = RC_OK;
+    for (int task = 0; task < 2 && status == RC_OK; task++) { /* a buffer may be replayed in the first task already */
+        learning_begin(&l, task, 2, 8);
+        status = rc_run_stages(&l, RC_STAGE_INVERSION, 0, &learning_no_hooks, NULL);
+        rc_learner_end_task(&l);
+    }
+    assert_int_equal(status, RC_INTERNAL);
+    assert_int_equal(last_epoch, 1);
+    rc_learner_destroy(&l);
+}
+
 /* ---- rows of the head ----------------------------------------------------------------------------------------- */
 
 static double mean_norm(const float *weight, int rows, int d)
@@ -260,8 +305,8 @@ static void rows_are_aligned_with_one_old_class(void **state)
 static void losses_are_active_each_for_itself(void **state)
 {
     (void)state;
-    static const rc_method rows[] = {{.main = {.real = RC_CE_NEW, .feature = true}},
-                                     {.main = {.real = RC_CE_NEW, .head_ce = true}}};
+    static const rc_method rows[] = {{.replay = &rc_source_none, .main = {.real = RC_CE_NEW, .feature = true}},
+                                     {.replay = &rc_source_none, .main = {.real = RC_CE_NEW, .head_ce = true}}};
     for (int i = 0; i < 2; i++) {
         rc_learner l = {.settings = rc_settings_default(), .method = &rows[i], .n_old = 2, .n_new = 2,
                         .student = {.head = {.tasks = 2}}};
@@ -282,6 +327,7 @@ int main(void)
         cmocka_unit_test(a_backend_that_fails_is_told),
         cmocka_unit_test(losses_that_cannot_be_read_are_told),
         cmocka_unit_test(what_cannot_be_restored_is_told),
+        cmocka_unit_test(an_epoch_that_cannot_be_prepared_does_not_run),
         cmocka_unit_test(rows_are_aligned_with_one_old_class),
         cmocka_unit_test(losses_are_active_each_for_itself),
     };

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
+#include "cil/sources.h"
 #include "support/cpu_backend.h"
 #include "support/learning.h"
 #include "support/succeeds.h"
@@ -144,7 +145,7 @@ static rc_training *unequal_step(rc_learner *l, const rc_objective *losses)
     rc_training_settings settings = {.batch = l->student.head.d, .n_old = 2, .losses = *losses, .kd_temperature = 2};
     rc_replay *dreams;
     rc_training *training;
-    SUCCEEDS(rc_replay_dreams_create(be, &l->generator, REPLAYED, RC_STREAM_DREAMS, &dreams));
+    SUCCEEDS(rc_replay_dreams_create(be, learning_generator(l), REPLAYED, RC_STREAM_DREAMS, &dreams));
     SUCCEEDS(rc_training_create(be, &settings, &l->student, &l->teacher, dreams, &l->data, &training));
     view = rc_training_look(training);
     make_batch(training);
@@ -337,7 +338,7 @@ static void the_smallest_batches_are_taken(void **state)
     assert_int_equal(rc_training_look(training).input->n, 1);
     rc_training_destroy(training);
     rc_inversion_settings two = {.batch = 2, .temperature = 1, .adam = {0.9f, 0.999f, 1e-8f}};
-    SUCCEEDS(rc_inversion_create(be, &two, &l.teacher, &l.generator, &inversion));
+    SUCCEEDS(rc_inversion_create(be, &two, &l.teacher, learning_generator(&l), &inversion));
     rc_inversion_destroy(inversion);
     rc_learner_destroy(&l);
 }
@@ -359,9 +360,9 @@ static rc_status check_entries(void *user, const rc_stage_report *report)
         {"student.param", RC_STATE_REAL, l->net.params},
         {"student.running", RC_STATE_REAL, l->net.running},
         {"student.head", RC_STATE_REAL, classes * d},
-        {"generator.param", RC_STATE_REAL, l->generator_net.params},
-        {"adam.first", RC_STATE_REAL, l->generator_net.params},
-        {"adam.second", RC_STATE_REAL, l->generator_net.params},
+        {"generator.param", RC_STATE_REAL, learning_generator_net(l)->params},
+        {"adam.first", RC_STATE_REAL, learning_generator_net(l)->params},
+        {"adam.second", RC_STATE_REAL, learning_generator_net(l)->params},
         {"dce.running_mean", RC_STATE_REAL, old * d},
         {"dce.running_covariance", RC_STATE_REAL, d * d},
         {"dce.seen", RC_STATE_INT32, old},
@@ -434,7 +435,7 @@ static void nothing_is_held_for_losses_that_are_off(void **state)
                                           .adam = {0.9f, 0.999f, 1e-8f}, .class_mean = l.class_mean,
                                           .covariance = l.covariance};
         rc_inversion *inversion;
-        SUCCEEDS(rc_inversion_create(be, &settings, &l.teacher, &l.generator, &inversion));
+        SUCCEEDS(rc_inversion_create(be, &settings, &l.teacher, learning_generator(&l), &inversion));
         held[consistent] = rc_inversion_look(inversion).bytes;
         rc_inversion_destroy(inversion);
     }
