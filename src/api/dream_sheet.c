@@ -8,7 +8,7 @@
 #include "base/utf8.h"
 #include "data/image.h"
 
-enum { GAP = 2, GRID_COLUMNS = 8, SHEET_COLUMNS = 16, SMALLEST_SIDE = 64, PATH_SIZE = 1024, BACKGROUND = 32,
+enum { GAP = 2, GRID_COLUMNS = 8, SHEET_COLUMNS = 16, SMALLEST_SIDE = 64, BACKGROUND = 32,
        NAME_SIZE = 81 /* longer names are cut */ };
 
 /* A dark canvas of rows x columns tiles with gaps between them. */
@@ -76,30 +76,25 @@ static rc_status write_sheet(const rc_dreams *d, int scale, const char *path, rc
 }
 
 /* "03-Ankle_boot.png": class names may hold anything. */
-static rc_status class_path(const rc_saved_model *model, const char *folder, int label, char path[PATH_SIZE])
+static rc_status class_path(const rc_saved_model *model, const char *folder, int label, char path[RC_PATH_SIZE])
 {
-    char name[NAME_SIZE];
-    int length = snprintf(path, PATH_SIZE, "%s/%02d-%s.png", folder, label + 1,
-                          rc_utf8_column(model->class_name[label], 0, name, sizeof name));
-    if (length < 0 || length >= PATH_SIZE)
-        return rc_fail(RC_INVALID_ARGUMENT, "the path of the folder %.200s... is too long", folder);
-    for (char *p = path + strlen(folder) + 1; *p != '\0'; p++)
+    char name[NAME_SIZE], file[NAME_SIZE + 32];
+    snprintf(file, sizeof file, "%02d-%s.png", label + 1,
+             rc_utf8_column(model->class_name[label], 0, name, sizeof name));
+    for (char *p = file; *p != '\0'; p++)
         if (*p == '/' || *p == ' ' || *p == '\\' || (unsigned char)*p < ' ')
             *p = '_';
-    return RC_OK;
+    return rc_path_in(folder, file, path);
 }
 
-static rc_status sheet_path(const char *folder, char path[PATH_SIZE])
+static rc_status sheet_path(const char *folder, char path[RC_PATH_SIZE])
 {
-    int length = snprintf(path, PATH_SIZE, "%s/all.png", folder);
-    return length > 0 && length < PATH_SIZE
-               ? RC_OK
-               : rc_fail(RC_INVALID_ARGUMENT, "the path of the folder %.200s... is too long", folder);
+    return rc_path_in(folder, "all.png", path);
 }
 
 rc_status rc_dreams_check(const rc_saved_model *model, const char *folder, bool force)
 {
-    char path[PATH_SIZE];
+    char path[RC_PATH_SIZE];
     int classes = model->learner.student.head.classes;
     RC_TRY(sheet_path(folder, path));
     for (int label = 0; !force && label <= classes; label++) {
@@ -123,7 +118,7 @@ rc_status rc_dreams_check(const rc_saved_model *model, const char *folder, bool 
 static rc_status write_pictures(const rc_dreams *d, const rc_saved_model *model, const char *folder, int scale,
                                 rc_file_writer **writer)
 {
-    char path[PATH_SIZE];
+    char path[RC_PATH_SIZE];
     for (int label = 0; label < d->classes; label++) {
         if (d->kept[label] == 0)
             continue;

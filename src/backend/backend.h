@@ -181,10 +181,11 @@ typedef struct rc_bn_stat {
     void *dmean, *dvar;                     /* (cp) real: written (overwritten) by the loss */
 } rc_bn_stat;
 
+#define RC_BN_LOSS_EPSILON 1e-8 /* e below */
 typedef enum rc_bn_loss_form {
-    RC_BN_KL,     /* mean over layers of 1/2 mean_c [ log(v/(V+1e-8)) + (V + (M-m)^2 + 1e-8)/v - 1 ], v = var + 1e-8 */
+    RC_BN_KL,     /* mean over layers of 1/2 mean_c [ log(v/(V+e)) + (V + (M-m)^2 + e)/v - 1 ], v = var + e */
     RC_BN_KL_SUM, /* the same summed over layers: the printed formula */
-    RC_BN_L2      /* sum over layers of |M - m|_2 + |V - v|_2, v = var + 1e-8: DeepInversion */
+    RC_BN_L2      /* sum over layers of |M - m|_2 + |V - v|_2, v = var + e: DeepInversion */
 } rc_bn_loss_form;
 
 /* Feature consistency of dreams (DCE). State is kept from step to step in backend memory. */

@@ -11,11 +11,12 @@
 #include <unistd.h>
 
 #include "backend/open.h"
+#include "base/file.h"
 
-enum { PATH_SIZE = 4096, MAX_PLACES = 6 };
+enum { MAX_PLACES = 6 };
 
 typedef struct places {
-    char path[MAX_PLACES][PATH_SIZE];
+    char path[MAX_PLACES][RC_PATH_SIZE];
     int count;
 } places;
 
@@ -23,8 +24,8 @@ typedef struct places {
 static void add_place(places *p, const char *folder, const char *below, const char *file)
 {
     char *path = p->path[p->count];
-    int length = snprintf(path, PATH_SIZE, "%s%s%s", folder, below, file);
-    if (length < 0 || length >= PATH_SIZE)
+    int length = snprintf(path, RC_PATH_SIZE, "%s%s%s", folder, below, file);
+    if (length < 0 || length >= RC_PATH_SIZE)
         return;
     for (int i = 0; i < p->count; i++)
         if (strcmp(p->path[i], path) == 0)
@@ -45,7 +46,7 @@ static void add_beside(places *p, char *file)
 
 static void list_places(places *p)
 {
-    char file[PATH_SIZE];
+    char file[RC_PATH_SIZE];
     Dl_info info;
     if (dladdr((void *)(uintptr_t)rc_module_backend, &info) && info.dli_fname && strlen(info.dli_fname) < sizeof file) {
         strncpy(file, info.dli_fname, sizeof file - 1);

@@ -20,6 +20,17 @@ static rc_status fail_errno(const char *action, const char *path)
     return rc_fail(RC_IO, "cannot %s '%s': %s", action, path, strerror(errno));
 }
 
+rc_status rc_path_in(const char *folder, const char *name, char path[RC_PATH_SIZE])
+{
+    size_t length = strlen(folder);
+    const char *slash = length > 0 && folder[length - 1] == '/' ? "" : "/";
+    int written = snprintf(path, RC_PATH_SIZE, "%s%s%s", folder, slash, name);
+    if (written > 0 && written < RC_PATH_SIZE)
+        return RC_OK;
+    return rc_fail(RC_INVALID_ARGUMENT, "path too long: '%.200s%s%.200s...', at most %d bytes", folder, slash, name,
+                   RC_PATH_SIZE - 1);
+}
+
 /* ---- calls that a signal may cut short ------------------------------------------------------------------------ */
 
 /* Repeats a call that a signal has cut short: nothing has happened yet, so it is no failure. */

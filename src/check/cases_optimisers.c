@@ -1,5 +1,6 @@
 /* Cases of the optimisers. */
 #include "check/case.h"
+#include "nn/optimiser.h"
 
 typedef struct optimiser_case {
     rc_sgd sgd;
@@ -44,7 +45,9 @@ static void draw_adam(rc_case *c)
 {
     optimiser_case *p = rc_case_parameters(c);
     p->count = RC_CHOOSE(c, 1, 3, 17, 100, 4099);
-    p->adam = (rc_adam){rc_case_chance(c, 80) ? 0.9f : 0.5f, 0.999f, 1e-8f};
+    p->adam = rc_adam_default;
+    if (!rc_case_chance(c, 80))
+        p->adam.beta1 = 0.5f;
     draw_buffers(c, p);
     draw_second(c, p);
 }
@@ -77,7 +80,7 @@ static bool bench_adam(rc_case *c, int index, int n)
     if (index > 0 || c->net->layer[0].kind != RC_LAYER_LINEAR)
         return false;
     p->count = (int)c->net->params;
-    p->adam = (rc_adam){0.9f, 0.999f, 1e-8f};
+    p->adam = rc_adam_default;
     draw_buffers(c, p);
     draw_second(c, p);
     c->bytes = 7.0 * 4 * p->count; /* four read, three written */

@@ -172,12 +172,29 @@ static rc_status set_item(rc_config *config, item it, const char *value)
     return RC_INTERNAL;
 }
 
+/* "0.485, 0.456, 0.406" for mean or std of a set that is known by its name; other values as they are. */
+static const char *known_numbers(const char *key, const char *value, char *text, size_t size)
+{
+    enum { CHANNELS = 3, DIGITS = 4 };
+    float mean[CHANNELS], std[CHANNELS];
+    bool is_mean = strcmp(key, "mean") == 0;
+    if ((!is_mean && strcmp(key, "std") != 0) || !rc_published_normalisation(value, mean, std))
+        return value;
+    for (size_t c = 0, used = 0; c < CHANNELS && used < size; c++) {
+        char number[32];
+        rc_number_write((double)(is_mean ? mean : std)[c], DIGITS, number, sizeof number);
+        used += (size_t)snprintf(text + used, size - used, "%s%s", c > 0 ? ", " : "", number);
+    }
+    return text;
+}
+
 rc_status rc_config_set(rc_config *config, const char *key, const char *value)
 {
+    char numbers[128];
     item it = find_item(key);
     if (it.row == NULL)
         return unknown(key);
-    RC_TRY(set_item(config, it, value));
+    RC_TRY(set_item(config, it, known_numbers(key, value, numbers, sizeof numbers)));
     if (strcmp(key, "profile") == 0)
         (strcmp(value, "paper") == 0 ? rc_settings_paper_profile : rc_settings_code_profile)(&config->settings);
     return RC_OK;

@@ -6,6 +6,7 @@
 
 #include <limits.h>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "cil/settings.h"
@@ -16,7 +17,7 @@
 /* clang-format off */
 #define RC_CONFIG_SETTINGS(X) \
     /* kind  name                   default      takes                          read by, help */ \
-    X(TEXT,   data,                  "",          CHARACTERS(1023),              "data", \
+    X(TEXT,   data,                  "",          CHARACTERS(RC_PATH_SIZE - 1),  "data", \
       "folder, archive or list of images; 'procedural' makes them") \
     X(TEXT,   format,                "",          CHARACTERS(31),                "data", \
       "format of the data; empty: recognised by its files") \
@@ -29,7 +30,7 @@
     X(SWITCH, exif,                  true,        EITHER,                        "data", \
       "turn photographs as their EXIF orientation says") \
     X(TEXT,   mean,                  "",          CHARACTERS(63),                "data", \
-      "mean of the pixels, 0 to 1, one number a channel; empty: of the data set") \
+      "mean of the pixels, 0 to 1, one number a channel, or a set's name (cifar100); empty: of the data set") \
     X(TEXT,   std,                   "",          CHARACTERS(63),                "data", \
       "standard deviation of the pixels, one number a channel; empty: of the data set") \
     X(TEXT,   class_order,           "natural",   CHARACTERS(2047),              "tasks", \
@@ -72,8 +73,8 @@ rc_status rc_config_parse_yaml(rc_config *config, const char *name, const char *
 /* Name and one-line description of the presets; false when there are no more. */
 bool rc_config_preset(int index, const char **name, const char **summary);
 
-/* Bytes that the text of any setting fits into. */
-enum { RC_CONFIG_VALUE = 2200 };
+/* Bytes that the text of any setting fits into: none is longer than a path. */
+enum { RC_CONFIG_VALUE = RC_PATH_SIZE };
 
 /* All values: as YAML that loads again, and as members of the JSON object that is open. except: of that name none is
  * written; NULL: all are. */

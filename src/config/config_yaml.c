@@ -48,11 +48,11 @@ static const struct {
 
 /* What the published program derives from the name of the data set. */
 static const struct {
-    const char *dataset, *net, *size, *resize, *mean, *std;
+    const char *dataset, *net, *size, *resize, *normalised_as;
 } published_data[] = {
-    {"cifar100", "resnet32", "32", "0", "0.5071, 0.4867, 0.4408", "0.2675, 0.2565, 0.2761"},
-    {"tiny-imagenet200", "resnet32", "64", "64", "0.4803, 0.4481, 0.3976", "0.2764, 0.2688, 0.2816"},
-    {"imagenet100", "resnet18", "224", "256", "0.485, 0.456, 0.406", "0.229, 0.224, 0.225"},
+    {"cifar100", "resnet32", "32", "0", "cifar100"},
+    {"tiny-imagenet200", "resnet32", "64", "64", "tiny-imagenet"},
+    {"imagenet100", "resnet18", "224", "256", "imagenet100"},
 };
 
 typedef struct reader {
@@ -80,8 +80,8 @@ static rc_status set_published_data(reader *r)
         RC_TRY(rc_config_set(r->config, "net", published_data[i].net));
         RC_TRY(rc_config_set(r->config, "size", published_data[i].size));
         RC_TRY(rc_config_set(r->config, "resize", published_data[i].resize));
-        RC_TRY(rc_config_set(r->config, "mean", published_data[i].mean));
-        return rc_config_set(r->config, "std", published_data[i].std);
+        RC_TRY(rc_config_set(r->config, "mean", published_data[i].normalised_as));
+        return rc_config_set(r->config, "std", published_data[i].normalised_as);
     }
     return RC_OK;
 }

@@ -95,8 +95,8 @@ rc_status rc_bundle_take(rc_bundle *bundle, const char *name, size_t limit, uint
     if (!rc_bundle_has(bundle, name))
         return rc_fail(RC_IO, "'%.500s' has no file '%s'", bundle->path, name);
     if (!bundle->archive) {
-        char path[RC_DATA_PATH_SIZE];
-        RC_TRY(rc_path_join(path, bundle->path, name));
+        char path[RC_PATH_SIZE];
+        RC_TRY(rc_path_in(bundle->path, name, path));
         return rc_input_read_file(path, limit, data, size);
     }
     int i = find(bundle, name);

@@ -230,9 +230,9 @@ static rc_status read_file(const layout *l, rc_bundle *bundle, const char *file,
 {
     uint8_t *data;
     size_t size;
-    char name[RC_DATA_PATH_SIZE];
+    char name[RC_PATH_SIZE];
     RC_TRY(rc_bundle_take(bundle, file, file_limit, &data, &size));
-    rc_status status = rc_path_join(name, bundle->path, file);
+    rc_status status = rc_path_in(bundle->path, file, name);
     if (status == RC_OK && l->label_bytes > 0)
         status = rc_cifar_parse_binary(name, data, size, l->label_bytes, l->classes, split);
     else if (status == RC_OK)

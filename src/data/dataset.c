@@ -157,15 +157,21 @@ void rc_dataset_measure(rc_dataset *dataset)
     }
 }
 
-static void set_normalisation(rc_dataset *dataset)
+bool rc_published_normalisation(const char *name, float mean[3], float std[3])
 {
     for (size_t i = 0; i < sizeof published / sizeof *published; i++)
-        if (dataset->c == 3 && strcmp(dataset->name, published[i].name) == 0) {
-            memcpy(dataset->mean, published[i].mean, sizeof published[i].mean);
-            memcpy(dataset->std, published[i].std, sizeof published[i].std);
-            return;
+        if (strcmp(name, published[i].name) == 0) {
+            memcpy(mean, published[i].mean, sizeof published[i].mean);
+            memcpy(std, published[i].std, sizeof published[i].std);
+            return true;
         }
-    rc_dataset_measure(dataset);
+    return false;
+}
+
+static void set_normalisation(rc_dataset *dataset)
+{
+    if (dataset->c != 3 || !rc_published_normalisation(dataset->name, dataset->mean, dataset->std))
+        rc_dataset_measure(dataset);
 }
 
 /* ---- opening ---------------------------------------------------------------------------------------------------- */
@@ -218,10 +224,10 @@ static const rc_reader *find_reader(const char *format)
  * an error: the user has to choose. */
 static rc_status look_around(const char *path, const rc_reader *wanted, const rc_reader **reader, char *found)
 {
-    char place[RC_DATA_PATH_SIZE];
+    char place[RC_PATH_SIZE];
     bool known;
     for (int i = 0; i < PLACES; i++) {
-        RC_TRY(rc_path_join(place, path, usual_places[i]));
+        RC_TRY(rc_path_in(path, usual_places[i], place));
         for (int r = 0; r < READERS; r++) {
             /* Folders of classes have no usual name. */
             if (readers[r] == &rc_reader_folder || (wanted != NULL && readers[r] != wanted))
@@ -257,10 +263,10 @@ static rc_status choose_reader(const char *path, const char *format, const rc_re
                        layouts);
     }
     *reader = NULL;
-    int written = snprintf(found, RC_DATA_PATH_SIZE, "%s", path);
-    if (written < 0 || written >= RC_DATA_PATH_SIZE)
+    int written = snprintf(found, RC_PATH_SIZE, "%s", path);
+    if (written < 0 || written >= RC_PATH_SIZE)
         return rc_fail(RC_INVALID_ARGUMENT, "data path of %d bytes, expected at most %d", written,
-                       RC_DATA_PATH_SIZE - 1);
+                       RC_PATH_SIZE - 1);
     RC_TRY(rc_reader_procedural.recognise(path, &known));
     if (known || wanted == &rc_reader_procedural) {
         *reader = &rc_reader_procedural;
@@ -338,7 +344,7 @@ rc_status rc_dataset_open(const char *path, const rc_data_settings *settings, rc
         settings = &none;
     *dataset = (rc_dataset){0};
     RC_TRY(check_settings(settings));
-    char found[RC_DATA_PATH_SIZE];
+    char found[RC_PATH_SIZE];
     const rc_reader *reader;
     RC_TRY(choose_reader(path, settings->format, &reader, found));
     rc_status status = open_with(reader, found, settings, dataset);

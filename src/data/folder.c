@@ -27,8 +27,8 @@ static rc_status holds_picture(const char *folder, int levels, bool itself, bool
         *found = rc_image_name(listing.name[i]);
     rc_status status = RC_OK;
     for (int i = 0; i < listing.count && !*found && levels > 0 && status == RC_OK; i++) {
-        char path[RC_DATA_PATH_SIZE];
-        if (rc_path_join(path, folder, listing.name[i]) == RC_OK)
+        char path[RC_PATH_SIZE];
+        if (rc_path_in(folder, listing.name[i], path) == RC_OK)
             status = holds_picture(path, levels - 1, true, found);
     }
     rc_listing_free(&listing);
@@ -73,10 +73,10 @@ rc_status rc_folder_explain(const char *path)
 /* ROOT/name with folders in it. (A class that happens to be called "train" holds pictures, not folders.) */
 static rc_status is_part(const char *root, const char *name, bool *is)
 {
-    char part[RC_DATA_PATH_SIZE], path[RC_DATA_PATH_SIZE];
+    char part[RC_PATH_SIZE], path[RC_PATH_SIZE];
     rc_listing listing;
     *is = false;
-    if (rc_path_join(part, root, name) != RC_OK || !rc_is_folder(part))
+    if (rc_path_in(root, name, part) != RC_OK || !rc_is_folder(part))
         return RC_OK;
     RC_TRY(rc_listing_look(part, &listing));
     bool folders = false, pictures = false;
@@ -84,7 +84,7 @@ static rc_status is_part(const char *root, const char *name, bool *is)
         if (rc_image_name(listing.name[i]))
             pictures = true;
         else
-            folders = folders || (rc_path_join(path, part, listing.name[i]) == RC_OK && rc_is_folder(path));
+            folders = folders || (rc_path_in(part, listing.name[i], path) == RC_OK && rc_is_folder(path));
     }
     rc_listing_free(&listing);
     *is = folders && !pictures;
@@ -144,14 +144,14 @@ static rc_status add_classes(const char *root, const char *folder, rc_dataset *d
     rc_status status = first ? name_classes(folder, &listing, dataset) : RC_OK;
     const char *const above[2] = {root, folder};
     for (int i = 0; i < listing.count && status == RC_OK; i++) {
-        char path[RC_DATA_PATH_SIZE];
+        char path[RC_PATH_SIZE];
         int label = find_class(dataset, listing.name[i]), before = files->count, circles = files->circles;
         if (label < 0) {
             status = rc_fail(RC_FORMAT, "'%.500s' has a class '%.200s' that the training set does not have", folder,
                              listing.name[i]);
             break;
         }
-        status = rc_path_join(path, folder, listing.name[i]);
+        status = rc_path_in(folder, listing.name[i], path);
         if (status == RC_OK)
             status = rc_image_files_add_folder(files, path, label, above);
         if (status == RC_OK && files->count == before && files->circles > circles)
@@ -168,7 +168,7 @@ static rc_status add_classes(const char *root, const char *folder, rc_dataset *d
 static rc_status gather(const char *root, const rc_data_settings *settings, rc_dataset *dataset,
                         rc_image_files *train, rc_image_files *test)
 {
-    char path[RC_DATA_PATH_SIZE];
+    char path[RC_PATH_SIZE];
     bool has_train, has_test, has_val;
     RC_TRY(is_part(root, "train", &has_train));
     RC_TRY(is_part(root, "test", &has_test));
@@ -177,11 +177,11 @@ static rc_status gather(const char *root, const rc_data_settings *settings, rc_d
     if (!has_train && test_name == NULL)
         RC_TRY(add_classes(root, root, dataset, train));
     if (has_train) {
-        RC_TRY(rc_path_join(path, root, "train"));
+        RC_TRY(rc_path_in(root, "train", path));
         RC_TRY(add_classes(root, path, dataset, train));
     }
     if (test_name != NULL) {
-        RC_TRY(rc_path_join(path, root, test_name));
+        RC_TRY(rc_path_in(root, test_name, path));
         RC_TRY(add_classes(root, path, dataset, test));
     }
     RC_TRY(rc_image_files_leave_once(train, test, root, dataset, settings->log));

@@ -71,7 +71,7 @@ static bool find_file(const char *folder, const char *stem, int dims, char *path
     for (int i = 0; i < 4; i++) {
         char name[64];
         snprintf(name, sizeof name, "%s%cidx%d-ubyte%s", stem, separators[i / 2], dims, endings[i % 2]);
-        if (rc_path_join(path, folder, name) == RC_OK && rc_is_file(path))
+        if (rc_path_in(folder, name, path) == RC_OK && rc_is_file(path))
             return true;
     }
     return false;
@@ -79,7 +79,7 @@ static bool find_file(const char *folder, const char *stem, int dims, char *path
 
 static rc_status recognise(const char *path, bool *known)
 {
-    char file[RC_DATA_PATH_SIZE];
+    char file[RC_PATH_SIZE];
     *known = rc_is_folder(path) &&
              (find_file(path, "train-images", 3, file) || find_file(path, "t10k-images", 3, file));
     return RC_OK;
@@ -110,7 +110,7 @@ static rc_status read_file(rc_input *input, const char *path, uint8_t **block, s
 static rc_status load(const char *folder, const char *part, const char *what, int dims, uint8_t **block,
                       rc_idx *idx)
 {
-    char stem[32], path[RC_DATA_PATH_SIZE];
+    char stem[32], path[RC_PATH_SIZE];
     snprintf(stem, sizeof stem, "%s-%s", part, what);
     if (!find_file(folder, stem, dims, path))
         return rc_fail(RC_IO, "'%.500s' has no %s-idx%d-ubyte or %s-idx%d-ubyte.gz", folder, stem, dims, stem,

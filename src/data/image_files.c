@@ -117,8 +117,8 @@ static rc_status add_folder(rc_image_files *files, const char *folder, int32_t l
     RC_TRY(rc_listing_read(folder, &listing));
     rc_status status = RC_OK;
     for (int i = 0; i < listing.count && status == RC_OK; i++) {
-        char path[RC_DATA_PATH_SIZE];
-        status = rc_path_join(path, folder, listing.name[i]);
+        char path[RC_PATH_SIZE];
+        status = rc_path_in(folder, listing.name[i], path);
         if (status != RC_OK)
             break;
         if (is_picture(path, listing.name[i]))

@@ -44,14 +44,14 @@ static bool split_line(const char *line, size_t length, size_t *path_length, int
 static rc_status add_line(const char *folder, const char *line, size_t length, int32_t label,
                           rc_image_files *files)
 {
-    char relative[RC_DATA_PATH_SIZE], path[RC_DATA_PATH_SIZE];
+    char relative[RC_PATH_SIZE], path[RC_PATH_SIZE];
     if (length >= sizeof relative)
         return rc_fail(RC_FORMAT, "a path of %zu bytes, expected at most %zu", length, sizeof relative - 1);
     memcpy(relative, line, length);
     relative[length] = 0;
     if (relative[0] == '/')
         return rc_image_files_add(files, relative, label);
-    RC_TRY(rc_path_join(path, folder, relative));
+    RC_TRY(rc_path_in(folder, relative, path));
     return rc_image_files_add(files, path, label);
 }
 
@@ -112,8 +112,8 @@ static bool find_partner(const char *train, char *partner)
         return false;
     for (size_t i = 0; i < 2; i++) {
         int written =
-            snprintf(partner, RC_DATA_PATH_SIZE, "%.*s%s%s", (int)(base - train), train, parts[i], base + 5);
-        if (written < RC_DATA_PATH_SIZE && rc_is_file(partner))
+            snprintf(partner, RC_PATH_SIZE, "%.*s%s%s", (int)(base - train), train, parts[i], base + 5);
+        if (written < RC_PATH_SIZE && rc_is_file(partner))
             return true;
     }
     return false;
@@ -122,17 +122,17 @@ static bool find_partner(const char *train, char *partner)
 /* The list for training in a folder: train_100.txt, or the only train*.txt that has a partner. */
 static rc_status find_train(const char *folder, char *path, bool *is_there)
 {
-    char partner[RC_DATA_PATH_SIZE], candidate[RC_DATA_PATH_SIZE];
+    char partner[RC_PATH_SIZE], candidate[RC_PATH_SIZE];
     rc_listing listing;
     *is_there =
-        rc_path_join(path, folder, "train_100.txt") == RC_OK && rc_is_file(path) && find_partner(path, partner);
+        rc_path_in(folder, "train_100.txt", path) == RC_OK && rc_is_file(path) && find_partner(path, partner);
     if (*is_there)
         return RC_OK;
     RC_TRY(rc_listing_look(folder, &listing));
     int found = 0;
     for (int i = 0; i < listing.count; i++)
         if (begins(listing.name[i], "train") && is_list_name(listing.name[i]) &&
-            rc_path_join(candidate, folder, listing.name[i]) == RC_OK && find_partner(candidate, partner) &&
+            rc_path_in(folder, listing.name[i], candidate) == RC_OK && find_partner(candidate, partner) &&
             found++ == 0)
             memcpy(path, candidate, sizeof candidate);
     rc_listing_free(&listing);
@@ -142,7 +142,7 @@ static rc_status find_train(const char *folder, char *path, bool *is_there)
 
 static rc_status recognise(const char *path, bool *known)
 {
-    char train[RC_DATA_PATH_SIZE];
+    char train[RC_PATH_SIZE];
     if (rc_is_folder(path))
         return find_train(path, train, known);
     *known = rc_is_file(path) && is_list_name(path);
@@ -227,7 +227,7 @@ static rc_status name_classes(const rc_image_files *train, const rc_image_files 
 
 static rc_status add_list(const char *path, rc_image_files *files)
 {
-    char folder[RC_DATA_PATH_SIZE], *text;
+    char folder[RC_PATH_SIZE], *text;
     const char *base = base_name(path);
     size_t size;
     snprintf(folder, sizeof folder, "%.*s", base > path ? (int)(base - path) : 1, base > path ? path : ".");
@@ -242,7 +242,7 @@ static rc_status add_list(const char *path, rc_image_files *files)
 static rc_status gather(const char *path, const rc_data_settings *settings, rc_dataset *dataset,
                         rc_image_files *train, rc_image_files *test)
 {
-    char list[RC_DATA_PATH_SIZE], partner[RC_DATA_PATH_SIZE];
+    char list[RC_PATH_SIZE], partner[RC_PATH_SIZE];
     if (rc_is_folder(path)) {
         bool is_there;
         RC_TRY(find_train(path, list, &is_there));

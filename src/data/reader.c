@@ -21,27 +21,16 @@ bool rc_is_file(const char *path)
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
-rc_status rc_path_join(char *path, const char *folder, const char *name)
-{
-    size_t length = strlen(folder);
-    const char *slash = length > 0 && folder[length - 1] == '/' ? "" : "/";
-    int written = snprintf(path, RC_DATA_PATH_SIZE, "%s%s%s", folder, slash, name);
-    if (written < 0 || written >= RC_DATA_PATH_SIZE)
-        return rc_fail(RC_INVALID_ARGUMENT, "path too long: '%.200s%s%.200s...', at most %d bytes", folder,
-                       slash, name, RC_DATA_PATH_SIZE - 1);
-    return RC_OK;
-}
-
 bool rc_has_file(const char *folder, const char *name)
 {
-    char path[RC_DATA_PATH_SIZE];
-    return rc_path_join(path, folder, name) == RC_OK && rc_is_file(path);
+    char path[RC_PATH_SIZE];
+    return rc_path_in(folder, name, path) == RC_OK && rc_is_file(path);
 }
 
 bool rc_has_folder(const char *folder, const char *name)
 {
-    char path[RC_DATA_PATH_SIZE];
-    return rc_path_join(path, folder, name) == RC_OK && rc_is_folder(path);
+    char path[RC_PATH_SIZE];
+    return rc_path_in(folder, name, path) == RC_OK && rc_is_folder(path);
 }
 
 rc_status rc_progress(const rc_data_settings *settings, const char *what, int done, int total)

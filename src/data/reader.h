@@ -3,11 +3,9 @@
 #ifndef RC_DATA_READER_H
 #define RC_DATA_READER_H
 
+#include "base/file.h"
 #include "base/rng.h"
 #include "data/dataset.h"
-
-/* Paths that we put together are at most this long. */
-#define RC_DATA_PATH_SIZE 4096
 
 typedef struct rc_reader {
     const char *format;
@@ -45,8 +43,6 @@ rc_status rc_dataset_number_names(rc_dataset *dataset);
 
 bool rc_is_folder(const char *path);
 bool rc_is_file(const char *path);
-/* folder/name into `path` (RC_DATA_PATH_SIZE bytes). */
-rc_status rc_path_join(char *path, const char *folder, const char *name);
 /* Is folder/name a file, a folder? */
 bool rc_has_file(const char *folder, const char *name);
 bool rc_has_folder(const char *folder, const char *name);

@@ -93,9 +93,9 @@ static rc_status sort_classes(const rc_dataset *dataset, wnid **classes)
 
 static rc_status read_classes(const char *root, rc_dataset *dataset)
 {
-    char path[RC_DATA_PATH_SIZE], *text;
+    char path[RC_PATH_SIZE], *text;
     size_t size;
-    RC_TRY(rc_path_join(path, root, "wnids.txt"));
+    RC_TRY(rc_path_in(root, "wnids.txt", path));
     RC_TRY(rc_file_read(path, text_limit, &text, &size));
     rc_status status = rc_tiny_imagenet_parse_classes(path, text, size, dataset);
     rc_free(NULL, text);
@@ -105,12 +105,12 @@ static rc_status read_classes(const char *root, rc_dataset *dataset)
 static rc_status add_train(const char *root, const rc_dataset *dataset, const char *part,
                            rc_image_files *files)
 {
-    char folder[RC_DATA_PATH_SIZE], path[RC_DATA_PATH_SIZE];
-    RC_TRY(rc_path_join(folder, root, part));
+    char folder[RC_PATH_SIZE], path[RC_PATH_SIZE];
+    RC_TRY(rc_path_in(root, part, folder));
     const char *const above[2] = {root, folder};
     for (int label = 0; label < dataset->classes; label++) {
         int before = files->count;
-        RC_TRY(rc_path_join(path, folder, dataset->class_name[label]));
+        RC_TRY(rc_path_in(folder, dataset->class_name[label], path));
         RC_TRY(rc_image_files_add_folder(files, path, label, above));
         if (files->count == before)
             return rc_fail(RC_FORMAT, "class folder '%.400s' holds no pictures; expected: %s", path,
@@ -123,7 +123,7 @@ static rc_status add_train(const char *root, const rc_dataset *dataset, const ch
 static rc_status add_annotated(char *line, const char *folder, const wnid *classes, int count,
                                rc_image_files *files)
 {
-    char path[RC_DATA_PATH_SIZE];
+    char path[RC_PATH_SIZE];
     size_t name = strcspn(line, "\t ");
     if (name == 0 || line[name] == 0)
         return rc_fail(RC_FORMAT, "expected an image and its class with a tab between them");
@@ -133,7 +133,7 @@ static rc_status add_annotated(char *line, const char *folder, const wnid *class
     const wnid *found = bsearch(&(wnid){class_name, 0}, classes, (size_t)count, sizeof *classes, by_name);
     if (found == NULL)
         return rc_fail(RC_FORMAT, "class '%.100s' is not in wnids.txt", class_name);
-    RC_TRY(rc_path_join(path, folder, line));
+    RC_TRY(rc_path_in(folder, line, path));
     return rc_image_files_add(files, path, found->label);
 }
 
@@ -163,10 +163,10 @@ rc_status rc_tiny_imagenet_parse_annotations(const char *name, char *text, size_
 
 static rc_status add_validation(const char *root, const rc_dataset *dataset, rc_image_files *files)
 {
-    char file[RC_DATA_PATH_SIZE], folder[RC_DATA_PATH_SIZE], *text;
+    char file[RC_PATH_SIZE], folder[RC_PATH_SIZE], *text;
     size_t size;
-    RC_TRY(rc_path_join(file, root, "val/val_annotations.txt"));
-    RC_TRY(rc_path_join(folder, root, "val/images"));
+    RC_TRY(rc_path_in(root, "val/val_annotations.txt", file));
+    RC_TRY(rc_path_in(root, "val/images", folder));
     if (!rc_is_folder(folder) && rc_has_folder(root, "val"))
         return add_train(root, dataset, "val", files);
     RC_TRY(rc_file_read(file, text_limit, &text, &size));

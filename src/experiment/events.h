@@ -4,13 +4,12 @@
 
 #include <stdint.h>
 
+#include "base/file.h"
 #include "experiment/results.h"
-
-enum { RC_EVENTS_PATH = 1024 };
 
 typedef struct rc_events {
     int fd; /* 0: closed */
-    char path[RC_EVENTS_PATH];
+    char path[RC_PATH_SIZE];
     double began; /* clock; earlier than the opening by what the run had taken before */
 } rc_events;
 

@@ -193,10 +193,10 @@ static void keep_end(grid *g, int i, rc_status status, const char *message)
 static void give_up_after(grid *g, int first)
 {
     const rc_cell *cell = g->settings->cell;
-    char text[RC_PATH_SIZE + 64];
+    char text[RC_MESSAGE_SIZE];
     for (int i = 0; i < g->settings->cells; i++)
         if (g->state[i] == RC_CELL_WAITS && cell[i].first == &cell[first] && cell[i].results.done == 0) {
-            snprintf(text, sizeof text, "not begun: its first task failed (%s)", cell[first].path);
+            snprintf(text, sizeof text, "not begun: its first task failed (%.700s)", cell[first].path);
             keep_end(g, i, g->end[first].status, text);
         }
 }

@@ -12,14 +12,6 @@
 #include "base/memory.h"
 #include "experiment/commit.h"
 
-rc_status rc_path_in(const char *folder, const char *name, char path[RC_PATH_SIZE])
-{
-    int length = snprintf(path, RC_PATH_SIZE, "%s/%s", folder, name);
-    if (length > 0 && length < RC_PATH_SIZE)
-        return RC_OK;
-    return rc_fail(RC_INVALID_ARGUMENT, "the path %s/%s is too long", folder, name);
-}
-
 /* ---- identity ------------------------------------------------------------------------------------------------- */
 
 /* The files of earlier formats do not say which run they are of. */

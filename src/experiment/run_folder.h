@@ -7,13 +7,10 @@
 #define RC_EXPERIMENT_RUN_FOLDER_H
 
 #include "backend/backend.h"
+#include "base/file.h"
 #include "config/config.h"
 #include "model/fingerprint.h"
 
-enum { RC_PATH_SIZE = 1024 };
-
-/* "folder/name"; fails when it is too long. */
-rc_status rc_path_in(const char *folder, const char *name, char path[RC_PATH_SIZE]);
 /* Makes a folder that we write into, unless it is there, and removes what killed processes left in it. */
 rc_status rc_make_run_folder(const char *path);
 

@@ -9,19 +9,19 @@
 
 #include "base/file.h"
 
-enum { PATH_SIZE = 4352 };
+enum { RC_PATH_SIZE = 4352 };
 
-static void folder_of(const char *path, char folder[PATH_SIZE])
+static void folder_of(const char *path, char folder[RC_PATH_SIZE])
 {
     const char *slash = strrchr(path, '/');
     int length = slash == NULL || slash == path ? 1 : (int)(slash - path);
-    snprintf(folder, PATH_SIZE, "%.*s", length, slash != NULL ? path : ".");
+    snprintf(folder, RC_PATH_SIZE, "%.*s", length, slash != NULL ? path : ".");
 }
 
 /* Is there room for a file of so many bytes? What cannot be found out is no reason to refuse. */
 static rc_status check_room(const char *out, double least)
 {
-    char folder[PATH_SIZE];
+    char folder[RC_PATH_SIZE];
     struct statvfs disk;
     struct rlimit limit;
     folder_of(out, folder);
@@ -50,7 +50,7 @@ rc_status rc_saving_check(const char *path, size_t bytes, bool replace)
                        "'%s' is there already; choose another name, or replace it with the setting 'overwrite'", path);
     rc_status status = rc_file_check(path, replace || is_there);
     if (status != RC_OK) {
-        char folder[PATH_SIZE];
+        char folder[RC_PATH_SIZE];
         folder_of(path, folder);
         bool missing = stat(folder, &there) != 0 && errno == ENOENT;
         return rc_fail(status, "%s; %s", rc_message(),

@@ -76,6 +76,26 @@ static void assert_read_fails(const char *path, size_t limit, rc_status status, 
     assert_int_equal(rc_bytes_allocated(), before);
 }
 
+static void paths_are_joined_up_to_their_limit(void **state)
+{
+    (void)state;
+    char path[RC_PATH_SIZE], folder[RC_PATH_SIZE];
+    assert_int_equal(RC_OK, rc_path_in("a/b", "c", path));
+    assert_string_equal(path, "a/b/c");
+    assert_int_equal(RC_OK, rc_path_in("/", "c", path));
+    assert_string_equal(path, "/c");
+    assert_int_equal(RC_OK, rc_path_in("a/", "c/d", path));
+    assert_string_equal(path, "a/c/d");
+    memset(folder, 'x', sizeof folder);
+    folder[RC_PATH_SIZE - 4] = '\0';
+    assert_int_equal(RC_OK, rc_path_in(folder, "yy", path)); /* with its zero byte just RC_PATH_SIZE */
+    assert_int_equal(strlen(path), RC_PATH_SIZE - 1);
+    assert_string_equal(path + RC_PATH_SIZE - 5, "x/yy");
+    assert_int_equal(rc_path_in(folder, "yyy", path), RC_INVALID_ARGUMENT);
+    assert_int_equal(strncmp(rc_message(), "path too long: 'xxx", 19), 0);
+    assert_non_null(strstr(rc_message(), "x/yyy...', at most 4095 bytes"));
+}
+
 static void what_is_written_is_read(void **state)
 {
     (void)state;
@@ -549,6 +569,7 @@ int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter_folder, leave_folder)
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(paths_are_joined_up_to_their_limit),
         IN_FOLDER(what_is_written_is_read),
         IN_FOLDER(files_over_the_limit_are_refused),
         IN_FOLDER(what_cannot_be_read_is_named),

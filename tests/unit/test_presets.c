@@ -132,6 +132,30 @@ static void every_published_key_is_read_or_noted(void **state)
 
 /* ---- our own keys ------------------------------------------------------------------------------------------------ */
 
+/* mean and std of a known set, by its name. */
+static void known_sets_have_their_numbers(void **state)
+{
+    (void)state;
+    static const char *const sets[][3] = {
+        {"cifar100", "0.5071, 0.4867, 0.4408", "0.2675, 0.2565, 0.2761"},
+        {"tiny-imagenet", "0.4803, 0.4481, 0.3976", "0.2764, 0.2688, 0.2816"},
+        {"imagenet100", "0.485, 0.456, 0.406", "0.229, 0.224, 0.225"},
+        {"mnist", "mnist", "mnist"}, /* not known: a text like any other, which the check refuses */
+    };
+    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
+        rc_config config = rc_config_default();
+        SUCCEEDS(rc_config_set(&config, "mean", sets[i][0]));
+        SUCCEEDS(rc_config_set(&config, "std", sets[i][0]));
+        SUCCEEDS(rc_config_set(&config, "format", sets[i][0]));
+        assert_value(&config, "mean", sets[i][1]);
+        assert_value(&config, "std", sets[i][2]);
+        assert_value(&config, "format", sets[i][0]);
+        float mean[3], std[3];
+        rc_status status = rc_config_normalisation(&config, 3, mean, std);
+        assert_int_equal(status, strcmp(sets[i][0], "mnist") == 0 ? RC_INVALID_ARGUMENT : RC_OK);
+    }
+}
+
 /* Texts of which somebody might have meant something else than would be read. */
 static void what_is_not_clear_is_refused(void **state)
 {
@@ -384,6 +408,7 @@ static void class_orders_by_name_and_by_list(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(known_sets_have_their_numbers),
         cmocka_unit_test(every_published_key_is_read_or_noted),
         cmocka_unit_test(what_is_not_clear_is_refused),
         cmocka_unit_test(unknown_keys_get_the_nearest_name),

@@ -239,6 +239,7 @@ static void rows_describe_themselves(void **state)
         SUCCEEDS(rc_config_get(&config, item.name, text, sizeof text));
         assert_string_equal(item.default_value, text);
         assert_true(item.help[0] != '\0' && item.readers[0] != '\0' && item.range[0] != '\0');
+        assert_true(strcmp(item.type, "text") != 0 || item.high < RC_CONFIG_VALUE);
         for (int k = 0; k < i && rc_config_item_at(k, &other); k++)
             assert_string_not_equal(item.name, other.name);
     }

@@ -442,7 +442,7 @@ struct bn_layers {
     double share; /* of a layer in the value */
 };
 
-__device__ static const double bn_epsilon = 1e-8;
+__device__ static const double bn_epsilon = RC_BN_LOSS_EPSILON;
 
 __device__ static double bn_divergence(const rc_bn_stat &layer, double factor)
 {

@@ -341,12 +341,12 @@ static void loss_dce(rc_backend *backend, const rc_dce *dce, const void *feature
 }
 
 /* ---- statistics of BN inputs ------------------------------------------------------------------------------
- * Per layer, with batch mean m, v = batch variance + 1e-8, stored mean M and variance V:
- *     KL:  1/2 mean_c [ log(v / (V + 1e-8)) + (V + (M - m)^2 + 1e-8) / v - 1 ]
- *          d/dm = (m - M) / (v C)        d/dv = 1/2 [ 1/v - (V + (M - m)^2 + 1e-8) / v^2 ] / C
+ * Per layer, with e = bn_epsilon, batch mean m, v = batch variance + e, stored mean M and variance V:
+ *     KL:  1/2 mean_c [ log(v / (V + e)) + (V + (M - m)^2 + e) / v - 1 ]
+ *          d/dm = (m - M) / (v C)        d/dv = 1/2 [ 1/v - (V + (M - m)^2 + e) / v^2 ] / C
  *     L2:  |M - m|_2 + |V - v|_2         d/dm = (m - M) / |M - m|,  d/dv = (v - V) / |V - v|;  0 at 0
  * KL is averaged over the layers, KL_SUM and L2 are summed. */
-static const double bn_epsilon = 1e-8;
+static const double bn_epsilon = RC_BN_LOSS_EPSILON;
 
 static double bn_divergence(const rc_bn_stat *layer, double factor)
 {
