@@ -64,8 +64,8 @@ rc_status rc_folder_explain(const char *path)
                        path, pictures, pictures > 1 ? "s" : "", path, slash, picture);
     if (folders > 0)
         return rc_fail(RC_FORMAT,
-                       "'%.300s' holds %d folder%s, but no picture in %s; expected .jpg .jpeg .png .ppm or .pgm "
-                       "files in a folder for each class: %.300s%sCLASS/IMAGE",
+                       "'%.300s' holds %d folder%s, but no picture in %s; expected " RC_IMAGE_ENDINGS
+                       " files in a folder for each class: %.300s%sCLASS/IMAGE",
                        path, folders, folders > 1 ? "s" : "", folders > 1 ? "them" : "it", path, slash);
     return RC_OK;
 }
@@ -192,18 +192,12 @@ static rc_status gather(const char *root, const rc_data_settings *settings, rc_d
 
 static rc_status read_folder(const char *path, const rc_data_settings *settings, rc_dataset *dataset)
 {
-    rc_image_files train = {0}, test = {0};
-    rc_status status = gather(path, settings, dataset, &train, &test);
-    if (status == RC_OK)
-        status = rc_image_files_decode(&train, &test, settings, dataset);
-    rc_image_files_free(&train);
-    rc_image_files_free(&test);
-    return status;
+    return rc_image_files_read(path, settings, gather, dataset);
 }
 
 const rc_reader rc_reader_folder = {
     .format = "folder",
-    .layout = "folders of pictures (.jpg .jpeg .png .ppm .pgm): {train,test|val}/CLASS/IMAGE, or CLASS/IMAGE",
+    .layout = "folders of pictures (" RC_IMAGE_ENDINGS "): {train,test|val}/CLASS/IMAGE, or CLASS/IMAGE",
     .fitted = true,
     .recognise = recognise,
     .read = read_folder,

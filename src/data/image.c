@@ -181,10 +181,12 @@ rc_status rc_image_read(const char *path, const rc_image_options *options, rc_im
 
 bool rc_image_name(const char *name)
 {
-    static const char *const endings[] = {".jpg", ".jpeg", ".png", ".ppm", ".pgm", ".pnm"};
     const char *dot = strrchr(name, '.');
-    for (size_t i = 0; dot != NULL && i < sizeof endings / sizeof *endings; i++)
-        if (strcasecmp(dot, endings[i]) == 0)
+    size_t length;
+    for (const char *p = RC_IMAGE_ENDINGS; dot != NULL && *p != '\0'; p += length + (p[length] == ' ')) {
+        length = strcspn(p, " ");
+        if (strlen(dot) == length && strncasecmp(dot, p, length) == 0)
             return true;
+    }
     return false;
 }

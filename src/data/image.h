@@ -39,7 +39,9 @@ rc_status rc_image_decode(const uint8_t *data, size_t size, const rc_image_optio
 rc_status rc_image_read(const char *path, const rc_image_options *options, rc_image *image);
 void rc_image_free(rc_image *image);
 
-/* Does the name end like that of a picture that we read (.jpg .jpeg .png .ppm .pgm .pnm, in any case)? */
+/* How the names of pictures that we read end. */
+#define RC_IMAGE_ENDINGS ".jpg .jpeg .png .ppm .pgm .pnm"
+/* Does the name end like one of them, in upper or lower case? */
 bool rc_image_name(const char *name);
 
 /* Grey to RGB, RGB to grey. Pixels (count, from) to (count, to), 1 or 3 each. */

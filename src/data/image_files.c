@@ -435,8 +435,8 @@ static rc_status decode_split(const rc_image_files *files, const rc_data_setting
     return rc_progress(settings, what, files->count, files->count);
 }
 
-rc_status rc_image_files_decode(const rc_image_files *train, const rc_image_files *test,
-                                const rc_data_settings *settings, rc_dataset *dataset)
+static rc_status decode(const rc_image_files *train, const rc_image_files *test, const rc_data_settings *settings,
+                        rc_dataset *dataset)
 {
     dataset->h = settings->size;
     dataset->c = settings->channels;
@@ -454,4 +454,16 @@ rc_status rc_image_files_decode(const rc_image_files *train, const rc_image_file
         rc_log_write(settings->log, RC_LOG_WARN, "skipped %d of %lld images", dataset->broken,
                      (long long)train->count + test->count);
     return RC_OK;
+}
+
+rc_status rc_image_files_read(const char *path, const rc_data_settings *settings, rc_gather *gather,
+                              rc_dataset *dataset)
+{
+    rc_image_files train = {0}, test = {0};
+    rc_status status = gather(path, settings, dataset, &train, &test);
+    if (status == RC_OK)
+        status = decode(&train, &test, settings, dataset);
+    rc_image_files_free(&train);
+    rc_image_files_free(&test);
+    return status;
 }

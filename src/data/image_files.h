@@ -38,8 +38,11 @@ rc_status rc_image_files_leave_once(rc_image_files *train, rc_image_files *test,
 rc_status rc_image_files_split(rc_image_files *train, int classes, double part, uint64_t seed,
                                rc_image_files *test);
 
-/* Decodes both in parallel; chooses size and channels where the settings leave them open. */
-rc_status rc_image_files_decode(const rc_image_files *train, const rc_image_files *test,
-                                const rc_data_settings *settings, rc_dataset *dataset);
+/* What `gather` finds at `path`, decoded in parallel; size and channels are chosen where the settings leave them open.
+ * The part that readers of picture files share. */
+typedef rc_status rc_gather(const char *path, const rc_data_settings *settings, rc_dataset *dataset,
+                            rc_image_files *train, rc_image_files *test);
+rc_status rc_image_files_read(const char *path, const rc_data_settings *settings, rc_gather *gather,
+                              rc_dataset *dataset);
 
 #endif

@@ -267,13 +267,7 @@ static rc_status gather(const char *path, const rc_data_settings *settings, rc_d
 
 static rc_status read_list(const char *path, const rc_data_settings *settings, rc_dataset *dataset)
 {
-    rc_image_files train = {0}, test = {0};
-    rc_status status = gather(path, settings, dataset, &train, &test);
-    if (status == RC_OK)
-        status = rc_image_files_decode(&train, &test, settings, dataset);
-    rc_image_files_free(&train);
-    rc_image_files_free(&test);
-    return status;
+    return rc_image_files_read(path, settings, gather, dataset);
 }
 
 const rc_reader rc_reader_list = {

@@ -175,25 +175,22 @@ static rc_status add_validation(const char *root, const rc_dataset *dataset, rc_
     return status;
 }
 
+static rc_status gather(const char *root, const rc_data_settings *settings, rc_dataset *dataset,
+                        rc_image_files *train, rc_image_files *test)
+{
+    RC_TRY(read_classes(root, dataset));
+    RC_TRY(add_train(root, dataset, "train", train));
+    RC_TRY(add_validation(root, dataset, test));
+    return rc_image_files_leave_once(train, test, root, dataset, settings->log);
+}
+
 static rc_status read_tiny_imagenet(const char *path, const rc_data_settings *settings, rc_dataset *dataset)
 {
-    rc_image_files train = {0}, test = {0};
-    rc_status status = read_classes(path, dataset);
-    if (status == RC_OK)
-        status = add_train(path, dataset, "train", &train);
-    if (status == RC_OK)
-        status = add_validation(path, dataset, &test);
-    if (status == RC_OK)
-        status = rc_image_files_leave_once(&train, &test, path, dataset, settings->log);
     rc_data_settings own = *settings;
     own.size = rc_choose_size(settings, 64);
     if (own.channels == 0)
         own.channels = 3;
-    if (status == RC_OK)
-        status = rc_image_files_decode(&train, &test, &own, dataset);
-    rc_image_files_free(&train);
-    rc_image_files_free(&test);
-    return status;
+    return rc_image_files_read(path, &own, gather, dataset);
 }
 
 static rc_status recognise(const char *path, bool *known)

@@ -9,8 +9,6 @@
 
 #include "base/file.h"
 
-enum { RC_PATH_SIZE = 4352 };
-
 static void folder_of(const char *path, char folder[RC_PATH_SIZE])
 {
     const char *slash = strrchr(path, '/');
