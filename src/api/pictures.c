@@ -1,14 +1,14 @@
 #include "api/pictures.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "data/listing.h"
 
-enum { DEEPEST_FOLDER = 40, PATH_SIZE = 4096 };
+enum { DEEPEST_FOLDER = 40 };
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */
 
@@ -125,15 +125,9 @@ static rc_status add_folder(const search *s, const char *path, int depth)
     if (status == RC_IO)
         status = add_failure(s->list, s->from, path, RC_IO);
     for (int i = 0; status == RC_OK && i < listing.count; i++) {
-        char inside[PATH_SIZE];
-        const char *slash = path[0] != '\0' && path[strlen(path) - 1] == '/' ? "" : "/";
-        int length = snprintf(inside, sizeof inside, "%s%s%s", path, slash, listing.name[i]);
-        if (length > 0 && length < PATH_SIZE) {
-            status = add_inside(s, inside, depth);
-        } else {
-            rc_fail(RC_IO, "a path below '%.700s' is too long", path);
-            status = add_failure(s->list, s->from, path, RC_IO);
-        }
+        char inside[RC_PATH_SIZE];
+        status = rc_path_in(path, listing.name[i], inside) == RC_OK ? add_inside(s, inside, depth)
+                                                                    : add_failure(s->list, s->from, path, RC_IO);
     }
     rc_listing_free(&listing);
     return status;
@@ -149,6 +143,6 @@ rc_status rc_picture_list_search(rc_picture_list *list, int from, const char *pa
     RC_TRY(add_folder(&s, path, 0));
     if (list->count > before)
         return RC_OK;
-    rc_fail(RC_FORMAT, "%.700s: the folder holds no picture (.jpg .jpeg .png .ppm .pgm .pnm)", path);
+    rc_fail(RC_FORMAT, "%.700s: the folder holds no picture (" RC_IMAGE_ENDINGS ")", path);
     return add_failure(list, from, path, RC_FORMAT);
 }
