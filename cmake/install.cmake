@@ -1,8 +1,15 @@
-# What `cmake --install` puts where: the program, both libraries, the header, and how others find them.
+# What `cmake --install` puts where: the program, the libraries, the header, and how others find them.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS recollect RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
-install(TARGETS recollect_static recollect_shared rc_libraries EXPORT recollect-targets
+# Both libraries, or the one that BUILD_SHARED_LIBS asks for.
+set(rc_installed recollect_static recollect_shared rc_libraries)
+if(DEFINED BUILD_SHARED_LIBS AND BUILD_SHARED_LIBS)
+    set(rc_installed recollect_shared)
+elseif(DEFINED BUILD_SHARED_LIBS)
+    set(rc_installed recollect_static rc_libraries)
+endif()
+install(TARGETS ${rc_installed} EXPORT recollect-targets
         ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY include/recollect DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 if(EXISTS ${PROJECT_SOURCE_DIR}/presets)
@@ -20,7 +27,7 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT RC_SANITIZE AND NOT RC_FUZZ)
         add_custom_command(OUTPUT ${printed}/recollect.${shell} DEPENDS recollect
                            COMMAND recollect completion ${shell} > ${printed}/recollect.${shell})
     endforeach()
-    add_custom_target(manual_and_completions ALL DEPENDS ${printed}/recollect.1 ${printed}/recollect.bash
+    add_custom_target(rc_manual_and_completions ALL DEPENDS ${printed}/recollect.1 ${printed}/recollect.bash
                       ${printed}/recollect.zsh ${printed}/recollect.fish)
     install(FILES ${printed}/recollect.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
     install(FILES ${printed}/recollect.bash RENAME recollect
@@ -35,10 +42,18 @@ configure_package_config_file(cmake/recollect-config.cmake.in recollect-config.c
                               INSTALL_DESTINATION ${package_directory})
 write_basic_package_version_file(recollect-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/recollect-config.cmake
-        ${CMAKE_CURRENT_BINARY_DIR}/recollect-config-version.cmake DESTINATION ${package_directory})
+        ${CMAKE_CURRENT_BINARY_DIR}/recollect-config-version.cmake cmake/libraries.cmake DESTINATION ${package_directory})
 
-# The prefix is written relative to the file, so that the installed tree can be moved.
-file(RELATIVE_PATH prefix_from_pkgconfig /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
-string(REGEX REPLACE "/$" "" prefix_from_pkgconfig "${prefix_from_pkgconfig}")
+# The prefix is written relative to the file, so that the installed tree can be moved; unless its folders are absolute.
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_INCLUDEDIR}")
+    set(pkgconfig_prefix ${CMAKE_INSTALL_PREFIX})
+    set(pkgconfig_libdir ${CMAKE_INSTALL_FULL_LIBDIR})
+    set(pkgconfig_includedir ${CMAKE_INSTALL_FULL_INCLUDEDIR})
+else()
+    file(RELATIVE_PATH pkgconfig_prefix /prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig /prefix)
+    string(REGEX REPLACE "/$" "" pkgconfig_prefix "\${pcfiledir}/${pkgconfig_prefix}")
+    set(pkgconfig_libdir "\${prefix}/${CMAKE_INSTALL_LIBDIR}")
+    set(pkgconfig_includedir "\${prefix}/${CMAKE_INSTALL_INCLUDEDIR}")
+endif()
 configure_file(cmake/recollect.pc.in recollect.pc @ONLY)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/recollect.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
