@@ -17,13 +17,13 @@
  *
  * Rules that hold for every function:
  *   Failure    A function that can fail returns a recollect_status. recollect_last_message() then says what was
- *              wrong and what was expected, in one line of UTF-8 in which control characters, of a file's name for
- *              example, are escaped. Every argument is checked; the library never prints, exits or aborts. A
- *              context whose GPU failed (RECOLLECT_DEVICE), or ran out of memory in the midst of computing,
- *              repeats that failure: it and its models are of no more use but to be destroyed.
- *   Ownership  What is passed in is only read, and not after the function has returned, unless its comment says
- *              otherwise. What a function makes belongs to the caller; on failure *result is NULL and nothing
- *              is held.
+ *              wrong and what was expected, in one line of UTF-8. Control characters in it, for example of a
+ *              file's name, are escaped. The library checks every argument; it never prints, exits or aborts. A
+ *              context whose GPU failed (RECOLLECT_DEVICE), or ran out of memory while it computed, returns that
+ *              failure from then on: the caller can only destroy it and its models.
+ *   Ownership  The library only reads what the caller passes in, and not after the function has returned, unless
+ *              the function's comment says otherwise. What a function makes belongs to the caller; on failure
+ *              *result is NULL and nothing is held.
  *   Handles    They are opaque. A `destroy` function takes the address of a handle, frees it and sets it to
  *              NULL; a NULL handle is fine there. It never fails. A callback may destroy a model, predictor or context
  *              that the call it interrupts is working with: the handle becomes NULL at once, the call goes on to
@@ -36,10 +36,11 @@
  *              A predictor is made for several threads: each thread uses a predictor of its own, and all of them
  *              share the weights of one model (see recollect_predictor).
  *   Fork       The threads of a context do not exist in a child of fork(), nor does its GPU. A child makes
- *              contexts of its own. Those that it inherited, their models and predictors, it may only destroy, which
- *              waits for nobody, and ask for what a model knows; all that can fail is RECOLLECT_INVALID_ARGUMENT.
- *              Destroying gives back the child's copy of the memory, unless it is a GPU's, or another thread of
- *              the parent was in a call with that context when it forked.
+ *              contexts of its own. With a context, model or predictor that it inherited it may do two things
+ *              only: destroy it, which waits for no thread, and ask what a model knows. Every function that can
+ *              fail returns RECOLLECT_INVALID_ARGUMENT there. Destroying frees the child's copy of the memory,
+ *              unless it is a GPU's, or another thread of the parent was in a call with that context when it
+ *              forked.
  *   Images     Bytes in the order (image, row, column, channel), 1 channel (grey) or 3 (red, green, blue).
  *   Texts      UTF-8, and end with a zero byte. Numbers in settings have a point, whatever the program's locale.
  */
@@ -84,8 +85,8 @@ typedef enum recollect_status {
 #undef RECOLLECT_STATUS_ENUMERATOR
 } recollect_status;
 
-/* "MAJOR.MINOR.PATCH" of the library that is linked, which may differ from the header it was compiled
- * against. */
+/* "MAJOR.MINOR.PATCH" of the linked library, which may differ from the header that the program was compiled
+ * with. */
 RECOLLECT_API const char *recollect_version(void);
 
 /* Counts the states of this header: a state that adds a function, an option or a member of a structure has the next
@@ -99,8 +100,8 @@ RECOLLECT_API int recollect_api_version(void);
 /* The text of a status, never NULL; "unknown status" for a value that is not in the list. */
 RECOLLECT_API const char *recollect_status_text(recollect_status status);
 
-/* What the last function that this thread called, and that can fail, had to say about its failure; ""
- * after a success. Never NULL. Valid until this thread calls the next function that can fail. */
+/* The message of the last function that this thread called and that can fail: what went wrong; "" after a
+ * success. Never NULL. Valid until this thread calls the next function that can fail. */
 RECOLLECT_API const char *recollect_last_message(void);
 
 /* Gives back memory that a function of this library has handed to the caller; NULL is fine. */
@@ -117,8 +118,8 @@ typedef void recollect_line(void *user, const char *text);
  * that was; 0 also where an argument is NULL or `size` is less than 16. */
 RECOLLECT_API size_t recollect_escape(const char *text, char *out, size_t size);
 
-/* What somebody who typed `name` probably meant, for a message; NULL: nothing is near, or an argument is NULL.
- * candidate(user, i) returns the i-th of the names that there are, and NULL when there are no more. */
+/* Returns the candidate that a user who typed `name` probably meant, for a message; NULL: none is near, or an
+ * argument is NULL. candidate(user, i) returns candidate i, and NULL when there are no more. */
 RECOLLECT_API const char *recollect_nearest(const char *name, const char *(*candidate)(const void *user, int index),
                                             const void *user);
 
@@ -126,8 +127,9 @@ RECOLLECT_API const char *recollect_nearest(const char *name, const char *(*cand
 
 /* Memory for the engine: weights, activations, images in training, workspace. `alloc` returns a block of
  * `size` bytes at a multiple of `align` (a power of two, at most 64), or NULL, which becomes
- * RECOLLECT_OUT_OF_MEMORY. `free` never gets NULL. Both are called on the thread that calls the library
- * only, and never inside a training step. The names, texts and lists around the engine come from the heap. */
+ * RECOLLECT_OUT_OF_MEMORY. `free` never gets NULL. The library calls both only on the thread that calls the
+ * library, and never inside a training step. The names, texts and lists around the engine come from the
+ * heap. */
 typedef struct recollect_allocator {
     void *(*alloc)(void *user, size_t size, size_t align);
     void (*free)(void *user, void *block);
@@ -155,7 +157,7 @@ typedef struct recollect_loss {
     double value;
 } recollect_loss;
 
-/* Where a long call is. Valid during the callback. */
+/* How far a long call is. Valid during the callback. */
 typedef struct recollect_progress {
     size_t size;               /* of this structure, as the library knows it */
     recollect_stage stage;
@@ -178,21 +180,22 @@ typedef struct recollect_settings {
                             CPU in plain C, slow, to compare with */
     int threads;         /* 0: one for each core */
     recollect_allocator allocator; /* alloc and free NULL: the heap */
-    /* Callbacks; each may be NULL. They are called on the thread that calls the library, and must not call
-     * it with the same context. `log` gets one line of text without its newline, at `log_level` or above.
-     * `progress` is called about twice a second and at the end of a stage. `cancelled` is asked as often;
-     * anything but 0 stops the call with RECOLLECT_CANCELLED. */
+    /* Callbacks; each may be NULL. The library calls them on the thread that calls the library; they must not
+     * call it with the same context, except to destroy. `log` gets one line of text without its newline, at
+     * `log_level` or above. `progress` is called about twice a second and at the end of a stage. `cancelled`
+     * is called as often; anything but 0 stops the call with RECOLLECT_CANCELLED. */
     void (*log)(void *user, recollect_log_level level, const char *text);
     recollect_log_level log_level;
     void (*progress)(void *user, const recollect_progress *progress);
     int (*cancelled)(void *user);
     void *user;          /* for the three callbacks */
     /* The first version of the structure ends here. */
-    size_t max_memory;   /* bytes of the machine's memory that the library may hold in this process while a function of
-                            this context runs, other contexts' included. What would take more is
-                            RECOLLECT_OUT_OF_MEMORY, in most cases before it begins. 0: 80 % of what is free when
-                            the context is created, and for a model from a file, which may ask for any amount, not
-                            more than 2 GiB and 1024 times the file */
+    size_t max_memory;   /* the most bytes of the machine's memory that the library may hold in this process
+                            while a function of this context runs, those of other contexts included. A call
+                            that would take more returns RECOLLECT_OUT_OF_MEMORY, in most cases before it
+                            begins. 0: 80 % of what is free when the context is created; and for a model from
+                            a file, which may ask for any amount, at most 2 GiB + 1024 times the size of the
+                            file */
 } recollect_settings;
 
 /* Fills in the defaults: CPU, all cores, the heap, no callbacks, log_level RECOLLECT_LOG_INFO. size:
@@ -203,8 +206,8 @@ RECOLLECT_API void recollect_settings_default(recollect_settings *settings, size
 /* A device that is ready to compute, its threads, and how it talks to the caller. */
 typedef struct recollect_context recollect_context;
 
-/* `settings` is copied; what its pointers lead to (the `user`s) must outlive the context. NULL: the defaults.
- * RECOLLECT_UNSUPPORTED: this machine or this build does not have the backend. */
+/* The library copies `settings`; what its `user` pointers lead to must outlive the context. NULL: the
+ * defaults. RECOLLECT_UNSUPPORTED: this machine or this build does not have the backend. */
 RECOLLECT_API recollect_status recollect_context_create(const recollect_settings *settings,
                                                         recollect_context **context);
 
@@ -214,24 +217,25 @@ RECOLLECT_API void recollect_context_destroy(recollect_context **context);
 
 /* ---- models -------------------------------------------------------------------------------------------- */
 
-/* A classifier that can learn more classes. Holds no image. */
+/* A classifier that can learn more classes. It holds no image, unless its method keeps some (ER, LODE). */
 typedef struct recollect_model recollect_model;
 
 /* A model that knows nothing yet. Its net is chosen when it learns its first classes. */
 RECOLLECT_API recollect_status recollect_model_create(recollect_context *context, recollect_model **model);
 
-/* A model from a file, or from the bytes of one, that recollect_model_save or the program wrote. Files may
- * come from strangers: a broken one is refused. */
+/* Loads a model from a file, or from the bytes of one, that recollect_model_save or the program wrote. Files
+ * may come from strangers: the library refuses a broken one. */
 RECOLLECT_API recollect_status recollect_model_load(recollect_context *context, const char *path,
                                                     recollect_model **model);
 RECOLLECT_API recollect_status recollect_model_load_memory(recollect_context *context, const void *bytes,
                                                            size_t size, recollect_model **model);
 
-/* Writes the model as a safetensors file, whole or not at all. A file of that name is refused, unless
- * `overwrite` is not 0: then it is replaced, and on failure as it was; it keeps its mode, and a link stays
- * one. RECOLLECT_INVALID_ARGUMENT for a model that knows nothing. RECOLLECT_UNSYNCED: the file is there and
- * whole, but a power failure soon after may undo it. (A limit on the size of files ends a program with SIGXFSZ
- * that does not ignore that signal; one that does gets RECOLLECT_IO.) */
+/* Writes the model as a safetensors file, whole or not at all. If a file of that name exists, the call fails,
+ * unless `overwrite` is not 0: then the file is replaced and keeps its mode, and a link stays a link; on
+ * failure the old file is as it was. RECOLLECT_INVALID_ARGUMENT for a model that knows nothing.
+ * RECOLLECT_UNSYNCED: the file is there and whole, but a power failure soon after may undo it. (If a limit on
+ * the size of files stops the write, SIGXFSZ ends a program that does not ignore that signal; a program that
+ * ignores it gets RECOLLECT_IO.) */
 RECOLLECT_API recollect_status recollect_model_save(const recollect_model *model, const char *path,
                                                     int overwrite);
 
@@ -239,9 +243,9 @@ RECOLLECT_API recollect_status recollect_model_save(const recollect_model *model
  * to the caller, who gives it back with recollect_free. On failure *bytes is NULL and *size 0. */
 RECOLLECT_API recollect_status recollect_model_save_memory(const recollect_model *model, void **bytes, size_t *size);
 
-/* Can a model of about `bytes` bytes be saved as `path`? Finds out before hours of work, as far as it can be found
- * out then: whether the folder is there and may be written, whether a file of that name is in the way (unless
- * `overwrite` is not 0), whether there is room. Writes nothing. bytes 0: a small model. */
+/* Can a model of about `bytes` bytes be saved as `path`? For callers that want to know before hours of work.
+ * Checks whether the folder exists and may be written, whether a file of that name is in the way (unless
+ * `overwrite` is not 0), and whether there is room. Writes nothing. bytes 0: a small model. */
 RECOLLECT_API recollect_status recollect_check_save(const char *path, size_t bytes, int overwrite);
 
 /* See `Handles` above for a model that is at work. */
@@ -267,28 +271,29 @@ RECOLLECT_API void recollect_model_destroy(recollect_model **model);
 RECOLLECT_API recollect_status recollect_model_set(recollect_model *model, const char *name,
                                                    const char *value);
 
-/* Would recollect_model_set take this option? For callers that want to know before they open anything. */
+/* Would recollect_model_set take this option? For callers that check before they open anything. */
 RECOLLECT_API recollect_status recollect_check_option(const char *name, const char *value);
 
-/* The value that learning would use now, as text with its zero byte, into `text` of `size` bytes. */
+/* Writes the value that learning would use now to `text` of `size` bytes, as text with its zero byte. */
 RECOLLECT_API recollect_status recollect_model_get(const recollect_model *model, const char *name, char *text,
                                                    size_t size);
 
-/* What a model knows. A handle that is NULL, or a label or task that is not there, gives 0 or NULL. */
+/* What a model knows. These return 0 or NULL for a NULL handle, and for a label or task that does not
+ * exist. */
 RECOLLECT_API int recollect_model_classes(const recollect_model *model);
 /* Belongs to the model; valid until it learns or is destroyed. */
 RECOLLECT_API const char *recollect_model_class_name(const recollect_model *model, int label);
 /* The label of a class name; -1: not known. */
 RECOLLECT_API int recollect_model_find_class(const recollect_model *model, const char *name);
-/* How often it has learnt, and how many classes each time (the first time is task 0). */
+/* How many times it has learnt, and how many classes each time (the first time is task 0). */
 RECOLLECT_API int recollect_model_tasks(const recollect_model *model);
 RECOLLECT_API int recollect_model_task_classes(const recollect_model *model, int task);
-/* Images that it takes; 0 in a model that knows nothing. */
+/* The shape of the images that it takes; 0 for a model that knows nothing. */
 RECOLLECT_API int recollect_model_image_height(const recollect_model *model);
 RECOLLECT_API int recollect_model_image_width(const recollect_model *model);
 RECOLLECT_API int recollect_model_image_channels(const recollect_model *model);
-/* Bytes that are kept from one task to the next: weights, class statistics, and what some methods keep of
- * images (ER and LODE images, DGR a generative model). */
+/* Bytes that the model keeps from one task to the next: weights, class statistics, and what some methods keep
+ * of images (ER and LODE: images, DGR: a generative model). */
 RECOLLECT_API size_t recollect_model_stored_bytes(const recollect_model *model);
 
 /* How a model was made, and what it keeps, by kind. */
@@ -306,9 +311,9 @@ typedef struct recollect_model_info {
     size_t covariance;
     size_t images;           /* of old classes, and their labels */
     size_t generative_model; /* that makes images of old classes */
-    size_t unknown;          /* bytes of the file it was loaded from that the library has no use for, and drops */
-    int images_kept;         /* how many images that is */
-    uint64_t images_shown;   /* of how many they were chosen; 0 where none are kept */
+    size_t unknown;          /* bytes of its file that the library does not know, and drops */
+    int images_kept;         /* how many images `images` are */
+    uint64_t images_shown;   /* from how many they were chosen; 0 if none are kept */
     int data_free;           /* 1: it keeps neither images nor what makes them, and its method is not given old ones */
 } recollect_model_info;
 
@@ -339,16 +344,17 @@ typedef struct recollect_learn_result {
     double inversion_seconds, training_seconds, refinement_seconds, estimation_seconds; /* of the stages */
 } recollect_learn_result;
 
-/* Teaches classes: the first ones to a model that knows nothing (two at least), more of them to one that does,
- * without images of those it knows.
+/* Teaches classes: the first ones to a model that knows nothing (at least two), more of them to one that
+ * knows some, without images of those it knows.
  *
- * labels (images->count): of each image, 0 .. classes - 1. class_names (classes): all different, printable, and
- * not known to the model (unless `merge` is set). Each class needs an image. Class k of the data gets the label
- * recollect_model_classes() + k, as it was before. Images of a model that knows something must have its shape;
- * those of a first model must be squares that a generator can make: an even number of pixels from 14 to 64, a
- * multiple of 4 up to 128, of 8 up to 256, ... `result` may be NULL.
+ * labels (images->count): 0 .. classes - 1 for each image. class_names (classes): all different, printable,
+ * and not known to the model (unless `merge` is set). Each class needs at least one image. Class k of the
+ * data gets the label recollect_model_classes() + k, with the count from before the call. Images for a model
+ * that knows something must have its shape. Those of a first model must be squares that a generator can make:
+ * an even number of pixels from 14 to 64, a multiple of 4 up to 128, of 8 up to 256, ... `result` may be
+ * NULL.
  *
- * On any failure, RECOLLECT_CANCELLED included, the model is as it was, and *result, too. RECOLLECT_NUMERIC:
+ * On any failure, RECOLLECT_CANCELLED included, the model and *result are as they were. RECOLLECT_NUMERIC:
  * training diverged. */
 RECOLLECT_API recollect_status recollect_learn(recollect_model *model, const recollect_images *images,
                                                const int32_t *labels, const char *const *class_names,
@@ -362,12 +368,12 @@ RECOLLECT_API recollect_status recollect_learn_folder(recollect_model *model, co
 
 /* ---- predicting ---------------------------------------------------------------------------------------- */
 
-/* What is on these images? For each the `top` most probable classes, best first: labels and probabilities
- * (count, top), and how unfamiliar it is (count): the distance of its features from the nearest class, 1
- * for an average training image, strangers lie higher; NaN if the model has no class statistics. Each of
- * the three arrays may be NULL: not wanted. `top` is 1 .. recollect_model_classes(). The images have the
- * model's shape. On failure the contents of the arrays are undefined. RECOLLECT_NUMERIC: an answer is not a
- * finite number, the model's weights are damaged or too large. */
+/* What is on these images? Gives for each image the `top` most probable classes, best first: labels and
+ * probabilities (count, top), and its unfamiliarity (count): the distance of its features from the nearest
+ * class. An average training image has 1, an image unlike all of them more; NaN if the model has no class
+ * statistics. Each of the three arrays may be NULL: not wanted. `top` is 1 .. recollect_model_classes(). The
+ * images have the model's shape. On failure the contents of the arrays are undefined. RECOLLECT_NUMERIC: an
+ * answer is not a finite number, because the model's weights are damaged or too large. */
 RECOLLECT_API recollect_status recollect_predict(recollect_model *model, const recollect_images *images,
                                                  int top, int32_t *labels, float *probabilities, float *unfamiliarity);
 
@@ -469,40 +475,40 @@ RECOLLECT_API recollect_status recollect_predictor_each(recollect_predictor *pre
 
 /* ---- dreaming ------------------------------------------------------------------------------------------ */
 
-/* What the model remembers of a class: writes up to `count` images of the model's shape to `pixels`
- * (count, height, width, channels) and their number to *made, which is less than `count`, even 0, where
- * the model hardly ever dreams of that class. The first call after learning or loading takes as long as a
- * stage of learning does (with callbacks), and so does one that asks for more images than the calls
- * before; the others are quick. Same model, same count: same dreams. The model's knowledge does not
- * change. */
+/* What the model remembers of a class: writes up to `count` images of the model's shape to `pixels` (count,
+ * height, width, channels), and their number to *made. That is less than `count`, even 0, if the model hardly
+ * ever dreams of that class. The first call after learning or loading takes as long as a stage of learning
+ * (with callbacks), and so does a call that asks for more images than the calls before; the others are quick.
+ * Same model, same count: same dreams. The model's knowledge does not change. */
 RECOLLECT_API recollect_status recollect_dream(recollect_model *model, int label, int count,
                                                uint8_t *pixels, int *made);
 
-/* What to dream, and where to put it. What is 0 or NULL is chosen by the library. */
+/* What to dream. The library chooses what is 0 or NULL. */
 typedef struct recollect_dream_settings {
     size_t size;      /* the caller sets it: sizeof(recollect_dream_settings) */
     int per_class;    /* dreams of each class, at most 10000; 0: 16 */
     int steps;        /* of inversion; 0: as the model's configuration has it, at most 500 */
     const char *seed; /* a whole number as text: other dreams; NULL: the model's */
     int scale;        /* each pixel becomes scale x scale, at most 64; 0: so that a dream has 64 pixels a side */
-    int overwrite;    /* not 0: replaces pictures that are there */
+    int overwrite;    /* not 0: replaces pictures that exist */
 } recollect_dream_settings;
 
-/* What came of it. `taken` and `spread` are arrays of the caller's, of recollect_model_classes() elements each; NULL:
- * not wanted. */
+/* What was dreamt. `taken` and `spread` are arrays of the caller, of recollect_model_classes() elements each;
+ * NULL: not wanted. */
 typedef struct recollect_dream_result {
     size_t size;    /* the caller sets it: sizeof(recollect_dream_result) */
     int steps;      /* of inversion that were made */
     int dreams;     /* that were made: until every class had enough, at most 16 times as many as were wanted */
-    int *taken;     /* of these the model took so many for this class */
+    int *taken;     /* how many of these the model took for this class */
     double *spread; /* how much the dreams of a class differ: standard deviation of a pixel, in units of that of the
                        data; NaN: there are fewer than two dreams of it */
 } recollect_dream_result;
 
-/* Dreams of every class as pictures: folder/01-NAME.png has those of the first class, and so on, where there are any;
- * folder/all.png a row for each class. The library makes the folder if it is not there. All pictures appear
- * together: where one cannot be made, none is. A picture that is there is refused before the work begins, unless
- * settings->overwrite. `settings` may be NULL, and `result`, too. Same model, same settings: same dreams. */
+/* Writes dreams of every class as pictures: folder/01-NAME.png holds those of the first class, and so on, if
+ * there are any; folder/all.png has a row for each class. The library makes the folder if it does not exist.
+ * All pictures appear together: if one cannot be made, none is. If a picture exists already, the call fails
+ * before the work begins, unless settings->overwrite is set. `settings` and `result` may be NULL. Same model,
+ * same settings: same dreams. */
 RECOLLECT_API recollect_status recollect_dream_folder(recollect_model *model, const char *folder,
                                                       const recollect_dream_settings *settings,
                                                       recollect_dream_result *result);
@@ -532,10 +538,10 @@ typedef struct recollect_setting {
     const char *name;    /* for recollect_model_set */
     const char *type;    /* "text", "whole number", "number", "true or false", "list of whole numbers" */
     const char *help;    /* what it is, in one line */
-    const char *initial; /* its value, as text, where neither a preset nor anybody has set it */
-    const char *readers; /* the part that has a use for it: "training", "inversion", ... */
+    const char *initial; /* its value, as text, if neither a preset nor the caller sets it */
+    const char *readers; /* the part that reads it: "training", "inversion", ... */
     const char *choices; /* "code|paper": it takes one of these; NULL: there is no such list */
-    double low, high;    /* what a number, or each number of a list, may be; NaN: it is no number */
+    double low, high;    /* the range of a number, or of each number of a list; NaN: it is not a number */
     char range[96];      /* what it takes, in words: "1 to 4096", "code or paper", "at most 31 characters" */
 } recollect_setting;
 
@@ -555,8 +561,8 @@ RECOLLECT_API const char *recollect_net_at(int index);
 
 /* ---- in words ------------------------------------------------------------------------------------------ */
 
-/* These say what there is in lines of text. `json` not 0: one JSON value instead, in one call of `line`. What was
- * not measured is null there. */
+/* These describe things in lines of text. `json` not 0: one JSON value instead, in one call of `line`. What
+ * was not measured is null there. */
 
 /* This machine and the backends that it has. */
 RECOLLECT_API recollect_status recollect_describe_machine(recollect_line *line, void *user);
@@ -572,8 +578,8 @@ RECOLLECT_API recollect_status recollect_describe_model(const recollect_model *m
 RECOLLECT_API recollect_status recollect_describe_prediction(const recollect_model *model,
                                                              const recollect_prediction *prediction,
                                                              recollect_line *line, void *user);
-/* What the model has learnt just now, as JSON: `result` as recollect_learn filled it, `path` the file that the model
- * was saved as, or NULL. */
+/* What the model has just learnt, as JSON: `result` as recollect_learn filled it, `path` the file that the
+ * model was saved as, or NULL. */
 RECOLLECT_API recollect_status recollect_describe_learning(const recollect_model *model,
                                                            const recollect_learn_result *result, const char *path,
                                                            recollect_line *line, void *user);
