@@ -131,7 +131,8 @@ void recollect_settings_default(recollect_settings *settings, size_t size)
 /* The caller's settings over the defaults, as much of them as both know. */
 static rc_status take_settings(const recollect_settings *given, recollect_settings *settings)
 {
-    static const size_t absurd = 65536; /* so much will never be added: somebody forgot the defaults */
+    static const size_t absurd = 65536; /* no version will ever be that large: the caller forgot
+                                           recollect_settings_default */
     *settings = defaults;
     if (given == NULL)
         return RC_OK;
@@ -225,7 +226,7 @@ static rc_status open_context(recollect_context *c)
         c->watch.report = give_progress;
     if (s->cancelled != NULL)
         c->watch.cancelled = ask_cancelled;
-    snprintf(c->backend_name, sizeof c->backend_name, "%s", s->backend); /* the caller's text may go */
+    snprintf(c->backend_name, sizeof c->backend_name, "%s", s->backend); /* the caller's text may not live as long */
     c->settings.backend = c->backend_name;
     rc_allocator memory = {s->allocator.alloc, s->allocator.free, s->allocator.user};
     return rc_backend_open_with(c->backend_name, s->threads, &c->watch.log, memory.alloc != NULL ? &memory : NULL,
@@ -240,7 +241,7 @@ recollect_status recollect_context_create(const recollect_settings *settings, re
     *context = NULL;
     recollect_settings taken;
     RC_TRY(take_settings(settings, &taken));
-    /* An allocator of the caller's has memory of its own, of which the machine tells nothing. */
+    /* The caller's allocator has memory of its own, about which the machine knows nothing. */
     bool own = taken.allocator.alloc != NULL && taken.max_memory == 0;
     size_t allowed = own ? SIZE_MAX : rc_memory_allowed(taken.max_memory);
     rc_memory_set_budget(allowed);

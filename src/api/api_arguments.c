@@ -5,7 +5,7 @@
 #include "api/api.h"
 #include "base/memory.h"
 
-/* So much will never be added to a structure: somebody forgot to set its size. */
+/* No version of a structure will ever be that large: the caller forgot to set its size. */
 static const size_t absurd = 65536;
 
 rc_status rc_api_check_size(const char *name, const void *structure, size_t first, size_t size)

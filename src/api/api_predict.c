@@ -181,7 +181,7 @@ struct recollect_predictor {
     uint32_t process; /* that it belongs to */
 };
 
-/* One holder more of a model that nobody is changing. */
+/* Adds a holder to a model that no call is changing. */
 static rc_status hold_model(recollect_model *model)
 {
     int holders = atomic_load(&model->holders);

@@ -10,7 +10,7 @@
 /* A line per method: name, title, whether it is data-free, what it does; as JSON an array with what it stores, too. */
 rc_status rc_describe_methods(bool json, rc_describe_line *line, void *user);
 
-/* The method of a name that somebody typed; an error has the name that is nearest, or all of them. */
+/* Finds a method by a name that a user typed; the message suggests the nearest name, or lists all. */
 rc_status rc_method_choose(const char *name, const rc_method **method);
 
 #endif

@@ -94,7 +94,7 @@ static void destroy_sampler(sampler *s)
     rc_free(NULL, s->pixels);
 }
 
-/* A batch of dreams and what the model takes them for. */
+/* A batch of dreams and the classes that the model takes them for. */
 static rc_status draw(sampler *s, uint32_t index)
 {
     rc_learner *l = s->learner;

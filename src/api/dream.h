@@ -1,5 +1,4 @@
-/* What a model remembers: a generator is inverted from it, just as the next task would do, and asked for
- * images. */
+/* What a model remembers: trains a generator against it, just as the next task would, and draws images from it. */
 #ifndef RC_API_DREAM_H
 #define RC_API_DREAM_H
 
@@ -27,7 +26,7 @@ typedef struct rc_dreams {
     int steps;       /* of inversion that were made */
 } rc_dreams;
 
-/* The model is as it was afterwards. Same seed, same dreams. */
+/* Afterwards the model is as it was. Same seed, same dreams. */
 rc_status rc_dream(rc_saved_model *model, const rc_dream_settings *settings, rc_dreams *dreams);
 void rc_dreams_destroy(rc_dreams *dreams); /* a zeroed one is fine */
 

@@ -42,7 +42,7 @@ static void draw_tile(const rc_dreams *d, int label, int index, int row, int col
                    dream + (y / (size_t)scale * (size_t)d->w + x / (size_t)scale) * c, c);
 }
 
-/* Writes the picture, whose name nobody sees until it is committed. */
+/* Writes the picture to a temporary file, which gets its name when it is committed. */
 static rc_status finish_canvas(const char *path, rc_image *canvas, rc_file_writer **writer)
 {
     rc_status status = rc_file_writer_open(path, writer);

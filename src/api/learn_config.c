@@ -23,7 +23,7 @@ static int scaled(int value, int now, int before)
     return value > 0 && result < 1 ? 1 : result;
 }
 
-/* Other epochs take the rest of the schedule along, unless that was set, too. */
+/* If `epochs` changes, the rest of the schedule changes in proportion, unless the caller set that, too. */
 static void follow_epochs(rc_settings *s, const rc_settings *before, const rc_learn_settings *settings)
 {
     if (s->epochs == before->epochs || before->epochs < 1)
@@ -37,8 +37,8 @@ static void follow_epochs(rc_settings *s, const rc_settings *before, const rc_le
         s->refine_epochs = s->epochs - 1;
 }
 
-/* What images are brought to cannot change any more. It may still be set as it is, by whoever sets it for every lesson,
- * or to the set's own. */
+/* The shape of images cannot change any more. A caller that sets it for every lesson may still set the same value, or
+ * the data's own. */
 static rc_status check_fixed(const rc_saved_model *model, const rc_learn_settings *settings, rc_config *config)
 {
     static const char *const fixed[] = {"size", "channels", "resize", "mean", "std"};
@@ -105,14 +105,14 @@ void rc_learn_fit_config(rc_config *config, const rc_learn_settings *settings, c
 {
     config->size = data->h;
     config->channels = data->c;
-    config->data[0] = '\0'; /* where the images were is nobody's business */
+    config->data[0] = '\0'; /* a model does not say where its images were */
     /* The small net has no strides before its second stage: large images would take hours. */
     if (data->h > LARGEST_SMALL_NET && settings->preset == NULL && !was_set(settings, "net"))
         snprintf(config->settings.net, sizeof config->settings.net, "resnet18");
 }
 
-/* What a task of a single class has of the usual weights. With all of them a model of 20 Fashion-MNIST images a
- * class fell from 76 to 47 % on its six old classes when it learnt 'Shirt'. */
+/* The share of the usual weights that a task of a single class has. With the full weights a model of 20 Fashion-MNIST
+ * images a class fell from 76 to 47 % on its six old classes when it learnt 'Shirt'. */
 static const double single_cross_entropy = 0.4, single_distillation = 0.5;
 
 void rc_learn_stretch(rc_settings *s, const rc_learn_settings *settings, int images, int n_new)

@@ -14,8 +14,8 @@ typedef struct rc_unfamiliarity rc_unfamiliarity;
 /* From this value on the program calls an image unfamiliar. */
 #define RC_UNFAMILIAR 2.0
 
-/* *out is NULL, without an error, for a model that has no statistics. Ones that are no covariance are
- * RC_FORMAT. `backend` reads them: the learner's own, or another one that can read its memory. */
+/* *out is NULL, without an error, for a model that has no statistics. RC_FORMAT: the stored numbers are not a
+ * covariance. `backend` reads them: the learner's own, or another one that can read its memory. */
 rc_status rc_unfamiliarity_create(const rc_learner *learner, rc_backend *backend, rc_unfamiliarity **out);
 void rc_unfamiliarity_destroy(rc_unfamiliarity *unfamiliarity); /* NULL is fine */
 

@@ -24,7 +24,8 @@ typedef enum rc_option_type {
 typedef struct rc_option {
     const char *name; /* without the dashes */
     rc_option_type type;
-    const char *argument; /* what help calls it: "N", "NAME" or the choices, "cpu|reference" (then one of them it is) */
+    const char *argument; /* how help shows its value: "N", "NAME", or the choices, "cpu|reference"; then the value
+                             must be one of them */
     const char *fallback; /* the default as it would be typed; NULL: none */
     const char *help;
     int64_t low, high;
@@ -43,14 +44,14 @@ typedef struct rc_option_value {
 /* The rows of --precision and --device-memory, which every command with --backend has, one after the other in its
  * table, and what rc_backend_open() calls the three. The text is valid until the next call. */
 #define RC_OPTION_PRECISION \
-    {"precision", RC_OPTION_TEXT, "bf16|fp32", NULL, "of activations; bf16 on cuda alone, the default there", 0, 0}
+    {"precision", RC_OPTION_TEXT, "bf16|fp32", NULL, "of activations; bf16 only on cuda, its default", 0, 0}
 #define RC_OPTION_DEVICE_MEMORY \
-    {"device-memory", RC_OPTION_SIZE, "SIZE", NULL, "most to take of the GPU's memory, such as 512M or 2G", 0, 0}
+    {"device-memory", RC_OPTION_SIZE, "SIZE", NULL, "limit of the GPU's memory, such as 512M or 2G", 0, 0}
 const char *rc_backend_name(const rc_option_value *backend);
 
 /* The row of --max-memory, which every command has that takes memory as a file or a preset asks for it. */
 #define RC_OPTION_MAX_MEMORY \
-    {"max-memory", RC_OPTION_SIZE, "SIZE", NULL, "most memory to take, such as 512M or 2G; 80 % of what is free", 0, 0}
+    {"max-memory", RC_OPTION_SIZE, "SIZE", NULL, "limit of memory, such as 512M or 2G; else 80 % of what is free", 0, 0}
 
 typedef struct rc_command {
     const char *name, *summary;
@@ -119,10 +120,10 @@ const char *rc_column(const char *text, int width, char *out, size_t size);
  * only noted, for long work to stop at its next boundary; a second SIGINT or SIGTERM ends the program at once. */
 void rc_catch_interrupts(void);
 bool rc_interrupted(void *unused); /* as a callback */
-/* For work whose results are files: it goes on when nobody reads what it prints any more ("... | head"), and ends with
- * RC_EXIT_FAILED, as rc_finish_output() has it. */
+/* For work whose results are files: the program goes on when nobody reads what it prints any more ("... | head"), and
+ * ends with RC_EXIT_FAILED (rc_finish_output). */
 void rc_outlive_readers(void);
-/* A limit on the size of files is a write that fails, not the end of the program. */
+/* Lets a limit on the size of files make a write fail, instead of ending the program. */
 void rc_outlive_limits(void);
 
 #endif

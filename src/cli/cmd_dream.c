@@ -9,12 +9,12 @@ enum { OUT, PER_CLASS, STEPS, SCALE, SEED, FORCE, BACKEND, PRECISION, DEVICE_MEM
 static const rc_option options[OPTIONS] = {
     [OUT] = {"out", RC_OPTION_TEXT, "FOLDER", "dreams", "where the pictures go", 0, 0},
     [PER_CLASS] = {"per-class", RC_OPTION_INTEGER, "N", "16", "dreams of each class", 1, 4096},
-    [STEPS] = {"steps", RC_OPTION_INTEGER, "N", NULL, "of inversion; as the model was made, at most 500", 1,
+    [STEPS] = {"steps", RC_OPTION_INTEGER, "N", NULL, "steps of inversion; the model's own, at most 500", 1,
                10000000},
-    [SCALE] = {"scale", RC_OPTION_INTEGER, "N", "0", "enlarge pixels so many times; 0: to 64 pixels a dream",
+    [SCALE] = {"scale", RC_OPTION_INTEGER, "N", "0", "enlarge pixels N times; 0: to 64 pixels a dream",
                0, 64},
-    [SEED] = {"seed", RC_OPTION_INTEGER, "N", NULL, "other dreams; as the model was made", 0, INT64_MAX},
-    [FORCE] = {"force", RC_OPTION_FLAG, NULL, NULL, "replace pictures that are there", 0, 0},
+    [SEED] = {"seed", RC_OPTION_INTEGER, "N", NULL, "seed, for other dreams; the model's own", 0, INT64_MAX},
+    [FORCE] = {"force", RC_OPTION_FLAG, NULL, NULL, "replace pictures that exist", 0, 0},
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what to compute on", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
     [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
@@ -22,7 +22,7 @@ static const rc_option options[OPTIONS] = {
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
 };
 
-/* What came of it, and room for it: (classes) each. */
+/* The result and its arrays, (classes) each. */
 typedef struct outcome {
     const recollect_model *model;
     int classes;
@@ -145,10 +145,9 @@ const rc_command rc_command_dream = {
     .name = "dream",
     .summary = "Draws what a model remembers of each class.",
     .arguments = "MODEL",
-    .details = "A generator is inverted from the model, as the next 'learn' would do, and asked for images "
-               "until there are\n"
-               "enough of every class. The same seed gives the same dreams. Warns when classes are missing "
-               "or all alike.",
+    .details = "Trains a generator against the model, as the next 'learn' would, and draws images until there are\n"
+               "enough of every class. The same seed gives the same dreams. Warns if classes are missing, or if\n"
+               "the dreams of a class are all alike.",
     .examples = "  recollect dream animals.safetensors\n"
                 "  recollect dream animals.safetensors --out night --per-class 64 --steps 2000",
     .option = options,

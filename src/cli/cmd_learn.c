@@ -32,24 +32,24 @@ enum {
 static const rc_option options[OPTIONS] = {
     [OUT] = {"out", RC_OPTION_TEXT, "FILE", NULL, "where the model goes (required)", 0, 0},
     [METHOD] = {"method", RC_OPTION_TEXT, "NAME", NULL,
-                "cwd, rdfcil or finetune; as the model was made, else cwd", 0, 0},
+                "see 'recollect methods'; the model's own, else cwd", 0, 0},
     [EPOCHS] = {"epochs", RC_OPTION_INTEGER, "N", NULL, "passes over the images, refinement included", 1,
                 100000},
-    [SEED] = {"seed", RC_OPTION_INTEGER, "N", NULL, "of every random number; as the model was made, else 1",
+    [SEED] = {"seed", RC_OPTION_INTEGER, "N", NULL, "seed of every random number; the model's own, else 1",
               0, INT64_MAX},
-    [NET] = {"net", RC_OPTION_TEXT, "NAME", NULL, "of a first model; by the size of the images", 0, 0},
+    [NET] = {"net", RC_OPTION_TEXT, "NAME", NULL, "net of a first model; chosen by the size of its images", 0, 0},
     [SIZE] = {"size", RC_OPTION_INTEGER, "N", NULL,
-              "pixels of a first model's images; by what is in the folder", 1, 1024},
+              "side of a first model's images in pixels; chosen by the folder", 1, 1024},
     [SET] = {"set", RC_OPTION_LIST, "KEY=VALUE", NULL, "change a setting; any number of times", 0, 0},
     [PRESET] = {"preset", RC_OPTION_TEXT, "NAME", NULL, "settings of a first model: a preset or a YAML file",
                 0, 0},
-    [FORMAT] = {"format", RC_OPTION_TEXT, "NAME", NULL, "of the data, where it is not recognised", 0, 0},
+    [FORMAT] = {"format", RC_OPTION_TEXT, "NAME", NULL, "format of the data, if it is not recognised", 0, 0},
     [OLD_TEST] = {"old-test", RC_OPTION_TEXT, "DATA", NULL,
                   "score these images of old classes before and after", 0, 0},
     [MERGE] = {"merge", RC_OPTION_FLAG, NULL, NULL,
-               "add images of known classes to those, beside the new ones", 0, 0},
+               "add images of known classes to these classes, beside new ones", 0, 0},
     [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "print the result as JSON", 0, 0},
-    [FORCE] = {"force", RC_OPTION_FLAG, NULL, NULL, "replace FILE if it is there", 0, 0},
+    [FORCE] = {"force", RC_OPTION_FLAG, NULL, NULL, "replace FILE if it exists", 0, 0},
     [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "leave out images that cannot be read", 0, 0},
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what to compute on", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
@@ -66,7 +66,8 @@ typedef struct setting {
 
 enum { MOST_SETTINGS = RC_MAX_REPEATS + OPTIONS };
 
-/* What the command line sets, in the order in which it counts. Returns how many there are; -1: one of --set is none. */
+/* What the command line sets, in the order in which it counts. Returns how many settings there are; -1: an argument
+ * of --set is not KEY=VALUE. */
 static int collect_settings(const rc_option_value *value, setting settings[MOST_SETTINGS])
 {
     static const struct {
@@ -92,7 +93,8 @@ static int collect_settings(const rc_option_value *value, setting settings[MOST_
     return count;
 }
 
-/* Are there such settings, and do they take these values? (Whether they suit the model is found out with it.) */
+/* Do these settings exist, and do they take these values? (Whether they suit the model is found out when it is
+ * loaded.) */
 static recollect_status check_settings(const setting *settings, int count)
 {
     recollect_status status = RECOLLECT_OK;
@@ -143,8 +145,8 @@ static void print_text(const recollect_learn_result *r, const char *out)
         rc_print("old classes were not scored: --old-test DATA does that, 'recollect eval' at any time");
 }
 
-/* Saves what was learnt and tells of it. What was learnt must not be lost, even if the disk is full after all, or gone,
- * or somebody else has made the file. */
+/* Saves the model and prints the result. What was learnt must not be lost, even if the disk is full by now, or gone,
+ * or another process has made the file. */
 static int save(const recollect_model *model, const recollect_learn_result *result, const rc_option_value *value)
 {
     const char *self = rc_command_learn.name, *out = value[OUT].text;
@@ -162,7 +164,7 @@ static int save(const recollect_model *model, const recollect_learn_result *resu
                     recollect_last_message());
         return RC_EXIT_FAILED;
     }
-    /* The model that is not synced is where it belongs: only the code tells that all is not well. */
+    /* A model that is not synced is in its place; only the exit code says that not all is well. */
     return saved == RECOLLECT_OK ? RC_EXIT_DONE : RC_EXIT_FAILED;
 }
 
@@ -224,11 +226,11 @@ const rc_command rc_command_learn = {
     .summary = "Teaches new classes to a model, without the images of the old ones.",
     .arguments = "[MODEL] FOLDER --out FILE",
     .details =
-        "FOLDER holds one folder of images for each new class, named like it (or train/ and val/ of such; any\n"
-        "data set that 'run' reads will do). Without MODEL a first model is trained. MODEL is never written.\n"
-        "A tenth of each class, or val/, is held out and scored at the end. However few the images, 300 steps or\n"
-        "more are trained (min_steps), and 2000 at most, however many, unless --epochs is given.\n"
-        "Interrupted, it writes nothing and exits with 130. docs/learn.md tells more.",
+        "FOLDER holds one folder of images for each new class, named like the class, or such folders in train/\n"
+        "and val/; any data set that 'run' reads will do. Without MODEL, learn trains a first model. It never\n"
+        "writes MODEL. It holds out a tenth of each class, or val/, and scores it at the end. It trains at least\n"
+        "300 steps (min_steps), however few the images, and at most 2000, however many, unless --epochs is\n"
+        "given. If it is interrupted, it writes nothing and exits with 130. docs/learn.md says more.",
     .examples =
         "  recollect learn animals/ --out animals.safetensors\n"
         "  recollect learn animals.safetensors birds/ --out more.safetensors\n"

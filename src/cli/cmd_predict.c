@@ -216,7 +216,7 @@ const rc_command rc_command_predict = {
     .summary = "Names what is on images, and says how unfamiliar they are.",
     .arguments = "MODEL IMAGE|FOLDER|-...",
     .details =
-        "Images are JPEG, PNG, PPM or PGM files; folders are searched to the bottom; '-' reads one image "
+        "Images are JPEG, PNG, PPM or PGM files; folders are searched recursively; '-' reads one image "
         "from\n"
         "stdin, or with --list the paths of many. Unfamiliarity is the Mahalanobis distance of the image's\n"
         "features from the nearest class: 1 is an average training image, 2 and more is like nothing "

@@ -2,7 +2,7 @@
 
 #include <sys/stat.h>
 
-/* What a context says while it opens, which device it found, is nobody's concern here. */
+/* Drops what a context logs while it opens, such as which device it found. */
 static bool opening;
 
 static void note(void *unused, recollect_log_level level, const char *text)

@@ -7,8 +7,8 @@
 
 static atomic_int interrupted; /* threads look at it: lock-free, so that a handler may write it */
 
-/* Who sends these wants the program to end, or soon will: a terminal that closes (HUP), systems that share out
- * machines (USR1, USR2, TERM), a limit on the processor's time (XCPU, every second), a clock that was set (ALRM). */
+/* Signals that ask the program to end: a terminal that closes (HUP), batch systems (USR1, USR2, TERM), a limit on the
+ * processor's time (XCPU, every second), a timer (ALRM). */
 static const int asking[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGXCPU, SIGALRM};
 enum { ASKING = sizeof asking / sizeof *asking, INSISTING = 2 }; /* the first two, sent again, mean now */
 
@@ -32,7 +32,7 @@ void rc_catch_interrupts(void)
     for (int i = 0; i < ASKING; i++) {
         struct sigaction before;
         bool ignored = sigaction(asking[i], NULL, &before) == 0 && before.sa_handler == SIG_IGN;
-        if (i < INSISTING || !ignored) /* nohup means it */
+        if (i < INSISTING || !ignored) /* as under nohup */
             handle(asking[i], note_signal);
     }
 }

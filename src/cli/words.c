@@ -11,7 +11,7 @@ void rc_words_begin(const rc_command *command)
     current = command;
 }
 
-/* The option of the current command that a setting is set with; NULL: there is none. */
+/* The option of the current command that sets this setting; NULL: there is none. */
 static const char *find_option(const char *setting, size_t length)
 {
     char name[64];

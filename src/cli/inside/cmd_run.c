@@ -16,7 +16,7 @@ enum { METHOD, DATA, OUT, RESUME, SET, SEED, TASKS, ORDER, ORDERS, SEEDS, STOP_A
 static const rc_option options[OPTIONS] = {
     [METHOD] = {"method", RC_OPTION_TEXT, "NAME,...", "cwd", "methods to run, or all; see 'recollect methods'", 0, 0},
     [DATA] = {"data", RC_OPTION_TEXT, "PATH", NULL, "where the images are; 'procedural' makes some", 0, 0},
-    [OUT] = {"out", RC_OPTION_TEXT, "FOLDER", NULL, "where results go; needed", 0, 0},
+    [OUT] = {"out", RC_OPTION_TEXT, "FOLDER", NULL, "where results go (required)", 0, 0},
     [RESUME] = {"resume", RC_OPTION_FLAG, NULL, NULL, "go on with the run in that folder, or begin it", 0, 0},
     [SET] = {"set", RC_OPTION_LIST, "NAME=VALUE", NULL, "changes one setting; any number of times", 0, 0},
     [SEED] = {"seed", RC_OPTION_TEXT, "N", NULL, "seed of every random number", 0, 0},
@@ -24,7 +24,7 @@ static const rc_option options[OPTIONS] = {
     [ORDER] = {"order", RC_OPTION_TEXT, "N", NULL, "which published class order", 0, 0},
     [ORDERS] = {"orders", RC_OPTION_TEXT, "N,...", NULL, "several orders, each in OUT/order-N", 0, 0},
     [SEEDS] = {"seeds", RC_OPTION_TEXT, "N,...", NULL, "several seeds of training, each in OUT/seed-N", 0, 0},
-    [STOP_AFTER] = {"stop-after", RC_OPTION_INTEGER, "N", "0", "stop after so many tasks; 0: run all", 0, 256},
+    [STOP_AFTER] = {"stop-after", RC_OPTION_INTEGER, "N", "0", "stop after N tasks; 0: run all", 0, 256},
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what computes", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
     [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
@@ -152,7 +152,7 @@ static void add_character(command_line *line, char c)
     line->used++;
 }
 
-/* A blank and a word, in quotes where a shell would not take it as it is. */
+/* A blank and a word, quoted if a shell would not take it as it is. */
 static void add_word(command_line *line, const char *before, const char *word)
 {
     static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./,:@%";
@@ -243,7 +243,7 @@ const rc_command rc_command_run = {
     .details = "PRESET is the name of a built-in preset (demo, cifar100-5, ...) or a YAML file: our own, or one of\n"
                "the published CwD and R-DFCIL configurations. A run can be stopped (Ctrl-C) or killed at\n"
                "any moment; --resume goes on from the last checkpoint and ends with the same bits.\n"
-               "With several methods, orders or seeds every combination is run, side by side where the machine\n"
+               "With several methods, orders or seeds it runs every combination, side by side where the machine\n"
                "allows it; --resume skips what is done.",
     .examples = "  recollect run demo --data fashion-mnist --out demo --method finetune,cwd,joint\n"
                 "  recollect run cifar100-5 --data cifar-100-binary --out cifar --order 1\n"

@@ -14,9 +14,9 @@ static const rc_option options[OPTIONS] = {
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
     [SEED] = {"seed", RC_OPTION_INTEGER, "N", "1", "draw other cases", 0, INT64_MAX},
     [QUICK] = {"quick", RC_OPTION_FLAG, NULL, NULL, "fewer and smaller cases", 0, 0},
-    [OPERATION] = {"op", RC_OPTION_TEXT, "NAME", NULL, "this operation alone", 0, 0},
-    [CASE] = {"case", RC_OPTION_INTEGER, "N", NULL, "this case of it alone, or of the whole steps", 0, INT32_MAX},
-    [STEPS] = {"steps", RC_OPTION_INTEGER, "N", NULL, "whole steps alone, so many of each; 10 are judged", 1, 10000},
+    [OPERATION] = {"op", RC_OPTION_TEXT, "NAME", NULL, "check only this operation", 0, 0},
+    [CASE] = {"case", RC_OPTION_INTEGER, "N", NULL, "check only this case of it, or of the whole steps", 0, INT32_MAX},
+    [STEPS] = {"steps", RC_OPTION_INTEGER, "N", NULL, "check only whole steps, N of each; 10 are judged", 1, 10000},
     [LIST] = {"list", RC_OPTION_FLAG, NULL, NULL, "list the operations and check nothing", 0, 0},
     [VERBOSE] = {"verbose", RC_OPTION_FLAG, NULL, NULL, "a line for every case", 0, 0},
 };
