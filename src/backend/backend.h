@@ -86,6 +86,23 @@ typedef struct rc_bn {
     float eps, momentum;
 } rc_bn;
 
+/* Memory of bn_train and bn_eval. (c) or (groups, cp) real each. */
+typedef struct rc_bn_forward {
+    const void *partial;               /* bn_train: the sums that the operation before took; bn_eval: unused */
+    const void *center;                /* bn_train: (c), what these sums are taken around; NULL: 0 */
+    const void *gamma, *beta;          /* (c); NULL: 1, 0 */
+    void *running_mean, *running_var;  /* (c): bn_train updates them (NULL: it has none), bn_eval reads them */
+    void *scale, *shift, *mean, *istd; /* (groups, cp): written */
+} rc_bn_forward;
+
+/* Memory of bn_backward. */
+typedef struct rc_bn_backward {
+    const void *partial;                    /* sums; NULL: eval without dgamma and dbeta */
+    const void *dmean, *dvar, *batch_mean;  /* (cp): gradients of the statistics, and the mean; NULL: they have none */
+    void *dgamma, *dbeta;                   /* (c): written, summed over groups; NULL: not wanted */
+    void *a, *b, *c;                        /* (groups, cp): written, the coefficients of the lazy gradient */
+} rc_bn_backward;
+
 /* What a forward operation does with its result.
  *   train, or eval with gradients: raw is written, and `partial` (if set) receives per-channel sums of (raw - center)
  *     and its square, cut by shape; the tensor's scale, shift, skip and act stay pending.
@@ -328,29 +345,21 @@ struct rc_backend {
                                    void *dweight, void *dbias);
 
     /* Batch normalisation.
-     * bn_train: sums -> batch mean and variance per group, of this process's images alone; writes scale, shift, mean,
-     *   istd, updates running statistics (NULL: none) for each group in order (unbiased variance). gamma, beta NULL:
-     *   1, 0.
-     *   center may be running_mean itself: it is read before the update.
+     * bn_train: sums -> batch mean and variance per group, of this process's images alone -> scale, shift, mean, istd.
+     *   It updates the running statistics for each group in order, with the unbiased variance. center may be
+     *   running_mean itself: it is read before the update.
      * bn_eval: running statistics -> scale, shift, mean, istd, equal for every group.
      * bn_statistics: sums -> batch mean and biased variance of group 0 (for the BN loss); changes nothing else. */
-    void (*bn_train)(rc_backend *, const rc_bn *, const rc_tensor *y, const void *partial, const void *center,
-                     const void *gamma, const void *beta, void *running_mean, void *running_var, void *scale,
-                     void *shift, void *mean, void *istd);
-    void (*bn_eval)(rc_backend *, const rc_bn *, const rc_tensor *y, const void *gamma, const void *beta,
-                    const void *running_mean, const void *running_var, void *scale, void *shift, void *mean,
-                    void *istd);
+    void (*bn_train)(rc_backend *, const rc_bn *, const rc_tensor *y, const rc_bn_forward *);
+    void (*bn_eval)(rc_backend *, const rc_bn *, const rc_tensor *y, const rc_bn_forward *);
     void (*bn_statistics)(rc_backend *, const rc_tensor *y, const void *partial, const void *center, void *mean,
                           void *var);
     /* Sums of dz and dz * (raw - mean), where no operation took them as it wrote g. */
     void (*bn_backward_sums)(rc_backend *, const rc_grad *dy, void *partial);
-    /* Sums -> dgamma, dbeta (NULL: not wanted; summed over groups) and the coefficients a, b, c of the lazy gradient.
-     * train: with batch statistics; eval: a = scale. dmean, dvar (cp): gradients of the statistics, or NULL; they add
-     * dmean/m + 2 dvar (raw - mean of the batch)/m over the m = n h w samples, hence batch_mean (cp); a pass that uses
-     * them has one group. partial NULL: eval without dgamma, dbeta. */
-    void (*bn_backward)(rc_backend *, const rc_tensor *y, bool train, const void *partial, const void *gamma,
-                        const void *dmean, const void *dvar, const void *batch_mean, void *dgamma, void *dbeta,
-                        void *a, void *b, void *c);
+    /* Sums -> dgamma, dbeta and the coefficients a, b, c of the lazy gradient. train: y was normalised with statistics
+     * of the batch; otherwise a = scale. dmean and dvar add dmean/m + 2 dvar (raw - batch_mean)/m over the m = n h w
+     * samples; a pass that uses them has one group. */
+    void (*bn_backward)(rc_backend *, const rc_tensor *y, bool train, const rc_bn_backward *);
     /* Normalisation as a layer of its own: y.raw = value of x, with sums; and back: dx (+)= dL/draw. */
     void (*copy_forward)(rc_backend *, rc_tensor *x, rc_tensor *y, const rc_epilogue *);
     void (*copy_backward)(rc_backend *, const rc_grad *dy, void *dx, const rc_back_epilogue *);

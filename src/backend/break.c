@@ -43,12 +43,10 @@ static void broken_conv_backward_weight(rc_backend *be, const rc_conv *conv, con
     disturb(dweight, (size_t)conv->c_out * (size_t)conv->c_in * (size_t)conv->k * (size_t)conv->k);
 }
 
-static void broken_bn_train(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const void *partial,
-                            const void *center, const void *gamma, const void *beta, void *running_mean,
-                            void *running_var, void *scale, void *shift, void *mean, void *istd)
+static void broken_bn_train(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const rc_bn_forward *f)
 {
-    original.bn_train(be, bn, y, partial, center, gamma, beta, running_mean, running_var, scale, shift, mean, istd);
-    disturb(scale, (size_t)y->groups * (size_t)rc_padded(be, y->c));
+    original.bn_train(be, bn, y, f);
+    disturb(f->scale, (size_t)y->groups * (size_t)rc_padded(be, y->c));
 }
 
 static void broken_loss_cross_entropy(rc_backend *be, const rc_cross_entropy *loss, const void *logits,

@@ -245,7 +245,7 @@ rc_tensor rc_run_tensor(const rc_run *r, const rc_lazy *lazy);
 rc_grad rc_run_gradient(const rc_run *r, const rc_lazy_gradient *lazy, rc_tensor *y);
 /* Calls bn_train or bn_backward on the sums, if there are any. */
 void rc_run_sums(rc_run *r, const rc_sums *sums, const rc_tensor *y);
-void rc_run_back_sums(rc_run *r, const rc_back_sums *sums, const rc_lazy *lazy, const rc_tensor *x);
+void rc_run_back_sums(rc_run *r, const rc_back_sums *sums, const rc_tensor *x);
 void rc_run_expect(rc_run *r, bool condition, const char *what);
 
 /* ---- operations ----------------------------------------------------------------------------------------------- */

@@ -204,7 +204,7 @@ static void run_backward_data(rc_run *r)
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
     rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add, NULL};
     be->conv_backward_data(be, &p->conv, &dy, rc_at(r, p->weight), rc_at(r, p->dx), &epilogue);
-    rc_run_back_sums(r, &p->back_sums, &p->x, &x);
+    rc_run_back_sums(r, &p->back_sums, &x);
 }
 
 /* ---- with respect to the weights ------------------------------------------------------------------------------ */

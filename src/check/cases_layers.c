@@ -207,14 +207,15 @@ static void forward(rc_run *r, const layer_case *p, rc_tensor *x, rc_tensor *y)
         be->linear_forward(be, &p->linear, x, weight, bias, y, &epilogue);
     else
         be->copy_forward(be, x, y, &epilogue);
+    const rc_bn_forward f = {.partial = partial, .center = center, .gamma = rc_at(r, p->gamma),
+                             .beta = rc_at(r, p->beta), .running_mean = center,
+                             .running_var = rc_at(r, p->running_var), .scale = rc_at(r, p->scale),
+                             .shift = rc_at(r, p->shift), .mean = rc_at(r, p->mean), .istd = rc_at(r, p->istd)};
     if (p->mode == FROZEN) {
         be->bn_statistics(be, y, partial, center, rc_at(r, p->batch_mean), rc_at(r, p->batch_var));
-        be->bn_eval(be, &p->bn, y, rc_at(r, p->gamma), rc_at(r, p->beta), center, rc_at(r, p->running_var),
-                    rc_at(r, p->scale), rc_at(r, p->shift), rc_at(r, p->mean), rc_at(r, p->istd));
+        be->bn_eval(be, &p->bn, y, &f);
     } else if (p->mode == TRAIN) {
-        be->bn_train(be, &p->bn, y, partial, center, rc_at(r, p->gamma), rc_at(r, p->beta), center,
-                     rc_at(r, p->running_var), rc_at(r, p->scale), rc_at(r, p->shift), rc_at(r, p->mean),
-                     rc_at(r, p->istd));
+        be->bn_train(be, &p->bn, y, &f);
     }
     be->materialise(be, y);
 }
@@ -226,9 +227,11 @@ static void backward(rc_run *r, const layer_case *p, const rc_tensor *x, const r
     rc_back_epilogue plain = {x, NULL, false, NULL};
     if (p->mode != NO_BN) {
         be->bn_backward_sums(be, &dy, rc_at(r, p->partial));
-        be->bn_backward(be, y, p->mode == TRAIN, rc_at(r, p->partial), rc_at(r, p->gamma), rc_at(r, p->dbatch_mean),
-                        rc_at(r, p->dbatch_var), rc_at(r, p->batch_mean), rc_at(r, p->dgamma), rc_at(r, p->dbeta),
-                        rc_at(r, p->a), rc_at(r, p->b), rc_at(r, p->c));
+        const rc_bn_backward back = {.partial = rc_at(r, p->partial), .dmean = rc_at(r, p->dbatch_mean),
+                                     .dvar = rc_at(r, p->dbatch_var), .batch_mean = rc_at(r, p->batch_mean),
+                                     .dgamma = rc_at(r, p->dgamma), .dbeta = rc_at(r, p->dbeta),
+                                     .a = rc_at(r, p->a), .b = rc_at(r, p->b), .c = rc_at(r, p->c)};
+        be->bn_backward(be, y, p->mode == TRAIN, &back);
     }
     if (p->op == CONV) {
         be->conv_backward_weight(be, &p->conv, x, &dy, rc_at(r, p->dweight), rc_at(r, p->dbias));
@@ -241,9 +244,9 @@ static void backward(rc_run *r, const layer_case *p, const rc_tensor *x, const r
     }
     /* dL/dvalue of x is through its activation, and x is normalised by constants. */
     rc_grad dx = {x, rc_at(r, p->dvalue), rc_at(r, p->xa), rc_at(r, p->xb), rc_at(r, p->xc)};
+    const rc_bn_backward of_x = {.a = rc_at(r, p->xa), .b = rc_at(r, p->xb), .c = rc_at(r, p->xc)};
     if (p->x.scale >= 0)
-        be->bn_backward(be, x, false, NULL, rc_at(r, p->x.gamma), NULL, NULL, NULL, NULL, NULL, rc_at(r, p->xa),
-                        rc_at(r, p->xb), rc_at(r, p->xc));
+        be->bn_backward(be, x, false, &of_x);
     be->copy_backward(be, &dx, rc_at(r, p->dx), &plain);
     rc_tensor of_skip = {.n = p->n, .h = p->y.skip_h, .w = p->y.skip_w, .c = p->y.skip_c, .groups = 1,
                          .group_end = {p->n}, .raw = rc_at(r, p->y.skip)};

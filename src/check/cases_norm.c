@@ -116,13 +116,24 @@ static void draw_train(rc_case *c)
     p->istd = channel_output(c, "istd", p->y.groups, s.c, samples);
 }
 
+static rc_bn_forward memory_of(const rc_run *r, const norm_case *p)
+{
+    return (rc_bn_forward){.gamma = rc_at(r, p->gamma), .beta = rc_at(r, p->beta),
+                           .running_mean = rc_at(r, p->running_mean), .running_var = rc_at(r, p->running_var),
+                           .scale = rc_at(r, p->scale), .shift = rc_at(r, p->shift), .mean = rc_at(r, p->mean),
+                           .istd = rc_at(r, p->istd)};
+}
+
 static void run_train(rc_run *r)
 {
     const norm_case *p = rc_run_parameters(r);
     rc_tensor y = take_sums(r, p);
-    r->be->bn_train(r->be, &p->bn, &y, rc_at(r, p->partial), rc_at(r, p->center), rc_at(r, p->gamma),
-                    rc_at(r, p->beta), p->train ? rc_at(r, p->running_mean) : NULL, rc_at(r, p->running_var),
-                    rc_at(r, p->scale), rc_at(r, p->shift), rc_at(r, p->mean), rc_at(r, p->istd));
+    rc_bn_forward f = memory_of(r, p);
+    f.partial = rc_at(r, p->partial);
+    f.center = rc_at(r, p->center);
+    if (!p->train)
+        f.running_mean = NULL;
+    r->be->bn_train(r->be, &p->bn, &y, &f);
 }
 
 static void draw_eval(rc_case *c)
@@ -145,9 +156,8 @@ static void run_eval(rc_run *r)
 {
     const norm_case *p = rc_run_parameters(r);
     rc_tensor y = rc_run_tensor(r, &p->y);
-    r->be->bn_eval(r->be, &p->bn, &y, rc_at(r, p->gamma), rc_at(r, p->beta), rc_at(r, p->running_mean),
-                   rc_at(r, p->running_var), rc_at(r, p->scale), rc_at(r, p->shift), rc_at(r, p->mean),
-                   rc_at(r, p->istd));
+    const rc_bn_forward f = memory_of(r, p);
+    r->be->bn_eval(r->be, &p->bn, &y, &f);
 }
 
 static void draw_statistics(rc_case *c)
@@ -205,9 +215,11 @@ static void run_backward(rc_run *r)
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
     if (s->partial >= 0)
         r->be->bn_backward_sums(r->be, &dy, rc_at(r, s->partial));
-    r->be->bn_backward(r->be, &y, p->train, rc_at(r, s->partial), rc_at(r, p->dy.y.gamma), rc_at(r, p->dmean),
-                       rc_at(r, p->dvar), rc_at(r, p->batch_mean), rc_at(r, s->dgamma), rc_at(r, s->dbeta),
-                       rc_at(r, s->a), rc_at(r, s->b), rc_at(r, s->c));
+    const rc_bn_backward back = {.partial = rc_at(r, s->partial), .dmean = rc_at(r, p->dmean),
+                                 .dvar = rc_at(r, p->dvar), .batch_mean = rc_at(r, p->batch_mean),
+                                 .dgamma = rc_at(r, s->dgamma), .dbeta = rc_at(r, s->dbeta), .a = rc_at(r, s->a),
+                                 .b = rc_at(r, s->b), .c = rc_at(r, s->c)};
+    r->be->bn_backward(r->be, &y, p->train, &back);
 }
 
 /* Lazy in every way, sums through bn_backward. */
@@ -229,7 +241,7 @@ static void run_backward_sums(rc_run *r)
     rc_tensor y;
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
     r->be->bn_backward_sums(r->be, &dy, rc_at(r, p->back_sums.partial));
-    rc_run_back_sums(r, &p->back_sums, &p->dy.y, &y);
+    rc_run_back_sums(r, &p->back_sums, &y);
 }
 
 /* ---- copies --------------------------------------------------------------------------------------------------- */
@@ -282,7 +294,7 @@ static void run_copy_backward(rc_run *r)
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
     rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add, NULL};
     r->be->copy_backward(r->be, &dy, rc_at(r, p->dx), &epilogue);
-    rc_run_back_sums(r, &p->back_sums, &p->x, &x);
+    rc_run_back_sums(r, &p->back_sums, &x);
 }
 
 /* ---- values and skips ----------------------------------------------------------------------------------------- */
@@ -334,7 +346,7 @@ static void run_skip_backward(rc_run *r)
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
     rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add, NULL};
     r->be->skip_backward(r->be, &dy, rc_at(r, p->dx), &epilogue);
-    rc_run_back_sums(r, &p->back_sums, &p->x, &x);
+    rc_run_back_sums(r, &p->back_sums, &x);
 }
 
 /* ---- bench: a residual sum of a classifier's first stage -------------------------------------------------------- */

@@ -80,7 +80,7 @@ static void run_max_backward(rc_run *r)
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
     rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add, NULL};
     r->be->max_pool_backward(r->be, &p->pool, &x, &dy, rc_at(r, p->dx), &epilogue);
-    rc_run_back_sums(r, &p->back_sums, &p->x, &x);
+    rc_run_back_sums(r, &p->back_sums, &x);
 }
 
 /* Numbers of 8 bits are often equal, and a maximum of equals has no derivative: sixteen levels, so placed that a window
@@ -167,7 +167,7 @@ static void run_average_backward(rc_run *r)
     rc_tensor x = rc_run_tensor(r, &p->x);
     rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add, NULL};
     r->be->average_pool_backward(r->be, rc_at(r, p->dfeatures), rc_at(r, p->dx), &epilogue);
-    rc_run_back_sums(r, &p->back_sums, &p->x, &x);
+    rc_run_back_sums(r, &p->back_sums, &x);
 }
 
 static void draw_average_chain(rc_case *c)

@@ -268,9 +268,11 @@ void rc_run_sums(rc_run *r, const rc_sums *s, const rc_tensor *y)
     if (s->partial < 0)
         return;
     const rc_bn bn = {1e-5f, 0.1f};
-    r->be->bn_train(r->be, &bn, y, rc_at(r, s->partial), rc_at(r, s->center), NULL, NULL, rc_at(r, s->running_mean),
-                    rc_at(r, s->running_var), rc_at(r, s->scale), rc_at(r, s->shift), rc_at(r, s->mean),
-                    rc_at(r, s->istd));
+    const rc_bn_forward f = {.partial = rc_at(r, s->partial), .center = rc_at(r, s->center),
+                             .running_mean = rc_at(r, s->running_mean), .running_var = rc_at(r, s->running_var),
+                             .scale = rc_at(r, s->scale), .shift = rc_at(r, s->shift), .mean = rc_at(r, s->mean),
+                             .istd = rc_at(r, s->istd)};
+    r->be->bn_train(r->be, &bn, y, &f);
 }
 
 rc_back_sums rc_case_back_sums(rc_case *c, const rc_lazy *x)
@@ -286,10 +288,12 @@ rc_back_sums rc_case_back_sums(rc_case *c, const rc_lazy *x)
     return s;
 }
 
-void rc_run_back_sums(rc_run *r, const rc_back_sums *s, const rc_lazy *lazy, const rc_tensor *x)
+void rc_run_back_sums(rc_run *r, const rc_back_sums *s, const rc_tensor *x)
 {
     if (s->partial < 0)
         return;
-    r->be->bn_backward(r->be, x, true, rc_at(r, s->partial), rc_at(r, lazy->gamma), NULL, NULL, NULL,
-                       rc_at(r, s->dgamma), rc_at(r, s->dbeta), rc_at(r, s->a), rc_at(r, s->b), rc_at(r, s->c));
+    const rc_bn_backward back = {.partial = rc_at(r, s->partial), .dgamma = rc_at(r, s->dgamma),
+                                 .dbeta = rc_at(r, s->dbeta), .a = rc_at(r, s->a), .b = rc_at(r, s->b),
+                                 .c = rc_at(r, s->c)};
+    r->be->bn_backward(r->be, x, true, &back);
 }

@@ -23,14 +23,25 @@ static rc_tensor *source(rc_pass *pass, int index)
 
 /* ---- one step --------------------------------------------------------------------------------------------------- */
 
-static void run_bn_eval(rc_pass *pass, const rc_model *model, int index)
+static rc_bn_forward normalisation_of(rc_pass *pass, const rc_model *model, int index)
 {
     const rc_layer *layer = &pass->net->layer[index];
     rc_pass_layer *at = &pass->layer[index];
+    return (rc_bn_forward){.partial = at->partial,
+                           .center = real_at(pass, model->running, layer->running_mean),
+                           .gamma = real_at(pass, model->param, layer->gamma),
+                           .beta = real_at(pass, model->param, layer->beta),
+                           .running_mean = real_at(pass, model->running, layer->running_mean),
+                           .running_var = real_at(pass, model->running, layer->running_var),
+                           .scale = at->scale, .shift = at->shift, .mean = at->mean, .istd = at->istd};
+}
+
+static void run_bn_eval(rc_pass *pass, const rc_model *model, int index)
+{
+    rc_pass_layer *at = &pass->layer[index];
     rc_backend *be = pass->backend;
-    be->bn_eval(be, &at->bn, &at->y, real_at(pass, model->param, layer->gamma),
-                real_at(pass, model->param, layer->beta), real_at(pass, model->running, layer->running_mean),
-                real_at(pass, model->running, layer->running_var), at->scale, at->shift, at->mean, at->istd);
+    const rc_bn_forward f = normalisation_of(pass, model, index);
+    be->bn_eval(be, &at->bn, &at->y, &f);
 }
 
 static void run_forward(rc_pass *pass, const rc_model *model, int index)
@@ -74,33 +85,31 @@ static void run_fused(rc_pass *pass, const rc_model *model, int first, int last)
 
 static void run_bn_forward(rc_pass *pass, const rc_model *model, rc_pass_op op, int index)
 {
-    const rc_layer *layer = &pass->net->layer[index];
     rc_pass_layer *at = &pass->layer[index];
     rc_backend *be = pass->backend;
-    void *running_mean = real_at(pass, model->running, layer->running_mean);
-    void *running_var = real_at(pass, model->running, layer->running_var);
+    rc_bn_forward f = normalisation_of(pass, model, index);
     if (op == RC_OP_BN_STATISTICS) {
-        be->bn_statistics(be, &at->y, at->partial, running_mean, at->batch_mean, at->batch_var);
-        at->stat->running_mean = running_mean;
-        at->stat->running_var = running_var;
+        be->bn_statistics(be, &at->y, f.partial, f.center, at->batch_mean, at->batch_var);
+        at->stat->running_mean = f.running_mean;
+        at->stat->running_var = f.running_var;
         return;
     }
-    bool update = pass->settings.update_running;
-    be->bn_train(be, &at->bn, &at->y, at->partial, running_mean, real_at(pass, model->param, layer->gamma),
-                 real_at(pass, model->param, layer->beta), update ? running_mean : NULL, update ? running_var : NULL,
-                 at->scale, at->shift, at->mean, at->istd);
+    if (!pass->settings.update_running)
+        f.running_mean = f.running_var = NULL;
+    be->bn_train(be, &at->bn, &at->y, &f);
 }
 
-static void run_bn_backward(rc_pass *pass, const rc_model *model, void *gradient, int index)
+static void run_bn_backward(rc_pass *pass, void *gradient, int index)
 {
     const rc_layer *layer = &pass->net->layer[index];
     rc_pass_layer *at = &pass->layer[index];
     const rc_bn_stat *stat = at->stat;
     rc_backend *be = pass->backend;
-    be->bn_backward(be, &at->y, pass->settings.mode == RC_PASS_TRAIN, at->back_partial,
-                    real_at(pass, model->param, layer->gamma), stat ? stat->dmean : NULL, stat ? stat->dvar : NULL,
-                    at->batch_mean, real_at(pass, gradient, layer->gamma),
-                    real_at(pass, gradient, layer->beta), at->a, at->b, at->c);
+    const rc_bn_backward back = {.partial = at->back_partial, .dmean = stat ? stat->dmean : NULL,
+                                 .dvar = stat ? stat->dvar : NULL, .batch_mean = at->batch_mean,
+                                 .dgamma = real_at(pass, gradient, layer->gamma),
+                                 .dbeta = real_at(pass, gradient, layer->beta), .a = at->a, .b = at->b, .c = at->c};
+    be->bn_backward(be, &at->y, pass->settings.mode == RC_PASS_TRAIN, &back);
 }
 
 static void run_weight(rc_pass *pass, void *gradient, int index)
@@ -190,7 +199,7 @@ static void run(rc_pass *pass, const rc_model *model, void *gradient, int from, 
         case RC_OP_BN_TRAIN:
         case RC_OP_BN_STATISTICS: run_bn_forward(pass, model, step->op, step->layer); break;
         case RC_OP_BN_SUMS: be->bn_backward_sums(be, &at->dy, at->back_partial); break;
-        case RC_OP_BN_BACKWARD: run_bn_backward(pass, model, gradient, step->layer); break;
+        case RC_OP_BN_BACKWARD: run_bn_backward(pass, gradient, step->layer); break;
         case RC_OP_WEIGHT: run_weight(pass, gradient, step->layer); break;
         case RC_OP_ZERO_BIAS: run_zero_bias(pass, gradient, step->layer); break;
         case RC_OP_SKIP:

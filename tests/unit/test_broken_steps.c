@@ -82,24 +82,20 @@ static void linear_backward_weight(rc_backend *be, const rc_linear *linear, cons
     spoil("linear_backward_weight", dweight, (size_t)x->c * (size_t)dy->y->h * (size_t)dy->y->w * (size_t)dy->y->c);
 }
 
-static void bn_train(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const void *partial, const void *center,
-                     const void *gamma, const void *beta, void *running_mean, void *running_var, void *scale,
-                     void *shift, void *mean, void *istd)
+static void bn_train(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const rc_bn_forward *f)
 {
-    right.bn_train(be, bn, y, partial, center, gamma, beta, running_mean, running_var, scale, shift, mean, istd);
-    spoil("bn_train: scale", scale, channel_count(y));
-    spoil("bn_train: shift", shift, channel_count(y));
-    spoil("bn_train: mean", mean, channel_count(y));
-    spoil("bn_train: istd", istd, channel_count(y));
+    right.bn_train(be, bn, y, f);
+    spoil("bn_train: scale", f->scale, channel_count(y));
+    spoil("bn_train: shift", f->shift, channel_count(y));
+    spoil("bn_train: mean", f->mean, channel_count(y));
+    spoil("bn_train: istd", f->istd, channel_count(y));
 }
 
-static void bn_eval(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const void *gamma, const void *beta,
-                    const void *running_mean, const void *running_var, void *scale, void *shift, void *mean,
-                    void *istd)
+static void bn_eval(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const rc_bn_forward *f)
 {
-    right.bn_eval(be, bn, y, gamma, beta, running_mean, running_var, scale, shift, mean, istd);
-    spoil("bn_eval: scale", scale, channel_count(y));
-    spoil("bn_eval: shift", shift, channel_count(y));
+    right.bn_eval(be, bn, y, f);
+    spoil("bn_eval: scale", f->scale, channel_count(y));
+    spoil("bn_eval: shift", f->shift, channel_count(y));
 }
 
 static void bn_statistics(rc_backend *be, const rc_tensor *y, const void *partial, const void *center, void *mean,
@@ -110,16 +106,14 @@ static void bn_statistics(rc_backend *be, const rc_tensor *y, const void *partia
     spoil("bn_statistics: var", var, channel_count(y));
 }
 
-static void bn_backward(rc_backend *be, const rc_tensor *y, bool train, const void *partial, const void *gamma,
-                        const void *dmean, const void *dvar, const void *batch_mean, void *dgamma, void *dbeta,
-                        void *a, void *b, void *c)
+static void bn_backward(rc_backend *be, const rc_tensor *y, bool train, const rc_bn_backward *back)
 {
-    right.bn_backward(be, y, train, partial, gamma, dmean, dvar, batch_mean, dgamma, dbeta, a, b, c);
-    spoil("bn_backward: dgamma", dgamma, (size_t)y->c);
-    spoil("bn_backward: dbeta", dbeta, (size_t)y->c);
-    spoil("bn_backward: a", a, channel_count(y));
-    spoil("bn_backward: b", b, channel_count(y));
-    spoil("bn_backward: c", c, channel_count(y));
+    right.bn_backward(be, y, train, back);
+    spoil("bn_backward: dgamma", back->dgamma, (size_t)y->c);
+    spoil("bn_backward: dbeta", back->dbeta, (size_t)y->c);
+    spoil("bn_backward: a", back->a, channel_count(y));
+    spoil("bn_backward: b", back->b, channel_count(y));
+    spoil("bn_backward: c", back->c, channel_count(y));
 }
 
 static void copy_forward(rc_backend *be, rc_tensor *x, rc_tensor *y, const rc_epilogue *epilogue)

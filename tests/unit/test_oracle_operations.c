@@ -90,12 +90,13 @@ static void normalise(subject *s, normalisation *bn, rc_tensor *t)
     rc_backend *be = s->be;
     if (!bn->on)
         return;
+    const rc_bn_forward f = {.partial = bn->partial, .center = bn->running_mean, .gamma = bn->gamma, .beta = bn->beta,
+                             .running_mean = bn->running_mean, .running_var = bn->running_var, .scale = bn->scale,
+                             .shift = bn->shift, .mean = bn->mean, .istd = bn->istd};
     if (bn->train)
-        be->bn_train(be, &bn->settings, t, bn->partial, bn->running_mean, bn->gamma, bn->beta, bn->running_mean,
-                     bn->running_var, bn->scale, bn->shift, bn->mean, bn->istd);
+        be->bn_train(be, &bn->settings, t, &f);
     else
-        be->bn_eval(be, &bn->settings, t, bn->gamma, bn->beta, bn->running_mean, bn->running_var, bn->scale,
-                    bn->shift, bn->mean, bn->istd);
+        be->bn_eval(be, &bn->settings, t, &f);
     t->scale = bn->scale;
     t->shift = bn->shift;
     t->mean = bn->mean;
@@ -109,8 +110,9 @@ static rc_grad normalise_back(subject *s, normalisation *bn, const rc_tensor *t,
     rc_grad dy = {.y = t, .g = g};
     if (!bn->on)
         return dy;
-    s->be->bn_backward(s->be, t, bn->train, bn->partial, bn->gamma, dmean, dvar, batch_mean, bn->dgamma, bn->dbeta,
-                       bn->a, bn->b, bn->c);
+    const rc_bn_backward back = {.partial = bn->partial, .dmean = dmean, .dvar = dvar, .batch_mean = batch_mean,
+                                 .dgamma = bn->dgamma, .dbeta = bn->dbeta, .a = bn->a, .b = bn->b, .c = bn->c};
+    s->be->bn_backward(s->be, t, bn->train, &back);
     dy.a = bn->a;
     dy.b = bn->b;
     dy.c = bn->c;

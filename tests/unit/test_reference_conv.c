@@ -259,7 +259,8 @@ static void lazy_input_and_epilogues(void **state)
         void *dgamma = new_reals(be, NULL, 1), *dbeta = new_reals(be, NULL, 1);
         x.istd = new_reals(be, (const double[4]){1}, 4);
         void *xa = new_reals(be, NULL, 4), *xb = new_reals(be, NULL, 4), *xc = new_reals(be, NULL, 4);
-        be->bn_backward(be, &x, false, partial, NULL, NULL, NULL, NULL, dgamma, dbeta, xa, xb, xc);
+        be->bn_backward(be, &x, false, &(rc_bn_backward){.partial = partial, .dgamma = dgamma, .dbeta = dbeta,
+                                                         .a = xa, .b = xb, .c = xc});
         expect_reals(be, dbeta, dx_expected, 1);
         expect_reals(be, dgamma, (const double[1]){dx_expected[0] * (1 - 0.5)}, 1);
         expect_reals(be, xa, (const double[4]){scale, 0, 0, 0}, 4);

@@ -42,8 +42,10 @@ static void normalise(rc_backend *be, rc_tensor *x, rc_tensor *y, normalisation 
 {
     const rc_bn bn = {.eps = 0.75f, .momentum = 0.25f};
     be->copy_forward(be, x, y, &(rc_epilogue){.partial = norm->partial, .center = norm->running_mean});
-    be->bn_train(be, &bn, y, norm->partial, norm->running_mean, gamma, beta, norm->running_mean,
-                 norm->running_var, norm->scale, norm->shift, norm->mean, norm->istd);
+    const rc_bn_forward f = {.partial = norm->partial, .center = norm->running_mean, .gamma = gamma, .beta = beta,
+                             .running_mean = norm->running_mean, .running_var = norm->running_var,
+                             .scale = norm->scale, .shift = norm->shift, .mean = norm->mean, .istd = norm->istd};
+    be->bn_train(be, &bn, y, &f);
     y->scale = norm->scale;
     y->shift = norm->shift;
     y->mean = norm->mean;
@@ -74,8 +76,10 @@ static void bn_train_by_hand(void **state)
         void *a = new_reals(be, NULL, 4), *b = new_reals(be, NULL, 4), *c = new_reals(be, NULL, 4);
         void *dgamma = new_reals(be, NULL, 1), *dbeta = new_reals(be, NULL, 1);
         rc_grad dy = {.y = &y, .g = g.raw, .a = a, .b = b, .c = c};
+        const rc_bn_backward back = {.partial = norm.partial, .dgamma = dgamma, .dbeta = dbeta, .a = a, .b = b,
+                                     .c = c};
         be->bn_backward_sums(be, &dy, norm.partial);
-        be->bn_backward(be, &y, true, norm.partial, gamma, NULL, NULL, NULL, dgamma, dbeta, a, b, c);
+        be->bn_backward(be, &y, true, &back);
         expect_reals(be, dgamma, (const double[1]){0}, 1);
         expect_reals(be, dbeta, (const double[1]){2}, 1);
         be->copy_backward(be, &dy, dx.raw, &(rc_back_epilogue){.x = &x});
@@ -85,7 +89,7 @@ static void bn_train_by_hand(void **state)
         /* dz = 0 0 0 1: sum dz (raw - mean) = 1.5; dL/draw = scale (dz - 1/4 - (raw - 2.5) / 2 * 1.5 / 4) */
         be->write_act(be, &g, (const double[4]){0, 0, 0, 1});
         be->bn_backward_sums(be, &dy, norm.partial);
-        be->bn_backward(be, &y, true, norm.partial, gamma, NULL, NULL, NULL, dgamma, dbeta, a, b, c);
+        be->bn_backward(be, &y, true, &back);
         expect_reals(be, dgamma, (const double[1]){1.5 / root}, 1);
         be->copy_backward(be, &dy, dx.raw, &(rc_back_epilogue){.x = &x, .add = true});
         double expected[4];
@@ -95,7 +99,8 @@ static void bn_train_by_hand(void **state)
 
         /* eval with gradients of the statistics: a = scale, plus dmean / m + 2 dvar (raw - batch mean) / m */
         void *dmean = new_reals(be, (const double[4]){8}, 4), *dvar = new_reals(be, (const double[4]){6}, 4);
-        be->bn_backward(be, &y, false, NULL, gamma, dmean, dvar, norm.mean, NULL, NULL, a, b, c);
+        be->bn_backward(be, &y, false, &(rc_bn_backward){.dmean = dmean, .dvar = dvar, .batch_mean = norm.mean,
+                                                         .a = a, .b = b, .c = c});
         be->copy_backward(be, &dy, dx.raw, &(rc_back_epilogue){.x = &x});
         for (int k = 0; k < 4; k++) expected[k] = 3 / root * (k == 3) + 2 + 3 * (values[k] - 2.5);
         expect_act(be, &dx, dx.raw, expected);
@@ -121,8 +126,9 @@ static void bn_eval_by_hand(void **state)
         y.group_end[0] = 1;
         y.group_end[1] = 2;
         normalisation norm = new_normalisation(be, &y, (const double[1]){5}, (const double[1]){3.25});
-        be->bn_eval(be, &(rc_bn){.eps = 0.75f, .momentum = 0.5f}, &y, NULL, NULL, norm.running_mean,
-                    norm.running_var, norm.scale, norm.shift, norm.mean, norm.istd);
+        const rc_bn_forward f = {.running_mean = norm.running_mean, .running_var = norm.running_var,
+                                 .scale = norm.scale, .shift = norm.shift, .mean = norm.mean, .istd = norm.istd};
+        be->bn_eval(be, &(rc_bn){.eps = 0.75f, .momentum = 0.5f}, &y, &f);
         expect_reals(be, norm.scale, (const double[8]){0.5, 0, 0, 0, 0.5}, 8);
         expect_reals(be, norm.shift, (const double[8]){-2.5, 0, 0, 0, -2.5}, 8);
         expect_reals(be, norm.mean, (const double[8]){5, 0, 0, 0, 5}, 8);
@@ -174,8 +180,10 @@ static void two_groups_are_two_calls(void **state)
                  *c = new_reals(be, NULL, count);
             void *dgamma = new_reals(be, NULL, C), *dbeta = new_reals(be, NULL, C);
             rc_grad dy = {.y = &y, .g = g.raw, .a = a, .b = b, .c = c};
+            const rc_bn_backward back = {.partial = norm.partial, .dgamma = dgamma, .dbeta = dbeta, .a = a, .b = b,
+                                         .c = c};
             be->bn_backward_sums(be, &dy, norm.partial);
-            be->bn_backward(be, &y, true, norm.partial, gamma, NULL, NULL, NULL, dgamma, dbeta, a, b, c);
+            be->bn_backward(be, &y, true, &back);
             be->copy_backward(be, &dy, dx.raw, &(rc_back_epilogue){.x = &x});
             const void *stat[4] = {norm.scale, norm.shift, norm.mean, norm.istd};
             if (call < 2) {

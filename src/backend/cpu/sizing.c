@@ -95,11 +95,9 @@ static rc_status repeat(rc_backend *backend, void (*step)(void *context), void *
     return rc_fail(RC_INTERNAL, "a step was to run where memory is only counted");
 }
 
-static void bn_eval(rc_backend *backend, const rc_bn *bn, const rc_tensor *y, const void *gamma, const void *beta,
-                    const void *running_mean, const void *running_var, void *scale, void *shift, void *mean, void *istd)
+static void bn_eval(rc_backend *backend, const rc_bn *bn, const rc_tensor *y, const rc_bn_forward *f)
 {
-    (void)backend, (void)bn, (void)y, (void)gamma, (void)beta, (void)running_mean, (void)running_var, (void)scale;
-    (void)shift, (void)mean, (void)istd;
+    (void)backend, (void)bn, (void)y, (void)f;
 }
 
 static void destroy(rc_backend *backend)

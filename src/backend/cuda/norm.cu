@@ -69,17 +69,16 @@ template <typename Sum, typename Norm> __global__ static void norm_kernel(Norm n
 }
 
 template <typename Sum>
-static void bn_train(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const void *partial, const void *center,
-                     const void *gamma, const void *beta, void *running_mean, void *running_var, void *scale,
-                     void *shift, void *mean, void *istd)
+static void bn_train(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const rc_bn_forward *f)
 {
-    normalisation to = {(float *)scale, (float *)shift, (float *)mean, (float *)istd};
-    affine by = {(const float *)gamma, (const float *)beta};
-    train_norm norm = {*bn, shape_of(y), (const float *)center, by, (float *)running_mean, (float *)running_var, to};
-    if (rc_cuda_join_norm(rc_cuda_of(be), partial, norm))
+    normalisation to = {(float *)f->scale, (float *)f->shift, (float *)f->mean, (float *)f->istd};
+    affine by = {(const float *)f->gamma, (const float *)f->beta};
+    train_norm norm = {*bn, shape_of(y), (const float *)f->center, by, (float *)f->running_mean,
+                       (float *)f->running_var, to};
+    if (rc_cuda_join_norm(rc_cuda_of(be), f->partial, norm))
         return;
     rc_cuda_launch_early(rc_cuda_of(be), "bn_train", norm_kernel<Sum, train_norm>, norm_grid(y), NORM_THREADS, 0, norm,
-                         partial);
+                         f->partial);
 }
 
 __global__ static void bn_eval_kernel(rc_bn bn, norm_shape shape, affine by, const float *running_mean,
@@ -96,16 +95,14 @@ __global__ static void bn_eval_kernel(rc_bn bn, norm_shape shape, affine by, con
         clear_normalisation(to, i);
 }
 
-static void bn_eval(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const void *gamma, const void *beta,
-                    const void *running_mean, const void *running_var, void *scale, void *shift, void *mean,
-                    void *istd)
+static void bn_eval(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const rc_bn_forward *f)
 {
-    normalisation to = {(float *)scale, (float *)shift, (float *)mean, (float *)istd};
-    affine by = {(const float *)gamma, (const float *)beta};
+    normalisation to = {(float *)f->scale, (float *)f->shift, (float *)f->mean, (float *)f->istd};
+    affine by = {(const float *)f->gamma, (const float *)f->beta};
     int entries = y->groups * rc_cuda_padded(y->c);
     dim3 grid((unsigned)(entries + NORM_THREADS - 1) / NORM_THREADS);
     rc_cuda_launch_early(rc_cuda_of(be), "bn_eval", bn_eval_kernel, grid, NORM_THREADS, 0, *bn, shape_of(y), by,
-                         (const float *)running_mean, (const float *)running_var, to);
+                         (const float *)f->running_mean, (const float *)f->running_var, to);
 }
 
 /* ---- many layers at once ---------------------------------------------------------------------------------------- */
@@ -209,33 +206,32 @@ template <typename Act> static void bn_backward_sums(rc_backend *be, const rc_gr
 }
 
 template <typename Sum>
-static void bn_backward(rc_backend *be, const rc_tensor *y, bool train, const void *partial, const void *,
-                        const void *dmean, const void *dvar, const void *batch_mean, void *dgamma, void *dbeta,
-                        void *a, void *b, void *c)
+static void bn_backward(rc_backend *be, const rc_tensor *y, bool train, const rc_bn_backward *back)
 {
-    if (!train && !partial && !dgamma && !dbeta) {
+    if (!train && !back->partial && !back->dgamma && !back->dbeta) {
         rc_cuda_norm_job job = {};
         job.c = y->c;
         job.cp = rc_cuda_padded(y->c);
         job.groups = y->groups;
         job.samples = (double)y->n * y->h * y->w;
         job.scale = (const float *)y->scale;
-        job.dmean = (const float *)dmean;
-        job.dvar = (const float *)dvar;
-        job.batch_mean = (const float *)batch_mean;
-        job.a = (float *)a;
-        job.b = (float *)b;
-        job.coefficient_c = (float *)c;
+        job.dmean = (const float *)back->dmean;
+        job.dvar = (const float *)back->dvar;
+        job.batch_mean = (const float *)back->batch_mean;
+        job.a = (float *)back->a;
+        job.b = (float *)back->b;
+        job.coefficient_c = (float *)back->c;
         defer<Sum>(rc_cuda_of(be), job);
         return;
     }
     backward_norm norm = {shape_of(y), train, (const float *)y->scale, (const float *)y->mean, (const float *)y->istd,
-                          (const float *)dmean, (const float *)dvar, (const float *)batch_mean, (float *)dgamma,
-                          (float *)dbeta, (float *)a, (float *)b, (float *)c, (double)y->n * y->h * y->w};
-    if (rc_cuda_join_norm(rc_cuda_of(be), partial, norm))
+                          (const float *)back->dmean, (const float *)back->dvar, (const float *)back->batch_mean,
+                          (float *)back->dgamma, (float *)back->dbeta, (float *)back->a, (float *)back->b,
+                          (float *)back->c, (double)y->n * y->h * y->w};
+    if (rc_cuda_join_norm(rc_cuda_of(be), back->partial, norm))
         return;
     rc_cuda_launch_early(rc_cuda_of(be), "bn_backward", norm_kernel<Sum, backward_norm>, norm_grid(y), NORM_THREADS, 0,
-                         norm, partial);
+                         norm, back->partial);
 }
 
 template <typename Act> static void fill(rc_backend *table)

@@ -59,14 +59,12 @@ static rc_backend reference_operations(void)
     return table;
 }
 
-static void bn_train(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const void *partial, const void *center,
-                     const void *gamma, const void *beta, void *running_mean, void *running_var, void *scale,
-                     void *shift, void *mean, void *istd)
+static void bn_train(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const rc_bn_forward *f)
 {
     rc_tensor folded;
-    partial = fold(be, y, partial, &folded);
-    reference_operations().bn_train(be, bn, &folded, partial, center, gamma, beta, running_mean, running_var, scale,
-                                    shift, mean, istd);
+    rc_bn_forward of_folded = *f;
+    of_folded.partial = fold(be, y, f->partial, &folded);
+    reference_operations().bn_train(be, bn, &folded, &of_folded);
 }
 
 static void bn_statistics(rc_backend *be, const rc_tensor *y, const void *partial, const void *center, void *mean,
@@ -77,14 +75,12 @@ static void bn_statistics(rc_backend *be, const rc_tensor *y, const void *partia
     reference_operations().bn_statistics(be, &folded, partial, center, mean, var);
 }
 
-static void bn_backward(rc_backend *be, const rc_tensor *y, bool train, const void *partial, const void *gamma,
-                        const void *dmean, const void *dvar, const void *batch_mean, void *dgamma, void *dbeta,
-                        void *a, void *b, void *c)
+static void bn_backward(rc_backend *be, const rc_tensor *y, bool train, const rc_bn_backward *back)
 {
     rc_tensor folded;
-    partial = fold(be, y, partial, &folded);
-    reference_operations().bn_backward(be, &folded, train, partial, gamma, dmean, dvar, batch_mean, dgamma, dbeta, a, b,
-                                       c);
+    rc_bn_backward of_folded = *back;
+    of_folded.partial = fold(be, y, back->partial, &folded);
+    reference_operations().bn_backward(be, &folded, train, &of_folded);
 }
 
 void RC_FAST(fill_statistics)(rc_backend *table)

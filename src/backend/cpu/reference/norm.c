@@ -143,47 +143,43 @@ static void update_running(real *running, double momentum, double now)
     *running = (real)((1 - momentum) * (double)*running + momentum * now);
 }
 
-static void bn_train(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const void *partial, const void *center,
-                     const void *gamma, const void *beta, void *running_mean, void *running_var, void *scale,
-                     void *shift, void *mean, void *istd)
+static void bn_train(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const rc_bn_forward *f)
 {
     int cp = rc_padded(be, y->c);
-    normalisation to = {scale, shift, mean, istd};
+    normalisation to = {f->scale, f->shift, f->mean, f->istd};
     for (int first = 0; first < y->c; first += BLOCK) {
         int channels = y->c - first < BLOCK ? y->c - first : BLOCK;
         double centers[BLOCK]; /* center is usually running_mean, which is about to change */
         for (int i = 0; i < channels; i++)
-            centers[i] = real_or(center, first + i, 0);
+            centers[i] = real_or(f->center, first + i, 0);
         for (int group = 0; group < y->groups; group++) {
-            sums s = sum_group(y, cp, partial, group, first);
+            sums s = sum_group(y, cp, f->partial, group, first);
             for (int i = 0; i < channels; i++) {
                 int channel = first + i;
                 double batch_mean, batch_var;
                 moments(&s, i, centers[i], &batch_mean, &batch_var);
                 set_normalisation(to, group * cp + channel, batch_mean, batch_var, (double)bn->eps,
-                                  real_or(gamma, channel, 1), real_or(beta, channel, 0));
-                if (!running_mean)
+                                  real_or(f->gamma, channel, 1), real_or(f->beta, channel, 0));
+                if (!f->running_mean)
                     continue;
                 double unbiased = s.m > 1 ? batch_var * s.m / (s.m - 1) : batch_var;
-                update_running((real *)running_mean + channel, (double)bn->momentum, batch_mean);
-                update_running((real *)running_var + channel, (double)bn->momentum, unbiased);
+                update_running((real *)f->running_mean + channel, (double)bn->momentum, batch_mean);
+                update_running((real *)f->running_var + channel, (double)bn->momentum, unbiased);
             }
         }
     }
     clear_pads(to, y->groups, y->c, cp);
 }
 
-static void bn_eval(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const void *gamma, const void *beta,
-                    const void *running_mean, const void *running_var, void *scale, void *shift, void *mean,
-                    void *istd)
+static void bn_eval(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const rc_bn_forward *f)
 {
     int cp = rc_padded(be, y->c);
-    normalisation to = {scale, shift, mean, istd};
+    normalisation to = {f->scale, f->shift, f->mean, f->istd};
     for (int group = 0; group < y->groups; group++)
         for (int channel = 0; channel < y->c; channel++)
-            set_normalisation(to, group * cp + channel, (double)((const real *)running_mean)[channel],
-                              (double)((const real *)running_var)[channel], (double)bn->eps,
-                              real_or(gamma, channel, 1), real_or(beta, channel, 0));
+            set_normalisation(to, group * cp + channel, (double)((const real *)f->running_mean)[channel],
+                              (double)((const real *)f->running_var)[channel], (double)bn->eps,
+                              real_or(f->gamma, channel, 1), real_or(f->beta, channel, 0));
     clear_pads(to, y->groups, y->c, cp);
 }
 
@@ -222,11 +218,8 @@ static void set_coefficients(const rc_tensor *y, int i, bool train, const sums *
     coefficient[2] = -factor * s->first[in_block] / s->m - coefficient[1] * (double)((const real *)y->mean)[i];
 }
 
-static void bn_backward(rc_backend *be, const rc_tensor *y, bool train, const void *partial, const void *gamma,
-                        const void *dmean, const void *dvar, const void *batch_mean, void *dgamma, void *dbeta,
-                        void *a, void *b, void *c)
+static void bn_backward(rc_backend *be, const rc_tensor *y, bool train, const rc_bn_backward *back)
 {
-    (void)gamma; /* scale holds it already */
     int cp = rc_padded(be, y->c);
     double all = (double)y->n * y->h * y->w;
     for (int first = 0; first < cp; first += BLOCK) {
@@ -234,8 +227,8 @@ static void bn_backward(rc_backend *be, const rc_tensor *y, bool train, const vo
         double gamma_sum[BLOCK] = {0}, beta_sum[BLOCK] = {0};
         for (int group = 0; group < y->groups; group++) {
             sums s = {.m = 1};
-            if (partial)
-                s = sum_group(y, cp, partial, group, first);
+            if (back->partial)
+                s = sum_group(y, cp, back->partial, group, first);
             for (int k = 0; k < channels; k++) {
                 int channel = first + k, i = group * cp + channel;
                 double coefficient[3] = {0};
@@ -244,22 +237,22 @@ static void bn_backward(rc_backend *be, const rc_tensor *y, bool train, const vo
                     beta_sum[k] += s.first[k];
                     gamma_sum[k] += (double)((const real *)y->istd)[i] * s.second[k];
                 }
-                if (channel < y->c && dmean) { /* dmean / m + 2 dvar (raw - batch_mean) / m */
-                    double twice = 2 * (double)((const real *)dvar)[channel] / all;
+                if (channel < y->c && back->dmean) { /* dmean / m + 2 dvar (raw - batch_mean) / m */
+                    double twice = 2 * (double)((const real *)back->dvar)[channel] / all;
                     coefficient[1] += twice;
-                    coefficient[2] += (double)((const real *)dmean)[channel] / all -
-                                      twice * (double)((const real *)batch_mean)[channel];
+                    coefficient[2] += (double)((const real *)back->dmean)[channel] / all -
+                                      twice * (double)((const real *)back->batch_mean)[channel];
                 }
-                ((real *)a)[i] = (real)coefficient[0];
-                ((real *)b)[i] = (real)coefficient[1];
-                ((real *)c)[i] = (real)coefficient[2];
+                ((real *)back->a)[i] = (real)coefficient[0];
+                ((real *)back->b)[i] = (real)coefficient[1];
+                ((real *)back->c)[i] = (real)coefficient[2];
             }
         }
         for (int k = 0; k < channels && first + k < y->c; k++) {
-            if (dgamma)
-                ((real *)dgamma)[first + k] = (real)gamma_sum[k];
-            if (dbeta)
-                ((real *)dbeta)[first + k] = (real)beta_sum[k];
+            if (back->dgamma)
+                ((real *)back->dgamma)[first + k] = (real)gamma_sum[k];
+            if (back->dbeta)
+                ((real *)back->dbeta)[first + k] = (real)beta_sum[k];
         }
     }
 }
