@@ -5,8 +5,8 @@
  * so it is dropped as soon as memory is allocated or released, which every change of what a step does brings along. */
 #include <stdio.h>
 
+#include "backend/cuda/convolution/pack.h"
 #include "backend/cuda/device.cuh"
-#include "backend/cuda/pack.h"
 
 /* ---- lanes ----------------------------------------------------------------------------------------------------- */
 

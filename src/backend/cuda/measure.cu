@@ -3,7 +3,7 @@
  * large products surpass; FMA in fp32), and copying memory that is larger than the caches. */
 #include <math.h>
 
-#include "backend/cuda/mma.cuh"
+#include "backend/cuda/product/mma.cuh"
 
 enum { PEAK_THREADS = 256, PEAK_BLOCKS = 4 /* of a multiprocessor */, PEAK_SUMS = 8, PEAK_ROUNDS = 4096 };
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "backend/cuda/pack.h"
+#include "backend/cuda/convolution/pack.h"
 
 /* ---- allocations ------------------------------------------------------------------------------------------------ */
 

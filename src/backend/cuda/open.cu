@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cuda/pack.h"
+#include "backend/cuda/convolution/pack.h"
 
 static void cuda_destroy(rc_backend *be)
 {

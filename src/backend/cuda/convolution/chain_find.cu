@@ -1,0 +1,58 @@
+/* Finds chains among the layers of a net: convolutions of one shape that one kernel runs (chain.cuh). */
+#include "backend/cuda/convolution/chain.h"
+
+static bool piecewise_linear(rc_act act)
+{
+    return act == RC_ACT_NONE || act == RC_ACT_RELU || act == RC_ACT_LEAKY_RELU;
+}
+
+static bool same_shape(const rc_conv *a, const rc_conv *b)
+{
+    return a->c_in == b->c_in && a->c_out == b->c_out && a->k == b->k && a->stride == b->stride && a->pad == b->pad &&
+           a->up == b->up && a->transposed == b->transposed && a->h == b->h && a->w == b->w;
+}
+
+/* Can layer `index` be a link of the chain that begins with `first`, if the layers between are? The first may add what
+ * any earlier layer made, but not what it reads itself. A later one may add what the link before it reads, unless that
+ * adds something, too. */
+static bool is_link(const rc_fusible *layers, int first, int index)
+{
+    const rc_fusible *layer = &layers[index];
+    if (!layer->plain || !piecewise_linear(layer->act) || !same_shape(&layer->conv, &layers[first].conv))
+        return false;
+    if (index == first)
+        return layer->in >= 0 && (layer->skip < 0 || (layer->skip != layer->in &&
+                                                      layer->skip_offset % RC_CUDA_CHANNELS == 0));
+    const rc_fusible *before = &layers[index - 1];
+    if (layer->in != index - 1)
+        return false;
+    return layer->skip < 0 || (layer->skip_stride == 1 && layer->skip == before->in && before->skip < 0);
+}
+
+/* Does anybody but the links themselves read a link before the last? */
+static bool is_read_elsewhere(const rc_fusible *layers, int count, int first, int last)
+{
+    for (int i = first; i < last; i++) {
+        if (layers[i].output)
+            return true;
+    }
+    for (int i = last + 1; i < count; i++) {
+        const rc_fusible *layer = &layers[i];
+        if ((layer->in >= first && layer->in < last) || (layer->skip >= first && layer->skip < last))
+            return true;
+    }
+    return false;
+}
+
+int rc_cuda_find_chain(rc_backend *be, const rc_fusible *layers, int count, int first, int n, bool gradients)
+{
+    if (!is_link(layers, first, first) || !piecewise_linear(layers[layers[first].in].act) ||
+        !rc_cuda_takes_links(rc_cuda_of(be), &layers[first].conv, n, gradients))
+        return 0;
+    int last = first;
+    while (last + 1 < count && last + 1 - first < RC_MAX_FUSED && is_link(layers, first, last + 1))
+        last++;
+    while (last > first && is_read_elsewhere(layers, count, first, last))
+        last--;
+    return last - first + 1;
+}

@@ -1,0 +1,80 @@
+/* Convolutions: hands each call to the first kind of kernels that takes it. */
+#include "backend/cuda/convolution/chain.h"
+#include "backend/cuda/convolution/conv.h"
+#include "backend/cuda/map/norm.cuh"
+
+static const rc_cuda_conv_kind *const kinds[] = {&rc_cuda_conv_whole, &rc_cuda_conv_mma, &rc_cuda_conv_tiled,
+                                                 &rc_cuda_conv_direct};
+enum { KINDS = sizeof kinds / sizeof kinds[0] };
+
+static rc_status reserve_conv(rc_backend *be, const rc_conv *conv, int n)
+{
+    rc_cuda *cuda = rc_cuda_of(be);
+    size_t most = 0;
+    for (int i = 0; i < KINDS; i++) {
+        size_t bytes = kinds[i]->workspace(cuda, conv, n);
+        most = bytes > most ? bytes : most;
+    }
+    return rc_cuda_reserve(cuda, most);
+}
+
+static void conv_forward(rc_backend *be, const rc_conv *conv, rc_tensor *x, const void *weight, const void *bias,
+                         rc_tensor *y, const rc_epilogue *epilogue)
+{
+    for (int i = 0; i < KINDS; i++)
+        if (kinds[i]->forward(rc_cuda_of(be), conv, x, (const float *)weight, (const float *)bias, y, epilogue))
+            break;
+    x->stored = x->stored || x->value;
+}
+
+static void conv_backward_data(rc_backend *be, const rc_conv *conv, const rc_grad *dy, const void *weight, void *dx,
+                               const rc_back_epilogue *epilogue)
+{
+    for (int i = 0; i < KINDS; i++)
+        if (kinds[i]->backward_data(rc_cuda_of(be), conv, dy, (const float *)weight, dx, epilogue))
+            break;
+}
+
+static void conv_backward_weight(rc_backend *be, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
+                                 void *dweight, void *dbias)
+{
+    for (int i = 0; i < KINDS; i++)
+        if (kinds[i]->backward_weight(rc_cuda_of(be), conv, x, dy, (float *)dweight, (float *)dbias))
+            break;
+}
+
+/* ---- joined normalisations -------------------------------------------------------------------------------------- */
+
+template <typename Norm>
+static bool join_norm(rc_cuda *cuda, const void *partial, const Norm &norm, bool backward)
+{
+    rc_cuda_held *held = &cuda->held;
+    bool waits = cuda->deferred && cuda->norms.count == 0 && held->partial == partial && held->backward == backward;
+    if (!partial || !waits)
+        return false;
+    *(Norm *)held->norm = norm;
+    *held->tickets = cuda->tickets + cuda->lane * RC_CUDA_TICKETS;
+    rc_cuda_enqueue_deferred(cuda);
+    return true;
+}
+
+bool rc_cuda_join_norm(rc_cuda *cuda, const void *partial, const train_norm &norm)
+{
+    return join_norm(cuda, partial, norm, false);
+}
+
+bool rc_cuda_join_norm(rc_cuda *cuda, const void *partial, const backward_norm &norm)
+{
+    return join_norm(cuda, partial, norm, true);
+}
+
+void rc_cuda_fill_conv(rc_cuda *cuda)
+{
+    cuda->table.fuse = rc_cuda_find_chain;
+    cuda->table.fused_forward = rc_cuda_chain_forward;
+    cuda->table.fused_backward = rc_cuda_chain_backward;
+    cuda->table.reserve_conv = reserve_conv;
+    cuda->table.conv_forward = conv_forward;
+    cuda->table.conv_backward_data = conv_backward_data;
+    cuda->table.conv_backward_weight = conv_backward_weight;
+}

@@ -1,0 +1,162 @@
+/* Copies, finished values and skips: one thread per eight channels of a pixel. */
+#include "backend/cuda/map/map.cuh"
+
+/* The first reader of a tensor with memory for its value fills it. */
+static bool must_fill(const rc_tensor *x)
+{
+    return x->value && !x->stored;
+}
+
+template <typename Act> __global__ static void copy_forward_kernel(tensor_view<Act> x, forward_epilogue<Act> e)
+{
+    begin_after_kernel_before();
+    map_walk walk = walk_map(e.cut);
+    channel_sums<typename sum_of<Act>::type> sums = {};
+    for (int pixel = walk.first; pixel < walk.end; pixel += walk.step)
+        finish_forward8(e, walk, pixel, take_value8(x, place_of(x, pixel), walk.channel), &sums);
+    finish_sums(e.partial, e.cut, sums);
+}
+
+template <typename Act>
+static void copy_forward(rc_backend *be, rc_tensor *x, rc_tensor *y, const rc_epilogue *epilogue)
+{
+    map_cut cut = cut_map(y);
+    rc_cuda_launch_early(rc_cuda_of(be), "copy_forward", copy_forward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
+                         view_tensor<Act>(x), view_epilogue<Act>(y, epilogue, cut));
+    x->stored = x->stored || must_fill(x);
+}
+
+template <typename Act> __global__ static void copy_backward_kernel(grad_view<Act> dy, backward_epilogue<Act> e)
+{
+    begin_after_kernel_before();
+    map_walk walk = walk_map(e.cut);
+    channel_sums<typename sum_of<Act>::type> sums = {};
+    for (int pixel = walk.first; pixel < walk.end; pixel += walk.step)
+        finish_backward8(e, walk, pixel, load_draw8(dy, place_of(dy.y, pixel), walk.channel), &sums);
+    finish_sums(e.partial, e.cut, sums);
+}
+
+template <typename Act>
+static void copy_backward(rc_backend *be, const rc_grad *dy, void *dx, const rc_back_epilogue *epilogue)
+{
+    map_cut cut = cut_map(epilogue->x);
+    rc_cuda_launch_early(rc_cuda_of(be), "copy_backward", copy_backward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
+                         view_grad<Act>(dy), view_back_epilogue<Act>(dx, epilogue, cut));
+}
+
+template <typename Act> __global__ static void materialise_kernel(tensor_view<Act> x, Act *value, map_cut cut)
+{
+    begin_after_kernel_before();
+    map_walk walk = walk_map(cut);
+    for (int pixel = walk.first; pixel < walk.end; pixel += walk.step)
+        store8(value + offset8(x, pixel, walk.channel), load_pending8(x, place_of(x, pixel), walk.channel));
+}
+
+template <typename Act> static void materialise(rc_backend *be, rc_tensor *x)
+{
+    map_cut cut = cut_map(x);
+    rc_cuda_launch_early(rc_cuda_of(be), "materialise", materialise_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
+                         view_tensor<Act>(x), (Act *)x->value, cut);
+    x->stored = true;
+}
+
+/* dz of eight channels that need not begin at a vector of y. */
+template <typename Act> __device__ static float8 load_dz_from(const grad_view<Act> &dy, place at, int first)
+{
+    if (first % 8 == 0)
+        return first < dy.y.cp ? load_dz8(dy, at, first) : zero8();
+    float8 out = zero8();
+    int begin = first / 8 * 8;
+    for (int part = 0; part < 2; part++) {
+        int vector = begin + 8 * part;
+        float8 dz = vector < dy.y.cp ? load_dz8(dy, at, vector) : zero8();
+        for (int i = 0; i < 8; i++)
+            if (vector + i >= first && vector + i < first + 8)
+                out.v[vector + i - first] = dz.v[i];
+    }
+    return out;
+}
+
+/* Over the skip's source: pixels and channels that y did not take get nothing. */
+template <typename Act> __global__ static void skip_backward_kernel(grad_view<Act> dy, backward_epilogue<Act> e)
+{
+    begin_after_kernel_before();
+    map_walk walk = walk_map(e.cut);
+    channel_sums<typename sum_of<Act>::type> sums = {};
+    int stride = dy.y.skip_stride;
+    for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
+        place to = place_of(e.x, pixel);
+        bool taken = to.y % stride == 0 && to.x % stride == 0;
+        place from = place_at(dy.y, to.image, to.y / stride, to.x / stride);
+        float8 dz = taken ? load_dz_from(dy, from, walk.channel + dy.y.skip_offset) : zero8();
+        finish_backward8(e, walk, pixel, dz, &sums);
+    }
+    finish_sums(e.partial, e.cut, sums);
+}
+
+/* skip_backward where the skip takes everything as it is and no value is to be computed: pixels need no coordinates,
+ * and everything is loaded at once. */
+template <typename Act>
+__global__ static void __launch_bounds__(MAP_THREADS, sizeof(Act) == 2 ? 4 : 2)
+    identity_backward_kernel(grad_view<Act> dy, backward_epilogue<Act> e)
+{
+    begin_after_kernel_before();
+    typedef typename sum_of<Act>::type Sum;
+    map_walk walk = walk_map(e.cut);
+    channel_sums<Sum> sums = {};
+    const Act *y_value = dy.y.act == RC_ACT_NONE ? NULL : dy.y.stored; /* whose sign tells the slope; NULL: 1 */
+    const Act *x_value = e.x.act == RC_ACT_NONE || !e.partial ? NULL : e.x.stored;
+    float y_below = act_slope(dy.y.act, -1), x_below = act_slope(e.x.act, -1);
+    bool centred = e.mean && walk.channel < e.cut.cp;
+    float8 mean = centred ? load8(e.mean + walk.group * e.x.cp + walk.channel) : zero8();
+    for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
+        size_t at = offset8(e.x, pixel, walk.channel);
+        float8 result = load8(dy.g + at), y = y_value ? load8(y_value + at) : zero8();
+        float8 before = e.addend ? load8(e.addend + at) : zero8();
+        float8 x = x_value ? load8(x_value + at) : zero8(), raw = e.partial ? load8(e.x.raw + at) : zero8();
+#pragma unroll
+        for (int i = 0; i < 8; i++)
+            result.v[i] = (y.v[i] > 0 ? result.v[i] : y_below * result.v[i]) + before.v[i];
+        result = store_rounded8(e.dx + at, result);
+#pragma unroll
+        for (int i = 0; i < 8; i++) {
+            Sum dz = x.v[i] > 0 ? result.v[i] : x_below * result.v[i];
+            sums.first[i] += dz;
+            sums.second[i] += dz * ((Sum)raw.v[i] - (Sum)mean.v[i]);
+        }
+    }
+    finish_sums(e.partial, e.cut, sums);
+}
+
+static bool has_stored_slope(const rc_tensor *t)
+{
+    return t->act == RC_ACT_NONE || (t->stored && (t->act == RC_ACT_RELU || t->act == RC_ACT_LEAKY_RELU));
+}
+
+template <typename Act>
+static void skip_backward(rc_backend *be, const rc_grad *dy, void *dskip, const rc_back_epilogue *epilogue)
+{
+    map_cut cut = cut_map(epilogue->x);
+    const rc_skip *skip = &dy->y->skip;
+    bool identity = skip->stride == 1 && skip->channel_offset == 0 && skip->c == dy->y->c;
+    bool plain = has_stored_slope(dy->y) && (!epilogue->partial || has_stored_slope(epilogue->x));
+    rc_cuda_launch_early(rc_cuda_of(be), "skip_backward",
+                         identity && plain ? identity_backward_kernel<Act> : skip_backward_kernel<Act>, map_grid(cut),
+                         MAP_THREADS, 0, view_grad<Act>(dy), view_back_epilogue<Act>(dskip, epilogue, cut));
+}
+
+template <typename Act> static void fill(rc_backend *table)
+{
+    table->copy_forward = copy_forward<Act>;
+    table->copy_backward = copy_backward<Act>;
+    table->materialise = materialise<Act>;
+    table->skip_backward = skip_backward<Act>;
+}
+
+void rc_cuda_fill_copy(rc_cuda *cuda)
+{
+    if (cuda->bf16)
+        fill<__nv_bfloat16>(&cuda->table);
+    else
+        fill<float>(&cuda->table);
+}
