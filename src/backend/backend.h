@@ -3,13 +3,13 @@
  * Order of the file: memory and control, convolution family, normalisation, pooling, dense, losses, data, optimisers.
  *
  * Rules that hold for every operation:
- * - It enqueues work and returns nothing. Errors are sticky and come out of sync().
- * - It allocates nothing. Whoever builds a pass calls reserve() once with the geometry it will use.
- * - Sums are cut by shape, never by the number of threads: the same bits for any number of threads.
+ * - It enqueues work and returns nothing. The backend keeps the first error, and sync() returns it.
+ * - It allocates nothing. rc_pass_create calls the reserve functions with every shape before.
+ * - It cuts sums by shape, never by the number of threads: any number of threads gives the same bits.
  * - Gradients of parameters are OVERWRITTEN. Gradients of activations follow the flag `add`. A loss ADDS
  *   weight * gradient to every gradient it is given and OVERWRITES its value slot (unweighted value).
- * - What changes from step to step is read through pointers into rc_step, never passed by value.
- * - No argument checks here: the builders in nn/ have validated every shape before the first operation.
+ * - It reads what changes from step to step through pointers into rc_step; no caller passes that by value.
+ * - It checks no argument: the builders in nn/ have checked every shape before the first operation.
  */
 #ifndef RC_BACKEND_BACKEND_H
 #define RC_BACKEND_BACKEND_H
@@ -104,23 +104,23 @@ typedef struct rc_bn_backward {
 } rc_bn_backward;
 
 /* What a forward operation does with its result.
- *   train, or eval with gradients: raw is written, and `partial` (if set) receives per-channel sums of (raw - center)
- *     and its square, cut by shape; the tensor's scale, shift, skip and act stay pending.
- *   eval without gradients: `apply` is set, and raw receives the finished value act(conv * scale + shift + skip).
- *     The operation leaves the descriptor alone: whoever asked for it marks it finished (value = raw, stored). */
+ *   With gradients, `apply` is not set: the operation writes raw and, where `partial` is set, the per-channel sums of
+ *     (raw - center) and of its square, cut by shape. The tensor's scale, shift, skip and act stay pending.
+ *   Without gradients, `apply` is set: the operation writes the finished value act(conv * scale + shift + skip) to raw.
+ *     It leaves the tensor as it is; the pass reads the result through another one that has nothing pending. */
 typedef struct rc_epilogue {
     void *partial;      /* partial_bytes() of backend memory; NULL: no sums */
     const void *center; /* (c) real: running mean, which keeps the sums small; NULL: 0 */
     bool apply;
 } rc_epilogue;
 
-/* What a backward operation that finishes dL/dvalue of a layer does besides: `partial` (if set) receives per-channel
- * sums of dz and dz * (raw - mean) of that layer, for bn_backward. */
+/* How a backward operation writes dL/dvalue of a layer. Where `partial` is set this is the last write to it, and the
+ * operation also writes per-channel sums of dz and of dz * (raw - mean) of that layer, for bn_backward. */
 typedef struct rc_back_epilogue {
-    const rc_tensor *x; /* forward tensor whose gradient is being written */
+    const rc_tensor *x; /* the forward tensor of that layer */
     void *partial;
     bool add; /* add to what the gradient holds; otherwise overwrite */
-    const void *addend; /* what to add to instead of what it holds; NULL: that. conv_backward_data with lanes alone */
+    const void *addend; /* add to this instead; NULL: to what it holds. Only conv_backward_data with lanes takes it */
 } rc_back_epilogue;
 
 /* ---- several layers at once -------------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ typedef struct rc_fusible {
     int in;   /* the layer whose value it reads; negative: the input of the net */
     int skip; /* the layer whose value it adds; negative: none */
     int skip_stride, skip_offset; /* as in rc_skip */
-    bool output; /* who runs the pass reads its value */
+    bool output; /* the caller of the pass reads its value */
 } rc_fusible;
 
 /* One of the layers, forward and back. */
@@ -236,7 +236,7 @@ typedef struct rc_adam {
     float beta1, beta2, eps;
 } rc_adam;
 
-/* Lanes by name (see fork): what they are for is agreed on here, because they must not meet by chance. */
+/* Lanes by name (see fork), so that no two users take the same lane by chance. */
 enum { RC_MAIN_LANE, RC_WEIGHT_LANE /* weight gradients of a pass */, RC_SIDE_LANE /* teacher, some losses */ };
 
 /* ---- the table ---------------------------------------------------------------------------------------------- */
@@ -294,8 +294,9 @@ struct rc_backend {
     /* Memory and control. Not for use inside a step, except zero and copy. */
     void (*destroy)(rc_backend *);
     rc_status (*alloc)(rc_backend *, size_t bytes, void **memory); /* zeroed, 64-byte aligned */
-    /* For the images of a data set: a handle for the two below, augment and release alone. What does not fit on a
-     * device beside all that is allocated, before and after, lies in host memory, where the device reads it. */
+    /* Memory for the images of a data set: a handle that only the two below, augment and release take. Images that do
+     * not fit on a device beside all other memory, allocated before or after, lie in host memory, which the device
+     * reads. */
     rc_status (*alloc_images)(rc_backend *, size_t bytes, void **images);
     void (*write_images)(rc_backend *, void *images, size_t offset, const uint8_t *from, size_t bytes);
     void (*read_images)(rc_backend *, uint8_t *to, const void *images, size_t offset, size_t bytes);
@@ -312,8 +313,9 @@ struct rc_backend {
     void (*copy)(rc_backend *, void *to, const void *from, size_t bytes);
     rc_status (*sync)(rc_backend *);
     rc_status (*repeat)(rc_backend *, void (*step)(void *context), void *context, int times);
-    /* Lanes. fork: what follows is enqueued on that lane, after all that lane 0 holds so far; fork(0) goes back to
-     * lane 0, the main one, which does not wait. join: back to lane 0, which waits for all that the lane holds. */
+    /* Lanes. fork: the backend enqueues what follows on that lane, after all that lane 0 holds so far. fork(0) goes
+     * back to lane 0, the main one, which does not wait. join goes back to lane 0, which waits for all that the lane
+     * holds. */
     void (*fork)(rc_backend *, int lane);
     void (*join)(rc_backend *, int lane);
     void (*sum_workers)(rc_backend *, void *real, size_t count); /* sum over processes; nothing to do for one */
@@ -354,7 +356,7 @@ struct rc_backend {
     void (*bn_eval)(rc_backend *, const rc_bn *, const rc_tensor *y, const rc_bn_forward *);
     void (*bn_statistics)(rc_backend *, const rc_tensor *y, const void *partial, const void *center, void *mean,
                           void *var);
-    /* Sums of dz and dz * (raw - mean), where no operation took them as it wrote g. */
+    /* Sums of dz and of dz * (raw - mean), for a g whose last writer did not take them. */
     void (*bn_backward_sums)(rc_backend *, const rc_grad *dy, void *partial);
     /* Sums -> dgamma, dbeta and the coefficients a, b, c of the lazy gradient. train: y was normalised with statistics
      * of the batch; otherwise a = scale. dmean and dvar add dmean/m + 2 dvar (raw - batch_mean)/m over the m = n h w

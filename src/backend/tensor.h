@@ -1,7 +1,7 @@
 /* Tensors as the operations see them.
  *
- * Everything a backend computes on lives in backend memory, which is opaque above the backend: `void *`, never
- * dereferenced there. It holds two element types, whose sizes the backend tells:
+ * A backend computes on backend memory. The layers above hold it as `void *` and never follow the pointer. It holds two
+ * element types, whose sizes the backend tells:
  *   act   activations and their gradients        (CPU: float;  CUDA: bf16 or float;  CPU double reference: double)
  *   real  parameters, statistics, features after pooling, logits, losses, optimiser state   (float; double in the
  *         double reference)
@@ -13,8 +13,8 @@
  *
  * A tensor is lazy: its value is
  *     act(raw * scale + shift + skip)
- * and whoever reads it applies that while loading. `value`, where it is set, is memory for the finished value; the
- * first reader fills it as it reads (a residual sum is read again as a skip and in backward, so it is stored once).
+ * and every operation that reads it computes that while it loads. `value`, where it is set, is memory for the finished
+ * value. The first operation that reads the tensor fills it: a residual sum is read again as a skip and in backward.
  */
 #ifndef RC_BACKEND_TENSOR_H
 #define RC_BACKEND_TENSOR_H
