@@ -1,5 +1,5 @@
 /* CUDA on the CPU, as far as backend/cuda needs it: the same .cu files are compiled as C++ and run by the tests on
- * machines without a GPU. What its mma.cuh asks of the tensor cores is in backend/cuda/mma.cuh beside this.
+ * machines without a GPU. What its mma.cuh asks of the tensor cores is in backend/cuda/product/mma.cuh beside this.
  *
  * A block's threads are fibers that take turns at barriers and shuffles; blocks run one after the other, whichever
  * threads of the host enqueue them. A captured graph is a list of things to do. Nothing here is fast.

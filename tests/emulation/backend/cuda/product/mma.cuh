@@ -1,5 +1,5 @@
-/* In place of backend/cuda/mma.cuh: what the tensor cores and their loads do, by threads that are fibers. An address in
- * shared memory is an offset into the block's. */
+/* In place of backend/cuda/product/mma.cuh: what the tensor cores and their loads do, by threads that are fibers. An
+ * address in shared memory is an offset into the block's. */
 #ifndef RC_EMULATION_MMA_CUH
 #define RC_EMULATION_MMA_CUH
 
