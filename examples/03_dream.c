@@ -83,6 +83,22 @@ int main(void)
         print(dreams, made);
         all += made;
     }
+
+    /* The same as PNG files, a row for each class in all.png; and how many of the dreams the model takes for which. */
+    static const char *const files[] = {"all.png", "01-rows.png", "02-disc.png"};
+    int taken[CLASSES];
+    const recollect_dream_settings pictures = {.size = sizeof pictures, .per_class = DREAMS, .overwrite = 1};
+    recollect_dream_result result = {.size = sizeof result, .taken = taken};
+    check(recollect_dream_folder(model, "example-03", &pictures, &result));
+    for (int label = 0; label < CLASSES; label++)
+        printf("%d of %d dreams are of %s\n", taken[label], result.dreams, names[label]);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "example-03/%s", files[i]);
+        remove(path);
+    }
+    remove("example-03");
+
     recollect_model_destroy(&model);
     recollect_context_destroy(&context);
     return all > 0 ? 0 : 1;
