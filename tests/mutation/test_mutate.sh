@@ -119,6 +119,7 @@ mkdir -p src/cil src/nn
 cat >src/cil/rules.h <<'END'
 typedef struct net {
     int h, w, c;
+    long act_bytes, real_bytes, other_bytes;
 } net;
 END
 cat >src/cil/rules.c <<'END'
@@ -137,6 +138,10 @@ void rules(net *n, object *be, object *t)
     a = size(n->h, n->w, n->c);
     a = size(h, w, c);
     a = size(n->h, be->w, width);
+    a = n->act_bytes;
+    a = n->real_bytes;
+    pass p = {.constant_model = true};
+    pass q = {.update = true};
 }
 END
 cp src/cil/rules.h src/cil/rules.c src/nn
@@ -169,6 +174,12 @@ absent '14: arguments swapped: h, w -> w, h'
 there cil '14: arguments swapped: w, c -> c, w'
 there cil '15: arguments swapped: n->h, be->w -> be->w, n->h'
 there cil '15: arguments swapped: be->w, width -> width, be->w'
+absent '16: another field: act_bytes -> real_bytes'
+there cil '17: another field: real_bytes -> other_bytes'
+absent '18: constant: true -> false'
+absent '18: field dropped: .constant_model = true -> '
+there cil '19: constant: true -> false'
+there cil '19: field dropped: .update = true -> '
 rules nn
 there nn '13: arguments swapped: n->h, n->w -> n->w, n->h'
 there nn '13: another field: h -> w'
@@ -200,4 +211,69 @@ mutate >log || fail "all survivors have a reason"
 grep -q ' 0 survive without a reason, [1-9]' log || fail "reasons are not counted"
 printf 'src/toy/toy.c\n    line: gone\n    mutation: operator: `+` -> `-`\n    reason: a toy\n' >>accepted.txt
 if mutate >log; then fail "a reason for what is gone stays"; fi
+
+# A comment more changes no code.
+sed -i '1i /* a toy */' src/toy/toy.c
+mutate >log || true
+grep -q "$all mutants, $all known" log || fail "a comment makes it forget what it knows"
+sed -i 's/return x + 1;/return x + 2;/' src/toy/toy.c
+mutate --time-limit 0.001 >log || true
+grep -q "mutants, 0 known" log || fail "results of other code are taken for those of this"
+
+# The heap under the tests: who leaves a block or a part of an arena is found out, nobody else is.
+root=$(dirname "$tool")/../..
+cat >arena.c <<'END'
+#include "base/memory.h"
+void *rc_arena_take(rc_arena *arena, size_t bytes)
+{
+    char *taken = arena->base + arena->used;
+    arena->used += (bytes + 63) / 64 * 64;
+    return taken;
+}
+void *rc_arena_take_array(rc_arena *arena, size_t count, size_t size)
+{
+    return rc_arena_take(arena, count * size);
+}
+END
+cat >heap_user.c <<'END'
+#include <stdlib.h>
+#include <string.h>
+#include "base/memory.h"
+int main(int count, char **word)
+{
+    void *memory, *more;
+    if (count != 2 || posix_memalign(&memory, 64, 500) != 0 || posix_memalign(&more, 64, 4096) != 0)
+        return 3;
+    volatile char *block = memory;
+    rc_arena arena = {.base = more, .size = 4096};
+    volatile char *first = rc_arena_take(&arena, 10), *second = rc_arena_take_array(&arena, 5, 2);
+    int fresh = block[0] != 0 && block[499] != 0;
+    block[0] = block[499] = first[0] = first[9] = second[0] = second[9] = 1;
+    if (strcmp(word[1], "before") == 0)
+        block[-1] = 1;
+    else if (strcmp(word[1], "behind") == 0)
+        block[500] = 1;
+    else if (strcmp(word[1], "far") == 0)
+        block[600] = 1;
+    else if (strcmp(word[1], "part") == 0)
+        first[10] = 1;
+    else if (strcmp(word[1], "array") == 0)
+        second[10] = 1;
+    free(memory);
+    if (strcmp(word[1], "freed") == 0)
+        block[0] = 1;
+    else if (strcmp(word[1], "twice") == 0)
+        free(memory);
+    free(more);
+    return !fresh;
+}
+END
+"$compiler" -D_GNU_SOURCE -I"$root/src" -I"$root/include" "$root/tests/mutation/heap.c" arena.c heap_user.c \
+    -Wl,--wrap=posix_memalign,--wrap=malloc,--wrap=calloc,--wrap=realloc,--wrap=free \
+    -Wl,--wrap=rc_arena_take,--wrap=rc_arena_take_array -pthread -o heap_user >log 2>&1 || fail "heap.c does not compile"
+ulimit -c 0
+./heap_user well || fail "the heap ends a program that does nothing wrong"
+for fault in before behind far part array freed twice; do
+    if { ./heap_user $fault; } 2>/dev/null; then fail "the heap lets '$fault' pass"; fi
+done
 echo "$all mutants of a toy ended as they must"

@@ -1,0 +1,116 @@
+/* Learners and their parts come and go: what cannot be made is refused or leaves nothing behind, whichever allocation
+ * fails, and what was destroyed is all zeros. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "cil/sources.h"
+#include "support/cpu_backend.h"
+#include "support/learning.h"
+#include "support/succeeds.h"
+
+static const rc_learner no_learner;
+static const rc_vae no_vae;
+static const rc_augment image = {.h = LEARNING_SIZE, .w = LEARNING_SIZE, .c = LEARNING_CHANNELS, .std = {1, 1, 1}};
+
+static const rc_method *row(const char *name)
+{
+    const rc_method *method;
+    SUCCEEDS(rc_method_find(name, &method));
+    return method;
+}
+
+static void settings_out_of_range_are_refused(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    rc_learner l;
+    s.momentum = 2;
+    assert_int_equal(rc_learner_create(&l, be, &s, row("finetune"), &image), RC_INVALID_ARGUMENT);
+    assert_non_null(strstr(rc_message(), "momentum"));
+    assert_memory_equal(&l, &no_learner, sizeof l);
+}
+
+/* More is allowed until it is enough. */
+static void learners_that_cannot_be_made_leave_nothing(void **state)
+{
+    (void)state;
+    static const char *const methods[] = {"cwd", "dgr", "er"};
+    rc_settings s = learning_settings();
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        size_t before = rc_bytes_allocated();
+        int failures = 0;
+        rc_status status = RC_OUT_OF_MEMORY;
+        for (size_t allowed = 0; status != RC_OK; allowed += 8192) {
+            rc_learner l;
+            memset(&l, 0x55, sizeof l);
+            rc_memory_set_budget(before + allowed);
+            status = rc_learner_create(&l, be, &s, row(methods[i]), &image);
+            rc_memory_set_budget(SIZE_MAX);
+            if (status == RC_OK)
+                rc_learner_destroy(&l);
+            else
+                assert_int_equal(status, RC_OUT_OF_MEMORY);
+            failures += status != RC_OK;
+            assert_memory_equal(&l, &no_learner, sizeof l);
+            assert_int_equal(rc_bytes_allocated(), before);
+        }
+        assert_true(failures > 1);
+    }
+}
+
+/* As wide as it is not high, so that the two cannot stand for each other. */
+static void autoencoders_are_copied_or_nothing_is(void **state)
+{
+    (void)state;
+    enum { WIDTH = 8 };
+    rc_vae vae, copy;
+    SUCCEEDS(rc_vae_create(&vae, be, LEARNING_CHANNELS, LEARNING_SIZE, WIDTH, 5));
+    size_t count[2] = {vae.encoder.net->params, vae.decoder.net->params}, before = rc_bytes_allocated();
+    float *values = calloc(count[0] + count[1], sizeof *values), *found = calloc(count[0] + count[1], sizeof *found);
+    assert_true(values != NULL && found != NULL);
+    be->read_real(be, values, vae.encoder.param, count[0]);
+    be->read_real(be, values + count[0], vae.decoder.param, count[1]);
+    rc_status status = RC_OUT_OF_MEMORY;
+    int failures = 0;
+    for (size_t allowed = 0; status != RC_OK; allowed += 4096) {
+        memset(&copy, 0x55, sizeof copy);
+        rc_memory_set_budget(before + allowed);
+        status = rc_vae_clone(&copy, &vae);
+        rc_memory_set_budget(SIZE_MAX);
+        failures += status != RC_OK;
+        if (status != RC_OK) {
+            assert_int_equal(status, RC_OUT_OF_MEMORY);
+            assert_memory_equal(&copy, &no_vae, sizeof copy);
+            assert_int_equal(rc_bytes_allocated(), before);
+        }
+    }
+    assert_true(failures > 1);
+    assert_true(copy.encoder.net->params == count[0] && copy.decoder.net->params == count[1]);
+    const rc_vae *both[] = {&vae, &copy};
+    for (int i = 0; i < 2; i++) {
+        be->read_real(be, found, both[i]->encoder.param, count[0]);
+        be->read_real(be, found + count[0], both[i]->decoder.param, count[1]);
+        assert_memory_equal(found, values, (count[0] + count[1]) * sizeof *values);
+    }
+    rc_vae_destroy(&copy);
+    rc_vae_destroy(&vae);
+    free(values);
+    free(found);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(settings_out_of_range_are_refused),
+        cmocka_unit_test(learners_that_cannot_be_made_leave_nothing),
+        cmocka_unit_test(autoencoders_are_copied_or_nothing_is),
+    };
+    return cmocka_run_group_tests(tests, open_backend, close_backend);
+}
