@@ -405,6 +405,12 @@ static void room_grows_with_what_is_held(void **state)
     rc_buffer_resize(&b, 2); /* two of the four that it holds, not of the ten that it has room for */
     assert_true(b.held == 2 && b.images[0] == 10 && b.images[1] == 12);
     rc_buffer_destroy(&b);
+    rc_buffer_init(&b, 4, 5000); /* full, so that nothing lies behind the last image */
+    SUCCEEDS(rc_buffer_reserve(&b, 4));
+    b.held = 4;
+    rc_buffer_resize(&b, 2);
+    assert_int_equal(b.held, 2);
+    rc_buffer_destroy(&b);
     rc_buffer_init(&b, 4, 0); /* of a set whose images lie in the pool alone */
     SUCCEEDS(rc_buffer_reserve(&b, 4));
     assert_null(b.images);

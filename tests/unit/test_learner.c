@@ -217,6 +217,11 @@ static void other_settings_of_the_net_are_refused(void **state)
     other.net_blocks = 2;
     fails(rc_learner_configure(&l, &other, l.method), RC_INVALID_ARGUMENT,
           "net_width and net_blocks are 4 and 2, but the model was trained with 4 and 1 and keeps them");
+    rc_learner deeper;
+    learning_create(&deeper, be, "cwd", &other);
+    fails(rc_learner_configure(&deeper, &s, l.method), RC_INVALID_ARGUMENT,
+          "net_width and net_blocks are 4 and 1, but the model was trained with 4 and 2 and keeps them");
+    rc_learner_destroy(&deeper);
     other = s;
     other.batch = 1;
     assert_int_equal(rc_learner_configure(&l, &other, l.method), RC_INVALID_ARGUMENT);

@@ -65,6 +65,112 @@ static void learners_that_cannot_be_made_leave_nothing(void **state)
     }
 }
 
+static void teach_first(rc_learner *l, const rc_method *method, const rc_settings *s)
+{
+    learning_create_row(l, be, method, s);
+    learning_teach(l, 0, 2, 8, &learning_no_hooks);
+    rc_learner_end_task(l);
+    learning_begin(l, 1, 2, 8);
+}
+
+/* A copy has what a learner keeps, and nothing of a task. */
+static void learners_are_copied_or_nothing_is(void **state)
+{
+    (void)state;
+    static const char *const methods[] = {"cwd", "dgr", "er"};
+    rc_settings s = learning_settings();
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        rc_learner l, copy;
+        teach_first(&l, row(methods[i]), &s);
+        rc_learner_end_task(&l);
+        size_t before = rc_bytes_allocated();
+        rc_status status = RC_OUT_OF_MEMORY;
+        for (size_t allowed = 0; status != RC_OK; allowed += 8192) {
+            memset(&copy, 0x55, sizeof copy);
+            rc_memory_set_budget(before + allowed);
+            status = rc_learner_clone(&copy, &l);
+            rc_memory_set_budget(SIZE_MAX);
+            if (status != RC_OK)
+                assert_memory_equal(&copy, &no_learner, sizeof copy);
+            assert_true(status == RC_OK || rc_bytes_allocated() == before);
+        }
+        assert_true(!copy.in_task && !copy.learnt && copy.state.entries == 0 && copy.task_memory == NULL);
+        rc_learner_destroy(&copy);
+        rc_learner_destroy(&l);
+    }
+}
+
+/* A first look at dreams forgets that the task before had images of old classes. */
+static void dreams_are_a_task_without_images(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    rc_learner l;
+    int32_t *labels;
+    uint8_t *images = learning_images(2, 2, 8, &labels);
+    teach_first(&l, row("cwd"), &s);
+    rc_learner_end_task(&l);
+    labels[0] = 1;
+    SUCCEEDS(rc_learner_begin_task(&l, 1, 2, images, labels, 16));
+    assert_true(l.joins_old);
+    rc_learner_end_task(&l);
+    SUCCEEDS(rc_learner_begin_dreams(&l));
+    assert_true(l.in_task && !l.joins_old);
+    rc_learner_destroy(&l);
+    rc_free(NULL, images);
+    rc_free(NULL, labels);
+}
+
+/* A buffer goes along with refinement, too, and an epoch's draws are held as many as there are. */
+static void stored_images_are_planned_for_all_epochs(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    rc_method refined = *row("er");
+    rc_learner l;
+    rc_replay *replay;
+    refined.refine = true;
+    teach_first(&l, &refined, &s);
+    assert_int_equal(l.source->images.plan.epochs, s.epochs);
+    SUCCEEDS(rc_learner_replay(&l, RC_STREAM_DREAMS, &replay));
+    assert_int_equal(replay->bytes, (size_t)l.batches * (size_t)s.batch * sizeof(int32_t));
+    assert_true(l.batches > 1);
+    rc_replay_destroy(replay);
+    rc_learner_destroy(&l);
+}
+
+static void replays_that_cannot_be_opened_are_none(void **state)
+{
+    (void)state;
+    static const char *const methods[] = {"cwd", "dgr", "er"};
+    rc_settings s = learning_settings();
+    rc_learner l;
+    rc_replay *none = (rc_replay *)(void *)&l;
+    teach_first(&l, row("finetune"), &s);
+    assert_null(l.teacher.backbone.param); /* nobody asks it */
+    assert_int_equal(rc_learner_replay(&l, RC_STREAM_DREAMS, &none), RC_INTERNAL);
+    assert_string_equal(rc_message(), "Fine-tuning has no replay in task 2");
+    assert_null(none);
+    rc_learner_destroy(&l);
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        teach_first(&l, row(methods[i]), &s);
+        size_t before = rc_bytes_allocated();
+        for (size_t allowed = 0; allowed < 2048; allowed += 512) {
+            rc_replay *replay = (rc_replay *)(void *)&l;
+            rc_memory_set_budget(before + allowed);
+            rc_status status = l.source->kind->open(l.source, &l, RC_STREAM_DREAMS, &replay);
+            rc_memory_set_budget(SIZE_MAX);
+            if (status == RC_OK)
+                rc_replay_destroy(replay);
+            else
+                assert_null(replay);
+            assert_int_equal(rc_bytes_allocated(), before);
+            assert_true(allowed > 0 || status == RC_OUT_OF_MEMORY);
+        }
+        rc_learner_destroy(&l);
+    }
+}
+
 /* As wide as it is not high, so that the two cannot stand for each other. */
 static void autoencoders_are_copied_or_nothing_is(void **state)
 {
@@ -110,6 +216,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(settings_out_of_range_are_refused),
         cmocka_unit_test(learners_that_cannot_be_made_leave_nothing),
+        cmocka_unit_test(learners_are_copied_or_nothing_is),
+        cmocka_unit_test(dreams_are_a_task_without_images),
+        cmocka_unit_test(stored_images_are_planned_for_all_epochs),
+        cmocka_unit_test(replays_that_cannot_be_opened_are_none),
         cmocka_unit_test(autoencoders_are_copied_or_nothing_is),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
