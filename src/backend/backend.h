@@ -46,9 +46,8 @@ typedef struct rc_backend rc_backend;
 
 typedef enum rc_loss {
 #define RC_LOSS_ENTRY(identifier, key, name) RC_LOSS_##identifier,
-    RC_LOSSES(RC_LOSS_ENTRY)
+    RC_LOSSES(RC_LOSS_ENTRY) RC_LOSS_COUNT
 #undef RC_LOSS_ENTRY
-    RC_LOSS_COUNT
 } rc_loss;
 
 /* All that a step changes from one repetition to the next; lives in backend memory. step_begin() advances step and

@@ -8,7 +8,9 @@
 
 typedef void entry_type(void);
 
+/* clang-format off */
 #define ENTRY(name) {#name, offsetof(struct rc_backend, name)}
+/* clang-format on */
 static const struct {
     const char *name;
     size_t offset;

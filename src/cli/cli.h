@@ -43,15 +43,19 @@ typedef struct rc_option_value {
 
 /* The rows of --precision and --device-memory, which every command with --backend has, one after the other in its
  * table, and what rc_backend_open() calls the three. The text is valid until the next call. */
+/* clang-format off */
 #define RC_OPTION_PRECISION \
     {"precision", RC_OPTION_TEXT, "bf16|fp32", NULL, "of activations; bf16 only on cuda, its default", 0, 0}
 #define RC_OPTION_DEVICE_MEMORY \
     {"device-memory", RC_OPTION_SIZE, "SIZE", NULL, "limit of the GPU's memory, such as 512M or 2G", 0, 0}
+/* clang-format on */
 const char *rc_backend_name(const rc_option_value *backend);
 
 /* The row of --max-memory, which every command has that takes memory as a file or a preset asks for it. */
+/* clang-format off */
 #define RC_OPTION_MAX_MEMORY \
     {"max-memory", RC_OPTION_SIZE, "SIZE", NULL, "limit of memory, such as 512M or 2G; else 80 % of what is free", 0, 0}
+/* clang-format on */
 
 typedef struct rc_command {
     const char *name, *summary;

@@ -20,8 +20,10 @@
 
 /* ---- settings ------------------------------------------------------------------------------------------------- */
 
+/* clang-format off */
 #define REAL(name, value, low, high) {#name, true, offsetof(rc_settings, name), value, low, high}
 #define INTEGER(name, value, low, high) {#name, false, offsetof(rc_settings, name), value, low, high}
+/* clang-format on */
 
 /* CIFAR-100 with ResNet-32. low and high: what rc_settings_check takes; both NAN where it looks at no range. */
 static const struct number {

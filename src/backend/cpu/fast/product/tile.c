@@ -170,7 +170,10 @@ typedef void row_tiles(const tile_row *row, int first, int tiles);
 #define UP_TO_16(T, v) UP_TO_12(T, v) T(13, v) T(14, v) T(15, v) T(16, v)
 
 #if defined(__aarch64__)
-UP_TO_8(TILE, 1) UP_TO_8(TILE, 2) UP_TO_6(TILE, 3) UP_TO_5(TILE, 4)
+UP_TO_8(TILE, 1)
+UP_TO_8(TILE, 2)
+UP_TO_6(TILE, 3)
+UP_TO_5(TILE, 4)
 static row_tiles *const tiles_1[] = {UP_TO_8(NAME, 1)}, *const tiles_2[] = {UP_TO_8(NAME, 2)},
                  *const tiles_3[] = {UP_TO_6(NAME, 3)}, *const tiles_4[] = {UP_TO_5(NAME, 4)};
 static row_tiles *const *const tiles_of[] = {NULL, tiles_1, tiles_2, tiles_3, tiles_4};
@@ -183,7 +186,10 @@ static row_tiles *const *const tiles_of[] = {NULL, tiles_1, tiles_2, tiles_3, ti
 #define ALL_WITH_1(T) UP_TO_12(T, 1)
 #define ALL_WITH_2(T) UP_TO_6(T, 2)
 #endif
-ALL_WITH_1(TILE) ALL_WITH_2(TILE) ALL_WITH_1(CHUNK_TILE) ALL_WITH_2(CHUNK_TILE)
+ALL_WITH_1(TILE)
+ALL_WITH_2(TILE)
+ALL_WITH_1(CHUNK_TILE)
+ALL_WITH_2(CHUNK_TILE)
 static row_tiles *const tiles_1[] = {ALL_WITH_1(NAME)}, *const tiles_2[] = {ALL_WITH_2(NAME)},
                  *const chunk_tiles_1[] = {ALL_WITH_1(CHUNK_NAME)}, *const chunk_tiles_2[] = {ALL_WITH_2(CHUNK_NAME)};
 static row_tiles *const *const tiles_of[] = {NULL, tiles_1, tiles_2};
@@ -294,7 +300,13 @@ UNROLLED
     {                                                                                                                \
         run_outer(scalars, vectors, outer);                                                                          \
     }
-OUTER(4, 1) OUTER(4, 2) OUTER(8, 1) OUTER(8, 2) OUTER(12, 1) OUTER(12, 2) OUTER(16, 1)
+OUTER(4, 1)
+OUTER(4, 2)
+OUTER(8, 1)
+OUTER(8, 2)
+OUTER(12, 1)
+OUTER(12, 2)
+OUTER(16, 1)
 
 void RC_FAST(tile_outer)(const tile_outer *outer)
 {
