@@ -55,7 +55,7 @@ has unset base/json.c $flags
 CFLAGS=$flags LDFLAGS=-Wl,-z,now configure none "$source" -DCMAKE_BUILD_TYPE=None -DCMAKE_INSTALL_PREFIX=/usr \
     -DCMAKE_INSTALL_LIBDIR=lib/some-machine -DBUILD_SHARED_LIBS=ON -DBUILD_TESTING=OFF
 has none base/json.c $flags
-has none fast/tile.c -O3 -g1 -fstack-protector-strong
+has none fast/product/tile.c -O3 -g1 -fstack-protector-strong
 configure with-debug "$source" -DCMAKE_BUILD_TYPE=RelWithDebInfo "-DCMAKE_C_FLAGS=-fstack-clash-protection" -DBUILD_TESTING=OFF
 has with-debug base/json.c -O2 -g -DNDEBUG -fstack-clash-protection
 configure release "$source" -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS_RELEASE=-O1 -DBUILD_TESTING=OFF
