@@ -50,9 +50,9 @@ typedef enum rc_loss {
 #undef RC_LOSS_ENTRY
 } rc_loss;
 
-/* All that a step changes from one repetition to the next; lives in backend memory. step_begin() advances step and
- * batch, so the host sets them to "just before": UINT32_MAX before the first. Adam's bias correction is
- * 1 - beta^(step + 1). */
+/* Everything that changes from one repetition of a step to the next; lives in backend memory. step_begin() advances
+ * step and batch, so the host sets them to "just before": UINT32_MAX before the first. Adam's bias correction is 1 -
+ * beta^(step + 1). */
 typedef struct rc_step {
     uint64_t seed;
     uint32_t task, epoch, batch, step; /* step counts from 0 inside a stage; batch is the position in the epoch */
@@ -235,7 +235,7 @@ typedef struct rc_adam {
     float beta1, beta2, eps;
 } rc_adam;
 
-/* Lanes by name (see fork), so that no two users take the same lane by chance. */
+/* Lanes by name (see fork). Their purposes are listed here, so that no two uses share a lane by chance. */
 enum { RC_MAIN_LANE, RC_WEIGHT_LANE /* weight gradients of a pass */, RC_SIDE_LANE /* teacher, some losses */ };
 
 /* ---- the table ---------------------------------------------------------------------------------------------- */
@@ -274,7 +274,7 @@ struct rc_backend {
     size_t act_bytes, real_bytes;
     bool sizing; /* it takes no memory and runs no step, it only counts: see rc_backend_open_sizing */
     int lanes; /* how many run beside each other; 0 or 1: fork and join do nothing */
-    /* rc_backend_measure() and rc_backend_measure_now(). NULL: nobody knows. */
+    /* rc_backend_measure() and rc_backend_measure_now(). NULL: not known. */
     rc_peak (*measure)(rc_backend *);
     double (*measure_now)(rc_backend *, double seconds);
     /* Several layers at once. These three may be NULL: the backend runs every layer alone.
@@ -317,10 +317,11 @@ struct rc_backend {
      * holds. */
     void (*fork)(rc_backend *, int lane);
     void (*join)(rc_backend *, int lane);
-    void (*sum_workers)(rc_backend *, void *real, size_t count); /* sum over processes; nothing to do for one */
+    void (*sum_workers)(rc_backend *, void *real, size_t count); /* sum over processes; does nothing if there is
+                                                                    one */
     void (*step_begin)(rc_backend *, rc_step *);                 /* advances step and batch */
 
-    /* Workspace for the largest call to come: weights packed, bands, private sums. */
+    /* Workspace for the largest call that will come: packed weights, bands, sums of each thread. */
     rc_status (*reserve_conv)(rc_backend *, const rc_conv *, int n);
     rc_status (*reserve_linear)(rc_backend *, const rc_linear *, int n);
     rc_status (*reserve_dense)(rc_backend *, int n, int in, int out);
@@ -414,8 +415,9 @@ struct rc_backend {
                     void *value);
     void (*loss_diversity)(rc_backend *, int n, int classes, int stride, const void *logits, float epsilon,
                            const float *weight, void *value, void *dlogits);
-    /* Image priors on finished images x: stored, or nothing pending; so are the tensors of the losses below.
-     * dx (n, h, w, cp) act, added. Smoothing reflects at the border, which takes images of 3 x 3 or more. */
+    /* Image priors on finished images x: the value is stored, or nothing is pending. The same holds for the tensors
+     * of the losses below. dx (n, h, w, cp) act is added to. Smoothing reflects at the border, so images must be at
+     * least 3 x 3. */
     void (*loss_smoothing)(rc_backend *, const rc_tensor *x, const float *weight, void *value, void *dx);
     void (*loss_total_variation)(rc_backend *, const rc_tensor *x, const float *weight, void *value, void *dx);
     void (*loss_image_norm)(rc_backend *, const rc_tensor *x, const float *weight, void *value, void *dx);
@@ -458,12 +460,12 @@ struct rc_backend {
     void (*random_normal)(rc_backend *, uint32_t stream, const rc_step *, rc_tensor *out); /* fills (n, h, w, c) */
     void (*gather_labels)(rc_backend *, const int32_t *labels, const int32_t *order, int n, const rc_step *,
                           int32_t *out);
-    /* y (n, h, w, cp) act = finished images x, all moved down and right by the same number of pixels, what leaves on
-     * one side coming in on the other: draws e = 0 (rows) and 1 (columns), both uniform in [-range, range]. back:
-     * moved the other way, which undoes it and is its gradient. */
+    /* y (n, h, w, cp) act = finished images x, all shifted down and right by the same number of pixels; pixels that
+     * leave on one side come in on the other. Draws e = 0 (rows) and 1 (columns), both uniform in [-range, range].
+     * back: shifts the other way, which undoes it and is its gradient. */
     void (*roll)(rc_backend *, uint32_t stream, int range, bool back, const rc_step *, const rc_tensor *x, void *y);
 
-    /* Optimisers over `count` contiguous reals. Parameters that are frozen are left out by the caller. */
+    /* Optimisers over `count` contiguous reals. The caller leaves out frozen parameters. */
     void (*sgd)(rc_backend *, const rc_sgd *, const rc_step *, size_t count, void *param, const void *grad,
                 void *momentum);
     void (*adam)(rc_backend *, const rc_adam *, const rc_step *, size_t count, void *param, const void *grad,
@@ -477,8 +479,8 @@ struct rc_backend {
  * RECOLLECT_ISA allow. `reference` is plain C in float, `reference64` the same source in double. One thread at a time
  * uses a backend; several may be open at once, on one GPU too, each with a thread of its own. */
 rc_status rc_backend_open(const char *text, int threads, const rc_log *log, rc_backend **backend);
-/* The same with memory of the caller's: all host memory that a CPU backend allocates, for itself and for whoever calls
- * alloc, comes from `allocator` (which is copied; NULL: the heap), on the thread that calls. */
+/* The same with the caller's memory: all host memory that a CPU backend allocates, for itself and for callers of
+ * alloc, comes from `allocator` (which is copied; NULL: the heap), on the calling thread. */
 rc_status rc_backend_open_with(const char *text, int threads, const rc_log *log, const rc_allocator *allocator,
                                rc_backend **backend);
 void rc_backend_close(rc_backend *backend);
@@ -486,23 +488,24 @@ void rc_backend_close(rc_backend *backend);
 /* The names that a user can choose from; NULL when there are no more. */
 const char *rc_backend_name_at(int index);
 
-/* A block of backend memory, from which `carve` takes what `owner` needs: it runs twice, first to measure, then for the
- * addresses. *bytes, where it is given, grows by the size of the block. Whoever owns *memory releases it, after a
- * failure too (NULL then, or a block). */
+/* Allocates a block of backend memory, from which `carve` takes what `owner` needs: it calls carve twice, first to
+ * measure, then for the addresses. *bytes, if given, grows by the size of the block. The caller releases *memory,
+ * also after a failure (when it is NULL or a block). */
 rc_status rc_backend_carve(rc_backend *backend, const char *name, void (*carve)(void *owner, rc_arena *arena),
                            void *owner, void **memory, size_t *bytes);
 
 /* Measures the peak on all threads of the backend; takes about a second. */
 rc_peak rc_backend_measure(rc_backend *backend);
-/* What the threads do of these multiply-adds in the next `seconds`, in GFLOP/s. 0: not known. */
+/* How many of these multiply-adds the threads do in the next `seconds`, in GFLOP/s. 0: not known. */
 double rc_backend_measure_now(rc_backend *backend, double seconds);
 
 /* A backend that takes no memory and runs no step: what is built on it adds up what it would take on `like`, a CPU
  * backend. Models keep no weights on it. NULL for a backend with device_memory, which nobody counts beforehand. */
 rc_status rc_backend_open_sizing(rc_backend *like, rc_backend **sizing);
-/* The most bytes that were held on it at a time, beyond what `like` had; SIZE_MAX or so: more than can be counted. */
+/* The most bytes that were held on it at a time, beyond what `like` had; SIZE_MAX: more than can be counted. */
 size_t rc_backend_most_bytes(rc_backend *sizing);
-/* On it: memory of the host that building takes for a moment. Whoever calls this does not do the work, then. */
+/* On a sizing backend: counts host memory that building would take for a moment. The caller then skips the work
+ * itself. */
 rc_status rc_backend_count_scratch(rc_backend *sizing, size_t bytes);
 
 static inline int rc_padded(const rc_backend *be, int c)

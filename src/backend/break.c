@@ -1,5 +1,5 @@
-/* Breaks one operation on purpose, to show that the tests notice: the element of the result with the largest magnitude
- * is made one percent larger. Compiled into test builds alone. */
+/* Breaks one operation on purpose, to show that the tests notice: makes the element of the result with the largest
+ * magnitude one percent larger. Compiled into test builds only. */
 #include "backend/open.h"
 
 #if RC_TEST_HOOKS

@@ -1,6 +1,6 @@
 /* Finds the CUDA module, opens it, and opens a backend of it.
  *
- * The module stays open until the process ends: a driver does not like to be taken out under a running program. */
+ * The module stays open until the process ends: a driver must not be unloaded under a running program. */
 #define _GNU_SOURCE /* dladdr */
 #include "backend/module.h"
 
@@ -62,8 +62,8 @@ static void list_places(places *p)
     add_place(p, "", "", RC_MODULE_FILE);
 }
 
-/* Only the loader's text tells whether it had no memory, or the file is not what it should be. Where there was none for
-   the text itself, it lacks the name of the file before a colon. */
+/* Only the loader's text says whether it had no memory, or the file is not what it should be. If there was no memory
+   for the text itself, it lacks the name of the file before a colon. */
 static rc_status loader_status(const char *text)
 {
     return strstr(text, "memory") != NULL || strchr(text, ':') == NULL ? RC_OUT_OF_MEMORY : RC_UNSUPPORTED;

@@ -1,8 +1,8 @@
-/* Inside of the CPU backend: what its files share. Nothing outside backend/cpu includes this.
+/* Inside the CPU backend: what its files share. No file outside backend/cpu includes this.
  *
- * cpu.c opens a backend: the reference fills every entry of the table, then the kernels of the chosen instruction
- * set overwrite the entries they have. Reference files (reference/) are compiled twice, for float and for double;
- * kernel files (fast/) once per instruction set. */
+ * cpu.c opens a backend: the reference fills every entry of the table, then the kernels of the chosen instruction set
+ * overwrite the entries they have. Reference files (reference/) are compiled twice, for float and for double; kernel
+ * files (fast/) once per instruction set. */
 #ifndef RC_BACKEND_CPU_CPU_H
 #define RC_BACKEND_CPU_CPU_H
 
@@ -49,7 +49,7 @@ void rc_cpu_count(rc_cpu *cpu, size_t more, size_t fewer);
 void rc_cpu_set_error(rc_cpu *cpu, rc_status status, const char *message);
 
 /* The layout of `partial`, the same for reference and kernels: double (n, 2, cp), per image the sums of (raw - center)
- * and of its square; in backward those of dz and dz * (raw - mean). Whoever reads it adds the images in order. */
+ * and of its square; in backward those of dz and dz * (raw - mean). A reader adds the images in order. */
 static inline size_t rc_cpu_partial_count(int n, int cp)
 {
     return (size_t)n * 2 * (size_t)cp;

@@ -1,12 +1,12 @@
-/* A CPU backend that takes no memory. Nets, passes and steps are built on it as on a real one, by the same code, and
- * what they would take is added up: the forecast that is compared with what is allowed, before anything is allocated.
- * */
+/* A CPU backend that takes no memory. The same code builds nets, passes and steps on it as on a real one, and it adds
+ * up what they would take. That is the forecast that is compared with what is allowed, before anything is
+ * allocated. */
 #include <string.h>
 
 #include "backend/cpu/cpu.h"
 #include "backend/open.h"
 
-/* In the place of memory: an address that nobody follows, and how much would lie there. */
+/* In place of memory: an address that is never read, and how many bytes would lie there. */
 typedef struct stand_in {
     size_t bytes;
 } stand_in;

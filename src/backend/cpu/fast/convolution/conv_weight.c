@@ -11,7 +11,7 @@
  * takes only a part of small's channels instead. A slot is filled unit by unit: a unit is what lies in the bands at a
  * time. The task that owns the slot takes its units from the front; a task that is done takes units of others from the
  * back, each to a spare gradient, which weight_sum.c adds to the slot in the order of the units. So cores of different
- * speed end at the same time, and the bits are the same whoever did what. */
+ * speed end at the same time, and the bits are the same whichever thread did what. */
 #include "backend/cpu/fast/convolution/conv_weight.h"
 
 #include <string.h>
@@ -237,7 +237,7 @@ static int slowest_slot(weight_job *job)
     return slowest;
 }
 
-/* Does a unit of somebody else, if there is one and a spare gradient for it. */
+/* Does a unit of another slot, if there is one and a spare gradient for it. */
 static bool help(weight_worker *w)
 {
     weight_job *job = w->job;
