@@ -12,4 +12,7 @@ typedef struct page {
 /* Callback for functions that print lines; user: the page. The test ends if the page is full. */
 void page_add_line(void *user, const char *line);
 
+/* The text of a file of the source tree, such as "docs/gpu.md". Free it with rc_free(NULL, ...). */
+char *page_read(const char *name);
+
 #endif

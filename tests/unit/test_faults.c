@@ -144,7 +144,17 @@ static uint8_t *own_images(int first, int classes, int per_class, int32_t **labe
     return images;
 }
 
-/* Creates a learner, teaches it a task and another one, and scores it. */
+/* A copy takes the learner's place, as it does when a model learns. */
+static rc_status replace_by_copy(rc_learner *l)
+{
+    rc_learner copy;
+    RC_TRY(rc_learner_clone(&copy, l));
+    rc_learner_destroy(l);
+    rc_learner_move(l, &copy);
+    return RC_OK;
+}
+
+/* Creates a learner, teaches it a task and its copy another one. */
 static rc_status live(rc_learner *l, const char *method, const rc_settings *s)
 {
     const rc_method *m;
@@ -152,7 +162,7 @@ static rc_status live(rc_learner *l, const char *method, const rc_settings *s)
     rc_augment image = {.h = LEARNING_SIZE, .w = LEARNING_SIZE, .c = LEARNING_CHANNELS, .std = {1, 1, 1}};
     RC_TRY(rc_learner_create(l, be, s, m, &image));
     for (int task = 0; task < 2; task++) {
-        int first = m->replay == &rc_source_real ? 0 : 2 * task, classes = 2 * task + 2 - first;
+        int first = m->replay->replays_old_images ? 0 : 2 * task, classes = 2 * task + 2 - first;
         int32_t *labels;
         uint8_t *images = own_images(first, classes, 4, &labels);
         rc_status status = rc_learner_begin_task(l, task, 2, images, labels, classes * 4);
@@ -161,6 +171,8 @@ static rc_status live(rc_learner *l, const char *method, const rc_settings *s)
         RC_TRY(status);
         RC_TRY(rc_run_stages(l, RC_STAGE_INVERSION, 0, &learning_no_hooks, NULL));
         rc_learner_end_task(l);
+        if (task == 0)
+            RC_TRY(replace_by_copy(l));
     }
     return RC_OK;
 }

@@ -377,6 +377,41 @@ static void statistics_grow_with_the_head(void **state)
     rc_learner_destroy(&l);
 }
 
+/* A copy of a learner learns what the learner would have learnt, and leaves the learner alone, whatever its source keeps.
+ * The numbers of what is kept tell that it is the same. */
+static void copies_learn_the_same_apart(void **state)
+{
+    (void)state;
+    static const char *const methods[] = {"cwd", "er", "dgr", "deepinversion-pixels", "real-hkd", "joint"};
+    rc_settings s = learning_settings();
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        rc_learner l, copy;
+        learning_create(&l, be, methods[i], &s);
+        learning_teach(&l, 0, 3, 8, &learning_no_hooks);
+        rc_learner_end_task(&l);
+        learning_bits before = learning_take(&l);
+        SUCCEEDS(rc_learner_clone(&copy, &l));
+        const rc_stored a = rc_learner_stored(&l), b = rc_learner_stored(&copy);
+        assert_true(a.images == b.images && a.model == b.model && a.statistics == b.statistics);
+        assert_true(copy.augment.pad == l.augment.pad && copy.augment.std[1] == l.augment.std[1]);
+        learning_teach(&copy, 1, 2, 8, &learning_no_hooks);
+        rc_learner_end_task(&copy);
+        learning_bits after = learning_take(&l);
+        assert_true(learning_same(before, after));
+        assert_int_equal(rc_learner_stored(&l).images, a.images);
+        learning_teach(&l, 1, 2, 8, &learning_no_hooks);
+        rc_learner_end_task(&l);
+        learning_bits one = learning_take(&l), other = learning_take(&copy);
+        assert_true(learning_same(one, other));
+        learning_drop(before);
+        learning_drop(after);
+        learning_drop(one);
+        learning_drop(other);
+        rc_learner_destroy(&copy);
+        rc_learner_destroy(&l);
+    }
+}
+
 /* ---- what is stored ------------------------------------------------------------------------------------------- */
 
 /* A method is data-free if it keeps neither images nor a model that makes them: rows say what their bytes do. */
@@ -505,6 +540,7 @@ int main(void)
         cmocka_unit_test(a_task_leaves_the_head_alone),
         cmocka_unit_test(dreams_can_be_looked_at),
         cmocka_unit_test(statistics_grow_with_the_head),
+        cmocka_unit_test(copies_learn_the_same_apart),
         cmocka_unit_test(images_and_models_of_them_are_not_data_free),
         cmocka_unit_test(an_autoencoder_can_be_copied),
         cmocka_unit_test(dreams_must_fit_the_classifier),

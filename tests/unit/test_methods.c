@@ -15,6 +15,7 @@
 #include "base/memory.h"
 #include "support/cpu_backend.h"
 #include "support/learning.h"
+#include "support/page.h"
 #include "support/succeeds.h"
 #include "unit/example_row.h"
 
@@ -76,19 +77,6 @@ static void every_row_learns_its_tasks(void **state)
     assert_true(m == NULL);
 }
 
-static char *read_text(const char *name)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s/%s", RC_SOURCE_DIR, name);
-    FILE *file = fopen(path, "r");
-    char *text = rc_alloc_zeroed(NULL, 1 << 16, 1);
-    assert_non_null(file);
-    assert_non_null(text);
-    assert_in_range(fread(text, 1, (1 << 16) - 1, file), 1, (1 << 16) - 2);
-    fclose(file);
-    return text;
-}
-
 /* The row of docs/add-a-method.md learns three tasks, with the losses that it names; it has at most 30 lines, and the
  * page shows the row that is tested. */
 static void the_row_of_the_page_is_a_method(void **state)
@@ -106,21 +94,21 @@ static void the_row_of_the_page_is_a_method(void **state)
     const bool *seen = r.seen[RC_STAGE_TRAINING];
     assert_true(seen[RC_LOSS_CE] && seen[RC_LOSS_KD] && seen[RC_LOSS_KD_REPLAY] && !seen[RC_LOSS_HKD]);
     rc_learner_destroy(&l);
-    char *row = read_text("tests/unit/example_row.h"), *page = read_text("docs/add-a-method.md");
+    char *row = page_read("tests/unit/example_row.h"), *shown = page_read("docs/add-a-method.md");
     int lines = 0;
     for (const char *c = row; *c != '\0'; c++)
         lines += *c == '\n';
     assert_in_range(lines, 1, 30);
-    assert_non_null(strstr(page, row));
+    assert_non_null(strstr(shown, row));
     rc_free(NULL, row);
-    rc_free(NULL, page);
+    rc_free(NULL, shown);
 }
 
 /* docs/methods/README.md says where each row is described. */
 static void every_row_has_a_page(void **state)
 {
     (void)state;
-    char *index = read_text("docs/methods/README.md"), name[64];
+    char *index = page_read("docs/methods/README.md"), name[64];
     for (int i = 0; rc_method_at(i) != NULL; i++) {
         snprintf(name, sizeof name, "`%s`", rc_method_at(i)->name);
         if (strstr(index, name) == NULL)
