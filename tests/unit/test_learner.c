@@ -377,8 +377,8 @@ static void statistics_grow_with_the_head(void **state)
     rc_learner_destroy(&l);
 }
 
-/* A copy of a learner learns what the learner would have learnt, and leaves the learner alone, whatever its source keeps.
- * The numbers of what is kept tell that it is the same. */
+/* A copy of a learner learns what the learner would have learnt, and leaves the learner alone, whatever its source
+ * keeps. */
 static void copies_learn_the_same_apart(void **state)
 {
     (void)state;

@@ -1,5 +1,5 @@
-/* A source of replay that only this test knows: one file and one row (unit/example_source.h). It learns tasks, is left and
- * taken up again, saved, loaded, cloned and described, and nothing in the library was changed for it. */
+/* A source of replay that only this test knows: one file and one row (unit/example_source.h). It learns tasks, is left
+ * and taken up again, saved, loaded, cloned and described. The library does not know it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
