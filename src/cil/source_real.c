@@ -17,7 +17,6 @@ static rc_status begin(rc_source *source, const rc_learner *l, const int32_t *la
     for (int i = 0; i < l->given; i++)
         if (labels[i] < l->n_old)
             set->labels[set->held++] = labels[i];
-    set->offered = (uint64_t)set->held;
     return rc_stored_begin(source, l, false);
 }
 

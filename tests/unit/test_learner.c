@@ -131,6 +131,27 @@ static void sources_follow_from_the_row(void **state)
         }
 }
 
+/* What people read about them; results and files have the bytes. */
+static void sources_say_what_they_keep(void **state)
+{
+    (void)state;
+    static const struct {
+        const rc_source_kind *kind;
+        const char *keeps;
+        bool data_free;
+    } kept[] = {{&rc_source_none, "nothing", true},
+                {&rc_source_dreams, "nothing", true},
+                {&rc_source_pixels, "nothing", true},
+                {&rc_source_buffer, "some of the images", false},
+                {&rc_source_generative, "a generative model", false},
+                {&rc_source_real, "all images", false},
+                {&rc_source_all, "all images", false}};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        assert_string_equal(kept[i].kind->keeps, kept[i].keeps);
+        assert_int_equal(kept[i].kind->data_free, kept[i].data_free);
+    }
+}
+
 static void held_images_are_a_buffers_or_pixels(void **state)
 {
     (void)state;
@@ -533,6 +554,7 @@ int main(void)
         cmocka_unit_test(rows_say_what_their_pages_say),
         cmocka_unit_test(an_unknown_method_gets_all_names),
         cmocka_unit_test(sources_follow_from_the_row),
+        cmocka_unit_test(sources_say_what_they_keep),
         cmocka_unit_test(held_images_are_a_buffers_or_pixels),
         cmocka_unit_test(what_cannot_begin_is_refused),
         cmocka_unit_test(other_settings_of_the_net_are_refused),
