@@ -42,9 +42,7 @@ static rc_status invert(rc_learner *l, rc_inversion *inversion, double rate, uin
 rc_status rc_stage_inversion(rc_learner *l, uint32_t from, const rc_stage_hooks *hooks)
 {
     const rc_inversion_plan plan = rc_method_inversion(l->method, &l->settings, l->n_old);
-    rc_stage_hooks later = *hooks;
-    later.restore = NULL; /* only the part that is resumed restores */
-    for (uint32_t k = from / plan.steps; k < plan.parts; k++, hooks = &later, from = k * plan.steps) {
+    for (uint32_t k = from / plan.steps; k < plan.parts; k++, from = k * plan.steps) {
         int entries = l->state.entries;
         rc_inversion *inversion;
         RC_TRY(create(l, k, &inversion));

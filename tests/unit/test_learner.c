@@ -412,6 +412,7 @@ static void copies_learn_the_same_apart(void **state)
         rc_learner_end_task(&l);
         learning_bits before = learning_take(&l);
         SUCCEEDS(rc_learner_clone(&copy, &l));
+        assert_ptr_equal(copy.student.backbone.net, &copy.net);
         const rc_stored a = rc_learner_stored(&l), b = rc_learner_stored(&copy);
         assert_true(a.images == b.images && a.model == b.model && a.statistics == b.statistics);
         assert_true(copy.augment.pad == l.augment.pad && copy.augment.std[1] == l.augment.std[1]);

@@ -131,6 +131,72 @@ static void names_for_people_are_cut_between_characters(void **state)
     rc_backend_close(be);
 }
 
+/* What a file claims about a buffer is checked before there is memory for it. */
+static void claims_about_a_buffer_are_checked(void **state)
+{
+    (void)state;
+    enum { HELD = 7 };
+    static const struct {
+        const char *shape, *size, *message;
+    } cases[] = {{NULL, "6", "the buffer holds 7 images, expected 1 to 6"},
+                 {"[7,768]", "9", "the buffer holds 0 images, expected 1 to 9"},
+                 {"[5376,1,1,1]", "6000", "buffer.images"}}; /* a byte each: as images they would be 4 MB */
+    rc_backend *be;
+    rc_saved_model model, loaded;
+    craft good;
+    assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);
+    make_model_of(be, "er", 16, &model);
+    rc_image_buffer *buffer = &model.learner.source->images;
+    assert_int_equal(rc_buffer_reserve(buffer, HELD), RC_OK);
+    buffer->held = HELD;
+    buffer->offered = 6000;
+    assert_int_equal(rc_model_file_save(path, &model, true), RC_OK);
+    craft_read(path, &good);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        craft changed = craft_copy(&good);
+        assert_true(cases[i].shape == NULL || craft_tensor(&changed, "buffer.images", "shape", cases[i].shape));
+        assert_true(craft_setting(&changed, "buffer_size", cases[i].size));
+        craft_write(&changed, path);
+        craft_free(&changed);
+        rc_memory_set_budget(rc_bytes_allocated() + (1 << 20));
+        assert_int_equal(rc_model_file_load(path, be, &loaded), RC_FORMAT);
+        rc_memory_set_budget(SIZE_MAX);
+        if (strstr(rc_message(), cases[i].message) == NULL)
+            fail_msg("the message is: %s", rc_message());
+    }
+    craft_free(&good);
+    assert_false(rc_model_is_data_free(&model));
+    rc_saved_model_destroy(&model);
+    make_model(be, &model);
+    assert_true(rc_model_is_data_free(&model));
+    model.unknown_bytes = 1; /* whatever that is */
+    assert_false(rc_model_is_data_free(&model));
+    rc_saved_model_destroy(&model);
+    rc_backend_close(be);
+}
+
+/* So is how large an autoencoder is: the file does not have a large one. */
+static void claims_about_an_autoencoder_are_checked(void **state)
+{
+    (void)state;
+    rc_backend *be;
+    rc_saved_model model, loaded;
+    craft changed;
+    assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);
+    make_model_of(be, "dgr", 16, &model);
+    assert_int_equal(rc_model_file_save(path, &model, true), RC_OK);
+    craft_read(path, &changed);
+    assert_true(craft_setting(&changed, "vae_width", "512"));
+    craft_write(&changed, path);
+    craft_free(&changed);
+    rc_memory_set_budget(rc_bytes_allocated() + (1 << 20));
+    assert_int_equal(rc_model_file_load(path, be, &loaded), RC_FORMAT);
+    rc_memory_set_budget(SIZE_MAX);
+    assert_non_null(strstr(rc_message(), "'encoder."));
+    rc_saved_model_destroy(&model);
+    rc_backend_close(be);
+}
+
 /* Images that ER keeps, and how many it was shown; an autoencoder. */
 static void what_is_stored_comes_back(void **state)
 {
@@ -350,6 +416,8 @@ int main(void)
         cmocka_unit_test(a_model_comes_back),
         cmocka_unit_test(names_for_people_are_cut_between_characters),
         cmocka_unit_test(what_is_stored_comes_back),
+        cmocka_unit_test(claims_about_a_buffer_are_checked),
+        cmocka_unit_test(claims_about_an_autoencoder_are_checked),
         cmocka_unit_test(broken_files_do_no_harm),
         cmocka_unit_test(weights_that_are_no_numbers_are_refused),
         cmocka_unit_test(an_answer_that_is_no_number_is_a_failure),
