@@ -1,4 +1,4 @@
-/* Inside of the public handles: what the api_*.c files share. */
+/* Inside the public handles: what the api_*.c files share. */
 #ifndef RC_API_API_H
 #define RC_API_API_H
 
@@ -53,7 +53,7 @@ rc_status rc_api_begin_model(const recollect_model *model);
 rc_status rc_api_begin_beside(const recollect_model *model);
 /* The same for functions without a handle: 80 % of what is free is their budget. */
 void rc_api_begin_alone(void);
-/* Sees to it that a failure has a message; returns it. */
+/* Makes sure that a failure has a message; returns the status. */
 rc_status rc_api_end(rc_status status);
 
 /* Around everything that may call back or that changes a model: a callback may destroy models and the context itself,

@@ -72,7 +72,7 @@ static rc_status learn(recollect_model *model, const rc_learn_settings *lesson,
     rc_status status = rc_learn(&model->saved, context->backend, lesson, &learnt);
     if (status == RC_OK) {
         fill_result(&learnt, result);
-        rc_free(NULL, model->preset); /* of a first model, which it is no more */
+        rc_free(NULL, model->preset); /* it was for a first model, which this no longer is */
         model->preset = NULL;
     }
     rc_api_end_change(model);

@@ -178,7 +178,7 @@ static const char *const option_name[OPTIONS] = {[METHOD] = "method",           
                                                  [MERGE] = "merge",             [SKIP_BROKEN] = "skip_broken",
                                                  [FORMAT] = "format",           [OLD_TEST] = "old_test"};
 
-/* OPTIONS: it is none of them. */
+/* Returns OPTIONS for a name that is not an option. */
 static option find_option(const char *name)
 {
     option found = 0;
@@ -187,7 +187,7 @@ static option find_option(const char *name)
     return found;
 }
 
-/* A text and another one behind it in a new block. */
+/* A new block with both texts, one behind the other. */
 static char *join(const char *a, const char *between, const char *b)
 {
     size_t size = strlen(a) + strlen(between) + strlen(b) + 1;

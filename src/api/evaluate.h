@@ -1,5 +1,5 @@
-/* How right a model is on labelled images. Classes of the data set and of the model are matched by name, so
- * that any folder will do, whatever its order. */
+/* Accuracy of a model on labelled images. Classes of the data set and of the model are matched by name, so that any
+ * folder will do, whatever its order. */
 #ifndef RC_API_EVALUATE_H
 #define RC_API_EVALUATE_H
 

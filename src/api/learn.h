@@ -27,10 +27,11 @@ enum { RC_LEARN_MIN_STEPS = 300, RC_LEARN_MAX_STEPS = 2000 };
 
 typedef struct rc_learn_settings {
     const char *data;       /* anything that rc_dataset_open reads */
-    const rc_dataset *in_memory; /* instead of it; of the model's shape; only read. NULL: none */
+    const rc_dataset *in_memory; /* data in memory, instead of `data`; of the model's shape; only read. NULL: none */
     const char *format;     /* NULL: recognised */
     const char *method;     /* NULL: the model's own; of a first model: cwd */
-    const char *preset;     /* configuration of a first model; NULL: "learn". Of no use with a model */
+    const char *preset;     /* configuration of a first model; NULL: "learn". A model that knows something has its
+                               own */
     const char *old_test;   /* images of classes known before, scored before and after; NULL: none */
     const char *const *set; /* "key=value" of the configuration, the last one counts */
     int sets;

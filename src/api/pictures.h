@@ -5,7 +5,7 @@
 #include "api/predictor.h"
 
 typedef struct rc_picture {
-    int from;         /* the number that whoever added it gave it */
+    int from;         /* the number that the caller gave it when it added it */
     char *path;       /* NULL: it has bytes, and no name */
     const void *bytes; /* of a picture file, in place of the file's; NULL: none */
     size_t size;

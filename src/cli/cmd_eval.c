@@ -10,7 +10,7 @@ enum { JSON, CSV, FORMAT, SKIP_BROKEN, BACKEND, PRECISION, DEVICE_MEMORY, MAX_ME
 static const rc_option options[OPTIONS] = {
     [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "print everything as JSON", 0, 0},
     [CSV] = {"csv", RC_OPTION_FLAG, NULL, NULL, "print the confusion matrix as CSV", 0, 0},
-    [FORMAT] = {"format", RC_OPTION_TEXT, "NAME", NULL, "of the data, where it is not recognised", 0, 0},
+    [FORMAT] = {"format", RC_OPTION_TEXT, "NAME", NULL, "format of the data, if it is not recognised", 0, 0},
     [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "leave out images that cannot be read", 0, 0},
     [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what to compute on", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,

@@ -149,7 +149,7 @@ static rc_status unexpected(const reader *r, const yaml_event_t *event, const ch
                    event->start_mark.column + 1, what);
 }
 
-/* The next event. Anchors and tags would be ignored, though somebody meant something by them. */
+/* The next event. Anchors and tags are refused: to ignore them would change what the file means. */
 static rc_status next_event(const reader *r, yaml_parser_t *parser, yaml_event_t *event)
 {
     if (!yaml_parser_parse(parser, event))

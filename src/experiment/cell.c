@@ -89,8 +89,8 @@ static rc_status check_tensors(const rc_cell *cell, const char *name, const char
 
 static const char bring_back[] = "bring that of this run back, or begin another run with another setting 'out'";
 
-/* The models of finished tasks. Only the last is read, and others may have been removed: but those that are there must
- * not be taken for this run's by whoever looks into the folder. */
+/* The models of finished tasks. Only the last is read, and the user may have removed others. But a model that is
+ * there must belong to this run, because people who look into the folder will think so. */
 static rc_status check_models(const rc_cell *cell)
 {
     for (int task = 1; task <= cell->results.done; task++) {
@@ -324,7 +324,8 @@ static rc_status evaluate(cell_run *m)
         m->backend->read_real(m->backend, head, l->student.head.weight, count);
         status = rc_results_add(m->results, &evaluation, head, l->student.head.d, m->wall, rc_now() - began);
     }
-    if (status == RC_OK && m->results->done == 1 && m->cell->first != NULL) /* somebody else has finished it */
+    if (status == RC_OK && m->results->done == 1 && m->cell->first != NULL) /* the cell of the first task has finished
+                                                                               it */
         memcpy(m->results->task[0].commit, m->cell->first->results.task[0].commit, sizeof m->results->task[0].commit);
     rc_free(NULL, head);
     rc_evaluation_destroy(&evaluation);
@@ -430,7 +431,8 @@ static rc_status run_task(cell_run *m, int task)
 
 /* ---- one cell ------------------------------------------------------------------------------------------------- */
 
-/* A model that says that it is of this run fits it, too: nobody reads past the end of one that somebody has made up. */
+/* Checks that a model that claims to belong to this run fits it: a forged one must not make a reader go past the end
+ * of an array. */
 static rc_status check_model(const cell_run *m, const char *path, const char *fingerprint, int tasks)
 {
     const rc_learner *l = &m->model.learner;
@@ -447,7 +449,7 @@ static rc_status check_model(const cell_run *m, const char *path, const char *fi
 static void take_config(cell_run *m)
 {
     m->model.config = m->trial->config;
-    m->model.config.data[0] = '\0'; /* where the images lie is nobody's business, and may change */
+    m->model.config.data[0] = '\0'; /* a model does not say where the images lie, and that may change */
 }
 
 static rc_status adopt_model(cell_run *m, const char *path)

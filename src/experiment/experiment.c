@@ -261,8 +261,8 @@ static double grid_seconds(const experiment *x)
     return seconds;
 }
 
-/* Times a few steps where there are many to come, and says what it will take. Where nobody has said how many cells run
- * side by side, it is not more than memory holds. (A GPU's is seen to as the cells find it; see grid.h.) */
+/* If many steps are to come, times a few and says how long the run will take. If the user has not said how many cells
+ * run side by side, takes no more than fit into memory. (For a GPU the cells find out themselves; see grid.h.) */
 static rc_status forecast_run(experiment *x, rc_backend *backend)
 {
     enum { MANY_STEPS = 200 };

@@ -14,7 +14,7 @@ typedef struct grid {
     rc_cell_state *state;   /* (cells) */
     double *left;           /* (cells) seconds of work, as far as is known */
     char (*stage)[64];      /* (cells) where a running cell is */
-    rc_forecast known;      /* the speed of whoever told last */
+    rc_forecast known;      /* the speed, as the last report had it */
     int jobs, running;
     size_t budget; /* of every job's memory */
     unsigned begun;         /* cells so far, counting those that begin again */
@@ -239,7 +239,7 @@ static bool run_next(grid *g, int i)
     pthread_mutex_lock(&g->lock);
     g->running--;
     g->stage[i][0] = '\0';
-    alone = alone && g->begun == begun; /* nobody was there before it, nobody came */
+    alone = alone && g->begun == begun; /* no cell ran when it began, and none began since */
     if (status == RC_OUT_OF_MEMORY && !alone && rc_cell_reload(cell) == RC_OK)
         return put_back(g, i);
     keep_end(g, i, status, rc_message());
@@ -259,7 +259,7 @@ static void *work(void *user)
         enough = run_next(g, i);
         pthread_cond_broadcast(&g->changed);
     }
-    pthread_cond_broadcast(&g->changed); /* whoever waits sees that it is over */
+    pthread_cond_broadcast(&g->changed); /* wakes waiting jobs, which see that it is over */
     pthread_mutex_unlock(&g->lock);
     return NULL;
 }
@@ -298,7 +298,7 @@ static rc_status result_of(const grid *g)
     rc_status status = RC_OK;
     for (int i = 0; i < g->settings->cells; i++) {
         if (g->state[i] == RC_CELL_WAITS)
-            g->end[i].status = RC_CANCELLED; /* nobody has begun it */
+            g->end[i].status = RC_CANCELLED; /* no job has begun it */
         if (status != RC_CANCELLED && (status == RC_OK || g->end[i].status == RC_CANCELLED))
             status = g->end[i].status;
     }

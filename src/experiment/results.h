@@ -15,7 +15,7 @@ typedef struct rc_task_result {
     double wall[RC_STAGE_COUNT];     /* seconds in each stage */
     double evaluation_seconds;
     double old_norm, new_norm;       /* mean norm of the head's rows */
-    rc_stored stored;                /* for the next task; all 0 until whoever knows it has set it */
+    rc_stored stored;                /* kept for the next task; all 0 until the cell sets it */
     char commit[44];                 /* of the program that finished it: a run may be resumed by another */
 } rc_task_result;
 

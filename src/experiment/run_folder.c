@@ -107,7 +107,7 @@ static rc_status write_config(const rc_config *config, const char *path)
     return status;
 }
 
-/* Nobody reads it back but people and their next run: it must not tell them of another one. */
+/* Only people and their next run read it back: it must not describe another run. */
 static rc_status check_config(const rc_config *now, const char *path)
 {
     rc_config there = rc_config_default();
@@ -153,7 +153,7 @@ static rc_status take_lock(const char *path, const char *run, rc_run_folder *fol
     return RC_OK; /* a file system without locks: nothing to be done */
 }
 
-/* Files that are somebody's, and that a run would replace. */
+/* Files of the user that a run would replace. */
 static rc_status find_others(const char *path)
 {
     static const char *const names[] = {"config.yaml", "summary.json", "summary.csv", "summary.txt"};
@@ -179,7 +179,8 @@ rc_status rc_run_folder_is_free(const char *path)
                    path);
 }
 
-/* Writes run.json, which nobody has written yet; or has since, then a run that is resumed is that one. */
+/* Writes run.json, which does not exist yet. If another process has written it since, a resumed run must be that
+ * one. */
 static rc_status begin_run(const rc_run_folder *folder, const char *path, const char *run, bool resume)
 {
     RC_TRY(find_others(path));

@@ -1,8 +1,8 @@
-/* The folder that a run works in: whose it is, and that nobody else works in it.
+/* The folder that a run works in: which run it belongs to, and that no other process works in it.
  *
- * run.json says what decides the bits of the run: configuration, data, version, command line, machine. Who resumes a
- * run with other settings or other data is told so, instead of getting half of each. While a process works in the
- * folder it holds a lock on that file, which ends with the process, however that ends. */
+ * run.json says what decides the bits of the run: configuration, data, version, command line, machine. A user who
+ * resumes a run with other settings or other data gets a message, instead of half of each. While a process works in
+ * the folder it holds a lock on that file. The lock ends with the process, however that ends. */
 #ifndef RC_EXPERIMENT_RUN_FOLDER_H
 #define RC_EXPERIMENT_RUN_FOLDER_H
 

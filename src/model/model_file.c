@@ -450,7 +450,7 @@ static rc_status load_name(const char *name, int index, char **copy)
     if (name == NULL)
         return rc_fail(RC_FORMAT, "class name %d is not a text", index);
     size_t length = strlen(name);
-    RC_TRY(rc_check_class_name(index, name, length)); /* control characters would go to somebody's terminal */
+    RC_TRY(rc_check_class_name(index, name, length)); /* control characters would reach a terminal */
     *copy = rc_alloc_zeroed(NULL, length + 1, 1);
     if (*copy == NULL)
         return RC_OUT_OF_MEMORY;
@@ -510,7 +510,7 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
     const rc_method *method;
     model->config = rc_config_default();
     const char *fingerprint = rc_safetensors_metadata(file, "fingerprint");
-    if (fingerprint != NULL && strlen(fingerprint) < sizeof model->fingerprint) /* a longer one is nobody's */
+    if (fingerprint != NULL && strlen(fingerprint) < sizeof model->fingerprint) /* no run has a longer one */
         memcpy(model->fingerprint, fingerprint, strlen(fingerprint) + 1);
     RC_TRY(rc_method_find(name, &method));
     RC_TRY(load_image(file, &image));

@@ -71,7 +71,7 @@ static void describe(const rc_named_tensor *tensor, size_t begin, size_t end, rc
     rc_json_end(header);
 }
 
-/* What nobody could read again is not written: a name that is taken, or more than a header may have. */
+/* Refuses to write what the reader would refuse: a name that is taken, or more than a header may have. */
 static rc_status check_header(const char *text, size_t size)
 {
     rc_json *again = NULL;
