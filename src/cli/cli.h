@@ -41,6 +41,9 @@ typedef struct rc_option_value {
     int repeats;
 } rc_option_value;
 
+/* What --backend takes. */
+#define RC_BACKENDS "cpu|reference|cuda"
+
 /* The rows of --precision and --device-memory, which every command with --backend has, one after the other in its
  * table, and what rc_backend_open() calls the three. The text is valid until the next call. */
 /* clang-format off */

@@ -15,7 +15,7 @@ static const rc_option options[OPTIONS] = {
                0, 64},
     [SEED] = {"seed", RC_OPTION_INTEGER, "N", NULL, "seed, for other dreams; the model's own", 0, INT64_MAX},
     [FORCE] = {"force", RC_OPTION_FLAG, NULL, NULL, "replace pictures that exist", 0, 0},
-    [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what to compute on", 0, 0},
+    [BACKEND] = {"backend", RC_OPTION_TEXT, RC_BACKENDS, "cpu", "what to compute on", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
     [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
     [MAX_MEMORY] = RC_OPTION_MAX_MEMORY,

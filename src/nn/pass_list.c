@@ -13,7 +13,33 @@
  * - An identity skip into a sum without activation passes the gradient on unchanged: the layer it comes from then
  *   lives in the gradient buffer of the sum, and its other readers add to it; with lanes it has a buffer of its own, to
  *   which the next writer brings the gradient of the sum.
- * - What forward made is kept until the end; only sums and gradients of activations share memory in backward. */
+ * - What forward made is kept until the end; only sums and gradients of activations share memory in backward.
+ *
+ * A residual block, worked out: stage_1.blocks.1 of resnet-small in TRAIN, one lane. Layer x is the block before it,
+ * a is conv_a (reads x; BN, ReLU), b is conv_b (reads a; BN; adds x; no activation), y is whoever reads b.
+ *
+ *   forward     reads                              writes
+ *   FORWARD a   x: raw x, its BN, its skip         raw a, partial a (sums of raw a); also value x, because x is a skip
+ *   BN_TRAIN a  partial a                          scale a, shift a, mean a, istd a, running statistics
+ *   FORWARD b   a: raw a, scale a, shift a, ReLU   raw b, partial b. No value a: nobody adds it
+ *   BN_TRAIN b  partial b                          scale b, shift b, mean b, istd b, running statistics
+ *   FORWARD y   b: raw b, scale b, shift b, value x    raw y, partial y; also value b, because b is the next skip
+ *
+ *   backward    reads                              writes
+ *   (readers of b)                                 gradient b; the last of them also back_partial b
+ *   BN_BACKWARD b   back_partial b                 coefficients of b; gradients of its gamma and beta
+ *   WEIGHT b    gradient b, a (from raw a)         gradient of the weights of b
+ *   no SKIP     the sum passes gradient b on       gradient x is the buffer of gradient b from here on
+ *   DATA b      gradient b, weights of b           gradient a: overwritten, its only writer; back_partial a
+ *   BN_BACKWARD a   back_partial a                 coefficients of a; gradients of its gamma and beta
+ *   WEIGHT a    gradient a, value x                gradient of the weights of a
+ *   DATA a      gradient a, weights of a           gradient x: added to gradient b; back_partial x, as it is the last
+ *
+ * WEIGHT and DATA apply the coefficients while they read a gradient, so that the gradient before the normalisation has
+ * no memory. With two lanes each WEIGHT runs on the weight lane between FORK and MAIN, and may still be reading
+ * gradient b when DATA a runs. Therefore gradient x has a buffer of its own then, and DATA a writes gradient b + its
+ * own to it (`addend` is b). A block that widens (stage_2.blocks.0) has a shortcut that is no identity: SKIP b writes
+ * gradient x, and DATA a adds to it. */
 #include <string.h>
 
 #include "nn/pass_build.h"

@@ -9,7 +9,7 @@
 enum { BACKEND, PRECISION, DEVICE_MEMORY, THREADS, OPERATION, NET, STEP, BATCH, SIZE, QUICK, JSON, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
-    [BACKEND] = {"backend", RC_OPTION_TEXT, "cpu|reference|cuda", "cpu", "what to measure", 0, 0},
+    [BACKEND] = {"backend", RC_OPTION_TEXT, RC_BACKENDS, "cpu", "what to measure", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
     [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
