@@ -473,6 +473,44 @@ RECOLLECT_API recollect_status recollect_predictor_each(recollect_predictor *pre
                                                                      const recollect_prediction *prediction),
                                                         void *user);
 
+/* ---- evaluating ---------------------------------------------------------------------------------------- */
+
+/* How right a model is. The library makes it and frees it: nobody changes it, and it stays valid when the model learns
+ * or is destroyed. Percentages are of images with a label of the model; NaN: there are none. */
+typedef struct recollect_evaluation {
+    size_t size;           /* of this structure, as the library knows it */
+    int images;            /* that were scored */
+    int broken;            /* image files that were left out, because they cannot be read (see skip_broken) */
+    int unknown_images;    /* left out, because the model does not know their classes */
+    int unknown_classes;   /* how many classes these are */
+    const char *const *unknown;  /* (unknown_classes): their names */
+    double accuracy;       /* percent whose most probable class is theirs */
+    double top5;           /* percent whose class is among the five most probable */
+    int tasks;             /* as recollect_model_tasks(): how often the model had learnt */
+    const double *task_accuracy; /* (tasks): percent of the images of the classes that it learnt then */
+    const int *task_images;      /* (tasks) */
+    int classes;           /* as recollect_model_classes() */
+    const double *class_accuracy; /* (classes): percent of the images of this class */
+    const double *class_top5;     /* (classes) */
+    const int *class_images;      /* (classes) */
+    const int32_t *confusion; /* (classes, classes): images of the class of the row that the model took for the class of
+                                 the column */
+} recollect_evaluation;
+
+/* Scores images in memory. labels (images->count): the model's label of each. The images may have any size, as those
+ * of recollect_predictor_images. */
+RECOLLECT_API recollect_status recollect_evaluate(const recollect_model *model, const recollect_images *images,
+                                                  const int32_t *labels, recollect_evaluation **evaluation);
+
+/* The same with images in files: what recollect_learn_folder reads. The test images of the data are scored; all of
+ * its images where it has no test images of its own. The library matches classes by their names; images of other
+ * classes are left out and counted. The model's options `format` and `skip_broken` hold. RECOLLECT_INVALID_ARGUMENT:
+ * no image has a class that the model knows. `cancelled` can stop the reading, not the scoring. */
+RECOLLECT_API recollect_status recollect_evaluate_folder(const recollect_model *model, const char *path,
+                                                         recollect_evaluation **evaluation);
+
+RECOLLECT_API void recollect_evaluation_destroy(recollect_evaluation **evaluation);
+
 /* ---- dreaming ------------------------------------------------------------------------------------------ */
 
 /* What the model remembers of a class: writes up to `count` images of the model's shape to `pixels` (count,
@@ -577,6 +615,10 @@ RECOLLECT_API recollect_status recollect_describe_model(const recollect_model *m
 /* A prediction as JSON; `model` is the one that predicted. */
 RECOLLECT_API recollect_status recollect_describe_prediction(const recollect_model *model,
                                                              const recollect_prediction *prediction,
+                                                             recollect_line *line, void *user);
+/* An evaluation as JSON; `model` is the one that was evaluated. */
+RECOLLECT_API recollect_status recollect_describe_evaluation(const recollect_model *model,
+                                                             const recollect_evaluation *evaluation,
                                                              recollect_line *line, void *user);
 /* What the model has just learnt, as JSON: `result` as recollect_learn filled it, `path` the file that the
  * model was saved as, or NULL. */

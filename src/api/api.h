@@ -68,6 +68,10 @@ rc_status rc_api_is_null(const char *name, const char *expected);
  * that knows something. */
 rc_status rc_api_check_images(const recollect_images *images);
 rc_status rc_api_check_fit(const recollect_model *model, const recollect_images *images);
+/* Images that are yet to be brought to a model's shape; one of them, to be read alone; do they have it already? */
+rc_status rc_api_check_any_images(const recollect_images *images);
+rc_image rc_api_image_at(const recollect_images *images, int index);
+bool rc_api_has_shape(const recollect_model *model, const recollect_images *images);
 rc_status rc_api_check_has_learnt(const recollect_model *model);
 rc_status rc_api_check_result(const recollect_learn_result *result); /* NULL is fine */
 

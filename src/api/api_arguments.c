@@ -54,10 +54,44 @@ rc_status rc_api_check_images(const recollect_images *images)
     return RC_OK;
 }
 
+rc_status rc_api_check_any_images(const recollect_images *images)
+{
+    if (images == NULL)
+        return rc_api_is_null("images", "pixels and their shape");
+    if (images->pixels == NULL)
+        return rc_api_is_null("pixels", "(count, height, width, channels) bytes");
+    if (images->count < 1)
+        return rc_fail(RC_INVALID_ARGUMENT, "count is %d, expected 1 image or more", images->count);
+    if (images->channels != 1 && images->channels != 3)
+        return rc_fail(RC_INVALID_ARGUMENT, "images have %d channels, expected 1 (grey) or 3 (red, green, blue)",
+                       images->channels);
+    if (images->height < 1 || images->height > RC_IMAGE_MAX_SIDE || images->width < 1 ||
+        images->width > RC_IMAGE_MAX_SIDE ||
+        (size_t)images->height * (size_t)images->width > RC_IMAGE_MAX_PIXELS)
+        return rc_fail(RC_INVALID_ARGUMENT, "images are %d x %d pixels, expected sides of 1 to %d and at most %zu "
+                       "pixels in all", images->width, images->height, RC_IMAGE_MAX_SIDE, RC_IMAGE_MAX_PIXELS);
+    return RC_OK;
+}
+
+rc_image rc_api_image_at(const recollect_images *images, int index)
+{
+    size_t bytes = (size_t)images->height * (size_t)images->width * (size_t)images->channels;
+    return (rc_image){.h = images->height,
+                      .w = images->width,
+                      .c = images->channels,
+                      .pixels = (uint8_t *)(uintptr_t)images->pixels + (size_t)index * bytes};
+}
+
+bool rc_api_has_shape(const recollect_model *model, const recollect_images *images)
+{
+    const rc_augment *own = &model->saved.learner.augment;
+    return images->height == own->h && images->width == own->w && images->channels == own->c;
+}
+
 rc_status rc_api_check_fit(const recollect_model *model, const recollect_images *images)
 {
     const rc_augment *own = &model->saved.learner.augment;
-    if (images->height == own->h && images->width == own->w && images->channels == own->c)
+    if (rc_api_has_shape(model, images))
         return RC_OK;
     return rc_fail(RC_INVALID_ARGUMENT,
                    "images are %d x %d pixels with %d channel%s, the model takes %d x %d with %d",

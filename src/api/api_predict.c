@@ -18,26 +18,6 @@ static rc_status check_top(const recollect_model *model, int top)
                : rc_fail(RC_INVALID_ARGUMENT, "top is %d, expected 1 to %d", top, classes);
 }
 
-/* Of images that are yet to be brought to the model's shape. */
-static rc_status check_any_images(const recollect_images *images)
-{
-    if (images == NULL)
-        return rc_api_is_null("images", "pixels and their shape");
-    if (images->pixels == NULL)
-        return rc_api_is_null("pixels", "(count, height, width, channels) bytes");
-    if (images->count < 1)
-        return rc_fail(RC_INVALID_ARGUMENT, "count is %d, expected 1 image or more", images->count);
-    if (images->channels != 1 && images->channels != 3)
-        return rc_fail(RC_INVALID_ARGUMENT, "images have %d channels, expected 1 (grey) or 3 (red, green, blue)",
-                       images->channels);
-    if (images->height < 1 || images->height > RC_IMAGE_MAX_SIDE || images->width < 1 ||
-        images->width > RC_IMAGE_MAX_SIDE ||
-        (size_t)images->height * (size_t)images->width > RC_IMAGE_MAX_PIXELS)
-        return rc_fail(RC_INVALID_ARGUMENT, "images are %d x %d pixels, expected sides of 1 to %d and at most %zu "
-                       "pixels in all", images->width, images->height, RC_IMAGE_MAX_SIDE, RC_IMAGE_MAX_PIXELS);
-    return RC_OK;
-}
-
 static rc_status check_pictures(const recollect_picture *pictures, int count)
 {
     if (count < 1)
@@ -283,12 +263,7 @@ static rc_status end(recollect_predictor *p, rc_status status)
 /* A source of images in memory. */
 static rc_status fit_image(void *user, int index, const rc_picture_form *form, uint8_t *pixels)
 {
-    const recollect_images *images = user;
-    size_t bytes = (size_t)images->height * (size_t)images->width * (size_t)images->channels;
-    rc_image image = {.h = images->height,
-                      .w = images->width,
-                      .c = images->channels,
-                      .pixels = (uint8_t *)(uintptr_t)images->pixels + (size_t)index * bytes}; /* only read */
+    rc_image image = rc_api_image_at(user, index);
     return rc_image_fit_into(&image, &form->fit, pixels);
 }
 
@@ -297,12 +272,10 @@ recollect_status recollect_predictor_images(recollect_predictor *predictor, cons
 {
     recollect_outputs taken;
     RC_TRY(begin(predictor));
-    RC_TRY(check_any_images(images));
+    RC_TRY(rc_api_check_any_images(images));
     RC_TRY(take_outputs(predictor->model, outputs, &taken));
-    const rc_augment *own = &predictor->model->saved.learner.augment;
-    bool fits = images->height == own->h && images->width == own->w && images->channels == own->c;
     rc_question question = {.count = images->count,
-                            .ready = fits ? images->pixels : NULL,
+                            .ready = rc_api_has_shape(predictor->model, images) ? images->pixels : NULL,
                             .source = fit_image,
                             .user = (void *)(uintptr_t)images};
     predictor->busy = true;

@@ -38,15 +38,4 @@ typedef struct rc_evaluate_settings {
 rc_status rc_evaluate_data(const rc_saved_model *model, const rc_evaluate_settings *settings,
                            rc_dataset *data, rc_named_evaluation *evaluation);
 
-typedef void rc_evaluation_line(void *user, const char *text);
-/* For people: totals, tasks, classes, and the confusion matrix or, where that is too wide, the worst
- * confusions. */
-rc_status rc_evaluation_print(const rc_saved_model *model, const rc_named_evaluation *evaluation,
-                              rc_evaluation_line *line, void *user);
-/* The confusion matrix: a header, then one line per true class. */
-rc_status rc_evaluation_csv(const rc_saved_model *model, const rc_named_evaluation *evaluation,
-                            rc_evaluation_line *line, void *user);
-rc_status rc_evaluation_json(const rc_saved_model *model, const rc_named_evaluation *evaluation,
-                             rc_evaluation_line *line, void *user);
-
 #endif

@@ -100,6 +100,13 @@ static rc_status make_decoded_room(rc_predictor *p, int pictures)
     return RC_OUT_OF_MEMORY;
 }
 
+rc_picture_form rc_picture_form_of(const rc_saved_model *model)
+{
+    const rc_augment *image = &model->learner.augment;
+    return (rc_picture_form){.options = {.ignore_exif = !model->config.exif},
+                             .fit = {.resize = model->config.resize, .size = image->h, .channels = image->c}};
+}
+
 /* ---- creating ---------------------------------------------------------------------------------------------------- */
 
 static rc_status build(rc_predictor *p)
@@ -109,9 +116,7 @@ static rc_status build(rc_predictor *p)
     p->classes = l->student.head.classes;
     p->d = l->student.head.d;
     p->image_bytes = (size_t)image->h * (size_t)image->w * (size_t)image->c;
-    p->form = (rc_picture_form){
-        .options = {.ignore_exif = !p->model->config.exif},
-        .fit = {.resize = p->model->config.resize, .size = image->h, .channels = image->c}};
+    p->form = rc_picture_form_of(p->model);
     p->label = rc_alloc_zeroed(NULL, (size_t)p->classes, sizeof *p->label);
     p->probability = rc_alloc_zeroed(NULL, (size_t)p->classes, sizeof *p->probability);
     if (p->label == NULL || p->probability == NULL)

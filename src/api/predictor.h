@@ -36,6 +36,8 @@ typedef struct rc_picture_form {
     rc_image_fit fit;
 } rc_picture_form;
 
+rc_picture_form rc_picture_form_of(const rc_saved_model *model);
+
 /* Writes picture `index` in the net's shape to `pixels` (h, w, c). Called on the threads that decode. */
 typedef rc_status rc_picture_source(void *user, int index, const rc_picture_form *form, uint8_t *pixels);
 

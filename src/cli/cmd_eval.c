@@ -1,9 +1,10 @@
 /* recollect eval: how right a model is. */
-#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-#include "api/evaluate.h"
 #include "cli/cli.h"
-#include "cli/model.h"
+#include "cli/handle.h"
 
 enum { JSON, CSV, FORMAT, SKIP_BROKEN, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
 
@@ -19,31 +20,177 @@ static const rc_option options[OPTIONS] = {
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
 };
 
-static void note_unknown(const rc_named_evaluation *e, const rc_dataset *data)
+/* Images of class `label` that the model took for class `said`. */
+static int cell(const recollect_evaluation *e, int label, int said)
 {
-    if (data->broken > 0)
-        rc_note("note: %d images could not be read and were left out", data->broken);
-    if (e->unknown_images == 0)
-        return;
-    rc_note("note: %d images were left out, because the model does not know their classes:",
-            e->unknown_images);
-    for (int i = 0; i < e->unknown_classes; i++)
-        rc_note("  %s", data->class_name[e->unknown[i]]);
+    return (int)e->confusion[(size_t)label * (size_t)e->classes + (size_t)said];
 }
 
-static rc_status evaluate(const rc_saved_model *model, const rc_evaluate_settings *settings,
-                          const rc_option_value *value)
+/* ---- text ------------------------------------------------------------------------------------------------------- */
+
+enum { NAME_SIZE = 201 }; /* longer names are cut */
+
+static void print_tasks(const recollect_model *model, const recollect_evaluation *e)
 {
-    rc_dataset data;
-    rc_named_evaluation e;
-    RC_TRY(rc_evaluate_data(model, settings, &data, &e));
-    note_unknown(&e, &data);
-    rc_status status = value[JSON].given  ? rc_evaluation_json(model, &e, rc_print_json, NULL)
-                       : value[CSV].given ? rc_evaluation_csv(model, &e, rc_print_line, NULL)
-                                          : rc_evaluation_print(model, &e, rc_print_line, NULL);
-    rc_named_evaluation_destroy(&e);
-    rc_dataset_close(&data);
-    return status;
+    for (int task = 0, first = 0; task < e->tasks; first += recollect_model_task_classes(model, task++)) {
+        if (e->task_images[task] > 0)
+            rc_print("task %-3d %6.2f %%  (%d images, classes %d to %d)", task + 1, e->task_accuracy[task],
+                     e->task_images[task], first + 1, first + recollect_model_task_classes(model, task));
+        else
+            rc_print("task %-3d no images", task + 1);
+    }
+}
+
+static void print_classes(const recollect_model *model, const recollect_evaluation *e)
+{
+    char name[NAME_SIZE];
+    for (int label = 0; label < e->classes; label++) {
+        rc_column(recollect_model_class_name(model, label), 24, name, sizeof name);
+        if (e->class_images[label] > 0)
+            rc_print("  %3d  %s %6.2f %%  (%d images)", label + 1, name, e->class_accuracy[label],
+                     e->class_images[label]);
+        else
+            rc_print("  %3d  %s no images", label + 1, name);
+    }
+}
+
+/* Columns are the numbers that the list of classes shows. */
+static void print_matrix(const recollect_evaluation *e)
+{
+    char text[256];
+    rc_print("confusion matrix: rows are true classes, columns what the model said");
+    size_t used = (size_t)snprintf(text, sizeof text, "     ");
+    for (int k = 0; k < e->classes; k++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%6d", k + 1);
+    rc_print("%s", text);
+    for (int label = 0; label < e->classes; label++) {
+        used = (size_t)snprintf(text, sizeof text, "%5d", label + 1);
+        for (int k = 0; k < e->classes; k++)
+            used += (size_t)snprintf(text + used, sizeof text - used, "%6d", cell(e, label, k));
+        rc_print("%s", text);
+    }
+}
+
+/* The ten cells beside the diagonal that hold most. */
+static void print_worst(const recollect_model *model, const recollect_evaluation *e)
+{
+    char name[2][NAME_SIZE];
+    int64_t last = -1; /* cells come by count, then by place; this is the last one shown */
+    int64_t classes = e->classes, cells = classes * classes;
+    rc_print("most confused (--csv prints the whole matrix):");
+    for (int shown = 0; shown < 10; shown++) {
+        int64_t best = -1;
+        for (int64_t i = 0; i < cells; i++) {
+            bool beside = i / classes != i % classes && e->confusion[i] > 0;
+            bool after = last < 0 || e->confusion[i] < e->confusion[last] ||
+                         (e->confusion[i] == e->confusion[last] && i > last);
+            if (beside && after && (best < 0 || e->confusion[i] > e->confusion[best]))
+                best = i;
+        }
+        if (best < 0)
+            break;
+        rc_print("  %5d x  %s taken for %s", (int)e->confusion[best],
+                 rc_column(recollect_model_class_name(model, (int)(best / classes)), 0, name[0], NAME_SIZE),
+                 rc_column(recollect_model_class_name(model, (int)(best % classes)), 0, name[1], NAME_SIZE));
+        last = best;
+    }
+}
+
+static void print_text(const recollect_model *model, const recollect_evaluation *e)
+{
+    enum { WIDEST_MATRIX = 20 };
+    rc_print("accuracy %6.2f %%  (%d images, %d classes)", e->accuracy, e->images, e->classes);
+    if (e->classes > 5)
+        rc_print("top-5    %6.2f %%", e->top5);
+    if (e->tasks > 1)
+        print_tasks(model, e);
+    rc_print("classes:");
+    print_classes(model, e);
+    if (e->classes <= WIDEST_MATRIX)
+        print_matrix(e);
+    else
+        print_worst(model, e);
+}
+
+/* ---- CSV -------------------------------------------------------------------------------------------------------- */
+
+/* A field as CSV wants it: in quotes, inner quotes doubled. There is room for it. */
+static size_t put_quoted(char *out, size_t used, const char *text)
+{
+    out[used++] = '"';
+    for (; *text != '\0'; text++) {
+        if (*text == '"')
+            out[used++] = '"';
+        out[used++] = *text;
+    }
+    out[used++] = '"';
+    out[used] = '\0';
+    return used;
+}
+
+/* The confusion matrix: a header, then one line per true class. */
+static int print_csv(const recollect_model *model, const recollect_evaluation *e)
+{
+    size_t longest = 32;
+    for (int k = 0; k < e->classes; k++)
+        longest += 2 * strlen(recollect_model_class_name(model, k)) + 16;
+    char *text = malloc(longest);
+    if (text == NULL) {
+        rc_complain("eval: no memory for a line of %zu bytes", longest);
+        return RC_EXIT_FAILED;
+    }
+    size_t used = put_quoted(text, 0, "true\\predicted");
+    for (int k = 0; k < e->classes; k++) {
+        text[used++] = ',';
+        used = put_quoted(text, used, recollect_model_class_name(model, k));
+    }
+    rc_print("%s", text);
+    for (int label = 0; label < e->classes; label++) {
+        used = put_quoted(text, 0, recollect_model_class_name(model, label));
+        for (int k = 0; k < e->classes; k++)
+            used += (size_t)snprintf(text + used, longest - used, ",%d", cell(e, label, k));
+        rc_print("%s", text);
+    }
+    free(text);
+    return RC_EXIT_DONE;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------ */
+
+static void note_left_out(const recollect_evaluation *e)
+{
+    if (e->broken > 0)
+        rc_note("note: %d images could not be read and were left out", e->broken);
+    if (e->unknown_images == 0)
+        return;
+    rc_note("note: %d images were left out, because the model does not know their classes:", e->unknown_images);
+    for (int i = 0; i < e->unknown_classes; i++)
+        rc_note("  %s", e->unknown[i]);
+}
+
+static int evaluate(recollect_model *model, const char *data, const rc_option_value *value)
+{
+    const char *self = rc_command_eval.name;
+    recollect_evaluation *e = NULL;
+    recollect_status status = RECOLLECT_OK;
+    if (value[FORMAT].text != NULL)
+        status = recollect_model_set(model, "format", value[FORMAT].text);
+    if (status == RECOLLECT_OK && value[SKIP_BROKEN].given)
+        status = recollect_model_set(model, "skip_broken", "true");
+    if (status == RECOLLECT_OK)
+        status = recollect_evaluate_folder(model, data, &e);
+    if (status != RECOLLECT_OK)
+        return rc_failed(self, status);
+    int code = RC_EXIT_DONE;
+    note_left_out(e);
+    if (value[CSV].given)
+        code = print_csv(model, e);
+    else if (!value[JSON].given)
+        print_text(model, e);
+    else if ((status = recollect_describe_evaluation(model, e, rc_print_json, NULL)) != RECOLLECT_OK)
+        code = rc_failed(self, status);
+    recollect_evaluation_destroy(&e);
+    return code;
 }
 
 static int run(const rc_option_value *value, int count, char **arguments)
@@ -54,24 +201,18 @@ static int run(const rc_option_value *value, int count, char **arguments)
                          : rc_wrong_usage(self, count < 1 ? "which model?" : "on which images?");
     if (value[JSON].given && value[CSV].given)
         return rc_wrong_usage(self, "JSON or CSV? Both together cannot be read again");
-    rc_open_model *open =
-        rc_model_open(self->name, rc_backend_name(&value[BACKEND]), (int)value[THREADS].integer,
-                      &value[MAX_MEMORY], arguments[0]);
-    if (open == NULL)
+    rc_handle_settings opening = {.command = self->name,
+                                  .backend = rc_backend_name(&value[BACKEND]),
+                                  .threads = (int)value[THREADS].integer,
+                                  .max_memory = &value[MAX_MEMORY],
+                                  .log_level = RECOLLECT_LOG_INFO};
+    recollect_model *model = rc_handle_open(&opening, arguments[0]);
+    if (model == NULL)
         return RC_EXIT_FAILED;
     rc_catch_interrupts();
-    rc_evaluate_settings settings = {.data = arguments[1],
-                                     .format = value[FORMAT].text,
-                                     .skip_broken = value[SKIP_BROKEN].given,
-                                     .threads = (int)value[THREADS].integer,
-                                     .watch = {.log = {.write = rc_note_log, .level = RC_LOG_INFO},
-                                               .progress = rc_tell_progress,
-                                               .cancelled = rc_interrupted}};
-    rc_status status = evaluate(&open->model, &settings, value);
-    if (status != RC_OK)
-        rc_complain("%s: %s", self->name, rc_message());
-    rc_model_close(open);
-    return status == RC_OK ? RC_EXIT_DONE : status == RC_CANCELLED ? RC_EXIT_INTERRUPTED : RC_EXIT_FAILED;
+    int code = evaluate(model, arguments[1], value);
+    recollect_model_destroy(&model);
+    return code;
 }
 
 const rc_command rc_command_eval = {

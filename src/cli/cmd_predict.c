@@ -175,7 +175,7 @@ static int finish(recollect_status status, const printer *p)
     if (status == RECOLLECT_CANCELLED)
         rc_complain("predict: interrupted");
     else if (status != RECOLLECT_OK)
-        rc_complain("predict: %s", recollect_last_message());
+        rc_failed(rc_command_predict.name, status);
     else if (p->broken > 0)
         rc_complain("predict: %d of %d could not be read", p->broken, p->broken + p->images);
     return status == RECOLLECT_CANCELLED                        ? RC_EXIT_INTERRUPTED

@@ -118,6 +118,10 @@ static void refuse_inherited(recollect_context *context, recollect_model *model)
     check_is_refused(recollect_model_set(model, "epochs", "3"));
     check_is_refused(recollect_model_get(model, "epochs", text, sizeof text));
     check_is_refused(recollect_model_save(model, path, 1));
+    recollect_evaluation *evaluation = NULL;
+    check_is_refused(recollect_evaluate(model, &data.images, data.labels, &evaluation));
+    check_is_refused(recollect_evaluate_folder(model, folder, &evaluation));
+    CHECK(evaluation == NULL);
     check_is_refused(recollect_model_create(context, &another));
     check_is_refused(recollect_model_load(context, path, &another));
     check_is_refused(recollect_model_load_memory(context, "", 1, &another));

@@ -234,6 +234,17 @@ static recollect_status draw_dreams(program *p)
     return recollect_dream_folder(p->model, p->dreams, &settings, &result);
 }
 
+static recollect_status evaluate(program *p)
+{
+    recollect_evaluation *evaluation;
+    recollect_images large = {first.pixels, IMAGES / 4, 2 * API_SIZE, 2 * API_SIZE, 1};
+    recollect_status status = recollect_evaluate(p->model, &large, first.labels, &evaluation);
+    if (status == RECOLLECT_OK)
+        status = recollect_describe_evaluation(p->model, evaluation, ignore_line, NULL);
+    recollect_evaluation_destroy(&evaluation);
+    return status;
+}
+
 /* Up to the first failure. */
 static recollect_status run(program *p)
 {
@@ -250,6 +261,8 @@ static recollect_status run(program *p)
         return status;
     p->taught = true;
     status = use_predictor(p);
+    if (status == RECOLLECT_OK)
+        status = evaluate(p);
     if (status != RECOLLECT_OK)
         return status;
     static uint8_t pixels[2 * API_IMAGE];
