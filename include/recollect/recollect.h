@@ -263,6 +263,10 @@ RECOLLECT_API void recollect_model_destroy(recollect_model **model);
  *     format       of the data in files, where the library does not recognise it: "folder", "cifar100", ...
  *     old_test     a folder, as recollect_learn_folder takes it, with images of classes that the model knows.
  *                  Learning scores them before and after; "" for none
+ *     hold_out     the part of every class that is scored instead of trained on: a number from 0 on, less than 1, which
+ *                  gives the nearest number of images and leaves one to train on. The seed chooses which. Unless
+ *                  it is set ("" undoes that): 0.1 for images in files, 0 for others. Of no use where a folder
+ *                  has val/ or test/
  *
  * An unknown name, or a value that the option does not take, is RECOLLECT_INVALID_ARGUMENT and changes nothing;
  * learning itself finds values out of range. Options last until they are set again; those of the configuration
@@ -360,9 +364,32 @@ RECOLLECT_API recollect_status recollect_learn(recollect_model *model, const rec
                                                const int32_t *labels, const char *const *class_names,
                                                int classes, recollect_learn_result *result);
 
+/* Images that the caller gives one by one, so that all of them need not be in memory. */
+typedef struct recollect_stream {
+    size_t size;           /* sizeof(recollect_stream) */
+    int count, height, width, channels;
+    const int32_t *labels; /* (count), as in recollect_learn */
+    /* Writes image `index` (height, width, channels) to `pixels`. Returns RECOLLECT_OK; any other status ends the
+     * learning with that status. The same index must give the same image every time.
+     *
+     * The library calls it on the thread that called recollect_learn_stream, before training begins: for a model that
+     * knows nothing yet once for each image that will be trained on, to measure mean and deviation, and for every
+     * model then once for each image; both times with ascending index. It must not call the library with the same
+     * context. */
+    recollect_status (*read)(void *user, int index, uint8_t *pixels);
+    void *user;
+} recollect_stream;
+
+/* The same as recollect_learn, with images from a stream. The caller's images need not be resident; the library keeps
+ * a copy of each until it has learnt: the images to train on in memory of the backend, where every epoch reads
+ * them, and those that are held out (see hold_out) in memory of the machine. */
+RECOLLECT_API recollect_status recollect_learn_stream(recollect_model *model, const recollect_stream *stream,
+                                                      const char *const *class_names, int classes,
+                                                      recollect_learn_result *result);
+
 /* The same with images in files: a folder with one folder of images for each class (JPEG, PNG, PPM, PGM;
  * of any size), or anything else that the program reads. Classes are taken in the order of their names.
- * Images in val/ or test/ are held out and scored, else a tenth of every class is. */
+ * Images in val/ or test/ are held out and scored, else a tenth of every class is (see hold_out). */
 RECOLLECT_API recollect_status recollect_learn_folder(recollect_model *model, const char *path,
                                                       recollect_learn_result *result);
 

@@ -36,7 +36,7 @@ struct recollect_model {
     /* Options for what is learnt next. */
     char *set[RC_API_OPTIONS];   /* "key=value", each key once */
     int sets;
-    char *method, *preset, *format, *old_test; /* NULL: not set */
+    char *method, *preset, *format, *old_test, *hold_out; /* NULL: not set */
     bool merge, skip_broken;
 
     /* Made when they are first needed, dropped when the model changes. */

@@ -81,6 +81,29 @@ static rc_status learn(recollect_model *model, const rc_learn_settings *lesson,
     return status;
 }
 
+/* Images that a caller has or will give, of one shape: nothing of the caller's is written to. */
+static rc_dataset view_of(const recollect_images *images, const int32_t *labels, const char *const *class_names,
+                          int classes)
+{
+    return (rc_dataset){.format = "memory",
+                        .name = "memory",
+                        .h = images->height,
+                        .w = images->width,
+                        .c = images->channels,
+                        .classes = classes,
+                        .class_name = rc_without_const(class_names),
+                        .train = {.count = images->count,
+                                  .images = rc_without_const(images->pixels),
+                                  .labels = rc_without_const(labels)}};
+}
+
+static rc_status learn_given(recollect_model *model, const rc_given *given, recollect_learn_result *result)
+{
+    rc_learn_settings lesson = rc_api_lesson(model);
+    lesson.given = given;
+    return learn(model, &lesson, result);
+}
+
 recollect_status recollect_learn(recollect_model *model, const recollect_images *images,
                                  const int32_t *labels, const char *const *class_names, int classes,
                                  recollect_learn_result *result)
@@ -92,21 +115,48 @@ recollect_status recollect_learn(recollect_model *model, const recollect_images 
     RC_TRY(check_labels(labels, images->count, classes));
     if (recollect_model_classes(model) > 0)
         RC_TRY(rc_api_check_fit(model, images));
-    /* A view of the caller's memory: nothing is written through it. */
-    rc_dataset data = {.format = "memory",
-                       .name = "memory",
-                       .h = images->height,
-                       .w = images->width,
-                       .c = images->channels,
-                       .classes = classes,
-                       .class_name = rc_without_const(class_names),
-                       .train = {.count = images->count,
-                                 .images = rc_without_const(images->pixels),
-                                 .labels = rc_without_const(labels)}};
-    rc_dataset_measure(&data);
-    rc_learn_settings lesson = rc_api_lesson(model);
-    lesson.in_memory = &data;
-    return learn(model, &lesson, result);
+    rc_given given = {.data = view_of(images, labels, class_names, classes)};
+    return learn_given(model, &given, result);
+}
+
+/* ---- images that the caller gives when they are asked for ---------------------------------------------- */
+
+static rc_status read_stream(void *user, int index, uint8_t *pixels)
+{
+    const recollect_stream *stream = user;
+    recollect_status status = stream->read(stream->user, index, pixels);
+    if (status == RECOLLECT_OK)
+        return RC_OK;
+    if ((int)status < RECOLLECT_OK || (int)status > RECOLLECT_UNSYNCED)
+        return rc_fail(RC_INVALID_ARGUMENT, "`read` of the stream returned %d for image %d, expected a recollect_status",
+                       (int)status, index);
+    return rc_fail((rc_status)status, "`read` of the stream has no image %d: %s", index, recollect_status_text(status));
+}
+
+recollect_status recollect_learn_stream(recollect_model *model, const recollect_stream *stream,
+                                        const char *const *class_names, int classes,
+                                        recollect_learn_result *result)
+{
+    static const uint8_t none; /* stands for pixels that are there */
+    recollect_stream taken = {0};
+    RC_TRY(rc_api_begin_model(model));
+    RC_TRY(rc_api_check_result(result));
+    if (stream == NULL)
+        return rc_api_is_null("stream", "images and a function that reads them");
+    RC_TRY(rc_api_check_size("stream", stream, RC_API_FIRST(recollect_stream, user), sizeof taken));
+    memcpy(&taken, stream, stream->size < sizeof taken ? stream->size : sizeof taken);
+    if (taken.read == NULL)
+        return rc_api_is_null("read", "a function that gives an image");
+    recollect_images images = {&none, taken.count, taken.height, taken.width, taken.channels};
+    RC_TRY(rc_api_check_images(&images));
+    RC_TRY(check_names(class_names, classes));
+    RC_TRY(check_labels(taken.labels, taken.count, classes));
+    if (recollect_model_classes(model) > 0)
+        RC_TRY(rc_api_check_fit(model, &images));
+    images.pixels = NULL;
+    rc_given given = {
+        .data = view_of(&images, taken.labels, class_names, classes), .read = read_stream, .user = &taken};
+    return learn_given(model, &given, result);
 }
 
 recollect_status recollect_learn_folder(recollect_model *model, const char *path,

@@ -1,4 +1,5 @@
 /* The public interface: models, from creating to saving, their options, and what they know. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -8,6 +9,7 @@
 #include "api/learn_config.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/number.h"
 #include "model/saving.h"
 
 enum { VALUE_SIZE = 4096 };
@@ -148,6 +150,7 @@ void rc_api_release_model(recollect_model *m)
     rc_free(NULL, m->preset);
     rc_free(NULL, m->format);
     rc_free(NULL, m->old_test);
+    rc_free(NULL, m->hold_out);
     rc_api_release_context(m->context);
     rc_free(NULL, m);
 }
@@ -172,11 +175,12 @@ void recollect_model_destroy(recollect_model **model)
 /* ---- options ------------------------------------------------------------------------------------------- */
 
 /* Options beside the settings of the configuration. */
-typedef enum option { METHOD, PRESET, MERGE, SKIP_BROKEN, FORMAT, OLD_TEST, OPTIONS } option;
+typedef enum option { METHOD, PRESET, MERGE, SKIP_BROKEN, FORMAT, OLD_TEST, HOLD_OUT, OPTIONS } option;
 
 static const char *const option_name[OPTIONS] = {[METHOD] = "method",           [PRESET] = "preset",
                                                  [MERGE] = "merge",             [SKIP_BROKEN] = "skip_broken",
-                                                 [FORMAT] = "format",           [OLD_TEST] = "old_test"};
+                                                 [FORMAT] = "format",           [OLD_TEST] = "old_test",
+                                                 [HOLD_OUT] = "hold_out"};
 
 /* Returns OPTIONS for a name that is not an option. */
 static option find_option(const char *name)
@@ -231,6 +235,14 @@ static rc_status set_configuration(recollect_model *model, const char *name, con
     return RC_OK;
 }
 
+/* The part of every class to hold out; NaN: a text that is none, or not set. */
+static double hold_out_of(const char *text)
+{
+    char *end;
+    double part = text != NULL && text[0] != '\0' ? rc_number_read(text, &end) : (double)NAN;
+    return part >= 0 && part < 1 && *end == '\0' ? part : (double)NAN;
+}
+
 /* Is there such an option, and does it take the value? */
 static rc_status check_option(const char *name, const char *value)
 {
@@ -251,6 +263,12 @@ static rc_status check_option(const char *name, const char *value)
                    ? RC_OK
                    : rc_fail(RC_INVALID_ARGUMENT, "%s is '%.64s', expected true or false", name, value);
     case OLD_TEST: return RC_OK;
+    case HOLD_OUT:
+        return value[0] == '\0' || !isnan(hold_out_of(value))
+                   ? RC_OK
+                   : rc_fail(RC_INVALID_ARGUMENT,
+                             "%s is '%.64s', expected a part of every class: a number from 0 on, less than 1", name,
+                             value);
     case FORMAT:
     case OPTIONS: break;
     }
@@ -268,6 +286,7 @@ static rc_status set_option(recollect_model *model, const char *name, const char
     case SKIP_BROKEN: model->skip_broken = yes; return RC_OK;
     case FORMAT: return set_text(&model->format, value);
     case OLD_TEST: return set_text(&model->old_test, value);
+    case HOLD_OUT: return set_text(&model->hold_out, value);
     case OPTIONS: break;
     }
     return set_configuration(model, name, value);
@@ -295,6 +314,8 @@ rc_learn_settings rc_api_lesson(const recollect_model *model)
                                .preset = model->preset,
                                .format = model->format,
                                .old_test = model->old_test,
+                               .sets_hold_out = model->hold_out != NULL,
+                               .hold_out = hold_out_of(model->hold_out),
                                .set = (const char *const *)model->set,
                                .sets = model->sets,
                                .merge = model->merge,
@@ -317,6 +338,7 @@ static rc_status get_option(const recollect_model *model, const char *name, char
     case SKIP_BROKEN: text = model->skip_broken ? "true" : "false"; break;
     case FORMAT: text = model->format != NULL ? model->format : ""; break;
     case OLD_TEST: text = model->old_test != NULL ? model->old_test : ""; break;
+    case HOLD_OUT: text = model->hold_out != NULL ? model->hold_out : ""; break;
     case OPTIONS: return rc_config_get(&config, name, value, VALUE_SIZE);
     }
     snprintf(value, VALUE_SIZE, "%s", text);

@@ -11,6 +11,9 @@
 #include "base/utf8.h"
 #include "forecast/forecast.h"
 
+/* The part of every class that is held out of data that is read. */
+static const double usually_held_out = 0.1;
+
 typedef struct lesson {
     const rc_learn_settings *settings;
     rc_watch watch;
@@ -22,6 +25,7 @@ typedef struct lesson {
     rc_config config;
     const rc_method *method;
     rc_dataset data, old_test;
+    rc_given_parts parts; /* of data that was given */
     int *label; /* (data.classes): of each class in the model */
     int n_new;
     rc_forecast forecast;
@@ -230,6 +234,8 @@ static rc_status run_task(lesson *s)
         rc_learner_begin_task(l, l->student.head.tasks, s->n_new, train->images, labels, train->count);
     rc_free(NULL, labels);
     RC_TRY(status);
+    if (train->images == NULL)
+        RC_TRY(rc_given_send(&s->parts, &s->watch, l));
     RC_TRY(rc_task_memory(l, &s->memory));
     s->began = rc_now();
     rc_forecast_begin_task(&s->forecast, l, NULL);
@@ -266,16 +272,19 @@ static rc_status score_old(lesson *s, const rc_saved_model *model, double *accur
 /* The data of the lesson: given, or read, in a size that generators can make. */
 static rc_status take_data(lesson *s)
 {
-    if (s->settings->in_memory != NULL) {
-        s->data = *s->settings->in_memory;
-        return RC_OK;
+    const rc_given *given = s->settings->given;
+    double usual = given != NULL ? 0 : usually_held_out;
+    double hold_out = s->settings->sets_hold_out ? s->settings->hold_out : usual;
+    if (given != NULL) {
+        RC_TRY(rc_given_part(&s->parts, given, hold_out, s->config.settings.seed, &s->data));
+        return s->first ? rc_given_measure(&s->parts, &s->watch, &s->data) : RC_OK;
     }
-    RC_TRY(read_data(s, s->settings->data, 0.1, &s->data));
+    RC_TRY(read_data(s, s->settings->data, hold_out, &s->data));
     int size = rc_learn_size(s->data.h);
     if (s->first && s->config.size == 0 && size != s->data.h) { /* read again, as generators can make them */
         s->config.size = size;
         rc_dataset_close(&s->data);
-        RC_TRY(read_data(s, s->settings->data, 0.1, &s->data));
+        RC_TRY(read_data(s, s->settings->data, hold_out, &s->data));
     }
     return RC_OK;
 }
@@ -329,8 +338,9 @@ rc_status rc_learn(rc_saved_model *model, rc_backend *backend, const rc_learn_se
         rc_saved_model_move(model, &s->taught); /* with no fingerprint: no run has made what it is now */
     }
     drop_taught(s);
-    if (settings->in_memory == NULL)
+    if (settings->given == NULL)
         rc_dataset_close(&s->data);
+    rc_given_free(&s->parts);
     rc_dataset_close(&s->old_test);
     rc_free(NULL, s->label);
     rc_free(NULL, s);

@@ -5,7 +5,7 @@
  * Names: a class that the model knows already is refused, unless `merge` is set. Then its images are trained
  *   with the label it has, cross entropy on real images spans all classes instead of the new ones alone, and
  *   there must still be a new class.
- * Held out: the data's own test images (val/ or test/ of a folder); else a tenth of every class, rounded to the
+ * Held out: the data's own test images (val/ or test/ of a folder); else the part of every class that hold_out says, a
  *   nearest number of images, chosen by the seed. They are scored at the end and never trained on.
  * Schedule: `epochs`, of which the last `refine_epochs` refine the head. Where main training would have fewer
  *   than min_steps steps, or more than RC_LEARN_MAX_STEPS though nobody set `epochs`, its epochs become as many
@@ -19,6 +19,7 @@
 #ifndef RC_API_LEARN_H
 #define RC_API_LEARN_H
 
+#include "api/given.h"
 #include "forecast/progress.h"
 #include "model/model_file.h"
 
@@ -27,7 +28,9 @@ enum { RC_LEARN_MIN_STEPS = 300, RC_LEARN_MAX_STEPS = 2000 };
 
 typedef struct rc_learn_settings {
     const char *data;       /* anything that rc_dataset_open reads */
-    const rc_dataset *in_memory; /* data in memory, instead of `data`; of the model's shape; only read. NULL: none */
+    const rc_given *given;  /* data that the caller gives, instead of `data`; of the model's shape. NULL: none */
+    bool sets_hold_out;     /* else a tenth of what is read is held out, and nothing of what is given */
+    double hold_out;        /* the part of every class to be scored, where the data has no test images */
     const char *format;     /* NULL: recognised */
     const char *method;     /* NULL: the model's own; of a first model: cwd */
     const char *preset;     /* configuration of a first model; NULL: "learn". A model that knows something has its

@@ -204,7 +204,9 @@ static void write_given(rc_learner *l, const uint8_t *images, const int32_t *lab
         bool old = is_replayed(l, labels[i]);
         for (run = 1; i + run < l->given && is_replayed(l, labels[i + run]) == old; run++) {
         }
-        be->write_images(be, l->task_images, (size_t)at[old] * image, images + (size_t)i * image, (size_t)run * image);
+        if (images != NULL) /* else they are given one by one */
+            be->write_images(be, l->task_images, (size_t)at[old] * image, images + (size_t)i * image,
+                             (size_t)run * image);
         be->write_bytes(be, to_labels + at[old], labels + i, (size_t)run * sizeof *labels);
         at[old] += run;
     }
@@ -236,6 +238,12 @@ static rc_status upload(rc_learner *l, const uint8_t *images, const int32_t *lab
     l->order_host = rc_alloc_zeroed(NULL, order, sizeof *l->order_host);
     l->order_scratch = rc_alloc_zeroed(NULL, count, sizeof *l->order_scratch);
     return l->order_host != NULL && l->order_scratch != NULL ? be->sync(be) : RC_OUT_OF_MEMORY;
+}
+
+void rc_learner_give_image(rc_learner *l, int index, const uint8_t *pixels)
+{
+    size_t image = (size_t)l->augment.h * (size_t)l->augment.w * (size_t)l->augment.c;
+    l->backend->write_images(l->backend, l->task_images, (size_t)index * image, pixels, image);
 }
 
 rc_status rc_state_add_model(rc_state *state, const char *prefix, const rc_model *model)

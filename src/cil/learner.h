@@ -70,11 +70,13 @@ rc_status rc_learner_grow_statistics(rc_learner *learner);
 
 /* Begins task `task` with n_new classes: copies the teacher, begins the source's task, makes the head's rows,
  * uploads the images (count, h, w, c) with labels in the order of classes; of old classes too for methods that take
- * them. Registers the state: nothing is trained yet.
+ * them. Registers the state: nothing is trained yet. images NULL: rc_learner_give_image uploads each of them before the
+ * first stage; not for methods that take old images.
  * end: drops what belongs to the task, and statistics that the task has outdated. The source keeps what the task's
  * stages have given it if they are done, else it stays as it was. */
 rc_status rc_learner_begin_task(rc_learner *learner, int task, int n_new, const uint8_t *images,
                                 const int32_t *labels, int count);
+void rc_learner_give_image(rc_learner *learner, int index, const uint8_t *pixels);
 void rc_learner_end_task(rc_learner *learner);
 
 /* In place of a task, to look at dreams: sets up the teacher and the generator that the next task would begin with,

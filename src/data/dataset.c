@@ -134,27 +134,38 @@ static const struct {
 };
 
 /* Over all pixels, from exact counts of the 256 values. */
+void rc_pixels_count(rc_pixel_counts *counts, const uint8_t *images, size_t pixels, int channels)
+{
+    size_t c_count = (size_t)channels;
+    for (size_t i = 0; i < pixels; i++)
+        for (size_t c = 0; c < c_count; c++)
+            counts->count[c][images[i * c_count + c]]++;
+    counts->pixels += pixels;
+}
+
+void rc_pixels_measure(const rc_pixel_counts *counts, int channels, float *mean_of, float *std_of)
+{
+    for (int c = 0; c < channels; c++) {
+        const uint64_t *count = counts->count[c];
+        double mean = 0, variance = 0;
+        for (int value = 0; value < 256; value++)
+            mean += (double)count[value] * value / 255.0;
+        mean /= (double)counts->pixels;
+        for (int value = 0; value < 256; value++)
+            variance += (double)count[value] * (value / 255.0 - mean) * (value / 255.0 - mean);
+        variance /= (double)counts->pixels;
+        mean_of[c] = (float)mean;
+        /* A channel in which all pixels are equal has deviation 0, and nobody may divide by that. */
+        std_of[c] = variance > 1e-8 ? (float)sqrt(variance) : 1.0f;
+    }
+}
+
 void rc_dataset_measure(rc_dataset *dataset)
 {
     const rc_split *split = dataset->train.count > 0 ? &dataset->train : &dataset->test;
-    size_t pixels = (size_t)split->count * (size_t)dataset->h * (size_t)dataset->w,
-           channels = (size_t)dataset->c;
-    uint64_t count[RC_DATA_MAX_CHANNELS][256] = {{0}};
-    for (size_t i = 0; i < pixels; i++)
-        for (size_t c = 0; c < channels; c++)
-            count[c][split->images[i * channels + c]]++;
-    for (size_t c = 0; c < channels; c++) {
-        double mean = 0, variance = 0;
-        for (int value = 0; value < 256; value++)
-            mean += (double)count[c][value] * value / 255.0;
-        mean /= (double)pixels;
-        for (int value = 0; value < 256; value++)
-            variance += (double)count[c][value] * (value / 255.0 - mean) * (value / 255.0 - mean);
-        variance /= (double)pixels;
-        dataset->mean[c] = (float)mean;
-        /* A channel in which all pixels are equal has deviation 0, and nobody may divide by that. */
-        dataset->std[c] = variance > 1e-8 ? (float)sqrt(variance) : 1.0f;
-    }
+    rc_pixel_counts counts = {0};
+    rc_pixels_count(&counts, split->images, (size_t)split->count * (size_t)dataset->h * (size_t)dataset->w, dataset->c);
+    rc_pixels_measure(&counts, dataset->c, dataset->mean, dataset->std);
 }
 
 bool rc_published_normalisation(const char *name, float mean[3], float std[3])

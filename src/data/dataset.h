@@ -79,6 +79,13 @@ rc_status rc_dataset_open(const char *path, const rc_data_settings *settings, rc
 bool rc_published_normalisation(const char *name, float mean[3], float std[3]);
 /* Sets mean and std to those of its images. */
 void rc_dataset_measure(rc_dataset *dataset);
+/* The same for images that come in pieces: how often every value was there. Start with a cleared one. */
+typedef struct rc_pixel_counts {
+    uint64_t count[RC_DATA_MAX_CHANNELS][256];
+    uint64_t pixels;
+} rc_pixel_counts;
+void rc_pixels_count(rc_pixel_counts *counts, const uint8_t *images, size_t pixels, int channels);
+void rc_pixels_measure(const rc_pixel_counts *counts, int channels, float *mean, float *std);
 /* Can images of that shape be learnt from? Only squares of 1 to RC_DATA_MAX_SIDE pixels, grey (1 channel) or coloured
  * (3): the code that reads, resizes, trains on and draws images knows no others. Every function that takes a shape
  * from outside must call this. */

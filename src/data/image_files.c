@@ -8,6 +8,7 @@
 
 #include "base/memory.h"
 #include "data/file_ids.h"
+#include "data/hold_out.h"
 #include "data/image.h"
 #include "data/listing.h"
 #include "data/reader.h"
@@ -246,52 +247,18 @@ rc_status rc_image_files_leave_once(rc_image_files *train, rc_image_files *test,
 
 /* ---- splitting -------------------------------------------------------------------------------------------------- */
 
-/* How many of the images of a class go to the test set. */
-static int test_count(int images, double part)
-{
-    int count = (int)(part * images + 0.5);
-    return part < 1 && count >= images ? images - 1 : count;
-}
-
-/* chosen[i] becomes 1 where image i goes to the test set. */
-static rc_status choose(const rc_image_files *files, int classes, double part, uint64_t seed, int8_t *chosen)
-{
-    uint32_t *order = rc_alloc_zeroed(NULL, (size_t)files->count, sizeof *order);
-    int *member = rc_alloc_zeroed(NULL, (size_t)files->count, sizeof *member);
-    int *begin = rc_alloc_zeroed(NULL, (size_t)classes + 1, sizeof *begin);
-    rc_status status = order == NULL || member == NULL || begin == NULL ? RC_OUT_OF_MEMORY : RC_OK;
-    if (status == RC_OK) {
-        /* Images by class, each class in the order of the list. */
-        for (int i = 0; i < files->count; i++)
-            begin[files->file[i].label + 1]++;
-        for (int label = 0; label < classes; label++)
-            begin[label + 1] += begin[label];
-        for (int i = 0; i < files->count; i++)
-            member[begin[files->file[i].label]++] = i;
-        /* Now begin[label] is where the next class begins. */
-        for (int label = 0; label < classes; label++) {
-            int first = label > 0 ? begin[label - 1] : 0, images = begin[label] - first;
-            rc_rng rng = {seed, RC_DATA_STREAM_SPLIT + (uint64_t)label};
-            rc_rng_permutation(rng, (uint32_t)images, order);
-            for (int i = 0; i < test_count(images, part); i++)
-                chosen[member[first + (int)order[i]]] = 1;
-        }
-    }
-    rc_free(NULL, order);
-    rc_free(NULL, member);
-    rc_free(NULL, begin);
-    return status;
-}
-
 rc_status rc_image_files_split(rc_image_files *train, int classes, double part, uint64_t seed,
                                rc_image_files *test)
 {
     if (part <= 0)
         return RC_OK;
+    int32_t *labels = rc_alloc_zeroed(NULL, (size_t)train->count, sizeof *labels);
     int8_t *chosen = rc_alloc_zeroed(NULL, (size_t)train->count, 1);
-    if (chosen == NULL)
-        return RC_OUT_OF_MEMORY;
-    rc_status status = choose(train, classes, part, seed, chosen);
+    rc_status status = labels == NULL || chosen == NULL ? RC_OUT_OF_MEMORY : RC_OK;
+    for (int i = 0; i < train->count && status == RC_OK; i++)
+        labels[i] = train->file[i].label;
+    if (status == RC_OK)
+        status = rc_hold_out(labels, train->count, classes, part, seed, chosen);
     int kept = 0;
     for (int i = 0; i < train->count && status == RC_OK; i++) {
         if (chosen[i])
@@ -301,6 +268,7 @@ rc_status rc_image_files_split(rc_image_files *train, int classes, double part, 
     }
     if (status == RC_OK)
         train->count = kept;
+    rc_free(NULL, labels);
     rc_free(NULL, chosen);
     return status;
 }

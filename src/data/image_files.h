@@ -33,8 +33,7 @@ rc_status rc_image_files_add_folder(rc_image_files *files, const char *folder, i
 rc_status rc_image_files_leave_once(rc_image_files *train, rc_image_files *test, const char *path,
                                     const rc_dataset *dataset, const rc_log *log);
 
-/* Moves a part of every class to `test`: the nearest number of images, but one is left where part is below 1. Which:
- * the first of a permutation that depends on the seed, the label and the number of images. */
+/* Moves a part of every class to `test`, as rc_hold_out chooses it. */
 rc_status rc_image_files_split(rc_image_files *train, int classes, double part, uint64_t seed,
                                rc_image_files *test);
 

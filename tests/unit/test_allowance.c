@@ -110,10 +110,10 @@ static void make_model(const char *path)
     rc_dataset data = {.format = "memory", .name = "memory", .h = LEARNING_SIZE, .w = LEARNING_SIZE,
                        .c = LEARNING_CHANNELS, .classes = 2, .class_name = names,
                        .train = {.count = 12, .images = images, .labels = labels}};
-    rc_dataset_measure(&data);
+    rc_given given = {.data = data};
     rc_saved_model model = {0};
     rc_learn_result result;
-    rc_learn_settings settings = {.in_memory = &data, .set = small, .sets = sizeof small / sizeof *small, .threads = 1};
+    rc_learn_settings settings = {.given = &given, .set = small, .sets = sizeof small / sizeof *small, .threads = 1};
     SUCCEEDS(rc_learn(&model, backend, &settings, &result));
     SUCCEEDS(rc_model_file_save(path, &model, true));
     rc_saved_model_destroy(&model);

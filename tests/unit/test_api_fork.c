@@ -118,6 +118,8 @@ static void refuse_inherited(recollect_context *context, recollect_model *model)
     check_is_refused(recollect_model_set(model, "epochs", "3"));
     check_is_refused(recollect_model_get(model, "epochs", text, sizeof text));
     check_is_refused(recollect_model_save(model, path, 1));
+    recollect_stream stream = {.size = sizeof stream};
+    check_is_refused(recollect_learn_stream(model, &stream, data.names, CLASSES, NULL));
     recollect_evaluation *evaluation = NULL;
     check_is_refused(recollect_evaluate(model, &data.images, data.labels, &evaluation));
     check_is_refused(recollect_evaluate_folder(model, folder, &evaluation));

@@ -158,6 +158,26 @@ static recollect_status learn(program *p, const api_data *data)
     return recollect_learn(p->model, &data->images, data->labels, data->names, data->classes, NULL);
 }
 
+static recollect_status read_image(void *user, int index, uint8_t *pixels)
+{
+    const api_data *data = user;
+    memcpy(pixels, data->pixels + (size_t)index * API_IMAGE, API_IMAGE);
+    return RECOLLECT_OK;
+}
+
+static recollect_status learn_stream(program *p, api_data *data)
+{
+    recollect_stream stream = {.size = sizeof stream,
+                               .count = data->images.count,
+                               .height = API_SIZE,
+                               .width = API_SIZE,
+                               .channels = 1,
+                               .labels = data->labels,
+                               .read = read_image,
+                               .user = data};
+    return recollect_learn_stream(p->model, &stream, data->names, data->classes, NULL);
+}
+
 static recollect_status predict(program *p, float *probabilities)
 {
     float unfamiliarity[IMAGES];
@@ -273,7 +293,9 @@ static recollect_status run(program *p)
     if (status == RECOLLECT_OK)
         status = describe(p);
     if (status == RECOLLECT_OK)
-        status = learn(p, &second);
+        status = recollect_model_set(p->model, "hold_out", "0.25");
+    if (status == RECOLLECT_OK)
+        status = learn_stream(p, &second);
     if (status == RECOLLECT_OK)
         status = recollect_model_save(p->model, p->path, 1);
     if (status == RECOLLECT_OK) {

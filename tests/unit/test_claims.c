@@ -249,10 +249,10 @@ static void make_model(const char *method, const char *path)
                        .classes = OLD,
                        .class_name = rc_without_const(class_name),
                        .train = {.count = IMAGES, .images = pixels, .labels = labels}};
-    rc_dataset_measure(&data);
+    rc_given given = {.data = data};
     rc_saved_model model = {0};
     rc_learn_settings settings = {
-        .in_memory = &data, .method = method, .set = small, .sets = sizeof small / sizeof *small, .threads = 1};
+        .given = &given, .method = method, .set = small, .sets = sizeof small / sizeof *small, .threads = 1};
     rc_learn_result result;
     SUCCEEDS(rc_learn(&model, backend, &settings, &result));
     SUCCEEDS(rc_model_file_save(path, &model, true));
