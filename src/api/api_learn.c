@@ -128,8 +128,9 @@ static rc_status read_stream(void *user, int index, uint8_t *pixels)
     if (status == RECOLLECT_OK)
         return RC_OK;
     if ((int)status < RECOLLECT_OK || (int)status > RECOLLECT_UNSYNCED)
-        return rc_fail(RC_INVALID_ARGUMENT, "`read` of the stream returned %d for image %d, expected a recollect_status",
-                       (int)status, index);
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "`read` of the stream returned %d for image %d, expected a recollect_status", (int)status,
+                       index);
     return rc_fail((rc_status)status, "`read` of the stream has no image %d: %s", index, recollect_status_text(status));
 }
 

@@ -6,9 +6,9 @@
 
 #include "base/status.h"
 
-/* held_out[i] (count) becomes 1 for a part of every class: the nearest number of images, but one is left where part is
- * below 1. Which: the first of a permutation that depends on the seed, the label and the number of images. held_out must
- * be cleared. */
+/* held_out[i] (count), which must be cleared, becomes 1 for a part of every class: the nearest number of images, but
+ * one is left where part is below 1. Which: the first of a permutation that depends on the seed, the label and the
+ * number of images. */
 rc_status rc_hold_out(const int32_t *labels, int count, int classes, double part, uint64_t seed, int8_t *held_out);
 
 #endif
