@@ -111,7 +111,7 @@ static cudaGraph_t record(rc_cuda *cuda, void (*step)(void *), void *context)
 static cudaGraphExec_t capture(rc_cuda *cuda, void (*step)(void *), void *context)
 {
     join_all(&cuda->table);
-    if (!rc_cuda_wait(cuda, "capturing a step")) /* images may have to make room: nobody must be reading them */
+    if (!rc_cuda_wait(cuda, "capturing a step")) /* images may have to make room: no operation may be reading them */
         return NULL;
     rc_cuda_watch_weights(cuda);
     cudaGraph_t graph = record(cuda, step, context);

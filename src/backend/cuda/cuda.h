@@ -33,8 +33,8 @@ typedef struct rc_cuda_graph {
     cudaGraphExec_t executable;
 } rc_cuda_graph;
 
-/* Small steps of one kind for many layers, which become one kernel: nobody needs the first before the last is asked
- * for (norm.cu). */
+/* Small steps of one kind for many layers, which become one kernel: no operation needs the first result before the
+ * last step is enqueued (norm.cu). */
 typedef struct rc_cuda_norm_job {
     int c, cp, groups;
     double samples;
@@ -167,8 +167,8 @@ struct rc_cuda_images *rc_cuda_find_images(const rc_cuda *cuda, const void *hand
 void rc_cuda_release_images(rc_cuda *cuda, struct rc_cuda_images *images);
 bool rc_cuda_move_images(rc_cuda *cuda);
 
-/* Whoever writes to memory that may hold weights says so: what is kept of them in another form is made anew before its
- * next use (pack.cu). */
+/* Every operation that writes to memory that may hold weights calls this: copies of the weights in another form are
+ * made anew before their next use (pack.cu). */
 void rc_cuda_weights_written(rc_cuda *cuda, const void *memory, size_t bytes);
 
 /* ---- workspace (memory.cu) -------------------------------------------------------------------------------------- */

@@ -212,8 +212,8 @@ template <typename Act> struct tensor_view {
     const Act *raw;              /* (n, h, w, cp) */
     const float *scale, *shift;  /* (groups, cp); NULL: nothing to normalise */
     const Act *skip;             /* (n, skip_h, skip_w, skip_cp); NULL: none */
-    const Act *stored;           /* (n, h, w, cp): the finished value, once somebody has filled it; NULL: compute it */
-    Act *fill;                   /* (n, h, w, cp): where the one who reads first stores it; NULL: nowhere */
+    const Act *stored;           /* (n, h, w, cp): the finished value, once it is filled; NULL: compute it */
+    Act *fill;                   /* (n, h, w, cp): where the first reader stores it; NULL: nowhere */
     int n, h, w, c, cp;
     int skip_h, skip_w, skip_c, skip_cp, skip_stride, skip_offset;
     rc_act act;
@@ -329,7 +329,7 @@ template <typename Act> __device__ inline float8 load_pending8(const tensor_view
     return finish8(t, load8(t.raw + offset8(t, at.pixel, channel)), at, group_of(t.groups, at.image), channel);
 }
 
-/* The value in two halves, for those who have several loads on their way before they use the first. */
+/* The value in two halves, for kernels that start several loads before they use the first. */
 template <typename Act> __device__ inline float8 fetch_value8(const tensor_view<Act> &t, place at, int channel)
 {
     return load8((t.stored ? t.stored : t.raw) + offset8(t, at.pixel, channel));

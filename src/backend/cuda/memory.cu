@@ -178,7 +178,7 @@ rc_status rc_cuda_reserve(rc_cuda *cuda, size_t bytes)
         return RC_OK;
     rc_cuda_drop_graphs(cuda);
     rc_status status = exchange_workspaces(cuda, bytes);
-    if (status != RC_OK && before > 0) /* whoever reserved before goes on; the message stays that of the failure */
+    if (status != RC_OK && before > 0) /* earlier reservations stay valid; the message stays that of the failure */
         exchange_workspaces(cuda, before);
     return status;
 }

@@ -11,7 +11,7 @@ enum { REDUCE_THREADS = 256 }; /* of every block that calls these; a power of tw
 __device__ inline double block_sum(double x)
 {
     __shared__ double space[REDUCE_THREADS];
-    __syncthreads(); /* somebody may still read the sum before this one */
+    __syncthreads(); /* another thread may still read the sum before this one */
     space[threadIdx.x] = x;
     for (int half = REDUCE_THREADS / 2; half > 0; half /= 2) {
         __syncthreads();

@@ -5,8 +5,8 @@
 
 #include "backend/cpu/fast/load.h"
 
-/* Rows are taken together up to so many pixels, few enough for sums in float, and so many floats, few enough to be
- * read in order by the memory. */
+/* Rows are taken together up to SUM_PIXELS pixels, few enough for sums in float, and up to SUM_FLOATS floats, few
+ * enough for the memory to read them in order. */
 enum { SUM_PIXELS = 256, SUM_FLOATS = 2048 };
 
 /* Do `floats` of scratch fit? If not, the failure is kept for sync(). */

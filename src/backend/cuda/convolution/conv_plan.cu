@@ -57,7 +57,8 @@ bool rc_cuda_cut_tiles(tile_cut *cut, const axis_taps *taps, int positions, int 
     cut->source_step = taps->source_step;
     cut->out_step = taps->out_step;
     cut->low = taps->low;
-    /* The last tile reaches to the end of the map, so that whoever fills the value of the source fills all of it. */
+    /* The last tile reaches to the end of the map, so that the kernel that fills the value of the source fills all of
+     * it. */
     int high = greatest(taps->high, cut->source_step - 1);
     high = greatest(high, cut->source_h - 1 - (cut->base_h - 1) * cut->source_step);
     high = greatest(high, cut->source_w - 1 - (cut->base_w - 1) * cut->source_step);

@@ -317,7 +317,7 @@ static void start_sums(conv_image *image, int part)
         memset(image->sums, 0, count * sizeof(double));
 }
 
-/* Whoever completes the parts of an image adds up their sums. */
+/* The task that completes the parts of an image adds up their sums. */
 static void finish_parts(const conv_job *job, int image, int parts)
 {
     double *sums = sums_of_image(job, image);

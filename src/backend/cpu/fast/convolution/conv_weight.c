@@ -210,7 +210,7 @@ static int count_left(uint64_t left)
     return (int)(uint32_t)left - (int)(left >> 32);
 }
 
-/* Takes the first unit that is left, or the last. Returns -1 when there is none. */
+/* Takes the first unit that is left, or the last. Returns -1 if none is left. */
 static int take_unit(weight_lane *lane, bool last)
 {
     uint64_t left = atomic_load_explicit(&lane->left, memory_order_relaxed);

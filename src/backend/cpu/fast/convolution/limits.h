@@ -15,7 +15,7 @@ typedef struct plan_limits {
     int few_tiles;       /* Winograd's tiles with at most 32 channels, in the first cache; twice as many with more */
     int enlarged_floats; /* workspace of an enlarged input */
     int narrow_floats;   /* workspace of narrow outputs */
-    int fewest_tasks;    /* small images are worked on together where so many groups of them remain */
+    int fewest_tasks;    /* small images are worked on together if at least this many groups of them remain */
     bool uneven_tasks;   /* the last tasks of a thread are made shorter */
 
     int slot_bytes;      /* weight gradients: all private ones together */
@@ -24,7 +24,8 @@ typedef struct plan_limits {
     int planes_bytes;    /* transformed bands, in the second */
     int fewest_tiles, most_tiles;
     int narrow_tiles;    /* most of them with at most 32 channels: a row of elements and the bands, in the first */
-    int fewest_units;    /* of a slot, if it has so many images: more of them are more for others to help with */
+    int fewest_units;    /* units of a slot, if it has that many images: with more units other threads can help
+                            more */
 } plan_limits;
 
 const plan_limits *RC_FAST(plan_limits)(void);

@@ -23,7 +23,7 @@
 
 enum { WINOGRAD_ELEMENTS = 16 };
 
-/* Whether it applies and pays: transforming costs as much as multiplying with so many channels. */
+/* Does it apply, and does it pay? Transforming costs as much as multiplying with this many channels. */
 bool RC_FAST(winograd_fits)(const tap_geometry *taps, int in_cp, int out_cp);
 
 /* What fills packed (output block, element, in, out of the block) with G g G^T. */
