@@ -81,6 +81,14 @@ for size in 0 -1 12Q 9999999999999999999999 1.5G; do
     expect 2 only-stderr "option '--max-memory' is '$size', expected a size such as 512M or 2G" info --max-memory "$size" no
 done
 expect 1 only-stderr "cannot allocate" run demo --data procedural --out no --max-memory 100k
+# The library names settings; the program says which options set them, where the command has them.
+expect 1 only-stderr "are allowed. --max-memory allows more" run demo --data procedural --out no --max-memory 100k
+taken=$(mktemp -d)
+touch "$taken/run.json"
+expect 1 stderr "holds a run already: --resume goes on with it, another --out leaves it alone" \
+    run demo --data procedural:10 --out "$taken"
+rm -r "$taken"
+expect 2 only-stderr "there is no setting 'merge'; did you mean" run demo --set merge=true --out no
 expect 1 only-stderr "1024 at a time, net 'resnet-small'" run demo --data procedural:10 --out no --max-memory 100M \
     --set images_per_class=5 --set epochs=1 --set refine_epochs=0 --set batch=1024
 expect 1 only-stderr "cannot read '/dev/zero': it is a device" info /dev/zero

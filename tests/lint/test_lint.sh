@@ -10,10 +10,11 @@ failures=0
 
 fresh_tree() { # a small tree without offence
     rm -rf "$work/tree"
-    mkdir -p "$work/tree/src/"{base,backend/cpu/fast,backend/cuda,nn,data,cil,check,api,cli,config} "$work/tree/examples"
+    mkdir -p "$work/tree/src/"{base,backend/cpu/fast,backend/cuda,nn,data,cil,check,api,cli/inside,config} "$work/tree/examples"
     printf '#include <stdio.h>\n#include "recollect/recollect.h"\n#include "base/status.h"\n' >"$work/tree/src/nn/good.c"
     printf '#include "backend/backend.h"\n' >>"$work/tree/src/nn/good.c"
-    printf '#include "check/cases.h"\n#include "config/config.h"\n' >"$work/tree/src/cli/good.c"
+    printf '#include "check/cases.h"\n#include "config/config.h"\n' >"$work/tree/src/cli/inside/good.c"
+    printf '#include <stdio.h>\n#include "cli/cli.h"\n#include "recollect/recollect.h"\n' >"$work/tree/src/cli/good.c"
     printf '#include <cuda_runtime.h>\n' >"$work/tree/src/backend/cuda/good.cu"
     printf '#include <recollect/recollect.h>\n' >"$work/tree/examples/good.c"
 }
@@ -62,7 +63,15 @@ plant "cil including config" src/cil/bad.c '#include "config/config.h"'
 plant "check including data" src/check/bad.c '#include "data/dataset.h"'
 plant "api including cli" src/api/bad.c '#include "cli/cli.h"'
 plant "api including experiment" src/api/bad.c '#include "experiment/cell.h"'
-plant "cli including nn" src/cli/bad.c '#include "nn/net.h"'
+plant "cli including nn" src/cli/inside/bad.c '#include "nn/net.h"'
+for command in predict eval info learn dream methods; do
+    plant "$command reaching inside" src/cli/cmd_$command.c '#include "api/learn.h"'
+done
+plant "a command including base" src/cli/cmd_info.c '#include "base/utf8.h"'
+plant "a command reaching inside through a header" src/cli/handle.h '#include "api/learn.h"'
+plant "a command reaching inside through a header of the others" src/cli/cmd_info.c '#include "cli/inside/all.h"'
+plant "a command reaching inside by a detour" src/cli/cmd_info.c '#include "cli/../api/learn.h"'
+plant "a command reaching inside from where it is" src/cli/cmd_info.c '#include "../api/learn.h"'
 plant "an example including config" examples/bad.c '#include "config/config.h"'
 plant "an include that is not written from src" src/nn/bad.c '#include "net.h"'
 plant "a CUDA header outside backend/cuda" src/backend/cpu/bad.c '#include <cuda_runtime.h>'

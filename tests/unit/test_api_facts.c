@@ -587,6 +587,18 @@ static void results_have_any_size(void **state)
 
 /* ---- pictures ------------------------------------------------------------------------------------------ */
 
+/* Pixels of a row of a PNG file, whose header has them after its first 16 bytes. */
+static int picture_width(const char *path)
+{
+    char *bytes;
+    size_t size;
+    SUCCEEDS(rc_file_read(path, 1 << 24, &bytes, &size));
+    assert_true(size > 20);
+    int width = (unsigned char)bytes[18] << 8 | (unsigned char)bytes[19];
+    rc_free(NULL, bytes);
+    return width;
+}
+
 static void dreams_become_pictures(void **state)
 {
     (void)state;
@@ -594,16 +606,17 @@ static void dreams_become_pictures(void **state)
     int taken[CLASSES] = {-1, -1}, sum = 0;
     double spread[CLASSES] = {-1, -1};
     const recollect_dream_settings settings = {
-        .size = sizeof settings, .per_class = 3, .steps = 2, .seed = "7", .scale = 2, .overwrite = 0};
+        .size = sizeof settings, .per_class = 3, .steps = 3, .seed = "7", .scale = 2, .overwrite = 0};
     recollect_dream_result result = {.size = sizeof result, .taken = taken, .spread = spread};
     SUCCEEDS(recollect_dream_folder(taught, "dreams", &settings, &result));
-    assert_true(result.steps == 2 && result.dreams > 0 && result.taken == taken && result.spread == spread);
+    assert_true(result.steps == 3 && result.dreams > 0 && result.taken == taken && result.spread == spread);
     for (int label = 0; label < CLASSES; label++) {
         sum += taken[label];
         assert_true(taken[label] > 1 ? spread[label] >= 0 : isnan(spread[label]));
     }
     assert_int_equal(sum, result.dreams);
     assert_int_equal(stat("dreams/all.png", &what), 0);
+    assert_int_equal(picture_width("dreams/all.png"), 3 * 2 * API_SIZE + 4 * 2); /* three of them, and gaps of 2 */
     REFUSES(RECOLLECT_IO, "replace it with the setting 'overwrite'",
             recollect_dream_folder(taught, "dreams", &settings, NULL));
     recollect_dream_settings again = settings;
