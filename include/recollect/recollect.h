@@ -254,8 +254,8 @@ RECOLLECT_API void recollect_model_destroy(recollect_model **model);
 /* Sets an option for what the model learns next, by name: any setting that recollect_setting_at lists ("epochs",
  * "learning_rate", "seed", "net", "size", ...), or one of
  *
- *     method       how to learn: any that recollect_method_at lists; one whose `learn` is 0 can teach a first
- *                  model alone. Unless something is set: "cwd", later the method that the model was made with
+ *     method       how to learn: any that recollect_method_at lists; a method whose `learn` is 0 can only teach a
+ *                  first model. Not set: "cwd" for a first model, later the method that it was made with
  *     preset       the configuration of a first model, by name or as a YAML file; "learn" if it is not set.
  *                  Forgotten once the model has learnt
  *     merge        "true": images of classes that the model knows are welcome beside new ones
@@ -263,10 +263,10 @@ RECOLLECT_API void recollect_model_destroy(recollect_model **model);
  *     format       of the data in files, where the library does not recognise it: "folder", "cifar100", ...
  *     old_test     a folder, as recollect_learn_folder takes it, with images of classes that the model knows.
  *                  Learning scores them before and after; "" for none
- *     hold_out     the part of every class that is scored instead of trained on: a number from 0 on, less than 1, which
- *                  gives the nearest number of images and leaves one to train on. The seed chooses which. Unless
- *                  it is set ("" undoes that): 0.1 for images in files, 0 for others. Of no use where a folder
- *                  has val/ or test/
+ *     hold_out     the part of every class that learning scores instead of training on it: a number from 0 up to,
+ *                  but not including, 1. It is rounded to the nearest number of images, and one image always
+ *                  stays to train on. The seed chooses which. "" or not set: 0.1 for images in files, 0 for
+ *                  others. Has no effect on a folder with val/ or test/
  *
  * An unknown name, or a value that the option does not take, is RECOLLECT_INVALID_ARGUMENT and changes nothing;
  * learning itself finds values out of range. Options last until they are set again; those of the configuration
@@ -502,8 +502,9 @@ RECOLLECT_API recollect_status recollect_predictor_each(recollect_predictor *pre
 
 /* ---- evaluating ---------------------------------------------------------------------------------------- */
 
-/* How right a model is. The library makes it and frees it: nobody changes it, and it stays valid when the model learns
- * or is destroyed. Percentages are of images with a label of the model; NaN: there are none. */
+/* How well a model does on labelled images. The library makes it and frees it. It never changes, and stays
+ * valid when the model learns or is destroyed. Percentages are of the images whose class the model knows; NaN:
+ * there are none. */
 typedef struct recollect_evaluation {
     size_t size;           /* of this structure, as the library knows it */
     int images;            /* that were scored */
@@ -511,7 +512,7 @@ typedef struct recollect_evaluation {
     int unknown_images;    /* left out, because the model does not know their classes */
     int unknown_classes;   /* how many classes these are */
     const char *const *unknown;  /* (unknown_classes): their names */
-    double accuracy;       /* percent whose most probable class is theirs */
+    double accuracy;       /* percent of images whose most probable class is the right one */
     double top5;           /* percent whose class is among the five most probable */
     int tasks;             /* as recollect_model_tasks(): how often the model had learnt */
     const double *task_accuracy; /* (tasks): percent of the images of the classes that it learnt then */
