@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,6 +36,10 @@ static void settings_out_of_range_are_refused(void **state)
     assert_int_equal(rc_learner_create(&l, be, &s, row("finetune"), &image), RC_INVALID_ARGUMENT);
     assert_non_null(strstr(rc_message(), "momentum"));
     assert_memory_equal(&l, &no_learner, sizeof l);
+    s = learning_settings();
+    snprintf(s.generator, sizeof s.generator, "no such net");
+    assert_int_equal(rc_learner_create(&l, be, &s, row("cwd"), &image), RC_INVALID_ARGUMENT);
+    assert_non_null(strstr(rc_message(), "'no such net'"));
 }
 
 /* More is allowed until it is enough. */
@@ -94,10 +99,85 @@ static void learners_are_copied_or_nothing_is(void **state)
                 assert_memory_equal(&copy, &no_learner, sizeof copy);
             assert_true(status == RC_OK || rc_bytes_allocated() == before);
         }
+        rc_source *none;
+        rc_memory_set_budget(rc_bytes_allocated());
+        status = rc_source_clone(&l, &none);
+        rc_memory_set_budget(SIZE_MAX);
+        assert_int_equal(status, RC_OUT_OF_MEMORY);
         assert_true(!copy.in_task && !copy.learnt && copy.state.entries == 0 && copy.task_memory == NULL);
         rc_learner_destroy(&copy);
         rc_learner_destroy(&l);
     }
+}
+
+/* Whoever replays all images, or trains on them, says so to the caller who has them. */
+static void old_images_are_asked_for(void **state)
+{
+    (void)state;
+    static const char *const methods[] = {"real-hkd", "joint"};
+    rc_settings s = learning_settings();
+    for (int i = 0; i < 2; i++) {
+        rc_learner l;
+        learning_create_row(&l, be, row(methods[i]), &s);
+        assert_int_equal(rc_learner_stored(&l).images, 0); /* nothing was given yet */
+        rc_learner_destroy(&l);
+        assert_true(row(methods[i])->replay->takes_old_images);
+        assert_string_equal(row(methods[i])->replay->keeps, "all images");
+    }
+    assert_false(row("er")->replay->takes_old_images || row("cwd")->replay->takes_old_images);
+}
+
+/* Whatever of a task cannot be made is told, and its end drops the rest. */
+static void tasks_that_cannot_begin_are_told(void **state)
+{
+    (void)state;
+    static const char *const methods[] = {"cwd", "dgr", "er", "deepinversion-pixels"};
+    rc_settings s = learning_settings();
+    int32_t *labels;
+    uint8_t *images = learning_images(2, 2, 8, &labels);
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
+        rc_learner l, copy;
+        learning_create_row(&l, be, row(methods[i]), &s);
+        learning_teach(&l, 0, 2, 8, &learning_no_hooks);
+        rc_learner_end_task(&l);
+        size_t before = rc_bytes_allocated();
+        rc_status status = RC_OUT_OF_MEMORY;
+        int failures = 0;
+        for (size_t allowed = 0; status != RC_OK; allowed += 8192) {
+            SUCCEEDS(rc_learner_clone(&copy, &l));
+            rc_memory_set_budget(rc_bytes_allocated() + allowed);
+            status = rc_learner_begin_task(&copy, 1, 2, images, labels, 16);
+            rc_memory_set_budget(SIZE_MAX);
+            assert_true(status == RC_OK || status == RC_OUT_OF_MEMORY);
+            failures += status != RC_OK;
+            rc_learner_destroy(&copy);
+            assert_int_equal(rc_bytes_allocated(), before);
+        }
+        assert_true(failures > 1);
+        rc_learner_destroy(&l);
+    }
+    rc_free(NULL, images);
+    rc_free(NULL, labels);
+}
+
+/* Pixels begin as noise of the settings' seed and of the task. */
+static void pixels_begin_with_their_own_noise(void **state)
+{
+    (void)state;
+    enum { SOME = 64 };
+    rc_settings s = learning_settings();
+    rc_learner l;
+    rc_pixels same;
+    float expected[SOME], found[SOME];
+    s.seed = 7;
+    teach_first(&l, row("deepinversion-pixels"), &s);
+    SUCCEEDS(rc_pixels_create(&same, be, s.pixel_batches, s.batch, &l.augment, 7, 1));
+    be->read_real(be, expected, same.memory, SOME);
+    be->read_real(be, found, learning_pixels(&l)->memory, SOME);
+    assert_memory_equal(found, expected, sizeof found);
+    assert_false(l.source->images.plan.offer); /* images of the task do not take their places */
+    rc_pixels_destroy(&same);
+    rc_learner_destroy(&l);
 }
 
 /* A first look at dreams forgets that the task before had images of old classes. */
@@ -217,6 +297,9 @@ int main(void)
         cmocka_unit_test(settings_out_of_range_are_refused),
         cmocka_unit_test(learners_that_cannot_be_made_leave_nothing),
         cmocka_unit_test(learners_are_copied_or_nothing_is),
+        cmocka_unit_test(old_images_are_asked_for),
+        cmocka_unit_test(tasks_that_cannot_begin_are_told),
+        cmocka_unit_test(pixels_begin_with_their_own_noise),
         cmocka_unit_test(dreams_are_a_task_without_images),
         cmocka_unit_test(stored_images_are_planned_for_all_epochs),
         cmocka_unit_test(replays_that_cannot_be_opened_are_none),

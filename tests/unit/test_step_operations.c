@@ -446,7 +446,7 @@ static void nothing_is_held_for_losses_that_are_off(void **state)
 
 /* ---- inversion ------------------------------------------------------------------------------------------------ */
 
-static int diversities, smoothings, consistencies;
+static int diversities, smoothings, consistencies, judged_classes;
 static bool paper;
 
 static void seen_diversity(rc_backend *b, int n, int classes, int stride, const void *logits, float epsilon,
@@ -468,6 +468,13 @@ static void seen_dce(rc_backend *b, const rc_dce *dce, const void *features, con
     consistencies++;
     paper = dce->paper;
     plain.loss_dce(b, dce, features, labels, weight, value, dfeatures);
+}
+
+static void seen_content(rc_backend *b, const rc_cross_entropy *ce, const void *logits, const int32_t *labels,
+                         const void *class_weight, const float *weight, void *value, void *dlogits)
+{
+    judged_classes = ce->count;
+    plain.loss_cross_entropy(b, ce, logits, labels, class_weight, weight, value, dlogits);
 }
 
 /* A weight of 0 turns a prior or DCE off. Targets of pixels are as diverse as they were drawn. */
@@ -499,18 +506,36 @@ static void inversion_has_the_terms_that_settings_name(void **state)
         be->loss_diversity = seen_diversity;
         be->loss_smoothing = seen_smoothing;
         be->loss_dce = seen_dce;
+        be->loss_cross_entropy = seen_content;
         diversities = smoothings = consistencies = 0;
         SUCCEEDS(rc_stage_inversion_create(&l, &inversion));
         rc_inversion_step(inversion);
         *be = plain;
         rc_inversion_destroy(inversion);
+        assert_int_equal(judged_classes, 2); /* the old model judges, which does not know the new ones */
         assert_int_equal(diversities, cases[i].diversities);
         assert_int_equal(smoothings, cases[i].smoothings);
         assert_int_equal(consistencies, cases[i].consistencies);
         assert_true(consistencies == 0 || paper == cases[i].paper);
         rc_inversion_weights(&l, weight, active);
         assert_int_equal(active[RC_LOSS_DCE], cases[i].consistencies);
+        assert_int_equal(active[RC_LOSS_PRIOR], cases[i].prior > 0);
         rc_learner_destroy(&l);
+    }
+}
+
+/* One old class cannot be more or less diverse, however many new ones there are. */
+static void diversity_is_of_old_classes(void **state)
+{
+    (void)state;
+    const rc_method *cwd;
+    SUCCEEDS(rc_method_find("cwd", &cwd));
+    for (int old = 1; old <= 2; old++) {
+        rc_learner l = {.settings = rc_settings_default(), .method = cwd, .n_old = old, .n_new = 3 - old};
+        float weight[RC_LOSS_COUNT];
+        bool active[RC_LOSS_COUNT];
+        rc_inversion_weights(&l, weight, active);
+        assert_int_equal(active[RC_LOSS_DIVERSITY], old > 1);
     }
 }
 
@@ -532,6 +557,7 @@ int main(void)
         cmocka_unit_test(tensors_of_a_checkpoint_have_type_and_size),
         cmocka_unit_test(nothing_is_held_for_losses_that_are_off),
         cmocka_unit_test(inversion_has_the_terms_that_settings_name),
+        cmocka_unit_test(diversity_is_of_old_classes),
     };
     return cmocka_run_group_tests(tests, open_and_keep, free_images);
 }
