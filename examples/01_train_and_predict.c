@@ -76,8 +76,7 @@ int main(void)
     for (int i = 0; i < CLASSES; i++) {
         printf("an image of %s: ", names[i]);
         for (int k = 0; k < 2; k++)
-            printf("%s %.1f %%, ", recollect_model_class_name(model, best[i][k]),
-                   100 * (double)probability[i][k]);
+            printf("%s %.1f %%, ", recollect_model_class_name(model, best[i][k]), 100 * (double)probability[i][k]);
         printf("unfamiliarity %.2f\n", (double)unfamiliarity[i]);
         right += best[i][0] == i;
     }

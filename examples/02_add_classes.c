@@ -42,8 +42,8 @@ static void learn(recollect_model *model, int first, int classes)
         draw(first + labels[i], pixels[i]);
     }
     check(recollect_learn(model, &images, labels, names + first, classes, &result));
-    printf("learnt %d classes beside %d in %.1f s; %zu bytes are all that is kept\n", result.added,
-           result.known, result.seconds, recollect_model_stored_bytes(model));
+    printf("learnt %d classes beside %d in %.1f s; %zu bytes are all that is kept\n", result.added, result.known,
+           result.seconds, recollect_model_stored_bytes(model));
 }
 
 /* Percent right on new images of the first `classes` classes. */
@@ -94,8 +94,7 @@ int main(void)
            recollect_model_class_name(model, 1));
     learn(model, OLD, NEW);
     double accuracy = test(model, ALL);
-    printf("%.0f %% of new images of all %d classes are recognised\n", accuracy,
-           recollect_model_classes(model));
+    printf("%.0f %% of new images of all %d classes are recognised\n", accuracy, recollect_model_classes(model));
 
     recollect_model_destroy(&model);
     recollect_context_destroy(&context);

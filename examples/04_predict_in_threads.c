@@ -90,8 +90,7 @@ static int predict_pictures(const recollect_model *model)
            (double)unfamiliarity[0], recollect_model_features(model), (double)features[0]);
     printf("the other one: %s\n", recollect_status_text(status[1]));
     /* The same one by one, as JSON. Paths of files and folders may stand here, too. */
-    check(recollect_predictor_each(predictor, pictures, 2, CLASSES, print_prediction,
-                                   (void *)(uintptr_t)model));
+    check(recollect_predictor_each(predictor, pictures, 2, CLASSES, print_prediction, (void *)(uintptr_t)model));
     recollect_predictor_destroy(&predictor);
     free(features);
     return status[0] == RECOLLECT_OK && best[0] == 1 && status[1] == RECOLLECT_FORMAT;
@@ -123,9 +122,8 @@ int main(void)
         draw(labels[i], SIZE, pixels[i]);
     for (int i = 0; i < THREADS; i++) {
         int first = i * COUNT / THREADS, end = (i + 1) * COUNT / THREADS;
-        workers[i] = (worker){.model = model,
-                              .images = {pixels[first], end - first, SIZE, SIZE, 1},
-                              .labels = labels + first};
+        workers[i] = (worker){
+            .model = model, .images = {pixels[first], end - first, SIZE, SIZE, 1}, .labels = labels + first};
         if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
             return 1;
     }

@@ -39,7 +39,7 @@ static void make_files(int remove_them)
 {
     char path[64], bytes[MOST_BYTES];
     mkdir(folder, 0777);
-    for (int class = 0; class < CLASSES; class++) {
+    for (int class = 0; class < CLASSES; class ++) {
         snprintf(path, sizeof path, "%s/%s", folder, names[class]);
         mkdir(path, 0777);
         for (int i = 0; i < PER_CLASS; i++) {
@@ -68,8 +68,8 @@ static void print_line(void *user, const char *text)
 
 static void learn(recollect_model *model)
 {
-    static const char *const options[][2] = {{"net_width", "8"}, {"epochs", "20"},          {"min_steps", "100"},
-                                             {"flip", "false"},  {"skip_broken", "true"}};
+    static const char *const options[][2] = {
+        {"net_width", "8"}, {"epochs", "20"}, {"min_steps", "100"}, {"flip", "false"}, {"skip_broken", "true"}};
     char value[16];
     for (size_t i = 0; i < sizeof options / sizeof *options; i++)
         check(recollect_model_set(model, options[i][0], options[i][1]));
@@ -117,7 +117,7 @@ int main(void)
     recollect_free(bytes);
 
     int right = 0;
-    for (int class = 0; class < CLASSES; class++) {
+    for (int class = 0; class < CLASSES; class ++) {
         char picture[MOST_BYTES];
         int32_t best;
         float probability;

@@ -27,8 +27,7 @@ static void list(void)
             printf("%-20s %s; keeps %s\n", method.name, method.summary, method.stores);
     recollect_setting setting = {.size = sizeof setting};
     for (int i = 0; recollect_setting_at(i, &setting) && i < 20; i++)
-        printf("%-20s %s (%s, %s; \"%s\")\n", setting.name, setting.help, setting.type, setting.range,
-               setting.initial);
+        printf("%-20s %s (%s, %s; \"%s\")\n", setting.name, setting.help, setting.type, setting.range, setting.initial);
     recollect_preset preset = {.size = sizeof preset};
     for (int i = 0; recollect_preset_at(i, &preset); i++)
         printf("%-20s %s\n", preset.name, preset.summary);

@@ -159,18 +159,18 @@ typedef struct recollect_loss {
 
 /* How far a long call is. Valid during the callback. */
 typedef struct recollect_progress {
-    size_t size;               /* of this structure, as the library knows it */
+    size_t size; /* of this structure, as the library knows it */
     recollect_stage stage;
-    const char *stage_name;    /* "training" */
-    int task;                  /* 1: the first classes, 2: the next ones, ... */
-    uint32_t step, steps;      /* done, of all in the stage; while reading: images */
-    int epoch, epochs;         /* 0, 0 where there are none */
+    const char *stage_name; /* "training" */
+    int task;               /* 1: the first classes, 2: the next ones, ... */
+    uint32_t step, steps;   /* done, of all in the stage; while reading: images */
+    int epoch, epochs;      /* 0, 0 where there are none */
     const recollect_loss *losses;
     int loss_count;
-    double images_per_second;  /* NaN: not known yet, as with the next two */
+    double images_per_second; /* NaN: not known yet, as with the next two */
     double stage_seconds_left;
-    double seconds_left;       /* of the call */
-    const char *text;          /* all of this in one line for people: "training 3/60: ce 0.53, 4210 images/s" */
+    double seconds_left; /* of the call */
+    const char *text;    /* all of this in one line for people: "training 3/60: ce 0.53, 4210 images/s" */
 } recollect_progress;
 
 typedef struct recollect_settings {
@@ -188,9 +188,9 @@ typedef struct recollect_settings {
     recollect_log_level log_level;
     void (*progress)(void *user, const recollect_progress *progress);
     int (*cancelled)(void *user);
-    void *user;          /* for the three callbacks */
+    void *user; /* for the three callbacks */
     /* The first version of the structure ends here. */
-    size_t max_memory;   /* the most bytes of the machine's memory that the library may hold in this process
+    size_t max_memory; /* the most bytes of the machine's memory that the library may hold in this process
                             while a function of this context runs, those of other contexts included. A call
                             that would take more returns RECOLLECT_OUT_OF_MEMORY, in most cases before it
                             begins. 0: 80 % of what is free when the context is created; and for a model from
@@ -227,8 +227,8 @@ RECOLLECT_API recollect_status recollect_model_create(recollect_context *context
  * may come from strangers: the library refuses a broken one. */
 RECOLLECT_API recollect_status recollect_model_load(recollect_context *context, const char *path,
                                                     recollect_model **model);
-RECOLLECT_API recollect_status recollect_model_load_memory(recollect_context *context, const void *bytes,
-                                                           size_t size, recollect_model **model);
+RECOLLECT_API recollect_status recollect_model_load_memory(recollect_context *context, const void *bytes, size_t size,
+                                                           recollect_model **model);
 
 /* Writes the model as a safetensors file, whole or not at all. If a file of that name exists, the call fails,
  * unless `overwrite` is not 0: then the file is replaced and keeps its mode, and a link stays a link; on
@@ -236,8 +236,7 @@ RECOLLECT_API recollect_status recollect_model_load_memory(recollect_context *co
  * RECOLLECT_UNSYNCED: the file is there and whole, but a power failure soon after may undo it. (If a limit on
  * the size of files stops the write, SIGXFSZ ends a program that does not ignore that signal; a program that
  * ignores it gets RECOLLECT_IO.) */
-RECOLLECT_API recollect_status recollect_model_save(const recollect_model *model, const char *path,
-                                                    int overwrite);
+RECOLLECT_API recollect_status recollect_model_save(const recollect_model *model, const char *path, int overwrite);
 
 /* The same into memory: *bytes becomes a block with the bytes of such a file, *size their number. The block belongs
  * to the caller, who gives it back with recollect_free. On failure *bytes is NULL and *size 0. */
@@ -272,8 +271,7 @@ RECOLLECT_API void recollect_model_destroy(recollect_model **model);
  * learning itself finds values out of range. Options last until they are set again; those of the configuration
  * are stored with the model once it has learnt with them. What a net is made of, and what images are brought to,
  * cannot change any more then, and need not be set again: learning says so where another value is. */
-RECOLLECT_API recollect_status recollect_model_set(recollect_model *model, const char *name,
-                                                   const char *value);
+RECOLLECT_API recollect_status recollect_model_set(recollect_model *model, const char *name, const char *value);
 
 /* Would recollect_model_set take this option? For callers that check before they open anything. */
 RECOLLECT_API recollect_status recollect_check_option(const char *name, const char *value);
@@ -306,8 +304,8 @@ typedef struct recollect_model_info {
     const char *method; /* that it learnt with last: its name; the two texts are valid until the model learns or is
                            destroyed */
     const char *net;
-    size_t parameters;  /* of the net and of the head behind it */
-    int features;       /* inputs of the head */
+    size_t parameters;     /* of the net and of the head behind it */
+    int features;          /* inputs of the head */
     float mean[4], std[4]; /* of each channel, which images are normalised with */
     /* Bytes of each kind; recollect_model_stored_bytes() is the sum of the first five. */
     size_t weights;
@@ -342,8 +340,8 @@ typedef struct recollect_learn_result {
     double accuracy; /* percent of the held-out images, over all classes; NaN: none were held out */
     double seconds;
     /* The first version of the structure ends here. */
-    int merged;      /* classes of the data that the model knew (option `merge`) */
-    int old_images;  /* that option `old_test` scored */
+    int merged;                   /* classes of the data that the model knew (option `merge`) */
+    int old_images;               /* that option `old_test` scored */
     double old_before, old_after; /* percent of these right before and after, over all classes; NaN: none */
     double inversion_seconds, training_seconds, refinement_seconds, estimation_seconds; /* of the stages */
 } recollect_learn_result;
@@ -361,12 +359,12 @@ typedef struct recollect_learn_result {
  * On any failure, RECOLLECT_CANCELLED included, the model and *result are as they were. RECOLLECT_NUMERIC:
  * training diverged. */
 RECOLLECT_API recollect_status recollect_learn(recollect_model *model, const recollect_images *images,
-                                               const int32_t *labels, const char *const *class_names,
-                                               int classes, recollect_learn_result *result);
+                                               const int32_t *labels, const char *const *class_names, int classes,
+                                               recollect_learn_result *result);
 
 /* Images that the caller gives one by one, so that all of them need not be in memory. */
 typedef struct recollect_stream {
-    size_t size;           /* sizeof(recollect_stream) */
+    size_t size; /* sizeof(recollect_stream) */
     int count, height, width, channels;
     const int32_t *labels; /* (count), as in recollect_learn */
     /* Writes image `index` (height, width, channels) to `pixels`. Returns RECOLLECT_OK; any other status ends the
@@ -401,13 +399,13 @@ RECOLLECT_API recollect_status recollect_learn_folder(recollect_model *model, co
  * statistics. Each of the three arrays may be NULL: not wanted. `top` is 1 .. recollect_model_classes(). The
  * images have the model's shape. On failure the contents of the arrays are undefined. RECOLLECT_NUMERIC: an
  * answer is not a finite number, because the model's weights are damaged or too large. */
-RECOLLECT_API recollect_status recollect_predict(recollect_model *model, const recollect_images *images,
-                                                 int top, int32_t *labels, float *probabilities, float *unfamiliarity);
+RECOLLECT_API recollect_status recollect_predict(recollect_model *model, const recollect_images *images, int top,
+                                                 int32_t *labels, float *probabilities, float *unfamiliarity);
 
 /* The same for one image: the bytes of a JPEG, PNG, PPM or PGM file, of any size. */
-RECOLLECT_API recollect_status recollect_predict_encoded(recollect_model *model, const void *bytes,
-                                                         size_t size, int top, int32_t *labels,
-                                                         float *probabilities, float *unfamiliarity);
+RECOLLECT_API recollect_status recollect_predict_encoded(recollect_model *model, const void *bytes, size_t size,
+                                                         int top, int32_t *labels, float *probabilities,
+                                                         float *unfamiliarity);
 
 /* ---- predictors ---------------------------------------------------------------------------------------- */
 
@@ -440,16 +438,16 @@ RECOLLECT_API int recollect_model_features(const recollect_model *model);
 
 /* What a predictor writes. The caller sets `size` and the arrays that are wanted, and leaves the others NULL. */
 typedef struct recollect_outputs {
-    size_t size;           /* sizeof(recollect_outputs) */
-    int top;               /* classes to name for each image: 1 .. recollect_model_classes(); 0 where neither of
+    size_t size;              /* sizeof(recollect_outputs) */
+    int top;                  /* classes to name for each image: 1 .. recollect_model_classes(); 0 where neither of
                               the next two is wanted */
-    int32_t *labels;       /* (count, top): the most probable classes, best first */
-    float *probabilities;  /* (count, top) */
-    float *unfamiliarity;  /* (count): the distance of the image's features from the nearest class, as
+    int32_t *labels;          /* (count, top): the most probable classes, best first */
+    float *probabilities;     /* (count, top) */
+    float *unfamiliarity;     /* (count): the distance of the image's features from the nearest class, as
                               recollect_predict has it; NaN if the model has no class statistics */
-    int32_t *nearest;      /* (count): the label of that nearest class, which need not be the most probable one; -1
+    int32_t *nearest;         /* (count): the label of that nearest class, which need not be the most probable one; -1
                               if the model has no class statistics */
-    float *features;       /* (count, recollect_model_features()): the image as the last layer but one sees it */
+    float *features;          /* (count, recollect_model_features()): the image as the last layer but one sees it */
     recollect_status *status; /* (count): whether each picture could be read. With it a picture that cannot be read
                               does not stop the call: its labels and `nearest` are -1, its numbers NaN, and `log`
                               gets a warning that says why. NULL: such a picture is the failure of the call */
@@ -483,9 +481,9 @@ typedef struct recollect_prediction {
                                 or NaN */
     const char *message;     /* why not; "" if it could */
     int top;
-    const int32_t *labels;   /* (top) */
+    const int32_t *labels;       /* (top) */
     const double *probabilities; /* (top) */
-    double unfamiliarity;    /* this and the next two as in recollect_outputs */
+    double unfamiliarity;        /* this and the next two as in recollect_outputs */
     int nearest;
     const float *features;
 } recollect_prediction;
@@ -494,11 +492,9 @@ typedef struct recollect_prediction {
  * order of their names. `each` is called for every picture in order, on the thread that calls; it must not use the
  * same predictor. `top` is as above; more classes than there are is fine here. A picture that cannot be read, and a
  * folder without one, is a prediction with a status and a message, not a failure of the call. */
-RECOLLECT_API recollect_status recollect_predictor_each(recollect_predictor *predictor,
-                                                        const recollect_picture *pictures, int count, int top,
-                                                        void (*each)(void *user,
-                                                                     const recollect_prediction *prediction),
-                                                        void *user);
+RECOLLECT_API recollect_status recollect_predictor_each(
+    recollect_predictor *predictor, const recollect_picture *pictures, int count, int top,
+    void (*each)(void *user, const recollect_prediction *prediction), void *user);
 
 /* ---- evaluating ---------------------------------------------------------------------------------------- */
 
@@ -506,18 +502,18 @@ RECOLLECT_API recollect_status recollect_predictor_each(recollect_predictor *pre
  * valid when the model learns or is destroyed. Percentages are of the images whose class the model knows; NaN:
  * there are none. */
 typedef struct recollect_evaluation {
-    size_t size;           /* of this structure, as the library knows it */
-    int images;            /* that were scored */
-    int broken;            /* image files that were left out, because they cannot be read (see skip_broken) */
-    int unknown_images;    /* left out, because the model does not know their classes */
-    int unknown_classes;   /* how many classes these are */
-    const char *const *unknown;  /* (unknown_classes): their names */
-    double accuracy;       /* percent of images whose most probable class is the right one */
-    double top5;           /* percent whose class is among the five most probable */
-    int tasks;             /* as recollect_model_tasks(): how often the model had learnt */
-    const double *task_accuracy; /* (tasks): percent of the images of the classes that it learnt then */
-    const int *task_images;      /* (tasks) */
-    int classes;           /* as recollect_model_classes() */
+    size_t size;                  /* of this structure, as the library knows it */
+    int images;                   /* that were scored */
+    int broken;                   /* image files that were left out, because they cannot be read (see skip_broken) */
+    int unknown_images;           /* left out, because the model does not know their classes */
+    int unknown_classes;          /* how many classes these are */
+    const char *const *unknown;   /* (unknown_classes): their names */
+    double accuracy;              /* percent of images whose most probable class is the right one */
+    double top5;                  /* percent whose class is among the five most probable */
+    int tasks;                    /* as recollect_model_tasks(): how often the model had learnt */
+    const double *task_accuracy;  /* (tasks): percent of the images of the classes that it learnt then */
+    const int *task_images;       /* (tasks) */
+    int classes;                  /* as recollect_model_classes() */
     const double *class_accuracy; /* (classes): percent of the images of this class */
     const double *class_top5;     /* (classes) */
     const int *class_images;      /* (classes) */
@@ -546,8 +542,8 @@ RECOLLECT_API void recollect_evaluation_destroy(recollect_evaluation **evaluatio
  * ever dreams of that class. The first call after learning or loading takes as long as a stage of learning
  * (with callbacks), and so does a call that asks for more images than the calls before; the others are quick.
  * Same model, same count: same dreams. The model's knowledge does not change. */
-RECOLLECT_API recollect_status recollect_dream(recollect_model *model, int label, int count,
-                                               uint8_t *pixels, int *made);
+RECOLLECT_API recollect_status recollect_dream(recollect_model *model, int label, int count, uint8_t *pixels,
+                                               int *made);
 
 /* What to dream. The library chooses what is 0 or NULL. */
 typedef struct recollect_dream_settings {

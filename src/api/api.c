@@ -74,8 +74,7 @@ static rc_status begin_beside(const recollect_context *context)
 
 static rc_status check_idle(const recollect_context *context)
 {
-    return context->busy ? rc_fail(RC_INVALID_ARGUMENT, "called from inside a callback of the same context")
-                         : RC_OK;
+    return context->busy ? rc_fail(RC_INVALID_ARGUMENT, "called from inside a callback of the same context") : RC_OK;
 }
 
 rc_status rc_api_begin(const recollect_context *context)
@@ -91,8 +90,8 @@ rc_status rc_api_begin_beside(const recollect_model *model)
         return rc_api_is_null("model", "one from recollect_model_create or recollect_model_load");
     const recollect_context *context = model->context;
     RC_TRY(begin_beside(context));
-    rc_memory_set_budget(
-        rc_memory_allowed_for(context->allowed, context->settings.max_memory, model->saved.file_bytes));
+    rc_memory_set_budget(rc_memory_allowed_for(context->allowed, context->settings.max_memory,
+                                               model->saved.file_bytes));
     return RC_OK;
 }
 
@@ -138,8 +137,8 @@ static rc_status take_settings(const recollect_settings *given, recollect_settin
         return RC_OK;
     if (given->size < first_settings || given->size > absurd)
         return rc_fail(RC_INVALID_ARGUMENT,
-                       "the settings' size is %zu, expected %zu: call recollect_settings_default first",
-                       given->size, sizeof *settings);
+                       "the settings' size is %zu, expected %zu: call recollect_settings_default first", given->size,
+                       sizeof *settings);
     memcpy(settings, given, given->size < sizeof *settings ? given->size : sizeof *settings);
     settings->size = sizeof *settings;
     if (settings->backend == NULL)
@@ -148,11 +147,9 @@ static rc_status take_settings(const recollect_settings *given, recollect_settin
         return rc_fail(RC_INVALID_ARGUMENT, "backend is '%.64s...', expected less than %zu bytes", settings->backend,
                        sizeof((recollect_context *)NULL)->backend_name);
     if (settings->threads < 0 || settings->threads > 1024)
-        return rc_fail(RC_INVALID_ARGUMENT, "threads is %d, expected 0 (all cores) to 1024",
-                       settings->threads);
+        return rc_fail(RC_INVALID_ARGUMENT, "threads is %d, expected 0 (all cores) to 1024", settings->threads);
     if ((settings->allocator.alloc == NULL) != (settings->allocator.free == NULL))
-        return rc_fail(RC_INVALID_ARGUMENT,
-                       "the allocator has one of alloc and free, expected both or neither");
+        return rc_fail(RC_INVALID_ARGUMENT, "the allocator has one of alloc and free, expected both or neither");
     int level = (int)settings->log_level;
     if (level < RECOLLECT_LOG_DEBUG || level > RECOLLECT_LOG_ERROR)
         return rc_fail(RC_INVALID_ARGUMENT, "log_level is %d, expected %d to %d", level, RECOLLECT_LOG_DEBUG,

@@ -30,18 +30,18 @@ enum { RC_API_OPTIONS = 128 };
 struct recollect_model {
     recollect_context *context;
     recollect_model *next_doomed; /* see the context */
-    rc_saved_model saved;        /* learner.backend NULL: knows nothing yet */
-    atomic_int holders;          /* its owner until it destroys it, and each of its predictors; and RC_API_CHANGING */
+    rc_saved_model saved;         /* learner.backend NULL: knows nothing yet */
+    atomic_int holders;           /* its owner until it destroys it, and each of its predictors; and RC_API_CHANGING */
 
     /* Options for what is learnt next. */
-    char *set[RC_API_OPTIONS];   /* "key=value", each key once */
+    char *set[RC_API_OPTIONS]; /* "key=value", each key once */
     int sets;
     char *method, *preset, *format, *old_test, *hold_out; /* NULL: not set */
     bool merge, skip_broken;
 
     /* Made when they are first needed, dropped when the model changes. */
-    rc_predictor *predictor;     /* on the context's backend */
-    rc_dreams dreams;            /* per_class 0: none */
+    rc_predictor *predictor; /* on the context's backend */
+    rc_dreams dreams;        /* per_class 0: none */
 };
 
 /* Every public function that can fail begins with one of these and ends with rc_api_end. They clear the

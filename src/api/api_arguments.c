@@ -23,8 +23,7 @@ void rc_api_fill(void *to, const void *from, size_t size)
     size_t given;
     memcpy(&given, to, sizeof given);
     memset((char *)to + sizeof given, 0, given - sizeof given);
-    memcpy((char *)to + sizeof given, (const char *)from + sizeof given,
-           (given < size ? given : size) - sizeof given);
+    memcpy((char *)to + sizeof given, (const char *)from + sizeof given, (given < size ? given : size) - sizeof given);
 }
 
 bool rc_api_give_item(void *to, size_t first, const void *item, size_t size)
@@ -49,8 +48,8 @@ rc_status rc_api_check_images(const recollect_images *images)
     RC_TRY(rc_check_image_shape(images->height, images->width, images->channels));
     size_t bytes = (size_t)images->height * (size_t)images->width * (size_t)images->channels;
     if (!rc_size_mul(bytes, (size_t)images->count, &bytes) || bytes > PTRDIFF_MAX)
-        return rc_fail(RC_INVALID_ARGUMENT, "%d images of %d x %d pixels are more than memory can hold",
-                       images->count, images->width, images->height);
+        return rc_fail(RC_INVALID_ARGUMENT, "%d images of %d x %d pixels are more than memory can hold", images->count,
+                       images->width, images->height);
     return RC_OK;
 }
 
@@ -66,10 +65,11 @@ rc_status rc_api_check_any_images(const recollect_images *images)
         return rc_fail(RC_INVALID_ARGUMENT, "images have %d channels, expected 1 (grey) or 3 (red, green, blue)",
                        images->channels);
     if (images->height < 1 || images->height > RC_IMAGE_MAX_SIDE || images->width < 1 ||
-        images->width > RC_IMAGE_MAX_SIDE ||
-        (size_t)images->height * (size_t)images->width > RC_IMAGE_MAX_PIXELS)
-        return rc_fail(RC_INVALID_ARGUMENT, "images are %d x %d pixels, expected sides of 1 to %d and at most %zu "
-                       "pixels in all", images->width, images->height, RC_IMAGE_MAX_SIDE, RC_IMAGE_MAX_PIXELS);
+        images->width > RC_IMAGE_MAX_SIDE || (size_t)images->height * (size_t)images->width > RC_IMAGE_MAX_PIXELS)
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "images are %d x %d pixels, expected sides of 1 to %d and at most %zu "
+                       "pixels in all",
+                       images->width, images->height, RC_IMAGE_MAX_SIDE, RC_IMAGE_MAX_PIXELS);
     return RC_OK;
 }
 
@@ -93,14 +93,12 @@ rc_status rc_api_check_fit(const recollect_model *model, const recollect_images 
     const rc_augment *own = &model->saved.learner.augment;
     if (rc_api_has_shape(model, images))
         return RC_OK;
-    return rc_fail(RC_INVALID_ARGUMENT,
-                   "images are %d x %d pixels with %d channel%s, the model takes %d x %d with %d",
-                   images->width, images->height, images->channels, images->channels > 1 ? "s" : "", own->w,
-                   own->h, own->c);
+    return rc_fail(RC_INVALID_ARGUMENT, "images are %d x %d pixels with %d channel%s, the model takes %d x %d with %d",
+                   images->width, images->height, images->channels, images->channels > 1 ? "s" : "", own->w, own->h,
+                   own->c);
 }
 
 rc_status rc_api_check_has_learnt(const recollect_model *model)
 {
-    return recollect_model_classes(model) > 0 ? RC_OK
-                                              : rc_fail(RC_INVALID_ARGUMENT, "the model knows nothing yet");
+    return recollect_model_classes(model) > 0 ? RC_OK : rc_fail(RC_INVALID_ARGUMENT, "the model knows nothing yet");
 }

@@ -36,8 +36,7 @@ recollect_status recollect_dream(recollect_model *model, int label, int count, u
     *made = 0;
     RC_TRY(rc_api_check_has_learnt(model));
     if (label < 0 || label >= recollect_model_classes(model))
-        return rc_fail(RC_INVALID_ARGUMENT, "label is %d, expected 0 to %d", label,
-                       recollect_model_classes(model) - 1);
+        return rc_fail(RC_INVALID_ARGUMENT, "label is %d, expected 0 to %d", label, recollect_model_classes(model) - 1);
     if (count < 1 || count > 10000)
         return rc_fail(RC_INVALID_ARGUMENT, "count is %d, expected 1 to 10000", count);
     recollect_context *context = model->context;
@@ -60,9 +59,8 @@ enum { MOST_DREAMS = 10000, MOST_STEPS = 10000000, MOST_SCALE = 64, USUAL_DREAMS
 
 static rc_status check_range(const char *name, int value, int high)
 {
-    return value >= 0 && value <= high
-               ? RC_OK
-               : rc_fail(RC_INVALID_ARGUMENT, "%s is %d, expected 0 to %d", name, value, high);
+    return value >= 0 && value <= high ? RC_OK
+                                       : rc_fail(RC_INVALID_ARGUMENT, "%s is %d, expected 0 to %d", name, value, high);
 }
 
 /* The caller's settings, as much of them as both know, over what is chosen without them. */

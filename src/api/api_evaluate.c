@@ -10,10 +10,10 @@
 typedef struct owned {
     recollect_evaluation seen; /* first: the caller's pointer is ours */
     rc_evaluation counts;
-    char *names;               /* of unknown classes, each with its zero byte */
-    const char **unknown;      /* (unknown_classes), into names */
-    double *accuracy;          /* (tasks), (classes), (classes) */
-    int *images;               /* (tasks), (classes) */
+    char *names;          /* of unknown classes, each with its zero byte */
+    const char **unknown; /* (unknown_classes), into names */
+    double *accuracy;     /* (tasks), (classes), (classes) */
+    int *images;          /* (tasks), (classes) */
 } owned;
 
 static void free_evaluation(owned *e)
@@ -172,8 +172,8 @@ static rc_status evaluate(const recollect_model *model, const recollect_images *
     return status;
 }
 
-recollect_status recollect_evaluate(const recollect_model *model, const recollect_images *images,
-                                    const int32_t *labels, recollect_evaluation **evaluation)
+recollect_status recollect_evaluate(const recollect_model *model, const recollect_images *images, const int32_t *labels,
+                                    recollect_evaluation **evaluation)
 {
     rc_clear_message();
     if (evaluation == NULL)

@@ -26,8 +26,7 @@ static rc_status check_labels(const int32_t *labels, int count, int classes)
         return rc_api_is_null("labels", "(count) numbers");
     for (int i = 0; i < count; i++)
         if (labels[i] < 0 || labels[i] >= classes)
-            return rc_fail(RC_INVALID_ARGUMENT, "label %d is %d, expected 0 to %d", i, (int)labels[i],
-                           classes - 1);
+            return rc_fail(RC_INVALID_ARGUMENT, "label %d is %d, expected 0 to %d", i, (int)labels[i], classes - 1);
     return RC_OK;
 }
 
@@ -61,8 +60,7 @@ static void fill_result(const rc_learn_result *from, recollect_learn_result *to)
     rc_api_fill(to, &filled, sizeof filled);
 }
 
-static rc_status learn(recollect_model *model, const rc_learn_settings *lesson,
-                       recollect_learn_result *result)
+static rc_status learn(recollect_model *model, const rc_learn_settings *lesson, recollect_learn_result *result)
 {
     recollect_context *context = model->context;
     rc_learn_result learnt;
@@ -104,9 +102,8 @@ static rc_status learn_given(recollect_model *model, const rc_given *given, reco
     return learn(model, &lesson, result);
 }
 
-recollect_status recollect_learn(recollect_model *model, const recollect_images *images,
-                                 const int32_t *labels, const char *const *class_names, int classes,
-                                 recollect_learn_result *result)
+recollect_status recollect_learn(recollect_model *model, const recollect_images *images, const int32_t *labels,
+                                 const char *const *class_names, int classes, recollect_learn_result *result)
 {
     RC_TRY(rc_api_begin_model(model));
     RC_TRY(rc_api_check_result(result));
@@ -135,8 +132,7 @@ static rc_status read_stream(void *user, int index, uint8_t *pixels)
 }
 
 recollect_status recollect_learn_stream(recollect_model *model, const recollect_stream *stream,
-                                        const char *const *class_names, int classes,
-                                        recollect_learn_result *result)
+                                        const char *const *class_names, int classes, recollect_learn_result *result)
 {
     static const uint8_t none; /* stands for pixels that are there */
     recollect_stream taken = {0};
@@ -160,14 +156,12 @@ recollect_status recollect_learn_stream(recollect_model *model, const recollect_
     return learn_given(model, &given, result);
 }
 
-recollect_status recollect_learn_folder(recollect_model *model, const char *path,
-                                        recollect_learn_result *result)
+recollect_status recollect_learn_folder(recollect_model *model, const char *path, recollect_learn_result *result)
 {
     RC_TRY(rc_api_begin_model(model));
     RC_TRY(rc_api_check_result(result));
     if (path == NULL || path[0] == '\0')
-        return rc_fail(RC_INVALID_ARGUMENT, "path is %s, expected the name of a folder",
-                       path ? "empty" : "NULL");
+        return rc_fail(RC_INVALID_ARGUMENT, "path is %s, expected the name of a folder", path ? "empty" : "NULL");
     rc_learn_settings lesson = rc_api_lesson(model);
     lesson.data = path;
     return learn(model, &lesson, result);

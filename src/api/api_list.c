@@ -30,8 +30,7 @@ size_t recollect_escape(const char *text, char *out, size_t size)
     return whole - left;
 }
 
-const char *recollect_nearest(const char *name, const char *(*candidate)(const void *user, int index),
-                              const void *user)
+const char *recollect_nearest(const char *name, const char *(*candidate)(const void *user, int index), const void *user)
 {
     return name != NULL && candidate != NULL ? rc_nearest(name, candidate, user) : NULL;
 }

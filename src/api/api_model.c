@@ -80,11 +80,9 @@ recollect_status recollect_model_save(const recollect_model *model, const char *
 {
     RC_TRY(rc_api_begin_model(model));
     if (path == NULL || path[0] == '\0')
-        return rc_fail(RC_INVALID_ARGUMENT, "path is %s, expected the name of a file",
-                       path ? "empty" : "NULL");
+        return rc_fail(RC_INVALID_ARGUMENT, "path is %s, expected the name of a file", path ? "empty" : "NULL");
     if (!has_learnt(model))
-        return rc_fail(RC_INVALID_ARGUMENT, "the model knows nothing yet, there is nothing to save in %.512s",
-                       path);
+        return rc_fail(RC_INVALID_ARGUMENT, "the model knows nothing yet, there is nothing to save in %.512s", path);
     if (!overwrite && rc_file_exists(path))
         return rc_fail(RC_IO, "%.900s exists already; choose another name, or replace it with the setting 'overwrite'",
                        path);
@@ -177,10 +175,9 @@ void recollect_model_destroy(recollect_model **model)
 /* Options beside the settings of the configuration. */
 typedef enum option { METHOD, PRESET, MERGE, SKIP_BROKEN, FORMAT, OLD_TEST, HOLD_OUT, OPTIONS } option;
 
-static const char *const option_name[OPTIONS] = {[METHOD] = "method",           [PRESET] = "preset",
-                                                 [MERGE] = "merge",             [SKIP_BROKEN] = "skip_broken",
-                                                 [FORMAT] = "format",           [OLD_TEST] = "old_test",
-                                                 [HOLD_OUT] = "hold_out"};
+static const char *const option_name[OPTIONS] = {
+    [METHOD] = "method", [PRESET] = "preset",     [MERGE] = "merge",      [SKIP_BROKEN] = "skip_broken",
+    [FORMAT] = "format", [OLD_TEST] = "old_test", [HOLD_OUT] = "hold_out"};
 
 /* Returns OPTIONS for a name that is not an option. */
 static option find_option(const char *name)
@@ -217,8 +214,7 @@ static rc_status set_configuration(recollect_model *model, const char *name, con
 {
     size_t length = strlen(name);
     int place = 0;
-    while (place < model->sets &&
-           (strncmp(model->set[place], name, length) != 0 || model->set[place][length] != '='))
+    while (place < model->sets && (strncmp(model->set[place], name, length) != 0 || model->set[place][length] != '='))
         place++;
     if (place == RC_API_OPTIONS)
         return rc_fail(RC_INTERNAL, "there are more than %d options", RC_API_OPTIONS);
@@ -355,8 +351,8 @@ recollect_status recollect_model_get(const recollect_model *model, const char *n
         return rc_api_is_null("text", "where to put the value");
     rc_status status = get_option(model, name, value);
     if (status == RC_OK && strlen(value) >= size)
-        status = rc_fail(RC_INVALID_ARGUMENT, "size is %zu, but the value of %.64s takes %zu bytes", size,
-                         name, strlen(value) + 1);
+        status = rc_fail(RC_INVALID_ARGUMENT, "size is %zu, but the value of %.64s takes %zu bytes", size, name,
+                         strlen(value) + 1);
     if (status == RC_OK)
         memcpy(text, value, strlen(value) + 1);
     return rc_api_end(status);

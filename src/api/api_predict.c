@@ -13,9 +13,8 @@
 static rc_status check_top(const recollect_model *model, int top)
 {
     int classes = recollect_model_classes(model);
-    return top >= 1 && top <= classes
-               ? RC_OK
-               : rc_fail(RC_INVALID_ARGUMENT, "top is %d, expected 1 to %d", top, classes);
+    return top >= 1 && top <= classes ? RC_OK
+                                      : rc_fail(RC_INVALID_ARGUMENT, "top is %d, expected 1 to %d", top, classes);
 }
 
 static rc_status check_pictures(const recollect_picture *pictures, int count)
@@ -87,9 +86,7 @@ static rc_status write_answer(void *user, int index, const rc_answer *answer)
 static rc_status predict(rc_predictor *predictor, const recollect_model *model, rc_question *question,
                          const recollect_outputs *outputs)
 {
-    writing w = {.to = *outputs,
-                 .features = recollect_model_features(model),
-                 .log = &model->context->watch.log};
+    writing w = {.to = *outputs, .features = recollect_model_features(model), .log = &model->context->watch.log};
     question->top = outputs->top;
     question->familiarity = outputs->unfamiliarity != NULL || outputs->nearest != NULL;
     return rc_predictor_run(predictor, question, write_answer, &w);
@@ -120,8 +117,8 @@ static rc_status predict_with_model(recollect_model *model, rc_question *questio
     return status;
 }
 
-recollect_status recollect_predict(recollect_model *model, const recollect_images *images, int top,
-                                   int32_t *labels, float *probabilities, float *unfamiliarity)
+recollect_status recollect_predict(recollect_model *model, const recollect_images *images, int top, int32_t *labels,
+                                   float *probabilities, float *unfamiliarity)
 {
     RC_TRY(rc_api_begin_model(model));
     RC_TRY(rc_api_check_images(images));
@@ -168,7 +165,7 @@ static rc_status hold_model(recollect_model *model)
     do {
         if (holders & RC_API_CHANGING)
             return rc_fail(RC_INVALID_ARGUMENT, "the model is learning or dreaming in another call, expected one "
-                           "that is at rest");
+                                                "that is at rest");
     } while (!atomic_compare_exchange_weak(&model->holders, &holders, holders + 1));
     return RC_OK;
 }
@@ -182,8 +179,7 @@ static rc_status open_predictor(recollect_predictor *p, int threads)
     RC_TRY(rc_process_mark(&p->process));
     RC_TRY(rc_backend_open_with(context->backend_name, threads, NULL, memory.alloc != NULL ? &memory : NULL,
                                 &p->backend));
-    rc_predictor_settings settings = {
-        .backend = p->backend, .threads = threads, .room = 1, .watch = context->watch};
+    rc_predictor_settings settings = {.backend = p->backend, .threads = threads, .room = 1, .watch = context->watch};
     return rc_predictor_create(&p->model->saved, &settings, &p->inside);
 }
 
@@ -195,8 +191,7 @@ static void close_predictor(recollect_predictor *p)
     rc_free(NULL, p);
 }
 
-recollect_status recollect_predictor_create(const recollect_model *model, int threads,
-                                            recollect_predictor **predictor)
+recollect_status recollect_predictor_create(const recollect_model *model, int threads, recollect_predictor **predictor)
 {
     rc_clear_message();
     if (predictor == NULL)
@@ -341,9 +336,8 @@ static rc_status list_pictures(const recollect_picture *pictures, int count, con
     return RC_OK;
 }
 
-recollect_status recollect_predictor_each(recollect_predictor *predictor, const recollect_picture *pictures,
-                                          int count, int top,
-                                          void (*each)(void *user, const recollect_prediction *prediction),
+recollect_status recollect_predictor_each(recollect_predictor *predictor, const recollect_picture *pictures, int count,
+                                          int top, void (*each)(void *user, const recollect_prediction *prediction),
                                           void *user)
 {
     RC_TRY(begin(predictor));
@@ -357,11 +351,8 @@ recollect_status recollect_predictor_each(recollect_predictor *predictor, const 
     telling t = {.list = &list, .top = top < classes ? top : classes, .each = each, .user = user};
     predictor->busy = true;
     rc_status status = list_pictures(pictures, count, &predictor->model->context->watch, &list);
-    rc_question question = {.count = list.count,
-                            .source = rc_picture_list_source,
-                            .user = &list,
-                            .top = t.top,
-                            .familiarity = true};
+    rc_question question = {
+        .count = list.count, .source = rc_picture_list_source, .user = &list, .top = t.top, .familiarity = true};
     if (status == RC_OK)
         status = rc_predictor_run(predictor->inside, &question, tell, &t);
     rc_picture_list_free(&list);

@@ -67,8 +67,8 @@ static void put_stored(const out *o, const rc_saved_model *model, const rc_kept 
         put(o, "kept of images nothing: %s stores no statistics, no image is in the file", l->method->title);
     } else {
         rc_bytes_text(statistics, bytes, sizeof bytes);
-        put(o, "kept of images %s: %d class means and one covariance of %d features; no image is in the file",
-            bytes, l->statistics_classes, l->student.head.d);
+        put(o, "kept of images %s: %d class means and one covariance of %d features; no image is in the file", bytes,
+            l->statistics_classes, l->student.head.d);
     }
     if (model->unknown_bytes > 0)
         put(o, "warning: %zu bytes of the file are of unknown use", model->unknown_bytes);
@@ -81,8 +81,8 @@ static void describe_text(const rc_saved_model *model, const rc_kept *kept, cons
     rc_bytes_text(kept->weights, weights, sizeof weights);
     put_classes(o, model);
     put(o, "method         %s: %s", l->method->title, l->method->summary);
-    put(o, "net            %s, %zu parameters and a head of %d x %d; %s of weights", l->settings.net,
-        l->net.params, l->student.head.classes, l->student.head.d, weights);
+    put(o, "net            %s, %zu parameters and a head of %d x %d; %s of weights", l->settings.net, l->net.params,
+        l->student.head.classes, l->student.head.d, weights);
     put_normalisation(o, &l->augment);
     put_stored(o, model, kept);
 }

@@ -26,8 +26,7 @@ static rc_status boundary(void *user, const rc_stage_report *report)
     rc_forecast_update(&w->forecast, report, &speed, &stage_left, &left);
     rc_watch_stage(w->watch, report, speed, stage_left, left);
     return rc_watch_cancelled(w->watch)
-               ? rc_fail(RC_CANCELLED, "stopped at step %u of %u; nothing was written", report->step,
-                         report->steps)
+               ? rc_fail(RC_CANCELLED, "stopped at step %u of %u; nothing was written", report->step, report->steps)
                : RC_OK;
 }
 
@@ -48,7 +47,7 @@ typedef struct sampler {
     rc_replay *replay;
     rc_pass *teacher_pass;
     rc_tensor dreams; /* (batch, h, w, c) */
-    void *memory; /* backend: step, labels, logits */
+    void *memory;     /* backend: step, labels, logits */
     rc_step *step;
     int32_t *labels;
     void *logits;
@@ -76,8 +75,8 @@ static rc_status build_sampler(sampler *s)
     RC_TRY(be->reserve_dense(be, s->batch, s->d, s->classes));
     RC_TRY(rc_backend_carve(be, "dreams", carve, s, &s->memory, NULL));
     if (be->sizing)
-        return rc_backend_count_scratch(be, (size_t)s->batch * (size_t)l->net.h * (size_t)l->net.w *
-                                                (size_t)l->net.c * sizeof *s->pixels);
+        return rc_backend_count_scratch(be, (size_t)s->batch * (size_t)l->net.h * (size_t)l->net.w * (size_t)l->net.c *
+                                                sizeof *s->pixels);
     s->host_labels = rc_alloc_zeroed(NULL, (size_t)s->batch, sizeof *s->host_labels);
     s->pixels = rc_alloc_zeroed(NULL, (size_t)s->batch * (size_t)l->net.h * (size_t)l->net.w,
                                 (size_t)l->net.c * sizeof *s->pixels);
@@ -103,8 +102,8 @@ static rc_status draw(sampler *s, uint32_t index)
     be->write_bytes(be, s->step, &control, sizeof control);
     s->replay->table->draw(s->replay, s->step, &s->dreams, s->labels);
     rc_pass_forward(s->teacher_pass, &l->teacher.backbone, &s->dreams);
-    be->dense_forward(be, s->batch, s->d, s->classes, rc_pass_features(s->teacher_pass),
-                      l->teacher.head.weight, NULL, s->logits, s->classes);
+    be->dense_forward(be, s->batch, s->d, s->classes, rc_pass_features(s->teacher_pass), l->teacher.head.weight, NULL,
+                      s->logits, s->classes);
     be->argmax(be, s->batch, s->classes, s->classes, s->logits, s->labels);
     RC_TRY(be->sync(be));
     be->read_bytes(be, s->host_labels, s->labels, (size_t)s->batch * sizeof *s->labels);
@@ -144,11 +143,8 @@ static int keep(const sampler *s, rc_dreams *d)
 
 static sampler sampler_of(rc_learner *l)
 {
-    return (sampler){.learner = l,
-                     .backend = l->backend,
-                     .batch = l->settings.batch,
-                     .d = l->student.head.d,
-                     .classes = l->n_old};
+    return (sampler){
+        .learner = l, .backend = l->backend, .batch = l->settings.batch, .d = l->student.head.d, .classes = l->n_old};
 }
 
 /* For the forecast. */
@@ -208,18 +204,15 @@ static rc_status allocate(rc_dreams *d, const rc_learner *l, int per_class)
     d->c = l->augment.c;
     if (!rc_size_mul(classes, (size_t)per_class, &count) ||
         !rc_size_mul(count, (size_t)d->h * (size_t)d->w * (size_t)d->c, &bytes) || count > 1u << 24)
-        return rc_fail(RC_INVALID_ARGUMENT, "%d dreams of each of %zu classes are too many", per_class,
-                       classes);
+        return rc_fail(RC_INVALID_ARGUMENT, "%d dreams of each of %zu classes are too many", per_class, classes);
     d->kept = rc_alloc_zeroed(NULL, classes, sizeof *d->kept);
     d->count = rc_alloc_zeroed(NULL, classes, sizeof *d->count);
     d->spread = rc_alloc_zeroed(NULL, classes, sizeof *d->spread);
     d->images = rc_alloc_zeroed(NULL, bytes, 1);
-    return d->kept != NULL && d->count != NULL && d->spread != NULL && d->images != NULL ? RC_OK
-                                                                                         : RC_OUT_OF_MEMORY;
+    return d->kept != NULL && d->count != NULL && d->spread != NULL && d->images != NULL ? RC_OK : RC_OUT_OF_MEMORY;
 }
 
-static rc_status choose_settings(const rc_saved_model *model, const rc_dream_settings *settings,
-                                 rc_settings *out)
+static rc_status choose_settings(const rc_saved_model *model, const rc_dream_settings *settings, rc_settings *out)
 {
     rc_config config = model->config;
     config.settings = model->learner.settings;
@@ -238,14 +231,16 @@ static rc_status choose_settings(const rc_saved_model *model, const rc_dream_set
     return RC_OK;
 }
 
-static rc_status dream(rc_learner *l, const rc_settings *chosen, const rc_dream_settings *settings,
-                       rc_dreams *d)
+static rc_status dream(rc_learner *l, const rc_settings *chosen, const rc_dream_settings *settings, rc_dreams *d)
 {
     const rc_method *method = l->method;
     if (!method->replay->dreams)
         RC_TRY(rc_method_find("cwd", &method));
-    rc_task_claim claim = {.settings = chosen, .method = method, .image = &l->augment,
-                           .n_old = l->student.head.classes, .also = size_sampler};
+    rc_task_claim claim = {.settings = chosen,
+                           .method = method,
+                           .image = &l->augment,
+                           .n_old = l->student.head.classes,
+                           .also = size_sampler};
     RC_TRY(rc_forecast_allow(l->backend, &claim, "dreaming"));
     RC_TRY(rc_learner_configure(l, chosen, method));
     RC_TRY(allocate(d, l, settings->per_class));
@@ -265,8 +260,7 @@ rc_status rc_dream(rc_saved_model *model, const rc_dream_settings *settings, rc_
     rc_settings chosen;
     memset(dreams, 0, sizeof *dreams);
     if (settings->per_class < 1)
-        return rc_fail(RC_INVALID_ARGUMENT, "%d dreams of every class, expected 1 or more",
-                       settings->per_class);
+        return rc_fail(RC_INVALID_ARGUMENT, "%d dreams of every class, expected 1 or more", settings->per_class);
     RC_TRY(choose_settings(model, settings, &chosen));
     /* Dreams have a source of their own; the model's stays as it is. */
     rc_source *kept = l->source;

@@ -35,7 +35,6 @@ void rc_dreams_destroy(rc_dreams *dreams); /* a zeroed one is fine */
  * that is there is replaced: rc_dreams_check says so before the work. All pictures appear together: where one cannot
  * be made, none is. */
 rc_status rc_dreams_check(const rc_saved_model *model, const char *folder, bool force);
-rc_status rc_dreams_write(const rc_dreams *dreams, const rc_saved_model *model, const char *folder,
-                          int scale);
+rc_status rc_dreams_write(const rc_dreams *dreams, const rc_saved_model *model, const char *folder, int scale);
 
 #endif

@@ -8,14 +8,19 @@
 #include "base/utf8.h"
 #include "data/image.h"
 
-enum { GAP = 2, GRID_COLUMNS = 8, SHEET_COLUMNS = 16, SMALLEST_SIDE = 64, BACKGROUND = 32,
-       NAME_SIZE = 81 /* longer names are cut */ };
+enum {
+    GAP = 2,
+    GRID_COLUMNS = 8,
+    SHEET_COLUMNS = 16,
+    SMALLEST_SIDE = 64,
+    BACKGROUND = 32,
+    NAME_SIZE = 81 /* longer names are cut */
+};
 
 /* A dark canvas of rows x columns tiles with gaps between them. */
 static rc_status make_canvas(const rc_dreams *d, int rows, int columns, int scale, rc_image *canvas)
 {
-    long long h = (long long)rows * (d->h * scale + GAP) + GAP,
-              w = (long long)columns * (d->w * scale + GAP) + GAP;
+    long long h = (long long)rows * (d->h * scale + GAP) + GAP, w = (long long)columns * (d->w * scale + GAP) + GAP;
     *canvas = (rc_image){.h = (int)h, .w = (int)w, .c = d->c};
     if (h > RC_IMAGE_MAX_SIDE * 4LL || w > RC_IMAGE_MAX_SIDE * 4LL)
         return rc_fail(RC_INVALID_ARGUMENT,
@@ -29,13 +34,11 @@ static rc_status make_canvas(const rc_dreams *d, int rows, int columns, int scal
 }
 
 /* Draws dream `index` of a class into a tile. */
-static void draw_tile(const rc_dreams *d, int label, int index, int row, int column, int scale,
-                      const rc_image *canvas)
+static void draw_tile(const rc_dreams *d, int label, int index, int row, int column, int scale, const rc_image *canvas)
 {
     size_t c = (size_t)d->c, bytes = (size_t)d->h * (size_t)d->w * c;
     const uint8_t *dream = d->images + ((size_t)label * (size_t)d->per_class + (size_t)index) * bytes;
-    size_t top = (size_t)(row * (d->h * scale + GAP) + GAP),
-           left = (size_t)(column * (d->w * scale + GAP) + GAP);
+    size_t top = (size_t)(row * (d->h * scale + GAP) + GAP), left = (size_t)(column * (d->w * scale + GAP) + GAP);
     for (size_t y = 0; y < (size_t)(d->h * scale); y++)
         for (size_t x = 0; x < (size_t)(d->w * scale); x++)
             memcpy(canvas->pixels + ((top + y) * (size_t)canvas->w + left + x) * c,
@@ -99,8 +102,10 @@ rc_status rc_dreams_check(const rc_saved_model *model, const char *folder, bool 
     RC_TRY(sheet_path(folder, path));
     for (int label = 0; !force && label <= classes; label++) {
         if (rc_file_exists(path))
-            return rc_fail(RC_IO, "%s is there already; choose another folder, or replace it with the setting "
-                                  "'overwrite'", path);
+            return rc_fail(RC_IO,
+                           "%s is there already; choose another folder, or replace it with the setting "
+                           "'overwrite'",
+                           path);
         if (label < classes)
             RC_TRY(class_path(model, folder, label, path));
     }

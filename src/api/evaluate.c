@@ -102,8 +102,8 @@ static rc_status refuse_strangers(const rc_saved_model *model, const char *data)
     return rc_fail(RC_INVALID_ARGUMENT, "%.500s has no image of a class that the model knows: %s", data, names);
 }
 
-rc_status rc_evaluate_data(const rc_saved_model *model, const rc_evaluate_settings *settings,
-                           rc_dataset *data, rc_named_evaluation *e)
+rc_status rc_evaluate_data(const rc_saved_model *model, const rc_evaluate_settings *settings, rc_dataset *data,
+                           rc_named_evaluation *e)
 {
     rc_watch watch = settings->watch;
     rc_pool *pool;

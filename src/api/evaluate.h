@@ -35,7 +35,7 @@ typedef struct rc_evaluate_settings {
 } rc_evaluate_settings;
 
 /* On success the data set is open: close it. */
-rc_status rc_evaluate_data(const rc_saved_model *model, const rc_evaluate_settings *settings,
-                           rc_dataset *data, rc_named_evaluation *evaluation);
+rc_status rc_evaluate_data(const rc_saved_model *model, const rc_evaluate_settings *settings, rc_dataset *data,
+                           rc_named_evaluation *evaluation);
 
 #endif

@@ -33,8 +33,7 @@ static int sort_labels(const rc_given_parts *parts, const rc_split *all)
     return trained;
 }
 
-rc_status rc_given_part(rc_given_parts *parts, const rc_given *given, double hold_out, uint64_t seed,
-                        rc_dataset *data)
+rc_status rc_given_part(rc_given_parts *parts, const rc_given *given, double hold_out, uint64_t seed, rc_dataset *data)
 {
     const rc_split *all = &given->data.train;
     parts->given = given;

@@ -25,8 +25,7 @@ typedef struct rc_given_parts {
 /* Parts the images. data: what the caller gave, with images to train on and images to score. data->train.images is NULL
  * unless all of them lie in memory and none is held out; and data->test.images is filled by rc_given_send. Closing
  * `data` is not for the caller. */
-rc_status rc_given_part(rc_given_parts *parts, const rc_given *given, double hold_out, uint64_t seed,
-                        rc_dataset *data);
+rc_status rc_given_part(rc_given_parts *parts, const rc_given *given, double hold_out, uint64_t seed, rc_dataset *data);
 void rc_given_free(rc_given_parts *parts); /* a cleared one is fine */
 
 /* Sets mean and deviation of `data` to those of the images to train on. Asks for these, in order. */

@@ -26,7 +26,7 @@ typedef struct lesson {
     const rc_method *method;
     rc_dataset data, old_test;
     rc_given_parts parts; /* of data that was given */
-    int *label; /* (data.classes): of each class in the model */
+    int *label;           /* (data.classes): of each class in the model */
     int n_new;
     rc_forecast forecast;
     double began; /* clock, at the first step */
@@ -67,8 +67,7 @@ static void list_classes(const lesson *s, bool known, char *text, size_t size)
     for (int native = 0; native < s->data.classes; native++) {
         bool is_known = s->label[native] < s->result->known;
         if (is_known == known && used < size)
-            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "",
-                                     s->data.class_name[native]);
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", s->data.class_name[native]);
     }
     if (used >= size)
         rc_utf8_mark_cut(text, size);
@@ -118,8 +117,7 @@ static rc_status check_images(const lesson *s)
     rc_status status = RC_OK;
     for (int native = 0; status == RC_OK && native < s->data.classes; native++)
         if (count[native] == 0)
-            status = rc_fail(RC_INVALID_ARGUMENT, "class '%s' has no image to train on",
-                             s->data.class_name[native]);
+            status = rc_fail(RC_INVALID_ARGUMENT, "class '%s' has no image to train on", s->data.class_name[native]);
     rc_free(NULL, count);
     return status;
 }
@@ -177,8 +175,13 @@ static rc_status prepare_model(lesson *s)
                      "note: the model has no class statistics (%s stores none), so its dreams "
                      "are not held to them this time",
                      l->method->title);
-    rc_task_claim claim = {.settings = &settings, .method = s->method, .image = &l->augment, .n_old = s->result->known,
-                           .n_new = s->n_new, .images = s->data.train.images, .count = s->data.train.count};
+    rc_task_claim claim = {.settings = &settings,
+                           .method = s->method,
+                           .image = &l->augment,
+                           .n_old = s->result->known,
+                           .n_new = s->n_new,
+                           .images = s->data.train.images,
+                           .count = s->data.train.count};
     RC_TRY(rc_forecast_allow(s->backend, &claim, "learning"));
     RC_TRY(rc_learner_configure(l, &settings, s->method));
     return copy_names(s);
@@ -230,8 +233,7 @@ static rc_status run_task(lesson *s)
         return RC_OUT_OF_MEMORY;
     for (int i = 0; i < train->count; i++)
         labels[i] = s->label[train->labels[i]];
-    rc_status status =
-        rc_learner_begin_task(l, l->student.head.tasks, s->n_new, train->images, labels, train->count);
+    rc_status status = rc_learner_begin_task(l, l->student.head.tasks, s->n_new, train->images, labels, train->count);
     rc_free(NULL, labels);
     RC_TRY(status);
     if (train->images == NULL)
@@ -304,10 +306,9 @@ static rc_status teach(lesson *s)
     RC_TRY(prepare_model(s));
     const rc_learner *l = &s->taught.learner;
     list_classes(s, false, names, sizeof names);
-    rc_log_write(&s->watch.log, RC_LOG_INFO,
-                 "%s: %d new class%s (%s) from %d images of %d x %d pixels, %d held out", s->method->title,
-                 s->n_new, s->n_new > 1 ? "es" : "", names, s->data.train.count, l->augment.w, l->augment.h,
-                 s->data.test.count);
+    rc_log_write(&s->watch.log, RC_LOG_INFO, "%s: %d new class%s (%s) from %d images of %d x %d pixels, %d held out",
+                 s->method->title, s->n_new, s->n_new > 1 ? "es" : "", names, s->data.train.count, l->augment.w,
+                 l->augment.h, s->data.test.count);
     RC_TRY(run_task(s));
     RC_TRY(score(&s->taught, &s->data, &s->data.test, s->result->known + s->n_new, &s->result->held_out,
                  &s->result->accuracy));

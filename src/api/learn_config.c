@@ -60,18 +60,15 @@ static rc_status check_fixed(const rc_saved_model *model, const rc_learn_setting
     return RC_OK;
 }
 
-rc_status rc_learn_configure(const rc_saved_model *model, const rc_learn_settings *settings,
-                             rc_config *config, const rc_method **method)
+rc_status rc_learn_configure(const rc_saved_model *model, const rc_learn_settings *settings, rc_config *config,
+                             const rc_method **method)
 {
     bool first = model->learner.backend == NULL;
-    const char *name = settings->method != NULL ? settings->method
-                       : first                  ? "cwd"
-                                                : model->learner.method->name;
+    const char *name = settings->method != NULL ? settings->method : first ? "cwd" : model->learner.method->name;
     RC_TRY(rc_method_choose(name, method));
     if (first) {
         *config = rc_config_default();
-        RC_TRY(rc_config_load(config, settings->preset != NULL ? settings->preset : "learn",
-                              &settings->watch.log));
+        RC_TRY(rc_config_load(config, settings->preset != NULL ? settings->preset : "learn", &settings->watch.log));
     } else {
         if (settings->preset != NULL)
             return rc_fail(RC_INVALID_ARGUMENT,

@@ -6,8 +6,8 @@
 
 /* The model's own configuration, or that of the preset for a first one, with what was set on top; and the
  * method. */
-rc_status rc_learn_configure(const rc_saved_model *model, const rc_learn_settings *settings,
-                             rc_config *config, const rc_method **method);
+rc_status rc_learn_configure(const rc_saved_model *model, const rc_learn_settings *settings, rc_config *config,
+                             const rc_method **method);
 
 /* The size to read a first model's images at, where none was set and they came as `size`: the same, or the
  * next lower one that generators can make. */

@@ -5,8 +5,8 @@
 #include "api/predictor.h"
 
 typedef struct rc_picture {
-    int from;         /* the number that the caller gave it when it added it */
-    char *path;       /* NULL: it has bytes, and no name */
+    int from;          /* the number that the caller gave it when it added it */
+    char *path;        /* NULL: it has bytes, and no name */
     const void *bytes; /* of a picture file, in place of the file's; NULL: none */
     size_t size;
     rc_status status; /* anything but RC_OK: there is no picture here, for the reason in `message` */

@@ -28,11 +28,11 @@ struct rc_predictor {
     /* Room for a batch. */
     int room; /* images; 0: what follows is NULL */
     rc_scorer *scorer;
-    float *logits;   /* (room, classes) */
-    float *features; /* (room, d) */
+    float *logits;    /* (room, classes) */
+    float *features;  /* (room, d) */
     int decoded_room; /* pictures from a source; 0: what follows is NULL */
-    uint8_t *pixels; /* (decoded_room, h, w, c) */
-    slot *slots;     /* (decoded_room) */
+    uint8_t *pixels;  /* (decoded_room, h, w, c) */
+    slot *slots;      /* (decoded_room) */
 
     int32_t index[RC_PREDICTOR_BATCH]; /* images of the batch that could be decoded */
 };
@@ -125,8 +125,7 @@ static rc_status build(rc_predictor *p)
     RC_TRY(make_room(p, p->settings.room)); /* a model that is too large is refused before a picture is read */
     rc_status status = rc_unfamiliarity_create(l, p->settings.backend, &p->unfamiliarity);
     if (status == RC_FORMAT) { /* a model without usable statistics still predicts */
-        rc_log_write(&p->settings.watch.log, RC_LOG_WARN, "warning: %s, so unfamiliarity is not shown",
-                     rc_message());
+        rc_log_write(&p->settings.watch.log, RC_LOG_WARN, "warning: %s, so unfamiliarity is not shown", rc_message());
         return RC_OK;
     }
     if (status == RC_OK && p->unfamiliarity == NULL)
@@ -221,8 +220,7 @@ static rc_answer answer_of(rc_predictor *p, const rc_question *question, int row
                         .unfamiliarity = NAN,
                         .nearest = -1,
                         .features = p->features + (size_t)row * (size_t)p->d};
-    rc_rank(p->logits + (size_t)row * (size_t)p->classes, p->classes, question->top, p->label,
-            p->probability);
+    rc_rank(p->logits + (size_t)row * (size_t)p->classes, p->classes, question->top, p->label, p->probability);
     if (question->familiarity && p->unfamiliarity != NULL)
         answer.unfamiliarity = rc_unfamiliarity_of(p->unfamiliarity, answer.features, &answer.nearest);
     return answer;

@@ -47,18 +47,18 @@ typedef struct rc_question {
     const uint8_t *ready; /* (count, h, w, c); NULL: from the source */
     rc_picture_source *source;
     void *user;
-    int top;              /* classes to name; 0: none */
-    bool familiarity;     /* unfamiliarity and the nearest class are wanted */
+    int top;          /* classes to name; 0: none */
+    bool familiarity; /* unfamiliarity and the nearest class are wanted */
 } rc_question;
 
 typedef struct rc_answer {
-    rc_status status;      /* anything but RC_OK: the source failed with `message`, and nothing else is set */
+    rc_status status; /* anything but RC_OK: the source failed with `message`, and nothing else is set */
     const char *message;
-    const int32_t *label;  /* (top): the most probable classes, best first */
+    const int32_t *label;      /* (top): the most probable classes, best first */
     const double *probability; /* (top): softmax over all classes */
-    double unfamiliarity;  /* see unfamiliarity.h; NaN: not wanted, or the model has no statistics */
-    int nearest;           /* the class whose mean is nearest; -1 in the same cases */
-    const float *features; /* (d) */
+    double unfamiliarity;      /* see unfamiliarity.h; NaN: not wanted, or the model has no statistics */
+    int nearest;               /* the class whose mean is nearest; -1 in the same cases */
+    const float *features;     /* (d) */
 } rc_answer;
 
 typedef rc_status rc_answer_sink(void *user, int index, const rc_answer *answer);

@@ -107,8 +107,7 @@ rc_status rc_unfamiliarity_create(const rc_learner *l, rc_backend *backend, rc_u
         u->mean = rc_alloc_zeroed(NULL, classes * d, sizeof *u->mean);
         u->white = rc_alloc_zeroed(NULL, d, sizeof *u->white);
     }
-    if (host != NULL && u != NULL && u->label != NULL && u->factor != NULL && u->mean != NULL &&
-        u->white != NULL) {
+    if (host != NULL && u != NULL && u->label != NULL && u->factor != NULL && u->mean != NULL && u->white != NULL) {
         backend->read_real(backend, host, l->covariance, d * d);
         backend->read_real(backend, host + d * d, l->class_mean, classes * d);
         status = build(u, host, host + d * d, (int)classes);

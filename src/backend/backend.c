@@ -76,7 +76,8 @@ static rc_status read_memory(const kind *k, const char *text, size_t *bytes)
     if (!k->module)
         return rc_fail(RC_UNSUPPORTED,
                        "a limit of device memory is there on backend cuda alone; max_memory limits what backend %s "
-                       "takes", k->name);
+                       "takes",
+                       k->name);
     errno = 0;
     unsigned long long number = strtoull(text, &end, 10);
     if (errno != 0 || *end != '\0' || text[0] < '0' || text[0] > '9' || number < 1 || number > SIZE_MAX)

@@ -23,25 +23,25 @@ typedef struct rc_backend rc_backend;
 
 /* Loss terms, the one list of them: identifier, key in logs, name for people. RC_LOSS_CE and so on are indices into
  * rc_step.weight and into the value slots of a step. */
-#define RC_LOSSES(LOSS)                                                                                       \
-    LOSS(CE, "ce", "cross entropy")         /* all, local, split, asymmetric */                               \
-    LOSS(INTER, "inter", "inter")           /* LODE: new against old */                                       \
-    LOSS(INTRA, "intra", "intra")           /* LODE: among the new */                                         \
-    LOSS(REPLAY, "replay", "replay")        /* cross entropy on replayed samples */                           \
-    LOSS(HEAD, "head", "head")              /* ABD: cross entropy that moves the head alone */                \
-    LOSS(HKD, "hkd", "HKD")                                                                                   \
-    LOSS(KD, "kd", "KD")                                                                                      \
-    LOSS(KD_REPLAY, "kd_replay", "KD of replay")                                                              \
-    LOSS(FEATURE, "feature", "feature")     /* ABD: importance-weighted feature distillation */               \
-    LOSS(RKD, "rkd", "RKD")                                                                                   \
-    LOSS(WAR, "war", "WAR")                                                                                   \
-    LOSS(CONTENT, "content", "content")     /* inversion: cross entropy at temperature 1000 */                \
-    LOSS(DIVERSITY, "diversity", "diversity")                                                                 \
-    LOSS(BN, "bn", "BN statistics")                                                                           \
-    LOSS(PRIOR, "prior", "image prior")     /* smoothing, or total variation */                               \
-    LOSS(NORM, "norm", "image norm")        /* pixel form of DeepInversion: L2 norm of the image */           \
-    LOSS(DCE, "dce", "DCE")                                                                                   \
-    LOSS(RECONSTRUCTION, "reconstruction", "reconstruction")                                                  \
+#define RC_LOSSES(LOSS) \
+    LOSS(CE, "ce", "cross entropy")  /* all, local, split, asymmetric */ \
+    LOSS(INTER, "inter", "inter")    /* LODE: new against old */ \
+    LOSS(INTRA, "intra", "intra")    /* LODE: among the new */ \
+    LOSS(REPLAY, "replay", "replay") /* cross entropy on replayed samples */ \
+    LOSS(HEAD, "head", "head")       /* ABD: cross entropy that moves the head alone */ \
+    LOSS(HKD, "hkd", "HKD") \
+    LOSS(KD, "kd", "KD") \
+    LOSS(KD_REPLAY, "kd_replay", "KD of replay") \
+    LOSS(FEATURE, "feature", "feature") /* ABD: importance-weighted feature distillation */ \
+    LOSS(RKD, "rkd", "RKD") \
+    LOSS(WAR, "war", "WAR") \
+    LOSS(CONTENT, "content", "content") /* inversion: cross entropy at temperature 1000 */ \
+    LOSS(DIVERSITY, "diversity", "diversity") \
+    LOSS(BN, "bn", "BN statistics") \
+    LOSS(PRIOR, "prior", "image prior") /* smoothing, or total variation */ \
+    LOSS(NORM, "norm", "image norm")    /* pixel form of DeepInversion: L2 norm of the image */ \
+    LOSS(DCE, "dce", "DCE") \
+    LOSS(RECONSTRUCTION, "reconstruction", "reconstruction") \
     LOSS(LATENT, "latent", "latent")
 
 typedef enum rc_loss {
@@ -96,10 +96,10 @@ typedef struct rc_bn_forward {
 
 /* Memory of bn_backward. */
 typedef struct rc_bn_backward {
-    const void *partial;                    /* sums; NULL: eval without dgamma and dbeta */
-    const void *dmean, *dvar, *batch_mean;  /* (cp): gradients of the statistics, and the mean; NULL: they have none */
-    void *dgamma, *dbeta;                   /* (c): written, summed over groups; NULL: not wanted */
-    void *a, *b, *c;                        /* (groups, cp): written, the coefficients of the lazy gradient */
+    const void *partial;                   /* sums; NULL: eval without dgamma and dbeta */
+    const void *dmean, *dvar, *batch_mean; /* (cp): gradients of the statistics, and the mean; NULL: they have none */
+    void *dgamma, *dbeta;                  /* (c): written, summed over groups; NULL: not wanted */
+    void *a, *b, *c;                       /* (groups, cp): written, the coefficients of the lazy gradient */
 } rc_bn_backward;
 
 /* What a forward operation does with its result.
@@ -118,7 +118,7 @@ typedef struct rc_epilogue {
 typedef struct rc_back_epilogue {
     const rc_tensor *x; /* the forward tensor of that layer */
     void *partial;
-    bool add; /* add to what the gradient holds; otherwise overwrite */
+    bool add;           /* add to what the gradient holds; otherwise overwrite */
     const void *addend; /* add to this instead; NULL: to what it holds. Only conv_backward_data with lanes takes it */
 } rc_back_epilogue;
 
@@ -134,10 +134,10 @@ typedef struct rc_fusible {
     bool plain; /* a convolution without bias, with normalisation; otherwise `conv` says nothing */
     rc_conv conv;
     rc_act act;
-    int in;   /* the layer whose value it reads; negative: the input of the net */
-    int skip; /* the layer whose value it adds; negative: none */
+    int in;                       /* the layer whose value it reads; negative: the input of the net */
+    int skip;                     /* the layer whose value it adds; negative: none */
     int skip_stride, skip_offset; /* as in rc_skip */
-    bool output; /* the caller of the pass reads its value */
+    bool output;                  /* the caller of the pass reads its value */
 } rc_fusible;
 
 /* One of the layers, forward and back. */
@@ -155,8 +155,8 @@ typedef struct rc_fused_back {
 
 /* Where the gradients go. */
 typedef struct rc_fused_gradients {
-    void *dx; /* of what the first layer reads */
-    bool add; /* add to what dx holds; otherwise overwrite */
+    void *dx;    /* of what the first layer reads */
+    bool add;    /* add to what dx holds; otherwise overwrite */
     void *dskip; /* of what the first layer adds; NULL: nothing */
     bool add_skip;
 } rc_fused_gradients;
@@ -165,8 +165,8 @@ typedef struct rc_fused_gradients {
 
 /* Which mean a cross entropy takes. */
 typedef enum rc_reduction {
-    RC_MEAN,           /* sum_b l_b / n; class weights, if given, multiply l_b (ABD, DGR) */
-    RC_WEIGHTED_MEAN   /* sum_b w_y l_b / sum_b w_y (head refinement) */
+    RC_MEAN,         /* sum_b l_b / n; class weights, if given, multiply l_b (ABD, DGR) */
+    RC_WEIGHTED_MEAN /* sum_b w_y l_b / sum_b w_y (head refinement) */
 } rc_reduction;
 
 /* Cross entropy of softmax(z[first .. first+count) / temperature) with label - first. */
@@ -207,24 +207,24 @@ typedef enum rc_bn_loss_form {
 /* Feature consistency of dreams (DCE). State is kept from step to step in backend memory. */
 typedef struct rc_dce {
     int n, d, classes;
-    float momentum;                    /* moving average; 0: batch statistics only */
-    bool paper;                        /* sum of norms over all classes, divisor n, batch statistics */
-    const void *class_mean;            /* (classes, d) real; a row whose first entry is NaN is skipped */
-    const void *covariance;            /* (d, d) real, symmetric; so is the running one */
-    void *running_mean;                /* (classes, d) real */
-    void *running_covariance;          /* (d, d) real */
-    int32_t *seen;                     /* (classes) */
-    void *workspace;                   /* dce_workspace() bytes */
+    float momentum;           /* moving average; 0: batch statistics only */
+    bool paper;               /* sum of norms over all classes, divisor n, batch statistics */
+    const void *class_mean;   /* (classes, d) real; a row whose first entry is NaN is skipped */
+    const void *covariance;   /* (d, d) real, symmetric; so is the running one */
+    void *running_mean;       /* (classes, d) real */
+    void *running_covariance; /* (d, d) real */
+    int32_t *seen;            /* (classes) */
+    void *workspace;          /* dce_workspace() bytes */
 } rc_dce;
 
 /* Pixels of a data set and how a batch is made of them: value = (byte / 255 - mean) / std, then zero padding, random
  * crop and flip. */
 typedef struct rc_augment {
-    int h, w, c;             /* of the stored images (count, h, w, c) bytes and of the result */
-    int pad;                 /* crop offset is uniform in [0, 2 pad] in both directions; 0: no crop */
+    int h, w, c; /* of the stored images (count, h, w, c) bytes and of the result */
+    int pad;     /* crop offset is uniform in [0, 2 pad] in both directions; 0: no crop */
     bool flip;
     float mean[4], std[4];
-    uint32_t stream;         /* random stream */
+    uint32_t stream; /* random stream */
 } rc_augment;
 
 typedef struct rc_sgd {
@@ -273,7 +273,7 @@ struct rc_backend {
     int channel_multiple; /* cp is a multiple of this */
     size_t act_bytes, real_bytes;
     bool sizing; /* it takes no memory and runs no step, it only counts: see rc_backend_open_sizing */
-    int lanes; /* how many run beside each other; 0 or 1: fork and join do nothing */
+    int lanes;   /* how many run beside each other; 0 or 1: fork and join do nothing */
     /* rc_backend_measure() and rc_backend_measure_now(). NULL: not known. */
     rc_peak (*measure)(rc_backend *);
     double (*measure_now)(rc_backend *, double seconds);
@@ -300,13 +300,13 @@ struct rc_backend {
     void (*write_images)(rc_backend *, void *images, size_t offset, const uint8_t *from, size_t bytes);
     void (*read_images)(rc_backend *, uint8_t *to, const void *images, size_t offset, size_t bytes);
     void (*release)(rc_backend *, void *memory);
-    void (*write_bytes)(rc_backend *, void *to, const void *from, size_t bytes);    /* host -> backend memory */
-    void (*read_bytes)(rc_backend *, void *to, const void *from, size_t bytes);     /* backend memory -> host */
-    void (*write_real)(rc_backend *, void *to, const float *from, size_t count);    /* converts */
+    void (*write_bytes)(rc_backend *, void *to, const void *from, size_t bytes); /* host -> backend memory */
+    void (*read_bytes)(rc_backend *, void *to, const void *from, size_t bytes);  /* backend memory -> host */
+    void (*write_real)(rc_backend *, void *to, const float *from, size_t count); /* converts */
     void (*read_real)(rc_backend *, float *to, const void *from, size_t count);
     void (*write_real64)(rc_backend *, void *to, const double *from, size_t count);
     void (*read_real64)(rc_backend *, double *to, const void *from, size_t count);
-    void (*write_act)(rc_backend *, rc_tensor *to, const double *from);             /* from: (n, h, w, c), unpadded */
+    void (*write_act)(rc_backend *, rc_tensor *to, const double *from); /* from: (n, h, w, c), unpadded */
     void (*read_act)(rc_backend *, double *to, const rc_tensor *shape, const void *from); /* any (n, h, w, cp) memory */
     void (*zero)(rc_backend *, void *memory, size_t bytes);
     void (*copy)(rc_backend *, void *to, const void *from, size_t bytes);
@@ -383,8 +383,8 @@ struct rc_backend {
     /* Dense layers on reals (heads, projections): y (n, out) = x (n, in) w^T (out, in) + b. Row strides in elements. */
     void (*dense_forward)(rc_backend *, int n, int in, int out, const void *x, const void *weight, const void *bias,
                           void *y, int y_stride);
-    void (*dense_backward_data)(rc_backend *, int n, int in, int out, const void *dy, int dy_stride,
-                                const void *weight, void *dx, bool add);
+    void (*dense_backward_data)(rc_backend *, int n, int in, int out, const void *dy, int dy_stride, const void *weight,
+                                void *dx, bool add);
     void (*dense_backward_weight)(rc_backend *, int n, int in, int out, const void *x, const void *dy, int dy_stride,
                                   void *dweight, void *dbias, bool add);
 
@@ -397,8 +397,8 @@ struct rc_backend {
                            void *inter_value, void *intra_value, void *dlogits);
     void (*loss_hkd)(rc_backend *, int n, int n_old, const void *logits, int stride, const void *teacher,
                      int teacher_stride, const float *weight, void *value, void *dlogits);
-    void (*loss_kd)(rc_backend *, const rc_distillation *, const void *logits, const void *teacher,
-                    const float *weight, void *value, void *dlogits);
+    void (*loss_kd)(rc_backend *, const rc_distillation *, const void *logits, const void *teacher, const float *weight,
+                    void *value, void *dlogits);
     void (*loss_feature)(rc_backend *, int n, int d, int n_old, const void *features, const void *teacher_features,
                          const void *head, void *workspace /* (n, n_old) real */, const float *weight, void *value,
                          void *dfeatures);

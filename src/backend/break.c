@@ -22,8 +22,8 @@ static void disturb(void *memory, size_t count)
         element[largest] *= 1.01f;
 }
 
-static void broken_conv_forward(rc_backend *be, const rc_conv *conv, rc_tensor *x, const void *weight,
-                                const void *bias, rc_tensor *y, const rc_epilogue *epilogue)
+static void broken_conv_forward(rc_backend *be, const rc_conv *conv, rc_tensor *x, const void *weight, const void *bias,
+                                rc_tensor *y, const rc_epilogue *epilogue)
 {
     original.conv_forward(be, conv, x, weight, bias, y, epilogue);
     disturb(y->raw, rc_act_count(be, y->n, y->h, y->w, y->c));
@@ -50,8 +50,8 @@ static void broken_bn_train(rc_backend *be, const rc_bn *bn, const rc_tensor *y,
 }
 
 static void broken_loss_cross_entropy(rc_backend *be, const rc_cross_entropy *loss, const void *logits,
-                                      const int32_t *labels, const void *class_weight, const float *weight,
-                                      void *value, void *dlogits)
+                                      const int32_t *labels, const void *class_weight, const float *weight, void *value,
+                                      void *dlogits)
 {
     original.loss_cross_entropy(be, loss, logits, labels, class_weight, weight, value, dlogits);
     disturb(value, 1);

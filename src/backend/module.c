@@ -118,7 +118,9 @@ rc_status rc_module_backend(const rc_module_settings *settings, const rc_log *lo
         const char *text = loader_text();
         return rc_fail(loader_status(text), "backend 'cuda': %s", text);
     }
-    rc_module_host host = {.table_bytes = sizeof(rc_backend), .version = RC_MODULE_VERSION,
-                           .set_message = rc_set_message, .log = log ? *log : (rc_log){0}};
+    rc_module_host host = {.table_bytes = sizeof(rc_backend),
+                           .version = RC_MODULE_VERSION,
+                           .set_message = rc_set_message,
+                           .log = log ? *log : (rc_log){0}};
     return symbol.function(&host, settings, backend);
 }

@@ -9,9 +9,9 @@
 
 /* What a module calls in the library. */
 typedef struct rc_module_host {
-    size_t table_bytes;                           /* sizeof(rc_backend): library and module are of one build */
-    const char *version;                          /* RC_MODULE_VERSION, likewise */
-    int (*set_message)(const char *format, ...);  /* rc_set_message */
+    size_t table_bytes;                          /* sizeof(rc_backend): library and module are of one build */
+    const char *version;                         /* RC_MODULE_VERSION, likewise */
+    int (*set_message)(const char *format, ...); /* rc_set_message */
     rc_log log;
 } rc_module_host;
 
@@ -27,9 +27,9 @@ typedef rc_status rc_module_open(const rc_module_host *host, const rc_module_set
 #define RC_MODULE_FILE "librecollect_cuda.so"
 
 #define RC_MODULE_TEXT_(x) #x
-#define RC_MODULE_TEXT(x) RC_MODULE_TEXT_(x)
+#define RC_MODULE_TEXT(x)  RC_MODULE_TEXT_(x)
 #define RC_MODULE_VERSION \
-    RC_MODULE_TEXT(RECOLLECT_VERSION_MAJOR) "." RC_MODULE_TEXT(RECOLLECT_VERSION_MINOR) "." \
-    RC_MODULE_TEXT(RECOLLECT_VERSION_PATCH)
+    RC_MODULE_TEXT(RECOLLECT_VERSION_MAJOR) \
+    "." RC_MODULE_TEXT(RECOLLECT_VERSION_MINOR) "." RC_MODULE_TEXT(RECOLLECT_VERSION_PATCH)
 
 #endif

@@ -61,9 +61,9 @@ typedef struct rc_tensor {
  *     dL/draw = a * dz + b * raw + c      per group and channel; a == NULL: dL/draw = dz
  * which is the backward pass of batch normalisation once its two sums are known (bn_backward). */
 typedef struct rc_grad {
-    const rc_tensor *y;     /* the forward tensor */
-    void *g;                /* (n, h, w, cp) act */
-    const void *a, *b, *c;  /* (groups, cp) real */
+    const rc_tensor *y;    /* the forward tensor */
+    void *g;               /* (n, h, w, cp) act */
+    const void *a, *b, *c; /* (groups, cp) real */
 } rc_grad;
 
 #endif

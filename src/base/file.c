@@ -201,8 +201,7 @@ rc_status rc_file_reader_take(rc_file_reader *reader, void *data, size_t size)
     ssize_t got = read_fully(reader->fd, data, size);
     if (got < 0)
         return fail_errno("read", reader->path);
-    return (size_t)got == size ? RC_OK
-                               : rc_fail(RC_IO, "cannot read '%s': it became shorter meanwhile", reader->path);
+    return (size_t)got == size ? RC_OK : rc_fail(RC_IO, "cannot read '%s': it became shorter meanwhile", reader->path);
 }
 
 void rc_file_reader_close(rc_file_reader *reader)
@@ -222,7 +221,7 @@ bool rc_file_exists(const char *path)
 
 struct rc_file_writer {
     int fd;
-    int error; /* of the append that failed; 0: none failed */
+    int error;       /* of the append that failed; 0: none failed */
     char *path;      /* as it was named; these three stand behind the structure, in the same block */
     char *target;    /* the file that is made or replaced: where links lead to */
     char *temporary; /* beside it */

@@ -31,11 +31,11 @@ struct rc_json {
 /* The same functions go over the text twice: first they only check and count, then they fill the block. */
 typedef struct reader {
     const char *name, *text, *at, *end;
-    rc_json *value;        /* NULL while counting */
-    char *string;          /* likewise */
-    const char **sorted;   /* likewise: room for `members` keys */
-    size_t values, bytes;  /* so far; bytes of strings and keys */
-    size_t members;        /* of the object that has the most */
+    rc_json *value;       /* NULL while counting */
+    char *string;         /* likewise */
+    const char **sorted;  /* likewise: room for `members` keys */
+    size_t values, bytes; /* so far; bytes of strings and keys */
+    size_t members;       /* of the object that has the most */
 } reader;
 
 static rc_status read_value(reader *r, int depth, size_t key);
@@ -114,8 +114,10 @@ static rc_status read_four_digits(reader *r, unsigned *code)
     *code = 0;
     for (int i = 0; i < 4; i++, r->at++) {
         int c = r->at < r->end ? *r->at : 0;
-        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                  : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        int digit = c >= '0' && c <= '9'   ? c - '0'
+                    : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                    : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                           : -1;
         if (digit < 0)
             return unexpected(r, "four hexadecimal digits after \\u");
         *code = *code << 4 | (unsigned)digit;

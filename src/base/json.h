@@ -22,7 +22,7 @@
    stack. */
 #define RC_JSON_MAX_DEPTH 64
 /* Bytes of a text and of a number in it: longer ones are refused. */
-#define RC_JSON_MAX_SIZE ((size_t)1 << 28)
+#define RC_JSON_MAX_SIZE   ((size_t)1 << 28)
 #define RC_JSON_MAX_NUMBER 1000
 /* The most memory that a text of `size` bytes takes, while it is read and afterwards. */
 #define RC_JSON_MEMORY(size) (8 * ((size) + 1))
@@ -91,10 +91,10 @@ rc_status rc_json_get_object(const rc_json *object, const char *key, const rc_js
  * and frees what it holds, also on failure.
  */
 typedef struct rc_json_writer {
-    int indent;               /* blanks a level */
-    rc_status status;         /* the first failure */
-    const char *mistake;      /* what was wrong with the calls, when that is RC_INTERNAL */
-    char *text;               /* `used` of `room` bytes */
+    int indent;          /* blanks a level */
+    rc_status status;    /* the first failure */
+    const char *mistake; /* what was wrong with the calls, when that is RC_INTERNAL */
+    char *text;          /* `used` of `room` bytes */
     size_t used, room;
     int depth;
     uint64_t objects, filled; /* a bit a level: it is an object; it has an entry */

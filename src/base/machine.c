@@ -22,9 +22,9 @@ static const struct {
     unsigned long part;
     const char *name;
 } arm_parts[] = {
-    {0xd03, "Cortex-A53"},  {0xd07, "Cortex-A57"},   {0xd08, "Cortex-A72"},  {0xd0b, "Cortex-A76"},
-    {0xd0c, "Neoverse-N1"}, {0xd40, "Neoverse-V1"},  {0xd41, "Cortex-A78"},  {0xd49, "Neoverse-N2"},
-    {0xd4f, "Neoverse-V2"}, {0xd84, "Neoverse-V3"},  {0xd8e, "Neoverse-N3"},
+    {0xd03, "Cortex-A53"},  {0xd07, "Cortex-A57"},  {0xd08, "Cortex-A72"},  {0xd0b, "Cortex-A76"},
+    {0xd0c, "Neoverse-N1"}, {0xd40, "Neoverse-V1"}, {0xd41, "Cortex-A78"},  {0xd49, "Neoverse-N2"},
+    {0xd4f, "Neoverse-V2"}, {0xd84, "Neoverse-V3"}, {0xd8e, "Neoverse-N3"},
 };
 
 /* A file of the system, read line by line. A FILE would come from the heap; if the heap were exhausted, the machine
@@ -131,7 +131,7 @@ size_t rc_memory_limit(const char *path)
 
 /* There are two kinds of control groups, which call the same things by different names. */
 typedef struct group_kind {
-    const char *type; /* of the file system */
+    const char *type;       /* of the file system */
     const char *controller; /* in the list that a line of the process's groups has; "": the one without a list */
     const char *limit, *usage, *cache; /* files, and the line of memory.stat that tells what can be dropped at once */
 } group_kind;

@@ -90,8 +90,10 @@ static bool exceeds_budget(size_t size)
     size_t taken = rc_bytes_allocated();
     if (budget == SIZE_MAX || (taken <= budget && size <= budget - taken))
         return false;
-    rc_fail(RC_OUT_OF_MEMORY, "cannot allocate %zu bytes: %zu are taken, and %zu are allowed. The setting 'max_memory' "
-            "allows more", size, taken, budget);
+    rc_fail(RC_OUT_OF_MEMORY,
+            "cannot allocate %zu bytes: %zu are taken, and %zu are allowed. The setting 'max_memory' "
+            "allows more",
+            size, taken, budget);
     return true;
 }
 
@@ -190,8 +192,7 @@ void *rc_arena_take(rc_arena *arena, size_t bytes)
 {
     size_t end;
     bool fits = rc_size_add(bytes, RC_ALIGNMENT - 1, &end) &&
-                rc_size_add(arena->used, end - end % RC_ALIGNMENT, &end) &&
-                (arena->base == NULL || end <= arena->size);
+                rc_size_add(arena->used, end - end % RC_ALIGNMENT, &end) && (arena->base == NULL || end <= arena->size);
     if (arena->overflow || !fits) {
         arena->overflow = true;
         return NULL;

@@ -45,8 +45,7 @@ static int distance(const char *a, const char *b)
     return last[columns];
 }
 
-const char *rc_nearest(const char *name, const char *(*candidate)(const void *context, int index),
-                       const void *context)
+const char *rc_nearest(const char *name, const char *(*candidate)(const void *context, int index), const void *context)
 {
     const char *best = NULL, *text;
     int best_distance = 1 + (int)strlen(name) / 2; /* further away it is a guess, not help */

@@ -4,7 +4,6 @@
 
 /* The candidate nearest to a mistyped name, for messages; NULL if none is near. `candidate(context, i)` returns
  * candidate i, NULL when there are no more. */
-const char *rc_nearest(const char *name, const char *(*candidate)(const void *context, int index),
-                       const void *context);
+const char *rc_nearest(const char *name, const char *(*candidate)(const void *context, int index), const void *context);
 
 #endif

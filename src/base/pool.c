@@ -34,9 +34,9 @@
 /* Most gaps between the operations of a training step are shorter than SPIN_SECONDS, and nearly all are shorter than
    YIELD_SECONDS; waking a dozen sleeping threads, one after the other, takes as long as a convolution. After
    SPIN_SECONDS a waiting thread offers its core to other threads. */
-#define SPIN_SECONDS 50e-6
+#define SPIN_SECONDS  50e-6
 #define YIELD_SECONDS 2e-3
-#define MAX_THREADS 1024
+#define MAX_THREADS   1024
 
 typedef struct sleeping_place {
     pthread_mutex_t mutex;
@@ -49,7 +49,7 @@ typedef struct worker_thread {
     _Alignas(RC_ALIGNMENT) _Atomic uint64_t ticket; /* run number << 32 | tasks not taken yet */
     _Alignas(RC_ALIGNMENT) rc_pool *pool;
     int index;
-    uint32_t seen;         /* the last run that it took part in */
+    uint32_t seen; /* the last run that it took part in */
     pthread_t thread;
 } worker_thread;
 
@@ -61,12 +61,12 @@ struct rc_pool {
     _Atomic(void *) ctx;
     _Atomic int tasks, shares;
     double spin_seconds;
-    int threads;           /* the caller included */
-    int started;           /* threads that run, without the caller */
-    uint32_t process;      /* where they run */
-    pthread_mutex_t outer; /* held by the thread that runs the pool */
-    sleeping_place idle;   /* workers wait here for a run */
-    sleeping_place done;   /* the caller waits here for `unfinished` to reach zero */
+    int threads;             /* the caller included */
+    int started;             /* threads that run, without the caller */
+    uint32_t process;        /* where they run */
+    pthread_mutex_t outer;   /* held by the thread that runs the pool */
+    sleeping_place idle;     /* workers wait here for a run */
+    sleeping_place done;     /* the caller waits here for `unfinished` to reach zero */
     worker_thread workers[]; /* threads; the first is the caller */
 };
 

@@ -41,8 +41,8 @@ static inline rc_philox rc_philox_rounds(rc_philox counter, uint32_t key0, uint3
 /* Elements 4*block .. 4*block+3 of the stream. */
 static inline rc_philox rc_rng_block(rc_rng rng, uint64_t block)
 {
-    rc_philox counter = {{(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)rng.stream,
-                          (uint32_t)(rng.stream >> 32)}};
+    rc_philox counter = {
+        {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)rng.stream, (uint32_t)(rng.stream >> 32)}};
     return rc_philox_rounds(counter, (uint32_t)rng.seed, (uint32_t)(rng.seed >> 32));
 }
 

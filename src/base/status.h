@@ -8,17 +8,17 @@ typedef recollect_status rc_status;
 
 /* Short names for the public codes. Macros, because a second enum would be a second type; a test walks the public
    list and does not compile when one is missing here. */
-#define RC_OK RECOLLECT_OK
+#define RC_OK               RECOLLECT_OK
 #define RC_INVALID_ARGUMENT RECOLLECT_INVALID_ARGUMENT
-#define RC_OUT_OF_MEMORY RECOLLECT_OUT_OF_MEMORY
-#define RC_IO RECOLLECT_IO
-#define RC_FORMAT RECOLLECT_FORMAT
-#define RC_UNSUPPORTED RECOLLECT_UNSUPPORTED
-#define RC_NUMERIC RECOLLECT_NUMERIC
-#define RC_CANCELLED RECOLLECT_CANCELLED
-#define RC_INTERNAL RECOLLECT_INTERNAL
-#define RC_DEVICE RECOLLECT_DEVICE
-#define RC_UNSYNCED RECOLLECT_UNSYNCED
+#define RC_OUT_OF_MEMORY    RECOLLECT_OUT_OF_MEMORY
+#define RC_IO               RECOLLECT_IO
+#define RC_FORMAT           RECOLLECT_FORMAT
+#define RC_UNSUPPORTED      RECOLLECT_UNSUPPORTED
+#define RC_NUMERIC          RECOLLECT_NUMERIC
+#define RC_CANCELLED        RECOLLECT_CANCELLED
+#define RC_INTERNAL         RECOLLECT_INTERNAL
+#define RC_DEVICE           RECOLLECT_DEVICE
+#define RC_UNSYNCED         RECOLLECT_UNSYNCED
 
 /* Messages longer than this are cut. A message is one line: rc_fail escapes control characters in it
    (rc_utf8_escape), wherever they come from. */

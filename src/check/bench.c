@@ -182,8 +182,9 @@ static void summarise(const bench *b, int net)
     bool known = b->peak.gflops > 0;
     double share = known ? b->flops[net] / b->possible[net] : 0;
     double best = known ? b->flops[net] / b->least_possible[net] : 0;
-    say(b, "%s convolutions, nominal FLOPs weighted by cost: %.0f %% of FMA peak, %.1f ms a step (by least times: "
-           "%.0f %%, %.1f ms); peak meanwhile %.0f GFLOP/s",
+    say(b,
+        "%s convolutions, nominal FLOPs weighted by cost: %.0f %% of FMA peak, %.1f ms a step (by least times: "
+        "%.0f %%, %.1f ms); peak meanwhile %.0f GFLOP/s",
         net_titles[net], 100 * share, b->seconds[net] * 1e3, 100 * best, b->least[net] * 1e3,
         b->possible[net] / b->seconds[net] * 1e-9);
     if (b->be->about.reaches_peak && known && share < suspicious_share && best < suspicious_share)

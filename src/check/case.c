@@ -9,9 +9,9 @@
 #include "base/memory.h"
 
 static const rc_operation_list *const all_lists[] = {
-    &rc_cases_conv, &rc_cases_fused, &rc_cases_linear, &rc_cases_norm, &rc_cases_layers, &rc_cases_pool,
-    &rc_cases_dense, &rc_cases_logit_losses, &rc_cases_feature_losses, &rc_cases_image_losses, &rc_cases_statistics,
-    &rc_cases_data, &rc_cases_optimisers,
+    &rc_cases_conv,       &rc_cases_fused, &rc_cases_linear,       &rc_cases_norm,           &rc_cases_layers,
+    &rc_cases_pool,       &rc_cases_dense, &rc_cases_logit_losses, &rc_cases_feature_losses, &rc_cases_image_losses,
+    &rc_cases_statistics, &rc_cases_data,  &rc_cases_optimisers,
 };
 
 const rc_operation *rc_operation_at(int index)
@@ -199,8 +199,7 @@ int rc_case_buffer(rc_case *c, const char *name, rc_buffer_kind kind, rc_buffer_
         return 0;
     }
     rc_buffer *b = &c->buffer[c->buffers];
-    *b = (rc_buffer){name, kind, role, n, h, w, channels, .terms = 1, .from = -1, .cotangent = -1,
-                     .gradient_of = -1};
+    *b = (rc_buffer){name, kind, role, n, h, w, channels, .terms = 1, .from = -1, .cotangent = -1, .gradient_of = -1};
     b->count = (size_t)n * (size_t)h * (size_t)w * (size_t)channels;
     b->stored_act = kind == RC_BUFFER_ACT;
     if (role == RC_IN || role == RC_IN_OUT || role == RC_STATE) {

@@ -26,10 +26,10 @@ enum { RC_CASE_BUFFERS = 48, RC_GUARD_BYTES = 64, RC_CASE_TEXT = 240 };
 /* ---- buffers -------------------------------------------------------------------------------------------------- */
 
 typedef enum rc_buffer_kind {
-    RC_BUFFER_ACT,           /* (n, h, w, c) activations, channels padded in backend memory */
-    RC_BUFFER_REAL,          /* n * h * w * c reals, dense */
-    RC_BUFFER_PARAMETER,     /* the same at an address that is only aligned to a real */
-    RC_BUFFER_CHANNEL,       /* (n groups, c) reals, channels padded in backend memory */
+    RC_BUFFER_ACT,       /* (n, h, w, c) activations, channels padded in backend memory */
+    RC_BUFFER_REAL,      /* n * h * w * c reals, dense */
+    RC_BUFFER_PARAMETER, /* the same at an address that is only aligned to a real */
+    RC_BUFFER_CHANNEL,   /* (n groups, c) reals, channels padded in backend memory */
     RC_BUFFER_DOUBLE,
     RC_BUFFER_FLOAT,         /* loss weights: a field of rc_step */
     RC_BUFFER_INT,           /* int32_t */
@@ -75,16 +75,16 @@ struct rc_case {
     const rc_operation *operation;
     uint64_t seed;
     uint32_t number;
-    bool quick;    /* small shapes */
-    int act_bits;  /* significant bits of the narrowest activation type that will run the case: 24, or 8 for bf16 */
+    bool quick;   /* small shapes */
+    int act_bits; /* significant bits of the narrowest activation type that will run the case: 24, or 8 for bf16 */
     rc_rng rng;
     uint64_t drawn; /* numbers taken from rng */
 
     rc_buffer buffer[RC_CASE_BUFFERS];
     int buffers;
-    rc_step step;   /* what a buffer of kind RC_BUFFER_STEP holds */
+    rc_step step;                                 /* what a buffer of kind RC_BUFFER_STEP holds */
     bool (*takes)(rc_backend *, const rc_case *); /* can the backend under test run it? NULL: every backend can */
-    union {         /* parameters of the operation, its own struct */
+    union {                                       /* parameters of the operation, its own struct */
         max_align_t align;
         char bytes[1536];
     } parameters;
@@ -151,14 +151,14 @@ int rc_case_gradient(rc_case *c, int buffer, int of, double terms);
 /* ---- lazy tensors --------------------------------------------------------------------------------------------- */
 
 enum {
-    RC_LAZY_BN = 1,         /* scale and shift pending, with the mean and istd they are made of */
-    RC_LAZY_SKIP = 2,       /* a skip of any kind that fits the shape */
-    RC_LAZY_VALUE = 4,      /* memory for the value, to be filled by the first reader */
-    RC_LAZY_STORED = 8,     /* value is filled already */
-    RC_LAZY_ACT = 16,       /* any activation */
-    RC_LAZY_OUTPUT = 32,    /* raw is an output */
-    RC_LAZY_IDENTITY = 64,  /* RC_LAZY_SKIP: of stride 1 */
-    RC_LAZY_RELU = 128      /* ReLU */
+    RC_LAZY_BN = 1,        /* scale and shift pending, with the mean and istd they are made of */
+    RC_LAZY_SKIP = 2,      /* a skip of any kind that fits the shape */
+    RC_LAZY_VALUE = 4,     /* memory for the value, to be filled by the first reader */
+    RC_LAZY_STORED = 8,    /* value is filled already */
+    RC_LAZY_ACT = 16,      /* any activation */
+    RC_LAZY_OUTPUT = 32,   /* raw is an output */
+    RC_LAZY_IDENTITY = 64, /* RC_LAZY_SKIP: of stride 1 */
+    RC_LAZY_RELU = 128     /* ReLU */
 };
 
 /* Indices of buffers, -1 where the tensor has none. */
@@ -252,8 +252,8 @@ void rc_run_expect(rc_run *r, bool condition, const char *what);
 
 struct rc_operation {
     const char *name;
-    const char *covers;   /* entries of the table that the cases would find a fault in, separated by blanks */
-    int quick, normal;    /* number of cases */
+    const char *covers; /* entries of the table that the cases would find a fault in, separated by blanks */
+    int quick, normal;  /* number of cases */
     size_t parameter_bytes;
     void (*draw)(rc_case *c);
     rc_status (*reserve)(rc_run *r); /* NULL: needs no workspace */

@@ -6,8 +6,8 @@
 typedef struct conv_case {
     rc_conv conv;
     int n;
-    rc_lazy x, y;          /* forward */
-    rc_lazy_gradient dy;   /* backward */
+    rc_lazy x, y;        /* forward */
+    rc_lazy_gradient dy; /* backward */
     int weight, bias;
     bool apply;
     rc_sums sums;
@@ -45,15 +45,15 @@ static const struct {
     int c_in, c_out, k, stride, pad, up, size;
     bool transposed;
 } common[] = {
-    {3, 16, 3, 1, 1, 1, 32, false},  {16, 16, 3, 1, 1, 1, 33, false}, {16, 32, 3, 2, 1, 1, 32, false},
-    {32, 32, 3, 1, 1, 1, 16, false}, {32, 64, 3, 2, 1, 1, 16, false}, {64, 64, 3, 1, 1, 1, 8, false},
-    {16, 32, 1, 2, 0, 1, 14, false}, {64, 32, 3, 1, 1, 2, 8, false},  {32, 3, 3, 1, 1, 1, 28, false},
-    {32, 64, 3, 1, 1, 2, 7, false},  {3, 16, 4, 2, 1, 1, 32, false},  {32, 16, 4, 2, 1, 1, 8, true},
-    {16, 3, 4, 2, 1, 1, 16, true},   {1, 16, 3, 1, 1, 1, 28, false},  {3, 64, 7, 2, 3, 1, 33, false},
-    {64, 100, 4, 1, 0, 1, 4, false}, {128, 128, 3, 1, 1, 2, 4, false}, {128, 64, 3, 1, 1, 2, 5, false},
-    {128, 64, 3, 1, 1, 1, 14, false}, {64, 64, 3, 2, 1, 1, 28, false}, {64, 64, 3, 1, 1, 1, 20, false},
-    {64, 64, 3, 1, 1, 2, 14, false}, {64, 128, 1, 2, 0, 1, 28, false}, {64, 64, 1, 1, 0, 1, 66, false},
-    {18, 10, 5, 1, 0, 1, 5, false},   {64, 36, 4, 1, 0, 1, 4, false},  {40, 64, 3, 1, 0, 1, 3, false},
+    {3, 16, 3, 1, 1, 1, 32, false},   {16, 16, 3, 1, 1, 1, 33, false},  {16, 32, 3, 2, 1, 1, 32, false},
+    {32, 32, 3, 1, 1, 1, 16, false},  {32, 64, 3, 2, 1, 1, 16, false},  {64, 64, 3, 1, 1, 1, 8, false},
+    {16, 32, 1, 2, 0, 1, 14, false},  {64, 32, 3, 1, 1, 2, 8, false},   {32, 3, 3, 1, 1, 1, 28, false},
+    {32, 64, 3, 1, 1, 2, 7, false},   {3, 16, 4, 2, 1, 1, 32, false},   {32, 16, 4, 2, 1, 1, 8, true},
+    {16, 3, 4, 2, 1, 1, 16, true},    {1, 16, 3, 1, 1, 1, 28, false},   {3, 64, 7, 2, 3, 1, 33, false},
+    {64, 100, 4, 1, 0, 1, 4, false},  {128, 128, 3, 1, 1, 2, 4, false}, {128, 64, 3, 1, 1, 2, 5, false},
+    {128, 64, 3, 1, 1, 1, 14, false}, {64, 64, 3, 2, 1, 1, 28, false},  {64, 64, 3, 1, 1, 1, 20, false},
+    {64, 64, 3, 1, 1, 2, 14, false},  {64, 128, 1, 2, 0, 1, 28, false}, {64, 64, 1, 1, 0, 1, 66, false},
+    {18, 10, 5, 1, 0, 1, 5, false},   {64, 36, 4, 1, 0, 1, 4, false},   {40, 64, 3, 1, 0, 1, 3, false},
     {96, 24, 4, 1, 0, 1, 4, false},   {30, 72, 4, 1, 0, 1, 4, false},
 };
 
@@ -94,9 +94,15 @@ static void draw_geometry(rc_case *c, conv_case *p)
     rc_conv v = {0};
     if (c->number < sizeof common / sizeof *common) {
         int i = (int)c->number;
-        v = (rc_conv){.c_in = common[i].c_in, .c_out = common[i].c_out, .k = common[i].k, .stride = common[i].stride,
-                      .pad = common[i].pad, .up = common[i].up, .transposed = common[i].transposed,
-                      .h = common[i].size, .w = common[i].size};
+        v = (rc_conv){.c_in = common[i].c_in,
+                      .c_out = common[i].c_out,
+                      .k = common[i].k,
+                      .stride = common[i].stride,
+                      .pad = common[i].pad,
+                      .up = common[i].up,
+                      .transposed = common[i].transposed,
+                      .h = common[i].size,
+                      .w = common[i].size};
         fits(&v);
     } else {
         v = draw_any(c);
@@ -218,8 +224,7 @@ static void add_weight_gradient(rc_case *c, conv_case *p, bool bias)
     c->buffer[p->dweight].stored_act = true;
     p->dbias = -1;
     if (bias) {
-        p->dbias = rc_case_sum(c, rc_case_parameter(c, "dbias", RC_OUT, 1, v->c_out, 0),
-                               (double)p->n * v->oh * v->ow);
+        p->dbias = rc_case_sum(c, rc_case_parameter(c, "dbias", RC_OUT, 1, v->c_out, 0), (double)p->n * v->oh * v->ow);
         c->buffer[p->dbias].stored_act = true;
         rc_case_say(c, " bias");
     }
@@ -272,8 +277,14 @@ static int large_geometry(rc_case *c, conv_case *p, rc_groups *groups)
 {
     int i = (int)(c->number % LARGE);
     bool few = c->number >= LARGE;
-    p->conv = (rc_conv){.c_in = large[i].c_in, .c_out = large[i].c_out, .k = large[i].k, .stride = large[i].stride,
-                        .pad = large[i].pad, .up = large[i].up, .h = large[i].size, .w = large[i].size};
+    p->conv = (rc_conv){.c_in = large[i].c_in,
+                        .c_out = large[i].c_out,
+                        .k = large[i].k,
+                        .stride = large[i].stride,
+                        .pad = large[i].pad,
+                        .up = large[i].up,
+                        .h = large[i].size,
+                        .w = large[i].size};
     fits(&p->conv);
     p->n = few ? 2 : large[i].n;
     *groups = (rc_groups){1, {p->n}};

@@ -70,8 +70,13 @@ static bool bench_augment(rc_case *c, int index, int n)
     data_case *p = rc_case_parameters(c);
     if (index > 0 || c->net->layer[0].kind != RC_LAYER_CONV)
         return false;
-    p->augment = (rc_augment){.h = c->net->h, .w = c->net->w, .c = 3, .pad = 4, .flip = true,
-                              .mean = {0.5f, 0.5f, 0.5f}, .std = {0.25f, 0.25f, 0.25f}};
+    p->augment = (rc_augment){.h = c->net->h,
+                              .w = c->net->w,
+                              .c = 3,
+                              .pad = 4,
+                              .flip = true,
+                              .mean = {0.5f, 0.5f, 0.5f},
+                              .std = {0.25f, 0.25f, 0.25f}};
     p->n = n;
     p->count = n;
     c->bytes = (double)n * c->net->h * c->net->w * (3 + 4 * 4); /* bytes in, four floats out */

@@ -117,8 +117,7 @@ static void draw_war(rc_case *c)
     p->features = rc_case_parameter(c, "head", RC_IN, p->classes, p->d, 1);
     p->weight = rc_case_weight(c, "weight");
     p->value = rc_case_value(c, "value", p->weight, (double)p->classes + p->d);
-    p->dfeatures = rc_case_added(c, "dhead", p->features, p->paper ? 0.5 / p->classes : 0.5,
-                                 (double)p->classes + p->d);
+    p->dfeatures = rc_case_added(c, "dhead", p->features, p->paper ? 0.5 / p->classes : 0.5, (double)p->classes + p->d);
 }
 
 static void run_war(rc_run *r)
@@ -178,10 +177,17 @@ static void draw_dce(rc_case *c)
 static void run_dce(rc_run *r)
 {
     const feature_case *p = rc_run_parameters(r);
-    rc_dce dce = {.n = p->n, .d = p->d, .classes = p->classes, .momentum = p->momentum, .paper = p->paper,
-                  .class_mean = rc_at(r, p->class_mean), .covariance = rc_at(r, p->covariance),
-                  .running_mean = rc_at(r, p->running_mean), .running_covariance = rc_at(r, p->running_covariance),
-                  .seen = rc_at(r, p->seen), .workspace = rc_at(r, p->workspace)};
+    rc_dce dce = {.n = p->n,
+                  .d = p->d,
+                  .classes = p->classes,
+                  .momentum = p->momentum,
+                  .paper = p->paper,
+                  .class_mean = rc_at(r, p->class_mean),
+                  .covariance = rc_at(r, p->covariance),
+                  .running_mean = rc_at(r, p->running_mean),
+                  .running_covariance = rc_at(r, p->running_covariance),
+                  .seen = rc_at(r, p->seen),
+                  .workspace = rc_at(r, p->workspace)};
     r->be->loss_dce(r->be, &dce, rc_at(r, p->features), rc_at(r, p->labels), rc_at(r, p->weight), rc_at(r, p->value),
                     rc_at(r, p->dfeatures));
 }
@@ -232,8 +238,13 @@ static void run_bn(rc_run *r)
     const feature_case *p = rc_run_parameters(r);
     rc_bn_stat layer[MAX_LAYERS];
     for (int l = 0; l < p->layers; l++)
-        layer[l] = (rc_bn_stat){p->channels[l], rc_at(r, p->mean[l]), rc_at(r, p->var[l]), rc_at(r, p->layer_mean[l]),
-                                rc_at(r, p->layer_var[l]), rc_at(r, p->dmean[l]), rc_at(r, p->dvar[l])};
+        layer[l] = (rc_bn_stat){p->channels[l],
+                                rc_at(r, p->mean[l]),
+                                rc_at(r, p->var[l]),
+                                rc_at(r, p->layer_mean[l]),
+                                rc_at(r, p->layer_var[l]),
+                                rc_at(r, p->dmean[l]),
+                                rc_at(r, p->dvar[l])};
     r->be->loss_bn(r->be, p->form, layer, p->layers, rc_at(r, p->weight), rc_at(r, p->value));
 }
 

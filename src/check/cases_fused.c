@@ -15,17 +15,17 @@
 typedef struct fused_case {
     rc_conv conv;
     int n, count;
-    bool apply;                /* forward without gradients */
+    bool apply; /* forward without gradients */
     rc_act act[RC_MAX_FUSED];
-    bool adds[RC_MAX_FUSED]; /* the first: a skip from elsewhere */
-    rc_lazy x, y;              /* y: the shape of link 0 with its skip */
-    int weight, scale, shift;  /* (count, ..) */
-    int result, seen;          /* (count * n, h, w, c) raws, or values; gradients of what links read */
-    int value;                 /* likewise: of links that have it, and back those that tell a slope */
-    int work, spare;           /* ((count + 1) * n, h, w, c), (n, h, w, c) */
+    bool adds[RC_MAX_FUSED];  /* the first: a skip from elsewhere */
+    rc_lazy x, y;             /* y: the shape of link 0 with its skip */
+    int weight, scale, shift; /* (count, ..) */
+    int result, seen;         /* (count * n, h, w, c) raws, or values; gradients of what links read */
+    int value;                /* likewise: of links that have it, and back those that tell a slope */
+    int work, spare;          /* ((count + 1) * n, h, w, c), (n, h, w, c) */
     int center, partial[RC_MAX_FUSED], mean, var; /* forward with gradients; partial -1: no sums */
-    int raw, g, a, b, c;       /* back */
-    int dskip, dskips;         /* of link 0, of the others */
+    int raw, g, a, b, c;                          /* back */
+    int dskip, dskips;                            /* of link 0, of the others */
     bool add, add_skip;
 } fused_case;
 
@@ -37,8 +37,13 @@ static bool is_taken(rc_backend *be, const rc_case *c)
     rc_fusible layers[LINKS + RC_MAX_FUSED] = {{.act = p->x.act, .in = -1, .skip = -1}, {.in = -1, .skip = -1}};
     for (int i = 0; i < p->count; i++) {
         rc_fusible *link = &layers[LINKS + i];
-        *link = (rc_fusible){.plain = true, .conv = p->conv, .act = p->act[i], .in = i == 0 ? X : LINKS + i - 1,
-                             .skip = -1, .skip_stride = 1, .output = i == p->count - 1};
+        *link = (rc_fusible){.plain = true,
+                             .conv = p->conv,
+                             .act = p->act[i],
+                             .in = i == 0 ? X : LINKS + i - 1,
+                             .skip = -1,
+                             .skip_stride = 1,
+                             .output = i == p->count - 1};
         if (p->adds[i])
             link->skip = i == 0 ? SKIP : i == 1 ? X : LINKS + i - 2;
         if (p->adds[i] && i == 0) {
@@ -99,8 +104,16 @@ enum { MANY = sizeof many / sizeof *many, MANY_IMAGES = 141, FEW_IMAGES = 3 };
 static void set_shape(fused_case *p, int shape)
 {
     int channels = shapes[shape].channels, side = shapes[shape].side;
-    p->conv = (rc_conv){.c_in = channels, .c_out = channels, .k = 3, .stride = 1, .pad = 1, .up = 1, .h = side,
-                        .w = side, .oh = side, .ow = side};
+    p->conv = (rc_conv){.c_in = channels,
+                        .c_out = channels,
+                        .k = 3,
+                        .stride = 1,
+                        .pad = 1,
+                        .up = 1,
+                        .h = side,
+                        .w = side,
+                        .oh = side,
+                        .ow = side};
 }
 
 static void draw_size(rc_case *c, fused_case *p)
@@ -142,9 +155,20 @@ static void draw_first_skip(rc_case *c, fused_case *p)
 /* Activations and sums; `after_x`: link 1 may add x. */
 static void draw_links(rc_case *c, fused_case *p, bool after_x)
 {
-    p->y = (rc_lazy){.n = p->n, .h = p->conv.h, .w = p->conv.w, .c = p->conv.c_out, .groups = 1,
-                     .group_end = {p->n}, .raw = -1, .scale = -1, .shift = -1, .mean = -1, .istd = -1,
-                     .gamma = -1, .value = -1, .skip = -1};
+    p->y = (rc_lazy){.n = p->n,
+                     .h = p->conv.h,
+                     .w = p->conv.w,
+                     .c = p->conv.c_out,
+                     .groups = 1,
+                     .group_end = {p->n},
+                     .raw = -1,
+                     .scale = -1,
+                     .shift = -1,
+                     .mean = -1,
+                     .istd = -1,
+                     .gamma = -1,
+                     .value = -1,
+                     .skip = -1};
     for (int i = 0; i < p->count; i++) {
         p->act[i] = (rc_act)RC_CHOOSE(c, RC_ACT_RELU, RC_ACT_RELU, RC_ACT_NONE, RC_ACT_LEAKY_RELU);
         if (i == 0)
@@ -193,7 +217,9 @@ static void draw_x(rc_case *c, fused_case *p)
         rc_case_set(c, x->value, i, activate(x->act, z));
     }
     rc_case_say(c, " x+bn%s+%s%s", x->skip >= 0 ? "+skip" : "", rc_act_name(x->act),
-                x->stored ? "+stored" : x->value >= 0 ? "+value" : "");
+                x->stored       ? "+stored"
+                : x->value >= 0 ? "+value"
+                                : "");
 }
 
 static int maps(rc_case *c, const char *name, rc_buffer_role role, const fused_case *p, int rows)
@@ -344,8 +370,8 @@ static void *parameters_at(const rc_run *r, int buffer, int link)
 
 static rc_tensor plain(const fused_case *p, void *raw)
 {
-    return (rc_tensor){.n = p->n, .h = p->conv.h, .w = p->conv.w, .c = p->conv.c_out, .groups = 1,
-                       .group_end = {p->n}, .raw = raw};
+    return (rc_tensor){
+        .n = p->n, .h = p->conv.h, .w = p->conv.w, .c = p->conv.c_out, .groups = 1, .group_end = {p->n}, .raw = raw};
 }
 
 /* Does the way back need the value of a link, because raw does not tell the slope? */
@@ -484,8 +510,7 @@ static rc_tensor back_tensor(const rc_run *r, const fused_case *p, int link)
 
 static rc_grad back_gradient(const rc_run *r, const fused_case *p, int link, const rc_tensor *y, void *g)
 {
-    return (rc_grad){y, g, channels_at(r, p, p->a, link), channels_at(r, p, p->b, link),
-                     channels_at(r, p, p->c, link)};
+    return (rc_grad){y, g, channels_at(r, p, p->a, link), channels_at(r, p, p->b, link), channels_at(r, p, p->c, link)};
 }
 
 static void *skip_gradient(const rc_run *r, const fused_case *p, int link)
@@ -514,8 +539,13 @@ static void backward_by_links(rc_run *r, const fused_case *p)
         be->conv_backward_data(be, &p->conv, &of_raw, parameters_at(r, p->weight, i), dx, &epilogue);
         if (!p->adds[i])
             continue;
-        rc_tensor of_skip = {.n = p->n, .h = y.skip.h, .w = y.skip.w, .c = y.skip.c, .groups = 1,
-                             .group_end = {p->n}, .raw = rc_without_const(y.skip.value)};
+        rc_tensor of_skip = {.n = p->n,
+                             .h = y.skip.h,
+                             .w = y.skip.w,
+                             .c = y.skip.c,
+                             .groups = 1,
+                             .group_end = {p->n},
+                             .raw = rc_without_const(y.skip.value)};
         epilogue = (rc_back_epilogue){&of_skip, NULL, i == 0 && p->add_skip, NULL};
         be->skip_backward(be, &dy, skip_gradient(r, p, i), &epilogue);
         if (i > 0) {

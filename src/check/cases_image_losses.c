@@ -102,8 +102,8 @@ static void run_reconstruction(rc_run *r)
     rc_tensor x = rc_run_tensor(r, &p->x), target = rc_run_tensor(r, &p->target);
     if (x.act)
         r->be->materialise(r->be, &x);
-    r->be->loss_reconstruction(r->be, &x, &target, rc_at(r, p->sample_weight), rc_at(r, p->weight),
-                               rc_at(r, p->value), rc_at(r, p->dx));
+    r->be->loss_reconstruction(r->be, &x, &target, rc_at(r, p->sample_weight), rc_at(r, p->weight), rc_at(r, p->value),
+                               rc_at(r, p->dx));
 }
 
 static void draw_code(rc_case *c, image_case *p)
@@ -151,8 +151,8 @@ static void run_sample(rc_run *r)
     rc_tensor mean = rc_run_tensor(r, &p->mean), log_variance = rc_run_tensor(r, &p->log_variance);
     rc_tensor z = rc_run_tensor(r, &p->z);
     r->be->latent_sample(r->be, &mean, &log_variance, rc_at(r, p->noise), &z);
-    r->be->latent_sample_backward(r->be, &mean, &log_variance, rc_at(r, p->noise), rc_at(r, p->dz),
-                                  rc_at(r, p->dmean), rc_at(r, p->dlog_variance));
+    r->be->latent_sample_backward(r->be, &mean, &log_variance, rc_at(r, p->noise), rc_at(r, p->dz), rc_at(r, p->dmean),
+                                  rc_at(r, p->dlog_variance));
 }
 
 static rc_status reserve(rc_run *r)
@@ -170,7 +170,7 @@ static const rc_operation operations[] = {
     {"loss_reconstruction", "loss_reconstruction", 10, 80, sizeof(image_case), draw_reconstruction, reserve,
      run_reconstruction, NULL},
     {"loss_latent", "loss_latent", 10, 80, sizeof(image_case), draw_latent, NULL, run_latent, NULL},
-    {"latent_sample", "latent_sample latent_sample_backward", 10, 80, sizeof(image_case), draw_sample, NULL,
-     run_sample, NULL},
+    {"latent_sample", "latent_sample latent_sample_backward", 10, 80, sizeof(image_case), draw_sample, NULL, run_sample,
+     NULL},
 };
 const rc_operation_list rc_cases_image_losses = {operations, sizeof operations / sizeof *operations};

@@ -207,10 +207,16 @@ static void forward(rc_run *r, const layer_case *p, rc_tensor *x, rc_tensor *y)
         be->linear_forward(be, &p->linear, x, weight, bias, y, &epilogue);
     else
         be->copy_forward(be, x, y, &epilogue);
-    const rc_bn_forward f = {.partial = partial, .center = center, .gamma = rc_at(r, p->gamma),
-                             .beta = rc_at(r, p->beta), .running_mean = center,
-                             .running_var = rc_at(r, p->running_var), .scale = rc_at(r, p->scale),
-                             .shift = rc_at(r, p->shift), .mean = rc_at(r, p->mean), .istd = rc_at(r, p->istd)};
+    const rc_bn_forward f = {.partial = partial,
+                             .center = center,
+                             .gamma = rc_at(r, p->gamma),
+                             .beta = rc_at(r, p->beta),
+                             .running_mean = center,
+                             .running_var = rc_at(r, p->running_var),
+                             .scale = rc_at(r, p->scale),
+                             .shift = rc_at(r, p->shift),
+                             .mean = rc_at(r, p->mean),
+                             .istd = rc_at(r, p->istd)};
     if (p->mode == FROZEN) {
         be->bn_statistics(be, y, partial, center, rc_at(r, p->batch_mean), rc_at(r, p->batch_var));
         be->bn_eval(be, &p->bn, y, &f);
@@ -227,10 +233,15 @@ static void backward(rc_run *r, const layer_case *p, const rc_tensor *x, const r
     rc_back_epilogue plain = {x, NULL, false, NULL};
     if (p->mode != NO_BN) {
         be->bn_backward_sums(be, &dy, rc_at(r, p->partial));
-        const rc_bn_backward back = {.partial = rc_at(r, p->partial), .dmean = rc_at(r, p->dbatch_mean),
-                                     .dvar = rc_at(r, p->dbatch_var), .batch_mean = rc_at(r, p->batch_mean),
-                                     .dgamma = rc_at(r, p->dgamma), .dbeta = rc_at(r, p->dbeta),
-                                     .a = rc_at(r, p->a), .b = rc_at(r, p->b), .c = rc_at(r, p->c)};
+        const rc_bn_backward back = {.partial = rc_at(r, p->partial),
+                                     .dmean = rc_at(r, p->dbatch_mean),
+                                     .dvar = rc_at(r, p->dbatch_var),
+                                     .batch_mean = rc_at(r, p->batch_mean),
+                                     .dgamma = rc_at(r, p->dgamma),
+                                     .dbeta = rc_at(r, p->dbeta),
+                                     .a = rc_at(r, p->a),
+                                     .b = rc_at(r, p->b),
+                                     .c = rc_at(r, p->c)};
         be->bn_backward(be, y, p->mode == TRAIN, &back);
     }
     if (p->op == CONV) {
@@ -248,8 +259,13 @@ static void backward(rc_run *r, const layer_case *p, const rc_tensor *x, const r
     if (p->x.scale >= 0)
         be->bn_backward(be, x, false, &of_x);
     be->copy_backward(be, &dx, rc_at(r, p->dx), &plain);
-    rc_tensor of_skip = {.n = p->n, .h = p->y.skip_h, .w = p->y.skip_w, .c = p->y.skip_c, .groups = 1,
-                         .group_end = {p->n}, .raw = rc_at(r, p->y.skip)};
+    rc_tensor of_skip = {.n = p->n,
+                         .h = p->y.skip_h,
+                         .w = p->y.skip_w,
+                         .c = p->y.skip_c,
+                         .groups = 1,
+                         .group_end = {p->n},
+                         .raw = rc_at(r, p->y.skip)};
     rc_back_epilogue to_skip = {&of_skip, NULL, false, NULL};
     if (p->dskip >= 0)
         be->skip_backward(be, &dy, rc_at(r, p->dskip), &to_skip);
@@ -282,8 +298,8 @@ static void draw_copy_layer(rc_case *c)
 }
 
 static const rc_operation operations[] = {
-    {"conv_chain", "conv_forward conv_backward_data conv_backward_weight", 40, 300, sizeof(layer_case),
-     draw_conv_layer, reserve, run_layer, NULL},
+    {"conv_chain", "conv_forward conv_backward_data conv_backward_weight", 40, 300, sizeof(layer_case), draw_conv_layer,
+     reserve, run_layer, NULL},
     {"linear_chain", "linear_forward linear_backward_data linear_backward_weight", 20, 150, sizeof(layer_case),
      draw_linear_layer, reserve, run_layer, NULL},
     {"norm_chain",

@@ -47,9 +47,7 @@ static void draw_cross_entropy(rc_case *c)
         l->first = p->n_old;
         l->count = p->classes - p->n_old;
         break;
-    case 2: /* split: the old ones */
-        l->count = p->n_old;
-        break;
+    case 2: /* split: the old ones */ l->count = p->n_old; break;
     }
     if (rc_case_chance(c, 30))
         l->temperature = rc_case_chance(c, 50) ? 1000 : 2;
@@ -61,7 +59,9 @@ static void draw_cross_entropy(rc_case *c)
         l->reduction = rc_case_chance(c, 50) ? RC_WEIGHTED_MEAN : RC_MEAN;
     }
     rc_case_say(c, " range %d+%d T %g%s", l->first, l->count, (double)l->temperature,
-                p->class_weight < 0 ? "" : l->reduction == RC_MEAN ? " weights" : " weighted mean");
+                p->class_weight < 0       ? ""
+                : l->reduction == RC_MEAN ? " weights"
+                                          : " weighted mean");
     p->labels = rc_case_labels(c, "labels", p->n, l->count);
     for (int b = 0; c->status == RC_OK && b < p->n; b++)
         c->buffer[p->labels].host[b] += l->first;
@@ -76,8 +76,7 @@ static void run_cross_entropy(rc_run *r)
 {
     const logit_case *p = rc_run_parameters(r);
     r->be->loss_cross_entropy(r->be, &p->cross_entropy, rc_at(r, p->logits), rc_at(r, p->labels),
-                              rc_at(r, p->class_weight), rc_at(r, p->weight), rc_at(r, p->value),
-                              rc_at(r, p->dlogits));
+                              rc_at(r, p->class_weight), rc_at(r, p->weight), rc_at(r, p->value), rc_at(r, p->dlogits));
 }
 
 /* ---- LODE ----------------------------------------------------------------------------------------------------- */
@@ -132,8 +131,7 @@ static void draw_kd(rc_case *c)
     l->student_stride = p->stride;
     l->first = rc_case_chance(c, 30) ? (int)rc_case_below(c, (uint32_t)p->classes - 1) : 0;
     l->student_count = p->classes - l->first;
-    l->teacher_count = rc_case_chance(c, 50) ? l->student_count
-                                             : 1 + (int)rc_case_below(c, (uint32_t)l->student_count);
+    l->teacher_count = rc_case_chance(c, 50) ? l->student_count : 1 + (int)rc_case_below(c, (uint32_t)l->student_count);
     l->teacher_first = teacher_first;
     l->teacher_stride = teacher_first + l->teacher_count + teacher_extra;
     l->temperature = rc_case_chance(c, 70) ? 2 : 1;
@@ -186,7 +184,7 @@ static const rc_operation operations[] = {
     {"loss_decoupled", "loss_decoupled", 15, 100, sizeof(logit_case), draw_decoupled, NULL, run_decoupled, NULL},
     {"loss_hkd", "loss_hkd", 15, 100, sizeof(logit_case), draw_hkd, NULL, run_hkd, NULL},
     {"loss_kd", "loss_kd", 20, 150, sizeof(logit_case), draw_kd, NULL, run_kd, NULL},
-    {"loss_diversity", "loss_diversity", 15, 100, sizeof(logit_case), draw_diversity, reserve_diversity,
-     run_diversity, NULL},
+    {"loss_diversity", "loss_diversity", 15, 100, sizeof(logit_case), draw_diversity, reserve_diversity, run_diversity,
+     NULL},
 };
 const rc_operation_list rc_cases_logit_losses = {operations, sizeof operations / sizeof *operations};

@@ -118,9 +118,13 @@ static void draw_train(rc_case *c)
 
 static rc_bn_forward memory_of(const rc_run *r, const norm_case *p)
 {
-    return (rc_bn_forward){.gamma = rc_at(r, p->gamma), .beta = rc_at(r, p->beta),
-                           .running_mean = rc_at(r, p->running_mean), .running_var = rc_at(r, p->running_var),
-                           .scale = rc_at(r, p->scale), .shift = rc_at(r, p->shift), .mean = rc_at(r, p->mean),
+    return (rc_bn_forward){.gamma = rc_at(r, p->gamma),
+                           .beta = rc_at(r, p->beta),
+                           .running_mean = rc_at(r, p->running_mean),
+                           .running_var = rc_at(r, p->running_var),
+                           .scale = rc_at(r, p->scale),
+                           .shift = rc_at(r, p->shift),
+                           .mean = rc_at(r, p->mean),
                            .istd = rc_at(r, p->istd)};
 }
 
@@ -215,10 +219,15 @@ static void run_backward(rc_run *r)
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
     if (s->partial >= 0)
         r->be->bn_backward_sums(r->be, &dy, rc_at(r, s->partial));
-    const rc_bn_backward back = {.partial = rc_at(r, s->partial), .dmean = rc_at(r, p->dmean),
-                                 .dvar = rc_at(r, p->dvar), .batch_mean = rc_at(r, p->batch_mean),
-                                 .dgamma = rc_at(r, s->dgamma), .dbeta = rc_at(r, s->dbeta), .a = rc_at(r, s->a),
-                                 .b = rc_at(r, s->b), .c = rc_at(r, s->c)};
+    const rc_bn_backward back = {.partial = rc_at(r, s->partial),
+                                 .dmean = rc_at(r, p->dmean),
+                                 .dvar = rc_at(r, p->dvar),
+                                 .batch_mean = rc_at(r, p->batch_mean),
+                                 .dgamma = rc_at(r, s->dgamma),
+                                 .dbeta = rc_at(r, s->dbeta),
+                                 .a = rc_at(r, s->a),
+                                 .b = rc_at(r, s->b),
+                                 .c = rc_at(r, s->c)};
     r->be->bn_backward(r->be, &y, p->train, &back);
 }
 

@@ -64,7 +64,10 @@ static void draw_max_backward(rc_case *c)
     p->x = rc_case_lazy(c, "x", s[0], s[1], s[2], s[3], groups, RC_LAZY_BN | RC_LAZY_ACT | RC_LAZY_STORED, !sums);
     if (p->stem && rc_case_chance(c, 80)) /* nothing is pending after a stem's pool */
         p->dy = (rc_lazy_gradient){.y = rc_case_plain(c, "y", RC_IN, s[0], oh, ow, s[3], groups),
-                                   .g = rc_case_act(c, "g", RC_IN, s[0], oh, ow, s[3]), .a = -1, .b = -1, .c = -1};
+                                   .g = rc_case_act(c, "g", RC_IN, s[0], oh, ow, s[3]),
+                                   .a = -1,
+                                   .b = -1,
+                                   .c = -1};
     else
         p->dy = rc_case_lazy_gradient(c, s[0], oh, ow, s[3], groups);
     p->add = rc_case_chance(c, 40);
@@ -201,7 +204,7 @@ static const rc_operation operations[] = {
      run_average_forward, NULL},
     {"average_pool_backward", "average_pool_backward", 20, 150, sizeof(pool_case), draw_average_backward, NULL,
      run_average_backward, NULL},
-    {"average_pool_chain", "average_pool_forward average_pool_backward", 10, 50, sizeof(pool_case),
-     draw_average_chain, NULL, run_average_chain, NULL},
+    {"average_pool_chain", "average_pool_forward average_pool_backward", 10, 50, sizeof(pool_case), draw_average_chain,
+     NULL, run_average_chain, NULL},
 };
 const rc_operation_list rc_cases_pool = {operations, sizeof operations / sizeof *operations};

@@ -116,8 +116,7 @@ static void run_class_statistics(rc_run *r)
         r->be->class_statistics(r->be, p->n, p->d, p->classes, rc_at(r, p->features), rc_at(r, p->labels),
                                 rc_at(r, p->center), rc_at(r, p->count), rc_at(r, p->sum), rc_at(r, p->outer));
     r->be->class_statistics_finish(r->be, p->d, p->classes, rc_at(r, p->center), rc_at(r, p->count), rc_at(r, p->sum),
-                                   rc_at(r, p->outer), p->unbiased, rc_at(r, p->class_mean),
-                                   rc_at(r, p->covariance));
+                                   rc_at(r, p->outer), p->unbiased, rc_at(r, p->class_mean), rc_at(r, p->covariance));
 }
 
 static const rc_operation operations[] = {

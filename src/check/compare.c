@@ -41,8 +41,7 @@ double rc_error(const rc_buffer *b, const double *a, const double *reference, si
         if (isnan(a[i]) || isnan(reference[i]))
             error = isnan(a[i]) && isnan(reference[i]) ? 0 : INFINITY;
         else if (a[i] != reference[i])
-            error = isinf(reference[i]) ? INFINITY
-                                        : fabs(a[i] - reference[i]) / (size + fabs(reference[i]) + DBL_MIN);
+            error = isinf(reference[i]) ? INFINITY : fabs(a[i] - reference[i]) / (size + fabs(reference[i]) + DBL_MIN);
         if (error > worst) {
             worst = error;
             *where = i;
@@ -70,8 +69,8 @@ static void say_where(const rc_buffer *b, size_t i, char *text, size_t size)
 {
     size_t c = (size_t)b->c, w = (size_t)b->w, h = (size_t)b->h;
     if (b->kind == RC_BUFFER_ACT)
-        snprintf(text, size, "image %zu, row %zu, column %zu, channel %zu", i / (h * w * c), i / (w * c) % h,
-                 i / c % w, i % c);
+        snprintf(text, size, "image %zu, row %zu, column %zu, channel %zu", i / (h * w * c), i / (w * c) % h, i / c % w,
+                 i % c);
     else
         snprintf(text, size, "row %zu, column %zu", i / c, i % c);
 }

@@ -16,10 +16,10 @@ typedef struct rc_judges {
 
 typedef struct rc_verdict {
     bool missed;
-    char text[2 * RC_CASE_TEXT];       /* what was missed */
-    double error, tolerance;           /* the worst output, measured by error / tolerance */
-    double slope_error;                /* the worst gradient of `wide` against finite differences; 0: no gradient */
-    bool shaky;                        /* a miss that an ulp in the input explains: draw another case */
+    char text[2 * RC_CASE_TEXT]; /* what was missed */
+    double error, tolerance;     /* the worst output, measured by error / tolerance */
+    double slope_error;          /* the worst gradient of `wide` against finite differences; 0: no gradient */
+    bool shaky;                  /* a miss that an ulp in the input explains: draw another case */
 } rc_verdict;
 
 /* |gradient of the double reference - finite differences|, relative, that counts as a miss. */

@@ -16,12 +16,12 @@ enum { DIRECTIONS = 2, STEPS = 4 };
 /* Outputs with a cotangent, of the runs at x + h d and x - h d. */
 typedef struct difference {
     const rc_case *c;
-    const rc_run *run;  /* on the double reference: its memory is used again and again */
+    const rc_run *run; /* on the double reference: its memory is used again and again */
     int input;
-    double *direction;  /* (count of the input) */
-    double *moved;      /* (count of the input) */
-    double *out;        /* (2, largest count of an output) */
-    double size;        /* rms of the input */
+    double *direction; /* (count of the input) */
+    double *moved;     /* (count of the input) */
+    double *out;       /* (2, largest count of an output) */
+    double size;       /* rms of the input */
 } difference;
 
 static rc_status run_at(difference *d, double t, rc_run *run)
@@ -121,8 +121,7 @@ static void check_finite(const rc_run *run, int buffer, const double *gradient, 
 }
 
 /* gradient: (2, count), of wide and of test. Size of a typical <G, d>, or the natural size where G cancels to less. */
-static rc_status check_direction(difference *d, int buffer, const double *gradient, const rc_run *test,
-                                 rc_verdict *v)
+static rc_status check_direction(difference *d, int buffer, const double *gradient, const rc_run *test, rc_verdict *v)
 {
     const rc_buffer *b = &d->c->buffer[buffer];
     const double *of_test = gradient + b->count;

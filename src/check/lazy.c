@@ -26,9 +26,19 @@ rc_groups rc_case_groups(rc_case *c, int n)
 
 static rc_lazy shaped(int n, int h, int w, int channels, rc_groups groups)
 {
-    rc_lazy t = {.n = n, .h = h, .w = w, .c = channels, .groups = groups.count,
-                 .raw = -1, .scale = -1, .shift = -1, .mean = -1, .istd = -1,
-                 .gamma = -1, .value = -1, .skip = -1};
+    rc_lazy t = {.n = n,
+                 .h = h,
+                 .w = w,
+                 .c = channels,
+                 .groups = groups.count,
+                 .raw = -1,
+                 .scale = -1,
+                 .shift = -1,
+                 .mean = -1,
+                 .istd = -1,
+                 .gamma = -1,
+                 .value = -1,
+                 .skip = -1};
     for (int g = 0; g < groups.count; g++)
         t.group_end[g] = groups.end[g];
     return t;
@@ -181,8 +191,8 @@ rc_lazy_gradient rc_case_lazy_gradient(rc_case *c, int n, int h, int w, int chan
 
 rc_tensor rc_run_tensor(const rc_run *r, const rc_lazy *t)
 {
-    rc_tensor tensor = {.n = t->n, .h = t->h, .w = t->w, .c = t->c, .groups = t->groups, .act = t->act,
-                        .stored = t->stored};
+    rc_tensor tensor = {
+        .n = t->n, .h = t->h, .w = t->w, .c = t->c, .groups = t->groups, .act = t->act, .stored = t->stored};
     for (int g = 0; g < t->groups; g++)
         tensor.group_end[g] = t->group_end[g];
     tensor.raw = rc_at(r, t->raw);
@@ -268,9 +278,13 @@ void rc_run_sums(rc_run *r, const rc_sums *s, const rc_tensor *y)
     if (s->partial < 0)
         return;
     const rc_bn bn = {1e-5f, 0.1f};
-    const rc_bn_forward f = {.partial = rc_at(r, s->partial), .center = rc_at(r, s->center),
-                             .running_mean = rc_at(r, s->running_mean), .running_var = rc_at(r, s->running_var),
-                             .scale = rc_at(r, s->scale), .shift = rc_at(r, s->shift), .mean = rc_at(r, s->mean),
+    const rc_bn_forward f = {.partial = rc_at(r, s->partial),
+                             .center = rc_at(r, s->center),
+                             .running_mean = rc_at(r, s->running_mean),
+                             .running_var = rc_at(r, s->running_var),
+                             .scale = rc_at(r, s->scale),
+                             .shift = rc_at(r, s->shift),
+                             .mean = rc_at(r, s->mean),
                              .istd = rc_at(r, s->istd)};
     r->be->bn_train(r->be, &bn, y, &f);
 }
@@ -292,8 +306,11 @@ void rc_run_back_sums(rc_run *r, const rc_back_sums *s, const rc_tensor *x)
 {
     if (s->partial < 0)
         return;
-    const rc_bn_backward back = {.partial = rc_at(r, s->partial), .dgamma = rc_at(r, s->dgamma),
-                                 .dbeta = rc_at(r, s->dbeta), .a = rc_at(r, s->a), .b = rc_at(r, s->b),
+    const rc_bn_backward back = {.partial = rc_at(r, s->partial),
+                                 .dgamma = rc_at(r, s->dgamma),
+                                 .dbeta = rc_at(r, s->dbeta),
+                                 .a = rc_at(r, s->a),
+                                 .b = rc_at(r, s->b),
                                  .c = rc_at(r, s->c)};
     r->be->bn_backward(r->be, x, true, &back);
 }

@@ -105,8 +105,8 @@ static void write_buffer(rc_run *r, int buffer, const double *from, void *copy)
     const rc_buffer *b = &r->c->buffer[buffer];
     switch (b->kind) {
     case RC_BUFFER_ACT: {
-        rc_tensor t = {.n = b->n, .h = b->h, .w = b->w, .c = b->c, .groups = 1, .group_end = {b->n},
-                       .raw = r->memory[buffer]};
+        rc_tensor t = {
+            .n = b->n, .h = b->h, .w = b->w, .c = b->c, .groups = 1, .group_end = {b->n}, .raw = r->memory[buffer]};
         r->be->write_act(r->be, &t, from);
         break;
     }

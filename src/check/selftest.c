@@ -215,7 +215,7 @@ static rc_status check_operation(const rc_selftest_settings *s, const rc_judges 
 {
     int cases = s->quick ? operation->quick : operation->normal;
     int first = s->only < 0 ? 0 : s->only, count = s->only < 0 ? cases : 1;
-    for (int i = 0; i < count; i += s->every > 1 ? s->every : 1) {
+    for (int i = 0; i<count; i += s->every> 1 ? s->every : 1) {
         char text[96];
         snprintf(text, sizeof text, "%s %d/%d", operation->name, i + 1, count);
         if (s->progress)
@@ -337,9 +337,11 @@ static void tell_step(const rc_selftest_settings *s, const rc_step_run *run, con
         good ? "ok" : "FAIL", name, d->loss, allowed->loss, judged, d->growth, allowed->growth, d->gradient,
         allowed->gradient, d->cosine);
     if (!good || s->verbose || s->steps) {
-        say(s, "      seed %llu, worst tensor: %s, off by %.1e of %.1e; worst loss: %s; labels that differ: %d, by "
-            "%.1e of %.1e", (unsigned long long)run->seed, d->tensor[d->worst].name, d->tensor[d->worst].distance,
-            allowed->tensor, rc_loss_name(d->growth_loss), d->labels, d->label, allowed->growth);
+        say(s,
+            "      seed %llu, worst tensor: %s, off by %.1e of %.1e; worst loss: %s; labels that differ: %d, by "
+            "%.1e of %.1e",
+            (unsigned long long)run->seed, d->tensor[d->worst].name, d->tensor[d->worst].distance, allowed->tensor,
+            rc_loss_name(d->growth_loss), d->labels, d->label, allowed->growth);
         tell_growth(s, run, d);
     }
     if (s->verbose)

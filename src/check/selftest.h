@@ -17,8 +17,8 @@ typedef struct rc_selftest_miss {
 } rc_selftest_miss;
 
 typedef struct rc_selftest_settings {
-    const char *backend;   /* under test; NULL: "cpu" */
-    int threads;           /* 0: all cores */
+    const char *backend; /* under test; NULL: "cpu" */
+    int threads;         /* 0: all cores */
     uint64_t seed;
     bool quick, verbose;   /* verbose: a line for every case */
     const char *operation; /* its name or that of an entry of the table; NULL: all */
@@ -27,8 +27,8 @@ typedef struct rc_selftest_settings {
                               too */
     int every;             /* run every n-th case of each list; 0 or 1: all */
 
-    void (*line)(void *user, const char *text);     /* results, one line each */
-    void (*progress)(void *user, const char *text); /* what is going on; may be NULL */
+    void (*line)(void *user, const char *text);               /* results, one line each */
+    void (*progress)(void *user, const char *text);           /* what is going on; may be NULL */
     void (*missed)(void *user, const rc_selftest_miss *miss); /* after the lines of a case that missed; may be NULL */
     void *user;
 } rc_selftest_settings;

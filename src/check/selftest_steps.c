@@ -13,8 +13,11 @@ rc_step_limits rc_step_tolerance(const rc_backend *test, const rc_step_run *run)
     if (test->act_bytes == 2)
         return limits;
     if (run->start == RC_START_SMOOTH)
-        return (rc_step_limits){.loss = 1e-4, .growth = inversion ? 1e-4 : 1e-3, .gradient = inversion ? 2e-5 : 1e-4,
-                                .tensor = inversion ? 2e-5 : 2e-4, .cosine = 0.99999};
+        return (rc_step_limits){.loss = 1e-4,
+                                .growth = inversion ? 1e-4 : 1e-3,
+                                .gradient = inversion ? 2e-5 : 1e-4,
+                                .tensor = inversion ? 2e-5 : 2e-4,
+                                .cosine = 0.99999};
     limits.loss = 1e-5;
     limits.growth = inversion ? limits.growth : 1e-3;
     return limits;
@@ -32,14 +35,14 @@ bool rc_step_agrees(const rc_step_difference *d, const rc_step_limits *limits)
 
 /* What a backend has computed: losses of every step, gradients of the first and the last one. */
 typedef struct recorded {
-    float *loss;          /* (steps, RC_LOSS_COUNT) */
-    float *first, *last;  /* (params) */
-    float *head;          /* (heads) of the first step */
+    float *loss;         /* (steps, RC_LOSS_COUNT) */
+    float *first, *last; /* (params) */
+    float *head;         /* (heads) of the first step */
     size_t heads;
-    float *logit;         /* (steps, batch, classes), and the labels that they gave; NULL: none are chosen */
-    int32_t *label;       /* (steps, batch) */
+    float *logit;   /* (steps, batch, classes), and the labels that they gave; NULL: none are chosen */
+    int32_t *label; /* (steps, batch) */
     int classes;
-    const rc_net *net;    /* of the world, which must be there still */
+    const rc_net *net; /* of the world, which must be there still */
 } recorded;
 
 static void free_recorded(recorded *r)

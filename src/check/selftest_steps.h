@@ -41,17 +41,17 @@ typedef struct rc_tensor_difference {
 
 /* How far a backend is from the other, in norms: |a - b| / |b|. */
 typedef struct rc_step_difference {
-    double loss;          /* of the first step, the worst loss; one that should be near 0 by its nature is of size 1 */
-    double growth;        /* the same over the first RC_STEP_CHECKED steps, */
-    int growth_loss;      /* and which loss it is */
-    double label;         /* of logits that have changed places in these steps, the widest gap, by the greatest logit */
-    int labels;           /* how many labels differ */
-    double gradient;      /* of the first step, all parameters together */
-    double cosine;        /* of the first step, all parameters together */
-    bool same_bits;       /* the gradients of the first and the last step, when it is all done again */
-    int tensors, worst;   /* of the first step: tensors of parameters, and which of them is farthest */
+    double loss;        /* of the first step, the worst loss; one that should be near 0 by its nature is of size 1 */
+    double growth;      /* the same over the first RC_STEP_CHECKED steps, */
+    int growth_loss;    /* and which loss it is */
+    double label;       /* of logits that have changed places in these steps, the widest gap, by the greatest logit */
+    int labels;         /* how many labels differ */
+    double gradient;    /* of the first step, all parameters together */
+    double cosine;      /* of the first step, all parameters together */
+    bool same_bits;     /* the gradients of the first and the last step, when it is all done again */
+    int tensors, worst; /* of the first step: tensors of parameters, and which of them is farthest */
     rc_tensor_difference *tensor;
-    double *after;        /* (steps): the worst loss in any step up to this one */
+    double *after; /* (steps): the worst loss in any step up to this one */
 } rc_step_difference;
 
 /* Runs these steps on both backends. Call rc_step_difference_free() in any outcome. */

@@ -46,10 +46,17 @@ static rc_status make_data(rc_step_world *w, int first_class)
     }
     rc_free(NULL, images);
     rc_free(NULL, numbers);
-    w->data = (rc_resident_data){
-        .images = w->images, .labels = w->labels, .order = w->order,
-        .augment = {.h = w->size, .w = w->size, .c = 3, .pad = 4, .flip = true, .mean = {0.5f, 0.5f, 0.5f},
-                    .std = {0.25f, 0.25f, 0.25f}, .stream = RC_STREAM_AUGMENT}};
+    w->data = (rc_resident_data){.images = w->images,
+                                 .labels = w->labels,
+                                 .order = w->order,
+                                 .augment = {.h = w->size,
+                                             .w = w->size,
+                                             .c = 3,
+                                             .pad = 4,
+                                             .flip = true,
+                                             .mean = {0.5f, 0.5f, 0.5f},
+                                             .std = {0.25f, 0.25f, 0.25f},
+                                             .stream = RC_STREAM_AUGMENT}};
     return status;
 }
 
@@ -135,7 +142,8 @@ static rc_status make_models(rc_step_world *w, bool first_task)
 
 static rc_status make_training(rc_step_world *w, bool first_task)
 {
-    rc_training_settings settings = {.batch = w->batch, .losses = {.real = RC_CE_ALL},
+    rc_training_settings settings = {.batch = w->batch,
+                                     .losses = {.real = RC_CE_ALL},
                                      .sgd = {.momentum = 0.9f, .weight_decay = 5e-4f},
                                      .seed = w->seed};
     rc_replay *replay = NULL;
@@ -160,10 +168,17 @@ static rc_status make_training(rc_step_world *w, bool first_task)
 
 static rc_status make_inversion(rc_step_world *w)
 {
-    rc_inversion_settings settings = {.batch = w->batch, .temperature = 1000, .diversity_epsilon = 1e-6f,
-                                      .bn_form = RC_BN_KL, .consistency = true, .dce_momentum = 0.9f,
-                                      .class_mean = w->class_mean, .covariance = w->covariance,
-                                      .adam = rc_adam_default, .seed = w->seed, .task = 1};
+    rc_inversion_settings settings = {.batch = w->batch,
+                                      .temperature = 1000,
+                                      .diversity_epsilon = 1e-6f,
+                                      .bn_form = RC_BN_KL,
+                                      .consistency = true,
+                                      .dce_momentum = 0.9f,
+                                      .class_mean = w->class_mean,
+                                      .covariance = w->covariance,
+                                      .adam = rc_adam_default,
+                                      .seed = w->seed,
+                                      .task = 1};
     RC_TRY(rc_inversion_create(w->be, &settings, &w->teacher, &w->generator, &w->inversion));
     rc_step *control = rc_inversion_control(w->inversion);
     control->learning_rate = 1e-3f;

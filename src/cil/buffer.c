@@ -204,8 +204,7 @@ void rc_buffer_commit(rc_image_buffer *b, rc_backend *be, const uint8_t *images,
         size_t place = (size_t)b->slot[i];
         if (b->slot[i] == b->plan.images + i) /* as it was: an image never moves to another slot */
             continue;
-        be->read_images(be, b->images + (size_t)i * b->image_bytes, images, place * b->image_bytes,
-                        b->image_bytes);
+        be->read_images(be, b->images + (size_t)i * b->image_bytes, images, place * b->image_bytes, b->image_bytes);
         be->read_bytes(be, &b->labels[i], &labels[place], sizeof *labels);
     }
     b->held = b->task_held;

@@ -25,7 +25,7 @@ typedef struct rc_buffer_task {
     int batch;        /* new images a step, in the order that rc_epoch_order() makes of them */
     int minibatch;    /* replayed images a step */
     int epochs;
-    bool offer;       /* the batches go to the slots; else the set stays as it is */
+    bool offer; /* the batches go to the slots; else the set stays as it is */
 } rc_buffer_task;
 
 typedef struct rc_image_buffer {
@@ -43,9 +43,9 @@ typedef struct rc_image_buffer {
     rc_buffer_task plan;
     int task_held, next_epoch; /* slots in use; epochs gone through */
     uint64_t task_offered;
-    int32_t *slot, *pick;      /* (room) places in the pool; 0, 1, 2, ... between draws */
-    int32_t *order;            /* (batches, batch) of an epoch */
-    uint32_t *scratch;         /* (images) */
+    int32_t *slot, *pick; /* (room) places in the pool; 0, 1, 2, ... between draws */
+    int32_t *order;       /* (batches, batch) of an epoch */
+    uint32_t *scratch;    /* (images) */
 } rc_image_buffer;
 
 void rc_buffer_init(rc_image_buffer *buffer, int capacity, size_t image_bytes);

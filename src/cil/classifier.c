@@ -68,7 +68,7 @@ rc_status rc_classifier_align_rows(rc_classifier *classifier, int n_old)
     rc_status status = be->sync(be);
     be->read_real64(be, weight, head->weight, count);
     double old = mean_norm(weight, n_old, head->d), new = mean_norm(weight + first, n_new, head->d);
-    for (size_t i = first; i < count && new > 0; i++)
+    for (size_t i = first; i<count &&new> 0; i++)
         weight[i] *= old / new;
     be->write_real64(be, rc_real_at(be, head->weight, first), weight + first, count - first);
     rc_free(NULL, weight);
@@ -81,7 +81,6 @@ rc_status rc_check_dreams(const rc_net *generator, const rc_net *classifier)
     if (image->h != classifier->h || image->w != classifier->w || image->c_out != classifier->c)
         return rc_fail(RC_INVALID_ARGUMENT,
                        "generator '%s' makes %d x %d x %d images, classifier '%s' takes %d x %d x %d", generator->name,
-                       image->h, image->w, image->c_out, classifier->name, classifier->h, classifier->w,
-                       classifier->c);
+                       image->h, image->w, image->c_out, classifier->name, classifier->h, classifier->w, classifier->c);
     return RC_OK;
 }

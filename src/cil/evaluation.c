@@ -23,8 +23,8 @@ static void count_sample(rc_evaluation *e, const float *logits, int label)
         e->top5[label]++;
 }
 
-static rc_status score_all(rc_scorer *scorer, const rc_task_stream *stream, const rc_split *test,
-                           const int32_t *index, int count, rc_evaluation *e)
+static rc_status score_all(rc_scorer *scorer, const rc_task_stream *stream, const rc_split *test, const int32_t *index,
+                           int count, rc_evaluation *e)
 {
     float *logits = rc_alloc_zeroed(NULL, (size_t)CHUNK * (size_t)e->classes, sizeof *logits);
     if (logits == NULL)
@@ -34,8 +34,7 @@ static rc_status score_all(rc_scorer *scorer, const rc_task_stream *stream, cons
         int n = count - from < CHUNK ? count - from : CHUNK;
         status = rc_scorer_run(scorer, test->images, index + from, n, logits, NULL);
         for (int i = 0; status == RC_OK && i < n; i++)
-            count_sample(e, logits + (size_t)i * (size_t)e->classes,
-                         stream->position[test->labels[index[from + i]]]);
+            count_sample(e, logits + (size_t)i * (size_t)e->classes, stream->position[test->labels[index[from + i]]]);
     }
     rc_free(NULL, logits);
     return status;
@@ -58,8 +57,11 @@ rc_status rc_evaluate(rc_backend *backend, const rc_classifier *classifier, cons
     if (status == RC_OK)
         status = rc_task_images(stream, test, 0, classes, &index, &count);
     if (status == RC_OK) /* no image, no batch; few images, a small one */
-        status = rc_scorer_create(backend, classifier, count < 1 ? 1 : count < batch ? count : batch, normalisation,
-                                  &scorer);
+        status = rc_scorer_create(backend, classifier,
+                                  count < 1       ? 1
+                                  : count < batch ? count
+                                                  : batch,
+                                  normalisation, &scorer);
     if (status == RC_OK)
         status = score_all(scorer, stream, test, index, count, evaluation);
     rc_scorer_destroy(scorer);

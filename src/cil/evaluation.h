@@ -6,9 +6,9 @@
 #include "cil/task_stream.h"
 
 typedef struct rc_evaluation {
-    int classes;       /* seen so far */
+    int classes;        /* seen so far */
     int32_t *confusion; /* (classes, classes): rows are true labels, columns predictions */
-    int32_t *top5;     /* (classes): true label among the five largest logits */
+    int32_t *top5;      /* (classes): true label among the five largest logits */
 } rc_evaluation;
 
 /* Scores the images of the classes at positions [0, classes of the classifier) of the stream. */

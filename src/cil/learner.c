@@ -228,8 +228,8 @@ static rc_status upload(rc_learner *l, const uint8_t *images, const int32_t *lab
     RC_TRY(be->alloc_images(be, pixels, &l->task_images));
     char *base = l->task_memory;
     int32_t *to_labels = (int32_t *)(void *)(base + order_bytes);
-    l->data = (rc_resident_data){.order = (int32_t *)(void *)base, .labels = to_labels, .images = l->task_images,
-                                 .augment = l->augment};
+    l->data = (rc_resident_data){
+        .order = (int32_t *)(void *)base, .labels = to_labels, .images = l->task_images, .augment = l->augment};
     write_given(l, images, labels, to_labels);
     if (held > 0)
         be->write_bytes(be, to_labels + count, stored->labels, held * sizeof *labels);
@@ -295,15 +295,16 @@ rc_status rc_learner_begin_task(rc_learner *l, int task, int n_new, const uint8_
     if (l->in_task)
         return rc_fail(RC_INTERNAL, "task %d has not ended", l->task + 1);
     if (n_new < 1 || count < 1)
-        return rc_fail(RC_INVALID_ARGUMENT, "task %d has %d classes and %d images, expected 1 or more", task + 1,
-                       n_new, count);
+        return rc_fail(RC_INVALID_ARGUMENT, "task %d has %d classes and %d images, expected 1 or more", task + 1, n_new,
+                       count);
     /* Steps are counted in 32 bits. */
     uint64_t steps = (uint64_t)(l->settings.epochs + l->settings.refine_epochs) *
                      (uint64_t)rc_epoch_batches(count, l->settings.batch);
     if (steps > INT32_MAX)
-        return rc_fail(RC_INVALID_ARGUMENT, "task %d would take %llu steps (%d epochs, %d images in batches of %d), "
-                       "expected at most %d", task + 1, (unsigned long long)steps, l->settings.epochs, count,
-                       l->settings.batch, INT32_MAX);
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "task %d would take %llu steps (%d epochs, %d images in batches of %d), "
+                       "expected at most %d",
+                       task + 1, (unsigned long long)steps, l->settings.epochs, count, l->settings.batch, INT32_MAX);
     int old = 0;
     for (int i = 0; i < count; i++)
         old += labels[i] < l->student.head.classes;

@@ -17,27 +17,27 @@ typedef struct rc_learner {
     rc_classifier student;
 
     /* Stored between tasks; backend memory. Rows of classes that were never estimated are NaN. */
-    void *class_mean;   /* (statistics_classes, d) real; NULL: none */
-    void *covariance;   /* (d, d) real */
+    void *class_mean; /* (statistics_classes, d) real; NULL: none */
+    void *covariance; /* (d, d) real */
     int statistics_classes;
-    rc_source *source;  /* of the kind that the method's row names */
+    rc_source *source; /* of the kind that the method's row names */
 
     /* The task at hand. */
-    int task;           /* counts from 0 */
+    int task; /* counts from 0 */
     int n_old, n_new;
-    bool joins_old;     /* some of its images belong to classes that were known before */
+    bool joins_old; /* some of its images belong to classes that were known before */
     bool in_task;
-    bool learnt;        /* all stages are done: what the task has gathered is kept */
+    bool learnt;           /* all stages are done: what the task has gathered is kept */
     rc_classifier teacher; /* tasks after the first of methods that ask it */
     struct {
         bool teacher;
         bool replay; /* batches have a second half */
     } has;
-    int images;         /* training images; old ones that are replayed are not among them */
-    int given;          /* all that it was given */
-    int batches;        /* per epoch */
-    void *task_memory;  /* backend: order and labels; those of source->images come after the task's */
-    void *task_images;  /* likewise */
+    int images;        /* training images; old ones that are replayed are not among them */
+    int given;         /* all that it was given */
+    int batches;       /* per epoch */
+    void *task_memory; /* backend: order and labels; those of source->images come after the task's */
+    void *task_images; /* likewise */
     rc_resident_data data;
     int32_t *order_host; /* (batches * batch) */
     uint32_t *order_scratch;
@@ -74,8 +74,8 @@ rc_status rc_learner_grow_statistics(rc_learner *learner);
  * first stage; not for methods that take old images.
  * end: drops what belongs to the task, and statistics that the task has outdated. The source keeps what the task's
  * stages have given it if they are done, else it stays as it was. */
-rc_status rc_learner_begin_task(rc_learner *learner, int task, int n_new, const uint8_t *images,
-                                const int32_t *labels, int count);
+rc_status rc_learner_begin_task(rc_learner *learner, int task, int n_new, const uint8_t *images, const int32_t *labels,
+                                int count);
 void rc_learner_give_image(rc_learner *learner, int index, const uint8_t *pixels);
 void rc_learner_end_task(rc_learner *learner);
 

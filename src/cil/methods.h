@@ -15,11 +15,11 @@ typedef enum rc_weighting {
 } rc_weighting;
 
 typedef struct rc_method {
-    const char *name;    /* "cwd" */
-    const char *title;   /* "CwD" */
-    const char *summary; /* one line */
+    const char *name;             /* "cwd" */
+    const char *title;            /* "CwD" */
+    const char *summary;          /* one line */
     const rc_source_kind *replay; /* where the second half of a batch comes from (sources.h) */
-    rc_objective main;   /* in tasks after the first; that one has cross entropy alone */
+    rc_objective main;            /* in tasks after the first; that one has cross entropy alone */
     rc_weighting weights;
     int buffer_size; /* images kept at most; 0: as the settings say */
     float lode_rho;  /* 0: as the settings say */

@@ -73,8 +73,8 @@ rc_status rc_pixels_read(const rc_pixels *p, int k, const rc_augment *image, uin
             for (int b = 0; b < p->batch; b++) {
                 float normal = value[((size_t)channel * (size_t)pixels + (size_t)i) * (size_t)p->batch + (size_t)b];
                 double byte = 255 * ((double)normal * (double)image->std[channel] + (double)image->mean[channel]);
-                bytes[((size_t)b * (size_t)pixels + (size_t)i) * (size_t)c + (size_t)channel] =
-                    (uint8_t)lround(fmin(fmax(byte, 0), 255));
+                bytes[((size_t)b * (size_t)pixels + (size_t)i) * (size_t)c + (size_t)channel] = (uint8_t)lround(
+                    fmin(fmax(byte, 0), 255));
             }
     rc_free(NULL, value);
     return status;

@@ -105,8 +105,10 @@ static rc_status check_answers(const rc_scorer *s, int n, const float *logits)
 {
     for (int i = 0; logits != NULL && i < n * s->classes; i++)
         if (!isfinite(logits[i]))
-            return rc_fail(RC_NUMERIC, "the model gives an image %g for class %d, expected a finite number: its "
-                           "weights are damaged, or too large", (double)logits[i], i % s->classes);
+            return rc_fail(RC_NUMERIC,
+                           "the model gives an image %g for class %d, expected a finite number: its "
+                           "weights are damaged, or too large",
+                           (double)logits[i], i % s->classes);
     return RC_OK;
 }
 

@@ -47,14 +47,14 @@ typedef struct rc_setting {
 /* ---- the fields of a structure: RC_SETTINGS(RC_SETTING_FIELD) ------------------------------------------------- */
 
 #define RC_SETTING_FIELD(kind, name, value, takes, ...) RC_FIELD_##kind(name, RC_SIZE_##takes)
-#define RC_FIELD_TEXT(name, bytes) char name[bytes];
-#define RC_FIELD_WHOLE(name, bytes) int name;
-#define RC_FIELD_SEED(name, bytes) uint64_t name;
-#define RC_FIELD_NUMBER(name, bytes) double name;
-#define RC_FIELD_SWITCH(name, bytes) bool name;
-#define RC_FIELD_LIST(name, bytes) int name##s, name[RC_MAX_MILESTONES];
-#define RC_SIZE_CHARACTERS(most) ((most) + 1)
-#define RC_SIZE_ONE_OF(choices) 16
+#define RC_FIELD_TEXT(name, bytes)                      char name[bytes];
+#define RC_FIELD_WHOLE(name, bytes)                     int name;
+#define RC_FIELD_SEED(name, bytes)                      uint64_t name;
+#define RC_FIELD_NUMBER(name, bytes)                    double name;
+#define RC_FIELD_SWITCH(name, bytes)                    bool name;
+#define RC_FIELD_LIST(name, bytes)                      int name##s, name[RC_MAX_MILESTONES];
+#define RC_SIZE_CHARACTERS(most)                        ((most) + 1)
+#define RC_SIZE_ONE_OF(choices)                         16
 #define RC_SIZE_RANGE(low, high)
 #define RC_SIZE_MULTIPLES(of, high)
 #define RC_SIZE_EITHER
@@ -62,11 +62,11 @@ typedef struct rc_setting {
 /* ---- its defaults, as members of an initialiser: RC_SETTINGS(RC_SETTING_DEFAULT) ------------------------------ */
 
 #define RC_SETTING_DEFAULT(kind, name, value, ...) RC_DEFAULT_##kind(name, value)
-#define RC_DEFAULT_TEXT(name, value) .name = value,
-#define RC_DEFAULT_WHOLE(name, value) .name = value,
-#define RC_DEFAULT_SEED(name, value) .name = value,
-#define RC_DEFAULT_NUMBER(name, value) .name = value,
-#define RC_DEFAULT_SWITCH(name, value) .name = value,
+#define RC_DEFAULT_TEXT(name, value)               .name = value,
+#define RC_DEFAULT_WHOLE(name, value)              .name = value,
+#define RC_DEFAULT_SEED(name, value)               .name = value,
+#define RC_DEFAULT_NUMBER(name, value)             .name = value,
+#define RC_DEFAULT_SWITCH(name, value)             .name = value,
 #define RC_DEFAULT_LIST(name, value) \
     .name = {RC_LIST_ENTRIES value}, .name##s = sizeof(int[]){RC_LIST_ENTRIES value} / sizeof(int),
 #define RC_LIST_ENTRIES(...) __VA_ARGS__
@@ -74,26 +74,33 @@ typedef struct rc_setting {
 /* ---- its table; RC_SETTING_ROW(structure, ...) is wrapped for the structure of the list ----------------------- */
 
 #define RC_SETTING_ROW(structure, kind, name, value, takes, readers, help) \
-    {#name, RC_SETTING_##kind, offsetof(structure, name), sizeof(((structure *)0)->name), \
-     RC_COUNT_##kind(structure, name), RC_WRITTEN_##kind(#value, value), RC_TAKES_##takes, readers, help},
-#define RC_COUNT_TEXT(structure, name) 0
-#define RC_COUNT_WHOLE(structure, name) 0
-#define RC_COUNT_SEED(structure, name) 0
+    {#name, \
+     RC_SETTING_##kind, \
+     offsetof(structure, name), \
+     sizeof(((structure *)0)->name), \
+     RC_COUNT_##kind(structure, name), \
+     RC_WRITTEN_##kind(#value, value), \
+     RC_TAKES_##takes, \
+     readers, \
+     help},
+#define RC_COUNT_TEXT(structure, name)   0
+#define RC_COUNT_WHOLE(structure, name)  0
+#define RC_COUNT_SEED(structure, name)   0
 #define RC_COUNT_NUMBER(structure, name) 0
 #define RC_COUNT_SWITCH(structure, name) 0
-#define RC_COUNT_LIST(structure, name) offsetof(structure, name##s)
-#define RC_WRITTEN_TEXT(text, value) value
-#define RC_WRITTEN_WHOLE(text, value) text
-#define RC_WRITTEN_SEED(text, value) text
-#define RC_WRITTEN_NUMBER(text, value) text
-#define RC_WRITTEN_SWITCH(text, value) ((value) ? "true" : "false")
-#define RC_WRITTEN_LIST(text, value) RC_WRITTEN_ENTRIES value
-#define RC_WRITTEN_ENTRIES(...) "[" #__VA_ARGS__ "]"
-#define RC_TAKES_CHARACTERS(most) 0, most, 0, NULL
-#define RC_TAKES_ONE_OF(choices) 0, 0, 0, choices
-#define RC_TAKES_RANGE(low, high) low, high, 0, NULL
-#define RC_TAKES_MULTIPLES(of, high) of, high, of, NULL
-#define RC_TAKES_EITHER 0, 1, 0, NULL
+#define RC_COUNT_LIST(structure, name)   offsetof(structure, name##s)
+#define RC_WRITTEN_TEXT(text, value)     value
+#define RC_WRITTEN_WHOLE(text, value)    text
+#define RC_WRITTEN_SEED(text, value)     text
+#define RC_WRITTEN_NUMBER(text, value)   text
+#define RC_WRITTEN_SWITCH(text, value)   ((value) ? "true" : "false")
+#define RC_WRITTEN_LIST(text, value)     RC_WRITTEN_ENTRIES value
+#define RC_WRITTEN_ENTRIES(...)          "[" #__VA_ARGS__ "]"
+#define RC_TAKES_CHARACTERS(most)        0, most, 0, NULL
+#define RC_TAKES_ONE_OF(choices)         0, 0, 0, choices
+#define RC_TAKES_RANGE(low, high)        low, high, 0, NULL
+#define RC_TAKES_MULTIPLES(of, high)     of, high, of, NULL
+#define RC_TAKES_EITHER                  0, 1, 0, NULL
 
 /* ---- what a table is good for --------------------------------------------------------------------------------- */
 

@@ -54,7 +54,9 @@ static void end(rc_source *source, const rc_learner *l)
 
 static rc_source_array images_of(const rc_learner *l, const rc_image_buffer *b, int64_t held)
 {
-    return (rc_source_array){.name = "buffer.images", .dims = 4, .values = b->images,
+    return (rc_source_array){.name = "buffer.images",
+                             .dims = 4,
+                             .values = b->images,
                              .shape = {held, l->augment.h, l->augment.w, l->augment.c}};
 }
 

@@ -24,8 +24,8 @@ typedef struct generative {
     int mean, log_variance;      /* layers of the encoder */
 
     rc_pass *old_pass, *encoder_pass, *decoder_pass;
-    rc_tensor old_noise;    /* (batch, 1, 1, latent) */
-    rc_tensor noise, code;  /* (rows, 1, 1, latent) */
+    rc_tensor old_noise;   /* (batch, 1, 1, latent) */
+    rc_tensor noise, code; /* (rows, 1, 1, latent) */
     rc_optimiser *optimiser;
     void *memory;
     void *sample_weight, *encoder_gradient, *decoder_gradient; /* real */
@@ -69,8 +69,8 @@ static void learn(rc_replay *replay, const rc_step *step, rc_tensor *input, cons
     void *dlog_variance = rc_pass_output_gradient(g->encoder_pass, g->log_variance);
     be->latent_sample_backward(be, mean, log_variance, g->noise.raw, rc_pass_input_gradient(g->decoder_pass), dmean,
                                dlog_variance);
-    be->loss_latent(be, mean, log_variance, 1 / (float)(input->h * input->w * input->c),
-                    &step->weight[RC_LOSS_LATENT], rc_real_at(be, loss, RC_LOSS_LATENT), dmean, dlog_variance);
+    be->loss_latent(be, mean, log_variance, 1 / (float)(input->h * input->w * input->c), &step->weight[RC_LOSS_LATENT],
+                    rc_real_at(be, loss, RC_LOSS_LATENT), dmean, dlog_variance);
     rc_pass_backward(g->encoder_pass, &g->vae->encoder, g->encoder_gradient);
     rc_optimiser_step(g->optimiser, step);
 }
@@ -161,15 +161,15 @@ static rc_status build(generative *g)
 rc_status rc_replay_generative_create(rc_backend *backend, rc_vae *vae, const rc_model *old_decoder,
                                       const rc_generative_settings *settings, rc_replay **replay)
 {
-    static const rc_replay_table table = {.draw = draw, .learn = learn, .register_state = register_replay,
-                                          .destroy = destroy_replay};
+    static const rc_replay_table table = {
+        .draw = draw, .learn = learn, .register_state = register_replay, .destroy = destroy_replay};
     *replay = NULL;
     generative *g = rc_alloc_zeroed(NULL, 1, sizeof *g);
     if (g == NULL)
         return RC_OUT_OF_MEMORY;
     /* Without an old decoder nothing is drawn, so no labels are needed. */
-    g->replay = (rc_replay){.table = &table, .batch = old_decoder != NULL ? settings->batch : 0,
-                            .labelled = old_decoder == NULL};
+    g->replay = (rc_replay){
+        .table = &table, .batch = old_decoder != NULL ? settings->batch : 0, .labelled = old_decoder == NULL};
     g->backend = backend;
     g->settings = *settings;
     g->vae = vae;

@@ -72,8 +72,8 @@ static rc_status open(rc_source *source, const rc_learner *l, uint32_t stream, r
 
 static rc_inversion_plan inversion(const rc_settings *s)
 {
-    return (rc_inversion_plan){.parts = (uint32_t)s->pixel_batches, .steps = (uint32_t)s->pixel_steps,
-                               .rate = s->pixel_rate};
+    return (rc_inversion_plan){
+        .parts = (uint32_t)s->pixel_batches, .steps = (uint32_t)s->pixel_steps, .rate = s->pixel_rate};
 }
 
 static void weigh_inversion(const rc_learner *l, float weight[RC_LOSS_COUNT], bool active[RC_LOSS_COUNT])

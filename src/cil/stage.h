@@ -16,8 +16,8 @@
 typedef struct rc_stage_report {
     rc_stage stage;
     int task;
-    uint32_t step, steps;  /* done, of all in the stage */
-    int epoch, epochs;     /* 0, 0 where there are none */
+    uint32_t step, steps; /* done, of all in the stage */
+    int epoch, epochs;    /* 0, 0 where there are none */
     int images_per_step;
     double learning_rate;
     double loss[RC_LOSS_COUNT]; /* unweighted; NaN: not part of the stage */

@@ -93,8 +93,8 @@ static rc_status run_steps(estimation *e, void (*step)(void *), uint32_t n, rc_s
                            const rc_stage_hooks *hooks)
 {
     rc_backend *be = e->backend;
-    rc_step control = {.seed = e->learner->settings.seed, .task = (uint32_t)e->learner->task, .step = UINT32_MAX,
-                       .batch = UINT32_MAX};
+    rc_step control = {
+        .seed = e->learner->settings.seed, .task = (uint32_t)e->learner->task, .step = UINT32_MAX, .batch = UINT32_MAX};
     be->write_bytes(be, e->step, &control, sizeof control);
     for (uint32_t done = 0; done < n; done++) {
         double began = rc_now();
@@ -110,8 +110,10 @@ static rc_status estimate(estimation *e, const rc_stage_hooks *hooks)
 {
     rc_learner *l = e->learner;
     RC_TRY(build(e));
-    rc_stage_report report = {.stage = RC_STAGE_ESTIMATION, .task = l->task,
-                              .steps = rc_stage_steps(l, RC_STAGE_ESTIMATION), .images_per_step = l->settings.batch,
+    rc_stage_report report = {.stage = RC_STAGE_ESTIMATION,
+                              .task = l->task,
+                              .steps = rc_stage_steps(l, RC_STAGE_ESTIMATION),
+                              .images_per_step = l->settings.batch,
                               .state = &l->state};
     for (int i = 0; i < RC_LOSS_COUNT; i++)
         report.loss[i] = NAN;

@@ -26,11 +26,18 @@ static rc_status invert(rc_learner *l, rc_inversion *inversion, double rate, uin
     RC_TRY(rc_inversion_register(inversion, &l->state));
     if (hooks->restore != NULL && from > first) /* a part that has not begun has nothing to restore */
         RC_TRY(hooks->restore(hooks->user, &l->state));
-    rc_stage_run run = {.learner = l, .hooks = hooks, .step = rc_inversion_step, .context = inversion,
-                        .loss = rc_inversion_look(inversion).loss, .last_call = rc_now(),
-                        .report = {.stage = RC_STAGE_INVERSION, .task = l->task,
+    rc_stage_run run = {.learner = l,
+                        .hooks = hooks,
+                        .step = rc_inversion_step,
+                        .context = inversion,
+                        .loss = rc_inversion_look(inversion).loss,
+                        .last_call = rc_now(),
+                        .report = {.stage = RC_STAGE_INVERSION,
+                                   .task = l->task,
                                    .steps = rc_stage_steps(l, RC_STAGE_INVERSION),
-                                   .images_per_step = l->settings.batch, .learning_rate = rate, .state = &l->state}};
+                                   .images_per_step = l->settings.batch,
+                                   .learning_rate = rate,
+                                   .state = &l->state}};
     rc_step *control = rc_inversion_control(inversion);
     rc_inversion_weights(l, control->weight, run.active);
     control->learning_rate = (float)rate;

@@ -17,8 +17,8 @@ static rc_objective objective_of(const rc_learner *l)
 {
     rc_objective o = l->method->main;
     if (l->n_old == 0)
-        o = (rc_objective){.one_batch = o.one_batch, .real = RC_CE_ALL,
-                           .replay = l->has.replay ? o.replay : RC_CE_NONE};
+        o = (rc_objective){
+            .one_batch = o.one_batch, .real = RC_CE_ALL, .replay = l->has.replay ? o.replay : RC_CE_NONE};
     if (l->joins_old && (o.real == RC_CE_NEW || o.real == RC_CE_DECOUPLED))
         o.real = RC_CE_ALL;
     return o;
@@ -41,7 +41,9 @@ void rc_stage_weights(const rc_learner *l, rc_stage stage, float weight[RC_LOSS_
     double rho = l->method->lode_rho > 0 ? (double)l->method->lode_rho : s->lode_rho;
     const rc_stage_loss losses[] = {
         {RC_LOSS_CE, refines || (o.real != RC_CE_NONE && o.real != RC_CE_DECOUPLED),
-         refines ? s->lambda_ce : adaptive ? s->lambda_ce * scale.cross_entropy : half},
+         refines    ? s->lambda_ce
+         : adaptive ? s->lambda_ce * scale.cross_entropy
+                    : half},
         {RC_LOSS_INTER, decoupled, half * rho / old_tasks},
         {RC_LOSS_INTRA, decoupled, half},
         {RC_LOSS_REPLAY, o.replay != RC_CE_NONE, replay * half},
@@ -77,7 +79,7 @@ static rc_status run_epochs(stage_run *r, rc_stage stage, int first_epoch, uint3
         RC_TRY(rc_training_prepare_epoch(r->training, epoch));
         control->learning_rate = rc_schedule_rate(&r->schedule, epoch);
         control->epoch = (uint32_t)epoch;
-        control->batch = in_epoch - 1;                            /* "just before" */
+        control->batch = in_epoch - 1; /* "just before" */
         control->step = (uint32_t)first_epoch * batches + step - 1;
         rc_training_send(r->training);
         if (in_epoch == 0)
@@ -128,24 +130,30 @@ rc_status rc_stage_training_create(rc_learner *l, rc_training **training)
                                      .sgd = {(float)s->momentum, (float)s->weight_decay},
                                      .seed = s->seed,
                                      .task = (uint32_t)l->task};
-    return rc_training_create(l->backend, &settings, &l->student, l->has.teacher ? &l->teacher : NULL,
-                              replay, &l->data, training);
+    return rc_training_create(l->backend, &settings, &l->student, l->has.teacher ? &l->teacher : NULL, replay, &l->data,
+                              training);
 }
 
 rc_status rc_stage_training(rc_learner *l, rc_stage stage, uint32_t from, const rc_stage_hooks *hooks)
 {
     const rc_settings *s = &l->settings;
     stage_run r = {.learner = l,
-                   .schedule = {.base = s->learning_rate, .gamma = s->decay, .milestones = s->milestones,
+                   .schedule = {.base = s->learning_rate,
+                                .gamma = s->decay,
+                                .milestones = s->milestones,
                                 .refinement_from = (int)(rc_stage_steps(l, RC_STAGE_TRAINING) / (uint32_t)l->batches),
                                 .refinement_rate = s->refine_rate}};
     for (int i = 0; i < s->milestones; i++)
         r.schedule.milestone[i] = s->milestone[i];
     RC_TRY(rc_stage_training_create(l, &r.training));
-    r.run = (rc_stage_run){.learner = l, .hooks = hooks, .step = rc_training_step, .context = r.training,
-                           .loss = rc_training_look(r.training).loss, .last_call = rc_now(),
-                           .report = {.task = l->task, .state = &l->state,
-                                      .images_per_step = rc_training_look(r.training).input->n}};
+    r.run = (rc_stage_run){
+        .learner = l,
+        .hooks = hooks,
+        .step = rc_training_step,
+        .context = r.training,
+        .loss = rc_training_look(r.training).loss,
+        .last_call = rc_now(),
+        .report = {.task = l->task, .state = &l->state, .images_per_step = rc_training_look(r.training).input->n}};
     int entries = l->state.entries;
     rc_status status = train(&r, stage, from);
     rc_state_rewind(&l->state, entries);

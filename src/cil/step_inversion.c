@@ -93,16 +93,19 @@ static rc_status build(rc_inversion *v)
     const rc_net *net = v->classifier->backbone.net;
     RC_TRY(be->reserve_dense(be, batch, v->d, v->classes));
     RC_TRY(be->reserve_losses(be, batch, v->classes, net->h, net->w, net->c));
-    v->dce = (rc_dce){.n = batch, .d = v->d, .classes = v->classes, .momentum = v->settings.dce_momentum,
-                      .paper = v->settings.dce_paper, .class_mean = v->settings.class_mean,
+    v->dce = (rc_dce){.n = batch,
+                      .d = v->d,
+                      .classes = v->classes,
+                      .momentum = v->settings.dce_momentum,
+                      .paper = v->settings.dce_paper,
+                      .class_mean = v->settings.class_mean,
                       .covariance = v->settings.covariance};
     RC_TRY(rc_backend_carve(v->backend, "inversion step", carve, v, &v->memory, &v->bytes));
     if (is_pixel_form(v))
         RC_TRY(prepare_pixels(v));
     RC_TRY(rc_optimiser_create_adam(be, &v->settings.adam, &v->optimiser));
     RC_TRY(rc_optimiser_add(v->optimiser, v->generator->param, v->generator_gradient, dreaming->params));
-    v->control = (rc_step){.seed = v->settings.seed, .task = v->settings.task, .step = UINT32_MAX,
-                           .batch = UINT32_MAX};
+    v->control = (rc_step){.seed = v->settings.seed, .task = v->settings.task, .step = UINT32_MAX, .batch = UINT32_MAX};
     rc_inversion_send(v);
     return be->sync(be);
 }
@@ -194,16 +197,19 @@ static void judge(rc_inversion *v)
                      dfeatures);
         be->fork(be, RC_MAIN_LANE);
     }
-    rc_cross_entropy content = {.n = batch, .stride = classes, .first = 0, .count = classes,
-                                .temperature = s->temperature, .reduction = RC_MEAN};
+    rc_cross_entropy content = {.n = batch,
+                                .stride = classes,
+                                .first = 0,
+                                .count = classes,
+                                .temperature = s->temperature,
+                                .reduction = RC_MEAN};
     be->loss_cross_entropy(be, &content, v->logits, v->labels, NULL, &weight[RC_LOSS_CONTENT],
                            rc_real_at(be, v->loss, RC_LOSS_CONTENT), v->dlogits);
     if (!is_pixel_form(v))
         be->loss_diversity(be, batch, classes, classes, v->logits, s->diversity_epsilon, &weight[RC_LOSS_DIVERSITY],
                            rc_real_at(be, v->loss, RC_LOSS_DIVERSITY), v->dlogits);
     be->join(be, RC_SIDE_LANE);
-    be->dense_backward_data(be, batch, v->d, classes, v->dlogits, classes, v->classifier->head.weight, dfeatures,
-                            true);
+    be->dense_backward_data(be, batch, v->d, classes, v->dlogits, classes, v->classifier->head.weight, dfeatures, true);
 }
 
 /* The gradient of what the classifier saw becomes that of the images, and the image priors add theirs. Those of the
@@ -218,14 +224,12 @@ static void image_gradient(rc_inversion *v, void *seen_gradient, void *dimages)
         gradient.raw = seen_gradient;
         be->loss_total_variation(be, &v->moved, &weight[RC_LOSS_PRIOR], rc_real_at(be, v->loss, RC_LOSS_PRIOR),
                                  seen_gradient);
-        be->loss_image_norm(be, &v->moved, &weight[RC_LOSS_NORM], rc_real_at(be, v->loss, RC_LOSS_NORM),
-                            seen_gradient);
+        be->loss_image_norm(be, &v->moved, &weight[RC_LOSS_NORM], rc_real_at(be, v->loss, RC_LOSS_NORM), seen_gradient);
         be->roll(be, pixels->stream, pixels->jitter, true, v->step, &gradient, dimages);
         return;
     }
     const rc_tensor *images = rc_pass_output(v->generator_pass, RC_NO_LAYER);
-    be->copy(be, dimages, seen_gradient,
-             rc_act_count(be, images->n, images->h, images->w, images->c) * be->act_bytes);
+    be->copy(be, dimages, seen_gradient, rc_act_count(be, images->n, images->h, images->w, images->c) * be->act_bytes);
     if (v->settings.prior)
         be->loss_smoothing(be, rc_pass_finished_output(v->generator_pass, RC_NO_LAYER), &weight[RC_LOSS_PRIOR],
                            rc_real_at(be, v->loss, RC_LOSS_PRIOR), dimages);

@@ -21,12 +21,12 @@ typedef struct rc_inversion_settings {
     float temperature;       /* of the content loss: 1000 */
     float diversity_epsilon; /* 1e-6 in CwD, 0 in R-DFCIL and ABD */
     rc_bn_loss_form bn_form;
-    bool prior;              /* smoothing prior on the images */
-    bool consistency;        /* DCE */
-    float dce_momentum;      /* 0.9 */
+    bool prior;         /* smoothing prior on the images */
+    bool consistency;   /* DCE */
+    float dce_momentum; /* 0.9 */
     bool dce_paper;
-    const void *class_mean;  /* (classes, d) real, backend memory; DCE only */
-    const void *covariance;  /* (d, d) real */
+    const void *class_mean; /* (classes, d) real, backend memory; DCE only */
+    const void *covariance; /* (d, d) real */
     rc_pixel_form pixels;
     rc_adam adam;
     uint64_t seed;

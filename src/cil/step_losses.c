@@ -127,9 +127,12 @@ static void distil(rc_training *t, rc_kd over, int row, int n, rc_loss slot)
 {
     rc_backend *be = t->backend;
     int n_old = t->settings.n_old;
-    rc_distillation kd = {.n = n, .student_stride = t->classes,
-                          .student_count = over == RC_KD_ALL ? t->classes : n_old, .teacher_stride = n_old,
-                          .teacher_count = n_old, .temperature = t->settings.kd_temperature};
+    rc_distillation kd = {.n = n,
+                          .student_stride = t->classes,
+                          .student_count = over == RC_KD_ALL ? t->classes : n_old,
+                          .teacher_stride = n_old,
+                          .teacher_count = n_old,
+                          .temperature = t->settings.kd_temperature};
     be->loss_kd(be, &kd, row_of(t, t->logits, row, t->classes), row_of(t, t->teacher_logits, row, n_old),
                 &t->step->weight[slot], rc_real_at(be, t->loss, slot), row_of(t, t->dlogits, row, t->classes));
 }
@@ -143,9 +146,16 @@ static void distil_tasks(rc_training *t, int row, int n, rc_loss slot)
     int n_old = t->settings.n_old;
     for (int task = 0, first = 0; task < head->tasks; first = head->task_end[task++]) {
         int count = head->task_end[task] - first;
-        rc_distillation kd = {.n = n, .student_stride = t->classes, .first = first, .student_count = count,
-                              .teacher_stride = n_old, .teacher_first = first, .teacher_count = count,
-                              .temperature = t->settings.kd_temperature, .kl = true, .t_squared = true};
+        rc_distillation kd = {.n = n,
+                              .student_stride = t->classes,
+                              .first = first,
+                              .student_count = count,
+                              .teacher_stride = n_old,
+                              .teacher_first = first,
+                              .teacher_count = count,
+                              .temperature = t->settings.kd_temperature,
+                              .kl = true,
+                              .t_squared = true};
         be->loss_kd(be, &kd, row_of(t, t->logits, row, t->classes), row_of(t, t->teacher_logits, row, n_old),
                     &t->step->weight[slot], rc_real_at(be, t->task_values, (size_t)task),
                     row_of(t, t->dlogits, row, t->classes));

@@ -19,7 +19,7 @@ struct rc_training {
 
     rc_pass *student_pass, *teacher_pass;
     rc_pass *frozen_pass; /* the student in eval mode, for refinement */
-    rc_tensor input; /* (rows, h, w, c) */
+    rc_tensor input;      /* (rows, h, w, c) */
     rc_optimiser *optimiser;
 
     rc_step control; /* the host's copy */
@@ -31,7 +31,7 @@ struct rc_training {
     void *class_weight; /* (classes) of refinement: balances the labels counted so far */
     void *task_weight;  /* (classes) of objectives with class weights: the same all task long; else NULL */
     void *backbone_gradient, *head_gradient;
-    void *feature_workspace;      /* (rows, n_old) */
+    void *feature_workspace;       /* (rows, n_old) */
     void *task_values, *task_ones; /* (old tasks): values of RC_KD_TASKS, and ones to sum them with */
     /* Relations: P_s and P_t map features to twice as many. */
     void *projection, *projection_gradient;

@@ -48,9 +48,11 @@ static rc_status create_passes(rc_training *t)
     rc_backend *be = t->backend;
     const rc_net *net = t->student->backbone.net;
     const rc_objective *o = &t->settings.losses;
-    rc_pass_settings student = {.mode = RC_PASS_TRAIN, .n = t->rows,
+    rc_pass_settings student = {.mode = RC_PASS_TRAIN,
+                                .n = t->rows,
                                 .groups = t->replay != NULL && !o->one_batch ? 2 : 1,
-                                .group_end = {t->settings.batch, t->rows}, .update_running = true,
+                                .group_end = {t->settings.batch, t->rows},
+                                .update_running = true,
                                 .running_updates = o->head_ce ? 2 : 1};
     if (student.groups == 1)
         student.group_end[0] = t->rows;
@@ -70,8 +72,7 @@ static rc_status create_optimiser(rc_training *t)
     RC_TRY(rc_optimiser_create_sgd(t->backend, &t->settings.sgd, &t->optimiser));
     RC_TRY(rc_optimiser_add(t->optimiser, student->backbone.param, t->backbone_gradient,
                             student->backbone.net->params));
-    RC_TRY(rc_optimiser_add(t->optimiser, student->head.weight, t->head_gradient,
-                            (size_t)t->classes * (size_t)t->d));
+    RC_TRY(rc_optimiser_add(t->optimiser, student->head.weight, t->head_gradient, (size_t)t->classes * (size_t)t->d));
     if (t->settings.losses.rkd)
         RC_TRY(rc_optimiser_add(t->optimiser, t->projection, t->projection_gradient, rc_projection_reals(t->d)));
     return RC_OK;
@@ -87,8 +88,7 @@ static rc_status build(rc_training *t)
     RC_TRY(t->backend->reserve_dense(t->backend, t->rows, t->d, t->classes));
     RC_TRY(rc_losses_reserve(t));
     RC_TRY(rc_losses_begin(t));
-    t->control = (rc_step){.seed = t->settings.seed, .task = t->settings.task, .step = UINT32_MAX,
-                           .batch = UINT32_MAX};
+    t->control = (rc_step){.seed = t->settings.seed, .task = t->settings.task, .step = UINT32_MAX, .batch = UINT32_MAX};
     rc_training_send(t);
     return t->backend->sync(t->backend);
 }
@@ -187,8 +187,8 @@ static void ask_teacher(rc_training *t)
                       rc_real_at(be, rc_pass_features(t->teacher_pass), (size_t)first * (size_t)t->d),
                       t->teacher->head.weight, NULL, logits, n_old);
     if (t->replay != NULL && !t->replay->labelled)
-        be->argmax(be, t->rows - batch, n_old, n_old,
-                   rc_real_at(be, t->teacher_logits, (size_t)batch * (size_t)n_old), t->labels + batch);
+        be->argmax(be, t->rows - batch, n_old, n_old, rc_real_at(be, t->teacher_logits, (size_t)batch * (size_t)n_old),
+                   t->labels + batch);
 }
 
 /* The gradients of all logits are 0 until losses add theirs. */
@@ -304,8 +304,12 @@ void rc_training_refinement_step(void *training)
     void *features = rc_pass_features(t->frozen_pass);
     ask_student(t, features);
     clear_logit_gradients(t);
-    rc_cross_entropy balanced = {.n = t->rows, .stride = t->classes, .first = 0, .count = t->classes,
-                                 .temperature = 1, .reduction = RC_WEIGHTED_MEAN};
+    rc_cross_entropy balanced = {.n = t->rows,
+                                 .stride = t->classes,
+                                 .first = 0,
+                                 .count = t->classes,
+                                 .temperature = 1,
+                                 .reduction = RC_WEIGHTED_MEAN};
     be->loss_cross_entropy(be, &balanced, t->logits, t->labels, t->class_weight, &t->step->weight[RC_LOSS_CE],
                            rc_real_at(be, t->loss, RC_LOSS_CE), t->dlogits);
     rc_losses_of_replay(t);

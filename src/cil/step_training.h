@@ -36,11 +36,11 @@ enum rc_stream {
     RC_STREAM_SAMPLE = 9, /* dreams to look at */
     RC_STREAM_ORDER = 16,
     RC_STREAM_HEAD,
-    RC_STREAM_PROJECTION, /* and the next one */
-    RC_STREAM_REPLAY = 20, /* which stored images a step replays */
-    RC_STREAM_RESERVOIR,   /* where an image goes; of the whole stream, not of a task */
-    RC_STREAM_TARGETS,     /* labels that pixels are optimised for */
-    RC_STREAM_BACKBONE = 0x1000,  /* one per layer from here on */
+    RC_STREAM_PROJECTION,        /* and the next one */
+    RC_STREAM_REPLAY = 20,       /* which stored images a step replays */
+    RC_STREAM_RESERVOIR,         /* where an image goes; of the whole stream, not of a task */
+    RC_STREAM_TARGETS,           /* labels that pixels are optimised for */
+    RC_STREAM_BACKBONE = 0x1000, /* one per layer from here on */
     RC_STREAM_GENERATOR = 0x2000,
     RC_STREAM_ENCODER = 0x3000,
     RC_STREAM_DECODER = 0x3800,
@@ -49,10 +49,10 @@ enum rc_stream {
 };
 
 typedef struct rc_training_settings {
-    int batch;           /* real samples */
-    int n_old;           /* classes before this task */
+    int batch; /* real samples */
+    int n_old; /* classes before this task */
     rc_objective losses;
-    bool paper_war;      /* divided by the number of classes */
+    bool paper_war; /* divided by the number of classes */
     float kd_temperature;
     rc_sgd sgd;
     uint64_t seed;
@@ -75,8 +75,8 @@ void rc_training_send(rc_training *training);
 /* One step: forward, losses, backward, update. For rc_backend.repeat: the context is the training. */
 void rc_training_step(void *training);
 /* The same in two halves, for tests that look at gradients or bring their own batch. */
-void rc_training_batch(rc_training *training);      /* makes the batch: augmented images, replay, labels */
-void rc_training_gradients(rc_training *training);  /* forward, losses, backward */
+void rc_training_batch(rc_training *training);     /* makes the batch: augmented images, replay, labels */
+void rc_training_gradients(rc_training *training); /* forward, losses, backward */
 void rc_training_update(rc_training *training);
 
 /* Before the first step of an epoch, or of its rest: lets the replay prepare on the host. */
@@ -94,16 +94,16 @@ rc_status rc_training_register(rc_training *training, rc_state *state);
 
 /* What tests and reports read; backend memory. */
 typedef struct rc_training_view {
-    rc_tensor *input;       /* (rows, h, w, c): real samples, then replayed ones */
-    int32_t *labels;        /* (rows) */
-    void *features;         /* (rows, d) real */
-    void *logits;           /* (rows, classes) real */
-    void *teacher_logits;   /* (rows, n_old) real; of the real half only where a loss wants them */
-    void *projection;       /* P_s weight (2d, d), bias (2d), then P_t likewise: real */
-    void *loss;             /* (RC_LOSS_COUNT) real: unweighted values of the last step */
+    rc_tensor *input;     /* (rows, h, w, c): real samples, then replayed ones */
+    int32_t *labels;      /* (rows) */
+    void *features;       /* (rows, d) real */
+    void *logits;         /* (rows, classes) real */
+    void *teacher_logits; /* (rows, n_old) real; of the real half only where a loss wants them */
+    void *projection;     /* P_s weight (2d, d), bias (2d), then P_t likewise: real */
+    void *loss;           /* (RC_LOSS_COUNT) real: unweighted values of the last step */
     void *backbone_gradient, *head_gradient, *projection_gradient;
-    int32_t *label_count;   /* (classes): labels seen so far, real and replayed */
-    size_t bytes;           /* backend memory held */
+    int32_t *label_count; /* (classes): labels seen so far, real and replayed */
+    size_t bytes;         /* backend memory held */
 } rc_training_view;
 
 rc_training_view rc_training_look(rc_training *training);

@@ -49,8 +49,9 @@ static rc_status cut_evenly(rc_task_stream *stream, const rc_task_split *split)
         return rc_fail(RC_INVALID_ARGUMENT, "%d tasks, expected 1 to %d for %d classes", tasks,
                        classes < RC_MAX_TASKS ? classes : RC_MAX_TASKS, classes);
     stream->tasks = tasks;
-    int first = split->first > 0 ? split->first
-                : split->first_fraction > 0 ? (int)(split->first_fraction * classes) : classes / tasks;
+    int first = split->first > 0            ? split->first
+                : split->first_fraction > 0 ? (int)(split->first_fraction * classes)
+                                            : classes / tasks;
     if (tasks == 1)
         first = classes;
     if (first < 1 || classes - first < tasks - 1)

@@ -34,9 +34,9 @@ typedef struct rc_option {
 enum { RC_MAX_OPTIONS = 32, RC_MAX_REPEATS = 64 };
 
 typedef struct rc_option_value {
-    bool given;      /* on the command line; flags: set */
+    bool given; /* on the command line; flags: set */
     int64_t integer;
-    const char *text; /* NULL: neither given nor default */
+    const char *text;                 /* NULL: neither given nor default */
     const char *each[RC_MAX_REPEATS]; /* lists: in the order of the command line */
     int repeats;
 } rc_option_value;

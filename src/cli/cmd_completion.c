@@ -99,37 +99,37 @@ static void print_bash_command(const rc_command *command)
 static void print_bash(void)
 {
     rc_print_own("# bash completion for recollect; written by 'recollect completion bash'\n"
-             "_recollect()\n"
-             "{\n"
-             "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
-             "    local options= words= files= arguments=\n"
-             "    COMPREPLY=()\n"
-             "    if [ \"$COMP_CWORD\" -eq 1 ]; then");
+                 "_recollect()\n"
+                 "{\n"
+                 "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
+                 "    local options= words= files= arguments=\n"
+                 "    COMPREPLY=()\n"
+                 "    if [ \"$COMP_CWORD\" -eq 1 ]; then");
     char words[1024];
     size_t used = 0;
     const rc_command *command;
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++)
         used += (size_t)snprintf(words + used, sizeof words - used, "%s ", command->name);
     rc_print_own("        COMPREPLY=($(compgen -W '%s--help --version' -- \"$current\"))\n        return\n    fi",
-             words);
+                 words);
     rc_print_own("    case ${COMP_WORDS[1]} in");
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++)
         print_bash_command(command);
     rc_print_own("    *) return ;;\n"
-             "    esac\n"
-             "    if [ -n \"$words\" ]; then\n"
-             "        COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
-             "        case ${COMPREPLY[0]} in *=) compopt -o nospace ;; esac\n"
-             "    elif [ -z \"$files\" ] && [ \"${current#-}\" != \"$current\" ]; then\n"
-             "        COMPREPLY=($(compgen -W \"$options\" -- \"$current\"))\n"
-             "    else\n"
-             "        [ -n \"$files\" ] && arguments=\n"
-             "        compopt -o filenames\n"
-             "        mapfile -t COMPREPLY < <(compgen -W \"$arguments\" -- \"$current\"; compgen -f -- "
-             "\"$current\")\n"
-             "    fi\n"
-             "}\n"
-             "complete -F _recollect recollect");
+                 "    esac\n"
+                 "    if [ -n \"$words\" ]; then\n"
+                 "        COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+                 "        case ${COMPREPLY[0]} in *=) compopt -o nospace ;; esac\n"
+                 "    elif [ -z \"$files\" ] && [ \"${current#-}\" != \"$current\" ]; then\n"
+                 "        COMPREPLY=($(compgen -W \"$options\" -- \"$current\"))\n"
+                 "    else\n"
+                 "        [ -n \"$files\" ] && arguments=\n"
+                 "        compopt -o filenames\n"
+                 "        mapfile -t COMPREPLY < <(compgen -W \"$arguments\" -- \"$current\"; compgen -f -- "
+                 "\"$current\")\n"
+                 "    fi\n"
+                 "}\n"
+                 "complete -F _recollect recollect");
 }
 
 /* ---- zsh ------------------------------------------------------------------------------------------------------- */
@@ -156,18 +156,18 @@ static void print_zsh(void)
     char words[1024], text[512];
     const rc_command *command;
     rc_print_own("#compdef recollect\n"
-             "# zsh completion for recollect; written by 'recollect completion zsh'\n"
-             "_recollect()\n{\n    local -a commands\n    commands=(");
+                 "# zsh completion for recollect; written by 'recollect completion zsh'\n"
+                 "_recollect()\n{\n    local -a commands\n    commands=(");
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++)
         rc_print_own("        '%s:%s'", command->name, escaped(command->summary, ":", text, sizeof text));
     rc_print_own("    )\n"
-             "    if (( CURRENT == 2 )); then\n"
-             "        _describe command commands\n"
-             "        return\n"
-             "    fi\n"
-             "    shift words\n"
-             "    (( CURRENT-- ))\n"
-             "    case $words[1] in");
+                 "    if (( CURRENT == 2 )); then\n"
+                 "        _describe command commands\n"
+                 "        return\n"
+                 "    fi\n"
+                 "    shift words\n"
+                 "    (( CURRENT-- ))\n"
+                 "    case $words[1] in");
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++) {
         rc_print_own("    %s)\n        _arguments \\", command->name);
         for (int k = 0; k < command->options; k++)
@@ -179,9 +179,10 @@ static void print_zsh(void)
             rc_print_own("            '*:argument:_files' \\");
         rc_print_own("            '--help[show the usage]' ;;");
     }
-    rc_print_own("    esac\n"
-             "}\n"
-             "if [ \"$funcstack[1]\" = _recollect ]; then _recollect \"$@\"; else compdef _recollect recollect; fi");
+    rc_print_own(
+        "    esac\n"
+        "}\n"
+        "if [ \"$funcstack[1]\" = _recollect ]; then _recollect \"$@\"; else compdef _recollect recollect; fi");
 }
 
 /* ---- fish ------------------------------------------------------------------------------------------------------ */
@@ -192,11 +193,11 @@ static void print_fish(void)
     char words[WORDS], text[512];
     const rc_command *command;
     rc_print_own("# fish completion for recollect; written by 'recollect completion fish'\n"
-             "complete -c recollect -n __fish_use_subcommand -f -l help -d 'show the usage'\n"
-             "complete -c recollect -n __fish_use_subcommand -f -l version -d 'show the version'");
+                 "complete -c recollect -n __fish_use_subcommand -f -l help -d 'show the usage'\n"
+                 "complete -c recollect -n __fish_use_subcommand -f -l version -d 'show the version'");
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++)
         rc_print_own("complete -c recollect -n __fish_use_subcommand -f -a %s -d '%s'", command->name,
-                 escaped(command->summary, "\\", text, sizeof text));
+                     escaped(command->summary, "\\", text, sizeof text));
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++) {
         char when[96];
         snprintf(when, sizeof when, "-n '__fish_seen_subcommand_from %s'", command->name);
@@ -212,7 +213,10 @@ static void print_fish(void)
                 rc_print_own("complete -c recollect %s -x -l %s -a '%s' -d '%s'", when, o->name, words, text);
             else
                 rc_print_own("complete -c recollect %s %s -l %s -d '%s'", when,
-                         o->type == RC_OPTION_FLAG ? "" : is_number(o) ? "-x" : "-r", o->name, text);
+                             o->type == RC_OPTION_FLAG ? ""
+                             : is_number(o)            ? "-x"
+                                                       : "-r",
+                             o->name, text);
         }
     }
 }

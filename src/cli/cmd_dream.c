@@ -9,10 +9,8 @@ enum { OUT, PER_CLASS, STEPS, SCALE, SEED, FORCE, BACKEND, PRECISION, DEVICE_MEM
 static const rc_option options[OPTIONS] = {
     [OUT] = {"out", RC_OPTION_TEXT, "FOLDER", "dreams", "where the pictures go", 0, 0},
     [PER_CLASS] = {"per-class", RC_OPTION_INTEGER, "N", "16", "dreams of each class", 1, 4096},
-    [STEPS] = {"steps", RC_OPTION_INTEGER, "N", NULL, "steps of inversion; the model's own, at most 500", 1,
-               10000000},
-    [SCALE] = {"scale", RC_OPTION_INTEGER, "N", "0", "enlarge pixels N times; 0: to 64 pixels a dream",
-               0, 64},
+    [STEPS] = {"steps", RC_OPTION_INTEGER, "N", NULL, "steps of inversion; the model's own, at most 500", 1, 10000000},
+    [SCALE] = {"scale", RC_OPTION_INTEGER, "N", "0", "enlarge pixels N times; 0: to 64 pixels a dream", 0, 64},
     [SEED] = {"seed", RC_OPTION_INTEGER, "N", NULL, "seed, for other dreams; the model's own", 0, INT64_MAX},
     [FORCE] = {"force", RC_OPTION_FLAG, NULL, NULL, "replace pictures that exist", 0, 0},
     [BACKEND] = {"backend", RC_OPTION_TEXT, RC_BACKENDS, "cpu", "what to compute on", 0, 0},

@@ -66,8 +66,8 @@ static int run(const rc_option_value *value, int count, char **arguments)
         return nearest ? rc_wrong_usage(&rc_command_info, "unknown net '%s'; did you mean '%s'?", net, nearest)
                        : rc_wrong_usage(&rc_command_info, "unknown net '%s'", net);
     }
-    return exit_code(
-        recollect_describe_net(net, (int)value[CHANNELS].integer, (int)value[SIZE].integer, rc_print_line, NULL));
+    return exit_code(recollect_describe_net(net, (int)value[CHANNELS].integer, (int)value[SIZE].integer, rc_print_line,
+                                            NULL));
 }
 
 const rc_command rc_command_info = {

@@ -31,23 +31,19 @@ enum {
 
 static const rc_option options[OPTIONS] = {
     [OUT] = {"out", RC_OPTION_TEXT, "FILE", NULL, "where the model goes (required)", 0, 0},
-    [METHOD] = {"method", RC_OPTION_TEXT, "NAME", NULL,
-                "see 'recollect methods'; the model's own, else cwd", 0, 0},
-    [EPOCHS] = {"epochs", RC_OPTION_INTEGER, "N", NULL, "passes over the images, refinement included", 1,
-                100000},
-    [SEED] = {"seed", RC_OPTION_INTEGER, "N", NULL, "seed of every random number; the model's own, else 1",
-              0, INT64_MAX},
+    [METHOD] = {"method", RC_OPTION_TEXT, "NAME", NULL, "see 'recollect methods'; the model's own, else cwd", 0, 0},
+    [EPOCHS] = {"epochs", RC_OPTION_INTEGER, "N", NULL, "passes over the images, refinement included", 1, 100000},
+    [SEED] = {"seed", RC_OPTION_INTEGER, "N", NULL, "seed of every random number; the model's own, else 1", 0,
+              INT64_MAX},
     [NET] = {"net", RC_OPTION_TEXT, "NAME", NULL, "net of a first model; chosen by the size of its images", 0, 0},
-    [SIZE] = {"size", RC_OPTION_INTEGER, "N", NULL,
-              "side of a first model's images in pixels; chosen by the folder", 1, 1024},
+    [SIZE] = {"size", RC_OPTION_INTEGER, "N", NULL, "side of a first model's images in pixels; chosen by the folder", 1,
+              1024},
     [SET] = {"set", RC_OPTION_LIST, "KEY=VALUE", NULL, "change a setting; any number of times", 0, 0},
-    [PRESET] = {"preset", RC_OPTION_TEXT, "NAME", NULL, "settings of a first model: a preset or a YAML file",
-                0, 0},
+    [PRESET] = {"preset", RC_OPTION_TEXT, "NAME", NULL, "settings of a first model: a preset or a YAML file", 0, 0},
     [FORMAT] = {"format", RC_OPTION_TEXT, "NAME", NULL, "format of the data, if it is not recognised", 0, 0},
-    [OLD_TEST] = {"old-test", RC_OPTION_TEXT, "DATA", NULL,
-                  "score these images of old classes before and after", 0, 0},
-    [MERGE] = {"merge", RC_OPTION_FLAG, NULL, NULL,
-               "add images of known classes to these classes, beside new ones", 0, 0},
+    [OLD_TEST] = {"old-test", RC_OPTION_TEXT, "DATA", NULL, "score these images of old classes before and after", 0, 0},
+    [MERGE] = {"merge", RC_OPTION_FLAG, NULL, NULL, "add images of known classes to these classes, beside new ones", 0,
+               0},
     [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "print the result as JSON", 0, 0},
     [FORCE] = {"force", RC_OPTION_FLAG, NULL, NULL, "replace FILE if it exists", 0, 0},
     [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "leave out images that cannot be read", 0, 0},
@@ -129,8 +125,7 @@ static void print_text(const recollect_learn_result *r, const char *out)
     rc_print("%s: %d class%s, %d of them new, from %d images in %.0f s", out, r->known + r->added,
              r->known + r->added == 1 ? "" : "es", r->added, r->images, r->seconds);
     if (r->merged > 0)
-        rc_print("images of %d known class%s were trained beside the new ones", r->merged,
-                 r->merged > 1 ? "es" : "");
+        rc_print("images of %d known class%s were trained beside the new ones", r->merged, r->merged > 1 ? "es" : "");
     if (r->broken > 0)
         rc_print("%d images could not be read and were left out", r->broken);
     if (r->held_out == 0)
@@ -139,8 +134,8 @@ static void print_text(const recollect_learn_result *r, const char *out)
         rc_print("accuracy on %d held-out images of %s: %.1f %%", r->held_out,
                  r->merged > 0 ? "the folder's classes" : "the new classes", r->accuracy);
     if (r->old_images > 0)
-        rc_print("accuracy on %d images of old classes: %.1f %% before, %.1f %% after", r->old_images,
-                 r->old_before, r->old_after);
+        rc_print("accuracy on %d images of old classes: %.1f %% before, %.1f %% after", r->old_images, r->old_before,
+                 r->old_after);
     else if (r->known > 0)
         rc_print("old classes were not scored: --old-test DATA does that, 'recollect eval' at any time");
 }
@@ -231,10 +226,9 @@ const rc_command rc_command_learn = {
         "writes MODEL. It holds out a tenth of each class, or val/, and scores it at the end. It trains at least\n"
         "300 steps (min_steps), however few the images, and at most 2000, however many, unless --epochs is\n"
         "given. If it is interrupted, it writes nothing and exits with 130. docs/learn.md says more.",
-    .examples =
-        "  recollect learn animals/ --out animals.safetensors\n"
-        "  recollect learn animals.safetensors birds/ --out more.safetensors\n"
-        "  recollect learn more.safetensors fish/ --out all.safetensors --old-test animals/ --epochs 80",
+    .examples = "  recollect learn animals/ --out animals.safetensors\n"
+                "  recollect learn animals.safetensors birds/ --out more.safetensors\n"
+                "  recollect learn more.safetensors fish/ --out all.safetensors --old-test animals/ --epochs 80",
     .option = options,
     .options = OPTIONS,
     .run = run,

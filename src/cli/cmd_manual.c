@@ -53,7 +53,7 @@ static void print_option(const rc_option *o)
 static void print_command(const rc_command *command)
 {
     rc_print_own(".SS \"recollect %s %s%s\"", command->name, command->arguments != NULL ? command->arguments : "",
-             command->options > 0 ? " [OPTION]..." : "");
+                 command->options > 0 ? " [OPTION]..." : "");
     print_text(command->summary);
     if (command->details != NULL)
         print_text(command->details);
@@ -93,16 +93,14 @@ static int run(const rc_option_value *value, int count, char **arguments)
     (void)count;
     (void)arguments;
     rc_print_own(".TH RECOLLECT 1 \"\" \"recollect %s\" \"User Commands\"", recollect_version());
-    rc_print_own(
-        ".SH NAME\nrecollect \\- teaches an image classifier new classes without keeping the old images");
+    rc_print_own(".SH NAME\nrecollect \\- teaches an image classifier new classes without keeping the old images");
     rc_print_own(".SH SYNOPSIS\n.B recollect\n.I COMMAND\n.RI [ ARGUMENT ]... \" \" [ OPTION ]...");
     rc_print_own(".SH DESCRIPTION");
-    print_text(
-        "A model is one file that holds weights, class names and the statistics of its features, but no "
-        "image. "
-        "'learn' adds the classes of a folder of images to it: the old ones are dreamt back out of the model "
-        "itself. Results go to stdout, everything else to stderr. Files that exist are not replaced without "
-        "--force, models are written whole or not at all.");
+    print_text("A model is one file that holds weights, class names and the statistics of its features, but no "
+               "image. "
+               "'learn' adds the classes of a folder of images to it: the old ones are dreamt back out of the model "
+               "itself. Results go to stdout, everything else to stderr. Files that exist are not replaced without "
+               "--force, models are written whole or not at all.");
     rc_print_own(".SH COMMANDS");
     const rc_command *command;
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++)

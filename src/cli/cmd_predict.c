@@ -178,9 +178,9 @@ static int finish(recollect_status status, const printer *p)
         rc_failed(rc_command_predict.name, status);
     else if (p->broken > 0)
         rc_complain("predict: %d of %d could not be read", p->broken, p->broken + p->images);
-    return status == RECOLLECT_CANCELLED                        ? RC_EXIT_INTERRUPTED
+    return status == RECOLLECT_CANCELLED                          ? RC_EXIT_INTERRUPTED
            : status != RECOLLECT_OK || p->broken > 0 || p->failed ? RC_EXIT_FAILED
-                                                                : RC_EXIT_DONE;
+                                                                  : RC_EXIT_DONE;
 }
 
 static int run(const rc_option_value *value, int count, char **arguments)
@@ -202,8 +202,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
     recollect_status status = recollect_predictor_create(model, (int)value[THREADS].integer, &predictor);
     bool asked = status == RECOLLECT_OK && ask_all(&q, count - 1, arguments + 1, value[LIST].given);
     if (asked && q.count > 0)
-        status = recollect_predictor_each(predictor, q.picture, q.count, (int)value[TOP].integer, print_prediction,
-                                          &p);
+        status = recollect_predictor_each(predictor, q.picture, q.count, (int)value[TOP].integer, print_prediction, &p);
     int code = asked || status != RECOLLECT_OK ? finish(status, &p) : RC_EXIT_FAILED;
     free_questions(&q, count - 1);
     recollect_predictor_destroy(&predictor);
@@ -215,13 +214,12 @@ const rc_command rc_command_predict = {
     .name = "predict",
     .summary = "Names what is on images, and says how unfamiliar they are.",
     .arguments = "MODEL IMAGE|FOLDER|-...",
-    .details =
-        "Images are JPEG, PNG, PPM or PGM files; folders are searched recursively; '-' reads one image "
-        "from\n"
-        "stdin, or with --list the paths of many. Unfamiliarity is the Mahalanobis distance of the image's\n"
-        "features from the nearest class: 1 is an average training image, 2 and more is like nothing "
-        "learnt.\n"
-        "A file that cannot be read is named, the others are still predicted, and the exit code is 1.",
+    .details = "Images are JPEG, PNG, PPM or PGM files; folders are searched recursively; '-' reads one image "
+               "from\n"
+               "stdin, or with --list the paths of many. Unfamiliarity is the Mahalanobis distance of the image's\n"
+               "features from the nearest class: 1 is an average training image, 2 and more is like nothing "
+               "learnt.\n"
+               "A file that cannot be read is named, the others are still predicted, and the exit code is 1.",
     .examples = "  recollect predict animals.safetensors cat.jpg\n"
                 "  recollect predict animals.safetensors photos/ --top 1 --json\n"
                 "  find . -name '*.png' | recollect predict animals.safetensors --list -",

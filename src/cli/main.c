@@ -9,17 +9,9 @@
 #include "recollect/recollect.h"
 
 static const rc_command *const commands[] = {
-    &rc_command_run,
-    &rc_command_learn,
-    &rc_command_predict,
-    &rc_command_eval,
-    &rc_command_dream,
-    &rc_command_methods,
-    &rc_command_info,
-    &rc_command_bench,
-    &rc_command_selftest,
-    &rc_command_completion,
-    &rc_command_manual,
+    &rc_command_run,      &rc_command_learn,      &rc_command_predict, &rc_command_eval,
+    &rc_command_dream,    &rc_command_methods,    &rc_command_info,    &rc_command_bench,
+    &rc_command_selftest, &rc_command_completion, &rc_command_manual,
 };
 
 const rc_command *rc_command_at(int index)
@@ -41,18 +33,18 @@ static const char *first_word(const void *context, int index)
 static void print_usage(void)
 {
     rc_print_own("usage: recollect COMMAND [ARGUMENT]... [OPTION]...\n\n"
-             "Teaches an image classifier new classes without keeping the old images.\n\n"
-             "commands:");
+                 "Teaches an image classifier new classes without keeping the old images.\n\n"
+                 "commands:");
     const rc_command *command;
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++)
         rc_print_own("  %-10s %s", command->name, command->summary);
     rc_print_own("\n  --help     show this text; 'recollect COMMAND --help' explains a command\n"
-             "  --version  show the version\n\n"
-             "examples:\n"
-             "  recollect learn animals/ --out animals.safetensors\n"
-             "  recollect learn animals.safetensors birds/ --out more.safetensors\n"
-             "  recollect predict more.safetensors photo.jpg\n\n"
-             "exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted");
+                 "  --version  show the version\n\n"
+                 "examples:\n"
+                 "  recollect learn animals/ --out animals.safetensors\n"
+                 "  recollect learn animals.safetensors birds/ --out more.safetensors\n"
+                 "  recollect predict more.safetensors photo.jpg\n\n"
+                 "exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted");
 }
 
 /* Where stdin, stdout or stderr is closed, the next file that is opened gets its number, and what is printed goes into

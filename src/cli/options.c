@@ -24,7 +24,7 @@ static void print_option(const rc_option *o)
 static int print_help(const rc_command *command)
 {
     rc_print_own("usage: recollect %s%s%s%s", command->name, command->arguments ? " " : "",
-             command->arguments ? command->arguments : "", command->options ? " [OPTION]..." : "");
+                 command->arguments ? command->arguments : "", command->options ? " [OPTION]..." : "");
     rc_print_own("\n%s", command->summary);
     if (command->details)
         rc_print_own("\n%s", command->details);

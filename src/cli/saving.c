@@ -42,8 +42,8 @@ void rc_save_elsewhere(const char *command, const recollect_model *model, const 
     char path[4352];
     const char *temporary = getenv("TMPDIR"), *slash = strrchr(out, '/');
     bool beside = slash != NULL;
-    recollect_status status =
-        save_in(model, beside ? out : ".", !beside || slash == out ? 1 : (int)(slash - out), path, sizeof path);
+    recollect_status status = save_in(model, beside ? out : ".", !beside || slash == out ? 1 : (int)(slash - out), path,
+                                      sizeof path);
     if (status != RECOLLECT_OK && status != RECOLLECT_UNSYNCED) {
         const char *folder = temporary != NULL && temporary[0] != '\0' ? temporary : "/tmp";
         status = save_in(model, folder, 4096, path, sizeof path);
@@ -52,6 +52,6 @@ void rc_save_elsewhere(const char *command, const recollect_model *model, const 
     if (saved)
         rc_complain("%s: the model was saved as '%s' instead", command, path);
     if (status != RECOLLECT_OK)
-        rc_complain("%s: %s%s", command, saved ? "" : "nor could the model be saved elsewhere: ",
-                    recollect_last_message());
+        rc_complain("%s: %s%s", command,
+                    saved ? "" : "nor could the model be saved elsewhere: ", recollect_last_message());
 }

@@ -60,9 +60,8 @@ static const char *item_name(const void *unused, int index)
 static rc_status unknown(const char *key)
 {
     const char *nearest = rc_nearest(key, item_name, NULL);
-    return nearest != NULL
-               ? rc_fail(RC_INVALID_ARGUMENT, "there is no setting '%s'; did you mean '%s'?", key, nearest)
-               : rc_fail(RC_INVALID_ARGUMENT, "there is no setting '%s'; the manual lists them", key);
+    return nearest != NULL ? rc_fail(RC_INVALID_ARGUMENT, "there is no setting '%s'; did you mean '%s'?", key, nearest)
+                           : rc_fail(RC_INVALID_ARGUMENT, "there is no setting '%s'; the manual lists them", key);
 }
 
 static rc_status wrong(const rc_setting *row, const char *value)
@@ -321,8 +320,13 @@ bool rc_config_item_at(int index, rc_config_item *out)
     const rc_setting *row = item_at(index).row;
     if (row == NULL)
         return false;
-    *out = (rc_config_item){.name = row->name, .type = rc_setting_type(row), .help = row->help, .low = row->low,
-                            .high = row->high, .choices = row->choices, .default_value = row->default_value,
+    *out = (rc_config_item){.name = row->name,
+                            .type = rc_setting_type(row),
+                            .help = row->help,
+                            .low = row->low,
+                            .high = row->high,
+                            .choices = row->choices,
+                            .default_value = row->default_value,
                             .readers = row->readers};
     rc_setting_range(row, out->range, sizeof out->range);
     return true;
@@ -344,7 +348,8 @@ static rc_status parse_channels(const char *name, const char *text, int channels
         p = end + strspn(end, " ,");
     }
     return text[0] == '\0' || *p == '\0'
-               ? RC_OK : rc_fail(RC_INVALID_ARGUMENT, "%s is '%s', expected %d numbers", name, text, channels);
+               ? RC_OK
+               : rc_fail(RC_INVALID_ARGUMENT, "%s is '%s', expected %d numbers", name, text, channels);
 }
 
 rc_status rc_config_normalisation(const rc_config *config, int channels, float *mean, float *std)

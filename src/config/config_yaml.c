@@ -57,8 +57,8 @@ static const struct {
 
 typedef struct reader {
     rc_config *config;
-    const char *name;          /* of the file, for messages */
-    char root[VALUE_SIZE];     /* data.root and data.dataset come as two keys */
+    const char *name;      /* of the file, for messages */
+    char root[VALUE_SIZE]; /* data.root and data.dataset come as two keys */
     char dataset[KEY_SIZE];
     char ignored[3072];
     int ignored_count;
@@ -167,8 +167,8 @@ static rc_status next_event(const reader *r, yaml_parser_t *parser, yaml_event_t
     }
     if (anchor == NULL && tag == NULL)
         return RC_OK;
-    rc_status status =
-        unexpected(r, event, anchor != NULL ? "anchors (&name) are not read" : "tags (!name) are not read");
+    rc_status status = unexpected(r, event,
+                                  anchor != NULL ? "anchors (&name) are not read" : "tags (!name) are not read");
     yaml_event_delete(event);
     return status;
 }

@@ -28,11 +28,10 @@ static rc_status read_members(rc_input *input, size_t limit, rc_bundle *bundle)
         if (i < 0)
             continue;
         if (member.size > limit)
-            return rc_fail(RC_FORMAT, "'%s': '%.100s' has %llu bytes, expected at most %zu",
-                           rc_input_name(input), member.name, (unsigned long long)member.size, limit);
+            return rc_fail(RC_FORMAT, "'%s': '%.100s' has %llu bytes, expected at most %zu", rc_input_name(input),
+                           member.name, (unsigned long long)member.size, limit);
         if (bundle->file[i].data != NULL)
-            return rc_fail(RC_FORMAT, "'%s' holds more than one file '%s'", rc_input_name(input),
-                           bundle->file[i].name);
+            return rc_fail(RC_FORMAT, "'%s' holds more than one file '%s'", rc_input_name(input), bundle->file[i].name);
         RC_TRY(rc_input_check_promise(input, member.size));
         bundle->file[i].size = (size_t)member.size;
         bundle->file[i].data = rc_alloc(NULL, (size_t)member.size + 1);

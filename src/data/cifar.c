@@ -42,8 +42,7 @@ static const layout layouts[] = {
      0,
      "labels",
      "label_names",
-     {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch",
-      "batches.meta"},
+     {"data_batch_1", "data_batch_2", "data_batch_3", "data_batch_4", "data_batch_5", "test_batch", "batches.meta"},
      5},
 };
 enum { LAYOUTS = sizeof layouts / sizeof *layouts };
@@ -81,19 +80,17 @@ static rc_status grow(rc_split *split, size_t more)
     return status;
 }
 
-rc_status rc_cifar_parse_binary(const char *name, const uint8_t *data, size_t size, int label_bytes,
-                                int classes, rc_split *split)
+rc_status rc_cifar_parse_binary(const char *name, const uint8_t *data, size_t size, int label_bytes, int classes,
+                                rc_split *split)
 {
     size_t record = (size_t)label_bytes + RC_CIFAR_BYTES, count = size / record;
     if (count == 0 || size % record != 0)
-        return rc_fail(RC_FORMAT,
-                       "'%s' has %zu bytes, expected records of %zu bytes (%d of labels, 3072 of image)",
+        return rc_fail(RC_FORMAT, "'%s' has %zu bytes, expected records of %zu bytes (%d of labels, 3072 of image)",
                        name, size, record, label_bytes);
     for (size_t i = 0; i < count; i++) {
         int label = data[i * record + (size_t)label_bytes - 1];
         if (label >= classes)
-            return rc_fail(RC_FORMAT, "'%s': record %zu has label %d, expected 0 to %d", name, i, label,
-                           classes - 1);
+            return rc_fail(RC_FORMAT, "'%s': record %zu has label %d, expected 0 to %d", name, i, label, classes - 1);
     }
     int first = split->count;
     RC_TRY(grow(split, count));
@@ -124,8 +121,8 @@ static rc_status append_pickle(const char *name, const rc_pickle *pickle, const 
         int64_t label;
         RC_TRY(rc_pickle_next_integer(&list, &label));
         if (label < 0 || label >= classes)
-            return rc_fail(RC_FORMAT, "'%s': image %d has label %lld, expected 0 to %d", name, i,
-                           (long long)label, classes - 1);
+            return rc_fail(RC_FORMAT, "'%s': image %d has label %lld, expected 0 to %d", name, i, (long long)label,
+                           classes - 1);
         split->labels[first + i] = (int32_t)label;
         interleave(images.bytes + (size_t)i * images.row_step, images.column_step,
                    split->images + (size_t)(first + i) * RC_CIFAR_BYTES);
@@ -133,8 +130,8 @@ static rc_status append_pickle(const char *name, const rc_pickle *pickle, const 
     return RC_OK;
 }
 
-rc_status rc_cifar_parse_pickle(const char *name, const uint8_t *data, size_t size, const char *labels,
-                                int classes, rc_split *split)
+rc_status rc_cifar_parse_pickle(const char *name, const uint8_t *data, size_t size, const char *labels, int classes,
+                                rc_split *split)
 {
     rc_pickle *pickle;
     RC_TRY(rc_pickle_parse(name, data, size, &pickle));
@@ -241,8 +238,7 @@ static rc_status read_file(const layout *l, rc_bundle *bundle, const char *file,
     return status;
 }
 
-static rc_status read_files(const layout *l, const rc_data_settings *settings, rc_bundle *bundle,
-                            rc_dataset *dataset)
+static rc_status read_files(const layout *l, const rc_data_settings *settings, rc_bundle *bundle, rc_dataset *dataset)
 {
     dataset->h = dataset->w = RC_CIFAR_SIDE;
     dataset->c = 3;
@@ -255,8 +251,7 @@ static rc_status read_files(const layout *l, const rc_data_settings *settings, r
     return rc_progress(settings, "reading", files, files);
 }
 
-static rc_status read_cifar(const char *path, const rc_data_settings *settings, rc_dataset *dataset,
-                            int classes)
+static rc_status read_cifar(const char *path, const rc_data_settings *settings, rc_dataset *dataset, int classes)
 {
     const layout *l;
     RC_TRY(find_layout(path, classes, &l));

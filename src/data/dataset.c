@@ -67,8 +67,8 @@ static void convert_piece(void *ctx, int task, int worker)
     }
 }
 
-static rc_status convert_split(const rc_dataset *from, const rc_split *source,
-                               const rc_data_settings *settings, rc_dataset *to, rc_split *target)
+static rc_status convert_split(const rc_dataset *from, const rc_split *source, const rc_data_settings *settings,
+                               rc_dataset *to, rc_split *target)
 {
     if (source->count == 0)
         return RC_OK;
@@ -81,8 +81,7 @@ static rc_status convert_split(const rc_dataset *from, const rc_split *source,
     job.status = rc_alloc_zeroed(NULL, (size_t)threads, sizeof *job.status);
     if (job.status == NULL)
         return RC_OUT_OF_MEMORY;
-    rc_pool_run(settings->pool, (source->count + CONVERSION_PIECE - 1) / CONVERSION_PIECE, convert_piece,
-                &job);
+    rc_pool_run(settings->pool, (source->count + CONVERSION_PIECE - 1) / CONVERSION_PIECE, convert_piece, &job);
     rc_status status = RC_OK;
     for (int i = 0; i < threads && status == RC_OK; i++)
         status = job.status[i];
@@ -208,8 +207,7 @@ static rc_status check_settings(const rc_data_settings *settings)
                        RC_DATA_MAX_SIDE);
     if (settings->resize < 0 || settings->resize > RC_DATA_MAX_RESIZE ||
         (settings->resize > 0 && settings->resize < settings->size))
-        return rc_fail(RC_INVALID_ARGUMENT,
-                       "resize is %d, expected at least size (%d) and at most %d, or 0 for size",
+        return rc_fail(RC_INVALID_ARGUMENT, "resize is %d, expected at least size (%d) and at most %d, or 0 for size",
                        settings->resize, settings->size, RC_DATA_MAX_RESIZE);
     if (!(settings->test_part >= 0 && settings->test_part <= 1))
         return rc_fail(RC_INVALID_ARGUMENT, "test_part is %g, expected 0 to 1", settings->test_part);
@@ -250,9 +248,8 @@ static rc_status look_around(const char *path, const rc_reader *wanted, const rc
                 *reader = readers[r];
                 memcpy(found, place, sizeof place);
             } else if (*reader != readers[r]) {
-                return rc_fail(RC_INVALID_ARGUMENT,
-                               "'%.300s' holds both '%.300s' and '%.300s': give the folder of one", path,
-                               found + strlen(path) + 1, usual_places[i]);
+                return rc_fail(RC_INVALID_ARGUMENT, "'%.300s' holds both '%.300s' and '%.300s': give the folder of one",
+                               path, found + strlen(path) + 1, usual_places[i]);
             }
             break;
         }
@@ -270,14 +267,12 @@ static rc_status choose_reader(const char *path, const char *format, const rc_re
             append(layouts, sizeof layouts, i == 0 ? "" : ", ");
             append(layouts, sizeof layouts, readers[i]->format);
         }
-        return rc_fail(RC_INVALID_ARGUMENT, "data format '%.40s' is not known, expected one of %s", format,
-                       layouts);
+        return rc_fail(RC_INVALID_ARGUMENT, "data format '%.40s' is not known, expected one of %s", format, layouts);
     }
     *reader = NULL;
     int written = snprintf(found, RC_PATH_SIZE, "%s", path);
     if (written < 0 || written >= RC_PATH_SIZE)
-        return rc_fail(RC_INVALID_ARGUMENT, "data path of %d bytes, expected at most %d", written,
-                       RC_PATH_SIZE - 1);
+        return rc_fail(RC_INVALID_ARGUMENT, "data path of %d bytes, expected at most %d", written, RC_PATH_SIZE - 1);
     RC_TRY(rc_reader_procedural.recognise(path, &known));
     if (known || wanted == &rc_reader_procedural) {
         *reader = &rc_reader_procedural;
@@ -321,9 +316,8 @@ static rc_status check_labels(const rc_dataset *dataset)
     for (int s = 0; s < 2; s++)
         for (int i = 0; i < splits[s]->count; i++)
             if (splits[s]->labels[i] < 0 || splits[s]->labels[i] >= dataset->classes)
-                return rc_fail(RC_FORMAT, "label %d of %s image %d, expected 0 to %d",
-                               (int)splits[s]->labels[i], s == 0 ? "training" : "test", i,
-                               dataset->classes - 1);
+                return rc_fail(RC_FORMAT, "label %d of %s image %d, expected 0 to %d", (int)splits[s]->labels[i],
+                               s == 0 ? "training" : "test", i, dataset->classes - 1);
     return RC_OK;
 }
 

@@ -53,7 +53,7 @@ typedef struct rc_data_settings {
      * one size of at most 64 pixels stay as they are; otherwise 32 if the median shorter side is below 64, else
      * 64. */
     int size;
-    int channels; /* 1 or 3; 0: the set's own (images in files: 1 if all images of a sample are grey, else 3) */
+    int channels;     /* 1 or 3; 0: the set's own (images in files: 1 if all images of a sample are grey, else 3) */
     int resize;       /* shorter side before the centre crop; 0: size */
     bool ignore_exif; /* published presets do not turn images */
     bool skip_broken; /* a broken image is counted and skipped; otherwise it is an error */

@@ -106,8 +106,7 @@ static rc_status list_classes(const char *folder, rc_listing *listing)
 static rc_status name_classes(const char *folder, const rc_listing *listing, rc_dataset *dataset)
 {
     if (listing->count == 0)
-        return rc_fail(RC_FORMAT, "'%.400s' holds no class folders; expected: %s", folder,
-                       rc_reader_folder.layout);
+        return rc_fail(RC_FORMAT, "'%.400s' holds no class folders; expected: %s", folder, rc_reader_folder.layout);
     RC_TRY(rc_dataset_allocate_names(dataset, listing->count));
     for (int i = 0; i < listing->count; i++) {
         rc_status status = rc_dataset_set_name(dataset, i, listing->name[i], strlen(listing->name[i]));
@@ -165,8 +164,8 @@ static rc_status add_classes(const char *root, const char *folder, rc_dataset *d
     return status;
 }
 
-static rc_status gather(const char *root, const rc_data_settings *settings, rc_dataset *dataset,
-                        rc_image_files *train, rc_image_files *test)
+static rc_status gather(const char *root, const rc_data_settings *settings, rc_dataset *dataset, rc_image_files *train,
+                        rc_image_files *test)
 {
     char path[RC_PATH_SIZE];
     bool has_train, has_test, has_val;
@@ -185,9 +184,9 @@ static rc_status gather(const char *root, const rc_data_settings *settings, rc_d
         RC_TRY(add_classes(root, path, dataset, test));
     }
     RC_TRY(rc_image_files_leave_once(train, test, root, dataset, settings->log));
-    return test_name != NULL ? RC_OK
-                             : rc_image_files_split(train, dataset->classes, settings->test_part, settings->test_seed,
-                                                    test);
+    return test_name != NULL
+               ? RC_OK
+               : rc_image_files_split(train, dataset->classes, settings->test_part, settings->test_seed, test);
 }
 
 static rc_status read_folder(const char *path, const rc_data_settings *settings, rc_dataset *dataset)

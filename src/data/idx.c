@@ -28,8 +28,8 @@ rc_status rc_idx_parse_header(const char *name, const uint8_t *data, size_t size
 {
     *idx = (rc_idx){0};
     if (size < 4 || data[0] != 0 || data[1] != 0)
-        return rc_fail(RC_FORMAT,
-                       "'%s' is not an idx file: expected two zero bytes, the type and the dimensions", name);
+        return rc_fail(RC_FORMAT, "'%s' is not an idx file: expected two zero bytes, the type and the dimensions",
+                       name);
     if (data[2] != 8)
         return rc_fail(RC_FORMAT, "'%s' has idx type 0x%02X, expected 0x08, unsigned bytes", name, data[2]);
     int dims = data[3];
@@ -38,8 +38,7 @@ rc_status rc_idx_parse_header(const char *name, const uint8_t *data, size_t size
     *header = 4 + 4 * (size_t)dims;
     *values = 1;
     if (size < *header)
-        return rc_fail(RC_FORMAT, "'%s' ends inside its header: %zu bytes, expected at least %zu", name, size,
-                       *header);
+        return rc_fail(RC_FORMAT, "'%s' ends inside its header: %zu bytes, expected at least %zu", name, size, *header);
     for (int i = 0; i < dims; i++) {
         uint32_t dim = big_endian(data + 4 + 4 * i);
         if (dim > INT_MAX || !rc_size_mul(*values, dim, values))
@@ -107,14 +106,12 @@ static rc_status read_file(rc_input *input, const char *path, uint8_t **block, s
     return status;
 }
 
-static rc_status load(const char *folder, const char *part, const char *what, int dims, uint8_t **block,
-                      rc_idx *idx)
+static rc_status load(const char *folder, const char *part, const char *what, int dims, uint8_t **block, rc_idx *idx)
 {
     char stem[32], path[RC_PATH_SIZE];
     snprintf(stem, sizeof stem, "%s-%s", part, what);
     if (!find_file(folder, stem, dims, path))
-        return rc_fail(RC_IO, "'%.500s' has no %s-idx%d-ubyte or %s-idx%d-ubyte.gz", folder, stem, dims, stem,
-                       dims);
+        return rc_fail(RC_IO, "'%.500s' has no %s-idx%d-ubyte or %s-idx%d-ubyte.gz", folder, stem, dims, stem, dims);
     size_t size = 0;
     rc_input *input;
     RC_TRY(rc_input_open(path, &input));
@@ -128,12 +125,11 @@ static rc_status load(const char *folder, const char *part, const char *what, in
 }
 
 /* Takes the images where they are: *block becomes those of the split. */
-static rc_status fill(const char *folder, const char *part, uint8_t **block, const rc_idx *images,
-                      const rc_idx *labels, rc_dataset *dataset, rc_split *split)
+static rc_status fill(const char *folder, const char *part, uint8_t **block, const rc_idx *images, const rc_idx *labels,
+                      rc_dataset *dataset, rc_split *split)
 {
     if (images->dim[0] != labels->dim[0])
-        return rc_fail(RC_FORMAT,
-                       "'%.500s': %d images in %s-images-idx3-ubyte but %d labels in %s-labels-idx1-ubyte",
+        return rc_fail(RC_FORMAT, "'%.500s': %d images in %s-images-idx3-ubyte but %d labels in %s-labels-idx1-ubyte",
                        folder, images->dim[0], part, labels->dim[0], part);
     int h = images->dim[1], w = images->dim[2];
     if (h < 1 || w < 1 || h > 4096 || w > 4096)
@@ -213,8 +209,7 @@ static rc_status read_idx(const char *path, const rc_data_settings *settings, rc
 
 const rc_reader rc_reader_idx = {
     .format = "idx",
-    .layout =
-        "MNIST, Fashion-MNIST: {train,t10k}-images-idx3-ubyte[.gz] and {train,t10k}-labels-idx1-ubyte[.gz]",
+    .layout = "MNIST, Fashion-MNIST: {train,t10k}-images-idx3-ubyte[.gz] and {train,t10k}-labels-idx1-ubyte[.gz]",
     .recognise = recognise,
     .read = read_idx,
 };

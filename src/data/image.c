@@ -16,20 +16,16 @@ void rc_image_convert(const uint8_t *in, int from, size_t count, int to, uint8_t
             out[3 * i] = out[3 * i + 1] = out[3 * i + 2] = in[i];
     } else {
         for (size_t i = 0; i < count; i++)
-            out[i] =
-                (uint8_t)((19595u * in[3 * i] + 38470u * in[3 * i + 1] + 7471u * in[3 * i + 2] + 0x8000u) >>
-                          16);
+            out[i] = (uint8_t)((19595u * in[3 * i] + 38470u * in[3 * i + 1] + 7471u * in[3 * i + 2] + 0x8000u) >> 16);
     }
 }
 
 rc_status rc_image_allocate(const rc_image_request *request, uint64_t h, uint64_t w, int c, rc_image *image)
 {
     if (h < 1 || w < 1)
-        return rc_fail(RC_FORMAT, "the picture has %llu x %llu pixels", (unsigned long long)w,
-                       (unsigned long long)h);
+        return rc_fail(RC_FORMAT, "the picture has %llu x %llu pixels", (unsigned long long)w, (unsigned long long)h);
     if (h > RC_IMAGE_MAX_SIDE || w > RC_IMAGE_MAX_SIDE || h * w > request->max_pixels)
-        return rc_fail(RC_UNSUPPORTED,
-                       "the picture has %llu x %llu pixels, more than %d on a side or %zu in all",
+        return rc_fail(RC_UNSUPPORTED, "the picture has %llu x %llu pixels, more than %d on a side or %zu in all",
                        (unsigned long long)w, (unsigned long long)h, RC_IMAGE_MAX_SIDE, request->max_pixels);
     if (h * w / RC_IMAGE_MAX_PIXELS_PER_BYTE > request->size)
         return rc_fail(RC_FORMAT, "%zu bytes cannot hold a picture of %llu x %llu pixels", request->size,
@@ -80,9 +76,7 @@ static rc_status turn(rc_image *image, int orientation)
     uint8_t *to = turned.pixels;
     for (size_t y = 0; y < (size_t)turned.h; y++)
         for (size_t x = 0; x < (size_t)turned.w; x++, to += bytes)
-            memcpy(to,
-                   image->pixels + source_of(orientation, (size_t)image->h, (size_t)image->w, y, x) * bytes,
-                   bytes);
+            memcpy(to, image->pixels + source_of(orientation, (size_t)image->h, (size_t)image->w, y, x) * bytes, bytes);
     rc_image_free(image);
     *image = turned;
     return RC_OK;

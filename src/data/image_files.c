@@ -247,8 +247,7 @@ rc_status rc_image_files_leave_once(rc_image_files *train, rc_image_files *test,
 
 /* ---- splitting -------------------------------------------------------------------------------------------------- */
 
-rc_status rc_image_files_split(rc_image_files *train, int classes, double part, uint64_t seed,
-                               rc_image_files *test)
+rc_status rc_image_files_split(rc_image_files *train, int classes, double part, uint64_t seed, rc_image_files *test)
 {
     if (part <= 0)
         return RC_OK;
@@ -331,8 +330,7 @@ static rc_status decode_one(const decoding *job, int index, uint8_t *out)
     rc_image image;
     rc_image_options options = {.channels = job->dataset->c, .ignore_exif = job->settings->ignore_exif};
     RC_TRY(rc_image_read(rc_image_files_path(job->files, index), &options, &image));
-    rc_image_fit fit = {
-        .resize = job->settings->resize, .size = job->dataset->h, .channels = job->dataset->c};
+    rc_image_fit fit = {.resize = job->settings->resize, .size = job->dataset->h, .channels = job->dataset->c};
     rc_status status = rc_image_fit_into(&image, &fit, out);
     rc_image_free(&image);
     return status;
@@ -411,9 +409,8 @@ static rc_status decode(const rc_image_files *train, const rc_image_files *test,
     if (dataset->h == 0 || dataset->c == 0)
         RC_TRY(look(train->count > 0 ? train : test, settings, dataset));
     dataset->w = dataset->h;
-    rc_log_write(settings->log, RC_LOG_INFO,
-                 "%d training and %d test images, as %d x %d pixels in %s: %.1f MB", train->count,
-                 test->count, dataset->w, dataset->h, dataset->c == 1 ? "grey" : "colour",
+    rc_log_write(settings->log, RC_LOG_INFO, "%d training and %d test images, as %d x %d pixels in %s: %.1f MB",
+                 train->count, test->count, dataset->w, dataset->h, dataset->c == 1 ? "grey" : "colour",
                  1e-6 * (double)image_bytes(dataset) * ((double)train->count + test->count));
     RC_TRY(rc_check_memory(dataset, (int64_t)train->count + test->count));
     RC_TRY(decode_split(train, settings, "reading images", dataset, &dataset->train));

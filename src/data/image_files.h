@@ -34,8 +34,7 @@ rc_status rc_image_files_leave_once(rc_image_files *train, rc_image_files *test,
                                     const rc_dataset *dataset, const rc_log *log);
 
 /* Moves a part of every class to `test`, as rc_hold_out chooses it. */
-rc_status rc_image_files_split(rc_image_files *train, int classes, double part, uint64_t seed,
-                               rc_image_files *test);
+rc_status rc_image_files_split(rc_image_files *train, int classes, double part, uint64_t seed, rc_image_files *test);
 
 /* What `gather` finds at `path`, decoded in parallel; size and channels are chosen where the settings leave them open.
  * The part that readers of picture files share. */

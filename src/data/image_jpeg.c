@@ -67,8 +67,7 @@ static void on_progress(j_common_ptr info)
 {
     decoder *d = decoder_of(info);
     int scans = d->info.input_scan_number;
-    if (scans <= MOST_SCANS &&
-        (uint64_t)scans * d->info.image_width * d->info.image_height <= most_pixels_in_scans)
+    if (scans <= MOST_SCANS && (uint64_t)scans * d->info.image_width * d->info.image_height <= most_pixels_in_scans)
         return;
     snprintf(d->message, sizeof d->message, "%d scans of %u x %u pixels", scans, d->info.image_width,
              d->info.image_height);
@@ -214,8 +213,8 @@ rc_status rc_jpeg_decode(rc_image_request *request, rc_image *image)
     if (setjmp(d->failed) == 0)
         status = decode(d);
     else
-        status = rc_fail(d->errors.msg_code == JERR_OUT_OF_MEMORY ? RC_OUT_OF_MEMORY : RC_FORMAT,
-                         "broken JPEG: %s", d->message);
+        status = rc_fail(d->errors.msg_code == JERR_OUT_OF_MEMORY ? RC_OUT_OF_MEMORY : RC_FORMAT, "broken JPEG: %s",
+                         d->message);
     jpeg_destroy_decompress(&d->info);
     rc_free(NULL, d->row);
     rc_free(NULL, d);

@@ -176,8 +176,8 @@ static rc_status append_with(coder *c)
 rc_status rc_image_append_png(const rc_image *image, rc_file_writer *writer)
 {
     if (image->h < 1 || image->w < 1 || (image->c != 1 && image->c != 3))
-        return rc_fail(RC_INVALID_ARGUMENT, "a picture of %d x %d pixels and %d channels cannot be written",
-                       image->w, image->h, image->c);
+        return rc_fail(RC_INVALID_ARGUMENT, "a picture of %d x %d pixels and %d channels cannot be written", image->w,
+                       image->h, image->c);
     rc_image copy = *image;
     coder *c = rc_alloc_zeroed(NULL, 1, sizeof *c);
     if (c == NULL)

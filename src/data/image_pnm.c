@@ -66,13 +66,12 @@ rc_status rc_pnm_decode(rc_image_request *request, rc_image *image)
     text t = {request->data + 2, request->data + request->size};
     uint32_t w, h, largest;
     if (!next_number(&t, &w) || !next_number(&t, &h) || !next_number(&t, &largest) || largest == 0)
-        return rc_fail(RC_FORMAT, "the header of P%c has no width, height and largest value up to 65535",
-                       kind);
+        return rc_fail(RC_FORMAT, "the header of P%c has no width, height and largest value up to 65535", kind);
     size_t count = (size_t)w * h * (size_t)channels;
     /* A value takes at least one byte: a short file cannot make us allocate much. */
     if ((size_t)(t.end - t.at) < count)
-        return rc_fail(RC_FORMAT, "truncated: %zu bytes of pixels for %u x %u", (size_t)(t.end - t.at),
-                       (unsigned)w, (unsigned)h);
+        return rc_fail(RC_FORMAT, "truncated: %zu bytes of pixels for %u x %u", (size_t)(t.end - t.at), (unsigned)w,
+                       (unsigned)h);
     RC_TRY(rc_image_allocate(request, h, w, channels, image));
     if (as_text)
         return read_text(&t, largest, count, image->pixels);

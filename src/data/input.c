@@ -37,7 +37,7 @@ rc_status rc_input_open(const char *path, rc_input **input)
     }
     *opened = (rc_input){.name = path, .file = file, .left = size};
     if (!gzdirect(file)) /* which looks at the first bytes */
-        opened->left = size > UINT64_MAX / RC_INPUT_RATIO       ? UINT64_MAX
+        opened->left = size > UINT64_MAX / RC_INPUT_RATIO      ? UINT64_MAX
                        : size * RC_INPUT_RATIO > RC_INPUT_FREE ? size * RC_INPUT_RATIO
                                                                : RC_INPUT_FREE;
     *input = opened;
@@ -119,8 +119,8 @@ rc_status rc_input_read(rc_input *input, void *data, size_t size, size_t *got)
         if (code == Z_BUF_ERROR)
             return rc_fail(RC_FORMAT, "'%s' is truncated: the gzip data end too early", input->name);
         if (code != Z_OK && code != Z_STREAM_END)
-            return rc_fail(code == Z_MEM_ERROR ? RC_OUT_OF_MEMORY : RC_FORMAT,
-                           "'%s' is not a sound gzip file: %s", input->name, reason);
+            return rc_fail(code == Z_MEM_ERROR ? RC_OUT_OF_MEMORY : RC_FORMAT, "'%s' is not a sound gzip file: %s",
+                           input->name, reason);
         if (count <= 0)
             break;
     }

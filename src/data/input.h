@@ -12,7 +12,7 @@ typedef struct rc_input rc_input;
 /* A gzipped file may unpack to RC_INPUT_RATIO bytes for each of its own, and to RC_INPUT_FREE bytes however small it
  * is; more is refused. (Deflate makes up to 1032 bytes of one; of uncompressed images even 5 are rare.) */
 #define RC_INPUT_RATIO 64
-#define RC_INPUT_FREE ((uint64_t)1 << 26)
+#define RC_INPUT_FREE  ((uint64_t)1 << 26)
 
 /* A regular file; gzip is recognised by looking. `path` is kept for messages and must live as long as the input. */
 rc_status rc_input_open(const char *path, rc_input **input);

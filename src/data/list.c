@@ -41,8 +41,7 @@ static bool split_line(const char *line, size_t length, size_t *path_length, int
     return *label <= RC_LIST_MAX_LABEL && *path_length > 0 && memchr(line, 0, *path_length) == NULL;
 }
 
-static rc_status add_line(const char *folder, const char *line, size_t length, int32_t label,
-                          rc_image_files *files)
+static rc_status add_line(const char *folder, const char *line, size_t length, int32_t label, rc_image_files *files)
 {
     char relative[RC_PATH_SIZE], path[RC_PATH_SIZE];
     if (length >= sizeof relative)
@@ -55,13 +54,11 @@ static rc_status add_line(const char *folder, const char *line, size_t length, i
     return rc_image_files_add(files, path, label);
 }
 
-rc_status rc_list_parse(const char *name, const char *text, size_t size, const char *folder,
-                        rc_image_files *files)
+rc_status rc_list_parse(const char *name, const char *text, size_t size, const char *folder, rc_image_files *files)
 {
     const char *at = text, *end = text + size;
     for (int number = 1; at < end; number++) {
-        const char *newline = memchr(at, '\n', (size_t)(end - at)),
-                   *next = newline != NULL ? newline + 1 : end;
+        const char *newline = memchr(at, '\n', (size_t)(end - at)), *next = newline != NULL ? newline + 1 : end;
         const char *stop = newline != NULL ? newline : end;
         while (at < stop && is_blank(*at))
             at++;
@@ -70,10 +67,9 @@ rc_status rc_list_parse(const char *name, const char *text, size_t size, const c
         size_t length = (size_t)(stop - at), path_length;
         int32_t label;
         if (length > 0 && !split_line(at, length, &path_length, &label))
-            return rc_fail(
-                RC_FORMAT,
-                "'%.400s', line %d: '%.*s', expected 'relative/path label' with a label from 0 to %d", name,
-                number, (int)(length < 100 ? length : 100), at, RC_LIST_MAX_LABEL);
+            return rc_fail(RC_FORMAT,
+                           "'%.400s', line %d: '%.*s', expected 'relative/path label' with a label from 0 to %d", name,
+                           number, (int)(length < 100 ? length : 100), at, RC_LIST_MAX_LABEL);
         if (length > 0) {
             rc_status status = add_line(folder, at, path_length, label, files);
             if (status != RC_OK)
@@ -111,8 +107,7 @@ static bool find_partner(const char *train, char *partner)
     if (!begins(base, "train"))
         return false;
     for (size_t i = 0; i < 2; i++) {
-        int written =
-            snprintf(partner, RC_PATH_SIZE, "%.*s%s%s", (int)(base - train), train, parts[i], base + 5);
+        int written = snprintf(partner, RC_PATH_SIZE, "%.*s%s%s", (int)(base - train), train, parts[i], base + 5);
         if (written < RC_PATH_SIZE && rc_is_file(partner))
             return true;
     }
@@ -124,16 +119,14 @@ static rc_status find_train(const char *folder, char *path, bool *is_there)
 {
     char partner[RC_PATH_SIZE], candidate[RC_PATH_SIZE];
     rc_listing listing;
-    *is_there =
-        rc_path_in(folder, "train_100.txt", path) == RC_OK && rc_is_file(path) && find_partner(path, partner);
+    *is_there = rc_path_in(folder, "train_100.txt", path) == RC_OK && rc_is_file(path) && find_partner(path, partner);
     if (*is_there)
         return RC_OK;
     RC_TRY(rc_listing_look(folder, &listing));
     int found = 0;
     for (int i = 0; i < listing.count; i++)
         if (begins(listing.name[i], "train") && is_list_name(listing.name[i]) &&
-            rc_path_in(folder, listing.name[i], candidate) == RC_OK && find_partner(candidate, partner) &&
-            found++ == 0)
+            rc_path_in(folder, listing.name[i], candidate) == RC_OK && find_partner(candidate, partner) && found++ == 0)
             memcpy(path, candidate, sizeof candidate);
     rc_listing_free(&listing);
     *is_there = found == 1;
@@ -239,8 +232,8 @@ static rc_status add_list(const char *path, rc_image_files *files)
     return status;
 }
 
-static rc_status gather(const char *path, const rc_data_settings *settings, rc_dataset *dataset,
-                        rc_image_files *train, rc_image_files *test)
+static rc_status gather(const char *path, const rc_data_settings *settings, rc_dataset *dataset, rc_image_files *train,
+                        rc_image_files *test)
 {
     char list[RC_PATH_SIZE], partner[RC_PATH_SIZE];
     if (rc_is_folder(path)) {

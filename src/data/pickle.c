@@ -57,9 +57,8 @@ struct rc_pickle {
     const char *name;
     const uint8_t *data;
     size_t size, at;
-    vector nodes, cells, stack,
-        memo;         /* of node, cell, uint32_t, uint32_t; node, cell and memo 0 are nothing */
-    uint8_t *encoded; /* strings that ENCODE made: never more bytes than the pickle has */
+    vector nodes, cells, stack, memo; /* of node, cell, uint32_t, uint32_t; node, cell and memo 0 are nothing */
+    uint8_t *encoded;                 /* strings that ENCODE made: never more bytes than the pickle has */
     size_t encoded_used;
     uint32_t root;
 };
@@ -208,8 +207,7 @@ static rc_status push_integer(rc_pickle *p, int size)
 {
     uint32_t value;
     RC_TRY(take_number(p, size, &value));
-    return push_node(
-        p, &(node){.kind = INTEGER, .integer = size == 4 ? (int64_t)(int32_t)value : (int64_t)value});
+    return push_node(p, &(node){.kind = INTEGER, .integer = size == 4 ? (int64_t)(int32_t)value : (int64_t)value});
 }
 
 /* A string with its length before it, in `size` bytes. */
@@ -265,8 +263,7 @@ static rc_status push_function(rc_pickle *p)
     RC_TRY(take_line(p, &module, &module_length));
     RC_TRY(take_line(p, &name, &name_length));
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        if (equals(module, module_length, functions[i].module) &&
-            equals(name, name_length, functions[i].name))
+        if (equals(module, module_length, functions[i].module) && equals(name, name_length, functions[i].name))
             return push_node(p, &(node){.kind = FUNCTION, .integer = functions[i].function});
     return damaged(p, "a function other than those that make arrays of bytes");
 }
@@ -374,10 +371,9 @@ static rc_status build(rc_pickle *p)
     if (p->stack.used < 2 || state->kind != TUPLE || (target->kind != ARRAY && target->kind != TYPE))
         return damaged(p, "a state for something that takes none");
     if (target->kind == ARRAY) {
-        const node *shape = element(p, state, 1), *bytes = element(p, state, 4),
-                   *fortran = element(p, state, 3);
-        if (shape->kind != TUPLE || shape->count < 1 || shape->count > 2 ||
-            element(p, state, 2)->kind != TYPE || fortran->kind != INTEGER || bytes->kind != STRING)
+        const node *shape = element(p, state, 1), *bytes = element(p, state, 4), *fortran = element(p, state, 3);
+        if (shape->kind != TUPLE || shape->count < 1 || shape->count > 2 || element(p, state, 2)->kind != TYPE ||
+            fortran->kind != INTEGER || bytes->kind != STRING)
             return damaged(p, "an array that is not (rows, columns) of bytes");
         const node *rows = element(p, shape, 0), *columns = element(p, shape, 1);
         if (!is_dimension(rows) || (shape->count == 2 && !is_dimension(columns)))
@@ -503,8 +499,8 @@ static rc_status lookup(const rc_pickle *p, const char *key, kind expected, cons
         const node *name = node_at(p, pair->value), *value = node_at(p, second->value);
         if (name->kind == STRING && equals(name->text, name->length, key)) {
             if (value->kind != expected)
-                return rc_fail(RC_FORMAT, "'%s': '%s' is %s, expected %s", p->name, key,
-                               kind_names[value->kind], kind_names[expected]);
+                return rc_fail(RC_FORMAT, "'%s': '%s' is %s, expected %s", p->name, key, kind_names[value->kind],
+                               kind_names[expected]);
             *found = value;
             return RC_OK;
         }

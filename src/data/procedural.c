@@ -9,26 +9,13 @@
 #include "base/rng.h"
 #include "data/reader.h"
 
-typedef enum shape {
-    DISC,
-    SQUARE,
-    TRIANGLE,
-    CROSS,
-    RING,
-    BAR,
-    HALF_DISC,
-    FRAME,
-    HOURGLASS,
-    CRESCENT,
-    SHAPES
-} shape;
+typedef enum shape { DISC, SQUARE, TRIANGLE, CROSS, RING, BAR, HALF_DISC, FRAME, HOURGLASS, CRESCENT, SHAPES } shape;
 typedef enum texture { PLAIN, STRIPED, CHECKED, DOTTED, RINGED, HALVED, TEXTURES } texture;
 enum { COLOURS = 7, CLUTTER = 3, SAMPLES = 2 };
 
 static const char *const shape_names[SHAPES] = {"disc", "square",   "triangle", "cross",     "ring",
                                                 "bar",  "halfdisc", "frame",    "hourglass", "crescent"};
-static const char *const texture_names[TEXTURES] = {"plain",  "striped", "checked",
-                                                    "dotted", "ringed",  "halved"};
+static const char *const texture_names[TEXTURES] = {"plain", "striped", "checked", "dotted", "ringed", "halved"};
 static const struct {
     const char *name;
     float rgb[3];
@@ -173,8 +160,7 @@ static scene compose(rc_rng rng, int label, int size)
     dice d = {rng, 0};
     scene s = {.kind = kind_of(label)};
     s.figure = place(&d, (float)size, 0.26f, 0.42f, 0.36f, 0.22f);
-    float brightness = between(&d, 0.65f, 1.10f), shade = between(&d, 0.15f, 0.45f),
-          ground = between(&d, 0.05f, 0.75f);
+    float brightness = between(&d, 0.65f, 1.10f), shade = between(&d, 0.15f, 0.45f), ground = between(&d, 0.05f, 0.75f);
     for (int c = 0; c < 3; c++) {
         s.light[c] = colours[s.kind.colour].rgb[c] * brightness + between(&d, -0.12f, 0.12f);
         s.dark[c] = s.light[c] * shade;
@@ -199,8 +185,7 @@ static uint8_t to_byte(float value)
     return (uint8_t)(value < 0 ? 0 : value > 255 ? 255 : value);
 }
 
-void rc_procedural_draw(uint64_t seed, int label, uint32_t index, int test, int size, int channels,
-                        uint8_t *out)
+void rc_procedural_draw(uint64_t seed, int label, uint32_t index, int test, int size, int channels, uint8_t *out)
 {
     rc_rng rng = {seed, (uint64_t)RC_DATA_STREAM_PROCEDURAL + ((uint64_t)(2 * label + test) << 32) + index};
     scene s = compose(rng, label, size);
@@ -213,9 +198,8 @@ void rc_procedural_draw(uint64_t seed, int label, uint32_t index, int test, int 
                 float py = (float)y + ((float)(i / SAMPLES) + 0.5f) / SAMPLES;
                 bool ground;
                 const float *seen = look(&s, px, py, &ground);
-                float slope =
-                    ground ? s.slope_x * (px - 0.5f * (float)size) + s.slope_y * (py - 0.5f * (float)size)
-                           : 0;
+                float slope = ground ? s.slope_x * (px - 0.5f * (float)size) + s.slope_y * (py - 0.5f * (float)size)
+                                     : 0;
                 for (int c = 0; c < 3; c++)
                     colour[c] += (seen[c] + slope) / (SAMPLES * SAMPLES);
             }
@@ -288,9 +272,8 @@ static rc_status count_classes(const char *path, const rc_data_settings *setting
         char *end;
         long value = strtol(colon + 1, &end, 10);
         if (end == colon + 1 || *end != 0 || value < 1 || value > most)
-            return rc_fail(RC_INVALID_ARGUMENT,
-                           "'%.60s': expected procedural:CLASSES with 1 to %d classes (%s)", path, most,
-                           channels == 3 ? "in colour" : "in grey");
+            return rc_fail(RC_INVALID_ARGUMENT, "'%.60s': expected procedural:CLASSES with 1 to %d classes (%s)", path,
+                           most, channels == 3 ? "in colour" : "in grey");
         *classes = (int)value;
     }
     if (*classes > most)

@@ -12,8 +12,7 @@ enum { RC_PROCEDURAL_COLOUR_CLASSES = 420, RC_PROCEDURAL_GREY_CLASSES = 60 };
 
 /* Picture `index` of a class; pictures for testing (`test`) differ from those for training. out: (size, size,
  * channels). */
-void rc_procedural_draw(uint64_t seed, int label, uint32_t index, int test, int size, int channels,
-                        uint8_t *out);
+void rc_procedural_draw(uint64_t seed, int label, uint32_t index, int test, int size, int channels, uint8_t *out);
 
 /* "ring-striped-red"; without the colour where there is one channel. */
 void rc_procedural_name(int label, int channels, char *text, size_t size);

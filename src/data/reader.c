@@ -56,8 +56,8 @@ rc_status rc_split_allocate(const rc_dataset *dataset, rc_split *split, int coun
 {
     size_t bytes = (size_t)dataset->h * (size_t)dataset->w * (size_t)dataset->c;
     if (!rc_size_mul(bytes, (size_t)count, &bytes))
-        return rc_fail(RC_OUT_OF_MEMORY, "%d images of %d x %d x %d bytes do not fit in memory", count,
-                       dataset->h, dataset->w, dataset->c);
+        return rc_fail(RC_OUT_OF_MEMORY, "%d images of %d x %d x %d bytes do not fit in memory", count, dataset->h,
+                       dataset->w, dataset->c);
     split->images = rc_alloc(NULL, bytes);
     split->labels = rc_alloc_zeroed(NULL, (size_t)count, sizeof *split->labels);
     split->count = count;

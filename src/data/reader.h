@@ -18,8 +18,8 @@ typedef struct rc_reader {
     rc_status (*read)(const char *path, const rc_data_settings *settings, rc_dataset *dataset);
 } rc_reader;
 
-extern const rc_reader rc_reader_cifar10, rc_reader_cifar100, rc_reader_idx, rc_reader_tiny_imagenet,
-    rc_reader_list, rc_reader_folder, rc_reader_procedural;
+extern const rc_reader rc_reader_cifar10, rc_reader_cifar100, rc_reader_idx, rc_reader_tiny_imagenet, rc_reader_list,
+    rc_reader_folder, rc_reader_procedural;
 
 /* Fails if `count` images of the set's h, w and c take more memory than is free or allowed. Readers call it before
  * they read the first image, because a small file may promise many. */
@@ -38,7 +38,8 @@ rc_status rc_dataset_number_names(rc_dataset *dataset);
 /* Numbers of the Philox streams that data uses, so that no two purposes share one. */
 #define RC_DATA_STREAM_SPLIT      UINT64_C(0x0100000000000000)
 #define RC_DATA_STREAM_PROCEDURAL UINT64_C(0x0200000000000000)
-#define RC_DATA_STREAM_ORDER      UINT64_C(0x6f72646572) /* of the classes; out of order, because results depend on
+#define RC_DATA_STREAM_ORDER \
+    UINT64_C(0x6f72646572) /* of the classes; out of order, because results depend on
                                                             the number */
 
 bool rc_is_folder(const char *path);

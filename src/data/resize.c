@@ -140,8 +140,7 @@ rc_status rc_image_resize(const rc_image *image, int h, int w, int top, int left
     if (status == RC_OK && h != image->h)
         status = axis_create(&rows, image->h, h, top, out->h);
     if (status == RC_OK)
-        status =
-            resize_with(image, w != image->w ? &columns : NULL, h != image->h ? &rows : NULL, top, left, out);
+        status = resize_with(image, w != image->w ? &columns : NULL, h != image->h ? &rows : NULL, top, left, out);
     axis_free(&columns);
     axis_free(&rows);
     return status;
@@ -174,8 +173,8 @@ rc_status rc_image_fit_into(const rc_image *image, const rc_image_fit *fit, uint
     else
         w = (int)((int64_t)side * source.w / source.h);
     rc_image target = {fit->size, fit->size, channels, out};
-    rc_status status =
-        rc_image_resize(&source, h, w, half_to_even(h - fit->size), half_to_even(w - fit->size), &target);
+    rc_status status = rc_image_resize(&source, h, w, half_to_even(h - fit->size), half_to_even(w - fit->size),
+                                       &target);
     rc_free(NULL, converted);
     return status;
 }

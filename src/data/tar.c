@@ -68,8 +68,7 @@ rc_status rc_tar_next(rc_tar *tar, rc_tar_member *member, bool *more)
                            rc_input_name(tar->input));
         join_name(header, member->name);
         if (!parse_octal(header + SIZE_AT, SIZE_SIZE, &member->size))
-            return rc_fail(RC_FORMAT, "'%s': tar member '%.100s' has no size", rc_input_name(tar->input),
-                           member->name);
+            return rc_fail(RC_FORMAT, "'%s': tar member '%.100s' has no size", rc_input_name(tar->input), member->name);
         /* 12 octal digits: the sum cannot overflow. */
         tar->left = (member->size + BLOCK - 1) / BLOCK * BLOCK;
         tar->total += tar->left;
@@ -90,7 +89,6 @@ rc_status rc_tar_read(rc_tar *tar, const rc_tar_member *member, void *data)
     RC_TRY(rc_input_read(tar->input, data, (size_t)member->size, &got));
     tar->left -= got;
     if (got < member->size)
-        return rc_fail(RC_FORMAT, "'%s' is truncated inside '%.100s'", rc_input_name(tar->input),
-                       member->name);
+        return rc_fail(RC_FORMAT, "'%s' is truncated inside '%.100s'", rc_input_name(tar->input), member->name);
     return RC_OK;
 }

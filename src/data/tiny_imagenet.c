@@ -102,8 +102,7 @@ static rc_status read_classes(const char *root, rc_dataset *dataset)
     return status;
 }
 
-static rc_status add_train(const char *root, const rc_dataset *dataset, const char *part,
-                           rc_image_files *files)
+static rc_status add_train(const char *root, const rc_dataset *dataset, const char *part, rc_image_files *files)
 {
     char folder[RC_PATH_SIZE], path[RC_PATH_SIZE];
     RC_TRY(rc_path_in(root, part, folder));
@@ -120,8 +119,7 @@ static rc_status add_train(const char *root, const rc_dataset *dataset, const ch
 }
 
 /* One line of val_annotations.txt. */
-static rc_status add_annotated(char *line, const char *folder, const wnid *classes, int count,
-                               rc_image_files *files)
+static rc_status add_annotated(char *line, const char *folder, const wnid *classes, int count, rc_image_files *files)
 {
     char path[RC_PATH_SIZE];
     size_t name = strcspn(line, "\t ");
@@ -175,8 +173,8 @@ static rc_status add_validation(const char *root, const rc_dataset *dataset, rc_
     return status;
 }
 
-static rc_status gather(const char *root, const rc_data_settings *settings, rc_dataset *dataset,
-                        rc_image_files *train, rc_image_files *test)
+static rc_status gather(const char *root, const rc_data_settings *settings, rc_dataset *dataset, rc_image_files *train,
+                        rc_image_files *test)
 {
     RC_TRY(read_classes(root, dataset));
     RC_TRY(add_train(root, dataset, "train", train));

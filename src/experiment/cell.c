@@ -22,8 +22,8 @@ typedef struct cell_run {
     const rc_cell_hooks *hooks;
     rc_saved_model model; /* class_name is borrowed from the trial while a file is written */
     rc_events events;
-    bool log_begun; /* at the place where this process takes over */
-    int stage;      /* that was logged last; -1: none of the task */
+    bool log_begun;       /* at the place where this process takes over */
+    int stage;            /* that was logged last; -1: none of the task */
     int64_t stage_offset; /* of the log, where that stage begins */
     double last_saved, wall[RC_STAGE_COUNT];
     rc_safetensors *checkpoint; /* that the task goes on from; NULL: none */
@@ -96,8 +96,8 @@ static rc_status check_models(const rc_cell *cell)
     for (int task = 1; task <= cell->results.done; task++) {
         char name[64];
         snprintf(name, sizeof name, "task-%d.safetensors", task);
-        RC_TRY(check_tensors(cell, name, task < cell->results.done ? "bring that of this run back, or remove it"
-                                                                   : bring_back));
+        RC_TRY(check_tensors(cell, name,
+                             task < cell->results.done ? "bring that of this run back, or remove it" : bring_back));
     }
     return RC_OK;
 }
@@ -355,8 +355,10 @@ static rc_status finish_task(cell_run *m, int task)
     RC_TRY(save_model(m, task));
     RC_TRY(rc_events_task(&m->events, m->results));
     RC_TRY(rc_events_position(&m->events, &m->results->log_offset, &m->results->seconds));
-    const rc_results_origin origin = {.fingerprint = m->cell->fingerprint, .identity = m->trial->folder.identity,
-                                      .seed = m->trial->config.settings.seed, .class_name = m->trial->class_name};
+    const rc_results_origin origin = {.fingerprint = m->cell->fingerprint,
+                                      .identity = m->trial->folder.identity,
+                                      .seed = m->trial->config.settings.seed,
+                                      .class_name = m->trial->class_name};
     RC_TRY(rc_results_write(m->results, &origin, m->cell->path));
     RC_TRY(remove_checkpoint(m->cell));
     const rc_task_result *t = &m->results->task[task];
@@ -408,8 +410,7 @@ static rc_status find_checkpoint(cell_run *m, int task, rc_position *position)
 
 static rc_status run_task(cell_run *m, int task)
 {
-    rc_stage_hooks hooks = {.boundary = boundary, .restore = restore, .user = m,
-                            .interval = m->hooks->report_seconds};
+    rc_stage_hooks hooks = {.boundary = boundary, .restore = restore, .user = m, .interval = m->hooks->report_seconds};
     rc_position position = {.task = task, .stage = RC_STAGE_INVERSION};
     rc_workload later = rc_cell_work(m->cell, task + 1);
     memset(m->wall, 0, sizeof m->wall);
@@ -418,9 +419,10 @@ static rc_status run_task(cell_run *m, int task)
     RC_TRY(begin_task(m, task));
     uint32_t steps = rc_stage_steps(&m->model.learner, position.stage);
     if (position.step > steps)
-        return rc_fail(RC_FORMAT, "%s/checkpoint.safetensors is at step %u of %s, which has %u; without this file "
-                       "the setting 'resume' begins task %d anew", m->cell->path, position.step,
-                       rc_stage_name(position.stage), steps, task + 1);
+        return rc_fail(RC_FORMAT,
+                       "%s/checkpoint.safetensors is at step %u of %s, which has %u; without this file "
+                       "the setting 'resume' begins task %d anew",
+                       m->cell->path, position.step, rc_stage_name(position.stage), steps, task + 1);
     m->last_saved = rc_now();
     rc_forecast_begin_task(&m->cell->forecast, &m->model.learner, &later);
     RC_TRY(rc_run_stages(&m->model.learner, position.stage, position.step, &hooks, m->wall));
@@ -461,10 +463,11 @@ static rc_status adopt_model(cell_run *m, const char *path)
                        path, l->augment.h, l->augment.w, l->augment.c, image.h, image.w, image.c);
     for (int c = 0; c < image.c && !l->method->replay->plain_pixels; c++)
         if (l->augment.mean[c] != image.mean[c] || l->augment.std[c] != image.std[c])
-            return rc_fail(RC_FORMAT, "%s has mean %g and deviation %g for channel %d, but the data of the run has %g "
+            return rc_fail(RC_FORMAT,
+                           "%s has mean %g and deviation %g for channel %d, but the data of the run has %g "
                            "and %g: bring the model of this run back, or begin another run with another setting "
-                           "'out'", path,
-                           (double)l->augment.mean[c], (double)l->augment.std[c], c, (double)image.mean[c],
+                           "'out'",
+                           path, (double)l->augment.mean[c], (double)l->augment.std[c], c, (double)image.mean[c],
                            (double)image.std[c]);
     take_config(m);
     return rc_learner_configure(l, &m->model.config.settings, m->cell->method);
@@ -525,11 +528,14 @@ static rc_status name_saved(const cell_run *m, rc_status status)
             return status;
     }
     if (!rc_file_exists(path))
-        return rc_fail(status, "%s. Nothing of it was saved before; the setting 'resume' begins anew, with another "
+        return rc_fail(status,
+                       "%s. Nothing of it was saved before; the setting 'resume' begins anew, with another "
                        "setting 'backend' too",
                        rc_message());
-    return rc_fail(status, "%s. %s is intact: the setting 'resume' goes on from there, with another setting 'backend' "
-                   "too", rc_message(), path);
+    return rc_fail(status,
+                   "%s. %s is intact: the setting 'resume' goes on from there, with another setting 'backend' "
+                   "too",
+                   rc_message(), path);
 }
 
 rc_status rc_cell_run(rc_cell *cell, rc_backend *backend, const rc_cell_hooks *hooks)

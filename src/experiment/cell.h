@@ -17,9 +17,9 @@ typedef struct rc_cell {
     bool first_task;             /* the first task alone, for all methods that share it */
     const struct rc_cell *first; /* the cell whose model it begins from; NULL: it trains its first task itself */
     rc_results results;
-    rc_forecast forecast;        /* speed as known when it begins, updated as it goes */
+    rc_forecast forecast; /* speed as known when it begins, updated as it goes */
     char path[RC_PATH_SIZE], fingerprint[RC_FINGERPRINT_SIZE];
-    char name[96];               /* "order 0, CwD" */
+    char name[96]; /* "order 0, CwD" */
 } rc_cell;
 
 typedef struct rc_cell_hooks {

@@ -28,8 +28,11 @@ static void gather(rc_backend *be, const rc_state *state, char *block, rc_named_
             be->read_real(be, (float *)(void *)block, entry->memory, entry->count);
         else
             be->read_bytes(be, block, entry->memory, entry->count * sizeof(int32_t));
-        tensors[i] = (rc_named_tensor){.name = entry->name, .dtype = real ? RC_DTYPE_F32 : RC_DTYPE_I32, .dims = 1,
-                                       .shape = {(int64_t)entry->count}, .data = block};
+        tensors[i] = (rc_named_tensor){.name = entry->name,
+                                       .dtype = real ? RC_DTYPE_F32 : RC_DTYPE_I32,
+                                       .dims = 1,
+                                       .shape = {(int64_t)entry->count},
+                                       .data = block};
         block += host_bytes(entry);
     }
 }
@@ -115,7 +118,10 @@ static rc_status read_position(const rc_safetensors *file, rc_position *position
     RC_TRY(read_number(file, "seconds", 0, 1e12, &seconds));
     RC_TRY(read_whole(file, "log_offset", 1e15, &offset));
     const char *stage = rc_safetensors_metadata(file, "stage");
-    *position = (rc_position){.task = (int)task, .stage = RC_STAGE_COUNT, .step = (uint32_t)step, .seconds = seconds,
+    *position = (rc_position){.task = (int)task,
+                              .stage = RC_STAGE_COUNT,
+                              .step = (uint32_t)step,
+                              .seconds = seconds,
                               .log_offset = (int64_t)offset};
     for (int i = 0; i < RC_STAGE_COUNT; i++) {
         char key[32];

@@ -11,9 +11,9 @@ typedef struct rc_position {
     int task;
     rc_stage stage;
     uint32_t step;
-    double seconds;      /* spent so far, by the whole run */
+    double seconds;              /* spent so far, by the whole run */
     double wall[RC_STAGE_COUNT]; /* by the stages of this task */
-    int64_t log_offset;  /* bytes of the log of events that belong to it */
+    int64_t log_offset;          /* bytes of the log of events that belong to it */
 } rc_position;
 
 /* state: what rc_stage_report.state holds. fingerprint: of the run (model/fingerprint.h); another run refuses the

@@ -33,10 +33,19 @@ static rc_status read_data(const rc_run_settings *s, rc_pool *pool, rc_dataset *
 {
     const rc_config *c = &s->config;
     rc_watch watch = s->watch;
-    rc_data_settings settings = {.format = c->format, .size = c->size, .resize = c->resize, .channels = c->channels,
-                                 .ignore_exif = !c->exif, .skip_broken = s->skip_broken, .test_part = 0.2,
-                                 .test_seed = c->settings.seed, .procedural_seed = c->settings.seed, .pool = pool,
-                                 .log = &s->watch.log, .progress = rc_watch_reading, .user = &watch};
+    rc_data_settings settings = {.format = c->format,
+                                 .size = c->size,
+                                 .resize = c->resize,
+                                 .channels = c->channels,
+                                 .ignore_exif = !c->exif,
+                                 .skip_broken = s->skip_broken,
+                                 .test_part = 0.2,
+                                 .test_seed = c->settings.seed,
+                                 .procedural_seed = c->settings.seed,
+                                 .pool = pool,
+                                 .log = &s->watch.log,
+                                 .progress = rc_watch_reading,
+                                 .user = &watch};
     RC_TRY(rc_dataset_open(c->data, &settings, data));
     rc_status status = rc_config_normalisation(c, data->c, data->mean, data->std);
     if (status == RC_OK && (data->train.count == 0 || data->test.count == 0))
@@ -113,8 +122,7 @@ static rc_status open_folders(experiment *x, const rc_backend *backend)
     RC_TRY(rc_path_in(s->out, "run.json", run));
     if (several && rc_file_exists(run))
         return rc_fail(RC_INVALID_ARGUMENT,
-                       "%s holds a run of one order: lists of orders or seeds take another setting 'out'",
-                       s->out);
+                       "%s holds a run of one order: lists of orders or seeds take another setting 'out'", s->out);
     for (int i = 0; i < x->trials && !s->resume; i++)
         RC_TRY(rc_run_folder_is_free(x->trial[i].path));
     if (several && !s->resume) {
@@ -191,8 +199,11 @@ static rc_status allow_tasks(const experiment *x, rc_backend *backend)
     const rc_trial *t = &x->trial[0];
     rc_augment shape = rc_image_of(x->data);
     int last = t->tasks - 1;
-    rc_task_claim first = {.settings = &t->config.settings, .method = rc_first_task_method(), .image = &shape,
-                           .n_new = rc_task_classes(&t->stream, 0), .images = x->data->train.images,
+    rc_task_claim first = {.settings = &t->config.settings,
+                           .method = rc_first_task_method(),
+                           .image = &shape,
+                           .n_new = rc_task_classes(&t->stream, 0),
+                           .images = x->data->train.images,
                            .count = task_images(t, 0)};
     RC_TRY(rc_forecast_allow(backend, &first, "the run"));
     for (int m = 0; last > 0 && m < x->settings->methods; m++) {
@@ -288,8 +299,14 @@ static rc_status forecast_run(experiment *x, rc_backend *backend)
 static rc_status print_results(const experiment *x, const rc_cell_end *end, bool stopped)
 {
     const rc_run_settings *s = x->settings;
-    rc_summary summary = {.cell = x->cell, .end = end, .trials = x->trials, .methods = s->methods, .jobs = x->jobs,
-                          .seconds = rc_now() - x->began, .command_line = s->command_line, .folder = s->out};
+    rc_summary summary = {.cell = x->cell,
+                          .end = end,
+                          .trials = x->trials,
+                          .methods = s->methods,
+                          .jobs = x->jobs,
+                          .seconds = rc_now() - x->began,
+                          .command_line = s->command_line,
+                          .folder = s->out};
     const rc_results *row[RC_MAX_METHODS];
     for (int t = 0; t < x->trials && !stopped; t++) {
         if (x->trials > 1)
@@ -328,9 +345,15 @@ static rc_status tell_ends(const experiment *x, rc_status status, const rc_cell_
 static rc_status run_cells(experiment *x)
 {
     const rc_run_settings *s = x->settings;
-    rc_grid_settings grid = {.cell = x->cell, .cells = x->cells, .jobs = x->jobs, .backend = s->backend,
-                             .threads = x->threads, .checkpoint_seconds = s->checkpoint_seconds,
-                             .report_seconds = s->report_seconds, .forecast = x->forecast, .watch = s->watch,
+    rc_grid_settings grid = {.cell = x->cell,
+                             .cells = x->cells,
+                             .jobs = x->jobs,
+                             .backend = s->backend,
+                             .threads = x->threads,
+                             .checkpoint_seconds = s->checkpoint_seconds,
+                             .report_seconds = s->report_seconds,
+                             .forecast = x->forecast,
+                             .watch = s->watch,
                              .line = s->line};
     rc_cell_end *end = rc_alloc_zeroed(NULL, (size_t)x->cells, sizeof *end);
     if (end == NULL)

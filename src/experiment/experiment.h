@@ -26,18 +26,18 @@ typedef struct rc_run_settings {
     rc_config config;
     const rc_method *method[RC_MAX_METHODS];
     int methods;
-    int order[RC_MAX_ORDERS], orders;  /* empty: the order of the configuration, in the folder itself */
-    uint64_t seed[RC_MAX_ORDERS];      /* the same for seeds. Data that is made or split by a seed keeps the
+    int order[RC_MAX_ORDERS], orders; /* empty: the order of the configuration, in the folder itself */
+    uint64_t seed[RC_MAX_ORDERS];     /* the same for seeds. Data that is made or split by a seed keeps the
                                           configuration's seed */
     int seeds;
-    const char *backend;      /* as rc_backend_open() calls it */
-    int threads;              /* of all jobs together; 0: all cores */
-    int jobs;                 /* cells side by side; 0: as many as the machine allows */
-    const char *out;          /* folder; made if it is not there */
-    bool resume;              /* go on with what is in it; otherwise a folder that holds a run is refused */
-    int stop_after;           /* tasks; 0: all */
+    const char *backend; /* as rc_backend_open() calls it */
+    int threads;         /* of all jobs together; 0: all cores */
+    int jobs;            /* cells side by side; 0: as many as the machine allows */
+    const char *out;     /* folder; made if it is not there */
+    bool resume;         /* go on with what is in it; otherwise a folder that holds a run is refused */
+    int stop_after;      /* tasks; 0: all */
     double checkpoint_seconds;
-    double report_seconds;    /* between looks at the losses, and at whether to stop */
+    double report_seconds; /* between looks at the losses, and at whether to stop */
     const char *command_line;
     bool skip_broken;
     /* The run sets `where`. Several threads may call `cancelled` at once; the other callbacks and `line` are never

@@ -10,13 +10,13 @@
 
 typedef struct grid {
     const rc_grid_settings *settings;
-    rc_cell_end *end;       /* (cells) */
-    rc_cell_state *state;   /* (cells) */
-    double *left;           /* (cells) seconds of work, as far as is known */
-    char (*stage)[64];      /* (cells) where a running cell is */
-    rc_forecast known;      /* the speed, as the last report had it */
+    rc_cell_end *end;     /* (cells) */
+    rc_cell_state *state; /* (cells) */
+    double *left;         /* (cells) seconds of work, as far as is known */
+    char (*stage)[64];    /* (cells) where a running cell is */
+    rc_forecast known;    /* the speed, as the last report had it */
     int jobs, running;
-    size_t budget; /* of every job's memory */
+    size_t budget;          /* of every job's memory */
     unsigned begun;         /* cells so far, counting those that begin again */
     pthread_mutex_t lock;   /* guards all of this, and the callbacks of the settings */
     pthread_cond_t changed; /* a cell has ended */
@@ -204,8 +204,12 @@ static void give_up_after(grid *g, int first)
 static rc_status run_cell(grid *g, rc_cell *cell)
 {
     const rc_grid_settings *s = g->settings;
-    rc_cell_hooks hooks = {.checkpoint_seconds = s->checkpoint_seconds, .report_seconds = s->report_seconds,
-                           .report = report, .cancelled = is_cancelled, .line = print_line, .user = g};
+    rc_cell_hooks hooks = {.checkpoint_seconds = s->checkpoint_seconds,
+                           .report_seconds = s->report_seconds,
+                           .report = report,
+                           .cancelled = is_cancelled,
+                           .line = print_line,
+                           .user = g};
     rc_backend *backend;
     rc_log warnings = {.write = log_line, .user = g, .level = RC_LOG_WARN}; /* what it is was told before */
     RC_TRY(rc_backend_open(s->backend, s->threads, &warnings, &backend));
@@ -308,7 +312,10 @@ static rc_status result_of(const grid *g)
 rc_status rc_grid_run(const rc_grid_settings *settings, rc_cell_end *end)
 {
     size_t cells = (size_t)settings->cells;
-    grid g = {.settings = settings, .end = end, .known = settings->forecast, .jobs = settings->jobs,
+    grid g = {.settings = settings,
+              .end = end,
+              .known = settings->forecast,
+              .jobs = settings->jobs,
               .budget = rc_memory_budget()};
     g.state = rc_alloc_zeroed(NULL, cells, sizeof *g.state);
     g.left = rc_alloc_zeroed(NULL, cells, sizeof *g.left);

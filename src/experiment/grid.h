@@ -12,7 +12,7 @@ enum { RC_MAX_JOBS = 64 };
 typedef struct rc_grid_settings {
     rc_cell *cell; /* (cells); a first task comes before the cells that begin from it */
     int cells;
-    int jobs; /* 1 .. RC_MAX_JOBS */
+    int jobs;            /* 1 .. RC_MAX_JOBS */
     const char *backend; /* every cell opens its own */
     int threads;         /* of every backend */
     double checkpoint_seconds, report_seconds;
@@ -24,7 +24,7 @@ typedef struct rc_grid_settings {
 
 /* How a cell ended. */
 typedef struct rc_cell_end {
-    rc_status status; /* RC_CANCELLED: it was stopped, or had not begun */
+    rc_status status;                   /* RC_CANCELLED: it was stopped, or had not begun */
     char message[RC_MESSAGE_SIZE + 64]; /* of a failure, or where it was stopped; "": none */
 } rc_cell_end;
 

@@ -265,7 +265,8 @@ static rc_status task_from_json(rc_results *r, int task, const rc_json *json)
     if (commit != NULL && strlen(commit) < sizeof t->commit) /* older results have none */
         memcpy(t->commit, commit, strlen(commit) + 1);
     const rc_json *stored = rc_json_member(json, "stored");
-    t->stored = (rc_stored){.images = bytes_at(stored, "images"), .model = bytes_at(stored, "generative_model"),
+    t->stored = (rc_stored){.images = bytes_at(stored, "images"),
+                            .model = bytes_at(stored, "generative_model"),
                             .statistics = bytes_at(stored, "statistics")};
     for (int i = 0; i < RC_STAGE_COUNT; i++)
         RC_TRY(take_at(wall, rc_stage_name((rc_stage)i), most_seconds, &t->wall[i]));

@@ -9,28 +9,28 @@
 #include "cil/stage.h"
 
 typedef struct rc_task_result {
-    int classes;                     /* seen so far */
-    double accuracy, top5;           /* over all seen classes, percent */
+    int classes;                       /* seen so far */
+    double accuracy, top5;             /* over all seen classes, percent */
     double old_accuracy, new_accuracy; /* of the classes before this task (NaN in the first), and of this task */
-    double wall[RC_STAGE_COUNT];     /* seconds in each stage */
+    double wall[RC_STAGE_COUNT];       /* seconds in each stage */
     double evaluation_seconds;
-    double old_norm, new_norm;       /* mean norm of the head's rows */
-    rc_stored stored;                /* kept for the next task; all 0 until the cell sets it */
-    char commit[44];                 /* of the program that finished it: a run may be resumed by another */
+    double old_norm, new_norm; /* mean norm of the head's rows */
+    rc_stored stored;          /* kept for the next task; all 0 until the cell sets it */
+    char commit[44];           /* of the program that finished it: a run may be resumed by another */
 } rc_task_result;
 
 typedef struct rc_results {
     char method[32];
-    int tasks, done;                 /* of the run; finished */
+    int tasks, done; /* of the run; finished */
     int task_end[RC_MAX_TASKS];
     rc_task_result task[RC_MAX_TASKS];
-    double *matrix;                  /* (tasks, tasks): accuracy on task j after task i; NaN above the diagonal */
-    rc_evaluation last;              /* after the last finished task; empty after loading */
-    double *class_accuracy;          /* (classes of the last finished task) */
-    double *class_top5, *head_norm;  /* likewise */
+    double *matrix;                 /* (tasks, tasks): accuracy on task j after task i; NaN above the diagonal */
+    rc_evaluation last;             /* after the last finished task; empty after loading */
+    double *class_accuracy;         /* (classes of the last finished task) */
+    double *class_top5, *head_norm; /* likewise */
     int classes;
-    int64_t log_offset;              /* bytes of the log of events at the end of the last finished task */
-    double seconds;                  /* that the method had taken by then */
+    int64_t log_offset; /* bytes of the log of events at the end of the last finished task */
+    double seconds;     /* that the method had taken by then */
 } rc_results;
 
 rc_status rc_results_create(rc_results *results, const char *method, const rc_task_stream *stream);
@@ -40,7 +40,7 @@ void rc_results_destroy(rc_results *results); /* a zeroed one is fine */
 rc_status rc_results_add(rc_results *results, rc_evaluation *evaluation, const float *head, int d,
                          const double wall[RC_STAGE_COUNT], double evaluation_seconds);
 
-double rc_results_mean(const rc_results *results); /* of A_1..A_done */
+double rc_results_mean(const rc_results *results);                  /* of A_1..A_done */
 double rc_results_mean_after(const rc_results *results, int tasks); /* of A_1..A_tasks */
 
 static inline int rc_results_first(const rc_results *results, int task) /* the first class of the task */

@@ -39,9 +39,15 @@ static rc_status append_number(rc_file_writer *writer, double value)
 static rc_status write_task(const rc_results *r, int task, rc_file_writer *writer)
 {
     const rc_task_result *t = &r->task[task];
-    const double value[] = {t->accuracy, rc_results_mean_after(r, task + 1), t->top5, t->old_accuracy, t->new_accuracy,
+    const double value[] = {t->accuracy,
+                            rc_results_mean_after(r, task + 1),
+                            t->top5,
+                            t->old_accuracy,
+                            t->new_accuracy,
                             rc_forgetting(r->matrix, r->tasks, task + 1),
-                            rc_backward_transfer(r->matrix, r->tasks, task + 1), t->old_norm, t->new_norm};
+                            rc_backward_transfer(r->matrix, r->tasks, task + 1),
+                            t->old_norm,
+                            t->new_norm};
     RC_TRY(append(writer, "\n%d,%d", task + 1, t->classes));
     for (size_t i = 0; i < sizeof value / sizeof *value; i++)
         RC_TRY(append_number(writer, value[i]));

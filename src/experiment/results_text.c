@@ -62,13 +62,17 @@ static double last_accuracy(const rc_results *r)
 void rc_stored_text(const rc_stored *stored, char *text, size_t size)
 {
     char bytes[32];
-    rc_bytes_text(stored->images ? stored->images : stored->model ? stored->model : stored->statistics, bytes,
-                  sizeof bytes);
+    rc_bytes_text(stored->images  ? stored->images
+                  : stored->model ? stored->model
+                                  : stored->statistics,
+                  bytes, sizeof bytes);
     if (stored->images + stored->model + stored->statistics == 0)
         snprintf(text, size, "nothing");
     else
         snprintf(text, size, "%s of %s", bytes,
-                 stored->images ? "images" : stored->model ? "a model of images" : "statistics");
+                 stored->images  ? "images"
+                 : stored->model ? "a model of images"
+                                 : "statistics");
 }
 
 void rc_results_print(const rc_results *const *results, int count, rc_results_line *line, void *user)

@@ -7,14 +7,14 @@
 #include "experiment/run_folder.h"
 
 typedef struct rc_trial {
-    rc_config config;         /* with its own order and seed */
+    rc_config config; /* with its own order and seed */
     const rc_dataset *data;
-    char name[64];            /* "order 0", "seed 3", "order 0, seed 3"; "": the only one */
-    char path[RC_PATH_SIZE];  /* of its folder */
+    char name[64];           /* "order 0", "seed 3", "order 0, seed 3"; "": the only one */
+    char path[RC_PATH_SIZE]; /* of its folder */
     rc_task_stream stream;
-    int tasks;                /* to run: not more than the stream has */
-    char **class_name;        /* (classes) by position; the names themselves belong to the data */
-    int *images;              /* (classes) by position: training images that are used */
+    int tasks;         /* to run: not more than the stream has */
+    char **class_name; /* (classes) by position; the names themselves belong to the data */
+    int *images;       /* (classes) by position: training images that are used */
     rc_run_folder folder;
 } rc_trial;
 

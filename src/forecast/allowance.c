@@ -76,8 +76,7 @@ static rc_status size_scorer(rc_backend *sizing, const rc_classifier *classifier
     rc_scorer *scorer;
     RC_TRY(rc_scorer_create(sizing, classifier, batch, image, &scorer));
     rc_scorer_destroy(scorer);
-    *bytes = sum(rc_backend_most_bytes(sizing),
-                 (size_t)batch * (size_t)image->h * (size_t)image->w * (size_t)image->c);
+    *bytes = sum(rc_backend_most_bytes(sizing), (size_t)batch * (size_t)image->h * (size_t)image->w * (size_t)image->c);
     return RC_OK;
 }
 

@@ -29,7 +29,7 @@ typedef struct rc_memory_claim {
     const char *what; /* "learning", "dreaming", "scoring" */
     const rc_settings *settings;
     const rc_augment *image;
-    int batch; /* images at a time */
+    int batch;   /* images at a time */
     bool dreams; /* there is a generator */
 } rc_memory_claim;
 

@@ -209,7 +209,9 @@ rc_status rc_forecast_bytes(rc_backend *backend, const rc_task_claim *claim, siz
 rc_status rc_forecast_allow(rc_backend *backend, const rc_task_claim *claim, const char *what)
 {
     size_t bytes;
-    rc_memory_claim words = {.what = what, .settings = claim->settings, .image = claim->image,
+    rc_memory_claim words = {.what = what,
+                             .settings = claim->settings,
+                             .image = claim->image,
                              .batch = claim->settings->batch,
                              .dreams = rc_method_dreams(claim->method, claim->n_old)};
     RC_TRY(rc_forecast_bytes(backend, claim, &bytes));
@@ -226,9 +228,9 @@ static rc_status measure_task(rc_forecast *f, rc_learner *l, int n_old, int n_ne
     return time_training(f, l);
 }
 
-rc_status rc_forecast_measure(rc_forecast *f, rc_backend *backend, const rc_settings *settings,
-                              const rc_method *method, const rc_augment *image, int n_old, int n_new,
-                              const uint8_t *images, int count, size_t *bytes)
+rc_status rc_forecast_measure(rc_forecast *f, rc_backend *backend, const rc_settings *settings, const rc_method *method,
+                              const rc_augment *image, int n_old, int n_new, const uint8_t *images, int count,
+                              size_t *bytes)
 {
     rc_learner *l = rc_alloc_zeroed(NULL, 1, sizeof *l);
     if (l == NULL)

@@ -40,7 +40,7 @@ typedef struct rc_task_claim {
     const rc_settings *settings;
     const rc_method *method;
     const rc_augment *image;
-    int n_old, n_new; /* n_new 0: the task only dreams of the old classes */
+    int n_old, n_new;      /* n_new 0: the task only dreams of the old classes */
     const uint8_t *images; /* (count, h, w, c): read only by methods that are given old images */
     int count;
     rc_status (*also)(rc_learner *shadow); /* builds what follows the stages; NULL: nothing does */

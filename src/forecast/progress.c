@@ -17,15 +17,15 @@ bool rc_watch_reading(void *user, const char *what, int done, int total)
     snprintf(text, sizeof text, "%s: %d of %d", what, done, total);
     if (watch->progress != NULL)
         watch->progress(watch->user, text, false);
-    rc_watch_event event = {.done = done, .total = total, .images_per_second = NAN, .stage_left = NAN, .left = NAN,
-                            .text = text};
+    rc_watch_event event = {
+        .done = done, .total = total, .images_per_second = NAN, .stage_left = NAN, .left = NAN, .text = text};
     if (watch->report != NULL)
         watch->report(watch->user, &event);
     return !rc_watch_cancelled(watch);
 }
 
-void rc_watch_stage(const rc_watch *watch, const rc_stage_report *report, double images_per_second,
-                    double stage_left, double left)
+void rc_watch_stage(const rc_watch *watch, const rc_stage_report *report, double images_per_second, double stage_left,
+                    double left)
 {
     char text[320];
     size_t used = (size_t)snprintf(text, 64, "%s", watch->where != NULL ? watch->where : "");
@@ -33,8 +33,11 @@ void rc_watch_stage(const rc_watch *watch, const rc_stage_report *report, double
     rc_progress_text(report, images_per_second, stage_left, left, text + used, sizeof text - used);
     if (watch->progress != NULL)
         watch->progress(watch->user, text, report->step == report->steps);
-    rc_watch_event event = {.report = report, .images_per_second = images_per_second > 0 ? images_per_second : NAN,
-                            .stage_left = stage_left, .left = left, .text = text};
+    rc_watch_event event = {.report = report,
+                            .images_per_second = images_per_second > 0 ? images_per_second : NAN,
+                            .stage_left = stage_left,
+                            .left = left,
+                            .text = text};
     if (watch->report != NULL)
         watch->report(watch->user, &event);
 }

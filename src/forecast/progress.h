@@ -15,19 +15,18 @@ typedef struct rc_watch_event {
 
 /* How a caller watches a long call. Every member may be left out. */
 typedef struct rc_watch {
-    rc_log log; /* notes and warnings */
-    void (*progress)(void *user, const char *text,
-                     bool milestone); /* where it is; a milestone ends a stage */
-    void (*report)(void *user, const rc_watch_event *event); /* the same in numbers */
-    bool (*cancelled)(void *user);    /* true: stop at the next boundary */
-    const char *where;                /* put before every text of a stage: "CwD, task 2 of 5, " */
+    rc_log log;                                                     /* notes and warnings */
+    void (*progress)(void *user, const char *text, bool milestone); /* where it is; a milestone ends a stage */
+    void (*report)(void *user, const rc_watch_event *event);        /* the same in numbers */
+    bool (*cancelled)(void *user);                                  /* true: stop at the next boundary */
+    const char *where; /* put before every text of a stage: "CwD, task 2 of 5, " */
     void *user;
 } rc_watch;
 
 bool rc_watch_cancelled(const rc_watch *watch);
 /* Tells the watcher where a stage is, in both ways. */
-void rc_watch_stage(const rc_watch *watch, const rc_stage_report *report, double images_per_second,
-                    double stage_left, double left);
+void rc_watch_stage(const rc_watch *watch, const rc_stage_report *report, double images_per_second, double stage_left,
+                    double left);
 /* rc_data_settings.progress, for a user that is an rc_watch. */
 bool rc_watch_reading(void *watch, const char *what, int done, int total);
 

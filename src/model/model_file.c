@@ -86,8 +86,8 @@ static rc_status add_head(bundle *b, const rc_head *head)
 
 static rc_named_tensor tensor_of(const rc_source_array *array)
 {
-    rc_named_tensor tensor = {.name = array->name, .dtype = array->whole ? RC_DTYPE_I32 : RC_DTYPE_U8,
-                              .dims = array->dims};
+    rc_named_tensor tensor = {
+        .name = array->name, .dtype = array->whole ? RC_DTYPE_I32 : RC_DTYPE_U8, .dims = array->dims};
     memcpy(tensor.shape, array->shape, (size_t)array->dims * sizeof *array->shape);
     return tensor;
 }
@@ -465,8 +465,7 @@ static rc_status load_names(const rc_safetensors *file, rc_saved_model *model)
     const rc_json *value = NULL;
     size_t classes = (size_t)model->learner.student.head.classes;
     size_t found = rc_json_is(list, RC_JSON_ARRAY) ? rc_json_count(list) : 0;
-    rc_status status = found == classes ? RC_OK
-                                        : rc_fail(RC_FORMAT, "%zu class names for %zu classes", found, classes);
+    rc_status status = found == classes ? RC_OK : rc_fail(RC_FORMAT, "%zu class names for %zu classes", found, classes);
     if (status == RC_OK && (model->class_name = rc_alloc_zeroed(NULL, classes, sizeof *model->class_name)) == NULL)
         status = RC_OUT_OF_MEMORY;
     for (int i = 0; status == RC_OK && (value = rc_json_next(list, value)) != NULL; i++)
@@ -519,8 +518,12 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
     rc_json_free(config);
     RC_TRY(status);
     RC_TRY(rc_config_check(&model->config));
-    opened o = {.file = {.model = load_model, .array = load_array, .number = load_number, .find_net = check_net,
-                         .find_array = check_array, .find_rows = count_rows},
+    opened o = {.file = {.model = load_model,
+                         .array = load_array,
+                         .number = load_number,
+                         .find_net = check_net,
+                         .find_array = check_array,
+                         .find_rows = count_rows},
                 .tensors = file};
     rc_learner *l = &model->learner;
     RC_TRY(check_nets(&o.file, &model->config.settings, method, &image));

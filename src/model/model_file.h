@@ -13,9 +13,9 @@
 typedef struct rc_saved_model {
     rc_learner learner;
     rc_config config;
-    char **class_name; /* (learner.student.head.classes) by label */
-    size_t file_bytes; /* of the file that it was loaded from; 0: none */
-    size_t unknown_bytes; /* of these, in tensors that it has no use for */
+    char **class_name;                     /* (learner.student.head.classes) by label */
+    size_t file_bytes;                     /* of the file that it was loaded from; 0: none */
+    size_t unknown_bytes;                  /* of these, in tensors that it has no use for */
     char fingerprint[RC_FINGERPRINT_SIZE]; /* of the run that has made it; "": of none, or of none any more */
 } rc_saved_model;
 

@@ -224,8 +224,8 @@ static rc_status read_entry(rc_safetensors *file, const char *name, const rc_jso
         (uint64_t)end > room)
         return rc_fail(RC_FORMAT, "tensor '%s' lies outside of the file, which may be cut off", name);
     if ((size_t)(end - begin) != bytes)
-        return rc_fail(RC_FORMAT, "tensor '%s' has %lld bytes, its shape asks for %zu", name,
-                       (long long)(end - begin), bytes);
+        return rc_fail(RC_FORMAT, "tensor '%s' has %lld bytes, its shape asks for %zu", name, (long long)(end - begin),
+                       bytes);
     file->place[file->tensors++] = (size_t)begin;
     return RC_OK;
 }
@@ -375,8 +375,10 @@ static rc_status open_file(const char *path, bool with_data, rc_safetensors **fi
     size_t size;
     RC_TRY(rc_file_reader_open(path, &from.reader, &size));
     rc_status status = size <= largest_file ? read_from(path, &from, size, with_data, file)
-                                            : rc_fail(RC_FORMAT, "cannot read '%s': more than %zu bytes, the limit "
-                                                      "for this kind of file", path, largest_file);
+                                            : rc_fail(RC_FORMAT,
+                                                      "cannot read '%s': more than %zu bytes, the limit "
+                                                      "for this kind of file",
+                                                      path, largest_file);
     rc_file_reader_close(from.reader);
     return status;
 }

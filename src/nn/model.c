@@ -136,7 +136,7 @@ static void shape_weight(const rc_layer *layer, rc_slice *slice)
 static bool layer_slice(const rc_layer *layer, int which, rc_slice *slice)
 {
     static const char *const suffix[] = {"weight", "bias", "weight", "bias", "running_mean", "running_var"};
-    const size_t offset[] = {layer->weight, layer->bias_at, layer->gamma,
+    const size_t offset[] = {layer->weight, layer->bias_at,      layer->gamma,
                              layer->beta,   layer->running_mean, layer->running_var};
     size_t biases = layer->bias ? rc_layer_biases(layer) : 0;
     if (offset[which] == SIZE_MAX)
@@ -168,8 +168,10 @@ rc_status rc_head_create(rc_head *head, rc_backend *backend, int d, int capacity
 {
     *head = (rc_head){.backend = backend, .d = d, .capacity = capacity};
     if (d < 1 || capacity < 1 || (double)d * capacity > INT32_MAX)
-        return rc_fail(RC_INVALID_ARGUMENT, "head for %d features and %d classes, expected 1 or more each and at most "
-                       "%d weights", d, capacity, INT32_MAX);
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "head for %d features and %d classes, expected 1 or more each and at most "
+                       "%d weights",
+                       d, capacity, INT32_MAX);
     return backend->alloc(backend, (size_t)capacity * (size_t)d * backend->real_bytes, &head->weight);
 }
 

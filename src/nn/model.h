@@ -31,7 +31,7 @@ typedef struct rc_slice {
     char name[2 * RC_NAME_MAX]; /* "stage_1.blocks.0.conv_a.weight" */
     bool running;               /* in running, else in param */
     size_t offset, count;
-    int dims, shape[4];         /* PyTorch's shape */
+    int dims, shape[4]; /* PyTorch's shape */
 } rc_slice;
 
 /* Slice number `index`, in layer order; false when there are no more. */

@@ -20,8 +20,7 @@ bool rc_layer_pending(const rc_layer *layer)
 
 /* ---- errors ---------------------------------------------------------------------------------------------------- */
 
-__attribute__((format(printf, 2, 3)))
-static void fail(rc_net_builder *builder, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void fail(rc_net_builder *builder, const char *format, ...)
 {
     if (builder->status != RC_OK)
         return;
@@ -33,16 +32,16 @@ static void fail(rc_net_builder *builder, const char *format, ...)
 }
 
 /* Puts "net 'x': layer 3 'conv_1': " before the message. Always false, so that a check is one line. */
-__attribute__((format(printf, 3, 4)))
-static bool refuse(rc_net_builder *builder, const rc_layer *layer, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static bool refuse(rc_net_builder *builder, const rc_layer *layer,
+                                                         const char *format, ...)
 {
     char text[512];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fail(builder, "net '%.*s': layer %d '%.*s': %s", RC_NAME_MAX, builder->net->name, builder->net->layers,
-         RC_NAME_MAX, layer->name, text);
+    fail(builder, "net '%.*s': layer %d '%.*s': %s", RC_NAME_MAX, builder->net->name, builder->net->layers, RC_NAME_MAX,
+         layer->name, text);
     return false;
 }
 
@@ -81,8 +80,7 @@ static bool check_name(rc_net_builder *builder, const rc_layer *layer, const cha
     return true;
 }
 
-static bool check_range(rc_net_builder *builder, const rc_layer *layer, const char *what, int value, int low,
-                        int high)
+static bool check_range(rc_net_builder *builder, const rc_layer *layer, const char *what, int value, int low, int high)
 {
     if (value >= low && value <= high)
         return true;
@@ -94,8 +92,8 @@ static bool check_source(rc_net_builder *builder, const rc_layer *layer, const c
 {
     const rc_net *net = builder->net;
     if (index < lowest || index >= net->layers)
-        return refuse(builder, layer, "%s is %d, expected the index of an earlier layer, %d to %d", what, index,
-                      lowest, net->layers - 1);
+        return refuse(builder, layer, "%s is %d, expected the index of an earlier layer, %d to %d", what, index, lowest,
+                      net->layers - 1);
     if (index >= 0 && net->layer[index].kind == RC_LAYER_AVERAGE_POOL)
         return refuse(builder, layer, "%s is layer %d '%s', an average pool: features are not a map", what, index,
                       net->layer[index].name);
@@ -117,8 +115,7 @@ static bool check_input(rc_net_builder *builder, rc_layer *layer)
 static bool check_settings(rc_net_builder *builder, rc_layer *layer)
 {
     if ((unsigned)layer->kind > RC_LAYER_AVERAGE_POOL)
-        return refuse(builder, layer, "kind is %d, expected 0 to %d", (int)layer->kind,
-                      RC_LAYER_AVERAGE_POOL);
+        return refuse(builder, layer, "kind is %d, expected 0 to %d", (int)layer->kind, RC_LAYER_AVERAGE_POOL);
     if ((unsigned)layer->act > RC_ACT_SIGMOID)
         return refuse(builder, layer, "activation is %d, expected 0 to %d", (int)layer->act, RC_ACT_SIGMOID);
     if ((unsigned)layer->shortcut > RC_SHORTCUT_PAD_BOTH)
@@ -172,8 +169,10 @@ static bool shape_conv(rc_net_builder *builder, rc_layer *layer, int64_t *h, int
 static bool shape_linear(rc_net_builder *builder, rc_layer *layer, int64_t *h, int64_t *w)
 {
     if (layer->h_in != 1 || layer->w_in != 1)
-        return refuse(builder, layer, "its input is %d x %d pixels, expected 1 x 1 (over a map, use a convolution as "
-                                      "large as the map)", layer->h_in, layer->w_in);
+        return refuse(builder, layer,
+                      "its input is %d x %d pixels, expected 1 x 1 (over a map, use a convolution as "
+                      "large as the map)",
+                      layer->h_in, layer->w_in);
     if (layer->map_h == 0)
         layer->map_h = 1;
     if (layer->map_w == 0)
@@ -219,8 +218,8 @@ static bool check_shape(rc_net_builder *builder, rc_layer *layer)
         return refuse(builder, layer, "k is %d, which does not fit into its input of %d x %d pixels, up %d, pad %d",
                       layer->k, layer->h_in, layer->w_in, layer->up, layer->pad);
     if (h > INT32_MAX || w > INT32_MAX || elements(h, w, layer->c_out, 1) < 0)
-        return refuse(builder, layer, "its result of %" PRId64 " x %" PRId64 " x %d has more than %" PRId64
-                                      " elements", h, w, layer->c_out, most_elements);
+        return refuse(builder, layer, "its result of %" PRId64 " x %" PRId64 " x %d has more than %" PRId64 " elements",
+                      h, w, layer->c_out, most_elements);
     layer->h = (int)h;
     layer->w = (int)w;
     return true;
@@ -308,8 +307,10 @@ rc_net_builder rc_net_start(rc_net *net, const char *name, int c, int h, int w)
     else
         memcpy(net->name, name, length + 1);
     if (c < 1 || h < 1 || w < 1 || c > MOST_CHANNELS || elements(c, h, w, 1) < 0)
-        fail(&builder, "net '%s': its input is %d x %d pixels of %d channels, expected 1 or more each, at most "
-                       "%d channels and %" PRId64 " elements", net->name, h, w, c, MOST_CHANNELS, most_elements);
+        fail(&builder,
+             "net '%s': its input is %d x %d pixels of %d channels, expected 1 or more each, at most "
+             "%d channels and %" PRId64 " elements",
+             net->name, h, w, c, MOST_CHANNELS, most_elements);
     net->c = c;
     net->h = h;
     net->w = w;
@@ -374,8 +375,8 @@ rc_status rc_net_finish(rc_net_builder *builder)
             pools++;
         }
         if (pools > 1)
-            fail(builder, "net '%s': layer %d '%s' is a second average pool, a net has one kind of features",
-                 net->name, i, layer->name);
+            fail(builder, "net '%s': layer %d '%s' is a second average pool, a net has one kind of features", net->name,
+                 i, layer->name);
         if (!used[i] && !layer->output)
             fail(builder, "net '%s': layer %d '%s' is read by no other layer and is no output", net->name, i,
                  layer->name);
@@ -392,9 +393,17 @@ rc_status rc_net_finish(rc_net_builder *builder)
 
 rc_conv rc_layer_conv(const rc_layer *layer)
 {
-    return (rc_conv){.c_in = layer->c_in, .c_out = layer->c_out, .k = layer->k, .stride = layer->stride,
-                     .pad = layer->pad, .up = layer->up, .transposed = layer->transposed, .h = layer->h_in,
-                     .w = layer->w_in, .oh = layer->h, .ow = layer->w};
+    return (rc_conv){.c_in = layer->c_in,
+                     .c_out = layer->c_out,
+                     .k = layer->k,
+                     .stride = layer->stride,
+                     .pad = layer->pad,
+                     .up = layer->up,
+                     .transposed = layer->transposed,
+                     .h = layer->h_in,
+                     .w = layer->w_in,
+                     .oh = layer->h,
+                     .ow = layer->w};
 }
 
 rc_linear rc_layer_linear(const rc_layer *layer)
@@ -418,8 +427,8 @@ double rc_layer_macs(const rc_layer *layer)
     if (layer->kind == RC_LAYER_LINEAR)
         return (double)layer->weights;
     if (layer->kind == RC_LAYER_CONV) /* every weight once for each pixel of the result, or of the input */
-        return (double)layer->weights * (layer->transposed ? (double)layer->h_in * layer->w_in
-                                                           : (double)layer->h * layer->w);
+        return (double)layer->weights *
+               (layer->transposed ? (double)layer->h_in * layer->w_in : (double)layer->h * layer->w);
     return 0;
 }
 

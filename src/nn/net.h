@@ -10,9 +10,9 @@
 #include "backend/backend.h"
 
 typedef enum rc_layer_kind {
-    RC_LAYER_CONV,        /* up, transposed convolution included */
-    RC_LAYER_LINEAR,      /* (1, 1, c_in) -> (h, w, c_out) */
-    RC_LAYER_BN,          /* normalisation alone */
+    RC_LAYER_CONV,   /* up, transposed convolution included */
+    RC_LAYER_LINEAR, /* (1, 1, c_in) -> (h, w, c_out) */
+    RC_LAYER_BN,     /* normalisation alone */
     RC_LAYER_MAX_POOL,
     RC_LAYER_AVERAGE_POOL /* over the whole map -> features, reals; an output, one per net */
 } rc_layer_kind;
@@ -20,14 +20,14 @@ typedef enum rc_layer_kind {
 typedef enum rc_shortcut {
     RC_SHORTCUT_NONE,
     RC_SHORTCUT_IDENTITY,
-    RC_SHORTCUT_PAD_END,  /* every second pixel; the new channels after the old ones */
-    RC_SHORTCUT_PAD_BOTH  /* every second pixel; the old channels in the middle */
+    RC_SHORTCUT_PAD_END, /* every second pixel; the new channels after the old ones */
+    RC_SHORTCUT_PAD_BOTH /* every second pixel; the old channels in the middle */
 } rc_shortcut;
 
 typedef enum rc_init {
-    RC_INIT_DEFAULT,       /* U(-1/sqrt(fan_in), 1/sqrt(fan_in)), weights and biases */
-    RC_INIT_KAIMING_OUT,   /* N(0, 2 / (c_out k^2)) */
-    RC_INIT_KAIMING_IN     /* N(0, 2 / (c_in k^2)) */
+    RC_INIT_DEFAULT,     /* U(-1/sqrt(fan_in), 1/sqrt(fan_in)), weights and biases */
+    RC_INIT_KAIMING_OUT, /* N(0, 2 / (c_out k^2)) */
+    RC_INIT_KAIMING_IN   /* N(0, 2 / (c_in k^2)) */
 } rc_init;
 
 enum { RC_NET_INPUT = -1, RC_NO_LAYER = -2, RC_NAME_MAX = 64, RC_MAX_LAYERS = 256 };

@@ -6,8 +6,10 @@
 #include "nn/net.h"
 
 static const char *const kind_names[] = {
-    [RC_LAYER_CONV] = "conv",         [RC_LAYER_LINEAR] = "linear",
-    [RC_LAYER_BN] = "bn",             [RC_LAYER_MAX_POOL] = "max pool",
+    [RC_LAYER_CONV] = "conv",
+    [RC_LAYER_LINEAR] = "linear",
+    [RC_LAYER_BN] = "bn",
+    [RC_LAYER_MAX_POOL] = "max pool",
     [RC_LAYER_AVERAGE_POOL] = "average pool",
 };
 static const char *const act_names[] = {
@@ -20,8 +22,7 @@ typedef struct printer {
     void *user;
 } printer;
 
-__attribute__((format(printf, 2, 3)))
-static void print(const printer *to, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void print(const printer *to, const char *format, ...)
 {
     char text[512];
     va_list arguments;

@@ -16,22 +16,28 @@ static rc_status smallest_map(const char *name, int size, int *map, int *doublin
         ++*doublings;
     }
     if (size < 1 || size > LARGEST_SIZE || *doublings == 0 || *map > LARGEST_MAP)
-        return rc_fail(RC_INVALID_ARGUMENT, "net '%s' cannot make images of %d pixels: the size must be %d to %d "
-                       "pixels doubled once or more, at most %d", name, size, SMALLEST_MAP, LARGEST_MAP,
-                       LARGEST_SIZE);
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "net '%s' cannot make images of %d pixels: the size must be %d to %d "
+                       "pixels doubled once or more, at most %d",
+                       name, size, SMALLEST_MAP, LARGEST_MAP, LARGEST_SIZE);
     return RC_OK;
 }
 
 /* linear, BN; [up 2, convolution, BN(0.8), leaky ReLU] for each doubling, the last one to `last_width` channels;
  * convolution to c channels, tanh; BN without parameters, which brings the pixels to mean 0 and variance 1. */
-static rc_status build_generator(rc_net *net, const char *name, int c, int size, int noise, int width,
-                                 int last_width)
+static rc_status build_generator(rc_net *net, const char *name, int c, int size, int noise, int width, int last_width)
 {
     int map, doublings;
     RC_TRY(smallest_map(name, size, &map, &doublings));
     rc_net_builder builder = rc_net_start(net, name, noise, 1, 1);
-    rc_layer linear = {.name = "linear", .bn_name = "bn_0", .kind = RC_LAYER_LINEAR, .in = RC_NET_INPUT,
-                       .c_out = width, .map_h = map, .map_w = map, .bias = true};
+    rc_layer linear = {.name = "linear",
+                       .bn_name = "bn_0",
+                       .kind = RC_LAYER_LINEAR,
+                       .in = RC_NET_INPUT,
+                       .c_out = width,
+                       .map_h = map,
+                       .map_w = map,
+                       .bias = true};
     rc_part_normalise(&linear, RC_BN_EPS, true);
     int last = rc_net_add(&builder, &linear);
     for (int i = 1; i <= doublings; i++) {
@@ -70,8 +76,8 @@ rc_status rc_net_generator_small(rc_net *net, int c, int size, int noise, int wi
 rc_status rc_net_pixels(rc_net *net, int n, int c, int h, int w)
 {
     rc_net_builder builder = rc_net_start(net, "pixels", n, 1, 1);
-    rc_layer images = {.name = "images", .kind = RC_LAYER_LINEAR, .in = RC_NET_INPUT, .c_out = c, .map_h = h,
-                       .map_w = w};
+    rc_layer images = {
+        .name = "images", .kind = RC_LAYER_LINEAR, .in = RC_NET_INPUT, .c_out = c, .map_h = h, .map_w = w};
     rc_net_add(&builder, &images);
     return rc_net_finish(&builder);
 }
@@ -87,16 +93,25 @@ static rc_status vae_map(const char *name, int size, int width, int *map)
         return rc_fail(RC_INVALID_ARGUMENT, "net '%s' has width %d, expected a multiple of 8, at most %d", name, width,
                        LARGEST_VAE_WIDTH);
     if (size < 1 << VAE_DEPTH || size > LARGEST_SIZE || size % (1 << VAE_DEPTH) != 0)
-        return rc_fail(RC_INVALID_ARGUMENT, "net '%s' cannot take images of %d pixels: expected a multiple of %d, at "
-                       "most %d", name, size, 1 << VAE_DEPTH, LARGEST_SIZE);
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "net '%s' cannot take images of %d pixels: expected a multiple of %d, at "
+                       "most %d",
+                       name, size, 1 << VAE_DEPTH, LARGEST_SIZE);
     return RC_OK;
 }
 
 /* Convolution 4x4 that halves the map, or transposed, that doubles it. */
 static rc_layer vae_conv(int in, int c_out, bool transposed, rc_act act)
 {
-    return (rc_layer){.kind = RC_LAYER_CONV, .in = in, .k = 4, .stride = 2, .pad = 1, .c_out = c_out,
-                      .transposed = transposed, .bias = true, .act = act};
+    return (rc_layer){.kind = RC_LAYER_CONV,
+                      .in = in,
+                      .k = 4,
+                      .stride = 2,
+                      .pad = 1,
+                      .c_out = c_out,
+                      .transposed = transposed,
+                      .bias = true,
+                      .act = act};
 }
 
 rc_status rc_net_vae_encoder(rc_net *net, int c, int size, int width)
@@ -113,8 +128,8 @@ rc_status rc_net_vae_encoder(rc_net *net, int c, int size, int width)
     }
     for (int i = 0; i < 2; i++) {
         /* A linear layer over a flattened map is a convolution as large as the map, weights in the same order. */
-        rc_layer linear = {.kind = RC_LAYER_CONV, .in = last, .k = map, .stride = 1, .c_out = 2 * width,
-                           .bias = true, .output = true};
+        rc_layer linear = {
+            .kind = RC_LAYER_CONV, .in = last, .k = map, .stride = 1, .c_out = 2 * width, .bias = true, .output = true};
         rc_part_name(linear.name, "%s", output[i]);
         rc_net_add(&builder, &linear);
     }
@@ -127,8 +142,13 @@ rc_status rc_net_vae_decoder(rc_net *net, int c, int size, int width)
     RC_TRY(vae_map("vae-decoder", size, width, &map));
     const int channels[VAE_DEPTH] = {width / 2, width / 8, c};
     rc_net_builder builder = rc_net_start(net, "vae-decoder", 2 * width, 1, 1);
-    rc_layer linear = {.name = "linear", .kind = RC_LAYER_LINEAR, .in = RC_NET_INPUT, .c_out = width,
-                       .map_h = map, .map_w = map, .bias = true};
+    rc_layer linear = {.name = "linear",
+                       .kind = RC_LAYER_LINEAR,
+                       .in = RC_NET_INPUT,
+                       .c_out = width,
+                       .map_h = map,
+                       .map_w = map,
+                       .bias = true};
     int last = rc_net_add(&builder, &linear);
     for (int i = 0; i < VAE_DEPTH; i++) {
         rc_layer conv = vae_conv(last, channels[i], true, i < VAE_DEPTH - 1 ? RC_ACT_RELU : RC_ACT_SIGMOID);

@@ -6,8 +6,14 @@
 
 rc_layer rc_part_conv(int in, int c_out, int k, int stride, rc_init init)
 {
-    return (rc_layer){.kind = RC_LAYER_CONV, .in = in, .k = k, .stride = stride, .pad = (k - 1) / 2, .up = 1,
-                      .c_out = c_out, .init = init};
+    return (rc_layer){.kind = RC_LAYER_CONV,
+                      .in = in,
+                      .k = k,
+                      .stride = stride,
+                      .pad = (k - 1) / 2,
+                      .up = 1,
+                      .c_out = c_out,
+                      .init = init};
 }
 
 rc_layer rc_part_pool(int in)

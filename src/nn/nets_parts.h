@@ -5,7 +5,7 @@
 #include "nn/nets.h"
 
 /* PyTorch's defaults of BatchNorm2d. */
-#define RC_BN_EPS 1e-5f
+#define RC_BN_EPS      1e-5f
 #define RC_BN_MOMENTUM 0.1f
 
 /* Square convolution that keeps the size (or halves it, with stride 2): no bias, normalisation or activation yet. */

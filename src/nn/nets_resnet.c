@@ -3,7 +3,7 @@
 
 /* A residual block: two 3x3 convolutions, the second of which adds the shortcut. */
 typedef struct residual_block {
-    const char *names[4]; /* formats of convolution, normalisation, convolution, normalisation, with the prefix */
+    const char *names[4];      /* formats of convolution, normalisation, convolution, normalisation, with the prefix */
     const char *projection[2]; /* formats of the 1x1 shortcut; NULL: none, the shortcut pads */
     rc_shortcut widening;      /* shortcut where the block halves the map; IDENTITY: over the projection */
     rc_init init;

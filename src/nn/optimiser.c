@@ -38,8 +38,10 @@ rc_status rc_optimiser_create_sgd(rc_backend *backend, const rc_sgd *settings, r
 {
     *optimiser = NULL;
     if (!(settings->momentum >= 0 && settings->momentum < 1) || !(settings->weight_decay >= 0))
-        return rc_fail(RC_INVALID_ARGUMENT, "SGD with momentum %g and weight decay %g, expected 0 to below 1 and 0 or "
-                       "more", (double)settings->momentum, (double)settings->weight_decay);
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "SGD with momentum %g and weight decay %g, expected 0 to below 1 and 0 or "
+                       "more",
+                       (double)settings->momentum, (double)settings->weight_decay);
     return create(backend, (rc_optimiser){.sgd = *settings, .states = 1}, optimiser);
 }
 
@@ -48,7 +50,8 @@ rc_status rc_optimiser_create_adam(rc_backend *backend, const rc_adam *settings,
     *optimiser = NULL;
     if (!(settings->beta1 >= 0 && settings->beta1 < 1) || !(settings->beta2 >= 0 && settings->beta2 < 1) ||
         !(settings->eps > 0))
-        return rc_fail(RC_INVALID_ARGUMENT, "Adam with beta1 %g, beta2 %g and eps %g, expected 0 to below 1, "
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "Adam with beta1 %g, beta2 %g and eps %g, expected 0 to below 1, "
                        "0 to below 1 and more than 0",
                        (double)settings->beta1, (double)settings->beta2, (double)settings->eps);
     return create(backend, (rc_optimiser){.adam = *settings, .adam_kind = true, .states = 2}, optimiser);
@@ -79,7 +82,10 @@ rc_status rc_optimiser_add(rc_optimiser *optimiser, void *param, const void *gra
         return rc_fail(RC_INVALID_ARGUMENT, "an optimiser has at most %d ranges", MAX_RANGES);
     if (param == NULL || gradient == NULL || count == 0 || !rc_size_mul(count, be->real_bytes, &bytes))
         return rc_fail(RC_INVALID_ARGUMENT, "range %d of an optimiser: %s, %zu parameters", optimiser->ranges,
-                       param == NULL ? "no parameters" : gradient == NULL ? "no gradient" : "not a size", count);
+                       param == NULL      ? "no parameters"
+                       : gradient == NULL ? "no gradient"
+                                          : "not a size",
+                       count);
     parameter_range added = {.param = param, .gradient = gradient, .count = count};
     for (int i = 0; i < optimiser->states; i++) {
         rc_status status = be->alloc(be, bytes, &added.state[i]);

@@ -33,7 +33,10 @@ static rc_bn_forward normalisation_of(rc_pass *pass, const rc_model *model, int 
                            .beta = real_at(pass, model->param, layer->beta),
                            .running_mean = real_at(pass, model->running, layer->running_mean),
                            .running_var = real_at(pass, model->running, layer->running_var),
-                           .scale = at->scale, .shift = at->shift, .mean = at->mean, .istd = at->istd};
+                           .scale = at->scale,
+                           .shift = at->shift,
+                           .mean = at->mean,
+                           .istd = at->istd};
 }
 
 static void run_bn_eval(rc_pass *pass, const rc_model *model, int index)
@@ -53,7 +56,8 @@ static void run_forward(rc_pass *pass, const rc_model *model, int index)
     const void *weight = real_at(pass, model->param, layer->weight);
     const void *bias = real_at(pass, model->param, layer->bias_at);
     bool eval = pass->settings.mode == RC_PASS_EVAL;
-    const rc_epilogue epilogue = {.partial = at->partial, .apply = eval && rc_layer_pending(layer),
+    const rc_epilogue epilogue = {.partial = at->partial,
+                                  .apply = eval && rc_layer_pending(layer),
                                   .center = real_at(pass, model->running, layer->running_mean)};
     const rc_pool2d pool = {layer->k, layer->stride, layer->pad};
     switch (layer->kind) {
@@ -74,10 +78,12 @@ static void run_fused(rc_pass *pass, const rc_model *model, int first, int last)
     for (int i = first; i <= last; i++) {
         const rc_layer *layer = &pass->net->layer[i];
         rc_pass_layer *at = &pass->layer[i];
-        layers[i - first] = (rc_fused){
-            .conv = &at->conv, .weight = real_at(pass, model->param, layer->weight), .y = &at->y,
-            .epilogue = {.partial = at->partial, .apply = pass->settings.mode == RC_PASS_EVAL,
-                         .center = real_at(pass, model->running, layer->running_mean)}};
+        layers[i - first] = (rc_fused){.conv = &at->conv,
+                                       .weight = real_at(pass, model->param, layer->weight),
+                                       .y = &at->y,
+                                       .epilogue = {.partial = at->partial,
+                                                    .apply = pass->settings.mode == RC_PASS_EVAL,
+                                                    .center = real_at(pass, model->running, layer->running_mean)}};
     }
     be->fused_forward(be, x, layers, last - first + 1);
     x->stored = x->stored || x->value != NULL;
@@ -105,10 +111,15 @@ static void run_bn_backward(rc_pass *pass, void *gradient, int index)
     rc_pass_layer *at = &pass->layer[index];
     const rc_bn_stat *stat = at->stat;
     rc_backend *be = pass->backend;
-    const rc_bn_backward back = {.partial = at->back_partial, .dmean = stat ? stat->dmean : NULL,
-                                 .dvar = stat ? stat->dvar : NULL, .batch_mean = at->batch_mean,
+    const rc_bn_backward back = {.partial = at->back_partial,
+                                 .dmean = stat ? stat->dmean : NULL,
+                                 .dvar = stat ? stat->dvar : NULL,
+                                 .batch_mean = at->batch_mean,
                                  .dgamma = real_at(pass, gradient, layer->gamma),
-                                 .dbeta = real_at(pass, gradient, layer->beta), .a = at->a, .b = at->b, .c = at->c};
+                                 .dbeta = real_at(pass, gradient, layer->beta),
+                                 .a = at->a,
+                                 .b = at->b,
+                                 .c = at->c};
     be->bn_backward(be, &at->y, pass->settings.mode == RC_PASS_TRAIN, &back);
 }
 
@@ -147,7 +158,8 @@ static void run_writer(rc_pass *pass, const rc_model *model, const rc_pass_step 
     rc_backend *be = pass->backend;
     const rc_tensor *x = source(pass, step->target);
     void *dx = gradient_of(pass, step->target);
-    const rc_back_epilogue epilogue = {.x = x, .add = step->add,
+    const rc_back_epilogue epilogue = {.x = x,
+                                       .add = step->add,
                                        .addend = step->addend >= 0 ? pass->layer[step->addend].dy.g : NULL,
                                        .partial = step->sums ? pass->layer[step->target].back_partial : NULL};
     const void *weight = real_at(pass, model->param, layer->weight);
@@ -171,10 +183,13 @@ static void run_fused_backward(rc_pass *pass, const rc_model *model, const rc_pa
     rc_fused_back layers[RC_MAX_FUSED];
     int skip = pass->net->layer[step->first].skip;
     for (int i = step->first; i <= step->layer; i++)
-        layers[i - step->first] = (rc_fused_back){.conv = &pass->layer[i].conv, .dy = &pass->layer[i].dy,
+        layers[i - step->first] = (rc_fused_back){.conv = &pass->layer[i].conv,
+                                                  .dy = &pass->layer[i].dy,
                                                   .weight = real_at(pass, model->param, pass->net->layer[i].weight)};
-    const rc_fused_gradients to = {.dx = gradient_of(pass, step->target), .add = step->add,
-                                   .dskip = skip >= 0 ? gradient_of(pass, skip) : NULL, .add_skip = step->add_skip};
+    const rc_fused_gradients to = {.dx = gradient_of(pass, step->target),
+                                   .add = step->add,
+                                   .dskip = skip >= 0 ? gradient_of(pass, skip) : NULL,
+                                   .add_skip = step->add_skip};
     be->fused_backward(be, layers, step->layer - step->first + 1, &to);
 }
 
@@ -317,8 +332,10 @@ rc_status rc_tensor_create(rc_backend *backend, int n, int h, int w, int c, rc_t
     *tensor = (rc_tensor){.n = n, .h = h, .w = w, .c = c, .groups = 1, .group_end = {n}};
     bool possible = n >= 1 && h >= 1 && w >= 1 && c >= 1 && c <= INT32_MAX - backend->channel_multiple;
     if (!possible || (double)n * h * w * rc_padded(backend, c) > INT32_MAX)
-        return rc_fail(RC_INVALID_ARGUMENT, "tensor of %d images of %d x %d pixels of %d channels, expected 1 or more "
-                       "each and at most %d elements", n, h, w, c, INT32_MAX);
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "tensor of %d images of %d x %d pixels of %d channels, expected 1 or more "
+                       "each and at most %d elements",
+                       n, h, w, c, INT32_MAX);
     return backend->alloc(backend, rc_act_count(backend, n, h, w, c) * backend->act_bytes, &tensor->raw);
 }
 

@@ -54,7 +54,7 @@ rc_tensor *rc_pass_output(rc_pass *pass, int layer);
 rc_tensor *rc_pass_stored_output(rc_pass *pass, int layer);
 /* A tensor over that value with nothing pending: its raw is the value. It does not show the value before rounding. */
 rc_tensor *rc_pass_finished_output(rc_pass *pass, int layer);
-void *rc_pass_features(rc_pass *pass); /* of the average pool; NULL: the net has none */
+void *rc_pass_features(rc_pass *pass);                   /* of the average pool; NULL: the net has none */
 void *rc_pass_output_gradient(rc_pass *pass, int layer); /* act (n, h, w, cp); average pooling: real (n, c) */
 void rc_pass_zero_output_gradients(rc_pass *pass);       /* losses add theirs */
 void *rc_pass_input_gradient(rc_pass *pass);             /* act (n, h, w, cp) */

@@ -13,8 +13,10 @@ static rc_status check_groups(const rc_net *net, int n, int groups, const int *g
     for (int g = 0; g < groups; g++) {
         int begin = g > 0 ? group_end[g - 1] : 0;
         if (group_end[g] <= begin || group_end[g] > n || (g == groups - 1 && group_end[g] != n))
-            return rc_fail(RC_INVALID_ARGUMENT, "pass over net '%s': group %d ends at image %d, expected more than %d "
-                           "and, for the last group, the batch size %d", net->name, g, group_end[g], begin, n);
+            return rc_fail(RC_INVALID_ARGUMENT,
+                           "pass over net '%s': group %d ends at image %d, expected more than %d "
+                           "and, for the last group, the batch size %d",
+                           net->name, g, group_end[g], begin, n);
     }
     return RC_OK;
 }
@@ -27,9 +29,10 @@ static rc_status check_variances(const rc_net *net, int groups, const int *group
         for (int i = 0; i < net->layers; i++) {
             const rc_layer *layer = &net->layer[i];
             if (layer->bn.on && images == 1 && layer->h * layer->w == 1)
-                return rc_fail(RC_INVALID_ARGUMENT, "pass over net '%s': layer %d '%s' has one value per channel in "
-                               "group %d, batch normalisation in training needs two or more", net->name, i,
-                               layer->name, g);
+                return rc_fail(RC_INVALID_ARGUMENT,
+                               "pass over net '%s': layer %d '%s' has one value per channel in "
+                               "group %d, batch normalisation in training needs two or more",
+                               net->name, i, layer->name, g);
         }
     }
     return RC_OK;
@@ -42,8 +45,10 @@ static rc_status check_sizes(const rc_backend *backend, const rc_net *net, int n
         double count = (double)n * (layer ? (double)layer->h * layer->w * rc_padded(backend, layer->c_out)
                                           : (double)net->h * net->w * rc_padded(backend, net->c));
         if (count > INT32_MAX)
-            return rc_fail(RC_INVALID_ARGUMENT, "pass over net '%s': %s has %.0f elements for a batch of %d, at most "
-                           "%d are possible", net->name, layer ? layer->name : "the input", count, n, INT32_MAX);
+            return rc_fail(RC_INVALID_ARGUMENT,
+                           "pass over net '%s': %s has %.0f elements for a batch of %d, at most "
+                           "%d are possible",
+                           net->name, layer ? layer->name : "the input", count, n, INT32_MAX);
     }
     return RC_OK;
 }
@@ -202,7 +207,9 @@ static void point_normalisation(const rc_pass_build *b, int index, int *stats)
         to->batch_mean = vector(b, layer, buffers->statistics, 0);
         to->batch_var = vector(b, layer, buffers->statistics, 1);
         to->stat = &b->pass->stat[(*stats)++];
-        *to->stat = (rc_bn_stat){.c = layer->c_out, .mean = to->batch_mean, .var = to->batch_var,
+        *to->stat = (rc_bn_stat){.c = layer->c_out,
+                                 .mean = to->batch_mean,
+                                 .var = to->batch_var,
                                  .dmean = vector(b, layer, buffers->statistics, 2),
                                  .dvar = vector(b, layer, buffers->statistics, 3)};
     }
@@ -235,8 +242,12 @@ static void point_layer(const rc_pass_build *b, int index, int *stats)
     point_normalisation(b, index, stats);
     if (layer->skip >= 0) {
         const rc_layer *from = &b->net->layer[layer->skip];
-        to->y.skip = (rc_skip){.value = b->pass->layer[layer->skip].finished.raw, .h = from->h, .w = from->w,
-                               .c = from->c_out, .stride = layer->skip_stride, .channel_offset = layer->skip_offset};
+        to->y.skip = (rc_skip){.value = b->pass->layer[layer->skip].finished.raw,
+                               .h = from->h,
+                               .w = from->w,
+                               .c = from->c_out,
+                               .stride = layer->skip_stride,
+                               .channel_offset = layer->skip_offset};
     }
 }
 

@@ -3,8 +3,12 @@
 
 static rc_fusible offer(const rc_layer *layer)
 {
-    rc_fusible offered = {.act = layer->act, .in = layer->in, .skip = layer->skip, .skip_stride = layer->skip_stride,
-                          .skip_offset = layer->skip_offset, .output = layer->output};
+    rc_fusible offered = {.act = layer->act,
+                          .in = layer->in,
+                          .skip = layer->skip,
+                          .skip_stride = layer->skip_stride,
+                          .skip_offset = layer->skip_offset,
+                          .output = layer->output};
     offered.plain = layer->kind == RC_LAYER_CONV && !layer->bias && layer->bn.on;
     if (offered.plain)
         offered.conv = rc_layer_conv(layer);

@@ -31,11 +31,11 @@ typedef enum rc_pass_op {
 typedef struct rc_pass_step {
     rc_pass_op op;
     int layer;
-    int target; /* SKIP, DATA, FUSED_BACK: layer whose gradient is written, or RC_NET_INPUT */
-    bool add;   /* the same: add to that gradient, otherwise overwrite */
-    int addend; /* DATA: add to the gradient of this layer instead, RC_NO_LAYER: to the target's own */
-    bool sums;  /* SKIP, DATA: this finishes the gradient, take the sums of the target's normalisation */
-    int first;  /* FUSED, FUSED_BACK: the first of the layers, `layer` being the last */
+    int target;    /* SKIP, DATA, FUSED_BACK: layer whose gradient is written, or RC_NET_INPUT */
+    bool add;      /* the same: add to that gradient, otherwise overwrite */
+    int addend;    /* DATA: add to the gradient of this layer instead, RC_NO_LAYER: to the target's own */
+    bool sums;     /* SKIP, DATA: this finishes the gradient, take the sums of the target's normalisation */
+    int first;     /* FUSED, FUSED_BACK: the first of the layers, `layer` being the last */
     bool add_skip; /* FUSED_BACK: add to the gradient of the first layer's skip, otherwise overwrite */
 } rc_pass_step;
 

@@ -79,8 +79,7 @@ int main(int argc, char **argv)
         return 1;
     }
     const rc_split *split = strcmp(argv[2], "test") == 0 ? &data.test : &data.train;
-    int first = atoi(argv[3]), end = atoi(argv[4]), per_class = atoi(argv[5]),
-        skip = argc > 8 ? atoi(argv[8]) : 0;
+    int first = atoi(argv[3]), end = atoi(argv[4]), per_class = atoi(argv[5]), skip = argc > 8 ? atoi(argv[8]) : 0;
     size_t bytes = (size_t)data.h * (size_t)data.w * (size_t)data.c;
     mkdir(argv[7], 0777);
     for (int native = first; native < end && native < data.classes; native++) {

@@ -168,11 +168,15 @@ static rc_fusible offered[LAYERS];
 
 static void offer(int links)
 {
-    const rc_conv conv = {.c_in = 16, .c_out = 16, .k = 3, .stride = 1, .pad = 1, .up = 1, .h = 32, .w = 32, .oh = 32,
-                          .ow = 32};
+    const rc_conv conv = {
+        .c_in = 16, .c_out = 16, .k = 3, .stride = 1, .pad = 1, .up = 1, .h = 32, .w = 32, .oh = 32, .ow = 32};
     for (int i = 0; i < LAYERS; i++)
-        offered[i] = (rc_fusible){.act = RC_ACT_RELU, .in = i == FIRST ? X : i - 1, .skip = -1, .skip_stride = 1,
-                                  .plain = i >= FIRST && i < FIRST + links, .conv = conv};
+        offered[i] = (rc_fusible){.act = RC_ACT_RELU,
+                                  .in = i == FIRST ? X : i - 1,
+                                  .skip = -1,
+                                  .skip_stride = 1,
+                                  .plain = i >= FIRST && i < FIRST + links,
+                                  .conv = conv};
 }
 
 static void takes(rc_backend *be, int expected)
@@ -216,9 +220,9 @@ static void test_what_is_taken(void **state)
     offered[FIRST + 3].in = FIRST + 1, takes(be, 2);
     offered[LAYERS - 1].skip = FIRST, takes(be, 1);
     /* Shapes: of all links, and there is a kernel for it. */
-    int *const later[] = {&offered[FIRST + 1].conv.c_in, &offered[FIRST + 1].conv.c_out, &offered[FIRST + 1].conv.k,
-                          &offered[FIRST + 1].conv.stride, &offered[FIRST + 1].conv.pad, &offered[FIRST + 1].conv.up,
-                          &offered[FIRST + 1].conv.h, &offered[FIRST + 1].conv.w};
+    int *const later[] = {&offered[FIRST + 1].conv.c_in,   &offered[FIRST + 1].conv.c_out, &offered[FIRST + 1].conv.k,
+                          &offered[FIRST + 1].conv.stride, &offered[FIRST + 1].conv.pad,   &offered[FIRST + 1].conv.up,
+                          &offered[FIRST + 1].conv.h,      &offered[FIRST + 1].conv.w};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         *later[i] += 1, takes(be, 1);
     offered[FIRST + 1].conv.transposed = true, takes(be, 1);

@@ -99,8 +99,8 @@ static void test_workspace_is_small(void **state)
 {
     (void)state;
     rc_backend *be;
-    const rc_conv conv = {.c_in = 128, .c_out = 128, .k = 3, .stride = 1, .pad = 1, .up = 2, .h = 16, .w = 16,
-                          .oh = 32, .ow = 32};
+    const rc_conv conv = {
+        .c_in = 128, .c_out = 128, .k = 3, .stride = 1, .pad = 1, .up = 2, .h = 16, .w = 16, .oh = 32, .ow = 32};
     use_module(module);
     assert_int_equal(rc_backend_open("cuda:bf16:134217728", 1, NULL, &be), RC_OK);
     assert_int_equal(be->reserve_conv(be, &conv, 128), RC_OK);
@@ -115,8 +115,8 @@ static void test_workspace_outlives_a_failure(void **state)
     rc_backend *be;
     void *memory;
     float numbers[REALS], value;
-    const rc_conv huge = {.c_in = 512, .c_out = 512, .k = 3, .stride = 1, .pad = 1, .up = 1, .h = 64, .w = 64,
-                          .oh = 64, .ow = 64};
+    const rc_conv huge = {
+        .c_in = 512, .c_out = 512, .k = 3, .stride = 1, .pad = 1, .up = 1, .h = 64, .w = 64, .oh = 64, .ow = 64};
     use_module(module);
     assert_int_equal(rc_backend_open("cuda:fp32:8388608", 1, NULL, &be), RC_OK);
     assert_int_equal(be->alloc(be, sizeof numbers, &memory), RC_OK);
@@ -201,7 +201,8 @@ static void album_open(album *a, rc_backend *be)
         bytes[i] = (uint8_t)(i * 2654435761u >> 13);
     for (int i = 0; i < 2 * BATCH; i++)
         order[i] = (i * 7 + 3) % IMAGES;
-    *a = (album){.be = be, .augment = {.h = SIDE, .w = SIDE, .c = 3, .pad = 4, .flip = true, .std = {1, 1, 1, 1}},
+    *a = (album){.be = be,
+                 .augment = {.h = SIDE, .w = SIDE, .c = 3, .pad = 4, .flip = true, .std = {1, 1, 1, 1}},
                  .out = {.n = BATCH, .h = SIDE, .w = SIDE, .c = 3, .groups = 1, .group_end = {BATCH}}};
     void *memory;
     assert_int_equal(be->alloc(be, sizeof step, &memory), RC_OK);
@@ -339,8 +340,8 @@ static void keep_miss(void *user, const char *text)
 static void check_operations(const char *backend)
 {
     use_module(module);
-    const rc_selftest_settings settings = {.backend = backend, .threads = 1, .seed = 1, .quick = true, .only = -1,
-                                           .every = 24, .line = keep_miss};
+    const rc_selftest_settings settings = {
+        .backend = backend, .threads = 1, .seed = 1, .quick = true, .only = -1, .every = 24, .line = keep_miss};
     rc_selftest_result result;
     assert_int_equal(rc_selftest(&settings, &result), RC_OK);
     assert_int_equal(result.misses, 0);
@@ -361,8 +362,13 @@ static void test_operations_in_bf16(void **state)
 
 static void check_case(const char *operation, uint64_t seed, int number)
 {
-    const rc_selftest_settings settings = {.backend = "cuda:bf16", .threads = 1, .seed = seed, .quick = true,
-                                           .operation = operation, .only = number, .line = keep_miss};
+    const rc_selftest_settings settings = {.backend = "cuda:bf16",
+                                           .threads = 1,
+                                           .seed = seed,
+                                           .quick = true,
+                                           .operation = operation,
+                                           .only = number,
+                                           .line = keep_miss};
     rc_selftest_result result;
     assert_int_equal(rc_selftest(&settings, &result), RC_OK);
     assert_int_equal(result.misses, 0);
@@ -579,14 +585,22 @@ int main(int argc, char **argv)
     }
     module = argv[1];
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_says_what_is_missing),     cmocka_unit_test(test_opens_both_precisions),
-        cmocka_unit_test(test_limits_device_memory),     cmocka_unit_test(test_repeats_a_captured_step),
-        cmocka_unit_test(test_images_that_do_not_fit),   cmocka_unit_test(test_several_threads),
-        cmocka_unit_test(test_operations_in_fp32),       cmocka_unit_test(test_operations_in_bf16),
-        cmocka_unit_test(test_wide_layers),              cmocka_unit_test(test_workspace_is_small),
-        cmocka_unit_test(test_large_layers),             cmocka_unit_test(test_chains),
-        cmocka_unit_test(test_chains_that_share_blocks), cmocka_unit_test(test_spoiled_chains),
-        cmocka_unit_test(test_workspace_outlives_a_failure), cmocka_unit_test(test_decoded_pixels_near_one),
+        cmocka_unit_test(test_says_what_is_missing),
+        cmocka_unit_test(test_opens_both_precisions),
+        cmocka_unit_test(test_limits_device_memory),
+        cmocka_unit_test(test_repeats_a_captured_step),
+        cmocka_unit_test(test_images_that_do_not_fit),
+        cmocka_unit_test(test_several_threads),
+        cmocka_unit_test(test_operations_in_fp32),
+        cmocka_unit_test(test_operations_in_bf16),
+        cmocka_unit_test(test_wide_layers),
+        cmocka_unit_test(test_workspace_is_small),
+        cmocka_unit_test(test_large_layers),
+        cmocka_unit_test(test_chains),
+        cmocka_unit_test(test_chains_that_share_blocks),
+        cmocka_unit_test(test_spoiled_chains),
+        cmocka_unit_test(test_workspace_outlives_a_failure),
+        cmocka_unit_test(test_decoded_pixels_near_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

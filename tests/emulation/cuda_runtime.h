@@ -21,7 +21,7 @@
 #define __global__
 #define __device__
 #define __host__
-#define __shared__ static /* blocks run one after the other, each kernel's own */
+#define __shared__      static /* blocks run one after the other, each kernel's own */
 #define __forceinline__ inline
 #define __grid_constant__
 #define __launch_bounds__(...)
@@ -31,7 +31,9 @@
 
 struct dim3 {
     unsigned x, y, z;
-    dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+    dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_)
+    {
+    }
 };
 
 struct float4 {
@@ -255,9 +257,8 @@ inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*k
                                       Arguments... arguments)
 {
     dim3 grid = config->gridDim, block = config->blockDim;
-    return rc_emulated_enqueue(config->stream, [=]() {
-        rc_emulated_run(grid, block, [&]() { kernel(Parameters(arguments)...); });
-    });
+    return rc_emulated_enqueue(config->stream,
+                               [=]() { rc_emulated_run(grid, block, [&]() { kernel(Parameters(arguments)...); }); });
 }
 
 #endif

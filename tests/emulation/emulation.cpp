@@ -17,7 +17,8 @@ char *const rc_emulated_shared = shared_memory;
 
 /* ---- fibers ----------------------------------------------------------------------------------------------------- */
 
-namespace {
+namespace
+{
 
 enum { STACK_BYTES = 128 * 1024, MOST_THREADS = 1024, WARP = 32 };
 
@@ -245,7 +246,7 @@ static struct teller {
 } told_in_the_end;
 
 static thread_local rc_emulated_graph *captured; /* by this thread of the host */
-static std::mutex device;                         /* there is one, with one set of fibers */
+static std::mutex device;                        /* there is one, with one set of fibers */
 
 static bool is_captured(cudaStream_t stream)
 {

@@ -67,10 +67,10 @@ static int write_tensors(const char *path)
         u8[i] = (uint8_t)(i * 11);
     }
     const rc_named_tensor tensors[] = {
-        {"bytes.odd", RC_DTYPE_U8, 1, {COUNT - 1}, u8},  {"f32", RC_DTYPE_F32, 4, {2, 3, 1, 4}, f32},
-        {"f64", RC_DTYPE_F64, 2, {4, 6}, f64},           {"i32", RC_DTYPE_I32, 3, {2, 2, 6}, i32},
-        {"i64", RC_DTYPE_I64, 1, {COUNT}, i64},          {"scalar", RC_DTYPE_F32, 0, {0}, f32 + 5},
-        {"nothing", RC_DTYPE_F32, 2, {0, 7}, f32},       {"caf\xC3\xA9 \"x\"", RC_DTYPE_U8, 2, {3, 4}, u8},
+        {"bytes.odd", RC_DTYPE_U8, 1, {COUNT - 1}, u8}, {"f32", RC_DTYPE_F32, 4, {2, 3, 1, 4}, f32},
+        {"f64", RC_DTYPE_F64, 2, {4, 6}, f64},          {"i32", RC_DTYPE_I32, 3, {2, 2, 6}, i32},
+        {"i64", RC_DTYPE_I64, 1, {COUNT}, i64},         {"scalar", RC_DTYPE_F32, 0, {0}, f32 + 5},
+        {"nothing", RC_DTYPE_F32, 2, {0, 7}, f32},      {"caf\xC3\xA9 \"x\"", RC_DTYPE_U8, 2, {3, 4}, u8},
     };
     rc_json_writer metadata = rc_safetensors_metadata_begin();
     rc_json_put_text(&metadata, "maker", "recollect");
@@ -196,8 +196,8 @@ static int print_data(const rc_dataset *d)
 
 static int read_data(char **arguments)
 {
-    rc_data_settings settings = {.size = atoi(arguments[1]), .resize = atoi(arguments[2]),
-                                 .channels = atoi(arguments[3])};
+    rc_data_settings settings = {
+        .size = atoi(arguments[1]), .resize = atoi(arguments[2]), .channels = atoi(arguments[3])};
     rc_dataset d;
     if (rc_dataset_open(arguments[0], &settings, &d) != RC_OK)
         return failed();

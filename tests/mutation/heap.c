@@ -20,9 +20,9 @@
 
 #include "base/memory.h"
 
-#define WEAK __attribute__((weak))
-#define RESERVED ((size_t)8 << 30) /* addresses; no block gets those of another */
-#define FILLED ((size_t)16 << 20)  /* a larger block is left as it comes */
+#define WEAK     __attribute__((weak))
+#define RESERVED ((size_t)8 << 30)  /* addresses; no block gets those of another */
+#define FILLED   ((size_t)16 << 20) /* a larger block is left as it comes */
 
 enum { MOST_BLOCKS = 1 << 18, MOST_ZONES = 1 << 14, ZONE = RC_ALIGNMENT };
 
@@ -36,8 +36,8 @@ typedef struct guarded_block {
 } guarded_block;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static span reserved; /* what is left of the addresses */
-static char *lowest;  /* of all addresses that were reserved */
+static span reserved;                     /* what is left of the addresses */
+static char *lowest;                      /* of all addresses that were reserved */
 static guarded_block blocks[MOST_BLOCKS]; /* by address */
 static size_t block_count;
 static span zones[MOST_ZONES]; /* with the pattern, inside of blocks: behind parts of arenas */

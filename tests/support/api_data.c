@@ -8,8 +8,7 @@
 
 #include <cmocka.h>
 
-static const char *const pattern_name[API_PATTERNS] = {"rows",      "columns", "checks",
-                                                       "diagonals", "disc",    "frame"};
+static const char *const pattern_name[API_PATTERNS] = {"rows", "columns", "checks", "diagonals", "disc", "frame"};
 
 static int is_bright(int pattern, int y, int x)
 {
@@ -41,8 +40,7 @@ void api_data_make(api_data *data, int first, int classes, int per_class, unsign
         data->labels[i] = i % classes;
         for (int p = 0; p < API_IMAGE; p++) {
             noise = noise * 1664525u + 1013904223u;
-            int value =
-                (is_bright(first + i % classes, p / API_SIZE, p % API_SIZE) ? 170 : 60) + (int)(noise >> 26);
+            int value = (is_bright(first + i % classes, p / API_SIZE, p % API_SIZE) ? 170 : 60) + (int)(noise >> 26);
             data->pixels[(size_t)i * API_IMAGE + (size_t)p] = (uint8_t)value;
         }
     }

@@ -246,7 +246,7 @@ bool claim_make(craft *file, const claim *c)
 {
     return c->place == CLAIM_METADATA  ? craft_metadata(file, c->key, c->value)
            : c->place == CLAIM_SETTING ? craft_setting(file, c->key, c->value)
-                                 : craft_tensor(file, c->key, c->field, c->value);
+                                       : craft_tensor(file, c->key, c->field, c->value);
 }
 
 void claim_text(const claim *c, char *text, size_t size)

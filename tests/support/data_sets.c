@@ -81,8 +81,7 @@ static void add_array(data_bytes *out, const uint8_t *data, int rows, data_pickl
     data_add(out, "\x8a\x02\x00\x0c\x86", 5);
     data_add_text(out, "cnumpy\ndtype\nq\x06");
     add_string(out, "u1", style.python3);
-    data_add(out, style.python3 ? "\x89\x88\x87Rq\x07(K\x03" : "K\0K\1\x87Rq\x07(K\x03",
-             style.python3 ? 9 : 11);
+    data_add(out, style.python3 ? "\x89\x88\x87Rq\x07(K\x03" : "K\0K\1\x87Rq\x07(K\x03", style.python3 ? 9 : 11);
     add_string(out, "|", style.python3);
     data_add(out, "NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb", 17);
     data_add_byte(out, style.fortran ? 0x88 : 0x89);

@@ -77,8 +77,8 @@ static void randomise_normalisation(nn_fixture *fixture, uint64_t seed)
     }
 }
 
-void nn_open(nn_fixture *fixture, const char *backend, int threads, const rc_net *net,
-             const rc_pass_settings *settings, uint64_t seed)
+void nn_open(nn_fixture *fixture, const char *backend, int threads, const rc_net *net, const rc_pass_settings *settings,
+             uint64_t seed)
 {
     rc_backend *opened;
     nn_must(rc_backend_open(backend, threads, NULL, &opened));

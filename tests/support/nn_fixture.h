@@ -10,12 +10,12 @@ typedef struct nn_fixture {
     rc_model model;
     rc_tensor input;
     rc_pass *pass;
-    void *gradient;      /* (params) real */
+    void *gradient; /* (params) real */
 } nn_fixture;
 
 /* Weights: rc_model_init, then random gamma, beta and running statistics. The test fails if anything does. */
-void nn_open(nn_fixture *fixture, const char *backend, int threads, const rc_net *net,
-             const rc_pass_settings *settings, uint64_t seed);
+void nn_open(nn_fixture *fixture, const char *backend, int threads, const rc_net *net, const rc_pass_settings *settings,
+             uint64_t seed);
 void nn_open_on(nn_fixture *fixture, rc_backend *backend, const rc_net *net, const rc_pass_settings *settings,
                 uint64_t seed);
 void nn_close(nn_fixture *fixture);
@@ -34,7 +34,7 @@ double *nn_random(uint64_t seed, uint64_t stream, size_t count);                
 /* Forward and backward with random output gradients. */
 void nn_step(nn_fixture *fixture, uint64_t seed);
 
-void nn_must(rc_status status); /* the test fails with the message unless it is RC_OK */
+void nn_must(rc_status status);               /* the test fails with the message unless it is RC_OK */
 size_t nn_map_count(const rc_tensor *tensor); /* without pad channels */
 
 #endif

@@ -80,16 +80,28 @@ static rc_status generator(rc_net *net)
 static rc_status autoencoder(rc_net *net)
 {
     rc_net_builder b = rc_net_start(net, "autoencoder", 2, 8, 8);
-    rc_layer half = {.kind = RC_LAYER_CONV, .k = 4, .stride = 2, .pad = 1, .in = RC_NET_INPUT, .c_out = 3,
-                     .bias = true, .act = RC_ACT_RELU};
+    rc_layer half = {.kind = RC_LAYER_CONV,
+                     .k = 4,
+                     .stride = 2,
+                     .pad = 1,
+                     .in = RC_NET_INPUT,
+                     .c_out = 3,
+                     .bias = true,
+                     .act = RC_ACT_RELU};
     half.in = add(&b, half, "conv_1");
     int x = add(&b, half, "conv_2");
     rc_layer linear = {.kind = RC_LAYER_CONV, .k = 2, .stride = 1, .in = x, .c_out = 6, .bias = true, .output = true};
     add(&b, linear, "mean");
     int code = add(&b, linear, "log_variance");
     rc_layer map = {.kind = RC_LAYER_LINEAR, .in = code, .c_out = 3, .map_h = 2, .map_w = 3, .bias = true};
-    rc_layer twice = {.kind = RC_LAYER_CONV, .k = 4, .stride = 2, .pad = 1, .c_out = 5, .transposed = true,
-                      .bias = true, .act = RC_ACT_LEAKY_RELU};
+    rc_layer twice = {.kind = RC_LAYER_CONV,
+                      .k = 4,
+                      .stride = 2,
+                      .pad = 1,
+                      .c_out = 5,
+                      .transposed = true,
+                      .bias = true,
+                      .act = RC_ACT_LEAKY_RELU};
     twice.in = add(&b, map, "linear");
     twice.in = add(&b, twice, "deconv_1");
     twice.act = RC_ACT_SIGMOID;
@@ -181,7 +193,7 @@ static rc_layer random_layer(dice_rolls *dice, const rc_net *net)
     rc_layer layer = {.in = net->layers == 0 ? RC_NET_INPUT : roll(dice, net->layers + 1) - 1};
     if (net->layers > 0 && roll(dice, 2))
         layer.in = net->layers - 1;
-    static const rc_layer_kind kinds[] = {RC_LAYER_CONV, RC_LAYER_CONV,   RC_LAYER_CONV,    RC_LAYER_CONV,
+    static const rc_layer_kind kinds[] = {RC_LAYER_CONV, RC_LAYER_CONV,   RC_LAYER_CONV,     RC_LAYER_CONV,
                                           RC_LAYER_BN,   RC_LAYER_LINEAR, RC_LAYER_MAX_POOL, RC_LAYER_AVERAGE_POOL};
     layer.kind = kinds[roll(dice, 8)];
     for (int i = 0; i < net->layers; i++) {

@@ -21,7 +21,7 @@ typedef struct session {
     subject *s;
     rc_learner l;
     int n_new[TASKS], count[TASKS], all; /* images */
-    uint8_t *images; /* of all tasks */
+    uint8_t *images;                     /* of all tasks */
     int32_t *labels;
 } session;
 
@@ -44,25 +44,53 @@ static rc_settings settings_of(const subject *s)
         const char *name;
         int *value;
     } integers[] = {
-        {"width", &r.net_width}, {"generator_width", &r.generator_width}, {"noise", &r.noise},
-        {"vae_width", &r.vae_width}, {"batch", &r.batch}, {"crop_pad", &r.crop_pad}, {"epochs", &r.epochs},
-        {"refine_epochs", &r.refine_epochs}, {"min_steps", &r.min_steps}, {"milestone_0", &r.milestone[0]},
-        {"milestone_1", &r.milestone[1]}, {"buffer_size", &r.buffer_size}, {"inversion_steps", &r.inversion_steps},
-        {"pixel_batches", &r.pixel_batches}, {"pixel_steps", &r.pixel_steps}, {"pixel_jitter", &r.pixel_jitter},
+        {"width", &r.net_width},
+        {"generator_width", &r.generator_width},
+        {"noise", &r.noise},
+        {"vae_width", &r.vae_width},
+        {"batch", &r.batch},
+        {"crop_pad", &r.crop_pad},
+        {"epochs", &r.epochs},
+        {"refine_epochs", &r.refine_epochs},
+        {"min_steps", &r.min_steps},
+        {"milestone_0", &r.milestone[0]},
+        {"milestone_1", &r.milestone[1]},
+        {"buffer_size", &r.buffer_size},
+        {"inversion_steps", &r.inversion_steps},
+        {"pixel_batches", &r.pixel_batches},
+        {"pixel_steps", &r.pixel_steps},
+        {"pixel_jitter", &r.pixel_jitter},
     };
     const struct {
         const char *name;
         double *value;
     } reals[] = {
-        {"learning_rate", &r.learning_rate}, {"decay", &r.decay}, {"refine_rate", &r.refine_rate},
-        {"momentum", &r.momentum}, {"weight_decay", &r.weight_decay}, {"lambda_ce", &r.lambda_ce},
-        {"lambda_hkd", &r.lambda_hkd}, {"lambda_rkd", &r.lambda_rkd}, {"lambda_war", &r.lambda_war},
-        {"kd_temperature", &r.kd_temperature}, {"kd_weight", &r.kd_weight}, {"feature_weight", &r.feature_weight},
-        {"lode_rho", &r.lode_rho}, {"inversion_rate", &r.inversion_rate}, {"temperature", &r.temperature},
-        {"weight_content", &r.weight_content}, {"weight_diversity", &r.weight_diversity}, {"weight_bn", &r.weight_bn},
-        {"weight_prior", &r.weight_prior}, {"lambda_dce", &r.lambda_dce}, {"dce_momentum", &r.dce_momentum},
-        {"diversity_epsilon", &r.diversity_epsilon}, {"pixel_rate", &r.pixel_rate}, {"pixel_bn", &r.pixel_bn},
-        {"pixel_variation", &r.pixel_variation}, {"pixel_norm", &r.pixel_norm},
+        {"learning_rate", &r.learning_rate},
+        {"decay", &r.decay},
+        {"refine_rate", &r.refine_rate},
+        {"momentum", &r.momentum},
+        {"weight_decay", &r.weight_decay},
+        {"lambda_ce", &r.lambda_ce},
+        {"lambda_hkd", &r.lambda_hkd},
+        {"lambda_rkd", &r.lambda_rkd},
+        {"lambda_war", &r.lambda_war},
+        {"kd_temperature", &r.kd_temperature},
+        {"kd_weight", &r.kd_weight},
+        {"feature_weight", &r.feature_weight},
+        {"lode_rho", &r.lode_rho},
+        {"inversion_rate", &r.inversion_rate},
+        {"temperature", &r.temperature},
+        {"weight_content", &r.weight_content},
+        {"weight_diversity", &r.weight_diversity},
+        {"weight_bn", &r.weight_bn},
+        {"weight_prior", &r.weight_prior},
+        {"lambda_dce", &r.lambda_dce},
+        {"dce_momentum", &r.dce_momentum},
+        {"diversity_epsilon", &r.diversity_epsilon},
+        {"pixel_rate", &r.pixel_rate},
+        {"pixel_bn", &r.pixel_bn},
+        {"pixel_variation", &r.pixel_variation},
+        {"pixel_norm", &r.pixel_norm},
     };
     for (size_t i = 0; i < sizeof integers / sizeof *integers; i++)
         *integers[i].value = oracle_int(c, integers[i].name);
@@ -106,8 +134,8 @@ static void make_images(session *t)
         for (int i = 0; i < t->count[task]; i++, at++) {
             t->labels[at] = known + i % t->n_new[task];
             for (size_t k = 0; k < bytes; k++)
-                t->images[(size_t)at * bytes + k] =
-                    (uint8_t)((bits[(size_t)i * bytes + k] >> 25) + (colours[3 * t->labels[at] + (int)(k % 3)] >> 25));
+                t->images[(size_t)at * bytes + k] = (uint8_t)((bits[(size_t)i * bytes + k] >> 25) +
+                                                              (colours[3 * t->labels[at] + (int)(k % 3)] >> 25));
         }
         free(bits);
     }

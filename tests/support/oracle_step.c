@@ -17,7 +17,7 @@ void oracle_step_nets(subject *s, rc_net *classifier, rc_net *generator)
     if (width > 0) {
         subject_must(s, rc_net_resnet_small(classifier, channels, size, size, width, oracle_int(c, "blocks")));
         subject_must(s, rc_net_generator_small(generator, channels, size, oracle_int(c, "noise"),
-                                        oracle_int(c, "generator_width")));
+                                               oracle_int(c, "generator_width")));
     } else {
         subject_must(s, rc_net_resnet32(classifier, channels, size, size));
         subject_must(s, rc_net_generator(generator, channels, size));
@@ -25,7 +25,7 @@ void oracle_step_nets(subject *s, rc_net *classifier, rc_net *generator)
 }
 
 void oracle_step_classifier(subject *s, rc_classifier *classifier, const rc_net *net, const char *prefix, int old,
-                             int new)
+                            int new)
 {
     char name[64];
     subject_must(s, rc_classifier_create(classifier, net, s->be, old + new));
@@ -115,8 +115,12 @@ rc_resident_data oracle_step_data(subject *s)
     const oracle_case *c = s->c;
     int size = oracle_int(c, "size"), channels = oracle_int(c, "c"), n_old = oracle_int(c, "n_old");
     size_t count = (size_t)oracle_int(c, "count"), bytes = count * (size_t)(size * size * channels);
-    rc_resident_data data = {.augment = {.h = size, .w = size, .c = channels, .pad = oracle_int(c, "pad"),
-                                         .flip = true, .stream = RC_STREAM_AUGMENT}};
+    rc_resident_data data = {.augment = {.h = size,
+                                         .w = size,
+                                         .c = channels,
+                                         .pad = oracle_int(c, "pad"),
+                                         .flip = true,
+                                         .stream = RC_STREAM_AUGMENT}};
     uint32_t *bits = oracle_bits(c, "images", bytes), *order = malloc(count * sizeof *order);
     uint8_t *pixels = malloc(bytes);
     assert_non_null(order);

@@ -13,7 +13,8 @@
 rc_backend *nth_backend(int i)
 {
     static const char *const names[] = {"reference", "reference64", "cpu"};
-    if (i >= (int)(sizeof names / sizeof names[0])) return NULL;
+    if (i >= (int)(sizeof names / sizeof names[0]))
+        return NULL;
     rc_backend *be = NULL;
     if (rc_backend_open(names[i], 2, NULL, &be) != RC_OK)
         fail_msg("cannot open backend %s: %s", names[i], rc_message());
@@ -29,7 +30,8 @@ void *new_reals(rc_backend *be, const double *values, size_t count)
 {
     void *memory = NULL;
     assert_int_equal(be->alloc(be, count * be->real_bytes, &memory), RC_OK);
-    if (values) be->write_real64(be, memory, values, count);
+    if (values)
+        be->write_real64(be, memory, values, count);
     return memory;
 }
 
@@ -37,7 +39,8 @@ rc_tensor new_tensor(rc_backend *be, int n, int h, int w, int c, const double *v
 {
     rc_tensor t = {.n = n, .h = h, .w = w, .c = c, .groups = 1, .group_end = {n}};
     assert_int_equal(be->alloc(be, rc_act_count(be, n, h, w, c) * be->act_bytes, &t.raw), RC_OK);
-    if (values) be->write_act(be, &t, values);
+    if (values)
+        be->write_act(be, &t, values);
     return t;
 }
 
@@ -76,8 +79,7 @@ void expect_act(rc_backend *be, const rc_tensor *shape, const void *memory, cons
         if (channel < (size_t)shape->c)
             expect_near(be, found[i], expected[pixel * (size_t)shape->c + channel], i);
         else if (found[i] != 0)
-            fail_msg("%s: pad channel %zu of pixel %zu is %g, expected 0", be->about.name, channel, pixel,
-                     found[i]);
+            fail_msg("%s: pad channel %zu of pixel %zu is %g, expected 0", be->about.name, channel, pixel, found[i]);
     }
     free(found);
 }
@@ -85,5 +87,6 @@ void expect_act(rc_backend *be, const rc_tensor *shape, const void *memory, cons
 void fill_random(double *values, size_t count, uint64_t seed)
 {
     rc_rng rng = {seed, 1};
-    for (size_t i = 0; i < count; i++) values[i] = 2 * (double)rc_rng_uniform(rng, i) - 1;
+    for (size_t i = 0; i < count; i++)
+        values[i] = 2 * (double)rc_rng_uniform(rng, i) - 1;
 }

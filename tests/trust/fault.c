@@ -144,7 +144,7 @@ ssize_t write(int fd, const void *data, size_t size)
 {
     char path[1024];
     int partly = 0, error = fd > 2 ? count(WRITING, "write", path_of(fd, path, sizeof path), &partly) : 0;
-    ssize_t (*next)(int, const void *, size_t) = NEXT("write", ssize_t (*)(int, const void *, size_t));
+    ssize_t (*next)(int, const void *, size_t) = NEXT("write", ssize_t(*)(int, const void *, size_t));
     if (error != 0 && partly && size > 1)
         return next(fd, data, size / 2);
     FAIL_IF(error);
@@ -164,7 +164,7 @@ ssize_t read(int fd, void *data, size_t size)
 {
     char path[1024];
     FAIL_IF(fd > 2 ? count(PASSING, "get", path_of(fd, path, sizeof path), NULL) : 0);
-    return NEXT("read", ssize_t (*)(int, void *, size_t))(fd, data, size);
+    return NEXT("read", ssize_t(*)(int, void *, size_t))(fd, data, size);
 }
 
 /* It is closed when it says that a signal came. */

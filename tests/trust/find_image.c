@@ -75,10 +75,10 @@ typedef struct kind {
 } kind;
 
 static const kind kinds[] = {
-    {"bytes", U8, 3, 0, 0},          {"byte-planes", U8, 1, 0, 0},      {"bytes-mirrored", U8, 3, 1, 0},
-    {"bytes-cropped", U8, 3, 0, 3},  {"floats", F32, 3, 0, 0},          {"floats-padded", F32, 4, 0, 0},
-    {"float-planes", F32, 1, 0, 0},  {"floats-mirrored", F32, 4, 1, 0}, {"doubles", F64, 3, 0, 0},
-    {"halves", F16, 3, 0, 0},        {"brain-floats", BF16, 4, 0, 0},
+    {"bytes", U8, 3, 0, 0},         {"byte-planes", U8, 1, 0, 0},      {"bytes-mirrored", U8, 3, 1, 0},
+    {"bytes-cropped", U8, 3, 0, 3}, {"floats", F32, 3, 0, 0},          {"floats-padded", F32, 4, 0, 0},
+    {"float-planes", F32, 1, 0, 0}, {"floats-mirrored", F32, 4, 1, 0}, {"doubles", F64, 3, 0, 0},
+    {"halves", F16, 3, 0, 0},       {"brain-floats", BF16, 4, 0, 0},
 };
 enum { KINDS = sizeof kinds / sizeof *kinds };
 

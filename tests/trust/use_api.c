@@ -19,7 +19,7 @@ typedef struct program {
     recollect_model *model;
     unsigned char picture[MOST_BYTES];
     size_t size;
-    int known;                        /* classes when it answered last; 0: it has not yet */
+    int known;                       /* classes when it answered last; 0: it has not yet */
     float probability[MOST_CLASSES]; /* that it answered */
     float unfamiliarity;
 } program;

@@ -62,10 +62,10 @@ static void end(rc_source *source, const rc_learner *l)
 /* Both ways: into the file, or out of it. */
 static rc_status exchange(const rc_image_buffer *b, int64_t held, rc_source_file *file)
 {
-    const rc_source_array images = {.name = "first.images", .dims = 2, .shape = {held, (int64_t)b->image_bytes},
-                                    .values = b->images};
-    const rc_source_array labels = {.name = "first.labels", .whole = true, .dims = 1, .shape = {held},
-                                    .values = b->labels};
+    const rc_source_array images = {
+        .name = "first.images", .dims = 2, .shape = {held, (int64_t)b->image_bytes}, .values = b->images};
+    const rc_source_array labels = {
+        .name = "first.labels", .whole = true, .dims = 1, .shape = {held}, .values = b->labels};
     RC_TRY(file->array(file, &images));
     return file->array(file, &labels);
 }

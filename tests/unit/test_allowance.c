@@ -85,8 +85,13 @@ static void published_models_are_within_what_is_allowed(void **state)
         size_t bytes;
         SUCCEEDS(rc_method_find("cwd", &method));
         SUCCEEDS(rc_learner_net(&config.settings, &image, net));
-        rc_task_claim claim = {.settings = &config.settings, .method = method, .image = &image, .n_old = 90,
-                               .n_new = 10, .images = image_bytes, .count = 5000};
+        rc_task_claim claim = {.settings = &config.settings,
+                               .method = method,
+                               .image = &image,
+                               .n_old = 90,
+                               .n_new = 10,
+                               .images = image_bytes,
+                               .count = 5000};
         SUCCEEDS(rc_forecast_bytes(be, &claim, &bytes));
         if (bytes > rc_memory_allowed_for(SIZE_MAX, 0, net->params * sizeof(float)))
             fail_msg("%s takes %zu bytes", name, bytes);
@@ -101,14 +106,19 @@ static rc_backend *backend;
 
 static void make_model(const char *path)
 {
-    static const char *const small[] = {"net=resnet-small", "net_width=4", "net_blocks=1", "generator=generator-small",
-                                        "generator_width=8", "noise=8", "batch=8", "epochs=1", "refine_epochs=0",
-                                        "min_steps=1"};
+    static const char *const small[] = {"net=resnet-small",  "net_width=4", "net_blocks=1", "generator=generator-small",
+                                        "generator_width=8", "noise=8",     "batch=8",      "epochs=1",
+                                        "refine_epochs=0",   "min_steps=1"};
     int32_t *labels;
     uint8_t *images = learning_images(0, 2, 6, &labels);
     char first[] = "a", second[] = "b", *names[] = {first, second};
-    rc_dataset data = {.format = "memory", .name = "memory", .h = LEARNING_SIZE, .w = LEARNING_SIZE,
-                       .c = LEARNING_CHANNELS, .classes = 2, .class_name = names,
+    rc_dataset data = {.format = "memory",
+                       .name = "memory",
+                       .h = LEARNING_SIZE,
+                       .w = LEARNING_SIZE,
+                       .c = LEARNING_CHANNELS,
+                       .classes = 2,
+                       .class_name = names,
                        .train = {.count = 12, .images = images, .labels = labels}};
     rc_given given = {.data = data};
     rc_saved_model model = {0};

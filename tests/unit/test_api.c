@@ -118,9 +118,7 @@ static void settings_are_checked(void **state)
         {"'magic'", RECOLLECT_INVALID_ARGUMENT, {.size = sizeof good, .backend = "magic"}},
         {"''", RECOLLECT_INVALID_ARGUMENT, {.size = sizeof good, .backend = ""}},
         {"threads is -1", RECOLLECT_INVALID_ARGUMENT, {.size = sizeof good, .backend = "cpu", .threads = -1}},
-        {"threads is 2000",
-         RECOLLECT_INVALID_ARGUMENT,
-         {.size = sizeof good, .backend = "cpu", .threads = 2000}},
+        {"threads is 2000", RECOLLECT_INVALID_ARGUMENT, {.size = sizeof good, .backend = "cpu", .threads = 2000}},
         {"log_level is 9",
          RECOLLECT_INVALID_ARGUMENT,
          {.size = sizeof good, .backend = "cpu", .log_level = (recollect_log_level)9}},
@@ -318,27 +316,23 @@ static void learning_is_checked(void **state)
         REFUSES_ARGUMENT(bad[i].text, recollect_learn(empty, &bad[i].images, more.labels, names, 2, NULL));
     }
     REFUSES_ARGUMENT("labels is NULL", recollect_learn(taught, &more.images, NULL, names, 2, NULL));
-    REFUSES_ARGUMENT("class_names is NULL",
-                     recollect_learn(taught, &more.images, more.labels, NULL, 2, NULL));
+    REFUSES_ARGUMENT("class_names is NULL", recollect_learn(taught, &more.images, more.labels, NULL, 2, NULL));
     REFUSES_ARGUMENT("classes is 0", recollect_learn(taught, &more.images, more.labels, names, 0, NULL));
     REFUSES_ARGUMENT("classes is -2", recollect_learn(taught, &more.images, more.labels, names, -2, NULL));
     REFUSES_ARGUMENT("classes is 2147483647",
                      recollect_learn(taught, &more.images, more.labels, names, 2147483647, NULL));
-    REFUSES_ARGUMENT("result's size is 3",
-                     recollect_learn(taught, &more.images, more.labels, names, 2, &result));
+    REFUSES_ARGUMENT("result's size is 3", recollect_learn(taught, &more.images, more.labels, names, 2, &result));
 
-    static const char *const twice[] = {"a", "b", "a"}, *const hole[] = {"a", NULL},
-                             *const blank[] = {"a", ""}, *const latin[] = {"a", "\xe4"},
-                             *const line[] = {"a", "b\nc"}, *const three[] = {"a", "b", "c"};
-    REFUSES_ARGUMENT("two classes are called 'a'",
-                     recollect_learn(taught, &more.images, more.labels, twice, 3, NULL));
+    static const char *const twice[] = {"a", "b", "a"}, *const hole[] = {"a", NULL}, *const blank[] = {"a", ""},
+                             *const latin[] = {"a", "\xe4"}, *const line[] = {"a", "b\nc"},
+                             *const three[] = {"a", "b", "c"};
+    REFUSES_ARGUMENT("two classes are called 'a'", recollect_learn(taught, &more.images, more.labels, twice, 3, NULL));
     REFUSES_ARGUMENT("class 1 is NULL", recollect_learn(taught, &more.images, more.labels, hole, 2, NULL));
     REFUSES_ARGUMENT("class 1 is empty", recollect_learn(taught, &more.images, more.labels, blank, 2, NULL));
     REFUSES_ARGUMENT("UTF-8", recollect_learn(taught, &more.images, more.labels, latin, 2, NULL));
     REFUSES_ARGUMENT("UTF-8", recollect_learn(taught, &more.images, more.labels, line, 2, NULL));
     REFUSES_ARGUMENT("'c' has no image", recollect_learn(taught, &more.images, more.labels, three, 3, NULL));
-    REFUSES_ARGUMENT("already knows",
-                     recollect_learn(taught, &more.images, more.labels, data.names, 2, NULL));
+    REFUSES_ARGUMENT("already knows", recollect_learn(taught, &more.images, more.labels, data.names, 2, NULL));
     REFUSES_ARGUMENT("label 1 is 1", recollect_learn(taught, &more.images, more.labels, names, 1, NULL));
     int32_t label = more.labels[3];
     more.labels[3] = -1;
@@ -378,10 +372,8 @@ static void predicting_is_checked(void **state)
         REFUSES_ARGUMENT(bad[i].text, recollect_predict(taught, &bad[i].images, 1, labels, values, NULL));
     static const int tops[] = {0, -1, 3, 2147483647};
     for (size_t i = 0; i < sizeof tops / sizeof *tops; i++) {
-        REFUSES_ARGUMENT("expected 1 to 2",
-                         recollect_predict(taught, &data.images, tops[i], labels, values, NULL));
-        REFUSES_ARGUMENT("expected 1 to 2",
-                         recollect_predict_encoded(taught, "x", 1, tops[i], labels, NULL, NULL));
+        REFUSES_ARGUMENT("expected 1 to 2", recollect_predict(taught, &data.images, tops[i], labels, values, NULL));
+        REFUSES_ARGUMENT("expected 1 to 2", recollect_predict_encoded(taught, "x", 1, tops[i], labels, NULL, NULL));
     }
     recollect_images colour = with_shape(1, API_SIZE, API_SIZE, 3), small = with_shape(1, 8, 8, 1);
     REFUSES_ARGUMENT("3 channels", recollect_predict(taught, &colour, 1, labels, values, NULL));

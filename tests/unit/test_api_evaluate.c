@@ -295,10 +295,8 @@ static void an_evaluation_outlives_the_model(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(evaluation_counts_predictions),
-        cmocka_unit_test(images_of_any_size_are_resized),
-        cmocka_unit_test(folders_are_scored_by_name),
-        cmocka_unit_test(evaluating_is_checked),
+        cmocka_unit_test(evaluation_counts_predictions),    cmocka_unit_test(images_of_any_size_are_resized),
+        cmocka_unit_test(folders_are_scored_by_name),       cmocka_unit_test(evaluating_is_checked),
         cmocka_unit_test(an_evaluation_outlives_the_model),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -74,8 +74,7 @@ static void on_progress(void *user, const recollect_progress *progress)
     o->last_task = progress->task;
     o->losses += progress->loss_count;
     for (int i = 0; i < progress->loss_count; i++)
-        assert_true(progress->losses[i].name[0] != '\0' &&
-                    progress->losses[i].value == progress->losses[i].value);
+        assert_true(progress->losses[i].name[0] != '\0' && progress->losses[i].value == progress->losses[i].value);
     if (o->model != NULL)
         o->misused = recollect_model_set(o->model, "epochs", "1");
 }
@@ -289,8 +288,7 @@ static void cancel_everywhere(const char *method, int least)
     SUCCEEDS(recollect_model_set(model, "buffer_size", "10"));
     SUCCEEDS(recollect_model_set(model, "vae_width", "8"));
     o.cancel_at = 1;
-    assert_int_equal(recollect_learn(model, &first.images, first.labels, first.names, 2, NULL),
-                     RECOLLECT_CANCELLED);
+    assert_int_equal(recollect_learn(model, &first.images, first.labels, first.names, 2, NULL), RECOLLECT_CANCELLED);
     assert_int_equal(recollect_model_classes(model), 0);
     o.cancel_at = 0;
     learn(model, &first);
@@ -343,8 +341,7 @@ static void refused_lessons_leave_the_model_alone(void **state)
         recollect_model *loaded;
         SUCCEEDS(recollect_model_load(context, path, &loaded));
         SUCCEEDS(recollect_model_set(loaded, bad[i][0], bad[i][1]));
-        recollect_status status =
-            recollect_learn(loaded, &second.images, second.labels, second.names, 2, NULL);
+        recollect_status status = recollect_learn(loaded, &second.images, second.labels, second.names, 2, NULL);
         if (status != RECOLLECT_INVALID_ARGUMENT)
             fail_msg("%s = %s: %s", bad[i][0], bad[i][1], recollect_status_text(status));
         assert_true(recollect_last_message()[0] != '\0');
@@ -485,7 +482,7 @@ static void write_images(const api_data *data)
     char name[128];
     snprintf(name, sizeof name, "%s/images", folder);
     assert_int_equal(mkdir(name, 0700), 0);
-    for (int class = 0; class < FOLDER_CLASSES; class++) {
+    for (int class = 0; class < FOLDER_CLASSES; class ++) {
         snprintf(name, sizeof name, "%s/images/%d", folder, class);
         assert_int_equal(mkdir(name, 0700), 0);
     }
@@ -501,7 +498,7 @@ static void write_images(const api_data *data)
 static void remove_images(void)
 {
     char name[128];
-    for (int class = 0; class < FOLDER_CLASSES; class++) {
+    for (int class = 0; class < FOLDER_CLASSES; class ++) {
         for (int i = 0; i <= FOLDER_IMAGES; i++) {
             name_image(name, sizeof name, class, i);
             remove(name);

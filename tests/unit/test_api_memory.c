@@ -23,7 +23,7 @@
 static int heap_calls, heap_fails_at; /* 0: never */
 static size_t heap_largest;           /* block that was asked for */
 
-static int heap_held;                 /* blocks */
+static int heap_held; /* blocks */
 
 int __real_posix_memalign(void **block, size_t align, size_t size);
 void *__real_malloc(size_t size);
@@ -360,8 +360,8 @@ static void own_memory_is_used_and_given_back(void **state)
     assert_int_equal(run(&p), RECOLLECT_OK);
     assert_true(c.held > 0);
     end(&p);
-    print_message("%d allocations, %zu bytes, the largest of %zu; largest on the heap: %zu\n", c.calls,
-                  c.bytes, c.largest, heap_largest);
+    print_message("%d allocations, %zu bytes, the largest of %zu; largest on the heap: %zu\n", c.calls, c.bytes,
+                  c.largest, heap_largest);
     /* What stays on the heap is small: handles (a model's is the largest), names, lists, a file on its way. */
     assert_true(heap_largest < 262144 && c.largest > heap_largest && c.bytes > 10 * heap_largest);
     assert_int_equal(c.held, 0);

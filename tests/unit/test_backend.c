@@ -48,8 +48,8 @@ static void texts_that_nobody_understands(void **state)
 static void texts_that_are_understood(void **state)
 {
     (void)state;
-    static const char *const here[] = {"cpu", "cpu:", "cpu:fp32", "reference", "reference:fp32", "reference64",
-                                       "reference64:fp64"};
+    static const char *const here[] = {
+        "cpu", "cpu:", "cpu:fp32", "reference", "reference:fp32", "reference64", "reference64:fp64"};
     static const char *const elsewhere[] = {"cuda", "cuda:bf16", "cuda:fp32", "cuda::1", "cuda:fp32:8388608"};
     rc_backend *be;
     for (size_t i = 0; i < sizeof here / sizeof *here; i++) {
@@ -141,8 +141,10 @@ static void peaks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_that_nobody_understands), cmocka_unit_test(texts_that_are_understood),
-        cmocka_unit_test(references_describe_themselves), cmocka_unit_test(cpu_describes_itself),
+        cmocka_unit_test(texts_that_nobody_understands),
+        cmocka_unit_test(texts_that_are_understood),
+        cmocka_unit_test(references_describe_themselves),
+        cmocka_unit_test(cpu_describes_itself),
         cmocka_unit_test(peaks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,12 +1,12 @@
 /* Whole files in and out: limits, atomic replacement, and what is left behind after a failure. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <setjmp.h>
 #include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -491,8 +491,8 @@ static void files_of_killed_processes_are_in_nobodys_way(void **state)
 static void only_leftovers_are_removed(void **state)
 {
     (void)state;
-    static const char *const kept[] = {"data", "data.tmp", "data.tmp-1", "data.tmp-1-", "data.tmp-1-2x", "tmp-1-2",
-                                       ".tmp-1-2", "data.tmp-1-2.txt", "data.tmp-x-2"};
+    static const char *const kept[] = {"data",    "data.tmp", "data.tmp-1",       "data.tmp-1-", "data.tmp-1-2x",
+                                       "tmp-1-2", ".tmp-1-2", "data.tmp-1-2.txt", "data.tmp-x-2"};
     static const char *const left[] = {"data.tmp-1-2", "a.tmp-3.tmp-123456-0"};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
         close(open(kept[i], O_WRONLY | O_CREAT, 0666));

@@ -189,7 +189,9 @@ static void broken_text_is_refused_with_its_place(void **state)
         {"False", "line 1, column 1: found 'F', expected a value"},
         {"truee", "line 1, column 5: found 'e', expected nothing after the value"},
         {"/* */ 1", "line 1, column 1: found '/', expected a value"},
-        {"\xC2\xA0""1", "line 1, column 1: found the byte 0xC2, expected a value"},
+        {"\xC2\xA0"
+         "1",
+         "line 1, column 1: found the byte 0xC2, expected a value"},
     };
     size_t before = rc_bytes_allocated();
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
@@ -227,8 +229,7 @@ static void try_keys(int order, int count, int first, int second)
     rc_json *json;
     rc_status status = rc_json_parse("text", text, strlen(text), &json);
     snprintf(expected, sizeof expected, "%d' twice", first);
-    bool right = first == second ? status == RC_OK
-                                 : status == RC_FORMAT && strstr(rc_message(), expected) != NULL;
+    bool right = first == second ? status == RC_OK : status == RC_FORMAT && strstr(rc_message(), expected) != NULL;
     if (!right)
         fail_msg("%s: %s", text, rc_message());
     rc_json_free(json);

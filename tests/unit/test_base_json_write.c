@@ -72,8 +72,9 @@ static void write_members(rc_json_writer *w)
     rc_json_end(w);
     rc_json_put_text(w, NULL, "");
     rc_json_end(w);
-    rc_json_put_real(w, "a key of 200 bytes: 3456789012345678901234567890123456789012345678901234567890123456789012"
-                        "3456789012345678901234567890123456789012345678901234567890123456789012345678901234567890",
+    rc_json_put_real(w,
+                     "a key of 200 bytes: 3456789012345678901234567890123456789012345678901234567890123456789012"
+                     "3456789012345678901234567890123456789012345678901234567890123456789012345678901234567890",
                      -1e-9);
     if (rc_json_parse("inside", inside, strlen(inside), &read) == RC_OK) {
         rc_json_put_value(w, "read", read);
@@ -180,9 +181,15 @@ static void any_bytes_become_a_text(void **state)
     (void)state;
     static const char *const pairs[][2] = {
         {"", ""},
-        {"Gr\xC3\xBC\xC3\x9F""e \xF0\x9F\x90\x88", "Gr\xC3\xBC\xC3\x9F""e \xF0\x9F\x90\x88"},
-        {"Gr\xFC\xDF""e", "Gr\xEF\xBF\xBD\xEF\xBF\xBD""e"},                   /* Latin-1 */
-        {"cut \xF0\x9F\x90", "cut \xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},       /* half a character */
+        {"Gr\xC3\xBC\xC3\x9F"
+         "e \xF0\x9F\x90\x88",
+         "Gr\xC3\xBC\xC3\x9F"
+         "e \xF0\x9F\x90\x88"},
+        {"Gr\xFC\xDF"
+         "e",
+         "Gr\xEF\xBF\xBD\xEF\xBF\xBD"
+         "e"},                                                            /* Latin-1 */
+        {"cut \xF0\x9F\x90", "cut \xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"}, /* half a character */
         {"\xC0\x80\xED\xA0\x80", "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
@@ -202,8 +209,9 @@ static void any_bytes_become_a_text(void **state)
 static void reals_come_back_the_same(void **state)
 {
     (void)state;
-    static const double values[] = {0, -0.0, 1, 0.1, -2.5, 1e15, 1e16, 1e17, 123456789012345678.0, DBL_MAX, DBL_MIN,
-                                    DBL_TRUE_MIN, DBL_EPSILON, 1e-4, 1e-5, 1e100, 1e-100, 1.0 / 3};
+    static const double values[] = {
+        0,       -0.0,         1,           0.1,  -2.5, 1e15,  1e16,   1e17,   123456789012345678.0, DBL_MAX,
+        DBL_MIN, DBL_TRUE_MIN, DBL_EPSILON, 1e-4, 1e-5, 1e100, 1e-100, 1.0 / 3};
     for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
         rc_json_writer w = {0};
         char *text;

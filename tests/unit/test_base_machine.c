@@ -148,8 +148,9 @@ int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(own_group_and_those_above_it), IN_FOLDER(a_mount_may_show_a_part), IN_FOLDER(the_old_kind_of_groups),
-        IN_FOLDER(files_that_say_nothing),       cmocka_unit_test(limits_of_addresses_count),
+        IN_FOLDER(own_group_and_those_above_it),     IN_FOLDER(a_mount_may_show_a_part),
+        IN_FOLDER(the_old_kind_of_groups),           IN_FOLDER(files_that_say_nothing),
+        cmocka_unit_test(limits_of_addresses_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -66,7 +66,10 @@ static void limits_of_containers_are_read(void **state)
     static const struct {
         const char *text;
         size_t limit;
-    } cases[] = {{"1073741824\n", 1073741824}, {"max\n", SIZE_MAX}, {"", SIZE_MAX}, {"0\n", SIZE_MAX},
+    } cases[] = {{"1073741824\n", 1073741824},
+                 {"max\n", SIZE_MAX},
+                 {"", SIZE_MAX},
+                 {"0\n", SIZE_MAX},
                  {"99999999999999999999999\n", SIZE_MAX}};
     assert_true(rc_memory_limit(path) == SIZE_MAX);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -231,16 +234,11 @@ static void arena_refuses_impossible_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_are_aligned_and_accounted),
-        cmocka_unit_test(zero_bytes_give_a_block),
-        cmocka_unit_test(impossible_sizes_are_refused),
-        cmocka_unit_test(limits_of_containers_are_read),
-        cmocka_unit_test(more_than_the_machine_has_is_refused),
-        cmocka_unit_test(sizes_are_checked_for_overflow),
-        cmocka_unit_test(blocks_come_from_the_given_allocator),
-        cmocka_unit_test(zeroed_blocks_are_zero),
-        cmocka_unit_test(arena_measures_then_carves),
-        cmocka_unit_test(arena_overflow_sticks),
+        cmocka_unit_test(blocks_are_aligned_and_accounted),     cmocka_unit_test(zero_bytes_give_a_block),
+        cmocka_unit_test(impossible_sizes_are_refused),         cmocka_unit_test(limits_of_containers_are_read),
+        cmocka_unit_test(more_than_the_machine_has_is_refused), cmocka_unit_test(sizes_are_checked_for_overflow),
+        cmocka_unit_test(blocks_come_from_the_given_allocator), cmocka_unit_test(zeroed_blocks_are_zero),
+        cmocka_unit_test(arena_measures_then_carves),           cmocka_unit_test(arena_overflow_sticks),
         cmocka_unit_test(arena_refuses_impossible_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,12 +2,12 @@
 #if defined(__linux__)
 #define _GNU_SOURCE /* sched_setaffinity */
 #endif
+#include <pthread.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stddef.h>
-#include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/types.h>
 #include <sys/wait.h>
@@ -17,18 +17,18 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/memory.h"
 #include "base/machine.h"
+#include "base/memory.h"
 #include "base/pool.h"
 
 enum { MAX_TASKS = 1000, MAX_THREADS = 8 };
 
 typedef struct tally {
     int threads;
-    _Atomic int times[MAX_TASKS];         /* how often each task ran */
-    _Atomic int busy[MAX_THREADS];        /* tasks that run as that worker now */
-    _Atomic int bad_worker;               /* worker out of range, or two tasks at once on one worker */
-    int plain[MAX_TASKS];                 /* written by the task, read by the caller: must be visible to it */
+    _Atomic int times[MAX_TASKS];  /* how often each task ran */
+    _Atomic int busy[MAX_THREADS]; /* tasks that run as that worker now */
+    _Atomic int bad_worker;        /* worker out of range, or two tasks at once on one worker */
+    int plain[MAX_TASKS];          /* written by the task, read by the caller: must be visible to it */
 } tally;
 
 static void count(void *ctx, int task, int worker)

@@ -1,8 +1,8 @@
 /* Philox against the published vectors, and everything built on it against tests/oracle/philox.py. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <math.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -175,16 +175,11 @@ static void permutations_are_uniform(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(published_vectors),
-        cmocka_unit_test(counter_layout),
-        cmocka_unit_test(uniforms_match_python),
-        cmocka_unit_test(integers_match_python),
-        cmocka_unit_test(normals_match_python),
-        cmocka_unit_test(normals_have_the_moments_of_a_normal),
-        cmocka_unit_test(fills_equal_single_elements),
-        cmocka_unit_test(seeds_and_streams_differ),
-        cmocka_unit_test(small_permutations),
-        cmocka_unit_test(large_permutation_matches_python),
+        cmocka_unit_test(published_vectors),           cmocka_unit_test(counter_layout),
+        cmocka_unit_test(uniforms_match_python),       cmocka_unit_test(integers_match_python),
+        cmocka_unit_test(normals_match_python),        cmocka_unit_test(normals_have_the_moments_of_a_normal),
+        cmocka_unit_test(fills_equal_single_elements), cmocka_unit_test(seeds_and_streams_differ),
+        cmocka_unit_test(small_permutations),          cmocka_unit_test(large_permutation_matches_python),
         cmocka_unit_test(permutations_are_uniform),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

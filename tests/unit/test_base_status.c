@@ -1,8 +1,8 @@
 /* Status names, the message of the last failure, and the log. */
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 

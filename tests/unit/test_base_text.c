@@ -58,7 +58,7 @@ static void a_text_is_cut_between_escapes(void **state)
     (void)state;
     const char *text = "ab\u202e\xff\u00fc.";
     const char *whole = "ab\\u202e\\xff\u00fc."; /* 15 bytes */
-    static const char *const cut[] = {"...", "a...", "ab...", "ab...", "ab...", "ab...",
+    static const char *const cut[] = {"...",   "a...",  "ab...",        "ab...",        "ab...",        "ab...",
                                       "ab...", "ab...", "ab\\u202e...", "ab\\u202e...", "ab\\u202e...", "ab\\u202e..."};
     for (size_t size = 4; size < 16; size++) {
         char out[32];
@@ -82,8 +82,9 @@ static void keep_line(void *user, int level, const char *text)
 static void messages_and_logs_are_one_harmless_line(void **state)
 {
     (void)state;
-    static const char *const pieces[] = {"\n", "\r", "\x1b[31m", "\x7f", "\xC2\x9b", "\u202e", "\u2066", "\u200b",
-                                         "\ufeff", "\U000e0041", "\xE2\x80", "\xff", "\\", "a", "\u00fc", "%s"};
+    static const char *const pieces[] = {"\n",     "\r",     "\x1b[31m", "\x7f",       "\xC2\x9b", "\u202e",
+                                         "\u2066", "\u200b", "\ufeff",   "\U000e0041", "\xE2\x80", "\xff",
+                                         "\\",     "a",      "\u00fc",   "%s"};
     enum { PIECES = sizeof pieces / sizeof *pieces };
     char line[RC_LOG_LINE_SIZE];
     rc_log log = {keep_line, line, RC_LOG_DEBUG};

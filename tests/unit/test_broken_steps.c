@@ -322,8 +322,8 @@ static int tear_down(void **state)
 static bool agrees(const char *name, const char *operation)
 {
     bool optimiser = operation && (strcmp(operation, "sgd") == 0 || strcmp(operation, "adam") == 0);
-    const rc_step_run run = {.name = name, .start = RC_START_SMOOTH, .batch = BATCH, .size = SIZE,
-                             .steps = optimiser ? 6 : 1, .seed = 1};
+    const rc_step_run run = {
+        .name = name, .start = RC_START_SMOOTH, .batch = BATCH, .size = SIZE, .steps = optimiser ? 6 : 1, .seed = 1};
     rc_step_limits limits = rc_step_tolerance(broken, &run);
     rc_step_difference d;
     fault = operation;
@@ -351,29 +351,78 @@ static void expect_seen(const char *name, const char *const *operation, int coun
 static void faults_in_inversion_are_seen(void **state)
 {
     (void)state;
-    static const char *const operation[] = {
-        "random_normal", "linear_forward", "conv_forward", "bn_train: scale", "bn_train: shift", "bn_train: mean",
-        "bn_train: istd", "bn_eval: scale", "bn_eval: shift", "bn_statistics: mean", "bn_statistics: var",
-        "copy_forward", "average_pool_forward", "dense_forward", "loss_cross_entropy: value",
-        "loss_cross_entropy: dlogits", "loss_diversity: value", "loss_diversity: dlogits", "loss_bn: value",
-        "loss_bn: dmean", "loss_bn: dvar", "loss_dce: value", "loss_dce: dfeatures", "dense_backward_data",
-        "average_pool_backward", "bn_backward: a", "bn_backward: b", "bn_backward: c", "bn_backward: dgamma",
-        "bn_backward: dbeta", "skip_backward", "copy_backward", "conv_backward_data", "conv_backward_weight",
-        "linear_backward_weight", "adam"};
+    static const char *const operation[] = {"random_normal",
+                                            "linear_forward",
+                                            "conv_forward",
+                                            "bn_train: scale",
+                                            "bn_train: shift",
+                                            "bn_train: mean",
+                                            "bn_train: istd",
+                                            "bn_eval: scale",
+                                            "bn_eval: shift",
+                                            "bn_statistics: mean",
+                                            "bn_statistics: var",
+                                            "copy_forward",
+                                            "average_pool_forward",
+                                            "dense_forward",
+                                            "loss_cross_entropy: value",
+                                            "loss_cross_entropy: dlogits",
+                                            "loss_diversity: value",
+                                            "loss_diversity: dlogits",
+                                            "loss_bn: value",
+                                            "loss_bn: dmean",
+                                            "loss_bn: dvar",
+                                            "loss_dce: value",
+                                            "loss_dce: dfeatures",
+                                            "dense_backward_data",
+                                            "average_pool_backward",
+                                            "bn_backward: a",
+                                            "bn_backward: b",
+                                            "bn_backward: c",
+                                            "bn_backward: dgamma",
+                                            "bn_backward: dbeta",
+                                            "skip_backward",
+                                            "copy_backward",
+                                            "conv_backward_data",
+                                            "conv_backward_weight",
+                                            "linear_backward_weight",
+                                            "adam"};
     expect_seen("inversion", operation, (int)(sizeof operation / sizeof *operation));
 }
 
 static void faults_in_training_are_seen(void **state)
 {
     (void)state;
-    static const char *const operation[] = {
-        "augment", "conv_forward", "bn_train: scale", "bn_train: shift", "bn_train: mean",
-        "bn_train: istd", "bn_eval: scale", "bn_eval: shift", "average_pool_forward", "dense_forward",
-        "loss_cross_entropy: value", "loss_cross_entropy: dlogits", "loss_hkd: value", "loss_hkd: dlogits",
-        "loss_rkd: value", "loss_rkd: dstudent", "loss_war: value", "loss_war: dhead", "dense_backward_data",
-        "dense_backward_weight", "average_pool_backward", "bn_backward: a", "bn_backward: b", "bn_backward: c",
-        "bn_backward: dgamma", "bn_backward: dbeta", "skip_backward", "conv_backward_data", "conv_backward_weight",
-        "sgd"};
+    static const char *const operation[] = {"augment",
+                                            "conv_forward",
+                                            "bn_train: scale",
+                                            "bn_train: shift",
+                                            "bn_train: mean",
+                                            "bn_train: istd",
+                                            "bn_eval: scale",
+                                            "bn_eval: shift",
+                                            "average_pool_forward",
+                                            "dense_forward",
+                                            "loss_cross_entropy: value",
+                                            "loss_cross_entropy: dlogits",
+                                            "loss_hkd: value",
+                                            "loss_hkd: dlogits",
+                                            "loss_rkd: value",
+                                            "loss_rkd: dstudent",
+                                            "loss_war: value",
+                                            "loss_war: dhead",
+                                            "dense_backward_data",
+                                            "dense_backward_weight",
+                                            "average_pool_backward",
+                                            "bn_backward: a",
+                                            "bn_backward: b",
+                                            "bn_backward: c",
+                                            "bn_backward: dgamma",
+                                            "bn_backward: dbeta",
+                                            "skip_backward",
+                                            "conv_backward_data",
+                                            "conv_backward_weight",
+                                            "sgd"};
     expect_seen("train_next", operation, (int)(sizeof operation / sizeof *operation));
 }
 

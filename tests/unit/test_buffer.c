@@ -55,9 +55,8 @@ static uint32_t below(rc_rng rng, uint64_t draw, uint32_t n)
 static void plain_offer(plain *p, const uint8_t *image, int32_t label)
 {
     uint64_t t = p->offered++;
-    uint32_t slot = t < (uint64_t)p->capacity
-                        ? (uint32_t)p->held++
-                        : below((rc_rng){p->seed, RC_STREAM_RESERVOIR}, t, (uint32_t)t + 1);
+    uint32_t slot = t < (uint64_t)p->capacity ? (uint32_t)p->held++
+                                              : below((rc_rng){p->seed, RC_STREAM_RESERVOIR}, t, (uint32_t)t + 1);
     if (slot >= (uint32_t)p->capacity)
         return;
     memcpy(p->image[slot], image, IMAGE);
@@ -120,8 +119,13 @@ static void same_task(rc_image_buffer *b, plain *p, int task, int images, int ba
     uint32_t *scratch = calloc((size_t)images, sizeof *scratch);
     int *slot = calloc((size_t)minibatch, sizeof *slot);
     pool data = make_pool(b, task, images);
-    rc_buffer_task plan = {.seed = p->seed, .task = task, .images = images, .batch = batch, .minibatch = minibatch,
-                           .epochs = epochs, .offer = true};
+    rc_buffer_task plan = {.seed = p->seed,
+                           .task = task,
+                           .images = images,
+                           .batch = batch,
+                           .minibatch = minibatch,
+                           .epochs = epochs,
+                           .offer = true};
     SUCCEEDS(rc_buffer_begin_task(b, &plan));
     p->step = 0;
     for (int epoch = 0; epoch < epochs; epoch++) {
@@ -132,8 +136,8 @@ static void same_task(rc_image_buffer *b, plain *p, int task, int images, int ba
             for (int i = 0; i < minibatch; i++) {
                 int place = places[s * minibatch + i];
                 int32_t none = order[s * batch + i % batch], drawn = held > 0 ? slot[i % held] : 0;
-                assert_memory_equal(data.image + place * IMAGE,
-                                    held > 0 ? p->image[drawn] : data.image + none * IMAGE, IMAGE);
+                assert_memory_equal(data.image + place * IMAGE, held > 0 ? p->image[drawn] : data.image + none * IMAGE,
+                                    IMAGE);
                 assert_int_equal(data.label[place], held > 0 ? p->label[drawn] : data.label[none]);
             }
             for (int i = 0; i < batch; i++)
@@ -169,8 +173,8 @@ static void contents_and_draws_are_those_of_a_plain_simulation(void **state)
 {
     (void)state;
     same_stream(20, 8, 8, 1);
-    same_stream(64, 8, 32, 2);   /* fills slowly: the first minibatches repeat what there is */
-    same_stream(5, 16, 16, 3);   /* smaller than a minibatch */
+    same_stream(64, 8, 32, 2); /* fills slowly: the first minibatches repeat what there is */
+    same_stream(5, 16, 16, 3); /* smaller than a minibatch */
     same_stream(1, 4, 3, 4);
     same_stream(2000, 10, 4, 5); /* larger than the stream */
 }
@@ -255,8 +259,8 @@ static void epochs_can_be_gone_through_again(void **state)
     enum { IMAGES = 40, BATCH = 8, EPOCHS = 4 };
     int32_t places[EPOCHS][IMAGES], again[IMAGES];
     rc_image_buffer b, resumed;
-    rc_buffer_task plan = {.seed = 3, .images = IMAGES, .batch = BATCH, .minibatch = BATCH, .epochs = EPOCHS,
-                           .offer = true};
+    rc_buffer_task plan = {
+        .seed = 3, .images = IMAGES, .batch = BATCH, .minibatch = BATCH, .epochs = EPOCHS, .offer = true};
     rc_buffer_init(&b, 12, IMAGE);
     rc_buffer_init(&resumed, 12, IMAGE);
     SUCCEEDS(rc_buffer_begin_task(&b, &plan));
@@ -304,8 +308,8 @@ static void other_sizes_between_tasks(void **state)
 
     rc_buffer_resize(&copy, 50); /* free slots are taken by the items that are let in */
     pool data = make_pool(&copy, 1, 400);
-    rc_buffer_task plan = {.seed = 1, .task = 1, .images = 400, .batch = 10, .minibatch = 10, .epochs = 1,
-                           .offer = true};
+    rc_buffer_task plan = {
+        .seed = 1, .task = 1, .images = 400, .batch = 10, .minibatch = 10, .epochs = 1, .offer = true};
     SUCCEEDS(rc_buffer_begin_task(&copy, &plan));
     rc_buffer_commit(&copy, be, data.image, data.label);
     assert_in_range(copy.held, 40, 50);

@@ -53,8 +53,8 @@ static void print_miss(void *user, const char *text)
 static void quick_list_passes(void **state)
 {
     (void)state;
-    rc_selftest_settings settings = {.seed = 2, .quick = true, .threads = 2, .only = -1, .line = print_miss,
-                                     .every = light() ? 20 : 1};
+    rc_selftest_settings settings = {
+        .seed = 2, .quick = true, .threads = 2, .only = -1, .line = print_miss, .every = light() ? 20 : 1};
     rc_selftest_result result;
     assert_int_equal(rc_selftest(&settings, &result), RC_OK);
     assert_int_equal(result.misses, 0);
@@ -149,8 +149,17 @@ static void a_case_is_the_same_each_time(void **state)
 
 /* y = x + 1 in (2, 3, 3, 5), and its gradient: written on the host, for backends whose memory is the host's. */
 typedef enum fault {
-    NONE, WRONG_NUMBER, WRONG_BY_A_TENTH, NOT_WRITTEN, BEYOND, BEFORE, CHANGED_INPUT, DIRTY_PADDING, OTHER_BITS,
-    WRONG_GRADIENT, NO_GRADIENT
+    NONE,
+    WRONG_NUMBER,
+    WRONG_BY_A_TENTH,
+    NOT_WRITTEN,
+    BEYOND,
+    BEFORE,
+    CHANGED_INPUT,
+    DIRTY_PADDING,
+    OTHER_BITS,
+    WRONG_GRADIENT,
+    NO_GRADIENT
 } fault;
 
 static fault planted;
@@ -334,15 +343,15 @@ static void an_operation_that_is_redrawn_too_often_is_a_miss(void **state)
 static void redraws_have_a_budget(void **state)
 {
     (void)state;
-    assert_int_equal(rc_redraw_budget(NULL, false, 1195), 7);              /* 0 or 1 */
-    assert_int_equal(rc_redraw_budget(NULL, true, 1220), 99);              /* 67 to 69 */
-    assert_int_equal(rc_redraw_budget("linear_backward_data", false, 30), 3); /* 1 */
-    assert_int_equal(rc_redraw_budget("conv_forward", true, 60), 26);      /* 16 */
+    assert_int_equal(rc_redraw_budget(NULL, false, 1195), 7);                   /* 0 or 1 */
+    assert_int_equal(rc_redraw_budget(NULL, true, 1220), 99);                   /* 67 to 69 */
+    assert_int_equal(rc_redraw_budget("linear_backward_data", false, 30), 3);   /* 1 */
+    assert_int_equal(rc_redraw_budget("conv_forward", true, 60), 26);           /* 16 */
     assert_int_equal(rc_redraw_budget("linear_backward_weight", true, 30), 14); /* 11 */
-    assert_int_equal(rc_redraw_budget("skip_backward", true, 30), 14);     /* 7 */
-    assert_int_equal(rc_redraw_budget("skip_backward", false, 30), 3);     /* 0 */
-    assert_int_equal(rc_redraw_budget("max_pool_backward", true, 20), 4);  /* 2 */
-    for (int i = 0; rc_selftest_operation(i); i++)                         /* less than half of any */
+    assert_int_equal(rc_redraw_budget("skip_backward", true, 30), 14);          /* 7 */
+    assert_int_equal(rc_redraw_budget("skip_backward", false, 30), 3);          /* 0 */
+    assert_int_equal(rc_redraw_budget("max_pool_backward", true, 20), 4);       /* 2 */
+    for (int i = 0; rc_selftest_operation(i); i++)                              /* less than half of any */
         assert_true(rc_redraw_budget(rc_selftest_operation(i), true, 100) < 50);
 }
 
@@ -378,8 +387,8 @@ static void a_selftest_ends_with_its_conclusion(void **state)
 {
     (void)state;
     char last[RC_CASE_TEXT] = "";
-    const rc_selftest_settings settings = {.seed = 1, .quick = true, .threads = 1, .only = -1, .operation = "sgd",
-                                           .line = keep_last, .user = last};
+    const rc_selftest_settings settings = {
+        .seed = 1, .quick = true, .threads = 1, .only = -1, .operation = "sgd", .line = keep_last, .user = last};
     rc_selftest_result result;
     assert_int_equal(rc_selftest(&settings, &result), RC_OK);
     if (strncmp(last, "passed: 1 operations, 10 cases, 0 misses, ", 42) != 0)
@@ -404,7 +413,10 @@ static void large_cases_are_asked_for_by_name(void **state)
     (void)state;
     for (int i = 0; i < rc_cases_large.count; i++) {
         const rc_operation *operation = &rc_cases_large.operation[i];
-        rc_selftest_settings settings = {.seed = 2, .threads = 2, .operation = operation->name, .line = print_miss,
+        rc_selftest_settings settings = {.seed = 2,
+                                         .threads = 2,
+                                         .operation = operation->name,
+                                         .line = print_miss,
                                          .only = operation->quick + QUICKEST};
         rc_selftest_result result;
         assert_true(rc_selftest_knows(operation->name));
@@ -486,8 +498,8 @@ static void keep_steps(void *user, const char *text)
 static void the_last_number_is_a_case(void **state)
 {
     (void)state;
-    rc_selftest_settings settings = {.seed = 2, .quick = true, .threads = 2, .operation = "softmax",
-                                     .only = INT32_MAX, .line = print_miss};
+    rc_selftest_settings settings = {
+        .seed = 2, .quick = true, .threads = 2, .operation = "softmax", .only = INT32_MAX, .line = print_miss};
     rc_selftest_result result;
     assert_int_equal(rc_selftest(&settings, &result), RC_OK);
     assert_int_equal(result.cases, 1);
@@ -498,8 +510,8 @@ static void a_whole_step_is_asked_for_by_number(void **state)
 {
     (void)state;
     char kept[200] = "";
-    rc_selftest_settings settings = {.seed = 1, .threads = 2, .steps = 1, .only = 1000, .line = keep_steps,
-                                     .user = kept};
+    rc_selftest_settings settings = {
+        .seed = 1, .threads = 2, .steps = 1, .only = 1000, .line = keep_steps, .user = kept};
     rc_selftest_result result;
     assert_int_equal(rc_selftest(&settings, &result), RC_UNSUPPORTED);
     assert_non_null(strstr(rc_message(), "'step'"));

@@ -131,8 +131,8 @@ static void a_gradient_of_the_head_that_is_no_number_is_seen(void **state)
     (void)state;
     true_dense_weight = one->dense_backward_weight;
     one->dense_backward_weight = head_without_a_gradient;
-    found f = compare_run((rc_step_run){.name = "train_first", .start = RC_START_SMOOTH, .batch = BATCH, .size = SIZE,
-                                        .steps = 1, .seed = 1});
+    found f = compare_run((rc_step_run){
+        .name = "train_first", .start = RC_START_SMOOTH, .batch = BATCH, .size = SIZE, .steps = 1, .seed = 1});
     one->dense_backward_weight = true_dense_weight;
     assert_true(f.d.loss == 0 && f.d.gradient == 0);
     assert_true(isnan(f.tensor));
@@ -206,8 +206,8 @@ static void a_smooth_start_does_not_hang_on_rounding(void **state)
     one->write_real = write_with_rounding;
     for (uint64_t seed = 1; seed <= 4; seed++) {
         for (int i = 0; i < 3; i++) {
-            found f = compare_run((rc_step_run){.name = name[i], .start = RC_START_SMOOTH, .batch = BATCH,
-                                                .size = SIZE, .steps = 1, .seed = seed});
+            found f = compare_run((rc_step_run){
+                .name = name[i], .start = RC_START_SMOOTH, .batch = BATCH, .size = SIZE, .steps = 1, .seed = seed});
             if (!f.agrees)
                 fail_msg("step %s, seed %d: loss %.1e, gradient %.1e, tensor %.1e", name[i], (int)seed, f.d.loss,
                          f.d.gradient, f.tensor);

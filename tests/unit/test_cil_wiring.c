@@ -152,7 +152,9 @@ static void steps_refuse_what_they_cannot_do(void **state)
     learning_begin(&l, 1, 2, 8);
     rc_inversion *inversion;
     for (int missing = 0; missing < 2; missing++) {
-        rc_inversion_settings without = {.batch = 8, .temperature = 1, .consistency = true,
+        rc_inversion_settings without = {.batch = 8,
+                                         .temperature = 1,
+                                         .consistency = true,
                                          .class_mean = missing == 0 ? NULL : l.class_mean,
                                          .covariance = missing == 1 ? NULL : l.covariance};
         fails(rc_inversion_create(be, &without, &l.teacher, learning_generator(&l), &inversion), RC_INVALID_ARGUMENT,
@@ -320,8 +322,8 @@ static void seen_sample(rc_backend *b, const rc_tensor *mean, const rc_tensor *l
     plain.latent_sample(b, mean, log_variance, noise, z);
 }
 
-static void seen_sample_backward(rc_backend *b, const rc_tensor *mean, const rc_tensor *log_variance,
-                                 const void *noise, const void *dz, void *dmean, void *dlog_variance)
+static void seen_sample_backward(rc_backend *b, const rc_tensor *mean, const rc_tensor *log_variance, const void *noise,
+                                 const void *dz, void *dmean, void *dlog_variance)
 {
     assert_ptr_equal(mean, sampled_mean);
     assert_ptr_equal(log_variance, sampled_variance);
@@ -337,8 +339,8 @@ static void seen_statistics(rc_backend *b, int n, int d, int classes, const void
     plain.class_statistics(b, n, d, classes, features, labels, center, count, sum, outer);
 }
 
-static void seen_finish(rc_backend *b, int d, int classes, const void *center, const int32_t *count,
-                        const double *sum, const double *outer, bool unbiased, void *class_mean, void *covariance)
+static void seen_finish(rc_backend *b, int d, int classes, const void *center, const int32_t *count, const double *sum,
+                        const double *outer, bool unbiased, void *class_mean, void *covariance)
 {
     was_unbiased = unbiased;
     finish_calls++;

@@ -87,8 +87,7 @@ static rc_status predict(rc_saved_model *model, answer *a)
 {
     rc_predictor_settings settings = {.backend = model->learner.backend, .threads = 1, .room = 1};
     rc_picture_list list = {0};
-    rc_question question = {
-        .count = 1, .source = rc_picture_list_source, .user = &list, .top = 1, .familiarity = true};
+    rc_question question = {.count = 1, .source = rc_picture_list_source, .user = &list, .top = 1, .familiarity = true};
     rc_predictor *predictor;
     *a = (answer){-1, NAN};
     RC_TRY(rc_predictor_create(model, &settings, &predictor));
@@ -367,7 +366,8 @@ static void lies_are_named(void **state)
         {"cwd", {CLAIM_METADATA, "tasks", NULL, "[1.5, 1.5]"}, "'tasks' holds 1.5, expected a whole number"},
         {"cwd", {CLAIM_METADATA, "tasks", NULL, "[3.5]"}, "'tasks' holds 3.5, expected a whole number"},
         {"cwd", {CLAIM_METADATA, "tasks", NULL, "[0, 3]"}, "'tasks' holds 0, expected a whole number from 1"},
-        {"cwd", {CLAIM_METADATA, "tasks", NULL, "[30001]"},
+        {"cwd",
+         {CLAIM_METADATA, "tasks", NULL, "[30001]"},
          "'tasks' holds 30001, expected a whole number from 1 to 30000"},
         {"cwd", {CLAIM_METADATA, "image", NULL, "[16.5, 16.5, 1]"}, "'image' holds 16.5, expected a whole number"},
         {"cwd", {CLAIM_METADATA, "image", NULL, "[16, 16, 1.25]"}, "'image' holds 1.25, expected a whole number"},
@@ -559,8 +559,8 @@ static void checkpoints_lie_within_their_stage(void **state)
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
-    const struct CMUnitTest tests[] = {IN_FOLDER(claims_alone), IN_FOLDER(claims_in_pairs),
-                                       IN_FOLDER(runs_go_on_from_no_lie),
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(claims_alone),   IN_FOLDER(claims_in_pairs),       IN_FOLDER(runs_go_on_from_no_lie),
         IN_FOLDER(lies_are_named), IN_FOLDER(two_channels_are_none), IN_FOLDER(checkpoints_lie_within_their_stage)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

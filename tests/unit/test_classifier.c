@@ -48,7 +48,11 @@ static void what_cannot_be_made_is_nothing(void **state)
 static void one_layer_is_enough(void **state)
 {
     (void)state;
-    static rc_net net = {.name = "pooling", .h = 4, .w = 4, .c = 3, .layers = 1,
+    static rc_net net = {.name = "pooling",
+                         .h = 4,
+                         .w = 4,
+                         .c = 3,
+                         .layers = 1,
                          .layer = {{.kind = RC_LAYER_AVERAGE_POOL, .c_in = 3, .c_out = 3}}};
     rc_classifier c;
     SUCCEEDS(rc_classifier_create(&c, &net, be, 2));

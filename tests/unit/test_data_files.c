@@ -38,8 +38,7 @@ static void assert_split(const rc_split *split, int first, int count, int classe
         assert_int_equal(split->labels[i], (first + i) % classes);
         for (int p = 0; p < RC_CIFAR_PIXELS; p++)
             for (int c = 0; c < 3; c++)
-                assert_int_equal(split->images[i * RC_CIFAR_BYTES + 3 * p + c],
-                                 planes[c * RC_CIFAR_PIXELS + p]);
+                assert_int_equal(split->images[i * RC_CIFAR_BYTES + 3 * p + c], planes[c * RC_CIFAR_PIXELS + p]);
     }
 }
 
@@ -216,9 +215,13 @@ static void wrong_cifar_files_are_named(void **state)
                         "fine_label_names.txt: name of class 1: byte 1 (0xFF) is not printable UTF-8");
     assert_int_equal(rc_check_class_name(0, "caf\u00e9", 5), RC_OK);
     assert_int_equal(rc_check_class_name(0, "\xc2\xa0", 2), RC_OK);
-    assert_int_equal(rc_check_class_name(2, "b\xc2\x9b" "2J", 5), RC_FORMAT); /* which clears a terminal */
+    assert_int_equal(rc_check_class_name(2,
+                                         "b\xc2\x9b"
+                                         "2J",
+                                         5),
+                     RC_FORMAT); /* which clears a terminal */
     data_assert_message("name of class 2: byte 1 (0xC2) is not printable UTF-8");
-    static const char *const hidden[] = {"a\u202eb", "\u202a", "x\u2066", "\u2069", "\u200e", "a\u200f",
+    static const char *const hidden[] = {"a\u202eb",  "\u202a", "x\u2066",  "\u2069", "\u200e",    "a\u200f",
                                          "\u200bcat", "\ufeff", "a\u2028b", "\u00ad", "\U000e0041"};
     for (size_t i = 0; i < sizeof hidden / sizeof *hidden; i++)
         if (rc_check_class_name(1, hidden[i], strlen(hidden[i])) != RC_FORMAT)
@@ -276,7 +279,7 @@ static void idx_plain_and_gzipped(void **state)
     rc_dataset_close(&d);
     remove("fashion-mnist/train-labels-idx1-ubyte");
     data_assert_refused("fashion-mnist", NULL, RC_IO,
-                   "has no train-labels-idx1-ubyte or train-labels-idx1-ubyte.gz; expected: MNIST");
+                        "has no train-labels-idx1-ubyte or train-labels-idx1-ubyte.gz; expected: MNIST");
     free(images.data);
     free(labels.data);
 }
@@ -322,7 +325,7 @@ static void wrong_idx_files(void **state)
     write_and_free("m/t10k-images-idx3-ubyte", data_idx_images(2, 5, 3));
     write_and_free("m/t10k-labels-idx1-ubyte", data_idx_labels(2, 2));
     data_assert_refused("m", NULL, RC_FORMAT,
-                   "t10k-images-idx3-ubyte has images of 3 x 5 pixels, train-images-idx3-ubyte 3 x 3");
+                        "t10k-images-idx3-ubyte has images of 3 x 5 pixels, train-images-idx3-ubyte 3 x 3");
 }
 
 /* ---- pickles ---------------------------------------------------------------------------------------------------- */
@@ -342,8 +345,7 @@ static void assert_pickle_refused(const char *text, size_t size, const char *mes
 static void pickles_execute_nothing(void **state)
 {
     (void)state;
-    REFUSED("cos\nsystem\nq\x01U\x02lsq\x02\x85Rq\x03.",
-            "a function other than those that make arrays of bytes");
+    REFUSED("cos\nsystem\nq\x01U\x02lsq\x02\x85Rq\x03.", "a function other than those that make arrays of bytes");
     REFUSED("cnumpy\nload\n.", "a function other than");
     REFUSED("cnumpy\nndarray\n)R.", "a call that makes no array of bytes");
     REFUSED("cnumpy\ndtype\nU\x02i8\x85R.", "an array of something else than unsigned bytes");
@@ -431,8 +433,7 @@ static void damaged_files_do_no_harm(void **state)
     (void)state;
     data_bytes good[] = {data_idx_images(3, 5, 5), data_cifar_binary(0, 2, 1, 10),
                          data_cifar_pickle(0, 1, "labels", 10, (data_pickle_style){false, false}),
-                         data_cifar_pickle(0, 1, "labels", 10, (data_pickle_style){true, true}),
-                         python_archive()};
+                         data_cifar_pickle(0, 1, "labels", 10, (data_pickle_style){true, true}), python_archive()};
     for (int parser = 0; parser < 5; parser++) {
         uint8_t *data = good[parser].data;
         size_t size = good[parser].size;
@@ -469,22 +470,21 @@ static void messages_show_what_was_expected(void **state)
     data_write_text("nothing/readme.txt", "hello\n");
     data_assert_refused("missing", NULL, RC_IO, "there is no data at 'missing'");
     data_assert_refused("nothing", NULL, RC_FORMAT,
-                   "'nothing' is not a data set that recollect knows; expected: CIFAR-100: train.bin");
+                        "'nothing' is not a data set that recollect knows; expected: CIFAR-100: train.bin");
     data_assert_message("CLASS/IMAGE");
     data_assert_refused("nothing", &(rc_data_settings){.format = "idx"}, RC_FORMAT,
-                   "expected: MNIST, Fashion-MNIST: {train");
+                        "expected: MNIST, Fashion-MNIST: {train");
     data_assert_refused("nothing", &(rc_data_settings){.format = "cifar"}, RC_INVALID_ARGUMENT,
-                   "data format 'cifar' is not known, expected one of procedural, cifar100, cifar10, idx");
+                        "data format 'cifar' is not known, expected one of procedural, cifar100, cifar10, idx");
     write_cifar100_binary();
-    data_assert_refused("b", &(rc_data_settings){.channels = 2}, RC_INVALID_ARGUMENT,
-                   "channels is 2, expected 1, 3");
+    data_assert_refused("b", &(rc_data_settings){.channels = 2}, RC_INVALID_ARGUMENT, "channels is 2, expected 1, 3");
     data_assert_refused("b", &(rc_data_settings){.size = 5000}, RC_INVALID_ARGUMENT,
-                   "size is 5000, expected 1 to 1024");
+                        "size is 5000, expected 1 to 1024");
     data_assert_refused("b", &(rc_data_settings){.size = 64, .resize = 32}, RC_INVALID_ARGUMENT, "resize is 32");
     data_assert_refused("b", &(rc_data_settings){.test_part = 1.5}, RC_INVALID_ARGUMENT, "test_part is 1.5");
     int allowed = 1;
     data_assert_refused("b", &(rc_data_settings){.progress = stop, .user = &allowed}, RC_CANCELLED,
-                   "cancelled after 1 of 2");
+                        "cancelled after 1 of 2");
     /* Two sets in one folder. */
     assert_int_equal(rename("b", "cifar-100-binary"), 0);
     write_and_free("mnist/t10k-images-idx3-ubyte", data_idx_images(1, 2, 2));

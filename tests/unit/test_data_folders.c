@@ -232,7 +232,7 @@ static void broken_images_are_named_or_skipped(void **state)
     /* A class without pictures. */
     data_write_text("root/c/readme", "x");
     data_assert_refused("root", &settings, RC_FORMAT,
-                   "class folder 'root/c' holds no pictures; expected: folders of pictures");
+                        "class folder 'root/c' holds no pictures; expected: folders of pictures");
 }
 
 static void threads_change_nothing(void **state)
@@ -281,7 +281,7 @@ static void progress_is_told_and_can_stop(void **state)
     assert_int_equal(largest, 300);
     rc_dataset_close(&d);
     data_assert_refused("root", &(rc_data_settings){.progress = watch, .user = &d}, RC_CANCELLED,
-                   "cancelled after 0 of 300");
+                        "cancelled after 0 of 300");
 }
 
 /* ---- lists ------------------------------------------------------------------------------------------------------ */
@@ -292,8 +292,7 @@ static void lists_come_in_pairs(void **state)
     write_class("root/train/n01", 10, 2);
     write_class("root/train/n 02", 20, 1);
     write_class("root/val", 50, 2);
-    data_write_text("root/train_2.txt",
-                    "train/n01/b1.ppm 0\n\ntrain/n 02/a0.ppm\t1\r\n  train/n01/a0.ppm  0");
+    data_write_text("root/train_2.txt", "train/n01/b1.ppm 0\n\ntrain/n 02/a0.ppm\t1\r\n  train/n01/a0.ppm  0");
     data_write_text("root/val_2.txt", "val/a0.ppm 1\nval/b1.ppm 0\n");
     const char *const paths[] = {"root", "root/train_2.txt"};
     for (int i = 0; i < 2; i++) {
@@ -312,7 +311,7 @@ static void lists_come_in_pairs(void **state)
     data_assert_refused("root", NULL, RC_IO, "val/missing.ppm");
     data_write_text("root/val_2.txt", "val/a0.ppm 1\nval/b1.ppm\n");
     data_assert_refused("root", NULL, RC_FORMAT,
-                   "'root/val_2.txt', line 2: 'val/b1.ppm', expected 'relative/path label'");
+                        "'root/val_2.txt', line 2: 'val/b1.ppm', expected 'relative/path label'");
     data_write_text("root/val_2.txt", "\n");
     data_assert_refused("root", NULL, RC_FORMAT, "'root/val_2.txt' names no pictures");
 }
@@ -321,8 +320,7 @@ static void a_single_list_is_split(void **state)
 {
     (void)state;
     write_class("pictures", 0, 4);
-    data_write_text("all.txt",
-                    "pictures/a0.ppm 0\npictures/b1.ppm 0\npictures/c2.ppm 2\npictures/a3.ppm 2\n");
+    data_write_text("all.txt", "pictures/a0.ppm 0\npictures/b1.ppm 0\npictures/c2.ppm 2\npictures/a3.ppm 2\n");
     rc_dataset d;
     data_open("all.txt", &(rc_data_settings){.test_part = 0.5}, &d);
     assert_int_equal(d.classes, 3);
@@ -409,13 +407,12 @@ static void tiny_imagenet_names_what_is_wrong(void **state)
     (void)state;
     write_tiny();
     data_write_text("t/val/val_annotations.txt", "b1.ppm\tn01\nc2.ppm\tn09\n");
-    data_assert_refused("t", NULL, RC_FORMAT,
-                   "'t/val/val_annotations.txt', line 2: class 'n09' is not in wnids.txt");
+    data_assert_refused("t", NULL, RC_FORMAT, "'t/val/val_annotations.txt', line 2: class 'n09' is not in wnids.txt");
     data_write_text("t/val/val_annotations.txt", "b1.ppm\n");
     data_assert_refused("t", NULL, RC_FORMAT, "line 1: expected an image and its class");
     remove("t/val/val_annotations.txt");
     data_assert_refused("t", NULL, RC_IO,
-                   "val_annotations.txt': No such file or directory; expected: Tiny-ImageNet: wnids.txt");
+                        "val_annotations.txt': No such file or directory; expected: Tiny-ImageNet: wnids.txt");
     write_tiny();
     data_write_text("t/wnids.txt", "n02\nn04\n");
     data_assert_refused("t", NULL, RC_IO, "cannot list 't/train/n04'");

@@ -168,8 +168,8 @@ static void check_fit(const char *line, int stream)
     int h, w, c;
     rc_image_fit fit;
     unsigned crc;
-    assert_int_equal(
-        sscanf(line, "fit %d %d %d %d %d %d %x", &h, &w, &c, &fit.resize, &fit.size, &fit.channels, &crc), 7);
+    assert_int_equal(sscanf(line, "fit %d %d %d %d %d %d %x", &h, &w, &c, &fit.resize, &fit.size, &fit.channels, &crc),
+                     7);
     rc_image image = random_picture(stream, h, w, c);
     size_t size = (size_t)fit.size * (size_t)fit.size * (size_t)fit.channels;
     uint8_t *out = malloc(size);
@@ -281,8 +281,7 @@ static void huge_pictures_are_refused(void **state)
 {
     (void)state;
     rc_image image;
-    static const char wide[] = "P5 20001 1 255\n", many[] = "P5 20000 20000 255\n",
-                      digits[] = "P5 99999999999 1 255\n";
+    static const char wide[] = "P5 20001 1 255\n", many[] = "P5 20000 20000 255\n", digits[] = "P5 99999999999 1 255\n";
     uint8_t *data = calloc(1, 30000);
     assert_non_null(data);
     memcpy(data, wide, sizeof wide - 1);
@@ -351,8 +350,7 @@ static void unknown_files_are_named(void **state)
     data_write_text("letter.jpg", "Dear all");
     data_write_text("empty.png", "");
     assert_int_equal(rc_image_read("letter.jpg", NULL, &image), RC_FORMAT);
-    data_assert_message(
-        "cannot decode 'letter.jpg': neither JPEG nor PNG nor PPM or PGM: begins with 0x44 0x65");
+    data_assert_message("cannot decode 'letter.jpg': neither JPEG nor PNG nor PPM or PGM: begins with 0x44 0x65");
     assert_int_equal(rc_image_read("empty.png", NULL, &image), RC_FORMAT);
     data_assert_message("'empty.png': the file is empty");
     assert_int_equal(rc_image_read("missing.png", NULL, &image), RC_IO);
@@ -372,8 +370,7 @@ static void strange_exif_means_upright(void **state)
     static const struct {
         size_t at;
         uint8_t value;
-    } changes[] = {{0, 'M'},   {2, '+'}, {4, 200}, {7, 0xFF}, {8, 0},
-                   {10, 0x13}, {12, 4},  {14, 2},  {18, 0},   {18, 9}};
+    } changes[] = {{0, 'M'}, {2, '+'}, {4, 200}, {7, 0xFF}, {8, 0}, {10, 0x13}, {12, 4}, {14, 2}, {18, 0}, {18, 9}};
     for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
         memcpy(block, good, sizeof block);
         block[changes[i].at] = changes[i].value;

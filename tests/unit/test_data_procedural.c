@@ -33,8 +33,8 @@ static void pictures_never_change(void **state)
         uint8_t out[64 * 64 * 3];
         uLong crc = 0;
         for (uint32_t index = 0; index < 5; index++) {
-            rc_procedural_draw(cases[i].seed, cases[i].label, index, cases[i].test, cases[i].size,
-                               cases[i].channels, out);
+            rc_procedural_draw(cases[i].seed, cases[i].label, index, cases[i].test, cases[i].size, cases[i].channels,
+                               out);
             crc = crc32(crc, out, (uInt)(cases[i].size * cases[i].size * cases[i].channels));
         }
         if (crc != cases[i].crc)
@@ -45,8 +45,7 @@ static void pictures_never_change(void **state)
 static void threads_and_numbers_change_nothing(void **state)
 {
     (void)state;
-    rc_data_settings settings = {
-        .procedural_per_class = 30, .procedural_test_per_class = 3, .procedural_seed = 9};
+    rc_data_settings settings = {.procedural_per_class = 30, .procedural_test_per_class = 3, .procedural_seed = 9};
     rc_dataset one, many;
     data_open("procedural:7", &settings, &one);
     assert_int_equal(one.classes, 7);
@@ -61,8 +60,7 @@ static void threads_and_numbers_change_nothing(void **state)
     assert_memory_equal(one.test.images, many.test.images, 21 * 3072);
     assert_true(memcmp(one.train.images, one.test.images, 21 * 3072) != 0);
     rc_dataset_close(&many);
-    settings =
-        (rc_data_settings){.procedural_per_class = 30, .procedural_test_per_class = 3, .procedural_seed = 10};
+    settings = (rc_data_settings){.procedural_per_class = 30, .procedural_test_per_class = 3, .procedural_seed = 10};
     data_open("procedural:7", &settings, &many);
     assert_true(memcmp(one.train.images, many.train.images, 210 * 3072) != 0);
     rc_dataset_close(&many);
@@ -128,11 +126,8 @@ static void sizes_and_limits(void **state)
 {
     (void)state;
     rc_dataset d;
-    rc_data_settings settings = {.procedural_classes = 25,
-                                 .procedural_per_class = 1,
-                                 .procedural_test_per_class = 1,
-                                 .size = 28,
-                                 .channels = 1};
+    rc_data_settings settings = {
+        .procedural_classes = 25, .procedural_per_class = 1, .procedural_test_per_class = 1, .size = 28, .channels = 1};
     data_open("procedural", &settings, &d);
     assert_int_equal(d.classes, 25);
     assert_int_equal(d.h, 28);

@@ -16,10 +16,17 @@
 #include "support/succeeds.h"
 
 enum {
-    SIZE = LEARNING_SIZE, CHANNELS = LEARNING_CHANNELS, IMAGE = SIZE * SIZE * CHANNELS,
-    BATCH = 8, MOST_SAMPLES = 1024, MOST_CLASSES = 16, MOST_FEATURES = 64,
+    SIZE = LEARNING_SIZE,
+    CHANNELS = LEARNING_CHANNELS,
+    IMAGE = SIZE * SIZE * CHANNELS,
+    BATCH = 8,
+    MOST_SAMPLES = 1024,
+    MOST_CLASSES = 16,
+    MOST_FEATURES = 64,
     /* streams: augmentation and dreams of estimation, order of an epoch */
-    AUGMENTATION = 4, DREAMS = 5, ORDER = 16
+    AUGMENTATION = 4,
+    DREAMS = 5,
+    ORDER = 16
 };
 
 static rc_backend *be;
@@ -90,8 +97,9 @@ static void augment(const rc_learner *l, const uint8_t *image, uint64_t step, in
                 int from_y = y + row, from_x = (mirrored ? SIZE - 1 - x : x) + column;
                 bool inside = from_y >= 0 && from_y < SIZE && from_x >= 0 && from_x < SIZE;
                 double byte = inside ? image[(from_y * SIZE + from_x) * CHANNELS + c] : 0;
-                out[(y * SIZE + x) * CHANNELS + c] =
-                    inside ? (byte / 255 - (double)l->augment.mean[c]) / (double)l->augment.std[c] : 0;
+                out[(y * SIZE + x) * CHANNELS + c] = inside ? (byte / 255 - (double)l->augment.mean[c]) /
+                                                                  (double)l->augment.std[c]
+                                                            : 0;
             }
 }
 

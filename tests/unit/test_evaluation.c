@@ -87,8 +87,14 @@ static int set_up(void **state)
         return -1;
     plain = *be;
     set_up_classifier(w);
-    w->normalisation = (rc_augment){.h = 1, .w = 1, .c = 1, .pad = 3, .flip = true, .mean = {0.4f, 0.5f, 0.6f},
-                                    .std = {0.2f, 0.3f, 0.4f}, .stream = 9}; /* all but mean and std is ignored */
+    w->normalisation = (rc_augment){.h = 1,
+                                    .w = 1,
+                                    .c = 1,
+                                    .pad = 3,
+                                    .flip = true,
+                                    .mean = {0.4f, 0.5f, 0.6f},
+                                    .std = {0.2f, 0.3f, 0.4f},
+                                    .stream = 9}; /* all but mean and std is ignored */
     w->images = malloc(COUNT * IMAGE);
     w->labels = malloc(COUNT * sizeof *w->labels);
     w->logits = malloc(COUNT * CLASSES * sizeof *w->logits);

@@ -38,7 +38,11 @@ static void make_world(world *w)
         w->names[i] = w->name[i];
         w->order[i] = i;
     }
-    w->data = (rc_dataset){.h = SIDE, .w = SIDE, .c = 1, .classes = CLASSES, .class_name = w->names,
+    w->data = (rc_dataset){.h = SIDE,
+                           .w = SIDE,
+                           .c = 1,
+                           .classes = CLASSES,
+                           .class_name = w->names,
                            .train = {.images = w->train_images, .labels = w->train_labels, .count = TRAIN},
                            .test = {.images = w->test_images, .labels = w->test_labels, .count = TEST}};
     w->stream = (rc_task_stream){.classes = CLASSES, .order = w->order, .tasks = 2, .task_end = {2, CLASSES}};

@@ -61,8 +61,12 @@ static void seconds_add_up(void **state)
 static void updates_count_down(void **state)
 {
     (void)state;
-    const rc_learner l = {.settings = rc_settings_default(), .method = method("cwd"), .n_old = 20, .n_new = 20,
-                          .batches = 78, .has = {.replay = true}};
+    const rc_learner l = {.settings = rc_settings_default(),
+                          .method = method("cwd"),
+                          .n_old = 20,
+                          .n_new = 20,
+                          .batches = 78,
+                          .has = {.replay = true}};
     rc_forecast f = {.last_time = 0};
     rc_workload later = {.steps = {{0}, {0, 1000, 0, 0}}};
     double speed, stage_left, left;
@@ -179,8 +183,17 @@ static void counted_bytes_are_those_that_are_taken(void **state)
     static const struct {
         const char *method;
         int n_old, n_new;
-    } cases[] = {{"cwd", 0, 3}, {"cwd", 3, 2}, {"cwd", 3, 0},  {"rdfcil", 4, 1}, {"finetune", 3, 2}, {"lwf", 3, 2},
-                 {"er", 3, 2},  {"dgr", 3, 2}, {"lode", 3, 2}, {"abd", 3, 2},    {"deepinversion-pixels", 3, 2}};
+    } cases[] = {{"cwd", 0, 3},
+                 {"cwd", 3, 2},
+                 {"cwd", 3, 0},
+                 {"rdfcil", 4, 1},
+                 {"finetune", 3, 2},
+                 {"lwf", 3, 2},
+                 {"er", 3, 2},
+                 {"dgr", 3, 2},
+                 {"lode", 3, 2},
+                 {"abd", 3, 2},
+                 {"deepinversion-pixels", 3, 2}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         for (int wide = 0; wide < 2; wide++) {
             rc_backend *be;
@@ -188,8 +201,13 @@ static void counted_bytes_are_those_that_are_taken(void **state)
             rc_settings s = learning_settings();
             s.batch = wide ? 24 : 8;
             s.generator_width = wide ? 64 : 8;
-            rc_task_claim claim = {.settings = &s, .method = method(cases[i].method), .image = &image,
-                                   .n_old = cases[i].n_old, .n_new = cases[i].n_new, .images = images, .count = 24};
+            rc_task_claim claim = {.settings = &s,
+                                   .method = method(cases[i].method),
+                                   .image = &image,
+                                   .n_old = cases[i].n_old,
+                                   .n_new = cases[i].n_new,
+                                   .images = images,
+                                   .count = 24};
             assert_int_equal(rc_backend_open_with("cpu", 2, NULL, &counting, &be), RC_OK);
             heap = rc_bytes_allocated();
             size_t before = held;
@@ -260,8 +278,10 @@ static void short_runs_are_not_worth_a_word(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(published_run_has_its_steps),     cmocka_unit_test(seconds_add_up),
-        cmocka_unit_test(updates_count_down),              cmocka_unit_test(measuring_leaves_nothing_behind),
+        cmocka_unit_test(published_run_has_its_steps),
+        cmocka_unit_test(seconds_add_up),
+        cmocka_unit_test(updates_count_down),
+        cmocka_unit_test(measuring_leaves_nothing_behind),
         cmocka_unit_test(counted_bytes_are_those_that_are_taken),
         cmocka_unit_test(a_large_claim_takes_nothing),
         cmocka_unit_test(short_runs_are_not_worth_a_word),

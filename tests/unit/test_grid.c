@@ -72,14 +72,25 @@ static rc_run_settings grid_settings(watcher *w, const char *out, int jobs)
 {
     *w = (watcher){.asked = 0};
     data_log_start(&w->log);
-    rc_run_settings s = {.config = rc_config_default(), .method = {method("cwd"), method("finetune")}, .methods = 2,
-                         .order = {0, 1}, .orders = 2, .backend = "cpu", .threads = 2, .jobs = jobs, .out = out,
-                         .checkpoint_seconds = 120, .report_seconds = 0, .line = add_line,
+    rc_run_settings s = {.config = rc_config_default(),
+                         .method = {method("cwd"), method("finetune")},
+                         .methods = 2,
+                         .order = {0, 1},
+                         .orders = 2,
+                         .backend = "cpu",
+                         .threads = 2,
+                         .jobs = jobs,
+                         .out = out,
+                         .checkpoint_seconds = 120,
+                         .report_seconds = 0,
+                         .line = add_line,
                          .watch = {.log = w->log.log, .cancelled = stop, .user = w}};
-    static const char *const value[][2] = {
-        {"data", "photos"}, {"class_order", "published"}, {"tasks", "2"}, {"net", "resnet-small"}, {"net_width", "4"},
-        {"generator", "generator-small"}, {"generator_width", "8"}, {"noise", "16"}, {"batch", "8"}, {"epochs", "2"},
-        {"refine_epochs", "1"}, {"inversion_steps", "3"}};
+    static const char *const value[][2] = {{"data", "photos"},       {"class_order", "published"},
+                                           {"tasks", "2"},           {"net", "resnet-small"},
+                                           {"net_width", "4"},       {"generator", "generator-small"},
+                                           {"generator_width", "8"}, {"noise", "16"},
+                                           {"batch", "8"},           {"epochs", "2"},
+                                           {"refine_epochs", "1"},   {"inversion_steps", "3"}};
     for (size_t i = 0; i < sizeof value / sizeof *value; i++)
         set(&s.config, value[i][0], value[i][1]);
     return s;
@@ -107,9 +118,8 @@ static void assert_same_file(const char *a, const char *b, const char *name)
 
 static void assert_same_models(const char *a, const char *b)
 {
-    static const char *const name[] = {
-        "order-0/first-task/task-1", "order-0/cwd/task-2", "order-0/finetune/task-2",
-        "order-1/first-task/task-1", "order-1/cwd/task-2", "order-1/finetune/task-2"};
+    static const char *const name[] = {"order-0/first-task/task-1", "order-0/cwd/task-2", "order-0/finetune/task-2",
+                                       "order-1/first-task/task-1", "order-1/cwd/task-2", "order-1/finetune/task-2"};
     for (size_t i = 0; i < sizeof name / sizeof *name; i++) {
         char file[128];
         snprintf(file, sizeof file, "%s.safetensors", name[i]);
@@ -414,11 +424,15 @@ int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(cells_side_by_side_give_the_same_bits), IN_FOLDER(a_failing_cell_leaves_the_others_alone),
-        IN_FOLDER(what_is_done_is_not_done_again),        IN_FOLDER(a_stopped_grid_goes_on),
+        IN_FOLDER(cells_side_by_side_give_the_same_bits),
+        IN_FOLDER(a_failing_cell_leaves_the_others_alone),
+        IN_FOLDER(what_is_done_is_not_done_again),
+        IN_FOLDER(a_stopped_grid_goes_on),
         IN_FOLDER(orders_and_seeds_have_folders_of_their_own),
-        IN_FOLDER(wrong_lists_are_refused),               IN_FOLDER(a_cell_without_memory_waits_for_the_others),
-        cmocka_unit_test(cells_take_their_turns),         cmocka_unit_test(mean_and_deviation),
+        IN_FOLDER(wrong_lists_are_refused),
+        IN_FOLDER(a_cell_without_memory_waits_for_the_others),
+        cmocka_unit_test(cells_take_their_turns),
+        cmocka_unit_test(mean_and_deviation),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -232,9 +232,9 @@ static void damaged_pictures(void **state)
     static const struct {
         const char *name;
         int least;
-    } pictures[] = {{"baseline_420.jpg", 30}, {"progressive.jpg", 30}, {"cmyk.jpg", 30}, {"orientation_6.jpg", 30},
-                    {"rgb.png", 90},          {"interlaced.png", 90},  {"bytes.pgm", 30}, {"text.ppm", 30},
-                    {"sixteen.ppm", 30}};
+    } pictures[] = {{"baseline_420.jpg", 30},  {"progressive.jpg", 30}, {"cmyk.jpg", 30},
+                    {"orientation_6.jpg", 30}, {"rgb.png", 90},         {"interlaced.png", 90},
+                    {"bytes.pgm", 30},         {"text.ppm", 30},        {"sixteen.ppm", 30}};
     for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) {
         char source[512];
         snprintf(source, sizeof source, RC_SOURCE_DIR "/tests/fixtures/pictures/%s", pictures[i].name);
@@ -330,8 +330,9 @@ int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(damaged_configurations), IN_FOLDER(damaged_models_and_checkpoints), IN_FOLDER(damaged_pictures),
-        IN_FOLDER(damaged_cifar),          IN_FOLDER(damaged_pickles),                IN_FOLDER(damaged_idx),
+        IN_FOLDER(damaged_configurations), IN_FOLDER(damaged_models_and_checkpoints),
+        IN_FOLDER(damaged_pictures),       IN_FOLDER(damaged_cifar),
+        IN_FOLDER(damaged_pickles),        IN_FOLDER(damaged_idx),
         IN_FOLDER(damaged_archives),       IN_FOLDER(damaged_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

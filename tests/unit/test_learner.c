@@ -25,46 +25,99 @@ enum { IMAGE = LEARNING_SIZE * LEARNING_SIZE * LEARNING_CHANNELS, D = 16 };
 static const rc_method rows[] = {
     {.name = "finetune", .replay = &rc_source_none, .main = {.real = RC_CE_ALL}},
     {.name = "joint", .replay = &rc_source_all, .main = {.real = RC_CE_ALL}},
-    {.name = "er", .replay = &rc_source_buffer, .weights = RC_WEIGHTS_HALVES,
+    {.name = "er",
+     .replay = &rc_source_buffer,
+     .weights = RC_WEIGHTS_HALVES,
      .main = {.one_batch = true, .real = RC_CE_ALL, .replay = RC_CE_ALL}},
-    {.name = "er-5120", .replay = &rc_source_buffer, .weights = RC_WEIGHTS_HALVES, .buffer_size = 5120,
+    {.name = "er-5120",
+     .replay = &rc_source_buffer,
+     .weights = RC_WEIGHTS_HALVES,
+     .buffer_size = 5120,
      .main = {.one_batch = true, .real = RC_CE_ALL, .replay = RC_CE_ALL}},
-    {.name = "lode", .replay = &rc_source_buffer, .weights = RC_WEIGHTS_HALVES,
+    {.name = "lode",
+     .replay = &rc_source_buffer,
+     .weights = RC_WEIGHTS_HALVES,
      .main = {.real = RC_CE_DECOUPLED, .replay = RC_CE_ALL}},
-    {.name = "lode-5120", .replay = &rc_source_buffer, .weights = RC_WEIGHTS_HALVES, .buffer_size = 5120,
-     .lode_rho = 0.01f, .main = {.real = RC_CE_DECOUPLED, .replay = RC_CE_ALL}},
-    {.name = "dgr", .replay = &rc_source_generative, .weights = RC_WEIGHTS_HALVES,
-     .main = {.one_batch = true, .real = RC_CE_ALL, .replay = RC_CE_ALL, .kd_replay = RC_KD_OLD,
-              .class_weights = true}},
+    {.name = "lode-5120",
+     .replay = &rc_source_buffer,
+     .weights = RC_WEIGHTS_HALVES,
+     .buffer_size = 5120,
+     .lode_rho = 0.01f,
+     .main = {.real = RC_CE_DECOUPLED, .replay = RC_CE_ALL}},
+    {.name = "dgr",
+     .replay = &rc_source_generative,
+     .weights = RC_WEIGHTS_HALVES,
+     .main =
+         {.one_batch = true, .real = RC_CE_ALL, .replay = RC_CE_ALL, .kd_replay = RC_KD_OLD, .class_weights = true}},
     {.name = "lwf", .replay = &rc_source_none, .main = {.real = RC_CE_ALL, .kd_real = RC_KD_OLD}},
-    {.name = "deepinversion", .replay = &rc_source_dreams,
+    {.name = "deepinversion",
+     .replay = &rc_source_dreams,
      .main = {.one_batch = true, .real = RC_CE_ALL, .kd_real = RC_KD_OLD, .kd_replay = RC_KD_ALL}},
-    {.name = "deepinversion-pixels", .replay = &rc_source_pixels,
+    {.name = "deepinversion-pixels",
+     .replay = &rc_source_pixels,
      .main = {.one_batch = true, .real = RC_CE_ALL, .kd_real = RC_KD_OLD, .kd_replay = RC_KD_ALL}},
-    {.name = "abd", .replay = &rc_source_dreams,
+    {.name = "abd",
+     .replay = &rc_source_dreams,
      .main = {.one_batch = true, .real = RC_CE_NEW, .head_ce = true, .feature = true, .class_weights = true}},
-    {.name = "rdfcil", .replay = &rc_source_dreams, .weights = RC_WEIGHTS_ADAPTIVE, .refine = true,
+    {.name = "rdfcil",
+     .replay = &rc_source_dreams,
+     .weights = RC_WEIGHTS_ADAPTIVE,
+     .refine = true,
      .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true}},
-    {.name = "cwd", .replay = &rc_source_dreams, .weights = RC_WEIGHTS_ADAPTIVE, .refine = true, .dce = true,
+    {.name = "cwd",
+     .replay = &rc_source_dreams,
+     .weights = RC_WEIGHTS_ADAPTIVE,
+     .refine = true,
+     .dce = true,
      .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true, .war = true}},
-    {.name = "cwd-abd", .replay = &rc_source_dreams, .dce = true,
-     .main = {.one_batch = true, .real = RC_CE_NEW, .head_ce = true, .feature = true, .class_weights = true,
-              .war = true}},
-    {.name = "cwd-without-dce", .replay = &rc_source_dreams, .weights = RC_WEIGHTS_ADAPTIVE, .refine = true,
+    {.name = "cwd-abd",
+     .replay = &rc_source_dreams,
+     .dce = true,
+     .main =
+         {.one_batch = true, .real = RC_CE_NEW, .head_ce = true, .feature = true, .class_weights = true, .war = true}},
+    {.name = "cwd-without-dce",
+     .replay = &rc_source_dreams,
+     .weights = RC_WEIGHTS_ADAPTIVE,
+     .refine = true,
      .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true, .war = true}},
-    {.name = "cwd-without-war", .replay = &rc_source_dreams, .weights = RC_WEIGHTS_ADAPTIVE, .refine = true,
-     .dce = true, .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true}},
-    {.name = "sce", .replay = &rc_source_dreams, .weights = RC_WEIGHTS_ADAPTIVE, .refine = true, .dce = true,
+    {.name = "cwd-without-war",
+     .replay = &rc_source_dreams,
+     .weights = RC_WEIGHTS_ADAPTIVE,
+     .refine = true,
+     .dce = true,
+     .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true}},
+    {.name = "sce",
+     .replay = &rc_source_dreams,
+     .weights = RC_WEIGHTS_ADAPTIVE,
+     .refine = true,
+     .dce = true,
      .main = {.real = RC_CE_NEW, .replay = RC_CE_OLD, .rkd = true}},
-    {.name = "ace", .replay = &rc_source_dreams, .weights = RC_WEIGHTS_ADAPTIVE, .refine = true, .dce = true,
+    {.name = "ace",
+     .replay = &rc_source_dreams,
+     .weights = RC_WEIGHTS_ADAPTIVE,
+     .refine = true,
+     .dce = true,
      .main = {.real = RC_CE_NEW, .replay = RC_CE_ALL, .rkd = true}},
-    {.name = "ssil", .replay = &rc_source_dreams, .weights = RC_WEIGHTS_ADAPTIVE, .refine = true, .dce = true,
+    {.name = "ssil",
+     .replay = &rc_source_dreams,
+     .weights = RC_WEIGHTS_ADAPTIVE,
+     .refine = true,
+     .dce = true,
      .main = {.real = RC_CE_NEW, .replay = RC_CE_OLD, .kd_replay = RC_KD_TASKS, .rkd = true}},
-    {.name = "wa", .replay = &rc_source_dreams, .weights = RC_WEIGHTS_ADAPTIVE, .refine = true, .dce = true,
-     .align_rows = true, .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true}},
-    {.name = "real-hkd", .replay = &rc_source_real, .weights = RC_WEIGHTS_ADAPTIVE,
+    {.name = "wa",
+     .replay = &rc_source_dreams,
+     .weights = RC_WEIGHTS_ADAPTIVE,
+     .refine = true,
+     .dce = true,
+     .align_rows = true,
+     .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true}},
+    {.name = "real-hkd",
+     .replay = &rc_source_real,
+     .weights = RC_WEIGHTS_ADAPTIVE,
      .main = {.real = RC_CE_NEW, .hkd = true}},
-    {.name = "real-lce", .replay = &rc_source_real, .weights = RC_WEIGHTS_ADAPTIVE,
+    {.name = "real-lce",
+     .replay = &rc_source_real,
+     .weights = RC_WEIGHTS_ADAPTIVE,
      .main = {.real = RC_CE_NEW, .replay = RC_CE_OLD}},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -79,8 +132,8 @@ static void rows_say_what_their_pages_say(void **state)
         SUCCEEDS(rc_method_find(rows[i].name, &found));
         assert_ptr_equal(found, m);
         bool same = m->replay == rows[i].replay && m->weights == rows[i].weights &&
-                    m->buffer_size == rows[i].buffer_size && m->lode_rho == rows[i].lode_rho &&
-                    m->dce == rows[i].dce && m->refine == rows[i].refine && m->align_rows == rows[i].align_rows;
+                    m->buffer_size == rows[i].buffer_size && m->lode_rho == rows[i].lode_rho && m->dce == rows[i].dce &&
+                    m->refine == rows[i].refine && m->align_rows == rows[i].align_rows;
         same = same && a->one_batch == b->one_batch && a->real == b->real && a->replay == b->replay &&
                a->kd_real == b->kd_real && a->kd_replay == b->kd_replay && a->hkd == b->hkd && a->rkd == b->rkd &&
                a->feature == b->feature && a->head_ce == b->head_ce && a->class_weights == b->class_weights &&
@@ -112,9 +165,18 @@ static void sources_follow_from_the_row(void **state)
     static const struct {
         const char *name, *first, *later; /* T teacher, d dreams, p pixels, o old images, r replay */
     } tasks[] = {
-        {"finetune", "", ""}, {"joint", "", ""}, {"er", "r", "r"}, {"lode", "r", "r"}, {"dgr", "", "Tr"},
-        {"lwf", "", "T"}, {"deepinversion", "", "Tdr"}, {"deepinversion-pixels", "", "Tpr"}, {"abd", "", "Tdr"},
-        {"cwd", "", "Tdr"}, {"real-hkd", "", "Tor"}, {"real-lce", "", "or"},
+        {"finetune", "", ""},
+        {"joint", "", ""},
+        {"er", "r", "r"},
+        {"lode", "r", "r"},
+        {"dgr", "", "Tr"},
+        {"lwf", "", "T"},
+        {"deepinversion", "", "Tdr"},
+        {"deepinversion-pixels", "", "Tpr"},
+        {"abd", "", "Tdr"},
+        {"cwd", "", "Tdr"},
+        {"real-hkd", "", "Tor"},
+        {"real-lce", "", "or"},
     };
     for (size_t i = 0; i < sizeof tasks / sizeof *tasks; i++)
         for (int later = 0; later < 2; later++) {
@@ -158,8 +220,8 @@ static void held_images_are_a_buffers_or_pixels(void **state)
     static const struct {
         const char *name;
         int held;
-    } methods[] = {{"er", 37}, {"er-5120", 5120}, {"lode", 37}, {"deepinversion-pixels", 3 * 8}, {"cwd", 0}, {"dgr", 0},
-                   {"joint", 0}, {"real-hkd", 0}};
+    } methods[] = {{"er", 37}, {"er-5120", 5120}, {"lode", 37}, {"deepinversion-pixels", 3 * 8},
+                   {"cwd", 0}, {"dgr", 0},        {"joint", 0}, {"real-hkd", 0}};
     rc_settings s = learning_settings();
     s.buffer_size = 37;
     s.pixel_batches = 3;
@@ -507,8 +569,10 @@ static void dreams_must_fit_the_classifier(void **state)
     for (int i = 0; i < 3; i++) {
         char expected[160];
         SUCCEEDS(rc_net_resnet_small(&net, shapes[i][0], shapes[i][1], shapes[i][2], 2, 1));
-        snprintf(expected, sizeof expected, "generator 'generator-small' makes 16 x 16 x 3 images, classifier "
-                 "'resnet-small' takes %d x %d x %d", shapes[i][1], shapes[i][2], shapes[i][0]);
+        snprintf(expected, sizeof expected,
+                 "generator 'generator-small' makes 16 x 16 x 3 images, classifier "
+                 "'resnet-small' takes %d x %d x %d",
+                 shapes[i][1], shapes[i][2], shapes[i][0]);
         fails(rc_check_dreams(&generator, &net), RC_INVALID_ARGUMENT, expected);
     }
     rc_classifier c;

@@ -119,7 +119,7 @@ static void every_setting_has_a_range(void **state)
     static const struct {
         const char *key;
         double low, high;
-    } own[] = {{"size", 0, 1024},        {"resize", 0, 4096},          {"order", 0, INT_MAX},     {"tasks", 1, 256},
+    } own[] = {{"size", 0, 1024},        {"resize", 0, 4096},          {"order", 0, INT_MAX},   {"tasks", 1, 256},
                {"first_task", 0, 30000}, {"images_per_class", 0, 1e8}, {"test_batch", 1, 65536}};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         double low, high;
@@ -177,7 +177,11 @@ static const char *plan_run(const char *train, const char *test, int images_per_
 {
     static int32_t label[2][64];
     static char *names[CLASSES] = {"ant", "bee", "cat", "dog", "elk", "fox"};
-    rc_dataset data = {.h = 1, .w = 1, .c = 1, .classes = CLASSES, .class_name = names,
+    rc_dataset data = {.h = 1,
+                       .w = 1,
+                       .c = 1,
+                       .classes = CLASSES,
+                       .class_name = names,
                        .train = {.count = (int)strlen(train), .labels = label[0]},
                        .test = {.count = (int)strlen(test), .labels = label[1]}};
     for (size_t i = 0; i < strlen(train); i++)

@@ -31,8 +31,7 @@ static double rkd_by_hand(int n, int d, const double *student, const double *tea
     return total / n / n / n;
 }
 
-static double rkd_value(int n, int d, const double *student, const double *teacher, double *dstudent,
-                        double *dteacher)
+static double rkd_value(int n, int d, const double *student, const double *teacher, double *dstudent, double *dteacher)
 {
     size_t count = (size_t)n * (size_t)d;
     void *slot = zeros(1), *ds = zeros(count), *dt = zeros(count);
@@ -139,7 +138,7 @@ static void bn_loss_is_0_for_equal_statistics(void **state)
                     other[1] += 0.25;
                     void *batch_mean = reals(change == 1 ? other : mean, C);
                     void *batch_var = reals(change == 2 ? other : var, C);
-                    layer[l] = (rc_bn_stat){C, batch_mean, batch_var, reals(mean, C), reals(var, C),
+                    layer[l] = (rc_bn_stat){C,        batch_mean, batch_var, reals(mean, C), reals(var, C),
                                             zeros(C), zeros(C)};
                 }
                 void *slot = zeros(1);
@@ -172,8 +171,8 @@ static void bn_loss_is_never_negative(void **state)
             for (int c = 0; c < C && i % 2; c++) /* variances */
                 value[i][c] = value[i][c] * value[i][c] + 1e-4;
         }
-        rc_bn_stat layer = {C, reals(value[0], C), reals(value[1], C), reals(value[2], C), reals(value[3], C),
-                            zeros(C), zeros(C)};
+        rc_bn_stat layer = {
+            C, reals(value[0], C), reals(value[1], C), reals(value[2], C), reals(value[3], C), zeros(C), zeros(C)};
         void *slot = zeros(1);
         be->loss_bn(be, forms[round % 3], &layer, 1, factor(1), slot);
         assert_true(number(slot) > 0);
@@ -206,18 +205,23 @@ static void dce_setup(dce_fixture *f, int classes, double apart, double divisor)
     for (int b = 0; b < DCE_N; b++)
         for (int i = 0; i < DCE_D; i++)
             for (int j = 0; j < DCE_D; j++)
-                f->covariance[i * DCE_D + j] +=
-                    (f->features[b * DCE_D + i] - f->mean[f->labels[b] * DCE_D + i]) *
-                    (f->features[b * DCE_D + j] - f->mean[f->labels[b] * DCE_D + j]) / divisor;
+                f->covariance[i * DCE_D + j] += (f->features[b * DCE_D + i] - f->mean[f->labels[b] * DCE_D + i]) *
+                                                (f->features[b * DCE_D + j] - f->mean[f->labels[b] * DCE_D + j]) /
+                                                divisor;
     double stored_mean[DCE_K * DCE_D], stored_covariance[DCE_D * DCE_D];
     for (int i = 0; i < DCE_K * DCE_D; i++)
         stored_mean[i] = f->mean[i] + apart;
     for (int i = 0; i < DCE_D * DCE_D; i++)
         stored_covariance[i] = f->covariance[i] + apart;
-    f->dce = (rc_dce){.n = DCE_N, .d = DCE_D, .classes = DCE_K, .momentum = 0.9f,
+    f->dce = (rc_dce){.n = DCE_N,
+                      .d = DCE_D,
+                      .classes = DCE_K,
+                      .momentum = 0.9f,
                       .class_mean = reals(stored_mean, DCE_K * DCE_D),
-                      .covariance = reals(stored_covariance, DCE_D * DCE_D), .running_mean = zeros(DCE_K * DCE_D),
-                      .running_covariance = zeros(DCE_D * DCE_D), .seen = take(DCE_K * sizeof(int32_t)),
+                      .covariance = reals(stored_covariance, DCE_D * DCE_D),
+                      .running_mean = zeros(DCE_K * DCE_D),
+                      .running_covariance = zeros(DCE_D * DCE_D),
+                      .seen = take(DCE_K * sizeof(int32_t)),
                       .workspace = take(be->dce_workspace(be, DCE_N, DCE_D, DCE_K))};
 }
 

@@ -152,8 +152,8 @@ static void cross_entropy_once(void)
 {
     int n = between(1, 9), first = between(0, 4), count = between(2, 12), stride = first + count + between(0, 3);
     problem p = {.name = "cross entropy", .run = run_cross_entropy, .inputs = 1};
-    p.cross_entropy = (rc_cross_entropy){n, stride, first, count, between(0, 1) ? 1.0f : 2.5f,
-                                         between(0, 1) ? RC_MEAN : RC_WEIGHTED_MEAN};
+    p.cross_entropy = (rc_cross_entropy){
+        n, stride, first, count, between(0, 1) ? 1.0f : 2.5f, between(0, 1) ? RC_MEAN : RC_WEIGHTED_MEAN};
     p.input[0] = make_input(normals((size_t)(n * stride), 2), (size_t)(n * stride));
     p.labels = random_labels(n, first, count);
     if (between(0, 1)) {
@@ -229,8 +229,13 @@ static void kd_once(void)
     problem p = {.name = "kd", .run = run_kd, .inputs = 1};
     int n = between(1, 9), first = between(0, 4), teacher_count = between(2, 9), extra = between(0, 1) * between(1, 5);
     rc_distillation *kd = &p.distillation;
-    *kd = (rc_distillation){.n = n, .first = first, .student_count = teacher_count + extra, .teacher_first = first,
-                            .teacher_count = teacher_count, .temperature = 2, .kl = between(0, 1),
+    *kd = (rc_distillation){.n = n,
+                            .first = first,
+                            .student_count = teacher_count + extra,
+                            .teacher_first = first,
+                            .teacher_count = teacher_count,
+                            .temperature = 2,
+                            .kl = between(0, 1),
                             .t_squared = between(0, 1)};
     kd->student_stride = first + kd->student_count + between(0, 3);
     kd->teacher_stride = first + teacher_count + between(0, 3);
@@ -255,8 +260,12 @@ static double run_diversity(problem *p)
 
 static void diversity_once(void)
 {
-    problem p = {.name = "diversity", .run = run_diversity, .inputs = 1, .n = between(1, 9),
-                 .classes = between(2, 12), .form = between(0, 1)};
+    problem p = {.name = "diversity",
+                 .run = run_diversity,
+                 .inputs = 1,
+                 .n = between(1, 9),
+                 .classes = between(2, 12),
+                 .form = between(0, 1)};
     p.stride = p.classes + between(0, 3);
     p.input[0] = make_input(normals((size_t)(p.n * p.stride), 2), (size_t)(p.n * p.stride));
     assert_int_equal(be->reserve_losses(be, p.n, p.classes, 1, 1, 1), RC_OK);
@@ -281,7 +290,11 @@ static double run_feature(problem *p)
 
 static void feature_once(void)
 {
-    problem p = {.name = "feature", .run = run_feature, .inputs = 1, .n = between(1, 9), .d = between(1, 12),
+    problem p = {.name = "feature",
+                 .run = run_feature,
+                 .inputs = 1,
+                 .n = between(1, 9),
+                 .d = between(1, 12),
                  .n_old = between(1, 9)};
     p.input[0] = make_input(normals((size_t)(p.n * p.d), 1), (size_t)(p.n * p.d));
     p.other = normals((size_t)((p.n + p.n_old) * p.d), 1);
@@ -327,8 +340,8 @@ static double run_war(problem *p)
 
 static void war_once(void)
 {
-    problem p = {.name = "war", .run = run_war, .inputs = 1, .n_old = between(1, 9), .d = between(1, 12),
-                 .form = between(0, 1)};
+    problem p = {
+        .name = "war", .run = run_war, .inputs = 1, .n_old = between(1, 9), .d = between(1, 12), .form = between(0, 1)};
     p.classes = p.n_old + between(1, 9);
     p.input[0] = make_input(normals((size_t)(p.classes * p.d), 1), (size_t)(p.classes * p.d));
     check(&p);
@@ -375,9 +388,15 @@ static void dce_once(void)
     for (int k = 0; k < classes; k++)
         if (k != p.labels[0] && between(0, 3) == 0)
             target[k * d] = NAN;
-    p.dce = (rc_dce){.n = n, .d = d, .classes = classes, .momentum = 0.9f, .paper = between(0, 2) == 0,
-                     .class_mean = target, .covariance = symmetric(normals(entries, 1), d),
-                     .running_mean = doubles(means), .running_covariance = doubles(entries),
+    p.dce = (rc_dce){.n = n,
+                     .d = d,
+                     .classes = classes,
+                     .momentum = 0.9f,
+                     .paper = between(0, 2) == 0,
+                     .class_mean = target,
+                     .covariance = symmetric(normals(entries, 1), d),
+                     .running_mean = doubles(means),
+                     .running_covariance = doubles(entries),
                      .seen = (int32_t *)doubles((size_t)classes)};
     p.dce.workspace = doubles(be->dce_workspace(be, n, d, classes) / sizeof(double) + 1);
     check(&p);
@@ -573,10 +592,12 @@ static int close_backend(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cross_entropy), cmocka_unit_test(decoupled), cmocka_unit_test(hkd),
-        cmocka_unit_test(kd),            cmocka_unit_test(diversity), cmocka_unit_test(feature),
-        cmocka_unit_test(rkd),           cmocka_unit_test(war),       cmocka_unit_test(dce),
-        cmocka_unit_test(bn),            cmocka_unit_test(images),    cmocka_unit_test(latent),
+        cmocka_unit_test(cross_entropy), cmocka_unit_test(decoupled),
+        cmocka_unit_test(hkd),           cmocka_unit_test(kd),
+        cmocka_unit_test(diversity),     cmocka_unit_test(feature),
+        cmocka_unit_test(rkd),           cmocka_unit_test(war),
+        cmocka_unit_test(dce),           cmocka_unit_test(bn),
+        cmocka_unit_test(images),        cmocka_unit_test(latent),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

@@ -263,11 +263,12 @@ static outcome one_step(rc_objective losses)
     rc_learner_end_task(&l);
     learning_begin(&l, 1, 2, 8);
     rc_learner_send_order(&l, 0);
-    outcome o = {.statistics = l.net.running, .parameters = l.net.params,
+    outcome o = {.statistics = l.net.running,
+                 .parameters = l.net.params,
                  .head_count = (size_t)l.student.head.classes * (size_t)l.student.head.d};
     o.before = read_new(l.student.backbone.running, o.statistics);
-    rc_training_settings settings = {.batch = s.batch, .n_old = 3, .losses = losses, .kd_temperature = 2, .seed = 1,
-                                     .task = 1};
+    rc_training_settings settings = {
+        .batch = s.batch, .n_old = 3, .losses = losses, .kd_temperature = 2, .seed = 1, .task = 1};
     SUCCEEDS(rc_learner_replay(&l, RC_STREAM_DREAMS, &replay));
     SUCCEEDS(rc_training_create(be, &settings, &l.student, &l.teacher, replay, &l.data, &training));
     for (int i = 0; i < RC_LOSS_COUNT; i++)

@@ -349,8 +349,12 @@ static void checkpoints_come_back_and_know_their_run(void **state)
     assert_int_equal(rc_state_add(&state_of, "b", RC_STATE_INT32, ints, 3), RC_INTERNAL);
     assert_int_equal(rc_state_add(&other, "b", RC_STATE_INT32, zero_ints, 3), RC_OK);
     assert_int_equal(rc_state_add(&other, "a", RC_STATE_REAL, zero_reals, 5), RC_OK);
-    rc_position position = {.task = 2, .stage = RC_STAGE_REFINEMENT, .step = 4000000000u, .seconds = 12.5,
-                            .log_offset = 77}, found;
+    rc_position position = {.task = 2,
+                            .stage = RC_STAGE_REFINEMENT,
+                            .step = 4000000000u,
+                            .seconds = 12.5,
+                            .log_offset = 77},
+                found;
     assert_int_equal(rc_checkpoint_save(path, be, &state_of, &position, "me"), RC_OK);
     rc_safetensors *file;
     assert_int_equal(rc_checkpoint_open(path, "you", &found, &file), RC_INVALID_ARGUMENT);
@@ -377,14 +381,28 @@ static void places_of_checkpoints_are_whole_numbers(void **state)
     static const struct {
         const char *key, *value;
         bool good;
-    } cases[] = {{"task", "0", true},        {"task", "255", true},  {"task", "256", false},   {"task", "-1", false},
-                 {"task", "1.5", false},     {"task", "nan", false}, {"task", "", false},      {"task", NULL, false},
-                 {"step", "4294967295", true}, {"step", "4294967296", false}, {"step", "0.5", false},
+    } cases[] = {{"task", "0", true},
+                 {"task", "255", true},
+                 {"task", "256", false},
+                 {"task", "-1", false},
+                 {"task", "1.5", false},
+                 {"task", "nan", false},
+                 {"task", "", false},
+                 {"task", NULL, false},
+                 {"step", "4294967295", true},
+                 {"step", "4294967296", false},
+                 {"step", "0.5", false},
                  {"step", "1e400", false},
-                 {"log_offset", "1e15", true}, {"log_offset", "1e16", false}, {"log_offset", "7.5", false},
-                 {"seconds", "0.25", true},  {"seconds", "1e13", false}, {"seconds", "-1", false},
+                 {"log_offset", "1e15", true},
+                 {"log_offset", "1e16", false},
+                 {"log_offset", "7.5", false},
+                 {"seconds", "0.25", true},
+                 {"seconds", "1e13", false},
+                 {"seconds", "-1", false},
                  {"seconds", "0,5", false},
-                 {"stage", "inversion", true}, {"stage", "sleeping", false}, {"stage", NULL, false},
+                 {"stage", "inversion", true},
+                 {"stage", "sleeping", false},
+                 {"stage", NULL, false},
                  {"training_seconds", "inf", false}};
     rc_backend *be;
     assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);

@@ -98,8 +98,8 @@ static void check_gradients(const rc_net *net, const rc_pass_settings *settings,
 
 static const rc_pass_settings train = {.mode = RC_PASS_TRAIN, .n = 3, .input_gradient = true, .update_running = true};
 static const rc_pass_settings train_no_input = {.mode = RC_PASS_TRAIN, .n = 3};
-static const rc_pass_settings groups = {.mode = RC_PASS_TRAIN, .n = 5, .groups = 2, .group_end = {2, 5},
-                                        .input_gradient = true, .update_running = true};
+static const rc_pass_settings groups = {
+    .mode = RC_PASS_TRAIN, .n = 5, .groups = 2, .group_end = {2, 5}, .input_gradient = true, .update_running = true};
 static const rc_pass_settings frozen = {.mode = RC_PASS_FROZEN, .n = 3};
 
 static void check_test_nets(const rc_pass_settings *settings)

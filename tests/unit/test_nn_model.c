@@ -315,14 +315,22 @@ static void bad_optimisers(void **state)
 static void schedules_of_the_paper(void **state)
 {
     (void)state;
-    const rc_schedule cifar = {.base = 0.1, .gamma = 0.1, .milestones = 2, .milestone = {80, 120},
-                               .refinement_from = 160, .refinement_rate = 0.005};
-    const rc_schedule imagenet = {.base = 0.1, .gamma = 0.1, .milestones = 2, .milestone = {30, 60},
-                                  .refinement_from = 90, .refinement_rate = 0.005};
+    const rc_schedule cifar = {.base = 0.1,
+                               .gamma = 0.1,
+                               .milestones = 2,
+                               .milestone = {80, 120},
+                               .refinement_from = 160,
+                               .refinement_rate = 0.005};
+    const rc_schedule imagenet = {.base = 0.1,
+                                  .gamma = 0.1,
+                                  .milestones = 2,
+                                  .milestone = {30, 60},
+                                  .refinement_from = 90,
+                                  .refinement_rate = 0.005};
     static const struct {
         int cifar, imagenet;
         float rate;
-    } expected[] = {{0, 0, 0.1f},       {79, 29, 0.1f},   {80, 30, 0.01f},   {119, 59, 0.01f},
+    } expected[] = {{0, 0, 0.1f},      {79, 29, 0.1f},    {80, 30, 0.01f},   {119, 59, 0.01f},
                     {120, 60, 0.001f}, {159, 89, 0.001f}, {160, 90, 0.005f}, {199, 119, 0.005f}};
     for (size_t i = 0; i < sizeof expected / sizeof expected[0]; i++) {
         assert_true(rc_schedule_rate(&cifar, expected[i].cifar) == expected[i].rate);

@@ -173,8 +173,8 @@ static void slices_cover_everything(void **state)
 
 /* ---- what the builder refuses ----------------------------------------------------------------------------------- */
 
-static const rc_layer good = {.name = "good", .kind = RC_LAYER_CONV, .in = RC_NET_INPUT, .k = 3, .stride = 1, .pad = 1,
-                              .c_out = 4};
+static const rc_layer good = {
+    .name = "good", .kind = RC_LAYER_CONV, .in = RC_NET_INPUT, .k = 3, .stride = 1, .pad = 1, .c_out = 4};
 
 /* Builds input -> "first" (4 channels, 8 x 8) -> layer, and expects it to be refused in these words. */
 static void refused(rc_layer layer, const char *words)
@@ -234,8 +234,7 @@ static void bad_layers(void **state)
             strcpy(layer.bn_name, "good"));
     REFUSED("bn_name is empty", layer.bn.on = true, layer.bn.eps = 1e-5f);
     REFUSED("bn.eps is 0", layer.bn.on = true, strcpy(layer.bn_name, "bn"));
-    REFUSED("bn.eps is nan", layer.bn.on = true, layer.bn.eps = strtof("nan", NULL),
-            strcpy(layer.bn_name, "bn"));
+    REFUSED("bn.eps is nan", layer.bn.on = true, layer.bn.eps = strtof("nan", NULL), strcpy(layer.bn_name, "bn"));
     REFUSED("bn.momentum is 2", layer.bn.on = true, layer.bn.eps = 1, layer.bn.momentum = 2,
             strcpy(layer.bn_name, "bn"));
 }

@@ -78,8 +78,8 @@ static void expect_same_reals(nn_fixture *a, const void *of_a, nn_fixture *b, co
 }
 
 static const rc_pass_settings train = {.mode = RC_PASS_TRAIN, .n = 5, .input_gradient = true, .update_running = true};
-static const rc_pass_settings grouped = {.mode = RC_PASS_TRAIN, .n = 5, .groups = 2, .group_end = {2, 5},
-                                         .input_gradient = true, .update_running = true};
+static const rc_pass_settings grouped = {
+    .mode = RC_PASS_TRAIN, .n = 5, .groups = 2, .group_end = {2, 5}, .input_gradient = true, .update_running = true};
 static const rc_pass_settings frozen = {.mode = RC_PASS_FROZEN, .n = 5};
 static const rc_pass_settings eval = {.mode = RC_PASS_EVAL, .n = 5};
 

@@ -68,8 +68,10 @@ static int32_t *labels_of(subject *s, const char *name, size_t count, int bound,
 static void cross_entropy(subject *s)
 {
     rc_backend *be = s->be;
-    rc_cross_entropy ce = {.n = oracle_int(s->c, "n"), .stride = oracle_int(s->c, "stride"),
-                           .first = oracle_int(s->c, "first"), .count = oracle_int(s->c, "count"),
+    rc_cross_entropy ce = {.n = oracle_int(s->c, "n"),
+                           .stride = oracle_int(s->c, "stride"),
+                           .first = oracle_int(s->c, "first"),
+                           .count = oracle_int(s->c, "count"),
                            .temperature = (float)oracle_number(s->c, "temperature"),
                            .reduction = oracle_is(s->c, "weights", "weighted-mean") ? RC_WEIGHTED_MEAN : RC_MEAN};
     size_t count = (size_t)ce.n * (size_t)ce.stride;
@@ -229,8 +231,11 @@ static int32_t *dce_labels(subject *s, int step)
 
 static rc_dce new_dce(subject *s)
 {
-    rc_dce dce = {.n = oracle_int(s->c, "n"), .d = oracle_int(s->c, "d"), .classes = oracle_int(s->c, "classes"),
-                  .momentum = (float)oracle_number(s->c, "momentum"), .paper = oracle_int(s->c, "paper") != 0};
+    rc_dce dce = {.n = oracle_int(s->c, "n"),
+                  .d = oracle_int(s->c, "d"),
+                  .classes = oracle_int(s->c, "classes"),
+                  .momentum = (float)oracle_number(s->c, "momentum"),
+                  .paper = oracle_int(s->c, "paper") != 0};
     size_t d = (size_t)dce.d, means = (size_t)dce.classes * d;
     double *mean = oracle_fill(s->c, "class_mean", means, 1, 0);
     double *covariance = oracle_fill(s->c, "covariance", d * d, 1, 0);
@@ -293,12 +298,17 @@ static void bn(subject *s)
             memory[i] = subject_reals(s, NULL, cp);
             be->copy(be, memory[i], subject_input(s, name, c, inputs[i].scale, inputs[i].offset), c * be->real_bytes);
         }
-        layers[l] = (rc_bn_stat){.c = (int)c, .mean = memory[0], .var = memory[1], .running_mean = memory[2],
-                                 .running_var = memory[3], .dmean = subject_reals(s, NULL, cp),
+        layers[l] = (rc_bn_stat){.c = (int)c,
+                                 .mean = memory[0],
+                                 .var = memory[1],
+                                 .running_mean = memory[2],
+                                 .running_var = memory[3],
+                                 .dmean = subject_reals(s, NULL, cp),
                                  .dvar = subject_reals(s, NULL, cp)};
     }
-    rc_bn_loss_form form = oracle_is(s->c, "form", "kl") ? RC_BN_KL : oracle_is(s->c, "form", "l2") ? RC_BN_L2
-                                                                                                  : RC_BN_KL_SUM;
+    rc_bn_loss_form form = oracle_is(s->c, "form", "kl")   ? RC_BN_KL
+                           : oracle_is(s->c, "form", "l2") ? RC_BN_L2
+                                                           : RC_BN_KL_SUM;
     void *value = subject_reals(s, NULL, 1);
     for (int call = 1; call <= 2; call++) { /* the gradients are overwritten, not added to */
         be->loss_bn(be, form, layers, count, weight_of(s), value);
@@ -463,10 +473,21 @@ typedef struct loss {
 } loss;
 
 static const loss losses[] = {
-    {"ce/", cross_entropy},           {"decoupled/", decoupled}, {"hkd/", hkd},     {"kd/", kd},
-    {"feature/", feature},            {"rkd/", rkd},             {"war/", war},     {"dce/", dce},
-    {"bn/", bn},                      {"diversity/", diversity}, {"image/", image}, {"reconstruction/", reconstruction},
-    {"latent/", latent},              {"softmax/", softmax},     {"balance/", balance},
+    {"ce/", cross_entropy},
+    {"decoupled/", decoupled},
+    {"hkd/", hkd},
+    {"kd/", kd},
+    {"feature/", feature},
+    {"rkd/", rkd},
+    {"war/", war},
+    {"dce/", dce},
+    {"bn/", bn},
+    {"diversity/", diversity},
+    {"image/", image},
+    {"reconstruction/", reconstruction},
+    {"latent/", latent},
+    {"softmax/", softmax},
+    {"balance/", balance},
     {"statistics/", class_statistics},
 };
 enum { LOSSES = sizeof losses / sizeof losses[0] };
@@ -482,8 +503,8 @@ int main(void)
     fixture = oracle_open("losses.txt");
     struct CMUnitTest tests[LOSSES];
     for (int i = 0; i < LOSSES; i++)
-        tests[i] = (struct CMUnitTest){.name = losses[i].prefix, .test_func = run,
-                                       .initial_state = rc_without_const(&losses[i])};
+        tests[i] = (struct CMUnitTest){
+            .name = losses[i].prefix, .test_func = run, .initial_state = rc_without_const(&losses[i])};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     oracle_close(fixture);
     return failed;

@@ -110,9 +110,12 @@ static void train_classifier(trainee *t, int n, int d)
     size_t rows = (size_t)CLASSES * (size_t)d, logits = (size_t)n * CLASSES;
     double *weight = oracle_parameter(s->c, "head.weight", (const int[2]){CLASSES, d}, 2);
     int32_t *labels = oracle_integers(s->c, "labels", (size_t)n, CLASSES);
-    head h = {.weight = subject_reals(s, weight, rows), .gradient = subject_reals(s, NULL, rows),
-              .logits = subject_reals(s, NULL, logits), .dlogits = subject_reals(s, NULL, logits),
-              .loss = subject_reals(s, NULL, 1), .labels = subject_labels(s, labels, (size_t)n)};
+    head h = {.weight = subject_reals(s, weight, rows),
+              .gradient = subject_reals(s, NULL, rows),
+              .logits = subject_reals(s, NULL, logits),
+              .dlogits = subject_reals(s, NULL, logits),
+              .loss = subject_reals(s, NULL, 1),
+              .labels = subject_labels(s, labels, (size_t)n)};
     subject_must(s, be->reserve_dense(be, n, d, CLASSES));
     rc_optimiser *optimiser = new_optimiser(t, false);
     subject_must(s, rc_optimiser_add(optimiser, h.weight, h.gradient, rows));
@@ -161,9 +164,14 @@ static void run_classifier(subject *s)
     subject_expect(s, "eval", rc_pass_features(t.pass), (size_t)n * (size_t)d);
     end(&t);
 
-    begin(&t, s, &(rc_pass_settings){.mode = RC_PASS_TRAIN, .n = n, .groups = first < n ? 2 : 1,
-                                     .group_end = {first, n}, .input_gradient = true, .update_running = true,
-                                     .running_updates = oracle_int(c, "updates")});
+    begin(&t, s,
+          &(rc_pass_settings){.mode = RC_PASS_TRAIN,
+                              .n = n,
+                              .groups = first < n ? 2 : 1,
+                              .group_end = {first, n},
+                              .input_gradient = true,
+                              .update_running = true,
+                              .running_updates = oracle_int(c, "updates")});
     train_classifier(&t, n, d);
     end(&t);
 }

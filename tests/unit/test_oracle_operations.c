@@ -46,8 +46,11 @@ static rc_act act_of(subject *s, const char *key)
     static const struct {
         const char *name;
         rc_act act;
-    } acts[] = {{"none", RC_ACT_NONE}, {"relu", RC_ACT_RELU}, {"leaky", RC_ACT_LEAKY_RELU},
-                {"tanh", RC_ACT_TANH}, {"sigmoid", RC_ACT_SIGMOID}};
+    } acts[] = {{"none", RC_ACT_NONE},
+                {"relu", RC_ACT_RELU},
+                {"leaky", RC_ACT_LEAKY_RELU},
+                {"tanh", RC_ACT_TANH},
+                {"sigmoid", RC_ACT_SIGMOID}};
     for (size_t i = 0; i < sizeof acts / sizeof acts[0]; i++)
         if (oracle_is(s->c, key, acts[i].name))
             return acts[i].act;
@@ -90,9 +93,16 @@ static void normalise(subject *s, normalisation *bn, rc_tensor *t)
     rc_backend *be = s->be;
     if (!bn->on)
         return;
-    const rc_bn_forward f = {.partial = bn->partial, .center = bn->running_mean, .gamma = bn->gamma, .beta = bn->beta,
-                             .running_mean = bn->running_mean, .running_var = bn->running_var, .scale = bn->scale,
-                             .shift = bn->shift, .mean = bn->mean, .istd = bn->istd};
+    const rc_bn_forward f = {.partial = bn->partial,
+                             .center = bn->running_mean,
+                             .gamma = bn->gamma,
+                             .beta = bn->beta,
+                             .running_mean = bn->running_mean,
+                             .running_var = bn->running_var,
+                             .scale = bn->scale,
+                             .shift = bn->shift,
+                             .mean = bn->mean,
+                             .istd = bn->istd};
     if (bn->train)
         be->bn_train(be, &bn->settings, t, &f);
     else
@@ -110,8 +120,15 @@ static rc_grad normalise_back(subject *s, normalisation *bn, const rc_tensor *t,
     rc_grad dy = {.y = t, .g = g};
     if (!bn->on)
         return dy;
-    const rc_bn_backward back = {.partial = bn->partial, .dmean = dmean, .dvar = dvar, .batch_mean = batch_mean,
-                                 .dgamma = bn->dgamma, .dbeta = bn->dbeta, .a = bn->a, .b = bn->b, .c = bn->c};
+    const rc_bn_backward back = {.partial = bn->partial,
+                                 .dmean = dmean,
+                                 .dvar = dvar,
+                                 .batch_mean = batch_mean,
+                                 .dgamma = bn->dgamma,
+                                 .dbeta = bn->dbeta,
+                                 .a = bn->a,
+                                 .b = bn->b,
+                                 .c = bn->c};
     s->be->bn_backward(s->be, t, bn->train, &back);
     dy.a = bn->a;
     dy.b = bn->b;
@@ -206,8 +223,17 @@ static void set_operation(subject *s, chain *t)
         oh = (h * up + 2 * pad - k) / stride + 1;
         ow = (w * up + 2 * pad - k) / stride + 1;
     }
-    t->conv = (rc_conv){.c_in = c_in, .c_out = c_out, .k = k, .stride = stride, .pad = pad, .up = up,
-                        .transposed = oracle_int(c, "transposed") != 0, .h = h, .w = w, .oh = oh, .ow = ow};
+    t->conv = (rc_conv){.c_in = c_in,
+                        .c_out = c_out,
+                        .k = k,
+                        .stride = stride,
+                        .pad = pad,
+                        .up = up,
+                        .transposed = oracle_int(c, "transposed") != 0,
+                        .h = h,
+                        .w = w,
+                        .oh = oh,
+                        .ow = ow};
     if (oracle_is(c, "op", "conv"))
         assert_int_equal(s->be->reserve_conv(s->be, &t->conv, n), RC_OK);
     t->weight = subject_input(s, "weight", weights, bound, 0);
@@ -229,8 +255,7 @@ static void run_forward(subject *s, chain *t)
     set_groups(&t->y, groups);
     t->bn_x = new_normalisation(s, "bn_x", &t->x);
     t->bn_y = new_normalisation(s, "bn_y", &t->y);
-    be->copy_forward(be, &t->source, &t->x,
-                     &(rc_epilogue){.partial = t->bn_x.partial, .center = t->bn_x.running_mean});
+    be->copy_forward(be, &t->source, &t->x, &(rc_epilogue){.partial = t->bn_x.partial, .center = t->bn_x.running_mean});
     normalise(s, &t->bn_x, &t->x);
     t->x.act = act_of(s, "act_x");
     if (oracle_int(c, "keep_x"))
@@ -240,7 +265,11 @@ static void run_forward(subject *s, chain *t)
     if (t->skips) {
         int stride = oracle_int(c, "skip_stride"), skip_c = oracle_int(c, "skip_c");
         t->skip = subject_map_input(s, "skip", n, t->y.h * stride, t->y.w * stride, skip_c, 1, 0);
-        t->y.skip = (rc_skip){.value = t->skip.raw, .h = t->skip.h, .w = t->skip.w, .c = skip_c, .stride = stride,
+        t->y.skip = (rc_skip){.value = t->skip.raw,
+                              .h = t->skip.h,
+                              .w = t->skip.w,
+                              .c = skip_c,
+                              .stride = stride,
                               .channel_offset = oracle_int(c, "skip_offset")};
     }
     t->y.act = act_of(s, "act_y");
@@ -392,7 +421,9 @@ static void optimisers(void **state)
 
 static rc_step *step_of(subject *s, uint32_t batch)
 {
-    rc_step host = {.seed = s->c->seed, .task = (uint32_t)oracle_int(s->c, "task"), .batch = batch,
+    rc_step host = {.seed = s->c->seed,
+                    .task = (uint32_t)oracle_int(s->c, "task"),
+                    .batch = batch,
                     .step = (uint32_t)oracle_int(s->c, "step")};
     rc_step *step = subject_bytes(s, sizeof host);
     s->be->write_bytes(s->be, step, &host, sizeof host);
@@ -403,8 +434,11 @@ static void run_augment(subject *s)
 {
     rc_backend *be = s->be;
     const oracle_case *c = s->c;
-    rc_augment settings = {.h = oracle_int(c, "h"), .w = oracle_int(c, "w"), .c = oracle_int(c, "c"),
-                           .pad = oracle_int(c, "pad"), .flip = oracle_int(c, "flip") != 0,
+    rc_augment settings = {.h = oracle_int(c, "h"),
+                           .w = oracle_int(c, "w"),
+                           .c = oracle_int(c, "c"),
+                           .pad = oracle_int(c, "pad"),
+                           .flip = oracle_int(c, "flip") != 0,
                            .stream = (uint32_t)oracle_int(c, "stream")};
     double *mean = oracle_fill(c, "mean", (size_t)settings.c, 0.25, 0.5);
     double *std = oracle_fill(c, "std", (size_t)settings.c, 0.125, 0.25);

@@ -57,11 +57,14 @@ static void begin_session(session *t)
     subject_must(s, rc_model_create(&t->generator, &t->generator_net, s->be));
     oracle_net_fill(s, &t->generator, "generator/");
     t->data = oracle_step_data(s);
-    rc_training_settings settings = {.batch = oracle_int(c, "batch"), .n_old = n_old, .losses = m->main,
-                                     .kd_temperature = 2,
-                                     .sgd = {(float)oracle_number(c, "momentum"),
-                                             (float)oracle_number(c, "weight_decay")},
-                                     .seed = c->seed, .task = (uint32_t)oracle_int(c, "task")};
+    rc_training_settings settings = {
+        .batch = oracle_int(c, "batch"),
+        .n_old = n_old,
+        .losses = m->main,
+        .kd_temperature = 2,
+        .sgd = {(float)oracle_number(c, "momentum"), (float)oracle_number(c, "weight_decay")},
+        .seed = c->seed,
+        .task = (uint32_t)oracle_int(c, "task")};
     rc_replay *replay = NULL;
     if (m->replay != &rc_source_none) /* dreams, whatever else the row would replay */
         subject_must(s, rc_replay_dreams_create(s->be, &t->generator, settings.batch, RC_STREAM_DREAMS, &replay));
@@ -82,8 +85,11 @@ static void begin_session(session *t)
 static void expect_weights(session *t, rc_stage stage, const char *prefix)
 {
     const oracle_case *c = t->s->c;
-    rc_learner l = {.settings = rc_settings_default(), .method = method_of(c), .n_old = oracle_int(c, "n_old"),
-                    .n_new = oracle_int(c, "n_new"), .student = {.head = {.tasks = 3}}};
+    rc_learner l = {.settings = rc_settings_default(),
+                    .method = method_of(c),
+                    .n_old = oracle_int(c, "n_old"),
+                    .n_new = oracle_int(c, "n_new"),
+                    .student = {.head = {.tasks = 3}}};
     l.has.replay = rc_method_replays(l.method, l.n_old);
     float weight[RC_LOSS_COUNT];
     bool active[RC_LOSS_COUNT];

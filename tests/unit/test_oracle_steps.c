@@ -41,11 +41,13 @@ static void begin_session(session *t, subject *s)
     subject_must(s, rc_model_create(&t->generator, &t->generator_net, s->be));
     oracle_net_fill(s, &t->generator, "generator/");
     t->data = oracle_step_data(s);
-    rc_training_settings settings = {.batch = oracle_int(c, "batch"), .n_old = n_old,
-                                     .losses = {.real = RC_CE_NEW, .hkd = true, .rkd = true, .war = true},
-                                     .sgd = {(float)oracle_number(c, "momentum"),
-                                             (float)oracle_number(c, "weight_decay")},
-                                     .seed = c->seed, .task = (uint32_t)oracle_int(c, "task")};
+    rc_training_settings settings = {
+        .batch = oracle_int(c, "batch"),
+        .n_old = n_old,
+        .losses = {.real = RC_CE_NEW, .hkd = true, .rkd = true, .war = true},
+        .sgd = {(float)oracle_number(c, "momentum"), (float)oracle_number(c, "weight_decay")},
+        .seed = c->seed,
+        .task = (uint32_t)oracle_int(c, "task")};
     rc_replay *replay;
     subject_must(s, rc_replay_dreams_create(s->be, &t->generator, settings.batch, RC_STREAM_DREAMS, &replay));
     subject_must(s, rc_training_create(s->be, &settings, &t->student, &t->teacher, replay, &t->data, &t->training));

@@ -61,20 +61,34 @@ static const char published_file[] = RC_SOURCE_DIR "/tests/fixtures/published_ke
 static const struct {
     const char *theirs, *ours, *value;
 } meant[] = {
-    {"seed_everything", "seed", "7"},         {"max_epochs", "epochs", "9"},
-    {"base_lr", "learning_rate", "0.11"},     {"momentum", "momentum", "0.8"},
-    {"weight_decay", "weight_decay", "0.0003"}, {"lr_factor", "decay", "0.2"},
-    {"milestones", "milestone", "[4, 6]"},    {"finetuning_epochs", "refine_epochs", "2"},
-    {"finetuning_lr", "refine_rate", "0.007"}, {"lambda_ce", "lambda_ce", "0.6"},
-    {"lambda_hkd", "lambda_hkd", "0.16"},     {"lambda_rkd", "lambda_rkd", "0.4"},
-    {"lambda_norm", "lambda_war", "0.12"},    {"num_inv_iters", "inversion_steps", "321"},
-    {"inv_lr", "inversion_rate", "0.002"},    {"inv_tau", "temperature", "900"},
-    {"inv_alpha_ce", "weight_content", "1.1"}, {"inv_alpha_cb", "weight_diversity", "1.2"},
-    {"inv_alpha_pr", "weight_prior", "0.003"}, {"inv_alpha_rf", "weight_bn", "51"},
-    {"inv_alpha_gem", "lambda_dce", "0.06"},  {"bn_mmt", "dce_momentum", "0.7"},
-    {"batch_size", "batch", "48"},            {"num_tasks", "tasks", "3"},
-    {"class_order", "class_order", "5, 3, 1, 0, 4, 2"}, {"init_task_splits", "first_task", "2"},
-    {"root", "data", "./somewhere/imagenet100"}, {"dataset", "net", "resnet18"},
+    {"seed_everything", "seed", "7"},
+    {"max_epochs", "epochs", "9"},
+    {"base_lr", "learning_rate", "0.11"},
+    {"momentum", "momentum", "0.8"},
+    {"weight_decay", "weight_decay", "0.0003"},
+    {"lr_factor", "decay", "0.2"},
+    {"milestones", "milestone", "[4, 6]"},
+    {"finetuning_epochs", "refine_epochs", "2"},
+    {"finetuning_lr", "refine_rate", "0.007"},
+    {"lambda_ce", "lambda_ce", "0.6"},
+    {"lambda_hkd", "lambda_hkd", "0.16"},
+    {"lambda_rkd", "lambda_rkd", "0.4"},
+    {"lambda_norm", "lambda_war", "0.12"},
+    {"num_inv_iters", "inversion_steps", "321"},
+    {"inv_lr", "inversion_rate", "0.002"},
+    {"inv_tau", "temperature", "900"},
+    {"inv_alpha_ce", "weight_content", "1.1"},
+    {"inv_alpha_cb", "weight_diversity", "1.2"},
+    {"inv_alpha_pr", "weight_prior", "0.003"},
+    {"inv_alpha_rf", "weight_bn", "51"},
+    {"inv_alpha_gem", "lambda_dce", "0.06"},
+    {"bn_mmt", "dce_momentum", "0.7"},
+    {"batch_size", "batch", "48"},
+    {"num_tasks", "tasks", "3"},
+    {"class_order", "class_order", "5, 3, 1, 0, 4, 2"},
+    {"init_task_splits", "first_task", "2"},
+    {"root", "data", "./somewhere/imagenet100"},
+    {"dataset", "net", "resnet18"},
 };
 
 static bool has_meaning(const char *key)
@@ -226,9 +240,9 @@ static void unknown_keys_get_the_nearest_name(void **state)
 static void values_out_of_range_are_refused(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"batch=1",       "epochs=0",        "refine_epochs=200", "learning_rate=-1",
-                                        "momentum=1",    "temperature=0",   "inversion_steps=0", "channels=2",
-                                        "test_batch=0",  "size=100000",     "dce_momentum=1",    "images_per_class=-1"};
+    static const char *const wrong[] = {"batch=1",      "epochs=0",      "refine_epochs=200", "learning_rate=-1",
+                                        "momentum=1",   "temperature=0", "inversion_steps=0", "channels=2",
+                                        "test_batch=0", "size=100000",   "dce_momentum=1",    "images_per_class=-1"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         rc_config config = rc_config_default();
         SUCCEEDS(rc_config_set_pair(&config, wrong[i]));
@@ -246,12 +260,14 @@ static void presets_have_the_published_values(void **state)
 {
     (void)state;
     static const char *const same[][2] = {
-        {"learning_rate", "0.1"}, {"decay", "0.1"},         {"refine_rate", "0.005"}, {"momentum", "0.9"},
-        {"temperature", "1000"},  {"weight_content", "1"},  {"weight_diversity", "1"}, {"weight_bn", "50"},
-        {"weight_prior", "0"},    {"lambda_dce", "0.05"},   {"dce_momentum", "0.9"},  {"inversion_rate", "0.001"},
-        {"lambda_ce", "0.5"},     {"lambda_hkd", "0.15"},   {"lambda_rkd", "0.5"},    {"lambda_war", "0.1"},
-        {"crop_pad", "4"},        {"flip", "true"},         {"exif", "false"},        {"generator", "generator"},
-        {"seed", "1"},            {"profile", "code"},      {"min_steps", "0"},       {"images_per_class", "0"},
+        {"learning_rate", "0.1"},  {"decay", "0.1"},           {"refine_rate", "0.005"},
+        {"momentum", "0.9"},       {"temperature", "1000"},    {"weight_content", "1"},
+        {"weight_diversity", "1"}, {"weight_bn", "50"},        {"weight_prior", "0"},
+        {"lambda_dce", "0.05"},    {"dce_momentum", "0.9"},    {"inversion_rate", "0.001"},
+        {"lambda_ce", "0.5"},      {"lambda_hkd", "0.15"},     {"lambda_rkd", "0.5"},
+        {"lambda_war", "0.1"},     {"crop_pad", "4"},          {"flip", "true"},
+        {"exif", "false"},         {"generator", "generator"}, {"seed", "1"},
+        {"profile", "code"},       {"min_steps", "0"},         {"images_per_class", "0"},
     };
     static const struct {
         const char *name, *net, *batch, *epochs, *refine, *milestone, *decay, *steps, *size, *resize;

@@ -260,12 +260,9 @@ static void other_channels_are_measured(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_are_those_of_cifar100),
-        cmocka_unit_test(the_paper_profile_turns_the_switches_alone),
-        cmocka_unit_test(ranges_end_where_they_say),
-        IN_FOLDER(cifar100_has_its_constants),
-        IN_FOLDER(tiny_imagenet_has_its_constants),
-        IN_FOLDER(imagenet100_has_its_constants),
+        cmocka_unit_test(defaults_are_those_of_cifar100), cmocka_unit_test(the_paper_profile_turns_the_switches_alone),
+        cmocka_unit_test(ranges_end_where_they_say),      IN_FOLDER(cifar100_has_its_constants),
+        IN_FOLDER(tiny_imagenet_has_its_constants),       IN_FOLDER(imagenet100_has_its_constants),
         IN_FOLDER(other_channels_are_measured),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -49,30 +49,20 @@ static void stride_two_is_every_second(void **state)
 {
     (void)state;
     enum { N = 2, H = 5, C_IN = 3, C_OUT = 5, OUT = 3 };
-    double x_values[N * H * H * C_IN], w_values[C_OUT * C_IN * 9], full[N * H * H * C_OUT],
-        half[N * OUT * OUT * C_OUT];
+    double x_values[N * H * H * C_IN], w_values[C_OUT * C_IN * 9], full[N * H * H * C_OUT], half[N * OUT * OUT * C_OUT];
     fill_random(x_values, N * H * H * C_IN, 1);
     fill_random(w_values, C_OUT * C_IN * 9, 2);
     rc_backend *be;
     for (int i = 0; (be = nth_backend(i)); i++) {
-        rc_conv one = {.c_in = C_IN,
-                       .c_out = C_OUT,
-                       .k = 3,
-                       .stride = 1,
-                       .pad = 1,
-                       .up = 1,
-                       .h = H,
-                       .w = H,
-                       .oh = H,
-                       .ow = H};
+        rc_conv one = {
+            .c_in = C_IN, .c_out = C_OUT, .k = 3, .stride = 1, .pad = 1, .up = 1, .h = H, .w = H, .oh = H, .ow = H};
         rc_conv two = one;
         two.stride = 2;
         two.oh = two.ow = OUT;
         reserve(be, &one, N);
         reserve(be, &two, N);
         rc_tensor x = new_tensor(be, N, H, H, C_IN, x_values);
-        rc_tensor y_one = new_tensor(be, N, H, H, C_OUT, NULL),
-                  y_two = new_tensor(be, N, OUT, OUT, C_OUT, NULL);
+        rc_tensor y_one = new_tensor(be, N, H, H, C_OUT, NULL), y_two = new_tensor(be, N, OUT, OUT, C_OUT, NULL);
         void *w = new_reals(be, w_values, C_OUT * C_IN * 9);
         be->conv_forward(be, &one, &x, w, NULL, &y_one, &no_epilogue);
         be->conv_forward(be, &two, &x, w, NULL, &y_two, &no_epilogue);
@@ -110,27 +100,17 @@ static void up_equals_explicit_upsampling(void **state)
                        C_IN * sizeof *large);
     rc_backend *be;
     for (int i = 0; (be = nth_backend(i)); i++) {
-        rc_conv up = {.c_in = C_IN,
-                      .c_out = C_OUT,
-                      .k = 3,
-                      .stride = 1,
-                      .pad = 1,
-                      .up = 2,
-                      .h = H,
-                      .w = W,
-                      .oh = H2,
-                      .ow = W2};
+        rc_conv up = {
+            .c_in = C_IN, .c_out = C_OUT, .k = 3, .stride = 1, .pad = 1, .up = 2, .h = H, .w = W, .oh = H2, .ow = W2};
         rc_conv plain = up;
         plain.up = 1;
         plain.h = H2;
         plain.w = W2;
         reserve(be, &up, N);
         reserve(be, &plain, N);
-        rc_tensor x_small = new_tensor(be, N, H, W, C_IN, small),
-                  x_large = new_tensor(be, N, H2, W2, C_IN, large);
+        rc_tensor x_small = new_tensor(be, N, H, W, C_IN, small), x_large = new_tensor(be, N, H2, W2, C_IN, large);
         rc_tensor y = new_tensor(be, N, H2, W2, C_OUT, NULL), g = new_tensor(be, N, H2, W2, C_OUT, g_values);
-        rc_tensor d_small = new_tensor(be, N, H, W, C_IN, NULL),
-                  d_large = new_tensor(be, N, H2, W2, C_IN, NULL);
+        rc_tensor d_small = new_tensor(be, N, H, W, C_IN, NULL), d_large = new_tensor(be, N, H2, W2, C_IN, NULL);
         void *w = new_reals(be, w_values, C_OUT * C_IN * 9), *dw = new_reals(be, NULL, C_OUT * C_IN * 9);
         void *db = new_reals(be, NULL, C_OUT);
 
@@ -163,7 +143,8 @@ static void up_equals_explicit_upsampling(void **state)
         be->release(be, dw);
         be->release(be, db);
         rc_tensor *all[] = {&x_small, &x_large, &y, &g, &d_small, &d_large};
-        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) free_tensor(be, all[k]);
+        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+            free_tensor(be, all[k]);
         rc_backend_close(be);
     }
 }
@@ -180,12 +161,12 @@ static void transposed_against_definition(void **state)
         for (int pixel = 0; pixel < H * H; pixel++)
             for (int tap = 0; tap < K * K; tap++) {
                 int y = pixel / H * 2 - 1 + tap / K, x = pixel % H * 2 - 1 + tap % K;
-                if (y < 0 || y >= OUT || x < 0 || x >= OUT) continue;
+                if (y < 0 || y >= OUT || x < 0 || x >= OUT)
+                    continue;
                 for (int in = 0; in < C_IN; in++)
                     for (int out = 0; out < C_OUT; out++)
-                        expected[((n * OUT + y) * OUT + x) * C_OUT + out] +=
-                            x_values[(n * H * H + pixel) * C_IN + in] *
-                            w_values[(in * C_OUT + out) * K * K + tap];
+                        expected[((n * OUT + y) * OUT + x) * C_OUT + out] += x_values[(n * H * H + pixel) * C_IN + in] *
+                                                                             w_values[(in * C_OUT + out) * K * K + tap];
             }
     rc_backend *be;
     for (int i = 0; (be = nth_backend(i)); i++) {
@@ -247,8 +228,7 @@ static void lazy_input_and_epilogues(void **state)
         rc_tensor g = new_tensor(be, 1, 1, 2, 1, (const double[2]){1, 10});
         rc_tensor dx = new_tensor(be, 1, 1, 2, 1, (const double[2]){100, 200});
         void *a = new_reals(be, (const double[4]){2}, 4), *b = new_reals(be, (const double[4]){0.1}, 4);
-        void *c = new_reals(be, (const double[4]){1}, 4), *dw = new_reals(be, NULL, 1),
-             *db = new_reals(be, NULL, 1);
+        void *c = new_reals(be, (const double[4]){1}, 4), *dw = new_reals(be, NULL, 1), *db = new_reals(be, NULL, 1);
         rc_grad dy = {.y = &y, .g = g.raw, .a = a, .b = b, .c = c};
         const double draw[2] = {2 * 1 + 0.9 + 1, 2 * 2 + 0 + 1}; /* 3.9, 5 */
         be->conv_backward_data(be, &conv, &dy, w, dx.raw,
@@ -259,8 +239,9 @@ static void lazy_input_and_epilogues(void **state)
         void *dgamma = new_reals(be, NULL, 1), *dbeta = new_reals(be, NULL, 1);
         x.istd = new_reals(be, (const double[4]){1}, 4);
         void *xa = new_reals(be, NULL, 4), *xb = new_reals(be, NULL, 4), *xc = new_reals(be, NULL, 4);
-        be->bn_backward(be, &x, false, &(rc_bn_backward){.partial = partial, .dgamma = dgamma, .dbeta = dbeta,
-                                                         .a = xa, .b = xb, .c = xc});
+        be->bn_backward(be, &x, false,
+                        &(rc_bn_backward){
+                            .partial = partial, .dgamma = dgamma, .dbeta = dbeta, .a = xa, .b = xb, .c = xc});
         expect_reals(be, dbeta, dx_expected, 1);
         expect_reals(be, dgamma, (const double[1]){dx_expected[0] * (1 - 0.5)}, 1);
         expect_reals(be, xa, (const double[4]){scale, 0, 0, 0}, 4);
@@ -282,7 +263,8 @@ static void lazy_input_and_epilogues(void **state)
         for (size_t k = 0; k < sizeof vectors / sizeof vectors[0]; k++)
             be->release(be, rc_without_const(vectors[k]));
         rc_tensor *all[] = {&x, &y, &g, &dx, &earlier};
-        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) free_tensor(be, all[k]);
+        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+            free_tensor(be, all[k]);
         rc_backend_close(be);
     }
 }
@@ -349,7 +331,8 @@ static void dense_by_hand(void **state)
         expect_reals(be, dw, (const double[4]){20, 28, 28, 40}, 4);
         expect_reals(be, db, (const double[2]){8, 12}, 2);
         void *all[] = {x, w, b, y, dy, dx, dw, db};
-        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) be->release(be, all[k]);
+        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+            be->release(be, all[k]);
         rc_backend_close(be);
     }
 }

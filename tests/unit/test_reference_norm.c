@@ -33,7 +33,8 @@ static void free_normalisation(rc_backend *be, normalisation *norm)
 {
     void *all[] = {norm->scale,        norm->shift,       norm->mean,   norm->istd,
                    norm->running_mean, norm->running_var, norm->partial};
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) be->release(be, all[i]);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        be->release(be, all[i]);
 }
 
 /* y.raw = value of x with sums around the running mean, then statistics. */
@@ -42,9 +43,16 @@ static void normalise(rc_backend *be, rc_tensor *x, rc_tensor *y, normalisation 
 {
     const rc_bn bn = {.eps = 0.75f, .momentum = 0.25f};
     be->copy_forward(be, x, y, &(rc_epilogue){.partial = norm->partial, .center = norm->running_mean});
-    const rc_bn_forward f = {.partial = norm->partial, .center = norm->running_mean, .gamma = gamma, .beta = beta,
-                             .running_mean = norm->running_mean, .running_var = norm->running_var,
-                             .scale = norm->scale, .shift = norm->shift, .mean = norm->mean, .istd = norm->istd};
+    const rc_bn_forward f = {.partial = norm->partial,
+                             .center = norm->running_mean,
+                             .gamma = gamma,
+                             .beta = beta,
+                             .running_mean = norm->running_mean,
+                             .running_var = norm->running_var,
+                             .scale = norm->scale,
+                             .shift = norm->shift,
+                             .mean = norm->mean,
+                             .istd = norm->istd};
     be->bn_train(be, &bn, y, &f);
     y->scale = norm->scale;
     y->shift = norm->shift;
@@ -71,13 +79,11 @@ static void bn_train_by_hand(void **state)
         expect_reals(be, norm.running_var, (const double[1]){0.75 * 2 + 0.25 * 5 / 3}, 1);
 
         /* dz = 1 0 0 1: dbeta 2, sum dz (raw - mean) = 0, so dL/draw = scale * (dz - 1/2); dgamma 0 */
-        rc_tensor g = new_tensor(be, 2, 1, 2, 1, (const double[4]){1, 0, 0, 1}),
-                  dx = new_tensor(be, 2, 1, 2, 1, NULL);
+        rc_tensor g = new_tensor(be, 2, 1, 2, 1, (const double[4]){1, 0, 0, 1}), dx = new_tensor(be, 2, 1, 2, 1, NULL);
         void *a = new_reals(be, NULL, 4), *b = new_reals(be, NULL, 4), *c = new_reals(be, NULL, 4);
         void *dgamma = new_reals(be, NULL, 1), *dbeta = new_reals(be, NULL, 1);
         rc_grad dy = {.y = &y, .g = g.raw, .a = a, .b = b, .c = c};
-        const rc_bn_backward back = {.partial = norm.partial, .dgamma = dgamma, .dbeta = dbeta, .a = a, .b = b,
-                                     .c = c};
+        const rc_bn_backward back = {.partial = norm.partial, .dgamma = dgamma, .dbeta = dbeta, .a = a, .b = b, .c = c};
         be->bn_backward_sums(be, &dy, norm.partial);
         be->bn_backward(be, &y, true, &back);
         expect_reals(be, dgamma, (const double[1]){0}, 1);
@@ -99,15 +105,18 @@ static void bn_train_by_hand(void **state)
 
         /* eval with gradients of the statistics: a = scale, plus dmean / m + 2 dvar (raw - batch mean) / m */
         void *dmean = new_reals(be, (const double[4]){8}, 4), *dvar = new_reals(be, (const double[4]){6}, 4);
-        be->bn_backward(be, &y, false, &(rc_bn_backward){.dmean = dmean, .dvar = dvar, .batch_mean = norm.mean,
-                                                         .a = a, .b = b, .c = c});
+        be->bn_backward(be, &y, false,
+                        &(rc_bn_backward){
+                            .dmean = dmean, .dvar = dvar, .batch_mean = norm.mean, .a = a, .b = b, .c = c});
         be->copy_backward(be, &dy, dx.raw, &(rc_back_epilogue){.x = &x});
-        for (int k = 0; k < 4; k++) expected[k] = 3 / root * (k == 3) + 2 + 3 * (values[k] - 2.5);
+        for (int k = 0; k < 4; k++)
+            expected[k] = 3 / root * (k == 3) + 2 + 3 * (values[k] - 2.5);
         expect_act(be, &dx, dx.raw, expected);
 
         free_normalisation(be, &norm);
         void *all[] = {gamma, beta, a, b, c, dgamma, dbeta, dmean, dvar};
-        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) be->release(be, all[k]);
+        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+            be->release(be, all[k]);
         free_tensor(be, &x);
         free_tensor(be, &y);
         free_tensor(be, &g);
@@ -126,8 +135,12 @@ static void bn_eval_by_hand(void **state)
         y.group_end[0] = 1;
         y.group_end[1] = 2;
         normalisation norm = new_normalisation(be, &y, (const double[1]){5}, (const double[1]){3.25});
-        const rc_bn_forward f = {.running_mean = norm.running_mean, .running_var = norm.running_var,
-                                 .scale = norm.scale, .shift = norm.shift, .mean = norm.mean, .istd = norm.istd};
+        const rc_bn_forward f = {.running_mean = norm.running_mean,
+                                 .running_var = norm.running_var,
+                                 .scale = norm.scale,
+                                 .shift = norm.shift,
+                                 .mean = norm.mean,
+                                 .istd = norm.istd};
         be->bn_eval(be, &(rc_bn){.eps = 0.75f, .momentum = 0.5f}, &y, &f);
         expect_reals(be, norm.scale, (const double[8]){0.5, 0, 0, 0, 0.5}, 8);
         expect_reals(be, norm.shift, (const double[8]){-2.5, 0, 0, 0, -2.5}, 8);
@@ -152,20 +165,18 @@ static void two_groups_are_two_calls(void **state)
     fill_random(gamma_values, C, 3);
     fill_random(beta_values, C, 4);
     fill_random(running, C, 5);
-    for (int c = 0; c < C; c++) running[C + c] = 1 + 0.1 * c;
+    for (int c = 0; c < C; c++)
+        running[C + c] = 1 + 0.1 * c;
     rc_backend *be;
     for (int i = 0; (be = nth_backend(i)); i++) {
         void *gamma = new_reals(be, gamma_values, C), *beta = new_reals(be, beta_values, C);
-        double stats[4][2 * CP], dx_values[N * MAP], dgamma_sum[C] = {0}, dbeta_sum[C] = {0},
-                                                     run_after[2 * C];
+        double stats[4][2 * CP], dx_values[N * MAP], dgamma_sum[C] = {0}, dbeta_sum[C] = {0}, run_after[2 * C];
         memcpy(run_after, running, sizeof run_after);
         /* 0 and 1: the groups on their own; 2: together */
         for (int call = 0; call < 3; call++) {
             int begin = call == 1 ? FIRST : 0, end = call == 0 ? FIRST : N, n = end - begin;
-            rc_tensor x = new_tensor(be, n, H, W, C, values + begin * MAP),
-                      y = new_tensor(be, n, H, W, C, NULL);
-            rc_tensor g = new_tensor(be, n, H, W, C, gradients + begin * MAP),
-                      dx = new_tensor(be, n, H, W, C, NULL);
+            rc_tensor x = new_tensor(be, n, H, W, C, values + begin * MAP), y = new_tensor(be, n, H, W, C, NULL);
+            rc_tensor g = new_tensor(be, n, H, W, C, gradients + begin * MAP), dx = new_tensor(be, n, H, W, C, NULL);
             if (call == 2) {
                 x.groups = y.groups = 2;
                 x.group_end[0] = y.group_end[0] = FIRST;
@@ -176,18 +187,18 @@ static void two_groups_are_two_calls(void **state)
             const double *before = call == 2 ? running : run_after;
             normalisation norm = new_normalisation(be, &y, before, before + C);
             normalise(be, &x, &y, &norm, gamma, beta);
-            void *a = new_reals(be, NULL, count), *b = new_reals(be, NULL, count),
-                 *c = new_reals(be, NULL, count);
+            void *a = new_reals(be, NULL, count), *b = new_reals(be, NULL, count), *c = new_reals(be, NULL, count);
             void *dgamma = new_reals(be, NULL, C), *dbeta = new_reals(be, NULL, C);
             rc_grad dy = {.y = &y, .g = g.raw, .a = a, .b = b, .c = c};
-            const rc_bn_backward back = {.partial = norm.partial, .dgamma = dgamma, .dbeta = dbeta, .a = a, .b = b,
-                                         .c = c};
+            const rc_bn_backward back = {
+                .partial = norm.partial, .dgamma = dgamma, .dbeta = dbeta, .a = a, .b = b, .c = c};
             be->bn_backward_sums(be, &dy, norm.partial);
             be->bn_backward(be, &y, true, &back);
             be->copy_backward(be, &dy, dx.raw, &(rc_back_epilogue){.x = &x});
             const void *stat[4] = {norm.scale, norm.shift, norm.mean, norm.istd};
             if (call < 2) {
-                for (int k = 0; k < 4; k++) be->read_real64(be, stats[k] + call * CP, stat[k], CP);
+                for (int k = 0; k < 4; k++)
+                    be->read_real64(be, stats[k] + call * CP, stat[k], CP);
                 be->read_act(be, dx_values + begin * MAP, &dx, dx.raw);
                 be->read_real64(be, run_after, norm.running_mean, C);
                 be->read_real64(be, run_after + C, norm.running_var, C);
@@ -199,7 +210,8 @@ static void two_groups_are_two_calls(void **state)
                     dbeta_sum[channel] += d;
                 }
             } else {
-                for (int k = 0; k < 4; k++) expect_reals(be, stat[k], stats[k], 2 * CP);
+                for (int k = 0; k < 4; k++)
+                    expect_reals(be, stat[k], stats[k], 2 * CP);
                 expect_act(be, &dx, dx.raw, dx_values);
                 expect_reals(be, norm.running_mean, run_after, C);
                 expect_reals(be, norm.running_var, run_after + C, C);
@@ -207,7 +219,8 @@ static void two_groups_are_two_calls(void **state)
                 expect_reals(be, dbeta, dbeta_sum, C);
             }
             void *all[] = {a, b, c, dgamma, dbeta};
-            for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) be->release(be, all[k]);
+            for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+                be->release(be, all[k]);
             free_normalisation(be, &norm);
             free_tensor(be, &x);
             free_tensor(be, &y);
@@ -235,7 +248,8 @@ static void strided_padded_skip(void **state)
     rc_backend *be;
     for (int i = 0; (be = nth_backend(i)); i++) {
         double shifted[9];
-        for (int k = 0; k < 9; k++) shifted[k] = earlier_values[k] - 5;
+        for (int k = 0; k < 9; k++)
+            shifted[k] = earlier_values[k] - 5;
         rc_tensor earlier = new_tensor(be, 1, 3, 3, 1, shifted), y = new_tensor(be, 1, 2, 2, 3, raw);
         rc_tensor memory = new_tensor(be, 1, 2, 2, 3, NULL);
         y.skip = (rc_skip){.value = earlier.raw, .h = 3, .w = 3, .c = 1, .stride = 2, .channel_offset = 1};
@@ -247,16 +261,17 @@ static void strided_padded_skip(void **state)
 
         /* channel 1 is alive at the last two pixels: value 2 and 4 */
         double g_values[12];
-        for (int k = 0; k < 12; k++) g_values[k] = 10 + k;
-        rc_tensor g = new_tensor(be, 1, 2, 2, 3, g_values),
-                  dskip = new_tensor(be, 1, 3, 3, 1, earlier_values);
+        for (int k = 0; k < 12; k++)
+            g_values[k] = 10 + k;
+        rc_tensor g = new_tensor(be, 1, 2, 2, 3, g_values), dskip = new_tensor(be, 1, 3, 3, 1, earlier_values);
         rc_grad dy = {.y = &y, .g = g.raw};
         be->skip_backward(be, &dy, dskip.raw, &(rc_back_epilogue){.x = &earlier, .add = true});
         expect_act(be, &dskip, dskip.raw, (const double[9]){1, 2, 3, 4, 5, 6, 7 + 17, 8, 9 + 20});
         be->skip_backward(be, &dy, dskip.raw, &(rc_back_epilogue){.x = &earlier});
         expect_act(be, &dskip, dskip.raw, (const double[9]){0, 0, 0, 0, 0, 0, 17, 0, 20});
         rc_tensor *all[] = {&earlier, &y, &memory, &g, &dskip};
-        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) free_tensor(be, all[k]);
+        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+            free_tensor(be, all[k]);
         rc_backend_close(be);
     }
 }
@@ -283,8 +298,7 @@ static void activations(void **state)
     rc_backend *be;
     for (int i = 0; (be = nth_backend(i)); i++) {
         rc_tensor x = new_tensor(be, 1, 2, 2, 1, raw), y = new_tensor(be, 1, 2, 2, 1, NULL);
-        rc_tensor g = new_tensor(be, 1, 2, 2, 1, (const double[4]){1, 1, 1, 1}),
-                  dx = new_tensor(be, 1, 2, 2, 1, NULL);
+        rc_tensor g = new_tensor(be, 1, 2, 2, 1, (const double[4]){1, 1, 1, 1}), dx = new_tensor(be, 1, 2, 2, 1, NULL);
         for (size_t k = 0; k < sizeof cases / sizeof cases[0]; k++) {
             x.act = cases[k].act;
             be->copy_forward(be, &x, &y, &(rc_epilogue){0});
@@ -314,8 +328,7 @@ static void max_pool_ties(void **state)
         expect_act(be, &y, y.raw, (const double[4]){5, 5, 5, 5});
         rc_tensor g = new_tensor(be, 1, 2, 2, 1, (const double[4]){1, 10, 100, 1000});
         rc_tensor dx = new_tensor(be, 1, 4, 4, 1, map);
-        be->max_pool_backward(be, &pool, &x, &(rc_grad){.y = &y, .g = g.raw}, dx.raw,
-                              &(rc_back_epilogue){.x = &x});
+        be->max_pool_backward(be, &pool, &x, &(rc_grad){.y = &y, .g = g.raw}, dx.raw, &(rc_back_epilogue){.x = &x});
         expect_act(be, &dx, dx.raw, (const double[16]){0, 0, 0, 0, 0, 1111, 0, 0});
 
         /* windows of two without overlap: ties inside a window, and all negative */
@@ -326,7 +339,8 @@ static void max_pool_ties(void **state)
                               &(rc_back_epilogue){.x = &x, .add = false});
         expect_act(be, &dx, dx.raw, (const double[16]){0, 0, 0, 0, 0, 1, 10, 0, 0, 100, 1000, 0});
         double negative[16];
-        for (int k = 0; k < 16; k++) negative[k] = -1 - k / 8;
+        for (int k = 0; k < 16; k++)
+            negative[k] = -1 - k / 8;
         be->write_act(be, &x, negative);
         be->max_pool_forward(be, &pool, &x, &y);
         expect_act(be, &y, y.raw, (const double[4]){-1, -1, -1, -1});

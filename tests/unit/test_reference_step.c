@@ -30,7 +30,8 @@ static char logged[RC_LOG_LINE_SIZE];
 static void keep_line(void *user, int level, const char *text)
 {
     assert_ptr_equal(user, logged);
-    if (level == RC_LOG_INFO) strncpy(logged, text, sizeof logged - 1);
+    if (level == RC_LOG_INFO)
+        strncpy(logged, text, sizeof logged - 1);
 }
 
 static void instruction_set_choice(void **state)
@@ -38,7 +39,8 @@ static void instruction_set_choice(void **state)
     (void)state;
     const char *before = getenv("RECOLLECT_ISA");
     char kept[64] = "";
-    if (before) strncpy(kept, before, sizeof kept - 1);
+    if (before)
+        strncpy(kept, before, sizeof kept - 1);
     unsetenv("RECOLLECT_ISA");
     const rc_log log = {.write = keep_line, .user = logged, .level = RC_LOG_DEBUG};
     rc_backend *be;
@@ -128,9 +130,9 @@ static void augment_geometry(void **state)
     (void)state;
     enum { COUNT = 9, N = 4, H = 5, W = 6, C = 3, PAD = 2 };
     uint8_t images[COUNT * H * W * C];
-    for (int i = 0; i < COUNT * H * W * C; i++) images[i] = (uint8_t)(i * 37 + i / 256);
-    const int32_t order[2 * N] = {0, 1, 2, 3, 8, 4, 7, 5},
-                            labels[COUNT] = {10, 11, 12, 13, 14, 15, 16, 17, 18};
+    for (int i = 0; i < COUNT * H * W * C; i++)
+        images[i] = (uint8_t)(i * 37 + i / 256);
+    const int32_t order[2 * N] = {0, 1, 2, 3, 8, 4, 7, 5}, labels[COUNT] = {10, 11, 12, 13, 14, 15, 16, 17, 18};
     const rc_augment settings = {.h = H,
                                  .w = W,
                                  .c = C,
@@ -155,8 +157,9 @@ static void augment_geometry(void **state)
                     int from_y = y + row, from_x = (flip ? W - 1 - x : x) + column;
                     bool inside = from_y >= 0 && from_y < H && from_x >= 0 && from_x < W;
                     int byte = inside ? images[((order[N + b] * H + from_y) * W + from_x) * C + c] : 0;
-                    expected[((b * H + y) * W + x) * C + c] =
-                        inside ? (byte / 255.0 - (double)settings.mean[c]) / (double)settings.std[c] : 0;
+                    expected[((b * H + y) * W + x) * C + c] = inside ? (byte / 255.0 - (double)settings.mean[c]) /
+                                                                           (double)settings.std[c]
+                                                                     : 0;
                 }
     }
     assert_true(flips > 0 && flips < N);
@@ -193,7 +196,8 @@ static void augment_geometry(void **state)
         be->read_bytes(be, found, batch_labels, sizeof found);
         assert_memory_equal(found, ((const int32_t[N]){18, 14, 17, 15}), sizeof found);
         void *all[] = {pixels, indices, step, all_labels, batch_labels};
-        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) be->release(be, all[k]);
+        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+            be->release(be, all[k]);
         free_tensor(be, &out);
         rc_backend_close(be);
     }
@@ -253,10 +257,8 @@ static void optimisers_by_hand(void **state)
         void *step;
         assert_int_equal(be->alloc(be, sizeof host, &step), RC_OK);
         be->write_bytes(be, step, &host, sizeof host);
-        void *p = new_reals(be, start, COUNT), *v = new_reals(be, NULL, COUNT),
-             *g = new_reals(be, NULL, COUNT);
-        void *q = new_reals(be, start, COUNT), *m1 = new_reals(be, NULL, COUNT),
-             *m2 = new_reals(be, NULL, COUNT);
+        void *p = new_reals(be, start, COUNT), *v = new_reals(be, NULL, COUNT), *g = new_reals(be, NULL, COUNT);
+        void *q = new_reals(be, start, COUNT), *m1 = new_reals(be, NULL, COUNT), *m2 = new_reals(be, NULL, COUNT);
         for (int t = 0; t < STEPS; t++) {
             be->step_begin(be, step);
             be->write_real64(be, g, grads[t], COUNT);
@@ -269,7 +271,8 @@ static void optimisers_by_hand(void **state)
         expect_reals(be, m1, adam_m, COUNT);
         expect_reals(be, m2, adam_v, COUNT);
         void *all[] = {step, p, v, g, q, m1, m2};
-        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++) be->release(be, all[k]);
+        for (size_t k = 0; k < sizeof all / sizeof all[0]; k++)
+            be->release(be, all[k]);
         rc_backend_close(be);
     }
 }
@@ -313,8 +316,7 @@ int main(void)
         cmocka_unit_test(open_errors),         cmocka_unit_test(instruction_set_choice),
         cmocka_unit_test(no_entry_is_missing), cmocka_unit_test(repeat_advances_the_step),
         cmocka_unit_test(augment_geometry),    cmocka_unit_test(normals_come_from_the_stream),
-        cmocka_unit_test(optimisers_by_hand),
-        cmocka_unit_test(optimisers_reach_every_element),
+        cmocka_unit_test(optimisers_by_hand),  cmocka_unit_test(optimisers_reach_every_element),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -200,8 +200,12 @@ static void run_steps(rc_learner *l, const rc_objective *losses, int steps, outc
 {
     rc_training *training;
     rc_replay *replay;
-    rc_training_settings settings = {.batch = BATCH, .n_old = 3, .losses = losses ? *losses : l->method->main,
-                                     .kd_temperature = 2, .seed = l->settings.seed, .task = 1};
+    rc_training_settings settings = {.batch = BATCH,
+                                     .n_old = 3,
+                                     .losses = losses ? *losses : l->method->main,
+                                     .kd_temperature = 2,
+                                     .seed = l->settings.seed,
+                                     .task = 1};
     rc_learner_send_order(l, 0);
     SUCCEEDS(rc_learner_replay(l, RC_STREAM_DREAMS, &replay));
     SUCCEEDS(rc_training_create(l->backend, &settings, &l->student, l->has.teacher ? &l->teacher : NULL, replay,

@@ -114,8 +114,8 @@ static void seen_forward(rc_backend *b, int n, int in, int out, const void *x, c
     plain.dense_forward(b, n, in, out, x, weight, bias, y, y_stride);
 }
 
-static void seen_backward_data(rc_backend *b, int n, int in, int out, const void *dy, int dy_stride,
-                               const void *weight, void *dx, bool add)
+static void seen_backward_data(rc_backend *b, int n, int in, int out, const void *dy, int dy_stride, const void *weight,
+                               void *dx, bool add)
 {
     need((extent){DENSE, {n, in, out}});
     plain.dense_backward_data(b, n, in, out, dy, dy_stride, weight, dx, add);
@@ -172,8 +172,8 @@ static void seen_rkd(rc_backend *b, int n, int d, const void *student, const voi
     plain.loss_rkd(b, n, d, student, teacher, workspace, weight, value, dstudent, dteacher);
 }
 
-static void seen_dce(rc_backend *b, const rc_dce *dce, const void *features, const int32_t *labels,
-                     const float *weight, void *value, void *dfeatures)
+static void seen_dce(rc_backend *b, const rc_dce *dce, const void *features, const int32_t *labels, const float *weight,
+                     void *value, void *dfeatures)
 {
     need((extent){DCE, {dce->n, dce->d, dce->classes}});
     plain.loss_dce(b, dce, features, labels, weight, value, dfeatures);

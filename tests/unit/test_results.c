@@ -178,12 +178,11 @@ static void numbers_beyond_reason_are_refused(void **state)
     (void)state;
     static const struct {
         const char *key, *value, *says;
-    } cases[] = {{"\"accuracy\":", "1e308", "accuracy"}, {"\"top5\":", "100.5", "top5"},
-                 {"\"old_accuracy\":", "-1", "old_accuracy"},
-                 {"\"new_accuracy\":", "101", "new_accuracy"}, {"\"old_norm\":", "1e41", "old_norm"},
-                 {"\"new_norm\":", "-3", "new_norm"}, {"\"evaluation\":", "1e13", "evaluation"},
-                 {"\"training\":", "-1", "training"},
-                 {"\"by_task\":[", "1e9", "accuracy 1e+09"}, {"\"head_norm\":", "1e300", "head_norm"}};
+    } cases[] = {{"\"accuracy\":", "1e308", "accuracy"},      {"\"top5\":", "100.5", "top5"},
+                 {"\"old_accuracy\":", "-1", "old_accuracy"}, {"\"new_accuracy\":", "101", "new_accuracy"},
+                 {"\"old_norm\":", "1e41", "old_norm"},       {"\"new_norm\":", "-3", "new_norm"},
+                 {"\"evaluation\":", "1e13", "evaluation"},   {"\"training\":", "-1", "training"},
+                 {"\"by_task\":[", "1e9", "accuracy 1e+09"},  {"\"head_norm\":", "1e300", "head_norm"}};
     rc_results r, back;
     run_tasks(&r, 2);
     char *text = text_of(&r, false);
@@ -353,11 +352,10 @@ static void long_names_are_cut_between_characters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_by_hand),     cmocka_unit_test(forgetting_takes_the_best),
-        cmocka_unit_test(json_comes_back),     cmocka_unit_test(numbers_beyond_reason_are_refused),
-        cmocka_unit_test(json_names_everything),
-        cmocka_unit_test(tables_hold_everything), cmocka_unit_test(text_holds_everything),
-        cmocka_unit_test(long_names_are_cut_between_characters),
+        cmocka_unit_test(numbers_by_hand),       cmocka_unit_test(forgetting_takes_the_best),
+        cmocka_unit_test(json_comes_back),       cmocka_unit_test(numbers_beyond_reason_are_refused),
+        cmocka_unit_test(json_names_everything), cmocka_unit_test(tables_hold_everything),
+        cmocka_unit_test(text_holds_everything), cmocka_unit_test(long_names_are_cut_between_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

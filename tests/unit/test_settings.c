@@ -72,9 +72,10 @@ static const struct {
 enum { TRIALS = sizeof trials / sizeof *trials };
 
 /* What says which data there is, and the names of nets, which others test. */
-static const char *const elsewhere[] = {"data", "format", "size", "resize", "channels", "exif", "mean", "std",
-                                        "class_order", "order", "tasks", "first_task", "task_sizes", "profile",
-                                        "images_per_class", "test_batch", "net", "generator"};
+static const char *const elsewhere[] = {"data",       "format",     "size",       "resize",      "channels",
+                                        "exif",       "mean",       "std",        "class_order", "order",
+                                        "tasks",      "first_task", "task_sizes", "profile",     "images_per_class",
+                                        "test_batch", "net",        "generator"};
 
 static bool is_tried(const char *name)
 {
@@ -191,9 +192,10 @@ static learning_bits teach_part(const char *method, const char *part)
 static void a_part_is_read_by_the_methods_that_the_page_names(void **state)
 {
     (void)state;
-    static const char *const part[] = {"everything", "net", "training", "refinement", "adaptive weights", "rkd", "war",
-                                       "kd", "feature", "buffer", "lode", "autoencoder", "inversion", "dce", "pixels",
-                                       "resnet-small", "generator-small"};
+    static const char *const part[] = {
+        "everything", "net",          "training",       "refinement", "adaptive weights", "rkd",       "war",
+        "kd",         "feature",      "buffer",         "lode",       "autoencoder",      "inversion", "dce",
+        "pixels",     "resnet-small", "generator-small"};
     enum { PARTS = sizeof part / sizeof *part };
     const char *light = getenv("RECOLLECT_TEST_LIGHT");
     int step = light && light[0] ? 7 : 1;

@@ -173,10 +173,8 @@ static void the_page_shows_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_learns_and_keeps),
-        cmocka_unit_test(it_can_be_resumed),
-        cmocka_unit_test(its_copies_are_their_own),
-        cmocka_unit_test(its_files_hold_it),
+        cmocka_unit_test(it_learns_and_keeps),      cmocka_unit_test(it_can_be_resumed),
+        cmocka_unit_test(its_copies_are_their_own), cmocka_unit_test(its_files_hold_it),
         cmocka_unit_test(the_page_shows_it),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);

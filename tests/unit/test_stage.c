@@ -25,14 +25,25 @@ static void stages_and_losses_have_names(void **state)
         rc_loss loss;
         const char *key, *name;
     } losses[] = {
-        {RC_LOSS_CE, "ce", "cross entropy"}, {RC_LOSS_INTER, "inter", "inter"}, {RC_LOSS_INTRA, "intra", "intra"},
-        {RC_LOSS_REPLAY, "replay", "replay"}, {RC_LOSS_HEAD, "head", "head"}, {RC_LOSS_HKD, "hkd", "HKD"},
-        {RC_LOSS_KD, "kd", "KD"}, {RC_LOSS_KD_REPLAY, "kd_replay", "KD of replay"},
-        {RC_LOSS_FEATURE, "feature", "feature"}, {RC_LOSS_RKD, "rkd", "RKD"}, {RC_LOSS_WAR, "war", "WAR"},
-        {RC_LOSS_CONTENT, "content", "content"}, {RC_LOSS_DIVERSITY, "diversity", "diversity"},
-        {RC_LOSS_BN, "bn", "BN statistics"}, {RC_LOSS_PRIOR, "prior", "image prior"},
-        {RC_LOSS_NORM, "norm", "image norm"}, {RC_LOSS_DCE, "dce", "DCE"},
-        {RC_LOSS_RECONSTRUCTION, "reconstruction", "reconstruction"}, {RC_LOSS_LATENT, "latent", "latent"},
+        {RC_LOSS_CE, "ce", "cross entropy"},
+        {RC_LOSS_INTER, "inter", "inter"},
+        {RC_LOSS_INTRA, "intra", "intra"},
+        {RC_LOSS_REPLAY, "replay", "replay"},
+        {RC_LOSS_HEAD, "head", "head"},
+        {RC_LOSS_HKD, "hkd", "HKD"},
+        {RC_LOSS_KD, "kd", "KD"},
+        {RC_LOSS_KD_REPLAY, "kd_replay", "KD of replay"},
+        {RC_LOSS_FEATURE, "feature", "feature"},
+        {RC_LOSS_RKD, "rkd", "RKD"},
+        {RC_LOSS_WAR, "war", "WAR"},
+        {RC_LOSS_CONTENT, "content", "content"},
+        {RC_LOSS_DIVERSITY, "diversity", "diversity"},
+        {RC_LOSS_BN, "bn", "BN statistics"},
+        {RC_LOSS_PRIOR, "prior", "image prior"},
+        {RC_LOSS_NORM, "norm", "image norm"},
+        {RC_LOSS_DCE, "dce", "DCE"},
+        {RC_LOSS_RECONSTRUCTION, "reconstruction", "reconstruction"},
+        {RC_LOSS_LATENT, "latent", "latent"},
     };
     for (int i = 0; i <= RC_STAGE_COUNT; i++)
         assert_string_equal(rc_stage_name((rc_stage)i), stage[i]);
@@ -87,7 +98,11 @@ static rc_stage_run bare_run(rc_learner *l, rc_stage_hooks *hooks, counter *c, c
 {
     *l = (rc_learner){.backend = be};
     *hooks = (rc_stage_hooks){.boundary = count_call, .user = c, .interval = interval};
-    return (rc_stage_run){.learner = l, .hooks = hooks, .step = count_step, .context = c, .loss = loss,
+    return (rc_stage_run){.learner = l,
+                          .hooks = hooks,
+                          .step = count_step,
+                          .context = c,
+                          .loss = loss,
                           .report = {.stage = RC_STAGE_INVERSION, .task = 2, .steps = 5000}};
 }
 
@@ -215,8 +230,8 @@ static void rows_without_replay_are_not_refined(void **state)
 {
     (void)state;
     static const rc_method buffer = {.replay = &rc_source_buffer, .refine = true, .main = {.real = RC_CE_ALL}};
-    static const rc_method teacher = {.replay = &rc_source_none, .refine = true,
-                                      .main = {.real = RC_CE_ALL, .kd_real = RC_KD_OLD}};
+    static const rc_method teacher = {
+        .replay = &rc_source_none, .refine = true, .main = {.real = RC_CE_ALL, .kd_real = RC_KD_OLD}};
     rc_settings s = learning_settings();
     rc_task_size size = {&s, &buffer, 2, 2, 3};
     assert_int_equal(rc_task_steps(&size, RC_STAGE_REFINEMENT), 3 * s.refine_epochs);
@@ -317,7 +332,7 @@ static size_t batches_of(const rc_learner *l, rc_stage stage)
     int batch = s->batch, latent = 2 * s->vae_width, halves = l->has.replay ? 2 : 1;
     if (stage == RC_STAGE_INVERSION)
         return learning_pixels(l) != NULL ? acts(batch, 1, batch) + acts(batch, LEARNING_SIZE, LEARNING_CHANNELS)
-                             : acts(batch, 1, s->noise);
+                                          : acts(batch, 1, s->noise);
     size_t bytes = acts(halves * batch, LEARNING_SIZE, LEARNING_CHANNELS);
     if (learning_generator(l) != NULL && l->has.replay)
         bytes += acts(batch, 1, s->noise);
@@ -542,11 +557,46 @@ static void steps_run_beside_each_other(void **state)
     static const struct {
         const char *method, *steps[RC_STAGE_COUNT];
     } rows[] = {
-        {"cwd", {"2zz0fj2" "20d20j2xb" "zSA", "2zfdzzd0fj2" "2d0dxj2" "2wSwwS0xbSj2" "GGG", "fdfdzwSG", "f"}},
-        {"lwf", {"", "2zfd0fj2" "20dxj2" "2wS0bSj2" "GG", "", ""}},
-        {"finetune", {"", "z0fj2" "20dxj2" "2wS0bSj2" "GG", "", ""}},
-        {"dgr", {"", "2zfd0fj2" "20dxj2" "2wS0bSj2" "GG" "zzzSSGG", "", ""}},
-        {"deepinversion-pixels", {"2zz0fj2" "20dj2xb" "SA", "2zfd0fj2" "20dxj2" "2wS0bSj2" "GG", "", ""}},
+        {"cwd",
+         {"2zz0fj2"
+          "20d20j2xb"
+          "zSA",
+          "2zfdzzd0fj2"
+          "2d0dxj2"
+          "2wSwwS0xbSj2"
+          "GGG",
+          "fdfdzwSG", "f"}},
+        {"lwf",
+         {"",
+          "2zfd0fj2"
+          "20dxj2"
+          "2wS0bSj2"
+          "GG",
+          "", ""}},
+        {"finetune",
+         {"",
+          "z0fj2"
+          "20dxj2"
+          "2wS0bSj2"
+          "GG",
+          "", ""}},
+        {"dgr",
+         {"",
+          "2zfd0fj2"
+          "20dxj2"
+          "2wS0bSj2"
+          "GG"
+          "zzzSSGG",
+          "", ""}},
+        {"deepinversion-pixels",
+         {"2zz0fj2"
+          "20dj2xb"
+          "SA",
+          "2zfd0fj2"
+          "20dxj2"
+          "2wS0bSj2"
+          "GG",
+          "", ""}},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         static first_steps first;

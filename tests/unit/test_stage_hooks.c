@@ -308,7 +308,10 @@ static void losses_are_active_each_for_itself(void **state)
     static const rc_method rows[] = {{.replay = &rc_source_none, .main = {.real = RC_CE_NEW, .feature = true}},
                                      {.replay = &rc_source_none, .main = {.real = RC_CE_NEW, .head_ce = true}}};
     for (int i = 0; i < 2; i++) {
-        rc_learner l = {.settings = rc_settings_default(), .method = &rows[i], .n_old = 2, .n_new = 2,
+        rc_learner l = {.settings = rc_settings_default(),
+                        .method = &rows[i],
+                        .n_old = 2,
+                        .n_new = 2,
                         .student = {.head = {.tasks = 2}}};
         float weight[RC_LOSS_COUNT];
         bool active[RC_LOSS_COUNT];

@@ -274,11 +274,14 @@ static void inversion_has_the_published_weights(void **state)
         {"cwd", true, {[RC_LOSS_CONTENT] = 1, [RC_LOSS_DIVERSITY] = 1, [RC_LOSS_BN] = 50, [RC_LOSS_DCE] = 0.05}},
         {"cwd", false, {[RC_LOSS_CONTENT] = 1, [RC_LOSS_DIVERSITY] = 1, [RC_LOSS_BN] = 50}},
         {"rdfcil", true, {[RC_LOSS_CONTENT] = 1, [RC_LOSS_DIVERSITY] = 1, [RC_LOSS_BN] = 50}},
-        {"deepinversion-pixels", true,
+        {"deepinversion-pixels",
+         true,
          {[RC_LOSS_CONTENT] = 1, [RC_LOSS_BN] = 5, [RC_LOSS_PRIOR] = 2.5e-5, [RC_LOSS_NORM] = 3e-8}},
     };
     for (size_t f = 0; f < sizeof forms / sizeof *forms; f++) {
-        rc_learner l = {.settings = rc_settings_default(), .n_old = 20, .n_new = 20,
+        rc_learner l = {.settings = rc_settings_default(),
+                        .n_old = 20,
+                        .n_new = 20,
                         .statistics_classes = forms[f].estimated ? 20 : 0};
         float weight[RC_LOSS_COUNT];
         bool active[RC_LOSS_COUNT];
@@ -304,13 +307,13 @@ static void stages_have_the_steps_of_the_protocol(void **state)
         int n_old, n_new, batches, min_steps;
         uint32_t inversion, training, refinement, estimation;
     } rows[] = {
-        {0, 3, 6, 0, 0, 12, 0, 6},    {20, 20, 10, 0, 5, 20, 20, 20}, {80, 20, 10, 0, 5, 20, 20, 50},
+        {0, 3, 6, 0, 0, 12, 0, 6},      {20, 20, 10, 0, 5, 20, 20, 20}, {80, 20, 10, 0, 5, 20, 20, 50},
         {79, 20, 10, 0, 5, 20, 20, 40}, {2, 8, 3, 0, 5, 6, 6, 6},       {1, 1, 1, 0, 5, 2, 2, 2},
-        {3, 1, 1, 7, 5, 7, 7, 4},     {3, 1, 2, 7, 5, 8, 8, 8},       {0, 3, 6, 100, 0, 102, 0, 6},
+        {3, 1, 1, 7, 5, 7, 7, 4},       {3, 1, 2, 7, 5, 8, 8, 8},       {0, 3, 6, 100, 0, 102, 0, 6},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        rc_learner l = {.settings = s, .method = cwd, .n_old = rows[i].n_old, .n_new = rows[i].n_new,
-                        .batches = rows[i].batches};
+        rc_learner l = {
+            .settings = s, .method = cwd, .n_old = rows[i].n_old, .n_new = rows[i].n_new, .batches = rows[i].batches};
         l.settings.min_steps = rows[i].min_steps;
         assert_int_equal(rc_stage_steps(&l, RC_STAGE_INVERSION), rows[i].inversion);
         assert_int_equal(rc_stage_steps(&l, RC_STAGE_TRAINING), rows[i].training);

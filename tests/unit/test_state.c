@@ -173,8 +173,8 @@ static learning_bits second_task(const char *method, keeper *k, bool resumes)
     learning_begin(&l, 1, 2, 12);
     rc_stage_hooks hooks = {.boundary = keep_at, .user = k, .interval = 0};
     if (resumes)
-        hooks = (rc_stage_hooks){.boundary = learning_no_hooks.boundary, .restore = put_back, .user = k,
-                                 .interval = 1e9};
+        hooks = (rc_stage_hooks){
+            .boundary = learning_no_hooks.boundary, .restore = put_back, .user = k, .interval = 1e9};
     SUCCEEDS(rc_run_stages(&l, resumes ? k->stage : RC_STAGE_INVERSION, resumes ? k->step : 0, &hooks, NULL));
     learning_bits end = learning_take(&l);
     rc_learner_destroy(&l);
@@ -219,8 +219,8 @@ static void describe(const kept *k, const rc_settings *s, bool stars, const char
     const struct {
         char letter;
         size_t count;
-    } sizes[] = {{'P', net.params}, {'R', net.running}, {'G', generator.params}, {'S', generator.running},
-                 {'E', encoder.params}, {'D', decoder.params}, {'X', 2 * batch}, {'Y', batch}};
+    } sizes[] = {{'P', net.params},     {'R', net.running},    {'G', generator.params}, {'S', generator.running},
+                 {'E', encoder.params}, {'D', decoder.params}, {'X', 2 * batch},        {'Y', batch}};
     text[0] = '\0';
     for (int i = 0; i < k->state.entries; i++) {
         const rc_state_entry *e = &k->state.entry[i];
@@ -254,8 +254,8 @@ static void every_tensor_matters(void **state)
             snprintf(star, sizeof star, "%s*:", k.kept.state.entry[k.changed].name);
             bool needless = strstr(stages[i].tensors, star) != NULL;
             if (learning_same(whole, other) != needless)
-                fail_msg("%s, %s: %s %s", stages[i].method, rc_stage_name(k.stage),
-                         k.kept.state.entry[k.changed].name, needless ? "matters" : "can be changed");
+                fail_msg("%s, %s: %s %s", stages[i].method, rc_stage_name(k.stage), k.kept.state.entry[k.changed].name,
+                         needless ? "matters" : "can be changed");
             learning_drop(other);
         }
         learning_drop(whole);

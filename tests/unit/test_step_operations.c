@@ -167,10 +167,14 @@ static void each_half_has_its_own_losses(void **state)
     begin_second(&l, "cwd", &s);
     int d = l.student.head.d, batch = d;
     assert_in_range(batch, REPLAYED + 1, 16); /* the order of the epoch has 16 images */
-    static const rc_objective first = {.real = RC_CE_DECOUPLED, .replay = RC_CE_ALL, .kd_real = RC_KD_ALL,
-                                       .kd_replay = RC_KD_OLD, .hkd = true, .rkd = true};
-    static const rc_objective second = {.real = RC_CE_NEW, .replay = RC_CE_OLD, .kd_real = RC_KD_OLD,
-                                        .kd_replay = RC_KD_ALL};
+    static const rc_objective first = {.real = RC_CE_DECOUPLED,
+                                       .replay = RC_CE_ALL,
+                                       .kd_real = RC_KD_ALL,
+                                       .kd_replay = RC_KD_OLD,
+                                       .hkd = true,
+                                       .rkd = true};
+    static const rc_objective second = {
+        .real = RC_CE_NEW, .replay = RC_CE_OLD, .kd_real = RC_KD_OLD, .kd_replay = RC_KD_ALL};
     watch_operations();
     rc_training *training = unequal_step(&l, &first);
     size_t held = real_bytes;
@@ -431,8 +435,11 @@ static void nothing_is_held_for_losses_that_are_off(void **state)
     assert_true(bytes_of(&l, &asks, true) > asked);
     size_t held[2];
     for (int consistent = 0; consistent < 2; consistent++) {
-        rc_inversion_settings settings = {.batch = 8, .temperature = 1, .consistency = consistent,
-                                          .adam = {0.9f, 0.999f, 1e-8f}, .class_mean = l.class_mean,
+        rc_inversion_settings settings = {.batch = 8,
+                                          .temperature = 1,
+                                          .consistency = consistent,
+                                          .adam = {0.9f, 0.999f, 1e-8f},
+                                          .class_mean = l.class_mean,
                                           .covariance = l.covariance};
         rc_inversion *inversion;
         SUCCEEDS(rc_inversion_create(be, &settings, &l.teacher, learning_generator(&l), &inversion));
@@ -462,8 +469,8 @@ static void seen_smoothing(rc_backend *b, const rc_tensor *x, const float *weigh
     plain.loss_smoothing(b, x, weight, value, dx);
 }
 
-static void seen_dce(rc_backend *b, const rc_dce *dce, const void *features, const int32_t *labels,
-                     const float *weight, void *value, void *dfeatures)
+static void seen_dce(rc_backend *b, const rc_dce *dce, const void *features, const int32_t *labels, const float *weight,
+                     void *value, void *dfeatures)
 {
     consistencies++;
     paper = dce->paper;
@@ -487,8 +494,10 @@ static void inversion_has_the_terms_that_settings_name(void **state)
         bool paper, paper_bn;
         int diversities, smoothings, consistencies;
     } cases[] = {
-        {"cwd", 0.001, 5, true, false, 1, 1, 1}, {"cwd", 0.001, 5, false, true, 1, 1, 1},
-        {"cwd", 0, 5, false, false, 1, 0, 1},    {"cwd", 0.001, 0, false, false, 1, 1, 0},
+        {"cwd", 0.001, 5, true, false, 1, 1, 1},
+        {"cwd", 0.001, 5, false, true, 1, 1, 1},
+        {"cwd", 0, 5, false, false, 1, 0, 1},
+        {"cwd", 0.001, 0, false, false, 1, 1, 0},
         {"deepinversion-pixels", 0.001, 5, false, false, 0, 0, 0},
     };
     *be = plain;

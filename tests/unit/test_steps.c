@@ -36,20 +36,25 @@ static void make_data(world *w)
         label[i] = OLD + i % NEW;
         order[i] = (i * 5) % IMAGES;
         for (int p = 0; p < SIZE * SIZE * CHANNELS; p++)
-            images[i * SIZE * SIZE * CHANNELS + p] =
-                (uint8_t)((p / CHANNELS % SIZE == 2 * (i % NEW) + 1 ? 200 : 40) + (p * 7 + i * 13) % 31);
+            images[i * SIZE * SIZE * CHANNELS + p] = (uint8_t)((p / CHANNELS % SIZE == 2 * (i % NEW) + 1 ? 200 : 40) +
+                                                               (p * 7 + i * 13) % 31);
     }
     assert_int_equal(w->backend->alloc(w->backend, pixels + 2 * labels, &w->memory), RC_OK);
     char *base = w->memory;
     w->backend->write_bytes(w->backend, base, label, labels);
     w->backend->write_bytes(w->backend, base + labels, order, labels);
     w->backend->write_bytes(w->backend, base + 2 * labels, images, pixels);
-    w->data = (rc_resident_data){
-        .images = (const uint8_t *)base + 2 * labels,
-        .labels = (const int32_t *)(const void *)base,
-        .order = (const int32_t *)(const void *)(base + labels),
-        .augment = {.h = SIZE, .w = SIZE, .c = CHANNELS, .pad = 1, .flip = false, .mean = {0.4f, 0.4f, 0.4f},
-                    .std = {0.3f, 0.3f, 0.3f}, .stream = RC_STREAM_AUGMENT}};
+    w->data = (rc_resident_data){.images = (const uint8_t *)base + 2 * labels,
+                                 .labels = (const int32_t *)(const void *)base,
+                                 .order = (const int32_t *)(const void *)(base + labels),
+                                 .augment = {.h = SIZE,
+                                             .w = SIZE,
+                                             .c = CHANNELS,
+                                             .pad = 1,
+                                             .flip = false,
+                                             .mean = {0.4f, 0.4f, 0.4f},
+                                             .std = {0.3f, 0.3f, 0.3f},
+                                             .stream = RC_STREAM_AUGMENT}};
 }
 
 static void open_world(world *w, const char *backend, int threads)
@@ -91,12 +96,16 @@ static rc_replay *make_dreams(world *w)
 
 static rc_training *make_training(world *w)
 {
-    rc_training_settings settings = {.batch = BATCH, .n_old = OLD,
+    rc_training_settings settings = {.batch = BATCH,
+                                     .n_old = OLD,
                                      .losses = {.real = RC_CE_NEW, .hkd = true, .rkd = true, .war = true},
-                                     .sgd = {.momentum = 0.9f, .weight_decay = 5e-4f}, .seed = 3, .task = 1};
+                                     .sgd = {.momentum = 0.9f, .weight_decay = 5e-4f},
+                                     .seed = 3,
+                                     .task = 1};
     rc_training *training;
     assert_int_equal(rc_training_create(w->backend, &settings, &w->student, &w->teacher, make_dreams(w), &w->data,
-                                        &training), RC_OK);
+                                        &training),
+                     RC_OK);
     rc_step *control = rc_training_control(training);
     control->learning_rate = 0.05f;
     control->weight[RC_LOSS_CE] = 1;
@@ -109,10 +118,18 @@ static rc_training *make_training(world *w)
 
 static rc_inversion *make_inversion(world *w)
 {
-    rc_inversion_settings settings = {.batch = BATCH, .temperature = 1000, .diversity_epsilon = 1e-6f, .prior = true,
-                                      .bn_form = RC_BN_KL, .consistency = true, .dce_momentum = 0.9f,
-                                      .class_mean = w->class_mean, .covariance = w->covariance,
-                                      .adam = {0.9f, 0.999f, 1e-8f}, .seed = 4, .task = 1};
+    rc_inversion_settings settings = {.batch = BATCH,
+                                      .temperature = 1000,
+                                      .diversity_epsilon = 1e-6f,
+                                      .prior = true,
+                                      .bn_form = RC_BN_KL,
+                                      .consistency = true,
+                                      .dce_momentum = 0.9f,
+                                      .class_mean = w->class_mean,
+                                      .covariance = w->covariance,
+                                      .adam = {0.9f, 0.999f, 1e-8f},
+                                      .seed = 4,
+                                      .task = 1};
     rc_inversion *inversion;
     assert_int_equal(rc_inversion_create(w->backend, &settings, &w->teacher, &w->generator, &inversion), RC_OK);
     rc_step *control = rc_inversion_control(inversion);
@@ -226,8 +243,8 @@ static void bad_settings_are_refused(void **state)
     (void)state;
     static const char *const no_teacher = "losses or replay need the old model, but there is no teacher";
     static const char *const no_replay = "there are losses on replayed samples, but there is no replay";
-    static const char *const no_old =
-        "the first task has no old classes: distillation, WAR and weights of classes must be off";
+    static const char
+        *const no_old = "the first task has no old classes: distillation, WAR and weights of classes must be off";
     world w;
     open_world(&w, "cpu", 1);
     const struct {
@@ -236,11 +253,17 @@ static void bad_settings_are_refused(void **state)
         const char *message;
     } bad[] = {
         {{.batch = 0, .n_old = OLD, .losses = {.hkd = true}}, true, true, "batch is 0, expected 1 or more"},
-        {{.batch = BATCH, .n_old = OLD + NEW, .losses = {.hkd = true}}, true, true,
+        {{.batch = BATCH, .n_old = OLD + NEW, .losses = {.hkd = true}},
+         true,
+         true,
          "5 old classes, expected 0 to 4: the head has 5 rows"},
-        {{.batch = BATCH, .n_old = -1, .losses = {.real = RC_CE_ALL}}, true, true,
+        {{.batch = BATCH, .n_old = -1, .losses = {.real = RC_CE_ALL}},
+         true,
+         true,
          "-1 old classes, expected 0 to 4: the head has 5 rows"},
-        {{.batch = BATCH, .n_old = OLD - 1, .losses = {.hkd = true}}, true, true,
+        {{.batch = BATCH, .n_old = OLD - 1, .losses = {.hkd = true}},
+         true,
+         true,
          "the teacher knows 3 classes, expected 2"},
         {{.batch = BATCH, .n_old = OLD, .losses = {.hkd = true}}, false, true, no_teacher},
         {{.batch = BATCH, .n_old = OLD, .losses = {.rkd = true}}, false, false, no_teacher},
@@ -255,9 +278,8 @@ static void bad_settings_are_refused(void **state)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         rc_training *training;
-        assert_int_equal(rc_training_create(w.backend, &bad[i].settings, &w.student,
-                                            bad[i].teacher ? &w.teacher : NULL, bad[i].dreams ? make_dreams(&w) : NULL,
-                                            &w.data, &training),
+        assert_int_equal(rc_training_create(w.backend, &bad[i].settings, &w.student, bad[i].teacher ? &w.teacher : NULL,
+                                            bad[i].dreams ? make_dreams(&w) : NULL, &w.data, &training),
                          RC_INVALID_ARGUMENT);
         assert_null(training);
         assert_string_equal(rc_message(), bad[i].message);
@@ -270,8 +292,8 @@ static void bad_settings_are_refused(void **state)
     assert_int_equal(rc_inversion_create(w.backend, &v, &w.teacher, &w.generator, &inversion), RC_INVALID_ARGUMENT);
     assert_string_equal(rc_message(), "batch is 1, expected 2 or more: a covariance of one dream is undefined");
     for (int half = 0; half < 3; half++) {
-        v = (rc_inversion_settings){.batch = 2, .consistency = true, .class_mean = half == 1 ? &w : NULL,
-                                    .covariance = half == 2 ? &w : NULL};
+        v = (rc_inversion_settings){
+            .batch = 2, .consistency = true, .class_mean = half == 1 ? &w : NULL, .covariance = half == 2 ? &w : NULL};
         assert_int_equal(rc_inversion_create(w.backend, &v, &w.teacher, &w.generator, &inversion), RC_INVALID_ARGUMENT);
         assert_string_equal(rc_message(), "DCE is on, but the classifier has no class statistics");
         assert_null(inversion);
@@ -295,10 +317,8 @@ static void destroying_nothing_is_fine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(destroying_nothing_is_fine),
-        cmocka_unit_test(same_bits_for_any_number_of_threads),
-        cmocka_unit_test(follows_the_double_reference),
-        cmocka_unit_test(steps_learn_and_allocate_nothing),
+        cmocka_unit_test(destroying_nothing_is_fine),   cmocka_unit_test(same_bits_for_any_number_of_threads),
+        cmocka_unit_test(follows_the_double_reference), cmocka_unit_test(steps_learn_and_allocate_nothing),
         cmocka_unit_test(bad_settings_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -41,8 +41,14 @@ static char *whole[3]; /* what is in them */
 static rc_trial trial = {.config = {.order = 3, .settings = {.seed = 7}}, .tasks = TASKS};
 static rc_cell cell[METHODS + 1];
 static rc_cell_end end[METHODS + 1];
-static const rc_summary summary = {.cell = cell, .end = end, .trials = 1, .methods = METHODS, .jobs = 1, .seconds = 9,
-                                   .command_line = "recollect run \xFF", .folder = folder};
+static const rc_summary summary = {.cell = cell,
+                                   .end = end,
+                                   .trials = 1,
+                                   .methods = METHODS,
+                                   .jobs = 1,
+                                   .seconds = 9,
+                                   .command_line = "recollect run \xFF",
+                                   .folder = folder};
 
 static char *read_file(int i)
 {

@@ -30,7 +30,7 @@ static void expect_tasks(int classes, rc_task_split split, const int *sizes)
 }
 
 #define TASKS(classes, split, ...) expect_tasks(classes, split, (const int[]){__VA_ARGS__, 0})
-#define SPLIT(...) ((rc_task_split){__VA_ARGS__})
+#define SPLIT(...)                 ((rc_task_split){__VA_ARGS__})
 
 static void equal_tasks(void **state)
 {
@@ -74,11 +74,9 @@ static void listed_sizes(void **state)
     TASKS(10, SPLIT(.sizes = 3, .size = {6, 2, 2}), 6, 2, 2);
     TASKS(3, SPLIT(.sizes = 2, .size = {1, 2}, .tasks = 77), 1, 2);
     rc_task_stream stream;
-    assert_int_equal(rc_task_stream_create(&stream, 10, NULL, &SPLIT(.sizes = 2, .size = {6, 3})),
-                     RC_INVALID_ARGUMENT);
+    assert_int_equal(rc_task_stream_create(&stream, 10, NULL, &SPLIT(.sizes = 2, .size = {6, 3})), RC_INVALID_ARGUMENT);
     assert_non_null(strstr(rc_message(), "9 classes together, the data has 10"));
-    assert_int_equal(rc_task_stream_create(&stream, 10, NULL, &SPLIT(.sizes = 2, .size = {6, 5})),
-                     RC_INVALID_ARGUMENT);
+    assert_int_equal(rc_task_stream_create(&stream, 10, NULL, &SPLIT(.sizes = 2, .size = {6, 5})), RC_INVALID_ARGUMENT);
     assert_int_equal(rc_task_stream_create(&stream, 10, NULL, &SPLIT(.sizes = 3, .size = {6, 0, 4})),
                      RC_INVALID_ARGUMENT);
     assert_non_null(strstr(rc_message(), "task 2 has 0 classes"));

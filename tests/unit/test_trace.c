@@ -16,8 +16,18 @@
 #include "support/succeeds.h"
 
 enum {
-    SEED = 77, BATCH = 4, NOISE_WIDTH = 6, PER_CLASS = 5, TASKS = 3, INVERSION_STEPS = 3, PIXEL_BATCHES = 2,
-    PIXEL_STEPS = 2, MAIN_EPOCHS = 4, REFINE_EPOCHS = 2, VAE_WIDTH = 8, FEATURES = 16
+    SEED = 77,
+    BATCH = 4,
+    NOISE_WIDTH = 6,
+    PER_CLASS = 5,
+    TASKS = 3,
+    INVERSION_STEPS = 3,
+    PIXEL_BATCHES = 2,
+    PIXEL_STEPS = 2,
+    MAIN_EPOCHS = 4,
+    REFINE_EPOCHS = 2,
+    VAE_WIDTH = 8,
+    FEATURES = 16
 };
 static const int n_new_of[TASKS] = {2, 3, 2};
 
@@ -144,7 +154,9 @@ typedef enum source { NOTHING, DREAMS, PIXELS, BUFFER, AUTOENCODER, OLD_IMAGES }
 
 /* Weights, by what they are made of: alpha = log2(n_new / 2 + 1), beta = sqrt(n_old / n_new). */
 typedef enum weight {
-    NONE, ONE, HALF,
+    NONE,
+    ONE,
+    HALF,
     LOCAL,       /* 0.5 (1 + 1 / alpha) / beta */
     DISTILLED,   /* 0.15 alpha beta */
     RELATED,     /* 0.5 alpha beta */
@@ -168,28 +180,47 @@ static const plan plans[] = {
     {"er", BUFFER, false, false, {[RC_LOSS_CE] = HALF, [RC_LOSS_REPLAY] = HALF}},
     {"er-5120", BUFFER, false, false, {[RC_LOSS_CE] = HALF, [RC_LOSS_REPLAY] = HALF}},
     {"lode", BUFFER, false, false, {[RC_LOSS_INTER] = INTER, [RC_LOSS_INTRA] = HALF, [RC_LOSS_REPLAY] = HALF}},
-    {"lode-5120", BUFFER, false, false,
+    {"lode-5120",
+     BUFFER,
+     false,
+     false,
      {[RC_LOSS_INTER] = INTER_LARGE, [RC_LOSS_INTRA] = HALF, [RC_LOSS_REPLAY] = HALF}},
-    {"dgr", AUTOENCODER, false, false,
-     {[RC_LOSS_CE] = HALF, [RC_LOSS_REPLAY] = HALF, [RC_LOSS_KD_REPLAY] = ONE, [RC_LOSS_RECONSTRUCTION] = ONE,
+    {"dgr",
+     AUTOENCODER,
+     false,
+     false,
+     {[RC_LOSS_CE] = HALF,
+      [RC_LOSS_REPLAY] = HALF,
+      [RC_LOSS_KD_REPLAY] = ONE,
+      [RC_LOSS_RECONSTRUCTION] = ONE,
       [RC_LOSS_LATENT] = ONE}},
     {"lwf", NOTHING, false, false, {[RC_LOSS_CE] = ONE, [RC_LOSS_KD] = ONE}},
     {"deepinversion", DREAMS, false, false, {[RC_LOSS_CE] = ONE, [RC_LOSS_KD] = ONE, [RC_LOSS_KD_REPLAY] = ONE}},
-    {"deepinversion-pixels", PIXELS, false, false,
-     {[RC_LOSS_CE] = ONE, [RC_LOSS_KD] = ONE, [RC_LOSS_KD_REPLAY] = ONE}},
+    {"deepinversion-pixels", PIXELS, false, false, {[RC_LOSS_CE] = ONE, [RC_LOSS_KD] = ONE, [RC_LOSS_KD_REPLAY] = ONE}},
     {"abd", DREAMS, false, false, {[RC_LOSS_CE] = ONE, [RC_LOSS_HEAD] = ONE, [RC_LOSS_FEATURE] = FEATURE}},
     {"rdfcil", DREAMS, true, false, {[RC_LOSS_CE] = LOCAL, [RC_LOSS_HKD] = DISTILLED, [RC_LOSS_RKD] = RELATED}},
-    {"cwd", DREAMS, true, true,
+    {"cwd",
+     DREAMS,
+     true,
+     true,
      {[RC_LOSS_CE] = LOCAL, [RC_LOSS_HKD] = DISTILLED, [RC_LOSS_RKD] = RELATED, [RC_LOSS_WAR] = ALIGNED}},
-    {"cwd-abd", DREAMS, false, true,
+    {"cwd-abd",
+     DREAMS,
+     false,
+     true,
      {[RC_LOSS_CE] = ONE, [RC_LOSS_HEAD] = ONE, [RC_LOSS_FEATURE] = FEATURE, [RC_LOSS_WAR] = ALIGNED}},
-    {"cwd-without-dce", DREAMS, true, false,
+    {"cwd-without-dce",
+     DREAMS,
+     true,
+     false,
      {[RC_LOSS_CE] = LOCAL, [RC_LOSS_HKD] = DISTILLED, [RC_LOSS_RKD] = RELATED, [RC_LOSS_WAR] = ALIGNED}},
-    {"cwd-without-war", DREAMS, true, true,
-     {[RC_LOSS_CE] = LOCAL, [RC_LOSS_HKD] = DISTILLED, [RC_LOSS_RKD] = RELATED}},
+    {"cwd-without-war", DREAMS, true, true, {[RC_LOSS_CE] = LOCAL, [RC_LOSS_HKD] = DISTILLED, [RC_LOSS_RKD] = RELATED}},
     {"sce", DREAMS, true, true, {[RC_LOSS_CE] = LOCAL, [RC_LOSS_REPLAY] = DISTILLED, [RC_LOSS_RKD] = RELATED}},
     {"ace", DREAMS, true, true, {[RC_LOSS_CE] = LOCAL, [RC_LOSS_REPLAY] = DISTILLED, [RC_LOSS_RKD] = RELATED}},
-    {"ssil", DREAMS, true, true,
+    {"ssil",
+     DREAMS,
+     true,
+     true,
      {[RC_LOSS_CE] = LOCAL, [RC_LOSS_REPLAY] = DISTILLED, [RC_LOSS_KD_REPLAY] = DISTILLED, [RC_LOSS_RKD] = RELATED}},
     {"wa", DREAMS, true, true, {[RC_LOSS_CE] = LOCAL, [RC_LOSS_HKD] = DISTILLED, [RC_LOSS_RKD] = RELATED}},
     {"real-hkd", OLD_IMAGES, false, false, {[RC_LOSS_CE] = LOCAL, [RC_LOSS_HKD] = DISTILLED}},
@@ -534,9 +565,12 @@ static void every_row_hands_down_what_its_page_says(void **state)
 static void the_paper_profile_has_constant_weights(void **state)
 {
     (void)state;
-    static const plan printed = {"cwd", DREAMS, true, true,
-                                 {[RC_LOSS_CE] = HALF, [RC_LOSS_HKD] = PRINTED, [RC_LOSS_RKD] = HALF,
-                                  [RC_LOSS_WAR] = ALIGNED}};
+    static const plan printed = {
+        "cwd",
+        DREAMS,
+        true,
+        true,
+        {[RC_LOSS_CE] = HALF, [RC_LOSS_HKD] = PRINTED, [RC_LOSS_RKD] = HALF, [RC_LOSS_WAR] = ALIGNED}};
     expect_row(&printed, true);
 }
 

@@ -130,9 +130,13 @@ static void cpu_destroy(rc_backend *backend)
 static void fill_reference(rc_cpu *cpu, bool wide)
 {
     rc_backend *table = &cpu->table;
-    table->about = (rc_backend_about){.name = wide ? "reference64" : "reference", .isa = "c",
-                                      .precision = wide ? "fp64" : "fp32", .judge = "cpu", .threads = 1,
-                                      .runs_at_once = 1, .survives_fork = true};
+    table->about = (rc_backend_about){.name = wide ? "reference64" : "reference",
+                                      .isa = "c",
+                                      .precision = wide ? "fp64" : "fp32",
+                                      .judge = "cpu",
+                                      .threads = 1,
+                                      .runs_at_once = 1,
+                                      .survives_fork = true};
     table->channel_multiple = 4;
     table->act_bytes = table->real_bytes = wide ? sizeof(double) : sizeof(float);
     table->destroy = cpu_destroy;

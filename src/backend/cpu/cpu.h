@@ -16,14 +16,14 @@ typedef struct rc_cpu {
     rc_log log;
     const rc_allocator *allocator; /* NULL: the heap */
     rc_allocator given;            /* what it points to otherwise */
-    rc_status status; /* sticky; comes out of sync() */
+    rc_status status;              /* sticky; comes out of sync() */
     char message[RC_MESSAGE_SIZE];
-    void *shared;         /* workspace of the operation that runs */
+    void *shared; /* workspace of the operation that runs */
     size_t shared_bytes;
-    void *scratch;        /* threads blocks of scratch_bytes each */
-    size_t scratch_bytes; /* per thread, a multiple of RC_ALIGNMENT */
+    void *scratch;            /* threads blocks of scratch_bytes each */
+    size_t scratch_bytes;     /* per thread, a multiple of RC_ALIGNMENT */
     size_t begun, held, most; /* bytes, where they are only counted (sizing.c): at first, now, and at most */
-    unsigned turn;        /* of convolutions, which go through the images up and down */
+    unsigned turn;            /* of convolutions, which go through the images up and down */
 } rc_cpu;
 
 /* Scratch that every thread has without a reserve: a few rows of any map in use. */

@@ -38,7 +38,7 @@ typedef struct rc_cuda_graph {
 typedef struct rc_cuda_norm_job {
     int c, cp, groups;
     double samples;
-    const void *partial;                          /* statistics from sums: with `center`, to `mean` and `var` */
+    const void *partial; /* statistics from sums: with `center`, to `mean` and `var` */
     const float *center;
     float *mean, *var;
     const float *scale, *dmean, *dvar, *batch_mean; /* coefficients of a frozen layer's gradient: to a, b, c */
@@ -70,7 +70,7 @@ typedef struct rc_cuda_held {
 typedef struct rc_cuda {
     rc_backend table; /* first, so that an rc_backend * is an rc_cuda * */
     rc_module_host host;
-    bool bf16; /* activations; otherwise float */
+    bool bf16;  /* activations; otherwise float */
     bool early; /* kernels may begin while the one before ends: sm_90 and newer */
     int multiprocessors;
     int shared_bytes; /* that a block can have */
@@ -88,10 +88,10 @@ typedef struct rc_cuda {
     cudaMemPool_t pool; /* the device's, shared with the other backends of the process */
     struct rc_cuda_block *blocks;
     struct rc_cuda_images *images;
-    size_t bytes, limit_bytes; /* held, and at most; limit 0: what the device has */
-    unsigned *tickets;                     /* (lanes, RC_CUDA_TICKETS): see last_block() in losses.cuh */
-    void *workspace[RC_CUDA_LANES];        /* of the operation that runs on the lane */
-    size_t workspace_bytes;                /* each */
+    size_t bytes, limit_bytes;      /* held, and at most; limit 0: what the device has */
+    unsigned *tickets;              /* (lanes, RC_CUDA_TICKETS): see last_block() in losses.cuh */
+    void *workspace[RC_CUDA_LANES]; /* of the operation that runs on the lane */
+    size_t workspace_bytes;         /* each */
 
     struct rc_cuda_packs *packs; /* weights as the tensor cores take them (pack.h) */
 

@@ -79,10 +79,10 @@ __device__ inline float8 load8(const float *from)
 __device__ inline float8 load8(const __nv_bfloat16 *from)
 {
     uint4 bits = *(const uint4 *)from;
-    float8 out = {{__uint_as_float(bits.x << 16), __uint_as_float(bits.x & 0xffff0000u),
-                   __uint_as_float(bits.y << 16), __uint_as_float(bits.y & 0xffff0000u),
-                   __uint_as_float(bits.z << 16), __uint_as_float(bits.z & 0xffff0000u),
-                   __uint_as_float(bits.w << 16), __uint_as_float(bits.w & 0xffff0000u)}};
+    float8 out = {{__uint_as_float(bits.x << 16), __uint_as_float(bits.x & 0xffff0000u), __uint_as_float(bits.y << 16),
+                   __uint_as_float(bits.y & 0xffff0000u), __uint_as_float(bits.z << 16),
+                   __uint_as_float(bits.z & 0xffff0000u), __uint_as_float(bits.w << 16),
+                   __uint_as_float(bits.w & 0xffff0000u)}};
     return out;
 }
 
@@ -209,11 +209,11 @@ __host__ __device__ inline int group_begin(const group_view &groups, int group)
 /* ---- the lazy tensor -------------------------------------------------------------------------------------------- */
 
 template <typename Act> struct tensor_view {
-    const Act *raw;              /* (n, h, w, cp) */
-    const float *scale, *shift;  /* (groups, cp); NULL: nothing to normalise */
-    const Act *skip;             /* (n, skip_h, skip_w, skip_cp); NULL: none */
-    const Act *stored;           /* (n, h, w, cp): the finished value, once it is filled; NULL: compute it */
-    Act *fill;                   /* (n, h, w, cp): where the first reader stores it; NULL: nowhere */
+    const Act *raw;             /* (n, h, w, cp) */
+    const float *scale, *shift; /* (groups, cp); NULL: nothing to normalise */
+    const Act *skip;            /* (n, skip_h, skip_w, skip_cp); NULL: none */
+    const Act *stored;          /* (n, h, w, cp): the finished value, once it is filled; NULL: compute it */
+    Act *fill;                  /* (n, h, w, cp): where the first reader stores it; NULL: nowhere */
     int n, h, w, c, cp;
     int skip_h, skip_w, skip_c, skip_cp, skip_stride, skip_offset;
     rc_act act;
@@ -360,8 +360,8 @@ template <typename Act> __device__ inline float8 take_value8(const tensor_view<A
 
 template <typename Act> struct grad_view {
     tensor_view<Act> y;
-    const Act *g;            /* (n, h, w, cp): dL/dvalue */
-    const float *a, *b, *c;  /* (groups, cp); a NULL: dL/draw = dz */
+    const Act *g;           /* (n, h, w, cp): dL/dvalue */
+    const float *a, *b, *c; /* (groups, cp); a NULL: dL/draw = dz */
 };
 
 template <typename Act> static grad_view<Act> view_grad(const rc_grad *dy)
@@ -378,8 +378,7 @@ __device__ inline bool slope_by_sign(rc_act act)
 
 /* g * act'(pre-activation) of tensor y. The slopes of tanh and sigmoid are differences of nearly equal numbers, so they
  * are taken from the value before it was rounded. */
-template <typename Act>
-__device__ inline float8 dz8(const tensor_view<Act> &y, float8 g, place at, int channel)
+template <typename Act> __device__ inline float8 dz8(const tensor_view<Act> &y, float8 g, place at, int channel)
 {
     if (y.act == RC_ACT_NONE)
         return g;

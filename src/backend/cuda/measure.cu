@@ -50,8 +50,10 @@ static void enqueue(rc_cuda *cuda, const load &l)
 {
     dim3 grid((unsigned)(cuda->multiprocessors * PEAK_BLOCKS));
     if (l.memory)
-        rc_cuda_check(cuda, cudaMemcpyAsync((char *)l.memory + l.half, l.memory, l.half, cudaMemcpyDeviceToDevice,
-                                            rc_cuda_stream(cuda)), "measuring");
+        rc_cuda_check(cuda,
+                      cudaMemcpyAsync((char *)l.memory + l.half, l.memory, l.half, cudaMemcpyDeviceToDevice,
+                                      rc_cuda_stream(cuda)),
+                      "measuring");
     else
         rc_cuda_launch(cuda, "measuring", cuda->bf16 ? mma_kernel : fma_kernel, grid, PEAK_THREADS, 0, l.out);
 }

@@ -29,12 +29,12 @@ static rc_status out_of_memory(const rc_cuda *cuda, size_t bytes)
     cudaMemGetInfo(&available, &total);
     if (cuda->limit_bytes && bytes > cuda->limit_bytes - cuda->bytes)
         cuda->host.set_message("cuda: no %.1f MiB left of the %.1f MiB that the setting 'device_memory' allows: %.1f "
-                               "MiB are held; allow more, or use a smaller batch", mib(bytes), mib(cuda->limit_bytes),
-                               mib(cuda->bytes));
+                               "MiB are held; allow more, or use a smaller batch",
+                               mib(bytes), mib(cuda->limit_bytes), mib(cuda->bytes));
     else
         cuda->host.set_message("cuda: no %.1f MiB left on %s: %.1f MiB are held, %.1f of %.1f MiB are free; use a "
-                               "smaller batch, or end other programs on the GPU (nvidia-smi lists them)", mib(bytes),
-                               cuda->device_name, mib(cuda->bytes), mib(available), mib(total));
+                               "smaller batch, or end other programs on the GPU (nvidia-smi lists them)",
+                               mib(bytes), cuda->device_name, mib(cuda->bytes), mib(available), mib(total));
     return RC_OUT_OF_MEMORY;
 }
 

@@ -146,7 +146,8 @@ rc_status rc_cuda_open(const rc_module_host *host, const rc_module_settings *set
     *backend = NULL;
     if (host->table_bytes != sizeof(rc_backend) || strcmp(host->version, RC_MODULE_VERSION) != 0) {
         host->set_message("cuda: the module is of version %s, the library of version %s; build and install them "
-                          "together", RC_MODULE_VERSION, host->version);
+                          "together",
+                          RC_MODULE_VERSION, host->version);
         return RC_UNSUPPORTED;
     }
     bool bf16 = strcmp(settings->precision, "bf16") == 0;

@@ -16,8 +16,8 @@ static const rc_option options[OPTIONS] = {
     [OPERATION] = {"op", RC_OPTION_TEXT, "NAME", NULL, "measure only this operation", 0, 0},
     [NET] = {"net", RC_OPTION_TEXT, "resnet32|resnet18|generator|vae-encoder|vae-decoder", NULL,
              "operations on the shapes of this net only", 0, 0},
-    [STEP] = {"step", RC_OPTION_TEXT, "train_first|train_next|inversion|all", NULL,
-              "whole steps instead of operations", 0, 0},
+    [STEP] = {"step", RC_OPTION_TEXT, "train_first|train_next|inversion|all", NULL, "whole steps instead of operations",
+              0, 0},
     [BATCH] = {"batch", RC_OPTION_INTEGER, "N", "128", "images in a batch", 1, 4096},
     [SIZE] = {"size", RC_OPTION_INTEGER, "N", "32", "pixels of an image's side", 8, 512},
     [QUICK] = {"quick", RC_OPTION_FLAG, NULL, NULL, "fewer repetitions", 0, 0},
@@ -58,7 +58,9 @@ static int run(const rc_option_value *value, int count, char **arguments)
         .operations = narrowed || !value[STEP].given,
         .operation = value[OPERATION].text,
         .net = value[NET].text,
-        .step = value[STEP].given ? value[STEP].text : value[JSON].given && !narrowed ? "all" : NULL,
+        .step = value[STEP].given                ? value[STEP].text
+                : value[JSON].given && !narrowed ? "all"
+                                                 : NULL,
         .line = value[JSON].given ? rc_print_json : rc_print_line,
         .progress = rc_show_progress,
     };

@@ -10,8 +10,29 @@
 #include "experiment/experiment.h"
 #include "forecast/allowance.h"
 
-enum { METHOD, DATA, OUT, RESUME, SET, SEED, TASKS, ORDER, ORDERS, SEEDS, STOP_AFTER, BACKEND, PRECISION,
-       DEVICE_MEMORY, MAX_MEMORY, THREADS, JOBS, CHECKPOINT, SKIP_BROKEN, PRINT_CONFIG, OPTIONS };
+enum {
+    METHOD,
+    DATA,
+    OUT,
+    RESUME,
+    SET,
+    SEED,
+    TASKS,
+    ORDER,
+    ORDERS,
+    SEEDS,
+    STOP_AFTER,
+    BACKEND,
+    PRECISION,
+    DEVICE_MEMORY,
+    MAX_MEMORY,
+    THREADS,
+    JOBS,
+    CHECKPOINT,
+    SKIP_BROKEN,
+    PRINT_CONFIG,
+    OPTIONS
+};
 
 static const rc_option options[OPTIONS] = {
     [METHOD] = {"method", RC_OPTION_TEXT, "NAME,...", "cwd", "methods to run, or all; see 'recollect methods'", 0, 0},
@@ -199,14 +220,17 @@ static char *describe_command(const rc_option_value *value, const char *preset)
 static int run(const rc_option_value *value, int count, char **arguments)
 {
     if (count != 1)
-        return rc_wrong_usage(&rc_command_run, count == 0 ? "which preset or configuration file?"
-                                                          : "more than one preset");
+        return rc_wrong_usage(&rc_command_run,
+                              count == 0 ? "which preset or configuration file?" : "more than one preset");
     rc_log log = {.write = rc_note_log, .level = RC_LOG_INFO};
-    rc_run_settings settings = {.out = value[OUT].text, .resume = value[RESUME].given,
-                                .stop_after = (int)value[STOP_AFTER].integer, .threads = (int)value[THREADS].integer,
+    rc_run_settings settings = {.out = value[OUT].text,
+                                .resume = value[RESUME].given,
+                                .stop_after = (int)value[STOP_AFTER].integer,
+                                .threads = (int)value[THREADS].integer,
                                 .backend = rc_backend_name(&value[BACKEND]),
                                 .jobs = (int)value[JOBS].integer,
-                                .skip_broken = value[SKIP_BROKEN].given, .line = rc_print_line,
+                                .skip_broken = value[SKIP_BROKEN].given,
+                                .line = rc_print_line,
                                 .watch = {.log = log, .progress = rc_tell_progress, .cancelled = rc_interrupted}};
     if (!read_seconds(value[CHECKPOINT].text, &settings.checkpoint_seconds))
         return rc_wrong_usage(&rc_command_run, "option '--checkpoint' is '%s', expected seconds from 0 to 86400",

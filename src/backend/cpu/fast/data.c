@@ -81,8 +81,12 @@ static void augment_image(void *context, int b, int worker)
 static void augment(rc_backend *be, const rc_augment *augment, const uint8_t *images, const int32_t *order, int n,
                     const rc_step *step, rc_tensor *out)
 {
-    augment_job batch = {.augment = augment, .images = images, .order = order + (size_t)step->batch * (size_t)n,
-                   .step = step, .out = out->raw, .cp = rc_padded(be, augment->c)};
+    augment_job batch = {.augment = augment,
+                         .images = images,
+                         .order = order + (size_t)step->batch * (size_t)n,
+                         .step = step,
+                         .out = out->raw,
+                         .cp = rc_padded(be, augment->c)};
     for (int channel = 0; channel < augment->c; channel++) {
         double std = (double)augment->std[channel];
         batch.factor[channel] = (float)(1 / (255 * std));
@@ -116,8 +120,12 @@ static void normals_image(void *context, int image, int worker)
 
 static void random_normal(rc_backend *be, uint32_t stream, const rc_step *step, rc_tensor *out)
 {
-    normals_job normals = {.rng = stream_of(step, stream), .first = (uint64_t)step->step << 32, .out = out->raw,
-                       .pixels = out->h * out->w, .c = out->c, .cp = rc_padded(be, out->c)};
+    normals_job normals = {.rng = stream_of(step, stream),
+                           .first = (uint64_t)step->step << 32,
+                           .out = out->raw,
+                           .pixels = out->h * out->w,
+                           .c = out->c,
+                           .cp = rc_padded(be, out->c)};
     rc_pool_run(rc_cpu_of(be)->pool, out->n, normals_image, &normals);
 }
 
@@ -126,7 +134,7 @@ static void random_normal(rc_backend *be, uint32_t stream, const rc_step *step, 
 typedef struct roll_job {
     const float *from;
     float *to;
-    int h, row, column; /* where the first pixel comes from */
+    int h, row, column;  /* where the first pixel comes from */
     size_t width, pixel; /* floats of a row, of a pixel */
 } roll_job;
 
@@ -151,9 +159,13 @@ static void roll(rc_backend *be, uint32_t stream, int range, bool back, const rc
     int rows = (int)rc_rng_below(rng, first, 2 * (uint32_t)range + 1) - range;
     int columns = (int)rc_rng_below(rng, first + 1, 2 * (uint32_t)range + 1) - range, h = x->h, w = x->w;
     size_t pixel = (size_t)rc_padded(be, x->c);
-    roll_job rolling = {.from = x->raw, .to = y, .h = h, .row = ((back ? rows : -rows) % h + h) % h,
-                       .column = ((back ? columns : -columns) % w + w) % w, .width = (size_t)w * pixel,
-                       .pixel = pixel};
+    roll_job rolling = {.from = x->raw,
+                        .to = y,
+                        .h = h,
+                        .row = ((back ? rows : -rows) % h + h) % h,
+                        .column = ((back ? columns : -columns) % w + w) % w,
+                        .width = (size_t)w * pixel,
+                        .pixel = pixel};
     rc_pool_run(rc_cpu_of(be)->pool, x->n, roll_image, &rolling);
 }
 

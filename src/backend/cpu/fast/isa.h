@@ -10,8 +10,8 @@
 #endif
 
 #define RC_PASTE_(a, b) a##b
-#define RC_PASTE(a, b) RC_PASTE_(a, b)
-#define RC_FAST(name) RC_PASTE(rc_fast_##name##_, RC_ISA)
+#define RC_PASTE(a, b)  RC_PASTE_(a, b)
+#define RC_FAST(name)   RC_PASTE(rc_fast_##name##_, RC_ISA)
 
 #if defined(__AVX512F__)
 #define RC_VECTOR_BYTES 64
@@ -44,14 +44,14 @@ RC_INLINE vec vec_set(float x)
     return x - (vec){0};
 }
 
-void RC_FAST(fill_conv)(rc_backend *table);     /* convolution, linear layers */
-void RC_FAST(fill_norm)(rc_backend *table);     /* normalisation, skips */
+void RC_FAST(fill_conv)(rc_backend *table); /* convolution, linear layers */
+void RC_FAST(fill_norm)(rc_backend *table); /* normalisation, skips */
 void RC_FAST(fill_statistics)(rc_backend *table);
 void RC_FAST(fill_pool)(rc_backend *table);
-void RC_FAST(fill_dense)(rc_backend *table);    /* heads and projections */
-void RC_FAST(fill_losses)(rc_backend *table);   /* those that take time: RKD, DCE, image priors */
-void RC_FAST(fill_data)(rc_backend *table);     /* augmentation, random numbers */
+void RC_FAST(fill_dense)(rc_backend *table);  /* heads and projections */
+void RC_FAST(fill_losses)(rc_backend *table); /* those that take time: RKD, DCE, image priors */
+void RC_FAST(fill_data)(rc_backend *table);   /* augmentation, random numbers */
 void RC_FAST(fill_optimiser)(rc_backend *table);
-void RC_FAST(fill_peak)(rc_backend *table);     /* not a table entry: what the machine can do at best */
+void RC_FAST(fill_peak)(rc_backend *table); /* not a table entry: what the machine can do at best */
 
 #endif

@@ -90,13 +90,13 @@ static const float *skip_row(const value_source *x, int row)
 /* One chunk of channels over the pixels of a few rows; the pointers are at its first channel. */
 typedef struct piece {
     int rows, pixels;
-    ptrdiff_t pixel, to_pixel;  /* floats from pixel to pixel, in the tensors and in the target */
-    ptrdiff_t row, to_row;      /* and from row to row */
+    ptrdiff_t pixel, to_pixel; /* floats from pixel to pixel, in the tensors and in the target */
+    ptrdiff_t row, to_row;     /* and from row to row */
     const float *raw, *value, *skip, *g;
     const float *scale, *shift, *mean;
     const float *a, *b, *c;
     rc_act act;
-    int channels;               /* without padding */
+    int channels; /* without padding */
     float *store, *to;
     double *sums, *products;
 } piece;
@@ -214,8 +214,14 @@ static void load_values(const value_source *x, int row, int rows, int first, int
     const float *skip = skip_row(x, row);
     for (int c = first, step; c < last; c += step) {
         step = c + CHUNK <= last ? CHUNK : 4;
-        piece p = {.rows = rows, .pixels = x->w, .pixel = x->cp, .row = (ptrdiff_t)x->w * x->cp, .channels = x->c - c,
-                   .to = to + (c - first), .to_pixel = to_pixel, .to_row = to_row};
+        piece p = {.rows = rows,
+                   .pixels = x->w,
+                   .pixel = x->cp,
+                   .row = (ptrdiff_t)x->w * x->cp,
+                   .channels = x->c - c,
+                   .to = to + (c - first),
+                   .to_pixel = to_pixel,
+                   .to_row = to_row};
         if (x->value) {
             p.raw = x->value + offset + c;
         } else {
@@ -334,9 +340,7 @@ RC_INLINE void gradient_piece(const piece *p, const int lanes, const int vectors
         else
             gradient_loop(p, lanes, vectors, SLOPE_RELU_SCALE, false);
         break;
-    case SLOPE_ANY:
-        gradient_loop(p, lanes, vectors, SLOPE_ANY, p->a != NULL);
-        break;
+    case SLOPE_ANY: gradient_loop(p, lanes, vectors, SLOPE_ANY, p->a != NULL); break;
     }
 }
 
@@ -355,8 +359,8 @@ static piece gradient_piece_at(const gradient_source *dy, int row, int c, const 
 {
     const value_source *y = &dy->y;
     size_t offset = (size_t)row * (size_t)y->w * (size_t)y->cp + (size_t)c;
-    piece p = {.rows = 1, .pixels = y->w, .pixel = y->cp, .row = (ptrdiff_t)y->w * y->cp, .channels = y->c - c,
-               .act = y->act};
+    piece p = {
+        .rows = 1, .pixels = y->w, .pixel = y->cp, .row = (ptrdiff_t)y->w * y->cp, .channels = y->c - c, .act = y->act};
     p.g = dy->g + offset;
     p.raw = y->raw + offset;
     if (y->value) {
@@ -458,7 +462,11 @@ void RC_FAST(sum_values)(const float *y, int cp, int pixels, int first, int last
 {
     for (int c = first, step; c < last; c += step) {
         step = c + CHUNK <= last ? CHUNK : 4;
-        piece p = {.pixels = pixels, .pixel = cp, .raw = y + c, .mean = center + c, .sums = sums + c,
+        piece p = {.pixels = pixels,
+                   .pixel = cp,
+                   .raw = y + c,
+                   .mean = center + c,
+                   .sums = sums + c,
                    .products = sums + cp + c};
         if (step == CHUNK)
             sum_value_loop(&p, RC_LANES, CHUNK_VECTORS);

@@ -24,8 +24,8 @@ typedef struct value_source {
     const float *mean;          /* (cp); NULL: none */
     const float *skip;          /* (h * skip_stride, skip_w, skip_cp); NULL: none */
     int skip_w, skip_c, skip_cp, skip_stride, skip_offset;
-    float *skip_row;            /* (w, cp): a strided or shifted skip is spread out here, row by row */
-    float *store;               /* (h, w, cp): where finished values go; NULL: nowhere */
+    float *skip_row; /* (w, cp): a strided or shifted skip is spread out here, row by row */
+    float *store;    /* (h, w, cp): where finished values go; NULL: nowhere */
 } value_source;
 
 /* One image of a lazy gradient. */

@@ -10,7 +10,7 @@ typedef struct update {
     size_t count;
     float *param, *first, *second;
     const float *grad;
-    float rate, keep, decay;                   /* SGD */
+    float rate, keep, decay;                           /* SGD */
     float beta1, beta2, rest1, rest2, correction, eps; /* Adam */
 } update;
 
@@ -50,8 +50,13 @@ static void sgd_chunk(void *context, int task, int worker)
 static void sgd(rc_backend *be, const rc_sgd *sgd, const rc_step *step, size_t count, void *param, const void *grad,
                 void *momentum)
 {
-    update u = {.count = count, .param = param, .first = momentum, .grad = grad, .rate = step->learning_rate,
-                .keep = sgd->momentum, .decay = sgd->weight_decay};
+    update u = {.count = count,
+                .param = param,
+                .first = momentum,
+                .grad = grad,
+                .rate = step->learning_rate,
+                .keep = sgd->momentum,
+                .decay = sgd->weight_decay};
     rc_pool_run(rc_cpu_of(be)->pool, chunks_of(count), sgd_chunk, &u);
 }
 
@@ -78,14 +83,21 @@ static void adam_chunk(void *context, int task, int worker)
     adam_loop(u, count, u->param + begin, u->grad + begin, u->first + begin, u->second + begin);
 }
 
-static void adam(rc_backend *be, const rc_adam *adam, const rc_step *step, size_t count, void *param,
-                 const void *grad, void *first, void *second)
+static void adam(rc_backend *be, const rc_adam *adam, const rc_step *step, size_t count, void *param, const void *grad,
+                 void *first, void *second)
 {
     double t = (double)step->step + 1;
-    update u = {.count = count, .param = param, .first = first, .second = second, .grad = grad,
+    update u = {.count = count,
+                .param = param,
+                .first = first,
+                .second = second,
+                .grad = grad,
                 .rate = (float)((double)step->learning_rate / (1 - pow((double)adam->beta1, t))),
                 .correction = (float)(1 / sqrt(1 - pow((double)adam->beta2, t))),
-                .beta1 = adam->beta1, .beta2 = adam->beta2, .rest1 = 1 - adam->beta1, .rest2 = 1 - adam->beta2,
+                .beta1 = adam->beta1,
+                .beta2 = adam->beta2,
+                .rest1 = 1 - adam->beta1,
+                .rest2 = 1 - adam->beta2,
                 .eps = adam->eps};
     rc_pool_run(rc_cpu_of(be)->pool, chunks_of(count), adam_chunk, &u);
 }

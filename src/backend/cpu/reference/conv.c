@@ -82,8 +82,8 @@ static void conv_forward(rc_backend *be, const rc_conv *conv, rc_tensor *x, cons
 }
 
 /* sum over taps and output channels of weight * dL/draw, for one pixel of the enlarged input. */
-static double conv_back_at(const rc_backend *be, const rc_conv *conv, const rc_grad *dy, const real *weight,
-                           int image, int y, int x, int in)
+static double conv_back_at(const rc_backend *be, const rc_conv *conv, const rc_grad *dy, const real *weight, int image,
+                           int y, int x, int in)
 {
     double sum = 0;
     for (int tap_y = 0; tap_y < conv->k; tap_y++) {
@@ -122,8 +122,8 @@ static void conv_backward_data(rc_backend *be, const rc_conv *conv, const rc_gra
 }
 
 /* sum over images and output pixels of dL/draw * value of x, for one weight. */
-static double conv_weight_at(const rc_backend *be, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
-                             int out, int in, int tap_y, int tap_x)
+static double conv_weight_at(const rc_backend *be, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy, int out,
+                             int in, int tap_y, int tap_x)
 {
     double sum = 0;
     for (int image = 0; image < x->n; image++)
@@ -134,8 +134,7 @@ static double conv_weight_at(const rc_backend *be, const rc_conv *conv, const rc
             for (int ox = 0; ox < conv->ow; ox++) {
                 int column = source_of(conv, conv->w, ox, tap_x);
                 if (column >= 0)
-                    sum += (double)draw_at(be, dy, image, oy, ox, out) *
-                           (double)value_at(be, x, image, y, column, in);
+                    sum += (double)draw_at(be, dy, image, oy, ox, out) * (double)value_at(be, x, image, y, column, in);
             }
         }
     return sum;
@@ -148,8 +147,9 @@ static void conv_backward_weight(rc_backend *be, const rc_conv *conv, const rc_t
         for (int in = 0; in < conv->c_in; in++)
             for (int tap_y = 0; tap_y < conv->k; tap_y++)
                 for (int tap_x = 0; tap_x < conv->k; tap_x++)
-                    ((real *)dweight)[weight_at(conv, out, in, tap_y, tap_x)] =
-                        (real)conv_weight_at(be, conv, x, dy, out, in, tap_y, tap_x);
+                    ((real *)dweight)[weight_at(conv, out, in, tap_y, tap_x)] = (real)conv_weight_at(be, conv, x, dy,
+                                                                                                     out, in, tap_y,
+                                                                                                     tap_x);
     for (int out = 0; dbias && out < conv->c_out; out++) {
         double sum = 0;
         for (int image = 0; image < x->n; image++)

@@ -42,7 +42,8 @@ static void augment(rc_backend *be, const rc_augment *augment, const uint8_t *im
                     double value = 0;
                     if (inside)
                         value = ((double)image[at(h, w, c, 0, row, column, channel)] / 255 -
-                                 (double)augment->mean[channel]) / (double)augment->std[channel];
+                                 (double)augment->mean[channel]) /
+                                (double)augment->std[channel];
                     ((real *)out->raw)[at(h, w, cp, b, y, x, channel)] = (real)value;
                 }
     }
@@ -57,8 +58,11 @@ static void random_normal(rc_backend *be, uint32_t stream, const rc_step *step, 
         for (int y = 0; y < out->h; y++)
             for (int x = 0; x < out->w; x++)
                 for (int channel = 0; channel < cp; channel++)
-                    ((real *)out->raw)[at(out->h, out->w, cp, image, y, x, channel)] =
-                        channel < out->c ? (real)rc_rng_normal(rng, draw_index(step, e++)) : 0;
+                    ((real *)out->raw)[at(out->h, out->w, cp, image, y, x, channel)] = channel < out->c
+                                                                                           ? (real)rc_rng_normal(
+                                                                                                 rng,
+                                                                                                 draw_index(step, e++))
+                                                                                           : 0;
 }
 
 static void gather_labels(rc_backend *be, const int32_t *labels, const int32_t *order, int n, const rc_step *step,
@@ -82,8 +86,8 @@ static void roll(rc_backend *be, uint32_t stream, int range, bool back, const rc
         for (int i = 0; i < h; i++)
             for (int j = 0; j < w; j++)
                 for (int channel = 0; channel < cp; channel++)
-                    ((real *)y)[at(h, w, cp, image, i, j, channel)] = ((const real *)x->raw)[at(
-                        h, w, cp, image, (i + from_row) % h, (j + from_column) % w, channel)];
+                    ((real *)y)[at(h, w, cp, image, i, j, channel)] =
+                        ((const real *)x->raw)[at(h, w, cp, image, (i + from_row) % h, (j + from_column) % w, channel)];
 }
 
 void RC_REFERENCE(fill_data)(rc_backend *table)

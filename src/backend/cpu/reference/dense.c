@@ -9,8 +9,8 @@ static size_t row_of(const rc_linear *linear, int y, int x, int channel)
     return ((size_t)channel * (size_t)linear->h + (size_t)y) * (size_t)linear->w + (size_t)x;
 }
 
-static void linear_forward(rc_backend *be, const rc_linear *linear, rc_tensor *x, const void *weight,
-                           const void *bias, rc_tensor *y, const rc_epilogue *epilogue)
+static void linear_forward(rc_backend *be, const rc_linear *linear, rc_tensor *x, const void *weight, const void *bias,
+                           rc_tensor *y, const rc_epilogue *epilogue)
 {
     store_value(be, x);
     int cp = rc_padded(be, linear->c);
@@ -103,8 +103,8 @@ static void dense_backward_data(rc_backend *be, int n, int in, int out, const vo
         }
 }
 
-static void dense_backward_weight(rc_backend *be, int n, int in, int out, const void *x, const void *dy,
-                                  int dy_stride, void *dweight, void *dbias, bool add)
+static void dense_backward_weight(rc_backend *be, int n, int in, int out, const void *x, const void *dy, int dy_stride,
+                                  void *dweight, void *dbias, bool add)
 {
     (void)be;
     for (int o = 0; o < out; o++) {

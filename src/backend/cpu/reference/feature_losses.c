@@ -181,8 +181,8 @@ static void loss_war(rc_backend *backend, int classes, int n_old, int d, bool pa
         double norm = row_norm(rows + (size_t)k * (size_t)d, d), difference = norm - mean[k < n_old];
         double slope = (difference > 0) - (difference < 0) - signs[k < n_old] / rows_in[k >= n_old];
         for (int i = 0; i < d && norm > 0; i++)
-            drows[(size_t)k * (size_t)d + (size_t)i] +=
-                (real)(*weight * slope / divisor * rows[(size_t)k * (size_t)d + (size_t)i] / norm);
+            drows[(size_t)k * (size_t)d + (size_t)i] += (real)(*weight * slope / divisor *
+                                                               rows[(size_t)k * (size_t)d + (size_t)i] / norm);
     }
     *(real *)value = (real)(total / divisor);
 }
@@ -233,12 +233,12 @@ static void batch_statistics(const rc_dce *dce, const real *features, const int3
         space.mean[i] = 0;
     for (int b = 0; b < n; b++)
         for (int i = 0; i < d; i++)
-            space.mean[(size_t)labels[b] * (size_t)d + (size_t)i] +=
-                features[(size_t)b * (size_t)d + (size_t)i] / space.members[labels[b]];
+            space.mean[(size_t)labels[b] * (size_t)d + (size_t)i] += features[(size_t)b * (size_t)d + (size_t)i] /
+                                                                     space.members[labels[b]];
     for (int b = 0; b < n; b++)
         for (int i = 0; i < d; i++)
-            space.residual[(size_t)b * (size_t)d + (size_t)i] =
-                features[(size_t)b * (size_t)d + (size_t)i] - space.mean[(size_t)labels[b] * (size_t)d + (size_t)i];
+            space.residual[(size_t)b * (size_t)d + (size_t)i] = features[(size_t)b * (size_t)d + (size_t)i] -
+                                                                space.mean[(size_t)labels[b] * (size_t)d + (size_t)i];
     double divisor = dce->paper ? n : n > 1 ? n - 1 : 1;
     for (int i = 0; i < d; i++) {
         for (int j = 0; j < d; j++) {
@@ -333,8 +333,7 @@ static void loss_dce(rc_backend *backend, const rc_dce *dce, const void *feature
             double along = 0;
             for (int j = 0; j < d; j++)
                 along += space.slope[(size_t)i * (size_t)d + (size_t)j] * residual[j];
-            dh[i] += (real)(*weight * (1 - keep) *
-                            (mean_slope[i] / space.members[labels[b]] + 2 / divisor * along));
+            dh[i] += (real)(*weight * (1 - keep) * (mean_slope[i] / space.members[labels[b]] + 2 / divisor * along));
         }
     }
     *(real *)value = (real)total;
@@ -385,14 +384,14 @@ static double bn_distance(const rc_bn_stat *layer, double factor)
     return of_means + of_variances;
 }
 
-static void loss_bn(rc_backend *backend, rc_bn_loss_form form, const rc_bn_stat *layers, int count,
-                    const float *weight, void *value)
+static void loss_bn(rc_backend *backend, rc_bn_loss_form form, const rc_bn_stat *layers, int count, const float *weight,
+                    void *value)
 {
     double share = form == RC_BN_KL ? 1.0 / count : 1, total = 0;
     for (int l = 0; l < count; l++) {
         const rc_bn_stat *layer = &layers[l];
-        total += share * (form == RC_BN_L2 ? bn_distance(layer, *weight * share)
-                                           : bn_divergence(layer, *weight * share));
+        total += share *
+                 (form == RC_BN_L2 ? bn_distance(layer, *weight * share) : bn_divergence(layer, *weight * share));
         for (int c = layer->c; c < rc_padded(backend, layer->c); c++)
             ((real *)layer->dmean)[c] = ((real *)layer->dvar)[c] = 0;
     }

@@ -55,8 +55,9 @@ static void loss_smoothing(rc_backend *backend, const rc_tensor *x, const float 
                     double residual = image[at(cp, x, b, i, j, c)];
                     for (int s = 0; s < TAPS; s++)
                         for (int t = 0; t < TAPS; t++)
-                            residual -= taps[s] * taps[t] * image[at(cp, x, b, reflect(i + s - RADIUS, x->h),
-                                                                     reflect(j + t - RADIUS, x->w), c)];
+                            residual -=
+                                taps[s] * taps[t] *
+                                image[at(cp, x, b, reflect(i + s - RADIUS, x->h), reflect(j + t - RADIUS, x->w), c)];
                     double slope = *weight * 2 / count * residual;
                     total += residual * residual;
                     gradient[at(cp, x, b, i, j, c)] += (real)slope;
@@ -186,8 +187,8 @@ static void loss_latent(rc_backend *backend, const rc_tensor *mean, const rc_ten
 }
 
 /* z = m + exp(s / 2) noise */
-static void latent_sample(rc_backend *backend, const rc_tensor *mean, const rc_tensor *log_variance,
-                          const void *noise, rc_tensor *z)
+static void latent_sample(rc_backend *backend, const rc_tensor *mean, const rc_tensor *log_variance, const void *noise,
+                          rc_tensor *z)
 {
     const real *means = finished(mean), *logs = finished(log_variance), *draws = noise;
     real *out = z->raw;

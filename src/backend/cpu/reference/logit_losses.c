@@ -65,14 +65,13 @@ static void loss_decoupled(rc_backend *backend, int n, int stride, int n_old, in
         const real *z = (const real *)logits + (size_t)b * (size_t)stride;
         real *dz = (real *)dlogits + (size_t)b * (size_t)stride;
         double of_old = log_sum_exp(z, n_old, 1), of_new = log_sum_exp(z + n_old, count - n_old, 1);
-        double of_all = of_old > of_new ? of_old + log1p(exp(of_new - of_old))
-                                        : of_new + log1p(exp(of_old - of_new));
+        double of_all = of_old > of_new ? of_old + log1p(exp(of_new - of_old)) : of_new + log1p(exp(of_old - of_new));
         inter += of_old > of_new ? of_all - of_new : log1p(exp(of_old - of_new));
         intra += of_new - z[labels[b]];
         for (int k = 0; k < count; k++) {
             double among_all = exp(z[k] - of_all), among_new = k >= n_old ? exp(z[k] - of_new) : 0;
-            dz[k] += (real)((*inter_weight * (among_all - among_new) +
-                             *intra_weight * (among_new - (k == labels[b]))) / n);
+            dz[k] += (real)((*inter_weight * (among_all - among_new) + *intra_weight * (among_new - (k == labels[b]))) /
+                            n);
         }
     }
     *(real *)inter_value = (real)(inter / n);

@@ -266,8 +266,8 @@ static void copy_forward(rc_backend *be, rc_tensor *x, rc_tensor *y, const rc_ep
         for (int row = 0; row < x->h; row++)
             for (int column = 0; column < x->w; column++)
                 for (int channel = 0; channel < x->c; channel++)
-                    ((real *)y->raw)[at(x->h, x->w, rc_padded(be, x->c), image, row, column, channel)] =
-                        value_at(be, x, image, row, column, channel);
+                    ((real *)y->raw)[at(x->h, x->w, rc_padded(be, x->c), image, row, column, channel)] = value_at(
+                        be, x, image, row, column, channel);
     RC_REFERENCE(finish_forward)(be, y, epilogue);
 }
 
@@ -292,8 +292,11 @@ static void materialise(rc_backend *be, rc_tensor *x)
         for (int row = 0; row < x->h; row++)
             for (int column = 0; column < x->w; column++)
                 for (int channel = 0; channel < cp; channel++)
-                    ((real *)x->value)[at(x->h, x->w, cp, image, row, column, channel)] =
-                        channel < x->c ? pending_at(be, x, image, row, column, channel) : 0;
+                    ((real *)x->value)[at(x->h, x->w, cp, image, row, column, channel)] = channel < x->c
+                                                                                              ? pending_at(be, x, image,
+                                                                                                           row, column,
+                                                                                                           channel)
+                                                                                              : 0;
     x->stored = true;
 }
 
@@ -306,8 +309,8 @@ static void skip_backward(rc_backend *be, const rc_grad *dy, void *dskip, const 
         for (int row = 0; row < skip->h; row++)
             for (int column = 0; column < skip->w; column++)
                 for (int channel = 0; channel < skip->c; channel++) {
-                    real *to = (real *)dskip + at(skip->h, skip->w, rc_padded(be, skip->c), image, row, column,
-                                                  channel);
+                    real *to = (real *)dskip +
+                               at(skip->h, skip->w, rc_padded(be, skip->c), image, row, column, channel);
                     int into = channel + skip->channel_offset;
                     bool taken = row % skip->stride == 0 && column % skip->stride == 0 && into < y->c;
                     real dz = taken ? dz_at(be, y, dy->g, image, row / skip->stride, column / skip->stride, into) : 0;

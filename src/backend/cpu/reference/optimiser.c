@@ -19,8 +19,8 @@ static void sgd(rc_backend *be, const rc_sgd *sgd, const rc_step *step, size_t c
 
 /* m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2;  with t = step + 1
  * p -= lr / (1 - beta1^t) * m / (sqrt(v) / sqrt(1 - beta2^t) + eps). */
-static void adam(rc_backend *be, const rc_adam *adam, const rc_step *step, size_t count, void *param,
-                 const void *grad, void *first, void *second)
+static void adam(rc_backend *be, const rc_adam *adam, const rc_step *step, size_t count, void *param, const void *grad,
+                 void *first, void *second)
 {
     (void)be;
     real *p = param, *m = first, *v = second;

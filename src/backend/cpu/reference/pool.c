@@ -49,8 +49,8 @@ static void max_pool_backward(rc_backend *be, const rc_pool2d *pool, const rc_te
             for (int ox = 0; ox < y->w; ox++)
                 for (int channel = 0; channel < y->c; channel++) {
                     maximum best = maximum_of(be, pool, x, image, oy, ox, channel);
-                    ((real *)dx)[at(x->h, x->w, cp, image, best.row, best.column, channel)] +=
-                        draw_at(be, dy, image, oy, ox, channel);
+                    ((real *)dx)[at(x->h, x->w, cp, image, best.row, best.column, channel)] += draw_at(be, dy, image,
+                                                                                                       oy, ox, channel);
                 }
     RC_REFERENCE(finish_backward)(be, dx, epilogue);
 }

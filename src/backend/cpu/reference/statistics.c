@@ -78,9 +78,9 @@ static void class_statistics(rc_backend *backend, int n, int d, int classes, con
 /* u_k = center + sum_k / count_k
  * covariance = ( outer - sum_k sum_k sum_k^T / count_k ) / (total - unbiased): the scatter of every feature around its
  * own class mean. */
-static void class_statistics_finish(rc_backend *backend, int d, int classes, const void *center,
-                                    const int32_t *count, const double *sum, const double *outer, bool unbiased,
-                                    void *class_mean, void *covariance)
+static void class_statistics_finish(rc_backend *backend, int d, int classes, const void *center, const int32_t *count,
+                                    const double *sum, const double *outer, bool unbiased, void *class_mean,
+                                    void *covariance)
 {
     (void)backend;
     const real *from = center;

@@ -21,12 +21,12 @@ enum { CHAIN_ROWS = 4, CHAIN_THREADS = 512 /* at most */ };
 
 template <int CHANNELS, int WIDTH, int TILES_> struct chain_shape {
     static constexpr int C = CHANNELS, W = WIDTH, TILES = TILES_;
-    static constexpr int IMAGES = W == 8 ? TILES : 1;         /* of a block */
-    static constexpr int STRIPS = W == 8 ? 1 : W / 8 / TILES; /* of a row */
-    static constexpr int STEPS = C / 16, TILES_M = C / 16;    /* of 16 source channels, of 16 result channels */
+    static constexpr int IMAGES = W == 8 ? TILES : 1;            /* of a block */
+    static constexpr int STRIPS = W == 8 ? 1 : W / 8 / TILES;    /* of a row */
+    static constexpr int STEPS = C / 16, TILES_M = C / 16;       /* of 16 source channels, of 16 result channels */
     static constexpr int PIXEL = C * 2, PITCH = (W + 2) * PIXEL; /* bytes of a pixel, of a row of a map */
-    static constexpr int WEIGHTS = 9 * C * C * 2;             /* bytes of a link */
-    static constexpr bool LARGE = W * C > 512; /* maps that leave no room: see chain_bytes */
+    static constexpr int WEIGHTS = 9 * C * C * 2;                /* bytes of a link */
+    static constexpr bool LARGE = W * C > 512;                   /* maps that leave no room: see chain_bytes */
     static constexpr int THREADS = C == 16 || LARGE ? CHAIN_THREADS : CHAIN_THREADS / 2; /* at most */
     static constexpr int SUM_BUFFERS = LARGE ? 1 : 2;
     typedef float sums[TILES][CHAIN_ROWS][4];
@@ -133,8 +133,8 @@ __device__ inline void multiply_task(typename Shape::sums &sum, const unsigned (
 
 /* Where a thread's two channels of pixel t, and of pixel t + 4, lie in the tile of a map. */
 template <typename Shape> struct chain_place {
-    int in_map[2];  /* bytes, from the tile's first result on */
-    int in_tensor;  /* elements, from the tile's first result on; pixel t + 4 is 4 C further */
+    int in_map[2]; /* bytes, from the tile's first result on */
+    int in_tensor; /* elements, from the tile's first result on; pixel t + 4 is 4 C further */
 
     __device__ void locate(int tile_m)
     {
@@ -258,14 +258,13 @@ struct chain_skip {
 
 static inline chain_skip view_skip(const rc_skip *skip)
 {
-    chain_skip view = {(const bf16 *)skip->value, skip->h, skip->w, rc_cuda_padded(skip->c), skip->stride,
-                       skip->channel_offset};
+    chain_skip view = {(const bf16 *)skip->value, skip->h,      skip->w,
+                       rc_cuda_padded(skip->c),   skip->stride, skip->channel_offset};
     return view;
 }
 
 /* What it adds to `image`, (h, W, C), to a map. */
-template <typename Shape>
-__device__ inline void load_skip(const chain_skip &skip, int image, int h, char *map)
+template <typename Shape> __device__ inline void load_skip(const chain_skip &skip, int image, int h, char *map)
 {
     constexpr int VECTORS = Shape::C / 8;
     int vector = threadIdx.x % VECTORS, step = blockDim.x / VECTORS, from = vector * 8 - skip.offset;

@@ -11,10 +11,10 @@
 #include "backend/cuda/convolution/conv_plan.h"
 
 struct back_link {
-    const char *weights;                      /* packed */
-    const float *a, *b, *c, *scale, *shift;   /* (c) */
-    const bf16 *raw;                          /* (n, h, w, c) */
-    const bf16 *stored;                       /* the value that tells the slope; NULL: raw does */
+    const char *weights;                    /* packed */
+    const float *a, *b, *c, *scale, *shift; /* (c) */
+    const bf16 *raw;                        /* (n, h, w, c) */
+    const bf16 *stored;                     /* the value that tells the slope; NULL: raw does */
     float below;
     bool adds;
 };
@@ -65,8 +65,7 @@ struct back_coefficients {
 /* ---- what comes in --------------------------------------------------------------------------------------------- */
 
 /* The gradient of the last link: dz to `sum`, or back to where g was, dL/draw to `map`. */
-template <typename Shape>
-__device__ inline void load_gradient(const back_chain &chain, int image, char *map, char *sum)
+template <typename Shape> __device__ inline void load_gradient(const back_chain &chain, int image, char *map, char *sum)
 {
     constexpr int PAIRS = Shape::C / 2;
     const back_link &link = chain.link[chain.count - 1];
@@ -93,8 +92,8 @@ template <typename Shape> struct back_finish : chain_results<Shape> {
     using chain_results<Shape>::in_tensor;
     using chain_results<Shape>::inside;
     back_coefficients by;
-    char *map, *sum;                   /* of the task's first result; LARGE: sum is in a tensor */
-    const bf16 *raw_from, *stored;     /* likewise */
+    char *map, *sum;               /* of the task's first result; LARGE: sum is in a tensor */
+    const bf16 *raw_from, *stored; /* likewise */
     bf16 *dx;
     const bf16 *addend;
     unsigned raw[Shape::TILES][CHAIN_ROWS][2];

@@ -21,8 +21,8 @@ static bool is_link(const rc_fusible *layers, int first, int index)
     if (!layer->plain || !piecewise_linear(layer->act) || !same_shape(&layer->conv, &layers[first].conv))
         return false;
     if (index == first)
-        return layer->in >= 0 && (layer->skip < 0 || (layer->skip != layer->in &&
-                                                      layer->skip_offset % RC_CUDA_CHANNELS == 0));
+        return layer->in >= 0 &&
+               (layer->skip < 0 || (layer->skip != layer->in && layer->skip_offset % RC_CUDA_CHANNELS == 0));
     const rc_fusible *before = &layers[index - 1];
     if (layer->in != index - 1)
         return false;

@@ -6,11 +6,11 @@
 #include "backend/cuda/convolution/conv_plan.h"
 
 struct forward_link {
-    const char *weights;                /* packed */
+    const char *weights;                 /* packed */
     const float *scale, *shift, *center; /* (c) */
-    bf16 *raw;                          /* frozen: (n, h, w, c) */
-    bf16 *value;                        /* where the finished value goes; NULL: nowhere but into the map */
-    void *partial;                      /* frozen; NULL: no sums */
+    bf16 *raw;                           /* frozen: (n, h, w, c) */
+    bf16 *value;                         /* where the finished value goes; NULL: nowhere but into the map */
+    void *partial;                       /* frozen; NULL: no sums */
     rc_act act;
     bool adds; /* what the map that it writes holds: the value that the link before has read */
 };
@@ -26,7 +26,7 @@ struct forward_chain {
 /* What finishing the results of a task takes besides. */
 template <typename Shape> struct forward_finish : chain_results<Shape> {
     float2 scale, shift, center, first, second; /* of the thread's two channels; sums */
-    char *map;    /* of the task's first result; NULL: the value stays in no map */
+    char *map;                                  /* of the task's first result; NULL: the value stays in no map */
     bf16 *raw, *value;
 
     template <bool FROZEN, bool ADDS, rc_act ACT> __device__ void take(float2 v, int tile, int row, int i)

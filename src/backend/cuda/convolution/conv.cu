@@ -45,8 +45,7 @@ static void conv_backward_weight(rc_backend *be, const rc_conv *conv, const rc_t
 
 /* ---- joined normalisations -------------------------------------------------------------------------------------- */
 
-template <typename Norm>
-static bool join_norm(rc_cuda *cuda, const void *partial, const Norm &norm, bool backward)
+template <typename Norm> static bool join_norm(rc_cuda *cuda, const void *partial, const Norm &norm, bool backward)
 {
     rc_cuda_held *held = &cuda->held;
     bool waits = cuda->deferred && cuda->norms.count == 0 && held->partial == partial && held->backward == backward;

@@ -8,9 +8,9 @@ bool rc_cuda_mma_forward(rc_cuda *cuda, const rc_conv *conv, rc_tensor *x, const
     gather_plan plan;
     wide_plan wide;
     value_source source;
-    forward_sink sink = {view_tensor<bf16>(y), (bf16 *)y->raw, epilogue->partial, bias,
-                         (const float *)epilogue->center, slope_below(y->act), epilogue->apply,
-                         y->act == RC_ACT_TANH};
+    forward_sink sink = {
+        view_tensor<bf16>(y), (bf16 *)y->raw,  epilogue->partial,    bias, (const float *)epilogue->center,
+        slope_below(y->act),  epilogue->apply, y->act == RC_ACT_TANH};
     bool known = piecewise_linear(y->act) || sink.tanh;
     bool finishes = !epilogue->apply || (known && y->skip.channel_offset % 8 == 0);
     if (!cuda->bf16 || !finishes || !view_source(x, &source))

@@ -18,11 +18,11 @@
 /* How the warps of a block share a tile: N result channels of the block. Lane 4 g + t has VECTOR neighbouring channels,
  * the t-th of the warp's, at positions g and g + 8 of every sixteen: results go to the map as they leave products. */
 template <int N, bool CHUNKED> struct warp_shape {
-    static constexpr int CHANNELS = N < 32 ? N : 32;      /* result channels of a warp */
+    static constexpr int CHANNELS = N < 32 ? N : 32; /* result channels of a warp */
     static constexpr int TILES_N = CHANNELS / 8;
     static constexpr int WARPS_N = N / CHANNELS, WARPS_M = CONV_WARPS / WARPS_N;
     static constexpr int TILES_M = 2;
-    static constexpr int POSITIONS = TILES_M * 16;        /* of a warp */
+    static constexpr int POSITIONS = TILES_M * 16; /* of a warp */
     static constexpr int VECTOR = CHANNELS / 4;
     typedef float sums[TILES_M][TILES_N][4];
 };
@@ -36,11 +36,11 @@ template <typename Source, typename Sink> struct gather_arguments {
     bool hurries; /* the next kernel may begin at once: it is on the main lane, and keeps no other from the device */
     const char *weights;
     int chunks;
-    int tile_bytes, weight_bytes;   /* of shared memory */
-    int steps[4], first_step[4];    /* of each phase: products along the taps */
+    int tile_bytes, weight_bytes; /* of shared memory */
+    int steps[4], first_step[4];  /* of each phase: products along the taps */
     int all_steps;
-    int offset[CONV_TAPS + 4];      /* of each tap (C = 8: of both taps of a step) in the tile, in bytes */
-    int square_row;                 /* 3 x 3 taps beside each other: bytes from one row of them to the next; else 0 */
+    int offset[CONV_TAPS + 4]; /* of each tap (C = 8: of both taps of a step) in the tile, in bytes */
+    int square_row;            /* 3 x 3 taps beside each other: bytes from one row of them to the next; else 0 */
 };
 
 /* What one product of a warp's tiles takes. */
@@ -296,7 +296,7 @@ __global__ void __launch_bounds__(CONV_THREADS, 2)
 {
     using shape = warp_shape<N, CHUNKED>;
     constexpr int MOST = !CHUNKED ? 8 : Source::LOADS == 1 ? 4 : 2; /* with chunks, sums are in registers already */
-    constexpr int STEP = N * 32 * (C < 16 ? 1 : C / 16); /* bytes of packed weights */
+    constexpr int STEP = N * 32 * (C < 16 ? 1 : C / 16);            /* bytes of packed weights */
     char *shared = dynamic_shared();
     char *tile = shared + a.weight_bytes;
     float *table = (float *)(tile + a.tile_bytes), *source_table = table + SINK_ROWS * N;

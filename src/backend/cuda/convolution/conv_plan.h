@@ -63,8 +63,10 @@ template <typename Kernel> static void rc_cuda_allow_shared(rc_cuda *cuda, Kerne
 {
     cudaFuncAttributes has;
     if (rc_cuda_check(cuda, cudaFuncGetAttributes(&has, kernel), operation))
-        rc_cuda_check(cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                                 cuda->shared_bytes - (int)has.sharedSizeBytes), operation);
+        rc_cuda_check(cuda,
+                      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                           cuda->shared_bytes - (int)has.sharedSizeBytes),
+                      operation);
 }
 
 #endif

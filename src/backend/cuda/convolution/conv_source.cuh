@@ -336,7 +336,9 @@ struct gradient_source {
         return pack8(dz);
     }
 
-    __device__ void fill(uint4, const lines &, element) const {}
+    __device__ void fill(uint4, const lines &, element) const
+    {
+    }
 };
 
 /* Of the other activations only tanh and sigmoid without normalisation are taken: the last layers of generator and
@@ -347,7 +349,7 @@ static inline bool view_source(const rc_grad *dy, gradient_source *source)
     const tensor_view<bf16> *y = &source->dy.y;
     bool linear = y->act == RC_ACT_NONE;
     source->below = slope_below(y->act);
-    source->what = !source->dy.a && linear ? PENDING_NOTHING
+    source->what = !source->dy.a && linear                                                            ? PENDING_NOTHING
                    : source->dy.a && (linear || (y->scale && !y->stored)) && piecewise_linear(y->act) ? PENDING_USUAL
                                                                                                       : PENDING_ANY;
     if (ends_net(y->act))

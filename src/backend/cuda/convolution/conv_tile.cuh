@@ -22,10 +22,10 @@ __host__ __device__ constexpr int pixel_pitch(int channels)
 /* ---- tiles ----------------------------------------------------------------------------------------------------- */
 
 struct tile_cut {
-    int base_h, base_w;                  /* positions of one phase */
-    int tile_h, tile_w, images;          /* positions of a tile, at most */
-    int tiles_y, tiles_x;                /* tiles of an image */
-    int rows, columns;                   /* source pixels of a tile */
+    int base_h, base_w;         /* positions of one phase */
+    int tile_h, tile_w, images; /* positions of a tile, at most */
+    int tiles_y, tiles_x;       /* tiles of an image */
+    int rows, columns;          /* source pixels of a tile */
     int low, source_step, out_step;
     int source_h, source_w, out_h, out_w;
     int image_tiles, group_tiles[RC_MAX_GROUPS];
@@ -35,8 +35,8 @@ struct tile_cut {
     unsigned by_inside_width[4], by_inside_height;
     unsigned by_width[RC_PHASES][4], by_height[RC_PHASES]; /* positions */
     group_view groups;
-    int blocks[RC_MAX_GROUPS];           /* blocks that share the tiles of a group */
-    int most_blocks;                     /* of any group: the rows of `partial` */
+    int blocks[RC_MAX_GROUPS]; /* blocks that share the tiles of a group */
+    int most_blocks;           /* of any group: the rows of `partial` */
 };
 
 enum { EDGE_FIRST = 1, EDGE_LAST = 2 };
@@ -94,15 +94,15 @@ __device__ inline tile_place place_of_tile(const tile_cut &cut, int group, int t
 __device__ inline rectangle positions_of(const tile_cut &cut, tile_place at, int phase)
 {
     return make_rectangle(at.images, position_extent(cut, at.base_y, cut.tile_h, cut.out_h, phase / 2),
-                          position_extent(cut, at.base_x, cut.tile_w, cut.out_w, phase % 2),
-                          cut.by_height[phase / 2], cut.by_width[phase % 2][at.edge]);
+                          position_extent(cut, at.base_x, cut.tile_w, cut.out_w, phase % 2), cut.by_height[phase / 2],
+                          cut.by_width[phase % 2][at.edge]);
 }
 
 /* Their results in the map, */
 __device__ inline line line_of_results(const tile_cut &cut, const rectangle &positions, tile_place at, int phase)
 {
-    return line_of_map(positions, at.image, at.base_y * cut.out_step + phase / 2,
-                       at.base_x * cut.out_step + phase % 2, cut.out_step, cut.out_h, cut.out_w);
+    return line_of_map(positions, at.image, at.base_y * cut.out_step + phase / 2, at.base_x * cut.out_step + phase % 2,
+                       cut.out_step, cut.out_h, cut.out_w);
 }
 
 /* and their source pixels in shared memory, before a tap is added. */
@@ -118,10 +118,10 @@ __device__ inline line line_of_sources(const tile_cut &cut, const rectangle &pos
 /* What of a tile's pixels in shared memory exists in the map. The rest, around it, is zeros (clear_tile). */
 struct tile_window {
     rectangle inside;
-    int image, y, x, step;          /* of the first pixel, and how far apart in the map */
-    int top, left;                  /* of the first pixel in the tile */
-    int rows, columns;              /* of the tile, for each image */
-    int own_row, own_rows;          /* the rows and columns that are nobody else's: they fill the value */
+    int image, y, x, step; /* of the first pixel, and how far apart in the map */
+    int top, left;         /* of the first pixel in the tile */
+    int rows, columns;     /* of the tile, for each image */
+    int own_row, own_rows; /* the rows and columns that are nobody else's: they fill the value */
     int own_column, own_columns;
     bool fill;
 };

@@ -100,8 +100,8 @@ struct tiled_map {
 
 struct tiled_tile {
     int phase, phase_y, phase_x;
-    int width, height;  /* positions of an image */
-    int first, count;   /* the first of this tile, and how many the group has */
+    int width, height; /* positions of an image */
+    int first, count;  /* the first of this tile, and how many the group has */
 };
 
 /* The positions of one phase in so many images. */
@@ -299,8 +299,7 @@ template <typename Sum> __device__ inline void add_sums(Sum *space, const channe
 }
 
 /* Adds the sums of all threads and writes them from channel first_channel on. */
-template <int N, typename Sum>
-__device__ inline void write_sums(Sum *to, int cp, int first_channel, Sum *space)
+template <int N, typename Sum> __device__ inline void write_sums(Sum *to, int cp, int first_channel, Sum *space)
 {
     constexpr int COLUMNS = tiled_shape<N>::COLUMNS;
     int warp = threadIdx.x / 32, lane = threadIdx.x % 32;

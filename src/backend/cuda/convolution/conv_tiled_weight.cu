@@ -290,7 +290,7 @@ template <typename Act>
 static void launch_stages(rc_cuda *cuda, const rc_conv *conv, const stage_plan &plan, const rc_tensor *x,
                           const rc_grad *dy, float *sums)
 {
-    stage_arguments<Act> a = {view_tensor<Act>(x), view_grad<Act>(dy), *conv, sums, plan.slot_pixels,
+    stage_arguments<Act> a = {view_tensor<Act>(x),           view_grad<Act>(dy), *conv, sums, plan.slot_pixels,
                               dy->y->n * conv->oh * conv->ow};
     dim3 grid((unsigned)plan.slots, (unsigned)plan.tiles_o, (unsigned)plan.tiles_columns);
     rc_cuda_launch_early(cuda, "conv_backward_weight",

@@ -17,8 +17,8 @@ struct weight_arguments {
     tile_cut cut;
     value_source x;
     gradient_source dy;
-    float *sums;         /* (blocks, taps, c_out, c_in), padded channels */
-    int taps, parts;     /* all taps; each part has at most TAPS of them, of one phase */
+    float *sums;              /* (blocks, taps, c_out, c_in), padded channels */
+    int taps, parts;          /* all taps; each part has at most TAPS of them, of one phase */
     int dy_bytes, tile_bytes; /* of shared memory: positions, source pixels; the tables follow */
     int phase[16], first_tap[16], part_taps[16];
     int offset[CONV_TAPS]; /* of each tap in the tile, in bytes */
@@ -197,7 +197,8 @@ static bool list_parts(weight_plan *plan, const axis_taps *taps)
                 return false;
             a->part_taps[a->parts - 1]++;
             a->offset[a->taps] = ((taps->offset[y][tap_y] - taps->low) * a->cut.columns + taps->offset[x][tap_x] -
-                                  taps->low) * pitch;
+                                  taps->low) *
+                                 pitch;
             a->taps++;
         }
     }

@@ -107,8 +107,7 @@ static int time_of(const rc_cuda *cuda, const wide_plan *plan)
     return rounds * (busy > WAIT + plan->tiles_m ? busy : WAIT + plan->tiles_m);
 }
 
-bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch,
-                       wide_plan *plan)
+bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch, wide_plan *plan)
 {
     static const int choices[] = {7, 8, 4};
     axis_taps taps;
@@ -139,8 +138,8 @@ bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, c
         wide_plan next = shape;
         if (!cut_maps(cuda, &taps, choice, &next))
             continue;
-        bool large = choice == choices[0] && rc_cuda_large_tiles_pay(cuda, &next.wide.cut, wide_tile(choice),
-                                                                     (int)(next.grid.y * next.grid.z));
+        bool large = choice == choices[0] &&
+                     rc_cuda_large_tiles_pay(cuda, &next.wide.cut, wide_tile(choice), (int)(next.grid.y * next.grid.z));
         if ((heavy || large) && (!found || time_of(cuda, &next) < time_of(cuda, plan))) {
             *plan = next;
             found = true;

@@ -158,8 +158,7 @@ struct wide_stages {
 };
 
 /* Starts to copy the source pixels of a stage, zeros where the map has none. */
-__device__ inline void copy_tile(const bf16 *map, const wide_cut &wide, int group, const wide_stage &stage,
-                                 unsigned to)
+__device__ inline void copy_tile(const bf16 *map, const wide_cut &wide, int group, const wide_stage &stage, unsigned to)
 {
     constexpr int VECTORS = WIDE_CHUNK / 8, STEP = WIDE_THREADS / VECTORS, PITCH = pixel_pitch(WIDE_CHUNK);
     const tile_cut &cut = wide.cut;
@@ -200,7 +199,12 @@ __global__ void __launch_bounds__(WIDE_THREADS, 2) wide_kernel(const __grid_cons
 
     weight_ring ring = {shared_address(shared),
                         a.weights + (size_t)(blockIdx.y * list.all_steps + first_step) * a.wide.chunks * WIDE_STEP,
-                        list.order + first_step, a.wide.chunks, divided ? list.all_steps : list.steps[phase], 0, 0, 0};
+                        list.order + first_step,
+                        a.wide.chunks,
+                        divided ? list.all_steps : list.steps[phase],
+                        0,
+                        0,
+                        0};
     /* Weights are older than the kernel before: they travel while that one ends. */
     for (int i = 0; i < WIDE_STAGES - 1 && ring.steps > 0; i++) {
         ring.copy_next();
@@ -256,8 +260,8 @@ __global__ void __launch_bounds__(WIDE_THREADS, 2) wide_kernel(const __grid_cons
         write_sums<WIDE_N, true, WIDE_THREADS>(a.sink.partial, cut, share, phase, a.sink.y.cp, block_channel, sums,
                                                (float *)tiles);
     if (a.tickets)
-        finish_norm<WIDE_N, WIDE_THREADS>(a.norm, a.tickets + blockIdx.y, a.sink.partial,
-                                          cut.most_blocks * gridDim.z, a.sink.y.cp, block_channel, (double *)tiles);
+        finish_norm<WIDE_N, WIDE_THREADS>(a.norm, a.tickets + blockIdx.y, a.sink.partial, cut.most_blocks * gridDim.z,
+                                          a.sink.y.cp, block_channel, (double *)tiles);
 }
 
 #endif

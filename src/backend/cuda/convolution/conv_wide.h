@@ -6,12 +6,12 @@
 
 enum {
     WIDE_THREADS = 128,
-    WIDE_CHANNELS = 32,                  /* result channels of a warp, */
-    WIDE_N = 64,                         /* and of a block */
+    WIDE_CHANNELS = 32,                                          /* result channels of a warp, */
+    WIDE_N = 64,                                                 /* and of a block */
     WIDE_WARPS_M = WIDE_THREADS / 32 / (WIDE_N / WIDE_CHANNELS), /* warps that share the positions of a tile */
-    WIDE_CHUNK = 32,                     /* source channels at once */
-    WIDE_STEP = WIDE_CHUNK * WIDE_N * 2, /* bytes of the weights of a tap */
-    WIDE_STAGES = 4                      /* taps whose weights are in shared memory or on their way */
+    WIDE_CHUNK = 32,                                             /* source channels at once */
+    WIDE_STEP = WIDE_CHUNK * WIDE_N * 2,                         /* bytes of the weights of a tap */
+    WIDE_STAGES = 4 /* taps whose weights are in shared memory or on their way */
 };
 
 /* Positions of a tile if a warp has so many operands of 16 positions. */
@@ -24,11 +24,11 @@ __host__ __device__ constexpr int wide_tile(int tiles_m)
  * and has taps there. */
 typedef struct wide_parts {
     int count;
-    int y[4], x[4];                      /* phase of the source */
-    int steps[4], first_step[4];         /* taps of each part */
+    int y[4], x[4];              /* phase of the source */
+    int steps[4], first_step[4]; /* taps of each part */
     int all_steps;
-    int offset[CONV_TAPS];               /* of each tap in the tile, in bytes */
-    unsigned char order[CONV_TAPS];      /* which it is among those of the phase of the result */
+    int offset[CONV_TAPS];          /* of each tap in the tile, in bytes */
+    unsigned char order[CONV_TAPS]; /* which it is among those of the phase of the result */
 } wide_parts;
 
 /* The axis as a part of the source sees it, for rc_cuda_cut_tiles. */
@@ -40,7 +40,7 @@ bool rc_cuda_large_tiles_pay(const rc_cuda *cuda, const tile_cut *cut, int posit
 
 /* What the kernel needs of the plan. */
 typedef struct wide_cut {
-    tile_cut cut;                        /* source pixels are those of a part */
+    tile_cut cut; /* source pixels are those of a part */
     int chunks, tile_bytes;
     int source_h, source_w, source_c, source_step; /* of the whole source */
     wide_parts parts;
@@ -56,8 +56,7 @@ typedef struct wide_plan {
 
 /* As rc_cuda_plan_gather. Takes what is large, and what the kernels of conv_gather.cuh would load chunk by chunk, each
  * time with what is pending. */
-bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch,
-                       wide_plan *plan);
+bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch, wide_plan *plan);
 
 /* Bytes for the source of either direction as a plain map. */
 size_t rc_cuda_wide_workspace(const rc_cuda *cuda, const rc_conv *conv, int n);

@@ -15,9 +15,9 @@
 enum { SIDE = 64 /* channels of a block along each side */, PITCH = pixel_pitch(SIDE), VECTORS = SIDE / 8 };
 
 struct wide_weight_arguments {
-    tile_cut cut;                        /* source pixels are those of a part; all images are one group */
-    const bf16 *x, *dy;                  /* (n, source_h, source_w, ci), (n, out_h, out_w, co) */
-    float *sums;                         /* (blocks, taps, co, ci) */
+    tile_cut cut;       /* source pixels are those of a part; all images are one group */
+    const bf16 *x, *dy; /* (n, source_h, source_w, ci), (n, out_h, out_w, co) */
+    float *sums;        /* (blocks, taps, co, ci) */
     int co, ci, source_h, source_w, source_step;
     int positions, tile_pixels;          /* in shared memory, of a tile: dL/draw, and with the source */
     int parts, part_y[4], part_x[4];     /* phases of the source that have taps */
@@ -214,8 +214,8 @@ template <int TAPS> struct wide_weight_warp {
             float *tap = to + (size_t)(unit / shape::HALVES) * co * ci + unit % shape::HALVES * 8;
 #pragma unroll
             for (int i = 0; i < SIDE / 8; i++) /* rows 0, 8, .. */
-                *(float2 *)(tap + (size_t)i * 8 * ci) =
-                    make_float2(sum[unit][i / 2][i % 2 * 2], sum[unit][i / 2][i % 2 * 2 + 1]);
+                *(float2 *)(tap + (size_t)i * 8 * ci) = make_float2(sum[unit][i / 2][i % 2 * 2],
+                                                                    sum[unit][i / 2][i % 2 * 2 + 1]);
         }
     }
 };

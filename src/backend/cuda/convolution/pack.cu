@@ -23,8 +23,8 @@ void rc_cuda_set_form(const rc_conv *conv, bool forward, const axis_taps *taps, 
 
 enum {
     PACK_THREADS = 256,
-    PACK_BLOCKS = 512,     /* of a weight, at most */
-    PACK_JOBS = 128,       /* of a launch: they are arguments, which have room for 32 kB */
+    PACK_BLOCKS = 512, /* of a weight, at most */
+    PACK_JOBS = 128,   /* of a launch: they are arguments, which have room for 32 kB */
 };
 
 struct pack_jobs {
@@ -201,8 +201,8 @@ void rc_cuda_pack(rc_cuda *cuda, const pack_job *jobs, int count)
         }
         int blocks = (most + PACK_THREADS - 1) / PACK_THREADS;
         blocks = blocks < PACK_BLOCKS ? blocks : PACK_BLOCKS;
-        rc_cuda_launch_early(cuda, "packing weights", pack_kernel, dim3((unsigned)blocks, (unsigned)some),
-                             PACK_THREADS, 0, batch);
+        rc_cuda_launch_early(cuda, "packing weights", pack_kernel, dim3((unsigned)blocks, (unsigned)some), PACK_THREADS,
+                             0, batch);
     }
 }
 

@@ -20,15 +20,15 @@
 #include "backend/cuda/convolution/conv_taps.h"
 
 typedef struct conv_form {
-    int source_c, result_c;         /* real channels */
+    int source_c, result_c; /* real channels */
     int k;
-    bool wide;                      /* float, otherwise bf16 */
-    bool left;                      /* bf16: the left operand of products, rows g and g + 8 neighbouring channels */
-    bool source_first;              /* weights are (source_c, result_c, k, k), otherwise (result_c, source_c, k, k) */
-    int chunk_c, chunks;            /* C, and how many chunks */
-    int tile_c, tiles;              /* N, and how many tiles */
-    int phases;                     /* along an axis */
-    int count[RC_PHASES];           /* taps of a phase along an axis */
+    bool wide;            /* float, otherwise bf16 */
+    bool left;            /* bf16: the left operand of products, rows g and g + 8 neighbouring channels */
+    bool source_first;    /* weights are (source_c, result_c, k, k), otherwise (result_c, source_c, k, k) */
+    int chunk_c, chunks;  /* C, and how many chunks */
+    int tile_c, tiles;    /* N, and how many tiles */
+    int phases;           /* along an axis */
+    int count[RC_PHASES]; /* taps of a phase along an axis */
     unsigned char kernel[RC_PHASES][RC_AXIS_TAPS];
 } conv_form;
 

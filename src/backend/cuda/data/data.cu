@@ -144,8 +144,7 @@ __global__ static void normal_kernel(unsigned stream, const rc_step *step, size_
         store(out + (first + i) / c * cp + (first + i) % c, value[i]);
 }
 
-template <typename Act>
-static void random_normal(rc_backend *be, uint32_t stream, const rc_step *step, rc_tensor *out)
+template <typename Act> static void random_normal(rc_backend *be, uint32_t stream, const rc_step *step, rc_tensor *out)
 {
     int cp = rc_cuda_padded(out->c);
     size_t pixels = (size_t)out->n * out->h * out->w, count = pixels * out->c;

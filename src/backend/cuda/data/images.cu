@@ -67,8 +67,8 @@ static bool move(rc_cuda *cuda, struct rc_cuda_images *images)
 {
     if (cuda->status != RC_OK || !wait_for_lanes(cuda) || take_host(cuda, images, &images->host) != cudaSuccess)
         return false;
-    cudaError_t error =
-        cudaMemcpyAsync(images->host, images->device, images->bytes, cudaMemcpyDeviceToHost, cuda->supply);
+    cudaError_t error = cudaMemcpyAsync(images->host, images->device, images->bytes, cudaMemcpyDeviceToHost,
+                                        cuda->supply);
     if (error == cudaSuccess)
         error = cudaStreamSynchronize(cuda->supply);
     if (!rc_cuda_check(cuda, error, "moving images to host memory"))

@@ -40,7 +40,10 @@ template <typename Act> struct reconstruction {
         }
     }
 
-    __device__ void finish(const double total[1]) const { *value = (float)total[0]; }
+    __device__ void finish(const double total[1]) const
+    {
+        *value = (float)total[0];
+    }
 };
 
 template <typename Act>
@@ -48,8 +51,9 @@ static void loss_reconstruction(rc_backend *be, const rc_tensor *x, const rc_ten
                                 const float *weight, void *value, void *dx)
 {
     int pixels = x->n * x->h * x->w;
-    reconstruction<Act> k = {view_tensor<Act>(x), finished<Act>(target), (const float *)sample_weight, weight,
-                             (Act *)dx, (double)pixels * x->c, (float *)value};
+    reconstruction<Act> k = {
+        view_tensor<Act>(x),   finished<Act>(target), (const float *)sample_weight, weight, (Act *)dx,
+        (double)pixels * x->c, (float *)value};
     launch_pixels(rc_cuda_of(be), "loss_reconstruction", k, pixels);
 }
 
@@ -75,15 +79,25 @@ template <typename Act> struct latent {
         add_to(dlog_variance + at, (double)*weight * factor * 0.5 * (variance - 1));
     }
 
-    __device__ void finish(const double total[1]) const { *value = (float)(factor * total[0]); }
+    __device__ void finish(const double total[1]) const
+    {
+        *value = (float)(factor * total[0]);
+    }
 };
 
 template <typename Act>
 static void loss_latent(rc_backend *be, const rc_tensor *mean, const rc_tensor *log_variance, float scale,
                         const float *weight, void *value, void *dmean, void *dlog_variance)
 {
-    latent<Act> k = {finished<Act>(mean), finished<Act>(log_variance), mean->c, rc_cuda_padded(mean->c),
-                     (double)scale / mean->n, weight, (Act *)dmean, (Act *)dlog_variance, (float *)value};
+    latent<Act> k = {finished<Act>(mean),
+                     finished<Act>(log_variance),
+                     mean->c,
+                     rc_cuda_padded(mean->c),
+                     (double)scale / mean->n,
+                     weight,
+                     (Act *)dmean,
+                     (Act *)dlog_variance,
+                     (float *)value};
     launch_pixels(rc_cuda_of(be), "loss_latent", k, mean->n * k.cp);
 }
 

@@ -47,8 +47,7 @@ __device__ inline void finish_loss(const Loss &loss, const double *parts, int co
         loss.finish(total);
 }
 
-template <typename Loss>
-__global__ static void row_loss_kernel(Loss loss, int n, double *parts, unsigned *ticket)
+template <typename Loss> __global__ static void row_loss_kernel(Loss loss, int n, double *parts, unsigned *ticket)
 {
     begin_after_kernel_before();
     int lane = (int)threadIdx.x % 32, b = (int)blockIdx.x * LOSS_ROWS + (int)threadIdx.x / 32;
@@ -61,8 +60,7 @@ __global__ static void row_loss_kernel(Loss loss, int n, double *parts, unsigned
     finish_loss(loss, parts, n, ticket);
 }
 
-template <typename Loss>
-__global__ static void map_loss_kernel(Loss loss, int pixels, double *parts, unsigned *ticket)
+template <typename Loss> __global__ static void map_loss_kernel(Loss loss, int pixels, double *parts, unsigned *ticket)
 {
     begin_after_kernel_before();
     double sum[Loss::values];

@@ -24,7 +24,10 @@ struct scaled_store {
     int stride;
     const float *weight;
     float factor;
-    __device__ void operator()(int i, int j, float sum) const { to[(size_t)i * stride + j] += *weight * factor * sum; }
+    __device__ void operator()(int i, int j, float sum) const
+    {
+        to[(size_t)i * stride + j] += *weight * factor * sum;
+    }
 };
 
 struct squares_of_rows {
@@ -44,7 +47,10 @@ struct squares_of_rows {
         sum[0] = warp_sum(total);
     }
 
-    __device__ void finish(const double total[1]) const { *value = (float)(total[0] / count); }
+    __device__ void finish(const double total[1]) const
+    {
+        *value = (float)(total[0] / count);
+    }
 };
 
 static void loss_feature(rc_backend *be, int n, int d, int n_old, const void *features, const void *teacher_features,
@@ -123,8 +129,8 @@ static void loss_war(rc_backend *be, int classes, int n_old, int d, bool paper, 
 {
     rc_cuda *cuda = rc_cuda_of(be);
     double *norm = (double *)rc_cuda_workspace(cuda, (size_t)classes * sizeof(double), "loss_war");
-    war w = {classes, n_old, d, paper ? (double)classes : 1, (const float *)head, weight, norm, (float *)value,
-             (float *)dhead};
+    war w = {classes,        n_old,         d, paper ? (double)classes : 1, (const float *)head, weight, norm,
+             (float *)value, (float *)dhead};
     if (norm)
         rc_cuda_launch_early(cuda, "loss_war", war_kernel, dim3(1), LOSS_THREADS, 0, w);
 }
@@ -132,22 +138,22 @@ static void loss_war(rc_backend *be, int classes, int n_old, int d, bool paper, 
 /* ---- DCE: features of dreams keep class means and covariance ---------------------------------------------------- */
 
 enum {
-    DCE_TILE = 8,                                       /* of the covariance, (8, 8), */
-    DCE_SHARES = LOSS_THREADS / (DCE_TILE * DCE_TILE),  /* by as many threads for each entry, */
-    DCE_SAMPLES = 128,                                  /* from so many samples at a time */
-    DCE_COLUMNS = 64,                                   /* coordinates of a block of the gradient, */
-    DCE_PARTS = LOSS_THREADS / DCE_COLUMNS,             /* by as many threads for each */
-    DCE_BATCH = 16                                      /* loads of a thread that are on their way at once */
+    DCE_TILE = 8,                                      /* of the covariance, (8, 8), */
+    DCE_SHARES = LOSS_THREADS / (DCE_TILE * DCE_TILE), /* by as many threads for each entry, */
+    DCE_SAMPLES = 128,                                 /* from so many samples at a time */
+    DCE_COLUMNS = 64,                                  /* coordinates of a block of the gradient, */
+    DCE_PARTS = LOSS_THREADS / DCE_COLUMNS,            /* by as many threads for each */
+    DCE_BATCH = 16                                     /* loads of a thread that are on their way at once */
 };
 
 struct dce_space {
-    double *residual; /* (n, d) */
-    double *offset;   /* (classes, d): differences r_k - u_k */
-    double *slope;    /* (d, d): R - C */
-    double *members;  /* (classes): samples in the batch */
-    double *squares;  /* (classes): |r_k - u_k|^2 */
-    double *tiles;    /* (tiles): sums of squares of the slope */
-    double *keep;     /* share of the old averages */
+    double *residual;                /* (n, d) */
+    double *offset;                  /* (classes, d): differences r_k - u_k */
+    double *slope;                   /* (d, d): R - C */
+    double *members;                 /* (classes): samples in the batch */
+    double *squares;                 /* (classes): |r_k - u_k|^2 */
+    double *tiles;                   /* (tiles): sums of squares of the slope */
+    double *keep;                    /* share of the old averages */
     double *by_covariance, *by_mean; /* 1 / |R - C|_F; 1 / norm of all means (0: no gradient) */
 };
 

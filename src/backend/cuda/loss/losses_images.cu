@@ -11,8 +11,8 @@ template <typename Act> struct image_view {
 
 template <typename Act> static image_view<Act> view_image(const rc_tensor *x, void *dx)
 {
-    image_view<Act> view = {(const Act *)(x->stored ? x->value : x->raw), (Act *)dx, x->n, x->h, x->w, x->c,
-                            rc_cuda_padded(x->c)};
+    image_view<Act> view = {
+        (const Act *)(x->stored ? x->value : x->raw), (Act *)dx, x->n, x->h, x->w, x->c, rc_cuda_padded(x->c)};
     return view;
 }
 
@@ -82,7 +82,10 @@ template <typename Act> struct smoothing {
         }
     }
 
-    __device__ void finish(const double total[1]) const { *value = (float)(total[0] / count); }
+    __device__ void finish(const double total[1]) const
+    {
+        *value = (float)(total[0] / count);
+    }
 };
 
 /* Along one axis: the residuals that position p took part in, with their taps. Position p is read as q + t - RADIUS

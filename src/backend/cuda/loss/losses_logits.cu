@@ -38,14 +38,17 @@ struct cross_entropy {
         }
     }
 
-    __device__ void finish(const double total[1]) const { *value = (float)total[0]; }
+    __device__ void finish(const double total[1]) const
+    {
+        *value = (float)total[0];
+    }
 };
 
 static void loss_cross_entropy(rc_backend *be, const rc_cross_entropy *loss, const void *logits, const int32_t *labels,
                                const void *class_weight, const float *weight, void *value, void *dlogits)
 {
-    cross_entropy rows = {*loss, (const float *)logits, labels, (const float *)class_weight, weight, (float *)value,
-                          (float *)dlogits};
+    cross_entropy rows = {*loss,  (const float *)logits, labels,          (const float *)class_weight,
+                          weight, (float *)value,        (float *)dlogits};
     launch_rows(rc_cuda_of(be), "loss_cross_entropy", rows, loss->n);
 }
 
@@ -68,9 +71,9 @@ struct decoupled {
         sum[1] = of_new - (double)z[labels[b]];
         for (int k = lane; k < count; k += 32) {
             double among_all = exp((double)z[k] - of_all), among_new = k >= n_old ? exp((double)z[k] - of_new) : 0;
-            dlogits[(size_t)b * stride + k] +=
-                (float)(((double)*inter_weight * (among_all - among_new) +
-                         (double)*intra_weight * (among_new - (k == labels[b]))) / n);
+            dlogits[(size_t)b * stride + k] += (float)(((double)*inter_weight * (among_all - among_new) +
+                                                        (double)*intra_weight * (among_new - (k == labels[b]))) /
+                                                       n);
         }
     }
 
@@ -85,8 +88,17 @@ static void loss_decoupled(rc_backend *be, int n, int stride, int n_old, int cou
                            const int32_t *labels, const float *inter_weight, const float *intra_weight,
                            void *inter_value, void *intra_value, void *dlogits)
 {
-    decoupled rows = {n, stride, n_old, count, (const float *)logits, labels, inter_weight, intra_weight,
-                      (float *)inter_value, (float *)intra_value, (float *)dlogits};
+    decoupled rows = {n,
+                      stride,
+                      n_old,
+                      count,
+                      (const float *)logits,
+                      labels,
+                      inter_weight,
+                      intra_weight,
+                      (float *)inter_value,
+                      (float *)intra_value,
+                      (float *)dlogits};
     launch_rows(rc_cuda_of(be), "loss_decoupled", rows, n);
 }
 
@@ -110,14 +122,18 @@ struct hard_distillation {
         sum[0] = warp_sum(total);
     }
 
-    __device__ void finish(const double total[1]) const { *value = (float)(total[0] / ((double)n * n_old)); }
+    __device__ void finish(const double total[1]) const
+    {
+        *value = (float)(total[0] / ((double)n * n_old));
+    }
 };
 
 static void loss_hkd(rc_backend *be, int n, int n_old, const void *logits, int stride, const void *teacher,
                      int teacher_stride, const float *weight, void *value, void *dlogits)
 {
-    hard_distillation rows = {n, n_old, stride, teacher_stride, (const float *)logits, (const float *)teacher, weight,
-                              (float *)value, (float *)dlogits};
+    hard_distillation rows = {
+        n,      n_old,          stride,          teacher_stride, (const float *)logits, (const float *)teacher,
+        weight, (float *)value, (float *)dlogits};
     launch_rows(rc_cuda_of(be), "loss_hkd", rows, n);
 }
 
@@ -152,14 +168,17 @@ struct distillation {
         sum[0] = warp_sum(total);
     }
 
-    __device__ void finish(const double total[1]) const { *value = (float)(total[0] * factor()); }
+    __device__ void finish(const double total[1]) const
+    {
+        *value = (float)(total[0] * factor());
+    }
 };
 
 static void loss_kd(rc_backend *be, const rc_distillation *loss, const void *logits, const void *teacher,
                     const float *weight, void *value, void *dlogits)
 {
-    distillation rows = {*loss, (const float *)logits, (const float *)teacher, weight, (float *)value,
-                         (float *)dlogits};
+    distillation rows = {*loss,  (const float *)logits, (const float *)teacher,
+                         weight, (float *)value,        (float *)dlogits};
     launch_rows(rc_cuda_of(be), "loss_kd", rows, loss->n);
 }
 
@@ -203,7 +222,10 @@ struct diversity_classes {
             d.slope[k] = m > 0 ? (log(shifted) + m / shifted) / scale : 0;
     }
 
-    __device__ void finish(const double total[1]) const { *d.value = (float)(1 + total[0] / log((double)d.classes)); }
+    __device__ void finish(const double total[1]) const
+    {
+        *d.value = (float)(1 + total[0] / log((double)d.classes));
+    }
 };
 
 __global__ static void diversity_gradient_kernel(diversity d)
@@ -238,8 +260,16 @@ static void loss_diversity(rc_backend *be, int n, int classes, int stride, const
     if (!space)
         return;
     double *probability = (double *)(space + loss_parts_bytes(n > classes ? n : classes));
-    diversity d = {n, classes, stride, (const float *)logits, weight, (double)epsilon, probability,
-                   probability + (size_t)n * classes, (float *)value, (float *)dlogits};
+    diversity d = {n,
+                   classes,
+                   stride,
+                   (const float *)logits,
+                   weight,
+                   (double)epsilon,
+                   probability,
+                   probability + (size_t)n * classes,
+                   (float *)value,
+                   (float *)dlogits};
     dim3 grid((unsigned)(n + LOSS_ROWS - 1) / LOSS_ROWS);
     rc_cuda_launch_early(cuda, "loss_diversity", probability_kernel, grid, LOSS_THREADS, 0, d);
     diversity_classes rows = {d};

@@ -43,8 +43,9 @@ static relations view_relations(int n, int d, const void *student, const void *t
     r.parts = (double *)workspace;
     float *space = (float *)(r.parts + n);
     for (int s = 0; s < 2; s++) {
-        relation_side side = {(const float *)(s ? teacher : student), space, space + matrix, space + 2 * matrix,
-                              space + 3 * matrix, (float *)(s ? dteacher : dstudent)};
+        relation_side side = {
+            (const float *)(s ? teacher : student), space, space + matrix, space + 2 * matrix, space + 3 * matrix,
+            (float *)(s ? dteacher : dstudent)};
         r.side[s] = side;
         space += 4 * matrix;
     }

@@ -75,8 +75,8 @@ template <typename Act> struct forward_epilogue {
 template <typename Act>
 static forward_epilogue<Act> view_epilogue(const rc_tensor *y, const rc_epilogue *epilogue, map_cut cut)
 {
-    forward_epilogue<Act> view = {view_tensor<Act>(y), (Act *)y->raw, epilogue->partial,
-                                  (const float *)epilogue->center, epilogue->apply, cut};
+    forward_epilogue<Act> view = {
+        view_tensor<Act>(y), (Act *)y->raw, epilogue->partial, (const float *)epilogue->center, epilogue->apply, cut};
     return view;
 }
 
@@ -124,8 +124,12 @@ static inline const void *addend_of(const rc_back_epilogue *epilogue, const void
 template <typename Act>
 static backward_epilogue<Act> view_back_epilogue(void *dx, const rc_back_epilogue *epilogue, map_cut cut)
 {
-    backward_epilogue<Act> view = {view_tensor<Act>(epilogue->x), (const float *)epilogue->x->mean, (Act *)dx,
-                                   epilogue->partial, (const Act *)addend_of(epilogue, dx), cut};
+    backward_epilogue<Act> view = {view_tensor<Act>(epilogue->x),
+                                   (const float *)epilogue->x->mean,
+                                   (Act *)dx,
+                                   epilogue->partial,
+                                   (const Act *)addend_of(epilogue, dx),
+                                   cut};
     return view;
 }
 

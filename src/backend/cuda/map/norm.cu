@@ -73,8 +73,8 @@ static void bn_train(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const 
 {
     normalisation to = {(float *)f->scale, (float *)f->shift, (float *)f->mean, (float *)f->istd};
     affine by = {(const float *)f->gamma, (const float *)f->beta};
-    train_norm norm = {*bn, shape_of(y), (const float *)f->center, by, (float *)f->running_mean,
-                       (float *)f->running_var, to};
+    train_norm norm = {
+        *bn, shape_of(y), (const float *)f->center, by, (float *)f->running_mean, (float *)f->running_var, to};
     if (rc_cuda_join_norm(rc_cuda_of(be), f->partial, norm))
         return;
     rc_cuda_launch_early(rc_cuda_of(be), "bn_train", norm_kernel<Sum, train_norm>, norm_grid(y), NORM_THREADS, 0, norm,
@@ -115,7 +115,8 @@ __device__ static void set_coefficients(const rc_cuda_norm_job &job, int channel
     /* dL/draw = scale dz + dmean / m + 2 dvar (raw - batch_mean) / m */
     double twice = inside && job.dmean ? 2 * (double)job.dvar[channel] / job.samples : 0;
     double constant = inside && job.dmean
-                          ? (double)job.dmean[channel] / job.samples - twice * (double)job.batch_mean[channel] : 0;
+                          ? (double)job.dmean[channel] / job.samples - twice * (double)job.batch_mean[channel]
+                          : 0;
     for (int group = 0; group < job.groups; group++) {
         int i = group * job.cp + channel;
         job.a[i] = inside ? job.scale[i] : 0;
@@ -224,10 +225,20 @@ static void bn_backward(rc_backend *be, const rc_tensor *y, bool train, const rc
         defer<Sum>(rc_cuda_of(be), job);
         return;
     }
-    backward_norm norm = {shape_of(y), train, (const float *)y->scale, (const float *)y->mean, (const float *)y->istd,
-                          (const float *)back->dmean, (const float *)back->dvar, (const float *)back->batch_mean,
-                          (float *)back->dgamma, (float *)back->dbeta, (float *)back->a, (float *)back->b,
-                          (float *)back->c, (double)y->n * y->h * y->w};
+    backward_norm norm = {shape_of(y),
+                          train,
+                          (const float *)y->scale,
+                          (const float *)y->mean,
+                          (const float *)y->istd,
+                          (const float *)back->dmean,
+                          (const float *)back->dvar,
+                          (const float *)back->batch_mean,
+                          (float *)back->dgamma,
+                          (float *)back->dbeta,
+                          (float *)back->a,
+                          (float *)back->b,
+                          (float *)back->c,
+                          (double)y->n * y->h * y->w};
     if (rc_cuda_join_norm(rc_cuda_of(be), back->partial, norm))
         return;
     rc_cuda_launch_early(rc_cuda_of(be), "bn_backward", norm_kernel<Sum, backward_norm>, norm_grid(y), NORM_THREADS, 0,

@@ -135,11 +135,11 @@ struct train_norm {
 struct backward_norm {
     norm_shape shape;
     bool train;
-    const float *scale, *mean, *istd;        /* (groups, cp) of the forward pass */
-    const float *dmean, *dvar, *batch_mean;  /* (cp); NULL: the statistics have no gradient */
-    float *dgamma, *dbeta;                   /* (c); NULL: not wanted */
-    float *a, *b, *c;                        /* (groups, cp) */
-    double all;                              /* samples of all groups */
+    const float *scale, *mean, *istd;       /* (groups, cp) of the forward pass */
+    const float *dmean, *dvar, *batch_mean; /* (cp); NULL: the statistics have no gradient */
+    float *dgamma, *dbeta;                  /* (c); NULL: not wanted */
+    float *a, *b, *c;                       /* (groups, cp) */
+    double all;                             /* samples of all groups */
 
     struct known {
         float scale[RC_MAX_GROUPS], mean[RC_MAX_GROUPS], istd[RC_MAX_GROUPS], dmean, dvar, batch_mean;

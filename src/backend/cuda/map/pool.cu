@@ -13,19 +13,41 @@ template <bool STEM> struct pool_window {
     int k, stride, pad;
     enum { block = 1, tap_bits = 16 /* to number a tap; all set: none */ };
 
-    explicit pool_window(rc_pool2d pool) : k(pool.k), stride(pool.stride), pad(pool.pad) {}
-    __device__ int first(int pixel) const { return pixel + pad < k ? 0 : (pixel + pad - k) / stride + 1; }
-    __device__ int reach(int pixel) const { return (pixel + pad) / stride + 1 - first(pixel); }
-    __device__ int tap(int pixel, int r) const { return pixel + pad - (first(pixel) + r) * stride; }
+    explicit pool_window(rc_pool2d pool) : k(pool.k), stride(pool.stride), pad(pool.pad)
+    {
+    }
+    __device__ int first(int pixel) const
+    {
+        return pixel + pad < k ? 0 : (pixel + pad - k) / stride + 1;
+    }
+    __device__ int reach(int pixel) const
+    {
+        return (pixel + pad) / stride + 1 - first(pixel);
+    }
+    __device__ int tap(int pixel, int r) const
+    {
+        return pixel + pad - (first(pixel) + r) * stride;
+    }
 };
 
 template <> struct pool_window<true> {
     enum { k = 3, stride = 2, pad = 1, block = 2, tap_bits = 4 };
 
-    explicit pool_window(rc_pool2d) {}
-    __device__ int first(int at) const { return at; }
-    __device__ int reach(int) const { return 2; }
-    __device__ int tap(int, int r) const { return pad - r * stride; }
+    explicit pool_window(rc_pool2d)
+    {
+    }
+    __device__ int first(int at) const
+    {
+        return at;
+    }
+    __device__ int reach(int) const
+    {
+        return 2;
+    }
+    __device__ int tap(int, int r) const
+    {
+        return pad - r * stride;
+    }
 };
 
 static bool has_stem_windows(const rc_pool2d *pool)
@@ -191,7 +213,10 @@ template <bool STEM> struct window_taps {
     enum { bits = pool_window<STEM>::tap_bits, each = 32 / bits };
     unsigned word[8 / each];
 
-    __device__ static unsigned mask(int c) { return 0xffffffffu >> (32 - bits) << c % each * bits; }
+    __device__ static unsigned mask(int c)
+    {
+        return 0xffffffffu >> (32 - bits) << c % each * bits;
+    }
 
     __device__ void set(const int tap[8])
     {
@@ -413,8 +438,7 @@ static void max_pool_backward(rc_backend *be, const rc_pool2d *pool, const rc_te
 /* ---- average ---------------------------------------------------------------------------------------------------- */
 
 /* Block (image, tile of at most MAP_TILE vectors): features (n, c) = mean over (h, w) of value. */
-template <typename Act>
-__global__ static void average_forward_kernel(tensor_view<Act> x, int width, float *features)
+template <typename Act> __global__ static void average_forward_kernel(tensor_view<Act> x, int width, float *features)
 {
     begin_after_kernel_before();
     __shared__ float space[8][MAP_THREADS];

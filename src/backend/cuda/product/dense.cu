@@ -4,8 +4,8 @@
 
 /* ---- products of plain matrices --------------------------------------------------------------------------------- */
 
-template <typename A> static void product_with(rc_cuda *cuda, const char *operation, int m, int n, int depth, A a,
-                                               rc_cuda_matrix b, float *c)
+template <typename A>
+static void product_with(rc_cuda *cuda, const char *operation, int m, int n, int depth, A a, rc_cuda_matrix b, float *c)
 {
     row_source rows = {b.data, b.row};
     column_source columns = {b.data, b.column};
@@ -78,8 +78,8 @@ __global__ static void bias_kernel(int n, int out, const float *dy, int dy_strid
 }
 
 /* dweight (out, in) = dy^T (out, n) x (n, in) */
-static void dense_backward_weight(rc_backend *be, int n, int in, int out, const void *x, const void *dy,
-                                  int dy_stride, void *dweight, void *dbias, bool add)
+static void dense_backward_weight(rc_backend *be, int n, int in, int out, const void *x, const void *dy, int dy_stride,
+                                  void *dweight, void *dbias, bool add)
 {
     rc_cuda *cuda = rc_cuda_of(be);
     column_source outputs = {(const float *)dy, dy_stride}, inputs = {(const float *)x, in};

@@ -9,10 +9,10 @@
 #include "backend/cuda/convolution/conv_plain.h"
 
 enum {
-    SIDE = 128,                   /* rows, and columns, of a block */
-    DEPTH = 64,                   /* images of a slice */
-    PITCH = SIDE * 2 + 16,        /* bytes of an image of a slice */
-    SLICE = DEPTH * PITCH,        /* bytes of one operand */
+    SIDE = 128,            /* rows, and columns, of a block */
+    DEPTH = 64,            /* images of a slice */
+    PITCH = SIDE * 2 + 16, /* bytes of an image of a slice */
+    SLICE = DEPTH * PITCH, /* bytes of one operand */
     THREADS = 256,
     WARP_ROWS = 64,
     WARP_COLUMNS = 32,
@@ -128,11 +128,20 @@ bool rc_cuda_linear_weight(rc_cuda *cuda, const rc_linear *linear, const bf16 *v
     bf16 *space = (bf16 *)rc_cuda_workspace(cuda, rc_cuda_linear_weight_bytes(linear, n), operation);
     if (!space)
         return true;
-    linear_weight_arguments a = {rc_cuda_plain(cuda, operation, draws, dy->y, space), values, dweight, dbias, n, rows,
-                                 linear->c_in, rc_cuda_padded(linear->c_in), linear->c, pixels};
+    linear_weight_arguments a = {rc_cuda_plain(cuda, operation, draws, dy->y, space),
+                                 values,
+                                 dweight,
+                                 dbias,
+                                 n,
+                                 rows,
+                                 linear->c_in,
+                                 rc_cuda_padded(linear->c_in),
+                                 linear->c,
+                                 pixels};
     dim3 grid((unsigned)(linear->c_in + SIDE - 1) / SIDE, (unsigned)(rows + SIDE - 1) / SIDE);
-    rc_cuda_check(cuda, cudaFuncSetAttribute(linear_weight_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                             SHARED_BYTES), operation);
+    rc_cuda_check(cuda,
+                  cudaFuncSetAttribute(linear_weight_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES),
+                  operation);
     rc_cuda_launch_early(cuda, operation, linear_weight_kernel, grid, THREADS, SHARED_BYTES, a);
     return true;
 }

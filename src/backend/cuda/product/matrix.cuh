@@ -87,8 +87,8 @@ static void write_matrix(rc_cuda *cuda, const char *operation, const Source &sou
                              matrix);
         return;
     }
-    dim3 grid((unsigned)(pixels + TURN_PIXELS - 1) / TURN_PIXELS,
-              (unsigned)(vectors + TURN_VECTORS - 1) / TURN_VECTORS, (unsigned)source.tensor().n);
+    dim3 grid((unsigned)(pixels + TURN_PIXELS - 1) / TURN_PIXELS, (unsigned)(vectors + TURN_VECTORS - 1) / TURN_VECTORS,
+              (unsigned)source.tensor().n);
     rc_cuda_launch_early(cuda, operation, write_turned_kernel<Source>, grid, TURN_THREADS, 0, source, matrix);
 }
 
@@ -193,8 +193,7 @@ static inline bool whole_quads(const map_cut &cut, const float *matrix, const fl
 }
 
 template <typename Act, typename Epilogue>
-static void read_matrix(rc_cuda *cuda, const char *operation, const float *matrix, const float *bias,
-                        const Epilogue &e)
+static void read_matrix(rc_cuda *cuda, const char *operation, const float *matrix, const float *bias, const Epilogue &e)
 {
     bool quads = whole_quads(e.cut, matrix, bias);
     rc_cuda_launch_early(cuda, operation,

@@ -113,7 +113,10 @@ struct row_source {
     static const bool by_row = false;
     const float *data;
     int stride;
-    __device__ float operator()(int i, int k) const { return data[(size_t)i * stride + k]; }
+    __device__ float operator()(int i, int k) const
+    {
+        return data[(size_t)i * stride + k];
+    }
 };
 
 /* A(i, k) = data[k * stride + i]. */
@@ -121,7 +124,10 @@ struct column_source {
     static const bool by_row = true;
     const float *data;
     int stride;
-    __device__ float operator()(int i, int k) const { return data[(size_t)k * stride + i]; }
+    __device__ float operator()(int i, int k) const
+    {
+        return data[(size_t)k * stride + i];
+    }
 };
 
 /* C[i * stride + j] = scale * sum + bias[j], or added. */

@@ -21,8 +21,8 @@ bool rc_cuda_product_staged(rc_cuda *cuda, const char *operation, int m, int n, 
                             rc_cuda_matrix b, float *c);
 
 /* The same with a (m, depth) in bf16, rows a_stride elements apart. */
-bool rc_cuda_product_rounded(rc_cuda *cuda, const char *operation, int m, int n, int depth, const void *a,
-                             int a_stride, rc_cuda_matrix b, float *c);
+bool rc_cuda_product_rounded(rc_cuda *cuda, const char *operation, int m, int n, int depth, const void *a, int a_stride,
+                             rc_cuda_matrix b, float *c);
 
 /* For all others (product_mma.cu). */
 void rc_cuda_product_mma(rc_cuda *cuda, const char *operation, int m, int n, int depth, rc_cuda_matrix a,

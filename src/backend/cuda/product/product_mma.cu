@@ -6,10 +6,10 @@
 
 enum {
     TILE = 64,
-    DEPTH = 32,          /* of a slice */
+    DEPTH = 32, /* of a slice */
     THREADS = 128,
     EACH = TILE * DEPTH / THREADS,
-    STRIDE = DEPTH + 8   /* of a row in shared memory: the eight rows of a fragment lie in different banks */
+    STRIDE = DEPTH + 8 /* of a row in shared memory: the eight rows of a fragment lie in different banks */
 };
 
 struct slice {

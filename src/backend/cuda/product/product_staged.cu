@@ -9,7 +9,7 @@
 enum {
     ROWS_A = 128,
     ROWS_B = 64,
-    DEPTH = 32, /* of a slice */
+    DEPTH = 32,   /* of a slice */
     THREADS = 256 /* of a team */
 };
 
@@ -82,7 +82,7 @@ __device__ static void add_teams(float sum[2][4][4], int team, float *space)
 
 /* STAGES slices of each team are on their way or in use at once: fewer if two blocks share a multiprocessor. */
 template <int STAGES, int TEAMS, typename left_tile, typename right_tile>
-__global__ static void __launch_bounds__(THREADS * TEAMS, 2 / TEAMS)
+__global__ static void __launch_bounds__(THREADS *TEAMS, 2 / TEAMS)
     staged_kernel(int m, int n, int depth, typename left_tile::matrix a, typename right_tile::matrix b, float *c)
 {
     constexpr int STAGE = left_tile::BYTES + right_tile::BYTES;
@@ -134,8 +134,8 @@ static void launch_staged(rc_cuda *cuda, const char *operation, dim3 grid, int m
                           typename left_tile::matrix a, typename right_tile::matrix b, float *c)
 {
     constexpr int BYTES = TEAMS * STAGES * (left_tile::BYTES + right_tile::BYTES);
-    void (*kernel)(int, int, int, typename left_tile::matrix, typename right_tile::matrix, float *) =
-        staged_kernel<STAGES, TEAMS, left_tile, right_tile>;
+    void (*kernel)(int, int, int, typename left_tile::matrix, typename right_tile::matrix,
+                   float *) = staged_kernel<STAGES, TEAMS, left_tile, right_tile>;
     rc_cuda_check(cuda, cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, BYTES), operation);
     rc_cuda_launch_early(cuda, operation, kernel, grid, THREADS * TEAMS, BYTES, m, n, depth, a, b, c);
 }
@@ -176,8 +176,8 @@ bool rc_cuda_product_staged(rc_cuda *cuda, const char *operation, int m, int n, 
     return product_with<staged<ROWS_A, false, float>>(cuda, operation, m, n, depth, left, b, c);
 }
 
-bool rc_cuda_product_rounded(rc_cuda *cuda, const char *operation, int m, int n, int depth, const void *a,
-                             int a_stride, rc_cuda_matrix b, float *c)
+bool rc_cuda_product_rounded(rc_cuda *cuda, const char *operation, int m, int n, int depth, const void *a, int a_stride,
+                             rc_cuda_matrix b, float *c)
 {
     staged_matrix<__nv_bfloat16> left = {(const __nv_bfloat16 *)a, a_stride, 1};
     return product_with<staged<ROWS_A, true, __nv_bfloat16>>(cuda, operation, m, n, depth, left, b, c);

@@ -6,17 +6,17 @@
 #include "backend/cpu/fast/load.h"
 
 typedef struct row_band {
-    float *memory;                   /* (blocks, rows, width, channels of the block) */
-    int rows, width, left;           /* `left` columns of the width are border, and what is left over on the right */
-    int channel, channels;           /* of the tensor's channels it holds these */
-    int block;                       /* channels of a block; the last one may be narrower */
-    bool compact;                    /* fewer than 4 channels: pixels without their padding */
+    float *memory;         /* (blocks, rows, width, channels of the block) */
+    int rows, width, left; /* `left` columns of the width are border, and what is left over on the right */
+    int channel, channels; /* of the tensor's channels it holds these */
+    int block;             /* channels of a block; the last one may be narrower */
+    bool compact;          /* fewer than 4 channels: pixels without their padding */
     int read_first, read_step, read_span; /* rows that anybody reads: (row - first) mod step < span */
 
-    const value_source *values;      /* one of them is what it loads from */
+    const value_source *values; /* one of them is what it loads from */
     const gradient_source *gradients;
-    int store_first, store_end;      /* values: only these rows are stored, if any */
-    int top, next;                   /* the image row that lies in row 0 of the memory; the first one not loaded yet */
+    int store_first, store_end; /* values: only these rows are stored, if any */
+    int top, next;              /* the image row that lies in row 0 of the memory; the first one not loaded yet */
 } row_band;
 
 static inline int band_blocks(const row_band *band)

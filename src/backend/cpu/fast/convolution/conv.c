@@ -45,23 +45,23 @@
 typedef struct conv_job {
     rc_cpu *cpu;
     conv_plan plan;
-    pack_job packing;                       /* tasks that come first */
+    pack_job packing; /* tasks that come first */
     rc_phase pack;
     const float *packed;
-    const float *start;                     /* (out_cp rounded up to whole vectors): bias, or zeros */
-    float *out;                             /* (n, out_h, out_w, out_cp) */
+    const float *start; /* (out_cp rounded up to whole vectors): bias, or zeros */
+    float *out;         /* (n, out_h, out_w, out_cp) */
     bool add;
-    int n, parts;                           /* images, each of them cut into so many parts */
-    int shares, share_tasks;                /* tasks come in shares of so many; 0: one group or part is one task */
+    int n, parts;            /* images, each of them cut into so many parts */
+    int shares, share_tasks; /* tasks come in shares of so many; 0: one group or part is one task */
     bool reversed;
-    double *part_sums;                      /* (n, parts, 2, out_cp), where there are sums and parts */
-    _Atomic int *parts_done;                /* (n) */
+    double *part_sums;       /* (n, parts, 2, out_cp), where there are sums and parts */
+    _Atomic int *parts_done; /* (n) */
 
-    const rc_tensor *x;                     /* forward: the input, ... */
+    const rc_tensor *x; /* forward: the input, ... */
     const rc_tensor *y;
     const rc_epilogue *epilogue;
-    const float *center;                    /* (out_cp) */
-    const rc_grad *dy;                      /* ... backward: the gradient that comes in */
+    const float *center; /* (out_cp) */
+    const rc_grad *dy;   /* ... backward: the gradient that comes in */
     const rc_back_epilogue *back_epilogue;
 } conv_job;
 
@@ -69,8 +69,8 @@ typedef struct conv_job {
 typedef struct conv_image {
     const conv_job *job;
     int image;
-    value_source x;      /* forward */
-    gradient_source dy;  /* backward */
+    value_source x;     /* forward */
+    gradient_source dy; /* backward */
     row_band band;
     const float *direct; /* (in_h, in_w, in_cp): the tiles read the tensor itself; NULL: the band */
     float *out;          /* (out_h, out_w, out_cp) */
@@ -96,12 +96,10 @@ static void run_block(const conv_image *image, int out, int b, int residue_y, in
         .run = x->taps * channels,
         .x_chunk = TILE_CHUNK,
         .w = job->packed + RC_FAST(packed_at)(plan, out, b, residue_y, residue_x),
-        .start = continues ? NULL : job->start + out,
-        .y_pixel = (ptrdiff_t)step * plan->out_cp,
-        .pixels = x->outputs,
-        .width = tile_width(plan->out_cp - out, TILE_WIDTH),
-        .batch = 1,
-    };
+                                   .start = continues ? NULL : job->start + out,
+                                   .y_pixel = (ptrdiff_t)step * plan->out_cp, .pixels = x->outputs,
+                                   .width = tile_width(plan->out_cp - out, TILE_WIDTH), .batch = 1,
+             };
     row.channels = row.width < plan->out_cp - out ? row.width : plan->out_cp - out;
     if (row.rows == 0 && continues)
         return;
@@ -165,11 +163,16 @@ static void start_image(conv_image *image, int number, int worker)
     float *scratch = rc_cpu_scratch(job->cpu, worker);
     image->workspace = scratch + (size_t)plan->images * line_floats(plan->band_floats);
     image->skip_row = image->workspace + line_floats(plan->workspace_floats);
-    image->band = (row_band){.memory = scratch + (size_t)number * line_floats(plan->band_floats), .rows = plan->rows,
-                         .width = plan->width, .left = plan->left,
-                         .channels = plan->compact ? plan->in_c : plan->in_cp, .block = plan->block,
-                         .compact = plan->compact, .read_first = plan->first_y, .read_step = plan->taps.in_step,
-                         .read_span = plan->span_y};
+    image->band = (row_band){.memory = scratch + (size_t)number * line_floats(plan->band_floats),
+                             .rows = plan->rows,
+                             .width = plan->width,
+                             .left = plan->left,
+                             .channels = plan->compact ? plan->in_c : plan->in_cp,
+                             .block = plan->block,
+                             .compact = plan->compact,
+                             .read_first = plan->first_y,
+                             .read_step = plan->taps.in_step,
+                             .read_span = plan->span_y};
     if (job->dy) {
         image->dy = RC_FAST(gradient_source)(job->dy, plan->in_cp, image->image, image->skip_row);
         image->band.gradients = &image->dy;
@@ -226,12 +229,8 @@ static void multiply_band(const conv_image *image, int images, int first, int la
     const conv_plan *plan = &job->plan;
     const float *start = job->add ? NULL : job->start;
     switch (plan->way) {
-    case CONV_DIRECT:
-        multiply_direct(image, images, first, last);
-        break;
-    case CONV_WINOGRAD:
-        multiply_winograd(image, images, first, last);
-        break;
+    case CONV_DIRECT: multiply_direct(image, images, first, last); break;
+    case CONV_WINOGRAD: multiply_winograd(image, images, first, last); break;
     case CONV_ENLARGED:
         if (job->dy)
             RC_FAST(enlarged_backward)(plan, &image->band, job->packed, job->add, image->out, first, last,
@@ -484,8 +483,8 @@ static void conv_forward(rc_backend *table, const rc_conv *conv, rc_tensor *x, c
         RC_FAST(whole_forward)(rc_cpu_of(table), conv, x, weight, bias, y, epilogue);
         return;
     }
-    conv_job job = {.cpu = rc_cpu_of(table), .plan = RC_FAST(plan_forward)(conv, x->n), .out = y->raw, .x = x, .y = y,
-                    .epilogue = epilogue};
+    conv_job job = {.cpu = rc_cpu_of(table),
+                    .plan = RC_FAST(plan_forward)(conv, x->n), .out = y->raw, .x = x, .y = y, .epilogue = epilogue};
     prepare(&job, x->n, weight, bias, epilogue->center);
     run_job(&job, x->n, epilogue->partial || (x->value && !x->stored));
     x->stored = x->value != NULL;
@@ -502,8 +501,9 @@ static void conv_backward_data(rc_backend *table, const rc_conv *conv, const rc_
         RC_FAST(whole_backward_data)(rc_cpu_of(table), conv, dy, weight, dx, epilogue);
         return;
     }
-    conv_job job = {.cpu = rc_cpu_of(table), .plan = RC_FAST(plan_backward_data)(conv, dy->y->n), .out = dx, .dy = dy,
-                    .back_epilogue = epilogue, .add = epilogue->add};
+    conv_job job = {.cpu = rc_cpu_of(table),
+                    .plan = RC_FAST(plan_backward_data)(conv, dy->y->n), .out = dx, .dy = dy, .back_epilogue = epilogue,
+                                    .add = epilogue->add};
     prepare(&job, dy->y->n, weight, NULL, NULL);
     run_job(&job, dy->y->n, epilogue->partial != NULL);
 }

@@ -70,8 +70,7 @@ static int choose_units(const conv_plan *plan, int row_bytes, int most_tiles)
     case CONV_DIRECT:
         units = (limits->band_bytes / row_bytes - plan->span_y) / plan->taps.in_step + 1;
         return larger(units, (limits->band_pixels + columns - 1) / columns);
-    case CONV_WINOGRAD:
-        return 2 * ((most_tiles + across - 1) / across);
+    case CONV_WINOGRAD: return 2 * ((most_tiles + across - 1) / across);
     case CONV_ENLARGED: /* whole images where possible: bands share rows of differences */
         while (units > 2 && RC_FAST(enlarged_floats)(plan, units) > (size_t)limits->enlarged_floats)
             units = (units + 1) / 2;
@@ -145,10 +144,10 @@ static void finish_plan(conv_plan *plan, bool enlarged, int n)
         plan->y[r] = plan_axis(taps, r, plan->out_h);
         plan->x[r] = plan_axis(taps, r, plan->out_w);
     }
-    plan->way = enlarged                                                          ? CONV_ENLARGED
-                : RC_FAST(winograd_fits)(taps, plan->in_cp, plan->out_cp)         ? CONV_WINOGRAD
-                : RC_FAST(narrow_fits)(taps, plan->in_cp, plan->out_c)            ? CONV_NARROW
-                                                                                  : CONV_DIRECT;
+    plan->way = enlarged ? CONV_ENLARGED
+                         : RC_FAST(winograd_fits)(taps, plan->in_cp, plan->out_cp)
+                                   ? CONV_WINOGRAD
+                                   : RC_FAST(narrow_fits)(taps, plan->in_cp, plan->out_c) ? CONV_NARROW : CONV_DIRECT;
     plan->compact = plan->in_cp == 4 && plan->in_c < 4;
     plan_blocks(plan);
     plan_band(plan, n);
@@ -183,15 +182,20 @@ static weight_layout kernel_layout(const rc_conv *conv, const tap_geometry *taps
     bool rows_are_outputs = conv->transposed == backward;
     int columns = conv->transposed ? conv->c_out : conv->c_in;
     size_t row = (size_t)columns * kernel;
-    return (weight_layout){.out_stride = rows_are_outputs ? row : kernel, .in_stride = rows_are_outputs ? kernel : row,
-                           .k = taps->k};
+    return (weight_layout){
+        .out_stride = rows_are_outputs ? row : kernel, .in_stride = rows_are_outputs ? kernel : row, .k = taps->k};
 }
 
 conv_plan RC_FAST(plan_forward)(const rc_conv *conv, int n)
 {
-    conv_plan plan = {.in_h = conv->h, .in_w = conv->w, .in_c = conv->c_in,
-                      .out_h = conv->oh, .out_w = conv->ow, .out_c = conv->c_out,
-                      .kernel_c_out = conv->c_out, .kernel_c_in = conv->c_in};
+    conv_plan plan = {.in_h = conv->h,
+                      .in_w = conv->w,
+                      .in_c = conv->c_in,
+                      .out_h = conv->oh,
+                      .out_w = conv->ow,
+                      .out_c = conv->c_out,
+                      .kernel_c_out = conv->c_out,
+                      .kernel_c_in = conv->c_in};
     plan.taps = RC_FAST(tap_geometry)(conv, false);
     plan.weights = kernel_layout(conv, &plan.taps, false);
     finish_plan(&plan, RC_FAST(enlarged_fits)(conv), n);
@@ -200,9 +204,14 @@ conv_plan RC_FAST(plan_forward)(const rc_conv *conv, int n)
 
 conv_plan RC_FAST(plan_backward_data)(const rc_conv *conv, int n)
 {
-    conv_plan plan = {.in_h = conv->oh, .in_w = conv->ow, .in_c = conv->c_out,
-                      .out_h = conv->h, .out_w = conv->w, .out_c = conv->c_in,
-                      .kernel_c_out = conv->c_out, .kernel_c_in = conv->c_in};
+    conv_plan plan = {.in_h = conv->oh,
+                      .in_w = conv->ow,
+                      .in_c = conv->c_out,
+                      .out_h = conv->h,
+                      .out_w = conv->w,
+                      .out_c = conv->c_in,
+                      .kernel_c_out = conv->c_out,
+                      .kernel_c_in = conv->c_in};
     plan.taps = RC_FAST(tap_geometry)(conv, true);
     plan.weights = kernel_layout(conv, &plan.taps, true);
     finish_plan(&plan, RC_FAST(enlarged_fits)(conv), n);
@@ -235,7 +244,7 @@ static void pack_tap(const pack_job *job, int out, int b, int residue, int i, in
     int channels = plan_block_channels(plan, b), first = b * plan->block;
     int tap = (y->kernel_first + i * y->kernel_step) * layout->k + x->kernel_first + j * x->kernel_step;
     float *to = job->packed + RC_FAST(packed_at)(plan, out, b, residue / step, residue % step) +
-                (ptrdiff_t)(i * x->taps + j) * channels * width;
+                                      (ptrdiff_t)(i * x->taps + j) * channels * width;
     for (int c = first; c < first + channels; c++, to += width) {
         const float *from = job->weight + (size_t)out * layout->out_stride + (size_t)c * layout->in_stride + tap;
         int known = c < plan->in_c ? valid : 0;

@@ -20,8 +20,8 @@ enum { MAX_STRIDE = 8 };
 
 /* One residue along one axis: output j of it reads inputs j * in_step + first .. + taps - 1. */
 typedef struct tap_axis {
-    int outputs;     /* how many output positions have this residue */
-    int first, taps; /* taps may be 0: such outputs read nothing */
+    int outputs;                   /* how many output positions have this residue */
+    int first, taps;               /* taps may be 0: such outputs read nothing */
     int kernel_first, kernel_step; /* tap number i is kernel position kernel_first + i * kernel_step */
 } tap_axis;
 
@@ -53,7 +53,7 @@ typedef struct conv_plan {
     tap_geometry taps;
     tap_axis y[MAX_STRIDE], x[MAX_STRIDE]; /* out_step of them */
     weight_layout weights;
-    int kernel_c_out, kernel_c_in;         /* as PyTorch counts them, for folding */
+    int kernel_c_out, kernel_c_in; /* as PyTorch counts them, for folding */
 
     /* The band of input rows: (blocks, rows, width, channels of the block). */
     bool compact;        /* 1 to 3 channels without their padding */
@@ -64,8 +64,8 @@ typedef struct conv_plan {
     int width, left;     /* columns in the band, `left` of them border */
     bool borders;        /* the taps reach beyond the image */
 
-    int images;          /* that are worked on together: small ones, for the sake of enough tiles or pixels */
-    int tiles;           /* Winograd: of them all, 2 x 2 outputs each */
+    int images; /* that are worked on together: small ones, for the sake of enough tiles or pixels */
+    int tiles;  /* Winograd: of them all, 2 x 2 outputs each */
 
     size_t packed_floats, folded_floats, band_floats, workspace_floats;
 } conv_plan;

@@ -51,13 +51,24 @@ static void start_group(weight_group *group, const weight_job *job, int first, i
         group->x[i].store = NULL; /* that is forward's business */
         group->dy[i] = RC_FAST(gradient_source)(job->dy, dy_cp, first + i, skip_row);
         row_band *big = &group->big[i], *small = &group->small[i];
-        *big = (row_band){.memory = big_memory + (size_t)i * plan->big_floats, .rows = plan->big_rows,
-                      .width = plan->width, .left = plan->left, .channels = big_channels(plan),
-                      .block = plan->big_block, .compact = plan->compact, .read_step = 1, .read_span = 1};
+        *big = (row_band){.memory = big_memory + (size_t)i * plan->big_floats,
+                          .rows = plan->big_rows,
+                          .width = plan->width,
+                          .left = plan->left,
+                          .channels = big_channels(plan),
+                          .block = plan->big_block,
+                          .compact = plan->compact,
+                          .read_step = 1,
+                          .read_span = 1};
         *small = (row_band){.memory = small_memory + (size_t)i * plan->small_floats,
-                        .rows = plan->rows + 2 * plan->small_left, .width = plan->small_width,
-                        .left = plan->small_left, .channel = group->channel, .channels = group->channels,
-                        .block = plan->small_block, .read_step = 1, .read_span = 1};
+                            .rows = plan->rows + 2 * plan->small_left,
+                            .width = plan->small_width,
+                            .left = plan->small_left,
+                            .channel = group->channel,
+                            .channels = group->channels,
+                            .block = plan->small_block,
+                            .read_step = 1,
+                            .read_span = 1};
         small->top = small->next = at * plan->rows - plan->small_left;
         *(x_is_big ? &big->values : &small->values) = &group->x[i];
         *(x_is_big ? &small->gradients : &big->gradients) = &group->dy[i];
@@ -115,9 +126,15 @@ static void run_piece(const weight_group *group, const weight_piece *p, int firs
     const row_band *big = &group->big[0], *small = &group->small[0];
     int stride = plan->taps.stride, pad = plan->taps.pad, pixel = big_pixel(plan, p->b);
     int in_group = p->s - group->channel, b = in_group / plan->small_block, small_pixel = band_pixel(small, b);
-    tile_outer outer = {.images = group->images, .rows = last - first, .pixels = plan->small_w,
-                        .d = slot + p->at, .add = group->add, .scalars = p->floats,
-                        .width = p->channels, .a_four = 4, .b_vector = RC_LANES};
+    tile_outer outer = {.images = group->images,
+                        .rows = last - first,
+                        .pixels = plan->small_w,
+                        .d = slot + p->at,
+                        .add = group->add,
+                        .scalars = p->floats,
+                        .width = p->channels,
+                        .a_four = 4,
+                        .b_vector = RC_LANES};
     outer.a = band_row(big, first * stride - pad + p->line, p->b) + (plan->left - pad) * pixel + p->f;
     outer.a_pixel = (ptrdiff_t)stride * pixel;
     outer.a_row = (ptrdiff_t)stride * plan->width * pixel;
@@ -303,8 +320,8 @@ workspace RC_FAST(weight_workspace)(const rc_conv *conv, int n)
 void RC_FAST(conv_backward_weight)(rc_backend *table, const rc_conv *conv, const rc_tensor *x, const rc_grad *dy,
                                    void *dweight, void *dbias)
 {
-    weight_job job = {.cpu = rc_cpu_of(table), .plan = RC_FAST(plan_weights)(conv, x->n), .x = x, .dy = dy,
-                      .result = dweight};
+    weight_job job = {.cpu = rc_cpu_of(table),
+                      .plan = RC_FAST(plan_weights)(conv, x->n), .x = x, .dy = dy, .result = dweight};
     const weight_plan *plan = &job.plan;
     job.slots = job.cpu->shared;
     job.spares = job.slots + (size_t)plan->slots * plan->slot_floats;

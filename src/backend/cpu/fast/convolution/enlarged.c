@@ -195,9 +195,9 @@ static void finish_outputs(const conv_plan *plan, const planes *p, int y, int fi
     ptrdiff_t out_row = (ptrdiff_t)plan->out_w * c;
     float *to = out + 2 * y * out_row;
     const float *x = p->product[0] + (ptrdiff_t)(y - first) * w * c;
-    const float *dx = p->product[1] + (ptrdiff_t)(y - first) * (w + 1) * 2 * c;                     /* (R, Q) */
-    const float *dy = p->product[2] + (ptrdiff_t)(y - first) * w * 2 * c;                           /* row y - 1 */
-    const float *dxy = p->product[3] + (ptrdiff_t)(y - first) * (w + 1) * 4 * c;                    /* row y - 1 */
+    const float *dx = p->product[1] + (ptrdiff_t)(y - first) * (w + 1) * 2 * c;                       /* (R, Q) */
+    const float *dy = p->product[2] + (ptrdiff_t)(y - first) * w * 2 * c;                             /* row y - 1 */
+    const float *dxy = p->product[3] + (ptrdiff_t)(y - first) * (w + 1) * 4 * c;                      /* row y - 1 */
     const float *dy_below = dy + (ptrdiff_t)w * 2 * c, *dxy_below = dxy + (ptrdiff_t)(w + 1) * 4 * c; /* row y */
     for (int i = 0; i < w; i++, to += 2 * c, x += c, dx += 2 * c, dy += 2 * c, dxy += 4 * c) {
         /* dx and dxy stand at difference i - 1; the next one is i. Of four: RR, RQ, QR, QQ. */
@@ -223,8 +223,8 @@ void RC_FAST(enlarged_forward)(const conv_plan *plan, const row_band *band, cons
     }
     for (int plane = 0; plane < ENLARGED_PLANES; kernel += enlarged_kernels(plane++))
         for (int k = 0; plane > 0 && k < enlarged_kernels(plane); k++) {
-            tile_row row = {.x = p.in[plane], .x_pixel = in, .rows = 1, .run = in,
-                            .pixels = enlarged_pixels(plane, rows, w)};
+            tile_row row = {
+                .x = p.in[plane], .x_pixel = in, .rows = 1, .run = in, .pixels = enlarged_pixels(plane, rows, w)};
             multiply(plan, &row, packed, kernel + k, p.product[plane] + k * out_cp,
                      (ptrdiff_t)enlarged_kernels(plane) * out_cp);
         }
@@ -262,18 +262,29 @@ void RC_FAST(enlarged_backward)(const conv_plan *plan, const row_band *band, con
     multiply(plan, &both, packed, 0, p.product[0], c);
     /* Difference i meets R at column 2 i + 1 and Q at 2 i + 2, which are neighbours; so are the rows. */
     for (int y = 0; y < rows; y++) {
-        tile_row row = {.x = p.in[1] + (ptrdiff_t)y * (2 * w + 2) * in, .x_pixel = 2 * in, .rows = 1, .run = 2 * in,
+        tile_row row = {.x = p.in[1] + (ptrdiff_t)y * (2 * w + 2) * in,
+                        .x_pixel = 2 * in,
+                        .rows = 1,
+                        .run = 2 * in,
                         .pixels = w + 1};
         multiply(plan, &row, packed, 1, p.product[1] + (ptrdiff_t)y * (w + 1) * c, c);
     }
     for (int y = 0; y < rows + 1; y++) {
-        tile_row row = {.x = p.in[2] + (ptrdiff_t)(2 * y) * w * in, .x_pixel = in, .x_row = (ptrdiff_t)w * in,
-                        .rows = 2, .run = in, .pixels = w};
+        tile_row row = {.x = p.in[2] + (ptrdiff_t)(2 * y) * w * in,
+                        .x_pixel = in,
+                        .x_row = (ptrdiff_t)w * in,
+                        .rows = 2,
+                        .run = in,
+                        .pixels = w};
         multiply(plan, &row, packed, 3, p.product[2] + (ptrdiff_t)y * w * c, c);
     }
     for (int y = 0; y < rows + 1; y++) {
-        tile_row row = {.x = band_row(band, 2 * (first + y) - 1, 0), .x_pixel = 2 * in, .x_row = band_width,
-                        .rows = 2, .run = 2 * in, .pixels = w + 1};
+        tile_row row = {.x = band_row(band, 2 * (first + y) - 1, 0),
+                        .x_pixel = 2 * in,
+                        .x_row = band_width,
+                        .rows = 2,
+                        .run = 2 * in,
+                        .pixels = w + 1};
         multiply(plan, &row, packed, 5, p.product[3] + (ptrdiff_t)y * (w + 1) * c, c);
     }
     for (int y = first; y < last; y++)

@@ -63,11 +63,17 @@ static tile_outer operands(const weight_group *group, const weight_piece *p, int
     float *sums[ENLARGED_PLANES], *planes[ENLARGED_PLANES];
     big_planes(group, 0, p->b, sums);
     small_planes(group, 0, small_block, planes);
-    tile_outer t = {.images = group->images, .rows = rows, .pixels = w + plane % 2, .add = group->add, .a_four = 4,
+    tile_outer t = {.images = group->images,
+                    .rows = rows,
+                    .pixels = w + plane % 2,
+                    .add = group->add,
+                    .a_four = 4,
                     .b_vector = RC_LANES,
                     .a_image = (ptrdiff_t)(plan->big_pixels * (size_t)plan->big_cp),
                     .b_image = (ptrdiff_t)(plan->small_pixels * (size_t)plan->small_cp),
-                    .a_pixel = pixel, .b_pixel = small_pixel, .b_row = (ptrdiff_t)(w + plane % 2) * small_pixel};
+                    .a_pixel = pixel,
+                    .b_pixel = small_pixel,
+                    .b_row = (ptrdiff_t)(w + plane % 2) * small_pixel};
     switch (plane) {
     case 0:
         t.a = sums[0];

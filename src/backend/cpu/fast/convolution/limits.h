@@ -18,13 +18,13 @@ typedef struct plan_limits {
     int fewest_tasks;    /* small images are worked on together if at least this many groups of them remain */
     bool uneven_tasks;   /* the last tasks of a thread are made shorter */
 
-    int slot_bytes;      /* weight gradients: all private ones together */
-    int spare_bytes;     /* and those of units that a task does for another */
-    int slice_bytes;     /* what one piece reads of the bands, in the first cache */
-    int planes_bytes;    /* transformed bands, in the second */
+    int slot_bytes;   /* weight gradients: all private ones together */
+    int spare_bytes;  /* and those of units that a task does for another */
+    int slice_bytes;  /* what one piece reads of the bands, in the first cache */
+    int planes_bytes; /* transformed bands, in the second */
     int fewest_tiles, most_tiles;
-    int narrow_tiles;    /* most of them with at most 32 channels: a row of elements and the bands, in the first */
-    int fewest_units;    /* units of a slot, if it has that many images: with more units other threads can help
+    int narrow_tiles; /* most of them with at most 32 channels: a row of elements and the bands, in the first */
+    int fewest_units; /* units of a slot, if it has that many images: with more units other threads can help
                             more */
 } plan_limits;
 

@@ -41,8 +41,8 @@ void RC_FAST(pack_narrow)(const conv_plan *plan, const float *weight, float *pac
                 int tap_y = plan->y[0].kernel_first + tap / k * plan->y[0].kernel_step;
                 int tap_x = plan->x[0].kernel_first + tap % k * plan->x[0].kernel_step;
                 bool known = p < count && c < plan->in_c;
-                *packed = known ? weight[(size_t)out * plan->weights.out_stride +
-                                         (size_t)c * plan->weights.in_stride + (size_t)(tap_y * k + tap_x)]
+                *packed = known ? weight[(size_t)out * plan->weights.out_stride + (size_t)c * plan->weights.in_stride +
+                                         (size_t)(tap_y * k + tap_x)]
                                 : 0;
             }
     }
@@ -61,10 +61,19 @@ static void multiply_row(const conv_plan *plan, const row_band *band, const floa
     memset(to + (band->width - right) * count, 0, (size_t)(right * count) * sizeof(float));
     for (int first = 0; first < count; first += TILE_WIDTH) {
         int width = tile_width(count - first, TILE_WIDTH);
-        tile_row tiles = {.x = band_row(band, row, 0) + band->left * plan->in_cp, .x_pixel = plan->in_cp, .rows = 1,
-                          .run = plan->in_cp, .x_chunk = TILE_CHUNK, .w = packed + (ptrdiff_t)first * plan->in_cp,
-                          .start = zeros, .y = to + band->left * count + first, .y_pixel = count,
-                          .pixels = plan->in_w, .width = width, .channels = width, .batch = 1};
+        tile_row tiles = {.x = band_row(band, row, 0) + band->left * plan->in_cp,
+                          .x_pixel = plan->in_cp,
+                          .rows = 1,
+                          .run = plan->in_cp,
+                          .x_chunk = TILE_CHUNK,
+                          .w = packed + (ptrdiff_t)first * plan->in_cp,
+                          .start = zeros,
+                          .y = to + band->left * count + first,
+                          .y_pixel = count,
+                          .pixels = plan->in_w,
+                          .width = width,
+                          .channels = width,
+                          .batch = 1};
         RC_FAST(tile_row)(&tiles);
     }
 }

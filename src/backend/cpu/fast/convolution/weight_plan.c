@@ -91,8 +91,7 @@ static void plan_tiles(weight_plan *plan, int most_images)
     plan->big_rows = plan->rows + 2;
     plan->images = bands > 1 ? 1 : smaller(smaller(larger(tiles / (across * rows), 1), MAX_IMAGES), most_images);
     plan->tiles = plan->images * across * rows;
-    plan->transformed_floats = element_floats(plan->tiles, plan->big_cp) +
-                         element_floats(plan->tiles, plan->small_cp);
+    plan->transformed_floats = element_floats(plan->tiles, plan->big_cp) + element_floats(plan->tiles, plan->small_cp);
 }
 
 /* Enlarged: planes of x and sums of dy in the second cache. Images are whole where that is possible, because the rows
@@ -111,7 +110,8 @@ static void plan_planes(weight_plan *plan, int most_images)
         plan->small_pixels += plane == 0 ? 0 : (size_t)enlarged_pixels(plane, rows, w);
     }
     plan->transformed_floats = (size_t)plan->images * (plan->big_pixels * (size_t)plan->big_cp +
-                                                       plan->small_pixels * (size_t)plan->small_cp) + 2 * OUTER_WIDTH;
+                                                       plan->small_pixels * (size_t)plan->small_cp) +
+                               2 * OUTER_WIDTH;
 }
 
 static void plan_slots(weight_plan *plan, int n)

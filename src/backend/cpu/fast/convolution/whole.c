@@ -28,7 +28,7 @@ workspace RC_FAST(whole_workspace)(const rc_conv *conv, int n)
     size_t rows = line_floats(map) + (size_t)(conv->w + 1) * in_cp + 2 * out_cp;
     return (workspace){.shared = (size_t)n * (size_t)map_stride(conv) + line_floats((size_t)n * out_cp) +
                                  RC_FAST(outer_packed_floats)(n, map_floats(conv)),
-                       .scratch = rows > product_floats ? rows : product_floats};
+                                         .scratch = rows > product_floats ? rows : product_floats};
 }
 
 typedef struct whole_job {
@@ -83,9 +83,16 @@ void RC_FAST(whole_forward)(rc_cpu *cpu, const rc_conv *conv, rc_tensor *x, cons
     whole_job job = {.cpu = cpu, .conv = conv, .maps = cpu->shared, .x = x, .y = y, .epilogue = epilogue};
     dense_weights weights = {weight, bias, map_floats(conv), conv->c_out};
     int cp = round_up(conv->c_out, 4);
-    product p = {.cpu = cpu, .a = job.maps, .a_row = map_stride(conv), .rows = x->n, .depth = map_floats(conv),
-                 .c = y->raw, .c_row = cp, .segments = 1, .columns = cp, .pack = RC_FAST(pack_outputs),
-                 .context = &weights};
+    product p = {.cpu = cpu,
+                 .a = job.maps,
+                 .a_row = map_stride(conv),
+                 .rows = x->n,
+                 .depth = map_floats(conv),
+                 .c = y->raw,
+                 .c_row = cp,
+                 .segments = 1,
+                 .columns = cp,
+                 .pack = RC_FAST(pack_outputs), .context = &weights};
     rc_pool_run(cpu->pool, x->n, load_task, &job);
     RC_FAST(product)(&p);
     x->stored = x->value != NULL;
@@ -100,9 +107,10 @@ void RC_FAST(whole_backward_data)(rc_cpu *cpu, const rc_conv *conv, const rc_gra
     float *maps = cpu->shared, *gradients = maps + n * map_stride(conv);
     whole_job job = {.cpu = cpu, .conv = conv, .maps = maps, .dx = dx, .back_epilogue = epilogue};
     dense_weights weights = {weight, NULL, map_floats(conv), conv->c_out};
-    product p = {.cpu = cpu, .a = RC_FAST(finished_gradients)(cpu, dy, gradients), .a_row = round_up(conv->c_out, 4),
-                 .rows = n, .depth = conv->c_out, .c = maps, .c_row = map_stride(conv), .segments = 1,
-                 .columns = map_floats(conv), .pack = RC_FAST(pack_inputs), .context = &weights};
+    product p = {.cpu = cpu,
+                 .a = RC_FAST(finished_gradients)(cpu, dy, gradients), .a_row = round_up(conv->c_out, 4), .rows = n,
+                              .depth = conv->c_out, .c = maps, .c_row = map_stride(conv), .segments = 1,
+                              .columns = map_floats(conv), .pack = RC_FAST(pack_inputs), .context = &weights};
     RC_FAST(product)(&p);
     rc_pool_run(cpu->pool, n, finish_backward_task, &job);
 }
@@ -116,10 +124,12 @@ void RC_FAST(whole_backward_weight)(rc_cpu *cpu, const rc_conv *conv, const rc_t
     if (!unstored.stored)
         unstored.value = NULL;
     whole_job job = {.cpu = cpu, .conv = conv, .maps = maps, .x = &unstored};
-    outer_product p = {.cpu = cpu, .count = n, .a = RC_FAST(finished_gradients)(cpu, dy, gradients), .a_row = cp,
-                       .segments = 1, .outs = conv->c_out, .b = maps, .b_row = map_stride(conv),
-                       .ins = map_floats(conv), .packed_b = gradients + line_floats((size_t)n * (size_t)cp),
-                       .d = dweight, .d_out = (size_t)map_floats(conv), .sums = dbias, .sums_out = 1};
+    outer_product p = {.cpu = cpu,
+                       .count = n,
+                       .a = RC_FAST(finished_gradients)(cpu, dy, gradients), .a_row = cp, .segments = 1,
+                                    .outs = conv->c_out, .b = maps, .b_row = map_stride(conv), .ins = map_floats(conv),
+                                    .packed_b = gradients + line_floats((size_t)n * (size_t)cp), .d = dweight,
+                                    .d_out = (size_t)map_floats(conv), .sums = dbias, .sums_out = 1};
     rc_pool_run(cpu->pool, n, load_task, &job);
     RC_FAST(outer_product)(&p);
 }

@@ -196,10 +196,10 @@ typedef struct output_row {
     const float *m; /* (elements, tiles, width) */
     ptrdiff_t plane, width;
     int tiles;
-    float *out;     /* (2, out_w, out_cp): the first channel of the block */
+    float *out; /* (2, out_w, out_cp): the first channel of the block */
     ptrdiff_t row, pixel;
     int out_w;
-    bool below;     /* the second row exists */
+    bool below; /* the second row exists */
     const float *start;
 } output_row;
 
@@ -269,8 +269,7 @@ static ptrdiff_t products_of(const conv_plan *plan, int out)
 size_t RC_FAST(winograd_floats)(const conv_plan *plan)
 {
     int blocks = (plan->out_cp + TILE_WIDTH - 1) / TILE_WIDTH;
-    return element_floats(plan->tiles, plan->in_cp) +
-           (size_t)blocks * ELEMENTS * (size_t)product_plane(plan);
+    return element_floats(plan->tiles, plan->in_cp) + (size_t)blocks * ELEMENTS * (size_t)product_plane(plan);
 }
 
 void RC_FAST(winograd_inputs)(const conv_plan *plan, const row_band *band, int first, int last, int tile, int i,
@@ -290,11 +289,22 @@ void RC_FAST(winograd_multiply)(const conv_plan *plan, const float *packed, int 
     for (int out = 0; out < plan->out_cp; out += TILE_WIDTH) {
         int width = tile_width(plan->out_cp - out, TILE_WIDTH);
         ptrdiff_t weights = (ptrdiff_t)plan->in_cp * width;
-        tile_row row = {.x = workspace, .x_pixel = layout.tile, .rows = 1, .run = plan->in_cp, .x_chunk = layout.chunk,
+        tile_row row = {.x = workspace,
+                        .x_pixel = layout.tile,
+                        .rows = 1,
+                        .run = plan->in_cp,
+                        .x_chunk = layout.chunk,
                         .w = packed + (size_t)out * (size_t)plan->in_cp * ELEMENTS + 4 * i * weights,
-                        .start = zeros, .y = workspace + products_of(plan, out) + 4 * i * product_plane(plan),
-                        .y_pixel = width, .pixels = tiles, .width = width, .channels = width, .batch = 4,
-                        .x_batch = layout.column, .w_batch = weights, .y_batch = product_plane(plan)};
+                        .start = zeros,
+                        .y = workspace + products_of(plan, out) + 4 * i * product_plane(plan),
+                        .y_pixel = width,
+                        .pixels = tiles,
+                        .width = width,
+                        .channels = width,
+                        .batch = 4,
+                        .x_batch = layout.column,
+                        .w_batch = weights,
+                        .y_batch = product_plane(plan)};
         RC_FAST(tile_row)(&row);
     }
 }
@@ -307,9 +317,15 @@ void RC_FAST(winograd_outputs)(const conv_plan *plan, const float *start, float 
     for (int y = first; y < last; y += 2, tile += across)
         for (int c = 0; c < plan->out_cp; c += TILE_WIDTH) {
             int width = tile_width(plan->out_cp - c, TILE_WIDTH);
-            output_row finished = {.m = workspace + products_of(plan, c) + tile * width, .plane = product_plane(plan),
-                                   .width = width, .tiles = across, .out = out + y * row + c, .row = row,
-                                   .pixel = plan->out_cp, .out_w = plan->out_w, .below = y + 1 < plan->out_h,
+            output_row finished = {.m = workspace + products_of(plan, c) + tile * width,
+                                   .plane = product_plane(plan),
+                                   .width = width,
+                                   .tiles = across,
+                                   .out = out + y * row + c,
+                                   .row = row,
+                                   .pixel = plan->out_cp,
+                                   .out_w = plan->out_w,
+                                   .below = y + 1 < plan->out_h,
                                    .start = start ? start + c : NULL};
             finish_tiles(&finished, smaller(width, plan->out_cp - c));
         }

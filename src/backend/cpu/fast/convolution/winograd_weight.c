@@ -33,8 +33,8 @@ static int transform_bands(const weight_group *group, int first, int last, int i
                 int pixel = band_pixel(small, b);
                 element_layout layout = lay_out_elements(plan->tiles, plan->small_cp, pixel);
                 float *to = small_tiles(group) + element_block(plan->tiles, plan->small_block, b) + tile * layout.tile;
-                RC_FAST(transform_gradients)(i, band_row(small, row, b), pixel, (ptrdiff_t)small->width * pixel,
-                                             across, pixel, to, &layout);
+                RC_FAST(transform_gradients)(i, band_row(small, row, b), pixel, (ptrdiff_t)small->width * pixel, across,
+                                             pixel, to, &layout);
             }
         }
     return group->images * down * across;
@@ -48,14 +48,19 @@ static void run_tiles_piece(const weight_group *group, const weight_piece *p, in
     element_layout big = lay_out_elements(plan->tiles, plan->big_cp, big_pixel(plan, p->b));
     int small_pixel = band_pixel(&group->small[0], b);
     element_layout small = lay_out_elements(plan->tiles, plan->small_cp, small_pixel);
-    const float *a = big_tiles(group) + element_block(plan->tiles, plan->big_block, p->b) +
-                     element_channel(&big, p->f);
+    const float *a = big_tiles(group) + element_block(plan->tiles, plan->big_block, p->b) + element_channel(&big, p->f);
     const float *v = small_tiles(group) + element_block(plan->tiles, plan->small_block, b) +
                      element_channel(&small, in_group - b * plan->small_block);
-    tile_outer outer = {.a_four = TILE_FOURS ? big.chunk : 4, .a_pixel = big.tile,
+    tile_outer outer = {.a_four = TILE_FOURS ? big.chunk : 4,
+                        .a_pixel = big.tile,
                         .b_vector = element_channel(&small, RC_LANES),
-                        .b_pixel = small.tile, .images = 1, .rows = 1, .pixels = tiles, .add = group->add,
-                        .scalars = p->floats, .width = p->channels};
+                        .b_pixel = small.tile,
+                        .images = 1,
+                        .rows = 1,
+                        .pixels = tiles,
+                        .add = group->add,
+                        .scalars = p->floats,
+                        .width = p->channels};
     for (int j = 0; j < 4; j++) {
         outer.a = a + j * big.column;
         outer.b = v + j * small.column;

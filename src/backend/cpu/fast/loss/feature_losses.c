@@ -81,9 +81,16 @@ static void loss_feature(rc_backend *backend, int n, int d, int n_old, const voi
                          void *value, void *dfeatures)
 {
     double count = (double)n * n_old;
-    feature_loss f = {.features = features, .teacher = teacher_features, .head = head, .projected = workspace,
-                 .gradient = dfeatures, .n = n, .d = d, .n_old = n_old,
-                 .slots = rc_slots(n, 2.0 * d * n_old), .scale = (float)(2 * *weight / count)};
+    feature_loss f = {.features = features,
+                      .teacher = teacher_features,
+                      .head = head,
+                      .projected = workspace,
+                      .gradient = dfeatures,
+                      .n = n,
+                      .d = d,
+                      .n_old = n_old,
+                      .slots = rc_slots(n, 2.0 * d * n_old),
+                      .scale = (float)(2 * *weight / count)};
     rc_pool_run(rc_cpu_of(backend)->pool, f.slots, feature_slot, &f);
     *(float *)value = (float)(rc_sum_slots(f.value, f.slots) / count);
 }

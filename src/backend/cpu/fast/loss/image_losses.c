@@ -23,8 +23,15 @@ typedef struct images {
 static images images_of(rc_backend *backend, const rc_tensor *x, void *dx)
 {
     int cp = rc_padded(backend, x->c);
-    return (images){.cpu = rc_cpu_of(backend), .x = x->stored ? x->value : x->raw, .dx = dx, .n = x->n, .h = x->h,
-                    .w = x->w, .cp = cp, .row = x->w * cp, .slots = rc_slots(x->n, 8.0 * x->h * x->w * cp)};
+    return (images){.cpu = rc_cpu_of(backend),
+                    .x = x->stored ? x->value : x->raw,
+                    .dx = dx,
+                    .n = x->n,
+                    .h = x->h,
+                    .w = x->w,
+                    .cp = cp,
+                    .row = x->w * cp,
+                    .slots = rc_slots(x->n, 8.0 * x->h * x->w * cp)};
 }
 
 static double sum_direction(const images *m, int direction)
@@ -101,7 +108,7 @@ static void smooth_row_transposed(const images *m, const float *in, float *padde
     memset(padded + RADIUS * pixel + (size_t)m->row, 0, RADIUS * pixel * sizeof *padded);
     memcpy(padded + RADIUS * pixel, in, (size_t)m->row * sizeof *in);
     convolve_row(m->row, m->cp, m->tap, padded, out);
-    for (int t = 1; t <= RADIUS; t++) {           /* the pixel outside at distance t, */
+    for (int t = 1; t <= RADIUS; t++) {                  /* the pixel outside at distance t, */
         for (int from = 0; from + t <= RADIUS; from++) { /* reached from this many pixels inside */
             const float *left = in + (size_t)from * pixel, *right = in + (size_t)(m->w - 1 - from) * pixel;
             for (size_t c = 0; c < pixel; c++) {
@@ -292,7 +299,7 @@ static void loss_image_norm(rc_backend *backend, const rc_tensor *x, const float
 typedef struct reconstruction {
     const float *x, *target, *sample_weight; /* (n, h, w, cp) both, (n) */
     float *dx;
-    int n, count, slots; /* count = floats of an image; pads are 0 in both, which costs 0 and has gradient 0 */
+    int n, count, slots;  /* count = floats of an image; pads are 0 in both, which costs 0 and has gradient 0 */
     double share, weight; /* share = 1 / (n P) */
     double value[RC_MAX_SLOTS];
 } reconstruction;
@@ -337,9 +344,14 @@ static void loss_reconstruction(rc_backend *backend, const rc_tensor *x, const r
                                 const void *sample_weight, const float *weight, void *value, void *dx)
 {
     int pixels = x->h * x->w, count = pixels * rc_padded(backend, x->c);
-    reconstruction r = {.x = x->stored ? x->value : x->raw, .target = target->stored ? target->value : target->raw,
-                        .sample_weight = sample_weight, .dx = dx, .n = x->n, .count = count,
-                        .slots = rc_slots(x->n, 16.0 * count), .share = 1 / ((double)x->n * pixels * x->c),
+    reconstruction r = {.x = x->stored ? x->value : x->raw,
+                        .target = target->stored ? target->value : target->raw,
+                        .sample_weight = sample_weight,
+                        .dx = dx,
+                        .n = x->n,
+                        .count = count,
+                        .slots = rc_slots(x->n, 16.0 * count),
+                        .share = 1 / ((double)x->n * pixels * x->c),
                         .weight = *weight};
     rc_pool_run(rc_cpu_of(backend)->pool, r.slots, reconstruction_slot, &r);
     *(float *)value = (float)rc_sum_slots(r.value, r.slots);

@@ -56,8 +56,8 @@ static float largest_entry(const float *z, int count)
 
 static soft_row describe_row(const float *z, int count, float temperature)
 {
-    soft_row row = {.z = z, .count = count, .largest = largest_entry(z, count), .rate = 1 / temperature,
-                    .log_sum = -HUGE_VAL};
+    soft_row row = {
+        .z = z, .count = count, .largest = largest_entry(z, count), .rate = 1 / temperature, .log_sum = -HUGE_VAL};
     if (count <= 0)
         return row;
     vec sum = vec_set(0);
@@ -135,8 +135,13 @@ static void loss_cross_entropy(rc_backend *backend, const rc_cross_entropy *loss
                                const int32_t *labels, const void *class_weight, const float *weight, void *value,
                                void *dlogits)
 {
-    cross_entropy c = {.loss = loss, .logits = logits, .class_weight = class_weight, .labels = labels,
-                       .dlogits = dlogits, .weight = *weight, .divisor = loss->n,
+    cross_entropy c = {.loss = loss,
+                       .logits = logits,
+                       .class_weight = class_weight,
+                       .labels = labels,
+                       .dlogits = dlogits,
+                       .weight = *weight,
+                       .divisor = loss->n,
                        .slots = rc_slots(loss->n, entry_work * loss->count)};
     if (loss->reduction == RC_WEIGHTED_MEAN && class_weight) {
         c.divisor = 0;
@@ -185,8 +190,15 @@ static void loss_decoupled(rc_backend *backend, int n, int stride, int n_old, in
                            const int32_t *labels, const float *inter_weight, const float *intra_weight,
                            void *inter_value, void *intra_value, void *dlogits)
 {
-    decoupled d = {.logits = logits, .labels = labels, .dlogits = dlogits, .inter_weight = *inter_weight,
-                   .intra_weight = *intra_weight, .n = n, .stride = stride, .n_old = n_old, .count = count,
+    decoupled d = {.logits = logits,
+                   .labels = labels,
+                   .dlogits = dlogits,
+                   .inter_weight = *inter_weight,
+                   .intra_weight = *intra_weight,
+                   .n = n,
+                   .stride = stride,
+                   .n_old = n_old,
+                   .count = count,
                    .slots = rc_slots(n, entry_work * count)};
     rc_pool_run(rc_cpu_of(backend)->pool, d.slots, decoupled_slot, &d);
     *(float *)inter_value = (float)(rc_sum_slots(d.inter, d.slots) / n);
@@ -221,8 +233,7 @@ static double mean_margin(soft_row student, soft_row teacher, bool kl)
     for (; k + RC_LANES <= count; k += RC_LANES)
         sum += margins(student, teacher, kl, vec_load(student.z + k), vec_load(teacher.z + k));
     if (k < count)
-        sum += margins(student, teacher, kl, load_last(student.z + k, count - k),
-                       load_last(teacher.z + k, count - k));
+        sum += margins(student, teacher, kl, load_last(student.z + k, count - k), load_last(teacher.z + k, count - k));
     return (double)vec_sum(sum) * teacher.inverse;
 }
 
@@ -249,7 +260,10 @@ static void loss_kd(rc_backend *backend, const rc_distillation *loss, const void
                     const float *weight, void *value, void *dlogits)
 {
     double temperature = loss->temperature, factor = (loss->t_squared ? temperature * temperature : 1) / loss->n;
-    distillation d = {.loss = loss, .logits = logits, .teacher = teacher, .dlogits = dlogits,
+    distillation d = {.loss = loss,
+                      .logits = logits,
+                      .teacher = teacher,
+                      .dlogits = dlogits,
                       .factor = (float)(*weight * factor / temperature),
                       .slots = rc_slots(loss->n, entry_work * (loss->student_count + loss->teacher_count))};
     rc_pool_run(rc_cpu_of(backend)->pool, d.slots, distillation_slot, &d);
@@ -321,8 +335,13 @@ static void loss_diversity(rc_backend *backend, int n, int classes, int stride, 
         return;
     }
     double *derivative = cpu->shared; /* (classes): g */
-    diversity d = {.logits = logits, .slope = (float *)(derivative + classes), .dlogits = dlogits,
-                   .factor = *weight / (float)n, .n = n, .classes = classes, .stride = stride,
+    diversity d = {.logits = logits,
+                   .slope = (float *)(derivative + classes),
+                   .dlogits = dlogits,
+                   .factor = *weight / (float)n,
+                   .n = n,
+                   .classes = classes,
+                   .stride = stride,
                    .slots = rc_slots(n, entry_work * classes)};
     d.probability = d.slope + classes;
     rc_pool_run(cpu->pool, d.slots, probability_slot, &d);
@@ -345,7 +364,11 @@ static void loss_diversity(rc_backend *backend, int n, int classes, int stride, 
 
 static void softmax(rc_backend *backend, int n, int classes, int stride, const void *logits, void *probabilities)
 {
-    diversity d = {.logits = logits, .probability = probabilities, .n = n, .classes = classes, .stride = stride,
+    diversity d = {.logits = logits,
+                   .probability = probabilities,
+                   .n = n,
+                   .classes = classes,
+                   .stride = stride,
                    .slots = rc_slots(n, entry_work * classes)};
     rc_pool_run(rc_cpu_of(backend)->pool, d.slots, probability_slot, &d);
 }

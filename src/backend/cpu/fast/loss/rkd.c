@@ -62,8 +62,9 @@ static void measure_distances(void *context, int task, int worker)
     int i = task % r->n, stride = r->stride;
     float *half = side->half, *inverse = side->inverse;
     for (int j = i; j < r->n; j++) {
-        float q = j == i ? 0 : squared_distance(r->d, side->embedding + (size_t)i * (size_t)r->d,
-                                                side->embedding + (size_t)j * (size_t)r->d);
+        float q = j == i ? 0
+                         : squared_distance(r->d, side->embedding + (size_t)i * (size_t)r->d,
+                                            side->embedding + (size_t)j * (size_t)r->d);
         float norm = sqrtf(q);
         float v = q > 0 ? 1 / (norm > smallest_norm ? norm : smallest_norm) : 0;
         half[(size_t)i * (size_t)stride + (size_t)j] = half[(size_t)j * (size_t)stride + (size_t)i] = 0.5f * q;
@@ -221,8 +222,11 @@ static void loss_rkd(rc_backend *backend, int n, int d, const void *student, con
     size_t matrix = (size_t)n * (size_t)r.stride;
     float *space = (float *)(r.value + n);
     for (int i = 0; i < 2; i++) {
-        r.side[i] = (relations){.embedding = i ? teacher : student, .gradient = i ? dteacher : dstudent,
-                                .half = space, .inverse = space + matrix, .apex = space + 2 * matrix,
+        r.side[i] = (relations){.embedding = i ? teacher : student,
+                                .gradient = i ? dteacher : dstudent,
+                                .half = space,
+                                .inverse = space + matrix,
+                                .apex = space + 2 * matrix,
                                 .base = space + 3 * matrix};
         space += 4 * matrix;
     }

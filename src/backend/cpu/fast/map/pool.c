@@ -76,7 +76,7 @@ static void move_window(pool_window *window, int oy)
     }
     for (; next < rows.end; next++)
         load_value_row(x, next, window->first, window->first + window->channels,
-                                window->values + (size_t)(next - rows.begin) * row_floats, window->channels);
+                       window->values + (size_t)(next - rows.begin) * row_floats, window->channels);
     window->rows = rows;
 }
 
@@ -182,8 +182,7 @@ static void max_back_image(void *context, int image, int worker)
         window.channels = window.first + CHUNK <= cp ? CHUNK : 4;
         for (int oy = 0; oy < y->h; oy++) {
             move_window(&window, oy);
-            load_gradient_row(&gradient, oy, window.first, window.first + window.channels, d,
-                                       window.channels);
+            load_gradient_row(&gradient, oy, window.first, window.first + window.channels, d, window.channels);
             if (window.channels == CHUNK)
                 scatter_row(&window, RC_LANES, CHUNK_VECTORS, cp, y->w, d, dx);
             else
@@ -198,7 +197,7 @@ static void max_pool_backward(rc_backend *be, const rc_pool2d *pool, const rc_te
 {
     int cp = rc_padded(be, x->c);
     size_t floats = RC_FAST(skip_row_floats)(x, cp) + RC_FAST(skip_row_floats)(dy->y, cp) + window_floats(pool, x) +
-                    (size_t)dy->y->w * CHUNK;
+                                                              (size_t)dy->y->w * CHUNK;
     if (RC_FAST(scratch_fits)(be, floats, "max_pool_backward"))
         run(be, &(pool_job){.cp = cp, .pool = pool, .x = x, .dy = dy, .to = dx, .back = epilogue}, x->n,
             max_back_image);

@@ -18,7 +18,7 @@ typedef struct load_job {
     rc_cpu *cpu;
     const rc_tensor *x; /* one of them */
     const rc_grad *dy;
-    float *to;          /* (n, h, w, cp) */
+    float *to; /* (n, h, w, cp) */
 } load_job;
 
 static void load_task(void *context, int image, int worker)
@@ -105,9 +105,18 @@ static void linear_forward(rc_backend *table, const rc_linear *linear, rc_tensor
     rc_cpu *cpu = rc_cpu_of(table);
     int cp = padded(linear->c), pixels = linear->h * linear->w;
     linear_weights weights = {linear, weight, bias};
-    product p = {.cpu = cpu, .a = finished_values(cpu, x, cpu->shared), .a_row = padded(linear->c_in), .rows = x->n,
-                 .depth = linear->c_in, .c = y->raw, .c_row = (ptrdiff_t)pixels * cp, .c_segment = cp,
-                 .segments = pixels, .columns = cp, .pack = pack_forward, .context = &weights};
+    product p = {.cpu = cpu,
+                 .a = finished_values(cpu, x, cpu->shared),
+                 .a_row = padded(linear->c_in),
+                 .rows = x->n,
+                 .depth = linear->c_in,
+                 .c = y->raw,
+                 .c_row = (ptrdiff_t)pixels * cp,
+                 .c_segment = cp,
+                 .segments = pixels,
+                 .columns = cp,
+                 .pack = pack_forward,
+                 .context = &weights};
     RC_FAST(product)(&p);
     x->stored = x->value != NULL;
     finish_job job = {.cpu = cpu, .y = y, .epilogue = epilogue};
@@ -150,9 +159,10 @@ static void linear_backward_data(rc_backend *table, const rc_linear *linear, con
     rc_cpu *cpu = rc_cpu_of(table);
     int cp_in = padded(linear->c_in), depth = linear->h * linear->w * padded(linear->c);
     linear_weights weights = {linear, weight, NULL};
-    product p = {.cpu = cpu, .a = RC_FAST(finished_gradients)(cpu, dy, cpu->shared), .a_row = depth, .rows = dy->y->n,
-                 .depth = depth, .c = dx, .c_row = cp_in, .segments = 1, .columns = cp_in, .add = epilogue->add,
-                 .pack = pack_backward, .context = &weights};
+    product p = {.cpu = cpu,
+                 .a = RC_FAST(finished_gradients)(cpu, dy, cpu->shared), .a_row = depth, .rows = dy->y->n,
+                              .depth = depth, .c = dx, .c_row = cp_in, .segments = 1, .columns = cp_in,
+                              .add = epilogue->add, .pack = pack_backward, .context = &weights};
     RC_FAST(product)(&p);
     finish_job job = {.cpu = cpu, .back_epilogue = epilogue, .dx = dx};
     if (epilogue->partial)
@@ -168,12 +178,15 @@ static void linear_backward_weight(rc_backend *table, const rc_linear *linear, c
     rc_tensor unstored = *x; /* storing values is forward's business */
     if (!unstored.stored)
         unstored.value = NULL;
-    outer_product p = {.cpu = cpu, .count = n, .a = RC_FAST(finished_gradients)(cpu, dy, gradients),
-                       .a_row = (ptrdiff_t)pixels * cp, .a_segment = cp, .segments = pixels, .outs = linear->c,
-                       .b = finished_values(cpu, &unstored, values), .b_row = cp_in, .ins = linear->c_in,
-                       .packed_b = values + line_floats((size_t)n * (size_t)cp_in), .d = dweight,
-                       .d_segment = (size_t)linear->c_in, .d_out = weight_row(linear, 1, 0) * (size_t)linear->c_in,
-                       .sums = dbias, .sums_segment = 1, .sums_out = weight_row(linear, 1, 0)};
+    outer_product p = {.cpu = cpu,
+                       .count = n,
+                       .a = RC_FAST(finished_gradients)(cpu, dy, gradients), .a_row = (ptrdiff_t)pixels * cp,
+                                    .a_segment = cp, .segments = pixels, .outs = linear->c,
+                                    .b = finished_values(cpu, &unstored, values), .b_row = cp_in, .ins = linear->c_in,
+                                    .packed_b = values + line_floats((size_t)n * (size_t)cp_in), .d = dweight,
+                                    .d_segment = (size_t)linear->c_in,
+                                    .d_out = weight_row(linear, 1, 0) * (size_t)linear->c_in, .sums = dbias,
+                                    .sums_segment = 1, .sums_out = weight_row(linear, 1, 0)};
     RC_FAST(outer_product)(&p);
 }
 
@@ -181,8 +194,7 @@ static rc_status reserve_linear(rc_backend *table, const rc_linear *linear, int 
 {
     int cp = padded(linear->c), cp_in = padded(linear->c_in);
     size_t shared = line_floats((size_t)n * (size_t)(linear->h * linear->w * cp)) +
-                    line_floats((size_t)n * (size_t)cp_in) +
-                    RC_FAST(outer_packed_floats)(n, linear->c_in);
+                    line_floats((size_t)n * (size_t)cp_in) + RC_FAST(outer_packed_floats)(n, linear->c_in);
     size_t scratch = RC_FAST(product_scratch)(n), row = (size_t)(linear->w + 1) * (size_t)cp + (size_t)cp_in;
     return rc_cpu_reserve(rc_cpu_of(table), shared * sizeof(float), (scratch > row ? scratch : row) * sizeof(float));
 }

@@ -24,10 +24,18 @@ static void product_task(void *context, int task, int worker)
     for (int depth = 0; depth < p->depth; depth += DEPTH)
         for (int column = first; column < last; column += TILE_WIDTH) {
             bool starts = depth == 0 && !p->add;
-            tile_row row = {.x = p->a + depth, .x_pixel = p->a_row, .rows = 1, .run = smaller(DEPTH, p->depth - depth),
-                            .x_chunk = TILE_CHUNK, .w = packed, .start = starts ? start : NULL,
-                            .y = p->c + segment * p->c_segment + column, .y_pixel = p->c_row, .pixels = p->rows,
-                            .width = tile_width(p->columns - column, TILE_WIDTH), .batch = 1};
+            tile_row row = {.x = p->a + depth,
+                            .x_pixel = p->a_row,
+                            .rows = 1,
+                            .run = smaller(DEPTH, p->depth - depth),
+                            .x_chunk = TILE_CHUNK,
+                            .w = packed,
+                            .start = starts ? start : NULL,
+                            .y = p->c + segment * p->c_segment + column,
+                            .y_pixel = p->c_row,
+                            .pixels = p->rows,
+                            .width = tile_width(p->columns - column, TILE_WIDTH),
+                            .batch = 1};
             row.channels = smaller(row.width, p->columns - column);
             p->pack(p->context, depth, row.run, segment, column, row.channels, row.width, packed,
                     starts ? start : NULL);
@@ -163,10 +171,18 @@ static void outer_task(void *context, int task, int worker)
         for (int o = 0, scalars; o < outs; o += scalars) {
             float sums[16 * OUTER_WIDTH];
             scalars = outer_scalars(outs - o, OUTER_WIDTH);
-            tile_outer outer = {.a = a + o, .a_four = 4, .a_pixel = OUTS,
-                                .b = p->packed_b + (size_t)in * (size_t)p->count, .b_vector = RC_LANES,
-                                .b_pixel = OUTER_WIDTH, .images = 1, .rows = 1, .pixels = p->count, .d = sums,
-                                .scalars = scalars, .width = OUTER_WIDTH};
+            tile_outer outer = {.a = a + o,
+                                .a_four = 4,
+                                .a_pixel = OUTS,
+                                .b = p->packed_b + (size_t)in * (size_t)p->count,
+                                .b_vector = RC_LANES,
+                                .b_pixel = OUTER_WIDTH,
+                                .images = 1,
+                                .rows = 1,
+                                .pixels = p->count,
+                                .d = sums,
+                                .scalars = scalars,
+                                .width = OUTER_WIDTH};
             RC_FAST(tile_outer)(&outer);
             write_block(p, segment, out + o, smaller(scalars, outs - o), in, sums);
         }

@@ -20,10 +20,10 @@ typedef struct product {
     const float *a; /* (rows, depth) */
     ptrdiff_t a_row;
     int rows, depth;
-    float *c;       /* (rows, segments, columns) */
+    float *c; /* (rows, segments, columns) */
     ptrdiff_t c_row, c_segment;
     int segments, columns;
-    bool add;       /* to what c holds */
+    bool add; /* to what c holds */
     pack_columns *pack;
     const void *context;
 } product;
@@ -40,9 +40,9 @@ typedef struct outer_product {
     ptrdiff_t b_row;
     int ins;
     float *packed_b; /* outer_packed_floats() */
-    float *d;       /* the row of (segment, out) begins at segment * d_segment + out * d_out */
+    float *d;        /* the row of (segment, out) begins at segment * d_segment + out * d_out */
     size_t d_segment, d_out;
-    float *sums;    /* (outs and segments in the order of d's rows): sums of a's columns; NULL: not wanted */
+    float *sums; /* (outs and segments in the order of d's rows): sums of a's columns; NULL: not wanted */
     size_t sums_segment, sums_out;
     bool add;
 } outer_product;

@@ -50,20 +50,20 @@ RC_INLINE void multiply_four(vec sum[MAX_SUMS], const int pixels, const int vect
                              const float *w)
 {
     vec four[8];
-UNROLLED
+    UNROLLED
     for (int p = 0; p < pixels; p++)
         four[p] = vec_load(x + p * x_pixel);
-UNROLLED
+    UNROLLED
     for (int l = 0; l < 4; l++) {
         const int set = SPLIT(vectors) && l % 2 ? pixels : 0;
         vec weight[TILE_VECTORS];
-UNROLLED
+        UNROLLED
         for (int v = 0; v < vectors; v++)
             weight[v] = vec_load(w + (l * vectors + v) * RC_LANES);
-UNROLLED
+        UNROLLED
         for (int i = 0; i < pixels * vectors; i++)
             sum[set + i] += weight[i % vectors] * four[i / vectors][l];
-UNROLLED
+        UNROLLED
         for (int i = 0; i < pixels * vectors; i++)
             PINNED(sum[set + i]);
     }
@@ -74,10 +74,10 @@ RC_INLINE void multiply_one(vec sum[MAX_SUMS], const int pixels, const int vecto
                             const float *w)
 {
     vec weight[TILE_VECTORS];
-UNROLLED
+    UNROLLED
     for (int v = 0; v < vectors; v++)
         weight[v] = vec_load(w + v * RC_LANES);
-UNROLLED
+    UNROLLED
     for (int i = 0; i < pixels * vectors; i++)
         sum[i] += weight[i % vectors] * x[i / vectors * x_pixel];
 }
@@ -93,7 +93,7 @@ RC_INLINE const float *multiply_run(vec sum[MAX_SUMS], const int pixels, const i
         multiply_four(sum, pixels, vectors, x, x_pixel, w);
 #else
     for (; x_pixel == TILE_CHUNK && f + TILE_CHUNK <= row->run; f += TILE_CHUNK, x += row->x_chunk) {
-UNROLLED
+        UNROLLED
         for (int i = 0; i < TILE_CHUNK; i++)
             multiply_one(sum, pixels, vectors, x + i, x_pixel, w + i * step);
         w += TILE_CHUNK * step;
@@ -110,28 +110,28 @@ RC_INLINE void run_tile(const int pixels, const int vectors, const tile_row *row
     ptrdiff_t y_pixel = row->y_pixel;
     vec sum[MAX_SUMS];
     if (row->start) {
-UNROLLED
+        UNROLLED
         for (int i = 0; i < pixels * vectors; i++)
             sum[i] = vec_load(row->start + i % vectors * RC_LANES);
     } else {
-UNROLLED
+        UNROLLED
         for (int i = 0; i < pixels * vectors; i++)
             sum[i] = vec_load(y + i / vectors * y_pixel + i % vectors * RC_LANES);
     }
     if (SPLIT(vectors)) {
-UNROLLED
+        UNROLLED
         for (int i = 0; i < pixels; i++)
             sum[pixels + i] = vec_set(0);
     }
     for (int r = 0; r < row->rows; r++, x += row->x_row)
         w = multiply_run(sum, pixels, vectors, row, x, x_pixel, w);
     if (SPLIT(vectors)) {
-UNROLLED
+        UNROLLED
         for (int i = 0; i < pixels; i++)
             sum[i] += sum[pixels + i];
     }
     FORGOTTEN(y);
-UNROLLED
+    UNROLLED
     for (int i = 0; i < pixels * vectors; i++)
         vec_store(y + i / vectors * y_pixel + i % vectors * RC_LANES, sum[i]);
 }
@@ -149,23 +149,23 @@ RC_INLINE void run_tiles(const int pixels, const int vectors, const tile_row *ro
 typedef void row_tiles(const tile_row *row, int first, int tiles);
 
 /* Pixels at any distance, and at a distance that the compiler knows: there it needs one address for all of them. */
-#define TILE(pixels, vectors)                                                                                        \
-    static __attribute__((noinline)) void tile_##pixels##_##vectors(const tile_row *row, int first, int tiles)       \
-    {                                                                                                                \
-        run_tiles(pixels, vectors, row, row->x_pixel, first, tiles);                                                 \
+#define TILE(pixels, vectors) \
+    static __attribute__((noinline)) void tile_##pixels##_##vectors(const tile_row *row, int first, int tiles) \
+    { \
+        run_tiles(pixels, vectors, row, row->x_pixel, first, tiles); \
     }
-#define CHUNK_TILE(pixels, vectors)                                                                                  \
+#define CHUNK_TILE(pixels, vectors) \
     static __attribute__((noinline)) void chunk_tile_##pixels##_##vectors(const tile_row *row, int first, int tiles) \
-    {                                                                                                                \
-        run_tiles(pixels, vectors, row, TILE_CHUNK, first, tiles);                                                   \
+    { \
+        run_tiles(pixels, vectors, row, TILE_CHUNK, first, tiles); \
     }
-#define NAME(pixels, vectors) tile_##pixels##_##vectors,
+#define NAME(pixels, vectors)       tile_##pixels##_##vectors,
 #define CHUNK_NAME(pixels, vectors) chunk_tile_##pixels##_##vectors,
 
 /* Every number of pixels up to the widest, for a number of vectors. */
-#define UP_TO_5(T, v) T(1, v) T(2, v) T(3, v) T(4, v) T(5, v)
-#define UP_TO_6(T, v) UP_TO_5(T, v) T(6, v)
-#define UP_TO_8(T, v) UP_TO_6(T, v) T(7, v) T(8, v)
+#define UP_TO_5(T, v)  T(1, v) T(2, v) T(3, v) T(4, v) T(5, v)
+#define UP_TO_6(T, v)  UP_TO_5(T, v) T(6, v)
+#define UP_TO_8(T, v)  UP_TO_6(T, v) T(7, v) T(8, v)
 #define UP_TO_12(T, v) UP_TO_8(T, v) T(9, v) T(10, v) T(11, v) T(12, v)
 #define UP_TO_16(T, v) UP_TO_12(T, v) T(13, v) T(14, v) T(15, v) T(16, v)
 
@@ -175,7 +175,7 @@ UP_TO_8(TILE, 2)
 UP_TO_6(TILE, 3)
 UP_TO_5(TILE, 4)
 static row_tiles *const tiles_1[] = {UP_TO_8(NAME, 1)}, *const tiles_2[] = {UP_TO_8(NAME, 2)},
-                 *const tiles_3[] = {UP_TO_6(NAME, 3)}, *const tiles_4[] = {UP_TO_5(NAME, 4)};
+                        *const tiles_3[] = {UP_TO_6(NAME, 3)}, *const tiles_4[] = {UP_TO_5(NAME, 4)};
 static row_tiles *const *const tiles_of[] = {NULL, tiles_1, tiles_2, tiles_3, tiles_4};
 #define TILES_FOR(row) tiles_of
 #else
@@ -191,7 +191,8 @@ ALL_WITH_2(TILE)
 ALL_WITH_1(CHUNK_TILE)
 ALL_WITH_2(CHUNK_TILE)
 static row_tiles *const tiles_1[] = {ALL_WITH_1(NAME)}, *const tiles_2[] = {ALL_WITH_2(NAME)},
-                 *const chunk_tiles_1[] = {ALL_WITH_1(CHUNK_NAME)}, *const chunk_tiles_2[] = {ALL_WITH_2(CHUNK_NAME)};
+                        *const chunk_tiles_1[] = {ALL_WITH_1(CHUNK_NAME)},
+                        *const chunk_tiles_2[] = {ALL_WITH_2(CHUNK_NAME)};
 static row_tiles *const *const tiles_of[] = {NULL, tiles_1, tiles_2};
 static row_tiles *const *const chunk_tiles_of[] = {NULL, chunk_tiles_1, chunk_tiles_2};
 #define TILES_FOR(row) ((row)->x_pixel == TILE_CHUNK ? chunk_tiles_of : tiles_of)
@@ -251,20 +252,20 @@ RC_INLINE void outer_pixel(vec sum[32], const int scalars, const int vectors, co
                            const float *b, ptrdiff_t b_vector)
 {
     vec vector[OUTER_VECTORS];
-UNROLLED
+    UNROLLED
     for (int v = 0; v < vectors; v++)
         vector[v] = vec_load(b + v * b_vector);
 #if FOUR_AT_ONCE
     vec four[4];
-UNROLLED
+    UNROLLED
     for (int i = 0; i < scalars / 4; i++)
         four[i] = vec_load(a + i * a_four);
-UNROLLED
+    UNROLLED
     for (int i = 0; i < scalars * vectors; i++)
         sum[i] += vector[i % vectors] * four[i / vectors / 4][i / vectors % 4];
 #else
     (void)a_four;
-UNROLLED
+    UNROLLED
     for (int i = 0; i < scalars * vectors; i++)
         sum[i] += vector[i % vectors] * a[i / vectors];
 #endif
@@ -273,7 +274,7 @@ UNROLLED
 RC_INLINE void run_outer(const int scalars, const int vectors, const tile_outer *outer)
 {
     vec sum[32];
-UNROLLED
+    UNROLLED
     for (int i = 0; i < scalars * vectors; i++)
         sum[i] = vec_set(0);
     ptrdiff_t a_pixel = outer->a_pixel, b_pixel = outer->b_pixel, a_four = outer->a_four, b_vector = outer->b_vector;
@@ -286,19 +287,19 @@ UNROLLED
         }
     }
     if (outer->add) {
-UNROLLED
+        UNROLLED
         for (int i = 0; i < scalars * vectors; i++)
             sum[i] += vec_load(outer->d + i * RC_LANES);
     }
-UNROLLED
+    UNROLLED
     for (int i = 0; i < scalars * vectors; i++)
         vec_store(outer->d + i * RC_LANES, sum[i]);
 }
 
-#define OUTER(scalars, vectors)                                                                                      \
-    static __attribute__((noinline)) void outer_##scalars##_##vectors(const tile_outer *outer)                       \
-    {                                                                                                                \
-        run_outer(scalars, vectors, outer);                                                                          \
+#define OUTER(scalars, vectors) \
+    static __attribute__((noinline)) void outer_##scalars##_##vectors(const tile_outer *outer) \
+    { \
+        run_outer(scalars, vectors, outer); \
     }
 OUTER(4, 1)
 OUTER(4, 2)

@@ -33,9 +33,9 @@ typedef struct tile_row {
     float *y;
     ptrdiff_t y_pixel;
     int pixels;
-    int width;                /* a multiple of the lanes, at most TILE_WIDTH */
-    int channels;             /* of these are read and written in y: at most width */
-    int batch;                /* the same so many times, this much further each time: */
+    int width;    /* a multiple of the lanes, at most TILE_WIDTH */
+    int channels; /* of these are read and written in y: at most width */
+    int batch;    /* the same so many times, this much further each time: */
     ptrdiff_t x_batch, w_batch, y_batch;
 } tile_row;
 
@@ -43,15 +43,15 @@ void RC_FAST(tile_row)(const tile_row *row);
 
 /* A block of weight gradients. */
 typedef struct tile_outer {
-    const float *a;                       /* (images, rows, pixels, scalars) by these strides */
+    const float *a; /* (images, rows, pixels, scalars) by these strides */
     ptrdiff_t a_four, a_pixel, a_row, a_image;
-    const float *b;                       /* (images, rows, pixels, width) by these strides */
+    const float *b; /* (images, rows, pixels, width) by these strides */
     ptrdiff_t b_vector, b_pixel, b_row, b_image;
     int images, rows, pixels;
-    float *d;                             /* (scalars, width) */
-    bool add;                             /* to what d holds */
-    int scalars;                          /* what outer_scalars() said */
-    int width;                            /* a multiple of the lanes, at most OUTER_WIDTH */
+    float *d;    /* (scalars, width) */
+    bool add;    /* to what d holds */
+    int scalars; /* what outer_scalars() said */
+    int width;   /* a multiple of the lanes, at most OUTER_WIDTH */
 } tile_outer;
 
 void RC_FAST(tile_outer)(const tile_outer *outer);
