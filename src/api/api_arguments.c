@@ -37,7 +37,7 @@ bool rc_api_give_item(void *to, size_t first, const void *item, size_t size)
     return true;
 }
 
-rc_status rc_api_check_images(const recollect_images *images)
+static rc_status check_there(const recollect_images *images)
 {
     if (images == NULL)
         return rc_api_is_null("images", "pixels and their shape");
@@ -45,6 +45,12 @@ rc_status rc_api_check_images(const recollect_images *images)
         return rc_api_is_null("pixels", "(count, height, width, channels) bytes");
     if (images->count < 1)
         return rc_fail(RC_INVALID_ARGUMENT, "count is %d, expected 1 image or more", images->count);
+    return RC_OK;
+}
+
+rc_status rc_api_check_images(const recollect_images *images)
+{
+    RC_TRY(check_there(images));
     RC_TRY(rc_check_image_shape(images->height, images->width, images->channels));
     size_t bytes = (size_t)images->height * (size_t)images->width * (size_t)images->channels;
     if (!rc_size_mul(bytes, (size_t)images->count, &bytes) || bytes > PTRDIFF_MAX)
@@ -55,12 +61,7 @@ rc_status rc_api_check_images(const recollect_images *images)
 
 rc_status rc_api_check_any_images(const recollect_images *images)
 {
-    if (images == NULL)
-        return rc_api_is_null("images", "pixels and their shape");
-    if (images->pixels == NULL)
-        return rc_api_is_null("pixels", "(count, height, width, channels) bytes");
-    if (images->count < 1)
-        return rc_fail(RC_INVALID_ARGUMENT, "count is %d, expected 1 image or more", images->count);
+    RC_TRY(check_there(images));
     if (images->channels != 1 && images->channels != 3)
         return rc_fail(RC_INVALID_ARGUMENT, "images have %d channels, expected 1 (grey) or 3 (red, green, blue)",
                        images->channels);

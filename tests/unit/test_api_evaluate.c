@@ -12,22 +12,10 @@
 #include <cmocka.h>
 
 #include "base/memory.h"
+#include "support/api_checks.h"
 #include "support/api_data.h"
 
 enum { FIRST = 5, CLASSES = 6, PER_CLASS = 20, IMAGES = CLASSES * PER_CLASS };
-
-#define SUCCEEDS(call) \
-    do { \
-        if ((call) != RECOLLECT_OK) \
-            fail_msg("%s: %s", #call, recollect_last_message()); \
-    } while (0)
-
-#define REFUSED(call, words) \
-    do { \
-        assert_int_equal(call, RECOLLECT_INVALID_ARGUMENT); \
-        if (strstr(recollect_last_message(), words) == NULL) \
-            fail_msg("%s: \"%s\" does not say \"%s\"", #call, recollect_last_message(), words); \
-    } while (0)
 
 static char folder[] = "/tmp/recollect-test-XXXXXX";
 static api_data data;

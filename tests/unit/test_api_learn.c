@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "data/image.h"
+#include "support/api_checks.h"
 #include "support/api_data.h"
 
 static char folder[] = "/tmp/recollect-test-XXXXXX";
@@ -36,12 +37,6 @@ static int tear_down(void **state)
     remove(other);
     return rmdir(folder);
 }
-
-#define SUCCEEDS(call) \
-    do { \
-        if ((call) != RECOLLECT_OK) \
-            fail_msg("%s: %s", #call, recollect_last_message()); \
-    } while (0)
 
 /* ---- callbacks ----------------------------------------------------------------------------------------- */
 

@@ -13,22 +13,10 @@
 
 #include "base/memory.h"
 #include "data/hold_out.h"
+#include "support/api_checks.h"
 #include "support/api_data.h"
 
 enum { CLASSES = 2, PER_CLASS = 10, IMAGES = CLASSES * PER_CLASS };
-
-#define SUCCEEDS(call) \
-    do { \
-        if ((call) != RECOLLECT_OK) \
-            fail_msg("%s: %s", #call, recollect_last_message()); \
-    } while (0)
-
-#define REFUSED(call, words) \
-    do { \
-        assert_int_equal(call, RECOLLECT_INVALID_ARGUMENT); \
-        if (strstr(recollect_last_message(), words) == NULL) \
-            fail_msg("%s: \"%s\" does not say \"%s\"", #call, recollect_last_message(), words); \
-    } while (0)
 
 static api_data first, second;
 static recollect_context *context;

@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "support/api_checks.h"
 #include "support/api_data.h"
 
 static char folder[] = "/tmp/recollect-test-XXXXXX";
@@ -52,12 +53,6 @@ static bool use_comma(void)
     snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/comma.UTF-8 >/dev/null 2>&1", folder);
     return system(command) >= 0 && setenv("LOCPATH", folder, 1) == 0 && has_comma("comma.UTF-8");
 }
-
-#define SUCCEEDS(call) \
-    do { \
-        if ((call) != RECOLLECT_OK) \
-            fail_msg("%s: %s", #call, recollect_last_message()); \
-    } while (0)
 
 /* A model that has learnt by settings with fractions, as the bytes of its file. */
 static void learn(const char *name, char **bytes, size_t *size)

@@ -16,24 +16,12 @@
 
 #include "api/api.h"
 #include "base/memory.h"
+#include "support/api_checks.h"
 #include "support/api_data.h"
 
 enum { CLASSES = 3, IMAGES = 150, FEATURES = 64 /* at most */, SIDE = 40 };
 
-#define SUCCEEDS(call) \
-    do { \
-        if ((call) != RECOLLECT_OK) \
-            fail_msg("%s: %s", #call, recollect_last_message()); \
-    } while (0)
-
 /* The call is refused as an invalid argument, with these words. */
-#define REFUSED(call, words) \
-    do { \
-        assert_int_equal(call, RECOLLECT_INVALID_ARGUMENT); \
-        if (strstr(recollect_last_message(), words) == NULL) \
-            fail_msg("%s: \"%s\" does not say \"%s\"", #call, recollect_last_message(), words); \
-    } while (0)
-
 static char folder[] = "/tmp/recollect-test-XXXXXX";
 static api_data data, more;
 static atomic_int logged, cancel;
