@@ -425,8 +425,8 @@ typedef struct recollect_predictor recollect_predictor;
  *
  * A predictor has the backend of the model's context. On a GPU it has streams and memory of its own there, and
  * reads the model's weights where they are; `threads` then only decode. It calls the context's `log` and
- * `cancelled`, and takes memory from the context's allocator, on the thread that calls the predictor: with several
- * threads these functions must bear being called at the same time.
+ * `cancelled`, and takes memory from the context's allocator, on the thread that calls the predictor. Where several
+ * threads predict at once, these functions are called by several threads at once, and must be written for that.
  *
  * RECOLLECT_INVALID_ARGUMENT: the model knows nothing yet, or is learning or dreaming on another thread. */
 RECOLLECT_API recollect_status recollect_predictor_create(const recollect_model *model, int threads,

@@ -317,8 +317,7 @@ struct rc_backend {
      * holds. */
     void (*fork)(rc_backend *, int lane);
     void (*join)(rc_backend *, int lane);
-    void (*sum_workers)(rc_backend *, void *real, size_t count); /* sum over processes; does nothing if there is
-                                                                    one */
+    void (*sum_workers)(rc_backend *, void *real, size_t count); /* over processes; nothing where there is one */
     void (*step_begin)(rc_backend *, rc_step *);                 /* advances step and batch */
 
     /* Workspace for the largest call that will come: packed weights, bands, sums of each thread. */

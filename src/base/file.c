@@ -491,8 +491,8 @@ rc_status rc_file_remove_leftovers(const char *folder)
         return fail_errno("open", folder);
     rc_status status = RC_OK;
     const struct dirent *entry;
-    while (status == RC_OK && (entry = readdir(listing)) != NULL) /* readdir() is safe: no other thread has this
-                                                                     stream */
+    /* readdir() is safe: no other thread has this stream. */
+    while (status == RC_OK && (entry = readdir(listing)) != NULL)
         if (is_temporary(entry->d_name) && unlinkat(dirfd(listing), entry->d_name, 0) != 0 && errno != ENOENT)
             status = rc_fail(RC_IO, "cannot remove '%s/%s', which a killed process left: %s", folder, entry->d_name,
                              strerror(errno));

@@ -38,9 +38,7 @@ rc_status rc_dataset_number_names(rc_dataset *dataset);
 /* Numbers of the Philox streams that data uses, so that no two purposes share one. */
 #define RC_DATA_STREAM_SPLIT      UINT64_C(0x0100000000000000)
 #define RC_DATA_STREAM_PROCEDURAL UINT64_C(0x0200000000000000)
-#define RC_DATA_STREAM_ORDER \
-    UINT64_C(0x6f72646572) /* of the classes; out of order, because results depend on
-                                                            the number */
+#define RC_DATA_STREAM_ORDER      UINT64_C(0x6f72646572) /* of the classes; results depend on this number */
 
 bool rc_is_folder(const char *path);
 bool rc_is_file(const char *path);

@@ -324,8 +324,8 @@ static rc_status evaluate(cell_run *m)
         m->backend->read_real(m->backend, head, l->student.head.weight, count);
         status = rc_results_add(m->results, &evaluation, head, l->student.head.d, m->wall, rc_now() - began);
     }
-    if (status == RC_OK && m->results->done == 1 && m->cell->first != NULL) /* the cell of the first task has finished
-                                                                               it */
+    /* The cell of the first task has finished it. */
+    if (status == RC_OK && m->results->done == 1 && m->cell->first != NULL)
         memcpy(m->results->task[0].commit, m->cell->first->results.task[0].commit, sizeof m->results->task[0].commit);
     rc_free(NULL, head);
     rc_evaluation_destroy(&evaluation);
