@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -37,9 +38,9 @@ static void texts_that_nobody_understands(void **state)
     refuses("reference::1000", RC_UNSUPPORTED, "max_memory limits what backend reference takes");
     static const char *const bytes[] = {"", "much", "-1", "+1", "0", "1k", " 1", "99999999999999999999"};
     for (size_t i = 0; i < sizeof bytes / sizeof *bytes; i++) {
-        char text[64] = "cuda:bf16:", words[64] = "device memory is '";
-        strcat(text, bytes[i]);
-        strcat(strcat(words, bytes[i]), "', expected a number of bytes");
+        char text[64], words[128];
+        snprintf(text, sizeof text, "cuda:bf16:%s", bytes[i]);
+        snprintf(words, sizeof words, "device memory is '%s', expected a number of bytes", bytes[i]);
         refuses(text, RC_INVALID_ARGUMENT, words);
     }
 }
