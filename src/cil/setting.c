@@ -57,8 +57,9 @@ static void write_choices(const char *choices, char *text, size_t size)
 
 rc_status rc_setting_check_choice(const rc_setting *row, const char *value)
 {
-    for (const char *p = row->choices; p != NULL; p = strchr(p, '|'), p += p != NULL) {
+    for (const char *p = row->choices, *next; p != NULL; p = next) {
         size_t length = strcspn(p, "|");
+        next = p[length] == '|' ? p + length + 1 : NULL;
         if (strlen(value) == length && memcmp(p, value, length) == 0)
             return RC_OK;
     }
