@@ -176,6 +176,9 @@ typedef struct rc_groups {
 } rc_groups;
 rc_groups rc_case_groups(rc_case *c, int n);
 
+/* A tensor of that shape with no buffer yet. */
+rc_lazy rc_lazy_of_shape(int n, int h, int w, int channels, rc_groups groups);
+
 /* A tensor with what `features` allow: each is present by chance if `random`, else always. Pre-activations keep away
  * from the kink of ReLU, so that float and double take the same side. */
 rc_lazy rc_case_lazy(rc_case *c, const char *name, int n, int h, int w, int channels, rc_groups groups, int features,

@@ -155,20 +155,7 @@ static void draw_first_skip(rc_case *c, fused_case *p)
 /* Activations and sums; `after_x`: link 1 may add x. */
 static void draw_links(rc_case *c, fused_case *p, bool after_x)
 {
-    p->y = (rc_lazy){.n = p->n,
-                     .h = p->conv.h,
-                     .w = p->conv.w,
-                     .c = p->conv.c_out,
-                     .groups = 1,
-                     .group_end = {p->n},
-                     .raw = -1,
-                     .scale = -1,
-                     .shift = -1,
-                     .mean = -1,
-                     .istd = -1,
-                     .gamma = -1,
-                     .value = -1,
-                     .skip = -1};
+    p->y = rc_lazy_of_shape(p->n, p->conv.h, p->conv.w, p->conv.c_out, (rc_groups){1, {p->n}});
     for (int i = 0; i < p->count; i++) {
         p->act[i] = (rc_act)RC_CHOOSE(c, RC_ACT_RELU, RC_ACT_RELU, RC_ACT_NONE, RC_ACT_LEAKY_RELU);
         if (i == 0)

@@ -24,7 +24,7 @@ rc_groups rc_case_groups(rc_case *c, int n)
     return groups;
 }
 
-static rc_lazy shaped(int n, int h, int w, int channels, rc_groups groups)
+rc_lazy rc_lazy_of_shape(int n, int h, int w, int channels, rc_groups groups)
 {
     rc_lazy t = {.n = n,
                  .h = h,
@@ -47,7 +47,7 @@ static rc_lazy shaped(int n, int h, int w, int channels, rc_groups groups)
 rc_lazy rc_case_plain(rc_case *c, const char *name, rc_buffer_role role, int n, int h, int w, int channels,
                       rc_groups groups)
 {
-    rc_lazy t = shaped(n, h, w, channels, groups);
+    rc_lazy t = rc_lazy_of_shape(n, h, w, channels, groups);
     t.raw = rc_case_act(c, name, role, n, h, w, channels);
     return t;
 }
@@ -143,7 +143,7 @@ rc_lazy rc_case_lazy(rc_case *c, const char *name, int n, int h, int w, int chan
                      bool random)
 {
     int percent = random ? 60 : 100;
-    rc_lazy t = shaped(n, h, w, channels, groups);
+    rc_lazy t = rc_lazy_of_shape(n, h, w, channels, groups);
     t.raw = rc_case_act(c, name, features & RC_LAZY_OUTPUT ? RC_OUT : RC_IN, n, h, w, channels);
     if ((features & RC_LAZY_BN) && rc_case_chance(c, percent))
         add_normalisation(c, &t);

@@ -96,6 +96,14 @@ void learning_teach(rc_learner *l, int task, int n_new, int per_class, const rc_
     SUCCEEDS(rc_run_stages(l, RC_STAGE_INVERSION, 0, hooks, NULL));
 }
 
+void learning_begin_second(rc_learner *l, rc_backend *be, const char *method, const rc_settings *settings)
+{
+    learning_create(l, be, method, settings);
+    learning_teach(l, 0, 2, 8, &learning_no_hooks);
+    rc_learner_end_task(l);
+    learning_begin(l, 1, 2, 8);
+}
+
 /* ---- sources -------------------------------------------------------------------------------------------------- */
 
 static rc_source *of_kind(const rc_learner *l, const rc_source_kind *kind)

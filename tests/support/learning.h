@@ -19,6 +19,8 @@ uint8_t *learning_images(int first, int classes, int per_class, int32_t **labels
  * runs its stages. */
 void learning_begin(rc_learner *l, int task, int n_new, int per_class);
 void learning_teach(rc_learner *l, int task, int n_new, int per_class, const rc_stage_hooks *hooks);
+/* A new learner at the begin of its second task: two classes are old, two are new, with 16 images. */
+void learning_begin_second(rc_learner *l, rc_backend *be, const char *method, const rc_settings *settings);
 extern const rc_stage_hooks learning_no_hooks;
 
 /* The insides of a learner's source; NULL: it is of another kind. */

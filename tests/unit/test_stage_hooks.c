@@ -24,14 +24,6 @@ static int open_and_keep(void **state)
     return failed;
 }
 
-static void begin_second(rc_learner *l, const char *method, const rc_settings *s)
-{
-    learning_create(l, be, method, s);
-    learning_teach(l, 0, 2, 8, &learning_no_hooks);
-    rc_learner_end_task(l);
-    learning_begin(l, 1, 2, 8);
-}
-
 /* ---- time between two calls ----------------------------------------------------------------------------------- */
 
 enum { MOST_CHUNKS = 1000 };
@@ -122,7 +114,7 @@ static void stages_report_their_end_images_and_rate(void **state)
     s.milestones = RC_MAX_MILESTONES;
     for (int i = 0; i < RC_MAX_MILESTONES; i++)
         s.milestone[i] = 1000 + i;
-    begin_second(&l, "cwd", &s);
+    learning_begin_second(&l, be, "cwd", &s);
     /* The clock has run for longer than that, but not since a stage began. */
     rc_stage_hooks hooks = {.boundary = note_report, .interval = rc_now() / 2};
     memset(visits, 0, sizeof visits);
@@ -159,7 +151,7 @@ static void a_backend_that_fails_is_told(void **state)
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
         rc_learner l;
         int nth = 0;
-        begin_second(&l, methods[i], &s);
+        learning_begin_second(&l, be, methods[i], &s);
         for (bool failed = true; failed; nth++) {
             be->sync = failing_sync;
             to_go = nth + 1;
@@ -214,7 +206,7 @@ static void what_cannot_be_restored_is_told(void **state)
     for (int stage = RC_STAGE_INVERSION; stage <= RC_STAGE_REFINEMENT; stage++)
         for (int nth = 1; nth <= 3; nth++) {
             rc_learner l;
-            begin_second(&l, "cwd", &s);
+            learning_begin_second(&l, be, "cwd", &s);
             to_go = nth;
             rc_status status = rc_run_stages(&l, (rc_stage)stage, 1, &hooks, NULL); /* of nothing that was restored */
             assert_int_equal(status == RC_INTERNAL, nth < 3);

@@ -26,16 +26,6 @@ static int open_and_keep(void **state)
     return failed;
 }
 
-/* A learner in its second task: two classes are old, two are new, with 16 images. */
-static void begin_second(rc_learner *l, const char *method, const rc_settings *s)
-{
-    learning_create(l, be, method, s);
-    learning_teach(l, 0, 2, 8, &learning_no_hooks);
-    rc_learner_end_task(l);
-    learning_begin(l, 1, 2, 8);
-    rc_learner_send_order(l, 0);
-}
-
 /* ---- halves of a batch ---------------------------------------------------------------------------------------- */
 
 enum { REPLAYED = 6 };
@@ -164,7 +154,8 @@ static void each_half_has_its_own_losses(void **state)
     (void)state;
     rc_settings s = learning_settings();
     rc_learner l;
-    begin_second(&l, "cwd", &s);
+    learning_begin_second(&l, be, "cwd", &s);
+    rc_learner_send_order(&l, 0);
     int d = l.student.head.d, batch = d;
     assert_in_range(batch, REPLAYED + 1, 16); /* the order of the epoch has 16 images */
     static const rc_objective first = {.real = RC_CE_DECOUPLED,
@@ -215,7 +206,8 @@ static void the_teacher_is_asked_for_what_is_needed(void **state)
     static const rc_objective losses = {.real = RC_CE_NEW, .hkd = true};
     rc_settings s = learning_settings();
     rc_learner l;
-    begin_second(&l, "cwd", &s);
+    learning_begin_second(&l, be, "cwd", &s);
+    rc_learner_send_order(&l, 0);
     watch_operations();
     rc_training *training = unequal_step(&l, &losses);
     int rows = view.input->n, batch = rows - REPLAYED;
@@ -243,7 +235,8 @@ static void labels_that_are_known_stay(void **state)
     int32_t before[BATCH], after[BATCH];
     float logits[2 * BATCH * OLD];
     int others = 0;
-    begin_second(&l, "deepinversion-pixels", &s);
+    learning_begin_second(&l, be, "deepinversion-pixels", &s);
+    rc_learner_send_order(&l, 0);
     SUCCEEDS(rc_stage_training_create(&l, &training));
     SUCCEEDS(rc_training_prepare_epoch(training, 0));
     rc_training_view look = rc_training_look(training);
@@ -304,7 +297,8 @@ static void a_new_step_stands_before_the_first_batch(void **state)
     rc_training *training;
     int32_t labels[16], order[16], found[BATCH];
     double noise[2][BATCH * NOISE];
-    begin_second(&l, "cwd", &s);
+    learning_begin_second(&l, be, "cwd", &s);
+    rc_learner_send_order(&l, 0);
     SUCCEEDS(rc_stage_training_create(&l, &training));
     be->read_bytes(be, labels, l.data.labels, sizeof labels);
     be->read_bytes(be, order, l.data.order, sizeof order);
@@ -336,7 +330,8 @@ static void the_smallest_batches_are_taken(void **state)
     rc_learner l;
     rc_training *training;
     rc_inversion *inversion;
-    begin_second(&l, "cwd", &s);
+    learning_begin_second(&l, be, "cwd", &s);
+    rc_learner_send_order(&l, 0);
     rc_training_settings one = {.batch = 1, .n_old = 2, .losses = losses};
     SUCCEEDS(rc_training_create(be, &one, &l.student, NULL, NULL, &l.data, &training));
     assert_int_equal(rc_training_look(training).input->n, 1);
@@ -394,7 +389,8 @@ static void tensors_of_a_checkpoint_have_type_and_size(void **state)
     (void)state;
     rc_settings s = learning_settings();
     rc_learner l;
-    begin_second(&l, "cwd", &s);
+    learning_begin_second(&l, be, "cwd", &s);
+    rc_learner_send_order(&l, 0);
     rc_stage_hooks hooks = {.boundary = check_entries, .user = &l, .interval = 1e9};
     named = 0;
     SUCCEEDS(rc_run_stages(&l, RC_STAGE_INVERSION, 0, &hooks, NULL));
@@ -422,7 +418,8 @@ static void nothing_is_held_for_losses_that_are_off(void **state)
     (void)state;
     rc_settings s = learning_settings();
     rc_learner l;
-    begin_second(&l, "cwd", &s);
+    learning_begin_second(&l, be, "cwd", &s);
+    rc_learner_send_order(&l, 0);
     rc_objective alone = {.real = RC_CE_ALL}, asks = {.real = RC_CE_ALL, .kd_real = RC_KD_OLD};
     size_t least = bytes_of(&l, &alone, false), asked = bytes_of(&l, &asks, true);
     assert_true(least < asked);
@@ -511,7 +508,8 @@ static void inversion_has_the_terms_that_settings_name(void **state)
         s.lambda_dce = cases[i].dce;
         s.paper_dce = cases[i].paper;
         s.paper_bn_sum = cases[i].paper_bn;
-        begin_second(&l, cases[i].method, &s);
+        learning_begin_second(&l, be, cases[i].method, &s);
+        rc_learner_send_order(&l, 0);
         be->loss_diversity = seen_diversity;
         be->loss_smoothing = seen_smoothing;
         be->loss_dce = seen_dce;
