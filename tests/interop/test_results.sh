@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # bench/results.py and bench/paper.csv: its examples, the names of its methods, and the table of two runs that are done.
+# bench/photos.py: its examples, and the table of two small lessons.
 # Skipped (code 77) where there is no Python, which is a failure where RECOLLECT_TEST_NO_SKIP is set.
 #
 # usage: test_results.sh PROGRAM
@@ -20,7 +21,7 @@ fail() {
 }
 export PYTHONDONTWRITEBYTECODE=1 PYTHONIOENCODING=utf-8
 
-for file in results.py torch_peer.py; do
+for file in results.py torch_peer.py photos.py; do
     "$python" -m doctest "$bench/$file" || fail "an example of $file"
 done
 
@@ -60,3 +61,32 @@ run runs/order-0/cwd cwd 0 5 1 1
 grep -q "cifar100-5-cwd-order-0.json is there already" "$work/said" || fail "nobody said that a copy was there"
 "$python" "$bench/results.py" "$work/collected"/*.json >"$work/again"
 cmp "$work/table" "$work/again" || fail "the table of the copies is another one"
+
+"$python" - "$work/set" <<'PYTHON'
+import pathlib, sys
+for part, count in ("train", 6), ("test", 3):
+    for number, name in enumerate(("black", "grey", "white")):
+        folder = pathlib.Path(sys.argv[1], part, name)
+        folder.mkdir(parents=True)
+        for each in range(count):
+            (folder / f"{each}.pgm").write_bytes(b"P5 16 16 255\n" + bytes([120 * number + each] * 256))
+PYTHON
+"$python" "$bench/photos.py" measure "$work/set" --images 5 --lessons 2,1 --out "$work/lessons.jsonl" --recollect "$program" \
+    --name quick --seed 3 -- --method finetune --epochs 1 --set refine_epochs=0 --set min_steps=1 --threads 1 >"$work/said"
+[ "$(wc -l <"$work/lessons.jsonl")" = 2 ] || fail "a line for each lesson: $(cat "$work/lessons.jsonl")"
+"$python" "$bench/photos.py" table "$work/lessons.jsonl" >"$work/table"
+grep -q '^| set | images a class | settings | 2 classes | 3 | CPU seconds | peak MiB |$' "$work/table" ||
+    fail "heads of the table of lessons: $(cat "$work/table")"
+grep -qE '^\| set \| 5 \| quick \| [0-9.]+ \| [0-9.]+ \| [0-9]+ \+ [0-9]+ = [0-9]+ \| [1-9][0-9]* \|$' "$work/table" ||
+    fail "row of two lessons: $(cat "$work/table")"
+"$python" - "$work/lessons.jsonl" <<'PYTHON' || fail "what the lines say: $(cat "$work/lessons.jsonl")"
+import json, sys
+first, second = map(json.loads, open(sys.argv[1]))
+assert (first["lesson"], first["classes"], first["tested"], first["seed"]) == (1, 2, 6, 3), first
+assert (second["lesson"], second["classes"], second["tested"], second["trained"]) == (2, 3, 9, 4), second
+assert 0 < first["cpu_seconds"] + second["cpu_seconds"] and 0 <= second["accuracy"] <= 100
+PYTHON
+if "$python" "$bench/photos.py" measure "$work/set" --images 5 --lessons 2,2 --out "$work/x" 2>"$work/said"; then
+    fail "more classes than there are"
+fi
+grep -q "has 3 classes, expected 4 or more" "$work/said" || fail "too many classes: $(cat "$work/said")"
