@@ -344,6 +344,11 @@ typedef struct recollect_learn_result {
     int old_images;               /* that option `old_test` scored */
     double old_before, old_after; /* percent of these right before and after, over all classes; NaN: none */
     double inversion_seconds, training_seconds, refinement_seconds, estimation_seconds; /* of the stages */
+    int left_out;     /* files, folders and links of the data that were not read: pictures of formats that this library
+                         cannot read, links that lead in circles, hidden folders, ... `log` gets the names of the first
+                         ones with the reason, and a count of each kind */
+    int not_pictures; /* files beside the pictures that nobody would take for one: texts, a system's own notes. They are
+                         not among those of left_out */
 } recollect_learn_result;
 
 /* Teaches classes: the first ones to a model that knows nothing (at least two), more of them to one that
@@ -519,6 +524,8 @@ typedef struct recollect_evaluation {
     const int *class_images;      /* (classes) */
     const int32_t *confusion; /* (classes, classes): images of the class of the row that the model took for the class of
                                  the column */
+    int left_out;             /* this and the next as in recollect_learn_result; 0 for images in memory */
+    int not_pictures;
 } recollect_evaluation;
 
 /* Scores images in memory. labels (images->count): the model's label of each. The images may have any size, as those

@@ -117,7 +117,9 @@ static rc_status present(const recollect_model *model, rc_named_evaluation *from
                                      .class_accuracy = e->accuracy + head->tasks,
                                      .class_top5 = e->accuracy + head->tasks + e->counts.classes,
                                      .class_images = e->images + head->tasks,
-                                     .confusion = e->counts.confusion};
+                                     .confusion = e->counts.confusion,
+                                     .left_out = data->left_out,
+                                     .not_pictures = data->not_pictures};
     *result = &e->seen;
     return RC_OK;
 }
@@ -264,6 +266,8 @@ recollect_status recollect_describe_evaluation(const recollect_model *model, con
     rc_json_begin_object(&w, NULL);
     rc_json_put_int(&w, "images", e->images);
     rc_json_put_int(&w, "unknown_images", e->unknown_images);
+    rc_json_put_int(&w, "left_out", e->left_out);
+    rc_json_put_int(&w, "not_pictures", e->not_pictures);
     rc_json_put_real(&w, "accuracy", e->accuracy);
     rc_json_put_real(&w, "top5", e->top5);
     rc_json_begin_array(&w, "task_accuracy");

@@ -56,7 +56,9 @@ static void fill_result(const rc_learn_result *from, recollect_learn_result *to)
                                      .inversion_seconds = from->wall[RC_STAGE_INVERSION],
                                      .training_seconds = from->wall[RC_STAGE_TRAINING],
                                      .refinement_seconds = from->wall[RC_STAGE_REFINEMENT],
-                                     .estimation_seconds = from->wall[RC_STAGE_ESTIMATION]};
+                                     .estimation_seconds = from->wall[RC_STAGE_ESTIMATION],
+                                     .left_out = from->left_out,
+                                     .not_pictures = from->not_pictures};
     rc_api_fill(to, &filled, sizeof filled);
 }
 

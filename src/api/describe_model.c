@@ -180,6 +180,8 @@ rc_status rc_describe_learning(const rc_saved_model *model, const recollect_lear
     rc_json_put_int(&w, "merged_classes", r->merged);
     rc_json_put_int(&w, "images", r->images);
     rc_json_put_int(&w, "broken_images", r->broken);
+    rc_json_put_int(&w, "left_out", r->left_out);
+    rc_json_put_int(&w, "not_pictures", r->not_pictures);
     rc_json_put_int(&w, "held_out_images", r->held_out);
     rc_json_put_real(&w, "accuracy", r->accuracy);
     rc_json_put_int(&w, "old_images", r->old_images);

@@ -296,6 +296,8 @@ static rc_status teach(lesson *s)
     char names[600];
     RC_TRY(take_data(s));
     s->result->broken = s->data.broken;
+    s->result->left_out = s->data.left_out;
+    s->result->not_pictures = s->data.not_pictures;
     s->result->images = s->data.train.count;
     RC_TRY(match_classes(s));
     RC_TRY(check_images(s));

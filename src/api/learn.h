@@ -46,7 +46,7 @@ typedef struct rc_learn_settings {
 
 typedef struct rc_learn_result {
     int known, added, merged; /* classes: known before, new, of the data and known */
-    int images, held_out, broken;
+    int images, held_out, broken, left_out, not_pictures;
     double accuracy;              /* percent of the held-out images, over all classes; NaN: none were held out */
     int old_images;               /* of old_test */
     double old_before, old_after; /* percent of them; NaN: none */

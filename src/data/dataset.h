@@ -44,7 +44,9 @@ typedef struct rc_dataset {
     /* For normalisation, of pixels / 255: the published constants of a known set, else measured on train (on test if
      * there is no train). */
     float mean[4], std[4];
-    int broken; /* images that could not be read and were skipped */
+    int broken;       /* images that could not be read and were skipped */
+    int left_out;     /* files, folders and links that were not read, for reasons that the log was told */
+    int not_pictures; /* files beside the pictures that nobody would take for one; not among left_out */
 } rc_dataset;
 
 typedef struct rc_data_settings {

@@ -230,16 +230,19 @@ static void tell_left_out(const same_files *s, const char *path, const rc_log *l
                      s->again[1], s->one[1]);
 }
 
-rc_status rc_image_files_leave_once(rc_image_files *train, rc_image_files *test, const char *path,
-                                    const rc_dataset *dataset, const rc_log *log)
+rc_status rc_image_files_leave_once(rc_image_files *train, rc_image_files *test, const char *path, rc_dataset *dataset,
+                                    const rc_log *log)
 {
     same_files s = {.part = {test, train}};
     if (train->count > INT_MAX - 1 - test->count)
         return rc_fail(RC_UNSUPPORTED, "more than %d images", INT_MAX - 1);
     int8_t *out = rc_alloc_zeroed(NULL, (size_t)train->count + (size_t)test->count, 1);
     rc_status status = out != NULL ? leave_once(&s, train, test, dataset, out) : RC_OUT_OF_MEMORY;
-    if (status == RC_OK)
+    if (status == RC_OK) {
+        dataset->left_out = test->circles + train->circles + s.again[0] + s.again[1];
+        dataset->not_pictures = test->others + train->others;
         tell_left_out(&s, path, log);
+    }
     rc_file_ids_free(&s.ids);
     rc_free(NULL, out);
     return status;

@@ -30,8 +30,8 @@ rc_status rc_image_files_add_folder(rc_image_files *files, const char *folder, i
 /* Leaves every file in once, whatever links lead to it: the first in the test set, else the first in the training set,
  * so that no image is in both. A file of two classes is refused. To be called before a set is split. What is left out,
  * here and before, is told to the log; `path` is what it calls the set. */
-rc_status rc_image_files_leave_once(rc_image_files *train, rc_image_files *test, const char *path,
-                                    const rc_dataset *dataset, const rc_log *log);
+rc_status rc_image_files_leave_once(rc_image_files *train, rc_image_files *test, const char *path, rc_dataset *dataset,
+                                    const rc_log *log);
 
 /* Moves a part of every class to `test`, as rc_hold_out chooses it. */
 rc_status rc_image_files_split(rc_image_files *train, int classes, double part, uint64_t seed, rc_image_files *test);

@@ -193,13 +193,23 @@ static void folders_are_scored_by_name(void **state)
     SUCCEEDS(recollect_model_set(model, "skip_broken", "true"));
     SUCCEEDS(recollect_evaluate_folder(model, "all", &e));
     assert_true(e->images == 4 && e->broken == 1 && e->unknown_images == 2 && e->unknown_classes == 1);
+    assert_true(e->left_out == 0 && e->not_pictures == 0);
     assert_string_equal(e->unknown[0], "stranger");
     assert_true(e->class_images[0] == 2 && e->class_images[4] == 2 && e->class_images[1] == 0);
     assert_true(isnan(e->class_accuracy[1]) && isnan(e->class_top5[1]) && isnan(e->task_accuracy[1]));
     SUCCEEDS(recollect_describe_evaluation(model, e, keep_line, json));
-    assert_int_equal(strncmp(json, "{\"images\":4,\"unknown_images\":2,\"accuracy\":", 42), 0);
+    assert_int_equal(strncmp(json, "{\"images\":4,\"unknown_images\":2,\"left_out\":0,", 42), 0);
     assert_non_null(strstr(json, "\"classes\":[{\"class\":\"rows\",\"images\":2,"));
     recollect_evaluation_destroy(&e);
+    FILE *notes = fopen("all/rows/notes.txt", "w");
+    assert_true(notes != NULL && fclose(notes) == 0 && symlink("..", "all/rows/up") == 0);
+    assert_int_equal(symlink(".", "all/disc/round"), 0);
+    SUCCEEDS(recollect_evaluate_folder(model, "all", &e));
+    assert_true(e->images == 4 && e->left_out == 2 && e->not_pictures == 1);
+    SUCCEEDS(recollect_describe_evaluation(model, e, keep_line, json));
+    assert_non_null(strstr(json, ",\"left_out\":2,\"not_pictures\":1,\"accuracy\":"));
+    recollect_evaluation_destroy(&e);
+    assert_true(remove("all/rows/notes.txt") == 0 && remove("all/rows/up") == 0 && remove("all/disc/round") == 0);
     SUCCEEDS(recollect_model_set(model, "format", "idx"));
     assert_true(recollect_evaluate_folder(model, "all", &e) != RECOLLECT_OK); /* the option holds */
     SUCCEEDS(recollect_model_set(model, "format", ""));

@@ -305,6 +305,11 @@ static void a_lesson_is_described(void **state)
                                    "\"checks\",\"diagonals\"],\"merged_classes\":0,\"images\":32,"));
     assert_non_null(strstr(p.text, "\"old_accuracy_before\":null"));
     p.used = 0;
+    result.left_out = 3;
+    result.not_pictures = 4;
+    SUCCEEDS(recollect_describe_learning(model, &result, NULL, page_add_line, &p));
+    assert_non_null(strstr(p.text, "\"broken_images\":0,\"left_out\":3,\"not_pictures\":4,"));
+    p.used = 0;
     result.old_before = 50;
     result.size = offsetof(recollect_learn_result, merged); /* of a caller who knows nothing of it */
     SUCCEEDS(recollect_describe_learning(model, &result, NULL, page_add_line, &p));
