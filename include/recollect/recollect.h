@@ -253,8 +253,8 @@ RECOLLECT_API void recollect_model_destroy(recollect_model **model);
 /* Sets an option for what the model learns next, by name: any setting that recollect_setting_at lists ("epochs",
  * "learning_rate", "seed", "net", "size", ...), or one of
  *
- *     method       how to learn: any that recollect_method_at lists; a method whose `learn` is 0 can only teach a
- *                  first model. Not set: "cwd" for a first model, later the method that it was made with
+ *     method       how to learn: any that recollect_method_at lists with `learn` 1. Not set: "cwd" for a first
+ *                  model, later the method that it was made with
  *     preset       the configuration of a first model, by name or as a YAML file; "learn" if it is not set.
  *                  Forgotten once the model has learnt
  *     merge        "true": images of classes that the model knows are welcome beside new ones
@@ -267,10 +267,11 @@ RECOLLECT_API void recollect_model_destroy(recollect_model **model);
  *                  stays to train on. The seed chooses which. "" or not set: 0.1 for images in files, 0 for
  *                  others. Has no effect on a folder with val/ or test/
  *
- * An unknown name, or a value that the option does not take, is RECOLLECT_INVALID_ARGUMENT and changes nothing;
- * learning itself finds values out of range. Options last until they are set again; those of the configuration
- * are stored with the model once it has learnt with them. What a net is made of, and what images are brought to,
- * cannot change any more then, and need not be set again: learning says so where another value is. */
+ * An unknown name, or a value that the option does not take (out of its range, or none of its choices), is
+ * RECOLLECT_INVALID_ARGUMENT and changes nothing; learning itself finds values that do not go together. Options last
+ * until they are set again; those of the configuration are stored with the model once it has learnt with them. What
+ * a net is made of, and what images are brought to, cannot change any more then, and need not be set again: learning
+ * says so where another value is. */
 RECOLLECT_API recollect_status recollect_model_set(recollect_model *model, const char *name, const char *value);
 
 /* Would recollect_model_set take this option? For callers that check before they open anything. */
@@ -596,7 +597,7 @@ typedef struct recollect_method {
     const char *summary; /* what it does, in one line */
     const char *stores;  /* what it keeps from one task to the next beside the classifier: "nothing" */
     int data_free;       /* 1: it keeps neither images nor a model that makes them, and is not given old images */
-    int learn;           /* 1: recollect_learn can teach a model more classes with it; 0: it needs the old images */
+    int learn;           /* 1: a model can learn with it; 0: it needs the old images, which experiments have alone */
 } recollect_method;
 
 RECOLLECT_API int recollect_method_at(int index, recollect_method *method);

@@ -243,7 +243,6 @@ static double hold_out_of(const char *text)
 static rc_status check_option(const char *name, const char *value)
 {
     rc_config tried = rc_config_default();
-    const rc_method *method;
     if (name == NULL)
         return rc_api_is_null("name", "that of an option");
     if (value == NULL)
@@ -251,8 +250,8 @@ static rc_status check_option(const char *name, const char *value)
     if (strlen(name) > 64 || strlen(value) >= VALUE_SIZE)
         return rc_fail(RC_INVALID_ARGUMENT, "the option '%.64s' or its value is too long", name);
     switch (find_option(name)) {
-    case METHOD: return rc_method_choose(value, &method);
-    case PRESET: return rc_config_load(&tried, value, NULL);
+    case METHOD: return rc_learn_check_method(value);
+    case PRESET: RC_TRY(rc_config_load(&tried, value, NULL)); return rc_config_check_each(&tried);
     case MERGE:
     case SKIP_BROKEN:
         return strcmp(value, "true") == 0 || strcmp(value, "false") == 0
@@ -268,7 +267,8 @@ static rc_status check_option(const char *name, const char *value)
     case FORMAT:
     case OPTIONS: break;
     }
-    return rc_config_set(&tried, name, value);
+    RC_TRY(rc_config_set(&tried, name, value));
+    return rc_config_check_one(&tried, name);
 }
 
 static rc_status set_option(recollect_model *model, const char *name, const char *value)

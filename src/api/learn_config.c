@@ -60,6 +60,34 @@ static rc_status check_fixed(const rc_saved_model *model, const rc_learn_setting
     return RC_OK;
 }
 
+/* "finetune, er, ...": those that a model can learn with. */
+static void list_methods(char *text, size_t size)
+{
+    size_t used = 0;
+    const rc_method *method;
+    text[0] = '\0';
+    for (int i = 0; (method = rc_method_at(i)) != NULL && used < size; i++)
+        if (!rc_method_takes_old_images(method))
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", method->name);
+}
+
+rc_status rc_learn_check_method(const char *name)
+{
+    const rc_method *method;
+    char others[512];
+    RC_TRY(rc_method_choose(name, &method));
+    if (!rc_method_takes_old_images(method))
+        return RC_OK;
+    list_methods(others, sizeof others);
+    return rc_fail(
+        RC_INVALID_ARGUMENT,
+        "the method '%s' needs the images of old classes, which only experiments have%s; a model learns with "
+        "%s",
+        name,
+        rc_method_trains_on_old_images(method) ? " (a new model that learns all classes at once is the same)" : "",
+        others);
+}
+
 rc_status rc_learn_configure(const rc_saved_model *model, const rc_learn_settings *settings, rc_config *config,
                              const rc_method **method)
 {

@@ -9,6 +9,9 @@
 rc_status rc_learn_configure(const rc_saved_model *model, const rc_learn_settings *settings, rc_config *config,
                              const rc_method **method);
 
+/* Is there a method of that name that a model can learn with? The message names those that there are. */
+rc_status rc_learn_check_method(const char *name);
+
 /* The size to read a first model's images at, where none was set and they came as `size`: the same, or the
  * next lower one that generators can make. */
 int rc_learn_size(int size);

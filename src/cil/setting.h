@@ -54,7 +54,7 @@ typedef struct rc_setting {
 #define RC_FIELD_SWITCH(name, bytes)                    bool name;
 #define RC_FIELD_LIST(name, bytes)                      int name##s, name[RC_MAX_MILESTONES];
 #define RC_SIZE_CHARACTERS(most)                        ((most) + 1)
-#define RC_SIZE_ONE_OF(choices)                         16
+#define RC_SIZE_ONE_OF(choices)                         32
 #define RC_SIZE_RANGE(low, high)
 #define RC_SIZE_MULTIPLES(of, high)
 #define RC_SIZE_EITHER

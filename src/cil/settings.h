@@ -4,6 +4,7 @@
 #define RC_CIL_SETTINGS_H
 
 #include "cil/setting.h"
+#include "nn/nets.h"
 
 /* clang-format off */
 #define RC_SETTINGS(X) \
@@ -11,14 +12,14 @@
     X(SEED,   seed,                  1,           RANGE(0, 0x1p63),    "everything", \
       "seed of every random number") \
     /* Nets, by the names of nn/nets.h; width, blocks and noise matter to the small ones. */ \
-    X(TEXT,   net,                   "resnet32",  CHARACTERS(31),      "net", \
-      "backbone: resnet32, resnet18, resnet-small, ...") \
+    X(TEXT,   net,                   "resnet32",  ONE_OF(RC_BACKBONES), "net", \
+      "backbone") \
     X(WHOLE,  net_width,             16,          RANGE(1, 4096),      "resnet-small", \
       "channels of the first stage of resnet-small") \
     X(WHOLE,  net_blocks,            1,           RANGE(1, 32),        "resnet-small", \
       "blocks a stage of resnet-small") \
-    X(TEXT,   generator,             "generator", CHARACTERS(31),      "inversion", \
-      "generator or generator-small") \
+    X(TEXT,   generator,             "generator", ONE_OF(RC_GENERATORS), "inversion", \
+      "net that makes dreams") \
     X(WHOLE,  generator_width,       32,          RANGE(2, 4096),      "generator-small", \
       "channels of generator-small") \
     X(WHOLE,  noise,                 1000,        RANGE(1, 65536),     "generator-small", \

@@ -201,6 +201,11 @@ static int run(const rc_option_value *value, int count, char **arguments)
                          : rc_wrong_usage(self, count < 1 ? "which model?" : "on which images?");
     if (value[JSON].given && value[CSV].given)
         return rc_wrong_usage(self, "JSON or CSV? Both together cannot be read again");
+    recollect_status status = RECOLLECT_OK;
+    if (value[FORMAT].text != NULL)
+        status = recollect_check_option("format", value[FORMAT].text);
+    if (status != RECOLLECT_OK)
+        return rc_wrong_settings(self, status);
     rc_handle_settings opening = {.command = self->name,
                                   .backend = rc_backend_name(&value[BACKEND]),
                                   .threads = (int)value[THREADS].integer,

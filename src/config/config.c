@@ -66,7 +66,8 @@ static rc_status unknown(const char *key)
 
 static rc_status wrong(const rc_setting *row, const char *value)
 {
-    return rc_fail(RC_INVALID_ARGUMENT, "%s is '%s', expected a %s", row->name, value, rc_setting_type(row));
+    const char *article = row->kind == RC_SETTING_SWITCH ? "" : "a ";
+    return rc_fail(RC_INVALID_ARGUMENT, "%s is '%s', expected %s%s", row->name, value, article, rc_setting_type(row));
 }
 
 static rc_status parse_long(const rc_setting *row, const char *value, long long *out)
@@ -334,6 +335,8 @@ bool rc_config_item_at(int index, rc_config_item *out)
 
 /* ---- meaning ------------------------------------------------------------------------------------------------- */
 
+static const double LOWEST_MEAN = 0, LOWEST_STD = 1e-6;
+
 /* "0.5, 0.4, 0.3": one number a channel; nothing is written for an empty text. */
 static rc_status parse_channels(const char *name, const char *text, int channels, double low, float *out)
 {
@@ -354,14 +357,19 @@ static rc_status parse_channels(const char *name, const char *text, int channels
 
 rc_status rc_config_normalisation(const rc_config *config, int channels, float *mean, float *std)
 {
-    RC_TRY(parse_channels("mean", config->mean, channels, 0, mean));
-    return parse_channels("std", config->std, channels, 1e-6, std);
+    RC_TRY(parse_channels("mean", config->mean, channels, LOWEST_MEAN, mean));
+    return parse_channels("std", config->std, channels, LOWEST_STD, std);
 }
 
 rc_status rc_config_split(const rc_config *config, rc_task_split *split)
 {
     *split = (rc_task_split){.tasks = config->tasks, .first = config->first_task};
-    return parse_list("task_sizes", config->task_sizes, split->size, RC_MAX_TASKS, &split->sizes);
+    RC_TRY(parse_list("task_sizes", config->task_sizes, split->size, RC_MAX_TASKS, &split->sizes));
+    for (int i = 0; i < split->sizes; i++)
+        if (split->size[i] < 1)
+            return rc_fail(RC_INVALID_ARGUMENT, "task_sizes is '%s', expected 1 class or more for every task",
+                           config->task_sizes);
+    return RC_OK;
 }
 
 /* A list of classes. *count: how many it has, of which the first `room` are in order. */
@@ -425,15 +433,75 @@ rc_status rc_config_class_order(const rc_config *config, int classes, int **orde
     return status;
 }
 
+/* The numbers of mean or std, before the data has said how many channels there are. */
+static rc_status check_channels(const char *name, const char *text, double low)
+{
+    float grey[1], colour[3];
+    if (parse_channels(name, text, 1, low, grey) == RC_OK || parse_channels(name, text, 3, low, colour) == RC_OK)
+        return RC_OK;
+    return rc_fail(RC_INVALID_ARGUMENT, "%s is '%s', expected 1 or 3 numbers from %g to 1", name, text, low);
+}
+
+static rc_status check_mean(const rc_config *config)
+{
+    return check_channels("mean", config->mean, LOWEST_MEAN);
+}
+
+static rc_status check_std(const rc_config *config)
+{
+    return check_channels("std", config->std, LOWEST_STD);
+}
+
+static rc_status check_format(const rc_config *config)
+{
+    return rc_dataset_check_format(config->format);
+}
+
+static rc_status check_sizes(const rc_config *config)
+{
+    rc_task_split split;
+    return rc_config_split(config, &split);
+}
+
+/* Texts that mean something. */
+static const struct {
+    size_t offset;
+    rc_status (*check)(const rc_config *config);
+} meanings[] = {{offsetof(rc_config, format), check_format},
+                {offsetof(rc_config, mean), check_mean},
+                {offsetof(rc_config, std), check_std},
+                {offsetof(rc_config, class_order), check_order},
+                {offsetof(rc_config, task_sizes), check_sizes}};
+
+static rc_status check_item(const rc_config *config, item it)
+{
+    RC_TRY(rc_setting_check(it.row, (const char *)config + it.base));
+    for (size_t i = 0; i < sizeof meanings / sizeof *meanings; i++)
+        if (meanings[i].offset == it.base + it.row->offset)
+            return meanings[i].check(config);
+    return RC_OK;
+}
+
+rc_status rc_config_check_one(const rc_config *config, const char *key)
+{
+    item it = find_item(key);
+    return it.row != NULL ? check_item(config, it) : unknown(key);
+}
+
+rc_status rc_config_check_each(const rc_config *config)
+{
+    item it;
+    for (int i = 0; (it = item_at(i)).row != NULL; i++)
+        RC_TRY(check_item(config, it));
+    return RC_OK;
+}
+
 rc_status rc_config_check(const rc_config *config)
 {
     RC_TRY(rc_settings_check(&config->settings));
-    for (int i = 0; i < OWN; i++)
-        RC_TRY(rc_setting_check(&own[i], config));
+    RC_TRY(rc_config_check_each(config));
     if (config->resize > 0 && config->resize < config->size)
         return rc_fail(RC_INVALID_ARGUMENT, "resize is %d, expected 0, or size (%d) and more", config->resize,
                        config->size);
-    RC_TRY(check_order(config));
-    rc_task_split split;
-    return rc_config_split(config, &split);
+    return RC_OK;
 }

@@ -82,7 +82,10 @@ rc_status rc_config_print(const rc_config *config, void (*line)(void *user, cons
 void rc_config_put_json(const rc_config *config, const char *except, rc_json_writer *w);
 rc_status rc_config_from_json(rc_config *config, const rc_json *json);
 
-/* Ranges and combinations. */
+/* Is the value of this setting one that it takes, whatever the others are? The same for every setting. */
+rc_status rc_config_check_one(const rc_config *config, const char *key);
+rc_status rc_config_check_each(const rc_config *config);
+/* The same, and do they go together? */
 rc_status rc_config_check(const rc_config *config);
 
 /* The table itself, for --help, completion, the documentation and the public list; false when there are no more. */

@@ -257,18 +257,24 @@ static rc_status look_around(const char *path, const rc_reader *wanted, const rc
     return RC_OK;
 }
 
+rc_status rc_dataset_check_format(const char *format)
+{
+    char layouts[700] = "";
+    if (format == NULL || format[0] == '\0' || find_reader(format) != NULL)
+        return RC_OK;
+    for (int i = 0; i < READERS; i++) {
+        append(layouts, sizeof layouts, i == 0 ? "" : ", ");
+        append(layouts, sizeof layouts, readers[i]->format);
+    }
+    return rc_fail(RC_INVALID_ARGUMENT, "data format '%.40s' is not known, expected one of %s", format, layouts);
+}
+
 static rc_status choose_reader(const char *path, const char *format, const rc_reader **reader, char *found)
 {
-    const rc_reader *wanted = NULL;
     bool known = false, given = format != NULL && format[0] != 0;
     char layouts[700] = "";
-    if (given && (wanted = find_reader(format)) == NULL) {
-        for (int i = 0; i < READERS; i++) {
-            append(layouts, sizeof layouts, i == 0 ? "" : ", ");
-            append(layouts, sizeof layouts, readers[i]->format);
-        }
-        return rc_fail(RC_INVALID_ARGUMENT, "data format '%.40s' is not known, expected one of %s", format, layouts);
-    }
+    RC_TRY(rc_dataset_check_format(format));
+    const rc_reader *wanted = given ? find_reader(format) : NULL;
     *reader = NULL;
     int written = snprintf(found, RC_PATH_SIZE, "%s", path);
     if (written < 0 || written >= RC_PATH_SIZE)

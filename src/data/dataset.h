@@ -77,6 +77,8 @@ typedef struct rc_data_settings {
  * folder that holds one well-known set in a folder of its usual name. On failure nothing is held, and the message
  * says what was looked for where. settings may be NULL: all zero. */
 rc_status rc_dataset_open(const char *path, const rc_data_settings *settings, rc_dataset *dataset);
+/* Is there a reader of that name? NULL and "" are fine. */
+rc_status rc_dataset_check_format(const char *format);
 /* What the published experiments normalise the colour images of a set with; false: none of that name is published. */
 bool rc_published_normalisation(const char *name, float mean[3], float std[3]);
 /* Sets mean and std to those of its images. */

@@ -35,6 +35,8 @@ rc_status rc_net_pixels(rc_net *net, int n, int c, int h, int w);
 
 /* By name: "resnet32", "resnet18", "resnet32-abd", "resnet18-mammoth", "resnet-small", "generator",
  * "generator-small", "vae-encoder", "vae-decoder". An unknown name is an error that lists these. */
+#define RC_BACKBONES  "resnet32|resnet18|resnet32-abd|resnet18-mammoth|resnet-small" /* that end in average pooling */
+#define RC_GENERATORS "generator|generator-small"                                    /* that make images of noise */
 rc_status rc_net_by_name(rc_net *net, const char *name, int c, int h, int w);
 const char *rc_net_known_name(int index); /* NULL: there are no more */
 

@@ -178,10 +178,12 @@ static void methods_are_what_they_say(void **state)
     char text[64];
     for (; recollect_method_at(count, &method); count++) {
         assert_true(method.title[0] != '\0' && method.summary[0] != '\0' && method.stores[0] != '\0');
-        SUCCEEDS(recollect_model_set(taught, "method", method.name));
-        /* recollect_model_get says what learning would do */
-        recollect_status status = recollect_model_get(taught, "method", text, sizeof text);
+        recollect_status status = recollect_model_set(taught, "method", method.name);
         assert_int_equal(status, method.learn ? RECOLLECT_OK : RECOLLECT_INVALID_ARGUMENT);
+        assert_int_equal(recollect_check_option("method", method.name), status);
+        /* recollect_model_get says what learning would do */
+        SUCCEEDS(recollect_model_get(taught, "method", text, sizeof text));
+        assert_true((strcmp(text, method.name) == 0) == (method.learn == 1));
         data_free += method.data_free;
         teaching += method.learn;
         if (strcmp(method.name, "cwd") == 0) {
@@ -350,8 +352,7 @@ static void kept_bytes_are_those_of_the_file(void **state)
     } kinds[] = {{"cwd", true, false, false, true},
                  {"finetune", false, false, false, true},
                  {"er", false, true, false, false},
-                 {"dgr", false, false, true, false},
-                 {"joint", false, false, false, false}};
+                 {"dgr", false, false, true, false}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         recollect_model *model = quick_model(kinds[i].method), *again;
         recollect_model_info info = {.size = sizeof info}, found = {.size = sizeof found};

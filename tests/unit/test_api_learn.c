@@ -329,8 +329,7 @@ static void refused_lessons_leave_the_model_alone(void **state)
     learn(model, &first);
     SUCCEEDS(recollect_model_save(model, path, 1));
     static const char *const bad[][2] = {
-        {"net", "resnet32"}, {"net_width", "8"},  {"learning_rate", "1000"}, {"size", "32"},
-        {"preset", "learn"}, {"method", "joint"}, {"epochs", "0"},
+        {"net", "resnet32"}, {"net_width", "8"}, {"refine_epochs", "500"}, {"size", "32"}, {"preset", "learn"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         recollect_model *loaded;

@@ -171,6 +171,26 @@ static void slices_cover_everything(void **state)
     }
 }
 
+/* What the settings net and generator offer: every net that ends in average pooling; nets that make images. */
+static void nets_are_offered_for_what_they_are(void **state)
+{
+    (void)state;
+    char backbones[256] = "", name[64];
+    for (int n = 0; rc_net_known_name(n) != NULL; n++) {
+        must(rc_net_by_name(&net, rc_net_known_name(n), 3, 32, 32));
+        size_t used = strlen(backbones);
+        if (net.layer[net.layers - 1].kind == RC_LAYER_AVERAGE_POOL)
+            snprintf(backbones + used, sizeof backbones - used, "%s%s", used > 0 ? "|" : "", rc_net_known_name(n));
+    }
+    assert_string_equal(backbones, RC_BACKBONES);
+    for (const char *p = RC_GENERATORS; *p != '\0'; p += strcspn(p, "|") + (p[strcspn(p, "|")] == '|')) {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(p, "|"), p);
+        must(rc_net_by_name(&net, name, 3, 32, 32));
+        const rc_layer *image = &net.layer[net.layers - 1];
+        assert_true(net.h == 1 && net.w == 1 && image->h == 32 && image->w == 32 && image->c_out == 3);
+    }
+}
+
 /* ---- what the builder refuses ----------------------------------------------------------------------------------- */
 
 static const rc_layer good = {
@@ -400,6 +420,7 @@ int main(void)
         cmocka_unit_test(residual_rules_of_each_net),
         cmocka_unit_test(names_are_the_published_ones),
         cmocka_unit_test(slices_cover_everything),
+        cmocka_unit_test(nets_are_offered_for_what_they_are),
         cmocka_unit_test(bad_layers),
         cmocka_unit_test(bad_layers_of_other_kinds),
         cmocka_unit_test(bad_shortcuts),

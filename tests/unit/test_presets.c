@@ -239,7 +239,7 @@ static void unknown_keys_get_the_nearest_name(void **state)
     assert_non_null(strstr(refused("batch: many"), "batch is 'many', expected a whole number"));
     assert_non_null(strstr(refused("learning_rate: 1e"), "learning_rate is '1e', expected a number"));
     assert_non_null(strstr(refused("learning_rate: inf"), "expected a number"));
-    assert_non_null(strstr(refused("flip: perhaps"), "expected a true or false"));
+    assert_non_null(strstr(refused("flip: perhaps"), "expected true or false"));
     assert_non_null(strstr(refused("milestone: [1, x]"), "expected a list of whole numbers"));
     assert_non_null(strstr(refused("profile: printed"), "profile is 'printed', expected code or paper"));
     assert_non_null(strstr(refused("batch: [1, [2]]"), "line 1"));
