@@ -37,6 +37,7 @@ static rc_status print_json(rc_describe_line *line, void *user)
         rc_json_put_text(&w, "title", method->title);
         rc_json_put_text(&w, "summary", method->summary);
         rc_json_put_bool(&w, "data_free", described.data_free != 0);
+        rc_json_put_bool(&w, "learn", described.learn != 0);
         rc_json_put_text(&w, "stores", described.stores);
         rc_json_end(&w);
     }
@@ -57,11 +58,11 @@ rc_status rc_describe_methods(bool json, rc_describe_line *line, void *user)
         length = (int)strlen(method->title);
         title = length > title ? length : title;
     }
-    snprintf(text, sizeof text, "%-*s  %-*s  data-free  what it does", name, "name", title, "title");
+    snprintf(text, sizeof text, "%-*s  %-*s  data-free  learn  what it does", name, "name", title, "title");
     line(user, text);
     for (int i = 0; (method = rc_method_at(i)) != NULL; i++) {
-        snprintf(text, sizeof text, "%-*s  %-*s  %-9s  %s", name, method->name, title, method->title,
-                 method->replay->data_free ? "yes" : "no", method->summary);
+        snprintf(text, sizeof text, "%-*s  %-*s  %-9s  %-5s  %s", name, method->name, title, method->title,
+                 method->replay->data_free ? "yes" : "no", describe(method).learn ? "yes" : "no", method->summary);
         line(user, text);
     }
     return RC_OK;

@@ -71,6 +71,10 @@ typedef struct rc_command {
     int (*run)(const rc_option_value *value, int count, char **arguments);
 } rc_command;
 
+/* What an option takes where the library has the list (its methods, say), item 0, 1, ...: NULL when there are no more.
+ * The text is valid until the next call. */
+const char *rc_option_choice(const rc_command *command, const rc_option *option, int index);
+
 /* Every command; NULL when there are no more. */
 const rc_command *rc_command_at(int index);
 

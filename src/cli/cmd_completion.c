@@ -5,11 +5,10 @@
 #include "cli/cli.h"
 
 /* Words that may follow an option, separated by blanks; "" where they are file names or anything. */
-static void option_words(const rc_option *o, char *words, size_t size)
+static void option_words(const rc_command *command, const rc_option *o, char *words, size_t size)
 {
     size_t used = 0;
-    recollect_preset preset = {.size = sizeof preset};
-    recollect_method method = {.size = sizeof method};
+    const char *choice;
     recollect_setting setting = {.size = sizeof setting};
     words[0] = '\0';
     if (o->argument != NULL && strchr(o->argument, '|') != NULL) {
@@ -18,12 +17,8 @@ static void option_words(const rc_option *o, char *words, size_t size)
             *p = *p == '|' ? ' ' : *p;
         return;
     }
-    for (int i = 0; strcmp(o->name, "preset") == 0 && used < size && recollect_preset_at(i, &preset); i++)
-        used += (size_t)snprintf(words + used, size - used, "%s ", preset.name);
-    for (int i = 0; strcmp(o->name, "net") == 0 && used < size && recollect_net_at(i) != NULL; i++)
-        used += (size_t)snprintf(words + used, size - used, "%s ", recollect_net_at(i));
-    for (int i = 0; strcmp(o->name, "method") == 0 && used < size && recollect_method_at(i, &method); i++)
-        used += (size_t)snprintf(words + used, size - used, "%s ", method.name);
+    for (int i = 0; used < size && (choice = rc_option_choice(command, o, i)) != NULL; i++)
+        used += (size_t)snprintf(words + used, size - used, "%s ", choice);
     for (int i = 0; strcmp(o->name, "set") == 0 && used < size && recollect_setting_at(i, &setting); i++)
         used += (size_t)snprintf(words + used, size - used, "%s= ", setting.name);
 }
@@ -81,7 +76,7 @@ static void print_bash_command(const rc_command *command)
     rc_print_own("        case $previous in");
     for (int i = 0; i < command->options; i++) {
         const rc_option *o = &command->option[i];
-        option_words(o, words, sizeof words);
+        option_words(command, o, words, sizeof words);
         if (o->type == RC_OPTION_FLAG)
             continue;
         if (words[0] != '\0')
@@ -135,11 +130,11 @@ static void print_bash(void)
 /* ---- zsh ------------------------------------------------------------------------------------------------------- */
 
 /* One line of _arguments: '--name[help]:what:(words)'. Colons and brackets mean something to it. */
-static void print_zsh_option(const rc_option *o)
+static void print_zsh_option(const rc_command *command, const rc_option *o)
 {
     enum { WORDS = 4096 };
     char words[WORDS], help[512], what[128] = "";
-    option_words(o, words, sizeof words);
+    option_words(command, o, words, sizeof words);
     if (o->type != RC_OPTION_FLAG)
         snprintf(what, sizeof what, ":%s:", words[0] != '\0' ? "value" : o->argument);
     const char *star = o->type == RC_OPTION_LIST ? "*" : "";
@@ -171,7 +166,7 @@ static void print_zsh(void)
     for (int i = 0; (command = rc_command_at(i)) != NULL; i++) {
         rc_print_own("    %s)\n        _arguments \\", command->name);
         for (int k = 0; k < command->options; k++)
-            print_zsh_option(&command->option[k]);
+            print_zsh_option(command, &command->option[k]);
         argument_words(command, words, sizeof words);
         if (words[0] != '\0')
             rc_print_own("            '*:argument:(%s)' \\", words);
@@ -207,7 +202,7 @@ static void print_fish(void)
             rc_print_own("complete -c recollect %s -a '%s'", when, words);
         for (int k = 0; k < command->options; k++) {
             const rc_option *o = &command->option[k];
-            option_words(o, words, sizeof words);
+            option_words(command, o, words, sizeof words);
             escaped(o->help, "\\", text, sizeof text);
             if (words[0] != '\0')
                 rc_print_own("complete -c recollect %s -x -l %s -a '%s' -d '%s'", when, o->name, words, text);

@@ -31,7 +31,8 @@ enum {
 
 static const rc_option options[OPTIONS] = {
     [OUT] = {"out", RC_OPTION_TEXT, "FILE", NULL, "where the model goes (required)", 0, 0},
-    [METHOD] = {"method", RC_OPTION_TEXT, "NAME", NULL, "see 'recollect methods'; the model's own, else cwd", 0, 0},
+    [METHOD] = {"method", RC_OPTION_TEXT, "NAME", NULL,
+                "how to learn ('recollect methods' explains); the model's own, else cwd", 0, 0},
     [EPOCHS] = {"epochs", RC_OPTION_INTEGER, "N", NULL, "passes over the images, refinement included", 1, 100000},
     [SEED] = {"seed", RC_OPTION_INTEGER, "N", NULL, "seed of every random number; the model's own, else 1", 0,
               INT64_MAX},

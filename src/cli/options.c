@@ -8,9 +8,27 @@
 
 /* ---- help ----------------------------------------------------------------------------------------------------- */
 
-static void print_option(const rc_option *o)
+enum { COLUMN = 28 };
+
+/* Where the library has a list of what the option takes: that list, in lines below the help. */
+static void print_choices(const rc_command *command, const rc_option *o)
 {
-    enum { COLUMN = 28 };
+    enum { WIDTH = 90 }; /* of a line, beside the column */
+    char line[128] = "there are";
+    const char *choice;
+    for (int i = 0; (choice = rc_option_choice(command, o, i)) != NULL; i++) {
+        size_t used = strlen(line);
+        if (used + strlen(choice) + 3 > WIDTH - COLUMN) {
+            rc_print_own("  %*s %s", COLUMN, "", line);
+            used = 0;
+        }
+        snprintf(line + used, sizeof line - used, "%s%s", used > 0 ? " " : "", choice);
+    }
+    rc_print_own("  %*s %s", COLUMN, "", line);
+}
+
+static void print_option(const rc_command *command, const rc_option *o)
+{
     char left[80], fallback[80] = "";
     snprintf(left, sizeof left, "--%s%s%s", o->name, o->argument ? " " : "", o->argument ? o->argument : "");
     if (o->fallback)
@@ -19,6 +37,8 @@ static void print_option(const rc_option *o)
         rc_print_own("  %s\n  %*s %s%s", left, COLUMN, "", o->help, fallback);
     else
         rc_print_own("  %-*s %s%s", COLUMN, left, o->help, fallback);
+    if (rc_option_choice(command, o, 0) != NULL)
+        print_choices(command, o);
 }
 
 static int print_help(const rc_command *command)
@@ -30,8 +50,8 @@ static int print_help(const rc_command *command)
         rc_print_own("\n%s", command->details);
     rc_print_own("\noptions:");
     for (int i = 0; i < command->options; i++)
-        print_option(&command->option[i]);
-    rc_print_own("  %-28s %s", "--help", "show this text");
+        print_option(command, &command->option[i]);
+    rc_print_own("  %-*s %s", COLUMN, "--help", "show this text");
     if (command->examples)
         rc_print_own("\nexamples:\n%s", command->examples);
     return RC_EXIT_DONE;

@@ -122,7 +122,28 @@ for command in $("$program" --help | awk '/^commands:/ { on = 1; next } on && NF
     done
 done
 [ $options -gt 40 ] || { echo "FAILED: only $options options were looked at"; exit 1; }
+# What learn offers, in completion and in its help, is what learn takes: with it the folder is what is missing (1), not the
+# value that is wrong (2).
+for option in method net preset; do
+    completes learn --$option '' >offered
+    "$program" learn --help | awk -v option="--$option" '$1 == option { on = 1; next } $1 ~ /^--/ { on = 0 }
+        on { for (i = 1; i <= NF; i++) print $i }' | sed 1,2d >helped
+    cmp offered helped || { echo "FAILED: help and completion offer different values of --$option"; exit 1; }
+    while read -r choice; do
+        code=0
+        "$program" learn no-folder --out no.safetensors --$option "$choice" >/dev/null 2>message || code=$?
+        [ $code -eq 1 ] || { cat message; echo "FAILED: learn offers --$option $choice and exits with $code"; exit 1; }
+    done <offered
+done
 completes learn --method cw | grep -xF cwd >/dev/null || { echo "FAILED: bash does not complete methods"; exit 1; }
+completes run --method jo | grep -xF joint >/dev/null || { echo "FAILED: bash does not complete methods of run"; exit 1; }
+for method in joint real-hkd real-lce; do
+    code=0
+    "$program" learn no-folder --out no.safetensors --method $method >/dev/null 2>message || code=$?
+    if [ $code -ne 2 ] || ! grep -q "'$method' needs the images of old classes.*; a model learns with .*cwd" message; then
+        cat message; echo "FAILED: learn --method $method exits with $code"; exit 1
+    fi
+done
 for shell in zsh fish; do
     file=$(find "$share/$shell" -type f)
     if command -v $shell >/dev/null; then $shell -n "$file"; fi

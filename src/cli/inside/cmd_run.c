@@ -35,7 +35,8 @@ enum {
 };
 
 static const rc_option options[OPTIONS] = {
-    [METHOD] = {"method", RC_OPTION_TEXT, "NAME,...", "cwd", "methods to run, or all; see 'recollect methods'", 0, 0},
+    [METHOD] = {"method", RC_OPTION_TEXT, "NAME,...", "cwd", "methods to run, or all ('recollect methods' explains)", 0,
+                0},
     [DATA] = {"data", RC_OPTION_TEXT, "PATH", NULL, "where the images are; 'procedural' makes some", 0, 0},
     [OUT] = {"out", RC_OPTION_TEXT, "FOLDER", NULL, "where results go (required)", 0, 0},
     [RESUME] = {"resume", RC_OPTION_FLAG, NULL, NULL, "go on with the run in that folder, or begin it", 0, 0},
