@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cli/cli.h"
+#include "cli/csv.h"
 #include "cli/handle.h"
 
 enum { JSON, CSV, FORMAT, SKIP_BROKEN, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
@@ -114,45 +115,24 @@ static void print_text(const recollect_model *model, const recollect_evaluation 
 
 /* ---- CSV -------------------------------------------------------------------------------------------------------- */
 
-/* A field as CSV wants it: in quotes, inner quotes doubled. There is room for it. */
-static size_t put_quoted(char *out, size_t used, const char *text)
-{
-    out[used++] = '"';
-    for (; *text != '\0'; text++) {
-        if (*text == '"')
-            out[used++] = '"';
-        out[used++] = *text;
-    }
-    out[used++] = '"';
-    out[used] = '\0';
-    return used;
-}
-
 /* The confusion matrix: a header, then one line per true class. */
 static int print_csv(const recollect_model *model, const recollect_evaluation *e)
 {
-    size_t longest = 32;
+    rc_csv line = {0};
+    rc_csv_text(&line, "true\\predicted");
     for (int k = 0; k < e->classes; k++)
-        longest += 2 * strlen(recollect_model_class_name(model, k)) + 16;
-    char *text = malloc(longest);
-    if (text == NULL) {
-        rc_complain("eval: no memory for a line of %zu bytes", longest);
-        return RC_EXIT_FAILED;
-    }
-    size_t used = put_quoted(text, 0, "true\\predicted");
-    for (int k = 0; k < e->classes; k++) {
-        text[used++] = ',';
-        used = put_quoted(text, used, recollect_model_class_name(model, k));
-    }
-    rc_print("%s", text);
-    for (int label = 0; label < e->classes; label++) {
-        used = put_quoted(text, 0, recollect_model_class_name(model, label));
+        rc_csv_text(&line, recollect_model_class_name(model, k));
+    bool whole = rc_csv_end(&line);
+    for (int label = 0; label < e->classes && whole; label++) {
+        rc_csv_text(&line, recollect_model_class_name(model, label));
         for (int k = 0; k < e->classes; k++)
-            used += (size_t)snprintf(text + used, longest - used, ",%d", cell(e, label, k));
-        rc_print("%s", text);
+            rc_csv_whole(&line, cell(e, label, k));
+        whole = rc_csv_end(&line);
     }
-    free(text);
-    return RC_EXIT_DONE;
+    rc_csv_free(&line);
+    if (!whole)
+        rc_complain("eval: no memory for a line of the matrix");
+    return whole ? RC_EXIT_DONE : RC_EXIT_FAILED;
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------ */

@@ -7,12 +7,14 @@
 
 #include "cli/cli.h"
 #include "cli/handle.h"
+#include "cli/predict_csv.h"
 
-enum { TOP, JSON, LIST, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
+enum { TOP, JSON, CSV, LIST, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
     [TOP] = {"top", RC_OPTION_INTEGER, "N", "3", "classes to show for each image", 1, 100000},
     [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "one JSON object a line", 0, 0},
+    [CSV] = {"csv", RC_OPTION_FLAG, NULL, NULL, "a table: a line of CSV for each image below a line of names", 0, 0},
     [LIST] = {"list", RC_OPTION_FLAG, NULL, NULL, "'-' is a list of paths, one a line, not an image", 0, 0},
     [BACKEND] = {"backend", RC_OPTION_TEXT, RC_BACKENDS, "cpu", "what to compute on", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
@@ -26,7 +28,9 @@ static const double unfamiliar = 2;
 
 typedef struct printer {
     const recollect_model *model;
-    bool json;
+    bool json, csv;
+    int top;     /* classes in a line of CSV */
+    rc_csv line; /* of it */
     bool failed; /* a prediction could not be printed */
     int images, broken;
 } printer;
@@ -61,6 +65,15 @@ static void print_text(printer *p, const recollect_prediction *prediction)
     free(text);
 }
 
+/* The row of a prediction; NULL: that of the names of the columns. */
+static void print_row(printer *p, const recollect_prediction *prediction)
+{
+    if (!rc_predict_csv(&p->line, p->model, prediction, p->top)) {
+        rc_complain("predict: no memory for a line of the table");
+        p->failed = true;
+    }
+}
+
 static void print_prediction(void *user, const recollect_prediction *prediction)
 {
     printer *p = user;
@@ -73,7 +86,9 @@ static void print_prediction(void *user, const recollect_prediction *prediction)
         rc_complain("predict: %s", recollect_last_message());
         p->failed = true;
     }
-    if (read && !p->json)
+    if (p->csv)
+        print_row(p, prediction);
+    if (read && !p->json && !p->csv)
         print_text(p, prediction);
 }
 
@@ -187,23 +202,31 @@ static int run(const rc_option_value *value, int count, char **arguments)
 {
     if (count < 2)
         return rc_wrong_usage(&rc_command_predict, count < 1 ? "which model?" : "which images?");
+    if (value[JSON].given && value[CSV].given)
+        return rc_wrong_usage(&rc_command_predict, "JSON or CSV? Both together cannot be read again");
+    bool table = value[JSON].given || value[CSV].given;
     rc_handle_settings opening = {.command = "predict",
                                   .backend = rc_backend_name(&value[BACKEND]),
                                   .threads = 1, /* the predictor has the others */
                                   .max_memory = &value[MAX_MEMORY],
-                                  .log_level = value[JSON].given ? RECOLLECT_LOG_WARNING : RECOLLECT_LOG_INFO};
+                                  .log_level = table ? RECOLLECT_LOG_WARNING : RECOLLECT_LOG_INFO};
     recollect_model *model = rc_handle_open(&opening, arguments[0]);
     if (model == NULL)
         return RC_EXIT_FAILED;
     rc_catch_interrupts();
-    printer p = {.model = model, .json = value[JSON].given};
+    int classes = recollect_model_classes(model), top = (int)value[TOP].integer;
+    printer p = {
+        .model = model, .json = value[JSON].given, .csv = value[CSV].given, .top = top < classes ? top : classes};
     questions q = {0};
     recollect_predictor *predictor;
     recollect_status status = recollect_predictor_create(model, (int)value[THREADS].integer, &predictor);
     bool asked = status == RECOLLECT_OK && ask_all(&q, count - 1, arguments + 1, value[LIST].given);
+    if (asked && p.csv)
+        print_row(&p, NULL);
     if (asked && q.count > 0)
-        status = recollect_predictor_each(predictor, q.picture, q.count, (int)value[TOP].integer, print_prediction, &p);
+        status = recollect_predictor_each(predictor, q.picture, q.count, top, print_prediction, &p);
     int code = asked || status != RECOLLECT_OK ? finish(status, &p) : RC_EXIT_FAILED;
+    rc_csv_free(&p.line);
     free_questions(&q, count - 1);
     recollect_predictor_destroy(&predictor);
     recollect_model_destroy(&model);
@@ -221,6 +244,7 @@ const rc_command rc_command_predict = {
                "learnt.\n"
                "A file that cannot be read is named, the others are still predicted, and the exit code is 1.",
     .examples = "  recollect predict animals.safetensors cat.jpg\n"
+                "  recollect predict animals.safetensors photos/ --csv > photos.csv\n"
                 "  recollect predict animals.safetensors photos/ --top 1 --json\n"
                 "  find . -name '*.png' | recollect predict animals.safetensors --list -",
     .option = options,

@@ -64,7 +64,7 @@ everywhere() {
     check 1 "$shown" learn pictures --out "none/$name"
     check 2 "$shown" learn pictures --out no.safetensors --method "x$name"
     check 2 "$shown" learn pictures --out no.safetensors --preset "./$name"
-    check 1 "$shown" learn pictures --out no.safetensors --format "x$name"
+    check 2 "$shown" learn pictures --out no.safetensors --format "x$name"
     check 1 "$shown" info "./$name"
     check 1 "$shown" dream "./$name"
     check 1 "$shown" dream model.safetensors --out "./$name/x/$(printf 'y%.0s' {1..300})"

@@ -71,7 +71,7 @@ expect 1 "cannot be set" learn two.safetensors third --out x --size 32
 expect 2 "did you mean 'epochs'" learn first --out x --set epoch=3
 expect 2 "sets nothing" learn first --out x --set epochs
 expect 2 "there is no method 'cwdd'" learn first --out x --method cwdd
-expect 1 "needs the images of the old classes" learn two.safetensors third --out x --method joint
+expect 2 "'joint' needs the images of old classes, which only experiments have (a new model that learns all" learn two.safetensors third --out x --method joint
 expect 1 "no data at" learn nowhere --out x
 expect 1 "No such" learn nowhere first --out x
 expect 1 "the model comes first" learn first two.safetensors --out x
