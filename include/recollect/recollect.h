@@ -149,7 +149,8 @@ typedef enum recollect_stage {
     RECOLLECT_STAGE_INVERSION,  /* a generator learns to dream what the model remembers */
     RECOLLECT_STAGE_TRAINING,   /* the model learns, from new images and dreams */
     RECOLLECT_STAGE_REFINEMENT, /* old and new classes are balanced */
-    RECOLLECT_STAGE_ESTIMATION  /* statistics of the classes for next time */
+    RECOLLECT_STAGE_ESTIMATION, /* statistics of the classes for next time */
+    RECOLLECT_STAGE_SCORING     /* images are classified, to see how many answers are right */
 } recollect_stage;
 
 typedef struct recollect_loss {
@@ -163,14 +164,16 @@ typedef struct recollect_progress {
     recollect_stage stage;
     const char *stage_name; /* "training" */
     int task;               /* 1: the first classes, 2: the next ones, ... */
-    uint32_t step, steps;   /* done, of all in the stage; while reading: images */
+    uint32_t step, steps;   /* done, of all in the stage; while reading and scoring: images */
     int epoch, epochs;      /* 0, 0 where there are none */
     const recollect_loss *losses;
     int loss_count;
     double images_per_second; /* NaN: not known yet, as with the next two */
     double stage_seconds_left;
     double seconds_left; /* of the call */
-    const char *text;    /* all of this in one line for people: "training 3/60: ce 0.53, 4210 images/s" */
+    const char *text; /* all of this in one line for people: "training 3/60: 45 %, 1:40 left, 4210 images/s, ce 0.53" */
+    /* The first version of the structure ends here. */
+    double fraction; /* of the work of all stages that is done, 0 to 1; NaN while reading and scoring */
 } recollect_progress;
 
 typedef struct recollect_settings {

@@ -2,7 +2,6 @@
  * api_predict.c and api_dream.c. */
 #include "recollect/recollect.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -171,44 +170,11 @@ static bool ask_cancelled(void *user)
     return s->cancelled(s->user) != 0;
 }
 
-static recollect_stage public_stage(rc_stage stage)
-{
-    switch (stage) {
-    case RC_STAGE_INVERSION: return RECOLLECT_STAGE_INVERSION;
-    case RC_STAGE_TRAINING: return RECOLLECT_STAGE_TRAINING;
-    case RC_STAGE_REFINEMENT: return RECOLLECT_STAGE_REFINEMENT;
-    default: return RECOLLECT_STAGE_ESTIMATION;
-    }
-}
-
-static void give_progress(void *user, const rc_watch_event *event)
+static void give_progress(void *user, const char *where, const recollect_progress *progress)
 {
     const recollect_settings *s = &((recollect_context *)user)->settings;
-    recollect_loss losses[RC_LOSS_COUNT];
-    recollect_progress p = {.size = sizeof p,
-                            .stage = RECOLLECT_STAGE_READING,
-                            .stage_name = "reading",
-                            .losses = losses,
-                            .step = (uint32_t)event->done,
-                            .steps = (uint32_t)event->total,
-                            .images_per_second = event->images_per_second,
-                            .stage_seconds_left = event->stage_left,
-                            .seconds_left = event->left,
-                            .text = event->text};
-    const rc_stage_report *report = event->report;
-    if (report != NULL) {
-        p.stage = public_stage(report->stage);
-        p.stage_name = rc_stage_name(report->stage);
-        p.task = report->task + 1;
-        p.step = report->step;
-        p.steps = report->steps;
-        p.epoch = report->epoch;
-        p.epochs = report->epochs;
-        for (int i = 0; i < RC_LOSS_COUNT; i++)
-            if (!isnan(report->loss[i]))
-                losses[p.loss_count++] = (recollect_loss){rc_loss_name(i), report->loss[i]};
-    }
-    s->progress(s->user, &p);
+    (void)where; /* a call has no others beside it */
+    s->progress(s->user, progress);
 }
 
 /* ---- contexts ------------------------------------------------------------------------------------------ */
@@ -220,7 +186,7 @@ static rc_status open_context(recollect_context *c)
     if (s->log != NULL)
         c->watch.log.write = write_log;
     if (s->progress != NULL)
-        c->watch.report = give_progress;
+        c->watch.progress = give_progress;
     if (s->cancelled != NULL)
         c->watch.cancelled = ask_cancelled;
     snprintf(c->backend_name, sizeof c->backend_name, "%s", s->backend); /* the caller's text may not live as long */

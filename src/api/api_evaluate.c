@@ -159,6 +159,8 @@ static rc_status evaluate(const recollect_model *model, const recollect_images *
 {
     uint8_t *fitted = NULL;
     rc_named_evaluation e = {0};
+    rc_watch watch = model->context->watch;
+    const rc_scoring scoring = {rc_watch_scoring, &watch};
     if (!rc_api_has_shape(model, images))
         RC_TRY(fit_images(model, images, &fitted));
     /* A view of the caller's memory and of the model's names: nothing is written through it. */
@@ -166,7 +168,7 @@ static rc_status evaluate(const recollect_model *model, const recollect_images *
     rc_split split = {.count = images->count,
                       .images = fitted != NULL ? fitted : (uint8_t *)(uintptr_t)images->pixels,
                       .labels = (int32_t *)(uintptr_t)labels};
-    rc_status status = rc_evaluate_by_name(&model->saved, &data, &split, &e);
+    rc_status status = rc_evaluate_by_name(&model->saved, &data, &split, &scoring, &e);
     if (status == RC_OK)
         status = present(model, &e, &data, result);
     rc_named_evaluation_destroy(&e);

@@ -22,9 +22,9 @@ typedef struct inversion_watch {
 static rc_status boundary(void *user, const rc_stage_report *report)
 {
     inversion_watch *w = user;
-    double speed, stage_left, left;
-    rc_forecast_update(&w->forecast, report, &speed, &stage_left, &left);
-    rc_watch_stage(w->watch, report, speed, stage_left, left);
+    rc_pace pace;
+    rc_forecast_update(&w->forecast, report, &pace);
+    rc_watch_stage(w->watch, report, &pace);
     return rc_watch_cancelled(w->watch)
                ? rc_fail(RC_CANCELLED, "stopped at step %u of %u; nothing was written", report->step, report->steps)
                : RC_OK;

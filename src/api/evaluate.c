@@ -61,7 +61,7 @@ static rc_status match_classes(const rc_saved_model *model, const rc_dataset *da
 }
 
 rc_status rc_evaluate_by_name(const rc_saved_model *model, const rc_dataset *data, const rc_split *split,
-                              rc_named_evaluation *e)
+                              const rc_scoring *scoring, rc_named_evaluation *e)
 {
     memset(e, 0, sizeof *e);
     const rc_learner *l = &model->learner;
@@ -71,7 +71,7 @@ rc_status rc_evaluate_by_name(const rc_saved_model *model, const rc_dataset *dat
     if (status == RC_OK)
         status = rc_scoring_batch(l->backend, &l->student, &l->settings, &l->augment, batch > 1 ? batch : 1, &batch);
     if (status == RC_OK)
-        status = rc_evaluate(l->backend, &l->student, &l->augment, &stream, split, batch, &e->counts);
+        status = rc_evaluate(l->backend, &l->student, &l->augment, &stream, split, batch, scoring, &e->counts);
     for (int i = 0; status == RC_OK && i < split->count; i++) {
         bool known = stream.position[split->labels[i]] < l->student.head.classes;
         e->images += known;
@@ -121,7 +121,8 @@ rc_status rc_evaluate_data(const rc_saved_model *model, const rc_evaluate_settin
     rc_pool_destroy(pool);
     RC_TRY(status);
     const rc_split *split = data->test.count > 0 ? &data->test : &data->train;
-    status = rc_evaluate_by_name(model, data, split, e);
+    const rc_scoring scoring = {rc_watch_scoring, &watch};
+    status = rc_evaluate_by_name(model, data, split, &scoring, e);
     if (status == RC_OK && e->images == 0)
         status = refuse_strangers(model, settings->data);
     if (status != RC_OK) {

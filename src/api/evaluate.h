@@ -22,7 +22,7 @@ typedef struct rc_named_evaluation {
 } rc_named_evaluation;
 
 rc_status rc_evaluate_by_name(const rc_saved_model *model, const rc_dataset *data, const rc_split *split,
-                              rc_named_evaluation *evaluation);
+                              const rc_scoring *scoring, rc_named_evaluation *evaluation);
 void rc_named_evaluation_destroy(rc_named_evaluation *evaluation); /* a zeroed one is fine */
 
 /* Reads the data set at `path` and scores its test images; all images where it has no test split of its own.

@@ -213,10 +213,10 @@ static rc_status boundary(void *user, const rc_stage_report *report)
 {
     lesson *s = user;
     char text[32];
-    double speed, stage_left, left;
-    rc_forecast_update(&s->forecast, report, &speed, &stage_left, &left);
-    give_forecast(s, left);
-    rc_watch_stage(&s->watch, report, speed, stage_left, left);
+    rc_pace pace;
+    rc_forecast_update(&s->forecast, report, &pace);
+    give_forecast(s, pace.left);
+    rc_watch_stage(&s->watch, report, &pace);
     if (!rc_watch_cancelled(&s->watch))
         return RC_OK;
     rc_duration_text(rc_now() - s->began, text, sizeof text);
@@ -248,15 +248,16 @@ static rc_status run_task(lesson *s)
 }
 
 /* Percent right on the images of a split whose labels are below `end`, predictions being over all classes. */
-static rc_status score(const rc_saved_model *model, const rc_dataset *data, const rc_split *split, int end, int *images,
-                       double *accuracy)
+static rc_status score(lesson *s, const rc_saved_model *model, const rc_dataset *data, const rc_split *split, int end,
+                       int *images, double *accuracy)
 {
     rc_named_evaluation e;
     *images = 0;
     *accuracy = NAN;
     if (split->count == 0)
         return RC_OK;
-    RC_TRY(rc_evaluate_by_name(model, data, split, &e));
+    const rc_scoring scoring = {rc_watch_scoring, &s->watch};
+    RC_TRY(rc_evaluate_by_name(model, data, split, &scoring, &e));
     for (int cell = 0; cell < end * e.counts.classes; cell++)
         *images += e.counts.confusion[cell];
     *accuracy = rc_accuracy(&e.counts, 0, end);
@@ -268,7 +269,7 @@ static rc_status score_old(lesson *s, const rc_saved_model *model, double *accur
 {
     const rc_dataset *data = &s->old_test;
     const rc_split *split = data->test.count > 0 ? &data->test : &data->train;
-    return score(model, data, split, s->result->known, &s->result->old_images, accuracy);
+    return score(s, model, data, split, s->result->known, &s->result->old_images, accuracy);
 }
 
 /* The data of the lesson: given, or read, in a size that generators can make. */
@@ -312,7 +313,7 @@ static rc_status teach(lesson *s)
                  s->method->title, s->n_new, s->n_new > 1 ? "es" : "", names, s->data.train.count, l->augment.w,
                  l->augment.h, s->data.test.count);
     RC_TRY(run_task(s));
-    RC_TRY(score(&s->taught, &s->data, &s->data.test, s->result->known + s->n_new, &s->result->held_out,
+    RC_TRY(score(s, &s->taught, &s->data, &s->data.test, s->result->known + s->n_new, &s->result->held_out,
                  &s->result->accuracy));
     return s->result->old_images > 0 ? score_old(s, &s->taught, &s->result->old_after) : RC_OK;
 }

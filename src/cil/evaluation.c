@@ -3,9 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/memory.h"
-
-enum { CHUNK = 1024 };
 
 /* Counts one sample: its prediction, and whether fewer than five logits are larger than the true one. Ties go to the
  * lower class. */
@@ -23,25 +22,44 @@ static void count_sample(rc_evaluation *e, const float *logits, int label)
         e->top5[label]++;
 }
 
+enum { CHUNK = 1024 }; /* whole batches, and a smaller one at its end */
+
+static rc_status tell(const rc_scoring *scoring, int done, int total, double *told)
+{
+    if (scoring == NULL || (done < total && rc_now() - *told < 0.5))
+        return RC_OK;
+    *told = rc_now();
+    return scoring->progress(scoring->user, "scoring images", done, total)
+               ? RC_OK
+               : rc_fail(RC_CANCELLED, "stopped after %d of %d images were scored", done, total);
+}
+
+/* index: (count), which images; batch: the most that the scorer takes. */
 static rc_status score_all(rc_scorer *scorer, const rc_task_stream *stream, const rc_split *test, const int32_t *index,
-                           int count, rc_evaluation *e)
+                           int count, int batch, const rc_scoring *scoring, rc_evaluation *e)
 {
     float *logits = rc_alloc_zeroed(NULL, (size_t)CHUNK * (size_t)e->classes, sizeof *logits);
     if (logits == NULL)
         return RC_OUT_OF_MEMORY;
     rc_status status = RC_OK;
-    for (int from = 0; status == RC_OK && from < count; from += CHUNK) {
-        int n = count - from < CHUNK ? count - from : CHUNK;
+    double told = rc_now();
+    for (int from = 0, n; status == RC_OK && from < count; from += n) {
+        int room = CHUNK - from % CHUNK;
+        n = count - from < room ? count - from : room;
+        n = n < batch ? n : batch;
         status = rc_scorer_run(scorer, test->images, index + from, n, logits, NULL);
         for (int i = 0; status == RC_OK && i < n; i++)
             count_sample(e, logits + (size_t)i * (size_t)e->classes, stream->position[test->labels[index[from + i]]]);
+        if (status == RC_OK)
+            status = tell(scoring, from + n, count, &told);
     }
     rc_free(NULL, logits);
     return status;
 }
 
 rc_status rc_evaluate(rc_backend *backend, const rc_classifier *classifier, const rc_augment *normalisation,
-                      const rc_task_stream *stream, const rc_split *test, int batch, rc_evaluation *evaluation)
+                      const rc_task_stream *stream, const rc_split *test, int batch, const rc_scoring *scoring,
+                      rc_evaluation *evaluation)
 {
     int classes = classifier->head.classes, count = 0;
     memset(evaluation, 0, sizeof *evaluation);
@@ -56,14 +74,12 @@ rc_status rc_evaluate(rc_backend *backend, const rc_classifier *classifier, cons
     rc_status status = evaluation->confusion != NULL && evaluation->top5 != NULL ? RC_OK : RC_OUT_OF_MEMORY;
     if (status == RC_OK)
         status = rc_task_images(stream, test, 0, classes, &index, &count);
-    if (status == RC_OK) /* no image, no batch; few images, a small one */
-        status = rc_scorer_create(backend, classifier,
-                                  count < 1       ? 1
-                                  : count < batch ? count
-                                                  : batch,
-                                  normalisation, &scorer);
+    /* No image, no batch; few images, a small one. */
+    int most = count < 1 ? 1 : count < batch ? count : batch;
     if (status == RC_OK)
-        status = score_all(scorer, stream, test, index, count, evaluation);
+        status = rc_scorer_create(backend, classifier, most, normalisation, &scorer);
+    if (status == RC_OK)
+        status = score_all(scorer, stream, test, index, count, most, scoring, evaluation);
     rc_scorer_destroy(scorer);
     rc_free(NULL, index);
     if (status != RC_OK)

@@ -11,9 +11,18 @@ typedef struct rc_evaluation {
     int32_t *top5;      /* (classes): true label among the five largest logits */
 } rc_evaluation;
 
-/* Scores the images of the classes at positions [0, classes of the classifier) of the stream. */
+/* How a caller looks on. `progress` is called between batches, about twice a second and at the end; false stops the
+ * scoring with RC_CANCELLED. */
+typedef struct rc_scoring {
+    bool (*progress)(void *user, const char *what, int done, int total);
+    void *user;
+} rc_scoring;
+
+/* Scores the images of the classes at positions [0, classes of the classifier) of the stream. scoring NULL: nobody
+ * looks on. */
 rc_status rc_evaluate(rc_backend *backend, const rc_classifier *classifier, const rc_augment *normalisation,
-                      const rc_task_stream *stream, const rc_split *test, int batch, rc_evaluation *evaluation);
+                      const rc_task_stream *stream, const rc_split *test, int batch, const rc_scoring *scoring,
+                      rc_evaluation *evaluation);
 void rc_evaluation_destroy(rc_evaluation *evaluation);
 
 /* Top-1 and top-5 accuracy in percent over the true labels [first, end); NaN without samples. */

@@ -60,6 +60,11 @@ const char *rc_backend_name(const rc_option_value *backend);
     {"max-memory", RC_OPTION_SIZE, "SIZE", NULL, "limit of memory, such as 512M or 2G; else 80 % of what is free", 0, 0}
 /* clang-format on */
 
+/* The row of --verbose, of commands that tell how far they are (rc_progress_verbose). */
+/* clang-format off */
+#define RC_OPTION_VERBOSE {"verbose", RC_OPTION_FLAG, NULL, NULL, "show the losses, too, while it works", 0, 0}
+/* clang-format on */
+
 typedef struct rc_command {
     const char *name, *summary;
     const char *arguments; /* "IMAGE..." in the usage line; NULL: takes none */
@@ -95,10 +100,14 @@ void rc_print_json(void *unused, const char *text);
 /* Text of the program's own, of one or several lines, as it is: help, scripts, the manual. Nothing from outside goes
  * here, where nothing is escaped. */
 void rc_print_own(const char *format, ...) __attribute__((format(printf, 1, 2)));
-/* The live line: overwritten by the next, gone when anything else is printed, absent if stderr is not a terminal. */
+/* The live line: overwritten by the next, gone when anything else is printed, absent if stderr is not a terminal that
+ * can overwrite lines (a pipe, TERM=dumb). It never wraps, however wide the window is by now. */
 void rc_show_progress(void *unused, const char *text);
-/* The same for work of minutes: where stderr is not a terminal, a plain line every ten seconds and at milestones. */
-void rc_tell_progress(void *unused, const char *text, bool milestone);
+/* The same for work of minutes, laid out for people. Where there is no such terminal: a plain line every ten seconds
+ * and at the end of a stage. `where` says which of several runs; else "". */
+void rc_tell_progress(void *unused, const char *where, const recollect_progress *progress);
+void rc_progress_verbose(bool on);  /* losses, too, though there is little room */
+void rc_put_live(const char *text); /* for these: a text that was escaped and fits */
 /* A line on stderr that is neither a result nor a complaint. */
 void rc_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void rc_note_log(void *unused, int level, const char *text); /* the same for a log of the library, in our words */
@@ -121,7 +130,12 @@ enum { RC_WORDS_SIZE = 2048 };
 const char *rc_own_words(const char *message, char *words, size_t size);
 void rc_words_begin(const rc_command *command); /* whose options they are from here on */
 
-/* The text in at least `width` characters: blanks behind it. At most `size` bytes with the zero byte; more is cut
+/* Columns that a text takes in a terminal: Chinese characters take two, accents of their own none. The text must have
+ * been escaped. cut: to that many columns, with dots at its end. */
+int rc_columns(const char *text);
+void rc_cut_columns(char *text, int columns);
+
+/* The text in at least `width` columns: blanks behind it. At most `size` bytes with the zero byte; more is cut
  * between characters. Returns `out`. */
 const char *rc_column(const char *text, int width, char *out, size_t size);
 

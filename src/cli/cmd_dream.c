@@ -4,7 +4,21 @@
 
 #include "cli/handle.h"
 
-enum { OUT, PER_CLASS, STEPS, SCALE, SEED, FORCE, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
+enum {
+    OUT,
+    PER_CLASS,
+    STEPS,
+    SCALE,
+    SEED,
+    FORCE,
+    VERBOSE,
+    BACKEND,
+    PRECISION,
+    DEVICE_MEMORY,
+    MAX_MEMORY,
+    THREADS,
+    OPTIONS
+};
 
 static const rc_option options[OPTIONS] = {
     [OUT] = {"out", RC_OPTION_TEXT, "FOLDER", "dreams", "where the pictures go", 0, 0},
@@ -13,6 +27,7 @@ static const rc_option options[OPTIONS] = {
     [SCALE] = {"scale", RC_OPTION_INTEGER, "N", "0", "enlarge pixels N times; 0: to 64 pixels a dream", 0, 64},
     [SEED] = {"seed", RC_OPTION_INTEGER, "N", NULL, "seed, for other dreams; the model's own", 0, INT64_MAX},
     [FORCE] = {"force", RC_OPTION_FLAG, NULL, NULL, "replace pictures that exist", 0, 0},
+    [VERBOSE] = RC_OPTION_VERBOSE,
     [BACKEND] = {"backend", RC_OPTION_TEXT, RC_BACKENDS, "cpu", "what to compute on", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
     [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
@@ -132,6 +147,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
     recollect_model *model = rc_handle_open(&settings, arguments[0]);
     if (model == NULL)
         return RC_EXIT_FAILED;
+    rc_progress_verbose(value[VERBOSE].given);
     rc_catch_interrupts();
     rc_outlive_readers();
     int code = dream(model, value);

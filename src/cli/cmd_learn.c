@@ -19,6 +19,7 @@ enum {
     OLD_TEST,
     MERGE,
     JSON,
+    VERBOSE,
     FORCE,
     SKIP_BROKEN,
     BACKEND,
@@ -46,6 +47,7 @@ static const rc_option options[OPTIONS] = {
     [MERGE] = {"merge", RC_OPTION_FLAG, NULL, NULL, "add images of known classes to these classes, beside new ones", 0,
                0},
     [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "print the result as JSON", 0, 0},
+    [VERBOSE] = RC_OPTION_VERBOSE,
     [FORCE] = {"force", RC_OPTION_FLAG, NULL, NULL, "replace FILE if it exists", 0, 0},
     [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "leave out images that cannot be read", 0, 0},
     [BACKEND] = {"backend", RC_OPTION_TEXT, RC_BACKENDS, "cpu", "what to compute on", 0, 0},
@@ -210,6 +212,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
     recollect_model *model = rc_handle_open(&opening, input);
     if (model == NULL)
         return RC_EXIT_FAILED;
+    rc_progress_verbose(value[VERBOSE].given);
     rc_catch_interrupts();
     rc_outlive_readers();
     int code = learn(model, arguments[count - 1], settings, set, value);

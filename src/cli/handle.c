@@ -13,8 +13,7 @@ static void note(void *unused, recollect_log_level level, const char *text)
 
 static void tell(void *unused, const recollect_progress *progress)
 {
-    bool ends = progress->stage != RECOLLECT_STAGE_READING && progress->step == progress->steps;
-    rc_tell_progress(unused, progress->text, ends);
+    rc_tell_progress(unused, "", progress);
 }
 
 static int interrupted(void *unused)

@@ -3,9 +3,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "cli/cli.h"
 
@@ -98,47 +95,11 @@ void rc_print_own(const char *format, ...)
     fflush(stdout);
 }
 
-/* Characters that fit into a line of the terminal without wrapping. */
-static int line_width(void)
+void rc_put_live(const char *text)
 {
-    struct winsize window;
-    int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 ? window.ws_col : 0;
-    return columns > 20 ? columns - 1 : 78;
-}
-
-void rc_show_progress(void *unused, const char *text)
-{
-    (void)unused;
-    if (!isatty(STDERR_FILENO))
-        return;
-    static const char dots[] = "...";
-    char shown[512];
-    size_t room = (size_t)line_width() + 1;
-    room = room < sizeof shown ? room : sizeof shown;
-    if (recollect_escape(text, shown, room) < strlen(text)) {
-        recollect_escape(text, shown, room - strlen(dots));
-        strcat(shown, dots);
-    }
-    fprintf(stderr, "\r%s\033[K", shown);
+    fprintf(stderr, "\r%s\033[K", text);
     fflush(stderr);
     live = true;
-}
-
-void rc_tell_progress(void *unused, const char *text, bool milestone)
-{
-    enum { SECONDS_BETWEEN_LINES = 10 };
-    static time_t last;
-    if (isatty(STDERR_FILENO)) {
-        rc_show_progress(unused, text);
-        return;
-    }
-    time_t now = time(NULL);
-    if (last == 0)
-        last = now;
-    if (!milestone && now - last < SECONDS_BETWEEN_LINES)
-        return;
-    last = now;
-    rc_note("%s", text);
 }
 
 void rc_note(const char *format, ...)
@@ -197,9 +158,7 @@ const char *rc_column(const char *text, int width, char *out, size_t size)
 {
     recollect_escape(text, out, size);
     size_t used = strlen(out);
-    for (const char *p = out; *p != '\0'; p++)
-        width -= ((unsigned char)*p & 0xC0) != 0x80; /* every byte but those that go on with a character */
-    for (; width > 0 && used + 1 < size; width--)
+    for (width -= rc_columns(out); width > 0 && used + 1 < size; width--)
         out[used++] = ' ';
     out[used] = '\0';
     return out;

@@ -228,13 +228,14 @@ static rc_status save_checkpoint(cell_run *m, const rc_stage_report *report)
 static rc_status boundary(void *user, const rc_stage_report *report)
 {
     cell_run *m = user;
-    double speed, stage_left, left, seconds;
+    rc_pace pace;
+    double seconds;
     if (m->stage != (int)report->stage)
         RC_TRY(rc_events_position(&m->events, &m->stage_offset, &seconds));
     m->stage = (int)report->stage;
-    rc_forecast_update(&m->cell->forecast, report, &speed, &stage_left, &left);
+    rc_forecast_update(&m->cell->forecast, report, &pace);
     RC_TRY(rc_events_stage(&m->events, report));
-    m->hooks->report(m->hooks->user, m->cell, report, speed, stage_left, left);
+    m->hooks->report(m->hooks->user, m->cell, report, &pace);
     bool stop = m->hooks->cancelled(m->hooks->user);
     if (stop || rc_now() - m->last_saved >= m->hooks->checkpoint_seconds)
         RC_TRY(save_checkpoint(m, report));
@@ -316,7 +317,7 @@ static rc_status evaluate(cell_run *m)
     const rc_split *test = &m->trial->data->test;
     int batch = m->trial->config.test_batch < test->count ? m->trial->config.test_batch : test->count;
     RC_TRY(rc_scoring_batch(m->backend, &l->student, &l->settings, &l->augment, batch, &batch));
-    RC_TRY(rc_evaluate(m->backend, &l->student, &l->augment, &m->trial->stream, test, batch, &evaluation));
+    RC_TRY(rc_evaluate(m->backend, &l->student, &l->augment, &m->trial->stream, test, batch, NULL, &evaluation));
     size_t count = (size_t)l->student.head.classes * (size_t)l->student.head.d;
     float *head = rc_alloc_zeroed(NULL, count, sizeof *head);
     rc_status status = head != NULL ? RC_OK : RC_OUT_OF_MEMORY;

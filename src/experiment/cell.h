@@ -25,9 +25,8 @@ typedef struct rc_cell {
 typedef struct rc_cell_hooks {
     double checkpoint_seconds;
     double report_seconds; /* between looks at the losses, and at whether to stop */
-    /* At a boundary; seconds left of the stage and of the cell. */
-    void (*report)(void *user, const rc_cell *cell, const rc_stage_report *report, double images_per_second,
-                   double stage_left, double left);
+    /* At a boundary; the pace is that of the cell's task and those after it. */
+    void (*report)(void *user, const rc_cell *cell, const rc_stage_report *report, const rc_pace *pace);
     bool (*cancelled)(void *user);
     void (*line)(void *user, const char *text); /* a result */
     void *user;

@@ -13,6 +13,7 @@ typedef struct grid {
     rc_cell_end *end;     /* (cells) */
     rc_cell_state *state; /* (cells) */
     double *left;         /* (cells) seconds of work, as far as is known */
+    double fraction;      /* of the work of all cells, as told last */
     char (*stage)[64];    /* (cells) where a running cell is */
     rc_forecast known;    /* the speed, as the last report had it */
     int jobs, running;
@@ -82,21 +83,26 @@ double rc_grid_seconds(const rc_cell *cell, int cells, int jobs, const rc_cell_s
 
 /* ---- what is told --------------------------------------------------------------------------------------------- */
 
-/* "0:41 left | order 0, CwD 2/5 training 12/160 | order 1, CwD ...": one line for all that run. The time comes with
- * the first steps that have been measured. */
-static void show_all(const grid *g, double left)
+/* "order 0, CwD 2/5 training 12/160 | order 1, CwD ...": one line for all that run. */
+static void show_all(const grid *g, const rc_pace *pace)
 {
-    char text[512] = "", time[32];
+    char text[512] = "";
     size_t used = 0;
-    rc_duration_text(left, time, sizeof time);
-    if (left >= 0)
-        used = (size_t)snprintf(text, sizeof text, "%s left", time);
+    const rc_watch *watch = &g->settings->watch;
     for (int i = 0; i < g->settings->cells && used < sizeof text; i++)
         if (g->state[i] == RC_CELL_RUNS && g->stage[i][0] != '\0')
             used += (size_t)snprintf(text + used, sizeof text - used, "%s%s %s", used > 0 ? " | " : "",
                                      g->settings->cell[i].name, g->stage[i]);
-    if (g->settings->watch.progress != NULL)
-        g->settings->watch.progress(g->settings->watch.user, text, false);
+    recollect_progress p = {.size = sizeof p,
+                            .stage = RECOLLECT_STAGE_TRAINING,
+                            .stage_name = "",
+                            .images_per_second = NAN,
+                            .stage_seconds_left = NAN,
+                            .seconds_left = pace->left,
+                            .text = text,
+                            .fraction = pace->fraction};
+    if (watch->progress != NULL)
+        watch->progress(watch->user, text, &p);
 }
 
 static void note_stage(const rc_cell *cell, const rc_stage_report *r, char *text, size_t size)
@@ -109,29 +115,44 @@ static void note_stage(const rc_cell *cell, const rc_stage_report *r, char *text
                  r->steps);
 }
 
-static void report(void *user, const rc_cell *cell, const rc_stage_report *r, double speed, double stage_left,
-                   double left)
+/* What is left of all cells side by side, and which part of their work is done. */
+static rc_pace pace_of_all(grid *g, const rc_pace *own)
+{
+    rc_pace pace = *own;
+    double all = 0, left = 0;
+    for (int i = 0; i < g->settings->cells; i++) {
+        const rc_cell *cell = &g->settings->cell[i];
+        rc_workload work = rc_cell_work(cell, 0);
+        all += rc_forecast_seconds(&g->known, &work);
+        if (g->state[i] == RC_CELL_WAITS) {
+            work = rc_cell_work(cell, cell->results.done);
+            g->left[i] = rc_forecast_seconds(&g->known, &work);
+        }
+        left += g->state[i] == RC_CELL_ENDED ? 0 : g->left[i];
+    }
+    pace.left = rc_grid_seconds(g->settings->cell, g->settings->cells, g->jobs, g->state, g->left);
+    g->fraction = fmax(g->fraction, 1 - left / all);
+    pace.fraction = g->fraction;
+    return pace;
+}
+
+static void report(void *user, const rc_cell *cell, const rc_stage_report *r, const rc_pace *own)
 {
     grid *g = user;
     int i = index_of(g, cell);
     char where[160];
     pthread_mutex_lock(&g->lock);
     memcpy(g->known.per_step, cell->forecast.per_step, sizeof g->known.per_step);
-    g->left[i] = left;
-    for (int k = 0; k < g->settings->cells; k++)
-        if (g->state[k] == RC_CELL_WAITS) {
-            rc_workload work = rc_cell_work(&g->settings->cell[k], g->settings->cell[k].results.done);
-            g->left[k] = rc_forecast_seconds(&g->known, &work);
-        }
-    double all = rc_grid_seconds(g->settings->cell, g->settings->cells, g->jobs, g->state, g->left);
+    g->left[i] = own->left;
+    rc_pace pace = pace_of_all(g, own);
     note_stage(cell, r, g->stage[i], sizeof g->stage[i]);
     if (g->running == 1 || r->step == r->steps) {
         rc_watch watch = g->settings->watch;
-        snprintf(where, sizeof where, "%s, task %d of %d, ", cell->name, r->task + 1, cell->trial->stream.tasks);
+        snprintf(where, sizeof where, "%s, task %d of %d", cell->name, r->task + 1, cell->trial->stream.tasks);
         watch.where = where;
-        rc_watch_stage(&watch, r, speed, stage_left, all);
+        rc_watch_stage(&watch, r, &pace);
     } else {
-        show_all(g, all);
+        show_all(g, &pace);
     }
     pthread_mutex_unlock(&g->lock);
 }

@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "cil/task_stream.h"
 #include "forecast/allowance.h"
-#include "forecast/progress.h"
 
 /* Multiply-adds of a step relative to a training step without dreams, on the published nets: forward and backward of
  * the classifier count 3, forward alone 1, the generator twice the classifier. */
@@ -43,6 +42,7 @@ static bool has_dreams(const rc_learner *l)
 void rc_forecast_begin_task(rc_forecast *f, const rc_learner *learner, const rc_workload *later)
 {
     f->dreams = has_dreams(learner);
+    f->fraction = 0;
     f->last_time = rc_now();
     f->last_step = 0;
     f->last_stage = RC_STAGE_COUNT;
@@ -63,6 +63,13 @@ static double guess(const rc_forecast *f, int dreams, int stage)
     return NAN;
 }
 
+/* The same where only ratios count, which are known before anything is measured. */
+static double weight(const rc_forecast *f, int dreams, int stage)
+{
+    double seconds = guess(f, dreams, stage);
+    return isnan(seconds) ? relative[dreams][stage] : seconds;
+}
+
 double rc_forecast_seconds(const rc_forecast *f, const rc_workload *work)
 {
     double sum = 0;
@@ -72,8 +79,21 @@ double rc_forecast_seconds(const rc_forecast *f, const rc_workload *work)
     return sum;
 }
 
-void rc_forecast_update(rc_forecast *f, const rc_stage_report *report, double *images_per_second, double *stage_left,
-                        double *left)
+/* Which part of the steps of the task and of what comes after it is done, each as dear as it is in seconds. */
+static double fraction_done(const rc_forecast *f, const rc_stage_report *report)
+{
+    double done = 0, all = 0;
+    for (int i = 0; i < RC_STAGE_COUNT; i++) {
+        double price = weight(f, f->dreams, i);
+        all += f->task_steps[i] * price;
+        done += (i < (int)report->stage ? f->task_steps[i] : i == (int)report->stage ? report->step : 0) * price;
+        for (int d = 0; d < 2; d++)
+            all += f->later.steps[d][i] * weight(f, d, i);
+    }
+    return all > 0 ? done / all : NAN;
+}
+
+void rc_forecast_update(rc_forecast *f, const rc_stage_report *report, rc_pace *pace)
 {
     double now = rc_now(), passed = now - f->last_time;
     bool same = f->last_stage == report->stage && report->step > f->last_step;
@@ -85,11 +105,13 @@ void rc_forecast_update(rc_forecast *f, const rc_stage_report *report, double *i
     f->last_step = report->step;
     f->last_stage = report->stage;
     double step = guess(f, f->dreams, report->stage);
-    *images_per_second = step > 0 ? report->images_per_step / step : NAN;
-    *stage_left = report->step < report->steps ? step * (report->steps - report->step) : 0;
-    *left = *stage_left + rc_forecast_seconds(f, &f->later);
+    pace->images_per_second = step > 0 ? report->images_per_step / step : NAN;
+    pace->stage_left = report->step < report->steps ? step * (report->steps - report->step) : 0;
+    pace->left = pace->stage_left + rc_forecast_seconds(f, &f->later);
     for (int i = (int)report->stage + 1; i < RC_STAGE_COUNT; i++)
-        *left += f->task_steps[i] > 0 ? f->task_steps[i] * guess(f, f->dreams, i) : 0;
+        pace->left += f->task_steps[i] > 0 ? f->task_steps[i] * guess(f, f->dreams, i) : 0;
+    f->fraction = fmax(f->fraction, fmin(fraction_done(f, report), 1));
+    pace->fraction = f->fraction;
 }
 
 /* ---- before it begins ----------------------------------------------------------------------------------------- */

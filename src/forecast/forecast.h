@@ -4,8 +4,7 @@
 #ifndef RC_FORECAST_FORECAST_H
 #define RC_FORECAST_FORECAST_H
 
-#include "base/log.h"
-#include "cil/stage.h"
+#include "forecast/progress.h"
 
 /* Steps of each stage, of tasks without and with dreams. */
 typedef struct rc_workload {
@@ -22,6 +21,7 @@ typedef struct rc_forecast {
     rc_workload later;                  /* what comes after the task at hand */
     double task_steps[RC_STAGE_COUNT];
     bool dreams;
+    double fraction; /* of the task and what comes after it, as told last */
     double last_time;
     uint32_t last_step;
     rc_stage last_stage;
@@ -29,9 +29,9 @@ typedef struct rc_forecast {
 
 /* later: what comes after this task; NULL: nothing. */
 void rc_forecast_begin_task(rc_forecast *forecast, const rc_learner *learner, const rc_workload *later);
-/* Seconds left of the stage and of everything, and the speed. */
-void rc_forecast_update(rc_forecast *forecast, const rc_stage_report *report, double *images_per_second,
-                        double *stage_left, double *left);
+/* The speed, what is left, and which part of the task and of what comes after it is done. That part is by the seconds
+ * that steps take; before any is measured, by their arithmetic. It never shrinks, though forecasts change. */
+void rc_forecast_update(rc_forecast *forecast, const rc_stage_report *report, rc_pace *pace);
 /* Seconds that the work takes; NaN: nothing was measured yet. */
 double rc_forecast_seconds(const rc_forecast *forecast, const rc_workload *work);
 

@@ -10,36 +10,75 @@ bool rc_watch_cancelled(const rc_watch *watch)
     return watch->cancelled != NULL && watch->cancelled(watch->user);
 }
 
-bool rc_watch_reading(void *user, const char *what, int done, int total)
+/* Images that are read or scored. */
+static bool tell_images(const rc_watch *watch, recollect_stage stage, const char *name, const char *what, int done,
+                        int total)
 {
-    const rc_watch *watch = user;
     char text[128];
     snprintf(text, sizeof text, "%s: %d of %d", what, done, total);
+    recollect_progress p = {.size = sizeof p,
+                            .stage = stage,
+                            .stage_name = name,
+                            .step = (uint32_t)done,
+                            .steps = (uint32_t)total,
+                            .images_per_second = NAN,
+                            .stage_seconds_left = NAN,
+                            .seconds_left = NAN,
+                            .text = text,
+                            .fraction = NAN};
     if (watch->progress != NULL)
-        watch->progress(watch->user, text, false);
-    rc_watch_event event = {
-        .done = done, .total = total, .images_per_second = NAN, .stage_left = NAN, .left = NAN, .text = text};
-    if (watch->report != NULL)
-        watch->report(watch->user, &event);
+        watch->progress(watch->user, "", &p);
     return !rc_watch_cancelled(watch);
 }
 
-void rc_watch_stage(const rc_watch *watch, const rc_stage_report *report, double images_per_second, double stage_left,
-                    double left)
+bool rc_watch_reading(void *user, const char *what, int done, int total)
 {
+    return tell_images(user, RECOLLECT_STAGE_READING, "reading", what, done, total);
+}
+
+bool rc_watch_scoring(void *user, const char *what, int done, int total)
+{
+    return tell_images(user, RECOLLECT_STAGE_SCORING, "scoring", what, done, total);
+}
+
+static recollect_stage public_stage(rc_stage stage)
+{
+    switch (stage) {
+    case RC_STAGE_INVERSION: return RECOLLECT_STAGE_INVERSION;
+    case RC_STAGE_TRAINING: return RECOLLECT_STAGE_TRAINING;
+    case RC_STAGE_REFINEMENT: return RECOLLECT_STAGE_REFINEMENT;
+    default: return RECOLLECT_STAGE_ESTIMATION;
+    }
+}
+
+void rc_watch_stage(const rc_watch *watch, const rc_stage_report *report, const rc_pace *pace)
+{
+    const char *where = watch->where != NULL ? watch->where : "";
     char text[320];
-    size_t used = (size_t)snprintf(text, 64, "%s", watch->where != NULL ? watch->where : "");
+    recollect_loss losses[RC_LOSS_COUNT];
+    if (watch->progress == NULL)
+        return;
+    size_t used = (size_t)snprintf(text, 64, "%s%s", where, where[0] != '\0' ? ", " : "");
     used = used < 64 ? used : 63;
-    rc_progress_text(report, images_per_second, stage_left, left, text + used, sizeof text - used);
-    if (watch->progress != NULL)
-        watch->progress(watch->user, text, report->step == report->steps);
-    rc_watch_event event = {.report = report,
-                            .images_per_second = images_per_second > 0 ? images_per_second : NAN,
-                            .stage_left = stage_left,
-                            .left = left,
-                            .text = text};
-    if (watch->report != NULL)
-        watch->report(watch->user, &event);
+    rc_progress_text(report, pace, text + used, sizeof text - used);
+    recollect_progress p = {.size = sizeof p,
+                            .stage = public_stage(report->stage),
+                            .stage_name = rc_stage_name(report->stage),
+                            .task = report->task + 1,
+                            .step = report->step,
+                            .steps = report->steps,
+                            .epoch = report->epoch,
+                            .epochs = report->epochs,
+                            .losses = losses,
+                            .images_per_second = pace->images_per_second > 0 ? pace->images_per_second : NAN,
+                            .stage_seconds_left = pace->stage_left,
+                            .seconds_left = pace->left,
+                            .text = text,
+                            .fraction = pace->fraction};
+    for (int i = 0; i < RC_LOSS_COUNT; i++)
+        if (!isnan(report->loss[i]))
+            losses[p.loss_count++] = (recollect_loss){rc_loss_name(i), report->loss[i]};
+    watch->progress(watch->user, where, &p);
 }
 
 rc_status rc_task_memory(rc_learner *l, size_t *bytes)
@@ -63,8 +102,7 @@ static size_t append(char *text, size_t size, size_t used, const char *piece)
     return used + (length > 0 ? (size_t)length : 0);
 }
 
-void rc_progress_text(const rc_stage_report *report, double images_per_second, double stage_left, double left,
-                      char *text, size_t size)
+void rc_progress_text(const rc_stage_report *report, const rc_pace *pace, char *text, size_t size)
 {
     char piece[80], time[32];
     size_t used = append(text, size, 0, rc_stage_name(report->stage));
@@ -73,25 +111,24 @@ void rc_progress_text(const rc_stage_report *report, double images_per_second, d
     else
         snprintf(piece, sizeof piece, " %u/%u:", report->step, report->steps);
     used = append(text, size, used, piece);
+    /* What nothing has been measured for is left out, with what would have led to it. */
+    if (pace->fraction >= 0) {
+        snprintf(piece, sizeof piece, " %.0f %%,", floor(100 * pace->fraction));
+        used = append(text, size, used, piece);
+    }
+    if (pace->left >= 0) {
+        rc_duration_text(pace->left, time, sizeof time);
+        snprintf(piece, sizeof piece, " %s left,", time);
+        used = append(text, size, used, piece);
+    }
+    if (pace->images_per_second > 0) {
+        snprintf(piece, sizeof piece, " %.0f images/s,", pace->images_per_second);
+        used = append(text, size, used, piece);
+    }
     for (int loss = 0; loss < RC_LOSS_COUNT; loss++) {
         if (isnan(report->loss[loss]))
             continue;
         snprintf(piece, sizeof piece, " %s %.3g,", rc_loss_key(loss), report->loss[loss]);
-        used = append(text, size, used, piece);
-    }
-    if (images_per_second > 0) {
-        snprintf(piece, sizeof piece, " %.0f images/s,", images_per_second);
-        used = append(text, size, used, piece);
-    }
-    /* What nothing has been measured for is left out, with what would have led to it. */
-    if (stage_left >= 0) {
-        rc_duration_text(stage_left, time, sizeof time);
-        snprintf(piece, sizeof piece, " %s left,", time);
-        used = append(text, size, used, piece);
-    }
-    if (left >= 0) {
-        rc_duration_text(left, time, sizeof time);
-        snprintf(piece, sizeof piece, " %s in all,", time);
         used = append(text, size, used, piece);
     }
     if (used < size)

@@ -254,7 +254,7 @@ static void expect_evaluation(session *t)
     for (int i = 0; i < t->all; i++)
         test.labels[i] = order[t->labels[i]];
     subject_must(t->s, rc_task_stream_create(&stream, classes, order, &split));
-    subject_must(t->s, rc_evaluate(t->s->be, &l->student, &l->augment, &stream, &test, 4, &e));
+    subject_must(t->s, rc_evaluate(t->s->be, &l->student, &l->augment, &stream, &test, 4, NULL, &e));
     for (size_t i = 0; i < k * k; i++)
         values[i] = e.confusion[i];
     subject_expect_double(t->s, "confusion", values, k * k);

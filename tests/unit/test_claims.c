@@ -430,11 +430,11 @@ static void two_channels_are_none(void **state)
 
 static bool inverting;
 
-static void look_at_progress(void *user, const char *text, bool milestone)
+static void look_at_progress(void *user, const char *where, const recollect_progress *progress)
 {
     (void)user;
-    (void)milestone;
-    inverting = inverting || strstr(text, "inversion") != NULL;
+    (void)where;
+    inverting = inverting || progress->stage == RECOLLECT_STAGE_INVERSION;
 }
 
 static bool is_inverting(void *user)

@@ -342,10 +342,10 @@ static void every_image_of_a_known_class_is_counted(void **state)
         all++;
     }
     assert_true(all > 1024); /* more than are scored in one go */
-    SUCCEEDS(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 64, &e));
+    SUCCEEDS(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 64, NULL, &e));
     rc_evaluation_destroy(&e);
     size_t before = rc_bytes_allocated(); /* workspace of the backend has grown, and stays */
-    SUCCEEDS(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 64, &e));
+    SUCCEEDS(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 64, NULL, &e));
     assert_int_equal(e.classes, CLASSES);
     int counted = 0, in_top5 = 0;
     for (int i = 0; i < CLASSES; i++) {
@@ -372,13 +372,14 @@ static void a_model_of_more_classes_than_the_data_is_refused(void **state)
     rc_split test = {.images = w->images, .labels = w->labels, .count = 0};
     SUCCEEDS(rc_task_stream_create(&stream, CLASSES - 1, NULL, &split));
     memset(&e, 0xFF, sizeof e);
-    assert_int_equal(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 64, &e), RC_INVALID_ARGUMENT);
+    assert_int_equal(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 64, NULL, &e),
+                     RC_INVALID_ARGUMENT);
     assert_string_equal(rc_message(), "the classifier knows 7 classes, the data has 6");
     assert_memory_equal(&e, &nothing, sizeof e);
     rc_task_stream_destroy(&stream);
     split.size[0] = CLASSES; /* just as many */
     SUCCEEDS(rc_task_stream_create(&stream, CLASSES, NULL, &split));
-    SUCCEEDS(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 64, &e));
+    SUCCEEDS(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 64, NULL, &e));
     assert_true(isnan(rc_accuracy(&e, 0, CLASSES)));
     rc_evaluation_destroy(&e);
     rc_task_stream_destroy(&stream);
@@ -406,11 +407,48 @@ static void no_batch_is_larger_than_it_must_be(void **state)
     for (int known = 0; known < 8; known++) {
         int32_t labels[7] = {order[0], order[3], order[2], order[1], order[5], order[4], order[6]};
         rc_split test = {.images = w->images, .labels = labels, .count = known};
-        SUCCEEDS(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 5, &e));
+        SUCCEEDS(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 5, NULL, &e));
         assert_int_equal(reserved, known < 1 ? 1 : known < 5 ? known : 5);
         rc_evaluation_destroy(&e);
     }
     be->reserve_dense = reserve;
+    rc_task_stream_destroy(&stream);
+}
+
+typedef struct onlooker {
+    int calls, done, total;
+    bool stop;
+} onlooker;
+
+static bool look_on(void *user, const char *what, int done, int total)
+{
+    onlooker *o = user;
+    assert_string_equal(what, "scoring images");
+    *o = (onlooker){o->calls + 1, done, total, o->stop};
+    return !o->stop;
+}
+
+/* Who looks on hears of the last image in any case, and can stop it there, too. */
+static void an_onlooker_is_told_and_can_stop(void **state)
+{
+    world *w = *state;
+    int order[CLASSES + 2];
+    rc_task_stream stream;
+    rc_evaluation e;
+    onlooker o = {0};
+    const rc_scoring scoring = {look_on, &o};
+    set_up_stream(&stream, order);
+    int32_t labels[6] = {order[0], order[3], order[2], order[1], order[5], order[4]};
+    rc_split test = {.images = w->images, .labels = labels, .count = 6};
+    SUCCEEDS(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 4, &scoring, &e));
+    assert_true(o.calls >= 1 && o.calls <= 2 && o.done == 6 && o.total == 6);
+    rc_evaluation_destroy(&e);
+    o.stop = true;
+    size_t before = rc_bytes_allocated();
+    assert_int_equal(rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 4, &scoring, &e), RC_CANCELLED);
+    assert_true(strstr(rc_message(), "stopped after") != NULL && strstr(rc_message(), "of 6 images") != NULL);
+    assert_memory_equal(&e, &nothing, sizeof e);
+    assert_int_equal(rc_bytes_allocated(), before);
     rc_task_stream_destroy(&stream);
 }
 
@@ -426,7 +464,7 @@ static void failures_without_images_are_told(void **state)
     SUCCEEDS(rc_task_stream_create(&stream, CLASSES, NULL, &split));
     SUCCEEDS(rc_classifier_create(&c, &w->net, be, CLASSES));
     size_t before = rc_bytes_allocated();
-    assert_int_equal(rc_evaluate(be, &c, &w->normalisation, &stream, &test, 5, &e), RC_INVALID_ARGUMENT);
+    assert_int_equal(rc_evaluate(be, &c, &w->normalisation, &stream, &test, 5, NULL, &e), RC_INVALID_ARGUMENT);
     assert_string_equal(rc_message(), "cannot score batches of 1 images over 0 classes");
     assert_memory_equal(&e, &nothing, sizeof e);
     assert_int_equal(rc_bytes_allocated(), before);
@@ -435,7 +473,7 @@ static void failures_without_images_are_told(void **state)
     for (bool fails = true; fails; nth++) {
         before = rc_bytes_allocated();
         allocation_to_fail = nth + 1;
-        rc_status status = rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 5, &e);
+        rc_status status = rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 5, NULL, &e);
         fails = allocation_failed();
         assert_int_equal(status, fails ? RC_OUT_OF_MEMORY : RC_OK);
         assert_true(!fails || (memcmp(&e, &nothing, sizeof e) == 0 && rc_bytes_allocated() == before));
@@ -492,6 +530,7 @@ int main(void)
         cmocka_unit_test(every_image_of_a_known_class_is_counted),
         cmocka_unit_test(a_model_of_more_classes_than_the_data_is_refused),
         cmocka_unit_test(no_batch_is_larger_than_it_must_be),
+        cmocka_unit_test(an_onlooker_is_told_and_can_stop),
         cmocka_unit_test(failures_without_images_are_told),
         cmocka_unit_test(accuracies_are_shares_of_rows),
         cmocka_unit_test(transfer_and_forgetting_by_hand),

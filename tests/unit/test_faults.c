@@ -186,7 +186,7 @@ static rc_status evaluate(const rc_learner *l, size_t budget)
     RC_TRY(rc_task_stream_create(&stream, 4, NULL, &split));
     test.images = own_images(0, 4, 2, &test.labels);
     rc_memory_set_budget(budget == SIZE_MAX ? SIZE_MAX : rc_bytes_allocated() + budget);
-    rc_status status = rc_evaluate(be, &l->student, &l->augment, &stream, &test, 3, &e);
+    rc_status status = rc_evaluate(be, &l->student, &l->augment, &stream, &test, 3, NULL, &e);
     rc_memory_set_budget(SIZE_MAX);
     rc_evaluation_destroy(&e);
     rc_task_stream_destroy(&stream);

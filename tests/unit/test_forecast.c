@@ -69,21 +69,55 @@ static void updates_count_down(void **state)
                           .has = {.replay = true}};
     rc_forecast f = {.last_time = 0};
     rc_workload later = {.steps = {{0}, {0, 1000, 0, 0}}};
-    double speed, stage_left, left;
+    rc_pace pace;
     rc_forecast_begin_task(&f, &l, &later);
     for (int i = 0; i < RC_STAGE_COUNT; i++)
         f.per_step[1][i] = 0.5;
     rc_stage_report report = {.stage = RC_STAGE_REFINEMENT, .step = 3110, .steps = 3120, .images_per_step = 256};
-    rc_forecast_update(&f, &report, &speed, &stage_left, &left);
-    assert_true(fabs(stage_left - 5) < 1e-9 && fabs(speed - 512) < 1e-6);
-    assert_true(fabs(left - (5 + 0.5 * (156 + 1000))) < 1e-6); /* estimation of this task, and what comes later */
+    rc_forecast_update(&f, &report, &pace);
+    assert_true(fabs(pace.stage_left - 5) < 1e-9 && fabs(pace.images_per_second - 512) < 1e-6);
+    assert_true(fabs(pace.left - (5 + 0.5 * (156 + 1000))) < 1e-6); /* estimation of this task, and what comes later */
     report.step = report.steps;
-    rc_forecast_update(&f, &report, &speed, &stage_left, &left);
-    assert_true(stage_left == 0);
+    rc_forecast_update(&f, &report, &pace);
+    assert_true(pace.stage_left == 0);
     rc_forecast_begin_task(&f, &l, NULL);
     report.stage = RC_STAGE_ESTIMATION;
-    rc_forecast_update(&f, &report, &speed, &stage_left, &left);
-    assert_true(left == 0);
+    rc_forecast_update(&f, &report, &pace);
+    assert_true(pace.left == 0 && pace.fraction == 1);
+}
+
+/* The part that is done counts each step as dear as it is, never shrinks, and ends at 1. */
+static void the_part_that_is_done_grows(void **state)
+{
+    (void)state;
+    const rc_learner l = {.settings = rc_settings_default(), .method = method("cwd"), .n_new = 20, .batches = 78};
+    rc_forecast f = {.last_time = 0};
+    rc_pace pace;
+    rc_forecast_begin_task(&f, &l, NULL); /* a first task: training, then estimation, of which a step is 0.4 as dear */
+    rc_stage_report report = {.stage = RC_STAGE_TRAINING, .step = 6240, .steps = 12480, .images_per_step = 128};
+    rc_forecast_update(&f, &report, &pace);
+    assert_true(isnan(pace.left) && fabs(pace.fraction - 6240 / (12480 + 0.4 * 78)) < 1e-9);
+    f.per_step[0][RC_STAGE_TRAINING] = 1;
+    f.per_step[0][RC_STAGE_ESTIMATION] = 160; /* all at once, estimation is half of the work */
+    report.step = 7800;
+    f.last_step = 7800; /* so that nothing is measured here */
+    rc_forecast_update(&f, &report, &pace);
+    assert_true(fabs(pace.fraction - 6240 / (12480 + 0.4 * 78)) < 1e-9);
+    f.last_step = report.step = 12480;
+    rc_forecast_update(&f, &report, &pace);
+    assert_true(fabs(pace.fraction - 0.5) < 1e-9 && fabs(pace.left - 12480) < 1e-6);
+    report = (rc_stage_report){.stage = RC_STAGE_ESTIMATION, .step = 39, .steps = 78};
+    rc_forecast_update(&f, &report, &pace);
+    assert_true(fabs(pace.fraction - 0.75) < 1e-9);
+    report.step = 78;
+    rc_forecast_update(&f, &report, &pace);
+    assert_true(pace.fraction == 1);
+    rc_workload later = {.steps = {{0, 12480, 0, 78}, {0}}}; /* as much again */
+    rc_forecast_begin_task(&f, &l, &later);
+    f.per_step[0][RC_STAGE_TRAINING] = 1;
+    f.per_step[0][RC_STAGE_ESTIMATION] = 160;
+    rc_forecast_update(&f, &report, &pace);
+    assert_true(fabs(pace.fraction - 0.5) < 1e-9);
 }
 
 /* A few steps are timed on a learner that is thrown away. */
@@ -281,6 +315,7 @@ int main(void)
         cmocka_unit_test(published_run_has_its_steps),
         cmocka_unit_test(seconds_add_up),
         cmocka_unit_test(updates_count_down),
+        cmocka_unit_test(the_part_that_is_done_grows),
         cmocka_unit_test(measuring_leaves_nothing_behind),
         cmocka_unit_test(counted_bytes_are_those_that_are_taken),
         cmocka_unit_test(a_large_claim_takes_nothing),

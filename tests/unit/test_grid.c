@@ -323,11 +323,11 @@ int __wrap_posix_memalign(void **block, size_t align, size_t size)
     return __real_posix_memalign(block, align, size);
 }
 
-static void see_main_run(void *user, const char *text, bool milestone)
+static void see_main_run(void *user, const char *where, const recollect_progress *progress)
 {
     (void)user;
-    (void)milestone;
-    if (strstr(text, "task 1 of 2") != NULL) /* it has read its images before */
+    (void)progress;
+    if (strstr(where, "task 1 of 2") != NULL) /* it has read its images before */
         set_flag(&scarce.main_runs);
 }
 

@@ -567,7 +567,7 @@ static double old_accuracy(const char *method)
     memmove(test.images, test.images + 5 * 40 * PIXELS, 5 * 20 * PIXELS);
     test.count = 5 * 20;
     SUCCEEDS(rc_task_stream_create(&stream, 5, NULL, &split));
-    SUCCEEDS(rc_evaluate(be, &l.student, &l.augment, &stream, &test, 50, &e));
+    SUCCEEDS(rc_evaluate(be, &l.student, &l.augment, &stream, &test, 50, NULL, &e));
     double accuracy = rc_accuracy(&e, 0, 3);
     rc_evaluation_destroy(&e);
     rc_task_stream_destroy(&stream);

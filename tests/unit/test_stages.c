@@ -115,7 +115,7 @@ static rc_status examine(void *user, const rc_stage_report *report)
     (void)report;
     examiner *e = user;
     rc_evaluation evaluation;
-    SUCCEEDS(rc_evaluate(be, &e->learner->student, &e->learner->augment, &e->stream, &e->test, 5, &evaluation));
+    SUCCEEDS(rc_evaluate(be, &e->learner->student, &e->learner->augment, &e->stream, &e->test, 5, NULL, &evaluation));
     rc_evaluation_destroy(&evaluation);
     e->looked++;
     return RC_OK;

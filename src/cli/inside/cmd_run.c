@@ -30,6 +30,7 @@ enum {
     JOBS,
     CHECKPOINT,
     SKIP_BROKEN,
+    VERBOSE,
     PRINT_CONFIG,
     OPTIONS
 };
@@ -55,6 +56,7 @@ static const rc_option options[OPTIONS] = {
     [JOBS] = {"jobs", RC_OPTION_INTEGER, "N", "0", "methods and orders side by side; 0: as many as fit", 0, 64},
     [CHECKPOINT] = {"checkpoint", RC_OPTION_TEXT, "SECONDS", "120", "time between checkpoints", 0, 0},
     [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "skip images that cannot be read", 0, 0},
+    [VERBOSE] = RC_OPTION_VERBOSE,
     [PRINT_CONFIG] = {"print-config", RC_OPTION_FLAG, NULL, NULL, "print the effective configuration and stop", 0, 0},
 };
 
@@ -251,6 +253,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
     if (settings.config.data[0] == '\0')
         return rc_wrong_usage(&rc_command_run, "where are the images? --data PATH says it, 'procedural' makes some");
     rc_memory_allow((size_t)value[MAX_MEMORY].integer, 0);
+    rc_progress_verbose(value[VERBOSE].given);
     rc_catch_interrupts();
     rc_outlive_readers();
     char *line = describe_command(value, arguments[0]);
