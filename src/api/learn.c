@@ -28,6 +28,8 @@ typedef struct lesson {
     rc_given_parts parts; /* of data that was given */
     int *label;           /* (data.classes): of each class in the model */
     int n_new;
+    bool chose_size; /* nobody had set one */
+    rc_learn_reason reason;
     rc_forecast forecast;
     double began; /* clock, at the first step */
     bool forecast_given;
@@ -39,6 +41,7 @@ typedef struct lesson {
 static rc_status read_data(lesson *s, const char *path, double test_part, rc_dataset *data)
 {
     rc_data_settings reading = {.size = s->config.size,
+                                .choose = rc_learn_choose_size,
                                 .channels = s->config.channels,
                                 .resize = s->config.resize,
                                 .ignore_exif = !s->config.exif};
@@ -148,6 +151,25 @@ static rc_status copy_names(lesson *s)
     return RC_OK;
 }
 
+static rc_lesson_size size_of(const lesson *s)
+{
+    return (rc_lesson_size){s->method, s->result->known, s->n_new, s->data.train.count};
+}
+
+/* What this lesson will be like, and why, before it begins. */
+static void tell_choice(const lesson *s)
+{
+    char text[400];
+    const rc_learner *l = &s->taught.learner;
+    rc_lesson_size size = size_of(s);
+    if (s->chose_size) {
+        rc_learn_tell_size(&s->data.seen, l->augment.h, text, sizeof text);
+        rc_log_write(&s->watch.log, RC_LOG_INFO, "%s", text);
+    }
+    rc_learn_tell_steps(&l->settings, &size, s->reason, text, sizeof text);
+    rc_log_write(&s->watch.log, RC_LOG_INFO, "%s", text);
+}
+
 static rc_status create_first(lesson *s)
 {
     rc_augment image = {.h = s->data.h, .w = s->data.w, .c = s->data.c};
@@ -169,7 +191,8 @@ static rc_status prepare_model(lesson *s)
     s->taught.file_bytes = s->model->file_bytes;
     s->taught.unknown_bytes = s->model->unknown_bytes;
     rc_settings settings = s->config.settings;
-    rc_learn_stretch(&settings, s->settings, s->data.train.count, s->n_new);
+    rc_lesson_size size = size_of(s);
+    s->reason = rc_learn_stretch(&settings, s->settings, &size);
     if (!s->first && s->method->dce && l->statistics_classes != l->student.head.classes)
         rc_log_write(&s->watch.log, RC_LOG_INFO,
                      "note: the model has no class statistics (%s stores none), so its dreams "
@@ -282,6 +305,7 @@ static rc_status take_data(lesson *s)
         RC_TRY(rc_given_part(&s->parts, given, hold_out, s->config.settings.seed, &s->data));
         return s->first ? rc_given_measure(&s->parts, &s->watch, &s->data) : RC_OK;
     }
+    s->chose_size = s->first && s->config.size == 0 && s->config.resize == 0;
     RC_TRY(read_data(s, s->settings->data, hold_out, &s->data));
     int size = rc_learn_size(s->data.h);
     if (s->first && s->config.size == 0 && size != s->data.h) { /* read again, as generators can make them */
@@ -312,6 +336,7 @@ static rc_status teach(lesson *s)
     rc_log_write(&s->watch.log, RC_LOG_INFO, "%s: %d new class%s (%s) from %d images of %d x %d pixels, %d held out",
                  s->method->title, s->n_new, s->n_new > 1 ? "es" : "", names, s->data.train.count, l->augment.w,
                  l->augment.h, s->data.test.count);
+    tell_choice(s);
     RC_TRY(run_task(s));
     RC_TRY(score(s, &s->taught, &s->data, &s->data.test, s->result->known + s->n_new, &s->result->held_out,
                  &s->result->accuracy));

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "api/describe_methods.h"
+#include "cil/task_steps.h"
+#include "cil/task_stream.h"
 
-enum { SMALLEST_BATCH = 32, LARGEST_SMALL_NET = 64, SIZE_STEP = 4, SMALLEST_SIZE = 16 };
+enum { SMALLEST_BATCH = 32, LARGEST_SMALL_NET = 64, SIZE_STEP = 4, SMALLEST_SIZE = 16, USUAL_SIZE = 32 };
 
 /* Was `key` set by the caller? */
 static bool was_set(const rc_learn_settings *settings, const char *key)
@@ -118,12 +120,37 @@ rc_status rc_learn_configure(const rc_saved_model *model, const rc_learn_setting
     if (!first)
         RC_TRY(check_fixed(model, settings, config));
     follow_epochs(&config->settings, &before, settings);
+    if (was_set(settings, "epochs") && !was_set(settings, "min_steps"))
+        config->settings.min_steps = RC_LEARN_EXACT;
     return rc_config_check(config);
 }
 
 int rc_learn_size(int size)
 {
     return size < SMALLEST_SIZE ? SMALLEST_SIZE : size - size % SIZE_STEP;
+}
+
+static int shorter_side(const rc_data_seen *seen)
+{
+    return seen->h < seen->w ? seen->h : seen->w;
+}
+
+int rc_learn_choose_size(const rc_data_seen *seen)
+{
+    int side = shorter_side(seen);
+    return seen->same && side < USUAL_SIZE ? rc_learn_size(side) : USUAL_SIZE;
+}
+
+void rc_learn_tell_size(const rc_data_seen *seen, int size, char *text, size_t bytes)
+{
+    const char
+        *why = "because small images are learnt in more steps in the same time, and steps teach more than pixels";
+    if (seen->same && seen->h == size)
+        why = "the size that they have";
+    else if (shorter_side(seen) < USUAL_SIZE)
+        why = seen->same ? "the next size that can be dreamt" : "the usual size";
+    snprintf(text, bytes, "chosen: %d x %d pixels for %d images of %d x %d, %s; the setting 'size' takes another", size,
+             size, seen->images, seen->w, seen->h, why);
 }
 
 void rc_learn_fit_config(rc_config *config, const rc_learn_settings *settings, const rc_dataset *data)
@@ -140,27 +167,72 @@ void rc_learn_fit_config(rc_config *config, const rc_learn_settings *settings, c
  * images a class fell from 76 to 47 % on its six old classes when it learnt 'Shirt'. */
 static const double single_cross_entropy = 0.4, single_distillation = 0.5;
 
-void rc_learn_stretch(rc_settings *s, const rc_learn_settings *settings, int images, int n_new)
+bool rc_lesson_refines(const rc_lesson_size *lesson)
 {
-    if (n_new == 1) {
+    return lesson->method->refine && rc_method_replays(lesson->method, lesson->n_old);
+}
+
+/* Main training of `now` epochs instead of `before`, and all that goes along with it. */
+static void set_main_epochs(rc_settings *s, int now, int before, int refinement)
+{
+    s->refine_epochs = refinement;
+    s->epochs = now + (s->paper_no_refinement ? 0 : refinement);
+    for (int i = 0; i < s->milestones; i++)
+        s->milestone[i] = scaled(s->milestone[i], now, before);
+}
+
+rc_learn_reason rc_learn_stretch(rc_settings *s, const rc_learn_settings *settings, const rc_lesson_size *lesson)
+{
+    if (lesson->n_new == 1) {
         s->lambda_ce *= single_cross_entropy;
         s->lambda_hkd *= single_distillation;
     }
+    int images = lesson->images, least = s->min_steps;
     if (images < s->batch)
         s->batch = images > SMALLEST_BATCH ? images : s->batch < SMALLEST_BATCH ? s->batch : SMALLEST_BATCH;
     int before = s->epochs - (s->paper_no_refinement ? 0 : s->refine_epochs);
     int batches = rc_epoch_batches(images, s->batch);
-    int64_t steps = (int64_t)before * batches, wanted = steps;
-    if (wanted > RC_LEARN_MAX_STEPS && !was_set(settings, "epochs"))
-        wanted = RC_LEARN_MAX_STEPS;
-    if (wanted < s->min_steps)
-        wanted = s->min_steps;
+    bool asked = least == RC_LEARN_EXACT || was_set(settings, "epochs");
     s->min_steps = 0; /* met from here on */
+    if (asked && !rc_lesson_refines(lesson) && before < s->epochs) {
+        int all = s->epochs;
+        if (was_set(settings, "milestone"))
+            s->refine_epochs = 0;
+        else
+            set_main_epochs(s, all, before, 0);
+        before = all;
+    }
+    int64_t steps = (int64_t)before * batches, wanted = steps;
+    if (wanted > RC_LEARN_MAX_STEPS && !asked)
+        wanted = RC_LEARN_MAX_STEPS;
+    if (wanted < least)
+        wanted = least;
     if (wanted == steps)
-        return;
+        return asked ? RC_LEARN_ASKED : RC_LEARN_USUAL;
     int now = (int)((wanted + batches - 1) / batches);
-    s->refine_epochs = scaled(s->refine_epochs, now, before);
-    s->epochs = now + (s->paper_no_refinement ? 0 : s->refine_epochs);
-    for (int i = 0; i < s->milestones; i++)
-        s->milestone[i] = scaled(s->milestone[i], now, before);
+    set_main_epochs(s, now, before, scaled(s->refine_epochs, now, before));
+    return wanted > steps ? RC_LEARN_FEW : RC_LEARN_MANY;
+}
+
+void rc_learn_tell_steps(const rc_settings *s, const rc_lesson_size *lesson, rc_learn_reason reason, char *text,
+                         size_t bytes)
+{
+    static const char *const why[] = {
+        [RC_LEARN_USUAL] = "which is the usual number of epochs",
+        [RC_LEARN_FEW] = "because a net needs that many steps, however few the images",
+        [RC_LEARN_MANY] = "because more steps gain little, however many the images",
+        [RC_LEARN_ASKED] = "as asked",
+    };
+    rc_task_size task = {s, lesson->method, lesson->n_old, lesson->n_new, rc_epoch_batches(lesson->images, s->batch)};
+    unsigned inversion = rc_task_steps(&task, RC_STAGE_INVERSION), training = rc_task_steps(&task, RC_STAGE_TRAINING);
+    unsigned refinement = rc_task_steps(&task, RC_STAGE_REFINEMENT), batches = (unsigned)task.batches;
+    char dreams[64] = "", refined[64] = "";
+    if (inversion > 0)
+        snprintf(dreams, sizeof dreams, "%u steps of inversion, ", inversion);
+    if (refinement > 0)
+        snprintf(refined, sizeof refined, " and %u of refinement (%u epochs)", refinement, refinement / batches);
+    snprintf(text, bytes, "%s: %s%u step%s of training (%u epoch%s of %d images)%s, %s%s",
+             reason == RC_LEARN_ASKED ? "steps" : "chosen", dreams, training, training == 1 ? "" : "s",
+             training / batches, training == batches ? "" : "s", lesson->images, refined, why[reason],
+             reason == RC_LEARN_ASKED ? "" : "; the setting 'epochs' takes others");
 }

@@ -12,14 +12,38 @@ rc_status rc_learn_configure(const rc_saved_model *model, const rc_learn_setting
 /* Is there a method of that name that a model can learn with? The message names those that there are. */
 rc_status rc_learn_check_method(const char *name);
 
-/* The size to read a first model's images at, where none was set and they came as `size`: the same, or the
- * next lower one that generators can make. */
+/* A lesson, as far as its schedule depends on it. */
+typedef struct rc_lesson_size {
+    const rc_method *method;
+    int n_old, n_new;
+    int images; /* to train on */
+} rc_lesson_size;
+
+/* Does it refine the head after main training? */
+bool rc_lesson_refines(const rc_lesson_size *lesson);
+
+/* Why a lesson is as long as it is. */
+typedef enum rc_learn_reason {
+    RC_LEARN_USUAL, /* the epochs of the configuration */
+    RC_LEARN_FEW,   /* more of them, for min_steps */
+    RC_LEARN_MANY,  /* fewer of them, for RC_LEARN_MAX_STEPS */
+    RC_LEARN_ASKED  /* somebody has set `epochs`, in this lesson or in one before */
+} rc_learn_reason;
+
+/* The size that a first model's images come to where none was set; and the next lower one that generators can make. */
+int rc_learn_choose_size(const rc_data_seen *seen);
 int rc_learn_size(int size);
 
 /* A first model: the shape of its images, and the net that suits it unless one was set. */
 void rc_learn_fit_config(rc_config *config, const rc_learn_settings *settings, const rc_dataset *data);
 
-/* Schedule, batch and loss weights for a task of that many images and new classes. */
-void rc_learn_stretch(rc_settings *s, const rc_learn_settings *settings, int images, int n_new);
+/* Schedule, batch and loss weights of a lesson. */
+rc_learn_reason rc_learn_stretch(rc_settings *s, const rc_learn_settings *settings, const rc_lesson_size *lesson);
+
+/* What was chosen and why, one line each, for people: the size, where `seen` is not empty and it was not set; the
+ * length of the lesson with the settings that rc_learn_stretch has made. */
+void rc_learn_tell_size(const rc_data_seen *seen, int size, char *text, size_t bytes);
+void rc_learn_tell_steps(const rc_settings *s, const rc_lesson_size *lesson, rc_learn_reason reason, char *text,
+                         size_t bytes);
 
 #endif

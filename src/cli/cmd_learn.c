@@ -34,11 +34,11 @@ static const rc_option options[OPTIONS] = {
     [OUT] = {"out", RC_OPTION_TEXT, "FILE", NULL, "where the model goes (required)", 0, 0},
     [METHOD] = {"method", RC_OPTION_TEXT, "NAME", NULL,
                 "how to learn ('recollect methods' explains); the model's own, else cwd", 0, 0},
-    [EPOCHS] = {"epochs", RC_OPTION_INTEGER, "N", NULL, "passes over the images, refinement included", 1, 100000},
+    [EPOCHS] = {"epochs", RC_OPTION_INTEGER, "N", NULL, "exact passes over the images, refinement included", 1, 100000},
     [SEED] = {"seed", RC_OPTION_INTEGER, "N", NULL, "seed of every random number; the model's own, else 1", 0,
               INT64_MAX},
     [NET] = {"net", RC_OPTION_TEXT, "NAME", NULL, "net of a first model; chosen by the size of its images", 0, 0},
-    [SIZE] = {"size", RC_OPTION_INTEGER, "N", NULL, "side of a first model's images in pixels; chosen by the folder", 1,
+    [SIZE] = {"size", RC_OPTION_INTEGER, "N", NULL, "side of a first model's images in pixels; else 32 at most", 1,
               1024},
     [SET] = {"set", RC_OPTION_LIST, "KEY=VALUE", NULL, "change a setting; any number of times", 0, 0},
     [PRESET] = {"preset", RC_OPTION_TEXT, "NAME", NULL, "settings of a first model: a preset or a YAML file", 0, 0},
@@ -227,9 +227,10 @@ const rc_command rc_command_learn = {
     .details =
         "FOLDER holds one folder of images for each new class, named like the class, or such folders in train/\n"
         "and val/; any data set that 'run' reads will do. Without MODEL, learn trains a first model. It never\n"
-        "writes MODEL. It holds out a tenth of each class, or val/, and scores it at the end. It trains at least\n"
-        "300 steps (min_steps), however few the images, and at most 2000, however many, unless --epochs is\n"
-        "given. If it is interrupted, it writes nothing and exits with 130. docs/learn.md says more.",
+        "writes MODEL. It holds out a tenth of each class, or val/, and scores it at the end. It chooses the size of\n"
+        "images and the number of steps by itself, and says why: at least 300 steps (min_steps), however few the\n"
+        "images, and at most 3000, however many. --size and --epochs are exact. If it is interrupted, it writes "
+        "nothing and exits with 130. docs/learn.md says more.",
     .examples = "  recollect learn animals/ --out animals.safetensors\n"
                 "  recollect learn animals.safetensors birds/ --out more.safetensors\n"
                 "  recollect learn more.safetensors fish/ --out all.safetensors --old-test animals/ --epochs 80",

@@ -92,7 +92,11 @@ static rc_status convert_split(const rc_dataset *from, const rc_split *source, c
 /* Replaces the images by resized ones. */
 static rc_status conform(rc_dataset *dataset, const rc_data_settings *settings)
 {
-    int size = rc_choose_size(settings, dataset->h == dataset->w ? dataset->h : 0);
+    dataset->seen = (rc_data_seen){.images = dataset->train.count > 0 ? dataset->train.count : dataset->test.count,
+                                   .h = dataset->h,
+                                   .w = dataset->w,
+                                   .same = dataset->h == dataset->w};
+    int size = rc_choose_size(settings, &dataset->seen, dataset->seen.same ? dataset->h : 0);
     int channels = settings->channels > 0 ? settings->channels : dataset->c;
     bool resized = settings->resize > 0 && settings->resize != size;
     if (size == 0)

@@ -34,6 +34,13 @@ typedef struct rc_split {
     int32_t *labels; /* (count), native classes */
 } rc_split;
 
+/* What the images of a set are like before they are brought to one size. */
+typedef struct rc_data_seen {
+    int images; /* to train on; to test with, if there are no others */
+    int h, w;   /* as they are; of images in files those of the one with the median shorter side, among some */
+    bool same;  /* all are squares of that size */
+} rc_data_seen;
+
 typedef struct rc_dataset {
     char format[32]; /* as above */
     char name[32];   /* name of the well-known set, if it is one: "cifar100", "fashion-mnist", ...; else the format */
@@ -44,9 +51,10 @@ typedef struct rc_dataset {
     /* For normalisation, of pixels / 255: the published constants of a known set, else measured on train (on test if
      * there is no train). */
     float mean[4], std[4];
-    int broken;       /* images that could not be read and were skipped */
-    int left_out;     /* files, folders and links that were not read, for reasons that the log was told */
-    int not_pictures; /* files beside the pictures that nobody would take for one; not among left_out */
+    int broken;        /* images that could not be read and were skipped */
+    int left_out;      /* files, folders and links that were not read, for reasons that the log was told */
+    int not_pictures;  /* files beside the pictures that nobody would take for one; not among left_out */
+    rc_data_seen seen; /* of images in files cleared if size and channels were given: nobody looked */
 } rc_dataset;
 
 typedef struct rc_data_settings {
@@ -55,6 +63,7 @@ typedef struct rc_data_settings {
      * one size of at most 64 pixels stay as they are; otherwise 32 if the median shorter side is below 64, else
      * 64. */
     int size;
+    int (*choose)(const rc_data_seen *seen); /* chooses the size instead, if it is 0; NULL: as above */
     int channels;     /* 1 or 3; 0: the set's own (images in files: 1 if all images of a sample are grey, else 3) */
     int resize;       /* shorter side before the centre crop; 0: size */
     bool ignore_exif; /* published presets do not turn images */

@@ -279,15 +279,27 @@ rc_status rc_image_files_split(rc_image_files *train, int classes, double part, 
 
 enum { LOOKED_AT = 64, LARGEST_KEPT = 64, SMALL_SIZE = 32 };
 
-static int by_value(const void *a, const void *b)
+typedef struct shape {
+    int h, w;
+} shape;
+
+static int shorter_side(const shape *image)
 {
-    return *(const int *)a - *(const int *)b;
+    return image->h < image->w ? image->h : image->w;
+}
+
+static int by_side(const void *a, const void *b)
+{
+    const shape *one = a, *other = b;
+    int difference = shorter_side(one) - shorter_side(other);
+    return difference != 0 ? difference : one->h + one->w - other->h - other->w;
 }
 
 /* Looks at some images, evenly spread; broken ones are reported when they are decoded. */
 static rc_status look(const rc_image_files *files, const rc_data_settings *settings, rc_dataset *dataset)
 {
-    int side[LOOKED_AT], sides = 0;
+    shape seen[LOOKED_AT];
+    int count = 0;
     bool grey = true, same = true;
     for (int i = 0; i < LOOKED_AT && i < files->count; i++) {
         int index = files->count <= LOOKED_AT ? i : (int)((int64_t)i * files->count / LOOKED_AT);
@@ -297,20 +309,27 @@ static rc_status look(const rc_image_files *files, const rc_data_settings *setti
             return status;
         if (status != RC_OK)
             continue;
-        side[sides++] = image.h < image.w ? image.h : image.w;
+        seen[count++] = (shape){image.h, image.w};
         grey = grey && image.c == 1;
-        same = same && image.h == image.w && image.h == side[0];
+        same = same && image.h == image.w && image.h == seen[0].h;
         rc_image_free(&image);
     }
     if (dataset->c == 0)
-        dataset->c = grey && sides > 0 ? 1 : 3;
+        dataset->c = grey && count > 0 ? 1 : 3;
+    shape median = {SMALL_SIZE, SMALL_SIZE}; /* where none can be read */
+    if (count > 0) {
+        qsort(seen, (size_t)count, sizeof *seen, by_side);
+        median = seen[count / 2];
+    }
+    dataset->seen = (rc_data_seen){files->count, median.h, median.w, count > 0 && same};
     if (dataset->h != 0)
         return RC_OK;
-    if (sides > 0)
-        qsort(side, (size_t)sides, sizeof *side, by_value);
-    bool small = sides == 0 || side[sides / 2] < LARGEST_KEPT;
-    bool kept = sides > 0 && same && side[0] <= LARGEST_KEPT;
-    dataset->h = rc_choose_size(settings, kept ? side[0] : small ? SMALL_SIZE : LARGEST_KEPT);
+    int side = shorter_side(&median);
+    bool kept = dataset->seen.same && side <= LARGEST_KEPT;
+    dataset->h = rc_choose_size(settings, &dataset->seen,
+                                kept                  ? side
+                                : side < LARGEST_KEPT ? SMALL_SIZE
+                                                      : LARGEST_KEPT);
     return RC_OK;
 }
 

@@ -64,10 +64,12 @@ rc_status rc_split_allocate(const rc_dataset *dataset, rc_split *split, int coun
     return split->images == NULL || split->labels == NULL ? RC_OUT_OF_MEMORY : RC_OK;
 }
 
-int rc_choose_size(const rc_data_settings *settings, int own)
+int rc_choose_size(const rc_data_settings *settings, const rc_data_seen *seen, int own)
 {
     if (settings->size > 0)
         return settings->size;
+    if (settings->choose != NULL)
+        own = settings->choose(seen);
     return settings->resize > 0 && settings->resize < own ? settings->resize : own;
 }
 

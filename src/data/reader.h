@@ -31,7 +31,7 @@ rc_status rc_dataset_allocate_names(rc_dataset *dataset, int classes);
 /* A copy of the `length` bytes becomes the name of the class; they must be UTF-8 without control characters. */
 rc_status rc_dataset_set_name(rc_dataset *dataset, int label, const char *name, size_t length);
 /* Height and width of the images of a set whose own are `own`, as the settings have it. */
-int rc_choose_size(const rc_data_settings *settings, int own);
+int rc_choose_size(const rc_data_settings *settings, const rc_data_seen *seen, int own);
 /* "0", "1", ... for the classes that have no name yet. */
 rc_status rc_dataset_number_names(rc_dataset *dataset);
 

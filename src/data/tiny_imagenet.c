@@ -185,7 +185,8 @@ static rc_status gather(const char *root, const rc_data_settings *settings, rc_d
 static rc_status read_tiny_imagenet(const char *path, const rc_data_settings *settings, rc_dataset *dataset)
 {
     rc_data_settings own = *settings;
-    own.size = rc_choose_size(settings, 64);
+    if (settings->choose == NULL)
+        own.size = rc_choose_size(settings, NULL, 64);
     if (own.channels == 0)
         own.channels = 3;
     return rc_image_files_read(path, &own, gather, dataset);

@@ -56,6 +56,20 @@ above "new classes after three processes" "$(right three.safetensors new)" 30
 expect 0 "9 classes, 1 of them new" learn two.safetensors third --out again.safetensors --threads 2
 cmp -s three.safetensors again.safetensors || fail "another number of threads gives another model"
 
+# ---- what is chosen, and what was asked for ---------------------------------------------------------------------------
+"$make_images" procedural:10 train 0 2 5 png few
+expect 0 "steps: 1 step of training (1 epoch of 10 images), as asked" learn few --out few.safetensors --size 16 --epochs 1 \
+    --set net_width=8 --set generator_width=16 --set inversion_steps=3 --threads 1 --set hold_out=0
+grep -q "^training 1/1" err.txt || fail "one epoch of ten images is not one step: $(cat err.txt)"
+! grep -q "chosen" err.txt || fail "what was asked for is called chosen: $(cat err.txt)"
+expect 0 "1 step of training (1 epoch of 20 images), as asked" learn few.safetensors third --out few-more.safetensors \
+    --threads 1 --set hold_out=0
+expect 0 "chosen: 90 steps of training (90 epochs of 10 images), because a net needs that many steps" learn few \
+    --out few-more.safetensors --force --set min_steps=90 --set net_width=4 --threads 1 --set hold_out=0
+grep -qE "chosen: 32 x 32 pixels for 10 images of ([0-9]+) x \1, .*; --size takes another" err.txt ||
+    fail "the size is not said: $(cat err.txt)"
+rm few*.safetensors
+
 # ---- what is refused ------------------------------------------------------------------------------------------------
 mkdir mixed && cp -r third/* mixed/ && cp -r "first/$known" mixed/
 expect 1 "already knows $known" learn two.safetensors mixed --out x

@@ -183,6 +183,70 @@ static void size_and_channels_are_chosen_by_looking(void **state)
     rc_dataset_close(&d);
 }
 
+static void write_tiny(void)
+{
+    write_class("t/train/n03/images", 30, 2);
+    write_class("t/train/n01/images", 10, 1);
+    write_class("t/train/n02/images", 20, 1);
+    write_class("t/val/images", 100, 3);
+    data_write_text("t/train/n01/n01_boxes.txt", "a0.ppm\t0\t0\t62\t62\n");
+    data_write_text("t/wnids.txt", "n02\nn03\nn01");
+    data_write_text("t/val/val_annotations.txt",
+                    "b1.ppm\tn01\t0\t32\t44\t62\nc2.ppm\tn03\t5\t5\t5\t5\na0.ppm\tn02\t0\t0\t1\t1\n");
+}
+
+static rc_data_seen chooser_saw;
+
+static int choose_12(const rc_data_seen *seen)
+{
+    chooser_saw = *seen;
+    return 12;
+}
+
+static void assert_chosen(const char *path, const rc_data_settings *settings, int size, rc_data_seen expected)
+{
+    rc_dataset d;
+    chooser_saw = (rc_data_seen){0};
+    data_open(path, settings, &d);
+    assert_int_equal(d.h, size);
+    assert_int_equal(d.w, size);
+    assert_memory_equal(&chooser_saw.images, &expected.images, 3 * sizeof(int));
+    assert_int_equal(chooser_saw.same, expected.same);
+    if (expected.images > 0)
+        assert_memory_equal(&d.seen.images, &expected.images, 3 * sizeof(int));
+    rc_dataset_close(&d);
+}
+
+/* The caller chooses the size, knowing how many images there are, and what the one in the middle is like. */
+static void a_caller_may_choose_the_size(void **state)
+{
+    (void)state;
+    const rc_data_settings chooses = {.choose = choose_12};
+    data_write_colour("photos/a/1.ppm", 90, 60, 1, 2, 3); /* 60 wide */
+    data_write_colour("photos/a/2.ppm", 50, 70, 1, 2, 3);
+    data_write_colour("photos/b/1.ppm", 80, 200, 1, 2, 3);
+    assert_chosen("photos", &chooses, 12, (rc_data_seen){3, 90, 60, false});
+    data_write_colour("squares/a/1.ppm", 20, 20, 1, 2, 3);
+    data_write_colour("squares/a/2.ppm", 20, 20, 1, 2, 3);
+    assert_chosen("squares", &chooses, 12, (rc_data_seen){2, 20, 20, true});
+    data_write_colour("squares/a/3.ppm", 20, 21, 1, 2, 3);
+    assert_chosen("squares", &chooses, 12, (rc_data_seen){3, 20, 20, false});
+    write_tiny();
+    assert_chosen("t", &chooses, 12, (rc_data_seen){4, 8, 8, true});
+    data_bytes images = data_idx_images(5, 6, 7), labels = data_idx_labels(5, 4);
+    data_write("m/train-images-idx3-ubyte", images.data, images.size);
+    data_write("m/train-labels-idx1-ubyte", labels.data, labels.size);
+    data_write("m/t10k-images-idx3-ubyte", images.data, images.size);
+    data_write("m/t10k-labels-idx1-ubyte", labels.data, labels.size);
+    assert_chosen("m", &chooses, 12, (rc_data_seen){5, 6, 7, false});
+    free(images.data);
+    free(labels.data);
+    /* What is set wins. */
+    assert_chosen("photos", &(rc_data_settings){.choose = choose_12, .size = 16}, 16, (rc_data_seen){0});
+    assert_chosen("photos", &(rc_data_settings){.choose = choose_12, .resize = 10}, 10,
+                  (rc_data_seen){3, 90, 60, false});
+}
+
 static void broken_images_are_named_or_skipped(void **state)
 {
     (void)state;
@@ -362,18 +426,6 @@ static void lines_of_lists_are_checked(void **state)
 
 /* ---- Tiny-ImageNet ---------------------------------------------------------------------------------------------- */
 
-static void write_tiny(void)
-{
-    write_class("t/train/n03/images", 30, 2);
-    write_class("t/train/n01/images", 10, 1);
-    write_class("t/train/n02/images", 20, 1);
-    write_class("t/val/images", 100, 3);
-    data_write_text("t/train/n01/n01_boxes.txt", "a0.ppm\t0\t0\t62\t62\n");
-    data_write_text("t/wnids.txt", "n02\nn03\nn01");
-    data_write_text("t/val/val_annotations.txt",
-                    "b1.ppm\tn01\t0\t32\t44\t62\nc2.ppm\tn03\t5\t5\t5\t5\na0.ppm\tn02\t0\t0\t1\t1\n");
-}
-
 static void tiny_imagenet_numbers_classes_by_lines(void **state)
 {
     (void)state;
@@ -435,6 +487,7 @@ int main(void)
         IN_FOLDER(one_folder_is_split_by_the_rule),
         IN_FOLDER(a_class_may_be_called_train),
         IN_FOLDER(size_and_channels_are_chosen_by_looking),
+        IN_FOLDER(a_caller_may_choose_the_size),
         IN_FOLDER(broken_images_are_named_or_skipped),
         IN_FOLDER(threads_change_nothing),
         IN_FOLDER(progress_is_told_and_can_stop),

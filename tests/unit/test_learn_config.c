@@ -1,4 +1,5 @@
-/* How a lesson's schedule follows from the number of its images and classes (the rules in api/learn.h). */
+/* How the size of images follows from what they are, and a lesson's schedule from the number of its images and classes
+ * (the rules in api/learn.h); and what is said about it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,6 +9,7 @@
 
 #include "api/learn_config.h"
 #include "cil/task_stream.h"
+#include "support/succeeds.h"
 
 static rc_settings usual(void)
 {
@@ -22,6 +24,20 @@ static rc_settings usual(void)
     return s;
 }
 
+/* A lesson of CwD, which refines the head; the first one has nothing to refine. */
+static rc_lesson_size lesson(int n_old, int n_new, int images)
+{
+    rc_lesson_size size = {NULL, n_old, n_new, images};
+    SUCCEEDS(rc_method_find("cwd", &size.method));
+    return size;
+}
+
+static rc_learn_reason stretch(rc_settings *s, const rc_learn_settings *settings, int n_old, int n_new, int images)
+{
+    rc_lesson_size size = lesson(n_old, n_new, images);
+    return rc_learn_stretch(s, settings, &size);
+}
+
 static int main_steps(const rc_settings *s, int images)
 {
     return (s->epochs - s->refine_epochs) * rc_epoch_batches(images, s->batch);
@@ -33,7 +49,7 @@ static void few_images_get_the_least_steps(void **state)
     rc_learn_settings none = {0};
     /* Of 36 images a batch holds all: 300 epochs of one step, and everything else 15 times as long. */
     rc_settings s = usual();
-    rc_learn_stretch(&s, &none, 36, 2);
+    assert_int_equal(stretch(&s, &none, 6, 2, 36), RC_LEARN_FEW);
     assert_int_equal(s.batch, 36);
     assert_int_equal(main_steps(&s, 36), 300);
     assert_int_equal(s.refine_epochs, 300);
@@ -42,19 +58,19 @@ static void few_images_get_the_least_steps(void **state)
     assert_int_equal(s.min_steps, 0);
     /* A batch has 32 at least; the task repeats its images to fill it. */
     s = usual();
-    rc_learn_stretch(&s, &none, 2, 2);
+    stretch(&s, &none, 6, 2, 2);
     assert_int_equal(s.batch, 32);
     assert_int_equal(main_steps(&s, 2), 300);
     /* 14 batches, 280 steps: two epochs more, not twice as many. */
     s = usual();
-    rc_learn_stretch(&s, &none, 900, 2);
+    stretch(&s, &none, 6, 2, 900);
     assert_int_equal(s.epochs, 44);
     assert_int_equal(s.refine_epochs, 22);
     assert_int_equal(s.milestone[0], 11);
     /* Methods that do not refine train as long. */
     s = usual();
     s.paper_no_refinement = true;
-    rc_learn_stretch(&s, &none, 36, 2);
+    stretch(&s, &none, 6, 2, 36);
     assert_int_equal(s.epochs, 300);
 }
 
@@ -64,7 +80,7 @@ static void enough_images_change_nothing(void **state)
     rc_learn_settings none = {0};
     const rc_settings before = usual();
     rc_settings s = before;
-    rc_learn_stretch(&s, &none, 2700, 6);
+    assert_int_equal(stretch(&s, &none, 6, 6, 2700), RC_LEARN_USUAL);
     assert_int_equal(s.batch, before.batch);
     assert_int_equal(s.epochs, before.epochs);
     assert_int_equal(s.refine_epochs, before.refine_epochs);
@@ -80,14 +96,14 @@ static void many_images_end_in_time(void **state)
     const char *const set[] = {"epochs=40"};
     rc_learn_settings none = {0}, asked = {.set = set, .sets = 1};
     rc_settings s = usual();
-    rc_learn_stretch(&s, &none, IMAGES, 10);
+    assert_int_equal(stretch(&s, &none, 6, 10, IMAGES), RC_LEARN_MANY);
     int batches = rc_epoch_batches(IMAGES, s.batch);
     assert_true(main_steps(&s, IMAGES) >= RC_LEARN_MAX_STEPS);
     assert_true(main_steps(&s, IMAGES) < RC_LEARN_MAX_STEPS + batches);
     assert_true(s.milestone[0] <= s.milestone[1] && s.milestone[1] < s.epochs - s.refine_epochs);
     /* Unless somebody wants it. */
     s = usual();
-    rc_learn_stretch(&s, &asked, IMAGES, 10);
+    assert_int_equal(stretch(&s, &asked, 6, 10, IMAGES), RC_LEARN_ASKED);
     assert_int_equal(main_steps(&s, IMAGES), 20 * batches);
 }
 
@@ -96,11 +112,160 @@ static void a_single_class_pulls_less(void **state)
     (void)state;
     rc_learn_settings none = {0};
     rc_settings one = usual(), two = usual(), before = usual();
-    rc_learn_stretch(&one, &none, 900, 1);
-    rc_learn_stretch(&two, &none, 900, 2);
+    stretch(&one, &none, 6, 1, 900);
+    stretch(&two, &none, 6, 2, 900);
     assert_true(one.lambda_ce < two.lambda_ce && one.lambda_hkd < two.lambda_hkd);
     assert_true(two.lambda_ce == before.lambda_ce && two.lambda_hkd == before.lambda_hkd);
     assert_true(one.lambda_hkd / one.lambda_ce > two.lambda_hkd / two.lambda_ce);
+}
+
+static rc_settings configured(const rc_learn_settings *settings, const rc_config *before, rc_config *config)
+{
+    rc_saved_model model = {0};
+    rc_backend backend = {0};
+    const rc_method *method;
+    if (before != NULL) { /* a model that knows something has a configuration of its own */
+        model.config = *before;
+        model.learner.backend = &backend;
+        SUCCEEDS(rc_method_find("cwd", &model.learner.method));
+    }
+    SUCCEEDS(rc_learn_configure(&model, settings, config, &method));
+    return config->settings;
+}
+
+static void epochs_that_were_asked_for_are_exact(void **state)
+{
+    (void)state;
+    rc_config first, later;
+    const char *const one[] = {"epochs=1"}, *const ten[] = {"epochs=10"};
+    rc_learn_settings none = {0}, asks_one = {.set = one, .sets = 1}, asks_ten = {.set = ten, .sets = 1};
+    /* One epoch of 10 images is one step, not min_steps. */
+    rc_settings s = configured(&asks_one, NULL, &first);
+    assert_int_equal(stretch(&s, &asks_one, 0, 2, 10), RC_LEARN_ASKED);
+    assert_int_equal(main_steps(&s, 10), 1);
+    assert_int_equal(s.epochs, 1);
+    /* The model keeps that for its next lesson, until somebody asks for something else. */
+    s = configured(&none, &first, &later);
+    assert_int_equal(stretch(&s, &none, 2, 2, 10), RC_LEARN_ASKED);
+    assert_int_equal(main_steps(&s, 10), 1);
+    s = configured(&asks_ten, &first, &later);
+    assert_int_equal(stretch(&s, &asks_ten, 2, 2, 10), RC_LEARN_ASKED);
+    assert_int_equal(s.epochs, 10);
+    /* Where nothing is refined, all epochs train. Milestones stay at their share of them. */
+    s = configured(&asks_ten, NULL, &first);
+    int refined = s.refine_epochs, milestone = s.milestone[0];
+    assert_true(refined > 0 && milestone > 0);
+    assert_int_equal(stretch(&s, &asks_ten, 0, 2, 10), RC_LEARN_ASKED);
+    assert_int_equal(main_steps(&s, 10), 10);
+    assert_int_equal(s.milestone[0], (milestone * 10 + (10 - refined) / 2) / (10 - refined));
+    /* With old classes the last ones refine. */
+    s = configured(&none, &first, &later);
+    assert_int_equal(stretch(&s, &none, 2, 2, 10), RC_LEARN_ASKED);
+    assert_int_equal(main_steps(&s, 10), 10 - refined);
+    assert_int_equal(s.refine_epochs, refined);
+    assert_int_equal(s.milestone[0], milestone);
+    /* Even where that is longer than lessons are by themselves. */
+    s = configured(&none, &first, &later);
+    assert_int_equal(stretch(&s, &none, 2, 2, 1000000), RC_LEARN_ASKED);
+    assert_int_equal(main_steps(&s, 1000000), (10 - refined) * rc_epoch_batches(1000000, s.batch));
+}
+
+static void other_settings_win_over_the_choice(void **state)
+{
+    (void)state;
+    rc_config config;
+    const char *const least[] = {"min_steps=77"}, *const both[] = {"epochs=2", "min_steps=50"},
+                      *const milestones[] = {"epochs=10", "milestone=[3]"},
+                      *const refined[] = {"epochs=10", "refine_epochs=9"};
+    rc_learn_settings few = {.set = least, .sets = 1}, mixed = {.set = both, .sets = 2},
+                      own = {.set = milestones, .sets = 2}, head = {.set = refined, .sets = 2};
+    rc_settings s = configured(&few, NULL, &config);
+    assert_int_equal(stretch(&s, &few, 0, 2, 10), RC_LEARN_FEW);
+    assert_int_equal(main_steps(&s, 10), 77);
+    s = configured(&mixed, NULL, &config);
+    assert_int_equal(stretch(&s, &mixed, 0, 2, 10), RC_LEARN_FEW);
+    assert_int_equal(main_steps(&s, 10), 50);
+    s = configured(&own, NULL, &config);
+    stretch(&s, &own, 0, 2, 10);
+    assert_int_equal(s.milestones, 1);
+    assert_int_equal(s.milestone[0], 3);
+    assert_int_equal(main_steps(&s, 10), 10);
+    s = configured(&head, NULL, &config);
+    stretch(&s, &head, 2, 2, 10);
+    assert_int_equal(main_steps(&s, 10), 1);
+    assert_int_equal(s.refine_epochs, 9);
+}
+
+static void photographs_come_to_32_pixels(void **state)
+{
+    (void)state;
+    static const struct {
+        rc_data_seen seen;
+        int size;
+        const char *says;
+    } rows[] = {
+        {{1200, 375, 500, false}, 32, "chosen: 32 x 32 pixels for 1200 images of 500 x 375, because small images"},
+        {{1200, 64, 64, true}, 32, "1200 images of 64 x 64, because small images"},
+        {{9, 33, 33, true}, 32, "of 33 x 33, because small images"},
+        {{9, 32, 32, true}, 32, "of 32 x 32, the size that they have"},
+        {{9, 31, 31, true}, 28, "chosen: 28 x 28 pixels for 9 images of 31 x 31, the next size that can be dreamt"},
+        {{9, 28, 28, true}, 28, "of 28 x 28, the size that they have"},
+        {{9, 28, 28, false}, 32, "of 28 x 28, the usual size"},
+        {{9, 31, 400, false}, 32, "of 400 x 31, the usual size"},
+        {{9, 32, 400, false}, 32, "of 400 x 32, because small images"},
+        {{9, 16, 16, true}, 16, "of 16 x 16, the size that they have"},
+        {{9, 5, 5, true}, 16, "chosen: 16 x 16 pixels for 9 images of 5 x 5, the next size that can be dreamt"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[400];
+        assert_int_equal(rc_learn_choose_size(&rows[i].seen), rows[i].size);
+        rc_learn_tell_size(&rows[i].seen, rows[i].size, text, sizeof text);
+        if (strstr(text, rows[i].says) == NULL || strstr(text, "; the setting 'size' takes another") == NULL)
+            fail_msg("'%s', expected '%s'", text, rows[i].says);
+    }
+}
+
+static void what_was_chosen_is_said(void **state)
+{
+    (void)state;
+    static const struct {
+        int n_old, images;
+        const char *set, *says;
+    } rows[] = {
+        {0, 36, NULL,
+         "chosen: 300 steps of training (300 epochs of 36 images), because a net needs that many steps, however few "
+         "the "
+         "images; the setting 'epochs' takes others"},
+        {6, 36, NULL,
+         "chosen: 1000 steps of inversion, 300 steps of training (300 epochs of 36 images) and 300 of refinement (300 "
+         "epochs), because a net needs"},
+        {0, 2700, NULL,
+         "chosen: 840 steps of training (20 epochs of 2700 images), which is the usual number of epochs; the setting"},
+        {0, 640000, NULL, "steps of training (1 epoch of 640000 images), because more steps gain little, however many"},
+        {0, 10, "epochs=1", "steps: 1 step of training (1 epoch of 10 images), as asked"},
+        {6, 360, "epochs=40",
+         "steps: 1000 steps of inversion, 100 steps of training (20 epochs of 360 images) and 100 of refinement (20 "
+         "epochs), as asked"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[400];
+        const char *const set[] = {rows[i].set};
+        rc_learn_settings settings = {.set = set, .sets = rows[i].set != NULL};
+        rc_settings s = usual();
+        s.inversion_steps = 1000;
+        if (rows[i].set != NULL) {
+            s.min_steps = RC_LEARN_EXACT;
+            s.epochs = rows[i].n_old > 0 ? 40 : 1;
+            s.refine_epochs = rows[i].n_old > 0 ? 20 : 0;
+        }
+        rc_lesson_size size = lesson(rows[i].n_old, 2, rows[i].images);
+        rc_learn_reason reason = rc_learn_stretch(&s, &settings, &size);
+        rc_learn_tell_steps(&s, &size, reason, text, sizeof text);
+        if (strstr(text, rows[i].says) == NULL)
+            fail_msg("'%s', expected '%s'", text, rows[i].says);
+        if (reason == RC_LEARN_ASKED && strstr(text, "takes others") != NULL)
+            fail_msg("'%s' offers what was asked for", text);
+    }
 }
 
 int main(void)
@@ -110,6 +275,10 @@ int main(void)
         cmocka_unit_test(enough_images_change_nothing),
         cmocka_unit_test(many_images_end_in_time),
         cmocka_unit_test(a_single_class_pulls_less),
+        cmocka_unit_test(epochs_that_were_asked_for_are_exact),
+        cmocka_unit_test(other_settings_win_over_the_choice),
+        cmocka_unit_test(photographs_come_to_32_pixels),
+        cmocka_unit_test(what_was_chosen_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,7 +71,9 @@ static void plan(const rc_config *config)
     }
     for (int images = 1; images < 100000; images *= 10) {
         rc_settings s = config->settings;
-        rc_learn_stretch(&s, &(rc_learn_settings){.sets = 0}, images, 2);
+        rc_lesson_size lesson = {.n_old = 2, .n_new = 2, .images = images};
+        SUCCEEDS(rc_method_find("cwd", &lesson.method));
+        rc_learn_stretch(&s, &(rc_learn_settings){.sets = 0}, &lesson);
         assert_true(s.epochs >= 1 && s.refine_epochs >= 0 && s.batch >= 2);
     }
 }
