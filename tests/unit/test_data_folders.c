@@ -15,6 +15,7 @@
 #include "data/dataset.h"
 #include "data/list.h"
 #include "support/data_files.h"
+#include "support/data_sets.h"
 
 /* Pictures of one colour, whose red is `red`, red + 1, ...: who is where can be read from the pixels. */
 static void write_class(const char *folder, int red, int count)
