@@ -1,5 +1,5 @@
 /* Every setting has an effect: with another value, a method that uses it ends with other bits, and one that does not
- * with the same bits. Every row describes itself, and docs/settings.md says what the rows say. */
+ * with the same bits, as docs/settings.md says. (test_setting_rows looks at the rows themselves.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -225,93 +225,12 @@ static void a_part_is_read_by_the_methods_that_the_page_names(void **state)
     }
 }
 
-/* ---- rows and page --------------------------------------------------------------------------------------------- */
-
-static void rows_describe_themselves(void **state)
-{
-    (void)state;
-    const rc_config usual = rc_config_default();
-    rc_config_item item, other;
-    for (int i = 0; rc_config_item_at(i, &item); i++) {
-        char text[RC_CONFIG_VALUE];
-        rc_config config = usual;
-        SUCCEEDS(rc_config_get(&usual, item.name, text, sizeof text));
-        assert_string_equal(item.default_value, text);
-        SUCCEEDS(rc_config_set(&config, item.name, item.default_value));
-        SUCCEEDS(rc_config_get(&config, item.name, text, sizeof text));
-        assert_string_equal(item.default_value, text);
-        assert_true(item.help[0] != '\0' && item.readers[0] != '\0' && item.range[0] != '\0');
-        assert_true(strcmp(item.type, "text") != 0 || item.high < RC_CONFIG_VALUE);
-        for (int k = 0; k < i && rc_config_item_at(k, &other); k++)
-            assert_string_not_equal(item.name, other.name);
-    }
-    assert_false(rc_config_item_at(-1, &item));
-    SUCCEEDS(rc_config_check(&usual));
-}
-
-static void ranges_are_written_as_they_are(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *name, *type, *range;
-        double low, high;
-    } expected[] = {
-        {"net_width", "whole number", "1 to 4096", 1, 4096},
-        {"vae_width", "whole number", "8 to 4096, a multiple of 8", 8, 4096},
-        {"channels", "whole number", "0, 1 or 3", 0, 0},
-        {"profile", "text", "code or paper", 0, 0},
-        {"net", "text", "resnet32, resnet18, resnet32-abd, resnet18-mammoth or resnet-small", 0, 0},
-        {"format", "text", "at most 31 characters", 0, 31},
-        {"flip", "true or false", "true or false", 0, 1},
-        {"kd_temperature", "number", "0.001 to 1000000000", 1e-3, 1e9},
-        {"milestone", "list of whole numbers", "0 to 1000000, rising", 0, 1e6},
-        {"order", "whole number", "0 to 2147483647", 0, 2147483647},
-        {"seed", "whole number", "0 to 9.223372037e+18", 0, 0x1p63},
-    };
-    rc_config_item item;
-    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
-        int k = 0;
-        while (rc_config_item_at(k, &item) && strcmp(item.name, expected[i].name) != 0)
-            k++;
-        assert_string_equal(item.name, expected[i].name);
-        assert_string_equal(item.type, expected[i].type);
-        assert_string_equal(item.range, expected[i].range);
-        assert_true(item.low == expected[i].low && item.high == expected[i].high);
-    }
-}
-
-/* The page's table is that of the rows, in their order, and has no line more. */
-static void the_page_has_the_rows(void **state)
-{
-    (void)state;
-    static const char head[] = "\n| setting | default | takes | read by | what it is |\n"
-                               "| --- | --- | --- | --- | --- |\n";
-    char line[512];
-    const char *at = strstr(page, head);
-    assert_non_null(at);
-    at += strlen(head);
-    rc_config_item item;
-    for (int i = 0; rc_config_item_at(i, &item); i++) {
-        const char *tick = item.default_value[0] != '\0' ? "`" : "";
-        snprintf(line, sizeof line, "| `%s` | %s%s%s | %s | %s | %s |\n", item.name, tick, item.default_value, tick,
-                 item.range, item.readers, item.help);
-        if (strncmp(at, line, strlen(line)) != 0)
-            fail_msg("docs/settings.md has\n%.*s\nwhere the row of %s is\n%s", (int)strcspn(at, "\n"), at, item.name,
-                     line);
-        at += strlen(line);
-    }
-    assert_true(at[0] != '|');
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_setting_is_tried),
         cmocka_unit_test(every_setting_has_an_effect),
         cmocka_unit_test(a_part_is_read_by_the_methods_that_the_page_names),
-        cmocka_unit_test(rows_describe_themselves),
-        cmocka_unit_test(ranges_are_written_as_they_are),
-        cmocka_unit_test(the_page_has_the_rows),
     };
     return cmocka_run_group_tests(tests, read_page, close_backend);
 }
