@@ -349,6 +349,36 @@ static void one_batch_shares_statistics(void **state)
     forget(two);
 }
 
+/* Whether methods can share a first task, need old images and train on them, and when they invert the old model. */
+static void rows_say_what_they_need(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bool shares_first, takes_old, trains_on_old;
+        uint32_t parts;
+    } expected[] = {
+        {"finetune", true, false, false, 0},
+        {"cwd", true, false, false, 1},
+        {"er", false, false, false, 0},
+        {"dgr", false, false, false, 0},
+        {"deepinversion-pixels", true, false, false, 3},
+        {"real-hkd", true, true, false, 0},
+        {"joint", true, true, true, 0},
+    };
+    rc_settings s = learning_settings();
+    s.pixel_batches = 3;
+    for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
+        const rc_method *m;
+        SUCCEEDS(rc_method_find(expected[i].name, &m));
+        assert_int_equal(rc_method_shares_first_task(m), expected[i].shares_first);
+        assert_int_equal(rc_method_takes_old_images(m), expected[i].takes_old);
+        assert_int_equal(rc_method_trains_on_old_images(m), expected[i].trains_on_old);
+        assert_int_equal(rc_method_inversion(m, &s, 0).parts, 0);
+        assert_int_equal(rc_method_inversion(m, &s, 1).parts, expected[i].parts);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -362,6 +392,7 @@ int main(void)
         cmocka_unit_test(cross_entropy_of_the_head_leaves_the_backbone),
         cmocka_unit_test(the_second_pass_moves_running_statistics_again),
         cmocka_unit_test(one_batch_shares_statistics),
+        cmocka_unit_test(rows_say_what_they_need),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
 }
