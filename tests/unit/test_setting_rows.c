@@ -92,7 +92,7 @@ static void the_page_has_the_rows(void **state)
     rc_free(NULL, written);
 }
 
-/* ---- rows of the test's own --------------------------------------------------------------------------------------- */
+/* ---- rows of the test's own ----------------------------------------------------------------------------------- */
 
 typedef struct values {
     int whole, chosen, entries, entry[3];

@@ -18,7 +18,7 @@
 
 enum { IMAGE = LEARNING_SIZE * LEARNING_SIZE * LEARNING_CHANNELS, CAPACITY = 5, CLASSES = 3, ROOM = CAPACITY * IMAGE };
 
-/* ---- a file ------------------------------------------------------------------------------------------------------- */
+/* ---- a file --------------------------------------------------------------------------------------------------- */
 
 typedef struct paper {
     rc_source_file table; /* first: the source's view */
@@ -105,7 +105,7 @@ static const rc_source_file table = {.model = file_model,
                                      .find_array = file_find_array,
                                      .find_rows = file_find_rows};
 
-/* ---- the buffer --------------------------------------------------------------------------------------------------- */
+/* ---- the buffer ----------------------------------------------------------------------------------------------- */
 
 static rc_settings settings(void)
 {
@@ -320,7 +320,7 @@ static void nothing_of_a_task_stays(void **state)
     }
 }
 
-/* ---- an autoencoder ----------------------------------------------------------------------------------------------- */
+/* ---- an autoencoder ------------------------------------------------------------------------------------------- */
 
 static void an_autoencoder_is_two_models(void **state)
 {
