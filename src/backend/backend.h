@@ -217,15 +217,20 @@ typedef struct rc_dce {
     void *workspace;          /* dce_workspace() bytes */
 } rc_dce;
 
-/* Pixels of a data set and how a batch is made of them: value = (byte / 255 - mean) / std, then zero padding, random
- * crop and flip. */
+/* Pixels of a data set and how a batch is made of them: random colours, value = (byte / 255 - mean) / std, zero padding,
+ * random crop, zoom into a part of that, flip. */
 typedef struct rc_augment {
     int h, w, c; /* of the stored images (count, h, w, c) bytes and of the result */
     int pad;     /* crop offset is uniform in [0, 2 pad] in both directions; 0: no crop */
     bool flip;
+    uint32_t zoom; /* in 2^-32: the part of a side that zoom cuts off at most; 0: no zoom */
+    float colour; /* factors of brightness, contrast and saturation are uniform in [1 - colour, 1 + colour]; 0: as is */
     float mean[4], std[4];
-    uint32_t stream; /* random stream */
+    uint32_t stream; /* random stream of crop and flip; zoom and colour have stream | RC_STREAM_STRONG */
 } rc_augment;
+
+/* No stream of crop and flip has this bit: settings of zoom and colour never move them. */
+enum { RC_STREAM_STRONG = 0x10000 };
 
 typedef struct rc_sgd {
     float momentum, weight_decay;
@@ -453,7 +458,15 @@ struct rc_backend {
     /* Data and random numbers. Draw e of a step is element (step->step << 32) + e of the Philox stream
      * (step->seed, step->task << 32 | stream). augment: sample b draws e = 4b (crop row), 4b + 1 (crop column), both
      * below 2 pad + 1, and 4b + 2 (flip if the top bit is set). random_normal: e counts (n, h, w, c), unpadded.
-     * `order` is the order of the epoch: sample b of the batch is image order[step->batch * n + b]. */
+     * `order` is the order of the epoch: sample b of the batch is image order[step->batch * n + b].
+     *
+     * zoom draws e = 8b (cut, at most zoom), 8b + 1 (top, at most cut) and 8b + 2 (left, at most cut), all integers in
+     * 2^-32 of a side. Row y of the result lies at h top + y (2^32 - cut) - floor(cut / 2) of the crop, in 2^-32 of a
+     * pixel, moved into the crop where it lies outside, and its value is linear between the two rows there; columns
+     * likewise. colour draws e = 8b + 4 (brightness b), 8b + 5 (contrast k) and 8b + 6 (saturation s; 1 where there are
+     * not three channels), each 1 + colour (2u - 1) with u uniform in [0, 1):
+     *     byte' = k b (s byte + (1 - s) grey) + 127.5 (1 - k), clipped to 0 and 255
+     *     grey = 0.299 red + 0.587 green + 0.114 blue */
     void (*augment)(rc_backend *, const rc_augment *, const uint8_t *images, const int32_t *order, int n,
                     const rc_step *, rc_tensor *out);
     void (*random_normal)(rc_backend *, uint32_t stream, const rc_step *, rc_tensor *out); /* fills (n, h, w, c) */

@@ -42,11 +42,13 @@ static void draw_augment(rc_case *c)
 {
     data_case *p = rc_case_parameters(c);
     rc_augment *a = &p->augment;
-    a->h = RC_CHOOSE(c, 1, 5, 8, 28, 32);
+    a->h = RC_CHOOSE(c, 1, 5, 8, 28, 32, 80); /* 80: more than a block of the GPU holds */
     a->w = rc_case_chance(c, 80) ? a->h : 7;
     a->c = RC_CHOOSE(c, 1, 3, 3);
     a->pad = RC_CHOOSE(c, 0, 1, 4);
     a->flip = rc_case_chance(c, 60);
+    a->zoom = rc_case_chance(c, 40) ? rc_case_below(c, 0xe6666667u) : 0; /* up to 0.9 */
+    a->colour = rc_case_chance(c, 40) ? (float)rc_case_uniform(c, 0, 1) : 0;
     a->stream = rc_case_below(c, 100);
     for (int k = 0; k < a->c; k++) {
         a->mean[k] = (float)rc_case_uniform(c, 0, 0.6);
@@ -54,8 +56,11 @@ static void draw_augment(rc_case *c)
     }
     p->n = RC_CHOOSE(c, 1, 4, 9);
     p->count = 10;
-    rc_case_say(c, "(%d,%d,%d,%d) pad %d%s", p->n, a->h, a->w, a->c, a->pad, a->flip ? " flip" : "");
+    rc_case_say(c, "(%d,%d,%d,%d) pad %d%s zoom %.2f colour %.2f", p->n, a->h, a->w, a->c, a->pad,
+                a->flip ? " flip" : "", a->zoom * 0x1p-32, (double)a->colour);
     draw_images(c, p, 3);
+    if (a->colour > 0)
+        c->buffer[p->out.raw].magnitude = 1; /* little contrast may leave nearly the mean, which is then taken off */
 }
 
 static void run_augment(rc_run *r)
@@ -68,7 +73,7 @@ static void run_augment(rc_run *r)
 static bool bench_augment(rc_case *c, int index, int n)
 {
     data_case *p = rc_case_parameters(c);
-    if (index > 0 || c->net->layer[0].kind != RC_LAYER_CONV)
+    if (index > 1 || c->net->layer[0].kind != RC_LAYER_CONV)
         return false;
     p->augment = (rc_augment){.h = c->net->h,
                               .w = c->net->w,
@@ -77,10 +82,14 @@ static bool bench_augment(rc_case *c, int index, int n)
                               .flip = true,
                               .mean = {0.5f, 0.5f, 0.5f},
                               .std = {0.25f, 0.25f, 0.25f}};
+    if (index == 1) {
+        p->augment.zoom = 0x4ccccccd; /* 0.3 */
+        p->augment.colour = 0.3f;
+    }
     p->n = n;
     p->count = n;
     c->bytes = (double)n * c->net->h * c->net->w * (3 + 4 * 4); /* bytes in, four floats out */
-    rc_case_say(c, "%d x %dx%dx3", n, c->net->h, c->net->w);
+    rc_case_say(c, "%d x %dx%dx3%s", n, c->net->h, c->net->w, index == 1 ? " zoom colour" : "");
     draw_images(c, p, 1);
     return true;
 }

@@ -31,6 +31,8 @@ static void adopt(rc_learner *l, const rc_settings *settings, const rc_method *m
     l->method = method;
     l->augment.pad = settings->crop_pad;
     l->augment.flip = settings->flip;
+    l->augment.zoom = (uint32_t)(settings->zoom * 0x1p32);
+    l->augment.colour = (float)settings->colour;
     if (!method->dce)
         drop_statistics(l);
 }

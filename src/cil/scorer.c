@@ -74,12 +74,9 @@ rc_status rc_scorer_create(rc_backend *backend, const rc_classifier *classifier,
     s->batch = batch;
     s->d = classifier->head.d;
     s->classes = classifier->head.classes;
-    s->augment = *normalisation;
-    s->augment.h = net->h;
-    s->augment.w = net->w;
-    s->augment.c = net->c;
-    s->augment.pad = 0;
-    s->augment.flip = false;
+    s->augment = (rc_augment){.h = net->h, .w = net->w, .c = net->c}; /* nothing random */
+    memcpy(s->augment.mean, normalisation->mean, sizeof s->augment.mean);
+    memcpy(s->augment.std, normalisation->std, sizeof s->augment.std);
     rc_status status = build(s);
     if (status != RC_OK) {
         rc_scorer_destroy(s);

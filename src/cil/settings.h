@@ -31,6 +31,10 @@
       "pixels of zero padding before a random crop") \
     X(SWITCH, flip,                  true,        EITHER,              "training", \
       "random horizontal flips") \
+    X(NUMBER, zoom,                  0,           RANGE(0, 0.9),       "training", \
+      "part of an image's side that a random zoom cuts off at most; 0: no zoom") \
+    X(NUMBER, colour,                0,           RANGE(0, 1),         "training", \
+      "how far factors of brightness, contrast and saturation are from 1 at most; 0: colours stay") \
     /* Training, per task. The last refine_epochs of the epochs refine the head; in the first task they do nothing. \
      * min_steps 0: as many steps as the epochs have. */ \
     X(WHOLE,  epochs,                200,         RANGE(1, 100000),    "training", \

@@ -221,15 +221,47 @@ def optimise(file, name, make, **settings):
         case.store(f"parameter-{step}", parameter)
 
 
-def augmented(case, images, mean, std, pad, flip, stream, step, indices):
-    """A batch (n, h, w, c) from the definition: normalise, pad with zeros, crop, flip."""
+STRONG = 0x10000  # the stream of zoom and colour, beside that of crop and flip
+
+
+def coloured(image, colour, draws):
+    """Brightness, contrast about the middle of the range, saturation about the grey of a pixel; clipped at the end."""
+    brightness, contrast, saturation = (1 + colour * (2 * (int(bits) >> 8) / 2 ** 24 - 1) for bits in draws)
+    image = image * brightness
+    image = (image - 127.5) * contrast + 127.5
+    if image.shape[2] == 3:
+        grey = image @ np.array([[0.299], [0.587], [0.114]])
+        image = grey + saturation * (image - grey)
+    return np.clip(image, 0, 255)
+
+
+def resampling(length, start, side):
+    """(length, length): row i has the weights of the pixels of a side, for pixel i of the window [start, start + side] of
+    it, all in parts of the side."""
+    centre = np.clip(length * start + (np.arange(length) + 0.5) * side - 0.5, 0, length - 1)
+    return np.maximum(0, 1 - np.abs(centre[:, None] - np.arange(length)))
+
+
+def zoomed(image, zoom, draws):
+    """The window, linearly resampled to the size of the image."""
+    cut = int(draws[0]) * (int(zoom * 2 ** 32) + 1) >> 32
+    top, left = (int(bits) * (cut + 1) >> 32 for bits in draws[1:3])
+    rows, columns = (resampling(length, start / 2 ** 32, 1 - cut / 2 ** 32)
+                     for length, start in zip(image.shape, (top, left)))
+    return np.einsum("yr,xs,rsc->yxc", rows, columns, image)
+
+
+def augmented(case, images, mean, std, pad, flip, stream, step, indices, zoom=0.0, colour=0.0):
+    """A batch (n, h, w, c) from the definition: colour, normalise, pad with zeros, crop, zoom, flip."""
     h, w = images.shape[1:3]
-    normalised = np.pad((images / 255.0 - mean) / std, ((0, 0), (pad, pad), (pad, pad), (0, 0)))
     batch = []
     for b, index in enumerate(indices):
         draws = philox.bits(case.seed, (case.task << 32) + stream, 3, (step << 32) + 4 * b).astype(np.uint64)
+        strong = philox.bits(case.seed, (case.task << 32) + (stream | STRONG), 7, (step << 32) + 8 * b)
         row, column = (int(draws[i] * np.uint64(2 * pad + 1) >> np.uint64(32)) for i in (0, 1))
-        image = normalised[index][row:row + h, column:column + w]
+        image = (coloured(images[index], colour, strong[4:7]) if colour else images[index]) / 255.0
+        image = np.pad((image - mean) / std, ((pad, pad), (pad, pad), (0, 0)))[row:row + h, column:column + w]
+        image = zoomed(image, zoom, strong[0:3]) if zoom else image
         batch.append(image[:, ::-1] if flip and draws[2] >> np.uint64(31) else image)
     return torch.from_numpy(np.stack(batch).copy())
 
@@ -249,7 +281,8 @@ def augment(file, name, **settings):
     case = Case(file, "augment/" + name, **settings)
     images, mean, std = random_images(case, case.count, case.h, case.w, case.c)
     order = philox.permutation(case.seed, case.order, case.count)[case.batch * case.n:][:case.n]
-    case.store("batch", augmented(case, images, mean, std, case.pad, case.flip, case.stream, case.step, order))
+    case.store("batch", augmented(case, images, mean, std, case.pad, case.flip, case.stream, case.step, order,
+                                  case.zoom, case.colour))
 
 
 def noise(file, name, **settings):
@@ -279,11 +312,23 @@ def make():
     optimise(file, "sgd", sgd, lr=0.1, momentum=0.9, weight_decay=5e-4)
     optimise(file, "sgd-plain", sgd, lr=0.25, momentum=0.0, weight_decay=0.0)
     optimise(file, "adam", adam, lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8)
+    plain = dict(zoom=0.0, colour=0.0)
     augment(file, "crop-and-flip", count=40, h=9, w=7, c=3, n=8, pad=4, flip=True, stream=5, task=2, step=3, batch=2,
-            order=77)
-    augment(file, "plain", count=12, h=5, w=5, c=1, n=4, pad=0, flip=False, stream=1, task=1, step=0, batch=1, order=3)
+            order=77, **plain)
+    augment(file, "plain", count=12, h=5, w=5, c=1, n=4, pad=0, flip=False, stream=1, task=1, step=0, batch=1, order=3,
+            **plain)
     augment(file, "flip", count=20, h=6, w=6, c=3, n=10, pad=0, flip=True, stream=1, task=7, step=70000, batch=0,
-            order=4)
+            order=4, **plain)
+    augment(file, "zoom", count=20, h=9, w=7, c=3, n=10, pad=0, flip=False, stream=1, task=2, step=8, batch=1, order=5,
+            zoom=0.75, colour=0.0)
+    augment(file, "zoom-crop-and-flip", count=20, h=8, w=11, c=1, n=10, pad=3, flip=True, stream=6, task=4, step=9,
+            batch=0, order=6, zoom=0.3125, colour=0.0)
+    augment(file, "colour", count=20, h=5, w=6, c=3, n=10, pad=0, flip=False, stream=1, task=2, step=70001, batch=1,
+            order=7, zoom=0.0, colour=0.625)
+    augment(file, "colour-of-grey", count=20, h=5, w=6, c=1, n=10, pad=2, flip=True, stream=1, task=3, step=1, batch=1,
+            order=8, zoom=0.0, colour=1.0)
+    augment(file, "all", count=40, h=10, w=10, c=3, n=16, pad=2, flip=True, stream=1, task=1, step=3, batch=1, order=9,
+            zoom=0.5, colour=0.375)
     noise(file, "odd", n=3, c=37, stream=2, task=3, step=5)
     noise(file, "wide", n=4, c=1000, stream=3, task=1, step=4999)
     roll(file, "square", n=2, h=6, w=6, c=3, range=2, stream=3, task=1, step=17)

@@ -220,6 +220,8 @@ static void run_tasks(const char *method, bool paper, const int *n_new, int task
     rc_learner l;
     settings.seed = 11;
     settings.crop_pad = 3;
+    settings.zoom = 0.5; /* is for training alone */
+    settings.colour = 0.5;
     settings.noise = 6;
     settings.inversion_steps = 2;
     settings.net_width = 2;

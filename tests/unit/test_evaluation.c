@@ -92,6 +92,8 @@ static int set_up(void **state)
                                     .c = 1,
                                     .pad = 3,
                                     .flip = true,
+                                    .zoom = 0x80000000,
+                                    .colour = 0.5f,
                                     .mean = {0.4f, 0.5f, 0.6f},
                                     .std = {0.2f, 0.3f, 0.4f},
                                     .stream = 9}; /* all but mean and std is ignored */

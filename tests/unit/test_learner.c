@@ -312,9 +312,12 @@ static void other_settings_of_the_net_are_refused(void **state)
     other = s;
     other.crop_pad = 7;
     other.flip = false;
+    other.zoom = 0.25;
+    other.colour = 0.5;
     other.generator_width = 10;
     SUCCEEDS(rc_learner_configure(&l, &other, l.method));
     assert_true(l.augment.pad == 7 && !l.augment.flip && l.settings.crop_pad == 7);
+    assert_true(l.augment.zoom == 0x40000000 && l.augment.colour == 0.5f);
     assert_true(l.augment.h == LEARNING_SIZE && l.augment.stream == 1);
     rc_net generator;
     SUCCEEDS(rc_net_generator_small(&generator, LEARNING_CHANNELS, LEARNING_SIZE, s.noise, 10));

@@ -439,6 +439,8 @@ static void run_augment(subject *s)
                            .c = oracle_int(c, "c"),
                            .pad = oracle_int(c, "pad"),
                            .flip = oracle_int(c, "flip") != 0,
+                           .zoom = (uint32_t)(oracle_number(c, "zoom") * 0x1p32),
+                           .colour = (float)oracle_number(c, "colour"),
                            .stream = (uint32_t)oracle_int(c, "stream")};
     double *mean = oracle_fill(c, "mean", (size_t)settings.c, 0.25, 0.5);
     double *std = oracle_fill(c, "std", (size_t)settings.c, 0.125, 0.25);

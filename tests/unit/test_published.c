@@ -38,6 +38,8 @@ static const struct number {
     INTEGER(noise, 1000, 1, 65536),
     INTEGER(batch, 128, 2, 65536),
     INTEGER(crop_pad, 4, 0, 64),
+    REAL(zoom, 0, 0, 0.9),
+    REAL(colour, 0, 0, 1),
     INTEGER(epochs, 200, 1, 100000),
     INTEGER(refine_epochs, 40, 0, 199),
     INTEGER(min_steps, 0, 0, 10000000),

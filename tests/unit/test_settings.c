@@ -27,6 +27,8 @@ static const struct {
     {"cwd", "batch", "6", false},
     {"cwd", "crop_pad", "2", false},
     {"cwd", "flip", "false", false},
+    {"cwd", "zoom", "0.3", false},
+    {"cwd", "colour", "0.3", false},
     {"cwd", "epochs", "5", false},
     {"cwd", "refine_epochs", "1", false},
     {"cwd", "min_steps", "20", false},

@@ -40,7 +40,7 @@ typedef struct record {
     rc_step step;        /* STEP */
     int64_t count;       /* SGD, ADAM: parameters; others: samples */
     int64_t stream, pad; /* AUGMENT, NOISE, ROLL (range) */
-    double number[3];    /* SGD: momentum, decay; ADAM: betas, eps; FINISH: unbiased */
+    double number[5];    /* SGD: momentum, decay; ADAM: betas, eps; FINISH: unbiased */
 } record;
 
 enum { MOST_RECORDS = 4096 };
@@ -93,6 +93,8 @@ static void traced_augment(rc_backend *b, const rc_augment *augment, const uint8
     r->number[0] = (double)augment->mean[1];
     r->number[1] = (double)augment->std[2];
     r->number[2] = augment->flip;
+    r->number[3] = augment->zoom;
+    r->number[4] = (double)augment->colour;
     plain.augment(b, augment, images, order, n, step, out);
 }
 
@@ -324,6 +326,9 @@ static void expect_augment(const task *t, int stream)
     same(t, "mean", r->number[0], zero_to_one ? 0 : 0.5);
     same(t, "std", r->number[1], zero_to_one ? 1 : 0.3);
     same(t, "flip", r->number[2], 1);
+    bool estimation = stream == 4; /* does not zoom or colour */
+    same(t, "zoom", r->number[3], estimation ? 0 : 0x1p30);
+    same(t, "colour", r->number[4], estimation ? 0 : 0.5);
 }
 
 static void expect_noise(const task *t, int stream, int count)
@@ -511,6 +516,8 @@ static rc_settings settings(bool printed)
     s.batch = BATCH;
     s.noise = NOISE_WIDTH;
     s.vae_width = VAE_WIDTH;
+    s.zoom = 0.25;
+    s.colour = 0.5;
     s.epochs = MAIN_EPOCHS + REFINE_EPOCHS;
     s.refine_epochs = REFINE_EPOCHS;
     s.milestones = 2;

@@ -19,31 +19,94 @@ static const int32_t *batch_of(const int32_t *order, const rc_step *step, int n)
     return order + (size_t)step->batch * (size_t)n;
 }
 
-/* images (count, h, w, c) bytes. The normalised image is surrounded by `pad` zeros; the window starts at
- * (crop row, crop column) of that, and is then flipped. */
+/* What is drawn for one image. */
+typedef struct view {
+    const rc_augment *augment;
+    const uint8_t *image; /* (h, w, c) */
+    int crop_row, crop_column;
+    bool flip;
+    uint32_t cut, top, left; /* of zoom, in 2^-32 of a side */
+    double brightness, contrast, saturation;
+} view;
+
+static double colour_factor(const rc_augment *augment, rc_rng rng, uint64_t index)
+{
+    return 1 + (double)augment->colour * (2 * (double)rc_rng_uniform(rng, index) - 1);
+}
+
+static view draw_view(const rc_augment *augment, const uint8_t *image, const rc_step *step, int b)
+{
+    rc_rng rng = stream_of(step, augment->stream), strong = stream_of(step, augment->stream | RC_STREAM_STRONG);
+    uint64_t first = draw_index(step, 4 * (uint64_t)b), first_strong = draw_index(step, 8 * (uint64_t)b);
+    uint32_t offsets = 2 * (uint32_t)augment->pad + 1;
+    view v = {.augment = augment, .image = image};
+    v.crop_row = (int)rc_rng_below(rng, first, offsets);
+    v.crop_column = (int)rc_rng_below(rng, first + 1, offsets);
+    v.flip = augment->flip && rc_rng_bits(rng, first + 2) >> 31;
+    v.cut = rc_rng_below(strong, first_strong, augment->zoom + 1);
+    v.top = rc_rng_below(strong, first_strong + 1, v.cut + 1);
+    v.left = rc_rng_below(strong, first_strong + 2, v.cut + 1);
+    v.brightness = colour_factor(augment, strong, first_strong + 4);
+    v.contrast = colour_factor(augment, strong, first_strong + 5);
+    v.saturation = augment->c == 3 ? colour_factor(augment, strong, first_strong + 6) : 1;
+    return v;
+}
+
+/* byte' = k b (s byte + (1 - s) grey) + 127.5 (1 - k), clipped */
+static double coloured(const view *v, const uint8_t *pixel, int channel)
+{
+    double grey = v->augment->c == 3 ? 0.299 * pixel[0] + 0.587 * pixel[1] + 0.114 * pixel[2] : 0;
+    double byte = v->contrast * v->brightness * (v->saturation * pixel[channel] + (1 - v->saturation) * grey) +
+                  127.5 * (1 - v->contrast);
+    return byte < 0 ? 0 : byte > 255 ? 255 : byte;
+}
+
+/* The normalised image is surrounded by `pad` zeros; the crop starts at (crop row, crop column) of that. */
+static double of_crop(const view *v, int y, int x, int channel)
+{
+    const rc_augment *a = v->augment;
+    int row = y + v->crop_row - a->pad, column = x + v->crop_column - a->pad;
+    if (row < 0 || row >= a->h || column < 0 || column >= a->w)
+        return 0;
+    double byte = coloured(v, v->image + at(a->h, a->w, a->c, 0, row, column, 0), channel);
+    return (byte / 255 - (double)a->mean[channel]) / (double)a->std[channel];
+}
+
+/* Pixel i of the zoomed side of `length` pixels lies between two of the crop: sets the first one, returns the weight of
+ * the second. */
+static double place(const view *v, int i, int length, uint32_t start, int *first)
+{
+    const int64_t one = INT64_C(1) << 32;
+    int64_t position = (int64_t)length * start + i * (one - v->cut) - v->cut / 2, end = (length - 1) * one;
+    position = position < 0 ? 0 : position > end ? end : position;
+    *first = (int)(position / one);
+    return (double)(position % one) / (double)one;
+}
+
+/* Pixel (y, x) of the crop after zoom. Where nothing is zoomed every weight is 0. */
+static double zoomed(const view *v, int y, int x, int channel)
+{
+    int h = v->augment->h, w = v->augment->w, row, column;
+    double below = place(v, y, h, v->top, &row), right = place(v, x, w, v->left, &column);
+    int next_row = row + 1 < h ? row + 1 : row, next_column = column + 1 < w ? column + 1 : column;
+    return (1 - below) *
+               ((1 - right) * of_crop(v, row, column, channel) + right * of_crop(v, row, next_column, channel)) +
+           below * ((1 - right) * of_crop(v, next_row, column, channel) +
+                    right * of_crop(v, next_row, next_column, channel));
+}
+
+/* images (count, h, w, c) bytes */
 static void augment(rc_backend *be, const rc_augment *augment, const uint8_t *images, const int32_t *order, int n,
                     const rc_step *step, rc_tensor *out)
 {
     int h = augment->h, w = augment->w, c = augment->c, cp = rc_padded(be, c);
-    rc_rng rng = stream_of(step, augment->stream);
-    uint32_t offsets = 2 * (uint32_t)augment->pad + 1;
     for (int b = 0; b < n; b++) {
-        const uint8_t *image = images + (size_t)batch_of(order, step, n)[b] * (size_t)h * (size_t)w * (size_t)c;
-        uint64_t first = 4 * (uint64_t)b;
-        int crop_row = (int)rc_rng_below(rng, draw_index(step, first), offsets);
-        int crop_column = (int)rc_rng_below(rng, draw_index(step, first + 1), offsets);
-        bool flip = augment->flip && rc_rng_bits(rng, draw_index(step, first + 2)) >> 31;
+        size_t image = (size_t)batch_of(order, step, n)[b] * (size_t)h * (size_t)w * (size_t)c;
+        view v = draw_view(augment, images + image, step, b);
         for (int y = 0; y < h; y++)
             for (int x = 0; x < w; x++)
                 for (int channel = 0; channel < cp; channel++) {
-                    int row = y + crop_row - augment->pad;
-                    int column = (flip ? w - 1 - x : x) + crop_column - augment->pad;
-                    bool inside = row >= 0 && row < h && column >= 0 && column < w && channel < c;
-                    double value = 0;
-                    if (inside)
-                        value = ((double)image[at(h, w, c, 0, row, column, channel)] / 255 -
-                                 (double)augment->mean[channel]) /
-                                (double)augment->std[channel];
+                    double value = channel < c ? zoomed(&v, y, v.flip ? w - 1 - x : x, channel) : 0;
                     ((real *)out->raw)[at(h, w, cp, b, y, x, channel)] = (real)value;
                 }
     }

@@ -33,9 +33,14 @@ __device__ static unsigned draw_bits(const rc_step *step, unsigned stream, unsig
     return philox_block(step->seed, (unsigned long long)step->task << 32 | stream, index / 4).lane[index % 4];
 }
 
+__device__ static unsigned below_bits(unsigned bits, unsigned n)
+{
+    return (unsigned)(((unsigned long long)bits * n) >> 32);
+}
+
 __device__ static int draw_below(const rc_step *step, unsigned stream, unsigned long long e, unsigned n)
 {
-    return (int)(((unsigned long long)draw_bits(step, stream, e) * n) >> 32);
+    return (int)below_bits(draw_bits(step, stream, e), n);
 }
 
 static dim3 blocks_for(size_t threads)
@@ -69,6 +74,23 @@ __device__ static int fetch_band(const unsigned char *from, int bytes, unsigned 
     return skew;
 }
 
+/* Where the window starts, in pixels of the image. */
+struct crop {
+    int down, across;
+    bool flip;
+};
+
+__device__ static crop draw_crop(const rc_augment &augment, const rc_step *step, int b)
+{
+    unsigned offsets = 2 * (unsigned)augment.pad + 1;
+    unsigned long long first = 4 * (unsigned long long)b;
+    crop window;
+    window.down = draw_below(step, augment.stream, first, offsets) - augment.pad;
+    window.across = draw_below(step, augment.stream, first + 1, offsets) - augment.pad;
+    window.flip = augment.flip && draw_bits(step, augment.stream, first + 2) >> 31;
+    return window;
+}
+
 /* One block for `rows` rows of the result of one image. The normalised image is surrounded by `pad` zeros; the window
  * starts at (crop row, crop column) of that, and is then flipped. Images have at most four channels. */
 template <typename Act>
@@ -80,16 +102,13 @@ __global__ static void augment_kernel(rc_augment augment, image_place place, con
     int top = (int)blockIdx.x * rows, height = h - top < rows ? h - top : rows;
     const unsigned char *images = place.cell ? *place.cell : place.images;
     const unsigned char *image = images + (size_t)order[(size_t)step->batch * n + b] * h * pitch;
-    unsigned offsets = 2 * (unsigned)augment.pad + 1;
-    unsigned long long first = 4 * (unsigned long long)b;
-    int down = draw_below(step, augment.stream, first, offsets) - augment.pad;
-    int across = draw_below(step, augment.stream, first + 1, offsets) - augment.pad;
-    bool flip = augment.flip && draw_bits(step, augment.stream, first + 2) >> 31;
+    crop window = draw_crop(augment, step, b);
+    int down = window.down;
     int begin = top + down > 0 ? top + down : 0, end = top + down + height < h ? top + down + height : h;
     int skew = begin < end ? fetch_band(image + (size_t)begin * pitch, (end - begin) * pitch, band) : 0;
     __syncthreads();
     for (int pixel = (int)threadIdx.x; pixel < height * w; pixel += DATA_THREADS) {
-        int x = pixel % w, row = top + pixel / w + down, column = (flip ? w - 1 - x : x) + across;
+        int x = pixel % w, row = top + pixel / w + down, column = (window.flip ? w - 1 - x : x) + window.across;
         const unsigned char *from = band + skew + (row - begin) * pitch + column * augment.c;
         bool inside = row >= begin && row < end && column >= 0 && column < w;
         float8 value = zero8();
@@ -97,6 +116,94 @@ __global__ static void augment_kernel(rc_augment augment, image_place place, con
         for (int c = 0; c < 4; c++)
             if (inside && c < augment.c)
                 value.v[c] = ((float)from[c] / 255 - augment.mean[c]) / augment.std[c];
+        store8(out + (((size_t)b * h + top) * w + pixel) * RC_CUDA_CHANNELS, value);
+    }
+}
+
+/* What zoom and colour draw for an image. */
+struct strong_draws {
+    unsigned cut, top, left;   /* in 2^-32 of a side */
+    float own, shared, offset; /* byte' = own * byte + shared * grey + offset, clipped */
+};
+
+__device__ static float colour_factor(const rc_augment &augment, unsigned bits)
+{
+    return 1 + augment.colour * (2 * ((float)(bits >> 8) * 0x1p-24f) - 1);
+}
+
+__device__ static strong_draws draw_strong(const rc_augment &augment, const rc_step *step, int b)
+{
+    unsigned long long stream = (unsigned long long)step->task << 32 | augment.stream | RC_STREAM_STRONG;
+    unsigned long long block = ((unsigned long long)step->step << 30) + 2 * (unsigned long long)b;
+    philox place = philox_block(step->seed, stream, block), colour = philox_block(step->seed, stream, block + 1);
+    float brightness = colour_factor(augment, colour.lane[0]), contrast = colour_factor(augment, colour.lane[1]);
+    float saturation = augment.c == 3 ? colour_factor(augment, colour.lane[2]) : 1;
+    strong_draws draws;
+    draws.cut = below_bits(place.lane[0], augment.zoom + 1);
+    draws.top = below_bits(place.lane[1], draws.cut + 1);
+    draws.left = below_bits(place.lane[2], draws.cut + 1);
+    draws.own = contrast * brightness * saturation;
+    draws.shared = contrast * brightness * (1 - saturation);
+    draws.offset = 127.5f * (1 - contrast);
+    return draws;
+}
+
+/* Pixel i of a zoomed side of `length` pixels lies between two of the crop: returns the first one and sets the weight of
+ * the second. */
+__device__ static int place_pixel(unsigned cut, unsigned start, int i, int length, float *weight)
+{
+    const long long one = 1ll << 32;
+    long long position = (long long)length * start + i * (one - cut) - cut / 2, end = (length - 1) * one;
+    position = position < 0 ? 0 : position > end ? end : position;
+    *weight = (float)(unsigned)position * 0x1p-32f;
+    return (int)(position >> 32);
+}
+
+/* value += weight * the pixel, coloured and normalised */
+__device__ static void add_pixel(const rc_augment &augment, const strong_draws &draws, const unsigned char *from,
+                                 float weight, float8 *value)
+{
+    float grey = augment.c == 3 ? 0.299f * from[0] + 0.587f * from[1] + 0.114f * from[2] : 0;
+#pragma unroll
+    for (int c = 0; c < 4; c++)
+        if (c < augment.c) {
+            float byte = fminf(fmaxf(draws.own * from[c] + (draws.shared * grey + draws.offset), 0), 255);
+            value->v[c] += weight * ((byte / 255 - augment.mean[c]) / augment.std[c]);
+        }
+}
+
+/* The same with colours before the normalisation, and zoom between crop and flip. Rows of the result lie closer together
+ * than those of the crop, so `rows` of them lie between rows + 1 of those at most. */
+template <typename Act>
+__global__ static void strong_kernel(rc_augment augment, image_place place, const int *order, int rows,
+                                     const rc_step *step, Act *out)
+{
+    __shared__ __align__(16) unsigned char band[BAND_BYTES + LINE];
+    int b = (int)blockIdx.y, n = (int)gridDim.y, h = augment.h, w = augment.w, pitch = w * augment.c;
+    int top = (int)blockIdx.x * rows, height = h - top < rows ? h - top : rows;
+    const unsigned char *images = place.cell ? *place.cell : place.images;
+    const unsigned char *image = images + (size_t)order[(size_t)step->batch * n + b] * h * pitch;
+    crop window = draw_crop(augment, step, b);
+    strong_draws draws = draw_strong(augment, step, b);
+    float weight;
+    int begin = place_pixel(draws.cut, draws.top, top, h, &weight) + window.down;
+    int end = place_pixel(draws.cut, draws.top, top + height - 1, h, &weight) + window.down + 2;
+    begin = begin > 0 ? begin : 0;
+    end = end < h ? end : h;
+    int skew = begin < end ? fetch_band(image + (size_t)begin * pitch, (end - begin) * pitch, band) : 0;
+    __syncthreads();
+    for (int pixel = (int)threadIdx.x; pixel < height * w; pixel += DATA_THREADS) {
+        int x = pixel % w;
+        float below, right;
+        int row = place_pixel(draws.cut, draws.top, top + pixel / w, h, &below) + window.down;
+        int column = place_pixel(draws.cut, draws.left, window.flip ? w - 1 - x : x, w, &right) + window.across;
+        float8 value = zero8();
+        for (int tap = 0; tap < 4; tap++) {
+            int y = row + tap / 2, z = column + tap % 2;
+            float share = (tap / 2 ? below : 1 - below) * (tap % 2 ? right : 1 - right);
+            if (share > 0 && y >= begin && y < end && z >= 0 && z < w)
+                add_pixel(augment, draws, band + skew + (y - begin) * pitch + z * augment.c, share, &value);
+        }
         store8(out + (((size_t)b * h + top) * w + pixel) * RC_CUDA_CHANNELS, value);
     }
 }
@@ -109,10 +216,11 @@ static void augment(rc_backend *be, const rc_augment *augment, const uint8_t *im
     image_place place = {images, NULL};
     if (rc_cuda_find_images(cuda, images))
         place.cell = (const unsigned char *const *)images;
-    int most = BAND_BYTES / (augment->w * augment->c), rows = most < augment->h ? most : augment->h;
+    bool strong = augment->zoom > 0 || augment->colour > 0;
+    int most = BAND_BYTES / (augment->w * augment->c) - strong, rows = most < augment->h ? most : augment->h;
     dim3 grid((unsigned)((augment->h + rows - 1) / rows), (unsigned)n);
-    rc_cuda_launch(cuda, "augment", augment_kernel<Act>, grid, DATA_THREADS, 0, *augment, place, order, rows, step,
-                   (Act *)out->raw);
+    rc_cuda_launch(cuda, "augment", strong ? strong_kernel<Act> : augment_kernel<Act>, grid, DATA_THREADS, 0, *augment,
+                   place, order, rows, step, (Act *)out->raw);
 }
 
 /* ---- random numbers and labels ---------------------------------------------------------------------------------- */
