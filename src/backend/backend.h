@@ -217,8 +217,8 @@ typedef struct rc_dce {
     void *workspace;          /* dce_workspace() bytes */
 } rc_dce;
 
-/* Pixels of a data set and how a batch is made of them: random colours, value = (byte / 255 - mean) / std, zero padding,
- * random crop, zoom into a part of that, flip. */
+/* Pixels of a data set and how a batch is made of them: random colours, value = (byte / 255 - mean) / std, zero
+ * padding, random crop, zoom into a part of that, flip. */
 typedef struct rc_augment {
     int h, w, c; /* of the stored images (count, h, w, c) bytes and of the result */
     int pad;     /* crop offset is uniform in [0, 2 pad] in both directions; 0: no crop */

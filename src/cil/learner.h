@@ -50,7 +50,7 @@ rc_stored rc_learner_stored(const rc_learner *learner); /* between tasks */
 /* The backbone that these settings name, for images of that shape: shape only, no weights. */
 rc_status rc_learner_net(const rc_settings *settings, const rc_augment *image, rc_net *net);
 
-/* A learner that knows nothing. image: shape (h, w, c), mean and std; how they are augmented is taken from the settings. */
+/* A learner that knows nothing. image: shape (h, w, c), mean and std; all random changes come from the settings. */
 rc_status rc_learner_create(rc_learner *learner, rc_backend *backend, const rc_settings *settings,
                             const rc_method *method, const rc_augment *image);
 void rc_learner_destroy(rc_learner *learner); /* a zeroed or destroyed one is fine */

@@ -235,10 +235,11 @@ def coloured(image, colour, draws):
     return np.clip(image, 0, 255)
 
 
-def resampling(length, start, side):
-    """(length, length): row i has the weights of the pixels of a side, for pixel i of the window [start, start + side] of
-    it, all in parts of the side."""
-    centre = np.clip(length * start + (np.arange(length) + 0.5) * side - 0.5, 0, length - 1)
+def resampling(length, start, cut):
+    """(length, length): row i has the weights of the pixels of a side, for pixel i of the window that begins at `start`
+    and is by `cut` shorter than the side, both in 2^-32 of it."""
+    centre = np.arange(length) * (2 ** 32 - cut) + length * start - cut // 2
+    centre = np.clip(centre / 2 ** 32, 0, length - 1)
     return np.maximum(0, 1 - np.abs(centre[:, None] - np.arange(length)))
 
 
@@ -246,9 +247,8 @@ def zoomed(image, zoom, draws):
     """The window, linearly resampled to the size of the image."""
     cut = int(draws[0]) * (int(zoom * 2 ** 32) + 1) >> 32
     top, left = (int(bits) * (cut + 1) >> 32 for bits in draws[1:3])
-    rows, columns = (resampling(length, start / 2 ** 32, 1 - cut / 2 ** 32)
-                     for length, start in zip(image.shape, (top, left)))
-    return np.einsum("yr,xs,rsc->yxc", rows, columns, image)
+    h, w = image.shape[:2]
+    return np.einsum("yr,xs,rsc->yxc", resampling(h, top, cut), resampling(w, left, cut), image)
 
 
 def augmented(case, images, mean, std, pad, flip, stream, step, indices, zoom=0.0, colour=0.0):

@@ -157,6 +157,7 @@ static void every_step_can_be_resumed(void **state)
     (void)state;
     rc_settings s = learning_settings();
     int stages[RC_STAGE_COUNT];
+    s.zoom = s.colour = 0.25; /* more draws to take up where they were left */
     if (!learning_resume_everywhere(be, "cwd", &s, stages))
         return;
     assert_int_equal(stages[RC_STAGE_INVERSION], 5);

@@ -52,6 +52,8 @@ static void make_data(world *w)
                                              .c = CHANNELS,
                                              .pad = 1,
                                              .flip = false,
+                                             .zoom = 0x20000000,
+                                             .colour = 0.125f,
                                              .mean = {0.4f, 0.4f, 0.4f},
                                              .std = {0.3f, 0.3f, 0.3f},
                                              .stream = RC_STREAM_AUGMENT}};

@@ -102,8 +102,8 @@ static void augment_image(void *context, int b, int worker)
 typedef float pixel4 __attribute__((vector_size(16), may_alias));
 typedef int32_t mask4 __attribute__((vector_size(16)));
 
-/* One image on its way. A row of the crop is coloured and normalised into `row`, then zoomed and flipped into `above` or
- * `below`, and a row of the result lies between these two. So every row is read once. */
+/* One image on its way. A row of the crop is coloured and normalised into `row`, then zoomed and flipped into `above`
+ * or `below`, and a row of the result lies between these two. So every row is read once. */
 typedef struct strong_job {
     const augment_job *batch;
     const uint8_t *image;
@@ -137,8 +137,8 @@ static void draw_strong(strong_job *job, int b)
     job->offset = 127.5f * (1 - contrast);
 }
 
-/* Pixel i of a zoomed side of `length` pixels lies between two of the crop: returns the first one and sets the weight of
- * the second. */
+/* Pixel i of a zoomed side of `length` pixels lies between two of the crop: returns the first one and sets the weight
+ * of the second. */
 RC_INLINE int32_t place(const strong_job *job, int i, int length, uint32_t start, float *weight)
 {
     const int64_t one = INT64_C(1) << 32;

@@ -148,8 +148,8 @@ __device__ static strong_draws draw_strong(const rc_augment &augment, const rc_s
     return draws;
 }
 
-/* Pixel i of a zoomed side of `length` pixels lies between two of the crop: returns the first one and sets the weight of
- * the second. */
+/* Pixel i of a zoomed side of `length` pixels lies between two of the crop: returns the first one and sets the weight
+ * of the second. */
 __device__ static int place_pixel(unsigned cut, unsigned start, int i, int length, float *weight)
 {
     const long long one = 1ll << 32;
@@ -172,8 +172,8 @@ __device__ static void add_pixel(const rc_augment &augment, const strong_draws &
         }
 }
 
-/* The same with colours before the normalisation, and zoom between crop and flip. Rows of the result lie closer together
- * than those of the crop, so `rows` of them lie between rows + 1 of those at most. */
+/* The same with colours before the normalisation, and zoom between crop and flip. Rows of the result lie closer
+ * together than those of the crop, so `rows` of them lie between rows + 1 of those at most. */
 template <typename Act>
 __global__ static void strong_kernel(rc_augment augment, image_place place, const int *order, int rows,
                                      const rc_step *step, Act *out)
