@@ -326,6 +326,53 @@ typedef struct recollect_model_info {
 /* RECOLLECT_INVALID_ARGUMENT for a model that knows nothing. */
 RECOLLECT_API recollect_status recollect_model_get_info(const recollect_model *model, recollect_model_info *info);
 
+/* ---- verdicts ------------------------------------------------------------------------------------------ */
+
+/* A warning about what a model was taught, or how it was scored. One code is found at most once in a review:
+ *
+ *     old_classes_suffered  the images of option `old_test` lost 5 points or more, and more than chance explains
+ *     near_chance           the accuracy is no better than guessing among all classes, or below that
+ *     too_few               so few images were scored that the accuracy says little
+ *     weak                  the accuracy is nearer to guessing than to always right
+ *     old_near_chance, old_too_few, old_weak   the same of the images of `old_test`, after the lesson
+ *     nothing_scored        no image was held out
+ *     classes_not_scored    no image of these classes was
+ *     classes_never_right   5 images or more of these classes were scored, and at most one in ten is right
+ *     look_alikes           pairs of classes that are taken for each other: labels 0 and 1, 2 and 3, ...
+ *     imbalance             these classes were trained on less than a third of the images of the largest one
+ *     left_out              files, folders or links of the data were not read (see left_out below)
+ *     broken_images         image files that cannot be read were left out (see skip_broken)
+ *     unknown_classes       images of classes that the model does not know were left out
+ *
+ * New codes may come. docs/learn.md has the rules. */
+typedef struct recollect_finding {
+    size_t size;       /* of this structure, as the library knows it */
+    const char *code;  /* one of the above */
+    const char *text;  /* the same for people, with names and numbers: a sentence without its full stop */
+    const int *labels; /* (label_count): the classes that it is about */
+    int label_count;   /* 0: it is about no class in particular */
+} recollect_finding;
+
+/* What the scores of a model say. It belongs to what it is a member of. */
+typedef struct recollect_review {
+    size_t size;         /* of this structure, as the library knows it */
+    const char *verdict; /* "good"; "new_classes_good": those of this lesson, and the old ones were not scored; "weak",
+                            "too_few", "near_chance" or "old_classes_suffered": the finding of that name, or of old_ and
+                            that name, or nothing_scored for "too_few", is the worst one */
+    const char *text;    /* the same for people: "too few images to tell" */
+    int findings;        /* 0: no warning */
+    const recollect_finding *const *finding; /* (findings), worst first */
+} recollect_review;
+
+/* Returns what the user of a program may do about a finding, such as a command to try, in the words of that program;
+ * NULL: nothing. The library copies it at once. */
+typedef const char *recollect_advise(void *user, const recollect_finding *finding);
+
+/* The 95 % interval (Wilson) of an accuracy: `percent` of `images` images that were scored are right. *low and *high
+ * become its ends in percent; NaN where nothing was scored. Each of the two may be NULL. Returns 1 if the interval tells
+ * something, which one of more than 30 points does not; else 0. */
+RECOLLECT_API int recollect_accuracy_interval(double percent, int images, double *low, double *high);
+
 /* ---- learning ------------------------------------------------------------------------------------------ */
 
 /* Images in memory. This structure will not grow. */
@@ -353,6 +400,7 @@ typedef struct recollect_learn_result {
                          ones with the reason, and a count of each kind */
     int not_pictures; /* files beside the pictures that nobody would take for one: texts, a system's own notes. They are
                          not among those of left_out */
+    int epochs; /* passes over the images that training made, refinement included */
 } recollect_learn_result;
 
 /* Teaches classes: the first ones to a model that knows nothing (at least two), more of them to one that
@@ -399,6 +447,10 @@ RECOLLECT_API recollect_status recollect_learn_stream(recollect_model *model, co
  * Images in val/ or test/ are held out and scored, else a tenth of every class is (see hold_out). */
 RECOLLECT_API recollect_status recollect_learn_folder(recollect_model *model, const char *path,
                                                       recollect_learn_result *result);
+
+/* The verdict on what the model has learnt last. Belongs to the model; valid until it learns or is destroyed. NULL: the
+ * handle is NULL, or the model has not learnt since it was created or loaded. */
+RECOLLECT_API const recollect_review *recollect_model_review(const recollect_model *model);
 
 /* ---- predicting ---------------------------------------------------------------------------------------- */
 
@@ -530,6 +582,7 @@ typedef struct recollect_evaluation {
                                  the column */
     int left_out;             /* this and the next as in recollect_learn_result; 0 for images in memory */
     int not_pictures;
+    const recollect_review *review; /* the verdict */
 } recollect_evaluation;
 
 /* Scores images in memory. labels (images->count): the model's label of each. The images may have any size, as those
@@ -651,15 +704,16 @@ RECOLLECT_API recollect_status recollect_describe_model(const recollect_model *m
 RECOLLECT_API recollect_status recollect_describe_prediction(const recollect_model *model,
                                                              const recollect_prediction *prediction,
                                                              recollect_line *line, void *user);
-/* An evaluation as JSON; `model` is the one that was evaluated. */
+/* An evaluation as JSON; `model` is the one that was evaluated. `advise` may be NULL; it gets the same `user`. */
 RECOLLECT_API recollect_status recollect_describe_evaluation(const recollect_model *model,
                                                              const recollect_evaluation *evaluation,
-                                                             recollect_line *line, void *user);
+                                                             recollect_advise *advise, recollect_line *line,
+                                                             void *user);
 /* What the model has just learnt, as JSON: `result` as recollect_learn filled it, `path` the file that the
- * model was saved as, or NULL. */
+ * model was saved as, or NULL. `advise` as above. */
 RECOLLECT_API recollect_status recollect_describe_learning(const recollect_model *model,
                                                            const recollect_learn_result *result, const char *path,
-                                                           recollect_line *line, void *user);
+                                                           recollect_advise *advise, recollect_line *line, void *user);
 
 #ifdef __cplusplus
 }

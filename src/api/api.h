@@ -8,6 +8,7 @@
 #include "api/dream.h"
 #include "api/learn.h"
 #include "api/predictor.h"
+#include "api/review.h"
 #include "recollect/recollect.h"
 
 struct recollect_context {
@@ -42,6 +43,8 @@ struct recollect_model {
     /* Made when they are first needed, dropped when the model changes. */
     rc_predictor *predictor; /* on the context's backend */
     rc_dreams dreams;        /* per_class 0: none */
+
+    recollect_review *review; /* of the last lesson; NULL: none since it was created or loaded */
 };
 
 /* Every public function that can fail begins with one of these and ends with rc_api_end. They clear the

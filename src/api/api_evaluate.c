@@ -5,6 +5,7 @@
 #include "api/evaluate.h"
 #include "base/json.h"
 #include "base/memory.h"
+#include "base/proportion.h"
 
 /* What a caller sees, and the memory behind its arrays. */
 typedef struct owned {
@@ -14,6 +15,7 @@ typedef struct owned {
     const char **unknown; /* (unknown_classes), into names */
     double *accuracy;     /* (tasks), (classes), (classes) */
     int *images;          /* (tasks), (classes) */
+    recollect_review *review;
 } owned;
 
 static void free_evaluation(owned *e)
@@ -23,6 +25,7 @@ static void free_evaluation(owned *e)
     rc_free(NULL, (void *)(uintptr_t)e->unknown);
     rc_free(NULL, e->accuracy);
     rc_free(NULL, e->images);
+    rc_review_destroy(&e->review);
     rc_free(NULL, e);
 }
 
@@ -85,6 +88,19 @@ static rc_status fill_arrays(owned *e, const rc_head *head)
     return RC_OK;
 }
 
+static rc_status review(owned *e, const recollect_model *model, const rc_named_evaluation *from, const rc_dataset *data)
+{
+    rc_review_facts facts = {.classes = e->counts.classes,
+                             .class_name = model->saved.class_name,
+                             .confusion = e->counts.confusion,
+                             .left_out = data->left_out,
+                             .broken = data->broken,
+                             .unknown_images = from->unknown_images,
+                             .unknown_classes = from->unknown_classes,
+                             .unknown = e->unknown};
+    return rc_review_create(&facts, &e->review);
+}
+
 /* Takes the counts over, also on failure. */
 static rc_status present(const recollect_model *model, rc_named_evaluation *from, const rc_dataset *data,
                          recollect_evaluation **result)
@@ -98,6 +114,8 @@ static rc_status present(const recollect_model *model, rc_named_evaluation *from
     rc_status status = copy_unknown(e, from, data);
     if (status == RC_OK)
         status = fill_arrays(e, head);
+    if (status == RC_OK)
+        status = review(e, model, from, data);
     if (status != RC_OK) {
         free_evaluation(e);
         return status;
@@ -119,7 +137,8 @@ static rc_status present(const recollect_model *model, rc_named_evaluation *from
                                      .class_images = e->images + head->tasks,
                                      .confusion = e->counts.confusion,
                                      .left_out = data->left_out,
-                                     .not_pictures = data->not_pictures};
+                                     .not_pictures = data->not_pictures,
+                                     .review = e->review};
     *result = &e->seen;
     return RC_OK;
 }
@@ -240,6 +259,7 @@ static void put_classes(rc_json_writer *w, const recollect_model *model, const r
         rc_json_put_text(w, "class", recollect_model_class_name(model, label));
         rc_json_put_int(w, "images", e->class_images[label]);
         rc_json_put_real(w, "accuracy", e->class_accuracy[label]);
+        rc_interval_put(w, "accuracy_interval", e->class_accuracy[label], e->class_images[label]);
         rc_json_end(w);
     }
     rc_json_end(w);
@@ -253,8 +273,19 @@ static void put_classes(rc_json_writer *w, const recollect_model *model, const r
     rc_json_end(w);
 }
 
+int recollect_accuracy_interval(double percent, int images, double *low, double *high)
+{
+    double ends[2];
+    rc_wilson(percent, images, &ends[0], &ends[1]);
+    if (low != NULL)
+        *low = ends[0];
+    if (high != NULL)
+        *high = ends[1];
+    return rc_interval_tells(ends[0], ends[1]);
+}
+
 recollect_status recollect_describe_evaluation(const recollect_model *model, const recollect_evaluation *e,
-                                               recollect_line *line, void *user)
+                                               recollect_advise *advise, recollect_line *line, void *user)
 {
     RC_TRY(rc_api_begin_model(model));
     if (e == NULL)
@@ -265,21 +296,33 @@ recollect_status recollect_describe_evaluation(const recollect_model *model, con
         return rc_fail(RC_INVALID_ARGUMENT, "the evaluation is of %d classes, but the model knows %d: it is another's",
                        e->classes, recollect_model_classes(model));
     rc_json_writer w = {0};
+    recollect_context *context = model->context;
+    rc_api_enter(context);
     rc_json_begin_object(&w, NULL);
+    rc_review_put(&w, e->review, model->saved.class_name, advise, user);
     rc_json_put_int(&w, "images", e->images);
+    rc_json_put_int(&w, "broken_images", e->broken);
     rc_json_put_int(&w, "unknown_images", e->unknown_images);
+    rc_json_begin_array(&w, "unknown_classes");
+    for (int i = 0; i < e->unknown_classes; i++)
+        rc_json_put_text(&w, NULL, e->unknown[i]);
+    rc_json_end(&w);
     rc_json_put_int(&w, "left_out", e->left_out);
     rc_json_put_int(&w, "not_pictures", e->not_pictures);
     rc_json_put_real(&w, "accuracy", e->accuracy);
+    rc_interval_put(&w, "accuracy_interval", e->accuracy, e->images);
     rc_json_put_real(&w, "top5", e->top5);
+    rc_interval_put(&w, "top5_interval", e->top5, e->images);
     rc_json_begin_array(&w, "task_accuracy");
     for (int task = 0; task < e->tasks; task++)
         rc_json_put_real(&w, NULL, e->task_accuracy[task]);
     rc_json_end(&w);
+    rc_json_begin_array(&w, "task_accuracy_interval");
+    for (int task = 0; task < e->tasks; task++)
+        rc_interval_put(&w, NULL, e->task_accuracy[task], e->task_images[task]);
+    rc_json_end(&w);
     put_classes(&w, model, e);
     rc_json_end(&w);
-    recollect_context *context = model->context;
-    rc_api_enter(context);
     rc_status status = rc_api_end(rc_json_line(&w, line, user));
     rc_api_leave(context);
     return status;

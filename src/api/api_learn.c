@@ -58,20 +58,25 @@ static void fill_result(const rc_learn_result *from, recollect_learn_result *to)
                                      .refinement_seconds = from->wall[RC_STAGE_REFINEMENT],
                                      .estimation_seconds = from->wall[RC_STAGE_ESTIMATION],
                                      .left_out = from->left_out,
-                                     .not_pictures = from->not_pictures};
+                                     .not_pictures = from->not_pictures,
+                                     .epochs = from->epochs};
     rc_api_fill(to, &filled, sizeof filled);
 }
 
-static rc_status learn(recollect_model *model, const rc_learn_settings *lesson, recollect_learn_result *result)
+static rc_status learn(recollect_model *model, rc_learn_settings *lesson, recollect_learn_result *result)
 {
     recollect_context *context = model->context;
     rc_learn_result learnt;
+    recollect_review *review = NULL;
+    lesson->review = &review;
     RC_TRY(rc_api_begin_change(model, true));
     rc_api_enter(context);
     rc_api_forget(model);
     rc_status status = rc_learn(&model->saved, context->backend, lesson, &learnt);
     if (status == RC_OK) {
         fill_result(&learnt, result);
+        rc_review_destroy(&model->review);
+        model->review = review;
         rc_free(NULL, model->preset); /* it was for a first model, which this no longer is */
         model->preset = NULL;
     }
@@ -156,6 +161,11 @@ recollect_status recollect_learn_stream(recollect_model *model, const recollect_
     rc_given given = {
         .data = view_of(&images, taken.labels, class_names, classes), .read = read_stream, .user = &taken};
     return learn_given(model, &given, result);
+}
+
+const recollect_review *recollect_model_review(const recollect_model *model)
+{
+    return model != NULL ? model->review : NULL;
 }
 
 recollect_status recollect_learn_folder(recollect_model *model, const char *path, recollect_learn_result *result)

@@ -112,7 +112,8 @@ recollect_status recollect_describe_model(const recollect_model *model, int json
 }
 
 recollect_status recollect_describe_learning(const recollect_model *model, const recollect_learn_result *result,
-                                             const char *path, recollect_line *line, void *user)
+                                             const char *path, recollect_advise *advise, recollect_line *line,
+                                             void *user)
 {
     RC_TRY(rc_api_begin_model(model));
     if (result == NULL)
@@ -128,7 +129,7 @@ recollect_status recollect_describe_learning(const recollect_model *model, const
                        whole.known, whole.added, recollect_model_classes(model));
     recollect_context *context = model->context;
     rc_api_enter(context);
-    rc_status status = rc_api_end(rc_describe_learning(&model->saved, &whole, path, line, user));
+    rc_status status = rc_api_end(rc_describe_learning(&model->saved, &whole, model->review, path, advise, line, user));
     rc_api_leave(context);
     return status;
 }

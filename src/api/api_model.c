@@ -149,6 +149,7 @@ void rc_api_release_model(recollect_model *m)
     rc_free(NULL, m->format);
     rc_free(NULL, m->old_test);
     rc_free(NULL, m->hold_out);
+    rc_review_destroy(&m->review);
     rc_api_release_context(m->context);
     rc_free(NULL, m);
 }

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "api/review.h"
 #include "base/utf8.h"
 #include "forecast/progress.h"
 
@@ -161,7 +162,8 @@ rc_status rc_describe_model(const rc_saved_model *model, bool json, rc_describe_
 
 /* ---- a lesson ------------------------------------------------------------------------------------------------ */
 
-rc_status rc_describe_learning(const rc_saved_model *model, const recollect_learn_result *r, const char *path,
+rc_status rc_describe_learning(const rc_saved_model *model, const recollect_learn_result *r,
+                               const recollect_review *review, const char *path, recollect_advise *advise,
                                rc_describe_line *line, void *user)
 {
     const double wall[RC_STAGE_COUNT] = {[RC_STAGE_INVERSION] = r->inversion_seconds,
@@ -184,9 +186,14 @@ rc_status rc_describe_learning(const rc_saved_model *model, const recollect_lear
     rc_json_put_int(&w, "not_pictures", r->not_pictures);
     rc_json_put_int(&w, "held_out_images", r->held_out);
     rc_json_put_real(&w, "accuracy", r->accuracy);
+    rc_interval_put(&w, "accuracy_interval", r->accuracy, r->held_out);
     rc_json_put_int(&w, "old_images", r->old_images);
     rc_json_put_real(&w, "old_accuracy_before", r->old_before);
+    rc_interval_put(&w, "old_accuracy_before_interval", r->old_before, r->old_images);
     rc_json_put_real(&w, "old_accuracy_after", r->old_after);
+    rc_interval_put(&w, "old_accuracy_after_interval", r->old_after, r->old_images);
+    rc_review_put(&w, review, model->class_name, advise, user);
+    rc_json_put_int(&w, "epochs", r->epochs);
     rc_json_put_real(&w, "seconds", r->seconds);
     rc_json_begin_object(&w, "stage_seconds");
     for (int i = 0; i < RC_STAGE_COUNT; i++)

@@ -31,7 +31,9 @@ typedef struct lesson {
     bool chose_size; /* nobody had set one */
     rc_learn_reason reason;
     rc_forecast forecast;
-    double began; /* clock, at the first step */
+    rc_named_evaluation scored, old_scored; /* the held-out images and the old test, by the taught model */
+    int8_t *old_right;                      /* (images of the old test): of the model before, as in rc_evaluation */
+    double began;                           /* clock, at the first step */
     bool forecast_given;
     size_t memory;
 } lesson;
@@ -206,6 +208,7 @@ static rc_status prepare_model(lesson *s)
                            .images = s->data.train.images,
                            .count = s->data.train.count};
     RC_TRY(rc_forecast_allow(s->backend, &claim, "learning"));
+    s->result->epochs = settings.epochs;
     RC_TRY(rc_learner_configure(l, &settings, s->method));
     return copy_names(s);
 }
@@ -270,29 +273,68 @@ static rc_status run_task(lesson *s)
     return RC_OK;
 }
 
-/* Percent right on the images of a split whose labels are below `end`, predictions being over all classes. */
-static rc_status score(lesson *s, const rc_saved_model *model, const rc_dataset *data, const rc_split *split, int end,
-                       int *images, double *accuracy)
+/* Percent right on the images of a split whose labels are below `end`, predictions being over all classes. Destroy the
+ * evaluation. */
+static rc_status score(lesson *s, const rc_saved_model *model, const rc_dataset *data, const rc_split *split,
+                       int end, rc_named_evaluation *e, int *images, double *accuracy)
 {
-    rc_named_evaluation e;
     *images = 0;
     *accuracy = NAN;
     if (split->count == 0)
         return RC_OK;
     const rc_scoring scoring = {rc_watch_scoring, &s->watch};
-    RC_TRY(rc_evaluate_by_name(model, data, split, &scoring, &e));
-    for (int cell = 0; cell < end * e.counts.classes; cell++)
-        *images += e.counts.confusion[cell];
-    *accuracy = rc_accuracy(&e.counts, 0, end);
+    RC_TRY(rc_evaluate_by_name(model, data, split, &scoring, e));
+    for (int cell = 0; cell < end * e->counts.classes; cell++)
+        *images += e->counts.confusion[cell];
+    *accuracy = rc_accuracy(&e->counts, 0, end);
+    return RC_OK;
+}
+
+static const rc_split *old_split(const lesson *s)
+{
+    return s->old_test.test.count > 0 ? &s->old_test.test : &s->old_test.train;
+}
+
+static rc_status score_old(lesson *s, const rc_saved_model *model, rc_named_evaluation *e, double *accuracy)
+{
+    return score(s, model, &s->old_test, old_split(s), s->result->known, e, &s->result->old_images, accuracy);
+}
+
+/* Keeps which images were right, and no matrix of all classes while the model learns. */
+static rc_status score_old_before(lesson *s)
+{
+    rc_named_evaluation e = {0};
+    RC_TRY(score_old(s, s->model, &e, &s->result->old_before));
+    s->old_right = e.counts.right;
+    e.counts.right = NULL;
     rc_named_evaluation_destroy(&e);
     return RC_OK;
 }
 
-static rc_status score_old(lesson *s, const rc_saved_model *model, double *accuracy)
+static rc_status review(lesson *s)
 {
-    const rc_dataset *data = &s->old_test;
-    const rc_split *split = data->test.count > 0 ? &data->test : &data->train;
-    return score(s, model, data, split, s->result->known, &s->result->old_images, accuracy);
+    int classes = s->result->known + s->n_new;
+    rc_review_facts facts = {.classes = classes,
+                             .class_name = s->taught.class_name,
+                             .confusion = s->scored.counts.confusion,
+                             .known = s->result->known,
+                             .old_confusion = s->old_scored.counts.confusion,
+                             .left_out = s->data.left_out,
+                             .broken = s->data.broken};
+    int *trained = rc_alloc_zeroed(NULL, (size_t)classes, sizeof *trained);
+    if (trained == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int i = 0; i < s->data.train.count; i++)
+        trained[s->label[s->data.train.labels[i]]]++;
+    facts.trained = trained;
+    for (int i = 0; facts.old_confusion != NULL && i < old_split(s)->count; i++) {
+        int before = s->old_right[i], after = s->old_scored.counts.right[i];
+        facts.old_lost += before == 1 && after == 0;
+        facts.old_gained += before == 0 && after == 1;
+    }
+    rc_status status = rc_review_create(&facts, s->settings->review);
+    rc_free(NULL, trained);
+    return status;
 }
 
 /* The data of the lesson: given, or read, in a size that generators can make. */
@@ -328,7 +370,7 @@ static rc_status teach(lesson *s)
     RC_TRY(check_images(s));
     if (!s->first && s->settings->old_test != NULL) {
         RC_TRY(read_data(s, s->settings->old_test, 1, &s->old_test));
-        RC_TRY(score_old(s, s->model, &s->result->old_before));
+        RC_TRY(score_old_before(s));
     }
     RC_TRY(prepare_model(s));
     const rc_learner *l = &s->taught.learner;
@@ -338,9 +380,11 @@ static rc_status teach(lesson *s)
                  l->augment.h, s->data.test.count);
     tell_choice(s);
     RC_TRY(run_task(s));
-    RC_TRY(score(s, &s->taught, &s->data, &s->data.test, s->result->known + s->n_new, &s->result->held_out,
+    RC_TRY(score(s, &s->taught, &s->data, &s->data.test, s->result->known + s->n_new, &s->scored, &s->result->held_out,
                  &s->result->accuracy));
-    return s->result->old_images > 0 ? score_old(s, &s->taught, &s->result->old_after) : RC_OK;
+    if (s->result->old_images > 0)
+        RC_TRY(score_old(s, &s->taught, &s->old_scored, &s->result->old_after));
+    return s->settings->review != NULL ? review(s) : RC_OK;
 }
 
 rc_status rc_learn(rc_saved_model *model, rc_backend *backend, const rc_learn_settings *settings,
@@ -371,6 +415,9 @@ rc_status rc_learn(rc_saved_model *model, rc_backend *backend, const rc_learn_se
         rc_dataset_close(&s->data);
     rc_given_free(&s->parts);
     rc_dataset_close(&s->old_test);
+    rc_named_evaluation_destroy(&s->scored);
+    rc_named_evaluation_destroy(&s->old_scored);
+    rc_free(NULL, s->old_right);
     rc_free(NULL, s->label);
     rc_free(NULL, s);
     result->seconds = rc_now() - began;

@@ -23,6 +23,7 @@
 #define RC_API_LEARN_H
 
 #include "api/given.h"
+#include "api/review.h"
 #include "forecast/progress.h"
 #include "model/model_file.h"
 
@@ -46,11 +47,13 @@ typedef struct rc_learn_settings {
     bool skip_broken;
     int threads; /* that decode images; 0: all cores */
     rc_watch watch;
+    recollect_review **review; /* on success becomes the verdict, which the caller destroys; NULL: not wanted */
 } rc_learn_settings;
 
 typedef struct rc_learn_result {
     int known, added, merged; /* classes: known before, new, of the data and known */
     int images, held_out, broken, left_out, not_pictures;
+    int epochs;                   /* that training made, refinement included */
     double accuracy;              /* percent of the held-out images, over all classes; NaN: none were held out */
     int old_images;               /* of old_test */
     double old_before, old_after; /* percent of them; NaN: none */

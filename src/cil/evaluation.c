@@ -7,8 +7,8 @@
 #include "base/memory.h"
 
 /* Counts one sample: its prediction, and whether fewer than five logits are larger than the true one. Ties go to the
- * lower class. */
-static void count_sample(rc_evaluation *e, const float *logits, int label)
+ * lower class. Returns whether it is right. */
+static bool count_sample(rc_evaluation *e, const float *logits, int label)
 {
     int best = 0, ahead = 0;
     for (int k = 0; k < e->classes; k++) {
@@ -20,6 +20,7 @@ static void count_sample(rc_evaluation *e, const float *logits, int label)
     e->confusion[label * e->classes + best]++;
     if (ahead < 5)
         e->top5[label]++;
+    return best == label;
 }
 
 enum { CHUNK = 1024 }; /* whole batches, and a smaller one at its end */
@@ -48,8 +49,11 @@ static rc_status score_all(rc_scorer *scorer, const rc_task_stream *stream, cons
         n = count - from < room ? count - from : room;
         n = n < batch ? n : batch;
         status = rc_scorer_run(scorer, test->images, index + from, n, logits, NULL);
-        for (int i = 0; status == RC_OK && i < n; i++)
-            count_sample(e, logits + (size_t)i * (size_t)e->classes, stream->position[test->labels[index[from + i]]]);
+        for (int i = 0; status == RC_OK && i < n; i++) {
+            int image = index[from + i];
+            e->right[image] = count_sample(e, logits + (size_t)i * (size_t)e->classes,
+                                           stream->position[test->labels[image]]);
+        }
         if (status == RC_OK)
             status = tell(scoring, from + n, count, &told);
     }
@@ -69,9 +73,13 @@ rc_status rc_evaluate(rc_backend *backend, const rc_classifier *classifier, cons
     evaluation->classes = classes;
     evaluation->confusion = rc_alloc_zeroed(NULL, (size_t)classes * (size_t)classes, sizeof(int32_t));
     evaluation->top5 = rc_alloc_zeroed(NULL, (size_t)classes, sizeof(int32_t));
+    evaluation->right = rc_alloc(NULL, (size_t)test->count);
     int32_t *index = NULL;
     rc_scorer *scorer = NULL;
-    rc_status status = evaluation->confusion != NULL && evaluation->top5 != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    bool room = evaluation->confusion != NULL && evaluation->top5 != NULL && evaluation->right != NULL;
+    rc_status status = room ? RC_OK : RC_OUT_OF_MEMORY;
+    if (room)
+        memset(evaluation->right, -1, (size_t)test->count);
     if (status == RC_OK)
         status = rc_task_images(stream, test, 0, classes, &index, &count);
     /* No image, no batch; few images, a small one. */
@@ -91,6 +99,7 @@ void rc_evaluation_destroy(rc_evaluation *evaluation)
 {
     rc_free(NULL, evaluation->confusion);
     rc_free(NULL, evaluation->top5);
+    rc_free(NULL, evaluation->right);
     memset(evaluation, 0, sizeof *evaluation);
 }
 

@@ -9,6 +9,7 @@ typedef struct rc_evaluation {
     int classes;        /* seen so far */
     int32_t *confusion; /* (classes, classes): rows are true labels, columns predictions */
     int32_t *top5;      /* (classes): true label among the five largest logits */
+    int8_t *right;      /* (images of the split): 1: right, 0: wrong, -1: not of a class that was scored */
 } rc_evaluation;
 
 /* How a caller looks on. `progress` is called between batches, about twice a second and at the end; false stops the
