@@ -78,8 +78,15 @@ static void learn(recollect_model *model)
 
     recollect_learn_result result = {.size = sizeof result};
     check(recollect_learn_folder(model, folder, &result));
-    printf("%.0f %% of %d images that were held out are recognised\n", result.accuracy, result.held_out);
-    check(recollect_describe_learning(model, &result, NULL, print_line, NULL)); /* the same as JSON */
+    double low, high;
+    int tells = recollect_accuracy_interval(result.accuracy, result.held_out, &low, &high);
+    printf("%.0f %% of %d images that were held out are recognised: between %.0f and %.0f %% of all%s\n",
+           result.accuracy, result.held_out, low, high, tells ? "" : ", too few to tell");
+    const recollect_review *review = recollect_model_review(model);
+    printf("verdict: %s\n", review->text);
+    for (int i = 0; i < review->findings; i++)
+        printf("warning: %s\n", review->finding[i]->text);
+    check(recollect_describe_learning(model, &result, NULL, NULL, print_line, NULL)); /* the same as JSON */
 }
 
 /* What the model knows, and what it keeps. */

@@ -118,7 +118,7 @@ int main(void)
     mkdir(folder, 0700);
     write_files(folder);
     check(recollect_evaluate_folder(model, folder, &evaluation));
-    check(recollect_describe_evaluation(model, evaluation, print_line, NULL));
+    check(recollect_describe_evaluation(model, evaluation, NULL, print_line, NULL));
     good = good && evaluation->images == CLASSES * FILES;
     recollect_evaluation_destroy(&evaluation);
     remove_files(folder);

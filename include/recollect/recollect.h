@@ -400,7 +400,7 @@ typedef struct recollect_learn_result {
                          ones with the reason, and a count of each kind */
     int not_pictures; /* files beside the pictures that nobody would take for one: texts, a system's own notes. They are
                          not among those of left_out */
-    int epochs; /* passes over the images that training made, refinement included */
+    int epochs;       /* passes over the images that training made, refinement included */
 } recollect_learn_result;
 
 /* Teaches classes: the first ones to a model that knows nothing (at least two), more of them to one that

@@ -398,7 +398,7 @@ static rc_status look(review *r)
     judge(r, &all);
     judge(r, &old);
     RC_TRY(find_unscored(r));
-    if (!found(r, "near_chance")) {
+    if (!found(r, "near_chance") && !found(r, "old_near_chance")) {
         RC_TRY(find_never_right(r));
         RC_TRY(find_look_alikes(r));
     }

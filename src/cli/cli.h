@@ -8,7 +8,8 @@
 
 #include "recollect/recollect.h"
 
-enum { RC_EXIT_DONE = 0, RC_EXIT_FAILED = 1, RC_EXIT_USAGE = 2, RC_EXIT_INTERRUPTED = 130 };
+/* DOUBTFUL: done, but --strict was given and there are warnings. */
+enum { RC_EXIT_DONE = 0, RC_EXIT_FAILED = 1, RC_EXIT_USAGE = 2, RC_EXIT_DOUBTFUL = 3, RC_EXIT_INTERRUPTED = 130 };
 
 /* ---- options -------------------------------------------------------------------------------------------------- */
 
@@ -121,7 +122,8 @@ int rc_wrong_usage(const rc_command *command, const char *format, ...) __attribu
 /* The same about settings that the library could not take, for the reason in its message; but a lack of memory is a
  * failure like others. Returns the exit code. */
 int rc_wrong_settings(const rc_command *command, recollect_status status);
-/* `code`, or RC_EXIT_FAILED if results did not reach their destination (a full disk, a closed pipe). */
+/* `code`, or RC_EXIT_FAILED if the work went well, but its results did not reach their destination (a full disk, a
+ * closed pipe). */
 int rc_finish_output(int code);
 
 /* A message of the library in the words of the command line: "the setting 'max_memory'" becomes "--max-memory" where

@@ -6,12 +6,14 @@
 #include "cli/cli.h"
 #include "cli/csv.h"
 #include "cli/handle.h"
+#include "cli/verdict.h"
 
-enum { JSON, CSV, FORMAT, SKIP_BROKEN, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
+enum { JSON, CSV, STRICT, FORMAT, SKIP_BROKEN, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
     [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "print everything as JSON", 0, 0},
     [CSV] = {"csv", RC_OPTION_FLAG, NULL, NULL, "print the confusion matrix as CSV", 0, 0},
+    [STRICT] = {"strict", RC_OPTION_FLAG, NULL, NULL, "exit with 3 if there are warnings", 0, 0},
     [FORMAT] = {"format", RC_OPTION_TEXT, "NAME", NULL, "format of the data, if it is not recognised", 0, 0},
     [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "leave out images that cannot be read", 0, 0},
     [BACKEND] = {"backend", RC_OPTION_TEXT, RC_BACKENDS, "cpu", "what to compute on", 0, 0},
@@ -33,10 +35,12 @@ enum { NAME_SIZE = 201 }; /* longer names are cut */
 
 static void print_tasks(const recollect_model *model, const recollect_evaluation *e)
 {
+    char interval[RC_INTERVAL_SIZE];
     for (int task = 0, first = 0; task < e->tasks; first += recollect_model_task_classes(model, task++)) {
         if (e->task_images[task] > 0)
-            rc_print("task %-3d %6.2f %%  (%d images, classes %d to %d)", task + 1, e->task_accuracy[task],
-                     e->task_images[task], first + 1, first + recollect_model_task_classes(model, task));
+            rc_print("task %-3d %6.2f %%  (%d images, classes %d to %d; %s)", task + 1, e->task_accuracy[task],
+                     e->task_images[task], first + 1, first + recollect_model_task_classes(model, task),
+                     rc_interval_text(e->task_accuracy[task], e->task_images[task], interval));
         else
             rc_print("task %-3d no images", task + 1);
     }
@@ -44,12 +48,13 @@ static void print_tasks(const recollect_model *model, const recollect_evaluation
 
 static void print_classes(const recollect_model *model, const recollect_evaluation *e)
 {
-    char name[NAME_SIZE];
+    char name[NAME_SIZE], interval[RC_INTERVAL_SIZE];
     for (int label = 0; label < e->classes; label++) {
         rc_column(recollect_model_class_name(model, label), 24, name, sizeof name);
         if (e->class_images[label] > 0)
-            rc_print("  %3d  %s %6.2f %%  (%d images)", label + 1, name, e->class_accuracy[label],
-                     e->class_images[label]);
+            rc_print("  %3d  %s %6.2f %%  (%d images; %s)", label + 1, name, e->class_accuracy[label],
+                     e->class_images[label],
+                     rc_interval_text(e->class_accuracy[label], e->class_images[label], interval));
         else
             rc_print("  %3d  %s no images", label + 1, name);
     }
@@ -100,9 +105,11 @@ static void print_worst(const recollect_model *model, const recollect_evaluation
 static void print_text(const recollect_model *model, const recollect_evaluation *e)
 {
     enum { WIDEST_MATRIX = 20 };
-    rc_print("accuracy %6.2f %%  (%d images, %d classes)", e->accuracy, e->images, e->classes);
+    char interval[RC_INTERVAL_SIZE];
+    rc_print("accuracy %6.2f %%  (%d images, %d classes; 95 %% interval: %s)", e->accuracy, e->images, e->classes,
+             rc_interval_text(e->accuracy, e->images, interval));
     if (e->classes > 5)
-        rc_print("top-5    %6.2f %%", e->top5);
+        rc_print("top-5    %6.2f %%  (%s)", e->top5, rc_interval_text(e->top5, e->images, interval));
     if (e->tasks > 1)
         print_tasks(model, e);
     rc_print("classes:");
@@ -137,19 +144,9 @@ static int print_csv(const recollect_model *model, const recollect_evaluation *e
 
 /* ---- the command ------------------------------------------------------------------------------------------------ */
 
-static void note_left_out(const recollect_evaluation *e)
+static int evaluate(recollect_model *model, rc_advice *advice)
 {
-    if (e->broken > 0)
-        rc_note("note: %d images could not be read and were left out", e->broken);
-    if (e->unknown_images == 0)
-        return;
-    rc_note("note: %d images were left out, because the model does not know their classes:", e->unknown_images);
-    for (int i = 0; i < e->unknown_classes; i++)
-        rc_note("  %s", e->unknown[i]);
-}
-
-static int evaluate(recollect_model *model, const char *data, const rc_option_value *value)
-{
+    const rc_option_value *value = advice->value;
     const char *self = rc_command_eval.name;
     recollect_evaluation *e = NULL;
     recollect_status status = RECOLLECT_OK;
@@ -158,17 +155,22 @@ static int evaluate(recollect_model *model, const char *data, const rc_option_va
     if (status == RECOLLECT_OK && value[SKIP_BROKEN].given)
         status = recollect_model_set(model, "skip_broken", "true");
     if (status == RECOLLECT_OK)
-        status = recollect_evaluate_folder(model, data, &e);
+        status = recollect_evaluate_folder(model, advice->data, &e);
     if (status != RECOLLECT_OK)
         return rc_failed(self, status);
     int code = RC_EXIT_DONE;
-    note_left_out(e);
-    if (value[CSV].given)
+    rc_advice_begin(advice, model, 0);
+    if (value[CSV].given) {
         code = print_csv(model, e);
-    else if (!value[JSON].given)
+        rc_tell_warnings(e->review, advice, rc_note);
+    } else if (!value[JSON].given) {
+        rc_print_verdict(e->review);
         print_text(model, e);
-    else if ((status = recollect_describe_evaluation(model, e, rc_print_json, NULL)) != RECOLLECT_OK)
+        rc_tell_warnings(e->review, advice, rc_print);
+    } else if ((status = recollect_describe_evaluation(model, e, rc_advise, rc_print_json, advice)) != RECOLLECT_OK) {
         code = rc_failed(self, status);
+    }
+    code = rc_strict_code(&rc_command_eval, e->review, value[STRICT].given, code);
     recollect_evaluation_destroy(&e);
     return code;
 }
@@ -195,7 +197,9 @@ static int run(const rc_option_value *value, int count, char **arguments)
     if (model == NULL)
         return RC_EXIT_FAILED;
     rc_catch_interrupts();
-    int code = evaluate(model, arguments[1], value);
+    rc_advice advice = {
+        .command = self, .value = value, .model = arguments[0], .data = arguments[1], .out = arguments[0]};
+    int code = evaluate(model, &advice);
     recollect_model_destroy(&model);
     return code;
 }

@@ -5,6 +5,7 @@
 
 #include "cli/handle.h"
 #include "cli/saving.h"
+#include "cli/verdict.h"
 
 enum {
     OUT,
@@ -19,6 +20,7 @@ enum {
     OLD_TEST,
     MERGE,
     JSON,
+    STRICT,
     VERBOSE,
     FORCE,
     SKIP_BROKEN,
@@ -47,6 +49,8 @@ static const rc_option options[OPTIONS] = {
     [MERGE] = {"merge", RC_OPTION_FLAG, NULL, NULL, "add images of known classes to these classes, beside new ones", 0,
                0},
     [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "print the result as JSON", 0, 0},
+    [STRICT] = {"strict", RC_OPTION_FLAG, NULL, NULL, "exit with 3 if there are warnings; FILE is written all the same",
+                0, 0},
     [VERBOSE] = RC_OPTION_VERBOSE,
     [FORCE] = {"force", RC_OPTION_FLAG, NULL, NULL, "replace FILE if it exists", 0, 0},
     [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "leave out images that cannot be read", 0, 0},
@@ -125,28 +129,31 @@ static bool is_model(const char *path)
 
 static void print_text(const recollect_learn_result *r, const char *out)
 {
+    char interval[2][RC_INTERVAL_SIZE];
     rc_print("%s: %d class%s, %d of them new, from %d images in %.0f s", out, r->known + r->added,
              r->known + r->added == 1 ? "" : "es", r->added, r->images, r->seconds);
     if (r->merged > 0)
         rc_print("images of %d known class%s were trained beside the new ones", r->merged, r->merged > 1 ? "es" : "");
-    if (r->broken > 0)
-        rc_print("%d images could not be read and were left out", r->broken);
     if (r->held_out == 0)
-        rc_print("no image was held out, so nothing is scored: a tenth of a class is, from 5 images on, or val/");
+        rc_print("nothing was scored: a tenth of a class is, from 5 images on, or val/");
     else
-        rc_print("accuracy on %d held-out images of %s: %.1f %%", r->held_out,
-                 r->merged > 0 ? "the folder's classes" : "the new classes", r->accuracy);
+        rc_print("accuracy on %d held-out images of %s: %.1f %% (95 %% interval: %s)", r->held_out,
+                 r->merged > 0 ? "the folder's classes" : "the new classes", r->accuracy,
+                 rc_interval_text(r->accuracy, r->held_out, interval[0]));
     if (r->old_images > 0)
-        rc_print("accuracy on %d images of old classes: %.1f %% before, %.1f %% after", r->old_images, r->old_before,
-                 r->old_after);
+        rc_print("accuracy on %d images of old classes: %.1f %% before (%s), %.1f %% after (%s)", r->old_images,
+                 r->old_before, rc_interval_text(r->old_before, r->old_images, interval[0]), r->old_after,
+                 rc_interval_text(r->old_after, r->old_images, interval[1]));
     else if (r->known > 0)
         rc_print("old classes were not scored: --old-test DATA does that, 'recollect eval' at any time");
 }
 
 /* Saves the model and prints the result. What was learnt must not be lost, even if the disk is full by now, or gone,
  * or another process has made the file. */
-static int save(const recollect_model *model, const recollect_learn_result *result, const rc_option_value *value)
+static int save(const recollect_model *model, const recollect_learn_result *result, rc_advice *advice)
 {
+    const rc_option_value *value = advice->value;
+    const recollect_review *review = recollect_model_review(model);
     const char *self = rc_command_learn.name, *out = value[OUT].text;
     recollect_status saved = recollect_model_save(model, out, value[FORCE].given);
     if (saved != RECOLLECT_OK)
@@ -155,26 +162,30 @@ static int save(const recollect_model *model, const recollect_learn_result *resu
         rc_save_elsewhere(self, model, out);
         return RC_EXIT_FAILED;
     }
+    rc_advice_begin(advice, model, result->epochs);
     if (!value[JSON].given) {
+        rc_print_verdict(review);
         print_text(result, out);
-    } else if (recollect_describe_learning(model, result, out, rc_print_json, NULL) != RECOLLECT_OK) {
+        rc_tell_warnings(review, advice, rc_print);
+    } else if (recollect_describe_learning(model, result, out, rc_advise, rc_print_json, advice) != RECOLLECT_OK) {
         rc_complain("%s: the model was saved as '%s', but cannot be described: %s", self, out,
                     recollect_last_message());
         return RC_EXIT_FAILED;
     }
     /* A model that is not synced is in its place; only the exit code says that not all is well. */
-    return saved == RECOLLECT_OK ? RC_EXIT_DONE : RC_EXIT_FAILED;
+    return rc_strict_code(&rc_command_learn, review, value[STRICT].given,
+                          saved == RECOLLECT_OK ? RC_EXIT_DONE : RC_EXIT_FAILED);
 }
 
-static int learn(recollect_model *model, const char *folder, const setting *settings, int count,
-                 const rc_option_value *value)
+static int learn(recollect_model *model, const setting *settings, int count, rc_advice *advice)
 {
     recollect_learn_result result = {.size = sizeof result};
-    recollect_status status = apply_settings(model, settings, count, value);
+    recollect_status status = apply_settings(model, settings, count, advice->value);
+    advice->known = recollect_model_classes(model);
     if (status == RECOLLECT_OK)
-        status = recollect_learn_folder(model, folder, &result);
+        status = recollect_learn_folder(model, advice->data, &result);
     if (status == RECOLLECT_OK)
-        return save(model, &result, value);
+        return save(model, &result, advice);
     int code = rc_failed(rc_command_learn.name, status);
     if (status == RECOLLECT_OUT_OF_MEMORY)
         rc_note("Smaller images (--size, of a first model) or batches (--set batch=N) take less memory.");
@@ -215,7 +226,9 @@ static int run(const rc_option_value *value, int count, char **arguments)
     rc_progress_verbose(value[VERBOSE].given);
     rc_catch_interrupts();
     rc_outlive_readers();
-    int code = learn(model, arguments[count - 1], settings, set, value);
+    rc_advice advice = {
+        .command = self, .value = value, .model = input, .data = arguments[count - 1], .out = value[OUT].text};
+    int code = learn(model, settings, set, &advice);
     recollect_model_destroy(&model);
     return code;
 }

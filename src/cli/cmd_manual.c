@@ -108,7 +108,8 @@ static int run(const rc_option_value *value, int count, char **arguments)
     print_settings();
     rc_print_own(".SH EXIT STATUS");
     print_text(
-        "0: done. 1: failed. 2: wrong usage. 130: interrupted by SIGINT, SIGTERM, SIGHUP, SIGUSR1, "
+        "0: done. 1: failed. 2: wrong usage. 3: done, but there are warnings, and --strict was given. 130: interrupted "
+        "by SIGINT, SIGTERM, SIGHUP, SIGUSR1, "
         "SIGUSR2, SIGXCPU or SIGALRM, at a boundary where nothing is half written; a second SIGINT or SIGTERM ends the "
         "program at once. SIGHUP that is ignored (nohup) stays so.");
     rc_print_own(".SH ENVIRONMENT\n.TP\n.B RECOLLECT_ISA");

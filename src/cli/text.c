@@ -168,7 +168,8 @@ int rc_finish_output(int code)
 {
     clear_live_line();
     lost = fflush(stdout) != 0 || ferror(stdout) || lost;
-    if (lost && code == RC_EXIT_DONE)
+    bool done = code == RC_EXIT_DONE || code == RC_EXIT_DOUBTFUL;
+    if (lost && done)
         rc_complain("results could not be written");
-    return lost && code == RC_EXIT_DONE ? RC_EXIT_FAILED : code;
+    return lost && done ? RC_EXIT_FAILED : code;
 }

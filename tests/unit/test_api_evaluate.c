@@ -15,6 +15,7 @@
 #include "support/api_checks.h"
 #include "support/api_data.h"
 
+enum { JSON_SIZE = 8000 };
 enum { FIRST = 5, CLASSES = 6, PER_CLASS = 20, IMAGES = CLASSES * PER_CLASS };
 
 static char folder[] = "/tmp/recollect-test-XXXXXX";
@@ -178,13 +179,13 @@ static void remove_folder(void)
 
 static void keep_line(void *user, const char *text)
 {
-    snprintf(user, 2000, "%s", text);
+    snprintf(user, JSON_SIZE, "%s", text);
 }
 
 static void folders_are_scored_by_name(void **state)
 {
     (void)state;
-    char json[2000];
+    char json[JSON_SIZE];
     recollect_evaluation *e;
     make_folder();
     assert_int_equal(recollect_evaluate_folder(model, "all", &e), RECOLLECT_FORMAT);
@@ -197,8 +198,16 @@ static void folders_are_scored_by_name(void **state)
     assert_string_equal(e->unknown[0], "stranger");
     assert_true(e->class_images[0] == 2 && e->class_images[4] == 2 && e->class_images[1] == 0);
     assert_true(isnan(e->class_accuracy[1]) && isnan(e->class_top5[1]) && isnan(e->task_accuracy[1]));
-    SUCCEEDS(recollect_describe_evaluation(model, e, keep_line, json));
-    assert_int_equal(strncmp(json, "{\"images\":4,\"unknown_images\":2,\"left_out\":0,", 42), 0);
+    SUCCEEDS(recollect_describe_evaluation(model, e, NULL, keep_line, json));
+    /* Four images of two classes, one that is none, two of a stranger: in this order. */
+    static const char *const codes[] = {"too_few", "classes_not_scored", "broken_images", "unknown_classes"};
+    assert_true(e->review->findings == 4 && strcmp(e->review->verdict, "too_few") == 0);
+    for (int i = 0; i < 4; i++)
+        assert_string_equal(e->review->finding[i]->code, codes[i]);
+    assert_int_equal(e->review->finding[1]->label_count, 4);
+    assert_int_equal(strncmp(json, "{\"verdict\":\"too_few\",", 21), 0);
+    assert_non_null(strstr(json, ",\"images\":4,\"broken_images\":1,\"unknown_images\":2,\"unknown_classes\":["
+                                 "\"stranger\"],\"left_out\":0,"));
     assert_non_null(strstr(json, "\"classes\":[{\"class\":\"rows\",\"images\":2,"));
     recollect_evaluation_destroy(&e);
     FILE *notes = fopen("all/rows/notes.txt", "w");
@@ -206,7 +215,10 @@ static void folders_are_scored_by_name(void **state)
     assert_int_equal(symlink(".", "all/disc/round"), 0);
     SUCCEEDS(recollect_evaluate_folder(model, "all", &e));
     assert_true(e->images == 4 && e->left_out == 2 && e->not_pictures == 1);
-    SUCCEEDS(recollect_describe_evaluation(model, e, keep_line, json));
+    assert_int_equal(e->review->findings, 5); /* what is left out is one more */
+    assert_string_equal(e->review->finding[2]->code, "left_out");
+    assert_string_equal(e->review->finding[2]->text, "2 files, folders or links of the data were not read");
+    SUCCEEDS(recollect_describe_evaluation(model, e, NULL, keep_line, json));
     assert_non_null(strstr(json, ",\"left_out\":2,\"not_pictures\":1,\"accuracy\":"));
     recollect_evaluation_destroy(&e);
     assert_true(remove("all/rows/notes.txt") == 0 && remove("all/rows/up") == 0 && remove("all/disc/round") == 0);
@@ -256,11 +268,11 @@ static void evaluating_is_checked(void **state)
     recollect_evaluation_destroy(&e);
     recollect_evaluation_destroy(NULL);
     SUCCEEDS(recollect_evaluate(model, &data.images, data.labels, &e));
-    char json[2000];
-    REFUSED(recollect_describe_evaluation(NULL, e, keep_line, json), "model is NULL");
-    REFUSED(recollect_describe_evaluation(model, NULL, keep_line, json), "evaluation is NULL");
-    REFUSED(recollect_describe_evaluation(model, e, NULL, json), "line is NULL");
-    REFUSED(recollect_describe_evaluation(empty, e, keep_line, json), "of 6 classes, but the model knows 0");
+    char json[JSON_SIZE];
+    REFUSED(recollect_describe_evaluation(NULL, e, NULL, keep_line, json), "model is NULL");
+    REFUSED(recollect_describe_evaluation(model, NULL, NULL, keep_line, json), "evaluation is NULL");
+    REFUSED(recollect_describe_evaluation(model, e, NULL, NULL, json), "line is NULL");
+    REFUSED(recollect_describe_evaluation(empty, e, NULL, keep_line, json), "of 6 classes, but the model knows 0");
     recollect_model_destroy(&empty);
     recollect_evaluation_destroy(&e);
 }
@@ -290,11 +302,29 @@ static void an_evaluation_outlives_the_model(void **state)
     api_data_free(&two);
 }
 
+static void intervals_are_told(void **state)
+{
+    (void)state;
+    double low, high;
+    assert_int_equal(recollect_accuracy_interval(50, 1000, &low, &high), 1);
+    assert_true(fabs(low - 46.90696) < 1e-5 && fabs(high - 53.09304) < 1e-5);
+    assert_int_equal(recollect_accuracy_interval(50, 10, &low, NULL), 0);
+    assert_true(fabs(low - 23.65931) < 1e-5);
+    assert_int_equal(recollect_accuracy_interval(100, 1000, NULL, &high), 1);
+    assert_true(high == 100);
+    assert_int_equal(recollect_accuracy_interval(50, 0, &low, &high), 0);
+    assert_true(isnan(low) && isnan(high));
+    assert_int_equal(recollect_accuracy_interval(NAN, 10, NULL, NULL), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(evaluation_counts_predictions),    cmocka_unit_test(images_of_any_size_are_resized),
-        cmocka_unit_test(folders_are_scored_by_name),       cmocka_unit_test(evaluating_is_checked),
+        cmocka_unit_test(intervals_are_told),
+        cmocka_unit_test(evaluation_counts_predictions),
+        cmocka_unit_test(images_of_any_size_are_resized),
+        cmocka_unit_test(folders_are_scored_by_name),
+        cmocka_unit_test(evaluating_is_checked),
         cmocka_unit_test(an_evaluation_outlives_the_model),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -302,32 +302,82 @@ static void a_lesson_is_described(void **state)
     SUCCEEDS(recollect_learn(model, &more.images, more.labels, more.names, 2, &result));
     assert_true(result.inversion_seconds > 0 && result.refinement_seconds > 0 && result.merged == 0);
     assert_true(isnan(result.old_before) && isnan(result.old_after) && result.old_images == 0);
-    SUCCEEDS(recollect_describe_learning(model, &result, "x.safetensors", page_add_line, &p));
+    SUCCEEDS(recollect_describe_learning(model, &result, "x.safetensors", NULL, page_add_line, &p));
     assert_non_null(strstr(p.text, "\"file\":\"x.safetensors\",\"method\":\"cwd\",\"classes\":4,\"new_classes\":["
                                    "\"checks\",\"diagonals\"],\"merged_classes\":0,\"images\":32,"));
     assert_non_null(strstr(p.text, "\"old_accuracy_before\":null"));
     p.used = 0;
     result.left_out = 3;
     result.not_pictures = 4;
-    SUCCEEDS(recollect_describe_learning(model, &result, NULL, page_add_line, &p));
+    SUCCEEDS(recollect_describe_learning(model, &result, NULL, NULL, page_add_line, &p));
     assert_non_null(strstr(p.text, "\"broken_images\":0,\"left_out\":3,\"not_pictures\":4,"));
     p.used = 0;
     result.old_before = 50;
     result.size = offsetof(recollect_learn_result, merged); /* of a caller who knows nothing of it */
-    SUCCEEDS(recollect_describe_learning(model, &result, NULL, page_add_line, &p));
+    SUCCEEDS(recollect_describe_learning(model, &result, NULL, NULL, page_add_line, &p));
     assert_non_null(strstr(p.text, "{\"file\":null,"));
     assert_non_null(strstr(p.text, "\"old_accuracy_before\":null"));
     assert_non_null(strstr(p.text, "\"inversion\":0"));
     result.size = sizeof result;
-    REFUSES_ARGUMENT("model is NULL", recollect_describe_learning(NULL, &result, NULL, page_add_line, &p));
-    REFUSES_ARGUMENT("result is NULL", recollect_describe_learning(model, NULL, NULL, page_add_line, &p));
-    REFUSES_ARGUMENT("line is NULL", recollect_describe_learning(model, &result, NULL, NULL, NULL));
-    REFUSES_ARGUMENT("knows nothing", recollect_describe_learning(empty, &result, NULL, page_add_line, &p));
-    REFUSES_ARGUMENT("another's", recollect_describe_learning(taught, &result, NULL, page_add_line, &p));
+    REFUSES_ARGUMENT("model is NULL", recollect_describe_learning(NULL, &result, NULL, NULL, page_add_line, &p));
+    REFUSES_ARGUMENT("result is NULL", recollect_describe_learning(model, NULL, NULL, NULL, page_add_line, &p));
+    REFUSES_ARGUMENT("line is NULL", recollect_describe_learning(model, &result, NULL, NULL, NULL, NULL));
+    REFUSES_ARGUMENT("knows nothing", recollect_describe_learning(empty, &result, NULL, NULL, page_add_line, &p));
+    REFUSES_ARGUMENT("another's", recollect_describe_learning(taught, &result, NULL, NULL, page_add_line, &p));
     result.added = -1;
-    REFUSES_ARGUMENT("another's", recollect_describe_learning(model, &result, NULL, page_add_line, &p));
+    REFUSES_ARGUMENT("another's", recollect_describe_learning(model, &result, NULL, NULL, page_add_line, &p));
     result.size = 3;
-    REFUSES_ARGUMENT("result's size is 3", recollect_describe_learning(model, &result, NULL, page_add_line, &p));
+    REFUSES_ARGUMENT("result's size is 3", recollect_describe_learning(model, &result, NULL, NULL, page_add_line, &p));
+    recollect_model_destroy(&model);
+}
+
+static const char *advise(void *user, const recollect_finding *finding)
+{
+    (void)user;
+    return strcmp(finding->code, "nothing_scored") == 0 ? "score it" : NULL;
+}
+
+/* The verdict is that of the last lesson that succeeded, and not in the file. */
+static void a_lesson_is_reviewed(void **state)
+{
+    (void)state;
+    page p = {.used = 0};
+    recollect_learn_result result = {.size = sizeof result};
+    recollect_model *model = quick_model("cwd"), *copy;
+    void *bytes;
+    size_t size;
+    assert_null(recollect_model_review(NULL));
+    assert_null(recollect_model_review(model));
+    SUCCEEDS(recollect_model_set(model, "hold_out", "0.25"));
+    SUCCEEDS(recollect_learn(model, &data.images, data.labels, data.names, CLASSES, &result));
+    const recollect_review *review = recollect_model_review(model);
+    assert_true(review != NULL && result.held_out > 0 && result.epochs > 0);
+    for (int i = 0; i < review->findings; i++)
+        assert_string_not_equal(review->finding[i]->code, "nothing_scored");
+    REFUSES_ARGUMENT("already knows", recollect_learn(model, &data.images, data.labels, data.names, CLASSES, NULL));
+    assert_ptr_equal(recollect_model_review(model), review);
+    SUCCEEDS(recollect_model_set(model, "hold_out", "0"));
+    int epochs = result.epochs;
+    SUCCEEDS(recollect_model_set(model, "epochs", "9"));
+    SUCCEEDS(recollect_model_set(model, "min_steps", "1"));
+    SUCCEEDS(recollect_learn(model, &more.images, more.labels, more.names, 2, &result));
+    assert_true(result.epochs == 9 && epochs != 9);
+    review = recollect_model_review(model);
+    assert_string_equal(review->verdict, "too_few");
+    assert_string_equal(review->finding[0]->code, "nothing_scored");
+    SUCCEEDS(recollect_describe_learning(model, &result, NULL, advise, page_add_line, &p));
+    assert_non_null(strstr(p.text, "\"verdict\":\"too_few\""));
+    assert_non_null(strstr(p.text, "\"classes\":[],\"command\":\"score it\"}"));
+    assert_non_null(strstr(p.text, "\"accuracy\":null,\"accuracy_interval\":null,"));
+    assert_non_null(strstr(p.text, "\"epochs\":9,"));
+    SUCCEEDS(recollect_model_save_memory(model, &bytes, &size));
+    SUCCEEDS(recollect_model_load_memory(context, bytes, size, &copy));
+    assert_null(recollect_model_review(copy));
+    p.used = 0;
+    SUCCEEDS(recollect_describe_learning(copy, &result, NULL, advise, page_add_line, &p));
+    assert_non_null(strstr(p.text, "\"verdict\":null,\"verdict_text\":null,\"warnings\":null,"));
+    recollect_free(bytes);
+    recollect_model_destroy(&copy);
     recollect_model_destroy(&model);
 }
 
@@ -681,6 +731,7 @@ int main(void)
         cmocka_unit_test(presets_and_nets_are_listed),
         cmocka_unit_test(things_are_described),
         cmocka_unit_test(models_are_described),
+        cmocka_unit_test(a_lesson_is_reviewed),
         cmocka_unit_test(a_lesson_is_described),
         cmocka_unit_test(kept_bytes_are_those_of_the_file),
         cmocka_unit_test(unknown_bytes_are_counted),

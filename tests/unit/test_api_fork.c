@@ -111,7 +111,7 @@ static void refuse_inherited(recollect_context *context, recollect_model *model)
     check_is_refused(recollect_model_save_memory(model, &bytes, &size));
     CHECK(bytes == NULL && size == 0);
     check_is_refused(recollect_describe_model(model, 0, ignore_line, NULL));
-    check_is_refused(recollect_describe_learning(model, &result, NULL, ignore_line, NULL));
+    check_is_refused(recollect_describe_learning(model, &result, NULL, NULL, ignore_line, NULL));
     check_is_refused(recollect_model_get_info(model, &info));
     CHECK(recollect_method_at(0, &method) == 1); /* what belongs to no context is as before */
     CHECK(recollect_check_option("epochs", "3") == RECOLLECT_OK);

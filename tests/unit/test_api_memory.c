@@ -229,7 +229,7 @@ static recollect_status describe(program *p)
     size_t size;
     recollect_status status = recollect_describe_model(p->model, 1, ignore_line, NULL);
     if (status == RECOLLECT_OK)
-        status = recollect_describe_learning(p->model, &result, "x", ignore_line, NULL);
+        status = recollect_describe_learning(p->model, &result, "x", NULL, ignore_line, NULL);
     if (status == RECOLLECT_OK)
         status = recollect_describe_methods(1, ignore_line, NULL);
     if (status == RECOLLECT_OK)
@@ -260,7 +260,7 @@ static recollect_status evaluate(program *p)
     recollect_images large = {first.pixels, IMAGES / 4, 2 * API_SIZE, 2 * API_SIZE, 1};
     recollect_status status = recollect_evaluate(p->model, &large, first.labels, &evaluation);
     if (status == RECOLLECT_OK)
-        status = recollect_describe_evaluation(p->model, evaluation, ignore_line, NULL);
+        status = recollect_describe_evaluation(p->model, evaluation, NULL, ignore_line, NULL);
     recollect_evaluation_destroy(&evaluation);
     return status;
 }

@@ -325,12 +325,14 @@ static void every_image_of_a_known_class_is_counted(void **state)
     rc_task_stream stream;
     rc_evaluation e;
     rc_split test = {.images = w->images, .labels = w->labels, .count = COUNT};
+    static int8_t right[COUNT];
     set_up_stream(&stream, order);
     for (int i = 0; i < CLASSES + 2; i++)
         position[order[i]] = i;
     for (int i = 0; i < COUNT; i++) {
         int label = position[w->labels[i]], best = 0, ahead = 0;
         const float *logits = w->logits + i * CLASSES;
+        right[i] = -1;
         if (label >= CLASSES)
             continue;
         for (int k = 1; k < CLASSES; k++)
@@ -340,6 +342,7 @@ static void every_image_of_a_known_class_is_counted(void **state)
             ahead += equal ? k < label : logits[k] > logits[label];
         }
         confusion[label][best]++;
+        right[i] = best == label;
         top5[label] += ahead < 5;
         all++;
     }
@@ -359,6 +362,7 @@ static void every_image_of_a_known_class_is_counted(void **state)
         in_top5 += top5[i];
     }
     assert_true(counted == all && all < COUNT && in_top5 < all);
+    assert_memory_equal(e.right, right, COUNT);
     rc_evaluation_destroy(&e);
     assert_memory_equal(&e, &nothing, sizeof e);
     assert_int_equal(rc_bytes_allocated(), before);
