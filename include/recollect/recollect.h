@@ -369,8 +369,8 @@ typedef struct recollect_review {
 typedef const char *recollect_advise(void *user, const recollect_finding *finding);
 
 /* The 95 % interval (Wilson) of an accuracy: `percent` of `images` images that were scored are right. *low and *high
- * become its ends in percent; NaN where nothing was scored. Each of the two may be NULL. Returns 1 if the interval tells
- * something, which one of more than 30 points does not; else 0. */
+ * become its ends in percent; NaN where nothing was scored. Each of the two may be NULL. Returns 1 if the interval
+ * tells something, which one of more than 30 points does not; else 0. */
 RECOLLECT_API int recollect_accuracy_interval(double percent, int images, double *low, double *high);
 
 /* ---- learning ------------------------------------------------------------------------------------------ */

@@ -118,7 +118,7 @@ expect 1 "$victim" predict one.safetensors "$victim" "$picture" nowhere.png
 grep -qF "$picture: " out.txt || fail "a broken picture keeps the others from being predicted"
 grep -qF "nowhere.png" err.txt || fail "a missing picture is not named"
 [ ! -e x ] || fail "a refused lesson left a file"
-expect 0 "1 images could not be read" learn two.safetensors damaged --out x --skip-broken --epochs 2 --set min_steps=1 \
+expect 0 "1 image could not be read" learn two.safetensors damaged --out x --skip-broken --epochs 2 --set min_steps=1 \
     --set inversion_steps=2
 mkdir -p single/cat single/dog && cp "$picture" single/cat/ && cp "$(find old -type f | sort | tail -n 1)" single/dog/
 expect 0 "no image was held out" learn single --out y "${tiny[@]}" --set min_steps=2
