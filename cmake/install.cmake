@@ -16,24 +16,50 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/presets)
     install(DIRECTORY presets DESTINATION ${CMAKE_INSTALL_DATADIR}/recollect)
 endif()
 
-# Manual page and completions come out of the program itself, so it must run here: not one for another machine, nor one
+# What people read, with the links from one page to the other: README.md beside docs/ and examples/. The records of single
+# runs stay in the source.
+install(FILES README.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN results EXCLUDE)
+
+# What `cmake --install` needs, and no more: script/build builds it.
+add_custom_target(recollect_program DEPENDS recollect recollect_static recollect_shared)
+if(RC_CUDA)
+    add_dependencies(recollect_program recollect_cuda)
+endif()
+
+# Manual pages and completions come out of the program itself, so it must run here: not one for another machine, nor one
 # with a sanitizer, which nobody installs and which may not start where addresses are randomised.
 if(NOT CMAKE_CROSSCOMPILING AND NOT RC_SANITIZE AND NOT RC_FUZZ)
     set(printed ${PROJECT_BINARY_DIR}/share)
     file(MAKE_DIRECTORY ${printed})
-    add_custom_command(OUTPUT ${printed}/recollect.1 DEPENDS recollect
-                       COMMAND recollect manual > ${printed}/recollect.1)
-    foreach(shell IN ITEMS bash zsh fish)
-        add_custom_command(OUTPUT ${printed}/recollect.${shell} DEPENDS recollect
-                           COMMAND recollect completion ${shell} > ${printed}/recollect.${shell})
+    # rc_printed(FILE ARGUMENT...) adds what the program prints to the list of printed files.
+    set(printed_files "")
+    function(rc_printed file)
+        add_custom_command(OUTPUT ${printed}/${file} DEPENDS recollect COMMAND recollect ${ARGN} > ${printed}/${file})
+        set(printed_files ${printed_files} ${printed}/${file} PARENT_SCOPE)
+    endfunction()
+    # A page for the program, one for each command, whose files are named like it, and one for the library.
+    rc_printed(recollect.1 manual)
+    rc_printed(recollect.3 manual library)
+    foreach(source IN LISTS cli_sources)
+        if(source MATCHES "/cmd_([a-z]+)[.]c$")
+            rc_printed(recollect-${CMAKE_MATCH_1}.1 manual ${CMAKE_MATCH_1})
+        endif()
     endforeach()
-    add_custom_target(rc_manual_and_completions ALL DEPENDS ${printed}/recollect.1 ${printed}/recollect.bash
-                      ${printed}/recollect.zsh ${printed}/recollect.fish)
-    install(FILES ${printed}/recollect.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+    foreach(section IN ITEMS 1 3)
+        set(pages ${printed_files})
+        list(FILTER pages INCLUDE REGEX "[.]${section}$")
+        install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man${section})
+    endforeach()
+    foreach(shell IN ITEMS bash zsh fish)
+        rc_printed(recollect.${shell} completion ${shell})
+    endforeach()
     install(FILES ${printed}/recollect.bash RENAME recollect
             DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
     install(FILES ${printed}/recollect.zsh RENAME _recollect DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
     install(FILES ${printed}/recollect.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+    add_custom_target(rc_manual_and_completions ALL DEPENDS ${printed_files})
+    add_dependencies(recollect_program rc_manual_and_completions)
 endif()
 
 set(package_directory ${CMAKE_INSTALL_LIBDIR}/cmake/recollect)

@@ -28,7 +28,7 @@
  *              NULL; a NULL handle is fine there. It never fails. A callback may destroy a model, predictor or context
  *              that the call it interrupts is working with: the handle becomes NULL at once, the call goes on to
  *              its end, and the library frees what was destroyed just before that call returns.
- *   Structures No structure depends on build flags. Those that may grow begin with `size`, which tells the
+ *   Structs    No structure depends on build flags. Those that may grow begin with `size`, which tells the
  *              library how much of them the caller's header knew: old programs work with new libraries, and new
  *              programs with old ones. Where the caller sets `size`, it is the sizeof of the structure. A
  *              structure that the library fills is filled as far as both know it; the rest becomes 0.

@@ -275,8 +275,8 @@ static rc_status run_task(lesson *s)
 
 /* Percent right on the images of a split whose labels are below `end`, predictions being over all classes. Destroy the
  * evaluation. */
-static rc_status score(lesson *s, const rc_saved_model *model, const rc_dataset *data, const rc_split *split,
-                       int end, rc_named_evaluation *e, int *images, double *accuracy)
+static rc_status score(lesson *s, const rc_saved_model *model, const rc_dataset *data, const rc_split *split, int end,
+                       rc_named_evaluation *e, int *images, double *accuracy)
 {
     *images = 0;
     *accuracy = NAN;

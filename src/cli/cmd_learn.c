@@ -243,7 +243,7 @@ const rc_command rc_command_learn = {
         "writes MODEL. It holds out a tenth of each class, or val/, and scores it at the end. It chooses the size of\n"
         "images and the number of steps by itself, and says why: at least 300 steps (min_steps), however few the\n"
         "images, and at most 3000, however many. --size and --epochs are exact. If it is interrupted, it writes "
-        "nothing and exits with 130. docs/learn.md says more.",
+        "nothing\nand exits with 130. share/doc/recollect/docs/learn.md says more.",
     .examples = "  recollect learn animals/ --out animals.safetensors\n"
                 "  recollect learn animals.safetensors birds/ --out more.safetensors\n"
                 "  recollect learn more.safetensors fish/ --out all.safetensors --old-test animals/ --epochs 80",

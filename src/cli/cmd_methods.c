@@ -20,9 +20,9 @@ static int run(const rc_option_value *value, int count, char **arguments)
 
 const rc_command rc_command_methods = {
     .name = "methods",
-    .summary = "Lists the methods: name, title, whether it is data-free, what it does.",
+    .summary = "Lists the methods: name, title, whether it is data-free, whether 'learn' takes it, what it does.",
     .details = "A data-free method keeps neither images nor a model that makes them from one task to the next.\n"
-               "docs/methods has a page for each.",
+               "With --method, 'learn' takes those that say so. share/doc/recollect/docs/methods has a page for each.",
     .examples = "  recollect methods\n"
                 "  recollect methods --json",
     .option = options,

@@ -87,32 +87,45 @@ cmake --build consumer >build.log
 check "shared library through find_package" ./consumer/consumer_shared
 check "static library through find_package" ./consumer/consumer_static
 
-# The manual knows every command and option, reads as a manual page, and is found by its name.
-manual=$work/prefix/share/man/man1/recollect.1
-program=$work/prefix/bin/recollect
-[ -s "$manual" ] || { echo "FAILED: no manual page is installed"; exit 1; }
-if command -v lexgrog >/dev/null; then
-    lexgrog "$manual" >whatis.txt || { echo "FAILED: the manual page has no name"; exit 1; }
-fi
-if command -v mandoc >/dev/null; then
-    mandoc -T lint -W error "$manual" || { echo "FAILED: the manual page has mistakes"; exit 1; }
-fi
-if command -v groff >/dev/null; then
-    groff -man -Tascii -ww "$manual" 2>warnings.txt >/dev/null
-    [ ! -s warnings.txt ] || { cat warnings.txt; echo "FAILED: the manual page has mistakes"; exit 1; }
-fi
+# Every command has a manual page, and each reads as one and is found by its name. (What they and the documents point to:
+# test_documents.sh.)
 share=$work/prefix/share
+program=$work/prefix/bin/recollect
+commands=$("$program" --help | awk '/^commands:/ { on = 1; next } on && NF == 0 { exit } on { print $1 }')
+pages=("$share/man/man1/recollect.1" "$share/man/man3/recollect.3")
+for command in $commands; do pages+=("$share/man/man1/recollect-$command.1"); done
+for page in "${pages[@]}"; do
+    [ -s "$page" ] || { echo "FAILED: no $page is installed"; exit 1; }
+    if command -v lexgrog >/dev/null; then
+        lexgrog "$page" >whatis.txt || { echo "FAILED: $page has no name"; exit 1; }
+    fi
+    if command -v mandoc >/dev/null; then
+        mandoc -T lint -W error "$page" || { echo "FAILED: $page has mistakes"; exit 1; }
+    fi
+    if command -v groff >/dev/null; then
+        groff -man -Tascii -ww "$page" 2>warnings.txt >/dev/null
+        [ ! -s warnings.txt ] || { cat warnings.txt; echo "FAILED: $page has mistakes"; exit 1; }
+    fi
+done
+[ "$(find "$share/man" -type f | wc -l)" -eq ${#pages[@]} ] || { echo "FAILED: not ${#pages[@]} manual pages"; exit 1; }
+# The page of the library has every declaration of the header, and every word that is said about it.
+words() { tr '[:upper:]' '[:lower:]' | grep -oE '[a-z_0-9]+' | sort -u; }
+sed -n '/^#ifdef __cplusplus/,$p' "$work/prefix/include/recollect/recollect.h" | words >header.txt
+sed 's/\\e/\\/g' "$share/man/man3/recollect.3" | words >page.txt
+missing=$(comm -23 header.txt page.txt | tr '\n' ' ')
+[ "$missing" = "__cplusplus endif extern ifdef recollect_api " ] ||
+    { echo "FAILED: recollect.3 lacks words of the header: $missing"; exit 1; }
 completes() { # completes WORD...: what bash offers for the last word of a command line
     bash -c 'source "$0"; compopt() { :; }; COMP_WORDS=(recollect "$@"); COMP_CWORD=$#; _recollect
         printf "%s\n" "${COMPREPLY[@]}"' "$share/bash-completion/completions/recollect" "$@"
 }
 # grep reads to the end here: with -q it leaves at the first match, and who writes on fails.
 options=0
-for command in $("$program" --help | awk '/^commands:/ { on = 1; next } on && NF == 0 { exit } on { print $1 }'); do
+for command in $commands; do
     completes "${command:0:2}" | grep -xF "$command" >/dev/null || { echo "FAILED: bash does not complete $command"; exit 1; }
     "$program" "$command" --help | grep '^examples:' >/dev/null || { echo "FAILED: $command --help has no example"; exit 1; }
     for option in $("$program" "$command" --help | awk '$1 ~ /^--/ && $1 != "--help" { print $1 }'); do
-        for file in "$manual:.BI ${option//-/\\-} " "$share/zsh/site-functions/_recollect:$option[" \
+        for file in "$share/man/man1/recollect-$command.1:.B \"${option//-/\\-}" "$share/zsh/site-functions/_recollect:$option[" \
             "$share/fish/vendor_completions.d/recollect.fish:-l ${option#--} "; do
             grep -qF -- "${file#*:}" "${file%%:*}" || { echo "FAILED: ${file%%:*} lacks $command $option"; exit 1; }
         done
