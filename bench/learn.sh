@@ -6,13 +6,13 @@
 #   full        500 images a class, then two classes at a time     single      the same, one class at a time
 #   few         20 images a class, then two classes at a time      few-single  the same, one class at a time
 # THREADS (default: all cores) and METHODS (default: "cwd finetune joint") are read from the environment. Needs
-# script/build, which builds make_images too, and Debian's dataset-fashion-mnist.
+# `script/build release recollect make_images` and Debian's dataset-fashion-mnist.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 recollect=$PWD/build/release/bin/recollect make_images=$PWD/build/release/bin/make_images
 data=/usr/share/datasets/fashion-mnist
 threads=${THREADS:-0} methods=${METHODS:-cwd finetune joint}
-[ -x "$make_images" ] || { echo "learn.sh: no $make_images; run script/build first" >&2; exit 1; }
+[ -x "$make_images" ] || { echo "learn.sh: no $make_images; run script/build release recollect make_images first" >&2; exit 1; }
 [ -d "$data" ] || { echo "learn.sh: no $data; install dataset-fashion-mnist" >&2; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -68,12 +68,22 @@ for folder in unset none with-debug release plain; do
 done
 echo "ok: flags of packagers reach the compiler"
 
+# ---- what script/build builds: all that is installed (as the package below is), and neither tests nor examples -----------
+configure whole "$source" -G Ninja -DBUILD_TESTING=ON
+ninja -C whole -t commands recollect_program >whole.build 2>&1 || fail "the target of script/build"
+grep -q 'recollect\.3' whole.build || fail "script/build makes no manual pages: $(tail -n 3 whole.build)"
+if grep -nE '/tests/|CMakeFiles/(test|example|abi)_' whole.build | head -n 3 | grep .; then
+    fail "script/build builds tests or examples"
+fi
+echo "ok: the program is built without the tests"
+
 # ---- packagers: where things go ------------------------------------------------------------------------------------
-cmake --build none >none.build 2>&1 || { tail -n 30 none.build; fail "the build of a package"; }
+cmake --build none --target recollect_program >none.build 2>&1 || { tail -n 30 none.build; fail "the build of a package"; }
 DESTDIR=$work/root cmake --install none >install.log
 root=$work/root/usr
 readelf -d "$root/bin/recollect" | grep -q 'NOW' || fail "LDFLAGS do not reach the linker"
 for file in bin/recollect include/recollect/recollect.h lib/some-machine/librecollect.so share/man/man1/recollect.1 \
+    share/man/man1/recollect-learn.1 share/man/man3/recollect.3 share/doc/recollect/docs/learn.md \
     lib/some-machine/pkgconfig/recollect.pc lib/some-machine/cmake/recollect/recollect-config.cmake; do
     [ -e "$root/$file" ] || fail "$file is not installed below DESTDIR"
 done
