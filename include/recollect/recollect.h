@@ -617,9 +617,17 @@ typedef struct recollect_dream_settings {
     const char *seed; /* a whole number as text: other dreams; NULL: the model's */
     int scale;        /* each pixel becomes scale x scale, at most 64; 0: so that a dream has 64 pixels a side */
     int overwrite;    /* not 0: replaces pictures that exist */
+    /* Real images to lay beside the dreams: a folder with a folder of images for each class, or any other data set that
+     * recollect_evaluate_folder reads. Classes are matched by name; a class that only the model or only the folder has is
+     * told to `log`. At most RECOLLECT_REAL_IMAGES of a class are shown, its test images where there are some. NULL:
+     * none. */
+    const char *beside;
 } recollect_dream_settings;
 
-/* What was dreamt. `taken` and `spread` are arrays of the caller, of recollect_model_classes() elements each;
+/* The most real images of a class that are laid beside its dreams. */
+#define RECOLLECT_REAL_IMAGES 8
+
+/* What was dreamt. The pointers are arrays of the caller, with a row for each of the recollect_model_classes() classes;
  * NULL: not wanted. */
 typedef struct recollect_dream_result {
     size_t size;    /* the caller sets it: sizeof(recollect_dream_result) */
@@ -628,13 +636,23 @@ typedef struct recollect_dream_result {
     int *taken;     /* how many of these the model took for this class */
     double *spread; /* how much the dreams of a class differ: standard deviation of a pixel, in units of that of the
                        data; NaN: there are fewer than two dreams of it */
+    int per_class;  /* dreams of each class, at most: as the settings have it */
+    int sheets;     /* pictures of all classes: all.png, all-2.png, ... */
+    float *probabilities; /* (classes, per_class): how probable the model finds the class of each dream that was kept;
+                                  NaN: there is no such dream */
+    float *real_probabilities; /* (classes, RECOLLECT_REAL_IMAGES): how probable it finds the class of each real image;
+                                  NaN: there is no such image */
+    int32_t *real_taken;       /* (classes, RECOLLECT_REAL_IMAGES): the class that it takes it for; -1: no such image */
 } recollect_dream_result;
 
-/* Writes dreams of every class as pictures: folder/01-NAME.png holds those of the first class, and so on, if
- * there are any; folder/all.png has a row for each class. The library makes the folder if it does not exist.
- * All pictures appear together: if one cannot be made, none is. If a picture exists already, the call fails
- * before the work begins, unless settings->overwrite is set. `settings` and `result` may be NULL. Same model,
- * same settings: same dreams. */
+/* Writes dreams of every class as pictures: folder/01-NAME.png holds those of the first class, and so on, if there are
+ * any. folder/all.png has a row for each class with its number, its name, its first dreams and, with settings->beside,
+ * some real images; below each image stands the probability that the model gives to the class of the row, in red if it
+ * takes a real image for another class. Where the rows of all classes are too many for one picture, folder/all-2.png and
+ * so on have the others. The library makes the folder if it does not exist. All pictures appear together: if one cannot
+ * be made, none is. If a picture exists already or would be too large, the call fails before the work begins; with
+ * settings->overwrite it replaces pictures. `settings` and `result` may be NULL. Same model, same settings: same
+ * dreams. */
 RECOLLECT_API recollect_status recollect_dream_folder(recollect_model *model, const char *folder,
                                                       const recollect_dream_settings *settings,
                                                       recollect_dream_result *result);
@@ -714,6 +732,11 @@ RECOLLECT_API recollect_status recollect_describe_evaluation(const recollect_mod
 RECOLLECT_API recollect_status recollect_describe_learning(const recollect_model *model,
                                                            const recollect_learn_result *result, const char *path,
                                                            recollect_advise *advise, recollect_line *line, void *user);
+/* What recollect_dream_folder wrote into `folder`, as JSON: `result` as it filled it. What the result has no arrays for
+ * is null. */
+RECOLLECT_API recollect_status recollect_describe_dreams(const recollect_model *model,
+                                                         const recollect_dream_result *result, const char *folder,
+                                                         recollect_line *line, void *user);
 
 #ifdef __cplusplus
 }

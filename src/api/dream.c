@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/predictor.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "cil/sources.h"
@@ -52,6 +53,7 @@ typedef struct sampler {
     int32_t *labels;
     void *logits;
     int32_t *host_labels; /* (batch) */
+    float *host_logits;   /* (batch, classes) */
     double *pixels;       /* (batch, h, w, c) normalised */
 } sampler;
 
@@ -75,12 +77,14 @@ static rc_status build_sampler(sampler *s)
     RC_TRY(be->reserve_dense(be, s->batch, s->d, s->classes));
     RC_TRY(rc_backend_carve(be, "dreams", carve, s, &s->memory, NULL));
     if (be->sizing)
-        return rc_backend_count_scratch(be, (size_t)s->batch * (size_t)l->net.h * (size_t)l->net.w * (size_t)l->net.c *
-                                                sizeof *s->pixels);
+        return rc_backend_count_scratch(be, (size_t)s->batch * ((size_t)s->classes * sizeof *s->host_logits +
+                                                                (size_t)l->net.h * (size_t)l->net.w * (size_t)l->net.c *
+                                                                    sizeof *s->pixels));
     s->host_labels = rc_alloc_zeroed(NULL, (size_t)s->batch, sizeof *s->host_labels);
+    s->host_logits = rc_alloc_zeroed(NULL, (size_t)s->batch * (size_t)s->classes, sizeof *s->host_logits);
     s->pixels = rc_alloc_zeroed(NULL, (size_t)s->batch * (size_t)l->net.h * (size_t)l->net.w,
                                 (size_t)l->net.c * sizeof *s->pixels);
-    return s->host_labels != NULL && s->pixels != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    return s->host_labels != NULL && s->host_logits != NULL && s->pixels != NULL ? RC_OK : RC_OUT_OF_MEMORY;
 }
 
 static void destroy_sampler(sampler *s)
@@ -90,6 +94,7 @@ static void destroy_sampler(sampler *s)
     rc_tensor_destroy(s->backend, &s->dreams);
     s->backend->release(s->backend, s->memory);
     rc_free(NULL, s->host_labels);
+    rc_free(NULL, s->host_logits);
     rc_free(NULL, s->pixels);
 }
 
@@ -107,6 +112,7 @@ static rc_status draw(sampler *s, uint32_t index)
     be->argmax(be, s->batch, s->classes, s->classes, s->logits, s->labels);
     RC_TRY(be->sync(be));
     be->read_bytes(be, s->host_labels, s->labels, (size_t)s->batch * sizeof *s->labels);
+    be->read_real(be, s->host_logits, s->logits, (size_t)s->batch * (size_t)s->classes);
     be->read_act(be, s->pixels, &s->dreams, s->dreams.raw);
     return be->sync(be);
 }
@@ -135,6 +141,8 @@ static int keep(const sampler *s, rc_dreams *d)
             continue;
         size_t place = (size_t)label * (size_t)d->per_class + (size_t)d->kept[label]++;
         to_bytes(&s->learner->augment, s->pixels + (size_t)i * image, d->images + place * image);
+        d->probability[place] = (float)rc_probability_of(s->host_logits + (size_t)i * (size_t)s->classes, s->classes,
+                                                         label);
     }
     for (int label = 0; label < d->classes; label++)
         lacking += d->kept[label] < d->per_class;
@@ -209,7 +217,12 @@ static rc_status allocate(rc_dreams *d, const rc_learner *l, int per_class)
     d->count = rc_alloc_zeroed(NULL, classes, sizeof *d->count);
     d->spread = rc_alloc_zeroed(NULL, classes, sizeof *d->spread);
     d->images = rc_alloc_zeroed(NULL, bytes, 1);
-    return d->kept != NULL && d->count != NULL && d->spread != NULL && d->images != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    d->probability = rc_alloc_zeroed(NULL, count, sizeof *d->probability);
+    for (size_t i = 0; d->probability != NULL && i < count; i++)
+        d->probability[i] = NAN;
+    return d->kept != NULL && d->count != NULL && d->spread != NULL && d->images != NULL && d->probability != NULL
+               ? RC_OK
+               : RC_OUT_OF_MEMORY;
 }
 
 static rc_status choose_settings(const rc_saved_model *model, const rc_dream_settings *settings, rc_settings *out)
@@ -283,5 +296,6 @@ void rc_dreams_destroy(rc_dreams *dreams)
     rc_free(NULL, dreams->count);
     rc_free(NULL, dreams->spread);
     rc_free(NULL, dreams->images);
+    rc_free(NULL, dreams->probability);
     memset(dreams, 0, sizeof *dreams);
 }

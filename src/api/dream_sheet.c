@@ -1,155 +1,267 @@
-/* Dreams as pictures. */
-#include <stdio.h>
-#include <string.h>
+/* Dreams as pictures, with what they are and how sure the model is. */
+#include "api/dream_sheet.h"
 
-#include "api/dream.h"
-#include "base/file.h"
-#include "base/memory.h"
-#include "base/utf8.h"
-#include "data/image.h"
+#include <math.h>
+#include <stdio.h>
 
 enum {
-    GAP = 2,
-    GRID_COLUMNS = 8,
-    SHEET_COLUMNS = 16,
+    MARGIN = 20,
+    GAP = 10,        /* between images of a row */
+    ROW_GAP = 16,    /* between a caption and the image below */
+    WIDE_GAP = 30,   /* between names, dreams and real images */
+    CAPTION_GAP = 4, /* between an image and its caption */
+    TEXT = 2,        /* scale of names and headings */
+    SMALL = 1,       /* scale of what has no room otherwise */
+    LINE = TEXT * RC_FONT_HEIGHT,
+    HEADING = LINE + GAP,
+    LEGEND = MARGIN + 2 * LINE,
     SMALLEST_SIDE = 64,
-    BACKGROUND = 32,
-    NAME_SIZE = 81 /* longer names are cut */
+    LARGEST_SIDE = 4096, /* of a sheet, unless a single image needs more */
+    SHEET_COLUMNS = 12,  /* dreams and real images together */
+    GRID_COLUMNS = 8,    /* of the picture of a class; more only where it would be higher than wide */
+    LONGEST_NAME = 20    /* characters; longer names are cut */
 };
 
-/* A dark canvas of rows x columns tiles with gaps between them. */
-static rc_status make_canvas(const rc_dreams *d, int rows, int columns, int scale, rc_image *canvas)
+static const rc_colour paper = {250, 250, 248}, ink = {32, 32, 36}, grey = {125, 125, 130}, frame = {205, 205, 205},
+                       red = {190, 40, 30};
+
+static const char legend[] = "below each image: the probability that the model gives to this class";
+static const char red_legend[] = "red: the model takes it for another class";
+
+/* ---- measures ---------------------------------------------------------------------------------------------------- */
+
+/* "3 Ankle boot", as it stands on a sheet. The number is that of the file and of the text output. */
+static int name_of(const rc_sheet_form *f, int label, char name[LONGEST_NAME + 1])
 {
-    long long h = (long long)rows * (d->h * scale + GAP) + GAP, w = (long long)columns * (d->w * scale + GAP) + GAP;
-    *canvas = (rc_image){.h = (int)h, .w = (int)w, .c = d->c};
-    if (h > RC_IMAGE_MAX_SIDE * 4LL || w > RC_IMAGE_MAX_SIDE * 4LL)
-        return rc_fail(RC_INVALID_ARGUMENT,
-                       "a picture of %lld x %lld pixels is too large; a smaller value of the setting 'scale' helps", w,
-                       h);
-    canvas->pixels = rc_alloc(NULL, (size_t)h * (size_t)w * (size_t)d->c);
-    if (canvas->pixels == NULL)
-        return RC_OUT_OF_MEMORY;
-    memset(canvas->pixels, BACKGROUND, (size_t)h * (size_t)w * (size_t)d->c);
+    char text[512];
+    snprintf(text, sizeof text, "%d %.400s", label + 1, f->name[label]);
+    return rc_font_fit(text, LONGEST_NAME, name);
+}
+
+static int clamp(int value, int low, int high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+/* So many images beside each other, or rows of them. */
+static int columns_width(const rc_sheet_form *f, int columns)
+{
+    return columns * (f->cell_w + GAP) - GAP;
+}
+
+static int rows_height(const rc_sheet_form *f, int rows)
+{
+    return rows * (f->cell_h + ROW_GAP);
+}
+
+static int names_width(const rc_sheet_form *f)
+{
+    return f->name_length * RC_FONT_WIDTH * TEXT;
+}
+
+static int dreams_left(const rc_sheet_form *f)
+{
+    return MARGIN + names_width(f) + WIDE_GAP;
+}
+
+static int real_left(const rc_sheet_form *f)
+{
+    return dreams_left(f) + columns_width(f, f->dreams) + WIDE_GAP;
+}
+
+/* A picture is wide enough for its legend. */
+static int with_legend(int w)
+{
+    int least = 2 * MARGIN + rc_canvas_text_width(legend, SMALL);
+    return w > least ? w : least;
+}
+
+static int sheet_width(const rc_sheet_form *f)
+{
+    int end = f->beside ? real_left(f) + columns_width(f, f->real) : dreams_left(f) + columns_width(f, f->dreams);
+    return with_legend(end + MARGIN);
+}
+
+static int sheet_height(const rc_sheet_form *f, int rows)
+{
+    return MARGIN + HEADING + rows_height(f, rows) + LEGEND;
+}
+
+/* How many images fit beside each other on a sheet, and which. */
+static void choose_columns(rc_sheet_form *f)
+{
+    int room = LARGEST_SIDE - 2 * MARGIN - names_width(f) - 2 * WIDE_GAP;
+    int columns = clamp((room + GAP) / (f->cell_w + GAP), f->beside ? 2 : 1, SHEET_COLUMNS);
+    f->real = f->beside ? clamp(columns / 2, 1, RC_DREAM_REAL) : 0;
+    f->dreams = clamp(columns - f->real, 1, f->per_class);
+}
+
+rc_sheet_form rc_sheet_form_of(const rc_saved_model *model, const rc_picture_settings *settings)
+{
+    const rc_augment *image = &model->learner.augment;
+    rc_sheet_form f = {.name = (const char *const *)model->class_name,
+                       .classes = model->learner.student.head.classes,
+                       .h = image->h,
+                       .w = image->w,
+                       .scale = settings->scale,
+                       .per_class = settings->per_class,
+                       .beside = settings->beside};
+    char name[LONGEST_NAME + 1];
+    if (f.scale < 1)
+        f.scale = f.h < SMALLEST_SIDE ? (SMALLEST_SIDE + f.h - 1) / f.h : 1;
+    bool large = f.w * f.scale >= rc_canvas_text_width("100 %", TEXT);
+    f.caption_scale = large ? TEXT : SMALL;
+    int caption = rc_canvas_text_width("100 %", f.caption_scale);
+    f.cell_w = f.w * f.scale > caption ? f.w * f.scale : caption;
+    f.cell_h = f.h * f.scale + CAPTION_GAP + f.caption_scale * RC_FONT_HEIGHT;
+    for (int label = 0; label < f.classes; label++) {
+        int length = name_of(&f, label, name);
+        f.name_length = length > f.name_length ? length : f.name_length;
+    }
+    choose_columns(&f);
+    f.rows = clamp((LARGEST_SIDE - sheet_height(&f, 0)) / rows_height(&f, 1), 1, f.classes);
+    f.sheets = (f.classes + f.rows - 1) / f.rows;
+    return f;
+}
+
+/* The picture of a class: its dreams in a grid, its real images below. */
+static int grid_columns(int dreams)
+{
+    int columns = clamp(dreams, 1, GRID_COLUMNS);
+    while (columns >= GRID_COLUMNS && (long long)columns * columns < dreams)
+        columns++;
+    return columns;
+}
+
+static int grid_width(const rc_sheet_form *f, int dreams)
+{
+    int columns = grid_columns(dreams);
+    if (f->beside && columns < RC_DREAM_REAL)
+        columns = RC_DREAM_REAL;
+    return with_legend(2 * MARGIN + columns_width(f, columns));
+}
+
+static long long grid_height(const rc_sheet_form *f, int dreams)
+{
+    int columns = grid_columns(dreams), rows = (dreams + columns - 1) / columns;
+    long long height = MARGIN + 2LL * HEADING + (long long)rows * rows_height(f, 1) + LEGEND;
+    return f->beside ? height + HEADING + rows_height(f, 1) : height;
+}
+
+rc_status rc_sheet_check(const rc_sheet_form *f)
+{
+    rc_status status = rc_canvas_check(sheet_height(f, f->rows), sheet_width(f));
+    if (status == RC_OK)
+        status = rc_canvas_check(grid_height(f, f->per_class), grid_width(f, f->per_class));
+    return status == RC_OK
+               ? RC_OK
+               : rc_fail(status, "%s; a smaller value of the setting 'scale' or 'per_class' helps", rc_message());
+}
+
+/* ---- drawing ----------------------------------------------------------------------------------------------------- */
+
+typedef struct sheet {
+    const rc_sheet_form *form;
+    const rc_dreams *dreams;
+    const rc_real_images *real;
+    const rc_image *canvas;
+} sheet;
+
+/* An image in its frame, and below it the probability, in the middle. */
+static void draw_cell(const sheet *s, int top, int left, uint8_t *pixels, double probability, rc_colour colour)
+{
+    const rc_sheet_form *f = s->form;
+    const rc_image image = {.h = f->h, .w = f->w, .c = s->dreams->c, .pixels = pixels};
+    char caption[16];
+    int h = f->h * f->scale, w = f->w * f->scale;
+    int inset = (f->cell_w - w) / 2;
+    rc_canvas_fill(s->canvas, top - 1, left + inset - 1, h + 2, w + 2, frame);
+    rc_canvas_draw(s->canvas, top, left + inset, &image, f->scale);
+    if (isfinite(probability)) /* damaged weights make any number */
+        snprintf(caption, sizeof caption, "%.0f %%", 100 * probability);
+    else
+        snprintf(caption, sizeof caption, "?");
+    rc_canvas_text(s->canvas, top + h + CAPTION_GAP,
+                   left + (f->cell_w - rc_canvas_text_width(caption, f->caption_scale)) / 2, caption, f->caption_scale,
+                   colour);
+}
+
+/* The first `count` dreams of a class, `columns` in a row. */
+static void draw_dreams(const sheet *s, int top, int left, int label, int count, int columns)
+{
+    const rc_dreams *d = s->dreams;
+    size_t image = (size_t)d->h * (size_t)d->w * (size_t)d->c;
+    for (int i = 0; i < count && i < d->kept[label]; i++) {
+        size_t place = (size_t)label * (size_t)d->per_class + (size_t)i;
+        draw_cell(s, top + rows_height(s->form, i / columns), left + i % columns * (s->form->cell_w + GAP),
+                  d->images + place * image, (double)d->probability[place], ink);
+    }
+    if (d->kept[label] == 0)
+        rc_canvas_text(s->canvas, top, left, "none", TEXT, red);
+}
+
+static void draw_real(const sheet *s, int top, int left, int label, int count)
+{
+    const rc_real_images *r = s->real;
+    size_t image = (size_t)s->dreams->h * (size_t)s->dreams->w * (size_t)s->dreams->c;
+    for (int i = 0; i < count && i < r->count[label]; i++) {
+        size_t place = (size_t)label * RC_DREAM_REAL + (size_t)i;
+        draw_cell(s, top, left + i * (s->form->cell_w + GAP), r->images + place * image, (double)r->probability[place],
+                  r->taken[place] == label ? ink : red);
+    }
+    if (r->count[label] == 0)
+        rc_canvas_text(s->canvas, top, left, "none", TEXT, grey);
+}
+
+static void draw_legend(const sheet *s)
+{
+    int top = s->canvas->h - LEGEND;
+    int scale = 2 * MARGIN + rc_canvas_text_width(legend, TEXT) <= s->canvas->w ? TEXT : SMALL;
+    rc_canvas_text(s->canvas, top, MARGIN, legend, scale, grey);
+    if (s->form->beside)
+        rc_canvas_text(s->canvas, top + LINE, MARGIN, red_legend, scale, red);
+}
+
+rc_status rc_sheet_draw(const rc_sheet_form *f, const rc_dreams *dreams, const rc_real_images *real, int index,
+                        rc_image *canvas)
+{
+    int first = index * f->rows, rows = clamp(f->classes - first, 1, f->rows);
+    char name[LONGEST_NAME + 1];
+    RC_TRY(rc_canvas_make(sheet_height(f, rows), sheet_width(f), paper, canvas));
+    const sheet s = {f, dreams, real, canvas};
+    rc_canvas_text(canvas, MARGIN, dreams_left(f), "dreams", TEXT, grey);
+    if (f->beside)
+        rc_canvas_text(canvas, MARGIN, real_left(f), "real", TEXT, grey);
+    for (int row = 0; row < rows; row++) {
+        int top = MARGIN + HEADING + rows_height(f, row);
+        name_of(f, first + row, name);
+        rc_canvas_text(canvas, top + (f->h * f->scale - TEXT * RC_FONT_CAPITAL) / 2, MARGIN, name, TEXT, ink);
+        draw_dreams(&s, top, dreams_left(f), first + row, f->dreams, f->dreams);
+        if (f->beside)
+            draw_real(&s, top, real_left(f), first + row, f->real);
+    }
+    draw_legend(&s);
     return RC_OK;
 }
 
-/* Draws dream `index` of a class into a tile. */
-static void draw_tile(const rc_dreams *d, int label, int index, int row, int column, int scale, const rc_image *canvas)
+rc_status rc_sheet_draw_class(const rc_sheet_form *f, const rc_dreams *dreams, const rc_real_images *real, int label,
+                              rc_image *canvas)
 {
-    size_t c = (size_t)d->c, bytes = (size_t)d->h * (size_t)d->w * c;
-    const uint8_t *dream = d->images + ((size_t)label * (size_t)d->per_class + (size_t)index) * bytes;
-    size_t top = (size_t)(row * (d->h * scale + GAP) + GAP), left = (size_t)(column * (d->w * scale + GAP) + GAP);
-    for (size_t y = 0; y < (size_t)(d->h * scale); y++)
-        for (size_t x = 0; x < (size_t)(d->w * scale); x++)
-            memcpy(canvas->pixels + ((top + y) * (size_t)canvas->w + left + x) * c,
-                   dream + (y / (size_t)scale * (size_t)d->w + x / (size_t)scale) * c, c);
-}
-
-/* Writes the picture to a temporary file, which gets its name when it is committed. */
-static rc_status finish_canvas(const char *path, rc_image *canvas, rc_file_writer **writer)
-{
-    rc_status status = rc_file_writer_open(path, writer);
-    if (status == RC_OK)
-        status = rc_image_append_png(canvas, *writer);
-    if (status == RC_OK)
-        status = rc_file_writer_finish(*writer);
-    rc_free(NULL, canvas->pixels);
-    return status;
-}
-
-static rc_status write_class(const rc_dreams *d, int label, int scale, const char *path, rc_file_writer **writer)
-{
-    int kept = d->kept[label], columns = kept < GRID_COLUMNS ? kept : GRID_COLUMNS;
-    rc_image canvas;
-    RC_TRY(make_canvas(d, (kept + columns - 1) / columns, columns, scale, &canvas));
-    for (int i = 0; i < kept; i++)
-        draw_tile(d, label, i, i / columns, i % columns, scale, &canvas);
-    return finish_canvas(path, &canvas, writer);
-}
-
-static rc_status write_sheet(const rc_dreams *d, int scale, const char *path, rc_file_writer **writer)
-{
-    int columns = d->per_class < SHEET_COLUMNS ? d->per_class : SHEET_COLUMNS;
-    rc_image canvas;
-    RC_TRY(make_canvas(d, d->classes, columns, scale, &canvas));
-    for (int label = 0; label < d->classes; label++)
-        for (int i = 0; i < d->kept[label] && i < columns; i++)
-            draw_tile(d, label, i, label, i, scale, &canvas);
-    return finish_canvas(path, &canvas, writer);
-}
-
-/* "03-Ankle_boot.png": class names may hold anything. */
-static rc_status class_path(const rc_saved_model *model, const char *folder, int label, char path[RC_PATH_SIZE])
-{
-    char name[NAME_SIZE], file[NAME_SIZE + 32];
-    snprintf(file, sizeof file, "%02d-%s.png", label + 1,
-             rc_utf8_column(model->class_name[label], 0, name, sizeof name));
-    for (char *p = file; *p != '\0'; p++)
-        if (*p == '/' || *p == ' ' || *p == '\\' || (unsigned char)*p < ' ')
-            *p = '_';
-    return rc_path_in(folder, file, path);
-}
-
-static rc_status sheet_path(const char *folder, char path[RC_PATH_SIZE])
-{
-    return rc_path_in(folder, "all.png", path);
-}
-
-rc_status rc_dreams_check(const rc_saved_model *model, const char *folder, bool force)
-{
-    char path[RC_PATH_SIZE];
-    int classes = model->learner.student.head.classes;
-    RC_TRY(sheet_path(folder, path));
-    for (int label = 0; !force && label <= classes; label++) {
-        if (rc_file_exists(path))
-            return rc_fail(RC_IO,
-                           "%s is there already; choose another folder, or replace it with the setting "
-                           "'overwrite'",
-                           path);
-        if (label < classes)
-            RC_TRY(class_path(model, folder, label, path));
+    int kept = dreams->kept[label], columns = grid_columns(kept), rows = (kept + columns - 1) / columns;
+    int w = grid_width(f, kept), top = MARGIN;
+    char heading[512], text[512];
+    RC_TRY(rc_canvas_make(grid_height(f, kept), w, paper, canvas));
+    const sheet s = {f, dreams, real, canvas};
+    snprintf(text, sizeof text, "%d %.400s", label + 1, f->name[label]);
+    rc_font_fit(text, clamp((w - 2 * MARGIN) / (RC_FONT_WIDTH * TEXT), 3, (int)sizeof heading - 1), heading);
+    rc_canvas_text(canvas, top, MARGIN, heading, TEXT, ink);
+    rc_canvas_text(canvas, top += HEADING, MARGIN, "dreams", TEXT, grey);
+    draw_dreams(&s, top += HEADING, MARGIN, label, kept, columns);
+    top += rows_height(f, rows);
+    if (f->beside) {
+        rc_canvas_text(canvas, top, MARGIN, "real", TEXT, grey);
+        draw_real(&s, top + HEADING, MARGIN, label, RC_DREAM_REAL);
     }
-    RC_TRY(rc_file_make_folder(folder));
-    RC_TRY(sheet_path(folder, path));
-    for (int label = 0; label <= classes; label++) {
-        RC_TRY(rc_file_check(path, true));
-        if (label < classes)
-            RC_TRY(class_path(model, folder, label, path));
-    }
+    draw_legend(&s);
     return RC_OK;
-}
-
-/* writer: (classes + 1), all NULL; the sheet's is the last. */
-static rc_status write_pictures(const rc_dreams *d, const rc_saved_model *model, const char *folder, int scale,
-                                rc_file_writer **writer)
-{
-    char path[RC_PATH_SIZE];
-    for (int label = 0; label < d->classes; label++) {
-        if (d->kept[label] == 0)
-            continue;
-        RC_TRY(class_path(model, folder, label, path));
-        RC_TRY(write_class(d, label, scale, path, &writer[label]));
-    }
-    RC_TRY(sheet_path(folder, path));
-    return write_sheet(d, scale, path, &writer[d->classes]);
-}
-
-rc_status rc_dreams_write(const rc_dreams *d, const rc_saved_model *model, const char *folder, int scale)
-{
-    if (scale < 1)
-        scale = d->h < SMALLEST_SIDE ? (SMALLEST_SIDE + d->h - 1) / d->h : 1;
-    rc_file_writer **writer = rc_alloc_zeroed(NULL, (size_t)d->classes + 1, sizeof *writer);
-    if (writer == NULL)
-        return RC_OUT_OF_MEMORY;
-    rc_status status = write_pictures(d, model, folder, scale, writer);
-    for (int i = 0; i <= d->classes; i++) {
-        if (status != RC_OK && status != RC_UNSYNCED)
-            rc_file_writer_abort(writer[i]);
-        else if (writer[i] != NULL) {
-            rc_status committed = rc_file_writer_commit(writer[i]);
-            status = committed != RC_OK ? committed : status;
-        }
-    }
-    rc_free(NULL, writer);
-    return status;
 }

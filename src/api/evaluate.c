@@ -90,7 +90,7 @@ void rc_named_evaluation_destroy(rc_named_evaluation *e)
     memset(e, 0, sizeof *e);
 }
 
-static rc_status refuse_strangers(const rc_saved_model *model, const char *data)
+rc_status rc_refuse_strangers(const rc_saved_model *model, const char *data)
 {
     char names[400] = "";
     size_t used = 0;
@@ -124,7 +124,7 @@ rc_status rc_evaluate_data(const rc_saved_model *model, const rc_evaluate_settin
     const rc_scoring scoring = {rc_watch_scoring, &watch};
     status = rc_evaluate_by_name(model, data, split, &scoring, e);
     if (status == RC_OK && e->images == 0)
-        status = refuse_strangers(model, settings->data);
+        status = rc_refuse_strangers(model, settings->data);
     if (status != RC_OK) {
         rc_named_evaluation_destroy(e);
         rc_dataset_close(data);

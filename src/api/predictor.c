@@ -172,6 +172,14 @@ bool rc_predictor_knows_familiar(const rc_predictor *p)
 
 /* ---- predicting -------------------------------------------------------------------------------------------------- */
 
+double rc_probability_of(const float *logits, int classes, int label)
+{
+    double sum = 0;
+    for (int k = 0; k < classes; k++)
+        sum += exp((double)logits[k] - (double)logits[label]); /* too large a sum is infinite, the probability 0 */
+    return 1 / sum;
+}
+
 void rc_rank(const float *logits, int classes, int top, int32_t *label, double *probability)
 {
     double largest = -INFINITY, sum = 0;

@@ -70,4 +70,7 @@ rc_status rc_predictor_run(rc_predictor *predictor, const rc_question *question,
 /* The `top` of the classes with the largest logits (classes), ties by label; the probabilities are softmax over all. */
 void rc_rank(const float *logits, int classes, int top, int32_t *label, double *probability);
 
+/* The probability of one class, softmax over all. */
+double rc_probability_of(const float *logits, int classes, int label);
+
 #endif

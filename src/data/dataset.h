@@ -73,6 +73,9 @@ typedef struct rc_data_settings {
      * images. */
     double test_part;
     uint64_t test_seed;
+    /* Folders and lists: at most so many images of each class, of the training and of the test set, evenly spread over
+     * those that there are, for a caller that only wants a look. 0: all. */
+    int per_class;
     int procedural_classes, procedural_per_class, procedural_test_per_class; /* 0: 20, 500, 100 */
     uint64_t procedural_seed;
     rc_pool *pool; /* NULL: one thread */

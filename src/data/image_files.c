@@ -443,11 +443,34 @@ static rc_status decode(const rc_image_files *train, const rc_image_files *test,
     return RC_OK;
 }
 
+/* Keeps `most` files of each class, evenly spread: file j of n stays where j * most / n is a new whole number. */
+static rc_status leave_few(rc_image_files *files, int classes, int most)
+{
+    int *all = rc_alloc_zeroed(NULL, 2 * (size_t)classes, sizeof *all), *seen = all + classes, kept = 0;
+    if (all == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int i = 0; i < files->count; i++)
+        all[files->file[i].label]++;
+    for (int i = 0; i < files->count; i++) {
+        int label = files->file[i].label, n = all[label];
+        int64_t j = seen[label]++;
+        if (n <= most || j == 0 || j * most / n != (j - 1) * most / n)
+            files->file[kept++] = files->file[i];
+    }
+    files->count = kept;
+    rc_free(NULL, all);
+    return RC_OK;
+}
+
 rc_status rc_image_files_read(const char *path, const rc_data_settings *settings, rc_gather *gather,
                               rc_dataset *dataset)
 {
     rc_image_files train = {0}, test = {0};
     rc_status status = gather(path, settings, dataset, &train, &test);
+    if (status == RC_OK && settings->per_class > 0)
+        status = leave_few(&train, dataset->classes, settings->per_class);
+    if (status == RC_OK && settings->per_class > 0)
+        status = leave_few(&test, dataset->classes, settings->per_class);
     if (status == RC_OK)
         status = decode(&train, &test, settings, dataset);
     rc_image_files_free(&train);

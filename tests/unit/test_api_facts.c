@@ -1,5 +1,5 @@
 /* The public interface beside learning and predicting: lists, descriptions, what a model keeps, saving to memory,
- * pictures of dreams, options of a lesson, structures of other sizes; and what bad arguments get. */
+ * options of a lesson, structures of other sizes; and what bad arguments get. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -641,84 +641,6 @@ static void results_have_any_size(void **state)
     }
 }
 
-/* ---- pictures ------------------------------------------------------------------------------------------ */
-
-/* Pixels of a row of a PNG file, whose header has them after its first 16 bytes. */
-static int picture_width(const char *path)
-{
-    char *bytes;
-    size_t size;
-    SUCCEEDS(rc_file_read(path, 1 << 24, &bytes, &size));
-    assert_true(size > 20);
-    int width = (unsigned char)bytes[18] << 8 | (unsigned char)bytes[19];
-    rc_free(NULL, bytes);
-    return width;
-}
-
-static void dreams_become_pictures(void **state)
-{
-    (void)state;
-    struct stat what;
-    int taken[CLASSES] = {-1, -1}, sum = 0;
-    double spread[CLASSES] = {-1, -1};
-    const recollect_dream_settings settings = {
-        .size = sizeof settings, .per_class = 3, .steps = 3, .seed = "7", .scale = 2, .overwrite = 0};
-    recollect_dream_result result = {.size = sizeof result, .taken = taken, .spread = spread};
-    SUCCEEDS(recollect_dream_folder(taught, "dreams", &settings, &result));
-    assert_true(result.steps == 3 && result.dreams > 0 && result.taken == taken && result.spread == spread);
-    for (int label = 0; label < CLASSES; label++) {
-        sum += taken[label];
-        assert_true(taken[label] > 1 ? spread[label] >= 0 : isnan(spread[label]));
-    }
-    assert_int_equal(sum, result.dreams);
-    assert_int_equal(stat("dreams/all.png", &what), 0);
-    assert_int_equal(picture_width("dreams/all.png"), 3 * 2 * API_SIZE + 4 * 2); /* three of them, and gaps of 2 */
-    REFUSES(RECOLLECT_IO, "replace it with the setting 'overwrite'",
-            recollect_dream_folder(taught, "dreams", &settings, NULL));
-    recollect_dream_settings again = settings;
-    again.overwrite = 1;
-    char *before, *after;
-    size_t size_before, size_after;
-    SUCCEEDS(rc_file_read("dreams/all.png", 1 << 24, &before, &size_before));
-    SUCCEEDS(recollect_dream_folder(taught, "dreams", &again, NULL)); /* same settings, same dreams */
-    SUCCEEDS(rc_file_read("dreams/all.png", 1 << 24, &after, &size_after));
-    assert_int_equal(size_before, size_after);
-    assert_memory_equal(before, after, size_before);
-    rc_free(NULL, after);
-    again.seed = "8";
-    SUCCEEDS(recollect_dream_folder(taught, "dreams", &again, NULL));
-    SUCCEEDS(rc_file_read("dreams/all.png", 1 << 24, &after, &size_after));
-    assert_true(size_before != size_after || memcmp(before, after, size_before) != 0);
-    rc_free(NULL, before);
-    rc_free(NULL, after);
-}
-
-static void pictures_are_checked(void **state)
-{
-    (void)state;
-    recollect_dream_result result = {.size = 8};
-    recollect_dream_settings settings = {.size = sizeof settings, .per_class = 10001};
-    REFUSES_ARGUMENT("model is NULL", recollect_dream_folder(NULL, "x", NULL, NULL));
-    REFUSES_ARGUMENT("folder is NULL", recollect_dream_folder(taught, NULL, NULL, NULL));
-    REFUSES_ARGUMENT("folder is empty", recollect_dream_folder(taught, "", NULL, NULL));
-    REFUSES_ARGUMENT("knows nothing", recollect_dream_folder(empty, "x", NULL, NULL));
-    REFUSES_ARGUMENT("result's size is 8", recollect_dream_folder(taught, "x", NULL, &result));
-    REFUSES_ARGUMENT("per_class is 10001", recollect_dream_folder(taught, "x", &settings, NULL));
-    settings.per_class = -1;
-    REFUSES_ARGUMENT("per_class is -1", recollect_dream_folder(taught, "x", &settings, NULL));
-    settings.per_class = 1;
-    settings.steps = -1;
-    REFUSES_ARGUMENT("steps is -1", recollect_dream_folder(taught, "x", &settings, NULL));
-    settings.steps = 1;
-    settings.scale = 65;
-    REFUSES_ARGUMENT("scale is 65", recollect_dream_folder(taught, "x", &settings, NULL));
-    settings.scale = 1;
-    settings.seed = "many";
-    REFUSES_ARGUMENT("seed", recollect_dream_folder(taught, "x", &settings, NULL));
-    settings.size = 1;
-    REFUSES_ARGUMENT("settings's size is 1", recollect_dream_folder(taught, "x", &settings, NULL));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -742,8 +664,6 @@ int main(void)
         cmocka_unit_test(options_keep_their_order),
         cmocka_unit_test(old_images_are_scored),
         cmocka_unit_test(results_have_any_size),
-        cmocka_unit_test(dreams_become_pictures),
-        cmocka_unit_test(pictures_are_checked),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
