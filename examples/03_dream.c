@@ -40,6 +40,12 @@ static void print(const uint8_t *pixels, int count)
     }
 }
 
+static void print_line(void *user, const char *text)
+{
+    (void)user;
+    puts(text);
+}
+
 /* Asked about twice a second while the library works; anything but 0 would stop it. Here: never. */
 static int is_cancelled(void *user)
 {
@@ -84,14 +90,18 @@ int main(void)
         all += made;
     }
 
-    /* The same as PNG files, a row for each class in all.png; and how many of the dreams the model takes for which. */
+    /* The same as PNG files, a row for each class in all.png; how many of the dreams the model takes for which, and how sure
+     * it is of those that are shown. */
     static const char *const files[] = {"all.png", "01-rows.png", "02-disc.png"};
     int taken[CLASSES];
+    float probabilities[CLASSES * DREAMS];
     const recollect_dream_settings pictures = {.size = sizeof pictures, .per_class = DREAMS, .overwrite = 1};
-    recollect_dream_result result = {.size = sizeof result, .taken = taken};
+    recollect_dream_result result = {.size = sizeof result, .taken = taken, .probabilities = probabilities};
     check(recollect_dream_folder(model, "example-03", &pictures, &result));
     for (int label = 0; label < CLASSES; label++)
-        printf("%d of %d dreams are of %s\n", taken[label], result.dreams, names[label]);
+        printf("%d of %d dreams are of %s, the first with %.0f %%\n", taken[label], result.dreams, names[label],
+               100 * probabilities[label * DREAMS]);
+    check(recollect_describe_dreams(model, &result, "example-03", print_line, NULL)); /* all of it as JSON */
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         char path[64];
         snprintf(path, sizeof path, "example-03/%s", files[i]);

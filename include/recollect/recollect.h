@@ -638,11 +638,14 @@ typedef struct recollect_dream_result {
                        data; NaN: there are fewer than two dreams of it */
     int per_class;  /* dreams of each class, at most: as the settings have it */
     int sheets;     /* pictures of all classes: all.png, all-2.png, ... */
-    float *probabilities; /* (classes, per_class): how probable the model finds the class of each dream that was kept;
-                                  NaN: there is no such dream */
-    float *real_probabilities; /* (classes, RECOLLECT_REAL_IMAGES): how probable it finds the class of each real image;
-                                  NaN: there is no such image */
-    int32_t *real_taken;       /* (classes, RECOLLECT_REAL_IMAGES): the class that it takes it for; -1: no such image */
+    /* How probable the model finds the class of each dream that was kept: (classes, per_class); NaN: there is no such
+     * dream. A dream has numbers of any size, a picture only whole ones from 0 to 255, so the model may say something
+     * else about the pixels of the picture. */
+    float *probabilities;
+    /* The same of the real images, and the class that the model takes each for: (classes, RECOLLECT_REAL_IMAGES); NaN and
+     * -1: there is no such image. */
+    float *real_probabilities;
+    int32_t *real_taken;
 } recollect_dream_result;
 
 /* Writes dreams of every class as pictures: folder/01-NAME.png holds those of the first class, and so on, if there are

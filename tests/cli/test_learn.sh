@@ -248,6 +248,20 @@ expect 0 "dreams after 40 steps" "${dream[@]}" --out night --force --threads 2
 cmp -s seen.png night/all.png || fail "the same seed gives other dreams"
 expect 0 "dreams after 40 steps" "${dream[@]}" --out other --seed 9
 cmp -s seen.png other/all.png && fail "another seed gives the same dreams"
+# Real images beside the dreams: of classes that both have, whatever their size; the others are named.
+quick=(dream one.safetensors --per-class 2 --steps 2 --threads 1)
+expect 0 "real: to the class of the real images" "${quick[@]}" --out beside --beside old
+expect 0 '"real_probabilities":[' "${quick[@]}" --out beside-json --beside old --json
+[ "$(wc -l <out.txt)" -eq 1 ] || fail "dream --json prints more than a line of JSON"
+cmp -s beside/all.png beside-json/all.png || fail "--json changes the sheet"
+mkdir part && cp -r "first/$known" part/ && cp -r second/* part/
+expect 0 "no images of classes that the model knows (5)" "${quick[@]}" --out part-dreams --beside part
+grep -q "classes that the model does not know, which are not shown (2)" err.txt || fail "extra classes are not named"
+expect 1 "new has no image of a class that the model knows" "${quick[@]}" --out none --beside new
+expect 1 "nowhere" "${quick[@]}" --out none --beside nowhere
+expect 2 "which real images?" "${quick[@]}" --out none --beside ""
+[ ! -e none/all.png ] || fail "dream leaves pictures where it fails"
+expect 1 "too large" "${quick[@]}" --out large --per-class 4096 --scale 64 --steps 10000000
 expect 0 "dreams after 5 steps" dream plain.safetensors --out plain --per-class 1 --steps 5
 
 [ $failures -eq 0 ] || { echo "$failures failure(s)"; exit 1; }

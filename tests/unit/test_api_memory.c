@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -117,6 +118,7 @@ enum { IMAGES = 8, CLASSES = 2 };
 static api_data first, second;
 static char folder[] = "/tmp/recollect-test-XXXXXX";
 static char dreams[] = "/tmp/recollect-test-XXXXXX"; /* another folder */
+static char beside[] = "/tmp/recollect-test-XXXXXX"; /* and one with a real image */
 static char path[64];
 
 typedef struct program {
@@ -247,11 +249,15 @@ static recollect_status describe(program *p)
 
 static recollect_status draw_dreams(program *p)
 {
-    const recollect_dream_settings settings = {.size = sizeof settings, .per_class = 1, .steps = 1, .overwrite = 1};
+    const recollect_dream_settings settings = {
+        .size = sizeof settings, .per_class = 1, .steps = 1, .overwrite = 1, .beside = beside};
     int taken[CLASSES];
     double spread[CLASSES];
     recollect_dream_result result = {.size = sizeof result, .taken = taken, .spread = spread};
-    return recollect_dream_folder(p->model, p->dreams, &settings, &result);
+    recollect_status status = recollect_dream_folder(p->model, p->dreams, &settings, &result);
+    if (status == RECOLLECT_OK)
+        status = recollect_describe_dreams(p->model, &result, p->dreams, ignore_line, NULL);
+    return status;
 }
 
 static recollect_status evaluate(program *p)
@@ -324,10 +330,26 @@ static void end(program *p)
 
 /* ---- tests --------------------------------------------------------------------------------------------- */
 
+/* One in beside/rows, which tear_down removes. */
+static char real_folder[64], real_image[64];
+
+static bool write_real_image(void)
+{
+    snprintf(real_folder, sizeof real_folder, "%s/rows", beside);
+    snprintf(real_image, sizeof real_image, "%s/0.pgm", real_folder);
+    FILE *file = mkdir(real_folder, 0700) == 0 ? fopen(real_image, "wb") : NULL;
+    if (file == NULL)
+        return false;
+    fprintf(file, "P5 2 2 255\nabcd");
+    return fclose(file) == 0;
+}
+
 static int set_up(void **state)
 {
     (void)state;
-    if (mkdtemp(folder) == NULL || mkdtemp(dreams) == NULL)
+    if (mkdtemp(folder) == NULL || mkdtemp(dreams) == NULL || mkdtemp(beside) == NULL)
+        return -1;
+    if (!write_real_image())
         return -1;
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
     api_data_make(&first, 0, CLASSES, IMAGES / CLASSES, 1);
@@ -341,6 +363,9 @@ static int tear_down(void **state)
     api_data_free(&first);
     api_data_free(&second);
     remove(path);
+    remove(real_image);
+    remove(real_folder);
+    remove(beside);
     static const char *const pictures[] = {"all.png", "01-rows.png", "02-columns.png"};
     for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) {
         char name[96];

@@ -479,6 +479,31 @@ static void tiny_imagenet_names_what_is_wrong(void **state)
     data_assert_refused("t", NULL, RC_FORMAT, "'t/wnids.txt' names no classes");
 }
 
+/* For a look: a few images of each class, evenly spread over those that there are. */
+static void a_few_images_of_each_class_are_enough(void **state)
+{
+    (void)state;
+    write_class("few/a", 0, 10);
+    write_class("few/b", 100, 3);
+    write_class("few/c", 200, 4);
+    static const uint8_t train[] = {0, 4, 7, 100, 101, 102, 200, 202, 203};
+    rc_dataset d;
+    data_open("few", &(rc_data_settings){.per_class = 3}, &d);
+    assert_int_equal(d.train.count, sizeof train);
+    for (int i = 0; i < d.train.count; i++) {
+        assert_int_equal(d.train.images[i * 192], train[i]);
+        assert_int_equal(d.train.labels[i], i / 3);
+    }
+    rc_dataset_close(&d);
+    data_open("few", &(rc_data_settings){.per_class = 1, .test_part = 1}, &d);
+    assert_int_equal(d.train.count, 0);
+    assert_int_equal(d.test.count, 3);
+    rc_dataset_close(&d);
+    data_open("few", &(rc_data_settings){.per_class = 10}, &d);
+    assert_int_equal(d.train.count, 17);
+    rc_dataset_close(&d);
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
@@ -486,6 +511,7 @@ int main(void)
         IN_FOLDER(classes_and_images_are_sorted_by_bytes),
         IN_FOLDER(only_files_are_pictures),
         IN_FOLDER(one_folder_is_split_by_the_rule),
+        IN_FOLDER(a_few_images_of_each_class_are_enough),
         IN_FOLDER(a_class_may_be_called_train),
         IN_FOLDER(size_and_channels_are_chosen_by_looking),
         IN_FOLDER(a_caller_may_choose_the_size),
