@@ -90,8 +90,8 @@ int main(void)
         all += made;
     }
 
-    /* The same as PNG files, a row for each class in all.png; how many of the dreams the model takes for which, and how sure
-     * it is of those that are shown. */
+    /* The same as PNG files, a row for each class in all.png; how many of the dreams the model takes for which, and how
+     * sure it is of those that are shown. */
     static const char *const files[] = {"all.png", "01-rows.png", "02-disc.png"};
     int taken[CLASSES];
     float probabilities[CLASSES * DREAMS];

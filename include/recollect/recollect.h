@@ -618,9 +618,8 @@ typedef struct recollect_dream_settings {
     int scale;        /* each pixel becomes scale x scale, at most 64; 0: so that a dream has 64 pixels a side */
     int overwrite;    /* not 0: replaces pictures that exist */
     /* Real images to lay beside the dreams: a folder with a folder of images for each class, or any other data set that
-     * recollect_evaluate_folder reads. Classes are matched by name; a class that only the model or only the folder has is
-     * told to `log`. At most RECOLLECT_REAL_IMAGES of a class are shown, its test images where there are some. NULL:
-     * none. */
+     * recollect_evaluate_folder reads. Classes are matched by name; a class that only one of the two has is told to
+     * `log`. At most RECOLLECT_REAL_IMAGES of a class are shown, its test images where there are some. NULL: none. */
     const char *beside;
 } recollect_dream_settings;
 
@@ -642,8 +641,8 @@ typedef struct recollect_dream_result {
      * dream. A dream has numbers of any size, a picture only whole ones from 0 to 255, so the model may say something
      * else about the pixels of the picture. */
     float *probabilities;
-    /* The same of the real images, and the class that the model takes each for: (classes, RECOLLECT_REAL_IMAGES); NaN and
-     * -1: there is no such image. */
+    /* The same of the real images, and the class that the model takes each for: (classes, RECOLLECT_REAL_IMAGES); NaN
+     * and -1: there is no such image. */
     float *real_probabilities;
     int32_t *real_taken;
 } recollect_dream_result;
@@ -651,10 +650,10 @@ typedef struct recollect_dream_result {
 /* Writes dreams of every class as pictures: folder/01-NAME.png holds those of the first class, and so on, if there are
  * any. folder/all.png has a row for each class with its number, its name, its first dreams and, with settings->beside,
  * some real images; below each image stands the probability that the model gives to the class of the row, in red if it
- * takes a real image for another class. Where the rows of all classes are too many for one picture, folder/all-2.png and
- * so on have the others. The library makes the folder if it does not exist. All pictures appear together: if one cannot
- * be made, none is. If a picture exists already or would be too large, the call fails before the work begins; with
- * settings->overwrite it replaces pictures. `settings` and `result` may be NULL. Same model, same settings: same
+ * takes a real image for another class. Where the rows of all classes are too many for one picture, folder/all-2.png
+ * and so on have the others. The library makes the folder if it does not exist. All pictures appear together: if one
+ * cannot be made, none is. If a picture exists already or would be too large, the call fails before the work begins;
+ * with settings->overwrite it replaces pictures. `settings` and `result` may be NULL. Same model, same settings: same
  * dreams. */
 RECOLLECT_API recollect_status recollect_dream_folder(recollect_model *model, const char *folder,
                                                       const recollect_dream_settings *settings,

@@ -69,8 +69,8 @@ typedef struct rc_picture_settings {
 
 /* FOLDER/NN-NAME.png for every class that has dreams, and FOLDER/all.png with a row for every class, which goes on in
  * FOLDER/all-2.png, ... where there are too many for one. Without force nothing that is there is replaced:
- * rc_dreams_check says so before the work, and whether a picture would be too large. All pictures appear together: where
- * one cannot be made, none is. */
+ * rc_dreams_check says so before the work, and whether a picture would be too large. All pictures appear together:
+ * where one cannot be made, none is. */
 rc_status rc_dreams_check(const rc_saved_model *model, const rc_picture_settings *settings);
 rc_status rc_dreams_write(const rc_dreams *dreams, const rc_real_images *real, const rc_saved_model *model,
                           const rc_picture_settings *settings);

@@ -1,5 +1,5 @@
-/* Drawing on pictures: text in a small font of our own, images enlarged by whole factors, filled rectangles. A canvas is
- * an rc_image of three channels. What lies outside of it is not drawn. */
+/* Drawing on pictures: text in a small font of our own, images enlarged by whole factors, filled rectangles. A canvas
+ * is an rc_image of three channels. What lies outside of it is not drawn. */
 #ifndef RC_DATA_CANVAS_H
 #define RC_DATA_CANVAS_H
 

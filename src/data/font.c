@@ -1,5 +1,5 @@
-/* The font: every printable character of ASCII and a box, drawn for recollect, 5 x 9 pixels each. Capitals take the upper 7
- * rows, small letters go 2 rows below the baseline. */
+/* The font: every printable character of ASCII and a box, drawn for recollect, 5 x 9 pixels each. Capitals take the
+ * upper 7 rows, small letters go 2 rows below the baseline. */
 #include <string.h>
 
 #include "base/utf8.h"

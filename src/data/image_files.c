@@ -446,9 +446,10 @@ static rc_status decode(const rc_image_files *train, const rc_image_files *test,
 /* Keeps `most` files of each class, evenly spread: file j of n stays where j * most / n is a new whole number. */
 static rc_status leave_few(rc_image_files *files, int classes, int most)
 {
-    int *all = rc_alloc_zeroed(NULL, 2 * (size_t)classes, sizeof *all), *seen = all + classes, kept = 0;
+    int *all = rc_alloc_zeroed(NULL, 2 * (size_t)classes, sizeof *all), kept = 0;
     if (all == NULL)
         return RC_OUT_OF_MEMORY;
+    int *seen = all + classes;
     for (int i = 0; i < files->count; i++)
         all[files->file[i].label]++;
     for (int i = 0; i < files->count; i++) {

@@ -125,8 +125,8 @@ static void dreams_become_pictures(void **state)
     rc_free(NULL, after);
 }
 
-/* A dream of little contrast loses nothing but fractions when it becomes a picture, so that the model says the same about
- * the picture. (Others are cut to what a picture can hold.) */
+/* A dream of little contrast loses nothing but fractions when it becomes a picture, so that the model says the same
+ * about the picture. (Others are cut to what a picture can hold.) */
 static void probabilities_are_those_of_the_model(void **state)
 {
     (void)state;

@@ -336,7 +336,7 @@ static char real_folder[64], real_image[64];
 static bool write_real_image(void)
 {
     snprintf(real_folder, sizeof real_folder, "%s/rows", beside);
-    snprintf(real_image, sizeof real_image, "%s/0.pgm", real_folder);
+    snprintf(real_image, sizeof real_image, "%s/rows/0.pgm", beside);
     FILE *file = mkdir(real_folder, 0700) == 0 ? fopen(real_image, "wb") : NULL;
     if (file == NULL)
         return false;

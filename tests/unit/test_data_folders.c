@@ -486,7 +486,7 @@ static void a_few_images_of_each_class_are_enough(void **state)
     write_class("few/a", 0, 10);
     write_class("few/b", 100, 3);
     write_class("few/c", 200, 4);
-    static const uint8_t train[] = {0, 4, 7, 100, 101, 102, 200, 202, 203};
+    static const uint8_t train[] = {0, 1, 2, 100, 101, 102, 200, 201, 202}; /* of 0 3 6 9 1 4 7 2 5 8, and so on */
     rc_dataset d;
     data_open("few", &(rc_data_settings){.per_class = 3}, &d);
     assert_int_equal(d.train.count, sizeof train);
