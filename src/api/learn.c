@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/calibrate.h"
 #include "api/evaluate.h"
 #include "api/learn_config.h"
 #include "base/clock.h"
@@ -382,6 +383,8 @@ static rc_status teach(lesson *s)
     RC_TRY(run_task(s));
     RC_TRY(score(s, &s->taught, &s->data, &s->data.test, s->result->known + s->n_new, &s->scored, &s->result->held_out,
                  &s->result->accuracy));
+    const rc_held_out held_out = {.images = &s->data.test, .label = s->label, .known = s->result->known};
+    RC_TRY(rc_calibrate(&s->taught, s->model, &held_out));
     if (s->result->old_images > 0)
         RC_TRY(score_old(s, &s->taught, &s->old_scored, &s->result->old_after));
     return s->settings->review != NULL ? review(s) : RC_OK;

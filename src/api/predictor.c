@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/calibrate.h"
 #include "api/unfamiliarity.h"
 #include "base/memory.h"
 #include "cil/scorer.h"
@@ -17,7 +18,8 @@ typedef struct slot {
 struct rc_predictor {
     const rc_saved_model *model;
     rc_predictor_settings settings;
-    rc_unfamiliarity *unfamiliarity; /* NULL: the model has no statistics */
+    rc_unfamiliarity *unfamiliarity; /* NULL: the model's statistics cannot be used */
+    bool calibrated;                 /* it can tell a false-alarm rate */
     rc_pool *pool;
     rc_picture_form form;
     size_t image_bytes;
@@ -109,6 +111,23 @@ rc_picture_form rc_picture_form_of(const rc_saved_model *model)
 
 /* ---- creating ---------------------------------------------------------------------------------------------------- */
 
+/* A model that cannot tell how strange an image is still predicts. */
+static rc_status take_familiarity(rc_predictor *p)
+{
+    const rc_log *log = &p->settings.watch.log;
+    rc_status status = rc_unfamiliarity_create(&p->model->learner, p->settings.backend, &p->unfamiliarity);
+    if (status == RC_FORMAT) {
+        rc_log_write(log, RC_LOG_WARN, "warning: %s, so the model cannot tell how strange an image is", rc_message());
+        return RC_OK;
+    }
+    RC_TRY(status);
+    const char *lacks = rc_calibration_lacks(p->model, rc_unfamiliarity_kind(p->unfamiliarity));
+    p->calibrated = lacks == NULL;
+    if (lacks != NULL)
+        rc_log_write(log, RC_LOG_INFO, "note: %s", lacks);
+    return RC_OK;
+}
+
 static rc_status build(rc_predictor *p)
 {
     const rc_learner *l = &p->model->learner;
@@ -123,16 +142,7 @@ static rc_status build(rc_predictor *p)
         return RC_OUT_OF_MEMORY;
     RC_TRY(rc_pool_create(p->settings.threads, &p->pool));
     RC_TRY(make_room(p, p->settings.room)); /* a model that is too large is refused before a picture is read */
-    rc_status status = rc_unfamiliarity_create(l, p->settings.backend, &p->unfamiliarity);
-    if (status == RC_FORMAT) { /* a model without usable statistics still predicts */
-        rc_log_write(&p->settings.watch.log, RC_LOG_WARN, "warning: %s, so unfamiliarity is not shown", rc_message());
-        return RC_OK;
-    }
-    if (status == RC_OK && p->unfamiliarity == NULL)
-        rc_log_write(&p->settings.watch.log, RC_LOG_INFO,
-                     "note: the model has no class statistics (%s stores none), so unfamiliarity is not shown",
-                     l->method->title);
-    return status;
+    return take_familiarity(p);
 }
 
 rc_status rc_predictor_create(const rc_saved_model *model, const rc_predictor_settings *settings,
@@ -163,11 +173,6 @@ void rc_predictor_destroy(rc_predictor *p)
     rc_free(NULL, p->label);
     rc_free(NULL, p->probability);
     rc_free(NULL, p);
-}
-
-bool rc_predictor_knows_familiar(const rc_predictor *p)
-{
-    return p->unfamiliarity != NULL;
 }
 
 /* ---- predicting -------------------------------------------------------------------------------------------------- */
@@ -226,11 +231,17 @@ static rc_answer answer_of(rc_predictor *p, const rc_question *question, int row
     rc_answer answer = {.label = p->label,
                         .probability = p->probability,
                         .unfamiliarity = NAN,
+                        .stranger = NAN,
                         .nearest = -1,
                         .features = p->features + (size_t)row * (size_t)p->d};
-    rc_rank(p->logits + (size_t)row * (size_t)p->classes, p->classes, question->top, p->label, p->probability);
-    if (question->familiarity && p->unfamiliarity != NULL)
-        answer.unfamiliarity = rc_unfamiliarity_of(p->unfamiliarity, answer.features, &answer.nearest);
+    const float *logits = p->logits + (size_t)row * (size_t)p->classes;
+    rc_rank(logits, p->classes, question->top, p->label, p->probability);
+    if (question->familiarity && p->unfamiliarity != NULL) {
+        double score = rc_unfamiliarity_score(p->unfamiliarity, logits, answer.features, &answer.nearest);
+        answer.unfamiliarity = rc_unfamiliarity_shown(score);
+        if (p->calibrated)
+            answer.stranger = rc_calibration_rate(&p->model->calibration, score);
+    }
     return answer;
 }
 
@@ -256,6 +267,7 @@ static rc_status run_batch(const batch *b, rc_answer_sink *each, void *user)
                                   : (rc_answer){.status = p->slots[place].status,
                                                 .message = p->slots[place].message,
                                                 .unfamiliarity = NAN,
+                                                .stranger = NAN,
                                                 .nearest = -1};
         row += scored;
         RC_TRY(each(user, b->first + place, &answer));

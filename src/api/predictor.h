@@ -27,9 +27,6 @@ rc_status rc_predictor_create(const rc_saved_model *model, const rc_predictor_se
                               rc_predictor **predictor);
 void rc_predictor_destroy(rc_predictor *predictor); /* NULL is fine */
 
-/* Does the model have what unfamiliarity needs? */
-bool rc_predictor_knows_familiar(const rc_predictor *predictor);
-
 /* How a picture becomes an image of the net's shape. */
 typedef struct rc_picture_form {
     rc_image_options options;
@@ -48,7 +45,7 @@ typedef struct rc_question {
     rc_picture_source *source;
     void *user;
     int top;          /* classes to name; 0: none */
-    bool familiarity; /* unfamiliarity and the nearest class are wanted */
+    bool familiarity; /* unfamiliarity, its rate and the nearest class are wanted */
 } rc_question;
 
 typedef struct rc_answer {
@@ -56,8 +53,9 @@ typedef struct rc_answer {
     const char *message;
     const int32_t *label;      /* (top): the most probable classes, best first */
     const double *probability; /* (top): softmax over all classes */
-    double unfamiliarity;      /* see unfamiliarity.h; NaN: not wanted, or the model has no statistics */
-    int nearest;               /* the class whose mean is nearest; -1 in the same cases */
+    double unfamiliarity;      /* rc_unfamiliarity_shown; NaN: not wanted, or the model's statistics are none */
+    double stranger;           /* false-alarm rate, see model/calibration.h; NaN: also if the model has none */
+    int nearest;               /* the class whose mean is nearest; -1: not wanted, or the model has no statistics */
     const float *features;     /* (d) */
 } rc_answer;
 

@@ -4,18 +4,22 @@
 
 #include "base/memory.h"
 
-static const double ridge_part = 0.01;
+/* The part of the covariance that is replaced by the mean of its diagonal. 0.05 to 0.3 makes no difference. */
+static const double shrinkage = 0.1;
 
 struct rc_unfamiliarity {
-    int d, classes;  /* classes that have a mean */
-    int *label;      /* (classes) */
-    double *factor;  /* (d, d): lower triangular L, covariance + ridge = L L^T */
-    double *mean;    /* (classes, d): L^-1 mean */
-    double *white;   /* (d): scratch */
-    double expected; /* squared distance of a sample of the Gaussian from its own mean */
+    int logits; /* classes of the head */
+    int d;
+    int classes;    /* classes that have a mean; 0: the model has no statistics, and what follows is NULL */
+    int *label;     /* (classes) */
+    double *factor; /* (d, d): lower triangular L, shrunk covariance = L L^T */
+    double *mean;   /* (classes, d): L^-1 mean */
+    double *white;  /* (d): scratch */
 };
 
-/* L L^T = covariance + ridge, in place of the lower triangle; false: it is not positive. */
+/* ---- statistics -------------------------------------------------------------------------------------------------- */
+
+/* L L^T = matrix, in place of the lower triangle; false: it is not positive. */
 static bool factorise(double *matrix, int d)
 {
     for (int column = 0; column < d; column++) {
@@ -42,21 +46,6 @@ static void whiten(const rc_unfamiliarity *u, double *x)
     }
 }
 
-/* Trace of (covariance + ridge)^-1 covariance = d - ridge * trace of the inverse; a column of L^-1 at a time.
- */
-static double expected_square(const rc_unfamiliarity *u, double ridge)
-{
-    double trace = 0;
-    for (int column = 0; column < u->d; column++) {
-        for (int i = 0; i < u->d; i++)
-            u->white[i] = i == column ? 1 : 0;
-        whiten(u, u->white);
-        for (int i = column; i < u->d; i++)
-            trace += u->white[i] * u->white[i];
-    }
-    return u->d - ridge * trace;
-}
-
 /* Means that were estimated, whitened. */
 static void take_means(rc_unfamiliarity *u, const float *mean, int classes)
 {
@@ -77,42 +66,46 @@ static void take_means(rc_unfamiliarity *u, const float *mean, int classes)
 static rc_status build(rc_unfamiliarity *u, const float *covariance, const float *mean, int classes)
 {
     size_t d = (size_t)u->d;
-    double ridge = 0;
+    double diagonal = 0;
     for (size_t i = 0; i < d; i++)
-        ridge += (double)covariance[i * d + i] / (double)d * ridge_part;
+        diagonal += (double)covariance[i * d + i] / (double)d;
     for (size_t i = 0; i < d * d; i++)
-        u->factor[i] = (double)covariance[i] + (i % (d + 1) == 0 ? ridge : 0);
+        u->factor[i] = (1 - shrinkage) * (double)covariance[i] + (i % (d + 1) == 0 ? shrinkage * diagonal : 0);
     if (!factorise(u->factor, u->d))
         return rc_fail(RC_FORMAT, "the stored covariance of the features is not positive");
-    u->expected = expected_square(u, ridge);
     take_means(u, mean, classes);
-    if (u->classes == 0 || !(u->expected > 0))
-        return rc_fail(RC_FORMAT, "the stored statistics of the features hold no class");
-    return RC_OK;
+    return u->classes > 0 ? RC_OK : rc_fail(RC_FORMAT, "the stored statistics of the features hold no class");
+}
+
+static rc_status read_statistics(rc_unfamiliarity *u, const rc_learner *l, rc_backend *backend)
+{
+    size_t d = (size_t)u->d, classes = (size_t)l->statistics_classes;
+    float *host = rc_alloc_zeroed(NULL, d * d + classes * d, sizeof *host);
+    u->label = rc_alloc_zeroed(NULL, classes, sizeof *u->label);
+    u->factor = rc_alloc_zeroed(NULL, d * d, sizeof *u->factor);
+    u->mean = rc_alloc_zeroed(NULL, classes * d, sizeof *u->mean);
+    u->white = rc_alloc_zeroed(NULL, d, sizeof *u->white);
+    rc_status status = RC_OUT_OF_MEMORY;
+    if (host != NULL && u->label != NULL && u->factor != NULL && u->mean != NULL && u->white != NULL) {
+        backend->read_real(backend, host, l->covariance, d * d);
+        backend->read_real(backend, host + d * d, l->class_mean, classes * d);
+        status = backend->sync(backend); /* was all of it read? */
+        if (status == RC_OK)
+            status = build(u, host, host + d * d, (int)classes);
+    }
+    rc_free(NULL, host);
+    return status;
 }
 
 rc_status rc_unfamiliarity_create(const rc_learner *l, rc_backend *backend, rc_unfamiliarity **out)
 {
     *out = NULL;
-    if (l->class_mean == NULL)
-        return RC_OK;
-    size_t d = (size_t)l->student.head.d, classes = (size_t)l->statistics_classes;
     rc_unfamiliarity *u = rc_alloc_zeroed(NULL, 1, sizeof *u);
-    float *host = rc_alloc_zeroed(NULL, d * d + classes * d, sizeof *host);
-    rc_status status = RC_OUT_OF_MEMORY;
-    if (u != NULL && host != NULL) {
-        u->d = (int)d;
-        u->label = rc_alloc_zeroed(NULL, classes, sizeof *u->label);
-        u->factor = rc_alloc_zeroed(NULL, d * d, sizeof *u->factor);
-        u->mean = rc_alloc_zeroed(NULL, classes * d, sizeof *u->mean);
-        u->white = rc_alloc_zeroed(NULL, d, sizeof *u->white);
-    }
-    if (host != NULL && u != NULL && u->label != NULL && u->factor != NULL && u->mean != NULL && u->white != NULL) {
-        backend->read_real(backend, host, l->covariance, d * d);
-        backend->read_real(backend, host + d * d, l->class_mean, classes * d);
-        status = build(u, host, host + d * d, (int)classes);
-    }
-    rc_free(NULL, host);
+    if (u == NULL)
+        return RC_OUT_OF_MEMORY;
+    u->d = l->student.head.d;
+    u->logits = l->student.head.classes;
+    rc_status status = l->class_mean != NULL ? read_statistics(u, l, backend) : RC_OK;
     if (status == RC_OK)
         *out = u;
     else
@@ -131,7 +124,15 @@ void rc_unfamiliarity_destroy(rc_unfamiliarity *u)
     rc_free(NULL, u);
 }
 
-double rc_unfamiliarity_of(rc_unfamiliarity *u, const float *feature, int *nearest)
+rc_score_kind rc_unfamiliarity_kind(const rc_unfamiliarity *u)
+{
+    return u->classes > 0 ? RC_SCORE_DISTANCE_AND_ENERGY : RC_SCORE_ENTROPY;
+}
+
+/* ---- scores ------------------------------------------------------------------------------------------------------ */
+
+/* Squared distance of the feature from the nearest mean; *nearest is its class. */
+static double least_square(const rc_unfamiliarity *u, const float *feature, int *nearest)
 {
     double least = INFINITY;
     *nearest = u->label[0];
@@ -148,5 +149,34 @@ double rc_unfamiliarity_of(rc_unfamiliarity *u, const float *feature, int *neare
             *nearest = u->label[k];
         }
     }
-    return isfinite(least) ? sqrt(least / u->expected) : (double)NAN;
+    return least;
+}
+
+/* log sum exp of the logits; *entropy gets that of their softmax. */
+static double evidence(const float *logits, int classes, double *entropy)
+{
+    double largest = -INFINITY, sum = 0, weighted = 0;
+    for (int k = 0; k < classes; k++)
+        largest = (double)logits[k] > largest ? (double)logits[k] : largest;
+    for (int k = 0; k < classes; k++) {
+        double below = (double)logits[k] - largest, e = exp(below);
+        sum += e;
+        weighted += e * below;
+    }
+    *entropy = log(sum) - weighted / sum;
+    return largest + log(sum);
+}
+
+double rc_unfamiliarity_score(rc_unfamiliarity *u, const float *logits, const float *feature, int *nearest)
+{
+    double entropy, energy = -evidence(logits, u->logits, &entropy);
+    *nearest = -1;
+    double score = u->classes > 0 ? sqrt(2.0 / u->d) * least_square(u, feature, nearest) + energy : entropy;
+    return isfinite(score) ? score : (double)NAN;
+}
+
+double rc_unfamiliarity_shown(double score)
+{
+    const double least = -80; /* a float still holds its exponential */
+    return isnan(score) ? score : score > 0 ? score + log1p(exp(-score)) : log1p(exp(score > least ? score : least));
 }

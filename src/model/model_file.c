@@ -183,6 +183,8 @@ static void describe(const rc_saved_model *model, const bundle *b, rc_json_write
     for (int i = 0; i < b->numbers; i++)
         put_integers(metadata, b->number[i].key, &b->number[i].value, 1);
     put_config(metadata, &model->config);
+    if (model->calibration.lessons > 0)
+        rc_calibration_put(&model->calibration, metadata);
     if (model->fingerprint[0] != '\0')
         rc_json_put_text(metadata, "fingerprint", model->fingerprint);
 }
@@ -534,6 +536,9 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
     if (method->replay->load != NULL)
         RC_TRY(method->replay->load(l->source, l, &o.file));
     RC_TRY(load_names(file, model));
+    const char *calibration = rc_safetensors_metadata(file, "calibration");
+    if (calibration != NULL) /* older files have none */
+        RC_TRY(rc_calibration_get(calibration, l->student.head.classes, &model->calibration));
     return backend->sync(backend);
 }
 
@@ -583,6 +588,7 @@ void rc_saved_model_destroy(rc_saved_model *model)
     for (int i = 0; model->class_name != NULL && i < model->learner.student.head.classes; i++)
         rc_free(NULL, model->class_name[i]);
     rc_free(NULL, model->class_name);
+    rc_calibration_destroy(&model->calibration);
     rc_learner_destroy(&model->learner);
     memset(model, 0, sizeof *model);
 }

@@ -6,6 +6,7 @@
 
 #include "cil/learner.h"
 #include "config/config.h"
+#include "model/calibration.h"
 #include "model/fingerprint.h"
 #include "model/safetensors.h"
 
@@ -16,6 +17,7 @@ typedef struct rc_saved_model {
     char **class_name;                     /* (learner.student.head.classes) by label */
     size_t file_bytes;                     /* of the file that it was loaded from; 0: none */
     size_t unknown_bytes;                  /* of these, in tensors that it has no use for */
+    rc_calibration calibration;            /* cleared: nothing was measured */
     char fingerprint[RC_FINGERPRINT_SIZE]; /* of the run that has made it; "": of none, or of none any more */
 } rc_saved_model;
 

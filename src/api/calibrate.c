@@ -1,0 +1,120 @@
+#include "api/calibrate.h"
+
+#include "api/unfamiliarity.h"
+#include "base/memory.h"
+#include "cil/scorer.h"
+#include "forecast/allowance.h"
+
+/* Room for a batch. */
+typedef struct measuring {
+    const rc_learner *learner;
+    rc_unfamiliarity *unfamiliarity;
+    rc_scorer *scorer;
+    int batch;
+    float *logits, *features; /* (batch, classes), (batch, d) */
+} measuring;
+
+static rc_status begin(measuring *m, const rc_saved_model *model, int images)
+{
+    const rc_learner *l = m->learner = &model->learner;
+    int wanted = model->config.test_batch < images ? model->config.test_batch : images;
+    RC_TRY(rc_unfamiliarity_create(l, l->backend, &m->unfamiliarity));
+    RC_TRY(rc_scoring_batch(l->backend, &l->student, &l->settings, &l->augment, wanted > 1 ? wanted : 1, &m->batch));
+    RC_TRY(rc_scorer_create(l->backend, &l->student, m->batch, &l->augment, &m->scorer));
+    size_t batch = (size_t)m->batch;
+    m->logits = rc_alloc_zeroed(NULL, batch * (size_t)l->student.head.classes, sizeof *m->logits);
+    m->features = rc_alloc_zeroed(NULL, batch * (size_t)l->student.head.d, sizeof *m->features);
+    return m->logits != NULL && m->features != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+}
+
+static void end(measuring *m)
+{
+    rc_unfamiliarity_destroy(m->unfamiliarity);
+    rc_scorer_destroy(m->scorer);
+    rc_free(NULL, m->logits);
+    rc_free(NULL, m->features);
+}
+
+/* Scores of the images with these numbers (count). */
+static rc_status measure(measuring *m, const uint8_t *images, const int32_t *index, int count, double *scores)
+{
+    size_t classes = (size_t)m->learner->student.head.classes, d = (size_t)m->learner->student.head.d;
+    for (int from = 0; from < count; from += m->batch) {
+        int now = count - from < m->batch ? count - from : m->batch, nearest;
+        RC_TRY(rc_scorer_run(m->scorer, images, index + from, now, m->logits, m->features));
+        for (int i = 0; i < now; i++)
+            scores[from + i] = rc_unfamiliarity_score(m->unfamiliarity, m->logits + (size_t)i * classes,
+                                                      m->features + (size_t)i * d, &nearest);
+    }
+    return RC_OK;
+}
+
+/* The kind of score that the model has, and its scores of those held-out images that belong to new classes. */
+static rc_status measure_new(const rc_saved_model *model, const rc_held_out *held_out, rc_score_kind *kind,
+                             double *scores, int32_t *index, int *count)
+{
+    const rc_split *images = held_out->images;
+    measuring m = {0};
+    *count = 0;
+    for (int i = 0; i < images->count; i++)
+        if (held_out->label[images->labels[i]] >= held_out->known)
+            index[(*count)++] = i;
+    rc_status status = begin(&m, model, *count);
+    if (status == RC_FORMAT) { /* the features have no spread: a model without scores is better than none */
+        *count = 0;
+        status = RC_OK;
+    } else if (status == RC_OK) {
+        *kind = rc_unfamiliarity_kind(m.unfamiliarity);
+        status = measure(&m, images->images, index, *count, scores);
+    }
+    end(&m);
+    return status;
+}
+
+/* What was measured of the old classes, as lessons of a score of that kind. Scores of old images that the new model was
+ * never asked about are worth nothing: only the number of their classes stays. */
+static rc_status take_old(rc_calibration *c, const rc_held_out *held_out)
+{
+    return held_out->known > 0 ? rc_calibration_add(c, held_out->known, NULL, 0) : RC_OK;
+}
+
+rc_status rc_calibrate(rc_saved_model *taught, const rc_saved_model *before, const rc_held_out *held_out)
+{
+    size_t most = (size_t)held_out->images->count + 1;
+    double *scores = rc_alloc_zeroed(NULL, most, sizeof *scores);
+    int32_t *index = rc_alloc_zeroed(NULL, most, sizeof *index);
+    rc_calibration c = {0};
+    int count, n_new = taught->learner.student.head.classes - held_out->known;
+    (void)before;
+    rc_status status = scores != NULL && index != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        status = measure_new(taught, held_out, &c.kind, scores, index, &count);
+    if (status == RC_OK)
+        status = take_old(&c, held_out);
+    if (status == RC_OK)
+        status = rc_calibration_add(&c, n_new, scores, count);
+    rc_free(NULL, scores);
+    rc_free(NULL, index);
+    if (status != RC_OK) {
+        rc_calibration_destroy(&c);
+        return status;
+    }
+    rc_calibration_destroy(&taught->calibration);
+    taught->calibration = c;
+    return RC_OK;
+}
+
+const char *rc_calibration_lacks(const rc_saved_model *model, rc_score_kind kind)
+{
+    const rc_calibration *c = &model->calibration;
+    bool some = false;
+    if (rc_calibration_covers(c, model->learner.student.head.classes) && c->kind == kind)
+        return NULL;
+    for (int i = 0; i < c->lessons; i++)
+        some = some || c->lesson[i].scores > 0;
+    return some ? "the model cannot tell how often it would take an image of a known class for a stranger: it has "
+                  "measured that on the classes of some lessons only, because a lesson held out fewer than 20 images, or "
+                  "changed the method"
+                : "the model cannot tell how often it would take an image of a known class for a stranger: it has not "
+                  "measured that. 'recollect learn' does, where it holds out 20 images or more";
+}
