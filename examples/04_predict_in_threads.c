@@ -74,7 +74,8 @@ static int predict_pictures(const recollect_model *model)
                                      {.path = "broken.pgm", .bytes = "no picture", .size = 10}};
     recollect_predictor *predictor;
     int32_t best[2], nearest[2];
-    float unfamiliarity[2], *features = calloc(2 * (size_t)recollect_model_features(model), sizeof *features);
+    float unfamiliarity[2], stranger[2],
+        *features = calloc(2 * (size_t)recollect_model_features(model), sizeof *features);
     recollect_status status[2];
     recollect_outputs outputs = {.size = sizeof outputs,
                                  .top = 1,
@@ -82,14 +83,18 @@ static int predict_pictures(const recollect_model *model)
                                  .unfamiliarity = unfamiliarity,
                                  .nearest = nearest,
                                  .features = features,
-                                 .status = status};
+                                 .status = status,
+                                 .stranger = stranger};
     check(recollect_predictor_create(model, 1, &predictor));
     check(recollect_predictor_pictures(predictor, pictures, 2, &outputs));
-    printf("it is %s, its features are nearest to %s (distance %.2f); the first of %d is %.3f\n",
+    printf("it is %s, its features are nearest to %s (unfamiliarity %.2f); the first of %d is %.3f\n",
            recollect_model_class_name(model, best[0]), recollect_model_class_name(model, nearest[0]),
            (double)unfamiliarity[0], recollect_model_features(model), (double)features[0]);
+    printf("%.0f %% of the images that it knows look as strange\n", 100 * (double)stranger[0]);
     printf("the other one: %s\n", recollect_status_text(status[1]));
-    /* The same one by one, as JSON. Paths of files and folders may stand here, too. */
+    /* The same one by one, as JSON. Paths of files and folders may stand here, too. What fewer than 5 % of the known
+     * images are as strange as is "none of these". */
+    check(recollect_predictor_reject(predictor, 0.05));
     check(recollect_predictor_each(predictor, pictures, 2, CLASSES, print_prediction, (void *)(uintptr_t)model));
     recollect_predictor_destroy(&predictor);
     free(features);
@@ -106,6 +111,7 @@ int main(void)
     check(recollect_model_set(model, "epochs", "20"));
     check(recollect_model_set(model, "min_steps", "100"));
     check(recollect_model_set(model, "flip", "false"));
+    check(recollect_model_set(model, "hold_out", "0.3")); /* to be scored, and to measure how strange images look */
 
     static uint8_t pixels[COUNT][PIXELS];
     static int32_t labels[COUNT];

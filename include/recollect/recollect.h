@@ -455,9 +455,10 @@ RECOLLECT_API const recollect_review *recollect_model_review(const recollect_mod
 /* ---- predicting ---------------------------------------------------------------------------------------- */
 
 /* What is on these images? Gives for each image the `top` most probable classes, best first: labels and
- * probabilities (count, top), and its unfamiliarity (count): the distance of its features from the nearest
- * class. An average training image has 1, an image unlike all of them more; NaN if the model has no class
- * statistics. Each of the three arrays may be NULL: not wanted. `top` is 1 .. recollect_model_classes(). The
+ * probabilities (count, top), and its unfamiliarity (count): a number above 0, the larger the stranger the image is
+ * to the model. Only its order means something, and only within one model; for a rate that can be compared see
+ * `stranger` in recollect_outputs. NaN if the model's class statistics are damaged. Each of the three arrays may be
+ * NULL: not wanted. `top` is 1 .. recollect_model_classes(). The
  * images have the model's shape. On failure the contents of the arrays are undefined. RECOLLECT_NUMERIC: an
  * answer is not a finite number, because the model's weights are damaged or too large. */
 RECOLLECT_API recollect_status recollect_predict(recollect_model *model, const recollect_images *images, int top,
@@ -504,14 +505,18 @@ typedef struct recollect_outputs {
                               the next two is wanted */
     int32_t *labels;          /* (count, top): the most probable classes, best first */
     float *probabilities;     /* (count, top) */
-    float *unfamiliarity;     /* (count): the distance of the image's features from the nearest class, as
-                              recollect_predict has it; NaN if the model has no class statistics */
-    int32_t *nearest;         /* (count): the label of that nearest class, which need not be the most probable one; -1
-                              if the model has no class statistics */
+    float *unfamiliarity;     /* (count): as recollect_predict has it */
+    int32_t *nearest;         /* (count): the label of the class whose features are nearest, which need not be the most
+                              probable one; -1 if the model has no class statistics */
     float *features;          /* (count, recollect_model_features()): the image as the last layer but one sees it */
     recollect_status *status; /* (count): whether each picture could be read. With it a picture that cannot be read
                               does not stop the call: its labels and `nearest` are -1, its numbers NaN, and `log`
                               gets a warning that says why. NULL: such a picture is the failure of the call */
+    float *stranger;          /* (count): how many images of the classes that the model knows look at least as strange
+                              to it as this one, as a part of 1. So whoever takes all images below 0.05 for something
+                              that the model has not learnt is wrong about 5 % of the images of known classes. The
+                              model has measured that on the images that it held out when it learnt. NaN: it has held
+                              out too few of them to tell; `log` gets a note that says so */
 } recollect_outputs;
 
 /* What is on these images? They may have any height and width up to 20000 pixels, and 1 or 3 channels. Images of
@@ -547,7 +552,15 @@ typedef struct recollect_prediction {
     double unfamiliarity;        /* this and the next two as in recollect_outputs */
     int nearest;
     const float *features;
+    double stranger;   /* as in recollect_outputs */
+    int none_of_these; /* 1: `stranger` is below the rate that recollect_predictor_reject has set */
 } recollect_prediction;
+
+/* From now on, answer "none of these" in `none_of_these` of a prediction where `stranger` is below `rate`: 0.05 gives
+ * up 5 % of the images of known classes to find strangers. 0, as before the first call: never.
+ * RECOLLECT_INVALID_ARGUMENT: the rate is not from 0 to 1, or above 0 for a model that cannot tell (its `stranger` is
+ * NaN). */
+RECOLLECT_API recollect_status recollect_predictor_reject(recollect_predictor *predictor, double rate);
 
 /* The same for any number of pictures, where a path may also be a folder: that means all pictures below it in the
  * order of their names. `each` is called for every picture in order, on the thread that calls; it must not use the

@@ -74,6 +74,8 @@ static rc_status write_answer(void *user, int index, const rc_answer *answer)
     write_scores(w, image, answer);
     if (w->to.unfamiliarity != NULL)
         w->to.unfamiliarity[image] = (float)answer->unfamiliarity;
+    if (w->to.stranger != NULL)
+        w->to.stranger[image] = (float)answer->stranger;
     if (w->to.nearest != NULL)
         w->to.nearest[image] = answer->nearest;
     for (size_t i = 0; w->to.features != NULL && i < d; i++)
@@ -88,7 +90,7 @@ static rc_status predict(rc_predictor *predictor, const recollect_model *model, 
 {
     writing w = {.to = *outputs, .features = recollect_model_features(model), .log = &model->context->watch.log};
     question->top = outputs->top;
-    question->familiarity = outputs->unfamiliarity != NULL || outputs->nearest != NULL;
+    question->familiarity = outputs->unfamiliarity != NULL || outputs->nearest != NULL || outputs->stranger != NULL;
     return rc_predictor_run(predictor, question, write_answer, &w);
 }
 
@@ -153,6 +155,7 @@ struct recollect_predictor {
     recollect_model *model;
     rc_backend *backend;
     rc_predictor *inside;
+    double reject;    /* false-alarm rate below which the answer is "none of these" */
     bool busy;        /* in a call that may call back */
     bool doomed;      /* destroyed in that call, at whose end it goes */
     uint32_t process; /* that it belongs to */
@@ -301,6 +304,7 @@ recollect_status recollect_predictor_pictures(recollect_predictor *predictor, co
 typedef struct telling {
     const rc_picture_list *list;
     int top;
+    double reject; /* rate below which the answer is "none of these" */
     void (*each)(void *user, const recollect_prediction *prediction);
     void *user;
 } telling;
@@ -320,7 +324,9 @@ static rc_status tell(void *user, int index, const rc_answer *answer)
                                        .probabilities = answer->probability,
                                        .unfamiliarity = answer->unfamiliarity,
                                        .nearest = answer->nearest,
-                                       .features = answer->features};
+                                       .features = answer->features,
+                                       .stranger = answer->stranger,
+                                       .none_of_these = answer->stranger < t->reject};
     t->each(t->user, &prediction);
     return RC_OK;
 }
@@ -348,7 +354,8 @@ recollect_status recollect_predictor_each(recollect_predictor *predictor, const 
     if (top < 0)
         return rc_fail(RC_INVALID_ARGUMENT, "top is %d, expected 0 or more", top);
     rc_picture_list list = {0};
-    telling t = {.list = &list, .top = top < classes ? top : classes, .each = each, .user = user};
+    telling t = {
+        .list = &list, .top = top < classes ? top : classes, .reject = predictor->reject, .each = each, .user = user};
     predictor->busy = true;
     rc_status status = list_pictures(pictures, count, &predictor->model->context->watch, &list);
     rc_question question = {
@@ -357,6 +364,18 @@ recollect_status recollect_predictor_each(recollect_predictor *predictor, const 
         status = rc_predictor_run(predictor->inside, &question, tell, &t);
     rc_picture_list_free(&list);
     return end(predictor, status);
+}
+
+recollect_status recollect_predictor_reject(recollect_predictor *predictor, double rate)
+{
+    RC_TRY(begin(predictor));
+    if (!(rate >= 0 && rate <= 1))
+        return rc_fail(RC_INVALID_ARGUMENT, "the rate is %g, expected 0 (never) to 1", rate);
+    const char *lacks = rc_predictor_lacks(predictor->inside);
+    if (rate > 0 && lacks != NULL)
+        return rc_fail(RC_INVALID_ARGUMENT, "%s", lacks);
+    predictor->reject = rate;
+    return RECOLLECT_OK;
 }
 
 recollect_status recollect_describe_prediction(const recollect_model *model, const recollect_prediction *prediction,
@@ -385,6 +404,8 @@ recollect_status recollect_describe_prediction(const recollect_model *model, con
         }
         rc_json_end(&w);
         rc_json_put_real(&w, "unfamiliarity", prediction->unfamiliarity);
+        rc_json_put_real(&w, "stranger", prediction->stranger);
+        rc_json_put_bool(&w, "none_of_these", prediction->none_of_these != 0);
     }
     rc_json_end(&w);
     return rc_api_end(rc_json_line(&w, line, user));

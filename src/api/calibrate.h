@@ -11,8 +11,8 @@ typedef struct rc_held_out {
     int known;        /* classes before the lesson */
 } rc_held_out;
 
-/* Sets taught->calibration: what `before` has, brought to the taught model, and the scores of the held-out images of the
- * new classes. */
+/* Sets taught->calibration: what `before` has, brought to the taught model, and the scores of the held-out images of
+ * the new classes. */
 rc_status rc_calibrate(rc_saved_model *taught, const rc_saved_model *before, const rc_held_out *held_out);
 
 /* Why a model whose score is of that kind cannot tell a false-alarm rate, and what to do; NULL: it can. */

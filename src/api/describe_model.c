@@ -75,6 +75,21 @@ static void put_stored(const out *o, const rc_saved_model *model, const rc_kept 
         put(o, "warning: %zu bytes of the file are of unknown use", model->unknown_bytes);
 }
 
+/* Whether `predict` can tell a false-alarm rate. */
+static void put_strangers(const out *o, const rc_saved_model *model)
+{
+    const rc_calibration *c = &model->calibration;
+    int images = rc_calibration_images(c);
+    if (rc_calibration_covers(c, model->learner.student.head.classes))
+        put(o, "strangers      measured on %d held-out images of %s", images,
+            c->lessons > 1 ? "all lessons" : "all classes");
+    else if (images > 0)
+        put(o, "strangers      cannot be told: %d images were held out, which is too few for some of the classes",
+            images);
+    else
+        put(o, "strangers      cannot be told: no images were held out");
+}
+
 static void describe_text(const rc_saved_model *model, const rc_kept *kept, const out *o)
 {
     const rc_learner *l = &model->learner;
@@ -86,6 +101,7 @@ static void describe_text(const rc_saved_model *model, const rc_kept *kept, cons
         l->student.head.classes, l->student.head.d, weights);
     put_normalisation(o, &l->augment);
     put_stored(o, model, kept);
+    put_strangers(o, model);
 }
 
 /* ---- JSON ---------------------------------------------------------------------------------------------------- */
@@ -142,6 +158,8 @@ static rc_status describe_json(const rc_saved_model *model, const rc_kept *kept,
     put_numbers(&w, "mean", l->augment.mean, l->augment.c);
     put_numbers(&w, "std", l->augment.std, l->augment.c);
     put_bytes(&w, model, kept);
+    bool covers = rc_calibration_covers(&model->calibration, head->classes);
+    rc_json_put_int(&w, "calibrated_images", covers ? rc_calibration_images(&model->calibration) : 0);
     rc_json_put_bool(&w, "data_free", rc_model_is_data_free(model));
     rc_json_begin_object(&w, "config");
     rc_config_put_json(&model->config, NULL, &w);

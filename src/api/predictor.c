@@ -19,7 +19,7 @@ struct rc_predictor {
     const rc_saved_model *model;
     rc_predictor_settings settings;
     rc_unfamiliarity *unfamiliarity; /* NULL: the model's statistics cannot be used */
-    bool calibrated;                 /* it can tell a false-alarm rate */
+    const char *lacks;               /* why it cannot tell a false-alarm rate; NULL: it can */
     rc_pool *pool;
     rc_picture_form form;
     size_t image_bytes;
@@ -117,14 +117,14 @@ static rc_status take_familiarity(rc_predictor *p)
     const rc_log *log = &p->settings.watch.log;
     rc_status status = rc_unfamiliarity_create(&p->model->learner, p->settings.backend, &p->unfamiliarity);
     if (status == RC_FORMAT) {
-        rc_log_write(log, RC_LOG_WARN, "warning: %s, so the model cannot tell how strange an image is", rc_message());
+        p->lacks = "the model's class statistics are damaged, so it cannot tell how strange an image is";
+        rc_log_write(log, RC_LOG_WARN, "warning: %s: %s", p->lacks, rc_message());
         return RC_OK;
     }
     RC_TRY(status);
-    const char *lacks = rc_calibration_lacks(p->model, rc_unfamiliarity_kind(p->unfamiliarity));
-    p->calibrated = lacks == NULL;
-    if (lacks != NULL)
-        rc_log_write(log, RC_LOG_INFO, "note: %s", lacks);
+    p->lacks = rc_calibration_lacks(p->model, rc_unfamiliarity_kind(p->unfamiliarity));
+    if (p->lacks != NULL)
+        rc_log_write(log, RC_LOG_INFO, "note: %s", p->lacks);
     return RC_OK;
 }
 
@@ -173,6 +173,11 @@ void rc_predictor_destroy(rc_predictor *p)
     rc_free(NULL, p->label);
     rc_free(NULL, p->probability);
     rc_free(NULL, p);
+}
+
+const char *rc_predictor_lacks(const rc_predictor *p)
+{
+    return p->lacks;
 }
 
 /* ---- predicting -------------------------------------------------------------------------------------------------- */
@@ -239,7 +244,7 @@ static rc_answer answer_of(rc_predictor *p, const rc_question *question, int row
     if (question->familiarity && p->unfamiliarity != NULL) {
         double score = rc_unfamiliarity_score(p->unfamiliarity, logits, answer.features, &answer.nearest);
         answer.unfamiliarity = rc_unfamiliarity_shown(score);
-        if (p->calibrated)
+        if (p->lacks == NULL)
             answer.stranger = rc_calibration_rate(&p->model->calibration, score);
     }
     return answer;

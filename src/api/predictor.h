@@ -27,6 +27,9 @@ rc_status rc_predictor_create(const rc_saved_model *model, const rc_predictor_se
                               rc_predictor **predictor);
 void rc_predictor_destroy(rc_predictor *predictor); /* NULL is fine */
 
+/* Why its answers have no false-alarm rate; NULL: they have. */
+const char *rc_predictor_lacks(const rc_predictor *predictor);
+
 /* How a picture becomes an image of the net's shape. */
 typedef struct rc_picture_form {
     rc_image_options options;

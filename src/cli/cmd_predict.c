@@ -9,10 +9,12 @@
 #include "cli/handle.h"
 #include "cli/predict_csv.h"
 
-enum { TOP, JSON, CSV, LIST, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
+enum { TOP, REJECT, JSON, CSV, LIST, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
     [TOP] = {"top", RC_OPTION_INTEGER, "N", "3", "classes to show for each image", 1, 100000},
+    [REJECT] = {"reject", RC_OPTION_INTEGER, "PERCENT", NULL,
+                "answer 'none of these' for images that fewer of the known images are as strange as", 1, 100},
     [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "one JSON object a line", 0, 0},
     [CSV] = {"csv", RC_OPTION_FLAG, NULL, NULL, "a table: a line of CSV for each image below a line of names", 0, 0},
     [LIST] = {"list", RC_OPTION_FLAG, NULL, NULL, "'-' is a list of paths, one a line, not an image", 0, 0},
@@ -22,9 +24,6 @@ static const rc_option options[OPTIONS] = {
     [MAX_MEMORY] = RC_OPTION_MAX_MEMORY,
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
 };
-
-/* From this value on an image is called unfamiliar. */
-static const double unfamiliar = 2;
 
 typedef struct printer {
     const recollect_model *model;
@@ -52,15 +51,17 @@ static char *list_classes(const recollect_model *model, const recollect_predicti
 
 static void print_text(printer *p, const recollect_prediction *prediction)
 {
-    char *text = list_classes(p->model, prediction);
+    char *text = list_classes(p->model, prediction), rate[64] = "";
+    double percent = 100 * prediction->stranger;
+    if (!isnan(percent))
+        snprintf(rate, sizeof rate, "; stranger: %.*f %%", percent < 9.95 ? 1 : 0, percent);
     if (text == NULL) {
         rc_complain("predict: no memory for the classes of %s", prediction->path);
         p->failed = true;
-    } else if (isnan(prediction->unfamiliarity)) {
-        rc_print("%s: %s", prediction->path, text);
+    } else if (prediction->none_of_these) {
+        rc_print("%s: none of these (%s)%s", prediction->path, text, rate);
     } else {
-        rc_print("%s: %s; unfamiliarity %.2f%s", prediction->path, text, prediction->unfamiliarity,
-                 prediction->unfamiliarity >= unfamiliar ? " (unlike anything learnt)" : "");
+        rc_print("%s: %s%s", prediction->path, text, rate);
     }
     free(text);
 }
@@ -220,6 +221,8 @@ static int run(const rc_option_value *value, int count, char **arguments)
     questions q = {0};
     recollect_predictor *predictor;
     recollect_status status = recollect_predictor_create(model, (int)value[THREADS].integer, &predictor);
+    if (status == RECOLLECT_OK && value[REJECT].given)
+        status = recollect_predictor_reject(predictor, (double)value[REJECT].integer / 100);
     bool asked = status == RECOLLECT_OK && ask_all(&q, count - 1, arguments + 1, value[LIST].given);
     if (asked && p.csv)
         print_row(&p, NULL);
@@ -235,15 +238,16 @@ static int run(const rc_option_value *value, int count, char **arguments)
 
 const rc_command rc_command_predict = {
     .name = "predict",
-    .summary = "Names what is on images, and says how unfamiliar they are.",
+    .summary = "Names what is on images, and says how strange they look.",
     .arguments = "MODEL IMAGE|FOLDER|-...",
     .details = "Images are JPEG, PNG, PPM or PGM files; folders are searched recursively; '-' reads one image "
                "from\n"
-               "stdin, or with --list the paths of many. Unfamiliarity is the Mahalanobis distance of the image's\n"
-               "features from the nearest class: 1 is an average training image, 2 and more is like nothing "
-               "learnt.\n"
+               "stdin, or with --list the paths of many. 'stranger: 3 %' means that 3 % of images of known classes\n"
+               "look as strange to the model as this one; it has measured that on the images that 'learn' held out.\n"
+               "--reject 5 answers 'none of these' below 5 %, and so gives up 5 % of the images of known classes.\n"
                "A file that cannot be read is named, the others are still predicted, and the exit code is 1.",
     .examples = "  recollect predict animals.safetensors cat.jpg\n"
+                "  recollect predict animals.safetensors photos/ --reject 5\n"
                 "  recollect predict animals.safetensors photos/ --csv > photos.csv\n"
                 "  recollect predict animals.safetensors photos/ --top 1 --json\n"
                 "  find . -name '*.png' | recollect predict animals.safetensors --list -",

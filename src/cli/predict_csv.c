@@ -33,6 +33,19 @@ static void put_unfamiliarity(rc_csv *line, const answer *a)
     rc_csv_real(line, a->prediction->unfamiliarity);
 }
 
+static void put_stranger(rc_csv *line, const answer *a)
+{
+    rc_csv_real(line, a->prediction->status == RECOLLECT_OK ? a->prediction->stranger : (double)NAN);
+}
+
+static void put_none(rc_csv *line, const answer *a)
+{
+    if (a->prediction->status == RECOLLECT_OK)
+        rc_csv_word(line, a->prediction->none_of_these ? "true" : "false");
+    else
+        rc_csv_empty(line);
+}
+
 static void put_error(rc_csv *line, const answer *a)
 {
     if (a->prediction->status != RECOLLECT_OK)
@@ -51,6 +64,8 @@ static const struct {
                {"class", true, put_class},
                {"probability", true, put_probability},
                {"unfamiliarity", false, put_unfamiliarity},
+               {"stranger", false, put_stranger},
+               {"none_of_these", false, put_none},
                {"error", false, put_error}};
 
 enum { COLUMNS = sizeof columns / sizeof *columns };

@@ -113,10 +113,18 @@ bool rc_calibration_covers(const rc_calibration *c, int classes)
     return c->lessons > 0 && count_classes(c) == classes;
 }
 
+int rc_calibration_images(const rc_calibration *c)
+{
+    int64_t images = 0;
+    for (int i = 0; i < c->lessons; i++)
+        images += c->lesson[i].images;
+    return images < INT_MAX ? (int)images : INT_MAX;
+}
+
 static double rate_of_lesson(const rc_calibrated_lesson *lesson, double score)
 {
     int below = 0;
-    while (below < lesson->scores && (double)lesson->score[below] < score)
+    while (below < lesson->scores && lesson->score[below] < (float)score) /* a tie before rounding stays one */
         below++;
     double part = (double)(lesson->scores - below) / lesson->scores;
     return (1 + part * lesson->images) / (1.0 + lesson->images);

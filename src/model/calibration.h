@@ -41,6 +41,9 @@ void rc_calibration_destroy(rc_calibration *calibration); /* a cleared one is fi
 /* Does it cover a model of so many classes: has it lessons, all with scores, of that many classes in all? */
 bool rc_calibration_covers(const rc_calibration *calibration, int classes);
 
+/* Held-out images of all lessons. */
+int rc_calibration_images(const rc_calibration *calibration);
+
 /* The false-alarm rate of a score, above 0 and at most 1. NaN: the score is NaN, or a lesson has no scores. */
 double rc_calibration_rate(const rc_calibration *calibration, double score);
 

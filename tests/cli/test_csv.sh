@@ -34,22 +34,22 @@ echo 'no picture' >pictures/z.png
 [ $? -eq 1 ] || fail "predict --csv does not exit with 1 for a picture that cannot be read"
 sed -E 's/,[0-9][0-9.e+-]*/,N/g; s/"(salt, pepper|the ""other""|plain)"/CLASS/g' out.txt >shown
 cat >expected <<'CSV'
-file,class_1,probability_1,class_2,probability_2,unfamiliarity,error
-"pictures/=1+1.png",CLASS,N,CLASS,N,N,
-"pictures/a,b.png",CLASS,N,CLASS,N,N,
-"pictures/c""d""e.png",CLASS,N,CLASS,N,N,
-"pictures/f\ng.png",CLASS,N,CLASS,N,N,
-"pictures/plain.png",CLASS,N,CLASS,N,N,
+file,class_1,probability_1,class_2,probability_2,unfamiliarity,stranger,none_of_these,error
+"pictures/=1+1.png",CLASS,N,CLASS,N,N,,false,
+"pictures/a,b.png",CLASS,N,CLASS,N,N,,false,
+"pictures/c""d""e.png",CLASS,N,CLASS,N,N,,false,
+"pictures/f\ng.png",CLASS,N,CLASS,N,N,,false,
+"pictures/plain.png",CLASS,N,CLASS,N,N,,false,
 CSV
 head -n 6 shown >first
 same "predict --csv" expected first
-sed -n 7p out.txt | grep -q '^"pictures/z.png",,,,,,"[^"]*pictures/z.png[^"]*"$' || fail "no line for what cannot be read: $(sed -n 7p out.txt)"
+sed -n 7p out.txt | grep -q '^"pictures/z.png",,,,,,,,"[^"]*pictures/z.png[^"]*"$' || fail "no line for what cannot be read: $(sed -n 7p out.txt)"
 [ "$(wc -l <out.txt)" -eq 7 ] || fail "predict --csv has $(wc -l <out.txt) lines for 6 pictures"
 
 # The same numbers as in JSON; as many classes as there are, and no more.
 "$recollect" predict model.safetensors "$picture" --csv --top 9 --threads 1 >out.txt 2>/dev/null || fail "predict --csv --top 9"
 "$recollect" predict model.safetensors "$picture" --json --top 9 --threads 1 >json.txt 2>/dev/null
-head -n 1 out.txt | grep -qx 'file,class_1,probability_1,class_2,probability_2,class_3,probability_3,unfamiliarity,error' ||
+head -n 1 out.txt | grep -qx 'file,class_1,probability_1,class_2,probability_2,class_3,probability_3,unfamiliarity,stranger,none_of_these,error' ||
     fail "three classes are $(head -n 1 out.txt)"
 grep -oE '"(probability|unfamiliarity)":[0-9.e+-]+' json.txt | cut -d: -f2 | awk '{ printf "%.3e\n", $1 }' >expected
 sed -n 2p out.txt | grep -oE ',[0-9][0-9.e+-]*' | tr -d , | awk '{ printf "%.3e\n", $1 }' >shown
@@ -65,7 +65,7 @@ same "predict --csv has other classes than --json" expected shown
 "$recollect" predict plain.safetensors "$picture" --csv --top 1 >out.txt 2>/dev/null
 sed -n 2p out.txt | grep -qE ',[0-9.e+-]+,,$' || fail "a model without statistics: $(cat out.txt)"
 "$recollect" predict model.safetensors --csv --list --top 1 - </dev/null >out.txt 2>/dev/null
-[ "$(cat out.txt)" = file,class_1,probability_1,unfamiliarity,error ] || fail "no images: $(cat out.txt)"
+[ "$(cat out.txt)" = file,class_1,probability_1,unfamiliarity,stranger,none_of_these,error ] || fail "no images: $(cat out.txt)"
 "$recollect" predict model.safetensors "$picture" --csv --json >out.txt 2>message
 [ $? -eq 2 ] && grep -q 'JSON or CSV?' message || fail "predict takes --json and --csv together"
 if [ -e /dev/full ]; then

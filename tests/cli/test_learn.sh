@@ -175,11 +175,31 @@ done
 
 # ---- models without class statistics --------------------------------------------------------------------------------
 expect 0 "6 classes" learn first --out plain.safetensors "${tiny[@]}" --method finetune --epochs 2 --set min_steps=20
-expect 0 "has no class statistics (Fine-tuning" predict plain.safetensors "$picture"
-expect 0 '"unfamiliarity":null' predict plain.safetensors "$picture" --json
+expect 0 "it has not measured that" predict plain.safetensors "$picture"
+expect 0 '"stranger":null,"none_of_these":false}' predict plain.safetensors "$picture" --json
+grep -qE '"unfamiliarity":[0-9]' out.txt || fail "predict of a model without class statistics has no unfamiliarity"
+expect 1 "it has not measured that" predict plain.safetensors "$picture" --reject 5
 expect 0 "has no class statistics (Fine-tuning" learn plain.safetensors second --out plain2.safetensors --method cwd \
     --epochs 2 --set min_steps=5 --set inversion_steps=10
-expect 0 "unfamiliarity" predict plain2.safetensors "$picture"
+expect 0 "note: the model cannot tell" predict plain2.safetensors "$picture"
+
+# ---- strangers: 60 images are held out ------------------------------------------------------------------------------
+mkdir rated && cp -r first rated/train && cp -r old rated/val
+expect 0 "6 classes" learn rated --out rated.safetensors "${tiny[@]}" --epochs 2 --set min_steps=20
+expect 0 "strangers      measured on 60 held-out images" info rated.safetensors
+expect 0 '"calibrated_images":60' info rated.safetensors --json
+expect 0 " %; stranger: " predict rated.safetensors old
+! grep -q "none of these" out.txt || fail "predict answers 'none of these' without --reject"
+! grep -q "cannot tell" err.txt || fail "predict of a model that has measured it says that it cannot tell"
+grep -c "stranger: [0-4]\.[0-9] %" out.txt >few # the images that it was measured on: below 5 % are 2 of the 60
+[ "$(cat few)" -eq 2 ] || fail "$(cat few) of 60 held-out images are below 5 %, expected 2"
+expect 0 ": none of these (" predict rated.safetensors old --reject 5
+[ "$(grep -c "none of these" out.txt)" -eq 2 ] || fail "--reject 5 is not what is below 5 %"
+expect 0 '"none_of_these":true' predict rated.safetensors old --reject 5 --json
+expect 0 ',true,' predict rated.safetensors old --reject 5 --csv
+expect 2 "reject" predict rated.safetensors old --reject 0
+expect 2 "reject" predict rated.safetensors old --reject 101
+expect 0 "18 images were held out" info one.safetensors
 
 # ---- predict --------------------------------------------------------------------------------------------------------
 expect 0 "-: " predict one.safetensors - <"$picture"

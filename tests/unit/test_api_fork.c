@@ -81,6 +81,7 @@ static void refuse_inherited_predictor(recollect_predictor *predictor, const rec
     check_is_refused(recollect_predictor_images(predictor, &data.images, &outputs));
     check_is_refused(recollect_predictor_pictures(predictor, &picture, 1, &outputs));
     check_is_refused(recollect_predictor_each(predictor, &picture, 1, 1, ignore_prediction, NULL));
+    check_is_refused(recollect_predictor_reject(predictor, 0.05));
     check_is_refused(recollect_predictor_create(model, 1, &another));
     CHECK(another == NULL);
 }
