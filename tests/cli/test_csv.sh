@@ -59,11 +59,11 @@ grep -oE '"class":"([^"\\]|\\.)*"' json.txt | cut -d: -f2- | sed 's/\\"/""/g' >e
 sed -n 2p out.txt | grep -oE ',"([^"]|"")*"' | sed 's/^,//' >shown
 same "predict --csv has other classes than --json" expected shown
 
-# A model without class statistics has no unfamiliarity; what has no images has a line of names.
+# A model without class statistics has one of another kind, and rates only of held-out images; what has no images has a line of names.
 "$recollect" learn classes --out plain.safetensors --method finetune --size 16 --epochs 1 --set min_steps=2 \
     --set net_width=4 --threads 1 >/dev/null 2>&1
 "$recollect" predict plain.safetensors "$picture" --csv --top 1 >out.txt 2>/dev/null
-sed -n 2p out.txt | grep -qE ',[0-9.e+-]+,,$' || fail "a model without statistics: $(cat out.txt)"
+sed -n 2p out.txt | grep -qE ',[0-9.e+-]+,[0-9.e+-]+,,false,$' || fail "a model without statistics: $(cat out.txt)"
 "$recollect" predict model.safetensors --csv --list --top 1 - </dev/null >out.txt 2>/dev/null
 [ "$(cat out.txt)" = file,class_1,probability_1,unfamiliarity,stranger,none_of_these,error ] || fail "no images: $(cat out.txt)"
 "$recollect" predict model.safetensors "$picture" --csv --json >out.txt 2>message
