@@ -191,8 +191,8 @@ expect 0 '"calibrated_images":60' info rated.safetensors --json
 expect 0 " %; stranger: " predict rated.safetensors old
 ! grep -q "none of these" out.txt || fail "predict answers 'none of these' without --reject"
 ! grep -q "cannot tell" err.txt || fail "predict of a model that has measured it says that it cannot tell"
-grep -c "stranger: [0-4]\.[0-9] %" out.txt >few # the images that it was measured on: below 5 % are 2 of the 60
-[ "$(cat few)" -eq 2 ] || fail "$(cat few) of 60 held-out images are below 5 %, expected 2"
+below=$(grep -c "stranger: [0-4]\.[0-9] %" out.txt) # of the images that it was measured on, 2/61 and 3/61 are
+[ "$below" -eq 2 ] || fail "$below of 60 held-out images are below 5 %, expected 2"
 expect 0 ": none of these (" predict rated.safetensors old --reject 5
 [ "$(grep -c "none of these" out.txt)" -eq 2 ] || fail "--reject 5 is not what is below 5 %"
 expect 0 '"none_of_these":true' predict rated.safetensors old --reject 5 --json
