@@ -723,7 +723,7 @@ RECOLLECT_API const char *recollect_net_at(int index);
 /* These describe things in lines of text. `json` not 0: one JSON value instead, in one call of `line`. What
  * was not measured is null there. */
 
-/* This machine and the backends that it has. */
+/* This machine, the backends that it has, and the kinds of pictures that this build reads. */
 RECOLLECT_API recollect_status recollect_describe_machine(recollect_line *line, void *user);
 /* All methods. */
 RECOLLECT_API recollect_status recollect_describe_methods(int json, recollect_line *line, void *user);

@@ -5,6 +5,7 @@
 #include "backend/backend.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "data/image_kind.h"
 #include "nn/nets.h"
 
 static rc_status describe_backend(const char *name, rc_describe_line *line, void *user)
@@ -24,6 +25,20 @@ static rc_status describe_backend(const char *name, rc_describe_line *line, void
     return RC_OK;
 }
 
+/* What this build reads, and what it would read with more libraries. */
+static void describe_pictures(rc_describe_line *line, void *user)
+{
+    char kinds[256], text[320];
+    rc_image_kinds(0, kinds, sizeof kinds);
+    snprintf(text, sizeof text, "pictures %s", kinds);
+    line(user, text);
+    rc_image_kinds(1, kinds, sizeof kinds);
+    if (kinds[0] == '\0')
+        return;
+    snprintf(text, sizeof text, "pictures that this build does not read, for want of a library: %s", kinds);
+    line(user, text);
+}
+
 rc_status rc_describe_machine(rc_describe_line *line, void *user)
 {
     char machine[128], text[192];
@@ -33,6 +48,7 @@ rc_status rc_describe_machine(rc_describe_line *line, void *user)
     line(user, text);
     for (int i = 0; rc_backend_name_at(i) != NULL; i++)
         RC_TRY(describe_backend(rc_backend_name_at(i), line, user));
+    describe_pictures(line, user);
     return RC_OK;
 }
 

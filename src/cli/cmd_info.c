@@ -72,7 +72,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
 
 const rc_command rc_command_info = {
     .name = "info",
-    .summary = "Shows what is in a model, this machine and its backends, or the layers of a net.",
+    .summary = "Shows what is in a model, this machine, its backends and formats of pictures, or the layers of a net.",
     .arguments = "[MODEL]",
     .examples = "  recollect info\n"
                 "  recollect info animals.safetensors\n"

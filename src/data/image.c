@@ -1,11 +1,11 @@
 #include "data/image.h"
 
 #include <string.h>
-#include <strings.h>
 
 #include "base/file.h"
 #include "base/memory.h"
 #include "data/image_format.h"
+#include "data/image_kind.h"
 
 void rc_image_convert(const uint8_t *in, int from, size_t count, int to, uint8_t *out)
 {
@@ -99,27 +99,11 @@ static rc_status change_channels(rc_image *image, int channels)
 
 /* ---- decoding --------------------------------------------------------------------------------------------------- */
 
-typedef rc_status decoder(rc_image_request *request, rc_image *image);
-
-/* Files are recognised by their first bytes; this many are looked at. */
-enum { LOOKED_AT = 8 };
-
-static rc_status find_decoder(const uint8_t *data, size_t size, decoder **decode)
+static rc_status refuse(const rc_image_kind *kind, const char *name)
 {
-    static const uint8_t jpeg[] = {0xFF, 0xD8, 0xFF}, png[LOOKED_AT] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
-    *decode = NULL;
-    if (size >= sizeof jpeg && memcmp(data, jpeg, sizeof jpeg) == 0)
-        *decode = rc_jpeg_decode;
-    else if (size >= sizeof png && memcmp(data, png, sizeof png) == 0)
-        *decode = rc_png_decode;
-    else if (size >= 2 && data[0] == 'P' && (data[1] == '2' || data[1] == '3' || data[1] == '5' || data[1] == '6'))
-        *decode = rc_pnm_decode;
-    if (*decode != NULL)
-        return RC_OK;
-    if (size == 0)
-        return rc_fail(RC_FORMAT, "the file is empty");
-    return rc_fail(RC_FORMAT, "neither JPEG nor PNG nor PPM or PGM: begins with 0x%02X 0x%02X", data[0],
-                   size > 1 ? data[1] : 0);
+    char reason[RC_IMAGE_KIND_TEXT];
+    rc_image_kind_explain(kind, name, reason, sizeof reason);
+    return rc_fail(RC_FORMAT, "no picture that this build of recollect reads: %s", reason);
 }
 
 rc_status rc_image_decode(const uint8_t *data, size_t size, const rc_image_options *options, rc_image *image)
@@ -131,9 +115,10 @@ rc_status rc_image_decode(const uint8_t *data, size_t size, const rc_image_optio
     rc_image_request request = {.data = data, .size = size, .orientation = 1};
     request.max_pixels = options->max_pixels > 0 ? options->max_pixels : RC_IMAGE_MAX_PIXELS;
     request.want_orientation = !options->ignore_exif;
-    decoder *decode;
-    RC_TRY(find_decoder(data, size, &decode));
-    rc_status status = decode(&request, image);
+    const rc_image_kind *kind = rc_image_kind_of(data, size, NULL);
+    if (kind->decode == NULL)
+        return refuse(kind, NULL);
+    rc_status status = kind->decode(&request, image);
     if (status == RC_OK)
         status = change_channels(image, options->channels);
     if (status == RC_OK && request.want_orientation)
@@ -146,17 +131,11 @@ rc_status rc_image_decode(const uint8_t *data, size_t size, const rc_image_optio
 /* Looks at the beginning of a file, so that no memory is taken for one that is no picture. */
 static rc_status look_at_beginning(const char *path)
 {
-    uint8_t first[LOOKED_AT];
-    size_t size;
-    rc_file_reader *reader;
-    decoder *decode;
-    RC_TRY(rc_file_reader_open(path, &reader, &size));
-    size = size < sizeof first ? size : sizeof first;
-    rc_status status = rc_file_reader_take(reader, first, size);
-    rc_file_reader_close(reader);
-    RC_TRY(status);
-    status = find_decoder(first, size, &decode);
-    return status == RC_OK ? RC_OK : rc_fail(status, "cannot decode '%.600s': %s", path, rc_message());
+    const rc_image_kind *kind;
+    RC_TRY(rc_image_kind_at(path, &kind));
+    if (kind->decode != NULL)
+        return RC_OK;
+    return rc_fail(refuse(kind, path), "cannot decode '%.600s': %s", path, rc_message());
 }
 
 rc_status rc_image_read(const char *path, const rc_image_options *options, rc_image *image)
@@ -171,16 +150,4 @@ rc_status rc_image_read(const char *path, const rc_image_options *options, rc_im
     if (status != RC_OK)
         return rc_fail(status, "cannot decode '%.600s': %s", path, rc_message());
     return RC_OK;
-}
-
-bool rc_image_name(const char *name)
-{
-    const char *dot = strrchr(name, '.');
-    size_t length;
-    for (const char *p = RC_IMAGE_ENDINGS; dot != NULL && *p != '\0'; p += length + (p[length] == ' ')) {
-        length = strcspn(p, " ");
-        if (strlen(dot) == length && strncasecmp(dot, p, length) == 0)
-            return true;
-    }
-    return false;
 }

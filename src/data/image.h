@@ -15,13 +15,14 @@ typedef struct rc_image {
     uint8_t *pixels; /* (h, w, c) */
 } rc_image;
 
-/* A small file may claim to be a huge picture. No format packs more pixels into a byte than PNG does with one bit of
- * each and deflate's 1032 to 1, so a file that claims more cannot hold them. Whatever the file, decoding takes at most
- * the pixels three times and RC_IMAGE_MAX_WORK. */
+/* A small file may claim to be a huge picture. PNG packs at most so many pixels into a byte: one bit of each, and
+ * deflate's 1032 to 1. Other formats reach more (WebP, fax in TIFF) with pictures of one colour alone, which nobody
+ * misses, so a file that claims more is refused. Whatever the file, decoding takes at most the pixels three times and
+ * RC_IMAGE_MAX_WORK. */
 #define RC_IMAGE_MAX_SIDE            20000
 #define RC_IMAGE_MAX_PIXELS          ((size_t)1 << 26)
 #define RC_IMAGE_MAX_PIXELS_PER_BYTE ((size_t)8 * 1056)
-/* What libjpeg may take for the coefficients of a progressive file. */
+/* What libjpeg may take for the coefficients of a progressive file, and libtiff and libwebp for what they work on. */
 #define RC_IMAGE_MAX_WORK ((size_t)1 << 29)
 /* The largest file that is read at all. */
 #define RC_IMAGE_MAX_FILE ((size_t)1 << 28)
@@ -32,15 +33,31 @@ typedef struct rc_image_options {
     size_t max_pixels; /* 0: RC_IMAGE_MAX_PIXELS */
 } rc_image_options;
 
-/* JPEG, PNG, PPM and PGM, recognised by their first bytes. `options` may be NULL: all zero. On failure image->pixels is
- * NULL and the message does not name the file: the caller knows it. */
+/* JPEG, PNG, PPM, PGM, BMP and, where the build has the libraries, WebP, TIFF and GIF, recognised by their first bytes
+ * (data/image_kind.h). A file of several pictures is its first one. `options` may be NULL: all zero. On failure
+ * image->pixels is NULL and the message does not name the file: the caller knows it. */
 rc_status rc_image_decode(const uint8_t *data, size_t size, const rc_image_options *options, rc_image *image);
 /* rc_image_decode of a file, which messages name. */
 rc_status rc_image_read(const char *path, const rc_image_options *options, rc_image *image);
 void rc_image_free(rc_image *image);
 
-/* How the names of pictures that we read end. */
-#define RC_IMAGE_ENDINGS ".jpg .jpeg .png .ppm .pgm .pnm"
+#if RC_HAS_WEBP
+#define RC_IMAGE_WEBP " .webp"
+#else
+#define RC_IMAGE_WEBP ""
+#endif
+#if RC_HAS_TIFF
+#define RC_IMAGE_TIFF " .tif .tiff"
+#else
+#define RC_IMAGE_TIFF ""
+#endif
+#if RC_HAS_GIF
+#define RC_IMAGE_GIF " .gif"
+#else
+#define RC_IMAGE_GIF ""
+#endif
+/* How the names of pictures that this build reads end. */
+#define RC_IMAGE_ENDINGS ".jpg .jpeg .png .ppm .pgm .pnm .bmp" RC_IMAGE_WEBP RC_IMAGE_TIFF RC_IMAGE_GIF
 /* Does the name end like one of them, in upper or lower case? */
 bool rc_image_name(const char *name);
 

@@ -16,6 +16,11 @@ typedef struct rc_image_request {
 rc_status rc_jpeg_decode(rc_image_request *request, rc_image *image);
 rc_status rc_png_decode(rc_image_request *request, rc_image *image);
 rc_status rc_pnm_decode(rc_image_request *request, rc_image *image);
+rc_status rc_bmp_decode(rc_image_request *request, rc_image *image);
+/* These take a library that a build need not have: RC_HAS_WEBP, RC_HAS_TIFF and RC_HAS_GIF are 1 where it has. */
+rc_status rc_webp_decode(rc_image_request *request, rc_image *image);
+rc_status rc_tiff_decode(rc_image_request *request, rc_image *image);
+rc_status rc_gif_decode(rc_image_request *request, rc_image *image);
 
 /* Refuses what is too large, then allocates the pixels. */
 rc_status rc_image_allocate(const rc_image_request *request, uint64_t h, uint64_t w, int c, rc_image *image);

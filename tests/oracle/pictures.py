@@ -66,10 +66,9 @@ class Folder:
         self.files = {}
 
     def add(self, name, data, tolerance=0, result=None):
-        image = Image.open(io.BytesIO(data))
         self.lines.append(f"{name} {tolerance}")
         self.files[name] = data
-        self.files[name + ".expected"] = result or expected(ImageOps.exif_transpose(image))
+        self.files[name + ".expected"] = result or expected(ImageOps.exif_transpose(Image.open(io.BytesIO(data))))
 
     def save(self, path):
         path.write_text("\n".join(self.lines) + "\n", encoding="ascii")
@@ -138,9 +137,167 @@ def add_pnms(folder):
     folder.add("sixteen.ppm", b"P6\n11 9\n65535\n" + deep.astype(">u2").tobytes())
 
 
+def bmp(h, w, bits, rows, kind=0, palette=b"", masks=b"", header=40):
+    """rows: as they come, each of a multiple of four bytes; h below 0: the first row comes first."""
+    if header == 12:
+        about = struct.pack("<IHHHH", 12, w, h, 1, bits)
+    else:
+        about = struct.pack("<IiiHHIIiiII", header, w, h, 1, bits, kind, 0, 2835, 2835, len(palette) // 4, 0)
+        about += masks.ljust(header - 40, b"\0") if header > 40 else masks
+    begin = 14 + len(about) + len(palette)
+    return b"BM" + struct.pack("<IHHI", begin + len(rows), 0, 0, begin) + about + palette + rows
+
+
+def padded(rows):
+    return b"".join(row.tobytes() + b"\0" * (-len(row.tobytes()) % 4) for row in rows)
+
+
+def rgb(array):
+    return expected(Image.fromarray(np.ascontiguousarray(array)))
+
+
+def add_bmps(folder):
+    array = colours(13, 21)
+    image = Image.fromarray(array)
+    grey = image.convert("L")
+    folder.add("rgb.bmp", saved(image, "BMP"))
+    folder.add("grey.bmp", saved(grey, "BMP"))
+    folder.add("palette.bmp", saved(image.quantize(13), "BMP"))
+    folder.add("one_bit.bmp", saved(image.convert("1"), "BMP"))
+    folder.add("top_down.BMP", bmp(-13, 21, 24, padded(array[:, :, ::-1])))
+    palette = b"".join(bytes((5 * i, 3 * i, 16 * i, 0)) for i in range(16))
+    index = np.asarray(grey) // 16
+    packed = np.zeros((13, 11), np.uint8)
+    for x in range(21):
+        packed[:, x // 2] |= (index[:, x] << (4 if x % 2 == 0 else 0)).astype(np.uint8)
+    colour_of = np.array([[16 * i, 3 * i, 5 * i] for i in range(16)], np.uint8)
+    folder.add("four_bit.bmp", bmp(13, 21, 4, padded(packed[::-1]), palette=palette), 0, rgb(colour_of[index]))
+    fewer = 15 * b"\x40\x50\x60\0"  # a colour that the palette lacks is black
+    folder.add("short_palette.bmp", bmp(13, 21, 4, padded(packed[::-1]), palette=fewer), 0,
+               rgb(np.where((index == 15)[:, :, None], 0, np.array([0x60, 0x50, 0x40])).astype(np.uint8)))
+    old = b"".join(bytes((5 * i, 3 * i, 16 * i)) for i in range(16))
+    folder.add("old.bmp", bmp(13, 21, 4, padded(packed[::-1]), palette=old, header=12), 0, rgb(colour_of[index]))
+    five = array.astype(np.uint16) * 31 // 255
+    halves = (five[:, :, 0] << 10 | five[:, :, 1] << 5 | five[:, :, 2]).astype("<u2")
+    folder.add("sixteen.bmp", bmp(13, 21, 16, padded(halves[::-1])))
+    six = array[:, :, 1].astype(np.uint16) * 63 // 255
+    masked = (five[:, :, 0] << 11 | six << 5 | five[:, :, 2]).astype("<u2")
+    folder.add("masks_16.bmp", bmp(13, 21, 16, padded(masked[::-1]), 3, masks=struct.pack("<III", 0xF800, 0x7E0, 0x1F)))
+    wide = np.concatenate([array[:, :, ::-1], np.full((13, 21, 1), 77, np.uint8)], axis=2)
+    folder.add("thirty_two.bmp", bmp(13, 21, 32, padded(wide[::-1])))
+    turned = np.concatenate([np.full((13, 21, 1), 77, np.uint8), array[:, :, ::-1]], axis=2)
+    folder.add("masks_32.bmp", bmp(-13, 21, 32, padded(turned), 3, header=124,
+                                   masks=struct.pack("<IIII", 0xFF000000, 0xFF0000, 0xFF00, 0xFF)), 0, rgb(array))
+    ten = (array.astype(np.uint32) * 4 + 1)
+    ten = (ten[:, :, 0] << 20 | ten[:, :, 1] << 10 | ten[:, :, 2]).astype("<u4")
+    folder.add("ten_bit.bmp", bmp(13, 21, 32, padded(ten[::-1]), 3,
+                                  masks=struct.pack("<III", 0x3FF00000, 0xFFC00, 0x3FF)), 0,
+               rgb((((array.astype(np.uint64) * 4 + 1) * 255) // 1023).astype(np.uint8)))
+
+
+def add_webps(folder):
+    array = colours(29, 37)
+    image = Image.fromarray(array)
+    with_alpha = image.copy()
+    with_alpha.putalpha(Image.fromarray((np.arange(29 * 37) % 256).astype(np.uint8).reshape(29, 37)))
+    folder.add("lossy.webp", saved(image, "WEBP", quality=80), 1)
+    folder.add("lossless.webp", saved(image, "WEBP", lossless=True))
+    folder.add("alpha.webp", saved(with_alpha, "WEBP", lossless=True, exact=True), 0, expected(image))
+    folder.add("lossy_alpha.webp", saved(with_alpha, "WEBP", quality=80, exact=True), 1)
+    small = Image.fromarray(colours(12, 18))
+    exif = Image.Exif()
+    exif[0x0112] = 8
+    folder.add("orientation_8.webp", saved(small, "WEBP", lossless=True, exif=exif))
+    second = Image.fromarray(255 - colours(12, 18))
+    folder.add("animated.webp", saved(small, "WEBP", lossless=True, save_all=True, append_images=[second]), 0,
+               expected(small))
+
+
+def add_tiffs(folder):
+    array = colours(13, 21)
+    image = Image.fromarray(array)
+    with_alpha = image.copy()
+    with_alpha.putalpha(Image.fromarray((np.arange(13 * 21) % 256).astype(np.uint8).reshape(13, 21)))
+    grey = image.convert("L")
+    folder.add("rgb.tif", saved(image, "TIFF"))
+    folder.add("lzw.tiff", saved(image, "TIFF", compression="tiff_lzw"))
+    folder.add("deflate.tif", saved(image, "TIFF", compression="tiff_adobe_deflate"))
+    folder.add("packbits.tif", saved(image, "TIFF", compression="packbits"))
+    folder.add("jpeg.tif", saved(image, "TIFF", compression="jpeg", quality=90), 1)
+    folder.add("alpha.tif", saved(with_alpha, "TIFF"), 0, expected(image))
+    folder.add("grey.tif", saved(grey, "TIFF"))
+    folder.add("palette.tif", saved(image.quantize(13), "TIFF"))
+    folder.add("fax.tif", saved(image.convert("1"), "TIFF", compression="group4"))
+    folder.add("cmyk.tif", saved(image.convert("CMYK"), "TIFF"), 1)
+    deep = Image.fromarray((np.asarray(grey).astype(np.uint16) * 256 + 77))
+    folder.add("grey_16.tif", saved(deep, "TIFF"), 0, expected(grey))
+    small = Image.fromarray(colours(12, 18))
+    for orientation in (1, 2, 3, 4, 5, 6, 7, 8):
+        folder.add(f"orientation_{orientation}.tif", saved(small, "TIFF", tiffinfo={274: orientation},
+                                                           compression="tiff_lzw"))
+    second = Image.fromarray(255 - colours(12, 18))
+    folder.add("pages.tif", saved(small, "TIFF", save_all=True, append_images=[second], compression="tiff_lzw"))
+
+
+def gif_header(h, w, palette, background=0):
+    bits = max(1, (len(palette) // 3 - 1).bit_length())
+    return b"GIF89a" + struct.pack("<HHBBB", w, h, 0x80 | (bits - 1), background, 0) + palette.ljust(3 << bits, b"\0")
+
+
+def gif_codes(pixels):
+    """LZW without compression: 8-bit pixels as 9-bit codes, and a code that clears the table before it grows."""
+    codes, value, bits, out = [], 0, 0, b""
+    for i, pixel in enumerate(pixels):
+        if i % 250 == 0:
+            codes.append(256)
+        codes.append(pixel)
+    for code in codes + [257]:
+        value |= code << bits
+        bits += 9
+        while bits >= 8:
+            out += bytes([value & 255])
+            value >>= 8
+            bits -= 8
+    out += bytes([value & 255])
+    blocks = b"".join(bytes([len(out[i:i + 255])]) + out[i:i + 255] for i in range(0, len(out), 255))
+    return b"\x08" + blocks + b"\0"
+
+
+def gif_frame(index, top=0, left=0, interlaced=False):
+    h, w = index.shape
+    if interlaced:
+        index = np.concatenate([index[0::8], index[4::8], index[2::4], index[1::2]])
+    place = struct.pack("<HHHHB", left, top, w, h, 0x40 if interlaced else 0)
+    return b"," + place + gif_codes(index.reshape(-1).tolist())
+
+
+def add_gifs(folder):
+    image = Image.fromarray(colours(13, 21))
+    few = image.quantize(13)
+    index = np.asarray(few)
+    palette = bytes(few.getpalette()[:39])
+    colour_of = np.frombuffer(palette, np.uint8).reshape(-1, 3)
+    folder.add("palette.gif", saved(few, "GIF"))
+    folder.add("grey.gif", saved(image.convert("L"), "GIF"), 0, expected(image.convert("L")))
+    folder.add("interlaced.gif", gif_header(13, 21, palette) + gif_frame(index, interlaced=True) + b";", 0,
+               rgb(colour_of[index]))
+    transparent = b"!\xF9\x04\x01\0\0\x03\0"
+    folder.add("transparent.gif", gif_header(13, 21, palette) + transparent + gif_frame(index) + b";", 0,
+               rgb(colour_of[index]))
+    within = np.full((17, 30), 5, np.uint8)
+    within[3:16, 4:25] = index
+    folder.add("part.gif", gif_header(17, 30, palette, 5) + gif_frame(index, 3, 4) + b";", 0, rgb(colour_of[within]))
+    second = Image.fromarray(255 - colours(13, 21)).quantize(13)
+    folder.add("animated.gif", saved(few, "GIF", save_all=True, append_images=[second]))
+
+
 def make():
     folder = Folder()
     add_jpegs(folder)
     add_pngs(folder)
     add_pnms(folder)
+    add_bmps(folder)
+    add_webps(folder)
+    add_tiffs(folder)
+    add_gifs(folder)
     return folder

@@ -1,0 +1,10 @@
+/* TIFF, of both orders of bytes. */
+#include "fuzz/picture.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size <= 2 || (data[0] != 'I' && data[0] != 'M'))
+        return 0;
+    fuzz_decode(data, size, size % 3 == 2 ? 0 : size % 3 == 0 ? 1 : 3);
+    return 0;
+}
