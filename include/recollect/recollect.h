@@ -563,12 +563,17 @@ typedef struct recollect_prediction {
 RECOLLECT_API recollect_status recollect_predictor_reject(recollect_predictor *predictor, double rate);
 
 /* The same for any number of pictures, where a path may also be a folder: that means all pictures below it in the
- * order of their names. `each` is called for every picture in order, on the thread that calls; it must not use the
+ * order of their names, and then what links in it lead to. At the end `log` gets what in a folder is no picture that
+ * can be read, as with recollect_learn_folder. `each` is called for every picture in order, on the thread that calls; it must not use the
  * same predictor. `top` is as above; more classes than there are is fine here. A picture that cannot be read, and a
  * folder without one, is a prediction with a status and a message, not a failure of the call. */
 RECOLLECT_API recollect_status recollect_predictor_each(
     recollect_predictor *predictor, const recollect_picture *pictures, int count, int top,
     void (*each)(void *user, const recollect_prediction *prediction), void *user);
+
+/* How many files, folders and links the last recollect_predictor_each of this predictor left out, as
+ * recollect_learn_result counts them; 0 if it failed, or for NULL. */
+RECOLLECT_API int recollect_predictor_left_out(const recollect_predictor *predictor);
 
 /* ---- evaluating ---------------------------------------------------------------------------------------- */
 

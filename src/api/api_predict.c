@@ -159,6 +159,7 @@ struct recollect_predictor {
     bool busy;        /* in a call that may call back */
     bool doomed;      /* destroyed in that call, at whose end it goes */
     uint32_t process; /* that it belongs to */
+    int left_out;     /* by the last recollect_predictor_each */
 };
 
 /* Adds a holder to a model that no call is changing. */
@@ -362,6 +363,9 @@ recollect_status recollect_predictor_each(recollect_predictor *predictor, const 
         .count = list.count, .source = rc_picture_list_source, .user = &list, .top = t.top, .familiarity = true};
     if (status == RC_OK)
         status = rc_predictor_run(predictor->inside, &question, tell, &t);
+    if (status == RC_OK)
+        rc_left_out_tell(&list.left_out, &predictor->model->context->watch.log);
+    predictor->left_out = status == RC_OK ? list.left_out.count : 0;
     rc_picture_list_free(&list);
     return end(predictor, status);
 }
@@ -376,6 +380,11 @@ recollect_status recollect_predictor_reject(recollect_predictor *predictor, doub
         return rc_fail(RC_INVALID_ARGUMENT, "%s", lacks);
     predictor->reject = rate;
     return RECOLLECT_OK;
+}
+
+int recollect_predictor_left_out(const recollect_predictor *predictor)
+{
+    return predictor != NULL ? predictor->left_out : 0;
 }
 
 recollect_status recollect_describe_prediction(const recollect_model *model, const recollect_prediction *prediction,

@@ -36,6 +36,7 @@ typedef struct lesson {
     int8_t *old_right;                      /* (images of the old test): of the model before, as in rc_evaluation */
     double began;                           /* clock, at the first step */
     bool forecast_given;
+    bool told; /* the log knows what of the data is left out */
     size_t memory;
 } lesson;
 
@@ -54,6 +55,7 @@ static rc_status read_data(lesson *s, const char *path, double test_part, rc_dat
     RC_TRY(rc_pool_create(s->settings->threads, &pool));
     reading.format = s->settings->format;
     reading.skip_broken = s->settings->skip_broken;
+    reading.told = s->told;
     reading.test_part = test_part;
     reading.test_seed = s->config.settings.seed;
     reading.procedural_seed = s->config.settings.seed;
@@ -353,6 +355,7 @@ static rc_status take_data(lesson *s)
     int size = rc_learn_size(s->data.h);
     if (s->first && s->config.size == 0 && size != s->data.h) { /* read again, as generators can make them */
         s->config.size = size;
+        s->told = true;
         rc_dataset_close(&s->data);
         RC_TRY(read_data(s, s->settings->data, hold_out, &s->data));
     }
@@ -369,6 +372,7 @@ static rc_status teach(lesson *s)
     s->result->images = s->data.train.count;
     RC_TRY(match_classes(s));
     RC_TRY(check_images(s));
+    s->told = false;
     if (!s->first && s->settings->old_test != NULL) {
         RC_TRY(read_data(s, s->settings->old_test, 1, &s->old_test));
         RC_TRY(score_old_before(s));

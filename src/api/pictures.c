@@ -4,9 +4,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/file.h"
 #include "base/memory.h"
-#include "data/listing.h"
+#include "data/walk.h"
 
 enum { DEEPEST_FOLDER = 40 };
 
@@ -73,6 +72,7 @@ void rc_picture_list_free(rc_picture_list *list)
         rc_free(NULL, list->picture[i].message);
     }
     rc_free(NULL, list->picture);
+    rc_left_out_free(&list->left_out);
     *list = (rc_picture_list){0};
 }
 
@@ -98,51 +98,59 @@ typedef struct search {
     const rc_watch *watch;
 } search;
 
-static rc_status add_folder(const search *s, const char *path, int depth);
-
-/* Something inside a folder: a picture, a folder below (a link to a folder might lead in circles), or nothing
- * of ours. A link that leads nowhere is a picture, of which reading says what is wrong. */
-static rc_status add_inside(const search *s, const char *path, int depth)
+static rc_status take(void *user, const char *path, int32_t label)
 {
-    struct stat link, target;
-    bool picture = rc_image_name(path);
-    if (lstat(path, &link) == 0 && stat(path, &target) == 0) {
-        if (S_ISDIR(target.st_mode))
-            return S_ISLNK(link.st_mode) ? RC_OK : add_folder(s, path, depth + 1);
-        picture = picture && S_ISREG(target.st_mode);
-    }
-    return picture ? rc_picture_list_add(s->list, s->from, path, NULL, 0) : RC_OK;
+    const search *s = user;
+    (void)label;
+    return rc_picture_list_add(s->list, s->from, path, NULL, 0);
 }
 
-static rc_status add_folder(const search *s, const char *path, int depth)
+static rc_status go_on(void *user, const char *folder)
 {
-    rc_listing listing = {0};
+    const search *s = user;
     if (rc_watch_cancelled(s->watch))
-        return rc_fail(RC_CANCELLED, "stopped while looking for pictures in '%.700s'", path);
-    rc_status status = depth <= DEEPEST_FOLDER
-                           ? rc_listing_read(path, &listing)
-                           : rc_fail(RC_IO, "'%.700s': folders are nested deeper than %d", path, DEEPEST_FOLDER);
-    if (status == RC_IO)
-        status = add_failure(s->list, s->from, path, RC_IO);
-    for (int i = 0; status == RC_OK && i < listing.count; i++) {
-        char inside[RC_PATH_SIZE];
-        status = rc_path_in(path, listing.name[i], inside) == RC_OK ? add_inside(s, inside, depth)
-                                                                    : add_failure(s->list, s->from, path, RC_IO);
-    }
-    rc_listing_free(&listing);
+        return rc_fail(RC_CANCELLED, "stopped while looking for pictures in '%.700s'", folder);
+    return RC_OK;
+}
+
+static rc_status note_unreadable(void *user, const char *folder, rc_status status)
+{
+    const search *s = user;
+    return add_failure(s->list, s->from, folder, status);
+}
+
+/* Every picture below a folder. Nothing of it was read before: whoever names a folder twice gets it twice. */
+static rc_status search_folder(search *s, const char *path, rc_left_out *left_out)
+{
+    rc_walk walk = {.left_out = left_out,
+                    .deepest = DEEPEST_FOLDER,
+                    .take = take,
+                    .enter = go_on,
+                    .unreadable = note_unreadable,
+                    .user = s};
+    rc_walk_found found;
+    int32_t other;
+    rc_status status = rc_walk_folder(&walk, path, 0, s, &found, &other);
+    if (status == RC_OK)
+        status = rc_walk_begin(&walk, path); /* after it was read, and before links are */
+    if (status == RC_OK)
+        status = rc_walk_links(&walk);
+    rc_walk_free(&walk);
     return status;
 }
 
 rc_status rc_picture_list_search(rc_picture_list *list, int from, const char *path, const rc_watch *watch)
 {
     struct stat what;
-    int before = list->count;
+    int before = list->count, left = list->left_out.count;
     if (stat(path, &what) != 0 || !S_ISDIR(what.st_mode)) /* whatever is wrong with it is found when it is read */
         return rc_picture_list_add(list, from, path, NULL, 0);
     search s = {list, from, watch};
-    RC_TRY(add_folder(&s, path, 0));
+    RC_TRY(search_folder(&s, path, &list->left_out));
     if (list->count > before)
         return RC_OK;
-    rc_fail(RC_FORMAT, "%.700s: the folder holds no picture (" RC_IMAGE_ENDINGS ")", path);
+    bool why = list->left_out.count > left;
+    rc_fail(RC_FORMAT, "%.400s: the folder holds no picture (" RC_IMAGE_ENDINGS ")%s%.400s", path,
+            why ? ", only what is not read: " : "", why ? list->left_out.latest : "");
     return add_failure(list, from, path, RC_FORMAT);
 }

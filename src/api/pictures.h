@@ -3,6 +3,7 @@
 #define RC_API_PICTURES_H
 
 #include "api/predictor.h"
+#include "data/left_out.h"
 
 typedef struct rc_picture {
     int from;          /* the number that the caller gave it when it added it */
@@ -16,9 +17,11 @@ typedef struct rc_picture {
 typedef struct rc_picture_list {
     rc_picture *picture; /* (count) */
     int count, capacity;
+    rc_left_out left_out; /* what lies in the folders and is not in the list */
 } rc_picture_list;
 
-/* Start with a cleared one. A folder stands for all pictures below it in the order of their names. A folder that cannot
+/* Start with a cleared one. A folder stands for all pictures below it in the order of their names, and after those what
+ * links in it lead to (data/walk.h). A folder that cannot
  * be read, or that holds no picture, becomes an entry with a message. The watch may stop a long search. */
 rc_status rc_picture_list_search(rc_picture_list *list, int from, const char *path, const rc_watch *watch);
 /* A picture file, whatever it is; or, where `bytes` is not NULL, the bytes of one, which are not copied. */

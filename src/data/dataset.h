@@ -78,6 +78,7 @@ typedef struct rc_data_settings {
     int per_class;
     int procedural_classes, procedural_per_class, procedural_test_per_class; /* 0: 20, 500, 100 */
     uint64_t procedural_seed;
+    bool told;     /* the log knows already what is left out: the same data is read once more */
     rc_pool *pool; /* NULL: one thread */
     const rc_log *log;
     /* false: stop (RC_CANCELLED). May be NULL. */

@@ -4,7 +4,7 @@
  *     ROOT/CLASS/IMAGE        split by test_part
  *
  * Classes are numbered in the order of their names, sorted by bytes; pictures lie in the class folder or in folders in
- * it. */
+ * it (data/walk.h). What else lies beside them is left out, and told. */
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +13,7 @@
 #include "data/image_files.h"
 #include "data/listing.h"
 #include "data/reader.h"
+#include "data/walk.h"
 
 /* Is there a picture in the folders in `folder` (levels 1), or in the folders in those (levels 2)? With `itself`, a
  * picture directly in it counts, too. */
@@ -26,10 +27,14 @@ static rc_status holds_picture(const char *folder, int levels, bool itself, bool
     for (int i = 0; i < listing.count && itself && !*found; i++)
         *found = rc_image_name(listing.name[i]);
     rc_status status = RC_OK;
-    for (int i = 0; i < listing.count && !*found && levels > 0 && status == RC_OK; i++) {
+    for (int i = 0; i < listing.count && !*found && status == RC_OK; i++) {
         char path[RC_PATH_SIZE];
-        if (rc_path_in(folder, listing.name[i], path) == RC_OK)
+        if (rc_path_in(folder, listing.name[i], path) != RC_OK)
+            continue;
+        if (levels > 0)
             status = holds_picture(path, levels - 1, true, found);
+        if (itself && !*found && status == RC_OK)
+            status = rc_walk_is_picture(path, found);
     }
     rc_listing_free(&listing);
     return status;
@@ -40,12 +45,44 @@ static rc_status recognise(const char *path, bool *known)
     return holds_picture(path, 2, false, known);
 }
 
+static rc_status pass_over(void *user, const char *folder, rc_status status)
+{
+    (void)user;
+    (void)folder;
+    (void)status;
+    return RC_OK;
+}
+
+static rc_status take_nothing(void *into, const char *path, int32_t label)
+{
+    (void)into;
+    (void)path;
+    (void)label;
+    return RC_OK;
+}
+
+/* What lies in the folders in place of pictures: one example of it, "" if there is nothing. */
+static rc_status find_reason(const char *path, char *reason, size_t size)
+{
+    rc_left_out left_out = {0};
+    rc_walk walk = {.left_out = &left_out, .deepest = 2, .take = take_nothing, .unreadable = pass_over};
+    rc_walk_found found;
+    int32_t other;
+    rc_status status = rc_walk_folder(&walk, path, 0, NULL, &found, &other);
+    reason[0] = '\0';
+    if (status == RC_OK && left_out.count > 0)
+        snprintf(reason, size, "; there is %.300s", left_out.line[0]);
+    rc_walk_free(&walk);
+    rc_left_out_free(&left_out);
+    return status;
+}
+
 rc_status rc_folder_explain(const char *path)
 {
     rc_listing listing;
     RC_TRY(rc_listing_read(path, &listing));
     int pictures = 0, folders = 0, entries = listing.count;
-    char picture[128] = "";
+    char picture[128] = "", reason[320];
     for (int i = 0; i < listing.count; i++) {
         if (rc_image_name(listing.name[i]) && pictures++ == 0)
             snprintf(picture, sizeof picture, "%.120s", listing.name[i]);
@@ -62,15 +99,19 @@ rc_status rc_folder_explain(const char *path)
                        "'%.300s' holds %d picture%s, but each class needs a folder of its own, named like it: "
                        "for example %.300s%scat/%s",
                        path, pictures, pictures > 1 ? "s" : "", path, slash, picture);
+    RC_TRY(find_reason(path, reason, sizeof reason));
     if (folders > 0)
         return rc_fail(RC_FORMAT,
-                       "'%.300s' holds %d folder%s, but no picture in %s; expected " RC_IMAGE_ENDINGS
-                       " files in a folder for each class: %.300s%sCLASS/IMAGE",
-                       path, folders, folders > 1 ? "s" : "", folders > 1 ? "them" : "it", path, slash);
+                       "'%.200s' holds %d folder%s, but no picture in %s; expected " RC_IMAGE_ENDINGS
+                       " files in a folder for each class: %.200s%sCLASS/IMAGE%s",
+                       path, folders, folders > 1 ? "s" : "", folders > 1 ? "them" : "it", path, slash, reason);
+    if (reason[0] != '\0')
+        return rc_fail(RC_FORMAT, "'%.300s' holds no picture that is read, and no folder for a class%s", path, reason);
     return RC_OK;
 }
 
-/* ROOT/name with folders in it. (A class that happens to be called "train" holds pictures, not folders.) */
+/* ROOT/name with folders in it. (A class that happens to be called "train" holds pictures; fewer of them than there are
+ * folders have gone astray.) */
 static rc_status is_part(const char *root, const char *name, bool *is)
 {
     char part[RC_PATH_SIZE], path[RC_PATH_SIZE];
@@ -79,28 +120,31 @@ static rc_status is_part(const char *root, const char *name, bool *is)
     if (rc_path_in(root, name, part) != RC_OK || !rc_is_folder(part))
         return RC_OK;
     RC_TRY(rc_listing_look(part, &listing));
-    bool folders = false, pictures = false;
+    int folders = 0, pictures = 0;
     for (int i = 0; i < listing.count; i++) {
-        if (rc_image_name(listing.name[i]))
-            pictures = true;
-        else
-            folders = folders || (rc_path_in(part, listing.name[i], path) == RC_OK && rc_is_folder(path));
+        bool folder = rc_path_in(part, listing.name[i], path) == RC_OK && rc_is_folder(path);
+        folders += folder;
+        pictures += !folder && rc_image_name(listing.name[i]);
     }
     rc_listing_free(&listing);
-    *is = folders && !pictures;
+    *is = pictures < folders;
     return RC_OK;
 }
 
-/* The folders in a folder. */
-static rc_status list_classes(const char *folder, rc_listing *listing)
+/* The folders in a folder. What else it holds is left out. */
+static rc_status list_classes(rc_walk *walk, const char *folder, rc_listing *listing)
 {
     RC_TRY(rc_listing_read(folder, listing));
+    rc_status status = rc_walk_strays(walk, folder, listing);
     int kept = 0;
     for (int i = 0; i < listing->count; i++)
         if (rc_has_folder(folder, listing->name[i]))
             listing->name[kept++] = listing->name[i];
     listing->count = kept;
-    return RC_OK;
+    listing->hidden = 0;
+    if (status != RC_OK)
+        rc_listing_free(listing);
+    return status;
 }
 
 static rc_status name_classes(const char *folder, const rc_listing *listing, rc_dataset *dataset)
@@ -133,18 +177,26 @@ static int find_class(const rc_dataset *dataset, const char *name)
     return -1;
 }
 
-/* Adds the pictures of all class folders in `folder`, which is `root` or lies in it. The first call names the
- * classes. The test set may lack some of them, but must not have others. */
-static rc_status add_classes(const char *root, const char *folder, rc_dataset *dataset, rc_image_files *files)
+static rc_status no_pictures(const char *folder, const rc_walk *walk, int before)
+{
+    const rc_left_out *left = walk->left_out;
+    bool why = left->count > before;
+    return rc_fail(RC_FORMAT, "class folder '%.300s' holds no pictures%s%.300s; expected: %s", folder,
+                   why ? ", only what is not read: " : "", why ? left->latest : "", rc_reader_folder.layout);
+}
+
+/* Adds the pictures of all class folders in `folder`. The first call names the classes. The test set may lack some of
+ * them, but must not have others. */
+static rc_status add_classes(rc_walk *walk, const char *folder, rc_dataset *dataset, rc_image_files *files)
 {
     rc_listing listing;
-    RC_TRY(list_classes(folder, &listing));
+    RC_TRY(list_classes(walk, folder, &listing));
     bool first = dataset->classes == 0;
     rc_status status = first ? name_classes(folder, &listing, dataset) : RC_OK;
-    const char *const above[2] = {root, folder};
     for (int i = 0; i < listing.count && status == RC_OK; i++) {
         char path[RC_PATH_SIZE];
-        int label = find_class(dataset, listing.name[i]), before = files->count, circles = files->circles;
+        int label = find_class(dataset, listing.name[i]), before = files->count, left = walk->left_out->count;
+        rc_walk_link **links = walk->last;
         if (label < 0) {
             status = rc_fail(RC_FORMAT, "'%.500s' has a class '%.200s' that the training set does not have", folder,
                              listing.name[i]);
@@ -152,39 +204,96 @@ static rc_status add_classes(const char *root, const char *folder, rc_dataset *d
         }
         status = rc_path_in(folder, listing.name[i], path);
         if (status == RC_OK)
-            status = rc_image_files_add_folder(files, path, label, above);
-        if (status == RC_OK && files->count == before && files->circles > circles)
-            status = rc_fail(RC_FORMAT, "class folder '%.600s' is a link that leads back to the data set; take it out",
-                             path);
-        else if (status == RC_OK && first && files->count == before)
-            status = rc_fail(RC_FORMAT, "class folder '%.400s' holds no pictures; expected: %s", path,
-                             rc_reader_folder.layout);
+            status = rc_image_files_add_class(walk, path, label, files);
+        if (status == RC_OK && first && files->count == before && walk->last == links)
+            status = no_pictures(path, walk, left);
     }
     rc_listing_free(&listing);
     return status;
 }
 
-static rc_status gather(const char *root, const rc_data_settings *settings, rc_dataset *dataset, rc_image_files *train,
-                        rc_image_files *test)
+/* Folders beside train/ and test/, and what else lies there. */
+static rc_status leave_others(rc_walk *walk, const char *root, const char *const part[2])
+{
+    rc_listing listing;
+    RC_TRY(rc_listing_read(root, &listing));
+    rc_status status = rc_walk_strays(walk, root, &listing);
+    for (int i = 0; i < listing.count && status == RC_OK; i++) {
+        char path[RC_PATH_SIZE], reason[64];
+        bool read = false;
+        for (int k = 0; k < 2; k++)
+            read = read || (part[k] != NULL && strcmp(listing.name[i], part[k]) == 0);
+        if (read || !rc_has_folder(root, listing.name[i]))
+            continue;
+        snprintf(reason, sizeof reason, "a folder beside %s/, which is read", part[part[0] == NULL]);
+        status = rc_path_in(root, listing.name[i], path);
+        if (status == RC_OK)
+            status = rc_left_out_add(walk->left_out, path, "folders beside the classes", reason);
+    }
+    rc_listing_free(&listing);
+    return status;
+}
+
+/* part: "train" and "test" or "val", or NULL where there is none. Those are known to the walk before the first picture
+ * is read, so that no link leads back to them. */
+static rc_status add_parts(rc_walk *walk, const char *root, const char *const part[2], rc_dataset *dataset,
+                           rc_image_files *const files[2])
 {
     char path[RC_PATH_SIZE];
+    for (int i = 0; i < 2; i++)
+        if (part[i] != NULL) {
+            RC_TRY(rc_path_in(root, part[i], path));
+            RC_TRY(rc_walk_begin(walk, path));
+        }
+    RC_TRY(leave_others(walk, root, part));
+    for (int i = 0; i < 2; i++)
+        if (part[i] != NULL) {
+            RC_TRY(rc_path_in(root, part[i], path));
+            RC_TRY(add_classes(walk, path, dataset, files[i]));
+        }
+    return RC_OK;
+}
+
+/* A class that has links alone may be empty once they have been followed. */
+static rc_status check_classes(const rc_walk *walk, const rc_dataset *dataset, const rc_image_files *train,
+                               const rc_image_files *test)
+{
+    const rc_image_files *named = train->count > 0 ? train : test;
+    int8_t *seen = rc_alloc_zeroed(NULL, (size_t)dataset->classes, 1);
+    if (seen == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int i = 0; i < named->count; i++)
+        seen[named->file[i].label] = 1;
+    rc_status status = RC_OK;
+    for (int i = 0; i < dataset->classes && status == RC_OK; i++)
+        if (!seen[i])
+            status = no_pictures(dataset->class_name[i], walk, 0);
+    rc_free(NULL, seen);
+    return status;
+}
+
+static rc_status gather(const char *root, const rc_data_settings *settings, rc_dataset *dataset, rc_image_files *train,
+                        rc_image_files *test, rc_left_out *left_out)
+{
     bool has_train, has_test, has_val;
     RC_TRY(is_part(root, "train", &has_train));
     RC_TRY(is_part(root, "test", &has_test));
     RC_TRY(is_part(root, "val", &has_val));
-    const char *test_name = has_test ? "test" : has_val ? "val" : NULL;
-    if (!has_train && test_name == NULL)
-        RC_TRY(add_classes(root, root, dataset, train));
-    if (has_train) {
-        RC_TRY(rc_path_in(root, "train", path));
-        RC_TRY(add_classes(root, path, dataset, train));
-    }
-    if (test_name != NULL) {
-        RC_TRY(rc_path_in(root, test_name, path));
-        RC_TRY(add_classes(root, path, dataset, test));
-    }
-    RC_TRY(rc_image_files_leave_once(train, test, root, dataset, settings->log));
-    return test_name != NULL
+    const char *const part[2] = {has_train ? "train" : NULL, has_test ? "test" : has_val ? "val" : NULL};
+    rc_image_files *const files[2] = {train, test};
+    rc_walk walk = rc_image_files_walk(dataset, left_out);
+    rc_status status = rc_walk_begin(&walk, root);
+    if (status == RC_OK)
+        status = part[0] == NULL && part[1] == NULL ? add_classes(&walk, root, dataset, train)
+                                                    : add_parts(&walk, root, part, dataset, files);
+    if (status == RC_OK)
+        status = rc_walk_links(&walk);
+    if (status == RC_OK)
+        status = check_classes(&walk, dataset, train, test);
+    rc_walk_free(&walk);
+    RC_TRY(status);
+    RC_TRY(rc_image_files_leave_once(train, test, dataset, left_out));
+    return part[1] != NULL
                ? RC_OK
                : rc_image_files_split(train, dataset->classes, settings->test_part, settings->test_seed, test);
 }

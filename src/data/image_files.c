@@ -10,7 +10,7 @@
 #include "data/file_ids.h"
 #include "data/hold_out.h"
 #include "data/image.h"
-#include "data/listing.h"
+#include "data/image_kind.h"
 #include "data/reader.h"
 
 /* ---- the list --------------------------------------------------------------------------------------------------- */
@@ -74,77 +74,42 @@ void rc_image_files_free(rc_image_files *files)
     *files = (rc_image_files){0};
 }
 
-/* Pipes and devices are not pictures, because reading one might never end. A link that leads nowhere counts as a
- * picture; the reader then says what is wrong. */
-static bool is_picture(const char *path, const char *name)
-{
-    struct stat info;
-    return rc_image_name(name) && (stat(path, &info) != 0 || S_ISREG(info.st_mode));
-}
+/* ---- class folders ---------------------------------------------------------------------------------------------- */
 
-/* How deep folders may be nested. */
 enum { DEEPEST = 16 };
 
-/* Has it been entered before? If not, it has now. */
-static rc_status enter(rc_file_ids *entered, const char *folder, bool *again)
+static rc_status take_file(void *into, const char *path, int32_t label)
 {
-    struct stat info;
-    int before = 0;
-    rc_status status = RC_OK;
-    if (stat(folder, &info) == 0)
-        status = rc_file_ids_add(entered, &info, 1, &before);
-    *again = before != 0;
-    return status;
+    return rc_image_files_add(into, path, label);
 }
 
-static rc_status note_circle(rc_image_files *files, const char *folder)
+static const char *class_name(void *dataset, int32_t label)
 {
-    if (files->circles++ > 0)
-        return RC_OK;
-    RC_TRY(add_text(files, folder));
-    files->one_circle = files->text_used - strlen(folder) - 1;
+    return ((const rc_dataset *)dataset)->class_name[label];
+}
+
+rc_walk rc_image_files_walk(const rc_dataset *dataset, rc_left_out *left_out)
+{
+    return (rc_walk){.left_out = left_out,
+                     .deepest = DEEPEST,
+                     .take = take_file,
+                     .user = rc_without_const(dataset),
+                     .class_name = class_name};
+}
+
+rc_status rc_image_files_add_class(rc_walk *walk, const char *folder, int32_t label, rc_image_files *files)
+{
+    rc_walk_found found;
+    int32_t other;
+    RC_TRY(rc_walk_folder(walk, folder, label, files, &found, &other));
+    if (found == RC_WALK_ABOVE)
+        return rc_fail(RC_FORMAT, "class folder '%.600s' is a link that leads back to the data set; take it out",
+                       folder);
+    if (found == RC_WALK_OTHER)
+        return rc_fail(RC_FORMAT,
+                       "class folder '%.500s' is the same folder as that of class '%.200s'; take one of them out",
+                       folder, class_name(walk->user, other));
     return RC_OK;
-}
-
-static rc_status add_folder(rc_image_files *files, const char *folder, int32_t label, int depth, rc_file_ids *entered)
-{
-    rc_listing listing;
-    bool again;
-    RC_TRY(enter(entered, folder, &again));
-    if (again)
-        return note_circle(files, folder);
-    if (depth > DEEPEST)
-        return rc_fail(RC_FORMAT, "'%.700s': folders are nested deeper than %d", folder, DEEPEST);
-    RC_TRY(rc_listing_read(folder, &listing));
-    rc_status status = RC_OK;
-    for (int i = 0; i < listing.count && status == RC_OK; i++) {
-        char path[RC_PATH_SIZE];
-        status = rc_path_in(folder, listing.name[i], path);
-        if (status != RC_OK)
-            break;
-        if (is_picture(path, listing.name[i]))
-            status = rc_image_files_add(files, path, label);
-        else if (rc_is_folder(path))
-            status = add_folder(files, path, label, depth + 1, entered);
-        else
-            files->others++;
-    }
-    rc_listing_free(&listing);
-    return status;
-}
-
-rc_status rc_image_files_add_folder(rc_image_files *files, const char *folder, int32_t label,
-                                    const char *const above[2])
-{
-    rc_file_ids entered = {0};
-    rc_status status = RC_OK;
-    bool again;
-    for (int i = 0; i < 2 && above[i] != NULL && status == RC_OK; i++)
-        status = enter(&entered, above[i], &again);
-    if (status == RC_OK)
-        status = add_folder(files, folder, label, 0, &entered);
-    rc_file_ids_free(&entered);
-    return status;
 }
 
 /* ---- links ------------------------------------------------------------------------------------------------------ */
@@ -152,8 +117,7 @@ rc_status rc_image_files_add_folder(rc_image_files *files, const char *folder, i
 typedef struct same_files {
     const rc_image_files *part[2]; /* test, train */
     rc_file_ids ids;               /* with the places of the files, from 1 on: those of test first */
-    int again[2];       /* files that were left out: that are there twice; of the training set: in the test set, too */
-    const char *one[2]; /* the first of them */
+    rc_left_out *left_out;
 } same_files;
 
 static const char *path_at(const same_files *s, int place, int32_t *label)
@@ -181,11 +145,13 @@ static rc_status look_at(same_files *s, int place, const rc_dataset *dataset, bo
                        "'%.250s' and '%.250s' are the same file, which would be of class '%.100s' and of class "
                        "'%.100s'; take one of them out",
                        other, path, dataset->class_name[other_label], dataset->class_name[label]);
-    int kind = place > s->part[0]->count && before <= s->part[0]->count;
-    if (s->again[kind]++ == 0)
-        s->one[kind] = path;
     *out = true;
-    return RC_OK;
+    if (place > s->part[0]->count && before <= s->part[0]->count)
+        return rc_left_out_add(s->left_out, path, "training images that are test images",
+                               "a test image, too, which is not trained on");
+    char reason[600];
+    snprintf(reason, sizeof reason, "the same file as '%.500s'", other);
+    return rc_left_out_add(s->left_out, path, "files of several names", reason);
 }
 
 static rc_status leave_once(same_files *s, rc_image_files *train, rc_image_files *test, const rc_dataset *dataset,
@@ -210,39 +176,14 @@ static rc_status leave_once(same_files *s, rc_image_files *train, rc_image_files
     return RC_OK;
 }
 
-static void tell_left_out(const same_files *s, const char *path, const rc_log *log)
+rc_status rc_image_files_leave_once(rc_image_files *train, rc_image_files *test, const rc_dataset *dataset,
+                                    rc_left_out *left_out)
 {
-    int others = s->part[0]->others + s->part[1]->others, circles = s->part[0]->circles + s->part[1]->circles;
-    const rc_image_files *files = s->part[s->part[0]->circles == 0];
-    if (others > 0)
-        rc_log_write(log, RC_LOG_WARN, "'%s': files left out because they are not pictures: %d", path, others);
-    if (circles > 0)
-        rc_log_write(log, RC_LOG_WARN,
-                     "'%s': links left out because they lead back to folders that are read anyway: %d, the first '%s'",
-                     path, circles, files->text + files->one_circle);
-    if (s->again[0] > 0)
-        rc_log_write(log, RC_LOG_WARN,
-                     "'%s': files left out because they were read under another name: %d, the first '%s'", path,
-                     s->again[0], s->one[0]);
-    if (s->again[1] > 0)
-        rc_log_write(log, RC_LOG_WARN,
-                     "'%s': training images left out because they are test images, too: %d, the first '%s'", path,
-                     s->again[1], s->one[1]);
-}
-
-rc_status rc_image_files_leave_once(rc_image_files *train, rc_image_files *test, const char *path, rc_dataset *dataset,
-                                    const rc_log *log)
-{
-    same_files s = {.part = {test, train}};
+    same_files s = {.part = {test, train}, .left_out = left_out};
     if (train->count > INT_MAX - 1 - test->count)
         return rc_fail(RC_UNSUPPORTED, "more than %d images", INT_MAX - 1);
     int8_t *out = rc_alloc_zeroed(NULL, (size_t)train->count + (size_t)test->count, 1);
     rc_status status = out != NULL ? leave_once(&s, train, test, dataset, out) : RC_OUT_OF_MEMORY;
-    if (status == RC_OK) {
-        dataset->left_out = test->circles + train->circles + s.again[0] + s.again[1];
-        dataset->not_pictures = test->others + train->others;
-        tell_left_out(&s, path, log);
-    }
     rc_file_ids_free(&s.ids);
     rc_free(NULL, out);
     return status;
@@ -342,6 +283,7 @@ typedef struct decoding {
     const rc_data_settings *settings;
     rc_dataset *dataset;
     rc_split *split;
+    rc_left_out *left_out;
     int first;               /* of the piece */
     rc_status status[PIECE]; /* of the images of the piece */
     int stored;              /* images that were read, before the piece */
@@ -371,11 +313,29 @@ static void decode_task(void *ctx, int task, int worker)
     job->status[task] = decode_one(job, job->first + task, out);
 }
 
+/* Is it a picture, but of a format that is not read? Names lie: telephones make HEIC files that are called .jpg. */
+static rc_status is_foreign(const char *path, const rc_image_kind **kind, bool *foreign)
+{
+    rc_status status = rc_image_kind_at(path, kind);
+    *foreign = status == RC_OK && (*kind)->decode == NULL && (*kind)->role == RC_IMAGE_PICTURE;
+    return status == RC_OUT_OF_MEMORY ? status : RC_OK;
+}
+
 /* A broken image is left out, or the end of it all. The message of a worker is lost with its thread, so it is made once
  * more here. */
 static rc_status judge(decoding *job, int task, uint8_t *out)
 {
     const rc_data_settings *settings = job->settings;
+    const char *path = rc_image_files_path(job->files, job->first + task);
+    const rc_image_kind *kind;
+    bool foreign;
+    RC_TRY(is_foreign(path, &kind, &foreign));
+    if (foreign) {
+        char reason[RC_IMAGE_KIND_TEXT];
+        job->status[task] = RC_UNSUPPORTED;
+        rc_image_kind_explain(kind, path, reason, sizeof reason);
+        return rc_left_out_add(job->left_out, path, kind->name, reason);
+    }
     rc_status status = decode_one(job, job->first + task, out);
     if (status == RC_OK || status == RC_OUT_OF_MEMORY)
         return status;
@@ -407,12 +367,12 @@ static rc_status store_piece(decoding *job, int count)
 }
 
 static rc_status decode_split(const rc_image_files *files, const rc_data_settings *settings, const char *what,
-                              rc_dataset *dataset, rc_split *split)
+                              rc_dataset *dataset, rc_split *split, rc_left_out *left_out)
 {
     if (files->count == 0)
         return RC_OK;
     RC_TRY(rc_split_allocate(dataset, split, files->count));
-    decoding job = {.files = files, .settings = settings, .dataset = dataset, .split = split};
+    decoding job = {.files = files, .settings = settings, .dataset = dataset, .split = split, .left_out = left_out};
     for (; job.first < files->count; job.first += PIECE) {
         RC_TRY(rc_progress(settings, what, job.first, files->count));
         int count = files->count - job.first < PIECE ? files->count - job.first : PIECE;
@@ -424,7 +384,7 @@ static rc_status decode_split(const rc_image_files *files, const rc_data_setting
 }
 
 static rc_status decode(const rc_image_files *train, const rc_image_files *test, const rc_data_settings *settings,
-                        rc_dataset *dataset)
+                        rc_dataset *dataset, rc_left_out *left_out)
 {
     dataset->h = settings->size;
     dataset->c = settings->channels;
@@ -435,8 +395,8 @@ static rc_status decode(const rc_image_files *train, const rc_image_files *test,
                  train->count, test->count, dataset->w, dataset->h, dataset->c == 1 ? "grey" : "colour",
                  1e-6 * (double)image_bytes(dataset) * ((double)train->count + test->count));
     RC_TRY(rc_check_memory(dataset, (int64_t)train->count + test->count));
-    RC_TRY(decode_split(train, settings, "reading images", dataset, &dataset->train));
-    RC_TRY(decode_split(test, settings, "reading test images", dataset, &dataset->test));
+    RC_TRY(decode_split(train, settings, "reading images", dataset, &dataset->train, left_out));
+    RC_TRY(decode_split(test, settings, "reading test images", dataset, &dataset->test, left_out));
     if (dataset->broken > 0)
         rc_log_write(settings->log, RC_LOG_WARN, "skipped %d of %lld images", dataset->broken,
                      (long long)train->count + test->count);
@@ -467,13 +427,19 @@ rc_status rc_image_files_read(const char *path, const rc_data_settings *settings
                               rc_dataset *dataset)
 {
     rc_image_files train = {0}, test = {0};
-    rc_status status = gather(path, settings, dataset, &train, &test);
+    rc_left_out left_out = {0};
+    rc_status status = gather(path, settings, dataset, &train, &test, &left_out);
     if (status == RC_OK && settings->per_class > 0)
         status = leave_few(&train, dataset->classes, settings->per_class);
     if (status == RC_OK && settings->per_class > 0)
         status = leave_few(&test, dataset->classes, settings->per_class);
     if (status == RC_OK)
-        status = decode(&train, &test, settings, dataset);
+        status = decode(&train, &test, settings, dataset, &left_out);
+    dataset->left_out = left_out.count;
+    dataset->not_pictures = left_out.harmless;
+    if (status == RC_OK && !settings->told)
+        rc_left_out_tell(&left_out, settings->log);
+    rc_left_out_free(&left_out);
     rc_image_files_free(&train);
     rc_image_files_free(&test);
     return status;

@@ -3,6 +3,7 @@
 #define RC_DATA_IMAGE_FILES_H
 
 #include "data/dataset.h"
+#include "data/walk.h"
 
 typedef struct rc_image_files {
     struct rc_image_file {
@@ -12,9 +13,6 @@ typedef struct rc_image_files {
     int count, capacity;
     char *text; /* the paths, one after another, each with its zero byte */
     size_t text_used, text_capacity;
-    int others;        /* files in folders that are no pictures, and were left out */
-    int circles;       /* folders that were left out, because they are read anyway: links lead to them */
-    size_t one_circle; /* the path of the first of them, in text */
 } rc_image_files;
 
 /* Start with a cleared one. */
@@ -22,24 +20,23 @@ rc_status rc_image_files_add(rc_image_files *files, const char *path, int32_t la
 const char *rc_image_files_path(const rc_image_files *files, int index);
 void rc_image_files_free(rc_image_files *files);
 
-/* Adds the pictures in a folder and in the folders in it, in the order of their names. Links are followed, but every
- * folder is read once, and none of those `above` it (at most two; NULL: no more), so that circles end. */
-rc_status rc_image_files_add_folder(rc_image_files *files, const char *folder, int32_t label,
-                                    const char *const above[2]);
+/* A walk through the class folders of a data set, which adds pictures to train or test. */
+rc_walk rc_image_files_walk(const rc_dataset *dataset, rc_left_out *left_out);
+/* The pictures of a class folder. A link that leads back to the set, or a folder of another class, is refused. */
+rc_status rc_image_files_add_class(rc_walk *walk, const char *folder, int32_t label, rc_image_files *files);
 
 /* Leaves every file in once, whatever links lead to it: the first in the test set, else the first in the training set,
- * so that no image is in both. A file of two classes is refused. To be called before a set is split. What is left out,
- * here and before, is told to the log; `path` is what it calls the set. */
-rc_status rc_image_files_leave_once(rc_image_files *train, rc_image_files *test, const char *path, rc_dataset *dataset,
-                                    const rc_log *log);
+ * so that no image is in both. A file of two classes is refused. To be called before a set is split. */
+rc_status rc_image_files_leave_once(rc_image_files *train, rc_image_files *test, const rc_dataset *dataset,
+                                    rc_left_out *left_out);
 
 /* Moves a part of every class to `test`, as rc_hold_out chooses it. */
 rc_status rc_image_files_split(rc_image_files *train, int classes, double part, uint64_t seed, rc_image_files *test);
 
 /* What `gather` finds at `path`, decoded in parallel; size and channels are chosen where the settings leave them open.
- * The part that readers of picture files share. */
+ * What is left out is told to the log. The part that readers of picture files share. */
 typedef rc_status rc_gather(const char *path, const rc_data_settings *settings, rc_dataset *dataset,
-                            rc_image_files *train, rc_image_files *test);
+                            rc_image_files *train, rc_image_files *test, rc_left_out *left_out);
 rc_status rc_image_files_read(const char *path, const rc_data_settings *settings, rc_gather *gather,
                               rc_dataset *dataset);
 

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/file.h"
+#include "data/reader.h"
 
 /* A library that the build has not found leaves its row without a decoder. */
 #if !RC_HAS_WEBP
@@ -47,29 +48,29 @@ enum {
 #define CONVERT(command) "convert it: " command
 
 static const rc_image_kind kinds[KINDS] = {
-    [JPEG] = {"JPEG", rc_jpeg_decode, NULL, NULL, false},
-    [PNG] = {"PNG", rc_png_decode, NULL, NULL, false},
-    [PNM] = {"PPM and PGM", rc_pnm_decode, NULL, NULL, false},
-    [BMP] = {"BMP", rc_bmp_decode, NULL, NULL, false},
-    [WEBP] = {"WebP", rc_webp_decode, "libwebp", CONVERT("dwebp @ -o #.png"), false},
-    [TIFF] = {"TIFF", rc_tiff_decode, "libtiff 4.5", CONVERT("convert @[0] #.png"), false},
-    [GIF] = {"GIF", rc_gif_decode, "giflib 5.1", CONVERT("convert @[0] #.png"), false},
-    [HEIC] = {"HEIC", NULL, NULL, CONVERT("heif-convert @ #.jpg"), false},
-    [AVIF] = {"AVIF", NULL, NULL, CONVERT("avifdec @ #.png"), false},
-    [JPEG_XL] = {"JPEG XL", NULL, NULL, CONVERT("djxl @ #.png"), false},
-    [JPEG_2000] = {"JPEG 2000", NULL, NULL, CONVERT("opj_decompress -i @ -o #.png"), false},
-    [PSD] = {"Photoshop", NULL, NULL, CONVERT("convert @[0] #.png"), false},
-    [RAW] = {"raw camera file", NULL, NULL, CONVERT("darktable-cli @ #.jpg"), false},
-    [SVG] = {"SVG", NULL, NULL, CONVERT("rsvg-convert -o #.png @"), false},
-    [PDF] = {"PDF", NULL, NULL, CONVERT("pdftoppm -png @ #"), false},
-    [VIDEO] = {"video", NULL, NULL, "take pictures out of it: ffmpeg -i @ -vf fps=1 #-%04d.png", false},
-    [OTHER_IMAGE] = {"another picture format", NULL, NULL, CONVERT("convert @ #.png"), false},
-    [ARCHIVE] = {"archive", NULL, NULL, "unpack it, if it holds pictures", false},
-    [WEB_PAGE] = {"web page", NULL, NULL, "if a picture was meant, download it again", true},
-    [TEXT] = {"text", NULL, NULL, NULL, true},
-    [SYSTEM] = {"a system's notes", NULL, NULL, NULL, true},
-    [EMPTY] = {"empty file", NULL, NULL, "copy it again, or delete it", false},
-    [UNKNOWN] = {"unknown format", NULL, NULL, "convert it to JPEG or PNG, if it is a picture", false},
+    [JPEG] = {"JPEG", rc_jpeg_decode, NULL, NULL, RC_IMAGE_PICTURE},
+    [PNG] = {"PNG", rc_png_decode, NULL, NULL, RC_IMAGE_PICTURE},
+    [PNM] = {"PPM and PGM", rc_pnm_decode, NULL, NULL, RC_IMAGE_PICTURE},
+    [BMP] = {"BMP", rc_bmp_decode, NULL, NULL, RC_IMAGE_PICTURE},
+    [WEBP] = {"WebP", rc_webp_decode, "libwebp", CONVERT("dwebp @ -o #.png"), RC_IMAGE_PICTURE},
+    [TIFF] = {"TIFF", rc_tiff_decode, "libtiff 4.5", CONVERT("convert @[0] #.png"), RC_IMAGE_PICTURE},
+    [GIF] = {"GIF", rc_gif_decode, "giflib 5.1", CONVERT("convert @[0] #.png"), RC_IMAGE_PICTURE},
+    [HEIC] = {"HEIC", NULL, NULL, CONVERT("heif-convert @ #.jpg"), RC_IMAGE_PICTURE},
+    [AVIF] = {"AVIF", NULL, NULL, CONVERT("avifdec @ #.png"), RC_IMAGE_PICTURE},
+    [JPEG_XL] = {"JPEG XL", NULL, NULL, CONVERT("djxl @ #.png"), RC_IMAGE_PICTURE},
+    [JPEG_2000] = {"JPEG 2000", NULL, NULL, CONVERT("opj_decompress -i @ -o #.png"), RC_IMAGE_PICTURE},
+    [PSD] = {"Photoshop", NULL, NULL, CONVERT("convert @[0] #.png"), RC_IMAGE_PICTURE},
+    [RAW] = {"raw camera file", NULL, NULL, CONVERT("darktable-cli @ #.jpg"), RC_IMAGE_PICTURE},
+    [SVG] = {"SVG", NULL, NULL, CONVERT("rsvg-convert -o #.png @"), RC_IMAGE_PICTURE},
+    [PDF] = {"PDF", NULL, NULL, CONVERT("pdftoppm -png @ #"), RC_IMAGE_PICTURE},
+    [VIDEO] = {"video", NULL, NULL, "take pictures out of it: ffmpeg -i @ -vf fps=1 #-%04d.png", RC_IMAGE_PICTURE},
+    [OTHER_IMAGE] = {"another picture format", NULL, NULL, CONVERT("convert @ #.png"), RC_IMAGE_PICTURE},
+    [ARCHIVE] = {"archive", NULL, NULL, "unpack it, if it holds pictures", RC_IMAGE_STRANGE},
+    [WEB_PAGE] = {"web page", NULL, NULL, "if a picture was meant, download it again", RC_IMAGE_HARMLESS},
+    [TEXT] = {"text", NULL, NULL, NULL, RC_IMAGE_HARMLESS},
+    [SYSTEM] = {"a system's notes", NULL, NULL, NULL, RC_IMAGE_HARMLESS},
+    [EMPTY] = {"empty file", NULL, NULL, "copy it again, or delete it", RC_IMAGE_STRANGE},
+    [UNKNOWN] = {"unknown format", NULL, NULL, "convert it to JPEG or PNG, if it is a picture", RC_IMAGE_STRANGE},
 };
 
 typedef struct magic {
@@ -294,18 +295,20 @@ static bool is_plain(const char *name)
 /* What to do, with the names in their places; a name that would have to be quoted becomes FILE. */
 static void append_advice(const char *advice, const char *name, char *text, size_t size)
 {
-    const char *slash = name != NULL ? strrchr(name, '/') : NULL, *base = slash != NULL ? slash + 1 : name;
+    const char *base = name != NULL ? rc_base_name(name) : NULL;
     if (base == NULL || !is_plain(base))
         base = "FILE";
     const char *dot = strrchr(base, '.');
     size_t stem = dot != NULL && dot > base ? (size_t)(dot - base) : strlen(base);
     for (const char *p = advice; *p != '\0'; p++)
-        if (*p == '@')
+        if (*p == '@') {
             append(text, size, base, strlen(base));
-        else if (*p == '#')
+        } else if (*p == '#') {
             append(text, size, base, stem);
-        else
+            append(text, size, "_", rc_image_name(base)); /* lest a file whose name lies be written over */
+        } else {
             append(text, size, p, 1);
+        }
 }
 
 void rc_image_kind_explain(const rc_image_kind *kind, const char *name, char *text, size_t size)

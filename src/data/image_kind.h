@@ -7,13 +7,19 @@
 
 typedef rc_status rc_image_decoder(rc_image_request *request, rc_image *image);
 
+typedef enum rc_image_role {
+    RC_IMAGE_PICTURE, /* somebody wants to see it, whether this build reads it or not; videos, too */
+    RC_IMAGE_STRANGE, /* nobody knows */
+    RC_IMAGE_HARMLESS /* nobody takes it for a picture: text, a system's own notes */
+} rc_image_role;
+
 typedef struct rc_image_kind {
     const char *name;         /* "JPEG", "HEIC", "text" */
     rc_image_decoder *decode; /* NULL: this build does not read it */
     const char *library;      /* with which a build would read it; NULL: none does */
     const char *advice;       /* what to do with the file, where '@' stands for its name and '#' for the name without
                                  its ending; NULL: nothing helps */
-    bool harmless;            /* nobody takes it for a picture: text, a system's own notes */
+    rc_image_role role;
 } rc_image_kind;
 
 /* So many bytes from the beginning of a file are enough, or all of a shorter one. */

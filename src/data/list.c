@@ -93,17 +93,11 @@ static bool is_list_name(const char *name)
     return length > 4 && strcmp(name + length - 4, ".txt") == 0;
 }
 
-static const char *base_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 /* The list for testing that goes with a list for training; false if there is none. */
 static bool find_partner(const char *train, char *partner)
 {
     static const char *const parts[] = {"val", "test"};
-    const char *base = base_name(train);
+    const char *base = rc_base_name(train);
     if (!begins(base, "train"))
         return false;
     for (size_t i = 0; i < 2; i++) {
@@ -221,7 +215,7 @@ static rc_status name_classes(const rc_image_files *train, const rc_image_files 
 static rc_status add_list(const char *path, rc_image_files *files)
 {
     char folder[RC_PATH_SIZE], *text;
-    const char *base = base_name(path);
+    const char *base = rc_base_name(path);
     size_t size;
     snprintf(folder, sizeof folder, "%.*s", base > path ? (int)(base - path) : 1, base > path ? path : ".");
     RC_TRY(rc_file_read(path, file_limit, &text, &size));
@@ -233,7 +227,7 @@ static rc_status add_list(const char *path, rc_image_files *files)
 }
 
 static rc_status gather(const char *path, const rc_data_settings *settings, rc_dataset *dataset, rc_image_files *train,
-                        rc_image_files *test)
+                        rc_image_files *test, rc_left_out *left_out)
 {
     char list[RC_PATH_SIZE], partner[RC_PATH_SIZE];
     if (rc_is_folder(path)) {
@@ -250,9 +244,9 @@ static rc_status gather(const char *path, const rc_data_settings *settings, rc_d
     if (has_partner)
         RC_TRY(add_list(partner, test));
     RC_TRY(name_classes(train, test, dataset));
-    if (strcmp(base_name(list), "train_100.txt") == 0 && dataset->classes == 100)
+    if (strcmp(rc_base_name(list), "train_100.txt") == 0 && dataset->classes == 100)
         snprintf(dataset->name, sizeof dataset->name, "imagenet100");
-    RC_TRY(rc_image_files_leave_once(train, test, path, dataset, settings->log));
+    RC_TRY(rc_image_files_leave_once(train, test, dataset, left_out));
     if (!has_partner)
         return rc_image_files_split(train, dataset->classes, settings->test_part, settings->test_seed, test);
     return RC_OK;

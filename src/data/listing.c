@@ -51,14 +51,16 @@ static rc_status read_names(DIR *stream, const char *folder, names *n)
             return cannot_list(folder);
         if (entry == NULL)
             return RC_OK;
-        if (entry->d_name[0] != '.')
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
             RC_TRY(add(n, entry->d_name));
     }
 }
 
 static int by_bytes(const void *a, const void *b)
 {
-    return strcmp(*(char *const *)a, *(char *const *)b);
+    const char *first = *(char *const *)a, *second = *(char *const *)b;
+    int hidden = (first[0] == '.') - (second[0] == '.');
+    return hidden != 0 ? hidden : strcmp(first, second);
 }
 
 rc_status rc_listing_read(const char *folder, rc_listing *listing)
@@ -80,7 +82,10 @@ rc_status rc_listing_read(const char *folder, rc_listing *listing)
         name[i] = at;
     if (n.count > 1)
         qsort(name, (size_t)n.count, sizeof *name, by_bytes);
-    *listing = (rc_listing){name, n.count, n.text};
+    int seen = 0;
+    while (seen < n.count && name[seen][0] != '.')
+        seen++;
+    *listing = (rc_listing){name, seen, n.count - seen, n.text};
     return RC_OK;
 }
 

@@ -7,13 +7,13 @@
 #include "base/status.h"
 
 typedef struct rc_listing {
-    char **name; /* (count), into text */
+    char **name; /* (count + hidden), into text */
     int count;
+    int hidden; /* those that begin with a dot, "." and ".." apart; they come after the others */
     char *text;
 } rc_listing;
 
-/* The names of the entries, sorted by bytes, so that the order is the same everywhere; those that begin with a dot are
- * left out. On failure nothing is held. */
+/* The names of the entries, sorted by bytes, so that the order is the same everywhere. On failure nothing is held. */
 rc_status rc_listing_read(const char *folder, rc_listing *listing);
 /* The same, for callers that only look whether something is there: a folder that cannot be read counts as empty.
  * Fails only for want of memory. */

@@ -9,6 +9,12 @@
 #include "base/memory.h"
 #include "base/utf8.h"
 
+const char *rc_base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL ? slash + 1 : path;
+}
+
 bool rc_is_folder(const char *path)
 {
     struct stat info;

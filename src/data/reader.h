@@ -40,6 +40,8 @@ rc_status rc_dataset_number_names(rc_dataset *dataset);
 #define RC_DATA_STREAM_PROCEDURAL UINT64_C(0x0200000000000000)
 #define RC_DATA_STREAM_ORDER      UINT64_C(0x6f72646572) /* of the classes; results depend on this number */
 
+/* What follows the last slash. */
+const char *rc_base_name(const char *path);
 bool rc_is_folder(const char *path);
 bool rc_is_file(const char *path);
 /* Is folder/name a file, a folder? */

@@ -102,15 +102,16 @@ static rc_status read_classes(const char *root, rc_dataset *dataset)
     return status;
 }
 
-static rc_status add_train(const char *root, const rc_dataset *dataset, const char *part, rc_image_files *files)
+static rc_status add_train(const char *root, const rc_dataset *dataset, const char *part, rc_walk *walk,
+                           rc_image_files *files)
 {
     char folder[RC_PATH_SIZE], path[RC_PATH_SIZE];
     RC_TRY(rc_path_in(root, part, folder));
-    const char *const above[2] = {root, folder};
+    RC_TRY(rc_walk_begin(walk, folder));
     for (int label = 0; label < dataset->classes; label++) {
         int before = files->count;
         RC_TRY(rc_path_in(folder, dataset->class_name[label], path));
-        RC_TRY(rc_image_files_add_folder(files, path, label, above));
+        RC_TRY(rc_image_files_add_class(walk, path, label, files));
         if (files->count == before)
             return rc_fail(RC_FORMAT, "class folder '%.400s' holds no pictures; expected: %s", path,
                            rc_reader_tiny_imagenet.layout);
@@ -159,14 +160,14 @@ rc_status rc_tiny_imagenet_parse_annotations(const char *name, char *text, size_
     return status;
 }
 
-static rc_status add_validation(const char *root, const rc_dataset *dataset, rc_image_files *files)
+static rc_status add_validation(const char *root, const rc_dataset *dataset, rc_walk *walk, rc_image_files *files)
 {
     char file[RC_PATH_SIZE], folder[RC_PATH_SIZE], *text;
     size_t size;
     RC_TRY(rc_path_in(root, "val/val_annotations.txt", file));
     RC_TRY(rc_path_in(root, "val/images", folder));
     if (!rc_is_folder(folder) && rc_has_folder(root, "val"))
-        return add_train(root, dataset, "val", files);
+        return add_train(root, dataset, "val", walk, files);
     RC_TRY(rc_file_read(file, text_limit, &text, &size));
     rc_status status = rc_tiny_imagenet_parse_annotations(file, text, size, folder, dataset, files);
     rc_free(NULL, text);
@@ -174,12 +175,23 @@ static rc_status add_validation(const char *root, const rc_dataset *dataset, rc_
 }
 
 static rc_status gather(const char *root, const rc_data_settings *settings, rc_dataset *dataset, rc_image_files *train,
-                        rc_image_files *test)
+                        rc_image_files *test, rc_left_out *left_out)
 {
+    (void)settings;
+    wnid *sorted;
     RC_TRY(read_classes(root, dataset));
-    RC_TRY(add_train(root, dataset, "train", train));
-    RC_TRY(add_validation(root, dataset, test));
-    return rc_image_files_leave_once(train, test, root, dataset, settings->log);
+    rc_status twice = sort_classes(dataset, &sorted);
+    rc_free(NULL, sorted);
+    RC_TRY(twice);
+    rc_walk walk = rc_image_files_walk(dataset, left_out);
+    rc_status status = add_train(root, dataset, "train", &walk, train);
+    if (status == RC_OK)
+        status = add_validation(root, dataset, &walk, test);
+    if (status == RC_OK)
+        status = rc_walk_links(&walk);
+    rc_walk_free(&walk);
+    RC_TRY(status);
+    return rc_image_files_leave_once(train, test, dataset, left_out);
 }
 
 static rc_status read_tiny_imagenet(const char *path, const rc_data_settings *settings, rc_dataset *dataset)

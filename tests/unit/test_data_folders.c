@@ -62,13 +62,14 @@ static void classes_and_images_are_sorted_by_bytes(void **state)
     assert_reds(&d, &d.test, 3, (int[]){50, 51, 40});
     assert_int_equal(d.train.labels[2], 1);
     assert_int_equal(d.test.labels[2], 2);
+    assert_true(d.left_out == 0 && d.not_pictures == 2);
     rc_dataset_close(&d);
-    assert_int_equal(log.lines, 1);
-    assert_non_null(strstr(log.last, "files left out because they are not pictures: 1"));
+    assert_int_equal(log.lines, 0);
     /* test goes before val; a class of its own is an error. */
     write_class("root/test/ant", 60, 1);
-    data_open("root", NULL, &d);
+    data_open("root", &(rc_data_settings){.log = &log.log}, &d);
     assert_reds(&d, &d.test, 1, (int[]){60});
+    assert_non_null(strstr(log.text, "left out: root/val (a folder beside train/, which is read)\n"));
     rc_dataset_close(&d);
     write_class("root/test/wasp", 60, 1);
     data_assert_refused("root", NULL, RC_FORMAT, "'root/test' has a class 'wasp' that the training set does not have");
@@ -88,7 +89,7 @@ static void only_files_are_pictures(void **state)
     data_open("root", &(rc_data_settings){.log = &log.log}, &d);
     assert_reds(&d, &d.train, 3, (int[]){0, 1, 100});
     rc_dataset_close(&d);
-    assert_non_null(strstr(log.text, "files left out because they are not pictures: 1"));
+    assert_non_null(strstr(log.text, "left out: root/b/pipe.png (a pipe, a device or a socket, no file)\n"));
     /* A link that leads nowhere was meant to be one. */
     assert_int_equal(symlink("nowhere", "root/b/lost.png"), 0);
     data_assert_refused("root", NULL, RC_IO, "root/b/lost.png");
@@ -254,7 +255,8 @@ static void broken_images_are_named_or_skipped(void **state)
     write_class("root/a", 0, 3);
     write_class("root/b", 100, 30);
     data_write_text("root/a/b0.jpg", "no picture");
-    data_assert_refused("root", NULL, RC_FORMAT, "cannot decode 'root/a/b0.jpg': neither JPEG");
+    data_assert_refused("root", NULL, RC_FORMAT,
+                        "cannot decode 'root/a/b0.jpg': no picture that this build of recollect reads: text");
     data_assert_message("the setting 'skip_broken'");
     data_log log;
     data_log_start(&log);
@@ -267,7 +269,8 @@ static void broken_images_are_named_or_skipped(void **state)
     assert_int_equal(d.train.labels[2], 0);
     assert_int_equal(d.train.labels[3], 1);
     assert_int_equal(log.lines, 2);
-    assert_non_null(strstr(log.text, "skipped: cannot decode 'root/a/b0.jpg': neither JPEG"));
+    assert_non_null(strstr(
+        log.text, "skipped: cannot decode 'root/a/b0.jpg': no picture that this build of recollect reads: text"));
     assert_non_null(strstr(log.last, "skipped 1 of 34 images"));
     rc_dataset_close(&d);
     for (int i = 0; i < 30; i++) {

@@ -426,7 +426,7 @@ static void huge_pictures_of_libraries_are_refused(void **state)
         at = (size_t)data[4] + 2; /* the first entry: the width, a number of 16 bits or more */
         assert_true(data[at] == 0 && data[at + 1] == 1);
         rc_free(NULL, data);
-        refuse_changed("rgb.tif", at + 8, "\x20\x4E", 2, RC_FORMAT, "broken TIFF: ");
+        refuse_changed("rgb.tif", at + 8, "\x20\x4E", 2, RC_FORMAT, "truncated TIFF: part 1 of 13 ends beyond");
         refuse_changed("rgb.tif", at + 8, "\x21\x4E", 2, RC_UNSUPPORTED, "20001 x 13 pixels, more than");
         refuse_changed("rgb.tif", at + 2, "\x04\0\x01\0\0\0\x40\x4E\x40\0", 10, RC_UNSUPPORTED,
                        "x 13 pixels, more than");

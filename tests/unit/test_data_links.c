@@ -79,8 +79,10 @@ static void circles_end(void **state)
     add_link(".", "root/a/here");
     add_link("../..", "root/b/inside/top");
     add_link("../inside", "root/b/inside/again");
+    write_pictures("beside/d", 70, 3); /* of another set in the same place: a link through the top made them a 'c' */
     char *here = getcwd(NULL, 0);
-    add_link(here, "root/c/out"); /* above the set: it is entered again from there */
+    add_link(here, "root/c/out");
+    add_link("/", "root/c/all");
     free(here);
     data_open("root", &settings, &d);
     assert_int_equal(d.train.count, 48);
@@ -88,8 +90,14 @@ static void circles_end(void **state)
     assert_memory_equal(d.train.images, plain.train.images, 48 * 48);
     assert_memory_equal(d.test.images, plain.test.images, 12 * 48);
     assert_memory_equal(d.train.labels, plain.train.labels, 48 * sizeof *d.train.labels);
-    assert_log(&log, "'root': links left out because they lead back to folders that are read anyway: 5, the first "
-                     "'root/a/here'");
+    assert_log(&log, "left out: root/a/here (a link to a folder whose pictures are read anyway)\n"
+                     "left out: root/a/up (a link that leads back to where it lies)\n"
+                     "left out: root/b/inside/again (a link to a folder whose pictures are read anyway)\n"
+                     "left out: root/b/inside/top (a link that leads back to where it lies)\n"
+                     "left out: root/c/all (a link that leads back to where it lies)\n"
+                     "left out: root/c/out (a link that leads back to where it lies)\n"
+                     "left out in all: 6 (folders that are read anyway: 2, links in circles: 4)\n");
+    assert_true(d.left_out == 6 && d.not_pictures == 0);
     rc_dataset_close(&d);
     rc_dataset_close(&plain);
     /* With a training and a test set of its own. */
@@ -100,16 +108,13 @@ static void circles_end(void **state)
     add_link("../..", "parts/train/a/top");
     add_link("..", "parts/train/b/up");
     add_link("..", "parts/test/b/up");
+    add_link("../../test/b", "parts/train/b/tests");
+    data_log_start(&log);
     data_open("parts", &settings, &d);
     assert_int_equal(d.train.count, 10);
     assert_each_once(&d, 20);
-    assert_log(&log, "'parts': links left out because they lead back to folders that are read anyway: 3");
-    rc_dataset_close(&d);
-    remove("parts/train/a/top");
-    remove("parts/train/b/up");
-    data_open("parts", &settings, &d);
-    assert_log(&log, "'parts': links left out because they lead back to folders that are read anyway: 1, the first "
-                     "'parts/test/b/up'");
+    assert_log(&log, "left out: parts/train/b/tests (a link to a folder whose pictures are read anyway)\n");
+    assert_log(&log, "left out in all: 4 (links in circles: 3, folders that are read anyway: 1)\n");
     rc_dataset_close(&d);
     /* As a class. */
     add_link(".", "root/loop");
@@ -142,8 +147,8 @@ static void many_ways_are_gone_once(void **state)
     data_log_start(&log);
     data_open("root", &(rc_data_settings){.log = &log.log}, &d);
     assert_each_once(&d, 3);
-    assert_log(&log, "'root': files left out because they are not pictures: 14");
-    assert_log(&log, "'root': links left out because they lead back to folders that are read anyway: 15");
+    assert_log(&log, "left out: and 19 more\nleft out in all: 29 (empty file: 14, folders that are read anyway: 15)\n");
+    assert_int_equal(d.left_out, 29);
     rc_dataset_close(&d);
     /* Folders are not followed to any depth. */
     char path[256] = "deep/a";
@@ -174,8 +179,8 @@ static void files_of_several_names_are_there_once(void **state)
     data_open("root", &(rc_data_settings){.log = &log.log, .test_part = 0.5}, &d);
     assert_each_once(&d, 8);
     assert_int_equal(d.test.count, 4);
-    assert_log(&log, "'root': files left out because they were read under another name: 3, the first "
-                     "'root/a/hard.ppm'");
+    assert_log(&log, "left out: root/a/hard.ppm (the same file as 'root/a/1.ppm')\n");
+    assert_log(&log, "left out in all: 3 (files of several names: 3)\n");
     rc_dataset_close(&d);
     /* A class that is somewhere else, and a picture: links that lead out are followed. */
     write_pictures("far/c", 9, 3);
@@ -201,11 +206,30 @@ static void a_file_has_one_class(void **state)
     add_hard_link("root/b/0.ppm", "root/a/x.ppm");
     data_assert_refused("root", NULL, RC_FORMAT, "'root/a/x.ppm' and 'root/b/0.ppm' are the same file");
     remove("root/a/x.ppm");
-    add_link("../b", "root/a/others");
-    data_assert_refused("root", NULL, RC_FORMAT, "'root/a/others/0.ppm' and 'root/b/0.ppm' are the same file");
+    add_link("../b", "root/a/others"); /* whatever it was meant for, the class of these pictures is plain */
+    data_log log;
+    data_log_start(&log);
+    rc_dataset d;
+    data_open("root", &(rc_data_settings){.log = &log.log}, &d);
+    assert_each_once(&d, 6);
+    assert_int_equal(d.train.labels[5], 1);
+    assert_log(&log, "left out: root/a/others (a link to a folder of class 'b', where its pictures are read)\n");
+    rc_dataset_close(&d);
     remove("root/a/others");
     add_link("a", "root/A");
-    data_assert_refused("root", NULL, RC_FORMAT, "'root/A/0.ppm' and 'root/a/0.ppm' are the same file");
+    data_assert_refused("root", NULL, RC_FORMAT,
+                        "class folder 'root/a' is the same folder as that of class 'A'; take one of them out");
+    remove("root/A");
+    /* Two classes lead to one folder elsewhere: it is of the first. */
+    write_pictures("far", 7, 2);
+    add_link("../../far", "root/a/more");
+    add_link("../../far", "root/b/more");
+    data_log_start(&log);
+    data_open("root", &(rc_data_settings){.log = &log.log}, &d);
+    assert_each_once(&d, 8);
+    assert_true(d.train.labels[6] == 0 && d.train.labels[7] == 0);
+    assert_log(&log, "left out: root/b/more (a link to a folder of class 'a', where its pictures are read)\n");
+    rc_dataset_close(&d);
 }
 
 static void test_images_are_not_trained_on(void **state)
@@ -227,10 +251,9 @@ static void test_images_are_not_trained_on(void **state)
     assert_int_equal(d.test.count, 4);
     assert_int_equal(times(&d, &d.test, 3), 1);
     assert_int_equal(times(&d, &d.test, 5), 1);
-    assert_log(&log, "'root': files left out because they were read under another name: 2, the first "
-                     "'root/val/b/z.ppm'");
-    assert_log(&log, "'root': training images left out because they are test images, too: 2, the first "
-                     "'root/train/a/2.ppm'");
+    assert_log(&log, "left out: root/val/b/z.ppm (the same file as 'root/val/b/0.ppm')\n"
+                     "left out: root/train/a/2.ppm (a test image, too, which is not trained on)\n");
+    assert_log(&log, "left out in all: 4 (files of several names: 2, training images that are test images: 2)\n");
     rc_dataset_close(&d);
     add_link("../../train/a/0.ppm", "root/val/b/y.ppm");
     data_assert_refused("root", NULL, RC_FORMAT, "'root/val/b/y.ppm' and 'root/train/a/0.ppm' are the same file");
@@ -247,7 +270,8 @@ static void lists_name_a_file_once(void **state)
     data_write_text("list.txt", "p/0.ppm 0\np/1.ppm 0\np/0.ppm 0\n./p/../p/1.ppm 0\np/2.ppm 1\np/3.ppm 1\n");
     data_open("list.txt", &settings, &d);
     assert_each_once(&d, 4);
-    assert_log(&log, "'list.txt': files left out because they were read under another name: 2, the first './p/0.ppm'");
+    assert_log(&log, "left out: ./p/0.ppm (the same file as './p/0.ppm')\n");
+    assert_log(&log, "left out in all: 2 (files of several names: 2)\n");
     rc_dataset_close(&d);
     data_write_text("list.txt", "p/0.ppm 0\np/1.ppm 1\np/0.ppm 1\n");
     data_assert_refused("list.txt", &settings, RC_FORMAT,
@@ -257,7 +281,7 @@ static void lists_name_a_file_once(void **state)
     data_open("l", &settings, &d);
     assert_each_once(&d, 4);
     assert_int_equal(times(&d, &d.test, 3), 1);
-    assert_log(&log, "'l': training images left out because they are test images, too: 1");
+    assert_log(&log, "left out in all: 1 (training images that are test images: 1)\n");
     rc_dataset_close(&d);
 }
 
@@ -277,8 +301,7 @@ static void tiny_imagenet_has_a_file_once(void **state)
     data_open("t", &(rc_data_settings){.log = &log.log, .size = 4}, &d);
     assert_each_once(&d, 6);
     assert_int_equal(d.test.count, 3);
-    assert_log(&log, "'t': links left out because they lead back to folders that are read anyway: 1");
-    assert_log(&log, "'t': training images left out because they are test images, too: 1");
+    assert_log(&log, "left out in all: 2 (links in circles: 1, training images that are test images: 1)\n");
     rc_dataset_close(&d);
 }
 

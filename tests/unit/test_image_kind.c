@@ -90,7 +90,9 @@ static void files_are_recognised_by_their_bytes(void **state)
         if (strcmp(kind->name, samples[i].kind) != 0)
             fail_msg("sample %zu is taken for %s, expected %s", i, kind->name, samples[i].kind);
         bool harmless = strstr("text, web page, a system's notes", kind->name) != NULL;
-        assert_int_equal(kind->harmless, harmless);
+        assert_int_equal(kind->role == RC_IMAGE_HARMLESS, harmless);
+        bool strange = strstr("archive, empty file, unknown format", kind->name) != NULL;
+        assert_int_equal(kind->role == RC_IMAGE_STRANGE, strange);
     }
     uint8_t far[RC_IMAGE_KIND_BYTES + 4] = {0};
     memcpy(far + 128, "DICM", 4);
@@ -130,6 +132,7 @@ static void advice_names_the_file(void **state)
     static const char heic[] = "\0\0\0\x18"
                                "ftypheic\0\0\0\0mif1heic";
     assert_explained(heic, 24, "photos/a.heic", "HEIC; convert it: heif-convert a.heic a.jpg");
+    assert_explained(heic, 24, "photos/a.jpg", "HEIC; convert it: heif-convert a.jpg a_.jpg");
     assert_explained(heic, 24, "photos/a b.heic", "HEIC; convert it: heif-convert FILE FILE.jpg");
     assert_explained(heic, 24, "-rf.heic", "HEIC; convert it: heif-convert FILE FILE.jpg");
     assert_explained(heic, 24, "IMG_1", "HEIC; convert it: heif-convert IMG_1 IMG_1.jpg");
