@@ -96,6 +96,7 @@ static int predict_pictures(const recollect_model *model)
      * images are as strange as is "none of these". */
     check(recollect_predictor_reject(predictor, 0.05));
     check(recollect_predictor_each(predictor, pictures, 2, CLASSES, print_prediction, (void *)(uintptr_t)model));
+    printf("%d files of folders were left out\n", recollect_predictor_left_out(predictor));
     recollect_predictor_destroy(&predictor);
     free(features);
     return status[0] == RECOLLECT_OK && best[0] == 1 && status[1] == RECOLLECT_FORMAT;

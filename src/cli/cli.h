@@ -8,7 +8,7 @@
 
 #include "recollect/recollect.h"
 
-/* DOUBTFUL: done, but --strict was given and there are warnings. */
+/* DOUBTFUL: done, but --strict was given and there are warnings, or files were left out. */
 enum { RC_EXIT_DONE = 0, RC_EXIT_FAILED = 1, RC_EXIT_USAGE = 2, RC_EXIT_DOUBTFUL = 3, RC_EXIT_INTERRUPTED = 130 };
 
 /* ---- options -------------------------------------------------------------------------------------------------- */

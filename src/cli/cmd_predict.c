@@ -9,7 +9,7 @@
 #include "cli/handle.h"
 #include "cli/predict_csv.h"
 
-enum { TOP, REJECT, JSON, CSV, LIST, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
+enum { TOP, REJECT, JSON, CSV, LIST, STRICT, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
     [TOP] = {"top", RC_OPTION_INTEGER, "N", "3", "classes to show for each image", 1, 100000},
@@ -18,6 +18,7 @@ static const rc_option options[OPTIONS] = {
     [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "one JSON object a line", 0, 0},
     [CSV] = {"csv", RC_OPTION_FLAG, NULL, NULL, "a table: a line of CSV for each image below a line of names", 0, 0},
     [LIST] = {"list", RC_OPTION_FLAG, NULL, NULL, "'-' is a list of paths, one a line, not an image", 0, 0},
+    [STRICT] = {"strict", RC_OPTION_FLAG, NULL, NULL, "exit with 3 if files of a folder were left out", 0, 0},
     [BACKEND] = {"backend", RC_OPTION_TEXT, RC_BACKENDS, "cpu", "what to compute on", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
     [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
@@ -31,7 +32,8 @@ typedef struct printer {
     int top;     /* classes in a line of CSV */
     rc_csv line; /* of it */
     bool failed; /* a prediction could not be printed */
-    int images, broken;
+    bool strict;
+    int images, broken, left_out;
 } printer;
 
 /* "cat 83.1 %, dog 12.0 %" in a new block; NULL: no memory. */
@@ -194,8 +196,11 @@ static int finish(recollect_status status, const printer *p)
         rc_failed(rc_command_predict.name, status);
     else if (p->broken > 0)
         rc_complain("predict: %d of %d could not be read", p->broken, p->broken + p->images);
+    if (p->left_out > 0 && p->json)
+        rc_print("{\"left_out\":%d}", p->left_out);
     return status == RECOLLECT_CANCELLED                          ? RC_EXIT_INTERRUPTED
            : status != RECOLLECT_OK || p->broken > 0 || p->failed ? RC_EXIT_FAILED
+           : p->strict && p->left_out > 0                         ? RC_EXIT_DOUBTFUL
                                                                   : RC_EXIT_DONE;
 }
 
@@ -216,8 +221,11 @@ static int run(const rc_option_value *value, int count, char **arguments)
         return RC_EXIT_FAILED;
     rc_catch_interrupts();
     int classes = recollect_model_classes(model), top = (int)value[TOP].integer;
-    printer p = {
-        .model = model, .json = value[JSON].given, .csv = value[CSV].given, .top = top < classes ? top : classes};
+    printer p = {.model = model,
+                 .json = value[JSON].given,
+                 .csv = value[CSV].given,
+                 .top = top < classes ? top : classes,
+                 .strict = value[STRICT].given};
     questions q = {0};
     recollect_predictor *predictor;
     recollect_status status = recollect_predictor_create(model, (int)value[THREADS].integer, &predictor);
@@ -228,6 +236,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
         print_row(&p, NULL);
     if (asked && q.count > 0)
         status = recollect_predictor_each(predictor, q.picture, q.count, top, print_prediction, &p);
+    p.left_out = recollect_predictor_left_out(predictor);
     int code = asked || status != RECOLLECT_OK ? finish(status, &p) : RC_EXIT_FAILED;
     rc_csv_free(&p.line);
     free_questions(&q, count - 1);
@@ -240,9 +249,10 @@ const rc_command rc_command_predict = {
     .name = "predict",
     .summary = "Names what is on images, and says how strange they look.",
     .arguments = "MODEL IMAGE|FOLDER|-...",
-    .details = "Images are JPEG, PNG, PPM or PGM files; folders are searched recursively; '-' reads one image "
-               "from\n"
-               "stdin, or with --list the paths of many. 'stranger: 3 %' means that 3 % of images of known classes\n"
+    .details = "Images are JPEG, PNG, PPM, PGM and BMP files, and WebP, TIFF and GIF where the build has them\n"
+               "('recollect info' says so). Folders are searched recursively, and what is left out of them is named\n"
+               "at the end. '-' reads one image from stdin, or with --list the paths of many.\n"
+               "'stranger: 3 %' means that 3 % of images of known classes\n"
                "look as strange to the model as this one; it has measured that on the images that 'learn' held out.\n"
                "--reject 5 answers 'none of these' below 5 %, and so gives up 5 % of the images of known classes.\n"
                "A file that cannot be read is named, the others are still predicted, and the exit code is 1.",

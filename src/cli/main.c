@@ -44,7 +44,7 @@ static void print_usage(void)
                  "  recollect learn animals/ --out animals.safetensors\n"
                  "  recollect learn animals.safetensors birds/ --out more.safetensors\n"
                  "  recollect predict more.safetensors photo.jpg\n\n"
-                 "exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted");
+                 "exit codes: 0 done, 1 failed, 2 wrong usage, 3 done, but with warnings (--strict), 130 interrupted");
 }
 
 /* Where stdin, stdout or stderr is closed, the next file that is opened gets its number, and what is printed goes into

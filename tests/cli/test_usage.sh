@@ -70,7 +70,7 @@ LD_LIBRARY_PATH=$broken expect 1 only-stderr "$broken/librecollect_cuda.so" self
 rm -r "$broken"
 
 expect 0 only-stdout "selftest" --help
-expect 0 only-stdout "exit codes: 0 done, 1 failed, 2 wrong usage" --help
+expect 0 only-stdout "exit codes: 0 done, 1 failed, 2 wrong usage, 3 done, but with warnings (--strict), 130" --help
 for command in run learn predict eval dream bench selftest; do
     expect 0 only-stdout "--device-memory SIZE" "$command" --help
 done

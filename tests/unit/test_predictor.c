@@ -581,6 +581,7 @@ static void creating_is_checked(void **state)
     recollect_predictor_destroy(&predictor);
     recollect_predictor_destroy(NULL);
     assert_int_equal(recollect_model_features(NULL), 0);
+    assert_int_equal(recollect_predictor_left_out(NULL), 0);
 }
 
 static void predicting_is_checked(void **state)
