@@ -442,8 +442,10 @@ RECOLLECT_API recollect_status recollect_learn_stream(recollect_model *model, co
                                                       const char *const *class_names, int classes,
                                                       recollect_learn_result *result);
 
-/* The same with images in files: a folder with one folder of images for each class (JPEG, PNG, PPM, PGM;
- * of any size), or anything else that the program reads. Classes are taken in the order of their names.
+/* The same with images in files: a folder with one folder of images for each class, or anything else that the
+ * program reads. Images are JPEG, PNG, PPM, PGM or BMP, or WebP, TIFF or GIF (the first picture of a file) where the
+ * library was built with what reads them (recollect_describe_machine says so), of any size, recognised by what they
+ * hold. `log` gets what of the folder is not read, and why. Classes are taken in the order of their names.
  * Images in val/ or test/ are held out and scored, else a tenth of every class is (see hold_out). */
 RECOLLECT_API recollect_status recollect_learn_folder(recollect_model *model, const char *path,
                                                       recollect_learn_result *result);
@@ -464,7 +466,7 @@ RECOLLECT_API const recollect_review *recollect_model_review(const recollect_mod
 RECOLLECT_API recollect_status recollect_predict(recollect_model *model, const recollect_images *images, int top,
                                                  int32_t *labels, float *probabilities, float *unfamiliarity);
 
-/* The same for one image: the bytes of a JPEG, PNG, PPM or PGM file, of any size. */
+/* The same for one image: the bytes of an image file, as recollect_learn_folder reads them. */
 RECOLLECT_API recollect_status recollect_predict_encoded(recollect_model *model, const void *bytes, size_t size,
                                                          int top, int32_t *labels, float *probabilities,
                                                          float *unfamiliarity);
@@ -526,7 +528,7 @@ RECOLLECT_API recollect_status recollect_predictor_images(recollect_predictor *p
                                                           const recollect_images *images,
                                                           const recollect_outputs *outputs);
 
-/* A picture that is still encoded: JPEG, PNG, PPM or PGM, of any size. This structure will not grow. */
+/* A picture that is still encoded, as recollect_learn_folder reads them. This structure will not grow. */
 typedef struct recollect_picture {
     const char *path;  /* of a file; with `bytes` only a name, which may be NULL */
     const void *bytes; /* what the file holds, so that it is not read; NULL: read it */
@@ -564,9 +566,9 @@ RECOLLECT_API recollect_status recollect_predictor_reject(recollect_predictor *p
 
 /* The same for any number of pictures, where a path may also be a folder: that means all pictures below it in the
  * order of their names, and then what links in it lead to. At the end `log` gets what in a folder is no picture that
- * can be read, as with recollect_learn_folder. `each` is called for every picture in order, on the thread that calls; it must not use the
- * same predictor. `top` is as above; more classes than there are is fine here. A picture that cannot be read, and a
- * folder without one, is a prediction with a status and a message, not a failure of the call. */
+ * can be read, as with recollect_learn_folder. `each` is called for every picture in order, on the thread that calls;
+ * it must not use the same predictor. `top` is as above; more classes than there are is fine here. A picture that
+ * cannot be read, and a folder without one, is a prediction with a status and a message, not a failure of the call. */
 RECOLLECT_API recollect_status recollect_predictor_each(
     recollect_predictor *predictor, const recollect_picture *pictures, int count, int top,
     void (*each)(void *user, const recollect_prediction *prediction), void *user);

@@ -1,9 +1,9 @@
 /* Goes through folders, and finds the pictures in them. A file is a picture if its name ends like one that this build
  * reads, or if its first bytes are those of one. All else is left out, and told.
  *
- * Links: one to a file counts as the file. One to a folder waits until all folders have been read, and is followed then,
- * unless the folder was read before, or holds what is being read: so links in circles end, and no picture is taken for
- * one of a class that it does not lie in. */
+ * Links: one to a file counts as the file. One to a folder waits until all folders have been read, and is followed
+ * then, unless the folder was read before, or holds what is being read: so links in circles end, and no picture is
+ * taken for one of a class that it does not lie in. */
 #ifndef RC_DATA_WALK_H
 #define RC_DATA_WALK_H
 
