@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # bench/results.py and bench/paper.csv: its examples, the names of its methods, and the table of two runs that are done.
 # bench/photos.py: its examples, and the table of two small lessons.
+# bench/figure.py: its examples, and that the figure of README.md is what it draws from the results of the runs.
 # Skipped (code 77) where there is no Python, which is a failure where RECOLLECT_TEST_NO_SKIP is set.
 #
 # usage: test_results.sh PROGRAM
@@ -21,9 +22,17 @@ fail() {
 }
 export PYTHONDONTWRITEBYTECODE=1 PYTHONIOENCODING=utf-8
 
-for file in results.py torch_peer.py photos.py; do
+for file in results.py torch_peer.py photos.py figure.py; do
     "$python" -m doctest "$bench/$file" || fail "an example of $file"
 done
+
+"$python" "$bench/figure.py" >"$work/lessons.svg" || fail "the figure of README.md cannot be drawn"
+cmp "$work/lessons.svg" "$bench/../docs/figures/lessons.svg" ||
+    fail "docs/figures/lessons.svg is not what its data says: bench/figure.py > docs/figures/lessons.svg draws it again"
+grep -q 'docs/figures/lessons.svg' "$bench/../README.md" || fail "README.md does not show the figure"
+echo '{"name": "magic", "classes": 6, "accuracy": 99}' >"$work/other.jsonl"
+if "$python" "$bench/figure.py" Other "$work/other.jsonl" >/dev/null 2>"$work/said"; then fail "a way that there is not"; fi
+grep -q "'magic' is none of the ways" "$work/said" || fail "what is said of a way that there is not: $(cat "$work/said")"
 
 "$program" methods | awk '{ print $1 }' | sort >"$work/methods"
 tail -n +2 "$bench/paper.csv" | cut -d, -f3 | sort -u | comm -23 - "$work/methods" >"$work/unknown"
