@@ -281,6 +281,18 @@ expect 1 "new has no image of a class that the model knows" "${quick[@]}" --out 
 expect 1 "nowhere" "${quick[@]}" --out none --beside nowhere
 expect 2 "which real images?" "${quick[@]}" --out none --beside ""
 [ ! -e none/all.png ] || fail "dream leaves pictures where it fails"
+# The text has the shares, how sure the model is of its dreams and, with real images, of those.
+rows_of() { grep -cE "^ +[0-9]+  .* [0-9]+\.[0-9] %( +[0-9]+ %){$1}  #+$" out.txt; } # with so many percentages behind the share
+expect 0 "share    sure  real" "${quick[@]}" --out beside --beside old --force
+[ "$(rows_of 2)" -ge 1 ] || fail "dream --beside does not say how sure the model is: $(cat out.txt)"
+expect 0 "share    sure" "${quick[@]}" --out beside --force
+[ "$(rows_of 1)" -ge 1 ] || fail "dream does not say how sure the model is: $(cat out.txt)"
+# What does not fit into one sheet goes on in the next, which is not replaced either.
+tall=("${quick[@]}" --scale 64 --out tall)
+expect 0 "tall/all.png to tall/all-2.png have a row for each class" "${tall[@]}"
+[ -s tall/all-2.png ] && [ ! -e tall/all-3.png ] || fail "six classes of 1024 pixels make $(ls tall/all*)"
+rm tall/all.png
+expect 1 "tall/all-2.png is there already" "${tall[@]}"
 expect 1 "too large" "${quick[@]}" --out large --per-class 4096 --scale 64 --steps 10000000
 expect 0 "dreams after 5 steps" dream plain.safetensors --out plain --per-class 1 --steps 5
 
