@@ -7,7 +7,14 @@
 #include "cil/task_steps.h"
 #include "cil/task_stream.h"
 
-enum { SMALLEST_BATCH = 32, LARGEST_SMALL_NET = 64, SIZE_STEP = 4, SMALLEST_SIZE = 16, USUAL_SIZE = 32 };
+enum {
+    SMALLEST_BATCH = 32,
+    LARGEST_SMALL_NET = 64,
+    SIZE_STEP = 4,
+    SMALLEST_SIZE = 16,
+    USUAL_SIZE = 32,
+    SHIFTED_PART = 16
+};
 
 /* Was `key` set by the caller? */
 static bool was_set(const rc_learn_settings *settings, const char *key)
@@ -161,6 +168,8 @@ void rc_learn_fit_config(rc_config *config, const rc_learn_settings *settings, c
     /* The small net has no strides before its second stage: large images would take hours. */
     if (data->h > LARGEST_SMALL_NET && settings->preset == NULL && !was_set(settings, "net"))
         snprintf(config->settings.net, sizeof config->settings.net, "resnet18");
+    if (settings->preset == NULL && !was_set(settings, "crop_pad"))
+        config->settings.crop_pad = (data->h + SHIFTED_PART / 2) / SHIFTED_PART;
 }
 
 /* The share of the usual weights that a task of a single class has. With the full weights a model of 20 Fashion-MNIST

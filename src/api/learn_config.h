@@ -34,7 +34,7 @@ typedef enum rc_learn_reason {
 int rc_learn_choose_size(const rc_data_seen *seen);
 int rc_learn_size(int size);
 
-/* A first model: the shape of its images, and the net that suits it unless one was set. */
+/* A first model: the shape of its images; and the net and the shifts that suit it, unless they were set. */
 void rc_learn_fit_config(rc_config *config, const rc_learn_settings *settings, const rc_dataset *data);
 
 /* Schedule, batch and loss weights of a lesson. */

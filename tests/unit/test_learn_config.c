@@ -174,14 +174,14 @@ static void other_settings_win_over_the_choice(void **state)
 {
     (void)state;
     rc_config config;
-    const char *const least[] = {"min_steps=77"}, *const both[] = {"epochs=2", "min_steps=50"},
+    const char *const least[] = {"min_steps=777"}, *const both[] = {"epochs=2", "min_steps=50"},
                       *const milestones[] = {"epochs=10", "milestone=[3]"},
                       *const refined[] = {"epochs=10", "refine_epochs=9"};
     rc_learn_settings few = {.set = least, .sets = 1}, mixed = {.set = both, .sets = 2},
                       own = {.set = milestones, .sets = 2}, head = {.set = refined, .sets = 2};
     rc_settings s = configured(&few, NULL, &config);
     assert_int_equal(stretch(&s, &few, 0, 2, 10), RC_LEARN_FEW);
-    assert_int_equal(main_steps(&s, 10), 77);
+    assert_int_equal(main_steps(&s, 10), 777);
     s = configured(&mixed, NULL, &config);
     assert_int_equal(stretch(&s, &mixed, 0, 2, 10), RC_LEARN_FEW);
     assert_int_equal(main_steps(&s, 10), 50);
@@ -222,6 +222,36 @@ static void photographs_come_to_32_pixels(void **state)
         rc_learn_tell_size(&rows[i].seen, rows[i].size, text, sizeof text);
         if (strstr(text, rows[i].says) == NULL || strstr(text, "; the setting 'size' takes another") == NULL)
             fail_msg("'%s', expected '%s'", text, rows[i].says);
+    }
+}
+
+static void large_images_are_shifted_farther(void **state)
+{
+    (void)state;
+    static const struct {
+        int size, crop_pad;
+        const char *net;
+    } rows[] = {{16, 1, "resnet-small"}, {20, 1, "resnet-small"}, {24, 2, "resnet-small"}, {28, 2, "resnet-small"},
+                {32, 2, "resnet-small"}, {64, 4, "resnet-small"}, {68, 4, "resnet18"},     {1024, 64, "resnet18"}};
+    const char *const set[] = {"crop_pad=5", "net=resnet32"};
+    rc_learn_settings none = {0}, own = {.set = set, .sets = 2}, preset = {.preset = "learn"};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        rc_config config;
+        rc_dataset data = {.h = rows[i].size, .w = rows[i].size, .c = 3};
+        configured(&none, NULL, &config);
+        rc_learn_fit_config(&config, &none, &data);
+        assert_int_equal(config.size, rows[i].size);
+        assert_int_equal(config.settings.crop_pad, rows[i].crop_pad);
+        assert_string_equal(config.settings.net, rows[i].net);
+        /* What was set wins, and so does a preset that was named. */
+        configured(&own, NULL, &config);
+        rc_learn_fit_config(&config, &own, &data);
+        assert_int_equal(config.settings.crop_pad, 5);
+        assert_string_equal(config.settings.net, "resnet32");
+        configured(&preset, NULL, &config);
+        rc_learn_fit_config(&config, &preset, &data);
+        assert_int_equal(config.settings.crop_pad, 2);
+        assert_string_equal(config.settings.net, "resnet-small");
     }
 }
 
@@ -278,6 +308,7 @@ int main(void)
         cmocka_unit_test(epochs_that_were_asked_for_are_exact),
         cmocka_unit_test(other_settings_win_over_the_choice),
         cmocka_unit_test(photographs_come_to_32_pixels),
+        cmocka_unit_test(large_images_are_shifted_farther),
         cmocka_unit_test(what_was_chosen_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
