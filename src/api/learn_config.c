@@ -203,7 +203,7 @@ rc_learn_reason rc_learn_stretch(rc_settings *s, const rc_learn_settings *settin
     int batches = rc_epoch_batches(images, s->batch);
     bool asked = least == RC_LEARN_EXACT || was_set(settings, "epochs");
     s->min_steps = 0; /* met from here on */
-    if (asked && !rc_lesson_refines(lesson) && before < s->epochs) {
+    if (asked && !rc_lesson_refines(lesson)) {
         int all = s->epochs;
         if (was_set(settings, "milestone"))
             s->refine_epochs = 0;

@@ -185,6 +185,11 @@ static void other_settings_win_over_the_choice(void **state)
     s = configured(&mixed, NULL, &config);
     assert_int_equal(stretch(&s, &mixed, 0, 2, 10), RC_LEARN_FEW);
     assert_int_equal(main_steps(&s, 10), 50);
+    const char *const enough[] = {"epochs=100", "min_steps=60"};
+    rc_learn_settings more = {.set = enough, .sets = 2};
+    s = configured(&more, NULL, &config);
+    assert_int_equal(stretch(&s, &more, 0, 2, 10), RC_LEARN_ASKED);
+    assert_int_equal(main_steps(&s, 10), 100);
     s = configured(&own, NULL, &config);
     stretch(&s, &own, 0, 2, 10);
     assert_int_equal(s.milestones, 1);
