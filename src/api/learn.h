@@ -9,10 +9,11 @@
  *   nearest number of images, chosen by the seed. They are scored at the end and never trained on.
  * Size: images of a first model come to 32 x 32 pixels, or keep their own size if they are all squares of one smaller
  *   one, unless `size` is set. docs/learn.md has the measurements.
- * Schedule: `epochs`, of which the last `refine_epochs` refine the head. Where main training would have fewer
- *   than min_steps steps, or more than RC_LEARN_MAX_STEPS, its epochs become as many as that takes, and refinement and
- *   milestones go along in proportion: a handful of images is learnt properly, a hundred thousand do not take a night.
- *   `epochs` set without milestones and refine_epochs takes those along in the same way.
+ * Schedule: `epochs`, of which the last `refine_epochs` refine the head; refinement and milestones go along in proportion
+ *   wherever the number of epochs changes. Main training has min_steps steps at least, so that a handful of images is
+ *   learnt properly, and RC_LEARN_MAX_STEPS at most, so that a hundred thousand do not take a night. A first model
+ *   has nothing to forget and is what all later lessons build on: unless a preset was named, the number of its steps grows
+ *   with the square root of the number of images (learn_config.c), up to RC_LEARN_MAX_FIRST.
  * Epochs that were set are exact, in this lesson and in those after it: neither of the two limits counts, unless
  *   min_steps was set, too. A lesson that refines nothing, such as the first, trains in all of them.
  * One class: cross entropy over a single logit is constant, so it spans all classes (docs/methods/cwd.md), and
@@ -27,9 +28,9 @@
 #include "forecast/progress.h"
 #include "model/model_file.h"
 
-/* min_steps of a model that was made with none; the most steps of main training; and the min_steps that says of a
- * model that its epochs were set, and are to be kept. */
-enum { RC_LEARN_MIN_STEPS = 300, RC_LEARN_MAX_STEPS = 3000, RC_LEARN_EXACT = 1 };
+/* min_steps of a model that was made with none; the most steps of main training, of a first model and of later lessons;
+ * and the min_steps that says of a model that its epochs were set, and are to be kept. */
+enum { RC_LEARN_MIN_STEPS = 300, RC_LEARN_MAX_FIRST = 4000, RC_LEARN_MAX_STEPS = 2000, RC_LEARN_EXACT = 1 };
 
 typedef struct rc_learn_settings {
     const char *data;       /* anything that rc_dataset_open reads */

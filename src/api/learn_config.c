@@ -1,5 +1,6 @@
 #include "api/learn_config.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -181,13 +182,16 @@ bool rc_lesson_refines(const rc_lesson_size *lesson)
     return lesson->method->refine && rc_method_replays(lesson->method, lesson->n_old);
 }
 
-/* Main training of `now` epochs instead of `before`, and all that goes along with it. */
-static void set_main_epochs(rc_settings *s, int now, int before, int refinement)
+static void scale_milestones(rc_settings *s, int now, int before)
 {
-    s->refine_epochs = refinement;
-    s->epochs = now + (s->paper_no_refinement ? 0 : refinement);
     for (int i = 0; i < s->milestones; i++)
         s->milestone[i] = scaled(s->milestone[i], now, before);
+}
+
+/* Steps of main training of a first model: 45 times the square root of the number of its images. */
+static int64_t first_steps(int images)
+{
+    return (int64_t)(45 * sqrt(images));
 }
 
 rc_learn_reason rc_learn_stretch(rc_settings *s, const rc_learn_settings *settings, const rc_lesson_size *lesson)
@@ -202,32 +206,37 @@ rc_learn_reason rc_learn_stretch(rc_settings *s, const rc_learn_settings *settin
     int before = s->epochs - (s->paper_no_refinement ? 0 : s->refine_epochs);
     int batches = rc_epoch_batches(images, s->batch);
     bool asked = least == RC_LEARN_EXACT || was_set(settings, "epochs");
-    s->min_steps = 0; /* met from here on */
-    if (asked && !rc_lesson_refines(lesson)) {
-        int all = s->epochs;
-        if (was_set(settings, "milestone"))
-            s->refine_epochs = 0;
-        else
-            set_main_epochs(s, all, before, 0);
-        before = all;
+    s->min_steps = 0;                 /* met from here on */
+    if (!rc_lesson_refines(lesson)) { /* all of its epochs train: those that were set, or those of main training */
+        int all = asked ? s->epochs : before;
+        if (!was_set(settings, "milestone"))
+            scale_milestones(s, all, before);
+        s->refine_epochs = 0;
+        s->epochs = before = all;
     }
-    int64_t steps = (int64_t)before * batches, wanted = steps;
-    if (wanted > RC_LEARN_MAX_STEPS && !asked)
-        wanted = RC_LEARN_MAX_STEPS;
+    int64_t steps = (int64_t)before * batches;
+    bool first = !asked && lesson->n_old == 0 && settings->preset == NULL;
+    int64_t usual = first ? first_steps(images) : steps, most = first ? RC_LEARN_MAX_FIRST : RC_LEARN_MAX_STEPS;
+    int64_t wanted = usual > most && !asked ? most : usual;
     if (wanted < least)
         wanted = least;
-    if (wanted == steps)
-        return asked ? RC_LEARN_ASKED : RC_LEARN_USUAL;
-    int now = (int)((wanted + batches - 1) / batches);
-    set_main_epochs(s, now, before, scaled(s->refine_epochs, now, before));
-    return wanted > steps ? RC_LEARN_FEW : RC_LEARN_MANY;
+    if (wanted != steps) {
+        int now = (int)((wanted + batches - 1) / batches);
+        s->refine_epochs = scaled(s->refine_epochs, now, before);
+        s->epochs = now + (s->paper_no_refinement ? 0 : s->refine_epochs);
+        scale_milestones(s, now, before);
+    }
+    if (wanted != usual)
+        return wanted > usual ? RC_LEARN_FEW : RC_LEARN_MANY;
+    return asked ? RC_LEARN_ASKED : first ? RC_LEARN_FIRST : RC_LEARN_USUAL;
 }
 
 void rc_learn_tell_steps(const rc_settings *s, const rc_lesson_size *lesson, rc_learn_reason reason, char *text,
                          size_t bytes)
 {
     static const char *const why[] = {
-        [RC_LEARN_USUAL] = "which is the usual number of epochs",
+        [RC_LEARN_FIRST] = "because the steps that a first model needs grow with the square root of its images",
+        [RC_LEARN_USUAL] = "because longer lessons teach new classes little and cost old ones more",
         [RC_LEARN_FEW] = "because a net needs that many steps, however few the images",
         [RC_LEARN_MANY] = "because more steps gain little, however many the images",
         [RC_LEARN_ASKED] = "as asked",

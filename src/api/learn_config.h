@@ -24,9 +24,10 @@ bool rc_lesson_refines(const rc_lesson_size *lesson);
 
 /* Why a lesson is as long as it is. */
 typedef enum rc_learn_reason {
+    RC_LEARN_FIRST, /* a first model: by the number of images */
     RC_LEARN_USUAL, /* the epochs of the configuration */
-    RC_LEARN_FEW,   /* more of them, for min_steps */
-    RC_LEARN_MANY,  /* fewer of them, for RC_LEARN_MAX_STEPS */
+    RC_LEARN_FEW,   /* more, for min_steps */
+    RC_LEARN_MANY,  /* fewer, for RC_LEARN_MAX_STEPS or RC_LEARN_MAX_FIRST */
     RC_LEARN_ASKED  /* somebody has set `epochs`, in this lesson or in one before */
 } rc_learn_reason;
 

@@ -241,9 +241,8 @@ const rc_command rc_command_learn = {
         "FOLDER holds one folder of images for each new class, named like the class, or such folders in train/\n"
         "and val/; any data set that 'run' reads will do. Without MODEL, learn trains a first model. It never\n"
         "writes MODEL. It holds out a tenth of each class, or val/, and scores it at the end. It chooses the size of\n"
-        "images and the number of steps by itself, and says why: at least 300 steps (min_steps), however few the\n"
-        "images, and at most 3000, however many. --size and --epochs are exact. If it is interrupted, it writes "
-        "nothing\nand exits with 130. share/doc/recollect/docs/learn.md says more.",
+        "images and the number of steps, and says why; what --size and --epochs say is exact. If it is interrupted,\n"
+        "it writes nothing and exits with 130. share/doc/recollect/docs/learn.md says more.",
     .examples = "  recollect learn animals/ --out animals.safetensors\n"
                 "  recollect learn animals.safetensors birds/ --out more.safetensors\n"
                 "  recollect learn more.safetensors fish/ --out all.safetensors --old-test animals/ --epochs 80",

@@ -119,6 +119,39 @@ static void a_single_class_pulls_less(void **state)
     assert_true(one.lambda_hkd / one.lambda_ce > two.lambda_hkd / two.lambda_ce);
 }
 
+/* Both sides of every limit; a batch has 64 images. */
+static void the_number_of_images_decides_how_long(void **state)
+{
+    (void)state;
+    static const struct {
+        int n_old, images, steps;
+        rc_learn_reason reason;
+    } rows[] = {
+        {0, 10, 300, RC_LEARN_FEW},     {0, 44, 300, RC_LEARN_FEW},      {0, 45, 301, RC_LEARN_FIRST},
+        {0, 270, 740, RC_LEARN_FIRST},  {0, 1080, 1488, RC_LEARN_FIRST}, {0, 7905, 4059, RC_LEARN_FIRST},
+        {0, 7906, 4059, RC_LEARN_MANY}, {0, 60000, 4685, RC_LEARN_MANY}, {2, 10, 300, RC_LEARN_FEW},
+        {2, 959, 308, RC_LEARN_FEW},    {2, 960, 300, RC_LEARN_USUAL},   {2, 6400, 2000, RC_LEARN_USUAL},
+        {2, 6464, 2020, RC_LEARN_MANY},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        rc_learn_settings none = {0}, preset = {.preset = "learn"};
+        rc_settings s = usual();
+        rc_learn_reason reason = stretch(&s, &none, rows[i].n_old, 2, rows[i].images);
+        if (reason != rows[i].reason || main_steps(&s, rows[i].images) != rows[i].steps)
+            fail_msg("%d images after %d classes: %d steps for reason %d, expected %d, %d", rows[i].images,
+                     rows[i].n_old, main_steps(&s, rows[i].images), (int)reason, rows[i].steps, (int)rows[i].reason);
+        int training = s.epochs - s.refine_epochs;
+        assert_int_equal(s.refine_epochs, rows[i].n_old > 0 ? training : 0);
+        assert_int_equal(s.milestone[0], (10 * training + 10) / 20);
+        /* A preset that was named says by itself how long a first model is trained. */
+        s = usual();
+        reason = stretch(&s, &preset, 0, 2, rows[i].images);
+        rc_settings later = usual();
+        assert_int_equal(reason, stretch(&later, &none, 2, 2, rows[i].images));
+        assert_int_equal(s.epochs, later.epochs - later.refine_epochs);
+    }
+}
+
 static rc_settings configured(const rc_learn_settings *settings, const rc_config *before, rc_config *config)
 {
     rc_saved_model model = {0};
@@ -275,7 +308,11 @@ static void what_was_chosen_is_said(void **state)
          "chosen: 1000 steps of inversion, 300 steps of training (300 epochs of 36 images) and 300 of refinement (300 "
          "epochs), because a net needs"},
         {0, 2700, NULL,
-         "chosen: 840 steps of training (20 epochs of 2700 images), which is the usual number of epochs; the setting"},
+         "chosen: 2352 steps of training (56 epochs of 2700 images), because the steps that a first model needs grow "
+         "with the square root of its images; the setting 'epochs' takes others"},
+        {6, 1000, NULL,
+         "chosen: 1000 steps of inversion, 300 steps of training (20 epochs of 1000 images) and 300 of refinement (20 "
+         "epochs), because longer lessons teach new classes little and cost old ones more; the setting"},
         {0, 640000, NULL, "steps of training (1 epoch of 640000 images), because more steps gain little, however many"},
         {0, 10, "epochs=1", "steps: 1 step of training (1 epoch of 10 images), as asked"},
         {6, 360, "epochs=40",
@@ -310,6 +347,7 @@ int main(void)
         cmocka_unit_test(enough_images_change_nothing),
         cmocka_unit_test(many_images_end_in_time),
         cmocka_unit_test(a_single_class_pulls_less),
+        cmocka_unit_test(the_number_of_images_decides_how_long),
         cmocka_unit_test(epochs_that_were_asked_for_are_exact),
         cmocka_unit_test(other_settings_win_over_the_choice),
         cmocka_unit_test(photographs_come_to_32_pixels),
