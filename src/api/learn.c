@@ -171,6 +171,8 @@ static void tell_choice(const lesson *s)
         rc_learn_tell_size(&s->data.seen, l->augment.h, text, sizeof text);
         rc_log_write(&s->watch.log, RC_LOG_INFO, "%s", text);
     }
+    if (s->first && rc_learn_tell_colour(&l->settings, s->settings, text, sizeof text))
+        rc_log_write(&s->watch.log, RC_LOG_INFO, "%s", text);
     rc_learn_tell_steps(&l->settings, &size, s->reason, text, sizeof text);
     rc_log_write(&s->watch.log, RC_LOG_INFO, "%s", text);
 }

@@ -14,8 +14,12 @@ enum {
     SIZE_STEP = 4,
     SMALLEST_SIZE = 16,
     USUAL_SIZE = 32,
-    SHIFTED_PART = 16
+    SHIFTED_PART = 16,
+    PHOTO_INVERSION = 500
 };
+
+/* Measured on four sets of photographs: docs/notes/photographs.md. */
+static const double photo_colour = 0.3, first_factor = 60;
 
 /* Was `key` set by the caller? */
 static bool was_set(const rc_learn_settings *settings, const char *key)
@@ -171,6 +175,23 @@ void rc_learn_fit_config(rc_config *config, const rc_learn_settings *settings, c
         snprintf(config->settings.net, sizeof config->settings.net, "resnet18");
     if (settings->preset == NULL && !was_set(settings, "crop_pad"))
         config->settings.crop_pad = (data->h + SHIFTED_PART / 2) / SHIFTED_PART;
+    bool photographs = data->c == 3 && settings->preset == NULL;
+    if (photographs && !was_set(settings, "colour"))
+        config->settings.colour = photo_colour;
+    if (photographs && !was_set(settings, "inversion_steps"))
+        config->settings.inversion_steps = PHOTO_INVERSION;
+}
+
+bool rc_learn_tell_colour(const rc_settings *s, const rc_learn_settings *settings, char *text, size_t bytes)
+{
+    if (settings->preset != NULL || was_set(settings, "colour") || !(s->colour > 0))
+        return false;
+    snprintf(
+        text, bytes,
+        "chosen: training changes brightness, contrast and saturation by up to %.0f %%, because photographs are then "
+        "learnt better; the setting 'colour' is how far (0: not)",
+        100 * s->colour);
+    return true;
 }
 
 /* The share of the usual weights that a task of a single class has. With the full weights a model of 20 Fashion-MNIST
@@ -188,10 +209,10 @@ static void scale_milestones(rc_settings *s, int now, int before)
         s->milestone[i] = scaled(s->milestone[i], now, before);
 }
 
-/* Steps of main training of a first model: 45 times the square root of the number of its images. */
+/* Steps of main training of a first model. */
 static int64_t first_steps(int images)
 {
-    return (int64_t)(45 * sqrt(images));
+    return (int64_t)(first_factor * sqrt(images));
 }
 
 rc_learn_reason rc_learn_stretch(rc_settings *s, const rc_learn_settings *settings, const rc_lesson_size *lesson)

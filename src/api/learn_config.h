@@ -35,15 +35,17 @@ typedef enum rc_learn_reason {
 int rc_learn_choose_size(const rc_data_seen *seen);
 int rc_learn_size(int size);
 
-/* A first model: the shape of its images; and the net and the shifts that suit it, unless they were set. */
+/* A first model: the shape of its images; and the net, the augmentation and the inversion that suit them, unless they
+ * were set or a preset was named. */
 void rc_learn_fit_config(rc_config *config, const rc_learn_settings *settings, const rc_dataset *data);
 
 /* Schedule, batch and loss weights of a lesson. */
 rc_learn_reason rc_learn_stretch(rc_settings *s, const rc_learn_settings *settings, const rc_lesson_size *lesson);
 
-/* What was chosen and why, one line each, for people: the size, where `seen` is not empty and it was not set; the
- * length of the lesson with the settings that rc_learn_stretch has made. */
+/* What was chosen and why, one line each, for people: the size, where it was not set; how colours change (false: that
+ * was not chosen); the length of the lesson with the settings that rc_learn_stretch has made. */
 void rc_learn_tell_size(const rc_data_seen *seen, int size, char *text, size_t bytes);
+bool rc_learn_tell_colour(const rc_settings *s, const rc_learn_settings *settings, char *text, size_t bytes);
 void rc_learn_tell_steps(const rc_settings *s, const rc_lesson_size *lesson, rc_learn_reason reason, char *text,
                          size_t bytes);
 

@@ -64,10 +64,12 @@ grep -q "^training 1/1" err.txt || fail "one epoch of ten images is not one step
 ! grep -q "chosen" err.txt || fail "what was asked for is called chosen: $(cat err.txt)"
 expect 0 "1 step of training (1 epoch of 20 images), as asked" learn few.safetensors third --out few-more.safetensors \
     --threads 1 --set hold_out=0
-expect 0 "chosen: 150 steps of training (150 epochs of 10 images), because a net needs that many steps" learn few \
-    --out few-more.safetensors --force --set min_steps=150 --set net_width=4 --threads 1 --set hold_out=0
+expect 0 "chosen: 200 steps of training (200 epochs of 10 images), because a net needs that many steps" learn few \
+    --out few-more.safetensors --force --set min_steps=200 --set net_width=4 --threads 1 --set hold_out=0
 grep -qE "chosen: 32 x 32 pixels for 10 images of ([0-9]+) x \1, .*; --size takes another" err.txt ||
     fail "the size is not said: $(cat err.txt)"
+grep -q "chosen: training changes brightness, contrast and saturation by up to 30 %" err.txt ||
+    fail "the change of colours is not said: $(cat err.txt)"
 rm few*.safetensors
 
 # ---- what is refused ------------------------------------------------------------------------------------------------

@@ -127,11 +127,11 @@ static void the_number_of_images_decides_how_long(void **state)
         int n_old, images, steps;
         rc_learn_reason reason;
     } rows[] = {
-        {0, 10, 300, RC_LEARN_FEW},     {0, 44, 300, RC_LEARN_FEW},      {0, 45, 301, RC_LEARN_FIRST},
-        {0, 270, 740, RC_LEARN_FIRST},  {0, 1080, 1488, RC_LEARN_FIRST}, {0, 7905, 4059, RC_LEARN_FIRST},
-        {0, 7906, 4059, RC_LEARN_MANY}, {0, 60000, 4685, RC_LEARN_MANY}, {2, 10, 300, RC_LEARN_FEW},
-        {2, 959, 308, RC_LEARN_FEW},    {2, 960, 300, RC_LEARN_USUAL},   {2, 6400, 2000, RC_LEARN_USUAL},
-        {2, 6464, 2020, RC_LEARN_MANY},
+        {0, 10, 300, RC_LEARN_FEW},      {0, 24, 300, RC_LEARN_FEW},     {0, 25, 300, RC_LEARN_FIRST},
+        {0, 26, 305, RC_LEARN_FIRST},    {0, 270, 988, RC_LEARN_FIRST},  {0, 1080, 1984, RC_LEARN_FIRST},
+        {0, 4445, 4002, RC_LEARN_FIRST}, {0, 4447, 4002, RC_LEARN_MANY}, {0, 60000, 4685, RC_LEARN_MANY},
+        {2, 10, 300, RC_LEARN_FEW},      {2, 959, 308, RC_LEARN_FEW},    {2, 960, 300, RC_LEARN_USUAL},
+        {2, 6400, 2000, RC_LEARN_USUAL}, {2, 6464, 2020, RC_LEARN_MANY},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         rc_learn_settings none = {0}, preset = {.preset = "learn"};
@@ -293,6 +293,35 @@ static void large_images_are_shifted_farther(void **state)
     }
 }
 
+static void photographs_in_colour_are_coloured(void **state)
+{
+    (void)state;
+    static const struct {
+        int channels, inversion_steps;
+        double colour;
+        const char *set, *preset;
+        bool said;
+    } rows[] = {
+        {3, 500, 0.3, NULL, NULL, true},           {1, 1000, 0, NULL, NULL, false},
+        {3, 500, 0.1, "colour=0.1", NULL, false},  {3, 500, 0, "colour=0", NULL, false},
+        {1, 1000, 0.2, "colour=0.2", NULL, false}, {3, 77, 0.3, "inversion_steps=77", NULL, true},
+        {3, 1000, 0, NULL, "learn", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[400] = "";
+        rc_config config;
+        const char *const set[] = {rows[i].set};
+        rc_learn_settings settings = {.set = set, .sets = rows[i].set != NULL, .preset = rows[i].preset};
+        rc_dataset data = {.h = 32, .w = 32, .c = rows[i].channels};
+        configured(&settings, NULL, &config);
+        rc_learn_fit_config(&config, &settings, &data);
+        assert_int_equal(config.settings.inversion_steps, rows[i].inversion_steps);
+        assert_true(config.settings.colour == rows[i].colour);
+        assert_int_equal(rc_learn_tell_colour(&config.settings, &settings, text, sizeof text), rows[i].said);
+        assert_int_equal(strstr(text, "by up to 30 %, because photographs") != NULL, rows[i].said);
+    }
+}
+
 static void what_was_chosen_is_said(void **state)
 {
     (void)state;
@@ -300,15 +329,15 @@ static void what_was_chosen_is_said(void **state)
         int n_old, images;
         const char *set, *says;
     } rows[] = {
-        {0, 36, NULL,
-         "chosen: 300 steps of training (300 epochs of 36 images), because a net needs that many steps, however few "
+        {0, 20, NULL,
+         "chosen: 300 steps of training (300 epochs of 20 images), because a net needs that many steps, however few "
          "the "
          "images; the setting 'epochs' takes others"},
         {6, 36, NULL,
          "chosen: 1000 steps of inversion, 300 steps of training (300 epochs of 36 images) and 300 of refinement (300 "
          "epochs), because a net needs"},
         {0, 2700, NULL,
-         "chosen: 2352 steps of training (56 epochs of 2700 images), because the steps that a first model needs grow "
+         "chosen: 3150 steps of training (75 epochs of 2700 images), because the steps that a first model needs grow "
          "with the square root of its images; the setting 'epochs' takes others"},
         {6, 1000, NULL,
          "chosen: 1000 steps of inversion, 300 steps of training (20 epochs of 1000 images) and 300 of refinement (20 "
@@ -352,6 +381,7 @@ int main(void)
         cmocka_unit_test(other_settings_win_over_the_choice),
         cmocka_unit_test(photographs_come_to_32_pixels),
         cmocka_unit_test(large_images_are_shifted_farther),
+        cmocka_unit_test(photographs_in_colour_are_coloured),
         cmocka_unit_test(what_was_chosen_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
