@@ -9,11 +9,11 @@
  *   nearest number of images, chosen by the seed. They are scored at the end and never trained on.
  * Size: images of a first model come to 32 x 32 pixels, or keep their own size if they are all squares of one smaller
  *   one, unless `size` is set. docs/learn.md has the measurements.
- * Schedule: `epochs`, of which the last `refine_epochs` refine the head; refinement and milestones go along in proportion
- *   wherever the number of epochs changes. Main training has min_steps steps at least, so that a handful of images is
- *   learnt properly, and RC_LEARN_MAX_STEPS at most, so that a hundred thousand do not take a night. A first model
- *   has nothing to forget and is what all later lessons build on: unless a preset was named, the number of its steps grows
- *   with the square root of the number of images (learn_config.c), up to RC_LEARN_MAX_FIRST.
+ * Schedule: `epochs`, of which the last `refine_epochs` refine the head; refinement and milestones go along in
+ *   proportion wherever the number of epochs changes. Main training has min_steps steps at least, so that a handful of
+ *   images is learnt properly, and RC_LEARN_MAX_STEPS at most, so that a hundred thousand do not take a night. A first
+ *   model has nothing to forget, and is what all later lessons build on: unless a preset was named, the number of its
+ *   steps grows with the square root of the number of images (learn_config.c), up to RC_LEARN_MAX_FIRST.
  * Epochs that were set are exact, in this lesson and in those after it: neither of the two limits counts, unless
  *   min_steps was set, too. A lesson that refines nothing, such as the first, trains in all of them.
  * One class: cross entropy over a single logit is constant, so it spans all classes (docs/methods/cwd.md), and

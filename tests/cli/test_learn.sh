@@ -59,7 +59,7 @@ cmp -s three.safetensors again.safetensors || fail "another number of threads gi
 # ---- what is chosen, and what was asked for ---------------------------------------------------------------------------
 "$make_images" procedural:10 train 0 2 5 png few
 expect 0 "steps: 1 step of training (1 epoch of 10 images), as asked" learn few --out few.safetensors --size 16 --epochs 1 \
-    --set net_width=8 --set generator_width=16 --set inversion_steps=3 --threads 1 --set hold_out=0
+    --set net_width=8 --set generator_width=16 --set inversion_steps=3 --set colour=0 --threads 1 --set hold_out=0
 grep -q "^training 1/1" err.txt || fail "one epoch of ten images is not one step: $(cat err.txt)"
 ! grep -q "chosen" err.txt || fail "what was asked for is called chosen: $(cat err.txt)"
 expect 0 "1 step of training (1 epoch of 20 images), as asked" learn few.safetensors third --out few-more.safetensors \
