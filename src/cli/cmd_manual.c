@@ -40,8 +40,10 @@ static void print_command(const rc_command *command)
         rc_roff_text(line + (line[0] == ' '));
     rc_print_own(".SH DESCRIPTION");
     rc_roff_text(command->summary);
-    if (command->details != NULL)
+    if (command->details != NULL) {
+        rc_print_own(".PP");
         rc_roff_text(command->details);
+    }
     rc_print_own(".SH OPTIONS");
     for (int i = 0; i < command->options; i++)
         print_option(command, &command->option[i]);

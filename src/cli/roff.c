@@ -9,14 +9,13 @@
 enum { LINE = 1024, MOST = 4 }; /* room for a line; for what becomes of a character */
 
 /* What becomes of a character at the end of `line`, which has `used` bytes. */
-static size_t put(char *line, size_t used, char c, bool quoted)
+static size_t put(char *line, size_t used, char c)
 {
-    const char *escape = c == '\\'               ? "\\e"
-                         : c == '-'              ? "\\-"
-                         : c == '"' && quoted    ? "\"\""
-                         : used > 0 || quoted    ? NULL
-                         : c == '.' || c == '\'' ? "\\&"
-                                                 : NULL;
+    const char *escape = NULL;
+    if (c == '\\' || c == '-')
+        escape = c == '-' ? "\\-" : "\\e";
+    else if (used == 0 && (c == '.' || c == '\''))
+        escape = "\\&";
     if (escape != NULL) {
         memcpy(line + used, escape, 2);
         used += 2;
@@ -33,7 +32,7 @@ static void print_line(const char *text, size_t length)
     char line[LINE] = "";
     size_t used = 0;
     for (size_t i = 0; i < length && used + MOST < sizeof line; i++)
-        used = put(line, used, text[i], false);
+        used = put(line, used, text[i]);
     rc_print_own("%s", line);
 }
 
@@ -64,7 +63,7 @@ void rc_roff_macro(const char *macro, const char *argument)
     size_t used = 0;
     line[0] = '\0';
     for (const char *p = argument; *p != '\0' && used + MOST < sizeof line; p++)
-        used = put(line, used, *p, true);
+        used = put(line, used, *p);
     rc_print_own("%s \"%s\"", macro, line);
 }
 
@@ -77,7 +76,7 @@ void rc_roff_begin(const char *name, const char *section, const char *about)
         *p = (char)toupper((unsigned char)*p);
     rc_print_own(".TH %s %s \"\" \"recollect %s\" \"%s\"", title, section, recollect_version(),
                  section[0] == '1' ? "User Commands" : "Library Functions");
-    rc_print_own(".SH NAME");
+    rc_print_own(".ad l\n.nh\n.SH NAME"); /* no stretched lines and no hyphens, which are no part of a name */
     /* As manual pages have it: no capital letter, no stop. */
     length -= length > 0 && about[length - 1] == '.';
     rc_print_own("%s \\- %c%.*s", name, tolower((unsigned char)about[0]), (int)length - 1, about + 1);

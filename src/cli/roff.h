@@ -7,7 +7,7 @@ void rc_roff_line(const char *text);
 void rc_roff_text(const char *text);
 /* The same for lines that are not filled: examples. */
 void rc_roff_code(const char *text);
-/* A macro and its one argument, .SH say, with the argument in quotes and escaped. */
+/* A macro, .SH say, and its one argument, which has no quotes. */
 void rc_roff_macro(const char *macro, const char *argument);
 /* The beginning of a page: its name, section ("1", "3"), and one line about it. */
 void rc_roff_begin(const char *name, const char *section, const char *about);

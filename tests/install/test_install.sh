@@ -103,8 +103,10 @@ for page in "${pages[@]}"; do
         mandoc -T lint -W error "$page" || { echo "FAILED: $page has mistakes"; exit 1; }
     fi
     if command -v groff >/dev/null; then
-        groff -man -Tascii -ww "$page" 2>warnings.txt >/dev/null
-        [ ! -s warnings.txt ] || { cat warnings.txt; echo "FAILED: $page has mistakes"; exit 1; }
+        for width in 60 80 200; do
+            groff -man -Tascii -ww -rLL=${width}n "$page" 2>warnings.txt >/dev/null
+            [ ! -s warnings.txt ] || { cat warnings.txt; echo "FAILED: $page has mistakes at $width columns"; exit 1; }
+        done
     fi
 done
 [ "$(find "$share/man" -type f | wc -l)" -eq ${#pages[@]} ] || { echo "FAILED: not ${#pages[@]} manual pages"; exit 1; }

@@ -200,6 +200,26 @@ static void methods_are_what_they_say(void **state)
     assert_true(count > 15 && data_free > 8 && data_free < count && teaching > data_free && teaching < count);
 }
 
+/* The option takes this number, or refuses it with the range and changes nothing. */
+static void try_number(const recollect_setting *setting, double number, bool taken)
+{
+    char text[64], before[4096], after[4096];
+    recollect_model *model;
+    snprintf(text, sizeof text, "%.17g", number);
+    recollect_status status = recollect_check_option(setting->name, text);
+    if ((status == RECOLLECT_OK) != taken)
+        fail_msg("%s = %s is %s: %s", setting->name, text, taken ? "refused" : "taken", recollect_last_message());
+    SUCCEEDS(recollect_model_create(context, &model));
+    SUCCEEDS(recollect_model_get(model, setting->name, before, sizeof before));
+    assert_int_equal(recollect_model_set(model, setting->name, text), status);
+    if (!taken) {
+        assert_non_null(strstr(recollect_last_message(), setting->name));
+        SUCCEEDS(recollect_model_get(model, setting->name, after, sizeof after));
+        assert_string_equal(after, before);
+    }
+    recollect_model_destroy(&model);
+}
+
 /* Every setting takes its default and both ends of its range, and refuses what lies beyond them. */
 static void settings_are_what_they_say(void **state)
 {
@@ -213,6 +233,16 @@ static void settings_are_what_they_say(void **state)
         bool is_number = strstr(setting.type, "number") != NULL;
         assert_true(isnan(setting.low) == !is_number && isnan(setting.high) == !is_number);
         numbers += is_number;
+        bool is_seed = strcmp(setting.name, "seed") == 0; /* its end is beyond what a double can tell apart */
+        if (is_number && setting.choices == NULL) {
+            double step = strcmp(setting.type, "number") == 0 ? 1e-4 : setting.low > 1 ? setting.low : 1;
+            try_number(&setting, setting.low, true);
+            try_number(&setting, setting.low - step, false);
+            if (!is_seed) {
+                try_number(&setting, setting.high, true);
+                try_number(&setting, setting.high + (setting.high > 1e4 ? setting.high * 1e-3 : step), false);
+            }
+        }
         if (strcmp(setting.name, "epochs") == 0) {
             assert_string_equal(setting.type, "whole number");
             assert_string_equal(setting.initial, "200");
@@ -538,6 +568,14 @@ static void options_are_checked_without_a_model(void **state)
     REFUSES_ARGUMENT("expected true or false", recollect_check_option("merge", "yes"));
     REFUSES_ARGUMENT("magic", recollect_check_option("method", "magic"));
     REFUSES_ARGUMENT("many", recollect_check_option("epochs", "many"));
+    REFUSES_ARGUMENT("epochs is 0, expected 1 to 100000", recollect_check_option("epochs", "0"));
+    REFUSES_ARGUMENT("data format 'zip' is not known", recollect_check_option("format", "zip"));
+    REFUSES_ARGUMENT("net is 'generator', expected resnet32", recollect_check_option("net", "generator"));
+    REFUSES_ARGUMENT("expected 1 or 3 numbers from 0 to 1", recollect_check_option("mean", "0.5, 0.5"));
+    REFUSES_ARGUMENT("expected 1 class or more for every task", recollect_check_option("task_sizes", "2,0"));
+    REFUSES_ARGUMENT("the method 'joint' needs the images of old classes", recollect_check_option("method", "joint"));
+    SUCCEEDS(recollect_check_option("mean", "0.5, 0.25, 1"));
+    SUCCEEDS(recollect_check_option("std", "cifar100"));
 }
 
 static void expect_option(const recollect_model *model, const char *name, const char *value)
