@@ -117,6 +117,19 @@ sed 's/\\e/\\/g' "$share/man/man3/recollect.3" | words >page.txt
 missing=$(comm -23 header.txt page.txt | tr '\n' ' ')
 [ "$missing" = "__cplusplus endif extern ifdef recollect_api " ] ||
     { echo "FAILED: recollect.3 lacks words of the header: $missing"; exit 1; }
+grep -qF 'escaped (\en, \eu001b, ' "$share/man/man3/recollect.3" || { echo "FAILED: recollect.3 loses backslashes"; exit 1; }
+# Its comments are text, its lists are lists, and what is not filled ends.
+header=$work/prefix/include/recollect/recollect.h page=$share/man/man3/recollect.3
+[ "$(grep -cx '\.nf' "$page")" = "$(grep -cx '\.fi' "$page")" ] || { echo "FAILED: recollect.3: .nf without .fi"; exit 1; }
+! grep -nE '^ \*|^/\*|\*/$' "$page" | grep -v ';' | grep -vE '^[0-9]+: {4}' ||
+    { echo "FAILED: recollect.3 has marks of comments in its text"; exit 1; }
+sed -nE 's/^ \* {3,9}([A-Za-z_]+)  .*/\1/p' "$header" >listed.txt
+sed -nE '/^\.TP 12$/{n;s/^\.B "(.*)"$/\1/p;}' "$page" >items.txt
+cmp listed.txt items.txt && [ "$(wc -l <items.txt)" -gt 10 ] || { echo "FAILED: recollect.3 has other lists than the header"; exit 1; }
+sed -nE 's/^ \* {12,}//p' "$header" | sed 's/-/\\-/g' >behind.txt
+while read -r line; do
+    grep -qxF -- "$line" "$page" || { echo "FAILED: recollect.3 does not fill '$line'"; exit 1; }
+done <behind.txt
 completes() { # completes WORD...: what bash offers for the last word of a command line
     bash -c 'source "$0"; compopt() { :; }; COMP_WORDS=(recollect "$@"); COMP_CWORD=$#; _recollect
         printf "%s\n" "${COMPREPLY[@]}"' "$share/bash-completion/completions/recollect" "$@"
