@@ -46,16 +46,32 @@ static const char *preset_at(int index)
     return recollect_preset_at(index, &preset) ? preset.name : NULL;
 }
 
+/* Names of settings. */
+static const char *setting_at(int index)
+{
+    recollect_setting setting = {.size = sizeof setting};
+    return recollect_setting_at(index, &setting) ? setting.name : NULL;
+}
+
+/* Those that a lesson reads: what is learnt, and from where, a command line says. */
+static const char *lesson_setting_at(int index)
+{
+    recollect_setting setting = {.size = sizeof setting};
+    for (int i = 0; recollect_setting_at(i, &setting); i++)
+        if (strcmp(setting.readers, "tasks") != 0 && strcmp(setting.name, "data") != 0 && index-- == 0)
+            return setting.name;
+    return NULL;
+}
+
 const char *rc_option_choice(const rc_command *command, const rc_option *option, int index)
 {
     static const struct {
         const rc_command *command;
         const char *option;
         const char *(*at)(int index);
-    } lists[] = {{&rc_command_learn, "method", lesson_method_at},
-                 {&rc_command_learn, "net", backbone_at},
-                 {&rc_command_learn, "preset", preset_at},
-                 {&rc_command_run, "method", method_at},
+    } lists[] = {{&rc_command_learn, "method", lesson_method_at}, {&rc_command_learn, "net", backbone_at},
+                 {&rc_command_learn, "preset", preset_at},        {&rc_command_learn, "set", lesson_setting_at},
+                 {&rc_command_run, "method", method_at},          {&rc_command_run, "set", setting_at},
                  {&rc_command_info, "net", recollect_net_at}};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         if (lists[i].command == command && strcmp(lists[i].option, option->name) == 0)

@@ -78,7 +78,8 @@ typedef struct rc_command {
 } rc_command;
 
 /* What an option takes where the library has the list (its methods, say), item 0, 1, ...: NULL when there are no more.
- * The text is valid until the next call. */
+ * Of a list (--set) these are the names before the equals sign, which recollect(1) explains. The text is valid until
+ * the next call. */
 const char *rc_option_choice(const rc_command *command, const rc_option *option, int index);
 
 /* Every command; NULL when there are no more. */

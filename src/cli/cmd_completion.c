@@ -9,7 +9,6 @@ static void option_words(const rc_command *command, const rc_option *o, char *wo
 {
     size_t used = 0;
     const char *choice;
-    recollect_setting setting = {.size = sizeof setting};
     words[0] = '\0';
     if (o->argument != NULL && strchr(o->argument, '|') != NULL) {
         snprintf(words, size, "%s", o->argument);
@@ -18,9 +17,7 @@ static void option_words(const rc_command *command, const rc_option *o, char *wo
         return;
     }
     for (int i = 0; used < size && (choice = rc_option_choice(command, o, i)) != NULL; i++)
-        used += (size_t)snprintf(words + used, size - used, "%s ", choice);
-    for (int i = 0; strcmp(o->name, "set") == 0 && used < size && recollect_setting_at(i, &setting); i++)
-        used += (size_t)snprintf(words + used, size - used, "%s= ", setting.name);
+        used += (size_t)snprintf(words + used, size - used, "%s%s ", choice, o->type == RC_OPTION_LIST ? "=" : "");
 }
 
 /* No words and no file may follow it. */

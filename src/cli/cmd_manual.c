@@ -19,7 +19,7 @@ static void print_option(const rc_command *command, const rc_option *o)
     snprintf(line, sizeof line, "%s%s%s%s", o->help, o->fallback != NULL ? " (default: " : "",
              o->fallback != NULL ? o->fallback : "", o->fallback != NULL ? ")" : "");
     rc_roff_text(line);
-    if (rc_option_choice(command, o, 0) == NULL)
+    if (o->type == RC_OPTION_LIST || rc_option_choice(command, o, 0) == NULL)
         return;
     size_t used = (size_t)snprintf(line, sizeof line, "There are");
     for (int i = 0; (choice = rc_option_choice(command, o, i)) != NULL && used < sizeof line; i++)

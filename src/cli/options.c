@@ -37,7 +37,7 @@ static void print_option(const rc_command *command, const rc_option *o)
         rc_print_own("  %s\n  %*s %s%s", left, COLUMN, "", o->help, fallback);
     else
         rc_print_own("  %-*s %s%s", COLUMN, left, o->help, fallback);
-    if (rc_option_choice(command, o, 0) != NULL)
+    if (o->type != RC_OPTION_LIST && rc_option_choice(command, o, 0) != NULL)
         print_choices(command, o);
 }
 

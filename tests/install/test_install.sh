@@ -164,6 +164,10 @@ for option in method net preset; do
     done <offered
 done
 completes learn --method cw | grep -xF cwd >/dev/null || { echo "FAILED: bash does not complete methods"; exit 1; }
+completes learn --set '' >offered
+completes run --set '' >all
+[ "$(comm -13 <(sort offered) <(sort all) | tr '\n' ' ')" = "class_order= data= first_task= order= task_sizes= tasks= " ] ||
+    { echo "FAILED: learn offers settings that it does not read"; exit 1; }
 completes run --method jo | grep -xF joint >/dev/null || { echo "FAILED: bash does not complete methods of run"; exit 1; }
 for method in joint real-hkd real-lce; do
     code=0

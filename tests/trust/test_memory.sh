@@ -7,8 +7,8 @@
 # usage: test_memory.sh PROGRAM MAKE_IMAGES FAULT_LIBRARY HEAP_LIBRARY USE_API [POINTS|all [SEED [COMMAND...]]]
 #   POINTS: how many requests of each command fail (the first, the last, some by the seed, the others evenly), in each
 #   of the two ways; all: every one. test_memory.sh --list: the names of the commands
-order=(info info-json info-machine predict predict-json predict-list eval eval-json eval-folders eval-lists eval-tiny
-    eval-idx eval-cifar learn learn-json learn-more learn-more-json dream dream-again api run run-killed run-done)
+order=(info info-json info-machine predict predict-json predict-csv predict-list eval eval-json eval-folders eval-lists
+    eval-tiny eval-idx eval-cifar learn learn-json learn-more learn-more-json dream dream-again api run run-killed run-done)
 if [ "${1:-}" = --list ]; then
     printf '%s\n' "${order[@]}"
     exit
@@ -104,6 +104,7 @@ declare -A commands=(
     [info-machine]="info"
     [predict]="predict $two ../inputs/pictures --threads 1"
     [predict-json]="predict $two ../inputs/pictures --threads 1 --json"
+    [predict-csv]="predict $two ../inputs/pictures --threads 1 --csv"
     [predict-list]="predict $two --list - --threads 1"
     [eval]="eval $two ../inputs/first --threads 1"
     [eval-json]="eval $two ../inputs/first --threads 1 --json"
