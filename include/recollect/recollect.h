@@ -186,7 +186,8 @@ typedef struct recollect_settings {
     /* Callbacks; each may be NULL. The library calls them on the thread that calls the library; they must not
      * call it with the same context, except to destroy. `log` gets one line of text without its newline, at
      * `log_level` or above. `progress` is called about twice a second and at the end of a stage. `cancelled`
-     * is called as often; anything but 0 stops the call with RECOLLECT_CANCELLED. */
+     * is called more often, also in the midst of computing; anything but 0, once, stops the call with
+     * RECOLLECT_CANCELLED within about half a second. On "cuda" a step that has begun is finished first. */
     void (*log)(void *user, recollect_log_level level, const char *text);
     recollect_log_level log_level;
     void (*progress)(void *user, const recollect_progress *progress);
@@ -613,7 +614,7 @@ RECOLLECT_API recollect_status recollect_evaluate(const recollect_model *model, 
 /* The same with images in files: what recollect_learn_folder reads. The test images of the data are scored; all of
  * its images where it has no test images of its own. The library matches classes by their names; images of other
  * classes are left out and counted. The model's options `format` and `skip_broken` hold. RECOLLECT_INVALID_ARGUMENT:
- * no image has a class that the model knows. `cancelled` can stop the reading, not the scoring. */
+ * no image has a class that the model knows. */
 RECOLLECT_API recollect_status recollect_evaluate_folder(const recollect_model *model, const char *path,
                                                          recollect_evaluation **evaluation);
 

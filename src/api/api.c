@@ -232,6 +232,7 @@ bool rc_api_is_parents(const recollect_context *context)
 void rc_api_enter(recollect_context *context)
 {
     context->busy = true;
+    context->before = rc_stop_swap(rc_watch_stop(&context->watch));
     atomic_fetch_add(&context->holders, 1);
 }
 
@@ -240,6 +241,7 @@ void rc_api_leave(recollect_context *context)
     recollect_model *doomed = context->doomed;
     context->busy = false;
     context->doomed = NULL;
+    rc_stop_swap(context->before);
     while (doomed != NULL) {
         recollect_model *next = doomed->next_doomed;
         rc_api_release_model(doomed);

@@ -19,6 +19,7 @@ struct recollect_context {
     rc_watch watch;              /* leads to the settings' callbacks */
     atomic_int holders;          /* its owner until it destroys it, and each of its models */
     bool busy;                   /* between rc_api_enter and rc_api_leave */
+    rc_stop before;              /* whom this thread asked before rc_api_enter */
     recollect_model *doomed;     /* models that were destroyed while it was busy; they go when it leaves */
     uint32_t process;            /* that it belongs to */
 };

@@ -18,6 +18,7 @@ enum { TRIES = 16 };
 typedef struct inversion_watch {
     const rc_watch *watch;
     rc_forecast forecast;
+    uint32_t step; /* as seen last */
 } inversion_watch;
 
 static rc_status boundary(void *user, const rc_stage_report *report)
@@ -26,9 +27,8 @@ static rc_status boundary(void *user, const rc_stage_report *report)
     rc_pace pace;
     rc_forecast_update(&w->forecast, report, &pace);
     rc_watch_stage(w->watch, report, &pace);
-    return rc_watch_cancelled(w->watch)
-               ? rc_fail(RC_CANCELLED, "stopped at step %u of %u; nothing was written", report->step, report->steps)
-               : RC_OK;
+    w->step = report->step;
+    return rc_watch_cancelled(w->watch) ? RC_CANCELLED : RC_OK;
 }
 
 static rc_status invert(rc_learner *l, const rc_watch *watch)
@@ -36,7 +36,10 @@ static rc_status invert(rc_learner *l, const rc_watch *watch)
     inversion_watch w = {.watch = watch};
     rc_stage_hooks hooks = {.boundary = boundary, .user = &w, .interval = 0.5};
     rc_forecast_begin_task(&w.forecast, l, NULL);
-    return rc_stage_inversion(l, 0, &hooks);
+    rc_status status = rc_stage_inversion(l, 0, &hooks);
+    return status != RC_CANCELLED ? status
+                                  : rc_fail(RC_CANCELLED, "stopped after step %u of %u; nothing was written", w.step,
+                                            rc_stage_steps(l, RC_STAGE_INVERSION));
 }
 
 /* ---- sampling ---------------------------------------------------------------------------------------------------- */

@@ -34,6 +34,7 @@ typedef struct lesson {
     rc_forecast forecast;
     rc_named_evaluation scored, old_scored; /* the held-out images and the old test, by the taught model */
     int8_t *old_right;                      /* (images of the old test): of the model before, as in rc_evaluation */
+    rc_stage_report last;                   /* where it was when it was seen last */
     double began;                           /* clock, at the first step */
     bool forecast_given;
     bool told; /* the log knows what of the data is left out */
@@ -243,16 +244,21 @@ static void give_forecast(lesson *s, double left)
 static rc_status boundary(void *user, const rc_stage_report *report)
 {
     lesson *s = user;
-    char text[32];
     rc_pace pace;
+    s->last = *report;
     rc_forecast_update(&s->forecast, report, &pace);
     give_forecast(s, pace.left);
     rc_watch_stage(&s->watch, report, &pace);
-    if (!rc_watch_cancelled(&s->watch))
-        return RC_OK;
+    return rc_watch_cancelled(&s->watch) ? RC_CANCELLED : RC_OK;
+}
+
+/* Stopped between steps or in one: says what is lost. */
+static rc_status tell_stopped(const lesson *s)
+{
+    char text[32];
     rc_duration_text(rc_now() - s->began, text, sizeof text);
-    return rc_fail(RC_CANCELLED, "stopped in %s, step %u of %u; %s of training are lost, nothing was written",
-                   rc_stage_name(report->stage), report->step, report->steps, text);
+    return rc_fail(RC_CANCELLED, "stopped in %s, after step %u of %u; %s of training are lost, nothing was written",
+                   rc_stage_name(s->last.stage), s->last.step, s->last.steps, text);
 }
 
 static rc_status run_task(lesson *s)
@@ -273,7 +279,13 @@ static rc_status run_task(lesson *s)
     s->began = rc_now();
     rc_forecast_begin_task(&s->forecast, l, NULL);
     rc_stage_hooks hooks = {.boundary = boundary, .user = s, .interval = 0.5};
-    RC_TRY(rc_run_stages(l, RC_STAGE_INVERSION, 0, &hooks, s->result->wall));
+    s->last = (rc_stage_report){.stage = rc_stage_steps(l, RC_STAGE_INVERSION) > 0 ? RC_STAGE_INVERSION
+                                                                                   : RC_STAGE_TRAINING};
+    s->last.steps = rc_stage_steps(l, s->last.stage);
+    status = rc_run_stages(l, RC_STAGE_INVERSION, 0, &hooks, s->result->wall);
+    if (status == RC_CANCELLED)
+        status = tell_stopped(s);
+    RC_TRY(status);
     rc_learner_end_task(l);
     return RC_OK;
 }
@@ -415,6 +427,8 @@ rc_status rc_learn(rc_saved_model *model, rc_backend *backend, const rc_learn_se
     rc_status status = rc_learn_configure(model, settings, &s->config, &s->method);
     if (status == RC_OK)
         status = teach(s);
+    if (status == RC_OK)
+        status = backend->sync(backend); /* was all of it computed? */
     if (status == RC_OK) {
         rc_saved_model_destroy(model);
         rc_saved_model_move(model, &s->taught); /* with no fingerprint: no run has made what it is now */

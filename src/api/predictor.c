@@ -259,6 +259,8 @@ static rc_status run_batch(const batch *b, rc_answer_sink *each, void *user)
     if (ready == NULL) {
         RC_TRY(make_decoded_room(p, b->count));
         rc_pool_run(p->pool, b->count, decode, (void *)(uintptr_t)b);
+        if (rc_stopped())
+            return rc_fail(RC_CANCELLED, "stopped after %d of %d images", b->first, b->question->count);
     }
     for (int place = 0; place < b->count; place++)
         if (ready != NULL || p->slots[place].status == RC_OK)
@@ -280,7 +282,7 @@ static rc_status run_batch(const batch *b, rc_answer_sink *each, void *user)
     return RC_OK;
 }
 
-rc_status rc_predictor_run(rc_predictor *p, const rc_question *question, rc_answer_sink *each, void *user)
+static rc_status run_batches(rc_predictor *p, const rc_question *question, rc_answer_sink *each, void *user)
 {
     for (int done = 0; done < question->count;) {
         int left = question->count - done;
@@ -294,4 +296,12 @@ rc_status rc_predictor_run(rc_predictor *p, const rc_question *question, rc_answ
         done += b.count;
     }
     return RC_OK;
+}
+
+rc_status rc_predictor_run(rc_predictor *p, const rc_question *question, rc_answer_sink *each, void *user)
+{
+    rc_stop before = rc_stop_swap(rc_watch_stop(&p->settings.watch));
+    rc_status status = run_batches(p, question, each, user);
+    rc_stop_swap(before);
+    return status;
 }

@@ -10,6 +10,8 @@
  *   weight * gradient to every gradient it is given and OVERWRITES its value slot (unweighted value).
  * - It reads what changes from step to step through pointers into rc_step; no caller passes that by value.
  * - It checks no argument: the builders in nn/ have checked every shape before the first operation.
+ * - Where the calling thread is to stop (base/stop.h), it may compute nothing; then sync() and repeat() return
+ *   RC_CANCELLED. Labels and counts are then those of an earlier step or 0, so that they stay in range.
  */
 #ifndef RC_BACKEND_BACKEND_H
 #define RC_BACKEND_BACKEND_H

@@ -30,6 +30,7 @@
 #include "base/machine.h"
 #include "base/memory.h"
 #include "base/process.h"
+#include "base/stop.h"
 
 /* Most gaps between the operations of a training step are shorter than SPIN_SECONDS, and nearly all are shorter than
    YIELD_SECONDS; waking a dozen sleeping threads, one after the other, takes as long as a convolution. After
@@ -60,6 +61,7 @@ struct rc_pool {
     _Alignas(RC_ALIGNMENT) _Atomic(rc_task *) fn;
     _Atomic(void *) ctx;
     _Atomic int tasks, shares;
+    _Atomic bool skip; /* the tasks that are left: the caller is to stop */
     double spin_seconds;
     int threads;             /* the caller included */
     int started;             /* threads that run, without the caller */
@@ -141,6 +143,14 @@ static int share_begin(int tasks, int shares, int share)
     return (int)((int64_t)tasks * share / shares);
 }
 
+/* Is the next task to be left out? The caller asks whether to stop, the others look at what it heard. */
+static bool skips(rc_pool *pool, int worker)
+{
+    if (worker == 0 && rc_stop_poll())
+        atomic_store_explicit(&pool->skip, true, memory_order_relaxed);
+    return atomic_load_explicit(&pool->skip, memory_order_relaxed);
+}
+
 /* Takes and does the tasks of a share until there are none. Returns how many it did. */
 static int work_on_share(rc_pool *pool, int share, int worker)
 {
@@ -155,7 +165,8 @@ static int work_on_share(rc_pool *pool, int share, int worker)
         if (!atomic_compare_exchange_weak_explicit(place, &ticket, ticket - 1, memory_order_acq_rel,
                                                    memory_order_acquire))
             continue;
-        fn(ctx, share_begin(tasks, shares, share + 1) - (int)(uint32_t)ticket, worker);
+        if (!skips(pool, worker))
+            fn(ctx, share_begin(tasks, shares, share + 1) - (int)(uint32_t)ticket, worker);
         finished++;
         ticket = atomic_load_explicit(place, memory_order_acquire);
     }
@@ -190,7 +201,7 @@ static void *worker_main(void *argument)
 
 static void run_inline(int tasks, rc_task *fn, void *ctx, int worker)
 {
-    for (int task = 0; task < tasks; task++)
+    for (int task = 0; task < tasks && !rc_stop_poll(); task++)
         fn(ctx, task, worker);
 }
 
@@ -200,7 +211,7 @@ void rc_pool_run(rc_pool *pool, int tasks, rc_task *fn, void *ctx)
         run_inline(tasks, fn, ctx, pool != NULL && inside.pool == pool ? inside.worker : 0);
         return;
     }
-    if (tasks <= 0)
+    if (tasks <= 0 || rc_stop_poll())
         return;
     pthread_mutex_lock(&pool->outer);
     inside.pool = pool;
@@ -214,6 +225,7 @@ void rc_pool_run(rc_pool *pool, int tasks, rc_task *fn, void *ctx)
         atomic_store_explicit(&pool->ctx, ctx, memory_order_release);
         atomic_store_explicit(&pool->tasks, tasks, memory_order_release);
         atomic_store_explicit(&pool->shares, shares, memory_order_release);
+        atomic_store_explicit(&pool->skip, false, memory_order_relaxed);
         atomic_store_explicit(&pool->unfinished, tasks, memory_order_release);
         for (int i = 0; i < shares; i++) {
             uint32_t count = (uint32_t)(share_begin(tasks, shares, i + 1) - share_begin(tasks, shares, i));

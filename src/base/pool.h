@@ -27,6 +27,9 @@ int rc_pool_threads(const rc_pool *pool);
  * run inline and in order with a NULL pool, with a pool of one thread, and with a pool that a child of fork() has
  * inherited. They also run inline if a task itself calls this function: as the same worker if it is the same pool, as
  * worker 0 otherwise. If several threads run one pool at the same time, they wait for each other.
+ *
+ * If the calling thread is to stop (rc_stop_poll), tasks that have not begun are skipped: after a run whose results
+ * matter, look at rc_stopped().
  */
 void rc_pool_run(rc_pool *pool, int tasks, rc_task *fn, void *ctx);
 

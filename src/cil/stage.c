@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/clock.h"
+#include "base/stop.h"
 
 rc_status rc_stage_bytes(rc_learner *l, rc_stage stage, size_t *bytes)
 {
@@ -55,8 +56,9 @@ rc_status rc_stage_repeat(rc_stage_run *run, uint32_t from, uint32_t to)
     rc_backend *be = run->learner->backend;
     uint32_t step = from;
     while (step < to) {
-        /* As many steps as fit into a quarter of the interval, so that a signal is answered soon. */
-        double fit = run->seconds_per_step > 0 ? run->hooks->interval / 4 / run->seconds_per_step : 1;
+        /* As many steps as fit into a part of the interval, so that a signal is answered soon. */
+        double at_once = fmin(run->hooks->interval / 4, RC_STOP_GRACE / 2);
+        double fit = run->seconds_per_step > 0 ? at_once / run->seconds_per_step : 1;
         uint32_t chunk = fit < 1 ? 1 : fit > 1000 ? 1000 : (uint32_t)fit;
         if (chunk > to - step)
             chunk = to - step;
@@ -66,7 +68,7 @@ rc_status rc_stage_repeat(rc_stage_run *run, uint32_t from, uint32_t to)
         step += chunk;
         run->report.step = step;
         bool last = step == run->report.steps;
-        if (!last && rc_now() - run->last_call < run->hooks->interval)
+        if (!last && rc_now() - run->last_call < run->hooks->interval && !rc_stop_heard())
             continue;
         run->last_call = rc_now();
         RC_TRY(read_losses(run));

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "base/stop.h"
 #include "cil/stage.h"
 
 typedef struct estimation {
@@ -102,7 +103,8 @@ static rc_status run_steps(estimation *e, void (*step)(void *), uint32_t n, rc_s
         double began = rc_now();
         RC_TRY(be->repeat(be, step, e, 1));
         report->step++;
-        if (rc_now() - began > hooks->interval || report->step % 16 == 0 || report->step == report->steps)
+        if (rc_now() - began > hooks->interval || rc_stop_heard() || report->step % 16 == 0 ||
+            report->step == report->steps)
             RC_TRY(hooks->boundary(hooks->user, report));
     }
     return RC_OK;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/stop.h"
 #include "data/image.h"
 #include "data/reader.h"
 
@@ -167,7 +168,9 @@ void rc_dataset_measure(rc_dataset *dataset)
 {
     const rc_split *split = dataset->train.count > 0 ? &dataset->train : &dataset->test;
     rc_pixel_counts counts = {0};
-    rc_pixels_count(&counts, split->images, (size_t)split->count * (size_t)dataset->h * (size_t)dataset->w, dataset->c);
+    size_t pixels = (size_t)dataset->h * (size_t)dataset->w;
+    for (int i = 0; i < split->count && !rc_stop_poll(); i++)
+        rc_pixels_count(&counts, split->images + (size_t)i * pixels * (size_t)dataset->c, pixels, dataset->c);
     rc_pixels_measure(&counts, dataset->c, dataset->mean, dataset->std);
 }
 
@@ -349,7 +352,7 @@ static rc_status open_with(const rc_reader *reader, const char *path, const rc_d
     if (!reader->fitted)
         RC_TRY(conform(dataset, settings));
     set_normalisation(dataset);
-    return RC_OK;
+    return rc_stopped() ? rc_fail(RC_CANCELLED, "stopped while '%.300s' was read", path) : RC_OK;
 }
 
 rc_status rc_dataset_open(const char *path, const rc_data_settings *settings, rc_dataset *dataset)

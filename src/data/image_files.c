@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/memory.h"
+#include "base/stop.h"
 #include "data/file_ids.h"
 #include "data/hold_out.h"
 #include "data/image.h"
@@ -242,7 +243,7 @@ static rc_status look(const rc_image_files *files, const rc_data_settings *setti
     shape seen[LOOKED_AT];
     int count = 0;
     bool grey = true, same = true;
-    for (int i = 0; i < LOOKED_AT && i < files->count; i++) {
+    for (int i = 0; i < LOOKED_AT && i < files->count && !rc_stop_poll(); i++) {
         int index = files->count <= LOOKED_AT ? i : (int)((int64_t)i * files->count / LOOKED_AT);
         rc_image image;
         rc_status status = rc_image_read(rc_image_files_path(files, index), NULL, &image);

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/memory.h"
+#include "base/stop.h"
 #include "base/utf8.h"
 
 const char *rc_base_name(const char *path)
@@ -41,7 +42,8 @@ bool rc_has_folder(const char *folder, const char *name)
 
 rc_status rc_progress(const rc_data_settings *settings, const char *what, int done, int total)
 {
-    if (settings->progress != NULL && !settings->progress(settings->user, what, done, total))
+    bool goes_on = settings->progress == NULL || settings->progress(settings->user, what, done, total);
+    if (!goes_on || rc_stopped())
         return rc_fail(RC_CANCELLED, "cancelled after %d of %d (%s)", done, total, what);
     return RC_OK;
 }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/stop.h"
 #include "experiment/checkpoint.h"
 #include "experiment/events.h"
 #include "forecast/allowance.h"
@@ -519,7 +520,8 @@ static rc_status run_tasks(cell_run *m)
     return remove_checkpoint(m->cell);
 }
 
-/* After a failure of the device, or for want of memory: names what was saved last, from which the run can go on. */
+/* After a failure of the device, for want of memory, or stopped in the midst of a step: names what was saved last, from
+ * which the run can go on. */
 static rc_status name_saved(const cell_run *m, rc_status status)
 {
     char path[RC_PATH_SIZE], name[64] = "checkpoint.safetensors";
@@ -546,7 +548,7 @@ rc_status rc_cell_run(rc_cell *cell, rc_backend *backend, const rc_cell_hooks *h
         return RC_OUT_OF_MEMORY;
     *m = (cell_run){.cell = cell, .trial = cell->trial, .results = &cell->results, .backend = backend, .hooks = hooks};
     rc_status status = run_tasks(m);
-    if (status == RC_DEVICE || status == RC_OUT_OF_MEMORY)
+    if (status == RC_DEVICE || status == RC_OUT_OF_MEMORY || (status == RC_CANCELLED && rc_stopped()))
         status = name_saved(m, status);
     rc_events_close(&m->events);
     rc_safetensors_close(m->checkpoint);

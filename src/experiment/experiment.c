@@ -437,7 +437,7 @@ static rc_status name_way_on(const rc_run_settings *settings, rc_status status)
     return status == RC_UNSYNCED ? rc_fail(status, "%s. The setting 'resume' goes on", rc_message()) : status;
 }
 
-rc_status rc_experiment_run(const rc_run_settings *settings)
+static rc_status run_experiment(const rc_run_settings *settings)
 {
     rc_backend *backend;
     rc_dataset data;
@@ -460,4 +460,12 @@ rc_status rc_experiment_run(const rc_run_settings *settings)
     status = run_with_data(&x, backend);
     rc_dataset_close(&data);
     return name_way_on(settings, status);
+}
+
+rc_status rc_experiment_run(const rc_run_settings *settings)
+{
+    rc_stop before = rc_stop_swap(rc_watch_stop(&settings->watch));
+    rc_status status = run_experiment(settings);
+    rc_stop_swap(before);
+    return status;
 }

@@ -279,6 +279,7 @@ static void *work(void *user)
     int i;
     bool enough = false;
     rc_memory_set_budget(g->budget);
+    rc_stop before = rc_stop_swap(rc_watch_stop(&g->settings->watch));
     pthread_mutex_lock(&g->lock);
     while (!enough && (i = next_cell(g)) >= 0) {
         enough = run_next(g, i);
@@ -286,6 +287,7 @@ static void *work(void *user)
     }
     pthread_cond_broadcast(&g->changed); /* wakes waiting jobs, which see that it is over */
     pthread_mutex_unlock(&g->lock);
+    rc_stop_swap(before);
     return NULL;
 }
 

@@ -7,7 +7,12 @@
 
 bool rc_watch_cancelled(const rc_watch *watch)
 {
-    return watch->cancelled != NULL && watch->cancelled(watch->user);
+    return rc_stop_heard() || (watch->cancelled != NULL && watch->cancelled(watch->user));
+}
+
+rc_stop rc_watch_stop(const rc_watch *watch)
+{
+    return (rc_stop){.wanted = watch->cancelled, .user = watch->user};
 }
 
 /* Images that are read or scored. */

@@ -3,6 +3,7 @@
 #define RC_FORECAST_PROGRESS_H
 
 #include "base/log.h"
+#include "base/stop.h"
 #include "cil/stage.h"
 #include "recollect/recollect.h"
 
@@ -24,6 +25,8 @@ typedef struct rc_pace {
 } rc_pace;
 
 bool rc_watch_cancelled(const rc_watch *watch);
+/* For rc_stop_swap: lets `cancelled` stop what this thread does, in its midst. */
+rc_stop rc_watch_stop(const rc_watch *watch);
 /* Tells the watcher where a stage is. */
 void rc_watch_stage(const rc_watch *watch, const rc_stage_report *report, const rc_pace *pace);
 /* rc_data_settings.progress and rc_scoring.progress, for a user that is an rc_watch. */

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "base/stop.h"
 
 /* ---- models ----------------------------------------------------------------------------------------------------- */
 
@@ -101,7 +102,7 @@ rc_status rc_model_init(rc_model *model, rc_rng rng)
     float *scratch = rc_alloc_zeroed(NULL, largest, sizeof *scratch);
     if (scratch == NULL)
         return RC_OUT_OF_MEMORY;
-    for (int i = 0; i < net->layers; i++) {
+    for (int i = 0; i < net->layers && !rc_stop_poll(); i++) {
         const rc_layer *layer = &net->layer[i];
         size_t channels = (size_t)layer->c_out;
         if (layer->weights > 0)
@@ -113,7 +114,7 @@ rc_status rc_model_init(rc_model *model, rc_rng rng)
     }
     rc_status status = model->backend->sync(model->backend);
     rc_free(NULL, scratch);
-    return status;
+    return status == RC_OK && rc_stopped() ? rc_fail(RC_CANCELLED, "stopped while a net was made") : status;
 }
 
 /* ---- slices ----------------------------------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -13,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/memory.h"
+#include "base/stop.h"
 #include "data/image.h"
 #include "support/api_checks.h"
 #include "support/api_data.h"
@@ -46,6 +48,7 @@ typedef struct observer {
     uint32_t last_step, last_steps;
     int losses, last_task;
     int cancel_at;          /* this question is answered with yes; 0: never */
+    bool hesitates;         /* so long that nothing waits for a good place to stop after that */
     recollect_model *model; /* to be misused from a callback; NULL: not */
     recollect_status misused;
 } observer;
@@ -77,7 +80,12 @@ static void on_progress(void *user, const recollect_progress *progress)
 static int on_question(void *user)
 {
     observer *o = user;
-    return ++o->asked == o->cancel_at;
+    if (++o->asked != o->cancel_at)
+        return 0;
+    struct timespec grace = {.tv_nsec = (long)(1e9 * 1.2 * RC_STOP_GRACE)};
+    if (o->hesitates)
+        nanosleep(&grace, NULL);
+    return 1;
 }
 
 static recollect_context *open_context(observer *o)
@@ -316,6 +324,55 @@ static void a_cancelled_model_is_as_before(void **state)
     cancel_everywhere("cwd", 4);
     cancel_everywhere("er", 1);
     cancel_everywhere("dgr", 1);
+}
+
+/* Stopped in the midst of computing, wherever that is, a model is as before, and its context as good as new. */
+static void a_model_stopped_in_a_step_is_as_before(void **state)
+{
+    (void)state;
+    api_data first, second;
+    api_data_make(&first, 0, 2, 40, 1);
+    api_data_make(&second, 2, 2, 40, 2);
+    observer o = {.hesitates = true};
+    recollect_context *plain = open_context(NULL), *context = open_context(&o);
+    recollect_model *expected = quick_model(plain, 40), *model = quick_model(context, 40);
+    learn(expected, &first);
+    learn(model, &first);
+    SUCCEEDS(recollect_model_save(model, path, 1));
+    recollect_status status = RECOLLECT_CANCELLED;
+    int stopped = 0, place = 1;
+    recollect_evaluation *evaluation;
+    for (; status != RECOLLECT_OK; place += 1 + place / 3) {
+        o.asked = 0;
+        o.cancel_at = place;
+        status = recollect_learn(model, &second.images, second.labels, second.names, 2, NULL);
+        if (status == RECOLLECT_OK)
+            break;
+        stopped++;
+        assert_int_equal(status, RECOLLECT_CANCELLED);
+        assert_true(recollect_last_message()[0] != '\0');
+        SUCCEEDS(recollect_model_save(model, other, 1));
+        assert_same_file(path, other);
+    }
+    print_message("stopped %d times\n", stopped);
+    assert_true(stopped > 0);
+    learn(expected, &second);
+    SUCCEEDS(recollect_model_save(expected, path, 1));
+    SUCCEEDS(recollect_model_save(model, other, 1));
+    assert_same_file(path, other);
+    o.asked = 0; /* evaluation, which scores without a step */
+    o.cancel_at = 1;
+    assert_int_equal(recollect_evaluate(model, &first.images, first.labels, &evaluation), RECOLLECT_CANCELLED);
+    assert_null(evaluation);
+    SUCCEEDS(recollect_evaluate(model, &first.images, first.labels, &evaluation));
+    assert_int_equal(evaluation->images, 80);
+    recollect_evaluation_destroy(&evaluation);
+    recollect_model_destroy(&expected);
+    recollect_model_destroy(&model);
+    recollect_context_destroy(&plain);
+    recollect_context_destroy(&context);
+    api_data_free(&first);
+    api_data_free(&second);
 }
 
 static void refused_lessons_leave_the_model_alone(void **state)
@@ -576,6 +633,7 @@ int main(void)
         cmocka_unit_test(saving_and_loading_change_nothing),
         cmocka_unit_test(callbacks_are_called_and_cannot_call_back),
         cmocka_unit_test(a_cancelled_model_is_as_before),
+        cmocka_unit_test(a_model_stopped_in_a_step_is_as_before),
         cmocka_unit_test(refused_lessons_leave_the_model_alone),
         cmocka_unit_test(options_of_the_first_lesson_may_stay),
         cmocka_unit_test(dreams_come_and_repeat),

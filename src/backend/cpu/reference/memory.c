@@ -2,11 +2,26 @@
 #include <string.h>
 
 #include "backend/cpu/reference/reference.h"
+#include "base/stop.h"
 
 static rc_status memory_alloc(rc_backend *backend, size_t bytes, void **memory)
 {
-    *memory = rc_alloc_zeroed(rc_cpu_of(backend)->allocator, bytes ? bytes : 1, 1);
-    return *memory ? RC_OK : RC_OUT_OF_MEMORY;
+    static const size_t piece = (size_t)64 << 20; /* activations of large images take seconds to fill */
+    const rc_allocator *allocator = rc_cpu_of(backend)->allocator;
+    char *block = rc_alloc(allocator, bytes ? bytes : 1);
+    *memory = NULL;
+    if (block == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (size_t done = 0, now; done < bytes; done += now) {
+        if (rc_stop_poll()) {
+            rc_free(allocator, block);
+            return rc_fail(RC_CANCELLED, "stopped while memory was prepared");
+        }
+        now = bytes - done < piece ? bytes - done : piece;
+        memset(block + done, 0, now);
+    }
+    *memory = block;
+    return RC_OK;
 }
 
 static void memory_release(rc_backend *backend, void *memory)
@@ -97,13 +112,15 @@ static void read_act(rc_backend *backend, double *to, const rc_tensor *shape, co
 static rc_status control_sync(rc_backend *backend)
 {
     const rc_cpu *cpu = rc_cpu_of(backend);
+    if (cpu->status == RC_OK && rc_stopped())
+        return rc_fail(RC_CANCELLED, "stopped in the midst of computing");
     return cpu->status == RC_OK ? RC_OK : rc_fail(cpu->status, "%s", cpu->message);
 }
 
 static rc_status control_repeat(rc_backend *backend, void (*step)(void *context), void *context, int times)
 {
     const rc_cpu *cpu = rc_cpu_of(backend);
-    for (int i = 0; i < times && cpu->status == RC_OK; i++)
+    for (int i = 0; i < times && cpu->status == RC_OK && !rc_stop_poll(); i++)
         step(context);
     return control_sync(backend);
 }
