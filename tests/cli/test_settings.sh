@@ -88,7 +88,7 @@ for command in $commands; do
         for value in -1 abc 1.5x '' 99999999999999999999; do
             refused "" "$command" "$option" "$value"
         done
-    done < <("$program" "$command" --help | grep -E '^  --[a-z-]+ +(N|SIZE|SECONDS)([ ,]|$)')
+    done < <("$program" "$command" --help | grep -E '^  --[a-z-]+ +(N|SIZE|SECONDS|PERCENT)([ ,]|$)')
 done
 
 # ---- what is in range, but does not go together, is not known before the model or the data is ----------------------------
