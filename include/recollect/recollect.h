@@ -265,7 +265,7 @@ RECOLLECT_API void recollect_model_destroy(recollect_model **model);
  *     skip_broken  "true": image files that cannot be read are counted and left out
  *     format       of the data in files, where the library does not recognise it: "folder", "cifar100", ...
  *     old_test     a folder, as recollect_learn_folder takes it, with images of classes that the model knows.
- *                  Learning scores them before and after; "" for none
+ *                  Learning scores them before and after, and refuses a folder that has none; "" for none
  *     hold_out     the part of every class that learning scores instead of training on it: a number from 0 up to,
  *                  but not including, 1. It is rounded to the nearest number of images, and one image always
  *                  stays to train on. The seed chooses which. "" or not set: 0.1 for images in files, 0 for

@@ -107,6 +107,10 @@ awk -v b="$before" -v a="$after" -v l="$lost" -v g="$gained" 'BEGIN { d = 1.2 * 
 expect 0 "$(head -n 1 out.txt | cut -c 10-)" learn good.safetensors second --out again.safetensors --method finetune --old-test both
 expect 0 "too few images to tell (1 warning below)" learn good.safetensors second --out x.safetensors --method finetune
 says "old classes were not scored"
+"$recollect" learn good.safetensors second --out y.safetensors --method finetune --old-test new >out.txt 2>err.txt
+[ $? -eq 1 ] && grep -q "^recollect: learn: new has no image of a class that the model knows: bar-plain-cyan, " err.txt ||
+    fail "an old test without old classes is not refused: $(cat out.txt err.txt)"
+grep -q training err.txt && fail "an old test without old classes is refused too late: $(cat err.txt)"
 
 # ---- eval ------------------------------------------------------------------------------------------------------------
 expect 0 "good" eval good.safetensors old --strict

@@ -634,8 +634,11 @@ static void old_images_are_scored(void **state)
     api_data_make(&third, 4, 1, 16, 3);
     assert_int_not_equal(recollect_learn(model, &third.images, third.labels, third.names, 1, NULL), RECOLLECT_OK);
     assert_non_null(strstr(recollect_last_message(), "no-such-folder"));
+    write_images("third", &third); /* of which the model knows nothing: it is no old test */
+    SUCCEEDS(recollect_model_set(model, "old_test", "third"));
+    REFUSES_ARGUMENT("third has no image of a class that the model knows: rows, columns, checks, diagonals",
+                     recollect_learn(model, &third.images, third.labels, third.names, 1, NULL));
     /* In files the format may be named, and a wrong one is an error. */
-    write_images("third", &third);
     SUCCEEDS(recollect_model_set(model, "old_test", ""));
     SUCCEEDS(recollect_model_set(model, "format", "cifar100"));
     assert_int_not_equal(recollect_learn_folder(model, "third", NULL), RECOLLECT_OK);
