@@ -110,7 +110,7 @@ says "old classes were not scored"
 "$recollect" learn good.safetensors second --out y.safetensors --method finetune --old-test new >out.txt 2>err.txt
 [ $? -eq 1 ] && grep -q "^recollect: learn: new has no image of a class that the model knows: bar-plain-cyan, " err.txt ||
     fail "an old test without old classes is not refused: $(cat out.txt err.txt)"
-grep -q training err.txt && fail "an old test without old classes is refused too late: $(cat err.txt)"
+grep -q "2 new classes" err.txt && fail "an old test without old classes is refused too late: $(cat err.txt)"
 
 # ---- eval ------------------------------------------------------------------------------------------------------------
 expect 0 "good" eval good.safetensors old --strict
