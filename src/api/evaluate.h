@@ -28,9 +28,6 @@ rc_status rc_evaluate_by_name(const rc_saved_model *model, const rc_dataset *dat
                               const rc_scoring *scoring, rc_named_evaluation *evaluation);
 void rc_named_evaluation_destroy(rc_named_evaluation *evaluation); /* a zeroed one is fine */
 
-/* The failure of data without an image of a class that the model knows. */
-rc_status rc_refuse_strangers(const rc_saved_model *model, const char *data);
-
 /* Reads the data set at `path` and scores its test images; all images where it has no test split of its own.
  */
 typedef struct rc_evaluate_settings {

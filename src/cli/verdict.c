@@ -261,6 +261,8 @@ void rc_advice_begin(rc_advice *a, const recollect_model *model, int epochs)
     a->dreams = recollect_model_get_info(model, &info) == RECOLLECT_OK && strcmp(info.method, "cwd") == 0;
     if (recollect_model_get(model, "lambda_hkd", value, sizeof value) == RECOLLECT_OK)
         a->distillation = 2 * strtod(value, NULL);
+    if (!(a->distillation > 0))
+        a->distillation = 0.3; /* as 'learn' has it: twice nothing is nothing */
 }
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */

@@ -71,6 +71,11 @@ says "warning: no image was held out, so nothing says how good the model is"
 [ "$(suggested "no image was held out")" = "recollect eval y TEST" ] || fail "suggested for nothing: $(cat out.txt)"
 grep -q "^accuracy" out.txt && fail "an accuracy of nothing: $(cat out.txt)"
 
+# What was learnt in a moment is near chance or weak; the suggested lesson takes twice as long, and is else the same.
+"$recollect" learn tested --out brief.safetensors "${tiny[@]}" "${short[@]}" >out.txt 2>err.txt || fail "$(cat err.txt)"
+[ "$(suggested "warning: the accuracy is ")" = "recollect learn tested --out brief.safetensors --force --size 16 --set net_width=8 --set generator_width=16 --set batch=32 --set inversion_steps=20 --set min_steps=100 --set min_steps=1 --set inversion_steps=2 --threads 1 --epochs 4" ] ||
+    fail "suggested for a brief lesson: $(cat out.txt)"
+
 # ---- learn: one image of a class, imbalance, what was left out; the same as JSON ------------------------------------
 cp -r first "odd 'one" && mkdir "odd 'one/zebra" && cp "${pictures[7]}" "odd 'one/zebra/" && ln -s . "odd 'one/zebra/round"
 expect 0 "too few images to tell (4 warnings below)" learn "odd 'one" --out odd.safetensors "${tiny[@]}" "${short[@]}" \
@@ -105,7 +110,14 @@ awk -v b="$before" -v a="$after" -v l="$lost" -v g="$gained" 'BEGIN { d = 1.2 * 
 [ "$(suggested "lost more than chance explains")" = "recollect learn ./-dash.safetensors second --out tuned.safetensors --force --old-test both --method cwd" ] ||
     fail "suggested for lost classes: $(cat out.txt)"
 expect 0 "$(head -n 1 out.txt | cut -c 10-)" learn good.safetensors second --out again.safetensors --method finetune --old-test both
-expect 0 "too few images to tell (1 warning below)" learn good.safetensors second --out x.safetensors --method finetune
+"$recollect" learn good.safetensors second --out x.safetensors --old-test old --set lambda_hkd=0.01 "${short[@]}" --epochs 60 \
+    >out.txt 2>err.txt || fail "$(cat err.txt)"
+[[ "$(suggested "lost more than chance explains")" = *" --set lambda_hkd=0.01 --set "*" --set lambda_hkd=0.02" ]] ||
+    fail "suggested for classes that CwD lost: $(cat out.txt)"
+"$recollect" learn good.safetensors second --out x.safetensors --force --old-test old --set lambda_hkd=0 "${short[@]}" --epochs 60 \
+    >out.txt 2>err.txt || fail "$(cat err.txt)"
+[[ "$(suggested "lost more than chance explains")" = *" --set lambda_hkd=0.3" ]] || fail "twice nothing: $(cat out.txt)"
+expect 0 "too few images to tell (1 warning below)" learn good.safetensors second --out x.safetensors --force --method finetune
 says "old classes were not scored"
 "$recollect" learn good.safetensors second --out y.safetensors --method finetune --old-test new >out.txt 2>err.txt
 [ $? -eq 1 ] && grep -q "^recollect: learn: new has no image of a class that the model knows: bar-plain-cyan, " err.txt ||
