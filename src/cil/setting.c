@@ -43,7 +43,6 @@ static rc_status in_range(const char *name, const char *plural, double value, do
 static void write_choices(const char *choices, char *text, size_t size)
 {
     size_t used = 0;
-    text[0] = '\0';
     for (const char *p = choices; used < size;) {
         size_t length = strcspn(p, "|");
         bool last = p[length] == '\0';

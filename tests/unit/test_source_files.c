@@ -263,6 +263,28 @@ static void a_buffer_that_lies_is_refused(void **state)
     rc_learner_destroy(&l);
 }
 
+/* Where there is no memory for what the file has, the caller is told, and nothing is kept. */
+static void memory_may_run_out(void **state)
+{
+    (void)state;
+    rc_learner l;
+    paper *p = save(&l);
+    rc_source *fresh;
+    SUCCEEDS(rc_source_create(&rc_source_buffer, &l, &l.settings, l.method, &fresh));
+    p->loads = true;
+    rc_memory_set_budget(rc_bytes_allocated() + CAPACITY);
+    assert_int_equal(rc_source_buffer.load(fresh, &l, &p->table), RC_OUT_OF_MEMORY);
+    assert_int_equal(rc_source_generative.check_file(&l.settings, &l.augment, &p->table), RC_OUT_OF_MEMORY);
+    rc_memory_set_budget(SIZE_MAX);
+    assert_int_equal(fresh->images.held, 0);
+    size_t before = rc_bytes_allocated();
+    SUCCEEDS(rc_source_generative.check_file(&l.settings, &l.augment, &p->table));
+    assert_int_equal(rc_bytes_allocated(), before);
+    rc_source_destroy(fresh);
+    rc_free(NULL, p);
+    rc_learner_destroy(&l);
+}
+
 /* A source that was configured again has what it had; a copy is its own. */
 static void a_buffer_lives_on(void **state)
 {
@@ -362,6 +384,7 @@ int main(void)
         cmocka_unit_test(a_part_of_a_buffer_is_saved),
         cmocka_unit_test(every_failure_of_a_file_is_told),
         cmocka_unit_test(a_buffer_that_lies_is_refused),
+        cmocka_unit_test(memory_may_run_out),
         cmocka_unit_test(a_buffer_lives_on),
         cmocka_unit_test(nothing_of_a_task_stays),
         cmocka_unit_test(an_autoencoder_is_two_models),
