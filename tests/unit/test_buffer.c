@@ -282,6 +282,28 @@ static void epochs_can_be_gone_through_again(void **state)
     rc_buffer_destroy(&resumed);
 }
 
+/* A capacity below the number of epochs, and an epoch of one batch, which fills its places and none behind them. */
+static void the_smallest_buffer_is_rewound(void **state)
+{
+    (void)state;
+    enum { BATCH = 4, EPOCHS = 5, BEHIND = -7 };
+    int32_t first[BATCH + 1], again[BATCH + 1];
+    rc_image_buffer b;
+    rc_buffer_task plan = {
+        .seed = 5, .images = BATCH, .batch = BATCH, .minibatch = BATCH, .epochs = EPOCHS, .offer = true};
+    rc_buffer_init(&b, 1, IMAGE);
+    SUCCEEDS(rc_buffer_begin_task(&b, &plan));
+    for (int epoch = 0; epoch < EPOCHS; epoch++) {
+        first[BATCH] = again[BATCH] = BEHIND;
+        rc_buffer_draw(&b, epoch, first);
+        rc_buffer_draw(&b, EPOCHS - 1, again);
+        rc_buffer_draw(&b, epoch, again);
+        assert_memory_equal(first, again, sizeof first);
+        assert_int_equal(first[BATCH], BEHIND);
+    }
+    rc_buffer_destroy(&b);
+}
+
 static void other_sizes_between_tasks(void **state)
 {
     (void)state;
@@ -460,6 +482,7 @@ int main(void)
         cmocka_unit_test(every_item_is_held_with_the_same_probability),
         cmocka_unit_test(draws_are_uniform_without_replacement),
         cmocka_unit_test(epochs_can_be_gone_through_again),
+        cmocka_unit_test(the_smallest_buffer_is_rewound),
         cmocka_unit_test(other_sizes_between_tasks),
         cmocka_unit_test(a_stream_has_an_end),
         cmocka_unit_test(draws_of_long_streams_take_both_words),

@@ -105,7 +105,11 @@ static void learners_are_copied_or_nothing_is(void **state)
         rc_memory_set_budget(SIZE_MAX);
         assert_int_equal(status, RC_OUT_OF_MEMORY);
         assert_true(!copy.in_task && !copy.learnt && copy.state.entries == 0 && copy.task_memory == NULL);
-        rc_learner_destroy(&copy);
+        rc_learner moved;
+        rc_learner_move(&moved, &copy);
+        assert_memory_equal(&copy, &no_learner, sizeof copy);
+        assert_ptr_equal(moved.student.backbone.net, &moved.net);
+        rc_learner_destroy(&moved);
         rc_learner_destroy(&l);
     }
 }
@@ -194,6 +198,16 @@ static void dreams_are_a_task_without_images(void **state)
     SUCCEEDS(rc_learner_begin_task(&l, 1, 2, images, labels, 16));
     assert_true(l.joins_old);
     rc_learner_end_task(&l);
+    rc_memory_set_budget(rc_bytes_allocated());
+    rc_status status = rc_learner_begin_dreams(&l);
+    rc_memory_set_budget(SIZE_MAX);
+    assert_int_equal(status, RC_OUT_OF_MEMORY);
+    rc_learner_end_task(&l);
+    rc_memory_set_budget(rc_bytes_allocated());
+    status = rc_learner_set_method(&l, row("er")); /* another source is made */
+    rc_memory_set_budget(SIZE_MAX);
+    assert_int_equal(status, RC_OUT_OF_MEMORY);
+    assert_ptr_equal(l.source->kind, &rc_source_dreams);
     SUCCEEDS(rc_learner_begin_dreams(&l));
     assert_true(l.in_task && !l.joins_old);
     rc_learner_destroy(&l);

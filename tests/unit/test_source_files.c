@@ -62,8 +62,8 @@ static rc_status file_array(rc_source_file *file, const rc_source_array *array)
 {
     paper *p = (paper *)file;
     void *kept = array->whole ? (void *)p->labels : p->images;
-    if (!p->loads)
-        p->rows = array->shape[0];
+    if (!p->loads && !array->whole)
+        p->rows = array->shape[0]; /* and the labels' rows must be as many */
     size_t bytes = array_bytes(p, array);
     RC_TRY(call(file, "array", array->name));
     memcpy(p->loads ? array->values : kept, p->loads ? kept : array->values, bytes);
@@ -296,6 +296,8 @@ static void a_buffer_lives_on(void **state)
     char text[128];
     uint64_t offered = b->offered;
     SUCCEEDS(rc_source_buffer.configure(l.source, &l, &l.settings, l.method));
+    SUCCEEDS(rc_learner_set_method(&l, l.method));
+    b = &l.source->images;
     assert_int_equal(b->held, CAPACITY);
     SUCCEEDS(rc_source_clone(&l, &copy));
     memset(b->images, 0xA5, ROOM);
@@ -319,6 +321,26 @@ static void a_buffer_lives_on(void **state)
     assert_true(row.replay->replays && row.replay->replays_first);
     rc_source_destroy(copy);
     rc_free(NULL, p);
+    rc_learner_destroy(&l);
+}
+
+/* The pool of a task has the stored images behind the task's own, also where there is one only. */
+static void a_single_image_is_replayed(void **state)
+{
+    (void)state;
+    rc_settings s = settings();
+    rc_learner l;
+    int32_t label;
+    uint8_t image[IMAGE];
+    s.buffer_size = 1;
+    learning_create(&l, be, "er", &s);
+    learning_teach(&l, 0, CLASSES, 4, &learning_no_hooks);
+    rc_learner_end_task(&l);
+    learning_begin(&l, 1, 2, 4);
+    be->read_bytes(be, &label, l.data.labels + l.images, sizeof label);
+    be->read_images(be, image, l.data.images, (size_t)l.images * IMAGE, IMAGE);
+    assert_int_equal(label, l.source->images.labels[0]);
+    assert_memory_equal(image, l.source->images.images, IMAGE);
     rc_learner_destroy(&l);
 }
 
@@ -387,6 +409,7 @@ int main(void)
         cmocka_unit_test(memory_may_run_out),
         cmocka_unit_test(a_buffer_lives_on),
         cmocka_unit_test(nothing_of_a_task_stays),
+        cmocka_unit_test(a_single_image_is_replayed),
         cmocka_unit_test(an_autoencoder_is_two_models),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);

@@ -50,6 +50,31 @@ static void a_state_is_a_list_of_names(void **state)
     assert_int_equal(s.entries, 3);
 }
 
+static rc_status failing_sync(rc_backend *backend)
+{
+    (void)backend;
+    return rc_fail(RC_DEVICE, "no answer");
+}
+
+/* A model without running statistics has parameters; a backend that cannot be waited for is told. */
+static void models_and_waits(void **state)
+{
+    (void)state;
+    static rc_state s;
+    float parameters[2] = {1, 2};
+    rc_net net = {.params = 2};
+    rc_backend broken = *be;
+    broken.sync = failing_sync;
+    SUCCEEDS(rc_state_add_model(&s, "model", &(rc_model){.net = &net, .param = parameters}));
+    assert_int_equal(s.entries, 1);
+    assert_string_equal(s.entry[0].name, "model.param");
+    assert_int_equal(s.entry[0].count, 2);
+    SUCCEEDS(rc_state_add_model(&s, "none", &(rc_model){.net = &net}));
+    assert_int_equal(s.entries, 1);
+    assert_int_equal(rc_state_check(&broken, &s), RC_DEVICE);
+    assert_string_equal(rc_message(), "no answer");
+}
+
 /* Wherever it is, in whichever piece; integers are never looked at. */
 static void what_is_not_finite_is_found(void **state)
 {
@@ -269,6 +294,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_state_is_a_list_of_names),
         cmocka_unit_test(what_is_not_finite_is_found),
+        cmocka_unit_test(models_and_waits),
         cmocka_unit_test(every_tensor_matters),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);

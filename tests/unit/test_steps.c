@@ -289,8 +289,12 @@ static void bad_settings_are_refused(void **state)
     rc_net other;
     assert_int_equal(rc_net_generator_small(&other, CHANNELS, 2 * SIZE, NOISE, 8), RC_OK);
     assert_int_equal(rc_check_dreams(&other, &w.net), RC_INVALID_ARGUMENT);
-    rc_inversion *inversion;
-    rc_inversion_settings v = {.batch = 1};
+    rc_inversion *inversion = (rc_inversion *)&w;
+    rc_inversion_settings v = {.batch = 0};
+    assert_int_equal(rc_inversion_create(w.backend, &v, &w.teacher, &w.generator, &inversion), RC_INVALID_ARGUMENT);
+    assert_string_equal(rc_message(), "batch is 0, expected 2 or more: a covariance of one dream is undefined");
+    assert_null(inversion);
+    v.batch = 1;
     assert_int_equal(rc_inversion_create(w.backend, &v, &w.teacher, &w.generator, &inversion), RC_INVALID_ARGUMENT);
     assert_string_equal(rc_message(), "batch is 1, expected 2 or more: a covariance of one dream is undefined");
     for (int half = 0; half < 3; half++) {
