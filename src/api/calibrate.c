@@ -71,11 +71,18 @@ static rc_status measure_new(const rc_saved_model *model, const rc_held_out *hel
     return status;
 }
 
-/* What was measured of the old classes, as lessons of a score of that kind. Scores of old images that the new model was
- * never asked about are worth nothing: only the number of their classes stays. */
-static rc_status take_old(rc_calibration *c, const rc_held_out *held_out)
+/* The lessons of the old classes. Their images are gone, so their scores stay as they were measured: the relative
+ * distance hardly changes when a lesson keeps the old classes alive (docs/unfamiliarity.md has the figures). Other scores
+ * do, and then only the number of the classes stays. */
+static rc_status take_old(rc_calibration *c, const rc_saved_model *before, int known)
 {
-    return held_out->known > 0 ? rc_calibration_add(c, held_out->known, NULL, 0) : RC_OK;
+    const rc_calibration *old = &before->calibration;
+    rc_score_kind kind = c->kind;
+    if (known == 0)
+        return RC_OK;
+    if (kind == RC_SCORE_DISTANCE_AND_ENTROPY && old->kind == kind && old->lessons > 0)
+        return rc_calibration_copy(c, old);
+    return rc_calibration_add(c, known, NULL, 0);
 }
 
 rc_status rc_calibrate(rc_saved_model *taught, const rc_saved_model *before, const rc_held_out *held_out)
@@ -85,12 +92,11 @@ rc_status rc_calibrate(rc_saved_model *taught, const rc_saved_model *before, con
     int32_t *index = rc_alloc_zeroed(NULL, most, sizeof *index);
     rc_calibration c = {0};
     int count, n_new = taught->learner.student.head.classes - held_out->known;
-    (void)before;
     rc_status status = scores != NULL && index != NULL ? RC_OK : RC_OUT_OF_MEMORY;
     if (status == RC_OK)
         status = measure_new(taught, held_out, &c.kind, scores, index, &count);
     if (status == RC_OK)
-        status = take_old(&c, held_out);
+        status = take_old(&c, before, held_out->known);
     if (status == RC_OK)
         status = rc_calibration_add(&c, n_new, scores, count);
     rc_free(NULL, scores);

@@ -81,8 +81,8 @@ static void put_strangers(const out *o, const rc_saved_model *model)
     const rc_calibration *c = &model->calibration;
     int images = rc_calibration_images(c);
     if (rc_calibration_covers(c, model->learner.student.head.classes))
-        put(o, "strangers      measured on %d held-out images of %s", images,
-            c->lessons > 1 ? "all lessons" : "all classes");
+        put(o, "strangers      measured on %d held-out images%s", images,
+            c->lessons > 1 ? ", those of each lesson when it was learnt" : "");
     else if (images > 0)
         put(o, "strangers      cannot be told: %d images were held out, which is too few for some of the classes",
             images);

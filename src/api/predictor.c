@@ -125,6 +125,10 @@ static rc_status take_familiarity(rc_predictor *p)
     p->lacks = rc_calibration_lacks(p->model, rc_unfamiliarity_kind(p->unfamiliarity));
     if (p->lacks != NULL)
         rc_log_write(log, RC_LOG_INFO, "note: %s", p->lacks);
+    else if (p->model->calibration.lessons > 1)
+        rc_log_write(log, RC_LOG_INFO,
+                     "note: how strange images of the earlier lessons' classes look was measured before "
+                     "the last lesson, so rates may be wrong by some points");
     return RC_OK;
 }
 

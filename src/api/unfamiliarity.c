@@ -7,14 +7,23 @@
 /* The part of the covariance that is replaced by the mean of its diagonal. Up to 0.3 makes little difference. */
 static const double shrinkage = 0.05;
 
+/* The weight of the entropy. 2 to 8 makes little difference. */
+static const double entropy_weight = 4;
+
+/* A covariance and means, ready for distances. */
+typedef struct metric {
+    double *factor; /* (d, d): lower triangular L, shrunk covariance = L L^T */
+    double *mean;   /* (means, d): L^-1 mean */
+    int means;
+} metric;
+
 struct rc_unfamiliarity {
     int logits; /* classes of the head */
     int d;
-    int classes;    /* classes that have a mean; 0: the model has no statistics, and what follows is NULL */
-    int *label;     /* (classes) */
-    double *factor; /* (d, d): lower triangular L, shrunk covariance = L L^T */
-    double *mean;   /* (classes, d): L^-1 mean */
-    double *white;  /* (d): scratch */
+    bool statistics;   /* the model has some; else what follows is empty */
+    int *label;        /* (class.means) */
+    metric class, all; /* of the classes; of all that the model has seen */
+    double *white;     /* (d): scratch */
 };
 
 /* ---- statistics -------------------------------------------------------------------------------------------------- */
@@ -36,63 +45,102 @@ static bool factorise(double *matrix, int d)
 }
 
 /* x = L^-1 x. */
-static void whiten(const rc_unfamiliarity *u, double *x)
+static void whiten(const double *factor, int d, double *x)
 {
-    for (int row = 0; row < u->d; row++) {
+    for (int row = 0; row < d; row++) {
         double sum = x[row];
         for (int k = 0; k < row; k++)
-            sum -= u->factor[row * u->d + k] * x[k];
-        x[row] = sum / u->factor[row * u->d + row];
+            sum -= factor[row * d + k] * x[k];
+        x[row] = sum / factor[row * d + row];
     }
 }
 
-/* Means that were estimated, whitened. */
+/* Means that were estimated. */
 static void take_means(rc_unfamiliarity *u, const float *mean, int classes)
 {
+    metric *m = &u->class;
     for (int label = 0; label < classes; label++) {
-        double *row = u->mean + (size_t)u->classes * (size_t)u->d;
+        double *row = m->mean + (size_t)m->means * (size_t)u->d;
         bool finite = true;
         for (int i = 0; i < u->d; i++) {
             row[i] = (double)mean[(size_t)label * (size_t)u->d + (size_t)i];
             finite = finite && isfinite(row[i]);
         }
-        if (!finite)
-            continue;
-        whiten(u, row);
-        u->label[u->classes++] = label;
+        if (finite)
+            u->label[m->means++] = label;
     }
+}
+
+/* u->all: the mean of the class means, and their covariance on top of that of a class. */
+static void add_between(rc_unfamiliarity *u)
+{
+    int d = u->d, classes = u->class.means;
+    double *mean = u->all.mean;
+    u->all.means = 1;
+    for (int k = 0; k < classes; k++)
+        for (int i = 0; i < d; i++)
+            mean[i] += u->class.mean[k * d + i] / classes;
+    for (int k = 0; k < classes; k++) {
+        const double *row = u->class.mean + (size_t)k * (size_t)d;
+        for (int i = 0; i < d; i++)
+            for (int j = 0; j < d; j++)
+                u->all.factor[i * d + j] += (row[i] - mean[i]) * (row[j] - mean[j]) / classes;
+    }
+}
+
+/* Shrinks the covariance, factorises it, and whitens the means. */
+static rc_status finish(metric *m, int d)
+{
+    double diagonal = 0;
+    for (int i = 0; i < d; i++)
+        diagonal += m->factor[i * d + i] / d;
+    for (int i = 0; i < d * d; i++)
+        m->factor[i] = (1 - shrinkage) * m->factor[i] + (i % (d + 1) == 0 ? shrinkage * diagonal : 0);
+    if (!factorise(m->factor, d))
+        return rc_fail(RC_FORMAT, "the stored covariance of the features is not positive");
+    for (int k = 0; k < m->means; k++)
+        whiten(m->factor, d, m->mean + (size_t)k * (size_t)d);
+    return RC_OK;
 }
 
 static rc_status build(rc_unfamiliarity *u, const float *covariance, const float *mean, int classes)
 {
-    size_t d = (size_t)u->d;
-    double diagonal = 0;
-    for (size_t i = 0; i < d; i++)
-        diagonal += (double)covariance[i * d + i] / (double)d;
-    for (size_t i = 0; i < d * d; i++)
-        u->factor[i] = (1 - shrinkage) * (double)covariance[i] + (i % (d + 1) == 0 ? shrinkage * diagonal : 0);
-    if (!factorise(u->factor, u->d))
-        return rc_fail(RC_FORMAT, "the stored covariance of the features is not positive");
+    for (int i = 0; i < u->d * u->d; i++)
+        u->class.factor[i] = u->all.factor[i] = (double)covariance[i];
     take_means(u, mean, classes);
-    return u->classes > 0 ? RC_OK : rc_fail(RC_FORMAT, "the stored statistics of the features hold no class");
+    if (u->class.means == 0)
+        return rc_fail(RC_FORMAT, "the stored statistics of the features hold no class");
+    add_between(u);
+    RC_TRY(finish(&u->class, u->d));
+    return finish(&u->all, u->d);
+}
+
+static rc_status take_room(metric *m, size_t means, size_t d)
+{
+    m->factor = rc_alloc_zeroed(NULL, d * d, sizeof *m->factor);
+    m->mean = rc_alloc_zeroed(NULL, means * d, sizeof *m->mean);
+    return m->factor != NULL && m->mean != NULL ? RC_OK : RC_OUT_OF_MEMORY;
 }
 
 static rc_status read_statistics(rc_unfamiliarity *u, const rc_learner *l, rc_backend *backend)
 {
     size_t d = (size_t)u->d, classes = (size_t)l->statistics_classes;
     float *host = rc_alloc_zeroed(NULL, d * d + classes * d, sizeof *host);
+    u->statistics = true;
     u->label = rc_alloc_zeroed(NULL, classes, sizeof *u->label);
-    u->factor = rc_alloc_zeroed(NULL, d * d, sizeof *u->factor);
-    u->mean = rc_alloc_zeroed(NULL, classes * d, sizeof *u->mean);
     u->white = rc_alloc_zeroed(NULL, d, sizeof *u->white);
-    rc_status status = RC_OUT_OF_MEMORY;
-    if (host != NULL && u->label != NULL && u->factor != NULL && u->mean != NULL && u->white != NULL) {
+    rc_status status = host != NULL && u->label != NULL && u->white != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        status = take_room(&u->class, classes, d);
+    if (status == RC_OK)
+        status = take_room(&u->all, 1, d);
+    if (status == RC_OK) {
         backend->read_real(backend, host, l->covariance, d * d);
         backend->read_real(backend, host + d * d, l->class_mean, classes * d);
         status = backend->sync(backend); /* was all of it read? */
-        if (status == RC_OK)
-            status = build(u, host, host + d * d, (int)classes);
     }
+    if (status == RC_OK)
+        status = build(u, host, host + d * d, (int)classes);
     rc_free(NULL, host);
     return status;
 }
@@ -118,42 +166,44 @@ void rc_unfamiliarity_destroy(rc_unfamiliarity *u)
     if (u == NULL)
         return;
     rc_free(NULL, u->label);
-    rc_free(NULL, u->factor);
-    rc_free(NULL, u->mean);
+    rc_free(NULL, u->class.factor);
+    rc_free(NULL, u->class.mean);
+    rc_free(NULL, u->all.factor);
+    rc_free(NULL, u->all.mean);
     rc_free(NULL, u->white);
     rc_free(NULL, u);
 }
 
 rc_score_kind rc_unfamiliarity_kind(const rc_unfamiliarity *u)
 {
-    return u->classes > 0 ? RC_SCORE_DISTANCE_AND_ENERGY : RC_SCORE_ENTROPY;
+    return u->statistics ? RC_SCORE_DISTANCE_AND_ENTROPY : RC_SCORE_ENTROPY;
 }
 
 /* ---- scores ------------------------------------------------------------------------------------------------------ */
 
-/* Squared distance of the feature from the nearest mean; *nearest is its class. */
-static double least_square(const rc_unfamiliarity *u, const float *feature, int *nearest)
+/* Squared distance of the feature from the nearest mean; *place is which. */
+static double least_square(const rc_unfamiliarity *u, const metric *m, const float *feature, int *place)
 {
     double least = INFINITY;
-    *nearest = u->label[0];
+    *place = 0;
     for (int i = 0; i < u->d; i++)
         u->white[i] = (double)feature[i];
-    whiten(u, u->white);
-    for (int k = 0; k < u->classes; k++) {
-        const double *mean = u->mean + (size_t)k * (size_t)u->d;
+    whiten(m->factor, u->d, u->white);
+    for (int k = 0; k < m->means; k++) {
+        const double *mean = m->mean + (size_t)k * (size_t)u->d;
         double square = 0;
         for (int i = 0; i < u->d; i++)
             square += (u->white[i] - mean[i]) * (u->white[i] - mean[i]);
         if (square < least) {
             least = square;
-            *nearest = u->label[k];
+            *place = k;
         }
     }
     return least;
 }
 
-/* log sum exp of the logits; *entropy gets that of their softmax. */
-static double evidence(const float *logits, int classes, double *entropy)
+/* Of the softmax of the logits. */
+static double entropy_of(const float *logits, int classes)
 {
     double largest = -INFINITY, sum = 0, weighted = 0;
     for (int k = 0; k < classes; k++)
@@ -163,15 +213,19 @@ static double evidence(const float *logits, int classes, double *entropy)
         sum += e;
         weighted += e * below;
     }
-    *entropy = log(sum) - weighted / sum;
-    return largest + log(sum);
+    return log(sum) - weighted / sum;
 }
 
 double rc_unfamiliarity_score(rc_unfamiliarity *u, const float *logits, const float *feature, int *nearest)
 {
-    double entropy, energy = -evidence(logits, u->logits, &entropy);
+    double score = entropy_of(logits, u->logits);
     *nearest = -1;
-    double score = u->classes > 0 ? sqrt(2.0 / u->d) * least_square(u, feature, nearest) + energy : entropy;
+    if (u->statistics) {
+        int place, only;
+        double near = least_square(u, &u->class, feature, &place);
+        score = near - least_square(u, &u->all, feature, &only) + entropy_weight * score;
+        *nearest = u->label[place];
+    }
     return isfinite(score) ? score : (double)NAN;
 }
 

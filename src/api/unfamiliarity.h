@@ -3,15 +3,15 @@
  *
  * With class statistics (means m_k of the features and their one covariance S):
  *
- *     score = sqrt(2 / d) min_k |f - m_k|^2_S  -  log sum_k exp(logit_k)
+ *     score = min_k |f - m_k|^2_S  -  |f - m|^2_T  +  4 entropy
  *
- * The first term is the squared Mahalanobis distance of the image's features f (d) from the nearest class. S is shrunk
- * towards a multiple of the identity, because few images give a bad one. Over a Gaussian the distance has the deviation
- * sqrt(2 d), so the factor brings it to 2, whatever the net's width: about the deviation of the second term over images
- * of known classes. That is the energy of the logits: how much evidence there is for any class. Neither term alone does
- * well. Strangers of the same kind give little evidence; noise gives much, but lies far from every class.
+ * The first two terms are the relative Mahalanobis distance: how far the image's features f lie from the nearest class,
+ * less how far they lie from everything that the model has seen (m is the mean of the class means, T is S plus the
+ * covariance of the class means). Both covariances are shrunk towards a multiple of the identity, because few images
+ * give a bad one. The third is the entropy of the probabilities: strangers of the same kind lie near, but between the
+ * classes. The distance alone misses these, and the entropy alone misses what lies far from every class.
  *
- * Without class statistics: the entropy of the probabilities.
+ * Without class statistics: the entropy alone.
  *
  * docs/unfamiliarity.md compares this with other scores. model/calibration.h makes a false-alarm rate of it. */
 #ifndef RC_API_UNFAMILIARITY_H

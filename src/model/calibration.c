@@ -8,7 +8,7 @@
 #include "base/memory.h"
 
 static const char *const kind_name[RC_SCORE_KINDS] = {
-    [RC_SCORE_DISTANCE_AND_ENERGY] = "distance-and-energy",
+    [RC_SCORE_DISTANCE_AND_ENTROPY] = "distance-and-entropy",
     [RC_SCORE_ENTROPY] = "entropy",
 };
 

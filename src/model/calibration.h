@@ -12,7 +12,7 @@
 #include "base/json.h"
 
 /* Scores cannot be compared across kinds. */
-typedef enum rc_score_kind { RC_SCORE_DISTANCE_AND_ENERGY, RC_SCORE_ENTROPY, RC_SCORE_KINDS } rc_score_kind;
+typedef enum rc_score_kind { RC_SCORE_DISTANCE_AND_ENTROPY, RC_SCORE_ENTROPY, RC_SCORE_KINDS } rc_score_kind;
 
 /* LEAST: held-out images of a lesson; fewer cannot show a rate of 5 %. MOST: scores that are kept of a lesson; of more
  * images every so-manyth in order. */

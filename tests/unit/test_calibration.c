@@ -202,7 +202,7 @@ static void hostile_texts_are_refused(void **state)
         {"", "calibration"},
         {"[]", "score"},
         {"{\"lessons\":[]}", "'score'"},
-        {"{\"score\":\"other\",\"lessons\":[]}", "of the score 'other', expected 'distance-and-energy' or 'entropy'"},
+        {"{\"score\":\"other\",\"lessons\":[]}", "of the score 'other', expected 'distance-and-entropy' or 'entropy'"},
         {"{\"score\":\"entropy\"}", "'lessons'"},
         {OF(""), "0 lessons for 2 classes"},
         {OF("{\"classes\":1,\"images\":0,\"scores\":[]},{\"classes\":1,\"images\":0,\"scores\":[]},"

@@ -28,7 +28,7 @@ static void on_log(void *user, recollect_log_level level, const char *text)
 {
     (void)user;
     (void)level;
-    if (strstr(text, "stranger") != NULL)
+    if (strstr(text, "strange") != NULL)
         snprintf(noted, sizeof noted, "%s", text);
 }
 
@@ -111,7 +111,7 @@ static void rates_are_measured_on_held_out_images(void **state)
     ask(model, &a);
     assert_int_equal(rc_hold_out(data.labels, IMAGES, CLASSES, 0.3333, model->saved.config.settings.seed, held_out),
                      RC_OK);
-    assert_true(c->lessons == 1 && c->kind == RC_SCORE_DISTANCE_AND_ENERGY);
+    assert_true(c->lessons == 1 && c->kind == RC_SCORE_DISTANCE_AND_ENTROPY);
     assert_true(c->lesson[0].classes == CLASSES && c->lesson[0].images == HELD_OUT && c->lesson[0].scores == HELD_OUT);
     int strange = 0;
     for (int i = 0; i < IMAGES; i++) {
@@ -246,9 +246,53 @@ static void models_without_statistics_have_rates(void **state)
     for (int i = 0; i < IMAGES; i++)
         assert_true((double)a.stranger[i] > 0.99 / (HELD_OUT + 1) && a.stranger[i] <= 1);
     /* Scores of one kind say nothing about those of another. */
-    plain->saved.calibration.kind = RC_SCORE_DISTANCE_AND_ENERGY;
+    plain->saved.calibration.kind = RC_SCORE_DISTANCE_AND_ENTROPY;
     check_cannot_tell(plain, "of some lessons only");
     recollect_model_destroy(&plain);
+}
+
+/* The old scores stay, the new classes add theirs; with too few of them the model cannot tell any more. */
+static void later_lessons_add_their_own(void **state)
+{
+    (void)state;
+    static answers a;
+    recollect_model *taught = learn("0.3333", "cwd"), *few = learn("0.3333", "cwd");
+    float before[HELD_OUT];
+    const rc_calibration *c = &taught->saved.calibration;
+    memcpy(before, c->lesson[0].score, sizeof before);
+    SUCCEEDS(recollect_model_set(taught, "hold_out", "0.5"));
+    SUCCEEDS(recollect_learn(taught, &more.images, more.labels, more.names, 2, NULL));
+    assert_true(c->lessons == 2 && rc_calibration_covers(c, CLASSES + 2) && c->kind == RC_SCORE_DISTANCE_AND_ENTROPY);
+    assert_memory_equal(c->lesson[0].score, before, sizeof before);
+    assert_true(c->lesson[1].classes == 2 && c->lesson[1].images == 20 && c->lesson[1].scores == 20);
+    noted[0] = '\0';
+    ask(taught, &a);
+    assert_non_null(strstr(noted, "was measured before the last lesson"));
+    for (int i = 0; i < IMAGES; i++)
+        assert_true(fabs((double)a.stranger[i] - rc_calibration_rate(c, a.score[i])) < 1e-6);
+    SUCCEEDS(recollect_learn(few, &more.images, more.labels, more.names, 2, NULL));
+    assert_true(few->saved.calibration.lesson[1].scores == 0);
+    check_cannot_tell(few, "of some lessons only");
+    recollect_model_destroy(&taught);
+    recollect_model_destroy(&few);
+}
+
+/* Entropies of old classes change too much from lesson to lesson. */
+static void later_lessons_of_other_scores_cannot_tell(void **state)
+{
+    (void)state;
+    recollect_model *plain = learn("0.3333", "finetune"), *mixed = learn("0.3333", "finetune");
+    SUCCEEDS(recollect_model_set(plain, "hold_out", "0.5"));
+    SUCCEEDS(recollect_learn(plain, &more.images, more.labels, more.names, 2, NULL));
+    assert_true(plain->saved.calibration.lessons == 2 && plain->saved.calibration.lesson[0].scores == 0);
+    check_cannot_tell(plain, "of some lessons only");
+    SUCCEEDS(recollect_model_set(mixed, "hold_out", "0.5"));
+    SUCCEEDS(recollect_model_set(mixed, "method", "cwd"));
+    SUCCEEDS(recollect_learn(mixed, &more.images, more.labels, more.names, 2, NULL));
+    assert_true(mixed->saved.calibration.kind == RC_SCORE_DISTANCE_AND_ENTROPY);
+    check_cannot_tell(mixed, "of some lessons only");
+    recollect_model_destroy(&plain);
+    recollect_model_destroy(&mixed);
 }
 
 int main(void)
@@ -259,6 +303,8 @@ int main(void)
         cmocka_unit_test(strangers_are_rejected_below_a_rate),
         cmocka_unit_test(a_model_without_held_out_images_says_so),
         cmocka_unit_test(models_without_statistics_have_rates),
+        cmocka_unit_test(later_lessons_add_their_own),
+        cmocka_unit_test(later_lessons_of_other_scores_cannot_tell),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

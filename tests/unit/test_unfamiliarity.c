@@ -34,9 +34,11 @@ static rc_learner learner_of(int d, int logits, float *mean, int means, float *c
     return l;
 }
 
-/*  S = [[2, .5], [.5, 1]]; P = inv(.95 S + .05 * 1.5 I); means (0, 0) and (4, -1)
- *  min over k of (f - m_k) P (f - m_k) * sqrt(2 / 2) - log(exp(logits).sum()) */
-static void distance_and_energy_are_those_of_numpy(void **state)
+/*  shrunk = lambda S: .95 * S + .05 * trace(S) / len(S) * eye(len(S))
+ *  S = [[2, .5], [.5, 1]]; mu = [[0, 0], [4, -1]]; g = mu.mean(0); T = S + (mu - g).T @ (mu - g) / 2
+ *  P = inv(shrunk(S)); Q = inv(shrunk(T)); p = exp(l) / exp(l).sum()
+ *  min((f - m) @ P @ (f - m) for m in mu) - (f - g) @ Q @ (f - g) - 4 * (p * log(p)).sum() */
+static void distance_and_entropy_are_those_of_numpy(void **state)
 {
     (void)state;
     static float mean[] = {0, 0, 4, -1}, covariance[] = {2, 0.5f, 0.5f, 1};
@@ -44,13 +46,13 @@ static void distance_and_energy_are_those_of_numpy(void **state)
         float feature[2], logits[2];
         int nearest;
         double score;
-    } cases[] = {{{1, 2}, {1.5f, -0.5f}, 0, 2.2785619125150536},
-                 {{3.5f, -2}, {0, 2}, 1, -1.1505555301534662},
-                 {{-100, 50}, {3, 3}, 0, 11080.39302377149}};
+    } cases[] = {{{1, 2}, {1.5f, -0.5f}, 0, 0.7975477993868054},
+                 {{3.5f, -2}, {0, 2}, 1, 0.6260525590817047},
+                 {{-100, 50}, {3, 3}, 0, 7975.325332815981}};
     rc_learner l = learner_of(2, 2, mean, 2, covariance);
     rc_unfamiliarity *u;
     assert_int_equal(rc_unfamiliarity_create(&l, be, &u), RC_OK);
-    assert_int_equal(rc_unfamiliarity_kind(u), RC_SCORE_DISTANCE_AND_ENERGY);
+    assert_int_equal(rc_unfamiliarity_kind(u), RC_SCORE_DISTANCE_AND_ENTROPY);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         int nearest = -7;
         double score = rc_unfamiliarity_score(u, cases[i].logits, cases[i].feature, &nearest);
@@ -60,17 +62,22 @@ static void distance_and_energy_are_those_of_numpy(void **state)
     rc_unfamiliarity_destroy(u);
 }
 
-/* Another width, where the factor of the distance is not 1; one class; a row of a class that was never estimated. */
-static void one_class_behind_one_without_images(void **state)
+/* Three features, and a row of a class that was never estimated. With one class the distances cancel each other. */
+static void classes_without_images_are_left_out(void **state)
 {
     (void)state;
-    static float mean[] = {NAN, NAN, NAN, 0.5f, 1, 0}, covariance[] = {1, 0, 0.3f, 0, 4, 0, 0.3f, 0, 0.25f};
+    static float mean[] = {-1, 0, 2, NAN, NAN, NAN, 0.5f, 1, 0}, covariance[] = {1, 0, 0.3f, 0, 4, 0, 0.3f, 0, 0.25f};
     static const float feature[] = {1, -1, 0.5f}, logits[] = {1, 2, 3, -1};
-    rc_learner l = learner_of(3, 4, mean, 2, covariance);
+    rc_learner l = learner_of(3, 4, mean, 3, covariance);
     rc_unfamiliarity *u;
     int nearest;
     assert_int_equal(rc_unfamiliarity_create(&l, be, &u), RC_OK);
-    assert_true(fabs(rc_unfamiliarity_score(u, logits, feature, &nearest) - -1.9475912145123389) < 1e-6);
+    assert_true(fabs(rc_unfamiliarity_score(u, logits, feature, &nearest) - 3.5068323394747623) < 1e-9);
+    assert_int_equal(nearest, 2);
+    rc_unfamiliarity_destroy(u);
+    l = learner_of(3, 4, mean + 3, 2, covariance);
+    assert_int_equal(rc_unfamiliarity_create(&l, be, &u), RC_OK);
+    assert_true(fabs(rc_unfamiliarity_score(u, logits, feature, &nearest) - 4 * 0.8875433689167067) < 1e-9);
     assert_int_equal(nearest, 1);
     rc_unfamiliarity_destroy(u);
 }
@@ -145,8 +152,8 @@ static void what_is_shown_is_positive_and_keeps_the_order(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(distance_and_energy_are_those_of_numpy),
-        cmocka_unit_test(one_class_behind_one_without_images),
+        cmocka_unit_test(distance_and_entropy_are_those_of_numpy),
+        cmocka_unit_test(classes_without_images_are_left_out),
         cmocka_unit_test(without_statistics_it_is_the_entropy),
         cmocka_unit_test(what_is_not_finite_has_no_score),
         cmocka_unit_test(what_is_no_covariance_is_refused),
