@@ -2,7 +2,7 @@
 """How well predict tells strangers: teaches folders, lesson by lesson, and asks about test images of known and of other
 classes. The tables of docs/unfamiliarity.md are made with it.
 
-usage: strangers.py RECOLLECT TEST LESSON... [-- OPTIONS OF THE FIRST LESSON]
+usage: strangers.py RECOLLECT TEST LESSON... [-- OPTIONS OF learn]
 
 TEST/CLASS/* are test images. A LESSON is a folder LESSON/CLASS/*; classes of TEST that no lesson so far had are
 strangers. Prints after every lesson: AUROC of `unfamiliarity` and of 1 - max probability; how many of the known images
@@ -62,8 +62,8 @@ def main():
         for number, lesson in enumerate(lessons):
             new = set(os.listdir(lesson))
             made = os.path.join(work, f'{number}.safetensors')
-            command = [recollect, 'learn'] + ([model] if model else []) + [lesson, '--out', made]
-            subprocess.run(command + (options if model is None else []), check=True, stdout=subprocess.DEVNULL)
+            command = [recollect, 'learn'] + ([model] if model else []) + [lesson, '--out', made] + options
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             model = made
             groups = {'old': [], 'new': [], 'strange': []}
             for name, answers in ask(recollect, model, test).items():

@@ -72,8 +72,8 @@ static rc_status measure_new(const rc_saved_model *model, const rc_held_out *hel
 }
 
 /* The lessons of the old classes. Their images are gone, so their scores stay as they were measured: the relative
- * distance hardly changes when a lesson keeps the old classes alive (docs/unfamiliarity.md has the figures). Other scores
- * do, and then only the number of the classes stays. */
+ * distance changes little when a lesson keeps the old classes alive (docs/unfamiliarity.md has the figures). Other
+ * scores do, and then only the number of the classes stays. */
 static rc_status take_old(rc_calibration *c, const rc_saved_model *before, int known)
 {
     const rc_calibration *old = &before->calibration;

@@ -374,6 +374,52 @@ static void checkpoints_come_back_and_know_their_run(void **state)
     rc_backend_close(be);
 }
 
+/* What a file says about strangers comes back, may be missing, as in older files, and is checked. */
+static void calibration_comes_back_or_is_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        rc_status status;
+    } cases[] = {
+        {NULL, RC_OK},
+        {"{\"score\":\"entropy\",\"lessons\":[{\"classes\":5,\"images\":0,\"scores\":[]}]}", RC_OK},
+        {"{\"score\":\"entropy\",\"lessons\":[{\"classes\":4,\"images\":0,\"scores\":[]}]}", RC_FORMAT},
+        {"{\"score\":\"entropy\",\"lessons\":[{\"classes\":5,\"images\":20,\"scores\":[1]}]}", RC_FORMAT},
+        {"x", RC_FORMAT},
+    };
+    enum { HELD_OUT = 25 };
+    rc_backend *be;
+    rc_saved_model model, loaded;
+    double scores[HELD_OUT];
+    for (int i = 0; i < HELD_OUT; i++)
+        scores[i] = 0.1 * i;
+    assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);
+    make_model(be, &model);
+    assert_int_equal(rc_calibration_add(&model.calibration, 5, scores, HELD_OUT), RC_OK);
+    assert_int_equal(rc_model_file_save(path, &model, true), RC_OK);
+    assert_int_equal(rc_model_file_load(path, be, &loaded), RC_OK);
+    assert_true(rc_calibration_covers(&loaded.calibration, 5) && loaded.unknown_bytes == 0);
+    assert_memory_equal(model.calibration.lesson[0].score, loaded.calibration.lesson[0].score,
+                        HELD_OUT * sizeof(float));
+    rc_saved_model_destroy(&loaded);
+    craft good;
+    craft_read(path, &good);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        craft changed = craft_copy(&good);
+        assert_true(craft_metadata(&changed, "calibration", cases[i].text));
+        craft_write(&changed, path);
+        craft_free(&changed);
+        assert_int_equal(rc_model_file_load(path, be, &loaded), cases[i].status);
+        assert_true(cases[i].status == RC_OK || strstr(rc_message(), "calibration") != NULL);
+        assert_false(rc_calibration_covers(&loaded.calibration, 5));
+        rc_saved_model_destroy(&loaded);
+    }
+    craft_free(&good);
+    rc_saved_model_destroy(&model);
+    rc_backend_close(be);
+}
+
 /* Where a checkpoint is, is a place that there can be. */
 static void places_of_checkpoints_are_whole_numbers(void **state)
 {
@@ -440,6 +486,7 @@ int main(void)
         cmocka_unit_test(weights_that_are_no_numbers_are_refused),
         cmocka_unit_test(an_answer_that_is_no_number_is_a_failure),
         cmocka_unit_test(checkpoints_come_back_and_know_their_run),
+        cmocka_unit_test(calibration_comes_back_or_is_refused),
         cmocka_unit_test(places_of_checkpoints_are_whole_numbers),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
