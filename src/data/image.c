@@ -37,6 +37,14 @@ rc_status rc_image_allocate(const rc_image_request *request, uint64_t h, uint64_
     return image->pixels == NULL ? RC_OUT_OF_MEMORY : RC_OK;
 }
 
+rc_status rc_image_check_memory(const rc_image *image)
+{
+    /* 16 bits of RGBA, and room for tables. Nobody writes to it, so it costs next to nothing. */
+    void *block = rc_alloc(NULL, (size_t)image->h * (size_t)image->w * 8 + ((size_t)1 << 20));
+    rc_free(NULL, block);
+    return block != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+}
+
 void rc_image_free(rc_image *image)
 {
     rc_free(NULL, image->pixels);

@@ -22,6 +22,10 @@ rc_status rc_webp_decode(rc_image_request *request, rc_image *image);
 rc_status rc_tiff_decode(rc_image_request *request, rc_image *image);
 rc_status rc_gif_decode(rc_image_request *request, rc_image *image);
 
+/* Is there as much memory as a library takes for the picture, which is allocated already? Some libraries crash when
+ * they run out of memory half-way: libtiff 4.5.0 and libwebp 1.2.4 do. */
+rc_status rc_image_check_memory(const rc_image *image);
+
 /* Refuses what is too large, then allocates the pixels. */
 rc_status rc_image_allocate(const rc_image_request *request, uint64_t h, uint64_t w, int c, rc_image *image);
 

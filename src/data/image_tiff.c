@@ -169,7 +169,7 @@ static bool read_raster(decoder *d)
     char message[1024] = "";
     if (!TIFFRGBAImageOK(d->tiff, message) || !TIFFRGBAImageBegin(&reader, d->tiff, 1, message)) {
         if (d->message[0] == '\0')
-            snprintf(d->message, sizeof d->message, "%s", message);
+            snprintf(d->message, sizeof d->message, "%.250s", message);
         return false;
     }
     reader.req_orientation = reader.orientation; /* turning is done for all formats alike */
@@ -195,6 +195,7 @@ static rc_status decode(decoder *d)
     d->raster = rc_alloc_zeroed(NULL, pixels, RGBA);
     if (d->raster == NULL)
         return RC_OUT_OF_MEMORY;
+    RC_TRY(rc_image_check_memory(d->image));
     if (!drop_transparency(d->tiff) || !read_raster(d))
         return failed(d);
     uint8_t *out = d->image->pixels;

@@ -120,6 +120,7 @@ rc_status rc_webp_decode(rc_image_request *request, rc_image *image)
     if (code != VP8_STATUS_OK)
         return failed(code);
     RC_TRY(rc_image_allocate(request, (uint64_t)features.height, (uint64_t)features.width, 3, image));
+    RC_TRY(rc_image_check_memory(image));
     find_orientation(request);
     if (features.has_animation)
         return decode_frame(request, image);

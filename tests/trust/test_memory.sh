@@ -7,8 +7,9 @@
 # usage: test_memory.sh PROGRAM MAKE_IMAGES FAULT_LIBRARY HEAP_LIBRARY USE_API [POINTS|all [SEED [COMMAND...]]]
 #   POINTS: how many requests of each command fail (the first, the last, some by the seed, the others evenly), in each
 #   of the two ways; all: every one. test_memory.sh --list: the names of the commands
-order=(info info-json info-machine predict predict-json predict-csv predict-list eval eval-json eval-folders eval-lists
-    eval-tiny eval-idx eval-cifar learn learn-json learn-more learn-more-json dream dream-again api run run-killed run-done)
+order=(info info-json info-machine predict predict-json predict-csv predict-list predict-formats eval eval-json
+    eval-folders eval-formats eval-lists eval-tiny eval-idx eval-cifar learn learn-json learn-more learn-more-json dream
+    dream-again api run run-killed run-done)
 if [ "${1:-}" = --list ]; then
     printf '%s\n' "${order[@]}"
     exit
@@ -54,6 +55,16 @@ inversion_steps: 1
 crop_pad: 0
 YAML
 { echo "data: ../inputs/photos"; echo "tasks: 2"; grep -v min_steps inputs/learn.yaml; } >inputs/run.yaml
+# Formats of optional libraries, and what is left out. (libtiff 4.5.0 and libwebp 1.2.4 themselves crash at some requests
+# with other compressions than these.)
+fixtures=$(cd "$(dirname "$0")/../fixtures/pictures" && pwd)
+mkdir -p inputs/formats/{bar,cross}-plain-{cyan,yellow}
+rmdir inputs/formats/{bar-plain-yellow,cross-plain-cyan}
+cp "$fixtures"/{lossy.webp,fax.tif,palette.gif} inputs/formats/bar-plain-cyan
+cp "$fixtures"/{rgb.tif,interlaced.gif,rgb.bmp,palette.bmp} inputs/formats/cross-plain-yellow
+printf '\0\0\0\030ftypheic\0\0\0\0mif1heic' | tee inputs/formats/bar-plain-cyan/a.heic >inputs/formats/stray.heic
+ln -s .. inputs/formats/bar-plain-cyan/up
+ln -s ../cross-plain-yellow inputs/formats/bar-plain-cyan/others
 printf '%s\n' ../inputs/pictures/grey.pgm "../${pictures[0]}" >inputs/list
 "$program" learn inputs/first --preset inputs/learn.yaml --threads 1 --out inputs/one.safetensors >/dev/null 2>&1
 "$program" learn inputs/one.safetensors inputs/second --threads 1 --out inputs/two.safetensors >/dev/null 2>&1
@@ -105,6 +116,8 @@ declare -A commands=(
     [predict]="predict $two ../inputs/pictures --threads 1"
     [predict-json]="predict $two ../inputs/pictures --threads 1 --json"
     [predict-csv]="predict $two ../inputs/pictures --threads 1 --csv"
+    [predict-formats]="predict $two ../inputs/formats --threads 1"
+    [eval-formats]="eval ../inputs/folders.safetensors ../inputs/formats --threads 1 --skip-broken"
     [predict-list]="predict $two --list - --threads 1"
     [eval]="eval $two ../inputs/first --threads 1"
     [eval-json]="eval $two ../inputs/first --threads 1 --json"
