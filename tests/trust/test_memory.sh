@@ -9,7 +9,7 @@
 #   of the two ways; all: every one. test_memory.sh --list: the names of the commands
 order=(info info-json info-machine predict predict-json predict-csv predict-list predict-formats eval eval-json
     eval-folders eval-formats eval-lists eval-tiny eval-idx eval-cifar learn learn-json learn-more learn-more-json dream
-    dream-again api run run-killed run-done)
+    dream-beside dream-again api run run-killed run-done)
 if [ "${1:-}" = --list ]; then
     printf '%s\n' "${order[@]}"
     exit
@@ -126,6 +126,7 @@ declare -A commands=(
     [learn-more]="learn $one ../inputs/second --threads 1 --out new.safetensors --old-test ../inputs/first"
     [learn-more-json]="learn $one ../inputs/second --threads 1 --out new.safetensors --json"
     [dream]="dream $two --steps 1 --per-class 2 --threads 1 --out dreams"
+    [dream-beside]="dream $two --steps 1 --per-class 2 --threads 1 --out dreams --beside ../inputs/first --json"
     [dream-again]="dream $two --steps 1 --per-class 2 --threads 1 --out again --force"
     [run]="run ../inputs/run.yaml --method cwd --threads 1 --checkpoint 0 --out run --resume"
 )
@@ -195,7 +196,7 @@ check_refused() {
             cmp -s "${elsewhere[0]}" "expected.$command"/*.safetensors || violated "a wrong model was saved elsewhere"
             rm "${elsewhere[0]}"
         fi
-        if [ "$command" = dream ]; then rmdir state/dreams 2>/dev/null || true; fi # an empty folder is nobody's loss
+        if [[ $command == dream* ]]; then rmdir state/dreams 2>/dev/null || true; fi # an empty folder is nobody's loss
         left=$(differs state before)
         if [ -z "$left" ]; then restored=true; fi
     fi
