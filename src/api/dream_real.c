@@ -96,7 +96,6 @@ static rc_status read_images(const rc_saved_model *model, const rc_real_settings
     RC_TRY(rc_pool_create(settings->threads, &reading.pool));
     reading.format = settings->format;
     reading.skip_broken = true;
-    reading.test_part = 1;
     reading.per_class = RC_DREAM_REAL;
     reading.log = &watch.log;
     reading.progress = rc_watch_reading;

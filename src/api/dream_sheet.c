@@ -19,7 +19,7 @@ enum {
     LARGEST_SIDE = 4096, /* of a sheet, unless a single image needs more */
     SHEET_COLUMNS = 12,  /* dreams and real images together */
     GRID_COLUMNS = 8,    /* of the picture of a class; more only where it would be higher than wide */
-    LONGEST_NAME = 20    /* characters; longer names are cut */
+    LONGEST_NAME = 24    /* characters; longer names are cut */
 };
 
 static const rc_colour paper = {250, 250, 248}, ink = {32, 32, 36}, grey = {125, 125, 130}, frame = {205, 205, 205},

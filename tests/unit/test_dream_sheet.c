@@ -7,11 +7,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "api/dream_sheet.h"
 #include "base/memory.h"
+#include "support/data_files.h"
 #include "support/succeeds.h"
 
 static const rc_colour white = {255, 255, 255}, black = {0, 0, 0};
@@ -79,8 +81,9 @@ static void names_become_characters_of_the_font(void **state)
     fits("\xc3\xbf\xc5\xbf\xc3\x80", 9, "ysA");   /* U+00FF, and the ends of the table */
     fits("e\xcc\x81te\xcc\x81", 9, "ete");        /* combining marks take no room */
     fits("e\xcc\x81te\xcc\x81", 3, "ete");
-    fits("\xe7\x8c\xab", 9, "\x7f");         /* a cat in Chinese: one box */
-    fits("a\xf0\x9f\x90\xb1z", 9, "a\x7fz"); /* a cat as a picture */
+    fits("a\xcc\x80z\xcd\xaf\xcd\xb0", 9, "az\x7f"); /* U+0300 and U+036F are the first and the last, U+0370 is none */
+    fits("\xe7\x8c\xab", 9, "\x7f");                 /* a cat in Chinese: one box */
+    fits("a\xf0\x9f\x90\xb1z", 9, "a\x7fz");         /* a cat as a picture */
     fits("a\xc2\xa0z", 9, "a z");
     fits("\xc6\x80", 9, "\x7f");         /* U+0180, behind the table */
     fits("\xc2\xbf", 9, "\x7f");         /* U+00BF, before it */
@@ -232,8 +235,8 @@ static void check_cell(const rc_image *canvas, int top, int left, int value, con
 }
 
 /* 4 pixels become 64: cells of 64 x (64 + 4 + 20) pixels, 16 below each other and 10 beside each other. The longest
- * name takes 20 characters of 12 pixels, behind a margin of 20. */
-enum { CELL = 64, ROW = 88 + 16, COLUMN = 64 + 10, TOP = 20 + 30, LEFT = 20 + 240 + 30 };
+ * name takes 24 characters of 12 pixels, behind a margin of 20. */
+enum { CELL = 64, ROW = 88 + 16, COLUMN = 64 + 10, TOP = 20 + 30, LEFT = 20 + 288 + 30 };
 
 static void sheet_has_names_and_probabilities(void **state)
 {
@@ -251,7 +254,7 @@ static void sheet_has_names_and_probabilities(void **state)
     assert_true(stands(&canvas, 20, LEFT, "dreams", 2, grey));
     assert_true(stands(&canvas, TOP + 25, 20, "1 T-shirt", 2, ink));
     assert_true(stands(&canvas, TOP + ROW + 25, 20, "2 \x7f", 2, ink));
-    assert_true(stands(&canvas, TOP + 2 * ROW + 25, 20, "3 a name that is ...", 2, ink));
+    assert_true(stands(&canvas, TOP + 2 * ROW + 25, 20, "3 a name that is much...", 2, ink));
     check_cell(&canvas, TOP, LEFT, 0, "10 %", ink);
     check_cell(&canvas, TOP, LEFT + COLUMN, 1, "20 %", ink);
     check_cell(&canvas, TOP, LEFT + 2 * COLUMN, 2, "30 %", ink);
@@ -333,31 +336,108 @@ static void a_number_that_is_none_is_no_percentage(void **state)
 static void many_classes_take_several_sheets(void **state)
 {
     (void)state;
-    enum { MANY = 1000, PER_SHEET = (4096 - TOP - 60) / ROW };
+    enum { MANY = 1000, PER_SHEET = (4096 - TOP - 60) / ROW, NAMES = 12 * 12, AT = 20 + NAMES + 30 };
     static char *names[MANY];
-    static int kept[MANY];
+    static int kept[MANY], count[MANY];
+    static uint8_t dream[MANY * IMAGE], image[MANY * RC_DREAM_REAL * IMAGE];
+    static float sure[MANY], real_sure[MANY * RC_DREAM_REAL];
+    static int32_t taken[MANY * RC_DREAM_REAL];
     rc_saved_model model;
-    const rc_picture_settings settings = {.per_class = 16};
+    const rc_picture_settings settings = {.per_class = 1, .beside = true};
     for (int i = 0; i < MANY; i++)
         names[i] = three_names[0];
-    pretend(&model, names, MANY, 64, 3);
+    /* the first class of the second sheet alone has a dream and an image */
+    kept[PER_SHEET] = count[PER_SHEET] = 1;
+    memset(dream + PER_SHEET * IMAGE, 77, IMAGE);
+    memset(image + PER_SHEET * RC_DREAM_REAL * IMAGE, 99, IMAGE);
+    taken[PER_SHEET * RC_DREAM_REAL] = PER_SHEET;
+    sure[PER_SHEET] = 0.4f;
+    real_sure[PER_SHEET * RC_DREAM_REAL] = 0.6f;
+    pretend(&model, names, MANY, SIZE, 1);
     const rc_sheet_form form = rc_sheet_form_of(&model, &settings);
     assert_int_equal(form.rows, PER_SHEET);
     assert_int_equal(form.sheets, (MANY + PER_SHEET - 1) / PER_SHEET);
     SUCCEEDS(rc_sheet_check(&form));
-    const rc_dreams none = {.classes = MANY, .per_class = 16, .h = 64, .w = 64, .c = 3, .kept = kept};
-    const rc_real_images no_images = {0};
+    const rc_dreams dreams = {.classes = MANY,
+                              .per_class = 1,
+                              .h = SIZE,
+                              .w = SIZE,
+                              .c = 1,
+                              .kept = kept,
+                              .images = dream,
+                              .probability = sure};
+    const rc_real_images real = {
+        .classes = MANY, .count = count, .images = image, .probability = real_sure, .taken = taken};
     rc_image canvas;
-    SUCCEEDS(rc_sheet_draw(&form, &none, &no_images, 1, &canvas));
+    SUCCEEDS(rc_sheet_draw(&form, &dreams, &real, 1, &canvas));
     assert_int_equal(canvas.h, TOP + PER_SHEET * ROW + 60);
     char first[32];
     snprintf(first, sizeof first, "%d T-shirt", PER_SHEET + 1);
     assert_true(stands(&canvas, TOP + 25, 20, first, 2, ink));
+    check_cell(&canvas, TOP, AT, 77, "40 %", ink);
+    check_cell(&canvas, TOP, AT + CELL + 30, 99, "60 %", ink);
     rc_image_free(&canvas);
-    SUCCEEDS(rc_sheet_draw(&form, &none, &no_images, form.sheets - 1, &canvas));
+    SUCCEEDS(rc_sheet_draw(&form, &dreams, &real, form.sheets - 1, &canvas));
     assert_int_equal(canvas.h, TOP + (MANY - (form.sheets - 1) * PER_SHEET) * ROW + 60); /* what is left */
     assert_true(stands(&canvas, canvas.h - 60 - ROW + 25, 20, "1000 T-shirt", 2, ink));
     rc_image_free(&canvas);
+}
+
+/* A hundred dreams are a square of ten rows; the last of 65 is alone in a row of nine. */
+static void many_dreams_are_a_square(void **state)
+{
+    (void)state;
+    static uint8_t dream[100 * IMAGE];
+    static float sure[100];
+    rc_saved_model model;
+    rc_image canvas;
+    const rc_picture_settings settings = {.per_class = 100};
+    const int counts[] = {1, 8, 9, 64, 65, 81, 100}, columns[] = {1, 8, 8, 8, 9, 9, 10},
+              rows[] = {1, 1, 2, 8, 8, 9, 10};
+    pretend(&model, three_names, 1, SIZE, 1);
+    const rc_sheet_form form = rc_sheet_form_of(&model, &settings);
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        int kept = counts[i], width = 40 + columns[i] * COLUMN - 10, last = kept - 1;
+        const rc_dreams dreams = {.classes = 1,
+                                  .per_class = 100,
+                                  .h = SIZE,
+                                  .w = SIZE,
+                                  .c = 1,
+                                  .kept = &kept,
+                                  .images = dream,
+                                  .probability = sure};
+        memset(dream + last * IMAGE, 200, IMAGE);
+        SUCCEEDS(rc_sheet_draw_class(&form, &dreams, &(rc_real_images){0}, 0, &canvas));
+        assert_int_equal(canvas.w, width > 40 + 68 * 6 - 1 ? width : 40 + 68 * 6 - 1); /* as wide as the legend */
+        assert_int_equal(canvas.h, 80 + rows[i] * ROW + 60);
+        check_cell(&canvas, 80 + last / columns[i] * ROW, 20 + last % columns[i] * COLUMN, 200, "0 %", ink);
+        rc_image_free(&canvas);
+        memset(dream + last * IMAGE, 0, IMAGE);
+    }
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+static bool is_there(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+static void classes_with_dreams_have_files(void **state)
+{
+    (void)state;
+    static world w;
+    make_world(&w);
+    rc_picture_settings settings = {.folder = "out", .per_class = DREAMS, .beside = true};
+    SUCCEEDS(rc_dreams_check(&w.model, &settings));
+    SUCCEEDS(rc_dreams_write(&w.dreams, &w.real, &w.model, &settings));
+    assert_true(is_there("out/all.png") && is_there("out/01-T-shirt.png"));
+    assert_true(is_there("out/03-a_name_that_is_much_too_long_for_a_sheet.png"));
+    assert_false(is_there("out/02-\xe7\x8c\xab.png")); /* it has no dream */
+    assert_false(is_there("out/all-2.png"));
+    assert_int_equal(rc_dreams_check(&w.model, &settings), RC_IO);
+    settings.force = true;
+    SUCCEEDS(rc_dreams_check(&w.model, &settings));
 }
 
 static rc_sheet_form form_of(int size, int per_class, int scale, bool beside)
@@ -418,6 +498,8 @@ int main(void)
         cmocka_unit_test(class_has_a_picture_of_its_own),
         cmocka_unit_test(a_number_that_is_none_is_no_percentage),
         cmocka_unit_test(many_classes_take_several_sheets),
+        cmocka_unit_test(many_dreams_are_a_square),
+        cmocka_unit_test_setup_teardown(classes_with_dreams_have_files, data_enter_folder, data_leave_folder),
         cmocka_unit_test(large_images_are_few),
         cmocka_unit_test(pictures_that_are_too_large_are_refused),
     };
