@@ -371,8 +371,8 @@ static void own_memory_is_used_and_given_back(void **state)
     end(&p);
     print_message("%d allocations, %zu bytes, the largest of %zu; largest on the heap: %zu\n", c.calls, c.bytes,
                   c.largest, heap_largest);
-    /* What stays on the heap is small: handles (a model's is the largest), names, lists, a file on its way; and a picture
-     * that is drawn, one at a time. A sheet of two rows is 447 x 202 pixels, as wide as its legend. */
+    /* What stays on the heap is small: handles (a model's is the largest), names, lists, a file on its way; and a
+     * picture that is drawn, one at a time. A sheet of two rows is 447 x 202 pixels, as wide as its legend. */
     assert_in_range(picture_largest, 447 * 202 * 3, 447 * 202 * 3 + 64); /* and what the heap notes of a block */
     assert_true(heap_largest < 262144 && c.largest > heap_largest && c.bytes > 10 * heap_largest);
     assert_int_equal(c.held, 0);
