@@ -77,7 +77,7 @@ static const char *mean_text(const float *probability, int count, char text[MEAN
 /* How many the model takes for each class, and how sure it is of them, a line for each. */
 static void print_dreams(const outcome *o)
 {
-    static const char bar[] = "########################################";
+    static const char bar[] = "####################"; /* as long as 80 columns allow */
     char name[NAME_SIZE], sure[MEAN_SIZE], real[MEAN_SIZE];
     rc_print("%d dreams after %d steps of inversion, and what the model takes them for:", o->result.dreams,
              o->result.steps);
