@@ -145,12 +145,11 @@ typedef enum recollect_log_level {
 
 /* What learning and dreaming consist of. */
 typedef enum recollect_stage {
-    RECOLLECT_STAGE_READING,    /* image files are decoded */
+    RECOLLECT_STAGE_READING,    /* image files are decoded ("reading"), or classified to be scored ("scoring") */
     RECOLLECT_STAGE_INVERSION,  /* a generator learns to dream what the model remembers */
     RECOLLECT_STAGE_TRAINING,   /* the model learns, from new images and dreams */
     RECOLLECT_STAGE_REFINEMENT, /* old and new classes are balanced */
-    RECOLLECT_STAGE_ESTIMATION, /* statistics of the classes for next time */
-    RECOLLECT_STAGE_SCORING     /* images are classified, to see how many answers are right */
+    RECOLLECT_STAGE_ESTIMATION  /* statistics of the classes for next time */
 } recollect_stage;
 
 typedef struct recollect_loss {

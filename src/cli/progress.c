@@ -197,7 +197,7 @@ void rc_tell_progress(void *unused, const char *where, const recollect_progress 
 {
     static const double between_lines = 10, between_looks = 0.1;
     static double last;
-    bool trains = p->stage != RECOLLECT_STAGE_READING && p->stage != RECOLLECT_STAGE_SCORING;
+    bool trains = p->stage != RECOLLECT_STAGE_READING;
     bool live = is_live(), ends = p->steps > 0 && p->step == p->steps && (live || trains);
     char place[PART_SIZE];
     double time = now();

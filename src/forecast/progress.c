@@ -16,13 +16,12 @@ rc_stop rc_watch_stop(const rc_watch *watch)
 }
 
 /* Images that are read or scored. */
-static bool tell_images(const rc_watch *watch, recollect_stage stage, const char *name, const char *what, int done,
-                        int total)
+static bool tell_images(const rc_watch *watch, const char *name, const char *what, int done, int total)
 {
     char text[128];
     snprintf(text, sizeof text, "%s: %d of %d", what, done, total);
     recollect_progress p = {.size = sizeof p,
-                            .stage = stage,
+                            .stage = RECOLLECT_STAGE_READING,
                             .stage_name = name,
                             .step = (uint32_t)done,
                             .steps = (uint32_t)total,
@@ -38,12 +37,12 @@ static bool tell_images(const rc_watch *watch, recollect_stage stage, const char
 
 bool rc_watch_reading(void *user, const char *what, int done, int total)
 {
-    return tell_images(user, RECOLLECT_STAGE_READING, "reading", what, done, total);
+    return tell_images(user, "reading", what, done, total);
 }
 
 bool rc_watch_scoring(void *user, const char *what, int done, int total)
 {
-    return tell_images(user, RECOLLECT_STAGE_SCORING, "scoring", what, done, total);
+    return tell_images(user, "scoring", what, done, total); /* programs of the first version know no such stage */
 }
 
 static recollect_stage public_stage(rc_stage stage)

@@ -44,7 +44,7 @@ static int tear_down(void **state)
 
 typedef struct observer {
     int logged, reported, asked;
-    int stages[RECOLLECT_STAGE_SCORING + 1]; /* reports of each */
+    int stages[RECOLLECT_STAGE_ESTIMATION + 1]; /* reports of each */
     uint32_t last_step, last_steps;
     int losses, last_task;
     int cancel_at;          /* this question is answered with yes; 0: never */
