@@ -269,6 +269,15 @@ RECOLLECT_API void recollect_model_destroy(recollect_model **model);
  *                  but not including, 1. It is rounded to the nearest number of images, and one image always
  *                  stays to train on. The seed chooses which. "" or not set: 0.1 for images in files, 0 for
  *                  others. Has no effect on a folder with val/ or test/
+ *     checkpoint   a file that learning writes now and then, and when it is cancelled between steps, with all that
+ *                  it needs to go on from there. A file that cannot be written is a warning. If the file is there
+ *                  when learning begins, that is RECOLLECT_INVALID_ARGUMENT, unless `resume` is set. Once the
+ *                  model has learnt, the option is forgotten; the file stays until recollect_model_save has saved
+ *                  the model, or the model learns again. "": none
+ *     checkpoint_seconds  between two writes of it, 0 to 86400; 60 if it is not set
+ *     resume       "true": goes on from `checkpoint`, if that is there, and ends with the bits of a lesson that was
+ *                  never stopped. The model, the images and the settings must be those of that lesson: another one
+ *                  is RECOLLECT_INVALID_ARGUMENT. Backend and threads may be others
  *
  * An unknown name, or a value that the option does not take (out of its range, or none of its choices), is
  * RECOLLECT_INVALID_ARGUMENT and changes nothing; learning itself finds values that do not go together. Options last

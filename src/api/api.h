@@ -39,7 +39,10 @@ struct recollect_model {
     char *set[RC_API_OPTIONS]; /* "key=value", each key once */
     int sets;
     char *method, *preset, *format, *old_test, *hold_out; /* NULL: not set */
-    bool merge, skip_broken;
+    char *checkpoint;                                     /* likewise */
+    char *checkpoint_seconds;
+    bool merge, skip_broken, resume;
+    char *finished; /* the checkpoint of what it has learnt and was not saved yet; NULL: none */
 
     /* Made when they are first needed, dropped when the model changes. */
     rc_predictor *predictor; /* on the context's backend */
@@ -86,6 +89,9 @@ void rc_api_forget(recollect_model *model);
  * (dreaming, which leaves the weights alone). No predictor is created meanwhile. */
 rc_status rc_api_begin_change(recollect_model *model, bool for_good);
 void rc_api_end_change(recollect_model *model);
+
+/* Removes the checkpoint of a lesson that is over and whose model is safe, or learns again. */
+void rc_api_drop_checkpoint(recollect_model *model);
 
 /* The options as settings of a lesson. */
 rc_learn_settings rc_api_lesson(const recollect_model *model);

@@ -72,11 +72,14 @@ static rc_status learn(recollect_model *model, rc_learn_settings *lesson, recoll
     RC_TRY(rc_api_begin_change(model, true));
     rc_api_enter(context);
     rc_api_forget(model);
+    rc_api_drop_checkpoint(model);
     rc_status status = rc_learn(&model->saved, context->backend, lesson, &learnt);
     if (status == RC_OK) {
         fill_result(&learnt, result);
         rc_review_destroy(&model->review);
         model->review = review;
+        model->finished = model->checkpoint; /* which is set for each lesson */
+        model->checkpoint = NULL;
         rc_free(NULL, model->preset); /* it was for a first model, which this no longer is */
         model->preset = NULL;
     }

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "api/api.h"
 #include "api/describe_methods.h"
@@ -86,7 +87,18 @@ recollect_status recollect_model_save(const recollect_model *model, const char *
     if (!overwrite && rc_file_exists(path))
         return rc_fail(RC_IO, "%.900s exists already; choose another name, or replace it with the setting 'overwrite'",
                        path);
-    return rc_api_end(rc_model_file_save(path, &model->saved, overwrite != 0));
+    rc_status status = rc_model_file_save(path, &model->saved, overwrite != 0);
+    if (status == RC_OK || status == RC_UNSYNCED)
+        rc_api_drop_checkpoint(rc_without_const(model)); /* no part of what the model knows */
+    return rc_api_end(status);
+}
+
+void rc_api_drop_checkpoint(recollect_model *model)
+{
+    if (model->finished != NULL)
+        unlink(model->finished);
+    rc_free(NULL, model->finished);
+    model->finished = NULL;
 }
 
 recollect_status recollect_model_save_memory(const recollect_model *model, void **bytes, size_t *size)
@@ -149,6 +161,9 @@ void rc_api_release_model(recollect_model *m)
     rc_free(NULL, m->format);
     rc_free(NULL, m->old_test);
     rc_free(NULL, m->hold_out);
+    rc_free(NULL, m->checkpoint);
+    rc_free(NULL, m->checkpoint_seconds);
+    rc_free(NULL, m->finished);
     rc_review_destroy(&m->review);
     rc_api_release_context(m->context);
     rc_free(NULL, m);
@@ -174,11 +189,30 @@ void recollect_model_destroy(recollect_model **model)
 /* ---- options ------------------------------------------------------------------------------------------- */
 
 /* Options beside the settings of the configuration. */
-typedef enum option { METHOD, PRESET, MERGE, SKIP_BROKEN, FORMAT, OLD_TEST, HOLD_OUT, OPTIONS } option;
+typedef enum option {
+    METHOD,
+    PRESET,
+    MERGE,
+    SKIP_BROKEN,
+    FORMAT,
+    OLD_TEST,
+    HOLD_OUT,
+    CHECKPOINT,
+    CHECKPOINT_SECONDS,
+    RESUME,
+    OPTIONS
+} option;
 
-static const char *const option_name[OPTIONS] = {
-    [METHOD] = "method", [PRESET] = "preset",     [MERGE] = "merge",      [SKIP_BROKEN] = "skip_broken",
-    [FORMAT] = "format", [OLD_TEST] = "old_test", [HOLD_OUT] = "hold_out"};
+static const char *const option_name[OPTIONS] = {[METHOD] = "method",
+                                                 [PRESET] = "preset",
+                                                 [MERGE] = "merge",
+                                                 [SKIP_BROKEN] = "skip_broken",
+                                                 [FORMAT] = "format",
+                                                 [OLD_TEST] = "old_test",
+                                                 [HOLD_OUT] = "hold_out",
+                                                 [CHECKPOINT] = "checkpoint",
+                                                 [CHECKPOINT_SECONDS] = "checkpoint_seconds",
+                                                 [RESUME] = "resume"};
 
 /* Returns OPTIONS for a name that is not an option. */
 static option find_option(const char *name)
@@ -240,6 +274,16 @@ static double hold_out_of(const char *text)
     return part >= 0 && part < 1 && *end == '\0' ? part : (double)NAN;
 }
 
+/* Seconds between checkpoints; NaN: a text that is no such number. "" or not set: 60. */
+static double seconds_of(const char *text)
+{
+    char *end;
+    if (text == NULL || text[0] == '\0')
+        return 60;
+    double seconds = rc_number_read(text, &end);
+    return seconds >= 0 && seconds <= 86400 && end != text && *end == '\0' ? seconds : (double)NAN;
+}
+
 /* Is there such an option, and does it take the value? */
 static rc_status check_option(const char *name, const char *value)
 {
@@ -255,10 +299,16 @@ static rc_status check_option(const char *name, const char *value)
     case PRESET: RC_TRY(rc_config_load(&tried, value, NULL)); return rc_config_check_each(&tried);
     case MERGE:
     case SKIP_BROKEN:
+    case RESUME:
         return strcmp(value, "true") == 0 || strcmp(value, "false") == 0
                    ? RC_OK
                    : rc_fail(RC_INVALID_ARGUMENT, "%s is '%.64s', expected true or false", name, value);
-    case OLD_TEST: return RC_OK;
+    case OLD_TEST:
+    case CHECKPOINT: return RC_OK;
+    case CHECKPOINT_SECONDS:
+        return seconds_of(value) >= 0
+                   ? RC_OK
+                   : rc_fail(RC_INVALID_ARGUMENT, "%s is '%.64s', expected seconds from 0 to 86400", name, value);
     case HOLD_OUT:
         return value[0] == '\0' || !isnan(hold_out_of(value))
                    ? RC_OK
@@ -284,6 +334,9 @@ static rc_status set_option(recollect_model *model, const char *name, const char
     case FORMAT: return set_text(&model->format, value);
     case OLD_TEST: return set_text(&model->old_test, value);
     case HOLD_OUT: return set_text(&model->hold_out, value);
+    case CHECKPOINT: return set_text(&model->checkpoint, value);
+    case CHECKPOINT_SECONDS: return set_text(&model->checkpoint_seconds, value);
+    case RESUME: model->resume = yes; return RC_OK;
     case OPTIONS: break;
     }
     return set_configuration(model, name, value);
@@ -317,6 +370,9 @@ rc_learn_settings rc_api_lesson(const recollect_model *model)
                                .sets = model->sets,
                                .merge = model->merge,
                                .skip_broken = model->skip_broken,
+                               .checkpoint = model->checkpoint,
+                               .checkpoint_seconds = seconds_of(model->checkpoint_seconds),
+                               .resume = model->resume,
                                .threads = model->context->settings.threads,
                                .watch = model->context->watch};
 }
@@ -336,6 +392,9 @@ static rc_status get_option(const recollect_model *model, const char *name, char
     case FORMAT: text = model->format != NULL ? model->format : ""; break;
     case OLD_TEST: text = model->old_test != NULL ? model->old_test : ""; break;
     case HOLD_OUT: text = model->hold_out != NULL ? model->hold_out : ""; break;
+    case CHECKPOINT: text = model->checkpoint != NULL ? model->checkpoint : ""; break;
+    case CHECKPOINT_SECONDS: text = model->checkpoint_seconds != NULL ? model->checkpoint_seconds : "60"; break;
+    case RESUME: text = model->resume ? "true" : "false"; break;
     case OPTIONS: return rc_config_get(&config, name, value, VALUE_SIZE);
     }
     snprintf(value, VALUE_SIZE, "%s", text);

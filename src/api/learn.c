@@ -7,6 +7,7 @@
 #include "api/calibrate.h"
 #include "api/evaluate.h"
 #include "api/learn_config.h"
+#include "api/lesson_checkpoint.h"
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/utf8.h"
@@ -34,8 +35,9 @@ typedef struct lesson {
     rc_forecast forecast;
     rc_named_evaluation scored, old_scored; /* the held-out images and the old test, by the taught model */
     int8_t *old_right;                      /* (images of the old test): of the model before, as in rc_evaluation */
-    rc_stage_report last;                   /* where it was when it was seen last */
-    double began;                           /* clock, at the first step */
+    rc_lesson_checkpoint checkpoint;
+    rc_stage_report last; /* where it was when it was seen last */
+    double began;         /* clock, at the first step */
     bool forecast_given;
     bool told; /* the log knows what of the data is left out */
     size_t memory;
@@ -249,13 +251,29 @@ static rc_status boundary(void *user, const rc_stage_report *report)
     rc_forecast_update(&s->forecast, report, &pace);
     give_forecast(s, pace.left);
     rc_watch_stage(&s->watch, report, &pace);
-    return rc_watch_cancelled(&s->watch) ? RC_CANCELLED : RC_OK;
+    bool stops = rc_watch_cancelled(&s->watch);
+    RC_TRY(rc_lesson_checkpoint_keep(&s->checkpoint, s->backend, report, s->result->wall, stops));
+    return stops ? RC_CANCELLED : RC_OK;
+}
+
+static rc_status restore(void *user, rc_state *state)
+{
+    const lesson *s = user;
+    return rc_lesson_checkpoint_restore(&s->checkpoint, s->backend, state);
 }
 
 /* Stopped between steps or in one: says what is lost. */
 static rc_status tell_stopped(const lesson *s)
 {
     char text[32];
+    const rc_lesson_checkpoint *c = &s->checkpoint;
+    if (c->kept)
+        return rc_fail(
+            RC_CANCELLED,
+            "stopped in %s, after step %u of %u; '%.500s' holds %s, step %u, and the setting 'resume' goes on "
+            "from there",
+            rc_stage_name(s->last.stage), s->last.step, s->last.steps, c->path, rc_stage_name(c->position.stage),
+            c->position.step);
     rc_duration_text(rc_now() - s->began, text, sizeof text);
     return rc_fail(RC_CANCELLED, "stopped in %s, after step %u of %u; %s of training are lost, nothing was written",
                    rc_stage_name(s->last.stage), s->last.step, s->last.steps, text);
@@ -270,19 +288,24 @@ static rc_status run_task(lesson *s)
         return RC_OUT_OF_MEMORY;
     for (int i = 0; i < train->count; i++)
         labels[i] = s->label[train->labels[i]];
+    uint32_t step = 0;
     rc_status status = rc_learner_begin_task(l, l->student.head.tasks, s->n_new, train->images, labels, train->count);
+    if (status == RC_OK && train->images == NULL)
+        status = rc_given_send(&s->parts, &s->watch, l);
+    rc_stage stage = rc_stage_steps(l, RC_STAGE_INVERSION) > 0 ? RC_STAGE_INVERSION : RC_STAGE_TRAINING;
+    if (status == RC_OK)
+        status = rc_lesson_checkpoint_begin(&s->checkpoint, s->model, &s->taught, labels, train->count, &s->data.test,
+                                            &stage, &step);
     rc_free(NULL, labels);
     RC_TRY(status);
-    if (train->images == NULL)
-        RC_TRY(rc_given_send(&s->parts, &s->watch, l));
     RC_TRY(rc_task_memory(l, &s->memory));
     s->began = rc_now();
+    memcpy(s->result->wall, s->checkpoint.position.wall, sizeof s->result->wall);
     rc_forecast_begin_task(&s->forecast, l, NULL);
-    rc_stage_hooks hooks = {.boundary = boundary, .user = s, .interval = 0.5};
-    s->last = (rc_stage_report){.stage = rc_stage_steps(l, RC_STAGE_INVERSION) > 0 ? RC_STAGE_INVERSION
-                                                                                   : RC_STAGE_TRAINING};
-    s->last.steps = rc_stage_steps(l, s->last.stage);
-    status = rc_run_stages(l, RC_STAGE_INVERSION, 0, &hooks, s->result->wall);
+    rc_stage_hooks hooks = {.boundary = boundary, .restore = restore, .user = s, .interval = 0.5};
+    hooks.interval = fmin(hooks.interval, s->checkpoint.path != NULL ? s->checkpoint.seconds : INFINITY);
+    s->last = (rc_stage_report){.stage = stage, .step = step, .steps = rc_stage_steps(l, stage)};
+    status = rc_run_stages(l, stage, step, &hooks, s->result->wall);
     if (status == RC_CANCELLED)
         status = tell_stopped(s);
     RC_TRY(status);
@@ -424,9 +447,16 @@ rc_status rc_learn(rc_saved_model *model, rc_backend *backend, const rc_learn_se
     s->model = model;
     s->backend = backend;
     s->first = result->known == 0;
-    rc_status status = rc_learn_configure(model, settings, &s->config, &s->method);
+    s->checkpoint = (rc_lesson_checkpoint){.path = settings->checkpoint,
+                                           .seconds = settings->checkpoint_seconds,
+                                           .resume = settings->resume,
+                                           .log = &s->watch.log};
+    rc_status status = rc_lesson_checkpoint_check(&s->checkpoint);
+    if (status == RC_OK)
+        status = rc_learn_configure(model, settings, &s->config, &s->method);
     if (status == RC_OK)
         status = teach(s);
+    rc_lesson_checkpoint_end(&s->checkpoint);
     if (status == RC_OK)
         status = backend->sync(backend); /* was all of it computed? */
     if (status == RC_OK) {

@@ -46,7 +46,10 @@ typedef struct rc_learn_settings {
     int sets;
     bool merge;
     bool skip_broken;
-    int threads; /* that decode images; 0: all cores */
+    const char *checkpoint;    /* file that holds where the lesson is, and stays when it is over; NULL: none */
+    double checkpoint_seconds; /* between two writes of it */
+    bool resume;               /* go on from that file, if it is there */
+    int threads;               /* that decode images; 0: all cores */
     rc_watch watch;
     recollect_review **review; /* on success becomes the verdict, which the caller destroys; NULL: not wanted */
 } rc_learn_settings;

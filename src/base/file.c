@@ -484,8 +484,10 @@ static bool is_temporary(const char *name)
     return digits > 0 && first[digits] == '-' && *second != '\0' && second[strspn(second, "0123456789")] == '\0';
 }
 
-rc_status rc_file_remove_leftovers(const char *folder)
+/* name: of the file that they were to become; NULL: of any. */
+static rc_status remove_leftovers(const char *folder, const char *name)
 {
+    size_t length = name != NULL ? strlen(name) : 0;
     DIR *listing = opendir(folder);
     if (listing == NULL)
         return fail_errno("open", folder);
@@ -493,11 +495,30 @@ rc_status rc_file_remove_leftovers(const char *folder)
     const struct dirent *entry;
     /* readdir() is safe: no other thread has this stream. */
     while (status == RC_OK && (entry = readdir(listing)) != NULL)
-        if (is_temporary(entry->d_name) && unlinkat(dirfd(listing), entry->d_name, 0) != 0 && errno != ENOENT)
+        if (is_temporary(entry->d_name) &&
+            (name == NULL || (strncmp(entry->d_name, name, length) == 0 &&
+                              strncmp(entry->d_name + length, temporary_mark, strlen(temporary_mark)) == 0)) &&
+            unlinkat(dirfd(listing), entry->d_name, 0) != 0 && errno != ENOENT)
             status = rc_fail(RC_IO, "cannot remove '%s/%s', which a killed process left: %s", folder, entry->d_name,
                              strerror(errno));
     closedir(listing);
     return status;
+}
+
+rc_status rc_file_remove_leftovers(const char *folder)
+{
+    return remove_leftovers(folder, NULL);
+}
+
+rc_status rc_file_remove_leftovers_of(const char *path)
+{
+    char folder[RC_PATH_SIZE];
+    const char *slash = strrchr(path, '/');
+    int length = slash == NULL ? 1 : slash == path ? 1 : (int)(slash - path);
+    if (length >= RC_PATH_SIZE)
+        return rc_fail(RC_IO, "a path of %d bytes, expected at most %d", length, RC_PATH_SIZE - 1);
+    snprintf(folder, sizeof folder, "%.*s", length, slash == NULL ? "." : path);
+    return remove_leftovers(folder, slash == NULL ? path : slash + 1);
 }
 
 /* ---- folders -------------------------------------------------------------------------------------------------- */

@@ -21,6 +21,8 @@ enum {
     MERGE,
     JSON,
     STRICT,
+    RESUME,
+    CHECKPOINT,
     VERBOSE,
     FORCE,
     SKIP_BROKEN,
@@ -51,6 +53,8 @@ static const rc_option options[OPTIONS] = {
     [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "print the result as JSON", 0, 0},
     [STRICT] = {"strict", RC_OPTION_FLAG, NULL, NULL, "exit with 3 if there are warnings; FILE is written all the same",
                 0, 0},
+    [RESUME] = {"resume", RC_OPTION_FLAG, NULL, NULL, "go on with a lesson that was stopped, from FILE.part", 0, 0},
+    [CHECKPOINT] = {"checkpoint", RC_OPTION_TEXT, "SECONDS", "60", "time between writes of FILE.part", 0, 0},
     [VERBOSE] = RC_OPTION_VERBOSE,
     [FORCE] = {"force", RC_OPTION_FLAG, NULL, NULL, "replace FILE if it exists", 0, 0},
     [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "leave out images that cannot be read", 0, 0},
@@ -76,8 +80,9 @@ static int collect_settings(const rc_option_value *value, setting settings[MOST_
     static const struct {
         int option;
         const char *name;
-    } own[] = {{METHOD, "method"}, {PRESET, "preset"}, {FORMAT, "format"}, {OLD_TEST, "old_test"},
-               {EPOCHS, "epochs"}, {SEED, "seed"},     {NET, "net"},       {SIZE, "size"}};
+    } own[] = {{METHOD, "method"},     {PRESET, "preset"}, {FORMAT, "format"},
+               {OLD_TEST, "old_test"}, {EPOCHS, "epochs"}, {SEED, "seed"},
+               {NET, "net"},           {SIZE, "size"},     {CHECKPOINT, "checkpoint_seconds"}};
     int count = 0;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (value[own[i].option].given) {
@@ -106,12 +111,24 @@ static recollect_status check_settings(const setting *settings, int count)
     return status;
 }
 
+/* Beside the file of the new model, so that it lies on the same disk. */
+static recollect_status set_checkpoint(recollect_model *model, const char *out)
+{
+    char path[4096];
+    int length = snprintf(path, sizeof path, "%s.part", out);
+    return length < (int)sizeof path ? recollect_model_set(model, "checkpoint", path) : RECOLLECT_OK;
+}
+
 static recollect_status apply_settings(recollect_model *model, const setting *settings, int count,
                                        const rc_option_value *value)
 {
     recollect_status status = recollect_model_set(model, "merge", value[MERGE].given ? "true" : "false");
     if (status == RECOLLECT_OK)
         status = recollect_model_set(model, "skip_broken", value[SKIP_BROKEN].given ? "true" : "false");
+    if (status == RECOLLECT_OK)
+        status = recollect_model_set(model, "resume", value[RESUME].given ? "true" : "false");
+    if (status == RECOLLECT_OK)
+        status = set_checkpoint(model, value[OUT].text);
     for (int i = 0; status == RECOLLECT_OK && i < count; i++)
         status = recollect_model_set(model, settings[i].name, settings[i].value);
     return status;
@@ -187,6 +204,8 @@ static int learn(recollect_model *model, const setting *settings, int count, rc_
     if (status == RECOLLECT_OK)
         return save(model, &result, advice);
     int code = rc_failed(rc_command_learn.name, status);
+    if (status == RECOLLECT_CANCELLED && strstr(recollect_last_message(), "'resume'") != NULL)
+        rc_note("continue with: %s", rc_advise_resume(advice));
     if (status == RECOLLECT_OUT_OF_MEMORY)
         rc_note("Smaller images (--size, of a first model) or batches (--set batch=N) take less memory.");
     return code;
@@ -242,7 +261,8 @@ const rc_command rc_command_learn = {
         "and val/; any data set that 'run' reads will do. Without MODEL, learn trains a first model. It never\n"
         "writes MODEL. It holds out a tenth of each class, or val/, and scores it at the end. It chooses the size of\n"
         "images and the number of steps, and says why; what --size and --epochs say is exact. If it is interrupted,\n"
-        "it writes nothing and exits with 130. share/doc/recollect/docs/learn.md says more.",
+        "it exits with 130, and FILE.part holds how far it was; the same command with --resume goes on from there. "
+        "share/doc/recollect/docs/learn.md says more.",
     .examples = "  recollect learn animals/ --out animals.safetensors\n"
                 "  recollect learn animals.safetensors birds/ --out more.safetensors\n"
                 "  recollect learn more.safetensors fish/ --out all.safetensors --old-test animals/ --epochs 80",

@@ -68,7 +68,7 @@ static void begin(rc_advice *a, const char *command)
 /* The options of the lesson, so that the next one differs in what is changed, and in nothing else. */
 static void add_options(rc_advice *a, const char *replaced)
 {
-    static const char *const left_out[] = {"out", "force", "json", "strict"};
+    static const char *const left_out[] = {"out", "force", "json", "strict", "resume"};
     char name[80];
     for (int i = 0; i < a->command->options; i++) {
         const rc_option *o = &a->command->option[i];
@@ -107,6 +107,28 @@ static void learn_again(rc_advice *a, const char *option, const char *text)
     add_argument(a, name);
     if (text != NULL)
         add_argument(a, text);
+}
+
+const char *rc_advise_resume(rc_advice *a)
+{
+    begin(a, "learn");
+    if (a->model != NULL)
+        add_name(a, a->model);
+    add_name(a, a->data);
+    add_argument(a, "--out");
+    add_argument(a, a->out);
+    add_options(a, "resume");
+    for (int i = 0; i < a->command->options; i++) {
+        const char *name = a->command->option[i].name;
+        if (a->value[i].given && strcmp(name, "force") == 0)
+            add(a, " --force");
+        if (a->value[i].given && strcmp(name, "json") == 0)
+            add(a, " --json");
+        if (a->value[i].given && strcmp(name, "strict") == 0)
+            add(a, " --strict");
+    }
+    add(a, " --resume");
+    return a->text;
 }
 
 /* A command about the model that there is now. */

@@ -28,6 +28,9 @@ void rc_advice_begin(rc_advice *advice, const recollect_model *model, int epochs
 /* The command to try for a finding, as a recollect_advise whose user is an rc_advice; NULL: there is none. */
 const char *rc_advise(void *advice, const recollect_finding *finding);
 
+/* The lesson, gone on with. */
+const char *rc_advise_resume(rc_advice *advice);
+
 /* "Verdict: ...". */
 void rc_print_verdict(const recollect_review *review);
 /* Each warning and its command, by rc_print or rc_note. */

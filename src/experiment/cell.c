@@ -9,9 +9,9 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/stop.h"
-#include "experiment/checkpoint.h"
 #include "experiment/events.h"
 #include "forecast/allowance.h"
+#include "model/checkpoint.h"
 #include "model/model_file.h"
 
 /* All that a cell needs at hand while it runs. */

@@ -7,7 +7,7 @@
 
 /* Words of eight bytes, the rest byte by byte. Each is multiplied in, as in FNV-1a, and the upper half, which alone
  * has seen all bits, is mixed into the lower one: otherwise two changes of upper bits would cancel. */
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
+uint64_t rc_hash_bytes(uint64_t hash, const void *bytes, size_t size)
 {
     const unsigned char *p = bytes;
     for (; size >= sizeof(uint64_t); size -= sizeof(uint64_t), p += sizeof(uint64_t)) {
@@ -26,31 +26,29 @@ static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
 /* With its end, so that "ab", "c" differs from "a", "bc". */
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
-    return hash_bytes(hash, text, strlen(text) + 1);
+    return rc_hash_bytes(hash, text, strlen(text) + 1);
 }
 
-static const uint64_t hash_start = UINT64_C(14695981039346656037);
-
-static void write_hash(uint64_t hash, char text[RC_HASH_SIZE])
+void rc_hash_text(uint64_t hash, char text[RC_HASH_SIZE])
 {
     snprintf(text, RC_HASH_SIZE, "%016llx", (unsigned long long)hash);
 }
 
 static uint64_t hash_split(uint64_t hash, const rc_split *split, size_t image)
 {
-    hash = hash_bytes(hash, split->labels, (size_t)split->count * sizeof *split->labels);
-    return hash_bytes(hash, split->images, (size_t)split->count * image);
+    hash = rc_hash_bytes(hash, split->labels, (size_t)split->count * sizeof *split->labels);
+    return rc_hash_bytes(hash, split->images, (size_t)split->count * image);
 }
 
 void rc_data_hash(const rc_dataset *data, char text[RC_HASH_SIZE])
 {
     size_t image = (size_t)data->h * (size_t)data->w * (size_t)data->c;
     const int shape[] = {data->h, data->w, data->c, data->classes, data->train.count, data->test.count};
-    uint64_t hash = hash_bytes(hash_start, shape, sizeof shape);
+    uint64_t hash = rc_hash_bytes(RC_HASH_START, shape, sizeof shape);
     for (int i = 0; i < data->classes; i++)
         hash = hash_text(hash, data->class_name[i]);
     hash = hash_split(hash, &data->train, image);
-    write_hash(hash_split(hash, &data->test, image), text);
+    rc_hash_text(hash_split(hash, &data->test, image), text);
 }
 
 static bool decides(const char *setting)
@@ -58,29 +56,29 @@ static bool decides(const char *setting)
     return strcmp(setting, "data") != 0; /* where it lies; what it is has a part of its own */
 }
 
-static void settings_hash(const rc_config *config, char text[RC_HASH_SIZE])
+void rc_settings_hash(const rc_config *config, char text[RC_HASH_SIZE])
 {
-    uint64_t hash = hash_start;
+    uint64_t hash = RC_HASH_START;
     rc_config_item item;
     char value[RC_CONFIG_VALUE];
     for (int i = 0; rc_config_item_at(i, &item); i++)
         if (decides(item.name) && rc_config_get(config, item.name, value, sizeof value) == RC_OK)
             hash = hash_text(hash_text(hash, item.name), value);
-    write_hash(hash, text);
+    rc_hash_text(hash, text);
 }
 
 static void classes_hash(const rc_task_stream *stream, char text[RC_HASH_SIZE])
 {
-    uint64_t hash = hash_bytes(hash_start, stream->task_end, (size_t)stream->tasks * sizeof *stream->task_end);
-    hash = hash_bytes(hash, stream->order, (size_t)stream->classes * sizeof *stream->order);
-    write_hash(hash, text);
+    uint64_t hash = rc_hash_bytes(RC_HASH_START, stream->task_end, (size_t)stream->tasks * sizeof *stream->task_end);
+    hash = rc_hash_bytes(hash, stream->order, (size_t)stream->classes * sizeof *stream->order);
+    rc_hash_text(hash, text);
 }
 
 void rc_fingerprint(const rc_config *config, const char *data_hash, const char *method, const rc_task_stream *stream,
                     char text[RC_FINGERPRINT_SIZE])
 {
     char settings[RC_HASH_SIZE], classes[RC_HASH_SIZE];
-    settings_hash(config, settings);
+    rc_settings_hash(config, settings);
     classes_hash(stream, classes);
     snprintf(text, RC_FINGERPRINT_SIZE, "method=%s settings=%s data=%s classes=%s", method, settings, data_hash,
              classes);
@@ -93,7 +91,8 @@ static const struct {
 } parts[] = {{"method=", "another method"},
              {"settings=", "other settings"},
              {"data=", "other data"},
-             {"classes=", "another order of classes or tasks"}};
+             {"classes=", "another order of classes or tasks"},
+             {"model=", "another model"}};
 enum { PARTS = sizeof parts / sizeof *parts };
 
 /* A part of a fingerprint, up to the next blank; nothing where there is none. */

@@ -7,6 +7,7 @@
  *   settings  the whole configuration except where the data lies
  *   data      every image, every label, the shape, the names of the classes
  *   classes   their order, and how tasks divide them
+ *   model     of a lesson: the model before it
  *
  * What may change while a run is stopped is not in it: where the data lies, the folder of the run, backend, precision
  * and threads, jobs, how often checkpoints are written, how many tasks to run, the program's version. So a run may be
@@ -20,6 +21,13 @@
 #include "data/dataset.h"
 
 enum { RC_HASH_SIZE = 17, RC_FINGERPRINT_SIZE = 160 };
+
+/* Bytes after bytes into a hash, which begins with RC_HASH_START; and as text. */
+#define RC_HASH_START UINT64_C(14695981039346656037)
+uint64_t rc_hash_bytes(uint64_t hash, const void *bytes, size_t size);
+void rc_hash_text(uint64_t hash, char text[RC_HASH_SIZE]);
+/* Of the configuration, except where the data lies. */
+void rc_settings_hash(const rc_config *config, char text[RC_HASH_SIZE]);
 
 /* Of all that a data set holds. */
 void rc_data_hash(const rc_dataset *data, char text[RC_HASH_SIZE]);

@@ -1,8 +1,8 @@
 /* Checkpoints: a position inside the bounds and a state that is restored whole, or a message. */
 #include "fuzz/fuzz.h"
 
-#include "experiment/checkpoint.h"
 #include "fuzz/header.h"
+#include "model/checkpoint.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -13,7 +13,7 @@
 
 #include "base/memory.h"
 #include "data/procedural.h"
-#include "experiment/checkpoint.h"
+#include "model/checkpoint.h"
 #include "support/succeeds.h"
 
 enum { SIZE = LEARNING_SIZE, CHANNELS = LEARNING_CHANNELS, PIXELS = SIZE * SIZE * CHANNELS };

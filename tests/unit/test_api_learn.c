@@ -375,6 +375,62 @@ static void a_model_stopped_in_a_step_is_as_before(void **state)
     api_data_free(&second);
 }
 
+static bool is_there(const char *name)
+{
+    return access(name, F_OK) == 0;
+}
+
+/* A lesson that is cancelled again and again goes on from its checkpoint and ends with the bits of one that was not. */
+static void a_cancelled_lesson_goes_on(void **state)
+{
+    (void)state;
+    static const char part[] = "lesson.part";
+    api_data first, second;
+    api_data_make(&first, 0, 2, 40, 1);
+    api_data_make(&second, 2, 2, 40, 2);
+    observer o = {0};
+    recollect_context *plain = open_context(NULL), *context = open_context(&o);
+    recollect_model *expected = quick_model(plain, 20), *model = quick_model(context, 20);
+    char text[64];
+    SUCCEEDS(recollect_model_get(model, "checkpoint_seconds", text, sizeof text));
+    assert_string_equal(text, "60");
+    assert_int_equal(recollect_model_set(model, "checkpoint_seconds", "-1"), RECOLLECT_INVALID_ARGUMENT);
+    assert_int_equal(recollect_model_set(model, "checkpoint_seconds", "x"), RECOLLECT_INVALID_ARGUMENT);
+    assert_int_equal(recollect_model_set(model, "resume", "yes"), RECOLLECT_INVALID_ARGUMENT);
+    learn(expected, &first);
+    learn(expected, &second);
+    SUCCEEDS(recollect_model_save(expected, path, 1));
+    learn(model, &first);
+    recollect_status status = RECOLLECT_CANCELLED;
+    int stopped = 0;
+    for (; status != RECOLLECT_OK; stopped++) {
+        SUCCEEDS(recollect_model_set(model, "checkpoint", part));
+        SUCCEEDS(recollect_model_set(model, "checkpoint_seconds", "0"));
+        SUCCEEDS(recollect_model_set(model, "resume", "false"));
+        if (is_there(part)) /* nothing is lost silently */
+            assert_int_equal(recollect_learn(model, &second.images, second.labels, second.names, 2, NULL),
+                             RECOLLECT_INVALID_ARGUMENT);
+        SUCCEEDS(recollect_model_set(model, "resume", "true"));
+        o.asked = 0;
+        o.cancel_at = 4 + stopped; /* so that it ends, however slow the machine is */
+        status = recollect_learn(model, &second.images, second.labels, second.names, 2, NULL);
+        assert_true(status == RECOLLECT_OK || status == RECOLLECT_CANCELLED);
+    }
+    print_message("went on %d times\n", stopped - 1);
+    assert_true(stopped > 1 && is_there(part));
+    SUCCEEDS(recollect_model_get(model, "checkpoint", text, sizeof text));
+    assert_string_equal(text, ""); /* it was for that lesson */
+    SUCCEEDS(recollect_model_save(model, other, 1));
+    assert_false(is_there(part)); /* the model is safe */
+    assert_same_file(path, other);
+    recollect_model_destroy(&expected);
+    recollect_model_destroy(&model);
+    recollect_context_destroy(&plain);
+    recollect_context_destroy(&context);
+    api_data_free(&first);
+    api_data_free(&second);
+}
+
 static void refused_lessons_leave_the_model_alone(void **state)
 {
     (void)state;
@@ -634,6 +690,7 @@ int main(void)
         cmocka_unit_test(callbacks_are_called_and_cannot_call_back),
         cmocka_unit_test(a_cancelled_model_is_as_before),
         cmocka_unit_test(a_model_stopped_in_a_step_is_as_before),
+        cmocka_unit_test(a_cancelled_lesson_goes_on),
         cmocka_unit_test(refused_lessons_leave_the_model_alone),
         cmocka_unit_test(options_of_the_first_lesson_may_stay),
         cmocka_unit_test(dreams_come_and_repeat),

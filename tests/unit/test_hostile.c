@@ -15,7 +15,7 @@
 #include "base/memory.h"
 #include "data/dataset.h"
 #include "data/image.h"
-#include "experiment/checkpoint.h"
+#include "model/checkpoint.h"
 #include "model/model_file.h"
 #include "support/data_sets.h"
 

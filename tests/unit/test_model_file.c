@@ -17,7 +17,7 @@
 #include "base/utf8.h"
 #include "cil/scorer.h"
 #include "cil/sources.h"
-#include "experiment/checkpoint.h"
+#include "model/checkpoint.h"
 #include "model/model_file.h"
 #include "support/craft.h"
 #include "support/page.h"

@@ -14,7 +14,7 @@
 
 #include "base/memory.h"
 #include "cil/evaluation.h"
-#include "experiment/checkpoint.h"
+#include "model/checkpoint.h"
 #include "support/cpu_backend.h"
 #include "support/learning.h"
 #include "support/succeeds.h"

@@ -1,7 +1,7 @@
-/* Checkpoints of a run: one safetensors file with every registered tensor and, as metadata, where the run is. Written
- * to a temporary name, synced and renamed, so a kill at any moment leaves the last good one. */
-#ifndef RC_EXPERIMENT_CHECKPOINT_H
-#define RC_EXPERIMENT_CHECKPOINT_H
+/* Checkpoints of a run or a lesson: one safetensors file with every registered tensor and, as metadata, where it is.
+ * Written to a temporary name, synced and renamed, so a kill at any moment leaves the last good one. */
+#ifndef RC_MODEL_CHECKPOINT_H
+#define RC_MODEL_CHECKPOINT_H
 
 #include "cil/stage.h"
 #include "model/safetensors.h"

@@ -1,4 +1,4 @@
-#include "experiment/checkpoint.h"
+#include "model/checkpoint.h"
 
 #include <inttypes.h>
 #include <math.h>
