@@ -1,7 +1,5 @@
 #include "cli/verdict.h"
 
-#include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,8 +96,7 @@ static void learn_again(rc_advice *a, const char *option, const char *text)
     add_argument(a, "--out");
     add_argument(a, a->out);
     add_argument(a, "--force");
-    bool set = option != NULL && strcmp(option, "set") == 0;
-    add_options(a, set ? NULL : option);
+    add_options(a, option);
     if (option == NULL)
         return;
     char name[80];
@@ -157,16 +154,14 @@ static const char *try_longer(rc_advice *a, const recollect_finding *finding)
     (void)finding;
     snprintf(epochs, sizeof epochs, "%d", a->epochs);
     learn_again(a, "epochs", epochs);
-    return "train twice as long";
+    return "add images, or train twice as long";
 }
 
 static const char *try_to_keep(rc_advice *a, const recollect_finding *finding)
 {
-    char weight[48];
     (void)finding;
-    snprintf(weight, sizeof weight, "lambda_hkd=%g", a->distillation);
-    learn_again(a, a->dreams ? "set" : "method", a->dreams ? weight : "cwd");
-    return a->dreams ? "give the old classes more weight" : "learn with dreams of the old classes";
+    learn_again(a, a->dreams ? "merge" : "method", a->dreams ? NULL : "cwd");
+    return a->dreams ? "put a few images of old classes beside the new ones" : "learn with dreams of the old classes";
 }
 
 static const char *try_again(rc_advice *a, const recollect_finding *finding)
@@ -192,10 +187,8 @@ static const char *try_never_right(rc_advice *a, const recollect_finding *findin
 static const char *try_look_alikes(rc_advice *a, const recollect_finding *finding)
 {
     for (int i = 0; i < finding->label_count; i += 2)
-        if (finding->labels[i] < a->known && finding->labels[i + 1] >= a->known) {
-            learn_again(a, "merge", NULL);
-            return "put images of the old classes beside those of the new ones";
-        }
+        if (finding->labels[i] < a->known && finding->labels[i + 1] >= a->known)
+            return try_to_keep(a, finding);
     return try_other_images(a, finding);
 }
 
@@ -281,10 +274,6 @@ void rc_advice_begin(rc_advice *a, const recollect_model *model, int epochs)
         epochs = (int)strtol(value, NULL, 10);
     a->epochs = epochs < MOST_EPOCHS / 2 ? 2 * epochs : MOST_EPOCHS;
     a->dreams = recollect_model_get_info(model, &info) == RECOLLECT_OK && strcmp(info.method, "cwd") == 0;
-    if (recollect_model_get(model, "lambda_hkd", value, sizeof value) == RECOLLECT_OK)
-        a->distillation = 2 * strtod(value, NULL);
-    if (!(a->distillation > 0))
-        a->distillation = 0.3; /* as 'learn' has it: twice nothing is nothing */
 }
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */

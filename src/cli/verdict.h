@@ -18,7 +18,6 @@ typedef struct rc_advice {
     int known;                    /* classes before a lesson */
     int epochs;                   /* twice those of the lesson, or of the model */
     bool dreams;                  /* the model was taught by CwD */
-    double distillation;          /* twice the weight of old classes in it */
     char text[16384];             /* the command that was made last */
 } rc_advice;
 
