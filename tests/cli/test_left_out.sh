@@ -118,6 +118,15 @@ for format in WebP TIFF GIF; do
     fi
 done
 grep -q "^many/rgb.bmp: " out.txt || fail "BMP is not read"
+# Damaged files of every library: it is recollect that says so, in its own words.
+mkdir damaged
+for file in lossy.webp lossless.webp lzw.tiff jpeg.tif deflate.tif palette.gif rgb.bmp; do
+    size=$(wc -c <"$pictures/$file")
+    head -c $((size * 2 / 3)) "$pictures/$file" >"damaged/${file%.*}-cut.${file##*.}"
+done
+run 1 predict clean.safetensors damaged/*
+! grep -vE '^(recollect|note): ' err.txt || fail "a library printed that: $(cat err.txt)"
+grep -q "7 of 7 could not be read" err.txt || fail "7 damaged files: $(cat err.txt)"
 
 [ $failures -eq 0 ] && echo "test_left_out: passed"
 exit $((failures > 0))

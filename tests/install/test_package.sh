@@ -68,6 +68,19 @@ for folder in unset none with-debug release plain; do
 done
 echo "ok: flags of packagers reach the compiler"
 
+# ---- libraries that a build can do without: switched off, or not there ------------------------------------------------
+configure bare "$source" -G Ninja -DRC_WEBP=OFF -DRC_TIFF=OFF -DCMAKE_DISABLE_FIND_PACKAGE_GIF=ON -DBUILD_TESTING=OFF
+for format in WEBP TIFF GIF; do
+    [[ $(command_of bare data/image_kind.c) == *" -DRC_HAS_$format=0 "* ]] || fail "bare: $format is not left out"
+done
+if grep -nE 'libwebp|libtiff|libgif' bare/build.ninja bare/recollect.pc | head -n 3 | grep .; then
+    fail "bare: a library is linked that was left out"
+fi
+if cmake -S "$source" -B refused -DRC_GIF=ON -DCMAKE_DISABLE_FIND_PACKAGE_GIF=ON >refused.log 2>&1; then
+    fail "RC_GIF=ON is content without giflib"
+fi
+echo "ok: a build without libwebp, libtiff and giflib"
+
 # ---- what script/build builds: all that is installed (as the package below is), and neither tests nor examples -----------
 configure whole "$source" -G Ninja -DBUILD_TESTING=ON
 ninja -C whole -t commands recollect_program >whole.build 2>&1 || fail "the target of script/build"

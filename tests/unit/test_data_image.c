@@ -433,6 +433,56 @@ static void huge_pictures_of_libraries_are_refused(void **state)
     }
 }
 
+/* 64 x 64 grey pixels in strips of a row, so many bytes apart, and one more tag if `extra` is not 0. */
+static rc_status decode_strips(int compression, int strips_apart, int extra)
+{
+    enum {
+        SIDE = 64,
+        PIXELS = 8,
+        ARRAYS = PIXELS + SIDE * SIDE,
+        IFD = ARRAYS + 2 * SIDE * 4,
+        SIZE = IFD + 2 + 10 * 12 + 4
+    };
+    uint8_t file[SIZE] = "II*";
+    rc_image image;
+    data_random(5, file + PIXELS, SIDE * SIDE);
+#define PUT(at, value, bytes) memcpy(file + (at), &(uint32_t){(uint32_t)(value)}, bytes)
+    PUT(4, IFD, 4);
+    for (int i = 0; i < SIDE; i++) {
+        PUT(ARRAYS + 4 * i, PIXELS + strips_apart * i, 4);
+        PUT(ARRAYS + 4 * SIDE + 4 * i, strips_apart == 0 ? SIDE * SIDE : SIDE, 4);
+    }
+    const int entries[][4] = {
+        {256, 3, 1, SIDE},      {257, 3, 1, SIDE}, {258, 3, 1, 8}, {259, 3, 1, compression},          {262, 3, 1, 1},
+        {273, 4, SIDE, ARRAYS}, {277, 3, 1, 1},    {278, 3, 1, 1}, {279, 4, SIDE, ARRAYS + 4 * SIDE}, {extra, 1, 4, 1}};
+    PUT(IFD, extra != 0 ? 10 : 9, 2);
+    for (int i = 0; i < 10; i++) {
+        PUT(IFD + 2 + 12 * i, entries[i][0], 2);
+        PUT(IFD + 2 + 12 * i + 2, entries[i][1], 2);
+        PUT(IFD + 2 + 12 * i + 4, entries[i][2], 4);
+        PUT(IFD + 2 + 12 * i + 8, entries[i][3], 4);
+    }
+    rc_status status = rc_image_decode(file, sizeof file, NULL, &image);
+    if (status == RC_OK)
+        assert_memory_equal(image.pixels, file + PIXELS, SIDE * SIDE);
+    rc_image_free(&image);
+    return status;
+}
+
+static void strange_tiffs_are_refused(void **state)
+{
+    (void)state;
+    if (!RC_HAS_TIFF)
+        return;
+    assert_int_equal(decode_strips(1, 64, 0), RC_OK);
+    assert_int_equal(decode_strips(1, 0, 0), RC_FORMAT);
+    data_assert_message("broken TIFF: its parts claim more than twice the ");
+    assert_int_equal(decode_strips(34661, 64, 0), RC_UNSUPPORTED);
+    data_assert_message("TIFF with compression 34661 is not read");
+    assert_int_equal(decode_strips(1, 64, 50706), RC_UNSUPPORTED);
+    data_assert_message("raw camera file (DNG)");
+}
+
 /* The last scan of a progressive file over and over: small files that would take long. */
 static void endless_scans_are_refused(void **state)
 {
@@ -531,6 +581,7 @@ int main(void)
         cmocka_unit_test(endless_scans_are_refused),
         cmocka_unit_test(strange_bmps_are_refused),
         cmocka_unit_test(huge_pictures_of_libraries_are_refused),
+        cmocka_unit_test(strange_tiffs_are_refused),
         cmocka_unit_test_setup_teardown(unknown_files_are_named, data_enter_folder, data_leave_folder),
         cmocka_unit_test(strange_exif_means_upright),
         cmocka_unit_test_setup_teardown(what_is_written_is_read, data_enter_folder, data_leave_folder),
