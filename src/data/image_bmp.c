@@ -54,7 +54,7 @@ static rc_status check_kind(const header *h)
 
 /* Where each colour lies in a pixel of 16 or 32 bits. Behind a header of the oldest kind that has masks they follow it;
  * in the later ones they are a part of it, at the same place. */
-static rc_status read_masks(const rc_image_request *request, header *h, size_t *at)
+static rc_status read_masks(const rc_image_request *request, header *h)
 {
     static const uint32_t usual[2][3] = {{0x7C00, 0x03E0, 0x001F}, {0xFF0000, 0xFF00, 0xFF}};
     memcpy(h->mask, usual[h->bits == 32], sizeof h->mask);
@@ -68,8 +68,6 @@ static rc_status read_masks(const rc_image_request *request, header *h, size_t *
             return rc_fail(RC_FORMAT, "broken BMP: mask 0x%08X, expected bits side by side", (unsigned)mask);
         h->mask[c] = mask;
     }
-    if (h->size == HEADER)
-        *at += h->kind == MASKS ? 12 : 16;
     return RC_OK;
 }
 
@@ -115,11 +113,10 @@ static rc_status read_header(const rc_image_request *request, header *h)
     } else {
         return rc_fail(RC_FORMAT, "broken BMP: a header of %zu bytes", h->size);
     }
-    size_t at = FILE_HEADER + h->size;
     RC_TRY(check_kind(h));
     if (h->bits <= 8)
-        return read_palette(request, colours, h, at);
-    return h->bits != 24 ? read_masks(request, h, &at) : RC_OK;
+        return read_palette(request, colours, h, FILE_HEADER + h->size);
+    return h->bits != 24 ? read_masks(request, h) : RC_OK;
 }
 
 /* ---- pixels ----------------------------------------------------------------------------------------------------- */

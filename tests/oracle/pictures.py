@@ -195,6 +195,16 @@ def add_bmps(folder):
                rgb((((array.astype(np.uint64) * 4 + 1) * 255) // 1023).astype(np.uint8)))
 
 
+def riff(*chunks):
+    body = b"WEBP" + b"".join(kind + struct.pack("<I", len(data)) + data + b"\0" * (len(data) % 2)
+                              for kind, data in chunks)
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+def three(value):
+    return struct.pack("<I", value)[:3]
+
+
 def add_webps(folder):
     array = colours(29, 37)
     image = Image.fromarray(array)
@@ -208,6 +218,15 @@ def add_webps(folder):
     exif = Image.Exif()
     exif[0x0112] = 8
     folder.add("orientation_8.webp", saved(small, "WEBP", lossless=True, exif=exif))
+    pixels = saved(small, "WEBP", lossless=True)[20:]  # what the one chunk of the file holds
+    notes = b"Exif\0\0MM\0*\0\0\0\x08\0\x01\x01\x12\0\x03\0\0\0\x01\0\x06\0\0\0\0\0\0"
+    folder.add("orientation_6.webp", riff((b"VP8X", b"\x08\0\0\0" + three(17) + three(11)), (b"VP8L", pixels),
+                                          (b"EXIF", notes)), 0, expected(small.transpose(Image.Transpose.ROTATE_270)))
+    frame = three(2) + three(3) + three(17) + three(11) + three(100) + b"\0" + riff((b"VP8L", pixels))[12:]
+    whole = Image.new("RGB", (30, 20))
+    whole.paste(small, (4, 6))
+    folder.add("part.webp", riff((b"VP8X", b"\x02\0\0\0" + three(29) + three(19)), (b"ANIM", b"\0" * 6),
+                                 (b"ANMF", frame)), 0, expected(whole))
     second = Image.fromarray(255 - colours(12, 18))
     folder.add("animated.webp", saved(small, "WEBP", lossless=True, save_all=True, append_images=[second]), 0,
                expected(small))
