@@ -226,7 +226,7 @@ double rc_unfamiliarity_score(rc_unfamiliarity *u, const float *logits, const fl
         score = near - least_square(u, &u->all, feature, &only) + entropy_weight * score;
         *nearest = u->label[place];
     }
-    return isfinite(score) ? score : (double)NAN;
+    return score; /* not finite: NaN, since the two distances are infinite together */
 }
 
 double rc_unfamiliarity_shown(double score)

@@ -100,6 +100,8 @@ static void many_scores_are_thinned(void **state)
     rc_calibration c = {0};
     add_count(&c, 2, MOST);
     assert_true(c.lesson[0].scores == RC_CALIBRATION_MOST && c.lesson[0].images == MOST);
+    for (int i = 0; i < RC_CALIBRATION_MOST; i++) /* the middle of each of 200 parts of 25 scores */
+        assert_true(c.lesson[0].score[i] == (float)(25 * i + 13));
     for (int part = 1; part < 100; part++)
         assert_true(fabs(rc_calibration_rate(&c, MOST * (1 - part / 100.0)) - part / 100.0) <
                     0.51 / RC_CALIBRATION_MOST);

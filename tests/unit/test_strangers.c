@@ -38,6 +38,7 @@ static recollect_model *learn(const char *hold_out, const char *method)
     SUCCEEDS(recollect_model_create(context, &m));
     api_set_quick(m, 4);
     SUCCEEDS(recollect_model_set(m, "method", method));
+    SUCCEEDS(recollect_model_set(m, "test_batch", "7")); /* several batches are held out */
     SUCCEEDS(recollect_model_set(m, "hold_out", hold_out));
     SUCCEEDS(recollect_learn(m, &data.images, data.labels, data.names, CLASSES, NULL));
     return m;
@@ -76,8 +77,10 @@ typedef struct answers {
 static void ask(recollect_model *m, answers *a)
 {
     recollect_predictor *predictor;
-    recollect_outputs outputs = {.size = sizeof outputs, .unfamiliarity = a->unfamiliarity, .stranger = a->stranger};
+    recollect_outputs outputs = {.size = sizeof outputs, .stranger = a->stranger};
     SUCCEEDS(recollect_predictor_create(m, 1, &predictor));
+    SUCCEEDS(recollect_predictor_images(predictor, &data.images, &outputs));
+    outputs = (recollect_outputs){.size = sizeof outputs, .unfamiliarity = a->unfamiliarity};
     SUCCEEDS(recollect_predictor_images(predictor, &data.images, &outputs));
     float features[IMAGES * 64], logits[8];
     int d = recollect_model_features(m), nearest, classes = recollect_model_classes(m);
