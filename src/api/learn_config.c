@@ -209,7 +209,7 @@ static void scale_milestones(rc_settings *s, int now, int before)
         s->milestone[i] = scaled(s->milestone[i], now, before);
 }
 
-/* Steps of main training of a first model. */
+/* Steps of main training of a first model of photographs. */
 static int64_t first_steps(int images)
 {
     return (int64_t)(first_factor * sqrt(images));
@@ -236,7 +236,7 @@ rc_learn_reason rc_learn_stretch(rc_settings *s, const rc_learn_settings *settin
         s->epochs = before = all;
     }
     int64_t steps = (int64_t)before * batches;
-    bool first = !asked && lesson->n_old == 0 && settings->preset == NULL;
+    bool first = !asked && lesson->n_old == 0 && lesson->channels == 3 && settings->preset == NULL;
     int64_t usual = first ? first_steps(images) : steps, most = first ? RC_LEARN_MAX_FIRST : RC_LEARN_MAX_STEPS;
     int64_t wanted = usual > most && !asked ? most : usual;
     if (wanted < least)
@@ -256,12 +256,14 @@ void rc_learn_tell_steps(const rc_settings *s, const rc_lesson_size *lesson, rc_
                          size_t bytes)
 {
     static const char *const why[] = {
-        [RC_LEARN_FIRST] = "because the steps that a first model needs grow with the square root of its images",
-        [RC_LEARN_USUAL] = "because longer lessons teach new classes little and cost old ones more",
+        [RC_LEARN_FIRST] =
+            "because the steps that a first model of photographs needs grow with the square root of their number",
+        [RC_LEARN_USUAL] = "the usual number of epochs",
         [RC_LEARN_FEW] = "because a net needs that many steps, however few the images",
         [RC_LEARN_MANY] = "because more steps gain little, however many the images",
         [RC_LEARN_ASKED] = "as asked",
     };
+    static const char gentle[] = "because longer lessons teach new classes little and cost old ones more";
     rc_task_size task = {s, lesson->method, lesson->n_old, lesson->n_new, rc_epoch_batches(lesson->images, s->batch)};
     unsigned inversion = rc_task_steps(&task, RC_STAGE_INVERSION), training = rc_task_steps(&task, RC_STAGE_TRAINING);
     unsigned refinement = rc_task_steps(&task, RC_STAGE_REFINEMENT), batches = (unsigned)task.batches;
@@ -272,6 +274,7 @@ void rc_learn_tell_steps(const rc_settings *s, const rc_lesson_size *lesson, rc_
         snprintf(refined, sizeof refined, " and %u of refinement (%u epochs)", refinement, refinement / batches);
     snprintf(text, bytes, "%s: %s%u step%s of training (%u epoch%s of %d images)%s, %s%s",
              reason == RC_LEARN_ASKED ? "steps" : "chosen", dreams, training, training == 1 ? "" : "s",
-             training / batches, training == batches ? "" : "s", lesson->images, refined, why[reason],
+             training / batches, training == batches ? "" : "s", lesson->images, refined,
+             reason == RC_LEARN_USUAL && lesson->n_old > 0 ? gentle : why[reason],
              reason == RC_LEARN_ASKED ? "" : "; the setting 'epochs' takes others");
 }
