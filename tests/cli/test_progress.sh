@@ -90,7 +90,7 @@ lines() {
     # Names in tables: Chinese characters take two columns each.
     mkdir named && cp -r first/* named/ && mv "named/$(ls named | head -n 1)" named/日本
     "$recollect" "${first[@]/first/named}" --epochs 2 --set min_steps=1 >/dev/null 2>&1 || fail "no model with other names"
-    "$recollect" eval one.safetensors named --threads 1 2>/dev/null | grep -E '^ +[0-9]+  .* %  \(16 images\)' |
+    "$recollect" eval one.safetensors named --threads 1 2>/dev/null | grep -E '^ +[0-9]+  .* %  \(16 images' |
         sed 's/日本/1234/; s/%.*//' | awk '{ print length($0) }' | sort -u >ends.txt
     [ "$(wc -l <ends.txt)" -eq 1 ] || fail "columns of a table do not end at one place: $(cat ends.txt)"
     "$in_terminal" 60 "$recollect" run demo --data procedural:10 --out runs --method finetune,cwd --jobs 2 --threads 2 \
