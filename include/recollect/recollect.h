@@ -186,7 +186,7 @@ typedef struct recollect_settings {
      * call it with the same context, except to destroy. `log` gets one line of text without its newline, at
      * `log_level` or above. `progress` is called about twice a second and at the end of a stage. `cancelled`
      * is called more often, also in the midst of computing; anything but 0, once, stops the call with
-     * RECOLLECT_CANCELLED within about half a second. On "cuda" a step that has begun is finished first. */
+     * RECOLLECT_CANCELLED within about a second. On "cuda" a step that has begun is finished first. */
     void (*log)(void *user, recollect_log_level level, const char *text);
     recollect_log_level log_level;
     void (*progress)(void *user, const recollect_progress *progress);

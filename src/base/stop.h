@@ -12,7 +12,7 @@
 
 #include <stdbool.h>
 
-#define RC_STOP_GRACE 0.25
+#define RC_STOP_GRACE 0.5
 
 /* Whom to ask. A zeroed one: nobody, nothing stops. */
 typedef struct rc_stop {

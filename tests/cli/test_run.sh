@@ -203,7 +203,7 @@ grep -A3 task_sizes option/finetune/results.json | tr -d ' \n' | grep '\[4,6\]' 
 refused 1 '5 classes after the first 5 do not divide into 2 tasks' small.yaml --out no --set task_sizes= --set tasks=3 --set first_task=5
 refused 1 'the tasks have 9 classes together, the data has 10' small.yaml --out no --tasks 6,2,1
 refused 1 'more classes than there are' small.yaml --out no --tasks 6,2,3
-refused 1 'task 2 has 0 classes' small.yaml --out no --tasks 10,0
+refused 2 "task_sizes is '10,0', expected 1 class or more for every task" small.yaml --out no --tasks 10,0
 refused 1 '11 tasks, expected 1 to 10' small.yaml --out no --tasks 11
 [ ! -e no ] || fail "a run that cannot be left a folder"
 
