@@ -220,6 +220,8 @@ static int run(const rc_option_value *value, int count, char **arguments)
         return rc_wrong_usage(self, "unexpected argument '%s'", arguments[2]);
     if (value[OUT].text == NULL || value[OUT].text[0] == '\0')
         return rc_wrong_usage(self, "where does the new model go? --out FILE says so");
+    if (value[CHECKPOINT].text[0] == '\0') /* in the library that means the usual time */
+        return rc_wrong_usage(self, "option '--checkpoint' is '', expected seconds from 0 to 86400");
     if (count == 1 && is_model(arguments[0]))
         return rc_wrong_usage(self, "'%s' is a model; which folder shall it learn from?", arguments[0]);
     if (count == 1 && value[OLD_TEST].given)

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "base/stop.h"
 #include "cil/sources.h"
 #include "support/cpu_backend.h"
 #include "support/learning.h"
@@ -72,11 +73,13 @@ static double repeat_slowly(double seconds, double interval, uint32_t steps)
 static void chunks_stay_large_where_steps_are_fast(void **state)
 {
     (void)state;
-    repeat_slowly(0.01, 4000, 3001); /* a quarter of the interval has room for a thousand steps of a second */
-    assert_int_equal(chunks, 4);
+    repeat_slowly(0.01, 4000, 3001); /* half of the time to stop has room for 25 chunks, however many steps they have */
+    assert_int_equal(chunks, 6);
     assert_int_equal(chunk[0], 1);
-    for (int i = 1; i < 4; i++)
-        assert_int_equal(chunk[i], 1000);
+    assert_in_range(chunk[1], 10, RC_STOP_GRACE / 2 / 0.01);
+    assert_in_range(chunk[2], chunk[1] * 10, chunk[1] * chunk[1] * 2);
+    assert_int_equal(chunk[3], 1000);
+    assert_int_equal(chunk[4], 1000);
     assert_int_equal(calls, 1);
 }
 
