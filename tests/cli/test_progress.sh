@@ -55,7 +55,7 @@ lines() {
 
     "$in_terminal" 80 "$recollect" "${short[@]}" --verbose >seen.txt
     [ "$(widest seen.txt)" -lt 80 ] || fail "--verbose: a line of $(widest seen.txt) columns"
-    live seen.txt | grep -qE "inversion [0-9]+/20  ($losses)" || fail "--verbose shows no losses: $(live seen.txt)"
+    live seen.txt | grep -E "inversion [0-9]+/20  ($losses)" >/dev/null || fail "--verbose shows no losses: $(live seen.txt)"
 
     # A window that is resized all the time: each line fits into the window as it was then.
     "$in_terminal" 120,44,70 "$recollect" "${long[@]}" >seen.txt
@@ -83,10 +83,10 @@ lines() {
 
     # The other commands.
     "$in_terminal" 40 "$recollect" dream one.safetensors --out dreams --steps 400 --threads 1 >seen.txt
-    live seen.txt | grep -qE '^\[#+-*\] +[1-9][0-9]* %  0:0[0-9] left' || fail "dream: $(cat seen.txt)"
+    live seen.txt | grep -E '^\[#+-*\] +[1-9][0-9]* %  0:0[0-9] left' >/dev/null || fail "dream: $(cat seen.txt)"
     [ "$(widest seen.txt)" -lt 40 ] || fail "dream: a line of $(widest seen.txt) columns"
     "$in_terminal" 40 "$recollect" eval one.safetensors first --threads 1 >seen.txt
-    live seen.txt | grep -qE '^\[#+\] 100 %  scoring 64/64' || fail "eval: $(cat seen.txt)"
+    live seen.txt | grep -E '^\[#+\] 100 %  scoring 64/64' >/dev/null || fail "eval: $(cat seen.txt)"
     # Names in tables: Chinese characters take two columns each.
     mkdir named && cp -r first/* named/ && mv "named/$(ls named | head -n 1)" named/日本
     "$recollect" "${first[@]/first/named}" --epochs 2 --set min_steps=1 >/dev/null 2>&1 || fail "no model with other names"
@@ -97,7 +97,7 @@ lines() {
         --set tasks=2 --set epochs=3 --set refine_epochs=1 --set inversion_steps=30 --set net_width=4 \
         --set generator_width=8 --set images_per_class=32 >seen.txt || fail "run: exit code $?: $(tail -n 3 seen.txt)"
     [ "$(widest seen.txt)" -lt 60 ] || fail "run: a line of $(widest seen.txt) columns: $(live seen.txt)"
-    live seen.txt | grep -qE '^\[#*-*\] +[0-9]+ %.*(CwD|Fine-tun|\.\.\.)' || fail "run: $(live seen.txt)"
+    live seen.txt | grep -E '^\[#*-*\] +[0-9]+ %.*(CwD|Fine-tun|\.\.\.)' >/dev/null || fail "run: $(live seen.txt)"
 }
 
 # What is on the screen while it works: nothing is wrapped, one live line at most, and none when it is done.

@@ -40,7 +40,7 @@ refused() { # refused TEXT COMMAND ARGUMENT...: with code 2, and a message that 
 commands=$("$program" --help | awk '/^commands:/ { on = 1; next } on && NF == 0 { exit } on { print $1 }')
 setters=()
 for command in $commands; do
-    if "$program" "$command" --help | grep -q '^  --set '; then setters+=("$command"); fi
+    if "$program" "$command" --help | grep '^  --set ' >/dev/null; then setters+=("$command"); fi
 done
 [ "${setters[*]}" = "run learn" ] || fail "commands with --set are '${setters[*]}': a new one has a row above"
 

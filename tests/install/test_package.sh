@@ -94,7 +94,7 @@ echo "ok: the program is built without the tests"
 cmake --build none --target recollect_program >none.build 2>&1 || { tail -n 30 none.build; fail "the build of a package"; }
 DESTDIR=$work/root cmake --install none >install.log
 root=$work/root/usr
-readelf -d "$root/bin/recollect" | grep -q 'NOW' || fail "LDFLAGS do not reach the linker"
+readelf -d "$root/bin/recollect" | grep 'NOW' >/dev/null || fail "LDFLAGS do not reach the linker"
 for file in bin/recollect include/recollect/recollect.h lib/some-machine/librecollect.so share/man/man1/recollect.1 \
     share/man/man1/recollect-learn.1 share/man/man3/recollect.3 share/doc/recollect/docs/learn.md \
     lib/some-machine/pkgconfig/recollect.pc lib/some-machine/cmake/recollect/recollect-config.cmake; do
