@@ -88,7 +88,7 @@ static void the_first_ten_are_named(void **state)
 static void any_number_of_kinds_is_counted(void **state)
 {
     (void)state;
-    static char names[2 * RC_LEFT_OUT_KINDS][8];
+    static char names[2 * RC_LEFT_OUT_KINDS][16];
     rc_left_out left = {0};
     int sum = 0;
     for (int i = 0; i < 2 * RC_LEFT_OUT_KINDS; i++) {
