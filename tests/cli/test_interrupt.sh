@@ -5,7 +5,7 @@
 # usage: test_interrupt.sh RECOLLECT MAKE_IMAGES [TIMES [SEED]]
 set -uo pipefail
 set -m # a job in the background then gets SIGINT as one in a terminal does
-recollect=$(realpath "$1") make_images=$(realpath "$2") times=${3:-3} seed=${4:-$$}
+recollect=$(realpath "$1") make_images=$(realpath "$2") times=${3:-1} seed=${4:-$$}
 echo "seed $seed"
 RANDOM=$seed
 limit=1000 # milliseconds
