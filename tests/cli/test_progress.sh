@@ -107,8 +107,9 @@ on_screen() {
         [ -z "${RECOLLECT_TEST_NO_SKIP:-}" ] || exit 1
         exit 77
     }
-    local server="$work/server" columns looks seen
+    local server columns looks seen
     for columns in 40 80 200; do
+        server=$work/server-$columns # of its own: the one before may still be ending
         rm -f done
         tmux -S "$server" -f /dev/null new-session -d -x $columns -y 20 \
             "TERM=screen '$recollect' ${long[*]} >out.txt; echo \$? >done; sleep 20" || fail "tmux does not start"
