@@ -16,7 +16,7 @@
 
 enum { MOST = 12 };
 
-static char name_room[MOST][8];
+static char name_room[MOST][16];
 static char *names[MOST];
 static int32_t confusion[MOST * MOST], old_confusion[MOST * MOST];
 static int trained[MOST];
