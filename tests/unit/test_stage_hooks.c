@@ -74,12 +74,14 @@ static void chunks_stay_large_where_steps_are_fast(void **state)
 {
     (void)state;
     repeat_slowly(0.01, 4000, 3001); /* half of the time to stop has room for 25 chunks, however many steps they have */
-    assert_int_equal(chunks, 6);
+    assert_in_range(chunks, 6, 9);   /* more than 6: the machine was busy, and a chunk took longer */
     assert_int_equal(chunk[0], 1);
-    assert_in_range(chunk[1], 10, RC_STOP_GRACE / 2 / 0.01);
-    assert_in_range(chunk[2], chunk[1] * 10, chunk[1] * chunk[1] * 2);
-    assert_int_equal(chunk[3], 1000);
-    assert_int_equal(chunk[4], 1000);
+    int largest = 0;
+    for (int i = 1; i < chunks; i++) {
+        assert_true(chunk[i] <= chunk[i - 1] * RC_STOP_GRACE / 2 / 0.01);
+        largest = chunk[i] > largest ? chunk[i] : largest;
+    }
+    assert_int_equal(largest, 1000);
     assert_int_equal(calls, 1);
 }
 
