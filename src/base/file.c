@@ -541,11 +541,12 @@ static rc_status pass_folder(const char *path, const char *part, const char *abo
     if (*missing)
         return RC_OK;
     int error = stat(part, &info) == 0 ? 0 : errno;
-    if (error == ENOENT && lstat(part, &info) == 0 && !S_ISLNK(info.st_mode))
+    if (error == ENOENT && lstat(part, &info) == 0) {
+        if (S_ISLNK(info.st_mode))
+            return rc_fail(RC_INVALID_ARGUMENT, "cannot make the folder '%s': '%s' is a link that leads nowhere", path,
+                           part);
         error = 0; /* another process has made it since */
-    if (error == ENOENT && lstat(part, &info) == 0 && S_ISLNK(info.st_mode))
-        return rc_fail(RC_INVALID_ARGUMENT, "cannot make the folder '%s': '%s' is a link that leads nowhere", path,
-                       part);
+    }
     if (error == ENOENT && make) /* if another process makes it at the same moment, that is as good */
         error = make_one(part) == 0 || errno == EEXIST ? stat(part, &info) == 0 ? 0 : errno : errno;
     else if (error == ENOENT && access(above, W_OK | X_OK) == 0)

@@ -63,18 +63,28 @@ static void begin(rc_advice *a, const char *command)
     snprintf(a->text, sizeof a->text, "recollect %s", command);
 }
 
-/* The options of the lesson, so that the next one differs in what is changed, and in nothing else. */
-static void add_options(rc_advice *a, const char *replaced)
+static bool is_among(const char *name, const char *const *names)
 {
-    static const char *const left_out[] = {"out", "force", "json", "strict", "resume"};
+    while (*names != NULL && strcmp(*names, name) != 0)
+        names++;
+    return *names != NULL;
+}
+
+/* The lesson, `more`, and its options, but for those of these names (NULL ends the list). */
+static void repeat_lesson(rc_advice *a, const char *more, const char *const *left_out)
+{
     char name[80];
+    begin(a, "learn");
+    if (a->model != NULL)
+        add_name(a, a->model);
+    add_name(a, a->data);
+    add_argument(a, "--out");
+    add_argument(a, a->out);
+    add(a, more);
     for (int i = 0; i < a->command->options; i++) {
         const rc_option *o = &a->command->option[i];
         const rc_option_value *v = &a->value[i];
-        bool out = !v->given || (replaced != NULL && strcmp(o->name, replaced) == 0);
-        for (size_t k = 0; k < sizeof left_out / sizeof *left_out; k++)
-            out = out || strcmp(o->name, left_out[k]) == 0;
-        if (out)
+        if (!v->given || is_among(o->name, left_out))
             continue;
         snprintf(name, sizeof name, "--%s", o->name);
         int times = o->type == RC_OPTION_LIST ? v->repeats : 1;
@@ -86,20 +96,13 @@ static void add_options(rc_advice *a, const char *replaced)
     }
 }
 
-/* The lesson again; `option` and `text` change it, unless they are NULL. */
+/* The lesson again, in place of the model that it has made; `option` and `text` change it, unless they are NULL. */
 static void learn_again(rc_advice *a, const char *option, const char *text)
 {
-    begin(a, "learn");
-    if (a->model != NULL)
-        add_name(a, a->model);
-    add_name(a, a->data);
-    add_argument(a, "--out");
-    add_argument(a, a->out);
-    add_argument(a, "--force");
-    add_options(a, option);
+    char name[80];
+    repeat_lesson(a, " --force", (const char *const[]){"out", "force", "json", "strict", "resume", option, NULL});
     if (option == NULL)
         return;
-    char name[80];
     snprintf(name, sizeof name, "--%s", option);
     add_argument(a, name);
     if (text != NULL)
@@ -108,22 +111,7 @@ static void learn_again(rc_advice *a, const char *option, const char *text)
 
 const char *rc_advise_resume(rc_advice *a)
 {
-    begin(a, "learn");
-    if (a->model != NULL)
-        add_name(a, a->model);
-    add_name(a, a->data);
-    add_argument(a, "--out");
-    add_argument(a, a->out);
-    add_options(a, "resume");
-    for (int i = 0; i < a->command->options; i++) {
-        const char *name = a->command->option[i].name;
-        if (a->value[i].given && strcmp(name, "force") == 0)
-            add(a, " --force");
-        if (a->value[i].given && strcmp(name, "json") == 0)
-            add(a, " --json");
-        if (a->value[i].given && strcmp(name, "strict") == 0)
-            add(a, " --strict");
-    }
+    repeat_lesson(a, "", (const char *const[]){"out", "resume", NULL});
     add(a, " --resume");
     return a->text;
 }
