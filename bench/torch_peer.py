@@ -59,8 +59,8 @@ STRICT_FP32_ENV = {"ONEDNN_DEFAULT_FPMATH_MODE": "STRICT", "DNNL_DEFAULT_FPMATH_
 
 def configuration(channels_last=False, allocator=True, onednn=True, onednn_backward=True, compiled=False, bf16=False,
                   graph=False):
-    return {"channels_last": channels_last, "allocator": allocator, "onednn": onednn,
-            "onednn_backward": onednn_backward, "compile": compiled, "bf16": bf16, "graph": graph}
+    return {"channels_last": channels_last, "onednn": onednn, "onednn_backward": onednn_backward, "compile": compiled,
+            "bf16": bf16, "graph": graph, "env": ALLOCATOR_ENV if allocator else {}}
 
 
 # "mixed": where oneDNN has fast kernels for forward only (Arm without SVE), backward may do better without.
@@ -84,10 +84,6 @@ GPU_CONFIGURATIONS = {
     "compile_bf16": configuration(True, allocator=False, compiled=True, bf16=True),
     "compile_graph_bf16": configuration(True, allocator=False, compiled=True, bf16=True, graph=True),
 }
-
-
-def choices(device):
-    return GPU_CONFIGURATIONS if device == "cuda" else CONFIGURATIONS
 
 
 class Usage:
@@ -136,16 +132,15 @@ def cause(complaints):
 
 
 class Worker:
-    """One PyTorch process. The methods that wait for it raise RuntimeError when it ends early or takes too long."""
+    """One process of the peer. The methods that wait for it raise RuntimeError when it ends early or takes too long."""
 
     def __init__(self, arguments, step, name, profile=False):
         self.step, self.name, self.limit_s = step, name, arguments.limit
         self.round_ms, self.cpu_ms, self.others, self.minimum, self.peak = [], [], [], math.inf, 0
-        job = dict(choices(arguments.device)[name], device=arguments.device, step=step, batch=arguments.batch,
+        job = dict(arguments.known[name], device=arguments.device, step=step, batch=arguments.batch,
                    size=arguments.size, threads=arguments.threads, profile=profile)
-        env = dict(os.environ, OMP_NUM_THREADS=str(arguments.threads), **STRICT_FP32_ENV,
-                   **(ALLOCATOR_ENV if job["allocator"] else {}))
-        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "torch_steps.py")
+        env = dict(os.environ, OMP_NUM_THREADS=str(arguments.threads), **STRICT_FP32_ENV, **job["env"])
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), arguments.peer + "_steps.py")
         self.complaints = tempfile.TemporaryFile("w+", errors="replace")
         # a session of its own: what it starts to compile ends with it
         self.process = subprocess.Popen([sys.executable, program, json.dumps(job)], stdin=subprocess.PIPE,
@@ -266,7 +261,7 @@ class Contest:
         if worker not in self.workers:
             return
         self.tried.append(worker.result())
-        print_torch(self.step, "tried", self.tried[-1])
+        print_peer(self.step, "tried", self.tried[-1])
         worker.forget()
         fastest = sorted(self.workers, key=lambda w: w.minimum)
         for slow in fastest[self.arguments.finalists:]:
@@ -295,8 +290,8 @@ class Contest:
         final = sorted((w.result() for w in self.workers), key=lambda r: r["ms"])
         self.stop()
         for result in final:
-            print_torch(self.step, "torch", result)
-        return dict({"name": self.step, "torch": final, "torch_tried": self.tried, "dropped": self.dropped},
+            print_peer(self.step, self.arguments.peer, result)
+        return dict({"name": self.step, self.arguments.peer: final, "tried": self.tried, "dropped": self.dropped},
                     **judge(self.step, final, self.ours))
 
     def stop(self):
@@ -349,7 +344,7 @@ def compare(arguments):
 
 
 def judge(step, final, ours):
-    """Our side of the result: median, minimum and ratio to the best PyTorch configuration."""
+    """Our side of the result: median, minimum and ratio to the peer's best configuration."""
     if not ours:
         return {}
     mine = {"ms": statistics.median(o["ms"] for o in ours), "min_ms": min(o["ms"] for o in ours),
@@ -372,7 +367,7 @@ def print_row(step, side, r, remark):
                  column("peak_bytes", 2**-20, 0), remark), flush=True)
 
 
-def print_torch(step, word, result):
+def print_peer(step, word, result):
     print_row(step, word + " " + result["configuration"], result, result["note"])
 
 
@@ -406,19 +401,16 @@ def positive(text):
     return value
 
 
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--recollect", metavar="PATH", help="our program; without it only PyTorch runs")
-    parser.add_argument("--steps", type=names(STEPS), default=list(STEPS), help="comma-separated step names")
+def add_options(parser, steps):
+    """What every peer takes."""
+    parser.add_argument("--recollect", metavar="PATH", help="our program; without it only the peer runs")
+    parser.add_argument("--steps", type=names(steps), default=list(steps), help="comma-separated step names")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--configurations", help="comma-separated (all): " + ", ".join(CONFIGURATIONS) +
-                        "; on cuda: " + ", ".join(GPU_CONFIGURATIONS))
     parser.add_argument("--finalists", type=positive, default=2, help="configurations kept for rounds (2)")
     parser.add_argument("--at-once", type=positive, default=os.cpu_count(),
-                        help="PyTorch processes that get ready at the same time (as many as cores)")
+                        help="processes that get ready at the same time (as many as cores)")
     parser.add_argument("--rounds", type=positive, default=7, help="turns of the finalists and recollect (7)")
-    parser.add_argument("--repeat", type=positive, default=2, help="PyTorch steps in one turn (2)")
+    parser.add_argument("--repeat", type=positive, default=2, help="measurements of the peer in one turn (2)")
     parser.add_argument("--threads", type=positive, default=os.cpu_count(), help="default: all cores")
     parser.add_argument("--batch", type=positive, default=128)
     parser.add_argument("--size", type=int, choices=(32, 64, 224), default=32, help="image side in pixels")
@@ -426,12 +418,28 @@ def parse_arguments():
                         help="before each turn wait up to S seconds until nobody else uses the machine")
     parser.add_argument("--limit", type=positive, default=400,
                         help="seconds to wait for one answer, compiling included (400)")
-    parser.add_argument("--profile", action="store_true", help="print the profiler's top operations instead")
     parser.add_argument("--json", metavar="FILE", help="write all figures to FILE")
-    arguments = parser.parse_args()
-    known = choices(arguments.device)
-    arguments.configurations = names(known)(arguments.configurations) if arguments.configurations else list(known)
+
+
+def choose(parser, arguments, peer, known):
+    """The peer and its configurations, those that were asked for."""
+    arguments.peer, arguments.known = peer, known
+    try:
+        arguments.configurations = names(known)(arguments.configurations) if arguments.configurations else list(known)
+    except argparse.ArgumentTypeError as problem:
+        parser.error("argument --configurations: %s" % problem)
     return arguments
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_options(parser, STEPS)
+    parser.add_argument("--configurations", help="comma-separated (all): " + ", ".join(CONFIGURATIONS) +
+                        "; on cuda: " + ", ".join(GPU_CONFIGURATIONS))
+    parser.add_argument("--profile", action="store_true", help="print the profiler's top operations instead")
+    arguments = parser.parse_args()
+    return choose(parser, arguments, "torch", GPU_CONFIGURATIONS if arguments.device == "cuda" else CONFIGURATIONS)
 
 
 def write_json(arguments, results):
@@ -442,13 +450,9 @@ def write_json(arguments, results):
         json.dump(figures, file, indent=1)
 
 
-def main():
-    arguments = parse_arguments()
+def run(arguments):
+    """Prints a table, and writes what it has after every step."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))   # the processes are stopped on the way out
-    if arguments.profile:
-        for step in arguments.steps:
-            print_profile(arguments, step)
-        return
     print("%s, %s, %d threads, batch %d, %d px, %d rounds, load %.1f" % (
         platform.machine(), arguments.device, arguments.threads, arguments.batch, arguments.size, arguments.rounds,
         os.getloadavg()[0]))
@@ -458,6 +462,14 @@ def main():
         results.append(result)
         if arguments.json:
             write_json(arguments, results)
+
+
+def main():
+    arguments = parse_arguments()
+    if not arguments.profile:
+        return run(arguments)
+    for step in arguments.steps:
+        print_profile(arguments, step)
 
 
 if __name__ == "__main__":

@@ -210,6 +210,15 @@ static rc_status bench_operations(bench *b)
 
 /* ---- steps ---------------------------------------------------------------------------------------------------- */
 
+static rc_status time_step(const bench *b, const char *name, rc_step_time *t)
+{
+    int times = b->s->quick ? 3 : 9, threads = b->be->about.threads / b->s->jobs;
+    if (b->s->jobs == 1)
+        return rc_bench_step(b->be, name, b->s->batch, b->s->size, times, t);
+    return rc_bench_step_at_once(b->s->backend, threads > 1 ? threads : 1, name, b->s->batch, b->s->size, times,
+                                 b->s->jobs, t);
+}
+
 static rc_status bench_steps(bench *b)
 {
     const char *name, *net = rc_step_world_net(b->s->size);
@@ -218,10 +227,13 @@ static rc_status bench_steps(bench *b)
         if (!all && strcmp(b->s->step, name) != 0)
             continue;
         rc_step_time t;
+        char jobs[32] = "";
         progress(b, "step", name);
-        RC_TRY(rc_bench_step(b->be, name, b->s->batch, b->s->size, b->s->quick ? 3 : 9, &t));
-        say(b, "step %-12s %s, median %8.2f ms, least %8.2f ms, %6.0f MB", name, net, t.median * 1e3, t.least * 1e3,
-            (double)t.bytes * 1e-6);
+        RC_TRY(time_step(b, name, &t));
+        if (b->s->jobs > 1)
+            snprintf(jobs, sizeof jobs, ", one of %d at once", b->s->jobs);
+        say(b, "step %-12s %s%s, median %8.2f ms, least %8.2f ms, %6.0f MB", name, net, jobs, t.median * 1e3,
+            t.least * 1e3, (double)t.bytes * 1e-6);
         rc_json_begin_object(&b->json, NULL);
         rc_json_put_text(&b->json, "name", name);
         rc_json_put_text(&b->json, "net", net);
@@ -230,6 +242,7 @@ static rc_status bench_steps(bench *b)
         rc_json_put_int(&b->json, "threads", b->be->about.threads);
         rc_json_put_int(&b->json, "batch", b->s->batch);
         rc_json_put_int(&b->json, "size", b->s->size);
+        rc_json_put_int(&b->json, "jobs", b->s->jobs);
         rc_json_put_int(&b->json, "peak_bytes", (int64_t)t.bytes);
         rc_json_end(&b->json);
     }
@@ -306,8 +319,10 @@ rc_status rc_bench(const rc_bench_settings *settings)
     rc_bench_settings s = *settings;
     s.batch = s.batch ? s.batch : 128;
     s.size = s.size ? s.size : 32;
+    s.jobs = s.jobs ? s.jobs : 1;
+    s.backend = s.backend ? s.backend : "cpu";
     bench b = {.s = &s, .json = {.indent = 2}};
-    rc_status status = rc_backend_open(s.backend ? s.backend : "cpu", s.threads, NULL, &b.be);
+    rc_status status = rc_backend_open(s.backend, s.threads, NULL, &b.be);
     if (status == RC_OK)
         status = run(&b);
     for (int i = 0; i < NETS; i++)

@@ -17,6 +17,7 @@ typedef struct rc_bench_settings {
     const char *net;       /* shapes of this net alone, "resnet32", "resnet18", "generator", "vae-encoder" or
                               "vae-decoder"; NULL: the generator and the backbone that belong to the size */
     const char *step;      /* "train_first", "train_next", "inversion" or "all"; NULL: none */
+    int jobs;              /* steps side by side, each with its part of the threads; 0: one */
 
     void (*line)(void *user, const char *text);     /* results, one line each; JSON may be many lines in one */
     void (*progress)(void *user, const char *text); /* what is going on; may be NULL */

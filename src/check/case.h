@@ -196,9 +196,11 @@ typedef struct rc_lazy_gradient {
 rc_lazy_gradient rc_case_lazy_gradient(rc_case *c, int n, int h, int w, int channels, rc_groups groups);
 
 /* Sums that an operation takes as it writes have no layout that a case could know: what bn_train and bn_backward make
- * of them can be compared. */
+ * of them can be compared. Sums are taken of what is stored. Where a channel hardly varies, rounding to the activation
+ * type changes its variance by any factor: so the references take theirs of what the test has stored (`seen`). */
 typedef struct rc_sums {
     int partial, center, running_mean, running_var, scale, shift, mean, istd;
+    int seen, copy; /* bench: -1 */
 } rc_sums;
 typedef struct rc_back_sums {
     int partial, dgamma, dbeta, a, b, c;
@@ -220,6 +222,7 @@ typedef struct rc_run {
     void *block[RC_CASE_BUFFERS];  /* allocated */
     void *memory[RC_CASE_BUFFERS]; /* the buffer itself, behind its guard */
     size_t bytes[RC_CASE_BUFFERS];
+    bool beside;                  /* a reference, which has read what the test wrote (rc_buffer.from) */
     char complaint[RC_CASE_TEXT]; /* of rc_run_expect; "": no complaint */
 } rc_run;
 

@@ -117,6 +117,38 @@ static rc_status compare_outputs(const rc_run *test, const rc_run *reference, bo
     return RC_OK;
 }
 
+/* ---- running ---------------------------------------------------------------------------------------------------- */
+
+static rc_status run_on(rc_run *r, const rc_case *c, rc_backend *be)
+{
+    RC_TRY(rc_run_open(r, c, be));
+    RC_TRY(rc_run_load(r, -1, NULL));
+    return rc_run_execute(r);
+}
+
+/* A reference of the case that the test has run, or of a copy of it. One buffer may hold what the test wrote to
+ * another. */
+static rc_status run_beside(rc_run *r, const rc_case *c, const rc_run *test, rc_backend *be)
+{
+    int buffer = 0;
+    while (buffer < c->buffers && c->buffer[buffer].from < 0)
+        buffer++;
+    if (buffer == c->buffers)
+        return run_on(r, c, be);
+    double *values = rc_alloc(NULL, c->buffer[buffer].count * sizeof *values);
+    if (!values)
+        return RC_OUT_OF_MEMORY;
+    rc_run_read(test, c->buffer[buffer].from, values);
+    rc_status status = rc_run_open(r, c, be);
+    r->beside = true;
+    if (status == RC_OK)
+        status = rc_run_load(r, buffer, values);
+    if (status == RC_OK)
+        status = rc_run_execute(r);
+    rc_free(NULL, values);
+    return status;
+}
+
 /* ---- is it the case's fault? ---------------------------------------------------------------------------------- */
 
 /* What excuses a miss: every number of the input moves a little, and the result by a good part of the error. In fp32,
@@ -161,7 +193,7 @@ static rc_status shake(const rc_case *c, rc_case *copy, double shift, uint64_t t
 
 /* Does the double reference itself move by a good part of the error when its inputs move by ulps? Then float cannot be
  * asked to agree: a sign at a kink, or a difference of nearly equal numbers. */
-static rc_status is_shaky(const rc_run *wide, int buffer, double error, bool *shaky)
+static rc_status is_shaky(const rc_run *test, const rc_run *wide, int buffer, double error, bool *shaky)
 {
     const rc_case *c = wide->c;
     const rc_buffer *b = &c->buffer[buffer];
@@ -176,11 +208,7 @@ static rc_status is_shaky(const rc_run *wide, int buffer, double error, bool *sh
         rc_run run = {0};
         status = shake(c, &copy, allowed.shift, (uint64_t)trial);
         if (status == RC_OK)
-            status = rc_run_open(&run, &copy, wide->be);
-        if (status == RC_OK)
-            status = rc_run_load(&run, -1, NULL);
-        if (status == RC_OK)
-            status = rc_run_execute(&run);
+            status = run_beside(&run, &copy, test, wide->be);
         if (status == RC_OK) {
             size_t at;
             rc_run_read(&run, buffer, values + b->count);
@@ -216,35 +244,6 @@ static rc_status same_bits(const rc_run *run, const rc_run *again, const char *w
     return RC_OK;
 }
 
-static rc_status run_on(rc_run *r, const rc_case *c, rc_backend *be)
-{
-    RC_TRY(rc_run_open(r, c, be));
-    RC_TRY(rc_run_load(r, -1, NULL));
-    return rc_run_execute(r);
-}
-
-/* A reference. One buffer may hold what the test, which has run, wrote to another. */
-static rc_status run_beside(rc_run *r, const rc_run *test, rc_backend *be)
-{
-    const rc_case *c = test->c;
-    int buffer = 0;
-    while (buffer < c->buffers && c->buffer[buffer].from < 0)
-        buffer++;
-    if (buffer == c->buffers)
-        return run_on(r, c, be);
-    double *values = rc_alloc(NULL, c->buffer[buffer].count * sizeof *values);
-    if (!values)
-        return RC_OUT_OF_MEMORY;
-    rc_run_read(test, c->buffer[buffer].from, values);
-    rc_status status = rc_run_open(r, c, be);
-    if (status == RC_OK)
-        status = rc_run_load(r, buffer, values);
-    if (status == RC_OK)
-        status = rc_run_execute(r);
-    rc_free(NULL, values);
-    return status;
-}
-
 /* The same backend once more, and with other numbers of threads. */
 static rc_status repeat_bits(const rc_judges *judges, const rc_run *test, rc_verdict *v)
 {
@@ -278,14 +277,14 @@ static rc_status judge_numbers(const rc_judges *judges, const rc_run *test, cons
         return RC_OK;
     if (buffer < 0) {
         rc_run narrow = {0};
-        rc_status status = run_beside(&narrow, test, judges->narrow);
+        rc_status status = run_beside(&narrow, test->c, test, judges->narrow);
         if (status == RC_OK)
             status = compare_outputs(test, &narrow, large, v, &buffer);
         rc_run_close(&narrow);
         RC_TRY(status);
     }
     if (buffer >= 0 && !test->c->buffer[buffer].exact)
-        RC_TRY(is_shaky(wide, buffer, v->error, &v->shaky));
+        RC_TRY(is_shaky(test, wide, buffer, v->error, &v->shaky));
     return RC_OK;
 }
 
@@ -296,7 +295,7 @@ rc_status rc_judge(const rc_judges *judges, const rc_case *c, rc_verdict *v)
     bool sound = true;
     rc_status status = run_on(&test, c, judges->test);
     if (status == RC_OK)
-        status = run_beside(&wide, &test, judges->wide);
+        status = run_beside(&wide, c, &test, judges->wide);
     if (status == RC_OK)
         status = rc_run_inspect(&test, &sound);
     if (status == RC_OK && !sound)

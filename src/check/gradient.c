@@ -120,6 +120,25 @@ static void check_finite(const rc_run *run, int buffer, const double *gradient, 
     }
 }
 
+/* How far <G, d> of the test may be from that of the double reference. Each element may be off by the tolerance, in
+ * sizes of rc_error(): its own and the typical one, of the whole output if the operation adds to what was there. Along
+ * d the errors of many elements are a random walk; that of a single one counts as often as d has it. */
+static double allowed_along(const difference *d, int buffer, const double *gradient, const rc_run *test)
+{
+    const rc_buffer *b = &d->c->buffer[buffer];
+    double squares = 0, walk = 0;
+    for (size_t i = 0; i < b->count; i++) {
+        double output = gradient[i] + (b->host ? b->host[i] : 0);
+        squares += output * output;
+    }
+    double size = fmax(sqrt(squares / (double)b->count), b->magnitude);
+    for (size_t i = 0; i < b->count; i++) {
+        double step = (size + fabs(gradient[i] + (b->host ? b->host[i] : 0))) * d->direction[i];
+        walk += step * step;
+    }
+    return (rc_tolerance(test->be, b) + rc_tolerance(d->run->be, b)) * sqrt(walk);
+}
+
 /* gradient: (2, count), of wide and of test. Size of a typical <G, d>, or the natural size where G cancels to less. */
 static rc_status check_direction(difference *d, int buffer, const double *gradient, const rc_run *test, rc_verdict *v)
 {
@@ -132,11 +151,7 @@ static rc_status check_direction(difference *d, int buffer, const double *gradie
     double found = dot(gradient, d->direction, b->count), found_test = dot(of_test, d->direction, b->count);
     double error = fmax(fabs(found - slope) - noise, 0) / norm;
     double error_test = fmax(fabs(found_test - slope) - noise, 0) / norm;
-    /* Adding to what was there costs digits of that size, and of the sum over the direction. */
-    double before = b->host ? sqrt(dot(b->host, b->host, b->count)) : 0;
-    double allowed = rc_tolerance(test->be, b) * (norm + before) / norm + RC_SLOPE_TOLERANCE;
-    if (test->be->act_bytes == 2) /* two rounded factors: a gradient, and a slope at a rounded place */
-        allowed += 0x1p-7;
+    double allowed = allowed_along(d, buffer, gradient, test) / norm + RC_SLOPE_TOLERANCE;
     v->slope_error = fmax(v->slope_error, smooth ? error : 0);
     if (!smooth)
         v->shaky = v->missed = true;

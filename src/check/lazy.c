@@ -230,7 +230,7 @@ bool rc_lazy_has_statistics(const rc_lazy *t)
 
 rc_sums rc_case_no_sums(void)
 {
-    return (rc_sums){-1, -1, -1, -1, -1, -1, -1, -1};
+    return (rc_sums){-1, -1, -1, -1, -1, -1, -1, -1, -1, -1};
 }
 
 rc_back_sums rc_case_no_back_sums(void)
@@ -269,6 +269,11 @@ rc_sums rc_case_sums(rc_case *c, const rc_lazy *y)
     s.shift = channel_sum(c, "sums' shift", y);
     s.mean = channel_sum(c, "sums' mean", y);
     s.istd = channel_sum(c, "sums' istd", y);
+    if (!c->net) {
+        s.seen = rc_case_buffer(c, "seen", RC_BUFFER_ACT, RC_STATE, y->n, y->h, y->w, y->c);
+        s.copy = rc_case_buffer(c, "copy", RC_BUFFER_ACT, RC_SCRATCH, y->n, y->h, y->w, y->c);
+        c->buffer[s.seen].from = y->raw;
+    }
     rc_case_say(c, " sums%d", y->groups);
     return s;
 }
@@ -277,6 +282,13 @@ void rc_run_sums(rc_run *r, const rc_sums *s, const rc_tensor *y)
 {
     if (s->partial < 0)
         return;
+    if (r->beside) {
+        rc_tensor seen = *y, copy = *y;
+        const rc_epilogue epilogue = {rc_at(r, s->partial), rc_at(r, s->center), false};
+        seen.raw = rc_at(r, s->seen);
+        copy.raw = rc_at(r, s->copy);
+        r->be->copy_forward(r->be, &seen, &copy, &epilogue);
+    }
     const rc_bn bn = {1e-5f, 0.1f};
     const rc_bn_forward f = {.partial = rc_at(r, s->partial),
                              .center = rc_at(r, s->center),

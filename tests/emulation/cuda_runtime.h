@@ -7,7 +7,9 @@
  * The environment variable RECOLLECT_EMULATED_FAILURE lets it fail: no-device, old-driver, busy; oom:N, no memory from
  * the Nth allocation on; lost:N, illegal:N, launch:N, broken from the Nth piece of work on (kernel, copy), which, as on
  * a GPU, whoever waits next is told. RECOLLECT_EMULATED_COUNTS names a file that is told in the end how much there was:
- * "allocations N\nworks N\nbytes N", the last at once. */
+ * "allocations N\nworks N\nbytes N", the last at once. RECOLLECT_EMULATED_DEVICE is the architecture, sm_90 if it is
+ * not set: sm_80, sm_86, sm_89, sm_100, sm_120. RECOLLECT_EMULATED_LAUNCHES names a file that gets a line for every
+ * kernel, the types of its parameters; then no kernel is run: that shows which ones the largest steps would take. */
 #ifndef RC_EMULATION_CUDA_RUNTIME_H
 #define RC_EMULATION_CUDA_RUNTIME_H
 
@@ -17,6 +19,7 @@
 #include <string.h>
 
 #include <functional>
+#include <typeinfo>
 
 #define __global__
 #define __device__
@@ -138,6 +141,7 @@ inline int atomicAdd(int *at, int x)
 
 enum cudaError_t {
     cudaSuccess,
+    cudaErrorInvalidValue,
     cudaErrorMemoryAllocation,
     cudaErrorNotReady,
     cudaErrorNoDevice,
@@ -247,6 +251,10 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable);
 
+/* Tells the file of launches, if there is one, what the kernel takes. True: it does, and nothing is to be run. */
+bool rc_emulated_names(const char *parameters);
+/* Can a block of the device have so much shared memory? */
+bool rc_emulated_has_shared(size_t bytes);
 /* Does it now, or adds it to the graph that is being captured. */
 cudaError_t rc_emulated_enqueue(cudaStream_t stream, const std::function<void()> &work);
 /* Runs `thread` once for every thread of the grid. */
@@ -257,6 +265,10 @@ inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*k
                                       Arguments... arguments)
 {
     dim3 grid = config->gridDim, block = config->blockDim;
+    if (!rc_emulated_has_shared(config->dynamicSmemBytes))
+        return cudaErrorInvalidValue;
+    if (rc_emulated_names(typeid(kernel).name()))
+        return cudaSuccess;
     return rc_emulated_enqueue(config->stream,
                                [=]() { rc_emulated_run(grid, block, [&]() { kernel(Parameters(arguments)...); }); });
 }

@@ -1,4 +1,5 @@
 /* Fibers for threads, a heap for device memory, lists for graphs: see cuda_runtime.h. */
+#include <cxxabi.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -245,6 +246,25 @@ static struct teller {
     }
 } told_in_the_end;
 
+/* RECOLLECT_EMULATED_LAUNCHES: a file that is told every launch. */
+static FILE *open_launches()
+{
+    const char *name = getenv("RECOLLECT_EMULATED_LAUNCHES");
+    return name ? fopen(name, "w") : NULL;
+}
+
+static FILE *const launches = open_launches();
+
+bool rc_emulated_names(const char *parameters)
+{
+    int status = 0;
+    char *text = launches ? abi::__cxa_demangle(parameters, NULL, NULL, &status) : NULL;
+    if (text)
+        fprintf(launches, "%s\n", text);
+    free(text);
+    return launches != NULL;
+}
+
 static thread_local rc_emulated_graph *captured; /* by this thread of the host */
 static std::mutex device;                        /* there is one, with one set of fibers */
 
@@ -490,7 +510,7 @@ cudaError_t cudaFreeHost(void *memory)
 
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)
 {
-    return rc_emulated_enqueue(stream, [=]() { memset(memory, value, bytes); });
+    return launches ? cudaSuccess : rc_emulated_enqueue(stream, [=]() { memset(memory, value, bytes); });
 }
 
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind, cudaStream_t stream)
@@ -516,10 +536,30 @@ cudaError_t cudaGetDevice(int *number)
     return cudaSuccess;
 }
 
+/* RECOLLECT_EMULATED_DEVICE: a card of that architecture. Where kernels are run and not only named it has one
+ * multiprocessor, so that small cases reach the kernels of large ones. */
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int)
 {
-    *properties = {"emulated on the CPU", 9, 0, 1, 228 * 1024};
+    static const struct {
+        const char *name;
+        int major, minor, multiprocessors, shared_kib;
+    } known[] = {{"sm_90", 9, 0, 132, 227}, {"sm_80", 8, 0, 108, 163},   {"sm_86", 8, 6, 84, 99},
+                 {"sm_89", 8, 9, 128, 99},  {"sm_100", 10, 0, 148, 227}, {"sm_120", 12, 0, 170, 99}};
+    const char *wanted = getenv("RECOLLECT_EMULATED_DEVICE");
+    int which = 0;
+    for (size_t i = 0; wanted && i < sizeof known / sizeof *known; i++)
+        if (strcmp(known[i].name, wanted) == 0)
+            which = (int)i;
+    *properties = {"emulated on the CPU", known[which].major, known[which].minor,
+                   launches ? known[which].multiprocessors : 1, (size_t)known[which].shared_kib * 1024};
     return cudaSuccess;
+}
+
+bool rc_emulated_has_shared(size_t bytes)
+{
+    cudaDeviceProp properties;
+    cudaGetDeviceProperties(&properties, 0);
+    return bytes <= properties.sharedMemPerBlockOptin;
 }
 
 cudaError_t cudaGetLastError()

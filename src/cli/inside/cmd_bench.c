@@ -6,7 +6,7 @@
 #include "check/bench.h"
 #include "cli/cli.h"
 
-enum { BACKEND, PRECISION, DEVICE_MEMORY, THREADS, OPERATION, NET, STEP, BATCH, SIZE, QUICK, JSON, OPTIONS };
+enum { BACKEND, PRECISION, DEVICE_MEMORY, THREADS, OPERATION, NET, STEP, JOBS, BATCH, SIZE, QUICK, JSON, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
     [BACKEND] = {"backend", RC_OPTION_TEXT, RC_BACKENDS, "cpu", "what to measure", 0, 0},
@@ -18,6 +18,8 @@ static const rc_option options[OPTIONS] = {
              "operations on the shapes of this net only", 0, 0},
     [STEP] = {"step", RC_OPTION_TEXT, "train_first|train_next|inversion|all", NULL, "whole steps instead of operations",
               0, 0},
+    [JOBS] = {"jobs", RC_OPTION_INTEGER, "N", "1",
+              "with --step: threads that run it side by side; the time is that of one step more of any of them", 1, 64},
     [BATCH] = {"batch", RC_OPTION_INTEGER, "N", "128", "images in a batch", 1, 4096},
     [SIZE] = {"size", RC_OPTION_INTEGER, "N", "32", "pixels of an image's side", 8, 512},
     [QUICK] = {"quick", RC_OPTION_FLAG, NULL, NULL, "fewer repetitions", 0, 0},
@@ -55,6 +57,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
         .size = (int)value[SIZE].integer,
         .quick = value[QUICK].given,
         .json = value[JSON].given,
+        .jobs = (int)value[JOBS].integer,
         .operations = narrowed || !value[STEP].given,
         .operation = value[OPERATION].text,
         .net = value[NET].text,
@@ -76,7 +79,8 @@ const rc_command rc_command_bench = {
     .details = "Rates are medians. The peak is measured first: multiply-adds from registers, and copying memory.",
     .examples = "  recollect bench --quick\n"
                 "  recollect bench --op conv_forward --net resnet32 --threads 1\n"
-                "  recollect bench --step all --json",
+                "  recollect bench --step all --json\n"
+                "  recollect bench --step train_next --jobs 3 --backend cuda",
     .option = options,
     .options = OPTIONS,
     .run = run,

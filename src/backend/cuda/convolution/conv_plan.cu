@@ -188,8 +188,8 @@ bool rc_cuda_plan_gather(const rc_cuda *cuda, const rc_conv *conv, bool forward,
     int table_bytes = (source_rows * rc_cuda_padded(plan->form.source_c) + SINK_ROWS * plan->form.tile_c) * 4;
     int rest = table_bytes + plan->weight_bytes;
     positions = greatest(positions, 64);
-    if (!rc_cuda_cut_tiles(cut, &taps, positions, most, pitch, CONV_SHARED_HALF - rest) &&
-        !rc_cuda_cut_tiles(cut, &taps, positions, most, pitch, CONV_SHARED_MOST - rest))
+    if (!rc_cuda_cut_tiles(cut, &taps, positions, most, pitch, rc_cuda_shared(cuda, CONV_SHARED_HALF) - rest) &&
+        !rc_cuda_cut_tiles(cut, &taps, positions, most, pitch, rc_cuda_shared(cuda, CONV_SHARED_MOST) - rest))
         return false;
     if (!list_offsets(plan, &taps))
         return false;

@@ -9,6 +9,12 @@
 /* Shared memory of a multiprocessor, and of one of the two blocks that it should hold: 228 kB less 1 kB for each. */
 enum { CONV_SHARED_MOST = 227 * 1024, CONV_SHARED_HALF = 113 * 1024 };
 
+/* The same where a block of the device can have less. */
+static inline int rc_cuda_shared(const rc_cuda *cuda, int bytes)
+{
+    return bytes < cuda->shared_bytes ? bytes : cuda->shared_bytes;
+}
+
 typedef struct gather_plan {
     conv_form form;
     tile_cut cut;

@@ -207,7 +207,7 @@ static bool list_parts(weight_plan *plan, const axis_taps *taps)
 
 enum { WEIGHT_BLOCKS = 256, WEIGHT_POSITIONS = 1024 };
 
-static bool plan_weight(const rc_conv *conv, const group_view &groups, int n, weight_plan *plan)
+static bool plan_weight(const rc_cuda *cuda, const rc_conv *conv, const group_view &groups, int n, weight_plan *plan)
 {
     axis_taps taps;
     *plan = {};
@@ -237,8 +237,8 @@ static bool plan_weight(const rc_conv *conv, const group_view &groups, int n, we
     int positions = (n * cut->base_h * cut->base_w + share - 1) / share;
     positions = positions < 64 ? 64 : positions;
     int most = WEIGHT_POSITIONS; /* as many as leave room for their source pixels */
-    while (most > 64 && !rc_cuda_cut_tiles(cut, &taps, positions, most, pitch,
-                                           CONV_SHARED_HALF - table_bytes - (most + 16) * dy_pitch))
+    int space = rc_cuda_shared(cuda, CONV_SHARED_HALF) - table_bytes;
+    while (most > 64 && !rc_cuda_cut_tiles(cut, &taps, positions, most, pitch, space - (most + 16) * dy_pitch))
         most /= 2;
     if (most <= 64 || !list_parts(plan, &taps))
         return false;
@@ -267,7 +267,7 @@ size_t rc_cuda_mma_workspace(const rc_cuda *cuda, const rc_conv *conv, int n)
     if (!cuda->bf16)
         return 0;
     size_t wide = rc_cuda_wide_weight_workspace(cuda, conv, n), maps = rc_cuda_wide_workspace(cuda, conv, n), other = 0;
-    if (plan_weight(conv, groups, n, &plan))
+    if (plan_weight(cuda, conv, groups, n, &plan))
         other = sum_bytes(&plan, plan.most_blocks);
     other = other > maps ? other : maps;
     return wide > other ? wide : other;
@@ -301,7 +301,7 @@ bool rc_cuda_mma_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_te
             rc_cuda_bias_gradient(cuda, dy, dbias);
         return true;
     }
-    if (!plan_weight(conv, view_groups(dy->y), dy->y->n, &plan) || plan.shared_bytes > cuda->shared_bytes)
+    if (!plan_weight(cuda, conv, view_groups(dy->y), dy->y->n, &plan) || plan.shared_bytes > cuda->shared_bytes)
         return false;
     a->x = value;
     a->dy = gradient;
