@@ -85,7 +85,7 @@ class Mutant:
         self.line = source.text.count("\n", 0, start) + 1
         self.line_text = source.lines[self.line - 1].strip()
         self.old = source.text[start:end]
-        self.place = source.place_of(start), source.place_of(end)
+        self.key = source.key_of(start, end, self.texts[0])
         first = source.text.rfind("\n", 0, start) + 1
         self.name = f"{self.path}\0{self.line_text}\0{start - first}\0{self.old}\0{kind}\0{self.texts[0]}"
 
@@ -93,11 +93,6 @@ class Mutant:
         """A number from 0 to 1 that depends on what is changed, not on its place in the list."""
         digest = hashlib.sha256(f"{seed}\0{self.name}".encode()).digest()
         return int.from_bytes(digest[:6], "big") / 2 ** 48
-
-    def key(self, code_hash):
-        """Stays the same when only comments of the file change."""
-        first, last = self.place
-        return hashlib.sha256(f"{code_hash}\0{first}\0{last}\0{self.texts[0]}".encode()).hexdigest()[:20]
 
 
 def shape_of(declarator, name):
@@ -162,9 +157,8 @@ class Source:
         self.path, self.text, self.lines, self.siblings = path, text, text.split("\n"), siblings
         self.tokens = tokens_of(text)
         self.hash = hashlib.sha256(text.encode()).hexdigest()
-        code = [token.text for token in self.tokens] + DIRECTIVE.findall(blank_comments(text))
-        self.code_hash = hashlib.sha256("\0".join(code).encode()).hexdigest() # without comments and blanks
         self.starts = [token.start for token in self.tokens]
+        self.items = self.top_items()
         self.mutants = []
         self.closed = self.closed_places()
         for i in range(len(self.tokens)):
@@ -172,9 +166,26 @@ class Source:
                 self.look_at(i)
         self.mutants = list({(m.start, m.end, m.texts[0]): m for m in self.mutants}.values())
 
-    def place_of(self, offset):
-        """How many tokens begin before this character."""
-        return bisect.bisect_left(self.starts, offset)
+    def top_items(self):
+        """Functions, tables and declarations, as (first token, what it is): its code without comments and blanks, the
+        file's macros, and how many of the same came before it."""
+        macros = [text for text in DIRECTIVE.findall(blank_comments(self.text)) if not re.match(r"\s*#\s*include", text)]
+        items, first, seen = [], 0, {}
+        for i, token in enumerate(self.tokens):
+            ends_function = token.text == "}" and token.outer < 0 and token.mate >= 0 and self.is_function(token.mate)
+            if not ends_function and not (token.text == ";" and token.outer < 0) and i + 1 < len(self.tokens):
+                continue
+            code = "\0".join([self.path, *macros, *(token.text for token in self.tokens[first:i + 1])])
+            seen[code] = seen.get(code, 0) + 1
+            items.append((first, hashlib.sha256(f"{code}\0{seen[code]}".encode()).hexdigest()))
+            first = i + 1
+        return items
+
+    def key_of(self, start, end, text):
+        """Of a mutant: stays the same until the code of its function changes."""
+        places = [bisect.bisect_left(self.starts, offset) for offset in (start, end)] # tokens that begin before
+        first, item = self.items[bisect.bisect_right(self.items, (places[0], "~")) - 1]
+        return hashlib.sha256(f"{item}\0{places[0] - first}\0{places[1] - first}\0{text}".encode()).hexdigest()[:20]
 
     def closed_places(self):
         """Declarations, prototypes, structures, static assertions: nothing in there is run."""

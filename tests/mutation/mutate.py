@@ -270,12 +270,12 @@ class Worker:
 
     def survived_before(self, mutant, source):
         """The tests, by hash, that this mutant is known to live through."""
-        row = self.session.rows.get(mutant.key(source.code_hash), {})
+        row = self.session.rows.get(mutant.key, {})
         return row.get("lives", {})
 
     def try_one(self, source, mutant):
         target, replacement = self.compile_one(source, mutant)
-        row = {"key": mutant.key(source.code_hash), "file": mutant.path, "line": mutant.line, "kind": mutant.kind,
+        row = {"key": mutant.key, "file": mutant.path, "line": mutant.line, "kind": mutant.kind,
                "text": mutant.line_text, "old": mutants.one_line(mutant.old), "new": mutants.one_line(replacement)}
         if target is None:
             return dict(row, status="uncompilable")
@@ -352,7 +352,7 @@ class Session:
         return picked[shard - 1::shards]
 
     def is_done(self, source, mutant):
-        row = self.rows.get(mutant.key(source.code_hash))
+        row = self.rows.get(mutant.key)
         if row is None:
             return False
         if row["status"] != "survived":
@@ -465,7 +465,7 @@ def report(session, picked, seconds):
     names = ("killed", "timeout", "survived", "accepted", "equivalent", "duplicate", "uncompilable", "not run")
     table, survivors, used = {}, [], set()
     for source, mutant in picked:
-        row = session.rows.get(mutant.key(source.code_hash))
+        row = session.rows.get(mutant.key)
         status = row["status"] if row else "not run"
         if row:
             row = dict(row, line=mutant.line, text=mutant.line_text) # comments may have changed since

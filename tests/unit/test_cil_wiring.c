@@ -90,6 +90,25 @@ static void a_task_with_old_images_is_not_decoupled(void **state)
     }
 }
 
+/* One old class is enough for the weights of a later task. A first task replays what its row replays, not what the row
+ * does with real images. */
+static void weights_are_those_of_the_row_and_the_task(void **state)
+{
+    (void)state;
+    static const rc_method kept = {
+        .replay = &rc_source_buffer, .main = {.real = RC_CE_ALL}, .weights = RC_WEIGHTS_HALVES};
+    float weight[RC_LOSS_COUNT];
+    bool active[RC_LOSS_COUNT];
+    rc_learner later = {.settings = rc_settings_default(), .method = row("rdfcil"), .n_old = 1, .n_new = 4};
+    rc_stage_weights(&later, RC_STAGE_TRAINING, weight, active);
+    double alpha = log2(4 / 2.0 + 1), beta = sqrt(1 / 4.0);
+    assert_true(fabs((double)weight[RC_LOSS_CE] - 0.5 * (1 + 1 / alpha) / beta) < 1e-6);
+    assert_true(fabs((double)weight[RC_LOSS_HKD] - 0.15 * alpha * beta) < 1e-6);
+    rc_learner first = {.settings = rc_settings_default(), .method = &kept, .n_new = 4, .has = {.replay = true}};
+    rc_stage_weights(&first, RC_STAGE_TRAINING, weight, active);
+    assert_true(active[RC_LOSS_CE] && !active[RC_LOSS_REPLAY] && weight[RC_LOSS_REPLAY] == 0);
+}
+
 /* ---- what is refused ------------------------------------------------------------------------------------------ */
 
 static void images_of_other_shapes_are_refused(void **state)
@@ -107,7 +126,15 @@ static void images_of_other_shapes_are_refused(void **state)
         assert_int_equal(rc_learner_create(&l, be, &s, row("finetune"), &image), RC_INVALID_ARGUMENT);
         assert_non_null(strstr(rc_message(), shapes[i].message));
     }
-    rc_augment image = {.h = 16, .w = 16, .c = 3, .std = {1, 1, 1}};
+    rc_augment image = {.h = 10, .w = 10, .c = 3, .std = {1, 1, 1}}; /* halved it would be too small to begin with */
+    assert_int_equal(rc_learner_create(&l, be, &s, row("cwd"), &image), RC_INVALID_ARGUMENT);
+    assert_non_null(strstr(rc_message(), "net 'generator-small' cannot make images of 10 pixels"));
+    image.h = image.w = 1024;
+    s.net_width = 4096;
+    assert_int_equal(rc_learner_create(&l, be, &s, row("finetune"), &image), RC_INVALID_ARGUMENT);
+    assert_non_null(strstr(rc_message(), "its result of 1024 x 1024 x 4096 has more than"));
+    image.h = image.w = 16;
+    s.net_width = 4;
     snprintf(s.net, sizeof s.net, "no such net");
     assert_int_equal(rc_learner_create(&l, be, &s, row("finetune"), &image), RC_INVALID_ARGUMENT);
     assert_non_null(strstr(rc_message(), "'no such net'"));
@@ -147,10 +174,18 @@ static void steps_refuse_what_they_cannot_do(void **state)
     settings = (rc_training_settings){.batch = 8, .losses = {.real = RC_CE_DECOUPLED}};
     fails(rc_training_create(be, &settings, &l.student, NULL, NULL, &l.data, &training), RC_INVALID_ARGUMENT,
           "the first task has no old classes: distillation, WAR and weights of classes must be off");
+    settings = (rc_training_settings){.batch = 1 << 24, .losses = {.real = RC_CE_ALL}};
+    assert_int_equal(rc_training_create(be, &settings, &l.student, NULL, NULL, &l.data, &training),
+                     RC_INVALID_ARGUMENT);
+    assert_non_null(strstr(rc_message(), "pass over net 'resnet-small'")); /* which comes before its input */
     rc_learner_destroy(&l);
     create_taught(&l, "cwd", &s);
     learning_begin(&l, 1, 2, 8);
-    rc_inversion *inversion;
+    rc_inversion *inversion = (rc_inversion *)(void *)&l;
+    fails(rc_inversion_create(be, &(rc_inversion_settings){.temperature = 1}, &l.teacher, learning_generator(&l),
+                              &inversion),
+          RC_INVALID_ARGUMENT, "batch is 0, expected 2 or more: a covariance of one dream is undefined");
+    assert_null(inversion);
     for (int missing = 0; missing < 2; missing++) {
         rc_inversion_settings without = {.batch = 8,
                                          .temperature = 1,
@@ -254,6 +289,13 @@ static void creators_that_fail_leave_nothing(void **state)
     assert_int_equal(rc_stage_bytes(&l, RC_STAGE_TRAINING, &bytes), RC_OUT_OF_MEMORY);
     assert_int_equal(bytes, 0);
     rc_memory_set_budget(SIZE_MAX);
+    for (int again = 0; again < 2; again++) { /* at first workspace of the backend may grow, and stays */
+        size_t held = rc_bytes_allocated();
+        SUCCEEDS(rc_stage_bytes(&l, RC_STAGE_INVERSION, &bytes));
+        assert_true(bytes > 0);
+        SUCCEEDS(rc_stage_bytes(&l, RC_STAGE_TRAINING, &bytes));
+        assert_true(bytes > 0 && (!again || rc_bytes_allocated() == held));
+    }
     rc_learner_destroy(&l);
     rc_inversion_destroy(NULL);
     rc_training_destroy(NULL);
@@ -424,12 +466,70 @@ static void an_autoencoder_has_two_losses(void **state)
     }
 }
 
+static int entropies;
+
+static void counted_entropy(rc_backend *b, const rc_cross_entropy *ce, const void *logits, const int32_t *labels,
+                            const void *class_weight, const float *weight, void *loss, void *dlogits)
+{
+    entropies++;
+    plain.loss_cross_entropy(b, ce, logits, labels, class_weight, weight, loss, dlogits);
+}
+
+/* A half without cross entropy is not given one of weight 0. */
+static void steps_compute_only_what_the_row_has(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *method;
+        int entropies; /* of a step */
+    } rows[] = {{"rdfcil", 1}, {"ace", 2}};
+    rc_settings s = learning_settings();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        rc_learner l;
+        rc_training *training;
+        learning_begin_second(&l, be, rows[i].method, &s);
+        SUCCEEDS(rc_stage_training_create(&l, &training));
+        rc_learner_send_order(&l, 0);
+        rc_training_send(training);
+        plain = *be;
+        be->loss_cross_entropy = counted_entropy;
+        entropies = 0;
+        rc_status status = be->repeat(be, rc_training_step, training, 1);
+        *be = plain;
+        SUCCEEDS(status);
+        assert_int_equal(entropies, rows[i].entropies);
+        rc_training_destroy(training);
+        rc_learner_destroy(&l);
+    }
+}
+
+/* There may be more classes than rows of a batch: each has its weight, and a place for it. */
+static void classes_may_outnumber_images(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    s.batch = 2;
+    s.epochs = 1;
+    s.refine_epochs = 0;
+    rc_learner l;
+    rc_training *training;
+    learning_create(&l, be, "dgr", &s);
+    learning_teach(&l, 0, 4, 1, &learning_no_hooks);
+    rc_learner_end_task(&l);
+    learning_begin(&l, 1, 20, 1);
+    SUCCEEDS(rc_stage_training_create(&l, &training));
+    assert_int_equal(rc_training_look(training).input->n, 4);
+    rc_training_destroy(training);
+    rc_learner_destroy(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(statistics_stay_with_methods_that_use_them),
         cmocka_unit_test(dreams_need_a_teacher),
         cmocka_unit_test(a_task_with_old_images_is_not_decoupled),
+        cmocka_unit_test(weights_are_those_of_the_row_and_the_task),
         cmocka_unit_test(images_of_other_shapes_are_refused),
         cmocka_unit_test(real_replay_needs_old_and_new_images),
         cmocka_unit_test(steps_refuse_what_they_cannot_do),
@@ -439,6 +539,8 @@ int main(void)
         cmocka_unit_test(only_sources_of_stored_images_have_a_buffer),
         cmocka_unit_test(operations_get_what_is_theirs),
         cmocka_unit_test(an_autoencoder_has_two_losses),
+        cmocka_unit_test(steps_compute_only_what_the_row_has),
+        cmocka_unit_test(classes_may_outnumber_images),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

@@ -99,6 +99,34 @@ static void allocations_may_fail(void **state)
     assert_int_equal(rc_bytes_allocated(), at_first);
 }
 
+static rc_backend plain;
+static int syncs_to_go;
+
+static rc_status failing_sync(rc_backend *b)
+{
+    return --syncs_to_go == 0 ? rc_fail(RC_INTERNAL, "the device is gone") : plain.sync(b);
+}
+
+/* Before the rows are read, and after they were written. */
+static void a_backend_that_fails_is_told(void **state)
+{
+    (void)state;
+    rc_net net;
+    rc_classifier c;
+    SUCCEEDS(rc_net_resnet_small(&net, 3, 8, 8, 2, 1));
+    SUCCEEDS(rc_classifier_create(&c, &net, be, 4));
+    SUCCEEDS(rc_head_grow(&c.head, 4, (rc_rng){3, 2}));
+    plain = *be;
+    be->sync = failing_sync;
+    for (int nth = 1; nth <= 3; nth++) {
+        syncs_to_go = nth;
+        rc_status status = rc_classifier_align_rows(&c, 2);
+        assert_int_equal(status, nth < 3 ? RC_INTERNAL : RC_OK);
+    }
+    *be = plain;
+    rc_classifier_destroy(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -106,6 +134,7 @@ int main(void)
         cmocka_unit_test(what_cannot_be_made_is_nothing),
         cmocka_unit_test(one_layer_is_enough),
         cmocka_unit_test(allocations_may_fail),
+        cmocka_unit_test(a_backend_that_fails_is_told),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
 }

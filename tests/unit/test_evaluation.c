@@ -207,6 +207,7 @@ static void seen_augment(rc_backend *b, const rc_augment *augment, const uint8_t
 {
     assert_ptr_equal(images, written);
     assert_true(out->n == n && out->groups == 1 && out->group_end[0] == n);
+    assert_true(out->h == H && out->w == W && out->c == C);
     plain.augment(b, augment, images, order, n, step, out);
 }
 
@@ -221,6 +222,18 @@ static void infinite_end(rc_backend *b, float *to, const void *from, size_t coun
 {
     plain.read_real(b, to, from, count);
     to[count - 1] = INFINITY;
+}
+
+static void infinite_begin(rc_backend *b, float *to, const void *from, size_t count)
+{
+    plain.read_real(b, to, from, count);
+    to[0] = INFINITY;
+}
+
+static rc_status failing_reserve(rc_backend *b, int n, int in, int out)
+{
+    (void)b, (void)n, (void)in, (void)out;
+    return rc_fail(RC_INTERNAL, "no room");
 }
 
 static rc_status failing_sync(rc_backend *b)
@@ -247,6 +260,10 @@ static void a_last_batch_is_as_small_as_it_is(void **state)
     status = rc_scorer_run(scorer, w->images, NULL, 4, logits, NULL);
     *be = plain;
     assert_int_equal(status, RC_NUMERIC);
+    be->read_real = infinite_begin; /* that for the first */
+    status = rc_scorer_run(scorer, w->images, NULL, 4, logits, NULL);
+    *be = plain;
+    assert_int_equal(status, RC_NUMERIC);
     rc_scorer_destroy(scorer);
 }
 
@@ -256,6 +273,12 @@ static void a_backend_that_fails_is_told(void **state)
     float logits[6 * CLASSES];
     int nth = 0;
     *be = plain;
+    be->reserve_dense = failing_reserve;
+    rc_scorer *none;
+    rc_status refused = rc_scorer_create(be, &w->classifier, 4, &w->normalisation, &none);
+    *be = plain;
+    assert_int_equal(refused, RC_INTERNAL);
+    assert_null(none);
     be->sync = failing_sync;
     for (bool failed = true; failed; nth++) {
         rc_scorer *scorer;
@@ -475,17 +498,21 @@ static void failures_without_images_are_told(void **state)
     assert_memory_equal(&e, &nothing, sizeof e);
     assert_int_equal(rc_bytes_allocated(), before);
     rc_classifier_destroy(&c);
-    int nth = 0;
-    for (bool fails = true; fails; nth++) {
-        before = rc_bytes_allocated();
-        allocation_to_fail = nth + 1;
-        rc_status status = rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 5, NULL, &e);
-        fails = allocation_failed();
-        assert_int_equal(status, fails ? RC_OUT_OF_MEMORY : RC_OK);
-        assert_true(!fails || (memcmp(&e, &nothing, sizeof e) == 0 && rc_bytes_allocated() == before));
+    int32_t known[3] = {0, 1, 2};
+    test.labels = known;
+    for (test.count = 0; test.count <= 3; test.count += 3) { /* and where something would have been */
+        int nth = 0;
+        for (bool fails = true; fails; nth++) {
+            before = rc_bytes_allocated();
+            allocation_to_fail = nth + 1;
+            rc_status status = rc_evaluate(be, &w->classifier, &w->normalisation, &stream, &test, 5, NULL, &e);
+            fails = allocation_failed();
+            assert_int_equal(status, fails ? RC_OUT_OF_MEMORY : RC_OK);
+            assert_true(!fails || (memcmp(&e, &nothing, sizeof e) == 0 && rc_bytes_allocated() == before));
+        }
+        assert_true(nth > 5);
+        rc_evaluation_destroy(&e);
     }
-    assert_true(nth > 5);
-    rc_evaluation_destroy(&e);
     rc_task_stream_destroy(&stream);
 }
 
@@ -501,6 +528,9 @@ static void accuracies_are_shares_of_rows(void **state)
     assert_true(rc_accuracy_top5(&e, 1, 2) == 70);
     assert_true(fabs(rc_accuracy_top5(&e, 0, 3) - 100 * 11 / 14.0) < 1e-12);
     assert_true(isnan(rc_accuracy(&e, 2, 3)) && isnan(rc_accuracy_top5(&e, 2, 3)) && isnan(rc_accuracy(&e, 1, 1)));
+    int32_t one[1] = {1};
+    rc_evaluation single = {.classes = 1, .confusion = one, .top5 = one};
+    assert_true(rc_accuracy(&single, 0, 1) == 100 && rc_accuracy_top5(&single, 0, 1) == 100);
 }
 
 /* R[i][j] with rows of four: BWT = mean (R[last][j] - R[j][j]), forgetting = mean (best - R[last][j]), both over the
@@ -518,7 +548,7 @@ static void transfer_and_forgetting_by_hand(void **state)
     assert_true(rc_forgetting(unknown, 2, 2) == 10 && rc_backward_transfer(unknown, 2, 2) == -10);
     static const double beyond[] = {10, 0, 5, 0, 90, 0}; /* a row of a task that has not been yet */
     assert_true(rc_forgetting(beyond, 2, 2) == 5);
-    static const double grows[] = {10, 0, 0, 40, 20, 0, 30, 25, 60}; /* best between; best last */
+    static const double grows[] = {10, 0, 99, 40, 20, 0, 30, 25, 60}; /* best between; best last */
     assert_true(fabs(rc_forgetting(grows, 3, 3) - (40 - 30 + 0) / 2.0) < 1e-12);
     assert_true(fabs(rc_backward_transfer(grows, 3, 3) - (20 + 5) / 2.0) < 1e-12);
 }

@@ -28,6 +28,7 @@ static const rc_method rows[] = {
     {.name = "er",
      .replay = &rc_source_buffer,
      .weights = RC_WEIGHTS_HALVES,
+     .buffer_size = 500,
      .main = {.one_batch = true, .real = RC_CE_ALL, .replay = RC_CE_ALL}},
     {.name = "er-5120",
      .replay = &rc_source_buffer,
@@ -37,12 +38,14 @@ static const rc_method rows[] = {
     {.name = "lode",
      .replay = &rc_source_buffer,
      .weights = RC_WEIGHTS_HALVES,
+     .buffer_size = 500,
+     .lode_rho = 0.05,
      .main = {.real = RC_CE_DECOUPLED, .replay = RC_CE_ALL}},
     {.name = "lode-5120",
      .replay = &rc_source_buffer,
      .weights = RC_WEIGHTS_HALVES,
      .buffer_size = 5120,
-     .lode_rho = 0.01f,
+     .lode_rho = (double)0.01f,
      .main = {.real = RC_CE_DECOUPLED, .replay = RC_CE_ALL}},
     {.name = "dgr",
      .replay = &rc_source_generative,
@@ -219,16 +222,19 @@ static void held_images_are_a_buffers_or_pixels(void **state)
     (void)state;
     static const struct {
         const char *name;
-        int held;
-    } methods[] = {{"er", 37}, {"er-5120", 5120}, {"lode", 37}, {"deepinversion-pixels", 3 * 8},
-                   {"cwd", 0}, {"dgr", 0},        {"joint", 0}, {"real-hkd", 0}};
+        int held, own; /* where the setting says 37, and where it says nothing */
+    } methods[] = {{"er", 37, 500},         {"er-5120", 37, 5120}, {"lode", 37, 500},
+                   {"lode-5120", 37, 5120}, {"cwd", 0, 0},         {"deepinversion-pixels", 3 * 8, 3 * 8},
+                   {"dgr", 0, 0},           {"joint", 0, 0},       {"real-hkd", 0, 0}};
     rc_settings s = learning_settings();
-    s.buffer_size = 37;
     s.pixel_batches = 3;
     for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
         const rc_method *m;
         SUCCEEDS(rc_method_find(methods[i].name, &m));
+        s.buffer_size = 37;
         assert_int_equal(rc_held_images(m, &s), methods[i].held);
+        s.buffer_size = 0;
+        assert_int_equal(rc_held_images(m, &s), methods[i].own);
     }
 }
 

@@ -121,8 +121,9 @@ static void every_setting_has_a_range(void **state)
     static const struct {
         const char *key;
         double low, high;
-    } own[] = {{"size", 0, 1024},        {"resize", 0, 4096},          {"order", 0, INT_MAX},   {"tasks", 1, 256},
-               {"first_task", 0, 30000}, {"images_per_class", 0, 1e8}, {"test_batch", 1, 65536}};
+    } own[] = {{"size", 0, 1024},          {"resize", 0, 4096},      {"order", 0, INT_MAX},
+               {"tasks", 1, 256},          {"first_task", 0, 30000}, {"images_per_class", 0, 1e8},
+               {"test_per_class", 0, 1e8}, {"test_batch", 1, 65536}};
     for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
         double low, high;
         find_range(own[i].key, "-2147483647", &low, &high);

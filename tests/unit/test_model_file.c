@@ -131,6 +131,42 @@ static void names_for_people_are_cut_between_characters(void **state)
     rc_backend_close(be);
 }
 
+/* Files of before settings won: 5120 images, and 500 among the settings, which the row did not read. */
+static void settings_that_an_older_row_did_not_read_are_forgotten(void **state)
+{
+    (void)state;
+    enum { HELD = 7 };
+    static const struct {
+        const char *method;
+        bool older;
+        int size; /* that the model has afterwards */
+    } cases[] = {{"lode-5120", false, 9}, {"lode-5120", true, 0}, {"er", true, 9}};
+    rc_backend *be;
+    assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rc_saved_model model, loaded;
+        craft file;
+        make_model_of(be, cases[i].method, 16, &model);
+        model.config.settings.lode_rho = 0.25;
+        rc_image_buffer *buffer = &model.learner.source->images;
+        assert_int_equal(rc_buffer_reserve(buffer, HELD), RC_OK);
+        buffer->held = HELD;
+        buffer->offered = HELD;
+        assert_int_equal(rc_model_file_save(path, &model, true), RC_OK);
+        craft_read(path, &file);
+        assert_true(!cases[i].older || craft_metadata(&file, "row_numbers", NULL));
+        craft_write(&file, path);
+        craft_free(&file);
+        assert_int_equal(rc_model_file_load(path, be, &loaded), RC_OK);
+        assert_int_equal(loaded.config.settings.buffer_size, cases[i].size);
+        assert_true(loaded.config.settings.lode_rho == (cases[i].size == 0 ? 0 : 0.25));
+        assert_int_equal(loaded.learner.source->images.capacity, cases[i].size == 0 ? 5120 : 9);
+        rc_saved_model_destroy(&loaded);
+        rc_saved_model_destroy(&model);
+    }
+    rc_backend_close(be);
+}
+
 /* What a file claims about a buffer is checked before there is memory for it. */
 static void claims_about_a_buffer_are_checked(void **state)
 {
@@ -480,6 +516,7 @@ int main(void)
         cmocka_unit_test(a_model_comes_back),
         cmocka_unit_test(names_for_people_are_cut_between_characters),
         cmocka_unit_test(what_is_stored_comes_back),
+        cmocka_unit_test(settings_that_an_older_row_did_not_read_are_forgotten),
         cmocka_unit_test(claims_about_a_buffer_are_checked),
         cmocka_unit_test(claims_about_an_autoencoder_are_checked),
         cmocka_unit_test(broken_files_do_no_harm),

@@ -297,6 +297,7 @@ static void presets_have_the_published_values(void **state)
         {"profile", "code"},
         {"min_steps", "0"},
         {"images_per_class", "0"},
+        {"test_per_class", "0"},
         {"zoom", "0"},
         {"colour", "0"},
     };
@@ -324,6 +325,7 @@ static void presets_have_the_published_values(void **state)
             assert_value(&config, "refine_epochs", sets[s].refine);
             assert_value(&config, "milestone", sets[s].milestone);
             assert_value(&config, "weight_decay", sets[s].decay);
+            assert_value(&config, "lode_rho", s == 1 ? "0.05" : "0"); /* published for Tiny-ImageNet with any buffer */
             assert_value(&config, "inversion_steps", sets[s].steps);
             assert_value(&config, "size", sets[s].size);
             assert_value(&config, "resize", sets[s].resize);

@@ -163,25 +163,40 @@ static void real_old_images_are_replayed(void **state)
     rc_learner_destroy(&l);
 }
 
-/* Rows that say how many images they keep. */
-static void rows_have_sizes_of_their_own(void **state)
+/* Rows that say how many images they keep, and what they weigh: a setting wins, also one that is another row's
+ * number. */
+static void rows_have_numbers_of_their_own_until_a_setting_says_others(void **state)
 {
     (void)state;
-    rc_settings s = learning_settings();
-    rc_learner l;
-    learning_create(&l, be, "er", &s);
-    assert_int_equal(l.source->images.capacity, 20);
-    rc_learner_destroy(&l);
-    learning_create(&l, be, "lode-5120", &s);
-    assert_int_equal(l.source->images.capacity, 5120);
-    learning_begin(&l, 0, 3, 8);
-    rc_learner_end_task(&l);
-    learning_begin(&l, 0, 2, 8);
-    float weight[RC_LOSS_COUNT];
-    bool active[RC_LOSS_COUNT];
-    rc_stage_weights(&l, RC_STAGE_TRAINING, weight, active);
-    assert_true(active[RC_LOSS_INTER] && fabs((double)weight[RC_LOSS_INTER] - 0.005) < 1e-9);
-    rc_learner_destroy(&l);
+    static const struct {
+        const char *method;
+        int buffer_size, capacity;
+        double lode_rho, inter; /* in the second task: half of it counts */
+    } cases[] = {{"er", 0, 500, 0, 0},
+                 {"er-5120", 0, 5120, 0, 0},
+                 {"er-5120", 500, 500, 0, 0},
+                 {"lode", 0, 500, 0, 0.025},
+                 {"lode", 20, 20, 0.2, 0.1},
+                 {"lode-5120", 0, 5120, 0, 0.005},
+                 {"lode-5120", 500, 500, 0, 0.005},
+                 {"lode-5120", 0, 5120, 0.05, 0.025}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rc_settings s = learning_settings();
+        rc_learner l;
+        s.buffer_size = cases[i].buffer_size;
+        s.lode_rho = cases[i].lode_rho;
+        learning_create(&l, be, cases[i].method, &s);
+        assert_int_equal(l.source->images.capacity, cases[i].capacity);
+        learning_begin(&l, 0, 3, 8);
+        rc_learner_end_task(&l);
+        learning_begin(&l, 0, 2, 8);
+        float weight[RC_LOSS_COUNT];
+        bool active[RC_LOSS_COUNT];
+        rc_stage_weights(&l, RC_STAGE_TRAINING, weight, active);
+        assert_int_equal(active[RC_LOSS_INTER], cases[i].inter > 0);
+        assert_true(!active[RC_LOSS_INTER] || fabs((double)weight[RC_LOSS_INTER] - cases[i].inter) < 1e-8);
+        rc_learner_destroy(&l);
+    }
 }
 
 /* ---- steps ---------------------------------------------------------------------------------------------------- */
@@ -595,7 +610,7 @@ int main(void)
         cmocka_unit_test(a_buffer_takes_what_a_task_has_shown),
         cmocka_unit_test(a_data_free_method_keeps_no_buffer),
         cmocka_unit_test(real_old_images_are_replayed),
-        cmocka_unit_test(rows_have_sizes_of_their_own),
+        cmocka_unit_test(rows_have_numbers_of_their_own_until_a_setting_says_others),
         cmocka_unit_test(parts_of_lode_add_up_to_cross_entropy),
         cmocka_unit_test(every_backend_replays_the_same),
         cmocka_unit_test(replayed_images_are_augmented_on_their_own),

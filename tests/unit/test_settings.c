@@ -61,7 +61,9 @@ static const struct {
     {"lwf", "kd_weight", "2", false},
     {"abd", "feature_weight", "1", false},
     {"er", "buffer_size", "10", false},
+    {"er-5120", "buffer_size", "10", false},
     {"lode", "lode_rho", "1", false},
+    {"lode-5120", "lode_rho", "1", false},
     {"dgr", "vae_width", "8", false},
     {"deepinversion-pixels", "pixel_batches", "1", false},
     {"deepinversion-pixels", "pixel_steps", "4", false},
@@ -74,10 +76,10 @@ static const struct {
 enum { TRIALS = sizeof trials / sizeof *trials };
 
 /* What says which data there is, and the names of nets, which others test. */
-static const char *const elsewhere[] = {"data",       "format",     "size",       "resize",      "channels",
-                                        "exif",       "mean",       "std",        "class_order", "order",
-                                        "tasks",      "first_task", "task_sizes", "profile",     "images_per_class",
-                                        "test_batch", "net",        "generator"};
+static const char *const elsewhere[] = {"data",           "format",     "size",       "resize",      "channels",
+                                        "exif",           "mean",       "std",        "class_order", "order",
+                                        "tasks",          "first_task", "task_sizes", "profile",     "images_per_class",
+                                        "test_per_class", "test_batch", "net",        "generator"};
 
 static bool is_tried(const char *name)
 {

@@ -315,9 +315,9 @@ static void a_buffer_lives_on(void **state)
     assert_string_equal(text, "2 images");
     rc_method row = *l.method; /* a row with a size of its own */
     row.buffer_size = 1;
-    assert_int_equal(rc_held_images(&row, &l.settings), 1);
-    row.buffer_size = 0;
     assert_int_equal(rc_held_images(&row, &l.settings), CAPACITY);
+    l.settings.buffer_size = 0; /* the setting says nothing */
+    assert_int_equal(rc_held_images(&row, &l.settings), 1);
     assert_true(row.replay->replays && row.replay->replays_first);
     rc_source_destroy(copy);
     rc_free(NULL, p);

@@ -1,5 +1,5 @@
-/* When a stage calls the hook, what it tells it, and that no failure on the way is lost: of the backend, of the hook
- * that restores, and of a source that prepares an epoch. */
+/* What a stage tells its hook, and that no failure on the way is lost: of the backend, of the hook that restores, and
+ * of a source that prepares an epoch. test_stage_clock.c has when it calls. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,7 +10,6 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "base/stop.h"
 #include "cil/sources.h"
 #include "support/cpu_backend.h"
 #include "support/learning.h"
@@ -23,76 +22,6 @@ static int open_and_keep(void **state)
     int failed = open_backend(state);
     plain = failed ? plain : *be;
     return failed;
-}
-
-/* ---- time between two calls ----------------------------------------------------------------------------------- */
-
-enum { MOST_CHUNKS = 1000 };
-
-static int chunk[MOST_CHUNKS], chunks, calls;
-static double chunk_seconds;
-
-/* However many steps it is asked for, it takes as long. */
-static rc_status slow_repeat(rc_backend *b, void (*step)(void *), void *context, int times)
-{
-    (void)b, (void)step, (void)context;
-    assert_in_range(chunks, 0, MOST_CHUNKS - 1);
-    chunk[chunks++] = times;
-    for (double end = rc_now() + chunk_seconds; rc_now() < end;)
-        ;
-    return RC_OK;
-}
-
-static rc_status count_call(void *user, const rc_stage_report *report)
-{
-    (void)user, (void)report;
-    calls++;
-    return RC_OK;
-}
-
-/* A stage of so many steps that do nothing. Returns how long it took. */
-static double repeat_slowly(double seconds, double interval, uint32_t steps)
-{
-    void *loss;
-    rc_learner l = {.backend = be};
-    rc_stage_hooks hooks = {.boundary = count_call, .interval = interval};
-    SUCCEEDS(be->alloc(be, RC_LOSS_COUNT * be->real_bytes, &loss));
-    double began = rc_now();
-    rc_stage_run run = {.learner = &l, .hooks = &hooks, .loss = loss, .last_call = began, .report = {.steps = steps}};
-    chunk_seconds = seconds;
-    chunks = calls = 0;
-    be->repeat = slow_repeat;
-    rc_status status = rc_stage_repeat(&run, 0, steps);
-    *be = plain;
-    SUCCEEDS(status);
-    be->release(be, loss);
-    return rc_now() - began;
-}
-
-/* A step's time is that of its chunk over its steps: where a chunk is over at once, the next one is large too. */
-static void chunks_stay_large_where_steps_are_fast(void **state)
-{
-    (void)state;
-    repeat_slowly(0.01, 4000, 3001); /* half of the time to stop has room for 25 chunks, however many steps they have */
-    assert_in_range(chunks, 6, 9);   /* more than 6: the machine was busy, and a chunk took longer */
-    assert_int_equal(chunk[0], 1);
-    int largest = 0;
-    for (int i = 1; i < chunks; i++) {
-        assert_true(chunk[i] <= chunk[i - 1] * RC_STOP_GRACE / 2 / 0.01);
-        largest = chunk[i] > largest ? chunk[i] : largest;
-    }
-    assert_int_equal(largest, 1000);
-    assert_int_equal(calls, 1);
-}
-
-/* The time counts from the call before, not from the beginning of the stage. */
-static void the_hook_rests_for_an_interval(void **state)
-{
-    (void)state;
-    const double interval = 0.02;
-    double seconds = repeat_slowly(0.001, interval, 100001);
-    assert_true(seconds > 4 * interval && calls > 1);
-    assert_true(calls <= seconds / interval + 1);
 }
 
 /* ---- reports -------------------------------------------------------------------------------------------------- */
@@ -135,6 +64,60 @@ static void stages_report_their_end_images_and_rate(void **state)
     rc_learner_destroy(&l);
 }
 
+/* ---- looking at every step ------------------------------------------------------------------------------------ */
+
+static uint32_t looks[RC_STAGE_COUNT];
+
+static rc_status note_step(void *user, const rc_stage_report *report, rc_training *training)
+{
+    const uint32_t *end = user;
+    looks[report->stage]++;
+    assert_int_equal(report->step, looks[report->stage]); /* one at a time, none left out */
+    assert_non_null(rc_training_look(training).head_gradient);
+    return looks[RC_STAGE_TRAINING] == *end ? rc_fail(RC_CANCELLED, "seen enough") : RC_OK;
+}
+
+static rc_status look_away(void *user, const rc_stage_report *report)
+{
+    (void)user, (void)report;
+    return RC_OK;
+}
+
+/* The hook sees every step of training and refinement, no other, and changes no bit. It can stop a stage. */
+static void a_hook_looks_at_every_step(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    uint32_t never = UINT32_MAX, second = 2;
+    rc_stage_hooks hooks = {.boundary = look_away, .interval = 1e9};
+    learning_bits bits[2];
+    for (int watched = 0; watched < 2; watched++) {
+        rc_learner l;
+        learning_begin_second(&l, be, "cwd", &s);
+        hooks.step = watched ? note_step : NULL;
+        hooks.user = &never;
+        memset(looks, 0, sizeof looks);
+        SUCCEEDS(rc_run_stages(&l, RC_STAGE_INVERSION, 0, &hooks, NULL));
+        for (int stage = 0; stage < RC_STAGE_COUNT; stage++) {
+            bool trains = stage == RC_STAGE_TRAINING || stage == RC_STAGE_REFINEMENT;
+            assert_int_equal(looks[stage], watched && trains ? rc_stage_steps(&l, (rc_stage)stage) : 0);
+        }
+        bits[watched] = learning_take(&l);
+        rc_learner_destroy(&l);
+    }
+    assert_true(learning_same(bits[0], bits[1]));
+    learning_drop(bits[0]);
+    learning_drop(bits[1]);
+    rc_learner l;
+    learning_begin_second(&l, be, "cwd", &s);
+    hooks.user = &second;
+    memset(looks, 0, sizeof looks);
+    assert_int_equal(rc_run_stages(&l, RC_STAGE_INVERSION, 0, &hooks, NULL), RC_CANCELLED);
+    assert_int_equal(looks[RC_STAGE_TRAINING], 2);
+    assert_int_equal(looks[RC_STAGE_REFINEMENT], 0);
+    rc_learner_destroy(&l);
+}
+
 /* ---- failures ------------------------------------------------------------------------------------------------- */
 
 static int to_go;
@@ -144,6 +127,22 @@ static rc_status failing_sync(rc_backend *b)
     return --to_go == 0 ? rc_fail(RC_INTERNAL, "the device is gone") : plain.sync(b);
 }
 
+static rc_status failing_dense(rc_backend *b, int n, int in, int out)
+{
+    return --to_go == 0 ? rc_fail(RC_INTERNAL, "no room") : plain.reserve_dense(b, n, in, out);
+}
+
+static rc_status failing_losses(rc_backend *b, int n, int classes, int h, int w, int c)
+{
+    return --to_go == 0 ? rc_fail(RC_INTERNAL, "no room") : plain.reserve_losses(b, n, classes, h, w, c);
+}
+
+static rc_status failing_alloc(rc_backend *b, size_t bytes, void **memory)
+{
+    return --to_go == 0 ? rc_fail(RC_INTERNAL, "no room") : plain.alloc(b, bytes, memory);
+}
+
+/* Once, wherever it is: waiting, room for products, room for losses, memory. */
 static void a_backend_that_fails_is_told(void **state)
 {
     (void)state;
@@ -153,21 +152,32 @@ static void a_backend_that_fails_is_told(void **state)
     s.refine_epochs = 1;
     s.inversion_steps = 1;
     s.pixel_steps = 1;
-    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++) {
-        rc_learner l;
-        int nth = 0;
-        learning_begin_second(&l, be, methods[i], &s);
-        for (bool failed = true; failed; nth++) {
-            be->sync = failing_sync;
-            to_go = nth + 1;
-            rc_status status = rc_run_stages(&l, RC_STAGE_INVERSION, 0, &learning_no_hooks, NULL);
-            *be = plain;
-            failed = to_go <= 0;
-            assert_int_equal(status, failed ? RC_INTERNAL : RC_OK);
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        for (int what = 0; what < 4; what++) {
+            rc_learner l;
+            int nth = 0;
+            learning_begin_second(&l, be, methods[i], &s);
+            for (bool failed = true; failed; nth++) {
+                be->sync = what == 0 ? failing_sync : plain.sync;
+                be->reserve_dense = what == 1 ? failing_dense : plain.reserve_dense;
+                be->reserve_losses = what == 2 ? failing_losses : plain.reserve_losses;
+                be->alloc = what == 3 ? failing_alloc : plain.alloc;
+                to_go = nth + 1;
+                rc_status status = rc_run_stages(&l, RC_STAGE_INVERSION, 0, &learning_no_hooks, NULL);
+                *be = plain;
+                failed = to_go <= 0;
+                if (status != (failed ? RC_INTERNAL : RC_OK))
+                    fail_msg("%s, operation %d, call %d: status %d", methods[i], what, nth, (int)status);
+            }
+            assert_true(nth > (what == 0 || what == 3 ? 4 : 1));
+            rc_learner_destroy(&l);
         }
-        assert_true(nth > 4);
-        rc_learner_destroy(&l);
-    }
+}
+
+static rc_status repeat_nothing(rc_backend *b, void (*step)(void *), void *context, int times)
+{
+    (void)b, (void)step, (void)context, (void)times;
+    return RC_OK;
 }
 
 /* Losses are looked at when the device is done with them. */
@@ -176,13 +186,11 @@ static void losses_that_cannot_be_read_are_told(void **state)
     (void)state;
     void *loss;
     rc_learner l = {.backend = be};
-    rc_stage_hooks hooks = {.boundary = count_call};
+    rc_stage_hooks hooks = {.boundary = look_away};
     SUCCEEDS(be->alloc(be, RC_LOSS_COUNT * be->real_bytes, &loss));
     rc_stage_run run = {.learner = &l, .hooks = &hooks, .loss = loss, .report = {.steps = 1}};
-    be->repeat = slow_repeat;
+    be->repeat = repeat_nothing;
     be->sync = failing_sync;
-    chunk_seconds = 0;
-    chunks = 0;
     to_go = 1;
     rc_status status = rc_stage_repeat(&run, 0, 1);
     *be = plain;
@@ -194,12 +202,6 @@ static rc_status failing_restore(void *user, rc_state *entries)
 {
     (void)user, (void)entries;
     return --to_go == 0 ? rc_fail(RC_INTERNAL, "no checkpoint") : RC_OK;
-}
-
-static rc_status look_away(void *user, const rc_stage_report *report)
-{
-    (void)user, (void)report;
-    return RC_OK;
 }
 
 /* The task is restored first, then the stage that is taken up. */
@@ -277,23 +279,31 @@ static double mean_norm(const float *weight, int rows, int d)
     return sum / rows;
 }
 
-/* One old class is enough to align the new rows with; a first task has none. */
-static void rows_are_aligned_with_one_old_class(void **state)
+/* With all old classes, and one is enough; only where the row says so, whatever else it has. */
+static void new_rows_are_aligned_with_old_ones(void **state)
 {
     (void)state;
+    const rc_method *wa;
     rc_settings s = learning_settings();
-    rc_learner l;
-    float weight[3 * 64];
-    learning_create(&l, be, "wa", &s);
-    learning_teach(&l, 0, 1, 16, &learning_no_hooks);
-    rc_learner_end_task(&l);
-    learning_teach(&l, 1, 2, 8, &learning_no_hooks);
-    int d = l.student.head.d;
-    assert_in_range(d, 1, 64);
-    be->read_real(be, weight, l.student.head.weight, (size_t)(3 * d));
-    double old = mean_norm(weight, 1, d), new = mean_norm(weight + d, 2, d);
-    assert_true(fabs(new / old - 1) < 1e-5);
-    rc_learner_destroy(&l);
+    SUCCEEDS(rc_method_find("wa", &wa));
+    assert_true(wa->align_rows && wa->dce);
+    for (int aligned = 0; aligned < 2; aligned++)
+        for (int old_classes = 1; old_classes <= 2; old_classes++) {
+            rc_method method = *wa;
+            rc_learner l;
+            float weight[4 * 64];
+            method.align_rows = aligned;
+            learning_create_row(&l, be, &method, &s);
+            learning_teach(&l, 0, old_classes, 16, &learning_no_hooks);
+            rc_learner_end_task(&l);
+            learning_teach(&l, 1, 2, 8, &learning_no_hooks);
+            int d = l.student.head.d;
+            assert_in_range(d, 1, 64);
+            be->read_real(be, weight, l.student.head.weight, (size_t)((old_classes + 2) * d));
+            double old = mean_norm(weight, old_classes, d), new = mean_norm(weight + old_classes * d, 2, d);
+            assert_int_equal(fabs(new / old - 1) < 1e-5, aligned);
+            rc_learner_destroy(&l);
+        }
 }
 
 /* ---- weights of losses ---------------------------------------------------------------------------------------- */
@@ -321,14 +331,13 @@ static void losses_are_active_each_for_itself(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(chunks_stay_large_where_steps_are_fast),
-        cmocka_unit_test(the_hook_rests_for_an_interval),
         cmocka_unit_test(stages_report_their_end_images_and_rate),
+        cmocka_unit_test(a_hook_looks_at_every_step),
         cmocka_unit_test(a_backend_that_fails_is_told),
         cmocka_unit_test(losses_that_cannot_be_read_are_told),
         cmocka_unit_test(what_cannot_be_restored_is_told),
         cmocka_unit_test(an_epoch_that_cannot_be_prepared_does_not_run),
-        cmocka_unit_test(rows_are_aligned_with_one_old_class),
+        cmocka_unit_test(new_rows_are_aligned_with_old_ones),
         cmocka_unit_test(losses_are_active_each_for_itself),
     };
     return cmocka_run_group_tests(tests, open_and_keep, close_backend);

@@ -71,6 +71,7 @@ static void models_and_waits(void **state)
     assert_int_equal(s.entry[0].count, 2);
     SUCCEEDS(rc_state_add_model(&s, "none", &(rc_model){.net = &net}));
     assert_int_equal(s.entries, 1);
+    parameters[1] = NAN; /* which is not looked at before the backend has answered */
     assert_int_equal(rc_state_check(&broken, &s), RC_DEVICE);
     assert_string_equal(rc_message(), "no answer");
 }
