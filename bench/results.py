@@ -3,8 +3,9 @@
 
 usage: bench/results.py [--collect INTO] FOLDER|FILE...
 
---collect copies the results.json of every run that counts, byte for byte, to INTO/DATASET-TASKS-METHOD-order-ORDER.json,
-and leaves alone what is there. A FILE is such a copy. A FOLDER is what `recollect run --out FOLDER` left, or is leaving: every results.json below it whose tasks are all done
+--collect copies the results.json of every run that counts, byte for byte, to INTO/DATASET-TASKS-METHOD-order-ORDER.json
+(DATASET-TASKS-SETTINGS-METHOD-... for runs of `recollect reproduce` with settings of their own), and leaves alone what is
+there. A FILE is such a copy. A FOLDER is what `recollect run --out FOLDER` left, or is leaving: every results.json below it whose tasks are all done
 counts. Runs of one data set and number of tasks come into one table: a row per method, with the mean over its class
 orders and seeds ± the deviation of a sample (divisor n - 1), beside it what bench/paper.csv says of it, with how much
 more or less it is here. Below it stands how they were measured.
@@ -63,9 +64,26 @@ def finished(place):
             yield path, results
 
 
+def variant(path, results):
+    """What follows data set and tasks in the names that `recollect reproduce` gives runs with settings of their own.
+
+    >>> run = {"method": "rdfcil", "tasks_done": 5, "run": {"dataset": "cifar100", "order": 0}}
+    >>> variant(Path("paper/cifar100-5-published/order-0/rdfcil/results.json"), run)
+    '-published'
+    >>> variant(Path("docs/cifar100-5-published-rdfcil-order-0.json"), run)
+    '-published'
+    >>> variant(Path("cifar/order-0/rdfcil/results.json"), run), variant(Path("cifar100-5-rdfcil-order-0.json"), run)
+    ('', '')
+    """
+    begin, end = f"{results['run']['dataset']}-{results['tasks_done']}", f"-{results['method']}-order-{results['run']['order']}"
+    name = path.stem.removesuffix(end) if path.stem.endswith(end) else path.parts[-4] if len(path.parts) > 3 else ""
+    return name.removeprefix(begin) if name.startswith(f"{begin}-") else ""
+
+
 def collect(path, results, into):
     run = results["run"]
-    copy = into / f"{run['dataset']}-{results['tasks_done']}-{results['method']}-order-{run['order']}.json"
+    copy = into / (f"{run['dataset']}-{results['tasks_done']}{variant(path, results)}-{results['method']}-order-"
+                   f"{run['order']}.json")
     if copy.exists():
         print(f"results.py: {copy} is there already, {path} was not copied", file=sys.stderr)
     else:
@@ -117,7 +135,8 @@ def main():
             if into:
                 collect(path, results, into)
             key = (results["run"]["dataset"], results["tasks_done"])
-            tables.setdefault(key, {}).setdefault(results["method"], []).append(results)
+            method = results["method"] + variant(path, results)
+            tables.setdefault(key, {}).setdefault(method, []).append(results)
     for (dataset, tasks), methods in sorted(tables.items()):
         table(dataset, tasks, methods, paper)
 

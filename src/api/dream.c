@@ -7,128 +7,66 @@
 #include "api/predictor.h"
 #include "base/clock.h"
 #include "base/memory.h"
+#include "cil/dream_batch.h"
 #include "cil/sources.h"
 #include "forecast/forecast.h"
-#include "nn/pass.h"
 
 enum { TRIES = 16 };
 
 /* ---- inversion --------------------------------------------------------------------------------------------------- */
 
-typedef struct inversion_watch {
-    const rc_watch *watch;
-    rc_forecast forecast;
-    uint32_t step; /* as seen last */
-} inversion_watch;
-
-static rc_status boundary(void *user, const rc_stage_report *report)
-{
-    inversion_watch *w = user;
-    rc_pace pace;
-    rc_forecast_update(&w->forecast, report, &pace);
-    rc_watch_stage(w->watch, report, &pace);
-    w->step = report->step;
-    return rc_watch_cancelled(w->watch) ? RC_CANCELLED : RC_OK;
-}
-
 static rc_status invert(rc_learner *l, const rc_watch *watch)
 {
-    inversion_watch w = {.watch = watch};
-    rc_stage_hooks hooks = {.boundary = boundary, .user = &w, .interval = 0.5};
-    rc_forecast_begin_task(&w.forecast, l, NULL);
-    rc_status status = rc_stage_inversion(l, 0, &hooks);
+    uint32_t step;
+    rc_status status = rc_watch_inversion(watch, l, &step);
     return status != RC_CANCELLED ? status
-                                  : rc_fail(RC_CANCELLED, "stopped after step %u of %u; nothing was written", w.step,
+                                  : rc_fail(RC_CANCELLED, "stopped after step %u of %u; nothing was written", step,
                                             rc_stage_steps(l, RC_STAGE_INVERSION));
 }
 
 /* ---- sampling ---------------------------------------------------------------------------------------------------- */
 
 typedef struct sampler {
-    rc_learner *learner;
-    rc_backend *backend;
-    int batch, d, classes;
-    rc_replay *replay;
-    rc_pass *teacher_pass;
-    rc_tensor dreams; /* (batch, h, w, c) */
-    void *memory;     /* backend: step, labels, logits */
-    rc_step *step;
-    int32_t *labels;
-    void *logits;
-    int32_t *host_labels; /* (batch) */
-    float *host_logits;   /* (batch, classes) */
-    double *pixels;       /* (batch, h, w, c) normalised */
+    rc_dream_batch batch;
+    int32_t *labels; /* (batch) */
+    float *logits;   /* (batch, classes) */
+    double *pixels;  /* (batch, h, w, c) normalised */
 } sampler;
 
-static void carve(void *owner, rc_arena *arena)
+static rc_status build_sampler(rc_learner *l, sampler *s)
 {
-    sampler *s = owner;
-    s->step = rc_arena_take(arena, sizeof *s->step);
-    s->labels = rc_arena_take_array(arena, (size_t)s->batch, sizeof *s->labels);
-    s->logits = rc_arena_take_array(arena, (size_t)s->batch * (size_t)s->classes, s->backend->real_bytes);
-}
-
-static rc_status build_sampler(sampler *s)
-{
-    rc_learner *l = s->learner;
-    rc_backend *be = s->backend;
-    rc_pass_settings eval = {.mode = RC_PASS_EVAL, .n = s->batch, .constant_model = true};
-    RC_TRY(rc_learner_replay(l, RC_STREAM_SAMPLE, &s->replay));
-    RC_TRY(rc_pass_create(be, &l->net, &eval, &s->teacher_pass));
-    rc_pass_prepare(s->teacher_pass, &l->teacher.backbone);
-    RC_TRY(rc_tensor_create(be, s->batch, l->net.h, l->net.w, l->net.c, &s->dreams));
-    RC_TRY(be->reserve_dense(be, s->batch, s->d, s->classes));
-    RC_TRY(rc_backend_carve(be, "dreams", carve, s, &s->memory, NULL));
-    if (be->sizing)
-        return rc_backend_count_scratch(be, (size_t)s->batch * ((size_t)s->classes * sizeof *s->host_logits +
-                                                                (size_t)l->net.h * (size_t)l->net.w * (size_t)l->net.c *
-                                                                    sizeof *s->pixels));
-    s->host_labels = rc_alloc_zeroed(NULL, (size_t)s->batch, sizeof *s->host_labels);
-    s->host_logits = rc_alloc_zeroed(NULL, (size_t)s->batch * (size_t)s->classes, sizeof *s->host_logits);
-    s->pixels = rc_alloc_zeroed(NULL, (size_t)s->batch * (size_t)l->net.h * (size_t)l->net.w,
-                                (size_t)l->net.c * sizeof *s->pixels);
-    return s->host_labels != NULL && s->host_logits != NULL && s->pixels != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    *s = (sampler){0};
+    RC_TRY(rc_dream_batch_create(l, &s->batch));
+    size_t n = (size_t)s->batch.n, classes = (size_t)s->batch.classes, pixels = (size_t)l->net.h * (size_t)l->net.w;
+    size_t channels = (size_t)l->net.c;
+    if (l->backend->sizing)
+        return rc_backend_count_scratch(l->backend,
+                                        n * (classes * sizeof *s->logits + pixels * channels * sizeof *s->pixels));
+    s->labels = rc_alloc_zeroed(NULL, n, sizeof *s->labels);
+    s->logits = rc_alloc_zeroed(NULL, n * classes, sizeof *s->logits);
+    s->pixels = rc_alloc_zeroed(NULL, n * pixels, channels * sizeof *s->pixels);
+    return s->labels != NULL && s->logits != NULL && s->pixels != NULL ? RC_OK : RC_OUT_OF_MEMORY;
 }
 
 static void destroy_sampler(sampler *s)
 {
-    rc_replay_destroy(s->replay);
-    rc_pass_destroy(s->teacher_pass);
-    rc_tensor_destroy(s->backend, &s->dreams);
-    s->backend->release(s->backend, s->memory);
-    rc_free(NULL, s->host_labels);
-    rc_free(NULL, s->host_logits);
+    rc_dream_batch_destroy(&s->batch);
+    rc_free(NULL, s->labels);
+    rc_free(NULL, s->logits);
     rc_free(NULL, s->pixels);
 }
 
 /* A batch of dreams and the classes that the model takes them for. */
 static rc_status draw(sampler *s, uint32_t index)
 {
-    rc_learner *l = s->learner;
-    rc_backend *be = s->backend;
-    rc_step control = {.seed = l->settings.seed, .task = (uint32_t)l->task, .step = index, .batch = index};
-    be->write_bytes(be, s->step, &control, sizeof control);
-    s->replay->table->draw(s->replay, s->step, &s->dreams, s->labels);
-    rc_pass_forward(s->teacher_pass, &l->teacher.backbone, &s->dreams);
-    be->dense_forward(be, s->batch, s->d, s->classes, rc_pass_features(s->teacher_pass), l->teacher.head.weight, NULL,
-                      s->logits, s->classes);
-    be->argmax(be, s->batch, s->classes, s->classes, s->logits, s->labels);
+    rc_dream_batch *b = &s->batch;
+    rc_backend *be = b->learner->backend;
+    rc_dream_batch_draw(b, index);
     RC_TRY(be->sync(be));
-    be->read_bytes(be, s->host_labels, s->labels, (size_t)s->batch * sizeof *s->labels);
-    be->read_real(be, s->host_logits, s->logits, (size_t)s->batch * (size_t)s->classes);
-    be->read_act(be, s->pixels, &s->dreams, s->dreams.raw);
+    be->read_bytes(be, s->labels, b->labels, (size_t)b->n * sizeof *s->labels);
+    be->read_real(be, s->logits, b->logits, (size_t)b->n * (size_t)b->classes);
+    be->read_act(be, s->pixels, &b->dreams, b->dreams.raw);
     return be->sync(be);
-}
-
-/* Normalised pixels back to bytes. */
-static void to_bytes(const rc_augment *image, const double *pixels, uint8_t *out)
-{
-    size_t count = (size_t)image->h * (size_t)image->w * (size_t)image->c;
-    for (size_t i = 0; i < count; i++) {
-        size_t c = i % (size_t)image->c;
-        double value = 255 * (pixels[i] * (double)image->std[c] + (double)image->mean[c]);
-        out[i] = (uint8_t)(value >= 255 ? 255 : value > 0 ? value + 0.5 : 0);
-    }
 }
 
 /* Keeps the dreams of a batch of which more are wanted; returns how many classes still lack some. */
@@ -136,42 +74,36 @@ static int keep(const sampler *s, rc_dreams *d)
 {
     size_t image = (size_t)d->h * (size_t)d->w * (size_t)d->c;
     int lacking = 0;
-    for (int i = 0; i < s->batch; i++) {
-        int label = s->host_labels[i];
+    for (int i = 0; i < s->batch.n; i++) {
+        int label = s->labels[i];
         d->sampled++;
         d->count[label]++;
         if (d->kept[label] == d->per_class)
             continue;
         size_t place = (size_t)label * (size_t)d->per_class + (size_t)d->kept[label]++;
-        to_bytes(&s->learner->augment, s->pixels + (size_t)i * image, d->images + place * image);
-        d->probability[place] = (float)rc_probability_of(s->host_logits + (size_t)i * (size_t)s->classes, s->classes,
-                                                         label);
+        rc_learner_show(s->batch.learner, s->pixels + (size_t)i * image, d->images + place * image);
+        d->probability[place] = (float)rc_probability_of(s->logits + (size_t)i * (size_t)s->batch.classes,
+                                                         s->batch.classes, label);
     }
     for (int label = 0; label < d->classes; label++)
         lacking += d->kept[label] < d->per_class;
     return lacking;
 }
 
-static sampler sampler_of(rc_learner *l)
-{
-    return (sampler){
-        .learner = l, .backend = l->backend, .batch = l->settings.batch, .d = l->student.head.d, .classes = l->n_old};
-}
-
 /* For the forecast. */
 static rc_status size_sampler(rc_learner *shadow)
 {
-    sampler s = sampler_of(shadow);
-    rc_status status = build_sampler(&s);
+    sampler s;
+    rc_status status = build_sampler(shadow, &s);
     destroy_sampler(&s);
     return status;
 }
 
 static rc_status sample(rc_learner *l, const rc_watch *watch, rc_dreams *d)
 {
-    sampler s = sampler_of(l);
+    sampler s;
     int most = TRIES * d->classes * d->per_class;
-    rc_status status = build_sampler(&s);
+    rc_status status = build_sampler(l, &s);
     for (uint32_t index = 0; status == RC_OK && d->sampled < most; index++) {
         status = draw(&s, index);
         if (status != RC_OK || keep(&s, d) == 0)

@@ -391,3 +391,14 @@ void rc_learner_send_order(rc_learner *l, int epoch)
     size_t count = (size_t)l->batches * (size_t)l->settings.batch;
     l->backend->write_bytes(l->backend, l->task_memory, l->order_host, count * sizeof *l->order_host);
 }
+
+void rc_learner_show(const rc_learner *l, const double *pixels, uint8_t *out)
+{
+    const rc_augment *image = &l->augment;
+    size_t count = (size_t)image->h * (size_t)image->w * (size_t)image->c;
+    for (size_t i = 0; i < count; i++) {
+        size_t c = i % (size_t)image->c;
+        double value = 255 * (pixels[i] * (double)image->std[c] + (double)image->mean[c]);
+        out[i] = (uint8_t)(value >= 255 ? 255 : value > 0 ? value + 0.5 : 0);
+    }
+}

@@ -90,6 +90,9 @@ uint32_t rc_stage_steps(const rc_learner *learner, rc_stage stage);
  * has.replay is set, or the source learns. */
 rc_status rc_learner_replay(rc_learner *learner, uint32_t stream, rc_replay **replay);
 
+/* A normalised image (h, w, c), as nets see it, back to bytes. */
+void rc_learner_show(const rc_learner *learner, const double *pixels, uint8_t *out);
+
 /* Sends the order of an epoch. */
 void rc_learner_send_order(rc_learner *learner, int epoch);
 

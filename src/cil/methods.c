@@ -24,7 +24,8 @@ static const rc_method methods[] = {
      .summary = "keeps some images of the stream and replays them",
      .replay = &rc_source_buffer,
      .main = {.one_batch = true, .real = RC_CE_ALL, .replay = RC_CE_ALL},
-     .weights = RC_WEIGHTS_HALVES},
+     .weights = RC_WEIGHTS_HALVES,
+     .buffer_size = 500},
     {.name = "er-5120",
      .title = "ER 5120",
      .summary = "ER with 5120 images",
@@ -37,7 +38,9 @@ static const rc_method methods[] = {
      .summary = "ER that holds new against old apart from new among new",
      .replay = &rc_source_buffer,
      .main = {.real = RC_CE_DECOUPLED, .replay = RC_CE_ALL},
-     .weights = RC_WEIGHTS_HALVES},
+     .weights = RC_WEIGHTS_HALVES,
+     .buffer_size = 500,
+     .lode_rho = 0.05},
     {.name = "lode-5120",
      .title = "LODE 5120",
      .summary = "LODE with 5120 images",
@@ -45,7 +48,7 @@ static const rc_method methods[] = {
      .main = {.real = RC_CE_DECOUPLED, .replay = RC_CE_ALL},
      .weights = RC_WEIGHTS_HALVES,
      .buffer_size = 5120,
-     .lode_rho = 0.01f},
+     .lode_rho = (double)0.01f}, /* rounded, as in every run so far */
 
     /* a model of images is kept */
     {.name = "dgr",

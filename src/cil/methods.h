@@ -21,8 +21,8 @@ typedef struct rc_method {
     const rc_source_kind *replay; /* where the second half of a batch comes from (sources.h) */
     rc_objective main;            /* in tasks after the first; that one has cross entropy alone */
     rc_weighting weights;
-    int buffer_size; /* images kept at most; 0: as the settings say */
-    float lode_rho;  /* 0: as the settings say */
+    int buffer_size; /* images kept at most; a setting that is not 0 wins, as for all numbers of a row */
+    double lode_rho;
     bool dce;        /* dreams must match the stored class statistics; needs estimation */
     bool refine;     /* class-balanced refinement of the head, with the replayed half's losses and WAR */
     bool align_rows; /* WA: after training, new rows of the head get the old ones' mean norm */

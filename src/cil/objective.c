@@ -16,6 +16,19 @@ const char *rc_loss_key(int loss)
     return keys[loss];
 }
 
+size_t rc_losses_bytes(const rc_backend *be)
+{
+    size_t bytes = RC_LOSS_COUNT * be->real_bytes + RC_ALIGNMENT - 1;
+    return bytes - bytes % RC_ALIGNMENT;
+}
+
+void *rc_losses_take(const rc_backend *be, rc_arena *arena, size_t rows, int32_t **labels)
+{
+    char *block = rc_arena_take(arena, rc_losses_bytes(be) + rows * sizeof **labels);
+    *labels = block != NULL ? (int32_t *)(void *)(block + rc_losses_bytes(be)) : NULL;
+    return block;
+}
+
 void rc_stage_set_losses(const rc_stage_loss *losses, size_t count, float weight[RC_LOSS_COUNT],
                          bool active[RC_LOSS_COUNT])
 {

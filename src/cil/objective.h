@@ -9,6 +9,12 @@
 const char *rc_loss_name(int loss); /* "cross entropy", of an rc_loss */
 const char *rc_loss_key(int loss);  /* "ce": short, for logs and progress */
 
+/* The values of the losses (RC_LOSS_COUNT reals) and, behind them, the labels of a step lie in one block of backend
+ * memory, so that a report waits for one copy. bytes: of the values, up to where the labels begin. take: the block;
+ * *labels is NULL while the arena measures. */
+size_t rc_losses_bytes(const rc_backend *backend);
+void *rc_losses_take(const rc_backend *backend, rc_arena *arena, size_t rows, int32_t **labels);
+
 /* A loss that a stage may have, and its weight if it does; all others weigh 0. */
 typedef struct rc_stage_loss {
     rc_loss loss;

@@ -71,10 +71,10 @@
     X(NUMBER, feature_weight,        0.1,         RANGE(0, 1e6),       "feature", \
       "weight of the distillation of features (ABD)") \
     /* What is stored of old images. */ \
-    X(WHOLE,  buffer_size,           500,         RANGE(1, 100000000), "buffer", \
-      "images that ER and LODE keep, at most") \
-    X(NUMBER, lode_rho,              0.05,        RANGE(0, 1e6),       "lode", \
-      "weight of new against old in LODE, over the number of old tasks") \
+    X(WHOLE,  buffer_size,           0,           RANGE(0, 100000000), "buffer", \
+      "images that ER and LODE keep, at most; 0: as the method says (500 or 5120)") \
+    X(NUMBER, lode_rho,              0,           RANGE(0, 1e6),       "lode", \
+      "weight of new against old in LODE, over the number of old tasks; 0: as the method says (0.05 or 0.01)") \
     X(WHOLE,  vae_width,             512,         MULTIPLES(8, 4096),  "autoencoder", \
       "channels of the smallest map of DGR's autoencoder; others are in proportion") \
     /* Inversion. */ \

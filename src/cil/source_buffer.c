@@ -7,7 +7,7 @@
 
 static int held_images(const rc_method *method, const rc_settings *s)
 {
-    return method->buffer_size > 0 ? method->buffer_size : s->buffer_size;
+    return s->buffer_size > 0 ? s->buffer_size : method->buffer_size;
 }
 
 static rc_status configure(rc_source *source, const rc_learner *l, const rc_settings *s, const rc_method *method)

@@ -21,7 +21,11 @@ typedef struct rc_stage_report {
     int images_per_step;
     double learning_rate;
     double loss[RC_LOSS_COUNT]; /* unweighted; NaN: not part of the stage */
-    rc_state *state;            /* all that has to be saved to go on from here */
+    double total_loss;          /* their weighted sum; NaN: there are none */
+    const int32_t *replayed;    /* (replays) labels of what the last step replayed; in inversion: of its dreams */
+    int replays;
+    rc_inversion *inversion; /* whose dreams (rc_inversion_dreams) these are; NULL in other stages */
+    rc_state *state;         /* all that has to be saved to go on from here */
 } rc_stage_report;
 
 /* boundary: called between steps, about every `interval` seconds and at the end of the stage. Any status but RC_OK
@@ -33,6 +37,9 @@ typedef struct rc_stage_hooks {
     /* Resuming: called with the task's state, and again with that of the stage that is resumed added, before its first
      * step. May be NULL. */
     rc_status (*restore)(void *user, rc_state *state);
+    /* For analyses: called after every step of training and refinement, which then run one at a time. Any status but
+     * RC_OK stops the stage. NULL: nobody looks, and steps run many at a time. */
+    rc_status (*step)(void *user, const rc_stage_report *report, rc_training *training);
 } rc_stage_hooks;
 
 /* Bytes of backend memory that a stage of the task at hand takes besides what the learner holds; 0 if it is little or
@@ -47,17 +54,25 @@ rc_status rc_run_stages(rc_learner *learner, rc_stage stage, uint32_t step, cons
 /* ---- for the stage files ---------------------------------------------------------------------------------------- */
 
 /* Repeats a step from `from` up to `to`, calling the hook in between. `loss` is the backend's array of values, `active`
- * tells which of them the stage has. A value that is not finite stops it with RC_NUMERIC. */
+ * tells which of them the stage has, `weight` (the host's) with what weight. A value that is not finite stops it with
+ * RC_NUMERIC. */
 typedef struct rc_stage_run {
     rc_learner *learner;
     const rc_stage_hooks *hooks;
     rc_stage_report report;
     void (*step)(void *context);
     void *context;
+    rc_training *training; /* what hooks->step looks at; NULL: a stage that it is not called in */
     const void *loss;
+    const float *weight;
     bool active[RC_LOSS_COUNT];
+    void *block; /* host memory for what a report reads: losses and labels; NULL: losses alone */
+    int labels;  /* behind the losses; the last report.replays of them are of replayed images */
     double last_call, seconds_per_step;
 } rc_stage_run;
+
+/* Memory for the labels, the last `replays` of which are reported. The caller frees run->block. */
+rc_status rc_stage_reserve_labels(rc_stage_run *run, int labels, int replays);
 
 rc_status rc_stage_repeat(rc_stage_run *run, uint32_t from, uint32_t to);
 

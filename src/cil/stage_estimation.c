@@ -118,6 +118,8 @@ static rc_status estimate(estimation *e, const rc_stage_hooks *hooks)
                               .task = l->task,
                               .steps = rc_stage_steps(l, RC_STAGE_ESTIMATION),
                               .images_per_step = l->settings.batch,
+                              .learning_rate = NAN,
+                              .total_loss = NAN,
                               .state = &l->state};
     for (int i = 0; i < RC_LOSS_COUNT; i++)
         report.loss[i] = NAN;

@@ -2,6 +2,7 @@
  * source says how (source.h): which losses, how many steps, and in how many parts, one after the other. Adam at a
  * constant rate. */
 #include "base/clock.h"
+#include "base/memory.h"
 #include "cil/stage.h"
 
 void rc_inversion_weights(const rc_learner *l, float weight[RC_LOSS_COUNT], bool active[RC_LOSS_COUNT])
@@ -26,24 +27,31 @@ static rc_status invert(rc_learner *l, rc_inversion *inversion, double rate, uin
     RC_TRY(rc_inversion_register(inversion, &l->state));
     if (hooks->restore != NULL && from > first) /* a part that has not begun has nothing to restore */
         RC_TRY(hooks->restore(hooks->user, &l->state));
+    const rc_inversion_view view = rc_inversion_look(inversion);
     rc_stage_run run = {.learner = l,
                         .hooks = hooks,
                         .step = rc_inversion_step,
                         .context = inversion,
-                        .loss = rc_inversion_look(inversion).loss,
+                        .loss = view.loss,
                         .last_call = rc_now(),
                         .report = {.stage = RC_STAGE_INVERSION,
                                    .task = l->task,
                                    .steps = rc_stage_steps(l, RC_STAGE_INVERSION),
                                    .images_per_step = l->settings.batch,
                                    .learning_rate = rate,
+                                   .inversion = inversion,
                                    .state = &l->state}};
     rc_step *control = rc_inversion_control(inversion);
     rc_inversion_weights(l, control->weight, run.active);
+    run.weight = control->weight;
     control->learning_rate = (float)rate;
     control->step = from - first - 1; /* "just before": the step advances it first */
     rc_inversion_send(inversion);
-    return rc_stage_repeat(&run, from, to);
+    rc_status status = rc_stage_reserve_labels(&run, view.images->n, view.images->n);
+    if (status == RC_OK)
+        status = rc_stage_repeat(&run, from, to);
+    rc_free(NULL, run.block);
+    return status;
 }
 
 rc_status rc_stage_inversion(rc_learner *l, uint32_t from, const rc_stage_hooks *hooks)

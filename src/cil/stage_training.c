@@ -1,6 +1,7 @@
 /* Main training and head refinement (docs/methods/rdfcil.md): one optimiser, whose momentum goes from one to the other.
  * Epochs count from 0 in the task; the refinement's go on where main training stops. */
 #include "base/clock.h"
+#include "base/memory.h"
 #include "cil/stage.h"
 #include "nn/losses.h"
 
@@ -38,7 +39,7 @@ void rc_stage_weights(const rc_learner *l, rc_stage stage, float weight[RC_LOSS_
     double half = l->method->weights == RC_WEIGHTS_HALVES && l->has.replay ? 0.5 : 1;
     double replay = adaptive ? s->lambda_hkd * scale.distillation : 1;
     int old_tasks = l->student.head.tasks > 1 ? l->student.head.tasks - 1 : 1;
-    double rho = l->method->lode_rho > 0 ? (double)l->method->lode_rho : s->lode_rho;
+    double rho = s->lode_rho > 0 ? s->lode_rho : l->method->lode_rho;
     const rc_stage_loss losses[] = {
         {RC_LOSS_CE, refines || (o.real != RC_CE_NONE && o.real != RC_CE_DECOUPLED),
          refines    ? s->lambda_ce
@@ -146,16 +147,21 @@ rc_status rc_stage_training(rc_learner *l, rc_stage stage, uint32_t from, const 
     for (int i = 0; i < s->milestones; i++)
         r.schedule.milestone[i] = s->milestone[i];
     RC_TRY(rc_stage_training_create(l, &r.training));
-    r.run = (rc_stage_run){
-        .learner = l,
-        .hooks = hooks,
-        .step = rc_training_step,
-        .context = r.training,
-        .loss = rc_training_look(r.training).loss,
-        .last_call = rc_now(),
-        .report = {.task = l->task, .state = &l->state, .images_per_step = rc_training_look(r.training).input->n}};
+    const rc_training_view view = rc_training_look(r.training);
+    r.run = (rc_stage_run){.learner = l,
+                           .hooks = hooks,
+                           .step = rc_training_step,
+                           .context = r.training,
+                           .training = r.training,
+                           .loss = view.loss,
+                           .weight = rc_training_control(r.training)->weight,
+                           .last_call = rc_now(),
+                           .report = {.task = l->task, .state = &l->state, .images_per_step = view.input->n}};
     int entries = l->state.entries;
-    rc_status status = train(&r, stage, from);
+    rc_status status = rc_stage_reserve_labels(&r.run, view.input->n, view.input->n - s->batch);
+    if (status == RC_OK)
+        status = train(&r, stage, from);
+    rc_free(NULL, r.run.block);
     rc_state_rewind(&l->state, entries);
     rc_training_destroy(r.training);
     return status;

@@ -29,10 +29,9 @@ static void carve(void *owner, rc_arena *arena)
     rc_backend *be = v->backend;
     size_t real = be->real_bytes, batch = (size_t)v->settings.batch, classes = (size_t)v->classes, d = (size_t)v->d;
     v->step = rc_arena_take(arena, sizeof *v->step);
-    v->labels = rc_arena_take_array(arena, batch, sizeof *v->labels);
     v->logits = rc_arena_take_array(arena, batch * classes, real);
     v->dlogits = rc_arena_take_array(arena, batch * classes, real);
-    v->loss = rc_arena_take_array(arena, RC_LOSS_COUNT, real);
+    v->loss = rc_losses_take(be, arena, batch, &v->labels);
     v->generator_gradient = rc_arena_take_array(arena, v->generator->net->params, real);
     if (!v->settings.consistency)
         return;
@@ -286,6 +285,11 @@ rc_status rc_inversion_register(rc_inversion *v, rc_state *state)
     RC_TRY(rc_state_add(state, "dce.running_mean", RC_STATE_REAL, v->dce.running_mean, classes * d));
     RC_TRY(rc_state_add(state, "dce.running_covariance", RC_STATE_REAL, v->dce.running_covariance, d * d));
     return rc_state_add(state, "dce.seen", RC_STATE_INT32, v->dce.seen, classes);
+}
+
+const rc_tensor *rc_inversion_dreams(rc_inversion *v)
+{
+    return rc_pass_finished_output(v->generator_pass, RC_NO_LAYER);
 }
 
 rc_inversion_view rc_inversion_look(rc_inversion *v)

@@ -52,12 +52,15 @@ void rc_inversion_update(rc_inversion *inversion);
 /* Names all that a step changes, but the generator itself, for checkpoints. */
 rc_status rc_inversion_register(rc_inversion *inversion, rc_state *state);
 
+/* What the last step has made: (batch, h, w, c) with nothing pending. Only after a step. */
+const rc_tensor *rc_inversion_dreams(rc_inversion *inversion);
+
 typedef struct rc_inversion_view {
     rc_tensor *noise;  /* (batch, 1, 1, noise) */
     rc_tensor *images; /* (batch, h, w, c), lazy */
-    int32_t *labels;
+    int32_t *labels;   /* (batch), behind the losses */
     void *features, *logits;
-    void *loss; /* (RC_LOSS_COUNT) real */
+    void *loss; /* (RC_LOSS_COUNT) real, see rc_losses_take */
     void *generator_gradient;
     size_t bytes;
 } rc_inversion_view;

@@ -7,11 +7,10 @@ static void carve(void *owner, rc_arena *arena)
     rc_training *t = owner;
     size_t real = t->backend->real_bytes, rows = (size_t)t->rows, classes = (size_t)t->classes;
     t->step = rc_arena_take(arena, sizeof *t->step);
-    t->labels = rc_arena_take_array(arena, rows, sizeof *t->labels);
     t->label_count = rc_arena_take_array(arena, classes, sizeof *t->label_count);
     t->logits = rc_arena_take_array(arena, rows * classes, real);
     t->dlogits = rc_arena_take_array(arena, rows * classes, real);
-    t->loss = rc_arena_take_array(arena, RC_LOSS_COUNT, real);
+    t->loss = rc_losses_take(t->backend, arena, rows, &t->labels);
     t->class_weight = rc_arena_take_array(arena, classes, real);
     t->backbone_gradient = rc_arena_take_array(arena, t->student->backbone.net->params, real);
     t->head_gradient = rc_arena_take_array(arena, classes * (size_t)t->d, real);

@@ -95,12 +95,12 @@ rc_status rc_training_register(rc_training *training, rc_state *state);
 /* What tests and reports read; backend memory. */
 typedef struct rc_training_view {
     rc_tensor *input;     /* (rows, h, w, c): real samples, then replayed ones */
-    int32_t *labels;      /* (rows) */
+    int32_t *labels;      /* (rows), behind the losses */
     void *features;       /* (rows, d) real */
     void *logits;         /* (rows, classes) real */
     void *teacher_logits; /* (rows, n_old) real; of the real half only where a loss wants them */
     void *projection;     /* P_s weight (2d, d), bias (2d), then P_t likewise: real */
-    void *loss;           /* (RC_LOSS_COUNT) real: unweighted values of the last step */
+    void *loss;           /* (RC_LOSS_COUNT) real: unweighted values of the last step, see rc_losses_take */
     void *backbone_gradient, *head_gradient, *projection_gradient;
     int32_t *label_count; /* (classes): labels seen so far, real and replayed */
     size_t bytes;         /* backend memory held */

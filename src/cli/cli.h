@@ -68,9 +68,10 @@ const char *rc_backend_name(const rc_option_value *backend);
 
 typedef struct rc_command {
     const char *name, *summary;
-    const char *arguments; /* "IMAGE..." in the usage line; NULL: takes none */
-    const char *details;   /* more help; NULL: none */
-    const char *examples;  /* lines of the help; NULL: none */
+    const char *arguments;                 /* "IMAGE..." in the usage line; NULL: takes none */
+    const char *(*argument_at)(int index); /* what an argument may be; NULL when there are no more, or no such list */
+    const char *details;                   /* more help; NULL: none */
+    const char *examples;                  /* lines of the help; NULL: none */
     const rc_option *option;
     int options;
     /* Gets the value of each option in the order of the table, and what else was on the line. Returns the exit code. */
@@ -85,11 +86,15 @@ const char *rc_option_choice(const rc_command *command, const rc_option *option,
 /* Every command; NULL when there are no more. */
 const rc_command *rc_command_at(int index);
 
+/* The command line as it could be typed again, to be freed; NULL: no memory. argument: what is no option. */
+char *rc_command_line(const rc_command *command, const rc_option_value *value, const char *argument);
+
 /* Parses and runs. argv[0] is the command's name. */
 int rc_command_main(const rc_command *command, int argc, char **argv);
 
-extern const rc_command rc_command_bench, rc_command_completion, rc_command_dream, rc_command_eval, rc_command_info,
-    rc_command_learn, rc_command_manual, rc_command_methods, rc_command_predict, rc_command_run, rc_command_selftest;
+extern const rc_command rc_command_analyze, rc_command_bench, rc_command_completion, rc_command_dream, rc_command_eval,
+    rc_command_info, rc_command_learn, rc_command_manual, rc_command_methods, rc_command_predict, rc_command_report,
+    rc_command_reproduce, rc_command_run, rc_command_selftest, rc_command_watch;
 
 /* ---- text ----------------------------------------------------------------------------------------------------- */
 

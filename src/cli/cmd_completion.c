@@ -26,17 +26,25 @@ static bool is_number(const rc_option *o)
     return o->type == RC_OPTION_INTEGER || o->type == RC_OPTION_SIZE;
 }
 
-/* The presets, where a command takes one; "" elsewhere. */
+/* What the first argument of a command may be, where there is a list: choices as its usage has them ("bash|zsh|fish"),
+ * the presets, or the words of the command's own list; "" elsewhere. */
 static void argument_words(const rc_command *command, char *words, size_t size)
 {
-    size_t used = 0;
+    const char *arguments = command->arguments != NULL ? command->arguments : "";
+    size_t used = 0, first = strcspn(arguments, " ");
     recollect_preset preset = {.size = sizeof preset};
     words[0] = '\0';
-    if (command == &rc_command_completion)
-        snprintf(words, size, "bash zsh fish");
-    bool presets = command->arguments != NULL && strstr(command->arguments, "PRESET") != NULL;
+    if (memchr(arguments, '|', first) != NULL) {
+        snprintf(words, size, "%.*s", (int)first, arguments);
+        for (char *p = words; (p = strchr(p, '|')) != NULL;)
+            *p = ' ';
+    }
+    bool presets = strstr(arguments, "PRESET") != NULL;
     for (int i = 0; presets && used < size && recollect_preset_at(i, &preset); i++)
         used += (size_t)snprintf(words + used, size - used, "%s ", preset.name);
+    const char *word;
+    for (int i = 0; command->argument_at != NULL && used < size && (word = command->argument_at(i)) != NULL; i++)
+        used += (size_t)snprintf(words + used, size - used, "%s ", word);
 }
 
 /* A copy of `text` with a backslash before every character of `special`; quotes become typographic, so that they mean
@@ -165,7 +173,9 @@ static void print_zsh(void)
         for (int k = 0; k < command->options; k++)
             print_zsh_option(command, &command->option[k]);
         argument_words(command, words, sizeof words);
-        if (words[0] != '\0')
+        if (words[0] != '\0' && strchr(command->arguments, ' ') != NULL)
+            rc_print_own("            '1:argument:(%s)' '*:argument:_files' \\", words);
+        else if (words[0] != '\0')
             rc_print_own("            '*:argument:(%s)' \\", words);
         else if (command->arguments != NULL)
             rc_print_own("            '*:argument:_files' \\");

@@ -62,8 +62,11 @@ void rc_roff_macro(const char *macro, const char *argument)
     char line[LINE];
     size_t used = 0;
     line[0] = '\0';
-    for (const char *p = argument; *p != '\0' && used + MOST < sizeof line; p++)
+    for (const char *p = argument; *p != '\0' && used + 2 * MOST < sizeof line; p++) {
         used = put(line, used, *p);
+        if (*p == '|') /* a list of choices may be longer than a line */
+            used += (size_t)snprintf(line + used, sizeof line - used, "\\:");
+    }
     rc_print_own("%s \"%s\"", macro, line);
 }
 

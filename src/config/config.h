@@ -47,6 +47,8 @@
       "code (as the published numbers were made) or paper (as printed)") \
     X(WHOLE,  images_per_class,      0,           RANGE(0, 100000000),           "data", \
       "training images used of each class; 0: all") \
+    X(WHOLE,  test_per_class,        0,           RANGE(0, 100000000),           "tasks", \
+      "test images used of each class, the first ones; 0: all") \
     X(WHOLE,  test_batch,            250,         RANGE(1, 65536),               "evaluation", \
       "images scored at a time")
 /* clang-format on */

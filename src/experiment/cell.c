@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/memory.h"
 #include "base/stop.h"
+#include "experiment/dream_picture.h"
 #include "experiment/events.h"
 #include "forecast/allowance.h"
 #include "model/checkpoint.h"
@@ -23,9 +24,10 @@ typedef struct cell_run {
     const rc_cell_hooks *hooks;
     rc_saved_model model; /* class_name is borrowed from the trial while a file is written */
     rc_events events;
-    bool log_begun;       /* at the place where this process takes over */
-    int stage;            /* that was logged last; -1: none of the task */
-    int64_t stage_offset; /* of the log, where that stage begins */
+    bool log_begun;             /* at the place where this process takes over */
+    double steps_before, steps; /* of the cell: before the task at hand, and all */
+    int stage;                  /* that was logged last; -1: none of the task */
+    int64_t stage_offset;       /* of the log, where that stage begins */
     double last_saved, wall[RC_STAGE_COUNT];
     rc_safetensors *checkpoint; /* that the task goes on from; NULL: none */
 } cell_run;
@@ -226,6 +228,39 @@ static rc_status save_checkpoint(cell_run *m, const rc_stage_report *report)
     return status;
 }
 
+/* The dreams that an inversion ends with, beside the log. */
+static rc_status draw_dreams(cell_run *m, const rc_events_step *step)
+{
+    char name[64], path[RC_PATH_SIZE];
+    rc_dream_picture picture;
+    snprintf(name, sizeof name, "task-%d-dreams.png", step->report->task + 1);
+    RC_TRY(rc_path_in(m->cell->path, name, path));
+    RC_TRY(rc_dream_picture_draw(&m->model.learner, step->report, m->trial->class_name, &picture));
+    rc_events_picture logged = {.file = name,
+                                .width = picture.canvas.w,
+                                .height = picture.canvas.h,
+                                .count = picture.count,
+                                .label = picture.label};
+    rc_status status = rc_image_write_png(path, &picture.canvas);
+    rc_image_free(&picture.canvas);
+    return status == RC_OK ? rc_events_dreams(&m->events, step, &logged) : status;
+}
+
+static rc_status log_stage(cell_run *m, const rc_stage_report *report, const rc_pace *pace)
+{
+    const rc_learner *l = &m->model.learner;
+    rc_events_step step = {.report = report,
+                           .pace = pace,
+                           .classes = l->student.head.classes,
+                           .old_classes = l->n_old,
+                           .total_step = m->steps_before + report->step,
+                           .total_steps = m->steps};
+    for (int stage = 0; stage < (int)report->stage; stage++)
+        step.total_step += rc_stage_steps(l, (rc_stage)stage);
+    RC_TRY(rc_events_stage(&m->events, &step));
+    return report->inversion != NULL && report->step == report->steps ? draw_dreams(m, &step) : RC_OK;
+}
+
 static rc_status boundary(void *user, const rc_stage_report *report)
 {
     cell_run *m = user;
@@ -235,7 +270,7 @@ static rc_status boundary(void *user, const rc_stage_report *report)
         RC_TRY(rc_events_position(&m->events, &m->stage_offset, &seconds));
     m->stage = (int)report->stage;
     rc_forecast_update(&m->cell->forecast, report, &pace);
-    RC_TRY(rc_events_stage(&m->events, report));
+    RC_TRY(log_stage(m, report, &pace));
     m->hooks->report(m->hooks->user, m->cell, report, &pace);
     bool stop = m->hooks->cancelled(m->hooks->user);
     if (stop || rc_now() - m->last_saved >= m->hooks->checkpoint_seconds)
@@ -370,15 +405,24 @@ static rc_status finish_task(cell_run *m, int task)
     return RC_OK;
 }
 
-/* Forgets what was logged after the last finished task, which this process does again: half a line of a killed run is
- * gone, and nothing is logged twice. */
+/* Forgets what was logged after that place, which this process does again: half a line of a killed run is gone, and
+ * nothing is logged twice. */
+static rc_status begin_log_at(cell_run *m, int64_t offset, double seconds)
+{
+    const rc_events_cell cell = {.run = m->trial->folder.identity,
+                                 .fingerprint = m->cell->fingerprint,
+                                 .name = m->cell->name,
+                                 .method = m->cell->first_task ? "first-task" : m->cell->method->name,
+                                 .stream = &m->trial->stream,
+                                 .tasks = m->cell->first_task ? 1 : m->trial->stream.tasks};
+    m->log_begun = true;
+    return rc_events_begin(&m->events, &cell, offset, seconds);
+}
+
+/* The same after the last finished task. */
 static rc_status begin_log(cell_run *m)
 {
-    if (m->log_begun)
-        return RC_OK;
-    m->log_begun = true;
-    RC_TRY(rc_events_cut(&m->events, m->results->log_offset, m->results->seconds));
-    return rc_events_run(&m->events, m->trial->folder.identity, m->cell->fingerprint);
+    return m->log_begun ? RC_OK : begin_log_at(m, m->results->log_offset, m->results->seconds);
 }
 
 /* Where a checkpoint says that the task is, if there is one; the log then goes on from there, too. */
@@ -405,16 +449,17 @@ static rc_status find_checkpoint(cell_run *m, int task, rc_position *position)
                        task + 1);
     *position = found;
     memcpy(m->wall, found.wall, sizeof m->wall);
-    m->log_begun = true;
-    RC_TRY(rc_events_cut(&m->events, found.log_offset, found.seconds));
-    return rc_events_run(&m->events, m->trial->folder.identity, m->cell->fingerprint);
+    return begin_log_at(m, found.log_offset, found.seconds);
 }
 
 static rc_status run_task(cell_run *m, int task)
 {
     rc_stage_hooks hooks = {.boundary = boundary, .restore = restore, .user = m, .interval = m->hooks->report_seconds};
     rc_position position = {.task = task, .stage = RC_STAGE_INVERSION};
+    rc_workload all = rc_cell_work(m->cell, 0), left = rc_cell_work(m->cell, task);
     rc_workload later = rc_cell_work(m->cell, task + 1);
+    m->steps = rc_workload_steps(&all);
+    m->steps_before = m->steps - rc_workload_steps(&left);
     memset(m->wall, 0, sizeof m->wall);
     m->stage = -1;
     RC_TRY(find_checkpoint(m, task, &position));
@@ -497,18 +542,11 @@ static rc_status pick_up(cell_run *m)
     return adopt_model(m, path);
 }
 
-static rc_status open_events(cell_run *m)
-{
-    char path[RC_PATH_SIZE];
-    RC_TRY(rc_path_in(m->cell->path, "events.jsonl", path));
-    return rc_events_open(&m->events, path);
-}
-
 static rc_status run_tasks(cell_run *m)
 {
     RC_TRY(rc_make_run_folder(m->cell->path));
     RC_TRY(pick_up(m));
-    RC_TRY(open_events(m));
+    RC_TRY(rc_events_open(&m->events, m->cell->path));
     if (m->results->done == 0 && m->cell->first != NULL) {
         memcpy(m->wall, m->cell->first->results.task[0].wall, sizeof m->wall);
         m->model.learner.given = task_images(m->cell, 0, false); /* to the cell that has learnt it */
@@ -541,6 +579,25 @@ static rc_status name_saved(const cell_run *m, rc_status status)
                    rc_message(), path);
 }
 
+/* Logs that this process leaves the cell. A failure that brought it here is what its caller hears of, whatever becomes
+ * of the log. */
+static rc_status end_log(cell_run *m, rc_status status)
+{
+    char message[RC_MESSAGE_SIZE];
+    int tasks = m->cell->first_task ? 1 : m->trial->stream.tasks;
+    if (!m->log_begun)
+        return status;
+    if (status == RC_OK && m->results->done == tasks)
+        return rc_events_end(&m->events, "done", "");
+    snprintf(message, sizeof message, "%s", status != RC_OK ? rc_message() : "");
+    if (status == RC_OK) {
+        snprintf(message, sizeof message, "stopped after task %d of %d", m->results->done, tasks);
+        return rc_events_end(&m->events, "stopped", message);
+    }
+    (void)rc_events_end(&m->events, status == RC_CANCELLED ? "stopped" : "failed", message);
+    return rc_fail(status, "%s", message);
+}
+
 rc_status rc_cell_run(rc_cell *cell, rc_backend *backend, const rc_cell_hooks *hooks)
 {
     cell_run *m = rc_alloc_zeroed(NULL, 1, sizeof *m);
@@ -550,6 +607,7 @@ rc_status rc_cell_run(rc_cell *cell, rc_backend *backend, const rc_cell_hooks *h
     rc_status status = run_tasks(m);
     if (status == RC_DEVICE || status == RC_OUT_OF_MEMORY || (status == RC_CANCELLED && rc_stopped()))
         status = name_saved(m, status);
+    status = end_log(m, status);
     rc_events_close(&m->events);
     rc_safetensors_close(m->checkpoint);
     rc_saved_model_destroy(&m->model);

@@ -10,13 +10,12 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
+#include "experiment/log_reader.h"
 #include "model/fingerprint.h"
-
-enum { LONGEST_LINE = 1 << 20 }; /* of those that describe a run: some 3000 bytes are usual */
 
 static rc_status problem(const rc_events *events, const char *what)
 {
-    return rc_fail(RC_IO, "cannot %s '%s': %s", what, events->path, strerror(errno));
+    return rc_fail(RC_IO, "cannot %s '%s': %s", what, events->log.path, strerror(errno));
 }
 
 /* The first line says which run the log belongs to. If it has no end, a killed process wrote half of it. */
@@ -24,7 +23,7 @@ static rc_status check_line(const char *path, const char *text, size_t size, con
 {
     rc_json *json = NULL;
     const char *end = memchr(text, '\n', size);
-    if (end == NULL && size < LONGEST_LINE)
+    if (end == NULL && size < RC_LOG_LINE)
         return RC_OK;
     rc_status status = end != NULL ? rc_json_parse("first line", text, (size_t)(end - text), &json) : RC_FORMAT;
     const char *found = rc_json_string(rc_json_member(json, "fingerprint"));
@@ -43,7 +42,7 @@ rc_status rc_events_check(const char *path, const char *fingerprint)
     if (!rc_file_exists(path))
         return RC_OK;
     RC_TRY(rc_file_reader_open(path, &reader, &size));
-    size = size < LONGEST_LINE ? size : LONGEST_LINE;
+    size = size < RC_LOG_LINE ? size : RC_LOG_LINE;
     char *text = rc_alloc(NULL, size + 1);
     rc_status status = text != NULL ? rc_file_reader_take(reader, text, size) : RC_OUT_OF_MEMORY;
     if (status == RC_OK)
@@ -53,26 +52,20 @@ rc_status rc_events_check(const char *path, const char *fingerprint)
     return status;
 }
 
-rc_status rc_events_open(rc_events *events, const char *path)
+rc_status rc_events_open(rc_events *events, const char *folder)
 {
+    char path[RC_PATH_SIZE];
     *events = (rc_events){0};
-    if (strlen(path) >= sizeof events->path)
-        return rc_fail(RC_INVALID_ARGUMENT, "the path %s is too long", path);
-    snprintf(events->path, sizeof events->path, "%s", path);
-    events->fd = rc_file_open(path, O_RDWR | O_CREAT | O_APPEND);
-    if (events->fd < 0) {
-        events->fd = 0;
-        return problem(events, "open");
-    }
+    RC_TRY(rc_path_in(folder, "events.jsonl", path));
+    snprintf(events->folder, sizeof events->folder, "%s", folder);
     events->began = rc_now();
-    return RC_OK;
+    return rc_log_file_open(&events->log, path, O_RDWR);
 }
 
 void rc_events_close(rc_events *events)
 {
-    if (events->fd > 0)
-        (void)rc_file_close(events->fd);
-    events->fd = 0;
+    rc_log_file_close(&events->log);
+    rc_log_tables_close(&events->tables);
 }
 
 /* Bytes up to the end of the last whole line among the first `size`; -1: they cannot be read. */
@@ -95,49 +88,41 @@ static off_t whole_lines(int fd, off_t size)
     return 0;
 }
 
-rc_status rc_events_cut(rc_events *events, int64_t offset, double seconds)
+static rc_status cut(const rc_events *events, int64_t offset)
 {
-    events->began = rc_now() - seconds;
-    off_t size = lseek(events->fd, 0, SEEK_END);
+    int fd = events->log.fd;
+    off_t size = lseek(fd, 0, SEEK_END);
     off_t kept = size > (off_t)offset ? (off_t)offset : size;
     if (size >= 0 && size < (off_t)offset) /* the rest was lost in a crash */
-        kept = whole_lines(events->fd, size);
+        kept = whole_lines(fd, size);
     if (kept < 0)
         return problem(events, "look into");
-    return kept == size || rc_file_cut(events->fd, kept) == 0 ? RC_OK : problem(events, "cut");
+    return kept == size || rc_file_cut(fd, kept) == 0 ? RC_OK : problem(events, "cut");
 }
 
 rc_status rc_events_position(rc_events *events, int64_t *offset, double *seconds)
 {
-    off_t size = lseek(events->fd, 0, SEEK_END);
+    off_t size = lseek(events->log.fd, 0, SEEK_END);
     *offset = (int64_t)size;
     *seconds = rc_now() - events->began;
     return size >= 0 ? RC_OK : problem(events, "look into");
 }
 
-static rc_status write_text(rc_events *events, const char *text, size_t size)
-{
-    while (size > 0) {
-        ssize_t put = write(events->fd, text, size);
-        if (put < 0 && errno != EINTR)
-            return problem(events, "write");
-        if (put > 0) {
-            text += put;
-            size -= (size_t)put;
-        }
-    }
-    return RC_OK;
-}
-
-/* Ends the object that `w` has begun. */
+/* Ends the object that `w` has begun. The tables are made from the line as a reader sees it. */
 static rc_status write_line(rc_events *events, rc_json_writer *w)
 {
     char *text;
     size_t size;
+    rc_json *line = NULL;
     rc_json_end(w);
     RC_TRY(rc_json_finish(w, &text, &size));
+    rc_status status = rc_json_parse(events->log.path, text, size, &line);
     text[size] = '\n'; /* in place of the end mark, so that a line is one write */
-    rc_status status = write_text(events, text, size + 1);
+    if (status == RC_OK)
+        status = rc_log_file_write(&events->log, text, size + 1);
+    if (status == RC_OK)
+        status = rc_log_tables_add(&events->tables, line);
+    rc_json_free(line);
     rc_free(NULL, text);
     return status;
 }
@@ -150,33 +135,117 @@ static rc_json_writer begin_line(const char *event)
     return w;
 }
 
-rc_status rc_events_run(rc_events *events, const rc_json *run, const char *fingerprint)
+/* A line that happens at a time. */
+static rc_json_writer begin_moment(const rc_events *events, const char *event)
 {
-    int64_t size;
-    double seconds;
-    RC_TRY(rc_events_position(events, &size, &seconds));
-    if (size > 0)
-        return RC_OK;
+    rc_json_writer w = begin_line(event);
+    rc_json_put_real(&w, "time", rc_time());
+    rc_json_put_real(&w, "seconds", rc_now() - events->began);
+    return w;
+}
+
+static rc_status describe(rc_events *events, const rc_events_cell *cell)
+{
     rc_json_writer w = begin_line("run");
-    rc_json_put_text(&w, "fingerprint", fingerprint);
-    rc_json_put_members(&w, run);
+    rc_json_put_text(&w, "fingerprint", cell->fingerprint);
+    rc_json_put_text(&w, "cell", cell->name);
+    rc_json_put_text(&w, "method", cell->method);
+    rc_json_begin_array(&w, "task_sizes");
+    for (int i = 0; i < cell->tasks; i++)
+        rc_json_put_int(&w, NULL, rc_task_classes(cell->stream, i));
+    rc_json_end(&w);
+    rc_json_put_real(&w, "began", rc_time());
+    rc_json_put_members(&w, cell->run);
     return write_line(events, &w);
 }
 
-rc_status rc_events_stage(rc_events *events, const rc_stage_report *report)
+rc_status rc_events_begin(rc_events *events, const rc_events_cell *cell, int64_t offset, double seconds)
 {
-    rc_json_writer w = begin_line("step");
-    rc_json_put_int(&w, "task", report->task + 1);
-    rc_json_put_text(&w, "stage", rc_stage_name(report->stage));
-    rc_json_put_int(&w, "step", report->step);
-    rc_json_put_int(&w, "steps", report->steps);
-    rc_json_put_int(&w, "epoch", report->epoch);
-    rc_json_put_real(&w, "learning_rate", report->learning_rate);
-    rc_json_put_real(&w, "seconds", rc_now() - events->began);
+    int64_t size;
+    events->began = rc_now() - seconds;
+    RC_TRY(cut(events, offset));
+    RC_TRY(rc_log_tables_open(&events->tables, events->folder, events->log.path, rc_time()));
+    RC_TRY(rc_events_position(events, &size, &seconds));
+    if (size == 0)
+        RC_TRY(describe(events, cell));
+    events->begun = true;
+    return RC_OK;
+}
+
+/* How many of what the last step replayed have the label of each class: of every old one, and of new ones if there are
+ * such. */
+static rc_status put_labels(rc_json_writer *w, const rc_events_step *step)
+{
+    const rc_stage_report *r = step->report;
+    int shown = step->old_classes;
+    if (r->replays == 0 || step->classes == 0)
+        return RC_OK;
+    int *count = rc_alloc_zeroed(NULL, (size_t)step->classes, sizeof *count);
+    if (count == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int i = 0; i < r->replays; i++) {
+        int32_t label = r->replayed[i];
+        if (label < 0 || label >= step->classes)
+            continue;
+        count[label]++;
+        shown = label >= shown ? label + 1 : shown;
+    }
+    rc_json_begin_array(w, "dream_labels");
+    for (int i = 0; i < shown; i++)
+        rc_json_put_int(w, NULL, count[i]);
+    rc_json_end(w);
+    rc_free(NULL, count);
+    return RC_OK;
+}
+
+/* A number that is not known is left out. */
+static void put_known(rc_json_writer *w, const char *key, double value)
+{
+    if (isfinite(value))
+        rc_json_put_real(w, key, value);
+}
+
+rc_status rc_events_stage(rc_events *events, const rc_events_step *step)
+{
+    const rc_stage_report *r = step->report;
+    rc_json_writer w = begin_moment(events, "step");
+    rc_json_put_int(&w, "task", r->task + 1);
+    rc_json_put_text(&w, "stage", rc_stage_name(r->stage));
+    rc_json_put_int(&w, "step", r->step);
+    rc_json_put_int(&w, "steps", r->steps);
+    rc_json_put_int(&w, "epoch", r->epoch);
+    rc_json_put_int(&w, "epochs", r->epochs);
+    rc_json_put_int(&w, "total_step", (int64_t)step->total_step);
+    rc_json_put_int(&w, "total_steps", (int64_t)step->total_steps);
+    put_known(&w, "learning_rate", r->learning_rate);
+    put_known(&w, "images_per_second", step->pace->images_per_second);
+    put_known(&w, "stage_seconds_left", step->pace->stage_left);
+    put_known(&w, "seconds_left", step->pace->left);
+    rc_json_put_int(&w, "memory", (int64_t)rc_bytes_allocated());
     rc_json_begin_object(&w, "loss");
     for (int i = 0; i < RC_LOSS_COUNT; i++)
-        if (isfinite(report->loss[i]))
-            rc_json_put_real(&w, rc_loss_key(i), report->loss[i]);
+        put_known(&w, rc_loss_key(i), r->loss[i]);
+    rc_json_end(&w);
+    put_known(&w, "total_loss", r->total_loss);
+    rc_status status = put_labels(&w, step);
+    if (status != RC_OK) {
+        rc_json_discard(&w);
+        return status;
+    }
+    return write_line(events, &w);
+}
+
+rc_status rc_events_dreams(rc_events *events, const rc_events_step *step, const rc_events_picture *picture)
+{
+    rc_json_writer w = begin_moment(events, "dreams");
+    rc_json_put_int(&w, "task", step->report->task + 1);
+    rc_json_put_int(&w, "total_step", (int64_t)step->total_step);
+    rc_json_put_text(&w, "file", picture->file);
+    rc_json_put_int(&w, "width", picture->width);
+    rc_json_put_int(&w, "height", picture->height);
+    rc_json_begin_array(&w, "labels");
+    for (int i = 0; i < picture->count; i++)
+        rc_json_put_int(&w, NULL, picture->label[i]);
     rc_json_end(&w);
     return write_line(events, &w);
 }
@@ -184,6 +253,17 @@ rc_status rc_events_stage(rc_events *events, const rc_stage_report *report)
 rc_status rc_events_task(rc_events *events, const rc_results *results)
 {
     rc_json_writer w = begin_line("task");
+    rc_json_put_real(&w, "time", rc_time());
     rc_results_put_task(results, results->done - 1, &w);
+    return write_line(events, &w);
+}
+
+rc_status rc_events_end(rc_events *events, const char *how, const char *message)
+{
+    if (!events->begun) /* as a first line it would not say whose log it is */
+        return RC_OK;
+    rc_json_writer w = begin_moment(events, "end");
+    rc_json_put_text(&w, "status", how);
+    rc_json_put_text(&w, "message", message);
     return write_line(events, &w);
 }

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "experiment/run_data.h"
 #include "experiment/summary.h"
 
 typedef struct experiment {
@@ -29,42 +30,9 @@ static rc_cell *cell_of(const experiment *x, int trial, int method) /* -1: the f
 
 /* ---- the data ------------------------------------------------------------------------------------------------- */
 
-static rc_status read_data(const rc_run_settings *s, rc_pool *pool, rc_dataset *data)
-{
-    const rc_config *c = &s->config;
-    rc_watch watch = s->watch;
-    rc_data_settings settings = {.format = c->format,
-                                 .size = c->size,
-                                 .resize = c->resize,
-                                 .channels = c->channels,
-                                 .ignore_exif = !c->exif,
-                                 .skip_broken = s->skip_broken,
-                                 .test_part = 0.2,
-                                 .test_seed = c->settings.seed,
-                                 .procedural_seed = c->settings.seed,
-                                 .pool = pool,
-                                 .log = &s->watch.log,
-                                 .progress = rc_watch_reading,
-                                 .user = &watch};
-    RC_TRY(rc_dataset_open(c->data, &settings, data));
-    rc_status status = rc_config_normalisation(c, data->c, data->mean, data->std);
-    if (status == RC_OK && (data->train.count == 0 || data->test.count == 0))
-        status = rc_fail(RC_INVALID_ARGUMENT, "%s has %d training and %d test images; a run needs both", c->data,
-                         data->train.count, data->test.count);
-    if (status != RC_OK)
-        rc_dataset_close(data);
-    return status;
-}
-
 static rc_status open_data(const rc_run_settings *s, rc_dataset *data)
 {
-    if (s->config.data[0] == '\0')
-        return rc_fail(RC_INVALID_ARGUMENT,
-                       "no data: the setting 'data' says where the images are, 'procedural' makes some");
-    rc_pool *pool;
-    RC_TRY(rc_pool_create(s->threads, &pool));
-    rc_status status = read_data(s, pool, data);
-    rc_pool_destroy(pool);
+    rc_status status = rc_run_data_open(&s->config, s->threads, s->skip_broken, &s->watch, data);
     if (s->resume && (status == RC_IO || status == RC_FORMAT || status == RC_INVALID_ARGUMENT))
         return rc_fail(status,
                        "%s. The run in %s is as it was: the setting 'resume' goes on once the data is there (the "
@@ -451,14 +419,16 @@ static rc_status run_experiment(const rc_run_settings *settings)
     if (status != RC_OK)
         return settings->resume ? rc_fail(status, "%s. The run in %s is as it was", rc_message(), settings->out)
                                 : status;
-    status = open_data(settings, &data);
+    if (settings->data == NULL)
+        status = open_data(settings, &data);
     if (status != RC_OK) {
         rc_backend_close(backend);
         return status;
     }
-    experiment x = {.settings = settings, .data = &data, .began = began};
+    experiment x = {.settings = settings, .data = settings->data != NULL ? settings->data : &data, .began = began};
     status = run_with_data(&x, backend);
-    rc_dataset_close(&data);
+    if (settings->data == NULL)
+        rc_dataset_close(&data);
     return name_way_on(settings, status);
 }
 

@@ -5,7 +5,8 @@
  *   OUT/first-task/                      the first task, trained once for all methods
  *   OUT/METHOD/task-N.safetensors        the model after task N
  *   OUT/METHOD/checkpoint.safetensors    where an unfinished task is
- *   OUT/METHOD/results.json, results.txt, tasks.csv, classes.csv, confusion.csv, events.jsonl
+ *   OUT/METHOD/results.json, results.txt, tasks.csv, classes.csv, confusion.csv
+ *   OUT/METHOD/events.jsonl, scalars.csv, events.out.tfevents.*, task-N-dreams.png      logs (docs/logs.md)
  *   OUT/summary.json, .csv, .txt         every method's accuracies, mean and deviation over the orders
  *
  * With a list of orders (or seeds) everything but the summary is in OUT/order-N (OUT/seed-N, OUT/order-N-seed-M), each
@@ -40,6 +41,7 @@ typedef struct rc_run_settings {
     double report_seconds; /* between looks at the losses, and at whether to stop */
     const char *command_line;
     bool skip_broken;
+    const rc_dataset *data; /* as rc_run_data_open opened it (run_data.h); NULL: the run opens it */
     /* The run sets `where`. Several threads may call `cancelled` at once; the other callbacks and `line` are never
      * called by two threads at once. */
     rc_watch watch;

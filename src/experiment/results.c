@@ -280,15 +280,14 @@ static rc_status task_from_json(rc_results *r, int task, const rc_json *json)
     return RC_OK;
 }
 
-rc_status rc_results_from_json(rc_results *r, const rc_json *json)
+rc_status rc_results_tasks_from_json(rc_results *r, const rc_json *json)
 {
-    const rc_json *tasks, *classes, *entry = NULL;
+    const rc_json *tasks, *entry = NULL;
     const char *method;
     int done;
     RC_TRY(rc_json_get_string(json, "method", &method));
     RC_TRY(rc_json_get_int(json, "tasks_done", &done));
     RC_TRY(rc_json_get_array(json, "tasks", &tasks));
-    RC_TRY(rc_json_get_array(json, "classes", &classes));
     if (strcmp(method, r->method) != 0 || done < 0 || done > r->tasks || rc_json_count(tasks) != (size_t)done)
         return rc_fail(RC_FORMAT, "these are not results of this run of %s", r->method);
     for (int i = 0; (entry = rc_json_next(tasks, entry)) != NULL; i++)
@@ -298,6 +297,14 @@ rc_status rc_results_from_json(rc_results *r, const rc_json *json)
     r->seconds = seconds >= 0 && seconds < 1e12 ? seconds : 0;
     r->done = done;
     r->classes = done > 0 ? r->task_end[done - 1] : 0;
+    return RC_OK;
+}
+
+rc_status rc_results_from_json(rc_results *r, const rc_json *json)
+{
+    const rc_json *classes, *entry = NULL;
+    RC_TRY(rc_json_get_array(json, "classes", &classes));
+    RC_TRY(rc_results_tasks_from_json(r, json));
     if (rc_json_count(classes) != (size_t)r->classes)
         return rc_fail(RC_FORMAT, "the results hold %zu classes, expected %d", rc_json_count(classes), r->classes);
     for (int k = 0; (entry = rc_json_next(classes, entry)) != NULL; k++) {

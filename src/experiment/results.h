@@ -55,6 +55,8 @@ void rc_results_put_seconds(const rc_results *results, const char *key, rc_json_
 /* All about one method as members of the JSON object that is open, and back (all but the confusion matrix). */
 void rc_results_put(const rc_results *results, char *const *class_name, rc_json_writer *w);
 rc_status rc_results_from_json(rc_results *results, const rc_json *json);
+/* The same without the classes, which the copies of some old results lack: what is known of every task. */
+rc_status rc_results_tasks_from_json(rc_results *results, const rc_json *json);
 /* One finished task of it likewise, with mean, forgetting and backward transfer as they were then. */
 void rc_results_put_task(const rc_results *results, int task, rc_json_writer *w);
 

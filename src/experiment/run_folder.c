@@ -14,8 +14,9 @@
 
 /* ---- identity ------------------------------------------------------------------------------------------------- */
 
-/* The files of earlier formats do not say which run they are of. */
-static const char format[] = "recollect-run-2";
+/* Files of the first format do not say which run they are of. In the second, rows had numbers that no setting
+ * changed. */
+static const char format[] = "recollect-run-3";
 
 /* Where the data lies may change while a run is stopped: what it is is told by its fingerprint. */
 static rc_status describe(const rc_run_identity *who, rc_json **json)
@@ -59,8 +60,8 @@ static rc_status compare(const char *path, const rc_json *there, const rc_json *
     if (kind == NULL || strcmp(kind, format) != 0) {
         const char *version = rc_json_string(rc_json_member(there, "version"));
         return rc_fail(RC_INVALID_ARGUMENT,
-                       "the run in %s was begun by recollect %.40s, whose files do not say which run they are of "
-                       "(%.40s, expected format '%s'): this version cannot go on with it. Its models serve learn, "
+                       "the run in %s was begun by recollect %.40s, whose files do not say all that this version asks "
+                       "of them (%.40s, expected format '%s'): it cannot go on with them. The models serve learn, "
                        "predict and eval as before; begin another run with another setting 'out'",
                        path, version != NULL ? version : "of no version", kind != NULL ? kind : "no format", format);
     }
@@ -171,8 +172,9 @@ rc_status rc_run_folder_is_free(const char *path)
 {
     char run[RC_PATH_SIZE];
     RC_TRY(rc_path_in(path, "run.json", run));
-    if (!rc_file_exists(run))
-        return find_others(path);
+    rc_status status = find_others(path);
+    if (!rc_file_exists(run)) /* looked for last: another process may have begun a run meanwhile */
+        return status;
     return rc_fail(RC_INVALID_ARGUMENT,
                    "%s holds a run already: the setting 'resume' goes on with it, another setting 'out' leaves it "
                    "alone",
@@ -183,12 +185,16 @@ rc_status rc_run_folder_is_free(const char *path)
  * one. */
 static rc_status begin_run(const rc_run_folder *folder, const char *path, const char *run, bool resume)
 {
-    RC_TRY(find_others(path));
-    RC_TRY(rc_file_make_folder(path));
-    rc_json_writer w = {.indent = 2};
-    rc_json_put_value(&w, NULL, folder->identity);
-    rc_status status = rc_json_save_new(&w, run);
-    if (status != RC_IO || !rc_file_exists(run))
+    rc_status status = find_others(path);
+    if (status == RC_OK)
+        status = rc_file_make_folder(path);
+    if (status == RC_OK) {
+        rc_json_writer w = {.indent = 2};
+        rc_json_put_value(&w, NULL, folder->identity);
+        status = rc_json_save_new(&w, run);
+    }
+    bool taken = status == RC_INVALID_ARGUMENT || status == RC_IO; /* perhaps: both mean other things, too */
+    if (!taken || !rc_file_exists(run))
         return status;
     return resume ? RC_OK : rc_run_folder_is_free(path);
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/memory.h"
+#include "forecast/forecast.h"
 
 bool rc_watch_cancelled(const rc_watch *watch)
 {
@@ -160,4 +161,30 @@ void rc_bytes_text(size_t bytes, char *text, size_t size)
     for (; value >= 1000 && i < 4; i++)
         value /= 1000;
     snprintf(text, size, i == 0 || value >= 100 ? "%.0f %s" : "%.1f %s", value, unit[i]);
+}
+
+typedef struct inversion_watch {
+    const rc_watch *watch;
+    rc_forecast forecast;
+    uint32_t step; /* as seen last */
+} inversion_watch;
+
+static rc_status look_on(void *user, const rc_stage_report *report)
+{
+    inversion_watch *w = user;
+    rc_pace pace;
+    rc_forecast_update(&w->forecast, report, &pace);
+    rc_watch_stage(w->watch, report, &pace);
+    w->step = report->step;
+    return rc_watch_cancelled(w->watch) ? RC_CANCELLED : RC_OK;
+}
+
+rc_status rc_watch_inversion(const rc_watch *watch, rc_learner *l, uint32_t *step)
+{
+    inversion_watch w = {.watch = watch};
+    rc_stage_hooks hooks = {.boundary = look_on, .user = &w, .interval = 0.5};
+    rc_forecast_begin_task(&w.forecast, l, NULL);
+    rc_status status = rc_stage_inversion(l, 0, &hooks);
+    *step = w.step;
+    return status;
 }

@@ -29,6 +29,10 @@ bool rc_watch_cancelled(const rc_watch *watch);
 rc_stop rc_watch_stop(const rc_watch *watch);
 /* Tells the watcher where a stage is. */
 void rc_watch_stage(const rc_watch *watch, const rc_stage_report *report, const rc_pace *pace);
+
+/* Inverts the learner's model while the watch looks on. RC_CANCELLED, without a message: the watch stopped it after
+ * *step. */
+rc_status rc_watch_inversion(const rc_watch *watch, rc_learner *learner, uint32_t *step);
 /* rc_data_settings.progress and rc_scoring.progress, for a user that is an rc_watch. */
 bool rc_watch_reading(void *watch, const char *what, int done, int total);
 bool rc_watch_scoring(void *watch, const char *what, int done, int total);

@@ -9,6 +9,7 @@
 #include "nn/nets.h"
 
 static const char format[] = "recollect-model-1";
+static const char row_numbers[] = "row_numbers"; /* key of the metadata; see forget_unread */
 
 enum { NAME_SIZE = 2 * RC_NAME_MAX + 32, MORE_TENSORS = RC_MAX_TASKS + 4 + 32 };
 
@@ -183,6 +184,7 @@ static void describe(const rc_saved_model *model, const bundle *b, rc_json_write
     for (int i = 0; i < b->numbers; i++)
         put_integers(metadata, b->number[i].key, &b->number[i].value, 1);
     put_config(metadata, &model->config);
+    rc_json_put_text(metadata, row_numbers, "give way to settings");
     if (model->calibration.lessons > 0)
         rc_calibration_put(&model->calibration, metadata);
     if (model->fingerprint[0] != '\0')
@@ -498,6 +500,17 @@ static rc_status load_image(const rc_safetensors *file, rc_augment *image)
     return RC_OK;
 }
 
+/* In files without the key, the rows with 5120 images had numbers that no setting changed, and the settings hold those
+ * of other rows. */
+static void forget_unread(const rc_safetensors *file, const rc_method *method, rc_settings *settings)
+{
+    enum { LARGE_BUFFER = 5120 };
+    if (rc_safetensors_metadata(file, row_numbers) != NULL || method->buffer_size != LARGE_BUFFER)
+        return;
+    settings->buffer_size = 0;
+    settings->lode_rho = 0;
+}
+
 static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_model *model)
 {
     const char *kind = rc_safetensors_metadata(file, "format"), *name = rc_safetensors_metadata(file, "method");
@@ -519,6 +532,7 @@ static rc_status load(const rc_safetensors *file, rc_backend *backend, rc_saved_
     rc_status status = rc_config_from_json(&model->config, config);
     rc_json_free(config);
     RC_TRY(status);
+    forget_unread(file, method, &model->config.settings);
     RC_TRY(rc_config_check(&model->config));
     opened o = {.file = {.model = load_model,
                          .array = load_array,

@@ -12,5 +12,9 @@ static int run(const rc_option_value *value, int count, char **arguments)
 }
 
 const rc_command rc_command_run = {.name = "run", .summary = "is not here", .run = run};
+const rc_command rc_command_analyze = {.name = "analyze", .summary = "is not here", .run = run};
+const rc_command rc_command_watch = {.name = "watch", .summary = "is not here", .run = run};
+const rc_command rc_command_report = {.name = "report", .summary = "is not here", .run = run};
+const rc_command rc_command_reproduce = {.name = "reproduce", .summary = "is not here", .run = run};
 const rc_command rc_command_bench = {.name = "bench", .summary = "is not here", .run = run};
 const rc_command rc_command_selftest = {.name = "selftest", .summary = "is not here", .run = run};

@@ -155,6 +155,19 @@ cmp -s grid/summary.json kept.json || fail "a summary was replaced"
 "$program" run "${grid[@]}" --orders 0,1 --resume >/dev/null 2>message || fail "one more order: $(cat message)"
 grep -qF 'note: grid/order-1 holds no run to go on with, so one begins there' message || fail "a new run is not told: $(cat message)"
 
+# Orders in processes of their own, side by side, and then all of them: as one process would leave them.
+mkdir apart
+for order in 0 1; do
+    "$program" run "${grid[@]}" --out "apart/order-$order" --order $order >/dev/null 2>"message$order" &
+    apart[order]=$!
+done
+for order in 0 1; do wait "${apart[order]}" || fail "order $order alone: $(cat "message$order")"; done
+"$program" run "${grid[@]}" --out apart --orders 0,1 --resume >apart.txt 2>message || fail "orders of two processes: $(cat message)"
+grep -q ' 2/2 ' apart.txt || fail "orders of two processes are not summed up: $(cat apart.txt)"
+for order in 0 1; do
+    cmp -s {apart,grid}/order-$order/finetune/task-1.safetensors || fail "order $order of a process of its own is another one"
+done
+
 # Where stdout and stderr are closed, what is printed goes nowhere, not into the files of the run.
 code=0
 "${run[@]}" --out closed --method finetune --stop-after 2 >&- 2>&- || code=$?

@@ -20,6 +20,9 @@ arguments_of() {
         learn) echo "no-folder --out no.safetensors" ;;
         predict | eval) echo "no.safetensors no-folder" ;;
         dream) echo "no.safetensors" ;;
+        analyze) echo "dkl no-run" ;;
+        report | watch) echo "no-run" ;;
+        reproduce) echo "table-ablation" ;;
         *) echo ;;
     esac
 }
@@ -42,7 +45,7 @@ setters=()
 for command in $commands; do
     if "$program" "$command" --help | grep '^  --set ' >/dev/null; then setters+=("$command"); fi
 done
-[ "${setters[*]}" = "run learn" ] || fail "commands with --set are '${setters[*]}': a new one has a row above"
+[ "${setters[*]}" = "run learn analyze" ] || fail "commands with --set are '${setters[*]}': a new one has a row above"
 
 # ---- every setting ---------------------------------------------------------------------------------------------------
 # name, what it takes; the page is compared with the program elsewhere (unit/settings).

@@ -59,8 +59,8 @@ expect 2 only-stderr "there is no method 'rdcil'; did you mean 'rdfcil'?" run de
 expect 2 only-stderr "did you mean 'cwd'?" run demo --method CwD --out no
 expect 2 only-stderr "there is no method 'backpropagation'; there are finetune, joint, er" \
     run demo --method backpropagation --out no
-for size in 0 -1 100000001; do
-    expect 2 only-stderr "buffer_size is $size, expected 1 to 100000000" run demo --method er --set buffer_size=$size --out no
+for size in -1 100000001; do
+    expect 2 only-stderr "buffer_size is $size, expected 0 to 100000000" run demo --method er --set buffer_size=$size --out no
 done
 expect 2 only-stderr "vae_width is 20, expected a multiple of 8" run demo --method dgr --set vae_width=20 --out no
 expect 1 only-stderr "needs the module" selftest --backend cuda --op sgd
@@ -71,10 +71,10 @@ rm -r "$broken"
 
 expect 0 only-stdout "selftest" --help
 expect 0 only-stdout "exit codes: 0 done, 1 failed, 2 wrong usage, 3 done, but with warnings (--strict), 130" --help
-for command in run learn predict eval dream bench selftest; do
+for command in run reproduce learn predict eval dream analyze bench selftest; do
     expect 0 only-stdout "--device-memory SIZE" "$command" --help
 done
-for command in run learn predict eval dream info; do
+for command in run learn predict eval dream info analyze; do
     expect 0 only-stdout "--max-memory SIZE" "$command" --help
 done
 for size in 0 -1 12Q 9999999999999999999999 1.5G; do
@@ -92,7 +92,7 @@ expect 2 only-stderr "there is no setting 'merge'; did you mean" run demo --set 
 expect 1 only-stderr "1024 at a time, net 'resnet-small'" run demo --data procedural:10 --out no --max-memory 100M \
     --set images_per_class=5 --set epochs=1 --set refine_epochs=0 --set batch=1024
 expect 1 only-stderr "cannot read '/dev/zero': it is a device" info /dev/zero
-for command in run learn predict eval dream methods info bench selftest completion manual; do
+for command in run watch reproduce report learn predict eval dream methods info analyze bench selftest completion manual; do
     expect 0 only-stdout "usage: recollect $command" "$command" --help
     expect 0 only-stdout "examples:" "$command" --help
 done
@@ -129,6 +129,9 @@ expect 1 stderr "net 'generator' has no shape for operation 'sgd'" bench --quick
 expect 0 only-stdout '"percent_of_peak"' bench --quick --op sgd --json
 expect 0 only-stdout '"min_ms"' bench --quick --step train_first --batch 2 --size 8 --json
 expect 0 only-stdout 'train_first  resnet32, median' bench --quick --step train_first --batch 2 --size 8
+expect 0 only-stdout 'resnet32, one of 2 at once, median' bench --quick --step train_first --batch 2 --size 8 --jobs 2
+expect 0 only-stdout '"jobs": 2' bench --quick --step inversion --batch 2 --size 14 --jobs 2 --threads 1 --json
+expect 1 stderr "cannot make images of 9 pixels" bench --quick --step inversion --batch 2 --size 9 --jobs 2
 expect 0 only-stdout '"net": "resnet18"' bench --quick --op sgd --batch 1 --size 224 --json
 # Line breaks of JSON are no text from outside: they stay.
 if [ "$("$program" bench --quick --op sgd --batch 1 --json | head -n 1)" != "{" ]; then

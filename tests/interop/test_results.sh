@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # bench/results.py and bench/paper.csv: its examples, the names of its methods, and the table of two runs that are done.
+# bench/torch_peer.py, peers.py and jax_peer.py: their examples and what they refuse.
 # bench/photos.py: its examples, and the table of two small lessons.
 # bench/figure.py: its examples, and that the figure of README.md is what it draws from the results of the runs.
 # Skipped (code 77) where there is no Python, which is a failure where RECOLLECT_TEST_NO_SKIP is set.
@@ -22,9 +23,14 @@ fail() {
 }
 export PYTHONDONTWRITEBYTECODE=1 PYTHONIOENCODING=utf-8
 
-for file in results.py torch_peer.py photos.py figure.py; do
+for file in results.py torch_peer.py peers.py photos.py figure.py; do
     "$python" -m doctest "$bench/$file" || fail "an example of $file"
 done
+
+# Parent and options of the peer in JAX need no JAX.
+"$python" "$bench/jax_peer.py" --steps inversion --batch 1 --rounds 1 --threads 1 --configurations shifted >"$work/said" 2>&1 &&
+    fail "a configuration of 224 px at 32 px"
+grep -q "'shifted' is none of scan, graph" "$work/said" || fail "jax_peer.py says: $(tail -n 1 "$work/said")"
 
 "$python" "$bench/figure.py" >"$work/lessons.svg" || fail "the figure of README.md cannot be drawn"
 cmp "$work/lessons.svg" "$bench/../docs/figures/lessons.svg" ||
@@ -70,6 +76,18 @@ run runs/order-0/cwd cwd 0 5 1 1
 grep -q "cifar100-5-cwd-order-0.json is there already" "$work/said" || fail "nobody said that a copy was there"
 "$python" "$bench/results.py" "$work/collected"/*.json >"$work/again"
 cmp "$work/table" "$work/again" || fail "the table of the copies is another one"
+
+# Runs with settings of their own, as 'recollect reproduce' lays them out, stand apart.
+run paper/cifar100-5/order-0/rdfcil rdfcil 0 5 50 65
+run paper/cifar100-5-published/order-0/rdfcil rdfcil 0 5 51 66
+mkdir "$work/apart"
+"$python" "$bench/results.py" --collect "$work/apart" "$work/paper" >"$work/table"
+[ "$(ls "$work/apart" | tr '\n' ' ')" = "cifar100-5-published-rdfcil-order-0.json cifar100-5-rdfcil-order-0.json " ] ||
+    fail "what was collected of variants: $(ls "$work/apart")"
+grep -qF '| rdfcil | 50.00 | 49.90' "$work/table" || fail "the plain row: $(cat "$work/table")"
+grep -qF '| rdfcil-published | 51.00 | - |' "$work/table" || fail "the row with settings of its own: $(cat "$work/table")"
+"$python" "$bench/results.py" "$work/apart"/*.json >"$work/table"
+grep -qF '| rdfcil-published | 51.00 | - |' "$work/table" || fail "a copy is another row: $(cat "$work/table")"
 
 "$python" - "$work/set" <<'PYTHON'
 import pathlib, sys

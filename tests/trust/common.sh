@@ -53,6 +53,11 @@ same() {
     steps=$(grep -o '"task":[0-9]*,"stage":"[a-z]*","step":[0-9]*' "$1/cwd/events.jsonl" | sort)
     [ "$steps" = "$(uniq <<<"$steps")" ] || fail "$3: a step is logged twice"
     [ "$(grep -c '"event":"task"' "$1/cwd/events.jsonl")" -eq 3 ] || fail "$3: the log does not hold three tasks"
+    # What is made from the log has all of it, and nothing else.
+    cmp -s <(grep '"event":"step"' "$1/cwd/events.jsonl" | grep -o '"task":[0-9]*,"stage":"[a-z]*","step":[0-9]*' |
+        sed 's/"[a-z]*"://g; s/"//g') <(tail -n +2 "$1/cwd/scalars.csv" | cut -d, -f3-5) || fail "$3: scalars.csv is not the log"
+    [ "$(find "$1/cwd" -name '*tfevents*' -size +0 | wc -l)" -eq 1 ] || fail "$3: $(ls "$1/cwd")"
+    [ -s "$1/cwd/task-2-dreams.png" ] && [ -s "$1/cwd/task-3-dreams.png" ] || fail "$3: no pictures of dreams"
 }
 
 # Where the checkpoint of a run is: "task 1 inversion 7".

@@ -130,7 +130,7 @@ run --out run --resume >/dev/null 2>message || fail "without old models: $(cat m
 # ---- runs of earlier versions -------------------------------------------------------------------------------------------
 rm -rf run && cp -r mine run
 sed -i '/"format": "recollect-run-/d' run/run.json
-refused "an earlier version" run.json "begun by recollect [0-9.]+, whose files do not say which run they are of.*another --out"
+refused "an earlier version" run.json "begun by recollect [0-9.]+, whose files do not say all that this version asks of them .*another --out"
 rm -rf run && cp -r mine run
 sed -i '/"fingerprint": "method=/d' run/cwd/results.json
 refused "no fingerprint" cwd/results.json 'run/cwd/results.json does not say which run it belongs to: .*done anew'

@@ -128,6 +128,8 @@ ask_to_stop() {
                 fail "SIG$signal: no clear message: $(cat message)"
             where=$(position stopped)
             [[ $where == *task* ]] || fail "SIG$signal: nothing was saved"
+            cat stopped/*/events.jsonl | grep -q '"event":"end".*"status":"stopped","message":"stopped and saved in task' ||
+                fail "SIG$signal: the log does not say so"
         fi
         if [[ $signal == TERM || $signal == INT || $signal == HUP ]]; then
             rm -rf without

@@ -9,7 +9,8 @@
 #   of the two ways; all: every one. test_memory.sh --list: the names of the commands
 order=(info info-json info-machine predict predict-json predict-csv predict-list predict-formats eval eval-json
     eval-folders eval-formats eval-lists eval-tiny eval-idx eval-cifar learn learn-json learn-more learn-more-json dream
-    dream-beside dream-again api run run-killed run-done)
+    dream-beside dream-again analyze-ledger analyze-dkl analyze-norms analyze-gradient analyze-cost api run run-killed
+    run-done watch)
 if [ "${1:-}" = --list ]; then
     printf '%s\n' "${order[@]}"
     exit
@@ -54,6 +55,10 @@ milestone: [1]
 inversion_steps: 1
 crop_pad: 0
 YAML
+mkdir -p inputs/watched/cwd
+for step in 1 2 3; do
+    echo '{"event":"step","time":1,"task":1,"stage":"training","step":'$step',"steps":9,"loss":{"ce":2},"total_loss":'$step'}'
+done >inputs/watched/cwd/events.jsonl
 { echo "data: ../inputs/photos"; echo "tasks: 2"; grep -v min_steps inputs/learn.yaml; } >inputs/run.yaml
 # Formats of optional libraries, and what is left out. (libtiff 4.5.0 and libwebp 1.2.4 themselves crash at some requests
 # with other compressions than these.)
@@ -103,6 +108,10 @@ for data in folders lists tiny idx cifar.tar.gz; do
         >/dev/null 2>message || fail "learning from $data: $(<message)"
 done
 
+mkdir made # beside `inputs`, as the folders of the commands are
+(cd made && "$program" run ../inputs/run.yaml --method cwd,joint --threads 1 --out ../inputs/past >/dev/null 2>../message) ||
+    fail "a run: $(<message)"
+
 one=../inputs/one.safetensors two=../inputs/two.safetensors
 declare -A commands=(
     [eval-folders]="eval ../inputs/folders.safetensors ../inputs/folders --threads 1 --skip-broken"
@@ -128,6 +137,12 @@ declare -A commands=(
     [dream]="dream $two --steps 1 --per-class 2 --threads 1 --out dreams"
     [dream-beside]="dream $two --steps 1 --per-class 2 --threads 1 --out dreams --beside ../inputs/first --json"
     [dream-again]="dream $two --steps 1 --per-class 2 --threads 1 --out again --force"
+    [watch]="watch ../inputs/watched"
+    [analyze-ledger]="analyze ledger ../inputs/past --method cwd --threads 1"
+    [analyze-dkl]="analyze dkl ../inputs/past --method cwd --samples 5 --threads 1"
+    [analyze-norms]="analyze norms ../inputs/past --json --threads 1"
+    [analyze-gradient]="analyze gradient ../inputs/past --method cwd --threads 1"
+    [analyze-cost]="analyze cost ../inputs/past --json --threads 1"
     [run]="run ../inputs/run.yaml --method cwd --threads 1 --checkpoint 0 --out run --resume"
 )
 commands[api]="../inputs/learn.yaml ../inputs/first ../inputs/second ../inputs/pictures/grey.pgm new.safetensors"
@@ -174,8 +189,22 @@ violated() { # WHAT
     echo "VIOLATION: $command, $at: ${text:0:400}"
 }
 
-# differs A B: the differences between two folders, if any
-differs() { diff -rq "$1" "$2" 2>&1 || true; }
+# differs A B: the differences between two folders, if any. Logs tell how much memory a process held, which is not the same
+# in one that goes on with a run.
+differs() {
+    local log file
+    diff -rq -x events.jsonl -x scalars.csv -x '*tfevents*' "$1" "$2" 2>&1 || true
+    diff <(logs_in "$1") <(logs_in "$2") || true
+    for log in "$1"/**/events.jsonl "$1"/**/scalars.csv "$1"/**/*tfevents*; do
+        file=$2${log#"$1"}
+        case $log in
+            *jsonl) cmp <(sed 's/"memory":[0-9]*,//' "$log") <(sed 's/"memory":[0-9]*,//' "$file") ;;
+            *csv) cmp <(cut -d, -f1-14,16- "$log") <(cut -d, -f1-14,16- "$file") ;;
+            *) [ "$(stat -c %s "$log")" = "$(stat -c %s "$file")" ] || echo "$log has another size" ;;
+        esac 2>&1 || true
+    done
+}
+logs_in() { (cd "$1" && find . -name events.jsonl -o -name scalars.csv -o -name '*tfevents*' | sort); }
 
 # What a refused command leaves must be what it found, but a model that is saved, here or elsewhere, as the message says.
 check_refused() {

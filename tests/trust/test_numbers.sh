@@ -22,6 +22,8 @@ diverges "an absurd learning rate" \
 [ ! -e first/cwd ] || fail "an absurd learning rate: the first task counts as finished"
 checkpoint=first/first-task/checkpoint.safetensors
 [ -s $checkpoint ] || fail "an absurd learning rate: no checkpoint is left"
+tail -n 1 first/first-task/events.jsonl | grep -qE '"event":"end".*"status":"failed","message":"task 1, training' ||
+    fail "an absurd learning rate: the log does not end with it: $(tail -n 1 first/first-task/events.jsonl)"
 before=$(md5sum <$checkpoint)
 good=$(position first)
 diverges "resumed" "$finite" first --resume "${absurd[@]}"

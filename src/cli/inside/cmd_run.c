@@ -163,63 +163,6 @@ static rc_status read_grid(const rc_option_value *value, const char *preset, con
 
 /* ---- the command --------------------------------------------------------------------------------------------- */
 
-/* A line that grows; while it only counts, `text` is NULL. */
-typedef struct command_line {
-    char *text;
-    size_t used;
-} command_line;
-
-static void add_character(command_line *line, char c)
-{
-    if (line->text != NULL)
-        line->text[line->used] = c;
-    line->used++;
-}
-
-/* A blank and a word, quoted if a shell would not take it as it is. */
-static void add_word(command_line *line, const char *before, const char *word)
-{
-    static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-+=./,:@%";
-    bool quoted = word[0] == '\0' || word[strspn(word, plain)] != '\0';
-    for (const char *p = before; *p != '\0'; p++)
-        add_character(line, *p);
-    if (quoted)
-        add_character(line, '\'');
-    for (; *word != '\0'; word++) {
-        for (const char *p = *word == '\'' ? "'\\'" : ""; *p != '\0'; p++) /* outside of quotes, which begin again */
-            add_character(line, *p);
-        add_character(line, *word);
-    }
-    if (quoted)
-        add_character(line, '\'');
-}
-
-static void add_command(command_line *line, const rc_option_value *value, const char *preset)
-{
-    add_word(line, "recollect run ", preset);
-    for (int i = 0; i < OPTIONS; i++) {
-        bool list = options[i].type == RC_OPTION_LIST;
-        for (int k = 0; value[i].given && k < (list ? value[i].repeats : 1); k++) {
-            add_word(line, " --", options[i].name);
-            if (options[i].type != RC_OPTION_FLAG)
-                add_word(line, " ", list ? value[i].each[k] : value[i].text);
-        }
-    }
-    add_character(line, '\0');
-}
-
-/* The command line as it could be typed again, to be freed; NULL: no memory. */
-static char *describe_command(const rc_option_value *value, const char *preset)
-{
-    command_line line = {0};
-    add_command(&line, value, preset);
-    line.text = malloc(line.used);
-    line.used = 0;
-    if (line.text != NULL)
-        add_command(&line, value, preset);
-    return line.text;
-}
-
 static int run(const rc_option_value *value, int count, char **arguments)
 {
     if (count != 1)
@@ -256,7 +199,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
     rc_progress_verbose(value[VERBOSE].given);
     rc_catch_interrupts();
     rc_outlive_readers();
-    char *line = describe_command(value, arguments[0]);
+    char *line = rc_command_line(&rc_command_run, value, arguments[0]);
     settings.command_line = line;
     status = line != NULL ? rc_experiment_run(&settings)
                           : rc_fail(RC_OUT_OF_MEMORY, "no memory for a copy of the command line");

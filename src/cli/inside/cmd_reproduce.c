@@ -1,0 +1,520 @@
+/* recollect reproduce: the tables and figures of the paper. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "cli/cli.h"
+#include "forecast/allowance.h"
+#include "reproduce/reproduce.h"
+#include "reproduce/shrink.h"
+
+enum {
+    LIST,
+    DATA,
+    OUT,
+    RESUME,
+    SCALE,
+    SHARD,
+    ONLY,
+    TASKS,
+    ORDERS,
+    MERGE,
+    PLAN,
+    BACKEND,
+    PRECISION,
+    DEVICE_MEMORY,
+    MAX_MEMORY,
+    THREADS,
+    JOBS,
+    CHECKPOINT,
+    SKIP_BROKEN,
+    VERBOSE,
+    OPTIONS
+};
+
+static const rc_option options[OPTIONS] = {
+    [LIST] = {"list", RC_OPTION_FLAG, NULL, NULL, "print the names, and how many cells each takes", 0, 0},
+    [DATA] = {"data", RC_OPTION_LIST, "[SET=]PATH", NULL,
+              "where a data set lies: cifar100=, tiny-imagenet=, imagenet100=", 0, 0},
+    [OUT] = {"out", RC_OPTION_TEXT, "FOLDER", "paper", "where results go; names share it", 0, 0},
+    [RESUME] = {"resume", RC_OPTION_FLAG, NULL, NULL, "go on with what is there; it always does", 0, 0},
+    [SCALE] = {"scale", RC_OPTION_TEXT, "PART", "1", "less than 1: fewer images, epochs and steps, to try it", 0, 0},
+    [SHARD] = {"shard", RC_OPTION_TEXT, "K/N", NULL, "run the K-th of N parts of the cells", 0, 0},
+    [ONLY] = {"only", RC_OPTION_TEXT, "ROW,...", NULL, "these rows alone", 0, 0},
+    [TASKS] = {"tasks", RC_OPTION_TEXT, "N,...", NULL, "these numbers of tasks alone", 0, 0},
+    [ORDERS] = {"orders", RC_OPTION_TEXT, "N,...", NULL, "these class orders alone", 0, 0},
+    [MERGE] = {"merge", RC_OPTION_LIST, "FOLDER", NULL, "take finished cells of that folder over, and run none", 0, 0},
+    [PLAN] = {"plan", RC_OPTION_FLAG, NULL, NULL, "print the runs and what is done, and run none", 0, 0},
+    [BACKEND] = {"backend", RC_OPTION_TEXT, RC_BACKENDS, "cpu", "what computes", 0, 0},
+    [PRECISION] = RC_OPTION_PRECISION,
+    [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
+    [MAX_MEMORY] = RC_OPTION_MAX_MEMORY,
+    [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use, of all jobs; 0: all cores", 0, 1024},
+    [JOBS] = {"jobs", RC_OPTION_INTEGER, "N", "0", "methods side by side; 0: as many as fit", 0, 64},
+    [CHECKPOINT] = {"checkpoint", RC_OPTION_INTEGER, "SECONDS", "120", "time between checkpoints", 0, 86400},
+    [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "skip images that cannot be read", 0, 0},
+    [VERBOSE] = RC_OPTION_VERBOSE,
+};
+
+/* ---- what is asked for ------------------------------------------------------------------------------------------ */
+
+static rc_status count_cells(const rc_artefact *artefact, int *cells)
+{
+    rc_cell_list list;
+    const rc_cell_filter all = {0};
+    RC_TRY(rc_cell_list_create(artefact, &all, &list));
+    *cells = list.cells;
+    rc_cell_list_free(&list);
+    return RC_OK;
+}
+
+static rc_status print_names(void)
+{
+    const rc_artefact *artefact;
+    for (int i = 0; (artefact = rc_artefact_at(i)) != NULL; i++) {
+        int cells;
+        RC_TRY(count_cells(artefact, &cells));
+        rc_print("%-20s %4d cells  %s", artefact->name, cells, artefact->summary);
+    }
+    return RC_OK;
+}
+
+/* Does the artefact have cells of the set? */
+static bool takes_set(const rc_cell_list *list, const rc_paper_set *set)
+{
+    for (int i = 0; i < list->cells; i++)
+        if (list->cell[i].set == set)
+            return true;
+    return false;
+}
+
+static const rc_paper_set *only_set(const rc_cell_list *list)
+{
+    for (int i = 1; i < list->cells; i++)
+        if (list->cell[i].set != list->cell[0].set)
+            return NULL;
+    return list->cells > 0 ? list->cell[0].set : NULL;
+}
+
+/* "cifar100=PATH", or a path where there is one set alone. */
+static rc_status read_data(const char *text, const rc_cell_list *list, const char *data[RC_PAPER_SETS])
+{
+    const rc_paper_set *set;
+    for (int i = 0; (set = rc_paper_set_at(i)) != NULL; i++) {
+        size_t length = strlen(set->name);
+        if (strncmp(text, set->name, length) == 0 && text[length] == '=' && text[length + 1] != '\0') {
+            if (!takes_set(list, set))
+                return rc_fail(RC_INVALID_ARGUMENT, "option '--data' is '%s', but no cell is of %s", text, set->name);
+            data[i] = text + length + 1;
+            return RC_OK;
+        }
+    }
+    set = only_set(list);
+    if (set == NULL)
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "option '--data' is '%s', expected SET=PATH with cifar100, tiny-imagenet or imagenet100, "
+                       "because there are cells of several",
+                       text);
+    data[set - rc_paper_set_at(0)] = text;
+    return RC_OK;
+}
+
+static bool read_shard(const char *text, rc_cell_filter *filter)
+{
+    char end;
+    return sscanf(text, "%9d/%9d%c", &filter->shard, &filter->shards, &end) == 2 && filter->shards >= 1 &&
+           filter->shard >= 1 && filter->shard <= filter->shards;
+}
+
+/* Everything but the run's own settings. */
+static rc_status read_settings(const rc_option_value *value, const char *name, rc_reproduce_settings *s)
+{
+    char *end;
+    s->scale = strtod(value[SCALE].text, &end);
+    if (end == value[SCALE].text || *end != '\0' || !(s->scale >= RC_SMALLEST_SCALE && s->scale <= 1))
+        return rc_fail(RC_INVALID_ARGUMENT, "option '--scale' is '%s', expected a number from %g to 1",
+                       value[SCALE].text, RC_SMALLEST_SCALE);
+    if (value[SHARD].given && !read_shard(value[SHARD].text, &s->filter))
+        return rc_fail(RC_INVALID_ARGUMENT, "option '--shard' is '%s', expected K/N, such as 1/4 to 4/4",
+                       value[SHARD].text);
+    s->filter.rows = value[ONLY].text;
+    s->filter.tasks = value[TASKS].text;
+    s->filter.orders = value[ORDERS].text;
+    s->filter.most_orders = rc_shrink_orders(s->scale);
+    s->out = value[OUT].text;
+    RC_TRY(rc_artefact_find(name, &s->artefact));
+    rc_cell_list list;
+    rc_cell_filter filter = s->filter; /* all shards take the same options */
+    filter.shards = 0;
+    RC_TRY(rc_cell_list_create(s->artefact, &filter, &list));
+    rc_status status = RC_OK;
+    for (int i = 0; i < value[DATA].repeats && status == RC_OK; i++)
+        status = read_data(value[DATA].each[i], &list, s->data);
+    rc_cell_list_free(&list);
+    return status == RC_OK ? rc_reproduce_check(s) : status;
+}
+
+/* ---- what it does ----------------------------------------------------------------------------------------------- */
+
+/* The settings of a row, as a command line has them. */
+static void print_set_options(const char *settings, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (const char *p = settings; *p != '\0' && used < size;) {
+        size_t length = strcspn(p, " ");
+        used += (size_t)snprintf(text + used, size - used, " --set %.*s", (int)length, p);
+        p += length + (p[length] == ' ');
+    }
+}
+
+/* A whole run as the command that does the same. */
+static void print_command(const rc_reproduce_settings *s, const rc_paper_cell *cell, const char *methods)
+{
+    char set[512], stop[32] = "", preset[64];
+    const char *data = s->data[cell->set - rc_paper_set_at(0)];
+    bool known = cell->tasks == 5 || cell->tasks == 10 || cell->tasks == 20;
+    print_set_options(cell->line.settings, set, sizeof set);
+    snprintf(preset, sizeof preset, known ? "%s-%d" : "%s-5 --tasks %d", cell->set->name, cell->tasks);
+    if (cell->stop_after > 0)
+        snprintf(stop, sizeof stop, " --stop-after %d", cell->stop_after);
+    rc_print("  recollect run %s --method %s --order %d%s%s --data %s --out %s/%s --resume", preset, methods,
+             cell->order, set, stop, data != NULL ? data : cell->set->name, s->out, cell->folder);
+}
+
+static rc_status print_plan(const rc_reproduce_settings *s)
+{
+    rc_cell_list list;
+    char hash[RC_PAPER_SETS][RC_HASH_SIZE] = {{0}}, methods[512];
+    int done = 0;
+    RC_TRY(rc_cell_list_create(s->artefact, &s->filter, &list));
+    rc_status status = RC_OK;
+    for (int i = 0, end; i < list.cells && status == RC_OK; i = end) {
+        size_t used = 0;
+        int left = 0;
+        methods[0] = '\0';
+        for (end = i; end < list.cells && strcmp(list.cell[end].folder, list.cell[i].folder) == 0; end++) {
+            bool is_done = false;
+            if (status == RC_OK)
+                status = rc_reproduce_look(&list.cell[end], s->scale, s->out,
+                                           hash[list.cell[end].set - rc_paper_set_at(0)], &is_done, NULL);
+            done += is_done;
+            left += !is_done;
+            if (used < sizeof methods)
+                used += (size_t)snprintf(methods + used, sizeof methods - used, "%s%s", used > 0 ? "," : "",
+                                         list.cell[end].line.method->name);
+        }
+        if (status != RC_OK)
+            break;
+        rc_print("%s: %s (%d left)", list.cell[i].folder, methods, left);
+        if (s->scale >= 1)
+            print_command(s, &list.cell[i], methods);
+    }
+    if (status == RC_OK)
+        rc_print("%s: %d cells, %d done", s->artefact->name, list.cells, done);
+    rc_cell_list_free(&list);
+    return status;
+}
+
+/* foreign: cells that were not taken over. */
+static rc_status merge(const rc_option_value *folders, const rc_reproduce_settings *s, int *foreign)
+{
+    *foreign = 0;
+    for (int i = 0; i < folders->repeats; i++) {
+        rc_merged merged;
+        RC_TRY(rc_reproduce_merge(s, folders->each[i], &merged));
+        rc_note("%s: %d cells taken over, %d were here already, %d are of something else", folders->each[i],
+                merged.copied, merged.there, merged.foreign);
+        *foreign += merged.foreign;
+    }
+    return RC_OK;
+}
+
+/* ---- what follows the runs -------------------------------------------------------------------------------------- */
+
+static const rc_command *find_command(const char *name)
+{
+    const rc_command *command;
+    int i = 0;
+    while ((command = rc_command_at(i)) != NULL && strcmp(command->name, name) != 0)
+        i++;
+    return command;
+}
+
+/* Words of a command line that grows. A failure sticks. */
+typedef struct words {
+    char **word;
+    int count;
+    bool failed;
+} words;
+
+static void add_word(words *w, const char *before, const char *text)
+{
+    char **more = realloc(w->word, ((size_t)w->count + 1) * sizeof *more);
+    size_t size = strlen(before) + strlen(text) + 2;
+    char *copy = malloc(size);
+    w->failed = w->failed || more == NULL || copy == NULL;
+    if (more != NULL)
+        w->word = more;
+    if (more == NULL || copy == NULL) {
+        free(copy);
+        return;
+    }
+    snprintf(copy, size, "%s%s%s", before, before[0] != '\0' ? "/" : "", text);
+    w->word[w->count++] = copy;
+}
+
+static void free_words(words *w)
+{
+    for (int i = 0; i < w->count; i++)
+        free(w->word[i]);
+    free(w->word);
+    *w = (words){0};
+}
+
+/* Another command of this program; the words are freed. Returns its exit code. */
+static int call(words *w)
+{
+    char **sorted = malloc(((size_t)w->count + 1) * sizeof *sorted); /* the command moves its words about */
+    if (sorted != NULL && w->count > 0)
+        memcpy(sorted, w->word, (size_t)w->count * sizeof *sorted);
+    int code = w->failed || sorted == NULL ? rc_failed(NULL, RC_OUT_OF_MEMORY)
+                                           : rc_command_main(find_command(sorted[0]), w->count, sorted);
+    free(sorted);
+    free_words(w);
+    rc_words_begin(&rc_command_reproduce);
+    return code;
+}
+
+/* The page of all cells that are done. */
+static int make_page(const rc_reproduce_settings *s, const rc_cell_list *list, const bool *done)
+{
+    char file[96];
+    words w = {0};
+    int cells = 0;
+    snprintf(file, sizeof file, "%s.html", s->artefact->name);
+    add_word(&w, "", "report");
+    add_word(&w, "", "--out");
+    add_word(&w, s->out, file);
+    add_word(&w, "", "--");
+    for (int i = 0; i < list->cells; i++) {
+        if (done[i])
+            add_word(&w, s->out, list->cell[i].path);
+        cells += done[i];
+    }
+    if (cells > 0)
+        return call(&w);
+    free_words(&w);
+    return RC_EXIT_DONE;
+}
+
+/* Does 'analyze' of this version know that kind? Its usage begins with the kinds: "ledger|norms RUN". */
+static bool can_analyze(const char *kind)
+{
+    const rc_command *command = find_command("analyze");
+    const char *p = command != NULL ? command->arguments : "";
+    for (size_t length; *p != '\0' && *p != ' '; p += length + (p[length] == '|')) {
+        length = strcspn(p, "| ");
+        if (length == strlen(kind) && memcmp(p, kind, length) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Is the run in the folder, and not the results of its cells alone? */
+static bool has_run(const rc_reproduce_settings *s, const rc_paper_cell *cell)
+{
+    char folder[RC_PATH_SIZE], file[RC_PATH_SIZE];
+    return rc_path_in(s->out, cell->folder, folder) == RC_OK && rc_path_in(folder, "run.json", file) == RC_OK &&
+           rc_file_exists(file);
+}
+
+/* Is there a file with that analysis that need not be made again? Norms and costs are read off in a moment, and of
+ * other methods than another name asked for; the others train anew. */
+static bool is_analyzed(const char *kind, const char *file)
+{
+    return strcmp(kind, "norms") != 0 && strcmp(kind, "cost") != 0 && rc_file_exists(file);
+}
+
+/* The analysis of the cells i to end, of one folder, that are done: to the terminal, and as JSON to FOLDER/KIND.json.
+ */
+static int analyze(const rc_reproduce_settings *s, const rc_option_value *value, const rc_cell_list *list,
+                   const bool *done, int i, int end)
+{
+    char methods[512] = "";
+    size_t used = 0;
+    const char *kind = s->artefact->analysis, *data = s->data[list->cell[i].set - rc_paper_set_at(0)];
+    for (int k = i; k < end && used < sizeof methods; k++)
+        if (done[k])
+            used += (size_t)snprintf(methods + used, sizeof methods - used, "%s%s", used > 0 ? "," : "",
+                                     list->cell[k].line.method->name);
+    if (used == 0)
+        return RC_EXIT_DONE;
+    if (!can_analyze(kind) || !has_run(s, &list->cell[i])) {
+        rc_note("left to do%s: recollect analyze %s %s/%s --method %s",
+                can_analyze(kind) ? ", where the models of the run are" : ", by a version that can", kind, s->out,
+                list->cell[i].folder, methods);
+        return RC_EXIT_DONE;
+    }
+    char name[64], folder[RC_PATH_SIZE], file[RC_PATH_SIZE];
+    snprintf(name, sizeof name, "%.31s.json", kind);
+    rc_status status = rc_path_in(s->out, list->cell[i].folder, folder);
+    if (status == RC_OK)
+        status = rc_path_in(folder, name, file);
+    if (status != RC_OK)
+        return rc_failed(NULL, status);
+    if (is_analyzed(kind, file)) {
+        rc_note("%s is there already", file);
+        return RC_EXIT_DONE;
+    }
+    words w = {0};
+    add_word(&w, "", "analyze");
+    add_word(&w, "", "--out");
+    add_word(&w, "", file);
+    add_word(&w, "", "--method");
+    add_word(&w, "", methods);
+    for (int o = BACKEND; o <= THREADS; o++)
+        if (value[o].given) {
+            char option[32];
+            snprintf(option, sizeof option, "--%s", options[o].name);
+            add_word(&w, "", option);
+            add_word(&w, "", value[o].text);
+        }
+    if (data != NULL) {
+        add_word(&w, "", "--data");
+        add_word(&w, "", data);
+    }
+    add_word(&w, "", "--");
+    add_word(&w, "", kind);
+    add_word(&w, "", folder);
+    rc_print("%s:", list->cell[i].folder);
+    return call(&w);
+}
+
+/* Analyses and the page, of all cells of the artefact that are done. */
+static int follow_up(const rc_reproduce_settings *s, const rc_option_value *value)
+{
+    rc_cell_list list;
+    char hash[RC_PAPER_SETS][RC_HASH_SIZE] = {{0}};
+    const rc_cell_filter all = {.most_orders = s->filter.most_orders};
+    rc_status status = rc_cell_list_create(s->artefact, &all, &list);
+    if (status != RC_OK)
+        return rc_failed(NULL, status);
+    bool *done = calloc((size_t)list.cells + 1, sizeof *done);
+    if (done == NULL)
+        status = RC_OUT_OF_MEMORY;
+    for (int i = 0; i < list.cells && status == RC_OK; i++)
+        status = rc_reproduce_look(&list.cell[i], s->scale, s->out, hash[list.cell[i].set - rc_paper_set_at(0)],
+                                   &done[i], NULL);
+    int code = status == RC_OK ? RC_EXIT_DONE : rc_failed(NULL, status);
+    for (int i = 0, next; i < list.cells && code == RC_EXIT_DONE && s->artefact->analysis != NULL; i = next) {
+        for (next = i; next < list.cells && strcmp(list.cell[next].folder, list.cell[i].folder) == 0; next++)
+            ;
+        code = analyze(s, value, &list, done, i, next);
+    }
+    if (code == RC_EXIT_DONE)
+        code = make_page(s, &list, done);
+    free(done);
+    rc_cell_list_free(&list);
+    return code;
+}
+
+/* ---- the command ------------------------------------------------------------------------------------------------ */
+
+/* The table, and what follows it; neither where it was stopped, or where settings did not fit what is there. */
+static int end(const rc_reproduce_settings *s, const rc_option_value *value, rc_status status)
+{
+    int code = status != RC_OK ? rc_failed(NULL, status) : RC_EXIT_DONE;
+    if (status == RC_CANCELLED || status == RC_INVALID_ARGUMENT)
+        return code;
+    status = rc_reproduce_summarise(s);
+    if (status != RC_OK)
+        return rc_failed(NULL, status);
+    int followed = follow_up(s, value);
+    return code != RC_EXIT_DONE ? code : followed;
+}
+
+static int reproduce(const rc_option_value *value, rc_reproduce_settings *s)
+{
+    rc_reproduced ended;
+    rc_memory_allow((size_t)value[MAX_MEMORY].integer, 0);
+    rc_progress_verbose(value[VERBOSE].given);
+    rc_catch_interrupts();
+    rc_outlive_readers();
+    rc_status status = rc_reproduce_run(s, &ended);
+    if (ended.left_out > 0)
+        rc_note("%d cells were left out, because their data was not given: --data SET=PATH says where it is",
+                ended.left_out);
+    int code = end(s, value, status);
+    if (ended.failed > 0)
+        rc_complain("%d runs failed; the same command tries them again", ended.failed);
+    return code == RC_EXIT_DONE && ended.failed > 0 ? RC_EXIT_FAILED : code;
+}
+
+static int run(const rc_option_value *value, int count, char **arguments)
+{
+    rc_log log = {.write = rc_note_log, .level = RC_LOG_INFO};
+    rc_reproduce_settings s = {
+        .run = {.backend = rc_backend_name(&value[BACKEND]),
+                .threads = (int)value[THREADS].integer,
+                .jobs = (int)value[JOBS].integer,
+                .skip_broken = value[SKIP_BROKEN].given,
+                .checkpoint_seconds = (double)value[CHECKPOINT].integer,
+                .report_seconds = fmin((double)value[CHECKPOINT].integer, 1), /* so that it is asked often enough */
+                .line = rc_print_line,
+                .watch = {.log = log, .progress = rc_tell_progress, .cancelled = rc_interrupted}}};
+    if (value[LIST].given) {
+        rc_status status = print_names();
+        return status == RC_OK ? RC_EXIT_DONE : rc_failed(NULL, status);
+    }
+    if (count != 1)
+        return rc_wrong_usage(&rc_command_reproduce, count == 0 ? "which table or figure? --list names them"
+                                                                : "more than one table or figure");
+    rc_status status = read_settings(value, arguments[0], &s);
+    if (status != RC_OK)
+        return rc_wrong_settings(&rc_command_reproduce, status);
+    if (value[PLAN].given) {
+        status = print_plan(&s);
+        return status == RC_OK ? RC_EXIT_DONE : rc_failed(NULL, status);
+    }
+    if (value[MERGE].repeats > 0) {
+        int foreign, code = end(&s, value, merge(&value[MERGE], &s, &foreign));
+        return code == RC_EXIT_DONE && foreign > 0 ? RC_EXIT_FAILED : code;
+    }
+    if (value[DATA].repeats == 0)
+        return rc_wrong_usage(&rc_command_reproduce, "where are the images? --data PATH says it");
+    char *line = rc_command_line(&rc_command_reproduce, value, arguments[0]);
+    s.run.command_line = line;
+    int code = line != NULL ? reproduce(value, &s) : rc_failed(NULL, RC_OUT_OF_MEMORY);
+    free(line);
+    return code;
+}
+
+static const char *name_at(int index)
+{
+    const rc_artefact *artefact = rc_artefact_at(index);
+    return artefact != NULL ? artefact->name : NULL;
+}
+
+const rc_command rc_command_reproduce = {
+    .name = "reproduce",
+    .summary = "Runs what a table or figure of the paper takes, and prints it.",
+    .arguments = "NAME",
+    .argument_at = name_at,
+    .details =
+        "NAME is a table or figure (--list). Cells that are done are skipped, and a stopped run goes on where it\n"
+        "was. Names share the folder of --out, and the cells that they have in common. Several machines fill one\n"
+        "folder with a --shard each, or folders of their own, which --merge joins. A run with --scale below 1\n"
+        "takes a folder of its own: it shows that everything works, and its numbers mean nothing.",
+    .examples = "  recollect reproduce --list\n"
+                "  recollect reproduce table-ablation --data cifar-100-binary --backend cuda\n"
+                "  recollect reproduce table-ablation --data cifar-100-binary --scale 0.02 --out try\n"
+                "  recollect reproduce table-cost --data cifar100=c --data tiny-imagenet=t --plan\n"
+                "  recollect reproduce table-debias --data c --shard 2/3 --out machine-2\n"
+                "  recollect reproduce table-debias --merge machine-2 --merge machine-3",
+    .option = options,
+    .options = OPTIONS,
+    .run = run,
+};

@@ -1,0 +1,69 @@
+#include "experiment/run_data.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+/* Keeps the first `limit` images of every class. */
+static rc_status limit_split(rc_split *split, int classes, size_t image, int limit)
+{
+    int count = 0, *taken = rc_alloc_zeroed(NULL, (size_t)classes, sizeof *taken);
+    if (taken == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int i = 0; i < split->count; i++) {
+        int32_t label = split->labels[i];
+        if (taken[label] == limit)
+            continue;
+        taken[label]++;
+        memmove(split->images + (size_t)count * image, split->images + (size_t)i * image, image);
+        split->labels[count++] = label;
+    }
+    split->count = count;
+    rc_free(NULL, taken);
+    return RC_OK;
+}
+
+static rc_status read_data(const rc_config *c, rc_pool *pool, bool skip_broken, rc_watch watch, rc_dataset *data)
+{
+    rc_data_settings settings = {.format = c->format,
+                                 .size = c->size,
+                                 .resize = c->resize,
+                                 .channels = c->channels,
+                                 .ignore_exif = !c->exif,
+                                 .skip_broken = skip_broken,
+                                 .test_part = 0.2,
+                                 .test_seed = c->settings.seed,
+                                 .procedural_seed = c->settings.seed,
+                                 .pool = pool,
+                                 .log = &watch.log,
+                                 .progress = rc_watch_reading,
+                                 .user = &watch};
+    RC_TRY(rc_dataset_open(c->data, &settings, data));
+    rc_status status = rc_config_normalisation(c, data->c, data->mean, data->std);
+    if (status == RC_OK && (data->train.count == 0 || data->test.count == 0))
+        status = rc_fail(RC_INVALID_ARGUMENT, "%s has %d training and %d test images; a run needs both", c->data,
+                         data->train.count, data->test.count);
+    size_t image = (size_t)data->h * (size_t)data->w * (size_t)data->c;
+    if (status == RC_OK && c->test_per_class > 0) {
+        status = limit_split(&data->test, data->classes, image, c->test_per_class);
+        size_t length = strlen(data->name); /* accuracies on fewer images must not stand beside those of the set */
+        snprintf(data->name + length, sizeof data->name - length, "-part");
+    }
+    if (status != RC_OK)
+        rc_dataset_close(data);
+    return status;
+}
+
+rc_status rc_run_data_open(const rc_config *config, int threads, bool skip_broken, const rc_watch *watch,
+                           rc_dataset *data)
+{
+    if (config->data[0] == '\0')
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "no data: the setting 'data' says where the images are, 'procedural' makes some");
+    rc_pool *pool;
+    RC_TRY(rc_pool_create(threads, &pool));
+    rc_status status = read_data(config, pool, skip_broken, *watch, data);
+    rc_pool_destroy(pool);
+    return status;
+}

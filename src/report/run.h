@@ -1,0 +1,47 @@
+/* What a report reads of runs: their results, logs and pictures. Nothing is believed: a file that does not fit is an
+ * error that names it, except for logs, whose torn lines are skipped. */
+#ifndef RC_REPORT_RUN_H
+#define RC_REPORT_RUN_H
+
+#include "analysis/ledger.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "experiment/results.h"
+
+/* One method on one class order and seed. */
+typedef struct rc_report_run {
+    char path[RC_PATH_SIZE];   /* of the file that was read */
+    char folder[RC_PATH_SIZE]; /* of its log and pictures; "": a copy of results.json alone */
+    rc_json *json;             /* holds the texts below */
+    const rc_json *identity;   /* as in run.json; NULL: not known */
+    const char *method, *dataset;
+    int order;
+    int64_t seed;
+    rc_results results;      /* done is 0 where no task is finished yet */
+    const char **class_name; /* (classes of the last finished task); NULL: not in the file */
+    int32_t *confusion;      /* (classes, classes), rows are true classes; NULL: not in the file */
+    double *ledger; /* (tasks, RC_LEDGER_COUNT): accuracies after each task, NaN: not known; NULL: no ledger.json */
+    double *norms;  /* (tasks, classes): of the head's rows after each task, likewise; NULL: no norms.json */
+} rc_report_run;
+
+typedef struct rc_report_runs {
+    rc_report_run **run; /* in the order of the places, and in each by name */
+    int count, room;
+} rc_report_runs;
+
+/* Adds the runs at `place`: a folder that 'recollect run' works in or has worked in, a folder of several, or a
+ * results.json under any name. RC_FORMAT, RC_IO: a file of it cannot be read, and the message says which;
+ * RC_INVALID_ARGUMENT: there is no run. */
+rc_status rc_report_runs_add(rc_report_runs *runs, const char *place);
+void rc_report_runs_free(rc_report_runs *runs); /* a cleared one is fine */
+
+/* Are all its tasks done? */
+static inline bool rc_report_run_done(const rc_report_run *run)
+{
+    return run->results.tasks > 0 && run->results.done == run->results.tasks;
+}
+
+/* A text of run.json, such as "device"; "" where there is none. */
+const char *rc_report_run_text(const rc_report_run *run, const char *key);
+
+#endif

@@ -1,0 +1,321 @@
+#include "report/set.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/memory.h"
+
+/* ---- which runs belong together ---------------------------------------------------------------------------------- */
+
+/* Settings in which runs of one variant may differ: what varies over them, and what changes no number. */
+static bool may_differ(const char *setting)
+{
+    static const char *const names[] = {"order", "seed", "data", "test_batch"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(setting, names[i]) == 0)
+            return true;
+    return false;
+}
+
+static const rc_json *config_of(const rc_report_run *run)
+{
+    return rc_json_member(run->identity, "config");
+}
+
+/* Do both runs have the setting, with different values? (Earlier versions had fewer settings.) */
+static bool differs(const rc_json *setting, const rc_report_run *other)
+{
+    const char *here = rc_json_string(setting), *key = rc_json_key(setting);
+    const char *there = rc_json_string(rc_json_member(config_of(other), key));
+    return !may_differ(key) && here != NULL && there != NULL && strcmp(here, there) != 0;
+}
+
+static bool same_settings(const rc_report_run *a, const rc_report_run *b)
+{
+    const rc_json *setting = NULL;
+    while ((setting = rc_json_next(config_of(a), setting)) != NULL)
+        if (differs(setting, b))
+            return false;
+    return true;
+}
+
+static int compare_sets(const void *a, const void *b)
+{
+    const rc_report_set *x = a, *y = b;
+    int order = strcmp(x->dataset, y->dataset);
+    return order != 0 ? order : (x->tasks > y->tasks) - (x->tasks < y->tasks);
+}
+
+/* The place of a method in the program's table; unknown ones come last. */
+static int rank_of(const rc_report_variant *variant)
+{
+    int rank = 0;
+    while (rc_method_at(rank) != NULL && rc_method_at(rank) != variant->method)
+        rank++;
+    return rank;
+}
+
+/* By method; variants of one keep the order in which their runs came. */
+static void sort_variants(rc_report_set *set)
+{
+    for (int i = 1; i < set->variants; i++) {
+        rc_report_variant moved = set->variant[i];
+        int k = i;
+        for (; k > 0 && rank_of(&set->variant[k - 1]) > rank_of(&moved); k--)
+            set->variant[k] = set->variant[k - 1];
+        set->variant[k] = moved;
+    }
+}
+
+static rc_report_set *find_set(rc_report_sets *sets, const rc_report_run *run)
+{
+    for (int i = 0; i < sets->count; i++)
+        if (sets->set[i].tasks == run->results.tasks && strcmp(sets->set[i].dataset, run->dataset) == 0)
+            return &sets->set[i];
+    rc_report_set *set = &sets->set[sets->count++];
+    *set = (rc_report_set){.dataset = run->dataset, .tasks = run->results.tasks};
+    return set;
+}
+
+/* room: of variants in the set. */
+static rc_status place_run(rc_report_set *set, const rc_report_run *run, int room)
+{
+    rc_report_variant *variant = NULL;
+    if (set->variant == NULL)
+        set->variant = rc_alloc_zeroed(NULL, (size_t)room, sizeof *set->variant);
+    if (set->variant == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int i = 0; i < set->variants && variant == NULL; i++)
+        if (strcmp(set->variant[i].name, run->method) == 0 && same_settings(set->variant[i].run[0], run))
+            variant = &set->variant[i];
+    if (variant == NULL) {
+        variant = &set->variant[set->variants++];
+        variant->name = run->method;
+        if (rc_method_find(run->method, &variant->method) != RC_OK)
+            variant->method = NULL;
+        rc_clear_message();
+        variant->run = rc_alloc_zeroed(NULL, (size_t)room, sizeof *variant->run);
+        if (variant->run == NULL)
+            return RC_OUT_OF_MEMORY;
+    }
+    variant->run[variant->runs++] = run;
+    set->runs++;
+    int classes = run->results.task_end[run->results.tasks - 1];
+    set->classes = classes > set->classes ? classes : set->classes;
+    return RC_OK;
+}
+
+/* ---- labels and colours ------------------------------------------------------------------------------------------ */
+
+/* The title of the method and, if the set has several variants of it, the settings in which they differ. */
+static void write_label(const rc_report_set *set, rc_report_variant *variant)
+{
+    const rc_json *setting = NULL, *config = config_of(variant->run[0]);
+    size_t used = (size_t)snprintf(variant->label, sizeof variant->label, "%s",
+                                   variant->method != NULL ? variant->method->title : variant->name);
+    while ((setting = rc_json_next(config, setting)) != NULL && used + 1 < sizeof variant->label) {
+        bool tells = false;
+        for (int i = 0; i < set->variants && !tells; i++)
+            tells = strcmp(set->variant[i].name, variant->name) == 0 && differs(setting, set->variant[i].run[0]);
+        if (tells)
+            used += (size_t)snprintf(variant->label + used, sizeof variant->label - used, ", %s %s",
+                                     rc_json_key(setting), rc_json_string(setting));
+    }
+}
+
+/* The same label has the same colour in every set; CwD has the first. */
+static void choose_colour(const rc_report_sets *sets, rc_report_variant *variant, int *next)
+{
+    if (strcmp(variant->label, "CwD") == 0) {
+        variant->colour = 1;
+        return;
+    }
+    for (int i = 0; i < sets->count; i++)
+        for (int k = 0; k < sets->set[i].variants; k++)
+            if (sets->set[i].variant[k].colour > 0 && strcmp(sets->set[i].variant[k].label, variant->label) == 0) {
+                variant->colour = sets->set[i].variant[k].colour;
+                variant->dashed = sets->set[i].variant[k].dashed;
+                return;
+            }
+    variant->dashed = *next / (RC_REPORT_COLOURS - 1) % 2 == 1;
+    variant->colour = 2 + (*next)++ % (RC_REPORT_COLOURS - 1);
+}
+
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+
+static const rc_task_result *last_task(const rc_report_run *run)
+{
+    return &run->results.task[run->results.done - 1];
+}
+
+static double last_of(const rc_report_run *run)
+{
+    return last_task(run)->accuracy;
+}
+
+static double mean_of(const rc_report_run *run)
+{
+    return rc_results_mean(&run->results);
+}
+
+static double forgetting_of(const rc_report_run *run)
+{
+    return rc_forgetting(run->results.matrix, run->results.tasks, run->results.done);
+}
+
+static double old_of(const rc_report_run *run)
+{
+    return last_task(run)->old_accuracy;
+}
+
+static double new_of(const rc_report_run *run)
+{
+    return last_task(run)->new_accuracy;
+}
+
+/* Over the runs that are done. values: room for all of them. */
+static rc_spread spread(const rc_report_variant *v, double (*number)(const rc_report_run *run), double *values)
+{
+    int count = 0;
+    for (int i = 0; i < v->runs; i++)
+        if (rc_report_run_done(v->run[i]) && !isnan(number(v->run[i])))
+            values[count++] = number(v->run[i]);
+    return rc_spread_of(values, count);
+}
+
+static void count_seconds(rc_report_variant *v, double *values)
+{
+    double seconds[RC_REPORT_SECONDS];
+    for (int which = 0; which < RC_REPORT_SECONDS; which++) {
+        int count = 0;
+        for (int i = 0; i < v->runs; i++) {
+            rc_results_seconds(&v->run[i]->results, seconds);
+            if (rc_report_run_done(v->run[i]) && !isnan(seconds[which]))
+                values[count++] = seconds[which];
+        }
+        v->seconds[which] = rc_spread_of(values, count);
+    }
+}
+
+static size_t larger(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
+static void count_tasks(const rc_report_set *set, rc_report_variant *v, double *values)
+{
+    for (int task = 0; task < set->tasks; task++) {
+        int count = 0;
+        for (int i = 0; i < v->runs; i++)
+            if (task < v->run[i]->results.done && !isnan(v->run[i]->results.task[task].accuracy))
+                values[count++] = v->run[i]->results.task[task].accuracy;
+        v->accuracy[task] = rc_spread_of(values, count);
+        for (int j = 0; j < set->tasks; j++) {
+            count = 0;
+            for (int i = 0; i < v->runs; i++) {
+                double percent = v->run[i]->results.matrix[task * set->tasks + j];
+                if (task < v->run[i]->results.done && !isnan(percent))
+                    values[count++] = percent;
+            }
+            v->matrix[task * set->tasks + j] = rc_spread_of(values, count).mean;
+        }
+    }
+}
+
+/* The ledgers of the runs; nothing where no run has one. */
+static rc_status count_ledger(const rc_report_set *set, rc_report_variant *v, double *values)
+{
+    bool any = false;
+    for (int i = 0; i < v->runs; i++)
+        any = any || v->run[i]->ledger != NULL;
+    if (!any)
+        return RC_OK;
+    int cells = set->tasks * RC_LEDGER_COUNT;
+    v->ledger = rc_alloc_zeroed(NULL, (size_t)cells, sizeof *v->ledger);
+    if (v->ledger == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int cell = 0; cell < cells; cell++) {
+        int known = 0;
+        for (int i = 0; i < v->runs; i++)
+            if (v->run[i]->ledger != NULL && !isnan(v->run[i]->ledger[cell]))
+                values[known++] = v->run[i]->ledger[cell];
+        v->ledger[cell] = rc_spread_of(values, known);
+    }
+    return RC_OK;
+}
+
+static rc_status count(const rc_report_set *set, rc_report_variant *v)
+{
+    size_t tasks = (size_t)set->tasks;
+    double *values = rc_alloc_zeroed(NULL, (size_t)v->runs, sizeof *values);
+    v->accuracy = rc_alloc_zeroed(NULL, tasks, sizeof *v->accuracy);
+    v->matrix = rc_alloc_zeroed(NULL, tasks * tasks, sizeof *v->matrix);
+    if (values == NULL || v->accuracy == NULL || v->matrix == NULL) {
+        rc_free(NULL, values);
+        return RC_OUT_OF_MEMORY;
+    }
+    v->shown = v->run[0];
+    for (int i = v->runs - 1; i >= 0; i--) {
+        const rc_report_run *run = v->run[i];
+        v->done += rc_report_run_done(run);
+        if (run->class_name != NULL)
+            v->shown = run;
+        if (run->results.done > 0) {
+            const rc_stored *stored = &last_task(run)->stored;
+            v->stored.images = larger(v->stored.images, stored->images);
+            v->stored.model = larger(v->stored.model, stored->model);
+            v->stored.statistics = larger(v->stored.statistics, stored->statistics);
+        }
+    }
+    v->last = spread(v, last_of, values);
+    v->mean = spread(v, mean_of, values);
+    v->forgetting = spread(v, forgetting_of, values);
+    v->old_classes = spread(v, old_of, values);
+    v->new_classes = spread(v, new_of, values);
+    count_seconds(v, values);
+    count_tasks(set, v, values);
+    v->paper = rc_paper_find(set->dataset, set->tasks, v->name);
+    rc_status status = count_ledger(set, v, values);
+    rc_free(NULL, values);
+    return status;
+}
+
+rc_status rc_report_sets_make(const rc_report_runs *runs, rc_report_sets *sets)
+{
+    int next = 0;
+    *sets = (rc_report_sets){.set = rc_alloc_zeroed(NULL, (size_t)runs->count, sizeof *sets->set)};
+    rc_status status = sets->set != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    for (int i = 0; i < runs->count && status == RC_OK; i++)
+        status = place_run(find_set(sets, runs->run[i]), runs->run[i], runs->count);
+    if (status == RC_OK)
+        qsort(sets->set, (size_t)sets->count, sizeof *sets->set, compare_sets);
+    for (int i = 0; i < sets->count && status == RC_OK; i++) {
+        rc_report_set *set = &sets->set[i];
+        sort_variants(set);
+        for (int k = 0; k < set->variants && status == RC_OK; k++) {
+            write_label(set, &set->variant[k]);
+            choose_colour(sets, &set->variant[k], &next);
+            status = count(set, &set->variant[k]);
+        }
+    }
+    if (status != RC_OK)
+        rc_report_sets_free(sets);
+    return status;
+}
+
+void rc_report_sets_free(rc_report_sets *sets)
+{
+    for (int i = 0; i < sets->count; i++) {
+        for (int k = 0; k < sets->set[i].variants; k++) {
+            rc_free(NULL, sets->set[i].variant[k].run);
+            rc_free(NULL, sets->set[i].variant[k].accuracy);
+            rc_free(NULL, sets->set[i].variant[k].matrix);
+            rc_free(NULL, sets->set[i].variant[k].ledger);
+        }
+        rc_free(NULL, sets->set[i].variant);
+    }
+    rc_free(NULL, sets->set);
+    *sets = (rc_report_sets){0};
+}

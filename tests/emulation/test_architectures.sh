@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Which kernels whole steps would take on cards of each architecture, by the launches that the emulation names without
+# running them: every convolution and every linear layer of a step has tensor cores everywhere, also where a block has 99 KB
+# of shared memory. docs/gpu.md has the table.
+#
+# usage: test_architectures.sh PROGRAM MODULE
+set -euo pipefail
+program=$(realpath "$1")
+RECOLLECT_CUDA_MODULE=$(realpath "$2")
+export RECOLLECT_CUDA_MODULE
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+fail() { echo "test_architectures: FAILED: $*" >&2; exit 1; }
+
+launches() { # ARCHITECTURE STEP SIZE: to the file of that name
+    RECOLLECT_EMULATED_DEVICE=$1 RECOLLECT_EMULATED_LAUNCHES=$1 "$program" bench --quick --backend cuda --step "$2" \
+        --size "$3" >log 2>&1 || fail "$1, $2 at $3 px: $(tail -n 1 log)"
+    [ -s "$1" ] || fail "$1, $2 at $3 px: no launch"
+}
+count() { grep -c "$1" "$2" || true; } # PATTERN ARCHITECTURE
+
+for architecture in sm_80 sm_86 sm_89 sm_90 sm_100 sm_120; do
+    launches $architecture train_next 64
+    # Those without tensor cores: tiles in fp32, the weight gradient's stages.
+    ! grep -q 'tiled_arguments\|stage_arguments' $architecture ||
+        fail "$architecture: convolutions without tensor cores: $(grep 'tiled_arguments\|stage_arguments' $architecture | sort | uniq -c)"
+    grep -q 'gather_arguments' $architecture || fail "$architecture: no convolution on tensor cores"
+done
+[ "$(count '(forward_chain)' sm_90)" -gt 0 ] || fail "sm_90 takes no chain at 64 px"
+[ "$(count '(forward_chain)' sm_80)" -eq 0 ] || fail "sm_80 takes chains at 64 px: the table in docs/gpu.md is wrong"
+cmp sm_86 sm_89 && cmp sm_90 sm_100 || fail "other kernels: the table in docs/gpu.md is wrong"
+
+for architecture in sm_80 sm_86 sm_90 sm_120; do
+    launches $architecture inversion 32
+done
+chains="$(count '(forward_chain)' sm_80) $(count '(forward_chain)' sm_86) $(count '(forward_chain)' sm_90)"
+[ "$chains" = "4 2 6" ] || fail "chains of inversion at 32 px: $chains, expected 4 2 6 (each is captured twice)"
+echo "test_architectures: passed"

@@ -1,0 +1,479 @@
+/* Reports of runs with made-up numbers: what is read, what belongs together, what the tables say. (The linker redirects
+ * the library's posix_memalign, so that memory can run out.) */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "report/tables.h"
+#include "support/failing_heap.h"
+#include "support/reports.h"
+#include "support/run_files.h"
+#include "support/succeeds.h"
+
+/* ---- what belongs together --------------------------------------------------------------------------------------- */
+
+static void orders_have_means_and_deviations(void **state)
+{
+    (void)state;
+    write_run("order-0/cwd", "cwd", 0, 90, NULL);
+    write_run("order-1/cwd", "cwd", 1, 94, NULL);
+    write_run("order-0/lwf", "lwf", 0, 60, NULL);
+    /* 50 and 54; means of 90..50 and 94..54; forgets 94 - 48 of tasks 1..4: 46, 36, 26, 16. */
+    says(RC_REPORT_CSV, "accuracy",
+         "dataset,tasks,method,last,last_deviation,mean,mean_deviation,forgetting,forgetting_deviation,old_classes,"
+         "old_classes_deviation,new_classes,new_classes_deviation,keeps,seconds,runs,orders\n"
+         "\"cifar100\",5,\"LwF\",20,,40,,31,,18,,24,,\"18.9 kB of statistics\",175,\"1 run\",\"0\"\n"
+         "\"cifar100\",5,\"CwD\",52,2.828427125,72,2.828427125,31,0,50,2.828427125,56,2.828427125,"
+         "\"18.9 kB of statistics\",175,\"2 runs\",\"0, 1\"\n");
+    says(RC_REPORT_CSV, "tasks", "\"cifar100\",5,\"CwD\",92,2.828427125,82,2.828427125,72,");
+    says(RC_REPORT_CSV, "time", "\"cifar100\",5,\"CwD\",40,100,20,5,10,175\n");
+}
+
+static void other_settings_are_other_variants(void **state)
+{
+    (void)state;
+    write_run("a", "cwd", 0, 90, "0.1");
+    write_run("b", "cwd", 1, 92, "0.1");
+    write_run("c", "cwd", 0, 70, "0.5");
+    rc_text text = report(RC_REPORT_CSV, "accuracy");
+    has(&text, "\"CwD, lambda_war 0.1\",51,1.414213562");
+    has(&text, "\"CwD, lambda_war 0.5\",30,,");
+    assert_true(strstr(text.bytes, "0.1\",51") < strstr(text.bytes, "0.5\",30")); /* as they came */
+    rc_text_free(&text);
+}
+
+static void the_most_that_is_kept_counts(void **state)
+{
+    run_file run = five;
+    (void)state;
+    for (int order = 0; order < 3; order++) {
+        static const int kept[] = {2000, 5000, 3000};
+        char name[32];
+        snprintf(name, sizeof name, "%d", order);
+        run.order = order;
+        run.kept = kept[order];
+        run_file_write(&run, in_folder(name));
+    }
+    says(RC_REPORT_CSV, "accuracy", "\"5.0 kB of statistics\"");
+}
+
+static void colours_stay_with_their_labels(void **state)
+{
+    rc_report_runs runs = {0};
+    rc_report_sets sets;
+    run_file run = five;
+    (void)state;
+    static const char *const settings[] = {"0", "1", "2", "3", "4", "5", "6", "7", "8", "9"};
+    write_run("cwd", "cwd", 0, 90, NULL);
+    for (int i = 0; i < 10; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "er-%d", i);
+        write_run(name, "er", 0, 50, settings[i]);
+    }
+    run.tasks = run.done = 3;
+    run.method = "er";
+    run_file_write(&run, in_folder("other/er"));
+    run.method = "cwd";
+    run_file_write(&run, in_folder("other/cwd"));
+    SUCCEEDS(rc_report_runs_add(&runs, report_folder));
+    SUCCEEDS(rc_report_sets_make(&runs, &sets));
+    const rc_report_variant *three = sets.set[0].variant, *v = sets.set[1].variant;
+    assert_int_equal(sets.set[0].tasks, 3);
+    assert_int_equal(sets.set[0].classes, 6);
+    assert_int_equal(sets.set[1].classes, 10);
+    assert_string_equal(three[0].label, "ER");
+    assert_int_equal(three[0].colour, 2);
+    assert_int_equal(three[1].colour, 1); /* CwD */
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(v[i].colour, 2 + (1 + i) % 9);
+        assert_int_equal(v[i].dashed, i >= 8);
+    }
+    assert_int_equal(v[10].colour, 1);
+    rc_report_sets_free(&sets);
+    rc_report_runs_free(&runs);
+    write_run("lwf", "lwf", 0, 90, NULL);
+    run.method = "lwf";
+    run_file_write(&run, in_folder("other/lwf"));
+    SUCCEEDS(rc_report_runs_add(&runs, report_folder));
+    SUCCEEDS(rc_report_sets_make(&runs, &sets));
+    assert_string_equal(sets.set[0].variant[1].label, "LwF");
+    assert_string_equal(sets.set[1].variant[10].label, "LwF");
+    assert_int_equal(sets.set[0].variant[1].colour, 3);
+    assert_int_equal(sets.set[1].variant[10].colour, 3);
+    assert_false(sets.set[1].variant[10].dashed);
+    rc_report_sets_free(&sets);
+    rc_report_runs_free(&runs);
+}
+
+static void sets_are_sorted_and_methods_keep_their_order(void **state)
+{
+    run_file run = five;
+    (void)state;
+    write_run("a", "cwd", 0, 90, NULL);
+    write_run("z", "finetune", 0, 90, NULL);
+    run.tasks = run.done = 10;
+    run.classes_per_task = 1; /* fewer classes than the five tasks have */
+    run_file_write(&run, in_folder("m"));
+    run.classes_per_task = 2;
+    run.tasks = run.done = 3;
+    run.dataset = "animals";
+    run_file_write(&run, in_folder("n"));
+    run.method = "of another program";
+    run_file_write(&run, in_folder("o"));
+    rc_text text = report(RC_REPORT_CSV, "accuracy");
+    const char *order[] = {"\"animals\",3,\"CwD\"", "\"animals\",3,\"of another program\"",
+                           "\"cifar100\",5,\"Fine-tuning\"", "\"cifar100\",5,\"CwD\"", "\"cifar100\",10,\"CwD\""};
+    const char *before = text.bytes;
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        const char *at = strstr(text.bytes, order[i]);
+        if (at == NULL || at < before)
+            fail_msg("%s is missing, or not in its place", order[i]);
+        before = at;
+    }
+    rc_text_free(&text);
+}
+
+static void runs_that_are_not_done_do_not_count(void **state)
+{
+    run_file run = five;
+    (void)state;
+    write_run("order-0/cwd", "cwd", 0, 90, NULL);
+    run.order = 1;
+    run.done = 2;
+    run.accuracy = 80;
+    run_file_write(&run, in_folder("order-1/cwd"));
+    run.method = "lwf";
+    run_file_write(&run, in_folder("order-1/lwf"));
+    run.done = 0;
+    run.method = "er";
+    run_file_write(&run, in_folder("order-1/er"));
+    rc_text text = report(RC_REPORT_CSV, "accuracy");
+    has(&text, "\"CwD\",50,,70,,");
+    has(&text, "\"1 of 2 runs done\",\"0, 1\"");
+    has(&text, "\"LwF\",,,,,,,,,,,\"18.9 kB of statistics\",,\"2 of 5 tasks done\"");
+    has(&text, "\"ER\",,,,,,,,,,,\"nothing\",,\"0 of 5 tasks done\"");
+    rc_text_free(&text);
+    says(RC_REPORT_CSV, "tasks", "\"CwD\",85,7.071067812,75,7.071067812,70,,60,,50,\n");
+    text = report(RC_REPORT_HTML, NULL);
+    has(&text, "Some runs are not finished.");
+    has(&text, "<b>1 of 4</b><span>runs are done");
+    rc_text_free(&text);
+}
+
+static void a_run_with_classes_is_shown(void **state)
+{
+    run_file run = five;
+    (void)state;
+    run.without_classes = true;
+    run_file_write(&run, in_folder("a"));
+    write_run("b", "cwd", 1, 90, NULL);
+    write_run("c", "cwd", 2, 90, NULL);
+    says(RC_REPORT_HTML, NULL, "Classes, norms and losses are those of class order 1, seed 1.");
+    says(RC_REPORT_HTML, NULL, "<b>Each class</b>");
+}
+
+static void logs_may_say_less(void **state)
+{
+    static const char older[] = "{\"event\":\"run\",\"dataset\":\"cifar100\"}\n";
+    static const char nameless[] = "{\"event\":\"run\",\"task_sizes\":[1,1]}\n";
+    static const char wrong[] = "{\"event\":\"run\",\"task_sizes\":[1,-1]}\n";
+    rc_text out;
+    rc_report_about about;
+    (void)state;
+    run_file_bytes(in_folder("old"), "events.jsonl", older, sizeof older - 1);
+    assert_int_equal(try_report(RC_REPORT_CSV, NULL, &out, &about), RC_INVALID_ARGUMENT);
+    run_file_bytes(in_folder("er"), "events.jsonl", nameless, sizeof nameless - 1);
+    says(RC_REPORT_CSV, "accuracy", "\"unknown data\",2,\"ER\",");
+    run_file_bytes(in_folder("er"), "events.jsonl", wrong, sizeof wrong - 1);
+    assert_int_equal(try_report(RC_REPORT_CSV, NULL, &out, &about), RC_FORMAT);
+    assert_non_null(strstr(rc_message(), "er/events.jsonl is not the log of a run: task 2 has size -1"));
+}
+
+static void runs_begin_with_a_log(void **state)
+{
+    (void)state;
+    run_file_log(&five, in_folder("cwd"), 1);
+    run_file_log(&five, in_folder("first-task"), 1);
+    rc_text text = report(RC_REPORT_HTML, NULL);
+    has(&text, "No run is finished yet.");
+    has(&text, "0 of 5 tasks done");
+    has(&text, "<b>Losses</b>");
+    rc_text_free(&text);
+    says(RC_REPORT_CSV, "runs", "\"cifar100\",5,\"CwD\",0,1,0,,,0,\"a machine, cpu fp32\",\"0.1.0 abc\",\"");
+}
+
+/* ---- the paper --------------------------------------------------------------------------------------------------- */
+
+static void paper_has_all_its_numbers(void **state)
+{
+    (void)state;
+    int numbers = 0;
+    for (const rc_paper_row *row = rc_paper; row->dataset != NULL; row++)
+        numbers += !isnan(row->last) + !isnan(row->mean);
+    assert_int_equal(numbers, 171);
+    const rc_paper_row *row = rc_paper_find("cifar100", 5, "cwd");
+    assert_true(row->last == 52.46 && row->last_deviation == 0.35 && row->mean == 66.31 && row->mean_deviation == 1.46);
+    row = rc_paper_find("imagenet100", 20, "cwd");
+    assert_true(row->last == 34.6 && isnan(row->last_deviation) && row->mean == 49.18);
+    assert_true(isnan(rc_paper_find("cifar100", 5, "wa")->mean));
+    assert_null(rc_paper_find("cifar100", 5, "joint"));
+    assert_null(rc_paper_find("cifar100", 7, "cwd"));
+    assert_null(rc_paper_find("cifar10", 5, "cwd"));
+}
+
+static void our_numbers_stand_beside_the_paper(void **state)
+{
+    (void)state;
+    write_run("cwd", "cwd", 0, 90, NULL);
+    write_run("joint", "joint", 0, 95, NULL);
+    rc_text text = report(RC_REPORT_CSV, "paper");
+    has(&text, "\"cifar100\",5,\"CwD\",50,,52.46,0.35,-2.46,70,,66.31,1.46,3.69,1\n");
+    has(&text, "\"cifar100\",5,\"LwF\",,,17,0.1,,,,,,,0\n");
+    has_not(&text, "Joint");
+    assert_int_equal(count_of(&text, "\n"), 18); /* the head, and the paper's 17 rows */
+    rc_text_free(&text);
+    text = report(RC_REPORT_HTML, NULL);
+    has(&text, "The paper has 52.5 %");
+    has(&text, "<b>\xE2\x88\x92"
+               "2.5 <em>points</em></b><span>from the paper's figure");
+    rc_text_free(&text);
+}
+
+static void coverage_counts_numbers(void **state)
+{
+    rc_report_runs runs = {0};
+    rc_report_sets sets;
+    int printed, measured;
+    (void)state;
+    write_run("cwd", "cwd", 0, 90, NULL); /* last and mean */
+    write_run("wa", "wa", 0, 90, NULL);   /* last alone */
+    SUCCEEDS(rc_report_runs_add(&runs, report_folder));
+    SUCCEEDS(rc_report_sets_make(&runs, &sets));
+    rc_report_coverage(&sets.set[0], &printed, &measured);
+    assert_int_equal(printed, 25);
+    assert_int_equal(measured, 3);
+    rc_report_sets_free(&sets);
+    rc_report_runs_free(&runs);
+}
+
+/* ---- classes ----------------------------------------------------------------------------------------------------- */
+
+static const char *reversed(int label)
+{
+    static char name[32];
+    snprintf(name, sizeof name, "class %d", 10 - label);
+    return name;
+}
+
+static void classes_are_matched_by_name(void **state)
+{
+    run_file run = five;
+    (void)state;
+    write_run("a", "cwd", 0, 90, NULL);
+    run.order = 1;
+    run.name = reversed;
+    run_file_write(&run, in_folder("b"));
+    /* class 1 has 0 % in the one and 9 % in the other. */
+    says(RC_REPORT_CSV, "classes",
+         "dataset,tasks,class,task,\"CwD\",\"CwD deviation\"\n\"cifar100\",5,\"class 1\",1,4.5,6.36");
+    says(RC_REPORT_CSV, "classes", "\"cifar100\",5,\"class 3\",2,4.5,3.5");
+    says(RC_REPORT_CSV, "confused", "\"CwD\",\"class 1\",\"class 2\",3,4");
+}
+
+/* ---- what cannot be read ----------------------------------------------------------------------------------------- */
+
+static void refused(const char *json, const char *piece)
+{
+    rc_text out;
+    rc_report_about about;
+    run_file_bytes(in_folder("cwd"), "results.json", json, strlen(json));
+    size_t before = rc_bytes_allocated();
+    rc_status status = try_report(RC_REPORT_HTML, NULL, &out, &about);
+    if (status != RC_FORMAT || strstr(rc_message(), "/cwd/results.json") == NULL || strstr(rc_message(), piece) == NULL)
+        fail_msg("%s: %s: %s", json, recollect_status_text(status), rc_message());
+    rc_text_free(&out);
+    assert_int_equal(rc_bytes_allocated(), before);
+}
+
+#define TASK(classes, accuracy, row) \
+    "{\"classes\":" classes ",\"accuracy\":" accuracy ",\"by_task\":" row ",\"seconds\":{}}"
+
+static void files_that_do_not_fit_are_refused(void **state)
+{
+    (void)state;
+    refused("{\"method\": \"cw", "line 1");
+    refused("", "line 1");
+    refused("[]", "method");
+    refused("{\"method\":\"cwd\"}", "task_sizes");
+    refused("{\"method\":\"cwd\",\"task_sizes\":[]}", "task_sizes has 0 entries, expected 1 to 256");
+    refused("{\"method\":\"cwd\",\"task_sizes\":[0]}", "task 1 has size 0");
+    refused("{\"method\":\"cwd\",\"task_sizes\":[1,20000]}", "task 2 has size 20000");
+    refused("{\"method\":\"cwd\",\"task_sizes\":[9223372036854775807]}", "task 1 has size");
+    refused("{\"method\":\"a name that is longer than any method's\",\"task_sizes\":[1]}", "method has 39 bytes");
+    refused("{\"method\":\"12345678901234567890123456789012\",\"task_sizes\":[1]}", "method has 32 bytes");
+    refused("{\"method\":\"1234567890123456789012345678901\",\"task_sizes\":[1]}", "tasks_done");
+    refused("{\"method\":\"cwd\",\"task_sizes\":7}", "'task_sizes'");
+    refused("{\"method\":\"cwd\",\"task_sizes\":[2],\"tasks_done\":1,\"tasks\":[]}", "not results of this run");
+    refused("{\"method\":\"cwd\",\"task_sizes\":[2],\"tasks_done\":1,\"tasks\":[" TASK("2", "101", "[1]") "]}",
+            "accuracy 101, expected a number from 0 to 100");
+    refused("{\"method\":\"cwd\",\"task_sizes\":[2],\"tasks_done\":1,\"tasks\":[" TASK("3", "1", "[1]") "]}",
+            "does not fit the run");
+    refused("{\"method\":\"cwd\",\"task_sizes\":[1],\"tasks_done\":1,\"tasks\":[" TASK(
+                "1", "1", "[1]") "],\"classes\":[{\"name\":7}]}",
+            "name");
+    refused("{\"method\":\"cwd\",\"task_sizes\":[1],\"tasks_done\":1,\"tasks\":[" TASK(
+                "1", "1", "[1]") "],\"classes\":[{\"name\":\"a\"}],\"confusion\":[[1],[2]]}",
+            "confusion has 2 rows, expected 1");
+    refused("{\"method\":\"cwd\",\"task_sizes\":[1],\"tasks_done\":1,\"tasks\":[" TASK(
+                "1", "1", "[1]") "],\"classes\":[{\"name\":\"a\"}],\"confusion\":[[1,2]]}",
+            "row 1 of confusion has 2 entries, expected 1");
+    refused("{\"method\":\"cwd\",\"task_sizes\":[1],\"tasks_done\":1,\"tasks\":[" TASK(
+                "1", "1", "[1]") "],\"classes\":[{\"name\":\"a\"}],\"confusion\":[[-1]]}",
+            "row 1 of confusion has -1");
+}
+
+static void places_without_runs_are_told(void **state)
+{
+    rc_report_runs runs = {0};
+    (void)state;
+    assert_int_equal(rc_report_runs_add(&runs, report_folder), RC_INVALID_ARGUMENT);
+    assert_non_null(strstr(rc_message(), "there is no run in '/tmp/recollect-test-"));
+    assert_int_equal(rc_report_runs_add(&runs, in_folder("nowhere")), RC_IO);
+    assert_non_null(strstr(rc_message(), "nowhere'"));
+    run_file_write(&five, in_folder("first-task")); /* of several methods, and no run of its own */
+    assert_int_equal(rc_report_runs_add(&runs, report_folder), RC_INVALID_ARGUMENT);
+    run_file_bytes(in_folder("cwd"), "events.jsonl", "{\"event\":\"ru", 12);
+    assert_int_equal(rc_report_runs_add(&runs, report_folder), RC_FORMAT);
+    assert_non_null(strstr(rc_message(), "cwd/events.jsonl has no whole line yet"));
+    rc_report_runs_free(&runs);
+}
+
+static void files_and_links(void **state)
+{
+    rc_report_runs runs = {0};
+    (void)state;
+    run_file_write(&five, in_folder("deep/deeper/cwd"));
+    run_file_write(&five, in_folder("1/2/3/4/5/6/cwd")); /* deeper than runs lie */
+    run_file_write(&five, in_folder("a/b/c/d/e/cwd"));
+    assert_int_equal(symlink(report_folder, in_folder("deep/circle")), 0);
+    SUCCEEDS(rc_report_runs_add(&runs, in_folder("deep/deeper/cwd/results.json")));
+    assert_string_equal(runs.run[0]->folder, in_folder("deep/deeper/cwd"));
+    SUCCEEDS(rc_report_runs_add(&runs, in_folder("deep///")));
+    assert_int_equal(runs.count, 2);
+    SUCCEEDS(rc_report_runs_add(&runs, report_folder));
+    assert_int_equal(runs.count, 4);
+    assert_string_equal(runs.run[2]->path, in_folder("a/b/c/d/e/cwd/results.json"));
+    rename(in_folder("deep/deeper/cwd/results.json"), in_folder("copy.json"));
+    SUCCEEDS(rc_report_runs_add(&runs, in_folder("copy.json")));
+    assert_string_equal(runs.run[4]->folder, "");
+    assert_string_equal(runs.run[4]->path, in_folder("copy.json"));
+    rc_report_runs_free(&runs);
+}
+
+static void many_runs_are_all_there(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 40; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "order-%02d", i);
+        write_run(name, "cwd", i, 90, NULL);
+    }
+    rc_report_runs runs = {0};
+    SUCCEEDS(rc_report_runs_add(&runs, report_folder));
+    assert_int_equal(runs.count, 40);
+    for (int i = 0; i < 40; i++)
+        assert_int_equal(runs.run[i]->order, i);
+    rc_report_runs_free(&runs);
+    says(RC_REPORT_CSV, "accuracy", "\"40 runs\",\"0, 1, 2,");
+}
+
+static void a_log_that_is_a_folder_is_told(void **state)
+{
+    rc_report_runs runs = {0};
+    (void)state;
+    SUCCEEDS(rc_file_make_folder(in_folder("cwd/events.jsonl")));
+    assert_int_not_equal(rc_report_runs_add(&runs, report_folder), RC_OK);
+    assert_non_null(strstr(rc_message(), "cwd/events.jsonl"));
+    rc_report_runs_free(&runs);
+}
+
+static void old_results_have_no_classes(void **state)
+{
+    run_file run = five;
+    (void)state;
+    run.without_classes = true;
+    run_file_write(&run, in_folder("cwd"));
+    rc_text text = report(RC_REPORT_HTML, NULL);
+    has(&text, "<b>Task by task</b>");
+    has_not(&text, "<b>Each class</b>");
+    has_not(&text, "<b>What is taken for what</b>");
+    rc_text_free(&text);
+    says(RC_REPORT_CSV, "accuracy", "\"CwD\",50,,");
+}
+
+static void every_failure_of_memory_is_told(void **state)
+{
+    run_file run = five;
+    (void)state;
+    run.classes_per_task = 1;
+    run_file_write(&run, in_folder("a"));
+    run_file_log(&run, in_folder("a"), 1);
+    static const char findings[] = "{\"methods\": [{\"method\": \"cwd\", \"tasks\": [{\"norms\": [1]}]}]}";
+    run_file_bytes(report_folder, "ledger.json", findings, sizeof findings - 1);
+    run_file_bytes(report_folder, "norms.json", findings, sizeof findings - 1);
+    run.setting = "0.7";
+    run_file_write(&run, in_folder("b"));
+    for (int format = RC_REPORT_HTML; format <= RC_REPORT_CSV; format++) {
+        rc_text whole = report((rc_report_format)format, NULL);
+        size_t before = rc_bytes_allocated();
+        bool failed = true;
+        for (int k = 1; failed; k++) {
+            rc_text out;
+            rc_report_about about;
+            allocation_to_fail = k;
+            rc_status status = try_report((rc_report_format)format, NULL, &out, &about);
+            failed = allocation_failed();
+            if (status != (failed ? RC_OUT_OF_MEMORY : RC_OK))
+                fail_msg("format %d, allocation %d: %s: %s", format, k, recollect_status_text(status), rc_message());
+            if (!failed)
+                assert_string_equal(out.bytes, whole.bytes);
+            rc_text_free(&out);
+            assert_int_equal(rc_bytes_allocated(), before);
+        }
+        rc_text_free(&whole);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(orders_have_means_and_deviations),
+        IN_FOLDER(other_settings_are_other_variants),
+        IN_FOLDER(sets_are_sorted_and_methods_keep_their_order),
+        IN_FOLDER(runs_that_are_not_done_do_not_count),
+        IN_FOLDER(the_most_that_is_kept_counts),
+        IN_FOLDER(colours_stay_with_their_labels),
+        IN_FOLDER(a_run_with_classes_is_shown),
+        IN_FOLDER(logs_may_say_less),
+        IN_FOLDER(runs_begin_with_a_log),
+        cmocka_unit_test(paper_has_all_its_numbers),
+        IN_FOLDER(our_numbers_stand_beside_the_paper),
+        IN_FOLDER(coverage_counts_numbers),
+        IN_FOLDER(classes_are_matched_by_name),
+        IN_FOLDER(files_that_do_not_fit_are_refused),
+        IN_FOLDER(places_without_runs_are_told),
+        IN_FOLDER(files_and_links),
+        IN_FOLDER(many_runs_are_all_there),
+        IN_FOLDER(a_log_that_is_a_folder_is_told),
+        IN_FOLDER(old_results_have_no_classes),
+        IN_FOLDER(every_failure_of_memory_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
