@@ -33,7 +33,11 @@ static rc_status dream(rc_learner *l, const rc_settings *settings, const rc_watc
 {
     const rc_method *cwd;
     RC_TRY(rc_method_find("cwd", &cwd));
-    rc_task_claim claim = {.settings = settings, .method = cwd, .image = &l->augment, .n_old = l->student.head.classes};
+    rc_task_claim claim = {.settings = settings,
+                           .method = cwd,
+                           .image = &l->augment,
+                           .n_old = l->student.head.classes,
+                           .head_bias = l->student.head.bias != NULL};
     RC_TRY(rc_forecast_allow(l->backend, &claim, "dreaming"));
     RC_TRY(rc_learner_configure(l, settings, cwd));
     RC_TRY(rc_learner_begin_dreams(l));

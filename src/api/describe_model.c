@@ -97,8 +97,8 @@ static void describe_text(const rc_saved_model *model, const rc_kept *kept, cons
     rc_bytes_text(kept->weights, weights, sizeof weights);
     put_classes(o, model);
     put(o, "method         %s: %s", l->method->title, l->method->summary);
-    put(o, "net            %s, %zu parameters and a head of %d x %d; %s of weights", l->settings.net, l->net.params,
-        l->student.head.classes, l->student.head.d, weights);
+    put(o, "net            %s, %zu parameters and a head of %d x %d%s; %s of weights", l->settings.net, l->net.params,
+        l->student.head.classes, l->student.head.d, l->student.head.bias != NULL ? " with bias" : "", weights);
     put_normalisation(o, &l->augment);
     put_stored(o, model, kept);
     put_strangers(o, model);
@@ -150,6 +150,7 @@ static rc_status describe_json(const rc_saved_model *model, const rc_kept *kept,
     rc_json_put_text(&w, "net", l->settings.net);
     rc_json_put_int(&w, "parameters", (int64_t)rc_model_parameters(model));
     rc_json_put_int(&w, "features", head->d);
+    rc_json_put_bool(&w, "head_bias", head->bias != NULL);
     rc_json_begin_array(&w, "image");
     rc_json_put_int(&w, NULL, l->augment.h);
     rc_json_put_int(&w, NULL, l->augment.w);

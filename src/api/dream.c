@@ -188,6 +188,7 @@ static rc_status dream(rc_learner *l, const rc_settings *chosen, const rc_dream_
                            .method = method,
                            .image = &l->augment,
                            .n_old = l->student.head.classes,
+                           .head_bias = l->student.head.bias != NULL,
                            .also = size_sampler};
     RC_TRY(rc_forecast_allow(l->backend, &claim, "dreaming"));
     RC_TRY(rc_learner_configure(l, chosen, method));

@@ -212,6 +212,7 @@ static rc_status prepare_model(lesson *s)
                            .method = s->method,
                            .image = &l->augment,
                            .n_old = s->result->known,
+                           .head_bias = l->student.head.bias != NULL,
                            .n_new = s->n_new,
                            .images = s->data.train.images,
                            .count = s->data.train.count};

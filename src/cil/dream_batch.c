@@ -40,7 +40,7 @@ void rc_dream_batch_draw(rc_dream_batch *b, uint32_t index)
     be->write_bytes(be, b->step, &control, sizeof control);
     b->replay->table->draw(b->replay, b->step, &b->dreams, b->labels);
     rc_pass_forward(b->pass, &l->teacher.backbone, &b->dreams);
-    be->dense_forward(be, b->n, b->d, b->classes, rc_pass_features(b->pass), l->teacher.head.weight, NULL, b->logits,
-                      b->classes);
+    be->dense_forward(be, b->n, b->d, b->classes, rc_pass_features(b->pass), l->teacher.head.weight,
+                      l->teacher.head.bias, b->logits, b->classes);
     be->argmax(be, b->n, b->classes, b->classes, b->logits, b->labels);
 }

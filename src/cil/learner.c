@@ -268,6 +268,9 @@ static rc_status register_state(rc_learner *l)
     RC_TRY(rc_state_add_model(&l->state, "student", &l->student.backbone));
     RC_TRY(rc_state_add(&l->state, "student.head", RC_STATE_REAL, l->student.head.weight,
                         (size_t)l->student.head.classes * (size_t)l->student.head.d));
+    if (l->student.head.bias != NULL)
+        RC_TRY(rc_state_add(&l->state, "student.head.bias", RC_STATE_REAL, l->student.head.bias,
+                            (size_t)l->student.head.classes));
     const rc_source_kind *kind = l->source->kind;
     return kind->register_state != NULL ? kind->register_state(l->source, &l->state) : RC_OK;
 }

@@ -120,7 +120,8 @@ static rc_status score_batch(rc_scorer *s, int n, float *logits, float *features
     be->write_bytes(be, s->bytes, s->staging, (size_t)n * image_bytes(s));
     be->augment(be, &s->augment, s->bytes, s->order, n, s->step, &input);
     rc_pass_forward(s->pass, &s->classifier->backbone, &input);
-    be->dense_forward(be, n, s->d, s->classes, rc_pass_features(s->pass), s->classifier->head.weight, NULL, s->logits,
+    const rc_head *head = &s->classifier->head;
+    be->dense_forward(be, n, s->d, s->classes, rc_pass_features(s->pass), head->weight, head->bias, s->logits,
                       s->classes);
     if (logits != NULL)
         be->read_real(be, logits, s->logits, (size_t)n * (size_t)s->classes);

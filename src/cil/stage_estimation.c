@@ -85,8 +85,8 @@ static void replay_step(void *context)
     be->step_begin(be, e->step);
     e->replay->table->draw(e->replay, e->step, &e->input, e->labels);
     rc_pass_forward(e->teacher_pass, &l->teacher.backbone, &e->input);
-    be->dense_forward(be, e->input.n, e->d, l->n_old, rc_pass_features(e->teacher_pass), l->teacher.head.weight, NULL,
-                      e->teacher_logits, l->n_old);
+    be->dense_forward(be, e->input.n, e->d, l->n_old, rc_pass_features(e->teacher_pass), l->teacher.head.weight,
+                      l->teacher.head.bias, e->teacher_logits, l->n_old);
     be->argmax(be, e->input.n, l->n_old, l->n_old, e->teacher_logits, e->labels);
     add_features(e, &e->input);
 }

@@ -187,7 +187,8 @@ static void judge(rc_inversion *v)
     be->fork(be, RC_SIDE_LANE);
     be->loss_bn(be, s->bn_form, statistics, layers, &weight[RC_LOSS_BN], rc_real_at(be, v->loss, RC_LOSS_BN));
     be->fork(be, RC_MAIN_LANE);
-    be->dense_forward(be, batch, v->d, classes, features, v->classifier->head.weight, NULL, v->logits, classes);
+    be->dense_forward(be, batch, v->d, classes, features, v->classifier->head.weight, v->classifier->head.bias,
+                      v->logits, classes);
     if (!is_pixel_form(v))
         be->argmax(be, batch, classes, classes, v->logits, v->labels);
     if (s->consistency) {

@@ -31,6 +31,7 @@ struct rc_training {
     void *class_weight; /* (classes) of refinement: balances the labels counted so far */
     void *task_weight;  /* (classes) of objectives with class weights: the same all task long; else NULL */
     void *backbone_gradient, *head_gradient;
+    void *bias_gradient;           /* (classes); NULL: the head has no bias */
     void *feature_workspace;       /* (rows, n_old) */
     void *task_values, *task_ones; /* (old tasks): values of RC_KD_TASKS, and ones to sum them with */
     /* Relations: P_s and P_t map features to twice as many. */

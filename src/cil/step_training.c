@@ -14,6 +14,8 @@ static void carve(void *owner, rc_arena *arena)
     t->class_weight = rc_arena_take_array(arena, classes, real);
     t->backbone_gradient = rc_arena_take_array(arena, t->student->backbone.net->params, real);
     t->head_gradient = rc_arena_take_array(arena, classes * (size_t)t->d, real);
+    if (t->student->head.bias != NULL)
+        t->bias_gradient = rc_arena_take_array(arena, classes, real);
     rc_losses_carve(t, arena);
 }
 
@@ -65,6 +67,19 @@ static rc_status create_passes(rc_training *t)
     return RC_OK;
 }
 
+/* Ranges of the optimiser. The two that a training may lack follow; -1: it has none. */
+enum { RANGE_BACKBONE, RANGE_HEAD, RANGE_NEXT };
+
+static int projection_range(const rc_training *t)
+{
+    return t->settings.losses.rkd ? RANGE_NEXT : -1;
+}
+
+static int bias_range(const rc_training *t)
+{
+    return t->student->head.bias == NULL ? -1 : t->settings.losses.rkd ? RANGE_NEXT + 1 : RANGE_NEXT;
+}
+
 static rc_status create_optimiser(rc_training *t)
 {
     const rc_classifier *student = t->student;
@@ -74,6 +89,8 @@ static rc_status create_optimiser(rc_training *t)
     RC_TRY(rc_optimiser_add(t->optimiser, student->head.weight, t->head_gradient, (size_t)t->classes * (size_t)t->d));
     if (t->settings.losses.rkd)
         RC_TRY(rc_optimiser_add(t->optimiser, t->projection, t->projection_gradient, rc_projection_reals(t->d)));
+    if (student->head.bias != NULL)
+        RC_TRY(rc_optimiser_add(t->optimiser, student->head.bias, t->bias_gradient, (size_t)t->classes));
     return RC_OK;
 }
 
@@ -184,7 +201,7 @@ static void ask_teacher(rc_training *t)
     void *logits = rc_real_at(be, t->teacher_logits, (size_t)first * (size_t)n_old);
     be->dense_forward(be, t->rows - first, t->d, n_old,
                       rc_real_at(be, rc_pass_features(t->teacher_pass), (size_t)first * (size_t)t->d),
-                      t->teacher->head.weight, NULL, logits, n_old);
+                      t->teacher->head.weight, t->teacher->head.bias, logits, n_old);
     if (t->replay != NULL && !t->replay->labelled)
         be->argmax(be, t->rows - batch, n_old, n_old, rc_real_at(be, t->teacher_logits, (size_t)batch * (size_t)n_old),
                    t->labels + batch);
@@ -200,16 +217,19 @@ static void clear_logit_gradients(rc_training *t)
 static void ask_student(rc_training *t, const void *features)
 {
     rc_backend *be = t->backend;
-    be->dense_forward(be, t->rows, t->d, t->classes, features, t->student->head.weight, NULL, t->logits, t->classes);
+    be->dense_forward(be, t->rows, t->d, t->classes, features, t->student->head.weight, t->student->head.bias,
+                      t->logits, t->classes);
 }
 
 static void head_gradient(rc_training *t, const void *features)
 {
     rc_backend *be = t->backend;
-    be->dense_backward_weight(be, t->rows, t->d, t->classes, features, t->dlogits, t->classes, t->head_gradient, NULL,
-                              false);
+    be->dense_backward_weight(be, t->rows, t->d, t->classes, features, t->dlogits, t->classes, t->head_gradient,
+                              t->bias_gradient, false);
     rc_losses_of_rows(t);
     be->sum_workers(be, t->head_gradient, (size_t)t->classes * (size_t)t->d);
+    if (t->bias_gradient != NULL)
+        be->sum_workers(be, t->bias_gradient, (size_t)t->classes);
 }
 
 /* Between the two passes a device has little to do, so what need not wait runs on the side lane: the teacher beside the
@@ -268,8 +288,6 @@ void rc_training_step(void *training)
 
 /* ---- refinement --------------------------------------------------------------------------------------------- */
 
-enum { RANGE_BACKBONE, RANGE_HEAD, RANGE_PROJECTIONS };
-
 rc_status rc_training_prepare_epoch(rc_training *t, int epoch)
 {
     return t->replay != NULL && t->replay->table->prepare_epoch != NULL
@@ -288,7 +306,7 @@ rc_status rc_training_begin_refinement(rc_training *t)
     RC_TRY(rc_pass_create(t->backend, t->student->backbone.net, &frozen, &t->frozen_pass));
     rc_pass_prepare(t->frozen_pass, &t->student->backbone);
     rc_optimiser_freeze(t->optimiser, RANGE_BACKBONE, true);
-    rc_optimiser_freeze(t->optimiser, RANGE_PROJECTIONS, true);
+    rc_optimiser_freeze(t->optimiser, projection_range(t), true);
     return t->backend->sync(t->backend);
 }
 
@@ -318,12 +336,13 @@ void rc_training_refinement_step(void *training)
 
 rc_status rc_training_register(rc_training *t, rc_state *state)
 {
-    static const char *const name[] = {"momentum.backbone", "momentum.head", "momentum.projection"};
-    for (int range = 0; range < 3; range++) {
+    static const char *const name[] = {"momentum.backbone", "momentum.head", "momentum.projection", "momentum.bias"};
+    const int range[] = {RANGE_BACKBONE, RANGE_HEAD, projection_range(t), bias_range(t)};
+    for (size_t i = 0; i < sizeof range / sizeof *range; i++) {
         size_t count;
-        void *memory = rc_optimiser_state(t->optimiser, range, 0, &count);
+        void *memory = rc_optimiser_state(t->optimiser, range[i], 0, &count);
         if (memory != NULL)
-            RC_TRY(rc_state_add(state, name[range], RC_STATE_REAL, memory, count));
+            RC_TRY(rc_state_add(state, name[i], RC_STATE_REAL, memory, count));
     }
     if (t->settings.losses.rkd)
         RC_TRY(rc_state_add(state, "projection", RC_STATE_REAL, t->projection, rc_projection_reals(t->d)));
@@ -350,6 +369,7 @@ rc_training_view rc_training_look(rc_training *t)
         .loss = t->loss,
         .backbone_gradient = t->backbone_gradient,
         .head_gradient = t->head_gradient,
+        .bias_gradient = t->bias_gradient,
         .projection_gradient = t->projection_gradient,
         .label_count = t->label_count,
         .bytes = bytes,

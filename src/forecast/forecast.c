@@ -171,11 +171,17 @@ static rc_status time_training(rc_forecast *f, rc_learner *l)
     return status;
 }
 
-/* Begins a task of a learner that is thrown away, with made-up labels. */
+/* Makes a learner that is thrown away know so many classes. */
+static rc_status know(rc_learner *l, int n_old, bool bias)
+{
+    if (bias)
+        RC_TRY(rc_head_add_bias(&l->student.head));
+    return n_old > 0 ? rc_head_grow(&l->student.head, n_old, (rc_rng){1, RC_STREAM_HEAD}) : RC_OK;
+}
+
+/* Begins a task of that learner, with made-up labels. */
 static rc_status begin_task(rc_learner *l, int n_old, int n_new, const uint8_t *images, int count)
 {
-    if (n_old > 0)
-        RC_TRY(rc_head_grow(&l->student.head, n_old, (rc_rng){1, RC_STREAM_HEAD}));
     int32_t *labels = rc_alloc_zeroed(NULL, (size_t)count, sizeof *labels);
     if (labels == NULL)
         return RC_OUT_OF_MEMORY;
@@ -192,12 +198,9 @@ static rc_status build_task(rc_learner *l, const rc_task_claim *claim)
 {
     size_t unused;
     rc_training *training;
-    if (claim->n_new > 0) {
-        RC_TRY(begin_task(l, claim->n_old, claim->n_new, claim->images, claim->count));
-    } else {
-        RC_TRY(rc_head_grow(&l->student.head, claim->n_old, (rc_rng){1, RC_STREAM_HEAD}));
-        RC_TRY(rc_learner_begin_dreams(l));
-    }
+    RC_TRY(know(l, claim->n_old, claim->head_bias));
+    RC_TRY(claim->n_new > 0 ? begin_task(l, claim->n_old, claim->n_new, claim->images, claim->count)
+                            : rc_learner_begin_dreams(l));
     RC_TRY(rc_stage_bytes(l, RC_STAGE_INVERSION, &unused));
     if (rc_stage_steps(l, RC_STAGE_TRAINING) > 0) {
         RC_TRY(rc_stage_training_create(l, &training));
@@ -243,6 +246,7 @@ rc_status rc_forecast_allow(rc_backend *backend, const rc_task_claim *claim, con
 static rc_status measure_task(rc_forecast *f, rc_learner *l, int n_old, int n_new, const uint8_t *images, int count,
                               size_t *bytes)
 {
+    RC_TRY(know(l, n_old, false)); /* as runs have it */
     RC_TRY(begin_task(l, n_old, n_new, images, count));
     RC_TRY(rc_task_memory(l, bytes));
     if (rc_stage_steps(l, RC_STAGE_INVERSION) > 0)

@@ -41,6 +41,7 @@ typedef struct rc_task_claim {
     const rc_method *method;
     const rc_augment *image;
     int n_old, n_new;      /* n_new 0: the task only dreams of the old classes */
+    bool head_bias;        /* the head of the old classes has one */
     const uint8_t *images; /* (count, h, w, c): read only by methods that are given old images */
     int count;
     rc_status (*also)(rc_learner *shadow); /* builds what follows the stages; NULL: nothing does */

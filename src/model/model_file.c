@@ -10,6 +10,7 @@
 
 static const char format[] = "recollect-model-1";
 static const char row_numbers[] = "row_numbers"; /* key of the metadata; see forget_unread */
+static const char head_bias[] = "head.bias";
 
 enum { NAME_SIZE = 2 * RC_NAME_MAX + 32, MORE_TENSORS = RC_MAX_TASKS + 4 + 32 };
 
@@ -82,7 +83,8 @@ static rc_status add_head(bundle *b, const rc_head *head)
         snprintf(name, sizeof name, "head.classifiers.%d.weight", task);
         RC_TRY(add(b, name, 2, shape, rc_real_at(b->backend, head->weight, (size_t)first * (size_t)head->d)));
     }
-    return RC_OK;
+    int64_t classes = head->classes;
+    return head->bias != NULL ? add(b, head_bias, 1, &classes, head->bias) : RC_OK;
 }
 
 static rc_named_tensor tensor_of(const rc_source_array *array)
@@ -246,7 +248,7 @@ rc_kept rc_model_kept(const rc_saved_model *model)
 {
     const rc_learner *l = &model->learner;
     const rc_stored stored = rc_learner_stored(l);
-    size_t d = (size_t)l->student.head.d, reals = l->net.params + l->net.running + (size_t)l->student.head.classes * d;
+    size_t d = (size_t)l->student.head.d, reals = l->net.params + l->net.running + rc_head_parameters(&l->student.head);
     rc_kept kept = {.weights = reals * sizeof(float), .generative_model = stored.model};
     if (!rc_method_takes_old_images(l->method)) /* which has them from elsewhere */
         kept.images = stored.images;
@@ -260,7 +262,7 @@ rc_kept rc_model_kept(const rc_saved_model *model)
 size_t rc_model_parameters(const rc_saved_model *model)
 {
     const rc_head *head = &model->learner.student.head;
-    return model->learner.net.params + (size_t)head->classes * (size_t)head->d;
+    return model->learner.net.params + rc_head_parameters(head);
 }
 
 bool rc_model_is_data_free(const rc_saved_model *model)
@@ -436,7 +438,15 @@ static rc_status load_head(const rc_safetensors *file, rc_head *head)
         RC_TRY(rc_head_grow(head, classes, (rc_rng){0, 0}));
         RC_TRY(load_weights(file, head->backend, name, count, rc_real_at(head->backend, head->weight, first * d)));
     }
-    return tasks > 0 ? RC_OK : rc_fail(RC_FORMAT, "the model knows no class");
+    if (tasks < 1)
+        return rc_fail(RC_FORMAT, "the model knows no class");
+    const rc_named_tensor *bias = rc_safetensors_find(file, head_bias);
+    if (bias == NULL)
+        return RC_OK;
+    if (bias->dims != 1)
+        return rc_fail(RC_FORMAT, "tensor '%s' has %d dimensions, expected 1", head_bias, bias->dims);
+    RC_TRY(rc_head_add_bias(head));
+    return load_weights(file, head->backend, head_bias, (size_t)head->classes, head->bias);
 }
 
 static rc_status load_statistics(const rc_safetensors *file, rc_learner *l)

@@ -1,6 +1,6 @@
 /* A model as a file: safetensors with the reference implementation's tensor names (backbone.*,
- * head.classifiers.N.weight), the stored statistics, and, as metadata, class names, normalisation, tasks, method and
- * configuration. No image is in it, unless the method keeps some (ER, LODE). */
+ * head.classifiers.N.weight; head.bias, if the head has one), the stored statistics, and, as metadata, class names,
+ * normalisation, tasks, method and configuration. No image is in it, unless the method keeps some (ER, LODE). */
 #ifndef RC_MODEL_MODEL_FILE_H
 #define RC_MODEL_MODEL_FILE_H
 

@@ -180,7 +180,20 @@ void rc_head_destroy(rc_head *head)
 {
     if (head->weight != NULL)
         head->backend->release(head->backend, head->weight);
+    if (head->bias != NULL)
+        head->backend->release(head->backend, head->bias);
     *head = (rc_head){0};
+}
+
+rc_status rc_head_add_bias(rc_head *head)
+{
+    rc_backend *be = head->backend;
+    return head->bias == NULL ? be->alloc(be, (size_t)head->capacity * be->real_bytes, &head->bias) : RC_OK;
+}
+
+size_t rc_head_parameters(const rc_head *head)
+{
+    return (size_t)head->classes * ((size_t)head->d + (head->bias != NULL));
 }
 
 static size_t row_bytes(const rc_head *head)
@@ -198,13 +211,20 @@ static rc_status make_room(rc_head *head, int classes)
     if ((double)capacity * head->d > INT32_MAX)
         return rc_fail(RC_INVALID_ARGUMENT, "head for %d features and %d classes, expected at most %d weights", head->d,
                        capacity, INT32_MAX);
-    void *weight = NULL;
+    void *weight = NULL, *bias = NULL;
     RC_TRY(be->alloc(be, (size_t)capacity * row_bytes(head), &weight));
-    be->copy(be, weight, head->weight, (size_t)head->classes * row_bytes(head));
-    rc_status status = be->sync(be); /* before the old rows are released */
+    rc_status status = head->bias != NULL ? be->alloc(be, (size_t)capacity * be->real_bytes, &bias) : RC_OK;
+    if (status == RC_OK) {
+        be->copy(be, weight, head->weight, (size_t)head->classes * row_bytes(head));
+        if (bias != NULL)
+            be->copy(be, bias, head->bias, (size_t)head->classes * be->real_bytes);
+        status = be->sync(be); /* before the old rows are released */
+    }
     be->release(be, status == RC_OK ? head->weight : weight);
+    be->release(be, status == RC_OK ? head->bias : bias);
     if (status == RC_OK) {
         head->weight = weight;
+        head->bias = bias;
         head->capacity = capacity;
     }
     return status;
@@ -241,6 +261,14 @@ rc_status rc_head_copy(rc_head *to, const rc_head *from)
     if (to->d != from->d)
         return rc_fail(RC_INVALID_ARGUMENT, "head of %d features copied into one of %d", from->d, to->d);
     RC_TRY(make_room(to, from->classes));
+    if (from->bias != NULL) {
+        RC_TRY(rc_head_add_bias(to));
+        be->zero(be, to->bias, (size_t)to->capacity * be->real_bytes);
+        be->copy(be, to->bias, from->bias, (size_t)from->classes * be->real_bytes);
+    } else if (to->bias != NULL) {
+        be->release(be, to->bias);
+        to->bias = NULL;
+    }
     be->zero(be, to->weight, (size_t)to->capacity * row_bytes(to));
     be->copy(be, to->weight, from->weight, (size_t)from->classes * row_bytes(from));
     to->classes = from->classes;

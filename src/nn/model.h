@@ -37,7 +37,7 @@ typedef struct rc_slice {
 /* Slice number `index`, in layer order; false when there are no more. */
 bool rc_net_slice(const rc_net *net, int index, rc_slice *slice);
 
-/* The growing bias-free head: rows (classes, d), one block per task. */
+/* The growing head: rows (classes, d), one block per task. */
 enum { RC_MAX_TASKS = 256 };
 
 typedef struct rc_head {
@@ -45,14 +45,21 @@ typedef struct rc_head {
     int d, classes, capacity, tasks;
     int task_end[RC_MAX_TASKS]; /* rows of task t are [task_end[t-1], task_end[t]) */
     void *weight;               /* (capacity, d) real; rows from `classes` on are 0 */
+    void *bias;                 /* (capacity) real; from `classes` on 0. NULL: none, as in nets that are trained here */
 } rc_head;
 
+/* Without bias. */
 rc_status rc_head_create(rc_head *head, rc_backend *backend, int d, int capacity);
 void rc_head_destroy(rc_head *head); /* a zeroed or destroyed one is fine */
-/* New block of `classes` rows ~ N(0, 0.001^2): element (r, j) of the block is element r * d + j of the stream. When the
- * capacity is used up the memory grows, and `weight` moves. On failure the head is as it was. */
+/* A bias of 0 for every row; a head that has one keeps it. On failure the head is as it was. */
+rc_status rc_head_add_bias(rc_head *head);
+/* New block of `classes` rows ~ N(0, 0.001^2): element (r, j) of the block is element r * d + j of the stream. Their
+ * bias is 0. When the capacity is used up the memory grows, and `weight` and `bias` move. On failure the head is as it
+ * was. */
 rc_status rc_head_grow(rc_head *head, int classes, rc_rng rng);
-/* Same rows, same tasks; `to` has been created with the same d and grows if it must. */
+/* Numbers of its rows and of its bias. */
+size_t rc_head_parameters(const rc_head *head);
+/* Same rows, same bias or none, same tasks; `to` has been created with the same d and grows if it must. */
 rc_status rc_head_copy(rc_head *to, const rc_head *from);
 
 #endif
