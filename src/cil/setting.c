@@ -39,19 +39,32 @@ static rc_status in_range(const char *name, const char *plural, double value, do
     return rc_fail(RC_INVALID_ARGUMENT, "%s%s is %s, expected %s", name, plural, given, range);
 }
 
-/* "0|1|3" as "0, 1 or 3". */
-static void write_choices(const char *choices, char *text, size_t size)
+/* The first `shown` of `all` choices. Returns the bytes that it takes, which may be more than there are. */
+static size_t write_first_choices(const char *choices, int shown, int all, char *text, size_t size)
 {
     size_t used = 0;
-    for (const char *p = choices; used < size;) {
-        size_t length = strcspn(p, "|");
-        bool last = p[length] == '\0';
-        const char *before = p == choices ? "" : last ? " or " : ", ";
-        used += (size_t)snprintf(text + used, size - used, "%s%.*s", before, (int)length, p);
-        if (last)
-            return;
-        p += length + 1;
+    const char *p = choices;
+    for (int i = 0; i < shown; i++, p += strcspn(p, "|") + 1) {
+        const char *before = i == 0 ? "" : i == all - 1 ? " or " : ", ";
+        used += (size_t)snprintf(used < size ? text + used : NULL, used < size ? size - used : 0, "%s%.*s", before,
+                                 (int)strcspn(p, "|"), p);
     }
+    if (shown < all)
+        used += (size_t)snprintf(used < size ? text + used : NULL, used < size ? size - used : 0,
+                                 " or one of %d others", all - shown);
+    return used + 1;
+}
+
+/* "0|1|3" as "0, 1 or 3"; where they do not all fit, as "0 or one of 2 others". */
+static void write_choices(const char *choices, char *text, size_t size)
+{
+    int all = 1, shown;
+    for (const char *p = choices; (p = strchr(p, '|')) != NULL; p++)
+        all++;
+    for (shown = all; shown > 0 && write_first_choices(choices, shown, all, text, size) > size;)
+        shown--;
+    if (shown == 0)
+        write_first_choices(choices, all, all, text, size);
 }
 
 rc_status rc_setting_check_choice(const rc_setting *row, const char *value)
@@ -62,7 +75,7 @@ rc_status rc_setting_check_choice(const rc_setting *row, const char *value)
         if (strlen(value) == length && memcmp(p, value, length) == 0)
             return RC_OK;
     }
-    char choices[128];
+    char choices[512];
     write_choices(row->choices, choices, sizeof choices);
     const char *quote = row->kind == RC_SETTING_TEXT ? "'" : "";
     return rc_fail(RC_INVALID_ARGUMENT, "%s is %s%s%s, expected %s", row->name, quote, value, quote, choices);

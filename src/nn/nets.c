@@ -44,10 +44,21 @@ static const struct {
     const char *name;
     rc_status (*build)(rc_net *net, int c, int h, int w);
 } nets[] = {
-    {"resnet32", rc_net_resnet32},         {"resnet18", rc_net_resnet18},
-    {"resnet32-abd", rc_net_resnet32_abd}, {"resnet18-mammoth", rc_net_resnet18_mammoth},
-    {"resnet-small", small_resnet},        {"generator", generator},
-    {"generator-small", small_generator},  {"vae-encoder", vae_encoder},
+    {"resnet32", rc_net_resnet32},
+    {"resnet18", rc_net_resnet18},
+    {"resnet32-abd", rc_net_resnet32_abd},
+    {"resnet18-mammoth", rc_net_resnet18_mammoth},
+    {"resnet-small", small_resnet},
+    {"torchvision-resnet18", rc_net_torchvision_resnet18},
+    {"torchvision-resnet34", rc_net_torchvision_resnet34},
+    {"torchvision-resnet50", rc_net_torchvision_resnet50},
+    {"cifar-resnet20", rc_net_cifar_resnet20},
+    {"cifar-resnet32", rc_net_cifar_resnet32},
+    {"cifar-resnet44", rc_net_cifar_resnet44},
+    {"cifar-resnet56", rc_net_cifar_resnet56},
+    {"generator", generator},
+    {"generator-small", small_generator},
+    {"vae-encoder", vae_encoder},
     {"vae-decoder", vae_decoder},
 };
 enum { NETS = sizeof nets / sizeof nets[0] };
@@ -59,7 +70,7 @@ const char *rc_net_known_name(int index)
 
 rc_status rc_net_by_name(rc_net *net, const char *name, int c, int h, int w)
 {
-    char known[256] = "";
+    char known[640] = "";
     size_t used = 0;
     for (int i = 0; i < NETS; i++) {
         if (strcmp(name, nets[i].name) == 0)

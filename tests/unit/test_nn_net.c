@@ -36,6 +36,13 @@ static void parameters_of_published_nets(void **state)
         {"resnet18", 224, 11168832, 20, 6869},
         {"resnet32-abd", 32, 463504, 31, 69},
         {"resnet18-mammoth", 32, 11168832, 20, 555},
+        {"torchvision-resnet18", 224, 11176512, 20, 1814},
+        {"torchvision-resnet34", 224, 21284672, 36, 3663},
+        {"torchvision-resnet50", 224, 23508032, 53, 4087},
+        {"cifar-resnet20", 32, 269072, 19, 41},
+        {"cifar-resnet32", 32, 463504, 31, 69},
+        {"cifar-resnet44", 32, 657936, 43, 97},
+        {"cifar-resnet56", 32, 852368, 55, 125},
         {"generator", 32, 8423939, 4, 123},
         {"generator", 64, 8571779, 5, 506},
         {"generator", 224, 3326275, 7, 2554},
@@ -138,6 +145,13 @@ static void names_are_the_published_ones(void **state)
     assert_true(has_slice("layer3.0.downsample.0.weight", 4, (int[]){256, 128, 1, 1}));
     assert_true(has_slice("layer3.0.downsample.1.running_mean", 1, (int[]){256}));
     assert_true(has_slice("layer4.1.bn2.weight", 1, (int[]){512}));
+    must(rc_net_by_name(&net, "torchvision-resnet50", 3, 64, 64));
+    assert_true(has_slice("conv1.weight", 4, (int[]){64, 3, 7, 7}));
+    assert_true(has_slice("layer1.0.downsample.0.weight", 4, (int[]){256, 64, 1, 1}));
+    assert_true(has_slice("layer2.0.conv2.weight", 4, (int[]){128, 128, 3, 3}));
+    assert_true(has_slice("layer4.2.bn3.running_var", 1, (int[]){2048}));
+    must(rc_net_by_name(&net, "cifar-resnet56", 3, 32, 32));
+    assert_true(has_slice("layer3.8.conv2.weight", 4, (int[]){64, 64, 3, 3}));
     must(rc_net_generator(&net, 3, 32));
     assert_true(has_slice("linear.weight", 2, (int[]){8192, 1000}));
     assert_true(has_slice("linear.bias", 1, (int[]){8192}));
@@ -175,7 +189,7 @@ static void slices_cover_everything(void **state)
 static void nets_are_offered_for_what_they_are(void **state)
 {
     (void)state;
-    char backbones[256] = "", name[64];
+    char backbones[512] = "", name[64];
     for (int n = 0; rc_net_known_name(n) != NULL; n++) {
         must(rc_net_by_name(&net, rc_net_known_name(n), 3, 32, 32));
         size_t used = strlen(backbones);

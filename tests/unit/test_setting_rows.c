@@ -47,7 +47,7 @@ static void ranges_are_written_as_they_are(void **state)
         {"vae_width", "whole number", "8 to 4096, a multiple of 8", 8, 4096},
         {"channels", "whole number", "0, 1 or 3", 0, 0},
         {"profile", "text", "code or paper", 0, 0},
-        {"net", "text", "resnet32, resnet18, resnet32-abd, resnet18-mammoth or resnet-small", 0, 0},
+        {"net", "text", "resnet32, resnet18, resnet32-abd, resnet18-mammoth, resnet-small or one of 7 others", 0, 0},
         {"format", "text", "at most 31 characters", 0, 31},
         {"flip", "true or false", "true or false", 0, 1},
         {"kd_temperature", "number", "0.001 to 1000000000", 1e-3, 1e9},
@@ -183,7 +183,7 @@ static void the_longest_range_is_whole(void **state)
     expect_refused(&number, &(values){.number = -1.0 / 3 * 1e-300}, "number is -3.333333333e-301, expected 0.25 to 2");
 }
 
-/* Choices that do not fit are cut, and nothing is written behind the end. */
+/* Choices that do not fit are counted or, where not even one fits, cut; nothing is written behind the end. */
 static void choices_may_be_cut(void **state)
 {
     (void)state;
@@ -195,6 +195,20 @@ static void choices_may_be_cut(void **state)
         snprintf(expected, size, "%s", whole_text);
         assert_string_equal(room, expected);
         assert_int_equal(room[size], '#');
+    }
+    static const rc_setting many = {
+        .kind = RC_SETTING_TEXT, .name = "many", .choices = "first|second|third|fourth|last"};
+    static const struct {
+        size_t size;
+        const char *text;
+    } shown[] = {{36, "first, second, third, fourth or last"},
+                 {35, "first, second or one of 3 others"},
+                 {32, "first or one of 4 others"},
+                 {24, "first, second, third, f"}};
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++) {
+        char room[64];
+        rc_setting_range(&many, room, shown[i].size + (i == 0));
+        assert_string_equal(room, shown[i].text);
     }
 }
 
