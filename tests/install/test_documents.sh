@@ -51,7 +51,7 @@ while read -r page; do
     while read -r link; do
         links=$((links + 1))
         case $(realpath -m --relative-to="$documents" "$folder/$link") in
-            src* | tests* | bench* | script* | cmake* | include* | presets* | docs/results/* | .*) ;;
+            src* | tests* | bench* | script* | cmake* | include* | presets* | python* | docs/results/* | .*) ;;
             *) [ -e "$folder/$link" ] || fail "${page#"$documents"/} links to '$link', which is not installed" ;;
         esac
     done < <(grep -oE '\]\([^)# ]+' "$page" | sed 's/^](//' | grep -vE '^[a-z]+:')

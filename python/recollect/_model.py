@@ -1,0 +1,275 @@
+"""Models: what learns, predicts, is evaluated and dreams."""
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any, Callable
+
+import numpy
+
+from ._labels import known_labels, lesson
+from ._library import (Handle, PathLike, Progress, attempt, checked_options, described, ffi, holder, image_array, image_struct,
+                       lib, open_context, path_bytes, sized, text, text_bytes, view)
+from ._predictor import Answers, Predictor
+
+OnProgress = Callable[[Progress], object]
+FORGOTTEN = ("preset", "checkpoint")  # options that the library forgets once the model has learnt
+
+
+def _class_names(handle: Any) -> list[str]:
+    return [text(lib.recollect_model_class_name(handle, i)) for i in range(lib.recollect_model_classes(handle))]
+
+
+def _shape(handle: Any) -> tuple[int, int, int]:
+    return (lib.recollect_model_image_height(handle), lib.recollect_model_image_width(handle),
+            lib.recollect_model_image_channels(handle))
+
+
+class Model(Handle):
+    """A classifier that learns more classes without the images of those that it knows.
+
+    backend: "cpu", or "cuda" where there is one. threads: 0: one for each core. max_memory: the most bytes that the library
+    may take; 0: 80 % of what is free. Options are those of `set`.
+    """
+
+    def __init__(self, *, backend: str = "cpu", threads: int = 0, max_memory: int = 0, **options: object):
+        self._open_model(backend, threads, max_memory, None)
+        self.set(**options)
+
+    def _open_model(self, backend: str, threads: int, max_memory: int, source: PathLike | bytes | None) -> None:
+        super().__init__("model")
+        self._backend, self._threads, self._max_memory = backend, threads, max_memory
+        self._options: dict[str, str] = {}
+        self._own: Predictor | None = None  # that predicts for the model itself
+        self._context = open_context(backend, threads, max_memory)
+        context = self._context[0]
+        if source is None:
+            attempt(lib.recollect_model_create, context, self._place)
+        elif isinstance(source, bytes):
+            attempt(lib.recollect_model_load_memory, context, source, len(source), self._place)
+        else:
+            attempt(lib.recollect_model_load, context, path_bytes(source), self._place)
+
+    @classmethod
+    def load(cls, path: PathLike, *, backend: str = "cpu", threads: int = 0, max_memory: int = 0) -> Model:
+        """The model in a file. Files may come from strangers: a broken one is refused."""
+        model = cls.__new__(cls)
+        model._open_model(backend, threads, max_memory, path)
+        return model
+
+    @classmethod
+    def from_bytes(cls, content: bytes, *, backend: str = "cpu", threads: int = 0, max_memory: int = 0) -> Model:
+        """The model in the bytes of such a file."""
+        model = cls.__new__(cls)
+        model._open_model(backend, threads, max_memory, bytes(content))
+        return model
+
+    def save(self, path: PathLike, *, overwrite: bool = False) -> None:
+        """Writes the model as a safetensors file, whole or not at all. Replaces a file only if `overwrite` is set."""
+        with self._used() as handle:
+            attempt(lib.recollect_model_save, handle, path_bytes(path), overwrite)
+
+    def to_bytes(self) -> bytes:
+        """The bytes of such a file."""
+        block, size = ffi.new("void **"), ffi.new("size_t *")
+        with self._used() as handle:
+            attempt(lib.recollect_model_save_memory, handle, block, size)
+        try:
+            return bytes(ffi.buffer(block[0], size[0]))
+        finally:
+            lib.recollect_free(block[0])
+
+    def close(self) -> None:
+        self._drop_predictor()
+        super().close()
+        self._context = None  # the last holder of the context frees it
+
+    def _drop_predictor(self) -> None:
+        own, self._own = self._own, None
+        if own is not None:
+            own.close()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        content = self.to_bytes() if self.classes else None
+        made_with = {"backend": self._backend, "threads": self._threads, "max_memory": self._max_memory}
+        return _revive, (type(self), content, made_with, dict(self._options))
+
+    # ---- options -----------------------------------------------------------------------------------------------------
+
+    def set(self, **options: object) -> Model:
+        """Sets options for what the model learns next: any of settings(), or method, preset, merge, skip_broken, format,
+        old_test, hold_out, checkpoint, checkpoint_seconds, resume (docs/python.md). Options last until they are set again.
+        Sets all of them or, where one is wrong, none. Returns the model."""
+        texts = checked_options(options)
+        with self._used() as handle:
+            for name, value in texts.items():
+                attempt(lib.recollect_model_set, handle, text_bytes(name, "the name of an option"), text_bytes(value, name))
+                self._options[name] = value
+        return self
+
+    def get(self, name: str) -> str:
+        """The value that learning would use now, as text."""
+        value = ffi.new("char[]", 4096)
+        with self._used() as handle:
+            attempt(lib.recollect_model_get, handle, text_bytes(name, "the name of an option"), value, len(value))
+        return text(value)
+
+    # ---- what it knows -----------------------------------------------------------------------------------------------
+
+    @property
+    def classes(self) -> list[str]:
+        """The names of the classes; a label is a place in this list."""
+        with self._used() as handle:
+            return _class_names(handle)
+
+    @property
+    def tasks(self) -> list[int]:
+        """How many classes it has learnt each time."""
+        with self._used() as handle:
+            return [lib.recollect_model_task_classes(handle, i) for i in range(lib.recollect_model_tasks(handle))]
+
+    @property
+    def image_shape(self) -> tuple[int, int, int]:
+        """Height, width and channels of the images inside the model; zeros while it knows nothing."""
+        with self._used() as handle:
+            return _shape(handle)
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes that the model keeps from one lesson to the next."""
+        with self._used() as handle:
+            return lib.recollect_model_stored_bytes(handle)
+
+    def info(self) -> dict[str, Any]:
+        """What the model knows and keeps, and its configuration."""
+        with self._used() as handle:
+            return described(lib.recollect_describe_model, handle, 1)
+
+    def __repr__(self) -> str:
+        if self._place[0] == ffi.NULL:
+            return "<recollect.Model: closed>"
+        if self._busy:
+            return "<recollect.Model: at work>"
+        known = self.classes
+        return f"<recollect.Model: {len(known)} classes{': ' if known else ''}{', '.join(known[:5])}{', ...' * (len(known) > 5)}>"
+
+    # ---- learning ----------------------------------------------------------------------------------------------------
+
+    def learn(self, images: Any, labels: Any = None, *, classes: Sequence[str] | None = None,
+              progress: OnProgress | None = None) -> dict[str, Any]:
+        """Teaches classes: the first ones (at least two) to a model that knows nothing, more of them to one that knows some.
+
+        images: a folder with one folder of pictures for each class, or another data set that the program reads; or an array
+        of uint8 (count, height, width, channels), which is not copied; or anything else with a length that gives one such
+        image for each index, which are read one by one and need not be in memory. labels, for the last two: the name of the
+        class of each image; or its place in `classes`, which lists the names.
+        progress: is called about twice a second with a Progress. What it raises ends the call.
+
+        Returns what was learnt: accuracy on images that were held out, the verdict and its warnings. On any failure, Ctrl-C
+        and cancel() included, the model is as it was.
+        """
+        result = sized("learn_result")
+        if isinstance(images, (str, os.PathLike)):
+            if labels is not None or classes is not None:
+                raise TypeError("images in a folder have no labels of their own: the folders name the classes")
+            function, arguments, kept = lib.recollect_learn_folder, (path_bytes(images),), None
+        else:
+            function, arguments, kept = lesson(images, labels, classes)
+        with self._used() as handle:
+            self._drop_predictor()
+            attempt(function, handle, *arguments, result, progress=progress, stop=self._stop)
+            del kept
+            for name in FORGOTTEN:
+                self._options.pop(name, None)
+            return described(lib.recollect_describe_learning, self._open(), result, ffi.NULL, ffi.NULL)
+
+    # ---- predicting --------------------------------------------------------------------------------------------------
+
+    def predictor(self, threads: int = 1) -> Predictor:
+        """A Predictor, for a thread of its own. threads: that it computes and decodes with; 0: one for each core."""
+        with self._used() as handle:
+            return Predictor(handle, _class_names(handle), threads)
+
+    def predict(self, images: Any, *, top: int = 1, features: bool = False, skip_broken: bool = False) -> Answers:
+        """What is on these images?
+
+        images: an array of uint8 (count, height, width, channels) of any height and width, or (count, height, width) for grey
+        ones; or the path of a picture, the bytes of one, or a list of these. top: classes to name for each image, 1 to all.
+        features: also what the last layer but one sees. skip_broken: a picture that cannot be read is False in `readable`
+        and a warning of the logger "recollect"; else it is an exception.
+        """
+        return self._with_predictor("predict", images, top=top, features=features, skip_broken=skip_broken)
+
+    def predict_proba(self, images: Any) -> numpy.ndarray:
+        """The probability of every class: (count, classes) float32, in the order of `classes`."""
+        return self._with_predictor("predict_proba", images)
+
+    def _with_predictor(self, method: str, *arguments: Any, **options: Any) -> Any:
+        with self._used() as handle:
+            if self._own is None:
+                self._own = Predictor(handle, _class_names(handle), self._threads)
+                self._own._stop = self._stop
+            return getattr(self._own, method)(*arguments, **options)
+
+    # ---- evaluating --------------------------------------------------------------------------------------------------
+
+    def evaluate(self, images: Any, labels: Any = None, *, progress: OnProgress | None = None) -> dict[str, Any]:
+        """How well the model does on labelled images: accuracies with their intervals, the confusion matrix, the verdict.
+
+        images: a folder as `learn` takes it, or an array as `predict` takes it; labels, for an array: names, or the model's
+        labels.
+        """
+        place = holder("evaluation")
+        with self._used() as handle:
+            if isinstance(images, (str, os.PathLike)):
+                if labels is not None:
+                    raise TypeError("images in a folder have no labels of their own: the folders name the classes")
+                attempt(lib.recollect_evaluate_folder, handle, path_bytes(images), place, progress=progress, stop=self._stop)
+            else:
+                array = image_array(images)
+                numbers = known_labels(labels, _class_names(handle), len(array))
+                attempt(lib.recollect_evaluate, handle, image_struct(array), view(numbers, "const int32_t *"), place,
+                        progress=progress, stop=self._stop)
+            found = described(lib.recollect_describe_evaluation, self._open(), place[0], ffi.NULL)
+        found["confusion"] = numpy.array(found["confusion"], numpy.int32)
+        return found
+
+    # ---- dreaming ----------------------------------------------------------------------------------------------------
+
+    def dream(self, name: str | int, count: int = 16, *, progress: OnProgress | None = None) -> numpy.ndarray:
+        """What the model remembers of a class: up to `count` images, (made, height, width, channels) uint8. Fewer, even
+        none, if it hardly ever dreams of that class. The first call after learning takes as long as a stage of it."""
+        made = ffi.new("int *")
+        with self._used() as handle:
+            label = int(known_labels([name], _class_names(handle), 1)[0])
+            pixels = numpy.empty((max(count, 0), *_shape(handle)), numpy.uint8)
+            attempt(lib.recollect_dream, handle, label, count, view(pixels, "uint8_t *"), made, progress=progress,
+                    stop=self._stop)
+        return pixels[:made[0]]
+
+    def dream_folder(self, folder: PathLike, *, per_class: int = 0, steps: int = 0, seed: int | None = None, scale: int = 0,
+                     beside: PathLike | None = None, overwrite: bool = False,
+                     progress: OnProgress | None = None) -> dict[str, Any]:
+        """Writes dreams of every class as pictures into a folder, beside real images of the data set `beside`. 0 and None: the
+        library chooses. Returns how sure the model is of what it dreams."""
+        width, name = per_class or 16, path_bytes(folder)
+        kept = [ffi.new("char[]", str(seed).encode()) if seed is not None else ffi.NULL,
+                ffi.new("char[]", path_bytes(beside)) if beside is not None else ffi.NULL]
+        wanted = sized("dream_settings", per_class=width, steps=steps, seed=kept[0], scale=scale, overwrite=overwrite,
+                       beside=kept[1])
+        with self._used() as handle:
+            known = lib.recollect_model_classes(handle)
+            arrays = {"taken": ffi.new("int[]", known), "spread": ffi.new("double[]", known),
+                      "probabilities": ffi.new("float[]", known * max(width, 0))}
+            if beside is not None:
+                arrays["real_probabilities"] = ffi.new("float[]", known * lib.RECOLLECT_REAL_IMAGES)
+                arrays["real_taken"] = ffi.new("int32_t[]", known * lib.RECOLLECT_REAL_IMAGES)
+            result = sized("dream_result", **arrays)
+            attempt(lib.recollect_dream_folder, handle, name, wanted, result, progress=progress, stop=self._stop)
+            return described(lib.recollect_describe_dreams, self._open(), result, name)
+
+
+def _revive(kind: type[Model], content: bytes | None, made_with: dict[str, Any], options: dict[str, str]) -> Model:
+    """A model that was pickled: its bytes, and the options that were set."""
+    model = kind(**made_with) if content is None else kind.from_bytes(content, **made_with)
+    return model.set(**options)
