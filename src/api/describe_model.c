@@ -52,6 +52,15 @@ static void put_normalisation(const out *o, const rc_augment *image)
         image->c == 1 ? "grey" : "colour", mean, std);
 }
 
+/* Only where it is not what every model does. */
+static void put_resizing(const out *o, const rc_saved_model *model)
+{
+    const rc_config *c = &model->config;
+    int size = model->learner.augment.h, side = c->resize > size ? c->resize : size;
+    if (side > size || rc_config_interpolation(c) != RC_BILINEAR)
+        put(o, "resizing       the shorter side to %d pixels, %s; of that the middle", side, c->interpolation);
+}
+
 static void put_stored(const out *o, const rc_saved_model *model, const rc_kept *kept)
 {
     const rc_learner *l = &model->learner;
@@ -100,6 +109,7 @@ static void describe_text(const rc_saved_model *model, const rc_kept *kept, cons
     put(o, "net            %s, %zu parameters and a head of %d x %d%s; %s of weights", l->settings.net, l->net.params,
         l->student.head.classes, l->student.head.d, l->student.head.bias != NULL ? " with bias" : "", weights);
     put_normalisation(o, &l->augment);
+    put_resizing(o, model);
     put_stored(o, model, kept);
     put_strangers(o, model);
 }

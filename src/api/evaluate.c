@@ -13,6 +13,7 @@ rc_data_settings rc_model_data_settings(const rc_saved_model *model)
     return (rc_data_settings){.size = image->h,
                               .channels = image->c,
                               .resize = model->config.resize,
+                              .interpolation = rc_config_interpolation(&model->config),
                               .ignore_exif = !model->config.exif,
                               .procedural_seed = model->config.settings.seed};
 }

@@ -51,6 +51,7 @@ static rc_status read_data(lesson *s, const char *path, double test_part, rc_dat
                                 .choose = rc_learn_choose_size,
                                 .channels = s->config.channels,
                                 .resize = s->config.resize,
+                                .interpolation = rc_config_interpolation(&s->config),
                                 .ignore_exif = !s->config.exif};
     if (!s->first)
         reading = rc_model_data_settings(s->model);

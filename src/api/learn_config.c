@@ -55,7 +55,7 @@ static void follow_epochs(rc_settings *s, const rc_settings *before, const rc_le
  * the data's own. */
 static rc_status check_fixed(const rc_saved_model *model, const rc_learn_settings *settings, rc_config *config)
 {
-    static const char *const fixed[] = {"size", "channels", "resize", "mean", "std"};
+    static const char *const fixed[] = {"size", "channels", "resize", "interpolation", "mean", "std"};
     const rc_augment *image = &model->learner.augment;
     for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) {
         char before[128], now[128];

@@ -106,7 +106,10 @@ rc_picture_form rc_picture_form_of(const rc_saved_model *model)
 {
     const rc_augment *image = &model->learner.augment;
     return (rc_picture_form){.options = {.ignore_exif = !model->config.exif},
-                             .fit = {.resize = model->config.resize, .size = image->h, .channels = image->c}};
+                             .fit = {.resize = model->config.resize,
+                                     .size = image->h,
+                                     .channels = image->c,
+                                     .interpolation = rc_config_interpolation(&model->config)}};
 }
 
 /* ---- creating ---------------------------------------------------------------------------------------------------- */

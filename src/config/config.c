@@ -355,6 +355,11 @@ static rc_status parse_channels(const char *name, const char *text, int channels
                : rc_fail(RC_INVALID_ARGUMENT, "%s is '%s', expected %d numbers", name, text, channels);
 }
 
+rc_interpolation rc_config_interpolation(const rc_config *config)
+{
+    return strcmp(config->interpolation, "bicubic") == 0 ? RC_BICUBIC : RC_BILINEAR;
+}
+
 rc_status rc_config_normalisation(const rc_config *config, int channels, float *mean, float *std)
 {
     RC_TRY(parse_channels("mean", config->mean, channels, LOWEST_MEAN, mean));

@@ -25,6 +25,8 @@
       "height and width of the images in pixels; 0: as they are") \
     X(WHOLE,  resize,                0,           RANGE(0, RC_DATA_MAX_RESIZE),  "data", \
       "shorter side before the centre crop; 0: size") \
+    X(TEXT,   interpolation,         "bilinear",  ONE_OF("bilinear|bicubic"),    "data", \
+      "filter that resizes pictures, as Pillow has it") \
     X(WHOLE,  channels,              0,           ONE_OF("0|1|3"),               "data", \
       "1 or 3; 0: as they are") \
     X(SWITCH, exif,                  true,        EITHER,                        "data", \
@@ -100,6 +102,8 @@ typedef struct rc_config_item {
     const char *choices;       /* "code|paper": nothing else is taken; NULL: no such list */
 } rc_config_item;
 bool rc_config_item_at(int index, rc_config_item *item);
+
+rc_interpolation rc_config_interpolation(const rc_config *config);
 
 /* mean and std of the configuration over those of the data; both (channels). */
 rc_status rc_config_normalisation(const rc_config *config, int channels, float *mean, float *std);

@@ -76,8 +76,10 @@ static rc_status convert_split(const rc_dataset *from, const rc_split *source, c
     RC_TRY(rc_split_allocate(to, target, source->count));
     memcpy(target->labels, source->labels, (size_t)source->count * sizeof *source->labels);
     conversion job = {.from = from, .source = source, .target = target};
-    job.fit = (rc_image_fit){
-        .resize = settings->resize > 0 ? settings->resize : to->h, .size = to->h, .channels = to->c};
+    job.fit = (rc_image_fit){.resize = settings->resize > 0 ? settings->resize : to->h,
+                             .size = to->h,
+                             .channels = to->c,
+                             .interpolation = settings->interpolation};
     int threads = rc_pool_threads(settings->pool);
     job.status = rc_alloc_zeroed(NULL, (size_t)threads, sizeof *job.status);
     if (job.status == NULL)

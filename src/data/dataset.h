@@ -19,6 +19,7 @@
 #include "base/log.h"
 #include "base/pool.h"
 #include "base/status.h"
+#include "data/image.h"
 
 #define RC_DATA_MAX_CHANNELS 3
 /* The longest side of an image that can be learnt from, or that a model takes. */
@@ -64,8 +65,9 @@ typedef struct rc_data_settings {
      * 64. */
     int size;
     int (*choose)(const rc_data_seen *seen); /* chooses the size instead, if it is 0; NULL: as above */
-    int channels;     /* 1 or 3; 0: the set's own (images in files: 1 if all images of a sample are grey, else 3) */
-    int resize;       /* shorter side before the centre crop; 0: size */
+    int channels; /* 1 or 3; 0: the set's own (images in files: 1 if all images of a sample are grey, else 3) */
+    int resize;   /* shorter side before the centre crop; 0: size */
+    rc_interpolation interpolation;
     bool ignore_exif; /* published presets do not turn images */
     bool skip_broken; /* a broken image is counted and skipped; otherwise it is an error */
     /* For folders and lists without a test split: the part of every class that is split off, rounded to the nearest

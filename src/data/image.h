@@ -64,19 +64,24 @@ bool rc_image_name(const char *name);
 /* Grey to RGB, RGB to grey. Pixels (count, from) to (count, to), 1 or 3 each. */
 void rc_image_convert(const uint8_t *in, int from, size_t count, int to, uint8_t *out);
 
+/* The filter that resizes, as wide as the reduction asks for: Pillow's of that name. */
+typedef enum rc_interpolation { RC_BILINEAR, RC_BICUBIC } rc_interpolation;
+
 /* How a picture becomes a square of the net's size: channels first, then the shorter side becomes `resize` pixels (and
  * the longer one int(resize * long / short), as torchvision has it), then the middle is cut out. */
 typedef struct rc_image_fit {
     int resize; /* less than size, as 0 is, counts as size */
     int size;
     int channels; /* 1 or 3; 0: as they are */
+    rc_interpolation interpolation;
 } rc_image_fit;
 
 /* out: (size, size, channels). Fails only for want of memory. */
 rc_status rc_image_fit_into(const rc_image *image, const rc_image_fit *fit, uint8_t *out);
 
 /* The pixels [top, top + out->h) x [left, left + out->w) of `image` resized to h x w. */
-rc_status rc_image_resize(const rc_image *image, int h, int w, int top, int left, const rc_image *out);
+rc_status rc_image_resize(const rc_image *image, rc_interpolation how, int h, int w, int top, int left,
+                          const rc_image *out);
 
 /* Makes or replaces `path`, atomically; or appends the bytes of the file to a writer. */
 struct rc_file_writer;

@@ -295,7 +295,10 @@ static rc_status decode_one(const decoding *job, int index, uint8_t *out)
     rc_image image;
     rc_image_options options = {.channels = job->dataset->c, .ignore_exif = job->settings->ignore_exif};
     RC_TRY(rc_image_read(rc_image_files_path(job->files, index), &options, &image));
-    rc_image_fit fit = {.resize = job->settings->resize, .size = job->dataset->h, .channels = job->dataset->c};
+    rc_image_fit fit = {.resize = job->settings->resize,
+                        .size = job->dataset->h,
+                        .channels = job->dataset->c,
+                        .interpolation = job->settings->interpolation};
     rc_status status = rc_image_fit_into(&image, &fit, out);
     rc_image_free(&image);
     return status;

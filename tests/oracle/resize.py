@@ -2,8 +2,8 @@
 before columns, as did those that the published experiments were made with; 13 sometimes does columns first.) The pictures are the lowest bytes of
 Philox numbers, whose stream is the number of the case. Lines:
 
-    resize H W C OUT_H OUT_W CRC32        Image.resize((OUT_W, OUT_H), BILINEAR)
-    fit H W C RESIZE SIZE CHANNELS CRC32  convert, torchvision's Resize(RESIZE), CenterCrop(SIZE)
+    resize FILTER H W C OUT_H OUT_W CRC32        Image.resize((OUT_W, OUT_H), FILTER)
+    fit FILTER H W C RESIZE SIZE CHANNELS CRC32  convert, torchvision's Resize(RESIZE, FILTER), CenterCrop(SIZE)
 """
 import zlib
 
@@ -28,7 +28,10 @@ def picture(case, h, w, c):
     return Image.fromarray(values.reshape(h, w) if c == 1 else values.reshape(h, w, c))
 
 
-def fit(image, resize, size, channels):
+FILTERS = {"bilinear": Image.BILINEAR, "bicubic": Image.BICUBIC}
+
+
+def fit(image, resize, size, channels, how):
     """torchvision.transforms.Resize(resize) and CenterCrop(size) of a PIL image, spelled out."""
     image = image.convert("L" if channels == 1 else "RGB")
     w, h = image.size
@@ -36,7 +39,7 @@ def fit(image, resize, size, channels):
     if short != resize:
         longer = int(resize * long / short)
         w, h = (resize, longer) if w <= h else (longer, resize)
-        image = image.resize((w, h), Image.BILINEAR)
+        image = image.resize((w, h), how)
     top, left = int(round((h - size) / 2.0)), int(round((w - size) / 2.0))
     return image.crop((left, top, left + size, top + size))
 
@@ -51,10 +54,11 @@ class File:
 
 def make():
     file = File()
-    for case, (h, w, c, out_h, out_w) in enumerate(RESIZES):
-        out = picture(case, h, w, c).resize((out_w, out_h), Image.BILINEAR)
-        file.lines.append(f"resize {h} {w} {c} {out_h} {out_w} {zlib.crc32(out.tobytes()):08x}")
-    for case, (h, w, c, resize, size, channels) in enumerate(FITS):
-        out = fit(picture(case, h, w, c), resize, size, channels)
-        file.lines.append(f"fit {h} {w} {c} {resize} {size} {channels} {zlib.crc32(out.tobytes()):08x}")
+    for name, how in FILTERS.items():
+        for case, (h, w, c, out_h, out_w) in enumerate(RESIZES):
+            out = picture(case, h, w, c).resize((out_w, out_h), how)
+            file.lines.append(f"resize {name} {h} {w} {c} {out_h} {out_w} {zlib.crc32(out.tobytes()):08x}")
+        for case, (h, w, c, resize, size, channels) in enumerate(FITS):
+            out = fit(picture(case, h, w, c), resize, size, channels, how)
+            file.lines.append(f"fit {name} {h} {w} {c} {resize} {size} {channels} {zlib.crc32(out.tobytes()):08x}")
     return file

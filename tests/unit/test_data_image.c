@@ -183,21 +183,29 @@ static rc_image random_picture(int stream, int h, int w, int c)
     return image;
 }
 
+static rc_interpolation filter_of(const char *name)
+{
+    assert_true(strcmp(name, "bilinear") == 0 || strcmp(name, "bicubic") == 0);
+    return strcmp(name, "bicubic") == 0 ? RC_BICUBIC : RC_BILINEAR;
+}
+
 static void check_resize(const char *line, int stream)
 {
     int h, w, c, out_h, out_w;
     unsigned crc;
-    assert_int_equal(sscanf(line, "resize %d %d %d %d %d %x", &h, &w, &c, &out_h, &out_w, &crc), 6);
+    char filter[16];
+    assert_int_equal(sscanf(line, "resize %15s %d %d %d %d %d %x", filter, &h, &w, &c, &out_h, &out_w, &crc), 7);
+    rc_interpolation how = filter_of(filter);
     rc_image image = random_picture(stream, h, w, c);
     size_t size = (size_t)out_h * (size_t)out_w * (size_t)c;
     rc_image whole = {out_h, out_w, c, malloc(size)};
-    assert_int_equal(rc_image_resize(&image, out_h, out_w, 0, 0, &whole), RC_OK);
+    assert_int_equal(rc_image_resize(&image, how, out_h, out_w, 0, 0, &whole), RC_OK);
     if (crc32(0, whole.pixels, (uInt)size) != crc)
         fail_msg("differs from Pillow: %s", line);
     /* A part of it is the same as that part of the whole. */
     int top = out_h / 3, left = out_w / 4;
     rc_image part = {out_h - top, out_w - left, c, malloc(size)};
-    assert_int_equal(rc_image_resize(&image, out_h, out_w, top, left, &part), RC_OK);
+    assert_int_equal(rc_image_resize(&image, how, out_h, out_w, top, left, &part), RC_OK);
     for (int y = 0; y < part.h; y++)
         assert_memory_equal(part.pixels + (size_t)(y * part.w * c),
                             whole.pixels + (size_t)(((y + top) * out_w + left) * c), (size_t)(part.w * c));
@@ -211,8 +219,11 @@ static void check_fit(const char *line, int stream)
     int h, w, c;
     rc_image_fit fit;
     unsigned crc;
-    assert_int_equal(sscanf(line, "fit %d %d %d %d %d %d %x", &h, &w, &c, &fit.resize, &fit.size, &fit.channels, &crc),
-                     7);
+    char filter[16];
+    assert_int_equal(sscanf(line, "fit %15s %d %d %d %d %d %d %x", filter, &h, &w, &c, &fit.resize, &fit.size,
+                            &fit.channels, &crc),
+                     8);
+    fit.interpolation = filter_of(filter);
     rc_image image = random_picture(stream, h, w, c);
     size_t size = (size_t)fit.size * (size_t)fit.size * (size_t)fit.channels;
     uint8_t *out = malloc(size);
@@ -230,15 +241,16 @@ static void resizing_is_pillows_bit_for_bit(void **state)
     FILE *file = fopen(RC_SOURCE_DIR "/tests/fixtures/resize.txt", "r");
     assert_non_null(file);
     char line[256];
-    int resizes = 0, fits = 0;
+    int resizes[2] = {0}, fits[2] = {0}; /* of either filter: each case has a stream of its own */
     while (fgets(line, sizeof line, file) != NULL) {
+        bool cubic = strstr(line, "bicubic") != NULL;
         if (strncmp(line, "resize", 6) == 0)
-            check_resize(line, resizes++);
+            check_resize(line, resizes[cubic]++);
         else if (strncmp(line, "fit", 3) == 0)
-            check_fit(line, fits++);
+            check_fit(line, fits[cubic]++);
     }
     fclose(file);
-    assert_true(resizes >= 10 && fits >= 10);
+    assert_true(resizes[0] >= 10 && fits[0] >= 10 && resizes[1] == resizes[0] && fits[1] == fits[0]);
 }
 
 /* A setting of less, which a file from a stranger may hold, is no reason to look beside the picture. */
