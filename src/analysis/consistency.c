@@ -30,8 +30,7 @@ rc_settings rc_combination_settings(const rc_settings *settings, int combination
     return s;
 }
 
-/* ---- the real side, which all combinations share ------------------------------------------------------------------
- * */
+/* ---- the real side, which all combinations share ----------------------------------------------------------------- */
 
 typedef struct real_side {
     rc_features features; /* in random order, so that the first ones are a sample */
@@ -119,8 +118,7 @@ static rc_status make_real_side(const rc_past_run *run, const rc_saved_model *mo
     return RC_OK;
 }
 
-/* ---- a combination ------------------------------------------------------------------------------------------------
- * */
+/* ---- a combination ----------------------------------------------------------------------------------------------- */
 
 static rc_status compare(rc_pool *pool, const real_side *r, const rc_features *dreams, int classes,
                          rc_consistency_row *row)
@@ -208,8 +206,7 @@ rc_status rc_consistency_create(const rc_past_run *run, const rc_method *method,
     return status;
 }
 
-/* ---- text and JSON ------------------------------------------------------------------------------------------------
- * */
+/* ---- text and JSON ----------------------------------------------------------------------------------------------- */
 
 static const char *const density_key[RC_DENSITY_COUNT] = {"gaussian", "kde_scott", "kde_isotropic"};
 static const char *const density_title[RC_DENSITY_COUNT] = {"Gaussian", "KDE", "KDE isotropic"};

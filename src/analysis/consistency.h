@@ -2,10 +2,10 @@
  * D_KL(real || dreams). The model is inverted anew with each of the paper's four combinations of losses, and the
  * divergence is estimated in every way that the paper leaves open (docs/analyze.md):
  *
- * densities tied Gaussian mixture of the classes; kernels by Scott's rule, scaled by the covariance or isotropic
- * (mixture.h)
+ *   densities  tied Gaussian mixture of the classes; kernels by Scott's rule, scaled by the covariance or isotropic
+ *              (mixture.h)
  *   samples    drawn from the fitted density of the real features; or the real features themselves, of which a kernel
- *              density leaves out the one it is asked about */
+ *              density leaves out the one that it is asked about */
 #ifndef RC_ANALYSIS_CONSISTENCY_H
 #define RC_ANALYSIS_CONSISTENCY_H
 
@@ -45,7 +45,7 @@ rc_status rc_consistency_create(const rc_past_run *run, const rc_method *method,
                                 const rc_consistency_settings *settings, rc_backend *backend, rc_pool *pool,
                                 const rc_watch *watch, rc_consistency *consistency);
 
-/* Of one combination, for people ("ce + bn + div") and for programs. */
+/* "ce + stat + div": the losses of one combination, for people and for programs. */
 const char *rc_combination_title(int combination);
 /* The settings of one combination. */
 rc_settings rc_combination_settings(const rc_settings *settings, int combination);

@@ -1,4 +1,4 @@
-/* Work that a past run did, done again for an analysis: dreams of a model, and the training of a task. */
+/* Dreams of a model of a past run, as its next task would have had them. */
 #ifndef RC_ANALYSIS_DREAMS_H
 #define RC_ANALYSIS_DREAMS_H
 

@@ -8,8 +8,7 @@
 #include "base/memory.h"
 #include "forecast/forecast.h"
 
-/* ---- the task once more -------------------------------------------------------------------------------------------
- * */
+/* ---- the task once more ------------------------------------------------------------------------------------------ */
 
 typedef struct looking {
     rc_learner *learner;
@@ -160,8 +159,7 @@ void rc_gradient_destroy(rc_gradient *g)
     *g = (rc_gradient){0};
 }
 
-/* ---- text and JSON ------------------------------------------------------------------------------------------------
- * */
+/* ---- text and JSON ----------------------------------------------------------------------------------------------- */
 
 void rc_gradient_print(const rc_gradient *g, rc_analysis_line *line, void *user)
 {

@@ -86,8 +86,7 @@ static void enter_distances(const bookkeeper *b, const page *p, const double *me
     *old = mean_off(p, mean, 0, rc_task_first(stream, p->task));
 }
 
-/* ---- statistics that the method stores, and moved ones ------------------------------------------------------------
- * */
+/* ---- statistics that the method stores, and moved ones ----------------------------------------------------------- */
 
 static rc_status enter_stored(const bookkeeper *b, const page *p)
 {
@@ -172,8 +171,7 @@ static rc_status enter_moved(bookkeeper *b, const page *p)
     return status;
 }
 
-/* ---- a task -------------------------------------------------------------------------------------------------------
- * */
+/* ---- a task ------------------------------------------------------------------------------------------------------ */
 
 static rc_status enter_probe(const bookkeeper *b, const page *p)
 {
@@ -252,8 +250,7 @@ static rc_status make_page(bookkeeper *b, int task)
                : rc_fail(status, "%s after task %d: %s", b->past->method->name, task + 1, rc_message());
 }
 
-/* ---- all of them --------------------------------------------------------------------------------------------------
- * */
+/* ---- all of them ------------------------------------------------------------------------------------------------- */
 
 static rc_status make_pages(bookkeeper *b)
 {

@@ -5,9 +5,9 @@
  *   nearest    nearest class mean, the means of all real images
  *   true       linear discriminant analysis (LDA) with means and covariance of all real images
  *   stored     LDA with the class means and the covariance that the method stores
- * moved LDA with statistics that were taken of real images when a class was learnt, and moved in every later task
- *              by a linear map, which is fitted on that task's images: from the features of the old net to those of the
- *              new one
+ *   moved      LDA with statistics that were taken of real images when a class was learnt. Every later task moves
+ *              them by a linear map from the features of the old net to those of the new one. The map is fitted on
+ *              that task's images
  *   probe      a linear classifier trained on all real images
  *   joint      joint training, of the same run folder: other features
  *

@@ -23,8 +23,7 @@ const char *rc_ledger_title(int row)
     return rows[row].title;
 }
 
-/* ---- text ---------------------------------------------------------------------------------------------------------
- * */
+/* ---- text -------------------------------------------------------------------------------------------------------- */
 
 static void print_accuracies(const rc_ledger *l, rc_analysis_line *line, void *user)
 {
@@ -87,8 +86,7 @@ void rc_ledger_print(const rc_ledger *l, rc_analysis_line *line, void *user)
     print_step(last, RC_LEDGER_MOVED, RC_LEDGER_STORED, "that moving the statistics brings back", line, user);
 }
 
-/* ---- JSON ---------------------------------------------------------------------------------------------------------
- * */
+/* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
 static void put_array(rc_json_writer *w, const char *key, const double *numbers, int count)
 {

@@ -83,8 +83,7 @@ static int first_of(const rc_norms *n, int task)
     return task > 0 ? n->task_end[task - 1] : 0;
 }
 
-/* ---- text and JSON ------------------------------------------------------------------------------------------------
- * */
+/* ---- text and JSON ----------------------------------------------------------------------------------------------- */
 
 void rc_norms_print(const rc_norms *n, rc_analysis_line *line, void *user)
 {

@@ -261,17 +261,17 @@ rc_status rc_past_run_images(const rc_past_run *run, int first, int end, int32_t
     if (limit == 0)
         return RC_OK;
     int *taken = rc_alloc_zeroed(NULL, (size_t)run->stream.classes, sizeof *taken);
-    for (int i = 0; taken != NULL && i < *count; i++)
+    if (taken == NULL) {
+        rc_free(NULL, *index);
+        *index = NULL;
+        return RC_OUT_OF_MEMORY;
+    }
+    for (int i = 0; i < *count; i++)
         if (taken[train->labels[(*index)[i]]]++ < limit)
             (*index)[kept++] = (*index)[i];
     *count = kept;
-    bool done = taken != NULL;
     rc_free(NULL, taken);
-    if (done)
-        return RC_OK;
-    rc_free(NULL, *index);
-    *index = NULL;
-    return RC_OUT_OF_MEMORY;
+    return RC_OK;
 }
 
 static rc_status score(const rc_past_run *run, const rc_saved_model *model, const rc_split *split, const int32_t *index,

@@ -1,5 +1,4 @@
-/* What can be told from features of labelled images: class means, one tied covariance, and classifiers made of these.
- * */
+/* What can be told from features of labelled images: class means, one tied covariance, classifiers made of these. */
 #ifndef RC_ANALYSIS_STATISTICS_H
 #define RC_ANALYSIS_STATISTICS_H
 

@@ -1,6 +1,5 @@
 /* Figures of one run, class by class or task by task. */
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "report/charts.h"

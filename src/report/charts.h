@@ -18,8 +18,8 @@ void rc_chart_confusion(const rc_report_variant *variant, bool cell_hints, rc_te
 void rc_chart_classes(const rc_report_variant *variant, rc_text *out);   /* accuracy of each class */
 void rc_chart_norms(const rc_report_variant *variant, rc_text *out);     /* of the head's rows, class by class */
 void rc_chart_norm_bias(const rc_report_variant *variant, rc_text *out); /* of old and new rows after each task */
-void rc_chart_ledger(const rc_report_set *set, const rc_report_variant *variant,
-                     rc_text *out); /* where accuracy is lost */
+/* Where accuracy is lost. */
+void rc_chart_ledger(const rc_report_set *set, const rc_report_variant *variant, rc_text *out);
 void rc_chart_losses(const rc_report_log *log, rc_text *out);
 
 /* Cells of the confusion matrix that are not zero: what hints for each of them would cost. */

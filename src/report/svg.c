@@ -1,7 +1,6 @@
 #include "report/svg.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 void rc_svg_begin(rc_text *out, double height, const char *title, const char *words)
@@ -19,17 +18,12 @@ void rc_svg_end(rc_text *out)
     rc_text_add(out, "</svg></figure>\n");
 }
 
-static void begin_text(rc_text *out, double x, double y, const char *class)
+void rc_svg_text(rc_text *out, double x, double y, const char *class, const char *foreign, int most)
 {
     rc_text_format(out, "<text x=\"%.1f\" y=\"%.1f\"", x, y);
     if (class != NULL)
         rc_text_format(out, " class=\"%s\"", class);
     rc_text_add(out, ">");
-}
-
-void rc_svg_text(rc_text *out, double x, double y, const char *class, const char *foreign, int most)
-{
-    begin_text(out, x, y, class);
     rc_text_html(out, foreign, most);
     rc_text_add(out, "</text>\n");
 }

@@ -1,6 +1,5 @@
 #include "report/text.h"
 
-#include <math.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* The tables and figures of the paper, each as the cells that it takes: one method with its settings, on one data set
- * cut into so many tasks, in one class order. Tables share cells: CwD on CIFAR-100 in five tasks is run once for all.
- */
+ * cut into so many tasks, in one class order. Tables share cells: CwD on CIFAR-100 in five tasks is run once for all
+ * of them. */
 #ifndef RC_REPRODUCE_ARTEFACT_H
 #define RC_REPRODUCE_ARTEFACT_H
 

@@ -52,8 +52,7 @@ static bool keeps_answers(const claim *c)
     return c->place == CLAIM_SETTING && strcmp(c->key, "resize") != 0 && strcmp(c->key, "exif") != 0;
 }
 
-/* ---- what is done with a model ------------------------------------------------------------------------------------
- * */
+/* ---- what is done with a model ----------------------------------------------------------------------------------- */
 
 typedef struct answer {
     int label;
