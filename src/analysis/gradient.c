@@ -52,34 +52,14 @@ static rc_status look(void *user, const rc_stage_report *report, rc_training *tr
     return RC_OK;
 }
 
-/* The images of the task, with positions as labels; of all classes so far for methods that take old images. */
-static rc_status gather(const rc_past_run *run, const rc_method *method, int task, uint8_t **images, int32_t **labels,
-                        int *count)
-{
-    const rc_dataset *data = run->data;
-    size_t bytes = (size_t)data->h * (size_t)data->w * (size_t)data->c;
-    int first = rc_method_takes_old_images(method) ? 0 : rc_task_first(&run->stream, task);
-    RC_TRY(rc_past_run_images(run, first, run->stream.task_end[task], labels, count));
-    *images = rc_alloc_zeroed(NULL, (size_t)*count + 1, bytes);
-    if (*images == NULL) {
-        rc_free(NULL, *labels);
-        return RC_OUT_OF_MEMORY;
-    }
-    for (int i = 0; i < *count; i++) {
-        int32_t at = (*labels)[i];
-        memcpy(*images + (size_t)i * bytes, data->train.images + (size_t)at * bytes, bytes);
-        (*labels)[i] = run->stream.position[data->train.labels[at]];
-    }
-    return RC_OK;
-}
-
 static rc_status begin_task(const rc_past_run *run, const rc_method *method, const rc_settings *settings, int task,
                             rc_learner *l)
 {
+    int first = rc_method_takes_old_images(method) ? 0 : rc_task_first(&run->stream, task), count;
     uint8_t *images;
     int32_t *labels;
-    int count;
-    RC_TRY(gather(run, method, task, &images, &labels, &count));
+    RC_TRY(rc_task_gather(&run->stream, run->data, first, run->stream.task_end[task], run->config.images_per_class,
+                          &images, &labels, &count));
     rc_task_claim claim = {.settings = settings,
                            .method = method,
                            .image = &l->augment,

@@ -255,23 +255,7 @@ rc_status rc_past_head(const rc_saved_model *model, float **head)
 
 rc_status rc_past_run_images(const rc_past_run *run, int first, int end, int32_t **index, int *count)
 {
-    int limit = run->config.images_per_class, kept = 0;
-    const rc_split *train = &run->data->train;
-    RC_TRY(rc_task_images(&run->stream, train, first, end, index, count));
-    if (limit == 0)
-        return RC_OK;
-    int *taken = rc_alloc_zeroed(NULL, (size_t)run->stream.classes, sizeof *taken);
-    if (taken == NULL) {
-        rc_free(NULL, *index);
-        *index = NULL;
-        return RC_OUT_OF_MEMORY;
-    }
-    for (int i = 0; i < *count; i++)
-        if (taken[train->labels[(*index)[i]]]++ < limit)
-            (*index)[kept++] = (*index)[i];
-    *count = kept;
-    rc_free(NULL, taken);
-    return RC_OK;
+    return rc_task_some_images(&run->stream, &run->data->train, first, end, run->config.images_per_class, index, count);
 }
 
 static rc_status score(const rc_past_run *run, const rc_saved_model *model, const rc_split *split, const int32_t *index,

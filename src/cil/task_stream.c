@@ -117,6 +117,48 @@ rc_status rc_task_images(const rc_task_stream *stream, const rc_split *split, in
     return RC_OK;
 }
 
+rc_status rc_task_some_images(const rc_task_stream *stream, const rc_split *split, int first, int end, int most,
+                              int32_t **index, int *count)
+{
+    int kept = 0;
+    RC_TRY(rc_task_images(stream, split, first, end, index, count));
+    if (most == 0)
+        return RC_OK;
+    int *taken = rc_alloc_zeroed(NULL, (size_t)stream->classes, sizeof *taken);
+    if (taken == NULL) {
+        rc_free(NULL, *index);
+        *index = NULL;
+        return RC_OUT_OF_MEMORY;
+    }
+    for (int i = 0; i < *count; i++)
+        if (taken[split->labels[(*index)[i]]]++ < most)
+            (*index)[kept++] = (*index)[i];
+    *count = kept;
+    rc_free(NULL, taken);
+    return RC_OK;
+}
+
+rc_status rc_task_gather(const rc_task_stream *stream, const rc_dataset *data, int first, int end, int most,
+                         uint8_t **images, int32_t **labels, int *count)
+{
+    const rc_split *train = &data->train;
+    size_t image = (size_t)data->h * (size_t)data->w * (size_t)data->c;
+    *images = NULL;
+    RC_TRY(rc_task_some_images(stream, train, first, end, most, labels, count)); /* indices, until they are used */
+    *images = rc_alloc_zeroed(NULL, (size_t)*count + 1, image);
+    if (*images == NULL) {
+        rc_free(NULL, *labels);
+        *labels = NULL;
+        return RC_OUT_OF_MEMORY;
+    }
+    for (int i = 0; i < *count; i++) {
+        int32_t at = (*labels)[i];
+        memcpy(*images + (size_t)i * image, train->images + (size_t)at * image, image);
+        (*labels)[i] = stream->position[train->labels[at]];
+    }
+    return RC_OK;
+}
+
 int rc_epoch_batches(int count, int batch)
 {
     return count < batch ? 1 : count / batch;

@@ -34,6 +34,12 @@ int rc_task_classes(const rc_task_stream *stream, int task);
 /* Indices of the images of positions [first, end) in a split, ascending. Free with rc_free(NULL, ...). */
 rc_status rc_task_images(const rc_task_stream *stream, const rc_split *split, int first, int end, int32_t **index,
                          int *count);
+/* The same with at most `most` images of every class, the first ones; 0: all. On failure nothing is held. */
+rc_status rc_task_some_images(const rc_task_stream *stream, const rc_split *split, int first, int end, int most,
+                              int32_t **index, int *count);
+/* Copies of these images out of the training images, with positions as labels. Free both with rc_free(NULL, ...). */
+rc_status rc_task_gather(const rc_task_stream *stream, const rc_dataset *data, int first, int end, int most,
+                         uint8_t **images, int32_t **labels, int *count);
 
 /* An epoch has max(1, count / batch) batches; a task smaller than a batch repeats its permutation to fill one. */
 int rc_epoch_batches(int count, int batch);

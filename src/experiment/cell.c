@@ -292,54 +292,16 @@ static rc_status restore(void *user, rc_state *state)
 
 /* ---- one task ------------------------------------------------------------------------------------------------- */
 
-/* Keeps the first `limit` images of every class. */
-static rc_status limit_classes(const cell_run *m, int32_t *index, int *count, int limit)
-{
-    int *taken = rc_alloc_zeroed(NULL, (size_t)m->trial->stream.classes, sizeof *taken);
-    if (taken == NULL)
-        return RC_OUT_OF_MEMORY;
-    int kept = 0;
-    for (int i = 0; i < *count; i++)
-        if (taken[m->trial->data->train.labels[index[i]]]++ < limit)
-            index[kept++] = index[i];
-    *count = kept;
-    rc_free(NULL, taken);
-    return RC_OK;
-}
-
-/* Training images of the task, with positions as labels; all classes so far for methods that keep their data. */
-static rc_status gather_images(cell_run *m, int task, uint8_t **images, int32_t **labels, int *count)
-{
-    const rc_split *train = &m->trial->data->train;
-    int end = m->trial->stream.task_end[task], limit = m->trial->config.images_per_class;
-    int first = rc_method_takes_old_images(m->cell->method) ? 0 : rc_task_first(&m->trial->stream, task);
-    size_t image = (size_t)m->trial->data->h * (size_t)m->trial->data->w * (size_t)m->trial->data->c;
-    int32_t *index;
-    *images = NULL;
-    RC_TRY(rc_task_images(&m->trial->stream, train, first, end, &index, count));
-    rc_status status = limit > 0 ? limit_classes(m, index, count, limit) : RC_OK;
-    if (status == RC_OK && (*images = rc_alloc_zeroed(NULL, (size_t)*count + 1, image)) == NULL)
-        status = RC_OUT_OF_MEMORY;
-    *labels = index; /* overwritten in place */
-    if (status != RC_OK) {
-        rc_free(NULL, index);
-        return status;
-    }
-    for (int i = 0; i < *count; i++) {
-        memcpy(*images + (size_t)i * image, train->images + (size_t)index[i] * image, image);
-        index[i] = m->trial->stream.position[train->labels[index[i]]];
-    }
-    return RC_OK;
-}
-
 static rc_status begin_task(cell_run *m, int task)
 {
+    const rc_task_stream *stream = &m->trial->stream;
+    int first = rc_method_takes_old_images(m->cell->method) ? 0 : rc_task_first(stream, task), count;
     uint8_t *images;
     int32_t *labels;
-    int count;
-    RC_TRY(gather_images(m, task, &images, &labels, &count));
-    rc_status status = rc_learner_begin_task(&m->model.learner, task, rc_task_classes(&m->trial->stream, task), images,
-                                             labels, count);
+    RC_TRY(rc_task_gather(stream, m->trial->data, first, stream->task_end[task], m->trial->config.images_per_class,
+                          &images, &labels, &count));
+    rc_status status = rc_learner_begin_task(&m->model.learner, task, rc_task_classes(stream, task), images, labels,
+                                             count);
     rc_free(NULL, images);
     rc_free(NULL, labels);
     return status;

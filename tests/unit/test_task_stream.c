@@ -107,6 +107,43 @@ static void orders_map_classes_to_labels(void **state)
     assert_int_equal(rc_task_stream_create(&stream, 4, outside, &SPLIT(.tasks = 2)), RC_INVALID_ARGUMENT);
 }
 
+/* The first images of every class, in the order of the data, with positions in place of native classes. */
+static void images_of_a_class_can_be_fewer(void **state)
+{
+    (void)state;
+    rc_task_stream stream;
+    const int order[3] = {2, 0, 1};
+    int32_t labels[7] = {0, 1, 2, 2, 0, 2, 1}, *index;
+    uint8_t pixels[7 * 4], *images; /* 1 x 2 of 2 channels */
+    rc_dataset data = {.classes = 3, .h = 1, .w = 2, .c = 2, .train = {.count = 7, .images = pixels, .labels = labels}};
+    const struct {
+        int most, count;
+        int32_t index[5], label[5];
+    } cases[] = {{0, 5, {0, 2, 3, 4, 5}, {1, 0, 0, 1, 0}},
+                 {1, 2, {0, 2}, {1, 0}},
+                 {2, 4, {0, 2, 3, 4}, {1, 0, 0, 1}},
+                 {9, 5, {0, 2, 3, 4, 5}, {1, 0, 0, 1, 0}}};
+    for (size_t i = 0; i < sizeof pixels; i++)
+        pixels[i] = (uint8_t)(10 * i);
+    assert_int_equal(rc_task_stream_create(&stream, 3, order, &SPLIT(.sizes = 2, .size = {2, 1})), RC_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int count = -1, gathered = -1;
+        size_t bytes = (size_t)cases[i].count * sizeof *index;
+        assert_int_equal(rc_task_some_images(&stream, &data.train, 0, 2, cases[i].most, &index, &count), RC_OK);
+        assert_int_equal(count, cases[i].count);
+        assert_memory_equal(index, cases[i].index, bytes);
+        rc_free(NULL, index);
+        assert_int_equal(rc_task_gather(&stream, &data, 0, 2, cases[i].most, &images, &index, &gathered), RC_OK);
+        assert_int_equal(gathered, cases[i].count);
+        assert_memory_equal(index, cases[i].label, bytes);
+        for (int k = 0; k < gathered; k++)
+            assert_memory_equal(images + 4 * k, pixels + 4 * cases[i].index[k], 4);
+        rc_free(NULL, index);
+        rc_free(NULL, images);
+    }
+    rc_task_stream_destroy(&stream);
+}
+
 static const rc_task_stream nothing;
 
 /* In which words; nothing is held then. */
@@ -176,6 +213,14 @@ static void allocations_may_fail(void **state)
     allocation_to_fail = 1;
     assert_int_equal(rc_task_images(&stream, &data, 0, 50, &index, &count), RC_OUT_OF_MEMORY);
     assert_true(allocation_failed() && index == NULL && count == 0);
+    rc_dataset whole = {.classes = 50, .h = 1, .w = 1, .c = 1, .train = data};
+    uint8_t pixels[200] = {0}, *images;
+    whole.train.images = pixels;
+    for (int nth = 1; nth <= 3; nth++) { /* indices, images of each class, images */
+        allocation_to_fail = nth;
+        assert_int_equal(rc_task_gather(&stream, &whole, 0, 50, 1, &images, &index, &count), RC_OUT_OF_MEMORY);
+        assert_true(allocation_failed() && index == NULL && images == NULL);
+    }
     rc_task_stream_destroy(&stream);
     assert_int_equal(rc_bytes_allocated(), before);
 }
@@ -236,6 +281,7 @@ int main(void)
         cmocka_unit_test(first_task_of_a_given_size),
         cmocka_unit_test(listed_sizes),
         cmocka_unit_test(orders_map_classes_to_labels),
+        cmocka_unit_test(images_of_a_class_can_be_fewer),
         cmocka_unit_test(epochs_of_any_size),
         cmocka_unit_test(what_cannot_be_cut_is_refused),
         cmocka_unit_test(orders_are_those_of_their_streams),
