@@ -98,6 +98,11 @@ const rc_paper_set *rc_paper_set_at(int index)
     return index >= 0 && index < RC_PAPER_SETS ? &sets[index] : NULL;
 }
 
+int rc_paper_set_index(const rc_paper_set *set)
+{
+    return (int)(set - sets);
+}
+
 const rc_artefact *rc_artefact_at(int index)
 {
     return index >= 0 && index < (int)(sizeof artefacts / sizeof *artefacts) ? &artefacts[index] : NULL;
@@ -265,13 +270,15 @@ static double cost_of(const rc_paper_cell *cell)
 static void keep_shard(expansion *x)
 {
     double all = 0, before = 0;
-    int kept = 0, next;
+    const rc_cell_list list = {.cell = x->cell, .cells = x->cells};
+    int kept = 0;
     for (int i = 0; i < x->cells; i++)
         all += cost_of(&x->cell[i]);
-    for (int i = 0; i < x->cells; i = next) {
+    for (int i = 0, next; i < x->cells; i = next) {
         double cost = 0;
-        for (next = i; next < x->cells && strcmp(x->cell[next].folder, x->cell[i].folder) == 0; next++)
-            cost += cost_of(&x->cell[next]);
+        next = rc_cell_list_folder_end(&list, i);
+        for (int k = i; k < next; k++)
+            cost += cost_of(&x->cell[k]);
         int part = 1 + (int)((before + cost / 2) / all * x->filter->shards);
         for (int k = i; k < next && part == x->filter->shard; k++)
             x->cell[kept++] = x->cell[k];
@@ -346,6 +353,24 @@ void rc_cell_list_free(rc_cell_list *list)
 {
     rc_free(NULL, list->cell);
     *list = (rc_cell_list){0};
+}
+
+int rc_cell_list_folder_end(const rc_cell_list *list, int i)
+{
+    int end = i;
+    while (end < list->cells && strcmp(list->cell[end].folder, list->cell[i].folder) == 0)
+        end++;
+    return end;
+}
+
+void rc_cell_list_methods(const rc_cell_list *list, int i, int end, const bool *which, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (; i < end && used < size; i++)
+        if (which == NULL || which[i])
+            used += (size_t)snprintf(text + used, size - used, "%s%s", used > 0 ? "," : "",
+                                     list->cell[i].line.method->name);
 }
 
 /* ---- settings --------------------------------------------------------------------------------------------------- */

@@ -28,7 +28,8 @@ typedef struct rc_paper_set {
     double cost;              /* of a step, as a multiple of CIFAR-100's */
 } rc_paper_set;
 enum { RC_PAPER_SETS = 3 };
-const rc_paper_set *rc_paper_set_at(int index); /* NULL when there are no more */
+const rc_paper_set *rc_paper_set_at(int index);  /* NULL when there are no more */
+int rc_paper_set_index(const rc_paper_set *set); /* back */
 
 /* A row of a table: a method, or a method with settings of its own. */
 typedef struct rc_paper_line {
@@ -65,6 +66,11 @@ typedef struct rc_cell_list {
 } rc_cell_list;
 rc_status rc_cell_list_create(const rc_artefact *artefact, const rc_cell_filter *filter, rc_cell_list *list);
 void rc_cell_list_free(rc_cell_list *list); /* a cleared one is fine */
+
+/* The first cell behind those of the folder that cell i is in. */
+int rc_cell_list_folder_end(const rc_cell_list *list, int i);
+/* "cwd,rdfcil": methods of the cells i to end - 1, of those alone that `which` has; NULL: all. */
+void rc_cell_list_methods(const rc_cell_list *list, int i, int end, const bool *which, char *text, size_t size);
 
 /* Everything that the cell is run with, except where the data lies. scale: see shrink.h. */
 rc_status rc_paper_cell_config(const rc_paper_cell *cell, double scale, rc_config *config);

@@ -124,7 +124,7 @@ rc_status rc_reproduce_look(const rc_paper_cell *cell, double scale, const char 
     RC_TRY(rc_reproduce_find(cell, folder, path, &found));
     if (!found)
         return RC_OK;
-    RC_TRY(rc_json_load(path, 64u << 20, &read));
+    RC_TRY(rc_json_load(path, RC_RESULTS_BYTES, &read));
     rc_status status = check(cell, scale, path, read, data_hash, done);
     if (status == RC_OK && json != NULL)
         *json = read;

@@ -76,11 +76,6 @@ typedef struct reproduction {
     int runs, run; /* of the set; begun so far */
 } reproduction;
 
-static int set_index(const rc_paper_set *set)
-{
-    return (int)(set - rc_paper_set_at(0));
-}
-
 /* The cells of the set that are done; those of one set must be of the same data. */
 static rc_status look_at_set(reproduction *r, int *open)
 {
@@ -92,20 +87,6 @@ static rc_status look_at_set(reproduction *r, int *open)
         *open += !r->done[i];
     }
     return RC_OK;
-}
-
-static bool same_folder(const rc_paper_cell *a, const rc_paper_cell *b)
-{
-    return strcmp(a->folder, b->folder) == 0;
-}
-
-/* The first cell after those of the folder that cell i is in. */
-static int folder_end(const reproduction *r, int i)
-{
-    int end = i;
-    while (end < r->list.cells && same_folder(&r->list.cell[end], &r->list.cell[i]))
-        end++;
-    return end;
 }
 
 /* ---- how long --------------------------------------------------------------------------------------------------- */
@@ -157,7 +138,7 @@ static rc_status tell_forecast(const reproduction *r, int first)
     RC_TRY(status);
     for (int i = 0, end; i < r->list.cells; i = end) {
         bool shares = false;
-        end = folder_end(r, i);
+        end = rc_cell_list_folder_end(&r->list, i);
         for (int k = i; k < end; k++) {
             const rc_paper_cell *cell = &r->list.cell[k];
             rc_workload work = {0};
@@ -184,7 +165,7 @@ static rc_status open_data(reproduction *r, int first, rc_dataset *data)
     const rc_run_settings *run = &r->settings->run;
     rc_config config;
     RC_TRY(rc_paper_cell_config(&r->list.cell[first], r->settings->scale, &config));
-    RC_TRY(rc_config_set(&config, "data", r->settings->data[set_index(r->set)]));
+    RC_TRY(rc_config_set(&config, "data", r->settings->data[rc_paper_set_index(r->set)]));
     RC_TRY(rc_run_data_open(&config, run->threads, run->skip_broken, &run->watch, data));
     rc_status status = RC_OK;
     if (data->classes != r->set->classes)
@@ -208,7 +189,7 @@ static void tell_shrinking(const reproduction *r, int first)
                  r->settings->scale, rc_shrink_orders(r->settings->scale), text);
 }
 
-/* The cells i to end, of one folder, that are not done. */
+/* The cells i to end - 1, of one folder, that are not done. */
 static rc_status run_folder(reproduction *r, int i, int end)
 {
     rc_run_settings run = r->settings->run;
@@ -220,7 +201,7 @@ static rc_status run_folder(reproduction *r, int i, int end)
     if (run.methods == 0)
         return RC_OK;
     RC_TRY(rc_paper_cell_config(&r->list.cell[i], r->settings->scale, &run.config));
-    RC_TRY(rc_config_set(&run.config, "data", r->settings->data[set_index(r->set)]));
+    RC_TRY(rc_config_set(&run.config, "data", r->settings->data[rc_paper_set_index(r->set)]));
     RC_TRY(rc_path_in(r->settings->out, r->list.cell[i].folder, out));
     RC_TRY(rc_path_in(out, "run.json", file));
     run.data = r->data;
@@ -243,7 +224,7 @@ static bool ends_all(rc_status status)
 static rc_status run_folders(reproduction *r)
 {
     for (int i = 0, end; i < r->list.cells; i = end) {
-        end = folder_end(r, i);
+        end = rc_cell_list_folder_end(&r->list, i);
         if (r->list.cell[i].set != r->set)
             continue;
         rc_status status = run_folder(r, i, end);
@@ -270,7 +251,7 @@ static rc_status run_set(reproduction *r, int first)
         status = rc_fail(RC_INVALID_ARGUMENT,
                          "the results of %s in %s are of other data than '%s': bring the old data back, or choose "
                          "another setting 'out'",
-                         r->set->name, r->settings->out, r->settings->data[set_index(r->set)]);
+                         r->set->name, r->settings->out, r->settings->data[rc_paper_set_index(r->set)]);
     if (status == RC_OK) {
         tell_shrinking(r, first);
         status = tell_forecast(r, first);
@@ -288,7 +269,7 @@ static int count_runs(const reproduction *r)
     int runs = 0;
     for (int i = 0, end; i < r->list.cells; i = end) {
         bool any = false;
-        end = folder_end(r, i);
+        end = rc_cell_list_folder_end(&r->list, i);
         for (int k = i; k < end; k++)
             any = any || (r->list.cell[k].set == r->set && !r->done[k]);
         runs += any;
@@ -342,7 +323,7 @@ static rc_status copy_results(const rc_paper_cell *cell, const char *from, const
     size_t size;
     bool found;
     RC_TRY(rc_reproduce_find(cell, from, path, &found));
-    RC_TRY(rc_file_read(path, 64u << 20, &bytes, &size));
+    RC_TRY(rc_file_read(path, RC_RESULTS_BYTES, &bytes, &size));
     rc_status status = rc_path_in(to, cell->path, folder);
     if (status == RC_OK)
         status = rc_path_in(folder, "results.json", path);
@@ -381,9 +362,10 @@ static rc_status merge_cells(const rc_reproduce_settings *s, const rc_cell_list 
     bool done;
     RC_TRY(open_out(s));
     for (int i = 0; i < list->cells; i++)
-        RC_TRY(rc_reproduce_look(&list->cell[i], s->scale, s->out, hash[set_index(list->cell[i].set)], &done, NULL));
+        RC_TRY(rc_reproduce_look(&list->cell[i], s->scale, s->out, hash[rc_paper_set_index(list->cell[i].set)], &done,
+                                 NULL));
     for (int i = 0; i < list->cells; i++)
-        RC_TRY(merge_cell(s, &list->cell[i], folder, hash[set_index(list->cell[i].set)], merged));
+        RC_TRY(merge_cell(s, &list->cell[i], folder, hash[rc_paper_set_index(list->cell[i].set)], merged));
     if (merged->copied + merged->there + merged->foreign == 0)
         return rc_fail(RC_INVALID_ARGUMENT, "'%s' has no finished cell of %s", folder, s->artefact->name);
     return RC_OK;

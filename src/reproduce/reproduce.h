@@ -45,6 +45,8 @@ rc_status rc_reproduce_merge(const rc_reproduce_settings *settings, const char *
  * NAME.txt, NAME.csv and NAME.json. */
 rc_status rc_reproduce_summarise(const rc_reproduce_settings *settings);
 
+enum { RC_RESULTS_BYTES = 64 << 20 }; /* of a results.json, at most */
+
 /* The file with the results of the cell in a folder: where a run leaves it, or a copy of it by the name that
  * bench/results.py gives it, "cifar100-5-cwd-order-0.json". */
 rc_status rc_reproduce_find(const rc_paper_cell *cell, const char *folder, char path[RC_PATH_SIZE], bool *found);

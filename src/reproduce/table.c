@@ -29,8 +29,8 @@ static rc_status read_cells(table *t)
         rc_json *json;
         bool done;
         t->cell[i] = (measured){NAN, NAN, NAN};
-        RC_TRY(rc_reproduce_look(cell, t->settings->scale, t->settings->out, hash[cell->set - rc_paper_set_at(0)],
-                                 &done, &json));
+        RC_TRY(rc_reproduce_look(cell, t->settings->scale, t->settings->out, hash[rc_paper_set_index(cell->set)], &done,
+                                 &json));
         if (done)
             t->cell[i] = (measured){rc_json_number(rc_json_member(json, "last_accuracy")),
                                     rc_json_number(rc_json_member(json, "mean_accuracy")),

@@ -39,7 +39,8 @@ static const rc_option options[OPTIONS] = {
     [DATA] = {"data", RC_OPTION_LIST, "[SET=]PATH", NULL,
               "where a data set lies: cifar100=, tiny-imagenet=, imagenet100=", 0, 0},
     [OUT] = {"out", RC_OPTION_TEXT, "FOLDER", "paper", "where results go; names share it", 0, 0},
-    [RESUME] = {"resume", RC_OPTION_FLAG, NULL, NULL, "go on with what is there; it always does", 0, 0},
+    /* Nobody reads it. It is there because messages of runs name it ("--resume goes on from there"). */
+    [RESUME] = {"resume", RC_OPTION_FLAG, NULL, NULL, "changes nothing: what is there is always gone on with", 0, 0},
     [SCALE] = {"scale", RC_OPTION_TEXT, "PART", "1", "less than 1: fewer images, epochs and steps, to try it", 0, 0},
     [SHARD] = {"shard", RC_OPTION_TEXT, "K/N", NULL, "run the K-th of N parts of the cells", 0, 0},
     [ONLY] = {"only", RC_OPTION_TEXT, "ROW,...", NULL, "these rows alone", 0, 0},
@@ -117,7 +118,7 @@ static rc_status read_data(const char *text, const rc_cell_list *list, const cha
                        "option '--data' is '%s', expected SET=PATH with cifar100, tiny-imagenet or imagenet100, "
                        "because there are cells of several",
                        text);
-    data[set - rc_paper_set_at(0)] = text;
+    data[rc_paper_set_index(set)] = text;
     return RC_OK;
 }
 
@@ -158,6 +159,8 @@ static rc_status read_settings(const rc_option_value *value, const char *name, r
 
 /* ---- what it does ----------------------------------------------------------------------------------------------- */
 
+enum { MOST_METHODS = 512 }; /* bytes of their names */
+
 /* The settings of a row, as a command line has them. */
 static void print_set_options(const char *settings, char *text, size_t size)
 {
@@ -174,7 +177,7 @@ static void print_set_options(const char *settings, char *text, size_t size)
 static void print_command(const rc_reproduce_settings *s, const rc_paper_cell *cell, const char *methods)
 {
     char set[512], stop[32] = "", preset[64];
-    const char *data = s->data[cell->set - rc_paper_set_at(0)];
+    const char *data = s->data[rc_paper_set_index(cell->set)];
     bool known = cell->tasks == 5 || cell->tasks == 10 || cell->tasks == 20;
     print_set_options(cell->line.settings, set, sizeof set);
     snprintf(preset, sizeof preset, known ? "%s-%d" : "%s-5 --tasks %d", cell->set->name, cell->tasks);
@@ -187,27 +190,23 @@ static void print_command(const rc_reproduce_settings *s, const rc_paper_cell *c
 static rc_status print_plan(const rc_reproduce_settings *s)
 {
     rc_cell_list list;
-    char hash[RC_PAPER_SETS][RC_HASH_SIZE] = {{0}}, methods[512];
+    char hash[RC_PAPER_SETS][RC_HASH_SIZE] = {{0}}, methods[MOST_METHODS];
     int done = 0;
     RC_TRY(rc_cell_list_create(s->artefact, &s->filter, &list));
     rc_status status = RC_OK;
     for (int i = 0, end; i < list.cells && status == RC_OK; i = end) {
-        size_t used = 0;
         int left = 0;
-        methods[0] = '\0';
-        for (end = i; end < list.cells && strcmp(list.cell[end].folder, list.cell[i].folder) == 0; end++) {
-            bool is_done = false;
-            if (status == RC_OK)
-                status = rc_reproduce_look(&list.cell[end], s->scale, s->out,
-                                           hash[list.cell[end].set - rc_paper_set_at(0)], &is_done, NULL);
+        end = rc_cell_list_folder_end(&list, i);
+        for (int k = i; k < end && status == RC_OK; k++) {
+            bool is_done;
+            status = rc_reproduce_look(&list.cell[k], s->scale, s->out, hash[rc_paper_set_index(list.cell[k].set)],
+                                       &is_done, NULL);
             done += is_done;
             left += !is_done;
-            if (used < sizeof methods)
-                used += (size_t)snprintf(methods + used, sizeof methods - used, "%s%s", used > 0 ? "," : "",
-                                         list.cell[end].line.method->name);
         }
         if (status != RC_OK)
             break;
+        rc_cell_list_methods(&list, i, end, NULL, methods, sizeof methods);
         rc_print("%s: %s (%d left)", list.cell[i].folder, methods, left);
         if (s->scale >= 1)
             print_command(s, &list.cell[i], methods);
@@ -310,19 +309,6 @@ static int make_page(const rc_reproduce_settings *s, const rc_cell_list *list, c
     return RC_EXIT_DONE;
 }
 
-/* Does 'analyze' of this version know that kind? Its usage begins with the kinds: "ledger|norms RUN". */
-static bool can_analyze(const char *kind)
-{
-    const rc_command *command = find_command("analyze");
-    const char *p = command != NULL ? command->arguments : "";
-    for (size_t length; *p != '\0' && *p != ' '; p += length + (p[length] == '|')) {
-        length = strcspn(p, "| ");
-        if (length == strlen(kind) && memcmp(p, kind, length) == 0)
-            return true;
-    }
-    return false;
-}
-
 /* Is the run in the folder, and not the results of its cells alone? */
 static bool has_run(const rc_reproduce_settings *s, const rc_paper_cell *cell)
 {
@@ -331,44 +317,17 @@ static bool has_run(const rc_reproduce_settings *s, const rc_paper_cell *cell)
            rc_file_exists(file);
 }
 
-/* Is there a file with that analysis that need not be made again? Norms and costs are read off in a moment, and of
- * other methods than another name asked for; the others train anew. */
+/* Need the analysis not be made again, because there is a file with it? Norms and costs are read off in a moment, and
+ * another name may have asked for those of other methods. The others train anew. */
 static bool is_analyzed(const char *kind, const char *file)
 {
     return strcmp(kind, "norms") != 0 && strcmp(kind, "cost") != 0 && rc_file_exists(file);
 }
 
-/* The analysis of the cells i to end, of one folder, that are done: to the terminal, and as JSON to FOLDER/KIND.json.
- */
-static int analyze(const rc_reproduce_settings *s, const rc_option_value *value, const rc_cell_list *list,
-                   const bool *done, int i, int end)
+/* recollect analyze: to the terminal, and as JSON to the file. */
+static int call_analyze(const char *kind, const char *folder, const char *methods, const char *file, const char *data,
+                        const rc_option_value *value)
 {
-    char methods[512] = "";
-    size_t used = 0;
-    const char *kind = s->artefact->analysis, *data = s->data[list->cell[i].set - rc_paper_set_at(0)];
-    for (int k = i; k < end && used < sizeof methods; k++)
-        if (done[k])
-            used += (size_t)snprintf(methods + used, sizeof methods - used, "%s%s", used > 0 ? "," : "",
-                                     list->cell[k].line.method->name);
-    if (used == 0)
-        return RC_EXIT_DONE;
-    if (!can_analyze(kind) || !has_run(s, &list->cell[i])) {
-        rc_note("left to do%s: recollect analyze %s %s/%s --method %s",
-                can_analyze(kind) ? ", where the models of the run are" : ", by a version that can", kind, s->out,
-                list->cell[i].folder, methods);
-        return RC_EXIT_DONE;
-    }
-    char name[64], folder[RC_PATH_SIZE], file[RC_PATH_SIZE];
-    snprintf(name, sizeof name, "%.31s.json", kind);
-    rc_status status = rc_path_in(s->out, list->cell[i].folder, folder);
-    if (status == RC_OK)
-        status = rc_path_in(folder, name, file);
-    if (status != RC_OK)
-        return rc_failed(NULL, status);
-    if (is_analyzed(kind, file)) {
-        rc_note("%s is there already", file);
-        return RC_EXIT_DONE;
-    }
     words w = {0};
     add_word(&w, "", "analyze");
     add_word(&w, "", "--out");
@@ -389,8 +348,36 @@ static int analyze(const rc_reproduce_settings *s, const rc_option_value *value,
     add_word(&w, "", "--");
     add_word(&w, "", kind);
     add_word(&w, "", folder);
-    rc_print("%s:", list->cell[i].folder);
     return call(&w);
+}
+
+/* The analysis of the cells i to end - 1, of one folder, that are done, as FOLDER/KIND.json. */
+static int analyze(const rc_reproduce_settings *s, const rc_option_value *value, const rc_cell_list *list,
+                   const bool *done, int i, int end)
+{
+    char methods[MOST_METHODS], name[64], folder[RC_PATH_SIZE], file[RC_PATH_SIZE];
+    const rc_paper_cell *cell = &list->cell[i];
+    const char *kind = s->artefact->analysis;
+    rc_cell_list_methods(list, i, end, done, methods, sizeof methods);
+    if (methods[0] == '\0')
+        return RC_EXIT_DONE;
+    if (!has_run(s, cell)) {
+        rc_note("left to do, where the models of the run are: recollect analyze %s %s/%s --method %s", kind, s->out,
+                cell->folder, methods);
+        return RC_EXIT_DONE;
+    }
+    snprintf(name, sizeof name, "%.31s.json", kind);
+    rc_status status = rc_path_in(s->out, cell->folder, folder);
+    if (status == RC_OK)
+        status = rc_path_in(folder, name, file);
+    if (status != RC_OK)
+        return rc_failed(NULL, status);
+    if (is_analyzed(kind, file)) {
+        rc_note("%s is there already", file);
+        return RC_EXIT_DONE;
+    }
+    rc_print("%s:", cell->folder);
+    return call_analyze(kind, folder, methods, file, s->data[rc_paper_set_index(cell->set)], value);
 }
 
 /* Analyses and the page, of all cells of the artefact that are done. */
@@ -406,12 +393,11 @@ static int follow_up(const rc_reproduce_settings *s, const rc_option_value *valu
     if (done == NULL)
         status = RC_OUT_OF_MEMORY;
     for (int i = 0; i < list.cells && status == RC_OK; i++)
-        status = rc_reproduce_look(&list.cell[i], s->scale, s->out, hash[list.cell[i].set - rc_paper_set_at(0)],
+        status = rc_reproduce_look(&list.cell[i], s->scale, s->out, hash[rc_paper_set_index(list.cell[i].set)],
                                    &done[i], NULL);
     int code = status == RC_OK ? RC_EXIT_DONE : rc_failed(NULL, status);
     for (int i = 0, next; i < list.cells && code == RC_EXIT_DONE && s->artefact->analysis != NULL; i = next) {
-        for (next = i; next < list.cells && strcmp(list.cell[next].folder, list.cell[i].folder) == 0; next++)
-            ;
+        next = rc_cell_list_folder_end(&list, i);
         code = analyze(s, value, &list, done, i, next);
     }
     if (code == RC_EXIT_DONE)
