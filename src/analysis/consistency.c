@@ -212,6 +212,21 @@ static const char *const density_key[RC_DENSITY_COUNT] = {"gaussian", "kde_scott
 static const char *const density_title[RC_DENSITY_COUNT] = {"Gaussian", "KDE", "KDE isotropic"};
 static const char *const samples_key[RC_SAMPLES_COUNT] = {"drawn", "real"};
 
+const char *rc_density_key(int density)
+{
+    return density_key[density];
+}
+
+const char *rc_density_title(int density)
+{
+    return density_title[density];
+}
+
+const char *rc_samples_key(int samples)
+{
+    return samples_key[samples];
+}
+
 enum { NAME = 32, COLUMN = 24 };
 
 /* One way of taking samples: a line of names, then a line for each combination. */

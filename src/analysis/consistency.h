@@ -16,6 +16,9 @@
 typedef enum rc_density { RC_DENSITY_TIED, RC_DENSITY_SCOTT, RC_DENSITY_ISOTROPIC, RC_DENSITY_COUNT } rc_density;
 typedef enum rc_samples { RC_SAMPLES_DRAWN, RC_SAMPLES_REAL, RC_SAMPLES_COUNT } rc_samples;
 enum { RC_COMBINATIONS = 4 };
+const char *rc_density_key(int density);   /* "kde_scott": in JSON */
+const char *rc_density_title(int density); /* "KDE" */
+const char *rc_samples_key(int samples);   /* "drawn" */
 
 typedef struct rc_consistency_row {
     bool done;         /* false: the model stores no statistics for DCE */

@@ -237,9 +237,34 @@ static void draw_pairs(const pair *pairs, int count, const char *title, const ch
     rc_svg_end(out);
 }
 
-void rc_chart_paper(const rc_report_set *set, rc_text *out)
+/* What is drawn of a variant; false: nothing. */
+typedef bool pair_maker(const rc_report_variant *v, pair *p);
+
+static bool make_paper_pair(const rc_report_variant *v, pair *p)
 {
-    static const char *const what[2] = {"here", "in the paper"};
+    if (v->paper == NULL || v->done == 0)
+        return false;
+    *p = (pair){.first = v->last.mean,
+                .first_deviation = v->last.deviation,
+                .second = v->paper->last,
+                .second_deviation = v->paper->last_deviation};
+    return true;
+}
+
+static bool make_old_new_pair(const rc_report_variant *v, pair *p)
+{
+    if (isnan(v->old_classes.mean))
+        return false;
+    *p = (pair){.first = v->old_classes.mean,
+                .first_deviation = v->old_classes.deviation,
+                .second = v->new_classes.mean,
+                .second_deviation = v->new_classes.deviation};
+    return true;
+}
+
+static void chart_pairs(const rc_report_set *set, pair_maker *make, const char *title, const char *words,
+                        const char *const what[2], rc_text *out)
+{
     pair *pairs = rc_alloc_zeroed(NULL, (size_t)set->variants, sizeof *pairs);
     int count = 0;
     if (pairs == NULL) {
@@ -247,40 +272,27 @@ void rc_chart_paper(const rc_report_set *set, rc_text *out)
         return;
     }
     for (int i = 0; i < set->variants; i++) {
-        const rc_report_variant *v = &set->variant[i];
-        if (v->paper != NULL && v->done > 0)
-            pairs[count++] = (pair){v->label,          v->colour,      v->last.mean,
-                                    v->last.deviation, v->paper->last, v->paper->last_deviation};
+        if (!make(&set->variant[i], &pairs[count]))
+            continue;
+        pairs[count].label = set->variant[i].label;
+        pairs[count++].colour = set->variant[i].colour;
     }
     if (count > 0)
-        draw_pairs(pairs, count, "Beside the paper", "accuracy after the last task, in percent", what, out);
+        draw_pairs(pairs, count, title, words, what, out);
     rc_free(NULL, pairs);
+}
+
+void rc_chart_paper(const rc_report_set *set, rc_text *out)
+{
+    static const char *const what[2] = {"here", "in the paper"};
+    chart_pairs(set, make_paper_pair, "Beside the paper", "accuracy after the last task, in percent", what, out);
 }
 
 void rc_chart_old_new(const rc_report_set *set, rc_text *out)
 {
     static const char *const what[2] = {"old classes", "new classes"};
-    pair *pairs = rc_alloc_zeroed(NULL, (size_t)set->variants, sizeof *pairs);
-    int count = 0;
-    if (pairs == NULL) {
-        out->status = RC_OUT_OF_MEMORY;
-        return;
-    }
-    for (int i = 0; i < set->variants; i++) {
-        const rc_report_variant *v = &set->variant[i];
-        if (!isnan(v->old_classes.mean))
-            pairs[count++] = (pair){v->label,
-                                    v->colour,
-                                    v->old_classes.mean,
-                                    v->old_classes.deviation,
-                                    v->new_classes.mean,
-                                    v->new_classes.deviation};
-    }
-    if (count > 0)
-        draw_pairs(pairs, count, "Old and new classes",
-                   "how many images of classes of earlier tasks, and of the last task, are right in the end", what,
-                   out);
-    rc_free(NULL, pairs);
+    chart_pairs(set, make_old_new_pair, "Old and new classes",
+                "how many images of classes of earlier tasks, and of the last task, are right in the end", what, out);
 }
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */

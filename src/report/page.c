@@ -276,6 +276,8 @@ static rc_status put_set(const rc_report_set *set, int number, bool titled, allo
     put_table(set, "accuracy", NULL, out);
     put_table(set, "paper", NULL, out);
     put_table(set, "ledger", NULL, out);
+    put_table(set, "dkl", NULL, out);
+    put_table(set, "cost", NULL, out);
     put_table(set, "tasks", "Accuracy after each task", out);
     put_table(set, "time", "Time by stage", out);
     put_table(set, "classes", "Accuracy of each class", out);

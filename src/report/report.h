@@ -8,7 +8,8 @@
 /* The tables, in the order in which they are written. */
 #define RC_REPORT_TABLES(FIRST, NEXT) \
     FIRST(accuracy) \
-    NEXT(tasks) NEXT(paper) NEXT(ledger) NEXT(time) NEXT(classes) NEXT(confused) NEXT(settings) NEXT(runs)
+    NEXT(tasks) \
+    NEXT(paper) NEXT(ledger) NEXT(dkl) NEXT(cost) NEXT(time) NEXT(classes) NEXT(confused) NEXT(settings) NEXT(runs)
 #define RC_REPORT_FIRST_NAME(name) #name
 #define RC_REPORT_NEXT_NAME(name)  "|" #name
 /* "accuracy|tasks|..." */

@@ -166,6 +166,8 @@ void rc_report_run_free(rc_report_run *run)
     rc_free(NULL, run->confusion);
     rc_free(NULL, run->ledger);
     rc_free(NULL, run->norms);
+    rc_free(NULL, run->dkl);
+    rc_free(NULL, run->cost);
     rc_json_free(run->json);
     rc_free(NULL, run);
 }

@@ -3,10 +3,16 @@
 #ifndef RC_REPORT_RUN_H
 #define RC_REPORT_RUN_H
 
+#include "analysis/consistency.h"
 #include "analysis/ledger.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "experiment/results.h"
+
+/* What 'recollect analyze cost' tells of a method: multiples of ER's seconds, and of its multiply-adds by the paper's
+ * formulas; of the stages, and of all of them together. */
+typedef enum rc_report_cost { RC_COST_MEASURED, RC_COST_FORMULA, RC_COST_COUNT } rc_report_cost;
+enum { RC_COST_COLUMNS = RC_STAGE_COUNT + 1 };
 
 /* One method on one class order and seed. */
 typedef struct rc_report_run {
@@ -20,8 +26,11 @@ typedef struct rc_report_run {
     rc_results results;      /* done is 0 where no task is finished yet */
     const char **class_name; /* (classes of the last finished task); NULL: not in the file */
     int32_t *confusion;      /* (classes, classes), rows are true classes; NULL: not in the file */
-    double *ledger; /* (tasks, RC_LEDGER_COUNT): accuracies after each task, NaN: not known; NULL: no ledger.json */
-    double *norms;  /* (tasks, classes): of the head's rows after each task, likewise; NULL: no norms.json */
+    double *ledger;  /* (tasks, RC_LEDGER_COUNT): accuracies after each task, NaN: not known; NULL: no ledger.json */
+    double *norms;   /* (tasks, classes): of the head's rows after each task, likewise; NULL: no norms.json */
+    double *dkl;     /* (RC_COMBINATIONS, RC_SAMPLES_COUNT, RC_DENSITY_COUNT, 2): k1 and its error; no dkl.json */
+    int dkl_classes; /* of the model that this is about; 0: not known */
+    double *cost;    /* (RC_COST_COUNT, RC_COST_COLUMNS); no cost.json */
 } rc_report_run;
 
 typedef struct rc_report_runs {

@@ -109,16 +109,45 @@ static rc_status place_run(rc_report_set *set, const rc_report_run *run, int roo
 
 /* ---- labels and colours ------------------------------------------------------------------------------------------ */
 
+/* Does the configuration have all these settings? "weight_prior=0.001 diversity_epsilon=0". */
+static bool has_settings(const rc_json *config, const char *settings)
+{
+    char name[64];
+    for (const char *p = settings; *p != '\0';) {
+        size_t length = strcspn(p, " "), key = strcspn(p, "=");
+        snprintf(name, sizeof name, "%.*s", (int)key, p);
+        const char *value = rc_json_string(rc_json_member(config, name));
+        if (value == NULL || strlen(value) != length - key - 1 || strncmp(value, p + key + 1, length - key - 1) != 0)
+            return false;
+        p += length + (p[length] == ' ');
+    }
+    return true;
+}
+
+/* The name that the variant has among the paper's rows. */
+static const char *paper_name(const rc_report_variant *v)
+{
+    bool published = strcmp(v->name, "rdfcil") == 0 && has_settings(config_of(v->run[0]), RC_PAPER_RDFCIL_SETTINGS);
+    return published ? RC_PAPER_RDFCIL : v->name;
+}
+
+static const char *title_of(const rc_report_variant *v)
+{
+    if (strcmp(paper_name(v), RC_PAPER_RDFCIL) == 0)
+        return RC_PAPER_RDFCIL_TITLE;
+    return v->method != NULL ? v->method->title : v->name;
+}
+
 /* The title of the method and, if the set has several variants of it, the settings in which they differ. */
 static void write_label(const rc_report_set *set, rc_report_variant *variant)
 {
     const rc_json *setting = NULL, *config = config_of(variant->run[0]);
-    size_t used = (size_t)snprintf(variant->label, sizeof variant->label, "%s",
-                                   variant->method != NULL ? variant->method->title : variant->name);
+    size_t used = (size_t)snprintf(variant->label, sizeof variant->label, "%s", title_of(variant));
     while ((setting = rc_json_next(config, setting)) != NULL && used + 1 < sizeof variant->label) {
         bool tells = false;
         for (int i = 0; i < set->variants && !tells; i++)
-            tells = strcmp(set->variant[i].name, variant->name) == 0 && differs(setting, set->variant[i].run[0]);
+            tells = strcmp(title_of(&set->variant[i]), title_of(variant)) == 0 &&
+                    differs(setting, set->variant[i].run[0]);
         if (tells)
             used += (size_t)snprintf(variant->label + used, sizeof variant->label - used, ", %s %s",
                                      rc_json_key(setting), rc_json_string(setting));
@@ -224,24 +253,34 @@ static void count_tasks(const rc_report_set *set, rc_report_variant *v, double *
     }
 }
 
-/* The ledgers of the runs; nothing where no run has one. */
-static rc_status count_ledger(const rc_report_set *set, rc_report_variant *v, double *values)
+static const double *ledger_of(const rc_report_run *run)
+{
+    return run->ledger;
+}
+
+static const double *cost_of(const rc_report_run *run)
+{
+    return run->cost;
+}
+
+/* Over the runs that have such numbers, `cells` of them each; *spreads stays NULL where no run has. */
+static rc_status count_findings(const rc_report_variant *v, const double *(*of)(const rc_report_run *run), int cells,
+                                double *values, rc_spread **spreads)
 {
     bool any = false;
     for (int i = 0; i < v->runs; i++)
-        any = any || v->run[i]->ledger != NULL;
+        any = any || of(v->run[i]) != NULL;
     if (!any)
         return RC_OK;
-    int cells = set->tasks * RC_LEDGER_COUNT;
-    v->ledger = rc_alloc_zeroed(NULL, (size_t)cells, sizeof *v->ledger);
-    if (v->ledger == NULL)
+    *spreads = rc_alloc_zeroed(NULL, (size_t)cells, sizeof **spreads);
+    if (*spreads == NULL)
         return RC_OUT_OF_MEMORY;
     for (int cell = 0; cell < cells; cell++) {
         int known = 0;
         for (int i = 0; i < v->runs; i++)
-            if (v->run[i]->ledger != NULL && !isnan(v->run[i]->ledger[cell]))
-                values[known++] = v->run[i]->ledger[cell];
-        v->ledger[cell] = rc_spread_of(values, known);
+            if (of(v->run[i]) != NULL && !isnan(of(v->run[i])[cell]))
+                values[known++] = of(v->run[i])[cell];
+        (*spreads)[cell] = rc_spread_of(values, known);
     }
     return RC_OK;
 }
@@ -262,6 +301,8 @@ static rc_status count(const rc_report_set *set, rc_report_variant *v)
         v->done += rc_report_run_done(run);
         if (run->class_name != NULL)
             v->shown = run;
+        if (run->dkl != NULL)
+            v->dreams = run;
         if (run->results.done > 0) {
             const rc_stored *stored = &last_task(run)->stored;
             v->stored.images = larger(v->stored.images, stored->images);
@@ -276,8 +317,10 @@ static rc_status count(const rc_report_set *set, rc_report_variant *v)
     v->new_classes = spread(v, new_of, values);
     count_seconds(v, values);
     count_tasks(set, v, values);
-    v->paper = rc_paper_find(set->dataset, set->tasks, v->name);
-    rc_status status = count_ledger(set, v, values);
+    v->paper = rc_paper_find(set->dataset, set->tasks, paper_name(v));
+    rc_status status = count_findings(v, ledger_of, set->tasks * RC_LEDGER_COUNT, values, &v->ledger);
+    if (status == RC_OK)
+        status = count_findings(v, cost_of, RC_COST_COUNT * RC_COST_COLUMNS, values, &v->cost);
     rc_free(NULL, values);
     return status;
 }
@@ -313,6 +356,7 @@ void rc_report_sets_free(rc_report_sets *sets)
             rc_free(NULL, sets->set[i].variant[k].accuracy);
             rc_free(NULL, sets->set[i].variant[k].matrix);
             rc_free(NULL, sets->set[i].variant[k].ledger);
+            rc_free(NULL, sets->set[i].variant[k].cost);
         }
         rc_free(NULL, sets->set[i].variant);
     }

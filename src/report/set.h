@@ -24,10 +24,12 @@ typedef struct rc_report_variant {
     rc_spread seconds[RC_REPORT_SECONDS]; /* of the stages, of evaluation, of all; likewise */
     rc_spread *accuracy;                  /* (tasks): A_i over the runs that have got so far */
     double *matrix;                       /* (tasks, tasks): mean accuracy on task j after task i; NaN: not known */
-    rc_spread *ledger;          /* (tasks, RC_LEDGER_COUNT): accuracies, over the runs that have one; NULL: none has */
-    rc_stored stored;           /* after the last task; of each kind the most that a run keeps */
-    const rc_report_run *shown; /* the run whose classes and log are shown: the first that has classes */
-    const rc_paper_row *paper;  /* NULL: none */
+    rc_spread *ledger;           /* (tasks, RC_LEDGER_COUNT): accuracies, over the runs that have one; NULL: none has */
+    rc_spread *cost;             /* (RC_COST_COUNT, RC_COST_COLUMNS), likewise */
+    const rc_report_run *dreams; /* the first that has D_KL; NULL: none has */
+    rc_stored stored;            /* after the last task; of each kind the most that a run keeps */
+    const rc_report_run *shown;  /* the run whose classes and log are shown: the first that has classes */
+    const rc_paper_row *paper;   /* NULL: none */
 } rc_report_variant;
 
 typedef struct rc_report_set {

@@ -68,6 +68,12 @@ void rc_table_column_add(rc_table *table, const char *head, const char *key, rc_
     table->column[table->columns++] = column;
 }
 
+void rc_table_columns_add(rc_table *table, const rc_table_head *columns, int count)
+{
+    for (int i = 0; i < count; i++)
+        rc_table_column_add(table, columns[i].head, columns[i].key, columns[i].kind);
+}
+
 static void add_cell(rc_table *table, const char *text, double value, double deviation)
 {
     void *items = table->cell;
@@ -117,6 +123,12 @@ void rc_table_free(rc_table *table)
 
 static const char dash[] = "\xE2\x80\x93", plus_minus[] = "\xC2\xB1", minus[] = "\xE2\x88\x92";
 
+/* Two digits behind the point, unless there are too many before it. */
+static void write_real(double value, rc_text *out)
+{
+    rc_text_format(out, fabs(value) < 1e6 ? "%.2f" : "%.4g", value);
+}
+
 /* A number for people; `before` and `after` stand around its deviation. */
 static void write_number(const rc_table_cell *cell, rc_column_kind kind, const char *before, const char *after,
                          rc_text *out)
@@ -132,11 +144,12 @@ static void write_number(const rc_table_cell *cell, rc_column_kind kind, const c
     case RC_COLUMN_DIFFERENCE:
         rc_text_format(out, "%s%.2f", cell->value < -0.005 ? minus : cell->value < 0.005 ? "" : "+", fabs(cell->value));
         return;
-    default: rc_text_format(out, "%.2f", cell->value); break;
+    default: write_real(cell->value, out); break;
     }
     if (!isnan(cell->deviation)) {
         rc_text_add(out, before);
-        rc_text_format(out, " %s %.2f", plus_minus, cell->deviation);
+        rc_text_format(out, " %s ", plus_minus);
+        write_real(cell->deviation, out);
         rc_text_add(out, after);
     }
 }

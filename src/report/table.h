@@ -11,13 +11,19 @@ typedef enum rc_report_format { RC_REPORT_HTML, RC_REPORT_MARKDOWN, RC_REPORT_LA
 typedef enum rc_column_kind {
     RC_COLUMN_TEXT,
     RC_COLUMN_COUNT,
-    RC_COLUMN_NUMBER,     /* two digits behind the point */
+    RC_COLUMN_NUMBER,     /* two digits behind the point; from a million on four digits in all */
     RC_COLUMN_PERCENT,    /* value and deviation, with a bar of that length on a page */
     RC_COLUMN_SPREAD,     /* value and deviation */
     RC_COLUMN_DIFFERENCE, /* with its sign */
     RC_COLUMN_SECONDS,
     RC_COLUMN_BYTES
 } rc_column_kind;
+
+/* head: what people read, which may be foreign. key: its name in CSV, of the program's own, or foreign, too. */
+typedef struct rc_table_head {
+    const char *head, *key;
+    rc_column_kind kind;
+} rc_table_head;
 
 typedef struct rc_table_column rc_table_column;
 typedef struct rc_table_cell rc_table_cell;
@@ -34,8 +40,8 @@ typedef struct rc_table {
 } rc_table;
 
 void rc_table_begin(rc_table *table, const char *name, const char *caption);
-/* head: what people read, which may be foreign. key: its name in CSV, of the program's own, or foreign, too. */
 void rc_table_column_add(rc_table *table, const char *head, const char *key, rc_column_kind kind);
+void rc_table_columns_add(rc_table *table, const rc_table_head *columns, int count);
 void rc_table_text(rc_table *table, const char *foreign);
 void rc_table_number(rc_table *table, double value);                   /* NaN: not known */
 void rc_table_spread(rc_table *table, double value, double deviation); /* deviation NaN: there is none */

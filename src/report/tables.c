@@ -21,6 +21,8 @@ static void begin(rc_table *table, const char *name, const rc_report_set *set, c
     }
 }
 
+#define ADD_COLUMNS(table, columns) rc_table_columns_add(table, columns, (int)(sizeof(columns) / sizeof *(columns)))
+
 static void lead(rc_table *table, const rc_report_set *set, bool csv)
 {
     if (csv) {
@@ -45,11 +47,6 @@ void rc_report_state(const rc_report_set *set, const rc_report_variant *v, char 
         snprintf(text, size, "%d of %d runs done", v->done, v->runs);
     else
         snprintf(text, size, "%d of %d tasks done", furthest, set->tasks);
-}
-
-void rc_report_keeps(const rc_report_variant *v, char *text, size_t size)
-{
-    rc_stored_text(&v->stored, text, size);
 }
 
 /* "0, 1, 2": the class orders of the runs, each once, as they come. */
@@ -77,18 +74,19 @@ static void begin_row(rc_table *table, const rc_report_set *set, const rc_report
 
 static void make_accuracy(const rc_report_set *set, bool csv, rc_table *table)
 {
+    static const rc_table_head columns[] = {{"method", "method", RC_COLUMN_TEXT},
+                                            {"last task", "last", RC_COLUMN_PERCENT},
+                                            {"mean over tasks", "mean", RC_COLUMN_PERCENT},
+                                            {"forgets", "forgetting", RC_COLUMN_SPREAD},
+                                            {"old classes", "old_classes", RC_COLUMN_SPREAD},
+                                            {"new classes", "new_classes", RC_COLUMN_SPREAD},
+                                            {"keeps", "keeps", RC_COLUMN_TEXT},
+                                            {"time", "seconds", RC_COLUMN_SECONDS},
+                                            {"runs", "runs", RC_COLUMN_TEXT},
+                                            {"orders", "orders", RC_COLUMN_TEXT}};
     char text[128];
     begin(table, "accuracy", set, "accuracy in percent, forgetting in points; mean ± deviation over runs", csv);
-    rc_table_column_add(table, "method", "method", RC_COLUMN_TEXT);
-    rc_table_column_add(table, "last task", "last", RC_COLUMN_PERCENT);
-    rc_table_column_add(table, "mean over tasks", "mean", RC_COLUMN_PERCENT);
-    rc_table_column_add(table, "forgets", "forgetting", RC_COLUMN_SPREAD);
-    rc_table_column_add(table, "old classes", "old_classes", RC_COLUMN_SPREAD);
-    rc_table_column_add(table, "new classes", "new_classes", RC_COLUMN_SPREAD);
-    rc_table_column_add(table, "keeps", "keeps", RC_COLUMN_TEXT);
-    rc_table_column_add(table, "time", "seconds", RC_COLUMN_SECONDS);
-    rc_table_column_add(table, "runs", "runs", RC_COLUMN_TEXT);
-    rc_table_column_add(table, "orders", "orders", RC_COLUMN_TEXT);
+    ADD_COLUMNS(table, columns);
     for (int i = 0; i < set->variants; i++) {
         const rc_report_variant *v = &set->variant[i];
         begin_row(table, set, v, csv);
@@ -97,7 +95,7 @@ static void make_accuracy(const rc_report_set *set, bool csv, rc_table *table)
         put_spread(table, v->forgetting);
         put_spread(table, v->old_classes);
         put_spread(table, v->new_classes);
-        rc_report_keeps(v, text, sizeof text);
+        rc_stored_text(&v->stored, text, sizeof text);
         rc_table_text(table, text);
         rc_table_number(table, v->seconds[RC_REPORT_SECONDS - 1].mean);
         rc_report_state(set, v, text, sizeof text);
@@ -133,40 +131,40 @@ static void put_beside(rc_table *table, rc_spread ours, double paper, double dev
     rc_table_number(table, ours.mean - paper);
 }
 
-static const rc_report_variant *variant_of(const rc_report_set *set, const char *method)
+static const rc_report_variant *variant_of(const rc_report_set *set, const rc_paper_row *row)
 {
     for (int i = 0; i < set->variants; i++)
-        if (strcmp(set->variant[i].name, method) == 0)
+        if (set->variant[i].paper == row)
             return &set->variant[i];
     return NULL;
 }
 
 static void make_paper(const rc_report_set *set, bool csv, rc_table *table)
 {
+    static const rc_table_head columns[] = {{"method", "method", RC_COLUMN_TEXT},
+                                            {"last", "last", RC_COLUMN_SPREAD},
+                                            {"paper", "paper_last", RC_COLUMN_SPREAD},
+                                            {"difference", "last_difference", RC_COLUMN_DIFFERENCE},
+                                            {"mean over tasks", "mean", RC_COLUMN_SPREAD},
+                                            {"paper", "paper_mean", RC_COLUMN_SPREAD},
+                                            {"difference", "mean_difference", RC_COLUMN_DIFFERENCE},
+                                            {"runs", "runs", RC_COLUMN_COUNT}};
     static const rc_spread none = {.mean = NAN, .deviation = NAN};
     begin(table, "paper", set, "beside the paper's figures, in percent and points", csv);
-    rc_table_column_add(table, "method", "method", RC_COLUMN_TEXT);
-    rc_table_column_add(table, "last", "last", RC_COLUMN_SPREAD);
-    rc_table_column_add(table, "paper", "paper_last", RC_COLUMN_SPREAD);
-    rc_table_column_add(table, "difference", "last_difference", RC_COLUMN_DIFFERENCE);
-    rc_table_column_add(table, "mean over tasks", "mean", RC_COLUMN_SPREAD);
-    rc_table_column_add(table, "paper", "paper_mean", RC_COLUMN_SPREAD);
-    rc_table_column_add(table, "difference", "mean_difference", RC_COLUMN_DIFFERENCE);
-    rc_table_column_add(table, "runs", "runs", RC_COLUMN_COUNT);
+    ADD_COLUMNS(table, columns);
     for (const rc_paper_row *row = rc_paper; row->dataset != NULL; row++) {
         if (row->tasks != set->tasks || strcmp(row->dataset, set->dataset) != 0)
             continue;
-        if (variant_of(set, row->method) == NULL) { /* the paper's alone: its row shows what is missing */
-            const rc_method *method;
+        if (variant_of(set, row) == NULL) { /* the paper's alone: its row shows what is missing */
             lead(table, set, csv);
-            rc_table_text(table, rc_method_find(row->method, &method) == RC_OK ? method->title : row->method);
+            rc_table_text(table, rc_paper_title(row));
             put_beside(table, none, row->last, row->last_deviation);
             put_beside(table, none, row->mean, row->mean_deviation);
             rc_table_number(table, 0);
         }
         for (int i = 0; i < set->variants; i++) {
             const rc_report_variant *v = &set->variant[i];
-            if (strcmp(v->name, row->method) != 0)
+            if (v->paper != row)
                 continue;
             begin_row(table, set, v, csv);
             put_beside(table, v->last, row->last, row->last_deviation);
@@ -183,7 +181,7 @@ void rc_report_coverage(const rc_report_set *set, int *printed, int *measured)
         if (row->tasks != set->tasks || strcmp(row->dataset, set->dataset) != 0)
             continue;
         int numbers = !isnan(row->last) + !isnan(row->mean);
-        const rc_report_variant *v = variant_of(set, row->method);
+        const rc_report_variant *v = variant_of(set, row);
         *printed += numbers;
         *measured += v != NULL && v->done > 0 ? numbers : 0;
     }
@@ -205,6 +203,72 @@ static void make_ledger(const rc_report_set *set, bool csv, rc_table *table)
         begin_row(table, set, v, csv);
         for (int i = 0; i < RC_LEDGER_COUNT; i++)
             put_spread(table, v->ledger[(set->tasks - 1) * RC_LEDGER_COUNT + i]);
+    }
+}
+
+/* ---- dreams and real images -------------------------------------------------------------------------------------- */
+
+/* The paper's model has 50 classes of CIFAR-100. */
+static const rc_paper_dkl_row *paper_dkl_of(const rc_report_run *run, const char *losses)
+{
+    return strcmp(run->dataset, "cifar100") == 0 && run->dkl_classes == 50 ? rc_paper_dkl_find(losses) : NULL;
+}
+
+static void make_dkl(const rc_report_set *set, bool csv, rc_table *table)
+{
+    static const char *const samples_title[RC_SAMPLES_COUNT] = {"drawn", "real features"};
+    char head[64], key[64];
+    begin(
+        table, "dkl", set,
+        "how far dreams are from real images, D_KL of their features \xC2\xB1 standard error in one run of each method",
+        csv);
+    rc_table_column_add(table, "method", "method", RC_COLUMN_TEXT);
+    rc_table_column_add(table, "classes", "classes", RC_COLUMN_COUNT);
+    rc_table_column_add(table, "losses of the inversion", "losses", RC_COLUMN_TEXT);
+    for (int at = 0; at < RC_SAMPLES_COUNT; at++)
+        for (int density = 0; density < RC_DENSITY_COUNT; density++) {
+            snprintf(head, sizeof head, "%s: %s", samples_title[at], rc_density_title(density));
+            snprintf(key, sizeof key, "%s_%s", rc_samples_key(at), rc_density_key(density));
+            rc_table_column_add(table, head, key, RC_COLUMN_SPREAD);
+        }
+    rc_table_column_add(table, "paper: Gaussian", "paper_gaussian", RC_COLUMN_NUMBER);
+    rc_table_column_add(table, "paper: KDE", "paper_kde", RC_COLUMN_NUMBER);
+    for (int k = 0; k < set->variants; k++) {
+        const rc_report_run *run = set->variant[k].dreams;
+        const double *dkl = run != NULL ? run->dkl : NULL;
+        for (int i = 0; i < RC_COMBINATIONS && run != NULL; i++) {
+            const rc_paper_dkl_row *paper = paper_dkl_of(run, rc_combination_title(i));
+            begin_row(table, set, &set->variant[k], csv);
+            rc_table_number(table, run->dkl_classes > 0 ? run->dkl_classes : NAN);
+            rc_table_text(table, rc_combination_title(i));
+            for (int n = 0; n < RC_SAMPLES_COUNT * RC_DENSITY_COUNT; n++, dkl += 2)
+                rc_table_spread(table, dkl[0], dkl[1]);
+            rc_table_number(table, paper != NULL ? paper->gaussian : NAN);
+            rc_table_number(table, paper != NULL ? paper->kde : NAN);
+        }
+    }
+}
+
+/* ---- cost -------------------------------------------------------------------------------------------------------- */
+
+static void make_cost(const rc_report_set *set, bool csv, rc_table *table)
+{
+    begin(table, "cost", set, "time of the stages as a multiple of all that ER takes", csv);
+    rc_table_column_add(table, "method", "method", RC_COLUMN_TEXT);
+    for (int i = 0; i < RC_STAGE_COUNT; i++)
+        rc_table_column_add(table, rc_stage_name((rc_stage)i), rc_stage_name((rc_stage)i), RC_COLUMN_SPREAD);
+    rc_table_column_add(table, "all", "all", RC_COLUMN_SPREAD);
+    rc_table_column_add(table, "paper", "paper", RC_COLUMN_NUMBER);
+    rc_table_column_add(table, "by the formulas", "formula", RC_COLUMN_NUMBER);
+    for (int k = 0; k < set->variants; k++) {
+        const rc_report_variant *v = &set->variant[k];
+        if (v->cost == NULL)
+            continue;
+        begin_row(table, set, v, csv);
+        for (int i = 0; i < RC_COST_COLUMNS; i++)
+            put_spread(table, v->cost[RC_COST_MEASURED * RC_COST_COLUMNS + i]);
+        rc_table_number(table, rc_paper_cost_find(set->dataset, set->tasks, v->name));
+        rc_table_number(table, v->cost[RC_COST_FORMULA * RC_COST_COLUMNS + RC_STAGE_COUNT].mean);
     }
 }
 
@@ -310,13 +374,14 @@ static int64_t next_confused(const rc_report_run *run, int64_t before)
 
 static void make_confused(const rc_report_set *set, bool csv, rc_table *table)
 {
+    static const rc_table_head columns[] = {{"method", "method", RC_COLUMN_TEXT},
+                                            {"class", "class", RC_COLUMN_TEXT},
+                                            {"is taken for", "taken_for", RC_COLUMN_TEXT},
+                                            {"images", "images", RC_COLUMN_COUNT},
+                                            {"percent of the class", "percent", RC_COLUMN_NUMBER}};
     enum { SHOWN = 8 };
     begin(table, "confused", set, "what is taken for what most often, in one run of each method", csv);
-    rc_table_column_add(table, "method", "method", RC_COLUMN_TEXT);
-    rc_table_column_add(table, "class", "class", RC_COLUMN_TEXT);
-    rc_table_column_add(table, "is taken for", "taken_for", RC_COLUMN_TEXT);
-    rc_table_column_add(table, "images", "images", RC_COLUMN_COUNT);
-    rc_table_column_add(table, "percent of the class", "percent", RC_COLUMN_NUMBER);
+    ADD_COLUMNS(table, columns);
     for (int i = 0; i < set->variants; i++) {
         const rc_report_run *run = set->variant[i].shown;
         int64_t classes = run->results.classes, cell = -1;
@@ -348,18 +413,15 @@ static void put_version(rc_table *table, const rc_report_run *run)
 
 static void make_runs(const rc_report_set *set, bool csv, rc_table *table)
 {
+    static const rc_table_head columns[] = {
+        {"method", "method", RC_COLUMN_TEXT},   {"order", "order", RC_COLUMN_COUNT},
+        {"seed", "seed", RC_COLUMN_COUNT},      {"tasks done", "tasks_done", RC_COLUMN_COUNT},
+        {"last", "last", RC_COLUMN_NUMBER},     {"mean", "mean", RC_COLUMN_NUMBER},
+        {"time", "seconds", RC_COLUMN_SECONDS}, {"on", "machine", RC_COLUMN_TEXT},
+        {"version", "version", RC_COLUMN_TEXT}, {"file", "file", RC_COLUMN_TEXT}};
     char text[256];
     begin(table, "runs", set, "every run", csv);
-    rc_table_column_add(table, "method", "method", RC_COLUMN_TEXT);
-    rc_table_column_add(table, "order", "order", RC_COLUMN_COUNT);
-    rc_table_column_add(table, "seed", "seed", RC_COLUMN_COUNT);
-    rc_table_column_add(table, "tasks done", "tasks_done", RC_COLUMN_COUNT);
-    rc_table_column_add(table, "last", "last", RC_COLUMN_NUMBER);
-    rc_table_column_add(table, "mean", "mean", RC_COLUMN_NUMBER);
-    rc_table_column_add(table, "time", "seconds", RC_COLUMN_SECONDS);
-    rc_table_column_add(table, "on", "machine", RC_COLUMN_TEXT);
-    rc_table_column_add(table, "version", "version", RC_COLUMN_TEXT);
-    rc_table_column_add(table, "file", "file", RC_COLUMN_TEXT);
+    ADD_COLUMNS(table, columns);
     for (int i = 0; i < set->variants; i++)
         for (int k = 0; k < set->variant[i].runs; k++) {
             const rc_report_run *run = set->variant[i].run[k];
@@ -402,12 +464,13 @@ static void list_values(const rc_report_set *set, const char *key, char *text, s
 
 static void make_settings(const rc_report_set *set, bool csv, rc_table *table)
 {
+    static const rc_table_head columns[] = {{"setting", "setting", RC_COLUMN_TEXT},
+                                            {"value", "value", RC_COLUMN_TEXT},
+                                            {"default", "default", RC_COLUMN_TEXT},
+                                            {"what it is", "help", RC_COLUMN_TEXT}};
     char values[1024];
     begin(table, "settings", set, "settings that are not the program's defaults", csv);
-    rc_table_column_add(table, "setting", "setting", RC_COLUMN_TEXT);
-    rc_table_column_add(table, "value", "value", RC_COLUMN_TEXT);
-    rc_table_column_add(table, "default", "default", RC_COLUMN_TEXT);
-    rc_table_column_add(table, "what it is", "help", RC_COLUMN_TEXT);
+    ADD_COLUMNS(table, columns);
     recollect_setting setting = {.size = sizeof setting};
     for (int i = 0; recollect_setting_at(i, &setting); i++) {
         list_values(set, setting.name, values, sizeof values);

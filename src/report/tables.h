@@ -21,8 +21,6 @@ const rc_report_table *rc_report_table_find(const char *name); /* NULL: none */
 
 /* "3 runs", "2 of 3 runs done", "task 2 of 5": how far a variant is. */
 void rc_report_state(const rc_report_set *set, const rc_report_variant *variant, char *text, size_t size);
-/* "18.9 kB of statistics", "nothing": what a variant keeps for later tasks. */
-void rc_report_keeps(const rc_report_variant *variant, char *text, size_t size);
 
 /* How many of the paper's numbers about the set it has, and to how many of these there is one of ours. */
 void rc_report_coverage(const rc_report_set *set, int *printed, int *measured);

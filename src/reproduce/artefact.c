@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "base/nearest.h"
+#include "report/paper.h"
 #include "reproduce/shrink.h"
 
 /* ---- what the paper has ---------------------------------------------------------------------------------------- */
@@ -50,7 +51,7 @@ typedef struct line_row {
 } line_row;
 
 static const line_row lines[] = {
-    {"rdfcil-published", "R-DFCIL*", "rdfcil", "-published", "weight_prior=0.001 diversity_epsilon=0", ""},
+    {RC_PAPER_RDFCIL, RC_PAPER_RDFCIL_TITLE, "rdfcil", "-published", RC_PAPER_RDFCIL_SETTINGS, RC_PAPER_RDFCIL},
     {"abd-published", "ABD, own code's", "abd", "-published-abd", ABD_CODE, ""},
     {"deepinversion-published", "DeepInversion*", "deepinversion", "-published-abd", ABD_CODE, "deepinversion"},
     {"cwd-dce-0.01", "CwD, dce 0.01", "cwd", "-dce-0.01", "lambda_dce=0.01", ""},

@@ -92,6 +92,8 @@ static void put_run(const run_file *run, rc_json_writer *w)
     snprintf(order, sizeof order, "%d", run->order);
     rc_json_put_text(w, "order", order);
     rc_json_put_text(w, "lambda_war", run->setting != NULL ? run->setting : "0.1");
+    rc_json_put_text(w, "weight_prior", run->own_settings ? "0.001" : "0");
+    rc_json_put_text(w, "diversity_epsilon", run->own_settings ? "0" : "1e-06");
     rc_json_end(w);
 }
 

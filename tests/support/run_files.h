@@ -9,6 +9,7 @@ typedef struct run_file {
     int order, tasks, done, classes_per_task;
     double accuracy;     /* after the first task, in percent; 10 less after each one that follows, down to 5 */
     const char *setting; /* the value of the setting "lambda_war" */
+    bool own_settings;   /* those of R-DFCIL's own code */
     const char *(*name)(int label); /* of the classes; NULL: "class 1", ... */
     int kept;                       /* bytes of statistics; 0: 18900 */
     bool without_classes;           /* as the copies of some old results are */

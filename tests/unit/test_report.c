@@ -217,15 +217,31 @@ static void paper_has_all_its_numbers(void **state)
     int numbers = 0;
     for (const rc_paper_row *row = rc_paper; row->dataset != NULL; row++)
         numbers += !isnan(row->last) + !isnan(row->mean);
-    assert_int_equal(numbers, 171);
+    assert_int_equal(numbers, 189);
     const rc_paper_row *row = rc_paper_find("cifar100", 5, "cwd");
     assert_true(row->last == 52.46 && row->last_deviation == 0.35 && row->mean == 66.31 && row->mean_deviation == 1.46);
     row = rc_paper_find("imagenet100", 20, "cwd");
     assert_true(row->last == 34.6 && isnan(row->last_deviation) && row->mean == 49.18);
+    row = rc_paper_find("tiny-imagenet", 10, RC_PAPER_RDFCIL);
+    assert_true(row->last == 29.58 && row->last_deviation == 0.51 && row->mean == 44.36 && row->mean_deviation == 0.18);
+    assert_string_equal(rc_paper_title(row), "R-DFCIL*");
+    assert_string_equal(rc_paper_title(rc_paper_find("cifar100", 5, "rdfcil")), "R-DFCIL");
     assert_true(isnan(rc_paper_find("cifar100", 5, "wa")->mean));
     assert_null(rc_paper_find("cifar100", 5, "joint"));
     assert_null(rc_paper_find("cifar100", 7, "cwd"));
     assert_null(rc_paper_find("cifar10", 5, "cwd"));
+    for (int i = 0; i < RC_COMBINATIONS; i++) /* they speak of the same losses */
+        assert_non_null(rc_paper_dkl_find(rc_combination_title(i)));
+    assert_null(rc_paper_dkl[RC_COMBINATIONS].losses);
+    assert_true(rc_paper_dkl_find("stat + div")->gaussian == 21.0037 &&
+                rc_paper_dkl_find("stat + div")->kde == 33.2941);
+    assert_null(rc_paper_dkl_find("div"));
+    for (numbers = 0; rc_paper_cost[numbers].dataset != NULL;)
+        numbers++;
+    assert_int_equal(numbers, 18);
+    assert_true(rc_paper_cost_find("tiny-imagenet", 20, "rdfcil") == 1.91);
+    assert_true(isnan(rc_paper_cost_find("tiny-imagenet", 20, "er")) && isnan(rc_paper_cost_find("x", 20, "cwd")));
+    assert_true(isnan(rc_paper_cost_find("cifar100", 2, "cwd")));
 }
 
 static void our_numbers_stand_beside_the_paper(void **state)
@@ -236,14 +252,37 @@ static void our_numbers_stand_beside_the_paper(void **state)
     rc_text text = report(RC_REPORT_CSV, "paper");
     has(&text, "\"cifar100\",5,\"CwD\",50,,52.46,0.35,-2.46,70,,66.31,1.46,3.69,1\n");
     has(&text, "\"cifar100\",5,\"LwF\",,,17,0.1,,,,,,,0\n");
+    has(&text, "\"cifar100\",5,\"R-DFCIL*\",,,50.47,0.43,,,,64.85,1.78,,0\n");
     has_not(&text, "Joint");
-    assert_int_equal(count_of(&text, "\n"), 18); /* the head, and the paper's 17 rows */
+    assert_int_equal(count_of(&text, "\n"), 19); /* the head, and the paper's 18 rows */
     rc_text_free(&text);
     text = report(RC_REPORT_HTML, NULL);
     has(&text, "The paper has 52.5 %");
     has(&text, "<b>\xE2\x88\x92"
                "2.5 <em>points</em></b><span>from the paper's figure");
     rc_text_free(&text);
+}
+
+/* A run with the settings of R-DFCIL's own code is another row than one with CwD's, and needs no words about them. */
+static void own_settings_are_a_row_of_their_own(void **state)
+{
+    (void)state;
+    run_file run = five;
+    run.method = "rdfcil";
+    run_file_write(&run, in_folder("a"));
+    run.own_settings = true;
+    run.accuracy = 80;
+    run_file_write(&run, in_folder("b"));
+    rc_text text = report(RC_REPORT_CSV, "paper");
+    has(&text, "\"cifar100\",5,\"R-DFCIL\",50,,49.9,0.23,0.1,70,,64.78,2.23,5.22,1\n");
+    has(&text, "\"cifar100\",5,\"R-DFCIL*\",40,,50.47,0.43,-10.47,60,,64.85,1.78,-4.85,1\n");
+    assert_int_equal(count_of(&text, "\n"), 19);
+    rc_text_free(&text);
+    run.setting = "0.5";
+    run_file_write(&run, in_folder("c"));
+    says(RC_REPORT_CSV, "accuracy", "\"R-DFCIL*, lambda_war 0.1\"");
+    says(RC_REPORT_CSV, "accuracy", "\"R-DFCIL*, lambda_war 0.5\"");
+    says(RC_REPORT_CSV, "accuracy", "\"R-DFCIL\"");
 }
 
 static void coverage_counts_numbers(void **state)
@@ -257,7 +296,7 @@ static void coverage_counts_numbers(void **state)
     SUCCEEDS(rc_report_runs_add(&runs, report_folder));
     SUCCEEDS(rc_report_sets_make(&runs, &sets));
     rc_report_coverage(&sets.set[0], &printed, &measured);
-    assert_int_equal(printed, 25);
+    assert_int_equal(printed, 27);
     assert_int_equal(measured, 3);
     rc_report_sets_free(&sets);
     rc_report_runs_free(&runs);
@@ -428,6 +467,8 @@ static void every_failure_of_memory_is_told(void **state)
     static const char findings[] = "{\"methods\": [{\"method\": \"cwd\", \"tasks\": [{\"norms\": [1]}]}]}";
     run_file_bytes(report_folder, "ledger.json", findings, sizeof findings - 1);
     run_file_bytes(report_folder, "norms.json", findings, sizeof findings - 1);
+    run_file_bytes(report_folder, "dkl.json", findings, sizeof findings - 1);
+    run_file_bytes(report_folder, "cost.json", findings, sizeof findings - 1);
     run.setting = "0.7";
     run_file_write(&run, in_folder("b"));
     for (int format = RC_REPORT_HTML; format <= RC_REPORT_CSV; format++) {
@@ -465,6 +506,7 @@ int main(void)
         IN_FOLDER(runs_begin_with_a_log),
         cmocka_unit_test(paper_has_all_its_numbers),
         IN_FOLDER(our_numbers_stand_beside_the_paper),
+        IN_FOLDER(own_settings_are_a_row_of_their_own),
         IN_FOLDER(coverage_counts_numbers),
         IN_FOLDER(classes_are_matched_by_name),
         IN_FOLDER(files_that_do_not_fit_are_refused),

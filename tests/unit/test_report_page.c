@@ -192,6 +192,56 @@ static void findings_are_shown(void **state)
     rc_text_free(&text);
 }
 
+/* As 'recollect analyze dkl' and 'recollect analyze cost' write them, with numbers that are none in between. */
+static const char dkl[] =
+    "{\"methods\": [{\"method\": \"cwd\", \"classes\": 50, \"rows\": [{\"losses\": \"stat + div\", \"gaussian\": {"
+    "\"drawn\": {\"k1\": {\"value\": 20.5, \"error\": 0.25}}, \"real\": {\"k1\": {\"value\": -1, \"error\": -1}}}, "
+    "\"kde_scott\": {\"drawn\": {\"k1\": {\"value\": 31}, \"k2\": {\"value\": 9}}}, \"kde_isotropic\": {\"real\": "
+    "{\"k1\": {\"value\": 7, \"error\": 2}}}}, {\"losses\": \"ce + div\"}, {\"losses\": 3}]}]}";
+static const char cost[] =
+    "{\"methods\": [{\"method\": \"cwd\", \"measured_over_er\": {\"inversion\": 0.25, \"training\": 1, \"estimation\": "
+    "null, \"all\": 1.25}, \"formula_over_er\": {\"inversion\": 0.5, \"all\": 1.5}}]}";
+
+static void dreams_and_costs_stand_beside_the_papers(void **state)
+{
+    (void)state;
+    run_file run = five;
+    write_run("order-0/cwd", "cwd", 0, 90, NULL);
+    write_run("order-1/cwd", "cwd", 1, 90, NULL);
+    run_file_bytes(in_folder("order-1"), "dkl.json", dkl, sizeof dkl - 1);
+    run_file_bytes(in_folder("order-0"), "cost.json", cost, sizeof cost - 1);
+    says(RC_REPORT_CSV, "dkl",
+         "dataset,tasks,method,classes,losses,drawn_gaussian,drawn_gaussian_deviation,drawn_kde_scott,"
+         "drawn_kde_scott_deviation,drawn_kde_isotropic,drawn_kde_isotropic_deviation,real_gaussian,"
+         "real_gaussian_deviation,real_kde_scott,real_kde_scott_deviation,real_kde_isotropic,"
+         "real_kde_isotropic_deviation,paper_gaussian,paper_kde\n"
+         "\"cifar100\",5,\"CwD\",50,\"ce + div\",,,,,,,,,,,,,253.9446,42.651\n"
+         "\"cifar100\",5,\"CwD\",50,\"stat + div\",20.5,0.25,31,,,,-1,,,,7,2,21.0037,33.2941\n"
+         "\"cifar100\",5,\"CwD\",50,\"ce + stat + div\",,,,,,,,,,,,,22.5027,32.5018\n"
+         "\"cifar100\",5,\"CwD\",50,\"ce + stat + div + dce\",,,,,,,,,,,,,16.4198,30.4094\n");
+    says(RC_REPORT_CSV, "cost",
+         "dataset,tasks,method,inversion,inversion_deviation,training,training_deviation,refinement,"
+         "refinement_deviation,estimation,estimation_deviation,all,all_deviation,paper,formula\n"
+         "\"cifar100\",5,\"CwD\",0.25,,1,,,,,,1.25,,1.17,1.5\n");
+    says(RC_REPORT_HTML, NULL, "real features: KDE isotropic");
+    says(RC_REPORT_HTML, NULL, "by the formulas");
+    says(RC_REPORT_MARKDOWN, "dkl", "| CwD | 50 | stat + div | 20.50 \xC2\xB1 0.25 | 31.00 |");
+    run.dataset = "animals"; /* which the paper does not have */
+    run_file_write(&run, in_folder("animals/cwd"));
+    run_file_bytes(in_folder("animals"), "dkl.json", dkl, sizeof dkl - 1);
+    run_file_bytes(in_folder("animals"), "cost.json", cost, sizeof cost - 1);
+    says(RC_REPORT_CSV, "dkl", "\"animals\",5,\"CwD\",50,\"stat + div\",20.5,0.25,31,,,,-1,,,,7,2,,\n");
+    says(RC_REPORT_CSV, "cost", "\"animals\",5,\"CwD\",0.25,,1,,,,,,1.25,,,1.5\n");
+    static const char far[] =
+        "{\"methods\": [{\"method\": \"cwd\", \"rows\": [{\"losses\": \"ce + div\", \"gaussian\": {\"drawn\": {\"k1\": "
+        "{\"value\": 286147246.62, \"error\": 999999.25}}}}]}]}";
+    run_file_bytes(in_folder("order-1"), "dkl.json", far, sizeof far - 1);
+    says(RC_REPORT_MARKDOWN, "dkl", "| CwD | \xE2\x80\x93 | ce + div | 2.861e+08 \xC2\xB1 999999.25 |");
+    static const char other[] = "{\"methods\": [{\"method\": \"cwd\", \"classes\": 60, \"rows\": []}]}";
+    run_file_bytes(in_folder("order-1"), "dkl.json", other, sizeof other - 1);
+    says(RC_REPORT_CSV, "dkl", "\"cifar100\",5,\"CwD\",60,\"ce + div\",,,,,,,,,,,,,,\n");
+}
+
 static void torn_logs_are_read_as_far_as_they_go(void **state)
 {
     static const char lines[] =
@@ -250,6 +300,8 @@ static void write_every_kind(void)
     run_file_bytes(in_folder("five/order-0/cwd"), "task-3-dreams.png", png, sizeof png);
     run_file_bytes(in_folder("five/order-0"), "ledger.json", ledger, sizeof ledger - 1);
     run_file_bytes(in_folder("five/order-0"), "norms.json", norms, sizeof norms - 1);
+    run_file_bytes(in_folder("five/order-0"), "dkl.json", dkl, sizeof dkl - 1);
+    run_file_bytes(in_folder("five/order-0"), "cost.json", cost, sizeof cost - 1);
     run.without_classes = true;
     run.method = "er";
     run.setting = "0.2";
@@ -432,6 +484,7 @@ int main(void)
         IN_FOLDER(curves_have_their_points),
         IN_FOLDER(losses_come_from_the_logs),
         IN_FOLDER(findings_are_shown),
+        IN_FOLDER(dreams_and_costs_stand_beside_the_papers),
         IN_FOLDER(torn_logs_are_read_as_far_as_they_go),
         IN_FOLDER(dreams_are_shown),
         IN_FOLDER(pages_are_as_they_should_be),

@@ -237,11 +237,11 @@ static void tables_stand_beside_the_paper(void **state)
         "CwD                         3/3     53.00 \xc2\xb1 1.00   52.46   +0.54     67.00 \xc2\xb1 1.00   66.31   "
         "+0.69\n");
     has(printed, "DGR                         1/3             8.50    8.10   +0.40            20.00\n");
-    has(printed, "R-DFCIL*                    1/3            50.00                            60.00\n");
+    has(printed, "R-DFCIL*                    1/3            50.00   50.47   -0.47            60.00   64.85   -4.85\n");
     has(printed, "R-DFCIL                     0/3                -   49.90                        -   64.78\n");
     file_has("table/table-cifar100.csv", "\ncifar100,5,cwd,cwd,3,53,1,67,1,120,52.46,66.31\n");
     file_has("table/table-cifar100.csv", "\ncifar100,10,dgr,dgr,1,8.5,,20,,120,8.1,\n");
-    file_has("table/table-cifar100.csv", "\ncifar100,5,rdfcil-published,rdfcil,1,50,,60,,120,,\n");
+    file_has("table/table-cifar100.csv", "\ncifar100,5,rdfcil-published,rdfcil,1,50,,60,,120,50.47,64.85\n");
     file_has("table/table-cifar100.txt", "67.00 \xc2\xb1 1.00");
     file_has("table/table-cifar100.json",
              "\"path\": \"cifar100-5-published/order-0/rdfcil\",\n      \"done\": true,\n      "
