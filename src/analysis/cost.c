@@ -2,22 +2,15 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/memory.h"
 #include "cil/learner.h"
+#include "cil/sources.h"
 
 /* Multiply-adds of a batch. */
 typedef struct batch_cost {
     double classifier, generator; /* forward; backward is twice that */
 } batch_cost;
-
-static rc_status generator_of(const rc_settings *s, const rc_dataset *data, rc_net *net)
-{
-    return strcmp(s->generator, "generator-small") == 0
-               ? rc_net_generator_small(net, data->c, data->h, s->noise, s->generator_width)
-               : rc_net_by_name(net, s->generator, data->c, data->h, data->w);
-}
 
 static rc_status cost_of_batch(const rc_past_run *run, bool dreams, batch_cost *b)
 {
@@ -31,7 +24,7 @@ static rc_status cost_of_batch(const rc_past_run *run, bool dreams, batch_cost *
     if (status == RC_OK)
         b->classifier = s->batch * rc_net_macs(net);
     if (status == RC_OK && dreams) {
-        status = generator_of(s, run->data, net);
+        status = rc_generator_net(s, &image, net);
         b->generator = status == RC_OK ? s->batch * rc_net_macs(net) : 0;
     }
     rc_free(NULL, net);
@@ -114,7 +107,7 @@ static void print_titles(const char *first, rc_analysis_line *line, void *user)
 void rc_costs_print(const rc_cost *costs, int count, const rc_cost *er, rc_analysis_line *line, void *user)
 {
     char text[160];
-    snprintf(text, sizeof text, "cost of %d tasks", er->tasks);
+    snprintf(text, sizeof text, "cost of %d task%s", er->tasks, er->tasks == 1 ? "" : "s");
     line(user, text);
     print_titles("seconds", line, user);
     for (int i = 0; i < count; i++)

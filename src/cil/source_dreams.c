@@ -123,15 +123,18 @@ static rc_status open_inversion(rc_source *source, const rc_learner *l, int part
 
 /* ---- the source ------------------------------------------------------------------------------------------------- */
 
+rc_status rc_generator_net(const rc_settings *s, const rc_augment *image, rc_net *net)
+{
+    return strcmp(s->generator, "generator-small") == 0
+               ? rc_net_generator_small(net, image->c, image->h, s->noise, s->generator_width)
+               : rc_net_by_name(net, s->generator, image->c, image->h, image->w);
+}
+
 static rc_status configure(rc_source *source, const rc_learner *l, const rc_settings *s, const rc_method *method)
 {
     rc_net *net = &((rc_dream_source *)source)->net;
-    int c = l->augment.c, h = l->augment.h, w = l->augment.w;
     (void)method;
-    if (strcmp(s->generator, "generator-small") == 0)
-        RC_TRY(rc_net_generator_small(net, c, h, s->noise, s->generator_width));
-    else
-        RC_TRY(rc_net_by_name(net, s->generator, c, h, w));
+    RC_TRY(rc_generator_net(s, &l->augment, net));
     return rc_check_dreams(net, &l->net);
 }
 

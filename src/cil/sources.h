@@ -32,6 +32,9 @@ typedef struct rc_generative_source {
     rc_model old_decoder; /* of the task at hand: the autoencoder's, as the last task left it */
 } rc_generative_source;
 
+/* The net of the generator that the settings name, for images of this size. */
+rc_status rc_generator_net(const rc_settings *settings, const rc_augment *image, rc_net *net);
+
 /* Dreams: images that a generator in eval mode makes of fresh noise. The generator must outlive the replay. */
 rc_status rc_replay_dreams_create(rc_backend *backend, const rc_model *generator, int batch, uint32_t stream,
                                   rc_replay **replay);
