@@ -14,7 +14,7 @@ PEERS = {"torch": "PyTorch", "jax": "JAX/XLA"}
 
 
 def add(rows, figures):
-    """Adds the steps of one file to rows: (step, size) -> {peer: best, "turns": [(peer's best, ours)]}.
+    """Adds the steps of one file to rows: (size, step, batch) -> {peer: best, "turns": [(ratio, ours)], ...}.
 
     >>> rows = {}
     >>> ours = {"ms": 2.0, "peak_bytes": 4 << 20}

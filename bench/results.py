@@ -5,8 +5,8 @@ usage: bench/results.py [--collect INTO] FOLDER|FILE...
 
 --collect copies the results.json of every run that counts, byte for byte, to INTO/DATASET-TASKS-METHOD-order-ORDER.json
 (DATASET-TASKS-SETTINGS-METHOD-... for runs of `recollect reproduce` with settings of their own), and leaves alone what is
-there. A FILE is such a copy. A FOLDER is what `recollect run --out FOLDER` left, or is leaving: every results.json below it whose tasks are all done
-counts. Runs of one data set and number of tasks come into one table: a row per method, with the mean over its class
+there. A FILE is such a copy. A FOLDER is what `recollect run --out FOLDER` left, or is leaving: every results.json below
+it whose tasks are all done counts. Runs of one data set and number of tasks come into one table: a row per method, with the mean over its class
 orders and seeds ± the deviation of a sample (divisor n - 1), beside it what bench/paper.csv says of it, with how much
 more or less it is here. Below it stands how they were measured.
 """

@@ -42,6 +42,9 @@ typedef struct rc_option_value {
     int repeats;
 } rc_option_value;
 
+/* A whole text as a number from `low` to `high`; false: it is none. */
+bool rc_read_number(const char *text, double low, double high, double *number);
+
 /* What --backend takes. */
 #define RC_BACKENDS "cpu|reference|cuda"
 
@@ -54,6 +57,11 @@ typedef struct rc_option_value {
     {"device-memory", RC_OPTION_SIZE, "SIZE", NULL, "limit of the GPU's memory, such as 512M or 2G", 0, 0}
 /* clang-format on */
 const char *rc_backend_name(const rc_option_value *backend);
+
+/* The row of --threads. */
+/* clang-format off */
+#define RC_OPTION_THREADS {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024}
+/* clang-format on */
 
 /* The row of --max-memory, which every command has that takes memory as a file or a preset asks for it. */
 /* clang-format off */

@@ -62,7 +62,7 @@ static const rc_option options[OPTIONS] = {
     [PRECISION] = RC_OPTION_PRECISION,
     [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
     [MAX_MEMORY] = RC_OPTION_MAX_MEMORY,
-    [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
+    [THREADS] = RC_OPTION_THREADS,
 };
 
 /* An option of the model that learns. */

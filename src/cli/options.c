@@ -59,6 +59,13 @@ static int print_help(const rc_command *command)
 
 /* ---- values --------------------------------------------------------------------------------------------------- */
 
+bool rc_read_number(const char *text, double low, double high, double *number)
+{
+    char *end;
+    *number = strtod(text, &end);
+    return end != text && *end == '\0' && *number >= low && *number <= high;
+}
+
 static bool parse_integer(const rc_option *o, const char *text, int64_t *value)
 {
     char *end;

@@ -12,7 +12,7 @@ static const rc_option options[OPTIONS] = {
     [BACKEND] = {"backend", RC_OPTION_TEXT, RC_BACKENDS, "cpu", "what to measure", 0, 0},
     [PRECISION] = RC_OPTION_PRECISION,
     [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
-    [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use; 0: all cores", 0, 1024},
+    [THREADS] = RC_OPTION_THREADS,
     [OPERATION] = {"op", RC_OPTION_TEXT, "NAME", NULL, "measure only this operation", 0, 0},
     [NET] = {"net", RC_OPTION_TEXT, "resnet32|resnet18|generator|vae-encoder|vae-decoder", NULL,
              "operations on the shapes of this net only", 0, 0},

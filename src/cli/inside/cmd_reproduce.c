@@ -54,7 +54,7 @@ static const rc_option options[OPTIONS] = {
     [MAX_MEMORY] = RC_OPTION_MAX_MEMORY,
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use, of all jobs; 0: all cores", 0, 1024},
     [JOBS] = {"jobs", RC_OPTION_INTEGER, "N", "0", "methods side by side; 0: as many as fit", 0, 64},
-    [CHECKPOINT] = {"checkpoint", RC_OPTION_INTEGER, "SECONDS", "120", "time between checkpoints", 0, 86400},
+    [CHECKPOINT] = {"checkpoint", RC_OPTION_TEXT, "SECONDS", "120", "time between checkpoints", 0, 0},
     [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "skip images that cannot be read", 0, 0},
     [VERBOSE] = RC_OPTION_VERBOSE,
 };
@@ -129,14 +129,16 @@ static bool read_shard(const char *text, rc_cell_filter *filter)
            filter->shard >= 1 && filter->shard <= filter->shards;
 }
 
-/* Everything but the run's own settings. */
+/* Everything but what all runs have. */
 static rc_status read_settings(const rc_option_value *value, const char *name, rc_reproduce_settings *s)
 {
-    char *end;
-    s->scale = strtod(value[SCALE].text, &end);
-    if (end == value[SCALE].text || *end != '\0' || !(s->scale >= RC_SMALLEST_SCALE && s->scale <= 1))
+    if (!rc_read_number(value[SCALE].text, RC_SMALLEST_SCALE, 1, &s->scale))
         return rc_fail(RC_INVALID_ARGUMENT, "option '--scale' is '%s', expected a number from %g to 1",
                        value[SCALE].text, RC_SMALLEST_SCALE);
+    if (!rc_read_number(value[CHECKPOINT].text, 0, 86400, &s->run.checkpoint_seconds))
+        return rc_fail(RC_INVALID_ARGUMENT, "option '--checkpoint' is '%s', expected seconds from 0 to 86400",
+                       value[CHECKPOINT].text);
+    s->run.report_seconds = fmin(s->run.checkpoint_seconds, 1); /* so that it is asked often enough */
     if (value[SHARD].given && !read_shard(value[SHARD].text, &s->filter))
         return rc_fail(RC_INVALID_ARGUMENT, "option '--shard' is '%s', expected K/N, such as 1/4 to 4/4",
                        value[SHARD].text);
@@ -447,8 +449,6 @@ static int run(const rc_option_value *value, int count, char **arguments)
                 .threads = (int)value[THREADS].integer,
                 .jobs = (int)value[JOBS].integer,
                 .skip_broken = value[SKIP_BROKEN].given,
-                .checkpoint_seconds = (double)value[CHECKPOINT].integer,
-                .report_seconds = fmin((double)value[CHECKPOINT].integer, 1), /* so that it is asked often enough */
                 .line = rc_print_line,
                 .watch = {.log = log, .progress = rc_tell_progress, .cancelled = rc_interrupted}}};
     if (value[LIST].given) {

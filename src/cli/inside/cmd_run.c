@@ -84,13 +84,6 @@ static rc_status read_config(const rc_option_value *value, const char *preset, c
     return rc_config_check(config);
 }
 
-static bool read_seconds(const char *text, double *seconds)
-{
-    char *end;
-    *seconds = strtod(text, &end);
-    return end != text && *end == '\0' && *seconds >= 0 && *seconds <= 86400;
-}
-
 static rc_status read_methods(const char *list, rc_run_settings *settings)
 {
     if (strcmp(list, "all") == 0) {
@@ -178,7 +171,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
                                 .skip_broken = value[SKIP_BROKEN].given,
                                 .line = rc_print_line,
                                 .watch = {.log = log, .progress = rc_tell_progress, .cancelled = rc_interrupted}};
-    if (!read_seconds(value[CHECKPOINT].text, &settings.checkpoint_seconds))
+    if (!rc_read_number(value[CHECKPOINT].text, 0, 86400, &settings.checkpoint_seconds))
         return rc_wrong_usage(&rc_command_run, "option '--checkpoint' is '%s', expected seconds from 0 to 86400",
                               value[CHECKPOINT].text);
     settings.report_seconds = fmin(settings.checkpoint_seconds, 1); /* so that it is asked often enough */
