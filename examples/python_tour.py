@@ -2,8 +2,8 @@
 # # recollect in Python
 #
 # Cells of a notebook for editors that know the marks, and a script for all others. The images are made here, so that it
-# takes a few seconds: 16 x 16 pixels, grey, a pattern and noise. `pip install .` in the source of recollect installs the
-# package; docs/python.md says more.
+# takes a few seconds: 16 x 16 pixels, grey, a pattern and noise. `pip install .` in the source of recollect installs
+# the package; docs/python.md says more.
 
 # %%
 import tempfile
@@ -31,13 +31,13 @@ def draw(names, count):
 # %% [markdown]
 # ## Teach it two classes
 #
-# The defaults suit photographs in folders: `recollect.Model().learn("animals/")` is all that it takes. Our images are small
-# and easy, so a small net and few steps will do. `progress=print` would show how far it is; Ctrl-C stops it, and the model
-# is then as it was before.
+# The defaults suit photographs in folders: `recollect.Model().learn("animals/")` is all that it takes. Our images are
+# small and easy, so a small net and few steps will do. `progress=print` would show how far it is; Ctrl-C stops it, and
+# the model is then as it was before.
 
 # %%
-model = recollect.Model(threads=1, hold_out=0.2, net_width=8, generator_width=16, noise=32, batch=16, crop_pad=0, flip=False,
-                        learning_rate=0.02, epochs=40, refine_epochs=15, min_steps=60, inversion_steps=200)
+model = recollect.Model(threads=1, hold_out=0.2, net_width=8, generator_width=16, noise=32, batch=16, crop_pad=0,
+                        flip=False, learning_rate=0.02, epochs=40, refine_epochs=15, min_steps=60, inversion_steps=200)
 report = model.learn(*draw(["rows", "columns"], 80))
 print(f"{model}: {report['accuracy']:.0f} % of {report['held_out_images']} images that were held out are right")
 
@@ -79,8 +79,8 @@ assert result["accuracy"] >= 70
 # %% [markdown]
 # ## What it remembers
 #
-# The dreams that kept rows and columns alive while it learnt discs and frames. matplotlib's `imshow` would show them in a
-# notebook; characters will do here.
+# The dreams that kept rows and columns alive while it learnt discs and frames. matplotlib's `imshow` would show them in
+# a notebook; characters will do here.
 
 # %%
 for dream in model.dream("rows", 2):
@@ -89,7 +89,8 @@ for dream in model.dream("rows", 2):
 # %% [markdown]
 # ## In the shape of scikit-learn
 #
-# `fit` begins a new model, `partial_fit` adds classes to it. `Classifier` goes wherever scikit-learn takes a classifier.
+# `fit` begins a new model, `partial_fit` adds classes to it. `Classifier` goes wherever scikit-learn takes a
+# classifier.
 
 # %%
 classifier = recollect.Classifier(threads=1, random_state=1, options={"net_width": 8, "flip": False, "epochs": 20,

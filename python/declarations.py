@@ -3,8 +3,8 @@
 
 usage: declarations.py HEADER OUT.py [COMPILER]
 
-The preprocessor of COMPILER (default: cc) takes macros and comments away. cffi turns what is left into a module of tables.
-The module needs no compiler, and is the same for every Python and machine.
+The preprocessor of COMPILER (default: cc) takes macros and comments away. cffi turns what is left into a module of
+tables. The module needs no compiler, and is the same for every Python and machine.
 """
 import re
 import subprocess
@@ -19,7 +19,7 @@ def declarations(header, compiler):
         text = file.read()
     numbers = re.findall(r"^#define RECOLLECT_\w+ \d+$", text, re.MULTILINE)
     text = re.sub(r"^#include .*$", "", text, flags=re.MULTILINE)  # cffi knows size_t and int32_t by itself
-    plain = subprocess.run([compiler, "-E", "-P", "-x", "c", "-D__attribute__(x)=", "-"], input=text, text=True, check=True,
+    plain = subprocess.run([compiler, "-E", "-P", "-x", "c", "-D__attribute__(x)=", "-"], input=text, check=True,
                            encoding="utf-8", stdout=subprocess.PIPE).stdout
     return "\n".join([*numbers, plain])
 

@@ -11,8 +11,8 @@
 Model is the whole of it. Classifier has the shape of scikit-learn's estimators. run() repeats experiments.
 """
 from ._classifier import Classifier
-from ._errors import (Cancelled, DeviceError, FormatError, InputOutputError, InternalError, InvalidArgument, NumericError,
-                      OutOfMemory, RecollectError, RunError, Unsupported, Unsynced)
+from ._errors import (Cancelled, DeviceError, FormatError, InputOutputError, InternalError, InvalidArgument,
+                      NumericError, OutOfMemory, RecollectError, RunError, Unsupported, Unsynced)
 from ._experiment import results, run
 from ._library import Progress, lib as _lib, machine, methods, nets, presets, settings, text as _text
 from ._model import Model
@@ -22,5 +22,6 @@ __version__ = _text(_lib.recollect_version())
 load = Model.load
 
 __all__ = ["Answers", "Cancelled", "Classifier", "DeviceError", "FormatError", "InputOutputError", "InternalError",
-           "InvalidArgument", "Model", "NumericError", "OutOfMemory", "Predictor", "Progress", "RecollectError", "RunError",
-           "Unsupported", "Unsynced", "load", "machine", "methods", "nets", "presets", "results", "run", "settings"]
+           "InvalidArgument", "Model", "NumericError", "OutOfMemory", "Predictor", "Progress", "RecollectError",
+           "RunError", "Unsupported", "Unsynced", "load", "machine", "methods", "nets", "presets", "results", "run",
+           "settings"]

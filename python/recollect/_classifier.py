@@ -13,11 +13,11 @@ from ._model import Model, OnProgress
 class Classifier:
     """fit, partial_fit, predict, predict_proba and score around a Model, which is `model_`.
 
-    X are images, uint8 (count, height, width, channels) or (count, height, width); with image_shape=(height, width, channels)
-    rows of so many numbers will do, which is what scikit-learn hands from one step to the next. y are classes of any type
-    that can be sorted; a class is called str(class) in the model. partial_fit adds classes to those that fit, or the first
-    partial_fit, has taught: without any image of these, which is what recollect is for. Images of classes that the model knows
-    are welcome beside new ones.
+    X are images, uint8 (count, height, width, channels) or (count, height, width); with image_shape=(height, width,
+    channels) rows of so many numbers will do, which is what scikit-learn hands from one step to the next. y are classes
+    of any type that can be sorted; a class is called str(class) in the model. partial_fit adds classes to those that
+    fit, or the first partial_fit, has taught: without any image of these, which is what recollect is for. Images of
+    classes that the model knows are welcome beside new ones.
 
     method: None: "cwd". random_state: the seed of every random number. options: what Model.set takes.
     """
@@ -37,11 +37,11 @@ class Classifier:
 
     def fit(self, X: Any, y: Any) -> Classifier:
         """Teaches a new model the classes of y, at least two."""
-        return self._learn(Model(backend=self.backend, threads=self.threads, **self._chosen()), X, y, None)
+        return self._learn(Model(backend=self.backend, threads=self.threads).set(**self._chosen()), X, y, None)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Classifier:
-        """Teaches the classes of y beside those that are known. `classes`, which other classifiers must be told beforehand,
-        has no effect."""
+        """Teaches the classes of y beside those that are known. `classes`, which other classifiers must be told
+        beforehand, has no effect."""
         if not hasattr(self, "model_"):
             return self.fit(X, y)
         return self._learn(self.model_.set(**self._chosen(), merge=True), X, y, self.classes_)
@@ -114,7 +114,8 @@ class Classifier:
         there = self.get_params()
         for name, value in params.items():
             if name not in there:
-                raise ValueError(f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: {sorted(there)!r}.")
+                raise ValueError(f"Invalid parameter {name!r} for estimator {self}. Valid parameters are: "
+                                 f"{sorted(there)!r}.")
             setattr(self, name, value)
         return self
 
@@ -129,5 +130,6 @@ class Classifier:
     def __sklearn_tags__(self) -> Any:
         from sklearn.utils import ClassifierTags, InputTags, Tags, TargetTags
 
-        return Tags(estimator_type="classifier", target_tags=TargetTags(required=True), classifier_tags=ClassifierTags(),
+        return Tags(estimator_type="classifier", target_tags=TargetTags(required=True),
+                    classifier_tags=ClassifierTags(),
                     input_tags=InputTags(two_d_array=self.image_shape is not None, three_d_array=True))

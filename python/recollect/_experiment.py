@@ -20,10 +20,11 @@ def run(preset: PathLike, out: PathLike, *, set: Mapping[str, object] | None = N
         progress: Callable[[str], object] | None = None, **options: object) -> dict[str, Any]:
     """Runs an experiment, as `recollect run PRESET --out OUT` does, and returns results(out).
 
-    set: settings to change. Other options are those of the program: method=["cwd", "finetune"], data="cifar-100-binary",
-    orders=[0, 1, 2], resume=True, stop_after=1, ... progress: is called with each line that the program says; the logger
-    "recollect" gets them, too. Ctrl-C, or what `progress` raises, stops the run at a checkpoint, and resume=True goes on
-    from there. RunError: the program ended with a failure; its message is the text.
+    set: settings to change. Other options are those of the program: method=["cwd", "finetune"],
+    data="cifar-100-binary", orders=[0, 1, 2], resume=True, stop_after=1, ... progress: is called with each line that
+    the program says; the logger "recollect" gets them, too. Ctrl-C, or what `progress` raises, stops the run at a
+    checkpoint, and resume=True goes on from there. RunError: the program ended with a failure; its message is the
+    text.
     """
     command = [str(PROGRAM), "run", os.fspath(preset), "--out", os.fspath(out)]
     for name, value in options.items():
@@ -59,8 +60,8 @@ def run(preset: PathLike, out: PathLike, *, set: Mapping[str, object] | None = N
 
 
 def results(folder: PathLike) -> dict[str, Any]:
-    """The results of a run: summary.json as a dict. Each run of a method (["methods"][i]["runs"][j]) has its own results.json
-    under "results": tasks, classes, confusion matrix, the configuration; None while it has none."""
+    """The results of a run: summary.json as a dict. Each run of a method (["methods"][i]["runs"][j]) has its own
+    results.json under "results": tasks, classes, confusion matrix, the configuration; None while it has none."""
     folder = Path(folder)
     summary: dict[str, Any] = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
     for method in summary["methods"]:

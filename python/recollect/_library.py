@@ -1,7 +1,7 @@
 """The library itself: how it is opened, called and heard.
 
-Its functions run without the GIL. Its callbacks run on the thread that called it, with the GIL. One set of callbacks serves
-all contexts: what a callback belongs to is the call that its thread is in.
+Its functions run without the GIL. Its callbacks run on the thread that called it, with the GIL. One set of callbacks
+serves all contexts: what a callback belongs to is the call that its thread is in.
 """
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from typing import Any, Callable, Iterator, Mapping, NamedTuple, Sequence, TypeV
 
 import numpy
 
-from ._declarations import ffi  # type: ignore[import-not-found]
+from . import _declarations  # type: ignore[attr-defined]
 from ._errors import BY_STATUS, RecollectError
 
 Self = TypeVar("Self", bound="Handle")
 PathLike = Union[str, "os.PathLike[str]"]
 
+ffi: Any = _declarations.ffi
 FOLDER = Path(__file__).absolute().parent
 lib: Any = ffi.dlopen(str(FOLDER / "librecollect.so"))
 if lib.recollect_api_version() < lib.RECOLLECT_API_VERSION:
-    raise ImportError(f"{FOLDER / 'librecollect.so'} has state {lib.recollect_api_version()} of the interface, this package "
-                      f"needs {lib.RECOLLECT_API_VERSION} or later")
+    raise ImportError(f"{FOLDER / 'librecollect.so'} has state {lib.recollect_api_version()} of the header, "
+                      f"expected {lib.RECOLLECT_API_VERSION} or later")
 
 OK = lib.RECOLLECT_OK
 logger = logging.getLogger("recollect")
@@ -56,7 +57,7 @@ def text_bytes(value: str, what: str) -> bytes:
     return value.encode("utf-8", "surrogateescape")
 
 
-# ---- calls ---------------------------------------------------------------------------------------------------------------
+# ---- calls ---------------------------------------------------------------------------------------------------------
 
 class Progress(NamedTuple):
     """How far a long call is. `str()` gives all of it in one line."""
@@ -101,8 +102,8 @@ _thread = _Thread()
 
 
 def remember(_kind: object, error: BaseException, _trace: object) -> None:
-    """Keeps an exception of a callback for the end of the call. Ctrl-C arrives here, too: Python raises KeyboardInterrupt in
-    the first callback after the signal, on its way in."""
+    """Keeps an exception of a callback for the end of the call. Ctrl-C arrives here, too: Python raises
+    KeyboardInterrupt in the first callback after the signal, on its way in."""
     call = _thread.call
     if call is not None and call.error is None:
         call.error = error
@@ -137,7 +138,8 @@ def take_line(user: Any, line: Any) -> None:
 
 def attempt(function: Callable[..., int], *arguments: Any, progress: Callable[[Progress], object] | None = None,
             stop: Stop | None = None) -> None:
-    """Calls a function that can fail, and raises what went wrong: the exception of a callback, else the library's message."""
+    """Calls a function that can fail, and raises what went wrong: the exception of a callback, else the library's
+    message."""
     before, call = _thread.call, _Call(progress, stop)
     try:
         _thread.call = call
@@ -155,12 +157,14 @@ def attempt(function: Callable[..., int], *arguments: Any, progress: Callable[[P
 
 
 def holder(kind: str) -> Any:
-    """A place for a handle of this kind, NULL at first. What is in it when nobody holds the place any more is destroyed."""
+    """A place for a handle of this kind, NULL at first. What is in it when nobody holds the place any more is
+    destroyed."""
     return ffi.gc(ffi.new(f"recollect_{kind} **"), getattr(lib, f"recollect_{kind}_destroy"))
 
 
 class Handle:
-    """A handle that one thread uses at a time: others wait. A callback cannot use the handle whose call it belongs to."""
+    """A handle that one thread uses at a time: others wait. A callback cannot use the handle whose call it belongs
+    to."""
 
     def __init__(self, kind: str):
         self._lock, self._busy, self._process = threading.RLock(), False, os.getpid()
@@ -192,8 +196,8 @@ class Handle:
         self._stop.wanted = True
 
     def close(self) -> None:
-        """Frees its memory now, not when the last reference to it is gone. Closing twice is fine. A call that another thread
-        is in comes to its end first."""
+        """Frees its memory now, not when the last reference to it is gone. Closing twice is fine. A call that
+        another thread is in comes to its end first."""
         if os.getpid() != self._process:
             self._destroy(self._place)
             return
@@ -241,7 +245,7 @@ def open_context(backend: str, threads: int, max_memory: int) -> Any:
     return context
 
 
-# ---- arrays --------------------------------------------------------------------------------------------------------------
+# ---- arrays --------------------------------------------------------------------------------------------------------
 
 def image_array(images: Any) -> numpy.ndarray:
     """Images as (count, height, width, channels), in one piece. Copies nothing that is in this form already."""
@@ -251,8 +255,8 @@ def image_array(images: Any) -> numpy.ndarray:
     if array.ndim == 3:
         array = array[..., None]
     if array.ndim != 4:
-        raise ValueError(f"images have the shape {array.shape}, expected (count, height, width, channels), or (count, height, "
-                         "width) if they are grey; image[None] is a batch of one")
+        raise ValueError(f"images have the shape {array.shape}, expected (count, height, width, channels), or (count, "
+                         "height, width) if they are grey; image[None] is a batch of one")
     return numpy.ascontiguousarray(array)
 
 
@@ -275,7 +279,7 @@ def name_array(names: Sequence[str]) -> tuple[Any, list[Any]]:
     return ffi.new("const char *[]", kept), kept
 
 
-# ---- what there is -------------------------------------------------------------------------------------------------------
+# ---- what there is -------------------------------------------------------------------------------------------------
 
 def _items(kind: str) -> Iterator[dict[str, Any]]:
     """The items of a list of the library, each as a dict of the members of its structure."""

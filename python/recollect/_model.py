@@ -8,8 +8,8 @@ from typing import Any, Callable
 import numpy
 
 from ._labels import known_labels, lesson
-from ._library import (Handle, PathLike, Progress, attempt, checked_options, described, ffi, holder, image_array, image_struct,
-                       lib, open_context, path_bytes, sized, text, text_bytes, view)
+from ._library import (Handle, PathLike, Progress, attempt, checked_options, described, ffi, holder, image_array,
+                       image_struct, lib, open_context, path_bytes, sized, text, text_bytes, view)
 from ._predictor import Answers, Predictor
 
 OnProgress = Callable[[Progress], object]
@@ -28,8 +28,8 @@ def _shape(handle: Any) -> tuple[int, int, int]:
 class Model(Handle):
     """A classifier that learns more classes without the images of those that it knows.
 
-    backend: "cpu", or "cuda" where there is one. threads: 0: one for each core. max_memory: the most bytes that the library
-    may take; 0: 80 % of what is free. Options are those of `set`.
+    backend: "cpu", or "cuda" where there is one. threads: 0: one for each core. max_memory: the most bytes that the
+    library may take; 0: 80 % of what is free. Options are those of `set`.
     """
 
     def __init__(self, *, backend: str = "cpu", threads: int = 0, max_memory: int = 0, **options: object):
@@ -94,16 +94,17 @@ class Model(Handle):
         made_with = {"backend": self._backend, "threads": self._threads, "max_memory": self._max_memory}
         return _revive, (type(self), content, made_with, dict(self._options))
 
-    # ---- options -----------------------------------------------------------------------------------------------------
+    # ---- options ----------------------------------------------------------------------------------------------------
 
     def set(self, **options: object) -> Model:
-        """Sets options for what the model learns next: any of settings(), or method, preset, merge, skip_broken, format,
-        old_test, hold_out, checkpoint, checkpoint_seconds, resume (docs/python.md). Options last until they are set again.
-        Sets all of them or, where one is wrong, none. Returns the model."""
+        """Sets options for what the model learns next: any of settings(), or method, preset, merge, skip_broken,
+        format, old_test, hold_out, checkpoint, checkpoint_seconds, resume (docs/python.md). Options last until they
+        are set again. Sets all of them or, where one is wrong, none. Returns the model."""
         texts = checked_options(options)
         with self._used() as handle:
             for name, value in texts.items():
-                attempt(lib.recollect_model_set, handle, text_bytes(name, "the name of an option"), text_bytes(value, name))
+                attempt(lib.recollect_model_set, handle, text_bytes(name, "the name of an option"),
+                        text_bytes(value, name))
                 self._options[name] = value
         return self
 
@@ -114,7 +115,7 @@ class Model(Handle):
             attempt(lib.recollect_model_get, handle, text_bytes(name, "the name of an option"), value, len(value))
         return text(value)
 
-    # ---- what it knows -----------------------------------------------------------------------------------------------
+    # ---- what it knows ----------------------------------------------------------------------------------------------
 
     @property
     def classes(self) -> list[str]:
@@ -151,22 +152,24 @@ class Model(Handle):
         if self._busy:
             return "<recollect.Model: at work>"
         known = self.classes
-        return f"<recollect.Model: {len(known)} classes{': ' if known else ''}{', '.join(known[:5])}{', ...' * (len(known) > 5)}>"
+        shown = ", ".join([*known[:5], "..."] if len(known) > 5 else known)
+        return f"<recollect.Model: {len(known)} classes{': ' if known else ''}{shown}>"
 
-    # ---- learning ----------------------------------------------------------------------------------------------------
+    # ---- learning ---------------------------------------------------------------------------------------------------
 
     def learn(self, images: Any, labels: Any = None, *, classes: Sequence[str] | None = None,
               progress: OnProgress | None = None) -> dict[str, Any]:
-        """Teaches classes: the first ones (at least two) to a model that knows nothing, more of them to one that knows some.
+        """Teaches classes: the first ones (at least two) to a model that knows nothing, more of them to one that knows
+        some.
 
-        images: a folder with one folder of pictures for each class, or another data set that the program reads; or an array
-        of uint8 (count, height, width, channels), which is not copied; or anything else with a length that gives one such
-        image for each index, which are read one by one and need not be in memory. labels, for the last two: the name of the
-        class of each image; or its place in `classes`, which lists the names.
-        progress: is called about twice a second with a Progress. What it raises ends the call.
+        images: a folder with one folder of pictures for each class, or another data set that the program reads; or an
+        array of uint8 (count, height, width, channels), which is not copied; or anything else with a length that gives
+        one such image for each index, which are read one by one and need not be in memory. labels, for the last two:
+        the name of the class of each image; or its place in `classes`, which lists the names. progress: is called about
+        twice a second with a Progress. What it raises ends the call.
 
-        Returns what was learnt: accuracy on images that were held out, the verdict and its warnings. On any failure, Ctrl-C
-        and cancel() included, the model is as it was.
+        Returns what was learnt: accuracy on images that were held out, the verdict and its warnings. On any failure,
+        Ctrl-C and cancel() included, the model is as it was.
         """
         result = sized("learn_result")
         if isinstance(images, (str, os.PathLike)):
@@ -183,7 +186,7 @@ class Model(Handle):
                 self._options.pop(name, None)
             return described(lib.recollect_describe_learning, self._open(), result, ffi.NULL, ffi.NULL)
 
-    # ---- predicting --------------------------------------------------------------------------------------------------
+    # ---- predicting -------------------------------------------------------------------------------------------------
 
     def predictor(self, threads: int = 1) -> Predictor:
         """A Predictor, for a thread of its own. threads: that it computes and decodes with; 0: one for each core."""
@@ -193,10 +196,10 @@ class Model(Handle):
     def predict(self, images: Any, *, top: int = 1, features: bool = False, skip_broken: bool = False) -> Answers:
         """What is on these images?
 
-        images: an array of uint8 (count, height, width, channels) of any height and width, or (count, height, width) for grey
-        ones; or the path of a picture, the bytes of one, or a list of these. top: classes to name for each image, 1 to all.
-        features: also what the last layer but one sees. skip_broken: a picture that cannot be read is False in `readable`
-        and a warning of the logger "recollect"; else it is an exception.
+        images: an array of uint8 (count, height, width, channels) of any height and width, or (count, height, width)
+        for grey ones; or the path of a picture, the bytes of one, or a list of these. top: classes to name for each
+        image, 1 to all. features: also what the last layer but one sees. skip_broken: a picture that cannot be read
+        is False in `readable` and a warning of the logger "recollect"; else it is an exception.
         """
         return self._with_predictor("predict", images, top=top, features=features, skip_broken=skip_broken)
 
@@ -211,20 +214,22 @@ class Model(Handle):
                 self._own._stop = self._stop
             return getattr(self._own, method)(*arguments, **options)
 
-    # ---- evaluating --------------------------------------------------------------------------------------------------
+    # ---- evaluating -------------------------------------------------------------------------------------------------
 
     def evaluate(self, images: Any, labels: Any = None, *, progress: OnProgress | None = None) -> dict[str, Any]:
-        """How well the model does on labelled images: accuracies with their intervals, the confusion matrix, the verdict.
+        """How well the model does on labelled images: accuracies with their intervals, the confusion matrix, the
+        verdict.
 
-        images: a folder as `learn` takes it, or an array as `predict` takes it; labels, for an array: names, or the model's
-        labels.
+        images: a folder as `learn` takes it, or an array as `predict` takes it; labels, for an array: names, or the
+        model's labels.
         """
         place = holder("evaluation")
         with self._used() as handle:
             if isinstance(images, (str, os.PathLike)):
                 if labels is not None:
                     raise TypeError("images in a folder have no labels of their own: the folders name the classes")
-                attempt(lib.recollect_evaluate_folder, handle, path_bytes(images), place, progress=progress, stop=self._stop)
+                attempt(lib.recollect_evaluate_folder, handle, path_bytes(images), place, progress=progress,
+                        stop=self._stop)
             else:
                 array = image_array(images)
                 numbers = known_labels(labels, _class_names(handle), len(array))
@@ -234,7 +239,7 @@ class Model(Handle):
         found["confusion"] = numpy.array(found["confusion"], numpy.int32)
         return found
 
-    # ---- dreaming ----------------------------------------------------------------------------------------------------
+    # ---- dreaming ---------------------------------------------------------------------------------------------------
 
     def dream(self, name: str | int, count: int = 16, *, progress: OnProgress | None = None) -> numpy.ndarray:
         """What the model remembers of a class: up to `count` images, (made, height, width, channels) uint8. Fewer, even
@@ -247,20 +252,20 @@ class Model(Handle):
                     stop=self._stop)
         return pixels[:made[0]]
 
-    def dream_folder(self, folder: PathLike, *, per_class: int = 0, steps: int = 0, seed: int | None = None, scale: int = 0,
-                     beside: PathLike | None = None, overwrite: bool = False,
+    def dream_folder(self, folder: PathLike, *, per_class: int = 16, steps: int = 0, seed: int | None = None,
+                     scale: int = 0, beside: PathLike | None = None, overwrite: bool = False,
                      progress: OnProgress | None = None) -> dict[str, Any]:
-        """Writes dreams of every class as pictures into a folder, beside real images of the data set `beside`. 0 and None: the
-        library chooses. Returns how sure the model is of what it dreams."""
-        width, name = per_class or 16, path_bytes(folder)
+        """Writes dreams of every class as pictures into a folder, beside real images of the data set `beside`. 0 and
+        None: the library chooses. Returns how sure the model is of what it dreams."""
+        name = path_bytes(folder)
         kept = [ffi.new("char[]", str(seed).encode()) if seed is not None else ffi.NULL,
                 ffi.new("char[]", path_bytes(beside)) if beside is not None else ffi.NULL]
-        wanted = sized("dream_settings", per_class=width, steps=steps, seed=kept[0], scale=scale, overwrite=overwrite,
-                       beside=kept[1])
+        wanted = sized("dream_settings", per_class=per_class, steps=steps, seed=kept[0], scale=scale,
+                       overwrite=overwrite, beside=kept[1])
         with self._used() as handle:
             known = lib.recollect_model_classes(handle)
             arrays = {"taken": ffi.new("int[]", known), "spread": ffi.new("double[]", known),
-                      "probabilities": ffi.new("float[]", known * max(width, 0))}
+                      "probabilities": ffi.new("float[]", known * max(per_class, 0))}
             if beside is not None:
                 arrays["real_probabilities"] = ffi.new("float[]", known * lib.RECOLLECT_REAL_IMAGES)
                 arrays["real_taken"] = ffi.new("int32_t[]", known * lib.RECOLLECT_REAL_IMAGES)

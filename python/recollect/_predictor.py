@@ -8,7 +8,7 @@ from typing import Any, Union
 
 import numpy
 
-from ._library import (Handle, OK, PathLike, attempt, ffi, image_array, image_struct, lib, path_bytes, sized, view)
+from ._library import OK, Handle, PathLike, attempt, ffi, image_array, image_struct, lib, path_bytes, sized, view
 
 ENCODED = (bytes, bytearray, memoryview)
 Pictures = Union[PathLike, bytes, "Sequence[PathLike | bytes]"]
@@ -44,8 +44,8 @@ class Answers:
 class Predictor(Handle):
     """Predicts with a model that stays as it is. Each thread takes one of its own; they share the weights of the model.
 
-    Model.predictor makes them. While there are some, the model cannot learn. Every predictor gives the same bits for the same
-    image.
+    Model.predictor makes them. While there are some, the model cannot learn. Every predictor gives the same bits for
+    the same image.
     """
 
     def __init__(self, model: Any, classes: list[str], threads: int):
@@ -115,6 +115,6 @@ def _pictures(given: Sequence[Any]) -> tuple[Any, list[Any]]:
             kept.append(ffi.new("char[]", path_bytes(one)))
             picture.path = kept[-1]
         else:
-            raise TypeError(f"a picture is of type {type(one).__name__}, expected a path or the bytes of a file; images in "
-                            "memory are one array of uint8")
+            raise TypeError(f"a picture is of type {type(one).__name__}, expected a path or the bytes of a file; "
+                            "images in memory are one array of uint8")
     return pictures, kept

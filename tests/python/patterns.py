@@ -10,8 +10,8 @@ PATTERNS = {
     "frame": (y < 3) | (x < 3) | (y >= SIZE - 3) | (x >= SIZE - 3),
 }
 # Enough for a small net to tell them apart, and for lessons of a tenth of a second.
-QUICK = {"net_width": 4, "generator_width": 8, "noise": 16, "batch": 16, "crop_pad": 0, "flip": False, "learning_rate": 0.05,
-         "epochs": 8, "refine_epochs": 1, "min_steps": 40, "inversion_steps": 10}
+QUICK = {"net_width": 4, "generator_width": 8, "noise": 16, "batch": 16, "crop_pad": 0, "flip": False,
+         "learning_rate": 0.05, "epochs": 8, "refine_epochs": 1, "min_steps": 40, "inversion_steps": 10}
 
 
 def draw(names, count, seed=0):

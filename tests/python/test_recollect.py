@@ -5,9 +5,7 @@ usage: test_recollect.py HEADER [TEST...]
 import copy
 import gc
 import inspect
-import json
 import logging
-import multiprocessing
 import os
 import pathlib
 import pickle
@@ -83,8 +81,8 @@ class Declarations(unittest.TestCase):
                 program.append(f'printf("{name}{" %zu" * len(shapes[name])}\\n", sizeof({name}){offsets});')
         self.assertGreater(len(shapes), 15)
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([os.environ.get("CC", "cc"), "-x", "c", "-o", f"{folder}/layout", "-"], text=True, check=True,
-                           input="\n".join([*program, "}"]))
+            subprocess.run([os.environ.get("CC", "cc"), "-x", "c", "-o", f"{folder}/layout", "-"], check=True,
+                           text=True, input="\n".join([*program, "}"]))
             printed = subprocess.run([f"{folder}/layout"], capture_output=True, text=True, check=True).stdout
         self.assertEqual({line.split()[0]: list(map(int, line.split()[1:])) for line in printed.splitlines()}, shapes)
 
@@ -352,7 +350,8 @@ class Files(unittest.TestCase):
             model.save(str(path), overwrite=True)
             with recollect.load(path, threads=1) as again:
                 numpy.testing.assert_array_equal(again.predict_proba(images), model.predict_proba(images))
-                self.assertEqual((again.classes, again.tasks, again.image_shape), (["columns", "rows"], [2], (16, 16, 1)))
+                self.assertEqual((again.classes, again.tasks), (["columns", "rows"], [2]))
+                self.assertEqual(again.image_shape, (16, 16, 1))
                 self.assertEqual(again.info()["net"], "resnet-small")
                 self.assertEqual(again.stored_bytes, model.stored_bytes)
                 self.assertEqual(repr(again), "<recollect.Model: 2 classes: columns, rows>")
@@ -360,7 +359,8 @@ class Files(unittest.TestCase):
     def test_bad_files(self):
         for kind, message, content in ((recollect.FormatError, "safetensors", b"no model"),
                                        (recollect.FormatError, "", taught[:-1]),
-                                       (recollect.RecollectError, "", taught.replace(b"resnet-small", b"resnet-smell"))):
+                                       (recollect.InvalidArgument, "net is 'resnet-smell'",
+                                        taught.replace(b"resnet-small", b"resnet-smell"))):
             with self.assertRaisesRegex(kind, message):
                 recollect.Model.from_bytes(content)
         with self.assertRaisesRegex(OSError, "cannot open 'none.safetensors'"):
@@ -385,7 +385,7 @@ class Files(unittest.TestCase):
 
 
 class Stopping(unittest.TestCase):
-    def stopped(self, kind, how, **options):
+    def stopped(self, kind, how):
         """A lesson without end is stopped by `how`, which begins on another thread. Returns the exception."""
         with a_model() as model:
             model.set(**ENDLESS)
@@ -398,8 +398,8 @@ class Stopping(unittest.TestCase):
             other = threading.Thread(target=wait_and_stop)
             other.start()
             with self.assertRaises(kind) as caught:
-                model.learn(*draw(["disc", "frame"], 40), progress=options.get("progress", lambda at: began.set()))
-            self.assertLess(time.monotonic() - after[0], 1.5)
+                model.learn(*draw(["disc", "frame"], 40), progress=lambda at: began.set())
+            self.assertLess(time.monotonic() - after[0], 2)
             began.set()
             other.join()
             self.assertEqual(model.classes, ["columns", "rows"])
@@ -453,7 +453,7 @@ class Stopping(unittest.TestCase):
         self.assertEqual(said, ["<recollect.Model: at work>"])
         self.assertEqual(repr(model), "<recollect.Model: closed>")
         model = a_model()
-        with self.assertRaisesRegex(ValueError, "the Model is closed"):  # it learns to the end, and nobody is left to report
+        with self.assertRaisesRegex(ValueError, "the Model is closed"):  # which learns to the end, and is gone
             model.set(epochs=1, min_steps=0).learn(*draw(["disc", "frame"], 8), progress=lambda _: model.close())
 
 
@@ -495,8 +495,8 @@ class Threads(unittest.TestCase):
                 numpy.testing.assert_array_equal(result, expected)
 
     def test_children(self):
-        """A child of fork() cannot use a model of its parent, even one that a thread of the parent uses; it can close it and
-        make its own."""
+        """A child of fork() cannot use a model of its parent, even one that a thread of the parent uses; it can
+        close it and make its own."""
         model = a_model()
         with model._lock:
             child = os.fork()
@@ -583,8 +583,8 @@ class Experiments(unittest.TestCase):
             write(folder / "data", *draw(["rows", "columns", "disc", "frame"], 24))
             said = []
             options = {"data": folder / "data", "method": ["finetune", "cwd"], "threads": 1, "tasks": [2, 2],
-                       "set": {**QUICK, "epochs": 1, "refine_epochs": 0, "min_steps": 0, "inversion_steps": 2, "net": "resnet-small",
-                               "generator": "generator-small", "milestone": [], "size": 16}}
+                       "set": {**QUICK, "epochs": 1, "refine_epochs": 0, "min_steps": 0, "inversion_steps": 2,
+                               "net": "resnet-small", "generator": "generator-small", "milestone": [], "size": 16}}
             part = recollect.run("demo", folder / "run", stop_after=1, progress=said.append, **options)
             self.assertTrue(said)
             self.assertEqual([one["tasks_done"] for one in tasks_of(part)], [1, 1])
@@ -619,7 +619,8 @@ class Experiments(unittest.TestCase):
             self.assertTrue((folder / "run/first-task/checkpoint.safetensors").exists())
 
     def test_the_program(self):
-        said = subprocess.run([sys.executable, "-m", "recollect", "--version"], capture_output=True, text=True, check=True)
+        said = subprocess.run([sys.executable, "-m", "recollect", "--version"], stdout=subprocess.PIPE, text=True,
+                              check=True)
         self.assertEqual(said.stdout, f"recollect {recollect.__version__}\n")
 
 
@@ -683,7 +684,8 @@ class Classifiers(unittest.TestCase):
         self.assertEqual(other.get_params(), classifier.get_params())
         self.assertFalse(hasattr(other, "model_"))
         self.assertTrue(sklearn.base.is_classifier(classifier))
-        self.assertLess(sklearn.metrics.log_loss(labels, classifier.predict_proba(images), labels=classifier.classes_), 0.7)
+        table = classifier.predict_proba(images)
+        self.assertLess(sklearn.metrics.log_loss(labels, table, labels=classifier.classes_), 0.7)
         rows = images.reshape(60, -1)
         scores = sklearn.model_selection.cross_val_score(classifier, rows, labels, cv=2)
         self.assertGreater(scores.min(), 0.8)
@@ -697,7 +699,7 @@ class Classifiers(unittest.TestCase):
             check("Classifier", recollect.Classifier())
 
 
-# ---- a net in numpy -------------------------------------------------------------------------------------------------------
+# ---- a net in numpy ------------------------------------------------------------------------------------------------
 
 def numpy_convolution(x, weights, stride):
     x = numpy.pad(x, ((0, 0), (0, 0), (1, 1), (1, 1)))
