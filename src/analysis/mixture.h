@@ -64,11 +64,5 @@ typedef struct rc_divergence {
 } rc_divergence;
 /* From log p and log q (n each) at n >= 2 samples of p. */
 rc_divergence rc_divergence_of(int n, const double *log_p, const double *log_q);
-/* On n samples that are drawn from p. */
-rc_status rc_divergence_drawn(rc_pool *pool, const rc_mixture *p, const rc_mixture *q, rc_rng rng, int n,
-                              rc_divergence *divergence);
-/* On the given samples (n, d), those that p was made from; kernels of p as in rc_mixture_log_density. */
-rc_status rc_divergence_at(rc_pool *pool, const rc_mixture *p, const rc_mixture *q, int n, const float *samples,
-                           bool leave_out, rc_divergence *divergence);
 
 #endif

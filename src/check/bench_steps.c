@@ -142,11 +142,13 @@ static rc_status run_jobs(jobs *all, pthread_t *thread, rc_step_time *time)
 {
     for (int i = 0; i < all->count; i++)
         all->job[i].all = all;
-    pthread_mutex_init(&all->gate, NULL);
-    pthread_barrier_init(&all->barrier, NULL, (unsigned)all->count);
-    bool started = run_threads(all, thread);
-    pthread_barrier_destroy(&all->barrier);
-    pthread_mutex_destroy(&all->gate);
+    bool started = false, gated = pthread_mutex_init(&all->gate, NULL) == 0;
+    if (gated && pthread_barrier_init(&all->barrier, NULL, (unsigned)all->count) == 0) {
+        started = run_threads(all, thread);
+        pthread_barrier_destroy(&all->barrier);
+    }
+    if (gated)
+        pthread_mutex_destroy(&all->gate);
     if (!started)
         return rc_fail(RC_OUT_OF_MEMORY, "the system gives no %d threads", all->count);
     for (int i = 0; i < all->count; i++)

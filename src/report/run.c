@@ -55,13 +55,14 @@ static rc_status read_confusion(rc_report_run *run, const rc_json *rows)
     const rc_json *row = NULL, *cell = NULL;
     if (rc_json_count(rows) != classes)
         return rc_fail(RC_FORMAT, "confusion has %zu rows, expected %zu", rc_json_count(rows), classes);
+    for (size_t i = 0; (row = rc_json_next(rows, row)) != NULL; i++) /* before memory is taken for all of them */
+        if (rc_json_count(row) != classes)
+            return rc_fail(RC_FORMAT, "row %zu of confusion has %zu entries, expected %zu", i + 1, rc_json_count(row),
+                           classes);
     run->confusion = rc_alloc_zeroed(NULL, classes * classes, sizeof *run->confusion);
     if (run->confusion == NULL)
         return RC_OUT_OF_MEMORY;
     for (size_t i = 0; (row = rc_json_next(rows, row)) != NULL; i++) {
-        if (rc_json_count(row) != classes)
-            return rc_fail(RC_FORMAT, "row %zu of confusion has %zu entries, expected %zu", i + 1, rc_json_count(row),
-                           classes);
         for (size_t k = 0; (cell = rc_json_next(row, cell)) != NULL; k++) {
             int64_t count = rc_json_integer(cell);
             if (count < 0 || count > 1000000000)

@@ -15,6 +15,7 @@
 #include "analysis/past_run.h"
 #include "base/memory.h"
 #include "experiment/run_data.h"
+#include "support/divergence.h"
 
 enum { MOST = 16 };
 
@@ -75,7 +76,7 @@ static int densities(const char *path, const char *to)
             status = kind < 2 ? rc_mixture_fit_kernels(NULL, (int)m, (int)d, q, (rc_bandwidth)kind, &b)
                               : rc_mixture_fit_classes(NULL, (int)m, (int)d, q, label_q, 9, &b);
         if (status == RC_OK)
-            status = rc_divergence_at(NULL, &a, &b, (int)n, p, false, &divergence[kind]);
+            status = divergence_at(&a, &b, (int)n, points, false, &divergence[kind]);
         if (status != RC_OK)
             return 1;
         put(names[kind][0], RC_DTYPE_F64, n, 0, densities_at(&a, (int)n, points));

@@ -15,6 +15,7 @@
 #include "analysis/statistics.h"
 #include "base/memory.h"
 #include "support/cpu_backend.h"
+#include "support/divergence.h"
 #include "support/failing_heap.h"
 #include "support/succeeds.h"
 #include "unit/waves.h"
@@ -259,9 +260,7 @@ static rc_status make_mixtures(void)
     RC_TRY(rc_mixture_fit_classes(NULL, N, D, data.train, data.label, K, &p));
     rc_status status = rc_mixture_fit_kernels(NULL, N, D, data.test, RC_BANDWIDTH_SCOTT, &q);
     if (status == RC_OK)
-        status = rc_divergence_drawn(NULL, &p, &q, (rc_rng){1, 1}, 10, &d);
-    if (status == RC_OK)
-        status = rc_divergence_at(NULL, &p, &q, N, data.train, false, &d);
+        status = divergence_drawn(&p, &q, (rc_rng){1, 1}, 10, &d);
     rc_mixture_destroy(&p);
     rc_mixture_destroy(&q);
     rc_mixture_destroy(&q);
