@@ -65,7 +65,10 @@ typedef struct rc_step {
 /* ---- geometry ----------------------------------------------------------------------------------------------- */
 
 /* Convolution (n, h, w, c_in) -> (n, oh, ow, c_out). With up = 2 the input is enlarged twice by nearest neighbour
- * first. Weights: (c_out, c_in, k, k); transposed: (c_in, c_out, k, k), as PyTorch has them. */
+ * first. Weights: (c_out, c_in, k, k); transposed: (c_in, c_out, k, k), as PyTorch has them. `pad` is the padding
+ * before the first pixel; behind the last there is as much as oh and ow need, which may be more or less: kernels take
+ * the size of the result from oh and ow alone. A depthwise convolution has c_in = c_out, up 1, is not transposed, and
+ * has weights (c, 1, k, k). */
 typedef struct rc_conv {
     int c_in, c_out, k, stride, pad, up;
     bool transposed;
@@ -329,6 +332,7 @@ struct rc_backend {
 
     /* Workspace for the largest call that will come: packed weights, bands, sums of each thread. */
     rc_status (*reserve_conv)(rc_backend *, const rc_conv *, int n);
+    rc_status (*reserve_depthwise)(rc_backend *, const rc_conv *, int n);
     rc_status (*reserve_linear)(rc_backend *, const rc_linear *, int n);
     rc_status (*reserve_dense)(rc_backend *, int n, int in, int out);
     rc_status (*reserve_losses)(rc_backend *, int n, int classes, int h, int w, int c); /* images (n, h, w, c) */
@@ -343,6 +347,15 @@ struct rc_backend {
     /* dbias NULL: not wanted. */
     void (*conv_backward_weight)(rc_backend *, const rc_conv *, const rc_tensor *x, const rc_grad *dy, void *dweight,
                                  void *dbias);
+
+    /* Depthwise convolution: channel c of y is the convolution of channel c of x with weight[c]. The same three, with
+     * the workspace of reserve_depthwise. */
+    void (*depthwise_forward)(rc_backend *, const rc_conv *, rc_tensor *x, const void *weight, const void *bias,
+                              rc_tensor *y, const rc_epilogue *);
+    void (*depthwise_backward_data)(rc_backend *, const rc_conv *, const rc_grad *dy, const void *weight, void *dx,
+                                    const rc_back_epilogue *);
+    void (*depthwise_backward_weight)(rc_backend *, const rc_conv *, const rc_tensor *x, const rc_grad *dy,
+                                      void *dweight, void *dbias);
 
     /* Linear layer inside a net; the same three. dx (n, 1, 1, cp of c_in) act. */
     void (*linear_forward)(rc_backend *, const rc_linear *, rc_tensor *x, const void *weight, const void *bias,

@@ -30,7 +30,9 @@ typedef enum rc_act {
     RC_ACT_RELU,
     RC_ACT_LEAKY_RELU, /* slope 0.2 */
     RC_ACT_TANH,
-    RC_ACT_SIGMOID
+    RC_ACT_SIGMOID,
+    RC_ACT_RELU6, /* min(max(z, 0), 6) */
+    RC_ACT_SILU   /* z * sigmoid(z): not monotonic, so its slope needs z, which raw tells, and not the value */
 } rc_act;
 
 /* How the value of an earlier layer joins a residual sum. A strided skip takes every second pixel in both

@@ -1,10 +1,13 @@
-/* Cases of the convolution: forward, with respect to the data, with respect to the weights. */
+/* Cases of the convolution, and of the depthwise one: forward, with respect to the data, with respect to the
+ * weights. */
 #include "check/case.h"
 
 #include <math.h>
+#include <string.h>
 
 typedef struct conv_case {
     rc_conv conv;
+    bool depthwise;
     int n;
     rc_lazy x, y;        /* forward */
     rc_lazy_gradient dy; /* backward */
@@ -23,6 +26,17 @@ static double macs(const rc_conv *v, int n)
 {
     double positions = v->transposed ? (double)v->h * v->w : (double)v->oh * v->ow;
     return positions * n * v->c_in * v->c_out * v->k * v->k;
+}
+
+/* Channels of the input that one of the result is made of, and the other way round. */
+static int inputs(const conv_case *p)
+{
+    return p->depthwise ? 1 : p->conv.c_in;
+}
+
+static int outputs(const conv_case *p)
+{
+    return p->depthwise ? 1 : p->conv.c_out;
 }
 
 static bool fits(rc_conv *v)
@@ -114,12 +128,80 @@ static void draw_geometry(rc_case *c, conv_case *p)
     say_geometry(c, &v, p->n);
 }
 
-static int draw_weight(rc_case *c, const rc_conv *v)
+static int draw_weight(rc_case *c, const conv_case *p)
 {
-    double spread = 1 / sqrt((double)v->c_in * v->k * v->k);
+    const rc_conv *v = &p->conv;
+    double spread = 1 / sqrt((double)inputs(p) * v->k * v->k);
     if (v->transposed)
         return rc_case_parameter(c, "weight", RC_IN, v->c_in, v->c_out * v->k * v->k, spread);
-    return rc_case_parameter(c, "weight", RC_IN, v->c_out, v->c_in * v->k * v->k, spread);
+    return rc_case_parameter(c, "weight", RC_IN, v->c_out, inputs(p) * v->k * v->k, spread);
+}
+
+/* Paddings that differ before and behind, most of them TensorFlow's. Depthwise: every case. The first are layers of
+ * nets. */
+static const struct {
+    int c_in, c_out, k, stride, pad, behind, size;
+} uneven[] = {
+    {3, 32, 3, 2, 0, 1, 56},  {3, 64, 7, 2, 2, 3, 56}, {16, 24, 5, 2, 1, 2, 28}, {24, 40, 3, 2, 0, 1, 13},
+    {32, 32, 3, 1, 0, 2, 14}, {32, 48, 3, 1, 2, 0, 9}, {16, 16, 4, 1, 1, 2, 16}, {64, 64, 3, 2, 0, 1, 16},
+};
+static const struct {
+    int c, k, stride, pad, behind, size;
+} depthwise[] = {
+    {32, 3, 1, 1, 1, 28}, {96, 3, 2, 0, 1, 28},  {144, 3, 1, 1, 1, 14}, {144, 5, 2, 1, 2, 28}, {240, 5, 1, 2, 2, 14},
+    {40, 3, 2, 1, 1, 13}, {192, 5, 1, 2, 2, 7},  {17, 3, 1, 1, 1, 9},   {5, 5, 2, 2, 2, 11},   {1, 3, 1, 1, 1, 8},
+    {100, 7, 1, 3, 3, 7}, {36, 3, 1, 1, 1, 112}, {16, 5, 1, 2, 2, 3},   {20, 3, 2, 0, 1, 2},   {12, 5, 2, 2, 2, 1},
+};
+
+static int window_count(int size, int k, int stride, int padding)
+{
+    int room = size + padding - k;
+    return room < 0 ? 0 : room / stride + 1;
+}
+
+static rc_conv draw_uneven(rc_case *c, bool depth)
+{
+    for (;;) {
+        rc_conv v = {.up = 1};
+        v.c_in = RC_CHOOSE(c, 1, 3, 10, 17, 16, 32, 64, 5, 8, 100, 36);
+        v.c_out = depth ? v.c_in : RC_CHOOSE(c, 1, 3, 10, 17, 16, 32, 64, 5, 8, 100, 36);
+        v.k = RC_CHOOSE(c, 3, 3, 3, 5, 5, 2, 1, 7);
+        v.stride = RC_CHOOSE(c, 1, 1, 2, 2, 3);
+        v.pad = (int)rc_case_below(c, (uint32_t)v.k);
+        v.h = RC_CHOOSE(c, 1, 3, 5, 7, 8, 13, 16, 28, 33);
+        v.w = rc_case_chance(c, 60) ? v.h : RC_CHOOSE(c, 1, 3, 4, 5, 7, 16, 33);
+        v.oh = window_count(v.h, v.k, v.stride, v.pad + (int)rc_case_below(c, (uint32_t)v.k));
+        v.ow = window_count(v.w, v.k, v.stride, v.pad + (int)rc_case_below(c, (uint32_t)v.k));
+        if (v.oh > 0 && v.ow > 0 && macs(&v, 1) <= (c->quick ? 2e6 : 3e7))
+            return v;
+    }
+}
+
+static void draw_same_geometry(rc_case *c, conv_case *p)
+{
+    bool depth = p->depthwise = strncmp(c->operation->name, "depthwise", 9) == 0;
+    size_t i = c->number, common_cases = depth ? sizeof depthwise / sizeof *depthwise : sizeof uneven / sizeof *uneven;
+    rc_conv v = {.up = 1};
+    if (i < common_cases) {
+        int behind = depth ? depthwise[i].behind : uneven[i].behind;
+        v.c_in = depth ? depthwise[i].c : uneven[i].c_in;
+        v.c_out = depth ? depthwise[i].c : uneven[i].c_out;
+        v.k = depth ? depthwise[i].k : uneven[i].k;
+        v.stride = depth ? depthwise[i].stride : uneven[i].stride;
+        v.pad = depth ? depthwise[i].pad : uneven[i].pad;
+        v.h = v.w = depth ? depthwise[i].size : uneven[i].size;
+        v.oh = v.ow = window_count(v.h, v.k, v.stride, v.pad + behind);
+    } else {
+        v = draw_uneven(c, depth);
+    }
+    p->conv = v;
+    p->n = 1 + (int)rc_case_below(c, rc_case_chance(c, 20) ? 40 : 5);
+    double work = macs(&v, 1) / (depth ? v.c_in : 1);
+    while (p->n > 1 && work * p->n > (c->quick ? 1e6 : 6e7))
+        p->n--;
+    if (depth)
+        rc_case_say(c, "depthwise ");
+    say_geometry(c, &v, p->n);
 }
 
 /* dL/dy, with the coefficients of its normalisation if it has one. */
@@ -138,22 +220,20 @@ static rc_lazy_gradient with_gradient(rc_case *c, rc_lazy y)
 static rc_status reserve(rc_run *r)
 {
     const conv_case *p = rc_run_parameters(r);
-    return r->be->reserve_conv(r->be, &p->conv, p->n);
+    return p->depthwise ? r->be->reserve_depthwise(r->be, &p->conv, p->n) : r->be->reserve_conv(r->be, &p->conv, p->n);
 }
 
 /* ---- forward -------------------------------------------------------------------------------------------------- */
 
-static void draw_forward(rc_case *c)
+static void add_forward(rc_case *c, conv_case *p)
 {
-    conv_case *p = rc_case_parameters(c);
-    draw_geometry(c, p);
     const rc_conv *v = &p->conv;
     p->bias = -1;
     p->sums = rc_case_no_sums();
     rc_groups groups = rc_case_groups(c, p->n);
     p->x = rc_case_lazy(c, "x", p->n, v->h, v->w, v->c_in, groups,
                         RC_LAZY_BN | RC_LAZY_SKIP | RC_LAZY_ACT | RC_LAZY_VALUE | RC_LAZY_STORED, true);
-    p->weight = draw_weight(c, v);
+    p->weight = draw_weight(c, p);
     if (rc_case_chance(c, 50)) {
         p->bias = rc_case_parameter(c, "bias", RC_IN, 1, v->c_out, 0.5);
         rc_case_say(c, " bias");
@@ -163,9 +243,23 @@ static void draw_forward(rc_case *c)
     if (p->apply)
         rc_case_say(c, " apply");
     p->y = rc_case_lazy(c, "y", p->n, v->oh, v->ow, v->c_out, groups, RC_LAZY_OUTPUT | features, true);
-    rc_case_sum(c, p->y.raw, (double)v->c_in * v->k * v->k);
+    rc_case_sum(c, p->y.raw, (double)inputs(p) * v->k * v->k);
     if (!p->apply && rc_lazy_has_statistics(&p->y) && rc_case_chance(c, 60))
         p->sums = rc_case_sums(c, &p->y);
+}
+
+static void draw_forward(rc_case *c)
+{
+    conv_case *p = rc_case_parameters(c);
+    draw_geometry(c, p);
+    add_forward(c, p);
+}
+
+static void draw_same_forward(rc_case *c)
+{
+    conv_case *p = rc_case_parameters(c);
+    draw_same_geometry(c, p);
+    add_forward(c, p);
 }
 
 static void run_forward(rc_run *r)
@@ -174,32 +268,45 @@ static void run_forward(rc_run *r)
     rc_backend *be = r->be;
     rc_tensor x = rc_run_tensor(r, &p->x), y = rc_run_tensor(r, &p->y);
     rc_epilogue epilogue = {rc_at(r, p->sums.partial), rc_at(r, p->sums.center), p->apply};
-    be->conv_forward(be, &p->conv, &x, rc_at(r, p->weight), rc_at(r, p->bias), &y, &epilogue);
+    (p->depthwise ? be->depthwise_forward : be->conv_forward)(be, &p->conv, &x, rc_at(r, p->weight), rc_at(r, p->bias),
+                                                              &y, &epilogue);
     rc_run_expect(r, p->x.value < 0 || x.stored, "has not marked the value of x as stored");
     rc_run_sums(r, &p->sums, &y);
 }
 
 /* ---- with respect to the data --------------------------------------------------------------------------------- */
 
-static void draw_backward_data(rc_case *c)
+static void add_backward_data(rc_case *c, conv_case *p)
 {
-    conv_case *p = rc_case_parameters(c);
-    draw_geometry(c, p);
     const rc_conv *v = &p->conv;
     p->back_sums = rc_case_no_back_sums();
     rc_groups groups = rc_case_groups(c, p->n);
     p->dy = rc_case_lazy_gradient(c, p->n, v->oh, v->ow, v->c_out, groups);
-    p->weight = draw_weight(c, v);
+    p->weight = draw_weight(c, p);
     bool sums = rc_case_chance(c, 60);
     p->x = rc_case_lazy(c, "x", p->n, v->h, v->w, v->c_in, groups,
                         RC_LAZY_BN | RC_LAZY_SKIP | RC_LAZY_ACT | RC_LAZY_STORED, !sums);
     p->add = rc_case_chance(c, 40);
-    double terms = (double)v->c_out * v->k * v->k * v->up * v->up;
+    double terms = (double)outputs(p) * v->k * v->k * v->up * v->up;
     p->dx = rc_case_sum(c, rc_case_act(c, "dx", p->add ? RC_IN_OUT : RC_OUT, p->n, v->h, v->w, v->c_in), terms);
     if (p->add)
         rc_case_say(c, " add");
     if (sums)
         p->back_sums = rc_case_back_sums(c, &p->x);
+}
+
+static void draw_backward_data(rc_case *c)
+{
+    conv_case *p = rc_case_parameters(c);
+    draw_geometry(c, p);
+    add_backward_data(c, p);
+}
+
+static void draw_same_backward_data(rc_case *c)
+{
+    conv_case *p = rc_case_parameters(c);
+    draw_same_geometry(c, p);
+    add_backward_data(c, p);
 }
 
 static void run_backward_data(rc_run *r)
@@ -209,7 +316,8 @@ static void run_backward_data(rc_run *r)
     rc_tensor y, x = rc_run_tensor(r, &p->x);
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
     rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add, NULL};
-    be->conv_backward_data(be, &p->conv, &dy, rc_at(r, p->weight), rc_at(r, p->dx), &epilogue);
+    (p->depthwise ? be->depthwise_backward_data : be->conv_backward_data)(be, &p->conv, &dy, rc_at(r, p->weight),
+                                                                          rc_at(r, p->dx), &epilogue);
     rc_run_back_sums(r, &p->back_sums, &x);
 }
 
@@ -219,7 +327,7 @@ static void add_weight_gradient(rc_case *c, conv_case *p, bool bias)
 {
     const rc_conv *v = &p->conv;
     double samples = (double)p->n * (v->transposed ? v->h * v->w : v->oh * v->ow);
-    int rows = v->transposed ? v->c_in : v->c_out, columns = (v->transposed ? v->c_out : v->c_in) * v->k * v->k;
+    int rows = v->transposed ? v->c_in : v->c_out, columns = (v->transposed ? v->c_out : inputs(p)) * v->k * v->k;
     p->dweight = rc_case_sum(c, rc_case_parameter(c, "dweight", RC_OUT, rows, columns, 0), samples);
     c->buffer[p->dweight].stored_act = true;
     p->dbias = -1;
@@ -230,10 +338,8 @@ static void add_weight_gradient(rc_case *c, conv_case *p, bool bias)
     }
 }
 
-static void draw_backward_weight(rc_case *c)
+static void add_backward_weight(rc_case *c, conv_case *p)
 {
-    conv_case *p = rc_case_parameters(c);
-    draw_geometry(c, p);
     const rc_conv *v = &p->conv;
     rc_groups groups = rc_case_groups(c, p->n);
     p->x = rc_case_lazy(c, "x", p->n, v->h, v->w, v->c_in, groups,
@@ -242,12 +348,27 @@ static void draw_backward_weight(rc_case *c)
     add_weight_gradient(c, p, rc_case_chance(c, 50));
 }
 
+static void draw_backward_weight(rc_case *c)
+{
+    conv_case *p = rc_case_parameters(c);
+    draw_geometry(c, p);
+    add_backward_weight(c, p);
+}
+
+static void draw_same_backward_weight(rc_case *c)
+{
+    conv_case *p = rc_case_parameters(c);
+    draw_same_geometry(c, p);
+    add_backward_weight(c, p);
+}
+
 static void run_backward_weight(rc_run *r)
 {
     const conv_case *p = rc_run_parameters(r);
     rc_tensor y, x = rc_run_tensor(r, &p->x);
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
-    r->be->conv_backward_weight(r->be, &p->conv, &x, &dy, rc_at(r, p->dweight), rc_at(r, p->dbias));
+    (p->depthwise ? r->be->depthwise_backward_weight
+                  : r->be->conv_backward_weight)(r->be, &p->conv, &x, &dy, rc_at(r, p->dweight), rc_at(r, p->dbias));
 }
 
 /* ---- large layers --------------------------------------------------------------------------------------------- */
@@ -298,9 +419,10 @@ static int large_geometry(rc_case *c, conv_case *p, rc_groups *groups)
 }
 
 /* Of few digits: rounding of weights would have the same sign at all positions, and sums over them would show it. */
-static int large_weight(rc_case *c, const rc_conv *v)
+static int large_weight(rc_case *c, const conv_case *p)
 {
-    int buffer = draw_weight(c, v);
+    const rc_conv *v = &p->conv;
+    int buffer = draw_weight(c, p);
     const rc_buffer *b = &c->buffer[buffer];
     double step = ldexp(1, ilogb(1 / sqrt((double)v->c_in * v->k * v->k)) - 4);
     for (size_t i = 0; c->status == RC_OK && i < b->count; i++)
@@ -329,7 +451,7 @@ static void draw_large_forward(rc_case *c)
     int i = large_geometry(c, p, &groups);
     const rc_conv *v = &p->conv;
     p->x = large_input(c, p, groups, large[i].normalised, large[i].more);
-    p->weight = large_weight(c, v);
+    p->weight = large_weight(c, p);
     p->y = rc_case_lazy(c, "y", p->n, v->oh, v->ow, v->c_out, groups, RC_LAZY_OUTPUT, false);
     rc_case_sum(c, p->y.raw, (double)v->c_in * v->k * v->k);
     p->sums = rc_case_sums(c, &p->y);
@@ -343,7 +465,7 @@ static void draw_large_backward_data(rc_case *c)
     int i = large_geometry(c, p, &groups);
     const rc_conv *v = &p->conv;
     p->dy = large_gradient(c, p, groups, large[i].normalised);
-    p->weight = large_weight(c, v);
+    p->weight = large_weight(c, p);
     p->x = large_input(c, p, groups, true, 0);
     double terms = (double)v->c_out * v->k * v->k * v->up * v->up;
     p->dx = rc_case_sum(c, rc_case_act(c, "dx", RC_OUT, p->n, v->h, v->w, v->c_in), terms);
@@ -365,17 +487,19 @@ static void draw_large_backward_weight(rc_case *c)
 /* A convolution of c->net; input and output as they are in training, with normalisation and activation pending. */
 static const rc_layer *bench_geometry(rc_case *c, int index, int n, rc_groups *groups)
 {
-    const rc_layer *layer = rc_distinct_layer(c->net, RC_LAYER_CONV, index, &c->times);
+    conv_case *p = rc_case_parameters(c);
+    p->depthwise = strncmp(c->operation->name, "depthwise", 9) == 0;
+    const rc_layer *layer = rc_distinct_layer(c->net, p->depthwise ? RC_LAYER_DEPTHWISE : RC_LAYER_CONV, index,
+                                              &c->times);
     if (!layer)
         return NULL;
-    conv_case *p = rc_case_parameters(c);
     p->conv = rc_layer_conv(layer);
     p->n = n;
     p->bias = p->dbias = -1;
     p->sums = rc_case_no_sums();
     p->back_sums = rc_case_no_back_sums();
     *groups = (rc_groups){1, {n}};
-    c->flops = 2 * macs(&p->conv, n);
+    c->flops = 2 * rc_layer_macs(layer) * n;
     return layer;
 }
 
@@ -419,7 +543,7 @@ static bool bench_forward(rc_case *c, int index, int n)
         return false;
     conv_case *p = rc_case_parameters(c);
     p->x = bench_input(c, layer, n, groups);
-    p->weight = draw_weight(c, &p->conv);
+    p->weight = draw_weight(c, p);
     p->y = rc_case_plain(c, "y", RC_OUT, n, layer->h, layer->w, layer->c_out, groups);
     if (layer->bn.on)
         p->sums = rc_case_sums(c, &p->y);
@@ -437,7 +561,7 @@ static bool bench_backward_data(rc_case *c, int index, int n)
     if (layer->in == RC_NET_INPUT)
         c->times = 0; /* training needs no gradient of the images */
     p->dy = bench_gradient(c, layer, n, groups);
-    p->weight = draw_weight(c, &p->conv);
+    p->weight = draw_weight(c, p);
     p->x = bench_input(c, layer, n, groups);
     p->dx = rc_case_act(c, "dx", RC_OUT, n, layer->h_in, layer->w_in, layer->c_in);
     if (p->x.scale >= 0)
@@ -455,7 +579,7 @@ static bool bench_backward_weight(rc_case *c, int index, int n)
     conv_case *p = rc_case_parameters(c);
     p->x = bench_input(c, layer, n, groups);
     p->dy = bench_gradient(c, layer, n, groups);
-    p->dweight = rc_case_parameter(c, "dweight", RC_OUT, layer->c_out, layer->c_in * layer->k * layer->k, 0);
+    p->dweight = rc_case_parameter(c, "dweight", RC_OUT, layer->c_out, inputs(p) * layer->k * layer->k, 0);
     bench_text(c, layer);
     return true;
 }
@@ -466,6 +590,17 @@ static const rc_operation operations[] = {
      run_backward_data, bench_backward_data},
     {"conv_backward_weight", "conv_backward_weight", 60, 400, sizeof(conv_case), draw_backward_weight, reserve,
      run_backward_weight, bench_backward_weight},
+    {"conv_forward_same", "conv_forward", 30, 200, sizeof(conv_case), draw_same_forward, reserve, run_forward, NULL},
+    {"conv_backward_data_same", "conv_backward_data", 30, 200, sizeof(conv_case), draw_same_backward_data, reserve,
+     run_backward_data, NULL},
+    {"conv_backward_weight_same", "conv_backward_weight", 30, 200, sizeof(conv_case), draw_same_backward_weight,
+     reserve, run_backward_weight, NULL},
+    {"depthwise_forward", "depthwise_forward", 40, 300, sizeof(conv_case), draw_same_forward, reserve, run_forward,
+     bench_forward},
+    {"depthwise_backward_data", "depthwise_backward_data", 40, 300, sizeof(conv_case), draw_same_backward_data, reserve,
+     run_backward_data, bench_backward_data},
+    {"depthwise_backward_weight", "depthwise_backward_weight", 40, 300, sizeof(conv_case), draw_same_backward_weight,
+     reserve, run_backward_weight, bench_backward_weight},
 };
 const rc_operation_list rc_cases_conv = {operations, sizeof operations / sizeof *operations};
 

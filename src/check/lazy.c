@@ -5,7 +5,7 @@
 
 const char *rc_act_name(rc_act act)
 {
-    static const char *const names[] = {"none", "relu", "leaky_relu", "tanh", "sigmoid"};
+    static const char *const names[] = {"none", "relu", "leaky_relu", "tanh", "sigmoid", "relu6", "silu"};
     return names[act];
 }
 
@@ -114,29 +114,47 @@ static double activate(rc_act act, double z)
     case RC_ACT_LEAKY_RELU: return z > 0 ? z : 0.2 * z;
     case RC_ACT_TANH: return tanh(z);
     case RC_ACT_SIGMOID: return 1 / (1 + exp(-z));
+    case RC_ACT_RELU6: return z > 0 ? (z < 6 ? z : 6) : 0;
+    case RC_ACT_SILU: return z / (1 + exp(-z));
     }
     return z;
 }
 
-/* Moves raw so that no pre-activation lies within `margin` of 0, and fills value where it is given. */
+/* The kink of an activation that lies nearest to z; false: it has none. */
+static bool nearest_kink(rc_act act, double z, double *kink)
+{
+    *kink = act == RC_ACT_RELU6 && z > 3 ? 6 : 0;
+    return act == RC_ACT_RELU || act == RC_ACT_LEAKY_RELU || act == RC_ACT_RELU6;
+}
+
+/* Moves raw so that no pre-activation lies within `margin` of a kink, and fills value where it is given. */
 static void settle(rc_case *c, const rc_lazy *t)
 {
     const double margin = c->act_bits == 24 ? 1e-3 : 3e-2;
-    bool kink = t->act == RC_ACT_RELU || t->act == RC_ACT_LEAKY_RELU;
     size_t i = 0;
     for (int image = 0; image < t->n; image++)
         for (int y = 0; y < t->h; y++)
             for (int x = 0; x < t->w; x++)
                 for (int channel = 0; channel < t->c; channel++, i++) {
-                    double scale, rest = pending(c, t, image, y, x, channel, &scale);
+                    double scale, kink, rest = pending(c, t, image, y, x, channel, &scale);
                     double z = c->buffer[t->raw].host[i] * scale + rest;
-                    if (kink && fabs(z) < margin) {
-                        rc_case_set(c, t->raw, i, ((z < 0 ? -2 : 2) * margin - rest) / scale);
+                    if (nearest_kink(t->act, z, &kink) && fabs(z - kink) < margin) {
+                        rc_case_set(c, t->raw, i, (kink + (z < kink ? -2 : 2) * margin - rest) / scale);
                         z = c->buffer[t->raw].host[i] * scale + rest;
                     }
                     if (t->stored)
                         rc_case_set(c, t->value, i, activate(t->act, z));
                 }
+}
+
+/* Every eighth case has ReLU6 or SiLU, which came later: so the others stay the cases that they were. */
+static rc_act draw_act(rc_case *c)
+{
+    rc_act act = (rc_act)RC_CHOOSE(c, RC_ACT_NONE, RC_ACT_RELU, RC_ACT_RELU, RC_ACT_LEAKY_RELU, RC_ACT_TANH,
+                                   RC_ACT_SIGMOID);
+    if (c->number % 8 != 0)
+        return act;
+    return act == RC_ACT_NONE || act == RC_ACT_RELU ? RC_ACT_RELU6 : RC_ACT_SILU;
 }
 
 rc_lazy rc_case_lazy(rc_case *c, const char *name, int n, int h, int w, int channels, rc_groups groups, int features,
@@ -152,8 +170,7 @@ rc_lazy rc_case_lazy(rc_case *c, const char *name, int n, int h, int w, int chan
     if (features & RC_LAZY_RELU)
         t.act = RC_ACT_RELU;
     if (features & RC_LAZY_ACT)
-        t.act = (rc_act)RC_CHOOSE(c, RC_ACT_NONE, RC_ACT_RELU, RC_ACT_RELU, RC_ACT_LEAKY_RELU, RC_ACT_TANH,
-                                  RC_ACT_SIGMOID);
+        t.act = draw_act(c);
     if ((features & RC_LAZY_STORED) && rc_case_chance(c, percent / 2)) {
         t.value = rc_case_act(c, "stored value", RC_IN, n, h, w, channels);
         t.stored = true;

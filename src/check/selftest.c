@@ -72,10 +72,23 @@ bool rc_selftest_knows(const char *name)
  * operations that do. */
 static bool sums_rounded(const char *operation)
 {
-    static const char *const names[] = {"conv_forward",   "conv_backward_data",   "conv_backward_weight",
-                                        "linear_forward", "linear_backward_data", "linear_backward_weight",
-                                        "conv_chain",     "linear_chain",         "norm_chain",
-                                        "skip_backward",  "bn_backward_sums"};
+    static const char *const names[] = {"conv_forward",
+                                        "conv_backward_data",
+                                        "conv_backward_weight",
+                                        "linear_forward",
+                                        "linear_backward_data",
+                                        "linear_backward_weight",
+                                        "conv_chain",
+                                        "linear_chain",
+                                        "norm_chain",
+                                        "skip_backward",
+                                        "bn_backward_sums",
+                                        "conv_forward_same",
+                                        "conv_backward_data_same",
+                                        "conv_backward_weight_same",
+                                        "depthwise_forward",
+                                        "depthwise_backward_data",
+                                        "depthwise_backward_weight"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(operation, names[i]) == 0)
             return true;

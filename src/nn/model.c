@@ -73,9 +73,10 @@ static void write_constant(rc_model *model, void *base, size_t offset, float val
 static void init_weights(rc_model *model, const rc_layer *layer, rc_rng rng, float *scratch)
 {
     rc_backend *be = model->backend;
-    double taps = layer->kind == RC_LAYER_CONV ? (double)layer->k * layer->k : 1;
-    double inputs = taps * (layer->transposed ? layer->c_out : layer->c_in);
-    double outputs = taps * (layer->transposed ? layer->c_in : layer->c_out);
+    bool depthwise = layer->kind == RC_LAYER_DEPTHWISE;
+    double taps = rc_layer_convolves(layer) ? (double)layer->k * layer->k : 1;
+    double inputs = taps * (depthwise ? 1 : layer->transposed ? layer->c_out : layer->c_in);
+    double outputs = taps * (depthwise ? 1 : layer->transposed ? layer->c_in : layer->c_out);
     if (layer->init == RC_INIT_DEFAULT)
         fill_uniform(rng, 0, 1 / sqrt(inputs), scratch, layer->weights);
     else
@@ -129,7 +130,7 @@ static void shape_weight(const rc_layer *layer, rc_slice *slice)
     }
     slice->dims = 4;
     slice->shape[0] = layer->transposed ? layer->c_in : layer->c_out;
-    slice->shape[1] = layer->transposed ? layer->c_out : layer->c_in;
+    slice->shape[1] = layer->kind == RC_LAYER_DEPTHWISE ? 1 : layer->transposed ? layer->c_out : layer->c_in;
     slice->shape[2] = slice->shape[3] = layer->k;
 }
 

@@ -13,6 +13,11 @@ static const int64_t most_elements = INT32_MAX;
 /* Backends round channels up to a multiple, which must be an int, too. */
 enum { MOST_CHANNELS = INT32_MAX / 2 };
 
+bool rc_layer_convolves(const rc_layer *layer)
+{
+    return layer->kind == RC_LAYER_CONV || layer->kind == RC_LAYER_DEPTHWISE;
+}
+
 bool rc_layer_pending(const rc_layer *layer)
 {
     return layer->bn.on || layer->shortcut != RC_SHORTCUT_NONE || layer->act != RC_ACT_NONE;
@@ -116,8 +121,8 @@ static bool check_settings(rc_net_builder *builder, rc_layer *layer)
 {
     if ((unsigned)layer->kind > RC_LAYER_AVERAGE_POOL)
         return refuse(builder, layer, "kind is %d, expected 0 to %d", (int)layer->kind, RC_LAYER_AVERAGE_POOL);
-    if ((unsigned)layer->act > RC_ACT_SIGMOID)
-        return refuse(builder, layer, "activation is %d, expected 0 to %d", (int)layer->act, RC_ACT_SIGMOID);
+    if ((unsigned)layer->act > RC_ACT_SILU)
+        return refuse(builder, layer, "activation is %d, expected 0 to %d", (int)layer->act, RC_ACT_SILU);
     if ((unsigned)layer->shortcut > RC_SHORTCUT_PAD_BOTH)
         return refuse(builder, layer, "shortcut is %d, expected 0 to %d", (int)layer->shortcut, RC_SHORTCUT_PAD_BOTH);
     if ((unsigned)layer->init > RC_INIT_KAIMING_IN)
@@ -143,6 +148,30 @@ static bool check_settings(rc_net_builder *builder, rc_layer *layer)
     return true;
 }
 
+/* Padding such that the result has ceil(length / stride) pixels: how much of it lies before the first. */
+static int same_pad(int length, int k, int stride)
+{
+    int64_t count = ((int64_t)length + stride - 1) / stride, total = (count - 1) * stride + k - length;
+    return total > 0 ? (int)(total / 2) : 0;
+}
+
+static bool shape_same(rc_net_builder *builder, rc_layer *layer, int64_t *h, int64_t *w)
+{
+    if (layer->transposed || layer->up > 1 || layer->pad != 0)
+        return refuse(builder, layer,
+                      "same, which goes with neither a transposed nor an enlarging convolution and sets pad "
+                      "itself: pad is %d, expected 0",
+                      layer->pad);
+    int down = same_pad(layer->h_in, layer->k, layer->stride), across = same_pad(layer->w_in, layer->k, layer->stride);
+    if (down != across)
+        return refuse(builder, layer, "same: its input of %d x %d pixels would need %d rows and %d columns before it",
+                      layer->h_in, layer->w_in, down, across);
+    layer->pad = down;
+    *h = ((int64_t)layer->h_in + layer->stride - 1) / layer->stride;
+    *w = ((int64_t)layer->w_in + layer->stride - 1) / layer->stride;
+    return true;
+}
+
 static bool shape_conv(rc_net_builder *builder, rc_layer *layer, int64_t *h, int64_t *w)
 {
     if (layer->up == 0)
@@ -156,6 +185,11 @@ static bool shape_conv(rc_net_builder *builder, rc_layer *layer, int64_t *h, int
     if (layer->up > 1 && (layer->transposed || layer->stride > 1))
         return refuse(builder, layer, "up is %d, which goes with neither a transposed nor a strided convolution",
                       layer->up);
+    if (layer->kind == RC_LAYER_DEPTHWISE && (layer->transposed || layer->up > 1))
+        return refuse(builder, layer, "a depthwise convolution is neither transposed nor enlarges its input: up is %d",
+                      layer->up);
+    if (layer->same)
+        return shape_same(builder, layer, h, w);
     if (layer->transposed) {
         *h = (int64_t)(layer->h_in - 1) * layer->stride - 2 * (int64_t)layer->pad + layer->k;
         *w = (int64_t)(layer->w_in - 1) * layer->stride - 2 * (int64_t)layer->pad + layer->k;
@@ -204,9 +238,11 @@ static bool check_shape(rc_net_builder *builder, rc_layer *layer)
                       layer->c_in);
     if (same_channels)
         layer->c_out = layer->c_in;
-    if (layer->kind != RC_LAYER_CONV && layer->kind != RC_LAYER_MAX_POOL) /* these have no window */
+    if (layer->same && !rc_layer_convolves(layer))
+        return refuse(builder, layer, "same, which only a convolution can be");
+    if (!rc_layer_convolves(layer) && layer->kind != RC_LAYER_MAX_POOL) /* these have no window */
         layer->k = layer->stride = layer->pad = layer->up = 0;
-    if (layer->kind == RC_LAYER_CONV && !shape_conv(builder, layer, &h, &w))
+    if (rc_layer_convolves(layer) && !shape_conv(builder, layer, &h, &w))
         return false;
     if (layer->kind == RC_LAYER_LINEAR && !shape_linear(builder, layer, &h, &w))
         return false;
@@ -269,6 +305,8 @@ static bool place_parameters(rc_net_builder *builder, rc_layer *layer)
     int64_t weights = 0, outputs = layer->c_out;
     if (layer->kind == RC_LAYER_CONV)
         weights = elements(layer->c_out, layer->c_in, layer->k, layer->k);
+    if (layer->kind == RC_LAYER_DEPTHWISE)
+        weights = elements(layer->c_out, 1, layer->k, layer->k);
     if (layer->kind == RC_LAYER_LINEAR) {
         outputs = elements(layer->c_out, layer->h, layer->w, 1);
         weights = elements(outputs, layer->c_in, 1, 1);
@@ -426,7 +464,7 @@ double rc_layer_macs(const rc_layer *layer)
 {
     if (layer->kind == RC_LAYER_LINEAR)
         return (double)layer->weights;
-    if (layer->kind == RC_LAYER_CONV) /* every weight once for each pixel of the result, or of the input */
+    if (rc_layer_convolves(layer)) /* every weight once for each pixel of the result, or of the input */
         return (double)layer->weights *
                (layer->transposed ? (double)layer->h_in * layer->w_in : (double)layer->h * layer->w);
     return 0;

@@ -10,9 +10,10 @@
 #include "backend/backend.h"
 
 typedef enum rc_layer_kind {
-    RC_LAYER_CONV,   /* up, transposed convolution included */
-    RC_LAYER_LINEAR, /* (1, 1, c_in) -> (h, w, c_out) */
-    RC_LAYER_BN,     /* normalisation alone */
+    RC_LAYER_CONV,      /* up, transposed convolution included */
+    RC_LAYER_DEPTHWISE, /* every channel with a k x k window of its own: weights (c, 1, k, k) */
+    RC_LAYER_LINEAR,    /* (1, 1, c_in) -> (h, w, c_out) */
+    RC_LAYER_BN,        /* normalisation alone */
     RC_LAYER_MAX_POOL,
     RC_LAYER_AVERAGE_POOL /* over the whole map -> features, reals; an output, one per net */
 } rc_layer_kind;
@@ -41,8 +42,11 @@ typedef struct rc_layer {
     rc_shortcut shortcut;
     int skip;               /* index of an earlier layer; without a shortcut it is ignored */
     int k, stride, pad, up; /* up: 1 or 2, 0 counts as 1 */
+    bool same; /* CONV, DEPTHWISE: the result has ceil(size / stride) pixels, and the padding is TensorFlow's. Of
+                  total = max((ceil(size / stride) - 1) stride + k - size, 0) pixels, total / 2 lie before, which becomes
+                  `pad`, and the rest behind */
     bool transposed;
-    int c_out;        /* BN and pooling: as many as come in */
+    int c_out;        /* depthwise, BN and pooling: as many as come in */
     int map_h, map_w; /* LINEAR: shape of the map it writes; 0 counts as 1 */
     bool bias;
     rc_act act;
@@ -99,7 +103,10 @@ size_t rc_layer_biases(const rc_layer *layer);
 double rc_layer_macs(const rc_layer *layer);
 double rc_net_macs(const rc_net *net);
 
-/* Geometry as the backend's table wants it. */
+/* Has it a window that moves over a map, and weights: CONV, DEPTHWISE? */
+bool rc_layer_convolves(const rc_layer *layer);
+
+/* Geometry as the backend's table wants it; of a layer that convolves. */
 rc_conv rc_layer_conv(const rc_layer *layer);
 rc_linear rc_layer_linear(const rc_layer *layer);
 

@@ -6,15 +6,13 @@
 #include "nn/net.h"
 
 static const char *const kind_names[] = {
-    [RC_LAYER_CONV] = "conv",
-    [RC_LAYER_LINEAR] = "linear",
-    [RC_LAYER_BN] = "bn",
-    [RC_LAYER_MAX_POOL] = "max pool",
-    [RC_LAYER_AVERAGE_POOL] = "average pool",
+    [RC_LAYER_CONV] = "conv", [RC_LAYER_DEPTHWISE] = "depthwise", [RC_LAYER_LINEAR] = "linear",
+    [RC_LAYER_BN] = "bn",     [RC_LAYER_MAX_POOL] = "max pool",   [RC_LAYER_AVERAGE_POOL] = "average pool",
 };
 static const char *const act_names[] = {
     [RC_ACT_NONE] = "",     [RC_ACT_RELU] = "relu",       [RC_ACT_LEAKY_RELU] = "leaky relu",
-    [RC_ACT_TANH] = "tanh", [RC_ACT_SIGMOID] = "sigmoid",
+    [RC_ACT_TANH] = "tanh", [RC_ACT_SIGMOID] = "sigmoid", [RC_ACT_RELU6] = "relu6",
+    [RC_ACT_SILU] = "silu",
 };
 
 typedef struct printer {
@@ -36,13 +34,13 @@ __attribute__((format(printf, 2, 3))) static void print(const printer *to, const
 static void describe(const rc_layer *layer, char *text, size_t size)
 {
     char window[48] = "", stride[16] = "";
-    if (layer->kind == RC_LAYER_CONV || layer->kind == RC_LAYER_MAX_POOL)
+    if (rc_layer_convolves(layer) || layer->kind == RC_LAYER_MAX_POOL)
         snprintf(window, sizeof window, " %dx%d", layer->k, layer->k);
     if (layer->stride > 1)
         snprintf(stride, sizeof stride, " %c%d", layer->transposed ? '*' : '/', layer->stride);
-    snprintf(text, size, "%s%s%s%s%s%s%s", layer->up > 1 ? "up " : "", kind_names[layer->kind], window, stride,
-             layer->bn.on && layer->kind != RC_LAYER_BN ? " bn" : "", layer->shortcut != RC_SHORTCUT_NONE ? " +" : "",
-             layer->act != RC_ACT_NONE ? " " : "");
+    snprintf(text, size, "%s%s%s%s%s%s%s%s", layer->up > 1 ? "up " : "", kind_names[layer->kind], window, stride,
+             layer->same ? " same" : "", layer->bn.on && layer->kind != RC_LAYER_BN ? " bn" : "",
+             layer->shortcut != RC_SHORTCUT_NONE ? " +" : "", layer->act != RC_ACT_NONE ? " " : "");
     size_t used = strlen(text);
     snprintf(text + used, size - used, "%s", act_names[layer->act]);
 }

@@ -62,6 +62,7 @@ static void run_forward(rc_pass *pass, const rc_model *model, int index)
     const rc_pool2d pool = {layer->k, layer->stride, layer->pad};
     switch (layer->kind) {
     case RC_LAYER_CONV: be->conv_forward(be, &at->conv, x, weight, bias, &at->y, &epilogue); break;
+    case RC_LAYER_DEPTHWISE: be->depthwise_forward(be, &at->conv, x, weight, bias, &at->y, &epilogue); break;
     case RC_LAYER_LINEAR: be->linear_forward(be, &at->linear, x, weight, bias, &at->y, &epilogue); break;
     case RC_LAYER_BN: be->copy_forward(be, x, &at->y, &epilogue); break;
     case RC_LAYER_MAX_POOL: be->max_pool_forward(be, &pool, x, &at->y); break;
@@ -133,6 +134,8 @@ static void run_weight(rc_pass *pass, void *gradient, int index)
     void *dbias = rc_layer_bias_cancels(layer) ? NULL : real_at(pass, gradient, layer->bias_at);
     if (layer->kind == RC_LAYER_CONV)
         be->conv_backward_weight(be, &at->conv, x, &at->dy, dweight, dbias);
+    else if (layer->kind == RC_LAYER_DEPTHWISE)
+        be->depthwise_backward_weight(be, &at->conv, x, &at->dy, dweight, dbias);
     else
         be->linear_backward_weight(be, &at->linear, x, &at->dy, dweight, dbias);
 }
@@ -170,6 +173,7 @@ static void run_writer(rc_pass *pass, const rc_model *model, const rc_pass_step 
     }
     switch (layer->kind) {
     case RC_LAYER_CONV: be->conv_backward_data(be, &at->conv, &at->dy, weight, dx, &epilogue); break;
+    case RC_LAYER_DEPTHWISE: be->depthwise_backward_data(be, &at->conv, &at->dy, weight, dx, &epilogue); break;
     case RC_LAYER_LINEAR: be->linear_backward_data(be, &at->linear, &at->dy, weight, dx, &epilogue); break;
     case RC_LAYER_BN: be->copy_backward(be, &at->dy, dx, &epilogue); break;
     case RC_LAYER_MAX_POOL: be->max_pool_backward(be, &pool, x, &at->dy, dx, &epilogue); break;

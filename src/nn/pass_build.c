@@ -262,6 +262,9 @@ static rc_status reserve(rc_pass *pass)
         if (layer->kind == RC_LAYER_CONV) {
             to->conv = rc_layer_conv(layer);
             RC_TRY(backend->reserve_conv(backend, &to->conv, pass->settings.n));
+        } else if (layer->kind == RC_LAYER_DEPTHWISE) {
+            to->conv = rc_layer_conv(layer);
+            RC_TRY(backend->reserve_depthwise(backend, &to->conv, pass->settings.n));
         } else if (layer->kind == RC_LAYER_LINEAR) {
             to->linear = rc_layer_linear(layer);
             RC_TRY(backend->reserve_linear(backend, &to->linear, pass->settings.n));

@@ -227,6 +227,7 @@ void rc_cuda_fill_memory(rc_cuda *cuda);
 void rc_cuda_fill_images(rc_cuda *cuda);
 void rc_cuda_fill_control(rc_cuda *cuda);
 void rc_cuda_fill_conv(rc_cuda *cuda);
+void rc_cuda_fill_depthwise(rc_cuda *cuda);
 void rc_cuda_fill_linear(rc_cuda *cuda);
 void rc_cuda_fill_norm(rc_cuda *cuda);
 void rc_cuda_fill_copy(rc_cuda *cuda);

@@ -160,11 +160,14 @@ __device__ inline float activate(rc_act act, float z)
     case RC_ACT_LEAKY_RELU: return z > 0 ? z : 0.2f * z;
     case RC_ACT_TANH: return tanhf(z);
     case RC_ACT_SIGMOID: return 1 / (1 + expf(-z));
+    case RC_ACT_RELU6: return z > 0 ? (z < 6 ? z : 6) : 0;
+    case RC_ACT_SILU: return z / (1 + expf(-z));
     }
     return z;
 }
 
-/* act'(z), written as a function of v = act(z): v has the sign of z where the sign decides. */
+/* act'(z), written as a function of v = act(z): v has the sign of z where the sign decides. Of SiLU, which takes the
+ * same value twice, v is z. */
 __device__ inline float act_slope(rc_act act, float v)
 {
     switch (act) {
@@ -173,6 +176,11 @@ __device__ inline float act_slope(rc_act act, float v)
     case RC_ACT_LEAKY_RELU: return v > 0 ? 1 : 0.2f;
     case RC_ACT_TANH: return 1 - v * v;
     case RC_ACT_SIGMOID: return v * (1 - v);
+    case RC_ACT_RELU6: return v > 0 && v < 6 ? 1 : 0;
+    case RC_ACT_SILU: {
+        float s = 1 / (1 + expf(-v));
+        return s * (1 + v * (1 - s));
+    }
     }
     return 1;
 }
@@ -296,11 +304,9 @@ template <typename Act> __device__ inline float8 load_skip8(const tensor_view<Ac
     return out;
 }
 
-/* act(raw * scale + shift + skip), given raw: what the epilogue of an operation has in registers. `group` is that of
- * at.image. Pad channels come out as 0: scale, shift and skip are 0 there, and so must raw be; the sigmoid of that is
- * not. */
+/* raw * scale + shift + skip, given raw. `group` is that of at.image. */
 template <typename Act>
-__device__ inline float8 finish8(const tensor_view<Act> &t, float8 raw, place at, int group, int channel)
+__device__ inline float8 before_act8(const tensor_view<Act> &t, float8 raw, place at, int group, int channel)
 {
     float8 z = raw;
     if (t.scale) {
@@ -315,6 +321,15 @@ __device__ inline float8 finish8(const tensor_view<Act> &t, float8 raw, place at
         for (int i = 0; i < 8; i++)
             z.v[i] += skip.v[i];
     }
+    return z;
+}
+
+/* act of that: what the epilogue of an operation has in registers. Pad channels come out as 0: scale, shift and skip
+ * are 0 there, and so must raw be; the sigmoid of that is not. */
+template <typename Act>
+__device__ inline float8 finish8(const tensor_view<Act> &t, float8 raw, place at, int group, int channel)
+{
+    float8 z = before_act8(t, raw, at, group, channel);
     if (t.act == RC_ACT_NONE)
         return z;
 #pragma unroll
@@ -327,6 +342,13 @@ __device__ inline float8 finish8(const tensor_view<Act> &t, float8 raw, place at
 template <typename Act> __device__ inline float8 load_pending8(const tensor_view<Act> &t, place at, int channel)
 {
     return finish8(t, load8(t.raw + offset8(t, at.pixel, channel)), at, group_of(t.groups, at.image), channel);
+}
+
+/* What act_slope takes, computed from raw, whether or not the value has been stored. */
+template <typename Act>
+__device__ inline float8 finish_for_slope8(const tensor_view<Act> &t, float8 raw, place at, int group, int channel)
+{
+    return t.act == RC_ACT_SILU ? before_act8(t, raw, at, group, channel) : finish8(t, raw, at, group, channel);
 }
 
 /* The value in two halves, for kernels that start several loads before they use the first. */
@@ -382,7 +404,9 @@ template <typename Act> __device__ inline float8 dz8(const tensor_view<Act> &y, 
 {
     if (y.act == RC_ACT_NONE)
         return g;
-    float8 value = slope_by_sign(y.act) ? load_value8(y, at, channel) : load_pending8(y, at, channel);
+    float8 value = slope_by_sign(y.act) ? load_value8(y, at, channel)
+                                        : finish_for_slope8(y, load8(y.raw + offset8(y, at.pixel, channel)), at,
+                                                            group_of(y.groups, at.image), channel);
 #pragma unroll
     for (int i = 0; i < 8; i++)
         g.v[i] *= act_slope(y.act, value.v[i]);
@@ -419,7 +443,7 @@ __device__ inline float8 finish_draw8(const grad_view<Act> &dy, const draw8 &fet
     int group = group_of(dy.y.groups, at.image), vector = group * dy.y.cp + channel;
     if (dy.y.act != RC_ACT_NONE) {
         bool by_value = dy.y.stored && slope_by_sign(dy.y.act);
-        float8 value = by_value ? fetched.value : finish8(dy.y, fetched.raw, at, group, channel);
+        float8 value = by_value ? fetched.value : finish_for_slope8(dy.y, fetched.raw, at, group, channel);
 #pragma unroll
         for (int i = 0; i < 8; i++)
             dz.v[i] *= act_slope(dy.y.act, value.v[i]);

@@ -122,6 +122,7 @@ static void fill_table(rc_cuda *cuda)
     rc_cuda_fill_images(cuda);
     rc_cuda_fill_control(cuda);
     rc_cuda_fill_conv(cuda);
+    rc_cuda_fill_depthwise(cuda);
     rc_cuda_fill_linear(cuda);
     rc_cuda_fill_norm(cuda);
     rc_cuda_fill_copy(cuda);

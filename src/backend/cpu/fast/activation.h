@@ -20,6 +20,11 @@ RC_INLINE vec vec_sigmoid(vec x)
     return vec_select(x < vec_set(0), e / (one + e), one / (one + e));
 }
 
+RC_INLINE vec vec_relu6(vec x)
+{
+    return vec_select(x < vec_set(6), vec_relu(x), vec_set(6));
+}
+
 RC_INLINE vec vec_tanh(vec x)
 {
     vec magnitude = vec_select(x < vec_set(0), -x, x);
@@ -45,11 +50,13 @@ RC_INLINE vec vec_activate(const rc_act act, vec z)
     case RC_ACT_LEAKY_RELU: return vec_select(z > vec_set(0), z, RC_LEAKY_SLOPE * z);
     case RC_ACT_TANH: return vec_tanh(z);
     case RC_ACT_SIGMOID: return vec_sigmoid(z);
+    case RC_ACT_RELU6: return vec_relu6(z);
+    case RC_ACT_SILU: return z * vec_sigmoid(z);
     }
     return z;
 }
 
-/* g * act'(z), from v = act(z). Where the sign decides, z does as well as v. */
+/* g * act'(z), from v = act(z), for SiLU from v = z. Where the side of a kink decides, z does as well as v. */
 RC_INLINE vec vec_activate_back(const rc_act act, vec v, vec g)
 {
     switch (act) {
@@ -58,6 +65,11 @@ RC_INLINE vec vec_activate_back(const rc_act act, vec v, vec g)
     case RC_ACT_LEAKY_RELU: return vec_select(v > vec_set(0), g, RC_LEAKY_SLOPE * g);
     case RC_ACT_TANH: return g * (vec_set(1) - v * v);
     case RC_ACT_SIGMOID: return g * (v * (vec_set(1) - v));
+    case RC_ACT_RELU6: return (vec)(((v > vec_set(0)) & (v < vec_set(6))) & (veci)g);
+    case RC_ACT_SILU: {
+        vec s = vec_sigmoid(v);
+        return g * (s * (vec_set(1) + v * (vec_set(1) - s)));
+    }
     }
     return g;
 }

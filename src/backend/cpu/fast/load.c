@@ -59,7 +59,12 @@ value_source RC_FAST(value_source)(const rc_tensor *t, int cp, int image, float 
 gradient_source RC_FAST(gradient_source)(const rc_grad *dy, int cp, int image, float *skip_row)
 {
     const rc_tensor *y = dy->y;
-    gradient_source source = {.y = RC_FAST(value_source)(y, cp, image, skip_row)};
+    rc_tensor lazy = *y;
+    if (y->act == RC_ACT_SILU) { /* its slope is not found from its value */
+        lazy.value = NULL;
+        lazy.stored = false;
+    }
+    gradient_source source = {.y = RC_FAST(value_source)(&lazy, cp, image, skip_row)};
     source.g = (const float *)dy->g + (size_t)image * (size_t)y->h * (size_t)y->w * (size_t)cp;
     if (dy->a) {
         size_t vectors = (size_t)rc_group_of(y, image) * (size_t)cp;
@@ -284,7 +289,7 @@ RC_INLINE vec dz_at(const piece *p, const int lanes, const slope_kind slope, ptr
     vec z = p->scale ? raw * scale + shift : raw;
     if (p->skip)
         z += load_at(lanes, p->skip + offset, v);
-    return vec_activate_back(p->act, vec_activate(p->act, z), g);
+    return vec_activate_back(p->act, p->act == RC_ACT_SILU ? z : vec_activate(p->act, z), g);
 }
 
 RC_INLINE void gradient_loop(const piece *given, const int lanes, const int vectors, const slope_kind slope,

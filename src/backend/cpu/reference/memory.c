@@ -203,6 +203,7 @@ void RC_REFERENCE(fill_memory)(rc_backend *table)
     table->sum_workers = control_sum_workers;
     table->step_begin = control_step_begin;
     table->reserve_conv = reserve_conv;
+    table->reserve_depthwise = reserve_conv;
     table->reserve_linear = reserve_linear;
     table->reserve_dense = reserve_dense;
     table->partial_bytes = partial_bytes;

@@ -19,6 +19,7 @@ typedef RC_REAL real;
 
 void RC_REFERENCE(fill_memory)(rc_backend *table);
 void RC_REFERENCE(fill_conv)(rc_backend *table);
+void RC_REFERENCE(fill_depthwise)(rc_backend *table);
 void RC_REFERENCE(fill_norm)(rc_backend *table);
 void RC_REFERENCE(fill_pool)(rc_backend *table);
 void RC_REFERENCE(fill_dense)(rc_backend *table);

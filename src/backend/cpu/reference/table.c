@@ -9,6 +9,7 @@ void rc_reference_fill_float(rc_backend *table)
 {
     RC_REFERENCE(fill_memory)(table);
     RC_REFERENCE(fill_conv)(table);
+    RC_REFERENCE(fill_depthwise)(table);
     RC_REFERENCE(fill_norm)(table);
     RC_REFERENCE(fill_pool)(table);
     RC_REFERENCE(fill_dense)(table);

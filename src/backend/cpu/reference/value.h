@@ -20,11 +20,14 @@ static inline real activate(rc_act act, real z)
     case RC_ACT_LEAKY_RELU: return z > 0 ? z : (real)0.2 * z;
     case RC_ACT_TANH: return (real)tanh((double)z);
     case RC_ACT_SIGMOID: return (real)(1 / (1 + exp(-(double)z)));
+    case RC_ACT_RELU6: return z > 0 ? (z < 6 ? z : 6) : 0;
+    case RC_ACT_SILU: return (real)((double)z / (1 + exp(-(double)z)));
     }
     return z;
 }
 
-/* act'(z), written as a function of v = act(z): v has the sign of z where the sign decides. */
+/* act'(z), written as a function of v = act(z): v has the sign of z where the sign decides. SiLU takes the same value
+ * twice, so it has silu_slope. */
 static inline real act_slope(rc_act act, real v)
 {
     switch (act) {
@@ -33,8 +36,17 @@ static inline real act_slope(rc_act act, real v)
     case RC_ACT_LEAKY_RELU: return v > 0 ? 1 : (real)0.2;
     case RC_ACT_TANH: return 1 - v * v;
     case RC_ACT_SIGMOID: return v * (1 - v);
+    case RC_ACT_RELU6: return v > 0 && v < 6 ? 1 : 0;
+    case RC_ACT_SILU: break;
     }
     return 1;
+}
+
+/* d/dz z s(z) = s (1 + z (1 - s)), s the sigmoid of z. */
+static inline real silu_slope(real z)
+{
+    double s = 1 / (1 + exp(-(double)z));
+    return (real)(s * (1 + (double)z * (1 - s)));
 }
 
 /* What the skip of t adds at a place. */
@@ -48,8 +60,8 @@ static inline real skip_at(const rc_backend *be, const rc_tensor *t, int image, 
     return value[at(skip->h, skip->w, rc_padded(be, skip->c), image, y * skip->stride, x * skip->stride, source)];
 }
 
-/* act(raw * scale + shift + skip), whether or not it has been stored. */
-static inline real pending_at(const rc_backend *be, const rc_tensor *t, int image, int y, int x, int channel)
+/* raw * scale + shift + skip. */
+static inline real before_act_at(const rc_backend *be, const rc_tensor *t, int image, int y, int x, int channel)
 {
     int cp = rc_padded(be, t->c);
     real z = ((const real *)t->raw)[at(t->h, t->w, cp, image, y, x, channel)];
@@ -57,7 +69,13 @@ static inline real pending_at(const rc_backend *be, const rc_tensor *t, int imag
         int i = rc_group_of(t, image) * cp + channel;
         z = z * ((const real *)t->scale)[i] + ((const real *)t->shift)[i];
     }
-    return activate(t->act, z + skip_at(be, t, image, y, x, channel));
+    return z + skip_at(be, t, image, y, x, channel);
+}
+
+/* act of that, whether or not it has been stored. */
+static inline real pending_at(const rc_backend *be, const rc_tensor *t, int image, int y, int x, int channel)
+{
+    return activate(t->act, before_act_at(be, t, image, y, x, channel));
 }
 
 static inline real value_at(const rc_backend *be, const rc_tensor *t, int image, int y, int x, int channel)
@@ -74,6 +92,8 @@ static inline real dz_at(const rc_backend *be, const rc_tensor *y, const void *g
     real dvalue = ((const real *)g)[at(y->h, y->w, rc_padded(be, y->c), image, row, column, channel)];
     if (y->act == RC_ACT_NONE)
         return dvalue;
+    if (y->act == RC_ACT_SILU)
+        return dvalue * silu_slope(before_act_at(be, y, image, row, column, channel));
     return dvalue * act_slope(y->act, value_at(be, y, image, row, column, channel));
 }
 
