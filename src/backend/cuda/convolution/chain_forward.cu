@@ -260,7 +260,7 @@ void rc_cuda_chain_forward(rc_backend *be, rc_tensor *x, const rc_fused *links, 
 bool rc_cuda_takes_links(const rc_cuda *cuda, const rc_conv *conv, int n, bool gradients)
 {
     bool form = conv->k == 3 && conv->stride == 1 && conv->pad == 1 && conv->up == 1 && !conv->transposed &&
-                conv->c_in == conv->c_out;
+                conv->c_in == conv->c_out && conv->oh == conv->h && conv->ow == conv->w;
     if (!cuda->bf16 || !form || (gradients && n > RC_CUDA_MAX_ROWS))
         return false;
     return with_chain_shape(cuda, conv, n, [&](auto shape) {

@@ -15,7 +15,7 @@ struct whole_space {
 static bool is_whole(const rc_conv *conv)
 {
     bool plain = conv->stride == 1 && conv->pad == 0 && conv->up == 1 && !conv->transposed;
-    return plain && conv->k > 1 && conv->h == conv->k && conv->w == conv->k;
+    return plain && conv->k > 1 && conv->h == conv->k && conv->w == conv->k && conv->oh == 1 && conv->ow == 1;
 }
 
 static int columns_of(const rc_conv *conv)

@@ -7,7 +7,7 @@ bool RC_FAST(enlarged_fits)(const rc_conv *conv)
 {
     enum { FEWEST = 8 };
     return conv->up == 2 && conv->k == 3 && conv->stride == 1 && conv->pad == 1 && !conv->transposed &&
-           conv->c_in >= FEWEST && conv->c_out >= FEWEST;
+           conv->oh == 2 * conv->h && conv->ow == 2 * conv->w && conv->c_in >= FEWEST && conv->c_out >= FEWEST;
 }
 
 /* ---- weights --------------------------------------------------------------------------------------------------- */

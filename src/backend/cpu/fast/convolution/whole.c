@@ -5,7 +5,8 @@
 
 bool RC_FAST(whole_fits)(const rc_conv *conv)
 {
-    return !conv->transposed && conv->up == 1 && conv->pad == 0 && conv->k == conv->h && conv->k == conv->w;
+    return !conv->transposed && conv->up == 1 && conv->pad == 0 && conv->k == conv->h && conv->k == conv->w &&
+           conv->oh == 1 && conv->ow == 1;
 }
 
 static int map_floats(const rc_conv *conv)
