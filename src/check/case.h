@@ -258,7 +258,8 @@ void rc_run_expect(rc_run *r, bool condition, const char *what);
 
 struct rc_operation {
     const char *name;
-    const char *covers; /* entries of the table that the cases would find a fault in, separated by blanks */
+    const char *covers; /* entries of the table that the cases would find a fault in, separated by blanks; "": others
+                           cover them, and a case of theirs shall be one case */
     int quick, normal;  /* number of cases */
     size_t parameter_bytes;
     void (*draw)(rc_case *c);

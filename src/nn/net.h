@@ -42,9 +42,10 @@ typedef struct rc_layer {
     rc_shortcut shortcut;
     int skip;               /* index of an earlier layer; without a shortcut it is ignored */
     int k, stride, pad, up; /* up: 1 or 2, 0 counts as 1 */
-    bool same; /* CONV, DEPTHWISE: the result has ceil(size / stride) pixels, and the padding is TensorFlow's. Of
-                  total = max((ceil(size / stride) - 1) stride + k - size, 0) pixels, total / 2 lie before, which becomes
-                  `pad`, and the rest behind */
+    /* CONV, DEPTHWISE: the result has ceil(size / stride) pixels, and the padding is TensorFlow's: of the
+     * max((ceil(size / stride) - 1) stride + k - size, 0) pixels half, rounded down, lie before the first, and the rest
+     * behind the last. `pad` becomes the former. */
+    bool same;
     bool transposed;
     int c_out;        /* depthwise, BN and pooling: as many as come in */
     int map_h, map_w; /* LINEAR: shape of the map it writes; 0 counts as 1 */

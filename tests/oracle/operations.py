@@ -13,6 +13,8 @@ ACTIVATIONS = {
     "leaky": lambda z: F.leaky_relu(z, 0.2),
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
+    "relu6": F.relu6,
+    "silu": F.silu,
 }
 
 
@@ -51,6 +53,11 @@ def widen(skip, case):
     return F.pad(skip[:, :, ::case.skip_stride, ::case.skip_stride], (0, 0, 0, 0, case.skip_offset, after))
 
 
+def padded(case, x):
+    """`pad` pixels before the first, `behind` after the last."""
+    return F.pad(x, (case.pad, case.behind, case.pad, case.behind))
+
+
 def operate(case, x):
     """The operation in the middle of the chain: its result, and the parameters whose gradients are wanted."""
     c_in, c_out, k = case.c_in, case.c_out, case.k
@@ -60,8 +67,13 @@ def operate(case, x):
             x = F.interpolate(x, scale_factor=case.up, mode="nearest")
         shape = (c_in, c_out, k, k) if case.transposed else (c_out, c_in, k, k)
         weight = case.fill("weight", shape, (3.0 / (c_in * k * k)) ** 0.5).requires_grad_()
-        convolve = F.conv_transpose2d if case.transposed else F.conv2d
-        y = convolve(x, weight, bias, stride=case.stride, padding=case.pad)
+        if case.transposed:
+            y = F.conv_transpose2d(x, weight, bias, stride=case.stride, padding=case.pad)
+        else:
+            y = F.conv2d(padded(case, x), weight, bias, stride=case.stride)
+    elif case.op == "depthwise":
+        weight = case.fill("weight", (c_out, 1, k, k), (3.0 / (k * k)) ** 0.5).requires_grad_()
+        y = F.conv2d(padded(case, x), weight, bias, stride=case.stride, groups=c_in)
     elif case.op == "linear":
         weight = case.fill("weight", (c_out * case.map * case.map, c_in), (3.0 / c_in) ** 0.5).requires_grad_()
         y = F.linear(x.flatten(1), weight, bias).reshape(case.n, c_out, case.map, case.map)
@@ -72,11 +84,12 @@ def operate(case, x):
     return y, [("dweight", weight)] + ([("dbias", bias)] if case.bias else [])
 
 
-def chain(file, name, op="conv", n=2, h=5, w=6, c_in=5, c_out=7, k=3, stride=1, pad=1, up=1, transposed=False,
-          bias=False, map=1, bn_x="none", act_x="none", bn_y="none", act_y="none", skip=False, skip_stride=1,
-          skip_c=0, skip_offset=0, groups=1, statistics=False, keep_x=False, eps=1e-5, momentum=0.1):
+def chain(file, name, op="conv", n=2, h=5, w=6, c_in=5, c_out=7, k=3, stride=1, pad=1, behind=None, up=1,
+          transposed=False, bias=False, map=1, bn_x="none", act_x="none", bn_y="none", act_y="none", skip=False,
+          skip_stride=1, skip_c=0, skip_offset=0, groups=1, statistics=False, keep_x=False, eps=1e-5, momentum=0.1):
     """value = act_y(bn_y(op(act_x(bn_x(x)))) + skip), L = sum value * g (+ sums of the batch statistics of bn_y's
     input, each times a vector), and the gradients of everything."""
+    behind = pad if behind is None else behind
     case = Case(file, "chain/" + name, **{key: value for key, value in locals().items() if key not in ("file", "name")})
     ends = [n] if groups == 1 else [n // 3 + 1, n]
     first, second = Normalisation(case, "bn_x", bn_x, c_in), Normalisation(case, "bn_y", bn_y, c_out)
@@ -165,6 +178,37 @@ def chains(file):
           statistics=True)
     chain(file, "frozen-skip", n=4, stride=2, h=8, w=8, c_in=8, c_out=16, bn_x="eval", bn_y="eval", skip=True,
           skip_stride=2, skip_c=8, statistics=True)
+    # paddings that differ before and behind: TensorFlow's, and others
+    chain(file, "3x3-stride-2-same", stride=2, pad=0, behind=1, h=8, w=8, c_in=3, c_out=16, bn_y="train", act_y="relu6")
+    chain(file, "7x7-stride-2-stem", k=7, stride=2, pad=3, n=2, h=14, w=14, c_in=3, c_out=20, bn_y="train",
+          act_y="relu")
+    chain(file, "7x7-stride-2-same", k=7, stride=2, pad=2, behind=3, h=12, w=12, c_in=3, c_out=8, act_y="silu")
+    chain(file, "3x3-more-behind", pad=0, behind=2, h=6, w=7, c_in=16, c_out=16, bn_x="train", act_x="relu6")
+    chain(file, "3x3-more-before", pad=2, behind=0, h=6, w=7, c_in=16, c_out=20, act_x="silu", keep_x=True)
+    # depthwise: 3 x 3 and 5 x 5, stride 1 and 2, channels that need padding or do not, and what surrounds it
+    chain(file, "depthwise-3x3", op="depthwise", c_in=7, c_out=7, bias=True)
+    chain(file, "depthwise-3x3-wide", op="depthwise", n=2, h=9, w=12, c_in=32, c_out=32)
+    chain(file, "depthwise-3x3-one-pixel", op="depthwise", n=3, h=1, w=1, c_in=8, c_out=8)
+    chain(file, "depthwise-5x5", op="depthwise", k=5, pad=2, h=7, w=8, c_in=20, c_out=20)
+    chain(file, "depthwise-3x3-stride-2-same", op="depthwise", stride=2, pad=0, behind=1, h=8, w=8, c_in=24, c_out=24)
+    chain(file, "depthwise-5x5-stride-2-same", op="depthwise", k=5, stride=2, pad=1, behind=2, h=8, w=8, c_in=12,
+          c_out=12)
+    chain(file, "depthwise-3x3-stride-2-odd", op="depthwise", stride=2, h=7, w=9, c_in=5, c_out=5)
+    # one normalisation each: behind the second, hardly anything is left of the gradient of the first one's gamma
+    chain(file, "mobile-expanded", op="depthwise", n=4, h=6, w=6, c_in=36, c_out=36, bn_x="train", act_x="relu6",
+          act_y="relu6", groups=2, eps=1e-3, momentum=0.01)
+    chain(file, "mobile-filtered", op="depthwise", n=4, h=6, w=6, c_in=36, c_out=36, act_x="relu6", bn_y="train",
+          act_y="relu6", groups=2, eps=1e-3, momentum=0.01)
+    chain(file, "mobile-expanded-stride-2", op="depthwise", n=4, k=5, stride=2, pad=1, behind=2, h=8, w=8, c_in=16,
+          c_out=16, bn_x="train", act_x="silu", bn_y="train", act_y="silu")
+    chain(file, "mobile-project", n=4, k=1, pad=0, h=6, w=6, c_in=36, c_out=12, bn_x="train", act_x="relu6",
+          bn_y="train", skip=True, skip_c=12)
+    chain(file, "mobile-eval", op="depthwise", n=3, h=6, w=5, c_in=18, c_out=18, bn_x="eval", act_x="relu6",
+          bn_y="eval", act_y="relu6")
+    chain(file, "mobile-frozen", op="depthwise", n=4, h=6, w=6, c_in=16, c_out=16, bn_x="eval", act_x="silu",
+          bn_y="eval", act_y="silu", statistics=True)
+    chain(file, "depthwise-sum", op="depthwise", n=4, h=5, w=5, c_in=8, c_out=8, bn_x="train", act_x="silu",
+          bn_y="train", act_y="silu", skip=True, skip_c=8)
     # normalisation alone, linear layers, maximum pooling
     chain(file, "normalise", op="copy", n=4, c_in=6, c_out=6, act_x="tanh", bn_y="train")
     # tanh: through a leaky ReLU the second normalisation would cancel nearly all of the first one's gamma

@@ -165,10 +165,40 @@ static rc_status late_parameters(rc_net *net)
     return rc_net_finish(&b);
 }
 
+static rc_layer depthwise(int in, int k, int stride, rc_act act)
+{
+    rc_layer layer = conv(in, 0, k, stride, true, act);
+    layer.kind = RC_LAYER_DEPTHWISE;
+    layer.same = true;
+    layer.pad = 0;
+    return layer;
+}
+
+/* Depthwise layers, padding that differs before and behind, ReLU6; SiLU read lazily, stored, added, and of a sum. */
+static rc_status mobile(rc_net *net)
+{
+    rc_net_builder b = rc_net_start(net, "mobile", 3, 8, 8);
+    rc_layer stem = conv(RC_NET_INPUT, 4, 3, 2, true, RC_ACT_RELU6);
+    stem.same = true;
+    stem.pad = 0;
+    int x = add(&b, stem, "stem");
+    int y = add(&b, conv(x, 6, 1, 1, true, RC_ACT_SILU), "expand");
+    y = add(&b, depthwise(y, 5, 1, RC_ACT_RELU6), "depth");
+    x = add_sum(&b, conv(y, 4, 1, 1, true, RC_ACT_NONE), x, RC_SHORTCUT_IDENTITY, "project");
+    y = add(&b, conv(x, 5, 1, 1, true, RC_ACT_SILU), "expand_2");
+    y = add_sum(&b, depthwise(y, 3, 1, RC_ACT_SILU), y, RC_SHORTCUT_IDENTITY, "depth_2");
+    rc_layer last = depthwise(y, 3, 2, RC_ACT_RELU6);
+    last.bn.on = false;
+    last.bias = true;
+    rc_layer pool = rc_part_pool(add(&b, last, "depth_3"));
+    rc_net_add(&b, &pool);
+    return rc_net_finish(&b);
+}
+
 const char *nn_test_net(rc_net *net, int index)
 {
-    static rc_status (*const nets[])(rc_net *) = {sums_pad_end, sums_pad_both, projections,     generator,
-                                                  autoencoder,  tangle,        late_parameters, open_sums};
+    static rc_status (*const nets[])(rc_net *) = {sums_pad_end, sums_pad_both,   projections, generator, autoencoder,
+                                                  tangle,       late_parameters, open_sums,   mobile};
     if (index < 0 || (size_t)index >= sizeof nets / sizeof nets[0])
         return NULL;
     if (nets[index](net) != RC_OK)

@@ -284,6 +284,54 @@ static void bad_layers_of_other_kinds(void **state)
     REFUSED("does not fit", layer.kind = RC_LAYER_MAX_POOL, layer.c_out = 0, layer.k = 12);
     REFUSED("needs bn.on", layer.kind = RC_LAYER_BN, layer.c_out = 0);
     REFUSED("its input is 8 x 8 pixels, expected 1 x 1", layer.kind = RC_LAYER_LINEAR);
+    REFUSED("c_out is 4, expected 0 or the 3", layer.kind = RC_LAYER_DEPTHWISE);
+    REFUSED("k is 0", layer.kind = RC_LAYER_DEPTHWISE, layer.c_out = 0, layer.k = 0);
+    REFUSED("neither transposed nor enlarges its input: up is 2", layer.kind = RC_LAYER_DEPTHWISE, layer.c_out = 0,
+            layer.up = 2);
+    REFUSED("neither transposed nor enlarges", layer.kind = RC_LAYER_DEPTHWISE, layer.c_out = 0,
+            layer.transposed = true);
+    REFUSED("same, which only a convolution", layer.kind = RC_LAYER_MAX_POOL, layer.c_out = 0, layer.same = true);
+    REFUSED("pad is 1, expected 0", layer.same = true);
+    REFUSED("goes with neither a transposed", layer.same = true, layer.pad = 0, layer.transposed = true);
+    REFUSED("goes with neither a transposed", layer.same = true, layer.pad = 0, layer.up = 2);
+}
+
+/* The padding before the first pixel and the size of the result, by hand. */
+static void same_padding(void **state)
+{
+    (void)state;
+    static const struct {
+        int size, k, stride, pad, result;
+    } cases[] = {{224, 3, 2, 0, 112}, {112, 5, 2, 1, 56}, {7, 3, 2, 1, 4},  {13, 5, 2, 2, 7},
+                 {14, 5, 1, 2, 14},   {9, 4, 1, 1, 9},    {5, 1, 2, 0, 3},  {6, 2, 3, 0, 2},
+                 {224, 7, 2, 2, 112}, {1, 5, 2, 2, 1},    {10, 1, 3, 0, 4}, {8, 3, 1, 1, 8}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        rc_net_builder builder = rc_net_start(&net, "same", 5, cases[i].size, cases[i].size);
+        rc_layer layer = good;
+        layer.kind = i % 2 ? RC_LAYER_DEPTHWISE : RC_LAYER_CONV;
+        layer.c_out = i % 2 ? 0 : 4;
+        layer.k = cases[i].k;
+        layer.stride = cases[i].stride;
+        layer.pad = 0;
+        layer.same = true;
+        rc_net_add(&builder, &layer);
+        assert_int_equal(rc_net_finish(&builder), RC_OK);
+        rc_conv conv = rc_layer_conv(&net.layer[0]);
+        assert_int_equal(conv.pad, cases[i].pad);
+        assert_int_equal(conv.oh, cases[i].result);
+        assert_int_equal(conv.ow, cases[i].result);
+        int c_out = i % 2 ? 5 : 4, each = i % 2 ? 1 : 5, k = cases[i].k;
+        assert_int_equal(net.params, c_out * each * k * k);
+        assert_true(rc_net_macs(&net) == (double)c_out * each * k * k * conv.oh * conv.ow);
+    }
+    rc_net_builder builder = rc_net_start(&net, "same", 3, 8, 9);
+    rc_layer layer = good;
+    layer.stride = 2;
+    layer.pad = 0;
+    layer.same = true;
+    rc_net_add(&builder, &layer);
+    assert_int_equal(rc_net_finish(&builder), RC_INVALID_ARGUMENT);
+    assert_non_null(strstr(rc_message(), "8 x 9 pixels would need 0 rows and 1 columns before it"));
 }
 
 static void bad_shortcuts(void **state)
@@ -437,6 +485,7 @@ int main(void)
         cmocka_unit_test(nets_are_offered_for_what_they_are),
         cmocka_unit_test(bad_layers),
         cmocka_unit_test(bad_layers_of_other_kinds),
+        cmocka_unit_test(same_padding),
         cmocka_unit_test(bad_shortcuts),
         cmocka_unit_test(bad_nets),
         cmocka_unit_test(too_many_layers_and_first_error_stays),

@@ -46,11 +46,9 @@ static rc_act act_of(subject *s, const char *key)
     static const struct {
         const char *name;
         rc_act act;
-    } acts[] = {{"none", RC_ACT_NONE},
-                {"relu", RC_ACT_RELU},
-                {"leaky", RC_ACT_LEAKY_RELU},
-                {"tanh", RC_ACT_TANH},
-                {"sigmoid", RC_ACT_SIGMOID}};
+    } acts[] = {{"none", RC_ACT_NONE}, {"relu", RC_ACT_RELU},       {"leaky", RC_ACT_LEAKY_RELU},
+                {"tanh", RC_ACT_TANH}, {"sigmoid", RC_ACT_SIGMOID}, {"relu6", RC_ACT_RELU6},
+                {"silu", RC_ACT_SILU}};
     for (size_t i = 0; i < sizeof acts / sizeof acts[0]; i++)
         if (oracle_is(s->c, key, acts[i].name))
             return acts[i].act;
@@ -154,6 +152,8 @@ static void forward(subject *s, chain *t, rc_tensor *y, const rc_epilogue *epilo
     rc_backend *be = s->be;
     if (oracle_is(s->c, "op", "conv"))
         be->conv_forward(be, &t->conv, &t->x, t->weight, t->bias, y, epilogue);
+    else if (oracle_is(s->c, "op", "depthwise"))
+        be->depthwise_forward(be, &t->conv, &t->x, t->weight, t->bias, y, epilogue);
     else if (oracle_is(s->c, "op", "linear"))
         be->linear_forward(be, &t->linear, &t->x, t->weight, t->bias, y, epilogue);
     else if (oracle_is(s->c, "op", "max"))
@@ -169,6 +169,8 @@ static void backward(subject *s, chain *t, const rc_grad *dy, void *dx)
     rc_back_epilogue epilogue = {.x = &t->x, .partial = t->bn_x.on ? t->bn_x.partial : NULL};
     bool dbias_wanted = t->bias && !t->bn_y.train;
     size_t c_in = (size_t)t->x.c, outputs = (size_t)t->y.c, k = (size_t)t->conv.k, weights = c_in * outputs * k * k;
+    if (oracle_is(s->c, "op", "depthwise"))
+        weights = outputs * k * k;
     if (oracle_is(s->c, "op", "linear")) {
         outputs *= (size_t)t->y.h * (size_t)t->y.w;
         weights = c_in * outputs;
@@ -177,6 +179,9 @@ static void backward(subject *s, chain *t, const rc_grad *dy, void *dx)
     if (oracle_is(s->c, "op", "conv")) {
         be->conv_backward_weight(be, &t->conv, &t->x, dy, dweight, dbias);
         be->conv_backward_data(be, &t->conv, dy, t->weight, dx, &epilogue);
+    } else if (oracle_is(s->c, "op", "depthwise")) {
+        be->depthwise_backward_weight(be, &t->conv, &t->x, dy, dweight, dbias);
+        be->depthwise_backward_data(be, &t->conv, dy, t->weight, dx, &epilogue);
     } else if (oracle_is(s->c, "op", "linear")) {
         be->linear_backward_weight(be, &t->linear, &t->x, dy, dweight, dbias);
         be->linear_backward_data(be, &t->linear, dy, t->weight, dx, &epilogue);
@@ -220,8 +225,13 @@ static void set_operation(subject *s, chain *t)
         oh = (h - 1) * stride - 2 * pad + k;
         ow = (w - 1) * stride - 2 * pad + k;
     } else if (!oracle_is(c, "op", "copy")) {
-        oh = (h * up + 2 * pad - k) / stride + 1;
-        ow = (w * up + 2 * pad - k) / stride + 1;
+        int behind = oracle_int(c, "behind");
+        oh = (h * up + pad + behind - k) / stride + 1;
+        ow = (w * up + pad + behind - k) / stride + 1;
+    }
+    if (oracle_is(c, "op", "depthwise")) {
+        weights = outputs * (size_t)k * (size_t)k;
+        bound = sqrt(3.0 / ((double)k * k));
     }
     t->conv = (rc_conv){.c_in = c_in,
                         .c_out = c_out,
@@ -236,6 +246,8 @@ static void set_operation(subject *s, chain *t)
                         .ow = ow};
     if (oracle_is(c, "op", "conv"))
         assert_int_equal(s->be->reserve_conv(s->be, &t->conv, n), RC_OK);
+    if (oracle_is(c, "op", "depthwise"))
+        assert_int_equal(s->be->reserve_depthwise(s->be, &t->conv, n), RC_OK);
     t->weight = subject_input(s, "weight", weights, bound, 0);
     t->bias = oracle_int(c, "bias") ? subject_input(s, "bias", outputs, 0.25, 0) : NULL;
     t->y = subject_map(s, n, oh, ow, c_out);

@@ -294,6 +294,10 @@ static void activations(void **state)
         {RC_ACT_SIGMOID,
          {0.119202922022118, 0.377540668798145, 0.5, 0.817574476193644},
          {0.104993585403507, 0.235003712201594, 0.25, 0.149146452070333}},
+        {RC_ACT_RELU6, {0, 0, 0, 1.5}, {0, 0, 0, 1}},
+        {RC_ACT_SILU,
+         {-0.238405844044235, -0.188770334399073, 0, 1.226361714290465},
+         {-0.090784248784895, 0.260038812697348, 0.500000000000000, 1.041294154299143}},
     };
     rc_backend *be;
     for (int i = 0; (be = nth_backend(i)); i++) {
@@ -308,6 +312,41 @@ static void activations(void **state)
         }
         free_tensor(be, &x);
         free_tensor(be, &y);
+        free_tensor(be, &g);
+        free_tensor(be, &dx);
+        rc_backend_close(be);
+    }
+}
+
+/* ReLU6 is flat from 6 on; the slope of SiLU is found from raw, whatever value is stored: -0.278 is taken twice. */
+static void saturated_activations(void **state)
+{
+    (void)state;
+    const double raw[4] = {5.75, 6, 7, 100}, silu_raw[4] = {-20, -1.5, -1, 20};
+    rc_backend *be;
+    for (int i = 0; (be = nth_backend(i)); i++) {
+        rc_tensor x = new_tensor(be, 1, 2, 2, 1, raw), z = new_tensor(be, 1, 2, 2, 1, silu_raw);
+        rc_tensor y = new_tensor(be, 1, 2, 2, 1, NULL), dx = new_tensor(be, 1, 2, 2, 1, NULL);
+        rc_tensor g = new_tensor(be, 1, 2, 2, 1, (const double[4]){1, 1, 1, 1});
+        x.act = RC_ACT_RELU6;
+        be->copy_forward(be, &x, &y, &(rc_epilogue){0});
+        expect_act(be, &y, y.raw, (const double[4]){5.75, 6, 6, 6});
+        be->copy_backward(be, &(rc_grad){.y = &x, .g = g.raw}, dx.raw, &(rc_back_epilogue){.x = &y});
+        expect_act(be, &dx, dx.raw, (const double[4]){1, 0, 0, 0});
+        z.act = RC_ACT_SILU;
+        z.value = y.raw;
+        be->materialise(be, &z);
+        z.stored = true;
+        expect_act(be, &y, y.raw,
+                   (const double[4]){-4.122307236380407e-8, -0.273638285709534, -0.268941421369995,
+                                     19.999999958776925});
+        be->copy_backward(be, &(rc_grad){.y = &z, .g = g.raw}, dx.raw, &(rc_back_epilogue){.x = &y});
+        expect_act(be, &dx, dx.raw,
+                   (const double[4]){-3.9161918660646786e-8, -0.041294154299143, 0.072329488128513,
+                                     1.0000000391619202});
+        free_tensor(be, &x);
+        free_tensor(be, &y);
+        free_tensor(be, &z);
         free_tensor(be, &g);
         free_tensor(be, &dx);
         rc_backend_close(be);
@@ -386,6 +425,7 @@ int main(void)
         cmocka_unit_test(two_groups_are_two_calls),
         cmocka_unit_test(strided_padded_skip),
         cmocka_unit_test(activations),
+        cmocka_unit_test(saturated_activations),
         cmocka_unit_test(max_pool_ties),
         cmocka_unit_test(average_pool_by_hand),
     };

@@ -45,6 +45,7 @@ RC_INLINE vec vec_set(float x)
 }
 
 void RC_FAST(fill_conv)(rc_backend *table); /* convolution, linear layers */
+void RC_FAST(fill_depthwise)(rc_backend *table);
 void RC_FAST(fill_norm)(rc_backend *table); /* normalisation, skips */
 void RC_FAST(fill_statistics)(rc_backend *table);
 void RC_FAST(fill_pool)(rc_backend *table);

@@ -1,5 +1,6 @@
 #include "backend/cpu/fast/load.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "backend/cpu/fast/activation.h"
@@ -122,7 +123,7 @@ RC_INLINE vec load_at(const int lanes, const float *p, int v)
 /* Only sigmoid makes something of the zeros in pad channels. */
 RC_INLINE vec clear_pads(const piece *p, int first, vec x)
 {
-    if (p->act != RC_ACT_SIGMOID || first + RC_LANES <= p->channels)
+    if (first + RC_LANES <= p->channels)
         return x;
     for (int l = 0; l < RC_LANES; l++)
         if (first + l >= p->channels)
@@ -154,7 +155,7 @@ RC_INLINE void value_loop(const piece *given, const int lanes, const int vectors
                 if (skip)
                     x += load_at(lanes, p->skip + offset, v);
                 x = vec_activate(act, x);
-                if (act != RC_ACT_NONE && act != RC_ACT_RELU)
+                if (act == RC_ACT_SIGMOID)
                     x = clear_pads(p, v * lanes, x);
                 vec_store_lanes(lanes, to + v * lanes, x);
                 if (store)
@@ -184,6 +185,8 @@ RC_INLINE void value_piece(const piece *p, const int lanes, const int vectors)
         value_piece_act(p, lanes, vectors, RC_ACT_NONE);
     else if (p->act == RC_ACT_RELU)
         value_piece_act(p, lanes, vectors, RC_ACT_RELU);
+    else if (p->act == RC_ACT_RELU6)
+        value_piece_act(p, lanes, vectors, RC_ACT_RELU6);
     else
         value_loop(p, lanes, vectors, p->scale != NULL, p->skip != NULL, p->store != NULL, p->act);
 }
@@ -257,8 +260,8 @@ void RC_FAST(load_value_rows)(const value_source *x, int row, int rows, int firs
 /* How dz is made of g. */
 typedef enum slope_kind {
     SLOPE_ONE,        /* no activation */
-    SLOPE_RELU_VALUE, /* ReLU, the value at hand */
-    SLOPE_RELU_SCALE, /* ReLU, the sign of raw * scale + shift decides */
+    SLOPE_RELU_VALUE, /* ReLU or ReLU6, the value at hand */
+    SLOPE_RELU_SCALE, /* ReLU or ReLU6, raw * scale + shift decides */
     SLOPE_ANY         /* everything else */
 } slope_kind;
 
@@ -266,11 +269,18 @@ static slope_kind slope_of(const piece *p)
 {
     if (p->act == RC_ACT_NONE)
         return SLOPE_ONE;
-    if (p->act != RC_ACT_RELU)
+    if (p->act != RC_ACT_RELU && p->act != RC_ACT_RELU6)
         return SLOPE_ANY;
     if (p->value)
         return SLOPE_RELU_VALUE;
     return p->scale && !p->skip ? SLOPE_RELU_SCALE : SLOPE_ANY;
+}
+
+/* g where x, z or act(z), lies above 0, and for ReLU6 below 6. */
+RC_INLINE vec within_kinks(const piece *p, vec x, vec g)
+{
+    vec high = vec_set(p->act == RC_ACT_RELU6 ? 0x1.7ffffep2f : INFINITY); /* the largest float below 6 */
+    return (vec)((x > vec_set(0)) & (x <= high) & (veci)g);
 }
 
 /* dz of vector v of pixel i. */
@@ -281,9 +291,9 @@ RC_INLINE vec dz_at(const piece *p, const int lanes, const slope_kind slope, ptr
     if (slope == SLOPE_ONE)
         return g;
     if (slope == SLOPE_RELU_VALUE)
-        return vec_activate_back(RC_ACT_RELU, load_at(lanes, p->value + offset, v), g);
+        return within_kinks(p, load_at(lanes, p->value + offset, v), g);
     if (slope == SLOPE_RELU_SCALE)
-        return vec_activate_back(RC_ACT_RELU, raw * scale + shift, g);
+        return within_kinks(p, raw * scale + shift, g);
     if (p->value)
         return vec_activate_back(p->act, load_at(lanes, p->value + offset, v), g);
     vec z = p->scale ? raw * scale + shift : raw;

@@ -4,6 +4,7 @@
 void RC_FAST(fill)(rc_backend *table)
 {
     RC_FAST(fill_conv)(table);
+    RC_FAST(fill_depthwise)(table);
     RC_FAST(fill_dense)(table);
     RC_FAST(fill_norm)(table);
     RC_FAST(fill_statistics)(table);

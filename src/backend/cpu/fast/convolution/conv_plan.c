@@ -30,7 +30,7 @@ tap_geometry RC_FAST(tap_geometry)(const rc_conv *conv, bool backward)
     return taps;
 }
 
-static tap_axis plan_axis(const tap_geometry *taps, int residue, int outputs)
+tap_axis RC_FAST(tap_axis)(const tap_geometry *taps, int residue, int outputs)
 {
     tap_axis axis = {.outputs = outputs, .first = -taps->pad, .taps = taps->k, .kernel_step = 1};
     if (!taps->scatter)
@@ -141,8 +141,8 @@ static void finish_plan(conv_plan *plan, bool enlarged, int n)
     plan->in_cp = round_up(plan->in_c, 4);
     plan->out_cp = round_up(plan->out_c, 4);
     for (int r = 0; r < taps->out_step; r++) {
-        plan->y[r] = plan_axis(taps, r, plan->out_h);
-        plan->x[r] = plan_axis(taps, r, plan->out_w);
+        plan->y[r] = RC_FAST(tap_axis)(taps, r, plan->out_h);
+        plan->x[r] = RC_FAST(tap_axis)(taps, r, plan->out_w);
     }
     plan->way = enlarged ? CONV_ENLARGED
                          : RC_FAST(winograd_fits)(taps, plan->in_cp, plan->out_cp)

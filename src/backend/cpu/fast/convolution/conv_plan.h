@@ -77,6 +77,8 @@ conv_plan RC_FAST(plan_backward_data)(const rc_conv *conv, int n);
 
 /* How the kernel of a convolution meets the pixels: forward, or backward to its data. */
 tap_geometry RC_FAST(tap_geometry)(const rc_conv *conv, bool backward);
+/* Along one axis with `outputs` positions: those that are `residue` modulo out_step. */
+tap_axis RC_FAST(tap_axis)(const tap_geometry *taps, int residue, int outputs);
 
 /* Channels of the input that block number b holds. */
 static inline int plan_block_channels(const conv_plan *plan, int b)
