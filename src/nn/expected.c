@@ -42,6 +42,7 @@ static rc_moments activate(rc_act act, rc_moments x)
     switch (act) {
     case RC_ACT_NONE: return x;
     case RC_ACT_RELU: return rc_moments_clipped(x, 0, INFINITY);
+    case RC_ACT_RELU6: return rc_moments_clipped(x, 0, 6);
     case RC_ACT_LEAKY_RELU: {
         rc_moments up = rc_moments_clipped(x, 0, INFINITY), down = rc_moments_clipped(x, -INFINITY, 0);
         /* One part is 0 wherever the other is not, so their covariance is minus the product of the means. */
@@ -49,7 +50,8 @@ static rc_moments activate(rc_act act, rc_moments x)
         return (rc_moments){up.mean + slope * down.mean, variance};
     }
     case RC_ACT_TANH:
-    case RC_ACT_SIGMOID: break;
+    case RC_ACT_SIGMOID:
+    case RC_ACT_SILU: break;
     }
     return (rc_moments){NAN, NAN};
 }
