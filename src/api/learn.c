@@ -206,9 +206,9 @@ static rc_status prepare_model(lesson *s)
     s->reason = rc_learn_stretch(&settings, s->settings, &size);
     if (!s->first && s->method->dce && l->statistics_classes != l->student.head.classes)
         rc_log_write(&s->watch.log, RC_LOG_INFO,
-                     "note: the model has no class statistics (%s stores none), so its dreams "
-                     "are not held to them this time",
-                     l->method->title);
+                     "note: the model has no class statistics (%s%s), so its dreams are not held to them this time; "
+                     "this lesson estimates them",
+                     l->method->dce ? "it was imported" : l->method->title, l->method->dce ? "" : " stores none");
     rc_task_claim claim = {.settings = &settings,
                            .method = s->method,
                            .image = &l->augment,

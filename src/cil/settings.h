@@ -43,6 +43,8 @@
       "how many of the last epochs refine the head") \
     X(WHOLE,  min_steps,             0,           RANGE(0, 10000000),  "training", \
       "fewest steps of training, and of refinement, however small the task") \
+    X(WHOLE,  trained_stages,        0,           RANGE(0, 16),        "training", \
+      "stages of the net, from its end on, that learn once there are old classes; the others stay; 0: all learn") \
     X(NUMBER, learning_rate,         0.1,         RANGE(0, 100),       "training", \
       "learning rate of main training") \
     X(LIST,   milestone,             (80, 120),   RANGE(0, 1000000),   "training", \

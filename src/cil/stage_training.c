@@ -127,6 +127,7 @@ rc_status rc_stage_training_create(rc_learner *l, rc_training **training)
                                      .n_old = l->n_old,
                                      .losses = objective_of(l),
                                      .kd_temperature = (float)s->kd_temperature,
+                                     .frozen = l->n_old > 0 ? rc_net_layers_before(&l->net, s->trained_stages) : 0,
                                      .paper_war = s->paper_war_mean,
                                      .sgd = {(float)s->momentum, (float)s->weight_decay},
                                      .seed = s->seed,

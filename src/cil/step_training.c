@@ -54,6 +54,7 @@ static rc_status create_passes(rc_training *t)
                                 .groups = t->replay != NULL && !o->one_batch ? 2 : 1,
                                 .group_end = {t->settings.batch, t->rows},
                                 .update_running = true,
+                                .frozen = t->settings.frozen,
                                 .running_updates = o->head_ce ? 2 : 1};
     if (student.groups == 1)
         student.group_end[0] = t->rows;
@@ -84,8 +85,10 @@ static rc_status create_optimiser(rc_training *t)
 {
     const rc_classifier *student = t->student;
     RC_TRY(rc_optimiser_create_sgd(t->backend, &t->settings.sgd, &t->optimiser));
-    RC_TRY(rc_optimiser_add(t->optimiser, student->backbone.param, t->backbone_gradient,
-                            student->backbone.net->params));
+    const rc_net *net = student->backbone.net;
+    size_t first = rc_net_params_before(net, t->settings.frozen);
+    RC_TRY(rc_optimiser_add(t->optimiser, rc_real_at(t->backend, student->backbone.param, first),
+                            rc_real_at(t->backend, t->backbone_gradient, first), net->params - first));
     RC_TRY(rc_optimiser_add(t->optimiser, student->head.weight, t->head_gradient, (size_t)t->classes * (size_t)t->d));
     if (t->settings.losses.rkd)
         RC_TRY(rc_optimiser_add(t->optimiser, t->projection, t->projection_gradient, rc_projection_reals(t->d)));

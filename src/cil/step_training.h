@@ -55,6 +55,7 @@ typedef struct rc_training_settings {
     bool paper_war; /* divided by the number of classes */
     float kd_temperature;
     rc_sgd sgd;
+    int frozen; /* the first layers of the student that stay as they are */
     uint64_t seed;
     uint32_t task;
 } rc_training_settings;

@@ -449,6 +449,28 @@ rc_linear rc_layer_linear(const rc_layer *layer)
     return (rc_linear){.c_in = layer->c_in, .c = layer->c_out, .h = layer->h, .w = layer->w};
 }
 
+int rc_net_layers_before(const rc_net *net, int stages)
+{
+    int found = 0, h = 0;
+    for (int i = net->layers - 1; i >= 0 && stages > 0; i--) {
+        const rc_layer *layer = &net->layer[i];
+        if (layer->kind == RC_LAYER_AVERAGE_POOL || layer->h == h)
+            continue;
+        h = layer->h;
+        if (++found > stages)
+            return i + 1;
+    }
+    return 0;
+}
+
+size_t rc_net_params_before(const rc_net *net, int layers)
+{
+    size_t params = 0;
+    for (int i = 0; i < layers; i++)
+        params += net->layer[i].params;
+    return params;
+}
+
 size_t rc_layer_biases(const rc_layer *layer)
 {
     size_t pixels = layer->kind == RC_LAYER_LINEAR ? (size_t)layer->h * (size_t)layer->w : 1;

@@ -103,6 +103,11 @@ size_t rc_layer_biases(const rc_layer *layer);
 /* Multiply-adds of one image, forward. */
 double rc_layer_macs(const rc_layer *layer);
 double rc_net_macs(const rc_net *net);
+/* A stage is a run of layers whose maps have one size; average pooling belongs to the one before it. Layers before the
+ * last `stages` stages; 0: there are not more stages, or `stages` is 0. */
+int rc_net_layers_before(const rc_net *net, int stages);
+/* Parameters of the first layers. */
+size_t rc_net_params_before(const rc_net *net, int layers);
 
 /* Has it a window that moves over a map, and weights: CONV, DEPTHWISE? */
 bool rc_layer_convolves(const rc_layer *layer);

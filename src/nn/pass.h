@@ -5,6 +5,8 @@
  *                   and take gradients (inversion's classifier)
  *   RC_PASS_EVAL    running statistics, no gradients; every layer is finished by its epilogue and memory is reused
  *
+ * In TRAIN the first layers may be frozen: they normalise with running statistics, which stay, and have no gradients.
+ *
  * Gradients: the first writer overwrites, later ones add, decided when the pass is built. Backward passes put weight
  * gradients on lane 1 (see fork in backend.h) and are called on lane 0. */
 #ifndef RC_NN_PASS_H
@@ -22,6 +24,7 @@ typedef struct rc_pass_settings {
     bool input_gradient;          /* FROZEN has it always */
     bool update_running;          /* TRAIN: update running statistics (true in training) */
     int running_updates;          /* how many times each group's update is applied; 0: once (ABD: twice) */
+    int frozen;                   /* TRAIN: so many first layers stay as they are, see below */
     bool constant_model;          /* FROZEN, EVAL: forward relies on an earlier rc_pass_prepare() of the same model */
 } rc_pass_settings;
 
@@ -43,7 +46,7 @@ void rc_pass_forward(rc_pass *pass, const rc_model *model, rc_tensor *input);
 
 /* Before the call, the caller puts the gradients of all outputs into rc_pass_output_gradient(). If other layers read
  * an output, too, the pass adds their gradients there. After it, gradient (net->params) is overwritten (NULL in
- * FROZEN mode), and rc_pass_input_gradient() is filled if the settings ask for it. */
+ * FROZEN mode; the part of frozen layers stays), and rc_pass_input_gradient() is filled if the settings ask for it. */
 void rc_pass_backward(rc_pass *pass, const rc_model *model, void *gradient);
 
 /* Output layers: a tensor that may be lazy (in TRAIN and FROZEN its first reader fills `value`), or features

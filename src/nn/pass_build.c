@@ -22,11 +22,11 @@ static rc_status check_groups(const rc_net *net, int n, int groups, const int *g
 }
 
 /* The variance of one value is 0, and its unbiased estimate does not exist. */
-static rc_status check_variances(const rc_net *net, int groups, const int *group_end)
+static rc_status check_variances(const rc_net *net, int frozen, int groups, const int *group_end)
 {
     for (int g = 0; g < groups; g++) {
         int images = group_end[g] - (g > 0 ? group_end[g - 1] : 0);
-        for (int i = 0; i < net->layers; i++) {
+        for (int i = frozen; i < net->layers; i++) {
             const rc_layer *layer = &net->layer[i];
             if (layer->bn.on && images == 1 && layer->h * layer->w == 1)
                 return rc_fail(RC_INVALID_ARGUMENT,
@@ -70,13 +70,17 @@ static rc_status check_settings(rc_backend *backend, const rc_net *net, rc_pass_
     if (settings->running_updates < 0)
         return rc_fail(RC_INVALID_ARGUMENT, "pass over net '%s': running_updates is %d, expected 0 or more", net->name,
                        settings->running_updates);
+    most = settings->mode == RC_PASS_TRAIN && !settings->input_gradient ? net->layers - 1 : 0;
+    if (settings->frozen < 0 || settings->frozen > most)
+        return rc_fail(RC_INVALID_ARGUMENT, "pass over net '%s': %d layers are frozen, expected 0 to %d in this mode",
+                       net->name, settings->frozen, most);
     if (settings->groups == 0) {
         settings->groups = 1;
         settings->group_end[0] = settings->n;
     }
     RC_TRY(check_groups(net, settings->n, settings->groups, settings->group_end));
     if (settings->mode == RC_PASS_TRAIN)
-        RC_TRY(check_variances(net, settings->groups, settings->group_end));
+        RC_TRY(check_variances(net, settings->frozen, settings->groups, settings->group_end));
     return check_sizes(backend, net, settings->n);
 }
 
@@ -102,7 +106,7 @@ rc_status rc_pass_set_batch(rc_pass *pass, int n, const int *group_end)
         group_end = one_group;
     RC_TRY(check_groups(net, n, groups, group_end));
     if (pass->settings.mode == RC_PASS_TRAIN)
-        RC_TRY(check_variances(net, groups, group_end));
+        RC_TRY(check_variances(net, pass->settings.frozen, groups, group_end));
     for (int i = 0; i < net->layers; i++) {
         set_tensor_batch(&pass->layer[i].y, n, groups, group_end);
         set_tensor_batch(&pass->layer[i].finished, n, groups, group_end);
@@ -154,7 +158,7 @@ static void add_layer_buffers(rc_pass_build *b, int index)
     if (!layer->bn.on)
         return;
     to->normalisation = add_kept(b, 4 * vector_bytes(b, layer));
-    if (b->eval)
+    if (b->eval || index < b->pass->settings.frozen)
         return;
     size_t partial = b->backend->partial_bytes(b->backend, n, layer->h, layer->w, layer->c_out);
     to->partial = rc_plan_add(&b->plan, partial);

@@ -108,6 +108,7 @@ static void list_fused(rc_pass_build *b, int first, int last)
 
 static void list_forward(rc_pass_build *b)
 {
+    int frozen = b->pass->settings.frozen;
     for (int i = 0; i < b->net->layers; i++) {
         const rc_layer *layer = &b->net->layer[i];
         int last = rc_pass_last_fused(b, i);
@@ -125,7 +126,7 @@ static void list_forward(rc_pass_build *b)
         if (b->eval && layer->skip >= 0)
             use(b, b->buffers[layer->skip].raw);
         b->stored[i] = b->eval || !rc_layer_pending(layer);
-        if (layer->bn.on && b->train) {
+        if (layer->bn.on && b->train && i >= frozen) {
             emit(b, RC_OP_BN_TRAIN, i);
             use(b, b->buffers[i].partial);
         }
@@ -162,7 +163,7 @@ static void find_writers(rc_pass_build *b)
     *state(b, RC_NET_INPUT) = (rc_gradient_state){.needed = b->pass->settings.input_gradient, .addend = RC_NO_LAYER};
     for (int i = 0; i < b->net->layers; i++) {
         const rc_layer *layer = &b->net->layer[i];
-        bool needed = (b->train && layer->params > 0) || state(b, layer->in)->needed ||
+        bool needed = (b->train && layer->params > 0 && i >= b->pass->settings.frozen) || state(b, layer->in)->needed ||
                       (layer->skip >= 0 && state(b, layer->skip)->needed);
         *state(b, i) = (rc_gradient_state){.needed = needed, .written = layer->output, .addend = RC_NO_LAYER};
         if (!needed)
@@ -297,7 +298,7 @@ void rc_pass_list_steps(rc_pass_build *b)
 {
     rc_pass *pass = b->pass;
     for (int i = 0; i < b->net->layers; i++) {
-        if (!b->train && b->net->layer[i].bn.on)
+        if (b->net->layer[i].bn.on && (!b->train || i < pass->settings.frozen))
             emit(b, RC_OP_BN_EVAL, i);
     }
     pass->prepare_end = b->steps;

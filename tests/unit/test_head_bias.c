@@ -19,6 +19,7 @@
 #include "cil/sources.h"
 #include "forecast/forecast.h"
 #include "model/model_file.h"
+#include "support/api_data.h"
 #include "support/cpu_backend.h"
 #include "support/craft.h"
 #include "support/learning.h"
@@ -539,6 +540,59 @@ static void the_bias_is_counted(void **state)
     assert_in_range(with - without, 2 * vector - 64, 2 * vector + 4096); /* student and teacher */
 }
 
+/* ---- a lesson ------------------------------------------------------------------------------------------------- */
+
+static char told[4096];
+
+static void keep_log(void *user, recollect_log_level level, const char *text)
+{
+    (void)user;
+    (void)level;
+    size_t used = strlen(told);
+    snprintf(told + used, sizeof told - used, "%s\n", text);
+}
+
+/* As an imported model is: with a bias, without class statistics. Its first lesson estimates them from dreams, the next
+ * one uses them. */
+static void a_model_without_statistics_gets_them_from_its_dreams(void **state)
+{
+    (void)state;
+    static const char note[] = "the model has no class statistics (it was imported), so its dreams are not held to "
+                               "them this time; this lesson estimates them";
+    rc_saved_model saved;
+    void *bytes;
+    size_t size;
+    recollect_context *context;
+    recollect_model *model;
+    recollect_settings settings;
+    recollect_model_info info = {.size = sizeof info};
+    make_saved(&saved, true);
+    SUCCEEDS(rc_model_file_pack(&saved, &bytes, &size));
+    rc_saved_model_destroy(&saved);
+    recollect_settings_default(&settings, sizeof settings);
+    settings.threads = 1;
+    settings.log = keep_log;
+    SUCCEEDS(recollect_context_create(&settings, &context));
+    SUCCEEDS(recollect_model_load_memory(context, bytes, size, &model));
+    rc_free(NULL, bytes);
+    api_set_quick(model, 2);
+    for (int lesson = 0; lesson < 2; lesson++) {
+        int32_t *labels;
+        uint8_t *images = learning_images(3 + lesson, 1, 8, &labels);
+        recollect_images given = {images, 8, LEARNING_SIZE, LEARNING_SIZE, LEARNING_CHANNELS};
+        memset(labels, 0, 8 * sizeof *labels);
+        told[0] = '\0';
+        SUCCEEDS(recollect_learn(model, &given, labels, (const char *const[]){lesson ? "e" : "d"}, 1, NULL));
+        assert_int_equal(strstr(told, note) != NULL, lesson == 0);
+        SUCCEEDS(recollect_model_get_info(model, &info));
+        assert_int_equal(info.class_means, (size_t)(4 + lesson) * (size_t)recollect_model_features(model) * 4);
+        rc_free(NULL, images);
+        rc_free(NULL, labels);
+    }
+    recollect_model_destroy(&model);
+    recollect_context_destroy(&context);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -555,6 +609,7 @@ int main(void)
         cmocka_unit_test(files_have_the_bias),
         cmocka_unit_test(information_says_so),
         cmocka_unit_test(the_bias_is_counted),
+        cmocka_unit_test(a_model_without_statistics_gets_them_from_its_dreams),
     };
     return cmocka_run_group_tests(tests, open_and_keep, close_backend);
 }

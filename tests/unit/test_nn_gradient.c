@@ -84,6 +84,11 @@ static void check_gradients(const rc_net *net, const rc_pass_settings *settings,
     double *input_gradient = dx != NULL ? nn_read_map(&fixture, &fixture.input, dx) : NULL;
     for (int i = 0; all && rc_net_slice(net, i, &slice); i++) {
         void *at = rc_real_at(fixture.backend, fixture.model.param, slice.offset);
+        if (!slice.running && slice.offset < rc_net_params_before(net, settings->frozen)) {
+            for (size_t k = 0; k < slice.count; k++)
+                assert_true(gradient[slice.offset + k] == 0);
+            continue;
+        }
         if (!slice.running)
             compare(&fixture, write_slice, slice.name, &slice, nn_read(&fixture, at, slice.count),
                     gradient + slice.offset, slice.count, seed);
@@ -128,6 +133,43 @@ static void frozen_with_statistics(void **state)
     check_test_nets(&frozen);
 }
 
+/* Where the first layers stay, the others have the gradients of a net that normalises with running statistics first;
+ * running statistics of the first stay, those of the others move. */
+static void check_frozen(const rc_net *net, int first, uint64_t seed)
+{
+    rc_pass_settings settings = groups;
+    settings.input_gradient = false;
+    settings.frozen = first;
+    check_gradients(net, &settings, seed);
+    nn_fixture fixture;
+    rc_slice slice;
+    nn_open(&fixture, "reference64", 1, net, &settings, seed);
+    double *before = nn_read(&fixture, fixture.model.running, net->running);
+    nn_step(&fixture, LOSS);
+    double *after = nn_read(&fixture, fixture.model.running, net->running);
+    for (int i = 0; rc_net_slice(net, i, &slice); i++) {
+        bool stays = false, same = true;
+        for (int k = 0; k < first; k++)
+            stays |= slice.offset == net->layer[k].running_mean || slice.offset == net->layer[k].running_var;
+        for (size_t k = 0; slice.running && k < slice.count; k++)
+            same &= before[slice.offset + k] == after[slice.offset + k];
+        if (slice.running && same != stays)
+            fail_msg("net %s, %d layers frozen: %s %s", net->name, first, slice.name, same ? "stays" : "moves");
+    }
+    free(before);
+    free(after);
+    nn_close(&fixture);
+}
+
+static void first_layers_may_stay(void **state)
+{
+    (void)state;
+    static rc_net net;
+    for (int i = 0; nn_test_net(&net, i) != NULL; i++)
+        for (int first = 1; first < net.layers; first++)
+            check_frozen(&net, first, 100 + (uint64_t)i);
+}
+
 static void random_nets(void **state)
 {
     (void)state;
@@ -144,6 +186,7 @@ int main(void)
         cmocka_unit_test(training),
         cmocka_unit_test(training_in_two_groups),
         cmocka_unit_test(frozen_with_statistics),
+        cmocka_unit_test(first_layers_may_stay),
         cmocka_unit_test(random_nets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

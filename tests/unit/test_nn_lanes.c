@@ -185,6 +185,8 @@ static void test_nets(void **state)
     for (int i = 0; nn_test_net(&net, i) != NULL; i++) {
         compare(&net, &train);
         compare(&net, &with_input);
+        for (rc_pass_settings top = train; ++top.frozen < net.layers;) /* the first layers stay */
+            compare(&net, &top);
     }
 }
 

@@ -32,6 +32,7 @@ static const struct {
     {"cwd", "epochs", "5", false},
     {"cwd", "refine_epochs", "1", false},
     {"cwd", "min_steps", "20", false},
+    {"cwd", "trained_stages", "1", false},
     {"cwd", "learning_rate", "0.05", false},
     {"cwd", "milestone", "2", false},
     {"cwd", "decay", "0.5", false},
