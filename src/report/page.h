@@ -8,6 +8,7 @@
 /* Its style and its script, line by line, NULL behind the last. cmake/page.cmake makes the file that defines them from
  * page.css and page.js. */
 extern const char *const rc_page_css[], *const rc_page_js[];
+extern const char rc_page_js_hash[]; /* SHA-256 of the script with the line breaks around it, as 64 digits */
 
 rc_status rc_page_write(const rc_report_sets *sets, rc_text *out);
 

@@ -30,7 +30,10 @@ grep -q onerror "$work/run/cwd/results.json" || fail "the names are not in the r
 "$program" report "$work/run" >/dev/null
 page=file://$work/run/report.html
 
-browse --dump-dom "$page" >"$work/dom"
+# A script that got into a page in spite of all that does not run either: a copy has one.
+sed 's|<main>|<main><script>document.title="acted"</script>|' "$work/run/report.html" >"$work/forged.html"
+grep -q acted "$work/forged.html" || fail "there is no script to try"
+browse --dump-dom "file://$work/forged.html" >"$work/dom"
 grep -q '<title>recollect: cifar100</title>' "$work/dom" || fail "a name has changed the title: $(grep '<title>r' "$work/dom")"
 grep -q 'tabindex="0"' "$work/dom" || fail "the page's own script did not run"
 grep -qF '&lt;script&gt;document.title=1234567&lt;/script&gt;' "$work/dom" || fail "the name is not shown"
@@ -53,7 +56,10 @@ addEventListener("load", () => setTimeout(() => {
     const times = performance.getEntriesByType("navigation")[0];
     document.body.textContent = said.join("\n") + "\nopened in " + Math.round(times.loadEventEnd) + " ms";
 }));'
-{ sed '/<\/body>/,$d' "$work/run/report.html"; echo "<script nonce=\"recollect\">$probe</script></body></html>"; } >"$work/probe.html"
+{ # whose policy lets it run
+    sed -e "s/script-src /script-src 'nonce-probe' /" -e '/<\/body>/,$d' "$work/run/report.html"
+    echo "<script nonce=\"probe\">$probe</script></body></html>"
+} >"$work/probe.html"
 browse --window-size=390,900 --dump-dom "file://$work/probe.html" >"$work/said"
 for line in 'down LODE 5120,ER 5120,CwD' 'up DGR,LwF,DeepInversion' 'known first CwD,' 'letters ABD,ACE,CwD' \
     'hint CwD after task 1: 88.60 % (1 run)' 'wide 0'; do
