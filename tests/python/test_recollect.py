@@ -18,6 +18,7 @@ import threading
 import time
 import tracemalloc
 import unittest
+import unittest.mock
 import weakref
 
 import numpy
@@ -413,6 +414,20 @@ class Stopping(unittest.TestCase):
 
     def test_cancel(self):
         self.stopped(recollect.Cancelled, lambda model: model.cancel())
+        images, caught = numpy.zeros((40000, 16, 16), numpy.uint8), []
+
+        def predict():
+            try:
+                model.predict(images)
+            except recollect.Cancelled as error:
+                caught.append(error)
+        with a_model() as model:
+            other = threading.Thread(target=predict)
+            other.start()
+            while other.is_alive():
+                model.cancel()
+                time.sleep(0.005)
+        self.assertEqual(len(caught), 1)
 
     def test_exceptions_of_callbacks(self):
         error = LookupError("enough")
@@ -497,20 +512,30 @@ class Threads(unittest.TestCase):
     def test_children(self):
         """A child of fork() cannot use a model of its parent, even one that a thread of the parent uses; it can
         close it and make its own."""
-        model = a_model()
-        with model._lock:
-            child = os.fork()
-            if child == 0:
-                code = 1
+        model, taken, over = a_model(), threading.Event(), threading.Event()
+
+        def hold():
+            with model._lock:
+                taken.set()
+                over.wait(30)
+        other = threading.Thread(target=hold)
+        other.start()
+        taken.wait(30)
+        child = os.fork()
+        if child == 0:
+            code = 1
+            signal.alarm(20)  # rather than wait for ever for a lock
+            try:
                 try:
-                    try:
-                        model.predict(draw(["rows"], 1)[0])
-                    except recollect.InvalidArgument:
-                        model.close()
-                        code = 0 if a_model().predict(draw(["rows"], 1)[0]).best[0] == "rows" else 2
-                finally:
-                    os._exit(code)
-            self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+                    model.predict(draw(["rows"], 1)[0])
+                except recollect.InvalidArgument:
+                    model.close()
+                    code = 0 if a_model().predict(draw(["rows"], 1)[0]).best[0] == "rows" else 2
+            finally:
+                os._exit(code)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+        over.set()
+        other.join()
         self.assertEqual(model.predict(draw(["rows"], 1)[0]).best[0], "rows")
 
 
@@ -617,6 +642,22 @@ class Experiments(unittest.TestCase):
                 recollect.run("demo", folder / "run", progress=wait, **options)
             self.assertLess(time.monotonic() - began, 10)
             self.assertTrue((folder / "run/first-task/checkpoint.safetensors").exists())
+
+    def test_control_c_reaches_the_program_once_and_waits_for_it(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = pathlib.Path(folder, "program")
+            program.write_text("#!/bin/sh\ntrap 'sleep 0.6; echo once >>\"$0.said\"; exit 130' INT\n"
+                               "cut -d' ' -f5 /proc/$$/stat >&2\nwhile :; do sleep 0.02; done\n")
+            program.chmod(0o700)
+            groups = []
+
+            def interrupt(line):
+                groups.append(int(line))
+                os.kill(os.getpid(), signal.SIGINT)
+            with unittest.mock.patch("recollect._experiment.PROGRAM", program), self.assertRaises(KeyboardInterrupt):
+                recollect.run("demo", folder, progress=interrupt)
+            self.assertEqual(pathlib.Path(folder, "program.said").read_text(), "once\n")
+            self.assertNotEqual(groups, [os.getpgid(0)])  # a terminal would send it a second one
 
     def test_the_program(self):
         said = subprocess.run([sys.executable, "-m", "recollect", "--version"], stdout=subprocess.PIPE, text=True,
