@@ -134,3 +134,28 @@ rc_status rc_log_reader_next(rc_log_reader *r, rc_json **json, bool *again)
     }
     return RC_OK;
 }
+
+static rc_status take_lines(rc_log_reader *r, rc_status (*take)(void *user, const rc_json *line), void *user)
+{
+    for (;;) {
+        rc_json *line;
+        bool again;
+        RC_TRY(rc_log_reader_next(r, &line, &again));
+        if (line == NULL)
+            return RC_OK;
+        rc_status status = take(user, line);
+        rc_json_free(line);
+        RC_TRY(status);
+    }
+}
+
+rc_status rc_log_read(const char *path, rc_status (*take)(void *user, const rc_json *line), void *user, int *skipped)
+{
+    rc_log_reader reader;
+    *skipped = 0;
+    RC_TRY(rc_log_reader_open(&reader, path));
+    rc_status status = take_lines(&reader, take, user);
+    *skipped = reader.skipped;
+    rc_log_reader_close(&reader);
+    return status;
+}

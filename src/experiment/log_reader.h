@@ -27,4 +27,8 @@ void rc_log_reader_close(rc_log_reader *reader); /* a zeroed one is fine */
  * resumed, and is read from its beginning. */
 rc_status rc_log_reader_next(rc_log_reader *reader, rc_json **line, bool *again);
 
+/* Hands every line that a log has to `take`, until that fails. *skipped: lines that were none. If the log becomes
+ * shorter meanwhile, its first lines come twice. */
+rc_status rc_log_read(const char *path, rc_status (*take)(void *user, const rc_json *line), void *user, int *skipped);
+
 #endif

@@ -288,21 +288,9 @@ rc_status rc_log_tables_add(rc_log_tables *t, const rc_json *line)
                                           : RC_OK;
 }
 
-static rc_status add_all(rc_log_tables *t, const char *log)
+static rc_status add_line(void *tables, const rc_json *line)
 {
-    rc_log_reader reader;
-    rc_json *line;
-    bool again;
-    RC_TRY(rc_log_reader_open(&reader, log));
-    rc_status status;
-    do {
-        status = rc_log_reader_next(&reader, &line, &again);
-        if (status == RC_OK && line != NULL)
-            status = rc_log_tables_add(t, line);
-        rc_json_free(line);
-    } while (status == RC_OK && line != NULL);
-    rc_log_reader_close(&reader);
-    return status;
+    return rc_log_tables_add(tables, line);
 }
 
 static const char begins[] = "events.out.tfevents.", ends[] = ".recollect";
@@ -351,6 +339,7 @@ static rc_status retire_others(const rc_log_tables *t)
 static rc_status open_tables(rc_log_tables *t, const char *log, double time)
 {
     char name[64], path[RC_PATH_SIZE];
+    int skipped;
     RC_TRY(rc_path_in(t->folder, "scalars.csv", path));
     RC_TRY(rc_log_file_open(&t->scalars, path, O_WRONLY | O_TRUNC));
     RC_TRY(write_names(t));
@@ -358,7 +347,7 @@ static rc_status open_tables(rc_log_tables *t, const char *log, double time)
     RC_TRY(rc_path_in(t->folder, name, path));
     RC_TRY(rc_log_file_open(&t->events, path, O_WRONLY | O_TRUNC));
     RC_TRY(begin_records(t, time));
-    RC_TRY(add_all(t, log));
+    RC_TRY(rc_log_read(log, add_line, t, &skipped));
     return retire_others(t);
 }
 

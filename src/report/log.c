@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
-
-enum { LARGEST_LOG = 1 << 28 };
+#include "experiment/log_reader.h"
 
 static rc_report_curve *find_curve(rc_report_log *log, const char *stage, const char *term)
 {
@@ -59,40 +58,22 @@ static void add_step(rc_report_log *log, const rc_json *line)
     add_value(log, stage, "total_loss", cell, rc_json_number(rc_json_member(line, "total_loss")));
 }
 
-/* A line that could not be read is counted, and no failure. */
-static rc_status add_line(rc_report_log *log, const char *path, const char *text, size_t size)
+rc_status rc_report_log_take(void *log, const rc_json *line)
 {
-    rc_json *line = NULL;
-    rc_status status = rc_json_parse(path, text, size, &line);
+    rc_report_log *l = log;
     const char *event = rc_json_string(rc_json_member(line, "event"));
-    log->torn += status == RC_FORMAT;
     if (event != NULL && strcmp(event, "step") == 0)
-        add_step(log, line);
-    rc_json_free(line);
-    return status == RC_FORMAT || status == RC_OK ? log->status : status;
-}
-
-rc_status rc_report_log_add(rc_report_log *log, const char *path, const char *text, size_t size)
-{
-    const char *end;
-    while ((end = memchr(text, '\n', size)) != NULL) { /* what comes after the last one is being written */
-        size_t length = (size_t)(end - text);
-        RC_TRY(add_line(log, path, text, length));
-        text += length + 1;
-        size -= length + 1;
-    }
-    return RC_OK;
+        add_step(l, line);
+    return l->status;
 }
 
 static rc_status read_lines(rc_report_log *log, const char *path)
 {
-    char *text;
-    size_t size;
+    int torn;
     if (!rc_file_exists(path))
         return RC_OK;
-    RC_TRY(rc_file_read(path, LARGEST_LOG, &text, &size));
-    rc_status status = rc_report_log_add(log, path, text, size);
-    rc_free(NULL, text);
+    rc_status status = rc_log_read(path, rc_report_log_take, log, &torn);
+    log->torn += torn;
     return status;
 }
 

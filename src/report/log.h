@@ -22,9 +22,9 @@ typedef struct rc_report_log {
 
 /* The log of a run. Where its first task is one that methods share, the log of that one, too. No log: no curves. */
 rc_status rc_report_log_read(const rc_report_run *run, rc_report_log *log);
-/* The same of a text: begin, then add the lines that have their ends. Fails only for want of memory. */
+/* The same line by line, each as JSON. `log` is an rc_report_log. RC_OUT_OF_MEMORY: there was none for a curve. */
 void rc_report_log_begin(rc_report_log *log, int tasks);
-rc_status rc_report_log_add(rc_report_log *log, const char *path, const char *text, size_t size);
+rc_status rc_report_log_take(void *log, const rc_json *line);
 void rc_report_log_free(rc_report_log *log); /* a cleared one is fine */
 
 #endif

@@ -40,10 +40,15 @@ static void draw_log(const char *text, size_t size)
     rc_report_log log;
     rc_text out = {0};
     rc_report_log_begin(&log, 3);
-    if (rc_report_log_add(&log, "log", text, size) == RC_OK) {
-        rc_chart_losses(&log, &out);
-        FUZZ_EXPECT(count_of(&out, "<script") == 0);
+    for (const char *end; (end = memchr(text, '\n', size)) != NULL; text = end + 1) {
+        rc_json *line = NULL;
+        size -= (size_t)(end + 1 - text);
+        if (rc_json_parse("log", text, (size_t)(end - text), &line) == RC_OK)
+            FUZZ_EXPECT(rc_report_log_take(&log, line) == RC_OK);
+        rc_json_free(line);
     }
+    rc_chart_losses(&log, &out);
+    FUZZ_EXPECT(count_of(&out, "<script") == 0);
     rc_report_log_free(&log);
     rc_text_free(&out);
 }
