@@ -203,6 +203,10 @@ def chains(file):
           c_out=16, bn_x="train", act_x="silu", bn_y="train", act_y="silu")
     chain(file, "mobile-project", n=4, k=1, pad=0, h=6, w=6, c_in=36, c_out=12, bn_x="train", act_x="relu6",
           bn_y="train", skip=True, skip_c=12)
+    chain(file, "mobile-expand-eval", n=3, k=1, pad=0, h=5, w=7, c_in=20, c_out=36, bn_x="eval", bn_y="eval",
+          act_y="relu6")
+    chain(file, "mobile-stem-eval", n=2, stride=2, pad=0, behind=1, h=10, w=10, c_in=3, c_out=32, bn_y="eval",
+          act_y="relu6")
     chain(file, "mobile-eval", op="depthwise", n=3, h=6, w=5, c_in=18, c_out=18, bn_x="eval", act_x="relu6",
           bn_y="eval", act_y="relu6")
     chain(file, "mobile-frozen", op="depthwise", n=4, h=6, w=6, c_in=16, c_out=16, bn_x="eval", act_x="silu",

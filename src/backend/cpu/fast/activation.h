@@ -3,6 +3,8 @@
 #ifndef RC_BACKEND_CPU_FAST_ACTIVATION_H
 #define RC_BACKEND_CPU_FAST_ACTIVATION_H
 
+#include <math.h>
+
 #include "backend/cpu/fast/vector_math.h"
 
 #define RC_LEAKY_SLOPE 0.2f
@@ -54,6 +56,21 @@ RC_INLINE vec vec_activate(const rc_act act, vec z)
     case RC_ACT_SILU: return z * vec_sigmoid(z);
     }
     return z;
+}
+
+/* Between which limits an activation cuts off, if it does nothing else; false: it does. */
+RC_INLINE bool act_limits(rc_act act, float *low, float *high)
+{
+    *low = act == RC_ACT_NONE ? -INFINITY : 0;
+    *high = act == RC_ACT_RELU6 ? 6 : INFINITY;
+    return act == RC_ACT_NONE || act == RC_ACT_RELU || act == RC_ACT_RELU6;
+}
+
+/* NaN passes. */
+RC_INLINE vec vec_cut_off(vec x, float low, float high)
+{
+    x = vec_select(x < vec_set(low), vec_set(low), x);
+    return vec_select(x > vec_set(high), vec_set(high), x);
 }
 
 /* g * act'(z), from v = act(z), for SiLU from v = z. Where the side of a kink decides, z does as well as v. */

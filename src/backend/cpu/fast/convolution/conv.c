@@ -32,6 +32,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "backend/cpu/fast/activation.h"
 #include "backend/cpu/fast/convolution/band.h"
 #include "backend/cpu/fast/convolution/enlarged.h"
 #include "backend/cpu/fast/convolution/limits.h"
@@ -39,6 +40,7 @@
 #include "backend/cpu/fast/convolution/weight_plan.h"
 #include "backend/cpu/fast/convolution/whole.h"
 #include "backend/cpu/fast/convolution/winograd.h"
+#include "backend/cpu/fast/ints.h"
 #include "backend/cpu/fast/product/tile.h"
 
 /* What one call does, for its tasks. */
@@ -60,6 +62,7 @@ typedef struct conv_job {
     const rc_tensor *x; /* forward: the input, ... */
     const rc_tensor *y;
     const rc_epilogue *epilogue;
+    bool finishes;       /* the tiles apply what is pending on y */
     const float *center; /* (out_cp) */
     const rc_grad *dy;   /* ... backward: the gradient that comes in */
     const rc_back_epilogue *back_epilogue;
@@ -72,13 +75,29 @@ typedef struct conv_image {
     value_source x;     /* forward */
     gradient_source dy; /* backward */
     row_band band;
-    const float *direct; /* (in_h, in_w, in_cp): the tiles read the tensor itself; NULL: the band */
-    float *out;          /* (out_h, out_w, out_cp) */
-    double *sums;        /* (2, out_cp), of the part that is worked on */
+    const float *direct;        /* (in_h, in_w, in_cp): the tiles read the tensor itself; NULL: the band */
+    float *out;                 /* (out_h, out_w, out_cp) */
+    const float *scale, *shift; /* (out_cp): for the tiles that finish; NULL: none */
+    double *sums;               /* (2, out_cp), of the part that is worked on */
     float *skip_row, *workspace;
 } conv_image;
 
 /* ---- multiplying ----------------------------------------------------------------------------------------------- */
+
+static bool finishes_in_tiles(const conv_job *job)
+{
+    const rc_tensor *y = job->y;
+    float low, high;
+    return job->epilogue->apply && !y->skip.value && act_limits(y->act, &low, &high) && job->plan.way == CONV_DIRECT &&
+           job->plan.taps.out_step == 1 && job->plan.out_cp % RC_LANES == 0;
+}
+
+static void finish_in_tiles(const conv_image *image, int out, tile_row *row)
+{
+    row->finish = act_limits(image->job->y->act, &row->low, &row->high);
+    row->scale = image->scale ? image->scale + out : NULL;
+    row->shift = image->scale ? image->shift + out : NULL;
+}
 
 /* The units [first, last) of one residue, one block of output channels, one block of input channels. */
 static void run_block(const conv_image *image, int out, int b, int residue_y, int residue_x, int first, int last)
@@ -103,7 +122,14 @@ static void run_block(const conv_image *image, int out, int b, int residue_y, in
     row.channels = row.width < plan->out_cp - out ? row.width : plan->out_cp - out;
     if (row.rows == 0 && continues)
         return;
-    for (int unit = first; unit < last && unit < y->outputs; unit++) {
+    if (job->finishes && b == plan->blocks - 1)
+        finish_in_tiles(image, out, &row);
+    int end = smaller(last, y->outputs);
+    /* Where pixel meets pixel, rows follow each other without a gap, in x as in y. */
+    bool together = plan->taps.k == 1 && plan->taps.in_step == 1 && step == 1 && width == x->outputs;
+    int rows = together && end > first ? end - first : 1;
+    row.pixels = rows * x->outputs;
+    for (int unit = first; unit < end; unit += rows) {
         int in_row = unit * plan->taps.in_step + y->first;
         if (image->direct)
             row.x = image->direct + ((ptrdiff_t)in_row * width + x->first) * pixel + b * plan->block;
@@ -132,7 +158,7 @@ static void finish_band(const conv_image *image, int first_row, int rows)
     }
     if (image->sums)
         RC_FAST(sum_values)(out, cp, rows * plan->out_w, 0, cp, job->center, image->sums);
-    if (job->epilogue->apply) {
+    if (job->epilogue->apply && !job->finishes) {
         rc_tensor pending = *job->y;
         pending.value = NULL;
         pending.stored = false;
@@ -181,6 +207,11 @@ static void start_image(conv_image *image, int number, int worker)
         image->band.values = &image->x;
     }
     image->direct = read_directly(image);
+    if (job->finishes && job->y->scale) {
+        size_t vectors = (size_t)rc_group_of(job->y, image->image) * (size_t)plan->out_cp;
+        image->scale = (const float *)job->y->scale + vectors;
+        image->shift = (const float *)job->y->shift + vectors;
+    }
     image->out = job->out + (size_t)image->image * (size_t)plan->out_h * (size_t)plan->out_w * (size_t)plan->out_cp;
 }
 
@@ -485,6 +516,7 @@ static void conv_forward(rc_backend *table, const rc_conv *conv, rc_tensor *x, c
     }
     conv_job job = {.cpu = rc_cpu_of(table),
                     .plan = RC_FAST(plan_forward)(conv, x->n), .out = y->raw, .x = x, .y = y, .epilogue = epilogue};
+    job.finishes = finishes_in_tiles(&job);
     prepare(&job, x->n, weight, bias, epilogue->center);
     run_job(&job, x->n, epilogue->partial || (x->value && !x->stored));
     x->stored = x->value != NULL;

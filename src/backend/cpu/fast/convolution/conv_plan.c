@@ -6,6 +6,7 @@
 #include "backend/cpu/fast/convolution/narrow.h"
 #include "backend/cpu/fast/convolution/winograd.h"
 #include "backend/cpu/fast/ints.h"
+#include "backend/cpu/fast/product/product.h"
 #include "backend/cpu/fast/product/tile.h"
 
 static int floor_div(int a, int b)
@@ -245,6 +246,11 @@ static void pack_tap(const pack_job *job, int out, int b, int residue, int i, in
     int tap = (y->kernel_first + i * y->kernel_step) * layout->k + x->kernel_first + j * x->kernel_step;
     float *to = job->packed + RC_FAST(packed_at)(plan, out, b, residue / step, residue % step) +
                                       (ptrdiff_t)(i * x->taps + j) * channels * width;
+    if (layout->in_stride == 1 && first + channels <= plan->in_c) { /* one tap, its inputs side by side */
+        RC_FAST(pack_transposed)(job->weight + (size_t)out * layout->out_stride + first, layout->out_stride, channels,
+                                 valid, width, to);
+        return;
+    }
     for (int c = first; c < first + channels; c++, to += width) {
         const float *from = job->weight + (size_t)out * layout->out_stride + (size_t)c * layout->in_stride + tap;
         int known = c < plan->in_c ? valid : 0;

@@ -1,6 +1,5 @@
 #include "backend/cpu/fast/convolution/depthwise.h"
 
-#include <math.h>
 #include <string.h>
 
 #include "backend/cpu/fast/activation.h"
@@ -56,13 +55,11 @@ typedef struct depth_row {
     ptrdiff_t y_pixel;
 } depth_row;
 
-/* NaN passes. */
 RC_INLINE vec finish_vector(const depth_row *r, const int lanes, int c, vec sum)
 {
     if (r->scale)
         sum = sum * vec_load_lanes(lanes, r->scale + c) + vec_load_lanes(lanes, r->shift + c);
-    sum = vec_select(sum < vec_set(r->low), vec_set(r->low), sum);
-    return vec_select(sum > vec_set(r->high), vec_set(r->high), sum);
+    return vec_cut_off(sum, r->low, r->high);
 }
 
 /* Outputs [j, j + pixels), all of whose taps lie inside the map; one vector of channels. */
@@ -94,27 +91,42 @@ RC_INLINE void tile_vector(const depth_row *r, const int lanes, const int pixels
         vec_store_lanes(lanes, y + p * r->y_pixel, finish_vector(r, lanes, c, sum[p]));
 }
 
-/* One output, of whose taps [from, to) lie inside the map. */
-RC_INLINE void edge_vector(const depth_row *r, const int lanes, int j, int from, int to, int c)
+enum { EDGE = 4 };
+
+/* One output, of whose taps [from, to) lie inside the map; some vectors of channels, whose sums do not wait for each
+ * other. */
+RC_INLINE void edge_vectors(const depth_row *r, const int lanes, const int vectors, int j, int from, int to, int c)
 {
     ptrdiff_t cp = r->cp, at = (ptrdiff_t)(j * r->in_step + r->first) * cp + c;
     float *y = r->y + j * r->y_pixel + c;
-    vec sum = r->start ? vec_load_lanes(lanes, r->start + c) : vec_load_lanes(lanes, y);
+    vec sum[EDGE];
+    UNROLLED
+    for (int v = 0; v < vectors; v++)
+        sum[v] = vec_load_lanes(lanes, r->start ? r->start + c + v * lanes : y + v * lanes);
     for (int row = 0; row < r->rows; row++)
-        for (int t = from; t < to; t++)
-            sum += vec_load_lanes(lanes, r->x[row] + at + t * cp) * vec_load_lanes(lanes, r->w[row] + t * r->w_tap + c);
-    vec_store_lanes(lanes, y, finish_vector(r, lanes, c, sum));
+        for (int t = from; t < to; t++) {
+            const float *x = r->x[row] + at + t * cp, *w = r->w[row] + t * r->w_tap + c;
+            UNROLLED
+            for (int v = 0; v < vectors; v++)
+                sum[v] += vec_load_lanes(lanes, x + v * lanes) * vec_load_lanes(lanes, w + v * lanes);
+        }
+    UNROLLED
+    for (int v = 0; v < vectors; v++)
+        vec_store_lanes(lanes, y + v * lanes, finish_vector(r, lanes, c + v * lanes, sum[v]));
 }
 
 static void run_edge(const depth_row *given, int first, int last)
 {
     const depth_row here = *given, *r = &here;
     for (int j = first; j < last; j++) {
-        int column = j * r->in_step + r->first, from = larger(-column, 0), to = smaller(r->in_w - column, r->taps), c;
-        for (c = 0; c + RC_LANES <= r->cp; c += RC_LANES)
-            edge_vector(r, RC_LANES, j, from, to, c);
+        int column = j * r->in_step + r->first, from = larger(-column, 0), to = smaller(r->in_w - column, r->taps),
+            c = 0;
+        for (; c + EDGE * RC_LANES <= r->cp; c += EDGE * RC_LANES)
+            edge_vectors(r, RC_LANES, EDGE, j, from, to, c);
+        for (; c + RC_LANES <= r->cp; c += RC_LANES)
+            edge_vectors(r, RC_LANES, 1, j, from, to, c);
         for (; c < r->cp; c += 4)
-            edge_vector(r, 4, j, from, to, c);
+            edge_vectors(r, 4, 1, j, from, to, c);
     }
 }
 
@@ -236,22 +248,20 @@ static void pack(const depth_job *job)
 /* Can a sum be finished in its register? */
 static bool finishes_alone(const depth_job *job)
 {
-    const rc_tensor *y = job->y;
-    return !y->skip.value && (y->act == RC_ACT_NONE || y->act == RC_ACT_RELU || y->act == RC_ACT_RELU6);
+    float low, high;
+    return !job->y->skip.value && act_limits(job->y->act, &low, &high);
 }
 
 static void set_finish(const depth_job *job, int image, depth_row *r)
 {
-    r->low = -INFINITY;
-    r->high = INFINITY;
+    act_limits(RC_ACT_NONE, &r->low, &r->high);
     if (job->dy || !job->epilogue->apply || !finishes_alone(job))
         return;
     const rc_tensor *y = job->y;
     size_t vectors = (size_t)rc_group_of(y, image) * (size_t)job->plan.cp;
     r->scale = y->scale ? (const float *)y->scale + vectors : NULL;
     r->shift = y->scale ? (const float *)y->shift + vectors : NULL;
-    r->low = y->act == RC_ACT_NONE ? -INFINITY : 0;
-    r->high = y->act == RC_ACT_RELU6 ? 6 : INFINITY;
+    act_limits(y->act, &r->low, &r->high);
 }
 
 /* What the outputs of unit u with these residues are made of. */

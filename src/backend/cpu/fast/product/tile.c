@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "backend/cpu/fast/activation.h"
+
 /* The loops over the registers of a tile must vanish, or the sums live in memory. */
 #if defined(__clang__)
 #define UNROLLED _Pragma("clang loop unroll(full)")
@@ -104,6 +106,19 @@ RC_INLINE const float *multiply_run(vec sum[MAX_SUMS], const int pixels, const i
     return w;
 }
 
+RC_INLINE void finish_sums(vec sum[MAX_SUMS], const int pixels, const int vectors, const tile_row *row)
+{
+    if (row->scale) {
+        UNROLLED
+        for (int i = 0; i < pixels * vectors; i++)
+            sum[i] = sum[i] * vec_load(row->scale + i % vectors * RC_LANES) +
+                     vec_load(row->shift + i % vectors * RC_LANES);
+    }
+    UNROLLED
+    for (int i = 0; i < pixels * vectors; i++)
+        sum[i] = vec_cut_off(sum[i], row->low, row->high);
+}
+
 RC_INLINE void run_tile(const int pixels, const int vectors, const tile_row *row, const ptrdiff_t x_pixel,
                         const float *x, const float *w, float *y)
 {
@@ -131,6 +146,8 @@ RC_INLINE void run_tile(const int pixels, const int vectors, const tile_row *row
             sum[i] += sum[pixels + i];
     }
     FORGOTTEN(y);
+    if (row->finish)
+        finish_sums(sum, pixels, vectors, row);
     UNROLLED
     for (int i = 0; i < pixels * vectors; i++)
         vec_store(y + i / vectors * y_pixel + i % vectors * RC_LANES, sum[i]);

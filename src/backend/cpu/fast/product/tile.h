@@ -35,7 +35,12 @@ typedef struct tile_row {
     int pixels;
     int width;    /* a multiple of the lanes, at most TILE_WIDTH */
     int channels; /* of these are read and written in y: at most width */
-    int batch;    /* the same so many times, this much further each time: */
+    /* What is done with the sums, if anything is: scale and shift (width), NULL: nothing; then they are cut off below
+     * and above (vec_cut_off). Only where channels == width. */
+    bool finish;
+    const float *scale, *shift;
+    float low, high;
+    int batch; /* the same so many times, this much further each time: */
     ptrdiff_t x_batch, w_batch, y_batch;
 } tile_row;
 
