@@ -235,15 +235,6 @@ static rc_status merge(const rc_option_value *folders, const rc_reproduce_settin
 
 /* ---- what follows the runs -------------------------------------------------------------------------------------- */
 
-static const rc_command *find_command(const char *name)
-{
-    const rc_command *command;
-    int i = 0;
-    while ((command = rc_command_at(i)) != NULL && strcmp(command->name, name) != 0)
-        i++;
-    return command;
-}
-
 /* Words of a command line that grows. A failure sticks. */
 typedef struct words {
     char **word;
@@ -251,6 +242,7 @@ typedef struct words {
     bool failed;
 } words;
 
+/* `text`, as a path below the folder `before` unless that is empty. */
 static void add_word(words *w, const char *before, const char *text)
 {
     char **more = realloc(w->word, ((size_t)w->count + 1) * sizeof *more);
@@ -275,14 +267,14 @@ static void free_words(words *w)
     *w = (words){0};
 }
 
-/* Another command of this program; the words are freed. Returns its exit code. */
-static int call(words *w)
+/* Another command of this program; the words, of which its name is the first, are freed. Returns its exit code. */
+static int call(const rc_command *command, words *w)
 {
     char **sorted = malloc(((size_t)w->count + 1) * sizeof *sorted); /* the command moves its words about */
     if (sorted != NULL && w->count > 0)
         memcpy(sorted, w->word, (size_t)w->count * sizeof *sorted);
     int code = w->failed || sorted == NULL ? rc_failed(NULL, RC_OUT_OF_MEMORY)
-                                           : rc_command_main(find_command(sorted[0]), w->count, sorted);
+                                           : rc_command_main(command, w->count, sorted);
     free(sorted);
     free_words(w);
     rc_words_begin(&rc_command_reproduce);
@@ -296,7 +288,7 @@ static int make_page(const rc_reproduce_settings *s, const rc_cell_list *list, c
     words w = {0};
     int cells = 0;
     snprintf(file, sizeof file, "%s.html", s->artefact->name);
-    add_word(&w, "", "report");
+    add_word(&w, "", rc_command_report.name);
     add_word(&w, "", "--out");
     add_word(&w, s->out, file);
     add_word(&w, "", "--");
@@ -306,7 +298,7 @@ static int make_page(const rc_reproduce_settings *s, const rc_cell_list *list, c
         cells += done[i];
     }
     if (cells > 0)
-        return call(&w);
+        return call(&rc_command_report, &w);
     free_words(&w);
     return RC_EXIT_DONE;
 }
@@ -331,7 +323,7 @@ static int call_analyze(const char *kind, const char *folder, const char *method
                         const rc_option_value *value)
 {
     words w = {0};
-    add_word(&w, "", "analyze");
+    add_word(&w, "", rc_command_analyze.name);
     add_word(&w, "", "--out");
     add_word(&w, "", file);
     add_word(&w, "", "--method");
@@ -350,7 +342,7 @@ static int call_analyze(const char *kind, const char *folder, const char *method
     add_word(&w, "", "--");
     add_word(&w, "", kind);
     add_word(&w, "", folder);
-    return call(&w);
+    return call(&rc_command_analyze, &w);
 }
 
 /* The analysis of the cells i to end - 1, of one folder, that are done, as FOLDER/KIND.json. */
