@@ -268,7 +268,7 @@ def image_struct(array: numpy.ndarray) -> Any:
 
 def view(array: numpy.ndarray | None, pointer: str) -> Any:
     """A pointer to the numbers of an array in one piece, which must live as long; NULL for None."""
-    return ffi.NULL if array is None else ffi.cast(pointer, array.__array_interface__["data"][0])
+    return ffi.NULL if array is None else ffi.cast(pointer, ffi.from_buffer(array))
 
 
 def name_array(names: Sequence[str]) -> tuple[Any, list[Any]]:
