@@ -1,4 +1,5 @@
-/* Example 5: learn from image files, say what was learnt, and hand the model on without a file.
+/* Example 5: learn from image files, say what was learnt, and hand the model on: without a file, and to other
+ * programs.
  *
  * The files are made here: PGM pictures of 16 x 16 pixels, a folder for each class. */
 #include <stdio.h>
@@ -119,6 +120,10 @@ int main(void)
     void *bytes;
     size_t size;
     check(recollect_model_save_memory(model, &bytes, &size));
+
+    /* To programs without recollect: a graph for ONNX Runtime and OpenCV. "torch" and "c" are the other formats. */
+    check(recollect_model_export(model, "onnx", "example-05.onnx", 1));
+    remove("example-05.onnx");
     recollect_model_destroy(&model);
     check(recollect_model_load_memory(context, bytes, size, &received));
     recollect_free(bytes);

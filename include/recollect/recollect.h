@@ -245,6 +245,15 @@ RECOLLECT_API recollect_status recollect_model_save(const recollect_model *model
  * to the caller, who gives it back with recollect_free. On failure *bytes is NULL and *size 0. */
 RECOLLECT_API recollect_status recollect_model_save_memory(const recollect_model *model, void **bytes, size_t *size);
 
+/* Writes the model for other programs (docs/export.md). format: "onnx" (a graph that ONNX Runtime and OpenCV run, with
+ * normalisation and softmax inside), "torch" (a safetensors file with the names of PyTorch's state_dict of this net) or
+ * "c" (a C header with the weights and a predictor that needs neither files nor a heap; the name of the file becomes
+ * the prefix of what it defines). None of them holds what the model needs to learn more. Whole or not at all, and
+ * `overwrite` as above. RECOLLECT_UNSUPPORTED: the format cannot hold a model that large. RECOLLECT_NUMERIC: its
+ * statistics are damaged. */
+RECOLLECT_API recollect_status recollect_model_export(const recollect_model *model, const char *format,
+                                                      const char *path, int overwrite);
+
 /* Can a model of about `bytes` bytes be saved as `path`? For callers that want to know before hours of work.
  * Checks whether the folder exists and may be written, whether a file of that name is in the way (unless
  * `overwrite` is not 0), and whether there is room. Writes nothing. bytes 0: a small model. */

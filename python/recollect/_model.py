@@ -69,6 +69,11 @@ class Model(Handle):
         with self._used() as handle:
             attempt(lib.recollect_model_save, handle, path_bytes(path), overwrite)
 
+    def export(self, path: PathLike, format: str = "onnx", *, overwrite: bool = False) -> None:
+        """Writes the model for other programs: "onnx", "torch" (a state_dict as safetensors) or "c" (a C header)."""
+        with self._used() as handle:
+            attempt(lib.recollect_model_export, handle, format.encode(), path_bytes(path), overwrite)
+
     def to_bytes(self) -> bytes:
         """The bytes of such a file."""
         block, size = ffi.new("void **"), ffi.new("size_t *")

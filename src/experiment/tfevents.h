@@ -10,17 +10,15 @@
 #ifndef RC_EXPERIMENT_TFEVENTS_H
 #define RC_EXPERIMENT_TFEVENTS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/protobuf.h"
 #include "base/status.h"
 
 typedef struct rc_tf_event {
-    uint8_t *data; /* `used` of `room` bytes */
-    size_t used, room;
+    rc_protobuf out;
     size_t summary; /* where the summary begins that holds all values; 0: there is none yet */
-    bool failed;    /* no memory */
 } rc_tf_event;
 
 /* time: seconds since 1970. */

@@ -357,6 +357,18 @@ class Files(unittest.TestCase):
                 self.assertEqual(again.stored_bytes, model.stored_bytes)
                 self.assertEqual(repr(again), "<recollect.Model: 2 classes: columns, rows>")
 
+    def test_export(self):
+        with a_model() as model, tempfile.TemporaryDirectory() as folder:
+            graph, header = pathlib.Path(folder, "net.onnx"), pathlib.Path(folder, "net.h")
+            model.export(graph)
+            self.assertIn(b"probabilities", graph.read_bytes())
+            model.export(str(header), "c")
+            self.assertIn("int net_predict(", header.read_text())
+            with self.assertRaisesRegex(recollect.InputOutputError, "exists already"):
+                model.export(header, "c")
+            with self.assertRaisesRegex(recollect.InvalidArgument, "format is 'tflite'"):
+                model.export(header, "tflite", overwrite=True)
+
     def test_bad_files(self):
         for kind, message, content in ((recollect.FormatError, "safetensors", b"no model"),
                                        (recollect.FormatError, "", taught[:-1]),

@@ -190,6 +190,19 @@ static void creating_loading_and_saving_are_checked(void **state)
     REFUSES(RECOLLECT_IO, "exists already", recollect_model_save(taught, "/", 0));
     REFUSES(RECOLLECT_IO, "", recollect_model_save(taught, "/", 1));
     REFUSES(RECOLLECT_IO, "no-such-folder", recollect_model_save(taught, "no-such-folder/x", 1));
+
+    REFUSES_ARGUMENT("model is NULL", recollect_model_export(NULL, "onnx", "x", 0));
+    REFUSES_ARGUMENT("format is NULL", recollect_model_export(taught, NULL, "x", 0));
+    REFUSES_ARGUMENT("format is 'ONNX', expected onnx, torch or c", recollect_model_export(taught, "ONNX", "x", 0));
+    REFUSES_ARGUMENT("path is NULL", recollect_model_export(taught, "onnx", NULL, 0));
+    REFUSES_ARGUMENT("path is empty", recollect_model_export(taught, "torch", "", 1));
+    REFUSES_ARGUMENT("knows nothing", recollect_model_export(empty, "c", "never-written", 1));
+    for (int i = 0; i < 3; i++) {
+        static const char *const formats[] = {"onnx", "torch", "c"};
+        REFUSES(RECOLLECT_IO, "the setting 'overwrite'", recollect_model_export(taught, formats[i], "/", 0));
+        REFUSES(RECOLLECT_IO, "", recollect_model_export(taught, formats[i], "/", 1));
+        REFUSES(RECOLLECT_IO, "no-such-folder", recollect_model_export(taught, formats[i], "no-such-folder/x", 1));
+    }
     recollect_model_destroy(NULL);
     recollect_model_destroy(&made);
 }

@@ -121,6 +121,7 @@ static void refuse_inherited(recollect_context *context, recollect_model *model)
     check_is_refused(recollect_model_set(model, "epochs", "3"));
     check_is_refused(recollect_model_get(model, "epochs", text, sizeof text));
     check_is_refused(recollect_model_save(model, path, 1));
+    check_is_refused(recollect_model_export(model, "onnx", path, 1));
     recollect_stream stream = {.size = sizeof stream};
     check_is_refused(recollect_learn_stream(model, &stream, data.names, CLASSES, NULL));
     recollect_evaluation *evaluation = NULL;
