@@ -138,11 +138,12 @@ static int64_t add_turned(header *h, const float *values, size_t rows, size_t co
     return at;
 }
 
-/* (c_out, c_in, k, k) as (k, k, c_in, c_out). */
+/* (c_out, c_in, k, k) as (k, k, c_in, c_out); depthwise: (c, 1, k, k) as (k, k, c). */
 static int64_t add_convolution(header *h, const rc_layer *layer)
 {
     int64_t at = h->weights;
-    size_t taps = (size_t)layer->k * (size_t)layer->k, c_in = (size_t)layer->c_in, c_out = (size_t)layer->c_out;
+    size_t taps = (size_t)layer->k * (size_t)layer->k, c_out = (size_t)layer->c_out;
+    size_t c_in = layer->kind == RC_LAYER_DEPTHWISE ? 1 : (size_t)layer->c_in;
     const float *weight = h->e->param + layer->weight;
     for (size_t tap = 0; tap < taps; tap++)
         for (size_t in = 0; in < c_in; in++)
@@ -294,6 +295,7 @@ static void put_names(header *h)
 static const char *operation_of(const rc_layer *layer)
 {
     switch (layer->kind) {
+    case RC_LAYER_DEPTHWISE: return "DEPTHWISE";
     case RC_LAYER_MAX_POOL: return "MAX_POOL";
     case RC_LAYER_AVERAGE_POOL: return "AVERAGE_POOL";
     default: return "CONV";
@@ -307,8 +309,11 @@ static const char *activation_of(const rc_layer *layer)
     case RC_ACT_LEAKY_RELU: return "LEAKY_RELU";
     case RC_ACT_TANH: return "TANH";
     case RC_ACT_SIGMOID: return "SIGMOID";
-    default: return "NONE";
+    case RC_ACT_RELU6: return "RELU6";
+    case RC_ACT_SILU: return "SILU";
+    case RC_ACT_NONE: break;
     }
+    return "NONE";
 }
 
 static void put_layer(header *h, int index)

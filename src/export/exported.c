@@ -64,10 +64,9 @@ void rc_exported_drop(rc_exported *e)
 
 static bool has_format(const rc_layer *layer, bool last)
 {
-    if ((unsigned)layer->act > RC_ACT_SIGMOID)
-        return false;
     switch (layer->kind) {
     case RC_LAYER_CONV: return !layer->transposed && layer->up == 1;
+    case RC_LAYER_DEPTHWISE:
     case RC_LAYER_MAX_POOL: return true;
     case RC_LAYER_AVERAGE_POOL: return last;
     default: return false;

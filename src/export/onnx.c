@@ -159,8 +159,9 @@ static void put_windows(graph *g, const rc_layer *layer)
 static void put_folded(graph *g, const rc_layer *layer, const char *weight, const char *bias)
 {
     const rc_exported *e = g->e;
-    const int64_t channels = layer->c_out, dims[] = {layer->c_out, layer->c_in, layer->k, layer->k};
-    size_t taps = layer->weights / (size_t)layer->c_out;
+    size_t taps = layer->weights / (size_t)layer->c_out; /* of one result: k * k, times the channels that it reads */
+    const int64_t read = (int64_t)taps / layer->k / layer->k;
+    const int64_t channels = layer->c_out, dims[] = {layer->c_out, read, layer->k, layer->k};
     for (int channel = 0; channel < layer->c_out; channel++) {
         const rc_affine affine = rc_exported_affine(e, layer, channel);
         size_t first = (size_t)channel * taps;
@@ -184,6 +185,8 @@ static void put_conv(graph *g, const rc_layer *layer, const char *result)
     put_folded(g, layer, weight, bias);
     size_t at = begin_node(g, "Conv", (const char *const[]){value_of(g, layer->in), weight, bias, NULL}, result);
     put_windows(g, layer);
+    if (layer->kind == RC_LAYER_DEPTHWISE)
+        put_int(g, "group", layer->c_out);
     rc_protobuf_end(&g->out, at);
 }
 
@@ -223,6 +226,27 @@ static const char *put_padded_skip(graph *g, const rc_layer *layer, char pixels[
     return padded;
 }
 
+/* min(max(in, 0), 6) */
+static void put_relu6(graph *g, const rc_layer *layer, const char *in, const char *result)
+{
+    static const float low = 0, high = 6;
+    char least[NAME_SIZE], most[NAME_SIZE];
+    snprintf(least, sizeof least, "%s.least", layer->name);
+    snprintf(most, sizeof most, "%s.most", layer->name);
+    put_floats(g, least, NULL, 0, &low);
+    put_floats(g, most, NULL, 0, &high);
+    rc_protobuf_end(&g->out, begin_node(g, "Clip", (const char *const[]){in, least, most, NULL}, result));
+}
+
+/* in * sigmoid(in) */
+static void put_silu(graph *g, const rc_layer *layer, const char *in, const char *result)
+{
+    char gate[NAME_SIZE];
+    snprintf(gate, sizeof gate, "%s.gate", layer->name);
+    put_node(g, "Sigmoid", in, NULL, gate);
+    put_node(g, "Mul", in, gate, result);
+}
+
 static void put_activation(graph *g, const rc_layer *layer, const char *in, const char *result)
 {
     switch (layer->act) {
@@ -240,7 +264,8 @@ static void put_activation(graph *g, const rc_layer *layer, const char *in, cons
     }
     case RC_ACT_TANH: put_node(g, "Tanh", in, NULL, result); break;
     case RC_ACT_SIGMOID: put_node(g, "Sigmoid", in, NULL, result); break;
-    default: break; /* rc_exported_check has refused it */
+    case RC_ACT_RELU6: put_relu6(g, layer, in, result); break;
+    case RC_ACT_SILU: put_silu(g, layer, in, result); break;
     }
 }
 

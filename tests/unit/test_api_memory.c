@@ -243,9 +243,6 @@ static recollect_status describe(program *p)
         status = recollect_model_save_memory(p->model, &bytes, &size);
     if (status == RECOLLECT_OK)
         recollect_free(bytes);
-    static const char *const formats[] = {"onnx", "torch", "c"};
-    for (int i = 0; status == RECOLLECT_OK && i < 3; i++)
-        status = recollect_model_export(p->model, formats[i], p->path, 1);
     return status;
 }
 

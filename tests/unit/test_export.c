@@ -20,9 +20,10 @@
 #include "export/exported.h"
 #include "nn/nets_parts.h"
 #include "nn/published.h"
+#include "support/failing_heap.h"
 #include "support/succeeds.h"
 
-enum { H = 9, W = 8, C = 3, CLASSES = 4, IMAGES = 3, PIXELS = H * W * C };
+enum { H = 20, W = 12, C = 3, CLASSES = 4, IMAGES = 3, PIXELS = H * W * C };
 
 static char folder[] = "/tmp/recollect-export-XXXXXX";
 static char path[128];
@@ -74,9 +75,12 @@ static void build_net(rc_net *net)
 {
     rc_net_builder b = rc_net_start(net, "everything", C, H, W);
     int a = add(&b, conv(RC_NET_INPUT, 4, 3, 1, RC_ACT_RELU), "a");
-    int pooled = add(&b, (rc_layer){.kind = RC_LAYER_MAX_POOL, .in = a, .k = 3, .stride = 2, .pad = 1}, "max");
+    rc_layer window = {.kind = RC_LAYER_DEPTHWISE, .in = a, .k = 5, .stride = 2, .same = true, .act = RC_ACT_RELU6};
+    rc_part_normalise(&window, 1e-3f, true);
+    int w = add(&b, window, "w"); /* one pixel of padding before the first, two behind the last */
+    int pooled = add(&b, (rc_layer){.kind = RC_LAYER_MAX_POOL, .in = w, .k = 3, .stride = 2, .pad = 1}, "max");
     int x = add(&b, sum(conv(pooled, 4, 3, 1, RC_ACT_LEAKY_RELU), pooled, RC_SHORTCUT_IDENTITY), "b");
-    int y = add(&b, conv(x, 6, 3, 2, RC_ACT_RELU), "c");
+    int y = add(&b, conv(x, 6, 3, 2, RC_ACT_SILU), "c");
     x = add(&b, sum(conv(y, 6, 3, 1, RC_ACT_NONE), x, RC_SHORTCUT_PAD_BOTH), "d");
     y = add(&b, conv(x, 7, 1, 2, RC_ACT_TANH), "e");
     x = add(&b, sum(conv(y, 7, 3, 1, RC_ACT_SIGMOID), x, RC_SHORTCUT_PAD_END), "f");
@@ -252,31 +256,20 @@ static message named(message m, int number, int name_field, const char *name)
 
 static void expect_operators(message graph)
 {
-    static const char *const expected[] = {"Sub",
-                                           "Div",
-                                           "Conv",
-                                           "Relu",
-                                           "MaxPool",
-                                           "Conv",
-                                           "Add",
-                                           "LeakyRelu",
-                                           "Conv",
-                                           "Relu",
-                                           "Conv",
-                                           "Slice",
-                                           "Pad",
-                                           "Add",
-                                           "Conv",
-                                           "Tanh",
-                                           "Conv",
-                                           "Slice",
-                                           "Pad",
-                                           "Add",
-                                           "Sigmoid",
-                                           "Conv",
-                                           "GlobalAveragePool",
-                                           "Flatten",
-                                           "Gemm",
+    static const char *const expected[] = {"Sub",     "Div",
+                                           "Conv",    "Relu",
+                                           "Conv",    "Clip",
+                                           "MaxPool", "Conv",
+                                           "Add",     "LeakyRelu",
+                                           "Conv",    "Sigmoid",
+                                           "Mul",     "Conv",
+                                           "Slice",   "Pad",
+                                           "Add",     "Conv",
+                                           "Tanh",    "Conv",
+                                           "Slice",   "Pad",
+                                           "Add",     "Sigmoid",
+                                           "Conv",    "GlobalAveragePool",
+                                           "Flatten", "Gemm",
                                            "Softmax"};
     field node;
     for (size_t i = 0; i < sizeof expected / sizeof *expected; i++) {
@@ -325,7 +318,7 @@ static void expect_folded(const subject *s, message graph)
 static void a_graph_has_every_layer(void **state)
 {
     (void)state;
-    static const int pads[] = {1, 1, 1, 1}, kernel[] = {3, 3}, one[] = {1, 1}, two[] = {2, 2};
+    static const int pads[] = {1, 1, 1, 1}, uneven[] = {1, 1, 2, 2}, kernel[] = {3, 3}, one[] = {1, 1}, two[] = {2, 2};
     subject s;
     char *bytes;
     size_t size;
@@ -337,13 +330,17 @@ static void a_graph_has_every_layer(void **state)
     assert_true(find_field(model, 1, 0, &f) && f.value == 8);             /* IR version */
     assert_true(find_field(inside(model, 8), 2, 0, &f) && f.value == 17); /* opset */
     assert_true(says(inside(named(model, 14, 1, "recollect.resize"), 2), "11"));
-    assert_true(says(inside(named(model, 14, 1, "recollect.size"), 2), "9"));
+    assert_true(says(inside(named(model, 14, 1, "recollect.size"), 2), "20"));
     assert_true(says(inside(named(model, 14, 1, "recollect.net"), 2), "everything"));
     assert_true(says(inside(named(model, 14, 1, "recollect.classes"), 2),
                      "[\"cat\",\"a \\\"b\\\"\\\\\",\"?\?/*/%d\",\"\xC3\xA4\\n7\"]"));
     message graph = inside(model, 7);
     expect_operators(graph);
     expect_integers(graph, "a.operation", "pads", pads, 4);
+    expect_integers(graph, "w.operation", "pads", uneven, 4);
+    assert_true(find_field(named(named(graph, 1, 2, "w.operation"), 5, 1, "group"), 3, 0, &f) && f.value == 4);
+    static const float six = 6;
+    assert_memory_equal(inside(named(graph, 5, 8, "w.most"), 9).at, &six, sizeof six);
     expect_integers(graph, "max", "kernel_shape", kernel, 2);
     expect_integers(graph, "max", "strides", two, 2);
     expect_integers(graph, "e.operation", "kernel_shape", one, 2);
@@ -520,22 +517,46 @@ static void what_no_format_has_is_refused(void **state)
     (void)state;
     subject s;
     make_subject(&s, false);
-    s.e.running[s.net.layer[3].running_var + 2] = -1;
+    s.e.running[s.net.layer[4].running_var + 2] = -1;
     assert_int_equal(rc_exported_check(&s.e), RC_NUMERIC);
     assert_non_null(strstr(rc_message(), "channel 2 of 'c_bn'"));
-    s.e.running[s.net.layer[3].running_var + 2] = 1;
+    s.e.running[s.net.layer[4].running_var + 2] = 1;
     SUCCEEDS(rc_exported_check(&s.e));
-    s.net.layer[2].up = 2;
+    s.net.layer[3].up = 2;
     assert_int_equal(rc_exported_check(&s.e), RC_UNSUPPORTED);
-    assert_non_null(strstr(rc_message(), "layer 2 'b'"));
-    s.net.layer[2].up = 1;
-    s.net.layer[2].kind = RC_LAYER_LINEAR;
+    assert_non_null(strstr(rc_message(), "layer 3 'b'"));
+    s.net.layer[3].up = 1;
+    s.net.layer[3].kind = RC_LAYER_LINEAR;
     assert_int_equal(rc_exported_check(&s.e), RC_UNSUPPORTED);
-    s.net.layer[2].kind = RC_LAYER_CONV;
+    s.net.layer[3].kind = RC_LAYER_CONV;
     s.net.layers--; /* no average pool at the end */
     assert_int_equal(rc_exported_check(&s.e), RC_UNSUPPORTED);
-    assert_non_null(strstr(rc_message(), "layer 7 'g'"));
+    assert_non_null(strstr(rc_message(), "layer 8 'g'"));
     s.net.layers++;
+    drop_subject(&s);
+}
+
+/* Every request for memory fails once: the call says so, and no file is left. */
+static void memory_that_runs_out_leaves_no_file(void **state)
+{
+    (void)state;
+    static rc_status (*const formats[])(const rc_exported *, const char *, bool) = {rc_export_onnx, rc_export_torch,
+                                                                                    rc_export_c_header};
+    subject s;
+    make_subject(&s, true);
+    for (int i = 0; i < 3; i++) {
+        int tries = 0;
+        rc_status status = RC_OUT_OF_MEMORY;
+        for (in_folder("x"); status != RC_OK; tries++) {
+            allocation_to_fail = tries + 1;
+            status = formats[i](&s.e, path, false);
+            bool failed = allocation_failed();
+            assert_int_equal(status, failed ? RC_OUT_OF_MEMORY : RC_OK);
+            assert_int_equal(rc_file_exists(path), !failed);
+        }
+        assert_true(tries > 3);
+        remove(path);
+    }
     drop_subject(&s);
 }
 
@@ -547,6 +568,7 @@ int main(void)
         cmocka_unit_test(a_header_has_the_bits_of_the_reference),
         cmocka_unit_test(tensors_have_the_names_of_the_published_net),
         cmocka_unit_test(what_no_format_has_is_refused),
+        cmocka_unit_test(memory_that_runs_out_leaves_no_file),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
