@@ -1,5 +1,5 @@
-/* Several layers at once on the emulation of CUDA: a frozen net and a teacher go the same way with them as layer by
- * layer. usage: check_fused MODULE [IMAGES]
+/* Nets on the emulation of CUDA: every test net learns what it learns on the reference; several layers at once take a
+ * frozen net and a teacher the same way as layer by layer. usage: check_fused MODULE [IMAGES]
  * With the module for a card, IMAGES is more than its multiprocessors, so that images share blocks. */
 #include <math.h>
 #include <setjmp.h>
@@ -13,6 +13,7 @@
 
 #include "nn/nets.h"
 #include "support/nn_fixture.h"
+#include "support/nn_nets.h"
 
 enum { SEED = 3, LOSS = 11 };
 
@@ -159,6 +160,31 @@ static void test_large_maps(void **state)
     check_net(3 + 3, 1);
 }
 
+/* ---- layer by layer ---------------------------------------------------------------------------------------------- */
+
+/* A step in training: all gradients together, and that of the input. */
+static void check_step(const char *backend, double tolerance)
+{
+    const rc_pass_settings settings = {.mode = RC_PASS_TRAIN, .n = 3, .input_gradient = true, .update_running = true};
+    nn_fixture a, b;
+    nn_open(&a, backend, 1, &net, &settings, SEED);
+    nn_open(&b, "reference64", 1, &net, &settings, SEED);
+    nn_step(&a, LOSS);
+    nn_step(&b, LOSS);
+    expect_same_reals("gradient of the parameters", &a, a.gradient, &b, b.gradient, net.params, tolerance);
+    expect_same_reals("running statistics", &a, a.model.running, &b, b.model.running, net.running, tolerance);
+    expect_same_input_gradient(&a, &b, tolerance);
+    nn_close(&a);
+    nn_close(&b);
+}
+
+static void test_nets_in_fp32(void **state)
+{
+    (void)state;
+    for (int i = 0; nn_test_net(&net, i) != NULL; i++)
+        check_step("cuda:fp32", 2e-5);
+}
+
 /* ---- what is taken ----------------------------------------------------------------------------------------------- */
 
 enum { X, OTHER, FIRST, LAYERS = FIRST + RC_MAX_FUSED + 2 };
@@ -199,6 +225,10 @@ static void test_what_is_taken(void **state)
     offered[X].act = RC_ACT_TANH, takes(be, 0);
     offered[FIRST].act = RC_ACT_SIGMOID, takes(be, 0);
     offered[FIRST + 2].act = RC_ACT_TANH, takes(be, 2);
+    offered[X].act = RC_ACT_RELU6, takes(be, 0);
+    offered[X].act = RC_ACT_SILU, takes(be, 0);
+    offered[FIRST].act = RC_ACT_SILU, takes(be, 0);
+    offered[FIRST + 1].act = RC_ACT_RELU6, takes(be, 1);
     offered[FIRST + 2].act = RC_ACT_LEAKY_RELU, takes(be, 3);
     offered[FIRST + 2].act = RC_ACT_NONE, takes(be, 3);
     offered[FIRST].in = -1, takes(be, 0);
@@ -222,7 +252,8 @@ static void test_what_is_taken(void **state)
     /* Shapes: of all links, and there is a kernel for it. */
     int *const later[] = {&offered[FIRST + 1].conv.c_in,   &offered[FIRST + 1].conv.c_out, &offered[FIRST + 1].conv.k,
                           &offered[FIRST + 1].conv.stride, &offered[FIRST + 1].conv.pad,   &offered[FIRST + 1].conv.up,
-                          &offered[FIRST + 1].conv.h,      &offered[FIRST + 1].conv.w};
+                          &offered[FIRST + 1].conv.h,      &offered[FIRST + 1].conv.w,     &offered[FIRST + 1].conv.oh,
+                          &offered[FIRST + 1].conv.ow};
     for (size_t i = 0; i < sizeof later / sizeof *later; i++)
         *later[i] += 1, takes(be, 1);
     offered[FIRST + 1].conv.transposed = true, takes(be, 1);
@@ -232,6 +263,10 @@ static void test_what_is_taken(void **state)
     for (int i = FIRST; i < FIRST + 3; i++)
         offered[i].conv.w = 24;
     takes(be, 0);
+    /* Another padding behind the last pixel than before the first. */
+    int *const behind[] = {&offered[FIRST].conv.oh, &offered[FIRST].conv.ow};
+    for (size_t i = 0; i < sizeof behind / sizeof *behind; i++)
+        *behind[i] -= 1, takes(be, 0);
     /* Sums have a row for each image, 512 at most. */
     assert_int_equal(be->fuse(be, offered, LAYERS, FIRST, 512, true), 3);
     assert_int_equal(be->fuse(be, offered, LAYERS, FIRST, 513, true), 0);
@@ -248,7 +283,8 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: check_fused MODULE [IMAGES]\n");
         return 2;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_linear_sums), cmocka_unit_test(test_rectified_sums),
-                                       cmocka_unit_test(test_large_maps), cmocka_unit_test(test_what_is_taken)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_nets_in_fp32), cmocka_unit_test(test_linear_sums),
+                                       cmocka_unit_test(test_rectified_sums), cmocka_unit_test(test_large_maps),
+                                       cmocka_unit_test(test_what_is_taken)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

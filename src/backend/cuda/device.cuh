@@ -185,6 +185,12 @@ __device__ inline float act_slope(rc_act act, float v)
     return 1;
 }
 
+/* act'(z), where no value is at hand. */
+__device__ inline float slope_at(rc_act act, float z)
+{
+    return act_slope(act, act == RC_ACT_SILU ? z : activate(act, z));
+}
+
 /* ---- groups of images ------------------------------------------------------------------------------------------- */
 
 struct group_view {
@@ -304,16 +310,30 @@ template <typename Act> __device__ inline float8 load_skip8(const tensor_view<Ac
     return out;
 }
 
-/* raw * scale + shift + skip, given raw. `group` is that of at.image. */
+/* What normalises eight channels of a group; unused where nothing does. */
+struct scale8 {
+    float8 scale, shift;
+};
+
+template <typename Act> __device__ inline scale8 load_scale8(const tensor_view<Act> &t, int group, int channel)
+{
+    scale8 by = {zero8(), zero8()};
+    if (t.scale) {
+        by.scale = load8(t.scale + group * t.cp + channel);
+        by.shift = load8(t.shift + group * t.cp + channel);
+    }
+    return by;
+}
+
+/* raw * scale + shift + skip, given raw. */
 template <typename Act>
-__device__ inline float8 before_act8(const tensor_view<Act> &t, float8 raw, place at, int group, int channel)
+__device__ inline float8 before_act8(const tensor_view<Act> &t, float8 raw, const scale8 &by, place at, int channel)
 {
     float8 z = raw;
     if (t.scale) {
-        float8 scale = load8(t.scale + group * t.cp + channel), shift = load8(t.shift + group * t.cp + channel);
 #pragma unroll
         for (int i = 0; i < 8; i++)
-            z.v[i] = z.v[i] * scale.v[i] + shift.v[i];
+            z.v[i] = z.v[i] * by.scale.v[i] + by.shift.v[i];
     }
     if (t.skip) {
         float8 skip = load_skip8(t, at, channel);
@@ -324,12 +344,12 @@ __device__ inline float8 before_act8(const tensor_view<Act> &t, float8 raw, plac
     return z;
 }
 
-/* act of that: what the epilogue of an operation has in registers. Pad channels come out as 0: scale, shift and skip
- * are 0 there, and so must raw be; the sigmoid of that is not. */
+/* act of that. Pad channels come out as 0: scale, shift and skip are 0 there, and so must raw be; the sigmoid of that
+ * is not. */
 template <typename Act>
-__device__ inline float8 finish8(const tensor_view<Act> &t, float8 raw, place at, int group, int channel)
+__device__ inline float8 finish8(const tensor_view<Act> &t, float8 raw, const scale8 &by, place at, int channel)
 {
-    float8 z = before_act8(t, raw, at, group, channel);
+    float8 z = before_act8(t, raw, by, at, channel);
     if (t.act == RC_ACT_NONE)
         return z;
 #pragma unroll
@@ -338,17 +358,25 @@ __device__ inline float8 finish8(const tensor_view<Act> &t, float8 raw, place at
     return z;
 }
 
+/* The same for what the epilogue of an operation has in registers. `group` is that of at.image. */
+template <typename Act>
+__device__ inline float8 finish8(const tensor_view<Act> &t, float8 raw, place at, int group, int channel)
+{
+    return finish8(t, raw, load_scale8(t, group, channel), at, channel);
+}
+
 /* The value computed from raw, whether or not it has been stored. */
 template <typename Act> __device__ inline float8 load_pending8(const tensor_view<Act> &t, place at, int channel)
 {
     return finish8(t, load8(t.raw + offset8(t, at.pixel, channel)), at, group_of(t.groups, at.image), channel);
 }
 
-/* What act_slope takes, computed from raw, whether or not the value has been stored. */
+/* What act_slope takes, computed from raw. */
 template <typename Act>
-__device__ inline float8 finish_for_slope8(const tensor_view<Act> &t, float8 raw, place at, int group, int channel)
+__device__ inline float8 finish_for_slope8(const tensor_view<Act> &t, float8 raw, const scale8 &by, place at,
+                                           int channel)
 {
-    return t.act == RC_ACT_SILU ? before_act8(t, raw, at, group, channel) : finish8(t, raw, at, group, channel);
+    return t.act == RC_ACT_SILU ? before_act8(t, raw, by, at, channel) : finish8(t, raw, by, at, channel);
 }
 
 /* The value in two halves, for kernels that start several loads before they use the first. */
@@ -404,9 +432,10 @@ template <typename Act> __device__ inline float8 dz8(const tensor_view<Act> &y, 
 {
     if (y.act == RC_ACT_NONE)
         return g;
-    float8 value = slope_by_sign(y.act) ? load_value8(y, at, channel)
-                                        : finish_for_slope8(y, load8(y.raw + offset8(y, at.pixel, channel)), at,
-                                                            group_of(y.groups, at.image), channel);
+    float8 value = slope_by_sign(y.act)
+                       ? load_value8(y, at, channel)
+                       : finish_for_slope8(y, load8(y.raw + offset8(y, at.pixel, channel)),
+                                           load_scale8(y, group_of(y.groups, at.image), channel), at, channel);
 #pragma unroll
     for (int i = 0; i < 8; i++)
         g.v[i] *= act_slope(y.act, value.v[i]);
@@ -435,26 +464,52 @@ template <typename Act> __device__ inline draw8 fetch_draw8(const grad_view<Act>
     return fetched;
 }
 
+/* The coefficients of eight channels of a group. */
+struct coefficients8 {
+    float8 a, b, c;
+    scale8 y; /* only where the slope is computed from raw */
+};
+
+template <typename Act>
+__device__ inline coefficients8 load_coefficients8(const grad_view<Act> &dy, int group, int channel)
+{
+    coefficients8 by = {};
+    int at = group * dy.y.cp + channel;
+    if (dy.y.act != RC_ACT_NONE && !(dy.y.stored && slope_by_sign(dy.y.act)))
+        by.y = load_scale8(dy.y, group, channel);
+    if (dy.a) {
+        by.a = load8(dy.a + at);
+        by.b = load8(dy.b + at);
+        by.c = load8(dy.c + at);
+    }
+    return by;
+}
+
 /* dL/draw = a * dz + b * raw + c; pad channels are 0. */
 template <typename Act>
-__device__ inline float8 finish_draw8(const grad_view<Act> &dy, const draw8 &fetched, place at, int channel)
+__device__ inline float8 finish_draw8(const grad_view<Act> &dy, const draw8 &fetched, const coefficients8 &by, place at,
+                                      int channel)
 {
     float8 dz = fetched.g;
-    int group = group_of(dy.y.groups, at.image), vector = group * dy.y.cp + channel;
     if (dy.y.act != RC_ACT_NONE) {
         bool by_value = dy.y.stored && slope_by_sign(dy.y.act);
-        float8 value = by_value ? fetched.value : finish_for_slope8(dy.y, fetched.raw, at, group, channel);
+        float8 value = by_value ? fetched.value : finish_for_slope8(dy.y, fetched.raw, by.y, at, channel);
 #pragma unroll
         for (int i = 0; i < 8; i++)
             dz.v[i] *= act_slope(dy.y.act, value.v[i]);
     }
     if (!dy.a)
         return dz;
-    float8 a = load8(dy.a + vector), b = load8(dy.b + vector), c = load8(dy.c + vector);
 #pragma unroll
     for (int i = 0; i < 8; i++)
-        dz.v[i] = a.v[i] * dz.v[i] + b.v[i] * fetched.raw.v[i] + c.v[i];
+        dz.v[i] = by.a.v[i] * dz.v[i] + by.b.v[i] * fetched.raw.v[i] + by.c.v[i];
     return dz;
+}
+
+template <typename Act>
+__device__ inline float8 finish_draw8(const grad_view<Act> &dy, const draw8 &fetched, place at, int channel)
+{
+    return finish_draw8(dy, fetched, load_coefficients8(dy, group_of(dy.y.groups, at.image), channel), at, channel);
 }
 
 template <typename Act> __device__ inline float8 load_draw8(const grad_view<Act> &dy, place at, int channel)

@@ -9,7 +9,8 @@ static bool piecewise_linear(rc_act act)
 static bool same_shape(const rc_conv *a, const rc_conv *b)
 {
     return a->c_in == b->c_in && a->c_out == b->c_out && a->k == b->k && a->stride == b->stride && a->pad == b->pad &&
-           a->up == b->up && a->transposed == b->transposed && a->h == b->h && a->w == b->w;
+           a->up == b->up && a->transposed == b->transposed && a->h == b->h && a->w == b->w && a->oh == b->oh &&
+           a->ow == b->ow;
 }
 
 /* Can layer `index` be a link of the chain that begins with `first`, if the layers between are? The first may add what

@@ -28,6 +28,7 @@ extern const rc_cuda_conv_kind rc_cuda_conv_tiled;  /* fp32 products in tiles, k
 extern const rc_cuda_conv_kind rc_cuda_conv_direct; /* any shape, one thread per pixel and eight channels */
 
 /* Sums of dL/draw over all pixels: the gradient of the bias, for any kind (conv_direct.cu). */
+size_t rc_cuda_bias_bytes(int channels); /* of workspace that it needs */
 void rc_cuda_bias_gradient(rc_cuda *cuda, const rc_grad *dy, float *dbias);
 
 #endif

@@ -63,7 +63,7 @@ __global__ static void forward_kernel(rc_conv conv, tensor_view<Act> x, const fl
                             result.v[i] += weight[weight_at(conv, walk.channel + i, in + j, tap)] * value.v[j];
             }
         }
-        finish_forward8(e, walk, pixel, result, &sums);
+        finish_forward8(e, walk, to, result, load_center8(e, walk.channel), &sums);
     }
     finish_sums(e.partial, e.cut, sums);
 }
@@ -116,7 +116,7 @@ __global__ static void backward_data_kernel(rc_conv conv, grad_view<Act> dy, con
                             result.v[i] += weight[weight_at(conv, out + j, walk.channel + i, tap)] * draw.v[j];
             }
         }
-        finish_backward8(e, walk, pixel, result, &sums);
+        finish_backward8(e, walk, to, result, &sums);
     }
     finish_sums(e.partial, e.cut, sums);
 }
@@ -224,7 +224,7 @@ __global__ static void bias_sum_kernel(const float *sums, float *dbias)
         dbias[blockIdx.x] = sum;
 }
 
-static size_t bias_bytes(int channels)
+size_t rc_cuda_bias_bytes(int channels)
 {
     return (size_t)rc_cuda_padded(channels) * BIAS_SLOTS * sizeof(float);
 }
@@ -233,7 +233,7 @@ void rc_cuda_bias_gradient(rc_cuda *cuda, const rc_grad *dy, float *dbias)
 {
     static const char operation[] = "conv_backward_weight";
     dim3 grid((unsigned)rc_cuda_padded(dy->y->c) / 8, BIAS_SLOTS);
-    float *sums = (float *)rc_cuda_workspace(cuda, bias_bytes(dy->y->c), operation);
+    float *sums = (float *)rc_cuda_workspace(cuda, rc_cuda_bias_bytes(dy->y->c), operation);
     if (!sums)
         return;
     if (cuda->bf16)
@@ -262,7 +262,7 @@ static bool direct_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_
 
 static size_t direct_workspace(const rc_cuda *, const rc_conv *conv, int)
 {
-    return bias_bytes(conv->c_out);
+    return rc_cuda_bias_bytes(conv->c_out);
 }
 
 const rc_cuda_conv_kind rc_cuda_conv_direct = {"direct", direct_workspace, direct_forward, direct_backward_data,

@@ -8,11 +8,10 @@ bool rc_cuda_mma_forward(rc_cuda *cuda, const rc_conv *conv, rc_tensor *x, const
     gather_plan plan;
     wide_plan wide;
     value_source source;
-    forward_sink sink = {
-        view_tensor<bf16>(y), (bf16 *)y->raw,  epilogue->partial,    bias, (const float *)epilogue->center,
-        slope_below(y->act),  epilogue->apply, y->act == RC_ACT_TANH};
-    bool known = piecewise_linear(y->act) || sink.tanh;
-    bool finishes = !epilogue->apply || (known && y->skip.channel_offset % 8 == 0);
+    forward_sink sink = {view_tensor<bf16>(y), (bf16 *)y->raw, epilogue->partial, bias, (const float *)epilogue->center,
+                         slope_below(y->act),  epilogue->apply};
+    /* The sigmoid of pad channels is not 0. */
+    bool finishes = !epilogue->apply || (y->act != RC_ACT_SIGMOID && y->skip.channel_offset % 8 == 0);
     if (!cuda->bf16 || !finishes || !view_source(x, &source))
         return false;
     if (rc_cuda_plan_wide(cuda, conv, true, y, &wide)) {

@@ -53,7 +53,7 @@ struct forward_sink {
     void *partial;
     const float *bias, *center; /* (c) */
     float below;
-    bool apply, tanh /* is the activation, or else it is piecewise linear */;
+    bool apply;
     typedef train_norm norm;
     static constexpr bool BACKWARD = false;
 
@@ -132,13 +132,13 @@ struct forward_sink {
                 v[n].v[i] = fmaxf(z, below * z);
             }
         }
-        if (!tanh)
+        if (!is_curved(y.act))
             return;
 #pragma unroll
         for (int n = 0; n < COUNT; n++)
 #pragma unroll
             for (int i = 0; i < V; i++)
-                v[n].v[i] = tanhf(v[n].v[i]);
+                v[n].v[i] = activate(y.act, v[n].v[i]);
     }
 };
 
@@ -189,7 +189,7 @@ struct gradient_sink {
 #pragma unroll
         for (int n = 0; n < COUNT; n++)
             a[n].raw = load_packed<V>(y.raw + at[n]);
-        if (slopes && y.stored) {
+        if (slopes && y.stored && !is_curved(y.act)) {
 #pragma unroll
             for (int n = 0; n < COUNT; n++)
                 a[n].stored = load_packed<V>(y.stored + at[n]);
@@ -238,7 +238,8 @@ struct gradient_sink {
     __device__ void multiply_slopes(floats<V> (&dz)[COUNT], const ahead_of<V> (&a)[COUNT],
                                     const lane_rows<V> &rows) const
     {
-        if (y.stored) {
+        bool curved = is_curved(y.act);
+        if (y.stored && !curved) {
 #pragma unroll
             for (int n = 0; n < COUNT; n++) {
                 floats<V> z = unpack<V>(a[n].stored);
@@ -254,7 +255,10 @@ struct gradient_sink {
 #pragma unroll
             for (int i = 0; i < V; i++) {
                 float z = raw.v[i] * rows.scale.v[i] + rows.shift.v[i];
-                dz[n].v[i] = z > 0 ? dz[n].v[i] : below * dz[n].v[i];
+                if (curved)
+                    dz[n].v[i] *= slope_at(y.act, z);
+                else
+                    dz[n].v[i] = z > 0 ? dz[n].v[i] : below * dz[n].v[i];
             }
         }
     }

@@ -116,20 +116,16 @@ __device__ inline uint4 pack8(float8 x)
     return pack<8>(x);
 }
 
-/* The slope of a piecewise linear activation below 0. */
+/* The slope below 0 of an activation that is one line above and one below; 1 for the others. */
 __host__ __device__ inline float slope_below(rc_act act)
 {
     return act == RC_ACT_RELU ? 0.0f : act == RC_ACT_LEAKY_RELU ? 0.2f : 1.0f;
 }
 
-static inline bool piecewise_linear(rc_act act)
+/* Is it more than the two lines that slope_below tells? Its slope is taken from the value before the activation. */
+__host__ __device__ inline bool is_curved(rc_act act)
 {
-    return act == RC_ACT_NONE || act == RC_ACT_RELU || act == RC_ACT_LEAKY_RELU;
-}
-
-__host__ __device__ inline bool ends_net(rc_act act)
-{
-    return act == RC_ACT_TANH || act == RC_ACT_SIGMOID;
+    return act != RC_ACT_NONE && act != RC_ACT_RELU && act != RC_ACT_LEAKY_RELU;
 }
 
 /* What a source has to apply. Loops over vectors are compiled once for each of these. */
@@ -223,6 +219,11 @@ struct value_source {
             for (int i = 0; i < 8; i++)
                 z.v[i] = fmaxf(z.v[i], below * z.v[i]);
         }
+        if (WHAT == PENDING_ANY && is_curved(x.act)) {
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                z.v[i] = activate(x.act, z.v[i]);
+        }
         return pack8(z);
     }
 
@@ -232,7 +233,7 @@ struct value_source {
     }
 };
 
-/* False: not for these kernels. */
+/* False: not for these kernels. Values that crowd near 1 would all be rounded alike, and their sums would show it. */
 static inline bool view_source(const rc_tensor *x, value_source *source)
 {
     source->x = view_tensor<bf16>(x);
@@ -243,12 +244,13 @@ static inline bool view_source(const rc_tensor *x, value_source *source)
         source->x.act = RC_ACT_NONE;
     }
     bool none = !source->x.scale && !source->x.skip && source->x.act == RC_ACT_NONE;
-    bool usual = source->x.scale && !source->x.skip;
+    bool usual = source->x.scale && !source->x.skip && !is_curved(source->x.act);
     bool sum = source->x.scale && source->x.skip && source->x.skip_stride == 1 && source->x.skip_cp == source->x.cp &&
                source->x.act == RC_ACT_NONE;
     source->what = none ? PENDING_NOTHING : usual ? PENDING_USUAL : sum ? PENDING_SUM : PENDING_ANY;
     source->below = slope_below(source->x.act);
-    return piecewise_linear(source->x.act) && source->x.skip_offset % 8 == 0;
+    bool crowded = source->x.act == RC_ACT_TANH || source->x.act == RC_ACT_SIGMOID;
+    return !crowded && source->x.skip_offset % 8 == 0;
 }
 
 /* dL/draw of a lazy gradient. */
@@ -280,12 +282,12 @@ struct gradient_source {
     __device__ void read(float *row, int group, int channel) const
     {
         int at = group * dy.y.cp + channel;
-        bool sign = dy.y.scale && !dy.y.stored && dy.y.act != RC_ACT_NONE;
+        bool sloped = dy.y.scale && dy.y.act != RC_ACT_NONE && (!dy.y.stored || is_curved(dy.y.act));
         row[A] = dy.a ? dy.a[at] : 1;
         row[B] = dy.a ? dy.b[at] : 0;
         row[C] = dy.a ? dy.c[at] : 0;
-        row[SCALE] = sign ? dy.y.scale[at] : 1;
-        row[SHIFT] = sign ? dy.y.shift[at] : 0;
+        row[SCALE] = sloped ? dy.y.scale[at] : 1;
+        row[SHIFT] = sloped ? dy.y.shift[at] : 0;
     }
 
     __device__ lines walk(const rectangle &r, int image, int row, int column, int step, int channel) const
@@ -300,7 +302,7 @@ struct gradient_source {
         f.g = load16(dy.g + at);
         if (WHAT != PENDING_NOTHING)
             f.raw = load16(dy.y.raw + at);
-        if (WHAT == PENDING_ANY && dy.y.act != RC_ACT_NONE && dy.y.stored)
+        if (WHAT == PENDING_ANY && dy.y.act != RC_ACT_NONE && !is_curved(dy.y.act) && dy.y.stored)
             f.stored = load16(dy.y.stored + at);
         return f;
     }
@@ -310,10 +312,11 @@ struct gradient_source {
         if (WHAT == PENDING_NOTHING)
             return f.g;
         float8 dz = unpack8(f.g), raw = unpack8(f.raw), z = raw;
-        if (WHAT == PENDING_ANY && ends_net(dy.y.act)) {
+        if (WHAT == PENDING_ANY && is_curved(dy.y.act)) {
+            const float8 &scale = by.row[SCALE], &shift = by.row[SHIFT];
 #pragma unroll
             for (int i = 0; i < 8; i++)
-                dz.v[i] *= act_slope(dy.y.act, activate(dy.y.act, raw.v[i]));
+                dz.v[i] *= slope_at(dy.y.act, raw.v[i] * scale.v[i] + shift.v[i]);
         } else if (dy.y.act != RC_ACT_NONE) {
             if (WHAT == PENDING_ANY && dy.y.stored) {
                 z = unpack8(f.stored);
@@ -341,20 +344,17 @@ struct gradient_source {
     }
 };
 
-/* Of the other activations only tanh and sigmoid without normalisation are taken: the last layers of generator and
- * decoder. */
+/* False: the slope is that of a sum, which raw does not tell. */
 static inline bool view_source(const rc_grad *dy, gradient_source *source)
 {
     source->dy = view_grad<bf16>(dy);
     const tensor_view<bf16> *y = &source->dy.y;
     bool linear = y->act == RC_ACT_NONE;
     source->below = slope_below(y->act);
-    source->what = !source->dy.a && linear                                                            ? PENDING_NOTHING
-                   : source->dy.a && (linear || (y->scale && !y->stored)) && piecewise_linear(y->act) ? PENDING_USUAL
-                                                                                                      : PENDING_ANY;
-    if (ends_net(y->act))
-        return !y->scale && !y->skip;
-    return piecewise_linear(y->act) && (linear || !y->skip || y->stored);
+    source->what = !source->dy.a && linear                                                      ? PENDING_NOTHING
+                   : source->dy.a && (linear || (y->scale && !y->stored)) && !is_curved(y->act) ? PENDING_USUAL
+                                                                                                : PENDING_ANY;
+    return linear || !y->skip || (y->stored && !is_curved(y->act));
 }
 
 /* Of the eight channels from which `table` begins. */

@@ -71,12 +71,17 @@ template <typename Act> struct tiled_result {
     forward_epilogue<Act> e;
     const float *bias;
 
-    __device__ void take(const map_walk &walk, int pixel, float8 v, channel_sums<sum> *sums) const
+    __device__ const tensor_view<Act> &map() const
+    {
+        return e.y;
+    }
+
+    __device__ void take(const map_walk &walk, place at, float8 v, channel_sums<sum> *sums) const
     {
 #pragma unroll
         for (int i = 0; i < 8 && bias; i++)
             v.v[i] += walk.channel + i < e.y.c ? bias[walk.channel + i] : 0;
-        finish_forward8(e, walk, pixel, v, sums);
+        finish_forward8(e, walk, at, v, load_center8(e, walk.channel), sums);
     }
 };
 
@@ -84,9 +89,14 @@ template <typename Act> struct tiled_derivative {
     typedef typename sum_of<Act>::type sum;
     backward_epilogue<Act> e;
 
-    __device__ void take(const map_walk &walk, int pixel, float8 v, channel_sums<sum> *sums) const
+    __device__ const tensor_view<Act> &map() const
     {
-        finish_backward8(e, walk, pixel, v, sums);
+        return e.x;
+    }
+
+    __device__ void take(const map_walk &walk, place at, float8 v, channel_sums<sum> *sums) const
+    {
+        finish_backward8(e, walk, at, v, sums);
     }
 };
 
@@ -379,7 +389,7 @@ __global__ static void __launch_bounds__(TILED_THREADS, 3)
             for (int j = 0; j < 8; j++)
                 result.v[j] = sum[i][j];
             if (p.image >= 0 && walk.channel < cut.cp)
-                a.sink.take(walk, ((first_image + p.image) * a.map.out_h + y) * a.map.out_w + x, result, &sums);
+                a.sink.take(walk, place_at(a.sink.map(), first_image + p.image, y, x), result, &sums);
         }
         if (a.sink.e.partial)
             add_sums(sum_space, sums);

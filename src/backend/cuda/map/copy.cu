@@ -12,8 +12,10 @@ template <typename Act> __global__ static void copy_forward_kernel(tensor_view<A
     begin_after_kernel_before();
     map_walk walk = walk_map(e.cut);
     channel_sums<typename sum_of<Act>::type> sums = {};
-    for (int pixel = walk.first; pixel < walk.end; pixel += walk.step)
-        finish_forward8(e, walk, pixel, take_value8(x, place_of(x, pixel), walk.channel), &sums);
+    for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
+        place at = place_of(x, pixel);
+        finish_forward8(e, walk, at, take_value8(x, at, walk.channel), load_center8(e, walk.channel), &sums);
+    }
     finish_sums(e.partial, e.cut, sums);
 }
 
@@ -31,8 +33,10 @@ template <typename Act> __global__ static void copy_backward_kernel(grad_view<Ac
     begin_after_kernel_before();
     map_walk walk = walk_map(e.cut);
     channel_sums<typename sum_of<Act>::type> sums = {};
-    for (int pixel = walk.first; pixel < walk.end; pixel += walk.step)
-        finish_backward8(e, walk, pixel, load_draw8(dy, place_of(dy.y, pixel), walk.channel), &sums);
+    for (int pixel = walk.first; pixel < walk.end; pixel += walk.step) {
+        place at = place_of(dy.y, pixel);
+        finish_backward8(e, walk, at, load_draw8(dy, at, walk.channel), &sums);
+    }
     finish_sums(e.partial, e.cut, sums);
 }
 
@@ -89,7 +93,7 @@ template <typename Act> __global__ static void skip_backward_kernel(grad_view<Ac
         bool taken = to.y % stride == 0 && to.x % stride == 0;
         place from = place_at(dy.y, to.image, to.y / stride, to.x / stride);
         float8 dz = taken ? load_dz_from(dy, from, walk.channel + dy.y.skip_offset) : zero8();
-        finish_backward8(e, walk, pixel, dz, &sums);
+        finish_backward8(e, walk, to, dz, &sums);
     }
     finish_sums(e.partial, e.cut, sums);
 }

@@ -80,10 +80,20 @@ static forward_epilogue<Act> view_epilogue(const rc_tensor *y, const rc_epilogue
     return view;
 }
 
+/* What the sums of eight channels are taken around. */
+template <typename Act> __device__ inline float8 load_center8(const forward_epilogue<Act> &e, int channel)
+{
+    float8 center = zero8();
+#pragma unroll
+    for (int i = 0; i < 8 && e.partial && e.center; i++)
+        center.v[i] = channel + i < e.y.c ? e.center[channel + i] : 0;
+    return center;
+}
+
 /* Stores eight channels of the result of an operation and adds to the sums; pad channels become 0. */
 template <typename Act, typename Sum>
-__device__ inline void finish_forward8(const forward_epilogue<Act> &e, const map_walk &walk, int pixel, float8 result,
-                                       channel_sums<Sum> *sums)
+__device__ inline void finish_forward8(const forward_epilogue<Act> &e, const map_walk &walk, place at, float8 result,
+                                       const float8 &center, channel_sums<Sum> *sums)
 {
 #pragma unroll
     for (int i = 0; i < 8; i++)
@@ -92,16 +102,14 @@ __device__ inline void finish_forward8(const forward_epilogue<Act> &e, const map
     if (e.partial) {
 #pragma unroll
         for (int i = 0; i < 8; i++) {
-            bool inside = walk.channel + i < e.y.c;
-            float center = e.center && inside ? e.center[walk.channel + i] : 0;
-            Sum s = inside ? (Sum)rounded(e.raw, result.v[i]) - (Sum)center : 0;
+            Sum s = (Sum)rounded(e.raw, result.v[i]) - (Sum)center.v[i]; /* 0 for pad channels */
             sums->first[i] += s;
             sums->second[i] += s * s;
         }
     }
     if (e.apply)
-        result = finish8(e.y, result, place_of(e.y, pixel), walk.group, walk.channel);
-    store8(e.raw + offset8(e.y, pixel, walk.channel), result);
+        result = finish8(e.y, result, at, walk.group, walk.channel);
+    store8(e.raw + offset8(e.y, at.pixel, walk.channel), result);
 }
 
 /* ---- backward --------------------------------------------------------------------------------------------------- */
@@ -136,9 +144,9 @@ static backward_epilogue<Act> view_back_epilogue(void *dx, const rc_back_epilogu
 /* Adds dz and dz * (raw - mean) of eight channels, given g = dL/dvalue. */
 template <typename Act, typename Sum>
 __device__ inline void add_gradient_sums8(const tensor_view<Act> &x, const float *mean, int group, int channel,
-                                          int pixel, float8 g, channel_sums<Sum> *sums)
+                                          place at, float8 g, channel_sums<Sum> *sums)
 {
-    float8 dz = dz8(x, g, place_of(x, pixel), channel), raw = load8(x.raw + offset8(x, pixel, channel));
+    float8 dz = dz8(x, g, at, channel), raw = load8(x.raw + offset8(x, at.pixel, channel));
     float8 center = mean ? load8(mean + group * x.cp + channel) : zero8();
 #pragma unroll
     for (int i = 0; i < 8; i++) {
@@ -149,17 +157,17 @@ __device__ inline void add_gradient_sums8(const tensor_view<Act> &x, const float
 
 /* Stores eight channels of a gradient, or adds them to what is there, and adds to the sums; pad channels become 0. */
 template <typename Act, typename Sum>
-__device__ inline void finish_backward8(const backward_epilogue<Act> &e, const map_walk &walk, int pixel, float8 result,
+__device__ inline void finish_backward8(const backward_epilogue<Act> &e, const map_walk &walk, place at, float8 result,
                                         channel_sums<Sum> *sums)
 {
-    Act *to = e.dx + offset8(e.x, pixel, walk.channel);
-    float8 before = e.addend ? load8(e.addend + offset8(e.x, pixel, walk.channel)) : zero8();
+    Act *to = e.dx + offset8(e.x, at.pixel, walk.channel);
+    float8 before = e.addend ? load8(e.addend + offset8(e.x, at.pixel, walk.channel)) : zero8();
 #pragma unroll
     for (int i = 0; i < 8; i++)
         result.v[i] = walk.channel + i < e.x.c ? rounded(to, result.v[i] + before.v[i]) : 0;
     store8(to, result);
     if (e.partial)
-        add_gradient_sums8(e.x, e.mean, walk.group, walk.channel, pixel, result, sums);
+        add_gradient_sums8(e.x, e.mean, walk.group, walk.channel, at, result, sums);
 }
 
 /* ---- both ------------------------------------------------------------------------------------------------------- */

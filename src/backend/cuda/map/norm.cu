@@ -194,7 +194,7 @@ __global__ static void backward_sums_kernel(grad_view<Act> dy, const float *mean
     map_walk walk = walk_map(cut);
     channel_sums<typename sum_of<Act>::type> sums = {};
     for (int pixel = walk.first; pixel < walk.end; pixel += walk.step)
-        add_gradient_sums8(dy.y, mean, walk.group, walk.channel, pixel,
+        add_gradient_sums8(dy.y, mean, walk.group, walk.channel, place_of(dy.y, pixel),
                            load8(dy.g + offset8(dy.y, pixel, walk.channel)), &sums);
     finish_sums(partial, cut, sums);
 }

@@ -363,7 +363,7 @@ __global__ static void __launch_bounds__(MAP_THREADS, 2) max_backward_kernel(poo
             } else if (block_y < x.h && block_x < x.w) {
                 float8 total;
                 take_gradient(a, at, block_y, block_x, walk.channel, taps, &total);
-                finish_backward8(a.e, walk, (at.image * x.h + block_y) * x.w + block_x, total, &sums);
+                finish_backward8(a.e, walk, place_at(x, at.image, block_y, block_x), total, &sums);
             }
         }
     }
@@ -487,7 +487,7 @@ __global__ static void average_backward_kernel(const float *dfeatures, float sha
         for (int i = 0; i < 8; i++)
             if (walk.channel + i < e.x.c)
                 d.v[i] = share * from[i];
-        finish_backward8(e, walk, pixel, d, &sums);
+        finish_backward8(e, walk, place_of(e.x, pixel), d, &sums);
     }
     finish_sums(e.partial, e.cut, sums);
 }

@@ -121,14 +121,14 @@ template <typename Act, typename Sum>
 __device__ inline void finish_map8(const forward_epilogue<Act> &e, const map_walk &walk, int pixel, float8 v,
                                    channel_sums<Sum> *sums)
 {
-    finish_forward8(e, walk, pixel, v, sums);
+    finish_forward8(e, walk, place_of(e.y, pixel), v, load_center8(e, walk.channel), sums);
 }
 
 template <typename Act, typename Sum>
 __device__ inline void finish_map8(const backward_epilogue<Act> &e, const map_walk &walk, int pixel, float8 v,
                                    channel_sums<Sum> *sums)
 {
-    finish_backward8(e, walk, pixel, v, sums);
+    finish_backward8(e, walk, place_of(e.x, pixel), v, sums);
 }
 
 /* The matrix, with something added to each column unless `bias` is NULL, becomes what the epilogue asks for. */
