@@ -51,6 +51,8 @@ int main(void)
     check(recollect_describe_methods(1, print_line, NULL));
     printf("the first net is %s:\n", recollect_net_at(0));
     check(recollect_describe_net("resnet-small", 3, 32, print_line, NULL));
+    for (int i = 0; recollect_published_net_at(i) != NULL; i++)
+        printf("published weights of %s can be imported\n", recollect_published_net_at(i));
 
     /* Wrong choices are found before anything is opened, and so is a place where nothing can be written. */
     int refused = recollect_check_option("epochs", "many") != RECOLLECT_OK;

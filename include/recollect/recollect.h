@@ -233,6 +233,23 @@ RECOLLECT_API recollect_status recollect_model_load(recollect_context *context, 
 RECOLLECT_API recollect_status recollect_model_load_memory(recollect_context *context, const void *bytes, size_t size,
                                                            recollect_model **model);
 
+/* What is known of weights that are imported. The library finds out what is NULL. */
+typedef struct recollect_import_settings {
+    size_t size;         /* the caller sets it: sizeof(recollect_import_settings) */
+    const char *net;     /* whose weights they are: one that recollect_published_net_at lists; NULL or "auto": the names
+                            and shapes of the tensors say it */
+    const char *classes; /* a text file with the name of a class on each line, in the order of the net's outputs. A line
+                            that repeats a name gets a number behind it. NULL: "class-0000", "class-0001", ... */
+} recollect_import_settings;
+
+/* Makes a model of a published classifier: of the file that torch.save wrote of its state_dict (.pth, .pt; in it
+ * nothing is executed), or of a safetensors file with the same names. Such a file may come from a stranger. The model
+ * knows the classes of the classifier and the way its images are prepared; it has no class statistics. `settings` may
+ * be NULL. RECOLLECT_FORMAT: the tensors are not those of a net that is known; the message names what differs. */
+RECOLLECT_API recollect_status recollect_model_import(recollect_context *context, const char *path,
+                                                      const recollect_import_settings *settings,
+                                                      recollect_model **model);
+
 /* Writes the model as a safetensors file, whole or not at all. If a file of that name exists, the call fails,
  * unless `overwrite` is not 0: then the file is replaced and keeps its mode, and a link stays a link; on
  * failure the old file is as it was. RECOLLECT_INVALID_ARGUMENT for a model that knows nothing.
@@ -742,6 +759,9 @@ RECOLLECT_API int recollect_preset_at(int index, recollect_preset *preset);
 
 /* Names of the nets; NULL when there are no more. */
 RECOLLECT_API const char *recollect_net_at(int index);
+
+/* Names of the nets whose published weights recollect_model_import takes; NULL when there are no more. */
+RECOLLECT_API const char *recollect_published_net_at(int index);
 
 /* ---- in words ------------------------------------------------------------------------------------------ */
 

@@ -8,6 +8,7 @@
 #include "api/describe_model.h"
 #include "base/nearest.h"
 #include "base/utf8.h"
+#include "nn/published.h"
 
 /* ---- text ---------------------------------------------------------------------------------------------- */
 
@@ -62,6 +63,12 @@ int recollect_preset_at(int index, recollect_preset *preset)
     recollect_preset described = {0};
     return rc_config_preset(index, &described.name, &described.summary) &&
            rc_api_give_item(preset, first, &described, sizeof described);
+}
+
+const char *recollect_published_net_at(int index)
+{
+    const rc_published *published = rc_published_at(index);
+    return published != NULL ? published->net : NULL;
 }
 
 const char *recollect_net_at(int index)

@@ -7,6 +7,7 @@
 #include "api/api.h"
 #include "api/describe_methods.h"
 #include "api/evaluate.h"
+#include "api/import.h"
 #include "api/learn_config.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -75,6 +76,35 @@ recollect_status recollect_model_load_memory(recollect_context *context, const v
     if (status != RC_OK)
         recollect_model_destroy(model);
     return rc_api_end(status);
+}
+
+static rc_status check_import(const char *path, const recollect_import_settings *settings)
+{
+    if (path == NULL)
+        return rc_api_is_null("path", "the name of a file of weights");
+    return settings == NULL ? RC_OK
+                            : rc_api_check_size("settings", settings, RC_API_FIRST(recollect_import_settings, classes),
+                                                sizeof *settings);
+}
+
+recollect_status recollect_model_import(recollect_context *context, const char *path,
+                                        const recollect_import_settings *settings, recollect_model **model)
+{
+    recollect_import_settings chosen = {.size = sizeof chosen};
+    RC_TRY(check_creation(context, model));
+    RC_TRY(check_import(path, settings));
+    if (settings != NULL)
+        rc_api_fill(&chosen, settings, settings->size);
+    rc_status status = new_model(context, model);
+    rc_api_enter(context);
+    if (status == RC_OK)
+        status = rc_import_file(path, chosen.net, chosen.classes, &context->watch.log, context->backend,
+                                &(*model)->saved);
+    status = rc_api_end(status);
+    if (status != RC_OK)
+        recollect_model_destroy(model);
+    rc_api_leave(context);
+    return status;
 }
 
 recollect_status recollect_model_save(const recollect_model *model, const char *path, int overwrite)

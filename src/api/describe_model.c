@@ -74,7 +74,8 @@ static void put_stored(const out *o, const rc_saved_model *model, const rc_kept 
         put(o, "kept of images nothing in the file, but %s is given the old images again: not data-free",
             l->method->title);
     } else if (statistics == 0) {
-        put(o, "kept of images nothing: %s stores no statistics, no image is in the file", l->method->title);
+        put(o, "kept of images nothing: %s stores no statistics%s, no image is in the file", l->method->title,
+            l->method->dce ? " of classes that were imported" : "");
     } else {
         rc_bytes_text(statistics, bytes, sizeof bytes);
         put(o, "kept of images %s: %d class means and one covariance of %d features; no image is in the file", bytes,

@@ -46,6 +46,12 @@ static const char *preset_at(int index)
     return recollect_preset_at(index, &preset) ? preset.name : NULL;
 }
 
+/* Nets whose published weights are known, and "auto". */
+static const char *published_at(int index)
+{
+    return index == 0 ? "auto" : recollect_published_net_at(index - 1);
+}
+
 /* Names of settings. */
 static const char *setting_at(int index)
 {
@@ -73,7 +79,7 @@ const char *rc_option_choice(const rc_command *command, const rc_option *option,
                  {&rc_command_learn, "preset", preset_at},        {&rc_command_learn, "set", lesson_setting_at},
                  {&rc_command_run, "method", method_at},          {&rc_command_run, "set", setting_at},
                  {&rc_command_info, "net", recollect_net_at},     {&rc_command_analyze, "method", method_at},
-                 {&rc_command_analyze, "set", setting_at}};
+                 {&rc_command_analyze, "set", setting_at},        {&rc_command_import, "as", published_at}};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         if (lists[i].command == command && strcmp(lists[i].option, option->name) == 0)
             return lists[i].at(index);

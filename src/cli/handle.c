@@ -34,8 +34,11 @@ static recollect_status open_model(const rc_handle_settings *s, const char *path
     settings.progress = tell;
     settings.cancelled = interrupted;
     recollect_status status = recollect_context_create(&settings, &context);
+    opening = s->import == NULL;
     if (status == RECOLLECT_OK)
-        status = path != NULL ? recollect_model_load(context, path, model) : recollect_model_create(context, model);
+        status = s->import != NULL ? recollect_model_import(context, path, s->import, model)
+                 : path != NULL    ? recollect_model_load(context, path, model)
+                                   : recollect_model_create(context, model);
     recollect_context_destroy(&context); /* the model holds it */
     return status;
 }
@@ -44,7 +47,7 @@ recollect_model *rc_handle_open(const rc_handle_settings *s, const char *path)
 {
     recollect_model *model = NULL;
     struct stat what;
-    if (path != NULL && stat(path, &what) == 0 && S_ISDIR(what.st_mode)) {
+    if (s->import == NULL && path != NULL && stat(path, &what) == 0 && S_ISDIR(what.st_mode)) {
         rc_complain("%s: '%s' is a folder, expected a model file; the model comes first, the images after it",
                     s->command, path);
         return NULL;
@@ -55,7 +58,7 @@ recollect_model *rc_handle_open(const rc_handle_settings *s, const char *path)
     if (status == RECOLLECT_OK)
         return model;
     rc_failed(s->command, status);
-    if (status == RECOLLECT_FORMAT)
+    if (status == RECOLLECT_FORMAT && s->import == NULL)
         rc_note("The model comes first on the command line: a file that 'recollect learn' or 'recollect run' wrote.");
     return NULL;
 }

@@ -1,67 +1,61 @@
 /* A pickle is a program for a stack machine. This reader makes nodes that refer to each other by number, so nothing
  * in a pickle can point anywhere else. All sums of sizes are bounded, and no function here is recursive. */
-#include "data/pickle.h"
-
 #include <limits.h>
-#include <stdbool.h>
-#include <string.h>
 
 #include "base/memory.h"
+#include "data/pickle_nodes.h"
 
-typedef enum kind { NONE, INTEGER, STRING, LIST, TUPLE, DICTIONARY, FUNCTION, ARRAY, TYPE, MARK } kind;
-
-static const char *const kind_names[] = {"None",         "a number",   "a string", "a list", "a tuple",
-                                         "a dictionary", "a function", "an array", "a type", "a mark"};
+const char *const rc_pickle_kind_names[] = {"None",      "a number",     "a number",   "a string", "a list",
+                                            "a tuple",   "a dictionary", "a function", "an array", "a type",
+                                            "a storage", "a tensor",     "a mark"};
 
 /* The functions and types that may be named. */
-typedef enum function { RECONSTRUCT, NDARRAY, DTYPE, ENCODE } function;
+typedef enum function {
+    RECONSTRUCT,
+    NDARRAY,
+    DTYPE,
+    ENCODE,
+    ORDERED_DICTIONARY,
+    REBUILD_TENSOR,
+    REBUILD_PARAMETER,
+    SIZE,
+    FIRST_STORAGE /* and behind it one for each rc_torch_type */
+} function;
 
 static const struct {
     const char *module, *name;
-    function function;
+    int function;
 } functions[] = {
     {"numpy.core.multiarray", "_reconstruct", RECONSTRUCT},
     {"numpy._core.multiarray", "_reconstruct", RECONSTRUCT},
     {"numpy", "ndarray", NDARRAY},
     {"numpy", "dtype", DTYPE},
     {"_codecs", "encode", ENCODE},
+    {"collections", "OrderedDict", ORDERED_DICTIONARY},
+    {"torch._utils", "_rebuild_tensor", REBUILD_TENSOR},
+    {"torch._utils", "_rebuild_tensor_v2", REBUILD_TENSOR},
+    {"torch._utils", "_rebuild_parameter", REBUILD_PARAMETER},
+    {"torch", "Size", SIZE},
+    {"torch", "FloatStorage", FIRST_STORAGE + RC_TORCH_FLOAT},
+    {"torch", "DoubleStorage", FIRST_STORAGE + RC_TORCH_DOUBLE},
+    {"torch", "HalfStorage", FIRST_STORAGE + RC_TORCH_HALF},
+    {"torch", "BFloat16Storage", FIRST_STORAGE + RC_TORCH_BFLOAT16},
+    {"torch", "LongStorage", FIRST_STORAGE + RC_TORCH_LONG},
+    {"torch", "IntStorage", FIRST_STORAGE + RC_TORCH_INT},
+    {"torch", "ShortStorage", FIRST_STORAGE + RC_TORCH_SHORT},
+    {"torch", "CharStorage", FIRST_STORAGE + RC_TORCH_CHAR},
+    {"torch", "ByteStorage", FIRST_STORAGE + RC_TORCH_BYTE},
+    {"torch", "BoolStorage", FIRST_STORAGE + RC_TORCH_BOOL},
 };
 
-typedef struct node {
-    kind kind;
-    bool fortran;        /* ARRAY: columns one after another */
-    int rows, columns;   /* ARRAY */
-    uint32_t head, tail; /* LIST, TUPLE, DICTIONARY (key, value, key, value, ...): cells; 0: none */
-    int count;           /* cells */
-    int64_t integer;     /* INTEGER, and which FUNCTION */
-    const uint8_t *text; /* STRING, and what an ARRAY holds */
-    size_t length;
-} node;
-
-typedef struct cell {
-    uint32_t value; /* a node */
-    uint32_t next;  /* a cell; 0: none */
-} cell;
-
-/* Memory that grows. */
-typedef struct vector {
-    void *data;
-    size_t used, capacity;
-} vector;
+int rc_pickle_torch_type(const rc_pickle_node *type)
+{
+    return type->kind == RC_PICKLE_FUNCTION ? (int)(type->integer - FIRST_STORAGE) : -1;
+}
 
 /* The most nodes, cells and values (CIFAR-100 has 150 000 values). It bounds what a small hostile file can take to
  * some 100 MB. */
 enum { MOST = 1 << 20 };
-
-struct rc_pickle {
-    const char *name;
-    const uint8_t *data;
-    size_t size, at;
-    vector nodes, cells, stack, memo; /* of node, cell, uint32_t, uint32_t; node, cell and memo 0 are nothing */
-    uint8_t *encoded;                 /* strings that ENCODE made: never more bytes than the pickle has */
-    size_t encoded_used;
-    uint32_t root;
-};
 
 static rc_status damaged(const rc_pickle *p, const char *what)
 {
@@ -70,7 +64,7 @@ static rc_status damaged(const rc_pickle *p, const char *what)
 
 /* ---- memory ----------------------------------------------------------------------------------------------------- */
 
-static rc_status reserve(const rc_pickle *p, vector *v, size_t count, size_t size)
+static rc_status reserve(const rc_pickle *p, rc_pickle_vector *v, size_t count, size_t size)
 {
     if (count <= v->capacity)
         return RC_OK;
@@ -90,16 +84,6 @@ static rc_status reserve(const rc_pickle *p, vector *v, size_t count, size_t siz
     return RC_OK;
 }
 
-static node *node_at(const rc_pickle *p, uint32_t number)
-{
-    return (node *)p->nodes.data + number;
-}
-
-static cell *cell_at(const rc_pickle *p, uint32_t number)
-{
-    return (cell *)p->cells.data + number;
-}
-
 static rc_status push(rc_pickle *p, uint32_t number)
 {
     RC_TRY(reserve(p, &p->stack, p->stack.used + 1, sizeof(uint32_t)));
@@ -107,10 +91,10 @@ static rc_status push(rc_pickle *p, uint32_t number)
     return RC_OK;
 }
 
-static rc_status push_node(rc_pickle *p, const node *value)
+static rc_status push_node(rc_pickle *p, const rc_pickle_node *value)
 {
-    RC_TRY(reserve(p, &p->nodes, p->nodes.used + 1, sizeof(node)));
-    *node_at(p, (uint32_t)p->nodes.used) = *value;
+    RC_TRY(reserve(p, &p->nodes, p->nodes.used + 1, sizeof(rc_pickle_node)));
+    *rc_pickle_node_at(p, (uint32_t)p->nodes.used) = *value;
     return push(p, (uint32_t)p->nodes.used++);
 }
 
@@ -120,45 +104,45 @@ static uint32_t peek(const rc_pickle *p, size_t depth)
     return depth < p->stack.used ? ((uint32_t *)p->stack.data)[p->stack.used - 1 - depth] : 0;
 }
 
-static node *peek_node(const rc_pickle *p, size_t depth)
+static rc_pickle_node *peek_node(const rc_pickle *p, size_t depth)
 {
-    return node_at(p, peek(p, depth));
+    return rc_pickle_node_at(p, peek(p, depth));
 }
 
 /* How many values lie above the topmost mark; false if there is no mark. */
 static bool above_mark(const rc_pickle *p, size_t *count)
 {
     for (*count = 0; *count < p->stack.used; ++*count)
-        if (peek_node(p, *count)->kind == MARK)
+        if (peek_node(p, *count)->kind == RC_PICKLE_MARK)
             return true;
     return false;
 }
 
 static rc_status append(rc_pickle *p, uint32_t container, uint32_t value)
 {
-    RC_TRY(reserve(p, &p->cells, p->cells.used + 1, sizeof(cell)));
+    RC_TRY(reserve(p, &p->cells, p->cells.used + 1, sizeof(rc_pickle_cell)));
     uint32_t number = (uint32_t)p->cells.used++;
-    *cell_at(p, number) = (cell){value, 0};
-    node *to = node_at(p, container);
+    *rc_pickle_cell_at(p, number) = (rc_pickle_cell){value, 0};
+    rc_pickle_node *to = rc_pickle_node_at(p, container);
     if (to->count == 0)
         to->head = number;
     else
-        cell_at(p, to->tail)->next = number;
+        rc_pickle_cell_at(p, to->tail)->next = number;
     to->tail = number;
     to->count++;
     return RC_OK;
 }
 
 /* Moves the `count` topmost values into a container; `below` values between it and them are dropped. */
-static rc_status collect(rc_pickle *p, size_t count, size_t below, kind expected)
+static rc_status collect(rc_pickle *p, size_t count, size_t below, rc_pickle_kind expected)
 {
     uint32_t container = peek(p, count + below);
-    if (container == 0 || node_at(p, container)->kind != expected)
+    if (container == 0 || rc_pickle_node_at(p, container)->kind != expected)
         return damaged(p, "nothing to add values to");
-    if (expected == DICTIONARY && count % 2 != 0)
+    if (expected == RC_PICKLE_DICTIONARY && count % 2 != 0)
         return damaged(p, "a key without a value");
     for (size_t i = count; i > 0; i--) {
-        if (peek_node(p, i - 1)->kind == MARK)
+        if (peek_node(p, i - 1)->kind == RC_PICKLE_MARK)
             return damaged(p, "misplaced mark");
         RC_TRY(append(p, container, peek(p, i - 1)));
     }
@@ -166,7 +150,7 @@ static rc_status collect(rc_pickle *p, size_t count, size_t below, kind expected
     return RC_OK;
 }
 
-static rc_status collect_above_mark(rc_pickle *p, kind expected)
+static rc_status collect_above_mark(rc_pickle *p, rc_pickle_kind expected)
 {
     size_t count;
     if (!above_mark(p, &count))
@@ -179,10 +163,10 @@ static rc_status make_tuple(rc_pickle *p, size_t count, bool mark)
 {
     if (p->stack.used < count + mark)
         return damaged(p, "too few values for a tuple");
-    RC_TRY(push_node(p, &(node){.kind = TUPLE}));
+    RC_TRY(push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_TUPLE}));
     uint32_t tuple = peek(p, 0);
     for (size_t i = count; i > 0; i--) {
-        if (peek_node(p, i)->kind == MARK)
+        if (peek_node(p, i)->kind == RC_PICKLE_MARK)
             return damaged(p, "misplaced mark");
         RC_TRY(append(p, tuple, peek(p, i)));
     }
@@ -207,7 +191,17 @@ static rc_status push_integer(rc_pickle *p, int size)
 {
     uint32_t value;
     RC_TRY(take_number(p, size, &value));
-    return push_node(p, &(node){.kind = INTEGER, .integer = size == 4 ? (int64_t)(int32_t)value : (int64_t)value});
+    return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_INTEGER,
+                                          .integer = size == 4 ? (int64_t)(int32_t)value : (int64_t)value});
+}
+
+/* Eight bytes of a number that nobody asks for. */
+static rc_status push_real(rc_pickle *p)
+{
+    if (p->size - p->at < 8)
+        return damaged(p, "unexpected end");
+    p->at += 8;
+    return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_REAL});
 }
 
 /* A string with its length before it, in `size` bytes. */
@@ -217,7 +211,7 @@ static rc_status push_string(rc_pickle *p, int size)
     RC_TRY(take_number(p, size, &length));
     if (length > p->size - p->at)
         return damaged(p, "a string longer than the file");
-    node text = {.kind = STRING, .text = p->data + p->at, .length = length};
+    rc_pickle_node text = {.kind = RC_PICKLE_STRING, .text = p->data + p->at, .length = length};
     p->at += length;
     return push_node(p, &text);
 }
@@ -236,7 +230,7 @@ static rc_status push_long(rc_pickle *p)
         value |= UINT64_MAX << (8 * size);
     int64_t number;
     memcpy(&number, &value, sizeof number);
-    return push_node(p, &(node){.kind = INTEGER, .integer = number});
+    return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_INTEGER, .integer = number});
 }
 
 /* The line from `at` on, without its end. */
@@ -251,11 +245,6 @@ static rc_status take_line(rc_pickle *p, const uint8_t **line, size_t *length)
     return RC_OK;
 }
 
-static bool equals(const uint8_t *text, size_t length, const char *word)
-{
-    return length == strlen(word) && memcmp(text, word, length) == 0;
-}
-
 static rc_status push_function(rc_pickle *p)
 {
     const uint8_t *module, *name;
@@ -263,9 +252,14 @@ static rc_status push_function(rc_pickle *p)
     RC_TRY(take_line(p, &module, &module_length));
     RC_TRY(take_line(p, &name, &name_length));
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        if (equals(module, module_length, functions[i].module) && equals(name, name_length, functions[i].name))
-            return push_node(p, &(node){.kind = FUNCTION, .integer = functions[i].function});
-    return damaged(p, "a function other than those that make arrays of bytes");
+        if (rc_pickle_is_text(module, module_length, functions[i].module) &&
+            rc_pickle_is_text(name, name_length, functions[i].name))
+            return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_FUNCTION, .integer = functions[i].function});
+    return rc_fail(RC_UNSUPPORTED,
+                   "'%s' asks for %.*s.%.*s, which recollect does not call: of a file it takes numbers, texts, lists, "
+                   "dictionaries, arrays and tensors, and executes nothing",
+                   p->name, (int)(module_length < 100 ? module_length : 100), (const char *)module,
+                   (int)(name_length < 100 ? name_length : 100), (const char *)name);
 }
 
 static rc_status memo_put(rc_pickle *p, int size)
@@ -293,25 +287,17 @@ static rc_status memo_get(rc_pickle *p, int size)
 
 /* ---- numpy arrays ----------------------------------------------------------------------------------------------- */
 
-/* Element `index` of a tuple; node 0, Python's None, if there is no such element. */
-static const node *element(const rc_pickle *p, const node *tuple, int index)
+static bool is_function(const rc_pickle_node *value, function which)
 {
-    uint32_t at = index < tuple->count ? tuple->head : 0;
-    for (int i = 0; i < index; i++)
-        at = cell_at(p, at)->next;
-    return node_at(p, at != 0 ? cell_at(p, at)->value : 0);
-}
-
-static bool is_function(const node *value, function which)
-{
-    return value->kind == FUNCTION && value->integer == (int64_t)which;
+    return value->kind == RC_PICKLE_FUNCTION && value->integer == (int64_t)which;
 }
 
 /* encode(text, "latin1"): how Python 3 writes bytes in protocol 2. UTF-8 of the characters below 256 becomes bytes. */
-static rc_status encode(rc_pickle *p, const node *arguments, node *result)
+static rc_status encode(rc_pickle *p, const rc_pickle_node *arguments, rc_pickle_node *result)
 {
-    const node *text = element(p, arguments, 0), *codec = element(p, arguments, 1);
-    if (text->kind != STRING || codec->kind != STRING || !equals(codec->text, codec->length, "latin1"))
+    const rc_pickle_node *text = rc_pickle_element(p, arguments, 0), *codec = rc_pickle_element(p, arguments, 1);
+    if (text->kind != RC_PICKLE_STRING || codec->kind != RC_PICKLE_STRING ||
+        !rc_pickle_is_text(codec->text, codec->length, "latin1"))
         return damaged(p, "an encoding other than latin1");
     if (p->encoded == NULL && (p->encoded = rc_alloc(NULL, p->size)) == NULL)
         return RC_OUT_OF_MEMORY;
@@ -331,51 +317,101 @@ static rc_status encode(rc_pickle *p, const node *arguments, node *result)
         out[used++] = (uint8_t)byte;
     }
     p->encoded_used += used;
-    *result = (node){.kind = STRING, .text = out, .length = used};
+    *result = (rc_pickle_node){.kind = RC_PICKLE_STRING, .text = out, .length = used};
     return RC_OK;
+}
+
+/* ---- PyTorch's tensors ------------------------------------------------------------------------------------------ */
+
+/* The tuple on top, ("storage", type, key, device, elements), names numbers that lie elsewhere in the file. */
+static rc_status name_storage(rc_pickle *p)
+{
+    const rc_pickle_node *id = peek_node(p, 0), *word = rc_pickle_element(p, id, 0), *key = rc_pickle_element(p, id, 2);
+    const rc_pickle_node *elements = rc_pickle_element(p, id, 4);
+    if (p->stack.used < 1 || id->kind != RC_PICKLE_TUPLE || word->kind != RC_PICKLE_STRING ||
+        !rc_pickle_is_text(word->text, word->length, "storage") || key->kind != RC_PICKLE_STRING ||
+        elements->kind != RC_PICKLE_INTEGER || elements->integer < 0)
+        return damaged(p, "a name of something that is no storage of numbers");
+    if (rc_pickle_torch_type(rc_pickle_element(p, id, 1)) < 0)
+        return damaged(p, "a storage without a type");
+    if (rc_pickle_element(p, id, 5)->kind != RC_PICKLE_NONE)
+        return damaged(p, "a storage that is a part of another");
+    rc_pickle_node storage = *id;
+    storage.kind = RC_PICKLE_STORAGE;
+    p->stack.used--;
+    return push_node(p, &storage);
+}
+
+/* What PyTorch's functions make of their arguments. */
+static rc_status make_torch(rc_pickle *p, int64_t which, const rc_pickle_node *arguments)
+{
+    uint32_t number = rc_pickle_element_number(p, arguments, 0);
+    const rc_pickle_node *first = rc_pickle_node_at(p, number);
+    rc_pickle_node made = *arguments;
+    if (which == ORDERED_DICTIONARY && arguments->count == 0) {
+        made.kind = RC_PICKLE_DICTIONARY;
+    } else if (which == REBUILD_TENSOR && first->kind == RC_PICKLE_STORAGE) {
+        made.kind = RC_PICKLE_TENSOR;
+    } else if ((which == REBUILD_PARAMETER && first->kind == RC_PICKLE_TENSOR) ||
+               (which == SIZE && first->kind == RC_PICKLE_TUPLE)) {
+        p->stack.used -= 2;
+        return push(p, number);
+    } else {
+        return damaged(p, "a call that recollect does not know");
+    }
+    p->stack.used -= 2;
+    return push_node(p, &made);
 }
 
 /* function(arguments): the two topmost values become one. */
 static rc_status reduce(rc_pickle *p)
 {
-    const node *what = peek_node(p, 1), *arguments = peek_node(p, 0);
-    if (p->stack.used < 2 || what->kind != FUNCTION || arguments->kind != TUPLE)
+    const rc_pickle_node *what = peek_node(p, 1), *arguments = peek_node(p, 0);
+    if (p->stack.used < 2 || what->kind != RC_PICKLE_FUNCTION || arguments->kind != RC_PICKLE_TUPLE)
         return damaged(p, "a call of something that is no function");
-    node result = {.kind = NONE};
-    if (what->integer == RECONSTRUCT && is_function(element(p, arguments, 0), NDARRAY)) {
-        result.kind = ARRAY;
+    rc_pickle_node result = {.kind = RC_PICKLE_NONE};
+    if (what->integer == RECONSTRUCT && is_function(rc_pickle_element(p, arguments, 0), NDARRAY)) {
+        result.kind = RC_PICKLE_ARRAY;
     } else if (what->integer == DTYPE) {
-        const node *type = element(p, arguments, 0);
-        if (type->kind != STRING || !equals(type->text, type->length, "u1"))
+        const rc_pickle_node *type = rc_pickle_element(p, arguments, 0);
+        if (type->kind != RC_PICKLE_STRING || !rc_pickle_is_text(type->text, type->length, "u1"))
             return damaged(p, "an array of something else than unsigned bytes");
-        result.kind = TYPE;
+        result.kind = RC_PICKLE_TYPE;
     } else if (what->integer == ENCODE) {
         RC_TRY(encode(p, arguments, &result));
     } else {
-        return damaged(p, "a call that makes no array of bytes");
+        return make_torch(p, what->integer, arguments);
     }
     p->stack.used -= 2;
     return push_node(p, &result);
 }
 
-static bool is_dimension(const node *value)
+static bool is_dimension(const rc_pickle_node *value)
 {
-    return value->kind == INTEGER && value->integer >= 0 && value->integer <= INT_MAX;
+    return value->kind == RC_PICKLE_INTEGER && value->integer >= 0 && value->integer <= INT_MAX;
 }
 
-/* array.__setstate__((version, shape, type, columns first?, bytes)), type.__setstate__(...). */
+/* array.__setstate__((version, shape, type, columns first?, bytes)), type.__setstate__(...), and the attributes of an
+ * ordered dictionary, which nobody asks for. */
 static rc_status build(rc_pickle *p)
 {
-    node *target = peek_node(p, 1);
-    const node *state = peek_node(p, 0);
-    if (p->stack.used < 2 || state->kind != TUPLE || (target->kind != ARRAY && target->kind != TYPE))
+    rc_pickle_node *target = peek_node(p, 1);
+    const rc_pickle_node *state = peek_node(p, 0);
+    if (p->stack.used >= 2 && target->kind == RC_PICKLE_DICTIONARY && state->kind == RC_PICKLE_DICTIONARY) {
+        p->stack.used--;
+        return RC_OK;
+    }
+    if (p->stack.used < 2 || state->kind != RC_PICKLE_TUPLE ||
+        (target->kind != RC_PICKLE_ARRAY && target->kind != RC_PICKLE_TYPE))
         return damaged(p, "a state for something that takes none");
-    if (target->kind == ARRAY) {
-        const node *shape = element(p, state, 1), *bytes = element(p, state, 4), *fortran = element(p, state, 3);
-        if (shape->kind != TUPLE || shape->count < 1 || shape->count > 2 || element(p, state, 2)->kind != TYPE ||
-            fortran->kind != INTEGER || bytes->kind != STRING)
+    if (target->kind == RC_PICKLE_ARRAY) {
+        const rc_pickle_node *shape = rc_pickle_element(p, state, 1), *bytes = rc_pickle_element(p, state, 4),
+                             *fortran = rc_pickle_element(p, state, 3);
+        if (shape->kind != RC_PICKLE_TUPLE || shape->count < 1 || shape->count > 2 ||
+            rc_pickle_element(p, state, 2)->kind != RC_PICKLE_TYPE || fortran->kind != RC_PICKLE_INTEGER ||
+            bytes->kind != RC_PICKLE_STRING)
             return damaged(p, "an array that is not (rows, columns) of bytes");
-        const node *rows = element(p, shape, 0), *columns = element(p, shape, 1);
+        const rc_pickle_node *rows = rc_pickle_element(p, shape, 0), *columns = rc_pickle_element(p, shape, 1);
         if (!is_dimension(rows) || (shape->count == 2 && !is_dimension(columns)))
             return damaged(p, "an array without a proper shape");
         size_t size = 0;
@@ -398,17 +434,18 @@ static rc_status build(rc_pickle *p)
 static rc_status execute(rc_pickle *p, uint8_t instruction)
 {
     switch (instruction) {
-    case '(': return push_node(p, &(node){.kind = MARK});
-    case 'N': return push_node(p, &(node){.kind = NONE});
-    case '}': return push_node(p, &(node){.kind = DICTIONARY});
-    case ']': return push_node(p, &(node){.kind = LIST});
-    case ')': return push_node(p, &(node){.kind = TUPLE});
-    case 0x88: return push_node(p, &(node){.kind = INTEGER, .integer = 1});
-    case 0x89: return push_node(p, &(node){.kind = INTEGER, .integer = 0});
+    case '(': return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_MARK});
+    case 'N': return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_NONE});
+    case '}': return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_DICTIONARY});
+    case ']': return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_LIST});
+    case ')': return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_TUPLE});
+    case 0x88: return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_INTEGER, .integer = 1});
+    case 0x89: return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_INTEGER, .integer = 0});
     case 'K': return push_integer(p, 1);
     case 'M': return push_integer(p, 2);
     case 'J': return push_integer(p, 4);
     case 0x8A: return push_long(p);
+    case 'G': return push_real(p);
     case 'U': /* 8-bit string, bytes: short */
     case 'C': return push_string(p, 1);
     case 'T': /* 8-bit string, bytes, UTF-8 */
@@ -426,10 +463,11 @@ static rc_status execute(rc_pickle *p, uint8_t instruction)
         size_t count;
         return above_mark(p, &count) ? make_tuple(p, count, true) : damaged(p, "no mark");
     }
-    case 'a': return collect(p, 1, 0, LIST);
-    case 'e': return collect_above_mark(p, LIST);
-    case 's': return collect(p, 2, 0, DICTIONARY);
-    case 'u': return collect_above_mark(p, DICTIONARY);
+    case 'a': return collect(p, 1, 0, RC_PICKLE_LIST);
+    case 'e': return collect_above_mark(p, RC_PICKLE_LIST);
+    case 's': return collect(p, 2, 0, RC_PICKLE_DICTIONARY);
+    case 'u': return collect_above_mark(p, RC_PICKLE_DICTIONARY);
+    case 'Q': return name_storage(p);
     case 'R': return reduce(p);
     case 'b': return build(p);
     default: return damaged(p, "an instruction that data does not need");
@@ -439,9 +477,9 @@ static rc_status execute(rc_pickle *p, uint8_t instruction)
 static rc_status run(rc_pickle *p)
 {
     /* Node 0 is None and cell 0 is the end of every list: real ones start at 1. */
-    RC_TRY(push_node(p, &(node){.kind = NONE}));
+    RC_TRY(push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_NONE}));
     p->stack.used = 0;
-    RC_TRY(reserve(p, &p->cells, 1, sizeof(cell)));
+    RC_TRY(reserve(p, &p->cells, 1, sizeof(rc_pickle_cell)));
     p->cells.used = 1;
     if (p->size < 2 || p->data[0] != 0x80 || p->data[1] < 2 || p->data[1] > 3)
         return rc_fail(RC_FORMAT, "'%s' is not a pickle of protocol 2 or 3", p->name);
@@ -452,15 +490,12 @@ static rc_status run(rc_pickle *p)
             continue;
         }
         p->root = peek(p, 0);
-        if (node_at(p, p->root)->kind != DICTIONARY)
-            return rc_fail(RC_FORMAT, "'%s' is a pickle of %s, expected a dictionary", p->name,
-                           kind_names[node_at(p, p->root)->kind]);
         return RC_OK;
     }
     return damaged(p, "unexpected end");
 }
 
-rc_status rc_pickle_parse(const char *name, const uint8_t *data, size_t size, rc_pickle **pickle)
+rc_status rc_pickle_parse_first(const char *name, const uint8_t *data, size_t size, size_t *used, rc_pickle **pickle)
 {
     *pickle = NULL;
     rc_pickle *p = rc_alloc_zeroed(NULL, 1, sizeof *p);
@@ -474,7 +509,20 @@ rc_status rc_pickle_parse(const char *name, const uint8_t *data, size_t size, rc
         rc_pickle_free(p);
     else
         *pickle = p;
+    *used = status == RC_OK ? p->at : 0;
     return status;
+}
+
+rc_status rc_pickle_parse(const char *name, const uint8_t *data, size_t size, rc_pickle **pickle)
+{
+    size_t used;
+    RC_TRY(rc_pickle_parse_first(name, data, size, &used, pickle));
+    rc_pickle_kind kind = rc_pickle_node_at(*pickle, (*pickle)->root)->kind;
+    if (kind == RC_PICKLE_DICTIONARY)
+        return RC_OK;
+    rc_pickle_free(*pickle);
+    *pickle = NULL;
+    return rc_fail(RC_FORMAT, "'%s' is a pickle of %s, expected a dictionary", name, rc_pickle_kind_names[kind]);
 }
 
 void rc_pickle_free(rc_pickle *p)
@@ -487,71 +535,4 @@ void rc_pickle_free(rc_pickle *p)
     rc_free(NULL, p->memo.data);
     rc_free(NULL, p->encoded);
     rc_free(NULL, p);
-}
-
-/* ---- asking ----------------------------------------------------------------------------------------------------- */
-
-static rc_status lookup(const rc_pickle *p, const char *key, kind expected, const node **found)
-{
-    uint32_t at = node_at(p, p->root)->head;
-    while (at != 0) {
-        const cell *pair = cell_at(p, at), *second = cell_at(p, pair->next);
-        const node *name = node_at(p, pair->value), *value = node_at(p, second->value);
-        if (name->kind == STRING && equals(name->text, name->length, key)) {
-            if (value->kind != expected)
-                return rc_fail(RC_FORMAT, "'%s': '%s' is %s, expected %s", p->name, key, kind_names[value->kind],
-                               kind_names[expected]);
-            *found = value;
-            return RC_OK;
-        }
-        at = second->next;
-    }
-    return rc_fail(RC_FORMAT, "'%s' has no '%s'", p->name, key);
-}
-
-rc_status rc_pickle_get_array(const rc_pickle *p, const char *key, rc_pickle_array *array)
-{
-    const node *value;
-    RC_TRY(lookup(p, key, ARRAY, &value));
-    *array = (rc_pickle_array){.rows = value->rows, .columns = value->columns, .bytes = value->text};
-    array->row_step = value->fortran ? 1 : (size_t)value->columns;
-    array->column_step = value->fortran ? (size_t)value->rows : 1;
-    return RC_OK;
-}
-
-rc_status rc_pickle_get_list(const rc_pickle *p, const char *key, rc_pickle_list *list)
-{
-    const node *value;
-    RC_TRY(lookup(p, key, LIST, &value));
-    *list = (rc_pickle_list){.pickle = p, .key = key, .count = value->count, .next = value->head};
-    return RC_OK;
-}
-
-static rc_status next_element(rc_pickle_list *list, kind expected, const node **value)
-{
-    const rc_pickle *p = list->pickle;
-    const cell *at = cell_at(p, list->next);
-    *value = node_at(p, list->next != 0 ? at->value : 0);
-    if ((*value)->kind != expected)
-        return rc_fail(RC_FORMAT, "'%s': '%s' has an element that is %s, expected %s", p->name, list->key,
-                       kind_names[(*value)->kind], kind_names[expected]);
-    list->next = at->next;
-    return RC_OK;
-}
-
-rc_status rc_pickle_next_integer(rc_pickle_list *list, int64_t *value)
-{
-    const node *found;
-    RC_TRY(next_element(list, INTEGER, &found));
-    *value = found->integer;
-    return RC_OK;
-}
-
-rc_status rc_pickle_next_string(rc_pickle_list *list, const char **text, size_t *length)
-{
-    const node *found;
-    RC_TRY(next_element(list, STRING, &found));
-    *text = (const char *)found->text;
-    *length = found->length;
-    return RC_OK;
 }

@@ -14,7 +14,8 @@ static const size_t largest_file = (size_t)4 << 30;
 static const struct {
     const char *name;
     size_t bytes;
-} dtypes[] = {{"F32", 4}, {"F64", 8}, {"I32", 4}, {"I64", 8}, {"U8", 1}};
+} dtypes[] = {{"F32", 4}, {"F64", 8},  {"I32", 4}, {"I64", 8}, {"U8", 1},
+              {"F16", 2}, {"BF16", 2}, {"I16", 2}, {"I8", 1},  {"BOOL", 1}};
 
 enum { DTYPES = sizeof dtypes / sizeof *dtypes };
 
@@ -31,6 +32,11 @@ struct rc_safetensors {
 size_t rc_dtype_bytes(rc_dtype dtype)
 {
     return dtypes[dtype].bytes;
+}
+
+const char *rc_dtype_name(rc_dtype dtype)
+{
+    return dtypes[dtype].name;
 }
 
 size_t rc_named_tensor_count(const rc_named_tensor *tensor)

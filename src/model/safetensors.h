@@ -10,7 +10,18 @@
 #include "base/json.h"
 #include "base/status.h"
 
-typedef enum rc_dtype { RC_DTYPE_F32, RC_DTYPE_F64, RC_DTYPE_I32, RC_DTYPE_I64, RC_DTYPE_U8 } rc_dtype;
+typedef enum rc_dtype {
+    RC_DTYPE_F32,
+    RC_DTYPE_F64,
+    RC_DTYPE_I32,
+    RC_DTYPE_I64,
+    RC_DTYPE_U8,
+    RC_DTYPE_F16, /* this and the next ones in files of others alone */
+    RC_DTYPE_BF16,
+    RC_DTYPE_I16,
+    RC_DTYPE_I8,
+    RC_DTYPE_BOOL
+} rc_dtype;
 
 enum { RC_TENSOR_DIMS = 4 };
 
@@ -23,6 +34,7 @@ typedef struct rc_named_tensor {
 } rc_named_tensor;
 
 size_t rc_dtype_bytes(rc_dtype dtype);
+const char *rc_dtype_name(rc_dtype dtype); /* "F32" */
 
 /* Elements of the tensor, and their bytes. */
 size_t rc_named_tensor_count(const rc_named_tensor *tensor);

@@ -8,13 +8,13 @@
 #define IMAGENET_STD  "0.229 0.224 0.225"
 
 static const rc_published published[] = {
-    {"torchvision-resnet18", "fc", 224, 256, IMAGENET_MEAN, IMAGENET_STD},
-    {"torchvision-resnet34", "fc", 224, 256, IMAGENET_MEAN, IMAGENET_STD},
-    {"torchvision-resnet50", "fc", 224, 256, IMAGENET_MEAN, IMAGENET_STD},
-    {"cifar-resnet20", "linear", 32, 0, IMAGENET_MEAN, IMAGENET_STD},
-    {"cifar-resnet32", "linear", 32, 0, IMAGENET_MEAN, IMAGENET_STD},
-    {"cifar-resnet44", "linear", 32, 0, IMAGENET_MEAN, IMAGENET_STD},
-    {"cifar-resnet56", "linear", 32, 0, IMAGENET_MEAN, IMAGENET_STD},
+    {"torchvision-resnet18", "fc", 224, 256, IMAGENET_MEAN, IMAGENET_STD, "bilinear"},
+    {"torchvision-resnet34", "fc", 224, 256, IMAGENET_MEAN, IMAGENET_STD, "bilinear"},
+    {"torchvision-resnet50", "fc", 224, 256, IMAGENET_MEAN, IMAGENET_STD, "bilinear"},
+    {"cifar-resnet20", "linear", 32, 0, IMAGENET_MEAN, IMAGENET_STD, "bilinear"},
+    {"cifar-resnet32", "linear", 32, 0, IMAGENET_MEAN, IMAGENET_STD, "bilinear"},
+    {"cifar-resnet44", "linear", 32, 0, IMAGENET_MEAN, IMAGENET_STD, "bilinear"},
+    {"cifar-resnet56", "linear", 32, 0, IMAGENET_MEAN, IMAGENET_STD, "bilinear"},
 };
 
 const rc_published *rc_published_at(int index)

@@ -10,6 +10,7 @@ typedef struct rc_published {
     int resize;       /* shorter side before the centre crop; 0: there is no crop */
     /* mean and std of the pixels, which go from 0 to 1, in red, green and blue: as settings have them. */
     const char *mean, *std;
+    const char *interpolation; /* the filter that resizes */
 } rc_published;
 
 /* NULL: there are no more. */

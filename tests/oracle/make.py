@@ -4,7 +4,8 @@ import pathlib
 import sys
 import time
 
-NAMES = ["operations", "losses", "nets", "steps", "rows", "runs", "large", "resize", "class_orders", "pictures"]
+NAMES = ["operations", "losses", "nets", "steps", "rows", "runs", "large", "resize", "class_orders", "pictures",
+         "torch_files"]
 
 
 def main(names):

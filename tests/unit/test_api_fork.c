@@ -111,6 +111,8 @@ static void refuse_inherited(recollect_context *context, recollect_model *model)
     recollect_dream_result dreams = {.size = sizeof dreams};
     check_is_refused(recollect_dream_folder(model, folder, NULL, NULL));
     check_is_refused(recollect_describe_dreams(model, &dreams, folder, ignore_line, NULL));
+    check_is_refused(recollect_model_import(context, path, NULL, &another));
+    CHECK(another == NULL);
     check_is_refused(recollect_model_save_memory(model, &bytes, &size));
     CHECK(bytes == NULL && size == 0);
     check_is_refused(recollect_describe_model(model, 0, ignore_line, NULL));

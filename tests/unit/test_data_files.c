@@ -334,7 +334,7 @@ static void assert_pickle_refused(const char *text, size_t size, const char *mes
 {
     rc_pickle *pickle;
     size_t before = rc_bytes_allocated();
-    assert_int_equal(rc_pickle_parse("x", (const uint8_t *)text, size, &pickle), RC_FORMAT);
+    assert_int_not_equal(rc_pickle_parse("x", (const uint8_t *)text, size, &pickle), RC_OK);
     data_assert_message(message);
     assert_null(pickle);
     assert_int_equal(rc_bytes_allocated(), before);
@@ -345,9 +345,9 @@ static void assert_pickle_refused(const char *text, size_t size, const char *mes
 static void pickles_execute_nothing(void **state)
 {
     (void)state;
-    REFUSED("cos\nsystem\nq\x01U\x02lsq\x02\x85Rq\x03.", "a function other than those that make arrays of bytes");
-    REFUSED("cnumpy\nload\n.", "a function other than");
-    REFUSED("cnumpy\nndarray\n)R.", "a call that makes no array of bytes");
+    REFUSED("cos\nsystem\nq\x01U\x02lsq\x02\x85Rq\x03.", "asks for os.system, which recollect does not call");
+    REFUSED("cnumpy\nload\n.", "asks for numpy.load, which");
+    REFUSED("cnumpy\nndarray\n)R.", "a call that recollect does not know");
     REFUSED("cnumpy\ndtype\nU\x02i8\x85R.", "an array of something else than unsigned bytes");
     REFUSED("}i.", "an instruction that data does not need");
     REFUSED("}\x81.", "an instruction that data does not need");

@@ -1,0 +1,17 @@
+/* Files as torch.save writes them, for tests of their reader: the same pickles, byte for byte where it matters. */
+#ifndef RC_TESTS_SUPPORT_TORCH_WRITE_H
+#define RC_TESTS_SUPPORT_TORCH_WRITE_H
+
+#include "model/safetensors.h"
+
+typedef struct torch_style {
+    bool old;           /* the kind before archives */
+    bool deflated;      /* entries of the archive */
+    const char *inside; /* key of the dictionary that holds the state_dict; NULL: it is bare */
+    const char *prefix; /* before every name; NULL: none */
+} torch_style;
+
+/* In a new block, to be freed with free(). */
+uint8_t *torch_write(const rc_named_tensor *tensors, int count, torch_style style, size_t *size);
+
+#endif
