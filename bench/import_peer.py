@@ -2,7 +2,7 @@
 """Imported nets beside PyTorch's: the same weights, the same photographs, the same answers?
 
     import_peer.py --images FOLDER [--recollect PATH] [--nets NAME,...] [--count 32] [--akamaster FOLDER]
-                   [--lite0 FILE] [--top1] [--json FILE]
+                   [--lite0 FILE] [--top1 [--every N]] [--json FILE]
 
 For every net a file of weights is imported ('recollect import FILE --as auto'), and 'recollect predict' says how
 probable it finds each class of --count photographs, taken evenly from the folders of --images. PyTorch gets the
@@ -17,7 +17,7 @@ The weights:
 Nets whose weights or modules are not there are left out, and said to be.
 
 --top1 also counts how often EfficientNet-Lite0 names the right class of every image below --images among its 1000:
-the folders are named by WordNet's numbers, which the ten classes of Imagenette have.
+the folders are named by WordNet's numbers, which the ten classes of Imagenette have. --every N takes every Nth image.
 """
 import argparse
 import importlib.util
@@ -41,9 +41,10 @@ IMAGENETTE = {"n01440764": 0, "n02102040": 217, "n02979186": 482, "n03000684": 4
 class Case:
     """A net: its module in PyTorch, a file with its weights, and how images are prepared."""
 
-    def __init__(self, name, module, path, size, resize, normalisation):
+    def __init__(self, name, module, path, size, resize, normalisation, interpolation=Image.BILINEAR):
         self.name, self.module, self.path = name, module.eval(), path
         self.size, self.resize, self.normalisation = size, resize, normalisation
+        self.interpolation = interpolation
 
 
 def randomise(module, seed):
@@ -61,13 +62,13 @@ def randomise(module, seed):
     return module
 
 
-def pixels(path, size, resize):
+def pixels(path, size, resize, interpolation):
     """(size, size, 3) bytes, as torchvision's Resize and CenterCrop leave them."""
     image = Image.open(path).convert("RGB")
     w, h = image.size
     side = max(size, resize)
     w, h = (side, int(side * h / w)) if w <= h else (int(side * w / h), side)
-    image = image.resize((w, h), Image.BILINEAR)
+    image = image.resize((w, h), interpolation)
     left, top = int(round((w - size) / 2.0)), int(round((h - size) / 2.0))
     return numpy.asarray(image.crop((left, top, left + size, top + size)))
 
@@ -77,8 +78,8 @@ def torch_logits(case, paths, batch=16):
     out = []
     with torch.no_grad():
         for at in range(0, len(paths), batch):
-            images = [torch.from_numpy(pixels(p, case.size, case.resize).copy()).permute(2, 0, 1).float() / 255
-                      for p in paths[at:at + batch]]
+            images = [torch.from_numpy(pixels(p, case.size, case.resize, case.interpolation).copy())
+                      .permute(2, 0, 1).float() / 255 for p in paths[at:at + batch]]
             out.append(case.module(torch.stack([(i - mean) / std for i in images])))
     return torch.cat(out).double().numpy()
 
@@ -157,7 +158,7 @@ def cases(options, names, scratch):
                 path = options.lite0
             else:
                 path = save_random(module, 3, scratch, name, probe[:, :, :size, :size])
-            yield Case(name, module, path, size, size + 32, LITE)
+            yield Case(name, module, path, size, size + 32, LITE, Image.BICUBIC)
 
 
 def compare(options, case, paths, scratch):
@@ -177,7 +178,7 @@ def compare(options, case, paths, scratch):
 def top1(options, case, model):
     """Percent of images whose first class is that of their folder: PyTorch's, and ours."""
     paths = [(f.path, IMAGENETTE[folder]) for folder in sorted(IMAGENETTE)
-             for f in sorted(os.scandir(os.path.join(options.images, folder)), key=lambda f: f.name)]
+             for f in sorted(os.scandir(os.path.join(options.images, folder)), key=lambda f: f.name)][::options.every]
     right = {"PyTorch": 0, "recollect": 0}
     for at in range(0, len(paths), 512):
         part = paths[at:at + 512]
@@ -203,6 +204,7 @@ def main():
     parser.add_argument("--akamaster")
     parser.add_argument("--lite0")
     parser.add_argument("--top1", action="store_true")
+    parser.add_argument("--every", type=int, default=1, help="--top1 takes every Nth image alone")
     parser.add_argument("--json")
     options = parser.parse_args()
     paths = sample(options.images, options.count)

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "data/input.h"
 #include "data/pickle.h"
 #include "data/zip.h"
 
@@ -31,7 +32,10 @@ struct rc_torch_file {
     int storage_count;
     rc_named_tensor *tensor; /* (tensors) */
     int tensors;
-    char *text; /* of the names */
+    uint8_t **block; /* (tensors): a copy in the usual order; NULL: its numbers lie in that order in the file */
+    int blocks;
+    size_t room; /* bytes that copies may still take */
+    char *text;  /* of the names */
 };
 
 static const rc_dtype types[] = {
@@ -81,39 +85,82 @@ static rc_status find_storage(const rc_torch_file *f, const rc_pickle_storage *w
     return RC_OK;
 }
 
-/* Do the elements follow one another, and are they all in the storage? A side of one element has any stride. */
-static bool is_whole(const rc_pickle_tensor *t)
+/* Elements of a tensor that lies in its storage; false: it does not, or has more of them than the storage. *whole: they
+ * follow one another. A side of one element has any stride. */
+static bool measure(const rc_pickle_tensor *t, size_t *count, bool *whole)
 {
-    size_t count = 1, end;
+    size_t last = (size_t)t->offset, reach;
+    *count = 1;
+    *whole = true;
     for (int i = t->dims - 1; i >= 0; i--) {
-        if (t->shape[i] != 1 && (uint64_t)t->stride[i] != count && count != 0)
-            return false;
-        if (!rc_size_mul(count, (size_t)t->shape[i], &count))
+        *whole = *whole && (t->shape[i] == 1 || (uint64_t)t->stride[i] == *count);
+        if (!rc_size_mul(*count, (size_t)t->shape[i], count))
             return false;
     }
-    return rc_size_add((size_t)t->offset, count, &end) && end <= (size_t)t->storage.elements;
+    for (int i = 0; i<t->dims && * count> 0; i++)
+        if (!rc_size_mul((size_t)t->shape[i] - 1, (size_t)t->stride[i], &reach) || !rc_size_add(last, reach, &last))
+            return false;
+    return *count == 0 || (last < (size_t)t->storage.elements && *count <= (size_t)t->storage.elements);
+}
+
+/* Element by element, the last side fastest. */
+static void gather(const rc_pickle_tensor *t, const uint8_t *data, size_t bytes, size_t count, uint8_t *out)
+{
+    int64_t at[RC_PICKLE_DIMS] = {0};
+    size_t place = (size_t)t->offset;
+    for (size_t i = 0; i < count; i++) {
+        memcpy(out + i * bytes, data + place * bytes, bytes);
+        for (int k = t->dims - 1; k >= 0; k--) {
+            place += (size_t)t->stride[k];
+            if (++at[k] < t->shape[k])
+                break;
+            place -= (size_t)t->shape[k] * (size_t)t->stride[k];
+            at[k] = 0;
+        }
+    }
 }
 
 /* ---- tensors ---------------------------------------------------------------------------------------------------- */
 
-static rc_status add_tensor(rc_torch_file *f, const rc_pickle_tensor *t, char *name)
+/* Its numbers, row behind row: where they lie, or in a block of their own. */
+static rc_status find_numbers(rc_torch_file *f, const rc_pickle_tensor *t, rc_named_tensor *tensor)
 {
     const uint8_t *data;
+    size_t count, bytes = rc_dtype_bytes(tensor->dtype);
+    bool whole;
+    RC_TRY(find_storage(f, &t->storage, &data));
+    if (!measure(t, &count, &whole))
+        return rc_fail(RC_FORMAT, "'%.300s': tensor '%s' does not fit into its %lld numbers", f->name, tensor->name,
+                       (long long)t->storage.elements);
+    if (whole || count == 0) {
+        tensor->data = data + (whole ? (size_t)t->offset * bytes : 0);
+        return RC_OK;
+    }
+    if (count * bytes > f->room)
+        return rc_fail(RC_UNSUPPORTED, "'%.300s' has more numbers in other orders than recollect takes of such a file",
+                       f->name);
+    uint8_t *block = f->block[f->tensors] = rc_alloc(NULL, count * bytes);
+    if (block == NULL)
+        return RC_OUT_OF_MEMORY;
+    f->room -= count * bytes;
+    gather(t, data, bytes, count, block);
+    tensor->data = block;
+    return RC_OK;
+}
+
+static rc_status add_tensor(rc_torch_file *f, const rc_pickle_tensor *t, char *name)
+{
+    rc_named_tensor *tensor = &f->tensor[f->tensors];
     if (t->dims > RC_TENSOR_DIMS)
         return rc_fail(RC_UNSUPPORTED, "'%.300s': tensor '%s' has %d dimensions, at most %d are read", f->name, name,
                        t->dims, RC_TENSOR_DIMS);
-    if (!is_whole(t))
-        return rc_fail(RC_UNSUPPORTED,
-                       "'%.300s': tensor '%s' does not lie in one piece, row behind row (save it with contiguous())",
-                       f->name, name);
     for (int i = 0; i < f->tensors; i++)
         if (strcmp(f->tensor[i].name, name) == 0)
             return rc_fail(RC_FORMAT, "'%.300s' has two tensors '%s'", f->name, name);
-    RC_TRY(find_storage(f, &t->storage, &data));
-    rc_named_tensor *tensor = &f->tensor[f->tensors++];
     *tensor = (rc_named_tensor){.name = name, .dtype = types[t->storage.type], .dims = t->dims};
     memcpy(tensor->shape, t->shape, (size_t)t->dims * sizeof *t->shape);
-    tensor->data = data + (size_t)t->offset * rc_dtype_bytes(tensor->dtype);
+    RC_TRY(find_numbers(f, t, tensor));
+    f->tensors++;
     return RC_OK;
 }
 
@@ -151,9 +198,11 @@ static rc_status take_tensors(rc_torch_file *f, const rc_pickle *pickle)
     RC_TRY(rc_pickle_get_tensors(pickle, inside, sizeof inside / sizeof *inside, &walk));
     RC_TRY(count_tensors(f, walk, &count, &text));
     f->tensor = rc_alloc_zeroed(NULL, (size_t)count, sizeof *f->tensor);
+    f->block = rc_alloc_zeroed(NULL, (size_t)count, sizeof *f->block);
     f->text = rc_alloc_zeroed(NULL, text, 1);
-    if (f->tensor == NULL || f->text == NULL)
+    if (f->tensor == NULL || f->block == NULL || f->text == NULL)
         return RC_OUT_OF_MEMORY;
+    f->blocks = count;
     char *name = f->text;
     for (int i = 0; i < count; i++) {
         RC_TRY(rc_pickle_next_tensor(&walk, &t, &more));
@@ -359,6 +408,7 @@ rc_status rc_torch_file_parse(const char *name, const uint8_t *bytes, size_t siz
     if (f == NULL)
         return RC_OUT_OF_MEMORY;
     f->name = name;
+    f->room = 2 * size + RC_INPUT_FREE;
     rc_status status = is_old(bytes, size) ? read_old(f, bytes, size) : read_archive(f, bytes, size);
     if (status == RC_OK)
         *file = f;
@@ -372,6 +422,9 @@ void rc_torch_file_close(rc_torch_file *file)
     if (file == NULL)
         return;
     rc_zip_free(file->zip);
+    for (int i = 0; i < file->blocks; i++)
+        rc_free(NULL, file->block[i]);
+    rc_free(NULL, file->block);
     rc_free(NULL, file->storages);
     rc_free(NULL, file->tensor);
     rc_free(NULL, file->text);

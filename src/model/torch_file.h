@@ -10,8 +10,8 @@ typedef struct rc_torch_file rc_torch_file;
 /* Does it begin as one of the two kinds does? */
 bool rc_torch_file_is(const uint8_t *bytes, size_t size);
 
-/* `name` is what messages call the file; it and the bytes must live as long as the file. Every tensor lies whole in
- * them, row behind row: one that does not is refused by its name. */
+/* `name` is what messages call the file; it and the bytes must live as long as the file. Of a tensor that lies
+ * in another order than row behind row it holds a copy. */
 rc_status rc_torch_file_parse(const char *name, const uint8_t *bytes, size_t size, rc_torch_file **file);
 void rc_torch_file_close(rc_torch_file *file); /* NULL is fine */
 

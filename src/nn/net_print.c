@@ -63,7 +63,7 @@ void rc_net_print(const rc_net *net, void (*line)(void *user, const char *text),
     }
     print(&to, "%s: input %d x %d x %d, %d layers, %d normalised", net->name, net->h, net->w, net->c, net->layers,
           net->bn_layers);
-    print(&to, "%3s  %-*s  %-26s %4s %4s  %-16s %10s %10s %10s", "#", name_width, "layer", "what", "from", "skip",
+    print(&to, "%3s  %-*s  %-30s %4s %4s  %-16s %10s %10s %10s", "#", name_width, "layer", "what", "from", "skip",
           "h x w x c", "parameters", "MMAC", "KiB");
     double kib = 0;
     for (int i = 0; i < net->layers; i++) {
@@ -74,10 +74,10 @@ void rc_net_print(const rc_net *net, void (*line)(void *user, const char *text),
         source_name(layer->skip, skip, sizeof skip);
         snprintf(shape, sizeof shape, "%d x %d x %d", layer->h, layer->w, layer->c_out);
         double layer_kib = (double)layer->h * layer->w * layer->c_out * 4 / 1024;
-        print(&to, "%3d  %-*s  %-26s %4s %4s  %-16s %10zu %10.2f %10.1f%s", i, name_width, layer->name, what, from,
+        print(&to, "%3d  %-*s  %-30s %4s %4s  %-16s %10zu %10.2f %10.1f%s", i, name_width, layer->name, what, from,
               skip, shape, layer->params, rc_layer_macs(layer) / 1e6, layer_kib, layer->output ? "  output" : "");
         kib += layer_kib;
     }
-    print(&to, "%3s  %-*s  %-26s %4s %4s  %-16s %10zu %10.2f %10.1f", "", name_width, "total", "", "", "", "",
+    print(&to, "%3s  %-*s  %-30s %4s %4s  %-16s %10zu %10.2f %10.1f", "", name_width, "total", "", "", "", "",
           net->params, rc_net_macs(net) / 1e6, kib);
 }

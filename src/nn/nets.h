@@ -27,6 +27,14 @@ rc_status rc_net_cifar_resnet20(rc_net *net, int c, int h, int w);
 rc_status rc_net_cifar_resnet32(rc_net *net, int c, int h, int w);
 rc_status rc_net_cifar_resnet44(rc_net *net, int c, int h, int w);
 rc_status rc_net_cifar_resnet56(rc_net *net, int c, int h, int w);
+/* TensorFlow's, as the package efficientnet_lite_pytorch names it; for square images of any size. */
+rc_status rc_net_efficientnet_lite0(rc_net *net, int c, int h, int w);
+rc_status rc_net_efficientnet_lite1(rc_net *net, int c, int h, int w);
+rc_status rc_net_efficientnet_lite2(rc_net *net, int c, int h, int w);
+rc_status rc_net_efficientnet_lite3(rc_net *net, int c, int h, int w);
+rc_status rc_net_efficientnet_lite4(rc_net *net, int c, int h, int w);
+/* torchvision's, of width 1. */
+rc_status rc_net_mobilenet_v2(rc_net *net, int c, int h, int w);
 
 /* Inversion generators: noise (1, 1, 1000) -> (size, size, c). The rule: `doublings` from size / 2^doublings
  * (32 px: 2 from 8, 64 px: 3 from 8, 224 px: 5 from 7; 28 px: 2 from 7; 84 px: 2 from 21), widths as published for
@@ -49,7 +57,8 @@ rc_status rc_net_pixels(rc_net *net, int n, int c, int h, int w);
 #define RC_BACKBONES \
     "resnet32|resnet18|resnet32-abd|resnet18-mammoth|resnet-small|" \
     "torchvision-resnet18|torchvision-resnet34|torchvision-resnet50|" \
-    "cifar-resnet20|cifar-resnet32|cifar-resnet44|cifar-resnet56"
+    "cifar-resnet20|cifar-resnet32|cifar-resnet44|cifar-resnet56|" \
+    "efficientnet-lite0|efficientnet-lite1|efficientnet-lite2|efficientnet-lite3|efficientnet-lite4|mobilenet-v2"
 #define RC_GENERATORS "generator|generator-small"
 rc_status rc_net_by_name(rc_net *net, const char *name, int c, int h, int w);
 const char *rc_net_known_name(int index); /* NULL: there are no more */

@@ -4,9 +4,10 @@
 /* "BN(0.8)": the published code passes 0.8 where the epsilon goes. */
 static const float inner_eps = 0.8f;
 
-enum { SMALLEST_MAP = 7, LARGEST_MAP = 32, LARGEST_SIZE = 4096 };
+enum { SMALLEST_MAP = 7, LARGEST_MAP = 75, LARGEST_SIZE = 4096 };
 
-/* Halves the image while the result is even and not below 7 pixels: 32 -> 8, 64 -> 8, 224 -> 7, 28 -> 7, 84 -> 21. */
+/* Halves the image while the result is even and not below 7 pixels: 32 -> 8, 64 -> 8, 224 -> 7, 28 -> 7, 84 -> 21;
+ * 300 -> 75, the largest map that a published net needs. */
 static rc_status smallest_map(const char *name, int size, int *map, int *doublings)
 {
     *map = size;

@@ -191,6 +191,31 @@ def resnet18_mammoth(net, x):
     return imagenet_net(net, x, False, True, "shortcut")
 
 
+# ---- published nets, as their modules are written ------------------------------------------------------------------
+
+def cifar_resnet(depth):
+    """akamaster's: (depth - 2) / 6 blocks a stage, zero channels on both sides, ReLU after every addition."""
+    def forward(net, x):
+        x = net.relu(net.bn("bn1", net.conv("conv1", x, 16, 3)), "bn1.bias")
+        for stage in range(3):
+            for i in range((depth - 2) // 6):
+                name, c_out, stride = f"layer{stage + 1}.{i}", 16 << stage, 2 if stage and i == 0 else 1
+                y = net.bn(f"{name}.bn1", net.conv(f"{name}.conv1", x, c_out, 3, stride))
+                y = net.bn(f"{name}.bn2", net.conv(f"{name}.conv2", net.relu(y, f"{name}.bn1.bias"), c_out, 3))
+                x = net.relu(y + shortcut(x, c_out, stride, c_out // 4), f"{name}.bn2.bias")
+        return x.mean((2, 3))
+    return forward
+
+
+def torchvision_resnet18(net, x):
+    x = net.max_pool(net.relu(net.bn("bn1", net.conv("conv1", x, 64, 7, 2)), "bn1.bias"), 3, 2, 1)
+    for stage in range(4):
+        for i in range(2):
+            x = imagenet_block(net, f"layer{stage + 1}.{i}", x, 64 << stage, 2 if stage and i == 0 else 1, True,
+                               "downsample")
+    return x.mean((2, 3))
+
+
 # ---- nets that make images -----------------------------------------------------------------------------------------
 
 def generator(c, size, doublings, width, last_width):

@@ -2,7 +2,6 @@
 import collections
 import pathlib
 
-import numpy
 import torch
 
 FOLDER = pathlib.Path(__file__).resolve().parent.parent / "fixtures" / "torch"
@@ -61,6 +60,7 @@ def make():
         "flags": torch.tensor([True, False]), "infinite": torch.tensor([1.0, float("inf")])})
     folder.write("module.pth", torch.nn.Linear(2, 1))
     folder.write("set.pth", {"seen": {1, 2}, "weight": torch.ones(1)})
-    folder.write("columns.pth", {"weight": torch.arange(6.0).reshape(2, 3).t()})
+    folder.write("columns.pth", {"weight": torch.arange(6.0).reshape(2, 3).t(), "every second": torch.arange(6.0)[1::2],
+                                 "permuted": torch.arange(12.0).reshape(3, 2, 2).permute(2, 1, 0)})
     folder.write("empty.pth", {"epoch": 1, "note": "nothing"})
     return folder

@@ -10,18 +10,20 @@
 
 const double oracle_net_tolerance[2] = {1e-4, 1e-11};
 
-static oracle *fixture, *large;
+static oracle *fixture, *large, *published; /* the last one has classifiers alone */
 
 void oracle_net_open(const char *name)
 {
     fixture = oracle_open(name);
     large = oracle_light() ? NULL : oracle_open("large.txt");
+    published = oracle_light() ? NULL : oracle_open("published_nets.txt");
 }
 
 void oracle_net_close(void)
 {
     oracle_close(fixture);
     oracle_close(large);
+    oracle_close(published);
 }
 
 void oracle_net_run(const char *prefix, void (*test)(subject *))
@@ -29,6 +31,8 @@ void oracle_net_run(const char *prefix, void (*test)(subject *))
     subject_run(fixture, prefix, oracle_net_tolerance, test);
     if (large)
         subject_run_fast(large, prefix, oracle_net_tolerance, test);
+    if (published && strcmp(prefix, "classifier/") == 0)
+        subject_run_fast(published, prefix, oracle_net_tolerance, test);
 }
 
 double oracle_net_moved(const subject *s)

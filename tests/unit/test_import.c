@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
+#include "api/import.h"
 #include "base/file.h"
 #include "base/memory.h"
-#include "model/import.h"
 #include "recollect/recollect.h"
 #include "support/published_weights.h"
 #include "support/torch_write.h"
@@ -294,6 +294,35 @@ static void arguments_are_checked(void **state)
     assert_int_equal(recollect_model_import(context, "/nonexistent.pth", NULL, &model), RECOLLECT_IO);
 }
 
+/* With less memory than it takes, wherever that ends, an import holds nothing afterwards. */
+static void memory_may_run_out(void **state)
+{
+    (void)state;
+    enum { STEP = 1 << 16, MOST = 1 << 26 };
+    published_weights *w = published_weights_make("cifar-resnet20", 3);
+    rc_backend *backend;
+    rc_log log = {0};
+    rc_saved_model model;
+    rc_status status = RC_OUT_OF_MEMORY;
+    int refusals = 0;
+    write_weights("w.pth", w, (torch_style){.deflated = true});
+    must(rc_backend_open("cpu", 1, NULL, &backend));
+    size_t held = rc_bytes_allocated();
+    for (size_t room = 0; status == RC_OUT_OF_MEMORY && room < MOST; room += STEP, refusals++) {
+        rc_memory_set_budget(held + room);
+        status = rc_import_file(path_of("w.pth"), NULL, NULL, &log, backend, &model);
+        rc_memory_set_budget(SIZE_MAX);
+        if (status == RC_OUT_OF_MEMORY)
+            assert_int_equal(rc_bytes_allocated(), held);
+    }
+    must(status);
+    assert_true(refusals > 20);
+    rc_saved_model_destroy(&model);
+    rc_backend_close(backend);
+    unlink(path_of("w.pth"));
+    published_weights_free(w);
+}
+
 /* ---- class names ------------------------------------------------------------------------------------------------ */
 
 static void refused_labels(const char *text, size_t size, const char *words)
@@ -374,6 +403,7 @@ int main(void)
         cmocka_unit_test(nets_are_told_apart),
         cmocka_unit_test(misfits_are_named),
         cmocka_unit_test(arguments_are_checked),
+        cmocka_unit_test(memory_may_run_out),
         cmocka_unit_test(labels_are_lines),
         cmocka_unit_test(labels_must_be_as_many_as_classes),
     };

@@ -43,6 +43,12 @@ static void parameters_of_published_nets(void **state)
         {"cifar-resnet32", 32, 463504, 31, 69},
         {"cifar-resnet44", 32, 657936, 43, 97},
         {"cifar-resnet56", 32, 852368, 55, 125},
+        {"efficientnet-lite0", 224, 3371008, 49, 384},
+        {"efficientnet-lite1", 240, 4135680, 64, 599},
+        {"efficientnet-lite2", 260, 4811072, 64, 858},
+        {"efficientnet-lite3", 280, 6916096, 73, 1382},
+        {"efficientnet-lite4", 300, 11725568, 91, 2552},
+        {"mobilenet-v2", 224, 2223872, 52, 299},
         {"generator", 32, 8423939, 4, 123},
         {"generator", 64, 8571779, 5, 506},
         {"generator", 224, 3326275, 7, 2554},
@@ -65,7 +71,7 @@ static void shapes_of_generators(void **state)
     (void)state;
     static const struct {
         int size, map, doublings;
-    } rule[] = {{28, 7, 2}, {32, 8, 2}, {64, 8, 3}, {84, 21, 2}, {224, 7, 5}, {16, 8, 1}};
+    } rule[] = {{28, 7, 2}, {32, 8, 2}, {64, 8, 3}, {84, 21, 2}, {224, 7, 5}, {300, 75, 2}, {16, 8, 1}};
     for (size_t i = 0; i < sizeof rule / sizeof rule[0]; i++) {
         must(rc_net_generator(&net, 1, rule[i].size));
         assert_int_equal(net.c, 1000);
@@ -152,6 +158,15 @@ static void names_are_the_published_ones(void **state)
     assert_true(has_slice("layer4.2.bn3.running_var", 1, (int[]){2048}));
     must(rc_net_by_name(&net, "cifar-resnet56", 3, 32, 32));
     assert_true(has_slice("layer3.8.conv2.weight", 4, (int[]){64, 64, 3, 3}));
+    must(rc_net_by_name(&net, "efficientnet-lite4", 3, 64, 64));
+    assert_true(has_slice("_conv_stem.weight", 4, (int[]){32, 3, 3, 3}));
+    assert_true(has_slice("_blocks.0._depthwise_conv.weight", 4, (int[]){32, 1, 3, 3}));
+    assert_true(has_slice("_blocks.29._project_conv.weight", 4, (int[]){448, 1632, 1, 1}));
+    assert_false(has_slice("_blocks.0._expand_conv.weight", 4, (int[]){32, 32, 1, 1}));
+    assert_true(has_slice("_bn1.running_var", 1, (int[]){1280}));
+    must(rc_net_by_name(&net, "mobilenet-v2", 3, 64, 64));
+    assert_true(has_slice("features.1.conv.1.weight", 4, (int[]){16, 32, 1, 1}));
+    assert_true(has_slice("features.17.conv.3.running_mean", 1, (int[]){320}));
     must(rc_net_generator(&net, 3, 32));
     assert_true(has_slice("linear.weight", 2, (int[]){8192, 1000}));
     assert_true(has_slice("linear.bias", 1, (int[]){8192}));
@@ -424,7 +439,7 @@ static void bad_arguments_of_builders(void **state)
     refused_net(rc_net_generator(&net, 3, 0), "0 pixels");
     refused_net(rc_net_generator(&net, 3, -32), "-32 pixels");
     refused_net(rc_net_generator(&net, 3, 8192), "8192 pixels");
-    refused_net(rc_net_generator(&net, 3, 74), "74 pixels");
+    refused_net(rc_net_generator(&net, 3, 154), "154 pixels");
     refused_net(rc_net_generator(&net, 0, 32), "c_out is 0");
     refused_net(rc_net_generator_small(&net, 3, 28, 0, 16), "0 channels");
     refused_net(rc_net_generator_small(&net, 3, 28, 16, 1), "width 1");

@@ -47,7 +47,7 @@ static void ranges_are_written_as_they_are(void **state)
         {"vae_width", "whole number", "8 to 4096, a multiple of 8", 8, 4096},
         {"channels", "whole number", "0, 1 or 3", 0, 0},
         {"profile", "text", "code or paper", 0, 0},
-        {"net", "text", "resnet32, resnet18, resnet32-abd, resnet18-mammoth, resnet-small or one of 7 others", 0, 0},
+        {"net", "text", "resnet32, resnet18, resnet32-abd, resnet18-mammoth, resnet-small or one of 13 others", 0, 0},
         {"format", "text", "at most 31 characters", 0, 31},
         {"flip", "true or false", "true or false", 0, 1},
         {"kd_temperature", "number", "0.001 to 1000000000", 1e-3, 1e9},

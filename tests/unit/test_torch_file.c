@@ -118,6 +118,17 @@ static void reads_every_floating_type(void **state)
     rc_weights_close(weights);
 }
 
+static void reads_other_orders(void **state)
+{
+    (void)state;
+    rc_weights *weights = open_fixture("columns.pth");
+    expect(weights, "weight", 2, (int64_t[]){3, 2}, (float[]){0, 3, 1, 4, 2, 5});
+    expect(weights, "permuted", 3, (int64_t[]){2, 2, 3},
+           (float[]){0, 4, 8, 2, 6, 10, 1, 5, 9, 3, 7, 11}); /* of (3, 2, 2): the last side first */
+    expect(weights, "every second", 1, (int64_t[]){3}, (float[]){1, 3, 5});
+    rc_weights_close(weights);
+}
+
 static void names_what_it_does_not_call(void **state)
 {
     (void)state;
@@ -125,7 +136,6 @@ static void names_what_it_does_not_call(void **state)
         const char *file, *words;
     } cases[] = {{"module.pth", "asks for torch.nn.modules.linear.Linear, which recollect does not call"},
                  {"set.pth", "asks for __builtin__.set"},
-                 {"columns.pth", "tensor 'weight' does not lie in one piece"},
                  {"empty.pth", "holds no tensors; expected the state_dict() of a net"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[256];
@@ -180,6 +190,7 @@ static void every_style_is_read(void **state)
 static void every_cut_and_every_byte(void **state)
 {
     (void)state;
+    volatile unsigned sum = 0; /* so that the bytes are read */
     for (int s = 0; s < 3; s++) {
         size_t size, before = rc_bytes_allocated();
         uint8_t *bytes = torch_write(few, FEW, styles[s], &size);
@@ -198,8 +209,8 @@ static void every_cut_and_every_byte(void **state)
                     for (int i = 0; i < rc_torch_file_count(file); i++) {
                         const rc_named_tensor *tensor = rc_torch_file_at(file, i);
                         const uint8_t *data = tensor->data;
-                        assert_true(styles[s].deflated ||
-                                    (data >= bytes && data + rc_named_tensor_bytes(tensor) <= bytes + size));
+                        for (size_t k = 0; k < rc_named_tensor_bytes(tensor); k++)
+                            sum = sum + data[k];
                     }
                 rc_torch_file_close(file);
                 bytes[at] ^= (uint8_t)(1 << bit);
@@ -332,11 +343,17 @@ static void claims_are_not_believed(void **state)
     claim(2, 0, 2, 1, NULL);
     claim(2, 1, 1, 77, NULL); /* one element has any stride */
     claim(2, 2, 0, 1, NULL);
-    claim(2, 0, 3, 1, "does not lie in one piece");
-    claim(2, 1, 2, 1, "does not lie in one piece");
-    claim(2, 0, 2, 2, "does not lie in one piece");
-    claim(2, INT64_MAX, 1, 1, "does not lie in one piece");
-    claim(2, 0, INT64_MAX, 1, "does not lie in one piece");
+    claim(2, 1, 0, 5, NULL);
+    claim(2, 1, 2, 0, NULL);
+    claim(2, 0, 3, 0, "tensor 'tensor' does not fit into its 2 numbers");
+    claim(2, 0, 3, 1, "tensor 'tensor' does not fit into its 2 numbers");
+    claim(2, 1, 2, 1, "does not fit into its 2 numbers");
+    claim(2, 2, 1, 1, "does not fit into its 2 numbers");
+    claim(2, 0, 2, 2, "does not fit into its 2 numbers");
+    claim(2, INT64_MAX, 1, 1, "does not fit into its 2 numbers");
+    claim(2, 0, INT64_MAX, 1, "does not fit into its 2 numbers");
+    claim(2, 0, 3, INT64_MAX, "does not fit into its 2 numbers");
+    claim(2, INT64_MAX, 2, INT64_MAX, "does not fit into its 2 numbers");
     claim(2, 0, -1, 1, "the shape of tensor 'tensor' is damaged");
     claim(2, UINT64_MAX, 1, 1, "the shape of tensor 'tensor' is damaged");
     claim(3, 0, 3, 1, "has 8 bytes under '0', expected 3 numbers of 4 bytes");
@@ -376,11 +393,11 @@ static void deflated_claims_are_not_believed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_torch_writes),          cmocka_unit_test(reads_every_floating_type),
-        cmocka_unit_test(names_what_it_does_not_call),      cmocka_unit_test(every_style_is_read),
-        cmocka_unit_test(every_cut_and_every_byte),         cmocka_unit_test(broken_pickles_are_named),
-        cmocka_unit_test(broken_archives_are_named),        cmocka_unit_test(claims_are_not_believed),
-        cmocka_unit_test(deflated_claims_are_not_believed),
+        cmocka_unit_test(reads_what_torch_writes),  cmocka_unit_test(reads_every_floating_type),
+        cmocka_unit_test(reads_other_orders),       cmocka_unit_test(names_what_it_does_not_call),
+        cmocka_unit_test(every_style_is_read),      cmocka_unit_test(every_cut_and_every_byte),
+        cmocka_unit_test(broken_pickles_are_named), cmocka_unit_test(broken_archives_are_named),
+        cmocka_unit_test(claims_are_not_believed),  cmocka_unit_test(deflated_claims_are_not_believed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
