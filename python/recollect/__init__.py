@@ -14,14 +14,15 @@ from ._classifier import Classifier
 from ._errors import (Cancelled, DeviceError, FormatError, InputOutputError, InternalError, InvalidArgument,
                       NumericError, OutOfMemory, RecollectError, RunError, Unsupported, Unsynced)
 from ._experiment import results, run
-from ._library import Progress, lib as _lib, machine, methods, nets, presets, settings, text as _text
+from ._library import Progress, lib as _lib, machine, methods, nets, presets, published_nets, settings, text as _text
 from ._model import Model
 from ._predictor import Answers, Predictor
 
 __version__ = _text(_lib.recollect_version())
 load = Model.load
+import_weights = Model.import_weights
 
 __all__ = ["Answers", "Cancelled", "Classifier", "DeviceError", "FormatError", "InputOutputError", "InternalError",
            "InvalidArgument", "Model", "NumericError", "OutOfMemory", "Predictor", "Progress", "RecollectError",
-           "RunError", "Unsupported", "Unsynced", "load", "machine", "methods", "nets", "presets", "results", "run",
-           "settings"]
+           "RunError", "Unsupported", "Unsynced", "import_weights", "load", "machine", "methods", "nets", "presets",
+           "published_nets", "results", "run", "settings"]

@@ -308,12 +308,21 @@ def presets() -> list[dict[str, Any]]:
     return list(_items("preset"))
 
 
-def nets() -> list[str]:
-    """Names of the nets: for option `net`."""
+def _names(at: Callable[[int], Any]) -> list[str]:
     names: list[str] = []
-    while (name := lib.recollect_net_at(len(names))) != ffi.NULL:
+    while (name := at(len(names))) != ffi.NULL:
         names.append(text(name))
     return names
+
+
+def nets() -> list[str]:
+    """Names of the nets: for option `net`."""
+    return _names(lib.recollect_net_at)
+
+
+def published_nets() -> list[str]:
+    """Names of the nets whose published weights Model.import_weights takes."""
+    return _names(lib.recollect_published_net_at)
 
 
 def machine() -> str:

@@ -1,7 +1,9 @@
 """Models: what learns, predicts, is evaluated and dreams."""
 from __future__ import annotations
 
+import contextlib
 import os
+import tempfile
 from collections.abc import Sequence
 from typing import Any, Callable
 
@@ -14,6 +16,14 @@ from ._predictor import Answers, Predictor
 
 OnProgress = Callable[[Progress], object]
 FORGOTTEN = ("preset", "checkpoint")  # options that the library forgets once the model has learnt
+
+
+def _lines(names: Sequence[str]) -> bytes:
+    """A text file with a name on each line."""
+    for name in names:
+        if not name or "\n" in name or "\r" in name:
+            raise ValueError(f"the name of a class is {name!r}, expected one line of text")
+    return b"".join(text_bytes(name, "the name of a class") + b"\n" for name in names)
 
 
 def _class_names(handle: Any) -> list[str]:
@@ -33,36 +43,49 @@ class Model(Handle):
     """
 
     def __init__(self, *, backend: str = "cpu", threads: int = 0, max_memory: int = 0, **options: object):
-        self._open_model(backend, threads, max_memory, None)
+        self._make(backend, threads, max_memory, lib.recollect_model_create)
         self.set(**options)
 
-    def _open_model(self, backend: str, threads: int, max_memory: int, source: PathLike | bytes | None) -> None:
+    def _make(self, backend: str, threads: int, max_memory: int, function: Any, *arguments: Any) -> Model:
+        """The model that a function of the library makes in a new context."""
         super().__init__("model")
         self._backend, self._threads, self._max_memory = backend, threads, max_memory
         self._options: dict[str, str] = {}
         self._own: Predictor | None = None  # that predicts for the model itself
         self._context = open_context(backend, threads, max_memory)
-        context = self._context[0]
-        if source is None:
-            attempt(lib.recollect_model_create, context, self._place)
-        elif isinstance(source, bytes):
-            attempt(lib.recollect_model_load_memory, context, source, len(source), self._place)
-        else:
-            attempt(lib.recollect_model_load, context, path_bytes(source), self._place)
+        attempt(function, self._context[0], *arguments, self._place, stop=self._stop)
+        return self
 
     @classmethod
     def load(cls, path: PathLike, *, backend: str = "cpu", threads: int = 0, max_memory: int = 0) -> Model:
         """The model in a file. Files may come from strangers: a broken one is refused."""
-        model = cls.__new__(cls)
-        model._open_model(backend, threads, max_memory, path)
-        return model
+        return cls.__new__(cls)._make(backend, threads, max_memory, lib.recollect_model_load, path_bytes(path))
 
     @classmethod
     def from_bytes(cls, content: bytes, *, backend: str = "cpu", threads: int = 0, max_memory: int = 0) -> Model:
         """The model in the bytes of such a file."""
-        model = cls.__new__(cls)
-        model._open_model(backend, threads, max_memory, bytes(content))
-        return model
+        return cls.__new__(cls)._make(backend, threads, max_memory, lib.recollect_model_load_memory, bytes(content),
+                                      len(content))
+
+    @classmethod
+    def import_weights(cls, path: PathLike, *, net: str = "auto", classes: PathLike | Sequence[str] | None = None,
+                       backend: str = "cpu", threads: int = 0, max_memory: int = 0) -> Model:
+        """A published classifier, to teach it more: the file that torch.save wrote of its state_dict, in which nothing
+        is executed, or a safetensors file with the same names.
+
+        net: one of published_nets(); "auto": the names and shapes of the tensors say it. classes: the names of the
+        classes in the order of the outputs, or the path of a text file with one on each line.
+        """
+        with contextlib.ExitStack() as kept:
+            if classes is not None and not isinstance(classes, (str, os.PathLike)):
+                file = kept.enter_context(tempfile.NamedTemporaryFile("wb", prefix="classes-", suffix=".txt"))
+                file.write(_lines(classes))
+                file.flush()
+                classes = file.name
+            names = ffi.NULL if classes is None else ffi.new("char[]", path_bytes(classes))
+            kind = ffi.new("char[]", text_bytes(net, "net"))
+            return cls.__new__(cls)._make(backend, threads, max_memory, lib.recollect_model_import, path_bytes(path),
+                                          sized("import_settings", net=kind, classes=names))
 
     def save(self, path: PathLike, *, overwrite: bool = False) -> None:
         """Writes the model as a safetensors file, whole or not at all. Replaces a file only if `overwrite` is set."""
@@ -70,9 +93,10 @@ class Model(Handle):
             attempt(lib.recollect_model_save, handle, path_bytes(path), overwrite)
 
     def export(self, path: PathLike, format: str = "onnx", *, overwrite: bool = False) -> None:
-        """Writes the model for other programs: "onnx", "torch" (a state_dict as safetensors) or "c" (a C header)."""
+        """Writes the model for other programs: "onnx", "torch" (a state_dict as safetensors) or "c" (a C header).
+        What the model needs to learn more is in none of them."""
         with self._used() as handle:
-            attempt(lib.recollect_model_export, handle, format.encode(), path_bytes(path), overwrite)
+            attempt(lib.recollect_model_export, handle, text_bytes(format, "format"), path_bytes(path), overwrite)
 
     def to_bytes(self) -> bytes:
         """The bytes of such a file."""

@@ -364,6 +364,11 @@ class Files(unittest.TestCase):
             self.assertIn(b"probabilities", graph.read_bytes())
             model.export(str(header), "c")
             self.assertIn("int net_predict(", header.read_text())
+            model.export(f"{folder}/net.safetensors", "torch")
+            weights, own = safetensors.numpy.load_file(f"{folder}/net.safetensors"), safetensors.numpy.load(taught)
+            self.assertGreater(len(own.keys() & weights.keys()), 30)
+            for name in own.keys() & weights.keys():
+                numpy.testing.assert_array_equal(weights[name], own[name])
             with self.assertRaisesRegex(recollect.InputOutputError, "exists already"):
                 model.export(header, "c")
             with self.assertRaisesRegex(recollect.InvalidArgument, "format is 'tflite'"):
@@ -395,6 +400,55 @@ class Files(unittest.TestCase):
                     self.assertEqual((other.get("epochs"), other.get("merge")), ("3", "true"))
         with recollect.Model(threads=1, epochs=7) as empty, pickle.loads(pickle.dumps(empty)) as other:
             self.assertEqual((other.classes, other.get("epochs")), ([], "7"))
+
+
+class Published(unittest.TestCase):
+    def test_import(self):
+        self.assertIn("cifar-resnet20", recollect.published_nets())
+        names = ["chat", "hot dog", "été"]
+        with tempfile.TemporaryDirectory() as folder:
+            file, labels = pathlib.Path(folder, "weights.safetensors"), pathlib.Path(folder, "names.txt")
+            safetensors.numpy.save_file(published_weights(len(names)), file)
+            labels.write_text("".join(f"{name}\n" for name in names), encoding="utf-8")
+            images = numpy.random.default_rng(8).integers(0, 256, (3, 32, 32, 3), numpy.uint8)
+            with recollect.import_weights(file, classes=names, threads=1) as model:
+                self.assertEqual((model.classes, model.info()["net"]), (names, "cifar-resnet20"))
+                table = model.predict_proba(images)
+            with recollect.import_weights(str(file), net="cifar-resnet20", classes=labels, threads=1) as other:
+                self.assertEqual(other.classes, names)
+                numpy.testing.assert_array_equal(other.predict_proba(images), table)
+            with recollect.import_weights(file, threads=1) as other:
+                self.assertEqual(other.classes, ["class-0000", "class-0001", "class-0002"])
+            for error, message, options in (
+                    (recollect.InvalidArgument, "2 names", {"classes": ["a", "b"]}),
+                    (ValueError, "expected one line", {"classes": ["a", "b\nc", "d"]}),
+                    (recollect.FormatError, "cifar-resnet32", {"net": "cifar-resnet32"}),
+                    (recollect.InvalidArgument, "resnet-1000", {"net": "resnet-1000"}),
+                    (TypeError, "net is of type int", {"net": 20})):
+                with self.assertRaisesRegex(error, message):
+                    recollect.import_weights(file, **options)
+            with self.assertRaisesRegex(recollect.InputOutputError, "none.pth"):
+                recollect.import_weights("none.pth")
+
+
+def published_weights(classes):
+    """Random weights with the names and shapes of the published ResNet-20 for 32 x 32 pixels."""
+    random, weights = numpy.random.default_rng(9), {}
+
+    def convolution(name, norm, c_in, c_out):
+        weights[f"{name}.weight"] = random.normal(0, (2 / 9 / c_in) ** 0.5, (c_out, c_in, 3, 3)).astype(numpy.float32)
+        for one, low, high in (("weight", 0.5, 1.5), ("bias", -1, 1), ("running_mean", -1, 1),
+                               ("running_var", 0.5, 1.5)):
+            weights[f"{norm}.{one}"] = random.uniform(low, high, c_out).astype(numpy.float32)
+    convolution("conv1", "bn1", 3, 16)
+    for stage in (1, 2, 3):
+        for block in range(3):
+            name, c = f"layer{stage}.{block}", 8 << stage
+            convolution(f"{name}.conv1", f"{name}.bn1", c // 2 if stage > 1 and block == 0 else c, c)
+            convolution(f"{name}.conv2", f"{name}.bn2", c, c)
+    weights["linear.weight"] = random.normal(0, 0.1, (classes, 64)).astype(numpy.float32)
+    weights["linear.bias"] = random.normal(0, 0.1, classes).astype(numpy.float32)
+    return weights
 
 
 class Stopping(unittest.TestCase):
