@@ -345,6 +345,28 @@ static void steps_move_the_bias(void **state)
     rc_backend_close(doubles);
 }
 
+static const void *summed; /* over processes: four numbers, as many as there are classes */
+
+static void see_sum(rc_backend *b, void *real, size_t count)
+{
+    (void)b;
+    summed = count == 4 ? real : summed;
+}
+
+static void processes_add_their_gradients_of_the_bias(void **state)
+{
+    (void)state;
+    rc_learner l;
+    begin_second(&l, be, "cwd", old_bias);
+    rc_training *training = make_step(&l, &all_losses);
+    be->sum_workers = see_sum;
+    rc_training_gradients(training);
+    *be = plain;
+    assert_true(summed != NULL && summed == rc_training_look(training).bias_gradient);
+    rc_training_destroy(training);
+    rc_learner_destroy(&l);
+}
+
 static const rc_state_entry *entry_of(const rc_state *state, const char *name)
 {
     for (int i = 0; i < state->entries; i++)
@@ -602,6 +624,7 @@ int main(void)
         cmocka_unit_test(a_step_differentiates_the_bias),
         cmocka_unit_test(the_teacher_adds_its_own_bias),
         cmocka_unit_test(steps_move_the_bias),
+        cmocka_unit_test(processes_add_their_gradients_of_the_bias),
         cmocka_unit_test(checkpoints_hold_the_bias),
         cmocka_unit_test(inversion_adds_the_bias),
         cmocka_unit_test(dreams_are_labelled_with_the_bias),

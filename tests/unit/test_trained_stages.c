@@ -1,4 +1,5 @@
 /* Lessons in which only the last stages of a net learn: what stays keeps its bits, what learns does. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -112,6 +113,46 @@ static void only_the_last_stages_learn(void **state)
     }
 }
 
+/* p' = p - rate (g + decay p), with the gradient of the same parameter. */
+static void what_learns_moves_by_its_own_gradient(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    rc_backend *doubles;
+    rc_learner l;
+    rc_training *training;
+    SUCCEEDS(rc_backend_open("reference64", 1, NULL, &doubles));
+    learning_begin_second(&l, doubles, "finetune", &s);
+    rc_learner_send_order(&l, 0);
+    rc_training_settings settings = {.batch = 8,
+                                     .n_old = 2,
+                                     .losses = {.real = RC_CE_ALL},
+                                     .sgd = {.weight_decay = 0.125f},
+                                     .frozen = rc_net_layers_before(&l.net, 1)};
+    SUCCEEDS(rc_training_create(doubles, &settings, &l.student, NULL, NULL, &l.data, &training));
+    rc_step *control = rc_training_control(training);
+    control->step = control->batch = 0;
+    control->learning_rate = 0.0625f;
+    control->weight[RC_LOSS_CE] = 1;
+    rc_training_send(training);
+    size_t params = l.net.params, first = rc_net_params_before(&l.net, settings.frozen);
+    double *before = malloc(params * sizeof *before);
+    const double *after = l.student.backbone.param, *gradient = rc_training_look(training).backbone_gradient;
+    assert_non_null(before);
+    memcpy(before, after, params * sizeof *before);
+    rc_training_batch(training);
+    rc_training_gradients(training);
+    rc_training_update(training);
+    for (size_t i = 0; i < params; i++) {
+        double step = i < first ? 0 : 0.0625 * (gradient[i] + 0.125 * before[i]);
+        assert_true(fabs(after[i] - (before[i] - step)) < 1e-14);
+    }
+    free(before);
+    rc_training_destroy(training);
+    rc_learner_destroy(&l);
+    rc_backend_close(doubles);
+}
+
 static void a_lesson_of_the_last_stage_can_be_resumed(void **state)
 {
     (void)state;
@@ -131,6 +172,7 @@ int main(void)
         cmocka_unit_test(stages_are_runs_of_maps_of_one_size),
         cmocka_unit_test(what_cannot_be_frozen_is_refused),
         cmocka_unit_test(only_the_last_stages_learn),
+        cmocka_unit_test(what_learns_moves_by_its_own_gradient),
         cmocka_unit_test(a_lesson_of_the_last_stage_can_be_resumed),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
