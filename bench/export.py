@@ -3,7 +3,8 @@
 torchvision's modules with load_state_dict(strict=True). Weights are random, with running statistics drawn at random; the
 reference backend says what is right. Prints a line for each net, and fails if one is off by more than 1e-4.
 
-Needs onnx, onnxruntime, opencv-python, torch, torchvision and safetensors, and `script/build ci recollect exported`.
+Needs onnx, onnxruntime, opencv-python, torch, torchvision and safetensors, efficientnet-lite-pytorch where it is there, and
+`script/build ci recollect exported`.
 
 usage: bench/export.py [--build FOLDER] [NET...]
 """
@@ -23,12 +24,19 @@ import torchvision
 from safetensors import safe_open
 from safetensors.torch import load_file
 
+try:
+    import efficientnet_lite_pytorch as lite
+except ImportError:
+    lite = None
+
 MOST = 1e-4
 # net: pixels, channels, classes
 NETS = {"resnet-small": (32, 3, 10), "resnet32": (32, 1, 100), "resnet32-abd": (32, 3, 100), "resnet18": (64, 3, 100),
         "resnet18-mammoth": (32, 3, 100), "cifar-resnet20": (32, 3, 10), "cifar-resnet32": (32, 3, 10),
         "cifar-resnet44": (32, 3, 10), "cifar-resnet56": (32, 3, 10), "torchvision-resnet18": (96, 3, 1000),
-        "torchvision-resnet34": (96, 3, 1000), "torchvision-resnet50": (96, 3, 1000)}
+        "torchvision-resnet34": (96, 3, 1000), "torchvision-resnet50": (96, 3, 1000),
+        "efficientnet-lite0": (96, 3, 1000), "efficientnet-lite1": (80, 3, 10), "efficientnet-lite2": (68, 3, 10),
+        "efficientnet-lite3": (72, 3, 10), "efficientnet-lite4": (76, 3, 10), "mobilenet-v2": (96, 3, 1000)}
 
 
 def softmax(logits):
@@ -42,6 +50,8 @@ def torch_module(net, classes):
         return getattr(torchvision.models, net.removeprefix("torchvision-"))(num_classes=classes)
     if net == "mobilenet-v2":
         return torchvision.models.mobilenet_v2(num_classes=classes)
+    if net.startswith("efficientnet-") and lite is not None:
+        return lite.EfficientNet.from_name(net, num_classes=classes)
     return None
 
 

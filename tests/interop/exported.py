@@ -19,7 +19,7 @@ from safetensors.numpy import load_file
 TOLERANCE = 5e-6
 # net, pixels, channels, classes
 CASES = [("resnet-small", 15, 3, 9), ("resnet32-abd", 12, 1, 9), ("cifar-resnet20", 16, 3, 10),
-         ("torchvision-resnet18", 40, 3, 12)]
+         ("torchvision-resnet18", 40, 3, 12), ("efficientnet-lite0", 36, 3, 9)]
 
 
 def softmax(logits):
@@ -60,7 +60,7 @@ def check_tensors(path, model, names):
     rows = np.concatenate([own[f"head.classifiers.{task}.weight"] for task in range(2)])
     if published:
         head, = (name for name in exported if exported[name].shape == rows.shape)
-        assert np.array_equal(exported[head], rows) and head in ("fc.weight", "linear.weight"), head
+        assert np.array_equal(exported[head], rows) and head in ("fc.weight", "linear.weight", "_fc.weight"), head
         assert np.array_equal(exported[head.replace("weight", "bias")], own["head.bias"])
 
 
