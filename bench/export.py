@@ -30,13 +30,14 @@ except ImportError:
     lite = None
 
 MOST = 1e-4
-# net: pixels, channels, classes
+# net: pixels, channels, classes. EfficientNet-Lite's module pads as its own size asks for, whatever the image has: ours
+# differs from that by a multiple of 32, so that every map is even where its is.
 NETS = {"resnet-small": (32, 3, 10), "resnet32": (32, 1, 100), "resnet32-abd": (32, 3, 100), "resnet18": (64, 3, 100),
         "resnet18-mammoth": (32, 3, 100), "cifar-resnet20": (32, 3, 10), "cifar-resnet32": (32, 3, 10),
         "cifar-resnet44": (32, 3, 10), "cifar-resnet56": (32, 3, 10), "torchvision-resnet18": (96, 3, 1000),
         "torchvision-resnet34": (96, 3, 1000), "torchvision-resnet50": (96, 3, 1000),
         "efficientnet-lite0": (96, 3, 1000), "efficientnet-lite1": (80, 3, 10), "efficientnet-lite2": (68, 3, 10),
-        "efficientnet-lite3": (72, 3, 10), "efficientnet-lite4": (76, 3, 10), "mobilenet-v2": (96, 3, 1000)}
+        "efficientnet-lite3": (88, 3, 10), "efficientnet-lite4": (76, 3, 10), "mobilenet-v2": (96, 3, 1000)}
 
 
 def softmax(logits):
