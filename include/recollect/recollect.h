@@ -304,6 +304,10 @@ RECOLLECT_API void recollect_model_destroy(recollect_model **model);
  *     resume       "true": goes on from `checkpoint`, if that is there, and ends with the bits of a lesson that was
  *                  never stopped. The model, the images and the settings must be those of that lesson: another one
  *                  is RECOLLECT_INVALID_ARGUMENT. Backend and threads may be others
+ *     adapt        what learning changes. "all": the net and its head, by the method. "top": of the net its last stage
+ *                  alone, or as many as the setting trained_stages says. "head": rows of new classes in
+ *                  the head alone; the net and all other rows keep their bits, and it takes seconds. "" or not set:
+ *                  "head" for a net that comes from elsewhere, unless `method` or `epochs` is set; "all" for others
  *
  * An unknown name, or a value that the option does not take (out of its range, or none of its choices), is
  * RECOLLECT_INVALID_ARGUMENT and changes nothing; learning itself finds values that do not go together. Options last
@@ -436,6 +440,7 @@ typedef struct recollect_learn_result {
     int not_pictures; /* files beside the pictures that nobody would take for one: texts, a system's own notes. They are
                          not among those of left_out */
     int epochs;       /* passes over the images that training made, refinement included */
+    const char *adapt; /* what was changed: "head", "top" or "all" (option `adapt`) */
 } recollect_learn_result;
 
 /* Teaches classes: the first ones to a model that knows nothing (at least two), more of them to one that

@@ -39,7 +39,8 @@ struct recollect_model {
     char *set[RC_API_OPTIONS]; /* "key=value", each key once */
     int sets;
     char *method, *preset, *format, *old_test, *hold_out; /* NULL: not set */
-    char *checkpoint;                                     /* likewise */
+    rc_adapt adapt;
+    char *checkpoint; /* likewise */
     char *checkpoint_seconds;
     bool merge, skip_broken, resume;
     char *finished; /* the checkpoint of what it has learnt and was not saved yet; NULL: none */

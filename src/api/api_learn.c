@@ -1,6 +1,7 @@
 /* The public interface: learning. */
 #include <string.h>
 
+#include "api/adapt.h"
 #include "api/api.h"
 #include "base/memory.h"
 
@@ -59,7 +60,8 @@ static void fill_result(const rc_learn_result *from, recollect_learn_result *to)
                                      .estimation_seconds = from->wall[RC_STAGE_ESTIMATION],
                                      .left_out = from->left_out,
                                      .not_pictures = from->not_pictures,
-                                     .epochs = from->epochs};
+                                     .epochs = from->epochs,
+                                     .adapt = rc_adapt_name(from->adapt)};
     rc_api_fill(to, &filled, sizeof filled);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "api/adapt.h"
 #include "api/api.h"
 #include "api/describe_methods.h"
 #include "api/evaluate.h"
@@ -230,6 +231,7 @@ typedef enum option {
     CHECKPOINT,
     CHECKPOINT_SECONDS,
     RESUME,
+    ADAPT,
     OPTIONS
 } option;
 
@@ -242,7 +244,8 @@ static const char *const option_name[OPTIONS] = {[METHOD] = "method",
                                                  [HOLD_OUT] = "hold_out",
                                                  [CHECKPOINT] = "checkpoint",
                                                  [CHECKPOINT_SECONDS] = "checkpoint_seconds",
-                                                 [RESUME] = "resume"};
+                                                 [RESUME] = "resume",
+                                                 [ADAPT] = "adapt"};
 
 /* Returns OPTIONS for a name that is not an option. */
 static option find_option(const char *name)
@@ -345,6 +348,7 @@ static rc_status check_option(const char *name, const char *value)
                    : rc_fail(RC_INVALID_ARGUMENT,
                              "%s is '%.64s', expected a part of every class: a number from 0 on, less than 1", name,
                              value);
+    case ADAPT: return rc_adapt_read(value, &(rc_adapt){0});
     case FORMAT:
     case OPTIONS: break;
     }
@@ -367,6 +371,7 @@ static rc_status set_option(recollect_model *model, const char *name, const char
     case CHECKPOINT: return set_text(&model->checkpoint, value);
     case CHECKPOINT_SECONDS: return set_text(&model->checkpoint_seconds, value);
     case RESUME: model->resume = yes; return RC_OK;
+    case ADAPT: return rc_adapt_read(value, &model->adapt);
     case OPTIONS: break;
     }
     return set_configuration(model, name, value);
@@ -398,6 +403,7 @@ rc_learn_settings rc_api_lesson(const recollect_model *model)
                                .hold_out = hold_out_of(model->hold_out),
                                .set = (const char *const *)model->set,
                                .sets = model->sets,
+                               .adapt = model->adapt,
                                .merge = model->merge,
                                .skip_broken = model->skip_broken,
                                .checkpoint = model->checkpoint,
@@ -425,6 +431,7 @@ static rc_status get_option(const recollect_model *model, const char *name, char
     case CHECKPOINT: text = model->checkpoint != NULL ? model->checkpoint : ""; break;
     case CHECKPOINT_SECONDS: text = model->checkpoint_seconds != NULL ? model->checkpoint_seconds : "60"; break;
     case RESUME: text = model->resume ? "true" : "false"; break;
+    case ADAPT: text = rc_adapt_name(model->adapt); break;
     case OPTIONS: return rc_config_get(&config, name, value, VALUE_SIZE);
     }
     snprintf(value, VALUE_SIZE, "%s", text);

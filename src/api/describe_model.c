@@ -224,6 +224,8 @@ rc_status rc_describe_learning(const rc_saved_model *model, const recollect_lear
     rc_interval_put(&w, "old_accuracy_after_interval", r->old_after, r->old_images);
     rc_review_put(&w, review, model->class_name, advise, user);
     rc_json_put_int(&w, "epochs", r->epochs);
+    if (r->adapt != NULL)
+        rc_json_put_text(&w, "adapt", r->adapt);
     rc_json_put_real(&w, "seconds", r->seconds);
     rc_json_begin_object(&w, "stage_seconds");
     for (int i = 0; i < RC_STAGE_COUNT; i++)

@@ -103,7 +103,8 @@ rc_status rc_given_measure(rc_given_parts *parts, const rc_watch *watch, rc_data
     return RC_OK;
 }
 
-rc_status rc_given_send(rc_given_parts *parts, const rc_watch *watch, rc_learner *learner)
+/* To the learner, or, if that is NULL, to `images`. */
+static rc_status hand_out(rc_given_parts *parts, const rc_watch *watch, rc_learner *learner, uint8_t *images)
 {
     int total = parts->given->data.train.count, trained = 0, scored = 0;
     size_t bytes = image_bytes(parts->given);
@@ -113,9 +114,22 @@ rc_status rc_given_send(rc_given_parts *parts, const rc_watch *watch, rc_learner
         RC_TRY(read_image(parts, i, &pixels));
         if (parts->held_out[i])
             memcpy(parts->test_images + (size_t)scored++ * bytes, pixels, bytes);
+        else if (learner == NULL)
+            memcpy(images + (size_t)trained++ * bytes, pixels, bytes);
         else
             rc_learner_give_image(learner, trained++, pixels);
         RC_TRY(tell(watch, i + 1, total, &told));
     }
+    return RC_OK;
+}
+
+rc_status rc_given_send(rc_given_parts *parts, const rc_watch *watch, rc_learner *learner)
+{
+    RC_TRY(hand_out(parts, watch, learner, NULL));
     return learner->backend->sync(learner->backend);
+}
+
+rc_status rc_given_collect(rc_given_parts *parts, const rc_watch *watch, uint8_t *images)
+{
+    return hand_out(parts, watch, NULL, images);
 }

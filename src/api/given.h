@@ -33,5 +33,7 @@ rc_status rc_given_measure(rc_given_parts *parts, const rc_watch *watch, rc_data
 /* Gives a learner, whose task has begun without images, the images to train on, and keeps those to score. Asks for all,
  * in order. */
 rc_status rc_given_send(rc_given_parts *parts, const rc_watch *watch, rc_learner *learner);
+/* The same to memory: images (those to train on, h, w, c). */
+rc_status rc_given_collect(rc_given_parts *parts, const rc_watch *watch, uint8_t *images);
 
 #endif

@@ -4,11 +4,13 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "api/adapt.h"
 #include "api/calibrate.h"
 #include "api/evaluate.h"
 #include "api/learn_config.h"
 #include "api/lesson_checkpoint.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/memory.h"
 #include "base/utf8.h"
 #include "forecast/forecast.h"
@@ -32,6 +34,7 @@ typedef struct lesson {
     int n_new;
     bool chose_size; /* nobody had set one */
     rc_learn_reason reason;
+    char why[400]; /* the lesson changes what it changes; "": that was said, or is as always */
     rc_forecast forecast;
     rc_named_evaluation scored, old_scored; /* the held-out images and the old test, by the taught model */
     int8_t *old_right;                      /* (images of the old test): of the model before, as in rc_evaluation */
@@ -171,6 +174,10 @@ static void tell_choice(const lesson *s)
     char text[400];
     const rc_learner *l = &s->taught.learner;
     rc_lesson_size size = size_of(s);
+    if (s->why[0] != '\0')
+        rc_log_write(&s->watch.log, RC_LOG_INFO, "%s", s->why);
+    if (s->result->adapt == RC_ADAPT_HEAD)
+        return;
     if (s->chose_size) {
         rc_learn_tell_size(&s->data.seen, l->augment.h, text, sizeof text);
         rc_log_write(&s->watch.log, RC_LOG_INFO, "%s", text);
@@ -193,16 +200,14 @@ static rc_status create_first(lesson *s)
     return rc_learner_create(&s->taught.learner, s->backend, &s->config.settings, s->method, &image);
 }
 
-/* The model that is taught, ready for the task: created, or a copy that is set up for what it is to learn now. */
-static rc_status prepare_model(lesson *s)
+/* Settings, method and memory of a task that trains the whole model. */
+static rc_status prepare_training(lesson *s)
 {
     rc_learner *l = &s->taught.learner;
-    RC_TRY(s->first ? create_first(s) : rc_learner_clone(l, &s->model->learner));
-    s->taught.config = s->config;
-    s->taught.file_bytes = s->model->file_bytes;
-    s->taught.unknown_bytes = s->model->unknown_bytes;
     rc_settings settings = s->config.settings;
     rc_lesson_size size = size_of(s);
+    if (s->result->adapt == RC_ADAPT_TOP && settings.trained_stages == 0)
+        settings.trained_stages = 1; /* in this lesson */
     s->reason = rc_learn_stretch(&settings, s->settings, &size);
     if (!s->first && s->method->dce && l->statistics_classes != l->student.head.classes)
         rc_log_write(&s->watch.log, RC_LOG_INFO,
@@ -219,7 +224,21 @@ static rc_status prepare_model(lesson *s)
                            .count = s->data.train.count};
     RC_TRY(rc_forecast_allow(s->backend, &claim, "learning"));
     s->result->epochs = settings.epochs;
-    RC_TRY(rc_learner_configure(l, &settings, s->method));
+    return rc_learner_configure(l, &settings, s->method);
+}
+
+/* The model that is taught, ready for the task: created, or a copy that is set up for what it is to learn now. */
+static rc_status prepare_model(lesson *s)
+{
+    rc_learner *l = &s->taught.learner;
+    RC_TRY(s->first ? create_first(s) : rc_learner_clone(l, &s->model->learner));
+    s->taught.config = s->config;
+    s->taught.file_bytes = s->model->file_bytes;
+    s->taught.unknown_bytes = s->model->unknown_bytes;
+    if (s->result->adapt == RC_ADAPT_HEAD) /* the method stays as it is, for lessons to come */
+        RC_TRY(rc_learner_configure(l, &s->config.settings, s->model->learner.method));
+    else
+        RC_TRY(prepare_training(s));
     return copy_names(s);
 }
 
@@ -281,15 +300,50 @@ static rc_status tell_stopped(const lesson *s)
                    rc_stage_name(s->last.stage), s->last.step, s->last.steps, text);
 }
 
+/* Labels of the images to train on, in the model; a new block. NULL: there is no memory. */
+static int32_t *labels_of_images(const lesson *s)
+{
+    const rc_split *train = &s->data.train;
+    int32_t *labels = rc_alloc_zeroed(NULL, (size_t)train->count, sizeof *labels);
+    for (int i = 0; labels != NULL && i < train->count; i++)
+        labels[i] = s->label[train->labels[i]];
+    return labels;
+}
+
+/* In place of a task: rows of the head alone. It takes seconds, so it keeps no checkpoint. */
+static rc_status run_head(lesson *s)
+{
+    const rc_split *train = &s->data.train;
+    size_t image = (size_t)s->data.h * (size_t)s->data.w * (size_t)s->data.c;
+    uint8_t *collected = NULL;
+    int32_t *labels = labels_of_images(s);
+    rc_head_lesson head = {.taught = &s->taught,
+                           .images = train->images,
+                           .labels = labels,
+                           .count = train->count,
+                           .n_new = s->n_new,
+                           .threads = s->settings->threads,
+                           .watch = &s->watch,
+                           .wall = s->result->wall};
+    rc_status status = labels != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    if (status == RC_OK && train->images == NULL) {
+        head.images = collected = rc_alloc_zeroed(NULL, (size_t)train->count, image);
+        status = collected != NULL ? rc_given_collect(&s->parts, &s->watch, collected) : RC_OUT_OF_MEMORY;
+    }
+    if (status == RC_OK)
+        status = rc_adapt_head(&head);
+    rc_free(NULL, collected);
+    rc_free(NULL, labels);
+    return status;
+}
+
 static rc_status run_task(lesson *s)
 {
     rc_learner *l = &s->taught.learner;
     const rc_split *train = &s->data.train;
-    int32_t *labels = rc_alloc_zeroed(NULL, (size_t)train->count, sizeof *labels);
+    int32_t *labels = labels_of_images(s);
     if (labels == NULL)
         return RC_OUT_OF_MEMORY;
-    for (int i = 0; i < train->count; i++)
-        labels[i] = s->label[train->labels[i]];
     uint32_t step = 0;
     rc_status status = rc_learner_begin_task(l, l->student.head.tasks, s->n_new, train->images, labels, train->count);
     if (status == RC_OK && train->images == NULL)
@@ -401,6 +455,20 @@ static rc_status take_data(lesson *s)
     return RC_OK;
 }
 
+/* What the lesson changes. A checkpoint that is there is of a lesson that trains. */
+static rc_status choose_adapt(lesson *s)
+{
+    const char *path = s->checkpoint.path;
+    const rc_adapt_facts facts = {s->model, s->settings, s->n_new, s->data.train.count};
+    RC_TRY(rc_adapt_choose(&facts, &s->result->adapt, s->why, sizeof s->why));
+    if (s->result->adapt != RC_ADAPT_HEAD || path == NULL || !rc_file_exists(path))
+        return RC_OK;
+    return rc_fail(RC_INVALID_ARGUMENT,
+                   "'%.500s' is there, from a lesson that was stopped and trains the whole net: with the setting "
+                   "'adapt' as all it goes on; remove it to teach the head alone",
+                   path);
+}
+
 static rc_status teach(lesson *s)
 {
     char names[600];
@@ -411,6 +479,7 @@ static rc_status teach(lesson *s)
     s->result->images = s->data.train.count;
     RC_TRY(match_classes(s));
     RC_TRY(check_images(s));
+    RC_TRY(choose_adapt(s));
     s->told = false;
     if (!s->first && s->settings->old_test != NULL) {
         RC_TRY(read_data(s, s->settings->old_test, 1, &s->old_test));
@@ -420,10 +489,10 @@ static rc_status teach(lesson *s)
     const rc_learner *l = &s->taught.learner;
     list_classes(s, false, names, sizeof names);
     rc_log_write(&s->watch.log, RC_LOG_INFO, "%s: %d new class%s (%s) from %d images of %d x %d pixels, %d held out",
-                 s->method->title, s->n_new, s->n_new > 1 ? "es" : "", names, s->data.train.count, l->augment.w,
-                 l->augment.h, s->data.test.count);
+                 s->result->adapt == RC_ADAPT_HEAD ? "Head" : s->method->title, s->n_new, s->n_new > 1 ? "es" : "",
+                 names, s->data.train.count, l->augment.w, l->augment.h, s->data.test.count);
     tell_choice(s);
-    RC_TRY(run_task(s));
+    RC_TRY(s->result->adapt == RC_ADAPT_HEAD ? run_head(s) : run_task(s));
     RC_TRY(score(s, &s->taught, &s->data, &s->data.test, s->result->known + s->n_new, &s->scored, &s->result->held_out,
                  &s->result->accuracy));
     const rc_held_out held_out = {.images = &s->data.test, .label = s->label, .known = s->result->known};

@@ -20,6 +20,7 @@
  * One class: cross entropy over a single logit is constant, so it spans all classes (docs/methods/cwd.md), and
  *   with images of one class alone "always the new one" is its easy answer. Its weight is made smaller, and that
  *   of distillation with it, so that features stay and refinement finds the new class among the old ones.
+ * The head alone: learns nothing by steps, so none of what is said of schedules, single classes and batches counts.
  * Batch: a task with fewer images than a batch gets a smaller one, down to 32. */
 #ifndef RC_API_LEARN_H
 #define RC_API_LEARN_H
@@ -33,6 +34,9 @@
  * other lessons; and the min_steps that says of a model that its epochs were set, and are to be kept. */
 enum { RC_LEARN_MIN_STEPS = 300, RC_LEARN_MAX_FIRST = 4000, RC_LEARN_MAX_STEPS = 2000, RC_LEARN_EXACT = 1 };
 
+/* What a lesson changes (api/adapt.h). */
+typedef enum rc_adapt { RC_ADAPT_CHOSEN, RC_ADAPT_HEAD, RC_ADAPT_TOP, RC_ADAPT_ALL } rc_adapt;
+
 typedef struct rc_learn_settings {
     const char *data;       /* anything that rc_dataset_open reads */
     const rc_given *given;  /* data that the caller gives, instead of `data`; of the model's shape. NULL: none */
@@ -45,6 +49,7 @@ typedef struct rc_learn_settings {
     const char *old_test;   /* images of classes known before, scored before and after; NULL: none */
     const char *const *set; /* "key=value" of the configuration, the last one counts */
     int sets;
+    rc_adapt adapt;
     bool merge;
     bool skip_broken;
     const char *checkpoint;    /* file that holds where the lesson is, and stays when it is over; NULL: none */
@@ -59,6 +64,7 @@ typedef struct rc_learn_result {
     int known, added, merged; /* classes: known before, new, of the data and known */
     int images, held_out, broken, left_out, not_pictures;
     int epochs;                   /* that training made, refinement included */
+    rc_adapt adapt;               /* what was changed; never CHOSEN */
     double accuracy;              /* percent of the held-out images, over all classes; NaN: none were held out */
     int old_images;               /* of old_test */
     double old_before, old_after; /* percent of them; NaN: none */

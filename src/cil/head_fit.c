@@ -9,16 +9,16 @@
 
 enum { FOLDS = 4, NO_FOLD = -1, ITERATIONS = 1000, TOGETHER = 4, LANES = 4 };
 
-/* The gradient at the minimum, as a part of that where all rows are 0. */
-static const double precision = 1e-5;
+/* The gradient at the minimum, as a part of that where all rows are 0; and where only margins are wanted. */
+static const double precision = 1e-5, fold_precision = 1e-4;
 
 typedef struct fit {
     const rc_head_examples *e;
-    double weight;       /* of |w|^2 / 2 */
-    double tolerance;    /* of the gradient's norm */
-    int fold;            /* that is left out */
-    int used;            /* images of the others */
-    int8_t *fold_of;     /* (images) */
+    double weight;                    /* of |w|^2 / 2 */
+    double tolerance, fold_tolerance; /* of the gradient's norm */
+    int fold;                         /* that is left out */
+    int used;                         /* images of the others */
+    int8_t *fold_of;                  /* (images) */
     double *answer;      /* (images, classes): logits; then what the gradient takes of an image for a row */
     double *image_loss;  /* (images) */
     double *gradient;    /* (classes, d) */
@@ -192,7 +192,8 @@ static rc_status solve(fit *f, double *row, rc_head_fitted *fitted)
 {
     size_t n = (size_t)f->e->classes * (size_t)f->e->d;
     rc_minimum minimum;
-    RC_TRY(rc_minimise(evaluate, f, n, f->tolerance, ITERATIONS, row, &minimum));
+    double tolerance = f->fold == NO_FOLD ? f->tolerance : f->fold_tolerance;
+    RC_TRY(rc_minimise(evaluate, f, n, tolerance, ITERATIONS, row, &minimum));
     fitted->loss = minimum.value;
     fitted->iterations += minimum.iterations;
     return RC_OK;
@@ -206,6 +207,7 @@ static rc_status solve_all(fit *f, double *row, rc_head_fitted *fitted)
     if (!isfinite(start) || !isfinite(norm))
         return rc_fail(RC_NUMERIC, "the features or the old logits of the images are not finite, or too large");
     f->tolerance = precision * norm;
+    f->fold_tolerance = fold_precision * norm;
     return solve(f, row, fitted);
 }
 

@@ -159,7 +159,7 @@ static int evaluate(recollect_model *model, rc_advice *advice)
     if (status != RECOLLECT_OK)
         return rc_failed(self, status);
     int code = RC_EXIT_DONE;
-    rc_advice_begin(advice, model, 0);
+    rc_advice_begin(advice, model, NULL);
     if (value[CSV].given) {
         code = print_csv(model, e);
         rc_tell_warnings(e->review, advice, rc_note);

@@ -10,6 +10,7 @@
 enum {
     OUT,
     METHOD,
+    ADAPT,
     EPOCHS,
     SEED,
     NET,
@@ -38,6 +39,8 @@ static const rc_option options[OPTIONS] = {
     [OUT] = {"out", RC_OPTION_TEXT, "FILE", NULL, "where the model goes (required)", 0, 0},
     [METHOD] = {"method", RC_OPTION_TEXT, "NAME", NULL,
                 "how to learn ('recollect methods' explains); the model's own, else cwd", 0, 0},
+    [ADAPT] = {"adapt", RC_OPTION_TEXT, "head|top|all", NULL,
+               "what learns: new rows of the head, the last stage, too, or all; chosen by the model", 0, 0},
     [EPOCHS] = {"epochs", RC_OPTION_INTEGER, "N", NULL, "exact passes over the images, refinement included", 1, 100000},
     [SEED] = {"seed", RC_OPTION_INTEGER, "N", NULL, "seed of every random number; the model's own, else 1", 0,
               INT64_MAX},
@@ -80,9 +83,11 @@ static int collect_settings(const rc_option_value *value, setting settings[MOST_
     static const struct {
         int option;
         const char *name;
-    } own[] = {{METHOD, "method"},     {PRESET, "preset"}, {FORMAT, "format"},
-               {OLD_TEST, "old_test"}, {EPOCHS, "epochs"}, {SEED, "seed"},
-               {NET, "net"},           {SIZE, "size"},     {CHECKPOINT, "checkpoint_seconds"}};
+    } own[] = {{METHOD, "method"},     {ADAPT, "adapt"},
+               {PRESET, "preset"},     {FORMAT, "format"},
+               {OLD_TEST, "old_test"}, {EPOCHS, "epochs"},
+               {SEED, "seed"},         {NET, "net"},
+               {SIZE, "size"},         {CHECKPOINT, "checkpoint_seconds"}};
     int count = 0;
     for (size_t i = 0; i < sizeof own / sizeof *own; i++)
         if (value[own[i].option].given) {
@@ -179,7 +184,7 @@ static int save(const recollect_model *model, const recollect_learn_result *resu
         rc_save_elsewhere(self, model, out);
         return RC_EXIT_FAILED;
     }
-    rc_advice_begin(advice, model, result->epochs);
+    rc_advice_begin(advice, model, result);
     if (!value[JSON].given) {
         rc_print_verdict(review);
         print_text(result, out);

@@ -140,6 +140,10 @@ static const char *try_longer(rc_advice *a, const recollect_finding *finding)
 {
     char epochs[16];
     (void)finding;
+    if (a->head) {
+        learn_again(a, NULL, NULL);
+        return "add images, then learn again";
+    }
     snprintf(epochs, sizeof epochs, "%d", a->epochs);
     learn_again(a, "epochs", epochs);
     return "add images, or train twice as long";
@@ -148,8 +152,9 @@ static const char *try_longer(rc_advice *a, const recollect_finding *finding)
 static const char *try_to_keep(rc_advice *a, const recollect_finding *finding)
 {
     (void)finding;
-    learn_again(a, a->dreams ? "merge" : "method", a->dreams ? NULL : "cwd");
-    return a->dreams ? "put a few images of old classes beside the new ones" : "learn with dreams of the old classes";
+    bool merges = a->dreams || a->head;
+    learn_again(a, merges ? "merge" : "method", merges ? NULL : "cwd");
+    return merges ? "put a few images of old classes beside the new ones" : "learn with dreams of the old classes";
 }
 
 static const char *try_again(rc_advice *a, const recollect_finding *finding)
@@ -253,14 +258,16 @@ const char *rc_advise(void *advice, const recollect_finding *finding)
     return make(a, finding) != NULL ? a->text : NULL;
 }
 
-void rc_advice_begin(rc_advice *a, const recollect_model *model, int epochs)
+void rc_advice_begin(rc_advice *a, const recollect_model *model, const recollect_learn_result *lesson)
 {
+    int epochs = lesson != NULL ? lesson->epochs : 0;
     enum { MOST_EPOCHS = 100000 };
     char value[64];
     recollect_model_info info = {.size = sizeof info};
     if (epochs == 0 && recollect_model_get(model, "epochs", value, sizeof value) == RECOLLECT_OK)
         epochs = (int)strtol(value, NULL, 10);
     a->epochs = epochs < MOST_EPOCHS / 2 ? 2 * epochs : MOST_EPOCHS;
+    a->head = lesson != NULL && strcmp(lesson->adapt, "head") == 0;
     a->dreams = recollect_model_get_info(model, &info) == RECOLLECT_OK && strcmp(info.method, "cwd") == 0;
 }
 

@@ -18,11 +18,12 @@ typedef struct rc_advice {
     int known;                    /* classes before a lesson */
     int epochs;                   /* twice those of the lesson, or of the model */
     bool dreams;                  /* the model was taught by CwD */
+    bool head;                    /* the lesson changed the head alone */
     char text[16384];             /* the command that was made last */
 } rc_advice;
 
 /* Fills in what the model says. Before anything that calls back: the library does not answer inside a callback. */
-void rc_advice_begin(rc_advice *advice, const recollect_model *model, int epochs);
+void rc_advice_begin(rc_advice *advice, const recollect_model *model, const recollect_learn_result *lesson);
 
 /* The command to try for a finding, as a recollect_advise whose user is an rc_advice; NULL: there is none. */
 const char *rc_advise(void *advice, const recollect_finding *finding);

@@ -317,7 +317,7 @@ static void the_guard_lowers_the_median_to_its_margin(void **state)
     qsort(margin, (size_t)margins, sizeof *margin, ascending);
     SUCCEEDS(rc_head_fit(&s.e, &(rc_head_rule){no_guard.penalty, 0.5}, row, &fitted));
     assert_int_equal(margins, IMAGES);
-    assert_true(fabs(fitted.median - margin[IMAGES / 2]) < 1e-3);
+    assert_true(fabs(fitted.median - margin[IMAGES / 2]) < 0.01); /* folds are fitted less exactly */
     assert_true(fitted.median > 1);
     assert_true(fitted.shift == 0.5 - fitted.median);
     SUCCEEDS(rc_head_fit(&s.e, &(rc_head_rule){no_guard.penalty, 50}, row, &fitted));

@@ -1,0 +1,437 @@
+#include "api/adapt.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/memory.h"
+#include "cil/head_fit.h"
+#include "cil/scorer.h"
+#include "forecast/allowance.h"
+#include "forecast/forecast.h"
+#include "nn/expected.h"
+
+static const char *const names[] = {
+    [RC_ADAPT_CHOSEN] = "", [RC_ADAPT_HEAD] = "head", [RC_ADAPT_TOP] = "top", [RC_ADAPT_ALL] = "all"};
+
+const char *rc_adapt_name(rc_adapt adapt)
+{
+    return names[adapt];
+}
+
+rc_status rc_adapt_read(const char *text, rc_adapt *adapt)
+{
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *adapt = (rc_adapt)i;
+            return RC_OK;
+        }
+    return rc_fail(RC_INVALID_ARGUMENT, "adapt is '%.64s', expected head, top or all", text);
+}
+
+/* ---- which ------------------------------------------------------------------------------------------------------- */
+
+/* Does it come from elsewhere? */
+static bool is_foreign(const rc_learner *l)
+{
+    return l->student.head.bias != NULL && l->class_mean == NULL;
+}
+
+/* What the caller has set that matters to a training alone; NULL: nothing. */
+static const char *set_for_training(const rc_learn_settings *settings)
+{
+    static const char epochs[] = "epochs=";
+    if (settings->method != NULL)
+        return "method";
+    for (int i = 0; i < settings->sets; i++)
+        if (strncmp(settings->set[i], epochs, sizeof epochs - 1) == 0)
+            return "epochs";
+    return NULL;
+}
+
+static rc_status check(const rc_learner *l, rc_adapt adapt)
+{
+    if (l->backend == NULL && adapt != RC_ADAPT_ALL)
+        return rc_fail(RC_INVALID_ARGUMENT, "a first model learns as a whole, so the setting 'adapt' cannot be %s",
+                       rc_adapt_name(adapt));
+    if (adapt == RC_ADAPT_HEAD && l->source->kind->clone != NULL)
+        return rc_fail(
+            RC_INVALID_ARGUMENT,
+            "%s keeps %s of every lesson, which the head alone does not give it; the setting 'adapt' must be "
+            "all",
+            l->method->title, l->source->kind->keeps);
+    return RC_OK;
+}
+
+rc_status rc_adapt_choose(const rc_adapt_facts *facts, rc_adapt *adapt, char *why, size_t bytes)
+{
+    const rc_learn_settings *settings = facts->settings;
+    const rc_learner *l = &facts->model->learner;
+    const char *set = set_for_training(settings);
+    bool first = l->backend == NULL;
+    *adapt = settings->adapt;
+    why[0] = '\0';
+    if (*adapt == RC_ADAPT_CHOSEN && !first && is_foreign(l)) {
+        *adapt = set != NULL ? RC_ADAPT_ALL : RC_ADAPT_HEAD;
+        if (set != NULL)
+            snprintf(why, bytes,
+                     "chosen: the whole net learns, because %s was set; the setting 'adapt' takes another way", set);
+        else
+            snprintf(why, bytes,
+                     "chosen: new rows of the head alone, because the net comes from elsewhere, and %d image%s of %d "
+                     "class%s can teach it less than they would take from the %d classes it knows; the setting "
+                     "'adapt' takes another way",
+                     facts->images, facts->images == 1 ? "" : "s", facts->n_new, facts->n_new == 1 ? "" : "es",
+                     l->student.head.classes);
+    } else if (*adapt == RC_ADAPT_CHOSEN) {
+        *adapt = RC_ADAPT_ALL;
+    } else if (*adapt == RC_ADAPT_HEAD && set != NULL) {
+        snprintf(why, bytes, "note: %s is of no use to the head alone, which is fitted to its optimum", set);
+    }
+    return check(l, *adapt);
+}
+
+/* ---- a lesson of the head ---------------------------------------------------------------------------------------- */
+
+typedef struct work {
+    const rc_head_lesson *lesson;
+    rc_learner *learner;
+    int known, d;
+    double *feature, *centre;   /* (count, d), (d); features are taken from the centre as soon as that is known */
+    double *old_sum, *old_best; /* (count): of the old logits */
+    int32_t *label;             /* (count): from 0 on; -1: known before */
+    double base;
+    double *row; /* (n_new, d) */
+    rc_head_fitted fitted;
+} work;
+
+static rc_status stopped(const char *what)
+{
+    return rc_fail(RC_CANCELLED, "stopped while %s; nothing was written", what);
+}
+
+/* Bytes of everything but the scorer. */
+static size_t work_bytes(const work *w)
+{
+    size_t count = (size_t)w->lesson->count, d = (size_t)w->d, n_new = (size_t)w->lesson->n_new;
+    size_t numbers = count * (d + 2) + (n_new + 1) * d;
+    return numbers * sizeof(double) + (size_t)w->known * (d + 1) * sizeof(float) +
+           rc_head_fit_bytes(w->lesson->count, w->d, w->lesson->n_new);
+}
+
+static rc_status take_room(work *w)
+{
+    const rc_learner *l = w->learner;
+    size_t count = (size_t)w->lesson->count, d = (size_t)w->d;
+    rc_memory_claim claim = {.what = "learning", .settings = &l->settings, .image = &l->augment, .batch = 1};
+    RC_TRY(rc_memory_check(&claim, work_bytes(w)));
+    w->feature = rc_alloc_zeroed(NULL, count, d * sizeof *w->feature);
+    w->centre = rc_alloc_zeroed(NULL, d, sizeof *w->centre);
+    w->old_sum = rc_alloc_zeroed(NULL, count, sizeof *w->old_sum);
+    w->old_best = rc_alloc_zeroed(NULL, count, sizeof *w->old_best);
+    w->label = rc_alloc_zeroed(NULL, count, sizeof *w->label);
+    w->row = rc_alloc_zeroed(NULL, (size_t)w->lesson->n_new, d * sizeof *w->row);
+    bool all = w->feature != NULL && w->centre != NULL && w->old_sum != NULL && w->old_best != NULL &&
+               w->label != NULL && w->row != NULL;
+    for (int i = 0; all && i < w->lesson->count; i++) {
+        int label = w->lesson->labels[i] - w->known;
+        w->label[i] = label < 0 ? -1 : label;
+    }
+    return all ? RC_OK : RC_OUT_OF_MEMORY;
+}
+
+static void give_back(work *w)
+{
+    rc_free(NULL, w->feature);
+    rc_free(NULL, w->centre);
+    rc_free(NULL, w->old_sum);
+    rc_free(NULL, w->old_best);
+    rc_free(NULL, w->label);
+    rc_free(NULL, w->row);
+}
+
+/* Of one image: its features, and the sum and the largest of its logits. */
+static void keep_answers(work *w, int image, const float *logit, const float *feature)
+{
+    float best = logit[0];
+    double sum = 0;
+    for (int k = 1; k < w->known; k++)
+        best = logit[k] > best ? logit[k] : best;
+    for (int k = 0; k < w->known; k++)
+        sum += exp((double)logit[k] - (double)best);
+    w->old_best[image] = (double)best;
+    w->old_sum[image] = (double)best + log(sum);
+    for (int j = 0; j < w->d; j++)
+        w->feature[(size_t)image * (size_t)w->d + (size_t)j] = (double)feature[j];
+}
+
+/* Asks the net once for each image. */
+static rc_status ask_net(work *w, rc_scorer *scorer, int batch, float *logits, float *features)
+{
+    const rc_augment *image = &w->learner->augment;
+    size_t bytes = (size_t)image->h * (size_t)image->w * (size_t)image->c;
+    rc_watch watch = *w->lesson->watch;
+    double began = rc_now(), told = began;
+    for (int from = 0, now; from < w->lesson->count; from += now) {
+        now = w->lesson->count - from < batch ? w->lesson->count - from : batch;
+        RC_TRY(rc_scorer_run(scorer, w->lesson->images + (size_t)from * bytes, NULL, now, logits, features));
+        for (int i = 0; i < now; i++)
+            keep_answers(w, from + i, logits + (size_t)i * (size_t)w->known, features + (size_t)i * (size_t)w->d);
+        int done = from + now;
+        if (from == 0)
+            rc_forecast_tell(&watch.log, (rc_now() - began) * w->lesson->count / done, rc_bytes_allocated());
+        if (done < w->lesson->count && rc_now() - told < 0.5)
+            continue;
+        told = rc_now();
+        if (!rc_watch_scoring(&watch, "features of new images", done, w->lesson->count))
+            return stopped("the net looked at the new images");
+    }
+    return RC_OK;
+}
+
+static rc_status find_features(work *w)
+{
+    enum { AT_ONCE = 64 };
+    const rc_learner *l = w->learner;
+    const rc_saved_model *taught = w->lesson->taught;
+    rc_scorer *scorer = NULL;
+    int wanted = taught->config.test_batch < AT_ONCE ? taught->config.test_batch : AT_ONCE, batch;
+    if (wanted > w->lesson->count)
+        wanted = w->lesson->count;
+    RC_TRY(rc_scoring_batch(l->backend, &l->student, &l->settings, &l->augment, wanted > 1 ? wanted : 1, &batch));
+    float *logits = rc_alloc_zeroed(NULL, (size_t)batch, (size_t)w->known * sizeof *logits);
+    float *features = rc_alloc_zeroed(NULL, (size_t)batch, (size_t)w->d * sizeof *features);
+    rc_status status = logits != NULL && features != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        status = rc_scorer_create(l->backend, &l->student, batch, &l->augment, &scorer);
+    if (status == RC_OK)
+        status = ask_net(w, scorer, batch, logits, features);
+    rc_scorer_destroy(scorer);
+    rc_free(NULL, logits);
+    rc_free(NULL, features);
+    return status;
+}
+
+/* The mean of the means of known classes. False: there are none. */
+static rc_status centre_of_statistics(work *w, bool *found)
+{
+    const rc_learner *l = w->learner;
+    size_t d = (size_t)w->d, classes = (size_t)l->statistics_classes;
+    int means = 0;
+    *found = false;
+    if (l->class_mean == NULL)
+        return RC_OK;
+    float *mean = rc_alloc_zeroed(NULL, classes, d * sizeof *mean);
+    if (mean == NULL)
+        return RC_OUT_OF_MEMORY;
+    l->backend->read_real(l->backend, mean, l->class_mean, classes * d);
+    rc_status status = l->backend->sync(l->backend);
+    for (size_t k = 0; k < classes; k++) {
+        if (isnan(mean[k * d])) /* never estimated */
+            continue;
+        means++;
+        for (size_t j = 0; j < d; j++)
+            w->centre[j] += (double)mean[k * d + j];
+    }
+    for (size_t j = 0; j < d && means > 0; j++)
+        w->centre[j] /= means;
+    rc_free(NULL, mean);
+    *found = means > 0;
+    return status;
+}
+
+/* Where features of the old classes are centred: by the class statistics; else by what the net's normalisations tell;
+ * and where they tell nothing, as the new images have it. */
+static rc_status find_centre(work *w)
+{
+    bool found;
+    RC_TRY(centre_of_statistics(w, &found));
+    if (!found)
+        RC_TRY(rc_expected_features(&w->learner->student.backbone, w->centre));
+    for (int j = 0; j < w->d; j++) {
+        double sum = 0;
+        for (int i = 0; i < w->lesson->count; i++)
+            sum += w->feature[(size_t)i * (size_t)w->d + (size_t)j];
+        if (!isfinite(w->centre[j]))
+            w->centre[j] = sum / w->lesson->count;
+    }
+    for (int i = 0; i < w->lesson->count; i++)
+        for (int j = 0; j < w->d; j++)
+            w->feature[(size_t)i * (size_t)w->d + (size_t)j] -= w->centre[j];
+    return RC_OK;
+}
+
+/* The mean of the old logits at the centre, from which all old logits are then taken. */
+static rc_status find_base(work *w)
+{
+    const rc_head *head = &w->learner->student.head;
+    rc_backend *be = head->backend;
+    size_t d = (size_t)w->d, known = (size_t)w->known;
+    float *weight = rc_alloc_zeroed(NULL, known, d * sizeof *weight);
+    float *bias = rc_alloc_zeroed(NULL, known, sizeof *bias);
+    rc_status status = weight != NULL && bias != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    if (status == RC_OK) {
+        be->read_real(be, weight, head->weight, known * d);
+        if (head->bias != NULL)
+            be->read_real(be, bias, head->bias, known);
+        status = be->sync(be);
+    }
+    for (size_t k = 0; status == RC_OK && k < known; k++) {
+        double logit = (double)bias[k];
+        for (size_t j = 0; j < d; j++)
+            logit += (double)weight[k * d + j] * w->centre[j];
+        w->base += logit / (double)known;
+    }
+    rc_free(NULL, weight);
+    rc_free(NULL, bias);
+    for (int i = 0; i < w->lesson->count; i++) {
+        w->old_sum[i] -= w->base;
+        w->old_best[i] -= w->base;
+    }
+    return status;
+}
+
+static rc_status fit_rows(work *w)
+{
+    rc_head_examples examples = {.images = w->lesson->count,
+                                 .d = w->d,
+                                 .classes = w->lesson->n_new,
+                                 .feature = w->feature,
+                                 .label = w->label,
+                                 .old_sum = w->old_sum,
+                                 .old_best = w->old_best};
+    const rc_head_rule rule = rc_head_usual_rule();
+    rc_pool *pool;
+    RC_TRY(rc_pool_create(w->lesson->threads, &pool));
+    examples.pool = pool;
+    rc_status status = rc_head_fit(&examples, &rule, w->row, &w->fitted);
+    rc_pool_destroy(pool);
+    if (status == RC_CANCELLED)
+        return stopped("the head learnt");
+    if (status == RC_OK && w->fitted.shift < 0)
+        rc_log_write(&w->lesson->watch->log, RC_LOG_INFO,
+                     "new classes stood %.1f above the best old one on images that were left out, and were lowered by "
+                     "%.1f, so that they claim fewer old images",
+                     w->fitted.median, -w->fitted.shift);
+    return status;
+}
+
+/* New rows behind the old ones, which are copied as they are. */
+static rc_status write_rows(work *w)
+{
+    rc_head *head = &w->learner->student.head;
+    rc_backend *be = head->backend;
+    size_t d = (size_t)w->d, n_new = (size_t)w->lesson->n_new, known = (size_t)w->known;
+    float *row = rc_alloc_zeroed(NULL, n_new, (d + 1) * sizeof *row);
+    float *bias = row != NULL ? row + n_new * d : NULL;
+    rc_status status = row != NULL ? rc_head_grow(head, w->lesson->n_new, (rc_rng){0, 0}) : RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        status = rc_head_add_bias(head);
+    for (size_t k = 0; status == RC_OK && k < n_new; k++) {
+        double at_zero = w->base + w->fitted.shift;
+        for (size_t j = 0; j < d; j++) {
+            row[k * d + j] = (float)w->row[k * d + j];
+            at_zero -= (double)row[k * d + j] * w->centre[j];
+        }
+        bias[k] = (float)at_zero;
+    }
+    if (status == RC_OK) {
+        be->write_real(be, rc_real_at(be, head->weight, known * d), row, n_new * d);
+        be->write_real(be, rc_real_at(be, head->bias, known), bias, n_new);
+        status = be->sync(be);
+    }
+    rc_free(NULL, row);
+    return status;
+}
+
+/* ---- class statistics -------------------------------------------------------------------------------------------- */
+
+/* Means of the new classes, and the scatter of their images around these; features are from the centre. */
+static void gather(const work *w, double *mean, int *images, double *scatter)
+{
+    size_t d = (size_t)w->d;
+    for (int i = 0; i < w->lesson->count; i++)
+        for (size_t j = 0; j < d && w->label[i] >= 0; j++)
+            mean[(size_t)w->label[i] * d + j] += w->feature[(size_t)i * d + j];
+    for (int i = 0; i < w->lesson->count; i++)
+        images[w->label[i] < 0 ? w->lesson->n_new : w->label[i]]++;
+    for (int k = 0; k < w->lesson->n_new; k++)
+        for (size_t j = 0; j < d; j++)
+            mean[(size_t)k * d + j] /= images[k];
+    for (int i = 0; i < w->lesson->count; i++) {
+        if (w->label[i] < 0)
+            continue;
+        const double *feature = w->feature + (size_t)i * d, *own = mean + (size_t)w->label[i] * d;
+        for (size_t a = 0; a < d; a++)
+            for (size_t b = 0; b < d; b++)
+                scatter[a * d + b] += (feature[a] - own[a]) * (feature[b] - own[b]);
+    }
+}
+
+/* The net has not changed, so what is known of old classes stays true. The tied covariance becomes the mean over
+ * classes of what was and of what the new images have, if any class has two. */
+static rc_status write_statistics(work *w, double *mean, int *images, double *scatter, float *host)
+{
+    rc_learner *l = w->learner;
+    rc_backend *be = l->backend;
+    size_t d = (size_t)w->d, n_new = (size_t)w->lesson->n_new, known = (size_t)w->known;
+    gather(w, mean, images, scatter);
+    for (size_t i = 0; i < n_new * d; i++)
+        host[i] = (float)(mean[i] + w->centre[i % d]);
+    be->write_real(be, rc_real_at(be, l->class_mean, known * d), host, n_new * d);
+    int freedom = w->lesson->count - images[n_new] - w->lesson->n_new;
+    if (freedom < 1)
+        return be->sync(be);
+    be->read_real(be, host, l->covariance, d * d);
+    RC_TRY(be->sync(be));
+    for (size_t i = 0; i < d * d; i++)
+        host[i] = (float)(((double)known * (double)host[i] + (double)n_new * scatter[i] / freedom) /
+                          (double)(known + n_new));
+    be->write_real(be, l->covariance, host, d * d);
+    return be->sync(be);
+}
+
+static rc_status extend_statistics(work *w)
+{
+    size_t d = (size_t)w->d, n_new = (size_t)w->lesson->n_new;
+    if (w->learner->class_mean == NULL)
+        return RC_OK;
+    RC_TRY(rc_learner_grow_statistics(w->learner));
+    double *mean = rc_alloc_zeroed(NULL, n_new, d * sizeof *mean);
+    int *images = rc_alloc_zeroed(NULL, n_new + 1, sizeof *images);
+    double *scatter = rc_alloc_zeroed(NULL, d, d * sizeof *scatter);
+    float *host = rc_alloc_zeroed(NULL, d > n_new ? d : n_new, d * sizeof *host);
+    rc_status status = mean != NULL && images != NULL && scatter != NULL && host != NULL
+                           ? write_statistics(w, mean, images, scatter, host)
+                           : RC_OUT_OF_MEMORY;
+    rc_free(NULL, mean);
+    rc_free(NULL, images);
+    rc_free(NULL, scatter);
+    rc_free(NULL, host);
+    return status;
+}
+
+static rc_status learn_rows(work *w)
+{
+    double began = rc_now();
+    RC_TRY(take_room(w));
+    RC_TRY(find_features(w));
+    w->lesson->wall[RC_STAGE_ESTIMATION] = rc_now() - began;
+    began = rc_now();
+    RC_TRY(find_centre(w));
+    RC_TRY(find_base(w));
+    RC_TRY(fit_rows(w));
+    w->lesson->wall[RC_STAGE_TRAINING] = rc_now() - began;
+    RC_TRY(write_rows(w));
+    return extend_statistics(w);
+}
+
+rc_status rc_adapt_head(const rc_head_lesson *lesson)
+{
+    rc_learner *l = &lesson->taught->learner;
+    work w = {.lesson = lesson, .learner = l, .known = l->student.head.classes, .d = l->student.head.d};
+    rc_status status = learn_rows(&w);
+    give_back(&w);
+    return status;
+}

@@ -1,0 +1,46 @@
+/* How much of a model a lesson changes.
+ *
+ * All: the net and the head learn, by the method. What models that were made here do, and what makes a first model.
+ * Top: the same, but of the net only the last stage learns, or as many as the setting trained_stages says.
+ * Head: the net stays as it is, and so does every bit of the head's old rows. The features of the new images are
+ *   computed once, and only the rows of new classes are learnt (cil/head_fit.h), in seconds. Images of classes that the
+ *   model knows (merge) hold the new rows down. Neither method nor epochs matter.
+ *
+ * Chosen, where nobody has said: head for a net that came from elsewhere, all for any other. A net that came from
+ * elsewhere has a head with a bias, and no class statistics, as no net has that was trained here. It was trained on far
+ * more images than a lesson has; a lesson that moves its features with a few images loses more of what it knows than it
+ * gains, and takes hours where the head takes seconds. Who sets a method or epochs means all. */
+#ifndef RC_API_ADAPT_H
+#define RC_API_ADAPT_H
+
+#include "api/learn.h"
+
+/* "head", "top", "all"; "" for RC_ADAPT_CHOSEN. read: any of these. */
+const char *rc_adapt_name(rc_adapt adapt);
+rc_status rc_adapt_read(const char *text, rc_adapt *adapt);
+
+/* What the lesson has; read before anything is learnt. */
+typedef struct rc_adapt_facts {
+    const rc_saved_model *model;
+    const rc_learn_settings *settings;
+    int n_new, images;
+} rc_adapt_facts;
+
+/* Which it is, with a line for people that says why. Refuses the head alone where the model has none yet, or a method
+ * that keeps images of every lesson. */
+rc_status rc_adapt_choose(const rc_adapt_facts *facts, rc_adapt *adapt, char *why, size_t bytes);
+
+/* A lesson of the head. */
+typedef struct rc_head_lesson {
+    rc_saved_model *taught; /* a copy of the model: gets the rows, biases and, where it has some, class statistics */
+    const uint8_t *images;  /* (count, h, w, c) */
+    const int32_t *labels;  /* (count): in the taught model; the new ones begin where its head ends */
+    int count, n_new;
+    int threads; /* 0: all cores */
+    const rc_watch *watch;
+    double *wall; /* (RC_STAGE_COUNT): seconds for the features are those of estimation, the fit is training */
+} rc_head_lesson;
+
+rc_status rc_adapt_head(const rc_head_lesson *lesson);
+
+#endif

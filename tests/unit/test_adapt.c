@@ -1,0 +1,491 @@
+/* What a lesson changes (api/adapt.h): the choice, and lessons of the head alone. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "api/adapt.h"
+#include "api/api.h"
+#include "base/memory.h"
+#include "cil/scorer.h"
+#include "nn/expected.h"
+#include "support/api_checks.h"
+#include "support/api_data.h"
+#include "support/failing_heap.h"
+
+enum { OLD = 3, NEW = 2, IMAGES = 10 };
+
+static recollect_context *context;
+static void *bytes[2]; /* models of OLD classes: by CwD, which keeps class statistics, and by fine-tuning */
+static size_t sizes[2];
+static api_data old, new, new_test;
+static bool cancels;
+
+static int on_question(void *user)
+{
+    (void)user;
+    return cancels;
+}
+
+static recollect_model *make(const char *method)
+{
+    recollect_model *model;
+    SUCCEEDS(recollect_model_create(context, &model));
+    api_set_quick(model, 40);
+    SUCCEEDS(recollect_model_set(model, "method", method));
+    SUCCEEDS(recollect_learn(model, &old.images, old.labels, old.names, OLD, NULL));
+    return model;
+}
+
+static int set_up(void **state)
+{
+    (void)state;
+    recollect_settings settings = {.size = sizeof settings, .backend = "cpu", .threads = 2, .cancelled = on_question};
+    SUCCEEDS(recollect_context_create(&settings, &context));
+    api_data_make(&old, 0, OLD, IMAGES, 1);
+    api_data_make(&new, OLD, NEW, IMAGES, 2);
+    api_data_make(&new_test, OLD, NEW, IMAGES, 3);
+    for (int i = 0; i < 2; i++) {
+        recollect_model *model = make(i == 0 ? "cwd" : "finetune");
+        SUCCEEDS(recollect_model_save_memory(model, &bytes[i], &sizes[i]));
+        recollect_model_destroy(&model);
+    }
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++)
+        recollect_free(bytes[i]);
+    api_data_free(&old);
+    api_data_free(&new);
+    api_data_free(&new_test);
+    recollect_context_destroy(&context);
+    return 0;
+}
+
+/* A model that learns as nobody has said otherwise. */
+static recollect_model *load(bool statistics)
+{
+    recollect_model *model;
+    SUCCEEDS(recollect_model_load_memory(context, bytes[!statistics], sizes[!statistics], &model));
+    return model;
+}
+
+/* One that looks as if it came from elsewhere: with a bias, 1, 2, 3, and no class statistics. */
+static recollect_model *load_foreign(void)
+{
+    const float bias[OLD] = {1, 2, 3};
+    recollect_model *model = load(false);
+    rc_head *head = &model->saved.learner.student.head;
+    SUCCEEDS((recollect_status)rc_head_add_bias(head));
+    head->backend->write_real(head->backend, head->bias, bias, OLD);
+    return model;
+}
+
+static recollect_model *load_for_head(bool statistics)
+{
+    recollect_model *model = statistics ? load(true) : load_foreign();
+    SUCCEEDS(recollect_model_set(model, "adapt", "head"));
+    return model;
+}
+
+static void read_reals(const recollect_model *model, const void *from, size_t count, float *to)
+{
+    rc_backend *be = model->saved.learner.backend;
+    be->read_real(be, to, from, count);
+    assert_int_equal(be->sync(be), RC_OK);
+}
+
+/* ---- the choice -------------------------------------------------------------------------------------------------- */
+
+static void names_are_read(void **state)
+{
+    (void)state;
+    rc_adapt adapt = RC_ADAPT_ALL;
+    char text[16];
+    for (rc_adapt a = RC_ADAPT_CHOSEN; a <= RC_ADAPT_ALL; a++) {
+        assert_int_equal(rc_adapt_read(rc_adapt_name(a), &adapt), RC_OK);
+        assert_int_equal(adapt, a);
+    }
+    REFUSED(rc_adapt_read("tops", &adapt), "adapt is 'tops', expected head, top or all");
+    REFUSED(recollect_check_option("adapt", "heads"), "expected head, top or all");
+    recollect_model *model = load(true);
+    SUCCEEDS(recollect_model_get(model, "adapt", text, sizeof text));
+    assert_string_equal(text, "");
+    SUCCEEDS(recollect_model_set(model, "adapt", "head"));
+    SUCCEEDS(recollect_model_get(model, "adapt", text, sizeof text));
+    assert_string_equal(text, "head");
+    recollect_model_destroy(&model);
+}
+
+static rc_adapt choice(const recollect_model *model, const rc_learn_settings *settings, const char *words)
+{
+    rc_adapt adapt;
+    char why[400];
+    const rc_adapt_facts facts = {&model->saved, settings, NEW, 20};
+    assert_int_equal(rc_adapt_choose(&facts, &adapt, why, sizeof why), RC_OK);
+    if (words[0] == '\0' ? why[0] != '\0' : strstr(why, words) == NULL)
+        fail_msg("\"%s\" does not say \"%s\"", why, words);
+    return adapt;
+}
+
+static void a_foreign_net_keeps_its_features(void **state)
+{
+    (void)state;
+    const char *const epochs = "epochs=3", *const rate = "learning_rate=0.1";
+    recollect_model *own = load(true), *plain = load(false), *foreign = load_foreign();
+    assert_int_equal(choice(own, &(rc_learn_settings){0}, ""), RC_ADAPT_ALL);
+    assert_int_equal(choice(plain, &(rc_learn_settings){0}, ""), RC_ADAPT_ALL);
+    assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "20 images of 2 classes"), RC_ADAPT_HEAD);
+    assert_int_equal(choice(foreign, &(rc_learn_settings){.set = &rate, .sets = 1}, "the 3 classes it knows"),
+                     RC_ADAPT_HEAD);
+    assert_int_equal(choice(foreign, &(rc_learn_settings){.set = &epochs, .sets = 1}, "because epochs was set"),
+                     RC_ADAPT_ALL);
+    assert_int_equal(choice(foreign, &(rc_learn_settings){.method = "cwd"}, "because method was set"), RC_ADAPT_ALL);
+    assert_int_equal(choice(foreign, &(rc_learn_settings){.adapt = RC_ADAPT_ALL}, ""), RC_ADAPT_ALL);
+    assert_int_equal(choice(own, &(rc_learn_settings){.adapt = RC_ADAPT_HEAD}, ""), RC_ADAPT_HEAD);
+    assert_int_equal(choice(own, &(rc_learn_settings){.adapt = RC_ADAPT_HEAD, .set = &epochs, .sets = 1},
+                            "epochs is of no use"),
+                     RC_ADAPT_HEAD);
+    /* A model that has statistics was trained here, whatever its head. */
+    rc_head *head = &own->saved.learner.student.head;
+    assert_int_equal(rc_head_add_bias(head), RC_OK);
+    assert_int_equal(choice(own, &(rc_learn_settings){0}, ""), RC_ADAPT_ALL);
+    recollect_model_destroy(&own);
+    recollect_model_destroy(&plain);
+    recollect_model_destroy(&foreign);
+}
+
+static void the_head_alone_needs_a_model_that_keeps_no_images(void **state)
+{
+    (void)state;
+    recollect_model *model;
+    SUCCEEDS(recollect_model_create(context, &model));
+    api_set_quick(model, 2);
+    SUCCEEDS(recollect_model_set(model, "adapt", "head"));
+    REFUSED(recollect_learn(model, &old.images, old.labels, old.names, OLD, NULL), "a first model learns as a whole");
+    SUCCEEDS(recollect_model_set(model, "adapt", "top"));
+    REFUSED(recollect_learn(model, &old.images, old.labels, old.names, OLD, NULL), "cannot be top");
+    SUCCEEDS(recollect_model_set(model, "adapt", ""));
+    SUCCEEDS(recollect_model_set(model, "method", "er"));
+    SUCCEEDS(recollect_learn(model, &old.images, old.labels, old.names, OLD, NULL));
+    SUCCEEDS(recollect_model_set(model, "adapt", "head"));
+    REFUSED(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL), "must be all");
+    recollect_model_destroy(&model);
+}
+
+/* ---- a lesson ---------------------------------------------------------------------------------------------------- */
+
+static void what_was_there_keeps_its_bits(void **state)
+{
+    (void)state;
+    for (int statistics = 0; statistics < 2; statistics++) {
+        recollect_model *model = load_for_head(statistics), *before = statistics ? load(true) : load_foreign();
+        recollect_learn_result result = {.size = sizeof result};
+        const rc_learner *l = &model->saved.learner, *was = &before->saved.learner;
+        SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, &result));
+        size_t d = (size_t)l->student.head.d, most = l->net.params + l->net.running + OLD * d;
+        float *a = calloc(most, sizeof *a), *b = calloc(most, sizeof *b);
+        const struct {
+            const void *now, *before;
+            size_t count;
+        } part[] = {{l->student.backbone.param, was->student.backbone.param, l->net.params},
+                    {l->student.backbone.running, was->student.backbone.running, l->net.running},
+                    {l->student.head.weight, was->student.head.weight, OLD * d},
+                    {l->student.head.bias, was->student.head.bias, OLD},
+                    {l->class_mean, was->class_mean, OLD * d}};
+        for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
+            memset(b, 0, most * sizeof *b);
+            if (part[i].now == NULL)
+                continue;
+            read_reals(model, part[i].now, part[i].count, a);
+            if (part[i].before != NULL) /* else it is a bias that was not there: 0 */
+                read_reals(before, part[i].before, part[i].count, b);
+            assert_memory_equal(a, b, part[i].count * sizeof *a);
+        }
+        assert_string_equal(result.adapt, "head");
+        assert_int_equal(result.epochs, 0);
+        assert_int_equal(result.added, NEW);
+        assert_int_equal(recollect_model_classes(model), OLD + NEW);
+        assert_int_equal(recollect_model_task_classes(model, 1), NEW);
+        assert_true(api_accuracy(model, &new_test) >= 80);
+        assert_string_equal(l->method->name, was->method->name);
+        free(a);
+        free(b);
+        recollect_model_destroy(&model);
+        recollect_model_destroy(&before);
+    }
+}
+
+/* The last stage learns, the layers before it stay, and the lesson after it is not bound by that. */
+static void the_top_is_the_last_stage(void **state)
+{
+    (void)state;
+    recollect_model *model = load(true), *before = load(true);
+    recollect_learn_result result = {.size = sizeof result};
+    const rc_learner *l = &model->saved.learner;
+    size_t all = l->net.params, frozen = rc_net_params_before(&l->net, rc_net_layers_before(&l->net, 1));
+    float *a = calloc(all, sizeof *a), *b = calloc(all, sizeof *b);
+    char stages[8];
+    SUCCEEDS(recollect_model_set(model, "adapt", "top"));
+    SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, &result));
+    assert_string_equal(result.adapt, "top");
+    read_reals(model, l->student.backbone.param, all, a);
+    read_reals(before, before->saved.learner.student.backbone.param, all, b);
+    assert_in_range(frozen, 1, all - 1);
+    assert_memory_equal(a, b, frozen * sizeof *a);
+    assert_memory_not_equal(a + frozen, b + frozen, (all - frozen) * sizeof *a);
+    SUCCEEDS(recollect_model_get(model, "trained_stages", stages, sizeof stages));
+    assert_string_equal(stages, "0");
+    free(a);
+    free(b);
+    recollect_model_destroy(&model);
+    recollect_model_destroy(&before);
+}
+
+/* At the centre of what a foreign net has seen, every new class has as much as a usual old one, or less (the guard). */
+static void new_classes_are_level_with_old_ones_at_the_centre(void **state)
+{
+    (void)state;
+    recollect_model *model = load_for_head(false);
+    const rc_learner *l = &model->saved.learner;
+    SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL));
+    size_t d = (size_t)l->student.head.d;
+    float *weight = calloc((OLD + NEW) * d, sizeof *weight), bias[OLD + NEW];
+    double *centre = calloc(d, sizeof *centre), base = 0, first = NAN;
+    assert_int_equal(rc_expected_features(&l->student.backbone, centre), RC_OK);
+    read_reals(model, l->student.head.weight, (OLD + NEW) * d, weight);
+    read_reals(model, l->student.head.bias, OLD + NEW, bias);
+    for (size_t k = 0; k < OLD + NEW; k++) {
+        double logit = (double)bias[k], norm = 0;
+        for (size_t j = 0; j < d; j++) {
+            logit += (double)weight[k * d + j] * centre[j];
+            norm += (double)weight[k * d + j] * (double)weight[k * d + j];
+        }
+        base += k < OLD ? logit / OLD : 0;
+        first = k == OLD ? logit : first;
+        assert_true(norm > 1e-3); /* the rows are not those that growing has drawn */
+        if (k >= OLD)
+            assert_true(fabs(logit - first) < 1e-4 && logit < base + 1e-4);
+    }
+    free(weight);
+    free(centre);
+    recollect_model_destroy(&model);
+}
+
+/* Means of the new classes are those of their features; the covariance is between the old one and theirs. */
+static void class_statistics_go_on(void **state)
+{
+    (void)state;
+    recollect_model *model = load_for_head(true), *before = load(true);
+    const rc_learner *l = &model->saved.learner;
+    size_t d = (size_t)l->student.head.d, pixels = API_IMAGE;
+    SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL));
+    assert_int_equal(l->statistics_classes, OLD + NEW);
+    float *mean = calloc((OLD + NEW) * d, sizeof *mean), *feature = calloc(NEW * IMAGES * d, sizeof *feature);
+    float *now = calloc(d * d, sizeof *now), *was = calloc(d * d, sizeof *was);
+    double *own = calloc(NEW * d, sizeof *own);
+    rc_scorer *scorer;
+    assert_int_equal(rc_scorer_create(l->backend, &l->student, 1, &l->augment, &scorer), RC_OK);
+    for (int i = 0; i < NEW * IMAGES; i++)
+        assert_int_equal(rc_scorer_run(scorer, new.pixels + (size_t)i *pixels, NULL, 1, NULL, feature + (size_t)i * d),
+                         RC_OK);
+    rc_scorer_destroy(scorer);
+    for (size_t i = 0; i < NEW * IMAGES; i++)
+        for (size_t j = 0; j < d; j++)
+            own[(size_t) new.labels[i] * d + j] += (double)feature[i * d + j] / IMAGES;
+    read_reals(model, l->class_mean, (OLD + NEW) * d, mean);
+    for (size_t i = 0; i < NEW * d; i++)
+        assert_true(fabs((double)mean[OLD * d + i] - own[i]) < 1e-5);
+    read_reals(model, l->covariance, d * d, now);
+    read_reals(before, before->saved.learner.covariance, d * d, was);
+    for (size_t a = 0; a < d; a++)
+        for (size_t b = 0; b < d; b++) {
+            double scatter = 0;
+            for (size_t i = 0; i < NEW * IMAGES; i++) {
+                const double *m = own + (size_t) new.labels[i] * d;
+                scatter += ((double)feature[i * d + a] - m[a]) * ((double)feature[i * d + b] - m[b]);
+            }
+            double wanted = (OLD * (double)was[a * d + b] + NEW * scatter / (NEW * IMAGES - NEW)) / (OLD + NEW);
+            assert_true(fabs((double)now[a * d + b] - wanted) < 1e-5 * (1 + fabs(wanted)));
+        }
+    free(mean);
+    free(feature);
+    free(now);
+    free(was);
+    free(own);
+    recollect_model_destroy(&model);
+    recollect_model_destroy(&before);
+}
+
+static recollect_status give(void *user, int index, uint8_t *pixels)
+{
+    const api_data *data = user;
+    memcpy(pixels, data->pixels + (size_t)index * API_IMAGE, API_IMAGE);
+    return RECOLLECT_OK;
+}
+
+/* Images that are given one by one make the same model as images in memory, held-out ones included. */
+static void images_may_come_one_by_one(void **state)
+{
+    (void)state;
+    void *file[2];
+    size_t size[2];
+    recollect_stream stream = {.size = sizeof stream,
+                               .count = NEW * IMAGES,
+                               .height = API_SIZE,
+                               .width = API_SIZE,
+                               .channels = 1,
+                               .labels = new.labels,
+                               .read = give,
+                               .user = &new};
+    for (int i = 0; i < 2; i++) {
+        recollect_learn_result result = {.size = sizeof result};
+        recollect_model *model = load_for_head(false);
+        SUCCEEDS(recollect_model_set(model, "hold_out", "0.2"));
+        SUCCEEDS(i == 0 ? recollect_learn(model, &new.images, new.labels, new.names, NEW, &result)
+                        : recollect_learn_stream(model, &stream, new.names, NEW, &result));
+        assert_int_equal(result.held_out, NEW * IMAGES / 5);
+        SUCCEEDS(recollect_model_save_memory(model, &file[i], &size[i]));
+        recollect_model_destroy(&model);
+    }
+    assert_int_equal(size[0], size[1]);
+    assert_memory_equal(file[0], file[1], size[0]);
+    recollect_free(file[0]);
+    recollect_free(file[1]);
+}
+
+/* Images of old classes among the new ones give old classes back what new ones claim. */
+static void images_of_old_classes_help_them(void **state)
+{
+    (void)state;
+    api_data all, old_test;
+    double accuracy[2];
+    api_data_make(&all, 0, OLD + NEW, IMAGES, 2);
+    api_data_make(&old_test, 0, OLD, 40, 9);
+    for (int merged = 0; merged < 2; merged++) {
+        recollect_learn_result result = {.size = sizeof result};
+        recollect_model *model = load_for_head(false);
+        SUCCEEDS(recollect_model_set(model, "merge", "true"));
+        SUCCEEDS(merged ? recollect_learn(model, &all.images, all.labels, all.names, OLD + NEW, &result)
+                        : recollect_learn(model, &new.images, new.labels, new.names, NEW, &result));
+        assert_int_equal(result.merged, merged ? OLD : 0);
+        assert_int_equal(recollect_model_classes(model), OLD + NEW);
+        assert_true(api_accuracy(model, &new_test) >= 80);
+        accuracy[merged] = api_accuracy(model, &old_test);
+        recollect_model_destroy(&model);
+    }
+    recollect_model *model = load_foreign();
+    double before = api_accuracy(model, &old_test);
+    recollect_model_destroy(&model);
+    assert_true(accuracy[1] >= accuracy[0] && accuracy[1] >= before - 5);
+    api_data_free(&all);
+    api_data_free(&old_test);
+}
+
+static void a_lesson_that_is_cancelled_leaves_the_model(void **state)
+{
+    (void)state;
+    recollect_model *model = load_for_head(false);
+    cancels = true;
+    assert_int_equal(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL), RECOLLECT_CANCELLED);
+    cancels = false;
+    assert_non_null(strstr(recollect_last_message(), "stopped while"));
+    assert_int_equal(recollect_model_classes(model), OLD);
+    SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL));
+    recollect_model_destroy(&model);
+}
+
+/* A checkpoint is of a lesson that trains: it is neither used nor harmed. */
+static void checkpoints_of_other_lessons_stay(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/recollect-adapt-XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0 && close(file) == 0);
+    recollect_model *model = load_for_head(false);
+    SUCCEEDS(recollect_model_set(model, "checkpoint", path));
+    SUCCEEDS(recollect_model_set(model, "resume", "true"));
+    REFUSED(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL), "trains the whole net");
+    assert_int_equal(access(path, F_OK), 0);
+    assert_int_equal(remove(path), 0);
+    SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL));
+    assert_int_not_equal(access(path, F_OK), 0);
+    recollect_model_destroy(&model);
+}
+
+/* The same class from one image, a hundred times, and the whole again on top of it: all rows present are old then. */
+static void lessons_follow_each_other(void **state)
+{
+    (void)state;
+    recollect_model *model = load_for_head(false);
+    uint8_t pixel[API_IMAGE] = {0};
+    const int32_t label = 0;
+    const recollect_images one = {pixel, 1, API_SIZE, API_SIZE, 1};
+    for (int i = 0; i < 20; i++) {
+        char name[16];
+        const char *names[] = {name};
+        snprintf(name, sizeof name, "class %d", i);
+        memset(pixel, 10 * i, sizeof pixel);
+        SUCCEEDS(recollect_learn(model, &one, &label, names, 1, NULL));
+    }
+    assert_int_equal(recollect_model_classes(model), OLD + 20);
+    SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL));
+    assert_true(api_accuracy(model, &new_test) >= 60);
+    recollect_model_destroy(&model);
+}
+
+static void memory_that_runs_out_is_said(void **state)
+{
+    (void)state;
+    const rc_watch nobody = {0};
+    int32_t labels[NEW * IMAGES];
+    double wall[RC_STAGE_COUNT];
+    for (int i = 0; i < NEW * IMAGES; i++)
+        labels[i] = OLD + new.labels[i];
+    recollect_model *model = load(true);
+    int n = 1;
+    for (bool failed = true; failed; n++) {
+        rc_saved_model taught = {.config = model->saved.config};
+        assert_int_equal(rc_learner_clone(&taught.learner, &model->saved.learner), RC_OK);
+        rc_head_lesson lesson = {&taught, new.pixels, labels, NEW *IMAGES, NEW, 1, &nobody, wall};
+        size_t before = rc_bytes_allocated();
+        allocation_to_fail = n;
+        rc_status status = rc_adapt_head(&lesson);
+        failed = allocation_failed();
+        assert_int_equal(status, failed ? RC_OUT_OF_MEMORY : RC_OK);
+        if (failed && taught.learner.student.head.classes == OLD)
+            assert_int_equal(rc_bytes_allocated(), before);
+        rc_learner_destroy(&taught.learner);
+    }
+    assert_true(n > 25);
+    recollect_model_destroy(&model);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_are_read),
+        cmocka_unit_test(a_foreign_net_keeps_its_features),
+        cmocka_unit_test(the_head_alone_needs_a_model_that_keeps_no_images),
+        cmocka_unit_test(what_was_there_keeps_its_bits),
+        cmocka_unit_test(the_top_is_the_last_stage),
+        cmocka_unit_test(new_classes_are_level_with_old_ones_at_the_centre),
+        cmocka_unit_test(class_statistics_go_on),
+        cmocka_unit_test(images_may_come_one_by_one),
+        cmocka_unit_test(images_of_old_classes_help_them),
+        cmocka_unit_test(a_lesson_that_is_cancelled_leaves_the_model),
+        cmocka_unit_test(checkpoints_of_other_lessons_stay),
+        cmocka_unit_test(lessons_follow_each_other),
+        cmocka_unit_test(memory_that_runs_out_is_said),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
