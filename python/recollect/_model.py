@@ -127,8 +127,8 @@ class Model(Handle):
 
     def set(self, **options: object) -> Model:
         """Sets options for what the model learns next: any of settings(), or method, adapt, preset, merge,
-        skip_broken, format, old_test, hold_out, checkpoint, checkpoint_seconds, resume (docs/python.md). Options last until they
-        are set again. Sets all of them or, where one is wrong, none. Returns the model."""
+        skip_broken, format, old_test, hold_out, checkpoint, checkpoint_seconds, resume (docs/python.md). Options
+        last until they are set again. Sets all of them or, where one is wrong, none. Returns the model."""
         texts = checked_options(options)
         with self._used() as handle:
             for name, value in texts.items():
