@@ -97,10 +97,12 @@ static bool measure(const rc_pickle_tensor *t, size_t *count, bool *whole)
         if (!rc_size_mul(*count, (size_t)t->shape[i], count))
             return false;
     }
-    for (int i = 0; i<t->dims && * count> 0; i++)
+    if (*count == 0)
+        return true;
+    for (int i = 0; i < t->dims; i++)
         if (!rc_size_mul((size_t)t->shape[i] - 1, (size_t)t->stride[i], &reach) || !rc_size_add(last, reach, &last))
             return false;
-    return *count == 0 || (last < (size_t)t->storage.elements && *count <= (size_t)t->storage.elements);
+    return last < (size_t)t->storage.elements && *count <= (size_t)t->storage.elements;
 }
 
 /* Element by element, the last side fastest. */
@@ -133,7 +135,7 @@ static rc_status find_numbers(rc_torch_file *f, const rc_pickle_tensor *t, rc_na
         return rc_fail(RC_FORMAT, "'%.300s': tensor '%s' does not fit into its %lld numbers", f->name, tensor->name,
                        (long long)t->storage.elements);
     if (whole || count == 0) {
-        tensor->data = data + (whole ? (size_t)t->offset * bytes : 0);
+        tensor->data = data + (count > 0 ? (size_t)t->offset * bytes : 0);
         return RC_OK;
     }
     if (count * bytes > f->room)
