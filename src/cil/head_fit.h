@@ -32,7 +32,7 @@ typedef struct rc_head_rule {
     double margin; /* infinite: no guard */
 } rc_head_rule;
 
-/* Chosen on sets that the figures of docs/pretrained.md are not from; that page says how. */
+/* docs/pretrained.md says how they were chosen. */
 rc_head_rule rc_head_usual_rule(void);
 
 typedef struct rc_head_fitted {
