@@ -422,7 +422,7 @@ static void checkpoints_of_other_lessons_stay(void **state)
     recollect_model_destroy(&model);
 }
 
-/* The same class from one image, a hundred times, and the whole again on top of it: all rows present are old then. */
+/* Twenty lessons of one class and one image: all rows that are there are old for the next. */
 static void lessons_follow_each_other(void **state)
 {
     (void)state;
@@ -431,7 +431,7 @@ static void lessons_follow_each_other(void **state)
     const int32_t label = 0;
     const recollect_images one = {pixel, 1, API_SIZE, API_SIZE, 1};
     for (int i = 0; i < 20; i++) {
-        char name[16];
+        char name[32];
         const char *names[] = {name};
         snprintf(name, sizeof name, "class %d", i);
         memset(pixel, 10 * i, sizeof pixel);
