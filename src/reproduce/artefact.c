@@ -281,8 +281,10 @@ static void keep_shard(expansion *x)
         for (int k = i; k < next; k++)
             cost += cost_of(&x->cell[k]);
         int part = 1 + (int)((before + cost / 2) / all * x->filter->shards);
-        for (int k = i; k < next && part == x->filter->shard; k++)
-            x->cell[kept++] = x->cell[k];
+        if (part == x->filter->shard) {
+            memmove(&x->cell[kept], &x->cell[i], (size_t)(next - i) * sizeof *x->cell);
+            kept += next - i;
+        }
         before += cost;
     }
     x->cells = kept;

@@ -6,7 +6,7 @@
 
 static int part_of(int whole, double scale, int least)
 {
-    int part = (int)lround(whole * scale);
+    int part = (int)floor(whole * scale + 0.5); /* valgrind rounds lround's halves the other way on some machines */
     return part < least ? least : part;
 }
 
