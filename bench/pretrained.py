@@ -3,14 +3,14 @@
 
 usage: bench/pretrained.py flowers --recollect PROGRAM --model MODEL --flowers DIR --imagenette DIR --mini DIR [--work DIR]
        bench/pretrained.py cifar --recollect PROGRAM --model MODEL --cifar10 DIR --cifar100 DIR [--work DIR]
-       bench/pretrained.py naive --weights FILE --flowers DIR --imagenette DIR --mini DIR
+       bench/pretrained.py naive --weights FILE --labels FILE --flowers DIR --imagenette DIR --mini DIR [--work DIR]
 
 flowers  MODEL is EfficientNet-Lite0, imported with the 1000 WordNet numbers of ImageNet's classes (n01440764, ...) as names.
          DIRs: Flowers-102 in train/, valid/ and test/, a folder for each of its numbers; Imagenette; mini-ImageNet in val/.
 cifar    MODEL is akamaster's ResNet-32, imported with the names of CIFAR-10. DIRs: CIFAR-10's test images, a folder for each
          class; CIFAR-100 in its binary form. Needs Pillow.
 naive    What people do instead: the whole head is trained on the new images. Needs PyTorch, Pillow and the package
-         efficientnet_lite_pytorch; WEIGHTS is the state_dict that the model was imported from.
+         efficientnet_lite_pytorch; the weights are the state_dict that the model was imported from, the labels its names.
 
 Lines of the tables go to standard output, what is being done to standard error.
 """
@@ -166,7 +166,8 @@ def naive(arguments):
     import torch
     from PIL import Image
     from efficientnet_lite_pytorch import EfficientNet
-    net = EfficientNet.from_pretrained('efficientnet-lite0', weights_path=arguments.weights).eval()
+    net = EfficientNet.from_name('efficientnet-lite0').eval()
+    net.load_state_dict(torch.load(arguments.weights, weights_only=True))
     names = [line.strip() for line in arguments.labels.read_text().splitlines() if line.strip()]
 
     def load(path):
