@@ -5,24 +5,12 @@
 # usage: test_import.sh RECOLLECT MAKE_IMAGES MAKE_WEIGHTS
 set -uo pipefail
 export LC_ALL=C
+here=$(cd "$(dirname "$0")" && pwd)
 recollect=$(realpath "$1") make_images=$(realpath "$2") make_weights=$(realpath "$3")
 work=$(mktemp -d "${TMPDIR:-/tmp}/recollect-import-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-failures=0
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
-# expect CODE TEXT ARGUMENTS...: the exit code, and a line of stdout or stderr that holds the text
-expect() {
-    local code=$1 text=$2 found
-    shift 2
-    "$recollect" "$@" >out.txt 2>err.txt
-    found=$?
-    [ $found -eq "$code" ] || fail "recollect $*: exit code $found, expected $code: $(tail -n 3 err.txt)"
-    grep -qF -- "$text" out.txt err.txt || fail "recollect $*: no '$text' in: $(tail -n 3 out.txt err.txt)"
-}
+. "$here/expect.sh"
 
 "$make_images" procedural:10 train 0 2 20 png old
 "$make_images" procedural:10 train 4 6 20 png new

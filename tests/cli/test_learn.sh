@@ -5,24 +5,12 @@
 # usage: test_learn.sh RECOLLECT MAKE_IMAGES
 set -uo pipefail
 export LC_ALL=C
+here=$(cd "$(dirname "$0")" && pwd)
 recollect=$(realpath "$1") make_images=$(realpath "$2")
 work=$(mktemp -d "${TMPDIR:-/tmp}/recollect-learn-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-failures=0
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
-# expect CODE TEXT ARGUMENTS...: the exit code, and a line of stdout or stderr that holds the text
-expect() {
-    local code=$1 text=$2 found
-    shift 2
-    "$recollect" "$@" >out.txt 2>err.txt
-    found=$?
-    [ $found -eq "$code" ] || fail "recollect $*: exit code $found, expected $code: $(tail -n 3 err.txt)"
-    grep -qF -- "$text" out.txt err.txt || fail "recollect $*: no '$text' in: $(tail -n 3 out.txt err.txt)"
-}
+. "$here/expect.sh"
 # right MODEL FOLDER: percent of the pictures in FOLDER/CLASS/ that predict names CLASS
 right() {
     "$recollect" predict "$1" "$2" --top 1 2>/dev/null |

@@ -5,26 +5,14 @@
 # usage: test_resume.sh RECOLLECT MAKE_IMAGES [LIVES [SEED]]
 set -uo pipefail
 set -m # a job in the background then gets SIGINT as one in a terminal does
+here=$(cd "$(dirname "$0")" && pwd)
 recollect=$(realpath "$1") make_images=$(realpath "$2") lives=${3:-8} seed=${4:-$$}
 echo "seed $seed"
 RANDOM=$seed
 work=$(mktemp -d "${TMPDIR:-/tmp}/recollect-resume-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-failures=0
-fail() {
-    echo "FAILED: $*"
-    failures=$((failures + 1))
-}
-# expect CODE TEXT ARGUMENTS...: the exit code, and a line of stdout or stderr that holds the text
-expect() {
-    local code=$1 text=$2 found
-    shift 2
-    "$recollect" "$@" >out.txt 2>err.txt
-    found=$?
-    [ $found -eq "$code" ] || fail "recollect $*: exit code $found, expected $code: $(tail -n 3 err.txt)"
-    grep -qF -- "$text" out.txt err.txt || fail "recollect $*: no '$text' in: $(tail -n 3 out.txt err.txt)"
-}
+. "$here/expect.sh"
 "$make_images" procedural:10 train 0 4 16 png first
 "$make_images" procedural:10 train 4 6 16 png second
 "$make_images" procedural:10 train 6 8 16 png other
