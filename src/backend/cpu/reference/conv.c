@@ -1,38 +1,7 @@
-/* Convolution, transposed or not, of an input that may be enlarged first. Two functions say which pixels meet: forward
- * and the weight gradient go from an output pixel to its source, the data gradient from an input pixel to its targets.
- * Sums are taken in double in both types. */
+/* Convolution, transposed or not, of an input that may be enlarged first. Forward and the weight gradient go from an
+ * output pixel to its source, the data gradient from an input pixel to its targets (value.h). Sums are taken in double
+ * in both types. */
 #include "backend/cpu/reference/value.h"
-
-/* Along one axis: the input position that output position `out` reads through tap `tap`, or -1.
- *     convolution: in = out * stride - pad + tap     transposed: out = in * stride - pad + tap
- * `size` is the length of the input before it is enlarged. */
-static int source_of(const rc_conv *conv, int size, int out, int tap)
-{
-    int in = conv->transposed ? out + conv->pad - tap : out * conv->stride - conv->pad + tap;
-    if (in < 0)
-        return -1;
-    if (conv->transposed) {
-        if (in % conv->stride != 0)
-            return -1;
-        in /= conv->stride;
-    }
-    return in < size * conv->up ? in / conv->up : -1;
-}
-
-/* The inverse: the output position that reads enlarged input position `in` through tap `tap`, or -1; `size` is the
- * length of the output. */
-static int target_of(const rc_conv *conv, int size, int in, int tap)
-{
-    int out = conv->transposed ? in * conv->stride - conv->pad + tap : in + conv->pad - tap;
-    if (out < 0)
-        return -1;
-    if (!conv->transposed) {
-        if (out % conv->stride != 0)
-            return -1;
-        out /= conv->stride;
-    }
-    return out < size ? out : -1;
-}
 
 /* Index into (c_out, c_in, k, k), or (c_in, c_out, k, k) if transposed. */
 static size_t weight_at(const rc_conv *conv, int out, int in, int tap_y, int tap_x)

@@ -1,22 +1,6 @@
 /* Depthwise convolution: every channel has a window of its own. Sums are taken in double in both types. */
 #include "backend/cpu/reference/value.h"
 
-/* Along one axis: the input position that output position `out` reads through tap `tap`, or -1. */
-static int source_of(const rc_conv *conv, int size, int out, int tap)
-{
-    int in = out * conv->stride - conv->pad + tap;
-    return in >= 0 && in < size ? in : -1;
-}
-
-/* The inverse: the output position that reads input position `in` through tap `tap`, or -1. */
-static int target_of(const rc_conv *conv, int size, int in, int tap)
-{
-    int out = in + conv->pad - tap;
-    if (out < 0 || out % conv->stride != 0)
-        return -1;
-    return out / conv->stride < size ? out / conv->stride : -1;
-}
-
 /* Index into (c, 1, k, k). */
 static size_t weight_at(const rc_conv *conv, int channel, int tap_y, int tap_x)
 {

@@ -122,4 +122,37 @@ void RC_REFERENCE(finish_forward)(rc_backend *be, const rc_tensor *y, const rc_e
 /* What every backward operation does once dx (n, h, w, cp), the shape of epilogue->x, is complete. */
 void RC_REFERENCE(finish_backward)(rc_backend *be, void *dx, const rc_back_epilogue *epilogue);
 
+/* ---- which pixels of a convolution meet ------------------------------------------------------------------------- */
+
+/* Along one axis: the input position that output position `out` reads through tap `tap`, or -1.
+ *     convolution: in = out * stride - pad + tap     transposed: out = in * stride - pad + tap
+ * `size` is the length of the input before it is enlarged. */
+static inline int source_of(const rc_conv *conv, int size, int out, int tap)
+{
+    int in = conv->transposed ? out + conv->pad - tap : out * conv->stride - conv->pad + tap;
+    if (in < 0)
+        return -1;
+    if (conv->transposed) {
+        if (in % conv->stride != 0)
+            return -1;
+        in /= conv->stride;
+    }
+    return in < size * conv->up ? in / conv->up : -1;
+}
+
+/* The inverse: the output position that reads enlarged input position `in` through tap `tap`, or -1; `size` is the
+ * length of the output. */
+static inline int target_of(const rc_conv *conv, int size, int in, int tap)
+{
+    int out = conv->transposed ? in * conv->stride - conv->pad + tap : in + conv->pad - tap;
+    if (out < 0)
+        return -1;
+    if (!conv->transposed) {
+        if (out % conv->stride != 0)
+            return -1;
+        out /= conv->stride;
+    }
+    return out < size ? out : -1;
+}
+
 #endif
