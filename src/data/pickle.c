@@ -15,6 +15,7 @@ typedef enum function {
     NDARRAY,
     DTYPE,
     ENCODE,
+    SET,
     ORDERED_DICTIONARY,
     REBUILD_TENSOR,
     REBUILD_PARAMETER,
@@ -31,6 +32,10 @@ static const struct {
     {"numpy", "ndarray", NDARRAY},
     {"numpy", "dtype", DTYPE},
     {"_codecs", "encode", ENCODE},
+    {"__builtin__", "set", SET},
+    {"__builtin__", "frozenset", SET},
+    {"builtins", "set", SET},
+    {"builtins", "frozenset", SET},
     {"collections", "OrderedDict", ORDERED_DICTIONARY},
     {"torch._utils", "_rebuild_tensor", REBUILD_TENSOR},
     {"torch._utils", "_rebuild_tensor_v2", REBUILD_TENSOR},
@@ -245,12 +250,9 @@ static rc_status take_line(rc_pickle *p, const uint8_t **line, size_t *length)
     return RC_OK;
 }
 
-static rc_status push_function(rc_pickle *p)
+static rc_status push_function(rc_pickle *p, const uint8_t *module, size_t module_length, const uint8_t *name,
+                               size_t name_length)
 {
-    const uint8_t *module, *name;
-    size_t module_length, name_length;
-    RC_TRY(take_line(p, &module, &module_length));
-    RC_TRY(take_line(p, &name, &name_length));
     for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
         if (rc_pickle_is_text(module, module_length, functions[i].module) &&
             rc_pickle_is_text(name, name_length, functions[i].name))
@@ -262,17 +264,51 @@ static rc_status push_function(rc_pickle *p)
                    (int)(name_length < 100 ? name_length : 100), (const char *)name);
 }
 
-static rc_status memo_put(rc_pickle *p, int size)
+/* Named by two lines. */
+static rc_status take_function(rc_pickle *p)
+{
+    const uint8_t *module, *name;
+    size_t module_length, name_length;
+    RC_TRY(take_line(p, &module, &module_length));
+    RC_TRY(take_line(p, &name, &name_length));
+    return push_function(p, module, module_length, name, name_length);
+}
+
+/* Named by the two topmost strings. */
+static rc_status find_function(rc_pickle *p)
+{
+    const rc_pickle_node *module = peek_node(p, 1), *name = peek_node(p, 0);
+    if (module->kind != RC_PICKLE_STRING || name->kind != RC_PICKLE_STRING)
+        return damaged(p, "a function whose name is no string");
+    p->stack.used -= 2;
+    return push_function(p, module->text, module->length, name->text, name->length);
+}
+
+/* Protocol 4 says how many bytes follow, so that others can read them at once. */
+static rc_status skip_frame(rc_pickle *p)
+{
+    uint32_t low, high;
+    RC_TRY(take_number(p, 4, &low));
+    RC_TRY(take_number(p, 4, &high));
+    return ((uint64_t)high << 32 | low) <= p->size - p->at ? RC_OK : damaged(p, "a frame longer than the file");
+}
+
+static rc_status memo_put(rc_pickle *p, size_t slot)
+{
+    if (p->stack.used == 0 || slot >= MOST)
+        return damaged(p, "nothing to remember");
+    RC_TRY(reserve(p, &p->memo, slot + 1, sizeof(uint32_t)));
+    if (p->memo.used < slot + 1)
+        p->memo.used = slot + 1;
+    ((uint32_t *)p->memo.data)[slot] = peek(p, 0);
+    return RC_OK;
+}
+
+static rc_status memo_put_at(rc_pickle *p, int size)
 {
     uint32_t slot;
     RC_TRY(take_number(p, size, &slot));
-    if (p->stack.used == 0 || slot >= MOST)
-        return damaged(p, "nothing to remember");
-    RC_TRY(reserve(p, &p->memo, (size_t)slot + 1, sizeof(uint32_t)));
-    if (p->memo.used < (size_t)slot + 1)
-        p->memo.used = (size_t)slot + 1;
-    ((uint32_t *)p->memo.data)[slot] = peek(p, 0);
-    return RC_OK;
+    return memo_put(p, slot);
 }
 
 static rc_status memo_get(rc_pickle *p, int size)
@@ -342,8 +378,8 @@ static rc_status name_storage(rc_pickle *p)
     return push_node(p, &storage);
 }
 
-/* What PyTorch's functions make of their arguments. */
-static rc_status make_torch(rc_pickle *p, int64_t which, const rc_pickle_node *arguments)
+/* What functions make of their arguments that stay as they are: PyTorch's, and sets, which are lists here. */
+static rc_status make_of_arguments(rc_pickle *p, int64_t which, const rc_pickle_node *arguments)
 {
     uint32_t number = rc_pickle_element_number(p, arguments, 0);
     const rc_pickle_node *first = rc_pickle_node_at(p, number);
@@ -353,7 +389,7 @@ static rc_status make_torch(rc_pickle *p, int64_t which, const rc_pickle_node *a
     } else if (which == REBUILD_TENSOR && first->kind == RC_PICKLE_STORAGE) {
         made.kind = RC_PICKLE_TENSOR;
     } else if ((which == REBUILD_PARAMETER && first->kind == RC_PICKLE_TENSOR) ||
-               (which == SIZE && first->kind == RC_PICKLE_TUPLE)) {
+               (which == SIZE && first->kind == RC_PICKLE_TUPLE) || (which == SET && first->kind == RC_PICKLE_LIST)) {
         p->stack.used -= 2;
         return push(p, number);
     } else {
@@ -380,7 +416,7 @@ static rc_status reduce(rc_pickle *p)
     } else if (what->integer == ENCODE) {
         RC_TRY(encode(p, arguments, &result));
     } else {
-        return make_torch(p, what->integer, arguments);
+        return make_of_arguments(p, what->integer, arguments);
     }
     p->stack.used -= 2;
     return push_node(p, &result);
@@ -437,7 +473,8 @@ static rc_status execute(rc_pickle *p, uint8_t instruction)
     case '(': return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_MARK});
     case 'N': return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_NONE});
     case '}': return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_DICTIONARY});
-    case ']': return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_LIST});
+    case ']': /* list, set */
+    case 0x8F: return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_LIST});
     case ')': return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_TUPLE});
     case 0x88: return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_INTEGER, .integer = 1});
     case 0x89: return push_node(p, &(rc_pickle_node){.kind = RC_PICKLE_INTEGER, .integer = 0});
@@ -446,25 +483,31 @@ static rc_status execute(rc_pickle *p, uint8_t instruction)
     case 'J': return push_integer(p, 4);
     case 0x8A: return push_long(p);
     case 'G': return push_real(p);
-    case 'U': /* 8-bit string, bytes: short */
-    case 'C': return push_string(p, 1);
+    case 'U': /* 8-bit string, bytes, UTF-8: short */
+    case 'C':
+    case 0x8C: return push_string(p, 1);
     case 'T': /* 8-bit string, bytes, UTF-8 */
     case 'B':
     case 'X': return push_string(p, 4);
-    case 'c': return push_function(p);
-    case 'q': return memo_put(p, 1);
-    case 'r': return memo_put(p, 4);
+    case 0x95: return skip_frame(p);
+    case 'c': return take_function(p);
+    case 0x93: return find_function(p);
+    case 'q': return memo_put_at(p, 1);
+    case 'r': return memo_put_at(p, 4);
+    case 0x94: return memo_put(p, p->memo.used);
     case 'h': return memo_get(p, 1);
     case 'j': return memo_get(p, 4);
     case 0x85: return make_tuple(p, 1, false);
     case 0x86: return make_tuple(p, 2, false);
     case 0x87: return make_tuple(p, 3, false);
-    case 't': {
+    case 't':
+    case 0x91: { /* tuple, frozen set */
         size_t count;
         return above_mark(p, &count) ? make_tuple(p, count, true) : damaged(p, "no mark");
     }
     case 'a': return collect(p, 1, 0, RC_PICKLE_LIST);
-    case 'e': return collect_above_mark(p, RC_PICKLE_LIST);
+    case 'e':
+    case 0x90: return collect_above_mark(p, RC_PICKLE_LIST);
     case 's': return collect(p, 2, 0, RC_PICKLE_DICTIONARY);
     case 'u': return collect_above_mark(p, RC_PICKLE_DICTIONARY);
     case 'Q': return name_storage(p);
@@ -481,8 +524,8 @@ static rc_status run(rc_pickle *p)
     p->stack.used = 0;
     RC_TRY(reserve(p, &p->cells, 1, sizeof(rc_pickle_cell)));
     p->cells.used = 1;
-    if (p->size < 2 || p->data[0] != 0x80 || p->data[1] < 2 || p->data[1] > 3)
-        return rc_fail(RC_FORMAT, "'%s' is not a pickle of protocol 2 or 3", p->name);
+    if (p->size < 2 || p->data[0] != 0x80 || p->data[1] < 2 || p->data[1] > 5)
+        return rc_fail(RC_FORMAT, "'%s' is not a pickle of protocol 2 to 5", p->name);
     for (p->at = 2; p->at < p->size;) {
         uint8_t instruction = p->data[p->at++];
         if (instruction != '.') {

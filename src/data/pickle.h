@@ -1,4 +1,4 @@
-/* A reader of pickles that hold data only, as protocols 2 and 3 write them: dictionaries, lists, tuples, strings,
+/* A reader of pickles that hold data only, as protocols 2 to 5 write them: dictionaries, lists, sets, tuples, strings,
  * numbers, numpy arrays of bytes, and PyTorch's tensors, whose numbers lie elsewhere. It executes nothing. It knows the
  * few functions that such a pickle names, and makes what they would have made. Any other function or instruction is an
  * error. */

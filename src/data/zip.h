@@ -1,7 +1,7 @@
 /* A reader of zip archives in memory, as PyTorch writes them: entries as they are or deflated. The directory at the end
  * comes from strangers: every place and size that it claims is checked, and what an entry unpacks to is bounded and
- * compared with its checksum. Archives of more than one file, encrypted ones and zip64 (more than 4 GB or 65535
- * entries) are refused. */
+ * compared with its checksum. Archives of more than one file and encrypted ones are refused. Of zip64 (archives of more
+ * than 4 GB or 65535 entries) it reads all that PyTorch writes. */
 #ifndef RC_DATA_ZIP_H
 #define RC_DATA_ZIP_H
 

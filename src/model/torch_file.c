@@ -268,10 +268,20 @@ static rc_status read_archive(rc_torch_file *f, const uint8_t *bytes, size_t siz
 
 /* ---- the kind before archives: five pickles, then storages ------------------------------------------------------- */
 
-/* The pickle of 0x1950a86a20f9469cfc6c, behind the byte of its protocol. */
+/* The first is 0x1950a86a20f9469cfc6c, behind the byte of its protocol and, from protocol 4 on, the size of a frame. */
 static const uint8_t magic[] = {0x8A, 0x0A, 0x6C, 0xFC, 0x9C, 0x46, 0xF9, 0x20, 0x6A, 0xA8, 0x50, 0x19, '.'};
+static const uint8_t frame[] = {0x95, sizeof magic, 0, 0, 0, 0, 0, 0, 0};
 
-enum { MAGIC_AT = 2, MAGIC_END = MAGIC_AT + sizeof magic };
+/* Where the second pickle begins; 0: it is no such file. */
+static size_t behind_magic(const uint8_t *bytes, size_t size)
+{
+    size_t at = 2;
+    if (size >= at + sizeof frame && memcmp(bytes + at, frame, sizeof frame) == 0)
+        at += sizeof frame;
+    return size >= at + sizeof magic && bytes[0] == 0x80 && memcmp(bytes + at, magic, sizeof magic) == 0
+               ? at + sizeof magic
+               : 0;
+}
 
 /* The next pickle of the file. */
 typedef struct place {
@@ -368,7 +378,7 @@ static rc_status take_storages(rc_torch_file *f, const rc_pickle_storage *named,
 
 static rc_status read_old(rc_torch_file *f, const uint8_t *bytes, size_t size)
 {
-    place p = {bytes, size, MAGIC_END};
+    place p = {bytes, size, behind_magic(bytes, size)};
     rc_pickle *pickle = NULL, *list = NULL;
     rc_pickle_storage *named = NULL;
     rc_pickle_list keys;
@@ -393,14 +403,9 @@ static rc_status read_old(rc_torch_file *f, const uint8_t *bytes, size_t size)
 
 /* ---- the file --------------------------------------------------------------------------------------------------- */
 
-static bool is_old(const uint8_t *bytes, size_t size)
-{
-    return size >= MAGIC_END && bytes[0] == 0x80 && memcmp(bytes + MAGIC_AT, magic, sizeof magic) == 0;
-}
-
 bool rc_torch_file_is(const uint8_t *bytes, size_t size)
 {
-    return rc_zip_is(bytes, size) || is_old(bytes, size);
+    return rc_zip_is(bytes, size) || behind_magic(bytes, size) > 0;
 }
 
 rc_status rc_torch_file_parse(const char *name, const uint8_t *bytes, size_t size, rc_torch_file **file)
@@ -411,7 +416,7 @@ rc_status rc_torch_file_parse(const char *name, const uint8_t *bytes, size_t siz
         return RC_OUT_OF_MEMORY;
     f->name = name;
     f->room = 2 * size + RC_INPUT_FREE;
-    rc_status status = is_old(bytes, size) ? read_old(f, bytes, size) : read_archive(f, bytes, size);
+    rc_status status = behind_magic(bytes, size) > 0 ? read_old(f, bytes, size) : read_archive(f, bytes, size);
     if (status == RC_OK)
         *file = f;
     else

@@ -1,4 +1,5 @@
 """Files of torch.save, small and of every kind, for the reader of such files (tests/unit/test_torch_file.c)."""
+import argparse
 import collections
 import pathlib
 
@@ -51,6 +52,9 @@ def make():
     folder.write("archive.pth", net)
     folder.write("old.pth", {"epoch": 3, "accuracy": 91.5, "state_dict": net, "optimizer": {"lr": [0.1, None, True]}},
                  _use_new_zipfile_serialization=False)
+    folder.write("protocol4.pth", {"seen": {1, 2}, "none": set(), "kept": frozenset([3]), "state_dict": net},
+                 pickle_protocol=4)
+    folder.write("old5.pth", {"epoch": 3, "model": net}, pickle_protocol=5, _use_new_zipfile_serialization=False)
     save_safetensors(FOLDER / "same.safetensors", net)
     special = torch.tensor([0.0, -0.0, 1.0, -2.5, 65504.0, 2.0 ** -24, 1.5 * 2.0 ** -15, 1.0 / 1024])
     whole = torch.arange(10, dtype=torch.float32)
@@ -59,7 +63,9 @@ def make():
         "part": whole[4:].view(2, 3), "parameter": torch.nn.Parameter(whole[:4]), "whole": torch.arange(2),
         "flags": torch.tensor([True, False]), "infinite": torch.tensor([1.0, float("inf")])})
     folder.write("module.pth", torch.nn.Linear(2, 1))
-    folder.write("set.pth", {"seen": {1, 2}, "weight": torch.ones(1)})
+    folder.write("module4.pth", torch.nn.Linear(2, 1), pickle_protocol=4)
+    folder.write("namespace.pth", {"args": argparse.Namespace(lr=0.1), "weight": torch.ones(1)})
+    folder.write("set.pth", {"seen": {1, 2}, "kept": frozenset(), "weight": torch.ones(1)})
     folder.write("columns.pth", {"weight": torch.arange(6.0).reshape(2, 3).t(), "every second": torch.arange(6.0)[1::2],
                                  "permuted": torch.arange(12.0).reshape(3, 2, 2).permute(2, 1, 0)})
     folder.write("empty.pth", {"epoch": 1, "note": "nothing"})

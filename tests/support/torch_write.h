@@ -7,6 +7,8 @@
 typedef struct torch_style {
     bool old;           /* the kind before archives */
     bool deflated;      /* entries of the archive */
+    bool large;         /* zip64: every size and place in the wide fields that archives of more than 4 GB have */
+    bool framed;        /* pickles of protocol 4, not 2 */
     const char *inside; /* key of the dictionary that holds the state_dict; NULL: it is bare */
     const char *prefix; /* before every name; NULL: none */
 } torch_style;

@@ -368,8 +368,23 @@ static void pickles_execute_nothing(void **state)
     REFUSED("\x87.", "too few values for a tuple");
     REFUSED("}b.", "a state for something that takes none");
     REFUSED("}\x8a\x09.", "a number of more than 8 bytes");
-    assert_pickle_refused("\x80\x05}.", 4, "is not a pickle of protocol 2 or 3");
-    assert_pickle_refused("}.", 2, "is not a pickle of protocol 2 or 3");
+    REFUSED("\x93.", "a function whose name is no string");
+    REFUSED("U\1x\x93.", "a function whose name is no string");
+    REFUSED("U\1x}\x93.", "a function whose name is no string");
+    REFUSED("}U\1x\x93.", "a function whose name is no string");
+    REFUSED("\x8C\2os\x8C\6system\x93.", "asks for os.system, which recollect does not call");
+    REFUSED("\x94.", "nothing to remember");
+    REFUSED("}\x94h\1.", "nothing was remembered there");
+    REFUSED("\x95\2\0\0\0\0\0\0\0.", "a frame longer than the file");
+    REFUSED("\x95\0\0\0\0\1\0\0\0.", "a frame longer than the file");
+    REFUSED("\x95\1\0\0\0\0\0\0", "unexpected end");
+    REFUSED("\x8F.", "is a pickle of a list, expected a dictionary");
+    REFUSED("(\x91.", "is a pickle of a tuple, expected a dictionary");
+    REFUSED("}(K\1\x90.", "nothing to add values to");
+    REFUSED("c__builtin__\nset\n)R.", "a call that recollect does not know");
+    assert_pickle_refused("\x80\x06}.", 4, "is not a pickle of protocol 2 to 5");
+    assert_pickle_refused("\x80\x01}.", 4, "is not a pickle of protocol 2 to 5");
+    assert_pickle_refused("}.", 2, "is not a pickle of protocol 2 to 5");
 }
 
 static void pickled_arrays_are_checked(void **state)

@@ -79,7 +79,7 @@ static void ramp(float *values, int count, float first, float step)
 static void reads_what_torch_writes(void **state)
 {
     (void)state;
-    static const char *const files[] = {"archive.pth", "old.pth", "same.safetensors"};
+    static const char *const files[] = {"archive.pth", "old.pth", "protocol4.pth", "old5.pth", "same.safetensors"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         rc_weights *weights = open_fixture(files[i]);
         float values[64];
@@ -129,13 +129,23 @@ static void reads_other_orders(void **state)
     rc_weights_close(weights);
 }
 
+static void passes_over_sets(void **state)
+{
+    (void)state;
+    rc_weights *weights = open_fixture("set.pth");
+    assert_int_equal(rc_weights_count(weights), 1);
+    expect(weights, "weight", 1, (int64_t[]){1}, (float[]){1});
+    rc_weights_close(weights);
+}
+
 static void names_what_it_does_not_call(void **state)
 {
     (void)state;
     static const struct {
         const char *file, *words;
     } cases[] = {{"module.pth", "asks for torch.nn.modules.linear.Linear, which recollect does not call"},
-                 {"set.pth", "asks for __builtin__.set"},
+                 {"module4.pth", "asks for torch.nn.modules.linear.Linear, which recollect does not call"},
+                 {"namespace.pth", "asks for argparse.Namespace"},
                  {"empty.pth", "holds no tensors; expected the state_dict() of a net"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char path[256];
@@ -159,6 +169,9 @@ static void names_what_it_does_not_call(void **state)
 static const torch_style styles[] = {{0},
                                      {.deflated = true},
                                      {.old = true},
+                                     {.large = true},
+                                     {.old = true, .framed = true},
+                                     {.large = true, .deflated = true, .framed = true},
                                      {.inside = "state_dict", .prefix = "module."},
                                      {.old = true, .inside = "model_state_dict"},
                                      {.inside = "model"}};
@@ -191,7 +204,7 @@ static void every_cut_and_every_byte(void **state)
 {
     (void)state;
     volatile unsigned sum = 0; /* so that the bytes are read */
-    for (int s = 0; s < 3; s++) {
+    for (int s = 0; s < 5; s++) {
         size_t size, before = rc_bytes_allocated();
         uint8_t *bytes = torch_write(few, FEW, styles[s], &size);
         rc_torch_file *file;
@@ -272,8 +285,9 @@ static void broken_archives_are_named(void **state)
     enum { END = 22 };
     refused_archive(END, 1, 'Q', "the directory of the archive is missing");
     refused_archive(END - 4, 2, 1, "is a part of an archive");
-    refused_archive(END - 10, 2, UINT16_MAX, "is a zip64 archive");
-    refused_archive(END - 16, 4, UINT32_MAX, "is a zip64 archive");
+    refused_archive(END - 10, 2, UINT16_MAX, "the record of large archives is missing");
+    refused_archive(END - 12, 4, UINT32_MAX, "the record of large archives is missing");
+    refused_archive(END - 16, 4, UINT32_MAX, "the record of large archives is missing");
     refused_archive(END - 16, 4, 1 << 20, "its directory does not fit into it");
     refused_archive(END - 12, 4, 1 << 20, "its directory does not fit into it");
     refused_archive(END - 20, 2, 1, "the directory of the archive is missing");
@@ -294,6 +308,67 @@ static void broken_archives_are_named(void **state)
     patch(bytes, size, (const char *)first_values, (const char *)second_values, 4);
     refused(bytes, size, "entry 'net/data/0' has a wrong checksum");
     free(bytes);
+}
+
+/* `value` in the `size` bytes that lie `at` bytes behind the last `mark` of an archive in zip64. */
+static void refused_large(const char *mark, size_t at, int size, uint64_t value, const char *words)
+{
+    size_t length, found = 0;
+    uint8_t *bytes = torch_write(few, FEW, (torch_style){.large = true}, &length);
+    for (size_t i = 0; i + 4 <= length; i++)
+        found = memcmp(bytes + i, mark, 4) == 0 ? i : found;
+    assert_true(found > 0);
+    for (int i = 0; i < size; i++)
+        bytes[found + at + (size_t)i] = (uint8_t)(value >> (8 * i));
+    refused(bytes, length, words);
+    free(bytes);
+}
+
+/* One full field of the record at the end asks for the wide one; the others are not read then. */
+static void one_full_field_makes_an_archive_large(void **state)
+{
+    (void)state;
+    static const struct {
+        size_t at, size;
+    } fields[] = {{10, 2}, {12, 4}, {16, 4}};
+    for (int i = 0; i < 3; i++) {
+        size_t size;
+        uint8_t *bytes = torch_write(few, FEW, (torch_style){.large = true}, &size);
+        rc_torch_file *file;
+        memset(bytes + size - 22 + 8, 0, 12);
+        refused(bytes, size, "is an archive without data.pkl");
+        memset(bytes + size - 22 + fields[i].at, 0xFF, fields[i].size);
+        assert_int_equal(rc_torch_file_parse("x.pth", bytes, size, &file), RC_OK);
+        rc_torch_file_close(file);
+        free(bytes);
+    }
+}
+
+static void broken_large_archives_are_named(void **state)
+{
+    (void)state;
+    static const char locator[] = "PK\6\7", record[] = "PK\6\6", entry[] = "PK\1\2";
+    enum { FIELDS = 46 + 10 + 6 }; /* of the last entry, net/data/2, behind one that nobody asks for */
+    refused_large(locator, 0, 1, 'Q', "the record of large archives is missing");
+    refused_large(record, 0, 1, 'Q', "the record of large archives is missing");
+    refused_large(locator, 8, 8, UINT64_MAX, "the record of large archives is missing");
+    refused_large(locator, 8, 8, (uint64_t)1 << 32, "the record of large archives is missing");
+    refused_large(locator, 8, 8, 0, "the record of large archives is missing");
+    refused_large(record, 16, 4, 1, "is a part of an archive");
+    refused_large(record, 20, 4, 1, "is a part of an archive");
+    refused_large(record, 24, 8, 4, "is a part of an archive");
+    refused_large(record, 40, 8, UINT64_MAX, "its directory does not fit into it");
+    refused_large(record, 48, 8, UINT64_MAX, "its directory does not fit into it");
+    refused_large(record, 40, 8, 5 * 46 - 1, "its directory does not fit into it");
+    refused_large(entry, FIELDS + 0, 2, 2, "entry 'net/data/2' is larger than 4 GB and does not say how large");
+    refused_large(entry, FIELDS + 2, 2, 23, "entry 'net/data/2' is larger than 4 GB and does not say how large");
+    refused_large(entry, FIELDS + 2, 2, 25, "entry 'net/data/2' is larger than 4 GB and does not say how large");
+    refused_large(entry, FIELDS + 4, 8, 9, "entry 'net/data/2' is packed in a way that recollect does not know");
+    refused_large(entry, FIELDS + 12, 8, UINT64_MAX, "its entries overlap");
+    refused_large(entry, FIELDS + 12, 8, 9, "entry 'net/data/2' reaches behind the end of the archive");
+    refused_large(entry, FIELDS + 12, 8, 7, "entry 'net/data/2' is packed in a way that recollect does not know");
+    refused_large(entry, FIELDS + 20, 8, UINT64_MAX, "entry 'net/data/2' is not where the directory says");
+    refused_large(entry, FIELDS + 20, 8, 1, "entry 'net/data/2' is not where the directory says");
 }
 
 /* Puts the bytes of a literal behind those of the file. */
@@ -390,14 +465,50 @@ static void deflated_claims_are_not_believed(void **state)
     free(bytes);
 }
 
+/* zlib counts in 32 bits: an entry of 4 GB more than it unpacks to must not pass for that entry. Only an archive of
+ * 64 MB may unpack to so much. */
+static void deflated_entries_of_4_gb_are_refused(void **state)
+{
+    (void)state;
+    enum { MORE = 1 << 26 };
+    size_t size, directory = 0, record;
+    uint8_t *bytes = torch_write(few, FEW, (torch_style){.large = true, .deflated = true}, &size);
+    while (memcmp(bytes + directory, "PK\1\2", 4) != 0)
+        directory++;
+    for (record = directory; memcmp(bytes + record, "PK\6\6", 4) != 0;)
+        record++;
+    uint8_t *longer = calloc(1, size + MORE); /* nothing between the entries and the directory */
+    assert_non_null(longer);
+    memcpy(longer, bytes, directory);
+    memcpy(longer + directory + MORE, bytes + directory, size - directory);
+    longer[record + MORE + 48 + 3] += MORE >> 24;
+    longer[size + MORE - 22 - 20 + 8 + 3] += MORE >> 24;
+    rc_torch_file *file;
+    assert_int_equal(rc_torch_file_parse("x.pth", longer, size + MORE, &file), RC_OK);
+    rc_torch_file_close(file);
+    longer[directory + MORE + 46 + 12 + 6 + 4 + 4]++; /* of net/data.pkl: 2^32 bytes more */
+    refused(longer, size + MORE, "entry 'net/data.pkl' is deflated and larger than 4 GB");
+    free(longer);
+    free(bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_what_torch_writes),  cmocka_unit_test(reads_every_floating_type),
-        cmocka_unit_test(reads_other_orders),       cmocka_unit_test(names_what_it_does_not_call),
-        cmocka_unit_test(every_style_is_read),      cmocka_unit_test(every_cut_and_every_byte),
-        cmocka_unit_test(broken_pickles_are_named), cmocka_unit_test(broken_archives_are_named),
-        cmocka_unit_test(claims_are_not_believed),  cmocka_unit_test(deflated_claims_are_not_believed),
+        cmocka_unit_test(reads_what_torch_writes),
+        cmocka_unit_test(reads_every_floating_type),
+        cmocka_unit_test(reads_other_orders),
+        cmocka_unit_test(names_what_it_does_not_call),
+        cmocka_unit_test(passes_over_sets),
+        cmocka_unit_test(broken_large_archives_are_named),
+        cmocka_unit_test(deflated_entries_of_4_gb_are_refused),
+        cmocka_unit_test(one_full_field_makes_an_archive_large),
+        cmocka_unit_test(every_style_is_read),
+        cmocka_unit_test(every_cut_and_every_byte),
+        cmocka_unit_test(broken_pickles_are_named),
+        cmocka_unit_test(broken_archives_are_named),
+        cmocka_unit_test(claims_are_not_believed),
+        cmocka_unit_test(deflated_claims_are_not_believed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
