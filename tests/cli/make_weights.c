@@ -1,6 +1,6 @@
 /* A file of weights as somebody might publish it, for the tests of import.
  *
- * usage: make_weights NET CLASSES archive|old|safetensors FILE */
+ * usage: make_weights NET CLASSES archive|deflated|old|safetensors FILE */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,7 +23,10 @@ int main(int argc, char **argv)
         rc_json_writer metadata = rc_safetensors_metadata_begin();
         status = rc_safetensors_write(argv[4], w->tensor, w->count, &metadata, true);
     } else {
-        torch_style style = {.old = strcmp(argv[3], "old") == 0, .inside = "state_dict", .prefix = "module."};
+        torch_style style = {.old = strcmp(argv[3], "old") == 0,
+                             .deflated = strcmp(argv[3], "deflated") == 0,
+                             .inside = "state_dict",
+                             .prefix = "module."};
         size_t size;
         uint8_t *bytes = torch_write(w->tensor, w->count, style, &size);
         status = rc_file_write_atomic(argv[4], bytes, size);

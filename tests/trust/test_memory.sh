@@ -4,20 +4,20 @@
 # code 1, a message, and nothing half done: its folder is as it was before, and a run that goes on with --resume ends
 # with the bytes of a whole one. Every violation is told; the figures of each command come last.
 #
-# usage: test_memory.sh PROGRAM MAKE_IMAGES FAULT_LIBRARY HEAP_LIBRARY USE_API [POINTS|all [SEED [COMMAND...]]]
+# usage: test_memory.sh PROGRAM MAKE_IMAGES FAULT_LIBRARY HEAP_LIBRARY USE_API MAKE_WEIGHTS [POINTS|all [SEED [COMMAND...]]]
 #   POINTS: how many requests of each command fail (the first, the last, some by the seed, the others evenly), in each
 #   of the two ways; all: every one. test_memory.sh --list: the names of the commands
 order=(info info-json info-machine predict predict-json predict-csv predict-list predict-formats eval eval-json
     eval-folders eval-formats eval-lists eval-tiny eval-idx eval-cifar learn learn-json learn-more learn-more-json dream
-    dream-beside dream-again analyze-ledger analyze-dkl analyze-norms analyze-gradient analyze-cost api run run-killed
+    dream-beside dream-again import import-old import-safetensors export-onnx export-torch export-c learn-head analyze-ledger analyze-dkl analyze-norms analyze-gradient analyze-cost api run run-killed
     run-done watch)
 if [ "${1:-}" = --list ]; then
     printf '%s\n' "${order[@]}"
     exit
 fi
 . "$(dirname "$0")/common.sh"
-fault=$3 heap=$4 use_api=$5 points=${6:-6} seed=${7:-$$}
-shift $(($# < 7 ? $# : 7))
+fault=$3 heap=$4 use_api=$5 make_weights=$6 points=${7:-6} seed=${8:-$$}
+shift $(($# < 8 ? $# : 8))
 only=("$@")
 limit=20 # seconds, of milliseconds
 shopt -s nullglob globstar
@@ -108,6 +108,12 @@ for data in folders lists tiny idx cifar.tar.gz; do
         >/dev/null 2>message || fail "learning from $data: $(<message)"
 done
 
+# Somebody's weights, of the smallest net that is published, in every kind of file, and the model that they become.
+for kind in deflated old safetensors; do "$make_weights" cifar-resnet20 2 $kind inputs/weights.$kind; done
+printf 'a\nb\n' >inputs/labels
+"$program" import inputs/weights.old --classes inputs/labels --out inputs/imported.safetensors >/dev/null 2>message ||
+    fail "an import: $(<message)"
+
 mkdir made # beside `inputs`, as the folders of the commands are
 (cd made && "$program" run ../inputs/run.yaml --method cwd,joint --threads 1 --out ../inputs/past >/dev/null 2>../message) ||
     fail "a run: $(<message)"
@@ -137,6 +143,13 @@ declare -A commands=(
     [dream]="dream $two --steps 1 --per-class 2 --threads 1 --out dreams"
     [dream-beside]="dream $two --steps 1 --per-class 2 --threads 1 --out dreams --beside ../inputs/first --json"
     [dream-again]="dream $two --steps 1 --per-class 2 --threads 1 --out again --force"
+    [import]="import ../inputs/weights.deflated --classes ../inputs/labels --out new.safetensors"
+    [import-old]="import ../inputs/weights.old --as cifar-resnet20 --out new.safetensors"
+    [import-safetensors]="import ../inputs/weights.safetensors --out new.safetensors"
+    [export-onnx]="export $two --onnx new.onnx"
+    [export-torch]="export $two --torch new.safetensors"
+    [export-c]="export $two --c-header new.h"
+    [learn-head]="learn ../inputs/imported.safetensors ../inputs/second --adapt head --threads 1 --out new.safetensors"
     [watch]="watch ../inputs/watched"
     [analyze-ledger]="analyze ledger ../inputs/past --method cwd --threads 1"
     [analyze-dkl]="analyze dkl ../inputs/past --method cwd --samples 5 --threads 1"

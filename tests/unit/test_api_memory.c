@@ -15,8 +15,11 @@
 
 #include <cmocka.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 #include "support/api_data.h"
+#include "support/published_weights.h"
+#include "support/torch_write.h"
 
 /* ---- the heap ------------------------------------------------------------------------------------------ */
 
@@ -118,7 +121,7 @@ enum { IMAGES = 8, CLASSES = 2 };
 static api_data first, second;
 static char folder[] = "/tmp/recollect-test-XXXXXX";
 static char dreams[] = "/tmp/recollect-test-XXXXXX"; /* another folder */
-static char path[64];
+static char path[64], published[64], exported[64];
 
 typedef struct program {
     recollect_context *context;
@@ -315,6 +318,26 @@ static recollect_status run(program *p)
     return status;
 }
 
+/* Somebody's weights become a model. */
+static recollect_status import(program *p)
+{
+    const recollect_import_settings settings = {.size = sizeof settings, .net = "cifar-resnet20"};
+    recollect_status status = open_context(p);
+    return status == RECOLLECT_OK ? recollect_model_import(p->context, published, &settings, &p->model) : status;
+}
+
+/* A model becomes a file of every format. */
+static recollect_status export_all(program *p)
+{
+    static const char *const formats[] = {"onnx", "torch", "c"};
+    recollect_status status = open_context(p);
+    if (status == RECOLLECT_OK)
+        status = recollect_model_load(p->context, p->path, &p->model);
+    for (int i = 0; status == RECOLLECT_OK && i < 3; i++)
+        status = recollect_model_export(p->model, formats[i], exported, 1);
+    return status;
+}
+
 /* After a failure the model must still answer as before. */
 static void check_model(program *p)
 {
@@ -339,6 +362,16 @@ static int set_up(void **state)
     if (mkdtemp(folder) == NULL || mkdtemp(dreams) == NULL)
         return -1;
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    snprintf(published, sizeof published, "%s/published.pth", folder);
+    snprintf(exported, sizeof exported, "%s/exported.h", folder);
+    published_weights *weights = published_weights_make("cifar-resnet20", 2);
+    size_t size;
+    uint8_t *bytes = torch_write(weights->tensor, weights->count, (torch_style){0}, &size);
+    published_weights_free(weights);
+    rc_status written = rc_file_write_atomic(published, bytes, size);
+    free(bytes);
+    if (written != RC_OK)
+        return -1;
     api_data_make(&first, 0, CLASSES, IMAGES / CLASSES, 1);
     api_data_make(&second, 2, 1, IMAGES, 2);
     return 0;
@@ -350,6 +383,8 @@ static int tear_down(void **state)
     api_data_free(&first);
     api_data_free(&second);
     remove(path);
+    remove(published);
+    remove(exported);
     static const char *const pictures[] = {"all.png", "01-rows.png", "02-columns.png"};
     for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) {
         char name[96];
@@ -382,7 +417,7 @@ static void own_memory_is_used_and_given_back(void **state)
 
 /* Fails every allocation in turn (where everything is slow: every seventh); `*fails_at` says which. Returns how many
  * there were. */
-static int fail_each(counter *c, int *fails_at, int *calls)
+static int fail_each(recollect_status (*program_of)(program *), counter *c, int *fails_at, int *calls)
 {
     size_t before = rc_bytes_allocated();
     int held = heap_held, step = getenv("RECOLLECT_TEST_LIGHT") != NULL ? 7 : 1;
@@ -390,7 +425,7 @@ static int fail_each(counter *c, int *fails_at, int *calls)
         program p = {.counter = c, .path = path, .dreams = dreams};
         *calls = 0;
         *fails_at = k;
-        recollect_status status = run(&p);
+        recollect_status status = program_of(&p);
         *fails_at = 0;
         if (*calls >= k) {
             if (status != RECOLLECT_OUT_OF_MEMORY || recollect_last_message()[0] == '\0')
@@ -414,7 +449,7 @@ static void every_failure_of_own_memory_is_survived(void **state)
 {
     (void)state;
     counter c = {0};
-    int count = fail_each(&c, &c.fails_at, &c.calls);
+    int count = fail_each(run, &c, &c.fails_at, &c.calls);
     print_message("%d allocations failed, one after the other\n", count);
     assert_int_equal(c.held, 0);
     assert_true(count > 30);
@@ -423,7 +458,26 @@ static void every_failure_of_own_memory_is_survived(void **state)
 static void every_failure_of_the_heap_is_survived(void **state)
 {
     (void)state;
-    int count = fail_each(NULL, &heap_fails_at, &heap_calls);
+    int count = fail_each(run, NULL, &heap_fails_at, &heap_calls);
+    print_message("%d allocations failed, one after the other\n", count);
+    assert_true(count > 100);
+}
+
+static void every_failure_of_import_is_survived(void **state)
+{
+    (void)state;
+    int count = fail_each(import, NULL, &heap_fails_at, &heap_calls);
+    print_message("%d allocations failed, one after the other\n", count);
+    assert_true(count > 100);
+}
+
+static void every_failure_of_export_is_survived(void **state)
+{
+    (void)state;
+    program p = {.path = path, .dreams = dreams};
+    assert_int_equal(run(&p), RECOLLECT_OK); /* the model is saved */
+    end(&p);
+    int count = fail_each(export_all, NULL, &heap_fails_at, &heap_calls);
     print_message("%d allocations failed, one after the other\n", count);
     assert_true(count > 100);
 }
@@ -434,6 +488,8 @@ int main(void)
         cmocka_unit_test(own_memory_is_used_and_given_back),
         cmocka_unit_test(every_failure_of_own_memory_is_survived),
         cmocka_unit_test(every_failure_of_the_heap_is_survived),
+        cmocka_unit_test(every_failure_of_import_is_survived),
+        cmocka_unit_test(every_failure_of_export_is_survived),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
