@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "analysis/matrix.h"
+#include "base/matrix.h"
 #include "analysis/statistics.h"
 #include "base/memory.h"
 #include "base/stop.h"

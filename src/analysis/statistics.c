@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "analysis/matrix.h"
+#include "base/matrix.h"
 #include "base/memory.h"
 
 /* ---- means and covariance --------------------------------------------------------------------------------------- */

@@ -26,11 +26,12 @@ typedef struct rc_backend rc_backend;
 /* Loss terms, the one list of them: identifier, key in logs, name for people. RC_LOSS_CE and so on are indices into
  * rc_step.weight and into the value slots of a step. */
 #define RC_LOSSES(LOSS) \
-    LOSS(CE, "ce", "cross entropy")  /* all, local, split, asymmetric */ \
-    LOSS(INTER, "inter", "inter")    /* LODE: new against old */ \
-    LOSS(INTRA, "intra", "intra")    /* LODE: among the new */ \
-    LOSS(REPLAY, "replay", "replay") /* cross entropy on replayed samples */ \
-    LOSS(HEAD, "head", "head")       /* ABD: cross entropy that moves the head alone */ \
+    LOSS(CE, "ce", "cross entropy")        /* all, local, split, asymmetric */ \
+    LOSS(INTER, "inter", "inter")          /* LODE: new against old */ \
+    LOSS(INTRA, "intra", "intra")          /* LODE: among the new */ \
+    LOSS(REPLAY, "replay", "replay")       /* cross entropy on replayed samples */ \
+    LOSS(HEAD, "head", "head")             /* ABD: cross entropy that moves the head alone */ \
+    LOSS(DRAWN, "drawn", "drawn features") /* cwd+: cross entropy on features drawn from class statistics */ \
     LOSS(HKD, "hkd", "HKD") \
     LOSS(KD, "kd", "KD") \
     LOSS(KD_REPLAY, "kd_replay", "KD of replay") \

@@ -25,6 +25,7 @@ typedef struct rc_method {
     double lode_rho;
     bool dce;        /* dreams must match the stored class statistics; needs estimation */
     bool refine;     /* class-balanced refinement of the head, with the replayed half's losses and WAR */
+    bool plus;       /* losses and statistics that the settings plus_* ask for */
     bool align_rows; /* WA: after training, new rows of the head get the old ones' mean norm */
 } rc_method;
 

@@ -47,6 +47,10 @@
       "stages of the net, from its end on, that learn once there are old classes; the others stay; 0: all learn") \
     X(NUMBER, learning_rate,         0.1,         RANGE(0, 100),       "training", \
       "learning rate of main training") \
+    X(NUMBER, rate_later,            1,           RANGE(0, 100),       "training", \
+      "factor of that rate once there are old classes") \
+    X(SWITCH, cosine,                false,       EITHER,              "training", \
+      "the learning rate falls to 0 along a cosine, without milestones") \
     X(LIST,   milestone,             (80, 120),   RANGE(0, 1000000),   "training", \
       "epochs at which the learning rate is multiplied by decay") \
     X(NUMBER, decay,                 0.1,         RANGE(0, 1),         "training", \
@@ -72,6 +76,19 @@
       "weight of the distillation of softened logits") \
     X(NUMBER, feature_weight,        0.1,         RANGE(0, 1e6),       "feature", \
       "weight of the distillation of features (ABD)") \
+    /* What cwd+ adds to CwD; 0: nothing. All losses are scaled like relational distillation. */ \
+    X(NUMBER, plus_kd_new,           0,           RANGE(0, 1e6),       "plus", \
+      "weight of the distillation of softened logits on new images (cwd+)") \
+    X(NUMBER, plus_kd_dreams,        0,           RANGE(0, 1e6),       "plus", \
+      "weight of the distillation of softened logits on dreams (cwd+)") \
+    X(NUMBER, plus_ce_dreams,        0,           RANGE(0, 1e6),       "plus", \
+      "weight of cross entropy of dreams over the old classes (cwd+)") \
+    X(NUMBER, plus_feature,          0,           RANGE(0, 1e6),       "plus", \
+      "weight of the distillation of features as the old head sees them (cwd+)") \
+    X(NUMBER, plus_drawn,            0,           RANGE(0, 1e6),       "plus", \
+      "weight, in refinement, of cross entropy on features drawn from moved class statistics (cwd+)") \
+    X(TEXT,   plus_statistics,       "dreams",    ONE_OF("dreams|moved|moved-dreams"), "plus", \
+      "old classes' statistics are estimated from dreams, or are stored ones moved by a map of images (and dreams)") \
     /* What is stored of old images. */ \
     X(WHOLE,  buffer_size,           0,           RANGE(0, 100000000), "buffer", \
       "images that ER and LODE keep, at most; 0: as the method says (500 or 5120)") \

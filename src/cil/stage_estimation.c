@@ -2,10 +2,12 @@
  * the old classes; features of the new model, grouped by label, give the class means and one tied covariance. A
  * resumed task runs it from its beginning. */
 #include <math.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/memory.h"
 #include "base/stop.h"
+#include "cil/moved.h"
 #include "cil/stage.h"
 
 typedef struct estimation {
@@ -110,10 +112,34 @@ static rc_status run_steps(estimation *e, void (*step)(void *), uint32_t n, rc_s
     return RC_OK;
 }
 
+/* Stored statistics that have followed the net, in place of dreams'. They are kept after the last boundary: a task that
+ * is resumed begins with the old ones. */
+static rc_status keep_moved(rc_learner *l, rc_stage_report *report, const rc_stage_hooks *hooks)
+{
+    rc_backend *be = l->backend;
+    rc_moved moved;
+    RC_TRY(rc_moved_create(l, strcmp(l->settings.plus_statistics, "moved-dreams") == 0, &moved));
+    report->step = report->steps;
+    rc_status status = hooks->boundary(hooks->user, report);
+    if (status == RC_OK)
+        status = rc_learner_grow_statistics(l);
+    if (status == RC_OK) {
+        be->write_real64(be, l->class_mean, moved.mean, (size_t)moved.classes * (size_t)moved.d);
+        be->write_real64(be, l->covariance, moved.covariance, (size_t)moved.d * (size_t)moved.d);
+        status = be->sync(be);
+    }
+    rc_moved_destroy(&moved);
+    return status;
+}
+
+static bool moves(const rc_learner *l)
+{
+    return l->method->plus && strcmp(l->settings.plus_statistics, "dreams") != 0 && rc_moved_possible(l);
+}
+
 static rc_status estimate(estimation *e, const rc_stage_hooks *hooks)
 {
     rc_learner *l = e->learner;
-    RC_TRY(build(e));
     rc_stage_report report = {.stage = RC_STAGE_ESTIMATION,
                               .task = l->task,
                               .steps = rc_stage_steps(l, RC_STAGE_ESTIMATION),
@@ -123,6 +149,9 @@ static rc_status estimate(estimation *e, const rc_stage_hooks *hooks)
                               .state = &l->state};
     for (int i = 0; i < RC_LOSS_COUNT; i++)
         report.loss[i] = NAN;
+    if (moves(l))
+        return keep_moved(l, &report, hooks);
+    RC_TRY(build(e));
     int epochs = (int)((rc_stage_steps(l, RC_STAGE_TRAINING) + rc_stage_steps(l, RC_STAGE_REFINEMENT)) /
                        (uint32_t)l->batches);
     rc_learner_send_order(l, epochs); /* an epoch of its own */

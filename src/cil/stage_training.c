@@ -1,7 +1,10 @@
 /* Main training and head refinement (docs/methods/rdfcil.md): one optimiser, whose momentum goes from one to the other.
  * Epochs count from 0 in the task; the refinement's go on where main training stops. */
+#include <string.h>
+
 #include "base/clock.h"
 #include "base/memory.h"
+#include "cil/moved.h"
 #include "cil/stage.h"
 #include "nn/losses.h"
 
@@ -10,7 +13,31 @@ typedef struct stage_run {
     rc_training *training;
     rc_learner *learner;
     rc_schedule schedule;
+    rc_moved moved; /* refinement draws from it, if the method does */
+    float *drawn;   /* (classes * DRAWN_EACH, d) */
+    int32_t *drawn_label;
 } stage_run;
+
+enum { DRAWN_EACH = 16 }; /* features of every class, anew in every epoch of refinement */
+
+/* Features that refinement draws; 0: none. */
+static int drawn_features(const rc_learner *l)
+{
+    bool draws = l->method->plus && l->settings.plus_drawn > 0 && rc_moved_possible(l);
+    return draws && rc_stage_steps(l, RC_STAGE_REFINEMENT) > 0 ? DRAWN_EACH * l->student.head.classes : 0;
+}
+
+/* What settings add to the objective of cwd+. */
+static void add_plus(const rc_settings *s, rc_objective *o)
+{
+    if (s->plus_kd_new > 0)
+        o->kd_real = RC_KD_OLD;
+    if (s->plus_kd_dreams > 0)
+        o->kd_replay = RC_KD_OLD;
+    if (s->plus_ce_dreams > 0)
+        o->replay = RC_CE_OLD;
+    o->feature = o->feature || s->plus_feature > 0;
+}
 
 /* What the task at hand minimises: the row's objective, less what a first task has nothing to do with. Where images of
  * old classes are among the real ones, cross entropy covers all classes. */
@@ -20,6 +47,8 @@ static rc_objective objective_of(const rc_learner *l)
     if (l->n_old == 0)
         o = (rc_objective){
             .one_batch = o.one_batch, .real = RC_CE_ALL, .replay = l->has.replay ? o.replay : RC_CE_NONE};
+    else if (l->method->plus)
+        add_plus(&l->settings, &o);
     if (l->joins_old && (o.real == RC_CE_NEW || o.real == RC_CE_DECOUPLED))
         o.real = RC_CE_ALL;
     return o;
@@ -37,7 +66,8 @@ void rc_stage_weights(const rc_learner *l, rc_stage stage, float weight[RC_LOSS_
     if (adaptive && !s->paper_constant_scale)
         scale = rc_adaptive_loss_scale(l->n_old, l->n_new);
     double half = l->method->weights == RC_WEIGHTS_HALVES && l->has.replay ? 0.5 : 1;
-    double replay = adaptive ? s->lambda_hkd * scale.distillation : 1;
+    double replay = adaptive ? s->lambda_hkd * scale.distillation : 1, plus = scale.distillation;
+    bool own = l->method->plus;
     int old_tasks = l->student.head.tasks > 1 ? l->student.head.tasks - 1 : 1;
     double rho = s->lode_rho > 0 ? s->lode_rho : l->method->lode_rho;
     const rc_stage_loss losses[] = {
@@ -47,21 +77,33 @@ void rc_stage_weights(const rc_learner *l, rc_stage stage, float weight[RC_LOSS_
                     : half},
         {RC_LOSS_INTER, decoupled, half * rho / old_tasks},
         {RC_LOSS_INTRA, decoupled, half},
-        {RC_LOSS_REPLAY, o.replay != RC_CE_NONE, replay * half},
+        {RC_LOSS_REPLAY, o.replay != RC_CE_NONE, own ? s->plus_ce_dreams * plus : replay * half},
         {RC_LOSS_HEAD, trains && o.head_ce, 1},
+        {RC_LOSS_DRAWN, refines && drawn_features(l) > 0, s->plus_drawn},
         {RC_LOSS_HKD, o.hkd, replay},
-        {RC_LOSS_KD, trains && o.kd_real != RC_KD_NONE, s->kd_weight},
-        {RC_LOSS_KD_REPLAY, o.kd_replay != RC_KD_NONE, s->kd_weight * replay},
-        {RC_LOSS_FEATURE, trains && o.feature, s->feature_weight},
+        {RC_LOSS_KD, trains && o.kd_real != RC_KD_NONE, own ? s->plus_kd_new * plus : s->kd_weight},
+        {RC_LOSS_KD_REPLAY, o.kd_replay != RC_KD_NONE, own ? s->plus_kd_dreams * plus : s->kd_weight * replay},
+        {RC_LOSS_FEATURE, trains && o.feature, own ? s->plus_feature * plus : s->feature_weight},
         {RC_LOSS_RKD, trains && o.rkd, s->lambda_rkd * scale.distillation},
         {RC_LOSS_WAR, o.war, s->lambda_war},
     };
     rc_stage_set_losses(losses, sizeof losses / sizeof *losses, weight, active);
-    const rc_loss *own = l->method->replay->learns;
-    for (; trains && own != NULL && *own != RC_LOSS_COUNT; own++) {
-        weight[*own] = 1;
-        active[*own] = true;
+    const rc_loss *learnt = l->method->replay->learns;
+    for (; trains && learnt != NULL && *learnt != RC_LOSS_COUNT; learnt++) {
+        weight[*learnt] = 1;
+        active[*learnt] = true;
     }
+}
+
+/* What refinement draws in this epoch. */
+static void draw_features(stage_run *r, int epoch)
+{
+    const rc_learner *l = r->learner;
+    rc_rng rng = {l->settings.seed, (uint64_t)(uint32_t)l->task << 32 | RC_STREAM_DRAWN};
+    if (r->drawn == NULL)
+        return;
+    rc_moved_draw(&r->moved, rng, epoch, DRAWN_EACH, r->drawn, r->drawn_label);
+    rc_training_give_drawn(r->training, r->drawn, r->drawn_label);
 }
 
 /* Epoch by epoch from step `from` of the stage; `first_epoch` is the number of the stage's first epoch in the task. */
@@ -78,6 +120,7 @@ static rc_status run_epochs(stage_run *r, rc_stage stage, int first_epoch, uint3
         int epoch = first_epoch + (int)(step / batches);
         rc_learner_send_order(l, epoch);
         RC_TRY(rc_training_prepare_epoch(r->training, epoch));
+        draw_features(r, epoch);
         control->learning_rate = rc_schedule_rate(&r->schedule, epoch);
         control->epoch = (uint32_t)epoch;
         control->batch = in_epoch - 1; /* "just before" */
@@ -93,8 +136,22 @@ static rc_status run_epochs(stage_run *r, rc_stage stage, int first_epoch, uint3
     return RC_OK;
 }
 
+/* The net is done: statistics move once, and a refinement that is resumed finds the same ones. */
+static rc_status prepare_drawing(stage_run *r)
+{
+    rc_learner *l = r->learner;
+    size_t rows = (size_t)drawn_features(l);
+    if (rows == 0)
+        return RC_OK;
+    RC_TRY(rc_moved_create(l, strcmp(l->settings.plus_statistics, "moved-dreams") == 0, &r->moved));
+    r->drawn = rc_alloc_zeroed(NULL, rows, (size_t)l->student.head.d * sizeof *r->drawn);
+    r->drawn_label = rc_alloc_zeroed(NULL, rows, sizeof *r->drawn_label);
+    return r->drawn != NULL && r->drawn_label != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+}
+
 static rc_status refine(stage_run *r, int first_epoch, uint32_t from)
 {
+    RC_TRY(prepare_drawing(r));
     RC_TRY(rc_training_begin_refinement(r->training));
     rc_stage_weights(r->learner, RC_STAGE_REFINEMENT, rc_training_control(r->training)->weight, r->run.active);
     r->run.step = rc_training_refinement_step;
@@ -128,6 +185,7 @@ rc_status rc_stage_training_create(rc_learner *l, rc_training **training)
                                      .losses = objective_of(l),
                                      .kd_temperature = (float)s->kd_temperature,
                                      .frozen = l->n_old > 0 ? rc_net_layers_before(&l->net, s->trained_stages) : 0,
+                                     .drawn = drawn_features(l),
                                      .paper_war = s->paper_war_mean,
                                      .sgd = {(float)s->momentum, (float)s->weight_decay},
                                      .seed = s->seed,
@@ -140,7 +198,8 @@ rc_status rc_stage_training(rc_learner *l, rc_stage stage, uint32_t from, const 
 {
     const rc_settings *s = &l->settings;
     stage_run r = {.learner = l,
-                   .schedule = {.base = s->learning_rate,
+                   .schedule = {.base = l->n_old > 0 ? s->learning_rate * s->rate_later : s->learning_rate,
+                                .cosine = s->cosine,
                                 .gamma = s->decay,
                                 .milestones = s->milestones,
                                 .refinement_from = (int)(rc_stage_steps(l, RC_STAGE_TRAINING) / (uint32_t)l->batches),
@@ -163,6 +222,9 @@ rc_status rc_stage_training(rc_learner *l, rc_stage stage, uint32_t from, const 
     if (status == RC_OK)
         status = train(&r, stage, from);
     rc_free(NULL, r.run.block);
+    rc_free(NULL, r.drawn);
+    rc_free(NULL, r.drawn_label);
+    rc_moved_destroy(&r.moved);
     rc_state_rewind(&l->state, entries);
     rc_training_destroy(r.training);
     return status;

@@ -35,6 +35,13 @@ void rc_losses_carve(rc_training *t, rc_arena *arena)
         t->task_weight = rc_arena_take_array(arena, (size_t)t->classes, real);
     if (o->feature)
         t->feature_workspace = rc_arena_take_array(arena, rows * old, real);
+    if (t->settings.drawn > 0) {
+        size_t drawn = (size_t)t->settings.drawn;
+        t->drawn = rc_arena_take_array(arena, drawn * (size_t)t->d, real);
+        t->drawn_logits = rc_arena_take_array(arena, drawn * (size_t)t->classes, real);
+        t->ddrawn_logits = rc_arena_take_array(arena, drawn * (size_t)t->classes, real);
+        t->drawn_labels = rc_arena_take_array(arena, drawn, sizeof *t->drawn_labels);
+    }
     if (o->kd_replay == RC_KD_TASKS) {
         t->task_values = rc_arena_take_array(arena, (size_t)old_tasks(t), real);
         t->task_ones = rc_arena_take_array(arena, (size_t)old_tasks(t), real);
@@ -54,7 +61,9 @@ rc_status rc_losses_reserve(rc_training *t)
 {
     rc_backend *be = t->backend;
     const rc_net *net = t->student->backbone.net;
-    RC_TRY(be->reserve_losses(be, t->rows, t->classes, net->h, net->w, net->c));
+    int rows = t->rows > t->settings.drawn ? t->rows : t->settings.drawn;
+    RC_TRY(be->reserve_losses(be, rows, t->classes, net->h, net->w, net->c));
+    RC_TRY(be->reserve_dense(be, rows, t->d, t->classes));
     if (t->settings.losses.kd_replay == RC_KD_TASKS)
         RC_TRY(be->reserve_dense(be, 1, old_tasks(t), 1));
     if (t->settings.losses.rkd)
@@ -257,6 +266,22 @@ void rc_losses_of_features(rc_training *t, const void *features, void *dfeatures
         be->loss_feature(be, t->rows, t->d, t->settings.n_old, features, rc_pass_features(t->teacher_pass),
                          t->teacher->head.weight, t->feature_workspace, &t->step->weight[RC_LOSS_FEATURE],
                          rc_real_at(be, t->loss, RC_LOSS_FEATURE), dfeatures);
+}
+
+void rc_losses_of_drawn(rc_training *t)
+{
+    rc_backend *be = t->backend;
+    int n = t->settings.drawn, classes = t->classes;
+    rc_cross_entropy ce = {.n = n, .stride = classes, .count = classes, .temperature = 1, .reduction = RC_MEAN};
+    if (n == 0)
+        return;
+    be->dense_forward(be, n, t->d, classes, t->drawn, t->student->head.weight, t->student->head.bias, t->drawn_logits,
+                      classes);
+    be->zero(be, t->ddrawn_logits, (size_t)n * (size_t)classes * be->real_bytes);
+    be->loss_cross_entropy(be, &ce, t->drawn_logits, t->drawn_labels, NULL, &t->step->weight[RC_LOSS_DRAWN],
+                           rc_real_at(be, t->loss, RC_LOSS_DRAWN), t->ddrawn_logits);
+    be->dense_backward_weight(be, n, t->d, classes, t->drawn, t->ddrawn_logits, classes, t->head_gradient,
+                              t->bias_gradient, true);
 }
 
 void rc_losses_of_rows(rc_training *t)

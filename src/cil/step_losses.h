@@ -31,8 +31,10 @@ struct rc_training {
     void *class_weight; /* (classes) of refinement: balances the labels counted so far */
     void *task_weight;  /* (classes) of objectives with class weights: the same all task long; else NULL */
     void *backbone_gradient, *head_gradient;
-    void *bias_gradient;           /* (classes); NULL: the head has no bias */
-    void *feature_workspace;       /* (rows, n_old) */
+    void *bias_gradient;                        /* (classes); NULL: the head has no bias */
+    void *feature_workspace;                    /* (rows, n_old) */
+    void *drawn, *drawn_logits, *ddrawn_logits; /* (settings.drawn, d), (settings.drawn, classes) */
+    int32_t *drawn_labels;
     void *task_values, *task_ones; /* (old tasks): values of RC_KD_TASKS, and ones to sum them with */
     /* Relations: P_s and P_t map features to twice as many. */
     void *projection, *projection_gradient;
@@ -58,6 +60,8 @@ void rc_losses_of_projections(rc_training *training, const void *features);
 void rc_losses_of_features(rc_training *training, const void *features, void *dfeatures);
 /* Cross entropy that moves the head alone: what it adds to dlogits must not reach the features. */
 void rc_losses_of_head(rc_training *training);
+/* Cross entropy on drawn features, added to the head's gradient; of refinement. */
+void rc_losses_of_drawn(rc_training *training);
 /* WAR, added to the head's gradient; of main training and of refinement. */
 void rc_losses_of_rows(rc_training *training);
 

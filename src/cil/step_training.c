@@ -104,7 +104,6 @@ static rc_status build(rc_training *t)
     if (t->replay != NULL)
         t->replay->loss = t->loss;
     RC_TRY(create_optimiser(t));
-    RC_TRY(t->backend->reserve_dense(t->backend, t->rows, t->d, t->classes));
     RC_TRY(rc_losses_reserve(t));
     RC_TRY(rc_losses_begin(t));
     t->control = (rc_step){.seed = t->settings.seed, .task = t->settings.task, .step = UINT32_MAX, .batch = UINT32_MAX};
@@ -224,11 +223,13 @@ static void ask_student(rc_training *t, const void *features)
                       t->logits, t->classes);
 }
 
-static void head_gradient(rc_training *t, const void *features)
+static void head_gradient(rc_training *t, const void *features, bool refines)
 {
     rc_backend *be = t->backend;
     be->dense_backward_weight(be, t->rows, t->d, t->classes, features, t->dlogits, t->classes, t->head_gradient,
                               t->bias_gradient, false);
+    if (refines)
+        rc_losses_of_drawn(t);
     rc_losses_of_rows(t);
     be->sum_workers(be, t->head_gradient, (size_t)t->classes * (size_t)t->d);
     if (t->bias_gradient != NULL)
@@ -264,7 +265,7 @@ void rc_training_gradients(rc_training *t)
     be->join(be, RC_SIDE_LANE);
 
     be->fork(be, RC_SIDE_LANE);
-    head_gradient(t, features);
+    head_gradient(t, features, false);
     rc_losses_of_projections(t, features);
     be->fork(be, RC_MAIN_LANE);
     rc_losses_of_features(t, features, dfeatures);
@@ -313,6 +314,13 @@ rc_status rc_training_begin_refinement(rc_training *t)
     return t->backend->sync(t->backend);
 }
 
+void rc_training_give_drawn(rc_training *t, const float *features, const int32_t *labels)
+{
+    size_t n = (size_t)t->settings.drawn;
+    t->backend->write_real(t->backend, t->drawn, features, n * (size_t)t->d);
+    t->backend->write_bytes(t->backend, t->drawn_labels, labels, n * sizeof *labels);
+}
+
 void rc_training_refinement_step(void *training)
 {
     rc_training *t = training;
@@ -333,7 +341,7 @@ void rc_training_refinement_step(void *training)
     be->loss_cross_entropy(be, &balanced, t->logits, t->labels, t->class_weight, &t->step->weight[RC_LOSS_CE],
                            rc_real_at(be, t->loss, RC_LOSS_CE), t->dlogits);
     rc_losses_of_replay(t);
-    head_gradient(t, features);
+    head_gradient(t, features, true);
     rc_training_update(t);
 }
 

@@ -39,7 +39,8 @@ enum rc_stream {
     RC_STREAM_PROJECTION,        /* and the next one */
     RC_STREAM_REPLAY = 20,       /* which stored images a step replays */
     RC_STREAM_RESERVOIR,         /* where an image goes; of the whole stream, not of a task */
-    RC_STREAM_TARGETS,           /* labels that pixels are optimised for */
+    RC_STREAM_DRAWN = 23,        /* features of moved class statistics */
+    RC_STREAM_TARGETS = 22,      /* labels that pixels are optimised for */
     RC_STREAM_BACKBONE = 0x1000, /* one per layer from here on */
     RC_STREAM_GENERATOR = 0x2000,
     RC_STREAM_ENCODER = 0x3000,
@@ -55,6 +56,7 @@ typedef struct rc_training_settings {
     bool paper_war; /* divided by the number of classes */
     float kd_temperature;
     rc_sgd sgd;
+    int drawn;  /* features that refinement takes beside both halves (rc_training_give_drawn); 0: none */
     int frozen; /* the first layers of the student that stay as they are */
     uint64_t seed;
     uint32_t task;
@@ -89,6 +91,9 @@ void rc_training_begin_epoch(rc_training *training);
  * halves, the losses of the replayed half and WAR, its momentum carried over. Takes memory. */
 rc_status rc_training_begin_refinement(rc_training *training);
 void rc_training_refinement_step(void *training);
+
+/* Refinement's features (settings.drawn, d) and their labels, from the host, between steps. */
+void rc_training_give_drawn(rc_training *training, const float *features, const int32_t *labels);
 
 /* Names all that a step changes, for checkpoints. */
 rc_status rc_training_register(rc_training *training, rc_state *state);

@@ -51,6 +51,8 @@
       "training images used of each class; 0: all") \
     X(WHOLE,  test_per_class,        0,           RANGE(0, 100000000),           "tasks", \
       "test images used of each class, the first ones; 0: all") \
+    X(NUMBER, validation,            0,           RANGE(0, 0.9),                 "tasks", \
+      "part of the training images of each class, its last ones, that is scored in place of test images; 0: none") \
     X(WHOLE,  test_batch,            250,         RANGE(1, 65536),               "evaluation", \
       "images scored at a time")
 /* clang-format on */

@@ -1,5 +1,6 @@
 #include "experiment/run_data.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +22,43 @@ static rc_status limit_split(rc_split *split, int classes, size_t image, int lim
     }
     split->count = count;
     rc_free(NULL, taken);
+    return RC_OK;
+}
+
+/* Puts the last `part` of every class's training images, rounded up, in the place of the test images. */
+static rc_status hold_out(rc_dataset *data, double part)
+{
+    size_t image = (size_t)data->h * (size_t)data->w * (size_t)data->c;
+    rc_split *train = &data->train, *test = &data->test;
+    int *left = rc_alloc_zeroed(NULL, (size_t)data->classes, sizeof *left), kept = 0, held = 0;
+    uint8_t *images = rc_alloc(NULL, (size_t)train->count * image);
+    int32_t *labels = rc_alloc_zeroed(NULL, (size_t)train->count, sizeof *labels);
+    if (left == NULL || images == NULL || labels == NULL) {
+        rc_free(NULL, left);
+        rc_free(NULL, images);
+        rc_free(NULL, labels);
+        return RC_OUT_OF_MEMORY;
+    }
+    for (int i = 0; i < train->count; i++)
+        left[train->labels[i]]++;
+    for (int k = 0; k < data->classes; k++)
+        left[k] -= (int)ceil(part * left[k]);
+    for (int i = 0; i < train->count; i++) {
+        const uint8_t *pixels = train->images + (size_t)i * image;
+        int32_t label = train->labels[i];
+        if (left[label]-- > 0) {
+            memmove(train->images + (size_t)kept * image, pixels, image);
+            train->labels[kept++] = label;
+        } else {
+            memcpy(images + (size_t)held * image, pixels, image);
+            labels[held++] = label;
+        }
+    }
+    train->count = kept;
+    rc_free(NULL, left);
+    rc_free(NULL, test->images);
+    rc_free(NULL, test->labels);
+    *test = (rc_split){.count = held, .images = images, .labels = labels};
     return RC_OK;
 }
 
@@ -46,6 +84,11 @@ static rc_status read_data(const rc_config *c, rc_pool *pool, bool skip_broken, 
         status = rc_fail(RC_INVALID_ARGUMENT, "%s has %d training and %d test images; a run needs both", c->data,
                          data->train.count, data->test.count);
     size_t image = (size_t)data->h * (size_t)data->w * (size_t)data->c;
+    if (status == RC_OK && c->validation > 0) {
+        status = hold_out(data, c->validation);
+        size_t length = strlen(data->name);
+        snprintf(data->name + length, sizeof data->name - length, "-validation");
+    }
     if (status == RC_OK && c->test_per_class > 0) {
         status = limit_split(&data->test, data->classes, image, c->test_per_class);
         size_t length = strlen(data->name); /* accuracies on fewer images must not stand beside those of the set */

@@ -6,7 +6,9 @@
 #include "forecast/progress.h"
 
 /* threads: 0 takes all cores. skip_broken: images that cannot be read are left out. A run needs training and test
- * images. With test_per_class the name of the set ends in "-part". On failure nothing is held. */
+ * images. With `validation` the test images are the
+ * last training images of each class, which are trained on no more, and the name of the set ends in "-validation"; with
+ * test_per_class it ends in "-part". On failure nothing is held. */
 rc_status rc_run_data_open(const rc_config *config, int threads, bool skip_broken, const rc_watch *watch,
                            rc_dataset *data);
 

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/matrix.h"
+#include "base/matrix.h"
 #include "analysis/mixture.h"
 #include "analysis/statistics.h"
 #include "support/divergence.h"

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "analysis/matrix.h"
+#include "base/matrix.h"
 #include "analysis/mixture.h"
 #include "analysis/probe.h"
 #include "analysis/statistics.h"

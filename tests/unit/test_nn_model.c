@@ -336,6 +336,11 @@ static void schedules_of_the_paper(void **state)
         assert_true(rc_schedule_rate(&cifar, expected[i].cifar) == expected[i].rate);
         assert_true(rc_schedule_rate(&imagenet, expected[i].imagenet) == expected[i].rate);
     }
+    rc_schedule cosine = cifar;
+    cosine.cosine = true;
+    assert_true(rc_schedule_rate(&cosine, 0) == 0.1f && rc_schedule_rate(&cosine, 160) == 0.005f);
+    assert_true(fabs((double)rc_schedule_rate(&cosine, 80) - 0.05) < 1e-8);
+    assert_true(fabs((double)rc_schedule_rate(&cosine, 40) - 0.05 * (1 + sqrt(0.5))) < 1e-8);
     const rc_schedule constant = {.base = 0.2};
     assert_true(rc_schedule_rate(&constant, 0) == 0.2f && rc_schedule_rate(&constant, 1000) == 0.2f);
 }

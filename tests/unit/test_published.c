@@ -44,6 +44,7 @@ static const struct number {
     INTEGER(refine_epochs, 40, 0, 199),
     INTEGER(min_steps, 0, 0, 10000000),
     REAL(learning_rate, 0.1, 0, 100),
+    REAL(rate_later, 1, 0, 100),
     REAL(decay, 0.1, 0, 1),
     INTEGER(milestones, 2, NAN, NAN),
     INTEGER(milestone[0], 80, 0, 120),
@@ -58,6 +59,11 @@ static const struct number {
     REAL(kd_temperature, 2, 1e-3, 1e9),
     REAL(kd_weight, 1, 0, 1e6),
     REAL(feature_weight, 0.1, 0, 1e6),
+    REAL(plus_kd_new, 0, 0, 1e6),
+    REAL(plus_kd_dreams, 0, 0, 1e6),
+    REAL(plus_ce_dreams, 0, 0, 1e6),
+    REAL(plus_feature, 0, 0, 1e6),
+    REAL(plus_drawn, 0, 0, 1e6),
     INTEGER(buffer_size, 0, 0, 100000000),
     REAL(lode_rho, 0, 0, 1e6),
     INTEGER(vae_width, 512, 8, 4096),
@@ -115,7 +121,8 @@ static void defaults_are_those_of_cifar100(void **state)
             fail_msg("%s is %.9g, published is %.9g", numbers[i].name, get(&s, &numbers[i]), numbers[i].value);
     assert_string_equal(s.net, "resnet32");
     assert_string_equal(s.generator, "generator");
-    assert_true(s.flip);
+    assert_string_equal(s.plus_statistics, "dreams");
+    assert_true(s.flip && !s.cosine);
     assert_int_equal(s.seed, 1);
     for (int i = 0; switches(&s, i) != NULL; i++)
         assert_false(*switches(&s, i));

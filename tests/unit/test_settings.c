@@ -34,6 +34,8 @@ static const struct {
     {"cwd", "min_steps", "20", false},
     {"cwd", "trained_stages", "1", false},
     {"cwd", "learning_rate", "0.05", false},
+    {"cwd", "rate_later", "0.5", false},
+    {"cwd", "cosine", "true", false},
     {"cwd", "milestone", "2", false},
     {"cwd", "decay", "0.5", false},
     {"cwd", "refine_rate", "0.01", false},
@@ -58,6 +60,13 @@ static const struct {
     {"cwd", "paper_constant_scale", "true", false},
     {"cwd", "paper_no_refinement", "true", false},
     {"cwd", "dce_momentum", "0.5", true}, /* its average begins when all old classes have been dreamt of: at once */
+    {"cwd+", "plus_kd_new", "1", false},
+    {"cwd+", "plus_kd_dreams", "1", false},
+    {"cwd+", "plus_ce_dreams", "1", false},
+    {"cwd+", "plus_feature", "1", false},
+    {"cwd+", "plus_drawn", "1", false},
+    {"cwd+", "plus_statistics", "moved", false},
+    {"cwd+", "plus_statistics", "moved-dreams", false},
     {"lwf", "kd_temperature", "1", false},
     {"lwf", "kd_weight", "2", false},
     {"abd", "feature_weight", "1", false},
@@ -78,10 +87,10 @@ enum { TRIALS = sizeof trials / sizeof *trials };
 
 /* What says which data there is, and the names of nets, which others test. */
 static const char *const elsewhere[] = {
-    "data",       "format",     "size",    "resize",           "interpolation",  "channels",
-    "exif",       "mean",       "std",     "class_order",      "order",          "tasks",
-    "first_task", "task_sizes", "profile", "images_per_class", "test_per_class", "test_batch",
-    "net",        "generator"};
+    "data",       "format",     "size",      "resize",           "interpolation",  "channels",
+    "exif",       "mean",       "std",       "class_order",      "order",          "tasks",
+    "first_task", "task_sizes", "profile",   "images_per_class", "test_per_class", "test_batch",
+    "net",        "generator",  "validation"};
 
 static bool is_tried(const char *name)
 {
@@ -199,9 +208,9 @@ static void a_part_is_read_by_the_methods_that_the_page_names(void **state)
 {
     (void)state;
     static const char *const part[] = {
-        "everything", "net",          "training",       "refinement", "adaptive weights", "rkd",       "war",
-        "kd",         "feature",      "buffer",         "lode",       "autoencoder",      "inversion", "dce",
-        "pixels",     "resnet-small", "generator-small"};
+        "everything",  "net",       "training", "refinement", "adaptive weights", "rkd",
+        "war",         "kd",        "feature",  "plus",       "buffer",           "lode",
+        "autoencoder", "inversion", "dce",      "pixels",     "resnet-small",     "generator-small"};
     enum { PARTS = sizeof part / sizeof *part };
     const char *light = getenv("RECOLLECT_TEST_LIGHT");
     int step = light && light[0] ? 7 : 1;

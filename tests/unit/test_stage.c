@@ -30,6 +30,7 @@ static void stages_and_losses_have_names(void **state)
         {RC_LOSS_INTRA, "intra", "intra"},
         {RC_LOSS_REPLAY, "replay", "replay"},
         {RC_LOSS_HEAD, "head", "head"},
+        {RC_LOSS_DRAWN, "drawn", "drawn features"},
         {RC_LOSS_HKD, "hkd", "HKD"},
         {RC_LOSS_KD, "kd", "KD"},
         {RC_LOSS_KD_REPLAY, "kd_replay", "KD of replay"},

@@ -206,6 +206,11 @@ static const plan plans[] = {
      true,
      true,
      {[RC_LOSS_CE] = LOCAL, [RC_LOSS_HKD] = DISTILLED, [RC_LOSS_RKD] = RELATED, [RC_LOSS_WAR] = ALIGNED}},
+    {"cwd+",
+     DREAMS,
+     true,
+     true,
+     {[RC_LOSS_CE] = LOCAL, [RC_LOSS_HKD] = DISTILLED, [RC_LOSS_RKD] = RELATED, [RC_LOSS_WAR] = ALIGNED}},
     {"cwd-abd",
      DREAMS,
      false,
@@ -226,6 +231,11 @@ static const plan plans[] = {
      {[RC_LOSS_CE] = LOCAL, [RC_LOSS_REPLAY] = DISTILLED, [RC_LOSS_KD_REPLAY] = DISTILLED, [RC_LOSS_RKD] = RELATED}},
     {"wa", DREAMS, true, true, {[RC_LOSS_CE] = LOCAL, [RC_LOSS_HKD] = DISTILLED, [RC_LOSS_RKD] = RELATED}},
     {"real-hkd", OLD_IMAGES, false, false, {[RC_LOSS_CE] = LOCAL, [RC_LOSS_HKD] = DISTILLED}},
+    {"real-cwd",
+     OLD_IMAGES,
+     true,
+     false,
+     {[RC_LOSS_CE] = LOCAL, [RC_LOSS_HKD] = DISTILLED, [RC_LOSS_RKD] = RELATED, [RC_LOSS_WAR] = ALIGNED}},
     {"real-lce", OLD_IMAGES, false, false, {[RC_LOSS_CE] = LOCAL, [RC_LOSS_REPLAY] = DISTILLED}},
 };
 

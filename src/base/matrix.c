@@ -1,4 +1,4 @@
-#include "analysis/matrix.h"
+#include "base/matrix.h"
 
 #include <math.h>
 #include <stdbool.h>

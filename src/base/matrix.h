@@ -1,10 +1,11 @@
-/* The little linear algebra that the analyses need, in double: covariances, one factorisation, one regression.
+/* The little linear algebra that statistics of features need, in double: covariances, one factorisation, one
+ * regression.
  *
  * Matrices are row by row. Sums are cut by shape, so any number of threads gives the same bits. A pool of NULL is one
  * thread. Where the calling thread is to stop (base/stop.h), what is computed is worth nothing and the status is
  * RC_CANCELLED. */
-#ifndef RC_ANALYSIS_MATRIX_H
-#define RC_ANALYSIS_MATRIX_H
+#ifndef RC_BASE_MATRIX_H
+#define RC_BASE_MATRIX_H
 
 #include "base/pool.h"
 #include "base/status.h"

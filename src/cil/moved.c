@@ -1,0 +1,230 @@
+#include "cil/moved.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "base/matrix.h"
+#include "base/memory.h"
+#include "cil/stage.h"
+
+/* ---- features of both nets -------------------------------------------------------------------------------------- */
+
+typedef struct pairs {
+    rc_learner *learner;
+    rc_backend *backend;
+    rc_pass *student_pass, *teacher_pass;
+    rc_replay *replay; /* NULL: images alone */
+    rc_tensor input;
+    void *memory;
+    rc_step *step;
+    int32_t *labels;
+    int images, rows; /* of images, and with dreams behind them */
+    float *old, *new; /* (rows, d) */
+    int32_t *label;   /* (images) */
+} pairs;
+
+static void carve(void *owner, rc_arena *arena)
+{
+    pairs *p = owner;
+    p->step = rc_arena_take(arena, sizeof *p->step);
+    p->labels = rc_arena_take_array(arena, (size_t)p->learner->settings.batch, sizeof *p->labels);
+}
+
+static rc_status build(pairs *p, bool dreams)
+{
+    rc_backend *be = p->backend;
+    rc_learner *l = p->learner;
+    int batch = l->settings.batch;
+    size_t d = (size_t)l->student.head.d;
+    p->images = l->batches * batch;
+    p->rows = dreams ? 2 * p->images : p->images;
+    p->old = rc_alloc_zeroed(NULL, 2 * (size_t)p->rows, d * sizeof *p->old);
+    p->label = rc_alloc_zeroed(NULL, (size_t)p->images, sizeof *p->label);
+    if (p->old == NULL || p->label == NULL)
+        return RC_OUT_OF_MEMORY;
+    p->new = p->old + (size_t)p->rows *d;
+    rc_pass_settings eval = {.mode = RC_PASS_EVAL, .n = batch, .constant_model = true};
+    RC_TRY(rc_pass_create(be, &l->net, &eval, &p->student_pass));
+    RC_TRY(rc_pass_create(be, &l->net, &eval, &p->teacher_pass));
+    rc_pass_prepare(p->student_pass, &l->student.backbone);
+    rc_pass_prepare(p->teacher_pass, &l->teacher.backbone);
+    RC_TRY(rc_tensor_create(be, batch, l->net.h, l->net.w, l->net.c, &p->input));
+    if (dreams)
+        RC_TRY(rc_learner_replay(l, RC_STREAM_ESTIMATION + 1, &p->replay));
+    return rc_backend_carve(be, "moved statistics", carve, p, &p->memory, NULL);
+}
+
+static void drop_passes(pairs *p)
+{
+    rc_pass_destroy(p->student_pass);
+    rc_pass_destroy(p->teacher_pass);
+    rc_replay_destroy(p->replay);
+    rc_tensor_destroy(p->backend, &p->input);
+    p->backend->release(p->backend, p->memory);
+}
+
+/* Images as estimation sees them: cropped and flipped, neither zoomed nor coloured. */
+static void draw_images(pairs *p)
+{
+    rc_backend *be = p->backend;
+    const rc_resident_data *data = &p->learner->data;
+    rc_augment augment = data->augment;
+    augment.stream = RC_STREAM_ESTIMATION;
+    augment.zoom = 0;
+    augment.colour = 0;
+    be->augment(be, &augment, data->images, data->order, p->input.n, p->step, &p->input);
+    be->gather_labels(be, data->labels, data->order, p->input.n, p->step, p->labels);
+}
+
+/* Batch `index` of the images, or of the dreams. */
+static rc_status add_batch(pairs *p, uint32_t index, bool dreams)
+{
+    rc_backend *be = p->backend;
+    rc_learner *l = p->learner;
+    size_t n = (size_t)p->input.n, count = n * (size_t)l->student.head.d;
+    size_t row = (size_t)index * n + (dreams ? (size_t)p->images : 0), at = row * (size_t)l->student.head.d;
+    rc_step control = {.seed = l->settings.seed, .task = (uint32_t)l->task, .step = index, .batch = index};
+    be->write_bytes(be, p->step, &control, sizeof control);
+    if (dreams)
+        p->replay->table->draw(p->replay, p->step, &p->input, p->labels);
+    else
+        draw_images(p);
+    rc_pass_forward(p->teacher_pass, &l->teacher.backbone, &p->input);
+    rc_pass_forward(p->student_pass, &l->student.backbone, &p->input);
+    be->read_real(be, p->old + at, rc_pass_features(p->teacher_pass), count);
+    be->read_real(be, p->new + at, rc_pass_features(p->student_pass), count);
+    if (!dreams)
+        be->read_bytes(be, p->label + row, p->labels, n * sizeof *p->label);
+    return be->sync(be);
+}
+
+static rc_status take_pairs(pairs *p, bool dreams)
+{
+    rc_learner *l = p->learner;
+    RC_TRY(build(p, dreams));
+    int epochs = (int)((rc_stage_steps(l, RC_STAGE_TRAINING) + rc_stage_steps(l, RC_STAGE_REFINEMENT)) /
+                       (uint32_t)l->batches);
+    rc_learner_send_order(l, epochs); /* that of estimation */
+    for (int part = 0; part < (dreams ? 2 : 1); part++)
+        for (int i = 0; i < l->batches; i++)
+            RC_TRY(add_batch(p, (uint32_t)i, part == 1));
+    return RC_OK;
+}
+
+/* ---- statistics -------------------------------------------------------------------------------------------------- */
+
+static rc_status allocate(rc_moved *m, int d, int classes)
+{
+    size_t square = (size_t)d * (size_t)d, means = (size_t)classes * (size_t)d;
+    *m = (rc_moved){.d = d, .classes = classes};
+    m->mean = rc_alloc_zeroed(NULL, means + 2 * square, sizeof *m->mean);
+    if (m->mean == NULL)
+        return RC_OUT_OF_MEMORY;
+    m->covariance = m->mean + means;
+    m->lower = m->covariance + square;
+    return RC_OK;
+}
+
+/* Means of the classes that the images show; every other class keeps its mean. The images' features become what they
+ * are beyond their class means. Returns how many classes there are. */
+static int own_means(const pairs *p, rc_moved *m, int32_t *count)
+{
+    size_t d = (size_t)m->d;
+    int shown = 0;
+    for (int i = 0; i < p->images; i++)
+        if (count[p->label[i]]++ == 0)
+            memset(m->mean + (size_t)p->label[i] * d, 0, d * sizeof *m->mean);
+    for (size_t i = 0; i < (size_t)p->images; i++)
+        for (size_t j = 0; j < d; j++)
+            m->mean[(size_t)p->label[i] * d + j] += (double)p->new[i * d + j] / count[p->label[i]];
+    for (size_t i = 0; i < (size_t)p->images; i++)
+        for (size_t j = 0; j < d; j++)
+            p->new[i * d + j] -= (float)m->mean[(size_t)p->label[i] * d + j];
+    for (int k = 0; k < m->classes; k++)
+        shown += count[k] > 0;
+    return shown;
+}
+
+/* The task's classes join those that were moved. */
+static rc_status join(const pairs *p, rc_moved *m)
+{
+    size_t square = (size_t)m->d * (size_t)m->d;
+    int32_t *count = rc_alloc_zeroed(NULL, (size_t)m->classes, sizeof *count);
+    double *own = rc_alloc_zeroed(NULL, square, sizeof *own);
+    rc_status status = count != NULL && own != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    if (status == RC_OK) {
+        double share = (double)own_means(p, m, count) / m->classes;
+        status = rc_cross_products(NULL, p->images, m->d, p->new, m->d, p->new, own);
+        for (size_t i = 0; status == RC_OK && i < square; i++)
+            m->covariance[i] = (1 - share) * m->covariance[i] + share * own[i] / p->images;
+    }
+    rc_free(NULL, count);
+    rc_free(NULL, own);
+    return status;
+}
+
+static rc_status move(const pairs *p, rc_moved *m)
+{
+    rc_learner *l = p->learner;
+    rc_backend *be = p->backend;
+    rc_affine_map map;
+    be->read_real64(be, m->mean, l->class_mean, (size_t)l->n_old * (size_t)m->d);
+    be->read_real64(be, m->covariance, l->covariance, (size_t)m->d * (size_t)m->d);
+    RC_TRY(be->sync(be));
+    RC_TRY(rc_affine_map_fit(NULL, p->rows, m->d, p->old, p->new, &map));
+    rc_status status = rc_affine_map_covariance(&map, m->covariance);
+    for (int k = 0; status == RC_OK && k < l->n_old; k++)
+        status = rc_affine_map_mean(&map, m->mean + (size_t)k * (size_t)m->d);
+    rc_affine_map_destroy(&map);
+    return status;
+}
+
+bool rc_moved_possible(const rc_learner *l)
+{
+    return l->n_old > 0 && l->has.teacher && l->statistics_classes == l->n_old;
+}
+
+rc_status rc_moved_create(rc_learner *l, bool dreams, rc_moved *m)
+{
+    pairs p = {.learner = l, .backend = l->backend};
+    double ridge;
+    RC_TRY(allocate(m, l->student.head.d, l->student.head.classes));
+    rc_status status = take_pairs(&p, dreams);
+    drop_passes(&p);
+    if (status == RC_OK)
+        status = move(&p, m);
+    if (status == RC_OK)
+        status = join(&p, m);
+    if (status == RC_OK) {
+        memcpy(m->lower, m->covariance, (size_t)m->d * (size_t)m->d * sizeof *m->lower);
+        status = rc_factorise(m->d, m->lower, &ridge);
+    }
+    rc_free(NULL, p.old);
+    rc_free(NULL, p.label);
+    if (status != RC_OK)
+        rc_moved_destroy(m);
+    return status;
+}
+
+void rc_moved_destroy(rc_moved *m)
+{
+    rc_free(NULL, m->mean);
+    *m = (rc_moved){0};
+}
+
+void rc_moved_draw(const rc_moved *m, rc_rng rng, int epoch, int each, float *feature, int32_t *label)
+{
+    size_t d = (size_t)m->d, rows = (size_t)each * (size_t)m->classes;
+    for (size_t row = 0; row < rows; row++) {
+        float *x = feature + row * d;
+        size_t k = row % (size_t)m->classes;
+        label[row] = (int32_t)k;
+        rc_rng_fill_normal(rng, ((uint64_t)(uint32_t)epoch * rows + row) * d, x, d);
+        for (size_t i = d; i-- > 0;) { /* from the end: entry i needs the noise up to i alone */
+            double sum = m->mean[k * d + i];
+            for (size_t j = 0; j <= i; j++)
+                sum += m->lower[i * d + j] * (double)x[j];
+            x[i] = (float)sum;
+        }
+    }
+}

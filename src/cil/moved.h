@@ -1,0 +1,29 @@
+/* Class statistics that follow a net as it learns (docs/methods/cwd-plus.md). What is stored of the old classes are
+ * means and one covariance of features of the old net. Features of the task's images by the old net and by the new one
+ * tell how features move: a ridge regression fits an affine map from the first to the second. The map moves the stored
+ * means and the stored covariance. The task's own classes have those of their images. No dream's label is asked.
+ *
+ * The net must not change any more: main training is done. The same learner gives the same bits. */
+#ifndef RC_CIL_MOVED_H
+#define RC_CIL_MOVED_H
+
+#include "cil/learner.h"
+
+typedef struct rc_moved {
+    int d, classes;
+    double *mean;       /* (classes, d); one block, which this begins */
+    double *covariance; /* (d, d): moved and own one, weighted by their numbers of classes */
+    double *lower;      /* (d, d): lower lower^T = covariance */
+} rc_moved;
+
+/* Can the statistics of the task at hand be moved? Only if there are some of every old class, and an old net. */
+bool rc_moved_possible(const rc_learner *learner);
+/* dreams: the map is fitted on as many dreams as images, too. On failure nothing is held. */
+rc_status rc_moved_create(rc_learner *learner, bool dreams, rc_moved *moved);
+void rc_moved_destroy(rc_moved *moved); /* a zeroed one is fine */
+
+/* `each` features of every class, drawn from normal distributions: feature (classes * each, d), label (classes * each),
+ * one of every class in turn. Other numbers in every epoch. */
+void rc_moved_draw(const rc_moved *moved, rc_rng rng, int epoch, int each, float *feature, int32_t *label);
+
+#endif

@@ -1,0 +1,285 @@
+/* What cwd+ adds to CwD: statistics that follow the net, features drawn from them, and the step that learns from these.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cil/moved.h"
+#include "support/cpu_backend.h"
+#include "support/learning.h"
+#include "support/succeeds.h"
+
+enum { MOST_FEATURES = 64, OLD = 2, NEW = 2 };
+
+/* ---- statistics ------------------------------------------------------------------------------------------------ */
+
+/* The mean over the classes of the task, which have as many images each. */
+static void mean_of_new(const rc_moved *m, double *mean)
+{
+    for (int j = 0; j < m->d; j++)
+        mean[j] = (m->mean[OLD * m->d + j] + m->mean[(OLD + 1) * m->d + j]) / NEW;
+}
+
+static double distance(int d, const double *a, const double *b)
+{
+    double sum = 0;
+    for (int j = 0; j < d; j++)
+        sum += (a[j] - b[j]) * (a[j] - b[j]);
+    return sqrt(sum);
+}
+
+/* Where the new net is the old one, statistics stay. */
+static void statistics_stay_where_the_net_does(void **state)
+{
+    (void)state;
+    static const double zero[MOST_FEATURES];
+    double stored[OLD * MOST_FEATURES], covariance[MOST_FEATURES * MOST_FEATURES];
+    rc_settings s = learning_settings();
+    rc_learner l;
+    rc_moved m;
+    learning_begin_second(&l, be, "cwd+", &s);
+    assert_true(rc_moved_possible(&l));
+    int d = l.student.head.d;
+    assert_in_range(d, 1, MOST_FEATURES);
+    be->read_real64(be, stored, l.class_mean, (size_t)(OLD * d));
+    be->read_real64(be, covariance, l.covariance, (size_t)(d * d));
+    SUCCEEDS(rc_moved_create(&l, false, &m));
+    assert_int_equal(m.classes, OLD + NEW);
+    for (int k = 0; k < OLD; k++)
+        assert_true(distance(d, m.mean + k * d, stored + k * d) < 0.1 * distance(d, stored + k * d, zero));
+    for (int i = 0; i < d; i++)
+        for (int j = 0; j < d; j++) { /* L L^T is the covariance, or a little more on its diagonal */
+            double sum = 0;
+            for (int k = 0; k < d; k++)
+                sum += m.lower[i * d + k] * m.lower[j * d + k];
+            assert_true(fabs(sum - m.covariance[i * d + j]) <= 1e-6 * m.covariance[i * d + i] + 1e-9);
+        }
+    rc_moved_destroy(&m);
+    rc_learner_destroy(&l);
+}
+
+/* A regression takes the mean of what it was fitted on to the mean of what it should be, whatever the ridge. So if the
+ * mean feature of the images, by the old net, is stored as a class's, it becomes their mean feature by the new one. */
+static void a_mean_moves_as_the_features_of_the_images_do(void **state)
+{
+    (void)state;
+    double before[MOST_FEATURES], after[MOST_FEATURES];
+    rc_settings s = learning_settings();
+    s.batch = 8; /* every image once */
+    rc_learner l;
+    rc_moved m;
+    learning_begin_second(&l, be, "cwd+", &s);
+    int d = l.student.head.d;
+    assert_int_equal(l.images % s.batch, 0);
+    SUCCEEDS(rc_moved_create(&l, false, &m));
+    mean_of_new(&m, before);
+    rc_moved_destroy(&m);
+    be->write_real64(be, l.class_mean, before, (size_t)d);
+    size_t count = l.net.params;
+    float *param = malloc(count * sizeof *param);
+    assert_non_null(param);
+    be->read_real(be, param, l.student.backbone.param, count);
+    for (size_t i = 0; i < count; i++)
+        param[i] *= i % 3 == 0 ? 1.2f : 0.9f;
+    be->write_real(be, l.student.backbone.param, param, count);
+    SUCCEEDS(rc_moved_create(&l, false, &m));
+    mean_of_new(&m, after);
+    assert_true(distance(d, before, after) > 0.01);
+    assert_true(distance(d, m.mean, after) < 1e-3 * distance(d, before, after));
+    rc_moved dreamt; /* dreams take part in the fit */
+    SUCCEEDS(rc_moved_create(&l, true, &dreamt));
+    assert_true(distance(d, dreamt.mean + d, m.mean + d) > 1e-6);
+    assert_memory_equal(dreamt.mean + OLD * d, m.mean + OLD * d, (size_t)(NEW * d) * sizeof *m.mean);
+    rc_moved_destroy(&dreamt);
+    rc_moved_destroy(&m);
+    free(param);
+    rc_learner_destroy(&l);
+}
+
+/* ---- draws ----------------------------------------------------------------------------------------------------- */
+
+static void draws_have_the_moments_that_were_asked_for(void **state)
+{
+    (void)state;
+    enum { D = 2, CLASSES = 3, EACH = 20000 };
+    double mean[CLASSES * D] = {0, 1, 5, -5, 2, 2}, covariance[D * D] = {4, 1, 1, 1.25}, lower[D * D] = {2, 0, 0.5, 1};
+    const rc_moved m = {.d = D, .classes = CLASSES, .mean = mean, .covariance = covariance, .lower = lower};
+    const rc_rng rng = {7, 23};
+    float *x = malloc(2 * sizeof *x * EACH * CLASSES * D), *again = x + EACH * CLASSES * D;
+    int32_t *label = malloc(sizeof *label * EACH * CLASSES);
+    assert_true(x != NULL && label != NULL);
+    rc_moved_draw(&m, rng, 3, EACH, x, label);
+    rc_moved_draw(&m, rng, 3, EACH, again, label);
+    assert_memory_equal(x, again, sizeof *x * EACH * CLASSES * D);
+    rc_moved_draw(&m, rng, 4, EACH, again, label);
+    double sum[CLASSES][D] = {{0}}, product[D][D] = {{0}};
+    for (int row = 0; row < EACH * CLASSES; row++) {
+        int k = row % CLASSES;
+        assert_int_equal(label[row], k);
+        assert_true(x[row * D] != again[row * D]);
+        for (int i = 0; i < D; i++) {
+            double away = (double)x[row * D + i] - mean[k * D + i];
+            sum[k][i] += away / EACH;
+            for (int j = 0; j < D; j++)
+                product[i][j] += away * ((double)x[row * D + j] - mean[k * D + j]) / (EACH * CLASSES);
+        }
+    }
+    for (int i = 0; i < D; i++) {
+        for (int k = 0; k < CLASSES; k++)
+            assert_true(fabs(sum[k][i]) < 0.06);
+        for (int j = 0; j < D; j++)
+            assert_true(fabs(product[i][j] - covariance[i * D + j]) < 0.06);
+    }
+    free(x);
+    free(label);
+}
+
+/* ---- the step -------------------------------------------------------------------------------------------------- */
+
+/* Mean cross entropy of the drawn features, and its gradient by the head, from the definition. */
+static double drawn_loss(const float *x, const int32_t *label, int n, int d, int classes, const double *head,
+                         double *gradient)
+{
+    double loss = 0, logit[16];
+    memset(gradient, 0, (size_t)(classes * d) * sizeof *gradient);
+    for (int row = 0; row < n; row++) {
+        double sum = 0;
+        for (int k = 0; k < classes; k++) {
+            logit[k] = 0;
+            for (int j = 0; j < d; j++)
+                logit[k] += head[k * d + j] * (double)x[row * d + j];
+            sum += exp(logit[k]);
+        }
+        loss += (log(sum) - logit[label[row]]) / n;
+        for (int k = 0; k < classes; k++)
+            for (int j = 0; j < d; j++)
+                gradient[k * d + j] += (exp(logit[k]) / sum - (k == label[row])) * (double)x[row * d + j] / n;
+    }
+    return loss;
+}
+
+static void refinement_learns_from_drawn_features(void **state)
+{
+    (void)state;
+    enum { CLASSES = OLD + NEW, DRAWN = 16 * CLASSES };
+    rc_settings s = learning_settings();
+    s.plus_drawn = 1;
+    rc_learner l;
+    rc_training *t;
+    float x[DRAWN * MOST_FEATURES], weight[RC_LOSS_COUNT];
+    int32_t label[DRAWN];
+    bool active[RC_LOSS_COUNT];
+    double head[CLASSES * MOST_FEATURES], wanted[CLASSES * MOST_FEATURES], found[CLASSES * MOST_FEATURES], value;
+    learning_begin_second(&l, be, "cwd+", &s);
+    int d = l.student.head.d;
+    rc_stage_weights(&l, RC_STAGE_REFINEMENT, weight, active);
+    assert_true(active[RC_LOSS_DRAWN] && weight[RC_LOSS_DRAWN] == 1);
+    rc_stage_weights(&l, RC_STAGE_TRAINING, weight, active);
+    assert_false(active[RC_LOSS_DRAWN]);
+    SUCCEEDS(rc_stage_training_create(&l, &t));
+    SUCCEEDS(rc_training_begin_refinement(t));
+    rc_rng_fill_normal((rc_rng){1, 1}, 0, x, (size_t)(DRAWN * d));
+    for (int i = 0; i < DRAWN; i++)
+        label[i] = i * 7 % CLASSES;
+    rc_training_give_drawn(t, x, label);
+    rc_step *control = rc_training_control(t);
+    memset(control->weight, 0, sizeof control->weight);
+    control->weight[RC_LOSS_DRAWN] = 0.5f; /* alone */
+    rc_training_begin_epoch(t);
+    rc_training_send(t);
+    be->read_real64(be, head, l.student.head.weight, (size_t)(CLASSES * d));
+    SUCCEEDS(be->repeat(be, rc_training_refinement_step, t, 1));
+    const rc_training_view view = rc_training_look(t);
+    be->read_real64(be, found, view.head_gradient, (size_t)(CLASSES * d));
+    be->read_real64(be, &value, rc_real_at(be, view.loss, RC_LOSS_DRAWN), 1);
+    double loss = drawn_loss(x, label, DRAWN, d, CLASSES, head, wanted);
+    assert_true(fabs(loss - value) < 1e-5 * loss);
+    for (int i = 0; i < CLASSES * d; i++)
+        assert_true(fabs(0.5 * wanted[i] - found[i]) < 1e-6);
+    rc_training_destroy(t);
+    rc_learner_destroy(&l);
+}
+
+/* ---- the row --------------------------------------------------------------------------------------------------- */
+
+static learning_bits teach(const char *method, const rc_settings *s)
+{
+    rc_learner l;
+    learning_create(&l, be, method, s);
+    for (int task = 0; task < 3; task++) {
+        learning_teach(&l, task, 2, 12, &learning_no_hooks);
+        rc_learner_end_task(&l);
+    }
+    learning_bits bits = learning_take(&l);
+    rc_learner_destroy(&l);
+    return bits;
+}
+
+static void without_additions_it_is_cwd(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    learning_bits cwd = teach("cwd", &s), plus = teach("cwd+", &s);
+    assert_true(learning_same(cwd, plus));
+    learning_drop(cwd);
+    learning_drop(plus);
+}
+
+/* The losses that settings add have their weight times alpha beta, in the stages that have them. */
+static void settings_weigh_what_they_add(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    s.plus_kd_new = 2;
+    s.plus_kd_dreams = 3;
+    s.plus_ce_dreams = 5;
+    s.plus_feature = 7;
+    rc_learner l;
+    float weight[RC_LOSS_COUNT];
+    bool active[RC_LOSS_COUNT];
+    learning_begin_second(&l, be, "cwd+", &s);
+    double scale = log2(NEW / 2.0 + 1) * sqrt((double)OLD / NEW);
+    rc_stage_weights(&l, RC_STAGE_TRAINING, weight, active);
+    assert_true(active[RC_LOSS_KD] && fabs((double)weight[RC_LOSS_KD] - 2 * scale) < 1e-5);
+    assert_true(active[RC_LOSS_KD_REPLAY] && fabs((double)weight[RC_LOSS_KD_REPLAY] - 3 * scale) < 1e-5);
+    assert_true(active[RC_LOSS_REPLAY] && fabs((double)weight[RC_LOSS_REPLAY] - 5 * scale) < 1e-5);
+    assert_true(active[RC_LOSS_FEATURE] && fabs((double)weight[RC_LOSS_FEATURE] - 7 * scale) < 1e-5);
+    rc_stage_weights(&l, RC_STAGE_REFINEMENT, weight, active);
+    assert_true(!active[RC_LOSS_KD] && active[RC_LOSS_KD_REPLAY] && active[RC_LOSS_REPLAY] && !active[RC_LOSS_FEATURE]);
+    rc_learner_destroy(&l);
+}
+
+static void it_can_be_resumed_anywhere(void **state)
+{
+    (void)state;
+    int stages[RC_STAGE_COUNT];
+    rc_settings s = learning_settings();
+    s.epochs = 3;
+    s.refine_epochs = 2;
+    s.inversion_steps = 2;
+    s.plus_kd_new = s.plus_feature = s.plus_drawn = 1;
+    snprintf(s.plus_statistics, sizeof s.plus_statistics, "moved-dreams");
+    if (learning_resume_everywhere(be, "cwd+", &s, stages))
+        assert_true(stages[RC_STAGE_REFINEMENT] > 1 && stages[RC_STAGE_ESTIMATION] > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(statistics_stay_where_the_net_does),
+        cmocka_unit_test(a_mean_moves_as_the_features_of_the_images_do),
+        cmocka_unit_test(draws_have_the_moments_that_were_asked_for),
+        cmocka_unit_test(refinement_learns_from_drawn_features),
+        cmocka_unit_test(without_additions_it_is_cwd),
+        cmocka_unit_test(settings_weigh_what_they_add),
+        cmocka_unit_test(it_can_be_resumed_anywhere),
+    };
+    return cmocka_run_group_tests(tests, open_backend, close_backend);
+}
