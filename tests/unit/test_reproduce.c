@@ -431,9 +431,41 @@ static void test_images_are_limited(void **state)
     rc_dataset_close(&few);
 }
 
+/* The last images of every class are scored, and trained on no more; test images are not touched. */
+static void validation_holds_out_training_images(void **state)
+{
+    (void)state;
+    enum { CLASSES = 3 };
+    rc_config config = rc_config_default();
+    rc_watch watch = {0};
+    rc_dataset all, held;
+    SUCCEEDS(rc_config_set(&config, "data", "procedural:3"));
+    SUCCEEDS(rc_run_data_open(&config, 1, false, &watch, &all));
+    SUCCEEDS(rc_config_set(&config, "validation", "0.1"));
+    SUCCEEDS(rc_run_data_open(&config, 1, false, &watch, &held));
+    assert_string_equal(held.name, "procedural-validation");
+    size_t image = (size_t)all.h * (size_t)all.w * (size_t)all.c;
+    int count[CLASSES] = {0}, seen[CLASSES] = {0}, train = 0, test = 0;
+    for (int i = 0; i < all.train.count; i++)
+        count[all.train.labels[i]]++;
+    for (int i = 0; i < all.train.count; i++) {
+        int label = all.train.labels[i], last = (count[label] + 9) / 10; /* a tenth, rounded up */
+        bool out = seen[label]++ >= count[label] - last;
+        const rc_split *split = out ? &held.test : &held.train;
+        int at = out ? test++ : train++;
+        assert_in_range(at, 0, split->count - 1);
+        assert_int_equal(split->labels[at], label);
+        assert_memory_equal(split->images + (size_t)at * image, all.train.images + (size_t)i * image, image);
+    }
+    assert_true(train == held.train.count && test == held.test.count && test > 0);
+    rc_dataset_close(&all);
+    rc_dataset_close(&held);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(validation_holds_out_training_images),
         cmocka_unit_test(every_name_has_the_cells_that_the_paper_has),
         cmocka_unit_test(every_number_of_the_paper_has_cells),
         cmocka_unit_test(shards_are_disjoint_and_complete),
