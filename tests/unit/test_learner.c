@@ -73,6 +73,13 @@ static const rc_method rows[] = {
      .refine = true,
      .dce = true,
      .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true, .war = true}},
+    {.name = "cwd+",
+     .replay = &rc_source_dreams,
+     .weights = RC_WEIGHTS_ADAPTIVE,
+     .refine = true,
+     .dce = true,
+     .plus = true,
+     .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true, .war = true}},
     {.name = "cwd-abd",
      .replay = &rc_source_dreams,
      .dce = true,
@@ -118,6 +125,11 @@ static const rc_method rows[] = {
      .replay = &rc_source_real,
      .weights = RC_WEIGHTS_ADAPTIVE,
      .main = {.real = RC_CE_NEW, .hkd = true}},
+    {.name = "real-cwd",
+     .replay = &rc_source_real,
+     .weights = RC_WEIGHTS_ADAPTIVE,
+     .refine = true,
+     .main = {.real = RC_CE_NEW, .hkd = true, .rkd = true, .war = true}},
     {.name = "real-lce",
      .replay = &rc_source_real,
      .weights = RC_WEIGHTS_ADAPTIVE,
@@ -136,7 +148,7 @@ static void rows_say_what_their_pages_say(void **state)
         assert_ptr_equal(found, m);
         bool same = m->replay == rows[i].replay && m->weights == rows[i].weights &&
                     m->buffer_size == rows[i].buffer_size && m->lode_rho == rows[i].lode_rho && m->dce == rows[i].dce &&
-                    m->refine == rows[i].refine && m->align_rows == rows[i].align_rows;
+                    m->refine == rows[i].refine && m->plus == rows[i].plus && m->align_rows == rows[i].align_rows;
         same = same && a->one_batch == b->one_batch && a->real == b->real && a->replay == b->replay &&
                a->kd_real == b->kd_real && a->kd_replay == b->kd_replay && a->hkd == b->hkd && a->rkd == b->rkd &&
                a->feature == b->feature && a->head_ce == b->head_ce && a->class_weights == b->class_weights &&
