@@ -3,12 +3,14 @@
 
 usage: bench/pretrained.py flowers --recollect PROGRAM --model MODEL --flowers DIR --imagenette DIR --mini DIR [--work DIR]
        bench/pretrained.py cifar --recollect PROGRAM --model MODEL --cifar10 DIR --cifar100 DIR [--work DIR]
+           [--adapt WAY[:KEY=VALUE,...]]... [--classes N]... [--images N] [--backend NAME]
        bench/pretrained.py naive --weights FILE --labels FILE --flowers DIR --imagenette DIR --mini DIR [--work DIR]
 
 flowers  MODEL is EfficientNet-Lite0, imported with the 1000 WordNet numbers of ImageNet's classes (n01440764, ...) as names.
          DIRs: Flowers-102 in train/, valid/ and test/, a folder for each of its numbers; Imagenette; mini-ImageNet in val/.
 cifar    MODEL is akamaster's ResNet-32, imported with the names of CIFAR-10. DIRs: CIFAR-10's test images, a folder for each
-         class; CIFAR-100 in its binary form. Needs Pillow.
+         class; CIFAR-100 in its binary form. Needs Pillow. A WAY is head, top, all or nothing, which leaves the choice to the
+         program; settings may follow it, as in all:learning_rate=0.01,epochs=10.
 naive    What people do instead: the whole head is trained on the new images. Needs PyTorch, Pillow and the package
          efficientnet_lite_pytorch; the weights are the state_dict that the model was imported from, the labels its names.
 
@@ -72,10 +74,12 @@ def row(what, new, sets, seconds):
     print(f'| {what} | {new} | {olds} | {seconds} |', flush=True)
 
 
-def lesson(arguments, model, folder, out):
-    result, seconds = run(arguments.recollect, 'learn', model, folder, '--out', out, '--force', '--json', '--adapt',
-                          arguments.adapt)
-    return result, seconds
+def lesson(arguments, model, folder, out, way='head', settings=()):
+    words = ['--adapt', way] if way else []
+    for setting in settings:
+        words += ['--set', setting]
+    return run(arguments.recollect, 'learn', model, folder, '--out', out, '--force', '--json', '--backend', arguments.backend,
+               *words)
 
 
 # ---- flowers ---------------------------------------------------------------------------------------------------------
@@ -127,7 +131,7 @@ def flowers(arguments):
 def cifar100(arguments, work, classes, count):
     """Folders of the first `classes` classes of CIFAR-100, with `count` images each and all test images."""
     from PIL import Image
-    folder = work / f'cifar100-{classes}'
+    folder = work / f'cifar100-{classes}-{count}'
     names = (arguments.cifar100 / 'fine_label_names.txt').read_text().split()
     for part, file, most in (('train', 'train.bin', count), ('val', 'test.bin', 100)):
         data = (arguments.cifar100 / file).read_bytes()
@@ -150,12 +154,14 @@ def cifar(arguments):
     print('| | new classes | CIFAR-10 | seconds |')
     print('| --- | --- | --- | --- |')
     row('before', '', score(arguments, arguments.model, sets), '')
-    for classes in (10, 20, 50):
+    for classes in arguments.classes or (10, 20, 50):
         folder = cifar100(arguments, arguments.work, classes, arguments.images)
-        out = arguments.work / f'cifar-{arguments.adapt}-{classes}.safetensors'
-        result, seconds = lesson(arguments, arguments.model, folder, out)
-        row(f'{arguments.adapt}, {classes} classes', f'{result["accuracy"]:.1f}', score(arguments, out, sets),
-            f'{seconds:.0f}')
+        for what in arguments.adapt or ('head', 'top', 'all'):
+            way, _, settings = what.partition(':')
+            out = arguments.work / f'cifar-{classes}.safetensors'
+            result, seconds = lesson(arguments, arguments.model, folder, out, way, settings.split(',') if settings else ())
+            row(f'{classes} classes, {what or "chosen: " + result["adapt"]}', f'{result["accuracy"]:.1f}',
+                score(arguments, out, sets), f'{seconds:.0f}')
 
 
 # ---- what people do instead ------------------------------------------------------------------------------------------
@@ -230,7 +236,9 @@ def main():
     parser.add_argument('story', choices=('flowers', 'cifar', 'naive'))
     for name in ('recollect', 'model', 'flowers', 'imagenette', 'mini', 'cifar10', 'cifar100', 'weights', 'labels'):
         parser.add_argument(f'--{name}', type=pathlib.Path)
-    parser.add_argument('--adapt', default='head')
+    parser.add_argument('--adapt', action='append', help='WAY[:KEY=VALUE,...]; any number of times')
+    parser.add_argument('--classes', type=int, action='append', help='of CIFAR-100 to add; any number of times')
+    parser.add_argument('--backend', default='cpu')
     parser.add_argument('--images', type=int, default=100, help='of each class of CIFAR-100 to learn from')
     parser.add_argument('--work', type=pathlib.Path, default=pathlib.Path('pretrained-work'))
     arguments = parser.parse_args()

@@ -94,13 +94,21 @@ rc_status rc_adapt_choose(const rc_adapt_facts *facts, rc_adapt *adapt, char *wh
 
 /* ---- a lesson of the head ---------------------------------------------------------------------------------------- */
 
+/* Of a class whose mean is known there are at most PER_CLASS stand-ins, and of all classes together about STAND_INS. */
+enum { PER_CLASS = 8, STAND_INS = 2048 };
+
 typedef struct work {
     const rc_head_lesson *lesson;
     rc_learner *learner;
     int known, d;
-    double *feature, *centre;   /* (count, d), (d); features are taken from the centre as soon as that is known */
-    double *old_sum, *old_best; /* (count): of the old logits */
-    int32_t *label;             /* (count): from 0 on; -1: known before */
+    int remembered, per_class, examples; /* classes with a mean; stand-ins of each; images and all stand-ins */
+    double *feature, *centre;            /* (examples, d), (d); taken from the centre as soon as that is known */
+    double *old_sum, *old_best, *weight; /* (examples): of the old logits; and what each counts */
+    int32_t *label;                      /* (examples): from 0 on; -1: known before */
+    double *remembered_mean;             /* (remembered, d) */
+    double *mean;                        /* (n_new, d): of the new classes, from the centre */
+    int *images;                         /* (n_new + 1): of each new class; and of known ones */
+    float *old_row, *old_bias;           /* (known, d), (known): of the head */
     double base;
     double *row; /* (n_new, d) */
     rc_head_fitted fitted;
@@ -114,29 +122,37 @@ static rc_status stopped(const char *what)
 /* Bytes of everything but the scorer. */
 static size_t work_bytes(const work *w)
 {
-    size_t count = (size_t)w->lesson->count, d = (size_t)w->d, n_new = (size_t)w->lesson->n_new;
-    size_t numbers = count * (d + 2) + (n_new + 1) * d;
+    size_t examples = (size_t)w->examples, d = (size_t)w->d, n_new = (size_t)w->lesson->n_new;
+    size_t numbers = examples * (d + 3) + (2 * n_new + 1 + (size_t)w->remembered) * d;
     return numbers * sizeof(double) + (size_t)w->known * (d + 1) * sizeof(float) +
-           rc_head_fit_bytes(w->lesson->count, w->d, w->lesson->n_new);
+           rc_head_fit_bytes(w->examples, w->d, w->lesson->n_new);
 }
 
 static rc_status take_room(work *w)
 {
     const rc_learner *l = w->learner;
-    size_t count = (size_t)w->lesson->count, d = (size_t)w->d;
+    size_t examples = (size_t)w->examples, d = (size_t)w->d, n_new = (size_t)w->lesson->n_new, known = (size_t)w->known;
     rc_memory_claim claim = {.what = "learning", .settings = &l->settings, .image = &l->augment, .batch = 1};
     RC_TRY(rc_memory_check(&claim, work_bytes(w)));
-    w->feature = rc_alloc_zeroed(NULL, count, d * sizeof *w->feature);
+    w->feature = rc_alloc_zeroed(NULL, examples, d * sizeof *w->feature);
     w->centre = rc_alloc_zeroed(NULL, d, sizeof *w->centre);
-    w->old_sum = rc_alloc_zeroed(NULL, count, sizeof *w->old_sum);
-    w->old_best = rc_alloc_zeroed(NULL, count, sizeof *w->old_best);
-    w->label = rc_alloc_zeroed(NULL, count, sizeof *w->label);
-    w->row = rc_alloc_zeroed(NULL, (size_t)w->lesson->n_new, d * sizeof *w->row);
+    w->old_sum = rc_alloc_zeroed(NULL, examples, sizeof *w->old_sum);
+    w->old_best = rc_alloc_zeroed(NULL, examples, sizeof *w->old_best);
+    w->weight = rc_alloc_zeroed(NULL, examples, sizeof *w->weight);
+    w->label = rc_alloc_zeroed(NULL, examples, sizeof *w->label);
+    w->mean = rc_alloc_zeroed(NULL, n_new, d * sizeof *w->mean);
+    w->images = rc_alloc_zeroed(NULL, n_new + 1, sizeof *w->images);
+    w->old_row = rc_alloc_zeroed(NULL, known, d * sizeof *w->old_row);
+    w->old_bias = rc_alloc_zeroed(NULL, known, sizeof *w->old_bias);
+    w->row = rc_alloc_zeroed(NULL, n_new, d * sizeof *w->row);
     bool all = w->feature != NULL && w->centre != NULL && w->old_sum != NULL && w->old_best != NULL &&
-               w->label != NULL && w->row != NULL;
+               w->weight != NULL && w->label != NULL && w->mean != NULL && w->images != NULL && w->old_row != NULL &&
+               w->old_bias != NULL && w->row != NULL;
     for (int i = 0; all && i < w->lesson->count; i++) {
         int label = w->lesson->labels[i] - w->known;
         w->label[i] = label < 0 ? -1 : label;
+        w->weight[i] = 1.0 / w->lesson->count;
+        w->images[label < 0 ? w->lesson->n_new : label]++;
     }
     return all ? RC_OK : RC_OUT_OF_MEMORY;
 }
@@ -147,7 +163,13 @@ static void give_back(work *w)
     rc_free(NULL, w->centre);
     rc_free(NULL, w->old_sum);
     rc_free(NULL, w->old_best);
+    rc_free(NULL, w->weight);
     rc_free(NULL, w->label);
+    rc_free(NULL, w->remembered_mean);
+    rc_free(NULL, w->mean);
+    rc_free(NULL, w->images);
+    rc_free(NULL, w->old_row);
+    rc_free(NULL, w->old_bias);
     rc_free(NULL, w->row);
 }
 
@@ -213,41 +235,24 @@ static rc_status find_features(work *w)
     return status;
 }
 
-/* The mean of the means of known classes. False: there are none. */
-static rc_status centre_of_statistics(work *w, bool *found)
+/* The mean of the means of known classes, where the class statistics have some: those of a model that was trained here
+ * are of all its images. False: there are none. */
+static bool centre_of_statistics(work *w)
 {
-    const rc_learner *l = w->learner;
-    size_t d = (size_t)w->d, classes = (size_t)l->statistics_classes;
-    int means = 0;
-    *found = false;
-    if (l->class_mean == NULL)
-        return RC_OK;
-    float *mean = rc_alloc_zeroed(NULL, classes, d * sizeof *mean);
-    if (mean == NULL)
-        return RC_OUT_OF_MEMORY;
-    l->backend->read_real(l->backend, mean, l->class_mean, classes * d);
-    rc_status status = l->backend->sync(l->backend);
-    for (size_t k = 0; k < classes; k++) {
-        if (isnan(mean[k * d])) /* never estimated */
-            continue;
-        means++;
+    size_t d = (size_t)w->d;
+    if (w->learner->class_mean == NULL || w->remembered == 0)
+        return false;
+    for (size_t k = 0; k < (size_t)w->remembered; k++)
         for (size_t j = 0; j < d; j++)
-            w->centre[j] += (double)mean[k * d + j];
-    }
-    for (size_t j = 0; j < d && means > 0; j++)
-        w->centre[j] /= means;
-    rc_free(NULL, mean);
-    *found = means > 0;
-    return status;
+            w->centre[j] += w->remembered_mean[k * d + j] / w->remembered;
+    return true;
 }
 
 /* Where features of the old classes are centred: by the class statistics; else by what the net's normalisations tell;
  * and where they tell nothing, as the new images have it. */
 static rc_status find_centre(work *w)
 {
-    bool found;
-    RC_TRY(centre_of_statistics(w, &found));
-    if (!found)
+    if (!centre_of_statistics(w))
         RC_TRY(rc_expected_features(&w->learner->student.backbone, w->centre));
     for (int j = 0; j < w->d; j++) {
         double sum = 0;
@@ -262,45 +267,132 @@ static rc_status find_centre(work *w)
     return RC_OK;
 }
 
-/* The mean of the old logits at the centre, from which all old logits are then taken. */
-static rc_status find_base(work *w)
+static rc_status read_old_rows(work *w)
 {
     const rc_head *head = &w->learner->student.head;
     rc_backend *be = head->backend;
-    size_t d = (size_t)w->d, known = (size_t)w->known;
-    float *weight = rc_alloc_zeroed(NULL, known, d * sizeof *weight);
-    float *bias = rc_alloc_zeroed(NULL, known, sizeof *bias);
-    rc_status status = weight != NULL && bias != NULL ? RC_OK : RC_OUT_OF_MEMORY;
-    if (status == RC_OK) {
-        be->read_real(be, weight, head->weight, known * d);
-        if (head->bias != NULL)
-            be->read_real(be, bias, head->bias, known);
-        status = be->sync(be);
-    }
-    for (size_t k = 0; status == RC_OK && k < known; k++) {
-        double logit = (double)bias[k];
-        for (size_t j = 0; j < d; j++)
-            logit += (double)weight[k * d + j] * w->centre[j];
-        w->base += logit / (double)known;
-    }
-    rc_free(NULL, weight);
-    rc_free(NULL, bias);
-    for (int i = 0; i < w->lesson->count; i++) {
+    be->read_real(be, w->old_row, head->weight, (size_t)w->known * (size_t)w->d);
+    if (head->bias != NULL)
+        be->read_real(be, w->old_bias, head->bias, (size_t)w->known);
+    return be->sync(be);
+}
+
+/* Of one old class, at features that are not taken from the centre. */
+static double old_logit(const work *w, size_t class, const double *feature)
+{
+    const float *row = w->old_row + class * (size_t)w->d;
+    double logit = (double)w->old_bias[class];
+    for (size_t j = 0; j < (size_t)w->d; j++)
+        logit += (double)row[j] * feature[j];
+    return logit;
+}
+
+/* The mean of the old logits at the centre, from which all old logits are then taken. */
+static void find_base(work *w)
+{
+    for (size_t k = 0; k < (size_t)w->known; k++)
+        w->base += old_logit(w, k, w->centre) / w->known;
+    for (int i = 0; i < w->examples; i++) {
         w->old_sum[i] -= w->base;
         w->old_best[i] -= w->base;
     }
+}
+
+/* ---- what stands for classes that were learnt before ------------------------------------------------------------- */
+
+/* Reads the means that the model has of known classes, and decides how many stand-ins each class gets. */
+static rc_status remember(work *w)
+{
+    const rc_learner *l = w->learner;
+    size_t d = (size_t)w->d, rows = (size_t)(l->class_mean != NULL ? l->statistics_classes : l->taught);
+    w->examples = w->lesson->count;
+    if (rows == 0)
+        return RC_OK;
+    float *mean = rc_alloc_zeroed(NULL, rows, d * sizeof *mean);
+    w->remembered_mean = rc_alloc_zeroed(NULL, rows, d * sizeof *w->remembered_mean);
+    rc_status status = mean != NULL && w->remembered_mean != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    if (status == RC_OK) {
+        l->backend->read_real(l->backend, mean, l->class_mean != NULL ? l->class_mean : l->taught_mean, rows * d);
+        status = l->backend->sync(l->backend);
+    }
+    for (size_t k = 0; status == RC_OK && k < rows; k++) {
+        if (isnan(mean[k * d])) /* never estimated */
+            continue;
+        for (size_t j = 0; j < d; j++)
+            w->remembered_mean[(size_t)w->remembered * d + j] = (double)mean[k * d + j];
+        w->remembered++;
+    }
+    rc_free(NULL, mean);
+    int most = w->remembered > 0 ? STAND_INS / w->remembered : 0;
+    w->per_class = most > PER_CLASS ? PER_CLASS : most > 1 ? most : 1;
+    w->examples += w->remembered * w->per_class;
     return status;
+}
+
+/* Of the new classes, from the centre. */
+static void find_means(work *w)
+{
+    size_t d = (size_t)w->d;
+    for (int i = 0; i < w->lesson->count; i++)
+        for (size_t j = 0; j < d && w->label[i] >= 0; j++)
+            w->mean[(size_t)w->label[i] * d + j] += w->feature[(size_t)i * d + j] / w->images[w->label[i]];
+}
+
+/* A stand-in, not taken from the centre: the mean of its class, and to it what an image of a new class has more than
+ * the mean of its own. The factor makes up for that mean being taken of few images. */
+static void place(const work *w, const double *mean, int image, double factor, double *feature)
+{
+    size_t d = (size_t)w->d;
+    const double *own = w->mean + (size_t)w->label[image] * d, *at = w->feature + (size_t)image * d;
+    for (size_t j = 0; j < d; j++)
+        feature[j] = mean[j] + factor * (at[j] - own[j]);
+}
+
+/* The old logits of a stand-in; then its features are taken from the centre. */
+static void ask_old_rows(work *w, int example)
+{
+    double *feature = w->feature + (size_t)example * (size_t)w->d, best = old_logit(w, 0, feature), sum = 1;
+    for (size_t k = 1; k < (size_t)w->known; k++) {
+        double logit = old_logit(w, k, feature);
+        sum = logit > best ? sum * exp(best - logit) + 1 : sum + exp(logit - best);
+        best = fmax(best, logit);
+    }
+    w->old_best[example] = best;
+    w->old_sum[example] = best + log(sum);
+    for (int j = 0; j < w->d; j++)
+        feature[j] -= w->centre[j];
+}
+
+/* Each class counts as much as a new one does. */
+static void make_stand_ins(work *w)
+{
+    rc_rng rng = {w->learner->settings.seed, RC_STREAM_STAND_INS};
+    int of_new = w->lesson->count - w->images[w->lesson->n_new], freedom = of_new - w->lesson->n_new;
+    double factor = freedom > 0 ? sqrt((double)of_new / freedom) : 0;
+    uint64_t drawn = 0;
+    for (int i = w->lesson->count; of_new > 0 && i < w->examples; i++) {
+        int image, class = (i - w->lesson->count) / w->per_class;
+        do
+            image = (int)rc_rng_below(rng, drawn++, (uint32_t)w->lesson->count);
+        while (w->label[image] < 0);
+        place(w, w->remembered_mean + (size_t) class * (size_t)w->d, image, factor,
+              w->feature + (size_t)i * (size_t)w->d);
+        ask_old_rows(w, i);
+        w->label[i] = -1;
+        w->weight[i] = 1.0 / ((double)w->lesson->n_new * w->per_class);
+    }
 }
 
 static rc_status fit_rows(work *w)
 {
-    rc_head_examples examples = {.images = w->lesson->count,
+    rc_head_examples examples = {.images = w->examples,
                                  .d = w->d,
                                  .classes = w->lesson->n_new,
                                  .feature = w->feature,
                                  .label = w->label,
                                  .old_sum = w->old_sum,
-                                 .old_best = w->old_best};
+                                 .old_best = w->old_best,
+                                 .weight = w->weight};
     const rc_head_rule rule = rc_head_usual_rule();
     rc_pool *pool;
     RC_TRY(rc_pool_create(w->lesson->threads, &pool));
@@ -347,22 +439,14 @@ static rc_status write_rows(work *w)
 
 /* ---- class statistics -------------------------------------------------------------------------------------------- */
 
-/* Means of the new classes, and the scatter of their images around these; features are from the centre. */
-static void gather(const work *w, double *mean, int *images, double *scatter)
+/* How the images of new classes scatter around the means of these. */
+static void gather(const work *w, double *scatter)
 {
     size_t d = (size_t)w->d;
-    for (int i = 0; i < w->lesson->count; i++)
-        for (size_t j = 0; j < d && w->label[i] >= 0; j++)
-            mean[(size_t)w->label[i] * d + j] += w->feature[(size_t)i * d + j];
-    for (int i = 0; i < w->lesson->count; i++)
-        images[w->label[i] < 0 ? w->lesson->n_new : w->label[i]]++;
-    for (int k = 0; k < w->lesson->n_new; k++)
-        for (size_t j = 0; j < d; j++)
-            mean[(size_t)k * d + j] /= images[k];
     for (int i = 0; i < w->lesson->count; i++) {
         if (w->label[i] < 0)
             continue;
-        const double *feature = w->feature + (size_t)i * d, *own = mean + (size_t)w->label[i] * d;
+        const double *feature = w->feature + (size_t)i * d, *own = w->mean + (size_t)w->label[i] * d;
         for (size_t a = 0; a < d; a++)
             for (size_t b = 0; b < d; b++)
                 scatter[a * d + b] += (feature[a] - own[a]) * (feature[b] - own[b]);
@@ -371,42 +455,60 @@ static void gather(const work *w, double *mean, int *images, double *scatter)
 
 /* The net has not changed, so what is known of old classes stays true. The tied covariance becomes the mean over
  * classes of what was and of what the new images have, if any class has two. */
-static rc_status write_statistics(work *w, double *mean, int *images, double *scatter, float *host)
+static rc_status write_covariance(work *w, double *scatter, float *host)
 {
-    rc_learner *l = w->learner;
-    rc_backend *be = l->backend;
-    size_t d = (size_t)w->d, n_new = (size_t)w->lesson->n_new, known = (size_t)w->known;
-    gather(w, mean, images, scatter);
-    for (size_t i = 0; i < n_new * d; i++)
-        host[i] = (float)(mean[i] + w->centre[i % d]);
-    be->write_real(be, rc_real_at(be, l->class_mean, known * d), host, n_new * d);
-    int freedom = w->lesson->count - images[n_new] - w->lesson->n_new;
+    rc_backend *be = w->learner->backend;
+    size_t d = (size_t)w->d;
+    double known = w->known, n_new = w->lesson->n_new;
+    int freedom = w->lesson->count - w->images[w->lesson->n_new] - w->lesson->n_new;
     if (freedom < 1)
-        return be->sync(be);
-    be->read_real(be, host, l->covariance, d * d);
+        return RC_OK;
+    gather(w, scatter);
+    be->read_real(be, host, w->learner->covariance, d * d);
     RC_TRY(be->sync(be));
     for (size_t i = 0; i < d * d; i++)
-        host[i] = (float)(((double)known * (double)host[i] + (double)n_new * scatter[i] / freedom) /
-                          (double)(known + n_new));
-    be->write_real(be, l->covariance, host, d * d);
+        host[i] = (float)((known * (double)host[i] + n_new * scatter[i] / freedom) / (known + n_new));
+    be->write_real(be, w->learner->covariance, host, d * d);
     return be->sync(be);
+}
+
+static rc_status write_means(work *w, void *to, float *host)
+{
+    rc_backend *be = w->learner->backend;
+    size_t d = (size_t)w->d, count = (size_t)w->lesson->n_new * d;
+    for (size_t i = 0; i < count; i++)
+        host[i] = (float)(w->mean[i] + w->centre[i % d]);
+    be->write_real(be, to, host, count);
+    return be->sync(be);
+}
+
+/* A model without class statistics keeps the means alone, for lessons to come. */
+static rc_status keep_means(work *w)
+{
+    rc_learner *l = w->learner;
+    size_t d = (size_t)w->d, n_new = (size_t)w->lesson->n_new, before = (size_t)l->taught;
+    float *host = rc_alloc_zeroed(NULL, n_new, d * sizeof *host);
+    rc_status status = host != NULL ? rc_learner_grow_taught(l, w->lesson->n_new) : RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        status = write_means(w, rc_real_at(l->backend, l->taught_mean, before * d), host);
+    rc_free(NULL, host);
+    return status;
 }
 
 static rc_status extend_statistics(work *w)
 {
+    rc_learner *l = w->learner;
     size_t d = (size_t)w->d, n_new = (size_t)w->lesson->n_new;
-    if (w->learner->class_mean == NULL)
-        return RC_OK;
-    RC_TRY(rc_learner_grow_statistics(w->learner));
-    double *mean = rc_alloc_zeroed(NULL, n_new, d * sizeof *mean);
-    int *images = rc_alloc_zeroed(NULL, n_new + 1, sizeof *images);
+    if (l->class_mean == NULL)
+        return keep_means(w);
+    RC_TRY(rc_learner_grow_statistics(l));
     double *scatter = rc_alloc_zeroed(NULL, d, d * sizeof *scatter);
     float *host = rc_alloc_zeroed(NULL, d > n_new ? d : n_new, d * sizeof *host);
-    rc_status status = mean != NULL && images != NULL && scatter != NULL && host != NULL
-                           ? write_statistics(w, mean, images, scatter, host)
-                           : RC_OUT_OF_MEMORY;
-    rc_free(NULL, mean);
-    rc_free(NULL, images);
+    rc_status status = scatter != NULL && host != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        status = write_means(w, rc_real_at(l->backend, l->class_mean, (size_t)w->known * d), host);
+    if (status == RC_OK)
+        status = write_covariance(w, scatter, host);
     rc_free(NULL, scatter);
     rc_free(NULL, host);
     return status;
@@ -415,12 +517,16 @@ static rc_status extend_statistics(work *w)
 static rc_status learn_rows(work *w)
 {
     double began = rc_now();
+    RC_TRY(remember(w));
     RC_TRY(take_room(w));
     RC_TRY(find_features(w));
     w->lesson->wall[RC_STAGE_ESTIMATION] = rc_now() - began;
     began = rc_now();
     RC_TRY(find_centre(w));
-    RC_TRY(find_base(w));
+    RC_TRY(read_old_rows(w));
+    find_means(w);
+    make_stand_ins(w);
+    find_base(w);
     RC_TRY(fit_rows(w));
     w->lesson->wall[RC_STAGE_TRAINING] = rc_now() - began;
     RC_TRY(write_rows(w));

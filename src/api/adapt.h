@@ -4,7 +4,8 @@
  * Top: the same, but of the net only the last stage learns, or as many as the setting trained_stages says.
  * Head: the net stays as it is, and so does every bit of the head's old rows. The features of the new images are
  *   computed once, and only the rows of new classes are learnt (cil/head_fit.h), in seconds. Images of classes that the
- *   model knows (merge) hold the new rows down. Neither method nor epochs matter.
+ *   model knows (merge) hold the new rows down, and so do stand-ins of classes whose means the model has: from its
+ *   class statistics, or from lessons of the head before this one. Neither method nor epochs matter.
  *
  * Chosen, where nobody has said: head for a net that came from elsewhere, all for any other. A net that came from
  * elsewhere has a head with a bias, and no class statistics, as no net has that was trained here. It was trained on far

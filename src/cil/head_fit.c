@@ -17,7 +17,7 @@ typedef struct fit {
     double weight;                    /* of |w|^2 / 2 */
     double tolerance, fold_tolerance; /* of the gradient's norm */
     int fold;                         /* that is left out */
-    int used;                         /* images of the others */
+    double scale;                     /* of the others' weights, so that they weigh as much as all */
     int8_t *fold_of;                  /* (images) */
     double *answer;      /* (images, classes): logits; then what the gradient takes of an image for a row */
     double *image_loss;  /* (images) */
@@ -36,6 +36,11 @@ rc_head_rule rc_head_usual_rule(void)
 static bool is_left_out(const fit *f, int image)
 {
     return f->fold != NO_FOLD && f->fold_of[image] == f->fold;
+}
+
+static double weight_of(const fit *f, int image)
+{
+    return f->scale * (f->e->weight != NULL ? f->e->weight[image] : 1.0 / f->e->images);
 }
 
 /* Products of one row with up to TOGETHER images that lie behind each other. */
@@ -129,7 +134,7 @@ static void gather(void *context, int task, int worker)
         now = e->images - i < TOGETHER ? e->images - i : TOGETHER;
         for (int image = 0; image < now; image++)
             if (!is_left_out(f, i + image))
-                factor[image] = f->answer[(size_t)(i + image) * classes + (size_t)task] / f->used;
+                factor[image] = weight_of(f, i + image) * f->answer[(size_t)(i + image) * classes + (size_t)task];
         add_features(feature, factor, now, d, gradient);
     }
 }
@@ -144,7 +149,7 @@ static double evaluate(void *user, const double *row, double *gradient)
     rc_pool_run(e->pool, (e->images + TOGETHER - 1) / TOGETHER, judge_some, f);
     rc_pool_run(e->pool, e->classes, gather, f);
     for (int i = 0; i < e->images; i++)
-        loss += is_left_out(f, i) ? 0 : f->image_loss[i] / f->used;
+        loss += is_left_out(f, i) ? 0 : weight_of(f, i) * f->image_loss[i];
     return loss + f->weight / 2 * rc_dot(row, row, (size_t)e->classes * (size_t)e->d);
 }
 
@@ -166,11 +171,18 @@ static rc_status deal(fit *f)
 static rc_status begin(fit *f, const rc_head_examples *e, const rc_head_rule *rule)
 {
     size_t images = (size_t)e->images, classes = (size_t)e->classes, d = (size_t)e->d;
-    *f = (fit){.e = e, .fold = NO_FOLD, .used = e->images};
+    *f = (fit){.e = e, .fold = NO_FOLD, .scale = 1};
     if (e->images < 1 || e->d < 1 || e->classes < 1)
         return rc_fail(RC_INVALID_ARGUMENT, "a fit of %d images, %d features and %d classes, expected 1 or more",
                        e->images, e->d, e->classes);
-    double square = rc_dot(e->feature, e->feature, images * d) / (double)images;
+    double square = 0;
+    int of_new = 0;
+    for (size_t i = 0; i < images; i++)
+        if (e->label[i] >= 0) {
+            square += rc_dot(e->feature + i * d, e->feature + i * d, d);
+            of_new++;
+        }
+    square /= of_new > 0 ? of_new : 1;
     f->weight = rule->penalty * (square > 0 ? square : 1) / (double)classes;
     f->fold_of = rc_alloc_zeroed(NULL, images, sizeof *f->fold_of);
     f->answer = rc_alloc_zeroed(NULL, images, classes * sizeof *f->answer);
@@ -244,11 +256,15 @@ static rc_status guard(fit *f, const rc_head_rule *rule, const double *all, doub
     rc_head_fitted folds = {0};
     int margins = 0;
     for (f->fold = 0; f->fold < FOLDS; f->fold++) {
-        f->used = 0;
-        for (int i = 0; i < e->images; i++)
-            f->used += !is_left_out(f, i);
-        if (f->used == 0 || f->used == e->images) /* nothing to learn from, or nothing to try */
+        double whole = 0, used = 0;
+        f->scale = 1;
+        for (int i = 0; i < e->images; i++) {
+            whole += weight_of(f, i);
+            used += is_left_out(f, i) ? 0 : weight_of(f, i);
+        }
+        if (used == 0 || used == whole) /* nothing to learn from, or nothing to try */
             continue;
+        f->scale = whole / used;
         memcpy(row, all, (size_t)e->classes * (size_t)e->d * sizeof *row); /* not far from where this fit ends */
         RC_TRY(solve(f, row, &folds));
         add_margins(f, row, margin, &margins);

@@ -6,8 +6,9 @@
  * all images are new, since all of them are.
  *
  * The rows make the mean cross entropy over old and new classes, plus penalty s / (2 classes) |w|^2, as small as can
- * be; s is the mean of |x|^2, so that the scale of features does not matter. Old logits are constants: of each image
- * their log-sum-exp is enough. Images of old classes may be among the examples; they hold new rows down.
+ * be; s is the mean of |x|^2 over the images of new classes, so that the scale of features does not matter. Old logits
+ * are constants: of each image their log-sum-exp is enough. Images of old classes, or features that stand for such, may
+ * be among the examples; they hold new rows down.
  *
  * A guard follows. Where new classes are easily told apart, their logits would rise far above old ones and claim
  * old images that look a little alike. Folds of the images tell the margin of a new class above the best old one on
@@ -24,6 +25,7 @@ typedef struct rc_head_examples {
     const int32_t *label;   /* (images): number of the new class, from 0 on; negative: an old class */
     const double *old_sum;  /* (images): log-sum-exp of the old logits, minus base */
     const double *old_best; /* (images): the largest old logit, minus base */
+    const double *weight;   /* (images): of each cross entropy in the sum; NULL: the mean of all */
     rc_pool *pool;          /* NULL: this thread alone */
 } rc_head_examples;
 
@@ -45,8 +47,8 @@ typedef struct rc_head_fitted {
 /* Bytes that a fit holds beside the examples. */
 size_t rc_head_fit_bytes(int images, int d, int classes);
 
-/* row (classes, d). Every new class has an image. RC_NUMERIC: numbers are not finite. RC_CANCELLED: the thread is to
- * stop. */
+/* row (classes, d). Every new class has an image, and every weight is positive. RC_NUMERIC: numbers are not finite.
+ * RC_CANCELLED: the thread is to stop. */
 rc_status rc_head_fit(const rc_head_examples *examples, const rc_head_rule *rule, double *row, rc_head_fitted *fitted);
 
 /* What is made small, for tests: its value for these rows and its gradient (classes, d). */

@@ -24,6 +24,13 @@ static void drop_statistics(rc_learner *l)
     l->statistics_classes = 0;
 }
 
+static void drop_taught(rc_learner *l)
+{
+    l->backend->release(l->backend, l->taught_mean);
+    l->taught_mean = NULL;
+    l->taught = 0;
+}
+
 /* Takes over settings and row; the source has them already. */
 static void adopt(rc_learner *l, const rc_settings *settings, const rc_method *method)
 {
@@ -73,6 +80,7 @@ void rc_learner_destroy(rc_learner *learner)
     rc_learner_end_task(learner);
     rc_classifier_destroy(&learner->student);
     drop_statistics(learner);
+    drop_taught(learner);
     rc_source_destroy(learner->source);
     memset(learner, 0, sizeof *learner);
 }
@@ -90,6 +98,8 @@ static rc_status clone(rc_learner *copy, const rc_learner *l)
     RC_TRY(rc_classifier_clone(&copy->student, &l->student));
     copy->student.backbone.net = &copy->net;
     RC_TRY(rc_source_clone(l, &copy->source));
+    if (l->taught > 0)
+        RC_TRY(copy_reals(l->backend, l->taught_mean, (size_t)l->taught * d, &copy->taught_mean));
     if (l->class_mean == NULL)
         return RC_OK;
     RC_TRY(copy_reals(l->backend, l->class_mean, (size_t)l->statistics_classes * d, &copy->class_mean));
@@ -105,6 +115,7 @@ rc_status rc_learner_clone(rc_learner *copy, const rc_learner *l)
     copy->net = l->net;
     copy->augment = l->augment;
     copy->statistics_classes = l->statistics_classes;
+    copy->taught = l->taught;
     copy->given = l->given;
     rc_status status = clone(copy, l);
     if (status != RC_OK)
@@ -187,6 +198,20 @@ rc_status rc_learner_grow_statistics(rc_learner *l)
     be->release(be, mean);
     rc_free(NULL, host);
     return status;
+}
+
+rc_status rc_learner_grow_taught(rc_learner *l, int more)
+{
+    rc_backend *be = l->backend;
+    size_t row = (size_t)l->student.head.d * be->real_bytes;
+    void *mean;
+    RC_TRY(be->alloc(be, (size_t)(l->taught + more) * row, &mean));
+    if (l->taught > 0)
+        be->copy(be, mean, l->taught_mean, (size_t)l->taught * row);
+    be->release(be, l->taught_mean);
+    l->taught_mean = mean;
+    l->taught += more;
+    return RC_OK;
 }
 
 /* Is an image with this label one of those that are replayed, not trained on? */
@@ -347,9 +372,11 @@ rc_status rc_learner_begin_dreams(rc_learner *l)
 }
 
 /* After a task without estimation the statistics describe features that no longer exist: of fewer classes, by another
- * model. */
+ * model. After any task that has changed the net, so do the means of what the head alone was taught. */
 static void drop_stale_statistics(rc_learner *l)
 {
+    if (l->learnt)
+        drop_taught(l);
     if (l->statistics_classes != l->student.head.classes)
         drop_statistics(l);
 }
@@ -379,6 +406,7 @@ rc_stored rc_learner_stored(const rc_learner *l)
         l->source->kind->count_stored(l->source, l, &stored);
     if (l->class_mean != NULL)
         stored.statistics = ((size_t)l->statistics_classes * d + d * d) * sizeof(float);
+    stored.statistics += (size_t)l->taught * d * sizeof(float);
     return stored;
 }
 

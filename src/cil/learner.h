@@ -20,6 +20,9 @@ typedef struct rc_learner {
     void *class_mean; /* (statistics_classes, d) real; NULL: none */
     void *covariance; /* (d, d) real */
     int statistics_classes;
+    void *taught_mean; /* (taught, d) real: of the head's last classes, which lessons of the head alone have taught to a
+                        * model without class statistics (api/adapt.h); NULL: none */
+    int taught;
     rc_source *source; /* of the kind that the method's row names */
 
     /* The task at hand. */
@@ -67,6 +70,9 @@ rc_status rc_learner_set_method(rc_learner *learner, const rc_method *method);
 
 /* Memory for the statistics of all classes of the head; contents of known classes are kept, new rows are NaN. */
 rc_status rc_learner_grow_statistics(rc_learner *learner);
+
+/* Memory for the means of `more` classes behind those that lessons of the head have taught, whose contents are kept. */
+rc_status rc_learner_grow_taught(rc_learner *learner, int more);
 
 /* Begins task `task` with n_new classes: copies the teacher, begins the source's task, makes the head's rows,
  * uploads the images (count, h, w, c) with labels in the order of classes; of old classes too for methods that take

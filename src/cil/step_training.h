@@ -41,6 +41,7 @@ enum rc_stream {
     RC_STREAM_RESERVOIR,         /* where an image goes; of the whole stream, not of a task */
     RC_STREAM_DRAWN = 23,        /* features of moved class statistics */
     RC_STREAM_TARGETS = 22,      /* labels that pixels are optimised for */
+    RC_STREAM_STAND_INS = 24,    /* whose place beside a mean a stand-in of an old class takes */
     RC_STREAM_BACKBONE = 0x1000, /* one per layer from here on */
     RC_STREAM_GENERATOR = 0x2000,
     RC_STREAM_ENCODER = 0x3000,

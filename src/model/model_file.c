@@ -10,7 +10,7 @@
 
 static const char format[] = "recollect-model-1";
 static const char row_numbers[] = "row_numbers"; /* key of the metadata; see forget_unread */
-static const char head_bias[] = "head.bias";
+static const char head_bias[] = "head.bias", taught_mean[] = "head.taught_mean";
 
 enum { NAME_SIZE = 2 * RC_NAME_MAX + 32, MORE_TENSORS = RC_MAX_TASKS + 4 + 32 };
 
@@ -121,9 +121,12 @@ static rc_status collect(bundle *b, const rc_learner *l)
     RC_TRY(add_head(b, &l->student.head));
     if (l->source->kind->save != NULL)
         RC_TRY(l->source->kind->save(l->source, l, &b->file));
+    int64_t d = l->student.head.d, mean[2] = {l->statistics_classes, d}, covariance[2] = {d, d},
+            taught[2] = {l->taught, d};
+    if (l->taught > 0)
+        RC_TRY(add(b, taught_mean, 2, taught, l->taught_mean));
     if (l->class_mean == NULL)
         return RC_OK;
-    int64_t d = l->student.head.d, mean[2] = {l->statistics_classes, d}, covariance[2] = {d, d};
     RC_TRY(add(b, "statistics.class_mean", 2, mean, l->class_mean));
     return add(b, "statistics.covariance", 2, covariance, l->covariance);
 }
@@ -252,10 +255,9 @@ rc_kept rc_model_kept(const rc_saved_model *model)
     rc_kept kept = {.weights = reals * sizeof(float), .generative_model = stored.model};
     if (!rc_method_takes_old_images(l->method)) /* which has them from elsewhere */
         kept.images = stored.images;
-    if (stored.statistics > 0) {
+    if (l->class_mean != NULL)
         kept.covariance = d * d * sizeof(float);
-        kept.class_means = stored.statistics - kept.covariance;
-    }
+    kept.class_means = stored.statistics - kept.covariance;
     return kept;
 }
 
@@ -449,8 +451,22 @@ static rc_status load_head(const rc_safetensors *file, rc_head *head)
     return load_weights(file, head->backend, head_bias, (size_t)head->classes, head->bias);
 }
 
+static rc_status load_taught(const rc_safetensors *file, rc_learner *l)
+{
+    const rc_named_tensor *tensor = rc_safetensors_find(file, taught_mean);
+    int classes = l->student.head.classes;
+    if (tensor == NULL)
+        return RC_OK;
+    if (tensor->dims != 2 || tensor->shape[0] < 1 || tensor->shape[0] > classes)
+        return rc_fail(RC_FORMAT, "tensor '%s' has %d dimensions and %lld rows, expected 2 and 1 to %d", taught_mean,
+                       tensor->dims, tensor->dims > 0 ? (long long)tensor->shape[0] : 0, classes);
+    RC_TRY(rc_learner_grow_taught(l, (int)tensor->shape[0]));
+    return load_weights(file, l->backend, taught_mean, (size_t)l->taught * (size_t)l->student.head.d, l->taught_mean);
+}
+
 static rc_status load_statistics(const rc_safetensors *file, rc_learner *l)
 {
+    RC_TRY(load_taught(file, l));
     if (rc_safetensors_find(file, "statistics.class_mean") == NULL)
         return RC_OK;
     size_t d = (size_t)l->student.head.d;

@@ -13,6 +13,7 @@
 #include "api/adapt.h"
 #include "api/api.h"
 #include "base/memory.h"
+#include "cil/head_fit.h"
 #include "cil/scorer.h"
 #include "nn/expected.h"
 #include "support/api_checks.h"
@@ -326,6 +327,198 @@ static void class_statistics_go_on(void **state)
     recollect_model_destroy(&before);
 }
 
+/* ---- the lesson after it ----------------------------------------------------------------------------------------- */
+
+static float *features_of(const recollect_model *model, const api_data *data, int count)
+{
+    const rc_learner *l = &model->saved.learner;
+    size_t d = (size_t)l->student.head.d;
+    float *feature = calloc((size_t)count * d, sizeof *feature);
+    rc_scorer *scorer;
+    assert_int_equal(rc_scorer_create(l->backend, &l->student, 1, &l->augment, &scorer), RC_OK);
+    for (int i = 0; i < count; i++)
+        assert_int_equal(
+            rc_scorer_run(scorer, data->pixels + (size_t)i * API_IMAGE, NULL, 1, NULL, feature + (size_t)i * d), RC_OK);
+    rc_scorer_destroy(scorer);
+    return feature;
+}
+
+static void find_means(void *user, const char *text)
+{
+    bool *found = user;
+    *found = *found || strstr(text, "2 class means of") != NULL;
+}
+
+/* A model without class statistics keeps the means of what its head was taught, in its file, too; and drops them when
+ * the net changes. */
+static void means_of_the_head_s_lessons_are_kept(void **state)
+{
+    (void)state;
+    void *file;
+    size_t size;
+    bool found = false;
+    recollect_model *model = load_for_head(false), *again;
+    SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL));
+    SUCCEEDS(recollect_model_save_memory(model, &file, &size));
+    SUCCEEDS(recollect_model_load_memory(context, file, size, &again));
+    const rc_learner *l = &again->saved.learner;
+    size_t d = (size_t)l->student.head.d;
+    assert_null(l->class_mean);
+    assert_int_equal(l->taught, NEW);
+    float *mean = calloc(2 * NEW * d, sizeof *mean), *feature = features_of(model, &new, NEW * IMAGES);
+    double *own = calloc(NEW * d, sizeof *own);
+    read_reals(again, l->taught_mean, NEW * d, mean);
+    for (size_t i = 0; i < NEW * IMAGES; i++)
+        for (size_t j = 0; j < d; j++)
+            own[(size_t) new.labels[i] * d + j] += (double)feature[i * d + j] / IMAGES;
+    for (size_t i = 0; i < NEW * d; i++)
+        assert_true(fabs((double)mean[i] - own[i]) < 1e-5);
+    rc_kept kept = rc_model_kept(&again->saved);
+    assert_int_equal(kept.class_means, NEW * d * sizeof(float));
+    assert_int_equal(kept.covariance, 0);
+    assert_int_equal(again->saved.unknown_bytes, 0);
+    SUCCEEDS(recollect_describe_model(again, 0, find_means, &found));
+    assert_true(found);
+    /* A second lesson puts its means behind them. */
+    const char *const more[] = {"more", "and more"};
+    SUCCEEDS(recollect_model_set(again, "adapt", "head"));
+    SUCCEEDS(recollect_learn(again, &new.images, new.labels, more, NEW, NULL));
+    assert_int_equal(l->taught, 2 * NEW);
+    read_reals(again, l->taught_mean, 2 * NEW * d, mean);
+    for (size_t i = 0; i < 2 * NEW * d; i++)
+        assert_true(fabs((double)mean[i] - own[i % (NEW * d)]) < 1e-5);
+    const char *const last[] = {"last", "and last"};
+    SUCCEEDS(recollect_model_set(again, "adapt", "all"));
+    SUCCEEDS(recollect_model_set(again, "epochs", "1"));
+    SUCCEEDS(recollect_learn(again, &new.images, new.labels, last, NEW, NULL));
+    assert_int_equal(l->taught, 0);
+    assert_null(l->taught_mean);
+    free(mean);
+    free(own);
+    free(feature);
+    recollect_free(file);
+    recollect_model_destroy(&model);
+    recollect_model_destroy(&again);
+}
+
+/* What rc_adapt_head gives rc_head_fit, put together from what adapt.h and docs/pretrained.md say. */
+typedef struct by_hand {
+    int count, d;
+    double *feature, *old_sum, *old_best, *weight, *centre;
+    int32_t *label;
+    double base;
+} by_hand;
+
+static void take_by_hand(by_hand *h, const float *weight, const float *bias, int known, int from)
+{
+    size_t d = (size_t)h->d;
+    for (size_t i = (size_t)from; i < (size_t)h->count; i++) {
+        double best = -INFINITY, sum = 0;
+        for (int pass = 0; pass < 2; pass++)
+            for (size_t k = 0; k < (size_t)known; k++) {
+                double logit = (double)bias[k];
+                for (size_t j = 0; j < d; j++)
+                    logit += (double)weight[k * d + j] * h->feature[i * d + j];
+                best = pass == 0 ? fmax(best, logit) : best;
+                sum += pass == 1 ? exp(logit - best) : 0;
+            }
+        h->old_best[i] = best;
+        h->old_sum[i] = best + log(sum);
+    }
+}
+
+static void fit_by_hand(recollect_model *model, const api_data *data, double *row, rc_head_fitted *fitted)
+{
+    enum { EACH = 8, ALL = NEW * IMAGES + NEW * EACH };
+    const rc_learner *l = &model->saved.learner;
+    int known = OLD + NEW;
+    by_hand h = {.count = ALL, .d = l->student.head.d};
+    size_t d = (size_t)h.d;
+    float *weight = calloc((size_t)known * d, sizeof *weight), *bias = calloc((size_t)known, sizeof *bias);
+    float *mean = calloc(NEW * d, sizeof *mean), *feature = features_of(model, data, NEW * IMAGES);
+    double *own = calloc(NEW * d, sizeof *own);
+    h.feature = calloc(ALL * d, sizeof *h.feature);
+    h.old_sum = calloc(4 * ALL, sizeof *h.old_sum);
+    h.old_best = h.old_sum + ALL;
+    h.weight = h.old_best + ALL;
+    h.label = calloc(ALL, sizeof *h.label);
+    h.centre = calloc(d, sizeof *h.centre);
+    read_reals(model, l->student.head.weight, (size_t)known * d, weight);
+    read_reals(model, l->student.head.bias, (size_t)known, bias);
+    read_reals(model, l->taught_mean, NEW * d, mean);
+    assert_int_equal(rc_expected_features(&l->student.backbone, h.centre), RC_OK);
+    for (size_t i = 0; i < NEW * IMAGES; i++) {
+        h.label[i] = data->labels[i];
+        h.weight[i] = 1.0 / (NEW * IMAGES);
+        for (size_t j = 0; j < d; j++) {
+            h.feature[i * d + j] = (double)feature[i * d + j];
+            own[(size_t)h.label[i] * d + j] += h.feature[i * d + j] / IMAGES;
+        }
+    }
+    for (size_t i = NEW * IMAGES; i < ALL; i++) {
+        const rc_rng rng = {l->settings.seed, RC_STREAM_STAND_INS};
+        size_t n = i - NEW * IMAGES, image = rc_rng_below(rng, n, NEW * IMAGES);
+        h.label[i] = -1;
+        h.weight[i] = 1.0 / (NEW * EACH);
+        for (size_t j = 0; j < d; j++)
+            h.feature[i * d + j] = (double)mean[n / EACH * d + j] +
+                                   sqrt(IMAGES / (IMAGES - 1.0)) *
+                                       (h.feature[image * d + j] - own[(size_t)h.label[image] * d + j]);
+    }
+    take_by_hand(&h, weight, bias, known, 0);
+    for (size_t k = 0; k < (size_t)known; k++) {
+        h.base += (double)bias[k] / known;
+        for (size_t j = 0; j < d; j++)
+            h.base += (double)weight[k * d + j] * h.centre[j] / known;
+    }
+    for (size_t i = 0; i < ALL; i++) {
+        h.old_sum[i] -= h.base;
+        h.old_best[i] -= h.base;
+        for (size_t j = 0; j < d; j++)
+            h.feature[i * d + j] -= h.centre[j];
+    }
+    const rc_head_examples e = {ALL, h.d, NEW, h.feature, h.label, h.old_sum, h.old_best, h.weight, NULL};
+    const rc_head_rule rule = rc_head_usual_rule();
+    assert_int_equal(rc_head_fit(&e, &rule, row, fitted), RC_OK);
+    for (size_t k = 0; k < NEW; k++) { /* the bias that belongs to the row, behind all rows */
+        row[NEW * d + k] = h.base + fitted->shift;
+        for (size_t j = 0; j < d; j++)
+            row[NEW * d + k] -= row[k * d + j] * h.centre[j];
+    }
+    void *blocks[] = {weight, bias, mean, feature, own, h.feature, h.old_sum, h.label, h.centre};
+    for (size_t i = 0; i < sizeof blocks / sizeof *blocks; i++)
+        free(blocks[i]);
+}
+
+/* Classes that the lesson before has taught are there as stand-ins around their means. */
+static void the_next_lesson_is_the_fit_with_stand_ins(void **state)
+{
+    (void)state;
+    api_data next;
+    rc_head_fitted fitted;
+    const char *const names[NEW] = {"again", "and again"};
+    api_data_make(&next, 1, NEW, IMAGES, 4);
+    recollect_model *model = load_for_head(false);
+    const rc_learner *l = &model->saved.learner;
+    size_t d = (size_t)l->student.head.d, known = OLD + NEW;
+    double *row = calloc(NEW * (d + 1), sizeof *row);
+    float *now = calloc(NEW * d, sizeof *now), bias[NEW];
+    SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL));
+    fit_by_hand(model, &next, row, &fitted);
+    SUCCEEDS(recollect_learn(model, &next.images, next.labels, names, NEW, NULL));
+    read_reals(model, rc_real_at(l->backend, l->student.head.weight, known * d), NEW * d, now);
+    read_reals(model, rc_real_at(l->backend, l->student.head.bias, known), NEW, bias);
+    for (size_t i = 0; i < NEW * d; i++)
+        assert_true(fabs((double)now[i] - row[i]) < 1e-3 * (1 + fabs(row[i])));
+    for (size_t k = 0; k < NEW; k++)
+        assert_true(fabs((double)bias[k] - row[NEW * d + k]) < 1e-2);
+    assert_true(api_accuracy(model, &new_test) >= 80);
+    free(row);
+    free(now);
+    api_data_free(&next);
+    recollect_model_destroy(&model);
+}
+
 static recollect_status give(void *user, int index, uint8_t *pixels)
 {
     const api_data *data = user;
@@ -480,6 +673,8 @@ int main(void)
         cmocka_unit_test(the_top_is_the_last_stage),
         cmocka_unit_test(new_classes_are_level_with_old_ones_at_the_centre),
         cmocka_unit_test(class_statistics_go_on),
+        cmocka_unit_test(means_of_the_head_s_lessons_are_kept),
+        cmocka_unit_test(the_next_lesson_is_the_fit_with_stand_ins),
         cmocka_unit_test(images_may_come_one_by_one),
         cmocka_unit_test(images_of_old_classes_help_them),
         cmocka_unit_test(a_lesson_that_is_cancelled_leaves_the_model),

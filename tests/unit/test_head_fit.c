@@ -28,7 +28,7 @@ static double draw(int index)
 
 /* Images of K classes, each around a corner of its own, and, if wanted, every fifth one of an old class. */
 typedef struct set {
-    double feature[MOST * D], old_sum[MOST], old_best[MOST];
+    double feature[MOST * D], old_sum[MOST], old_best[MOST], weight[MOST]; /* weights: for tests that want some */
     int32_t label[MOST];
     rc_head_examples e;
 } set;
@@ -42,6 +42,7 @@ static void make(set *s, int images, bool old)
         s->old_sum[i] = draw(1000 + i);
         s->old_best[i] = s->old_sum[i] - 0.5;
         s->label[i] = old && i % 5 == 4 ? -1 : label;
+        s->weight[i] = (1 + i % 3) / 50.0;
     }
     s->e = (rc_head_examples){.images = images,
                               .d = D,
@@ -58,6 +59,7 @@ static void make(set *s, int images, bool old)
 static double plain_loss(const rc_head_examples *e, double penalty, const double *row)
 {
     double loss = 0, square = 0, norm = 0;
+    int of_new = 0;
     for (int i = 0; i < e->images; i++) {
         double sum = exp(e->old_sum[i]), own = e->old_sum[i];
         for (int k = 0; k < e->classes; k++) {
@@ -67,13 +69,14 @@ static double plain_loss(const rc_head_examples *e, double penalty, const double
             sum += exp(logit);
             own = k == e->label[i] ? logit : own;
         }
-        loss += (log(sum) - own) / e->images;
-        for (int j = 0; j < e->d; j++)
-            square += e->feature[i * e->d + j] * e->feature[i * e->d + j] / e->images;
+        loss += (log(sum) - own) * (e->weight != NULL ? e->weight[i] : 1.0 / e->images);
+        of_new += e->label[i] >= 0;
+        for (int j = 0; j < e->d && e->label[i] >= 0; j++)
+            square += e->feature[i * e->d + j] * e->feature[i * e->d + j];
     }
     for (int i = 0; i < e->classes * e->d; i++)
         norm += row[i] * row[i];
-    return loss + penalty * square / (2 * e->classes) * norm;
+    return loss + penalty * square / of_new / (2 * e->classes) * norm;
 }
 
 static void the_loss_is_the_formula_and_its_gradient_the_derivative(void **state)
@@ -81,9 +84,10 @@ static void the_loss_is_the_formula_and_its_gradient_the_derivative(void **state
     (void)state;
     static set s;
     const int counts[] = {1, 3, 4, 6, 17};
-    for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
+    for (size_t c = 0; c < 2 * sizeof counts / sizeof *counts; c++) {
         double row[K * D], gradient[K * D], loss;
-        make(&s, counts[c], true);
+        make(&s, counts[c / 2], true);
+        s.e.weight = c % 2 ? s.weight : NULL;
         for (int i = 0; i < K * D; i++)
             row[i] = 2 * draw(5000 + i);
         SUCCEEDS(rc_head_loss(&s.e, &no_guard, row, gradient, &loss));
@@ -106,7 +110,7 @@ static void large_logits_are_no_problem(void **state)
     (void)state;
     double feature[] = {1}, old[] = {-900}, row[] = {800, -800}, gradient[2], loss;
     int32_t label[] = {1};
-    rc_head_examples e = {1, 1, 2, feature, label, old, old, NULL};
+    rc_head_examples e = {1, 1, 2, feature, label, old, old, NULL, NULL};
     SUCCEEDS(rc_head_loss(&e, &(rc_head_rule){0, INFINITY}, row, gradient, &loss));
     assert_true(fabs(loss - 1600) < 1e-9);
     assert_true(fabs(gradient[0] - 1) < 1e-12 && fabs(gradient[1] + 1) < 1e-12);
@@ -210,7 +214,7 @@ static void one_image_of_one_class(void **state)
     (void)state;
     double f = 1.7, old = 0.4, row, low = 0, high = 100;
     int32_t label = 0;
-    rc_head_examples e = {1, 1, 1, &f, &label, &old, &old, NULL};
+    rc_head_examples e = {1, 1, 1, &f, &label, &old, &old, NULL, NULL};
     rc_head_fitted fitted;
     SUCCEEDS(rc_head_fit(&e, &(rc_head_rule){.penalty = 0.05, .margin = 3}, &row, &fitted));
     for (int i = 0; i < 100; i++) {
@@ -291,15 +295,20 @@ static void the_guard_lowers_the_median_to_its_margin(void **state)
     double margin[IMAGES], row[K * D];
     rc_head_fitted fitted;
     int margins = 0;
+    double whole = 0;
     make(&s, IMAGES, false);
+    s.e.weight = s.weight;
     for (int i = 0; i < IMAGES; i++) {
+        whole += s.weight[i];
         double length = sqrt(rc_dot(s.feature + i * D, s.feature + i * D, D));
         for (int j = 0; j < D; j++)
             s.feature[i * D + j] /= length;
     }
     for (int fold = 0; fold < 4; fold++) {
+        double used = 0;
         make(&part, IMAGES, false);
         part.e.images = 0;
+        part.e.weight = part.weight;
         for (int i = 0; i < IMAGES; i++) {
             int to = part.e.images;
             if (i / K % 4 == fold)
@@ -307,8 +316,12 @@ static void the_guard_lowers_the_median_to_its_margin(void **state)
             memcpy(part.feature + to * D, s.feature + i * D, D * sizeof *s.feature);
             part.old_sum[to] = s.old_sum[i];
             part.label[to] = s.label[i];
+            part.weight[to] = s.weight[i];
+            used += s.weight[i];
             part.e.images++;
         }
+        for (int i = 0; i < part.e.images; i++)
+            part.weight[i] *= whole / used; /* what is left weighs as much as all did */
         SUCCEEDS(rc_head_fit(&part.e, &no_guard, row, &fitted));
         for (int i = 0; i < IMAGES; i++)
             if (i / K % 4 == fold)
@@ -379,7 +392,7 @@ static void a_thousand_classes_have_rows(void **state)
         feature[i * FEW + 1] = sin(i);
         label[i] = i;
     }
-    rc_head_examples e = {MANY, FEW, MANY, feature, label, old, old, NULL};
+    rc_head_examples e = {MANY, FEW, MANY, feature, label, old, old, NULL, NULL};
     SUCCEEDS(rc_head_fit(&e, &(rc_head_rule){0.1, INFINITY}, row, &fitted));
     for (int k = 0; k < MANY; k++) /* a row points to its image */
         assert_true(rc_dot(row + k * FEW, feature + k * FEW, FEW) > 0);

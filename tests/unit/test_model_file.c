@@ -211,6 +211,48 @@ static void claims_about_a_buffer_are_checked(void **state)
     rc_backend_close(be);
 }
 
+/* Means of what the head was taught are of classes that the head has, and numbers. */
+static void claims_about_taught_classes_are_checked(void **state)
+{
+    (void)state;
+    rc_backend *be;
+    rc_saved_model model, loaded;
+    craft good;
+    char shape[2][32];
+    assert_int_equal(rc_backend_open("cpu", 1, NULL, &be), RC_OK);
+    make_model_of(be, "finetune", 16, &model);
+    size_t d = (size_t)model.learner.student.head.d;
+    assert_int_equal(rc_learner_grow_taught(&model.learner, 2), RC_OK);
+    be->zero(be, model.learner.taught_mean, 2 * d * be->real_bytes);
+    assert_int_equal(rc_model_file_save(path, &model, true), RC_OK);
+    craft_read(path, &good);
+    snprintf(shape[0], sizeof shape[0], "[6,%zu]", d); /* the head has 5 */
+    snprintf(shape[1], sizeof shape[1], "[%zu]", 2 * d);
+    const struct {
+        const char *shape;
+        size_t count;
+        const char *message;
+    } cases[] = {{shape[0], 6 * d, "2 dimensions and 6 rows, expected 2 and 1 to 5"},
+                 {shape[1], 2 * d, "1 dimensions and"},
+                 {"[2,3]", 6, "head.taught_mean"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        craft changed = craft_copy(&good);
+        assert_true(craft_resize(&changed, "head.taught_mean", cases[i].shape, cases[i].count));
+        craft_write(&changed, path);
+        craft_free(&changed);
+        assert_int_equal(rc_model_file_load(path, be, &loaded), RC_FORMAT);
+        if (strstr(rc_message(), cases[i].message) == NULL)
+            fail_msg("the message is: %s", rc_message());
+    }
+    craft_free(&good);
+    ((float *)model.learner.taught_mean)[d + 1] = NAN;
+    assert_int_equal(rc_model_file_save(path, &model, true), RC_OK);
+    assert_int_equal(rc_model_file_load(path, be, &loaded), RC_FORMAT);
+    assert_non_null(strstr(rc_message(), "head.taught_mean"));
+    rc_saved_model_destroy(&model);
+    rc_backend_close(be);
+}
+
 /* So is how large an autoencoder is: the file does not have a large one. */
 static void claims_about_an_autoencoder_are_checked(void **state)
 {
@@ -518,6 +560,7 @@ int main(void)
         cmocka_unit_test(what_is_stored_comes_back),
         cmocka_unit_test(settings_that_an_older_row_did_not_read_are_forgotten),
         cmocka_unit_test(claims_about_a_buffer_are_checked),
+        cmocka_unit_test(claims_about_taught_classes_are_checked),
         cmocka_unit_test(claims_about_an_autoencoder_are_checked),
         cmocka_unit_test(broken_files_do_no_harm),
         cmocka_unit_test(weights_that_are_no_numbers_are_refused),
