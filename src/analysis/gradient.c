@@ -55,24 +55,24 @@ static rc_status look(void *user, const rc_stage_report *report, rc_training *tr
 static rc_status begin_task(const rc_past_run *run, const rc_method *method, const rc_settings *settings, int task,
                             rc_learner *l)
 {
-    int first = rc_method_takes_old_images(method) ? 0 : rc_task_first(&run->stream, task), count;
-    uint8_t *images;
-    int32_t *labels;
-    RC_TRY(rc_task_gather(&run->stream, run->data, first, run->stream.task_end[task], run->config.images_per_class,
-                          &images, &labels, &count));
+    int first = rc_method_takes_old_images(method) ? 0 : rc_task_first(&run->stream, task);
+    rc_lent_images lent;
+    int32_t *index, *labels;
+    RC_TRY(rc_task_lend(&run->stream, run->data, first, run->stream.task_end[task], run->config.images_per_class, &lent,
+                        &index, &labels));
     rc_task_claim claim = {.settings = settings,
                            .method = method,
                            .image = &l->augment,
                            .n_old = rc_task_first(&run->stream, task),
                            .n_new = rc_task_classes(&run->stream, task),
-                           .images = images,
-                           .count = count};
+                           .lent = true,
+                           .count = lent.count};
     rc_status status = rc_forecast_allow(l->backend, &claim, "training the task");
     if (status == RC_OK)
         status = rc_learner_configure(l, settings, method);
     if (status == RC_OK)
-        status = rc_learner_begin_task(l, task, rc_task_classes(&run->stream, task), images, labels, count);
-    rc_free(NULL, images);
+        status = rc_learner_begin_lent(l, task, rc_task_classes(&run->stream, task), &lent, labels);
+    rc_free(NULL, index);
     rc_free(NULL, labels);
     return status;
 }

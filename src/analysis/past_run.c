@@ -272,9 +272,11 @@ static rc_status score(const rc_past_run *run, const rc_saved_model *model, cons
     rc_status status = RC_OK;
     for (int from = 0; status == RC_OK && from < f->n; from += AT_ONCE) {
         int now = f->n - from < AT_ONCE ? f->n - from : AT_ONCE;
-        status = rc_scorer_run(scorer, split->images, index + from, now,
-                               f->logits != NULL ? f->logits + (size_t)from * (size_t)classes : NULL,
-                               f->value + (size_t)from * (size_t)f->d);
+        status = rc_split_check(split, index + from, now);
+        if (status == RC_OK)
+            status = rc_scorer_run(scorer, split->images, index + from, now,
+                                   f->logits != NULL ? f->logits + (size_t)from * (size_t)classes : NULL,
+                                   f->value + (size_t)from * (size_t)f->d);
         if (status == RC_OK && !rc_watch_scoring(&own, "features of images", from + now, f->n))
             status = rc_fail(RC_CANCELLED, "stopped");
     }

@@ -76,15 +76,17 @@ static rc_status take_images(const rc_saved_model *model, const rc_dataset *data
         if (label[native] < 0)
             add_name(unknown, data->class_name[native]);
     }
-    for (int i = 0; i < split->count; i++) {
+    rc_status status = RC_OK;
+    for (int i = 0; i < split->count && status == RC_OK; i++) {
         int to = label[split->labels[i]];
         if (to < 0 || real->count[to] == RC_DREAM_REAL)
             continue;
+        status = rc_split_check(split, &i, 1);
         size_t place = (size_t)to * RC_DREAM_REAL + (size_t)real->count[to]++;
         memcpy(real->images + place * image, split->images + (size_t)i * image, image);
     }
     rc_free(NULL, label);
-    return RC_OK;
+    return status;
 }
 
 static rc_status read_images(const rc_saved_model *model, const rc_real_settings *settings, rc_real_images *real)

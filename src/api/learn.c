@@ -221,6 +221,7 @@ static rc_status prepare_training(lesson *s)
                            .head_bias = l->student.head.bias != NULL,
                            .n_new = s->n_new,
                            .images = s->data.train.images,
+                           .lent = s->data.pack != NULL,
                            .count = s->data.train.count};
     RC_TRY(rc_forecast_allow(s->backend, &claim, "learning"));
     s->result->epochs = settings.epochs;
@@ -326,6 +327,8 @@ static rc_status run_head(lesson *s)
                            .watch = &s->watch,
                            .wall = s->result->wall};
     rc_status status = labels != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    if (status == RC_OK)
+        status = rc_split_check(train, NULL, train->count);
     if (status == RC_OK && train->images == NULL) {
         head.images = collected = rc_alloc_zeroed(NULL, (size_t)train->count, image);
         status = collected != NULL ? rc_given_collect(&s->parts, &s->watch, collected) : RC_OUT_OF_MEMORY;
@@ -345,7 +348,10 @@ static rc_status run_task(lesson *s)
     if (labels == NULL)
         return RC_OUT_OF_MEMORY;
     uint32_t step = 0;
-    rc_status status = rc_learner_begin_task(l, l->student.head.tasks, s->n_new, train->images, labels, train->count);
+    rc_lent_images lent = rc_lend_split(&s->data, train);
+    rc_status status = s->data.pack != NULL ? rc_learner_begin_lent(l, l->student.head.tasks, s->n_new, &lent, labels)
+                                            : rc_learner_begin_task(l, l->student.head.tasks, s->n_new, train->images,
+                                                                    labels, train->count);
     if (status == RC_OK && train->images == NULL)
         status = rc_given_send(&s->parts, &s->watch, l);
     rc_stage stage = rc_stage_steps(l, RC_STAGE_INVERSION) > 0 ? RC_STAGE_INVERSION : RC_STAGE_TRAINING;

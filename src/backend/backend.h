@@ -235,6 +235,18 @@ typedef struct rc_augment {
     uint32_t stream; /* random stream of crop and flip; zoom and colour have stream | RC_STREAM_STRONG */
 } rc_augment;
 
+/* Images of a data set that stay where they are. Image i of `count` lies at from + index[i] * bytes; index NULL: i. */
+typedef struct rc_lent_images {
+    const uint8_t *from;
+    const int32_t *index;
+    int count;
+    size_t bytes; /* of one */
+    /* Not NULL: they lie in a file that is mapped. To be called before image index[i] is read for the first time; what
+     * it fails with is a failure of the backend. Any thread may call it. */
+    rc_status (*check)(const void *owner, int32_t index);
+    const void *owner;
+} rc_lent_images;
+
 /* No stream of crop and flip has this bit: settings of zoom and colour never move them. */
 enum { RC_STREAM_STRONG = 0x10000 };
 
@@ -310,6 +322,12 @@ struct rc_backend {
     rc_status (*alloc_images)(rc_backend *, size_t bytes, void **images);
     void (*write_images)(rc_backend *, void *images, size_t offset, const uint8_t *from, size_t bytes);
     void (*read_images)(rc_backend *, uint8_t *to, const void *images, size_t offset, size_t bytes);
+    /* lend_images: memory for the images that are lent, and behind them for `more` bytes that write_images fills. A
+     * backend whose memory is the host's reads the lent ones where they are; any other copies them now. They stay as
+     * they are until the handle is released. expect_images: augment will read the `count` images of `order` (backend
+     * memory) from its beginning, so that whoever has them in a file can read ahead. */
+    rc_status (*lend_images)(rc_backend *, const rc_lent_images *, size_t more, void **images);
+    rc_status (*expect_images)(rc_backend *, void *images, const int32_t *order, size_t count);
     void (*release)(rc_backend *, void *memory);
     void (*write_bytes)(rc_backend *, void *to, const void *from, size_t bytes); /* host -> backend memory */
     void (*read_bytes)(rc_backend *, void *to, const void *from, size_t bytes);  /* backend memory -> host */

@@ -48,7 +48,9 @@ static rc_status score_all(rc_scorer *scorer, const rc_task_stream *stream, cons
         int room = CHUNK - from % CHUNK;
         n = count - from < room ? count - from : room;
         n = n < batch ? n : batch;
-        status = rc_scorer_run(scorer, test->images, index + from, n, logits, NULL);
+        status = rc_split_check(test, index + from, n);
+        if (status == RC_OK)
+            status = rc_scorer_run(scorer, test->images, index + from, n, logits, NULL);
         for (int i = 0; status == RC_OK && i < n; i++) {
             int image = index[from + i];
             e->right[image] = count_sample(e, logits + (size_t)i * (size_t)e->classes,

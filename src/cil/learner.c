@@ -220,6 +220,24 @@ static bool is_replayed(const rc_learner *l, int32_t label)
     return l->has.replay && l->method->replay->replays_old_images && label < l->n_old;
 }
 
+/* Memory for the images of the task, and for those that the source has stored: `pixels` bytes in all. Lent ones are
+ * there at once, in the order of write_given. */
+static rc_status place_images(rc_learner *l, const rc_lent_images *lent, const int32_t *labels, size_t pixels)
+{
+    rc_backend *be = l->backend;
+    if (lent == NULL)
+        return be->alloc_images(be, pixels, &l->task_images);
+    int at[2] = {0, l->images};
+    l->lent = rc_alloc_zeroed(NULL, (size_t)l->given, sizeof *l->lent);
+    if (l->lent == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (int i = 0; i < l->given; i++)
+        l->lent[at[is_replayed(l, labels[i])]++] = lent->index != NULL ? lent->index[i] : i;
+    rc_lent_images ours = *lent;
+    ours.index = l->lent;
+    return be->lend_images(be, &ours, pixels - (size_t)l->given * ours.bytes, &l->task_images);
+}
+
 /* Images to train on go to the front of the pool, those to replay behind them, both in the order in which they were
  * given. */
 static void write_given(rc_learner *l, const uint8_t *images, const int32_t *labels, int32_t *to_labels)
@@ -241,7 +259,7 @@ static void write_given(rc_learner *l, const uint8_t *images, const int32_t *lab
 
 /* Images, and in one block of backend memory the order of an epoch and the labels; what the source has stored follows
  * the task's. */
-static rc_status upload(rc_learner *l, const uint8_t *images, const int32_t *labels)
+static rc_status upload(rc_learner *l, const uint8_t *images, const rc_lent_images *lent, const int32_t *labels)
 {
     rc_backend *be = l->backend;
     const rc_image_buffer *stored = &l->source->images;
@@ -252,7 +270,7 @@ static rc_status upload(rc_learner *l, const uint8_t *images, const int32_t *lab
     if (!rc_size_mul(count + held, image, &pixels))
         return rc_fail(RC_INVALID_ARGUMENT, "%zu images of %zu bytes are too many", count + held, image);
     RC_TRY(be->alloc(be, order_bytes + label_bytes, &l->task_memory));
-    RC_TRY(be->alloc_images(be, pixels, &l->task_images));
+    RC_TRY(place_images(l, lent, labels, pixels));
     char *base = l->task_memory;
     int32_t *to_labels = (int32_t *)(void *)(base + order_bytes);
     l->data = (rc_resident_data){
@@ -319,8 +337,9 @@ static rc_status begin_sources(rc_learner *l, const int32_t *labels)
     return l->has.replay && l->source->kind->begin != NULL ? l->source->kind->begin(l->source, l, labels) : RC_OK;
 }
 
-rc_status rc_learner_begin_task(rc_learner *l, int task, int n_new, const uint8_t *images, const int32_t *labels,
-                                int count)
+/* One of images and lent is NULL, or both are. */
+static rc_status begin(rc_learner *l, int task, int n_new, const uint8_t *images, const rc_lent_images *lent,
+                       const int32_t *labels, int count)
 {
     if (l->in_task)
         return rc_fail(RC_INTERNAL, "task %d has not ended", l->task + 1);
@@ -351,8 +370,19 @@ rc_status rc_learner_begin_task(rc_learner *l, int task, int n_new, const uint8_
     rc_rng rng = {l->settings.seed, (uint64_t)(uint32_t)task << 32 | RC_STREAM_HEAD};
     RC_TRY(begin_sources(l, labels));
     RC_TRY(rc_head_grow(&l->student.head, n_new, rng));
-    RC_TRY(upload(l, images, labels));
+    RC_TRY(upload(l, images, lent, labels));
     return register_state(l);
+}
+
+rc_status rc_learner_begin_task(rc_learner *l, int task, int n_new, const uint8_t *images, const int32_t *labels,
+                                int count)
+{
+    return begin(l, task, n_new, images, NULL, labels, count);
+}
+
+rc_status rc_learner_begin_lent(rc_learner *l, int task, int n_new, const rc_lent_images *lent, const int32_t *labels)
+{
+    return begin(l, task, n_new, NULL, lent, labels, lent->count);
 }
 
 rc_status rc_learner_begin_dreams(rc_learner *l)
@@ -391,8 +421,9 @@ void rc_learner_end_task(rc_learner *l)
     l->backend->release(l->backend, l->task_images);
     rc_free(NULL, l->order_host);
     rc_free(NULL, l->order_scratch);
+    rc_free(NULL, l->lent);
     l->task_memory = l->task_images = NULL;
-    l->order_host = NULL;
+    l->lent = l->order_host = NULL;
     l->order_scratch = NULL;
     l->has.teacher = l->has.replay = l->in_task = l->learnt = false;
     rc_state_rewind(&l->state, 0);
@@ -421,6 +452,7 @@ void rc_learner_send_order(rc_learner *l, int epoch)
     rc_epoch_order(l->settings.seed, l->task, epoch, l->images, l->settings.batch, l->order_host, l->order_scratch);
     size_t count = (size_t)l->batches * (size_t)l->settings.batch;
     l->backend->write_bytes(l->backend, l->task_memory, l->order_host, count * sizeof *l->order_host);
+    l->backend->expect_images(l->backend, l->task_images, l->task_memory, count); /* where it fails, reading waits */
 }
 
 void rc_learner_show(const rc_learner *l, const double *pixels, uint8_t *out)

@@ -42,6 +42,7 @@ typedef struct rc_learner {
     void *task_memory; /* backend: order and labels; those of source->images come after the task's */
     void *task_images; /* likewise */
     rc_resident_data data;
+    int32_t *lent;       /* (given): where the images lie that the task was lent, those to train on first */
     int32_t *order_host; /* (batches * batch) */
     uint32_t *order_scratch;
 
@@ -82,6 +83,10 @@ rc_status rc_learner_grow_taught(rc_learner *learner, int more);
  * stages have given it if they are done, else it stays as it was. */
 rc_status rc_learner_begin_task(rc_learner *learner, int task, int n_new, const uint8_t *images, const int32_t *labels,
                                 int count);
+/* The same for images that stay where they are until the task ends: image i, of labels[i], is number lent->index[i] of
+ * those at lent->from. The backend copies only what it cannot read there. */
+rc_status rc_learner_begin_lent(rc_learner *learner, int task, int n_new, const rc_lent_images *lent,
+                                const int32_t *labels);
 void rc_learner_give_image(rc_learner *learner, int index, const uint8_t *pixels);
 void rc_learner_end_task(rc_learner *learner);
 

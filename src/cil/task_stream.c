@@ -138,24 +138,37 @@ rc_status rc_task_some_images(const rc_task_stream *stream, const rc_split *spli
     return RC_OK;
 }
 
-rc_status rc_task_gather(const rc_task_stream *stream, const rc_dataset *data, int first, int end, int most,
-                         uint8_t **images, int32_t **labels, int *count)
+static rc_status check_image(const void *split, int32_t index)
 {
-    const rc_split *train = &data->train;
-    size_t image = (size_t)data->h * (size_t)data->w * (size_t)data->c;
-    *images = NULL;
-    RC_TRY(rc_task_some_images(stream, train, first, end, most, labels, count)); /* indices, until they are used */
-    *images = rc_alloc_zeroed(NULL, (size_t)*count + 1, image);
-    if (*images == NULL) {
-        rc_free(NULL, *labels);
-        *labels = NULL;
+    return rc_split_check(split, &index, 1);
+}
+
+rc_lent_images rc_lend_split(const rc_dataset *data, const rc_split *split)
+{
+    return (rc_lent_images){.from = split->images,
+                            .count = split->count,
+                            .bytes = (size_t)data->h * (size_t)data->w * (size_t)data->c,
+                            .check = split->pack != NULL ? check_image : NULL,
+                            .owner = split};
+}
+
+rc_status rc_task_lend(const rc_task_stream *stream, const rc_dataset *data, int first, int end, int most,
+                       rc_lent_images *lent, int32_t **index, int32_t **labels)
+{
+    int count;
+    *labels = NULL;
+    RC_TRY(rc_task_some_images(stream, &data->train, first, end, most, index, &count));
+    *labels = rc_alloc_zeroed(NULL, (size_t)count + 1, sizeof **labels);
+    if (*labels == NULL) {
+        rc_free(NULL, *index);
+        *index = NULL;
         return RC_OUT_OF_MEMORY;
     }
-    for (int i = 0; i < *count; i++) {
-        int32_t at = (*labels)[i];
-        memcpy(*images + (size_t)i * image, train->images + (size_t)at * image, image);
-        (*labels)[i] = stream->position[train->labels[at]];
-    }
+    for (int i = 0; i < count; i++)
+        (*labels)[i] = stream->position[data->train.labels[(*index)[i]]];
+    *lent = rc_lend_split(data, &data->train);
+    lent->index = *index;
+    lent->count = count;
     return RC_OK;
 }
 

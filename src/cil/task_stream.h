@@ -37,9 +37,12 @@ rc_status rc_task_images(const rc_task_stream *stream, const rc_split *split, in
 /* The same with at most `most` images of every class, the first ones; 0: all. On failure nothing is held. */
 rc_status rc_task_some_images(const rc_task_stream *stream, const rc_split *split, int first, int end, int most,
                               int32_t **index, int *count);
-/* Copies of these images out of the training images, with positions as labels. Free both with rc_free(NULL, ...). */
-rc_status rc_task_gather(const rc_task_stream *stream, const rc_dataset *data, int first, int end, int most,
-                         uint8_t **images, int32_t **labels, int *count);
+/* All images of a split, where they lie. The split must stay. */
+rc_lent_images rc_lend_split(const rc_dataset *data, const rc_split *split);
+/* These images of the training set, where they lie, to be lent to a learner. lent->index is *index. labels: (count)
+ * positions. Free both with rc_free(NULL, ...); on failure they are NULL. */
+rc_status rc_task_lend(const rc_task_stream *stream, const rc_dataset *data, int first, int end, int most,
+                       rc_lent_images *lent, int32_t **index, int32_t **labels);
 
 /* An epoch has max(1, count / batch) batches; a task smaller than a batch repeats its permutation to fill one. */
 int rc_epoch_batches(int count, int batch);

@@ -9,10 +9,10 @@
 #include "recollect/recollect.h"
 
 static const rc_command *const commands[] = {
-    &rc_command_run,        &rc_command_watch,  &rc_command_reproduce, &rc_command_report, &rc_command_learn,
-    &rc_command_predict,    &rc_command_eval,   &rc_command_dream,     &rc_command_import, &rc_command_export,
-    &rc_command_methods,    &rc_command_info,   &rc_command_analyze,   &rc_command_bench,  &rc_command_selftest,
-    &rc_command_completion, &rc_command_manual,
+    &rc_command_run,     &rc_command_watch,      &rc_command_reproduce, &rc_command_report, &rc_command_learn,
+    &rc_command_predict, &rc_command_eval,       &rc_command_dream,     &rc_command_import, &rc_command_export,
+    &rc_command_methods, &rc_command_info,       &rc_command_analyze,   &rc_command_bench,  &rc_command_selftest,
+    &rc_command_pack,    &rc_command_completion, &rc_command_manual,
 };
 
 const rc_command *rc_command_at(int index)

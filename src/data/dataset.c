@@ -7,13 +7,14 @@
 #include "base/memory.h"
 #include "base/stop.h"
 #include "data/image.h"
+#include "data/pack.h"
 #include "data/reader.h"
 
 /* In the order in which they are tried: the first that recognises a path reads it. Any folder of folders looks like
  * class folders, so that one comes last. */
 static const rc_reader *const readers[] = {
     &rc_reader_procedural,    &rc_reader_cifar100, &rc_reader_cifar10, &rc_reader_idx,
-    &rc_reader_tiny_imagenet, &rc_reader_list,     &rc_reader_folder,
+    &rc_reader_tiny_imagenet, &rc_reader_pack,     &rc_reader_list,    &rc_reader_folder,
 };
 enum { READERS = sizeof readers / sizeof *readers };
 
@@ -345,7 +346,7 @@ static rc_status open_with(const rc_reader *reader, const char *path, const rc_d
     if (status == RC_IO && strstr(rc_message(), "expected") == NULL)
         return rc_fail(status, "%s; expected: %s", rc_message(), reader->layout);
     RC_TRY(status);
-    if (dataset->train.count == 0 && dataset->test.count == 0)
+    if (settings->sink == NULL && dataset->train.count == 0 && dataset->test.count == 0)
         return rc_fail(RC_FORMAT, "'%.300s' holds no images; expected: %s", path, reader->layout);
     RC_TRY(check_labels(dataset));
     status = rc_check_class_names((const char *const *)dataset->class_name, dataset->classes);
@@ -353,7 +354,8 @@ static rc_status open_with(const rc_reader *reader, const char *path, const rc_d
         return rc_fail(status, "'%.300s': %s", path, rc_message());
     if (!reader->fitted)
         RC_TRY(conform(dataset, settings));
-    set_normalisation(dataset);
+    if (dataset->pack == NULL && (dataset->train.images != NULL || dataset->test.images != NULL))
+        set_normalisation(dataset);
     return rc_stopped() ? rc_fail(RC_CANCELLED, "stopped while '%.300s' was read", path) : RC_OK;
 }
 
@@ -380,8 +382,9 @@ void rc_dataset_close(rc_dataset *dataset)
     rc_free(NULL, dataset->class_name);
     rc_split *splits[] = {&dataset->train, &dataset->test};
     for (int i = 0; i < 2; i++) {
-        rc_free(NULL, splits[i]->images);
+        rc_free(NULL, splits[i]->pack == NULL ? splits[i]->images : NULL);
         rc_free(NULL, splits[i]->labels);
     }
+    rc_pack_close(dataset->pack);
     *dataset = (rc_dataset){0};
 }

@@ -7,6 +7,7 @@
  *     tiny-imagenet       the tree with wnids.txt and val/val_annotations.txt
  *     list                a file of lines "relative/path label", or a folder with train*.txt and val*.txt or test*.txt
  *     folder              train/CLASS/IMAGE and val/CLASS/IMAGE (or test/), or CLASS/IMAGE, split by test_part
+ *     pack                one file, made of any of these (pack.h), which is mapped and never loaded whole
  *     procedural          made here, from a seed
  */
 #ifndef RC_DATA_DATASET_H
@@ -29,10 +30,20 @@
 /* The longest shorter side to which pictures are scaled before the middle is cut out (`resize`). */
 #define RC_DATA_MAX_RESIZE 4096
 
+/* Images that are decoded at once. */
+enum { RC_DATA_PIECE = 256 };
+
+struct rc_pack;
+struct rc_image_files;
+
 typedef struct rc_split {
     int count;
     uint8_t *images; /* (count, h, w, c) */
     int32_t *labels; /* (count), native classes */
+    /* NULL: the images lie in memory. Otherwise they lie in a pack, from that record on: they must not be written, and
+     * whoever reads one calls rc_split_check first. */
+    const struct rc_pack *pack;
+    int first_record;
 } rc_split;
 
 /* What the images of a set are like before they are brought to one size. */
@@ -52,11 +63,24 @@ typedef struct rc_dataset {
     /* For normalisation, of pixels / 255: the published constants of a known set, else measured on train (on test if
      * there is no train). */
     float mean[4], std[4];
-    int broken;        /* images that could not be read and were skipped */
-    int left_out;      /* files, folders and links that were not read, for reasons that the log was told */
-    int not_pictures;  /* files beside the pictures that nobody would take for one; not among left_out */
-    rc_data_seen seen; /* of images in files cleared if size and channels were given: nobody looked */
+    int broken;           /* images that could not be read and were skipped */
+    int left_out;         /* files, folders and links that were not read, for reasons that the log was told */
+    int not_pictures;     /* files beside the pictures that nobody would take for one; not among left_out */
+    rc_data_seen seen;    /* of images in files cleared if size and channels were given: nobody looked */
+    struct rc_pack *pack; /* that holds the images; NULL: they lie in memory */
 } rc_dataset;
+
+/* Where the images of picture files go, in pieces of at most RC_DATA_PIECE, for a caller who does not want
+ * all of them in memory. */
+typedef struct rc_data_sink {
+    /* Shape and classes of the set are known, and which files will be read. *done: so many of them, in the order of
+     * train and then of test, are not wanted any more. */
+    rc_status (*begin)(void *user, const rc_dataset *dataset, const struct rc_image_files *train,
+                       const struct rc_image_files *test, int *done);
+    /* The next files have become `count` images, fewer than files where some are left out. */
+    rc_status (*take)(void *user, int files, const uint8_t *images, const int32_t *labels, int count);
+    void *user;
+} rc_data_sink;
 
 typedef struct rc_data_settings {
     const char *format; /* NULL or "": recognised by looking */
@@ -80,6 +104,9 @@ typedef struct rc_data_settings {
     int per_class;
     int procedural_classes, procedural_per_class, procedural_test_per_class; /* 0: 20, 500, 100 */
     uint64_t procedural_seed;
+    /* NULL: all images go into memory. Otherwise those of picture files go there; the set that comes back has no images
+     * then, and its mean and std are zero. */
+    const rc_data_sink *sink;
     bool told;     /* the log knows already what is left out: the same data is read once more */
     rc_pool *pool; /* NULL: one thread */
     const rc_log *log;
@@ -113,6 +140,11 @@ rc_status rc_check_image_shape(int h, int w, int c);
 rc_status rc_check_class_name(int label, const char *name, size_t length);
 /* Are there 1 to RC_DATA_MAX_CLASSES names, all different? Classes are found by their names. */
 rc_status rc_check_class_names(const char *const *names, int classes);
+/* Are these images of a split, count of them, what they were when they were packed? index NULL: the first ones.
+ * Images in memory always are. */
+rc_status rc_split_check(const rc_split *split, const int32_t *index, int count);
+/* The checksum of an image that lies in a pack. */
+uint32_t rc_split_checksum(const rc_split *split, int image);
 /* Frees what the data set holds and clears it; a cleared one is fine. */
 void rc_dataset_close(rc_dataset *dataset);
 

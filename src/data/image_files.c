@@ -277,7 +277,7 @@ static rc_status look(const rc_image_files *files, const rc_data_settings *setti
 
 /* ---- decoding --------------------------------------------------------------------------------------------------- */
 
-enum { PIECE = 256 };
+enum { PIECE = RC_DATA_PIECE };
 
 typedef struct decoding {
     const rc_image_files *files;
@@ -286,6 +286,7 @@ typedef struct decoding {
     rc_split *split;
     rc_left_out *left_out;
     int first;               /* of the piece */
+    uint8_t *piece;          /* its images, one for each file: in the split, or on their way to the sink */
     rc_status status[PIECE]; /* of the images of the piece */
     int stored;              /* images that were read, before the piece */
 } decoding;
@@ -313,8 +314,7 @@ static void decode_task(void *ctx, int task, int worker)
 {
     (void)worker;
     decoding *job = ctx;
-    uint8_t *out = job->split->images + (size_t)(job->first + task) * image_bytes(job->dataset);
-    job->status[task] = decode_one(job, job->first + task, out);
+    job->status[task] = decode_one(job, job->first + task, job->piece + (size_t)task * image_bytes(job->dataset));
 }
 
 /* Is it a picture, but of a format that is not read? Names lie: telephones make HEIC files that are called .jpg. */
@@ -351,40 +351,72 @@ static rc_status judge(decoding *job, int task, uint8_t *out)
     return RC_OK;
 }
 
-/* Closes the gaps that broken images of the piece leave. */
-static rc_status store_piece(decoding *job, int count)
+/* Closes the gaps that broken images of the piece leave. `to`: where its first image goes. */
+static rc_status store_piece(decoding *job, int count, uint8_t *to, int32_t *labels, int *stored)
 {
     size_t bytes = image_bytes(job->dataset);
+    *stored = 0;
     for (int task = 0; task < count; task++) {
-        uint8_t *image = job->split->images + (size_t)(job->first + task) * bytes;
+        uint8_t *image = job->piece + (size_t)task * bytes;
         if (job->status[task] != RC_OK) {
             job->status[task] = RC_OK;
             RC_TRY(judge(job, task, image));
             if (job->status[task] != RC_OK)
                 continue;
         }
-        if (job->stored != job->first + task)
-            memcpy(job->split->images + (size_t)job->stored * bytes, image, bytes);
-        job->split->labels[job->stored++] = job->files->file[job->first + task].label;
+        if (to != image)
+            memcpy(to, image, bytes);
+        to += bytes;
+        labels[(*stored)++] = job->files->file[job->first + task].label;
     }
     return RC_OK;
 }
 
+/* Files before `first` are passed over. */
+static rc_status decode_pieces(decoding *job, const char *what)
+{
+    const rc_data_settings *settings = job->settings;
+    rc_split *split = job->split;
+    size_t bytes = image_bytes(job->dataset);
+    int files = job->files->count, stored;
+    for (int count; job->first < files; job->first += count) {
+        RC_TRY(rc_progress(settings, what, job->first, files));
+        count = files - job->first < PIECE ? files - job->first : PIECE;
+        job->piece = split->images + (settings->sink != NULL ? 0 : (size_t)job->first * bytes);
+        rc_pool_run(settings->pool, count, decode_task, job);
+        if (rc_stopped()) /* some were not decoded */
+            break;
+        uint8_t *to = settings->sink != NULL ? split->images : split->images + (size_t)job->stored * bytes;
+        RC_TRY(store_piece(job, count, to, split->labels + job->stored, &stored));
+        if (settings->sink != NULL)
+            RC_TRY(settings->sink->take(settings->sink->user, count, to, split->labels + job->stored, stored));
+        job->stored += stored;
+    }
+    split->count = job->stored;
+    return rc_progress(settings, what, files, files);
+}
+
 static rc_status decode_split(const rc_image_files *files, const rc_data_settings *settings, const char *what,
-                              rc_dataset *dataset, rc_split *split, rc_left_out *left_out)
+                              int first, rc_dataset *dataset, rc_split *split, rc_left_out *left_out)
 {
     if (files->count == 0)
         return RC_OK;
-    RC_TRY(rc_split_allocate(dataset, split, files->count));
     decoding job = {.files = files, .settings = settings, .dataset = dataset, .split = split, .left_out = left_out};
-    for (; job.first < files->count; job.first += PIECE) {
-        RC_TRY(rc_progress(settings, what, job.first, files->count));
-        int count = files->count - job.first < PIECE ? files->count - job.first : PIECE;
-        rc_pool_run(settings->pool, count, decode_task, &job);
-        RC_TRY(store_piece(&job, count));
+    job.first = first < files->count ? first : files->count;
+    if (settings->sink == NULL)
+        RC_TRY(rc_split_allocate(dataset, split, files->count));
+    else {
+        split->images = rc_alloc_zeroed(NULL, PIECE, image_bytes(dataset));
+        split->labels = rc_alloc_zeroed(NULL, (size_t)files->count, sizeof *split->labels);
+        if (split->images == NULL || split->labels == NULL)
+            return RC_OUT_OF_MEMORY;
     }
-    split->count = job.stored;
-    return rc_progress(settings, what, files->count, files->count);
+    rc_status status = decode_pieces(&job, what);
+    if (settings->sink != NULL) {
+        rc_free(NULL, split->images);
+        split->images = NULL;
+    }
+    return status;
 }
 
 static rc_status decode(const rc_image_files *train, const rc_image_files *test, const rc_data_settings *settings,
@@ -398,9 +430,14 @@ static rc_status decode(const rc_image_files *train, const rc_image_files *test,
     rc_log_write(settings->log, RC_LOG_INFO, "%d training and %d test images, as %d x %d pixels in %s: %.1f MB",
                  train->count, test->count, dataset->w, dataset->h, dataset->c == 1 ? "grey" : "colour",
                  1e-6 * (double)image_bytes(dataset) * ((double)train->count + test->count));
-    RC_TRY(rc_check_memory(dataset, (int64_t)train->count + test->count));
-    RC_TRY(decode_split(train, settings, "reading images", dataset, &dataset->train, left_out));
-    RC_TRY(decode_split(test, settings, "reading test images", dataset, &dataset->test, left_out));
+    int done = 0;
+    if (settings->sink != NULL)
+        RC_TRY(settings->sink->begin(settings->sink->user, dataset, train, test, &done));
+    else
+        RC_TRY(rc_check_memory(dataset, (int64_t)train->count + test->count));
+    int rest = done > train->count ? done - train->count : 0;
+    RC_TRY(decode_split(train, settings, "reading images", done, dataset, &dataset->train, left_out));
+    RC_TRY(decode_split(test, settings, "reading test images", rest, dataset, &dataset->test, left_out));
     if (dataset->broken > 0)
         rc_log_write(settings->log, RC_LOG_WARN, "skipped %d of %lld images", dataset->broken,
                      (long long)train->count + test->count);

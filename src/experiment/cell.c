@@ -194,11 +194,11 @@ rc_workload rc_cell_work(const rc_cell *cell, int task)
     return work;
 }
 
-size_t rc_cell_image_bytes(const rc_cell *cell)
+size_t rc_cell_image_bytes(const rc_cell *cell, bool copied)
 {
     const rc_dataset *data = cell->trial->data;
     int most = 0, held = rc_held_images(cell->method, &cell->trial->config.settings);
-    for (int task = 0; task < rc_cell_tasks(cell); task++) {
+    for (int task = 0; copied && task < rc_cell_tasks(cell); task++) {
         int images = task_images(cell, task, rc_method_takes_old_images(cell->method));
         most = images > most ? images : most;
     }
@@ -295,14 +295,13 @@ static rc_status restore(void *user, rc_state *state)
 static rc_status begin_task(cell_run *m, int task)
 {
     const rc_task_stream *stream = &m->trial->stream;
-    int first = rc_method_takes_old_images(m->cell->method) ? 0 : rc_task_first(stream, task), count;
-    uint8_t *images;
-    int32_t *labels;
-    RC_TRY(rc_task_gather(stream, m->trial->data, first, stream->task_end[task], m->trial->config.images_per_class,
-                          &images, &labels, &count));
-    rc_status status = rc_learner_begin_task(&m->model.learner, task, rc_task_classes(stream, task), images, labels,
-                                             count);
-    rc_free(NULL, images);
+    int first = rc_method_takes_old_images(m->cell->method) ? 0 : rc_task_first(stream, task);
+    rc_lent_images lent;
+    int32_t *index, *labels;
+    RC_TRY(rc_task_lend(stream, m->trial->data, first, stream->task_end[task], m->trial->config.images_per_class, &lent,
+                        &index, &labels));
+    rc_status status = rc_learner_begin_lent(&m->model.learner, task, rc_task_classes(stream, task), &lent, labels);
+    rc_free(NULL, index);
     rc_free(NULL, labels);
     return status;
 }

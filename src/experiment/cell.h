@@ -46,8 +46,9 @@ int rc_cell_tasks(const rc_cell *cell); /* that it runs */
 bool rc_cell_done(const rc_cell *cell); /* all of them are */
 /* The steps of the tasks from `task` on. */
 rc_workload rc_cell_work(const rc_cell *cell, int task);
-/* Bytes of the training images of its largest task, and of those that it replays. */
-size_t rc_cell_image_bytes(const rc_cell *cell);
+/* Bytes of the images that it replays; with `copied`, also of the training images of its largest task, which a backend
+ * copies that has memory of its own. */
+size_t rc_cell_image_bytes(const rc_cell *cell, bool copied);
 
 /* The row that trains the first task for all methods: one that estimates, whichever methods were asked for. */
 const rc_method *rc_first_task_method(void);

@@ -171,7 +171,7 @@ static rc_status allow_tasks(const experiment *x, rc_backend *backend)
                            .method = rc_first_task_method(),
                            .image = &shape,
                            .n_new = rc_task_classes(&t->stream, 0),
-                           .images = x->data->train.images,
+                           .lent = true,
                            .count = task_images(t, 0)};
     RC_TRY(rc_forecast_allow(backend, &first, "the run"));
     for (int m = 0; last > 0 && m < x->settings->methods; m++) {
@@ -213,7 +213,7 @@ static rc_status measure(experiment *x, rc_backend *backend, size_t *bytes)
                                    rc_task_first(&t->stream, t->tasks - 1), rc_task_classes(&t->stream, t->tasks - 1),
                                    train->images, train->count, &later));
     for (int i = 0; i < x->cells; i++) {
-        size_t now = rc_cell_image_bytes(&x->cell[i]);
+        size_t now = rc_cell_image_bytes(&x->cell[i], backend->about.device_memory);
         images = now > images ? now : images;
     }
     for (int i = 0; i < 2 * RC_STAGE_COUNT && backend->about.device_shared; i++)

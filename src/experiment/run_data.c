@@ -62,28 +62,39 @@ static rc_status hold_out(rc_dataset *data, double part)
     return RC_OK;
 }
 
+/* How a configuration has images read. `watch` must stay. */
+static rc_data_settings reading(const rc_config *c, rc_pool *pool, bool skip_broken, rc_watch *watch)
+{
+    return (rc_data_settings){.format = c->format,
+                              .size = c->size,
+                              .resize = c->resize,
+                              .interpolation = rc_config_interpolation(c),
+                              .channels = c->channels,
+                              .ignore_exif = !c->exif,
+                              .skip_broken = skip_broken,
+                              .test_part = 0.2,
+                              .test_seed = c->settings.seed,
+                              .procedural_seed = c->settings.seed,
+                              .pool = pool,
+                              .log = &watch->log,
+                              .progress = rc_watch_reading,
+                              .user = watch};
+}
+
 static rc_status read_data(const rc_config *c, rc_pool *pool, bool skip_broken, rc_watch watch, rc_dataset *data)
 {
-    rc_data_settings settings = {.format = c->format,
-                                 .size = c->size,
-                                 .resize = c->resize,
-                                 .interpolation = rc_config_interpolation(c),
-                                 .channels = c->channels,
-                                 .ignore_exif = !c->exif,
-                                 .skip_broken = skip_broken,
-                                 .test_part = 0.2,
-                                 .test_seed = c->settings.seed,
-                                 .procedural_seed = c->settings.seed,
-                                 .pool = pool,
-                                 .log = &watch.log,
-                                 .progress = rc_watch_reading,
-                                 .user = &watch};
+    rc_data_settings settings = reading(c, pool, skip_broken, &watch);
     RC_TRY(rc_dataset_open(c->data, &settings, data));
     rc_status status = rc_config_normalisation(c, data->c, data->mean, data->std);
     if (status == RC_OK && (data->train.count == 0 || data->test.count == 0))
         status = rc_fail(RC_INVALID_ARGUMENT, "%s has %d training and %d test images; a run needs both", c->data,
                          data->train.count, data->test.count);
     size_t image = (size_t)data->h * (size_t)data->w * (size_t)data->c;
+    if (status == RC_OK && data->pack != NULL && (c->test_per_class > 0 || c->validation > 0))
+        status = rc_fail(RC_INVALID_ARGUMENT,
+                         "%s is a pack, whose test images stay as they are: the setting '%s' is not for it; pack the "
+                         "data in another way",
+                         c->data, c->validation > 0 ? "validation" : "test_per_class");
     if (status == RC_OK && c->validation > 0) {
         status = hold_out(data, c->validation);
         size_t length = strlen(data->name);
@@ -108,6 +119,19 @@ rc_status rc_run_data_open(const rc_config *config, int threads, bool skip_broke
     rc_pool *pool;
     RC_TRY(rc_pool_create(threads, &pool));
     rc_status status = read_data(config, pool, skip_broken, *watch, data);
+    rc_pool_destroy(pool);
+    return status;
+}
+
+rc_status rc_run_data_pack(const rc_config *config, int threads, bool skip_broken, double test_part,
+                           const rc_watch *watch, const char *out, rc_pack_result *result)
+{
+    rc_pool *pool;
+    rc_watch own = *watch;
+    RC_TRY(rc_pool_create(threads, &pool));
+    rc_data_settings settings = reading(config, pool, skip_broken, &own);
+    settings.test_part = test_part;
+    rc_status status = rc_pack_write(config->data, &settings, out, result);
     rc_pool_destroy(pool);
     return status;
 }

@@ -179,8 +179,8 @@ static rc_status know(rc_learner *l, int n_old, bool bias)
     return n_old > 0 ? rc_head_grow(&l->student.head, n_old, (rc_rng){1, RC_STREAM_HEAD}) : RC_OK;
 }
 
-/* Begins a task of that learner, with made-up labels. */
-static rc_status begin_task(rc_learner *l, int n_old, int n_new, const uint8_t *images, int count)
+/* Begins a task of that learner, with made-up labels. `lent`: with images that stay where they are. */
+static rc_status begin_task(rc_learner *l, int n_old, int n_new, const uint8_t *images, int count, bool lent)
 {
     int32_t *labels = rc_alloc_zeroed(NULL, (size_t)count, sizeof *labels);
     if (labels == NULL)
@@ -188,7 +188,10 @@ static rc_status begin_task(rc_learner *l, int n_old, int n_new, const uint8_t *
     bool some_old = l->method->replay->replays_old_images && n_old > 0;
     for (int i = 0; i < count; i++)
         labels[i] = some_old && i % 2 ? i % n_old : n_old + i % n_new;
-    rc_status status = rc_learner_begin_task(l, n_old > 0, n_new, images, labels, count);
+    rc_lent_images stay = {.from = images, .count = count};
+    stay.bytes = (size_t)l->augment.h * (size_t)l->augment.w * (size_t)l->augment.c;
+    rc_status status = lent ? rc_learner_begin_lent(l, n_old > 0, n_new, &stay, labels)
+                            : rc_learner_begin_task(l, n_old > 0, n_new, images, labels, count);
     rc_free(NULL, labels);
     return status;
 }
@@ -199,7 +202,7 @@ static rc_status build_task(rc_learner *l, const rc_task_claim *claim)
     size_t unused;
     rc_training *training;
     RC_TRY(know(l, claim->n_old, claim->head_bias));
-    RC_TRY(claim->n_new > 0 ? begin_task(l, claim->n_old, claim->n_new, claim->images, claim->count)
+    RC_TRY(claim->n_new > 0 ? begin_task(l, claim->n_old, claim->n_new, claim->images, claim->count, claim->lent)
                             : rc_learner_begin_dreams(l));
     RC_TRY(rc_stage_bytes(l, RC_STAGE_INVERSION, &unused));
     if (rc_stage_steps(l, RC_STAGE_TRAINING) > 0) {
@@ -247,7 +250,7 @@ static rc_status measure_task(rc_forecast *f, rc_learner *l, int n_old, int n_ne
                               size_t *bytes)
 {
     RC_TRY(know(l, n_old, false)); /* as runs have it */
-    RC_TRY(begin_task(l, n_old, n_new, images, count));
+    RC_TRY(begin_task(l, n_old, n_new, images, count, false));
     RC_TRY(rc_task_memory(l, bytes));
     if (rc_stage_steps(l, RC_STAGE_INVERSION) > 0)
         RC_TRY(time_inversion(f, l));

@@ -44,6 +44,7 @@ typedef struct rc_task_claim {
     bool head_bias;        /* the head of the old classes has one */
     const uint8_t *images; /* (count, h, w, c): read only by methods that are given old images */
     int count;
+    bool lent; /* the learner is lent them: they take no memory where the backend reads the host's */
     rc_status (*also)(rc_learner *shadow); /* builds what follows the stages; NULL: nothing does */
 } rc_task_claim;
 

@@ -18,3 +18,4 @@ const rc_command rc_command_report = {.name = "report", .summary = "is not here"
 const rc_command rc_command_reproduce = {.name = "reproduce", .summary = "is not here", .run = run};
 const rc_command rc_command_bench = {.name = "bench", .summary = "is not here", .run = run};
 const rc_command rc_command_selftest = {.name = "selftest", .summary = "is not here", .run = run};
+const rc_command rc_command_pack = {.name = "pack", .summary = "is not here", .run = run};

@@ -74,7 +74,7 @@ expect 0 only-stdout "exit codes: 0 done, 1 failed, 2 wrong usage, 3 done, but w
 for command in run reproduce learn predict eval dream analyze bench selftest; do
     expect 0 only-stdout "--device-memory SIZE" "$command" --help
 done
-for command in run learn predict eval dream export info analyze; do
+for command in run learn predict eval dream export info analyze pack; do
     expect 0 only-stdout "--max-memory SIZE" "$command" --help
 done
 for size in 0 -1 12Q 9999999999999999999999 1.5G; do
@@ -92,7 +92,7 @@ expect 2 only-stderr "there is no setting 'merge'; did you mean" run demo --set 
 expect 1 only-stderr "1024 at a time, net 'resnet-small'" run demo --data procedural:10 --out no --max-memory 100M \
     --set images_per_class=5 --set epochs=1 --set refine_epochs=0 --set batch=1024
 expect 1 only-stderr "cannot read '/dev/zero': it is a device" info /dev/zero
-for command in run watch reproduce report learn predict eval dream export methods info analyze bench selftest completion manual; do
+for command in run watch reproduce report learn predict eval dream export methods info analyze bench selftest pack completion manual; do
     expect 0 only-stdout "usage: recollect $command" "$command" --help
     expect 0 only-stdout "examples:" "$command" --help
 done

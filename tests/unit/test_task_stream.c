@@ -113,8 +113,9 @@ static void images_of_a_class_can_be_fewer(void **state)
     (void)state;
     rc_task_stream stream;
     const int order[3] = {2, 0, 1};
-    int32_t labels[7] = {0, 1, 2, 2, 0, 2, 1}, *index;
-    uint8_t pixels[7 * 4], *images; /* 1 x 2 of 2 channels */
+    int32_t labels[7] = {0, 1, 2, 2, 0, 2, 1}, *index, *positions;
+    uint8_t pixels[7 * 4]; /* 1 x 2 of 2 channels */
+    rc_lent_images lent;
     rc_dataset data = {.classes = 3, .h = 1, .w = 2, .c = 2, .train = {.count = 7, .images = pixels, .labels = labels}};
     const struct {
         int most, count;
@@ -127,19 +128,22 @@ static void images_of_a_class_can_be_fewer(void **state)
         pixels[i] = (uint8_t)(10 * i);
     assert_int_equal(rc_task_stream_create(&stream, 3, order, &SPLIT(.sizes = 2, .size = {2, 1})), RC_OK);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        int count = -1, gathered = -1;
+        int count = -1;
         size_t bytes = (size_t)cases[i].count * sizeof *index;
         assert_int_equal(rc_task_some_images(&stream, &data.train, 0, 2, cases[i].most, &index, &count), RC_OK);
         assert_int_equal(count, cases[i].count);
         assert_memory_equal(index, cases[i].index, bytes);
         rc_free(NULL, index);
-        assert_int_equal(rc_task_gather(&stream, &data, 0, 2, cases[i].most, &images, &index, &gathered), RC_OK);
-        assert_int_equal(gathered, cases[i].count);
-        assert_memory_equal(index, cases[i].label, bytes);
-        for (int k = 0; k < gathered; k++)
-            assert_memory_equal(images + 4 * k, pixels + 4 * cases[i].index[k], 4);
+        assert_int_equal(rc_task_lend(&stream, &data, 0, 2, cases[i].most, &lent, &index, &positions), RC_OK);
+        assert_int_equal(lent.count, cases[i].count);
+        assert_ptr_equal(lent.from, pixels);
+        assert_ptr_equal(lent.index, index);
+        assert_int_equal(lent.bytes, 4);
+        assert_null(lent.check); /* memory needs none */
+        assert_memory_equal(index, cases[i].index, bytes);
+        assert_memory_equal(positions, cases[i].label, bytes);
         rc_free(NULL, index);
-        rc_free(NULL, images);
+        rc_free(NULL, positions);
     }
     rc_task_stream_destroy(&stream);
 }
@@ -214,12 +218,14 @@ static void allocations_may_fail(void **state)
     assert_int_equal(rc_task_images(&stream, &data, 0, 50, &index, &count), RC_OUT_OF_MEMORY);
     assert_true(allocation_failed() && index == NULL && count == 0);
     rc_dataset whole = {.classes = 50, .h = 1, .w = 1, .c = 1, .train = data};
-    uint8_t pixels[200] = {0}, *images;
+    uint8_t pixels[200] = {0};
+    int32_t *positions;
+    rc_lent_images lent;
     whole.train.images = pixels;
-    for (int nth = 1; nth <= 3; nth++) { /* indices, images of each class, images */
+    for (int nth = 1; nth <= 3; nth++) { /* indices, images of each class, labels */
         allocation_to_fail = nth;
-        assert_int_equal(rc_task_gather(&stream, &whole, 0, 50, 1, &images, &index, &count), RC_OUT_OF_MEMORY);
-        assert_true(allocation_failed() && index == NULL && images == NULL);
+        assert_int_equal(rc_task_lend(&stream, &whole, 0, 50, 1, &lent, &index, &positions), RC_OUT_OF_MEMORY);
+        assert_true(allocation_failed() && index == NULL && positions == NULL);
     }
     rc_task_stream_destroy(&stream);
     assert_int_equal(rc_bytes_allocated(), before);

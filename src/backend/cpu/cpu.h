@@ -24,7 +24,35 @@ typedef struct rc_cpu {
     size_t scratch_bytes;     /* per thread, a multiple of RC_ALIGNMENT */
     size_t begun, held, most; /* bytes, where they are only counted (sizing.c): at first, now, and at most */
     unsigned turn;            /* of convolutions, which go through the images up and down */
+    struct rc_cpu_lent *lent; /* images that are lent to it */
 } rc_cpu;
+
+/* Images that are lent (lent.c). NULL stands for those that lie at `images` itself. */
+typedef struct rc_cpu_lent {
+    struct rc_cpu_lent *next; /* its address is the handle */
+    rc_lent_images given;
+    uint8_t *more; /* what follows them */
+    struct rc_ahead *ahead;
+    const int32_t *expected; /* the order that is read ahead */
+} rc_cpu_lent;
+
+void rc_cpu_fill_lent(rc_backend *table);
+/* Those that augment is about to read: n of order, from `first` on. Checks them; keeps a failure for sync(). */
+const rc_cpu_lent *rc_cpu_read_lent(rc_cpu *cpu, const uint8_t *images, const int32_t *order, size_t first, int n);
+/* Those with that handle; NULL: nothing of the kind. */
+rc_cpu_lent *rc_cpu_find_lent(const rc_cpu *cpu, const void *images);
+void rc_cpu_release_lent(rc_cpu *cpu, rc_cpu_lent *lent);
+
+/* Image i of a handle, `bytes` bytes. */
+static inline const uint8_t *rc_cpu_image(const rc_cpu_lent *lent, const uint8_t *images, size_t bytes, int32_t i)
+{
+    if (lent == NULL)
+        return images + (size_t)i * bytes;
+    const rc_lent_images *given = &lent->given;
+    if (i >= given->count)
+        return lent->more + (size_t)(i - given->count) * bytes;
+    return given->from + (size_t)(given->index != NULL ? given->index[i] : i) * bytes;
+}
 
 /* Scratch that every thread has without a reserve: a few rows of any map in use. */
 enum { RC_CPU_MIN_SCRATCH = 256 * 1024 };

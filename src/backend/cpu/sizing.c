@@ -29,6 +29,19 @@ static void forget_memory(rc_backend *backend, void *memory)
     rc_free(NULL, memory);
 }
 
+/* They lie where their owner has them; what follows them takes memory. */
+static rc_status lend_images(rc_backend *backend, const rc_lent_images *given, size_t more, void **images)
+{
+    (void)given;
+    return count_memory(backend, more, images);
+}
+
+static rc_status expect_images(rc_backend *backend, void *images, const int32_t *order, size_t count)
+{
+    (void)backend, (void)images, (void)order, (void)count;
+    return RC_OK;
+}
+
 static void write_images(rc_backend *backend, void *images, size_t offset, const uint8_t *from, size_t bytes)
 {
     (void)backend, (void)images, (void)offset, (void)from, (void)bytes;
@@ -122,6 +135,8 @@ rc_status rc_backend_open_sizing(rc_backend *like, rc_backend **sizing)
     table->destroy = destroy;
     table->alloc = table->alloc_images = count_memory;
     table->release = forget_memory;
+    table->lend_images = lend_images;
+    table->expect_images = expect_images;
     table->write_images = write_images;
     table->read_images = read_images;
     table->write_bytes = table->copy = write_bytes;

@@ -15,6 +15,7 @@ typedef struct augment_job {
     const rc_cpu *cpu;
     const rc_augment *augment;
     const uint8_t *images;
+    const rc_cpu_lent *lent;
     const int32_t *order; /* of this batch */
     const rc_step *step;
     float *out; /* (n, h, w, cp) */
@@ -58,7 +59,8 @@ static void augment_row(const augment_job *batch, const uint8_t *row, int from, 
 static const uint8_t *image_of(const augment_job *batch, int b)
 {
     const rc_augment *augment = batch->augment;
-    return batch->images + (size_t)batch->order[b] * (size_t)augment->h * (size_t)augment->w * (size_t)augment->c;
+    size_t bytes = (size_t)augment->h * (size_t)augment->w * (size_t)augment->c;
+    return rc_cpu_image(batch->lent, batch->images, bytes, batch->order[b]);
 }
 
 typedef struct crop {
@@ -243,6 +245,7 @@ static void augment(rc_backend *be, const rc_augment *augment, const uint8_t *im
     augment_job batch = {.cpu = rc_cpu_of(be),
                          .augment = augment,
                          .images = images,
+                         .lent = rc_cpu_read_lent(rc_cpu_of(be), images, order, (size_t)step->batch * (size_t)n, n),
                          .order = order + (size_t)step->batch * (size_t)n,
                          .step = step,
                          .out = out->raw,

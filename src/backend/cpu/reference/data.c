@@ -100,9 +100,10 @@ static void augment(rc_backend *be, const rc_augment *augment, const uint8_t *im
                     const rc_step *step, rc_tensor *out)
 {
     int h = augment->h, w = augment->w, c = augment->c, cp = rc_padded(be, c);
+    const rc_cpu_lent *lent = rc_cpu_read_lent(rc_cpu_of(be), images, order, (size_t)step->batch * (size_t)n, n);
     for (int b = 0; b < n; b++) {
-        size_t image = (size_t)batch_of(order, step, n)[b] * (size_t)h * (size_t)w * (size_t)c;
-        view v = draw_view(augment, images + image, step, b);
+        int32_t image = batch_of(order, step, n)[b];
+        view v = draw_view(augment, rc_cpu_image(lent, images, (size_t)h * (size_t)w * (size_t)c, image), step, b);
         for (int y = 0; y < h; y++)
             for (int x = 0; x < w; x++)
                 for (int channel = 0; channel < cp; channel++) {

@@ -26,7 +26,12 @@ static rc_status memory_alloc(rc_backend *backend, size_t bytes, void **memory)
 
 static void memory_release(rc_backend *backend, void *memory)
 {
-    rc_free(rc_cpu_of(backend)->allocator, memory);
+    rc_cpu *cpu = rc_cpu_of(backend);
+    rc_cpu_lent *lent = memory != NULL ? rc_cpu_find_lent(cpu, memory) : NULL;
+    if (lent != NULL)
+        rc_cpu_release_lent(cpu, lent);
+    else
+        rc_free(cpu->allocator, memory);
 }
 
 static void memory_copy(rc_backend *backend, void *to, const void *from, size_t bytes)
@@ -41,16 +46,6 @@ static void memory_zero(rc_backend *backend, void *memory, size_t bytes)
     (void)backend;
     if (bytes)
         memset(memory, 0, bytes);
-}
-
-static void write_images(rc_backend *backend, void *images, size_t offset, const uint8_t *from, size_t bytes)
-{
-    memory_copy(backend, (uint8_t *)images + offset, from, bytes);
-}
-
-static void read_images(rc_backend *backend, uint8_t *to, const void *images, size_t offset, size_t bytes)
-{
-    memory_copy(backend, to, (const uint8_t *)images + offset, bytes);
 }
 
 static void write_real(rc_backend *backend, void *to, const float *from, size_t count)
@@ -183,8 +178,7 @@ void RC_REFERENCE(fill_memory)(rc_backend *table)
 {
     table->alloc = memory_alloc;
     table->alloc_images = memory_alloc;
-    table->write_images = write_images;
-    table->read_images = read_images;
+    rc_cpu_fill_lent(table);
     table->release = memory_release;
     table->write_bytes = memory_copy;
     table->read_bytes = memory_copy;

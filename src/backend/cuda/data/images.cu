@@ -178,8 +178,39 @@ static rc_status alloc_images(rc_backend *be, size_t bytes, void **handle)
     return status;
 }
 
+/* The device has memory of its own: runs of neighbours are copied, straight from where they are. */
+static rc_status lend_images(rc_backend *be, const rc_lent_images *lent, size_t more, void **handle)
+{
+    rc_status status = alloc_images(be, (size_t)lent->count * lent->bytes + more, handle);
+    for (int i = 0, run; i < lent->count && status == RC_OK; i += run) {
+        int first = lent->index ? lent->index[i] : i;
+        for (run = 0; i + run < lent->count && status == RC_OK; run++) {
+            if ((lent->index ? lent->index[i + run] : i + run) != first + run)
+                break;
+            if (lent->check)
+                status = lent->check(lent->owner, first + run);
+        }
+        if (status == RC_OK)
+            be->write_images(be, *handle, (size_t)i * lent->bytes, lent->from + (size_t)first * lent->bytes,
+                             (size_t)run * lent->bytes);
+    }
+    if (status != RC_OK && *handle) {
+        be->release(be, *handle);
+        *handle = NULL;
+    }
+    return status;
+}
+
+/* They were copied when they were lent. */
+static rc_status expect_images(rc_backend *, void *, const int32_t *, size_t)
+{
+    return RC_OK;
+}
+
 void rc_cuda_fill_images(rc_cuda *cuda)
 {
+    cuda->table.lend_images = lend_images;
+    cuda->table.expect_images = expect_images;
     cuda->table.alloc_images = alloc_images;
     cuda->table.write_images = write_images;
     cuda->table.read_images = read_images;
