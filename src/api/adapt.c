@@ -64,28 +64,53 @@ static rc_status check(const rc_learner *l, rc_adapt adapt)
     return RC_OK;
 }
 
+/* For a net from elsewhere of which nobody has said anything. */
+static rc_adapt choose_for_foreign(const rc_adapt_facts *facts, char *why, size_t bytes)
+{
+    const rc_learner *l = &facts->model->learner;
+    int known = l->student.head.classes;
+    const char *images = facts->images == 1 ? "" : "s", *classes = facts->n_new == 1 ? "" : "es";
+    if (known >= RC_ADAPT_MANY_CLASSES) {
+        snprintf(
+            why, bytes,
+            "chosen: new rows of the head alone, because the net comes from elsewhere, its features tell %d classes "
+            "apart, and %d image%s of %d new class%s can teach it less than they would take from these; the setting "
+            "'adapt' takes another way",
+            known, facts->images, images, facts->n_new, classes);
+        return RC_ADAPT_HEAD;
+    }
+    if (l->augment.h > RC_ADAPT_SMALL_IMAGE) {
+        snprintf(
+            why, bytes,
+            "chosen: new rows of the head alone, because a net from elsewhere takes hours to learn from images of %d "
+            "pixels; it was made for %d class%s only, so look what old ones lose; the setting 'adapt' takes another "
+            "way",
+            l->augment.h, known, known == 1 ? "" : "es");
+        return RC_ADAPT_HEAD;
+    }
+    snprintf(
+        why, bytes,
+        "chosen: the whole net learns, because it comes from elsewhere and was made for %d class%s only: its features "
+        "would not tell %d new class%s apart from these; the setting 'adapt' takes another way",
+        known, known == 1 ? "" : "es", facts->n_new, classes);
+    return RC_ADAPT_ALL;
+}
+
 rc_status rc_adapt_choose(const rc_adapt_facts *facts, rc_adapt *adapt, char *why, size_t bytes)
 {
     const rc_learn_settings *settings = facts->settings;
     const rc_learner *l = &facts->model->learner;
     const char *set = set_for_training(settings);
-    bool first = l->backend == NULL;
+    bool foreign = l->backend != NULL && is_foreign(l);
     *adapt = settings->adapt;
     why[0] = '\0';
-    if (*adapt == RC_ADAPT_CHOSEN && !first && is_foreign(l)) {
-        *adapt = set != NULL ? RC_ADAPT_ALL : RC_ADAPT_HEAD;
-        if (set != NULL)
-            snprintf(why, bytes,
-                     "chosen: the whole net learns, because %s was set; the setting 'adapt' takes another way", set);
-        else
-            snprintf(why, bytes,
-                     "chosen: new rows of the head alone, because the net comes from elsewhere, and %d image%s of %d "
-                     "class%s can teach it less than they would take from the %d classes it knows; the setting "
-                     "'adapt' takes another way",
-                     facts->images, facts->images == 1 ? "" : "s", facts->n_new, facts->n_new == 1 ? "" : "es",
-                     l->student.head.classes);
+    if (*adapt == RC_ADAPT_CHOSEN && foreign && set == NULL) {
+        *adapt = choose_for_foreign(facts, why, bytes);
     } else if (*adapt == RC_ADAPT_CHOSEN) {
         *adapt = RC_ADAPT_ALL;
+        if (foreign)
+            snprintf(why, bytes,
+                     "chosen: the whole net learns, because %s was set; the setting 'adapt' takes another way", set);
     } else if (*adapt == RC_ADAPT_HEAD && set != NULL) {
         snprintf(why, bytes, "note: %s is of no use to the head alone, which is fitted to its optimum", set);
     }

@@ -7,14 +7,22 @@
  *   model knows (merge) hold the new rows down, and so do stand-ins of classes whose means the model has: from its
  *   class statistics, or from lessons of the head before this one. Neither method nor epochs matter.
  *
- * Chosen, where nobody has said: head for a net that came from elsewhere, all for any other. A net that came from
- * elsewhere has a head with a bias, and no class statistics, as no net has that was trained here. It was trained on far
- * more images than a lesson has; a lesson that moves its features with a few images loses more of what it knows than it
- * gains, and takes hours where the head takes seconds. Who sets a method or epochs means all. */
+ * Chosen, where nobody has said: all for a net that was trained here, and for one that came from elsewhere it depends.
+ * (Such a net has a head with a bias, and no class statistics, as no net has that was trained here.)
+ * - It tells many classes apart: head. Its features serve for others, too, and were learnt from far more images than a
+ *   lesson has; a lesson that moves them loses more of what it knows than it gains, and takes hours, not seconds.
+ * - It knows few classes: all, since its features were made for these alone, and rows cannot mend that. But head where
+ *   images are large, because dreams of them take hours.
+ * Who sets a method or epochs means all. docs/pretrained.md has what was measured. */
 #ifndef RC_API_ADAPT_H
 #define RC_API_ADAPT_H
 
 #include "api/learn.h"
+
+enum {
+    RC_ADAPT_MANY_CLASSES = 100, /* or more: features for all kinds of things */
+    RC_ADAPT_SMALL_IMAGE = 64    /* pixels a side at most: a net learns in minutes */
+};
 
 /* "head", "top", "all"; "" for RC_ADAPT_CHOSEN. read: any of these. */
 const char *rc_adapt_name(rc_adapt adapt);

@@ -138,20 +138,35 @@ static rc_adapt choice(const recollect_model *model, const rc_learn_settings *se
     return adapt;
 }
 
-static void a_foreign_net_keeps_its_features(void **state)
+/* A foreign net that knows many classes, or has large images, keeps its features; any other learns as a whole. */
+static void what_a_foreign_net_learns_by(void **state)
 {
     (void)state;
     const char *const epochs = "epochs=3", *const rate = "learning_rate=0.1";
     recollect_model *own = load(true), *plain = load(false), *foreign = load_foreign();
+    rc_learner *l = &foreign->saved.learner;
     assert_int_equal(choice(own, &(rc_learn_settings){0}, ""), RC_ADAPT_ALL);
     assert_int_equal(choice(plain, &(rc_learn_settings){0}, ""), RC_ADAPT_ALL);
-    assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "20 images of 2 classes"), RC_ADAPT_HEAD);
-    assert_int_equal(choice(foreign, &(rc_learn_settings){.set = &rate, .sets = 1}, "the 3 classes it knows"),
+    assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "made for 3 classes only"), RC_ADAPT_ALL);
+    assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "2 new classes"), RC_ADAPT_ALL);
+    l->augment.h = l->augment.w = 64;
+    assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "the whole net learns"), RC_ADAPT_ALL);
+    l->augment.h = l->augment.w = 65;
+    assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "images of 65 pixels; it was made for 3 classes"),
                      RC_ADAPT_HEAD);
+    l->augment.h = l->augment.w = API_SIZE;
+    assert_int_equal(rc_head_grow(&l->student.head, 99 - OLD, (rc_rng){0, 0}), RC_OK);
+    assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "made for 99 classes only"), RC_ADAPT_ALL);
+    assert_int_equal(rc_head_grow(&l->student.head, 1, (rc_rng){0, 0}), RC_OK);
+    assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "tell 100 classes apart, and 20 images of 2 new classes"),
+                     RC_ADAPT_HEAD);
+    assert_int_equal(choice(foreign, &(rc_learn_settings){.set = &rate, .sets = 1}, "the head alone"), RC_ADAPT_HEAD);
     assert_int_equal(choice(foreign, &(rc_learn_settings){.set = &epochs, .sets = 1}, "because epochs was set"),
                      RC_ADAPT_ALL);
     assert_int_equal(choice(foreign, &(rc_learn_settings){.method = "cwd"}, "because method was set"), RC_ADAPT_ALL);
     assert_int_equal(choice(foreign, &(rc_learn_settings){.adapt = RC_ADAPT_ALL}, ""), RC_ADAPT_ALL);
+    l->student.head.classes = OLD; /* which have names */
+    assert_int_equal(choice(own, &(rc_learn_settings){.method = "cwd"}, ""), RC_ADAPT_ALL);
     assert_int_equal(choice(own, &(rc_learn_settings){.adapt = RC_ADAPT_HEAD}, ""), RC_ADAPT_HEAD);
     assert_int_equal(choice(own, &(rc_learn_settings){.adapt = RC_ADAPT_HEAD, .set = &epochs, .sets = 1},
                             "epochs is of no use"),
@@ -667,7 +682,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_are_read),
-        cmocka_unit_test(a_foreign_net_keeps_its_features),
+        cmocka_unit_test(what_a_foreign_net_learns_by),
         cmocka_unit_test(the_head_alone_needs_a_model_that_keeps_no_images),
         cmocka_unit_test(what_was_there_keeps_its_bits),
         cmocka_unit_test(the_top_is_the_last_stage),
