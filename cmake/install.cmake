@@ -26,6 +26,9 @@ add_custom_target(recollect_program DEPENDS recollect recollect_static recollect
 if(RC_CUDA)
     add_dependencies(recollect_program recollect_cuda)
 endif()
+if(TARGET recollect_mpi)
+    add_dependencies(recollect_program recollect_mpi)
+endif()
 
 # Manual pages and completions come out of the program itself, so it must run here: not one for another machine, nor one
 # with a sanitizer, which nobody installs and which may not start where addresses are randomised.

@@ -59,9 +59,22 @@ typedef enum rc_loss {
 typedef struct rc_step {
     uint64_t seed;
     uint32_t task, epoch, batch, step; /* step counts from 0 inside a stage; batch is the position in the epoch */
+    uint32_t part, others; /* this process makes part `part` of every batch, `others` more make one each; 0, 0: all */
     float learning_rate;
     float weight[RC_LOSS_COUNT];
 } rc_step;
+
+/* Of a batch of which this process makes n samples: which sample of the whole batch its first one is, and which of
+ * the epoch. */
+static inline uint64_t rc_step_place(const rc_step *step, int n)
+{
+    return (uint64_t)step->part * (uint64_t)n;
+}
+
+static inline size_t rc_step_first(const rc_step *step, int n)
+{
+    return ((size_t)step->batch * ((size_t)step->others + 1) + step->part) * (size_t)n;
+}
 
 /* ---- geometry ----------------------------------------------------------------------------------------------- */
 
@@ -291,6 +304,8 @@ typedef struct rc_peak {
     bool fused;    /* the kernels multiply and add in one rounding */
 } rc_peak;
 
+struct rc_workers;
+
 struct rc_backend {
     rc_backend_about about;
     int channel_multiple; /* cp is a multiple of this */
@@ -311,6 +326,14 @@ struct rc_backend {
     int (*fuse)(rc_backend *, const rc_fusible *layers, int count, int first, int n, bool gradients);
     void (*fused_forward)(rc_backend *, rc_tensor *x, const rc_fused *layers, int count);
     void (*fused_backward)(rc_backend *, const rc_fused_back *layers, int count, const rc_fused_gradients *);
+    /* Several processes (workers.h). join_workers may be NULL: the backend computes in one process alone. From that
+     * call on this process makes part `part` of `parts` of every batch. A pass and a loss are given the samples of
+     * this part; what depends on the whole batch is that of the whole batch: statistics of normalisation and their
+     * gradients, values and gradients of losses, class statistics, counts of labels. Every process then calls the same
+     * operations in the same order. Until that call, parts is 0. */
+    rc_status (*join_workers)(rc_backend *, struct rc_workers *);
+    struct rc_workers *workers;
+    int part, parts;
 
     /* Every backend fills all entries from here on. */
     /* Memory and control. Not for use inside a step, except zero and copy. */
@@ -346,8 +369,9 @@ struct rc_backend {
      * holds. */
     void (*fork)(rc_backend *, int lane);
     void (*join)(rc_backend *, int lane);
-    void (*sum_workers)(rc_backend *, void *real, size_t count); /* over processes; nothing where there is one */
-    void (*step_begin)(rc_backend *, rc_step *);                 /* advances step and batch */
+    /* Over processes, in their order; nothing where there is one. */
+    void (*sum_workers)(rc_backend *, void *real, size_t count);
+    void (*step_begin)(rc_backend *, rc_step *); /* advances step and batch */
 
     /* Workspace for the largest call that will come: packed weights, bands, sums of each thread. */
     rc_status (*reserve_conv)(rc_backend *, const rc_conv *, int n);
@@ -385,7 +409,7 @@ struct rc_backend {
                                    void *dweight, void *dbias);
 
     /* Batch normalisation.
-     * bn_train: sums -> batch mean and variance per group, of this process's images alone -> scale, shift, mean, istd.
+     * bn_train: sums -> batch mean and variance per group -> scale, shift, mean, istd.
      *   It updates the running statistics for each group in order, with the unbiased variance. center may be
      *   running_mean itself: it is read before the update.
      * bn_eval: running statistics -> scale, shift, mean, istd, equal for every group.
@@ -492,7 +516,9 @@ struct rc_backend {
     /* Data and random numbers. Draw e of a step is element (step->step << 32) + e of the Philox stream
      * (step->seed, step->task << 32 | stream). augment: sample b draws e = 4b (crop row), 4b + 1 (crop column), both
      * below 2 pad + 1, and 4b + 2 (flip if the top bit is set). random_normal: e counts (n, h, w, c), unpadded.
-     * `order` is the order of the epoch: sample b of the batch is image order[step->batch * n + b].
+     * `order` is the order of the epoch: sample b of the batch is image order[step->batch * n + b]. Where processes
+     * share a batch (step->others), n and b in these formulas are those of the whole batch: the first sample of this
+     * process is b = step->part * (its n).
      *
      * zoom draws e = 8b (cut, at most zoom), 8b + 1 (top, at most cut) and 8b + 2 (left, at most cut), all integers in
      * 2^-32 of a side. Row y of the result lies at h top + y (2^32 - cut) - floor(cut / 2) of the crop, in 2^-32 of a
@@ -545,6 +571,10 @@ rc_peak rc_backend_measure(rc_backend *backend);
 /* How many of these multiply-adds the threads do in the next `seconds`, in GFLOP/s. 0: not known. */
 double rc_backend_measure_now(rc_backend *backend, double seconds);
 
+/* Between steps, where several processes compute: all go on with the first one's number. RC_CANCELLED: it is 0, which
+ * means that the first has left what it was doing. */
+rc_status rc_agree(rc_backend *backend, uint32_t *number);
+
 /* A backend that takes no memory and runs no step: what is built on it adds up what it would take on `like`, a CPU
  * backend. Models keep no weights on it. NULL for a backend with device_memory, which nobody counts beforehand. */
 rc_status rc_backend_open_sizing(rc_backend *like, rc_backend **sizing);
@@ -562,6 +592,18 @@ static inline int rc_padded(const rc_backend *be, int c)
 static inline size_t rc_act_count(const rc_backend *be, int n, int h, int w, int c)
 {
     return (size_t)n * (size_t)h * (size_t)w * (size_t)rc_padded(be, c);
+}
+
+/* The samples of a batch that this process makes, and which step says so. */
+static inline int rc_part_of(const rc_backend *be, int batch)
+{
+    return be->parts > 1 ? batch / be->parts : batch;
+}
+
+static inline void rc_step_take_part(const rc_backend *be, rc_step *step)
+{
+    step->part = (uint32_t)be->part;
+    step->others = be->parts > 1 ? (uint32_t)be->parts - 1 : 0;
 }
 
 /* Address of element `index` of an array of reals, or of acts. */

@@ -1,6 +1,6 @@
-/* Finds the CUDA module, opens it, and opens a backend of it.
+/* Finds modules and opens them; opens a backend of the CUDA module.
  *
- * The module stays open until the process ends: a driver must not be unloaded under a running program. */
+ * A module stays open until the process ends: a driver must not be unloaded under a running program. */
 #define _GNU_SOURCE /* dladdr */
 #include "backend/module.h"
 
@@ -34,32 +34,32 @@ static void add_place(places *p, const char *folder, const char *below, const ch
 }
 
 /* Beside the file, and in lib beside its folder: bin/recollect finds lib/librecollect_cuda.so. */
-static void add_beside(places *p, char *file)
+static void add_beside(places *p, char *file, const char *module)
 {
     char *slash = strrchr(file, '/');
     if (slash == NULL)
         return;
     slash[1] = '\0';
-    add_place(p, file, "", RC_MODULE_FILE);
-    add_place(p, file, "../lib/", RC_MODULE_FILE);
+    add_place(p, file, "", module);
+    add_place(p, file, "../lib/", module);
 }
 
-static void list_places(places *p)
+static void list_places(places *p, const char *module)
 {
     char file[RC_PATH_SIZE];
     Dl_info info;
-    if (dladdr((void *)(uintptr_t)rc_module_backend, &info) && info.dli_fname && strlen(info.dli_fname) < sizeof file) {
+    if (dladdr((void *)(uintptr_t)rc_module_symbol, &info) && info.dli_fname && strlen(info.dli_fname) < sizeof file) {
         strncpy(file, info.dli_fname, sizeof file - 1);
         file[sizeof file - 1] = '\0';
-        add_beside(p, file);
+        add_beside(p, file, module);
     }
     ssize_t length = readlink("/proc/self/exe", file, sizeof file - 1);
     if (length > 0) {
         file[length] = '\0';
-        add_beside(p, file);
+        add_beside(p, file, module);
     }
-    add_place(p, RC_LIBDIR, "/", RC_MODULE_FILE);
-    add_place(p, "", "", RC_MODULE_FILE);
+    add_place(p, RC_LIBDIR, "/", module);
+    add_place(p, "", "", module);
 }
 
 /* Only the loader's text says whether it had no memory, or the file is not what it should be. If there was no memory
@@ -75,49 +75,61 @@ static const char *loader_text(void)
     return text != NULL ? text : "out of memory"; /* for the text, too */
 }
 
-static rc_status open_file(void **module)
+static rc_status open_file(const rc_module_kind *kind, void **module)
 {
-    const char *wanted = getenv("RECOLLECT_CUDA_MODULE"), *text = "";
+    int flags = RTLD_NOW | (kind->global ? RTLD_GLOBAL : RTLD_LOCAL);
+    const char *wanted = getenv(kind->variable), *text = "";
     if (wanted && wanted[0]) {
-        *module = dlopen(wanted, RTLD_NOW | RTLD_LOCAL);
+        *module = dlopen(wanted, flags);
         if (*module)
             return RC_OK;
         text = loader_text();
-        return rc_fail(loader_status(text), "RECOLLECT_CUDA_MODULE: %s", text);
+        return rc_fail(loader_status(text), "%s: %s", kind->variable, text);
     }
     places p = {.count = 0};
-    list_places(&p);
+    list_places(&p, kind->file);
     for (int i = 0; i < p.count; i++) {
         bool named = strchr(p.path[i], '/') != NULL;
         if (named && access(p.path[i], F_OK) != 0)
             continue;
-        *module = dlopen(p.path[i], RTLD_NOW | RTLD_LOCAL);
+        *module = dlopen(p.path[i], flags);
         if (*module)
             return RC_OK;
         text = loader_text();
         if (named) /* it is there and does not open: that is what the user wants to know */
-            return rc_fail(loader_status(text), "backend 'cuda': %s", text);
+            return rc_fail(loader_status(text), "%s: %s", kind->what, text);
     }
-    return rc_fail(loader_status(text),
-                   "backend 'cuda' needs the module " RC_MODULE_FILE ", which was not found (last looked at: %s; then "
-                   "the loader: %s). Build it with cmake -DRC_CUDA=ON and install it, or let RECOLLECT_CUDA_MODULE "
-                   "name the file",
-                   p.path[p.count > 1 ? p.count - 2 : 0], text);
+    return rc_fail(
+        loader_status(text),
+        "%s needs the module %s, which was not found (last looked at: %s; then the loader: %s). Build it with "
+        "cmake -D%s=ON and install it, or let %s name the file",
+        kind->what, kind->file, p.path[p.count > 1 ? p.count - 2 : 0], text, kind->option, kind->variable);
+}
+
+rc_status rc_module_symbol(const rc_module_kind *kind, void **symbol)
+{
+    void *module;
+    RC_TRY(open_file(kind, &module));
+    *symbol = dlsym(module, kind->symbol);
+    if (*symbol != NULL)
+        return RC_OK;
+    const char *text = loader_text();
+    return rc_fail(loader_status(text), "%s: %s", kind->what, text);
 }
 
 rc_status rc_module_backend(const rc_module_settings *settings, const rc_log *log, rc_backend **backend)
 {
     *backend = NULL;
-    void *module;
-    RC_TRY(open_file(&module));
+    static const rc_module_kind kind = {.file = RC_MODULE_FILE,
+                                        .variable = "RECOLLECT_CUDA_MODULE",
+                                        .what = "backend 'cuda'",
+                                        .option = "RC_CUDA",
+                                        .symbol = RC_MODULE_OPEN};
     union { /* ISO C has no conversion from an object pointer to a function pointer */
         void *object;
         rc_module_open *function;
-    } symbol = {.object = dlsym(module, RC_MODULE_OPEN)};
-    if (!symbol.object) {
-        const char *text = loader_text();
-        return rc_fail(loader_status(text), "backend 'cuda': %s", text);
-    }
+    } symbol;
+    RC_TRY(rc_module_symbol(&kind, &symbol.object));
     rc_module_host host = {.table_bytes = sizeof(rc_backend),
                            .version = RC_MODULE_VERSION,
                            .set_message = rc_set_message,

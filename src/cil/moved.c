@@ -76,6 +76,22 @@ static void draw_images(pairs *p)
     be->gather_labels(be, data->labels, data->order, p->input.n, p->step, p->labels);
 }
 
+/* Dreams of the whole batch. Where several processes train, the source makes a part of it at a time; here every process
+ * makes all parts. */
+static void draw_dreams(pairs *p, rc_step control)
+{
+    rc_backend *be = p->backend;
+    int n = p->replay->batch;
+    rc_tensor part = p->input;
+    part.n = part.group_end[0] = n;
+    control.others = (uint32_t)(p->input.n / n - 1);
+    for (int row = 0; row < p->input.n; row += n, control.part++) {
+        part.raw = rc_act_at(be, p->input.raw, rc_act_count(be, row, part.h, part.w, part.c));
+        be->write_bytes(be, p->step, &control, sizeof control);
+        p->replay->table->draw(p->replay, p->step, &part, p->labels + row);
+    }
+}
+
 /* Batch `index` of the images, or of the dreams. */
 static rc_status add_batch(pairs *p, uint32_t index, bool dreams)
 {
@@ -86,7 +102,7 @@ static rc_status add_batch(pairs *p, uint32_t index, bool dreams)
     rc_step control = {.seed = l->settings.seed, .task = (uint32_t)l->task, .step = index, .batch = index};
     be->write_bytes(be, p->step, &control, sizeof control);
     if (dreams)
-        p->replay->table->draw(p->replay, p->step, &p->input, p->labels);
+        draw_dreams(p, control);
     else
         draw_images(p);
     rc_pass_forward(p->teacher_pass, &l->teacher.backbone, &p->input);

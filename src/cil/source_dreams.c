@@ -70,7 +70,8 @@ rc_status rc_replay_dreams_create(rc_backend *backend, const rc_model *generator
 static rc_status open(rc_source *source, const rc_learner *l, uint32_t stream, rc_replay **replay)
 {
     rc_dream_source *s = (rc_dream_source *)source;
-    return rc_replay_dreams_create(l->backend, &s->generator, l->settings.batch, stream, replay);
+    return rc_replay_dreams_create(l->backend, &s->generator, rc_part_of(l->backend, l->settings.batch), stream,
+                                   replay);
 }
 
 /* ---- inversion -------------------------------------------------------------------------------------------------- */
@@ -105,7 +106,7 @@ static rc_status open_inversion(rc_source *source, const rc_learner *l, int part
     const rc_settings *s = &l->settings;
     rc_model *generator = &((rc_dream_source *)source)->generator;
     (void)part;
-    rc_inversion_settings settings = {.batch = s->batch,
+    rc_inversion_settings settings = {.batch = rc_part_of(l->backend, s->batch),
                                       .temperature = (float)s->temperature,
                                       .diversity_epsilon = (float)s->diversity_epsilon,
                                       .bn_form = s->paper_bn_sum ? RC_BN_KL_SUM : RC_BN_KL,

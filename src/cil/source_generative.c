@@ -26,6 +26,8 @@ typedef struct generative {
     rc_pass *old_pass, *encoder_pass, *decoder_pass;
     rc_tensor old_noise;   /* (batch, 1, 1, latent) */
     rc_tensor noise, code; /* (rows, 1, 1, latent) */
+    rc_tensor all_noise;   /* several processes: (rows of all, 1, 1, latent) */
+    rc_step *whole_step;   /* likewise: the step of one that makes the whole batch */
     rc_optimiser *optimiser;
     void *memory;
     void *sample_weight, *encoder_gradient, *decoder_gradient; /* real */
@@ -44,6 +46,33 @@ static void draw(rc_replay *replay, const rc_step *step, rc_tensor *images, int3
              rc_act_count(be, images->n, images->h, images->w, images->c) * be->act_bytes);
 }
 
+/* Copies the noise of n of the rows of all, from `from` on, to row `to` of this process's. */
+static void take_noise(generative *g, int from, int to, int n)
+{
+    rc_backend *be = g->backend;
+    size_t row = rc_act_count(be, 1, 1, 1, g->noise.c);
+    be->copy(be, rc_act_at(be, g->noise.raw, (size_t)to * row), rc_act_at(be, g->all_noise.raw, (size_t)from * row),
+             (size_t)n * row * be->act_bytes);
+}
+
+/* Noise counts the rows of the whole batch, real ones first. So a process's rows are not neighbours in it, and it draws
+ * that of all. */
+static void draw_noise(generative *g, const rc_step *step)
+{
+    rc_backend *be = g->backend;
+    int real = g->settings.batch, replayed = g->replay.batch;
+    if (be->parts <= 1) {
+        be->random_normal(be, RC_STREAM_LATENT, step, &g->noise);
+        return;
+    }
+    be->copy(be, g->whole_step, step, sizeof *step);
+    be->zero(be, &g->whole_step->part, sizeof step->part);
+    be->random_normal(be, RC_STREAM_LATENT, g->whole_step, &g->all_noise);
+    take_noise(g, be->part * real, 0, real);
+    if (replayed > 0)
+        take_noise(g, be->parts * real + be->part * replayed, real, replayed);
+}
+
 /* The losses are of the step's own value slots and weights. */
 static void learn(rc_replay *replay, const rc_step *step, rc_tensor *input, const int32_t *labels)
 {
@@ -54,7 +83,7 @@ static void learn(rc_replay *replay, const rc_step *step, rc_tensor *input, cons
     rc_pass_forward(g->encoder_pass, &g->vae->encoder, input);
     rc_tensor *mean = rc_pass_finished_output(g->encoder_pass, g->mean);
     rc_tensor *log_variance = rc_pass_finished_output(g->encoder_pass, g->log_variance);
-    be->random_normal(be, RC_STREAM_LATENT, step, &g->noise);
+    draw_noise(g, step);
     be->latent_sample(be, mean, log_variance, g->noise.raw, &g->code);
     rc_pass_forward(g->decoder_pass, &g->vae->decoder, &g->code);
 
@@ -93,6 +122,7 @@ static void destroy_replay(rc_replay *replay)
     rc_pass_destroy(g->decoder_pass);
     rc_tensor_destroy(g->backend, &g->old_noise);
     rc_tensor_destroy(g->backend, &g->noise);
+    rc_tensor_destroy(g->backend, &g->all_noise);
     rc_tensor_destroy(g->backend, &g->code);
     rc_optimiser_destroy(g->optimiser);
     g->backend->release(g->backend, g->memory);
@@ -106,6 +136,8 @@ static void carve(void *owner, rc_arena *arena)
     generative *g = owner;
     size_t real = g->backend->real_bytes;
     g->sample_weight = rc_arena_take_array(arena, (size_t)g->rows, real);
+    if (g->backend->parts > 1)
+        g->whole_step = rc_arena_take(arena, sizeof *g->whole_step);
     g->encoder_gradient = rc_arena_take_array(arena, g->vae->encoder.net->params, real);
     g->decoder_gradient = rc_arena_take_array(arena, g->vae->decoder.net->params, real);
 }
@@ -132,6 +164,8 @@ static rc_status create_passes(generative *g)
     RC_TRY(rc_pass_create(be, decoder, &decode, &g->decoder_pass));
     RC_TRY(rc_tensor_create(be, g->rows, 1, 1, decoder->c, &g->noise));
     RC_TRY(rc_tensor_create(be, g->rows, 1, 1, decoder->c, &g->code));
+    if (be->parts > 1)
+        RC_TRY(rc_tensor_create(be, g->rows * be->parts, 1, 1, decoder->c, &g->all_noise));
     RC_TRY(be->reserve_losses(be, g->rows, 1, encoder->h, encoder->w, encoder->c));
     g->replay.bytes += rc_pass_bytes(g->encoder_pass) + rc_pass_bytes(g->decoder_pass);
     if (g->old_decoder == NULL)
@@ -245,7 +279,7 @@ static rc_status register_state(rc_source *source, rc_state *state)
 
 static rc_status open(rc_source *source, const rc_learner *l, uint32_t stream, rc_replay **replay)
 {
-    rc_generative_settings settings = {.batch = l->settings.batch,
+    rc_generative_settings settings = {.batch = rc_part_of(l->backend, l->settings.batch),
                                        .old_share = (float)l->n_old / (float)(l->n_old + l->n_new),
                                        .momentum = (float)l->settings.momentum};
     (void)stream; /* noise and code have streams of their own */

@@ -93,7 +93,7 @@ static rc_status open_inversion(rc_source *source, const rc_learner *l, int part
 {
     rc_model *batch = &((rc_pixel_source *)source)->pixels.model[part];
     const rc_settings *s = &l->settings;
-    rc_inversion_settings settings = {.batch = s->batch,
+    rc_inversion_settings settings = {.batch = rc_part_of(l->backend, s->batch),
                                       .temperature = 1,
                                       .bn_form = RC_BN_L2,
                                       .pixels = {.labels = source->images.labels + (size_t)part * (size_t)s->batch,

@@ -73,7 +73,7 @@ rc_status rc_stored_open(rc_source *source, const rc_learner *l, uint32_t stream
     stored *s = rc_alloc_zeroed(NULL, 1, sizeof *s);
     if (s == NULL)
         return RC_OUT_OF_MEMORY;
-    s->replay = (rc_replay){.table = &table, .batch = task->minibatch, .labelled = true};
+    s->replay = (rc_replay){.table = &table, .batch = rc_part_of(l->backend, task->minibatch), .labelled = true};
     s->backend = l->backend;
     s->buffer = &source->images;
     s->pool = l->data;

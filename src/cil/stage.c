@@ -88,6 +88,7 @@ rc_status rc_stage_repeat(rc_stage_run *run, uint32_t from, uint32_t to)
         uint32_t chunk = fit < 1 || watched ? 1 : fit > 1000 ? 1000 : (uint32_t)fit;
         if (chunk > to - step)
             chunk = to - step;
+        RC_TRY(rc_agree(be, &chunk));
         double began = rc_now();
         RC_TRY(be->repeat(be, run->step, run->context, (int)chunk));
         run->seconds_per_step = (rc_now() - began) / chunk;

@@ -27,7 +27,7 @@ typedef struct estimation {
 static void carve(void *owner, rc_arena *arena)
 {
     estimation *e = owner;
-    size_t batch = (size_t)e->learner->settings.batch, d = (size_t)e->d;
+    size_t batch = (size_t)rc_part_of(e->backend, e->learner->settings.batch), d = (size_t)e->d;
     e->step = rc_arena_take(arena, sizeof *e->step);
     e->labels = rc_arena_take_array(arena, batch, sizeof *e->labels);
     e->count = rc_arena_take_array(arena, (size_t)e->classes, sizeof *e->count);
@@ -40,7 +40,7 @@ static rc_status build(estimation *e)
 {
     rc_backend *be = e->backend;
     rc_learner *l = e->learner;
-    int batch = l->settings.batch;
+    int batch = rc_part_of(be, l->settings.batch);
     rc_pass_settings eval = {.mode = RC_PASS_EVAL, .n = batch, .constant_model = true};
     RC_TRY(rc_pass_create(be, &l->net, &eval, &e->student_pass));
     rc_pass_prepare(e->student_pass, &l->student.backbone);
@@ -100,8 +100,11 @@ static rc_status run_steps(estimation *e, void (*step)(void *), uint32_t n, rc_s
     rc_backend *be = e->backend;
     rc_step control = {
         .seed = e->learner->settings.seed, .task = (uint32_t)e->learner->task, .step = UINT32_MAX, .batch = UINT32_MAX};
+    rc_step_take_part(be, &control);
     be->write_bytes(be, e->step, &control, sizeof control);
     for (uint32_t done = 0; done < n; done++) {
+        uint32_t steps = 1;
+        RC_TRY(rc_agree(be, &steps));
         double began = rc_now();
         RC_TRY(be->repeat(be, step, e, 1));
         report->step++;

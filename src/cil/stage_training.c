@@ -180,7 +180,7 @@ rc_status rc_stage_training_create(rc_learner *l, rc_training **training)
     rc_replay *replay = NULL;
     if (l->has.replay || l->method->replay->learns != NULL) /* which it does before it is replayed */
         RC_TRY(rc_learner_replay(l, RC_STREAM_DREAMS, &replay));
-    rc_training_settings settings = {.batch = s->batch,
+    rc_training_settings settings = {.batch = rc_part_of(l->backend, s->batch),
                                      .n_old = l->n_old,
                                      .losses = objective_of(l),
                                      .kd_temperature = (float)s->kd_temperature,
@@ -217,8 +217,10 @@ rc_status rc_stage_training(rc_learner *l, rc_stage stage, uint32_t from, const 
                            .weight = rc_training_control(r.training)->weight,
                            .last_call = rc_now(),
                            .report = {.task = l->task, .state = &l->state, .images_per_step = view.input->n}};
+    if (l->backend->parts > 1)
+        r.run.report.images_per_step *= l->backend->parts;
     int entries = l->state.entries;
-    rc_status status = rc_stage_reserve_labels(&r.run, view.input->n, view.input->n - s->batch);
+    rc_status status = rc_stage_reserve_labels(&r.run, view.input->n, view.input->n - rc_part_of(l->backend, s->batch));
     if (status == RC_OK)
         status = train(&r, stage, from);
     rc_free(NULL, r.run.block);

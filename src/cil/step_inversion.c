@@ -41,11 +41,13 @@ static void carve(void *owner, rc_arena *arena)
     v->dce.workspace = rc_arena_take(arena, be->dce_workspace(be, v->settings.batch, v->d, v->classes));
 }
 
-static rc_status check(const rc_inversion_settings *s, const rc_classifier *classifier, const rc_model *generator)
+static rc_status check(const rc_backend *backend, const rc_inversion_settings *s, const rc_classifier *classifier,
+                       const rc_model *generator)
 {
-    if (s->batch < 2)
+    int batch = backend->parts > 1 ? s->batch * backend->parts : s->batch;
+    if (batch < 2)
         return rc_fail(RC_INVALID_ARGUMENT, "batch is %d, expected 2 or more: a covariance of one dream is undefined",
-                       s->batch);
+                       batch);
     if (classifier->head.classes < 1)
         return rc_fail(RC_INVALID_ARGUMENT, "the classifier knows no class to dream of");
     if (s->consistency && (s->class_mean == NULL || s->covariance == NULL))
@@ -58,22 +60,22 @@ static bool is_pixel_form(const rc_inversion *v)
     return v->settings.pixels.labels != NULL;
 }
 
-/* The noise that makes an image of every row of weights, and the labels, once for all steps. */
+/* The noise that makes an image of every row of weights, and the labels, once for all steps: those of this process. */
 static rc_status prepare_pixels(rc_inversion *v)
 {
     rc_backend *be = v->backend;
     const rc_net *net = v->classifier->backbone.net;
-    size_t batch = (size_t)v->settings.batch;
+    size_t batch = (size_t)v->settings.batch, all = (size_t)v->generator->net->c, first = (size_t)be->part * batch;
     RC_TRY(rc_tensor_create(be, v->settings.batch, net->h, net->w, net->c, &v->moved));
     if (be->sizing)
-        return rc_backend_count_scratch(be, batch * batch * sizeof(double));
-    double *identity = rc_alloc_zeroed(NULL, batch * batch, sizeof *identity);
+        return rc_backend_count_scratch(be, batch * all * sizeof(double));
+    double *identity = rc_alloc_zeroed(NULL, batch * all, sizeof *identity);
     if (identity == NULL)
         return RC_OUT_OF_MEMORY;
     for (size_t b = 0; b < batch; b++)
-        identity[b * batch + b] = 1;
+        identity[b * all + first + b] = 1;
     be->write_act(be, &v->noise, identity);
-    be->write_bytes(be, v->labels, v->settings.pixels.labels, batch * sizeof *v->labels);
+    be->write_bytes(be, v->labels, v->settings.pixels.labels + first, batch * sizeof *v->labels);
     rc_free(NULL, identity);
     return be->sync(be);
 }
@@ -105,6 +107,7 @@ static rc_status build(rc_inversion *v)
     RC_TRY(rc_optimiser_create_adam(be, &v->settings.adam, &v->optimiser));
     RC_TRY(rc_optimiser_add(v->optimiser, v->generator->param, v->generator_gradient, dreaming->params));
     v->control = (rc_step){.seed = v->settings.seed, .task = v->settings.task, .step = UINT32_MAX, .batch = UINT32_MAX};
+    rc_step_take_part(be, &v->control);
     rc_inversion_send(v);
     return be->sync(be);
 }
@@ -113,7 +116,7 @@ rc_status rc_inversion_create(rc_backend *backend, const rc_inversion_settings *
                               const rc_classifier *classifier, rc_model *generator, rc_inversion **inversion)
 {
     *inversion = NULL;
-    RC_TRY(check(settings, classifier, generator));
+    RC_TRY(check(backend, settings, classifier, generator));
     rc_inversion *v = rc_alloc_zeroed(NULL, 1, sizeof *v);
     if (v == NULL)
         return RC_OUT_OF_MEMORY;

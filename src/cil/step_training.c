@@ -107,6 +107,7 @@ static rc_status build(rc_training *t)
     RC_TRY(rc_losses_reserve(t));
     RC_TRY(rc_losses_begin(t));
     t->control = (rc_step){.seed = t->settings.seed, .task = t->settings.task, .step = UINT32_MAX, .batch = UINT32_MAX};
+    rc_step_take_part(t->backend, &t->control);
     rc_training_send(t);
     return t->backend->sync(t->backend);
 }
@@ -230,8 +231,8 @@ static void head_gradient(rc_training *t, const void *features, bool refines)
                               t->bias_gradient, false);
     if (refines)
         rc_losses_of_drawn(t);
-    rc_losses_of_rows(t);
     be->sum_workers(be, t->head_gradient, (size_t)t->classes * (size_t)t->d);
+    rc_losses_of_rows(t); /* of the head alone, which every process has */
     if (t->bias_gradient != NULL)
         be->sum_workers(be, t->bias_gradient, (size_t)t->classes);
 }

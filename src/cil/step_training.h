@@ -51,7 +51,7 @@ enum rc_stream {
 };
 
 typedef struct rc_training_settings {
-    int batch; /* real samples */
+    int batch; /* real samples, of this process */
     int n_old; /* classes before this task */
     rc_objective losses;
     bool paper_war; /* divided by the number of classes */

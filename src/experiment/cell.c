@@ -1,10 +1,12 @@
 #include "experiment/cell.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "backend/workers.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/memory.h"
@@ -292,6 +294,57 @@ static rc_status restore(void *user, rc_state *state)
 
 /* ---- one task ------------------------------------------------------------------------------------------------- */
 
+/* The model that a task begins with: of the task before it, made by this cell or by that of the first task. "": the
+ * first task begins with none. */
+static rc_status find_model(const cell_run *m, int task, const rc_cell **maker, char path[RC_PATH_SIZE])
+{
+    char name[64];
+    path[0] = '\0';
+    *maker = task > 0 && m->results->done == 0 ? m->cell->first : m->cell;
+    if (task == 0)
+        return RC_OK;
+    snprintf(name, sizeof name, "task-%d.safetensors", task);
+    return rc_path_in((*maker)->path, name, path);
+}
+
+/* Tells the other processes what comes now. */
+static rc_status give_order(const cell_run *m, const rc_position *position)
+{
+    rc_workers *workers = m->backend->workers;
+    const rc_cell *maker;
+    if (workers == NULL)
+        return RC_OK;
+    rc_cell_order *order = rc_alloc_zeroed(NULL, 1, sizeof *order);
+    if (order == NULL)
+        return RC_OUT_OF_MEMORY;
+    order->task = position->task;
+    order->stage = (int32_t)position->stage;
+    order->step = position->step;
+    snprintf(order->trial, sizeof order->trial, "%s", m->trial->path);
+    snprintf(order->method, sizeof order->method, "%s", m->cell->method->name);
+    snprintf(order->fingerprint, sizeof order->fingerprint, "%s", m->cell->fingerprint);
+    rc_status status = find_model(m, position->task, &maker, order->model);
+    if (status == RC_OK && m->checkpoint != NULL)
+        status = rc_path_in(m->cell->path, "checkpoint.safetensors", order->checkpoint);
+    if (status == RC_OK) {
+        rc_workers_word(workers, RC_WORD_WORK);
+        workers->lead(workers, order, sizeof *order);
+    }
+    rc_free(NULL, order);
+    return status;
+}
+
+/* After a failure of the stages the others wait for the next word, unless the leader was stopped in the midst of a
+ * step: then they wait for the rest of that, which will never come. */
+static void call_off(const cell_run *m)
+{
+    rc_workers *workers = m->backend->workers;
+    if (workers != NULL && rc_stopped())
+        workers->lost = true;
+    else if (workers != NULL)
+        rc_workers_word(workers, RC_WORD_LEFT);
+}
+
 static rc_status begin_task(cell_run *m, int task)
 {
     const rc_task_stream *stream = &m->trial->stream;
@@ -433,7 +486,11 @@ static rc_status run_task(cell_run *m, int task)
                        m->cell->path, position.step, rc_stage_name(position.stage), steps, task + 1);
     m->last_saved = rc_now();
     rc_forecast_begin_task(&m->cell->forecast, &m->model.learner, &later);
-    RC_TRY(rc_run_stages(&m->model.learner, position.stage, position.step, &hooks, m->wall));
+    RC_TRY(give_order(m, &position));
+    rc_status status = rc_run_stages(&m->model.learner, position.stage, position.step, &hooks, m->wall);
+    if (status != RC_OK)
+        call_off(m);
+    RC_TRY(status);
     rc_safetensors_close(m->checkpoint);
     m->checkpoint = NULL;
     return finish_task(m, task);
@@ -447,7 +504,8 @@ static rc_status check_model(const cell_run *m, const char *path, const char *fi
 {
     const rc_learner *l = &m->model.learner;
     const char *found = m->model.fingerprint[0] != '\0' ? m->model.fingerprint : NULL;
-    RC_TRY(rc_fingerprint_check(path, found, fingerprint, NULL, NULL, bring_back));
+    if (fingerprint != NULL) /* else the leader has compared it */
+        RC_TRY(rc_fingerprint_check(path, found, fingerprint, NULL, NULL, bring_back));
     if (l->student.head.tasks != tasks || l->student.head.classes != m->trial->stream.task_end[tasks - 1])
         return rc_fail(RC_FORMAT, "%s is a model of %d tasks with %d classes, expected %d with %d: %s", path,
                        l->student.head.tasks, l->student.head.classes, tasks, m->trial->stream.task_end[tasks - 1],
@@ -481,26 +539,33 @@ static rc_status adopt_model(cell_run *m, const char *path)
     return rc_learner_configure(l, &m->model.config.settings, m->cell->method);
 }
 
-/* The model after the last finished task, or after the first task of all; the first task begins with a new learner. */
-static rc_status pick_up(cell_run *m)
+static rc_status make_learner(cell_run *m)
 {
-    char path[RC_PATH_SIZE], name[64];
-    bool begun = m->results->done > 0;
-    if (!begun && m->cell->first == NULL) {
-        rc_augment image = rc_image_of(m->trial->data);
-        take_config(m);
-        return rc_learner_create(&m->model.learner, m->backend, &m->model.config.settings, m->cell->method, &image);
-    }
-    snprintf(name, sizeof name, "task-%d.safetensors", begun ? m->results->done : 1);
-    const rc_cell *maker = begun ? m->cell : m->cell->first;
-    RC_TRY(rc_path_in(maker->path, name, path));
+    rc_augment image = rc_image_of(m->trial->data);
+    take_config(m);
+    return rc_learner_create(&m->model.learner, m->backend, &m->model.config.settings, m->cell->method, &image);
+}
+
+/* Reads a model after `tasks` tasks. */
+static rc_status load_model(cell_run *m, const char *path, const char *fingerprint, int tasks)
+{
     RC_TRY(rc_model_file_load(path, m->backend, &m->model));
-    RC_TRY(check_model(m, path, maker->fingerprint, begun ? m->results->done : 1));
+    RC_TRY(check_model(m, path, fingerprint, tasks));
     for (int i = 0; i < m->model.learner.student.head.classes; i++)
         rc_free(NULL, m->model.class_name[i]);
     rc_free(NULL, m->model.class_name);
     m->model.class_name = NULL;
     return adopt_model(m, path);
+}
+
+/* The model after the last finished task, or after the first task of all; the first task begins with a new learner. */
+static rc_status pick_up(cell_run *m)
+{
+    char path[RC_PATH_SIZE];
+    const rc_cell *maker;
+    int tasks = m->results->done > 0 ? m->results->done : m->cell->first != NULL;
+    RC_TRY(find_model(m, tasks, &maker, path));
+    return tasks > 0 ? load_model(m, path, maker->fingerprint, tasks) : make_learner(m);
 }
 
 static rc_status run_tasks(cell_run *m)
@@ -573,5 +638,41 @@ rc_status rc_cell_run(rc_cell *cell, rc_backend *backend, const rc_cell_hooks *h
     rc_safetensors_close(m->checkpoint);
     rc_saved_model_destroy(&m->model);
     rc_free(NULL, m);
+    return status;
+}
+
+/* ---- the other processes ---------------------------------------------------------------------------------------- */
+
+static rc_status say_nothing(void *user, const rc_stage_report *report)
+{
+    (void)user;
+    (void)report;
+    return RC_OK;
+}
+
+static rc_status follow(cell_run *m, const rc_cell_order *order)
+{
+    rc_stage_hooks hooks = {.boundary = say_nothing, .restore = restore, .user = m, .interval = INFINITY};
+    rc_position position;
+    if (order->model[0] != '\0')
+        RC_TRY(load_model(m, order->model, NULL, order->task));
+    else
+        RC_TRY(make_learner(m));
+    if (order->checkpoint[0] != '\0')
+        RC_TRY(rc_checkpoint_open(order->checkpoint, order->fingerprint, &position, &m->checkpoint));
+    RC_TRY(begin_task(m, order->task));
+    return rc_run_stages(&m->model.learner, (rc_stage)order->stage, order->step, &hooks, NULL);
+}
+
+rc_status rc_cell_follow(const rc_trial *trial, rc_backend *backend, const rc_cell_order *order)
+{
+    rc_cell cell = {.trial = trial};
+    cell_run m = {.cell = &cell, .trial = trial, .results = &cell.results, .backend = backend};
+    snprintf(cell.path, sizeof cell.path, "%s", order->trial); /* for messages */
+    rc_status status = rc_method_find(order->method, &cell.method);
+    if (status == RC_OK)
+        status = follow(&m, order);
+    rc_safetensors_close(m.checkpoint);
+    rc_saved_model_destroy(&m.model);
     return status;
 }

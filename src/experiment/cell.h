@@ -55,7 +55,21 @@ const rc_method *rc_first_task_method(void);
 /* The image shape and normalisation of the data. */
 rc_augment rc_image_of(const rc_dataset *data);
 
-/* Runs what is left to do. RC_CANCELLED: stopped after saving. */
+/* Runs what is left to do. RC_CANCELLED: stopped after saving. Where several processes compute (workers.h), the leader
+ * runs the cell, and the others follow: each of its tasks is an order to them. */
 rc_status rc_cell_run(rc_cell *cell, rc_backend *backend, const rc_cell_hooks *hooks);
+
+/* What the leader is about to do: the stages of one task, from files that all processes read. */
+typedef struct rc_cell_order {
+    char trial[RC_PATH_SIZE];                                        /* path of its folder */
+    char method[32];                                                 /* its name */
+    char model[RC_PATH_SIZE];                                        /* that the task begins with; "": a new one */
+    char checkpoint[RC_PATH_SIZE], fingerprint[RC_FINGERPRINT_SIZE]; /* that it goes on from; "": none */
+    int32_t task, stage;
+    uint32_t step;
+} rc_cell_order;
+
+/* Computes this process's part of them, and keeps nothing. The trial is that of the order. */
+rc_status rc_cell_follow(const rc_trial *trial, rc_backend *backend, const rc_cell_order *order);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/workers.h"
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/machine.h"
@@ -21,6 +22,7 @@ typedef struct experiment {
     int jobs, threads; /* at once; of each */
     rc_forecast forecast;
     double began;
+    rc_workers *workers; /* NULL: this process alone */
 } experiment;
 
 static rc_cell *cell_of(const experiment *x, int trial, int method) /* -1: the first task */
@@ -147,6 +149,8 @@ static void choose_jobs(experiment *x, const rc_backend *backend)
     int open = open_cells(x), threads = backend->about.threads;
     x->jobs = x->settings->jobs > 0 ? x->settings->jobs : backend->about.runs_at_once;
     x->jobs = x->jobs > open ? open : x->jobs > RC_MAX_JOBS ? RC_MAX_JOBS : x->jobs;
+    if (x->workers != NULL) /* processes work together on one cell at a time */
+        x->jobs = 1;
     x->threads = threads / x->jobs > 1 ? threads / x->jobs : 1;
 }
 
@@ -218,6 +222,8 @@ static rc_status measure(experiment *x, rc_backend *backend, size_t *bytes)
     }
     for (int i = 0; i < 2 * RC_STAGE_COUNT && backend->about.device_shared; i++)
         x->forecast.per_step[i / RC_STAGE_COUNT][i % RC_STAGE_COUNT] *= x->jobs;
+    for (int i = 0; i < 2 * RC_STAGE_COUNT && x->workers != NULL; i++)
+        x->forecast.per_step[i / RC_STAGE_COUNT][i % RC_STAGE_COUNT] /= x->workers->count;
     *bytes = (first > later ? first : later) - before + images;
     return RC_OK;
 }
@@ -318,6 +324,7 @@ static rc_status run_cells(experiment *x)
                              .jobs = x->jobs,
                              .backend = s->backend,
                              .threads = x->threads,
+                             .workers = x->workers,
                              .checkpoint_seconds = s->checkpoint_seconds,
                              .report_seconds = s->report_seconds,
                              .forecast = x->forecast,
@@ -336,7 +343,7 @@ static rc_status run_cells(experiment *x)
     return status;
 }
 
-/* ---- the experiment ------------------------------------------------------------------------------------------- */
+/* ---- what is asked for ------------------------------------------------------------------------------------------- */
 
 rc_status rc_run_settings_check(const rc_run_settings *s)
 {
@@ -363,11 +370,104 @@ rc_status rc_run_settings_check(const rc_run_settings *s)
     return RC_OK;
 }
 
+/* ---- several processes ------------------------------------------------------------------------------------------ */
+
+/* What has to be the same in all processes. Kernels of another instruction set round otherwise, and the models would
+ * part. */
+enum { BADGE_SIZE = 256 };
+
+static void write_badge(const experiment *x, const rc_backend *backend, char badge[BADGE_SIZE])
+{
+    char data[RC_HASH_SIZE];
+    rc_data_hash(x->data, data);
+    memset(badge, 0, BADGE_SIZE);
+    snprintf(badge, BADGE_SIZE, "recollect %s, backend %s, instruction set %s, precision %s, data %s",
+             recollect_version(), backend->about.name, backend->about.isa, backend->about.precision, data);
+}
+
+static rc_status compare_badges(const experiment *x, const rc_backend *backend)
+{
+    rc_workers *workers = x->workers;
+    char mine[BADGE_SIZE];
+    char(*all)[BADGE_SIZE] = rc_alloc_zeroed(NULL, (size_t)workers->count, sizeof *all);
+    if (all == NULL) {
+        workers->lost = true; /* the others wait */
+        return RC_OUT_OF_MEMORY;
+    }
+    write_badge(x, backend, mine);
+    workers->gather(workers, mine, all, sizeof mine);
+    rc_status status = RC_OK;
+    for (int i = 1; status == RC_OK && i < workers->count; i++)
+        if (memcmp(all[i], mine, sizeof mine) != 0)
+            status = rc_fail(RC_INVALID_ARGUMENT,
+                             "the processes do not fit together: process 1 has %s, but process %d has %s", mine, i + 1,
+                             all[i]);
+    rc_free(NULL, all);
+    return status;
+}
+
+/* The leader, before anything is written. */
+static rc_status meet(const experiment *x, const rc_backend *backend)
+{
+    int batch = x->settings->config.settings.batch;
+    if (x->workers == NULL)
+        return RC_OK;
+    if (batch % x->workers->count != 0)
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "the setting 'batch' is %d, which %d processes cannot share in equal parts: choose a batch that "
+                       "%d divides, or another number of processes",
+                       batch, x->workers->count, x->workers->count);
+    rc_workers_word(x->workers, RC_WORD_MEET);
+    return compare_badges(x, backend);
+}
+
+/* One task, as the leader has ordered. */
+static rc_status follow_order(const experiment *x, const rc_cell_order *order)
+{
+    const rc_trial *trial = NULL;
+    for (int i = 0; i < x->trials; i++)
+        if (strcmp(x->trial[i].path, order->trial) == 0)
+            trial = &x->trial[i];
+    if (trial == NULL)
+        return rc_fail(RC_INTERNAL, "there is no order or seed for %s", order->trial);
+    rc_backend *backend;
+    RC_TRY(rc_backend_open(x->settings->backend, x->settings->threads, NULL, &backend));
+    rc_status status = rc_workers_join(x->workers, backend);
+    if (status == RC_OK)
+        status = rc_cell_follow(trial, backend, order);
+    rc_backend_close(backend);
+    return status == RC_CANCELLED ? RC_OK : status; /* the leader has stopped */
+}
+
+/* The other processes do what the leader says. */
+static rc_status follow(experiment *x, const rc_backend *backend)
+{
+    RC_TRY(make_trials(x));
+    rc_cell_order *order = rc_alloc_zeroed(NULL, 1, sizeof *order);
+    rc_status status = order != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    while (status == RC_OK) {
+        uint32_t word = rc_workers_word(x->workers, 0);
+        if (word == RC_WORD_END)
+            break;
+        if (word == RC_WORD_MEET)
+            (void)compare_badges(x, backend); /* the leader tells what does not fit */
+        if (word == RC_WORD_WORK) {
+            x->workers->lead(x->workers, order, sizeof *order);
+            status = follow_order(x, order);
+        }
+    }
+    rc_free(NULL, order);
+    return status;
+}
+
+/* ---- the experiment ------------------------------------------------------------------------------------------- */
+
 /* The backend serves to describe the machine and to measure; the cells open their own. */
 static rc_status prepare(experiment *x, rc_backend **backend)
 {
     RC_TRY(make_trials(x));
     RC_TRY(allow_tasks(x, *backend));
+    RC_TRY(meet(x, *backend));
     RC_TRY(open_folders(x, *backend));
     RC_TRY(make_cells(x));
     choose_jobs(x, *backend);
@@ -381,9 +481,10 @@ static rc_status prepare(experiment *x, rc_backend **backend)
 /* Takes the backend over. */
 static rc_status run_with_data(experiment *x, rc_backend *backend)
 {
-    rc_status status = prepare(x, &backend);
+    bool leads = x->workers == NULL || x->workers->index == 0;
+    rc_status status = leads ? prepare(x, &backend) : follow(x, backend);
     rc_backend_close(backend);
-    if (status == RC_OK)
+    if (status == RC_OK && leads)
         status = run_cells(x);
     for (int i = 0; x->cell != NULL && i < x->cells; i++)
         rc_cell_destroy(&x->cell[i]);
@@ -405,14 +506,16 @@ static rc_status name_way_on(const rc_run_settings *settings, rc_status status)
     return status == RC_UNSYNCED ? rc_fail(status, "%s. The setting 'resume' goes on", rc_message()) : status;
 }
 
-static rc_status run_experiment(const rc_run_settings *settings)
+static rc_status run_experiment(const rc_run_settings *settings, rc_workers *workers)
 {
     rc_backend *backend;
     rc_dataset data;
     double began = rc_now();
     RC_TRY(rc_run_settings_check(settings));
     RC_TRY(rc_config_check(&settings->config));
-    rc_status status = rc_file_check_folder(settings->out); /* before the data is read */
+    rc_status status = RC_OK;
+    if (workers == NULL || workers->index == 0)
+        status = rc_file_check_folder(settings->out); /* before the data is read */
     if (status != RC_OK)
         return name_way_on(settings, status);
     status = rc_backend_open(settings->backend, settings->threads, &settings->watch.log, &backend);
@@ -425,17 +528,63 @@ static rc_status run_experiment(const rc_run_settings *settings)
         rc_backend_close(backend);
         return status;
     }
-    experiment x = {.settings = settings, .data = settings->data != NULL ? settings->data : &data, .began = began};
+    experiment x = {.settings = settings,
+                    .data = settings->data != NULL ? settings->data : &data,
+                    .began = began,
+                    .workers = workers};
     status = run_with_data(&x, backend);
     if (settings->data == NULL)
         rc_dataset_close(&data);
     return name_way_on(settings, status);
 }
 
+static void say_nothing(void *user, const char *text)
+{
+    (void)user;
+    (void)text;
+}
+
+/* The run as this process sees it: all but the leader are silent, and go on until the leader stops. Processes on one
+ * machine share its cores. */
+static rc_run_settings settings_of(const rc_run_settings *settings, const rc_workers *workers)
+{
+    rc_run_settings own = *settings;
+    int cores = rc_machine_cores();
+    if (settings->threads == 0)
+        own.threads = cores > workers->beside ? cores / workers->beside : 1;
+    if (workers->index > 0) {
+        own.watch = (rc_watch){0};
+        own.line = say_nothing;
+    }
+    return own;
+}
+
+static rc_status run_with_workers(const rc_run_settings *settings, rc_workers *workers)
+{
+    const rc_run_settings own = settings_of(settings, workers);
+    rc_stop before = rc_stop_swap(rc_watch_stop(&own.watch));
+    if (workers->index == 0)
+        rc_log_write(&own.watch.log, RC_LOG_INFO, "%d processes work together, %d of them on this machine",
+                     workers->count, workers->beside);
+    rc_status status = run_experiment(&own, workers);
+    rc_stop_swap(before);
+    if (workers->lost || (workers->index > 0 && status != RC_OK))
+        workers->fail(workers, rc_message()); /* ends all */
+    if (workers->index == 0)
+        rc_workers_word(workers, RC_WORD_END);
+    workers->close(workers);
+    return status;
+}
+
 rc_status rc_experiment_run(const rc_run_settings *settings)
 {
+    rc_workers *workers = NULL;
+    if (!settings->alone)
+        RC_TRY(rc_workers_open(&workers));
+    if (workers != NULL)
+        return run_with_workers(settings, workers);
     rc_stop before = rc_stop_swap(rc_watch_stop(&settings->watch));
-    rc_status status = run_experiment(settings);
+    rc_status status = run_experiment(settings, NULL);
     rc_stop_swap(before);
     return status;
 }

@@ -34,6 +34,7 @@ typedef struct rc_run_settings {
     const char *backend; /* as rc_backend_open() calls it */
     int threads;         /* of all jobs together; 0: all cores */
     int jobs;            /* cells side by side; 0: as many as the machine allows */
+    bool alone;          /* processes that mpirun or srun has started do not work together, each runs for itself */
     const char *out;     /* folder; made if it is not there */
     bool resume;         /* go on with what is in it; otherwise a folder that holds a run is refused */
     int stop_after;      /* tasks; 0: all */
@@ -53,7 +54,11 @@ typedef struct rc_run_settings {
 rc_status rc_run_settings_check(const rc_run_settings *settings);
 
 /* RC_CANCELLED: stopped after saving. A method that fails does not end the others: its failure is logged, and the
- * status is that of the first failure. */
+ * status is that of the first failure.
+ *
+ * Started by mpirun or srun as one of several processes (and not `alone`), all of them compute one cell after the
+ * other, each its part of every batch. The first one leads: it alone writes files, prints and reports. A failure of
+ * another one is printed and ends all processes; what was saved before is intact. */
 rc_status rc_experiment_run(const rc_run_settings *settings);
 
 #endif

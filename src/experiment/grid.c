@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/workers.h"
 #include "base/memory.h"
 
 typedef struct grid {
@@ -234,7 +235,9 @@ static rc_status run_cell(grid *g, rc_cell *cell)
     rc_backend *backend;
     rc_log warnings = {.write = log_line, .user = g, .level = RC_LOG_WARN}; /* what it is was told before */
     RC_TRY(rc_backend_open(s->backend, s->threads, &warnings, &backend));
-    rc_status status = rc_cell_run(cell, backend, &hooks);
+    rc_status status = rc_workers_join(s->workers, backend);
+    if (status == RC_OK)
+        status = rc_cell_run(cell, backend, &hooks);
     rc_backend_close(backend);
     return status;
 }

@@ -12,9 +12,10 @@ enum { RC_MAX_JOBS = 64 };
 typedef struct rc_grid_settings {
     rc_cell *cell; /* (cells); a first task comes before the cells that begin from it */
     int cells;
-    int jobs;            /* 1 .. RC_MAX_JOBS */
-    const char *backend; /* every cell opens its own */
-    int threads;         /* of every backend */
+    int jobs;                   /* 1 .. RC_MAX_JOBS */
+    const char *backend;        /* every cell opens its own */
+    int threads;                /* of every backend */
+    struct rc_workers *workers; /* NULL: this process alone computes; otherwise there is one job */
     double checkpoint_seconds, report_seconds;
     rc_forecast forecast; /* the speed as known so far */
     /* The grid never calls two of these at once, except `cancelled`, which several threads may call. */

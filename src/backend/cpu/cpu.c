@@ -120,6 +120,7 @@ static void cpu_destroy(rc_backend *backend)
 {
     rc_cpu *cpu = rc_cpu_of(backend);
     rc_pool_destroy(cpu->pool);
+    rc_cpu_leave_workers(cpu);
     rc_free(cpu->allocator, cpu->shared);
     rc_free(cpu->allocator, cpu->scratch);
     rc_allocator given = cpu->given; /* it lives in the block that is freed */
@@ -140,6 +141,7 @@ static void fill_reference(rc_cpu *cpu, bool wide)
     table->channel_multiple = 4;
     table->act_bytes = table->real_bytes = wide ? sizeof(double) : sizeof(float);
     table->destroy = cpu_destroy;
+    table->join_workers = rc_cpu_join_workers;
     if (wide)
         rc_reference_fill_double(table);
     else

@@ -20,11 +20,12 @@ typedef struct rc_cpu {
     char message[RC_MESSAGE_SIZE];
     void *shared; /* workspace of the operation that runs */
     size_t shared_bytes;
-    void *scratch;            /* threads blocks of scratch_bytes each */
-    size_t scratch_bytes;     /* per thread, a multiple of RC_ALIGNMENT */
-    size_t begun, held, most; /* bytes, where they are only counted (sizing.c): at first, now, and at most */
-    unsigned turn;            /* of convolutions, which go through the images up and down */
-    struct rc_cpu_lent *lent; /* images that are lent to it */
+    void *scratch;                /* threads blocks of scratch_bytes each */
+    size_t scratch_bytes;         /* per thread, a multiple of RC_ALIGNMENT */
+    size_t begun, held, most;     /* bytes, where they are only counted (sizing.c): at first, now, and at most */
+    unsigned turn;                /* of convolutions, which go through the images up and down */
+    struct rc_cpu_lent *lent;     /* images that are lent to it */
+    struct rc_cpu_joined *joined; /* one of several processes (workers.c); NULL: not so */
 } rc_cpu;
 
 /* Images that are lent (lent.c). NULL stands for those that lie at `images` itself. */
@@ -72,6 +73,10 @@ rc_status rc_cpu_reserve(rc_cpu *cpu, size_t shared_bytes, size_t scratch_bytes)
 
 /* Counts bytes that would be allocated, and then those that would be freed; what has no number is SIZE_MAX. */
 void rc_cpu_count(rc_cpu *cpu, size_t more, size_t fewer);
+
+/* The entry join_workers, and the end of it. */
+rc_status rc_cpu_join_workers(rc_backend *backend, struct rc_workers *workers);
+void rc_cpu_leave_workers(rc_cpu *cpu);
 
 /* Keeps the first failure for sync(). */
 void rc_cpu_set_error(rc_cpu *cpu, rc_status status, const char *message);

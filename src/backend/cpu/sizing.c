@@ -129,6 +129,7 @@ rc_status rc_backend_open_sizing(rc_backend *like, rc_backend **sizing)
     rc_backend *table = &cpu->table;
     *table = *like;
     table->sizing = true;
+    cpu->joined = rc_cpu_of(like)->joined;             /* it only asks for sizes, and `like` frees it */
     cpu->shared_bytes = rc_cpu_of(like)->shared_bytes; /* it has these */
     cpu->scratch_bytes = rc_cpu_of(like)->scratch_bytes;
     cpu->begun = cpu->held = cpu->most = cpu->shared_bytes + cpu->scratch_bytes * (size_t)table->about.threads;

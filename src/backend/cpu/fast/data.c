@@ -18,7 +18,8 @@ typedef struct augment_job {
     const rc_cpu_lent *lent;
     const int32_t *order; /* of this batch */
     const rc_step *step;
-    float *out; /* (n, h, w, cp) */
+    uint64_t place; /* of the first sample in the whole batch */
+    float *out;     /* (n, h, w, cp) */
     int cp;
     float factor[4], offset[4]; /* byte * factor + offset = (byte / 255 - mean) / std */
 } augment_job;
@@ -72,7 +73,7 @@ static crop draw_crop(const augment_job *batch, int b)
 {
     const rc_augment *augment = batch->augment;
     rc_rng rng = stream_of(batch->step, augment->stream);
-    uint64_t first = ((uint64_t)batch->step->step << 32) + 4 * (uint64_t)b;
+    uint64_t first = ((uint64_t)batch->step->step << 32) + 4 * (batch->place + (uint64_t)b);
     uint32_t offsets = 2 * (uint32_t)augment->pad + 1;
     return (crop){.top = (int)rc_rng_below(rng, first, offsets) - augment->pad,
                   .from = (int)rc_rng_below(rng, first + 1, offsets) - augment->pad,
@@ -127,7 +128,7 @@ static void draw_strong(strong_job *job, int b)
 {
     const rc_augment *augment = job->batch->augment;
     rc_rng rng = stream_of(job->batch->step, augment->stream | RC_STREAM_STRONG);
-    uint64_t block = ((uint64_t)job->batch->step->step << 30) + 2 * (uint64_t)b;
+    uint64_t block = ((uint64_t)job->batch->step->step << 30) + 2 * (job->batch->place + (uint64_t)b);
     rc_philox place = rc_rng_block(rng, block), colour = rc_rng_block(rng, block + 1);
     job->cut = rc_below_from_bits(place.lane[0], augment->zoom + 1);
     job->top = rc_below_from_bits(place.lane[1], job->cut + 1);
@@ -245,9 +246,10 @@ static void augment(rc_backend *be, const rc_augment *augment, const uint8_t *im
     augment_job batch = {.cpu = rc_cpu_of(be),
                          .augment = augment,
                          .images = images,
-                         .lent = rc_cpu_read_lent(rc_cpu_of(be), images, order, (size_t)step->batch * (size_t)n, n),
-                         .order = order + (size_t)step->batch * (size_t)n,
+                         .lent = rc_cpu_read_lent(rc_cpu_of(be), images, order, rc_step_first(step, n), n),
+                         .order = order + rc_step_first(step, n),
                          .step = step,
+                         .place = rc_step_place(step, n),
                          .out = out->raw,
                          .cp = rc_padded(be, augment->c)};
     for (int channel = 0; channel < augment->c; channel++) {
@@ -285,7 +287,8 @@ static void normals_image(void *context, int image, int worker)
 static void random_normal(rc_backend *be, uint32_t stream, const rc_step *step, rc_tensor *out)
 {
     normals_job normals = {.rng = stream_of(step, stream),
-                           .first = (uint64_t)step->step << 32,
+                           .first = ((uint64_t)step->step << 32) +
+                                    rc_step_place(step, out->n) * (uint64_t)(out->h * out->w) * (uint64_t)out->c,
                            .out = out->raw,
                            .pixels = out->h * out->w,
                            .c = out->c,

@@ -16,7 +16,7 @@ static rc_rng stream_of(const rc_step *step, uint32_t stream)
 /* The batch's part of the epoch's order. */
 static const int32_t *batch_of(const int32_t *order, const rc_step *step, int n)
 {
-    return order + (size_t)step->batch * (size_t)n;
+    return order + rc_step_first(step, n);
 }
 
 /* What is drawn for one image. */
@@ -34,10 +34,10 @@ static double colour_factor(const rc_augment *augment, rc_rng rng, uint64_t inde
     return 1 + (double)augment->colour * (2 * (double)rc_rng_uniform(rng, index) - 1);
 }
 
-static view draw_view(const rc_augment *augment, const uint8_t *image, const rc_step *step, int b)
+static view draw_view(const rc_augment *augment, const uint8_t *image, const rc_step *step, uint64_t b)
 {
     rc_rng rng = stream_of(step, augment->stream), strong = stream_of(step, augment->stream | RC_STREAM_STRONG);
-    uint64_t first = draw_index(step, 4 * (uint64_t)b), first_strong = draw_index(step, 8 * (uint64_t)b);
+    uint64_t first = draw_index(step, 4 * b), first_strong = draw_index(step, 8 * b);
     uint32_t offsets = 2 * (uint32_t)augment->pad + 1;
     view v = {.augment = augment, .image = image};
     v.crop_row = (int)rc_rng_below(rng, first, offsets);
@@ -100,10 +100,11 @@ static void augment(rc_backend *be, const rc_augment *augment, const uint8_t *im
                     const rc_step *step, rc_tensor *out)
 {
     int h = augment->h, w = augment->w, c = augment->c, cp = rc_padded(be, c);
-    const rc_cpu_lent *lent = rc_cpu_read_lent(rc_cpu_of(be), images, order, (size_t)step->batch * (size_t)n, n);
+    const rc_cpu_lent *lent = rc_cpu_read_lent(rc_cpu_of(be), images, order, rc_step_first(step, n), n);
     for (int b = 0; b < n; b++) {
         int32_t image = batch_of(order, step, n)[b];
-        view v = draw_view(augment, rc_cpu_image(lent, images, (size_t)h * (size_t)w * (size_t)c, image), step, b);
+        view v = draw_view(augment, rc_cpu_image(lent, images, (size_t)h * (size_t)w * (size_t)c, image), step,
+                           rc_step_place(step, n) + (uint64_t)b);
         for (int y = 0; y < h; y++)
             for (int x = 0; x < w; x++)
                 for (int channel = 0; channel < cp; channel++) {
@@ -117,7 +118,7 @@ static void random_normal(rc_backend *be, uint32_t stream, const rc_step *step, 
 {
     rc_rng rng = stream_of(step, stream);
     int cp = rc_padded(be, out->c);
-    uint64_t e = 0;
+    uint64_t e = rc_step_place(step, out->n) * (uint64_t)out->h * (uint64_t)out->w * (uint64_t)out->c;
     for (int image = 0; image < out->n; image++)
         for (int y = 0; y < out->h; y++)
             for (int x = 0; x < out->w; x++)

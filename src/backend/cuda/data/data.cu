@@ -33,6 +33,17 @@ __device__ static unsigned draw_bits(const rc_step *step, unsigned stream, unsig
     return philox_block(step->seed, (unsigned long long)step->task << 32 | stream, index / 4).lane[index % 4];
 }
 
+/* rc_step_place + b, and rc_step_first. */
+__device__ static unsigned long long place_of(const rc_step *step, int n, int b)
+{
+    return step->part * (unsigned long long)n + b;
+}
+
+__device__ static size_t first_of(const rc_step *step, int n)
+{
+    return ((size_t)step->batch * (step->others + 1) + step->part) * n;
+}
+
 __device__ static unsigned below_bits(unsigned bits, unsigned n)
 {
     return (unsigned)(((unsigned long long)bits * n) >> 32);
@@ -80,10 +91,10 @@ struct crop {
     bool flip;
 };
 
-__device__ static crop draw_crop(const rc_augment &augment, const rc_step *step, int b)
+__device__ static crop draw_crop(const rc_augment &augment, const rc_step *step, unsigned long long b)
 {
     unsigned offsets = 2 * (unsigned)augment.pad + 1;
-    unsigned long long first = 4 * (unsigned long long)b;
+    unsigned long long first = 4 * b;
     crop window;
     window.down = draw_below(step, augment.stream, first, offsets) - augment.pad;
     window.across = draw_below(step, augment.stream, first + 1, offsets) - augment.pad;
@@ -101,8 +112,8 @@ __global__ static void augment_kernel(rc_augment augment, image_place place, con
     int b = (int)blockIdx.y, n = (int)gridDim.y, h = augment.h, w = augment.w, pitch = w * augment.c;
     int top = (int)blockIdx.x * rows, height = h - top < rows ? h - top : rows;
     const unsigned char *images = place.cell ? *place.cell : place.images;
-    const unsigned char *image = images + (size_t)order[(size_t)step->batch * n + b] * h * pitch;
-    crop window = draw_crop(augment, step, b);
+    const unsigned char *image = images + (size_t)order[first_of(step, n) + b] * h * pitch;
+    crop window = draw_crop(augment, step, place_of(step, n, b));
     int down = window.down;
     int begin = top + down > 0 ? top + down : 0, end = top + down + height < h ? top + down + height : h;
     int skew = begin < end ? fetch_band(image + (size_t)begin * pitch, (end - begin) * pitch, band) : 0;
@@ -131,10 +142,10 @@ __device__ static float colour_factor(const rc_augment &augment, unsigned bits)
     return 1 + augment.colour * (2 * ((float)(bits >> 8) * 0x1p-24f) - 1);
 }
 
-__device__ static strong_draws draw_strong(const rc_augment &augment, const rc_step *step, int b)
+__device__ static strong_draws draw_strong(const rc_augment &augment, const rc_step *step, unsigned long long b)
 {
     unsigned long long stream = (unsigned long long)step->task << 32 | augment.stream | RC_STREAM_STRONG;
-    unsigned long long block = ((unsigned long long)step->step << 30) + 2 * (unsigned long long)b;
+    unsigned long long block = ((unsigned long long)step->step << 30) + 2 * b;
     philox place = philox_block(step->seed, stream, block), colour = philox_block(step->seed, stream, block + 1);
     float brightness = colour_factor(augment, colour.lane[0]), contrast = colour_factor(augment, colour.lane[1]);
     float saturation = augment.c == 3 ? colour_factor(augment, colour.lane[2]) : 1;
@@ -182,9 +193,9 @@ __global__ static void strong_kernel(rc_augment augment, image_place place, cons
     int b = (int)blockIdx.y, n = (int)gridDim.y, h = augment.h, w = augment.w, pitch = w * augment.c;
     int top = (int)blockIdx.x * rows, height = h - top < rows ? h - top : rows;
     const unsigned char *images = place.cell ? *place.cell : place.images;
-    const unsigned char *image = images + (size_t)order[(size_t)step->batch * n + b] * h * pitch;
-    crop window = draw_crop(augment, step, b);
-    strong_draws draws = draw_strong(augment, step, b);
+    const unsigned char *image = images + (size_t)order[first_of(step, n) + b] * h * pitch;
+    crop window = draw_crop(augment, step, place_of(step, n, b));
+    strong_draws draws = draw_strong(augment, step, place_of(step, n, b));
     float weight;
     int begin = place_pixel(draws.cut, draws.top, top, h, &weight) + window.down;
     int end = place_pixel(draws.cut, draws.top, top + height - 1, h, &weight) + window.down + 2;
@@ -246,10 +257,12 @@ __global__ static void normal_kernel(unsigned stream, const rc_step *step, size_
     if (first >= count)
         return;
     float value[4];
-    unsigned long long index = ((unsigned long long)step->step << 32) + first;
-    normals_of_block(philox_block(step->seed, (unsigned long long)step->task << 32 | stream, index / 4), value);
-    for (int i = 0; i < 4 && first + i < count; i++)
-        store(out + (first + i) / c * cp + (first + i) % c, value[i]);
+    unsigned long long index = ((unsigned long long)step->step << 32) + step->part * (unsigned long long)count + first;
+    for (int i = 0; i < 4 && first + i < count; i++, index++) {
+        if (i == 0 || index % 4 == 0) /* a part of a batch may begin in the midst of a block */
+            normals_of_block(philox_block(step->seed, (unsigned long long)step->task << 32 | stream, index / 4), value);
+        store(out + (first + i) / c * cp + (first + i) % c, value[index % 4]);
+    }
 }
 
 template <typename Act> static void random_normal(rc_backend *be, uint32_t stream, const rc_step *step, rc_tensor *out)
@@ -266,7 +279,7 @@ __global__ static void gather_kernel(const int *labels, const int *order, int n,
 {
     int b = (int)(blockIdx.x * blockDim.x + threadIdx.x);
     if (b < n)
-        out[b] = labels[order[(size_t)step->batch * n + b]];
+        out[b] = labels[order[first_of(step, n) + b]];
 }
 
 static void gather_labels(rc_backend *be, const int32_t *labels, const int32_t *order, int n, const rc_step *step,

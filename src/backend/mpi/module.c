@@ -1,0 +1,86 @@
+/* The MPI module, librecollect_mpi.so: fills the table of workers.h. It links nothing of the library.
+ *
+ * Only calls whose result is defined to the last bit are used: blocks go from one process to another, and sums are
+ * taken by the library, in the order of the processes. Errors inside MPI end all processes, as is its default. */
+#include <limits.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "backend/workers.h"
+
+/* Counts of MPI are ints: what is larger goes in pieces. */
+enum { PIECE = 1 << 30 };
+
+static void gather(rc_workers *workers, const void *mine, void *all, size_t bytes)
+{
+    if (bytes > INT_MAX)
+        workers->fail(workers, "more than 2 GiB to gather at once");
+    MPI_Allgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+static void exchange(rc_workers *workers, const void *to, void *from, size_t bytes)
+{
+    if (bytes > INT_MAX)
+        workers->fail(workers, "more than 2 GiB to exchange at once");
+    MPI_Alltoall(to, (int)bytes, MPI_BYTE, from, (int)bytes, MPI_BYTE, MPI_COMM_WORLD);
+}
+
+static void lead(rc_workers *workers, void *data, size_t bytes)
+{
+    (void)workers;
+    for (size_t at = 0; at < bytes; at += PIECE)
+        MPI_Bcast((char *)data + at, (int)(bytes - at < PIECE ? bytes - at : PIECE), MPI_BYTE, 0, MPI_COMM_WORLD);
+}
+
+static void finish(rc_workers *workers)
+{
+    MPI_Finalize();
+    free(workers);
+}
+
+static void fail(rc_workers *workers, const char *message)
+{
+    if (workers->index > 0)
+        fprintf(stderr, "recollect: process %d of %d: %s\n", workers->index + 1, workers->count, message);
+    else
+        fprintf(stderr, "recollect: %s\n", message);
+    fflush(stderr);
+    MPI_Abort(MPI_COMM_WORLD, EXIT_FAILURE);
+}
+
+__attribute__((visibility("default"))) rc_status rc_mpi_open_workers(const rc_workers_host *host, rc_workers **workers);
+
+rc_status rc_mpi_open_workers(const rc_workers_host *host, rc_workers **workers)
+{
+    int begun = 0, given;
+    MPI_Comm beside;
+    *workers = NULL;
+    if (host->table_bytes != sizeof **workers) {
+        host->set_message("librecollect_mpi.so is of another build of recollect");
+        return RECOLLECT_UNSUPPORTED;
+    }
+    MPI_Initialized(&begun);
+    if (begun) { /* it cannot be begun twice, and what others do with it is their business */
+        host->set_message("MPI is in use in this process already");
+        return RECOLLECT_UNSUPPORTED;
+    }
+    rc_workers *w = calloc(1, sizeof *w);
+    if (w == NULL) {
+        host->set_message("no memory");
+        return RECOLLECT_OUT_OF_MEMORY;
+    }
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given);
+    MPI_Comm_rank(MPI_COMM_WORLD, &w->index);
+    MPI_Comm_size(MPI_COMM_WORLD, &w->count);
+    MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &beside);
+    MPI_Comm_size(beside, &w->beside);
+    MPI_Comm_free(&beside);
+    w->gather = gather;
+    w->exchange = exchange;
+    w->lead = lead;
+    w->close = finish;
+    w->fail = fail;
+    *workers = w;
+    return RECOLLECT_OK;
+}

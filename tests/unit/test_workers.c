@@ -1,0 +1,309 @@
+/* Several processes that train one model, played by threads of one: they learn what one process learns. */
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "backend/workers.h"
+#include "base/memory.h"
+#include "support/learning.h"
+
+/* ---- processes that are threads --------------------------------------------------------------------------------- */
+
+enum { MOST = 4 };
+
+typedef struct room {
+    pthread_barrier_t all_here;
+    const void *shown[MOST];
+} room;
+
+typedef struct worker {
+    rc_workers table;
+    room *at;
+    const char *backend, *method;
+    learning_bits learnt;
+    double loss[64]; /* of every boundary, weighted */
+    int losses;
+    int collective; /* calls */
+} worker;
+
+static worker *of(rc_workers *workers)
+{
+    return (worker *)workers;
+}
+
+/* Everybody shows what it has; then `take` may look at that of all. */
+static void show(rc_workers *w, const void *mine)
+{
+    of(w)->collective++;
+    of(w)->at->shown[w->index] = mine;
+    pthread_barrier_wait(&of(w)->at->all_here);
+}
+
+static void looked(rc_workers *w)
+{
+    pthread_barrier_wait(&of(w)->at->all_here);
+}
+
+static void gather(rc_workers *w, const void *mine, void *all, size_t bytes)
+{
+    show(w, mine);
+    for (int i = 0; i < w->count; i++)
+        memcpy((char *)all + (size_t)i * bytes, of(w)->at->shown[i], bytes);
+    looked(w);
+}
+
+static void exchange(rc_workers *w, const void *to, void *from, size_t bytes)
+{
+    show(w, to);
+    for (int i = 0; i < w->count; i++)
+        memcpy((char *)from + (size_t)i * bytes, (const char *)of(w)->at->shown[i] + (size_t)w->index * bytes, bytes);
+    looked(w);
+}
+
+static void lead(rc_workers *w, void *data, size_t bytes)
+{
+    show(w, data);
+    if (w->index > 0)
+        memcpy(data, of(w)->at->shown[0], bytes);
+    looked(w);
+}
+
+/* ---- learning ---------------------------------------------------------------------------------------------------- */
+
+static rc_status note_loss(void *user, const rc_stage_report *report)
+{
+    worker *w = user;
+    if (!isnan(report->total_loss) && w->losses < 64)
+        w->loss[w->losses++] = report->total_loss;
+    return RC_OK;
+}
+
+/* Two tasks of a method: two classes, then one more. */
+static void *learn(void *user)
+{
+    worker *w = user;
+    rc_backend *be;
+    rc_learner l;
+    rc_settings s = learning_settings();
+    const rc_stage_hooks hooks = {.boundary = note_loss, .user = w, .interval = 0};
+    s.batch = 4;
+    s.epochs = 3;
+    s.refine_epochs = 1;
+    s.inversion_steps = s.pixel_steps = 2;
+    s.pixel_batches = 1;
+    s.seed = 4; /* the pixels of the two halves are then to show other classes */
+    snprintf(s.plus_statistics, sizeof s.plus_statistics, "moved-dreams"); /* those of cwd+ */
+    s.plus_drawn = 1;
+    assert_int_equal(rc_backend_open(w->backend, 1, NULL, &be), RC_OK);
+    assert_int_equal(rc_workers_join(w->table.count > 1 ? &w->table : NULL, be), RC_OK);
+    learning_create(&l, be, w->method, &s);
+    learning_teach(&l, 0, 2, 2, &hooks);
+    rc_learner_end_task(&l);
+    learning_teach(&l, 1, 1, 4, &hooks);
+    w->learnt = learning_take(&l);
+    rc_learner_destroy(&l);
+    rc_backend_close(be);
+    return NULL;
+}
+
+static void learn_with(int count, const char *backend, const char *method, worker *w)
+{
+    room at;
+    pthread_t thread[MOST];
+    pthread_barrier_init(&at.all_here, NULL, (unsigned)count);
+    for (int i = 0; i < count; i++) {
+        w[i] = (worker){
+            .table =
+                {.index = i, .count = count, .beside = count, .gather = gather, .exchange = exchange, .lead = lead},
+            .at = &at,
+            .backend = backend,
+            .method = method};
+        assert_int_equal(pthread_create(&thread[i], NULL, learn, &w[i]), 0);
+    }
+    for (int i = 0; i < count; i++)
+        pthread_join(thread[i], NULL);
+    pthread_barrier_destroy(&at.all_here);
+}
+
+/* The largest difference, relative to the largest number. */
+static double difference(const float *a, const float *b, size_t count)
+{
+    double most = 0, largest = 0;
+    for (size_t i = 0; i < count; i++) {
+        double apart = fabs((double)a[i] - (double)b[i]), size = fabs((double)a[i]);
+        if (!(apart <= most))
+            most = apart;
+        if (size > largest)
+            largest = size;
+    }
+    return most / largest;
+}
+
+/* One process, and `count`: the models agree, the losses of every boundary agree, and all processes have the same
+ * bits. */
+static void compare(const char *backend, const char *method, int count, double most)
+{
+    worker alone, w[MOST];
+    learn_with(1, backend, method, &alone);
+    learn_with(count, backend, method, w);
+    assert_int_equal(alone.collective, 0);
+    assert_true(alone.losses >= 2);
+    assert_int_equal(alone.losses, w[0].losses);
+    for (int i = 0; i < alone.losses; i++)
+        if (!(fabs(alone.loss[i] - w[0].loss[i]) <= most * fmax(1, fabs(alone.loss[i]))))
+            fail_msg("%s, %s, %d processes: loss %d is %.10g, alone %.10g", method, backend, count, i, w[0].loss[i],
+                     alone.loss[i]);
+    assert_int_equal(alone.learnt.count, w[0].learnt.count);
+    double found = difference(alone.learnt.value, w[0].learnt.value, alone.learnt.count);
+    if (!(found <= most))
+        fail_msg("%s, %s, %d processes: the model differs by %g, expected %g at most", method, backend, count, found,
+                 most);
+    for (int i = 1; i < count; i++) {
+        assert_true(learning_same(w[0].learnt, w[i].learnt));
+        assert_int_equal(w[0].collective, w[i].collective);
+    }
+    for (int i = 0; i < count; i++)
+        learning_drop(w[i].learnt);
+    learning_drop(alone.learnt);
+}
+
+/* In double what the processes do otherwise than one vanishes in rounding: nothing else may be left. */
+static void methods_learn_what_one_process_learns(void **state)
+{
+    (void)state;
+    /* Together they have every loss and every source. */
+    static const char *const names[] = {"lode", "dgr", "deepinversion-pixels", "cwd-abd", "cwd", "cwd+", "ssil"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        compare("reference64", names[i], 2, 1e-6);
+}
+
+static void kernels_agree_within_rounding(void **state)
+{
+    (void)state;
+    compare("cpu", "cwd", 2, 1e-4);
+    compare("cpu", "cwd", 4, 1e-4);
+}
+
+/* ---- parts of a batch -------------------------------------------------------------------------------------------- */
+
+enum { BATCH = 12, SIDE = 6, CHANNELS = 3, NOISE = 5, IMAGES = 2 * BATCH };
+
+typedef struct made {
+    double pixels[BATCH * SIDE * SIDE * CHANNELS], noise[BATCH * NOISE];
+    int32_t labels[BATCH];
+} made;
+
+/* Part `part` of `parts` of the second batch of an epoch, to its place in `to`. */
+static void make_part(rc_backend *be, const rc_augment *augment, uint32_t part, uint32_t parts, made *to)
+{
+    int n = BATCH / (int)parts;
+    uint8_t images[IMAGES * SIDE * SIDE * CHANNELS];
+    int32_t order[IMAGES], labels[IMAGES];
+    rc_tensor pixels, noise;
+    void *memory;
+    for (int i = 0; i < IMAGES; i++) {
+        order[i] = (i * 7 + 3) % IMAGES;
+        labels[i] = 100 + i;
+    }
+    for (size_t i = 0; i < sizeof images; i++)
+        images[i] = (uint8_t)(i * 31 + i / 7);
+    const rc_step step = {.seed = 5, .task = 2, .batch = 1, .step = 3, .part = part, .others = parts - 1};
+    assert_int_equal(be->alloc(be, sizeof step + sizeof images + sizeof order + 2 * sizeof labels, &memory), RC_OK);
+    uint8_t *on_device = (uint8_t *)memory + sizeof step;
+    int32_t *orders = (int32_t *)(void *)(on_device + sizeof images), *known = orders + IMAGES, *found = known + IMAGES;
+    be->write_bytes(be, memory, &step, sizeof step);
+    be->write_bytes(be, on_device, images, sizeof images);
+    be->write_bytes(be, orders, order, sizeof order);
+    be->write_bytes(be, known, labels, sizeof labels);
+    assert_int_equal(rc_tensor_create(be, n, SIDE, SIDE, CHANNELS, &pixels), RC_OK);
+    assert_int_equal(rc_tensor_create(be, n, 1, 1, NOISE, &noise), RC_OK);
+    be->augment(be, augment, on_device, orders, n, memory, &pixels);
+    be->random_normal(be, 9, memory, &noise);
+    be->gather_labels(be, known, orders, n, memory, found);
+    be->read_act(be, to->pixels + part * (size_t)n * SIDE * SIDE * CHANNELS, &pixels, pixels.raw);
+    be->read_act(be, to->noise + part * (size_t)n * NOISE, &noise, noise.raw);
+    be->read_bytes(be, to->labels + part * (size_t)n, found, (size_t)n * sizeof *found);
+    assert_int_equal(be->sync(be), RC_OK);
+    rc_tensor_destroy(be, &pixels);
+    rc_tensor_destroy(be, &noise);
+    be->release(be, memory);
+}
+
+static void parts_make_the_batch(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"reference", "cpu"};
+    static made whole, parts;
+    rc_augment plain = {.h = SIDE, .w = SIDE, .c = CHANNELS, .pad = 2, .flip = true, .std = {1, 1, 1}, .stream = 4};
+    rc_augment strong = plain;
+    strong.zoom = 0x40000000;
+    strong.colour = 0.5f;
+    for (int i = 0; i < 4; i++) {
+        rc_backend *be;
+        assert_int_equal(rc_backend_open(names[i / 2], 1, NULL, &be), RC_OK);
+        memset(&whole, 0, sizeof whole);
+        memset(&parts, 0, sizeof parts);
+        make_part(be, i % 2 ? &strong : &plain, 0, 1, &whole);
+        for (uint32_t part = 0; part < 3; part++)
+            make_part(be, i % 2 ? &strong : &plain, part, 3, &parts);
+        assert_memory_equal(&whole, &parts, sizeof whole);
+        rc_backend_close(be);
+    }
+}
+
+/* ---- words ------------------------------------------------------------------------------------------------------- */
+
+typedef struct listener {
+    worker w;
+    uint32_t number;
+    rc_status status;
+} listener;
+
+static void *agree(void *user)
+{
+    listener *l = user;
+    rc_backend *be;
+    assert_int_equal(rc_backend_open("reference", 1, NULL, &be), RC_OK);
+    assert_int_equal(rc_workers_join(&l->w.table, be), RC_OK);
+    l->status = rc_agree(be, &l->number);
+    rc_backend_close(be);
+    return NULL;
+}
+
+/* The leader's number counts; 0 stops the others. */
+static void the_leader_says_how_far(void **state)
+{
+    (void)state;
+    for (uint32_t said = 0; said < 8; said += 7) {
+        room at;
+        pthread_t thread[2];
+        listener both[2];
+        pthread_barrier_init(&at.all_here, NULL, 2);
+        for (int i = 0; i < 2; i++) {
+            both[i] = (listener){.w = {.table = {.index = i, .count = 2, .lead = lead}, .at = &at},
+                                 .number = i == 0 ? said : 3};
+            assert_int_equal(pthread_create(&thread[i], NULL, agree, &both[i]), 0);
+        }
+        for (int i = 0; i < 2; i++)
+            pthread_join(thread[i], NULL);
+        pthread_barrier_destroy(&at.all_here);
+        assert_int_equal(both[1].number, said);
+        assert_int_equal(both[1].status, said == 0 ? RC_CANCELLED : RC_OK);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(methods_learn_what_one_process_learns),
+        cmocka_unit_test(kernels_agree_within_rounding),
+        cmocka_unit_test(parts_make_the_batch),
+        cmocka_unit_test(the_leader_says_how_far),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
