@@ -63,7 +63,8 @@ static rc_status copy_unknown(owned *e, const rc_named_evaluation *from, const r
 static int count_images(const rc_evaluation *counts, int first, int end)
 {
     int images = 0;
-    for (int cell = first * counts->classes; cell < end * counts->classes; cell++)
+    size_t stop = rc_confusion_at(counts->classes, end, 0);
+    for (size_t cell = rc_confusion_at(counts->classes, first, 0); cell < stop; cell++)
         images += counts->confusion[cell];
     return images;
 }
@@ -263,14 +264,7 @@ static void put_classes(rc_json_writer *w, const recollect_model *model, const r
         rc_json_end(w);
     }
     rc_json_end(w);
-    rc_json_begin_array(w, "confusion");
-    for (int label = 0; label < e->classes; label++) {
-        rc_json_begin_array(w, NULL);
-        for (int k = 0; k < e->classes; k++)
-            rc_json_put_int(w, NULL, e->confusion[(size_t)label * (size_t)e->classes + (size_t)k]);
-        rc_json_end(w);
-    }
-    rc_json_end(w);
+    rc_confusion_put(e->confusion, e->classes, w);
 }
 
 int recollect_accuracy_interval(double percent, int images, double *low, double *high)

@@ -386,7 +386,7 @@ static rc_status score(lesson *s, const rc_saved_model *model, const rc_dataset 
         return RC_OK;
     const rc_scoring scoring = {rc_watch_scoring, &s->watch};
     RC_TRY(rc_evaluate_by_name(model, data, split, &scoring, e));
-    for (int cell = 0; cell < end * e->counts.classes; cell++)
+    for (size_t cell = 0; cell < rc_confusion_at(e->counts.classes, end, 0); cell++)
         *images += e->counts.confusion[cell];
     *accuracy = rc_accuracy(&e->counts, 0, end);
     return RC_OK;

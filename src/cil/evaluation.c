@@ -17,7 +17,7 @@ static bool count_sample(rc_evaluation *e, const float *logits, int label)
         if (logits[k] > logits[label] || (logits[k] == logits[label] && k < label))
             ahead++;
     }
-    e->confusion[label * e->classes + best]++;
+    e->confusion[rc_confusion_at(e->classes, label, best)]++;
     if (ahead < 5)
         e->top5[label]++;
     return best == label;
@@ -105,6 +105,32 @@ void rc_evaluation_destroy(rc_evaluation *evaluation)
     memset(evaluation, 0, sizeof *evaluation);
 }
 
+void rc_confusion_put(const int32_t *confusion, int classes, rc_json_writer *w)
+{
+    bool whole = classes <= RC_WHOLE_CONFUSION;
+    rc_json_begin_array(w, "confusion");
+    for (int label = 0; whole && label < classes; label++) {
+        rc_json_begin_array(w, NULL);
+        for (int said = 0; said < classes; said++)
+            rc_json_put_int(w, NULL, confusion[rc_confusion_at(classes, label, said)]);
+        rc_json_end(w);
+    }
+    rc_json_end(w);
+    if (whole)
+        return;
+    rc_json_begin_array(w, "confused");
+    for (size_t at = 0, cells = (size_t)classes * (size_t)classes; at < cells; at++) {
+        if (confusion[at] == 0)
+            continue;
+        rc_json_begin_array(w, NULL);
+        rc_json_put_int(w, NULL, (int64_t)(at / (size_t)classes));
+        rc_json_put_int(w, NULL, (int64_t)(at % (size_t)classes));
+        rc_json_put_int(w, NULL, confusion[at]);
+        rc_json_end(w);
+    }
+    rc_json_end(w);
+}
+
 static double percent(double part, double all)
 {
     return all > 0 ? 100 * part / all : NAN;
@@ -114,9 +140,9 @@ double rc_accuracy(const rc_evaluation *e, int first, int end)
 {
     double right = 0, all = 0;
     for (int label = first; label < end; label++) {
-        right += e->confusion[label * e->classes + label];
+        right += e->confusion[rc_confusion_at(e->classes, label, label)];
         for (int k = 0; k < e->classes; k++)
-            all += e->confusion[label * e->classes + k];
+            all += e->confusion[rc_confusion_at(e->classes, label, k)];
     }
     return percent(right, all);
 }
@@ -127,7 +153,7 @@ double rc_accuracy_top5(const rc_evaluation *e, int first, int end)
     for (int label = first; label < end; label++) {
         right += e->top5[label];
         for (int k = 0; k < e->classes; k++)
-            all += e->confusion[label * e->classes + k];
+            all += e->confusion[rc_confusion_at(e->classes, label, k)];
     }
     return percent(right, all);
 }

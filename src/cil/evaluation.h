@@ -2,6 +2,7 @@
 #ifndef RC_CIL_EVALUATION_H
 #define RC_CIL_EVALUATION_H
 
+#include "base/json.h"
 #include "cil/scorer.h"
 #include "cil/task_stream.h"
 
@@ -11,6 +12,18 @@ typedef struct rc_evaluation {
     int32_t *top5;      /* (classes): true label among the five largest logits */
     int8_t *right;      /* (images of the split): 1: right, 0: wrong, -1: not of a class that was scored */
 } rc_evaluation;
+
+/* Where images of class `label` are counted that were taken for class `said`. */
+static inline size_t rc_confusion_at(int classes, int label, int said)
+{
+    return (size_t)label * (size_t)classes + (size_t)said;
+}
+
+/* Files and texts hold the whole matrix of up to so many classes, and only the cells that are not 0 of more: these are
+ * no more than there are test images. */
+enum { RC_WHOLE_CONFUSION = 500 };
+/* "confusion": the rows of the matrix, none if there are too many; then "confused": [class, taken for, images], ... */
+void rc_confusion_put(const int32_t *confusion, int classes, rc_json_writer *w);
 
 /* How a caller looks on. `progress` is called between batches, about twice a second and at the end; false stops the
  * scoring with RC_CANCELLED. */

@@ -87,7 +87,7 @@ static void print_worst(const recollect_model *model, const recollect_evaluation
     for (int shown = 0; shown < 10; shown++) {
         int64_t best = -1;
         for (int64_t i = 0; i < cells; i++) {
-            bool beside = i / classes != i % classes && e->confusion[i] > 0;
+            bool beside = e->confusion[i] > 0 && i / classes != i % classes;
             bool after = last < 0 || e->confusion[i] < e->confusion[last] ||
                          (e->confusion[i] == e->confusion[last] && i > last);
             if (beside && after && (best < 0 || e->confusion[i] > e->confusion[best]))
@@ -122,20 +122,46 @@ static void print_text(const recollect_model *model, const recollect_evaluation 
 
 /* ---- CSV -------------------------------------------------------------------------------------------------------- */
 
+/* A line for every cell that is not 0. */
+static bool print_cells(const recollect_model *model, const recollect_evaluation *e, rc_csv *line)
+{
+    rc_csv_text(line, "true");
+    rc_csv_text(line, "predicted");
+    rc_csv_text(line, "images");
+    bool whole = rc_csv_end(line);
+    for (int label = 0; label < e->classes; label++)
+        for (int k = 0; k < e->classes && whole; k++) {
+            if (cell(e, label, k) == 0)
+                continue;
+            rc_csv_text(line, recollect_model_class_name(model, label));
+            rc_csv_text(line, recollect_model_class_name(model, k));
+            rc_csv_whole(line, cell(e, label, k));
+            whole = rc_csv_end(line);
+        }
+    return whole;
+}
+
 /* The confusion matrix: a header, then one line per true class. */
+static bool print_rows(const recollect_model *model, const recollect_evaluation *e, rc_csv *line)
+{
+    rc_csv_text(line, "true\\predicted");
+    for (int k = 0; k < e->classes; k++)
+        rc_csv_text(line, recollect_model_class_name(model, k));
+    bool whole = rc_csv_end(line);
+    for (int label = 0; label < e->classes && whole; label++) {
+        rc_csv_text(line, recollect_model_class_name(model, label));
+        for (int k = 0; k < e->classes; k++)
+            rc_csv_whole(line, cell(e, label, k));
+        whole = rc_csv_end(line);
+    }
+    return whole;
+}
+
 static int print_csv(const recollect_model *model, const recollect_evaluation *e)
 {
+    enum { WHOLE = 500 }; /* classes of a matrix that a program for tables still opens */
     rc_csv line = {0};
-    rc_csv_text(&line, "true\\predicted");
-    for (int k = 0; k < e->classes; k++)
-        rc_csv_text(&line, recollect_model_class_name(model, k));
-    bool whole = rc_csv_end(&line);
-    for (int label = 0; label < e->classes && whole; label++) {
-        rc_csv_text(&line, recollect_model_class_name(model, label));
-        for (int k = 0; k < e->classes; k++)
-            rc_csv_whole(&line, cell(e, label, k));
-        whole = rc_csv_end(&line);
-    }
+    bool whole = e->classes <= WHOLE ? print_rows(model, e, &line) : print_cells(model, e, &line);
     rc_csv_free(&line);
     if (!whole)
         rc_complain("eval: no memory for a line of the matrix");

@@ -25,7 +25,7 @@
 #define RC_DATA_MAX_CHANNELS 3
 /* The longest side of an image that can be learnt from, or that a model takes. */
 #define RC_DATA_MAX_SIDE 1024
-/* The most classes of a data set or model: the index into a matrix of all of them still fits into an int. */
+/* The most classes of a data set or model: a matrix of all of them takes 3.6 GB. */
 #define RC_DATA_MAX_CLASSES 30000
 /* The longest shorter side to which pictures are scaled before the middle is cut out (`resize`). */
 #define RC_DATA_MAX_RESIZE 4096

@@ -179,19 +179,6 @@ static void put_classes(const rc_results *r, char *const *class_name, rc_json_wr
     rc_json_end(w);
 }
 
-/* (classes, classes), rows are true classes; empty where only the accuracies were read back. */
-static void put_confusion(const rc_evaluation *e, rc_json_writer *w)
-{
-    rc_json_begin_array(w, "confusion");
-    for (int i = 0; i < e->classes; i++) {
-        rc_json_begin_array(w, NULL);
-        for (int k = 0; k < e->classes; k++)
-            rc_json_put_int(w, NULL, e->confusion[i * e->classes + k]);
-        rc_json_end(w);
-    }
-    rc_json_end(w);
-}
-
 void rc_results_put(const rc_results *r, char *const *class_name, rc_json_writer *w)
 {
     rc_json_put_text(w, "method", r->method);
@@ -219,7 +206,7 @@ void rc_results_put(const rc_results *r, char *const *class_name, rc_json_writer
     }
     rc_json_end(w);
     put_classes(r, class_name, w);
-    put_confusion(&r->last, w);
+    rc_confusion_put(r->last.confusion, r->last.classes, w); /* of 0 classes where only accuracies were read back */
 }
 
 /* No real seconds and norms of weights are larger. */

@@ -113,9 +113,28 @@ rc_status rc_results_write_classes(const rc_results *results, char *const *class
     return finish(writer, write_classes(results, class_name, writer));
 }
 
+/* In place of a matrix that nobody could open: a line for every cell that is not 0. */
+static rc_status write_cells(const rc_evaluation *e, char *const *class_name, rc_file_writer *writer)
+{
+    RC_TRY(append(writer, "true,predicted,images\n"));
+    for (int i = 0; i < e->classes; i++)
+        for (int k = 0; k < e->classes; k++) {
+            int images = e->confusion[rc_confusion_at(e->classes, i, k)];
+            if (images == 0)
+                continue;
+            RC_TRY(append_name(writer, class_name[i]));
+            RC_TRY(append(writer, ","));
+            RC_TRY(append_name(writer, class_name[k]));
+            RC_TRY(append(writer, ",%d\n", images));
+        }
+    return RC_OK;
+}
+
 static rc_status write_confusion(const rc_results *r, char *const *class_name, rc_file_writer *writer)
 {
     int classes = r->last.classes;
+    if (classes > RC_WHOLE_CONFUSION)
+        return write_cells(&r->last, class_name, writer);
     RC_TRY(append(writer, "true\\predicted"));
     for (int k = 0; k < classes; k++) {
         RC_TRY(append(writer, ","));
@@ -125,7 +144,7 @@ static rc_status write_confusion(const rc_results *r, char *const *class_name, r
         RC_TRY(append(writer, "\n"));
         RC_TRY(append_name(writer, class_name[i]));
         for (int k = 0; k < classes; k++)
-            RC_TRY(append(writer, ",%d", (int)r->last.confusion[i * classes + k]));
+            RC_TRY(append(writer, ",%d", (int)r->last.confusion[rc_confusion_at(classes, i, k)]));
     }
     return append(writer, "\n");
 }

@@ -199,6 +199,12 @@ static void report_classes(page *p, const rc_results *r, char *const *class_name
 static void report_confusion(page *p, const rc_evaluation *e)
 {
     enum { ACROSS = 20 };
+    if (e->classes > RC_WHOLE_CONFUSION) {
+        add(p, "what was taken for what is in confusion.csv: a matrix of %d classes is too large to be read here",
+            e->classes);
+        end_line(p);
+        return;
+    }
     for (int from = 0; from < e->classes; from += ACROSS) {
         int end = from + ACROSS < e->classes ? from + ACROSS : e->classes;
         add(p, "images of a class (row) that were taken for class");
@@ -210,7 +216,7 @@ static void report_confusion(page *p, const rc_evaluation *e)
         for (int i = 0; i < e->classes; i++) {
             add(p, "%5d", i);
             for (int k = from; k < end; k++)
-                add(p, " %5d", (int)e->confusion[i * e->classes + k]);
+                add(p, " %5d", (int)e->confusion[rc_confusion_at(e->classes, i, k)]);
             end_line(p);
         }
     }

@@ -67,14 +67,14 @@ static double images_of(const rc_report_run *run, int label)
 {
     double images = 0;
     for (int k = 0; k < run->results.classes; k++)
-        images += run->confusion[label * run->results.classes + k];
+        images += run->confusion[rc_confusion_at(run->results.classes, label, k)];
     return images;
 }
 
 /* From 0 to 9. Mistakes are few in each cell: their root makes them visible. */
 static int level_of(const rc_report_run *run, int label, int said, double images)
 {
-    double share = run->confusion[label * run->results.classes + said] / images;
+    double share = run->confusion[rc_confusion_at(run->results.classes, label, said)] / images;
     return (int)fmin(9, 9.99 * (label == said ? share : sqrt(share)));
 }
 
@@ -86,7 +86,7 @@ static void hint_of_cell(const rc_report_run *run, int label, int said, rc_text 
     if (label != said)
         rc_text_html(out, run->class_name[said], 24);
     rc_text_format(out, "%s%d</title>", label == said ? "" : ": ",
-                   (int)run->confusion[label * run->results.classes + said]);
+                   (int)run->confusion[rc_confusion_at(run->results.classes, label, said)]);
 }
 
 /* All cells of one shade together, in units of cells. */
@@ -97,7 +97,7 @@ static void draw_shade(const rc_report_run *run, bool right, int level, bool hin
     for (int label = 0; label < classes; label++) {
         double images = images_of(run, label);
         for (int said = 0; said < classes; said++) {
-            if (run->confusion[label * classes + said] == 0 || (label == said) != right ||
+            if (run->confusion[rc_confusion_at(classes, label, said)] == 0 || (label == said) != right ||
                 level_of(run, label, said, images) != level)
                 continue;
             rc_text_format(out, hints ? "<path d=\"M%d %dh1v1h-1z\">" : "M%d %dh1v1h-1z", said, label);
@@ -115,14 +115,16 @@ static void draw_row_hint(const rc_report_run *run, int label, rc_text *out)
 {
     int classes = run->results.classes, worst = -1;
     for (int said = 0; said < classes; said++)
-        if (said != label && run->confusion[label * classes + said] > 0 &&
-            (worst < 0 || run->confusion[label * classes + said] > run->confusion[label * classes + worst]))
+        if (said != label && run->confusion[rc_confusion_at(classes, label, said)] > 0 &&
+            (worst < 0 || run->confusion[rc_confusion_at(classes, label, said)] >
+                              run->confusion[rc_confusion_at(classes, label, worst)]))
             worst = said;
     rc_text_format(out, "<path class=\"hit\" d=\"M0 %dh%dv1h-%dz\"><title>", label, classes, classes);
     rc_text_html(out, run->class_name[label], 24);
-    rc_text_format(out, ": %d of %.0f right", (int)run->confusion[label * classes + label], images_of(run, label));
+    rc_text_format(out, ": %d of %.0f right", (int)run->confusion[rc_confusion_at(classes, label, label)],
+                   images_of(run, label));
     if (worst >= 0) {
-        rc_text_format(out, ", %d taken for ", (int)run->confusion[label * classes + worst]);
+        rc_text_format(out, ", %d taken for ", (int)run->confusion[rc_confusion_at(classes, label, worst)]);
         rc_text_html(out, run->class_name[worst], 24);
     }
     rc_text_add(out, "</title></path>\n");

@@ -291,6 +291,46 @@ static void tables_hold_everything(void **state)
     unlink(path);
 }
 
+/* Above so many classes the cells that are not 0 stand for the matrix, in every file. */
+static void many_classes_leave_small_files(void **state)
+{
+    (void)state;
+    enum { MANY = RC_WHOLE_CONFUSION + 1 };
+    static char name[MANY][8], *called[MANY];
+    for (int most = RC_WHOLE_CONFUSION; most <= MANY; most++) {
+        rc_results r = {0};
+        char path[] = "/tmp/recollect-many-XXXXXX", *text;
+        size_t size;
+        rc_json_writer w = {0};
+        for (int i = 0; i < most; i++)
+            snprintf(called[i] = name[i], sizeof name[i], "c%d", i);
+        r.last.classes = most;
+        r.last.confusion = rc_alloc_zeroed(NULL, (size_t)most * (size_t)most, sizeof *r.last.confusion);
+        assert_non_null(r.last.confusion);
+        r.last.confusion[rc_confusion_at(most, 7, 499)] = 3;
+        r.last.confusion[rc_confusion_at(most, most - 1, most - 1)] = 2;
+        close(mkstemp(path));
+        SUCCEEDS(rc_results_write_confusion(&r, called, path));
+        SUCCEEDS(rc_file_read(path, 4 << 20, &text, &size));
+        if (most == MANY)
+            assert_string_equal(text, "true,predicted,images\n\"c7\",\"c499\",3\n\"c500\",\"c500\",2\n");
+        else
+            assert_non_null(strstr(text, "\n\"c499\",0,0,"));
+        rc_free(NULL, text);
+        unlink(path);
+        rc_json_begin_object(&w, NULL);
+        rc_confusion_put(r.last.confusion, most, &w);
+        rc_json_end(&w);
+        SUCCEEDS(rc_json_finish(&w, &text, &size));
+        if (most == MANY)
+            assert_non_null(strstr(text, "\"confusion\":[],\"confused\":[[7,499,3],[500,500,2]]"));
+        else
+            assert_null(strstr(text, "confused"));
+        rc_free(NULL, text);
+        rc_evaluation_destroy(&r.last);
+    }
+}
+
 static void text_holds_everything(void **state)
 {
     (void)state;
@@ -352,10 +392,15 @@ static void long_names_are_cut_between_characters(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(numbers_by_hand),       cmocka_unit_test(forgetting_takes_the_best),
-        cmocka_unit_test(json_comes_back),       cmocka_unit_test(numbers_beyond_reason_are_refused),
-        cmocka_unit_test(json_names_everything), cmocka_unit_test(tables_hold_everything),
-        cmocka_unit_test(text_holds_everything), cmocka_unit_test(long_names_are_cut_between_characters),
+        cmocka_unit_test(numbers_by_hand),
+        cmocka_unit_test(forgetting_takes_the_best),
+        cmocka_unit_test(json_comes_back),
+        cmocka_unit_test(numbers_beyond_reason_are_refused),
+        cmocka_unit_test(json_names_everything),
+        cmocka_unit_test(tables_hold_everything),
+        cmocka_unit_test(many_classes_leave_small_files),
+        cmocka_unit_test(text_holds_everything),
+        cmocka_unit_test(long_names_are_cut_between_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
