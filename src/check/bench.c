@@ -14,20 +14,18 @@
 #include "check/case.h"
 #include "check/step_world.h"
 #include "nn/nets.h"
+#include "nn/published.h"
 
-enum { MOST_RUNS = 1000, NETS = 5 };
+enum { MOST_RUNS = 1000, NETS = 2 };
 
 /* Kernels below this share of the peak have probably been compiled without their flags. */
 static const double suspicious_share = 0.5;
-
-static const char *const net_names[NETS] = {"resnet32", "resnet18", "generator", "vae-encoder", "vae-decoder"};
-static const char *const net_titles[NETS] = {"ResNet-32", "ResNet-18", "generator", "VAE encoder", "VAE decoder"};
 
 typedef struct bench {
     const rc_bench_settings *s;
     rc_backend *be;
     rc_peak peak;
-    rc_net *net[NETS];
+    rc_net *net[NETS]; /* NULL: not measured */
     /* Convolutions of one training step, as often as the net has them: by medians, by least times, work, and what the
      * threads could have multiplied and added meanwhile. */
     double seconds[NETS], least[NETS], flops[NETS], possible[NETS], least_possible[NETS];
@@ -145,7 +143,7 @@ static void report_operation(bench *b, int net, const rc_case *c, const case_tim
     rc_json_begin_object(&b->json, NULL);
     rc_json_put_text(&b->json, "name", c->operation->name);
     rc_json_put_text(&b->json, "shape", c->text);
-    rc_json_put_text(&b->json, "net", net_names[net]);
+    rc_json_put_text(&b->json, "net", b->net[net]->name);
     rc_json_put_int(&b->json, "times", c->times);
     rc_json_put_real(&b->json, "ms", t->median * 1e3);
     rc_json_put_real(&b->json, "min_ms", t->least * 1e3);
@@ -185,7 +183,7 @@ static void summarise(const bench *b, int net)
     say(b,
         "%s convolutions, nominal FLOPs weighted by cost: %.0f %% of FMA peak, %.1f ms a step (by least times: "
         "%.0f %%, %.1f ms); peak meanwhile %.0f GFLOP/s",
-        net_titles[net], 100 * share, b->seconds[net] * 1e3, 100 * best, b->least[net] * 1e3,
+        b->net[net]->name, 100 * share, b->seconds[net] * 1e3, 100 * best, b->least[net] * 1e3,
         b->possible[net] / b->seconds[net] * 1e-9);
     if (b->be->about.reaches_peak && known && share < suspicious_share && best < suspicious_share)
         say(b, "warning: the convolutions run far below the peak: are the kernel files compiled with optimisation and "
@@ -251,22 +249,15 @@ static rc_status bench_steps(bench *b)
 
 /* ---- all of it ------------------------------------------------------------------------------------------------ */
 
-static bool is_wanted(const bench *b, const char *net)
-{
-    if (b->s->net)
-        return strcmp(b->s->net, net) == 0;
-    return strcmp(net, "generator") == 0 || strcmp(net, rc_step_world_net(b->s->size)) == 0;
-}
-
 static rc_status make_nets(bench *b)
 {
-    for (int i = 0; i < NETS; i++) {
-        if (!is_wanted(b, net_names[i]))
-            continue;
+    const char *const names[NETS] = {b->s->net ? b->s->net : rc_step_world_net(b->s->size),
+                                     b->s->net ? NULL : "generator"};
+    for (int i = 0; i < NETS && names[i]; i++) {
         b->net[i] = rc_alloc_zeroed(NULL, 1, sizeof *b->net[i]);
         if (!b->net[i])
             return RC_OUT_OF_MEMORY;
-        RC_TRY(rc_net_by_name(b->net[i], net_names[i], 3, b->s->size, b->s->size));
+        RC_TRY(rc_net_by_name(b->net[i], names[i], 3, b->s->size, b->s->size));
     }
     return RC_OK;
 }
@@ -318,7 +309,9 @@ rc_status rc_bench(const rc_bench_settings *settings)
 {
     rc_bench_settings s = *settings;
     s.batch = s.batch ? s.batch : 128;
-    s.size = s.size ? s.size : 32;
+    const rc_published *published = s.net ? rc_published_find(s.net) : NULL;
+    if (s.size == 0)
+        s.size = published ? published->size : 32;
     s.jobs = s.jobs ? s.jobs : 1;
     s.backend = s.backend ? s.backend : "cpu";
     bench b = {.s = &s, .json = {.indent = 2}};

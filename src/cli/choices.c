@@ -78,8 +78,9 @@ const char *rc_option_choice(const rc_command *command, const rc_option *option,
     } lists[] = {{&rc_command_learn, "method", lesson_method_at}, {&rc_command_learn, "net", backbone_at},
                  {&rc_command_learn, "preset", preset_at},        {&rc_command_learn, "set", lesson_setting_at},
                  {&rc_command_run, "method", method_at},          {&rc_command_run, "set", setting_at},
-                 {&rc_command_info, "net", recollect_net_at},     {&rc_command_analyze, "method", method_at},
-                 {&rc_command_analyze, "set", setting_at},        {&rc_command_import, "as", published_at}};
+                 {&rc_command_info, "net", recollect_net_at},     {&rc_command_bench, "net", recollect_net_at},
+                 {&rc_command_analyze, "method", method_at},      {&rc_command_analyze, "set", setting_at},
+                 {&rc_command_import, "as", published_at}};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         if (lists[i].command == command && strcmp(lists[i].option, option->name) == 0)
             return lists[i].at(index);

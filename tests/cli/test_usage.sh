@@ -53,6 +53,7 @@ expect 1 only-stderr "a limit of device memory is there on backend cuda alone" s
 expect 2 only-stderr "unexpected argument 'now'" selftest now
 expect 2 only-stderr "did you mean 'conv_forward'?" selftest --op conv_forwrd
 expect 2 only-stderr "did you mean 'sgd'?" bench --op sdg
+expect 2 only-stderr "no net 'mobilenet-v3' to measure; did you mean 'mobilenet-v2'?" bench --net mobilenet-v3
 expect 2 only-stderr "expected train_first|train_next|inversion|all" bench --step first
 expect 2 only-stderr "did you mean 'resnet32'?" info --net resnet23
 expect 2 only-stderr "there is no method 'rdcil'; did you mean 'rdfcil'?" run demo --method cwd,rdcil --out no
@@ -132,6 +133,8 @@ expect 0 only-stdout 'train_first  resnet32, median' bench --quick --step train_
 expect 0 only-stdout 'resnet32, one of 2 at once, median' bench --quick --step train_first --batch 2 --size 8 --jobs 2
 expect 0 only-stdout '"jobs": 2' bench --quick --step inversion --batch 2 --size 14 --jobs 2 --threads 1 --json
 expect 1 stderr "cannot make images of 9 pixels" bench --quick --step inversion --batch 2 --size 9 --jobs 2
+expect 0 only-stdout "depthwise_forward" bench --quick --op depthwise_forward --net mobilenet-v2 --size 32 --batch 1
+expect 0 only-stdout '"size": 224' bench --quick --op sgd --net efficientnet-lite0 --batch 1 --json
 expect 0 only-stdout '"net": "resnet18"' bench --quick --op sgd --batch 1 --size 224 --json
 # Line breaks of JSON are no text from outside: they stay.
 if [ "$("$program" bench --quick --op sgd --batch 1 --json | head -n 1)" != "{" ]; then

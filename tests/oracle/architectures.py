@@ -38,16 +38,20 @@ class Net:
         with torch.no_grad():
             return self(x)
 
-    def nudge(self, name, z):
-        """The least multiple of 2^-10 that keeps a channel's arguments away from 0."""
+    def nudge(self, name, z, kinks=(0.0,)):
+        """The least multiple of 2^-10 that keeps a channel's arguments away from the kinks."""
         least = KINK_DISTANCE * z.square().mean().sqrt()
         channels = z.transpose(0, 1).flatten(1)
-        for channel in (channels.abs().min(1).values < least).nonzero().flatten().tolist():
+
+        def distance(values):
+            return torch.stack([(values - kink).abs() for kink in kinks]).amin(0)
+
+        for channel in (distance(channels).min(1).values < least).nonzero().flatten().tolist():
             before = float(self.parameters[name][channel])
             for step in range(2, 1000):
                 delta = (step // 2) * (-1) ** step * 2.0 ** -10
                 moved = f32(before + delta) - before
-                if (channels[channel] + moved).abs().min() >= least:
+                if distance(channels[channel] + moved).min() >= least:
                     break
             self.case.nudge(self.prefix + name, channel, delta)
             self.parameters[name].data[channel] += moved
@@ -86,7 +90,11 @@ class Net:
     def linear(self, name, x, out):
         return F.linear(x, self.parameter(name + ".weight", (out, x.shape[1])), self.parameter(name + ".bias", (out,)))
 
-    def bn(self, name, x, eps=BN_EPS, affine=True, after=None):
+    def depthwise(self, name, x, k, stride, pad=None):
+        weight = self.parameter(name + ".weight", (x.shape[1], 1, k, k))
+        return F.conv2d(x, weight, stride=stride, padding=(k - 1) // 2 if pad is None else pad, groups=x.shape[1])
+
+    def bn(self, name, x, eps=BN_EPS, affine=True, after=None, momentum=BN_MOMENTUM):
         """`after` names the convolution in front, if that has a bias."""
         c = x.shape[1]
         if after and self.training:
@@ -97,7 +105,7 @@ class Net:
         if self.statistics is not None:
             self.statistics.append((x.mean((0, 2, 3)), x.var((0, 2, 3), unbiased=False), mean, var))
         parts = x.split(self.groups) if self.groups else [x]
-        return torch.cat([F.batch_norm(part, mean, var, gamma, beta, self.training, BN_MOMENTUM, eps)
+        return torch.cat([F.batch_norm(part, mean, var, gamma, beta, self.training, momentum, eps)
                           for part in parts])
 
     def relu(self, z, bias):
@@ -105,6 +113,11 @@ class Net:
         if self.nudging:
             self.nudge(bias, z)
         return torch.relu(z)
+
+    def relu6(self, z, bias):
+        if self.nudging:
+            self.nudge(bias, z, (0.0, 6.0))
+        return F.relu6(z)
 
     def leaky_relu(self, z, bias):
         if self.nudging:
@@ -214,6 +227,63 @@ def torchvision_resnet18(net, x):
             x = imagenet_block(net, f"layer{stage + 1}.{i}", x, 64 << stage, 2 if stage and i == 0 else 1, True,
                                "downsample")
     return x.mean((2, 3))
+
+
+def mobilenet_v2(net, x):
+    """torchvision's."""
+    def layer(name, x, convolution, *arguments, active=True, bn=None):
+        z = net.bn(bn or f"{name}.1", convolution(name if bn else f"{name}.0", x, *arguments))
+        return net.relu6(z, f"{bn or name + '.1'}.bias") if active else z
+
+    x = layer("features.0", x, net.conv, 32, 3, 2)
+    number = 1
+    for widening, c_out, blocks, stride in ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1),
+                                            (6, 160, 3, 2), (6, 320, 1, 1)):
+        for i in range(blocks):
+            name, step, y = f"features.{number}.conv", stride if i == 0 else 1, x
+            place = 0
+            if widening > 1:
+                y = layer(f"{name}.0", y, net.conv, widening * x.shape[1], 1)
+                place = 1
+            y = layer(f"{name}.{place}", y, net.depthwise, 3, step)
+            y = layer(f"{name}.{place + 1}", y, net.conv, c_out, 1, bn=f"{name}.{place + 2}", active=False)
+            x = x + y if step == 1 and x.shape[1] == c_out else y
+            number += 1
+    return layer("features.18", x, net.conv, 1280, 1).mean((2, 3))
+
+
+def pad_same(x, k, stride):
+    """TensorFlow's padding: ceil(size / stride) pixels come out, and the odd pixel of the border is behind."""
+    def border(size):
+        whole = max((-(-size // stride) - 1) * stride + k - size, 0)
+        return whole // 2, whole - whole // 2
+    return F.pad(x, (*border(x.shape[3]), *border(x.shape[2])))
+
+
+def efficientnet_lite0(net, x):
+    def bn(name, z):
+        return net.bn(name, z, f32(1e-3), momentum=f32(0.01))
+
+    def conv(name, x, c_out, k, stride):
+        return net.conv(name, pad_same(x, k, stride), c_out, k, stride, 0)
+
+    def window(name, x, k, stride):
+        return net.depthwise(name, pad_same(x, k, stride), k, stride, 0)
+
+    x = net.relu6(bn("_bn0", conv("_conv_stem", x, 32, 3, 2)), "_bn0.bias")
+    number = 0
+    for blocks, k, stride, widening, c_out in ((1, 3, 1, 1, 16), (2, 3, 2, 6, 24), (2, 5, 2, 6, 40), (3, 3, 2, 6, 80),
+                                               (3, 5, 1, 6, 112), (4, 5, 2, 6, 192), (1, 3, 1, 6, 320)):
+        for i in range(blocks):
+            name, step, y = f"_blocks.{number}", stride if i == 0 else 1, x
+            if widening > 1:
+                y = net.relu6(bn(f"{name}._bn0", conv(f"{name}._expand_conv", y, widening * x.shape[1], 1, 1)),
+                              f"{name}._bn0.bias")
+            y = net.relu6(bn(f"{name}._bn1", window(f"{name}._depthwise_conv", y, k, step)), f"{name}._bn1.bias")
+            y = bn(f"{name}._bn2", conv(f"{name}._project_conv", y, c_out, 1, 1))
+            x = x + y if step == 1 and x.shape[1] == c_out else y
+            number += 1
+    return net.relu6(bn("_bn1", conv("_conv_head", x, 1280, 1, 1)), "_bn1.bias").mean((2, 3))
 
 
 # ---- nets that make images -----------------------------------------------------------------------------------------

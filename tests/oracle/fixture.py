@@ -11,7 +11,8 @@ inputs with which floats are compared stay away from such places (Net.nudge in a
 
 A result is stored as its norm, eight dot products with vectors of +-1 (vector j takes bit j of element i of the stream
 "case/name#signs") and 64 entries (indices below(count), elements 0 .. 63 of the stream "case/name#samples"). A result
-of 64 entries or fewer is stored whole. Activations are digested as (n, h, w, c), parameters in PyTorch's layout.
+of 64 entries or fewer is stored whole. A case that says brief=1 stores norms and dot products alone, and
+0 for what is nothing but rounding. Activations are digested as (n, h, w, c), parameters in PyTorch's layout.
 
 A file is lines of text:
     case NAME seed=SEED key=value ...
@@ -34,17 +35,17 @@ def stream(name):
     return value
 
 
-def digest(seed, name, values):
+def digest(seed, name, values, samples=SAMPLES):
     """Norm, dot products and entries of a float64 vector."""
     count = values.size
     numbers = [float(np.sqrt(np.sum(values * values)))]
-    if count <= SAMPLES:
+    if count <= samples:
         return numbers + values.tolist()
     bits = philox.bits(seed, stream(name + "#signs"), count)
     for j in range(DOTS):
         signs = 1.0 - 2.0 * ((bits >> np.uint32(j)) & np.uint32(1)).astype(np.float64)
         numbers.append(float(np.dot(signs, values)))
-    return numbers + values[philox.below(seed, stream(name + "#samples"), SAMPLES, count)].tolist()
+    return numbers + values[philox.below(seed, stream(name + "#samples"), samples, count)].tolist()
 
 
 class File:
@@ -120,7 +121,7 @@ class Case:
     def store(self, name, values):
         values = torch.as_tensor(values, dtype=torch.float64).detach().reshape(-1).numpy()
         full = f"{self.name}/{name}"
-        numbers = " ".join(f"{v:.14g}" for v in digest(self.seed, full, values))
+        numbers = " ".join(f"{v:.14g}" for v in digest(self.seed, full, values, 0 if hasattr(self, "brief") else SAMPLES))
         self.file.lines.append(f"tensor {full} {values.size} {numbers}")
 
     def store_map(self, name, values):

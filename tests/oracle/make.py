@@ -5,7 +5,7 @@ import sys
 import time
 
 NAMES = ["operations", "losses", "nets", "steps", "rows", "runs", "large", "resize", "class_orders", "pictures",
-         "published_nets", "torch_files"]
+         "published_nets", "deep_nets", "torch_files"]
 
 
 def main(names):

@@ -27,6 +27,8 @@ const oracle_case *oracle_next(oracle *file, const oracle_case *previous, const 
 double oracle_number(const oracle_case *c, const char *key);
 int oracle_int(const oracle_case *c, const char *key);
 bool oracle_is(const oracle_case *c, const char *key, const char *value);
+/* Are its results stored without entries, and without what an optimiser makes of them? */
+bool oracle_brief(const oracle_case *c);
 
 /* The inputs "case/name": reals offset + scale * [-1, 1), 32 random bits each, integers in [0, bound). The caller frees
  * them. */

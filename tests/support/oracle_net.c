@@ -10,13 +10,14 @@
 
 const double oracle_net_tolerance[2] = {1e-4, 1e-11};
 
-static oracle *fixture, *large, *published; /* the last one has classifiers alone */
+static oracle *fixture, *large, *published, *deep; /* the last two have classifiers alone */
 
 void oracle_net_open(const char *name)
 {
     fixture = oracle_open(name);
     large = oracle_light() ? NULL : oracle_open("large.txt");
     published = oracle_light() ? NULL : oracle_open("published_nets.txt");
+    deep = oracle_light() ? NULL : oracle_open("deep_nets.txt");
 }
 
 void oracle_net_close(void)
@@ -24,6 +25,7 @@ void oracle_net_close(void)
     oracle_close(fixture);
     oracle_close(large);
     oracle_close(published);
+    oracle_close(deep);
 }
 
 void oracle_net_run(const char *prefix, void (*test)(subject *))
@@ -33,6 +35,8 @@ void oracle_net_run(const char *prefix, void (*test)(subject *))
         subject_run_fast(large, prefix, oracle_net_tolerance, test);
     if (published && strcmp(prefix, "classifier/") == 0)
         subject_run_fast(published, prefix, oracle_net_tolerance, test);
+    if (deep && strcmp(prefix, "classifier/") == 0)
+        subject_run_double(deep, prefix, oracle_net_tolerance, test);
 }
 
 double oracle_net_moved(const subject *s)

@@ -14,14 +14,14 @@ static const rc_option options[OPTIONS] = {
     [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
     [THREADS] = RC_OPTION_THREADS,
     [OPERATION] = {"op", RC_OPTION_TEXT, "NAME", NULL, "measure only this operation", 0, 0},
-    [NET] = {"net", RC_OPTION_TEXT, "resnet32|resnet18|generator|vae-encoder|vae-decoder", NULL,
-             "operations on the shapes of this net only", 0, 0},
+    [NET] = {"net", RC_OPTION_TEXT, "NAME", NULL, "operations on the shapes of this net only", 0, 0},
     [STEP] = {"step", RC_OPTION_TEXT, "train_first|train_next|inversion|all", NULL, "whole steps instead of operations",
               0, 0},
     [JOBS] = {"jobs", RC_OPTION_INTEGER, "N", "1",
               "with --step: threads that run it side by side; the time is that of one step more of any of them", 1, 64},
     [BATCH] = {"batch", RC_OPTION_INTEGER, "N", "128", "images in a batch", 1, 4096},
-    [SIZE] = {"size", RC_OPTION_INTEGER, "N", "32", "pixels of an image's side", 8, 512},
+    [SIZE] = {"size", RC_OPTION_INTEGER, "N", NULL, "pixels of an image's side; those of a published net, else 32", 8,
+              512},
     [QUICK] = {"quick", RC_OPTION_FLAG, NULL, NULL, "fewer repetitions", 0, 0},
     [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "print JSON; operations and steps unless one is asked for", 0, 0},
 };
@@ -32,22 +32,32 @@ static const char *operation_name(const void *context, int index)
     return rc_bench_operation(index);
 }
 
-static int check_operation(const char *name)
+static const char *net_name(const void *context, int index)
 {
-    for (int i = 0; rc_bench_operation(i); i++)
-        if (strcmp(rc_bench_operation(i), name) == 0)
+    (void)context;
+    return recollect_net_at(index);
+}
+
+/* Is the name, if there is one, in that list? */
+static int check_name(const char *what, const char *name, const char *(*at)(const void *, int))
+{
+    if (!name)
+        return RC_EXIT_DONE;
+    for (int i = 0; at(NULL, i); i++)
+        if (strcmp(at(NULL, i), name) == 0)
             return RC_EXIT_DONE;
-    const char *nearest = rc_nearest(name, operation_name, NULL);
+    const char *nearest = rc_nearest(name, at, NULL);
     if (!nearest)
-        return rc_wrong_usage(&rc_command_bench, "no operation '%s' to measure", name);
-    return rc_wrong_usage(&rc_command_bench, "no operation '%s' to measure; did you mean '%s'?", name, nearest);
+        return rc_wrong_usage(&rc_command_bench, "no %s '%s' to measure", what, name);
+    return rc_wrong_usage(&rc_command_bench, "no %s '%s' to measure; did you mean '%s'?", what, name, nearest);
 }
 
 static int run(const rc_option_value *value, int count, char **arguments)
 {
     (void)count;
     (void)arguments;
-    if (value[OPERATION].text && check_operation(value[OPERATION].text) != RC_EXIT_DONE)
+    if (check_name("operation", value[OPERATION].text, operation_name) != RC_EXIT_DONE ||
+        check_name("net", value[NET].text, net_name) != RC_EXIT_DONE)
         return RC_EXIT_USAGE;
     bool narrowed = value[OPERATION].given || value[NET].given;
     const rc_bench_settings settings = {
@@ -79,6 +89,7 @@ const rc_command rc_command_bench = {
     .details = "Rates are medians. The peak is measured first: multiply-adds from registers, and copying memory.",
     .examples = "  recollect bench --quick\n"
                 "  recollect bench --op conv_forward --net resnet32 --threads 1\n"
+                "  recollect bench --net efficientnet-lite0 --batch 8\n"
                 "  recollect bench --step all --json\n"
                 "  recollect bench --step train_next --jobs 3 --backend cuda",
     .option = options,

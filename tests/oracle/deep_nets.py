@@ -1,0 +1,12 @@
+"""Published nets of inverted residuals, whole: for float64 alone, because floats drift apart where few pixels are
+normalised so many times."""
+import architectures
+from fixture import File
+from nets import classifier
+
+
+def make():
+    file = File()
+    classifier(file, "mobilenet-v2", architectures.mobilenet_v2, 33, 33, (3,), steps=1, brief=1)
+    classifier(file, "efficientnet-lite0", architectures.efficientnet_lite0, 33, 33, (3,), steps=1, brief=1)
+    return file
