@@ -442,25 +442,26 @@ static void take_by_hand(by_hand *h, const float *weight, const float *bias, int
     }
 }
 
-static void fit_by_hand(recollect_model *model, const api_data *data, double *row, rc_head_fitted *fitted)
+/* each: stand-ins of a class that was taught. */
+static void fit_by_hand(recollect_model *model, const api_data *data, size_t each, double *row, rc_head_fitted *fitted)
 {
-    enum { EACH = 8, ALL = NEW * IMAGES + NEW * EACH };
     const rc_learner *l = &model->saved.learner;
-    int known = OLD + NEW;
-    by_hand h = {.count = ALL, .d = l->student.head.d};
+    int known = l->student.head.classes;
+    size_t taught = (size_t)l->taught, all = NEW * IMAGES + taught * each;
+    by_hand h = {.count = (int)all, .d = l->student.head.d};
     size_t d = (size_t)h.d;
     float *weight = calloc((size_t)known * d, sizeof *weight), *bias = calloc((size_t)known, sizeof *bias);
-    float *mean = calloc(NEW * d, sizeof *mean), *feature = features_of(model, data, NEW * IMAGES);
+    float *mean = calloc(taught * d, sizeof *mean), *feature = features_of(model, data, NEW * IMAGES);
     double *own = calloc(NEW * d, sizeof *own);
-    h.feature = calloc(ALL * d, sizeof *h.feature);
-    h.old_sum = calloc(4 * ALL, sizeof *h.old_sum);
-    h.old_best = h.old_sum + ALL;
-    h.weight = h.old_best + ALL;
-    h.label = calloc(ALL, sizeof *h.label);
+    h.feature = calloc(all * d, sizeof *h.feature);
+    h.old_sum = calloc(3 * all, sizeof *h.old_sum);
+    h.old_best = h.old_sum + all;
+    h.weight = h.old_best + all;
+    h.label = calloc(all, sizeof *h.label);
     h.centre = calloc(d, sizeof *h.centre);
     read_reals(model, l->student.head.weight, (size_t)known * d, weight);
     read_reals(model, l->student.head.bias, (size_t)known, bias);
-    read_reals(model, l->taught_mean, NEW * d, mean);
+    read_reals(model, l->taught_mean, taught * d, mean);
     assert_int_equal(rc_expected_features(&l->student.backbone, h.centre), RC_OK);
     for (size_t i = 0; i < NEW * IMAGES; i++) {
         h.label[i] = data->labels[i];
@@ -470,13 +471,13 @@ static void fit_by_hand(recollect_model *model, const api_data *data, double *ro
             own[(size_t)h.label[i] * d + j] += h.feature[i * d + j] / IMAGES;
         }
     }
-    for (size_t i = NEW * IMAGES; i < ALL; i++) {
+    for (size_t i = NEW * IMAGES; i < all; i++) {
         const rc_rng rng = {l->settings.seed, RC_STREAM_STAND_INS};
         size_t n = i - NEW * IMAGES, image = rc_rng_below(rng, n, NEW * IMAGES);
         h.label[i] = -1;
-        h.weight[i] = 1.0 / (NEW * EACH);
+        h.weight[i] = 1.0 / (double)(NEW * each);
         for (size_t j = 0; j < d; j++)
-            h.feature[i * d + j] = (double)mean[n / EACH * d + j] +
+            h.feature[i * d + j] = (double)mean[n / each * d + j] +
                                    sqrt(IMAGES / (IMAGES - 1.0)) *
                                        (h.feature[image * d + j] - own[(size_t)h.label[image] * d + j]);
     }
@@ -486,13 +487,13 @@ static void fit_by_hand(recollect_model *model, const api_data *data, double *ro
         for (size_t j = 0; j < d; j++)
             h.base += (double)weight[k * d + j] * h.centre[j] / known;
     }
-    for (size_t i = 0; i < ALL; i++) {
+    for (size_t i = 0; i < all; i++) {
         h.old_sum[i] -= h.base;
         h.old_best[i] -= h.base;
         for (size_t j = 0; j < d; j++)
             h.feature[i * d + j] -= h.centre[j];
     }
-    const rc_head_examples e = {ALL, h.d, NEW, h.feature, h.label, h.old_sum, h.old_best, h.weight, NULL};
+    const rc_head_examples e = {(int)all, h.d, NEW, h.feature, h.label, h.old_sum, h.old_best, h.weight, NULL};
     const rc_head_rule rule = rc_head_usual_rule();
     assert_int_equal(rc_head_fit(&e, &rule, row, fitted), RC_OK);
     for (size_t k = 0; k < NEW; k++) { /* the bias that belongs to the row, behind all rows */
@@ -505,31 +506,69 @@ static void fit_by_hand(recollect_model *model, const api_data *data, double *ro
         free(blocks[i]);
 }
 
-/* Classes that the lesson before has taught are there as stand-ins around their means. */
+/* Classes that lessons before have taught are there as stand-ins around their means: eight of each, and fewer where
+ * there are many classes. */
 static void the_next_lesson_is_the_fit_with_stand_ins(void **state)
 {
     (void)state;
+    static const struct {
+        int more;
+        size_t each;
+    } cases[] = {{0, 8}, {254, 8}, {255, 7}, {2047, 1}};
     api_data next;
-    rc_head_fitted fitted;
-    const char *const names[NEW] = {"again", "and again"};
     api_data_make(&next, 1, NEW, IMAGES, 4);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const rc_watch nobody = {0};
+        rc_head_fitted fitted;
+        int32_t labels[NEW * IMAGES];
+        double wall[RC_STAGE_COUNT];
+        recollect_model *model = load_for_head(false);
+        rc_learner *l = &model->saved.learner;
+        SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL));
+        size_t d = (size_t)l->student.head.d, had = (size_t)l->taught, more = (size_t)cases[i].more;
+        if (more > 0) { /* as if other lessons had come between: classes around 0, whose rows say nothing */
+            assert_int_equal(rc_head_grow(&l->student.head, cases[i].more, (rc_rng){1, 2}), RC_OK);
+            assert_int_equal(rc_learner_grow_taught(l, cases[i].more), RC_OK);
+            l->backend->zero(l->backend, rc_real_at(l->backend, l->taught_mean, had * d),
+                             more * d * l->backend->real_bytes);
+        }
+        size_t known = OLD + NEW + more;
+        double *row = calloc(NEW * (d + 1), sizeof *row);
+        float *now = calloc(NEW * d, sizeof *now), bias[NEW];
+        fit_by_hand(model, &next, cases[i].each, row, &fitted);
+        rc_saved_model taught = {.config = model->saved.config};
+        assert_int_equal(rc_learner_clone(&taught.learner, l), RC_OK);
+        for (int n = 0; n < NEW * IMAGES; n++)
+            labels[n] = (int32_t)known + next.labels[n];
+        rc_head_lesson lesson = {&taught, next.pixels, labels, NEW * IMAGES, NEW, 1, &nobody, wall};
+        assert_int_equal(rc_adapt_head(&lesson), RC_OK);
+        const rc_head *head = &taught.learner.student.head;
+        read_reals(model, rc_real_at(l->backend, head->weight, known * d), NEW * d, now);
+        read_reals(model, rc_real_at(l->backend, head->bias, known), NEW, bias);
+        for (size_t j = 0; j < NEW * d; j++)
+            assert_true(fabs((double)now[j] - row[j]) < 1e-3 * (1 + fabs(row[j])));
+        for (size_t k = 0; k < NEW; k++)
+            assert_true(fabs((double)bias[k] - row[NEW * d + k]) < 1e-2);
+        rc_learner_destroy(&taught.learner);
+        l->student.head.classes = OLD + NEW; /* which have names */
+        free(row);
+        free(now);
+        recollect_model_destroy(&model);
+    }
+    api_data_free(&next);
+}
+
+/* What the lesson before taught is still known after the next one. */
+static void the_next_lesson_takes_little_from_the_last(void **state)
+{
+    (void)state;
+    api_data next;
+    const char *const name = "next";
+    api_data_make(&next, OLD + NEW, 1, IMAGES, 4);
     recollect_model *model = load_for_head(false);
-    const rc_learner *l = &model->saved.learner;
-    size_t d = (size_t)l->student.head.d, known = OLD + NEW;
-    double *row = calloc(NEW * (d + 1), sizeof *row);
-    float *now = calloc(NEW * d, sizeof *now), bias[NEW];
     SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL));
-    fit_by_hand(model, &next, row, &fitted);
-    SUCCEEDS(recollect_learn(model, &next.images, next.labels, names, NEW, NULL));
-    read_reals(model, rc_real_at(l->backend, l->student.head.weight, known * d), NEW * d, now);
-    read_reals(model, rc_real_at(l->backend, l->student.head.bias, known), NEW, bias);
-    for (size_t i = 0; i < NEW * d; i++)
-        assert_true(fabs((double)now[i] - row[i]) < 1e-3 * (1 + fabs(row[i])));
-    for (size_t k = 0; k < NEW; k++)
-        assert_true(fabs((double)bias[k] - row[NEW * d + k]) < 1e-2);
+    SUCCEEDS(recollect_learn(model, &next.images, next.labels, &name, 1, NULL));
     assert_true(api_accuracy(model, &new_test) >= 80);
-    free(row);
-    free(now);
     api_data_free(&next);
     recollect_model_destroy(&model);
 }
@@ -690,6 +729,7 @@ int main(void)
         cmocka_unit_test(class_statistics_go_on),
         cmocka_unit_test(means_of_the_head_s_lessons_are_kept),
         cmocka_unit_test(the_next_lesson_is_the_fit_with_stand_ins),
+        cmocka_unit_test(the_next_lesson_takes_little_from_the_last),
         cmocka_unit_test(images_may_come_one_by_one),
         cmocka_unit_test(images_of_old_classes_help_them),
         cmocka_unit_test(a_lesson_that_is_cancelled_leaves_the_model),
