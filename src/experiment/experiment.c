@@ -103,16 +103,17 @@ static rc_status open_folders(experiment *x, const rc_backend *backend)
                            "setting 'out' leaves them alone",
                            s->out);
     }
+    bool shared = s->lease_seconds > 0;
     if (several)
-        RC_TRY(rc_make_run_folder(s->out));
+        RC_TRY(shared ? rc_file_make_folder(s->out) : rc_make_run_folder(s->out)); /* others may be writing there */
     for (int i = 0; i < x->trials; i++) {
         rc_trial *t = &x->trial[i];
         RC_TRY(rc_path_in(t->path, "run.json", run));
-        if (s->resume && !rc_file_exists(run))
+        if (s->resume && !shared && !rc_file_exists(run))
             rc_log_write(&s->watch.log, RC_LOG_INFO, "note: %s holds no run to go on with, so one begins there",
                          t->path);
         rc_run_identity identity = {&t->config, x->data, backend, s->command_line};
-        RC_TRY(rc_run_folder_open(&t->folder, t->path, &identity, s->resume));
+        RC_TRY(rc_run_folder_open(&t->folder, t->path, &identity, s->resume, shared));
     }
     return RC_OK;
 }
@@ -327,6 +328,7 @@ static rc_status run_cells(experiment *x)
                              .workers = x->workers,
                              .checkpoint_seconds = s->checkpoint_seconds,
                              .report_seconds = s->report_seconds,
+                             .lease_seconds = s->lease_seconds,
                              .forecast = x->forecast,
                              .watch = s->watch,
                              .line = s->line};

@@ -31,13 +31,16 @@ typedef struct rc_run_settings {
     uint64_t seed[RC_MAX_ORDERS];     /* the same for seeds. Data that is made or split by a seed keeps the
                                           configuration's seed */
     int seeds;
-    const char *backend; /* as rc_backend_open() calls it */
-    int threads;         /* of all jobs together; 0: all cores */
-    int jobs;            /* cells side by side; 0: as many as the machine allows */
-    bool alone;          /* processes that mpirun or srun has started do not work together, each runs for itself */
-    const char *out;     /* folder; made if it is not there */
-    bool resume;         /* go on with what is in it; otherwise a folder that holds a run is refused */
-    int stop_after;      /* tasks; 0: all */
+    const char *backend;  /* as rc_backend_open() calls it */
+    int threads;          /* of all jobs together; 0: all cores */
+    int jobs;             /* cells side by side; 0: as many as the machine allows */
+    bool alone;           /* processes that mpirun or srun has started do not work together, each runs for itself */
+    const char *out;      /* folder; made if it is not there */
+    bool resume;          /* go on with what is in it; otherwise a folder that holds a run is refused */
+    int stop_after;       /* tasks; 0: all */
+    double lease_seconds; /* above 0: other processes work in the folder, too, and this one joins them or is the first;
+                           * one that does not move for so long is taken for dead. The caller sets
+                           * `resume`, too */
     double checkpoint_seconds;
     double report_seconds; /* between looks at the losses, and at whether to stop */
     const char *command_line;

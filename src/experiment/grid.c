@@ -5,8 +5,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "backend/workers.h"
+#include "base/lease.h"
 #include "base/memory.h"
 
 typedef struct grid {
@@ -19,6 +21,8 @@ typedef struct grid {
     rc_forecast known;    /* the speed, as the last report had it */
     int jobs, running;
     size_t budget;          /* of every job's memory */
+    rc_lease **lease;       /* (cells) that this process has; NULL: no */
+    rc_lease_sight *sight;  /* (cells) of what others have */
     unsigned begun;         /* cells so far, counting those that begin again */
     pthread_mutex_t lock;   /* guards all of this, and the callbacks of the settings */
     pthread_cond_t changed; /* a cell has ended */
@@ -137,9 +141,15 @@ static rc_pace pace_of_all(grid *g, const rc_pace *own)
     return pace;
 }
 
+/* A cell that runs, for its callbacks. */
+typedef struct cell_job {
+    grid *grid;
+    const rc_lease *lease; /* NULL: it needs none */
+} cell_job;
+
 static void report(void *user, const rc_cell *cell, const rc_stage_report *r, const rc_pace *own)
 {
-    grid *g = user;
+    grid *g = ((cell_job *)user)->grid;
     int i = index_of(g, cell);
     char where[160];
     pthread_mutex_lock(&g->lock);
@@ -160,7 +170,7 @@ static void report(void *user, const rc_cell *cell, const rc_stage_report *r, co
 
 static void print_line(void *user, const char *text)
 {
-    grid *g = user;
+    grid *g = ((cell_job *)user)->grid;
     pthread_mutex_lock(&g->lock);
     g->settings->line(g->settings->watch.user, text);
     pthread_mutex_unlock(&g->lock);
@@ -176,32 +186,11 @@ static void log_line(void *user, int level, const char *text)
 
 static bool is_cancelled(void *user)
 {
-    const grid *g = user;
-    return rc_watch_cancelled(&g->settings->watch);
+    const cell_job *job = user;
+    return rc_watch_cancelled(&job->grid->settings->watch) || (job->lease != NULL && rc_lease_lost(job->lease));
 }
 
 /* ---- one cell after the other --------------------------------------------------------------------------------- */
-
-/* The next cell that can begin, after waiting for one if need be; -1: there is none for this thread any more. */
-static int next_cell(grid *g)
-{
-    for (;;) {
-        bool waits = false;
-        if (is_cancelled(g))
-            return -1;
-        for (int i = 0; i < g->settings->cells; i++) {
-            if (g->state[i] != RC_CELL_WAITS)
-                continue;
-            const rc_cell *cell = &g->settings->cell[i];
-            if (can_begin(cell, cell->first != NULL && g->state[index_of(g, cell->first)] == RC_CELL_ENDED))
-                return i;
-            waits = true;
-        }
-        if (!waits)
-            return -1;
-        pthread_cond_wait(&g->changed, &g->lock);
-    }
-}
 
 static void keep_end(grid *g, int i, rc_status status, const char *message)
 {
@@ -209,6 +198,73 @@ static void keep_end(grid *g, int i, rc_status status, const char *message)
     g->end[i].status = status;
     if (status != RC_OK)
         snprintf(g->end[i].message, sizeof g->end[i].message, "%s", message);
+}
+
+/* Takes a cell that other processes may take, too. Whoever has it sees what the last one has done of it. Returns
+ * whether it is to be run here. */
+static bool take_cell(grid *g, int i)
+{
+    rc_cell *cell = &g->settings->cell[i];
+    char path[RC_PATH_SIZE];
+    if (g->settings->lease_seconds <= 0)
+        return true;
+    int length = snprintf(path, sizeof path, "%s.lease", cell->path);
+    rc_status status = length < (int)sizeof path
+                           ? rc_lease_try(path, g->settings->lease_seconds, &g->sight[i], &g->lease[i])
+                           : rc_fail(RC_INVALID_ARGUMENT, "the path %s is too long", cell->path);
+    if (status == RC_OK && g->lease[i] == NULL)
+        return false; /* another process has it */
+    if (status == RC_OK)
+        status = rc_cell_reload(cell);
+    if (status == RC_OK && rc_grid_has_work(g->settings->cell, g->settings->cells, i))
+        return true;
+    rc_lease_release(g->lease[i]);
+    g->lease[i] = NULL;
+    keep_end(g, i, status, rc_message());
+    pthread_cond_broadcast(&g->changed);
+    return false;
+}
+
+/* Until a cell of this process ends, or, with other processes, for a moment. */
+static void wait_for_change(grid *g)
+{
+    struct timespec until;
+    if (g->settings->lease_seconds <= 0) {
+        pthread_cond_wait(&g->changed, &g->lock);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    double end = (double)until.tv_nsec * 1e-9 + fmin(2, g->settings->lease_seconds / 10);
+    until.tv_sec += (time_t)end;
+    until.tv_nsec = (long)((end - (double)(time_t)end) * 1e9);
+    pthread_cond_timedwait(&g->changed, &g->lock, &until);
+}
+
+/* The next cell that can begin, after waiting for one if need be; -1: there is none for this thread any more. */
+static int next_cell(grid *g)
+{
+    for (;;) {
+        bool waits = false;
+        if (rc_watch_cancelled(&g->settings->watch))
+            return -1;
+        for (int i = 0; i < g->settings->cells; i++) {
+            if (g->state[i] != RC_CELL_WAITS)
+                continue;
+            const rc_cell *cell = &g->settings->cell[i];
+            if (can_begin(cell, cell->first != NULL && g->state[index_of(g, cell->first)] == RC_CELL_ENDED) &&
+                take_cell(g, i))
+                return i;
+            if (g->state[i] == RC_CELL_ENDED) { /* elsewhere: others may begin now */
+                waits = false;
+                i = -1;
+                continue;
+            }
+            waits = true;
+        }
+        if (!waits)
+            return -1;
+        wait_for_change(g);
+    }
 }
 
 /* What cannot begin any more, because cell `first` has failed. */
@@ -226,12 +282,13 @@ static void give_up_after(grid *g, int first)
 static rc_status run_cell(grid *g, rc_cell *cell)
 {
     const rc_grid_settings *s = g->settings;
+    cell_job job = {g, g->lease[index_of(g, cell)]};
     rc_cell_hooks hooks = {.checkpoint_seconds = s->checkpoint_seconds,
                            .report_seconds = s->report_seconds,
                            .report = report,
                            .cancelled = is_cancelled,
                            .line = print_line,
-                           .user = g};
+                           .user = &job};
     rc_backend *backend;
     rc_log warnings = {.write = log_line, .user = g, .level = RC_LOG_WARN}; /* what it is was told before */
     RC_TRY(rc_backend_open(s->backend, s->threads, &warnings, &backend));
@@ -267,6 +324,14 @@ static bool run_next(grid *g, int i)
     pthread_mutex_lock(&g->lock);
     g->running--;
     g->stage[i][0] = '\0';
+    bool lost = g->lease[i] != NULL && rc_lease_lost(g->lease[i]);
+    rc_lease_release(g->lease[i]);
+    g->lease[i] = NULL;
+    if (lost) { /* this process stood still for so long that another goes on with it */
+        rc_log_write(&g->settings->watch.log, RC_LOG_WARN, "%s is another process's now", cell->name);
+        g->state[i] = RC_CELL_WAITS;
+        return false;
+    }
     alone = alone && g->begun == begun; /* no cell ran when it began, and none began since */
     if (status == RC_OUT_OF_MEMORY && !alone && rc_cell_reload(cell) == RC_OK)
         return put_back(g, i);
@@ -346,8 +411,10 @@ rc_status rc_grid_run(const rc_grid_settings *settings, rc_cell_end *end)
     g.state = rc_alloc_zeroed(NULL, cells, sizeof *g.state);
     g.left = rc_alloc_zeroed(NULL, cells, sizeof *g.left);
     g.stage = rc_alloc_zeroed(NULL, cells, sizeof *g.stage);
+    g.lease = rc_alloc_zeroed(NULL, cells, sizeof *g.lease);
+    g.sight = rc_alloc_zeroed(NULL, cells, sizeof *g.sight);
     rc_status status = RC_OUT_OF_MEMORY;
-    if (g.state != NULL && g.left != NULL && g.stage != NULL) {
+    if (g.state != NULL && g.left != NULL && g.stage != NULL && g.lease != NULL && g.sight != NULL) {
         pthread_mutex_init(&g.lock, NULL);
         pthread_cond_init(&g.changed, NULL);
         for (size_t i = 0; i < cells; i++)
@@ -361,5 +428,7 @@ rc_status rc_grid_run(const rc_grid_settings *settings, rc_cell_end *end)
     rc_free(NULL, g.state);
     rc_free(NULL, g.left);
     rc_free(NULL, g.stage);
+    rc_free(NULL, g.lease);
+    rc_free(NULL, g.sight);
     return status;
 }

@@ -1,6 +1,9 @@
 /* Cells side by side: there are as many threads as jobs, and each takes the next cell that can begin. A method can
  * begin when the first task of its class order is done. A cell that fails does not stop the others. A cell that finds
- * no memory while others run waits for one of them to end, and there is one job less from then on. */
+ * no memory while others run waits for one of them to end, and there is one job less from then on.
+ *
+ * Several processes, on one machine or on many that share a file system, may work on the same cells. Each takes a cell
+ * that nobody has, and all of them stay until every cell is done, so that each can step in for one that dies. */
 #ifndef RC_EXPERIMENT_GRID_H
 #define RC_EXPERIMENT_GRID_H
 
@@ -17,6 +20,9 @@ typedef struct rc_grid_settings {
     int threads;                /* of every backend */
     struct rc_workers *workers; /* NULL: this process alone computes; otherwise there is one job */
     double checkpoint_seconds, report_seconds;
+    double
+        lease_seconds; /* 0: no other process works on these cells. Otherwise a cell is taken by a lease (lease.h) that
+                           * is stale after so many seconds, and cells that others have are waited for */
     rc_forecast forecast; /* the speed as known so far */
     /* The grid never calls two of these at once, except `cancelled`, which several threads may call. */
     rc_watch watch;

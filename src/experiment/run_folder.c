@@ -134,9 +134,9 @@ rc_status rc_make_run_folder(const char *path)
     return rc_file_remove_leftovers(path);
 }
 
-static rc_status take_lock(const char *path, const char *run, rc_run_folder *folder)
+static rc_status take_lock(const char *path, const char *run, rc_run_folder *folder, bool shared)
 {
-    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+    struct flock lock = {.l_type = (short)(shared ? F_RDLCK : F_WRLCK), .l_whence = SEEK_SET};
     folder->lock = rc_file_open(run, O_RDWR);
     if (folder->lock < 0) {
         folder->lock = 0;
@@ -199,7 +199,8 @@ static rc_status begin_run(const rc_run_folder *folder, const char *path, const 
     return resume ? RC_OK : rc_run_folder_is_free(path);
 }
 
-static rc_status open_folder(rc_run_folder *folder, const char *path, const rc_run_identity *who, bool resume)
+static rc_status open_folder(rc_run_folder *folder, const char *path, const rc_run_identity *who, bool resume,
+                             bool shared)
 {
     char config[RC_PATH_SIZE], run[RC_PATH_SIZE];
     RC_TRY(rc_path_in(path, "config.yaml", config));
@@ -210,15 +211,17 @@ static rc_status open_folder(rc_run_folder *folder, const char *path, const rc_r
     if (!rc_file_exists(run))
         RC_TRY(begin_run(folder, path, run, resume));
     RC_TRY(check_resumed(path, run, folder));
-    RC_TRY(take_lock(path, run, folder)); /* after the last look into run.json: closing it would end the lock */
-    RC_TRY(rc_make_run_folder(path));
+    /* after the last look into run.json: closing it would end the lock */
+    RC_TRY(take_lock(path, run, folder, shared));
+    RC_TRY(shared ? rc_file_make_folder(path) : rc_make_run_folder(path)); /* others may be writing there */
     return rc_file_exists(config) ? check_config(who->config, config) : write_config(who->config, config);
 }
 
-rc_status rc_run_folder_open(rc_run_folder *folder, const char *path, const rc_run_identity *identity, bool resume)
+rc_status rc_run_folder_open(rc_run_folder *folder, const char *path, const rc_run_identity *identity, bool resume,
+                             bool shared)
 {
     *folder = (rc_run_folder){0};
-    rc_status status = open_folder(folder, path, identity, resume);
+    rc_status status = open_folder(folder, path, identity, resume, shared);
     if (status != RC_OK)
         rc_run_folder_close(folder);
     return status;

@@ -29,8 +29,9 @@ typedef struct rc_run_identity {
 /* RC_INVALID_ARGUMENT: it holds a run already, or files that a run would replace. */
 rc_status rc_run_folder_is_free(const char *path);
 /* Makes the folder and describes the run in it, or, to resume, checks that it is this one. Of several processes that do
- * so at once, one gets the folder. */
-rc_status rc_run_folder_open(rc_run_folder *folder, const char *path, const rc_run_identity *identity, bool resume);
+ * so at once, one gets the folder; `shared`: all that say so. */
+rc_status rc_run_folder_open(rc_run_folder *folder, const char *path, const rc_run_identity *identity, bool resume,
+                             bool shared);
 void rc_run_folder_close(rc_run_folder *folder); /* a zeroed one is fine */
 
 #endif

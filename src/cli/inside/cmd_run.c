@@ -15,6 +15,8 @@ enum {
     DATA,
     OUT,
     RESUME,
+    SHARE,
+    LEASE,
     SET,
     SEED,
     TASKS,
@@ -42,6 +44,8 @@ static const rc_option options[OPTIONS] = {
     [DATA] = {"data", RC_OPTION_TEXT, "PATH", NULL, "where the images are; 'procedural' makes some", 0, 0},
     [OUT] = {"out", RC_OPTION_TEXT, "FOLDER", NULL, "where results go (required)", 0, 0},
     [RESUME] = {"resume", RC_OPTION_FLAG, NULL, NULL, "go on with the run in that folder, or begin it", 0, 0},
+    [SHARE] = {"share", RC_OPTION_FLAG, NULL, NULL, "work on the folder with other processes that share it", 0, 0},
+    [LEASE] = {"lease", RC_OPTION_TEXT, "SECONDS", "60", "with --share: when a silent process counts as dead", 0, 0},
     [SET] = {"set", RC_OPTION_LIST, "NAME=VALUE", NULL, "changes one setting; any number of times", 0, 0},
     [SEED] = {"seed", RC_OPTION_TEXT, "N", NULL, "seed of every random number", 0, 0},
     [TASKS] = {"tasks", RC_OPTION_TEXT, "N or N,N,...", NULL, "number of tasks, or the classes of each", 0, 0},
@@ -178,6 +182,14 @@ static int run(const rc_option_value *value, int count, char **arguments)
     if (!rc_read_number(value[CHECKPOINT].text, 0, 86400, &settings.checkpoint_seconds))
         return rc_wrong_usage(&rc_command_run, "option '--checkpoint' is '%s', expected seconds from 0 to 86400",
                               value[CHECKPOINT].text);
+    double lease;
+    if (!rc_read_number(value[LEASE].text, 1, 86400, &lease))
+        return rc_wrong_usage(&rc_command_run, "option '--lease' is '%s', expected seconds from 1 to 86400",
+                              value[LEASE].text);
+    if (value[SHARE].given) {
+        settings.lease_seconds = lease;
+        settings.resume = true;
+    }
     settings.report_seconds = fmin(settings.checkpoint_seconds, 1); /* so that it is asked often enough */
     if (value[ORDERS].given && value[ORDER].given)
         return rc_wrong_usage(&rc_command_run, "--order and --orders: which one?");
@@ -212,7 +224,8 @@ const rc_command rc_command_run = {
                "the published CwD and R-DFCIL configurations. A run can be stopped (Ctrl-C) or killed at\n"
                "any moment; --resume goes on from the last checkpoint and ends with the same bits.\n"
                "With several methods, orders or seeds it runs every combination, side by side where the machine\n"
-               "allows it; --resume skips what is done.",
+               "allows it; --resume skips what is done. With --share any number of processes, on any machines that\n"
+               "see the folder, give the same command and share the combinations out among themselves.",
     .examples = "  recollect run demo --data fashion-mnist --out demo --method finetune,cwd,joint\n"
                 "  recollect run cifar100-5 --data cifar-100-binary --out cifar --order 1\n"
                 "  recollect run cifar100-5 --data procedural --out try --set epochs=4 --set refine_epochs=1\n"
