@@ -308,7 +308,7 @@ RECOLLECT_API void recollect_model_destroy(recollect_model **model);
  *                  alone, or as many as the setting trained_stages says. "head": rows of new classes in
  *                  the head alone; the net and all other rows keep their bits, and it takes seconds. "" or not set:
  *                  "head" for a net that comes from elsewhere and knows 100 classes or has images above 64 pixels,
- *                  unless `method` or `epochs` is set; "all" for others
+ *                  "top" for any other from elsewhere, unless `method` or `epochs` is set; "all" for others
  *
  * An unknown name, or a value that the option does not take (out of its range, or none of its choices), is
  * RECOLLECT_INVALID_ARGUMENT and changes nothing; learning itself finds values that do not go together. Options last

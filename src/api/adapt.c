@@ -90,10 +90,11 @@ static rc_adapt choose_for_foreign(const rc_adapt_facts *facts, char *why, size_
     }
     snprintf(
         why, bytes,
-        "chosen: the whole net learns, because it comes from elsewhere and was made for %d class%s only: its features "
-        "would not tell %d new class%s apart from these; the setting 'adapt' takes another way",
+        "chosen: the last stage of the net learns, too, because it comes from elsewhere and was made for %d class%s "
+        "only: its features would not tell %d new class%s apart from these, and the stages before keep what it "
+        "knows; the setting 'adapt' takes another way",
         known, known == 1 ? "" : "es", facts->n_new, classes);
-    return RC_ADAPT_ALL;
+    return RC_ADAPT_TOP;
 }
 
 rc_status rc_adapt_choose(const rc_adapt_facts *facts, rc_adapt *adapt, char *why, size_t bytes)

@@ -11,8 +11,8 @@
  * (Such a net has a head with a bias, and no class statistics, as no net has that was trained here.)
  * - It tells many classes apart: head. Its features serve for others, too, and were learnt from far more images than a
  *   lesson has; a lesson that moves them loses more of what it knows than it gains, and takes hours, not seconds.
- * - It knows few classes: all, since its features were made for these alone, and rows cannot mend that. But head where
- *   images are large, because dreams of them take hours.
+ * - It knows few classes: top, since its features were made for these alone, and rows cannot mend that. All learns new
+ *   classes a little better, and old ones lose more. But head where images are large: dreams of them take hours.
  * Who sets a method or epochs means all. docs/pretrained.md has what was measured. */
 #ifndef RC_API_ADAPT_H
 #define RC_API_ADAPT_H

@@ -138,7 +138,8 @@ static rc_adapt choice(const recollect_model *model, const rc_learn_settings *se
     return adapt;
 }
 
-/* A foreign net that knows many classes, or has large images, keeps its features; any other learns as a whole. */
+/* A foreign net that knows many classes, or has large images, keeps its features. Of any other the last stage learns,
+ * too. */
 static void what_a_foreign_net_learns_by(void **state)
 {
     (void)state;
@@ -147,16 +148,16 @@ static void what_a_foreign_net_learns_by(void **state)
     rc_learner *l = &foreign->saved.learner;
     assert_int_equal(choice(own, &(rc_learn_settings){0}, ""), RC_ADAPT_ALL);
     assert_int_equal(choice(plain, &(rc_learn_settings){0}, ""), RC_ADAPT_ALL);
-    assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "made for 3 classes only"), RC_ADAPT_ALL);
-    assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "2 new classes"), RC_ADAPT_ALL);
+    assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "made for 3 classes only"), RC_ADAPT_TOP);
+    assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "2 new classes"), RC_ADAPT_TOP);
     l->augment.h = l->augment.w = 64;
-    assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "the whole net learns"), RC_ADAPT_ALL);
+    assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "the last stage of the net learns"), RC_ADAPT_TOP);
     l->augment.h = l->augment.w = 65;
     assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "images of 65 pixels; it was made for 3 classes"),
                      RC_ADAPT_HEAD);
     l->augment.h = l->augment.w = API_SIZE;
     assert_int_equal(rc_head_grow(&l->student.head, 99 - OLD, (rc_rng){0, 0}), RC_OK);
-    assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "made for 99 classes only"), RC_ADAPT_ALL);
+    assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "made for 99 classes only"), RC_ADAPT_TOP);
     assert_int_equal(rc_head_grow(&l->student.head, 1, (rc_rng){0, 0}), RC_OK);
     assert_int_equal(choice(foreign, &(rc_learn_settings){0}, "tell 100 classes apart, and 20 images of 2 new classes"),
                      RC_ADAPT_HEAD);
@@ -194,7 +195,8 @@ static void the_head_alone_needs_a_model_that_keeps_no_images(void **state)
     SUCCEEDS(recollect_model_set(model, "method", "er"));
     SUCCEEDS(recollect_learn(model, &old.images, old.labels, old.names, OLD, NULL));
     SUCCEEDS(recollect_model_set(model, "adapt", "head"));
-    REFUSED(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL), "must be all");
+    REFUSED(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL),
+            "keeps some of the images of every lesson");
     recollect_model_destroy(&model);
 }
 
@@ -447,7 +449,8 @@ static void fit_by_hand(recollect_model *model, const api_data *data, size_t eac
 {
     const rc_learner *l = &model->saved.learner;
     int known = l->student.head.classes;
-    size_t taught = (size_t)l->taught, all = NEW * IMAGES + taught * each;
+    bool statistics = l->class_mean != NULL;
+    size_t taught = (size_t)(statistics ? l->statistics_classes : l->taught), all = NEW * IMAGES + taught * each;
     by_hand h = {.count = (int)all, .d = l->student.head.d};
     size_t d = (size_t)h.d;
     float *weight = calloc((size_t)known * d, sizeof *weight), *bias = calloc((size_t)known, sizeof *bias);
@@ -460,9 +463,13 @@ static void fit_by_hand(recollect_model *model, const api_data *data, size_t eac
     h.label = calloc(all, sizeof *h.label);
     h.centre = calloc(d, sizeof *h.centre);
     read_reals(model, l->student.head.weight, (size_t)known * d, weight);
-    read_reals(model, l->student.head.bias, (size_t)known, bias);
-    read_reals(model, l->taught_mean, taught * d, mean);
-    assert_int_equal(rc_expected_features(&l->student.backbone, h.centre), RC_OK);
+    if (l->student.head.bias != NULL)
+        read_reals(model, l->student.head.bias, (size_t)known, bias);
+    read_reals(model, statistics ? l->class_mean : l->taught_mean, taught * d, mean);
+    if (!statistics)
+        assert_int_equal(rc_expected_features(&l->student.backbone, h.centre), RC_OK);
+    for (size_t i = 0; statistics && i < taught * d; i++)
+        h.centre[i % d] += (double)mean[i] / (double)taught;
     for (size_t i = 0; i < NEW * IMAGES; i++) {
         h.label[i] = data->labels[i];
         h.weight[i] = 1.0 / (NEW * IMAGES);
@@ -556,6 +563,30 @@ static void the_next_lesson_is_the_fit_with_stand_ins(void **state)
         recollect_model_destroy(&model);
     }
     api_data_free(&next);
+}
+
+/* The same for a model that has class statistics: its means are from there, and their mean is the centre. */
+static void class_statistics_give_stand_ins(void **state)
+{
+    (void)state;
+    rc_head_fitted fitted;
+    recollect_model *model = load_for_head(true);
+    const rc_learner *l = &model->saved.learner;
+    size_t d = (size_t)l->student.head.d;
+    double *row = calloc(NEW * (d + 1), sizeof *row);
+    float *now = calloc(NEW * d, sizeof *now), bias[NEW];
+    fit_by_hand(model, &new, 8, row, &fitted);
+    SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL));
+    read_reals(model, rc_real_at(l->backend, l->student.head.weight, OLD * d), NEW * d, now);
+    read_reals(model, rc_real_at(l->backend, l->student.head.bias, OLD), NEW, bias);
+    for (size_t j = 0; j < NEW * d; j++)
+        assert_true(fabs((double)now[j] - row[j]) < 1e-3 * (1 + fabs(row[j])));
+    for (size_t k = 0; k < NEW; k++)
+        assert_true(fabs((double)bias[k] - row[NEW * d + k]) < 1e-2);
+    assert_int_equal(l->taught, 0);
+    free(row);
+    free(now);
+    recollect_model_destroy(&model);
 }
 
 /* What the lesson before taught is still known after the next one. */
@@ -729,6 +760,7 @@ int main(void)
         cmocka_unit_test(class_statistics_go_on),
         cmocka_unit_test(means_of_the_head_s_lessons_are_kept),
         cmocka_unit_test(the_next_lesson_is_the_fit_with_stand_ins),
+        cmocka_unit_test(class_statistics_give_stand_ins),
         cmocka_unit_test(the_next_lesson_takes_little_from_the_last),
         cmocka_unit_test(images_may_come_one_by_one),
         cmocka_unit_test(images_of_old_classes_help_them),

@@ -187,6 +187,29 @@ static void values_that_are_no_number_are_too_large(void **state)
     assert_true(m.reached && fabs(x - 1) < 1e-8);
 }
 
+/* 50 x^2. */
+static double steep(void *user, const double *x, double *gradient)
+{
+    int *calls = user;
+    ++*calls;
+    gradient[0] = 100 * x[0];
+    return 50 * x[0] * x[0];
+}
+
+/* From 1/4 the first step, of length 1, leads up to -3/4; the parabola through what is known then has its lowest point
+ * where the function has it. */
+static void a_step_too_long_tells_where_the_minimum_is(void **state)
+{
+    (void)state;
+    double x = 0.25;
+    int calls = 0;
+    rc_minimum m;
+    SUCCEEDS(rc_minimise(steep, &calls, 1, 1e-9, 100, &x, &m));
+    assert_true(m.reached && fabs(x) < 1e-12);
+    assert_int_equal(m.iterations, 1);
+    assert_int_equal(calls, 3);
+}
+
 static bool says_yes(void *user)
 {
     (void)user;
@@ -464,6 +487,7 @@ int main(void)
         cmocka_unit_test(the_search_ends_at_the_minimum),
         cmocka_unit_test(the_search_stops_where_it_is_told),
         cmocka_unit_test(values_that_are_no_number_are_too_large),
+        cmocka_unit_test(a_step_too_long_tells_where_the_minimum_is),
         cmocka_unit_test(the_search_can_be_stopped),
         cmocka_unit_test(one_image_of_one_class),
         cmocka_unit_test(the_rows_are_where_the_gradient_is_nothing),
