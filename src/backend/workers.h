@@ -14,7 +14,6 @@ typedef struct rc_workers rc_workers;
 struct rc_workers {
     int index, count; /* this process, of how many */
     int beside;       /* of these, how many run on this machine, this one among them */
-    bool lost;        /* the leader has left the others in the midst of a step: there is no other end than `fail` */
     /* The `bytes` of every process, one after the other in the order of the processes. */
     void (*gather)(rc_workers *, const void *mine, void *all, size_t bytes);
     /* Block i of `to` (count blocks of `bytes`) goes to process i; block i of `from` comes from it. */

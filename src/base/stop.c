@@ -45,7 +45,7 @@ bool rc_stop_heard(void)
 
 bool rc_stop_poll(void)
 {
-    if (!current.final && rc_stop_heard())
+    if (!current.final && !current.patient && rc_stop_heard())
         current.final = coarse_now() - current.heard >= RC_STOP_GRACE;
     return current.final;
 }

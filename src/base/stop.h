@@ -18,6 +18,7 @@
 typedef struct rc_stop {
     bool (*wanted)(void *user);
     void *user;
+    bool patient; /* the wish never becomes final: others wait for what this thread is doing */
     /* What follows is for stop.c. */
     double asked, heard; /* clock: when it was asked last, when the first yes came; 0: never */
     bool final;

@@ -334,17 +334,6 @@ static rc_status give_order(const cell_run *m, const rc_position *position)
     return status;
 }
 
-/* After a failure of the stages the others wait for the next word, unless the leader was stopped in the midst of a
- * step: then they wait for the rest of that, which will never come. */
-static void call_off(const cell_run *m)
-{
-    rc_workers *workers = m->backend->workers;
-    if (workers != NULL && rc_stopped())
-        workers->lost = true;
-    else if (workers != NULL)
-        rc_workers_word(workers, RC_WORD_LEFT);
-}
-
 static rc_status begin_task(cell_run *m, int task)
 {
     const rc_task_stream *stream = &m->trial->stream;
@@ -488,8 +477,8 @@ static rc_status run_task(cell_run *m, int task)
     rc_forecast_begin_task(&m->cell->forecast, &m->model.learner, &later);
     RC_TRY(give_order(m, &position));
     rc_status status = rc_run_stages(&m->model.learner, position.stage, position.step, &hooks, m->wall);
-    if (status != RC_OK)
-        call_off(m);
+    if (status != RC_OK && m->backend->workers != NULL) /* the others are about to begin the next steps */
+        rc_workers_word(m->backend->workers, RC_WORD_LEFT);
     RC_TRY(status);
     rc_safetensors_close(m->checkpoint);
     m->checkpoint = NULL;

@@ -393,7 +393,7 @@ static rc_status compare_badges(const experiment *x, const rc_backend *backend)
     char mine[BADGE_SIZE];
     char(*all)[BADGE_SIZE] = rc_alloc_zeroed(NULL, (size_t)workers->count, sizeof *all);
     if (all == NULL) {
-        workers->lost = true; /* the others wait */
+        workers->fail(workers, "no memory"); /* the others wait */
         return RC_OUT_OF_MEMORY;
     }
     write_badge(x, backend, mine);
@@ -570,7 +570,7 @@ static rc_status run_with_workers(const rc_run_settings *settings, rc_workers *w
                      workers->count, workers->beside);
     rc_status status = run_experiment(&own, workers);
     rc_stop_swap(before);
-    if (workers->lost || (workers->index > 0 && status != RC_OK))
+    if (workers->index > 0 && status != RC_OK)
         workers->fail(workers, rc_message()); /* ends all */
     if (workers->index == 0)
         rc_workers_word(workers, RC_WORD_END);

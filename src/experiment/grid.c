@@ -347,7 +347,9 @@ static void *work(void *user)
     int i;
     bool enough = false;
     rc_memory_set_budget(g->budget);
-    rc_stop before = rc_stop_swap(rc_watch_stop(&g->settings->watch));
+    rc_stop stop = rc_watch_stop(&g->settings->watch);
+    stop.patient = g->settings->workers != NULL; /* which would wait for the rest of a step */
+    rc_stop before = rc_stop_swap(stop);
     pthread_mutex_lock(&g->lock);
     while (!enough && (i = next_cell(g)) >= 0) {
         enough = run_next(g, i);

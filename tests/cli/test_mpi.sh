@@ -92,8 +92,15 @@ killed() {
     processes 2 "${tiny[@]}" --stop-after 1 --out moves || fail "the first task: $(tail -n 3 err.txt)"
     processes 4 "${tiny[@]}" --resume --out moves || fail "another number of processes: $(tail -n 3 err.txt)"
     cmp -s whole/cwd/classes.csv moves/cwd/classes.csv || fail "2, then 4 processes have other accuracies than one"
-    # The checkpoint of the killed one is intact: one process takes it up.
-    timeout -s INT 2 "$recollect" "${long[@]}" --set batch=15 --resume --out dies >out.txt 2>err.txt
+    # The checkpoint of the killed one is intact: five processes take it up. Asked to stop, they save.
+    local size
+    size=$(wc -c <dies/first-task/events.jsonl) waited=0 code=0
+    "$mpirun" -n 5 "$recollect" "${long[@]}" --set batch=15 --resume --out dies >out.txt 2>err.txt &
+    starter=$!
+    until [ "$(wc -c <dies/first-task/events.jsonl)" -gt $((size + 2000)) ] || [ $((waited++)) -gt 400 ]; do sleep 0.05; done
+    kill -USR1 $starter
+    wait $starter || code=$?
+    [ $code -eq 130 ] || fail "asked to stop, the job ends with code $code: $(tail -n 3 err.txt)"
     grep -q "stopped and saved" err.txt || fail "what was killed does not go on: $(tail -n 3 err.txt)"
 }
 

@@ -18,6 +18,7 @@
 #include "check/selftest.h"
 #include "cil/sources.h"
 #include "nn/pass.h"
+#include "support/parts.h"
 
 static const char *module;
 
@@ -601,6 +602,19 @@ static void test_decoded_pixels_near_one(void **state)
     }
 }
 
+static void test_parts_of_a_batch(void **state)
+{
+    (void)state;
+    static const char *const name[] = {"cuda:bf16", "cuda:fp32"};
+    use_module(module);
+    for (int i = 0; i < 2; i++) {
+        rc_backend *be;
+        assert_int_equal(rc_backend_open(name[i], 1, NULL, &be), RC_OK);
+        assert_parts_make_the_batch(be);
+        rc_backend_close(be);
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -627,6 +641,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_spoiled_chains),
         cmocka_unit_test(test_workspace_outlives_a_failure),
         cmocka_unit_test(test_decoded_pixels_near_one),
+        cmocka_unit_test(test_parts_of_a_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

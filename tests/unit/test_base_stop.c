@@ -86,6 +86,21 @@ static void one_yes_becomes_final(void **state)
     assert_false(rc_stopped() || rc_stop_poll());
 }
 
+/* One that others wait for hears the wish, and goes on. */
+static void the_patient_go_on(void **state)
+{
+    (void)state;
+    person p = {.yes_at = 1};
+    rc_stop stop = ask(&p);
+    stop.patient = true;
+    rc_stop before = rc_stop_swap(stop);
+    double began = rc_now();
+    while (rc_now() - began < 1.5 * RC_STOP_GRACE)
+        assert_false(rc_stop_poll());
+    assert_true(rc_stop_heard() && !rc_stopped());
+    rc_stop_swap(before);
+}
+
 typedef struct loop {
     _Atomic int done;
     double seconds; /* of each task */
@@ -171,6 +186,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nobody_stops_nothing),
         cmocka_unit_test(one_yes_becomes_final),
+        cmocka_unit_test(the_patient_go_on),
         cmocka_unit_test(loops_skip_what_is_left),
         cmocka_unit_test(backends_tell_that_they_were_stopped),
     };
