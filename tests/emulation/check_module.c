@@ -287,6 +287,49 @@ static void test_images_that_do_not_fit(void **state)
     }
 }
 
+static rc_status refuse_one(const void *owner, int32_t index)
+{
+    return index == *(const int32_t *)owner ? rc_fail(RC_FORMAT, "record %d", (int)index) : RC_OK;
+}
+
+/* A device copies what it is lent, in runs of neighbours; memory of its own follows. A damaged image ends that. */
+static void test_images_that_are_lent(void **state)
+{
+    (void)state;
+    enum { IMAGE = 12, ALL = 9, LENT = 5 };
+    const int32_t index[LENT] = {2, 3, 4, 0, 8};
+    uint8_t images[ALL * IMAGE], more[IMAGE], found[(LENT + 1) * IMAGE];
+    int32_t broken = -1;
+    rc_backend *be;
+    void *handle;
+    for (size_t i = 0; i < sizeof images; i++)
+        images[i] = (uint8_t)(3 * i);
+    memset(more, 77, sizeof more);
+    rc_lent_images lent = {
+        .from = images, .index = index, .count = LENT, .bytes = IMAGE, .check = refuse_one, .owner = &broken};
+    use_module(module);
+    assert_int_equal(rc_backend_open("cuda:fp32", 1, NULL, &be), RC_OK);
+    assert_int_equal(be->lend_images(be, &lent, sizeof more, &handle), RC_OK);
+    be->write_images(be, handle, LENT * IMAGE, more, sizeof more);
+    assert_int_equal(be->expect_images(be, handle, NULL, 0), RC_OK);
+    be->read_images(be, found, handle, 0, sizeof found);
+    assert_int_equal(be->sync(be), RC_OK);
+    for (int i = 0; i < LENT; i++)
+        assert_memory_equal(found + i * IMAGE, images + index[i] * IMAGE, IMAGE);
+    assert_memory_equal(found + LENT * IMAGE, more, IMAGE);
+    be->release(be, handle);
+    lent.index = NULL; /* the first ones */
+    assert_int_equal(be->lend_images(be, &lent, 0, &handle), RC_OK);
+    be->read_images(be, found, handle, 0, LENT * IMAGE);
+    assert_memory_equal(found, images, LENT * IMAGE);
+    be->release(be, handle);
+    broken = 4;
+    assert_int_equal(be->lend_images(be, &lent, 0, &handle), RC_FORMAT);
+    assert_string_equal(rc_message(), "record 4");
+    assert_null(handle);
+    rc_backend_close(be);
+}
+
 /* ---- several backends at once ---------------------------------------------------------------------------------- */
 
 /* What a run does, in small: memory comes and goes, steps are captured and repeated, values are read. */
@@ -628,6 +671,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_limits_device_memory),
         cmocka_unit_test(test_repeats_a_captured_step),
         cmocka_unit_test(test_images_that_do_not_fit),
+        cmocka_unit_test(test_images_that_are_lent),
         cmocka_unit_test(test_several_threads),
         cmocka_unit_test(test_operations_in_fp32),
         cmocka_unit_test(test_operations_in_bf16),
