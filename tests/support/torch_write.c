@@ -146,6 +146,7 @@ static bytes write_pickle(const rc_named_tensor *tensors, int count, const torch
 static void put_entry(bytes *zip, bytes *directory, const char *name, const void *data, size_t size,
                       const torch_style *style)
 {
+    static const char comment[] = "of an entry";
     bool deflated = style->deflated;
     uint32_t checksum = (uint32_t)crc32_z(0, data, size), at = (uint32_t)zip->size;
     size_t room = compressBound((uLong)size) + 64, packed = size;
@@ -185,8 +186,8 @@ static void put_entry(bytes *zip, bytes *directory, const char *name, const void
     put_number(directory, 0, 2);
     put(directory, shared.data, shared.size);
     put_number(directory, style->large ? 6 + 28 : 0, 2);
-    put_number(directory, 0, 6); /* comment, disk, attributes */
-    put_number(directory, 0, 4);
+    put_number(directory, style->large ? strlen(comment) : 0, 2);
+    put_number(directory, 0, 8); /* disk, attributes */
     put_number(directory, style->large ? UINT32_MAX : at, 4);
     put_text(directory, name);
     if (style->large) {
@@ -196,6 +197,7 @@ static void put_entry(bytes *zip, bytes *directory, const char *name, const void
         put_number(directory, size, 8);
         put_number(directory, packed, 8);
         put_number(directory, at, 8);
+        put_text(directory, comment);
     }
     free(shared.data);
     free(block);

@@ -272,10 +272,27 @@ static void broken_pickles_are_named(void **state)
     refused_old("_rebuild_tensor_v2", "_rebuild_tensor_v3", 18, "asks for torch._utils._rebuild_tensor_v3");
     refused_old("storage", "starage", 7, "a name of something that is no storage");
     refused_old("NtQ", "JtQ", 3, "is not a pickle that recollect reads");
+    refused_old("](X\1\0\0\0"
+                "2",
+                "](J\1\0\0\0N", 8, "has an element that is a number, expected a string");
+    refused_old("conv.weight", "conv\0weight", 11, "a tensor has an impossible name");
     const rc_named_tensor twice[] = {few[0], few[0]};
     size_t size;
     uint8_t *bytes = torch_write(twice, 2, (torch_style){0}, &size);
     refused(bytes, size, "has two tensors 'conv.weight'");
+    free(bytes);
+    char name[258] = "";
+    memset(name, 'n', 256);
+    rc_named_tensor one = few[0];
+    one.name = name;
+    rc_torch_file *file;
+    bytes = torch_write(&one, 1, (torch_style){0}, &size);
+    assert_int_equal(rc_torch_file_parse("x.pth", bytes, size, &file), RC_OK);
+    rc_torch_file_close(file);
+    free(bytes);
+    name[256] = 'n';
+    bytes = torch_write(&one, 1, (torch_style){0}, &size);
+    refused(bytes, size, "a tensor has an impossible name");
     free(bytes);
 }
 
@@ -299,6 +316,15 @@ static void broken_archives_are_named(void **state)
     rc_torch_file_close(file);
     patch(bytes, size, "net/data.pkl", "net/date.pkl", 12);
     refused(bytes, size, "is an archive without data.pkl");
+    free(bytes);
+    bytes = torch_write(few, FEW, (torch_style){0}, &size);
+    for (size_t at = 0, entries = 0; entries < 2; at++) /* either fits, both do not */
+        if (memcmp(bytes + at, "PK\1\2", 4) == 0) {
+            bytes[at + 20] = (uint8_t)(size / 2 + 1);
+            bytes[at + 21] = (uint8_t)((size / 2 + 1) >> 8);
+            entries++;
+        }
+    refused(bytes, size, "its entries overlap");
     free(bytes);
     bytes = torch_write(few, FEW, (torch_style){0}, &size);
     patch(bytes, size, "little", "big   ", 6);
@@ -348,7 +374,14 @@ static void broken_large_archives_are_named(void **state)
 {
     (void)state;
     static const char locator[] = "PK\6\7", record[] = "PK\6\6", entry[] = "PK\1\2";
-    enum { FIELDS = 46 + 10 + 6 }; /* of the last entry, net/data/2, behind one that nobody asks for */
+    enum { FIELDS = 46 + 10 + 6 };     /* of the last entry, net/data/2, behind one that nobody asks for */
+    uint8_t empty[56 + 20 + 22] = {0}; /* no entries */
+    memcpy(empty, record, 4);
+    memcpy(empty + 56, locator, 4);
+    memcpy(empty + 76, "PK\5\6", 4);
+    memset(empty + 84, 0xFF, 12);
+    refused(empty, sizeof empty, "is an archive without data.pkl");
+    refused(empty + 1, sizeof empty - 1, "its directory does not fit into it");
     refused_large(locator, 0, 1, 'Q', "the record of large archives is missing");
     refused_large(record, 0, 1, 'Q', "the record of large archives is missing");
     refused_large(locator, 8, 8, UINT64_MAX, "the record of large archives is missing");
