@@ -2,6 +2,9 @@
 # where MPI is found, ON asks for it, OFF leaves it out.
 set(demand REQUIRED)
 if(RC_MPI STREQUAL "AUTO")
+    if(CMAKE_CROSSCOMPILING) # the MPI that is found would be this machine's
+        return()
+    endif()
     set(demand QUIET)
 endif()
 find_package(MPI ${demand} COMPONENTS C)
