@@ -50,13 +50,19 @@ rc_status rc_workers_open(rc_workers **workers)
     return RC_UNSUPPORTED;
 }
 
+rc_status rc_workers_check(const rc_workers *workers, const rc_backend *backend)
+{
+    return backend->join_workers != NULL
+               ? RC_OK
+               : rc_fail(RC_UNSUPPORTED, "the backend '%s' computes in one process alone, and there are %d",
+                         backend->about.name, workers->count);
+}
+
 rc_status rc_workers_join(rc_workers *workers, rc_backend *backend)
 {
     if (workers == NULL)
         return RC_OK;
-    if (backend->join_workers == NULL)
-        return rc_fail(RC_UNSUPPORTED, "the backend '%s' computes in one process alone, and there are %d",
-                       backend->about.name, workers->count);
+    RC_TRY(rc_workers_check(workers, backend));
     return backend->join_workers(backend, workers);
 }
 

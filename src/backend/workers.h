@@ -46,6 +46,9 @@ typedef rc_status rc_mpi_open(const rc_workers_host *host, rc_workers **workers)
  * and the module is opened. */
 rc_status rc_workers_open(rc_workers **workers);
 
+/* May the backend join? RC_UNSUPPORTED: it computes in one process alone. */
+rc_status rc_workers_check(const rc_workers *workers, const rc_backend *backend);
+
 /* The backend takes its part of every batch from here on, until it is closed. workers NULL: nothing to do. */
 rc_status rc_workers_join(rc_workers *workers, rc_backend *backend);
 

@@ -414,6 +414,7 @@ static rc_status meet(const experiment *x, const rc_backend *backend)
     int batch = x->settings->config.settings.batch;
     if (x->workers == NULL)
         return RC_OK;
+    RC_TRY(rc_workers_check(x->workers, backend));
     if (batch % x->workers->count != 0)
         return rc_fail(RC_INVALID_ARGUMENT,
                        "the setting 'batch' is %d, which %d processes cannot share in equal parts: choose a batch that "

@@ -245,6 +245,20 @@ static void the_leader_says_how_far(void **state)
     }
 }
 
+static void a_backend_may_have_to_compute_alone(void **state)
+{
+    (void)state;
+    rc_workers three = {.count = 3};
+    rc_backend *be;
+    assert_int_equal(rc_backend_open("reference", 1, NULL, &be), RC_OK);
+    be->join_workers = NULL;
+    assert_int_equal(rc_workers_join(&three, be), RC_UNSUPPORTED);
+    assert_non_null(strstr(rc_message(), "'reference' computes in one process alone, and there are 3"));
+    assert_int_equal(be->parts, 0);
+    assert_int_equal(rc_workers_join(NULL, be), RC_OK);
+    rc_backend_close(be);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -252,6 +266,7 @@ int main(void)
         cmocka_unit_test(kernels_agree_within_rounding),
         cmocka_unit_test(parts_make_the_batch),
         cmocka_unit_test(the_leader_says_how_far),
+        cmocka_unit_test(a_backend_may_have_to_compute_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
