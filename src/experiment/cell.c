@@ -80,6 +80,8 @@ static rc_status check_tensors(const rc_cell *cell, const char *name, const char
     if (!rc_file_exists(path))
         return RC_OK;
     rc_status status = rc_safetensors_open_header(path, &file);
+    if (status == RC_IO && !rc_file_exists(path))
+        return RC_OK; /* another process that works on the cell has removed its checkpoint just now */
     if (status != RC_OK)
         return status == RC_FORMAT ? rc_fail(status, "%s; %s", rc_message(), advice) : status;
     const char *text = rc_safetensors_metadata(file, "config");

@@ -16,6 +16,7 @@ typedef struct rc_cell {
     const rc_method *method;
     bool first_task;             /* the first task alone, for all methods that share it */
     const struct rc_cell *first; /* the cell whose model it begins from; NULL: it trains its first task itself */
+    bool elsewhere;              /* it belongs to another process's part of the grid, and is only summed up here */
     rc_results results;
     rc_forecast forecast; /* speed as known when it begins, updated as it goes */
     char path[RC_PATH_SIZE], fingerprint[RC_FINGERPRINT_SIZE];

@@ -127,9 +127,12 @@ static rc_status make_cells(experiment *x)
         return RC_OUT_OF_MEMORY;
     for (int t = 0; t < x->trials; t++) {
         rc_cell *first = cell_of(x, t, -1);
+        bool elsewhere = s->shards > 0 && t % s->shards != s->shard - 1;
         RC_TRY(rc_cell_create_first(first, &x->trial[t]));
         for (int m = 0; m < s->methods; m++)
             RC_TRY(rc_cell_create(cell_of(x, t, m), &x->trial[t], s->method[m], first));
+        for (int m = -1; m < s->methods; m++)
+            cell_of(x, t, m)->elsewhere = elsewhere;
     }
     return RC_OK;
 }
@@ -141,7 +144,7 @@ static int open_cells(const experiment *x)
 {
     int count = 0;
     for (int i = 0; i < x->cells; i++)
-        count += !x->cell[i].first_task && !rc_cell_done(&x->cell[i]);
+        count += !x->cell[i].first_task && !x->cell[i].elsewhere && !rc_cell_done(&x->cell[i]);
     return count > 0 ? count : 1;
 }
 
@@ -284,6 +287,8 @@ static rc_status print_results(const experiment *x, const rc_cell_end *end, bool
                           .folder = s->out};
     const rc_results *row[RC_MAX_METHODS];
     for (int t = 0; t < x->trials && !stopped; t++) {
+        if (cell_of(x, t, -1)->elsewhere)
+            continue;
         if (x->trials > 1)
             s->line(s->watch.user, x->trial[t].name);
         for (int m = 0; m < s->methods; m++)
@@ -317,6 +322,18 @@ static rc_status tell_ends(const experiment *x, rc_status status, const rc_cell_
                    failed < all ? ", the others are done" : "");
 }
 
+/* What other processes have done of their parts by now. */
+static rc_status look_elsewhere(experiment *x, rc_cell_end *end)
+{
+    for (int i = 0; i < x->cells; i++) {
+        if (!x->cell[i].elsewhere)
+            continue;
+        RC_TRY(rc_cell_reload(&x->cell[i]));
+        end[i].status = rc_cell_done(&x->cell[i]) ? RC_OK : RC_CANCELLED;
+    }
+    return RC_OK;
+}
+
 static rc_status run_cells(experiment *x)
 {
     const rc_run_settings *s = x->settings;
@@ -336,7 +353,9 @@ static rc_status run_cells(experiment *x)
     if (end == NULL)
         return RC_OUT_OF_MEMORY;
     rc_status status = rc_grid_run(&grid, end);
-    rc_status written = print_results(x, end, status == RC_CANCELLED);
+    rc_status written = look_elsewhere(x, end);
+    if (written == RC_OK)
+        written = print_results(x, end, status == RC_CANCELLED);
     if (status != RC_OK)
         status = tell_ends(x, status, end);
     else

@@ -41,6 +41,9 @@ typedef struct rc_run_settings {
     double lease_seconds; /* above 0: other processes work in the folder, too, and this one joins them or is the first;
                            * one that does not move for so long is taken for dead. The caller sets
                            * `resume`, too */
+    int shard,
+        shards; /* above 0: of the orders and seeds only every shards-th, from number `shard` (1 ..) on, is run, and
+                        * others, which other processes run in the same folder, are summed up as far as they are done */
     double checkpoint_seconds;
     double report_seconds; /* between looks at the losses, and at whether to stop */
     const char *command_line;

@@ -127,6 +127,8 @@ static rc_pace pace_of_all(grid *g, const rc_pace *own)
     double all = 0, left = 0;
     for (int i = 0; i < g->settings->cells; i++) {
         const rc_cell *cell = &g->settings->cell[i];
+        if (cell->elsewhere)
+            continue;
         rc_workload work = rc_cell_work(cell, 0);
         all += rc_forecast_seconds(&g->known, &work);
         if (g->state[i] == RC_CELL_WAITS) {
@@ -387,7 +389,7 @@ bool rc_grid_has_work(const rc_cell *cell, int cells, int index)
     bool needed = !cell[index].first_task;
     for (int i = 0; i < cells; i++)
         needed = needed || (cell[i].first == &cell[index] && cell[i].results.done == 0);
-    return needed && !rc_cell_done(&cell[index]);
+    return needed && !cell[index].elsewhere && !rc_cell_done(&cell[index]);
 }
 
 static rc_status result_of(const grid *g)

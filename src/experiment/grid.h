@@ -35,7 +35,8 @@ typedef struct rc_cell_end {
     char message[RC_MESSAGE_SIZE + 64]; /* of a failure, or where it was stopped; "": none */
 } rc_cell_end;
 
-/* Has a cell something to do? No if all its tasks are done; no for a first task that no method needs any more. */
+/* Has a cell something to do here? No if all its tasks are done or another process does them; no for a first task that
+ * no method needs any more. */
 bool rc_grid_has_work(const rc_cell *cell, int cells, int index);
 
 /* Runs the cells that are not done. end: (cells), zeroed. RC_OK: every cell is done; RC_CANCELLED: stopped; otherwise

@@ -45,6 +45,17 @@ wait $first 2>/dev/null
 expect 0 "order 1" "${grid[@]}" --out killed --share --lease 1
 same killed
 
+# ---- parts: one after the other, and the last one sums up ------------------------------------------------------------
+expect 2 "--shard is for --share" "${grid[@]}" --out no --shard 1/2
+expect 2 "option '--shard' is '3/2', expected K/N" "${grid[@]}" --out no --share --shard 3/2
+expect 2 "option '--shard' is 'slurm', expected K/N" "${grid[@]}" --out no --share --shard slurm
+expect 0 "accuracy" "${grid[@]}" --out parts --share --shard 1/2
+[ -z "$(find parts/order-1 -name 'task-*.safetensors')" ] || fail "part 1 of 2 has run order 1, too"
+export SLURM_ARRAY_TASK_ID=7 SLURM_ARRAY_TASK_MIN=6 SLURM_ARRAY_TASK_COUNT=2
+expect 0 "accuracy" "${grid[@]}" --out parts --share --shard slurm
+[ "$(grep -c "task 2 of 2: accuracy" out.txt)" -eq 2 ] || fail "part 2 of 2 has run more than its order"
+same parts
+
 # ---- who does not share does not join ---------------------------------------------------------------------------------
 "$recollect" "${grid[@]}" --out apart --share --set epochs=500 >first.txt 2>&1 &
 first=$!

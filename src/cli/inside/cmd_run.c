@@ -17,6 +17,7 @@ enum {
     RESUME,
     SHARE,
     LEASE,
+    SHARD,
     SET,
     SEED,
     TASKS,
@@ -46,6 +47,8 @@ static const rc_option options[OPTIONS] = {
     [RESUME] = {"resume", RC_OPTION_FLAG, NULL, NULL, "go on with the run in that folder, or begin it", 0, 0},
     [SHARE] = {"share", RC_OPTION_FLAG, NULL, NULL, "work on the folder with other processes that share it", 0, 0},
     [LEASE] = {"lease", RC_OPTION_TEXT, "SECONDS", "60", "with --share: when a silent process counts as dead", 0, 0},
+    [SHARD] = {"shard", RC_OPTION_TEXT, "K/N", NULL, "with --share: every N-th order and seed; 'slurm': by the array",
+               0, 0},
     [SET] = {"set", RC_OPTION_LIST, "NAME=VALUE", NULL, "changes one setting; any number of times", 0, 0},
     [SEED] = {"seed", RC_OPTION_TEXT, "N", NULL, "seed of every random number", 0, 0},
     [TASKS] = {"tasks", RC_OPTION_TEXT, "N or N,N,...", NULL, "number of tasks, or the classes of each", 0, 0},
@@ -111,6 +114,22 @@ static rc_status read_methods(const char *list, rc_run_settings *settings)
         if (*p == '\0')
             return RC_OK;
     }
+}
+
+/* K/N, or what Slurm calls this job of an array. */
+static bool read_shard(const char *text, rc_run_settings *settings)
+{
+    char end;
+    if (strcmp(text, "slurm") == 0) {
+        const char *id = getenv("SLURM_ARRAY_TASK_ID"), *first = getenv("SLURM_ARRAY_TASK_MIN");
+        const char *count = getenv("SLURM_ARRAY_TASK_COUNT");
+        if (id == NULL || first == NULL || count == NULL)
+            return false;
+        settings->shard = atoi(id) - atoi(first) + 1;
+        settings->shards = atoi(count);
+    } else if (sscanf(text, "%9d/%9d%c", &settings->shard, &settings->shards, &end) != 2)
+        return false;
+    return settings->shards >= 1 && settings->shard >= 1 && settings->shard <= settings->shards;
 }
 
 /* The next number of a list and what follows it; false: there is none. */
@@ -190,6 +209,13 @@ static int run(const rc_option_value *value, int count, char **arguments)
         settings.lease_seconds = lease;
         settings.resume = true;
     }
+    if (value[SHARD].given && !value[SHARE].given)
+        return rc_wrong_usage(&rc_command_run, "--shard is for --share: processes that share a folder");
+    if (value[SHARD].given && !read_shard(value[SHARD].text, &settings))
+        return rc_wrong_usage(&rc_command_run,
+                              "option '--shard' is '%s', expected K/N, such as 1/4 to 4/4, or 'slurm' in a job of an "
+                              "array (sbatch --array=1-4)",
+                              value[SHARD].text);
     settings.report_seconds = fmin(settings.checkpoint_seconds, 1); /* so that it is asked often enough */
     if (value[ORDERS].given && value[ORDER].given)
         return rc_wrong_usage(&rc_command_run, "--order and --orders: which one?");
