@@ -136,7 +136,9 @@ static bytes write_pickle(const rc_named_tensor *tensors, int count, const torch
     put_text(&b, ")R(");
     for (int i = 0; i < count; i++)
         put_tensor(&b, &tensors[i], i, style);
-    put_text(&b, style->inside != NULL ? "us." : "u.");
+    put_text(&b, "u}"); /* as a module's state_dict() has an attribute */
+    put_string(&b, "_metadata", style->framed);
+    put_text(&b, style->inside != NULL ? "}sbs." : "}sb.");
     put_pickle(&whole, b, style->framed);
     return whole;
 }

@@ -469,6 +469,45 @@ static void claims_are_not_believed(void **state)
     claim(UINT64_MAX, 0, 1, 1, "no storage of numbers");
 }
 
+/* An old file of one tensor of every number that 8 bytes hold of a type. */
+static void every_type_is_known(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        rc_dtype dtype;
+    } types[] = {{"Float", RC_DTYPE_F32},     {"Double", RC_DTYPE_F64}, {"Half", RC_DTYPE_F16},
+                 {"BFloat16", RC_DTYPE_BF16}, {"Long", RC_DTYPE_I64},   {"Int", RC_DTYPE_I32},
+                 {"Short", RC_DTYPE_I16},     {"Char", RC_DTYPE_I8},    {"Byte", RC_DTYPE_U8},
+                 {"Bool", RC_DTYPE_BOOL}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+        static const char begin[] = "\x80\x02\x8A\x0A\x6C\xFC\x9C\x46\xF9\x20\x6A\xA8\x50\x19."
+                                    "\x80\x02M\xE9\x03.\x80\x02}U\x0Dlittle_endian\x88s.";
+        static const char end[] = "t\x89}tRs.\x80\x02]U\x01"
+                                  "0a.";
+        uint8_t file[512], count = (uint8_t)(8 / rc_dtype_bytes(types[i].dtype));
+        char text[256];
+        size_t size = 0;
+        put(file, &size, begin, sizeof begin - 1);
+        int length = snprintf(text, sizeof text,
+                              "\x80\x02}U\x06tensorctorch._utils\n_rebuild_tensor_v2\n((U\x07storagectorch\n%sStorage\n"
+                              "U\x01"
+                              "0U\x03"
+                              "cpuK%ctQK",
+                              types[i].name, count);
+        put(file, &size, text, (size_t)length);
+        put(file, &size, (const uint8_t[]){0, '(', 'K', count, 't', '(', 'K', 1}, 8);
+        put(file, &size, end, sizeof end - 1);
+        put(file, &size, (const uint8_t[16]){count}, 16);
+        rc_torch_file *read;
+        if (rc_torch_file_parse("x.pth", file, size, &read) != RC_OK)
+            fail_msg("%s: %s", types[i].name, rc_message());
+        assert_int_equal(rc_torch_file_at(read, 0)->dtype, types[i].dtype);
+        assert_int_equal(rc_torch_file_at(read, 0)->shape[0], count);
+        rc_torch_file_close(read);
+    }
+}
+
 /* An entry that claims to unpack to more than it does, or to more than is allowed. */
 static void deflated_claims_are_not_believed(void **state)
 {
@@ -541,6 +580,7 @@ int main(void)
         cmocka_unit_test(broken_pickles_are_named),
         cmocka_unit_test(broken_archives_are_named),
         cmocka_unit_test(claims_are_not_believed),
+        cmocka_unit_test(every_type_is_known),
         cmocka_unit_test(deflated_claims_are_not_believed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
