@@ -568,7 +568,7 @@ static void the_next_lesson_is_the_fit_with_stand_ins(void **state)
     static const struct {
         int more;
         size_t each;
-    } cases[] = {{0, 8}, {254, 8}, {255, 7}, {2047, 1}};
+    } cases[] = {{0, 8}, {254, 8}, {255, 7}, {1022, 2}, {2047, 1}};
     api_data next;
     api_data_make(&next, 1, NEW, IMAGES, 4);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
