@@ -3,9 +3,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/matrix.h"
 #include "analysis/probe.h"
 #include "analysis/statistics.h"
+#include "base/matrix.h"
 #include "base/memory.h"
 
 /* All that a ledger needs while it goes from task to task. */

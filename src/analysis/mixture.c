@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/matrix.h"
 #include "analysis/statistics.h"
+#include "base/matrix.h"
 #include "base/memory.h"
 #include "base/stop.h"
 

@@ -3,8 +3,8 @@
  * usage: head_fit FILE OUT
  * FILE: feature (images, d), old_sum, old_best, weight (images) and rule (penalty, margin) in f32; label (images) and
  * classes (1) in i32. OUT: row (classes, d) and fitted (shift, median, loss) in f64 */
-#include "base/memory.h"
 #include "cil/head_fit.h"
+#include "base/memory.h"
 #include "model/safetensors.h"
 
 /* A new block, which the program's end frees. */

@@ -8,9 +8,9 @@
 
 #include <cmocka.h>
 
-#include "base/matrix.h"
 #include "analysis/mixture.h"
 #include "analysis/statistics.h"
+#include "base/matrix.h"
 #include "support/divergence.h"
 #include "support/succeeds.h"
 #include "unit/waves.h"

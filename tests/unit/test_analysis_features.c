@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
-#include "base/matrix.h"
 #include "analysis/mixture.h"
 #include "analysis/probe.h"
 #include "analysis/statistics.h"
+#include "base/matrix.h"
 #include "base/memory.h"
 #include "support/cpu_backend.h"
 #include "support/divergence.h"
