@@ -1,6 +1,6 @@
 # The CUDA module, librecollect_cuda.so: opened at run time, so that one program runs with and without a driver.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-    set(CMAKE_CUDA_ARCHITECTURES 80-real 90) # newer cards compile what is there for 90
+    set(CMAKE_CUDA_ARCHITECTURES 80-real 90a-real 90-virtual) # newer cards compile what is there for 90
 endif()
 enable_language(CUDA)
 find_package(CUDAToolkit REQUIRED)

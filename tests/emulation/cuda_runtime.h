@@ -22,6 +22,7 @@
 #include <typeinfo>
 
 #define __global__
+#define __noinline__ __attribute__((noinline))
 #define __device__
 #define __host__
 #define __shared__      static /* blocks run one after the other, each kernel's own */

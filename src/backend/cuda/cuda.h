@@ -71,6 +71,7 @@ typedef struct rc_cuda {
     rc_backend table; /* first, so that an rc_backend * is an rc_cuda * */
     rc_module_host host;
     bool bf16;  /* activations; otherwise float */
+    bool wgmma; /* the card has the products of product/wgmma.cuh: sm_90 alone */
     bool early; /* kernels may begin while the one before ends: sm_90 and newer */
     int multiprocessors;
     int shared_bytes; /* that a block can have */

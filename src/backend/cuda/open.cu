@@ -74,6 +74,7 @@ static rc_status open_device(rc_cuda *cuda)
     cuda->multiprocessors = properties.multiProcessorCount;
     cuda->shared_bytes = (int)properties.sharedMemPerBlockOptin;
     cuda->early = properties.major >= 9;
+    cuda->wgmma = properties.major == 9;
     snprintf(cuda->device_name, sizeof cuda->device_name, "%.63s", properties.name);
     snprintf(cuda->isa, sizeof cuda->isa, "sm_%d%d %s", properties.major, properties.minor,
              cuda->bf16 ? "bf16" : "fp32");

@@ -7,6 +7,7 @@ bool rc_cuda_mma_backward_data(rc_cuda *cuda, const rc_conv *conv, const rc_grad
 {
     gather_plan plan;
     wide_plan wide;
+    strip_plan strip;
     gradient_source source;
     const rc_tensor *x = epilogue->x;
     bool slopes = epilogue->partial && x->act != RC_ACT_NONE;
@@ -18,7 +19,10 @@ bool rc_cuda_mma_backward_data(rc_cuda *cuda, const rc_conv *conv, const rc_grad
     if (!cuda->bf16 || !finishes || !view_source(dy, &source))
         return false;
     if (rc_cuda_plan_wide(cuda, conv, false, x, &wide)) {
-        launch_wide(cuda, "conv_backward_data", wide, source, dy->y, sink, weight);
+        if (rc_cuda_plan_strip(cuda, conv, false, x, &strip))
+            launch_strip(cuda, "conv_backward_data", strip, source, dy->y, sink, weight);
+        else
+            launch_wide(cuda, "conv_backward_data", wide, source, dy->y, sink, weight);
         return true;
     }
     if (!rc_cuda_plan_gather(cuda, conv, false, x, &plan))

@@ -7,6 +7,7 @@ bool rc_cuda_mma_forward(rc_cuda *cuda, const rc_conv *conv, rc_tensor *x, const
 {
     gather_plan plan;
     wide_plan wide;
+    strip_plan strip;
     value_source source;
     forward_sink sink = {view_tensor<bf16>(y), (bf16 *)y->raw, epilogue->partial, bias, (const float *)epilogue->center,
                          slope_below(y->act),  epilogue->apply};
@@ -15,7 +16,10 @@ bool rc_cuda_mma_forward(rc_cuda *cuda, const rc_conv *conv, rc_tensor *x, const
     if (!cuda->bf16 || !finishes || !view_source(x, &source))
         return false;
     if (rc_cuda_plan_wide(cuda, conv, true, y, &wide)) {
-        launch_wide(cuda, "conv_forward", wide, source, x, sink, weight);
+        if (rc_cuda_plan_strip(cuda, conv, true, y, &strip))
+            launch_strip(cuda, "conv_forward", strip, source, x, sink, weight);
+        else
+            launch_wide(cuda, "conv_forward", wide, source, x, sink, weight);
         return true;
     }
     if (!rc_cuda_plan_gather(cuda, conv, true, y, &plan))

@@ -187,8 +187,27 @@ template <int N, bool CHUNKED, typename Sink> struct warp_positions {
     }
 };
 
-/* Adds the sums of all threads and writes the block's row of `partial`; whoever has the row also clears it for groups
- * that have fewer blocks. */
+/* Adds the sums of `count` warps, (count, 2, N), and writes the block's row of `partial`, which has so many rows.
+ * Whoever has the row also clears it for groups that have fewer blocks. */
+template <int N, typename Cut>
+__device__ inline void write_block_sums(void *partial, const Cut &cut, tile_share share, int rows, int row, int cp,
+                                        int channel, int count, const float *sums)
+{
+    if (threadIdx.x < 2 * N) {
+        int i = threadIdx.x, at = i / N * cp + channel + i % N;
+        float sum = 0;
+        for (int w = 0; w < count; w++)
+            sum += sums[w * 2 * N + i];
+        partial_row(partial, row, cut.groups.count, share.group, cp)[at] = sum;
+        for (int g = 0; g < cut.groups.count; g++)
+            if (share.row >= cut.blocks[g] && cut.blocks[share.group] == cut.most_blocks)
+                partial_row(partial, row, cut.groups.count, g, cp)[at] = 0;
+    }
+    if (row == 0 && blockIdx.y == 0 && share.group == 0 && threadIdx.x == 0)
+        ((partial_header *)partial)->rows = rows;
+}
+
+/* Adds the sums of all threads and writes the block's row of `partial`. */
 template <int N, bool CHUNKED, int THREADS = CONV_THREADS>
 __device__ inline void write_sums(void *partial, const tile_cut &cut, tile_share share, int phase, int cp, int channel,
                                   lane_sums<warp_shape<N, CHUNKED>::VECTOR> &sums, float *space)
@@ -214,18 +233,7 @@ __device__ inline void write_sums(void *partial, const tile_cut &cut, tile_share
         }
     }
     __syncthreads();
-    if (threadIdx.x < 2 * N) {
-        int i = threadIdx.x, at = i / N * cp + channel + i % N;
-        float sum = 0;
-        for (int w = 0; w < WARPS_M; w++)
-            sum += space[w * 2 * N + i];
-        partial_row(partial, row, cut.groups.count, share.group, cp)[at] = sum;
-        for (int g = 0; g < cut.groups.count; g++)
-            if (share.row >= cut.blocks[g] && cut.blocks[share.group] == cut.most_blocks)
-                partial_row(partial, row, cut.groups.count, g, cp)[at] = 0;
-    }
-    if (blockIdx.x == 0 && blockIdx.y == 0 && phase == 0 && threadIdx.x == 0)
-        ((partial_header *)partial)->rows = rows;
+    write_block_sums<N>(partial, cut, share, rows, row, cp, channel, WARPS_M, space);
 }
 
 enum { FINISH_NORM_BYTES = 12 * 1024 /* four doubles of each thread, and two of each channel and group */ };

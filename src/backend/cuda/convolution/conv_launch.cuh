@@ -5,6 +5,7 @@
 #include "backend/cuda/convolution/conv_gather.cuh"
 #include "backend/cuda/convolution/conv_plain.h"
 #include "backend/cuda/convolution/conv_plan.h"
+#include "backend/cuda/convolution/conv_strip.cuh"
 #include "backend/cuda/convolution/conv_wide.cuh"
 
 /* A convolution that waits for its normalisation to join it: see rc_cuda_held. */
@@ -56,6 +57,26 @@ template <typename Arguments> struct held_launch {
 };
 
 /* `shape`: of the source. */
+template <typename Source, typename Sink>
+static void launch_strip(rc_cuda *cuda, const char *operation, const strip_plan &plan, const Source &source,
+                         const rc_tensor *shape, const Sink &sink, const float *weight)
+{
+    typedef strip_arguments<Sink> arguments;
+    const strip_cut *cut = &plan.cut;
+    size_t bytes = rc_cuda_plain_bytes(shape->n, cut->source_h, cut->source_w, cut->source_c);
+    bf16 *space = (bf16 *)rc_cuda_workspace(cuda, bytes, operation);
+    if (!space)
+        return;
+    arguments *a = held_launch<arguments>::begin(cuda);
+    a->map = rc_cuda_plain(cuda, operation, source, shape, space);
+    a->sink = sink;
+    a->cut = *cut;
+    typename held_launch<arguments>::kernel chosen = plan.form.tile_c == 64 ? strip_kernel<64, Sink>
+                                                                            : strip_kernel<128, Sink>;
+    held_launch<arguments>::hold(cuda, operation, chosen, STRIP_THREADS, plan.form, weight, plan.grid,
+                                 plan.shared_bytes);
+}
+
 template <typename Source, typename Sink>
 static void launch_wide(rc_cuda *cuda, const char *operation, const wide_plan &plan, const Source &source,
                         const rc_tensor *shape, const Sink &sink, const float *weight)

@@ -138,7 +138,7 @@ struct forward_sink {
         for (int n = 0; n < COUNT; n++)
 #pragma unroll
             for (int i = 0; i < V; i++)
-                v[n].v[i] = activate(y.act, v[n].v[i]);
+                v[n].v[i] = activate_curved(y.act, v[n].v[i]);
     }
 };
 
@@ -238,8 +238,17 @@ struct gradient_sink {
     __device__ void multiply_slopes(floats<V> (&dz)[COUNT], const ahead_of<V> (&a)[COUNT],
                                     const lane_rows<V> &rows) const
     {
-        bool curved = is_curved(y.act);
-        if (y.stored && !curved) {
+        if (is_curved(y.act)) {
+#pragma unroll
+            for (int n = 0; n < COUNT; n++) {
+                floats<V> raw = unpack<V>(a[n].raw);
+#pragma unroll
+                for (int i = 0; i < V; i++)
+                    dz[n].v[i] *= slope_of_curved(y.act, raw.v[i] * rows.scale.v[i] + rows.shift.v[i]);
+            }
+            return;
+        }
+        if (y.stored) {
 #pragma unroll
             for (int n = 0; n < COUNT; n++) {
                 floats<V> z = unpack<V>(a[n].stored);
@@ -255,10 +264,7 @@ struct gradient_sink {
 #pragma unroll
             for (int i = 0; i < V; i++) {
                 float z = raw.v[i] * rows.scale.v[i] + rows.shift.v[i];
-                if (curved)
-                    dz[n].v[i] *= slope_at(y.act, z);
-                else
-                    dz[n].v[i] = z > 0 ? dz[n].v[i] : below * dz[n].v[i];
+                dz[n].v[i] = z > 0 ? dz[n].v[i] : below * dz[n].v[i];
             }
         }
     }

@@ -72,7 +72,7 @@ struct tile_place {
     int edge;           /* EDGE_FIRST, EDGE_LAST: the first or last column of tiles */
 };
 
-__device__ inline tile_share share_of_block(const tile_cut &cut, int block)
+template <typename Cut> __device__ inline tile_share share_of_block(const Cut &cut, int block)
 {
     int group = 0;
     while (group < cut.groups.count - 1 && block >= cut.blocks[group])

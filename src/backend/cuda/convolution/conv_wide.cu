@@ -26,9 +26,10 @@ axis_taps rc_cuda_part_axis(const axis_taps *taps)
 }
 
 /* Lists the taps (y, x) of a phase of the result that fall on the phase (odd_y, odd_x) of the source. */
-static void list_part(wide_parts *parts, const axis_taps *taps, const tile_cut *cut, int phase, int odd_y, int odd_x)
+static void list_part(wide_parts *parts, const axis_taps *taps, int low, int columns, int pitch, int phase, int odd_y,
+                      int odd_x)
 {
-    int pitch = pixel_pitch(WIDE_CHUNK), part = parts->count++;
+    int part = parts->count++;
     int phase_y = taps->out_step == 1 ? 0 : phase / 2, phase_x = taps->out_step == 1 ? 0 : phase % 2;
     bool divided = taps->source_step == 2;
     parts->y[part] = odd_y;
@@ -38,20 +39,20 @@ static void list_part(wide_parts *parts, const axis_taps *taps, const tile_cut *
         int y = taps->offset[phase_y][i / taps->count[phase_x]], x = taps->offset[phase_x][i % taps->count[phase_x]];
         if (divided && (odd(y) != odd_y || odd(x) != odd_x))
             continue;
-        int row = (divided ? halved(y) : y) - cut->low, column = (divided ? halved(x) : x) - cut->low;
-        parts->offset[parts->all_steps] = (row * cut->columns + column) * pitch;
+        int row = (divided ? halved(y) : y) - low, column = (divided ? halved(x) : x) - low;
+        parts->offset[parts->all_steps] = (row * columns + column) * pitch;
         parts->order[parts->all_steps++] = (unsigned char)i;
     }
     parts->steps[part] = parts->all_steps - parts->first_step[part];
 }
 
-static void list_parts(wide_parts *parts, const axis_taps *taps, const tile_cut *cut)
+void rc_cuda_list_parts(wide_parts *parts, const axis_taps *taps, int low, int columns, int pitch)
 {
     int phases = taps->out_step * taps->out_step;
     for (int phase = 0; phase < phases && taps->source_step == 1; phase++)
-        list_part(parts, taps, cut, phase, 0, 0);
+        list_part(parts, taps, low, columns, pitch, phase, 0, 0);
     for (int phase = 0; phase < 4 && taps->source_step == 2; phase++) {
-        list_part(parts, taps, cut, 0, phase / 2, phase % 2);
+        list_part(parts, taps, low, columns, pitch, 0, phase / 2, phase % 2);
         parts->count -= parts->steps[parts->count - 1] == 0;
     }
 }
@@ -77,7 +78,7 @@ static bool cut_maps(const rc_cuda *cuda, const axis_taps *taps, int tiles_m, wi
     plan->tiles_m = tiles_m;
     if (!rc_cuda_cut_tiles(cut, &axis, wide_tile(tiles_m), wide_tile(tiles_m), pitch, (CONV_SHARED_HALF - rest) / 2))
         return false;
-    list_parts(&wide->parts, taps, cut);
+    rc_cuda_list_parts(&wide->parts, taps, cut->low, cut->columns, pitch);
     wide->tile_bytes = cut->images * cut->rows * cut->columns * pitch;
     if (wide->tile_bytes < FINISH_NORM_BYTES / 2)
         wide->tile_bytes = FINISH_NORM_BYTES / 2;

@@ -27,8 +27,9 @@ template <typename Sink> struct wide_arguments {
     wide_cut wide;
 };
 
-/* The weights of taps, one after the other and round again, on their way through a ring in shared memory. */
-struct weight_ring {
+/* The weights of taps, STEP bytes each, one after the other and round again, on their way through a ring of STAGES of
+ * them in shared memory. */
+template <int THREADS, int STAGES, int STEP> struct weight_ring {
     unsigned ring;
     const char *from;
     const unsigned char *order; /* in which the taps of a chunk are used */
@@ -36,14 +37,14 @@ struct weight_ring {
 
     __device__ void copy_next()
     {
-        const char *next = from + (size_t)(chunk * steps + order[step]) * WIDE_STEP;
-        unsigned to = ring + slot * WIDE_STEP;
+        const char *next = from + (size_t)(chunk * steps + order[step]) * STEP;
+        unsigned to = ring + slot * STEP;
 #pragma unroll
-        for (int i = 0; i < WIDE_STEP / (WIDE_THREADS * 16); i++) {
-            int at = (i * WIDE_THREADS + threadIdx.x) * 16;
+        for (int i = 0; i < STEP / (THREADS * 16); i++) {
+            int at = (i * THREADS + threadIdx.x) * 16;
             copy16_async(to + at, next + at);
         }
-        slot = slot + 1 == WIDE_STAGES ? 0 : slot + 1;
+        slot = slot + 1 == STAGES ? 0 : slot + 1;
         if (++step == steps) {
             step = 0;
             chunk = chunk + 1 == chunks ? 0 : chunk + 1;
@@ -197,14 +198,15 @@ __global__ void __launch_bounds__(WIDE_THREADS, 2) wide_kernel(const __grid_cons
                           divided ? list.count : phase + 1};
     int first_step = list.first_step[stages.first_part];
 
-    weight_ring ring = {shared_address(shared),
-                        a.weights + (size_t)(blockIdx.y * list.all_steps + first_step) * a.wide.chunks * WIDE_STEP,
-                        list.order + first_step,
-                        a.wide.chunks,
-                        divided ? list.all_steps : list.steps[phase],
-                        0,
-                        0,
-                        0};
+    weight_ring<WIDE_THREADS, WIDE_STAGES, WIDE_STEP> ring = {
+        shared_address(shared),
+        a.weights + (size_t)(blockIdx.y * list.all_steps + first_step) * a.wide.chunks * WIDE_STEP,
+        list.order + first_step,
+        a.wide.chunks,
+        divided ? list.all_steps : list.steps[phase],
+        0,
+        0,
+        0};
     /* Weights are older than the kernel before: they travel while that one ends. */
     for (int i = 0; i < WIDE_STAGES - 1 && ring.steps > 0; i++) {
         ring.copy_next();

@@ -31,6 +31,9 @@ typedef struct wide_parts {
     unsigned char order[CONV_TAPS]; /* which it is among those of the phase of the result */
 } wide_parts;
 
+/* Lists the parts of tiles whose lines have so many columns of `pitch` bytes, and begin at offset `low`. */
+void rc_cuda_list_parts(wide_parts *parts, const axis_taps *taps, int low, int columns, int pitch);
+
 /* The axis as a part of the source sees it, for rc_cuda_cut_tiles. */
 axis_taps rc_cuda_part_axis(const axis_taps *taps);
 

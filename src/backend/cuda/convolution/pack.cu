@@ -147,6 +147,23 @@ template <int K> __device__ inline void pack_lane(const pack_job &job, int index
             to[word] = pack_bf16(sum[2 * word], sum[2 * word + 1]);
 }
 
+/* Eight neighbouring source channels of a row. */
+template <int K> __device__ inline void pack_row(const pack_job &job, int index)
+{
+    const conv_form &form = job.form;
+    int vectors = form.chunk_c / 8, row = index / vectors % form.tile_c, vector = index % vectors ^ row % 8;
+    step_place at = place_of_step(form, index / (vectors * form.tile_c));
+    tap_bits bits = bits_of_tap(form, at.phase, at.step);
+    int result = at.tile * form.tile_c + row;
+    float8 sum;
+#pragma unroll
+    for (int i = 0; i < 8; i++) {
+        tap_weight weight = weight_of_tap(job, bits, at.chunk * form.chunk_c + vector * 8 + i, result);
+        sum.v[i] = sum_of_tap<K>(weight.from, weight.bits, form.k);
+    }
+    store8((__nv_bfloat16 *)job.to + (size_t)index * 8, sum);
+}
+
 /* Four neighbouring result channels of a wide weight. */
 __device__ inline void pack_four(const pack_job &job, int index)
 {
@@ -182,6 +199,10 @@ __global__ static void pack_kernel(const __grid_constant__ pack_jobs jobs)
     for (int i = blockIdx.x * PACK_THREADS + threadIdx.x; i < lanes; i += gridDim.x * PACK_THREADS) {
         if (job.form.wide)
             pack_four(job, i);
+        else if (job.form.rows && job.form.k == 3)
+            pack_row<3>(job, i);
+        else if (job.form.rows)
+            pack_row<0>(job, i);
         else if (job.form.k == 3)
             pack_lane<3>(job, i);
         else
@@ -224,8 +245,8 @@ struct rc_cuda_packs {
 static bool same_form(const conv_form *a, const conv_form *b)
 {
     if (a->source_c != b->source_c || a->result_c != b->result_c || a->k != b->k ||
-        a->source_first != b->source_first || a->wide != b->wide || a->left != b->left || a->chunk_c != b->chunk_c ||
-        a->tile_c != b->tile_c || a->phases != b->phases)
+        a->source_first != b->source_first || a->wide != b->wide || a->left != b->left || a->rows != b->rows ||
+        a->chunk_c != b->chunk_c || a->tile_c != b->tile_c || a->phases != b->phases)
         return false;
     for (int phase = 0; phase < a->phases; phase++) {
         if (a->count[phase] != b->count[phase])

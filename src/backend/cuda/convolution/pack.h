@@ -5,6 +5,9 @@
  * (N = 8: one, 8 bytes). A step is a tap, or two taps for C = 8. Result channels are permuted inside an operand so that
  * each thread of a warp ends up with neighbouring ones (conv_gather.cuh).
  *
+ * Those with `rows` (conv_strip.cuh) are bf16 (tiles, phases, chunks, taps) x (N result channels, C = 64 source
+ * channels) with rows as wgmma.cuh wants them.
+ *
  * `wide` ones (conv_tiled.cu) are float (tiles, phases, chunks, taps) x (C source channels, N result channels). Result
  * channels are in the order 0-3, 8-11, 16-19, .. and then 4-7, 12-15, ..: the threads of a warp, which have eight
  * neighbouring ones each, read the first four of all of them from one stretch of memory, and so the others.
@@ -23,6 +26,7 @@ typedef struct conv_form {
     int source_c, result_c; /* real channels */
     int k;
     bool wide;            /* float, otherwise bf16 */
+    bool rows;            /* bf16: rows for products of wgmma.cuh */
     bool left;            /* bf16: the left operand of products, rows g and g + 8 neighbouring channels */
     bool source_first;    /* weights are (source_c, result_c, k, k), otherwise (result_c, source_c, k, k) */
     int chunk_c, chunks;  /* C, and how many chunks */

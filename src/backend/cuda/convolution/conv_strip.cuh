@@ -1,0 +1,294 @@
+/* Convolution of wide layers on sm_90: what conv_wide.cuh computes, with products that take both operands from shared
+ * memory (wgmma.cuh). A tile is STRIP_POSITIONS pixels in a row and the pixels around them (conv_strip.h), 64 channels
+ * of each: a tap is an operand that begins some rows later.
+ *
+ * While the products of a tap run, the warps ask for the weights of the tap after the next, and once a stage for the
+ * next tile. */
+#ifndef RC_BACKEND_CUDA_CONVOLUTION_CONV_STRIP_CUH
+#define RC_BACKEND_CUDA_CONVOLUTION_CONV_STRIP_CUH
+
+#include "backend/cuda/convolution/conv_strip.h"
+#include "backend/cuda/convolution/conv_wide.cuh"
+#include "backend/cuda/product/wgmma.cuh"
+
+template <typename Sink> struct strip_arguments {
+    const bf16 *map; /* (n, source_h, source_w, source_c) */
+    Sink sink;
+    unsigned *tickets; /* as in gather_arguments */
+    typename Sink::norm norm;
+    bool hurries;
+    const char *weights;
+    strip_cut cut;
+};
+
+/* A place in the row of a strip: image of the group, line, and column from the first position on. */
+struct strip_place {
+    int image, y, x;
+};
+
+__device__ inline strip_place place_in_row(const strip_cut &cut, int index)
+{
+    int line = quotient(index, cut.by_columns), image = quotient(line, cut.by_lines);
+    strip_place place = {image, line - image * cut.lines, index - line * cut.columns - cut.left};
+    return place;
+}
+
+/* A tile: its strip, and its first position in the row. */
+struct strip_tile {
+    int x, first;
+
+    __device__ strip_tile(const strip_cut &cut, int tile)
+    {
+        int number = quotient(tile, cut.by_strips);
+        x = (tile - number * cut.strips) * cut.strip_w;
+        first = number * STRIP_POSITIONS;
+    }
+};
+
+/* The result of a position, by its number in the map; -1: there is none. */
+__device__ inline int result_of(const strip_cut &cut, int group, const strip_tile &tile, int position, int phase)
+{
+    strip_place at = place_in_row(cut, tile.first + position);
+    int image = group_begin(cut.groups, group) + at.image;
+    int y = at.y * cut.out_step + phase / 2, x = (tile.x + at.x) * cut.out_step + phase % 2;
+    bool exists = image < cut.groups.end[group] && y < cut.out_h && (unsigned)at.x < (unsigned)cut.strip_w &&
+                  x < cut.out_w;
+    return exists ? (image * cut.out_h + y) * cut.out_w + x : -1;
+}
+
+/* Starts to copy the source pixels of a stage, zeros where the map has none. */
+__device__ inline void copy_strip(const bf16 *map, const strip_cut &cut, int group, const wide_stage &stage,
+                                  unsigned to)
+{
+    constexpr int VECTORS = STRIP_CHUNK / 8, STEP = STRIP_THREADS / VECTORS;
+    strip_tile tile(cut, stage.tile);
+    int vector = threadIdx.x % VECTORS, row = threadIdx.x / VECTORS, first = tile.first - cut.columns - 1;
+    int step = cut.source_step, part_y = cut.parts.y[stage.part], part_x = tile.x * step + cut.parts.x[stage.part];
+    int image_0 = group_begin(cut.groups, group), images = cut.groups.end[group] - image_0;
+    map += stage.chunk * STRIP_CHUNK + vector * 8;
+    to += row * WGMMA_ROW + (vector ^ row % 8) * 16; /* STEP is a multiple of 8 */
+    for (int i = row; i < cut.pixels; i += STEP, to += STEP * WGMMA_ROW) {
+        int index = first + i;
+        strip_place at = place_in_row(cut, index > 0 ? index : 0);
+        int y = at.y * step + part_y, x = at.x * step + part_x;
+        bool exists = index >= 0 && at.image < images && y < cut.source_h && (unsigned)x < (unsigned)cut.source_w;
+        int pixel = ((image_0 + at.image) * cut.source_h + y) * cut.source_w + x;
+        copy16_async_part(to, exists ? map + (size_t)pixel * cut.source_c : map, exists ? 16 : 0);
+    }
+}
+
+/* Adds sixteen sums over the four lanes that have the same channels, and leaves each lane four of them. Returns which:
+ * the first of four neighbours. */
+__device__ inline int share_sums(float (&v)[16])
+{
+    int first = 0;
+#pragma unroll
+    for (int step = 16, half = 8; step >= 8; step /= 2, half /= 2) {
+        bool upper = threadIdx.x & step;
+        first += upper ? half : 0;
+#pragma unroll
+        for (int i = 0; i < half; i++) {
+            float mine = upper ? v[i + half] : v[i], other = upper ? v[i] : v[i + half];
+            v[i] = mine + __shfl_xor_sync(0xffffffffu, other, step);
+        }
+    }
+    return first;
+}
+
+/* The sums of four warps: N channels by 128 positions. Rows of the products are channels, so that few channels make a
+ * product as wide as many do. */
+template <int N, typename Sink> struct strip_products {
+    float sum[N / 64][64];
+
+    __device__ static int first_position()
+    {
+        return threadIdx.x / 128 * STRIP_WIDTH;
+    }
+
+    /* The first of the two channels of a lane, eight apart, of every 64. */
+    __device__ static int first_channel()
+    {
+        return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
+    }
+
+    __device__ void begin(const float *bias)
+    {
+#pragma unroll
+        for (int i = 0; i < N / 64; i++) {
+            float low = Sink::BACKWARD ? 0 : bias[i * 64 + first_channel()];
+            float high = Sink::BACKWARD ? 0 : bias[i * 64 + first_channel() + 8];
+#pragma unroll
+            for (int j = 0; j < 64; j++)
+                sum[i][j] = j % 4 < 2 ? low : high;
+        }
+    }
+
+    /* All channels of the chunk at one tap; pixels: those of position 0. */
+    __device__ void multiply(unsigned pixels, unsigned weights)
+    {
+        pixels += first_position() * WGMMA_ROW;
+        fence_sums();
+#pragma unroll
+        for (int product = 0; product < STRIP_CHUNK / 16; product++)
+#pragma unroll
+            for (int i = 0; i < N / 64; i++)
+                multiply_rows(sum[i], operand_at(weights + i * 64 * WGMMA_ROW + product * 32),
+                              operand_at(pixels + product * 32));
+        close_products();
+    }
+
+    /* 64 channels of 64 positions, as (64 positions, STRIP_HAND). */
+    __device__ void hand(int channels, int positions, float *to) const
+    {
+        to += threadIdx.x % 4 * 2 * STRIP_HAND + first_channel();
+#pragma unroll
+        for (int i = 0; i < N / 64; i++)
+#pragma unroll
+            for (int p = 0; p < 2; p++) {
+                if (i != channels || p != positions)
+                    continue;
+#pragma unroll
+                for (int j = 0; j < 32; j++)
+                    to[(j / 4 * 8 + j % 2) * STRIP_HAND + j / 2 % 2 * 8] = sum[i][p * 32 + j];
+            }
+    }
+
+    /* Hands the results over to the sink through shared memory, (64, STRIP_HAND) for these four warps. The sink gets
+     * whole lines of the map. Its code runs in a loop: written out for all of the sums it takes longer to fetch than to
+     * run. warp_sums are this warp's, (2, N). */
+    __device__ void take(const Sink &sink, const strip_cut &cut, int group, const strip_tile &tile, int phase,
+                         const float *table, int channel, float *warp_sums, float *space) const
+    {
+        int lane = threadIdx.x % 32, warp_row = threadIdx.x % 128 / 32 * 16;
+#pragma unroll 1
+        for (int i = 0; i < N / 64; i++) {
+            int mine = i * 64 + lane % 8 * 8;
+            sink_sums sums = {};
+#pragma unroll(N == 64 ? 2 : 1) /* twice the code where sums that were handed over leave room for more */
+            for (int p = 0; p < 2; p++) {
+                join_four_warps();
+                hand(i, p, space);
+                join_four_warps();
+#pragma unroll 1
+                for (int row = warp_row + lane / 8; row < warp_row + 16; row += 8) {
+                    typename Sink::ahead ahead[2];
+                    float8 v[2];
+                    int pixel[2];
+#pragma unroll
+                    for (int j = 0; j < 2; j++) {
+                        pixel[j] = result_of(cut, group, tile, first_position() + p * 64 + row + 4 * j, phase);
+                        v[j] = load8(space + (row + 4 * j) * STRIP_HAND + lane % 8 * 8);
+                    }
+                    sink.fetch(ahead, pixel, channel + mine);
+                    sink.take(v, ahead, rows_at(table + mine, N), pixel, channel + mine, sums);
+                }
+            }
+            if (!sink.partial)
+                continue;
+            float all[16];
+#pragma unroll
+            for (int k = 0; k < 8; k++) {
+                all[k] = sums.first.v[k];
+                all[8 + k] = sums.second.v[k];
+            }
+            int first = share_sums(all);
+            float *to = warp_sums + first / 8 * N + mine + first % 8;
+#pragma unroll
+            for (int k = 0; k < 4; k++)
+                to[k] += all[k];
+        }
+    }
+};
+
+/* Grid: (blocks of all groups, tiles of channels, phases of the result). */
+template <int N, typename Sink>
+__global__ void __launch_bounds__(STRIP_THREADS, strip_blocks(N))
+    strip_kernel(const __grid_constant__ strip_arguments<Sink> a)
+{
+    constexpr int STEP = strip_step(N);
+    const strip_cut &cut = a.cut;
+    const wide_parts &list = cut.parts;
+    char *shared = dynamic_shared();
+    shared += (WGMMA_ALIGN - shared_address(shared) % WGMMA_ALIGN) % WGMMA_ALIGN;
+    char *tiles = shared + STRIP_STAGES * STEP;
+    float *table = (float *)(tiles + 2 * cut.tile_bytes), *sums = table + SINK_ROWS * N; /* sums: (warps, 2, N) */
+    int phase = blockIdx.z, block_channel = blockIdx.y * N;
+    tile_share share = share_of_block(cut, blockIdx.x);
+    bool divided = cut.source_step == 2; /* otherwise parts are phases of the result */
+    wide_stages stages = {cut.blocks[share.group], cut.chunks, divided ? 0 : phase, divided ? list.count : phase + 1};
+    int first_step = list.first_step[stages.first_part];
+
+    weight_ring<STRIP_THREADS, STRIP_STAGES, STEP> ring = {
+        shared_address(shared),
+        a.weights + (size_t)(blockIdx.y * list.all_steps + first_step) * cut.chunks * STEP,
+        list.order + first_step,
+        cut.chunks,
+        divided ? list.all_steps : list.steps[phase],
+        0,
+        0,
+        0};
+    /* Weights are older than the kernel before: they travel while that one ends. */
+    for (int i = 0; i < STRIP_STAGES - 2; i++) {
+        ring.copy_next();
+        close_copies();
+    }
+    wait_for_kernel_before();
+    if (a.hurries && !a.tickets)
+        start_kernel_after();
+    make_table<STRIP_THREADS>(a.sink, share.group, block_channel, N, table);
+    for (int i = threadIdx.x; i < STRIP_WARPS * 2 * N; i += STRIP_THREADS)
+        sums[i] = 0;
+    __syncthreads();
+
+    int slot = 0, steps_before = 0;
+    strip_products<N, Sink> mine;
+    unsigned tile_address = shared_address(tiles);
+    wide_stage stage = {share.row, 0, stages.first_part, 0};
+    if (stage.tile < share.tiles)
+        copy_strip(a.map, cut, share.group, stage, tile_address);
+    close_copies();
+    while (stage.tile < share.tiles) {
+        strip_tile tile(cut, stage.tile);
+        mine.begin(table + ROW_BIAS * N);
+        for (bool ends = false; !ends; stage = stages.after(stage)) {
+            wide_stage next = stages.after(stage);
+            int first = list.first_step[stage.part], end = first + list.steps[stage.part];
+            ends = stages.ends_tile(stage);
+            for (int step = first; step < end; step++) {
+                if (step == first && steps_before < STRIP_STAGES - 1)
+                    wait_for_copies(); /* the tile has been asked for after some of the weights */
+                else
+                    wait_for_older_copies<STRIP_STAGES - 3>();
+                wait_for_products<1>();
+                bool sends = step == first + (end - first > 1); /* nobody reads the tile of the stage before any more */
+                if (sends && step == first)
+                    wait_for_products<0>();
+                show_products();
+                __syncthreads(); /* the tap's weights are there, and the tile; the tap before the last is done */
+                mine.multiply(tile_address + stage.buffer * cut.tile_bytes + list.offset[step],
+                              shared_address(shared) + slot * STEP);
+                ring.copy_next();
+                if (sends && next.tile < share.tiles)
+                    copy_strip(a.map, cut, share.group, next, tile_address + next.buffer * cut.tile_bytes);
+                close_copies();
+                slot = slot + 1 == STRIP_STAGES ? 0 : slot + 1;
+            }
+            steps_before = end - first;
+        }
+        wait_for_products<0>();
+        __syncthreads(); /* nobody reads the last stage's pixels any more: results take their place */
+        mine.take(a.sink, cut, share.group, tile, phase, table, block_channel, sums + threadIdx.x / 32 * 2 * N,
+                  (float *)(tiles + (stage.buffer ^ 1) * cut.tile_bytes) + threadIdx.x / 128 * 64 * STRIP_HAND);
+    }
+    wait_for_copies();
+    if (a.sink.partial) {
+        __syncthreads();
+        write_block_sums<N>(a.sink.partial, cut, share, cut.most_blocks * gridDim.z, share.row * gridDim.z + phase,
+                            a.sink.y.cp, block_channel, STRIP_WARPS, sums);
+    }
+    if (a.tickets)
+        finish_norm<N, STRIP_THREADS>(a.norm, a.tickets + blockIdx.y, a.sink.partial, cut.most_blocks * gridDim.z,
+                                      a.sink.y.cp, block_channel, (double *)tiles);
+}
+
+#endif

@@ -1,0 +1,63 @@
+/* How a convolution of a wide layer is cut for the tensor cores of sm_90 (conv_strip.cuh).
+ *
+ * All images of a group lie in one row of positions. A map that is too wide is cut into strips. A line of a strip has a
+ * column between it and the next line, in which there is no pixel; a strip of several has one on both sides, with the
+ * pixels of its neighbours. An image has one line more than the map, without pixels. So a tap is the same distance
+ * everywhere, and a tile is STRIP_POSITIONS neighbours in the row. Positions without a pixel are computed and thrown
+ * away. */
+#ifndef RC_BACKEND_CUDA_CONVOLUTION_CONV_STRIP_H
+#define RC_BACKEND_CUDA_CONVOLUTION_CONV_STRIP_H
+
+#include "backend/cuda/convolution/conv_wide.h"
+
+enum {
+    STRIP_THREADS = 256,
+    STRIP_WARPS = STRIP_THREADS / 32,
+    STRIP_WIDTH = 128,                                   /* positions of four warps, which multiply together, */
+    STRIP_POSITIONS = STRIP_THREADS / 128 * STRIP_WIDTH, /* and of a tile */
+    STRIP_CHUNK = 64,                                    /* source channels at once */
+    STRIP_STAGES = 4                                     /* taps whose weights are in shared memory or on their way */
+};
+
+/* Results on their way to the sink lie in shared memory, 64 channels of 64 positions of every four warps. The 16 bytes
+ * between rows let lanes write to different banks. */
+enum { STRIP_HAND = 64 + 4 /* floats of a row */, STRIP_HAND_BYTES = STRIP_THREADS / 128 * 64 * STRIP_HAND * 4 };
+
+/* Bytes of the weights of a tap for n channels of the result. */
+__host__ __device__ constexpr int strip_step(int n)
+{
+    return n * STRIP_CHUNK * 2;
+}
+
+/* Blocks of a multiprocessor: with few channels one multiplies while the other stores. */
+__host__ __device__ constexpr int strip_blocks(int n)
+{
+    return n == 64 ? 2 : 1;
+}
+
+typedef struct strip_cut {
+    group_view groups;
+    int group_tiles[RC_MAX_GROUPS];
+    int blocks[RC_MAX_GROUPS], most_blocks; /* as in tile_cut */
+    int strips, strip_w;                    /* of a map; positions of a strip along a line */
+    int columns, lines, left;               /* of a strip: of a line, of an image, and before the first position */
+    int pixels, tile_bytes;                 /* source pixels of a tile */
+    int source_h, source_w, source_c, source_step;
+    int out_h, out_w, out_step;
+    int chunks;
+    unsigned by_strips, by_columns, by_lines;
+    wide_parts parts;
+} strip_cut;
+
+typedef struct strip_plan {
+    conv_form form;
+    strip_cut cut;
+    int shared_bytes;
+    dim3 grid;
+} strip_plan;
+
+/* As rc_cuda_plan_wide, whose workspace it needs: what that takes and is large enough, on cards that can. */
+bool rc_cuda_plan_strip(const rc_cuda *cuda, const rc_conv *conv, bool forward, const rc_tensor *batch,
+                        strip_plan *plan);
+
+#endif
