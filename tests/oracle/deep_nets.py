@@ -1,5 +1,5 @@
-"""Published nets of inverted residuals, whole: for float64 alone, because floats drift apart where few pixels are
-normalised so many times."""
+"""Published nets of inverted residuals, whole, for float64 alone: formulas and wiring are what is compared here. The
+fast kernels have the selftest."""
 import architectures
 from fixture import File
 from nets import classifier
