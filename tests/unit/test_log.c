@@ -139,8 +139,8 @@ static const char first_columns[] =
     "stage_seconds_left,seconds_left,memory,total_loss,loss_ce,";
 static const char rows[] = "loss_latent,dream_labels\n"
                            "1763319601.251,1.5,2,training,40,600,1,9,41,900,0.1,2210.5,15.25,,41283584,7.25,1.75,"
-                           ",,,,,,,,,,,,,,,0.5,,2,10 0 9\n"
-                           ",,2,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,\n";
+                           ",,,,,,,,,,,,,,,,0.5,,2,10 0 9\n"
+                           ",,2,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,\n";
 
 static char *read_text(const char *path)
 {
@@ -174,7 +174,7 @@ static void every_scalar_of_a_step_has_its_column(void **state)
     assert_string_equal(strstr(text, "loss_latent"), rows);
     rc_free(NULL, text);
     /* What comes later comes behind it. */
-    static const char later[] = "{\"event\":\"step\",\"task\":3}", last[] = "\n,,3,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,\n";
+    static const char later[] = "{\"event\":\"step\",\"task\":3}", last[] = "\n,,3,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,\n";
     SUCCEEDS(rc_json_parse("later", later, strlen(later), &line));
     SUCCEEDS(rc_log_tables_add(&tables, line));
     rc_json_free(line);
@@ -193,7 +193,7 @@ static void long_rows_are_whole(void **state)
     rc_log_tables tables;
     int used = sprintf(text, "{\"event\":\"step\",\"time\":1234567890.1239,\"memory\":12345678901234,"
                              "\"total_loss\":0.123456789123,\"dream_labels\":[");
-    int expects = sprintf(expected, "\n1234567890.124,,,,,,,,,,,,,,12345678901234,0.123456789,,,,,,,,,,,,,,,,,,,,");
+    int expects = sprintf(expected, "\n1234567890.124,,,,,,,,,,,,,,12345678901234,0.123456789,,,,,,,,,,,,,,,,,,,,,");
     for (int i = 0; i < CLASSES; i++) {
         used += sprintf(text + used, "%s%d", i > 0 ? "," : "", i);
         expects += sprintf(expected + expects, "%s%d", i > 0 ? " " : "", i);
