@@ -386,6 +386,12 @@ static rc_status save_model(cell_run *m, int task)
     return status;
 }
 
+/* Also those that this command was not asked for. */
+static int all_tasks(const cell_run *m)
+{
+    return m->cell->first_task ? 1 : m->trial->stream.tasks;
+}
+
 /* Model first, results.json as the last of the results, checkpoint after that: a kill before results.json is there
  * repeats the end of the task, with the same bits; a kill after it leaves an old checkpoint, which is known as such. */
 static rc_status finish_task(cell_run *m, int task)
@@ -396,6 +402,8 @@ static rc_status finish_task(cell_run *m, int task)
     m->results->task[task].stored = rc_learner_stored(&m->model.learner);
     RC_TRY(save_model(m, task));
     RC_TRY(rc_events_task(&m->events, m->results));
+    if (m->results->done == all_tasks(m)) /* once the results say so, nobody opens the log again */
+        RC_TRY(rc_events_end(&m->events, "done", ""));
     RC_TRY(rc_events_position(&m->events, &m->results->log_offset, &m->results->seconds));
     const rc_results_origin origin = {.fingerprint = m->cell->fingerprint,
                                       .identity = m->trial->folder.identity,
@@ -419,7 +427,7 @@ static rc_status begin_log_at(cell_run *m, int64_t offset, double seconds)
                                  .name = m->cell->name,
                                  .method = m->cell->first_task ? "first-task" : m->cell->method->name,
                                  .stream = &m->trial->stream,
-                                 .tasks = m->cell->first_task ? 1 : m->trial->stream.tasks};
+                                 .tasks = all_tasks(m)};
     m->log_begun = true;
     return rc_events_begin(&m->events, &cell, offset, seconds);
 }
@@ -601,14 +609,11 @@ static rc_status name_saved(const cell_run *m, rc_status status)
 static rc_status end_log(cell_run *m, rc_status status)
 {
     char message[RC_MESSAGE_SIZE];
-    int tasks = m->cell->first_task ? 1 : m->trial->stream.tasks;
-    if (!m->log_begun)
+    if (!m->log_begun || (status == RC_OK && m->results->done == all_tasks(m)))
         return status;
-    if (status == RC_OK && m->results->done == tasks)
-        return rc_events_end(&m->events, "done", "");
     snprintf(message, sizeof message, "%s", status != RC_OK ? rc_message() : "");
     if (status == RC_OK) {
-        snprintf(message, sizeof message, "stopped after task %d of %d", m->results->done, tasks);
+        snprintf(message, sizeof message, "stopped after task %d of %d", m->results->done, all_tasks(m));
         return rc_events_end(&m->events, "stopped", message);
     }
     (void)rc_events_end(&m->events, status == RC_CANCELLED ? "stopped" : "failed", message);
