@@ -138,7 +138,7 @@ static rc_status read_block(writer *w, off_t at, uint8_t *block, uint8_t *images
 static rc_status read_blocks(writer *w, int files, uint8_t *block, uint8_t *images, off_t *end)
 {
     bool whole = true;
-    size_t size;
+    size_t size = 0;
     while (w->files < files) {
         RC_TRY(rc_progress(w->settings, "checking what is packed", w->files, files));
         RC_TRY(read_block(w, *end, block, images, &whole, &size));

@@ -626,8 +626,9 @@ static void class_statistics_give_stand_ins(void **state)
     SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL));
     read_reals(model, rc_real_at(l->backend, l->student.head.weight, OLD * d), NEW * d, now);
     read_reals(model, rc_real_at(l->backend, l->student.head.bias, OLD), NEW, bias);
+    /* Both fits stop where the gradient is small: the rows are then 2e-3 apart. One stand-in less moves them by 0.3. */
     for (size_t j = 0; j < NEW * d; j++)
-        assert_true(fabs((double)now[j] - row[j]) < 1e-3 * (1 + fabs(row[j])));
+        assert_true(fabs((double)now[j] - row[j]) < 5e-3 * (1 + fabs(row[j])));
     for (size_t k = 0; k < NEW; k++)
         assert_true(fabs((double)bias[k] - row[NEW * d + k]) < 1e-2);
     assert_int_equal(l->taught, 0);

@@ -296,7 +296,7 @@ static void many_classes_leave_small_files(void **state)
 {
     (void)state;
     enum { MANY = RC_WHOLE_CONFUSION + 1 };
-    static char name[MANY][8], *called[MANY];
+    static char name[MANY][16], *called[MANY];
     for (int most = RC_WHOLE_CONFUSION; most <= MANY; most++) {
         rc_results r = {0};
         char path[] = "/tmp/recollect-many-XXXXXX", *text;
