@@ -227,8 +227,9 @@ __global__ void __launch_bounds__(STRIP_THREADS, strip_blocks(N))
         0,
         0,
         0};
-    /* Weights are older than the kernel before: they travel while that one ends. */
-    for (int i = 0; i < STRIP_STAGES - 2; i++) {
+    /* Weights are older than the kernel before: they travel while that one ends. A phase without taps has none, and
+     * needs no pixels. */
+    for (int i = 0; i < STRIP_STAGES - 2 && ring.steps > 0; i++) {
         ring.copy_next();
         close_copies();
     }
@@ -244,7 +245,7 @@ __global__ void __launch_bounds__(STRIP_THREADS, strip_blocks(N))
     strip_products<N, Sink> mine;
     unsigned tile_address = shared_address(tiles);
     wide_stage stage = {share.row, 0, stages.first_part, 0};
-    if (stage.tile < share.tiles)
+    if (stage.tile < share.tiles && ring.steps > 0)
         copy_strip(a.map, cut, share.group, stage, tile_address);
     close_copies();
     while (stage.tile < share.tiles) {
