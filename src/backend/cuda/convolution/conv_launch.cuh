@@ -56,21 +56,31 @@ template <typename Arguments> struct held_launch {
     }
 };
 
-/* `shape`: of the source. */
+/* Begins the launch of a kernel that reads its source as a plain map: what is left to the caller is how it is cut.
+ * NULL: there is no space for the map. `cut` and `shape` are those of the source. */
+template <typename Arguments, typename Cut, typename Source, typename Sink>
+static Arguments *begin_plain(rc_cuda *cuda, const char *operation, const Cut &cut, const Source &source,
+                              const rc_tensor *shape, const Sink &sink)
+{
+    size_t bytes = rc_cuda_plain_bytes(shape->n, cut.source_h, cut.source_w, cut.source_c);
+    bf16 *space = (bf16 *)rc_cuda_workspace(cuda, bytes, operation);
+    if (!space)
+        return NULL;
+    Arguments *a = held_launch<Arguments>::begin(cuda);
+    a->map = rc_cuda_plain(cuda, operation, source, shape, space);
+    a->sink = sink;
+    return a;
+}
+
 template <typename Source, typename Sink>
 static void launch_strip(rc_cuda *cuda, const char *operation, const strip_plan &plan, const Source &source,
                          const rc_tensor *shape, const Sink &sink, const float *weight)
 {
     typedef strip_arguments<Sink> arguments;
-    const strip_cut *cut = &plan.cut;
-    size_t bytes = rc_cuda_plain_bytes(shape->n, cut->source_h, cut->source_w, cut->source_c);
-    bf16 *space = (bf16 *)rc_cuda_workspace(cuda, bytes, operation);
-    if (!space)
+    arguments *a = begin_plain<arguments>(cuda, operation, plan.cut, source, shape, sink);
+    if (!a)
         return;
-    arguments *a = held_launch<arguments>::begin(cuda);
-    a->map = rc_cuda_plain(cuda, operation, source, shape, space);
-    a->sink = sink;
-    a->cut = *cut;
+    a->cut = plan.cut;
     typename held_launch<arguments>::kernel chosen = plan.form.tile_c == 64 ? strip_kernel<64, Sink>
                                                                             : strip_kernel<128, Sink>;
     held_launch<arguments>::hold(cuda, operation, chosen, STRIP_THREADS, plan.form, weight, plan.grid,
@@ -82,15 +92,10 @@ static void launch_wide(rc_cuda *cuda, const char *operation, const wide_plan &p
                         const rc_tensor *shape, const Sink &sink, const float *weight)
 {
     typedef wide_arguments<Sink> arguments;
-    const wide_cut *wide = &plan.wide;
-    size_t bytes = rc_cuda_plain_bytes(shape->n, wide->source_h, wide->source_w, wide->source_c);
-    bf16 *space = (bf16 *)rc_cuda_workspace(cuda, bytes, operation);
-    if (!space)
+    arguments *a = begin_plain<arguments>(cuda, operation, plan.wide, source, shape, sink);
+    if (!a)
         return;
-    arguments *a = held_launch<arguments>::begin(cuda);
-    a->map = rc_cuda_plain(cuda, operation, source, shape, space);
-    a->sink = sink;
-    a->wide = *wide;
+    a->wide = plan.wide;
     typename held_launch<arguments>::kernel chosen = plan.tiles_m == 8   ? wide_kernel<8, Sink>
                                                      : plan.tiles_m == 7 ? wide_kernel<7, Sink>
                                                                          : wide_kernel<4, Sink>;
