@@ -326,6 +326,9 @@ struct rc_backend {
     int (*fuse)(rc_backend *, const rc_fusible *layers, int count, int first, int n, bool gradients);
     void (*fused_forward)(rc_backend *, rc_tensor *x, const rc_fused *layers, int count);
     void (*fused_backward)(rc_backend *, const rc_fused_back *layers, int count, const rc_fused_gradients *);
+    /* May be NULL: never. Do both gradients of that convolution on n images read dL/draw from a map of it? A pass then
+     * has copy_backward write that map once, and gives both a gradient with nothing pending. */
+    bool (*reads_finished_gradient)(rc_backend *, const rc_conv *, int n);
     /* Several processes (workers.h). join_workers may be NULL: the backend computes in one process alone. From that
      * call on this process makes part `part` of `parts` of every batch. A pass and a loss are given the samples of
      * this part; what depends on the whole batch is that of the whole batch: statistics of normalisation and their
@@ -424,7 +427,8 @@ struct rc_backend {
      * of the batch; otherwise a = scale. dmean and dvar add dmean/m + 2 dvar (raw - batch_mean)/m over the m = n h w
      * samples; a pass that uses them has one group. */
     void (*bn_backward)(rc_backend *, const rc_tensor *y, bool train, const rc_bn_backward *);
-    /* Normalisation as a layer of its own: y.raw = value of x, with sums; and back: dx (+)= dL/draw. */
+    /* Normalisation as a layer of its own: y.raw = value of x, with sums; and back: dx (+)= dL/draw. dx may be the
+     * memory of dy itself. */
     void (*copy_forward)(rc_backend *, rc_tensor *x, rc_tensor *y, const rc_epilogue *);
     void (*copy_backward)(rc_backend *, const rc_grad *dy, void *dx, const rc_back_epilogue *);
 

@@ -124,20 +124,34 @@ static void run_bn_backward(rc_pass *pass, void *gradient, int index)
     be->bn_backward(be, &at->y, pass->settings.mode == RC_PASS_TRAIN, &back);
 }
 
+/* dL/draw of a layer, for what reads no more than that. */
+static const rc_grad *draw_of(const rc_pass_layer *at)
+{
+    return at->draw.g != NULL ? &at->draw : &at->dy;
+}
+
+static void run_finish(rc_pass *pass, int index)
+{
+    const rc_pass_layer *at = &pass->layer[index];
+    const rc_back_epilogue overwrite = {.x = &at->finished};
+    pass->backend->copy_backward(pass->backend, &at->dy, at->draw.g, &overwrite);
+}
+
 static void run_weight(rc_pass *pass, void *gradient, int index)
 {
     const rc_layer *layer = &pass->net->layer[index];
     rc_pass_layer *at = &pass->layer[index];
     rc_backend *be = pass->backend;
     const rc_tensor *x = source(pass, layer->in);
+    const rc_grad *dy = draw_of(at);
     void *dweight = real_at(pass, gradient, layer->weight);
     void *dbias = rc_layer_bias_cancels(layer) ? NULL : real_at(pass, gradient, layer->bias_at);
     if (layer->kind == RC_LAYER_CONV)
-        be->conv_backward_weight(be, &at->conv, x, &at->dy, dweight, dbias);
+        be->conv_backward_weight(be, &at->conv, x, dy, dweight, dbias);
     else if (layer->kind == RC_LAYER_DEPTHWISE)
-        be->depthwise_backward_weight(be, &at->conv, x, &at->dy, dweight, dbias);
+        be->depthwise_backward_weight(be, &at->conv, x, dy, dweight, dbias);
     else
-        be->linear_backward_weight(be, &at->linear, x, &at->dy, dweight, dbias);
+        be->linear_backward_weight(be, &at->linear, x, dy, dweight, dbias);
 }
 
 static void run_zero_bias(rc_pass *pass, void *gradient, int index)
@@ -172,7 +186,7 @@ static void run_writer(rc_pass *pass, const rc_model *model, const rc_pass_step 
         return;
     }
     switch (layer->kind) {
-    case RC_LAYER_CONV: be->conv_backward_data(be, &at->conv, &at->dy, weight, dx, &epilogue); break;
+    case RC_LAYER_CONV: be->conv_backward_data(be, &at->conv, draw_of(at), weight, dx, &epilogue); break;
     case RC_LAYER_DEPTHWISE: be->depthwise_backward_data(be, &at->conv, &at->dy, weight, dx, &epilogue); break;
     case RC_LAYER_LINEAR: be->linear_backward_data(be, &at->linear, &at->dy, weight, dx, &epilogue); break;
     case RC_LAYER_BN: be->copy_backward(be, &at->dy, dx, &epilogue); break;
@@ -219,6 +233,7 @@ static void run(rc_pass *pass, const rc_model *model, void *gradient, int from, 
         case RC_OP_BN_STATISTICS: run_bn_forward(pass, model, step->op, step->layer); break;
         case RC_OP_BN_SUMS: be->bn_backward_sums(be, &at->dy, at->back_partial); break;
         case RC_OP_BN_BACKWARD: run_bn_backward(pass, gradient, step->layer); break;
+        case RC_OP_FINISH: run_finish(pass, step->layer); break;
         case RC_OP_WEIGHT: run_weight(pass, gradient, step->layer); break;
         case RC_OP_ZERO_BIAS: run_zero_bias(pass, gradient, step->layer); break;
         case RC_OP_SKIP:

@@ -240,6 +240,8 @@ static void point_layer(const rc_pass_build *b, int index, int *stats)
     to->finished = plain_tensor(b, layer, to->y.value ? to->y.value : to->y.raw);
     to->dy.y = &to->y;
     to->dy.g = address(b, buffers->gradient);
+    if (buffers->draw != RC_NO_BUFFER)
+        to->draw = (rc_grad){.y = &to->finished, .g = address(b, buffers->draw)};
     to->features = address(b, buffers->features);
     to->dfeatures = address(b, buffers->dfeatures);
     to->bn = (rc_bn){.eps = layer->bn.eps, .momentum = repeated_momentum(layer->bn.momentum, updates ? updates : 1)};

@@ -7,14 +7,15 @@
 #include "nn/pass_steps.h"
 
 enum {
-    RC_STEPS_PER_LAYER = 16, /* more than any layer has: prepare 1, forward 3, backward 9 */
-    RC_BUFFERS_PER_LAYER = 10,
+    RC_STEPS_PER_LAYER = 16, /* more than any layer has: prepare 1, forward 3, backward 10 */
+    RC_BUFFERS_PER_LAYER = 11,
     RC_NO_BUFFER = -1
 };
 
 /* Numbers of the buffers of one layer in the plan. */
 typedef struct rc_layer_buffers {
     int raw, value, normalisation, coefficients, partial, back_partial, gradient, features, dfeatures, statistics;
+    int draw; /* the gradient before the normalisation; may be `gradient` */
 } rc_layer_buffers;
 
 /* What is known of one gradient of a value while the list is written. */

@@ -7,6 +7,8 @@
  *
  * Backward runs over the layers from the last to the first; the steps of one layer are a group:
  *     [sums of its gradient]  BN backward  weight gradient (on its own lane)  gradient of skip  gradient of input
+ *     or, where the backend reads dL/draw from a map (reads_finished_gradient): BN backward  gradient of skip
+ *     finish  weight gradient  gradient of input
  * (FROZEN: the statistics of all layers end the forward pass, and BN backward of all layers begins the backward pass.)
  * - The first writer of a gradient overwrites, later ones add; the last one takes the sums that the normalisation of
  *   that layer needs.
@@ -36,7 +38,8 @@
  *   DATA a      gradient a, weights of a           gradient x: added to gradient b; back_partial x, as it is the last
  *
  * WEIGHT and DATA apply the coefficients while they read a gradient, so that the gradient before the normalisation has
- * no memory. With two lanes each WEIGHT runs on the weight lane between FORK and MAIN, and may still be reading
+ * no memory. FINISH writes it to the memory of the gradient, or beside it where x shares that; then WEIGHT and DATA
+ * read it there. With two lanes each WEIGHT runs on the weight lane between FORK and MAIN, and may still be reading
  * gradient b when DATA a runs. Therefore gradient x has a buffer of its own then, and DATA a writes gradient b + its
  * own to it (`addend` is b). A block that widens (stage_2.blocks.0) has a shortcut that is no identity: SKIP b writes
  * gradient x, and DATA a adds to it. */
@@ -184,6 +187,13 @@ static int gradient_buffer(rc_pass_build *b, int index)
     return *buffer;
 }
 
+/* What WEIGHT and DATA read of the layer's gradient. */
+static int draw_buffer(const rc_pass_build *b, int index)
+{
+    const rc_layer_buffers *buffers = &b->buffers[index];
+    return buffers->draw != RC_NO_BUFFER ? buffers->draw : buffers->gradient;
+}
+
 /* Can the source of the skip live in the gradient buffer of the sum? Only if the sum passes the gradient on unchanged,
  * is the first to write it, and has no other use for its own afterwards. */
 static bool shares_gradient(rc_pass_build *b, int index)
@@ -205,7 +215,7 @@ static void emit_writer(rc_pass_build *b, rc_pass_op op, int index, int target)
     step->sums = gradient->writers == 0 && target >= 0 && b->buffers[target].back_partial != RC_NO_BUFFER;
     gradient->written = true;
     gradient->summed = step->sums;
-    use(b, b->buffers[index].gradient);
+    use(b, op == RC_OP_DATA ? draw_buffer(b, index) : b->buffers[index].gradient);
     use(b, gradient_buffer(b, target));
     if (step->addend >= 0)
         use(b, b->buffers[step->addend].gradient);
@@ -213,11 +223,23 @@ static void emit_writer(rc_pass_build *b, rc_pass_op op, int index, int target)
         use(b, b->buffers[target].back_partial);
 }
 
+/* Is dL/draw written to a map, once for both gradients of the layer? */
+static bool finishes(rc_pass_build *b, int index)
+{
+    const rc_layer *layer = &b->net->layer[index];
+    rc_backend *be = b->backend;
+    bool both = b->train && layer->kind == RC_LAYER_CONV && state(b, layer->in)->needed;
+    if (!both || (!layer->bn.on && layer->act == RC_ACT_NONE) || be->reads_finished_gradient == NULL)
+        return false;
+    rc_conv conv = rc_layer_conv(layer);
+    return be->reads_finished_gradient(be, &conv, b->pass->settings.n);
+}
+
 /* With lanes the weight gradient of the sum may still be reading its gradient when the next writer adds to it. If that
  * is the data gradient of a convolution, it can add on the way to a buffer of its own. */
 static bool adds_elsewhere(rc_pass_build *b, int index, int source)
 {
-    if (b->backend->lanes <= 1 || !b->train)
+    if (b->backend->lanes <= 1 || !b->train || finishes(b, index))
         return false;
     for (int i = index - 1; i > source; i--) {
         const rc_layer *layer = &b->net->layer[i];
@@ -271,6 +293,20 @@ static void list_fused_backward(rc_pass_build *b, int first, int last)
     step->add = add_writer(b, begin->in);
 }
 
+/* dL/draw takes the place of the gradient, unless somebody else needs that. */
+static void list_finish(rc_pass_build *b, int index)
+{
+    const rc_layer *layer = &b->net->layer[index];
+    rc_layer_buffers *buffers = &b->buffers[index];
+    bool shared = layer->skip >= 0 && b->buffers[layer->skip].gradient == buffers->gradient;
+    buffers->draw = buffers->gradient;
+    if (shared || layer->output)
+        buffers->draw = rc_plan_add(&b->plan, rc_pass_map_bytes(b, layer));
+    emit(b, RC_OP_FINISH, index);
+    use(b, buffers->gradient);
+    use(b, buffers->draw);
+}
+
 /* The steps of one layer in backward. */
 static void list_group(rc_pass_build *b, int index)
 {
@@ -285,11 +321,17 @@ static void list_group(rc_pass_build *b, int index)
         emit(b, RC_OP_BN_BACKWARD, index);
         use(b, buffers->back_partial);
     }
+    bool finished = finishes(b, index);
+    if (finished) {
+        list_skip(b, index, layer->skip); /* which takes the gradient as it is */
+        list_finish(b, index);
+    }
     if (b->train && layer->weights > 0) {
         emit(b, RC_OP_WEIGHT, index);
-        use(b, buffers->gradient);
+        use(b, draw_buffer(b, index));
     }
-    list_skip(b, index, layer->skip);
+    if (!finished)
+        list_skip(b, index, layer->skip);
     if (state(b, layer->in)->needed)
         emit_writer(b, RC_OP_DATA, index, layer->in);
 }
@@ -331,7 +373,7 @@ void rc_pass_list_steps(rc_pass_build *b)
     /* Weight gradients may run until the end: what they read stays as long, so that the main lane need not wait. */
     for (int i = 0; b->train && b->backend->lanes > 1 && i < b->net->layers; i++) {
         if (state(b, i)->needed && b->net->layer[i].weights > 0)
-            use(b, b->buffers[i].gradient);
+            use(b, draw_buffer(b, i));
     }
     pass->backward_end = b->steps;
 }
@@ -353,6 +395,8 @@ static bool disturbs(const rc_pass_build *b, const rc_pass_step *step, int reads
 {
     if (step->op == RC_OP_BN_SUMS)
         return rc_plan_overlap(&b->plan, b->buffers[step->layer].back_partial, reads);
+    if (step->op == RC_OP_FINISH)
+        return rc_plan_overlap(&b->plan, b->buffers[step->layer].draw, reads);
     if (step->op != RC_OP_SKIP && step->op != RC_OP_DATA)
         return false;
     int gradient = step->target >= 0 ? b->buffers[step->target].gradient : b->input_gradient;
@@ -391,7 +435,7 @@ void rc_pass_list_lanes(rc_pass_build *b, rc_pass_step *copy)
             pass->step[b->steps++] = copy[i];
             if (!beside)
                 continue;
-            pending[pendings++] = b->buffers[copy[i].layer].gradient;
+            pending[pendings++] = draw_buffer(b, copy[i].layer);
             emit(b, RC_OP_MAIN, RC_NO_LAYER);
         }
     }

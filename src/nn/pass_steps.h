@@ -17,6 +17,7 @@ typedef enum rc_pass_op {
     RC_OP_BN_STATISTICS, /* sums -> batch mean and variance */
     RC_OP_BN_SUMS,       /* sums of the gradient, where no operation took them as it finished the gradient */
     RC_OP_BN_BACKWARD,   /* sums -> coefficients of the lazy gradient, dgamma, dbeta */
+    RC_OP_FINISH,        /* the gradient before the normalisation as a map, for the two below */
     RC_OP_WEIGHT,        /* gradient of weight and bias */
     RC_OP_ZERO_BIAS,     /* a bias before batch normalisation has no influence: its gradient is 0 */
     RC_OP_SKIP,          /* gradient of the skip */
@@ -44,6 +45,7 @@ typedef struct rc_pass_layer {
     rc_tensor y;        /* as operations see it */
     rc_tensor finished; /* nothing pending: over `raw` in EVAL, over `value` otherwise */
     rc_grad dy;
+    rc_grad draw;                      /* dL/draw, nothing pending; g NULL: WEIGHT and DATA read dy */
     void *scale, *shift, *mean, *istd; /* (groups, cp) real: what y.scale .. y.istd point to */
     void *a, *b, *c;                   /* (groups, cp) real: what dy.a .. dy.c point to */
     void *partial, *back_partial;      /* sums of the forward operation, of the gradient */

@@ -23,7 +23,8 @@ typedef struct late_call {
 } late_call;
 
 static rc_backend original; /* the entries as they were */
-static int lane, late, joins, beside, on_main, sums, materialised;
+static int lane, late, joins, beside, on_main, sums, materialised, finished;
+static bool finishes; /* backends that are opened from now on read dL/draw from a map */
 static late_call calls[MOST];
 
 static late_call *enqueue(int kind)
@@ -130,6 +131,19 @@ static void sum_after_all(rc_backend *be, void *reals, size_t count)
     original.sum_workers(be, reals, count);
 }
 
+static bool always_finished(rc_backend *be, const rc_conv *conv, int n)
+{
+    (void)be, (void)conv, (void)n;
+    return true;
+}
+
+static void main_lane_finish(rc_backend *be, const rc_grad *dy, void *dx, const rc_back_epilogue *epilogue)
+{
+    assert_int_equal(lane, 0);
+    finished++;
+    original.copy_backward(be, dy, dx, epilogue);
+}
+
 static rc_backend *open_with_late_lane(void)
 {
     rc_backend *be;
@@ -146,12 +160,14 @@ static rc_backend *open_with_late_lane(void)
     be->skip_backward = main_lane_skip;
     be->bn_backward_sums = no_extra_sums;
     be->sum_workers = sum_after_all;
-    lane = late = joins = beside = on_main = sums = materialised = 0;
+    be->reads_finished_gradient = finishes ? always_finished : NULL;
+    be->copy_backward = main_lane_finish;
+    lane = late = joins = beside = on_main = sums = materialised = finished = 0;
     return be;
 }
 
 /* Runs one step with and without lanes: the same bits. */
-static void compare(const rc_net *net, const rc_pass_settings *settings)
+static void compare_once(const rc_net *net, const rc_pass_settings *settings)
 {
     nn_fixture a, b;
     nn_open(&a, "reference", 1, net, settings, 1);
@@ -175,6 +191,15 @@ static void compare(const rc_net *net, const rc_pass_settings *settings)
     nn_close(&b);
 }
 
+/* Twice: gradients finish dL/draw each for itself, or once for both. */
+static void compare(const rc_net *net, const rc_pass_settings *settings)
+{
+    for (int i = 0; i < 2; i++) {
+        finishes = i == 1;
+        compare_once(net, settings);
+    }
+}
+
 static const rc_pass_settings train = {.mode = RC_PASS_TRAIN, .n = 3, .update_running = true};
 static const rc_pass_settings with_input = {.mode = RC_PASS_TRAIN, .n = 3, .input_gradient = true};
 
@@ -196,7 +221,8 @@ static void random_nets(void **state)
     static rc_net net;
     for (uint64_t seed = 1; seed <= RANDOM_NETS; seed++) {
         nn_random_net(&net, seed);
-        compare(&net, &train);
+        finishes = seed % 2 == 0;
+        compare_once(&net, &train);
     }
 }
 
@@ -212,6 +238,29 @@ static void lanes_overlap(void **state)
     assert_int_equal(on_main, 1);             /* which has nothing left to run beside */
     assert_true(joins <= net.layers);
     assert_int_equal(sums, net.bn_layers - 1); /* taken as each gradient is finished; one by the pool */
+}
+
+/* Without lanes it is finished once for both, too. */
+static void one_lane_finishes(void **state)
+{
+    (void)state;
+    static rc_net net;
+    nn_must(rc_net_resnet_small(&net, 3, 8, 8, 4, 2));
+    nn_fixture a, b;
+    finishes = true;
+    rc_backend *be = open_with_late_lane();
+    be->lanes = 1;
+    nn_open_on(&b, be, &net, &train, 1);
+    nn_open(&a, "reference", 1, &net, &train, 1);
+    nn_step(&a, LOSS);
+    nn_step(&b, LOSS);
+    assert_int_equal(finished, net.layers - 2); /* all convolutions but the first, which has no other gradient */
+    double *x = nn_read(&a, a.gradient, net.params), *y = nn_read(&b, b.gradient, net.params);
+    assert_memory_equal(x, y, net.params * sizeof *x);
+    free(x);
+    free(y);
+    nn_close(&a);
+    nn_close(&b);
 }
 
 /* Other modes have no weight gradients and fork nothing. */
@@ -231,10 +280,8 @@ static void frozen_does_not_fork(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nets),
-        cmocka_unit_test(random_nets),
-        cmocka_unit_test(lanes_overlap),
-        cmocka_unit_test(frozen_does_not_fork),
+        cmocka_unit_test(test_nets),         cmocka_unit_test(random_nets),          cmocka_unit_test(lanes_overlap),
+        cmocka_unit_test(one_lane_finishes), cmocka_unit_test(frozen_does_not_fork),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* Convolutions: hands each call to the first kind of kernels that takes it. */
 #include "backend/cuda/convolution/chain.h"
 #include "backend/cuda/convolution/conv.h"
+#include "backend/cuda/convolution/conv_wide.h"
 #include "backend/cuda/map/norm.cuh"
 
 static const rc_cuda_conv_kind *const kinds[] = {&rc_cuda_conv_whole, &rc_cuda_conv_mma, &rc_cuda_conv_tiled,
@@ -43,6 +44,12 @@ static void conv_backward_weight(rc_backend *be, const rc_conv *conv, const rc_t
             break;
 }
 
+static bool reads_finished_gradient(rc_backend *be, const rc_conv *conv, int n)
+{
+    const rc_cuda *cuda = rc_cuda_of(be);
+    return rc_cuda_conv_whole.workspace(cuda, conv, n) == 0 && rc_cuda_wide_gradients(cuda, conv, n);
+}
+
 /* ---- joined normalisations -------------------------------------------------------------------------------------- */
 
 template <typename Norm> static bool join_norm(rc_cuda *cuda, const void *partial, const Norm &norm, bool backward)
@@ -72,6 +79,7 @@ void rc_cuda_fill_conv(rc_cuda *cuda)
     cuda->table.fuse = rc_cuda_find_chain;
     cuda->table.fused_forward = rc_cuda_chain_forward;
     cuda->table.fused_backward = rc_cuda_chain_backward;
+    cuda->table.reads_finished_gradient = reads_finished_gradient;
     cuda->table.reserve_conv = reserve_conv;
     cuda->table.conv_forward = conv_forward;
     cuda->table.conv_backward_data = conv_backward_data;

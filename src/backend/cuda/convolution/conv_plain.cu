@@ -79,3 +79,9 @@ const bf16 *rc_cuda_plain(rc_cuda *cuda, const char *operation, const gradient_s
     write_plain(cuda, operation, source, shape, space);
     return space;
 }
+
+void rc_cuda_write_draw(rc_cuda *cuda, const char *operation, const gradient_source &source, const rc_tensor *shape,
+                        bf16 *to)
+{
+    write_plain(cuda, operation, source, shape, to);
+}

@@ -17,4 +17,8 @@ const bf16 *rc_cuda_plain(rc_cuda *cuda, const char *operation, const value_sour
 const bf16 *rc_cuda_plain(rc_cuda *cuda, const char *operation, const gradient_source &source, const rc_tensor *shape,
                           bf16 *space);
 
+/* Writes dL/draw to a map, which may be that of the gradient itself. */
+void rc_cuda_write_draw(rc_cuda *cuda, const char *operation, const gradient_source &source, const rc_tensor *shape,
+                        bf16 *to);
+
 #endif

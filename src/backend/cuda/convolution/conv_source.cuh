@@ -311,7 +311,7 @@ struct gradient_source {
     {
         unsigned at = (unsigned)place_on(l, e);
         fetched f = {};
-        f.g = load16(dy.g + at);
+        f.g = *(const uint4 *)(dy.g + at); /* which may be overwritten with what it becomes */
         if (WHAT != PENDING_NOTHING)
             f.raw = load16(dy.y.raw + at);
         if (WHAT == PENDING_ANY && dy.y.act != RC_ACT_NONE && !is_curved(dy.y.act) && dy.y.stored)

@@ -64,6 +64,9 @@ bool rc_cuda_plan_wide(const rc_cuda *cuda, const rc_conv *conv, bool forward, c
 /* Bytes for the source of either direction as a plain map. */
 size_t rc_cuda_wide_workspace(const rc_cuda *cuda, const rc_conv *conv, int n);
 
+/* Do both gradients read dL/draw from a plain map? */
+bool rc_cuda_wide_gradients(const rc_cuda *cuda, const rc_conv *conv, int n);
+
 /* The weight gradient (conv_wide_weight.cu). Bytes of workspace, and whether it has been enqueued. */
 size_t rc_cuda_wide_weight_workspace(const rc_cuda *cuda, const rc_conv *conv, int n);
 bool rc_cuda_wide_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_tensor *x, const value_source &value,

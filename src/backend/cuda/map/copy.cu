@@ -1,4 +1,5 @@
 /* Copies, finished values and skips: one thread per eight channels of a pixel. */
+#include "backend/cuda/convolution/conv_plain.h"
 #include "backend/cuda/map/map.cuh"
 
 /* The first reader of a tensor with memory for its value fills it. */
@@ -46,6 +47,16 @@ static void copy_backward(rc_backend *be, const rc_grad *dy, void *dx, const rc_
     map_cut cut = cut_map(epilogue->x);
     rc_cuda_launch_early(rc_cuda_of(be), "copy_backward", copy_backward_kernel<Act>, map_grid(cut), MAP_THREADS, 0,
                          view_grad<Act>(dy), view_back_epilogue<Act>(dx, epilogue, cut));
+}
+
+/* Where nothing but dL/draw is to be written, in bf16. */
+static void copy_draw(rc_backend *be, const rc_grad *dy, void *dx, const rc_back_epilogue *epilogue)
+{
+    gradient_source source;
+    if (epilogue->add || epilogue->partial || !view_source(dy, &source))
+        copy_backward<__nv_bfloat16>(be, dy, dx, epilogue);
+    else
+        rc_cuda_write_draw(rc_cuda_of(be), "copy_backward", source, dy->y, (bf16 *)dx);
 }
 
 template <typename Act> __global__ static void materialise_kernel(tensor_view<Act> x, Act *value, map_cut cut)
@@ -163,4 +174,6 @@ void rc_cuda_fill_copy(rc_cuda *cuda)
         fill<__nv_bfloat16>(&cuda->table);
     else
         fill<float>(&cuda->table);
+    if (cuda->bf16)
+        cuda->table.copy_backward = copy_draw;
 }
