@@ -335,6 +335,8 @@ struct rc_backend {
      * gradients, values and gradients of losses, class statistics, counts of labels. Every process then calls the same
      * operations in the same order. Until that call, parts is 0. */
     rc_status (*join_workers)(rc_backend *, struct rc_workers *);
+    /* NULL, or what connects the devices of the processes. All of them call it before steps (rc_agree), each time. */
+    rc_status (*link_workers)(rc_backend *);
     struct rc_workers *workers;
     int part, parts;
 

@@ -19,7 +19,7 @@ static int started(void)
     return 1;
 }
 
-rc_status rc_workers_open(rc_workers **workers)
+rc_status rc_workers_open(bool always, rc_workers **workers)
 {
     static const rc_module_kind kind = {.file = RC_MPI_FILE,
                                         .variable = "RECOLLECT_MPI_MODULE",
@@ -30,7 +30,7 @@ rc_status rc_workers_open(rc_workers **workers)
     const rc_workers_host host = {.table_bytes = sizeof(rc_workers), .set_message = rc_set_message};
     int count = started();
     *workers = NULL;
-    if (count == 1)
+    if (count == 1 && !always)
         return RC_OK;
     union { /* ISO C has no conversion from an object pointer to a function pointer */
         void *object;
@@ -76,6 +76,9 @@ rc_status rc_agree(rc_backend *backend, uint32_t *number)
 {
     if (backend->workers == NULL)
         return RC_OK;
+    RC_TRY(backend->sync(backend)); /* what it has enqueued may still talk to the others */
     *number = rc_workers_word(backend->workers, *number);
-    return *number != RC_WORD_LEFT ? RC_OK : rc_fail(RC_CANCELLED, "the leading process has stopped");
+    if (*number == RC_WORD_LEFT)
+        return rc_fail(RC_CANCELLED, "the leading process has stopped");
+    return backend->link_workers != NULL ? backend->link_workers(backend) : RC_OK;
 }

@@ -2,8 +2,8 @@
  * and writes the files of a run, and tells the others what to do.
  *
  * How they talk is a table, which a module fills (librecollect_mpi.so, mpi/module.c): the library itself links no MPI.
- * All calls but `fail` are collective: every process makes the same ones in the same order. A process that dies ends
- * all of them. */
+ * All calls but `fail` are collective: every process makes the same ones in the same order, one at a time, from any of
+ * its threads. A process that dies ends all of them. */
 #ifndef RC_BACKEND_WORKERS_H
 #define RC_BACKEND_WORKERS_H
 
@@ -23,6 +23,9 @@ struct rc_workers {
     /* close: waits for the others and frees the table. fail: prints the message and ends all processes at once. */
     void (*close)(rc_workers *);
     void (*fail)(rc_workers *, const char *message);
+    /* What a backend keeps from one opening to the next: connections of its own. NULL: nothing. close calls drop. */
+    void *kept;
+    void (*drop)(void *kept);
 };
 
 /* Words of the leader. Every number between 0 and these is a number of steps (rc_agree). */
@@ -42,9 +45,9 @@ typedef rc_status rc_mpi_open(const rc_workers_host *host, rc_workers **workers)
 #define RC_MPI_OPEN "rc_mpi_open_workers"
 #define RC_MPI_FILE "librecollect_mpi.so"
 
-/* *workers is NULL where this process was started alone. Otherwise it was started by mpirun or srun, as one of several,
- * and the module is opened. */
-rc_status rc_workers_open(rc_workers **workers);
+/* *workers is NULL where this process was started alone, unless `always`: then it is the only one. Otherwise it was
+ * started by mpirun or srun, as one of several, and the module is opened. */
+rc_status rc_workers_open(bool always, rc_workers **workers);
 
 /* May the backend join? RC_UNSUPPORTED: it computes in one process alone. */
 rc_status rc_workers_check(const rc_workers *workers, const rc_backend *backend);

@@ -602,7 +602,7 @@ rc_status rc_experiment_run(const rc_run_settings *settings)
 {
     rc_workers *workers = NULL;
     if (!settings->alone)
-        RC_TRY(rc_workers_open(&workers));
+        RC_TRY(rc_workers_open(settings->together, &workers));
     if (workers != NULL)
         return run_with_workers(settings, workers);
     rc_stop before = rc_stop_swap(rc_watch_stop(&settings->watch));

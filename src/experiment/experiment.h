@@ -35,6 +35,7 @@ typedef struct rc_run_settings {
     int threads;          /* of all jobs together; 0: all cores */
     int jobs;             /* cells side by side; 0: as many as the machine allows */
     bool alone;           /* processes that mpirun or srun has started do not work together, each runs for itself */
+    bool together;        /* this process works as one of several even if it is the only one, which serves to measure */
     const char *out;      /* folder; made if it is not there */
     bool resume;          /* go on with what is in it; otherwise a folder that holds a run is refused */
     int stop_after;       /* tasks; 0: all */

@@ -17,9 +17,7 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/recollect-mpi-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
 . "$here/expect.sh"
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 # containers
-export OMPI_MCA_rmaps_base_oversubscribe=1 OMPI_MCA_hwloc_base_binding_policy=none OMPI_MCA_plm_rsh_agent=false
-export OMPI_MCA_mpi_yield_when_idle=1 TMPDIR=/tmp # names of sockets are short
+. "$here/mpi.sh"
 tiny=(run demo --data procedural:6 --set size=16 --set task_sizes=4,2 --set images_per_class=12 --method cwd --threads 1
     --set test_per_class=20 --set epochs=2 --set refine_epochs=1 --set batch=16 --set inversion_steps=8 --set net_width=4
     --set generator_width=8)
@@ -29,40 +27,18 @@ processes() {
     shift
     timeout 60 "$mpirun" -n "$count" "$recollect" "$@" >out.txt 2>err.txt
 }
-losses() { # FOLDER: stage, step, name and value of every loss that was logged
-    cat "$1"/first-task/events.jsonl "$1"/cwd/events.jsonl | grep '"event":"step"' |
-        sed -E 's/.*"task":([0-9]+),"stage":"([a-z]+)","step":([0-9]+).*"loss":\{([^}]*)\}.*/\1 \2 \3 \4/' | tr -d '"' | tr , ' '
-}
-
 # ---- the numbers of one process --------------------------------------------------------------------------------------
 equal() {
     expect 0 "accuracy" "${tiny[@]}" --checkpoint 0 --out one
-    losses one >one.txt
+    losses one >stages.txt
     for stage in training inversion refinement; do
-        grep -q " $stage " one.txt || fail "no loss of $stage was logged: $(head -n 3 one.txt)"
+        grep -q " $stage " stages.txt || fail "no loss of $stage was logged: $(head -n 3 stages.txt)"
     done
     for count in 2 4; do
         processes $count "${tiny[@]}" --checkpoint 0 --out "of-$count" || fail "$count processes: $(tail -n 3 err.txt)"
         grep -qF "$count processes work together" err.txt || fail "$count processes did not work together"
         [ "$(grep -c '^CwD ' out.txt)" -eq 1 ] || fail "not one process alone printed: $(cat out.txt)"
-        losses "of-$count" >many.txt
-        paste -d' ' one.txt many.txt | awk -v count="$count" '
-            {
-                half = NF / 2
-                for (i = 1; i <= half; i++) {
-                    split($i, a, ":"); split($(i + half), b, ":")
-                    if (a[1] != b[1]) { print "lines differ: " $0; bad = 1; exit }
-                    if (a[2] == "" || a[2] == "null") continue
-                    apart = a[2] - b[2]; if (apart < 0) apart = -apart
-                    size = a[2] < 0 ? -a[2] : a[2]; if (size < 0.001) size = 0.001
-                    if (apart / size > most) most = apart / size
-                    values++
-                }
-            }
-            END {
-                printf "%d processes: %d losses, apart by %.1e at most\n", count, values, most
-                exit bad || values < 40 || most > 1e-4
-            }' || fail "losses of $count processes are not those of one"
+        compare_losses one "of-$count" 40 1e-4 || fail "losses of $count processes are not those of one"
         for name in cwd/classes.csv cwd/confusion.csv; do
             cmp -s "one/$name" "of-$count/$name" || fail "$count processes: $name differs"
         done

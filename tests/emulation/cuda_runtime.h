@@ -9,7 +9,8 @@
  * a GPU, whoever waits next is told. RECOLLECT_EMULATED_COUNTS names a file that is told in the end how much there was:
  * "allocations N\nworks N\nbytes N", the last at once. RECOLLECT_EMULATED_DEVICE is the architecture, sm_90 if it is
  * not set: sm_80, sm_86, sm_89, sm_100, sm_120. RECOLLECT_EMULATED_LAUNCHES names a file that gets a line for every
- * kernel, the types of its parameters; then no kernel is run: that shows which ones the largest steps would take. */
+ * kernel, the types of its parameters; then no kernel is run: that shows which ones the largest steps would take.
+ * RECOLLECT_EMULATED_CARDS is the number of cards, 1 if it is not set. */
 #ifndef RC_EMULATION_CUDA_RUNTIME_H
 #define RC_EMULATION_CUDA_RUNTIME_H
 
@@ -174,13 +175,24 @@ enum {
 };
 enum cudaMemPoolAttr { cudaMemPoolAttrReleaseThreshold = 4 };
 
+typedef void (*cudaHostFn_t)(void *user);
 typedef struct rc_emulated_stream *cudaStream_t;
 typedef struct rc_emulated_event *cudaEvent_t;
 typedef struct rc_emulated_graph *cudaGraph_t, *cudaGraphExec_t;
 typedef struct rc_emulated_pool *cudaMemPool_t;
 
+/* What runs on the host in the order of the stream: through this a library of its own can enqueue, too. */
+struct rc_emulated_stream {
+    cudaError_t (*host)(cudaStream_t stream, cudaHostFn_t function, void *user);
+};
+
+struct cudaUUID_t {
+    char bytes[16];
+};
+
 struct cudaDeviceProp {
     char name[256];
+    cudaUUID_t uuid;
     int major, minor, multiProcessorCount;
     size_t sharedMemPerBlockOptin;
 };
@@ -224,6 +236,7 @@ const char *cudaGetErrorName(cudaError_t error);
 cudaError_t cudaGetLastError();
 cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDevice(int *device);
+cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device);
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device);
@@ -239,6 +252,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
 cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *user);
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
 cudaError_t cudaEventDestroy(cudaEvent_t event);

@@ -185,6 +185,7 @@ struct piece {
     cudaStream_t stream;
     std::function<void()> work;
     long recorded, awaited;
+    bool host; /* the work is a host function: the device does something else meanwhile */
 };
 
 struct rc_emulated_graph {
@@ -273,11 +274,16 @@ static bool is_captured(cudaStream_t stream)
     return captured && captured->streams.count(stream) > 0;
 }
 
-cudaError_t rc_emulated_enqueue(cudaStream_t stream, const std::function<void()> &work)
+static cudaError_t enqueue(cudaStream_t stream, const std::function<void()> &work, bool host)
 {
     if (is_captured(stream)) {
-        captured->work.push_back({stream, work, 0, 0});
+        captured->work.push_back({stream, work, 0, 0, host});
         return cudaSuccess;
+    }
+    if (host) {
+        if (broken == cudaSuccess)
+            work();
+        return broken;
     }
     std::lock_guard<std::mutex> alone(device);
     cudaError_t before = broken;
@@ -286,6 +292,17 @@ cudaError_t rc_emulated_enqueue(cudaStream_t stream, const std::function<void()>
     if (broken == cudaSuccess)
         work();
     return before;
+}
+
+cudaError_t rc_emulated_enqueue(cudaStream_t stream, const std::function<void()> &work)
+{
+    return enqueue(stream, work, false);
+}
+
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *user)
+{
+    return enqueue(
+        stream, [=]() { function(user); }, true);
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int)
@@ -358,7 +375,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t)
             order.push_back(&next);
     for (const piece *next : order)
         if (next->work)
-            rc_emulated_enqueue(next->stream, next->work);
+            enqueue(next->stream, next->work, next->host);
     return error;
 }
 
@@ -376,13 +393,13 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable)
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
 {
-    *stream = (cudaStream_t)malloc(1);
+    *stream = new rc_emulated_stream{cudaLaunchHostFunc};
     return asked.at_once; /* the first that uses the device */
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
-    free(stream);
+    delete stream;
     return cudaSuccess;
 }
 
@@ -395,7 +412,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 {
     if (captured && captured->events.count(event) > 0) {
         captured->streams.insert(stream);
-        captured->work.push_back({stream, nullptr, 0, event->record});
+        captured->work.push_back({stream, nullptr, 0, event->record, false});
     }
     return cudaSuccess;
 }
@@ -417,7 +434,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
     if (is_captured(stream)) {
         captured->events.insert(event);
         event->record = ++captured->records;
-        captured->work.push_back({stream, nullptr, event->record, 0});
+        captured->work.push_back({stream, nullptr, event->record, 0, false});
     }
     return broken;
 }
@@ -526,19 +543,28 @@ cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
-    *count = asked.at_once == cudaErrorNoDevice ? 0 : 1;
+    const char *cards = getenv("RECOLLECT_EMULATED_CARDS");
+    *count = asked.at_once == cudaErrorNoDevice ? 0 : cards ? atoi(cards) : 1;
     return asked.at_once == cudaErrorInsufficientDriver ? asked.at_once : cudaSuccess;
 }
 
+static thread_local int chosen; /* card */
+
 cudaError_t cudaGetDevice(int *number)
 {
-    *number = 0;
+    *number = chosen;
+    return cudaSuccess;
+}
+
+cudaError_t cudaSetDevice(int number)
+{
+    chosen = number;
     return cudaSuccess;
 }
 
 /* RECOLLECT_EMULATED_DEVICE: a card of that architecture. Where kernels are run and not only named it has one
  * multiprocessor, so that small cases reach the kernels of large ones. */
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int)
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int number)
 {
     static const struct {
         const char *name;
@@ -550,8 +576,12 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int)
     for (size_t i = 0; wanted && i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, wanted) == 0)
             which = (int)i;
-    *properties = {"emulated on the CPU", known[which].major, known[which].minor,
-                   launches ? known[which].multiprocessors : 1, (size_t)known[which].shared_kib * 1024};
+    *properties = {"emulated on the CPU",
+                   {{(char)number}},
+                   known[which].major,
+                   known[which].minor,
+                   launches ? known[which].multiprocessors : 1,
+                   (size_t)known[which].shared_kib * 1024};
     return cudaSuccess;
 }
 

@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -109,6 +110,8 @@ static void *learn(void *user)
     w->learnt = learning_take(&l);
     rc_learner_destroy(&l);
     rc_backend_close(be);
+    if (w->table.kept != NULL)
+        w->table.drop(w->table.kept);
     return NULL;
 }
 
@@ -173,14 +176,24 @@ static void compare(const char *backend, const char *method, int count, double m
     learning_drop(alone.learnt);
 }
 
+/* Together they have every loss and every source. */
+static const char *const methods[] = {"lode", "dgr", "deepinversion-pixels", "cwd-abd", "cwd", "cwd+", "ssil"};
+enum { METHODS = sizeof methods / sizeof *methods };
+
 /* In double what the processes do otherwise than one vanishes in rounding: nothing else may be left. */
 static void methods_learn_what_one_process_learns(void **state)
 {
     (void)state;
-    /* Together they have every loss and every source. */
-    static const char *const names[] = {"lode", "dgr", "deepinversion-pixels", "cwd-abd", "cwd", "cwd+", "ssil"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        compare("reference64", names[i], 2, 1e-6);
+    for (size_t i = 0; i < METHODS; i++)
+        compare("reference64", methods[i], 2, 1e-6);
+}
+
+/* On the backend that RECOLLECT_TEST_BACKEND names, in float. */
+static void methods_learn_alike_on_a_device(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < METHODS; i++)
+        compare(getenv("RECOLLECT_TEST_BACKEND"), methods[i], 2, 1e-4);
 }
 
 static void kernels_agree_within_rounding(void **state)
@@ -261,6 +274,9 @@ static void a_backend_may_have_to_compute_alone(void **state)
 
 int main(void)
 {
+    const struct CMUnitTest on_a_device[] = {cmocka_unit_test(methods_learn_alike_on_a_device)};
+    if (getenv("RECOLLECT_TEST_BACKEND") != NULL)
+        return cmocka_run_group_tests(on_a_device, NULL, NULL);
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(methods_learn_what_one_process_learns),
         cmocka_unit_test(kernels_agree_within_rounding),

@@ -7,6 +7,7 @@
 
 #include "backend/cuda/convolution/pack.h"
 #include "backend/cuda/device.cuh"
+#include "backend/cuda/link.h"
 
 /* ---- lanes ----------------------------------------------------------------------------------------------------- */
 
@@ -66,6 +67,8 @@ static rc_status control_sync(rc_backend *be)
         join_all(be);
         rc_cuda_wait(cuda, "running the enqueued operations");
     }
+    if (cuda->status != RC_OK && cuda->party) /* the other processes wait in the middle of a step: this ends all */
+        be->workers->fail(be->workers, cuda->message);
     if (cuda->status != RC_OK)
         cuda->host.set_message("%s", cuda->message);
     return cuda->status;
@@ -100,8 +103,10 @@ static cudaGraph_t record(rc_cuda *cuda, void (*step)(void *), void *context)
     if (!rc_cuda_check(cuda, cudaStreamBeginCapture(cuda->stream[0], cudaStreamCaptureModeRelaxed), "capturing a step"))
         return NULL;
     cuda->capturing = true;
+    rc_cuda_talk_anew(cuda);
     step(context);
     join_all(&cuda->table);
+    rc_cuda_talk_anew(cuda);
     cuda->capturing = false;
     cudaError_t error = cudaStreamEndCapture(cuda->stream[0], &graph);
     rc_cuda_check(cuda, error, "capturing a step");

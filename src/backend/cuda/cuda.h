@@ -75,7 +75,7 @@ typedef struct rc_cuda {
     bool early; /* kernels may begin while the one before ends: sm_90 and newer */
     int multiprocessors;
     int shared_bytes; /* that a block can have */
-    char device_name[64], isa[24];
+    char device_name[64], isa[24], uuid[16];
 
     cudaStream_t stream[RC_CUDA_LANES];
     cudaStream_t supply; /* orders what memory does; never captured */
@@ -95,6 +95,9 @@ typedef struct rc_cuda {
     size_t workspace_bytes;         /* each */
 
     struct rc_cuda_packs *packs; /* weights as the tensor cores take them (pack.h) */
+
+    struct rc_cuda_party *party; /* one of several processes (workers.cu); NULL: not so */
+    struct rc_cuda_talks *talks; /* with the others (link.cu) */
 
     rc_cuda_norms norms;                /* normalisations that wait for more of their kind */
     rc_cuda_held held;                  /* a convolution that waits */
@@ -221,6 +224,14 @@ static void rc_cuda_launch_early(rc_cuda *cuda, const char *operation, void (*ke
 {
     rc_cuda_launch_as(cuda, true, operation, kernel, grid, threads, shared_bytes, arguments...);
 }
+
+/* ---- several processes ------------------------------------------------------------------------------------------ */
+
+/* The entry join_workers, and the end of it (workers.cu). */
+rc_status rc_cuda_join_workers(rc_backend *backend, struct rc_workers *workers);
+void rc_cuda_leave_workers(rc_cuda *cuda);
+/* A capture begins or ends: what is enqueued from here on waits for no talk before (link.cu). */
+void rc_cuda_talk_anew(rc_cuda *cuda);
 
 /* ---- the table, theme by theme ---------------------------------------------------------------------------------- */
 

@@ -10,6 +10,7 @@ static void cuda_destroy(rc_backend *be)
 {
     rc_cuda *cuda = rc_cuda_of(be);
     rc_cuda_drop_graphs(cuda);
+    rc_cuda_leave_workers(cuda);
     rc_cuda_release_all(cuda);
     rc_cuda_destroy_packs(cuda);
     if (cuda->pool) { /* what no other backend holds goes back to the device */
@@ -52,6 +53,19 @@ static cudaError_t make_streams(rc_cuda *cuda, int device)
     return error;
 }
 
+/* Processes that were started together on one machine take its cards in turn, as far as they see more than one. */
+static int place_on_machine()
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *text = getenv(names[i]);
+        long place = text ? strtol(text, NULL, 10) : 0;
+        if (place > 0 && place < INT_MAX)
+            return (int)place;
+    }
+    return 0;
+}
+
 /* Finds the device and makes the streams. */
 static rc_status open_device(rc_cuda *cuda)
 {
@@ -60,6 +74,8 @@ static rc_status open_device(rc_cuda *cuda)
     cudaError_t error = cudaGetDeviceCount(&count);
     if (error == cudaSuccess && count == 0)
         error = cudaErrorNoDevice;
+    if (error == cudaSuccess && count > 1 && place_on_machine() > 0)
+        error = cudaSetDevice(place_on_machine() % count);
     if (error == cudaSuccess)
         error = cudaGetDevice(&device);
     if (error == cudaSuccess)
@@ -75,6 +91,7 @@ static rc_status open_device(rc_cuda *cuda)
     cuda->shared_bytes = (int)properties.sharedMemPerBlockOptin;
     cuda->early = properties.major >= 9;
     cuda->wgmma = properties.major == 9;
+    memcpy(cuda->uuid, &properties.uuid, sizeof cuda->uuid);
     snprintf(cuda->device_name, sizeof cuda->device_name, "%.63s", properties.name);
     snprintf(cuda->isa, sizeof cuda->isa, "sm_%d%d %s", properties.major, properties.minor,
              cuda->bf16 ? "bf16" : "fp32");
@@ -119,6 +136,7 @@ static void fill_table(rc_cuda *cuda)
     table->real_bytes = sizeof(float);
     table->lanes = RC_CUDA_LANES;
     table->destroy = cuda_destroy;
+    table->join_workers = rc_cuda_join_workers;
     rc_cuda_fill_memory(cuda);
     rc_cuda_fill_images(cuda);
     rc_cuda_fill_control(cuda);

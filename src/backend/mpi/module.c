@@ -35,6 +35,8 @@ static void lead(rc_workers *workers, void *data, size_t bytes)
 
 static void finish(rc_workers *workers)
 {
+    if (workers->kept != NULL)
+        workers->drop(workers->kept);
     MPI_Finalize();
     free(workers);
 }
@@ -70,7 +72,13 @@ rc_status rc_mpi_open_workers(const rc_workers_host *host, rc_workers **workers)
         host->set_message("no memory");
         return RECOLLECT_OUT_OF_MEMORY;
     }
-    MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &given);
+    MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &given);
+    if (given < MPI_THREAD_SERIALIZED) {
+        host->set_message("this MPI cannot be called from several threads, one at a time");
+        MPI_Finalize();
+        free(w);
+        return RECOLLECT_UNSUPPORTED;
+    }
     MPI_Comm_rank(MPI_COMM_WORLD, &w->index);
     MPI_Comm_size(MPI_COMM_WORLD, &w->count);
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &beside);

@@ -62,8 +62,8 @@ static const rc_option options[OPTIONS] = {
     [MAX_MEMORY] = RC_OPTION_MAX_MEMORY,
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use, of all jobs; 0: all cores", 0, 1024},
     [JOBS] = {"jobs", RC_OPTION_INTEGER, "N", "0", "methods and orders side by side; 0: as many as fit", 0, 64},
-    [MPI] = {"mpi", RC_OPTION_TEXT, "auto|off", "auto", "auto: processes that mpirun or srun started share every batch",
-             0, 0},
+    [MPI] = {"mpi", RC_OPTION_TEXT, "auto|on|off", "auto",
+             "auto: processes that mpirun or srun started share every batch; on: even one that is alone", 0, 0},
     [CHECKPOINT] = {"checkpoint", RC_OPTION_TEXT, "SECONDS", "120", "time between checkpoints", 0, 0},
     [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "skip images that cannot be read", 0, 0},
     [VERBOSE] = RC_OPTION_VERBOSE,
@@ -195,6 +195,7 @@ static int run(const rc_option_value *value, int count, char **arguments)
                                 .backend = rc_backend_name(&value[BACKEND]),
                                 .jobs = (int)value[JOBS].integer,
                                 .alone = strcmp(value[MPI].text, "off") == 0,
+                                .together = strcmp(value[MPI].text, "on") == 0,
                                 .skip_broken = value[SKIP_BROKEN].given,
                                 .line = rc_print_line,
                                 .watch = {.log = log, .progress = rc_tell_progress, .cancelled = rc_interrupted}};

@@ -7,42 +7,6 @@
 #include "backend/cuda/map/map.cuh"
 #include "backend/cuda/map/norm.cuh"
 
-enum { NORM_THREADS = 256 };
-
-struct group_sums {
-    double first, second; /* of one channel, over the rows of one group */
-};
-
-/* Thread t < 8 returns the sums of channel first_channel + t; the others take part. partial NULL: zeros. */
-template <typename Sum>
-__device__ static group_sums sum_group(const void *partial, int groups, int group, int cp, int first_channel)
-{
-    __shared__ double space[NORM_THREADS][2];
-    int in_vector = (int)threadIdx.x % 8, lane = (int)threadIdx.x / 8;
-    group_sums sums = {0, 0};
-    if (partial) {
-        int rows = ((const partial_header *)partial)->rows;
-        for (int row = lane; row < rows; row += NORM_THREADS / 8) {
-            const Sum *at = partial_row<Sum>(partial, row, groups, group, cp) + first_channel + in_vector;
-            sums.first += (double)at[0];
-            sums.second += (double)at[cp];
-        }
-    }
-    __syncthreads();
-    space[threadIdx.x][0] = sums.first;
-    space[threadIdx.x][1] = sums.second;
-    for (int half = NORM_THREADS / 2; half >= 8; half /= 2) {
-        __syncthreads();
-        if ((int)threadIdx.x < half) {
-            space[threadIdx.x][0] += space[threadIdx.x + half][0];
-            space[threadIdx.x][1] += space[threadIdx.x + half][1];
-        }
-    }
-    __syncthreads();
-    group_sums total = {space[in_vector][0], space[in_vector][1]};
-    return total;
-}
-
 static dim3 norm_grid(const rc_tensor *y)
 {
     return dim3((unsigned)rc_cuda_padded(y->c) / 8);

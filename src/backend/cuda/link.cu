@@ -1,0 +1,352 @@
+/* Two ways for bytes to get from GPU to GPU:
+ *
+ *   NCCL           where every process has a card of its own and finds libnccl.so.2, which is opened at run time
+ *   host memory    otherwise: a copy to pinned memory, a host function that calls the MPI module, a copy back
+ *
+ * Of NCCL only calls that move bytes are used. It has sums of its own, but their order is up to the library.
+ *
+ * The lanes of a step may all have something to say. Each talk waits for the one before it, whatever its lane, so that
+ * all processes talk in the order in which they enqueue. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cuda/link.h"
+
+/* ---- NCCL: the part of its interface that is used (nccl.h of version 2) ----------------------------------------- */
+
+enum { NCCL_BYTE = 0, NCCL_LEAST_VERSION = 20906 /* captures */ };
+
+struct nccl_id {
+    char internal[128];
+};
+
+typedef struct nccl {
+    int (*version)(int *version);
+    const char *(*explain)(int result);
+    int (*make_id)(nccl_id *id);
+    int (*connect)(void **comm, int count, nccl_id id, int index);
+    int (*disconnect)(void *comm);
+    int (*all_gather)(const void *mine, void *all, size_t count, int type, void *comm, cudaStream_t stream);
+    int (*send)(const void *from, size_t count, int type, int peer, void *comm, cudaStream_t stream);
+    int (*receive)(void *to, size_t count, int type, int peer, void *comm, cudaStream_t stream);
+    int (*begin_group)(void);
+    int (*end_group)(void);
+} nccl;
+
+template <typename Function> static bool find(void *library, const char *name, Function *function)
+{
+    void *symbol = dlsym(library, name);
+    static_assert(sizeof symbol == sizeof *function, "addresses of functions are those of objects");
+    memcpy(function, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+/* False: there is no NCCL, or one that cannot be captured. */
+static bool open_nccl(nccl *calls, int *version)
+{
+    const char *wanted = getenv("RECOLLECT_NCCL_LIBRARY"), *name = wanted && wanted[0] ? wanted : "libnccl.so.2";
+    void *library = strcmp(name, "none") != 0 ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL; /* stays open */
+    return library && find(library, "ncclGetVersion", &calls->version) &&
+           find(library, "ncclGetErrorString", &calls->explain) && find(library, "ncclGetUniqueId", &calls->make_id) &&
+           find(library, "ncclCommInitRank", &calls->connect) && find(library, "ncclCommDestroy", &calls->disconnect) &&
+           find(library, "ncclAllGather", &calls->all_gather) && find(library, "ncclSend", &calls->send) &&
+           find(library, "ncclRecv", &calls->receive) && find(library, "ncclGroupStart", &calls->begin_group) &&
+           find(library, "ncclGroupEnd", &calls->end_group) && calls->version(version) == 0 &&
+           *version >= NCCL_LEAST_VERSION;
+}
+
+/* ---- connecting ------------------------------------------------------------------------------------------------- */
+
+/* Belongs to the table of the processes, and so outlives backends: to connect takes a while. */
+typedef struct cuda_link {
+    nccl calls;
+    void *comm; /* NULL: through host memory */
+} cuda_link;
+
+static void drop_link(void *kept)
+{
+    cuda_link *link = (cuda_link *)kept;
+    if (link->comm)
+        link->calls.disconnect(link->comm);
+    free(link);
+}
+
+/* What a process shows to the others. */
+typedef struct card {
+    char uuid[16];
+    int has_nccl;
+    int result; /* of connecting */
+} card;
+
+static const char *why_not(const card *cards, int count)
+{
+    for (int i = 0; i < count; i++)
+        for (int j = 0; j < i; j++)
+            if (memcmp(cards[i].uuid, cards[j].uuid, sizeof cards[i].uuid) == 0)
+                return "processes share a GPU";
+    for (int i = 0; i < count; i++)
+        if (!cards[i].has_nccl)
+            return "NCCL was not found, or is too old";
+    return NULL;
+}
+
+/* All processes, or none. */
+static const char *connect(cuda_link *link, rc_workers *workers, card *mine, card *cards)
+{
+    struct {
+        int result;
+        nccl_id id;
+    } said = {};
+    void *comm = NULL;
+    if (workers->index == 0)
+        said.result = link->calls.make_id(&said.id);
+    workers->lead(workers, &said, sizeof said);
+    mine->result = said.result ? said.result : link->calls.connect(&comm, workers->count, said.id, workers->index);
+    workers->gather(workers, mine, cards, sizeof *mine);
+    int failed = 0;
+    for (int i = 0; i < workers->count; i++)
+        failed = failed ? failed : cards[i].result;
+    if (failed && !mine->result)
+        link->calls.disconnect(comm);
+    link->comm = failed ? NULL : comm;
+    return failed ? link->calls.explain(failed) : NULL;
+}
+
+static void tell(const rc_cuda *cuda, rc_log_level level, const char *how, const char *why)
+{
+    const rc_log *log = &cuda->host.log;
+    char line[RC_LOG_LINE_SIZE];
+    if (!log->write || log->level > level || cuda->table.workers->index > 0)
+        return;
+    snprintf(line, sizeof line, "backend cuda: the processes talk through %s%s%s", how, why ? ": " : "",
+             why ? why : "");
+    log->write(log->user, level, line);
+}
+
+rc_status rc_cuda_link_workers(rc_backend *be)
+{
+    rc_cuda *cuda = rc_cuda_of(be);
+    rc_workers *workers = be->workers;
+    if (workers->kept)
+        return RC_OK;
+    cuda_link *link = (cuda_link *)calloc(1, sizeof *link);
+    card *cards = (card *)calloc((size_t)workers->count, sizeof *cards), mine = {};
+    if (!link || !cards)
+        workers->fail(workers, "no memory to connect the processes"); /* the others wait: this ends all */
+    int version = 0;
+    char how[32] = "host memory";
+    memcpy(mine.uuid, cuda->uuid, sizeof mine.uuid);
+    mine.has_nccl = open_nccl(&link->calls, &version);
+    workers->gather(workers, &mine, cards, sizeof mine);
+    const char *why = why_not(cards, workers->count);
+    if (!why)
+        why = connect(link, workers, &mine, cards);
+    if (link->comm)
+        snprintf(how, sizeof how, "NCCL %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
+    tell(cuda, link->comm ? RC_LOG_INFO : RC_LOG_WARN, how, why);
+    free(cards);
+    workers->kept = link;
+    workers->drop = drop_link;
+    return RC_OK;
+}
+
+/* ---- talks ------------------------------------------------------------------------------------------------------ */
+
+/* What a host function is told. Captured steps refer to it, so it stays. */
+struct talk {
+    struct talk *next;
+    rc_workers *workers;
+    bool exchange;
+    const void *from;
+    void *to;
+    size_t bytes;
+};
+
+/* Pinned memory: the link, then its bytes. */
+struct pinned {
+    struct pinned *next;
+    size_t bytes;
+    char unused[48]; /* the bytes start on a boundary of 64 */
+};
+
+struct rc_cuda_talks {
+    struct talk *talks;
+    struct pinned *out, *in; /* the largest comes first; captured steps may refer to the others */
+    cudaEvent_t said;        /* the last talk is over */
+    int lane;                /* it was on; negative: there was none since the step began */
+};
+
+rc_status rc_cuda_open_talks(rc_cuda *cuda)
+{
+    cuda->talks = (struct rc_cuda_talks *)calloc(1, sizeof *cuda->talks);
+    if (!cuda->talks) {
+        cuda->host.set_message("out of memory for %zu bytes", sizeof *cuda->talks);
+        return RC_OUT_OF_MEMORY;
+    }
+    cuda->talks->lane = -1;
+    cudaError_t error = cudaEventCreateWithFlags(&cuda->talks->said, cudaEventDisableTiming);
+    return error == cudaSuccess ? RC_OK : rc_cuda_fail(cuda, error, "joining the processes");
+}
+
+static void free_pinned(struct pinned *first)
+{
+    for (struct pinned *next; first; first = next) {
+        next = first->next;
+        cudaFreeHost(first);
+    }
+}
+
+void rc_cuda_close_talks(rc_cuda *cuda)
+{
+    struct rc_cuda_talks *t = cuda->talks;
+    if (!t)
+        return;
+    for (struct talk *next; t->talks; t->talks = next) {
+        next = t->talks->next;
+        free(t->talks);
+    }
+    free_pinned(t->out);
+    free_pinned(t->in);
+    if (t->said)
+        cudaEventDestroy(t->said);
+    free(t);
+    cuda->talks = NULL;
+}
+
+void rc_cuda_talk_anew(rc_cuda *cuda)
+{
+    if (cuda->talks)
+        cuda->talks->lane = -1;
+}
+
+/* ---- through host memory ---------------------------------------------------------------------------------------- */
+
+static void no_memory(rc_cuda *cuda, size_t bytes)
+{
+    if (cuda->status != RC_OK)
+        return;
+    cuda->status = RC_OUT_OF_MEMORY;
+    snprintf(cuda->message, sizeof cuda->message, "cuda: no %zu bytes of host memory for what the processes exchange",
+             bytes);
+}
+
+static void *pinned_bytes(rc_cuda *cuda, struct pinned **list, size_t bytes)
+{
+    struct pinned *first = *list;
+    if (!first || first->bytes < bytes) {
+        size_t room = first && bytes < 2 * first->bytes ? 2 * first->bytes : bytes; /* what stays behind is no more */
+        void *memory;
+        if (cudaHostAlloc(&memory, sizeof *first + room, cudaHostAllocPortable) != cudaSuccess) {
+            cudaGetLastError();
+            no_memory(cuda, room);
+            return NULL;
+        }
+        first = (struct pinned *)memory;
+        first->next = *list;
+        first->bytes = room;
+        *list = first;
+    }
+    return first + 1;
+}
+
+static struct talk *find_talk(rc_cuda *cuda, bool exchange, const void *from, void *to, size_t bytes)
+{
+    struct rc_cuda_talks *t = cuda->talks;
+    for (struct talk *known = t->talks; known; known = known->next)
+        if (known->exchange == exchange && known->from == from && known->to == to && known->bytes == bytes)
+            return known;
+    struct talk *made = (struct talk *)malloc(sizeof *made);
+    if (!made) {
+        no_memory(cuda, sizeof *made);
+        return NULL;
+    }
+    *made = talk{t->talks, cuda->table.workers, exchange, from, to, bytes};
+    t->talks = made;
+    return made;
+}
+
+/* On a thread of the driver, while the stream waits. */
+static void speak(void *user)
+{
+    const struct talk *t = (const struct talk *)user;
+    if (t->exchange)
+        t->workers->exchange(t->workers, t->from, t->to, t->bytes);
+    else
+        t->workers->gather(t->workers, t->from, t->to, t->bytes);
+}
+
+static void talk_through_host(rc_cuda *cuda, cudaStream_t stream, bool exchange, const void *from, void *to,
+                              size_t bytes)
+{
+    size_t all = bytes * (size_t)cuda->table.workers->count, mine = exchange ? all : bytes;
+    void *out = pinned_bytes(cuda, &cuda->talks->out, mine), *in = pinned_bytes(cuda, &cuda->talks->in, all);
+    struct talk *t = out && in ? find_talk(cuda, exchange, out, in, bytes) : NULL;
+    if (t && rc_cuda_check(cuda, cudaMemcpyAsync(out, from, mine, cudaMemcpyDeviceToHost, stream), "talking") &&
+        rc_cuda_check(cuda, cudaLaunchHostFunc(stream, speak, t), "talking"))
+        rc_cuda_check(cuda, cudaMemcpyAsync(to, in, all, cudaMemcpyHostToDevice, stream), "talking");
+}
+
+/* ---- through NCCL ----------------------------------------------------------------------------------------------- */
+
+static int exchange_blocks(const cuda_link *link, int count, cudaStream_t stream, const void *to, void *from,
+                           size_t bytes)
+{
+    const nccl *calls = &link->calls;
+    int result = calls->begin_group();
+    for (int i = 0; i < count && result == 0; i++) {
+        result = calls->send((const char *)to + (size_t)i * bytes, bytes, NCCL_BYTE, i, link->comm, stream);
+        if (result == 0)
+            result = calls->receive((char *)from + (size_t)i * bytes, bytes, NCCL_BYTE, i, link->comm, stream);
+    }
+    int ended = calls->end_group();
+    return result ? result : ended;
+}
+
+static void talk_through_nccl(rc_cuda *cuda, const cuda_link *link, cudaStream_t stream, bool exchange,
+                              const void *from, void *to, size_t bytes)
+{
+    int result = exchange ? exchange_blocks(link, cuda->table.workers->count, stream, from, to, bytes)
+                          : link->calls.all_gather(from, to, bytes, NCCL_BYTE, link->comm, stream);
+    if (result == 0)
+        return;
+    cuda->status = RC_DEVICE;
+    snprintf(cuda->message, sizeof cuda->message, "cuda: NCCL: %s", link->calls.explain(result));
+}
+
+/* ---- both ------------------------------------------------------------------------------------------------------- */
+
+static void talk_to_all(rc_cuda *cuda, bool exchange, const void *from, void *to, size_t bytes)
+{
+    const cuda_link *link = (const cuda_link *)cuda->table.workers->kept;
+    struct rc_cuda_talks *t = cuda->talks;
+    cudaStream_t stream = rc_cuda_stream(cuda);
+    if (cuda->status != RC_OK)
+        return;
+    if (!link) {
+        cuda->status = RC_INTERNAL;
+        snprintf(cuda->message, sizeof cuda->message, "cuda: the processes have not been connected");
+        return;
+    }
+    if (t->lane >= 0 && t->lane != cuda->lane &&
+        !rc_cuda_check(cuda, cudaStreamWaitEvent(stream, t->said, 0), "waiting for a talk"))
+        return;
+    if (link->comm)
+        talk_through_nccl(cuda, link, stream, exchange, from, to, bytes);
+    else
+        talk_through_host(cuda, stream, exchange, from, to, bytes);
+    if (cuda->status == RC_OK)
+        rc_cuda_check(cuda, cudaEventRecord(t->said, stream), "ending a talk");
+    t->lane = cuda->lane;
+}
+
+void rc_cuda_gather(rc_cuda *cuda, const void *mine, void *all, size_t bytes)
+{
+    talk_to_all(cuda, false, mine, all, bytes);
+}
+
+void rc_cuda_exchange(rc_cuda *cuda, const void *to, void *from, size_t bytes)
+{
+    talk_to_all(cuda, true, to, from, bytes);
+}

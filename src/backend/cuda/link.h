@@ -1,0 +1,25 @@
+/* How the GPUs of several processes talk (backend/workers.h). Both calls move bytes between device memories, on the
+ * current lane; captured, they are part of the step. All processes make the same calls in the same order. */
+#ifndef RC_BACKEND_CUDA_LINK_H
+#define RC_BACKEND_CUDA_LINK_H
+
+#include "backend/cuda/cuda.h"
+
+extern "C" {
+#include "backend/workers.h"
+}
+
+/* What a backend keeps of its talks: it lives from joining to closing. */
+struct rc_cuda_talks;
+rc_status rc_cuda_open_talks(rc_cuda *cuda);
+void rc_cuda_close_talks(rc_cuda *cuda);
+
+/* The entry link_workers: finds out how the processes can talk, once, and connects them. */
+rc_status rc_cuda_link_workers(rc_backend *backend);
+
+/* The `bytes` of every process, in the order of the processes. */
+void rc_cuda_gather(rc_cuda *cuda, const void *mine, void *all, size_t bytes);
+/* Block i of `to` (processes, bytes) goes to process i; block i of `from` comes from it. */
+void rc_cuda_exchange(rc_cuda *cuda, const void *to, void *from, size_t bytes);
+
+#endif

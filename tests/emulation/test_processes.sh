@@ -1,0 +1,41 @@
+#!/usr/bin/env bash
+# Two processes under mpirun with the emulated GPU: through host memory where they share it, through NCCL (a stand-in)
+# where each has one. Both ways give the same bits, whichever lane is ahead, and the losses of one process, which talks to
+# itself. What goes wrong with NCCL is said, and the run goes through host memory; a GPU that fails ends all processes.
+#
+# usage: test_processes.sh PROGRAM MODULE NCCL MPIRUN    MPIRUN may be empty, then the test is skipped (code 77)
+set -uo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+program=$(realpath "$1") mpirun=${4:-}
+if [ -z "$mpirun" ]; then
+    echo "skipped: this build has no MPI module; script/bootstrap --test installs what it takes"
+    [ -z "${RECOLLECT_TEST_NO_SKIP:-}" ] || exit 1
+    exit 77
+fi
+RECOLLECT_CUDA_MODULE=$(realpath "$2") RECOLLECT_NCCL_LIBRARY=$(realpath "$3")
+export RECOLLECT_CUDA_MODULE RECOLLECT_NCCL_LIBRARY
+work=$(mktemp -d "${TMPDIR:-/tmp}/recollect-processes-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+. "$here/../cli/mpi.sh"
+failures=0
+fail() { echo "test_processes: FAILED: $*" >&2; failures=$((failures + 1)); }
+
+tiny=(run demo --data procedural:3 --set size=14 --set task_sizes=2,1 --set images_per_class=4 --method cwd --threads 1
+    --set test_per_class=1 --set epochs=2 --set refine_epochs=1 --set batch=4 --set inversion_steps=1 --set net_width=4
+    --set generator_width=8 --set noise=8 --backend cuda --precision fp32 --checkpoint 0)
+two() { timeout 60 "$mpirun" -n 2 "$program" "${tiny[@]}" "$@" >out.txt 2>err.txt; }
+same() { cmp -s "$1/cwd/task-2.safetensors" "$2/cwd/task-2.safetensors" || fail "$3"; }
+
+timeout 60 "$program" "${tiny[@]}" --mpi on --out one >out.txt 2>err.txt || fail "one process: $(cat err.txt)"
+RECOLLECT_EMULATED_CARDS=2 RECOLLECT_EMULATED_NCCL=broken two --out host || fail "through host memory: $(cat err.txt)"
+grep -qF "talk through host memory: emulated error of NCCL" err.txt || fail "no word of NCCL: $(cat err.txt)"
+compare_losses one host 10 1e-5 || fail "losses of two processes are not those of one"
+RECOLLECT_EMULATED_CARDS=2 RECOLLECT_EMULATED_LANES=last two --out nccl || fail "through NCCL: $(cat err.txt)"
+! grep -qF "host memory" err.txt || fail "NCCL was not used: $(cat err.txt)"
+same host nccl "NCCL and host memory, or other lanes ahead, give other bits"
+RECOLLECT_EMULATED_FAILURE=lost:1200 two --out lost && fail "a lost device ends well"
+grep -qF "talk through host memory: processes share a GPU" err.txt || fail "no word of the card they share: $(cat err.txt)"
+grep -qF "cudaErrorECCUncorrectable" err.txt || fail "no word of the lost device: $(cat err.txt)"
+[ $failures -eq 0 ] && echo "ok"
+exit $((failures > 0))
