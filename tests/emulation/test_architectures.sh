@@ -13,9 +13,9 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 fail() { echo "test_architectures: FAILED: $*" >&2; exit 1; }
 
-launches() { # ARCHITECTURE STEP SIZE: to the file of that name
+launches() { # ARCHITECTURE STEP SIZE [OPTION]...: to the file of that name
     RECOLLECT_EMULATED_DEVICE=$1 RECOLLECT_EMULATED_LAUNCHES=$1 "$program" bench --quick --backend cuda --step "$2" \
-        --size "$3" >log 2>&1 || fail "$1, $2 at $3 px: $(tail -n 1 log)"
+        --size "${@:3}" >log 2>&1 || fail "$1, $2 at $3 px: $(tail -n 1 log)"
     [ -s "$1" ] || fail "$1, $2 at $3 px: no launch"
 }
 count() { grep -c "$1" "$2" || true; } # PATTERN ARCHITECTURE
@@ -33,10 +33,14 @@ cmp sm_86 sm_89 || fail "other kernels: the table in docs/gpu.md is wrong"
 # sm_90 alone has wgmma; but for that, sm_100 has its kernels.
 [ "$(count 'strip_arguments' sm_90)" -gt 0 ] || fail "sm_90 takes no wide layer with wgmma at 64 px"
 for architecture in sm_80 sm_100 sm_120; do
-    [ "$(count 'strip_arguments' $architecture)" -eq 0 ] || fail "$architecture takes kernels that only sm_90 can run"
+    [ "$(count 'strip_\(weight_\)\?arguments' $architecture)" -eq 0 ] || fail "$architecture takes kernels that only sm_90 can run"
 done
-plain() { sed 's/.*\(strip\|wide\)_arguments.*/wide/' "$1"; }
+plain() { sed 's/.*\(strip\|wide\)\(_weight\)\?_arguments.*/wide\2/' "$1"; }
 cmp <(plain sm_90) <(plain sm_100) || fail "other kernels: the table in docs/gpu.md is wrong"
+
+launches sm_90 train_next 224 --batch 4
+weights=$(count 'strip_weight_arguments' sm_90)
+[ "$weights" = 32 ] || fail "weight gradients with wgmma at 224 px: $weights, expected 32 (each is captured twice)"
 
 for architecture in sm_80 sm_86 sm_90 sm_120; do
     launches $architecture inversion 32

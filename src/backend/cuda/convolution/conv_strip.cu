@@ -18,15 +18,11 @@ static bool cut_strips(strip_cut *cut, int height, int width, int tile_bytes)
 {
     for (cut->strips = 1; cut->strips <= width; cut->strips++) {
         cut->strip_w = shares(width, cut->strips);
-        cut->left = cut->strips > 1;
-        cut->columns = cut->strip_w + 1 + cut->left;
-        cut->lines = height + 1;
+        rc_cuda_set_row(cut, height, cut->strip_w, cut->strips > 1);
         cut->pixels = STRIP_POSITIONS + 2 * (cut->columns + 1);
         cut->tile_bytes = shares(greatest(cut->pixels * WGMMA_ROW, STRIP_HAND_BYTES), WGMMA_ALIGN) * WGMMA_ALIGN;
         if (cut->tile_bytes <= tile_bytes) {
             cut->by_strips = reciprocal(cut->strips);
-            cut->by_columns = reciprocal(cut->columns);
-            cut->by_lines = reciprocal(cut->lines);
             return true;
         }
     }
@@ -86,8 +82,7 @@ bool rc_cuda_plan_strip(const rc_cuda *cuda, const rc_conv *conv, bool forward, 
         return false;
     rc_cuda_list_parts(&cut->parts, &taps, -1, cut->columns, WGMMA_ROW);
     plan->shared_bytes = rest + 2 * cut->tile_bytes;
-    long row = (long)batch->n * cut->lines * cut->columns; /* quotient() takes so much */
-    if (row * greatest(cut->columns, cut->lines) > 0xffffffffl)
+    if (!rc_cuda_row_takes(cut, batch->n))
         return false;
 
     int most = strip_blocks(n) * cuda->multiprocessors / (form->tiles * phases), tiles;

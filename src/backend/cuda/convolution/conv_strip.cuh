@@ -26,10 +26,10 @@ struct strip_place {
     int image, y, x;
 };
 
-__device__ inline strip_place place_in_row(const strip_cut &cut, int index)
+__device__ inline strip_place place_in_row(const strip_row &row, int index)
 {
-    int line = quotient(index, cut.by_columns), image = quotient(line, cut.by_lines);
-    strip_place place = {image, line - image * cut.lines, index - line * cut.columns - cut.left};
+    int line = quotient(index, row.by_columns), image = quotient(line, row.by_lines);
+    strip_place place = {image, line - image * row.lines, index - line * row.columns - row.left};
     return place;
 }
 
@@ -208,9 +208,7 @@ __global__ void __launch_bounds__(STRIP_THREADS, strip_blocks(N))
     constexpr int STEP = strip_step(N);
     const strip_cut &cut = a.cut;
     const wide_parts &list = cut.parts;
-    char *shared = dynamic_shared();
-    shared += (WGMMA_ALIGN - shared_address(shared) % WGMMA_ALIGN) % WGMMA_ALIGN;
-    char *tiles = shared + STRIP_STAGES * STEP;
+    char *shared = operand_memory(), *tiles = shared + STRIP_STAGES * STEP;
     float *table = (float *)(tiles + 2 * cut.tile_bytes), *sums = table + SINK_ROWS * N; /* sums: (warps, 2, N) */
     int phase = blockIdx.z, block_channel = blockIdx.y * N;
     tile_share share = share_of_block(cut, blockIdx.x);

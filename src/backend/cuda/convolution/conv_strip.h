@@ -35,17 +35,39 @@ __host__ __device__ constexpr int strip_blocks(int n)
     return n == 64 ? 2 : 1;
 }
 
-typedef struct strip_cut {
+/* The row of positions of a strip. */
+typedef struct strip_row {
+    int columns, lines, left; /* of a line, of an image, and before the first position */
+    unsigned by_columns, by_lines;
+} strip_row;
+
+/* Of strips of height x width positions and pixels; left: that have a column on both sides. */
+static inline void rc_cuda_set_row(strip_row *row, int height, int width, bool left)
+{
+    row->left = left;
+    row->columns = width + 1 + left;
+    row->lines = height + 1;
+    row->by_columns = reciprocal(row->columns);
+    row->by_lines = reciprocal(row->lines);
+}
+
+/* May so many images be in the row? quotient() takes so much. */
+static inline bool rc_cuda_row_takes(const strip_row *row, int images)
+{
+    long longest = row->columns > row->lines ? row->columns : row->lines;
+    return (long)images * row->lines * row->columns * longest <= 0xffffffffl;
+}
+
+typedef struct strip_cut : strip_row {
     group_view groups;
     int group_tiles[RC_MAX_GROUPS];
     int blocks[RC_MAX_GROUPS], most_blocks; /* as in tile_cut */
     int strips, strip_w;                    /* of a map; positions of a strip along a line */
-    int columns, lines, left;               /* of a strip: of a line, of an image, and before the first position */
     int pixels, tile_bytes;                 /* source pixels of a tile */
     int source_h, source_w, source_c, source_step;
     int out_h, out_w, out_step;
     int chunks;
-    unsigned by_strips, by_columns, by_lines;
+    unsigned by_strips;
     wide_parts parts;
 } strip_cut;
 

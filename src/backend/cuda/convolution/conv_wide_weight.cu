@@ -10,7 +10,7 @@
 
 #include "backend/cuda/convolution/conv_plain.h"
 #include "backend/cuda/convolution/conv_reduce.h"
-#include "backend/cuda/convolution/conv_wide.h"
+#include "backend/cuda/convolution/conv_strip_weight.h"
 
 enum { SIDE = 64 /* channels of a block along each side */, PITCH = pixel_pitch(SIDE), VECTORS = SIDE / 8 };
 
@@ -268,6 +268,8 @@ enum { PIXEL_BYTES = 2 * PITCH + sizeof(tile_pixel), PLACE_BYTES = sizeof(int) }
 struct wide_weight_plan {
     wide_weight_arguments arguments;
     reduce_arguments reduce;
+    bool strip; /* takes the other kernel, */
+    strip_weight_plan by_strip;
     int tiles, phases; /* tiles: of channels */
     bool nine;
     int shared_bytes;
@@ -310,6 +312,32 @@ static bool pays(const rc_cuda *cuda, const rc_conv *conv, tile_cut cut, const a
     return fits && rc_cuda_large_tiles_pay(cuda, &cut, TILE_POSITIONS, copies);
 }
 
+/* Cuts the maps into tiles. False: they do not fit. */
+static bool plan_tiles(const rc_cuda *cuda, const rc_conv *conv, const axis_taps *taps, wide_weight_plan *plan)
+{
+    wide_weight_arguments *a = &plan->arguments;
+    tile_cut *cut = &a->cut;
+    plan->phases = taps->out_step * taps->out_step;
+    plan->nine = taps->count[0] == 3;
+    int most_parts = taps->source_step == 2 && conv->k > 1 ? 4 : 1;
+    a->positions = !plan->nine ? FEW_POSITIONS : most_parts == 1 ? TILE_POSITIONS : PARTS_POSITIONS;
+    int space = (plan->nine ? CONV_SHARED_MOST : CONV_SHARED_HALF) - a->positions * (PIXEL_BYTES + PLACE_BYTES);
+    axis_taps axis = rc_cuda_part_axis(taps);
+    if (!rc_cuda_cut_tiles(cut, &axis, a->positions, a->positions, PIXEL_BYTES, space / most_parts, WIDEST))
+        return false;
+    cut->images = 1; /* tiles of small maps are small */
+    a->positions = (cut->tile_h * cut->tile_w + 15) / 16 * 16;
+    list_taps(a, taps);
+    for (int phase = 0; phase < plan->phases; phase++)
+        if (a->taps[phase] < 1 || (plan->nine ? a->taps[phase] != 9 : a->taps[phase] > 4))
+            return false;
+    a->tile_pixels = a->positions + a->parts * cut->rows * cut->columns;
+    plan->shared_bytes = a->tile_pixels * PIXEL_BYTES + a->positions * PLACE_BYTES;
+    int blocks = cuda->multiprocessors * (plan->nine ? 1 : 2) / (plan->tiles * plan->phases);
+    plan->reduce.blocks = rc_cuda_deal_tiles(cut, blocks > 1 ? blocks : 1);
+    return plan->shared_bytes <= cuda->shared_bytes;
+}
+
 /* False: other kernels are better at it. */
 static bool plan_weight(const rc_cuda *cuda, const rc_conv *conv, int n, wide_weight_plan *plan)
 {
@@ -334,30 +362,18 @@ static bool plan_weight(const rc_cuda *cuda, const rc_conv *conv, int n, wide_we
     cut->groups = all;
     rc_cuda_set_maps(cut, conv, true, &taps, taps.source_step);
     plan->tiles = conv->c_out / SIDE * (conv->c_in / SIDE);
-    plan->phases = taps.out_step * taps.out_step;
-    plan->nine = taps.count[0] == 3;
-    int most_parts = taps.source_step == 2 && conv->k > 1 ? 4 : 1;
-    a->positions = !plan->nine ? FEW_POSITIONS : most_parts == 1 ? TILE_POSITIONS : PARTS_POSITIONS;
-    int space = (plan->nine ? CONV_SHARED_MOST : CONV_SHARED_HALF) - a->positions * (PIXEL_BYTES + PLACE_BYTES);
     axis_taps axis = rc_cuda_part_axis(&taps);
-    if (!pays(cuda, conv, *cut, &axis, plan->tiles * plan->phases) ||
-        !rc_cuda_cut_tiles(cut, &axis, a->positions, a->positions, PIXEL_BYTES, space / most_parts, WIDEST))
+    if (!pays(cuda, conv, *cut, &axis, plan->tiles * taps.out_step * taps.out_step))
         return false;
-    cut->images = 1; /* tiles of small maps are small */
-    a->positions = (cut->tile_h * cut->tile_w + 15) / 16 * 16;
-    list_taps(a, &taps);
-    for (int phase = 0; phase < plan->phases; phase++)
-        if (a->taps[phase] < 1 || (plan->nine ? a->taps[phase] != 9 : a->taps[phase] > 4))
-            return false;
-    a->tile_pixels = a->positions + a->parts * cut->rows * cut->columns;
-    plan->shared_bytes = a->tile_pixels * PIXEL_BYTES + a->positions * PLACE_BYTES;
-
-    int blocks = cuda->multiprocessors * (plan->nine ? 1 : 2) / (plan->tiles * plan->phases);
-    reduce->blocks = rc_cuda_deal_tiles(cut, blocks > 1 ? blocks : 1);
+    plan->strip = rc_cuda_plan_strip_weight(cuda, conv, &taps, n, &plan->by_strip);
+    if (plan->strip)
+        reduce->blocks = plan->by_strip.blocks;
+    else if (!plan_tiles(cuda, conv, &taps, plan))
+        return false;
     plan->sum_bytes = (size_t)reduce->blocks * reduce->taps * reduce->co * reduce->ci * sizeof(float);
     plan->x_bytes = rc_cuda_plain_bytes(n, conv->h, conv->w, conv->c_in);
     plan->dy_bytes = rc_cuda_plain_bytes(n, conv->oh, conv->ow, conv->c_out);
-    return plan->shared_bytes <= cuda->shared_bytes;
+    return true;
 }
 
 size_t rc_cuda_wide_weight_workspace(const rc_cuda *cuda, const rc_conv *conv, int n)
@@ -368,6 +384,15 @@ size_t rc_cuda_wide_weight_workspace(const rc_cuda *cuda, const rc_conv *conv, i
 
 /* ---- launch ---------------------------------------------------------------------------------------------------- */
 
+static void launch_tiles(rc_cuda *cuda, const char *operation, const wide_weight_plan *plan)
+{
+    dim3 grid((unsigned)plan->reduce.blocks, (unsigned)plan->tiles, (unsigned)plan->phases);
+    void (*kernel)(wide_weight_arguments) = plan->nine ? wide_weight_kernel<9> : wide_weight_kernel<4>;
+    int threads = plan->nine ? wide_weight_shape<9>::THREADS : wide_weight_shape<4>::THREADS;
+    rc_cuda_allow_shared(cuda, kernel, operation);
+    rc_cuda_launch_early(cuda, operation, kernel, grid, threads, (size_t)plan->shared_bytes, plan->arguments);
+}
+
 bool rc_cuda_wide_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_tensor *x, const value_source &value,
                                   const rc_grad *dy, const gradient_source &gradient, float *dweight)
 {
@@ -375,21 +400,19 @@ bool rc_cuda_wide_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_t
     wide_weight_plan plan;
     if (!plan_weight(cuda, conv, x->n, &plan))
         return false;
-    wide_weight_arguments *a = &plan.arguments;
     char *space = (char *)rc_cuda_workspace(cuda, plan.sum_bytes + plan.x_bytes + plan.dy_bytes, operation);
     if (!space)
         return true;
-    a->sums = (float *)space;
     value_source source = value;
     source.x.fill = NULL; /* x is not this operation's to fill */
-    a->x = rc_cuda_plain(cuda, operation, source, x, (bf16 *)(space + plan.sum_bytes));
-    a->dy = rc_cuda_plain(cuda, operation, gradient, dy->y, (bf16 *)(space + plan.sum_bytes + plan.x_bytes));
-    dim3 grid((unsigned)plan.reduce.blocks, (unsigned)plan.tiles, (unsigned)plan.phases);
-    void (*kernel)(wide_weight_arguments) = plan.nine ? wide_weight_kernel<9> : wide_weight_kernel<4>;
-    int threads = plan.nine ? wide_weight_shape<9>::THREADS : wide_weight_shape<4>::THREADS;
-    rc_cuda_allow_shared(cuda, kernel, operation);
-    rc_cuda_launch_early(cuda, operation, kernel, grid, threads, (size_t)plan.shared_bytes, *a);
-    plan.reduce.sums = a->sums;
+    bf16 *x_space = (bf16 *)(space + plan.sum_bytes), *dy_space = (bf16 *)(space + plan.sum_bytes + plan.x_bytes);
+    plan.reduce.sums = plan.arguments.sums = plan.by_strip.arguments.sums = (float *)space;
+    plan.arguments.x = plan.by_strip.arguments.x = rc_cuda_plain(cuda, operation, source, x, x_space);
+    plan.arguments.dy = plan.by_strip.arguments.dy = rc_cuda_plain(cuda, operation, gradient, dy->y, dy_space);
+    if (plan.strip)
+        rc_cuda_launch_strip_weight(cuda, operation, &plan.by_strip);
+    else
+        launch_tiles(cuda, operation, &plan);
     plan.reduce.dweight = dweight;
     rc_cuda_reduce_weight(cuda, &plan.reduce);
     return true;

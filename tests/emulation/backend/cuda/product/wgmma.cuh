@@ -1,10 +1,16 @@
-/* In place of backend/cuda/product/wgmma.cuh: the products of four warps, each thread its own sums. */
+/* In place of backend/cuda/product/wgmma.cuh: the products of four warps, each thread its own sums. A product reads its
+ * operands as its descriptors say: for every second row of the result at once, for the others as late as it may, when
+ * their threads wait for it. So a kernel that multiplies or uses sums too early is noticed, and one that overwrites
+ * operands too early. */
 #ifndef RC_EMULATION_WGMMA_CUH
 #define RC_EMULATION_WGMMA_CUH
 
-#include "backend/cuda/product/mma.cuh"
+#include <stdio.h>
+#include <stdlib.h>
 
-enum { WGMMA_ROW = 128, WGMMA_ALIGN = 8 * WGMMA_ROW };
+#include <deque>
+
+#include "backend/cuda/product/operand.cuh"
 
 /* All warps of a block call it equally often. */
 inline void join_four_warps()
@@ -12,10 +18,94 @@ inline void join_four_warps()
     __syncthreads();
 }
 
-inline unsigned long long operand_at(unsigned address)
-{
-    return address;
-}
+/* An operand: its rows are those of the product (or columns of B), or along the inner dimension. */
+struct emulated_operand {
+    unsigned long long bits;
+    bool inner_rows;
+
+    unsigned field(int first) const
+    {
+        return (unsigned)(bits >> first & 0x3fff) << 4;
+    }
+
+    /* Of row (or column) `outer` at `inner`. */
+    float value(unsigned outer, unsigned inner) const
+    {
+        unsigned along = inner_rows ? inner : outer, across = inner_rows ? outer : inner;
+        unsigned address = field(0) + along % 8 * WGMMA_ROW + along / 8 * field(32);
+        address += across % 64 * 2 + across / 64 * field(16);
+        uint16_t half;
+        memcpy(&half, rc_emulated_shared + (address ^ (address >> 7 & 7) << 4), sizeof half);
+        return half_of_word(half, 0);
+    }
+};
+
+struct emulated_product {
+    float *d; /* of n columns */
+    int n;
+    emulated_operand a, b;
+
+    void run() const
+    {
+        unsigned lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane / 4, column = lane % 4 * 2;
+        float left[2][16];
+        for (unsigned k = 0; k < 16; k++) {
+            left[0][k] = a.value(row, k);
+            left[1][k] = a.value(row + 8, k);
+        }
+        for (unsigned j = 0; j < (unsigned)n / 8; j++)
+            for (unsigned c = 0; c < 2; c++)
+                for (unsigned k = 0; k < 16; k++) {
+                    float right = b.value(j * 8 + column + c, k);
+                    d[4 * j + c] += left[0][k] * right;
+                    d[4 * j + 2 + c] += left[1][k] * right;
+                }
+    }
+};
+
+/* Products of a thread that nobody has waited for, and how many of them each group has. */
+struct emulated_products {
+    std::deque<emulated_product> products;
+    std::deque<int> groups;
+    int open;
+
+    static emulated_products &mine()
+    {
+        static emulated_products all[1024];
+        return all[threadIdx.x];
+    }
+
+    void add(float *d, int n, unsigned long long a, unsigned long long b, bool inner_rows)
+    {
+        for (unsigned long long bits : {a, b})
+            if (bits >> 62 != 1 || (bits >> 46 & 0xffff) != 0) {
+                fprintf(stderr, "the emulation knows no such operand of wgmma\n");
+                abort();
+            }
+        emulated_product product = {d, n, {a, inner_rows}, {b, inner_rows}};
+        if (threadIdx.x / 4 % 2 == 0) {
+            product.run();
+            return;
+        }
+        products.push_back(product);
+        open++;
+    }
+
+    void close()
+    {
+        groups.push_back(open);
+        open = 0;
+    }
+
+    void wait(size_t left)
+    {
+        for (; groups.size() > left; groups.pop_front())
+            for (int i = 0; i < groups.front(); i++) {
+                products.front().run();
+                products.pop_front();
+            }
+    }
+};
 
 inline void show_products()
 {
@@ -27,36 +117,32 @@ inline void fence_sums()
 
 inline void close_products()
 {
+    emulated_products::mine().close();
 }
 
 template <int COUNT> inline void wait_for_products()
 {
-}
-
-/* Value `column` of row `row` of an operand: addresses are swizzled by their bits. */
-inline float operand_value(unsigned long long operand, int row, int column)
-{
-    unsigned address = (unsigned)operand + (unsigned)(row * WGMMA_ROW + column * 2);
-    uint16_t bits;
-    memcpy(&bits, rc_emulated_shared + (address ^ (address >> 7 & 7) << 4), sizeof bits);
-    return half_of_word(bits, 0);
+    emulated_products::mine().wait(COUNT);
 }
 
 inline void multiply_rows(float (&d)[64], unsigned long long a, unsigned long long b)
 {
-    int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % 128 / 32 * 16 + lane / 4, column = lane % 4 * 2;
-    float left[2][16];
-    for (int k = 0; k < 16; k++) {
-        left[0][k] = operand_value(a, row, k);
-        left[1][k] = operand_value(a, row + 8, k);
-    }
-    for (int j = 0; j < 16; j++)
-        for (int c = 0; c < 2; c++)
-            for (int k = 0; k < 16; k++) {
-                float right = operand_value(b, j * 8 + column + c, k);
-                d[4 * j + c] += left[0][k] * right;
-                d[4 * j + 2 + c] += left[1][k] * right;
-            }
+    emulated_products::mine().add(d, 128, a, b, false);
+}
+
+inline void multiply_three(float (&d)[96], unsigned long long a, unsigned long long b)
+{
+    emulated_products::mine().add(d, 192, a, b, true);
+}
+
+inline void multiply_first_two(float (&d)[96], unsigned long long a, unsigned long long b)
+{
+    emulated_products::mine().add(d, 128, a, b, true);
+}
+
+inline void multiply_third(float (&d)[96], unsigned long long a, unsigned long long b)
+{
+    emulated_products::mine().add(d + 64, 64, a, b, true);
 }
 
 #endif
