@@ -188,12 +188,18 @@ typedef enum rc_reduction {
     RC_WEIGHTED_MEAN /* sum_b w_y l_b / sum_b w_y (head refinement) */
 } rc_reduction;
 
-/* Cross entropy of softmax(z[first .. first+count) / temperature) with label - first. */
+/* Cross entropy of softmax(z[first .. first+count) / temperature) with label - first. The target of row b is
+ *     q_k = (1 - smoothing) (share_b [k = label_b] + (1 - share_b) [k = partner_b]) + smoothing / count
+ * where a class weight counts for the label that it belongs to: the parts become w_label share and
+ * w_partner (1 - share), and their sum is the weight of the row. */
 typedef struct rc_cross_entropy {
     int n, stride;     /* rows; elements between rows of the logits */
     int first, count;  /* class range */
     float temperature; /* no temperature^2 factor */
     rc_reduction reduction;
+    float smoothing;        /* the part of a target that all classes of the range share */
+    const int32_t *partner; /* (n) second labels, in backend memory; NULL: there are none, and shares are 1 */
+    const void *share;      /* (n) real: what the first label counts */
 } rc_cross_entropy;
 
 /* Knowledge distillation: -mean_b sum_k softmax(t / T)_k log softmax(z / T)_k. The student's softmax covers
@@ -247,6 +253,25 @@ typedef struct rc_augment {
     float mean[4], std[4];
     uint32_t stream; /* random stream of crop and flip; zoom and colour have stream | RC_STREAM_STRONG */
 } rc_augment;
+
+/* Bytes of a batch that are changed before anything else: one random operation of random strength an image
+ * (TrivialAugment; backend/vary.h has the list), and turns by 90, 180 or 270 degrees, of which each makes a class of
+ * its own: `classes` + (turns - 1) * (classes - n_old) + label - n_old. */
+typedef struct rc_vary {
+    int h, w, c;         /* of images; square where they are turned */
+    bool trivial, turns; /* turns: of every other image */
+    int n_old, classes;  /* labels lie between them */
+    uint32_t stream;
+} rc_vary;
+
+/* What happens to images of a batch once they are normalised: a square of each becomes 0, which is the mean; then two
+ * that stand side by side (2i and 2i + 1) are mixed, both with the same share. A last one without a neighbour stays. */
+typedef struct rc_mix {
+    int cutout;          /* side of the square in pixels; 0: none */
+    float mixup, cutmix; /* a of the share's Beta(a, a): of all pixels, of a box that is swapped; 0: not that way. Where
+                             both are set a coin decides for each pair */
+    uint32_t stream;
+} rc_mix;
 
 /* Images of a data set that stay where they are. Image i of `count` lies at from + index[i] * bytes; index NULL: i. */
 typedef struct rc_lent_images {
@@ -344,16 +369,16 @@ struct rc_backend {
     /* Memory and control. Not for use inside a step, except zero and copy. */
     void (*destroy)(rc_backend *);
     rc_status (*alloc)(rc_backend *, size_t bytes, void **memory); /* zeroed, 64-byte aligned */
-    /* Memory for the images of a data set: a handle that only the two below, augment and release take. Images that do
-     * not fit on a device beside all other memory, allocated before or after, lie in host memory, which the device
-     * reads. */
+    /* Memory for the images of a data set: a handle that only the two below, augment, vary and release take. Images
+     * that do not fit on a device beside all other memory, allocated before or after, lie in host memory, which the
+     * device reads. */
     rc_status (*alloc_images)(rc_backend *, size_t bytes, void **images);
     void (*write_images)(rc_backend *, void *images, size_t offset, const uint8_t *from, size_t bytes);
     void (*read_images)(rc_backend *, uint8_t *to, const void *images, size_t offset, size_t bytes);
     /* lend_images: memory for the images that are lent, and behind them for `more` bytes that write_images fills. A
      * backend whose memory is the host's reads the lent ones where they are; any other copies them now. They stay as
-     * they are until the handle is released. expect_images: augment will read the `count` images of `order` (backend
-     * memory) from its beginning, so that whoever has them in a file can read ahead. */
+     * they are until the handle is released. expect_images: augment or vary will read the `count` images of `order`
+     * (backend memory) from its beginning, so that whoever has them in a file can read ahead. */
     rc_status (*lend_images)(rc_backend *, const rc_lent_images *, size_t more, void **images);
     rc_status (*expect_images)(rc_backend *, void *images, const int32_t *order, size_t count);
     void (*release)(rc_backend *, void *memory);
@@ -535,6 +560,21 @@ struct rc_backend {
      *     grey = 0.299 red + 0.587 green + 0.114 blue */
     void (*augment)(rc_backend *, const rc_augment *, const uint8_t *images, const int32_t *order, int n,
                     const rc_step *, rc_tensor *out);
+    /* out (n, h, w, c) bytes, the images that augment would read. Sample b draws e = 4b (operation, of 14), 4b + 1
+     * (strength, of 31), 4b + 2 (top bit: the other sign), 4b + 3 (top bit: turned; the other bits: how, of 3).
+     * turned (n): the labels of these images as they stand now; NULL: nothing is turned. */
+    void (*vary)(rc_backend *, const rc_vary *, const uint8_t *images, const int32_t *order, int n, const rc_step *,
+                 const int32_t *labels /* of all images */, uint8_t *out, int32_t *turned);
+    /* Changes finished images in place. partner (n): the label of the neighbour; share (n) real: what an image's own
+     * label counts; both NULL where nothing is mixed. Sample b draws e = 8b (centre row of its square) and 8b + 1
+     * (centre column). A pair draws what its first sample b has: e = 8b + 2 (top bit: box), 8b + 3 (u), 8b + 4 (v, and
+     * in the lowest bit the sign s), 8b + 5 and 8b + 6 (centre row and column of the box). With u = (bits + 1/2) 2^-32,
+     * and v likewise,
+     *     lambda = 1/2 + s / (2 sqrt(1 + 1 / ((u^(-1/a) - 1) cos^2(2 pi v))))        which is Beta(a, a) (Devroye)
+     * mixup: x_b = lambda x_b + (1 - lambda) x_c, share = lambda. cutmix: a box of floor(h r) by floor(w r) pixels,
+     * r = sqrt(1 - lambda), around its centre and clipped at the border, is swapped; share = the part outside it. */
+    void (*mix)(rc_backend *, const rc_mix *, const int32_t *labels, const rc_step *, rc_tensor *images,
+                int32_t *partner, void *share);
     void (*random_normal)(rc_backend *, uint32_t stream, const rc_step *, rc_tensor *out); /* fills (n, h, w, c) */
     void (*gather_labels)(rc_backend *, const int32_t *labels, const int32_t *order, int n, const rc_step *,
                           int32_t *out);

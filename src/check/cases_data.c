@@ -10,6 +10,10 @@ typedef struct data_case {
     int range; /* of a roll */
     rc_lazy moved;
     int dmoved, dx;
+    rc_mix mix;
+    int partner, share;
+    rc_vary vary;
+    int varied;
 } data_case;
 
 static void draw_step(rc_case *c, data_case *p, uint32_t batches)
@@ -27,7 +31,7 @@ static int draw_order(rc_case *c, const data_case *p, int batches)
     return rc_case_labels(c, "order", batches * p->n, p->count);
 }
 
-static void draw_images(rc_case *c, data_case *p, int batches)
+static void draw_bytes(rc_case *c, data_case *p, int batches)
 {
     const rc_augment *a = &p->augment;
     p->images = rc_case_buffer(c, "images", RC_BUFFER_BYTE, RC_IN, p->count, a->h, a->w, a->c);
@@ -35,6 +39,12 @@ static void draw_images(rc_case *c, data_case *p, int batches)
         rc_case_set(c, p->images, i, rc_case_below(c, 256));
     p->order = draw_order(c, p, batches);
     draw_step(c, p, (uint32_t)batches);
+}
+
+static void draw_images(rc_case *c, data_case *p, int batches)
+{
+    const rc_augment *a = &p->augment;
+    draw_bytes(c, p, batches);
     p->out = rc_case_plain(c, "out", RC_OUT, p->n, a->h, a->w, a->c, (rc_groups){1, {p->n}});
 }
 
@@ -168,8 +178,76 @@ static void run_roll(rc_run *r)
     r->be->roll(r->be, p->stream, p->range, true, rc_at(r, p->step), &gradient, rc_at(r, p->dx));
 }
 
+static void draw_vary(rc_case *c)
+{
+    data_case *p = rc_case_parameters(c);
+    rc_vary *v = &p->vary;
+    v->trivial = rc_case_chance(c, 80);
+    v->turns = !v->trivial || rc_case_chance(c, 50);
+    v->h = RC_CHOOSE(c, 1, 5, 8, 32, 40);
+    v->w = v->turns || rc_case_chance(c, 60) ? v->h : 7;
+    v->c = RC_CHOOSE(c, 1, 3, 3);
+    v->n_old = RC_CHOOSE(c, 0, 3);
+    v->classes = v->n_old + 4;
+    v->stream = rc_case_below(c, 100);
+    p->augment = (rc_augment){.h = v->h, .w = v->w, .c = v->c};
+    p->n = RC_CHOOSE(c, 1, 4, 9);
+    p->count = 10;
+    rc_case_say(c, "(%d,%d,%d,%d)%s%s old %d", p->n, v->h, v->w, v->c, v->trivial ? " trivial" : "",
+                v->turns ? " turns" : "", v->n_old);
+    draw_bytes(c, p, 3);
+    p->labels = rc_case_labels(c, "labels", p->count, 4);
+    for (int i = 0; c->status == RC_OK && i < p->count; i++)
+        c->buffer[p->labels].host[i] += v->n_old;
+    p->varied = rc_case_buffer(c, "varied", RC_BUFFER_BYTE, RC_OUT, p->n, v->h, v->w, v->c);
+    p->partner = v->turns ? rc_case_buffer(c, "turned", RC_BUFFER_INT, RC_OUT, p->n, 1, 1, 1) : -1;
+}
+
+static void run_vary(rc_run *r)
+{
+    const data_case *p = rc_run_parameters(r);
+    r->be->vary(r->be, &p->vary, rc_at(r, p->images), rc_at(r, p->order), p->n, rc_at(r, p->step), rc_at(r, p->labels),
+                rc_at(r, p->varied), rc_at(r, p->partner));
+}
+
+/* Images that change in place. */
+static void draw_mix(rc_case *c)
+{
+    data_case *p = rc_case_parameters(c);
+    rc_mix *m = &p->mix;
+    int h = RC_CHOOSE(c, 1, 5, 8, 32), w = rc_case_chance(c, 70) ? h : 7, channels = RC_CHOOSE(c, 1, 3, 3);
+    bool mixes = rc_case_chance(c, 80);
+    p->n = RC_CHOOSE(c, 1, 2, 7, 16);
+    m->stream = rc_case_below(c, 100);
+    m->cutout = mixes ? RC_CHOOSE(c, 0, 0, 3, 40) : RC_CHOOSE(c, 1, 3, 8, 40);
+    if (mixes && rc_case_chance(c, 65))
+        m->mixup = (float)rc_case_uniform(c, 0.1, 2);
+    if (mixes && (m->mixup <= 0 || rc_case_chance(c, 50)))
+        m->cutmix = (float)rc_case_uniform(c, 0.1, 2);
+    rc_case_say(c, "(%d,%d,%d,%d) cutout %d mixup %.2f cutmix %.2f", p->n, h, w, channels, m->cutout, (double)m->mixup,
+                (double)m->cutmix);
+    draw_step(c, p, 10);
+    p->labels = rc_case_labels(c, "labels", p->n, 100);
+    p->out = rc_case_plain(c, "images", RC_IN_OUT, p->n, h, w, channels, (rc_groups){1, {p->n}});
+    p->partner = p->share = -1;
+    if (!mixes)
+        return;
+    p->partner = rc_case_buffer(c, "partner", RC_BUFFER_INT, RC_OUT, p->n, 1, 1, 1);
+    p->share = rc_case_real(c, "share", RC_OUT, 1, p->n);
+}
+
+static void run_mix(rc_run *r)
+{
+    const data_case *p = rc_run_parameters(r);
+    rc_tensor images = rc_run_tensor(r, &p->out);
+    r->be->mix(r->be, &p->mix, rc_at(r, p->labels), rc_at(r, p->step), &images, rc_at(r, p->partner),
+               rc_at(r, p->share));
+}
+
 static const rc_operation operations[] = {
     {"augment", "augment", 20, 100, sizeof(data_case), draw_augment, NULL, run_augment, bench_augment},
+    {"vary", "vary", 20, 100, sizeof(data_case), draw_vary, NULL, run_vary, NULL},
+    {"mix", "mix", 20, 100, sizeof(data_case), draw_mix, NULL, run_mix, NULL},
     {"random_normal", "random_normal", 20, 100, sizeof(data_case), draw_normal, NULL, run_normal, bench_normal},
     {"gather_labels", "gather_labels", 10, 50, sizeof(data_case), draw_gather, NULL, run_gather, NULL},
     {"roll", "roll", 20, 80, sizeof(data_case), draw_roll, NULL, run_roll, NULL},

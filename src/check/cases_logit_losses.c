@@ -9,6 +9,7 @@ typedef struct logit_case {
     rc_distillation distillation;
     int n, classes, n_old, stride, teacher_stride;
     float epsilon;
+    int partner, share;
     int logits, labels, teacher, class_weight, weight, value, second_weight, second_value, dlogits;
 } logit_case;
 
@@ -37,6 +38,15 @@ static int draw_gradient(rc_case *c, const logit_case *p)
 
 /* ---- cross entropy -------------------------------------------------------------------------------------------- */
 
+/* In the range of the cross entropy. */
+static int draw_labels(rc_case *c, const logit_case *p, const char *name)
+{
+    int labels = rc_case_labels(c, name, p->n, p->cross_entropy.count);
+    for (int b = 0; c->status == RC_OK && b < p->n; b++)
+        c->buffer[labels].host[b] += p->cross_entropy.first;
+    return labels;
+}
+
 static void draw_cross_entropy(rc_case *c)
 {
     logit_case *p = draw_shape(c);
@@ -58,13 +68,21 @@ static void draw_cross_entropy(rc_case *c)
             rc_case_set(c, p->class_weight, (size_t)k, rc_case_uniform(c, 0.5, 3));
         l->reduction = rc_case_chance(c, 50) ? RC_WEIGHTED_MEAN : RC_MEAN;
     }
-    rc_case_say(c, " range %d+%d T %g%s", l->first, l->count, (double)l->temperature,
+    if (rc_case_chance(c, 30))
+        l->smoothing = (float)rc_case_uniform(c, 0.05, 0.9);
+    p->labels = draw_labels(c, p, "labels");
+    p->partner = p->share = -1;
+    if (rc_case_chance(c, 30)) {
+        p->partner = draw_labels(c, p, "partner");
+        p->share = rc_case_real(c, "share", RC_IN, 1, p->n);
+        for (int b = 0; b < p->n; b++)
+            rc_case_set(c, p->share, (size_t)b, rc_case_uniform(c, 0, 1));
+    }
+    rc_case_say(c, " range %d+%d T %g%s smoothing %.2f%s", l->first, l->count, (double)l->temperature,
                 p->class_weight < 0       ? ""
                 : l->reduction == RC_MEAN ? " weights"
-                                          : " weighted mean");
-    p->labels = rc_case_labels(c, "labels", p->n, l->count);
-    for (int b = 0; c->status == RC_OK && b < p->n; b++)
-        c->buffer[p->labels].host[b] += l->first;
+                                          : " weighted mean",
+                (double)l->smoothing, p->partner < 0 ? "" : " mixed");
     p->weight = rc_case_weight(c, "weight");
     p->value = rc_case_value(c, "value", p->weight, (double)p->n + p->classes);
     p->dlogits = draw_gradient(c, p);
@@ -75,8 +93,11 @@ static void draw_cross_entropy(rc_case *c)
 static void run_cross_entropy(rc_run *r)
 {
     const logit_case *p = rc_run_parameters(r);
-    r->be->loss_cross_entropy(r->be, &p->cross_entropy, rc_at(r, p->logits), rc_at(r, p->labels),
-                              rc_at(r, p->class_weight), rc_at(r, p->weight), rc_at(r, p->value), rc_at(r, p->dlogits));
+    rc_cross_entropy loss = p->cross_entropy;
+    loss.partner = rc_at(r, p->partner);
+    loss.share = rc_at(r, p->share);
+    r->be->loss_cross_entropy(r->be, &loss, rc_at(r, p->logits), rc_at(r, p->labels), rc_at(r, p->class_weight),
+                              rc_at(r, p->weight), rc_at(r, p->value), rc_at(r, p->dlogits));
 }
 
 /* ---- LODE ----------------------------------------------------------------------------------------------------- */

@@ -66,6 +66,8 @@ static const struct {
     ENTRY(class_statistics),
     ENTRY(class_statistics_finish),
     ENTRY(augment),
+    ENTRY(vary),
+    ENTRY(mix),
     ENTRY(random_normal),
     ENTRY(gather_labels),
     ENTRY(roll),

@@ -184,6 +184,11 @@ void rc_run_read(const rc_run *r, int buffer, double *to)
     case RC_BUFFER_REAL:
     case RC_BUFFER_PARAMETER: be->read_real64(be, to, r->memory[buffer], b->count); break;
     case RC_BUFFER_DOUBLE: be->read_bytes(be, to, r->memory[buffer], r->bytes[buffer]); break;
+    case RC_BUFFER_BYTE: /* likewise */
+        be->read_bytes(be, (char *)to + b->count * 7, r->memory[buffer], b->count);
+        for (size_t i = 0; i < b->count; i++)
+            to[i] = ((const unsigned char *)to)[b->count * 7 + i];
+        break;
     default: /* integers: into the upper half of `to`, and spread out from there */
         be->read_bytes(be, (char *)to + b->count * sizeof(int32_t), r->memory[buffer], r->bytes[buffer]);
         for (size_t i = 0; i < b->count; i++) {

@@ -35,6 +35,18 @@
       "part of an image's side that a random zoom cuts off at most; 0: no zoom") \
     X(NUMBER, colour,                0,           RANGE(0, 1),         "training", \
       "how far factors of brightness, contrast and saturation are from 1 at most; 0: colours stay") \
+    X(SWITCH, trivial,               false,       EITHER,              "training", \
+      "every new image meets one random operation of random strength (TrivialAugment)") \
+    X(TEXT,   rotations,             "off",       ONE_OF("off|first|all"), "training", \
+      "images turned by 90, 180 and 270 degrees are classes of their own while a task trains: in the first, in all") \
+    X(WHOLE,  cutout,                0,           RANGE(0, 1024),      "training", \
+      "side of a square of a new image, in pixels, that becomes the mean; 0: none") \
+    X(NUMBER, mixup,                 0,           RANGE(0, 100),       "training", \
+      "a of Beta(a, a), which says how much of its neighbour a new image and its label get; 0: nothing") \
+    X(NUMBER, cutmix,                0,           RANGE(0, 100),       "training", \
+      "a of Beta(a, a), which says how large a box of its neighbour, and of its label, a new image gets; 0: none") \
+    X(NUMBER, smoothing,             0,           RANGE(0, 0.99),      "training", \
+      "part of a new image's label that all classes of its cross entropy share") \
     /* Training, per task. The last refine_epochs of the epochs refine the head; in the first task they do nothing. \
      * min_steps 0: as many steps as the epochs have. */ \
     X(WHOLE,  epochs,                200,         RANGE(1, 100000),    "training", \
@@ -55,6 +67,10 @@
       "epochs at which the learning rate is multiplied by decay") \
     X(NUMBER, decay,                 0.1,         RANGE(0, 1),         "training", \
       "factor of the learning rate at a milestone") \
+    X(WHOLE,  average,               0,           RANGE(0, 100000),    "training", \
+      "last epochs of main training whose models are averaged; 0: the last one counts") \
+    X(NUMBER, average_old,           0,           RANGE(0, 1),         "training", \
+      "share of the old model in the mean with the new one after main training, where the method asks the old one") \
     X(NUMBER, refine_rate,           0.005,       RANGE(0, 100),       "refinement", \
       "learning rate of refinement") \
     X(NUMBER, momentum,              0.9,         RANGE(0, 0.9999),    "training", \

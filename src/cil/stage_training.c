@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "cil/average.h"
 #include "cil/moved.h"
 #include "cil/stage.h"
 #include "nn/losses.h"
@@ -13,8 +14,9 @@ typedef struct stage_run {
     rc_training *training;
     rc_learner *learner;
     rc_schedule schedule;
-    rc_moved moved; /* refinement draws from it, if the method does */
-    float *drawn;   /* (classes * DRAWN_EACH, d) */
+    rc_average average; /* of the last epochs of main training; zeroed: none is asked for */
+    rc_moved moved;     /* refinement draws from it, if the method does */
+    float *drawn;       /* (classes * DRAWN_EACH, d) */
     int32_t *drawn_label;
 } stage_run;
 
@@ -106,6 +108,29 @@ static void draw_features(stage_run *r, int epoch)
     rc_training_give_drawn(r->training, r->drawn, r->drawn_label);
 }
 
+/* After `step` steps of main training, between two epochs: what the net is now counts if the epoch is one of the last.
+ * A checkpoint at the end of an epoch is taken before this, so a stage that is resumed there does it. */
+static rc_status average_epoch(stage_run *r, uint32_t step)
+{
+    const rc_learner *l = r->learner;
+    uint32_t epochs = rc_stage_steps(l, RC_STAGE_TRAINING) / (uint32_t)l->batches, done = step / (uint32_t)l->batches;
+    uint32_t most = (uint32_t)l->settings.average, counted = most < epochs ? most : epochs;
+    return done + counted > epochs ? rc_average_add(&r->average, (int)(done + counted - epochs)) : RC_OK;
+}
+
+/* Main training is over. */
+static rc_status average_models(stage_run *r)
+{
+    rc_learner *l = r->learner;
+    if (l->settings.average > 0) {
+        RC_TRY(average_epoch(r, rc_stage_steps(l, RC_STAGE_TRAINING)));
+        rc_average_apply(&r->average);
+    }
+    if (l->settings.average_old > 0 && l->has.teacher)
+        RC_TRY(rc_average_with(&l->student, &l->teacher, l->settings.average_old));
+    return RC_OK;
+}
+
 /* Epoch by epoch from step `from` of the stage; `first_epoch` is the number of the stage's first epoch in the task. */
 static rc_status run_epochs(stage_run *r, rc_stage stage, int first_epoch, uint32_t from)
 {
@@ -118,6 +143,8 @@ static rc_status run_epochs(stage_run *r, rc_stage stage, int first_epoch, uint3
     for (uint32_t step = from; step < steps;) {
         uint32_t in_epoch = step % batches, end = step - in_epoch + batches;
         int epoch = first_epoch + (int)(step / batches);
+        if (stage == RC_STAGE_TRAINING && l->settings.average > 0 && in_epoch == 0)
+            RC_TRY(average_epoch(r, step));
         rc_learner_send_order(l, epoch);
         RC_TRY(rc_training_prepare_epoch(r->training, epoch));
         draw_features(r, epoch);
@@ -163,15 +190,28 @@ static rc_status train(stage_run *r, rc_stage stage, uint32_t from)
     rc_learner *l = r->learner;
     const rc_stage_hooks *hooks = r->run.hooks;
     RC_TRY(rc_training_register(r->training, &l->state));
+    if (l->settings.average > 0) {
+        RC_TRY(rc_average_create(&r->average, &l->student));
+        RC_TRY(rc_average_register(&r->average, &l->state));
+    }
     if (hooks->restore != NULL)
         RC_TRY(hooks->restore(hooks->user, &l->state));
     int main_epochs = (int)(rc_stage_steps(l, RC_STAGE_TRAINING) / (uint32_t)l->batches);
     rc_stage_weights(l, RC_STAGE_TRAINING, rc_training_control(r->training)->weight, r->run.active);
-    if (stage == RC_STAGE_TRAINING)
+    if (stage == RC_STAGE_TRAINING) {
         RC_TRY(run_epochs(r, RC_STAGE_TRAINING, 0, from));
+        RC_TRY(average_models(r));
+    }
     if (rc_stage_steps(l, RC_STAGE_REFINEMENT) == 0)
         return RC_OK;
     return refine(r, main_epochs, stage == RC_STAGE_REFINEMENT ? from : 0);
+}
+
+/* Are turned images classes of their own in this task? Where old classes are among the real ones they would be, too. */
+static bool turns(const rc_learner *l)
+{
+    bool first = strcmp(l->settings.rotations, "first") == 0, all = strcmp(l->settings.rotations, "all") == 0;
+    return (all || (first && l->n_old == 0)) && !l->joins_old;
 }
 
 rc_status rc_stage_training_create(rc_learner *l, rc_training **training)
@@ -180,16 +220,21 @@ rc_status rc_stage_training_create(rc_learner *l, rc_training **training)
     rc_replay *replay = NULL;
     if (l->has.replay || l->method->replay->learns != NULL) /* which it does before it is replayed */
         RC_TRY(rc_learner_replay(l, RC_STREAM_DREAMS, &replay));
-    rc_training_settings settings = {.batch = rc_part_of(l->backend, s->batch),
-                                     .n_old = l->n_old,
-                                     .losses = objective_of(l),
-                                     .kd_temperature = (float)s->kd_temperature,
-                                     .frozen = l->n_old > 0 ? rc_net_layers_before(&l->net, s->trained_stages) : 0,
-                                     .drawn = drawn_features(l),
-                                     .paper_war = s->paper_war_mean,
-                                     .sgd = {(float)s->momentum, (float)s->weight_decay},
-                                     .seed = s->seed,
-                                     .task = (uint32_t)l->task};
+    rc_training_settings settings = {
+        .batch = rc_part_of(l->backend, s->batch),
+        .n_old = l->n_old,
+        .losses = objective_of(l),
+        .kd_temperature = (float)s->kd_temperature,
+        .frozen = l->n_old > 0 ? rc_net_layers_before(&l->net, s->trained_stages) : 0,
+        .drawn = drawn_features(l),
+        .paper_war = s->paper_war_mean,
+        .trivial = s->trivial,
+        .turns = turns(l),
+        .mix = {.cutout = s->cutout, .mixup = (float)s->mixup, .cutmix = (float)s->cutmix, .stream = RC_STREAM_MIX},
+        .smoothing = (float)s->smoothing,
+        .sgd = {(float)s->momentum, (float)s->weight_decay},
+        .seed = s->seed,
+        .task = (uint32_t)l->task};
     return rc_training_create(l->backend, &settings, &l->student, l->has.teacher ? &l->teacher : NULL, replay, &l->data,
                               training);
 }
@@ -227,6 +272,7 @@ rc_status rc_stage_training(rc_learner *l, rc_stage stage, uint32_t from, const 
     rc_free(NULL, r.drawn);
     rc_free(NULL, r.drawn_label);
     rc_moved_destroy(&r.moved);
+    rc_average_destroy(&r.average);
     rc_state_rewind(&l->state, entries);
     rc_training_destroy(r.training);
     return status;

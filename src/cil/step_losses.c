@@ -23,16 +23,59 @@ static int old_tasks(const rc_training *t)
     return t->settings.losses.kd_replay == RC_KD_TASKS ? t->teacher->head.tasks : 0;
 }
 
+/* May the labels of new images be others than their classes? LODE asks whether an image is new, and a source that
+ * learns takes the same images. */
+static bool labels_may_change(const rc_training *t)
+{
+    rc_ce real = t->settings.losses.real;
+    return (real == RC_CE_ALL || real == RC_CE_NEW) && (t->replay == NULL || t->replay->table->learn == NULL);
+}
+
+static bool mixes(const rc_training *t)
+{
+    return (t->settings.mix.mixup > 0 || t->settings.mix.cutmix > 0) && labels_may_change(t);
+}
+
+int rc_losses_columns(const rc_training *t)
+{
+    bool turns = t->settings.turns && labels_may_change(t) && !t->settings.losses.head_ce;
+    return t->classes + (turns ? 3 * (t->classes - t->settings.n_old) : 0);
+}
+
+/* What images are varied with, and rows of a head for those that are turned. */
+static void carve_varied(rc_training *t, rc_arena *arena)
+{
+    rc_backend *be = t->backend;
+    const rc_augment *image = &t->data.augment;
+    size_t batch = (size_t)t->settings.batch, parts = be->parts > 1 ? (size_t)be->parts : 1;
+    size_t turned = (size_t)(t->columns - t->classes);
+    if (!t->settings.trivial && turned == 0)
+        return;
+    t->varied = rc_arena_take_array(arena, batch, (size_t)image->h * (size_t)image->w * (size_t)image->c);
+    t->varied_step = rc_arena_take(arena, sizeof *t->varied_step);
+    t->varied_order = rc_arena_take_array(arena, parts * batch, sizeof *t->varied_order);
+    if (turned == 0)
+        return;
+    t->turned_labels = rc_arena_take_array(arena, batch, sizeof *t->turned_labels);
+    t->turned_head = rc_arena_take_array(arena, turned * (size_t)t->d, be->real_bytes);
+    t->turned_gradient = rc_arena_take_array(arena, turned * (size_t)t->d, be->real_bytes);
+}
+
 void rc_losses_carve(rc_training *t, rc_arena *arena)
 {
     rc_backend *be = t->backend;
     const rc_objective *o = &t->settings.losses;
     size_t real = be->real_bytes, rows = (size_t)t->rows, old = (size_t)t->settings.n_old;
     size_t embedding = (size_t)t->settings.batch * 2 * (size_t)t->d;
+    carve_varied(t, arena);
+    if (mixes(t)) {
+        t->partner = rc_arena_take_array(arena, rows, sizeof *t->partner);
+        t->share = rc_arena_take_array(arena, rows, real);
+    }
     if (t->teacher != NULL)
         t->teacher_logits = rc_arena_take_array(arena, rows * old, real);
     if (o->class_weights)
-        t->task_weight = rc_arena_take_array(arena, (size_t)t->classes, real);
+        t->task_weight = rc_arena_take_array(arena, (size_t)t->columns, real);
     if (o->feature)
         t->feature_workspace = rc_arena_take_array(arena, rows * old, real);
     if (t->settings.drawn > 0) {
@@ -62,8 +105,10 @@ rc_status rc_losses_reserve(rc_training *t)
     rc_backend *be = t->backend;
     const rc_net *net = t->student->backbone.net;
     int rows = t->rows > t->settings.drawn ? t->rows : t->settings.drawn;
-    RC_TRY(be->reserve_losses(be, rows, t->classes, net->h, net->w, net->c));
+    RC_TRY(be->reserve_losses(be, rows, t->columns, net->h, net->w, net->c));
     RC_TRY(be->reserve_dense(be, rows, t->d, t->classes));
+    if (t->columns > t->classes)
+        RC_TRY(be->reserve_dense(be, t->settings.batch, t->d, t->columns - t->classes));
     if (t->settings.losses.kd_replay == RC_KD_TASKS)
         RC_TRY(be->reserve_dense(be, 1, old_tasks(t), 1));
     if (t->settings.losses.rkd)
@@ -90,10 +135,25 @@ static rc_status init_projections(rc_training *t)
 /* Old classes count n_old/K, new ones 1 - n_old/K: the more there are of the others, the more a sample counts. */
 static void init_task_weights(rc_training *t)
 {
-    for (int k = 0; k < t->classes; k++) {
+    for (int k = 0; k < t->columns; k++) {
         float old = (float)t->settings.n_old / (float)t->classes, weight = k < t->settings.n_old ? old : 1 - old;
         t->backend->write_real(t->backend, rc_real_at(t->backend, t->task_weight, (size_t)k), &weight, 1);
     }
+}
+
+/* The rows for turned images begin as those of the head do. */
+static rc_status init_varied(rc_training *t)
+{
+    rc_backend *be = t->backend;
+    size_t batch = (size_t)t->settings.batch, parts = be->parts > 1 ? (size_t)be->parts : 1;
+    for (size_t i = 0; t->varied != NULL && i < parts * batch; i++) {
+        int32_t at = (int32_t)(i % batch);
+        be->write_bytes(be, t->varied_order + i, &at, sizeof at);
+    }
+    if (t->turned_head == NULL)
+        return RC_OK;
+    rc_rng rng = {t->settings.seed, (uint64_t)t->settings.task << 32 | RC_STREAM_TURNED};
+    return rc_head_init_rows(be, t->turned_head, (size_t)(t->columns - t->classes) * (size_t)t->d, rng);
 }
 
 rc_status rc_losses_begin(rc_training *t)
@@ -101,6 +161,9 @@ rc_status rc_losses_begin(rc_training *t)
     const float one = 1;
     if (t->settings.losses.class_weights)
         init_task_weights(t);
+    RC_TRY(init_varied(t));
+    for (size_t row = 0; t->partner != NULL && row < (size_t)t->rows; row++)
+        t->backend->write_real(t->backend, rc_real_at(t->backend, t->share, row), &one, 1);
     for (int task = 0; task < old_tasks(t); task++)
         t->backend->write_real(t->backend, rc_real_at(t->backend, t->task_ones, (size_t)task), &one, 1);
     return t->settings.losses.rkd ? init_projections(t) : RC_OK;
@@ -119,16 +182,26 @@ static void cross_entropy(rc_training *t, rc_ce over, int row, int n, rc_loss sl
 {
     rc_backend *be = t->backend;
     int n_old = t->settings.n_old, n_new = t->classes - n_old;
-    rc_cross_entropy ce = {.n = n, .stride = t->classes, .count = t->classes, .temperature = 1, .reduction = RC_MEAN};
+    rc_cross_entropy ce = {.n = n, .stride = t->columns, .count = t->classes, .temperature = 1, .reduction = RC_MEAN};
     if (over == RC_CE_OLD) {
         ce.count = n_old;
     } else if (over == RC_CE_NEW && n_new > 1) {
         ce.first = n_old;
         ce.count = n_new;
     }
-    be->loss_cross_entropy(be, &ce, row_of(t, t->logits, row, t->classes), t->labels + row, t->task_weight,
+    const int32_t *labels = t->labels + row;
+    if (slot == RC_LOSS_CE) {
+        ce.smoothing = t->settings.smoothing;
+        ce.count += t->columns - t->classes;
+        labels = t->turned_labels != NULL ? t->turned_labels : labels;
+    }
+    if (row == 0 && t->partner != NULL) {
+        ce.partner = t->partner;
+        ce.share = t->share;
+    }
+    be->loss_cross_entropy(be, &ce, row_of(t, t->logits, row, t->columns), labels, t->task_weight,
                            &t->step->weight[slot], rc_real_at(be, t->loss, slot),
-                           row_of(t, t->dlogits, row, t->classes));
+                           row_of(t, t->dlogits, row, t->columns));
 }
 
 /* Distillation of n rows from `row` on, over the old classes or over all. */
@@ -137,13 +210,13 @@ static void distil(rc_training *t, rc_kd over, int row, int n, rc_loss slot)
     rc_backend *be = t->backend;
     int n_old = t->settings.n_old;
     rc_distillation kd = {.n = n,
-                          .student_stride = t->classes,
+                          .student_stride = t->columns,
                           .student_count = over == RC_KD_ALL ? t->classes : n_old,
                           .teacher_stride = n_old,
                           .teacher_count = n_old,
                           .temperature = t->settings.kd_temperature};
-    be->loss_kd(be, &kd, row_of(t, t->logits, row, t->classes), row_of(t, t->teacher_logits, row, n_old),
-                &t->step->weight[slot], rc_real_at(be, t->loss, slot), row_of(t, t->dlogits, row, t->classes));
+    be->loss_kd(be, &kd, row_of(t, t->logits, row, t->columns), row_of(t, t->teacher_logits, row, n_old),
+                &t->step->weight[slot], rc_real_at(be, t->loss, slot), row_of(t, t->dlogits, row, t->columns));
 }
 
 /* Task-wise distillation of n rows from `row` on: every old task has a softmax and a value of its own, then a product
@@ -156,7 +229,7 @@ static void distil_tasks(rc_training *t, int row, int n, rc_loss slot)
     for (int task = 0, first = 0; task < head->tasks; first = head->task_end[task++]) {
         int count = head->task_end[task] - first;
         rc_distillation kd = {.n = n,
-                              .student_stride = t->classes,
+                              .student_stride = t->columns,
                               .first = first,
                               .student_count = count,
                               .teacher_stride = n_old,
@@ -165,9 +238,9 @@ static void distil_tasks(rc_training *t, int row, int n, rc_loss slot)
                               .temperature = t->settings.kd_temperature,
                               .kl = true,
                               .t_squared = true};
-        be->loss_kd(be, &kd, row_of(t, t->logits, row, t->classes), row_of(t, t->teacher_logits, row, n_old),
+        be->loss_kd(be, &kd, row_of(t, t->logits, row, t->columns), row_of(t, t->teacher_logits, row, n_old),
                     &t->step->weight[slot], rc_real_at(be, t->task_values, (size_t)task),
-                    row_of(t, t->dlogits, row, t->classes));
+                    row_of(t, t->dlogits, row, t->columns));
     }
     be->dense_forward(be, 1, head->tasks, 1, t->task_values, t->task_ones, NULL, rc_real_at(be, t->loss, slot), 1);
 }
@@ -178,7 +251,7 @@ void rc_losses_of_real(rc_training *t)
     const rc_objective *o = &t->settings.losses;
     int batch = t->settings.batch;
     if (o->real == RC_CE_DECOUPLED)
-        be->loss_decoupled(be, batch, t->classes, t->settings.n_old, t->classes, t->logits, t->labels,
+        be->loss_decoupled(be, batch, t->columns, t->settings.n_old, t->classes, t->logits, t->labels,
                            &t->step->weight[RC_LOSS_INTER], &t->step->weight[RC_LOSS_INTRA],
                            rc_real_at(be, t->loss, RC_LOSS_INTER), rc_real_at(be, t->loss, RC_LOSS_INTRA), t->dlogits);
     else if (o->real != RC_CE_NONE)
@@ -195,9 +268,9 @@ void rc_losses_of_replay(rc_training *t)
     if (o->replay != RC_CE_NONE)
         cross_entropy(t, o->replay, batch, n, RC_LOSS_REPLAY);
     if (o->hkd)
-        be->loss_hkd(be, n, n_old, row_of(t, t->logits, batch, t->classes), t->classes,
+        be->loss_hkd(be, n, n_old, row_of(t, t->logits, batch, t->columns), t->columns,
                      row_of(t, t->teacher_logits, batch, n_old), n_old, &t->step->weight[RC_LOSS_HKD],
-                     rc_real_at(be, t->loss, RC_LOSS_HKD), row_of(t, t->dlogits, batch, t->classes));
+                     rc_real_at(be, t->loss, RC_LOSS_HKD), row_of(t, t->dlogits, batch, t->columns));
     if (o->kd_replay == RC_KD_TASKS)
         distil_tasks(t, batch, n, RC_LOSS_KD_REPLAY);
     else if (o->kd_replay != RC_KD_NONE)

@@ -16,6 +16,7 @@ struct rc_training {
     int rows;    /* of a step: the real batch, then the replayed one */
     int d;       /* features */
     int classes; /* old and new */
+    int columns; /* of logits: behind the classes, three times the new ones for images that are turned, if there are */
 
     rc_pass *student_pass, *teacher_pass;
     rc_pass *frozen_pass; /* the student in eval mode, for refinement */
@@ -27,6 +28,13 @@ struct rc_training {
     size_t bytes;
     rc_step *step;
     int32_t *labels, *label_count;
+    uint8_t *varied;       /* (settings.batch, h, w, c) bytes that the batch is made of; NULL: the images as they are */
+    rc_step *varied_step;  /* the step, for batch 0 of varied_order */
+    int32_t *varied_order; /* (parts * settings.batch) */
+    int32_t *turned_labels;              /* (settings.batch) of the real half; NULL: nothing is turned */
+    void *turned_head, *turned_gradient; /* (columns - classes, d) */
+    int32_t *partner; /* (rows) second labels of mixed images, 0 behind the real half; NULL: none are mixed */
+    void *share;      /* (rows) what the first ones count: 1 behind the real half */
     void *logits, *dlogits, *teacher_logits, *loss;
     void *class_weight; /* (classes) of refinement: balances the labels counted so far */
     void *task_weight;  /* (classes) of objectives with class weights: the same all task long; else NULL */
@@ -41,6 +49,8 @@ struct rc_training {
     void *student_embedding, *teacher_embedding, *dstudent_embedding, *dteacher_embedding, *rkd_workspace;
 };
 
+/* Columns of the logits that these settings ask for. */
+int rc_losses_columns(const rc_training *training);
 /* Memory of the losses, their reservations and what they begin with. */
 void rc_losses_carve(rc_training *training, rc_arena *arena);
 rc_status rc_losses_reserve(rc_training *training);

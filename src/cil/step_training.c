@@ -6,10 +6,11 @@ static void carve(void *owner, rc_arena *arena)
 {
     rc_training *t = owner;
     size_t real = t->backend->real_bytes, rows = (size_t)t->rows, classes = (size_t)t->classes;
+    size_t columns = (size_t)t->columns;
     t->step = rc_arena_take(arena, sizeof *t->step);
     t->label_count = rc_arena_take_array(arena, classes, sizeof *t->label_count);
-    t->logits = rc_arena_take_array(arena, rows * classes, real);
-    t->dlogits = rc_arena_take_array(arena, rows * classes, real);
+    t->logits = rc_arena_take_array(arena, rows * columns, real);
+    t->dlogits = rc_arena_take_array(arena, rows * columns, real);
     t->loss = rc_losses_take(t->backend, arena, rows, &t->labels);
     t->class_weight = rc_arena_take_array(arena, classes, real);
     t->backbone_gradient = rc_arena_take_array(arena, t->student->backbone.net->params, real);
@@ -29,6 +30,9 @@ static rc_status check(const rc_training_settings *s, const rc_classifier *stude
     if (s->n_old < 0 || s->n_old >= student->head.classes)
         return rc_fail(RC_INVALID_ARGUMENT, "%d old classes, expected 0 to %d: the head has %d rows", s->n_old,
                        student->head.classes - 1, student->head.classes);
+    if (s->turns && student->backbone.net->h != student->backbone.net->w)
+        return rc_fail(RC_INVALID_ARGUMENT, "rotations turn square images alone, and these have %d x %d pixels",
+                       student->backbone.net->h, student->backbone.net->w);
     if (s->n_old == 0 && (rc_objective_asks_teacher(o) || o->war || o->class_weights || o->real == RC_CE_DECOUPLED))
         return rc_fail(RC_INVALID_ARGUMENT, "the first task has no old classes: distillation, WAR and weights of "
                                             "classes must be off");
@@ -68,7 +72,7 @@ static rc_status create_passes(rc_training *t)
     return RC_OK;
 }
 
-/* Ranges of the optimiser. The two that a training may lack follow; -1: it has none. */
+/* Ranges of the optimiser. The three that a training may lack follow; -1: it has none. */
 enum { RANGE_BACKBONE, RANGE_HEAD, RANGE_NEXT };
 
 static int projection_range(const rc_training *t)
@@ -79,6 +83,17 @@ static int projection_range(const rc_training *t)
 static int bias_range(const rc_training *t)
 {
     return t->student->head.bias == NULL ? -1 : t->settings.losses.rkd ? RANGE_NEXT + 1 : RANGE_NEXT;
+}
+
+static int turned_range(const rc_training *t)
+{
+    return t->turned_head == NULL ? -1 : RANGE_NEXT + t->settings.losses.rkd + (t->student->head.bias != NULL);
+}
+
+/* Reals of the rows for turned images. */
+static size_t turned_reals(const rc_training *t)
+{
+    return (size_t)(t->columns - t->classes) * (size_t)t->d;
 }
 
 static rc_status create_optimiser(rc_training *t)
@@ -94,6 +109,8 @@ static rc_status create_optimiser(rc_training *t)
         RC_TRY(rc_optimiser_add(t->optimiser, t->projection, t->projection_gradient, rc_projection_reals(t->d)));
     if (student->head.bias != NULL)
         RC_TRY(rc_optimiser_add(t->optimiser, student->head.bias, t->bias_gradient, (size_t)t->classes));
+    if (t->turned_head != NULL)
+        RC_TRY(rc_optimiser_add(t->optimiser, t->turned_head, t->turned_gradient, turned_reals(t)));
     return RC_OK;
 }
 
@@ -132,6 +149,7 @@ rc_status rc_training_create(rc_backend *backend, const rc_training_settings *se
     t->rows = settings->batch + (replay != NULL ? replay->batch : 0);
     t->d = student->head.d;
     t->classes = student->head.classes;
+    t->columns = rc_losses_columns(t);
     status = build(t);
     if (status != RC_OK) {
         rc_training_destroy(t);
@@ -178,13 +196,53 @@ static rc_tensor part_of_input(const rc_training *t, int row, int n)
     return part;
 }
 
+/* Refinement has labels as they are: nothing is turned or mixed. */
+static bool is_refining(const rc_training *t)
+{
+    return t->frozen_pass != NULL;
+}
+
+/* The real half, out of bytes that were varied before. */
+static void make_varied(rc_training *t, rc_tensor *real)
+{
+    rc_backend *be = t->backend;
+    const rc_augment *image = &t->data.augment;
+    bool turns = t->turned_labels != NULL && !is_refining(t);
+    rc_vary vary = {.h = image->h,
+                    .w = image->w,
+                    .c = image->c,
+                    .trivial = t->settings.trivial,
+                    .turns = turns,
+                    .n_old = t->settings.n_old,
+                    .classes = t->classes,
+                    .stream = RC_STREAM_VARY};
+    be->vary(be, &vary, t->data.images, t->data.order, t->settings.batch, t->step, t->data.labels, t->varied,
+             turns ? t->turned_labels : NULL);
+    be->copy(be, t->varied_step, t->step, sizeof *t->step);
+    be->zero(be, &t->varied_step->batch, sizeof t->step->batch);
+    be->augment(be, image, t->varied, t->varied_order, t->settings.batch, t->varied_step, real);
+}
+
+static void mix_images(rc_training *t, rc_tensor *real)
+{
+    const rc_mix *mix = &t->settings.mix;
+    bool mixes = t->partner != NULL && !is_refining(t);
+    if (mixes || mix->cutout > 0)
+        t->backend->mix(t->backend, mix, t->turned_labels != NULL ? t->turned_labels : t->labels, t->step, real,
+                        mixes ? t->partner : NULL, mixes ? t->share : NULL);
+}
+
 void rc_training_batch(rc_training *t)
 {
     rc_backend *be = t->backend;
     int batch = t->settings.batch;
     rc_tensor real = part_of_input(t, 0, batch);
-    be->augment(be, &t->data.augment, t->data.images, t->data.order, batch, t->step, &real);
+    if (t->varied != NULL)
+        make_varied(t, &real);
+    else
+        be->augment(be, &t->data.augment, t->data.images, t->data.order, batch, t->step, &real);
     be->gather_labels(be, t->data.labels, t->data.order, batch, t->step, t->labels);
+    mix_images(t, &real);
     if (t->replay == NULL)
         return;
     rc_tensor replayed = part_of_input(t, batch, t->replay->batch);
@@ -213,22 +271,48 @@ static void ask_teacher(rc_training *t)
 /* The gradients of all logits are 0 until losses add theirs. */
 static void clear_logit_gradients(rc_training *t)
 {
-    t->backend->zero(t->backend, t->dlogits, (size_t)t->rows * (size_t)t->classes * t->backend->real_bytes);
+    t->backend->zero(t->backend, t->dlogits, (size_t)t->rows * (size_t)t->columns * t->backend->real_bytes);
 }
 
-/* Logits of all rows. */
+/* Logits of all rows, and of the real half for turned images. */
 static void ask_student(rc_training *t, const void *features)
 {
     rc_backend *be = t->backend;
     be->dense_forward(be, t->rows, t->d, t->classes, features, t->student->head.weight, t->student->head.bias,
-                      t->logits, t->classes);
+                      t->logits, t->columns);
+    if (t->turned_head != NULL && !is_refining(t))
+        be->dense_forward(be, t->settings.batch, t->d, t->columns - t->classes, features, t->turned_head, NULL,
+                          rc_real_at(be, t->logits, (size_t)t->classes), t->columns);
+}
+
+/* Gradient of the features from that of the logits. */
+static void features_gradient(rc_training *t, void *dfeatures)
+{
+    rc_backend *be = t->backend;
+    be->dense_backward_data(be, t->rows, t->d, t->classes, t->dlogits, t->columns, t->student->head.weight, dfeatures,
+                            false);
+    if (t->turned_head != NULL)
+        be->dense_backward_data(be, t->settings.batch, t->d, t->columns - t->classes,
+                                rc_real_at(be, t->dlogits, (size_t)t->classes), t->columns, t->turned_head, dfeatures,
+                                true);
+}
+
+static void turned_gradient(rc_training *t, const void *features)
+{
+    rc_backend *be = t->backend;
+    be->dense_backward_weight(be, t->settings.batch, t->d, t->columns - t->classes, features,
+                              rc_real_at(be, t->dlogits, (size_t)t->classes), t->columns, t->turned_gradient, NULL,
+                              false);
+    be->sum_workers(be, t->turned_gradient, turned_reals(t));
 }
 
 static void head_gradient(rc_training *t, const void *features, bool refines)
 {
     rc_backend *be = t->backend;
-    be->dense_backward_weight(be, t->rows, t->d, t->classes, features, t->dlogits, t->classes, t->head_gradient,
+    be->dense_backward_weight(be, t->rows, t->d, t->classes, features, t->dlogits, t->columns, t->head_gradient,
                               t->bias_gradient, false);
+    if (t->turned_head != NULL && !refines)
+        turned_gradient(t, features);
     if (refines)
         rc_losses_of_drawn(t);
     be->sum_workers(be, t->head_gradient, (size_t)t->classes * (size_t)t->d);
@@ -260,8 +344,7 @@ void rc_training_gradients(rc_training *t)
     ask_student(t, features);
     rc_losses_of_real(t);
     rc_losses_of_replay(t);
-    be->dense_backward_data(be, t->rows, t->d, t->classes, t->dlogits, t->classes, student->head.weight, dfeatures,
-                            false);
+    features_gradient(t, dfeatures);
     rc_losses_of_head(t); /* after the features have their gradient: this one is for the head alone */
     be->join(be, RC_SIDE_LANE);
 
@@ -312,6 +395,7 @@ rc_status rc_training_begin_refinement(rc_training *t)
     rc_pass_prepare(t->frozen_pass, &t->student->backbone);
     rc_optimiser_freeze(t->optimiser, RANGE_BACKBONE, true);
     rc_optimiser_freeze(t->optimiser, projection_range(t), true);
+    rc_optimiser_freeze(t->optimiser, turned_range(t), true);
     return t->backend->sync(t->backend);
 }
 
@@ -334,7 +418,7 @@ void rc_training_refinement_step(void *training)
     ask_student(t, features);
     clear_logit_gradients(t);
     rc_cross_entropy balanced = {.n = t->rows,
-                                 .stride = t->classes,
+                                 .stride = t->columns,
                                  .first = 0,
                                  .count = t->classes,
                                  .temperature = 1,
@@ -348,8 +432,9 @@ void rc_training_refinement_step(void *training)
 
 rc_status rc_training_register(rc_training *t, rc_state *state)
 {
-    static const char *const name[] = {"momentum.backbone", "momentum.head", "momentum.projection", "momentum.bias"};
-    const int range[] = {RANGE_BACKBONE, RANGE_HEAD, projection_range(t), bias_range(t)};
+    static const char *const name[] = {"momentum.backbone", "momentum.head", "momentum.projection", "momentum.bias",
+                                       "momentum.turned"};
+    const int range[] = {RANGE_BACKBONE, RANGE_HEAD, projection_range(t), bias_range(t), turned_range(t)};
     for (size_t i = 0; i < sizeof range / sizeof *range; i++) {
         size_t count;
         void *memory = rc_optimiser_state(t->optimiser, range[i], 0, &count);
@@ -358,6 +443,8 @@ rc_status rc_training_register(rc_training *t, rc_state *state)
     }
     if (t->settings.losses.rkd)
         RC_TRY(rc_state_add(state, "projection", RC_STATE_REAL, t->projection, rc_projection_reals(t->d)));
+    if (t->turned_head != NULL)
+        RC_TRY(rc_state_add(state, "turned", RC_STATE_REAL, t->turned_head, turned_reals(t)));
     if (t->replay != NULL && t->replay->table->register_state != NULL)
         RC_TRY(t->replay->table->register_state(t->replay, state));
     RC_TRY(rc_state_add(state, "class_weight", RC_STATE_REAL, t->class_weight, (size_t)t->classes));

@@ -34,9 +34,12 @@ enum rc_stream {
     RC_STREAM_AUGMENT_REPLAY = 6,
     RC_STREAM_LATENT,     /* noise of an autoencoder */
     RC_STREAM_SAMPLE = 9, /* dreams to look at */
+    RC_STREAM_MIX,        /* squares of zeros, shares of neighbours */
+    RC_STREAM_VARY,       /* operations on bytes, turns */
     RC_STREAM_ORDER = 16,
     RC_STREAM_HEAD,
     RC_STREAM_PROJECTION,        /* and the next one */
+    RC_STREAM_TURNED = 25,       /* rows of the head for images that are turned */
     RC_STREAM_REPLAY = 20,       /* which stored images a step replays */
     RC_STREAM_RESERVOIR,         /* where an image goes; of the whole stream, not of a task */
     RC_STREAM_DRAWN = 23,        /* features of moved class statistics */
@@ -54,7 +57,11 @@ typedef struct rc_training_settings {
     int batch; /* real samples, of this process */
     int n_old; /* classes before this task */
     rc_objective losses;
-    bool paper_war; /* divided by the number of classes */
+    bool paper_war;  /* divided by the number of classes */
+    bool trivial;    /* new images meet a random operation */
+    bool turns;      /* ... and turned ones are classes of their own, in main training */
+    rc_mix mix;      /* of new images; mixes none where labels cannot be shared: LODE, or a source that learns */
+    float smoothing; /* of their labels, in main training */
     float kd_temperature;
     rc_sgd sgd;
     int drawn;  /* features that refinement takes beside both halves (rc_training_give_drawn); 0: none */
@@ -104,7 +111,7 @@ typedef struct rc_training_view {
     rc_tensor *input;     /* (rows, h, w, c): real samples, then replayed ones */
     int32_t *labels;      /* (rows), behind the losses */
     void *features;       /* (rows, d) real */
-    void *logits;         /* (rows, classes) real */
+    void *logits;         /* (rows, classes) real; rows are longer where images are turned */
     void *teacher_logits; /* (rows, n_old) real; of the real half only where a loss wants them */
     void *projection;     /* P_s weight (2d, d), bias (2d), then P_t likewise: real */
     void *loss;           /* (RC_LOSS_COUNT) real: unweighted values of the last step, see rc_losses_take */

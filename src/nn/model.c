@@ -231,9 +231,21 @@ static rc_status make_room(rc_head *head, int classes)
     return status;
 }
 
-rc_status rc_head_grow(rc_head *head, int classes, rc_rng rng)
+rc_status rc_head_init_rows(rc_backend *be, void *rows, size_t count, rc_rng rng)
 {
     static const double deviation = 0.001;
+    float *host = rc_alloc_zeroed(NULL, count, sizeof *host);
+    if (host == NULL)
+        return RC_OUT_OF_MEMORY;
+    fill_normal(rng, deviation, host, count);
+    be->write_real(be, rows, host, count);
+    rc_status status = be->sync(be);
+    rc_free(NULL, host);
+    return status;
+}
+
+rc_status rc_head_grow(rc_head *head, int classes, rc_rng rng)
+{
     rc_backend *be = head->backend;
     if (classes < 1 || classes > INT32_MAX - head->classes)
         return rc_fail(RC_INVALID_ARGUMENT, "a task brings %d classes to a head of %d, expected 1 or more", classes,
@@ -241,19 +253,11 @@ rc_status rc_head_grow(rc_head *head, int classes, rc_rng rng)
     if (head->tasks == RC_MAX_TASKS)
         return rc_fail(RC_INVALID_ARGUMENT, "a head has at most %d tasks", RC_MAX_TASKS);
     RC_TRY(make_room(head, head->classes + classes));
-    size_t count = (size_t)classes * (size_t)head->d;
-    float *rows = rc_alloc_zeroed(NULL, count, sizeof *rows);
-    if (rows == NULL)
-        return RC_OUT_OF_MEMORY;
-    fill_normal(rng, deviation, rows, count);
-    be->write_real(be, (char *)head->weight + (size_t)head->classes * row_bytes(head), rows, count);
-    rc_status status = be->sync(be);
-    rc_free(NULL, rows);
-    if (status == RC_OK) {
-        head->classes += classes;
-        head->task_end[head->tasks++] = head->classes;
-    }
-    return status;
+    RC_TRY(rc_head_init_rows(be, (char *)head->weight + (size_t)head->classes * row_bytes(head),
+                             (size_t)classes * (size_t)head->d, rng));
+    head->classes += classes;
+    head->task_end[head->tasks++] = head->classes;
+    return RC_OK;
 }
 
 rc_status rc_head_copy(rc_head *to, const rc_head *from)

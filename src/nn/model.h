@@ -57,6 +57,8 @@ rc_status rc_head_add_bias(rc_head *head);
  * bias is 0. When the capacity is used up the memory grows, and `weight` and `bias` move. On failure the head is as it
  * was. */
 rc_status rc_head_grow(rc_head *head, int classes, rc_rng rng);
+/* `count` weights as new rows of a head begin, at `rows` in backend memory. */
+rc_status rc_head_init_rows(rc_backend *backend, void *rows, size_t count, rc_rng rng);
 /* Numbers of its rows and of its bias. */
 size_t rc_head_parameters(const rc_head *head);
 /* Same rows, same bias or none, same tasks; `to` has been created with the same d and grows if it must. */

@@ -25,13 +25,25 @@ def logits_of(case, name="logits", rows=None, stride=None, scale=3.0):
 
 # ---- cross entropy ------------------------------------------------------------------------------------------------
 
-def cross_entropy(file, name, n=11, stride=9, first=0, count=9, temperature=1.0, weights="none", weight=0.7):
+def cross_entropy(file, name, n=11, stride=9, first=0, count=9, temperature=1.0, weights="none", weight=0.7,
+                  smoothing=0.0, mixed=False):
     case = Case(file, "ce/" + name, n=n, stride=stride, first=first, count=count, temperature=temperature,
-                weights=weights, weight=weight)
+                weights=weights, weight=weight, smoothing=smoothing, mixed=mixed)
     logits, labels = logits_of(case), case.integers("labels", n, count)
     class_weight = None if weights == "none" else case.fill("class_weight", (stride,), 0.75, 1.0)
     inside = logits[:, first:first + count] / case.temperature
-    if weights == "none":
+    if mixed or (smoothing and weights != "none"):
+        # each label's own cross entropy, smoothed, times its class weight; a mixed row has two of them
+        partner = case.integers("partner", n, count) if mixed else labels
+        share = case.fill("share", (n,), 0.5, 0.5) if mixed else torch.ones(n).double()
+        w = class_weight if class_weight is not None else torch.ones(stride).double()
+        each = [F.cross_entropy(inside, y, reduction="none", label_smoothing=smoothing) for y in (labels, partner)]
+        parts = share * w[first + labels], (1 - share) * w[first + partner]
+        value = (parts[0] * each[0] + parts[1] * each[1]).sum()
+        value = value / ((parts[0] + parts[1]).sum() if weights == "weighted-mean" else n)
+    elif smoothing:
+        value = F.cross_entropy(inside, labels, label_smoothing=smoothing)
+    elif weights == "none":
         value = F.cross_entropy(inside, labels)
     elif weights == "weighted-mean":
         value = F.cross_entropy(inside, labels, class_weight[first:first + count])
@@ -296,6 +308,12 @@ def make():
     cross_entropy(file, "weights-local", n=8, stride=12, first=5, count=7, weights="mean", temperature=2.0)
     cross_entropy(file, "weighted-mean", weights="weighted-mean", weight=0.5)
     cross_entropy(file, "large", n=128, stride=100, count=100)
+    cross_entropy(file, "smoothing", smoothing=0.125)
+    cross_entropy(file, "smoothing-local", n=8, stride=12, first=5, count=7, smoothing=0.5, temperature=2.0)
+    cross_entropy(file, "mixed", mixed=True)
+    cross_entropy(file, "mixed-smoothing-local", n=8, stride=12, first=5, count=7, mixed=True, smoothing=0.25)
+    cross_entropy(file, "mixed-weights", weights="mean", mixed=True, smoothing=0.25)
+    cross_entropy(file, "mixed-weighted-mean", weights="weighted-mean", mixed=True)
     decoupled(file, "first", n=10, stride=14, n_old=4, count=10, weight=0.05, intra_weight=1.0)
     decoupled(file, "later", n=33, stride=100, n_old=60, count=100, weight=0.3, intra_weight=0.7)
     hkd(file, "small", n=5, n_old=4, stride=9, teacher_stride=4)

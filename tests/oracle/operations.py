@@ -1,5 +1,7 @@
 """Operations of the backend's table: a chain of two layers with every combination of operation, normalisation, skip and
 activation that the nets are made of, dense layers, optimisers and the making of batches."""
+import math
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -333,6 +335,127 @@ def augment(file, name, **settings):
                                   case.zoom, case.colour))
 
 
+KINDS = ["identity", "shear-x", "shear-y", "translate-x", "translate-y", "rotate", "brightness", "colour", "contrast",
+         "sharpness", "posterize", "solarize", "autocontrast", "equalize"]
+
+
+def blended(byte, other, factor):
+    """factor (in 1 / 3000) of one image and the rest of another, as bytes."""
+    return (np.maximum(factor * byte + (3000 - factor) * other, 0) // 3000).clip(0, 255)
+
+
+def moved_from(image, row, side):
+    """Pixel (y, x) comes from the place that two rows of an affine map name, of centres of pixels; 0 from outside."""
+    h, w = image.shape[:2]
+    y, x = np.mgrid[0:h, 0:w] + 0.5
+    down, across = (np.floor(r[0] * y + r[1] * x + r[2]).astype(int) for r in (row, side))
+    inside = (down >= 0) & (down < h) & (across >= 0) & (across < w)
+    return np.where(inside[..., None], image[down.clip(0, h - 1), across.clip(0, w - 1)], 0)
+
+
+def operated(image, kind, strength, sign):
+    """One operation of TrivialAugment on whole numbers (h, w, c)."""
+    h, w, c = image.shape
+    factor = 3000 + sign * 99 * strength
+    grey = (image @ [299, 587, 114] // 1000 if c == 3 else image[..., 0])[..., None]
+    if kind.startswith("shear"):
+        shear = sign * 0.99 * strength / 30
+        return moved_from(image, (1, shear * (kind == "shear-y"), 0), (shear * (kind == "shear-x"), 1, 0))
+    if kind.startswith("translate"):
+        down, across = (-sign * (min(side, 32) * strength // 30) for side in (h, w))
+        return moved_from(image, (1, 0, down * (kind == "translate-y")), (0, 1, across * (kind == "translate-x")))
+    if kind == "rotate":
+        a = math.radians(4.5 * strength * sign)
+        row, side = (math.cos(a), math.sin(a)), (-math.sin(a), math.cos(a))
+        return moved_from(image, (*row, h / 2 - row[0] * h / 2 - row[1] * w / 2),
+                          (*side, w / 2 - side[0] * h / 2 - side[1] * w / 2))
+    if kind in ("brightness", "colour", "contrast"):
+        other = {"brightness": 0 * grey, "colour": grey, "contrast": np.floor(grey.mean() + 0.5).astype(int)}[kind]
+        return blended(image, other, factor)
+    if kind == "sharpness":
+        blur = image.copy()
+        around = sum(image[1 + i:h - 1 + i, 1 + j:w - 1 + j] for i in (-1, 0, 1) for j in (-1, 0, 1))
+        blur[1:-1, 1:-1] = (2 * (around + 4 * image[1:-1, 1:-1]) + 13) // 26
+        return blended(image, blur, factor)
+    if kind == "posterize":
+        drop = round(strength / 5)
+        return image >> drop << drop
+    if kind == "solarize":
+        return np.where(image >= 255 * (30 - strength) / 30, 255 - image, image)
+    if kind == "autocontrast":
+        low, high = image.min((0, 1)), image.max((0, 1))
+        return np.where(high > low, 255 * (image - low) // np.maximum(high - low, 1), image)
+    if kind == "equalize":
+        result = image.copy()
+        for k in range(c):
+            count = np.bincount(image[..., k].ravel(), minlength=256)
+            step = (h * w - count[image[..., k].max()]) // 255
+            if step:
+                result[..., k] = ((np.cumsum(count) - count + step // 2) // step).clip(0, 255)[image[..., k]]
+        return result
+    return image
+
+
+def vary(file, name, **settings):
+    case = Case(file, "vary/" + name, **settings)
+    images, _, _ = random_images(case, case.count, case.h, case.w, case.c)
+    images = (images.astype(int) // case.dull + 20) % 256
+    order = philox.permutation(case.seed, case.order, case.count)[case.batch * case.n:][:case.n]
+    batch, labels = [], []
+    for b, index in enumerate(order):
+        d = [int(x) for x in philox.bits(case.seed, (case.task << 32) + case.stream, 4, (case.step << 32) + 4 * b)]
+        kind, strength, sign = KINDS[d[0] * 14 >> 32], d[1] * 31 >> 32, -1 if d[2] >> 31 else 1
+        turns = 1 + ((d[3] << 1 & 0xffffffff) * 3 >> 32) if case.turns and d[3] >> 31 else 0
+        batch.append(np.rot90(operated(images[index], kind if case.trivial else "identity", strength, sign), turns))
+        label = case.n_old + int(index) % (case.classes - case.n_old)
+        more = case.classes - case.n_old + (turns - 1) * (case.classes - case.n_old)
+        labels.append(label + more * (turns > 0) if case.turns else 0)
+    case.store("varied", torch.from_numpy(np.stack(batch).astype(np.float64)))
+    case.store("turned", torch.tensor(labels).double())
+
+
+def symmetric_beta(a, first, second):
+    u, v = (float(first) + 0.5) / 2 ** 32, (float(second) + 0.5) / 2 ** 32
+    spread = (u ** (-1 / a) - 1) * math.cos(2 * math.pi * v) ** 2
+    return 0.5 + (0.5 if int(second) & 1 else -0.5) / math.sqrt(1 + 1 / spread)
+
+
+def around(row, column, height, width, h, w):
+    """A mask (h, w) of the box around a pixel."""
+    y, x = torch.arange(h)[:, None] - (row - height // 2), torch.arange(w)[None, :] - (column - width // 2)
+    return (y >= 0) & (y < height) & (x >= 0) & (x < width)
+
+
+def mixed(case, images, draw_mix):
+    """Holes, then pairs, as their papers have it; which sample gets what of whom is drawn by draw_mix."""
+    n, h, w = images.shape[:3]
+    below = lambda bits, bound: int(bits) * bound >> 32
+    result, share = images.clone(), torch.ones(n).double()
+    draws = [philox.bits(case.seed, (case.task << 32) + case.stream, 8, (case.step << 32) + 8 * b) for b in range(n)]
+    for b in range(n if case.cutout else 0):
+        result[b][around(below(draws[b][0], h), below(draws[b][1], w), case.cutout, case.cutout, h, w)] = 0
+    for b in range(0, n - 1 if draw_mix else 0, 2):
+        d, one, two = draws[b], result[b].clone(), result[b + 1].clone()
+        boxed = case.cutmix > 0 and (case.mixup == 0 or int(d[2]) >> 31 == 1)
+        lam = symmetric_beta(case.cutmix if boxed else case.mixup, d[3], d[4])
+        keep = torch.full((h, w, 1), lam, dtype=torch.float64)
+        if boxed:
+            side = math.sqrt(1 - lam)
+            box = around(below(d[5], h), below(d[6], w), int(h * side), int(w * side), h, w)
+            keep, lam = (~box)[:, :, None].double(), 1 - box.double().mean().item()
+        result[b], result[b + 1] = keep * one + (1 - keep) * two, keep * two + (1 - keep) * one
+        share[b] = share[b + 1] = lam
+    return result, share
+
+
+def mix(file, name, **settings):
+    case = Case(file, "mix/" + name, **settings)
+    images = case.fill("images", (case.n, case.h, case.w, case.c), 1, 0)
+    result, share = mixed(case, images, case.mixup or case.cutmix)
+    case.store("mixed", result)
+    case.store("share", share)
+
+
 def noise(file, name, **settings):
     case = Case(file, "noise/" + name, **settings)
     case.store("noise", normals(case, case.stream, case.step, case.n, case.c))
@@ -377,6 +500,18 @@ def make():
             order=8, zoom=0.0, colour=1.0)
     augment(file, "all", count=40, h=10, w=10, c=3, n=16, pad=2, flip=True, stream=1, task=1, step=3, batch=1, order=9,
             zoom=0.5, colour=0.375)
+    vary(file, "trivial", count=200, h=9, w=7, c=3, n=90, dull=1, trivial=True, turns=False, n_old=0, classes=4, stream=11,
+         task=2, step=8, batch=1, order=5)
+    vary(file, "grey", count=100, h=21, w=23, c=1, n=60, dull=2, trivial=True, turns=False, n_old=0, classes=4, stream=11,
+         task=3, step=70000, batch=0, order=6)
+    vary(file, "turns", count=40, h=5, w=5, c=3, n=20, dull=3, trivial=False, turns=True, n_old=3, classes=8, stream=9,
+         task=1, step=4, batch=1, order=7)
+    vary(file, "both", count=40, h=19, w=19, c=3, n=40, dull=2, trivial=True, turns=True, n_old=5, classes=7, stream=11,
+         task=5, step=2, batch=0, order=8)
+    mix(file, "cutout", n=5, h=9, w=7, c=3, cutout=4, mixup=0.0, cutmix=0.0, stream=10, task=2, step=8)
+    mix(file, "mixup", n=9, h=4, w=5, c=3, cutout=0, mixup=0.25, cutmix=0.0, stream=10, task=1, step=70000)
+    mix(file, "cutmix", n=12, h=8, w=11, c=1, cutout=0, mixup=0.0, cutmix=1.0, stream=3, task=4, step=9)
+    mix(file, "all", n=15, h=8, w=8, c=3, cutout=3, mixup=1.0, cutmix=0.5, stream=10, task=7, step=3)
     noise(file, "odd", n=3, c=37, stream=2, task=3, step=5)
     noise(file, "wide", n=4, c=1000, stream=3, task=1, step=4999)
     roll(file, "square", n=2, h=6, w=6, c=3, range=2, stream=3, task=1, step=17)

@@ -152,8 +152,13 @@ static void cross_entropy_once(void)
 {
     int n = between(1, 9), first = between(0, 4), count = between(2, 12), stride = first + count + between(0, 3);
     problem p = {.name = "cross entropy", .run = run_cross_entropy, .inputs = 1};
-    p.cross_entropy = (rc_cross_entropy){
-        n, stride, first, count, between(0, 1) ? 1.0f : 2.5f, between(0, 1) ? RC_MEAN : RC_WEIGHTED_MEAN};
+    p.cross_entropy = (rc_cross_entropy){.n = n,
+                                         .stride = stride,
+                                         .first = first,
+                                         .count = count,
+                                         .temperature = between(0, 1) ? 1.0f : 2.5f,
+                                         .reduction = between(0, 1) ? RC_MEAN : RC_WEIGHTED_MEAN,
+                                         .smoothing = between(0, 1) ? 0.25f : 0};
     p.input[0] = make_input(normals((size_t)(n * stride), 2), (size_t)(n * stride));
     p.labels = random_labels(n, first, count);
     if (between(0, 1)) {

@@ -52,7 +52,7 @@ static void content_gradient_is_nearly_constant(void **state)
 {
     (void)state;
     enum { N = 8, K = 20 };
-    const rc_cross_entropy loss = {N, K, 0, K, 1000, RC_MEAN};
+    const rc_cross_entropy loss = {.n = N, .stride = K, .count = K, .temperature = 1000};
     double logits[N * K], gradient[N * K];
     int32_t labels[N];
     draw(logits, N * K, 1);
@@ -75,7 +75,7 @@ static void decoupled_parts_add_up_to_cross_entropy(void **state)
 {
     (void)state;
     enum { N = 9, OLD = 5, K = 12, STRIDE = 14 };
-    const rc_cross_entropy loss = {N, STRIDE, 0, K, 1, RC_MEAN};
+    const rc_cross_entropy loss = {.n = N, .stride = STRIDE, .count = K, .temperature = 1};
     double logits[N * STRIDE], whole[N * STRIDE], parts[N * STRIDE];
     int32_t labels[N];
     draw(logits, N * STRIDE, 4);
@@ -113,7 +113,7 @@ static void weighted_mean_divides_by_the_weights(void **state)
         weighted += one[b] * weights[labels[b]];
         sum += weights[labels[b]];
     }
-    rc_cross_entropy loss = {N, K, 0, K, 1, RC_MEAN};
+    rc_cross_entropy loss = {.n = N, .stride = K, .count = K, .temperature = 1};
     void *slot = zeros(1), *dlogits = zeros(N * K), *z = reals(logits, N * K), *y = integers(labels, N);
     be->loss_cross_entropy(be, &loss, z, y, reals(weights, K), factor(1), slot, dlogits);
     assert_near(number(slot), plain, 10);

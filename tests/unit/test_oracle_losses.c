@@ -73,13 +73,18 @@ static void cross_entropy(subject *s)
                            .first = oracle_int(s->c, "first"),
                            .count = oracle_int(s->c, "count"),
                            .temperature = (float)oracle_number(s->c, "temperature"),
-                           .reduction = oracle_is(s->c, "weights", "weighted-mean") ? RC_WEIGHTED_MEAN : RC_MEAN};
+                           .reduction = oracle_is(s->c, "weights", "weighted-mean") ? RC_WEIGHTED_MEAN : RC_MEAN,
+                           .smoothing = (float)oracle_number(s->c, "smoothing")};
     size_t count = (size_t)ce.n * (size_t)ce.stride;
     void *logits = subject_input(s, "logits", count, 3, 0), *gradient = subject_reals(s, NULL, count);
     void *value = subject_reals(s, NULL, 1), *class_weight = NULL;
     if (!oracle_is(s->c, "weights", "none"))
         class_weight = subject_input(s, "class_weight", (size_t)ce.stride, 0.75, 1);
     int32_t *labels = labels_of(s, "labels", (size_t)ce.n, ce.count, ce.first);
+    if (oracle_int(s->c, "mixed")) {
+        ce.partner = labels_of(s, "partner", (size_t)ce.n, ce.count, ce.first);
+        ce.share = subject_input(s, "share", (size_t)ce.n, 0.5, 0.5);
+    }
     for (int call = 1; call <= 2; call++) {
         be->loss_cross_entropy(be, &ce, logits, labels, class_weight, weight_of(s), value, gradient);
         subject_expect(s, "value", value, 1);

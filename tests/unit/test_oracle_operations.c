@@ -489,6 +489,93 @@ static void batches(void **state)
     subject_run(fixture, "augment/", tolerance, run_augment);
 }
 
+static void run_vary(subject *s)
+{
+    rc_backend *be = s->be;
+    const oracle_case *c = s->c;
+    rc_vary settings = {.h = oracle_int(c, "h"),
+                        .w = oracle_int(c, "w"),
+                        .c = oracle_int(c, "c"),
+                        .trivial = oracle_int(c, "trivial") != 0,
+                        .turns = oracle_int(c, "turns") != 0,
+                        .n_old = oracle_int(c, "n_old"),
+                        .classes = oracle_int(c, "classes"),
+                        .stream = (uint32_t)oracle_int(c, "stream")};
+    int n = oracle_int(c, "n"), dull = oracle_int(c, "dull");
+    size_t image = (size_t)(settings.h * settings.w * settings.c), made = (size_t)n * image;
+    size_t count = (size_t)oracle_int(c, "count"), bytes = count * image, most = bytes > made ? bytes : made;
+    uint32_t *bits = oracle_bits(c, "images", bytes), *order = malloc(count * sizeof *order);
+    uint8_t *pixels = malloc(most);
+    double *values = malloc(most * sizeof *values);
+    int32_t numbers[256] = {0};
+    assert_true(order != NULL && pixels != NULL && values != NULL && n <= 256 && count <= 256);
+    for (size_t i = 0; i < bytes; i++)
+        pixels[i] = (uint8_t)((int)(bits[i] >> 24) / dull + 20); /* of white ones, black comes after that */
+    for (int i = 0; i < (int)count; i++)
+        numbers[i] = settings.n_old + i % (settings.classes - settings.n_old);
+    rc_rng_permutation((rc_rng){c->seed, (uint64_t)oracle_int(c, "order")}, (uint32_t)count, order);
+    uint8_t *images = subject_bytes(s, bytes), *varied = subject_bytes(s, made);
+    int32_t *permuted = subject_bytes(s, count * sizeof *permuted), *labels = subject_labels(s, numbers, count);
+    int32_t *turned = settings.turns ? subject_labels(s, numbers, (size_t)n) : NULL;
+    be->write_bytes(be, images, pixels, bytes);
+    be->write_bytes(be, permuted, order, count * sizeof *order);
+    be->vary(be, &settings, images, permuted, n, step_of(s, (uint32_t)oracle_int(c, "batch")), labels, varied, turned);
+    be->read_bytes(be, pixels, varied, made);
+    if (turned != NULL)
+        be->read_bytes(be, numbers, turned, (size_t)n * sizeof *numbers);
+    assert_int_equal(be->sync(be), RC_OK);
+    for (size_t i = 0; i < made; i++)
+        values[i] = pixels[i];
+    subject_expect_double(s, "varied", values, made);
+    for (int b = 0; b < n; b++)
+        values[b] = turned != NULL ? numbers[b] : 0;
+    subject_expect_double(s, "turned", values, (size_t)n);
+    free(bits);
+    free(order);
+    free(pixels);
+    free(values);
+}
+
+static void varies(void **state)
+{
+    (void)state;
+    subject_run(fixture, "vary/", tolerance, run_vary);
+}
+
+static void run_mix(subject *s)
+{
+    const oracle_case *c = s->c;
+    int n = oracle_int(c, "n");
+    rc_mix settings = {.cutout = oracle_int(c, "cutout"),
+                       .mixup = (float)oracle_number(c, "mixup"),
+                       .cutmix = (float)oracle_number(c, "cutmix"),
+                       .stream = (uint32_t)oracle_int(c, "stream")};
+    bool mixes = settings.mixup > 0 || settings.cutmix > 0;
+    int32_t numbers[16], partner[16];
+    for (int b = 0; b < n; b++)
+        numbers[b] = 100 + b;
+    int32_t *labels = subject_labels(s, numbers, (size_t)n),
+            *partners = mixes ? subject_labels(s, numbers, (size_t)n) : NULL;
+    void *share = mixes ? subject_reals(s, NULL, (size_t)n) : NULL;
+    rc_tensor images = subject_map_input(s, "images", n, oracle_int(c, "h"), oracle_int(c, "w"), oracle_int(c, "c"), 1,
+                                         0);
+    s->be->mix(s->be, &settings, labels, step_of(s, 0), &images, partners, share);
+    subject_expect_map(s, "mixed", &images, images.raw);
+    if (!mixes)
+        return;
+    subject_expect(s, "share", share, (size_t)n);
+    s->be->read_bytes(s->be, partner, partners, (size_t)n * sizeof *partner);
+    assert_int_equal(s->be->sync(s->be), RC_OK);
+    for (int b = 0; b < n; b++)
+        assert_int_equal(partner[b], 100 + ((b ^ 1) < n ? b ^ 1 : b));
+}
+
+static void mixes(void **state)
+{
+    (void)state;
+    subject_run(fixture, "mix/", tolerance, run_mix);
+}
+
 static void run_noise(subject *s)
 {
     rc_tensor out = subject_map(s, oracle_int(s->c, "n"), 1, 1, oracle_int(s->c, "c"));
@@ -529,7 +616,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(chains),     cmocka_unit_test(average_pools), cmocka_unit_test(dense),
         cmocka_unit_test(optimisers), cmocka_unit_test(batches),       cmocka_unit_test(noise),
-        cmocka_unit_test(rolls),
+        cmocka_unit_test(rolls),      cmocka_unit_test(mixes),         cmocka_unit_test(varies),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     oracle_close(fixture);

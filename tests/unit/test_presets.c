@@ -300,6 +300,12 @@ static void presets_have_the_published_values(void **state)
         {"test_per_class", "0"},
         {"zoom", "0"},
         {"colour", "0"},
+        {"trivial", "false"},
+        {"rotations", "off"},
+        {"cutout", "0"},
+        {"mixup", "0"},
+        {"cutmix", "0"},
+        {"smoothing", "0"},
     };
     static const struct {
         const char *name, *net, *batch, *epochs, *refine, *milestone, *decay, *steps, *size, *resize;

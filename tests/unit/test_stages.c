@@ -158,6 +158,13 @@ static void every_step_can_be_resumed(void **state)
     rc_settings s = learning_settings();
     int stages[RC_STAGE_COUNT];
     s.zoom = s.colour = 0.25; /* more draws to take up where they were left */
+    s.mixup = s.cutmix = 1;
+    s.cutout = 3;
+    s.trivial = true;
+    s.smoothing = 0.125;
+    s.average = 2; /* more to remember */
+    s.average_old = 0.25;
+    snprintf(s.rotations, sizeof s.rotations, "all");
     if (!learning_resume_everywhere(be, "cwd", &s, stages))
         return;
     assert_int_equal(stages[RC_STAGE_INVERSION], 5);

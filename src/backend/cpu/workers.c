@@ -189,6 +189,10 @@ static void loss_cross_entropy(rc_backend *be, const rc_cross_entropy *ce, const
     rc_cross_entropy whole = *ce;
     void *gradient = cleared(be, 2, count);
     whole.n *= be->parts;
+    if (ce->partner != NULL) {
+        whole.partner = gathered_labels(be, 3, ce->partner, ce->n);
+        whole.share = gathered_reals(be, 4, ce->share, (size_t)ce->n);
+    }
     plain_of(be)->loss_cross_entropy(be, &whole, gathered_reals(be, 0, logits, count),
                                      gathered_labels(be, 1, labels, ce->n), class_weight, weight, value, gradient);
     add_part(be, dlogits, gradient, count);

@@ -240,6 +240,10 @@ static void loss_cross_entropy(rc_backend *be, const rc_cross_entropy *ce, const
     const void *all = gathered_reals(be, 0, logits, count);
     const int32_t *of_all = gathered_labels(be, 1, labels, ce->n);
     void *gradient = cleared(be, 2, count * sizeof(float));
+    if (ce->partner != NULL) {
+        whole.partner = gathered_labels(be, 3, ce->partner, ce->n);
+        whole.share = gathered_reals(be, 4, ce->share, (size_t)ce->n);
+    }
     if (!fine(be))
         return;
     plain_of(be)->loss_cross_entropy(be, &whole, all, of_all, class_weight, weight, value, gradient);

@@ -1,5 +1,8 @@
 /* Batches of images, random numbers, labels. */
+#include <math.h>
+
 #include "backend/cpu/reference/value.h"
+#include "backend/vary.h"
 #include "base/rng.h"
 
 /* Draw e of a step. */
@@ -114,6 +117,134 @@ static void augment(rc_backend *be, const rc_augment *augment, const uint8_t *im
     }
 }
 
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
+
+static void vary_image(const rc_vary *vary, const rc_look *look, const uint8_t *image, uint8_t *out)
+{
+    int h = vary->h, w = vary->w, c = vary->c;
+    for (int channel = 0; channel < c; channel++) {
+        int32_t count[256] = {0};
+        uint8_t table[256];
+        for (int i = 0; rc_vary_counts(look) && i < h * w; i++) {
+            const uint8_t *pixel = image + (size_t)i * (size_t)c;
+            count[look->kind == RC_VARY_CONTRAST ? rc_vary_grey(pixel, c) : pixel[channel]]++;
+        }
+        for (int byte = 0; byte < 256; byte++)
+            table[byte] = rc_vary_byte(look, count, byte);
+        for (int y = 0; y < h; y++)
+            for (int x = 0; x < w; x++)
+                out[at(h, w, c, 0, y, x, channel)] = rc_vary_pixel(look, image, h, w, c, table, y, x, channel);
+    }
+}
+
+static void vary(rc_backend *be, const rc_vary *vary, const uint8_t *images, const int32_t *order, int n,
+                 const rc_step *step, const int32_t *labels, uint8_t *out, int32_t *turned)
+{
+    size_t bytes = (size_t)vary->h * (size_t)vary->w * (size_t)vary->c;
+    rc_rng rng = stream_of(step, vary->stream);
+    const rc_cpu_lent *lent = rc_cpu_read_lent(rc_cpu_of(be), images, order, rc_step_first(step, n), n);
+    for (int b = 0; b < n; b++) {
+        uint64_t first = draw_index(step, 4 * (rc_step_place(step, n) + (uint64_t)b));
+        uint32_t draw[4];
+        for (int i = 0; i < 4; i++)
+            draw[i] = rc_rng_bits(rng, first + (uint64_t)i);
+        rc_look look = rc_vary_look(vary->h, vary->w, vary->trivial, vary->turns, draw);
+        vary_image(vary, &look, rc_cpu_image(lent, images, bytes, batch_of(order, step, n)[b]),
+                   out + (size_t)b * bytes);
+        if (turned != NULL)
+            turned[b] = rc_vary_label(&look, vary->n_old, vary->classes, labels[batch_of(order, step, n)[b]]);
+    }
+}
+
+/* ---- squares of zeros, and two images in one -------------------------------------------------------------------- */
+
+/* Pixels [top, bottom) x [left, right). */
+typedef struct box {
+    int top, bottom, left, right;
+} box;
+
+/* height by width pixels around a centre, as far as they lie in an image of h by w. */
+static box box_around(int row, int column, int height, int width, int h, int w)
+{
+    int top = row - height / 2, left = column - width / 2;
+    return (box){.top = top > 0 ? top : 0,
+                 .bottom = top + height < h ? top + height : h,
+                 .left = left > 0 ? left : 0,
+                 .right = left + width < w ? left + width : w};
+}
+
+static bool is_inside(box area, int y, int x)
+{
+    return y >= area.top && y < area.bottom && x >= area.left && x < area.right;
+}
+
+/* Beta(a, a) out of two uniforms and a sign (backend.h). */
+static double symmetric_beta(double a, uint32_t first, uint32_t second)
+{
+    const double turn = 6.283185307179586476925286766559;
+    double u = (first + 0.5) * 0x1p-32, cosine = cos(turn * (second + 0.5) * 0x1p-32);
+    double spread = (pow(u, -1 / a) - 1) * cosine * cosine;
+    return 0.5 + (second & 1 ? 0.5 : -0.5) / sqrt(1 + 1 / spread);
+}
+
+/* How a pair is mixed: outside the box each pixel keeps `share` of itself, inside it takes the other's. */
+typedef struct blend {
+    double share, label_share;
+    box swapped;
+} blend;
+
+static blend draw_blend(const rc_mix *mix, rc_rng rng, uint64_t first, int h, int w)
+{
+    bool boxed = mix->cutmix > 0 && (mix->mixup <= 0 || rc_rng_bits(rng, first + 2) >> 31);
+    double lambda = symmetric_beta((double)(boxed ? mix->cutmix : mix->mixup), rc_rng_bits(rng, first + 3),
+                                   rc_rng_bits(rng, first + 4));
+    if (!boxed)
+        return (blend){.share = lambda, .label_share = lambda};
+    double side = sqrt(1 - lambda);
+    box area = box_around((int)rc_rng_below(rng, first + 5, (uint32_t)h),
+                          (int)rc_rng_below(rng, first + 6, (uint32_t)w), (int)(h * side), (int)(w * side), h, w);
+    double pixels = (double)(area.bottom - area.top) * (area.right - area.left);
+    return (blend){.share = 1, .label_share = 1 - pixels / ((double)h * w), .swapped = area};
+}
+
+static void mix(rc_backend *be, const rc_mix *mix, const int32_t *labels, const rc_step *step, rc_tensor *images,
+                int32_t *partner, void *share)
+{
+    int n = images->n, h = images->h, w = images->w, cp = rc_padded(be, images->c);
+    rc_rng rng = stream_of(step, mix->stream);
+    uint64_t place = rc_step_place(step, n);
+    real *value = images->raw;
+    for (int b = 0; b < n && mix->cutout > 0; b++) {
+        uint64_t first = draw_index(step, 8 * (place + (uint64_t)b));
+        box hole = box_around((int)rc_rng_below(rng, first, (uint32_t)h),
+                              (int)rc_rng_below(rng, first + 1, (uint32_t)w), mix->cutout, mix->cutout, h, w);
+        for (int y = hole.top; y < hole.bottom; y++)
+            for (int x = hole.left; x < hole.right; x++)
+                for (int channel = 0; channel < cp; channel++)
+                    value[at(h, w, cp, b, y, x, channel)] = 0;
+    }
+    for (int b = 0; b < n && partner != NULL; b += 2) {
+        int other = b + 1 < n ? b + 1 : b;
+        blend pair = {.share = 1, .label_share = 1};
+        if (other != b)
+            pair = draw_blend(mix, rng, draw_index(step, 8 * (place + (uint64_t)b)), h, w);
+        partner[b] = labels[other];
+        partner[other] = labels[b];
+        ((real *)share)[b] = ((real *)share)[other] = (real)pair.label_share;
+        for (int y = 0; other != b && y < h; y++)
+            for (int x = 0; x < w; x++) {
+                double own = is_inside(pair.swapped, y, x) ? 0 : pair.share;
+                for (int channel = 0; channel < cp; channel++) {
+                    real *mine = value + at(h, w, cp, b, y, x, channel);
+                    real *its = value + at(h, w, cp, other, y, x, channel);
+                    double mixed = own * *mine + (1 - own) * *its;
+                    *its = (real)(own * *its + (1 - own) * *mine);
+                    *mine = (real)mixed;
+                }
+            }
+    }
+}
+
 static void random_normal(rc_backend *be, uint32_t stream, const rc_step *step, rc_tensor *out)
 {
     rc_rng rng = stream_of(step, stream);
@@ -158,6 +289,8 @@ static void roll(rc_backend *be, uint32_t stream, int range, bool back, const rc
 void RC_REFERENCE(fill_data)(rc_backend *table)
 {
     table->augment = augment;
+    table->vary = vary;
+    table->mix = mix;
     table->random_normal = random_normal;
     table->gather_labels = gather_labels;
     table->roll = roll;

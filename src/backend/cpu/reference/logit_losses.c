@@ -20,33 +20,52 @@ static double log_sum_exp(const real *z, int count, double temperature)
     return largest / temperature + log(sum);
 }
 
-/* l_b = -log softmax(z_b / T)[y_b]        dl_b/dz_bk = (softmax(z_b / T)_k - [k = y_b]) / T
- * L = sum_b w_b l_b / D, where D = n (RC_MEAN) or sum_b w_b (RC_WEIGHTED_MEAN), and w_b = class_weight[y_b] or 1. */
+/* The weight of row b, and which part of it belongs to its first label. */
+static double weigh_row(const rc_cross_entropy *loss, const int32_t *labels, const real *class_weights, int b,
+                        double *own)
+{
+    double first = class_weights ? class_weights[labels[b]] : 1;
+    *own = 1;
+    if (loss->partner == NULL)
+        return first;
+    double share = ((const real *)loss->share)[b];
+    first *= share;
+    double weight = first + (1 - share) * (class_weights ? class_weights[loss->partner[b]] : 1);
+    *own = weight > 0 ? first / weight : 0;
+    return weight;
+}
+
+/* l_b = -sum_k q_bk log softmax(z_b / T)_k        dl_b/dz_bk = (softmax(z_b / T)_k - q_bk) / T
+ * L = sum_b w_b l_b / D, where D = n (RC_MEAN) or sum_b w_b (RC_WEIGHTED_MEAN); w_b = class_weight[y_b] or 1 and
+ * q_bk = [k = y_b], or as backend.h says where labels are smoothed or mixed. */
 static void loss_cross_entropy(rc_backend *backend, const rc_cross_entropy *loss, const void *logits,
                                const int32_t *labels, const void *class_weight, const float *weight, void *value,
                                void *dlogits)
 {
     (void)backend;
     const real *class_weights = class_weight;
-    double divisor = loss->n;
+    double divisor = loss->n, own, smoothing = (double)loss->smoothing;
     if (loss->reduction == RC_WEIGHTED_MEAN && class_weights) {
         divisor = 0;
         for (int b = 0; b < loss->n; b++)
-            divisor += class_weights[labels[b]];
+            divisor += weigh_row(loss, labels, class_weights, b, &own);
     }
     double total = 0;
     for (int b = 0; b < loss->n; b++) {
         size_t row = (size_t)b * (size_t)loss->stride + (size_t)loss->first;
         const real *z = (const real *)logits + row;
         real *dz = (real *)dlogits + row;
-        int label = labels[b] - loss->first;
-        double share = (class_weights ? class_weights[labels[b]] : 1) / divisor;
+        int label = labels[b] - loss->first, partner = loss->partner ? loss->partner[b] - loss->first : -1;
+        double share = weigh_row(loss, labels, class_weights, b, &own) / divisor, matched = 0;
         double normaliser = log_sum_exp(z, loss->count, loss->temperature);
-        total += share * (normaliser - z[label] / (double)loss->temperature);
         for (int k = 0; k < loss->count; k++) {
             double p = exp(z[k] / (double)loss->temperature - normaliser);
-            dz[k] += (real)(*weight * share * (p - (k == label)) / loss->temperature);
+            double target = smoothing / loss->count +
+                            (1 - smoothing) * (own * (k == label) + (1 - own) * (k == partner));
+            matched += target * z[k];
+            dz[k] += (real)(*weight * share * (p - target) / loss->temperature);
         }
+        total += share * (normaliser - matched / (double)loss->temperature);
     }
     *(real *)value = (real)total;
 }

@@ -2,6 +2,9 @@
  * formula in double. */
 #include "backend/cuda/device.cuh"
 
+#define RC_VARY_FUNCTION __device__ static inline
+#include "backend/vary.h"
+
 enum { DATA_THREADS = 256 };
 
 struct philox {
@@ -234,6 +237,152 @@ static void augment(rc_backend *be, const rc_augment *augment, const uint8_t *im
                    place, order, rows, step, (Act *)out->raw);
 }
 
+/* ---- bytes ------------------------------------------------------------------------------------------------------ */
+
+/* One block for an image. Channels have tables of their own. */
+__global__ static void vary_kernel(rc_vary vary, image_place place, const int *order, const rc_step *step,
+                                   const int *labels, unsigned char *out, int *turned)
+{
+    __shared__ int count[4][256];
+    __shared__ unsigned char table[4][256];
+    int b = (int)blockIdx.x, n = (int)gridDim.x, h = vary.h, w = vary.w, c = vary.c;
+    size_t bytes = (size_t)h * w * c;
+    const unsigned char *images = place.cell ? *place.cell : place.images;
+    const unsigned char *image = images + (size_t)order[first_of(step, n) + b] * bytes;
+    unsigned draw[4];
+    for (int i = 0; i < 4; i++)
+        draw[i] = draw_bits(step, vary.stream, 4 * place_of(step, n, b) + i);
+    rc_look look = rc_vary_look(h, w, vary.trivial, vary.turns, draw);
+    for (int i = (int)threadIdx.x; i < 4 * 256; i += DATA_THREADS)
+        count[i / 256][i % 256] = 0;
+    __syncthreads();
+    if (rc_vary_counts(&look))
+        for (int i = (int)threadIdx.x; i < h * w * c; i += DATA_THREADS)
+            atomicAdd(&count[i % c][look.kind == RC_VARY_CONTRAST ? rc_vary_grey(image + i / c * c, c) : image[i]], 1);
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < c * 256; i += DATA_THREADS)
+        table[i / 256][i % 256] = rc_vary_byte(&look, count[i / 256], i % 256);
+    __syncthreads();
+    for (int i = (int)threadIdx.x; i < h * w * c; i += DATA_THREADS)
+        out[b * bytes + i] = rc_vary_pixel(&look, image, h, w, c, table[i % c], i / c / w, i / c % w, i % c);
+    if (turned && threadIdx.x == 0)
+        turned[b] = rc_vary_label(&look, vary.n_old, vary.classes, labels[order[first_of(step, n) + b]]);
+}
+
+static void vary(rc_backend *be, const rc_vary *vary, const uint8_t *images, const int32_t *order, int n,
+                 const rc_step *step, const int32_t *labels, uint8_t *out, int32_t *turned)
+{
+    rc_cuda *cuda = rc_cuda_of(be);
+    image_place place = {images, NULL};
+    if (rc_cuda_find_images(cuda, images))
+        place.cell = (const unsigned char *const *)images;
+    rc_cuda_launch(cuda, "vary", vary_kernel, dim3((unsigned)n), DATA_THREADS, 0, *vary, place, order, step, labels,
+                   out, turned);
+}
+
+/* ---- squares of zeros, and two images in one -------------------------------------------------------------------- */
+
+/* Pixels [top, bottom) x [left, right). */
+struct box {
+    int top, bottom, left, right;
+    __device__ bool has(int y, int x) const
+    {
+        return y >= top && y < bottom && x >= left && x < right;
+    }
+};
+
+/* height by width pixels around a centre, as far as they lie in an image of h by w. */
+__device__ static box box_around(int row, int column, int height, int width, int h, int w)
+{
+    int top = row - height / 2, left = column - width / 2;
+    box area = {top > 0 ? top : 0, top + height < h ? top + height : h, left > 0 ? left : 0,
+                left + width < w ? left + width : w};
+    return area;
+}
+
+/* Beta(a, a) out of two uniforms and a sign (backend.h). */
+__device__ static double symmetric_beta(double a, unsigned first, unsigned second)
+{
+    double u = ((double)first + 0.5) * 0x1p-32;
+    double cosine = cos(6.283185307179586476925286766559 * ((double)second + 0.5) * 0x1p-32);
+    double spread = (pow(u, -1 / a) - 1) * cosine * cosine;
+    return 0.5 + (second & 1 ? 0.5 : -0.5) / sqrt(1 + 1 / spread);
+}
+
+/* How a pair is mixed: outside the box each pixel keeps `share` of itself, inside it takes the other's. */
+struct blend {
+    double share, label_share;
+    box swapped;
+};
+
+__device__ static blend draw_blend(const rc_mix &mix, const rc_step *step, unsigned long long b, int h, int w)
+{
+    bool boxed = mix.cutmix > 0 && (mix.mixup <= 0 || draw_bits(step, mix.stream, 8 * b + 2) >> 31);
+    blend pair = {1, 1, {0, 0, 0, 0}};
+    double lambda = symmetric_beta((double)(boxed ? mix.cutmix : mix.mixup), draw_bits(step, mix.stream, 8 * b + 3),
+                                   draw_bits(step, mix.stream, 8 * b + 4));
+    if (boxed) {
+        double side = sqrt(1 - lambda);
+        pair.swapped = box_around(draw_below(step, mix.stream, 8 * b + 5, (unsigned)h),
+                                  draw_below(step, mix.stream, 8 * b + 6, (unsigned)w), (int)(h * side),
+                                  (int)(w * side), h, w);
+        pair.label_share = 1 - (double)(pair.swapped.bottom - pair.swapped.top) *
+                                   (pair.swapped.right - pair.swapped.left) / ((double)h * w);
+    } else {
+        pair.share = pair.label_share = lambda;
+    }
+    return pair;
+}
+
+__device__ static box draw_hole(const rc_mix &mix, const rc_step *step, unsigned long long b, int h, int w)
+{
+    return box_around(draw_below(step, mix.stream, 8 * b, (unsigned)h),
+                      draw_below(step, mix.stream, 8 * b + 1, (unsigned)w), mix.cutout, mix.cutout, h, w);
+}
+
+/* One block for a pair of images, which have one group of channels; partner NULL: nothing is mixed. */
+template <typename Act>
+__global__ static void mix_kernel(rc_mix mix, const int *labels, const rc_step *step, int n, int h, int w, Act *images,
+                                  int *partner, float *share)
+{
+    int first = 2 * (int)blockIdx.x, other = first + 1 < n ? first + 1 : first;
+    unsigned long long b = place_of(step, n, first);
+    bool mixes = partner && other != first;
+    blend pair = {1, 1, {0, 0, 0, 0}};
+    if (mixes)
+        pair = draw_blend(mix, step, b, h, w);
+    if (partner && threadIdx.x == 0) {
+        partner[first] = labels[other];
+        partner[other] = labels[first];
+        share[first] = share[other] = (float)pair.label_share;
+    }
+    box hole = draw_hole(mix, step, b, h, w), other_hole = draw_hole(mix, step, b + (other - first), h, w);
+    for (int pixel = (int)threadIdx.x; pixel < h * w; pixel += DATA_THREADS) {
+        int y = pixel / w, x = pixel % w;
+        Act *mine = images + ((size_t)first * h * w + pixel) * RC_CUDA_CHANNELS;
+        Act *its = images + ((size_t)other * h * w + pixel) * RC_CUDA_CHANNELS;
+        float8 one = hole.has(y, x) ? zero8() : load8(mine), two = other_hole.has(y, x) ? zero8() : load8(its);
+        float own = pair.swapped.has(y, x) ? 0.0f : (float)pair.share;
+        float8 mixed = one;
+#pragma unroll
+        for (int c = 0; c < RC_CUDA_CHANNELS && mixes; c++) {
+            mixed.v[c] = own * one.v[c] + (1 - own) * two.v[c];
+            two.v[c] = own * two.v[c] + (1 - own) * one.v[c];
+        }
+        store8(mine, mixed);
+        if (other != first)
+            store8(its, two);
+    }
+}
+
+template <typename Act>
+static void mix(rc_backend *be, const rc_mix *mix, const int32_t *labels, const rc_step *step, rc_tensor *images,
+                int32_t *partner, void *share)
+{
+    rc_cuda_launch(rc_cuda_of(be), "mix", mix_kernel<Act>, dim3((unsigned)(images->n + 1) / 2), DATA_THREADS, 0, *mix,
+                   labels, step, images->n, images->h, images->w, (Act *)images->raw, partner, (float *)share);
+}
+
 /* ---- random numbers and labels ---------------------------------------------------------------------------------- */
 
 /* Box-Muller on the lanes (0, 1) and (2, 3) of a block: r = sqrt(-2 ln u1), r cos(2 pi u2) and r sin(2 pi u2). */
@@ -322,6 +471,8 @@ void rc_cuda_fill_data(rc_cuda *cuda)
 {
     rc_backend *table = &cuda->table;
     table->augment = cuda->bf16 ? augment<__nv_bfloat16> : augment<float>;
+    table->vary = vary;
+    table->mix = cuda->bf16 ? mix<__nv_bfloat16> : mix<float>;
     table->random_normal = cuda->bf16 ? random_normal<__nv_bfloat16> : random_normal<float>;
     table->gather_labels = gather_labels;
     table->roll = cuda->bf16 ? roll<__nv_bfloat16> : roll<float>;

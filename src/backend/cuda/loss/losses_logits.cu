@@ -12,14 +12,28 @@ struct cross_entropy {
     const float *class_weight, *weight;
     float *value, *dlogits;
 
+    /* The weight of row b, and which part of it belongs to its first label. */
+    __device__ double weigh(int b, double *own) const
+    {
+        double first = class_weight ? (double)class_weight[labels[b]] : 1;
+        *own = 1;
+        if (!loss.partner)
+            return first;
+        double share = (double)((const float *)loss.share)[b];
+        first *= share;
+        double sum = first + (1 - share) * (class_weight ? (double)class_weight[loss.partner[b]] : 1);
+        *own = sum > 0 ? first / sum : 0;
+        return sum;
+    }
+
     /* n, or the sum of the weights of the batch. */
     __device__ double divisor(int lane) const
     {
         if (loss.reduction != RC_WEIGHTED_MEAN || !class_weight)
             return loss.n;
-        double sum = 0;
+        double sum = 0, own;
         for (int b = lane; b < loss.n; b += 32)
-            sum += (double)class_weight[labels[b]];
+            sum += weigh(b, &own);
         return warp_sum(sum);
     }
 
@@ -27,15 +41,18 @@ struct cross_entropy {
     {
         size_t row = (size_t)b * loss.stride + loss.first;
         const float *z = logits + row;
-        int label = labels[b] - loss.first;
-        double temperature = loss.temperature;
-        double share = (class_weight ? (double)class_weight[labels[b]] : 1) / divisor(lane);
+        int label = labels[b] - loss.first, partner = loss.partner ? loss.partner[b] - loss.first : -1;
+        double temperature = loss.temperature, smoothing = (double)loss.smoothing, own, matched = 0;
+        double share = weigh(b, &own) / divisor(lane);
         double normaliser = log_sum_exp(z, loss.count, temperature, lane);
-        sum[0] = share * (normaliser - (double)z[label] / temperature);
         for (int k = lane; k < loss.count; k += 32) {
             double p = exp((double)z[k] / temperature - normaliser);
-            dlogits[row + k] += (float)((double)*weight * share * (p - (k == label)) / temperature);
+            double target = smoothing / loss.count +
+                            (1 - smoothing) * (own * (k == label) + (1 - own) * (k == partner));
+            matched += target * (double)z[k];
+            dlogits[row + k] += (float)((double)*weight * share * (p - target) / temperature);
         }
+        sum[0] = share * (normaliser - warp_sum(matched) / temperature);
     }
 
     __device__ void finish(const double total[1]) const

@@ -103,6 +103,40 @@ static const double entry_work = 16;
 
 /* ---- cross entropy ------------------------------------------------------------------------------------- */
 
+/* The weight of row b, and which part of it belongs to its first label. */
+static double weigh_row(const rc_cross_entropy *loss, const int32_t *labels, const float *class_weight, int b,
+                        double *own)
+{
+    double first = class_weight ? class_weight[labels[b]] : 1;
+    *own = 1;
+    if (loss->partner == NULL)
+        return first;
+    double share = ((const float *)loss->share)[b];
+    first *= share;
+    double weight = first + (1 - share) * (class_weight ? class_weight[loss->partner[b]] : 1);
+    *own = weight > 0 ? first / weight : 0;
+    return weight;
+}
+
+/* The targets of a row whose labels are smoothed or mixed: dz -= factor * q. Returns sum_k q_k (m - z_k). */
+static double add_targets(soft_row row, const rc_cross_entropy *loss, int b, int label, double own, double factor,
+                          float *dz)
+{
+    double smoothing = loss->smoothing, each = smoothing / row.count, below = 0;
+    for (int k = 0; smoothing > 0 && k < row.count; k++) {
+        below += each * ((double)row.largest - row.z[k]);
+        dz[k] -= (float)(factor * each);
+    }
+    int at[2] = {label, loss->partner ? loss->partner[b] - loss->first : label};
+    double part[2] = {(1 - smoothing) * own, (1 - smoothing) * (1 - own)};
+    for (int i = 0; i < 2; i++)
+        if (part[i] > 0) {
+            below += part[i] * ((double)row.largest - row.z[at[i]]);
+            dz[at[i]] -= (float)(factor * part[i]);
+        }
+    return below;
+}
+
 typedef struct cross_entropy {
     const rc_cross_entropy *loss;
     const float *logits, *class_weight;
@@ -118,15 +152,22 @@ static void cross_entropy_slot(void *context, int slot, int worker)
     (void)worker;
     cross_entropy *c = context;
     const rc_cross_entropy *loss = c->loss;
-    double value = 0;
+    bool plain = loss->partner == NULL && loss->smoothing <= 0;
+    double value = 0, own;
     for (int b = rc_slot_begin(loss->n, c->slots, slot); b < rc_slot_begin(loss->n, c->slots, slot + 1); b++) {
         size_t first = (size_t)b * (size_t)loss->stride + (size_t)loss->first;
         int label = c->labels[b] - loss->first;
-        double share = (c->class_weight ? c->class_weight[c->labels[b]] : 1) / c->divisor;
+        double share = weigh_row(loss, c->labels, c->class_weight, b, &own) / c->divisor, below;
         soft_row row = describe_row(c->logits + first, loss->count, loss->temperature);
         float factor = (float)(c->weight * share / loss->temperature);
-        add_softmax_less_label(row, label, factor, c->dlogits + first);
-        value += share * (row.log_sum + ((double)row.largest - row.z[label]) / loss->temperature);
+        if (plain) {
+            add_softmax_less_label(row, label, factor, c->dlogits + first);
+            below = (double)row.largest - row.z[label];
+        } else {
+            add_softmax(row, factor, c->dlogits + first);
+            below = add_targets(row, loss, b, label, own, factor, c->dlogits + first);
+        }
+        value += share * (row.log_sum + below / loss->temperature);
     }
     c->value[slot] = value;
 }
@@ -145,8 +186,9 @@ static void loss_cross_entropy(rc_backend *backend, const rc_cross_entropy *loss
                        .slots = rc_slots(loss->n, entry_work * loss->count)};
     if (loss->reduction == RC_WEIGHTED_MEAN && class_weight) {
         c.divisor = 0;
+        double own;
         for (int b = 0; b < loss->n; b++)
-            c.divisor += c.class_weight[labels[b]];
+            c.divisor += weigh_row(loss, labels, c.class_weight, b, &own);
     }
     rc_pool_run(rc_cpu_of(backend)->pool, c.slots, cross_entropy_slot, &c);
     *(float *)value = (float)rc_sum_slots(c.value, c.slots);
