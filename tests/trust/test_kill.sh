@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Killed at random moments and resumed every time, a run ends with the bits of a run that was left alone: 20 times by
+# Killed at random moments and resumed every time, a run ends with the bits of a run that was left alone: 12 times by
 # the clock, and at numbered operations on files (a checkpoint half written, synced but not renamed, results written but
 # the checkpoint not yet removed, ...). So does a grid of methods and class orders side by side. A signal that asks saves
 # first.
@@ -7,7 +7,7 @@
 # usage: test_kill.sh PROGRAM MAKE_IMAGES FAULT_LIBRARY [KILLS [FILE_OPERATIONS [SEED]]]
 #   KILL_PARTS: which of its parts run, of "clock files grid signals" (default: all)
 . "$(dirname "$0")/common.sh"
-fault=$3 kills=${4:-20} operations=${5:-10} seed=${6:-$$}
+fault=$3 kills=${4:-12} operations=${5:-10} seed=${6:-$$}
 echo "$name: seed $seed"
 RANDOM=$seed
 

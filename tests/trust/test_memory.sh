@@ -16,7 +16,7 @@ if [ "${1:-}" = --list ]; then
     exit
 fi
 . "$(dirname "$0")/common.sh"
-fault=$3 heap=$4 use_api=$5 make_weights=$6 points=${7:-6} seed=${8:-$$}
+fault=$3 heap=$4 use_api=$5 make_weights=$6 points=${7:-4} seed=${8:-$$}
 shift $(($# < 8 ? $# : 8))
 only=("$@")
 limit=20 # seconds, of milliseconds
