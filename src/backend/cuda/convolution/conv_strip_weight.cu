@@ -12,7 +12,9 @@
  *     source    row p + offset   | 64 channels |             B: rows .. + 15, + 16, + 17 for the three taps
  *
  * A source that is read at every second pixel is up to four such rows, one for each of its phases. Two taps of a line
- * are then neighbours in one of them, and the third is in another.
+ * are then neighbours in one of them, and the third is in another. Of a map that is enlarged, dL/draw is four such rows
+ * with four taps each, and a block has two of them, those of every second line: sixteen warps, each four two
+ * neighbouring taps of one of the rows.
  *
  * A block walks along its part of the row, 64 positions at a time. They travel (cp.async) to rings in shared memory
  * while others are multiplied, so every pixel is read once for each 64 channels of the other map. The ring of the
@@ -23,23 +25,30 @@
  * bytes of L2 in each: sixteen positions are 16 * 9 * 64 * 64 multiply-adds, 288 clocks. Their three operands of 192
  * columns and three times dL/draw are 24 kB of shared memory, 192 clocks, and writing them there takes 32. They are
  * 4 kB of L2, 164 clocks. So the tensor cores do. Strided, L2 does: five rows for each position instead of two are
- * 10 kB, 410 clocks. docs/notes/gpu-steps.md has the layers of ResNet-18. */
+ * 10 kB, 410 clocks. Enlarged, both are alike: eight taps are 256 clocks for 6 kB, 245 clocks. docs/notes/gpu-steps.md
+ * has the layers of ResNet-18. */
 #include "backend/cuda/convolution/conv_strip_weight.h"
 
 #include "backend/cuda/convolution/conv_strip.cuh"
 
 enum {
-    THREADS = STRIP_FOURS * 128,
     VECTORS = STRIP_SIDE / 8,
     RUN_BYTES = STRIP_RUN * WGMMA_ROW,
-    DRAW_RUNS = STRIP_UNDER + STRIP_AHEAD, /* in the ring of dL/draw */
-    AGAIN = 3 * 8,                         /* rows that are twice in a ring: 15 + 2 may follow the last */
-    PRODUCT_BYTES = 16 * WGMMA_ROW         /* the rows of a product */
+    RING_RUNS = STRIP_UNDER + STRIP_AHEAD, /* of dL/draw */
+    DRAW_BYTES = RING_RUNS * RUN_BYTES,
+    AGAIN = 3 * 8,                 /* rows that are twice in a ring of the source: 15 + 2 may follow the last */
+    PRODUCT_BYTES = 16 * WGMMA_ROW /* the rows of a product */
 };
+
+/* Four warps for each line of taps. */
+__host__ __device__ constexpr int line_threads(strip_line line)
+{
+    return line == LINE_TWO ? 4 * 128 : 3 * 128;
+}
 
 __host__ __device__ static inline int ring_bytes(int more)
 {
-    return (DRAW_RUNS + more) * RUN_BYTES;
+    return (RING_RUNS + more) * RUN_BYTES;
 }
 
 __host__ __device__ static inline int part_bytes(int more)
@@ -51,7 +60,7 @@ __host__ __device__ static inline int part_bytes(int more)
 
 /* Runs on their way to shared memory, zeros for what the maps do not have. A thread copies eight channels of every
  * THREADS / VECTORS-th row: first those of dL/draw, then those of each part of the source. */
-struct run_copier {
+template <int THREADS> struct run_copier {
     const strip_weight_arguments &a;
     const bf16 *x, *dy; /* from the thread's channels on */
     unsigned draw_ring, x_ring;
@@ -60,53 +69,65 @@ struct run_copier {
 
     __device__ run_copier(const strip_weight_arguments &all, unsigned shared, int first_run, int first_o, int first_i)
         : a(all), x(all.x + first_i + threadIdx.x % VECTORS * 8), dy(all.dy + first_o + threadIdx.x % VECTORS * 8),
-          draw_ring(shared), x_ring(shared + DRAW_RUNS * RUN_BYTES), draw_first(first_run * STRIP_RUN),
+          draw_ring(shared), x_ring(shared + all.draws * DRAW_BYTES), draw_first(first_run * STRIP_RUN),
           x_first(draw_first - all.row.columns - 1), draw_slot(0), x_slot(0)
     {
     }
 
-    /* Pixel (y, x) of every step-th, of position `index`. */
-    __device__ void copy(unsigned to, const bf16 *map, int index, int step, int part_y, int part_x, int h, int w, int c)
+    /* Where the eight channels of position `index` are, in a phase of a map that has every step-th pixel; NULL: it has
+     * no such pixel. */
+    __device__ const bf16 *pixel(const bf16 *map, int index, int step, int phase_y, int phase_x, int h, int w, int c)
     {
         strip_place at = place_in_row(a.row, index > 0 ? index : 0);
-        int py = at.y * step + part_y, px = at.x * step + part_x;
+        int py = at.y * step + phase_y, px = at.x * step + phase_x;
         bool exists = index >= 0 && at.image < a.images && py < h && px < w;
-        copy16_async_part(to, exists ? map + (size_t)((at.image * h + py) * w + px) * c : map, exists ? 16 : 0);
+        return exists ? map + (size_t)((at.image * h + py) * w + px) * c : NULL;
     }
 
-    /* From this row on: STRIP_RUN leaves out dL/draw. */
-    __device__ void copy_run(int first_row)
+    __device__ void copy_draw(int ring, int row, unsigned place)
     {
-        for (int i = first_row + threadIdx.x / VECTORS; i < (1 + a.parts) * STRIP_RUN; i += THREADS / VECTORS) {
-            int row = i % STRIP_RUN, part = i / STRIP_RUN - 1;
+        const bf16 *from = pixel(dy, draw_first + row, a.out_step, blockIdx.z, ring, a.out_h, a.out_w, a.co);
+        copy16_async_part(draw_ring + ring * DRAW_BYTES + draw_slot * RUN_BYTES + place, from ? from : dy,
+                          from ? 16 : 0);
+    }
+
+    __device__ void copy_source(int part, int row, unsigned place)
+    {
+        const bf16 *from = pixel(x, x_first + row, a.source_step, a.part_y[part], a.part_x[part], a.source_h,
+                                 a.source_w, a.ci);
+        unsigned to = x_ring + part * part_bytes(a.more) + place;
+        copy16_async_part(to + x_slot * RUN_BYTES, from ? from : x, from ? 16 : 0);
+        if (x_slot == 0 && row < AGAIN)
+            copy16_async_part(to + ring_bytes(a.more), from ? from : x, from ? 16 : 0);
+    }
+
+    /* Of the source alone, or of both. */
+    __device__ void copy_run(bool both)
+    {
+        int first = threadIdx.x / VECTORS + (both ? 0 : a.draws * STRIP_RUN), end = (a.draws + a.parts) * STRIP_RUN;
+        for (int i = first; i < end; i += THREADS / VECTORS) {
+            int ring = i / STRIP_RUN, row = i % STRIP_RUN;
             unsigned place = row * WGMMA_ROW + (threadIdx.x % VECTORS ^ row % 8) * 16;
-            if (part < 0) {
-                copy(draw_ring + draw_slot * RUN_BYTES + place, dy, draw_first + row, 1, 0, 0, a.out_h, a.out_w, a.co);
-                continue;
-            }
-            unsigned to = x_ring + part * part_bytes(a.more) + place;
-            copy(to + x_slot * RUN_BYTES, x, x_first + row, a.source_step, a.part_y[part], a.part_x[part], a.source_h,
-                 a.source_w, a.ci);
-            if (x_slot == 0 && row < AGAIN)
-                copy(to + ring_bytes(a.more), x, x_first + row, a.source_step, a.part_y[part], a.part_x[part],
-                     a.source_h, a.source_w, a.ci);
+            if (ring < a.draws)
+                copy_draw(ring, row, place);
+            else
+                copy_source(ring - a.draws, row, place);
         }
         x_first += STRIP_RUN;
-        x_slot = x_slot + 1 == DRAW_RUNS + a.more ? 0 : x_slot + 1;
-        if (first_row > 0)
+        x_slot = x_slot + 1 == RING_RUNS + a.more ? 0 : x_slot + 1;
+        if (!both)
             return;
         draw_first += STRIP_RUN;
-        draw_slot = draw_slot + 1 == DRAW_RUNS ? 0 : draw_slot + 1;
+        draw_slot = draw_slot + 1 == RING_RUNS ? 0 : draw_slot + 1;
     }
 };
 
 /* ---- products -------------------------------------------------------------------------------------------------- */
 
-/* The sums of four warps: channels of dL/draw by three taps of 64 channels of the source. JOINED: the taps are
- * neighbours, all three; otherwise the first two. */
-template <bool JOINED> struct line_sums {
+/* The sums of four warps: channels of dL/draw by up to three taps of 64 channels of the source. */
+template <strip_line LINE> struct line_sums {
     float sum[96];
-    unsigned place, third; /* of the next run in the rings */
+    unsigned place, third; /* of the next product in the rings */
 
     /* A product further in the ring. */
     __device__ static void go_on(unsigned &place, unsigned ring)
@@ -115,34 +136,35 @@ template <bool JOINED> struct line_sums {
         place -= place >= ring ? ring : 0;
     }
 
-    /* draw: of this run; taps: those of these warps. */
-    template <typename Taps> __device__ void multiply(const Taps &taps, unsigned draw, unsigned rings, unsigned ring)
+    /* A run; draw: of dL/draw; rings: of the source, each so long. */
+    __device__ void multiply(const strip_four &four, unsigned draw, unsigned rings, unsigned length)
     {
         fence_sums();
 #pragma unroll
         for (int product = 0; product < STRIP_RUN / 16; product++) {
             unsigned long long a = columns_at(draw + product * PRODUCT_BYTES, 16);
-            unsigned long long b = columns_at(rings + taps[0].ring + place, WGMMA_ROW);
-            if (JOINED) {
+            unsigned long long b = columns_at(rings + four.tap[0].ring + place, WGMMA_ROW);
+            if (LINE == LINE_THREE)
                 multiply_three(sum, a, b);
-            } else {
+            else
                 multiply_first_two(sum, a, b);
-                multiply_third(sum, a, columns_at(rings + taps[2].ring + third, WGMMA_ROW));
-                go_on(third, ring);
+            if (LINE == LINE_TWO_AND_ONE) {
+                multiply_third(sum, a, columns_at(rings + four.tap[2].ring + third, 16));
+                go_on(third, length);
             }
-            go_on(place, ring);
+            go_on(place, length);
         }
         close_products();
     }
 
     /* to: (taps, co, ci) from the block's channels on. */
-    template <typename Taps> __device__ void store(const Taps &taps, float *to, int co, int ci) const
+    __device__ void store(const strip_four &four, float *to, int co, int ci) const
     {
         int lane = threadIdx.x % 32, row = threadIdx.x % 128 / 32 * 16 + lane / 4;
         to += (size_t)row * ci + lane % 4 * 2;
 #pragma unroll
-        for (int i = 0; i < 3; i++) {
-            float *tap = to + (size_t)taps[i].tap * co * ci;
+        for (int i = 0; i < (LINE == LINE_TWO ? 2 : 3); i++) {
+            float *tap = to + (size_t)four.tap[i].tap * co * ci;
 #pragma unroll
             for (int j = 0; j < 8; j++) {
                 const float *from = sum + i * 32 + j * 4;
@@ -153,24 +175,25 @@ template <bool JOINED> struct line_sums {
     }
 };
 
-/* Grid: (blocks, tiles of c_out x tiles of c_in). */
-template <bool JOINED>
-__global__ void __launch_bounds__(THREADS, 1) strip_weight_kernel(const __grid_constant__ strip_weight_arguments a)
+/* Grid: (blocks, tiles of c_out x tiles of c_in, phases of dL/draw from line to line). */
+template <strip_line LINE>
+__global__ void __launch_bounds__(line_threads(LINE), 1)
+    strip_weight_kernel(const __grid_constant__ strip_weight_arguments a)
 {
     int tiles_i = a.ci / STRIP_SIDE, first_o = blockIdx.y / tiles_i * STRIP_SIDE;
     int first_i = blockIdx.y % tiles_i * STRIP_SIDE;
     int first = (int)((long long)a.runs * blockIdx.x / gridDim.x);
     int runs = (int)((long long)a.runs * (blockIdx.x + 1) / gridDim.x) - first;
-    unsigned shared = shared_address(operand_memory()), ring = ring_bytes(a.more);
-    const auto &taps = a.taps[threadIdx.x / 128];
-    line_sums<JOINED> mine = {{}, taps[0].offset, taps[2].offset};
-    run_copier copier(a, shared, first, first_o, first_i);
+    unsigned shared = shared_address(operand_memory()), rings = shared + a.draws * DRAW_BYTES;
+    const strip_four &four = a.fours[blockIdx.z][threadIdx.x / 128];
+    line_sums<LINE> mine = {{}, four.tap[0].offset, four.tap[2].offset};
+    run_copier<line_threads(LINE)> copier(a, shared, first, first_o, first_i);
     wait_for_kernel_before(); /* and lets nobody begin early: blocks that wait to add the sums would keep others out */
     for (int i = 0; i < a.more; i++)
-        copier.copy_run(STRIP_RUN);
+        copier.copy_run(false);
     for (int i = 0; i < STRIP_AHEAD; i++) {
         if (i < runs)
-            copier.copy_run(0);
+            copier.copy_run(true);
         close_copies();
     }
     for (int run = 0, slot = 0; run < runs; run++) {
@@ -178,15 +201,15 @@ __global__ void __launch_bounds__(THREADS, 1) strip_weight_kernel(const __grid_c
         wait_for_products<STRIP_UNDER - 1>();
         show_products();
         __syncthreads(); /* the run is there, and nobody multiplies the run of STRIP_UNDER before */
-        mine.multiply(taps, shared + slot * RUN_BYTES, shared + DRAW_RUNS * RUN_BYTES, ring);
+        mine.multiply(four, shared + four.draw + slot * RUN_BYTES, rings, ring_bytes(a.more));
         if (run + STRIP_AHEAD < runs)
-            copier.copy_run(0);
+            copier.copy_run(true);
         close_copies();
-        slot = slot + 1 == DRAW_RUNS ? 0 : slot + 1;
+        slot = slot + 1 == RING_RUNS ? 0 : slot + 1;
     }
     wait_for_products<0>();
-    float *sums = a.sums + (size_t)blockIdx.x * STRIP_FOURS * 3 * a.co * a.ci;
-    mine.store(taps, sums + (size_t)first_o * a.ci + first_i, a.co, a.ci);
+    float *sums = a.sums + (size_t)blockIdx.x * a.taps * a.co * a.ci;
+    mine.store(four, sums + (size_t)first_o * a.ci + first_i, a.co, a.ci);
 }
 
 /* ---- plan ------------------------------------------------------------------------------------------------------ */
@@ -201,27 +224,45 @@ static int greatest(int a, int b)
     return a > b ? a : b;
 }
 
-/* Gives each line of taps to four warps: neighbours first. Returns the greatest offset, or -1: a line has none. */
-static int deal_taps(strip_weight_plan *plan, const wide_parts *parts)
+/* Adds a tap to those of four warps: of one ring in their order, a row apart. */
+static void add_tap(strip_four *four, int *count, unsigned ring, unsigned offset, int tap)
+{
+    int i = (*count)++;
+    for (; i > 0 && four->tap[i - 1].ring == ring && four->tap[i - 1].offset > offset; i--)
+        four->tap[i] = four->tap[i - 1];
+    four->tap[i] = {ring, offset, tap};
+}
+
+static bool are_neighbours(const strip_four *four, int i)
+{
+    return four->tap[i].ring == four->tap[i + 1].ring &&
+           four->tap[i + 1].offset - four->tap[i].offset == (unsigned)WGMMA_ROW;
+}
+
+/* Gives each line of taps to four warps. Returns the greatest offset, or -1: they are no neighbours. */
+static int deal_taps(strip_weight_plan *plan, const axis_taps *taps, const wide_parts *parts)
 {
     strip_weight_arguments *a = &plan->arguments;
-    int count[STRIP_FOURS] = {0}, farthest = 0;
-    for (int part = parts->count - 1; part >= 0; part--) /* the last part of a line has most of its taps */
+    int count[2][STRIP_FOURS] = {}, farthest = 0;
+    for (int part = parts->count - 1; part >= 0; part--) { /* the last part of a line has most of its taps */
+        int phase = a->out_step == 2 ? part : 0, ring = a->out_step == 2 ? 0 : part;
         for (int step = parts->first_step[part]; step < parts->first_step[part] + parts->steps[part]; step++) {
-            int line = parts->order[step] / 3, i = count[line]++;
-            for (; i > 0 && a->taps[line][i - 1].ring == (unsigned)part &&
-                   a->taps[line][i - 1].offset > (unsigned)parts->offset[step];
-                 i--)
-                a->taps[line][i] = a->taps[line][i - 1];
-            a->taps[line][i] = {(unsigned)part, (unsigned)parts->offset[step], parts->order[step]};
+            int four = phase % 2 * 2 + parts->order[step] / taps->count[0];
+            int tap = (a->out_step == 2 ? parts->first_step[part] : 0) + parts->order[step];
+            a->fours[phase / 2][four].draw = (unsigned)(phase % 2 * DRAW_BYTES);
+            add_tap(&a->fours[phase / 2][four], &count[phase / 2][four], (unsigned)ring, (unsigned)parts->offset[step],
+                    tap);
             farthest = greatest(farthest, parts->offset[step]);
         }
-    plan->joined = true;
-    for (auto &line : a->taps) {
-        if (line[0].ring != line[1].ring || line[1].offset - line[0].offset != WGMMA_ROW)
-            return -1;
-        plan->joined &= line[1].ring == line[2].ring && line[2].offset - line[1].offset == WGMMA_ROW;
     }
+    plan->line = a->out_step == 2 ? LINE_TWO : LINE_THREE;
+    for (int z = 0; z < a->out_step; z++)
+        for (int i = 0; i < line_threads(plan->line) / 128; i++) {
+            if (!are_neighbours(&a->fours[z][i], 0))
+                return -1;
+            if (a->out_step == 1 && !are_neighbours(&a->fours[z][i], 1))
+                plan->line = LINE_TWO_AND_ONE;
+        }
     return farthest;
 }
 
@@ -231,7 +272,9 @@ bool rc_cuda_plan_strip_weight(const rc_cuda *cuda, const rc_conv *conv, const a
     *plan = {};
     strip_weight_arguments *a = &plan->arguments;
     axis_taps axis = rc_cuda_part_axis(taps);
-    if (!cuda->wgmma || taps->out_step != 1 || taps->count[0] != 3 || axis.low < -1 || axis.high > 1)
+    bool nine = taps->out_step == 1 && taps->count[0] == 3;
+    bool enlarged = taps->out_step == 2 && taps->source_step == 1 && taps->count[0] == 2 && taps->count[1] == 2;
+    if (!cuda->wgmma || !(nine || enlarged) || axis.low < -1 || axis.high > 1)
         return false;
     a->images = n;
     a->co = conv->c_out;
@@ -241,34 +284,40 @@ bool rc_cuda_plan_strip_weight(const rc_cuda *cuda, const rc_conv *conv, const a
     a->source_step = taps->source_step;
     a->out_h = conv->oh;
     a->out_w = conv->ow;
-    rc_cuda_set_row(&a->row, greatest(conv->oh, shares(conv->h, taps->source_step)),
-                    greatest(conv->ow, shares(conv->w, taps->source_step)), false);
+    a->out_step = a->draws = taps->out_step;
+    a->taps = nine ? 9 : 16;
+    rc_cuda_set_row(&a->row, greatest(shares(conv->oh, a->out_step), shares(conv->h, a->source_step)),
+                    greatest(shares(conv->ow, a->out_step), shares(conv->w, a->source_step)), false);
     wide_parts parts = {};
     rc_cuda_list_parts(&parts, taps, -1, a->row.columns, WGMMA_ROW);
-    a->parts = parts.count;
-    for (int part = 0; part < parts.count; part++) {
+    a->parts = nine ? parts.count : 1; /* enlarged, they are phases of the result */
+    for (int part = 0; part < a->parts; part++) {
         a->part_y[part] = parts.y[part];
         a->part_x[part] = parts.x[part];
     }
-    int farthest = deal_taps(plan, &parts);
+    int farthest = deal_taps(plan, taps, &parts);
     if (farthest < 0 || !rc_cuda_row_takes(&a->row, n))
         return false;
     a->more = shares(farthest, RUN_BYTES);
-    for (auto &line : a->taps)
-        for (auto &tap : line)
-            tap.ring *= (unsigned)part_bytes(a->more);
+    for (auto &phase : a->fours)
+        for (strip_four &four : phase)
+            for (auto &tap : four.tap)
+                tap.ring *= (unsigned)part_bytes(a->more);
     a->runs = shares(n * a->row.lines * a->row.columns, STRIP_RUN);
-    plan->tiles = conv->c_out / STRIP_SIDE * (conv->c_in / STRIP_SIDE);
-    plan->blocks = cuda->multiprocessors / plan->tiles;
-    plan->blocks = plan->blocks > a->runs ? a->runs : greatest(plan->blocks, 1);
-    plan->shared_bytes = WGMMA_ALIGN + DRAW_RUNS * RUN_BYTES + a->parts * part_bytes(a->more);
+    int tiles = conv->c_out / STRIP_SIDE * (conv->c_in / STRIP_SIDE);
+    int blocks = cuda->multiprocessors / (tiles * a->out_step), most = shares(a->runs, STRIP_LEAST);
+    blocks = blocks < most ? blocks : most;
+    plan->grid = dim3((unsigned)greatest(blocks, 1), (unsigned)tiles, (unsigned)a->out_step);
+    plan->shared_bytes = WGMMA_ALIGN + a->draws * DRAW_BYTES + a->parts * part_bytes(a->more);
     return plan->shared_bytes <= rc_cuda_shared(cuda, CONV_SHARED_MOST);
 }
 
 void rc_cuda_launch_strip_weight(rc_cuda *cuda, const char *operation, const strip_weight_plan *plan)
 {
-    dim3 grid((unsigned)plan->blocks, (unsigned)plan->tiles);
-    void (*kernel)(strip_weight_arguments) = plan->joined ? strip_weight_kernel<true> : strip_weight_kernel<false>;
+    void (*kernel)(strip_weight_arguments) = plan->line == LINE_THREE ? strip_weight_kernel<LINE_THREE>
+                                             : plan->line == LINE_TWO ? strip_weight_kernel<LINE_TWO>
+                                                                      : strip_weight_kernel<LINE_TWO_AND_ONE>;
     rc_cuda_allow_shared(cuda, kernel, operation);
-    rc_cuda_launch_early(cuda, operation, kernel, grid, THREADS, (size_t)plan->shared_bytes, plan->arguments);
+    rc_cuda_launch_early(cuda, operation, kernel, plan->grid, line_threads(plan->line), (size_t)plan->shared_bytes,
+                         plan->arguments);
 }

@@ -367,7 +367,7 @@ static bool plan_weight(const rc_cuda *cuda, const rc_conv *conv, int n, wide_we
         return false;
     plan->strip = rc_cuda_plan_strip_weight(cuda, conv, &taps, n, &plan->by_strip);
     if (plan->strip)
-        reduce->blocks = plan->by_strip.blocks;
+        reduce->blocks = (int)plan->by_strip.grid.x;
     else if (!plan_tiles(cuda, conv, &taps, plan))
         return false;
     plan->sum_bytes = (size_t)reduce->blocks * reduce->taps * reduce->co * reduce->ci * sizeof(float);
