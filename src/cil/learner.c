@@ -20,7 +20,8 @@ static void drop_statistics(rc_learner *l)
 {
     l->backend->release(l->backend, l->class_mean);
     l->backend->release(l->backend, l->covariance);
-    l->class_mean = l->covariance = NULL;
+    l->backend->release(l->backend, l->class_variance);
+    l->class_mean = l->covariance = l->class_variance = NULL;
     l->statistics_classes = 0;
 }
 
@@ -103,6 +104,8 @@ static rc_status clone(rc_learner *copy, const rc_learner *l)
     if (l->class_mean == NULL)
         return RC_OK;
     RC_TRY(copy_reals(l->backend, l->class_mean, (size_t)l->statistics_classes * d, &copy->class_mean));
+    if (l->class_variance != NULL)
+        RC_TRY(copy_reals(l->backend, l->class_variance, (size_t)l->statistics_classes * d, &copy->class_variance));
     return copy_reals(l->backend, l->covariance, d * d, &copy->covariance);
 }
 
@@ -191,13 +194,23 @@ rc_status rc_learner_grow_statistics(rc_learner *l)
             be->read_real(be, host, l->class_mean, (size_t)known * d);
         be->write_real(be, mean, host, count);
         be->release(be, l->class_mean);
+        be->release(be, l->class_variance); /* who has those of all classes keeps them after this */
         l->class_mean = mean;
+        l->class_variance = NULL;
         l->statistics_classes = classes;
         mean = NULL;
     }
     be->release(be, mean);
     rc_free(NULL, host);
     return status;
+}
+
+rc_status rc_learner_keep_variances(rc_learner *l)
+{
+    size_t count = (size_t)l->statistics_classes * (size_t)l->student.head.d;
+    return l->class_variance != NULL
+               ? RC_OK
+               : l->backend->alloc(l->backend, count * l->backend->real_bytes, &l->class_variance);
 }
 
 rc_status rc_learner_grow_taught(rc_learner *l, int more)
@@ -435,7 +448,7 @@ rc_stored rc_learner_stored(const rc_learner *l)
     rc_stored stored = {0};
     if (l->source->kind->count_stored != NULL)
         l->source->kind->count_stored(l->source, l, &stored);
-    if (l->class_mean != NULL)
+    if (l->class_mean != NULL) /* with variances means take 16 bits, and so do these */
         stored.statistics = ((size_t)l->statistics_classes * d + d * d) * sizeof(float);
     stored.statistics += (size_t)l->taught * d * sizeof(float);
     return stored;

@@ -19,6 +19,9 @@ typedef struct rc_learner {
     /* Stored between tasks; backend memory. Rows of classes that were never estimated are NaN. */
     void *class_mean; /* (statistics_classes, d) real; NULL: none */
     void *covariance; /* (d, d) real */
+    void
+        *class_variance; /* (statistics_classes, d) real: of every class, and then both have no more digits than 16 bits
+                           * hold; NULL: classes have the shared covariance alone */
     int statistics_classes;
     void *taught_mean; /* (taught, d) real: of the head's last classes, which lessons of the head alone have taught to a
                         * model without class statistics (api/adapt.h); NULL: none */
@@ -71,6 +74,8 @@ rc_status rc_learner_set_method(rc_learner *learner, const rc_method *method);
 
 /* Memory for the statistics of all classes of the head; contents of known classes are kept, new rows are NaN. */
 rc_status rc_learner_grow_statistics(rc_learner *learner);
+/* Memory for variances of as many classes; new ones are 0. */
+rc_status rc_learner_keep_variances(rc_learner *learner);
 
 /* Memory for the means of `more` classes behind those that lessons of the head have taught, whose contents are kept. */
 rc_status rc_learner_grow_taught(rc_learner *learner, int more);

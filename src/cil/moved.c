@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "base/matrix.h"
 #include "base/memory.h"
 #include "cil/stage.h"
@@ -45,9 +46,11 @@ static rc_status build(pairs *p, bool dreams)
     p->new = p->old + (size_t)p->rows *d;
     rc_pass_settings eval = {.mode = RC_PASS_EVAL, .n = batch, .constant_model = true};
     RC_TRY(rc_pass_create(be, &l->net, &eval, &p->student_pass));
-    RC_TRY(rc_pass_create(be, &l->net, &eval, &p->teacher_pass));
     rc_pass_prepare(p->student_pass, &l->student.backbone);
-    rc_pass_prepare(p->teacher_pass, &l->teacher.backbone);
+    if (l->has.teacher) {
+        RC_TRY(rc_pass_create(be, &l->net, &eval, &p->teacher_pass));
+        rc_pass_prepare(p->teacher_pass, &l->teacher.backbone);
+    }
     RC_TRY(rc_tensor_create(be, batch, l->net.h, l->net.w, l->net.c, &p->input));
     if (dreams)
         RC_TRY(rc_learner_replay(l, RC_STREAM_ESTIMATION + 1, &p->replay));
@@ -105,9 +108,11 @@ static rc_status add_batch(pairs *p, uint32_t index, bool dreams)
         draw_dreams(p, control);
     else
         draw_images(p);
-    rc_pass_forward(p->teacher_pass, &l->teacher.backbone, &p->input);
+    if (p->teacher_pass != NULL) {
+        rc_pass_forward(p->teacher_pass, &l->teacher.backbone, &p->input);
+        be->read_real(be, p->old + at, rc_pass_features(p->teacher_pass), count);
+    }
     rc_pass_forward(p->student_pass, &l->student.backbone, &p->input);
-    be->read_real(be, p->old + at, rc_pass_features(p->teacher_pass), count);
     be->read_real(be, p->new + at, rc_pass_features(p->student_pass), count);
     if (!dreams)
         be->read_bytes(be, p->label + row, p->labels, n * sizeof *p->label);
@@ -129,15 +134,16 @@ static rc_status take_pairs(pairs *p, bool dreams)
 
 /* ---- statistics -------------------------------------------------------------------------------------------------- */
 
-static rc_status allocate(rc_moved *m, int d, int classes)
+static rc_status allocate(rc_moved *m, int d, int classes, bool variances)
 {
     size_t square = (size_t)d * (size_t)d, means = (size_t)classes * (size_t)d;
     *m = (rc_moved){.d = d, .classes = classes};
-    m->mean = rc_alloc_zeroed(NULL, means + 2 * square, sizeof *m->mean);
+    m->mean = rc_alloc_zeroed(NULL, means + 2 * square + (variances ? means : 0), sizeof *m->mean);
     if (m->mean == NULL)
         return RC_OUT_OF_MEMORY;
     m->covariance = m->mean + means;
     m->lower = m->covariance + square;
+    m->variance = variances ? m->lower + square : NULL;
     return RC_OK;
 }
 
@@ -161,6 +167,53 @@ static int own_means(const pairs *p, rc_moved *m, int32_t *count)
     return shown;
 }
 
+/* Variances of the classes that the images show, out of what own_means has left. */
+static void own_variances(const pairs *p, rc_moved *m, const int32_t *count)
+{
+    size_t d = (size_t)m->d;
+    for (size_t k = 0; k < (size_t)m->classes; k++)
+        if (count[k] > 0)
+            memset(m->variance + k * d, 0, d * sizeof *m->variance);
+    for (size_t i = 0; i < (size_t)p->images; i++)
+        for (size_t j = 0; j < d; j++) {
+            double beyond = (double)p->new[i * d + j];
+            m->variance[(size_t)p->label[i] * d + j] += beyond * beyond / count[p->label[i]];
+        }
+}
+
+/* What feature j of class k is multiplied by, so that it has its own variance in place of the shared one. */
+static double spread(const rc_moved *m, size_t k, size_t j)
+{
+    size_t d = (size_t)m->d;
+    double shared = m->covariance[j * d + j];
+    return shared > 0 ? sqrt(m->variance[k * d + j] / shared) : 0;
+}
+
+/* Before the covariance moves. */
+static rc_status move_variances(const pairs *p, const rc_affine_map *map, rc_moved *m)
+{
+    const rc_learner *l = p->learner;
+    size_t d = (size_t)m->d;
+    double *own = rc_alloc_zeroed(NULL, d * d, sizeof *own);
+    rc_status status = own != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    if (status == RC_OK && l->class_variance != NULL) {
+        p->backend->read_real64(p->backend, m->variance, l->class_variance, (size_t)l->n_old * d);
+        status = p->backend->sync(p->backend);
+    }
+    for (size_t k = 0; status == RC_OK && k < (size_t)l->n_old; k++) {
+        for (size_t j = 0; j < d && l->class_variance == NULL; j++)
+            m->variance[k * d + j] = m->covariance[j * d + j];
+        for (size_t i = 0; i < d; i++)
+            for (size_t j = 0; j < d; j++)
+                own[i * d + j] = spread(m, k, i) * m->covariance[i * d + j] * spread(m, k, j);
+        status = rc_affine_map_covariance(map, own);
+        for (size_t j = 0; j < d; j++)
+            m->variance[k * d + j] = own[j * d + j];
+    }
+    rc_free(NULL, own);
+    return status;
+}
+
 /* The task's classes join those that were moved. */
 static rc_status join(const pairs *p, rc_moved *m)
 {
@@ -170,6 +223,8 @@ static rc_status join(const pairs *p, rc_moved *m)
     rc_status status = count != NULL && own != NULL ? RC_OK : RC_OUT_OF_MEMORY;
     if (status == RC_OK) {
         double share = (double)own_means(p, m, count) / m->classes;
+        if (m->variance != NULL)
+            own_variances(p, m, count);
         status = rc_cross_products(NULL, p->images, m->d, p->new, m->d, p->new, own);
         for (size_t i = 0; status == RC_OK && i < square; i++)
             m->covariance[i] = (1 - share) * m->covariance[i] + share * own[i] / p->images;
@@ -188,7 +243,9 @@ static rc_status move(const pairs *p, rc_moved *m)
     be->read_real64(be, m->covariance, l->covariance, (size_t)m->d * (size_t)m->d);
     RC_TRY(be->sync(be));
     RC_TRY(rc_affine_map_fit(NULL, p->rows, m->d, p->old, p->new, &map));
-    rc_status status = rc_affine_map_covariance(&map, m->covariance);
+    rc_status status = m->variance != NULL ? move_variances(p, &map, m) : RC_OK;
+    if (status == RC_OK)
+        status = rc_affine_map_covariance(&map, m->covariance);
     for (int k = 0; status == RC_OK && k < l->n_old; k++)
         status = rc_affine_map_mean(&map, m->mean + (size_t)k * (size_t)m->d);
     rc_affine_map_destroy(&map);
@@ -204,10 +261,10 @@ rc_status rc_moved_create(rc_learner *l, bool dreams, rc_moved *m)
 {
     pairs p = {.learner = l, .backend = l->backend};
     double ridge;
-    RC_TRY(allocate(m, l->student.head.d, l->student.head.classes));
+    RC_TRY(allocate(m, l->student.head.d, l->student.head.classes, l->settings.plus_variances));
     rc_status status = take_pairs(&p, dreams);
     drop_passes(&p);
-    if (status == RC_OK)
+    if (status == RC_OK && l->n_old > 0)
         status = move(&p, m);
     if (status == RC_OK)
         status = join(&p, m);
@@ -219,6 +276,31 @@ rc_status rc_moved_create(rc_learner *l, bool dreams, rc_moved *m)
     rc_free(NULL, p.label);
     if (status != RC_OK)
         rc_moved_destroy(m);
+    return status;
+}
+
+rc_status rc_moved_keep(const rc_moved *m, rc_learner *l)
+{
+    rc_backend *be = l->backend;
+    size_t d = (size_t)m->d, count = (size_t)m->classes * d;
+    RC_TRY(rc_learner_grow_statistics(l));
+    be->write_real64(be, l->covariance, m->covariance, d * d);
+    if (m->variance == NULL) {
+        be->write_real64(be, l->class_mean, m->mean, count);
+        return be->sync(be);
+    }
+    RC_TRY(rc_learner_keep_variances(l));
+    float *rounded = rc_alloc_zeroed(NULL, 2 * count, sizeof *rounded);
+    if (rounded == NULL)
+        return RC_OUT_OF_MEMORY;
+    for (size_t i = 0; i < count; i++) {
+        rounded[i] = rc_half_to_float(rc_half_from_float((float)m->mean[i]));
+        rounded[count + i] = rc_half_to_float(rc_half_from_float((float)m->variance[i]));
+    }
+    be->write_real(be, l->class_mean, rounded, count);
+    be->write_real(be, l->class_variance, rounded + count, count);
+    rc_status status = be->sync(be);
+    rc_free(NULL, rounded);
     return status;
 }
 
@@ -237,9 +319,9 @@ void rc_moved_draw(const rc_moved *m, rc_rng rng, int epoch, int each, float *fe
         label[row] = (int32_t)k;
         rc_rng_fill_normal(rng, ((uint64_t)(uint32_t)epoch * rows + row) * d, x, d);
         for (size_t i = d; i-- > 0;) { /* from the end: entry i needs the noise up to i alone */
-            double sum = m->mean[k * d + i];
+            double factor = m->variance != NULL ? spread(m, k, i) : 1, sum = m->mean[k * d + i];
             for (size_t j = 0; j <= i; j++)
-                sum += m->lower[i * d + j] * (double)x[j];
+                sum += factor * m->lower[i * d + j] * (double)x[j];
             x[i] = (float)sum;
         }
     }

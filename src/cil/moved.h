@@ -3,6 +3,10 @@
  * tell how features move: a ridge regression fits an affine map from the first to the second. The map moves the stored
  * means and the stored covariance. The task's own classes have those of their images. No dream's label is asked.
  *
+ * With plus_variances every class k has variances v of its own. Its covariance is S C S: C the shared one, S the
+ * diagonal matrix that makes its diagonal v, so that correlations are shared. A first task has the statistics of its
+ * images.
+ *
  * The net must not change any more: main training is done. The same learner gives the same bits. */
 #ifndef RC_CIL_MOVED_H
 #define RC_CIL_MOVED_H
@@ -14,12 +18,15 @@ typedef struct rc_moved {
     double *mean;       /* (classes, d); one block, which this begins */
     double *covariance; /* (d, d): moved and own one, weighted by their numbers of classes */
     double *lower;      /* (d, d): lower lower^T = covariance */
+    double *variance;   /* (classes, d); NULL: that of the covariance */
 } rc_moved;
 
 /* Can the statistics of the task at hand be moved? Only if there are some of every old class, and an old net. */
 bool rc_moved_possible(const rc_learner *learner);
 /* dreams: the map is fitted on as many dreams as images, too. On failure nothing is held. */
 rc_status rc_moved_create(rc_learner *learner, bool dreams, rc_moved *moved);
+/* They become what the learner stores. */
+rc_status rc_moved_keep(const rc_moved *moved, rc_learner *learner);
 void rc_moved_destroy(rc_moved *moved); /* a zeroed one is fine */
 
 /* `each` features of every class, drawn from normal distributions: feature (classes * each, d), label (classes * each),

@@ -105,6 +105,8 @@
       "weight, in refinement, of cross entropy on features drawn from moved class statistics (cwd+)") \
     X(TEXT,   plus_statistics,       "dreams",    ONE_OF("dreams|moved|moved-dreams"), "plus", \
       "old classes' statistics are estimated from dreams, or are stored ones moved by a map of images (and dreams)") \
+    X(SWITCH, plus_variances,        false,       EITHER,              "plus", \
+      "every class keeps the variances of its own features beside the shared covariance, where statistics are moved") \
     /* What is stored of old images. */ \
     X(WHOLE,  buffer_size,           0,           RANGE(0, 100000000), "buffer", \
       "images that ER and LODE keep, at most; 0: as the method says (500 or 5120)") \

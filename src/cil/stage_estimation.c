@@ -119,25 +119,20 @@ static rc_status run_steps(estimation *e, void (*step)(void *), uint32_t n, rc_s
  * is resumed begins with the old ones. */
 static rc_status keep_moved(rc_learner *l, rc_stage_report *report, const rc_stage_hooks *hooks)
 {
-    rc_backend *be = l->backend;
     rc_moved moved;
-    RC_TRY(rc_moved_create(l, strcmp(l->settings.plus_statistics, "moved-dreams") == 0, &moved));
+    RC_TRY(rc_moved_create(l, l->has.replay && strcmp(l->settings.plus_statistics, "moved-dreams") == 0, &moved));
     report->step = report->steps;
     rc_status status = hooks->boundary(hooks->user, report);
     if (status == RC_OK)
-        status = rc_learner_grow_statistics(l);
-    if (status == RC_OK) {
-        be->write_real64(be, l->class_mean, moved.mean, (size_t)moved.classes * (size_t)moved.d);
-        be->write_real64(be, l->covariance, moved.covariance, (size_t)moved.d * (size_t)moved.d);
-        status = be->sync(be);
-    }
+        status = rc_moved_keep(&moved, l);
     rc_moved_destroy(&moved);
     return status;
 }
 
 static bool moves(const rc_learner *l)
 {
-    return l->method->plus && strcmp(l->settings.plus_statistics, "dreams") != 0 && rc_moved_possible(l);
+    bool begins = l->n_old == 0 && l->settings.plus_variances; /* those of its images */
+    return l->method->plus && strcmp(l->settings.plus_statistics, "dreams") != 0 && (begins || rc_moved_possible(l));
 }
 
 static rc_status estimate(estimation *e, const rc_stage_hooks *hooks)

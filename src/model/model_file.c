@@ -5,12 +5,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/half.h"
 #include "base/memory.h"
 #include "nn/nets.h"
 
 static const char format[] = "recollect-model-1";
 static const char row_numbers[] = "row_numbers"; /* key of the metadata; see forget_unread */
-static const char head_bias[] = "head.bias", taught_mean[] = "head.taught_mean";
+static const char head_bias[] = "head.bias", taught_mean[] = "head.taught_mean",
+                  class_variance[] = "statistics.class_variance";
 
 enum { NAME_SIZE = 2 * RC_NAME_MAX + 32, MORE_TENSORS = RC_MAX_TASKS + 4 + 32 };
 
@@ -57,6 +59,26 @@ static rc_status add(bundle *b, const char *name, int dims, const int64_t *shape
     RC_TRY(add_zeros(b, &tensor, &data));
     b->backend->read_real(b->backend, data, memory, rc_named_tensor_count(&tensor));
     return RC_OK;
+}
+
+/* The same in 16 bits. */
+static rc_status add_halves(bundle *b, const char *name, const int64_t shape[2], const void *memory)
+{
+    rc_named_tensor tensor = {.name = name, .dtype = RC_DTYPE_F16, .dims = 2, .shape = {shape[0], shape[1]}};
+    size_t count = rc_named_tensor_count(&tensor);
+    void *data;
+    RC_TRY(add_zeros(b, &tensor, &data));
+    float *values = rc_alloc_zeroed(NULL, count, sizeof *values);
+    if (values == NULL)
+        return RC_OUT_OF_MEMORY;
+    b->backend->read_real(b->backend, values, memory, count);
+    rc_status status = b->backend->sync(b->backend);
+    for (size_t i = 0; i < count; i++) {
+        uint16_t half = rc_half_from_float(values[i]);
+        memcpy((char *)data + i * sizeof half, &half, sizeof half);
+    }
+    rc_free(NULL, values);
+    return status;
 }
 
 static rc_status add_model(rc_source_file *file, const char *prefix, const rc_model *model)
@@ -127,7 +149,12 @@ static rc_status collect(bundle *b, const rc_learner *l)
         RC_TRY(add(b, taught_mean, 2, taught, l->taught_mean));
     if (l->class_mean == NULL)
         return RC_OK;
-    RC_TRY(add(b, "statistics.class_mean", 2, mean, l->class_mean));
+    if (l->class_variance == NULL) {
+        RC_TRY(add(b, "statistics.class_mean", 2, mean, l->class_mean));
+    } else {
+        RC_TRY(add_halves(b, "statistics.class_mean", mean, l->class_mean));
+        RC_TRY(add_halves(b, class_variance, mean, l->class_variance));
+    }
     return add(b, "statistics.covariance", 2, covariance, l->covariance);
 }
 
@@ -370,6 +397,30 @@ static rc_status load_tensor(const rc_safetensors *file, rc_backend *be, const c
     return RC_OK;
 }
 
+/* The same of 16 bits each, which must be numbers, none below `least`. */
+static rc_status load_halves(const rc_safetensors *file, rc_backend *be, const char *name, size_t count, float least,
+                             void *memory)
+{
+    const rc_named_tensor *tensor;
+    RC_TRY(rc_safetensors_get(file, name, RC_DTYPE_F16, count, &tensor));
+    float *values = rc_alloc(NULL, count * sizeof *values);
+    if (values == NULL)
+        return RC_OUT_OF_MEMORY;
+    rc_status status = RC_OK;
+    for (size_t i = 0; status == RC_OK && i < count; i++) {
+        uint16_t half;
+        memcpy(&half, (const char *)tensor->data + i * sizeof half, sizeof half);
+        values[i] = rc_half_to_float(half);
+        if (!isfinite(values[i]) || values[i] < least)
+            status = rc_fail(RC_FORMAT, "element %zu of tensor '%s' is %g, expected a finite number%s", i, name,
+                             (double)values[i], least < 0 ? "" : " that is not negative");
+    }
+    if (status == RC_OK)
+        be->write_real(be, memory, values, count);
+    rc_free(NULL, values);
+    return status;
+}
+
 /* Statistics may have NaN, for a class that had no image; weights must be numbers. */
 static rc_status load_weights(const rc_safetensors *file, rc_backend *be, const char *name, size_t count, void *memory)
 {
@@ -471,8 +522,13 @@ static rc_status load_statistics(const rc_safetensors *file, rc_learner *l)
         return RC_OK;
     size_t d = (size_t)l->student.head.d;
     RC_TRY(rc_learner_grow_statistics(l));
-    RC_TRY(load_tensor(file, l->backend, "statistics.class_mean", (size_t)l->statistics_classes * d, l->class_mean));
-    return load_tensor(file, l->backend, "statistics.covariance", d * d, l->covariance);
+    size_t count = (size_t)l->statistics_classes * d;
+    RC_TRY(load_tensor(file, l->backend, "statistics.covariance", d * d, l->covariance));
+    if (rc_safetensors_find(file, class_variance) == NULL)
+        return load_tensor(file, l->backend, "statistics.class_mean", count, l->class_mean);
+    RC_TRY(rc_learner_keep_variances(l));
+    RC_TRY(load_halves(file, l->backend, "statistics.class_mean", count, -HUGE_VALF, l->class_mean));
+    return load_halves(file, l->backend, class_variance, count, 0, l->class_variance);
 }
 
 static rc_status load_name(const char *name, int index, char **copy)

@@ -16,7 +16,7 @@ typedef enum rc_dtype {
     RC_DTYPE_I32,
     RC_DTYPE_I64,
     RC_DTYPE_U8,
-    RC_DTYPE_F16, /* this and the next ones in files of others alone */
+    RC_DTYPE_F16, /* means and variances of classes; the next ones in files of others alone */
     RC_DTYPE_BF16,
     RC_DTYPE_I16,
     RC_DTYPE_I8,

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/half.h"
 #include "base/memory.h"
 #include "model/torch_file.h"
 
@@ -101,18 +102,6 @@ static float from_bits(uint32_t bits)
     return value;
 }
 
-/* Sign, 5 bits of exponent (bias 15), 10 of mantissa. Below 2^-14 the exponent stays and the leading 1 is absent. */
-static float from_half(uint16_t half)
-{
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, mantissa = half & 0x3FF;
-    if (exponent == 31)
-        return from_bits(sign | 0x7F800000 | mantissa << 13);
-    if (exponent > 0)
-        return from_bits(sign | (exponent + 112) << 23 | mantissa << 13);
-    float value = (float)mantissa * 0x1p-24f;
-    return sign != 0 ? -value : value;
-}
-
 /* Element `i`, wherever it lies. */
 static float element(const rc_named_tensor *tensor, size_t i)
 {
@@ -122,7 +111,7 @@ static float element(const rc_named_tensor *tensor, size_t i)
     float value;
     switch (tensor->dtype) {
     case RC_DTYPE_F64: memcpy(&wide, at, sizeof wide); return (float)wide;
-    case RC_DTYPE_F16: memcpy(&half, at, sizeof half); return from_half(half);
+    case RC_DTYPE_F16: memcpy(&half, at, sizeof half); return rc_half_to_float(half);
     case RC_DTYPE_BF16: memcpy(&half, at, sizeof half); return from_bits((uint32_t)half << 16);
     default: memcpy(&value, at, sizeof value); return value;
     }

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/half.h"
 #include "cil/moved.h"
 #include "support/cpu_backend.h"
 #include "support/learning.h"
@@ -103,6 +104,45 @@ static void a_mean_moves_as_the_features_of_the_images_do(void **state)
     rc_learner_destroy(&l);
 }
 
+/* Every class has variances of its own: those of its images, of 16 bits once they are stored. Where the net stays, so
+ * do they, but for what the map leaves. */
+static void classes_have_variances_of_their_own(void **state)
+{
+    (void)state;
+    float kept[2 * OLD * MOST_FEATURES];
+    rc_settings s = learning_settings();
+    rc_learner l;
+    rc_moved m;
+    s.batch = 8; /* every image once */
+    s.plus_variances = true;
+    snprintf(s.plus_statistics, sizeof s.plus_statistics, "moved");
+    learning_begin_second(&l, be, "cwd+", &s);
+    int d = l.student.head.d, differ = 0;
+    assert_non_null(l.class_variance);
+    assert_int_equal(rc_learner_stored(&l).statistics, (size_t)(OLD * d + d * d) * sizeof(float));
+    be->read_real(be, kept, l.class_mean, (size_t)(OLD * d));
+    be->read_real(be, kept + OLD * d, l.class_variance, (size_t)(OLD * d));
+    for (int i = 0; i < 2 * OLD * d; i++)
+        assert_true(kept[i] == rc_half_to_float(rc_half_from_float(kept[i])));
+    SUCCEEDS(rc_moved_create(&l, false, &m));
+    assert_non_null(m.variance);
+    for (int j = 0; j < d; j++) {
+        double mean = 0; /* the shared covariance is the mean over classes */
+        for (int k = 0; k < OLD + NEW; k++) {
+            assert_true(m.variance[k * d + j] >= 0);
+            mean += m.variance[k * d + j] / (OLD + NEW);
+        }
+        assert_true(fabs(mean - m.covariance[j * d + j]) < 0.02 * m.covariance[j * d + j] + 1e-6);
+        differ += fabs(m.variance[(OLD + 1) * d + j] - m.variance[OLD * d + j]) > 0.1 * mean;
+        for (int k = 0; k < OLD; k++)
+            assert_true(fabs(m.variance[k * d + j] - (double)kept[(OLD + k) * d + j]) <
+                        0.25 * (double)kept[(OLD + k) * d + j] + 0.1 * mean + 1e-6);
+    }
+    assert_true(differ > d / 2);
+    rc_moved_destroy(&m);
+    rc_learner_destroy(&l);
+}
+
 /* ---- draws ----------------------------------------------------------------------------------------------------- */
 
 static void draws_have_the_moments_that_were_asked_for(void **state)
@@ -137,6 +177,31 @@ static void draws_have_the_moments_that_were_asked_for(void **state)
         for (int j = 0; j < D; j++)
             assert_true(fabs(product[i][j] - covariance[i * D + j]) < 0.06);
     }
+    free(x);
+    free(label);
+}
+
+/* A class with variances of its own keeps the correlations of all. */
+static void draws_have_variances_of_their_own(void **state)
+{
+    (void)state;
+    enum { D = 2, CLASSES = 2, EACH = 20000 };
+    double mean[CLASSES * D] = {0, 1, 5, -5}, variance[CLASSES * D] = {1, 5, 16, 0};
+    double covariance[D * D] = {4, 1, 1, 1.25}, lower[D * D] = {2, 0, 0.5, 1}, product[CLASSES][D][D] = {{{0}}};
+    const rc_moved m = {
+        .d = D, .classes = CLASSES, .mean = mean, .covariance = covariance, .lower = lower, .variance = variance};
+    float *x = malloc(sizeof *x * EACH * CLASSES * D);
+    int32_t *label = malloc(sizeof *label * EACH * CLASSES);
+    assert_true(x != NULL && label != NULL);
+    rc_moved_draw(&m, (rc_rng){7, 23}, 3, EACH, x, label);
+    for (int row = 0; row < EACH * CLASSES; row++)
+        for (int i = 0; i < D; i++)
+            for (int j = 0; j < D; j++)
+                product[label[row]][i][j] += ((double)x[row * D + i] - mean[label[row] * D + i]) *
+                                             ((double)x[row * D + j] - mean[label[row] * D + j]) / EACH;
+    assert_true(fabs(product[0][0][0] - 1) < 0.03 && fabs(product[0][1][1] - 5) < 0.15);
+    assert_true(fabs(product[0][0][1] - 1) < 0.06); /* 1 / sqrt(4 * 1.25) of sqrt(1 * 5) */
+    assert_true(fabs(product[1][0][0] - 16) < 0.5 && product[1][1][1] <= 0 && product[1][0][1] <= 0);
     free(x);
     free(label);
 }
@@ -265,6 +330,7 @@ static void it_can_be_resumed_anywhere(void **state)
     s.refine_epochs = 2;
     s.inversion_steps = 2;
     s.plus_kd_new = s.plus_feature = s.plus_drawn = 1;
+    s.plus_variances = true;
     snprintf(s.plus_statistics, sizeof s.plus_statistics, "moved-dreams");
     if (learning_resume_everywhere(be, "cwd+", &s, stages))
         assert_true(stages[RC_STAGE_REFINEMENT] > 1 && stages[RC_STAGE_ESTIMATION] > 0);
@@ -276,6 +342,8 @@ int main(void)
         cmocka_unit_test(statistics_stay_where_the_net_does),
         cmocka_unit_test(a_mean_moves_as_the_features_of_the_images_do),
         cmocka_unit_test(draws_have_the_moments_that_were_asked_for),
+        cmocka_unit_test(classes_have_variances_of_their_own),
+        cmocka_unit_test(draws_have_variances_of_their_own),
         cmocka_unit_test(refinement_learns_from_drawn_features),
         cmocka_unit_test(without_additions_it_is_cwd),
         cmocka_unit_test(settings_weigh_what_they_add),

@@ -76,6 +76,7 @@ static const struct {
     {"cwd+", "plus_drawn", "1", false},
     {"cwd+", "plus_statistics", "moved", false},
     {"cwd+", "plus_statistics", "moved-dreams", false},
+    {"cwd+", "plus_variances", "true", false},
     {"lwf", "kd_temperature", "1", false},
     {"lwf", "kd_weight", "2", false},
     {"abd", "feature_weight", "1", false},
