@@ -92,7 +92,7 @@
       "weight of the distillation of softened logits") \
     X(NUMBER, feature_weight,        0.1,         RANGE(0, 1e6),       "feature", \
       "weight of the distillation of features (ABD)") \
-    /* What cwd+ adds to CwD; 0: nothing. All losses are scaled like relational distillation. */ \
+    /* What cwd+ adds to CwD; 0: nothing. Losses of training are scaled like relational distillation. */ \
     X(NUMBER, plus_kd_new,           0,           RANGE(0, 1e6),       "plus", \
       "weight of the distillation of softened logits on new images (cwd+)") \
     X(NUMBER, plus_kd_dreams,        0,           RANGE(0, 1e6),       "plus", \
@@ -101,9 +101,9 @@
       "weight of cross entropy of dreams over the old classes (cwd+)") \
     X(NUMBER, plus_feature,          0,           RANGE(0, 1e6),       "plus", \
       "weight of the distillation of features as the old head sees them (cwd+)") \
-    X(NUMBER, plus_drawn,            0,           RANGE(0, 1e6),       "plus", \
+    X(NUMBER, plus_drawn,            2,           RANGE(0, 1e6),       "plus", \
       "weight, in refinement, of cross entropy on features drawn from moved class statistics (cwd+)") \
-    X(TEXT,   plus_statistics,       "dreams",    ONE_OF("dreams|moved|moved-dreams"), "plus", \
+    X(TEXT,   plus_statistics,       "moved",     ONE_OF("dreams|moved|moved-dreams"), "plus", \
       "old classes' statistics are estimated from dreams, or are stored ones moved by a map of images (and dreams)") \
     X(SWITCH, plus_variances,        false,       EITHER,              "plus", \
       "every class keeps the variances of its own features beside the shared covariance, where statistics are moved") \

@@ -69,7 +69,7 @@ static const struct number {
     REAL(plus_kd_dreams, 0, 0, 1e6),
     REAL(plus_ce_dreams, 0, 0, 1e6),
     REAL(plus_feature, 0, 0, 1e6),
-    REAL(plus_drawn, 0, 0, 1e6),
+    REAL(plus_drawn, 2, 0, 1e6),
     INTEGER(buffer_size, 0, 0, 100000000),
     REAL(lode_rho, 0, 0, 1e6),
     INTEGER(vae_width, 512, 8, 4096),
@@ -127,7 +127,9 @@ static void defaults_are_those_of_cifar100(void **state)
             fail_msg("%s is %.9g, published is %.9g", numbers[i].name, get(&s, &numbers[i]), numbers[i].value);
     assert_string_equal(s.net, "resnet32");
     assert_string_equal(s.generator, "generator");
-    assert_string_equal(s.plus_statistics, "dreams");
+    assert_string_equal(s.plus_statistics, "moved");
+    assert_string_equal(s.rotations, "off");
+    assert_true(!s.trivial && !s.plus_variances);
     assert_true(s.flip && !s.cosine);
     assert_int_equal(s.seed, 1);
     for (int i = 0; switches(&s, i) != NULL; i++)

@@ -74,7 +74,7 @@ static const struct {
     {"cwd+", "plus_ce_dreams", "1", false},
     {"cwd+", "plus_feature", "1", false},
     {"cwd+", "plus_drawn", "1", false},
-    {"cwd+", "plus_statistics", "moved", false},
+    {"cwd+", "plus_statistics", "dreams", false},
     {"cwd+", "plus_statistics", "moved-dreams", false},
     {"cwd+", "plus_variances", "true", false},
     {"lwf", "kd_temperature", "1", false},

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -534,6 +535,8 @@ static rc_settings settings(bool printed)
     s.milestone[0] = 2;
     s.milestone[1] = 3;
     s.inversion_steps = INVERSION_STEPS;
+    s.plus_drawn = 0; /* unit/moved knows what cwd+ adds to the stages of CwD */
+    snprintf(s.plus_statistics, sizeof s.plus_statistics, "dreams");
     s.pixel_batches = PIXEL_BATCHES;
     s.pixel_steps = PIXEL_STEPS;
     if (printed)
