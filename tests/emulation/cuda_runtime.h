@@ -23,7 +23,6 @@
 #include <typeinfo>
 
 #define __global__
-#define __noinline__ __attribute__((noinline))
 #define __device__
 #define __host__
 #define __shared__      static /* blocks run one after the other, each kernel's own */
@@ -73,6 +72,16 @@ inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w)
 }
 
 extern dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+inline float __expf(float x)
+{
+    return expf(x);
+}
+
+inline float __fdividef(float x, float y)
+{
+    return x / y;
+}
 
 inline float __uint_as_float(unsigned bits)
 {
