@@ -128,8 +128,8 @@ __host__ __device__ inline bool is_curved(rc_act act)
     return act != RC_ACT_NONE && act != RC_ACT_RELU && act != RC_ACT_LEAKY_RELU;
 }
 
-/* 1 / (1 + exp(-z)), of which the curved ones are made, by the card's own exponential and quotient: bf16 rounds off more
- * than they lose. Exact ones take registers and room for code from the kernels of nets that have none of these. */
+/* 1 / (1 + exp(-z)), of which the curved ones are made, by the exponential and quotient of the card: bf16 loses more
+ * than they do. Exact ones take registers and room for code from the kernels of nets that have none of these. */
 __device__ inline float gate(float z)
 {
     return __fdividef(1.0f, 1.0f + __expf(-z));
