@@ -335,8 +335,9 @@ struct rc_backend {
     rc_backend_about about;
     int channel_multiple; /* cp is a multiple of this */
     size_t act_bytes, real_bytes;
-    bool sizing; /* it takes no memory and runs no step, it only counts: see rc_backend_open_sizing */
-    int lanes;   /* how many run beside each other; 0 or 1: fork and join do nothing */
+    bool sizing;       /* it takes no memory and runs no step, it only counts: see rc_backend_open_sizing */
+    int lanes;         /* how many run beside each other; 0 or 1: fork and join do nothing */
+    size_t busy_bytes; /* with lanes: an operation on a larger map keeps the whole device busy */
     /* rc_backend_measure() and rc_backend_measure_now(). NULL: not known. */
     rc_peak (*measure)(rc_backend *);
     double (*measure_now)(rc_backend *, double seconds);

@@ -45,7 +45,8 @@ void rc_pass_prepare(rc_pass *pass, const rc_model *model);
 void rc_pass_forward(rc_pass *pass, const rc_model *model, rc_tensor *input);
 
 /* Before the call, the caller puts the gradients of all outputs into rc_pass_output_gradient(). If other layers read
- * an output, too, the pass adds their gradients there. After it, gradient (net->params) is overwritten (NULL in
+ * an output, too, the pass adds their gradients there. Gradients take the place of what forward made, so that every
+ * call needs a forward call before it; outputs stay. After it, gradient (net->params) is overwritten (NULL in
  * FROZEN mode; the part of frozen layers stays), and rc_pass_input_gradient() is filled if the settings ask for it. */
 void rc_pass_backward(rc_pass *pass, const rc_model *model, void *gradient);
 

@@ -149,10 +149,8 @@ static void add_layer_buffers(rc_pass_build *b, int index)
         return;
     }
     to->raw = rc_plan_add(&b->plan, rc_pass_map_bytes(b, layer));
-    if (!b->eval || layer->output)
-        rc_plan_keep(&b->plan, to->raw);
     if (!b->eval && rc_layer_pending(layer) && (layer->keep_value || layer->output))
-        to->value = add_kept(b, rc_pass_map_bytes(b, layer));
+        to->value = rc_plan_add(&b->plan, rc_pass_map_bytes(b, layer));
     if (!b->eval && layer->output)
         to->gradient = add_kept(b, rc_pass_map_bytes(b, layer));
     if (!layer->bn.on)

@@ -15,7 +15,7 @@
  * - An identity skip into a sum without activation passes the gradient on unchanged: the layer it comes from then
  *   lives in the gradient buffer of the sum, and its other readers add to it; with lanes it has a buffer of its own, to
  *   which the next writer brings the gradient of the sum.
- * - What forward made is kept until the end; only sums and gradients of activations share memory in backward.
+ * - What forward made is kept until the last step of backward that reads it, and gradients take its place.
  *
  * A residual block, worked out: stage_1.blocks.1 of resnet-small in TRAIN, one lane. Layer x is the block before it,
  * a is conv_a (reads x; BN, ReLU), b is conv_b (reads a; BN; adds x; no activation), y is whoever reads b.
@@ -61,6 +61,45 @@ static void use(rc_pass_build *b, int buffer)
         rc_plan_use(&b->plan, buffer, b->steps - 1);
 }
 
+/* Where the finished value of a layer is. */
+static int finished_buffer(const rc_pass_build *b, int index)
+{
+    const rc_layer_buffers *buffers = &b->buffers[index];
+    return buffers->value != RC_NO_BUFFER ? buffers->value : buffers->raw;
+}
+
+/* Does whoever reads the tensor of a layer read the value of its skip? Not where its own value is stored, unless its
+ * slope takes more than that. */
+static bool reads_skip(const rc_pass_build *b, int index)
+{
+    const rc_layer *layer = &b->net->layer[index];
+    bool lines = layer->act == RC_ACT_NONE || layer->act == RC_ACT_RELU || layer->act == RC_ACT_LEAKY_RELU;
+    bool stored = b->buffers[index].value != RC_NO_BUFFER && b->stored[index];
+    return !b->eval && layer->skip >= 0 && !(stored && lines);
+}
+
+/* What an operation reads that is given the tensor of a layer. */
+enum { BUFFERS_OF_TENSOR = 3 };
+static int tensor_buffers(const rc_pass_build *b, int index, int buffers[BUFFERS_OF_TENSOR])
+{
+    int count = 0;
+    if (index < 0 || b->buffers[index].raw == RC_NO_BUFFER)
+        return 0;
+    buffers[count++] = b->buffers[index].raw;
+    if (b->buffers[index].value != RC_NO_BUFFER)
+        buffers[count++] = b->buffers[index].value;
+    if (reads_skip(b, index))
+        buffers[count++] = finished_buffer(b, b->net->layer[index].skip);
+    return count;
+}
+
+static void use_tensor(rc_pass_build *b, int index)
+{
+    int buffers[BUFFERS_OF_TENSOR], count = tensor_buffers(b, index, buffers);
+    for (int i = 0; i < count; i++)
+        use(b, buffers[i]);
+}
+
 /* ---- forward ---------------------------------------------------------------------------------------------------- */
 
 /* Makes the value of a layer exist, and before that the value of its skip. */
@@ -71,6 +110,7 @@ static void store(rc_pass_build *b, int index)
     if (b->net->layer[index].skip >= 0)
         store(b, b->net->layer[index].skip);
     emit(b, RC_OP_MATERIALISE, index);
+    use_tensor(b, index);
     b->stored[index] = true;
 }
 
@@ -86,7 +126,7 @@ static void use_input(rc_pass_build *b, const rc_layer *layer)
 {
     if (layer->in < 0)
         return;
-    use(b, b->buffers[layer->in].raw);
+    use_tensor(b, layer->in);
     b->stored[layer->in] = b->stored[layer->in] || b->buffers[layer->in].value != RC_NO_BUFFER;
 }
 
@@ -100,13 +140,22 @@ static void list_fused(rc_pass_build *b, int first, int last)
     emit(b, RC_OP_FUSED, last)->first = first;
     use_input(b, begin);
     if (begin->skip >= 0)
-        use(b, b->buffers[begin->skip].raw);
+        use(b, finished_buffer(b, begin->skip));
     for (int i = first; i <= last; i++) {
         if (!b->eval || i == last)
-            use(b, b->buffers[i].raw);
+            use_tensor(b, i);
         use(b, b->buffers[i].partial);
     }
     b->stored[last] = b->eval || b->buffers[last].value != RC_NO_BUFFER;
+}
+
+/* Callers read it whenever they like. */
+static void list_output(rc_pass_build *b, int index)
+{
+    int buffers[BUFFERS_OF_TENSOR], count = tensor_buffers(b, index, buffers);
+    make_readable(b, index);
+    for (int i = 0; i < count; i++)
+        rc_plan_keep(&b->plan, buffers[i]);
 }
 
 static void list_forward(rc_pass_build *b)
@@ -143,7 +192,7 @@ static void list_forward(rc_pass_build *b)
     }
     for (int i = 0; i < b->net->layers; i++) {
         if (b->net->layer[i].output)
-            make_readable(b, i);
+            list_output(b, i);
     }
 }
 
@@ -187,11 +236,35 @@ static int gradient_buffer(rc_pass_build *b, int index)
     return *buffer;
 }
 
-/* What WEIGHT and DATA read of the layer's gradient. */
-static int draw_buffer(const rc_pass_build *b, int index)
+/* What is read of the gradient of a layer, finished or lazy. */
+enum { BUFFERS_OF_GRADIENT = BUFFERS_OF_TENSOR + 1 };
+static int gradient_buffers(const rc_pass_build *b, int index, bool finished, int buffers[BUFFERS_OF_GRADIENT])
 {
-    const rc_layer_buffers *buffers = &b->buffers[index];
-    return buffers->draw != RC_NO_BUFFER ? buffers->draw : buffers->gradient;
+    buffers[0] = finished ? b->buffers[index].draw : b->buffers[index].gradient;
+    return finished ? 1 : 1 + tensor_buffers(b, index, buffers + 1);
+}
+
+static void use_gradient(rc_pass_build *b, int index, bool finished)
+{
+    int buffers[BUFFERS_OF_GRADIENT], count = gradient_buffers(b, index, finished, buffers);
+    for (int i = 0; i < count; i++)
+        use(b, buffers[i]);
+}
+
+/* What a weight gradient reads. */
+enum { BUFFERS_OF_WEIGHT = BUFFERS_OF_GRADIENT + BUFFERS_OF_TENSOR };
+static int weight_buffers(const rc_pass_build *b, int index, int buffers[BUFFERS_OF_WEIGHT])
+{
+    int count = gradient_buffers(b, index, b->buffers[index].draw != RC_NO_BUFFER, buffers);
+    return count + tensor_buffers(b, b->net->layer[index].in, buffers + count);
+}
+
+/* Until that step. */
+static void use_for_weight(rc_pass_build *b, int index, int step)
+{
+    int buffers[BUFFERS_OF_WEIGHT], count = weight_buffers(b, index, buffers);
+    for (int i = 0; i < count; i++)
+        rc_plan_use(&b->plan, buffers[i], step);
 }
 
 /* Can the source of the skip live in the gradient buffer of the sum? Only if the sum passes the gradient on unchanged,
@@ -215,8 +288,9 @@ static void emit_writer(rc_pass_build *b, rc_pass_op op, int index, int target)
     step->sums = gradient->writers == 0 && target >= 0 && b->buffers[target].back_partial != RC_NO_BUFFER;
     gradient->written = true;
     gradient->summed = step->sums;
-    use(b, op == RC_OP_DATA ? draw_buffer(b, index) : b->buffers[index].gradient);
+    use_gradient(b, index, op == RC_OP_DATA && b->buffers[index].draw != RC_NO_BUFFER);
     use(b, gradient_buffer(b, target));
+    use_tensor(b, target);
     if (step->addend >= 0)
         use(b, b->buffers[step->addend].gradient);
     if (step->sums)
@@ -288,6 +362,8 @@ static void list_fused_backward(rc_pass_build *b, int first, int last)
     rc_pass_step *step = emit(b, RC_OP_FUSED_BACK, last);
     step->first = first;
     use(b, b->buffers[last].gradient);
+    for (int i = first; i <= last; i++)
+        use_tensor(b, i);
     step->add_skip = begin->skip >= 0 && add_writer(b, begin->skip);
     step->target = begin->in;
     step->add = add_writer(b, begin->in);
@@ -303,7 +379,7 @@ static void list_finish(rc_pass_build *b, int index)
     if (shared || layer->output)
         buffers->draw = rc_plan_add(&b->plan, rc_pass_map_bytes(b, layer));
     emit(b, RC_OP_FINISH, index);
-    use(b, buffers->gradient);
+    use_gradient(b, index, false);
     use(b, buffers->draw);
 }
 
@@ -315,7 +391,7 @@ static void list_group(rc_pass_build *b, int index)
     if (layer->bn.on && b->train) {
         if (!state(b, index)->summed) {
             emit(b, RC_OP_BN_SUMS, index);
-            use(b, buffers->gradient);
+            use_gradient(b, index, false);
             use(b, buffers->back_partial);
         }
         emit(b, RC_OP_BN_BACKWARD, index);
@@ -328,12 +404,31 @@ static void list_group(rc_pass_build *b, int index)
     }
     if (b->train && layer->weights > 0) {
         emit(b, RC_OP_WEIGHT, index);
-        use(b, draw_buffer(b, index));
+        use_for_weight(b, index, b->steps - 1);
     }
     if (!finished)
         list_skip(b, index, layer->skip);
     if (state(b, layer->in)->needed)
         emit_writer(b, RC_OP_DATA, index, layer->in);
+}
+
+/* With lanes the weight gradients of small maps may run until the end: what they read stays as long, so that the main
+ * lane need not wait. One of a large map keeps the whole device busy by itself, so that little is lost by waiting for
+ * it: what it reads stays until the layer after has been done, and memory is saved. */
+static void keep_for_weights(rc_pass_build *b)
+{
+    const rc_pass_step *steps = b->pass->step;
+    for (int i = b->pass->forward_end; i < b->steps; i++) {
+        int layer = steps[i].layer, last = i;
+        if (steps[i].op != RC_OP_WEIGHT)
+            continue;
+        while (last < b->steps && steps[last].layer == layer)
+            last++;
+        for (int next = steps[last].layer; last + 1 < b->steps && steps[last + 1].layer == next;)
+            last++;
+        bool large = rc_pass_map_bytes(b, &b->net->layer[layer]) > b->backend->busy_bytes;
+        use_for_weight(b, layer, large ? last : b->steps - 1);
+    }
 }
 
 void rc_pass_list_steps(rc_pass_build *b)
@@ -370,12 +465,9 @@ void rc_pass_list_steps(rc_pass_build *b)
     }
     if (b->train)
         emit(b, RC_OP_SUM_WORKERS, RC_NO_LAYER);
-    /* Weight gradients may run until the end: what they read stays as long, so that the main lane need not wait. */
-    for (int i = 0; b->train && b->backend->lanes > 1 && i < b->net->layers; i++) {
-        if (state(b, i)->needed && b->net->layer[i].weights > 0)
-            use(b, draw_buffer(b, i));
-    }
     pass->backward_end = b->steps;
+    if (b->train && b->backend->lanes > 1)
+        keep_for_weights(b);
 }
 
 /* ---- lanes ------------------------------------------------------------------------------------------------------ */
@@ -390,18 +482,31 @@ static int weight_on_main_lane(const rc_pass_step *steps, int count)
     return last >= 0 && steps[last].op == RC_OP_WEIGHT ? last : -1;
 }
 
-/* Does a step of the main lane write memory that a weight gradient reads, `reads` being the buffer of the latter? */
-static bool disturbs(const rc_pass_build *b, const rc_pass_step *step, int reads)
+/* Buffers that a step of the main lane writes. */
+enum { BUFFERS_WRITTEN = 2 };
+static int written_buffers(const rc_pass_build *b, const rc_pass_step *step, int buffers[BUFFERS_WRITTEN])
 {
+    int count = 0;
     if (step->op == RC_OP_BN_SUMS)
-        return rc_plan_overlap(&b->plan, b->buffers[step->layer].back_partial, reads);
+        buffers[count++] = b->buffers[step->layer].back_partial;
     if (step->op == RC_OP_FINISH)
-        return rc_plan_overlap(&b->plan, b->buffers[step->layer].draw, reads);
-    if (step->op != RC_OP_SKIP && step->op != RC_OP_DATA)
-        return false;
-    int gradient = step->target >= 0 ? b->buffers[step->target].gradient : b->input_gradient;
-    return rc_plan_overlap(&b->plan, gradient, reads) ||
-           (step->sums && rc_plan_overlap(&b->plan, b->buffers[step->target].back_partial, reads));
+        buffers[count++] = b->buffers[step->layer].draw;
+    if (step->op == RC_OP_SKIP || step->op == RC_OP_DATA)
+        buffers[count++] = step->target >= 0 ? b->buffers[step->target].gradient : b->input_gradient;
+    if (step->sums)
+        buffers[count++] = b->buffers[step->target].back_partial;
+    return count;
+}
+
+/* Does a step of the main lane write memory that the weight gradient of a layer reads? */
+static bool disturbs(const rc_pass_build *b, const rc_pass_step *step, int layer)
+{
+    int written[BUFFERS_WRITTEN], writes = written_buffers(b, step, written);
+    int read[BUFFERS_OF_WEIGHT], reads = weight_buffers(b, layer, read);
+    bool any = false;
+    for (int i = 0; i < writes * reads && !any; i++)
+        any = rc_plan_overlap(&b->plan, written[i / reads], read[i % reads]);
+    return any;
 }
 
 void rc_pass_list_lanes(rc_pass_build *b, rc_pass_step *copy)
@@ -411,7 +516,7 @@ void rc_pass_list_lanes(rc_pass_build *b, rc_pass_step *copy)
         return;
     int begin = pass->forward_end, count = pass->backward_end - begin;
     memcpy(copy, pass->step + begin, (size_t)count * sizeof *copy);
-    int pending[RC_MAX_LAYERS], pendings = 0; /* gradient buffers that the weight lane may still be reading */
+    int pending[RC_MAX_LAYERS], pendings = 0; /* layers whose weight gradient may still be running */
     int on_main = weight_on_main_lane(copy, count);
     b->steps = begin;
     for (int i = 0; i < count;) {
@@ -435,7 +540,7 @@ void rc_pass_list_lanes(rc_pass_build *b, rc_pass_step *copy)
             pass->step[b->steps++] = copy[i];
             if (!beside)
                 continue;
-            pending[pendings++] = draw_buffer(b, copy[i].layer);
+            pending[pendings++] = copy[i].layer;
             emit(b, RC_OP_MAIN, RC_NO_LAYER);
         }
     }

@@ -154,11 +154,16 @@ rc_status rc_cuda_link_workers(rc_backend *be)
 
 /* ---- talks ------------------------------------------------------------------------------------------------------ */
 
+typedef struct talk_kind {
+    bool scatter; /* otherwise every process's block goes to all */
+    size_t bytes, total;
+} talk_kind;
+
 /* What a host function is told. Captured steps refer to it, so it stays. */
 struct talk {
     struct talk *next;
     rc_workers *workers;
-    bool exchange;
+    bool scatter;
     const void *from;
     void *to;
     size_t bytes;
@@ -251,18 +256,18 @@ static void *pinned_bytes(rc_cuda *cuda, struct pinned **list, size_t bytes)
     return first + 1;
 }
 
-static struct talk *find_talk(rc_cuda *cuda, bool exchange, const void *from, void *to, size_t bytes)
+static struct talk *find_talk(rc_cuda *cuda, const talk_kind *kind, const void *from, void *to)
 {
     struct rc_cuda_talks *t = cuda->talks;
     for (struct talk *known = t->talks; known; known = known->next)
-        if (known->exchange == exchange && known->from == from && known->to == to && known->bytes == bytes)
+        if (known->scatter == kind->scatter && known->from == from && known->to == to && known->bytes == kind->bytes)
             return known;
     struct talk *made = (struct talk *)malloc(sizeof *made);
     if (!made) {
         no_memory(cuda, sizeof *made);
         return NULL;
     }
-    *made = talk{t->talks, cuda->table.workers, exchange, from, to, bytes};
+    *made = talk{t->talks, cuda->table.workers, kind->scatter, from, to, kind->bytes};
     t->talks = made;
     return made;
 }
@@ -271,44 +276,59 @@ static struct talk *find_talk(rc_cuda *cuda, bool exchange, const void *from, vo
 static void speak(void *user)
 {
     const struct talk *t = (const struct talk *)user;
-    if (t->exchange)
+    if (t->scatter)
         t->workers->exchange(t->workers, t->from, t->to, t->bytes);
     else
         t->workers->gather(t->workers, t->from, t->to, t->bytes);
 }
 
-static void talk_through_host(rc_cuda *cuda, cudaStream_t stream, bool exchange, const void *from, void *to,
-                              size_t bytes)
+/* The blocks in pinned memory are whole ones: nobody reads what lies behind `total`. */
+static void talk_through_host(rc_cuda *cuda, cudaStream_t stream, const talk_kind *kind, const void *from, void *to)
 {
-    size_t all = bytes * (size_t)cuda->table.workers->count, mine = exchange ? all : bytes;
-    void *out = pinned_bytes(cuda, &cuda->talks->out, mine), *in = pinned_bytes(cuda, &cuda->talks->in, all);
-    struct talk *t = out && in ? find_talk(cuda, exchange, out, in, bytes) : NULL;
-    if (t && rc_cuda_check(cuda, cudaMemcpyAsync(out, from, mine, cudaMemcpyDeviceToHost, stream), "talking") &&
+    size_t count = (size_t)cuda->table.workers->count, all = kind->bytes * count;
+    size_t outward = kind->scatter ? kind->total : kind->bytes, inward = kind->scatter ? all : kind->total;
+    void *out = pinned_bytes(cuda, &cuda->talks->out, kind->scatter ? all : kind->bytes);
+    void *in = pinned_bytes(cuda, &cuda->talks->in, all);
+    struct talk *t = out && in ? find_talk(cuda, kind, out, in) : NULL;
+    if (t && rc_cuda_check(cuda, cudaMemcpyAsync(out, from, outward, cudaMemcpyDeviceToHost, stream), "talking") &&
         rc_cuda_check(cuda, cudaLaunchHostFunc(stream, speak, t), "talking"))
-        rc_cuda_check(cuda, cudaMemcpyAsync(to, in, all, cudaMemcpyHostToDevice, stream), "talking");
+        rc_cuda_check(cuda, cudaMemcpyAsync(to, in, inward, cudaMemcpyHostToDevice, stream), "talking");
 }
 
 /* ---- through NCCL ----------------------------------------------------------------------------------------------- */
 
-static int exchange_blocks(const cuda_link *link, int count, cudaStream_t stream, const void *to, void *from,
-                           size_t bytes)
+static size_t length_of(const talk_kind *kind, int process)
 {
-    const nccl *calls = &link->calls;
+    size_t first = (size_t)process * kind->bytes;
+    size_t left = kind->total > first ? kind->total - first : 0;
+    return left < kind->bytes ? left : kind->bytes;
+}
+
+/* To every process its block, or the own block to every process; empty ones do not travel. */
+static int talk_in_blocks(const nccl *calls, void *comm, const rc_workers *workers, const talk_kind *kind,
+                          const void *from, void *to, cudaStream_t stream)
+{
+    size_t own = length_of(kind, workers->index);
     int result = calls->begin_group();
-    for (int i = 0; i < count && result == 0; i++) {
-        result = calls->send((const char *)to + (size_t)i * bytes, bytes, NCCL_BYTE, i, link->comm, stream);
-        if (result == 0)
-            result = calls->receive((char *)from + (size_t)i * bytes, bytes, NCCL_BYTE, i, link->comm, stream);
+    for (int i = 0; i < workers->count && result == 0; i++) {
+        size_t at = (size_t)i * kind->bytes, other = length_of(kind, i);
+        size_t out = kind->scatter ? other : own, in = kind->scatter ? own : other;
+        if (out > 0)
+            result = calls->send((const char *)from + (kind->scatter ? at : 0), out, NCCL_BYTE, i, comm, stream);
+        if (in > 0 && result == 0)
+            result = calls->receive((char *)to + at, in, NCCL_BYTE, i, comm, stream);
     }
     int ended = calls->end_group();
     return result ? result : ended;
 }
 
-static void talk_through_nccl(rc_cuda *cuda, const cuda_link *link, cudaStream_t stream, bool exchange,
-                              const void *from, void *to, size_t bytes)
+static void talk_through_nccl(rc_cuda *cuda, const cuda_link *link, cudaStream_t stream, const talk_kind *kind,
+                              const void *from, void *to)
 {
-    int result = exchange ? exchange_blocks(link, cuda->table.workers->count, stream, from, to, bytes)
-                          : link->calls.all_gather(from, to, bytes, NCCL_BYTE, link->comm, stream);
+    const rc_workers *workers = cuda->table.workers;
+    bool even = !kind->scatter && kind->total == kind->bytes * (size_t)workers->count;
+    int result = even ? link->calls.all_gather(from, to, kind->bytes, NCCL_BYTE, link->comm, stream)
+                      : talk_in_blocks(&link->calls, link->comm, workers, kind, from, to, stream);
     if (result == 0)
         return;
     cuda->status = RC_DEVICE;
@@ -317,7 +337,7 @@ static void talk_through_nccl(rc_cuda *cuda, const cuda_link *link, cudaStream_t
 
 /* ---- both ------------------------------------------------------------------------------------------------------- */
 
-static void talk_to_all(rc_cuda *cuda, bool exchange, const void *from, void *to, size_t bytes)
+static void talk_to_all(rc_cuda *cuda, talk_kind kind, const void *from, void *to)
 {
     const cuda_link *link = (const cuda_link *)cuda->table.workers->kept;
     struct rc_cuda_talks *t = cuda->talks;
@@ -333,9 +353,9 @@ static void talk_to_all(rc_cuda *cuda, bool exchange, const void *from, void *to
         !rc_cuda_check(cuda, cudaStreamWaitEvent(stream, t->said, 0), "waiting for a talk"))
         return;
     if (link->comm)
-        talk_through_nccl(cuda, link, stream, exchange, from, to, bytes);
+        talk_through_nccl(cuda, link, stream, &kind, from, to);
     else
-        talk_through_host(cuda, stream, exchange, from, to, bytes);
+        talk_through_host(cuda, stream, &kind, from, to);
     if (cuda->status == RC_OK)
         rc_cuda_check(cuda, cudaEventRecord(t->said, stream), "ending a talk");
     t->lane = cuda->lane;
@@ -343,10 +363,15 @@ static void talk_to_all(rc_cuda *cuda, bool exchange, const void *from, void *to
 
 void rc_cuda_gather(rc_cuda *cuda, const void *mine, void *all, size_t bytes)
 {
-    talk_to_all(cuda, false, mine, all, bytes);
+    talk_to_all(cuda, talk_kind{false, bytes, bytes * (size_t)cuda->table.workers->count}, mine, all);
 }
 
-void rc_cuda_exchange(rc_cuda *cuda, const void *to, void *from, size_t bytes)
+void rc_cuda_scatter(rc_cuda *cuda, const void *whole, void *parts, size_t bytes, size_t total)
 {
-    talk_to_all(cuda, true, to, from, bytes);
+    talk_to_all(cuda, talk_kind{true, bytes, total}, whole, parts);
+}
+
+void rc_cuda_collect(rc_cuda *cuda, const void *block, void *whole, size_t bytes, size_t total)
+{
+    talk_to_all(cuda, talk_kind{false, bytes, total}, block, whole);
 }

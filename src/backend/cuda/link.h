@@ -19,7 +19,12 @@ rc_status rc_cuda_link_workers(rc_backend *backend);
 
 /* The `bytes` of every process, in the order of the processes. */
 void rc_cuda_gather(rc_cuda *cuda, const void *mine, void *all, size_t bytes);
-/* Block i of `to` (processes, bytes) goes to process i; block i of `from` comes from it. */
-void rc_cuda_exchange(rc_cuda *cuda, const void *to, void *from, size_t bytes);
+
+/* `total` bytes that are cut into blocks of `bytes`, one for each process; the last ones may be shorter, or empty. Own
+ * blocks of all processes are (processes, bytes).
+ * scatter: block i of `whole` goes to process i; `parts` gets every process's version of the own block.
+ * collect: every process has its block, and all get the whole. */
+void rc_cuda_scatter(rc_cuda *cuda, const void *whole, void *parts, size_t bytes, size_t total);
+void rc_cuda_collect(rc_cuda *cuda, const void *block, void *whole, size_t bytes, size_t total);
 
 #endif

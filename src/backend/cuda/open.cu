@@ -135,6 +135,7 @@ static void fill_table(rc_cuda *cuda)
     table->act_bytes = cuda->bf16 ? 2 : sizeof(float);
     table->real_bytes = sizeof(float);
     table->lanes = RC_CUDA_LANES;
+    table->busy_bytes = 32 << 20;
     table->destroy = cuda_destroy;
     table->join_workers = rc_cuda_join_workers;
     rc_cuda_fill_memory(cuda);

@@ -123,22 +123,18 @@ __global__ static void sum_parts_kernel(float *parts, size_t count, int processe
     }
 }
 
-/* Every process sums a part of the numbers, which the others send to it, then sends the sums to the others. What lies
- * behind the last number is whatever was there: nobody reads it. */
+/* Every process sums a part of the numbers, which the others send to it, then sends the sums to the others. */
 static void sum_workers(rc_backend *be, void *real, size_t count)
 {
     rc_cuda *cuda = rc_cuda_of(be);
     size_t part = (count + count_of(be) - 1) / count_of(be), bytes = part * sizeof(float);
-    float *whole = (float *)block_of(be, 0, bytes * count_of(be));
-    float *parts = (float *)block_of(be, 1, bytes * count_of(be));
-    if (!fine(be))
+    float *parts = (float *)block_of(be, 0, bytes * count_of(be));
+    if (!parts)
         return;
-    be->copy(be, whole, real, count * sizeof(float));
-    rc_cuda_exchange(cuda, whole, parts, bytes);
+    rc_cuda_scatter(cuda, real, parts, bytes, count * sizeof(float));
     rc_cuda_launch_early(cuda, "sum_workers", sum_parts_kernel, grid_of(part), WORKER_THREADS, 0, parts, part,
                          be->parts);
-    rc_cuda_gather(cuda, parts, whole, bytes);
-    be->copy(be, real, whole, count * sizeof(float));
+    rc_cuda_collect(cuda, parts, real, bytes, count * sizeof(float));
 }
 
 /* ---- normalisation ---------------------------------------------------------------------------------------------- */
@@ -495,20 +491,10 @@ template <typename Sum> static void fill_norm(rc_backend *table)
     table->bn_backward = bn_backward<Sum>;
 }
 
-rc_status rc_cuda_join_workers(rc_backend *be, struct rc_workers *workers)
+/* One process has the whole batch. It still sends gradients, to itself. */
+static void bring_batches_together(rc_cuda *cuda)
 {
-    rc_cuda *cuda = rc_cuda_of(be);
-    cuda->party = (struct rc_cuda_party *)calloc(1, sizeof *cuda->party);
-    if (!cuda->party) {
-        cuda->host.set_message("out of memory for %zu bytes", sizeof *cuda->party);
-        return RC_OUT_OF_MEMORY;
-    }
-    cuda->party->plain = *be;
-    be->workers = workers;
-    be->part = workers->index;
-    be->parts = workers->count;
-    be->link_workers = rc_cuda_link_workers;
-    be->sum_workers = sum_workers;
+    rc_backend *be = &cuda->table;
     if (cuda->bf16)
         fill_norm<sum_of<__nv_bfloat16>::type>(be);
     else
@@ -531,5 +517,23 @@ rc_status rc_cuda_join_workers(rc_backend *be, struct rc_workers *workers)
     be->loss_latent = loss_latent;
     be->loss_total_variation = loss_total_variation;
     be->loss_image_norm = loss_image_norm;
+}
+
+rc_status rc_cuda_join_workers(rc_backend *be, struct rc_workers *workers)
+{
+    rc_cuda *cuda = rc_cuda_of(be);
+    cuda->party = (struct rc_cuda_party *)calloc(1, sizeof *cuda->party);
+    if (!cuda->party) {
+        cuda->host.set_message("out of memory for %zu bytes", sizeof *cuda->party);
+        return RC_OUT_OF_MEMORY;
+    }
+    cuda->party->plain = *be;
+    be->workers = workers;
+    be->part = workers->index;
+    be->parts = workers->count;
+    be->link_workers = rc_cuda_link_workers;
+    be->sum_workers = sum_workers;
+    if (workers->count > 1)
+        bring_batches_together(cuda);
     return rc_cuda_open_talks(cuda);
 }
