@@ -469,6 +469,7 @@ rc_training_view rc_training_look(rc_training *t)
         .backbone_gradient = t->backbone_gradient,
         .head_gradient = t->head_gradient,
         .bias_gradient = t->bias_gradient,
+        .turned_gradient = t->turned_gradient,
         .projection_gradient = t->projection_gradient,
         .label_count = t->label_count,
         .bytes = bytes,

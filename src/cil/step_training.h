@@ -116,9 +116,10 @@ typedef struct rc_training_view {
     void *projection;     /* P_s weight (2d, d), bias (2d), then P_t likewise: real */
     void *loss;           /* (RC_LOSS_COUNT) real: unweighted values of the last step, see rc_losses_take */
     void *backbone_gradient, *head_gradient, *projection_gradient;
-    void *bias_gradient;  /* of the head; NULL: it has no bias */
-    int32_t *label_count; /* (classes): labels seen so far, real and replayed */
-    size_t bytes;         /* backend memory held */
+    void *bias_gradient;   /* of the head; NULL: it has no bias */
+    void *turned_gradient; /* of the rows for turned images; NULL: there are none */
+    int32_t *label_count;  /* (classes): labels seen so far, real and replayed */
+    size_t bytes;          /* backend memory held */
 } rc_training_view;
 
 rc_training_view rc_training_look(rc_training *training);

@@ -16,6 +16,7 @@
  *   split cross entropy (SCE, SS-IL) of dreams loss_cross_entropy     first 0, count n_old
  *   asymmetric cross entropy (ACE)             loss_cross_entropy     local on real samples, all K on dreams
  *   class-weighted mean (ABD, DGR)             loss_cross_entropy     RC_MEAN with class weights
+ *   label smoothing, mixup, CutMix             loss_cross_entropy     smoothing; partner and share, which mix makes
  *   hard knowledge distillation, L_hkd         loss_hkd               mean absolute error of raw logits
  *   relational distillation, L_rkd             loss_rkd               gradients to both projections
  *   weight alignment, L_war                    loss_war               sum (code), divided by classes (paper)

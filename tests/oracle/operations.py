@@ -396,6 +396,18 @@ def operated(image, kind, strength, sign):
     return image
 
 
+def varied(case, image, stream, step, b, trivial, turns):
+    """What sample b of a step becomes: the image, and its quarter turns."""
+    d = [int(x) for x in philox.bits(case.seed, (case.task << 32) + stream, 4, (step << 32) + 4 * b)]
+    kind, strength, sign = KINDS[d[0] * 14 >> 32], d[1] * 31 >> 32, -1 if d[2] >> 31 else 1
+    turned = 1 + ((d[3] << 1 & 0xffffffff) * 3 >> 32) if turns and d[3] >> 31 else 0
+    return np.rot90(operated(image, kind, strength, sign) if trivial else image, turned), turned
+
+
+def turned_label(classes, n_old, label, turned):
+    return label if turned == 0 else classes + (turned - 1) * (classes - n_old) + label - n_old
+
+
 def vary(file, name, **settings):
     case = Case(file, "vary/" + name, **settings)
     images, _, _ = random_images(case, case.count, case.h, case.w, case.c)
@@ -403,13 +415,10 @@ def vary(file, name, **settings):
     order = philox.permutation(case.seed, case.order, case.count)[case.batch * case.n:][:case.n]
     batch, labels = [], []
     for b, index in enumerate(order):
-        d = [int(x) for x in philox.bits(case.seed, (case.task << 32) + case.stream, 4, (case.step << 32) + 4 * b)]
-        kind, strength, sign = KINDS[d[0] * 14 >> 32], d[1] * 31 >> 32, -1 if d[2] >> 31 else 1
-        turns = 1 + ((d[3] << 1 & 0xffffffff) * 3 >> 32) if case.turns and d[3] >> 31 else 0
-        batch.append(np.rot90(operated(images[index], kind if case.trivial else "identity", strength, sign), turns))
+        image, turned = varied(case, images[index], case.stream, case.step, b, case.trivial, case.turns)
         label = case.n_old + int(index) % (case.classes - case.n_old)
-        more = case.classes - case.n_old + (turns - 1) * (case.classes - case.n_old)
-        labels.append(label + more * (turns > 0) if case.turns else 0)
+        batch.append(image)
+        labels.append(turned_label(case.classes, case.n_old, label, turned) if case.turns else 0)
     case.store("varied", torch.from_numpy(np.stack(batch).astype(np.float64)))
     case.store("turned", torch.tensor(labels).double())
 
@@ -426,15 +435,15 @@ def around(row, column, height, width, h, w):
     return (y >= 0) & (y < height) & (x >= 0) & (x < width)
 
 
-def mixed(case, images, draw_mix):
-    """Holes, then pairs, as their papers have it; which sample gets what of whom is drawn by draw_mix."""
+def mixed(case, images, stream, step, in_pairs):
+    """Holes, then pairs, as their papers have it; and what the own label of each counts."""
     n, h, w = images.shape[:3]
     below = lambda bits, bound: int(bits) * bound >> 32
     result, share = images.clone(), torch.ones(n).double()
-    draws = [philox.bits(case.seed, (case.task << 32) + case.stream, 8, (case.step << 32) + 8 * b) for b in range(n)]
+    draws = [philox.bits(case.seed, (case.task << 32) + stream, 8, (step << 32) + 8 * b) for b in range(n)]
     for b in range(n if case.cutout else 0):
         result[b][around(below(draws[b][0], h), below(draws[b][1], w), case.cutout, case.cutout, h, w)] = 0
-    for b in range(0, n - 1 if draw_mix else 0, 2):
+    for b in range(0, n - 1 if in_pairs else 0, 2):
         d, one, two = draws[b], result[b].clone(), result[b + 1].clone()
         boxed = case.cutmix > 0 and (case.mixup == 0 or int(d[2]) >> 31 == 1)
         lam = symmetric_beta(case.cutmix if boxed else case.mixup, d[3], d[4])
@@ -451,7 +460,7 @@ def mixed(case, images, draw_mix):
 def mix(file, name, **settings):
     case = Case(file, "mix/" + name, **settings)
     images = case.fill("images", (case.n, case.h, case.w, case.c), 1, 0)
-    result, share = mixed(case, images, case.mixup or case.cutmix)
+    result, share = mixed(case, images, case.stream, case.step, case.mixup or case.cutmix)
     case.store("mixed", result)
     case.store("share", share)
 

@@ -1,17 +1,22 @@
 """Whole steps of rows of the method table, each written as its source has it: R-DFCIL and CwD, LwF, DeepInversion, ABD
 with its second pass, CwD(ABD), the debiasing variants SCE, ACE and SS-IL, and ER, LODE and DGR's classifier, with dreams
-where they have what they stored."""
+where they have what they stored; and cwd+ with all that can be added to it and to new images."""
 import math
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
+import philox
 from fixture import Case, File
 from losses import angles
-from steps import Training, assert_far_from_zero, gap
+from operations import augmented, mixed, turned_label, varied
+from steps import STREAM_AUGMENT, Training, assert_far_from_zero, gap
 
 TEMPERATURE = 2.0
 BATCH = 6
+DRAWN = 16  # features of every class
+STREAM_MIX, STREAM_VARY, STREAM_TURNED = 10, 11, 25  # of src/cil/step_training.h
 
 
 def distillation(student, teacher, temperature):
@@ -29,7 +34,7 @@ class Row(Training):
         self.real, self.labels_of_batch = real, torch.cat([labels, targets.argmax(1)])
         self.batch_of_both = torch.cat([real, dreams])
         self.stay_away(gap(targets))
-        return getattr(self, self.case.row.replace("-", "_"))(labels, targets)
+        return getattr(self, self.case.row.replace("-", "_").replace("+", "_plus"))(labels, targets)
 
     def see(self, features):
         """Logits of the student; the batch's results are kept for the fixture."""
@@ -43,6 +48,50 @@ class Row(Training):
     def answers(self, images):
         with torch.no_grad():
             return F.linear(self.teacher(images), self.old_head)
+
+    # ---- new images that change -----------------------------------------------------------------------------------
+
+    def batch(self, step):
+        """The same batch out of varied bytes, mixed in pairs; refinement, behind the steps, neither turns nor mixes."""
+        plain = super().batch(step)
+        case, trains = self.case, step < self.case.steps
+        if not case.strong:
+            return plain
+        classes, indices = case.n_old + case.n_new, self.order[step * case.batch:][:case.batch]
+        images, turns = zip(*(varied(case, self.images[i].astype(int), STREAM_VARY, step, b, True, trains)
+                              for b, i in enumerate(indices)))
+        real = augmented(case, np.stack(images).astype(np.float64), self.mean, self.std, case.pad, True, STREAM_AUGMENT,
+                         step, range(case.batch))
+        real, self.share = mixed(case, real, STREAM_MIX, step, trains)
+        self.turned = torch.tensor([turned_label(classes, case.n_old, int(y), t) for y, t in zip(plain[1], turns)])
+        self.partner = self.turned[[b ^ 1 for b in range(case.batch)]]
+        return (real.permute(0, 3, 1, 2), *plain[1:])
+
+    def add_turned_head(self):
+        """Three rows more for every new class."""
+        rows = 3 * self.case.n_new
+        normal = philox.normal(self.case.seed, (self.case.task << 32) + STREAM_TURNED, rows * self.d).astype(np.float32)
+        weight = (normal.astype(np.float64) * 0.001).astype(np.float32).astype(np.float64).reshape(rows, self.d)
+        self.turned_head = torch.from_numpy(weight).requires_grad_()
+
+    def cwd_plus(self, labels, targets):
+        case = self.case
+        losses = self.cwd(labels, targets)
+        real, dreams = self.logits.split(case.batch)
+        with torch.no_grad():
+            teacher = self.teacher(self.batch_of_both)
+        away = F.linear(self.features, self.old_head) - F.linear(teacher, self.old_head)
+        old = [half[:, :case.n_old] for half in (real, dreams)]
+        drawn = F.linear(case.fill("drawn", (DRAWN * len(self.head), self.d)), self.head)
+        local = torch.cat([real[:, case.n_old:], F.linear(self.features[:case.batch], self.turned_head)], 1)
+        each = [F.cross_entropy(local, y - case.n_old, reduction="none", label_smoothing=case.smoothing)
+                for y in (self.turned, self.partner)]
+        return dict(losses, ce=(self.share * each[0] + (1 - self.share) * each[1]).mean(),
+                    kd=distillation(old[0], self.answers(self.real), self.temperature),
+                    kd_replay=distillation(old[1], targets, self.temperature),
+                    replay=F.cross_entropy(old[1], targets.argmax(1)),
+                    feature=away.square().sum(1).mean() / case.n_old,
+                    drawn=F.cross_entropy(drawn, torch.arange(len(drawn)) % len(self.head)))
 
     # ---- rows ------------------------------------------------------------------------------------------------------
 
@@ -163,18 +212,23 @@ def train(case, state):
     begin, optimiser, parameters = None, None, None
     for step in range(case.steps):
         losses = state.losses(state.batch(step))
+        losses.pop("drawn", None)  # of refinement alone
         if optimiser is None:
             parameters = {"student/moved/" + name: p for name, p in state.student.parameters.items()}
             parameters["head/moved"] = state.head
             begin = {name: p.detach().clone() for name, p in parameters.items()}
-            optimiser = torch.optim.SGD(list(parameters.values()) + (state.projections if "rkd" in losses else []),
+            more = (state.projections if "rkd" in losses else []) + ([state.turned_head] if case.strong else [])
+            optimiser = torch.optim.SGD(list(parameters.values()) + more,
                                         lr=case.lr, momentum=case.momentum, weight_decay=case.weight_decay)
         optimiser.zero_grad()
         total = total_of(case, losses)
         total.backward()
         if step == 0:
             case.store("labels", state.labels_of_batch)
-            case.store("logits", state.logits)
+            if not case.strong:  # whose rows are longer
+                case.store("logits", state.logits)
+            else:
+                case.store("turned/gradient", state.turned_head.grad)
             for name, value in losses.items():
                 case.store("loss/" + name, value)
             for name, p in state.student.parameters.items():
@@ -193,14 +247,14 @@ def train(case, state):
 def refine(case, state, optimiser):
     """One step of refinement: class-balanced cross entropy, the row's losses of dreams, and WAR; the head alone moves."""
     state.student.freeze()
-    for p in list(state.student.parameters.values()) + state.projections:
+    for p in list(state.student.parameters.values()) + state.projections + ([state.turned_head] if case.strong else []):
         p.requires_grad_(False)
         p.grad = None
     weight = state.counts.double().sum() / state.counts.double().clamp(min=1)
     optimiser.param_groups[0]["lr"] = case.refine_lr
     begin = state.head.detach().clone()
     losses = state.losses(state.batch(case.steps))
-    losses = {name: value for name, value in losses.items() if name in ("replay", "kd_replay", "hkd", "war")}
+    losses = {name: value for name, value in losses.items() if name in ("replay", "kd_replay", "hkd", "war", "drawn")}
     balanced = F.cross_entropy(state.logits, state.labels_of_batch, weight / weight.min())
     optimiser.zero_grad()
     (case.refine_ce * balanced + total_of(case, losses)).backward()
@@ -211,14 +265,17 @@ def refine(case, state, optimiser):
     case.store("refine/moved", state.head.detach() - begin)
 
 
-def row(file, name, groups, seed=1, refined=False, **weights):
+def row(file, name, groups, seed=1, refined=False, strong=False, **weights):
     case = Case(file, "row/" + name, seed, row=name, size=14, c=3, width=4, blocks=1, generator_width=8, noise=20,
                 n_old=5, first_task=3, n_new=3, task=2, batch=BATCH, steps=2, pad=4, order=99, count=3 * BATCH, lr=0.02,
-                momentum=0.9, weight_decay=5e-4, refined=refined, refine_lr=0.005, refine_ce=0.5, **weights)
+                momentum=0.9, weight_decay=5e-4, refined=refined, strong=strong, refine_lr=0.005,
+                refine_ce=0.5, **weights)
     first = Row(case)
     real, _, dreams, _ = first.batch(0)
     first.student.avoid_kinks(torch.cat([real, dreams])[:sum(groups)], groups)
     state = Row(case)
+    if strong:
+        state.add_turned_head()
     optimiser = train(case, state)
     if refined:
         refine(case, state, optimiser)
@@ -243,4 +300,7 @@ def make():
     flagship = dict(ce=adaptive["ce"], rkd=adaptive["rkd"], hkd=adaptive["replay"], refined=True)
     row(file, "rdfcil", [BATCH, BATCH], **flagship)
     row(file, "cwd", [BATCH, BATCH], war=0.1, **flagship)
+    plus = alpha * beta
+    row(file, "cwd+", [BATCH, BATCH], strong=True, war=0.1, kd=0.5 * plus, kd_replay=0.25 * plus, replay=0.125 * plus,
+        feature=0.375 * plus, drawn=2.0, smoothing=0.125, cutout=5, mixup=1.0, cutmix=1.0, **flagship)
     return file

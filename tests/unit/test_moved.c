@@ -8,12 +8,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "base/half.h"
+#include "base/memory.h"
 #include "cil/moved.h"
+#include "model/model_file.h"
 #include "support/cpu_backend.h"
+#include "support/craft.h"
 #include "support/learning.h"
 #include "support/succeeds.h"
 
@@ -141,6 +145,70 @@ static void classes_have_variances_of_their_own(void **state)
     assert_true(differ > d / 2);
     rc_moved_destroy(&m);
     rc_learner_destroy(&l);
+}
+
+/* Variances of a file: numbers of 16 bits that are not negative. */
+static void files_have_the_variances(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *tensor;
+        uint16_t half;
+        const char *message;
+    } wrong[] = {
+        {"statistics.class_variance", 0xB800, "element 2 of tensor 'statistics.class_variance' is -0.5, expected"},
+        {"statistics.class_variance", 0x7C00, "element 2 of tensor 'statistics.class_variance' is inf"},
+        {"statistics.class_mean", 0x7E00, "element 2 of tensor 'statistics.class_mean' is nan"},
+    };
+    char path[] = "/tmp/recollect-test-XXXXXX";
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    close(file);
+    rc_saved_model model = {.config = rc_config_default()}, loaded;
+    model.config.settings = learning_settings();
+    model.config.settings.plus_variances = true;
+    learning_create(&model.learner, be, "cwd+", &model.config.settings);
+    learning_teach(&model.learner, 0, OLD, 8, &learning_no_hooks);
+    rc_learner_end_task(&model.learner);
+    model.class_name = rc_alloc_zeroed(NULL, OLD, sizeof *model.class_name);
+    for (int i = 0; i < OLD; i++) {
+        model.class_name[i] = rc_alloc_zeroed(NULL, 2, 1);
+        model.class_name[i][0] = (char)('a' + i);
+    }
+    const rc_learner *l = &model.learner;
+    size_t bytes = (size_t)(OLD * l->student.head.d) * be->real_bytes;
+    SUCCEEDS(rc_model_file_save(path, &model, true));
+    SUCCEEDS(rc_model_file_load(path, be, &loaded));
+    assert_int_equal(loaded.unknown_bytes, 0);
+    assert_memory_equal(loaded.learner.class_mean, l->class_mean, bytes);
+    assert_memory_equal(loaded.learner.class_variance, l->class_variance, bytes);
+    rc_learner copy;
+    SUCCEEDS(rc_learner_clone(&copy, l));
+    assert_memory_equal(copy.class_variance, l->class_variance, bytes);
+    rc_learner_destroy(&copy);
+    rc_saved_model_destroy(&loaded);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        char key[64];
+        long long first;
+        craft changed;
+        craft_read(path, &changed);
+        snprintf(key, sizeof key, "\"%s\":", wrong[i].tensor);
+        const char *at = strstr(changed.header, key);
+        assert_non_null(at);
+        at = strstr(at, "\"data_offsets\":[");
+        assert_true(at != NULL && sscanf(at, "\"data_offsets\":[%lld", &first) == 1);
+        memcpy(changed.data + first + 2 * sizeof(uint16_t), &wrong[i].half, sizeof(uint16_t));
+        char bad[sizeof path + 4];
+        snprintf(bad, sizeof bad, "%s.bad", path);
+        craft_write(&changed, bad);
+        craft_free(&changed);
+        assert_int_equal(rc_model_file_load(bad, be, &loaded), RC_FORMAT);
+        if (strstr(rc_message(), wrong[i].message) == NULL)
+            fail_msg("the message is: %s", rc_message());
+        unlink(bad);
+    }
+    rc_saved_model_destroy(&model);
+    unlink(path);
 }
 
 /* ---- draws ----------------------------------------------------------------------------------------------------- */
@@ -346,6 +414,7 @@ int main(void)
         cmocka_unit_test(draws_have_the_moments_that_were_asked_for),
         cmocka_unit_test(classes_have_variances_of_their_own),
         cmocka_unit_test(draws_have_variances_of_their_own),
+        cmocka_unit_test(files_have_the_variances),
         cmocka_unit_test(refinement_learns_from_drawn_features),
         cmocka_unit_test(without_additions_it_is_cwd),
         cmocka_unit_test(settings_weigh_what_they_add),

@@ -1,6 +1,7 @@
 /* Whole steps of the rows of the method table against PyTorch in float64 (tests/oracle/rows.py), each written there as
  * its source has it: labels, every loss that the row names, every gradient, running statistics, the update, and a step
- * of refinement where a loss takes the place of HKD. */
+ * of refinement where a loss takes the place of HKD. The case of cwd+ has all that settings add: to the method, and to
+ * new images and their labels. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,6 +15,8 @@
 #include "cil/sources.h"
 #include "cil/stage.h"
 #include "support/oracle_step.h"
+
+enum { DRAWN = 16 }; /* features of every class */
 
 typedef struct session {
     subject *s;
@@ -45,6 +48,35 @@ static bool has_loss(const oracle_case *c, const char *prefix, int loss)
     return oracle_has(c, name);
 }
 
+/* What add_plus of the stage adds, and what happens to new images. */
+static void add_all(const oracle_case *c, rc_training_settings *settings)
+{
+    settings->losses.kd_real = settings->losses.kd_replay = RC_KD_OLD;
+    settings->losses.replay = RC_CE_OLD;
+    settings->losses.feature = true;
+    settings->drawn = DRAWN * (settings->n_old + oracle_int(c, "n_new"));
+    settings->trivial = settings->turns = true;
+    settings->smoothing = (float)oracle_number(c, "smoothing");
+    settings->mix = (rc_mix){.cutout = oracle_int(c, "cutout"),
+                             .mixup = (float)oracle_number(c, "mixup"),
+                             .cutmix = (float)oracle_number(c, "cutmix"),
+                             .stream = RC_STREAM_MIX};
+}
+
+/* The settings of these weights. */
+static void set_all(const oracle_case *c, rc_learner *l)
+{
+    double plus = log2(l->n_new / 2.0 + 1) * sqrt((double)l->n_old / l->n_new);
+    l->settings.plus_kd_new = oracle_number(c, "kd") / plus;
+    l->settings.plus_kd_dreams = oracle_number(c, "kd_replay") / plus;
+    l->settings.plus_ce_dreams = oracle_number(c, "replay") / plus;
+    l->settings.plus_feature = oracle_number(c, "feature") / plus;
+    l->settings.plus_drawn = oracle_number(c, "drawn");
+    l->has.teacher = true; /* and statistics to draw from */
+    l->statistics_classes = l->n_old;
+    l->batches = 1;
+}
+
 static void begin_session(session *t)
 {
     subject *s = t->s;
@@ -57,6 +89,7 @@ static void begin_session(session *t)
     subject_must(s, rc_model_create(&t->generator, &t->generator_net, s->be));
     oracle_net_fill(s, &t->generator, "generator/");
     t->data = oracle_step_data(s);
+    bool strong = oracle_int(c, "strong") != 0;
     rc_training_settings settings = {
         .batch = oracle_int(c, "batch"),
         .n_old = n_old,
@@ -65,6 +98,8 @@ static void begin_session(session *t)
         .sgd = {(float)oracle_number(c, "momentum"), (float)oracle_number(c, "weight_decay")},
         .seed = c->seed,
         .task = (uint32_t)oracle_int(c, "task")};
+    if (strong)
+        add_all(c, &settings);
     rc_replay *replay = NULL;
     if (m->replay != &rc_source_none) /* dreams, whatever else the row would replay */
         subject_must(s, rc_replay_dreams_create(s->be, &t->generator, settings.batch, RC_STREAM_DREAMS, &replay));
@@ -91,6 +126,9 @@ static void expect_weights(session *t, rc_stage stage, const char *prefix)
                     .n_new = oracle_int(c, "n_new"),
                     .student = {.head = {.tasks = 3}}};
     l.has.replay = rc_method_replays(l.method, l.n_old);
+    l.student.head.classes = l.n_old + l.n_new;
+    if (oracle_int(c, "strong"))
+        set_all(c, &l);
     float weight[RC_LOSS_COUNT];
     bool active[RC_LOSS_COUNT];
     rc_stage_weights(&l, stage, weight, active);
@@ -99,7 +137,9 @@ static void expect_weights(session *t, rc_stage stage, const char *prefix)
             continue;
         bool has = has_loss(c, prefix, i);
         assert_int_equal(active[i], has);
-        assert_true(weight[i] == (has ? rc_training_control(t->training)->weight[i] : 0));
+        float wanted = has ? rc_training_control(t->training)->weight[i] : 0;
+        assert_true(fabsf(weight[i] - wanted) <=
+                    (oracle_int(c, "strong") ? 1e-6f : 0)); /* there, by way of a quotient */
     }
 }
 
@@ -110,7 +150,11 @@ static void expect_first_step(session *t)
     const rc_training_view *view = &t->view;
     size_t rows = (size_t)view->input->n;
     oracle_step_expect_integers(s, "labels", view->labels, rows);
-    subject_expect(s, "logits", view->logits, rows * (size_t)t->student.head.classes);
+    if (!oracle_int(s->c, "strong"))
+        subject_expect(s, "logits", view->logits, rows * (size_t)t->student.head.classes);
+    else
+        subject_expect(s, "turned/gradient", view->turned_gradient,
+                       3 * (size_t)oracle_int(s->c, "n_new") * (size_t)t->student.head.d);
     for (int i = 0; i < RC_LOSS_COUNT; i++)
         if (has_loss(s->c, "loss/", i)) {
             char name[32];
@@ -119,6 +163,26 @@ static void expect_first_step(session *t)
         }
     oracle_net_expect(s, &t->classifier_net, "student/gradient/", view->backbone_gradient, false, s->tolerance);
     subject_expect(s, "head/gradient", view->head_gradient, t->head_count);
+}
+
+static void draw(session *t)
+{
+    subject *s = t->s;
+    int classes = t->student.head.classes, rows = DRAWN * classes;
+    size_t count = (size_t)rows * (size_t)t->student.head.d;
+    double *values = oracle_fill(s->c, "drawn", count, 1, 0);
+    float *features = malloc(count * sizeof *features);
+    int32_t *labels = malloc((size_t)rows * sizeof *labels);
+    assert_true(features != NULL && labels != NULL);
+    for (size_t i = 0; i < count; i++)
+        features[i] = (float)values[i];
+    for (int i = 0; i < rows; i++)
+        labels[i] = i % classes;
+    rc_training_give_drawn(t->training, features, labels);
+    rc_training_control(t->training)->weight[RC_LOSS_DRAWN] = (float)oracle_number(s->c, "drawn");
+    free(values);
+    free(features);
+    free(labels);
 }
 
 /* One step of refinement. */
@@ -132,6 +196,8 @@ static void refine(session *t)
     control->step = control->batch = (uint32_t)oracle_int(s->c, "steps") - 1;
     control->learning_rate = (float)oracle_number(s->c, "refine_lr");
     control->weight[RC_LOSS_CE] = (float)oracle_number(s->c, "refine_ce");
+    if (oracle_int(s->c, "strong"))
+        draw(t);
     expect_weights(t, RC_STAGE_REFINEMENT, "refine/");
     rc_training_send(t->training);
     subject_must(s, s->be->repeat(s->be, rc_training_refinement_step, t->training, 1));
