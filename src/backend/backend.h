@@ -273,6 +273,24 @@ typedef struct rc_mix {
     uint32_t stream;
 } rc_mix;
 
+/* How images are seen while an order of them is read: through random windows of that stream (base/rng.h). */
+typedef struct rc_image_view {
+    uint64_t seed, stream;
+} rc_image_view;
+
+/* Images that are made when they are about to be read. A reader has one caller. */
+typedef struct rc_image_supply {
+    rc_status (*open)(const void *owner, int most, void **reader); /* most: that are fetched at once */
+    void (*close)(void *reader);
+    /* The images with these numbers will be fetched, each of `parts` processes taking every parts-th piece; a negative
+     * one is none. view NULL: as they are. */
+    rc_status (*expect)(void *reader, const int32_t *number, size_t count, const rc_image_view *view, int parts);
+    /* n of them, from place `first` on: image b is number (*place)[b] of those at *from, until the next call. Both are
+     * there even if it fails. */
+    rc_status (*fetch)(void *reader, size_t first, int n, const uint8_t **from, const int32_t **place);
+    rc_status (*read)(const void *owner, int32_t number, uint8_t *to); /* one, as it is */
+} rc_image_supply;
+
 /* Images of a data set that stay where they are. Image i of `count` lies at from + index[i] * bytes; index NULL: i. */
 typedef struct rc_lent_images {
     const uint8_t *from;
@@ -282,6 +300,9 @@ typedef struct rc_lent_images {
     /* Not NULL: they lie in a file that is mapped. To be called before image index[i] is read for the first time; what
      * it fails with is a failure of the backend. Any thread may call it. */
     rc_status (*check)(const void *owner, int32_t index);
+    /* Not NULL: they lie nowhere, and `supply` makes them, at most `most` at once. */
+    const rc_image_supply *supply;
+    int most;
     const void *owner;
 } rc_lent_images;
 
@@ -379,9 +400,10 @@ struct rc_backend {
     /* lend_images: memory for the images that are lent, and behind them for `more` bytes that write_images fills. A
      * backend whose memory is the host's reads the lent ones where they are; any other copies them now. They stay as
      * they are until the handle is released. expect_images: augment or vary will read the `count` images of `order`
-     * (backend memory) from its beginning, so that whoever has them in a file can read ahead. */
+     * (backend memory) from its beginning, so that whoever has them in a file can read ahead. view: how it will see
+     * them, where they can be seen in other ways than as they are; NULL: as they are. */
     rc_status (*lend_images)(rc_backend *, const rc_lent_images *, size_t more, void **images);
-    rc_status (*expect_images)(rc_backend *, void *images, const int32_t *order, size_t count);
+    rc_status (*expect_images)(rc_backend *, void *images, const int32_t *order, size_t count, const rc_image_view *);
     void (*release)(rc_backend *, void *memory);
     void (*write_bytes)(rc_backend *, void *to, const void *from, size_t bytes); /* host -> backend memory */
     void (*read_bytes)(rc_backend *, void *to, const void *from, size_t bytes);  /* backend memory -> host */

@@ -5,6 +5,7 @@
 
 #include "base/clock.h"
 #include "base/memory.h"
+#include "data/stream.h"
 
 /* Counts one sample: its prediction, and whether fewer than five logits are larger than the true one. Ties go to the
  * lower class. Returns whether it is right. */
@@ -42,15 +43,21 @@ static rc_status score_all(rc_scorer *scorer, const rc_task_stream *stream, cons
     float *logits = rc_alloc_zeroed(NULL, (size_t)CHUNK * (size_t)e->classes, sizeof *logits);
     if (logits == NULL)
         return RC_OUT_OF_MEMORY;
-    rc_status status = RC_OK;
+    rc_stream_reader *reader = NULL;
+    rc_status status = test->stream != NULL ? rc_stream_open(test->stream, batch, &reader) : RC_OK;
+    if (status == RC_OK && reader != NULL)
+        status = rc_stream_expect(reader, index, (size_t)count, NULL, 1);
     double told = rc_now();
     for (int from = 0, n; status == RC_OK && from < count; from += n) {
         int room = CHUNK - from % CHUNK;
         n = count - from < room ? count - from : room;
         n = n < batch ? n : batch;
-        status = rc_split_check(test, index + from, n);
+        const uint8_t *images = test->images;
+        const int32_t *which = index + from;
+        status = reader != NULL ? rc_stream_fetch(reader, (size_t)from, n, &images, &which)
+                                : rc_split_check(test, which, n);
         if (status == RC_OK)
-            status = rc_scorer_run(scorer, test->images, index + from, n, logits, NULL);
+            status = rc_scorer_run(scorer, images, which, n, logits, NULL);
         for (int i = 0; status == RC_OK && i < n; i++) {
             int image = index[from + i];
             e->right[image] = count_sample(e, logits + (size_t)i * (size_t)e->classes,
@@ -59,6 +66,7 @@ static rc_status score_all(rc_scorer *scorer, const rc_task_stream *stream, cons
         if (status == RC_OK)
             status = tell(scoring, from + n, count, &told);
     }
+    rc_stream_close(reader);
     rc_free(NULL, logits);
     return status;
 }

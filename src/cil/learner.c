@@ -248,6 +248,9 @@ static rc_status place_images(rc_learner *l, const rc_lent_images *lent, const i
         l->lent[at[is_replayed(l, labels[i])]++] = lent->index != NULL ? lent->index[i] : i;
     rc_lent_images ours = *lent;
     ours.index = l->lent;
+    ours.most = rc_part_of(be, l->settings.batch);
+    if (lent->supply != NULL) /* its windows are the crops */
+        l->augment.pad = 0;
     return be->lend_images(be, &ours, pixels - (size_t)l->given * ours.bytes, &l->task_images);
 }
 
@@ -465,7 +468,12 @@ void rc_learner_send_order(rc_learner *l, int epoch)
     rc_epoch_order(l->settings.seed, l->task, epoch, l->images, l->settings.batch, l->order_host, l->order_scratch);
     size_t count = (size_t)l->batches * (size_t)l->settings.batch;
     l->backend->write_bytes(l->backend, l->task_memory, l->order_host, count * sizeof *l->order_host);
-    l->backend->expect_images(l->backend, l->task_images, l->task_memory, count); /* where it fails, reading waits */
+    uint32_t steps = rc_stage_steps(l, RC_STAGE_TRAINING) + rc_stage_steps(l, RC_STAGE_REFINEMENT);
+    bool trained = (uint32_t)epoch < steps / (uint32_t)l->batches; /* later ones show images as they are met */
+    const rc_image_view view = {l->settings.seed, (uint64_t)(uint32_t)l->task << 48 | (uint64_t)(uint32_t)epoch << 16 |
+                                                      RC_STREAM_WINDOWS};
+    /* Where it fails, reading waits, or fails. */
+    l->backend->expect_images(l->backend, l->task_images, l->task_memory, count, trained ? &view : NULL);
 }
 
 void rc_learner_show(const rc_learner *l, const double *pixels, uint8_t *out)

@@ -45,6 +45,7 @@ enum rc_stream {
     RC_STREAM_DRAWN = 23,        /* features of moved class statistics */
     RC_STREAM_TARGETS = 22,      /* labels that pixels are optimised for */
     RC_STREAM_STAND_INS = 24,    /* whose place beside a mean a stand-in of an old class takes */
+    RC_STREAM_WINDOWS = 27,      /* of images that are decoded when they are read; one an epoch */
     RC_STREAM_BACKBONE = 0x1000, /* one per layer from here on */
     RC_STREAM_GENERATOR = 0x2000,
     RC_STREAM_ENCODER = 0x3000,

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "base/rng.h"
 #include "cil/step_training.h"
+#include "data/stream.h"
 
 static rc_status invert_order(rc_task_stream *stream, const int *order)
 {
@@ -143,12 +144,48 @@ static rc_status check_image(const void *split, int32_t index)
     return rc_split_check(split, &index, 1);
 }
 
+/* ---- pictures that are decoded when they are read --------------------------------------------------------------- */
+
+static rc_status open_reader(const void *split, int most, void **reader)
+{
+    rc_stream_reader *made;
+    rc_status status = rc_stream_open(((const rc_split *)split)->stream, most, &made);
+    *reader = made;
+    return status;
+}
+
+static void close_reader(void *reader)
+{
+    rc_stream_close(reader);
+}
+
+static rc_status expect(void *reader, const int32_t *number, size_t count, const rc_image_view *view, int parts)
+{
+    rc_rng rng = {view != NULL ? view->seed : 0, view != NULL ? view->stream : 0};
+    return rc_stream_expect(reader, number, count, view != NULL ? &rng : NULL, parts);
+}
+
+static rc_status fetch(void *reader, size_t first, int n, const uint8_t **from, const int32_t **place)
+{
+    return rc_stream_fetch(reader, first, n, from, place);
+}
+
+static rc_status read_one(const void *split, int32_t number, uint8_t *to)
+{
+    return rc_stream_read(((const rc_split *)split)->stream, number, to);
+}
+
+static const rc_image_supply supply = {open_reader, close_reader, expect, fetch, read_one};
+
+/* ---- lending ---------------------------------------------------------------------------------------------------- */
+
 rc_lent_images rc_lend_split(const rc_dataset *data, const rc_split *split)
 {
     return (rc_lent_images){.from = split->images,
                             .count = split->count,
                             .bytes = (size_t)data->h * (size_t)data->w * (size_t)data->c,
                             .check = split->pack != NULL ? check_image : NULL,
+                            .supply = split->stream != NULL ? &supply : NULL,
                             .owner = split};
 }
 

@@ -27,6 +27,8 @@
       "shorter side before the centre crop; 0: size") \
     X(TEXT,   interpolation,         "bilinear",  ONE_OF("bilinear|bicubic"),    "data", \
       "filter that resizes pictures, as Pillow has it") \
+    X(TEXT,   decode,                "memory",    ONE_OF("memory|stream"),       "data", \
+      "memory: pictures are decoded once; stream: whenever they are read, for training through random windows") \
     X(WHOLE,  channels,              0,           ONE_OF("0|1|3"),               "data", \
       "1 or 3; 0: as they are") \
     X(SWITCH, exif,                  true,        EITHER,                        "data", \

@@ -9,6 +9,7 @@
 #include "data/image.h"
 #include "data/pack.h"
 #include "data/reader.h"
+#include "data/stream.h"
 
 /* In the order in which they are tried: the first that recognises a path reads it. Any folder of folders looks like
  * class folders, so that one comes last. */
@@ -348,6 +349,11 @@ static rc_status open_with(const rc_reader *reader, const char *path, const rc_d
     RC_TRY(status);
     if (settings->sink == NULL && dataset->train.count == 0 && dataset->test.count == 0)
         return rc_fail(RC_FORMAT, "'%.300s' holds no images; expected: %s", path, reader->layout);
+    if (settings->stream && dataset->train.stream == NULL && dataset->test.stream == NULL)
+        return rc_fail(RC_INVALID_ARGUMENT,
+                       "'%.300s' is of format %s, not of picture files that could be decoded one by one: the setting "
+                       "'decode' must be 'memory'",
+                       path, reader->format);
     RC_TRY(check_labels(dataset));
     status = rc_check_class_names((const char *const *)dataset->class_name, dataset->classes);
     if (status != RC_OK)
@@ -356,6 +362,8 @@ static rc_status open_with(const rc_reader *reader, const char *path, const rc_d
         RC_TRY(conform(dataset, settings));
     if (dataset->pack == NULL && (dataset->train.images != NULL || dataset->test.images != NULL))
         set_normalisation(dataset);
+    if (settings->stream && dataset->c == 3) /* what was measured is there */
+        (void)rc_published_normalisation(dataset->name, dataset->mean, dataset->std);
     return rc_stopped() ? rc_fail(RC_CANCELLED, "stopped while '%.300s' was read", path) : RC_OK;
 }
 
@@ -384,6 +392,7 @@ void rc_dataset_close(rc_dataset *dataset)
     for (int i = 0; i < 2; i++) {
         rc_free(NULL, splits[i]->pack == NULL ? splits[i]->images : NULL);
         rc_free(NULL, splits[i]->labels);
+        rc_stream_destroy(splits[i]->stream);
     }
     rc_pack_close(dataset->pack);
     *dataset = (rc_dataset){0};

@@ -35,6 +35,7 @@ enum { RC_DATA_PIECE = 256 };
 
 struct rc_pack;
 struct rc_image_files;
+struct rc_image_stream;
 
 typedef struct rc_split {
     int count;
@@ -44,6 +45,8 @@ typedef struct rc_split {
      * whoever reads one calls rc_split_check first. */
     const struct rc_pack *pack;
     int first_record;
+    /* NULL, or what decodes the images when they are to be read (stream.h); then `images` is NULL. */
+    struct rc_image_stream *stream;
 } rc_split;
 
 /* What the images of a set are like before they are brought to one size. */
@@ -107,6 +110,9 @@ typedef struct rc_data_settings {
     /* NULL: all images go into memory. Otherwise those of picture files go there; the set that comes back has no images
      * then, and its mean and std are zero. */
     const rc_data_sink *sink;
+    /* Picture files are decoded once, to know them, and then whenever they are read (stream.h). Other formats are
+     * refused. */
+    bool stream;
     bool told;     /* the log knows already what is left out: the same data is read once more */
     rc_pool *pool; /* NULL: one thread */
     const rc_log *log;
@@ -141,9 +147,9 @@ rc_status rc_check_class_name(int label, const char *name, size_t length);
 /* Are there 1 to RC_DATA_MAX_CLASSES names, all different? Classes are found by their names. */
 rc_status rc_check_class_names(const char *const *names, int classes);
 /* Are these images of a split, count of them, what they were when they were packed? index NULL: the first ones.
- * Images in memory always are. */
+ * Images in memory always are. Not for those of a stream. */
 rc_status rc_split_check(const rc_split *split, const int32_t *index, int count);
-/* The checksum of an image that lies in a pack. */
+/* The checksum of an image that lies in a pack or comes from a stream: the CRC-32 of its bytes. */
 uint32_t rc_split_checksum(const rc_split *split, int image);
 /* Frees what the data set holds and clears it; a cleared one is fine. */
 void rc_dataset_close(rc_dataset *dataset);

@@ -12,7 +12,9 @@
 #include "data/hold_out.h"
 #include "data/image.h"
 #include "data/image_kind.h"
+#include "data/pack.h"
 #include "data/reader.h"
+#include "data/stream.h"
 
 /* ---- the list --------------------------------------------------------------------------------------------------- */
 
@@ -280,7 +282,7 @@ static rc_status look(const rc_image_files *files, const rc_data_settings *setti
 enum { PIECE = RC_DATA_PIECE };
 
 typedef struct decoding {
-    const rc_image_files *files;
+    rc_image_files *files;
     const rc_data_settings *settings;
     rc_dataset *dataset;
     rc_split *split;
@@ -289,17 +291,24 @@ typedef struct decoding {
     uint8_t *piece;          /* its images, one for each file: in the split, or on their way to the sink */
     rc_status status[PIECE]; /* of the images of the piece */
     int stored;              /* images that were read, before the piece */
+    rc_image_stream *stream; /* to be made; NULL: the images are kept, or go to the sink */
+    rc_pixel_counts *pixels; /* of a stream */
 } decoding;
+
+static rc_image_fit fit_of(const rc_dataset *dataset, const rc_data_settings *settings)
+{
+    return (rc_image_fit){.resize = settings->resize,
+                          .size = dataset->h,
+                          .channels = dataset->c,
+                          .interpolation = settings->interpolation};
+}
 
 static rc_status decode_one(const decoding *job, int index, uint8_t *out)
 {
     rc_image image;
     rc_image_options options = {.channels = job->dataset->c, .ignore_exif = job->settings->ignore_exif};
     RC_TRY(rc_image_read(rc_image_files_path(job->files, index), &options, &image));
-    rc_image_fit fit = {.resize = job->settings->resize,
-                        .size = job->dataset->h,
-                        .channels = job->dataset->c,
-                        .interpolation = job->settings->interpolation};
+    const rc_image_fit fit = fit_of(job->dataset, job->settings);
     rc_status status = rc_image_fit_into(&image, &fit, out);
     rc_image_free(&image);
     return status;
@@ -372,38 +381,83 @@ static rc_status store_piece(decoding *job, int count, uint8_t *to, int32_t *lab
     return RC_OK;
 }
 
+/* Of a stream the images are looked at, and then forgotten; files that are no images leave the list. */
+static void note_piece(decoding *job, int count)
+{
+    size_t bytes = image_bytes(job->dataset);
+    for (int task = 0, kept = job->stored; task < count; task++)
+        if (job->status[task] == RC_OK)
+            job->files->file[kept++] = job->files->file[job->first + task];
+    for (int i = 0; i < job->split->count - job->stored; i++) {
+        const uint8_t *image = job->split->images + (size_t)i * bytes;
+        job->stream->checksum[job->stored + i] = rc_pack_crc(0, image, bytes);
+        if (job->pixels != NULL)
+            rc_pixels_count(job->pixels, image, bytes / (size_t)job->dataset->c, job->dataset->c);
+    }
+}
+
 /* Files before `first` are passed over. */
 static rc_status decode_pieces(decoding *job, const char *what)
 {
     const rc_data_settings *settings = job->settings;
     rc_split *split = job->split;
     size_t bytes = image_bytes(job->dataset);
+    bool passing = settings->sink != NULL || settings->stream; /* a piece takes the place of the one before */
     int files = job->files->count, stored;
     for (int count; job->first < files; job->first += count) {
         RC_TRY(rc_progress(settings, what, job->first, files));
         count = files - job->first < PIECE ? files - job->first : PIECE;
-        job->piece = split->images + (settings->sink != NULL ? 0 : (size_t)job->first * bytes);
+        job->piece = split->images + (passing ? 0 : (size_t)job->first * bytes);
         rc_pool_run(settings->pool, count, decode_task, job);
         if (rc_stopped()) /* some were not decoded */
             break;
-        uint8_t *to = settings->sink != NULL ? split->images : split->images + (size_t)job->stored * bytes;
+        uint8_t *to = passing ? split->images : split->images + (size_t)job->stored * bytes;
         RC_TRY(store_piece(job, count, to, split->labels + job->stored, &stored));
         if (settings->sink != NULL)
             RC_TRY(settings->sink->take(settings->sink->user, count, to, split->labels + job->stored, stored));
+        split->count = job->stored + stored;
+        if (settings->stream)
+            note_piece(job, count);
         job->stored += stored;
     }
     split->count = job->stored;
     return rc_progress(settings, what, files, files);
 }
 
-static rc_status decode_split(const rc_image_files *files, const rc_data_settings *settings, const char *what,
-                              int first, rc_dataset *dataset, rc_split *split, rc_left_out *left_out)
+static rc_image_stream *make_stream(const rc_dataset *dataset, const rc_data_settings *settings, int count)
+{
+    rc_image_stream *stream = rc_alloc_zeroed(NULL, 1, sizeof *stream);
+    uint32_t *checksum = rc_alloc_zeroed(NULL, (size_t)count, sizeof *checksum);
+    if (stream == NULL || checksum == NULL) {
+        rc_free(NULL, stream);
+        rc_free(NULL, checksum);
+        return NULL;
+    }
+    *stream = (rc_image_stream){.checksum = checksum,
+                                .fit = fit_of(dataset, settings),
+                                .ignore_exif = settings->ignore_exif,
+                                .threads = rc_pool_threads(settings->pool)};
+    return stream;
+}
+
+static rc_status decode_split(rc_image_files *files, const rc_data_settings *settings, const char *what, int first,
+                              rc_dataset *dataset, rc_split *split, rc_pixel_counts *pixels, rc_left_out *left_out)
 {
     if (files->count == 0)
         return RC_OK;
-    decoding job = {.files = files, .settings = settings, .dataset = dataset, .split = split, .left_out = left_out};
+    decoding job = {.files = files,
+                    .settings = settings,
+                    .dataset = dataset,
+                    .split = split,
+                    .left_out = left_out,
+                    .pixels = pixels};
     job.first = first < files->count ? first : files->count;
-    if (settings->sink == NULL)
+    if (settings->stream) {
+        job.stream = split->stream = make_stream(dataset, settings, files->count);
+        if (job.stream == NULL)
+            return RC_OUT_OF_MEMORY;
+    }
+    if (settings->sink == NULL && !settings->stream)
         RC_TRY(rc_split_allocate(dataset, split, files->count));
     else {
         split->images = rc_alloc_zeroed(NULL, PIECE, image_bytes(dataset));
@@ -412,16 +466,23 @@ static rc_status decode_split(const rc_image_files *files, const rc_data_setting
             return RC_OUT_OF_MEMORY;
     }
     rc_status status = decode_pieces(&job, what);
-    if (settings->sink != NULL) {
+    if (settings->sink != NULL || settings->stream) {
         rc_free(NULL, split->images);
         split->images = NULL;
+    }
+    if (status == RC_OK && settings->stream) {
+        files->count = split->count;
+        job.stream->files = *files;
+        *files = (rc_image_files){0};
     }
     return status;
 }
 
-static rc_status decode(const rc_image_files *train, const rc_image_files *test, const rc_data_settings *settings,
+static rc_status decode(rc_image_files *train, rc_image_files *test, const rc_data_settings *settings,
                         rc_dataset *dataset, rc_left_out *left_out)
 {
+    rc_pixel_counts pixels = {0};
+    long long all = (long long)train->count + test->count;
     dataset->h = settings->size;
     dataset->c = settings->channels;
     if (dataset->h == 0 || dataset->c == 0)
@@ -433,14 +494,17 @@ static rc_status decode(const rc_image_files *train, const rc_image_files *test,
     int done = 0;
     if (settings->sink != NULL)
         RC_TRY(settings->sink->begin(settings->sink->user, dataset, train, test, &done));
-    else
-        RC_TRY(rc_check_memory(dataset, (int64_t)train->count + test->count));
+    else if (!settings->stream)
+        RC_TRY(rc_check_memory(dataset, all));
     int rest = done > train->count ? done - train->count : 0;
-    RC_TRY(decode_split(train, settings, "reading images", done, dataset, &dataset->train, left_out));
-    RC_TRY(decode_split(test, settings, "reading test images", rest, dataset, &dataset->test, left_out));
+    bool trained = train->count > 0;
+    RC_TRY(decode_split(train, settings, "reading images", done, dataset, &dataset->train, &pixels, left_out));
+    RC_TRY(decode_split(test, settings, "reading test images", rest, dataset, &dataset->test, trained ? NULL : &pixels,
+                        left_out));
+    if (settings->stream && pixels.pixels > 0)
+        rc_pixels_measure(&pixels, dataset->c, dataset->mean, dataset->std);
     if (dataset->broken > 0)
-        rc_log_write(settings->log, RC_LOG_WARN, "skipped %d of %lld images", dataset->broken,
-                     (long long)train->count + test->count);
+        rc_log_write(settings->log, RC_LOG_WARN, "skipped %d of %lld images", dataset->broken, all);
     return RC_OK;
 }
 

@@ -11,6 +11,7 @@
 
 #include "base/memory.h"
 #include "data/reader.h"
+#include "data/stream.h"
 
 /* Where the fields of the header lie. */
 enum {
@@ -322,7 +323,8 @@ rc_status rc_split_check(const rc_split *split, const int32_t *index, int count)
 
 uint32_t rc_split_checksum(const rc_split *split, int image)
 {
-    return rc_pack_checksum(split->pack, split->first_record + image);
+    return split->stream != NULL ? split->stream->checksum[image]
+                                 : rc_pack_checksum(split->pack, split->first_record + image);
 }
 
 /* ---- the reader -------------------------------------------------------------------------------------------------- */

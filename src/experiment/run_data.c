@@ -72,6 +72,7 @@ static rc_data_settings reading(const rc_config *c, rc_pool *pool, bool skip_bro
                               .channels = c->channels,
                               .ignore_exif = !c->exif,
                               .skip_broken = skip_broken,
+                              .stream = strcmp(c->decode, "stream") == 0,
                               .test_part = 0.2,
                               .test_seed = c->settings.seed,
                               .procedural_seed = c->settings.seed,
@@ -90,6 +91,9 @@ static rc_status read_data(const rc_config *c, rc_pool *pool, bool skip_broken, 
         status = rc_fail(RC_INVALID_ARGUMENT, "%s has %d training and %d test images; a run needs both", c->data,
                          data->train.count, data->test.count);
     size_t image = (size_t)data->h * (size_t)data->w * (size_t)data->c;
+    if (status == RC_OK && data->train.stream != NULL && (c->test_per_class > 0 || c->validation > 0))
+        status = rc_fail(RC_INVALID_ARGUMENT, "the settings '%s' and 'decode: stream' do not go together",
+                         c->validation > 0 ? "validation" : "test_per_class");
     if (status == RC_OK && data->pack != NULL && (c->test_per_class > 0 || c->validation > 0))
         status = rc_fail(RC_INVALID_ARGUMENT,
                          "%s is a pack, whose test images stay as they are: the setting '%s' is not for it; pack the "
@@ -131,6 +135,7 @@ rc_status rc_run_data_pack(const rc_config *config, int threads, bool skip_broke
     RC_TRY(rc_pool_create(threads, &pool));
     rc_data_settings settings = reading(config, pool, skip_broken, &own);
     settings.test_part = test_part;
+    settings.stream = false;
     rc_status status = rc_pack_write(config->data, &settings, out, result);
     rc_pool_destroy(pool);
     return status;

@@ -37,7 +37,7 @@ void rc_hash_text(uint64_t hash, char text[RC_HASH_SIZE])
 static uint64_t hash_split(uint64_t hash, const rc_split *split, size_t image)
 {
     hash = rc_hash_bytes(hash, split->labels, (size_t)split->count * sizeof *split->labels);
-    if (split->pack != NULL) { /* its checksums stand for the images: nobody reads all of them to begin */
+    if (split->images == NULL || split->pack != NULL) { /* checksums stand for images: nobody reads all of them */
         for (int i = 0; i < split->count; i++) {
             uint32_t checksum = rc_split_checksum(split, i);
             hash = rc_hash_bytes(hash, &checksum, sizeof checksum);

@@ -38,6 +38,15 @@ run=(run demo --method finetune,er --threads 1 --set task_sizes=2,2 --set batch=
     --set images_per_class=50 --set size=16 --set net_width=4)
 expect 0 "accuracy" "${run[@]}" --data set --out from-set
 expect 0 "accuracy" "${run[@]}" --data set.pack --out from-pack
+# Decoded whenever they are read, the pictures are the same whatever the threads and the jobs, and with a stop on the way.
+expect 0 "accuracy" "${run[@]}" --data set --decode stream --out stream
+expect 0 "accuracy" "${run[@]}" --data set --decode stream --threads 3 --jobs 2 --stop-after 1 --out stream-3
+expect 0 "accuracy" "${run[@]}" --data set --decode stream --threads 2 --resume --out stream-3
+for method in finetune er; do
+    cmp stream/$method/task-2.safetensors stream-3/$method/task-2.safetensors || fail "$method: threads change a stream"
+    ! cmp -s stream/$method/task-2.safetensors from-set/$method/task-2.safetensors || fail "$method: no random windows"
+done
+expect 1 "is of format pack, not of picture files" "${run[@]}" --data set.pack --decode stream --out no
 for method in finetune er; do
     # the tensors: what comes before them says which data it was
     a=$(tail -c 4096 from-set/$method/task-2.safetensors | cksum) b=$(tail -c 4096 from-pack/$method/task-2.safetensors | cksum)

@@ -311,7 +311,7 @@ static void test_images_that_are_lent(void **state)
     assert_int_equal(rc_backend_open("cuda:fp32", 1, NULL, &be), RC_OK);
     assert_int_equal(be->lend_images(be, &lent, sizeof more, &handle), RC_OK);
     be->write_images(be, handle, LENT * IMAGE, more, sizeof more);
-    assert_int_equal(be->expect_images(be, handle, NULL, 0), RC_OK);
+    assert_int_equal(be->expect_images(be, handle, NULL, 0, NULL), RC_OK);
     be->read_images(be, found, handle, 0, sizeof found);
     assert_int_equal(be->sync(be), RC_OK);
     for (int i = 0; i < LENT; i++)

@@ -319,7 +319,7 @@ static void lent_images_are_read_where_they_are(void **state)
         assert_memory_equal(found + 12 * i, images + 12 * index[i], 12);
     assert_memory_equal(found + 36, more, sizeof more);
     assert_true(checks[7] == 1 && checks[0] == 1 && checks[4] == 1 && checks[1] == 0);
-    SUCCEEDS(be->expect_images(be, handle, order, 4));
+    SUCCEEDS(be->expect_images(be, handle, order, 4, NULL));
     SUCCEEDS(be->sync(be));
     broken = 4;
     be->read_images(be, found, handle, 5, 19); /* of the first two */

@@ -96,11 +96,28 @@ static const struct {
 enum { TRIALS = sizeof trials / sizeof *trials };
 
 /* What says which data there is, and the names of nets, which others test. */
-static const char *const elsewhere[] = {
-    "data",       "format",     "size",      "resize",           "interpolation",  "channels",
-    "exif",       "mean",       "std",       "class_order",      "order",          "tasks",
-    "first_task", "task_sizes", "profile",   "images_per_class", "test_per_class", "test_batch",
-    "net",        "generator",  "validation"};
+static const char *const elsewhere[] = {"data",
+                                        "format",
+                                        "size",
+                                        "resize",
+                                        "interpolation",
+                                        "channels",
+                                        "exif",
+                                        "mean",
+                                        "std",
+                                        "class_order",
+                                        "order",
+                                        "tasks",
+                                        "first_task",
+                                        "task_sizes",
+                                        "profile",
+                                        "images_per_class",
+                                        "test_per_class",
+                                        "test_batch",
+                                        "net",
+                                        "generator",
+                                        "validation",
+                                        "decode"};
 
 static bool is_tried(const char *name)
 {

@@ -35,6 +35,9 @@ typedef struct rc_cpu_lent {
     uint8_t *more; /* what follows them */
     struct rc_ahead *ahead;
     const int32_t *expected; /* the order that is read ahead */
+    void *reader; /* of the supply; then image b of the batch at hand is number place[b] of those at `from` */
+    const uint8_t *from;
+    const int32_t *place;
 } rc_cpu_lent;
 
 void rc_cpu_fill_lent(rc_backend *table);
@@ -44,14 +47,18 @@ const rc_cpu_lent *rc_cpu_read_lent(rc_cpu *cpu, const uint8_t *images, const in
 rc_cpu_lent *rc_cpu_find_lent(const rc_cpu *cpu, const void *images);
 void rc_cpu_release_lent(rc_cpu *cpu, rc_cpu_lent *lent);
 
-/* Image i of a handle, `bytes` bytes. */
-static inline const uint8_t *rc_cpu_image(const rc_cpu_lent *lent, const uint8_t *images, size_t bytes, int32_t i)
+/* Image b of the batch that has been read, number order[b] of a handle, `bytes` bytes. */
+static inline const uint8_t *rc_cpu_image(const rc_cpu_lent *lent, const uint8_t *images, size_t bytes,
+                                          const int32_t *order, int b)
 {
+    int32_t i = order[b];
     if (lent == NULL)
         return images + (size_t)i * bytes;
     const rc_lent_images *given = &lent->given;
     if (i >= given->count)
         return lent->more + (size_t)(i - given->count) * bytes;
+    if (lent->reader != NULL)
+        return lent->from + (size_t)lent->place[b] * bytes;
     return given->from + (size_t)(given->index != NULL ? given->index[i] : i) * bytes;
 }
 

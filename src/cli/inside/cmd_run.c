@@ -13,6 +13,7 @@
 enum {
     METHOD,
     DATA,
+    DECODE,
     OUT,
     RESUME,
     SHARE,
@@ -43,6 +44,8 @@ static const rc_option options[OPTIONS] = {
     [METHOD] = {"method", RC_OPTION_TEXT, "NAME,...", "cwd", "methods to run, or all ('recollect methods' explains)", 0,
                 0},
     [DATA] = {"data", RC_OPTION_TEXT, "PATH", NULL, "where the images are; 'procedural' makes some", 0, 0},
+    [DECODE] = {"decode", RC_OPTION_TEXT, "memory|stream", NULL,
+                "stream: pictures are decoded whenever they are read, for training through random windows", 0, 0},
     [OUT] = {"out", RC_OPTION_TEXT, "FOLDER", NULL, "where results go (required)", 0, 0},
     [RESUME] = {"resume", RC_OPTION_FLAG, NULL, NULL, "go on with the run in that folder, or begin it", 0, 0},
     [SHARE] = {"share", RC_OPTION_FLAG, NULL, NULL, "work on the folder with other processes that share it", 0, 0},
@@ -79,7 +82,7 @@ static rc_status read_config(const rc_option_value *value, const char *preset, c
     static const struct {
         int option;
         const char *key;
-    } direct[] = {{DATA, "data"}, {SEED, "seed"}, {ORDER, "order"}};
+    } direct[] = {{DATA, "data"}, {DECODE, "decode"}, {SEED, "seed"}, {ORDER, "order"}};
     for (size_t i = 0; i < sizeof direct / sizeof *direct; i++)
         if (value[direct[i].option].given)
             RC_TRY(rc_config_set(config, direct[i].key, value[direct[i].option].text));

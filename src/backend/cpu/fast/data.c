@@ -61,7 +61,7 @@ static const uint8_t *image_of(const augment_job *batch, int b)
 {
     const rc_augment *augment = batch->augment;
     size_t bytes = (size_t)augment->h * (size_t)augment->w * (size_t)augment->c;
-    return rc_cpu_image(batch->lent, batch->images, bytes, batch->order[b]);
+    return rc_cpu_image(batch->lent, batch->images, bytes, batch->order, b);
 }
 
 typedef struct crop {

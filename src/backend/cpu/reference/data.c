@@ -105,9 +105,9 @@ static void augment(rc_backend *be, const rc_augment *augment, const uint8_t *im
     int h = augment->h, w = augment->w, c = augment->c, cp = rc_padded(be, c);
     const rc_cpu_lent *lent = rc_cpu_read_lent(rc_cpu_of(be), images, order, rc_step_first(step, n), n);
     for (int b = 0; b < n; b++) {
-        int32_t image = batch_of(order, step, n)[b];
-        view v = draw_view(augment, rc_cpu_image(lent, images, (size_t)h * (size_t)w * (size_t)c, image), step,
-                           rc_step_place(step, n) + (uint64_t)b);
+        const uint8_t *image = rc_cpu_image(lent, images, (size_t)h * (size_t)w * (size_t)c, batch_of(order, step, n),
+                                            b);
+        view v = draw_view(augment, image, step, rc_step_place(step, n) + (uint64_t)b);
         for (int y = 0; y < h; y++)
             for (int x = 0; x < w; x++)
                 for (int channel = 0; channel < cp; channel++) {
@@ -149,7 +149,7 @@ static void vary(rc_backend *be, const rc_vary *vary, const uint8_t *images, con
         for (int i = 0; i < 4; i++)
             draw[i] = rc_rng_bits(rng, first + (uint64_t)i);
         rc_look look = rc_vary_look(vary->h, vary->w, vary->trivial, vary->turns, draw);
-        vary_image(vary, &look, rc_cpu_image(lent, images, bytes, batch_of(order, step, n)[b]),
+        vary_image(vary, &look, rc_cpu_image(lent, images, bytes, batch_of(order, step, n), b),
                    out + (size_t)b * bytes);
         if (turned != NULL)
             turned[b] = rc_vary_label(&look, vary->n_old, vary->classes, labels[batch_of(order, step, n)[b]]);

@@ -181,6 +181,13 @@ static rc_status alloc_images(rc_backend *be, size_t bytes, void **handle)
 /* The device has memory of its own: runs of neighbours are copied, straight from where they are. */
 static rc_status lend_images(rc_backend *be, const rc_lent_images *lent, size_t more, void **handle)
 {
+    *handle = NULL;
+    if (lent->supply) {
+        rc_cuda_of(be)->host.set_message(
+            "cuda: images that are decoded when they are read (the setting 'decode') are for "
+            "backend cpu; a pack serves a GPU");
+        return RC_UNSUPPORTED;
+    }
     rc_status status = alloc_images(be, (size_t)lent->count * lent->bytes + more, handle);
     for (int i = 0, run; i < lent->count && status == RC_OK; i += run) {
         int first = lent->index ? lent->index[i] : i;
@@ -202,7 +209,7 @@ static rc_status lend_images(rc_backend *be, const rc_lent_images *lent, size_t 
 }
 
 /* They were copied when they were lent. */
-static rc_status expect_images(rc_backend *, void *, const int32_t *, size_t)
+static rc_status expect_images(rc_backend *, void *, const int32_t *, size_t, const rc_image_view *)
 {
     return RC_OK;
 }

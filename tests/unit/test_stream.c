@@ -1,0 +1,239 @@
+/* Pictures that are decoded when they are read: the same ones whatever the threads, places and processes. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/memory.h"
+#include "base/pool.h"
+#include "data/stream.h"
+#include "support/data_files.h"
+#include "support/succeeds.h"
+
+enum { PICTURES = 40, SIZE = 6, BYTES = SIZE * SIZE * 3 };
+
+/* Two classes of noise, of several shapes; a fifth of each is for testing. */
+static void write_pictures(void)
+{
+    for (int i = 0; i < PICTURES; i++) {
+        char path[64];
+        data_bytes file = {0};
+        uint8_t pixels[20 * 20 * 3];
+        int h = 8 + i % 12, w = 20 - i % 7;
+        int length = snprintf(path, sizeof path, "P6 %d %d 255\n", w, h);
+        data_add(&file, path, (size_t)length);
+        data_random((uint64_t)i, pixels, (size_t)(h * w * 3));
+        data_add(&file, pixels, (size_t)(h * w * 3));
+        snprintf(path, sizeof path, "set/%s/%02d.ppm", i % 2 ? "odd" : "even", i);
+        data_write(path, file.data, file.size);
+        free(file.data);
+    }
+}
+
+static rc_dataset open_set(int threads)
+{
+    rc_dataset d;
+    rc_pool *pool;
+    SUCCEEDS(rc_pool_create(threads, &pool));
+    data_open("set", &(rc_data_settings){.size = SIZE, .resize = 7, .stream = true, .test_part = 0.2, .pool = pool},
+              &d);
+    rc_pool_destroy(pool);
+    return d;
+}
+
+/* What a reader gives of an order, from `first` on, by pieces of n; process `part` of `parts`. */
+static void read_all(const rc_split *split, const int32_t *order, size_t count, const rc_rng *through, int n, int part,
+                     int parts, uint8_t *out)
+{
+    rc_stream_reader *reader;
+    SUCCEEDS(rc_stream_open(split->stream, n, &reader));
+    SUCCEEDS(rc_stream_expect(reader, order, count, through, parts));
+    for (size_t first = (size_t)(part * n); first + (size_t)n <= count; first += (size_t)(n * parts)) {
+        const uint8_t *from;
+        const int32_t *place;
+        SUCCEEDS(rc_stream_fetch(reader, first, n, &from, &place));
+        for (int b = 0; b < n; b++)
+            memcpy(out + (first + (size_t)b) * BYTES, from + (size_t)place[b] * BYTES, BYTES);
+    }
+    rc_stream_close(reader);
+}
+
+static void order_of(int32_t *order, int count, int of)
+{
+    for (int i = 0; i < count; i++)
+        order[i] = (i * 7 + 3) % of;
+}
+
+/* As they are: what the set is in memory, images, labels, mean and deviation. */
+static void they_are_those_of_the_set(void **state)
+{
+    (void)state;
+    write_pictures();
+    rc_dataset streamed = open_set(3), whole;
+    data_open("set", &(rc_data_settings){.size = SIZE, .resize = 7, .test_part = 0.2}, &whole);
+    const rc_split *pair[2][2] = {{&streamed.train, &whole.train}, {&streamed.test, &whole.test}};
+    for (int s = 0; s < 2; s++) {
+        uint8_t image[BYTES];
+        const rc_split *one = pair[s][0], *other = pair[s][1];
+        assert_null(one->images);
+        assert_int_equal(one->count, other->count);
+        assert_memory_equal(one->labels, other->labels, (size_t)one->count * sizeof *one->labels);
+        for (int i = 0; i < one->count; i++) {
+            SUCCEEDS(rc_stream_read(one->stream, i, image));
+            assert_memory_equal(image, other->images + (size_t)i * BYTES, BYTES);
+        }
+    }
+    assert_memory_equal(streamed.mean, whole.mean, sizeof whole.mean);
+    assert_memory_equal(streamed.std, whole.std, sizeof whole.std);
+    assert_int_not_equal(rc_split_checksum(&streamed.train, 0), rc_split_checksum(&streamed.train, 1));
+    rc_dataset_close(&whole);
+    rc_dataset_close(&streamed);
+}
+
+/* Any number of threads, pieces and processes give the same images; another random stream gives others. */
+static void nothing_depends_on_threads(void **state)
+{
+    (void)state;
+    enum { COUNT = 96 };
+    static uint8_t expected[COUNT * BYTES], found[COUNT * BYTES];
+    int32_t order[COUNT];
+    const rc_rng rng = {5, 77}, other = {5, 78};
+    write_pictures();
+    rc_dataset d = open_set(1);
+    order_of(order, COUNT, d.train.count);
+    read_all(&d.train, order, COUNT, &rng, 4, 0, 1, expected);
+    static const struct {
+        int threads, n, parts;
+    } ways[] = {{3, 4, 1}, {3, 32, 1}, {1, 4, 3}, {4, 8, 2}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+        d.train.stream->threads = ways[i].threads;
+        memset(found, 0, sizeof found);
+        for (int part = 0; part < ways[i].parts; part++)
+            read_all(&d.train, order, COUNT, &rng, ways[i].n, part, ways[i].parts, found);
+        assert_memory_equal(found, expected, sizeof found);
+    }
+    read_all(&d.train, order, COUNT, &other, 4, 0, 1, found);
+    assert_memory_not_equal(found, expected, sizeof found);
+    read_all(&d.train, order, COUNT, NULL, 4, 0, 1, found);
+    assert_memory_not_equal(found, expected, sizeof found);
+    for (int i = 0; i < COUNT; i++) {
+        SUCCEEDS(rc_stream_read(d.train.stream, order[i], expected));
+        assert_memory_equal(found + (size_t)i * BYTES, expected, BYTES);
+    }
+    rc_dataset_close(&d);
+}
+
+/* A run that is resumed begins in the middle; a scorer fetches pieces of several sizes; a place may hold nothing. */
+static void fetching_goes_anywhere(void **state)
+{
+    (void)state;
+    int32_t order[30];
+    uint8_t image[BYTES];
+    const uint8_t *from;
+    const int32_t *place;
+    rc_stream_reader *reader;
+    write_pictures();
+    rc_dataset d = open_set(2);
+    order_of(order, 30, d.train.count);
+    order[9] = -1;
+    SUCCEEDS(rc_stream_open(d.train.stream, 5, &reader));
+    SUCCEEDS(rc_stream_expect(reader, order, 30, NULL, 1));
+    static const int first[] = {20, 25, 0, 5, 5, 8, 13, 2}, n[] = {5, 5, 5, 3, 3, 5, 4, 5};
+    for (size_t i = 0; i < sizeof n / sizeof *n; i++) {
+        SUCCEEDS(rc_stream_fetch(reader, (size_t)first[i], n[i], &from, &place));
+        for (int b = 0; b < n[i]; b++) {
+            if (order[first[i] + b] < 0)
+                continue;
+            SUCCEEDS(rc_stream_read(d.train.stream, order[first[i] + b], image));
+            assert_memory_equal(from + (size_t)place[b] * BYTES, image, BYTES);
+        }
+    }
+    assert_int_equal(rc_stream_fetch(reader, 28, 5, &from, &place), RC_INTERNAL);
+    assert_int_equal(rc_stream_fetch(reader, 0, 4096, &from, &place), RC_INTERNAL);
+    rc_stream_close(reader);
+    rc_dataset_close(&d);
+}
+
+/* A broken picture is found when the set is opened; one that is lost later is named. */
+static void broken_pictures_are_named(void **state)
+{
+    (void)state;
+    data_log log;
+    rc_dataset d;
+    int32_t order[8];
+    const uint8_t *from;
+    const int32_t *place;
+    rc_stream_reader *reader;
+    write_pictures();
+    data_write_text("set/odd/07.ppm", "P6 9 9 255\nnothing");
+    assert_int_equal(rc_dataset_open("set", &(rc_data_settings){.size = SIZE, .stream = true}, &d), RC_FORMAT);
+    data_assert_message("set/odd/07.ppm");
+    data_log_start(&log);
+    data_open("set", &(rc_data_settings){.size = SIZE, .stream = true, .skip_broken = true, .log = &log.log}, &d);
+    assert_int_equal(d.broken, 1);
+    assert_int_equal(d.train.count, PICTURES - 1);
+    for (int i = 0; i < d.train.count; i++) {
+        const char *path = rc_image_files_path(&d.train.stream->files, i);
+        assert_null(strstr(path, "07.ppm"));
+        assert_int_equal(strstr(path, "odd") != NULL, d.train.labels[i] == 1);
+    }
+    order_of(order, 8, d.train.count);
+    const char *lost = rc_image_files_path(&d.train.stream->files, order[6]);
+    assert_int_equal(unlink(lost), 0);
+    SUCCEEDS(rc_stream_open(d.train.stream, 4, &reader));
+    SUCCEEDS(rc_stream_expect(reader, order, 8, NULL, 1));
+    SUCCEEDS(rc_stream_fetch(reader, 0, 4, &from, &place));
+    assert_int_equal(rc_stream_fetch(reader, 4, 4, &from, &place), RC_IO);
+    data_assert_message(lost);
+    rc_stream_close(reader);
+    rc_dataset_close(&d);
+    assert_int_equal(rc_dataset_open("procedural:2", &(rc_data_settings){.stream = true}, &d), RC_INVALID_ARGUMENT);
+    data_assert_message("'decode' must be 'memory'");
+}
+
+/* Areas from 8 to 100 %, sides from 3 : 4 to 4 : 3, anywhere in the picture, evenly. */
+static void windows_are_those_of_imagenet(void **state)
+{
+    (void)state;
+    enum { DRAWN = 4000, H = 300, W = 400 };
+    const rc_rng rng = {1, 2};
+    double area = 0, tall = 0, top = 0, left = 0, smallest = 1, largest = 0;
+    for (uint64_t i = 0; i < DRAWN; i++) {
+        rc_window w = rc_stream_window(rng, i, H, W);
+        double part = (double)w.h * w.w / (H * W), ratio = (double)w.w / w.h;
+        assert_true(w.top >= 0 && w.left >= 0 && w.h >= 1 && w.w >= 1 && w.top + w.h <= H && w.left + w.w <= W);
+        assert_true(ratio > 0.74 && ratio < 1.35);
+        smallest = fmin(smallest, part);
+        largest = fmax(largest, part);
+        area += part / DRAWN;
+        tall += (double)(w.h > w.w) / DRAWN;
+        top += w.h < H ? (double)w.top / (H - w.h) / DRAWN : 0.5 / DRAWN;
+        left += w.w < W ? (double)w.left / (W - w.w) / DRAWN : 0.5 / DRAWN;
+    }
+    assert_true(smallest > 0.078 && smallest < 0.085);
+    assert_true(largest > 0.9 && largest <= 1);
+    assert_true(fabs(area - 0.433) < 0.011); /* torchvision's means of 60,000 draws at this shape; three deviations */
+    assert_true(fabs(tall - 0.413) < 0.023);
+    assert_true(fabs(top - 0.5) < 0.015 && fabs(left - 0.5) < 0.015);
+    /* Nothing fits into a strip: the middle, as large as the ratios allow. */
+    rc_window strip = rc_stream_window(rng, 0, 30, 3000), column = rc_stream_window(rng, 0, 3000, 30);
+    assert_true(strip.h == 30 && strip.w == 40 && strip.top == 0 && strip.left == 1480);
+    assert_true(column.w == 30 && column.h == 40 && column.left == 0 && column.top == 1480);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(they_are_those_of_the_set, data_enter_folder, data_leave_folder),
+        cmocka_unit_test_setup_teardown(nothing_depends_on_threads, data_enter_folder, data_leave_folder),
+        cmocka_unit_test_setup_teardown(fetching_goes_anywhere, data_enter_folder, data_leave_folder),
+        cmocka_unit_test_setup_teardown(broken_pictures_are_named, data_enter_folder, data_leave_folder),
+        cmocka_unit_test(windows_are_those_of_imagenet),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
