@@ -101,6 +101,12 @@ static void *learn(void *user)
     s.seed = 4; /* the pixels of the two halves are then to show other classes */
     snprintf(s.plus_statistics, sizeof s.plus_statistics, "moved-dreams"); /* those of cwd+ */
     s.plus_drawn = 1;
+    if (strcmp(w->backend, "reference64") == 0)
+        s.mixup = s.cutmix = 1; /* pairs of a part are pairs of the batch; four processes have one image each */
+    s.smoothing = 0.125;
+    s.trivial = true;
+    s.cutout = 3;
+    snprintf(s.rotations, sizeof s.rotations, "all");
     assert_int_equal(rc_backend_open(w->backend, 1, NULL, &be), RC_OK);
     assert_int_equal(rc_workers_join(w->table.count > 1 ? &w->table : NULL, be), RC_OK);
     learning_create(&l, be, w->method, &s);
