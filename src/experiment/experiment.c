@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/machine.h"
 #include "base/memory.h"
+#include "experiment/others.h"
 #include "experiment/run_data.h"
 #include "experiment/summary.h"
 
@@ -45,30 +46,6 @@ static rc_status open_data(const rc_run_settings *s, rc_dataset *data)
 
 /* ---- orders and seeds ----------------------------------------------------------------------------------------- */
 
-/* Configuration, name and folder of a trial. */
-static rc_status name_trial(const rc_run_settings *s, int index, rc_trial *t)
-{
-    int seeds = s->seeds > 0 ? s->seeds : 1;
-    char folder[64] = "";
-    t->config = s->config;
-    if (s->orders > 0) {
-        t->config.order = s->order[index / seeds];
-        snprintf(t->name, sizeof t->name, "order %d", t->config.order);
-        snprintf(folder, sizeof folder, "/order-%d", t->config.order);
-    }
-    if (s->seeds > 0) {
-        size_t name = strlen(t->name), path = strlen(folder);
-        unsigned long long seed = s->seed[index % seeds];
-        t->config.settings.seed = seed;
-        snprintf(t->name + name, sizeof t->name - name, "%sseed %llu", name > 0 ? ", " : "", seed);
-        snprintf(folder + path, sizeof folder - path, "%sseed-%llu", path > 0 ? "-" : "/", seed);
-    }
-    int length = snprintf(t->path, sizeof t->path, "%s%s", s->out, folder);
-    if (length < 0 || length >= (int)sizeof t->path)
-        return rc_fail(RC_INVALID_ARGUMENT, "the path %s%s is too long", s->out, folder);
-    return rc_config_check(&t->config);
-}
-
 static rc_status make_trials(experiment *x)
 {
     const rc_run_settings *s = x->settings;
@@ -76,8 +53,11 @@ static rc_status make_trials(experiment *x)
     x->trial = rc_alloc_zeroed(NULL, (size_t)x->trials, sizeof *x->trial);
     if (x->trial == NULL)
         return RC_OUT_OF_MEMORY;
+    int seeds = s->seeds > 0 ? s->seeds : 1;
     for (int i = 0; i < x->trials; i++) {
-        RC_TRY(name_trial(s, i, &x->trial[i]));
+        x->trial[i].config = s->config;
+        RC_TRY(rc_trial_name(&x->trial[i], s->out, s->orders > 0 ? &s->order[i / seeds] : NULL,
+                             s->seeds > 0 ? &s->seed[i % seeds] : NULL));
         RC_TRY(rc_trial_create(&x->trial[i], x->data, s->stop_after));
     }
     return RC_OK;
@@ -273,18 +253,64 @@ static rc_status forecast_run(experiment *x, rc_backend *backend)
 
 /* ---- how it ended --------------------------------------------------------------------------------------------- */
 
-/* Tables, unless it was stopped, and the summary of what is done. */
-static rc_status print_results(const experiment *x, const rc_cell_end *end, bool stopped)
+/* The summary of what is done here, and of what others have done in the folder. `tell`: it is printed, too. */
+static rc_status sum_up(const experiment *x, const rc_cell_end *end, const rc_others *others, bool tell)
 {
     const rc_run_settings *s = x->settings;
-    rc_summary summary = {.cell = x->cell,
-                          .end = end,
-                          .trials = x->trials,
+    size_t own = (size_t)x->cells, all = own + (size_t)(others->trials * (s->methods + 1));
+    rc_cell *cell = rc_alloc(NULL, all * sizeof *cell); /* copies, whose results stay where they are */
+    rc_cell_end *ends = rc_alloc_zeroed(NULL, all, sizeof *ends);
+    rc_status status = cell != NULL && ends != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    rc_summary summary = {.cell = cell,
+                          .end = ends,
+                          .trials = x->trials + others->trials,
                           .methods = s->methods,
                           .jobs = x->jobs,
                           .seconds = rc_now() - x->began,
                           .command_line = s->command_line,
                           .folder = s->out};
+    if (status == RC_OK) {
+        memcpy(cell, x->cell, own * sizeof *cell);
+        memcpy(ends, end, own * sizeof *ends);
+        for (size_t i = own; i < all; i++) {
+            cell[i] = others->cell[i - own];
+            ends[i].status = rc_cell_done(&cell[i]) ? RC_OK : RC_CANCELLED;
+        }
+        if (summary.trials > 1 && tell)
+            status = rc_summary_print(&summary, s->line, s->watch.user);
+    }
+    if (status == RC_OK)
+        status = rc_summary_write(&summary);
+    rc_free(NULL, cell);
+    rc_free(NULL, ends);
+    return status;
+}
+
+/* Others who share the folder may have lists of their own; what they end while this is written, is written once more:
+ * whoever writes last has seen all. */
+static rc_status sum_up_all(const experiment *x, const rc_cell_end *end, bool tell)
+{
+    const rc_run_settings *s = x->settings;
+    bool shared = s->lease_seconds > 0 && (s->orders > 0 || s->seeds > 0);
+    for (int written = -1;; tell = false) {
+        rc_others others = {0};
+        if (shared)
+            RC_TRY(rc_others_read(s->out, x->trial, x->trials, s->orders > 0, s->seeds > 0, s->method, s->methods,
+                                  &others));
+        int done = rc_others_done(&others);
+        rc_status status = done > written ? sum_up(x, end, &others, tell) : RC_OK;
+        bool last = done <= written || !shared || status != RC_OK;
+        written = done;
+        rc_others_free(&others);
+        if (last)
+            return status;
+    }
+}
+
+/* Tables, unless it was stopped, and the summary of what is done. */
+static rc_status print_results(const experiment *x, const rc_cell_end *end, bool stopped)
+{
+    const rc_run_settings *s = x->settings;
     const rc_results *row[RC_MAX_METHODS];
     for (int t = 0; t < x->trials && !stopped; t++) {
         if (cell_of(x, t, -1)->elsewhere)
@@ -295,9 +321,7 @@ static rc_status print_results(const experiment *x, const rc_cell_end *end, bool
             row[m] = &cell_of(x, t, m)->results;
         rc_results_print(row, s->methods, s->line, s->watch.user);
     }
-    if (x->trials > 1 && !stopped)
-        RC_TRY(rc_summary_print(&summary, s->line, s->watch.user));
-    return rc_summary_write(&summary);
+    return sum_up_all(x, end, !stopped);
 }
 
 /* One cell's message is the message of the run; several are logged, and counted in the message. */

@@ -217,6 +217,31 @@ static rc_status open_folder(rc_run_folder *folder, const char *path, const rc_r
     return rc_file_exists(config) ? check_config(who->config, config) : write_config(who->config, config);
 }
 
+rc_status rc_run_folder_look(rc_run_folder *folder, const char *path, const rc_json *like, bool *alike)
+{
+    char run[RC_PATH_SIZE];
+    const rc_json *value = NULL, *config = rc_json_member(like, "config");
+    *alike = false;
+    RC_TRY(rc_path_in(path, "run.json", run));
+    if (!rc_file_exists(run))
+        return RC_OK;
+    RC_TRY(rc_json_load(run, 1 << 20, &folder->identity));
+    const rc_json *there = rc_json_member(folder->identity, "config");
+    const char *data = rc_json_string(rc_json_member(folder->identity, "data_fingerprint"));
+    const char *kind = rc_json_string(rc_json_member(folder->identity, "format"));
+    if (data == NULL || strcmp(data, rc_json_string(rc_json_member(like, "data_fingerprint"))) != 0 || kind == NULL ||
+        strcmp(kind, format) != 0)
+        return RC_OK;
+    while ((value = rc_json_next(config, value)) != NULL) {
+        const char *key = rc_json_key(value), *other = rc_json_string(rc_json_member(there, key));
+        bool free = strcmp(key, "order") == 0 || strcmp(key, "seed") == 0;
+        if (!free && (other == NULL || strcmp(other, rc_json_string(value)) != 0))
+            return RC_OK;
+    }
+    *alike = true;
+    return RC_OK;
+}
+
 rc_status rc_run_folder_open(rc_run_folder *folder, const char *path, const rc_run_identity *identity, bool resume,
                              bool shared)
 {

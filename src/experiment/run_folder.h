@@ -32,6 +32,9 @@ rc_status rc_run_folder_is_free(const char *path);
  * so at once, one gets the folder; `shared`: all that say so. */
 rc_status rc_run_folder_open(rc_run_folder *folder, const char *path, const rc_run_identity *identity, bool resume,
                              bool shared);
+/* Only reads run.json, of which it keeps the identity. *alike: it is there, and but for order and seed it is of the
+ * settings and the data of another identity. Takes no lock. */
+rc_status rc_run_folder_look(rc_run_folder *folder, const char *path, const rc_json *like, bool *alike);
 void rc_run_folder_close(rc_run_folder *folder); /* a zeroed one is fine */
 
 #endif

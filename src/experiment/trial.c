@@ -1,6 +1,37 @@
 #include "experiment/trial.h"
 
+#include <stdio.h>
+
 #include "base/memory.h"
+
+void rc_trial_folder_name(const int *order, const uint64_t *seed, char *name, size_t size)
+{
+    char first[32] = "", second[32] = "";
+    if (order != NULL)
+        snprintf(first, sizeof first, "order-%d", *order);
+    if (seed != NULL)
+        snprintf(second, sizeof second, "seed-%llu", (unsigned long long)*seed);
+    snprintf(name, size, "%s%s%s", first, order != NULL && seed != NULL ? "-" : "", second);
+}
+
+rc_status rc_trial_name(rc_trial *t, const char *out, const int *order, const uint64_t *seed)
+{
+    char folder[64], first[32] = "", second[32] = "";
+    if (order != NULL) {
+        t->config.order = *order;
+        snprintf(first, sizeof first, "order %d", *order);
+    }
+    if (seed != NULL) {
+        t->config.settings.seed = *seed;
+        snprintf(second, sizeof second, "seed %llu", (unsigned long long)*seed);
+    }
+    snprintf(t->name, sizeof t->name, "%s%s%s", first, order != NULL && seed != NULL ? ", " : "", second);
+    rc_trial_folder_name(order, seed, folder, sizeof folder);
+    int length = snprintf(t->path, sizeof t->path, "%s%s%s", out, folder[0] != '\0' ? "/" : "", folder);
+    if (length < 0 || length >= (int)sizeof t->path)
+        return rc_fail(RC_INVALID_ARGUMENT, "the path %s/%s is too long", out, folder);
+    return rc_config_check(&t->config);
+}
 
 /* Training images of every class, by position, that are used. */
 static void count_images(rc_trial *t)

@@ -18,6 +18,12 @@ typedef struct rc_trial {
     rc_run_folder folder;
 } rc_trial;
 
+/* Sets configuration, name and folder, below `out`, of the trial with that order and that seed; NULL: the
+ * configuration's, which then is in no name. config must be set. */
+rc_status rc_trial_name(rc_trial *trial, const char *out, const int *order, const uint64_t *seed);
+/* "order-3", "seed-5", "order-3-seed-5", "". */
+void rc_trial_folder_name(const int *order, const uint64_t *seed, char *name, size_t size);
+
 /* Orders the classes and cuts them into tasks. The caller sets config, name and path before. stop_after: tasks to
  * run; 0: all. After a failure, destroy the trial as usual. */
 rc_status rc_trial_create(rc_trial *trial, const rc_dataset *data, int stop_after);

@@ -56,6 +56,19 @@ expect 0 "accuracy" "${grid[@]}" --out parts --share --shard slurm
 [ "$(grep -c "task 2 of 2: accuracy" out.txt)" -eq 2 ] || fail "part 2 of 2 has run more than its order"
 same parts
 
+# ---- lists of their own: whoever ends last sums up all of them --------------------------------------------------------
+"$recollect" "${grid[@]}" --orders 1 --out lists --share --lease 5 >first.txt 2>&1 &
+first=$!
+expect 0 "accuracy" "${grid[@]}" --orders 0 --out lists --share --lease 5
+wait $first || fail "the first of two lists failed: $(tail -n 3 first.txt)"
+same lists
+mkdir -p lists/order-7 lists/order-8x lists/order-01
+cp lists/order-1/run.json lists/order-01
+sed 's/"epochs": "2"/"epochs": "3"/' lists/order-1/run.json >lists/order-7/run.json
+expect 0 "order 1" "${grid[@]}" --out lists --share
+same lists
+[ "$(grep -c order lists/summary.json)" -eq "$(grep -c order one/summary.json)" ] || fail "folders of other runs are summed up"
+
 # ---- who does not share does not join ---------------------------------------------------------------------------------
 "$recollect" "${grid[@]}" --out apart --share --set epochs=500 >first.txt 2>&1 &
 first=$!
