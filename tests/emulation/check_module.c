@@ -482,6 +482,17 @@ static void test_large_layers(void **state)
     check_few(&rc_cases_large);
 }
 
+/* Many multiprocessors share the positions of a layer: each has a part, which begins anywhere. */
+static void test_large_layers_in_parts(void **state)
+{
+    (void)state;
+    use_module(module);
+    assert_int_equal(setenv("RECOLLECT_EMULATED_MULTIPROCESSORS", "12", 1), 0);
+    check_case("conv_backward_weight_large", 1, true, 10); /* stride 2 */
+    check_case("conv_backward_weight_large", 1, true, 12); /* enlarged */
+    assert_int_equal(unsetenv("RECOLLECT_EMULATED_MULTIPROCESSORS"), 0);
+}
+
 /* Chains of every shape that is taken, with and without gradients. */
 static void test_chains(void **state)
 {
@@ -680,6 +691,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_wide_layers),
         cmocka_unit_test(test_workspace_is_small),
         cmocka_unit_test(test_large_layers),
+        cmocka_unit_test(test_large_layers_in_parts),
         cmocka_unit_test(test_chains),
         cmocka_unit_test(test_chains_that_share_blocks),
         cmocka_unit_test(test_spoiled_chains),

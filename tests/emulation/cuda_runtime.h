@@ -8,7 +8,8 @@
  * the Nth allocation on; lost:N, illegal:N, launch:N, broken from the Nth piece of work on (kernel, copy), which, as on
  * a GPU, whoever waits next is told. RECOLLECT_EMULATED_COUNTS names a file that is told in the end how much there was:
  * "allocations N\nworks N\nbytes N", the last at once. RECOLLECT_EMULATED_DEVICE is the architecture, sm_90 if it is
- * not set: sm_80, sm_86, sm_89, sm_100, sm_120. RECOLLECT_EMULATED_LAUNCHES names a file that gets a line for every
+ * not set: sm_80, sm_86, sm_89, sm_100, sm_120. RECOLLECT_EMULATED_MULTIPROCESSORS is how many it has, 1 if it is not
+ * set: large layers are cut into so many parts. RECOLLECT_EMULATED_LAUNCHES names a file that gets a line for every
  * kernel, the types of its parameters; then no kernel is run: that shows which ones the largest steps would take.
  * RECOLLECT_EMULATED_CARDS is the number of cards, 1 if it is not set. */
 #ifndef RC_EMULATION_CUDA_RUNTIME_H

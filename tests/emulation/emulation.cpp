@@ -563,7 +563,7 @@ cudaError_t cudaSetDevice(int number)
 }
 
 /* RECOLLECT_EMULATED_DEVICE: a card of that architecture. Where kernels are run and not only named it has one
- * multiprocessor, so that small cases reach the kernels of large ones. */
+ * multiprocessor, so that small cases reach the kernels of large ones, or RECOLLECT_EMULATED_MULTIPROCESSORS. */
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int number)
 {
     static const struct {
@@ -571,7 +571,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int number)
         int major, minor, multiprocessors, shared_kib;
     } known[] = {{"sm_90", 9, 0, 132, 227}, {"sm_80", 8, 0, 108, 163},   {"sm_86", 8, 6, 84, 99},
                  {"sm_89", 8, 9, 128, 99},  {"sm_100", 10, 0, 148, 227}, {"sm_120", 12, 0, 170, 99}};
-    const char *wanted = getenv("RECOLLECT_EMULATED_DEVICE");
+    const char *wanted = getenv("RECOLLECT_EMULATED_DEVICE"), *several = getenv("RECOLLECT_EMULATED_MULTIPROCESSORS");
     int which = 0;
     for (size_t i = 0; wanted && i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, wanted) == 0)
@@ -580,7 +580,10 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int number)
                    {{(char)number}},
                    known[which].major,
                    known[which].minor,
-                   launches ? known[which].multiprocessors : 1,
+                   launches  ? known[which].multiprocessors
+                   : several ? atoi(several)
+                             : 1,
+
                    (size_t)known[which].shared_kib * 1024};
     return cudaSuccess;
 }
