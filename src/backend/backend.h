@@ -358,7 +358,7 @@ struct rc_backend {
     size_t act_bytes, real_bytes;
     bool sizing;       /* it takes no memory and runs no step, it only counts: see rc_backend_open_sizing */
     int lanes;         /* how many run beside each other; 0 or 1: fork and join do nothing */
-    size_t busy_bytes; /* with lanes: an operation on a larger map keeps the whole device busy */
+    size_t busy_bytes; /* an operation on a larger map keeps the whole device busy, and gains nothing beside another */
     /* rc_backend_measure() and rc_backend_measure_now(). NULL: not known. */
     rc_peak (*measure)(rc_backend *);
     double (*measure_now)(rc_backend *, double seconds);

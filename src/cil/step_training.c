@@ -66,7 +66,7 @@ static rc_status create_passes(rc_training *t)
     RC_TRY(rc_tensor_create(be, t->rows, net->h, net->w, net->c, &t->input));
     if (t->teacher == NULL)
         return RC_OK;
-    rc_pass_settings teacher = {.mode = RC_PASS_EVAL, .n = t->rows, .constant_model = true};
+    rc_pass_settings teacher = {.mode = RC_PASS_EVAL, .n = t->rows, .constant_model = true, .lender = t->student_pass};
     RC_TRY(rc_pass_create(be, net, &teacher, &t->teacher_pass));
     rc_pass_prepare(t->teacher_pass, &t->teacher->backbone);
     return RC_OK;
@@ -322,12 +322,12 @@ static void head_gradient(rc_training *t, const void *features, bool refines)
 }
 
 /* Between the two passes a device has little to do, so what need not wait runs on the side lane: the teacher beside the
- * student, relations beside the losses on logits, gradients of head and projections beside the backward pass. */
+ * student, unless it lies in the student's memory, relations beside the losses on logits, gradients of head and projections beside the backward pass. */
 void rc_training_gradients(rc_training *t)
 {
     rc_backend *be = t->backend;
     rc_classifier *student = t->student;
-    if (t->teacher != NULL)
+    if (t->teacher != NULL && !rc_pass_borrows(t->teacher_pass))
         be->fork(be, RC_SIDE_LANE);
     clear_logit_gradients(t);
     ask_teacher(t);
@@ -390,7 +390,7 @@ void rc_training_begin_epoch(rc_training *t)
 
 rc_status rc_training_begin_refinement(rc_training *t)
 {
-    rc_pass_settings frozen = {.mode = RC_PASS_EVAL, .n = t->rows, .constant_model = true};
+    rc_pass_settings frozen = {.mode = RC_PASS_EVAL, .n = t->rows, .constant_model = true, .lender = t->student_pass};
     RC_TRY(rc_pass_create(t->backend, t->student->backbone.net, &frozen, &t->frozen_pass));
     rc_pass_prepare(t->frozen_pass, &t->student->backbone);
     rc_optimiser_freeze(t->optimiser, RANGE_BACKBONE, true);

@@ -346,6 +346,11 @@ size_t rc_pass_bytes(const rc_pass *pass)
     return pass->bytes;
 }
 
+bool rc_pass_borrows(const rc_pass *pass)
+{
+    return pass->settings.lender != NULL && pass->passing == pass->settings.lender->passing;
+}
+
 rc_status rc_tensor_create(rc_backend *backend, int n, int h, int w, int c, rc_tensor *tensor)
 {
     *tensor = (rc_tensor){.n = n, .h = h, .w = w, .c = c, .groups = 1, .group_end = {n}};

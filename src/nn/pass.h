@@ -26,6 +26,9 @@ typedef struct rc_pass_settings {
     int running_updates;          /* how many times each group's update is applied; 0: once (ABD: twice) */
     int frozen;                   /* TRAIN: so many first layers stay as they are, see below */
     bool constant_model;          /* FROZEN, EVAL: forward relies on an earlier rc_pass_prepare() of the same model */
+    /* EVAL: what lives no longer than a forward call may lie in the memory of this pass, which then must not be between
+     * its forward and its backward call; see rc_pass_borrows. NULL: nobody lends. It must outlive the new pass. */
+    const struct rc_pass *lender;
 } rc_pass_settings;
 
 typedef struct rc_pass rc_pass;
@@ -33,6 +36,10 @@ typedef struct rc_pass rc_pass;
 /* The net must outlive the pass. All memory is taken here: one block. */
 rc_status rc_pass_create(rc_backend *backend, const rc_net *net, const rc_pass_settings *settings, rc_pass **pass);
 void rc_pass_destroy(rc_pass *pass); /* NULL is fine */
+
+/* Does the pass lie in the memory of its lender? It does if that is large enough, and if running the two side by side
+ * gains nothing (busy_bytes of the backend). */
+bool rc_pass_borrows(const rc_pass *pass);
 
 /* A smaller last batch: the next calls work on n images, at most the number it was created with, in as many groups. */
 rc_status rc_pass_set_batch(rc_pass *pass, int n, const int *group_end);
@@ -67,7 +74,7 @@ void *rc_pass_input_gradient(rc_pass *pass);             /* act (n, h, w, cp) */
  * running statistics are those of the model of the last forward call. */
 const rc_bn_stat *rc_pass_bn_statistics(rc_pass *pass, int *count);
 
-/* Bytes of backend memory held. */
+/* Bytes of backend memory held, without what is borrowed. */
 size_t rc_pass_bytes(const rc_pass *pass);
 
 /* A plain tensor (nothing pending) with memory of its own, for inputs. On failure tensor->raw is NULL. */

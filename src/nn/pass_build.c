@@ -171,7 +171,10 @@ static void add_layer_buffers(rc_pass_build *b, int index)
 
 static void *address(const rc_pass_build *b, int buffer)
 {
-    return buffer == RC_NO_BUFFER ? NULL : (char *)b->pass->block + b->plan.buffer[buffer].offset;
+    if (buffer == RC_NO_BUFFER)
+        return NULL;
+    size_t offset = b->plan.buffer[buffer].offset, kept = b->plan.kept_bytes;
+    return offset < kept ? (char *)b->pass->block + offset : (char *)b->pass->passing + (offset - kept);
 }
 
 /* Vector number `index` of a buffer of vectors. */
@@ -277,6 +280,29 @@ static rc_status reserve(rc_pass *pass)
     return RC_OK;
 }
 
+static bool borrows(const rc_pass_build *b, size_t bytes)
+{
+    const rc_pass *lender = b->pass->settings.lender;
+    size_t largest = 0;
+    for (int i = 0; i < b->net->layers; i++) {
+        size_t map = rc_pass_map_bytes(b, &b->net->layer[i]);
+        largest = map > largest ? map : largest;
+    }
+    return b->eval && lender != NULL && bytes <= lender->passing_bytes && largest > b->backend->busy_bytes;
+}
+
+static rc_status take_memory(rc_pass_build *b)
+{
+    rc_pass *pass = b->pass;
+    size_t kept = b->plan.kept_bytes, passing = b->plan.bytes - kept;
+    bool borrowed = borrows(b, passing);
+    pass->bytes = borrowed ? kept : b->plan.bytes;
+    pass->passing_bytes = borrowed ? 0 : passing;
+    RC_TRY(b->backend->alloc(b->backend, pass->bytes, &pass->block));
+    pass->passing = borrowed ? pass->settings.lender->passing : (char *)pass->block + kept;
+    return RC_OK;
+}
+
 static rc_status build(rc_pass_build *b, rc_pass_step *copy)
 {
     rc_pass *pass = b->pass;
@@ -290,8 +316,7 @@ static rc_status build(rc_pass_build *b, rc_pass_step *copy)
     rc_pass_list_steps(b);
     RC_TRY(rc_plan_place(&b->plan));
     rc_pass_list_lanes(b, copy);
-    RC_TRY(b->backend->alloc(b->backend, b->plan.bytes, &pass->block));
-    pass->bytes = b->plan.bytes;
+    RC_TRY(take_memory(b));
     for (int i = 0; i < b->net->layers; i++)
         point_layer(b, i, &stats);
     pass->input_gradient = address(b, b->input_gradient);

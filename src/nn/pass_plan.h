@@ -17,7 +17,8 @@ typedef struct rc_plan {
     rc_plan_buffer *buffer; /* the caller's memory, as is `order` */
     int *order;             /* as many ints */
     int count;
-    size_t bytes; /* of the block that holds them all */
+    size_t bytes;      /* of the block that holds them all */
+    size_t kept_bytes; /* of its beginning, where those are that are in use all the time, and no others */
 } rc_plan;
 
 /* Number of the new buffer. The caller has made room for as many as it adds. */

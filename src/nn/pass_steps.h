@@ -67,8 +67,9 @@ struct rc_pass {
     int prepare_end, forward_end, backward_end;
     rc_tensor *input; /* of the last forward call */
     void *input_gradient;
-    void *block; /* all backend memory */
-    size_t bytes;
+    void *block;   /* all backend memory that it holds */
+    void *passing; /* what does not live all the time: behind the rest in that block, or in the lender's */
+    size_t bytes, passing_bytes;
 };
 
 #endif

@@ -488,6 +488,64 @@ static void memory_is_reused(void **state)
     rc_backend_close(be);
 }
 
+static void compare_outputs(nn_fixture *a, rc_pass *one, rc_pass *two)
+{
+    for (int l = 0; l < net.layers; l++) {
+        const rc_tensor *map = rc_pass_output(one, l);
+        if (!net.layer[l].output)
+            continue;
+        size_t count = (size_t)a->input.n * (size_t)net.layer[l].c_out;
+        double *x = map ? nn_read_map(a, map, map->raw) : nn_read(a, rc_pass_features(one), count);
+        double *y = map ? nn_read_map(a, map, rc_pass_output(two, l)->raw) : nn_read(a, rc_pass_features(two), count);
+        expect_close("output", y, x, map ? nn_map_count(map) : count, 0);
+        free(x);
+        free(y);
+    }
+}
+
+/* A pass in the memory of another: the same bits as in its own, before every step of the lender; which goes on as if
+ * nobody had been there. Where it does not pay it has memory of its own. */
+static void passes_lend_memory(void **state)
+{
+    (void)state;
+    size_t saved = 0;
+    for (int i = 0; next_net(i); i++) {
+        nn_fixture lender, other;
+        rc_pass *own, *borrower, *beside;
+        nn_open(&lender, "cpu", 2, &net, &train, 1);
+        nn_open(&other, "cpu", 2, &net, &train, 1);
+        rc_pass_settings settings = {.mode = RC_PASS_EVAL, .n = train.n};
+        nn_must(rc_pass_create(lender.backend, &net, &settings, &own));
+        settings.lender = lender.pass;
+        nn_must(rc_pass_create(lender.backend, &net, &settings, &borrower));
+        assert_true(rc_pass_borrows(borrower));
+        assert_false(rc_pass_borrows(own));
+        assert_true(rc_pass_bytes(borrower) <= rc_pass_bytes(own));
+        saved += rc_pass_bytes(own) - rc_pass_bytes(borrower);
+        lender.backend->busy_bytes = SIZE_MAX;
+        nn_must(rc_pass_create(lender.backend, &net, &settings, &beside));
+        assert_false(rc_pass_borrows(beside));
+        assert_int_equal(rc_pass_bytes(beside), rc_pass_bytes(own));
+        for (int step = 0; step < 2; step++) {
+            rc_pass_forward(own, &lender.model, &lender.input);
+            rc_pass_forward(borrower, &lender.model, &lender.input);
+            nn_step(&lender, LOSS);
+            nn_step(&other, LOSS);
+            compare_outputs(&lender, own, borrower);
+        }
+        double *x = nn_read(&lender, lender.gradient, net.params), *y = nn_read(&other, other.gradient, net.params);
+        expect_close("gradient", x, y, net.params, 0);
+        free(x);
+        free(y);
+        rc_pass_destroy(own);
+        rc_pass_destroy(borrower);
+        rc_pass_destroy(beside);
+        nn_close(&lender);
+        nn_close(&other);
+    }
+    assert_true(saved > 0);
+}
+
 static void refused(rc_backend *be, rc_pass_settings settings, const char *words)
 {
     rc_pass *pass = (rc_pass *)&settings;
@@ -557,6 +615,7 @@ int main(void)
         cmocka_unit_test(constant_models_are_prepared_once),
         cmocka_unit_test(lazy_inputs_are_stored_once),
         cmocka_unit_test(memory_is_reused),
+        cmocka_unit_test(passes_lend_memory),
         cmocka_unit_test(bad_settings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
