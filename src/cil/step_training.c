@@ -322,7 +322,8 @@ static void head_gradient(rc_training *t, const void *features, bool refines)
 }
 
 /* Between the two passes a device has little to do, so what need not wait runs on the side lane: the teacher beside the
- * student, unless it lies in the student's memory, relations beside the losses on logits, gradients of head and projections beside the backward pass. */
+ * student, unless it lies in the student's memory; relations beside the losses on logits; gradients of head and
+ * projections beside the backward pass. */
 void rc_training_gradients(rc_training *t)
 {
     rc_backend *be = t->backend;

@@ -1,5 +1,5 @@
-/* First fit: what is always in use first, then the largest buffers. For the nets of this project that comes within a few percent of the peak of
- * live memory. */
+/* First fit: what is always in use first, then the largest buffers. For the nets of this project that comes within a
+ * few percent of the peak of live memory. */
 #include "nn/pass_plan.h"
 
 #include <limits.h>
