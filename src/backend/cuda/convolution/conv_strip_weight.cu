@@ -36,8 +36,9 @@ enum {
     RUN_BYTES = STRIP_RUN * WGMMA_ROW,
     RING_RUNS = STRIP_UNDER + STRIP_AHEAD, /* of dL/draw */
     DRAW_BYTES = RING_RUNS * RUN_BYTES,
-    AGAIN = 3 * 8,                 /* rows that are twice in a ring of the source: 15 + 2 may follow the last */
-    PRODUCT_BYTES = 16 * WGMMA_ROW /* the rows of a product */
+    AGAIN = 3 * 8,                  /* rows that are twice in a ring of the source: 15 + 2 may follow the last */
+    PRODUCT_BYTES = 16 * WGMMA_ROW, /* the rows of a product */
+    SPARE_BYTES = 3 * PRODUCT_BYTES /* compute-sanitizer takes 192 columns for so much, though their rows overlap */
 };
 
 /* Four warps for each line of taps. */
@@ -308,7 +309,7 @@ bool rc_cuda_plan_strip_weight(const rc_cuda *cuda, const rc_conv *conv, const a
     int blocks = cuda->multiprocessors / (tiles * a->out_step), most = shares(a->runs, STRIP_LEAST);
     blocks = blocks < most ? blocks : most;
     plan->grid = dim3((unsigned)greatest(blocks, 1), (unsigned)tiles, (unsigned)a->out_step);
-    plan->shared_bytes = WGMMA_ALIGN + a->draws * DRAW_BYTES + a->parts * part_bytes(a->more);
+    plan->shared_bytes = WGMMA_ALIGN + a->draws * DRAW_BYTES + a->parts * part_bytes(a->more) + SPARE_BYTES;
     return plan->shared_bytes <= rc_cuda_shared(cuda, CONV_SHARED_MOST);
 }
 
