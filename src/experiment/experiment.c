@@ -454,7 +454,8 @@ static rc_status compare_badges(const experiment *x, const rc_backend *backend)
 /* The leader, before anything is written. */
 static rc_status meet(const experiment *x, const rc_backend *backend)
 {
-    int batch = x->settings->config.settings.batch;
+    const rc_settings *training = &x->settings->config.settings;
+    int batch = training->batch;
     if (x->workers == NULL)
         return RC_OK;
     RC_TRY(rc_workers_check(x->workers, backend));
@@ -463,6 +464,12 @@ static rc_status meet(const experiment *x, const rc_backend *backend)
                        "the setting 'batch' is %d, which %d processes cannot share in equal parts: choose a batch that "
                        "%d divides, or another number of processes",
                        batch, x->workers->count, x->workers->count);
+    if ((training->mixup > 0 || training->cutmix > 0) && batch / x->workers->count % 2 != 0)
+        return rc_fail(
+            RC_INVALID_ARGUMENT,
+            "the settings 'mixup' and 'cutmix' mix neighbours, and of the batch of %d each of %d processes has "
+            "%d images: choose a batch that %d divides",
+            batch, x->workers->count, batch / x->workers->count, 2 * x->workers->count);
     rc_workers_word(x->workers, RC_WORD_MEET);
     return compare_badges(x, backend);
 }

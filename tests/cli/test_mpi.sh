@@ -85,6 +85,8 @@ usage() {
     processes 3 "${tiny[@]}" --out thirds && fail "a batch of 16 was shared by 3 processes"
     grep -qF "'batch' is 16, which 3 processes cannot share" err.txt || fail "no word of the batch: $(cat err.txt)"
     [ ! -e thirds ] || fail "what could not begin left a folder"
+    processes 2 "${tiny[@]}" --set batch=10 --set mixup=1 --out odd && fail "pairs of 5 images were mixed"
+    grep -qF "choose a batch that 4 divides" err.txt || fail "no word of the pairs: $(cat err.txt)"
     OMPI_COMM_WORLD_SIZE=2 RECOLLECT_MPI_MODULE=/nowhere expect 1 "started as one of 2: RECOLLECT_MPI_MODULE" \
         "${tiny[@]}" --out missing
     OMPI_COMM_WORLD_SIZE=2 RECOLLECT_MPI_MODULE=/nowhere expect 0 "accuracy" "${tiny[@]}" --stop-after 1 --mpi off --out alone
