@@ -43,9 +43,11 @@ template <typename Function> static bool find(void *library, const char *name, F
     return symbol != NULL;
 }
 
-/* False: there is no NCCL, or one that cannot be captured. */
+/* False: there is no NCCL, or one that cannot be captured. Buffers of captured steps are not registered: they come from
+ * a pool, whose memory other processes cannot map. */
 static bool open_nccl(nccl *calls, int *version)
 {
+    setenv("NCCL_GRAPH_REGISTER", "0", 0);
     const char *wanted = getenv("RECOLLECT_NCCL_LIBRARY"), *name = wanted && wanted[0] ? wanted : "libnccl.so.2";
     void *library = strcmp(name, "none") != 0 ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL; /* stays open */
     return library && find(library, "ncclGetVersion", &calls->version) &&
@@ -55,6 +57,36 @@ static bool open_nccl(nccl *calls, int *version)
            find(library, "ncclRecv", &calls->receive) && find(library, "ncclGroupStart", &calls->begin_group) &&
            find(library, "ncclGroupEnd", &calls->end_group) && calls->version(version) == 0 &&
            *version >= NCCL_LEAST_VERSION;
+}
+
+typedef struct talk_kind {
+    bool scatter; /* otherwise every process's block goes to all */
+    size_t bytes, total;
+} talk_kind;
+
+static size_t length_of(const talk_kind *kind, int process)
+{
+    size_t first = (size_t)process * kind->bytes;
+    size_t left = kind->total > first ? kind->total - first : 0;
+    return left < kind->bytes ? left : kind->bytes;
+}
+
+/* To every process its block, or the own block to every process; empty ones do not travel. */
+static int talk_in_blocks(const nccl *calls, void *comm, const rc_workers *workers, const talk_kind *kind,
+                          const void *from, void *to, cudaStream_t stream)
+{
+    size_t own = length_of(kind, workers->index);
+    int result = calls->begin_group();
+    for (int i = 0; i < workers->count && result == 0; i++) {
+        size_t at = (size_t)i * kind->bytes, other = length_of(kind, i);
+        size_t out = kind->scatter ? other : own, in = kind->scatter ? own : other;
+        if (out > 0)
+            result = calls->send((const char *)from + (kind->scatter ? at : 0), out, NCCL_BYTE, i, comm, stream);
+        if (in > 0 && result == 0)
+            result = calls->receive((char *)to + at, in, NCCL_BYTE, i, comm, stream);
+    }
+    int ended = calls->end_group();
+    return result ? result : ended;
 }
 
 /* ---- connecting ------------------------------------------------------------------------------------------------- */
@@ -92,9 +124,41 @@ static const char *why_not(const card *cards, int count)
     return NULL;
 }
 
-/* All processes, or none. */
-static const char *connect(cuda_link *link, rc_workers *workers, card *mine, card *cards)
+/* The first failure of all processes; 0: none. */
+static int first_failure(rc_workers *workers, card *mine, int result, card *cards)
 {
+    mine->result = result;
+    workers->gather(workers, mine, cards, sizeof *mine);
+    for (int i = 0; i < workers->count; i++)
+        if (cards[i].result)
+            return cards[i].result;
+    return 0;
+}
+
+/* NCCL makes its channels when they are first used, which must not be while a step is captured. */
+static int talk_once(rc_cuda *cuda, const cuda_link *link, void *comm)
+{
+    enum { BYTES = 256, UNHANDLED = 1 };
+    const rc_workers *workers = cuda->table.workers;
+    const talk_kind kind = {true, BYTES, BYTES * (size_t)workers->count};
+    cudaStream_t stream = cuda->stream[RC_MAIN_LANE];
+    void *space;
+    if (rc_cuda_take(cuda, 2 * kind.total, &space) != RC_OK)
+        return UNHANDLED;
+    char *other = (char *)space + kind.total;
+    int result = link->calls.all_gather(space, other, BYTES, NCCL_BYTE, comm, stream);
+    if (result == 0)
+        result = talk_in_blocks(&link->calls, comm, workers, &kind, space, other, stream);
+    if (cudaStreamSynchronize(stream) != cudaSuccess && result == 0)
+        result = UNHANDLED;
+    rc_cuda_give_back(cuda, space);
+    return result;
+}
+
+/* All processes, or none. */
+static const char *connect(rc_cuda *cuda, cuda_link *link, card *mine, card *cards)
+{
+    rc_workers *workers = cuda->table.workers;
     struct {
         int result;
         nccl_id id;
@@ -103,12 +167,11 @@ static const char *connect(cuda_link *link, rc_workers *workers, card *mine, car
     if (workers->index == 0)
         said.result = link->calls.make_id(&said.id);
     workers->lead(workers, &said, sizeof said);
-    mine->result = said.result ? said.result : link->calls.connect(&comm, workers->count, said.id, workers->index);
-    workers->gather(workers, mine, cards, sizeof *mine);
-    int failed = 0;
-    for (int i = 0; i < workers->count; i++)
-        failed = failed ? failed : cards[i].result;
-    if (failed && !mine->result)
+    int result = said.result ? said.result : link->calls.connect(&comm, workers->count, said.id, workers->index);
+    int failed = first_failure(workers, mine, result, cards);
+    if (!failed)
+        failed = first_failure(workers, mine, talk_once(cuda, link, comm), cards);
+    if (failed && !result)
         link->calls.disconnect(comm);
     link->comm = failed ? NULL : comm;
     return failed ? link->calls.explain(failed) : NULL;
@@ -142,7 +205,7 @@ rc_status rc_cuda_link_workers(rc_backend *be)
     workers->gather(workers, &mine, cards, sizeof mine);
     const char *why = why_not(cards, workers->count);
     if (!why)
-        why = connect(link, workers, &mine, cards);
+        why = connect(cuda, link, &mine, cards);
     if (link->comm)
         snprintf(how, sizeof how, "NCCL %d.%d.%d", version / 10000, version / 100 % 100, version % 100);
     tell(cuda, link->comm ? RC_LOG_INFO : RC_LOG_WARN, how, why);
@@ -153,11 +216,6 @@ rc_status rc_cuda_link_workers(rc_backend *be)
 }
 
 /* ---- talks ------------------------------------------------------------------------------------------------------ */
-
-typedef struct talk_kind {
-    bool scatter; /* otherwise every process's block goes to all */
-    size_t bytes, total;
-} talk_kind;
 
 /* What a host function is told. Captured steps refer to it, so it stays. */
 struct talk {
@@ -296,31 +354,6 @@ static void talk_through_host(rc_cuda *cuda, cudaStream_t stream, const talk_kin
 }
 
 /* ---- through NCCL ----------------------------------------------------------------------------------------------- */
-
-static size_t length_of(const talk_kind *kind, int process)
-{
-    size_t first = (size_t)process * kind->bytes;
-    size_t left = kind->total > first ? kind->total - first : 0;
-    return left < kind->bytes ? left : kind->bytes;
-}
-
-/* To every process its block, or the own block to every process; empty ones do not travel. */
-static int talk_in_blocks(const nccl *calls, void *comm, const rc_workers *workers, const talk_kind *kind,
-                          const void *from, void *to, cudaStream_t stream)
-{
-    size_t own = length_of(kind, workers->index);
-    int result = calls->begin_group();
-    for (int i = 0; i < workers->count && result == 0; i++) {
-        size_t at = (size_t)i * kind->bytes, other = length_of(kind, i);
-        size_t out = kind->scatter ? other : own, in = kind->scatter ? own : other;
-        if (out > 0)
-            result = calls->send((const char *)from + (kind->scatter ? at : 0), out, NCCL_BYTE, i, comm, stream);
-        if (in > 0 && result == 0)
-            result = calls->receive((char *)to + at, in, NCCL_BYTE, i, comm, stream);
-    }
-    int ended = calls->end_group();
-    return result ? result : ended;
-}
 
 static void talk_through_nccl(rc_cuda *cuda, const cuda_link *link, cudaStream_t stream, const talk_kind *kind,
                               const void *from, void *to)
