@@ -92,7 +92,7 @@ typedef struct rc_cuda {
     size_t bytes, limit_bytes;      /* held, and at most; limit 0: what the device has */
     unsigned *tickets;              /* (lanes, RC_CUDA_TICKETS): see last_block() in losses.cuh */
     void *workspace[RC_CUDA_LANES]; /* of the operation that runs on the lane */
-    size_t workspace_bytes;         /* each */
+    size_t workspace_bytes[RC_CUDA_LANES];
 
     struct rc_cuda_packs *packs; /* weights as the tensor cores take them (pack.h) */
 
@@ -178,8 +178,9 @@ void rc_cuda_weights_written(rc_cuda *cuda, const void *memory, size_t bytes);
 /* ---- workspace (memory.cu) -------------------------------------------------------------------------------------- */
 
 /* Grows the workspace of every lane to at least this size; contents are lost. On failure it has the size it had. Called
- * by the reserve functions while passes are built, never in a step. */
+ * by the reserve functions while passes are built, never in a step. _beside: the side lane needs `side_bytes` alone. */
 rc_status rc_cuda_reserve(rc_cuda *cuda, size_t bytes);
+rc_status rc_cuda_reserve_beside(rc_cuda *cuda, size_t bytes, size_t side_bytes);
 
 /* The workspace of the current lane, 256-byte aligned; an operation that needs more than was reserved is a mistake,
  * which sync() reports: NULL then, and the operation enqueues nothing. */

@@ -154,43 +154,62 @@ void rc_cuda_release_all(rc_cuda *cuda)
 
 /* ---- workspace -------------------------------------------------------------------------------------------------- */
 
-/* Replaces the workspaces; on failure there are none. */
-static rc_status exchange_workspaces(rc_cuda *cuda, size_t bytes)
+/* Replaces the workspaces whose size is to change; on failure those are gone. */
+static rc_status exchange_workspaces(rc_cuda *cuda, const size_t bytes[RC_CUDA_LANES])
 {
+    bool changes[RC_CUDA_LANES];
     for (int lane = 0; lane < RC_CUDA_LANES; lane++) {
+        changes[lane] = bytes[lane] != cuda->workspace_bytes[lane];
+        if (!changes[lane])
+            continue;
         rc_cuda_give_back(cuda, cuda->workspace[lane]);
         cuda->workspace[lane] = NULL;
+        cuda->workspace_bytes[lane] = 0;
     }
-    cuda->workspace_bytes = 0;
     for (int lane = 0; lane < RC_CUDA_LANES; lane++) {
-        rc_status status = rc_cuda_take(cuda, bytes, &cuda->workspace[lane]);
+        if (!changes[lane] || bytes[lane] == 0)
+            continue;
+        rc_status status = rc_cuda_take(cuda, bytes[lane], &cuda->workspace[lane]);
         if (status != RC_OK)
             return status;
+        cuda->workspace_bytes[lane] = bytes[lane];
     }
-    cuda->workspace_bytes = bytes;
     return RC_OK;
 }
 
-rc_status rc_cuda_reserve(rc_cuda *cuda, size_t bytes)
+rc_status rc_cuda_reserve_beside(rc_cuda *cuda, size_t bytes, size_t side_bytes)
 {
-    size_t before = cuda->workspace_bytes;
-    if (bytes <= before)
+    size_t before[RC_CUDA_LANES], wanted[RC_CUDA_LANES];
+    bool grows = false;
+    for (int lane = 0; lane < RC_CUDA_LANES; lane++) {
+        size_t least = lane == RC_SIDE_LANE ? side_bytes : bytes;
+        before[lane] = cuda->workspace_bytes[lane];
+        wanted[lane] = least > before[lane] ? least : before[lane];
+        grows = grows || least > before[lane];
+    }
+    if (!grows)
         return RC_OK;
     rc_cuda_drop_graphs(cuda);
-    rc_status status = exchange_workspaces(cuda, bytes);
-    if (status != RC_OK && before > 0) /* earlier reservations stay valid; the message stays that of the failure */
+    rc_status status = exchange_workspaces(cuda, wanted);
+    if (status != RC_OK) /* earlier reservations stay valid; the message stays that of the failure */
         exchange_workspaces(cuda, before);
     return status;
 }
 
+rc_status rc_cuda_reserve(rc_cuda *cuda, size_t bytes)
+{
+    return rc_cuda_reserve_beside(cuda, bytes, bytes);
+}
+
 void *rc_cuda_workspace(rc_cuda *cuda, size_t bytes, const char *operation)
 {
-    if (bytes <= cuda->workspace_bytes)
+    size_t reserved = cuda->workspace_bytes[cuda->lane];
+    if (bytes <= reserved)
         return cuda->workspace[cuda->lane];
     if (cuda->status == RC_OK) {
         cuda->status = RC_INTERNAL;
         snprintf(cuda->message, sizeof cuda->message, "cuda: %s needs %zu bytes of workspace, %zu were reserved",
-                 operation, bytes, cuda->workspace_bytes);
+                 operation, bytes, reserved);
     }
     return NULL;
 }

@@ -11,12 +11,14 @@ enum { KINDS = sizeof kinds / sizeof kinds[0] };
 static rc_status reserve_conv(rc_backend *be, const rc_conv *conv, int n)
 {
     rc_cuda *cuda = rc_cuda_of(be);
-    size_t most = 0;
+    size_t most = 0, side = 0; /* on the side lane passes run forward alone, where nothing is pending */
     for (int i = 0; i < KINDS; i++) {
         size_t bytes = kinds[i]->workspace(cuda, conv, n);
         most = bytes > most ? bytes : most;
+        if (kinds[i] != &rc_cuda_conv_mma)
+            side = bytes > side ? bytes : side;
     }
-    return rc_cuda_reserve(cuda, most);
+    return rc_cuda_reserve_beside(cuda, most, side);
 }
 
 static void conv_forward(rc_backend *be, const rc_conv *conv, rc_tensor *x, const void *weight, const void *bias,

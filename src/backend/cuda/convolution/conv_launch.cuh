@@ -63,6 +63,8 @@ static Arguments *begin_plain(rc_cuda *cuda, const char *operation, const Cut &c
                               const rc_tensor *shape, const Sink &sink)
 {
     size_t bytes = rc_cuda_plain_bytes(shape->n, cut.source_h, cut.source_w, cut.source_c);
+    if (source.what == PENDING_NOTHING)
+        bytes = 0;
     bf16 *space = (bf16 *)rc_cuda_workspace(cuda, bytes, operation);
     if (!space)
         return NULL;
