@@ -60,7 +60,7 @@ int rc_file_cut(int fd, off_t size)
     return failed;
 }
 
-static int sync_file(int fd)
+int rc_file_sync(int fd)
 {
     int failed;
     AGAIN(failed, fsync(fd));
@@ -368,7 +368,7 @@ static rc_status sync_folder_of(const char *path, const char *target)
     memcpy(folder, target, length);
     memcpy(folder + length, ".", 2);
     int fd = rc_file_open(folder, O_RDONLY | O_DIRECTORY);
-    bool synced = fd < 0 ? errno == EACCES : sync_file(fd) == 0 || errno == EINVAL;
+    bool synced = fd < 0 ? errno == EACCES : rc_file_sync(fd) == 0 || errno == EINVAL;
     int error = errno;
     if (fd >= 0)
         (void)rc_file_close(fd);
@@ -401,7 +401,7 @@ rc_status rc_file_writer_finish(rc_file_writer *writer)
     rc_status status = rc_file_writer_append(writer, "", 0); /* reports an earlier failure */
     if (writer->fd < 0)
         return status;
-    if (status == RC_OK && sync_file(writer->fd) != 0)
+    if (status == RC_OK && rc_file_sync(writer->fd) != 0)
         status = fail_errno("sync", writer->path);
     int closed = rc_file_close(writer->fd);
     writer->fd = -1;

@@ -79,5 +79,6 @@ rc_status rc_file_remove_leftovers_of(const char *path);
 int rc_file_open(const char *path, int flags);
 int rc_file_close(int fd);
 int rc_file_cut(int fd, off_t size);
+int rc_file_sync(int fd);
 
 #endif

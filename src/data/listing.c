@@ -63,10 +63,15 @@ static int by_bytes(const void *a, const void *b)
     return hidden != 0 ? hidden : strcmp(first, second);
 }
 
-rc_status rc_listing_read(const char *folder, rc_listing *listing)
+/* *error: the errno of a folder that cannot be opened, otherwise 0. */
+static rc_status list(const char *folder, rc_listing *listing, int *error)
 {
     *listing = (rc_listing){0};
-    DIR *stream = opendir(folder);
+    DIR *stream;
+    do
+        stream = opendir(folder);
+    while (stream == NULL && errno == EINTR);
+    *error = stream == NULL ? errno : 0;
     if (stream == NULL)
         return cannot_list(folder);
     names n = {0};
@@ -89,10 +94,17 @@ rc_status rc_listing_read(const char *folder, rc_listing *listing)
     return RC_OK;
 }
 
+rc_status rc_listing_read(const char *folder, rc_listing *listing)
+{
+    int error;
+    return list(folder, listing, &error);
+}
+
 rc_status rc_listing_look(const char *folder, rc_listing *listing)
 {
-    rc_status status = rc_listing_read(folder, listing);
-    return status == RC_OUT_OF_MEMORY ? status : RC_OK;
+    int error;
+    rc_status status = list(folder, listing, &error);
+    return error == EACCES || error == ENOENT ? RC_OK : status;
 }
 
 void rc_listing_free(rc_listing *listing)

@@ -15,8 +15,8 @@ typedef struct rc_listing {
 
 /* The names of the entries, sorted by bytes, so that the order is the same everywhere. On failure nothing is held. */
 rc_status rc_listing_read(const char *folder, rc_listing *listing);
-/* The same, for callers that only look whether something is there: a folder that cannot be read counts as empty.
- * Fails only for want of memory. */
+/* The same, for callers that only look whether something is there: a folder that is gone, or that
+ * this user may not read, counts as empty. A disk that fails does not: a part of the data would go unseen. */
 rc_status rc_listing_look(const char *folder, rc_listing *listing);
 void rc_listing_free(rc_listing *listing);
 

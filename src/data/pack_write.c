@@ -310,7 +310,7 @@ static rc_status write_end(writer *w, const rc_dataset *d)
         rc_pixels_measure(w->pixels, f->channels, f->mean, f->std);
     rc_pack_write_header(f, header);
     RC_TRY(write_all(w->fd, w->part, header, sizeof header, 0));
-    return rc_file_cut(w->fd, at) == 0 && fsync(w->fd) == 0 ? RC_OK : fail_io(w->part, "synced");
+    return rc_file_cut(w->fd, at) == 0 && rc_file_sync(w->fd) == 0 ? RC_OK : fail_io(w->part, "synced");
 }
 
 /* The folder of a path is synced, so that the new name lasts. */
@@ -322,7 +322,7 @@ static rc_status sync_folder(const char *path)
     if (slash != NULL)
         slash[slash == folder] = '\0';
     int fd = rc_file_open(slash != NULL ? folder : ".", O_RDONLY | O_DIRECTORY);
-    int failed = fd < 0 || fsync(fd) != 0;
+    int failed = fd < 0 || rc_file_sync(fd) != 0;
     if (fd >= 0)
         rc_file_close(fd);
     return failed ? rc_fail(RC_UNSYNCED, "'%.700s' is written, but its folder could not be synced: %s", path,

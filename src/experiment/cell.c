@@ -27,6 +27,7 @@ typedef struct cell_run {
     rc_saved_model model; /* class_name is borrowed from the trial while a file is written */
     rc_events events;
     bool log_begun;             /* at the place where this process takes over */
+    bool log_ended;             /* the results say that it did: nobody opens it again */
     double steps_before, steps; /* of the cell: before the task at hand, and all */
     int stage;                  /* that was logged last; -1: none of the task */
     int64_t stage_offset;       /* of the log, where that stage begins */
@@ -409,7 +410,9 @@ static rc_status finish_task(cell_run *m, int task)
                                       .identity = m->trial->folder.identity,
                                       .seed = m->trial->config.settings.seed,
                                       .class_name = m->trial->class_name};
-    RC_TRY(rc_results_write(m->results, &origin, m->cell->path));
+    rc_status written = rc_results_write(m->results, &origin, m->cell->path);
+    m->log_ended = m->results->done == all_tasks(m) && (written == RC_OK || written == RC_UNSYNCED);
+    RC_TRY(written);
     RC_TRY(remove_checkpoint(m->cell));
     const rc_task_result *t = &m->results->task[task];
     snprintf(text, sizeof text, "%s, task %d of %d: accuracy %.2f %% over %d classes, mean so far %.2f %%",
@@ -609,7 +612,7 @@ static rc_status name_saved(const cell_run *m, rc_status status)
 static rc_status end_log(cell_run *m, rc_status status)
 {
     char message[RC_MESSAGE_SIZE];
-    if (!m->log_begun || (status == RC_OK && m->results->done == all_tasks(m)))
+    if (!m->log_begun || m->log_ended)
         return status;
     snprintf(message, sizeof message, "%s", status != RC_OK ? rc_message() : "");
     if (status == RC_OK) {

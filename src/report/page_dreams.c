@@ -33,8 +33,9 @@ static rc_status put_picture(const char *path, const char *words, size_t *room, 
     } else {
         rc_text_add(out, "<p class=\"note\">Not shown: ");
         rc_text_html(out, path, RC_TEXT_WHOLE);
-        rc_text_add(out, status == RC_OK && !is_png(bytes, size) ? ", which is no PNG.</p>\n"
-                                                                 : ", which is too large for this page.</p>\n");
+        rc_text_add(out, status == RC_IO                           ? ", which cannot be read.</p>\n"
+                         : status == RC_OK && !is_png(bytes, size) ? ", which is no PNG.</p>\n"
+                                                                   : ", which is too large for this page.</p>\n");
     }
     if (status == RC_OK)
         rc_free(NULL, bytes);

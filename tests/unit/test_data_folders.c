@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include "base/memory.h"
 #include "data/dataset.h"
 #include "data/list.h"
+#include "data/listing.h"
 #include "support/data_files.h"
 #include "support/data_sets.h"
 
@@ -507,6 +509,33 @@ static void a_few_images_of_each_class_are_enough(void **state)
     rc_dataset_close(&d);
 }
 
+/* Files that this process may have open; returns how many it could before. */
+static rlim_t limit_files(rlim_t most)
+{
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    rlim_t before = limit.rlim_cur;
+    limit.rlim_cur = most;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    return before;
+}
+
+/* Otherwise its images would be missing, and nobody would hear of it. */
+static void a_folder_that_cannot_be_listed_is_not_empty(void **state)
+{
+    (void)state;
+    rc_listing listing;
+    assert_int_equal(mkdir("part", 0777), 0);
+    rlim_t before = limit_files(0);
+    rc_status status = rc_listing_look("part", &listing);
+    limit_files(before);
+    assert_int_equal(status, RC_IO);
+    assert_non_null(strstr(rc_message(), "cannot list 'part'"));
+    assert_int_equal(rc_listing_look("gone", &listing), RC_OK);
+    assert_int_equal(listing.count, 0);
+    rc_listing_free(&listing);
+}
+
 int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
@@ -524,6 +553,7 @@ int main(void)
         IN_FOLDER(lists_come_in_pairs),
         IN_FOLDER(a_single_list_is_split),
         cmocka_unit_test(lines_of_lists_are_checked),
+        IN_FOLDER(a_folder_that_cannot_be_listed_is_not_empty),
         IN_FOLDER(tiny_imagenet_numbers_classes_by_lines),
         IN_FOLDER(tiny_imagenet_names_what_is_wrong),
     };

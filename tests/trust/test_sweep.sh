@@ -1,23 +1,25 @@
 #!/usr/bin/env bash
-# Memory that runs out, once or for good, at numbered requests of the heap by anyone in the process. Whatever happens,
-# a command either ends with code 0 and with the bytes on stdout and in its files that it has without a fault, or with
+# Memory that runs out, once or for good, at numbered requests of the heap by anyone in the process; and system calls that
+# fail, or do half of their work: files, names, threads, mappings (heap.c and calls.c say which). Whatever happens, a command either ends with code 0 and with the bytes on stdout and in its files that it has without a fault, or with
 # code 1, a message, and nothing half done: its folder is as it was before, and a run that goes on with --resume ends
 # with the bytes of a whole one. Every violation is told; the figures of each command come last.
 #
-# usage: test_memory.sh PROGRAM MAKE_IMAGES FAULT_LIBRARY HEAP_LIBRARY USE_API MAKE_WEIGHTS [POINTS|all [SEED [COMMAND...]]]
-#   POINTS: how many requests of each command fail (the first, the last, some by the seed, the others evenly), in each
-#   of the two ways; all: every one. test_memory.sh --list: the names of the commands
+# usage: test_sweep.sh PROGRAM MAKE_IMAGES FAULT_LIBRARY HEAP_LIBRARY CALLS_LIBRARY USE_API MAKE_WEIGHTS
+#                      [POINTS|all [SEED [COMMAND...]]]
+#   POINTS: how many requests of the heap fail in each command (the first, the last, some by the seed, the others evenly),
+#   in each of the two ways, and half as many system calls, drawn by the seed, where `swept` names it; all: every one, in every way.
+#   SWEEPS: what fails, of "heap calls" (default: both). test_sweep.sh --list: the names of the commands
 order=(info info-json info-machine predict predict-json predict-csv predict-list predict-formats eval eval-json
     eval-folders eval-formats eval-lists eval-tiny eval-idx eval-cifar learn learn-json learn-more learn-more-json dream
-    dream-beside dream-again import import-old import-safetensors export-onnx export-torch export-c learn-head analyze-ledger analyze-dkl analyze-norms analyze-gradient analyze-cost api run run-killed
-    run-done watch)
+    dream-beside dream-again import import-old import-safetensors export-onnx export-torch export-c learn-head analyze-ledger analyze-dkl analyze-norms analyze-gradient analyze-cost
+    pack report api run run-killed run-done run-two watch)
 if [ "${1:-}" = --list ]; then
     printf '%s\n' "${order[@]}"
     exit
 fi
 . "$(dirname "$0")/common.sh"
-fault=$3 heap=$4 use_api=$5 make_weights=$6 points=${7:-4} seed=${8:-$$}
-shift $(($# < 8 ? $# : 8))
+fault=$3 heap=$4 calls=$5 use_api=$6 make_weights=$7 points=${8:-4} seed=${9:-$$}
+shift $(($# < 9 ? $# : 9))
 only=("$@")
 limit=20 # seconds, of milliseconds
 shopt -s nullglob globstar
@@ -151,6 +153,8 @@ declare -A commands=(
     [export-c]="export $two --c-header new.h"
     [learn-head]="learn ../inputs/imported.safetensors ../inputs/second --adapt head --threads 1 --out new.safetensors"
     [watch]="watch ../inputs/watched"
+    [pack]="pack ../inputs/folders --out new.pack --size 14 --threads 1"
+    [report]="report ../inputs/past --out new.html"
     [analyze-ledger]="analyze ledger ../inputs/past --method cwd --threads 1"
     [analyze-dkl]="analyze dkl ../inputs/past --method cwd --samples 5 --threads 1"
     [analyze-norms]="analyze norms ../inputs/past --json --threads 1"
@@ -160,15 +164,23 @@ declare -A commands=(
 )
 commands[api]="../inputs/learn.yaml ../inputs/first ../inputs/second ../inputs/pictures/grey.pgm new.safetensors"
 commands[run-killed]=${commands[run]}
+commands[run-two]=${commands[run]/cwd/cwd,rdfcil}
 commands[run-done]=${commands[run]}
 
-# execute HEAP COMMAND: in the folder `state`; the output goes to `out` and `message`. Returns the program's code, 142
-# after too long a time.
+# execute FAULT COMMAND: in the folder `state`; the output goes to `out` and `message`, the system call that failed to `told`.
+# Returns the program's code, 142 after too long a time. FAULT: none, heap:once:N and so on, or what calls.c understands.
 execute() {
-    local program=$program
+    local program=$program heap_fault=count:0 call_fault=()
     if [ "$2" = api ]; then program=$use_api; fi
-    (cd state && TMPDIR=temporary LD_PRELOAD=$heap RECOLLECT_HEAP=$1 RECOLLECT_HEAP_LOG=../calls \
-        RECOLLECT_HEAP_SECONDS=$limit exec "$program" ${commands[$2]} <../inputs/list >../out 2>../message) 2>/dev/null
+    case $1 in
+        none) ;;
+        heap:*) heap_fault=${1#heap:} ;;
+        *) call_fault=(RECOLLECT_CALLS="$1" RECOLLECT_CALLS_TOLD=../told) ;;
+    esac
+    rm -f told
+    (cd state && TMPDIR=temporary exec env "${call_fault[@]}" RECOLLECT_HEAP=$heap_fault RECOLLECT_HEAP_LOG=../calls \
+        RECOLLECT_CALLS_LOG=../kinds RECOLLECT_HEAP_SECONDS=$limit LD_PRELOAD="$calls $heap" "$program" ${commands[$2]} \
+        <../inputs/list >../out 2>../message) 2>/dev/null
 }
 
 # prepare COMMAND: makes `before`, what a command finds in its folder.
@@ -199,7 +211,7 @@ kill_run() {
 violated() { # WHAT
     local text=${*//$'\n'/; }
     violations=$((violations + 1))
-    echo "VIOLATION: $command, $at: ${text:0:400}"
+    echo "VIOLATION: $command, $at$([ ! -e told ] || echo " ($(<told))"): ${text:0:400}"
 }
 
 # differs A B: the differences between two folders, if any. Logs tell how much memory a process held, which is not the same
@@ -219,16 +231,35 @@ differs() {
 }
 logs_in() { (cd "$1" && find . -name events.jsonl -o -name scalars.csv -o -name '*tfevents*' | sort); }
 
+# What could not be removed is left, and nothing else.
+remove_unremoved() { if [[ $at == remove:* ]]; then rm -f state/**/*.tmp-* state/*.part state/*.part.log; fi; }
+
+# Pictures of a dream get their names one after the other when all of them are written. If the disk fails in the midst of
+# that, what is there are whole pictures.
+check_pictures() {
+    local picture
+    for picture in state/{dreams,again}/*; do
+        cmp -s "$picture" "expected.$command${picture#state}" || cmp -s "$picture" "before${picture#state}" ||
+            violated "$picture is not a picture of this dream"
+        rm "$picture"
+        if [ -e "before${picture#state}" ]; then cp "before${picture#state}" "$picture"; fi
+    done
+}
+
 # What a refused command leaves must be what it found, but a model that is saved, here or elsewhere, as the message says.
 check_refused() {
     local left restored=false elsewhere=(state/{.,temporary}/recollect-*.safetensors)
     [[ $(<message) == *recollect:\ * ]] || violated "no message: $(<message)"
-    if [[ $command == run* ]]; then
+    remove_unremoved
+    if [[ $command == pack && -e state/new.pack.part.log ]]; then # goes on when it is asked again
+        execute none "$command" || { violated "code $? when asked again: $(<message)"; return; }
+        left=$(differs state "expected.$command")
+    elif [[ $command == run* ]]; then
         for left in state/run/**/*.tmp-*; do
             [ -e "before${left#state}" ] || violated "left over: $left"
         done
-        execute count:0 "$command" || { violated "code $? when resumed: $(<message)"; return; }
-        cmp -s out "expected.$command.out" || [ "$command" = run ] || [ "$command" = run-killed ] ||
+        execute none "$command" || { violated "code $? when resumed: $(<message)"; return; }
+        cmp -s out "expected.$command.out" || [[ $command == run || $command == run-killed || $command == run-two ]] ||
             violated "resumed, it says: $(diff out "expected.$command.out" || true)"
         left=$(differs state "expected.$command")
     elif [[ $command == learn*-json && $(<message) == *"was saved as '"*"', but cannot be described"* ]]; then
@@ -238,9 +269,14 @@ check_refused() {
             cmp -s "${elsewhere[0]}" "expected.$command"/*.safetensors || violated "a wrong model was saved elsewhere"
             rm "${elsewhere[0]}"
         fi
+        if [[ $command == dream* && -e told && $(<message) == *"is written and in its place"* ]]; then check_pictures; fi
+        if [[ $command == dream* && -e told && $(<message) == *"cannot replace '"* ]]; then check_pictures; fi
         if [[ $command == dream* ]]; then rmdir state/dreams 2>/dev/null || true; fi # an empty folder is nobody's loss
         left=$(differs state before)
         if [ -z "$left" ]; then restored=true; fi
+        if [ -n "$left" ] && [[ -e told && $(<message) == *"is written"*", but its folder c"*" synced"* ]]; then
+            left=$(differs state "expected.$command")
+        fi
     fi
     [ -z "$left" ] || violated "half done: $left; $(<message)"
     clean=$restored
@@ -257,7 +293,10 @@ try() { # FAULT
     case $code in
         0)
             unharmed=$((unharmed + 1))
+            if [[ -e told && ${commands[$command]} == *--skip-broken* && $(<message) == *"skipped: "* ]]; then return; fi
+            if [[ -e told && $command == report ]] && grep -q 'Not shown: .*, which cannot be read' state/new.html; then return; fi
             cmp -s out "expected.$command.out" || violated "code 0, but stdout differs: $(diff out "expected.$command.out" || true)"
+            remove_unremoved
             different=$(differs state "expected.$command")
             [ -z "$different" ] || violated "code 0, but $different"
             if $reads_only && [ -z "$different" ]; then clean=true; fi
@@ -293,7 +332,7 @@ expect() { # COMMAND
     for again in 0 1; do
         rm -rf state
         cp -r before state
-        execute count:0 "$command" || fail "$command without a fault: code $?: $(<message)"
+        execute none "$command" || fail "$command without a fault: code $?: $(<message)"
         if [ $again -eq 1 ]; then
             [ "$(<calls)" = "$(<"expected.$command.calls")" ] || fail "$command: requests cannot be numbered"
             [ -z "$(differs state "expected.$command")" ] || fail "$command: not the same twice"
@@ -301,10 +340,11 @@ expect() { # COMMAND
             mv state "expected.$command"
             mv out "expected.$command.out"
             mv calls "expected.$command.calls"
+            mv kinds "expected.$command.kinds"
         fi
     done
     case $command in
-        run-*) # ends as a run does that was left alone
+        run-killed | run-done) # ends as a run does that was left alone
             expect run
             [ -z "$(differs "expected.$command" expected.run)" ] ||
                 fail "$command: $(differs "expected.$command" expected.run)"
@@ -312,17 +352,45 @@ expect() { # COMMAND
     esac
 }
 
+# What fails in a command, one a line.
+faults() { # COMMAND
+    local all=$1 kind way number
+    if [[ " $sweeps " == *" heap "* ]]; then
+        choose "$(<"expected.$1.calls")" | sed 's/.*/heap:once:&\nheap:from:&/'
+    fi
+    [[ " $sweeps " == *" calls "* ]] || return 0
+    [[ $points == all || ${#only[@]} -gt 0 || " ${swept[*]} " == *" $1 "* ]] || return 0
+    while read -r kind all; do
+        [ "$all" -gt 0 ] || continue
+        for way in ${ways[$kind]}; do
+            if [ "$points" = all ]; then
+                seq -f "$kind:$way:%.0f" "$all"
+            else
+                echo "$RANDOM $kind:$way:$((1 + (RANDOM * 32768 + RANDOM) % all))"
+            fi
+        done
+    done <"expected.$1.kinds" | if [ "$points" = all ]; then cat; else sort -n | head -n $(((points + 1) / 2)) | cut -d' ' -f2; fi
+}
+sweeps=${SWEEPS-heap calls}
+# A sample without names takes system calls of those commands whose every call has been tried.
+swept=(info info-machine predict eval dream export-onnx import pack)
+# (Removing is what cleans up, so it fails once alone. A call that signals cut short again and again would never end.)
+declare -A ways=([eio]="once from" [enospc]="once from" [edquot]=once [eintr]="once every" [short]="once every"
+    [limits]="once from" [remove]=once)
+
 sweep() { # COMMAND
-    local command=$1 all number way unharmed=0 tried=0 violations=0 began=$SECONDS clean=false reads_only=false
+    local command=$1 all point unharmed=0 tried=0 violations=0 began=$SECONDS clean=false reads_only=false
     expect "$command"
     prepare "$command"
     if [ -z "$(differs before "expected.$command")" ]; then reads_only=true; fi
-    all=$(<"expected.$command.calls")
-    for number in $(choose "$all"); do
-        for way in once from; do
-            try "$way:$number"
-            tried=$((tried + 1))
-        done
+    all=0
+    if [[ " $sweeps " == *" heap "* ]]; then all=$(<"expected.$command.calls"); fi
+    if [[ " $sweeps " == *" calls "* ]]; then
+        all=$((all + $(awk '{ n += $2 } END { print n }' "expected.$command.kinds")))
+    fi
+    for point in $(faults "$command"); do
+        try "$point"
+        tried=$((tried + 1))
     done
     # Requests of the command, points that were tried, unharmed, refused, violations, seconds.
     echo "figures: $command $all $tried $unharmed $((tried - unharmed)) $violations $((SECONDS - began))"
