@@ -18,7 +18,7 @@ endif()
 
 # What people read, with the links from one page to the other: README.md beside docs/ and examples/. The records of single
 # runs stay in the source.
-install(FILES README.md CONTRIBUTING.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES README.md CONTRIBUTING.md SECURITY.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR} PATTERN results EXCLUDE)
 
 # What `cmake --install` needs, and no more: script/build builds it.

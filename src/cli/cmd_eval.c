@@ -6,9 +6,23 @@
 #include "cli/cli.h"
 #include "cli/csv.h"
 #include "cli/handle.h"
+#include "cli/sandbox.h"
 #include "cli/verdict.h"
 
-enum { JSON, CSV, STRICT, FORMAT, SKIP_BROKEN, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
+enum {
+    JSON,
+    CSV,
+    STRICT,
+    FORMAT,
+    SKIP_BROKEN,
+    BACKEND,
+    PRECISION,
+    DEVICE_MEMORY,
+    MAX_MEMORY,
+    THREADS,
+    SANDBOX,
+    OPTIONS
+};
 
 static const rc_option options[OPTIONS] = {
     [JSON] = {"json", RC_OPTION_FLAG, NULL, NULL, "print everything as JSON", 0, 0},
@@ -21,6 +35,7 @@ static const rc_option options[OPTIONS] = {
     [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
     [MAX_MEMORY] = RC_OPTION_MAX_MEMORY,
     [THREADS] = RC_OPTION_THREADS,
+    [SANDBOX] = RC_OPTION_SANDBOX,
 };
 
 /* Images of class `label` that the model took for class `said`. */
@@ -214,6 +229,9 @@ static int run(const rc_option_value *value, int count, char **arguments)
         status = recollect_check_option("format", value[FORMAT].text);
     if (status != RECOLLECT_OK)
         return rc_wrong_settings(self, status);
+    int refused = rc_sandbox_asked(self, &value[SANDBOX], &value[BACKEND]);
+    if (refused != RC_EXIT_DONE)
+        return refused;
     rc_handle_settings opening = {.command = self->name,
                                   .backend = rc_backend_name(&value[BACKEND]),
                                   .threads = (int)value[THREADS].integer,

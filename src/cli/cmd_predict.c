@@ -8,8 +8,9 @@
 #include "cli/cli.h"
 #include "cli/handle.h"
 #include "cli/predict_csv.h"
+#include "cli/sandbox.h"
 
-enum { TOP, REJECT, JSON, CSV, LIST, STRICT, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, OPTIONS };
+enum { TOP, REJECT, JSON, CSV, LIST, STRICT, BACKEND, PRECISION, DEVICE_MEMORY, MAX_MEMORY, THREADS, SANDBOX, OPTIONS };
 
 static const rc_option options[OPTIONS] = {
     [TOP] = {"top", RC_OPTION_INTEGER, "N", "3", "classes to show for each image", 1, 100000},
@@ -24,6 +25,7 @@ static const rc_option options[OPTIONS] = {
     [DEVICE_MEMORY] = RC_OPTION_DEVICE_MEMORY,
     [MAX_MEMORY] = RC_OPTION_MAX_MEMORY,
     [THREADS] = RC_OPTION_THREADS,
+    [SANDBOX] = RC_OPTION_SANDBOX,
 };
 
 typedef struct printer {
@@ -210,6 +212,9 @@ static int run(const rc_option_value *value, int count, char **arguments)
         return rc_wrong_usage(&rc_command_predict, count < 1 ? "which model?" : "which images?");
     if (value[JSON].given && value[CSV].given)
         return rc_wrong_usage(&rc_command_predict, "JSON or CSV? Both together cannot be read again");
+    int refused = rc_sandbox_asked(&rc_command_predict, &value[SANDBOX], &value[BACKEND]);
+    if (refused != RC_EXIT_DONE)
+        return refused;
     bool table = value[JSON].given || value[CSV].given;
     rc_handle_settings opening = {.command = "predict",
                                   .backend = rc_backend_name(&value[BACKEND]),
