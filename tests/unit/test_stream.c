@@ -226,13 +226,15 @@ static void windows_are_those_of_imagenet(void **state)
     assert_true(column.w == 30 && column.h == 40 && column.left == 0 && column.top == 1480);
 }
 
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(they_are_those_of_the_set, data_enter_folder, data_leave_folder),
-        cmocka_unit_test_setup_teardown(nothing_depends_on_threads, data_enter_folder, data_leave_folder),
-        cmocka_unit_test_setup_teardown(fetching_goes_anywhere, data_enter_folder, data_leave_folder),
-        cmocka_unit_test_setup_teardown(broken_pictures_are_named, data_enter_folder, data_leave_folder),
+        IN_FOLDER(they_are_those_of_the_set),
+        IN_FOLDER(nothing_depends_on_threads),
+        IN_FOLDER(fetching_goes_anywhere),
+        IN_FOLDER(broken_pictures_are_named),
         cmocka_unit_test(windows_are_those_of_imagenet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
