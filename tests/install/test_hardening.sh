@@ -10,6 +10,7 @@ fail() { echo "test_hardening: FAILED: $*" >&2; exit 1; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export LC_ALL=C
+cd "$work"
 cmake --install "$build" --prefix "$work/prefix" >/dev/null
 count=0
 while read -r file; do
@@ -46,5 +47,10 @@ if [ -n "$mark" ]; then
 fi
 for folder in "$source/src" "$build/CMakeFiles"; do
     if grep -rlF "$folder" "$work/prefix/bin" "$library" "${library%.a}.so"; then fail "the path $folder is in these files"; fi
+done
+# What it is linked with is listed: each name once, with a checksum.
+"$source/script/sbom" "$work/prefix/bin/recollect" >sbom.json 2>message || fail "no list of what is linked: $(<message)"
+for name in $(readelf -dW "$work/prefix/bin/recollect" | sed -nE 's/.*\(NEEDED\).*\[(.*)\]/\1/p'); do
+    [ "$(grep -cE "\"name\": \"$name\", .*\"checksumValue\": \"[0-9a-f]{64}\"" sbom.json)" -eq 1 ] || fail "$name is not in the list"
 done
 echo "test_hardening: passed, $count files and $objects objects"
