@@ -16,7 +16,7 @@ void rc_trial_folder_name(const int *order, const uint64_t *seed, char *name, si
 
 rc_status rc_trial_name(rc_trial *t, const char *out, const int *order, const uint64_t *seed)
 {
-    char folder[64], first[32] = "", second[32] = "";
+    char folder[64], first[24] = "", second[32] = "";
     if (order != NULL) {
         t->config.order = *order;
         snprintf(first, sizeof first, "order %d", *order);
