@@ -137,8 +137,9 @@ static void every_setting_counts_but_where_the_data_lies(void **state)
     rc_config_item item;
     int settings = 0;
     for (int i = 0; rc_config_item_at(i, &item); i++, settings++) {
-        static const char *const values[] = {"moved", "7",     "true",     "false",           "0.7",
-                                             "3, 5",  "paper", "resnet18", "generator-small", "bicubic"};
+        static const char *const values[] = {"moved",   "7",      "true",  "false",    "0.7",
+                                             "3, 5",    "first",  "paper", "resnet18", "generator-small",
+                                             "bicubic", "stream", "dreams"};
         char before[RC_CONFIG_VALUE], after[RC_CONFIG_VALUE];
         make_world(&w);
         assert_int_equal(rc_config_get(&w.config, item.name, before, sizeof before), RC_OK);
