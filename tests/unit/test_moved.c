@@ -189,7 +189,7 @@ static void files_have_the_variances(void **state)
     rc_saved_model_destroy(&loaded);
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         char key[64];
-        long long first;
+        long long first = 0;
         craft changed;
         craft_read(path, &changed);
         snprintf(key, sizeof key, "\"%s\":", wrong[i].tensor);
