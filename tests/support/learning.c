@@ -171,6 +171,19 @@ learning_bits learning_take(const rc_learner *l)
     return b;
 }
 
+learning_bits learning_two_tasks(rc_backend *be, const char *method, const rc_settings *settings)
+{
+    rc_learner l;
+    learning_create(&l, be, method, settings);
+    for (int task = 0; task < 2; task++) {
+        learning_teach(&l, task, 2, 12, &learning_no_hooks);
+        rc_learner_end_task(&l);
+    }
+    learning_bits bits = learning_take(&l);
+    rc_learner_destroy(&l);
+    return bits;
+}
+
 bool learning_same(learning_bits a, learning_bits b)
 {
     return a.count == b.count && memcmp(a.value, b.value, a.count * sizeof *a.value) == 0;

@@ -36,6 +36,8 @@ typedef struct learning_bits {
     size_t count, backbone; /* of which the first belong to the backbone, running statistics included */
 } learning_bits;
 learning_bits learning_take(const rc_learner *l);
+/* What two tasks of two classes leave. */
+learning_bits learning_two_tasks(rc_backend *be, const char *method, const rc_settings *settings);
 bool learning_same(learning_bits a, learning_bits b);
 void learning_drop(learning_bits b);
 

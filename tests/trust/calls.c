@@ -14,11 +14,9 @@
  */
 #define _GNU_SOURCE
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,6 +27,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "replace.h"
 
 typedef enum kind { EIO_, ENOSPC_, EDQUOT_, EINTR_, SHORT, LIMITS, REMOVE, KINDS } kind;
 static const char *const names[KINDS] = {"eio", "enospc", "edquot", "eintr", "short", "limits", "remove"};
@@ -140,7 +140,6 @@ static int fails_fd(unsigned ways, const char *what, int fd)
     return atomic_load(&counting) && fails(ways, what, path_of(fd, path, sizeof path));
 }
 
-#define NEXT(name, type) ((type)(uintptr_t)dlsym(RTLD_NEXT, name))
 #define REFUSE(how) \
     do { \
         errno = errors[wanted]; \
@@ -157,17 +156,8 @@ static int open_fails(const char *path, int flags)
     return 1;
 }
 
-#define OPEN(name) \
-    int name(const char *path, int flags, ...) \
-    { \
-        va_list arguments; \
-        va_start(arguments, flags); \
-        mode_t rights = flags & O_CREAT ? va_arg(arguments, mode_t) : 0; \
-        va_end(arguments); \
-        return open_fails(path, flags) ? -1 : NEXT(#name, int (*)(const char *, int, ...))(path, flags, rights); \
-    }
-OPEN(open)
-OPEN(open64)
+REPLACE_OPEN(open, open_fails)
+REPLACE_OPEN(open64, open_fails)
 
 DIR *opendir(const char *path)
 {

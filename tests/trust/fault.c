@@ -14,11 +14,9 @@
  *     RECOLLECT_FAULT_LOG=FILE       gets one line for each of them
  */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,6 +25,8 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "replace.h"
 
 typedef enum kind { WRITING, READING, PASSING } kind; /* passing: only a signal cuts it short */
 
@@ -95,7 +95,6 @@ static int count(kind what_kind, const char *what, const char *path, int *partly
     return vanish && now ? ENOENT : 0;
 }
 
-#define NEXT(name, type) ((type)(uintptr_t)dlsym(RTLD_NEXT, name))
 #define FAIL_IF(error) \
     do { \
         int error_ = (error); \
@@ -114,18 +113,16 @@ static int count_open(const char *path, int flags)
     return count(writing ? WRITING : READING, what, path, NULL);
 }
 
-#define OPEN(name) \
-    int name(const char *path, int flags, ...) \
-    { \
-        va_list arguments; \
-        va_start(arguments, flags); \
-        mode_t mode = flags & O_CREAT ? va_arg(arguments, mode_t) : 0; \
-        va_end(arguments); \
-        FAIL_IF(count_open(path, flags)); \
-        return NEXT(#name, int (*)(const char *, int, ...))(path, flags, mode); \
-    }
-OPEN(open)
-OPEN(open64)
+static int open_fails(const char *path, int flags)
+{
+    int error = count_open(path, flags);
+    if (error != 0)
+        errno = error;
+    return error != 0;
+}
+
+REPLACE_OPEN(open, open_fails)
+REPLACE_OPEN(open64, open_fails)
 
 #define FOPEN(name) \
     FILE *name(const char *path, const char *mode) \

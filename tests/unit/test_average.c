@@ -98,29 +98,16 @@ static void rows_that_the_old_model_lacks_stay(void **state)
     rc_classifier_destroy(&old);
 }
 
-static learning_bits teach(const rc_settings *s)
-{
-    rc_learner l;
-    learning_create(&l, be, "cwd", s);
-    for (int task = 0; task < 2; task++) {
-        learning_teach(&l, task, 2, 12, &learning_no_hooks);
-        rc_learner_end_task(&l);
-    }
-    learning_bits bits = learning_take(&l);
-    rc_learner_destroy(&l);
-    return bits;
-}
-
 /* The mean of one epoch is that epoch; of more it is not. */
 static void one_epoch_changes_nothing(void **state)
 {
     (void)state;
     rc_settings s = learning_settings();
-    learning_bits last = teach(&s);
+    learning_bits last = learning_two_tasks(be, "cwd", &s);
     s.average = 1;
-    learning_bits one = teach(&s);
+    learning_bits one = learning_two_tasks(be, "cwd", &s);
     s.average = 2;
-    learning_bits two = teach(&s);
+    learning_bits two = learning_two_tasks(be, "cwd", &s);
     assert_true(learning_same(last, one));
     assert_false(learning_same(last, two));
     learning_drop(last);

@@ -214,20 +214,12 @@ static learning_bits teach_part(const char *method, const char *part)
 {
     rc_config config = rc_config_default();
     rc_config_item item;
-    rc_learner l;
     config.settings = learning_settings();
     for (int i = 0; part != NULL && rc_config_item_at(i, &item); i++)
         for (int k = 0; k < TRIALS && strcmp(item.readers, part) == 0; k++)
             if (strcmp(trials[k].name, item.name) == 0)
                 SUCCEEDS(rc_config_set(&config, item.name, trials[k].value));
-    learning_create(&l, be, method, &config.settings);
-    for (int task = 0; task < 2; task++) {
-        learning_teach(&l, task, 2, 12, &learning_no_hooks);
-        rc_learner_end_task(&l);
-    }
-    learning_bits bits = learning_take(&l);
-    rc_learner_destroy(&l);
-    return bits;
+    return learning_two_tasks(be, method, &config.settings);
 }
 
 /* The parts that methods have, each with every method: the bits differ for those that docs/settings.md names alone. */

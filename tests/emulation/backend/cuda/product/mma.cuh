@@ -3,9 +3,8 @@
 #ifndef RC_EMULATION_MMA_CUH
 #define RC_EMULATION_MMA_CUH
 
-#include <deque>
-
 #include "backend/cuda/device.cuh"
+#include "groups.h"
 
 inline char *dynamic_shared()
 {
@@ -87,57 +86,30 @@ inline unsigned pack_rectified(float low, float high)
     return pack_bf16(low > 0 ? low : 0, high > 0 ? high : 0);
 }
 
-/* Copies of a thread on their way. What they overwrite is NaN at once, and their bytes arrive as late as they may, when
- * the thread waits for them: a kernel that asks too early or does not wait is noticed. */
-struct emulated_copies {
-    struct copy {
-        unsigned to;
-        const void *from;
-        size_t bytes;
-    };
-    std::deque<copy> copies;
-    std::deque<size_t> groups; /* how many each has */
-    size_t open;
+/* A copy on its way. What it overwrites is NaN at once, and its bytes arrive when the thread waits for them: a kernel
+ * that asks too early or does not wait is noticed. */
+struct emulated_copy {
+    unsigned to;
+    const void *from;
+    size_t bytes;
 
-    static emulated_copies &mine()
+    void run() const
     {
-        static emulated_copies all[1024];
-        return all[threadIdx.x];
-    }
-
-    void add(unsigned to, const void *from, size_t bytes)
-    {
-        memset(rc_emulated_shared + to, 0xff, 16);
-        copies.push_back({to, from, bytes});
-        open++;
-    }
-
-    void close()
-    {
-        groups.push_back(open);
-        open = 0;
-    }
-
-    void wait(size_t left)
-    {
-        for (; groups.size() > left; groups.pop_front())
-            for (size_t i = 0; i < groups.front(); i++) {
-                const copy &next = copies.front();
-                memset(rc_emulated_shared + next.to, 0, 16);
-                memcpy(rc_emulated_shared + next.to, next.from, next.bytes);
-                copies.pop_front();
-            }
+        memset(rc_emulated_shared + to, 0, 16);
+        memcpy(rc_emulated_shared + to, from, bytes);
     }
 };
-
-inline void copy16_async(unsigned to_shared, const void *from)
-{
-    emulated_copies::mine().add(to_shared, from, 16);
-}
+typedef emulated_groups<emulated_copy> emulated_copies;
 
 inline void copy16_async_part(unsigned to_shared, const void *from, int bytes)
 {
-    emulated_copies::mine().add(to_shared, from, (size_t)bytes);
+    memset(rc_emulated_shared + to_shared, 0xff, 16);
+    emulated_copies::mine().add({to_shared, from, (size_t)bytes});
+}
+
+inline void copy16_async(unsigned to_shared, const void *from)
+{
+    copy16_async_part(to_shared, from, 16);
 }
 
 inline void close_copies()

@@ -8,9 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include <deque>
-
 #include "backend/cuda/product/operand.cuh"
+#include "groups.h"
 
 /* All warps of a block call it equally often. */
 inline void join_four_warps()
@@ -63,49 +62,21 @@ struct emulated_product {
     }
 };
 
-/* Products of a thread that nobody has waited for, and how many of them each group has. */
-struct emulated_products {
-    std::deque<emulated_product> products;
-    std::deque<int> groups;
-    int open;
+typedef emulated_groups<emulated_product> emulated_products;
 
-    static emulated_products &mine()
-    {
-        static emulated_products all[1024];
-        return all[threadIdx.x];
-    }
-
-    void add(float *d, int n, unsigned long long a, unsigned long long b, bool inner_rows)
-    {
-        for (unsigned long long bits : {a, b})
-            if (bits >> 62 != 1 || (bits >> 46 & 0xffff) != 0) {
-                fprintf(stderr, "the emulation knows no such operand of wgmma\n");
-                abort();
-            }
-        emulated_product product = {d, n, {a, inner_rows}, {b, inner_rows}};
-        if (threadIdx.x / 4 % 2 == 0) {
-            product.run();
-            return;
+inline void begin_product(float *d, int n, unsigned long long a, unsigned long long b, bool inner_rows)
+{
+    for (unsigned long long bits : {a, b})
+        if (bits >> 62 != 1 || (bits >> 46 & 0xffff) != 0) {
+            fprintf(stderr, "the emulation knows no such operand of wgmma\n");
+            abort();
         }
-        products.push_back(product);
-        open++;
-    }
-
-    void close()
-    {
-        groups.push_back(open);
-        open = 0;
-    }
-
-    void wait(size_t left)
-    {
-        for (; groups.size() > left; groups.pop_front())
-            for (int i = 0; i < groups.front(); i++) {
-                products.front().run();
-                products.pop_front();
-            }
-    }
-};
+    emulated_product product = {d, n, {a, inner_rows}, {b, inner_rows}};
+    if (threadIdx.x / 4 % 2 == 0)
+        product.run();
+    else
+        emulated_products::mine().add(product);
+}
 
 inline void show_products()
 {
@@ -127,22 +98,22 @@ template <int COUNT> inline void wait_for_products()
 
 inline void multiply_rows(float (&d)[64], unsigned long long a, unsigned long long b)
 {
-    emulated_products::mine().add(d, 128, a, b, false);
+    begin_product(d, 128, a, b, false);
 }
 
 inline void multiply_three(float (&d)[96], unsigned long long a, unsigned long long b)
 {
-    emulated_products::mine().add(d, 192, a, b, true);
+    begin_product(d, 192, a, b, true);
 }
 
 inline void multiply_first_two(float (&d)[96], unsigned long long a, unsigned long long b)
 {
-    emulated_products::mine().add(d, 128, a, b, true);
+    begin_product(d, 128, a, b, true);
 }
 
 inline void multiply_third(float (&d)[96], unsigned long long a, unsigned long long b)
 {
-    emulated_products::mine().add(d + 64, 64, a, b, true);
+    begin_product(d + 64, 64, a, b, true);
 }
 
 #endif
