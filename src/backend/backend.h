@@ -376,6 +376,7 @@ struct rc_backend {
     /* May be NULL: never. Do both gradients of that convolution on n images read dL/draw from a map of it? A pass then
      * has copy_backward write that map once, and gives both a gradient with nothing pending. */
     bool (*reads_finished_gradient)(rc_backend *, const rc_conv *, int n);
+    bool keeps_taps; /* of maximum pooling: give its result memory for them */
     /* Several processes (workers.h). join_workers may be NULL: the backend computes in one process alone. From that
      * call on this process makes part `part` of `parts` of every batch. A pass and a loss are given the samples of
      * this part; what depends on the whole batch is that of the whole batch: statistics of normalisation and their
@@ -488,8 +489,9 @@ struct rc_backend {
      * the epilogue's x is the forward tensor of the skipped-from layer. */
     void (*skip_backward)(rc_backend *, const rc_grad *dy, void *dskip, const rc_back_epilogue *);
 
-    /* Pooling. Maximum: the first maximum in row order receives the gradient. Average: over the whole map,
-     * features (n, c) real without padding. */
+    /* Pooling. Maximum: the first maximum in row order receives the gradient. If y has memory for taps, backward reads
+     * there what forward has kept, and both are given the same x. Average: over the whole map, features (n, c) real
+     * without padding. */
     void (*max_pool_forward)(rc_backend *, const rc_pool2d *, rc_tensor *x, rc_tensor *y);
     void (*max_pool_backward)(rc_backend *, const rc_pool2d *, const rc_tensor *x, const rc_grad *dy, void *dx,
                               const rc_back_epilogue *);

@@ -57,6 +57,8 @@ typedef struct rc_tensor {
 
     void *value; /* (n, h, w, cp) act: memory for the finished value; NULL: every reader computes it */
     bool stored; /* value is filled */
+
+    void *taps; /* (n, h, w, cp) half bytes: where a maximum may keep, for its gradient, what it has found; or NULL */
 } rc_tensor;
 
 /* A gradient, lazy in the same way. With g = dL/dvalue and dz = g * act'(pre-activation),

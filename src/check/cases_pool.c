@@ -6,6 +6,7 @@ typedef struct pool_case {
     rc_lazy x, y;
     rc_lazy_gradient dy;
     int features, dfeatures, dx;
+    int forward, taps; /* backward: the result of a forward pass before it, which keeps taps; -1: there is none */
     bool stem, add;
     rc_back_sums back_sums;
 } pool_case;
@@ -31,6 +32,17 @@ static void draw_window(rc_case *c, pool_case *p, int shape[4], int *oh, int *ow
                 shape[1], shape[2], shape[3]);
 }
 
+/* A normalisation may turn the order of values round, or make them all equal. */
+static void turn_channels(rc_case *c, const rc_lazy *x)
+{
+    bool turns = x->scale >= 0 && !x->stored; /* what is stored has its order already */
+    for (int i = 0; turns && c->status == RC_OK && i < x->groups * x->c; i++) {
+        double scale = c->buffer[x->scale].host[i];
+        uint32_t turn = rc_case_below(c, 10);
+        rc_case_set(c, x->scale, (size_t)i, turn == 0 ? 0 : turn <= 3 ? -scale : scale);
+    }
+}
+
 /* ---- maximum -------------------------------------------------------------------------------------------------- */
 
 static void draw_max_forward(rc_case *c)
@@ -41,6 +53,7 @@ static void draw_max_forward(rc_case *c)
     rc_groups groups = rc_case_groups(c, s[0]);
     p->x = rc_case_lazy(c, "x", s[0], s[1], s[2], s[3], groups,
                         RC_LAZY_BN | RC_LAZY_SKIP | RC_LAZY_ACT | RC_LAZY_VALUE | RC_LAZY_STORED, true);
+    turn_channels(c, &p->x);
     p->y = rc_case_plain(c, "y", RC_OUT, s[0], oh, ow, s[3], groups);
     rc_case_sum(c, p->y.raw, 3);
 }
@@ -62,6 +75,7 @@ static void draw_max_backward(rc_case *c)
     p->back_sums = rc_case_no_back_sums();
     bool sums = rc_case_chance(c, 50);
     p->x = rc_case_lazy(c, "x", s[0], s[1], s[2], s[3], groups, RC_LAZY_BN | RC_LAZY_ACT | RC_LAZY_STORED, !sums);
+    turn_channels(c, &p->x);
     if (p->stem && rc_case_chance(c, 80)) /* nothing is pending after a stem's pool */
         p->dy = (rc_lazy_gradient){.y = rc_case_plain(c, "y", RC_IN, s[0], oh, ow, s[3], groups),
                                    .g = rc_case_act(c, "g", RC_IN, s[0], oh, ow, s[3]),
@@ -74,6 +88,12 @@ static void draw_max_backward(rc_case *c)
     p->dx = rc_case_sum(c, rc_case_act(c, "dx", p->add ? RC_IN_OUT : RC_OUT, s[0], s[1], s[2], s[3]), 9);
     if (sums)
         p->back_sums = rc_case_back_sums(c, &p->x);
+    p->forward = p->taps = -1;
+    if (rc_case_chance(c, 60)) {
+        p->forward = rc_case_act(c, "y before", RC_SCRATCH, s[0], oh, ow, s[3]);
+        p->taps = rc_case_buffer(c, "taps", RC_BUFFER_BYTE, RC_SCRATCH, s[0], oh, ow, (s[3] + 63) / 64 * 32);
+        rc_case_say(c, " taps");
+    }
 }
 
 static void run_max_backward(rc_run *r)
@@ -82,6 +102,12 @@ static void run_max_backward(rc_run *r)
     rc_tensor y, x = rc_run_tensor(r, &p->x);
     rc_grad dy = rc_run_gradient(r, &p->dy, &y);
     rc_back_epilogue epilogue = {&x, rc_at(r, p->back_sums.partial), p->add, NULL};
+    if (p->taps >= 0) {
+        rc_tensor forward = y;
+        forward.raw = rc_at(r, p->forward);
+        forward.taps = y.taps = rc_at(r, p->taps);
+        r->be->max_pool_forward(r->be, &p->pool, &x, &forward);
+    }
     r->be->max_pool_backward(r->be, &p->pool, &x, &dy, rc_at(r, p->dx), &epilogue);
     rc_run_back_sums(r, &p->back_sums, &x);
 }

@@ -153,6 +153,8 @@ static void add_layer_buffers(rc_pass_build *b, int index)
         to->value = rc_plan_add(&b->plan, rc_pass_map_bytes(b, layer));
     if (!b->eval && layer->output)
         to->gradient = add_kept(b, rc_pass_map_bytes(b, layer));
+    if (!b->eval && layer->kind == RC_LAYER_MAX_POOL && b->backend->keeps_taps)
+        to->taps = rc_plan_add(&b->plan, (rc_act_count(b->backend, n, layer->h, layer->w, layer->c_out) + 1) / 2);
     if (!layer->bn.on)
         return;
     to->normalisation = add_kept(b, 4 * vector_bytes(b, layer));
@@ -238,6 +240,7 @@ static void point_layer(const rc_pass_build *b, int index, int *stats)
     to->y = plain_tensor(b, layer, address(b, buffers->raw));
     to->y.act = layer->act;
     to->y.value = address(b, buffers->value);
+    to->y.taps = address(b, buffers->taps);
     to->finished = plain_tensor(b, layer, to->y.value ? to->y.value : to->y.raw);
     to->dy.y = &to->y;
     to->dy.g = address(b, buffers->gradient);

@@ -8,7 +8,7 @@
 
 enum {
     RC_STEPS_PER_LAYER = 16, /* more than any layer has: prepare 1, forward 3, backward 10 */
-    RC_BUFFERS_PER_LAYER = 11,
+    RC_BUFFERS_PER_LAYER = 12,
     RC_NO_BUFFER = -1
 };
 
@@ -16,6 +16,7 @@ enum {
 typedef struct rc_layer_buffers {
     int raw, value, normalisation, coefficients, partial, back_partial, gradient, features, dfeatures, statistics;
     int draw; /* the gradient before the normalisation; may be `gradient` */
+    int taps;
 } rc_layer_buffers;
 
 /* What is known of one gradient of a value while the list is written. */

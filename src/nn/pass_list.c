@@ -174,6 +174,7 @@ static void list_forward(rc_pass_build *b)
         emit(b, RC_OP_FORWARD, i);
         use(b, b->buffers[i].raw);
         use(b, b->buffers[i].partial);
+        use(b, b->buffers[i].taps);
         use_input(b, layer);
         if (b->eval && layer->skip >= 0)
             use(b, b->buffers[layer->skip].raw);
@@ -291,6 +292,8 @@ static void emit_writer(rc_pass_build *b, rc_pass_op op, int index, int target)
     use_gradient(b, index, op == RC_OP_DATA && b->buffers[index].draw != RC_NO_BUFFER);
     use(b, gradient_buffer(b, target));
     use_tensor(b, target);
+    if (op == RC_OP_DATA)
+        use(b, b->buffers[index].taps);
     if (step->addend >= 0)
         use(b, b->buffers[step->addend].gradient);
     if (step->sums)

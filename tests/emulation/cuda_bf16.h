@@ -2,6 +2,7 @@
 #ifndef RC_EMULATION_CUDA_BF16_H
 #define RC_EMULATION_CUDA_BF16_H
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -33,6 +34,37 @@ inline float __bfloat162float(__nv_bfloat16 x)
 inline __nv_bfloat162 __floats2bfloat162_rn(float x, float y)
 {
     return {__float2bfloat16_rn(x), __float2bfloat16_rn(y)};
+}
+
+inline __nv_bfloat162 __hmul2(__nv_bfloat162 a, __nv_bfloat162 b)
+{
+    return __floats2bfloat162_rn(__bfloat162float(a.x) * __bfloat162float(b.x),
+                                 __bfloat162float(a.y) * __bfloat162float(b.y));
+}
+
+/* What is greater; a NaN is not, or always. */
+inline __nv_bfloat162 __hmax2(__nv_bfloat162 a, __nv_bfloat162 b)
+{
+    return __floats2bfloat162_rn(fmaxf(__bfloat162float(a.x), __bfloat162float(b.x)),
+                                 fmaxf(__bfloat162float(a.y), __bfloat162float(b.y)));
+}
+
+inline float greater_or_nan(float a, float b)
+{
+    return isnan(a) || isnan(b) ? NAN : fmaxf(a, b);
+}
+
+inline __nv_bfloat162 __hmax2_nan(__nv_bfloat162 a, __nv_bfloat162 b)
+{
+    return __floats2bfloat162_rn(greater_or_nan(__bfloat162float(a.x), __bfloat162float(b.x)),
+                                 greater_or_nan(__bfloat162float(a.y), __bfloat162float(b.y)));
+}
+
+/* Ones in the half where a > b. */
+inline unsigned __hgt2_mask(__nv_bfloat162 a, __nv_bfloat162 b)
+{
+    return (__bfloat162float(a.x) > __bfloat162float(b.x) ? 0xffffu : 0) |
+           (__bfloat162float(a.y) > __bfloat162float(b.y) ? 0xffff0000u : 0);
 }
 
 #endif

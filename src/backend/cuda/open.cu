@@ -136,6 +136,7 @@ static void fill_table(rc_cuda *cuda)
     table->real_bytes = sizeof(float);
     table->lanes = RC_CUDA_LANES;
     table->busy_bytes = 32 << 20;
+    table->keeps_taps = true;
     table->destroy = cuda_destroy;
     table->join_workers = rc_cuda_join_workers;
     rc_cuda_fill_memory(cuda);
