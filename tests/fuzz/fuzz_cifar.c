@@ -1,5 +1,5 @@
 /* CIFAR, as records and as pickles: labels are below the number of classes, images have their bytes. */
-#include "fuzz/fuzz.h"
+#include "fuzz/mutate.h"
 
 #include "base/memory.h"
 #include "data/cifar.h"
@@ -21,4 +21,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     rc_free(NULL, split.images);
     rc_free(NULL, split.labels);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t limit, unsigned seed)
+{
+    fuzz_input in = fuzz_input_of(data, size, limit, seed);
+    fuzz_mutate_pickle(&in, 0, in.size);
+    return in.size;
 }

@@ -1,5 +1,5 @@
 /* Configurations in YAML: what is accepted prints, and what is printed is accepted and means the same. */
-#include "fuzz/fuzz.h"
+#include "fuzz/mutate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,4 +59,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_EXPECT(rc_config_print(&again, add_line, &second) == RC_OK);
     FUZZ_EXPECT(first.used == second.used && memcmp(first.bytes, second.bytes, first.used) == 0);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t limit, unsigned seed)
+{
+    fuzz_input in = fuzz_input_of(data, size, limit, seed);
+    fuzz_mutate_yaml(&in);
+    return in.size;
 }

@@ -1,6 +1,6 @@
 /* JSON: what is accepted takes no more memory than it may and is written; what is written is accepted, is the same when
  * it is written again, and means the same with and without blanks. */
-#include "fuzz/fuzz.h"
+#include "fuzz/mutate.h"
 
 #include <string.h>
 
@@ -50,4 +50,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     rc_json_free(json);
     FUZZ_EXPECT(rc_bytes_allocated() == before);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t limit, unsigned seed)
+{
+    fuzz_input in = fuzz_input_of(data, size, limit, seed);
+    fuzz_mutate_json(&in, 0, in.size);
+    return in.size;
 }

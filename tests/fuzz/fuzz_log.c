@@ -1,6 +1,6 @@
 /* The log of a run, as 'recollect watch' and a run that goes on read it: whatever is in it, what is kept of it is in
  * its bounds, and tables can be made of it. */
-#include "fuzz/fuzz.h"
+#include "fuzz/mutate.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,4 +64,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_EXPECT(rc_log_tables_open(&tables, folder, log_path, 1) == RC_OK);
     rc_log_tables_close(&tables);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t limit, unsigned seed)
+{
+    fuzz_input in = fuzz_input_of(data, size, limit, seed);
+    if (fuzz_one_in(&in, 8)) { /* lines of it again */
+        const uint8_t *end = size > 0 ? memchr(data, '\n', size) : NULL;
+        fuzz_copy(&in, 0, end != NULL ? (size_t)(end - data) + 1 : size, size);
+    } else {
+        fuzz_mutate_json(&in, 0, in.size);
+    }
+    return in.size;
 }

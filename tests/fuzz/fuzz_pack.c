@@ -1,5 +1,5 @@
 /* Packs: of what is accepted, every record, label and name lies in the file. */
-#include "fuzz/fuzz.h"
+#include "fuzz/mutate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,24 +27,69 @@ static void look(const uint8_t *data, size_t size)
     rc_pack_close(pack);
 }
 
+enum {
+    CRC = 12,
+    TABLE_CRC = 16,
+    SIDE = 20,
+    CHANNELS = 24,
+    CLASSES = 36,
+    TRAIN = 40,
+    TEST = 44,
+    NAMES = 48,
+    FILE_BYTES = 56
+};
+
+/* Puts the checksums right: of the header and of the table, and of the records where `records` says so. */
+static void repair(uint8_t *data, size_t size, bool records)
+{
+    uint64_t side = rc_pack_get32(data + SIDE) % 4096, count = rc_pack_get32(data + TRAIN) % 65536;
+    count += rc_pack_get32(data + TEST) % 65536;
+    uint64_t record = side * side * (rc_pack_get32(data + CHANNELS) % 4), table = RC_PACK_HEADER + count * record;
+    for (uint64_t i = 0; records && i < count && table + (i + 1) * RC_PACK_ENTRY <= size; i++)
+        rc_pack_put32(data + table + i * RC_PACK_ENTRY + 4,
+                      rc_pack_crc(0, data + RC_PACK_HEADER + i * record, (size_t)record));
+    if (table <= size)
+        rc_pack_put32(data + TABLE_CRC, rc_pack_crc(0, data + table, size - (size_t)table));
+    rc_pack_put32(data + CRC, 0);
+    rc_pack_put32(data + CRC, rc_pack_crc(0, data, RC_PACK_HEADER));
+}
+
 /* As it is, and with both checksums put right, so that what follows them is reached. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    enum { CRC = 12, TABLE_CRC = 16, SIDE = 20, CHANNELS = 24, TRAIN = 40, TEST = 44 };
     look(data, size);
     uint8_t *copy = size >= RC_PACK_HEADER ? malloc(size) : NULL;
     if (copy == NULL)
         return 0;
     memcpy(copy, data, size);
-    uint64_t side = rc_pack_get32(copy + SIDE) % 4096, records = rc_pack_get32(copy + TRAIN) % 65536;
-    uint64_t table = (records + rc_pack_get32(copy + TEST) % 65536) * side * side *
-                     (rc_pack_get32(copy + CHANNELS) % 4);
-    if (table <= size - RC_PACK_HEADER)
-        rc_pack_put32(copy + TABLE_CRC,
-                      rc_pack_crc(0, copy + RC_PACK_HEADER + table, size - RC_PACK_HEADER - (size_t)table));
-    rc_pack_put32(copy + CRC, 0);
-    rc_pack_put32(copy + CRC, rc_pack_crc(0, copy, RC_PACK_HEADER));
+    repair(copy, size, false);
     look(copy, size);
     free(copy);
     return 0;
+}
+
+/* Another number in a field, other bytes behind the header; counts that make up the size of the file, most of the time. */
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t limit, unsigned seed)
+{
+    static const int fields[] = {8, SIDE, CHANNELS, 28, 32, CLASSES, TRAIN, TEST, NAMES, FILE_BYTES, 64, 80, 96};
+    fuzz_input in = fuzz_input_of(data, size, limit, seed);
+    if (size < RC_PACK_HEADER || fuzz_one_in(&in, 16))
+        return LLVMFuzzerMutate(data, size, limit);
+    if (fuzz_one_in(&in, 2))
+        rc_pack_put32(data + fields[fuzz_roll(&in, sizeof fields / sizeof *fields)], (uint32_t)fuzz_odd_number(&in));
+    else
+        fuzz_mutate_part(&in, RC_PACK_HEADER, in.size - RC_PACK_HEADER);
+    if (!fuzz_one_in(&in, 8)) {
+        size_t names = 0;
+        while (names < in.size - RC_PACK_HEADER && (data[in.size - 1 - names] >= ' ' || data[in.size - 1 - names] == 0))
+            names++;
+        if (fuzz_one_in(&in, 4)) {
+            rc_pack_put32(data + NAMES, (uint32_t)names);
+            rc_pack_put32(data + NAMES + 4, 0);
+        }
+        rc_pack_put32(data + FILE_BYTES, (uint32_t)in.size);
+        rc_pack_put32(data + FILE_BYTES + 4, 0);
+    }
+    repair(data, in.size, !fuzz_one_in(&in, 8));
+    return in.size;
 }

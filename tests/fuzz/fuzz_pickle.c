@@ -1,5 +1,5 @@
 /* Pickles: what a dictionary is asked for lies inside the input. */
-#include "fuzz/fuzz.h"
+#include "fuzz/mutate.h"
 
 #include "data/pickle.h"
 
@@ -36,4 +36,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     read_lists(pickle, "label_names");
     rc_pickle_free(pickle);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t limit, unsigned seed)
+{
+    fuzz_input in = fuzz_input_of(data, size, limit, seed);
+    fuzz_mutate_pickle(&in, 0, in.size);
+    return in.size;
 }

@@ -1,6 +1,6 @@
 /* The published files: whatever stands in their sections, what they leave unsaid stays, what means nothing is told in
  * one note, and a file that is refused changes nothing. The input is what follows a sound beginning. */
-#include "fuzz/fuzz.h"
+#include "fuzz/mutate.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -40,4 +40,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     free(text);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t limit, unsigned seed)
+{
+    fuzz_input in = fuzz_input_of(data, size, limit, seed);
+    fuzz_mutate_yaml(&in);
+    return in.size;
 }

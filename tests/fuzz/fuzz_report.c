@@ -1,6 +1,6 @@
 /* Results of a run and, after a line of four dashes, its log: whatever is in them, a report that is made of them runs
  * no script but its own. */
-#include "fuzz/fuzz.h"
+#include "fuzz/mutate.h"
 
 #include <string.h>
 
@@ -74,4 +74,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         draw_log(text + end + 5, size - end - 5);
     rc_report_run_free(run);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t limit, unsigned seed)
+{
+    fuzz_input in = fuzz_input_of(data, size, limit, seed);
+    fuzz_mutate_json(&in, 0, in.size);
+    return in.size;
 }

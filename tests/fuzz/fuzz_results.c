@@ -1,5 +1,5 @@
 /* Results of an unfinished run, which a resume reads back: what is accepted can be written again. */
-#include "fuzz/fuzz.h"
+#include "fuzz/mutate.h"
 
 #include <string.h>
 
@@ -39,4 +39,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     rc_json_free(json);
     return 0;
+}
+
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t limit, unsigned seed)
+{
+    fuzz_input in = fuzz_input_of(data, size, limit, seed);
+    fuzz_mutate_json(&in, 0, in.size);
+    return in.size;
 }

@@ -1,5 +1,6 @@
-/* Runs a fuzz target over files: each as it is, cut short at many places, and with bits flipped. The damage
- * depends on nothing but the file, so what fails here fails again.
+/* Runs a fuzz target over files: each as it is, cut short at many places, with bits flipped, and as the
+ * target's mutator changes it. The damage depends on nothing but the file, so what fails
+ * here fails again.
  *
  * usage: fuzz_NAME FILE-OR-FOLDER... */
 #include <dirent.h>
@@ -9,11 +10,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "fuzz/fuzz.h"
+#include "fuzz/mutate.h"
 
-enum { CUTS = 32, FLIPS = 96 };
+enum { CUTS = 32, FLIPS = 96, CHANGES = 32, MOST_CHANGED = 65536 };
+/* Of the targets that have one. */
+extern size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t limit, unsigned seed) __attribute__((weak));
 
 static long files, inputs;
+static uint32_t changes; /* the state of LLVMFuzzerMutate */
 
 /* In a block of exactly that size, so that a sanitizer sees a read past its end. */
 static void run(const uint8_t *data, size_t size)
@@ -46,6 +50,46 @@ static void run_damaged(uint8_t *data, size_t size)
     }
 }
 
+/* In place of libFuzzer's: a bit, a byte more or one less. */
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t limit)
+{
+    uint32_t state = changes = changes * 1664525u + 1013904223u;
+    size_t at = size > 0 ? (size_t)(state >> 8) % size : 0;
+    if (state >> 30 == 0 && size < limit) {
+        memmove(data + at + 1, data + at, size - at);
+        return size + 1;
+    }
+    if (state >> 30 == 1 && size > 1) {
+        memmove(data + at, data + at + 1, size - at - 1);
+        return size - 1;
+    }
+    if (size > 0)
+        data[at] ^= (uint8_t)(1u << (state >> 5 & 7));
+    return size;
+}
+
+/* Each change goes on from the one before, a few times. */
+static void run_changed(const uint8_t *data, size_t size)
+{
+    enum { IN_A_ROW = 4 };
+    uint8_t *changed = malloc(MOST_CHANGED);
+    if (changed == NULL)
+        exit(3);
+    size_t now = 0;
+    changes = 1;
+    for (unsigned i = 0; i < CHANGES && size <= MOST_CHANGED; i++) {
+        if (i % IN_A_ROW == 0) {
+            now = size;
+            if (size > 0)
+                memcpy(changed, data, size);
+        }
+        now = LLVMFuzzerCustomMutator(changed, now, MOST_CHANGED, i);
+        FUZZ_EXPECT(now <= MOST_CHANGED);
+        run(changed, now);
+    }
+    free(changed);
+}
+
 static bool run_file(const char *path)
 {
     FILE *file = fopen(path, "rb");
@@ -63,6 +107,8 @@ static bool run_file(const char *path)
     if (read) {
         run(data, size);
         run_damaged(data, size);
+        if (LLVMFuzzerCustomMutator != NULL)
+            run_changed(data, size);
         files++;
     } else {
         fprintf(stderr, "%s cannot be read\n", path);
