@@ -34,8 +34,8 @@ static int split(const uint8_t *data, size_t size, segment *segments)
     return count;
 }
 
-/* Segments left out, twice, moved, with another marker, another byte in the first fields, or other bytes whose length is
- * told. */
+/* Segments left out, twice, moved, with another marker, another byte in the first fields, or other bytes whose length
+ * is told. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t limit, unsigned seed)
 {
     static segment segments[MOST_SEGMENTS];

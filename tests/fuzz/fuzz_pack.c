@@ -68,7 +68,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
-/* Another number in a field, other bytes behind the header; counts that make up the size of the file, most of the time. */
+/* Another number in a field, or other bytes behind the header; the size of the file is told, most of the time. */
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t limit, unsigned seed)
 {
     static const int fields[] = {8, SIDE, CHANNELS, 28, 32, CLASSES, TRAIN, TEST, NAMES, FILE_BYTES, 64, 80, 96};

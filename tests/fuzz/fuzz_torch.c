@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     return 0;
 }
 
-/* ---- the mutator: takes the archive apart, changes an entry, and puts it together with the right checksums ----------- */
+/* ---- the mutator: takes the archive apart, changes an entry, puts it together with the right checksums ----------- */
 
 enum { LOCAL = 30, ENTRY = 46, END = 22, MOST_ENTRIES = 64, ROOM = 1 << 17 };
 typedef struct entry {

@@ -1,6 +1,6 @@
-/* What the mutators share. A mutator knows the form of its input: it changes a field, a marker or an instruction and puts
- * lengths and checksums right again, so that the change gets past the first check. libFuzzer calls it in place of its own
- * changes (LLVMFuzzerCustomMutator), and it calls those back for parts that have no form. */
+/* What the mutators share. A mutator knows the form of its input: it changes a field, a marker or an instruction and
+ * puts lengths and checksums right again, so that the change gets past the first check. libFuzzer calls it in place of
+ * its own changes (LLVMFuzzerCustomMutator), and it calls those back for parts that have no form. */
 #ifndef RC_TESTS_FUZZ_MUTATE_H
 #define RC_TESTS_FUZZ_MUTATE_H
 
@@ -25,8 +25,8 @@ bool fuzz_one_in(fuzz_input *in, size_t chances);
 /* A number at which sizes and counts go wrong. */
 uint64_t fuzz_odd_number(fuzz_input *in);
 
-/* `old` bytes at `at` give way to these. false: there is no room, and nothing has changed. bytes: may lie in the input only
- * where nothing moves them. */
+/* `old` bytes at `at` give way to these, which lie outside of the input. false: there is no room, and nothing has
+ * changed. */
 bool fuzz_replace(fuzz_input *in, size_t at, size_t old, const void *bytes, size_t size);
 bool fuzz_replace_text(fuzz_input *in, size_t at, size_t old, const char *text);
 /* A copy of a part, at another place. */

@@ -1,4 +1,4 @@
-/* Changes to a JSON text that leave it JSON, most of the time: a value for another, an element twice, left out, moved. */
+/* Changes to a JSON text that leave it JSON, most of the time: another value, an element twice, left out, moved. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

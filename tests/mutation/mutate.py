@@ -2,8 +2,9 @@
 one fails. docs/mutation.md says how to read the results; script/mutate starts it.
 
 A mutant is compiled alone, into a small shared library that the tests preload: it takes the place of the file's
-functions in librecollect.so, which the tests of the preset `mutate` link. Nothing else is built again, and all jobs share
-one build folder."""
+functions in librecollect.so, which the tests of the preset `mutate` link. A mutant of a CUDA file is linked with the other
+objects of the emulated module, which the tests of the emulation load. Nothing else is built again, and all jobs share one
+build folder."""
 
 import argparse
 import concurrent.futures
@@ -23,11 +24,16 @@ import time
 
 import mutants
 
-LEAST_SHARE = 0.95       # of the mutants that are neither equivalent nor accepted, so many must die
+# Of the mutants that are neither equivalent nor accepted, so many must die: in src/cil, and elsewhere.
+LEAST_SHARE, LEAST_SHARE_ELSEWHERE = 0.95, 0.90
 MEMORY = 24 << 20        # kB of address space of a test: heap.c keeps 8 << 20 of them apart
 LARGEST_FILE = 1 << 20   # blocks of 512 bytes
 # What heap.c stands in front of: a test may have a posix_memalign of its own, and parts of arenas are kept apart.
 WRAPPED = "-Wl,--wrap=posix_memalign,--wrap=rc_arena_take,--wrap=rc_arena_take_array"
+# The tests of the emulated module, and what their environment says besides the module's path.
+MODULE = "module.so"
+MODULE_OBJECTS = "tests/CMakeFiles/emulated_cuda.dir/**/*.o"
+MODULE_TESTS = {"check_module": {}, "check_fused": {}, "test_oracle_rows": {"RECOLLECT_TEST_BACKEND": "cuda:fp32"}}
 
 
 def sha(*parts):
@@ -58,14 +64,18 @@ class Run:
         self.code, self.timeout, self.cpu = code, timeout, cpu
 
 
-def run_test(program, preload, cpu_limit, wall_limit, folder, environment=None):
-    """Runs a test with a library in front of the others, in a folder of its own. A hang shows in CPU time; wall time is
-    for those that wait for each other, and generous, as the machine may be busy."""
+def run_test(program, library, cpu_limit, wall_limit, folder, environment=None):
+    """Runs a test with a library in front of the others, or with another module, in a folder of its own. A hang shows in CPU
+    time; wall time is for those that wait for each other, and generous, as the machine may be busy."""
     env = dict(os.environ, TMPDIR=folder, **(environment or {}))
-    # The shell must not load it: it has none of the other files.
-    preloading = 'export LD_PRELOAD="$1"; ' if preload else ""
+    name = os.path.basename(program)
+    if library.endswith(MODULE):
+        env.update(MODULE_TESTS[name], RECOLLECT_CUDA_MODULE=library)
+        start = 'exec "$0" "$1"'
+    else: # the shell must not load it: it has none of the other files
+        start = 'export LD_PRELOAD="$1"; exec "$0"'
     limits = f"ulimit -c 0; ulimit -S -t {int(cpu_limit) + 1}; ulimit -v {MEMORY}; ulimit -f {LARGEST_FILE}"
-    process = subprocess.Popen(["/bin/sh", "-c", f'{limits}; {preloading}exec "$0"', program, preload or ""], env=env, cwd=folder,
+    process = subprocess.Popen(["/bin/sh", "-c", f"{limits}; {start}", program, library], env=env, cwd=folder,
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                start_new_session=True)
     end, pause, late = time.monotonic() + wall_limit, 0.002, False
@@ -93,13 +103,14 @@ def kill_group(group):
 class Build:
     """The build folder: how a file is compiled, and the tests."""
 
-    def __init__(self, folder, tests):
-        self.folder = os.path.abspath(folder)
+    def __init__(self, folder, tests, cuda):
+        self.folder, self.cuda = os.path.abspath(folder), cuda
         self.commands = {}
         for entry in json.loads(read(os.path.join(folder, "compile_commands.json"))):
             path = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
-            self.commands.setdefault(path, entry)
-        names = tests or [os.path.basename(path)[:-2] for path in sorted(glob.glob("tests/unit/test_*.c"))]
+            self.commands.setdefault(path, []).append(entry)
+        names = tests or list(MODULE_TESTS) if cuda else \
+            tests or [os.path.basename(path)[:-2] for path in sorted(glob.glob("tests/unit/test_*.c"))]
         self.tests = {name: os.path.join(self.folder, "bin", name) for name in names}
         missing = [name for name, path in self.tests.items() if not os.path.exists(path)]
         if missing:
@@ -109,11 +120,15 @@ class Build:
         guards = read(os.path.join(os.path.dirname(os.path.abspath(__file__)), "heap.c"), "rb") # every test runs on it
         self.test_hash = {name: sha(read(path, "rb"), guards) for name, path in self.tests.items()}
 
-    def compile_command(self, path):
-        """The command of a file without its optimisation, warnings, output and input."""
-        entry = self.commands.get(os.path.realpath(path))
-        if entry is None:
-            sys.exit(f"mutate: {path} is not in {self.folder}/compile_commands.json: not a C file of the library?")
+    def compile_commands(self, path):
+        """The commands of a file, which may be compiled more than once, each for a type or an instruction set: without
+        optimisation, warnings, output and input."""
+        entries = self.commands.get(os.path.realpath(path))
+        if entries is None:
+            sys.exit(f"mutate: {path} is not in {self.folder}/compile_commands.json: not a file of the library?")
+        return [self.bare(entry, path) for entry in entries]
+
+    def bare(self, entry, path):
         words = entry.get("arguments") or shlex.split(entry["command"])
         if os.path.basename(words[0]) == "ccache": # every mutant is new
             words = words[1:]
@@ -125,8 +140,21 @@ class Build:
                 skip = True
             elif word not in ("-c", "-MD", "-MMD", "-w", entry["file"], path) and not word.startswith(("-O", "-g", "-W")):
                 kept.append(word)
-        return kept + ["-fPIC", "-g0", "-Werror=incompatible-pointer-types", "-Werror=int-conversion",
-                       "-Werror=implicit-function-declaration", "-iquote", os.path.dirname(os.path.abspath(path)), "-c"]
+        strict = [] if self.cuda else ["-Werror=incompatible-pointer-types", "-Werror=int-conversion",
+                                       "-Werror=implicit-function-declaration"]
+        return kept + ["-fPIC", "-g0", *strict, "-iquote", os.path.dirname(os.path.abspath(path)), "-c"]
+
+    def link(self, sources, objects, folder, more=()):
+        """The library that a test runs with; None where it cannot be linked."""
+        compiler = self.compile_commands(sources[0].path)[0][0]
+        if not self.cuda:
+            library = os.path.join(folder, "mutant.so")
+            return library if quiet([compiler, "-shared", WRAPPED, *more, *objects, "-o", library]) else None
+        replaced = tuple(f"/{source.path}.o" for source in sources)
+        others = [path for path in glob.glob(os.path.join(self.folder, MODULE_OBJECTS), recursive=True)
+                  if not path.endswith(replaced)]
+        library = os.path.join(folder, MODULE)
+        return library if quiet([compiler, "-shared", *more, *objects, *others, "-o", library]) else None
 
 
 def quiet(command, **more):
@@ -176,14 +204,15 @@ class Reach:
         """All sources as one library that counts what is run."""
         objects = []
         for i, source in enumerate(self.sources):
-            folder = os.path.join(work, str(i))
-            os.mkdir(folder)
-            objects.append(os.path.join(folder, "covered.o"))
-            command = self.build.compile_command(source.path) + ["-O0", "--coverage", os.path.abspath(source.path), "-o"]
-            if not quiet(command + objects[-1:]):
-                sys.exit(f"mutate: {source.path} does not compile: {shlex.join(command)}")
-        library = os.path.join(work, "covered.so")
-        if not quiet([command[0], "-shared", "--coverage", *objects, "-o", library]):
+            for k, command in enumerate(self.build.compile_commands(source.path)):
+                folder = os.path.join(work, f"{i}-{k}")
+                os.mkdir(folder)
+                objects.append(os.path.join(folder, "covered.o"))
+                command += ["-O1" if self.build.cuda else "-O0", "--coverage", os.path.abspath(source.path), "-o"]
+                if not quiet(command + objects[-1:]):
+                    sys.exit(f"mutate: {source.path} does not compile: {shlex.join(command)}")
+        library = self.build.link(self.sources, objects, work, ["--coverage"])
+        if library is None:
             sys.exit("mutate: could not link the files with --coverage")
         return library
 
@@ -195,7 +224,11 @@ class Reach:
         row = {"hash": self.build.test_hash[name], "library": self.build.library_hash, "code": run.code,
                "seconds": self.slowest if run.timeout else run.cpu, "lines": {}}
         for i, source in enumerate(self.sources):
-            row["lines"][source.path] = {"hash": source.hash, "lines": self.lines_run(os.path.join(work, str(i)), prefix, source)}
+            lines = {}
+            for folder in glob.glob(os.path.join(work, f"{i}-*")):
+                for line, count in self.lines_run(folder, prefix, source).items():
+                    lines[line] = max(lines.get(line, 0), count)
+            row["lines"][source.path] = {"hash": source.hash, "lines": lines}
         shutil.rmtree(folder, ignore_errors=True)
         return row
 
@@ -253,19 +286,21 @@ class Worker:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def compile(self, source, text):
-        """The object file of the text, None where it does not compile."""
-        path = os.path.join(self.folder, os.path.basename(source.path))
+        """The object files of the text, None where it does not compile."""
+        path, targets = os.path.join(self.folder, os.path.basename(source.path)), []
         with open(path, "w") as file:
             file.write(text)
-        target = os.path.join(self.folder, "mutant.o")
-        command = self.session.build.compile_command(source.path) + ["-O2", os.path.basename(path), "-o", target]
-        return target if quiet(command, cwd=self.folder) else None
+        for i, command in enumerate(self.session.build.compile_commands(source.path)):
+            targets.append(os.path.join(self.folder, f"mutant-{i}.o"))
+            if not quiet(command + ["-O2", os.path.basename(path), "-o", targets[-1]], cwd=self.folder):
+                return None
+        return targets
 
     def compile_one(self, source, mutant):
         for replacement in mutant.texts:
-            target = self.compile(source, mutants.apply(source.text, mutant, replacement))
-            if target:
-                return target, replacement
+            targets = self.compile(source, mutants.apply(source.text, mutant, replacement))
+            if targets:
+                return targets, replacement
         return None, mutant.texts[0]
 
     def survived_before(self, mutant, source):
@@ -274,18 +309,18 @@ class Worker:
         return row.get("lives", {})
 
     def try_one(self, source, mutant):
-        target, replacement = self.compile_one(source, mutant)
+        targets, replacement = self.compile_one(source, mutant)
         row = {"key": mutant.key, "file": mutant.path, "line": mutant.line, "kind": mutant.kind,
                "text": mutant.line_text, "old": mutants.one_line(mutant.old), "new": mutants.one_line(replacement)}
-        if target is None:
+        if targets is None:
             return dict(row, status="uncompilable")
-        row["object"] = digest = sha(read(target, "rb"))
+        row["object"] = digest = sha(*(read(target, "rb") for target in targets))
         if digest == self.session.original[source.path]:
             return dict(row, status="equivalent")
         if not self.session.is_first(source.path, digest, row["key"]):
             return dict(row, status="duplicate")
-        library = os.path.join(self.folder, "mutant.so")
-        if not quiet([self.session.compiler, "-shared", WRAPPED, target, "-o", library]):
+        library = self.session.build.link([source], targets, self.folder)
+        if library is None:
             return dict(row, status="uncompilable")
         return dict(row, **self.run_tests(source, mutant, library))
 
@@ -310,16 +345,16 @@ class Session:
 
     def __init__(self, options):
         self.options, self.lock = options, threading.Lock()
-        self.build = Build(options.build, options.tests)
-        headers = sorted(glob.glob("src/**/*.h", recursive=True) + glob.glob("include/**/*.h", recursive=True))
+        self.build = Build(options.build, options.tests, options.files[0].endswith(".cu"))
+        headers = sorted(glob.glob("src/**/*.h", recursive=True) + glob.glob("include/**/*.h", recursive=True) +
+                         (glob.glob("src/**/*.cuh", recursive=True) if self.build.cuda else []))
         siblings_first = sorted(headers, key=lambda path: os.path.dirname(path) != os.path.dirname(options.files[0]))
         siblings = mutants.Siblings([read(path) for path in siblings_first])
-        # What the tests reach is measured for the default files at once, and so only once.
-        paths = sorted(set(options.files) | set(default_files() if set(options.files) & set(default_files()) else ()))
+        # What the tests reach is measured for all files of their folders at once, and so only once.
+        paths = sorted({path for file in options.files for path in files_in(os.path.dirname(file), file[file.rindex("."):])})
         self.measured = [mutants.Source(path, read(path), mutants.Siblings([read(path)], siblings)) for path in paths]
         self.sources = [source for source in self.measured if source.path in options.files]
         os.makedirs(options.out, exist_ok=True)
-        self.compiler = self.build.compile_command(options.files[0])[0]
         self.results = os.path.join(options.out, "results.jsonl")
         self.rows, self.seen, self.kills = {}, {}, {}
         self.load()
@@ -380,8 +415,9 @@ class Session:
 
     def run(self):
         options = self.options
-        self.reach = Reach(self.build, self.measured, os.path.join(options.build, "mutation", "reach.json"), options.jobs,
-                           options.slowest)
+        folders = sorted({os.path.dirname(source.path) for source in self.measured})
+        reach = f"reach-{sha(*folders)}.json"
+        self.reach = Reach(self.build, self.measured, os.path.join(options.build, "mutation", reach), options.jobs, options.slowest)
         if not any(any(tests for tests in lines.values()) for lines in self.reach.lines.values()):
             sys.exit("mutate: no test runs a line of these files: is gcov there, and of the compiler's version?")
         if self.reach.failing:
@@ -395,7 +431,8 @@ class Session:
         todo = sorted((pair for pair in picked if not self.is_done(*pair)), key=lambda pair: pair[1].choice(options.seed))
         print(f"mutate: {len(picked)} mutants, {len(picked) - len(todo)} known; tests: {len(self.reach.seconds)}", flush=True)
         workers = [Worker(self) for _ in range(options.jobs)]
-        self.original = {source.path: sha(read(workers[0].compile(source, source.text), "rb")) for source in self.sources}
+        self.original = {source.path: sha(*(read(path, "rb") for path in workers[0].compile(source, source.text)))
+                         for source in self.sources}
         start = time.monotonic()
         end = start + options.time_limit if options.time_limit else None
         queue, done = iter(todo), [0]
@@ -498,8 +535,10 @@ def report(session, picked, seconds):
     stale = stale_entries(session, accepted, used) if session.options.sample >= 1 and session.options.shard == (1, 1) else []
     for entry in stale:
         print(f"mutate: {session.options.accepted} has what is not there any more: {entry}")
-    good = share(total) >= LEAST_SHARE and not survivors and not stale and not total["not run"]
-    print(f"mutate: {100 * share(total):.1f} % die ({100 * LEAST_SHARE:.0f} % must), {len(survivors)} survive without a "
+    in_cil = all(source.path in default_files() for source in session.sources)
+    least = LEAST_SHARE if in_cil else LEAST_SHARE_ELSEWHERE
+    good = share(total) >= least and not survivors and not stale and not total["not run"]
+    print(f"mutate: {100 * share(total):.1f} % die ({100 * least:.0f} % must), {len(survivors)} survive without a "
           f"reason, {total['accepted']} with one, {total['not run']} were not run")
     return 0 if good else 1
 
@@ -515,13 +554,26 @@ def share(counts):
 
 
 def default_files():
-    return sorted(glob.glob("src/cil/*.c"))
+    return files_in("src/cil", ".c")
+
+
+def files_in(folder, kind):
+    """measure.cu asks a GPU how fast it is, and is no part of the emulated module."""
+    return sorted(path for path in glob.glob(f"{folder}/*{kind}") if os.path.basename(path) != "measure.cu")
+
+
+def files_of(path):
+    """Of a folder, and of those in it; CUDA files where it has any."""
+    if not os.path.isdir(path):
+        return [path]
+    folders = [folder for folder, _, _ in os.walk(path)]
+    return sum([files_in(folder, ".cu") for folder in folders], []) or sum([files_in(folder, ".c") for folder in folders], [])
 
 
 def parse(arguments):
     parser = argparse.ArgumentParser(prog="script/mutate", description="Breaks C files in one place at a time and sees "
                                      "whether a test fails.")
-    parser.add_argument("files", nargs="*", help="C files of the library (default: src/cil/*.c)")
+    parser.add_argument("files", nargs="*", help="C or CUDA files of the library, or folders (default: src/cil)")
     parser.add_argument("--all", action="store_true", help="every C file of src/cil, the default")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--sample", type=float, default=1.0, help="share of the mutants to try, 0 to 1")
@@ -536,7 +588,7 @@ def parse(arguments):
     parser.add_argument("--accepted", default="tests/mutation/accepted.txt", help="survivors with a reason")
     parser.add_argument("--test", action="append", dest="tests", help="name of a test (default: every unit test)")
     options = parser.parse_args(arguments)
-    options.files = [os.path.relpath(path) for path in options.files] or default_files()
+    options.files = sum([files_of(os.path.relpath(path)) for path in options.files], []) or default_files()
     try:
         shard, shards = (int(part) for part in options.shard.split("/"))
     except ValueError:
@@ -545,8 +597,10 @@ def parse(arguments):
         parser.error(f"--shard is '{options.shard}', expected K/N with K from 1 to N")
     options.shard = (shard, shards)
     for path in options.files:
-        if not path.endswith(".c") or not os.path.exists(path):
-            parser.error(f"'{path}' is not a C file")
+        if not path.endswith((".c", ".cu")) or not os.path.exists(path):
+            parser.error(f"'{path}' is not a C or CUDA file")
+    if len({path.endswith(".cu") for path in options.files}) != 1:
+        parser.error("CUDA files have tests of their own: give them alone")
     return options
 
 
