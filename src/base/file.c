@@ -358,25 +358,41 @@ void rc_file_writer_line(void *writer, const char *text)
         (void)rc_file_writer_append(writer, "\n", 1);
 }
 
-/* Makes the rename survive a power cut. Some file systems cannot sync a folder and return EINVAL, and a folder that
-   may be written but not read cannot be opened. Nothing can be done about either. */
-static rc_status sync_folder_of(const char *path, const char *target)
+/* Makes the names in the folder of `path` survive a power cut. Some file systems cannot sync a folder and return
+   EINVAL, and a folder that may be written but not read cannot be opened. Nothing can be done about either. */
+static int sync_folder_of(const char *path)
 {
-    const char *slash = strrchr(target, '/');
-    size_t length = slash == NULL ? 0 : (size_t)(slash - target) + 1;
+    const char *slash = strrchr(path, '/');
+    size_t length = slash == NULL ? 0 : (size_t)(slash - path) + 1;
     char folder[PATH_MAX + 2];
-    memcpy(folder, target, length);
+    if (length > PATH_MAX) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    memcpy(folder, path, length);
     memcpy(folder + length, ".", 2);
     int fd = rc_file_open(folder, O_RDONLY | O_DIRECTORY);
     bool synced = fd < 0 ? errno == EACCES : rc_file_sync(fd) == 0 || errno == EINVAL;
     int error = errno;
     if (fd >= 0)
         (void)rc_file_close(fd);
-    return synced ? RC_OK
-                  : rc_fail(RC_UNSYNCED,
-                            "'%s' is written and in its place, but its folder cannot be synced (%s): a power failure "
-                            "soon after may undo it",
-                            path, strerror(error));
+    errno = error;
+    return synced ? 0 : -1;
+}
+
+static rc_status sync_name(const char *path, const char *target)
+{
+    return sync_folder_of(target) == 0
+               ? RC_OK
+               : rc_fail(RC_UNSYNCED,
+                         "'%s' is written and in its place, but its folder cannot be synced (%s): a power failure "
+                         "soon after may undo it",
+                         path, strerror(errno));
+}
+
+rc_status rc_file_sync_name(const char *path)
+{
+    return sync_name(path, path);
 }
 
 /* rename() that fails with EEXIST if the name is taken. A hard link reports that itself, however many processes try
@@ -418,7 +434,7 @@ static rc_status commit(rc_file_writer *writer, int (*name)(const char *from, co
     if (status == RC_OK && name(writer->temporary, to) != 0)
         status = fail_errno(action, writer->path);
     if (status == RC_OK) {
-        status = sync_folder_of(writer->path, writer->target);
+        status = sync_name(writer->path, writer->target);
         rc_free(NULL, writer);
     } else {
         rc_file_writer_abort(writer);
@@ -523,10 +539,14 @@ rc_status rc_file_remove_leftovers_of(const char *path)
 
 /* ---- folders -------------------------------------------------------------------------------------------------- */
 
+/* What is written into it is to survive a power cut, so its own name has to. Where it cannot be synced, whoever writes
+   into it will say so of the file. */
 static int make_one(const char *path)
 {
     int failed;
     AGAIN(failed, mkdir(path, 0777));
+    if (failed == 0)
+        (void)sync_folder_of(path);
     return failed;
 }
 

@@ -58,6 +58,9 @@ void rc_file_writer_abort(rc_file_writer *writer);
 /* Appends a line; a callback for functions that print lines. The commit returns a failure. */
 void rc_file_writer_line(void *writer, const char *text);
 
+/* Makes the name of a file survive a power failure, for who gives names without a writer. RC_UNSYNCED as above. */
+rc_status rc_file_sync_name(const char *path);
+
 /* Can a file of that name be written, as far as can be told before there is anything to write? Makes a temporary file
    beside it and removes it. With replace false, RC_IO if any file has the name. */
 rc_status rc_file_check(const char *path, bool replace);

@@ -313,23 +313,6 @@ static rc_status write_end(writer *w, const rc_dataset *d)
     return rc_file_cut(w->fd, at) == 0 && rc_file_sync(w->fd) == 0 ? RC_OK : fail_io(w->part, "synced");
 }
 
-/* The folder of a path is synced, so that the new name lasts. */
-static rc_status sync_folder(const char *path)
-{
-    char folder[RC_PATH_SIZE];
-    snprintf(folder, sizeof folder, "%s", path);
-    char *slash = strrchr(folder, '/');
-    if (slash != NULL)
-        slash[slash == folder] = '\0';
-    int fd = rc_file_open(slash != NULL ? folder : ".", O_RDONLY | O_DIRECTORY);
-    int failed = fd < 0 || rc_file_sync(fd) != 0;
-    if (fd >= 0)
-        rc_file_close(fd);
-    return failed ? rc_fail(RC_UNSYNCED, "'%.700s' is written, but its folder could not be synced: %s", path,
-                            strerror(errno))
-                  : RC_OK;
-}
-
 /* link() fails where the name is taken, so no file is ever replaced. Where there are no hard links, the name was free a
  * moment ago. */
 static rc_status give_name(const writer *w, const char *out)
@@ -342,7 +325,7 @@ static rc_status give_name(const writer *w, const char *out)
     }
     unlink(w->part);
     unlink(w->log_path);
-    return sync_folder(out);
+    return rc_file_sync_name(out);
 }
 
 static rc_status pack(writer *w, const char *path, const char *out, rc_pack_result *result)

@@ -219,6 +219,7 @@ static rc_status save_checkpoint(cell_run *m, const rc_stage_report *report)
     rc_position position = {.task = report->task, .stage = report->stage, .step = report->step};
     memcpy(position.wall, m->wall, sizeof position.wall);
     RC_TRY(rc_events_position(&m->events, &position.log_offset, &position.seconds));
+    RC_TRY(rc_events_sync(&m->events));
     if (report->stage == RC_STAGE_ESTIMATION) { /* it begins anew */
         position.step = 0;
         position.log_offset = m->stage_offset;
@@ -406,6 +407,7 @@ static rc_status finish_task(cell_run *m, int task)
     if (m->results->done == all_tasks(m)) /* once the results say so, nobody opens the log again */
         RC_TRY(rc_events_end(&m->events, "done", ""));
     RC_TRY(rc_events_position(&m->events, &m->results->log_offset, &m->results->seconds));
+    RC_TRY(rc_events_sync(&m->events));
     const rc_results_origin origin = {.fingerprint = m->cell->fingerprint,
                                       .identity = m->trial->folder.identity,
                                       .seed = m->trial->config.settings.seed,
@@ -617,7 +619,8 @@ static rc_status end_log(cell_run *m, rc_status status)
     snprintf(message, sizeof message, "%s", status != RC_OK ? rc_message() : "");
     if (status == RC_OK) {
         snprintf(message, sizeof message, "stopped after task %d of %d", m->results->done, all_tasks(m));
-        return rc_events_end(&m->events, "stopped", message);
+        RC_TRY(rc_events_end(&m->events, "stopped", message));
+        return rc_events_sync(&m->events);
     }
     (void)rc_events_end(&m->events, status == RC_CANCELLED ? "stopped" : "failed", message);
     return rc_fail(status, "%s", message);

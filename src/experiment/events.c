@@ -108,6 +108,13 @@ rc_status rc_events_position(rc_events *events, int64_t *offset, double *seconds
     return size >= 0 ? RC_OK : problem(events, "look into");
 }
 
+rc_status rc_events_sync(rc_events *events)
+{
+    RC_TRY(rc_log_file_sync(&events->log));
+    RC_TRY(rc_log_file_sync(&events->tables.scalars));
+    return rc_log_file_sync(&events->tables.events);
+}
+
 /* Ends the object that `w` has begun. The tables are made from the line as a reader sees it. */
 static rc_status write_line(rc_events *events, rc_json_writer *w)
 {
@@ -168,8 +175,11 @@ rc_status rc_events_begin(rc_events *events, const rc_events_cell *cell, int64_t
     RC_TRY(rc_events_position(events, &size, &seconds));
     if (size == 0)
         RC_TRY(describe(events, cell));
+    /* A first line that a power failure has torn is whole or the last one: no other follows before it is synced. */
+    RC_TRY(rc_events_sync(events));
     events->begun = true;
-    return RC_OK;
+    rc_status status = rc_file_sync_name(events->log.path);
+    return status == RC_UNSYNCED ? RC_OK : status; /* who writes the next file here says so */
 }
 
 /* How many of what the last step replayed have the label of each class: of every old one, and of new ones if there are

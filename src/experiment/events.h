@@ -38,6 +38,9 @@ rc_status rc_events_begin(rc_events *events, const rc_events_cell *cell, int64_t
 /* Bytes written so far, and seconds that the run has taken. */
 rc_status rc_events_position(rc_events *events, int64_t *offset, double *seconds);
 
+/* Makes what is logged so far survive a power failure: before a file says how far the log is. */
+rc_status rc_events_sync(rc_events *events);
+
 /* Where a stage is. */
 typedef struct rc_events_step {
     const rc_stage_report *report;

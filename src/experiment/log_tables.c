@@ -59,6 +59,11 @@ rc_status rc_log_file_write(rc_log_file *file, const void *data, size_t size)
     return RC_OK;
 }
 
+rc_status rc_log_file_sync(rc_log_file *file)
+{
+    return rc_file_sync(file->fd) == 0 ? RC_OK : problem(file, "sync");
+}
+
 /* ---- scalars.csv ------------------------------------------------------------------------------------------------- */
 
 /* A row that grows; the first lack of memory sticks. */

@@ -16,6 +16,7 @@ typedef struct rc_log_file {
 rc_status rc_log_file_open(rc_log_file *file, const char *path, int flags);
 void rc_log_file_close(rc_log_file *file); /* a zeroed one is fine */
 rc_status rc_log_file_write(rc_log_file *file, const void *data, size_t size);
+rc_status rc_log_file_sync(rc_log_file *file); /* what was written survives a power failure */
 
 typedef struct rc_log_tables {
     rc_log_file scalars, events;
