@@ -6,6 +6,7 @@
 #include <ucontext.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <set>
 #include <vector>
@@ -202,8 +203,8 @@ struct rc_emulated_event {
 };
 
 struct failure {
-    cudaError_t at_once, at_allocation, at_work;
-    long number; /* the first that fails */
+    cudaError_t at_once, at_allocation, at_work, at_call;
+    long number; /* the first that fails; of calls, that alone */
 };
 
 static failure read_failure()
@@ -212,15 +213,16 @@ static failure read_failure()
         const char *name;
         failure what;
     } list[] = {
-        {"no-device", {cudaErrorNoDevice, cudaSuccess, cudaSuccess, 0}},
-        {"old-driver", {cudaErrorInsufficientDriver, cudaSuccess, cudaSuccess, 0}},
-        {"busy", {cudaErrorDevicesUnavailable, cudaSuccess, cudaSuccess, 0}},
-        {"oom:", {cudaSuccess, cudaErrorMemoryAllocation, cudaSuccess, 0}},
-        {"lost:", {cudaSuccess, cudaSuccess, cudaErrorECCUncorrectable, 0}},
-        {"illegal:", {cudaSuccess, cudaSuccess, cudaErrorIllegalAddress, 0}},
-        {"launch:", {cudaSuccess, cudaSuccess, cudaErrorLaunchFailure, 0}},
+        {"no-device", {cudaErrorNoDevice, cudaSuccess, cudaSuccess, cudaSuccess, 0}},
+        {"old-driver", {cudaErrorInsufficientDriver, cudaSuccess, cudaSuccess, cudaSuccess, 0}},
+        {"busy", {cudaErrorDevicesUnavailable, cudaSuccess, cudaSuccess, cudaSuccess, 0}},
+        {"oom:", {cudaSuccess, cudaErrorMemoryAllocation, cudaSuccess, cudaSuccess, 0}},
+        {"lost:", {cudaSuccess, cudaSuccess, cudaErrorECCUncorrectable, cudaSuccess, 0}},
+        {"illegal:", {cudaSuccess, cudaSuccess, cudaErrorIllegalAddress, cudaSuccess, 0}},
+        {"launch:", {cudaSuccess, cudaSuccess, cudaErrorLaunchFailure, cudaSuccess, 0}},
+        {"call:", {cudaSuccess, cudaSuccess, cudaSuccess, cudaErrorInvalidValue, 0}},
     };
-    failure none = {cudaSuccess, cudaSuccess, cudaSuccess, 0};
+    failure none = {cudaSuccess, cudaSuccess, cudaSuccess, cudaSuccess, 0};
     const char *text = getenv("RECOLLECT_EMULATED_FAILURE");
     for (const auto &row : list)
         if (text && strncmp(text, row.name, strlen(row.name)) == 0) {
@@ -232,6 +234,7 @@ static failure read_failure()
 
 static const failure asked = read_failure();
 static long works, allocations; /* so far */
+static std::atomic<long> calls;
 static size_t bytes_now, bytes_most;
 static cudaError_t broken = cudaSuccess;
 
@@ -241,11 +244,32 @@ static struct teller {
         const char *name = getenv("RECOLLECT_EMULATED_COUNTS");
         FILE *file = name ? fopen(name, "w") : NULL;
         if (file) {
-            fprintf(file, "allocations %ld\nworks %ld\nbytes %zu\n", allocations, works, bytes_most);
+            fprintf(file, "allocations %ld\nworks %ld\nbytes %zu\ncalls %ld\n", allocations, works, bytes_most,
+                    calls.load());
             fclose(file);
         }
     }
 } told_in_the_end;
+
+/* Counts a call; true: it is the one that fails, and does nothing. RECOLLECT_EMULATED_TOLD: a file that is told which. */
+static bool fails(const char *what)
+{
+    if (++calls != asked.number || asked.at_call == cudaSuccess)
+        return false;
+    const char *name = getenv("RECOLLECT_EMULATED_TOLD");
+    FILE *file = name ? fopen(name, "w") : NULL;
+    if (file) {
+        fprintf(file, "%s\n", what);
+        fclose(file);
+    }
+    return true;
+}
+
+#define MAY_FAIL \
+    do { \
+        if (fails(__func__)) \
+            return asked.at_call; \
+    } while (0)
 
 /* RECOLLECT_EMULATED_LAUNCHES: a file that is told every launch. */
 static FILE *open_launches()
@@ -296,17 +320,20 @@ static cudaError_t enqueue(cudaStream_t stream, const std::function<void()> &wor
 
 cudaError_t rc_emulated_enqueue(cudaStream_t stream, const std::function<void()> &work)
 {
+    MAY_FAIL;
     return enqueue(stream, work, false);
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *user)
 {
+    MAY_FAIL;
     return enqueue(
         stream, [=]() { function(user); }, true);
 }
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int)
 {
+    MAY_FAIL;
     captured = new rc_emulated_graph();
     captured->streams.insert(stream);
     return cudaSuccess;
@@ -314,6 +341,12 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, int)
 
 cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *graph)
 {
+    if (fails(__func__)) { /* what was captured is lost */
+        delete captured;
+        captured = NULL;
+        *graph = NULL;
+        return asked.at_call;
+    }
     *graph = captured;
     captured = NULL;
     return cudaSuccess;
@@ -321,6 +354,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t, cudaGraph_t *graph)
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *executable, cudaGraph_t graph, unsigned long long)
 {
+    MAY_FAIL;
     *executable = new rc_emulated_graph(*graph);
     return cudaSuccess;
 }
@@ -362,6 +396,7 @@ static std::vector<const piece *> order_by(const rc_emulated_graph *graph, const
  * do anything, or after they have done all they can. What is missing between two streams then shows. */
 cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t)
 {
+    MAY_FAIL;
     const char *lanes = getenv("RECOLLECT_EMULATED_LANES");
     cudaError_t error = broken;
     std::vector<const piece *> order;
@@ -393,6 +428,7 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable)
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned)
 {
+    MAY_FAIL;
     *stream = new rc_emulated_stream{cudaLaunchHostFunc};
     return asked.at_once; /* the first that uses the device */
 }
@@ -405,11 +441,13 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
 
 cudaError_t cudaStreamSynchronize(cudaStream_t)
 {
+    MAY_FAIL;
     return broken;
 }
 
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned)
 {
+    MAY_FAIL;
     if (captured && captured->events.count(event) > 0) {
         captured->streams.insert(stream);
         captured->work.push_back({stream, nullptr, 0, event->record, false});
@@ -419,6 +457,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned)
 {
+    MAY_FAIL;
     *event = new rc_emulated_event();
     return cudaSuccess;
 }
@@ -431,6 +470,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event)
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 {
+    MAY_FAIL;
     if (is_captured(stream)) {
         captured->events.insert(event);
         event->record = ++captured->records;
@@ -446,6 +486,7 @@ cudaError_t cudaEventQuery(cudaEvent_t)
 
 cudaError_t cudaEventSynchronize(cudaEvent_t)
 {
+    MAY_FAIL;
     return broken;
 }
 
@@ -453,12 +494,14 @@ cudaError_t cudaEventSynchronize(cudaEvent_t)
 
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int)
 {
+    MAY_FAIL;
     *pool = NULL;
     return cudaSuccess;
 }
 
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void *)
 {
+    MAY_FAIL;
     return cudaSuccess;
 }
 
@@ -490,6 +533,10 @@ static size_t give_back(void *memory)
 
 cudaError_t cudaMallocAsync(void **memory, size_t bytes, cudaStream_t)
 {
+    if (fails(__func__)) {
+        *memory = NULL;
+        return cudaErrorMemoryAllocation;
+    }
     std::lock_guard<std::mutex> alone(device);
     bool none = ++allocations >= asked.number && asked.at_allocation != cudaSuccess;
     *memory = none ? NULL : take(bytes);
@@ -509,12 +556,17 @@ cudaError_t cudaFreeAsync(void *memory, cudaStream_t)
 
 cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned)
 {
+    if (fails(__func__)) {
+        *memory = NULL;
+        return cudaErrorMemoryAllocation;
+    }
     *memory = take(bytes);
     return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
 cudaError_t cudaHostGetDevicePointer(void **address, void *memory, unsigned)
 {
+    MAY_FAIL;
     *address = memory;
     return cudaSuccess;
 }
@@ -537,12 +589,14 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
 
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total)
 {
+    MAY_FAIL;
     *available = *total = (size_t)1 << 34;
     return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceCount(int *count)
 {
+    MAY_FAIL;
     const char *cards = getenv("RECOLLECT_EMULATED_CARDS");
     *count = asked.at_once == cudaErrorNoDevice ? 0 : cards ? atoi(cards) : 1;
     return asked.at_once == cudaErrorInsufficientDriver ? asked.at_once : cudaSuccess;
@@ -552,19 +606,21 @@ static thread_local int chosen; /* card */
 
 cudaError_t cudaGetDevice(int *number)
 {
+    MAY_FAIL;
     *number = chosen;
     return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int number)
 {
+    MAY_FAIL;
     chosen = number;
     return cudaSuccess;
 }
 
 /* RECOLLECT_EMULATED_DEVICE: a card of that architecture. Where kernels are run and not only named it has one
  * multiprocessor, so that small cases reach the kernels of large ones, or RECOLLECT_EMULATED_MULTIPROCESSORS. */
-cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int number)
+static cudaDeviceProp describe(int number)
 {
     static const struct {
         const char *name;
@@ -576,23 +632,27 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int number)
     for (size_t i = 0; wanted && i < sizeof known / sizeof *known; i++)
         if (strcmp(known[i].name, wanted) == 0)
             which = (int)i;
-    *properties = {"emulated on the CPU",
-                   {{(char)number}},
-                   known[which].major,
-                   known[which].minor,
-                   launches  ? known[which].multiprocessors
-                   : several ? atoi(several)
-                             : 1,
+    return {"emulated on the CPU",
+            {{(char)number}},
+            known[which].major,
+            known[which].minor,
+            launches  ? known[which].multiprocessors
+            : several ? atoi(several)
+                      : 1,
 
-                   (size_t)known[which].shared_kib * 1024};
+            (size_t)known[which].shared_kib * 1024};
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int number)
+{
+    MAY_FAIL;
+    *properties = describe(number);
     return cudaSuccess;
 }
 
 bool rc_emulated_has_shared(size_t bytes)
 {
-    cudaDeviceProp properties;
-    cudaGetDeviceProperties(&properties, 0);
-    return bytes <= properties.sharedMemPerBlockOptin;
+    return bytes <= describe(0).sharedMemPerBlockOptin;
 }
 
 cudaError_t cudaGetLastError()

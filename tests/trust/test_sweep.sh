@@ -162,7 +162,8 @@ declare -A commands=(
     [analyze-cost]="analyze cost ../inputs/past --json --threads 1"
     [run]="run ../inputs/run.yaml --method cwd --threads 1 --checkpoint 0 --out run --resume"
 )
-commands[api]="../inputs/learn.yaml ../inputs/first ../inputs/second ../inputs/pictures/grey.pgm new.safetensors"
+commands[api]="../inputs/learn.yaml ../inputs/first ../inputs/second ../inputs/pictures/grey.pgm \
+    ../inputs/weights.safetensors new.safetensors"
 commands[run-killed]=${commands[run]}
 commands[run-two]=${commands[run]/cwd/cwd,rdfcil}
 commands[run-done]=${commands[run]}
@@ -272,6 +273,7 @@ check_refused() {
         if [[ $command == dream* && -e told && $(<message) == *"is written and in its place"* ]]; then check_pictures; fi
         if [[ $command == dream* && -e told && $(<message) == *"cannot replace '"* ]]; then check_pictures; fi
         if [[ $command == dream* ]]; then rmdir state/dreams 2>/dev/null || true; fi # an empty folder is nobody's loss
+        if [ "$command" = api ]; then rm -rf state/new.safetensors.dreams; fi # of a call that had succeeded
         left=$(differs state before)
         if [ -z "$left" ]; then restored=true; fi
         if [ -n "$left" ] && [[ -e told && $(<message) == *"is written"*", but its folder c"*" synced"* ]]; then
