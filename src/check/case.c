@@ -74,7 +74,14 @@ static void start(rc_case *c, const rc_operation *operation, uint64_t seed, uint
 rc_status rc_case_draw(rc_case *c, const rc_operation *operation, uint64_t seed, uint32_t number, bool quick,
                        int act_bits)
 {
+    return rc_case_draw_moved(c, operation, seed, number, quick, act_bits, 0);
+}
+
+rc_status rc_case_draw_moved(rc_case *c, const rc_operation *operation, uint64_t seed, uint32_t number, bool quick,
+                             int act_bits, int move)
+{
     start(c, operation, seed, number);
+    c->move = move;
     if (operation->parameter_bytes > sizeof c->parameters)
         return rc_fail(RC_INTERNAL, "operation %s has %zu bytes of parameters, a case has room for %zu",
                        operation->name, operation->parameter_bytes, sizeof c->parameters);
@@ -140,14 +147,31 @@ int rc_case_choose(rc_case *c, const int *list, int count)
     return list[rc_case_below(c, (uint32_t)count)];
 }
 
+/* How far a number moves, in standard deviations or in widths of its interval: so little that the case stays what it
+ * was, so much that no rounding of 8 bits brings it back. */
+#define MOVE 0.125
+
+static rc_rng stream_of_move(const rc_case *c)
+{
+    return (rc_rng){c->rng.seed, c->rng.stream ^ (uint64_t)c->move << 56};
+}
+
 double rc_case_normal(rc_case *c)
 {
-    return rc_rng_normal(c->rng, c->drawn++);
+    uint64_t at = c->drawn++;
+    double value = rc_rng_normal(c->rng, at);
+    return c->move ? sqrt(1 - MOVE * MOVE) * value + MOVE * rc_rng_normal(stream_of_move(c), at) : value;
 }
 
 double rc_case_uniform(rc_case *c, double low, double high)
 {
-    return low + (high - low) * (double)rc_rng_uniform(c->rng, c->drawn++);
+    uint64_t at = c->drawn++;
+    double value = (double)rc_rng_uniform(c->rng, at);
+    if (c->move) { /* and back from the ends */
+        value = fabs(value + MOVE * (2 * (double)rc_rng_uniform(stream_of_move(c), at) - 1));
+        value = value > 1 ? 2 - value : value;
+    }
+    return low + (high - low) * value;
 }
 
 void rc_case_say(rc_case *c, const char *format, ...)

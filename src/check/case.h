@@ -75,6 +75,7 @@ struct rc_case {
     const rc_operation *operation;
     uint64_t seed;
     uint32_t number;
+    int move;     /* 0: the numbers as they are drawn; k: the same shape, every number moved a little, in way k */
     bool quick;   /* small shapes */
     int act_bits; /* significant bits of the narrowest activation type that will run the case: 24, or 8 for bf16 */
     rc_rng rng;
@@ -100,6 +101,10 @@ struct rc_case {
 /* Draws case `number` of the operation. rc_case_free() in any outcome. */
 rc_status rc_case_draw(rc_case *c, const rc_operation *operation, uint64_t seed, uint32_t number, bool quick,
                        int act_bits);
+/* The same with every number moved (rc_case.move), so that a sign or a maximum which hung on a last bit does no more:
+ * shapes, labels and whatever else chooses the kernel stay. */
+rc_status rc_case_draw_moved(rc_case *c, const rc_operation *operation, uint64_t seed, uint32_t number, bool quick,
+                             int act_bits, int move);
 /* Number `index` of the shapes that a net has for the operation, at batch size n; *found is false when there are no
  * more. */
 rc_status rc_case_bench(rc_case *c, const rc_operation *operation, const rc_net *net, int index, int n, bool *found);
@@ -205,9 +210,10 @@ typedef struct rc_sums {
 typedef struct rc_back_sums {
     int partial, dgamma, dbeta, a, b, c;
 } rc_back_sums;
-/* Of y, as an operation writes its raw; of x, which must be normalised, as an operation writes its gradient. */
+/* Of y, as an operation writes its raw; of x, which must be normalised, as an operation writes its gradient, each
+ * element of which is a sum of `terms` products. */
 rc_sums rc_case_sums(rc_case *c, const rc_lazy *y);
-rc_back_sums rc_case_back_sums(rc_case *c, const rc_lazy *x);
+rc_back_sums rc_case_back_sums(rc_case *c, const rc_lazy *x, double terms);
 /* No sums: partial is -1. */
 rc_sums rc_case_no_sums(void);
 rc_back_sums rc_case_no_back_sums(void);

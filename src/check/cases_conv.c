@@ -292,7 +292,7 @@ static void add_backward_data(rc_case *c, conv_case *p)
     if (p->add)
         rc_case_say(c, " add");
     if (sums)
-        p->back_sums = rc_case_back_sums(c, &p->x);
+        p->back_sums = rc_case_back_sums(c, &p->x, terms);
 }
 
 static void draw_backward_data(rc_case *c)
@@ -469,7 +469,7 @@ static void draw_large_backward_data(rc_case *c)
     p->x = large_input(c, p, groups, true, 0);
     double terms = (double)v->c_out * v->k * v->k * v->up * v->up;
     p->dx = rc_case_sum(c, rc_case_act(c, "dx", RC_OUT, p->n, v->h, v->w, v->c_in), terms);
-    p->back_sums = rc_case_back_sums(c, &p->x);
+    p->back_sums = rc_case_back_sums(c, &p->x, terms);
 }
 
 static void draw_large_backward_weight(rc_case *c)
@@ -565,7 +565,7 @@ static bool bench_backward_data(rc_case *c, int index, int n)
     p->x = bench_input(c, layer, n, groups);
     p->dx = rc_case_act(c, "dx", RC_OUT, n, layer->h_in, layer->w_in, layer->c_in);
     if (p->x.scale >= 0)
-        p->back_sums = rc_case_back_sums(c, &p->x);
+        p->back_sums = rc_case_back_sums(c, &p->x, 0);
     bench_text(c, layer);
     return true;
 }

@@ -100,7 +100,7 @@ static void draw_backward_data(rc_case *c)
     p->dx = rc_case_sum(c, rc_case_act(c, "dx", p->add ? RC_IN_OUT : RC_OUT, p->n, 1, 1, l->c_in),
                         (double)l->c * l->h * l->w);
     if (sums)
-        p->back_sums = rc_case_back_sums(c, &p->x);
+        p->back_sums = rc_case_back_sums(c, &p->x, (double)l->c * l->h * l->w);
 }
 
 static void run_backward_data(rc_run *r)

@@ -196,7 +196,7 @@ static void draw_backward(rc_case *c)
     p->dy.y.act = (rc_act)RC_CHOOSE(c, RC_ACT_NONE, RC_ACT_TANH, RC_ACT_SIGMOID);
     p->dy.g = rc_case_act(c, "g", RC_IN, s.n, s.h, s.w, s.c);
     p->train = !statistics && rc_case_chance(c, 70);
-    p->back_sums = rc_case_back_sums(c, &p->dy.y);
+    p->back_sums = rc_case_back_sums(c, &p->dy.y, 0);
     if (!p->train && rc_case_chance(c, 50)) {
         c->buffer[p->back_sums.dgamma].role = c->buffer[p->back_sums.dbeta].role = RC_SCRATCH;
         p->back_sums.partial = p->back_sums.dgamma = p->back_sums.dbeta = -1;
@@ -241,7 +241,7 @@ static void draw_backward_sums(rc_case *c)
                            RC_LAZY_BN | RC_LAZY_SKIP | RC_LAZY_ACT | (rc_case_chance(c, 50) ? RC_LAZY_STORED : 0),
                            false);
     p->dy.g = rc_case_act(c, "g", RC_IN, s.n, s.h, s.w, s.c);
-    p->back_sums = rc_case_back_sums(c, &p->dy.y);
+    p->back_sums = rc_case_back_sums(c, &p->dy.y, 0);
 }
 
 static void run_backward_sums(rc_run *r)
@@ -293,7 +293,7 @@ static void draw_copy_backward(rc_case *c)
     p->add = rc_case_chance(c, 40);
     p->dx = rc_case_act(c, "dx", p->add ? RC_IN_OUT : RC_OUT, s.n, s.h, s.w, s.c);
     if (sums)
-        p->back_sums = rc_case_back_sums(c, &p->x);
+        p->back_sums = rc_case_back_sums(c, &p->x, 0);
 }
 
 static void run_copy_backward(rc_run *r)
@@ -345,7 +345,7 @@ static void draw_skip_backward(rc_case *c)
     p->add = rc_case_chance(c, 50);
     p->dx = rc_case_act(c, "dskip", p->add ? RC_IN_OUT : RC_OUT, s.n, y->skip_h, y->skip_w, y->skip_c);
     if (sums)
-        p->back_sums = rc_case_back_sums(c, &p->x);
+        p->back_sums = rc_case_back_sums(c, &p->x, 0);
 }
 
 static void run_skip_backward(rc_run *r)
@@ -404,7 +404,7 @@ static bool bench_backward_sums(rc_case *c, int index, int n)
     p->dy = (rc_lazy_gradient){.a = -1, .b = -1, .c = -1};
     p->dy.y = bench_tensor(c, layer, n, RC_LAZY_BN);
     p->dy.g = rc_case_act(c, "g", RC_IN, n, layer->h, layer->w, layer->c_out);
-    p->back_sums = rc_case_back_sums(c, &p->dy.y);
+    p->back_sums = rc_case_back_sums(c, &p->dy.y, 0);
     bench_text(c, layer);
     c->bytes *= 2.0 * n; /* raw and g read */
     return true;

@@ -87,7 +87,7 @@ static void draw_max_backward(rc_case *c)
     p->add = rc_case_chance(c, 40);
     p->dx = rc_case_sum(c, rc_case_act(c, "dx", p->add ? RC_IN_OUT : RC_OUT, s[0], s[1], s[2], s[3]), 9);
     if (sums)
-        p->back_sums = rc_case_back_sums(c, &p->x);
+        p->back_sums = rc_case_back_sums(c, &p->x, 0);
     p->forward = p->taps = -1;
     if (rc_case_chance(c, 60)) {
         p->forward = rc_case_act(c, "y before", RC_SCRATCH, s[0], oh, ow, s[3]);
@@ -187,7 +187,7 @@ static void draw_average_backward(rc_case *c)
     p->add = rc_case_chance(c, 40);
     p->dx = rc_case_act(c, "dx", p->add ? RC_IN_OUT : RC_OUT, n, size, size, channels);
     if (sums)
-        p->back_sums = rc_case_back_sums(c, &p->x);
+        p->back_sums = rc_case_back_sums(c, &p->x, 0);
 }
 
 static void run_average_backward(rc_run *r)

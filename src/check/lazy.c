@@ -259,18 +259,26 @@ rc_back_sums rc_case_no_back_sums(void)
     return (rc_back_sums){-1, -1, -1, -1, -1, -1};
 }
 
-/* An output of (groups, c) reals, summed over all samples, that went through the activations. */
-static int channel_sum(rc_case *c, const char *name, const rc_lazy *t)
+/* What stands for a sum over all samples of sums of `terms` products: the errors of both add up, and each is as the
+ * root of a length (rc_tolerance). */
+static double length_of(const rc_lazy *t, double terms)
 {
-    int buffer = rc_case_sum(c, rc_case_channel(c, name, RC_OUT, t->groups, t->c), (double)t->n * t->h * t->w);
+    double root = sqrt((double)t->n * t->h * t->w) + sqrt(terms);
+    return root * root;
+}
+
+/* An output of (groups, c) reals, summed over all samples, that went through the activations. */
+static int channel_sum(rc_case *c, const char *name, const rc_lazy *t, double terms)
+{
+    int buffer = rc_case_sum(c, rc_case_channel(c, name, RC_OUT, t->groups, t->c), length_of(t, terms));
     c->buffer[buffer].stored_act = true;
     c->buffer[buffer].magnitude = 1;
     return buffer;
 }
 
-static int parameter_sum(rc_case *c, const char *name, rc_buffer_role role, const rc_lazy *t)
+static int parameter_sum(rc_case *c, const char *name, rc_buffer_role role, const rc_lazy *t, double terms)
 {
-    int buffer = rc_case_sum(c, rc_case_parameter(c, name, role, 1, t->c, 0), (double)t->n * t->h * t->w);
+    int buffer = rc_case_sum(c, rc_case_parameter(c, name, role, 1, t->c, 0), length_of(t, terms));
     c->buffer[buffer].stored_act = true;
     c->buffer[buffer].magnitude = 1;
     return buffer;
@@ -282,14 +290,14 @@ rc_sums rc_case_sums(rc_case *c, const rc_lazy *y)
     s.partial = rc_case_partial(c, "partial", y->n, y->h, y->w, y->c);
     if (rc_case_chance(c, 70))
         s.center = rc_case_parameter(c, "center", RC_IN, 1, y->c, 0.3);
-    s.running_mean = parameter_sum(c, "running_mean", RC_IN_OUT, y);
-    s.running_var = parameter_sum(c, "running_var", RC_IN_OUT, y);
+    s.running_mean = parameter_sum(c, "running_mean", RC_IN_OUT, y, 0);
+    s.running_var = parameter_sum(c, "running_var", RC_IN_OUT, y, 0);
     rc_case_fill(c, s.running_mean, 0, 0.3);
     rc_case_fill(c, s.running_var, 1, 0.1);
-    s.scale = channel_sum(c, "sums' scale", y);
-    s.shift = channel_sum(c, "sums' shift", y);
-    s.mean = channel_sum(c, "sums' mean", y);
-    s.istd = channel_sum(c, "sums' istd", y);
+    s.scale = channel_sum(c, "sums' scale", y, 0);
+    s.shift = channel_sum(c, "sums' shift", y, 0);
+    s.mean = channel_sum(c, "sums' mean", y, 0);
+    s.istd = channel_sum(c, "sums' istd", y, 0);
     if (!c->net) {
         s.seen = rc_case_buffer(c, "seen", RC_BUFFER_ACT, RC_STATE, y->n, y->h, y->w, y->c);
         s.copy = rc_case_buffer(c, "copy", RC_BUFFER_ACT, RC_SCRATCH, y->n, y->h, y->w, y->c);
@@ -322,15 +330,15 @@ void rc_run_sums(rc_run *r, const rc_sums *s, const rc_tensor *y)
     r->be->bn_train(r->be, &bn, y, &f);
 }
 
-rc_back_sums rc_case_back_sums(rc_case *c, const rc_lazy *x)
+rc_back_sums rc_case_back_sums(rc_case *c, const rc_lazy *x, double terms)
 {
     rc_back_sums s;
     s.partial = rc_case_partial(c, "partial", x->n, x->h, x->w, x->c);
-    s.dgamma = parameter_sum(c, "sums' dgamma", RC_OUT, x);
-    s.dbeta = parameter_sum(c, "sums' dbeta", RC_OUT, x);
-    s.a = channel_sum(c, "sums' a", x);
-    s.b = channel_sum(c, "sums' b", x);
-    s.c = channel_sum(c, "sums' c", x);
+    s.dgamma = parameter_sum(c, "sums' dgamma", RC_OUT, x, terms);
+    s.dbeta = parameter_sum(c, "sums' dbeta", RC_OUT, x, terms);
+    s.a = channel_sum(c, "sums' a", x, terms);
+    s.b = channel_sum(c, "sums' b", x, terms);
+    s.c = channel_sum(c, "sums' c", x, terms);
     rc_case_say(c, " sums%d", x->groups);
     return s;
 }
