@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "check/compare.h"
 #include "check/coverage.h"
+#include "check/relations.h"
 #include "check/selftest_steps.h"
 #include "cil/stage.h"
 
@@ -385,6 +386,28 @@ static rc_status check_step(const rc_selftest_settings *s, const rc_judges *j, r
     return status;
 }
 
+/* What must hold between steps of the backend itself, in as small a world as there is. Their start is smooth: a sign
+ * that rounding turns is no fault, and the order of a sum rounds. */
+static rc_status check_relations(const rc_selftest_settings *s, const rc_judges *j, rc_step_run run,
+                                 rc_selftest_result *result)
+{
+    run.start = RC_START_SMOOTH;
+    run.batch = 4;
+    run.size = 16;
+    for (rc_relation relation = 0; relation < RC_RELATION_COUNT; relation++) {
+        double error, allowed;
+        if (!rc_relation_applies(relation, run.name))
+            continue;
+        RC_TRY(rc_relation_check(j->test, relation, &run, &error, &allowed));
+        bool good = error <= allowed; /* not NaN */
+        say(s, "%-4s  step %-12s %-8s gradient off by %.1e of %.1e", good ? "ok" : "FAIL", run.name,
+            rc_relation_name(relation), error, allowed);
+        result->cases++;
+        result->misses += !good;
+    }
+    return RC_OK;
+}
+
 /* Beside the reference in a smaller world: it takes its time. RKD has a kink for every three images, where cosines of
  * student and teacher are equal: a smooth start of a step with RKD has few images. Rounding in bf16 would leave nothing
  * of what the activations of a smooth start have besides their means. */
@@ -399,6 +422,8 @@ static rc_status check_steps(const rc_selftest_settings *s, const rc_judges *j, 
     long before = result->cases;
     rc_status status = RC_OK;
     for (int i = 0; status == RC_OK && (run.name = rc_step_world_name(i)) != NULL; i++) {
+        if (s->only < 0)
+            status = check_relations(s, j, run, result);
         for (run.start = 0; status == RC_OK && (int)run.start < starts; run.start++) {
             if (s->only >= 0 && s->only != number++)
                 continue;

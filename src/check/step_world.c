@@ -12,7 +12,7 @@ enum { STREAM_SMOOTH = 0x10000 }; /* beyond those of experiments */
 
 const char *rc_step_world_name(int index)
 {
-    static const char *const names[] = {"train_first", "train_next", "inversion"};
+    static const char *const names[] = {"train_first", "train_next", "inversion", "train_strong"};
     return index < (int)(sizeof names / sizeof *names) ? names[index] : NULL;
 }
 
@@ -37,7 +37,7 @@ static rc_status make_data(rc_step_world *w, int first_class)
         images[i] = (uint8_t)rc_rng_bits((rc_rng){w->seed, 1}, i);
     for (size_t i = 0; status == RC_OK && i < count; i++) {
         numbers[i] = first_class + (int32_t)(i % CLASSES_PER_TASK);
-        numbers[count + i] = (int32_t)((i * 7) % count);
+        numbers[count + i] = (int32_t)(w->plain ? i : (i * 7) % count);
     }
     if (status == RC_OK) {
         be->write_bytes(be, w->images, images, pixels);
@@ -52,8 +52,8 @@ static rc_status make_data(rc_step_world *w, int first_class)
                                  .augment = {.h = w->size,
                                              .w = w->size,
                                              .c = 3,
-                                             .pad = 4,
-                                             .flip = true,
+                                             .pad = w->plain ? 0 : 4,
+                                             .flip = !w->plain,
                                              .mean = {0.5f, 0.5f, 0.5f},
                                              .std = {0.25f, 0.25f, 0.25f},
                                              .stream = RC_STREAM_AUGMENT}};
@@ -140,13 +140,23 @@ static rc_status make_models(rc_step_world *w, bool first_task)
     return be->alloc(be, d * d * be->real_bytes, &w->covariance);
 }
 
-static rc_status make_training(rc_step_world *w, bool first_task)
+static void make_strong(rc_training_settings *s)
+{
+    s->trivial = true;
+    s->turns = true;
+    s->mix = (rc_mix){.cutout = 4, .mixup = 0.8f, .cutmix = 1, .stream = RC_STREAM_MIX};
+    s->smoothing = 0.1f;
+}
+
+static rc_status make_training(rc_step_world *w, bool first_task, bool strong)
 {
     rc_training_settings settings = {.batch = w->batch,
                                      .losses = {.real = RC_CE_ALL},
                                      .sgd = {.momentum = 0.9f, .weight_decay = 5e-4f},
                                      .seed = w->seed};
     rc_replay *replay = NULL;
+    if (strong)
+        make_strong(&settings);
     if (!first_task) {
         settings.n_old = CLASSES_PER_TASK;
         settings.losses = (rc_objective){.real = RC_CE_NEW, .hkd = true, .rkd = true, .war = true};
@@ -208,10 +218,11 @@ void rc_step_world_destroy(rc_step_world *w)
     rc_free(NULL, w);
 }
 
-rc_status rc_step_world_create(rc_backend *backend, const char *name, rc_step_start start, int batch, int size,
-                               uint64_t seed, rc_step_world **world)
+static rc_status create(rc_backend *backend, const char *name, rc_step_start start, bool plain, int batch, int size,
+                        uint64_t seed, rc_step_world **world)
 {
-    bool first_task = strcmp(name, "train_first") == 0, inversion = strcmp(name, "inversion") == 0;
+    bool strong = strcmp(name, "train_strong") == 0, inversion = strcmp(name, "inversion") == 0;
+    bool first_task = strong || strcmp(name, "train_first") == 0;
     rc_step_world *w = rc_alloc_zeroed(NULL, 1, sizeof *w);
     *world = NULL;
     if (!w)
@@ -221,13 +232,14 @@ rc_status rc_step_world_create(rc_backend *backend, const char *name, rc_step_st
     w->size = size;
     w->seed = seed;
     w->start = start;
+    w->plain = plain;
     rc_status status = make_models(w, first_task);
     if (status == RC_OK && start == RC_START_SMOOTH)
         status = smooth(w, first_task);
     if (status == RC_OK && !inversion)
         status = make_data(w, first_task ? 0 : CLASSES_PER_TASK);
     if (status == RC_OK)
-        status = inversion ? make_inversion(w) : make_training(w, first_task);
+        status = inversion ? make_inversion(w) : make_training(w, first_task, strong);
     if (status == RC_OK)
         *world = w;
     else
@@ -235,17 +247,72 @@ rc_status rc_step_world_create(rc_backend *backend, const char *name, rc_step_st
     return status;
 }
 
+rc_status rc_step_world_create(rc_backend *backend, const char *name, rc_step_start start, int batch, int size,
+                               uint64_t seed, rc_step_world **world)
+{
+    return create(backend, name, start, false, batch, size, seed, world);
+}
+
+rc_status rc_step_world_create_plain(rc_backend *backend, const char *name, rc_step_start start, int batch, int size,
+                                     uint64_t seed, rc_step_world **world)
+{
+    return create(backend, name, start, true, batch, size, seed, world);
+}
+
+void rc_step_world_scale(rc_step_world *w, float factor)
+{
+    rc_step *control = w->inversion ? rc_inversion_control(w->inversion) : rc_training_control(w->training);
+    for (int i = 0; i < RC_LOSS_COUNT; i++)
+        control->weight[i] *= factor;
+    if (w->inversion)
+        rc_inversion_send(w->inversion);
+    else
+        rc_training_send(w->training);
+}
+
+rc_status rc_step_world_reverse(rc_step_world *w)
+{
+    int count = w->batch * RC_STEP_BATCHES;
+    int32_t *order = rc_alloc(NULL, (size_t)count * sizeof *order);
+    if (!order)
+        return RC_OUT_OF_MEMORY;
+    for (int i = 0; i < count; i++)
+        order[i] = i / w->batch * w->batch + w->batch - 1 - i % w->batch;
+    w->be->write_bytes(w->be, w->order, order, (size_t)count * sizeof *order);
+    rc_status status = w->be->sync(w->be);
+    rc_free(NULL, order);
+    return status;
+}
+
 /* ---- running it ----------------------------------------------------------------------------------------------- */
+
+/* The next step of training is that one. */
+static void turn_to(rc_step_world *w, int number)
+{
+    rc_step *control = rc_training_control(w->training);
+    control->batch = (uint32_t)(number % RC_STEP_BATCHES) - 1;
+    control->step = (uint32_t)number - 1;
+    rc_training_send(w->training);
+}
 
 rc_status rc_step_world_run(rc_step_world *w, int number, int count)
 {
     if (w->inversion)
         return w->be->repeat(w->be, rc_inversion_step, w->inversion, count);
-    rc_step *control = rc_training_control(w->training);
-    control->batch = (uint32_t)(number % RC_STEP_BATCHES) - 1;
-    control->step = (uint32_t)number - 1;
-    rc_training_send(w->training);
+    turn_to(w, number);
     return w->be->repeat(w->be, rc_training_step, w->training, count);
+}
+
+rc_status rc_step_world_refine(rc_step_world *w, int number)
+{
+    int32_t once[CLASSES_PER_TASK]; /* each class was seen as often as any */
+    for (int i = 0; i < CLASSES_PER_TASK; i++)
+        once[i] = 1;
+    w->be->write_bytes(w->be, rc_training_look(w->training).label_count, once, sizeof once);
+    rc_training_begin_epoch(w->training);
+    RC_TRY(rc_training_begin_refinement(w->training));
+    turn_to(w, number);
+    return w->be->repeat(w->be, rc_training_refinement_step, w->training, 1);
 }
 
 const void *rc_step_world_losses(const rc_step_world *w)

@@ -1,7 +1,8 @@
 /* The three steps that an experiment spends its time in, as published for CIFAR-100 with five tasks: the first
  * task trains 20 classes on real images alone; the second trains 20 more with dreams beside (CwD); inversion teaches
- * the generator between them. Net and generator are those published for the size of the images. Weights and images are
- * random, of a seed, the same on every backend.
+ * the generator between them. A fourth is the first with everything that strong settings do to images and labels.
+ * Net and generator are those published for the size of the images. Weights and images are random, of a seed, the same
+ * on every backend.
  *
  * Where a step starts:
  *   published  with weights as an experiment draws them. Some of millions of activations lie on the kink of their ReLU,
@@ -26,6 +27,7 @@ typedef struct rc_step_world {
     int batch, size;
     uint64_t seed;
     rc_step_start start;
+    bool plain; /* images as they are, in their order: nothing is drawn for a place of a batch */
     rc_net net, dreams;
     rc_classifier student, teacher;
     rc_model generator;
@@ -44,7 +46,16 @@ const char *rc_step_world_net(int size);
 /* Builds the net and, where the step needs them, teacher and generator. On failure *world is NULL. */
 rc_status rc_step_world_create(rc_backend *backend, const char *name, rc_step_start start, int batch, int size,
                                uint64_t seed, rc_step_world **world);
+rc_status rc_step_world_create_plain(rc_backend *backend, const char *name, rc_step_start start, int batch, int size,
+                                     uint64_t seed, rc_step_world **world);
 void rc_step_world_destroy(rc_step_world *world); /* NULL is fine */
+
+/* Multiplies the weights of all losses. */
+void rc_step_world_scale(rc_step_world *world, float factor);
+/* Turns the order of the images of every batch of a plain world around. */
+rc_status rc_step_world_reverse(rc_step_world *world);
+/* Step `number` of refinement, once; of a world of one task. */
+rc_status rc_step_world_refine(rc_step_world *world, int number);
 
 /* `count` steps from step `number` on; every batch of the data comes before the first one comes again. */
 rc_status rc_step_world_run(rc_step_world *world, int number, int count);

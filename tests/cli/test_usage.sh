@@ -54,7 +54,7 @@ expect 2 only-stderr "unexpected argument 'now'" selftest now
 expect 2 only-stderr "did you mean 'conv_forward'?" selftest --op conv_forwrd
 expect 2 only-stderr "did you mean 'sgd'?" bench --op sdg
 expect 2 only-stderr "no net 'mobilenet-v3' to measure; did you mean 'mobilenet-v2'?" bench --net mobilenet-v3
-expect 2 only-stderr "expected train_first|train_next|inversion|all" bench --step first
+expect 2 only-stderr "expected train_first|train_next|inversion|train_strong|all" bench --step first
 expect 2 only-stderr "did you mean 'resnet32'?" info --net resnet23
 expect 2 only-stderr "there is no method 'rdcil'; did you mean 'rdfcil'?" run demo --method cwd,rdcil --out no
 expect 2 only-stderr "did you mean 'cwd'?" run demo --method CwD --out no
