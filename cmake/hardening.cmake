@@ -24,7 +24,7 @@ function(rc_flags kind)
     endforeach()
 endfunction()
 
-if(NOT RC_MUTATE) # gcov names files as they are
+if(NOT RC_MUTATE AND NOT RC_COVERAGE) # gcov names files as they are
     rc_flags(COMPILE -ffile-prefix-map=${PROJECT_BINARY_DIR}=build -ffile-prefix-map=${PROJECT_SOURCE_DIR}=.)
 endif()
 if(NOT RC_SANITIZE AND NOT RC_FUZZ AND NOT RC_MUTATE)
