@@ -75,16 +75,15 @@ static void say_where(const rc_buffer *b, size_t i, char *text, size_t size)
         snprintf(text, size, "row %zu, column %zu", i / c, i % c);
 }
 
-/* Both may be off the truth. In bf16 an element is a sum of factors that the test has rounded, which alone moves it by
- * 0.6 * 2^-8 of its size; of thousands of elements the largest error is five times the usual one, relative to a size
- * that zeros in between may halve. The usual one, over all elements, must keep to the tolerance itself. */
-static double allowed_error(const rc_run *test, const rc_buffer *b, double tolerance)
-{
-    return b->stored_act && !b->exact && test->be->act_bytes == 2 ? tolerance + 0x1p-6 : tolerance;
-}
-
 /* Elements of which the usual error is no accident. */
 enum { MANY = 64 };
+
+double rc_allowed(const rc_backend *test, const rc_backend *reference, const rc_buffer *b, bool any)
+{
+    double tolerance = rc_tolerance(test, b) + rc_tolerance(reference, b);
+    bool rounded = b->stored_act && !b->exact && test->act_bytes == 2;
+    return rounded && (any || b->count < MANY) ? tolerance + 0x1p-6 : tolerance;
+}
 
 /* sqrt(sum |a - b|^2 / sum |b|^2), for numbers that rc_error has found near each other. */
 static double usual_error(const rc_buffer *b, const double *a, const double *reference)
@@ -114,9 +113,9 @@ static rc_status compare_outputs(const rc_run *test, const rc_run *reference, rc
         rc_run_read(reference, i, values + b->count);
         size_t at;
         double error = rc_error(b, values, values + b->count, &at);
-        double usual = rc_tolerance(test->be, b) + rc_tolerance(reference->be, b);
-        double tolerance = allowed_error(test, b, usual);
-        if (tolerance > usual && b->count >= MANY)
+        double usual = rc_allowed(test->be, reference->be, b, false);
+        double tolerance = rc_allowed(test->be, reference->be, b, true);
+        if (tolerance > usual)
             error = fmax(error, tolerance * usual_error(b, values, values + b->count) / usual);
         if (error > tolerance) {
             char place[120];

@@ -136,7 +136,7 @@ static double allowed_along(const difference *d, int buffer, const double *gradi
         double step = (size + fabs(gradient[i] + (b->host ? b->host[i] : 0))) * d->direction[i];
         walk += step * step;
     }
-    return (rc_tolerance(test->be, b) + rc_tolerance(d->run->be, b)) * sqrt(walk);
+    return rc_allowed(test->be, d->run->be, b, false) * sqrt(walk);
 }
 
 /* gradient: (2, count), of wide and of test. Size of a typical <G, d>, or the natural size where G cancels to less. */
