@@ -68,7 +68,8 @@ static const struct {
     {128, 64, 3, 1, 1, 1, 14, false}, {64, 64, 3, 2, 1, 1, 28, false},  {64, 64, 3, 1, 1, 1, 20, false},
     {64, 64, 3, 1, 1, 2, 14, false},  {64, 128, 1, 2, 0, 1, 28, false}, {64, 64, 1, 1, 0, 1, 66, false},
     {18, 10, 5, 1, 0, 1, 5, false},   {64, 36, 4, 1, 0, 1, 4, false},   {40, 64, 3, 1, 0, 1, 3, false},
-    {96, 24, 4, 1, 0, 1, 4, false},   {30, 72, 4, 1, 0, 1, 4, false},
+    {96, 24, 4, 1, 0, 1, 4, false},   {30, 72, 4, 1, 0, 1, 4, false},   {3, 64, 3, 1, 1, 1, 33, false},
+    {1, 128, 3, 1, 1, 1, 17, false},  {3, 64, 3, 1, 1, 1, 32, false},
 };
 
 static rc_conv draw_any(rc_case *c)
@@ -342,8 +343,9 @@ static void add_backward_weight(rc_case *c, conv_case *p)
 {
     const rc_conv *v = &p->conv;
     rc_groups groups = rc_case_groups(c, p->n);
+    bool images = v->c_in <= 3 && rc_case_chance(c, 70); /* nothing is pending for them */
     p->x = rc_case_lazy(c, "x", p->n, v->h, v->w, v->c_in, groups,
-                        RC_LAZY_BN | RC_LAZY_SKIP | RC_LAZY_ACT | RC_LAZY_STORED, true);
+                        images ? 0 : RC_LAZY_BN | RC_LAZY_SKIP | RC_LAZY_ACT | RC_LAZY_STORED, true);
     p->dy = rc_case_lazy_gradient(c, p->n, v->oh, v->ow, v->c_out, groups);
     add_weight_gradient(c, p, rc_case_chance(c, 50));
 }
