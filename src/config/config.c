@@ -131,27 +131,59 @@ static rc_status set_switch(const rc_setting *row, bool *field, const char *valu
     return wrong(row, value);
 }
 
-/* A list such as "80, 120" or "[80, 120]" into at most `room` numbers. */
+/* ---- lists such as "80, 120" or "[80, 120]" ------------------------------------------------------------------- */
+
+typedef struct list_text {
+    const char *from, *to; /* what is left of it, without brackets */
+} list_text;
+
+static const char between_numbers[] = " ,\t\n\v\f\r";
+
+/* false: there is one bracket alone. */
+static bool begin_list(const char *text, list_text *list)
+{
+    list->from = text;
+    list->to = text + strlen(text);
+    while (isspace((unsigned char)*list->from))
+        list->from++;
+    while (list->to > list->from && isspace((unsigned char)list->to[-1]))
+        list->to--;
+    bool opened = list->from < list->to && *list->from == '[', closed = list->from < list->to && list->to[-1] == ']';
+    list->from += opened;
+    list->to -= closed;
+    return opened == closed;
+}
+
+/* Reads the next number. *more becomes false after the last. false: something else stands there. */
+static bool next_in_list(list_text *list, long *number, bool *more)
+{
+    list->from += strspn(list->from, between_numbers);
+    *more = list->from < list->to;
+    if (!*more)
+        return true;
+    char *end;
+    errno = 0;
+    *number = strtol(list->from, &end, 10);
+    bool whole = isdigit((unsigned char)*list->from) && errno == 0 &&
+                 (end == list->to || strchr(between_numbers, *end) != NULL);
+    list->from = end;
+    return whole;
+}
+
 static rc_status parse_list(const char *name, const char *value, int *out, int room, int *count)
 {
+    list_text list;
+    long number;
+    bool more = true, good = begin_list(value, &list);
     *count = 0;
-    const char *p = value;
-    while (*p != '\0') {
-        while (isspace((unsigned char)*p) || *p == ',' || *p == '[' || *p == ']')
-            p++;
-        if (*p == '\0')
-            break;
-        char *end;
-        errno = 0;
-        long number = strtol(p, &end, 10);
-        if (end == p || errno != 0 || number < 0 || number > INT_MAX)
-            return rc_fail(RC_INVALID_ARGUMENT, "%s is '%s', expected a list of whole numbers", name, value);
+    while (good && (good = next_in_list(&list, &number, &more)) && more) {
         if (*count == room)
             return rc_fail(RC_INVALID_ARGUMENT, "%s has more than %d entries", name, room);
-        out[(*count)++] = (int)number;
-        p = end;
+        good = number <= INT_MAX;
+        if (good)
+            out[(*count)++] = (int)number;
     }
-    return RC_OK;
+    return good ? RC_OK : rc_fail(RC_INVALID_ARGUMENT, "%s is '%s', expected a list of whole numbers", name, value);
 }
 
 static rc_status set_item(rc_config *config, item it, const char *value)
@@ -380,22 +412,19 @@ rc_status rc_config_split(const rc_config *config, rc_task_split *split)
 /* A list of classes. *count: how many it has, of which the first `room` are in order. */
 static rc_status parse_order(const char *text, int room, int *order, int *count)
 {
-    *count = 0;
-    for (const char *p = text + strspn(text, " ,[]"); *p != '\0'; p += strspn(p, " ,[]")) {
-        char *end;
-        errno = 0;
-        long class = strtol(p, &end, 10);
-        if (end == p || errno != 0 || class < 0 || class >= RC_DATA_MAX_CLASSES)
-            return rc_fail(RC_INVALID_ARGUMENT,
-                           "class_order is '%s', expected published, numpy, natural, seed or a list of numbers from 0 "
-                           "to %d",
-                           text, RC_DATA_MAX_CLASSES - 1);
-        if (*count < room)
+    list_text list;
+    long class;
+    bool more = true, good = begin_list(text, &list);
+    for (*count = 0; good && (good = next_in_list(&list, &class, &more)) && more; ++*count) {
+        good = class < RC_DATA_MAX_CLASSES;
+        if (good && *count < room)
             order[*count] = (int)class;
-        ++*count;
-        p = end;
     }
-    return RC_OK;
+    return good ? RC_OK
+                : rc_fail(RC_INVALID_ARGUMENT,
+                          "class_order is '%s', expected published, numpy, natural, seed or a list of numbers from 0 "
+                          "to %d",
+                          text, RC_DATA_MAX_CLASSES - 1);
 }
 
 static const char *const orders[] = {"published", "numpy", "natural", "seed"};

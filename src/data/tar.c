@@ -50,6 +50,15 @@ static void join_name(const uint8_t *header, char *name)
     name[used + length] = 0;
 }
 
+/* A header without a name is not the end: members behind it would be lost without a word. */
+static bool is_end(const uint8_t *block)
+{
+    for (int i = 0; i < BLOCK; i++)
+        if (block[i] != 0)
+            return false;
+    return true;
+}
+
 rc_status rc_tar_next(rc_tar *tar, rc_tar_member *member, bool *more)
 {
     for (;;) {
@@ -59,7 +68,7 @@ rc_status rc_tar_next(rc_tar *tar, rc_tar_member *member, bool *more)
         RC_TRY(rc_input_skip(tar->input, tar->left));
         tar->left = 0;
         RC_TRY(rc_input_read(tar->input, header, BLOCK, &got));
-        if (got == 0 || (got == BLOCK && header[0] == 0))
+        if (got == 0 || (got == BLOCK && is_end(header)))
             return RC_OK;
         if (got < BLOCK)
             return rc_fail(RC_FORMAT, "'%s' is truncated inside a tar header", rc_input_name(tar->input));

@@ -2,7 +2,9 @@
  * target's mutator changes it. The damage depends on nothing but the file, so what fails
  * here fails again.
  *
- * usage: fuzz_NAME FILE-OR-FOLDER... */
+ * usage: fuzz_NAME FILE-OR-FOLDER...
+ *        fuzz_NAME --write COUNT SEED FOLDER FILE-OR-FOLDER...    writes COUNT changes of each file to FOLDER, for
+ *                                                                 differ.py */
 #include <dirent.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -17,6 +19,9 @@ enum { CUTS = 32, FLIPS = 96, CHANGES = 32, MOST_CHANGED = 65536 };
 extern size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t limit, unsigned seed) __attribute__((weak));
 
 static long files, inputs;
+static long to_write; /* changes of each file that --write asks for */
+static unsigned first_seed;
+static const char *write_to;
 static uint32_t changes; /* the state of LLVMFuzzerMutate */
 
 /* In a block of exactly that size, so that a sanitizer sees a read past its end. */
@@ -68,24 +73,42 @@ size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t limit)
     return size;
 }
 
+static void write_changed(const uint8_t *data, size_t size)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%06ld", write_to, inputs++);
+    FILE *file = fopen(path, "wb");
+    if (file == NULL || fwrite(data, 1, size, file) != size || fclose(file) != 0)
+        exit(3);
+}
+
+static size_t change(uint8_t *data, size_t size, size_t limit, unsigned seed)
+{
+    return LLVMFuzzerCustomMutator != NULL ? LLVMFuzzerCustomMutator(data, size, limit, seed)
+                                           : LLVMFuzzerMutate(data, size, limit);
+}
+
 /* Each change goes on from the one before, a few times. */
-static void run_changed(const uint8_t *data, size_t size)
+static void run_changed(const uint8_t *data, size_t size, unsigned count, unsigned seed)
 {
     enum { IN_A_ROW = 4 };
     uint8_t *changed = malloc(MOST_CHANGED);
     if (changed == NULL)
         exit(3);
     size_t now = 0;
-    changes = 1;
-    for (unsigned i = 0; i < CHANGES && size <= MOST_CHANGED; i++) {
+    changes = seed + 1;
+    for (unsigned i = 0; i < count && size <= MOST_CHANGED; i++) {
         if (i % IN_A_ROW == 0) {
             now = size;
             if (size > 0)
                 memcpy(changed, data, size);
         }
-        now = LLVMFuzzerCustomMutator(changed, now, MOST_CHANGED, i);
+        now = change(changed, now, MOST_CHANGED, seed + i);
         FUZZ_EXPECT(now <= MOST_CHANGED);
-        run(changed, now);
+        if (write_to != NULL)
+            write_changed(changed, now);
+        else
+            run(changed, now);
     }
     free(changed);
 }
@@ -104,11 +127,14 @@ static bool run_file(const char *path)
     uint8_t *data = malloc(size + 1);
     bool read = data != NULL && fread(data, 1, size, file) == size;
     fclose(file);
-    if (read) {
+    if (read && write_to != NULL) {
+        run_changed(data, size, (unsigned)to_write, first_seed);
+        files++;
+    } else if (read) {
         run(data, size);
         run_damaged(data, size);
         if (LLVMFuzzerCustomMutator != NULL)
-            run_changed(data, size);
+            run_changed(data, size, CHANGES, 0);
         files++;
     } else {
         fprintf(stderr, "%s cannot be read\n", path);
@@ -137,7 +163,14 @@ static bool run_path(const char *path)
 int main(int count, char **arguments)
 {
     bool good = count > 1;
-    for (int i = 1; i < count; i++)
+    int first = 1;
+    if (count > 5 && strcmp(arguments[1], "--write") == 0) {
+        to_write = atol(arguments[2]);
+        first_seed = (unsigned)atol(arguments[3]);
+        write_to = arguments[4];
+        first = 5;
+    }
+    for (int i = first; i < count; i++)
         good = run_path(arguments[i]) && good;
     printf("%ld files, %ld inputs\n", files, inputs);
     return good && files > 0 ? 0 : 1;

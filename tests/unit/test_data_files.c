@@ -194,6 +194,35 @@ static void huge_members_are_refused(void **state)
     free(tar.data);
 }
 
+/* A member whose name is empty does not end an archive: what follows it would be lost without a word. */
+static void only_a_block_of_zeros_ends_an_archive(void **state)
+{
+    (void)state;
+    const char *const names[] = {"train", NULL};
+    data_bytes tar = {0};
+    rc_input *input;
+    rc_bundle bundle;
+    uint8_t *content;
+    size_t length;
+    data_add_tar(&tar, "", '0', "x", 1);
+    data_add_tar(&tar, "cifar-100-python/train", '0', "y", 1);
+    data_end_tar(&tar);
+    assert_int_equal(rc_input_open_memory("x", tar.data, tar.size, &input), RC_OK);
+    assert_int_equal(rc_bundle_open_archive(input, names, 1 << 16, &bundle), RC_OK);
+    assert_int_equal(rc_bundle_take(&bundle, "train", 1 << 16, &content, &length), RC_OK);
+    assert_true(length == 1 && content[0] == 'y');
+    rc_free(NULL, content);
+    rc_bundle_close(&bundle);
+    rc_input_close(input);
+    memset(tar.data, 0, 512); /* but this does, whatever follows it */
+    assert_int_equal(rc_input_open_memory("x", tar.data, tar.size, &input), RC_OK);
+    assert_int_equal(rc_bundle_open_archive(input, names, 1 << 16, &bundle), RC_OK);
+    assert_int_not_equal(rc_bundle_take(&bundle, "train", 1 << 16, &content, &length), RC_OK);
+    rc_bundle_close(&bundle);
+    rc_input_close(input);
+    free(tar.data);
+}
+
 static void wrong_cifar_files_are_named(void **state)
 {
     (void)state;
@@ -518,6 +547,7 @@ int main(void)
         IN_FOLDER(cifar_python),
         IN_FOLDER(archives_are_read_as_they_are),
         cmocka_unit_test(huge_members_are_refused),
+        cmocka_unit_test(only_a_block_of_zeros_ends_an_archive),
         IN_FOLDER(wrong_cifar_files_are_named),
         IN_FOLDER(idx_plain_and_gzipped),
         IN_FOLDER(wrong_idx_files),

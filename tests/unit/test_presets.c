@@ -250,6 +250,36 @@ static void unknown_keys_get_the_nearest_name(void **state)
     assert_int_equal(rc_config_set_pair(&config, "epochs"), RC_INVALID_ARGUMENT);
 }
 
+static void lists_have_both_brackets_or_none(void **state)
+{
+    (void)state;
+    static const char *const right[] = {"80,120", " 80 , 120 ", "[80, 120]", "\t[ 80\n120,]\r", "80 120"};
+    static const char *const wrong[] = {"[80, 120", "80, 120]", "80[120]", "[[80, 120]]", "80+120", "80 +120",
+                                        "80;120",   "[",        "]",       "80, 120x",    "][",     "80, 2147483648"};
+    for (size_t i = 0; i < sizeof right / sizeof *right; i++) {
+        rc_config config = rc_config_default();
+        SUCCEEDS(rc_config_set(&config, "milestone", right[i]));
+        assert_int_equal(config.settings.milestones, 2);
+        assert_true(config.settings.milestone[0] == 80 && config.settings.milestone[1] == 120);
+        rc_task_split split;
+        SUCCEEDS(rc_config_set(&config, "task_sizes", right[i]));
+        SUCCEEDS(rc_config_split(&config, &split));
+        assert_true(split.sizes == 2 && split.size[0] == 80 && split.size[1] == 120);
+    }
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        rc_config config = rc_config_default();
+        int *order;
+        assert_int_equal(rc_config_set(&config, "milestone", wrong[i]), RC_INVALID_ARGUMENT);
+        assert_non_null(strstr(rc_message(), "expected a list of whole numbers"));
+        SUCCEEDS(rc_config_set(&config, "class_order", wrong[i]));
+        assert_int_equal(rc_config_class_order(&config, 200, &order), RC_INVALID_ARGUMENT);
+        assert_non_null(strstr(rc_message(), "or a list of numbers"));
+    }
+    rc_config config = rc_config_default();
+    SUCCEEDS(rc_config_set(&config, "milestone", "[]"));
+    assert_int_equal(config.settings.milestones, 0);
+}
+
 static void values_out_of_range_are_refused(void **state)
 {
     (void)state;
@@ -467,6 +497,7 @@ int main(void)
         cmocka_unit_test(every_published_key_is_read_or_noted),
         cmocka_unit_test(what_is_not_clear_is_refused),
         cmocka_unit_test(unknown_keys_get_the_nearest_name),
+        cmocka_unit_test(lists_have_both_brackets_or_none),
         cmocka_unit_test(values_out_of_range_are_refused),
         cmocka_unit_test(presets_have_the_published_values),
         cmocka_unit_test(every_preset_comes_back),
