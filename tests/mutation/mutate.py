@@ -225,8 +225,8 @@ class Reach:
                "seconds": self.slowest if run.timeout else run.cpu, "lines": {}}
         for i, source in enumerate(self.sources):
             lines = {}
-            for folder in glob.glob(os.path.join(work, f"{i}-*")):
-                for line, count in self.lines_run(folder, prefix, source).items():
+            for compiled in glob.glob(os.path.join(work, f"{i}-*")):
+                for line, count in self.lines_run(compiled, prefix, source).items():
                     lines[line] = max(lines.get(line, 0), count)
             row["lines"][source.path] = {"hash": source.hash, "lines": lines}
         shutil.rmtree(folder, ignore_errors=True)

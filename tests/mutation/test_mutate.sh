@@ -203,6 +203,15 @@ expect timeout 28 'statement dropped' '--*n' ''
 expect survived 36 operator + -
 grep -q 'toy.c:36 (no test runs this line)' out/survivors.txt || fail "it does not say that no test runs line 36"
 
+# Each of several tests is seen to run the file.
+cp build/bin/test_toy build/bin/test_twin
+mutate --test test_twin --time-limit 0.001 >log || true
+python3 - <<'END' || fail "it does not see what the second test runs"
+import glob, json, sys
+rows = json.load(open(glob.glob("build/mutation/reach-*.json")[0]))
+sys.exit(not all(any(row["lines"]["src/toy/toy.c"]["lines"].values()) for row in rows.values()) or len(rows) != 2)
+END
+
 # The same again does nothing but report; with reasons for all survivors, enough of them die.
 mutate >log || true
 grep -q "$all mutants, $all known" log || fail "it forgets what it knows"
