@@ -280,8 +280,10 @@ typedef struct rc_image_view {
 
 /* Images that are made when they are about to be read. A reader has one caller. */
 typedef struct rc_image_supply {
-    rc_status (*open)(const void *owner, int most, void **reader); /* most: that are fetched at once */
+    /* bytes: of an image; most: that are fetched at once. */
+    rc_status (*open)(const void *owner, size_t bytes, int most, void **reader);
     void (*close)(void *reader);
+    void *(*ring)(const void *reader, size_t *bytes); /* the memory that fetched images lie in */
     /* The images with these numbers will be fetched, each of `parts` processes taking every parts-th piece; a negative
      * one is none. view NULL: as they are. */
     rc_status (*expect)(void *reader, const int32_t *number, size_t count, const rc_image_view *view, int parts);
@@ -300,7 +302,8 @@ typedef struct rc_lent_images {
     /* Not NULL: they lie in a file that is mapped. To be called before image index[i] is read for the first time; what
      * it fails with is a failure of the backend. Any thread may call it. */
     rc_status (*check)(const void *owner, int32_t index);
-    /* Not NULL: they lie nowhere, and `supply` makes them, at most `most` at once. */
+    /* Not NULL: `supply` makes them, at most `most` at once, where `from` is NULL, because they lie nowhere, or where
+     * a backend can neither read them at `from` nor has room for a copy of all. */
     const rc_image_supply *supply;
     int most;
     const void *owner;
@@ -399,12 +402,15 @@ struct rc_backend {
     void (*write_images)(rc_backend *, void *images, size_t offset, const uint8_t *from, size_t bytes);
     void (*read_images)(rc_backend *, uint8_t *to, const void *images, size_t offset, size_t bytes);
     /* lend_images: memory for the images that are lent, and behind them for `more` bytes that write_images fills. A
-     * backend whose memory is the host's reads the lent ones where they are; any other copies them now. They stay as
-     * they are until the handle is released. expect_images: augment or vary will read the `count` images of `order`
-     * (backend memory) from its beginning, so that whoever has them in a file can read ahead. view: how it will see
-     * them, where they can be seen in other ways than as they are; NULL: as they are. */
+     * backend whose memory is the host's reads the lent ones where they are; any other copies them, now or, where they
+     * are supplied, batch by batch. They stay as they are until the handle is released. expect_images: augment or vary
+     * will read the `count` images of `order` (backend memory) from its beginning, so that whoever has them in a file
+     * can read ahead. Of images that are supplied they read no order that was not expected. view: how it will see
+     * them, where they can be seen in other ways than as they are; NULL: as they are. Several orders may be expected at
+     * a time; count 0: `order` will not be read any more. */
     rc_status (*lend_images)(rc_backend *, const rc_lent_images *, size_t more, void **images);
-    rc_status (*expect_images)(rc_backend *, void *images, const int32_t *order, size_t count, const rc_image_view *);
+    rc_status (*expect_images)(rc_backend *, const void *images, const int32_t *order, size_t count,
+                               const rc_image_view *);
     void (*release)(rc_backend *, void *memory);
     void (*write_bytes)(rc_backend *, void *to, const void *from, size_t bytes); /* host -> backend memory */
     void (*read_bytes)(rc_backend *, void *to, const void *from, size_t bytes);  /* backend memory -> host */

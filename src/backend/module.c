@@ -133,6 +133,7 @@ rc_status rc_module_backend(const rc_module_settings *settings, const rc_log *lo
     rc_module_host host = {.table_bytes = sizeof(rc_backend),
                            .version = RC_MODULE_VERSION,
                            .set_message = rc_set_message,
+                           .message = rc_message,
                            .log = log ? *log : (rc_log){0}};
     return symbol.function(&host, settings, backend);
 }

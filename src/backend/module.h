@@ -12,6 +12,7 @@ typedef struct rc_module_host {
     size_t table_bytes;                          /* sizeof(rc_backend): library and module are of one build */
     const char *version;                         /* RC_MODULE_VERSION, likewise */
     int (*set_message)(const char *format, ...); /* rc_set_message */
+    const char *(*message)(void);                /* rc_message */
     rc_log log;
 } rc_module_host;
 

@@ -248,8 +248,8 @@ static rc_status place_images(rc_learner *l, const rc_lent_images *lent, const i
         l->lent[at[is_replayed(l, labels[i])]++] = lent->index != NULL ? lent->index[i] : i;
     rc_lent_images ours = *lent;
     ours.index = l->lent;
-    ours.most = rc_part_of(be, l->settings.batch);
-    if (lent->supply != NULL) /* its windows are the crops */
+    ours.most = l->settings.batch;                  /* of a part, or of the whole (moved.c) */
+    if (lent->from == NULL && lent->supply != NULL) /* its windows are the crops */
         l->augment.pad = 0;
     return be->lend_images(be, &ours, pixels - (size_t)l->given * ours.bytes, &l->task_images);
 }

@@ -41,12 +41,14 @@ static rc_status prepare_epoch(rc_replay *replay, int epoch)
     stored *s = (stored *)replay;
     rc_buffer_draw(s->buffer, epoch, s->places_host);
     s->backend->write_bytes(s->backend, s->places, s->places_host, s->count * sizeof *s->places);
-    return RC_OK;
+    return s->backend->expect_images(s->backend, s->pool.images, s->places, s->count, NULL);
 }
 
 static void destroy(rc_replay *replay)
 {
     stored *s = (stored *)replay;
+    if (s->places != NULL)
+        s->backend->expect_images(s->backend, s->pool.images, s->places, 0, NULL);
     s->backend->release(s->backend, s->places);
     rc_free(NULL, s->places_host);
     rc_free(NULL, s);

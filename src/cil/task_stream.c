@@ -144,12 +144,14 @@ static rc_status check_image(const void *split, int32_t index)
     return rc_split_check(split, &index, 1);
 }
 
-/* ---- pictures that are decoded when they are read --------------------------------------------------------------- */
+/* ---- pictures that are decoded when they are read, and packs that are larger than memory ------------------------- */
 
-static rc_status open_reader(const void *split, int most, void **reader)
+static rc_status open_reader(const void *owner, size_t bytes, int most, void **reader)
 {
+    const rc_split *split = owner;
     rc_stream_reader *made;
-    rc_status status = rc_stream_open(((const rc_split *)split)->stream, most, &made);
+    rc_status status = split->stream != NULL ? rc_stream_open(split->stream, most, &made)
+                                             : rc_stream_open_pack(split, bytes, most, &made);
     *reader = made;
     return status;
 }
@@ -170,12 +172,17 @@ static rc_status fetch(void *reader, size_t first, int n, const uint8_t **from, 
     return rc_stream_fetch(reader, first, n, from, place);
 }
 
+static void *ring_of(const void *reader, size_t *bytes)
+{
+    return rc_stream_ring(reader, bytes);
+}
+
 static rc_status read_one(const void *split, int32_t number, uint8_t *to)
 {
     return rc_stream_read(((const rc_split *)split)->stream, number, to);
 }
 
-static const rc_image_supply supply = {open_reader, close_reader, expect, fetch, read_one};
+static const rc_image_supply supply = {open_reader, close_reader, ring_of, expect, fetch, read_one};
 
 /* ---- lending ---------------------------------------------------------------------------------------------------- */
 
@@ -185,7 +192,7 @@ rc_lent_images rc_lend_split(const rc_dataset *data, const rc_split *split)
                             .count = split->count,
                             .bytes = (size_t)data->h * (size_t)data->w * (size_t)data->c,
                             .check = split->pack != NULL ? check_image : NULL,
-                            .supply = split->stream != NULL ? &supply : NULL,
+                            .supply = split->stream != NULL || split->pack != NULL ? &supply : NULL,
                             .owner = split};
 }
 

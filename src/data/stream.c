@@ -11,6 +11,9 @@
 /* How far the threads run ahead: enough that a slow picture holds nobody up. */
 enum { WINDOW = 64 << 20, MOST_THREADS = 256 };
 
+/* That copy images of a pack: a few, because each waits for the disk now and then. */
+enum { COPIERS = 4 };
+
 /* ---- one picture ------------------------------------------------------------------------------------------------- */
 
 static int rounded(double x)
@@ -91,7 +94,8 @@ void rc_stream_destroy(rc_image_stream *s)
 /* Turns count the pictures that this process fetches, from 0 on: turn t is place base + t / n * n * parts + t % n of
  * the order. Turn t lies in slot t % slots. */
 struct rc_stream_reader {
-    const rc_image_stream *stream;
+    const rc_image_stream *stream; /* NULL: they lie in the pack of `split` */
+    const rc_split *split;
     size_t bytes, slots;
     uint8_t *ring;  /* (slots, bytes) */
     int32_t *place; /* (slots): of the last fetch */
@@ -121,6 +125,16 @@ static uint8_t *slot_of(const rc_stream_reader *r, size_t turn)
     return r->ring + turn % r->slots * r->bytes;
 }
 
+/* Picture `number` in its slot. */
+static rc_status make(const rc_stream_reader *r, int32_t number, const rc_rng *through, uint8_t *slot)
+{
+    if (r->stream != NULL)
+        return show(r->stream, number, through, slot);
+    RC_TRY(rc_split_check(r->split, &number, 1));
+    memcpy(slot, r->split->images + (size_t)number * r->bytes, r->bytes);
+    return RC_OK;
+}
+
 static bool has_work(const rc_stream_reader *r)
 {
     return r->next < r->end && r->next < r->reached + r->slots;
@@ -141,7 +155,7 @@ static void *run(void *context)
         const rc_rng *through = r->windows ? &rng : NULL;
         r->busy++;
         pthread_mutex_unlock(&r->mutex);
-        rc_status status = number >= 0 ? show(r->stream, number, through, slot_of(r, turn)) : RC_OK;
+        rc_status status = number >= 0 ? make(r, number, through, slot_of(r, turn)) : RC_OK;
         pthread_mutex_lock(&r->mutex);
         r->busy--;
         r->status[slot] = status;
@@ -153,13 +167,13 @@ static void *run(void *context)
 }
 
 /* They take no signals, which are for the threads of the program. One of them is enough to go on. */
-static rc_status start(rc_stream_reader *r)
+static rc_status start(rc_stream_reader *r, int threads)
 {
-    int error = 0, threads = r->stream->threads < 1 ? 1 : r->stream->threads;
+    int error = 0;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (r->started < threads && r->started < MOST_THREADS && error == 0) {
+    while ((r->started < threads || r->started < 1) && r->started < MOST_THREADS && error == 0) {
         error = pthread_create(&r->thread[r->started], NULL, run, r);
         r->started += error == 0;
     }
@@ -169,7 +183,8 @@ static rc_status start(rc_stream_reader *r)
                : rc_fail(RC_OUT_OF_MEMORY, "cannot start a thread that decodes pictures: %s", strerror(error));
 }
 
-rc_status rc_stream_open(const rc_image_stream *stream, int most, rc_stream_reader **reader)
+static rc_status open_reader(const rc_image_stream *stream, const rc_split *split, size_t bytes, int threads, int most,
+                             rc_stream_reader **reader)
 {
     *reader = NULL;
     rc_stream_reader *r = rc_alloc_zeroed(NULL, 1, sizeof *r);
@@ -177,7 +192,8 @@ rc_status rc_stream_open(const rc_image_stream *stream, int most, rc_stream_read
         return RC_OUT_OF_MEMORY;
     size_t least = 2 * (size_t)most, enough = 16 * (size_t)most;
     r->stream = stream;
-    r->bytes = (size_t)stream->fit.size * (size_t)stream->fit.size * (size_t)stream->fit.channels;
+    r->split = split;
+    r->bytes = bytes;
     r->slots = WINDOW / r->bytes;
     r->slots = r->slots > enough ? enough : r->slots < least ? least : r->slots;
     pthread_mutex_init(&r->mutex, NULL);
@@ -191,12 +207,29 @@ rc_status rc_stream_open(const rc_image_stream *stream, int most, rc_stream_read
     if (status == RC_OK && (r->ring == NULL || r->place == NULL || r->ready == NULL || r->status == NULL))
         status = RC_OUT_OF_MEMORY;
     if (status == RC_OK)
-        status = start(r);
+        status = start(r, threads);
     if (status == RC_OK)
         *reader = r;
     else
         rc_stream_close(r);
     return status;
+}
+
+rc_status rc_stream_open(const rc_image_stream *stream, int most, rc_stream_reader **reader)
+{
+    size_t bytes = (size_t)stream->fit.size * (size_t)stream->fit.size * (size_t)stream->fit.channels;
+    return open_reader(stream, NULL, bytes, stream->threads, most, reader);
+}
+
+rc_status rc_stream_open_pack(const rc_split *split, size_t bytes, int most, rc_stream_reader **reader)
+{
+    return open_reader(NULL, split, bytes, COPIERS, most, reader);
+}
+
+void *rc_stream_ring(const rc_stream_reader *r, size_t *bytes)
+{
+    *bytes = r->slots * r->bytes;
+    return r->ring;
 }
 
 void rc_stream_close(rc_stream_reader *r)
@@ -308,5 +341,5 @@ rc_status rc_stream_fetch(rc_stream_reader *r, size_t first, int n, const uint8_
     if (failed == SIZE_MAX)
         return RC_OK;
     /* The message was that of another thread: it is made once more, unless the picture is back. */
-    return show(r->stream, number, r->windows ? &r->rng : NULL, slot_of(r, failed));
+    return make(r, number, r->windows ? &r->rng : NULL, slot_of(r, failed));
 }

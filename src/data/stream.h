@@ -7,6 +7,7 @@
 #define RC_DATA_STREAM_H
 
 #include "base/rng.h"
+#include "data/dataset.h"
 #include "data/image_files.h"
 
 /* The pictures, and what becomes of them. */
@@ -34,6 +35,10 @@ rc_window rc_stream_window(rc_rng rng, uint64_t number, int h, int w);
 typedef struct rc_stream_reader rc_stream_reader;
 /* most: pictures that are fetched at once. The stream stays where it is. */
 rc_status rc_stream_open(const rc_image_stream *stream, int most, rc_stream_reader **reader);
+/* The same for images of `bytes` bytes that lie in a pack: threads check and copy them. They have no windows. */
+rc_status rc_stream_open_pack(const rc_split *split, size_t bytes, int most, rc_stream_reader **reader);
+/* The memory that fetched pictures lie in, as long as the reader is open. */
+void *rc_stream_ring(const rc_stream_reader *reader, size_t *bytes);
 void rc_stream_close(rc_stream_reader *reader);
 /* These pictures will be fetched, from any place on in this order; a negative number stands for none. through: the
  * random stream of their windows; NULL: as they are. Of several processes that share the order, each fetches every

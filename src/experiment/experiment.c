@@ -519,10 +519,6 @@ static rc_status follow(experiment *x, const rc_backend *backend)
 static rc_status prepare(experiment *x, rc_backend **backend)
 {
     RC_TRY(make_trials(x));
-    if (x->data->train.stream != NULL && (*backend)->about.device_memory) /* which copies images when it is lent them */
-        return rc_fail(RC_UNSUPPORTED,
-                       "backend '%s' trains on images in memory or in a pack: the setting 'decode' must be 'memory'",
-                       (*backend)->about.name);
     RC_TRY(allow_tasks(x, *backend));
     RC_TRY(meet(x, *backend));
     RC_TRY(open_folders(x, *backend));

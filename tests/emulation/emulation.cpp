@@ -235,7 +235,7 @@ static failure read_failure()
 static const failure asked = read_failure();
 static long works, allocations; /* so far */
 static std::atomic<long> calls;
-static size_t bytes_now, bytes_most;
+static size_t bytes_now, bytes_most, host_bytes;
 static cudaError_t broken = cudaSuccess;
 
 static struct teller {
@@ -244,8 +244,8 @@ static struct teller {
         const char *name = getenv("RECOLLECT_EMULATED_COUNTS");
         FILE *file = name ? fopen(name, "w") : NULL;
         if (file) {
-            fprintf(file, "allocations %ld\nworks %ld\nbytes %zu\ncalls %ld\n", allocations, works, bytes_most,
-                    calls.load());
+            fprintf(file, "allocations %ld\nworks %ld\nbytes %zu\nhost %zu\ncalls %ld\n", allocations, works, bytes_most,
+                    host_bytes, calls.load());
             fclose(file);
         }
     }
@@ -561,6 +561,7 @@ cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned)
         return cudaErrorMemoryAllocation;
     }
     *memory = take(bytes);
+    host_bytes += bytes;
     return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
 }
 
@@ -568,6 +569,20 @@ cudaError_t cudaHostGetDevicePointer(void **address, void *memory, unsigned)
 {
     MAY_FAIL;
     *address = memory;
+    return cudaSuccess;
+}
+
+/* Memory of the host that was there before. It counts as an allocation, which may fail. */
+cudaError_t cudaHostRegister(void *, size_t, unsigned)
+{
+    MAY_FAIL;
+    std::lock_guard<std::mutex> alone(device);
+    bool none = ++allocations >= asked.number && asked.at_allocation != cudaSuccess;
+    return none ? cudaErrorMemoryAllocation : cudaSuccess;
+}
+
+cudaError_t cudaHostUnregister(void *)
+{
     return cudaSuccess;
 }
 

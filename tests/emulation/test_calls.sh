@@ -36,6 +36,7 @@ device=(--backend cuda --precision fp32 --threads 1)
 echo "min_steps: 1" >>small.yaml
 declare -A commands=(
     [run]="run $work/run.yaml --checkpoint 0 --out run --resume"
+    [stream]="run $work/run.yaml --decode stream --checkpoint 0 --out run --resume"
     [learn]="learn $work/photos --preset $work/small.yaml --out new.safetensors"
     [predict]="predict $work/one.safetensors $work/photos"
     [dream]="dream $work/one.safetensors --steps 1 --per-class 1 --out dreams"

@@ -60,8 +60,6 @@ breaks old-driver none
 says 'install a newer driver, or use backend cpu' old-driver
 breaks busy none
 says 'the GPU is taken by another program' busy
-! run --decode stream --out none >/dev/null 2>message || fail "a GPU was lent images that lie nowhere"
-says "--decode must be 'memory'" "decoding while images are read"
 [ ! -e none ] || fail "a run that could not begin left something behind"
 
 # ---- and on the way ---------------------------------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-/* Pictures that are decoded when they are read: the same ones whatever the threads, places and processes. */
+/* Pictures that are decoded when they are read: the same ones whatever the threads, places and processes.
+ * RECOLLECT_TEST_BACKEND names the backend that they are lent to. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,6 +12,8 @@
 
 #include "base/memory.h"
 #include "base/pool.h"
+#include "cil/task_stream.h"
+#include "data/pack.h"
 #include "data/stream.h"
 #include "support/data_files.h"
 #include "support/succeeds.h"
@@ -196,6 +199,130 @@ static void broken_pictures_are_named(void **state)
     data_assert_message("'decode' must be 'memory'");
 }
 
+/* Images of a pack come as they are, and a damaged one is named. */
+static void packs_are_read_alike(void **state)
+{
+    (void)state;
+    enum { COUNT = 24 };
+    int32_t order[COUNT];
+    const rc_rng rng = {5, 77};
+    const uint8_t *from;
+    const int32_t *place;
+    rc_stream_reader *reader;
+    rc_pack_result result;
+    rc_dataset d;
+    size_t bytes;
+    write_pictures();
+    const rc_data_settings settings = {.size = SIZE, .resize = 7, .test_part = 0.2};
+    SUCCEEDS(rc_pack_write("set", &settings, "set.pack", &result));
+    FILE *file = fopen("set.pack", "r+b");
+    assert_non_null(file);
+    assert_int_equal(fseek(file, RC_PACK_HEADER + 5 * BYTES, SEEK_SET), 0);
+    int byte = fgetc(file);
+    assert_int_equal(fseek(file, -1, SEEK_CUR), 0);
+    assert_int_equal(fputc(byte ^ 1, file), byte ^ 1);
+    assert_int_equal(fclose(file), 0);
+    data_open("set.pack", &(rc_data_settings){.size = SIZE, .resize = 7}, &d);
+    for (int i = 0; i < COUNT; i++)
+        order[i] = (i * 7 + 6) % d.train.count;
+    SUCCEEDS(rc_stream_open_pack(&d.train, BYTES, 4, &reader));
+    const uint8_t *ring = rc_stream_ring(reader, &bytes);
+    SUCCEEDS(rc_stream_expect(reader, order, COUNT, &rng, 1));
+    for (size_t first = 0; first < COUNT; first += 4) {
+        bool damaged = false;
+        for (int b = 0; b < 4; b++)
+            damaged = damaged || order[first + (size_t)b] == 5;
+        if (damaged) {
+            assert_int_equal(rc_stream_fetch(reader, first, 4, &from, &place), RC_FORMAT);
+            data_assert_message("record 5 of the pack is damaged");
+            continue;
+        }
+        SUCCEEDS(rc_stream_fetch(reader, first, 4, &from, &place));
+        assert_ptr_equal(from, ring);
+        for (int b = 0; b < 4; b++) {
+            assert_true((size_t)(place[b] + 1) * BYTES <= bytes);
+            assert_memory_equal(from + (size_t)place[b] * BYTES,
+                                d.train.images + (size_t)order[first + (size_t)b] * BYTES, BYTES);
+        }
+    }
+    rc_stream_close(reader);
+    rc_dataset_close(&d);
+}
+
+/* What augment makes of n images of an order, of which it reads batch `batch`: bytes. */
+static void see(rc_backend *be, const void *images, const int32_t *order, int n, uint32_t batch, uint8_t *out)
+{
+    const rc_augment augment = {.h = SIZE, .w = SIZE, .c = 3, .std = {1, 1, 1, 1}};
+    const rc_step now = {.batch = batch};
+    rc_tensor batch_of = {.n = n, .h = SIZE, .w = SIZE, .c = 3, .groups = 1, .group_end = {n}};
+    double values[8 * BYTES];
+    void *step;
+    SUCCEEDS(be->alloc(be, rc_act_count(be, n, SIZE, SIZE, 3) * be->act_bytes, &batch_of.raw));
+    SUCCEEDS(be->alloc(be, sizeof now, &step));
+    be->write_bytes(be, step, &now, sizeof now);
+    be->augment(be, &augment, images, order, n, step, &batch_of);
+    be->read_act(be, values, &batch_of, batch_of.raw);
+    be->release(be, step);
+    be->release(be, batch_of.raw);
+    for (int i = 0; i < n * BYTES; i++)
+        out[i] = (uint8_t)(255 * values[i] + 0.5);
+}
+
+/* A task reads its own order, and a buffer another one, of images of the task and of its own. */
+static void a_handle_has_several_orders(void **state)
+{
+    (void)state;
+    enum { LENT = 12, MORE = 2, N = 4, COUNT = 12 };
+    const char *name = getenv("RECOLLECT_TEST_BACKEND");
+    int32_t order[2][COUNT], index[LENT];
+    uint8_t more[MORE * BYTES], found[N * BYTES], expected[BYTES], read[2 * BYTES];
+    rc_backend *be;
+    void *images, *memory[2];
+    write_pictures();
+    rc_dataset d = open_set(2);
+    SUCCEEDS(rc_backend_open(name != NULL ? name : "cpu", 1, NULL, &be));
+    data_random(99, more, sizeof more);
+    order_of(index, LENT, d.train.count);
+    rc_lent_images lent = rc_lend_split(&d, &d.train);
+    lent.index = index;
+    lent.count = LENT;
+    lent.most = N;
+    SUCCEEDS(be->lend_images(be, &lent, sizeof more, &images));
+    be->write_images(be, images, LENT * BYTES, more, sizeof more);
+    for (int which = 0; which < 2; which++) {
+        for (int i = 0; i < COUNT; i++)
+            order[which][i] = (5 * i + 3 * which) % (which ? LENT + MORE : LENT);
+        SUCCEEDS(be->alloc(be, sizeof order[which], &memory[which]));
+        be->write_bytes(be, memory[which], order[which], sizeof order[which]);
+        SUCCEEDS(be->expect_images(be, images, memory[which], COUNT, NULL));
+    }
+    static const uint32_t batches[] = {0, 1, 2, 0, 2};
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++)
+        for (int which = 0; which < 2; which++) {
+            see(be, images, memory[which], N, batches[i], found);
+            SUCCEEDS(be->sync(be));
+            for (int b = 0; b < N; b++) {
+                int32_t at = order[which][batches[i] * N + (uint32_t)b];
+                if (at < LENT)
+                    SUCCEEDS(rc_stream_read(d.train.stream, index[at], expected));
+                assert_memory_equal(found + b * BYTES, at < LENT ? expected : more + (at - LENT) * BYTES, BYTES);
+            }
+        }
+    be->read_images(be, read, images, (LENT - 1) * BYTES, sizeof read);
+    SUCCEEDS(rc_stream_read(d.train.stream, index[LENT - 1], expected));
+    assert_memory_equal(read, expected, BYTES);
+    assert_memory_equal(read + BYTES, more, BYTES);
+    SUCCEEDS(be->expect_images(be, images, memory[1], 0, NULL));
+    see(be, images, memory[1], N, 0, found);
+    assert_int_equal(be->sync(be), RC_INTERNAL);
+    data_assert_message("in an order that nobody has announced");
+    be->release(be, images);
+    be->release(be, memory[0]);
+    be->release(be, memory[1]);
+    rc_backend_close(be);
+    rc_dataset_close(&d);
+}
+
 /* Areas from 8 to 100 %, sides from 3 : 4 to 4 : 3, anywhere in the picture, evenly. */
 static void windows_are_those_of_imagenet(void **state)
 {
@@ -235,6 +362,8 @@ int main(void)
         IN_FOLDER(nothing_depends_on_threads),
         IN_FOLDER(fetching_goes_anywhere),
         IN_FOLDER(broken_pictures_are_named),
+        IN_FOLDER(packs_are_read_alike),
+        IN_FOLDER(a_handle_has_several_orders),
         cmocka_unit_test(windows_are_those_of_imagenet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -28,15 +28,24 @@ typedef struct rc_cpu {
     struct rc_cpu_joined *joined; /* one of several processes (workers.c); NULL: not so */
 } rc_cpu;
 
+/* An order of images that a supply makes. */
+typedef struct rc_cpu_feed {
+    struct rc_cpu_feed *next;
+    const int32_t *order;
+    void *reader;
+} rc_cpu_feed;
+
 /* Images that are lent (lent.c). NULL stands for those that lie at `images` itself. */
 typedef struct rc_cpu_lent {
     struct rc_cpu_lent *next; /* its address is the handle */
     rc_lent_images given;
     uint8_t *more; /* what follows them */
     struct rc_ahead *ahead;
-    const int32_t *expected; /* the order that is read ahead */
-    void *reader; /* of the supply; then image b of the batch at hand is number place[b] of those at `from` */
-    const uint8_t *from;
+    const int32_t *expected; /* the order that is read ahead, the first of which that was said */
+    rc_cpu_feed *feeds;
+    bool supplied;       /* then image b of the batch at hand is number place[b] of those at `from` */
+    const uint8_t *from; /* NULL: nothing came, and `none` stands for all */
+    uint8_t *none;
     const int32_t *place;
 } rc_cpu_lent;
 
@@ -57,8 +66,8 @@ static inline const uint8_t *rc_cpu_image(const rc_cpu_lent *lent, const uint8_t
     const rc_lent_images *given = &lent->given;
     if (i >= given->count)
         return lent->more + (size_t)(i - given->count) * bytes;
-    if (lent->reader != NULL)
-        return lent->from + (size_t)lent->place[b] * bytes;
+    if (lent->supplied)
+        return lent->from != NULL ? lent->from + (size_t)lent->place[b] * bytes : lent->none;
     return given->from + (size_t)(given->index != NULL ? given->index[i] : i) * bytes;
 }
 

@@ -21,13 +21,15 @@ static rc_status lend_images(rc_backend *be, const rc_lent_images *given, size_t
     rc_cpu_lent *lent = rc_alloc(cpu->allocator, sizeof *lent);
     if (lent == NULL)
         return RC_OUT_OF_MEMORY;
-    *lent = (rc_cpu_lent){.given = *given};
+    *lent = (rc_cpu_lent){.given = *given, .supplied = given->supply != NULL && given->from == NULL};
     rc_status status = be->alloc(be, more, &memory);
     lent->more = memory;
     if (status == RC_OK && given->check != NULL)
         status = rc_ahead_create(given->from, given->bytes, &lent->ahead);
-    if (status == RC_OK && given->supply != NULL)
-        status = given->supply->open(given->owner, given->most, &lent->reader);
+    if (status == RC_OK && lent->supplied) {
+        lent->none = rc_alloc_zeroed(cpu->allocator, 1, given->bytes);
+        status = lent->none != NULL ? RC_OK : RC_OUT_OF_MEMORY;
+    }
     if (status != RC_OK) {
         be->release(be, memory);
         rc_free(cpu->allocator, lent);
@@ -39,6 +41,41 @@ static rc_status lend_images(rc_backend *be, const rc_lent_images *given, size_t
     return RC_OK;
 }
 
+/* ---- orders ----------------------------------------------------------------------------------------------------- */
+
+/* Where the feed of that order hangs; a NULL: there is none. */
+static rc_cpu_feed **find_feed(rc_cpu_lent *lent, const int32_t *order)
+{
+    rc_cpu_feed **at = &lent->feeds;
+    while (*at != NULL && (*at)->order != order)
+        at = &(*at)->next;
+    return at;
+}
+
+static void drop_feed(rc_cpu *cpu, const rc_cpu_lent *lent, rc_cpu_feed **at)
+{
+    rc_cpu_feed *feed = *at;
+    if (feed == NULL)
+        return;
+    *at = feed->next;
+    lent->given.supply->close(feed->reader);
+    rc_free(cpu->allocator, feed);
+}
+
+static rc_status make_feed(rc_cpu *cpu, const rc_cpu_lent *lent, const int32_t *order, rc_cpu_feed **at)
+{
+    rc_cpu_feed *feed = rc_alloc(cpu->allocator, sizeof *feed);
+    if (feed == NULL)
+        return RC_OUT_OF_MEMORY;
+    *feed = (rc_cpu_feed){.order = order};
+    rc_status status = lent->given.supply->open(lent->given.owner, lent->given.bytes, lent->given.most, &feed->reader);
+    if (status == RC_OK)
+        *at = feed;
+    else
+        rc_free(cpu->allocator, feed);
+    return status;
+}
+
 void rc_cpu_release_lent(rc_cpu *cpu, rc_cpu_lent *lent)
 {
     rc_cpu_lent **at = &cpu->lent;
@@ -46,56 +83,82 @@ void rc_cpu_release_lent(rc_cpu *cpu, rc_cpu_lent *lent)
         at = &(*at)->next;
     *at = lent->next;
     rc_ahead_destroy(lent->ahead);
-    if (lent->reader != NULL)
-        lent->given.supply->close(lent->reader);
+    while (lent->feeds != NULL)
+        drop_feed(cpu, lent, &lent->feeds);
+    rc_free(cpu->allocator, lent->none);
     cpu->table.release(&cpu->table, lent->more);
     rc_free(cpu->allocator, lent);
 }
 
 /* Where records of the file are asked for, in place of images of the handle. */
-static rc_status expect_images(rc_backend *be, void *images, const int32_t *order, size_t count,
+static rc_status expect_images(rc_backend *be, const void *images, const int32_t *order, size_t count,
                                const rc_image_view *view)
 {
-    rc_cpu_lent *lent = rc_cpu_find_lent(rc_cpu_of(be), images);
-    if (lent == NULL || (lent->ahead == NULL && lent->reader == NULL))
+    rc_cpu *cpu = rc_cpu_of(be);
+    rc_cpu_lent *lent = rc_cpu_find_lent(cpu, images);
+    if (lent == NULL || (lent->ahead == NULL && !lent->supplied))
         return RC_OK;
+    if (lent->ahead != NULL && lent->expected != NULL && lent->expected != order)
+        return RC_OK;
+    rc_cpu_feed **feed = find_feed(lent, order);
+    if (count == 0) {
+        drop_feed(cpu, lent, feed);
+        return RC_OK;
+    }
+    if (lent->supplied && *feed == NULL)
+        RC_TRY(make_feed(cpu, lent, order, feed));
     int32_t *record = rc_alloc_zeroed(NULL, count, sizeof *record);
     if (record == NULL)
         return RC_OUT_OF_MEMORY;
     for (size_t i = 0; i < count; i++) /* a copy that follows the lent ones is in memory: any record stands for it */
         if (order[i] < lent->given.count)
             record[i] = lent->given.index != NULL ? lent->given.index[order[i]] : order[i];
-        else if (lent->reader != NULL)
+        else if (lent->supplied)
             record[i] = -1;
-    rc_status status = lent->reader != NULL ? lent->given.supply->expect(lent->reader, record, count, view,
-                                                                         be->parts > 1 ? be->parts : 1)
-                                            : rc_ahead_expect(lent->ahead, record, count);
+    rc_status status = lent->supplied ? lent->given.supply->expect((*feed)->reader, record, count, view,
+                                                                   be->parts > 1 ? be->parts : 1)
+                                      : rc_ahead_expect(lent->ahead, record, count);
     rc_free(NULL, record);
     lent->expected = order;
     return status;
 }
 
+/* What the supply has made of that order. */
+static void fetch(rc_cpu *cpu, rc_cpu_lent *lent, const int32_t *order, size_t first, int n)
+{
+    const rc_cpu_feed *feed = *find_feed(lent, order);
+    lent->from = NULL;
+    if (feed == NULL) {
+        rc_cpu_set_error(cpu, RC_INTERNAL, "images were read in an order that nobody has announced");
+        return;
+    }
+    rc_status status = lent->given.supply->fetch(feed->reader, first, n, &lent->from, &lent->place);
+    if (status != RC_OK)
+        rc_cpu_set_error(cpu, status, rc_message());
+}
+
+static void check(rc_cpu *cpu, const rc_cpu_lent *lent, int32_t i)
+{
+    if (i >= lent->given.count)
+        return;
+    rc_status status = lent->given.check(lent->given.owner, lent->given.index != NULL ? lent->given.index[i] : i);
+    if (status != RC_OK)
+        rc_cpu_set_error(cpu, status, rc_message());
+}
+
 const rc_cpu_lent *rc_cpu_read_lent(rc_cpu *cpu, const uint8_t *images, const int32_t *order, size_t first, int n)
 {
     rc_cpu_lent *lent = rc_cpu_find_lent(cpu, images);
-    if (lent != NULL && lent->reader != NULL) {
-        rc_status status = lent->given.supply->fetch(lent->reader, first, n, &lent->from, &lent->place);
-        if (status != RC_OK)
-            rc_cpu_set_error(cpu, status, rc_message());
-    }
-    if (lent == NULL || lent->given.check == NULL)
+    if (lent == NULL)
+        return NULL;
+    if (lent->supplied)
+        fetch(cpu, lent, order, first, n);
+    if (lent->given.check == NULL)
         return lent;
     if (order == lent->expected)
         rc_ahead_reached(lent->ahead, first);
-    for (int b = 0; b < n; b++) {
-        int32_t i = order[first + (size_t)b];
-        if (i >= lent->given.count)
-            continue;
-        int32_t record = lent->given.index != NULL ? lent->given.index[i] : i;
-        rc_status status = lent->given.check(lent->given.owner, record);
-        if (status != RC_OK)
-            rc_cpu_set_error(cpu, status, rc_message());
-    }
+    for (int b = 0; b < n; b++)
+        check(cpu, lent, order[first + (size_t)b]);
     return lent;
 }
 
@@ -136,11 +199,12 @@ static void read_images(rc_backend *be, uint8_t *to, const void *images, size_t 
         size_t image = lent->given.bytes, inside = offset % image;
         int32_t i = (int32_t)(offset / image);
         now = image - inside < bytes ? image - inside : bytes;
-        if (lent->reader != NULL && i < lent->given.count) {
+        if (lent->supplied && i < lent->given.count) {
             read_supplied(cpu, lent, i, inside, to, now);
             continue;
         }
-        rc_cpu_read_lent(cpu, images, &i, 0, 1);
+        if (lent->given.check != NULL)
+            check(cpu, lent, i);
         memcpy(to, rc_cpu_image(lent, NULL, image, &i, 0) + inside, now);
     }
 }

@@ -36,7 +36,7 @@ static rc_status lend_images(rc_backend *backend, const rc_lent_images *given, s
     return count_memory(backend, more, images);
 }
 
-static rc_status expect_images(rc_backend *backend, void *images, const int32_t *order, size_t count,
+static rc_status expect_images(rc_backend *backend, const void *images, const int32_t *order, size_t count,
                                const rc_image_view *view)
 {
     (void)backend, (void)images, (void)order, (void)count, (void)view;

@@ -86,11 +86,11 @@ void rc_cuda_drop_graphs(rc_cuda *cuda)
     }
 }
 
-static cudaGraphExec_t find_graph(const rc_cuda *cuda, void (*step)(void *), const void *context)
+static rc_cuda_graph *find_graph(rc_cuda *cuda, void (*step)(void *), const void *context)
 {
     for (int i = 0; i < RC_CUDA_GRAPHS; i++)
         if (cuda->graph[i].executable && cuda->graph[i].step == step && cuda->graph[i].context == context)
-            return cuda->graph[i].executable;
+            return &cuda->graph[i];
     return NULL;
 }
 
@@ -103,6 +103,7 @@ static cudaGraph_t record(rc_cuda *cuda, void (*step)(void *), void *context)
     if (!rc_cuda_check(cuda, cudaStreamBeginCapture(cuda->stream[0], cudaStreamCaptureModeRelaxed), "capturing a step"))
         return NULL;
     cuda->capturing = true;
+    cuda->readings = rc_cuda_readings();
     rc_cuda_talk_anew(cuda);
     step(context);
     join_all(&cuda->table);
@@ -113,7 +114,7 @@ static cudaGraph_t record(rc_cuda *cuda, void (*step)(void *), void *context)
     return graph;
 }
 
-static cudaGraphExec_t capture(rc_cuda *cuda, void (*step)(void *), void *context)
+static rc_cuda_graph *capture(rc_cuda *cuda, void (*step)(void *), void *context)
 {
     join_all(&cuda->table);
     if (!rc_cuda_wait(cuda, "capturing a step")) /* images may have to make room: no operation may be reading them */
@@ -132,12 +133,23 @@ static cudaGraphExec_t capture(rc_cuda *cuda, void (*step)(void *), void *contex
     if (cuda->status == RC_OK && rc_cuda_check(cuda, cudaGraphInstantiate(&executable, graph, 0), "building a graph")) {
         if (slot->executable)
             cudaGraphExecDestroy(slot->executable);
-        *slot = rc_cuda_graph{step, context, executable};
+        *slot = rc_cuda_graph{step, context, executable, cuda->readings};
         cuda->next_graph = (cuda->next_graph + 1) % RC_CUDA_GRAPHS;
     }
     if (graph)
         cudaGraphDestroy(graph);
-    return executable;
+    return executable ? slot : NULL;
+}
+
+/* The host waits for what a step is about to read, not the device: while a batch is made and copied, the steps before
+ * it run. */
+static void replay(rc_cuda *cuda, rc_cuda_graph *graph, int times)
+{
+    if (!rc_cuda_begin_readings(cuda, &graph->readings))
+        return;
+    for (int i = 0; i < times && rc_cuda_bring_batches(cuda, &graph->readings, (uint32_t)i); i++)
+        if (rc_cuda_check(cuda, cudaGraphLaunch(graph->executable, cuda->stream[0]), "repeating a step"))
+            rc_cuda_end_reading(cuda, &graph->readings, (uint32_t)i);
 }
 
 static rc_status control_repeat(rc_backend *be, void (*step)(void *context), void *context, int times)
@@ -145,13 +157,13 @@ static rc_status control_repeat(rc_backend *be, void (*step)(void *context), voi
     rc_cuda *cuda = rc_cuda_of(be);
     rc_cuda_enqueue_deferred(cuda);
     if (times > 0 && cuda->status == RC_OK) {
-        cudaGraphExec_t graph = find_graph(cuda, step, context);
+        rc_cuda_graph *graph = find_graph(cuda, step, context);
         if (graph)
             rc_cuda_pack_stale(cuda);
         else
             graph = capture(cuda, step, context);
-        for (int i = 0; i < times && cuda->status == RC_OK; i++)
-            rc_cuda_check(cuda, cudaGraphLaunch(graph, cuda->stream[0]), "repeating a step");
+        if (graph)
+            replay(cuda, graph, times);
         rc_cuda_weights_written(cuda, NULL, SIZE_MAX);
     }
     return control_sync(be);
@@ -172,6 +184,7 @@ __global__ static void step_begin_kernel(rc_step *step)
 
 static void control_step_begin(rc_backend *be, rc_step *step)
 {
+    rc_cuda_of(be)->readings.begun++;
     rc_cuda_launch_early(rc_cuda_of(be), "step_begin", step_begin_kernel, dim3(1), 1, 0, step);
 }
 

@@ -20,17 +20,44 @@ enum {
     RC_CUDA_LANES = 3,      /* lane 0 is the main one */
     RC_CUDA_MAX_ROWS = 512, /* of `partial` */
     RC_CUDA_GRAPHS = 8,     /* captured steps that are kept */
+    RC_CUDA_READINGS = 4,   /* of supplied images, in a step */
+    RC_CUDA_BROUGHT = 2,    /* batches of them on the device: one is read, one is copied */
     RC_CUDA_TICKETS = 16    /* of a lane: blocks count themselves with them */
 };
 
 struct rc_cuda_block;  /* one allocation (memory.cu) */
 struct rc_cuda_images; /* one data set (images.cu) */
+struct rc_cuda_feed;   /* one order of its images (feed.cu) */
+
+/* What kernels know of images that are supplied, in device memory. */
+typedef struct rc_cuda_fed {
+    const unsigned char *images;      /* all of them, or the batches that were brought: (RC_CUDA_BROUGHT, n, bytes) */
+    const unsigned char *const *more; /* the address of those behind them */
+    int count;
+    int brought; /* otherwise `images` are all */
+} rc_cuda_fed;
+
+/* A step reads n images of an order, at the batch that `step` says after step_begin was called `begun` times. */
+typedef struct rc_cuda_reading {
+    struct rc_cuda_feed *feed;
+    const rc_step *step;
+    int n;
+    uint32_t begun;
+    rc_step now; /* when repeat() begins */
+} rc_cuda_reading;
+
+typedef struct rc_cuda_readings {
+    int count;
+    uint32_t begun; /* calls of step_begin */
+    rc_cuda_reading of[RC_CUDA_READINGS];
+} rc_cuda_readings;
 
 /* A captured step: repeat() replays it as long as nothing has been allocated or released since. */
 typedef struct rc_cuda_graph {
     void (*step)(void *context);
     void *context;
     cudaGraphExec_t executable;
+    rc_cuda_readings readings;
 } rc_cuda_graph;
 
 /* Small steps of one kind for many layers, which become one kernel: no operation needs the first result before the
@@ -84,7 +111,8 @@ typedef struct rc_cuda {
     int lane;                 /* where operations are enqueued */
     bool capturing;           /* then nothing runs that was enqueued here */
     rc_cuda_graph graph[RC_CUDA_GRAPHS];
-    int next_graph; /* the one that makes room */
+    int next_graph;            /* the one that makes room */
+    rc_cuda_readings readings; /* of the step that is captured */
 
     cudaMemPool_t pool; /* the device's, shared with the other backends of the process */
     struct rc_cuda_block *blocks;
@@ -170,6 +198,26 @@ void rc_cuda_give_back(rc_cuda *cuda, void *memory);
 struct rc_cuda_images *rc_cuda_find_images(const rc_cuda *cuda, const void *handle);
 void rc_cuda_release_images(rc_cuda *cuda, struct rc_cuda_images *images);
 bool rc_cuda_move_images(rc_cuda *cuda);
+
+/* Supplied images (feed.cu). They lie on the device, or come batch by batch: then `resident` is NULL. open: `lent` must
+ * have a supply; show: where all of them are now. */
+struct rc_cuda_supplied;
+rc_status rc_cuda_open_supplied(rc_cuda *cuda, const rc_lent_images *lent, const void *more,
+                                struct rc_cuda_supplied **supplied);
+void rc_cuda_close_supplied(rc_cuda *cuda, struct rc_cuda_supplied *supplied);
+void rc_cuda_show_supplied(rc_cuda *cuda, struct rc_cuda_supplied *supplied, const void *resident);
+rc_status rc_cuda_expect_supplied(rc_cuda *cuda, struct rc_cuda_supplied *supplied, const int32_t *order, size_t count,
+                                  const rc_image_view *view);
+/* For a kernel that reads n images of that order. NULL: an error is set. */
+const rc_cuda_fed *rc_cuda_read_supplied(rc_cuda *cuda, struct rc_cuda_supplied *supplied, const int32_t *order, int n,
+                                         const rc_step *step);
+/* Those of a handle; NULL: it has none (images.cu). */
+struct rc_cuda_supplied *rc_cuda_supplied_of(const struct rc_cuda_images *images);
+/* Around repetition i of a captured step: which batches it will read, bringing them, and that it is enqueued. False: an
+ * error is set. */
+bool rc_cuda_begin_readings(rc_cuda *cuda, rc_cuda_readings *readings);
+bool rc_cuda_bring_batches(rc_cuda *cuda, const rc_cuda_readings *readings, uint32_t i);
+void rc_cuda_end_reading(rc_cuda *cuda, const rc_cuda_readings *readings, uint32_t i);
 
 /* Every operation that writes to memory that may hold weights calls this: copies of the weights in another form are
  * made anew before their next use (pack.cu). */

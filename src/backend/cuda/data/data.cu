@@ -66,11 +66,40 @@ static dim3 blocks_for(size_t threads)
 
 enum { BAND_BYTES = 12 * 1024, LINE = 16 };
 
-/* Where images lie: at `images`, or at the address in `cell`. */
+/* Where images lie: where `fed` says, at the address in `cell`, or at `images`. */
 struct image_place {
     const unsigned char *images;
     const unsigned char *const *cell; /* NULL: not there */
+    const rc_cuda_fed *fed;           /* likewise */
 };
+
+/* False: an error is set. */
+static bool find_place(rc_cuda *cuda, const uint8_t *images, const int32_t *order, int n, const rc_step *step,
+                       image_place *place)
+{
+    *place = image_place{images, NULL, NULL};
+    struct rc_cuda_images *found = rc_cuda_find_images(cuda, images);
+    if (found && rc_cuda_supplied_of(found))
+        place->fed = rc_cuda_read_supplied(cuda, rc_cuda_supplied_of(found), order, n, step);
+    else if (found)
+        place->cell = (const unsigned char *const *)images;
+    return cuda->status == RC_OK;
+}
+
+/* Image b of n, of `bytes` bytes. */
+__device__ static const unsigned char *image_at(const image_place &place, const int *order, const rc_step *step, int n,
+                                                int b, size_t bytes)
+{
+    size_t i = (size_t)order[first_of(step, n) + b];
+    if (!place.fed)
+        return (place.cell ? *place.cell : place.images) + i * bytes;
+    size_t count = (size_t)place.fed->count;
+    if (i >= count)
+        return *place.fed->more + (i - count) * bytes;
+    if (place.fed->brought)
+        i = (size_t)(step->batch % RC_CUDA_BROUGHT) * n + b;
+    return place.fed->images + i * bytes;
+}
 
 /* Copies `bytes` bytes to `band`, by lines as far as they go: images may lie in host memory, beyond a bus that likes
  * them. The first comes to lie at the offset that is returned, below LINE. */
@@ -114,8 +143,7 @@ __global__ static void augment_kernel(rc_augment augment, image_place place, con
     __shared__ __align__(16) unsigned char band[BAND_BYTES + LINE];
     int b = (int)blockIdx.y, n = (int)gridDim.y, h = augment.h, w = augment.w, pitch = w * augment.c;
     int top = (int)blockIdx.x * rows, height = h - top < rows ? h - top : rows;
-    const unsigned char *images = place.cell ? *place.cell : place.images;
-    const unsigned char *image = images + (size_t)order[first_of(step, n) + b] * h * pitch;
+    const unsigned char *image = image_at(place, order, step, n, b, (size_t)h * pitch);
     crop window = draw_crop(augment, step, place_of(step, n, b));
     int down = window.down;
     int begin = top + down > 0 ? top + down : 0, end = top + down + height < h ? top + down + height : h;
@@ -195,8 +223,7 @@ __global__ static void strong_kernel(rc_augment augment, image_place place, cons
     __shared__ __align__(16) unsigned char band[BAND_BYTES + LINE];
     int b = (int)blockIdx.y, n = (int)gridDim.y, h = augment.h, w = augment.w, pitch = w * augment.c;
     int top = (int)blockIdx.x * rows, height = h - top < rows ? h - top : rows;
-    const unsigned char *images = place.cell ? *place.cell : place.images;
-    const unsigned char *image = images + (size_t)order[first_of(step, n) + b] * h * pitch;
+    const unsigned char *image = image_at(place, order, step, n, b, (size_t)h * pitch);
     crop window = draw_crop(augment, step, place_of(step, n, b));
     strong_draws draws = draw_strong(augment, step, place_of(step, n, b));
     float weight;
@@ -227,9 +254,9 @@ static void augment(rc_backend *be, const rc_augment *augment, const uint8_t *im
                     const rc_step *step, rc_tensor *out)
 {
     rc_cuda *cuda = rc_cuda_of(be);
-    image_place place = {images, NULL};
-    if (rc_cuda_find_images(cuda, images))
-        place.cell = (const unsigned char *const *)images;
+    image_place place;
+    if (!find_place(cuda, images, order, n, step, &place))
+        return;
     bool strong = augment->zoom > 0 || augment->colour > 0;
     int most = BAND_BYTES / (augment->w * augment->c) - strong, rows = most < augment->h ? most : augment->h;
     dim3 grid((unsigned)((augment->h + rows - 1) / rows), (unsigned)n);
@@ -247,8 +274,7 @@ __global__ static void vary_kernel(rc_vary vary, image_place place, const int *o
     __shared__ unsigned char table[4][256];
     int b = (int)blockIdx.x, n = (int)gridDim.x, h = vary.h, w = vary.w, c = vary.c;
     size_t bytes = (size_t)h * w * c;
-    const unsigned char *images = place.cell ? *place.cell : place.images;
-    const unsigned char *image = images + (size_t)order[first_of(step, n) + b] * bytes;
+    const unsigned char *image = image_at(place, order, step, n, b, bytes);
     unsigned draw[4];
     for (int i = 0; i < 4; i++)
         draw[i] = draw_bits(step, vary.stream, 4 * place_of(step, n, b) + i);
@@ -273,9 +299,9 @@ static void vary(rc_backend *be, const rc_vary *vary, const uint8_t *images, con
                  const rc_step *step, const int32_t *labels, uint8_t *out, int32_t *turned)
 {
     rc_cuda *cuda = rc_cuda_of(be);
-    image_place place = {images, NULL};
-    if (rc_cuda_find_images(cuda, images))
-        place.cell = (const unsigned char *const *)images;
+    image_place place;
+    if (!find_place(cuda, images, order, n, step, &place))
+        return;
     rc_cuda_launch(cuda, "vary", vary_kernel, dim3((unsigned)n), DATA_THREADS, 0, *vary, place, order, step, labels,
                    out, turned);
 }
