@@ -223,6 +223,121 @@ static void parts_make_the_batch(void **state)
     }
 }
 
+/* ---- losses on the same logits ----------------------------------------------------------------------------------- */
+
+enum { ROWS = 3, CLASSES = 4, LOGITS = ROWS * CLASSES };
+
+typedef struct loser {
+    worker w;
+    int talks[6];                               /* of each piece of work below */
+    float value[6][2], gradient[6][2 * LOGITS]; /* cross entropy and diversity */
+} loser;
+
+/* Memory of a backend. */
+typedef struct losing {
+    rc_backend *be;
+    char *logits, *gradient, *value; /* reals */
+    int32_t *labels;
+    rc_step *step;
+    float *one;
+} losing;
+
+/* Two losses of `rows` rows. */
+static void lose_once(const losing *m, int rows, float *value, float *gradient)
+{
+    rc_backend *be = m->be;
+    const rc_cross_entropy ce = {
+        .n = rows, .stride = CLASSES, .count = CLASSES, .temperature = 1, .reduction = RC_MEAN};
+    be->zero(be, m->gradient, (size_t)rows * CLASSES * be->real_bytes);
+    be->loss_cross_entropy(be, &ce, m->logits, m->labels, NULL, m->one, m->value, m->gradient);
+    be->loss_diversity(be, rows, CLASSES, CLASSES, m->logits, 1e-6f, m->one, m->value + be->real_bytes, m->gradient);
+    be->read_real(be, value, m->value, 2);
+    be->read_real(be, gradient, m->gradient, (size_t)rows * CLASSES);
+}
+
+/* Logits by a dense layer, then the losses: again on the same ones, on new ones of the host, in the next step, after
+ * zero, and after a copy. */
+static void *lose(void *user)
+{
+    loser *l = user;
+    const bool alone = l->w.table.count == 1;
+    const int rows = alone ? 2 * ROWS : ROWS, first = alone ? 0 : l->w.table.index * ROWS;
+    float x[2 * ROWS], weight[CLASSES] = {0.5f, -1, 2, 0.25f}, other[2 * LOGITS], one = 1;
+    int32_t labels[2 * ROWS];
+    void *memory;
+    losing m;
+    assert_int_equal(rc_backend_open(l->w.backend, 1, NULL, &m.be), RC_OK);
+    rc_backend *be = m.be;
+    assert_int_equal(rc_workers_join(alone ? NULL : &l->w.table, be), RC_OK);
+    assert_int_equal(be->reserve_losses(be, rows, CLASSES, 1, 1, 1), RC_OK);
+    assert_int_equal(be->reserve_dense(be, rows, 1, CLASSES), RC_OK);
+    assert_int_equal(be->alloc(be, 4096, &memory), RC_OK);
+    m.logits = memory;
+    m.gradient = m.logits + 512;
+    m.value = m.gradient + 512;
+    char *given = m.value + 64, *kernel = given + 64, *source = kernel + 64;
+    m.labels = (int32_t *)(void *)(source + 512);
+    m.one = (float *)(void *)(source + 640);
+    m.step = (rc_step *)(void *)(source + 704);
+    for (int i = 0; i < rows; i++) {
+        x[i] = (float)(first + i) / 4 - 0.5f;
+        labels[i] = (first + i) % CLASSES;
+    }
+    for (int i = 0; i < rows * CLASSES; i++)
+        other[i] = (float)((first * CLASSES + i) * 5 % 7) / 7;
+    be->write_bytes(be, m.labels, labels, (size_t)rows * sizeof *labels);
+    be->write_bytes(be, m.one, &one, sizeof one);
+    be->write_real(be, given, x, (size_t)rows);
+    be->write_real(be, kernel, weight, CLASSES);
+    be->write_real(be, source, other, (size_t)rows * CLASSES);
+    for (int piece = 0; piece < 6; piece++) {
+        if (piece == 0)
+            be->dense_forward(be, rows, 1, CLASSES, given, kernel, NULL, m.logits, CLASSES);
+        if (piece == 2)
+            be->write_real(be, m.logits, other, (size_t)rows * CLASSES);
+        if (piece == 3)
+            be->step_begin(be, m.step);
+        for (int row = 0; piece == 4 && row < rows; row += ROWS) /* one number of every part */
+            be->zero(be, m.logits + (size_t)(row * CLASSES + 1) * be->real_bytes, be->real_bytes);
+        if (piece == 5)
+            be->copy(be, m.logits, source, (size_t)rows * CLASSES * be->real_bytes);
+        int before = l->w.collective;
+        lose_once(&m, rows, l->value[piece], l->gradient[piece]);
+        l->talks[piece] = l->w.collective - before;
+    }
+    assert_int_equal(be->sync(be), RC_OK);
+    be->release(be, memory);
+    rc_backend_close(be);
+    return NULL;
+}
+
+static void logits_are_gathered_once(void **state)
+{
+    (void)state;
+    /* Logits and labels of all; of known logits the labels alone. */
+    static const int talks[6] = {2, 1, 2, 2, 2, 2};
+    room at;
+    pthread_t thread[2];
+    loser both[2], alone = {.w = {.table = {.count = 1}, .backend = "reference64"}};
+    pthread_barrier_init(&at.all_here, NULL, 2);
+    for (int i = 0; i < 2; i++) {
+        both[i] = (loser){.w = {.table = {.index = i, .count = 2, .gather = gather, .exchange = exchange, .lead = lead},
+                                .at = &at,
+                                .backend = "reference64"}};
+        assert_int_equal(pthread_create(&thread[i], NULL, lose, &both[i]), 0);
+    }
+    for (int i = 0; i < 2; i++)
+        pthread_join(thread[i], NULL);
+    pthread_barrier_destroy(&at.all_here);
+    lose(&alone);
+    for (int piece = 0; piece < 6; piece++)
+        for (int i = 0; i < 2; i++) {
+            assert_int_equal(both[i].talks[piece], talks[piece]);
+            assert_true(difference(alone.value[piece], both[i].value[piece], 2) < 1e-6);
+            assert_true(difference(alone.gradient[piece] + i * LOGITS, both[i].gradient[piece], LOGITS) < 1e-6);
+        }
+}
+
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
 typedef struct listener {
@@ -287,6 +402,7 @@ int main(void)
         cmocka_unit_test(methods_learn_what_one_process_learns),
         cmocka_unit_test(kernels_agree_within_rounding),
         cmocka_unit_test(parts_make_the_batch),
+        cmocka_unit_test(logits_are_gathered_once),
         cmocka_unit_test(the_leader_says_how_far),
         cmocka_unit_test(a_backend_may_have_to_compute_alone),
     };

@@ -282,6 +282,7 @@ void rc_cuda_talk_anew(rc_cuda *cuda)
 {
     if (cuda->talks)
         cuda->talks->lane = -1;
+    rc_cuda_forget_gathered(cuda);
 }
 
 /* ---- through host memory ---------------------------------------------------------------------------------------- */

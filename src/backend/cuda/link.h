@@ -17,6 +17,9 @@ void rc_cuda_close_talks(rc_cuda *cuda);
 /* The entry link_workers: finds out how the processes can talk, once, and connects them. */
 rc_status rc_cuda_link_workers(rc_backend *backend);
 
+/* Rows of all processes that are known are gathered anew (workers.cu). */
+void rc_cuda_forget_gathered(rc_cuda *cuda);
+
 /* The `bytes` of every process, in the order of the processes. */
 void rc_cuda_gather(rc_cuda *cuda, const void *mine, void *all, size_t bytes);
 
