@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/memory.h"
+#include "data/stream.h"
 
 /* ---- the run ---------------------------------------------------------------------------------------------------- */
 
@@ -261,25 +262,30 @@ rc_status rc_past_run_images(const rc_past_run *run, int first, int end, int32_t
 static rc_status score(const rc_past_run *run, const rc_saved_model *model, const rc_split *split, const int32_t *index,
                        const rc_watch *watch, rc_features *f)
 {
-    enum { AT_ONCE = 2000 }; /* images between looks at the watch */
+    enum { AT_ONCE = 2000 }; /* images between looks at the watch, where all are at hand */
     const rc_learner *l = &model->learner;
     rc_backend *be = l->backend;
     rc_scorer *scorer;
+    rc_split_pass pass;
     rc_watch own = *watch;
     int batch = run->config.test_batch < f->n ? run->config.test_batch : f->n, classes = l->student.head.classes;
     RC_TRY(rc_scoring_batch(be, &l->student, &l->settings, &l->augment, batch, &batch));
     RC_TRY(rc_scorer_create(be, &l->student, batch, &l->augment, &scorer));
-    rc_status status = RC_OK;
-    for (int from = 0; status == RC_OK && from < f->n; from += AT_ONCE) {
-        int now = f->n - from < AT_ONCE ? f->n - from : AT_ONCE;
-        status = rc_split_check(split, index + from, now);
+    int piece = split->stream != NULL ? batch : AT_ONCE;
+    rc_status status = rc_split_pass_open(split, index, f->n, piece, &pass);
+    for (int from = 0; status == RC_OK && from < f->n; from += piece) {
+        int now = f->n - from < piece ? f->n - from : piece;
+        const uint8_t *images;
+        const int32_t *which;
+        status = rc_split_pass_next(&pass, from, now, &images, &which);
         if (status == RC_OK)
-            status = rc_scorer_run(scorer, split->images, index + from, now,
+            status = rc_scorer_run(scorer, images, which, now,
                                    f->logits != NULL ? f->logits + (size_t)from * (size_t)classes : NULL,
                                    f->value + (size_t)from * (size_t)f->d);
         if (status == RC_OK && !rc_watch_scoring(&own, "features of images", from + now, f->n))
             status = rc_fail(RC_CANCELLED, "stopped");
     }
+    rc_split_pass_close(&pass);
     rc_scorer_destroy(scorer);
     for (size_t i = 0; status == RC_OK && i < (size_t)f->n * (size_t)f->d; i++)
         if (!isfinite(f->value[i]))

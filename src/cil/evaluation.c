@@ -43,19 +43,16 @@ static rc_status score_all(rc_scorer *scorer, const rc_task_stream *stream, cons
     float *logits = rc_alloc_zeroed(NULL, (size_t)CHUNK * (size_t)e->classes, sizeof *logits);
     if (logits == NULL)
         return RC_OUT_OF_MEMORY;
-    rc_stream_reader *reader = NULL;
-    rc_status status = test->stream != NULL ? rc_stream_open(test->stream, batch, &reader) : RC_OK;
-    if (status == RC_OK && reader != NULL)
-        status = rc_stream_expect(reader, index, (size_t)count, NULL, 1);
+    rc_split_pass pass;
+    rc_status status = rc_split_pass_open(test, index, count, batch, &pass);
     double told = rc_now();
     for (int from = 0, n; status == RC_OK && from < count; from += n) {
         int room = CHUNK - from % CHUNK;
         n = count - from < room ? count - from : room;
         n = n < batch ? n : batch;
-        const uint8_t *images = test->images;
-        const int32_t *which = index + from;
-        status = reader != NULL ? rc_stream_fetch(reader, (size_t)from, n, &images, &which)
-                                : rc_split_check(test, which, n);
+        const uint8_t *images;
+        const int32_t *which;
+        status = rc_split_pass_next(&pass, from, n, &images, &which);
         if (status == RC_OK)
             status = rc_scorer_run(scorer, images, which, n, logits, NULL);
         for (int i = 0; status == RC_OK && i < n; i++) {
@@ -66,7 +63,7 @@ static rc_status score_all(rc_scorer *scorer, const rc_task_stream *stream, cons
         if (status == RC_OK)
             status = tell(scoring, from + n, count, &told);
     }
-    rc_stream_close(reader);
+    rc_split_pass_close(&pass);
     rc_free(NULL, logits);
     return status;
 }

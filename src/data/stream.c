@@ -343,3 +343,31 @@ rc_status rc_stream_fetch(rc_stream_reader *r, size_t first, int n, const uint8_
     /* The message was that of another thread: it is made once more, unless the picture is back. */
     return make(r, number, r->windows ? &r->rng : NULL, slot_of(r, failed));
 }
+
+/* ---- once over a split ------------------------------------------------------------------------------------------ */
+
+rc_status rc_split_pass_open(const rc_split *split, const int32_t *index, int count, int most, rc_split_pass *pass)
+{
+    *pass = (rc_split_pass){.split = split, .index = index};
+    if (split->stream == NULL)
+        return RC_OK;
+    RC_TRY(rc_stream_open(split->stream, most, &pass->reader));
+    rc_status status = rc_stream_expect(pass->reader, index, (size_t)count, NULL, 1);
+    if (status != RC_OK)
+        rc_split_pass_close(pass);
+    return status;
+}
+
+rc_status rc_split_pass_next(const rc_split_pass *pass, int from, int n, const uint8_t **images, const int32_t **which)
+{
+    *images = pass->split->images;
+    *which = pass->index + from;
+    return pass->reader != NULL ? rc_stream_fetch(pass->reader, (size_t)from, n, images, which)
+                                : rc_split_check(pass->split, *which, n);
+}
+
+void rc_split_pass_close(rc_split_pass *pass)
+{
+    rc_stream_close(pass->reader);
+    pass->reader = NULL;
+}

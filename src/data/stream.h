@@ -49,4 +49,18 @@ rc_status rc_stream_expect(rc_stream_reader *reader, const int32_t *order, size_
  * call. Both are there even if it fails. */
 rc_status rc_stream_fetch(rc_stream_reader *reader, size_t first, int n, const uint8_t **from, const int32_t **place);
 
+/* Images of a split as they are, once, piece by piece, wherever they lie: for scoring. */
+typedef struct rc_split_pass {
+    const rc_split *split;
+    const int32_t *index;
+    rc_stream_reader *reader; /* NULL: they lie in memory or in a pack */
+} rc_split_pass;
+
+/* index: (count), which images, which stay where they are. most: of a piece. */
+rc_status rc_split_pass_open(const rc_split *split, const int32_t *index, int count, int most, rc_split_pass *pass);
+/* The next n, which follow `from` others: image i is number (*which)[i] of those at *images, until the next call. They
+ * are what they were when they were packed. */
+rc_status rc_split_pass_next(const rc_split_pass *pass, int from, int n, const uint8_t **images, const int32_t **which);
+void rc_split_pass_close(rc_split_pass *pass);
+
 #endif

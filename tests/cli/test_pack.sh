@@ -46,6 +46,13 @@ for method in finetune er; do
     cmp stream/$method/task-2.safetensors stream-3/$method/task-2.safetensors || fail "$method: threads change a stream"
     ! cmp -s stream/$method/task-2.safetensors from-set/$method/task-2.safetensors || fail "$method: no random windows"
 done
+# Such a run is analysed by decoding once more: the head has the accuracies of the run.
+expect 0 '"head"' analyze ledger stream --method er --json --threads 1
+heads=$(sed -nE 's/^ *"head": ([0-9.]+),?$/\1/p' out.txt)
+found=$(sed -nE '/^  "accuracy": \[/,/\]/s/^ *([0-9.]+),?$/\1/p' stream/er/results.json)
+[ -n "$heads" ] && paste <(echo "$heads") <(echo "$found") | awk '{ d = $1 - $2; if (d * d > 1e-18) exit 1 }' ||
+    fail "the ledger of a stream has $heads, the run $found"
+expect 0 "task 2: mean R" analyze gradient stream --method er --task 2 --threads 1
 expect 1 "is of format pack, not of picture files" "${run[@]}" --data set.pack --decode stream --out no
 for method in finetune er; do
     # the tensors: what comes before them says which data it was

@@ -239,10 +239,6 @@ static rc_status open_data(desk *k)
     if (path == NULL)
         path = rc_json_string(rc_json_member(k->run.identity, "data"));
     RC_TRY(rc_config_set(&k->run.config, "data", path != NULL ? path : ""));
-    if (strcmp(k->run.config.decode, "stream") == 0)
-        return rc_fail(RC_UNSUPPORTED,
-                       "the run decoded its pictures when it read them (the setting 'decode'), and what is "
-                       "analysed must be in memory: analyse a run of a pack");
     RC_TRY(rc_run_data_open(&k->run.config, (int)k->value[THREADS].integer, k->value[SKIP_BROKEN].given, &k->watch,
                             &k->data));
     return rc_past_run_take_data(&k->run, &k->data);
