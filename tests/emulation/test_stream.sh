@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Images that the emulated GPU has no room for, or that lie nowhere. Pictures that are decoded when they are read give the
 # losses of the CPU, which decodes the same ones, and the same bits whatever the threads; a pack gives the same bits
-# whether the device holds its images or batches come from the file, and takes no memory of the host for them; and a
-# picture that is lost is named.
+# whether the device holds its images or batches come from the file, and takes no memory of the host for them.
 #
 # usage: test_stream.sh PROGRAM MAKE_IMAGES MODULE
 set -uo pipefail

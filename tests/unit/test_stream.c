@@ -269,9 +269,8 @@ static void see(rc_backend *be, const void *images, const int32_t *order, int n,
 }
 
 /* A task reads its own order, and a buffer another one, of images of the task and of its own. */
-static void a_handle_has_several_orders(void **state)
+static void read_orders(bool lost)
 {
-    (void)state;
     enum { LENT = 12, MORE = 2, N = 4, COUNT = 12 };
     const char *name = getenv("RECOLLECT_TEST_BACKEND");
     int32_t order[2][COUNT], index[LENT];
@@ -312,15 +311,31 @@ static void a_handle_has_several_orders(void **state)
     SUCCEEDS(rc_stream_read(d.train.stream, index[LENT - 1], expected));
     assert_memory_equal(read, expected, BYTES);
     assert_memory_equal(read + BYTES, more, BYTES);
+    const char *path = rc_image_files_path(&d.train.stream->files, index[order[0][2]]);
+    if (lost)
+        assert_int_equal(unlink(path), 0);
+    SUCCEEDS(be->expect_images(be, images, memory[0], COUNT, NULL));
     SUCCEEDS(be->expect_images(be, images, memory[1], 0, NULL));
-    see(be, images, memory[1], N, 0, found);
-    assert_int_equal(be->sync(be), RC_INTERNAL);
-    data_assert_message("in an order that nobody has announced");
+    see(be, images, memory[!lost], N, 0, found);
+    assert_int_equal(be->sync(be), lost ? RC_IO : RC_INTERNAL);
+    data_assert_message(lost ? path : "in an order that nobody has announced");
     be->release(be, images);
     be->release(be, memory[0]);
     be->release(be, memory[1]);
     rc_backend_close(be);
     rc_dataset_close(&d);
+}
+
+static void a_handle_has_several_orders(void **state)
+{
+    (void)state;
+    read_orders(false);
+}
+
+static void a_backend_names_what_is_lost(void **state)
+{
+    (void)state;
+    read_orders(true);
 }
 
 /* Areas from 8 to 100 %, sides from 3 : 4 to 4 : 3, anywhere in the picture, evenly. */
@@ -364,6 +379,7 @@ int main(void)
         IN_FOLDER(broken_pictures_are_named),
         IN_FOLDER(packs_are_read_alike),
         IN_FOLDER(a_handle_has_several_orders),
+        IN_FOLDER(a_backend_names_what_is_lost),
         cmocka_unit_test(windows_are_those_of_imagenet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
