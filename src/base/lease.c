@@ -83,15 +83,9 @@ static void *beat(void *context)
 {
     rc_lease *l = context;
     pthread_mutex_lock(&l->mutex);
-    while (!l->quit) {
-        struct timespec until;
-        clock_gettime(CLOCK_REALTIME, &until);
-        double end = (double)until.tv_nsec * 1e-9 + l->interval;
-        until.tv_sec += (time_t)end;
-        until.tv_nsec = (long)((end - (double)(time_t)end) * 1e9);
-        if (pthread_cond_timedwait(&l->changed, &l->mutex, &until) == ETIMEDOUT && !l->quit)
+    while (!l->quit)
+        if (!rc_clock_wait(&l->changed, &l->mutex, l->interval) && !l->quit)
             count(l);
-    }
     pthread_mutex_unlock(&l->mutex);
     return NULL;
 }
@@ -100,7 +94,7 @@ static rc_status start(rc_lease *l)
 {
     sigset_t all, before;
     pthread_mutex_init(&l->mutex, NULL);
-    pthread_cond_init(&l->changed, NULL);
+    rc_clock_condition(&l->changed);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int error = pthread_create(&l->thread, NULL, beat, l);

@@ -134,8 +134,8 @@ void rc_complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
 int rc_failed(const char *command, recollect_status status);
 /* Complains about wrong usage, points to the help of the command (NULL: the program's), returns RC_EXIT_USAGE. */
 int rc_wrong_usage(const rc_command *command, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* The same about settings that the library could not take, for the reason in its message; but a lack of memory is a
- * failure like others. Returns the exit code. */
+/* The same about settings that the library could not take, for the reason in its message; but a lack of memory, or a
+ * file of settings that cannot be read, is a failure like others. Returns the exit code. */
 int rc_wrong_settings(const rc_command *command, recollect_status status);
 /* `code`, or RC_EXIT_FAILED if the work went well, but its results did not reach their destination (a full disk, a
  * closed pipe). */

@@ -149,7 +149,7 @@ int rc_failed(const char *command, recollect_status status)
 int rc_wrong_settings(const rc_command *command, recollect_status status)
 {
     char words[RC_WORDS_SIZE];
-    if (status == RECOLLECT_OUT_OF_MEMORY)
+    if (status == RECOLLECT_OUT_OF_MEMORY || status == RECOLLECT_IO) /* a file of settings that cannot be read */
         return rc_failed(command->name, status);
     return rc_wrong_usage(command, "%s", rc_own_words(recollect_last_message(), words, sizeof words));
 }

@@ -5,9 +5,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "backend/workers.h"
+#include "base/clock.h"
 #include "base/lease.h"
 #include "base/memory.h"
 
@@ -230,16 +230,10 @@ static bool take_cell(grid *g, int i)
 /* Until a cell of this process ends, or, with other processes, for a moment. */
 static void wait_for_change(grid *g)
 {
-    struct timespec until;
-    if (g->settings->lease_seconds <= 0) {
+    if (g->settings->lease_seconds > 0)
+        (void)rc_clock_wait(&g->changed, &g->lock, fmin(2, g->settings->lease_seconds / 10));
+    else
         pthread_cond_wait(&g->changed, &g->lock);
-        return;
-    }
-    clock_gettime(CLOCK_REALTIME, &until);
-    double end = (double)until.tv_nsec * 1e-9 + fmin(2, g->settings->lease_seconds / 10);
-    until.tv_sec += (time_t)end;
-    until.tv_nsec = (long)((end - (double)(time_t)end) * 1e9);
-    pthread_cond_timedwait(&g->changed, &g->lock, &until);
 }
 
 /* The next cell that can begin, after waiting for one if need be; -1: there is none for this thread any more. */
@@ -420,7 +414,7 @@ rc_status rc_grid_run(const rc_grid_settings *settings, rc_cell_end *end)
     rc_status status = RC_OUT_OF_MEMORY;
     if (g.state != NULL && g.left != NULL && g.stage != NULL && g.lease != NULL && g.sight != NULL) {
         pthread_mutex_init(&g.lock, NULL);
-        pthread_cond_init(&g.changed, NULL);
+        rc_clock_condition(&g.changed);
         for (size_t i = 0; i < cells; i++)
             if (!rc_grid_has_work(settings->cell, settings->cells, (int)i))
                 g.state[i] = RC_CELL_ENDED;

@@ -237,6 +237,7 @@ cmp -s once.yaml twice.yaml || fail "the printed configuration does not load as 
 "$program" run quoted.yaml --print-config | cmp -s - quoted.yaml || fail "a quote in a path does not come back"
 refused 2 "did you mean 'epochs'" small.yaml --set epoch=3
 refused 2 'cwd' small.yaml --out x --method cvd
+refused 1 "cannot open 'missing.yaml'" missing.yaml --out x
 refused 2 'did you mean' small.yaml --print-config --set lambda_was=3
 echo 'lambda_harp: 3' >wrong.yaml
 refused 2 "wrong.yaml.*'lambda_harp'; did you mean 'lambda_war'" wrong.yaml --print-config

@@ -12,6 +12,7 @@
  *                     vanish:K       opening a file for reading fails as if it were not there, from the K-th on
  *                     count:0        nothing goes wrong
  *     RECOLLECT_FAULT_LOG=FILE       gets one line for each of them
+ *     RECOLLECT_FAULT_CLOCK=jump     the time of day jumps by up to a year at every look, forth and back
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -24,6 +25,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "replace.h"
@@ -219,4 +221,14 @@ int access(const char *path, int mode)
     if (mode & W_OK)
         FAIL_IF(count(WRITING, "access", path, NULL));
     return NEXT("access", int (*)(const char *, int))(path, mode);
+}
+
+int clock_gettime(clockid_t clock, struct timespec *now)
+{
+    enum { YEAR = 31536000 };
+    static atomic_uint looks;
+    int failed = NEXT("clock_gettime", int (*)(clockid_t, struct timespec *))(clock, now);
+    if (failed == 0 && clock == CLOCK_REALTIME && getenv("RECOLLECT_FAULT_CLOCK") != NULL)
+        now->tv_sec += (time_t)(atomic_fetch_add(&looks, 1) * 2654435761u % (2 * YEAR)) - YEAR;
+    return failed;
 }

@@ -5,7 +5,8 @@
 # first.
 #
 # usage: test_kill.sh PROGRAM MAKE_IMAGES FAULT_LIBRARY [KILLS [FILE_OPERATIONS [SEED]]]
-#   KILL_PARTS: which of its parts run, of "clock files grid signals" (default: all)
+#   KILL_PARTS: which of its parts run, of "clock files grid signals methods lesson jumps copied two deleted" (default:
+#   the first four; script/torture takes all)
 . "$(dirname "$0")/common.sh"
 fault=$3 kills=${4:-12} operations=${5:-10} seed=${6:-$$}
 echo "$name: seed $seed"
@@ -170,6 +171,141 @@ go_on_without_checkpoint() {
     echo "without its checkpoint: task 2 was done anew"
 }
 
+# ---- every method, a lesson ------------------------------------------------------------------------------------------
+# cut_short KILLS TOOK COMMAND...: one life after the other, each of a random length; every third is stopped (SIGSTOP) for
+# a moment first. Returns when it is done, or when it was killed so often. `lives` counts.
+cut_short() {
+    local kills=$1 took=$2 pid i
+    shift 2
+    for ((i = 0; i < kills; i++)); do
+        "$@" >/dev/null 2>message &
+        pid=$!
+        sleep "$(awk -v t="$took" -v r=$RANDOM 'BEGIN { printf "%.3f", t / 1000 * (0.1 + 0.5 * r / 32768) }')"
+        if ((i % 3 == 0)) && kill -STOP $pid 2>/dev/null; then
+            sleep 0.1
+            kill -CONT $pid 2>/dev/null || true
+        fi
+        if ! kill -9 $pid 2>/dev/null; then
+            wait $pid || fail "$*: code $?: $(<message)"
+            return
+        fi
+        wait $pid 2>/dev/null || true
+        lives=$((lives + 1))
+    done
+}
+milliseconds() { # COMMAND...
+    local began
+    began=$(date +%s%N)
+    "$@" >/dev/null 2>message || fail "$*: $(<message)"
+    echo $((($(date +%s%N) - began) / 1000000))
+}
+# same_models FOLDER WHOLE WHAT [EXCEPT]: of whatever methods; and what is measured of them, and nothing left over.
+same_models() {
+    local file
+    for file in $(cd "$2" && find . -name '*.safetensors' -o -name classes.csv -o -name confusion.csv); do
+        [ "$file" = "${4:-}" ] || cmp -s "$1/$file" "$2/$file" || fail "$3: $file ended with other bits"
+    done
+    [ -z "$(find "$1" -name '*.tmp-*' -o -name 'checkpoint*')" ] || fail "$3: something is left over"
+}
+
+kill_methods() {
+    local method lives=0 took count=0
+    for method in $("$program" methods | tail -n +2 | cut -d' ' -f1); do
+        count=$((count + 1))
+        took=$(milliseconds run --out "whole-$method" --method "$method")
+        cut_short $(((kills + 23) / 24)) "$took" life --out one --resume --checkpoint 0 --method "$method"
+        run --out one --resume --method "$method" >/dev/null 2>message || fail "$method: $(<message)"
+        same_models one "whole-$method" "$method"
+        rm -rf one
+    done
+    echo "$count methods killed $lives times"
+}
+
+kill_lesson() {
+    local lives=0 took lessons=0
+    local lesson=(learn photos --preset lesson.yaml --threads 1 --checkpoint 0)
+    { grep -vE '^(data|tasks):' small.yaml; echo "min_steps: 60"; } >lesson.yaml
+    took=$(milliseconds "$program" "${lesson[@]}" --out lesson.safetensors)
+    while [ $lives -lt "$kills" ]; do
+        cut_short "$kills" "$took" "$program" "${lesson[@]}" --out killed.safetensors --resume
+        [ -e killed.safetensors ] || "$program" "${lesson[@]}" --out killed.safetensors --resume >/dev/null 2>message ||
+            fail "a lesson: $(<message)"
+        cmp -s killed.safetensors lesson.safetensors || fail "a lesson ended with other bits after $lives kills"
+        rm -f killed.safetensors*
+        lessons=$((lessons + 1))
+    done
+    echo "lessons of $took ms killed $lives times, in $lessons lessons"
+}
+
+# ---- what else happens to a run that was left half-way ----------------------------------------------------------------
+# half_way FOLDER: a run that was killed after its second checkpoint in the second task.
+half_way() {
+    (env LD_PRELOAD="$fault" RECOLLECT_FAULT_UNDER="/$1/cwd/checkpoint" RECOLLECT_FAULT=kill:40 "$program" run small.yaml \
+        --method cwd --threads 1 --checkpoint 0 --out "$work/$1" >/dev/null 2>&1 || true) 2>/dev/null
+    [ -e "$1/cwd/checkpoint.safetensors" ] || fail "the run was not killed half-way"
+}
+
+# The clock goes forth and back by up to a year, at every look.
+jump() {
+    local lives=0
+    cut_short 6 "$took" env LD_PRELOAD="$fault" RECOLLECT_FAULT_CLOCK=jump "$program" run small.yaml --method cwd --threads 1 \
+        --checkpoint 0 --out jumped --resume
+    env LD_PRELOAD="$fault" RECOLLECT_FAULT_CLOCK=jump "$program" run small.yaml --method cwd --threads 1 --out jumped \
+        --resume >/dev/null 2>message || fail "with a clock that jumps: $(<message)"
+    same jumped whole "with a clock that jumps"
+    # Of a lease only the time that goes by counts.
+    env LD_PRELOAD="$fault" RECOLLECT_FAULT_CLOCK=jump timeout 120 "$program" run small.yaml --method cwd --threads 1 \
+        --out leased --resume --share --lease 2 >/dev/null 2>message || fail "a lease and a clock that jumps: $(<message)"
+    same leased whole "with a lease and a clock that jumps"
+    echo "the clock jumped in $((lives + 1)) lives"
+}
+
+copy_folder() {
+    half_way first
+    cp -r first elsewhere
+    run --out elsewhere --resume >/dev/null 2>message || fail "a copy: $(<message)"
+    run --out first --resume >/dev/null 2>message || fail "a run that was copied: $(<message)"
+    same elsewhere whole "a copy of a run"
+    same first whole "a run that was copied"
+}
+
+# Two begin at once: one works, the other says so, or comes when all is done.
+begin_twice() {
+    local i pid code other
+    for ((i = 0; i < 4; i++)); do
+        rm -rf shared
+        half_way shared
+        life --out shared --resume >/dev/null 2>one &
+        pid=$!
+        code=0 other=0
+        run --out shared --resume >/dev/null 2>two || other=$?
+        wait $pid || code=$?
+        [ $((code + other)) -le 1 ] || fail "two at once: codes $code and $other: $(cat one two)"
+        [ $((code + other)) -eq 0 ] || grep -q 'another process is working on the run' one two ||
+            fail "two at once: $(cat one two)"
+        same shared whole "two at once"
+    done
+}
+
+# A file that is gone: it is made again, or nobody needs it (what belongs to a task that is done), or the message names it.
+delete_files() {
+    local file made=0 named=0
+    half_way whole-but-one
+    for file in $(cd whole-but-one && find . -type f | sort); do
+        rm -rf lacking
+        cp -r whole-but-one lacking
+        rm "lacking/$file"
+        if run --out lacking --resume >/dev/null 2>message; then
+            same_models lacking whole "without $file" "$file"
+            made=$((made + 1))
+        else
+            grep -qF "${file##*/}" message || [ "$file" = ./run.json ] || fail "without $file: $(<message)"
+            named=$((named + 1))
+        fi
+    done
+    echo "without one file: $made times the same bits, $named times a message that names it"
+}
+
 # ---- all of it -------------------------------------------------------------------------------------------------------
 began=$(date +%s%N)
 run --out whole --checkpoint 0 >whole.txt 2>/dev/null
@@ -188,6 +324,12 @@ for part in ${KILL_PARTS-clock files grid signals}; do
             outlive_terminal
             go_on_without_checkpoint
             ;;
+        methods) kill_methods ;;
+        lesson) kill_lesson ;;
+        jumps) jump ;;
+        copied) copy_folder ;;
+        two) begin_twice ;;
+        deleted) delete_files ;;
         *) fail "there is no part '$part'" ;;
     esac
 done

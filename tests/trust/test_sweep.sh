@@ -10,13 +10,14 @@
 #   in each of the two ways, and half as many system calls, drawn by the seed, where `swept` names it; all: every one, in every way.
 #   SWEEPS: what fails, of "heap calls" (default: both). test_sweep.sh --list: the names of the commands
 order=(info info-json info-machine predict predict-json predict-csv predict-list predict-formats eval eval-json
-    eval-folders eval-formats eval-lists eval-tiny eval-idx eval-cifar learn learn-json learn-more learn-more-json dream
+    eval-folders eval-formats eval-lists eval-tiny eval-idx eval-cifar learn learn-json learn-more learn-more-json learn-resume dream
     dream-beside dream-again import import-old import-safetensors export-onnx export-torch export-c learn-head analyze-ledger analyze-dkl analyze-norms analyze-gradient analyze-cost
     pack report api run run-killed run-done run-two watch)
 if [ "${1:-}" = --list ]; then
     printf '%s\n' "${order[@]}"
     exit
 fi
+fixtures=$(realpath "$(dirname "$0")/../fixtures/pictures")
 . "$(dirname "$0")/common.sh"
 fault=$3 heap=$4 calls=$5 use_api=$6 make_weights=$7 points=${8:-4} seed=${9:-$$}
 shift $(($# < 9 ? $# : 9))
@@ -64,7 +65,6 @@ done >inputs/watched/cwd/events.jsonl
 { echo "data: ../inputs/photos"; echo "tasks: 2"; grep -v min_steps inputs/learn.yaml; } >inputs/run.yaml
 # Formats of optional libraries, and what is left out. (libtiff 4.5.0 and libwebp 1.2.4 themselves crash at some requests
 # with other compressions than these.)
-fixtures=$(cd "$(dirname "$0")/../fixtures/pictures" && pwd)
 mkdir -p inputs/formats/{bar,cross}-plain-{cyan,yellow}
 rmdir inputs/formats/{bar-plain-yellow,cross-plain-cyan}
 cp "$fixtures"/{lossy.webp,fax.tif,palette.gif} inputs/formats/bar-plain-cyan
@@ -142,6 +142,7 @@ declare -A commands=(
     [learn-json]="learn ../inputs/first --preset ../inputs/learn.yaml --threads 1 --out old.safetensors --force --json"
     [learn-more]="learn $one ../inputs/second --threads 1 --out new.safetensors --old-test ../inputs/first"
     [learn-more-json]="learn $one ../inputs/second --threads 1 --out new.safetensors --json"
+    [learn-resume]="learn $one ../inputs/second --threads 1 --checkpoint 0 --out new.safetensors --resume"
     [dream]="dream $two --steps 1 --per-class 2 --threads 1 --out dreams"
     [dream-beside]="dream $two --steps 1 --per-class 2 --threads 1 --out dreams --beside ../inputs/first --json"
     [dream-again]="dream $two --steps 1 --per-class 2 --threads 1 --out again --force"
@@ -191,6 +192,14 @@ prepare() {
     case $1 in
         learn-json) echo "an earlier model" >before/old.safetensors ;;
         dream-again) mkdir before/again && echo "an earlier picture" >before/again/all.png ;;
+        learn-resume)
+            rm -f log
+            kill_at count:0 learn-resume new.safetensors.part
+            killed=$(grep 'rename .*new.safetensors.part' log | tail -n 1 | cut -d' ' -f1 || true)
+            rm -f before/new.safetensors log
+            kill_at "kill:$killed" learn-resume new.safetensors.part
+            [ -e before/new.safetensors.part ] || fail "the lesson was not killed half-way"
+            ;;
         run-done) kill_run count:0 ;;
         run-killed) # with its last checkpoint but one, and one that is written, but has another name yet
             mkdir before/run
@@ -203,9 +212,10 @@ prepare() {
             ;;
     esac
 }
-kill_run() {
-    (cd before && env LD_PRELOAD="$fault $heap" RECOLLECT_FAULT_UNDER=run/ RECOLLECT_FAULT="$1" \
-        RECOLLECT_FAULT_LOG=../log "$program" ${commands[run]} >/dev/null 2>&1 || true) 2>/dev/null
+kill_run() { kill_at "$1" run run/; } # FAULT
+kill_at() { # FAULT COMMAND UNDER
+    (cd before && env LD_PRELOAD="$fault $heap" RECOLLECT_FAULT_UNDER="$3" RECOLLECT_FAULT="$1" \
+        RECOLLECT_FAULT_LOG=../log "$program" ${commands[$2]} >/dev/null 2>&1 || true) 2>/dev/null
 }
 
 # ---- one point --------------------------------------------------------------------------------------------------------
@@ -247,14 +257,28 @@ check_pictures() {
     done
 }
 
+# A model that could not be saved at its place may be elsewhere, if the message says so.
+check_elsewhere() {
+    local elsewhere=(state/{.,temporary}/recollect-*.safetensors)
+    if [[ $command == learn* && ${#elsewhere[@]} -eq 1 && $(<message) == *"saved as '${elsewhere[0]#state/}'"* ]]; then
+        cmp -s "${elsewhere[0]}" "expected.$command"/*.safetensors || violated "a wrong model was saved elsewhere"
+        rm "${elsewhere[0]}"
+    fi
+}
+
 # What a refused command leaves must be what it found, but a model that is saved, here or elsewhere, as the message says.
 check_refused() {
-    local left restored=false elsewhere=(state/{.,temporary}/recollect-*.safetensors)
+    local left restored=false
     [[ $(<message) == *recollect:\ * ]] || violated "no message: $(<message)"
     remove_unremoved
     if [[ $command == pack && -e state/new.pack.part.log ]]; then # goes on when it is asked again
         execute none "$command" || { violated "code $? when asked again: $(<message)"; return; }
         left=$(differs state "expected.$command")
+    elif [[ $command == learn-resume ]]; then # goes on, unless the model is there
+        check_elsewhere
+        execute none "$command" || [[ $(<message) == *"'new.safetensors' is there already"* ]] ||
+            { violated "code $? when asked again: $(<message)"; return; }
+        left=$(rm -f state/new.safetensors.part; differs state "expected.$command")
     elif [[ $command == run* ]]; then
         for left in state/run/**/*.tmp-*; do
             [ -e "before${left#state}" ] || violated "left over: $left"
@@ -266,10 +290,7 @@ check_refused() {
     elif [[ $command == learn*-json && $(<message) == *"was saved as '"*"', but cannot be described"* ]]; then
         left=$(differs state "expected.$command")
     else
-        if [[ $command == learn* && ${#elsewhere[@]} -eq 1 && $(<message) == *"saved as '${elsewhere[0]#state/}'"* ]]; then
-            cmp -s "${elsewhere[0]}" "expected.$command"/*.safetensors || violated "a wrong model was saved elsewhere"
-            rm "${elsewhere[0]}"
-        fi
+        check_elsewhere
         if [[ $command == dream* && -e told && $(<message) == *"is written and in its place"* ]]; then check_pictures; fi
         if [[ $command == dream* && -e told && $(<message) == *"cannot replace '"* ]]; then check_pictures; fi
         if [[ $command == dream* ]]; then rmdir state/dreams 2>/dev/null || true; fi # an empty folder is nobody's loss
@@ -368,14 +389,16 @@ faults() { # COMMAND
             if [ "$points" = all ]; then
                 seq -f "$kind:$way:%.0f" "$all"
             else
-                echo "$RANDOM $kind:$way:$((1 + (RANDOM * 32768 + RANDOM) % all))"
+                for ((number = 0; number < (points + 11) / 12; number++)); do # there are 12 kinds and ways
+                    echo "$RANDOM $kind:$way:$((1 + (RANDOM * 32768 + RANDOM) % all))"
+                done
             fi
         done
     done <"expected.$1.kinds" | if [ "$points" = all ]; then cat; else sort -n | head -n $(((points + 1) / 2)) | cut -d' ' -f2; fi
 }
 sweeps=${SWEEPS-heap calls}
 # A sample without names takes system calls of those commands whose every call has been tried without a violation.
-swept=(info info-machine predict eval dream export-onnx)
+swept=(info info-machine predict eval learn-resume dream export-onnx pack)
 # (Removing is what cleans up, so it fails once alone. A call that signals cut short again and again would never end.)
 declare -A ways=([eio]="once from" [enospc]="once from" [edquot]=once [eintr]="once every" [short]="once every"
     [limits]="once from" [remove]=once)
