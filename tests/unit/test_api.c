@@ -117,6 +117,11 @@ static void settings_are_checked(void **state)
         {"backend is NULL", RECOLLECT_INVALID_ARGUMENT, {.size = sizeof good}},
         {"'magic'", RECOLLECT_INVALID_ARGUMENT, {.size = sizeof good, .backend = "magic"}},
         {"''", RECOLLECT_INVALID_ARGUMENT, {.size = sizeof good, .backend = ""}},
+        {"expected less than",
+         RECOLLECT_INVALID_ARGUMENT,
+         {.size = sizeof good,
+          .backend = "a name of a backend that is much longer than any of a backend could be, for "
+                     "it does not end where the names of backends and their precisions end"}},
         {"threads is -1", RECOLLECT_INVALID_ARGUMENT, {.size = sizeof good, .backend = "cpu", .threads = -1}},
         {"threads is 2000", RECOLLECT_INVALID_ARGUMENT, {.size = sizeof good, .backend = "cpu", .threads = 2000}},
         {"log_level is 9",

@@ -1,11 +1,13 @@
 /* Packs: what goes in comes out, in a run as from memory; what is damaged is refused by its number; what was stopped
  * goes on. And images that are lent to a backend, which a pack's are. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -359,6 +361,33 @@ static void reading_ahead_keeps_to_its_window(void **state)
     rc_ahead_destroy(NULL);
 }
 
+static void expect_refusal(const char *out, rc_status status, const char *words)
+{
+    rc_pack_result result;
+    assert_int_equal(rc_pack_write("set", &reading, out, &result), status);
+    if (strstr(rc_message(), words) == NULL)
+        fail_msg("'%s' does not say '%s'", rc_message(), words);
+}
+
+/* Two writers of one pack would mix their records. */
+static void a_pack_has_one_writer_and_one_name(void **state)
+{
+    (void)state;
+    char name[RC_PATH_SIZE + 1];
+    make_pack("set.pack");
+    expect_refusal("set.pack", RC_INVALID_ARGUMENT, "'set.pack' is there already");
+    int other = open("new.pack.part.log", O_RDWR | O_CREAT, 0600);
+    assert_true(other >= 0);
+    assert_int_equal(flock(other, LOCK_EX), 0);
+    expect_refusal("new.pack", RC_IO, "another process is writing 'new.pack.part'");
+    close(other);
+    rc_pack_result result;
+    SUCCEEDS(rc_pack_write("set", &reading, "new.pack", &result));
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    expect_refusal(name, RC_INVALID_ARGUMENT, "the name of the pack has");
+}
+
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
 
 int main(void)
@@ -371,6 +400,7 @@ int main(void)
         IN_FOLDER(every_cut_is_noticed),
         IN_FOLDER(lies_are_refused),
         IN_FOLDER(what_was_stopped_goes_on),
+        IN_FOLDER(a_pack_has_one_writer_and_one_name),
         IN_FOLDER(lent_images_are_read_where_they_are),
         IN_FOLDER(reading_ahead_keeps_to_its_window),
     };
