@@ -120,7 +120,7 @@ static void check_finite(const rc_run *run, int buffer, const double *gradient, 
     }
 }
 
-/* How far <G, d> of the test may be from that of the double reference. Each element may be off by the tolerance, in
+/* How far <G, d> of the test may be from that of the double reference. Each element may be off by what is allowed, in
  * sizes of rc_error(): its own and the typical one, of the whole output if the operation adds to what was there. Along
  * d the errors of many elements are a random walk; that of a single one counts as often as d has it. */
 static double allowed_along(const difference *d, int buffer, const double *gradient, const rc_run *test)
@@ -136,7 +136,7 @@ static double allowed_along(const difference *d, int buffer, const double *gradi
         double step = (size + fabs(gradient[i] + (b->host ? b->host[i] : 0))) * d->direction[i];
         walk += step * step;
     }
-    return rc_allowed(test->be, d->run->be, b, false) * sqrt(walk);
+    return rc_allowed(test->be, d->run->be, b, true) * sqrt(walk);
 }
 
 /* gradient: (2, count), of wide and of test. Size of a typical <G, d>, or the natural size where G cancels to less. */

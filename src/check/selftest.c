@@ -70,45 +70,15 @@ bool rc_selftest_knows(const char *name)
 
 /* ---- redrawn cases ------------------------------------------------------------------------------------------- */
 
-/* In bf16 these lose the most to the rounding of their inputs: they sum products, or gradients of many images, or chain
- * operations that do. */
-static bool sums_rounded(const char *operation)
+int rc_redraw_budget(bool whole_list, int cases)
 {
-    static const char *const names[] = {"conv_forward",
-                                        "conv_backward_data",
-                                        "conv_backward_weight",
-                                        "linear_forward",
-                                        "linear_backward_data",
-                                        "linear_backward_weight",
-                                        "conv_chain",
-                                        "linear_chain",
-                                        "norm_chain",
-                                        "skip_backward",
-                                        "bn_backward_sums",
-                                        "conv_forward_same",
-                                        "conv_backward_data_same",
-                                        "conv_backward_weight_same",
-                                        "depthwise_forward",
-                                        "depthwise_backward_data",
-                                        "depthwise_backward_weight"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (strcmp(operation, names[i]) == 0)
-            return true;
-    return false;
-}
-
-int rc_redraw_budget(const char *operation, bool narrow, int cases)
-{
-    int per_mille = narrow ? 80 : 5;
-    if (operation != NULL)
-        per_mille = !narrow ? 50 : sums_rounded(operation) ? 400 : 100;
-    return 2 + (int)((int64_t)cases * per_mille / 1000);
+    return 2 + cases / (whole_list ? 200 : 20);
 }
 
 /* A miss if more were redrawn than the budget has. */
-static int check_redrawn(const rc_selftest_settings *s, const char *operation, bool narrow, int cases, long redrawn)
+static int check_redrawn(const rc_selftest_settings *s, const char *operation, int cases, long redrawn)
 {
-    int budget = rc_redraw_budget(operation, narrow, cases);
+    int budget = rc_redraw_budget(operation == NULL, cases);
     if (redrawn <= budget)
         return 0;
     say(s, "MISS  %s: %ld of %d cases depend on the last bit of their input and were redrawn, at most %d may be",
@@ -124,12 +94,12 @@ static void tell_redrawn(char *text, size_t size, long redrawn, int budget)
         snprintf(text, size, ", %ld redrawn (at most %d)", redrawn, budget);
 }
 
-void rc_selftest_conclude(const rc_selftest_settings *s, bool narrow, double seconds, rc_selftest_result *result)
+void rc_selftest_conclude(const rc_selftest_settings *s, double seconds, rc_selftest_result *result)
 {
     char redrawn[64] = "";
     if (!s->operation && s->steps == 0 && s->only < 0) { /* else each operation has its own budget */
-        result->misses += check_redrawn(s, NULL, narrow, (int)result->cases, result->redrawn);
-        tell_redrawn(redrawn, sizeof redrawn, result->redrawn, rc_redraw_budget(NULL, narrow, (int)result->cases));
+        result->misses += check_redrawn(s, NULL, (int)result->cases, result->redrawn);
+        tell_redrawn(redrawn, sizeof redrawn, result->redrawn, rc_redraw_budget(true, (int)result->cases));
     }
     say(s, "%s: %d operations, %ld cases, %ld miss%s%s, %.1f s", result->misses ? "FAILED" : "passed",
         result->operations, result->cases, result->misses, result->misses == 1 ? "" : "es", redrawn, seconds);
@@ -242,13 +212,13 @@ static rc_status check_operation(const rc_selftest_settings *s, const rc_judges 
     }
     if (t->cases == 0)
         return RC_OK; /* nothing that the backend takes */
-    t->misses += check_redrawn(s, operation->name, is_narrow(j), t->cases, t->redrawn);
+    t->misses += check_redrawn(s, operation->name, t->cases, t->redrawn);
     if (t->misses > TOLD_MISSES && !s->verbose)
         say(s, "MISS  %s: and %d more", operation->name, t->misses - TOLD_MISSES);
     char slopes[48] = "", redrawn[64];
     if (t->slope_error > 0)
         snprintf(slopes, sizeof slopes, ", slopes %.1e of %.0e", t->slope_error, RC_SLOPE_TOLERANCE);
-    tell_redrawn(redrawn, sizeof redrawn, t->redrawn, rc_redraw_budget(operation->name, is_narrow(j), t->cases));
+    tell_redrawn(redrawn, sizeof redrawn, t->redrawn, rc_redraw_budget(false, t->cases));
     say(s, "%-4s  %-26s %4d cases, worst error %.1e of %.1e%s%s", t->misses ? "FAIL" : "ok", operation->name, t->cases,
         t->worst.error, t->worst.tolerance, slopes, redrawn);
     return RC_OK;
@@ -464,7 +434,7 @@ static rc_status check_all(const rc_selftest_settings *s, const rc_judges *j, rc
         return rc_selftest_knows(name)
                    ? rc_fail(RC_UNSUPPORTED, "backend %s takes no such case of operation '%s'", about->name, name)
                    : rc_fail(RC_INVALID_ARGUMENT, "unknown operation '%s'", name);
-    rc_selftest_conclude(s, is_narrow(j), rc_now() - began, result);
+    rc_selftest_conclude(s, rc_now() - began, result);
     return RC_OK;
 }
 

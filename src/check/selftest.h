@@ -46,13 +46,12 @@ rc_status rc_selftest(const rc_selftest_settings *settings, rc_selftest_result *
 rc_status rc_selftest_count(const rc_selftest_settings *settings, const rc_judges *judges,
                             const rc_operation *operation, rc_selftest_result *result);
 
-/* How many of `cases` cases of an operation (NULL: of all together) may be redrawn. `narrow`: activations are bf16.
- * docs/notes/gpu-checks.md has the counts that were measured. */
-int rc_redraw_budget(const char *operation, bool narrow, int cases);
+/* How many of `cases` cases of an operation, or of the whole list, may be redrawn. docs/notes/gpu-checks.md has the
+ * counts that were measured. */
+int rc_redraw_budget(bool whole_list, int cases);
 
 /* Compares all operations together with their budget, then prints the last line. */
-void rc_selftest_conclude(const rc_selftest_settings *settings, bool narrow, double seconds,
-                          rc_selftest_result *result);
+void rc_selftest_conclude(const rc_selftest_settings *settings, double seconds, rc_selftest_result *result);
 
 /* Names of the operations that can be asked for; NULL when there are no more. */
 const char *rc_selftest_operation(int index);
