@@ -83,9 +83,7 @@ static void launch_strip(rc_cuda *cuda, const char *operation, const strip_plan 
     if (!a)
         return;
     a->cut = plan.cut;
-    typename held_launch<arguments>::kernel chosen = plan.form.tile_c == 64 ? strip_kernel<64, Sink>
-                                                                            : strip_kernel<128, Sink>;
-    held_launch<arguments>::hold(cuda, operation, chosen, STRIP_THREADS, plan.form, weight, plan.grid,
+    held_launch<arguments>::hold(cuda, operation, strip_kernel<Sink>, STRIP_THREADS, plan.form, weight, plan.grid,
                                  plan.shared_bytes);
 }
 

@@ -57,15 +57,15 @@ bool rc_cuda_plan_strip(const rc_cuda *cuda, const rc_conv *conv, bool forward, 
     strip_cut *cut = &plan->cut;
     axis_taps axis = rc_cuda_part_axis(&taps);
     rc_cuda_set_form(conv, forward, &taps, form);
-    if (form->source_c % STRIP_CHUNK != 0 || form->result_c % 64 != 0 || axis.low < -1 || axis.high > 1)
+    if (form->source_c % STRIP_CHUNK != 0 || form->result_c % STRIP_N != 0 || axis.low < -1 || axis.high > 1)
         return false;
     form->rows = true;
-    form->tile_c = form->result_c % 128 == 0 ? 128 : 64;
-    form->tiles = form->result_c / form->tile_c;
+    form->tile_c = STRIP_N;
+    form->tiles = form->result_c / STRIP_N;
     form->chunk_c = STRIP_CHUNK;
     form->chunks = cut->chunks = form->source_c / STRIP_CHUNK;
 
-    int step = taps.source_step, phases = taps.out_step * taps.out_step, n = form->tile_c;
+    int step = taps.source_step, phases = taps.out_step * taps.out_step;
     cut->groups = view_groups(batch);
     cut->source_h = forward ? conv->h : conv->oh;
     cut->source_w = forward ? conv->w : conv->ow;
@@ -76,8 +76,8 @@ bool rc_cuda_plan_strip(const rc_cuda *cuda, const rc_conv *conv, bool forward, 
     cut->out_step = taps.out_step;
     int height = greatest(shares(cut->out_h, taps.out_step), shares(cut->source_h, step));
     int width = greatest(shares(cut->out_w, taps.out_step), shares(cut->source_w, step));
-    int rest = WGMMA_ALIGN + STRIP_STAGES * strip_step(n) + (SINK_ROWS + STRIP_WARPS * 2) * n * (int)sizeof(float);
-    int space = rc_cuda_shared(cuda, n == 64 ? CONV_SHARED_HALF : CONV_SHARED_MOST) - rest;
+    int rest = WGMMA_ALIGN + STRIP_STAGES * STRIP_STEP + (SINK_ROWS + STRIP_WARPS * 2) * STRIP_N * (int)sizeof(float);
+    int space = rc_cuda_shared(cuda, CONV_SHARED_HALF) - rest;
     if (!cut_strips(cut, height, width, space / 2))
         return false;
     rc_cuda_list_parts(&cut->parts, &taps, -1, cut->columns, WGMMA_ROW);
@@ -85,9 +85,9 @@ bool rc_cuda_plan_strip(const rc_cuda *cuda, const rc_conv *conv, bool forward, 
     if (!rc_cuda_row_takes(cut, batch->n))
         return false;
 
-    int most = strip_blocks(n) * cuda->multiprocessors / (form->tiles * phases), tiles;
+    int most = STRIP_BLOCKS * cuda->multiprocessors / (form->tiles * phases), tiles;
     most = most < RC_CUDA_MAX_ROWS / phases ? most : RC_CUDA_MAX_ROWS / phases;
     int dealt = deal_tiles(cut, greatest(most, cut->groups.count), &tiles);
     plan->grid = dim3((unsigned)dealt, (unsigned)form->tiles, (unsigned)phases);
-    return tiles * form->tiles * phases >= strip_blocks(n) * cuda->multiprocessors;
+    return tiles * form->tiles * phases >= STRIP_BLOCKS * cuda->multiprocessors;
 }

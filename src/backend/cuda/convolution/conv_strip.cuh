@@ -95,17 +95,17 @@ __device__ inline int share_sums(float (&v)[16])
     return first;
 }
 
-/* The sums of four warps: N channels by 128 positions. Rows of the products are channels, so that few channels make a
+/* The sums of four warps: 64 channels by 128 positions. Rows of the products are channels, so that few channels make a
  * product as wide as many do. */
-template <int N, typename Sink> struct strip_products {
-    float sum[N / 64][64];
+template <typename Sink> struct strip_products {
+    float sum[64];
 
     __device__ static int first_position()
     {
         return threadIdx.x / 128 * STRIP_WIDTH;
     }
 
-    /* The first of the two channels of a lane, eight apart, of every 64. */
+    /* The first of the two channels of a lane, eight apart. */
     __device__ static int first_channel()
     {
         return threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4;
@@ -113,14 +113,11 @@ template <int N, typename Sink> struct strip_products {
 
     __device__ void begin(const float *bias)
     {
+        float low = Sink::BACKWARD ? 0 : bias[first_channel()];
+        float high = Sink::BACKWARD ? 0 : bias[first_channel() + 8];
 #pragma unroll
-        for (int i = 0; i < N / 64; i++) {
-            float low = Sink::BACKWARD ? 0 : bias[i * 64 + first_channel()];
-            float high = Sink::BACKWARD ? 0 : bias[i * 64 + first_channel() + 8];
-#pragma unroll
-            for (int j = 0; j < 64; j++)
-                sum[i][j] = j % 4 < 2 ? low : high;
-        }
+        for (int j = 0; j < 64; j++)
+            sum[j] = j % 4 < 2 ? low : high;
     }
 
     /* All channels of the chunk at one tap; pixels: those of position 0. */
@@ -130,82 +127,73 @@ template <int N, typename Sink> struct strip_products {
         fence_sums();
 #pragma unroll
         for (int product = 0; product < STRIP_CHUNK / 16; product++)
-#pragma unroll
-            for (int i = 0; i < N / 64; i++)
-                multiply_rows(sum[i], operand_at(weights + i * 64 * WGMMA_ROW + product * 32),
-                              operand_at(pixels + product * 32));
+            multiply_rows(sum, operand_at(weights + product * 32), operand_at(pixels + product * 32));
         close_products();
     }
 
-    /* 64 channels of 64 positions, as (64 positions, STRIP_HAND). */
-    __device__ void hand(int channels, int positions, float *to) const
+    /* 64 positions, as (64 positions, STRIP_HAND). */
+    __device__ void hand(int positions, float *to) const
     {
         to += threadIdx.x % 4 * 2 * STRIP_HAND + first_channel();
 #pragma unroll
-        for (int i = 0; i < N / 64; i++)
+        for (int p = 0; p < 2; p++) {
+            if (p != positions)
+                continue;
 #pragma unroll
-            for (int p = 0; p < 2; p++) {
-                if (i != channels || p != positions)
-                    continue;
-#pragma unroll
-                for (int j = 0; j < 32; j++)
-                    to[(j / 4 * 8 + j % 2) * STRIP_HAND + j / 2 % 2 * 8] = sum[i][p * 32 + j];
-            }
+            for (int j = 0; j < 32; j++)
+                to[(j / 4 * 8 + j % 2) * STRIP_HAND + j / 2 % 2 * 8] = sum[p * 32 + j];
+        }
     }
 
     /* Hands the results over to the sink through shared memory, (64, STRIP_HAND) for these four warps. The sink gets
      * whole lines of the map. Its code runs in a loop: written out for all of the sums it takes longer to fetch than to
-     * run. warp_sums are this warp's, (2, N). */
+     * run. warp_sums are this warp's, (2, STRIP_N). */
     __device__ void take(const Sink &sink, const strip_cut &cut, int group, const strip_tile &tile, int phase,
                          const float *table, int channel, float *warp_sums, float *space) const
     {
-        int lane = threadIdx.x % 32, warp_row = threadIdx.x % 128 / 32 * 16;
-#pragma unroll 1
-        for (int i = 0; i < N / 64; i++) {
-            int mine = i * 64 + lane % 8 * 8;
-            sink_sums sums = {};
-#pragma unroll(N == 64 ? 2 : 1) /* twice the code where sums that were handed over leave room for more */
-            for (int p = 0; p < 2; p++) {
-                join_four_warps();
-                hand(i, p, space);
-                join_four_warps();
-#pragma unroll 1
-                for (int row = warp_row + lane / 8; row < warp_row + 16; row += 8) {
-                    typename Sink::ahead ahead[2];
-                    float8 v[2];
-                    int pixel[2];
+        int lane = threadIdx.x % 32, warp_row = threadIdx.x % 128 / 32 * 16, mine = lane % 8 * 8;
+        sink_sums sums = {};
 #pragma unroll
-                    for (int j = 0; j < 2; j++) {
-                        pixel[j] = result_of(cut, group, tile, first_position() + p * 64 + row + 4 * j, phase);
-                        v[j] = load8(space + (row + 4 * j) * STRIP_HAND + lane % 8 * 8);
-                    }
-                    sink.fetch(ahead, pixel, channel + mine);
-                    sink.take(v, ahead, rows_at(table + mine, N), pixel, channel + mine, sums);
+        for (int p = 0; p < 2; p++) {
+            join_four_warps();
+            hand(p, space);
+            join_four_warps();
+#pragma unroll 1
+            for (int row = warp_row + lane / 8; row < warp_row + 16; row += 8) {
+                typename Sink::ahead ahead[2];
+                float8 v[2];
+                int pixel[2];
+#pragma unroll
+                for (int j = 0; j < 2; j++) {
+                    pixel[j] = result_of(cut, group, tile, first_position() + p * 64 + row + 4 * j, phase);
+                    v[j] = load8(space + (row + 4 * j) * STRIP_HAND + mine);
                 }
+                sink.fetch(ahead, pixel, channel + mine);
+                sink.take(v, ahead, rows_at(table + mine, STRIP_N), pixel, channel + mine, sums);
             }
-            if (!sink.partial)
-                continue;
-            float all[16];
-#pragma unroll
-            for (int k = 0; k < 8; k++) {
-                all[k] = sums.first.v[k];
-                all[8 + k] = sums.second.v[k];
-            }
-            int first = share_sums(all);
-            float *to = warp_sums + first / 8 * N + mine + first % 8;
-#pragma unroll
-            for (int k = 0; k < 4; k++)
-                to[k] += all[k];
         }
+        if (!sink.partial)
+            return;
+        float all[16];
+#pragma unroll
+        for (int k = 0; k < 8; k++) {
+            all[k] = sums.first.v[k];
+            all[8 + k] = sums.second.v[k];
+        }
+        int first = share_sums(all);
+        float *to = warp_sums + first / 8 * STRIP_N + mine + first % 8;
+#pragma unroll
+        for (int k = 0; k < 4; k++)
+            to[k] += all[k];
     }
 };
 
 /* Grid: (blocks of all groups, tiles of channels, phases of the result). */
-template <int N, typename Sink>
-__global__ void __launch_bounds__(STRIP_THREADS, strip_blocks(N))
+template <typename Sink>
+__global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
     strip_kernel(const __grid_constant__ strip_arguments<Sink> a)
 {
-    constexpr int STEP = strip_step(N);
+    constexpr int N = STRIP_N, STEP = STRIP_STEP;
     const strip_cut &cut = a.cut;
     const wide_parts &list = cut.parts;
     char *shared = operand_memory(), *tiles = shared + STRIP_STAGES * STEP;
@@ -240,7 +228,7 @@ __global__ void __launch_bounds__(STRIP_THREADS, strip_blocks(N))
     __syncthreads();
 
     int slot = 0, steps_before = 0;
-    strip_products<N, Sink> mine;
+    strip_products<Sink> mine;
     unsigned tile_address = shared_address(tiles);
     wide_stage stage = {share.row, 0, stages.first_part, 0};
     if (stage.tile < share.tiles && ring.steps > 0)

@@ -15,25 +15,16 @@ enum {
     STRIP_WARPS = STRIP_THREADS / 32,
     STRIP_WIDTH = 128,                                   /* positions of four warps, which multiply together, */
     STRIP_POSITIONS = STRIP_THREADS / 128 * STRIP_WIDTH, /* and of a tile */
+    STRIP_N = 64,                                        /* result channels of a block */
     STRIP_CHUNK = 64,                                    /* source channels at once */
-    STRIP_STAGES = 4                                     /* taps whose weights are in shared memory or on their way */
+    STRIP_STEP = STRIP_N * STRIP_CHUNK * 2,              /* bytes of the weights of a tap */
+    STRIP_STAGES = 4,                                    /* taps whose weights are in shared memory or on their way */
+    STRIP_BLOCKS = 2 /* of a multiprocessor: one multiplies while the other stores */
 };
 
 /* Results on their way to the sink lie in shared memory, 64 channels of 64 positions of every four warps. The 16 bytes
  * between rows let lanes write to different banks. */
 enum { STRIP_HAND = 64 + 4 /* floats of a row */, STRIP_HAND_BYTES = STRIP_THREADS / 128 * 64 * STRIP_HAND * 4 };
-
-/* Bytes of the weights of a tap for n channels of the result. */
-__host__ __device__ constexpr int strip_step(int n)
-{
-    return n * STRIP_CHUNK * 2;
-}
-
-/* Blocks of a multiprocessor: with few channels one multiplies while the other stores. */
-__host__ __device__ constexpr int strip_blocks(int n)
-{
-    return n == 64 ? 2 : 1;
-}
 
 /* The row of positions of a strip. */
 typedef struct strip_row {
