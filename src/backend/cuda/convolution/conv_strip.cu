@@ -76,7 +76,8 @@ bool rc_cuda_plan_strip(const rc_cuda *cuda, const rc_conv *conv, bool forward, 
     cut->out_step = taps.out_step;
     int height = greatest(shares(cut->out_h, taps.out_step), shares(cut->source_h, step));
     int width = greatest(shares(cut->out_w, taps.out_step), shares(cut->source_w, step));
-    int rest = WGMMA_ALIGN + STRIP_STAGES * STRIP_STEP + (SINK_ROWS + STRIP_WARPS * 2) * STRIP_N * (int)sizeof(float);
+    int rest = WGMMA_ALIGN + STRIP_STAGES * STRIP_STEP + (SINK_ROWS + STRIP_WARPS * 2) * STRIP_N * (int)sizeof(float) +
+               STRIP_POSITIONS * (int)sizeof(int);
     int space = rc_cuda_shared(cuda, CONV_SHARED_HALF) - rest;
     if (!cut_strips(cut, height, width, space / 2))
         return false;

@@ -77,6 +77,28 @@ __device__ inline void copy_strip(const bf16 *map, const strip_cut &cut, int gro
     }
 }
 
+/* Asks for what the sink will read of 64 channels of a pixel, a line of each map: it need not wait for memory then. */
+__device__ inline void ask_for_pixel(const forward_sink &sink, int pixel, int channel)
+{
+    const tensor_view<bf16> &y = sink.y;
+    if (pixel >= 0 && sink.apply && y.skip && y.skip_stride == 1 && y.skip_cp == y.cp)
+        prefetch_line(y.skip + (unsigned)(pixel * y.cp + channel));
+}
+
+__device__ inline void ask_for_pixel(const gradient_sink &sink, int pixel, int channel)
+{
+    const tensor_view<bf16> &y = sink.y;
+    unsigned at = (unsigned)(pixel * y.cp + channel);
+    if (pixel < 0)
+        return;
+    if (sink.addend)
+        prefetch_line(sink.addend + at);
+    if (sink.partial)
+        prefetch_line(y.raw + at);
+    if (sink.partial && sink.slopes && y.stored)
+        prefetch_line(y.stored + at);
+}
+
 /* Adds sixteen sums over the four lanes that have the same channels, and leaves each lane four of them. Returns which:
  * the first of four neighbours. */
 __device__ inline int share_sums(float (&v)[16])
@@ -147,9 +169,9 @@ template <typename Sink> struct strip_products {
 
     /* Hands the results over to the sink through shared memory, (64, STRIP_HAND) for these four warps. The sink gets
      * whole lines of the map. Its code runs in a loop: written out for all of the sums it takes longer to fetch than to
-     * run. warp_sums are this warp's, (2, STRIP_N). */
-    __device__ void take(const Sink &sink, const strip_cut &cut, int group, const strip_tile &tile, int phase,
-                         const float *table, int channel, float *warp_sums, float *space) const
+     * run. places: of the results of all positions. warp_sums are this warp's, (2, STRIP_N). */
+    __device__ void take(const Sink &sink, const int *places, const float *table, int channel, float *warp_sums,
+                         float *space) const
     {
         int lane = threadIdx.x % 32, warp_row = threadIdx.x % 128 / 32 * 16, mine = lane % 8 * 8;
         sink_sums sums = {};
@@ -165,13 +187,14 @@ template <typename Sink> struct strip_products {
                 int pixel[2];
 #pragma unroll
                 for (int j = 0; j < 2; j++) {
-                    pixel[j] = result_of(cut, group, tile, first_position() + p * 64 + row + 4 * j, phase);
+                    pixel[j] = places[first_position() + p * 64 + row + 4 * j];
                     v[j] = load8(space + (row + 4 * j) * STRIP_HAND + mine);
                 }
                 sink.fetch(ahead, pixel, channel + mine);
                 sink.take(v, ahead, rows_at(table + mine, STRIP_N), pixel, channel + mine, sums);
             }
         }
+        join_four_warps(); /* nobody reads the places any more */
         if (!sink.partial)
             return;
         float all[16];
@@ -198,6 +221,7 @@ __global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
     const wide_parts &list = cut.parts;
     char *shared = operand_memory(), *tiles = shared + STRIP_STAGES * STEP;
     float *table = (float *)(tiles + 2 * cut.tile_bytes), *sums = table + SINK_ROWS * N; /* sums: (warps, 2, N) */
+    int *places = (int *)(sums + STRIP_WARPS * 2 * N);
     int phase = blockIdx.z, block_channel = blockIdx.y * N;
     tile_share share = share_of_block(cut, blockIdx.x);
     bool divided = cut.source_step == 2; /* otherwise parts are phases of the result */
@@ -235,7 +259,9 @@ __global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
         copy_strip(a.map, cut, share.group, stage, tile_address);
     close_copies();
     while (stage.tile < share.tiles) {
-        strip_tile tile(cut, stage.tile);
+        int place = result_of(cut, share.group, strip_tile(cut, stage.tile), threadIdx.x, phase);
+        places[threadIdx.x] = place; /* the four warps of this position take its results */
+        ask_for_pixel(a.sink, place, block_channel);
         mine.begin(table + ROW_BIAS * N);
         for (bool ends = false; !ends; stage = stages.after(stage)) {
             wide_stage next = stages.after(stage);
@@ -264,7 +290,7 @@ __global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
         }
         wait_for_products<0>();
         __syncthreads(); /* nobody reads the last stage's pixels any more: results take their place */
-        mine.take(a.sink, cut, share.group, tile, phase, table, block_channel, sums + threadIdx.x / 32 * 2 * N,
+        mine.take(a.sink, places, table, block_channel, sums + threadIdx.x / 32 * 2 * N,
                   (float *)(tiles + (stage.buffer ^ 1) * cut.tile_bytes) + threadIdx.x / 128 * 64 * STRIP_HAND);
     }
     wait_for_copies();

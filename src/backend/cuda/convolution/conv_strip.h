@@ -26,6 +26,8 @@ enum {
  * between rows let lanes write to different banks. */
 enum { STRIP_HAND = 64 + 4 /* floats of a row */, STRIP_HAND_BYTES = STRIP_THREADS / 128 * 64 * STRIP_HAND * 4 };
 
+static_assert(STRIP_POSITIONS == STRIP_THREADS, "each thread finds the place of a position");
+
 /* The row of positions of a strip. */
 typedef struct strip_row {
     int columns, lines, left; /* of a line, of an image, and before the first position */

@@ -76,6 +76,12 @@ __device__ inline void copy16_async_part(unsigned to_shared, const void *from, i
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to_shared), "l"(from), "r"(bytes) : "memory");
 }
 
+/* Asks for the line of 128 bytes in which the address is: a later load finds it in L2. */
+__device__ inline void prefetch_line(const void *address)
+{
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+}
+
 /* The copies since the last call belong together; the second waits for all but the COUNT youngest of such groups. */
 __device__ inline void close_copies()
 {

@@ -112,6 +112,10 @@ inline void copy16_async(unsigned to_shared, const void *from)
     copy16_async_part(to_shared, from, 16);
 }
 
+inline void prefetch_line(const void *)
+{
+}
+
 inline void close_copies()
 {
     emulated_copies::mine().close();
