@@ -244,8 +244,8 @@ static struct teller {
         const char *name = getenv("RECOLLECT_EMULATED_COUNTS");
         FILE *file = name ? fopen(name, "w") : NULL;
         if (file) {
-            fprintf(file, "allocations %ld\nworks %ld\nbytes %zu\nhost %zu\ncalls %ld\n", allocations, works, bytes_most,
-                    host_bytes, calls.load());
+            fprintf(file, "allocations %ld\nworks %ld\nbytes %zu\nhost %zu\ncalls %ld\n", allocations, works,
+                    bytes_most, host_bytes, calls.load());
             fclose(file);
         }
     }

@@ -398,7 +398,7 @@ faults() { # COMMAND
 }
 sweeps=${SWEEPS-heap calls}
 # A sample without names takes system calls of those commands whose every call has been tried without a violation.
-swept=(info info-machine predict eval learn-resume dream export-onnx pack)
+swept=(info info-machine predict eval learn-resume dream import export-onnx pack)
 # (Removing is what cleans up, so it fails once alone. A call that signals cut short again and again would never end.)
 declare -A ways=([eio]="once from" [enospc]="once from" [edquot]=once [eintr]="once every" [short]="once every"
     [limits]="once from" [remove]=once)

@@ -28,6 +28,7 @@ typedef struct program {
     float probability[MOST_CLASSES]; /* that it answered */
     float unfamiliarity;
     recollect_status told;  /* by a callback */
+    char message[256];      /* of that; the call around it has its own */
     char name[NAMES][1024]; /* of what it writes */
 } program;
 
@@ -135,10 +136,12 @@ static recollect_status dream(program *p)
 static void see(void *user, const recollect_prediction *prediction)
 {
     program *p = user;
-    if (p->told == RECOLLECT_OK) /* a picture that could not be read is no failure of the call */
-        p->told = prediction->status == RECOLLECT_OK
-                      ? recollect_describe_prediction(p->model, prediction, print_line, NULL)
-                      : prediction->status;
+    if (prediction->status != RECOLLECT_OK) {
+        p->told = prediction->status;
+        snprintf(p->message, sizeof p->message, "%s", prediction->message);
+    } else if ((p->told = recollect_describe_prediction(p->model, prediction, print_line, NULL)) != RECOLLECT_OK) {
+        snprintf(p->message, sizeof p->message, "%s", recollect_last_message());
+    }
 }
 
 static recollect_status predict(program *p)
@@ -306,12 +309,17 @@ static recollect_status run(program *p, char **argv)
     return status == RECOLLECT_OK ? save(p) : status;
 }
 
+static const char *message_of(const program *p)
+{
+    return p->told != RECOLLECT_OK ? p->message : recollect_last_message();
+}
+
 /* What is wrong with a failure; 0: nothing. */
 static int judge(program *p, recollect_status status)
 {
     float probability[MOST_CLASSES], unfamiliarity;
     int of_a_file = getenv("RECOLLECT_CALLS") != NULL && (status == RECOLLECT_IO || status == RECOLLECT_UNSYNCED);
-    if ((status != RECOLLECT_OUT_OF_MEMORY && !of_a_file) || recollect_last_message()[0] == '\0')
+    if ((status != RECOLLECT_OUT_OF_MEMORY && !of_a_file) || message_of(p)[0] == '\0')
         return WRONG_STATUS;
     if (p->known == 0)
         return 0;
@@ -351,7 +359,7 @@ int main(int argc, char **argv)
     recollect_status status = run(&p, argv);
     int code = 0;
     if (status != RECOLLECT_OK) {
-        fprintf(stderr, "recollect: %s: %s\n", recollect_status_text(status), recollect_last_message());
+        fprintf(stderr, "recollect: %s: %s\n", recollect_status_text(status), message_of(&p));
         code = judge(&p, status);
         code = code == 0 ? 1 : code;
         for (int i = MODEL; i < DREAMS; i++)

@@ -373,14 +373,10 @@ static void windows_are_those_of_imagenet(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(they_are_those_of_the_set),
-        IN_FOLDER(nothing_depends_on_threads),
-        IN_FOLDER(fetching_goes_anywhere),
-        IN_FOLDER(broken_pictures_are_named),
-        IN_FOLDER(packs_are_read_alike),
-        IN_FOLDER(a_handle_has_several_orders),
-        IN_FOLDER(a_backend_names_what_is_lost),
-        cmocka_unit_test(windows_are_those_of_imagenet),
+        IN_FOLDER(they_are_those_of_the_set),    IN_FOLDER(nothing_depends_on_threads),
+        IN_FOLDER(fetching_goes_anywhere),       IN_FOLDER(broken_pictures_are_named),
+        IN_FOLDER(packs_are_read_alike),         IN_FOLDER(a_handle_has_several_orders),
+        IN_FOLDER(a_backend_names_what_is_lost), cmocka_unit_test(windows_are_those_of_imagenet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
