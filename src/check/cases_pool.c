@@ -86,7 +86,6 @@ static void draw_max_backward(rc_case *c)
         p->dy = rc_case_lazy_gradient(c, s[0], oh, ow, s[3], groups);
     p->add = rc_case_chance(c, 40);
     p->dx = rc_case_sum(c, rc_case_act(c, "dx", p->add ? RC_IN_OUT : RC_OUT, s[0], s[1], s[2], s[3]), 9);
-    c->buffer[p->dx].magnitude = 1; /* most elements are 0 */
     if (sums)
         p->back_sums = rc_case_back_sums(c, &p->x, 0);
     p->forward = p->taps = -1;

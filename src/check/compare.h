@@ -32,8 +32,8 @@ rc_status rc_judge(const rc_judges *judges, const rc_case *c, rc_verdict *verdic
 double rc_tolerance(const rc_backend *be, const rc_buffer *b);
 /* The same between two backends, both of which may be off the truth: for any element, or for the usual error of all of
  * them. In bf16 an element is a sum of factors that the test has rounded, which alone moves it by 0.6 * 2^-8 of its
- * size; of thousands of elements the largest error is five times the usual one, relative to a size that zeros in
- * between may halve. So any may be off by more, and where there are few, all of them. */
+ * size; of thousands of elements the largest error is five times the usual one, and more where a few large terms
+ * cancel. So any may be off by more, and where there are few, all of them. */
 double rc_allowed(const rc_backend *test, const rc_backend *reference, const rc_buffer *b, bool any);
 /* The largest such error; *where is its index. NaN or the same infinity in both counts as equal, in one as an infinite
  * error. */

@@ -194,7 +194,7 @@ static rc_status check_case(const rc_selftest_settings *s, const rc_judges *j, c
         rc_case_free(&c);
         if (!again)
             return status;
-        t->redrawn++;
+        t->redrawn += move == 0; /* the case, however often it moves */
     }
 }
 
