@@ -51,7 +51,7 @@ def other_tar(data):
 
 
 def other_picture(data, damaged=False):
-    from PIL import Image, ImageFile, ImageOps
+    from PIL import Image, ImageFile, ImageOps, UnidentifiedImageError
     Image.MAX_IMAGE_PIXELS, ImageFile.LOAD_TRUNCATED_IMAGES = None, damaged
     try:
         with warnings.catch_warnings():
@@ -65,6 +65,8 @@ def other_picture(data, damaged=False):
                     image = image.point(lambda value: value / 256).convert("L")
                 image = image.convert("RGB")
                 return {"h": image.height, "w": image.width, "mode": mode, "pixels": list(image.tobytes()[:4096])}
+    except UnidentifiedImageError:
+        return UNKNOWN if data[:2] == b"\xff\xd8" else REFUSED # Pillow reads the markers of JPEG itself, libjpeg is more patient
     except Exception: # Pillow raises nearly everything
         return REFUSED
 
@@ -179,6 +181,8 @@ def compare_picture(ours, theirs, data):
         theirs = other_picture(data, damaged=True)
     if theirs is REFUSED and data[:4] == b"\x89PNG":
         theirs = other_picture(without_wrong_chunks(data))
+    if theirs is UNKNOWN:
+        return
     if theirs is REFUSED and (data[:4] in (b"RIFF", b"II*\0", b"MM\0*", b"GIF8") or has_odd_colours(data)):
         return # other libraries with other checks
     if theirs is REFUSED:

@@ -315,6 +315,18 @@ static void truncated_pictures_are_refused(void **state)
     }
 }
 
+/* Its decoder makes pixels of zeros after the last byte and warns of nothing. */
+static void arithmetic_jpeg_without_an_end_is_refused(void **state)
+{
+    (void)state;
+    uint8_t *data;
+    size_t size;
+    read_bytes(RC_SOURCE_DIR "/tests/fuzz/corpus/jpeg/found-72e12dca", &data, &size);
+    assert_int_equal(decode_quietly(data, size), RC_FORMAT);
+    assert_non_null(strstr(rc_message(), "JPEG"));
+    rc_free(NULL, data);
+}
+
 static void flipped_bits_do_no_harm(void **state)
 {
     (void)state;
@@ -588,6 +600,7 @@ int main(void)
         cmocka_unit_test(resizing_is_pillows_bit_for_bit),
         cmocka_unit_test(the_shorter_side_is_never_below_the_size),
         cmocka_unit_test(truncated_pictures_are_refused),
+        cmocka_unit_test(arithmetic_jpeg_without_an_end_is_refused),
         cmocka_unit_test(flipped_bits_do_no_harm),
         cmocka_unit_test(huge_pictures_are_refused),
         cmocka_unit_test(endless_scans_are_refused),
