@@ -180,8 +180,8 @@ static rc_status decode(decoder *d)
         d->request->orientation = find_orientation(info);
     jpeg_start_decompress(info);
     RC_TRY(read_rows(d));
-    /* A missing last marker does no harm; missing pixels or scans do. Of arithmetic coding nobody knows: its decoder makes
-     * pixels of zeros, too. */
+    /* A missing last marker does no harm; missing pixels or scans do. Of arithmetic coding nobody knows: its decoder
+     * makes pixels of zeros, too. */
     bool scans_missing = d->ended && jpeg_has_multiple_scans(info);
     if (d->ended && (d->incomplete || scans_missing || d->info.arith_code))
         return rc_fail(RC_FORMAT, "truncated JPEG: the data ends before the picture does");
