@@ -169,6 +169,27 @@ static void channels_are_counted(void **state)
     assert_true(mean[0] == 0 && mean[1] == 0.25f && mean[2] == 1 && std[0] == 0.5f && std[1] == 0.25f && std[2] == 1);
     assert_int_equal(rc_config_normalisation(&config, 1, mean, std), RC_INVALID_ARGUMENT);
     assert_message("mean is '0, 0.25, 1', expected 1 numbers");
+    SUCCEEDS(rc_config_set(&config, "mean", "0, 0, 0, 0"));
+    assert_int_equal(rc_config_normalisation(&config, 3, mean, std), RC_INVALID_ARGUMENT);
+    assert_message("mean is '0, 0, 0, 0', expected 3 numbers");
+    SUCCEEDS(rc_config_set(&config, "mean", "1")); /* one character */
+    SUCCEEDS(rc_config_set(&config, "std", "1"));
+    SUCCEEDS(rc_config_normalisation(&config, 1, mean, std));
+    assert_true(mean[0] == 1 && std[0] == 1);
+    SUCCEEDS(rc_config_check_one(&config, "mean"));
+    SUCCEEDS(rc_config_set(&config, "mean", "1 2"));
+    assert_int_equal(rc_config_check_one(&config, "mean"), RC_INVALID_ARGUMENT);
+    assert_message("mean is '1 2', expected 1 or 3 numbers from 0 to 1");
+}
+
+static void interpolations_have_names(void **state)
+{
+    (void)state;
+    rc_config config = rc_config_default();
+    SUCCEEDS(rc_config_set(&config, "interpolation", "bicubic"));
+    assert_int_equal(rc_config_interpolation(&config), RC_BICUBIC);
+    SUCCEEDS(rc_config_set(&config, "interpolation", "bilinear"));
+    assert_int_equal(rc_config_interpolation(&config), RC_BILINEAR);
 }
 
 /* Each check looks at its own setting, and at no other. */
@@ -224,13 +245,38 @@ static void scalars_of_yaml_fit(void **state)
     assert_message("data.dataset has 128 characters, at most 127 fit");
 }
 
+static void messages_name_the_place(void **state)
+{
+    (void)state;
+    static const char *const wrong[][2] = {
+        {"batch: 3\nbatch: 4\n", "here, line 2, column 1: 'batch' is set a second time"},
+        {"batch: 3\n\"epochs\": [1, }\n", "here, line 2, column 15"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        rc_config config = rc_config_default();
+        assert_int_not_equal(rc_config_parse_yaml(&config, "here", wrong[i][0], strlen(wrong[i][0]), NULL), RC_OK);
+        assert_message(wrong[i][1]);
+        if (i == 0)
+            assert_string_equal(rc_message(), wrong[i][1]);
+    }
+    rc_config config = rc_config_default();
+    assert_int_equal(rc_config_load(&config, "cifar100-7", NULL), RC_INVALID_ARGUMENT);
+    assert_message("there is no preset 'cifar100-7'; there are");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(texts_are_kept_whole_or_refused),      cmocka_unit_test(pairs_have_a_key_that_fits),
-        cmocka_unit_test(printed_texts_load_as_themselves),     cmocka_unit_test(json_leaves_one_setting_out),
-        cmocka_unit_test(items_tell_their_bounds_and_defaults), cmocka_unit_test(channels_are_counted),
-        cmocka_unit_test(checks_look_at_their_setting),         cmocka_unit_test(scalars_of_yaml_fit),
+        cmocka_unit_test(texts_are_kept_whole_or_refused),
+        cmocka_unit_test(pairs_have_a_key_that_fits),
+        cmocka_unit_test(printed_texts_load_as_themselves),
+        cmocka_unit_test(json_leaves_one_setting_out),
+        cmocka_unit_test(items_tell_their_bounds_and_defaults),
+        cmocka_unit_test(channels_are_counted),
+        cmocka_unit_test(interpolations_have_names),
+        cmocka_unit_test(checks_look_at_their_setting),
+        cmocka_unit_test(scalars_of_yaml_fit),
+        cmocka_unit_test(messages_name_the_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
