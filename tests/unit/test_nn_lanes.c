@@ -24,6 +24,7 @@ typedef struct late_call {
 
 static rc_backend original; /* the entries as they were */
 static int lane, late, joins, beside, on_main, sums, materialised, finished;
+static int pooled;    /* gradients of poolings, of all nets */
 static bool finishes; /* backends that are opened from now on read dL/draw from a map, */
 static bool waits;    /* and every map keeps them busy */
 static late_call calls[MOST];
@@ -145,6 +146,24 @@ static void main_lane_finish(rc_backend *be, const rc_grad *dy, void *dx, const 
     original.copy_backward(be, dy, dx, epilogue);
 }
 
+/* Taps that a pooling keeps are there when its gradient is asked for, however often memory is used again. */
+static void keep_taps(rc_backend *be, const rc_pool2d *pool, rc_tensor *x, rc_tensor *y)
+{
+    original.max_pool_forward(be, pool, x, y);
+    memset(y->taps, y->h * 16 + y->c, rc_act_count(be, y->n, y->h, y->w, y->c) / 2);
+}
+
+static void expect_taps(rc_backend *be, const rc_pool2d *pool, const rc_tensor *x, const rc_grad *dy, void *dx,
+                        const rc_back_epilogue *epilogue)
+{
+    const rc_tensor *y = dy->y;
+    const unsigned char *taps = y->taps;
+    for (size_t i = 0; i < rc_act_count(be, y->n, y->h, y->w, y->c) / 2; i++)
+        assert_int_equal(taps[i], (y->h * 16 + y->c) % 256);
+    original.max_pool_backward(be, pool, x, dy, dx, epilogue);
+    pooled++;
+}
+
 static rc_backend *open_with_late_lane(void)
 {
     rc_backend *be;
@@ -164,6 +183,9 @@ static rc_backend *open_with_late_lane(void)
     be->sum_workers = sum_after_all;
     be->reads_finished_gradient = finishes ? always_finished : NULL;
     be->copy_backward = main_lane_finish;
+    be->keeps_taps = true;
+    be->max_pool_forward = keep_taps;
+    be->max_pool_backward = expect_taps;
     lane = late = joins = beside = on_main = sums = materialised = finished = 0;
     return be;
 }
@@ -219,6 +241,7 @@ static void test_nets(void **state)
             compare_once(&net, &top);
         }
     }
+    assert_true(pooled > 0);
 }
 
 static void random_nets(void **state)
