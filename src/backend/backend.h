@@ -166,12 +166,16 @@ typedef struct rc_fused {
     rc_tensor *y;
     rc_epilogue epilogue;
 } rc_fused;
+typedef struct rc_fused_train { /* with statistics of the batch */
+    rc_fused layer;             /* `norm` says what its epilogue would */
+    const rc_bn *bn;
+    rc_bn_forward norm;
+} rc_fused_train;
 typedef struct rc_fused_back {
     const rc_conv *conv;
     const void *weight;
     const rc_grad *dy; /* g: of the last layer alone, whose memory the operation may use */
 } rc_fused_back;
-
 /* Where the gradients go. */
 typedef struct rc_fused_gradients {
     void *dx;    /* of what the first layer reads */
@@ -365,17 +369,21 @@ struct rc_backend {
     /* rc_backend_measure() and rc_backend_measure_now(). NULL: not known. */
     rc_peak (*measure)(rc_backend *);
     double (*measure_now)(rc_backend *, double seconds);
-    /* Several layers at once. These three may be NULL: the backend runs every layer alone.
+    /* Several layers at once. These five may be NULL: the backend runs every layer alone.
      * fuse: how many layers, beginning with `first`, the backend runs at once for n images in one group, without
      *   statistics of the batch; 0 or 1: the first runs alone. It takes layers such that each reads the one before it,
      *   only the first adds a value from elsewhere, and only the last has a value that others read.
      * fused_forward: what conv_forward does for each layer, x being what the first reads. Without gradients (apply) it
      *   writes raw of the last layer alone. With gradients it writes raw and sums of all layers, and fills the value,
      *   where that has memory, of the last layer and of sums with an activation, whose slope raw does not tell.
-     * fused_backward: from the gradient of the last layer's value to those of what the first reads and adds. */
+     * fused_backward: from the gradient of the last layer's value to those of what the first reads and adds.
+     * fuse_train, fused_train: forward alone, for n images in so many groups: conv_forward and bn_train of each layer.
+     *   It fills the values, where they have memory, of all layers but the last. */
     int (*fuse)(rc_backend *, const rc_fusible *layers, int count, int first, int n, bool gradients);
     void (*fused_forward)(rc_backend *, rc_tensor *x, const rc_fused *layers, int count);
     void (*fused_backward)(rc_backend *, const rc_fused_back *layers, int count, const rc_fused_gradients *);
+    int (*fuse_train)(rc_backend *, const rc_fusible *layers, int count, int first, int n, int groups);
+    void (*fused_train)(rc_backend *, rc_tensor *x, const rc_fused_train *layers, int count);
     /* May be NULL: never. Do both gradients of that convolution on n images read dL/draw from a map of it? A pass then
      * has copy_backward write that map once, and gives both a gradient with nothing pending. */
     bool (*reads_finished_gradient)(rc_backend *, const rc_conv *, int n);

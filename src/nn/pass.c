@@ -39,6 +39,15 @@ static rc_bn_forward normalisation_of(rc_pass *pass, const rc_model *model, int 
                            .istd = at->istd};
 }
 
+/* The same for statistics of the batch. */
+static rc_bn_forward training_of(rc_pass *pass, const rc_model *model, int index)
+{
+    rc_bn_forward f = normalisation_of(pass, model, index);
+    if (!pass->settings.update_running)
+        f.running_mean = f.running_var = NULL;
+    return f;
+}
+
 static void run_bn_eval(rc_pass *pass, const rc_model *model, int index)
 {
     rc_pass_layer *at = &pass->layer[index];
@@ -90,19 +99,34 @@ static void run_fused(rc_pass *pass, const rc_model *model, int first, int last)
     x->stored = x->stored || x->value != NULL;
 }
 
+static void run_fused_train(rc_pass *pass, const rc_model *model, int first, int last)
+{
+    rc_backend *be = pass->backend;
+    rc_tensor *x = source(pass, pass->net->layer[first].in);
+    rc_fused_train layers[RC_MAX_FUSED];
+    for (int i = first; i <= last; i++) {
+        rc_pass_layer *at = &pass->layer[i];
+        const void *weight = real_at(pass, model->param, pass->net->layer[i].weight);
+        layers[i - first] = (rc_fused_train){.layer = {.conv = &at->conv, .weight = weight, .y = &at->y},
+                                             .bn = &at->bn,
+                                             .norm = training_of(pass, model, i)};
+    }
+    be->fused_train(be, x, layers, last - first + 1);
+    x->stored = x->stored || x->value != NULL;
+}
+
 static void run_bn_forward(rc_pass *pass, const rc_model *model, rc_pass_op op, int index)
 {
     rc_pass_layer *at = &pass->layer[index];
     rc_backend *be = pass->backend;
-    rc_bn_forward f = normalisation_of(pass, model, index);
     if (op == RC_OP_BN_STATISTICS) {
+        const rc_bn_forward f = normalisation_of(pass, model, index);
         be->bn_statistics(be, &at->y, f.partial, f.center, at->batch_mean, at->batch_var);
         at->stat->running_mean = f.running_mean;
         at->stat->running_var = f.running_var;
         return;
     }
-    if (!pass->settings.update_running)
-        f.running_mean = f.running_var = NULL;
+    const rc_bn_forward f = training_of(pass, model, index);
     be->bn_train(be, &at->bn, &at->y, &f);
 }
 
@@ -228,6 +252,7 @@ static void run(rc_pass *pass, const rc_model *model, void *gradient, int from, 
         case RC_OP_BN_EVAL: run_bn_eval(pass, model, step->layer); break;
         case RC_OP_FORWARD: run_forward(pass, model, step->layer); break;
         case RC_OP_FUSED: run_fused(pass, model, step->first, step->layer); break;
+        case RC_OP_FUSED_TRAIN: run_fused_train(pass, model, step->first, step->layer); break;
         case RC_OP_MATERIALISE: materialise(pass, step->layer); break;
         case RC_OP_BN_TRAIN:
         case RC_OP_BN_STATISTICS: run_bn_forward(pass, model, step->op, step->layer); break;

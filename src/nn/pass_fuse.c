@@ -19,10 +19,14 @@ int rc_pass_last_fused(const rc_pass_build *b, int first)
 {
     rc_backend *be = b->backend;
     rc_fusible layers[RC_MAX_LAYERS];
-    if (b->train || be->fuse == NULL)
+    int n = b->pass->settings.n, groups = b->pass->settings.groups, count = 0;
+    if (b->train ? be->fuse_train == NULL || first < b->pass->settings.frozen : be->fuse == NULL)
         return first;
     for (int i = 0; i < b->net->layers; i++)
         layers[i] = offer(&b->net->layer[i]);
-    int count = be->fuse(be, layers, b->net->layers, first, b->pass->settings.n, !b->eval);
+    if (b->train)
+        count = be->fuse_train(be, layers, b->net->layers, first, n, groups > 1 ? groups : 1);
+    else
+        count = be->fuse(be, layers, b->net->layers, first, n, !b->eval);
     return count > 1 ? first + count - 1 : first;
 }

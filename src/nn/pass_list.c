@@ -137,7 +137,7 @@ static void list_fused(rc_pass_build *b, int first, int last)
     if (begin->skip >= 0)
         store(b, begin->skip);
     b->first_fused[last] = first;
-    emit(b, RC_OP_FUSED, last)->first = first;
+    emit(b, b->train ? RC_OP_FUSED_TRAIN : RC_OP_FUSED, last)->first = first;
     use_input(b, begin);
     if (begin->skip >= 0)
         use(b, finished_buffer(b, begin->skip));
@@ -147,6 +147,10 @@ static void list_fused(rc_pass_build *b, int first, int last)
         use(b, b->buffers[i].partial);
     }
     b->stored[last] = b->eval || b->buffers[last].value != RC_NO_BUFFER;
+    for (int i = first; i <= last && b->train; i++) { /* back, each runs alone */
+        b->first_fused[i] = i;
+        b->stored[i] = i < last && b->buffers[i].value != RC_NO_BUFFER;
+    }
 }
 
 /* Callers read it whenever they like. */

@@ -12,6 +12,7 @@ typedef enum rc_pass_op {
     RC_OP_BN_EVAL,       /* running statistics -> scale, shift, mean, istd */
     RC_OP_FORWARD,       /* the layer's operation; stores the value of its input if that has memory for it */
     RC_OP_FUSED,         /* the same for several layers at once */
+    RC_OP_FUSED_TRAIN,   /* the same, with BN_TRAIN of each */
     RC_OP_MATERIALISE,   /* stores a value that no operation has read yet */
     RC_OP_BN_TRAIN,      /* sums -> batch statistics -> scale, shift, mean, istd; running statistics */
     RC_OP_BN_STATISTICS, /* sums -> batch mean and variance */
@@ -36,7 +37,7 @@ typedef struct rc_pass_step {
     bool add;      /* the same: add to that gradient, otherwise overwrite */
     int addend;    /* DATA: add to the gradient of this layer instead, RC_NO_LAYER: to the target's own */
     bool sums;     /* SKIP, DATA: this finishes the gradient, take the sums of the target's normalisation */
-    int first;     /* FUSED, FUSED_BACK: the first of the layers, `layer` being the last */
+    int first;     /* FUSED, FUSED_TRAIN, FUSED_BACK: the first of the layers, `layer` being the last */
     bool add_skip; /* FUSED_BACK: add to the gradient of the first layer's skip, otherwise overwrite */
 } rc_pass_step;
 

@@ -2,7 +2,8 @@
  * machines without a GPU. What its mma.cuh asks of the tensor cores is in backend/cuda/product/mma.cuh beside this.
  *
  * A block's threads are fibers that take turns at barriers and shuffles; blocks run one after the other, whichever
- * threads of the host enqueue them. A captured graph is a list of things to do. Nothing here is fast.
+ * threads of the host enqueue them, or take turns where they meet (backend/cuda/meeting.cuh beside this). A captured
+ * graph is a list of things to do. Nothing here is fast.
  *
  * The environment variable RECOLLECT_EMULATED_FAILURE lets it fail: no-device, old-driver, busy; oom:N, no memory from
  * the Nth allocation on; lost:N, illegal:N, launch:N, broken from the Nth piece of work on (kernel, copy), which, as on
@@ -101,6 +102,7 @@ template <typename T> inline T __ldg(const T *at)
     return *at;
 }
 
+extern unsigned rc_emulated_slot;      /* of a block among those that run beside each other; 0: it is alone */
 extern char *const rc_emulated_shared; /* what a launch asks for: as much as a block can have */
 
 /* ---- what threads do together ----------------------------------------------------------------------------------- */
@@ -117,6 +119,9 @@ template <typename T> inline T __shfl_xor_sync(unsigned, T x, int distance)
 void __syncwarp();
 /* What every thread of the warp passed, in all of them; the whole warp calls this. */
 void rc_emulated_gather(const void *mine, size_t bytes, void *all);
+
+/* The thread waits for another block. */
+void rc_emulated_let_others();
 
 /* Bit t is set if thread t of the warp passed true; the whole warp calls this. */
 unsigned __ballot_sync(unsigned, bool vote);
@@ -225,12 +230,21 @@ template <typename Kernel> inline cudaError_t cudaFuncSetAttribute(Kernel *, int
     return cudaSuccess;
 }
 
-enum { cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
+/* As if a thread had 128 registers. */
+template <typename Kernel>
+inline cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Kernel *, int threads, size_t shared)
+{
+    int by_registers = 512 / threads, by_shared = (int)(228 * 1024 / (shared + 1024));
+    *blocks = by_registers < by_shared ? by_registers : by_shared;
+    return cudaSuccess;
+}
+
+enum { cudaLaunchAttributeCooperative = 2, cudaLaunchAttributeProgrammaticStreamSerialization = 6 };
 
 struct cudaLaunchAttribute {
     int id;
     struct {
-        int programmaticStreamSerializationAllowed;
+        int programmaticStreamSerializationAllowed, cooperative;
     } val;
 };
 
@@ -238,7 +252,7 @@ struct cudaLaunchConfig_t {
     dim3 gridDim, blockDim;
     size_t dynamicSmemBytes;
     cudaStream_t stream;
-    cudaLaunchAttribute *attrs; /* have no effect here */
+    cudaLaunchAttribute *attrs; /* `cooperative` alone has an effect here */
     unsigned numAttrs;
 };
 
@@ -249,6 +263,8 @@ cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDevice(int *device);
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device);
+enum { cudaDevAttrMpsEnabled = 133 };
+cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int device);
 cudaError_t cudaMemGetInfo(size_t *available, size_t *total);
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t *pool, int device);
 cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void *value);
@@ -285,20 +301,22 @@ bool rc_emulated_names(const char *parameters);
 bool rc_emulated_has_shared(size_t bytes);
 /* Does it now, or adds it to the graph that is being captured. */
 cudaError_t rc_emulated_enqueue(cudaStream_t stream, const std::function<void()> &work);
-/* Runs `thread` once for every thread of the grid. */
-void rc_emulated_run(dim3 grid, dim3 block, const std::function<void()> &thread);
+/* Runs `thread` once for every thread of the grid; together: of blocks that meet. */
+void rc_emulated_run(dim3 grid, dim3 block, bool together, const std::function<void()> &thread);
 
 template <typename... Parameters, typename... Arguments>
 inline cudaError_t cudaLaunchKernelEx(const cudaLaunchConfig_t *config, void (*kernel)(Parameters...),
                                       Arguments... arguments)
 {
     dim3 grid = config->gridDim, block = config->blockDim;
+    bool together = config->numAttrs > 0 && config->attrs[0].id == cudaLaunchAttributeCooperative;
     if (!rc_emulated_has_shared(config->dynamicSmemBytes))
         return cudaErrorInvalidValue;
     if (rc_emulated_names(typeid(kernel).name()))
         return cudaSuccess;
-    return rc_emulated_enqueue(config->stream,
-                               [=]() { rc_emulated_run(grid, block, [&]() { kernel(Parameters(arguments)...); }); });
+    return rc_emulated_enqueue(config->stream, [=]() {
+        rc_emulated_run(grid, block, together, [&]() { kernel(Parameters(arguments)...); });
+    });
 }
 
 #endif

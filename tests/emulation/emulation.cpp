@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <vector>
@@ -16,6 +17,7 @@
 dim3 threadIdx, blockIdx, blockDim, gridDim;
 alignas(16) static char shared_memory[228 * 1024];
 char *const rc_emulated_shared = shared_memory;
+unsigned rc_emulated_slot;
 
 /* ---- fibers ----------------------------------------------------------------------------------------------------- */
 
@@ -37,8 +39,17 @@ struct barrier {
     unsigned generation;
 };
 
-fiber fibers[MOST_THREADS];
-barrier of_block, of_warp[MOST_THREADS / WARP];
+/* A block that has begun: with others beside it where blocks meet, otherwise there is one. */
+struct resident {
+    fiber fibers[MOST_THREADS];
+    barrier of_block, of_warp[MOST_THREADS / WARP];
+    dim3 index;
+    bool done;
+    std::vector<char> shared; /* while another one runs */
+};
+
+resident alone, *here = &alone;
+bool lets_others;
 double exchanged[MOST_THREADS];
 ucontext_t starter;
 jmp_buf scheduler;
@@ -55,7 +66,7 @@ void arrive(barrier *b)
 
 void yield()
 {
-    if (_setjmp(fibers[current].later) == 0)
+    if (_setjmp(here->fibers[current].later) == 0)
         _longjmp(scheduler, 1);
 }
 
@@ -71,10 +82,10 @@ void wait_at(barrier *b)
 void enter()
 {
     (*body)();
-    fibers[current].done = true;
-    of_block.alive--;
-    arrive(&of_block);
-    barrier *warp = &of_warp[current / WARP];
+    here->fibers[current].done = true;
+    here->of_block.alive--;
+    arrive(&here->of_block);
+    barrier *warp = &here->of_warp[current / WARP];
     warp->alive--;
     arrive(warp);
     _longjmp(scheduler, 1);
@@ -82,7 +93,7 @@ void enter()
 
 void resume(int thread)
 {
-    fiber *f = &fibers[thread];
+    fiber *f = &here->fibers[thread];
     current = thread;
     threadIdx = dim3((unsigned)thread, 0, 0);
     if (_setjmp(scheduler) != 0)
@@ -93,13 +104,15 @@ void resume(int thread)
     swapcontext(&starter, &f->first);
 }
 
-void run_block()
+void begin_block(dim3 index)
 {
-    of_block = {0, threads, 0};
+    here->index = index;
+    here->done = false;
+    here->of_block = {0, threads, 0};
     for (int w = 0; w * WARP < threads; w++)
-        of_warp[w] = {0, threads - w * WARP < WARP ? threads - w * WARP : WARP, 0};
+        here->of_warp[w] = {0, threads - w * WARP < WARP ? threads - w * WARP : WARP, 0};
     for (int t = 0; t < threads; t++) {
-        fiber *f = &fibers[t];
+        fiber *f = &here->fibers[t];
         if (!f->stack)
             f->stack = (char *)malloc(STACK_BYTES);
         f->started = f->done = false;
@@ -109,13 +122,20 @@ void run_block()
         f->first.uc_link = NULL;
         makecontext(&f->first, enter, 0);
     }
-    for (bool left = true; left;) {
-        left = false;
+}
+
+/* Until the block ends, or a thread lets others run. */
+void run_block()
+{
+    blockIdx = here->index;
+    lets_others = false;
+    while (!here->done && !lets_others) {
+        here->done = true;
         for (int t = 0; t < threads; t++) {
-            if (fibers[t].done)
+            if (here->fibers[t].done)
                 continue;
             resume(t);
-            left = true;
+            here->done = false;
         }
     }
 }
@@ -124,19 +144,19 @@ void run_block()
 
 void __syncthreads()
 {
-    wait_at(&of_block);
+    wait_at(&here->of_block);
 }
 
 void __syncwarp()
 {
-    wait_at(&of_warp[current / WARP]);
+    wait_at(&here->of_warp[current / WARP]);
 }
 
 void rc_emulated_gather(const void *mine, size_t bytes, void *all)
 {
     /* Two places in turn: whoever comes to the next exchange has been let go by this one, which all have come to. */
     static char space[2][MOST_THREADS / WARP][WARP * 64];
-    barrier *warp = &of_warp[current / WARP];
+    barrier *warp = &here->of_warp[current / WARP];
     char *place = space[warp->generation % 2][current / WARP];
     memcpy(place + (size_t)(current % WARP) * bytes, mine, bytes);
     wait_at(warp);
@@ -145,7 +165,7 @@ void rc_emulated_gather(const void *mine, size_t bytes, void *all)
 
 double rc_emulated_exchange(double x, int distance)
 {
-    barrier *warp = &of_warp[current / WARP];
+    barrier *warp = &here->of_warp[current / WARP];
     exchanged[current] = x;
     wait_at(warp);
     double other = exchanged[current ^ distance];
@@ -155,7 +175,7 @@ double rc_emulated_exchange(double x, int distance)
 
 unsigned __ballot_sync(unsigned, bool vote)
 {
-    barrier *warp = &of_warp[current / WARP];
+    barrier *warp = &here->of_warp[current / WARP];
     unsigned votes = 0;
     exchanged[current] = vote;
     wait_at(warp);
@@ -165,18 +185,65 @@ unsigned __ballot_sync(unsigned, bool vote)
     return votes;
 }
 
-void rc_emulated_run(dim3 grid, dim3 block, const std::function<void()> &thread)
+static std::vector<dim3> blocks_of(dim3 grid)
+{
+    std::vector<dim3> blocks;
+    for (unsigned z = 0; z < grid.z; z++)
+        for (unsigned y = 0; y < grid.y; y++)
+            for (unsigned x = 0; x < grid.x; x++)
+                blocks.push_back(dim3(x, y, z));
+    return blocks;
+}
+
+/* All blocks take turns: one runs until it waits for others. */
+static void run_together(const std::vector<dim3> &blocks)
+{
+    static std::vector<std::unique_ptr<resident>> residents;
+    while (residents.size() < blocks.size())
+        residents.emplace_back(new resident());
+    for (size_t i = 0; i < blocks.size(); i++) {
+        here = residents[i].get();
+        here->shared.assign(sizeof shared_memory, 0x55);
+        begin_block(blocks[i]);
+    }
+    for (bool left = true; left;) {
+        left = false;
+        for (size_t i = 0; i < blocks.size(); i++) {
+            here = residents[i].get();
+            if (here->done)
+                continue;
+            memcpy(shared_memory, here->shared.data(), sizeof shared_memory);
+            rc_emulated_slot = (unsigned)i;
+            run_block();
+            memcpy(here->shared.data(), shared_memory, sizeof shared_memory);
+            left = true;
+        }
+    }
+    rc_emulated_slot = 0;
+    here = &alone;
+}
+
+void rc_emulated_let_others()
+{
+    lets_others = true;
+    yield();
+}
+
+void rc_emulated_run(dim3 grid, dim3 block, bool together, const std::function<void()> &thread)
 {
     body = &thread;
     threads = (int)block.x;
     gridDim = grid;
     blockDim = block;
-    for (unsigned z = 0; z < grid.z; z++)
-        for (unsigned y = 0; y < grid.y; y++)
-            for (unsigned x = 0; x < grid.x; x++) {
-                blockIdx = dim3(x, y, z);
-                run_block();
-            }
+    std::vector<dim3> blocks = blocks_of(grid);
+    if (together) {
+        run_together(blocks);
+        return;
+    }
+    for (dim3 index : blocks) {
+        begin_block(index);
+        run_block();
+    }
 }
 
 /* ---- streams and graphs ----------------------------------------------------------------------------------------- */
@@ -662,6 +729,14 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int number)
 {
     MAY_FAIL;
     *properties = describe(number);
+    return cudaSuccess;
+}
+
+/* RECOLLECT_EMULATED_MPS: the device is shared by MPS. */
+cudaError_t cudaDeviceGetAttribute(int *value, int attribute, int)
+{
+    MAY_FAIL;
+    *value = attribute == cudaDevAttrMpsEnabled && getenv("RECOLLECT_EMULATED_MPS");
     return cudaSuccess;
 }
 

@@ -3,6 +3,7 @@
 #ifndef RC_EMULATION_GROUPS_H
 #define RC_EMULATION_GROUPS_H
 
+#include <array>
 #include <deque>
 
 #include "cuda_runtime.h"
@@ -15,8 +16,10 @@ template <typename Work> struct emulated_groups {
 
     static emulated_groups &mine()
     {
-        static emulated_groups all[1024];
-        return all[threadIdx.x];
+        static std::deque<std::array<emulated_groups, 1024>> all; /* of the blocks that run beside each other */
+        while (all.size() <= rc_emulated_slot)
+            all.emplace_back();
+        return all[rc_emulated_slot][threadIdx.x];
     }
 
     void add(const Work &next)

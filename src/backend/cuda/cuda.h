@@ -22,7 +22,8 @@ enum {
     RC_CUDA_GRAPHS = 8,     /* captured steps that are kept */
     RC_CUDA_READINGS = 4,   /* of supplied images, in a step */
     RC_CUDA_BROUGHT = 2,    /* batches of them on the device: one is read, one is copied */
-    RC_CUDA_TICKETS = 16    /* of a lane: blocks count themselves with them */
+    RC_CUDA_TICKETS = 16,   /* of a lane: blocks count themselves with them */
+    RC_CUDA_MEETING = 32    /* words of a lane, for the blocks of a kernel that meet (meeting.cuh) */
 };
 
 struct rc_cuda_block;  /* one allocation (memory.cu) */
@@ -100,6 +101,7 @@ typedef struct rc_cuda {
     bool bf16;  /* activations; otherwise float */
     bool wgmma; /* the card has the products of product/wgmma.cuh: sm_90 alone */
     bool early; /* kernels may begin while the one before ends: sm_90 and newer */
+    bool meets; /* blocks of a kernel may wait for one another: no other process has kernels beside it (MPS) */
     int multiprocessors;
     int shared_bytes; /* that a block can have */
     char device_name[64], isa[24], uuid[16];
@@ -118,7 +120,8 @@ typedef struct rc_cuda {
     struct rc_cuda_block *blocks;
     struct rc_cuda_images *images;
     size_t bytes, limit_bytes;      /* held, and at most; limit 0: what the device has */
-    unsigned *tickets;              /* (lanes, RC_CUDA_TICKETS): see last_block() in losses.cuh */
+    unsigned *tickets;              /* (lanes, RC_CUDA_TICKETS): see last_block() in losses.cuh; */
+    unsigned *meetings;             /* (lanes, RC_CUDA_MEETING), behind them */
     void *workspace[RC_CUDA_LANES]; /* of the operation that runs on the lane */
     size_t workspace_bytes[RC_CUDA_LANES];
 
@@ -241,22 +244,42 @@ void rc_cuda_release_all(rc_cuda *cuda);
  * rc_cuda_launch(cuda, "bn_train", kernel<Act>, grid, threads, shared_bytes, arguments...) enqueues on the current
  * lane. After a failure nothing is enqueued any more. */
 template <typename... Parameters, typename... Arguments>
-static void rc_cuda_launch_as(rc_cuda *cuda, bool early, const char *operation, void (*kernel)(Parameters...),
-                              dim3 grid, int threads, size_t shared_bytes, Arguments... arguments)
+static void rc_cuda_launch_with(rc_cuda *cuda, cudaLaunchAttribute *attribute, const char *operation,
+                                void (*kernel)(Parameters...), dim3 grid, int threads, size_t shared_bytes,
+                                Arguments... arguments)
 {
     if (cuda->status != RC_OK)
         return;
-    cudaLaunchAttribute overlap = {};
-    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    overlap.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
     config.blockDim = dim3((unsigned)threads);
     config.dynamicSmemBytes = shared_bytes;
     config.stream = rc_cuda_stream(cuda);
-    config.attrs = &overlap;
-    config.numAttrs = early && cuda->early ? 1 : 0;
+    config.attrs = attribute;
+    config.numAttrs = attribute ? 1 : 0;
     rc_cuda_check(cuda, cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...), operation);
+}
+
+template <typename... Parameters, typename... Arguments>
+static void rc_cuda_launch_as(rc_cuda *cuda, bool early, const char *operation, void (*kernel)(Parameters...),
+                              dim3 grid, int threads, size_t shared_bytes, Arguments... arguments)
+{
+    cudaLaunchAttribute overlap = {};
+    overlap.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    overlap.val.programmaticStreamSerializationAllowed = 1;
+    rc_cuda_launch_with(cuda, early && cuda->early ? &overlap : NULL, operation, kernel, grid, threads, shared_bytes,
+                        arguments...);
+}
+
+/* For kernels whose blocks meet (meeting.cuh): they begin once all of their blocks have room. */
+template <typename... Parameters, typename... Arguments>
+static void rc_cuda_launch_together(rc_cuda *cuda, const char *operation, void (*kernel)(Parameters...), dim3 grid,
+                                    int threads, size_t shared_bytes, Arguments... arguments)
+{
+    cudaLaunchAttribute together = {};
+    together.id = cudaLaunchAttributeCooperative;
+    together.val.cooperative = 1;
+    rc_cuda_launch_with(cuda, &together, operation, kernel, grid, threads, shared_bytes, arguments...);
 }
 
 template <typename... Parameters, typename... Arguments>

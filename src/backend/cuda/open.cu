@@ -69,7 +69,7 @@ static int place_on_machine()
 /* Finds the device and makes the streams. */
 static rc_status open_device(rc_cuda *cuda)
 {
-    int count = 0, device = 0;
+    int count = 0, device = 0, several = 0;
     cudaDeviceProp properties;
     cudaError_t error = cudaGetDeviceCount(&count);
     if (error == cudaSuccess && count == 0)
@@ -80,6 +80,8 @@ static rc_status open_device(rc_cuda *cuda)
         error = cudaGetDevice(&device);
     if (error == cudaSuccess)
         error = cudaGetDeviceProperties(&properties, device);
+    if (error == cudaSuccess)
+        error = cudaDeviceGetAttribute(&several, cudaDevAttrMpsEnabled, device);
     if (error != cudaSuccess)
         return rc_cuda_fail(cuda, error, "looking for a GPU");
     if (properties.major < 8) {
@@ -87,6 +89,7 @@ static rc_status open_device(rc_cuda *cuda)
                                properties.name, properties.major, properties.minor);
         return RC_UNSUPPORTED;
     }
+    cuda->meets = !several;
     cuda->multiprocessors = properties.multiProcessorCount;
     cuda->shared_bytes = (int)properties.sharedMemPerBlockOptin;
     cuda->early = properties.major >= 9;
@@ -104,9 +107,10 @@ static rc_status take_memory(rc_cuda *cuda)
 {
     enum { LEAST_WORKSPACE = 1 << 20 };
     void *tickets;
-    size_t bytes = RC_CUDA_LANES * RC_CUDA_TICKETS * sizeof *cuda->tickets;
+    size_t bytes = RC_CUDA_LANES * (RC_CUDA_TICKETS + RC_CUDA_MEETING) * sizeof *cuda->tickets;
     rc_status status = cuda->table.alloc(&cuda->table, bytes, &tickets);
     cuda->tickets = (unsigned *)tickets;
+    cuda->meetings = cuda->tickets + RC_CUDA_LANES * RC_CUDA_TICKETS;
     return status == RC_OK ? rc_cuda_reserve(cuda, LEAST_WORKSPACE) : status;
 }
 

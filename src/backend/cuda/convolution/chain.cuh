@@ -210,6 +210,36 @@ __device__ inline float2 load2(const float *from)
     return *(const float2 *)from;
 }
 
+/* ---- sums for normalisation -------------------------------------------------------------------------------------- */
+
+/* The sums of a task, (2, 16): of the four threads that have the same two channels. */
+__device__ inline void store_task_sums(float2 first, float2 second, float *to)
+{
+    float four[4] = {first.x, first.y, second.x, second.y};
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+#pragma unroll
+        for (int step = 1; step < 4; step *= 2)
+            four[i] += __shfl_xor_sync(0xffffffffu, four[i], step);
+    if (threadIdx.x % 4 == 0) {
+        to += threadIdx.x % 32 / 4 * 2;
+        *(float2 *)to = make_float2(four[0], four[1]);
+        *(float2 *)(to + 16) = make_float2(four[2], four[3]);
+    }
+}
+
+/* Adds the sums of all tasks, in order, to a row, (2, C). */
+template <typename Shape> __device__ inline void add_task_sums(float *row, const float *sums, int tasks)
+{
+    int i = threadIdx.x, channel = i % Shape::C;
+    if (i >= 2 * Shape::C)
+        return;
+    float sum = 0;
+    for (int task = channel / 16; task < tasks; task += Shape::TILES_M)
+        sum += sums[task * 32 + i / Shape::C * 16 + channel % 16];
+    row[i] = sum;
+}
+
 /* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 /* Calls `take` with the shape of a convolution's chain and returns what it returns; false: there is none. Two small
@@ -319,15 +349,15 @@ __device__ inline void copy_link_weights(unsigned to, const char *from, int byte
         copy16_async(to + i, from + i);
 }
 
-/* The value of `image` of the source, (h, W, C), to a map. */
+/* The value of `image` of the source, (h, W, C), to a map. group: that of the image. */
 template <typename Shape, pending WHAT, typename Source>
-__device__ inline void load_image_pending(const Source &source, int image, int h, char *map)
+__device__ inline void load_image_pending(const Source &source, int group, int image, int h, char *map)
 {
     constexpr int VECTORS = Shape::C / 8, UNROLL = WHAT == PENDING_ANY ? 2 : 4;
     int vector = threadIdx.x % VECTORS, channel = vector * 8, step = blockDim.x / VECTORS;
     rectangle all = {h * Shape::W, Shape::W, h, 0, 0, false};
     typename Source::lines lines = source.walk(all, image, 0, 0, 1, channel);
-    typename Source::coefficients by = coefficients_of(source, 0, channel);
+    typename Source::coefficients by = coefficients_of(source, group, channel);
 #pragma unroll 1
     for (int first = threadIdx.x / VECTORS; first < all.count; first += UNROLL * step) {
         typename Source::fetched fetched[UNROLL];
@@ -352,14 +382,14 @@ __device__ inline void load_image_pending(const Source &source, int image, int h
 }
 
 template <typename Shape, typename Source>
-__device__ inline void load_image(const Source &source, int image, int h, char *map)
+__device__ inline void load_image(const Source &source, int group, int image, int h, char *map)
 {
     if (source.what == PENDING_NOTHING)
-        load_image_pending<Shape, PENDING_NOTHING>(source, image, h, map);
+        load_image_pending<Shape, PENDING_NOTHING>(source, group, image, h, map);
     else if (source.what == PENDING_USUAL)
-        load_image_pending<Shape, PENDING_USUAL>(source, image, h, map);
+        load_image_pending<Shape, PENDING_USUAL>(source, group, image, h, map);
     else
-        load_image_pending<Shape, PENDING_ANY>(source, image, h, map);
+        load_image_pending<Shape, PENDING_ANY>(source, group, image, h, map);
 }
 
 #endif

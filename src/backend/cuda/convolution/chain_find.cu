@@ -45,15 +45,29 @@ static bool is_read_elsewhere(const rc_fusible *layers, int count, int first, in
     return false;
 }
 
-int rc_cuda_find_chain(rc_backend *be, const rc_fusible *layers, int count, int first, int n, bool gradients)
+static bool begins(const rc_fusible *layers, int first)
 {
-    if (!is_link(layers, first, first) || !piecewise_linear(layers[layers[first].in].act) ||
-        !rc_cuda_takes_links(rc_cuda_of(be), &layers[first].conv, n, gradients))
-        return 0;
+    return is_link(layers, first, first) && piecewise_linear(layers[layers[first].in].act);
+}
+
+static int links_from(const rc_fusible *layers, int count, int first)
+{
     int last = first;
     while (last + 1 < count && last + 1 - first < RC_MAX_FUSED && is_link(layers, first, last + 1))
         last++;
     while (last > first && is_read_elsewhere(layers, count, first, last))
         last--;
     return last - first + 1;
+}
+
+int rc_cuda_find_chain(rc_backend *be, const rc_fusible *layers, int count, int first, int n, bool gradients)
+{
+    bool taken = begins(layers, first) && rc_cuda_takes_links(rc_cuda_of(be), &layers[first].conv, n, gradients);
+    return taken ? links_from(layers, count, first) : 0;
+}
+
+int rc_cuda_find_train_chain(rc_backend *be, const rc_fusible *layers, int count, int first, int n, int groups)
+{
+    bool taken = begins(layers, first) && rc_cuda_trains_links(rc_cuda_of(be), &layers[first].conv, n, groups);
+    return taken ? links_from(layers, count, first) : 0;
 }

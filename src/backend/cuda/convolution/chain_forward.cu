@@ -83,34 +83,13 @@ __device__ inline void finish_task(forward_finish<Shape> &finish, const typename
         finish.template take_all<FROZEN, ADDS, RC_ACT_LEAKY_RELU>(sum);
 }
 
-/* The sums of a task, (2, 16): of the four threads that have the same channels. */
-template <typename Shape> __device__ inline void store_task_sums(forward_finish<Shape> &finish, float *to)
-{
-    float four[4] = {finish.first.x, finish.first.y, finish.second.x, finish.second.y};
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-#pragma unroll
-        for (int step = 1; step < 4; step *= 2)
-            four[i] += __shfl_xor_sync(0xffffffffu, four[i], step);
-    if (threadIdx.x % 4 == 0) {
-        to += threadIdx.x % 32 / 4 * 2;
-        *(float2 *)to = make_float2(four[0], four[1]);
-        *(float2 *)(to + 16) = make_float2(four[2], four[3]);
-    }
-}
-
 /* Adds the sums of all tasks, in order, to the block's row. */
 template <typename Shape> __device__ inline void write_link_sums(void *partial, const float *sums, int tasks)
 {
-    constexpr int C = Shape::C;
-    int i = threadIdx.x, channel = i % C;
-    if (!partial || i >= 2 * C)
+    if (!partial)
         return;
-    float sum = 0;
-    for (int task = channel / 16; task < tasks; task += Shape::TILES_M)
-        sum += sums[task * 32 + i / C * 16 + channel % 16];
-    partial_row(partial, (int)blockIdx.x, 1, 0, C)[i] = sum;
-    if (blockIdx.x == 0 && i == 0)
+    add_task_sums<Shape>(partial_row(partial, (int)blockIdx.x, 1, 0, Shape::C), sums, tasks);
+    if (blockIdx.x == 0 && threadIdx.x == 0)
         ((partial_header *)partial)->rows = (int)gridDim.x;
 }
 
@@ -133,7 +112,7 @@ __global__ static void __launch_bounds__(Shape::THREADS, FROZEN || Shape::THREAD
     wait_for_kernel_before();
     __syncthreads();
     for (int i = 0; i < Shape::IMAGES && image + i < a.n; i++) {
-        load_image<Shape>(a.source, image + i, a.h, shared + i * map_bytes);
+        load_image<Shape>(a.source, 0, image + i, a.h, shared + i * map_bytes);
         if (a.skip.value)
             load_skip<Shape>(a.skip, image + i, a.h, shared + (Shape::IMAGES + i) * map_bytes);
     }
@@ -175,7 +154,8 @@ __global__ static void __launch_bounds__(Shape::THREADS, FROZEN || Shape::THREAD
             else
                 finish_task<Shape, FROZEN, false>(finish, sum, link.act);
             if (FROZEN)
-                store_task_sums<Shape>(finish, task_sums + (from % Shape::SUM_BUFFERS * tasks + number) * 32);
+                store_task_sums(finish.first, finish.second,
+                                task_sums + (from % Shape::SUM_BUFFERS * tasks + number) * 32);
         }
     }
     if (FROZEN) {

@@ -81,6 +81,8 @@ void rc_cuda_fill_conv(rc_cuda *cuda)
     cuda->table.fuse = rc_cuda_find_chain;
     cuda->table.fused_forward = rc_cuda_chain_forward;
     cuda->table.fused_backward = rc_cuda_chain_backward;
+    cuda->table.fuse_train = rc_cuda_find_train_chain;
+    cuda->table.fused_train = rc_cuda_chain_train;
     cuda->table.reads_finished_gradient = reads_finished_gradient;
     cuda->table.reserve_conv = reserve_conv;
     cuda->table.conv_forward = conv_forward;
