@@ -205,6 +205,9 @@ static rc_status fill_page(bookkeeper *b, page *p, rc_features *next)
         b->images[p->test.label[i]]++;
     rc_highest_scores(p->test.n, p->test.logits, p->test.label, p->classes, b->right);
     enter(b, p, RC_LEDGER_HEAD);
+    for (int t = 0; t <= p->task; t++)
+        rc_scores_of_task(p->test.n, p->test.logits, p->test.label, p->classes, rc_task_first(&b->run->stream, t),
+                          b->run->stream.task_end[t], &p->out->among[t], &p->out->told[t]);
     RC_TRY(rc_class_statistics_create(b->pool, p->train.n, p->train.d, p->train.value, p->train.label, p->classes,
                                       &p->real));
     RC_TRY(rc_nearest_mean(p->test.n, p->test.d, p->test.value, p->test.label, p->classes, p->real.mean, b->right));
@@ -228,7 +231,7 @@ static void blank_page(rc_ledger_task *t)
             t->by_task[i][row] = NAN;
     }
     for (int i = 0; i < RC_MAX_TASKS; i++)
-        t->stored_off[i] = t->moved_off[i] = NAN;
+        t->stored_off[i] = t->moved_off[i] = t->among[i] = t->told[i] = NAN;
     t->old_stored_off = t->old_moved_off = NAN;
 }
 

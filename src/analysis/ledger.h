@@ -43,6 +43,9 @@ typedef struct rc_ledger_task {
      * are from the true ones, mean of |mean - true| / |true|, percent. */
     double by_task[RC_MAX_TASKS][RC_LEDGER_COUNT];
     double stored_off[RC_MAX_TASKS], moved_off[RC_MAX_TASKS];
+    /* Of the trained head: right when only the classes of the image's own task are compared, and taken for one of them
+     * when all are; percent. */
+    double among[RC_MAX_TASKS], told[RC_MAX_TASKS];
     /* The same over all classes of earlier tasks; NaN after the first. */
     double old_stored_off, old_moved_off;
 } rc_ledger_task;

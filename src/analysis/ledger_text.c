@@ -56,6 +56,25 @@ static void print_distances(const rc_ledger *l, rc_analysis_line *line, void *us
     }
 }
 
+/* Is a task forgotten, or taken for another? */
+static void print_tasks(const rc_ledger *l, rc_analysis_line *line, void *user)
+{
+    rc_row r = {0};
+    char text[128];
+    const rc_ledger_task *last = &l->task[l->tasks - 1];
+    snprintf(text, sizeof text, "the trained head after task %d: %% of the images of each task", l->tasks);
+    line(user, text);
+    line(user, "task   right among its classes, when new   now   taken for a class of it   right");
+    for (int t = 0; t < l->tasks; t++) {
+        rc_row_number(&r, 4, 0, t + 1);
+        rc_row_number(&r, 35, 2, l->task[t].among[t]);
+        rc_row_number(&r, 6, 2, last->among[t]);
+        rc_row_number(&r, 26, 2, last->told[t]);
+        rc_row_number(&r, 8, 2, last->by_task[t][RC_LEDGER_HEAD]);
+        rc_row_end(&r, line, user);
+    }
+}
+
 /* What a step of the ledger costs; nothing where a number is missing. */
 static void print_step(const rc_ledger_task *last, rc_ledger_row high, rc_ledger_row low, const char *what,
                        rc_analysis_line *line, void *user)
@@ -75,8 +94,10 @@ void rc_ledger_print(const rc_ledger *l, rc_analysis_line *line, void *user)
              l->method->title);
     line(user, text);
     print_accuracies(l, line, user);
-    if (l->tasks > 1)
+    if (l->tasks > 1) {
+        print_tasks(l, line, user);
         print_distances(l, line, user);
+    }
     const rc_ledger_task *last = &l->task[l->tasks - 1];
     snprintf(text, sizeof text, "points lost after task %d:", l->tasks);
     line(user, text);
@@ -117,6 +138,8 @@ void rc_ledger_put(const rc_ledger *l, rc_json_writer *w)
             rc_json_end(w);
         }
         rc_json_end(w);
+        put_array(w, "among", task->among, t + 1);
+        put_array(w, "told", task->told, t + 1);
         put_array(w, "stored_off", task->stored_off, t + 1);
         put_array(w, "moved_off", task->moved_off, t + 1);
         rc_json_put_real(w, "old_stored_off", task->old_stored_off);

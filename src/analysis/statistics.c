@@ -145,16 +145,39 @@ rc_status rc_linear_discriminant(int n, int d, const float *features, const int3
     return status;
 }
 
+/* The class of [first, end) with the highest score; of equals the first. */
+static int highest(const float *scores, int first, int end)
+{
+    int said = first;
+    for (int k = first + 1; k < end; k++)
+        said = scores[k] > scores[said] ? k : said;
+    return said;
+}
+
 void rc_highest_scores(int n, const float *scores, const int32_t *labels, int classes, int32_t *right)
 {
     memset(right, 0, (size_t)classes * sizeof *right);
     for (int i = 0; i < n; i++, scores += classes) {
-        int said = 0;
-        for (int k = 1; k < classes; k++)
-            said = scores[k] > scores[said] ? k : said;
+        int said = highest(scores, 0, classes);
         if (said == labels[i])
             right[said]++;
     }
+}
+
+void rc_scores_of_task(int n, const float *scores, const int32_t *labels, int classes, int first, int end,
+                       double *among, double *told)
+{
+    double images = 0, right = 0, in_task = 0;
+    for (int i = 0; i < n; i++, scores += classes) {
+        if (labels[i] < first || labels[i] >= end)
+            continue;
+        int said = highest(scores, 0, classes);
+        images++;
+        right += highest(scores, first, end) == labels[i];
+        in_task += said >= first && said < end;
+    }
+    *among = 100 * right / images;
+    *told = 100 * in_task / images;
 }
 
 double rc_relative_distance(int d, const double *mean, const double *other)

@@ -37,6 +37,11 @@ void rc_linear_rule(int n, int d, const float *features, const int32_t *labels, 
 /* The same with scores (n, classes) that somebody else has computed. */
 void rc_highest_scores(int n, const float *scores, const int32_t *labels, int classes, int32_t *right);
 
+/* Percent of the images whose class is in [first, end). *among: those whose own score is the highest of these classes;
+ * *told: those whose highest score of all is that of one of these classes. NaN: no image is of them. */
+void rc_scores_of_task(int n, const float *scores, const int32_t *labels, int classes, int first, int end,
+                       double *among, double *told);
+
 /* |mean - other| / |other|. */
 double rc_relative_distance(int d, const double *mean, const double *other);
 

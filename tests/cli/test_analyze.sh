@@ -66,8 +66,12 @@ analyze 0 ledger run --data photos --method cwd
 says '^CwD: accuracy in % over all classes so far, by classifiers on the same features$'
 says '^task classes  trained head  nearest mean  LDA true  LDA stored  LDA moved  probe  joint$'
 [ "$(grep -cE '^ +[123] +(6|8|10)( +[0-9]+\.[0-9][0-9]){7}$' said)" -eq 3 ] || fail "three tasks: $(cat said)"
+says '^the trained head after task 3: % of the images of each task$'
+says '^task   right among its classes, when new   now   taken for a class of it   right$'
+# Whoever is right is right among the classes of its task, and is taken for one of them.
+[ "$(sed -n '/^the trained head/,/^how far/p' said | awk 'NF == 5 && $1 ~ /^[123]$/ && $5 <= $3 && $5 <= $4' | wc -l)" -eq 3 ] || fail "tasks: $(cat said)"
 says '^task   stored: first task   all old   moved: first task   all old$'
-[ "$(grep -cE '^ +[23]( +[0-9]+\.[0-9][0-9]){4}$' said)" -eq 2 ] || fail "distances of two tasks: $(cat said)"
+[ "$(sed '1,/^how far/d' said | grep -cE '^ +[23]( +[0-9]+\.[0-9][0-9]){4}$')" -eq 2 ] || fail "distances of two tasks: $(cat said)"
 says '^points lost after task 3:$'
 says '^ *-?[0-9.]+  joint less probe: in the features$'
 says '^ *-?[0-9.]+  probe less trained head: in the head$'

@@ -141,6 +141,24 @@ static void classifiers_are_scikit_learns(void **state)
     rc_class_statistics_destroy(&s);
 }
 
+static void a_task_is_forgotten_or_taken_for_another(void **state)
+{
+    (void)state;
+    /* Classes 0 and 1 are a task, 2 to 4 another. */
+    static const float scores[6][5] = {{1, 2, 0, 0, 0}, {3, 2, 4, 0, 0}, {1, 2, 9, 0, 0},
+                                       {5, 0, 3, 4, 2}, {0, 1, 2, 3, 2}, {0, 0, 1, 1, 1}};
+    static const int32_t labels[6] = {1, 0, 0, 3, 2, 2}; /* of the last three scores are equal: the first counts */
+    double among, told;
+    rc_scores_of_task(6, scores[0], labels, 5, 0, 2, &among, &told);
+    NEAR(among, 200 / 3.0, 1e-12);
+    NEAR(told, 100 / 3.0, 1e-12);
+    rc_scores_of_task(6, scores[0], labels, 5, 2, 5, &among, &told);
+    NEAR(among, 200 / 3.0, 1e-12);
+    NEAR(told, 200 / 3.0, 1e-12);
+    rc_scores_of_task(6, scores[0], labels, 5, 4, 5, &among, &told);
+    assert_true(isnan(among) && isnan(told));
+}
+
 /* scikit-learn 1.9: LogisticRegression(C=1) on standardised features. Its biases are determined up to a constant. */
 static void the_probe_is_scikit_learns(void **state)
 {
@@ -322,9 +340,13 @@ static void memory_that_runs_out_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_linear_map_moves_statistics), cmocka_unit_test(the_ridge_of_a_map),
-        cmocka_unit_test(classifiers_are_scikit_learns), cmocka_unit_test(the_probe_is_scikit_learns),
-        cmocka_unit_test(the_probe_takes_many_images),   cmocka_unit_test(direction_of_a_stream_made_by_hand),
+        cmocka_unit_test(a_linear_map_moves_statistics),
+        cmocka_unit_test(the_ridge_of_a_map),
+        cmocka_unit_test(classifiers_are_scikit_learns),
+        cmocka_unit_test(a_task_is_forgotten_or_taken_for_another),
+        cmocka_unit_test(the_probe_is_scikit_learns),
+        cmocka_unit_test(the_probe_takes_many_images),
+        cmocka_unit_test(direction_of_a_stream_made_by_hand),
         cmocka_unit_test(memory_that_runs_out_is_told),
     };
     return cmocka_run_group_tests(tests, open_backend, close_backend);
