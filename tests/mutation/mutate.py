@@ -126,7 +126,9 @@ class Build:
         entries = self.commands.get(os.path.realpath(path))
         if entries is None:
             sys.exit(f"mutate: {path} is not in {self.folder}/compile_commands.json: not a file of the library?")
-        return [self.bare(entry, path) for entry in entries]
+        # Some tests compile a file for themselves; the library's objects are those of the targets rc_*.
+        library = [entry for entry in entries if "CMakeFiles/rc_" in str(entry.get("arguments") or entry["command"])]
+        return [self.bare(entry, path) for entry in library or entries]
 
     def bare(self, entry, path):
         words = entry.get("arguments") or shlex.split(entry["command"])
