@@ -190,7 +190,15 @@ static const char *name_below(const rc_overview *o, const rc_seen_cell *c)
     return *name != '\0' ? name : c->folder;
 }
 
-static rc_status read_on(const rc_overview *o, rc_seen_cell *c)
+/* A log that cannot be read now may be read a second later; want of memory ends all. */
+static rc_status excuse(rc_overview *o, rc_status status)
+{
+    if (status != RC_OK && status != RC_OUT_OF_MEMORY)
+        snprintf(o->problem, sizeof o->problem, "%s", rc_message());
+    return status == RC_OUT_OF_MEMORY ? status : RC_OK;
+}
+
+static rc_status read_on(rc_overview *o, rc_seen_cell *c)
 {
     for (;;) {
         rc_json *line;
@@ -199,7 +207,7 @@ static rc_status read_on(const rc_overview *o, rc_seen_cell *c)
         if (again)
             forget(c, name_below(o, c));
         if (line == NULL)
-            return status == RC_OUT_OF_MEMORY ? status : RC_OK;
+            return excuse(o, status);
         take_line(c, line);
         rc_json_free(line);
     }
@@ -243,7 +251,7 @@ static rc_status add_cell(rc_overview *o, const char *folder, const char *log)
     rc_status status = rc_log_reader_open(&c->log, log);
     if (status != RC_OK) {
         rc_free(NULL, c);
-        return status == RC_OUT_OF_MEMORY ? status : RC_OK;
+        return excuse(o, status);
     }
     forget(c, name_below(o, c));
     memmove(o->cell + at + 1, o->cell + at, (size_t)(o->cells - at) * sizeof(rc_seen_cell *));
@@ -290,6 +298,7 @@ static void drop_removed(rc_overview *o)
 
 rc_status rc_overview_update(rc_overview *o)
 {
+    o->problem[0] = '\0';
     drop_removed(o);
     RC_TRY(find_cells(o, o->folder, 0));
     for (int i = 0; i < o->cells; i++)

@@ -46,13 +46,14 @@ typedef struct rc_overview {
     char folder[RC_PATH_SIZE];
     rc_seen_cell **cell; /* by their folders' names */
     int cells, room;
+    char problem[RC_PATH_SIZE + 200]; /* why a log could not be read at the last update; empty: all could */
 } rc_overview;
 
 /* RC_IO: there is no such folder. */
 rc_status rc_overview_open(rc_overview *overview, const char *folder);
 void rc_overview_close(rc_overview *overview); /* a zeroed one is fine */
-/* Finds cells that have begun since, and reads what the logs have got. A log that cannot be read any more stays as it
- * was. Fails for want of memory alone. */
+/* Finds cells that have begun since, and reads what the logs have got. A log that cannot be read stays as it was,
+ * and `problem` says why. Fails for want of memory alone. */
 rc_status rc_overview_update(rc_overview *overview);
 
 #endif

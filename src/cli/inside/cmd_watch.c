@@ -163,6 +163,8 @@ static rc_status print_once(rc_overview *run)
 {
     enum { PLAIN_COLUMNS = 80 };
     RC_TRY(rc_overview_update(run));
+    if (run->problem[0] != '\0')
+        return rc_fail(RC_IO, "%s", run->problem);
     if (run->cells == 0)
         return rc_fail(RC_INVALID_ARGUMENT, "there is no run in '%s': expected a folder that 'recollect run' works in",
                        run->folder);
