@@ -282,9 +282,14 @@ static void *work(void *argument)
     return NULL;
 }
 
+/* The address sanitizer of gcc 12 does not take the locks of its own heap before a fork. If another thread holds one
+ * just then, the child waits for it for good at a request for memory: one child in 500. */
 static void children_of_a_parent_at_work(void **state)
 {
     (void)state;
+#ifdef __SANITIZE_ADDRESS__
+    skip();
+#endif
     worker w = {.context = open_context(THREADS)};
     pthread_t thread;
     assert_non_null(w.context);
