@@ -6,6 +6,7 @@
 # usage: test_calls.sh PROGRAM MAKE_IMAGES MODULE [POINTS|all [SEED [COMMAND...]]]
 #   POINTS: how many calls of each command fail (default: 4), drawn by the seed
 set -euo pipefail
+. "$(dirname "$0")/../trust/smallest.sh"
 program=$(realpath "$1") make_images=$(realpath "$2") points=${4:-4} seed=${5:-$$}
 RECOLLECT_CUDA_MODULE=$(realpath "$3")
 export RECOLLECT_CUDA_MODULE
@@ -17,23 +18,9 @@ RANDOM=$seed
 
 "$make_images" procedural train 0 4 4 ppm photos
 "$make_images" procedural train 4 5 4 ppm more
-cat >small.yaml <<YAML
-size: 14
-net: resnet-small
-net_width: 2
-generator: generator-small
-generator_width: 4
-noise: 4
-batch: 4
-epochs: 2
-refine_epochs: 1
-milestone: [1]
-inversion_steps: 1
-crop_pad: 0
-YAML
+{ smallest 1; echo "min_steps: 1"; } >small.yaml
 device=(--backend cuda --precision fp32 --threads 1)
-{ echo "data: $work/photos"; echo "tasks: 2"; cat small.yaml; } >run.yaml
-echo "min_steps: 1" >>small.yaml
+{ echo "data: $work/photos"; echo "tasks: 2"; smallest 1; } >run.yaml
 declare -A commands=(
     [run]="run $work/run.yaml --checkpoint 0 --out run --resume"
     [stream]="run $work/run.yaml --decode stream --checkpoint 0 --out run --resume"

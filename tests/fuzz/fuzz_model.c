@@ -47,10 +47,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t limit, unsigned seed)
 {
-    fuzz_input in = fuzz_input_of(data, size, limit, seed);
-    const uint8_t *zero = size > 0 ? memchr(data, 0, size) : NULL;
-    if (fuzz_one_in(&in, 6))
-        return LLVMFuzzerMutate(data, size, limit);
-    fuzz_mutate_json(&in, 0, zero != NULL ? (size_t)(zero - data) : size);
-    return in.size;
+    return fuzz_mutate_header(data, size, limit, seed);
 }

@@ -35,6 +35,8 @@ bool fuzz_copy(fuzz_input *in, size_t from, size_t size, size_t to);
 size_t fuzz_mutate_part(fuzz_input *in, size_t at, size_t size);
 /* One change to a JSON text, or to a part of the input that is one; returns the size of that part. */
 size_t fuzz_mutate_json(fuzz_input *in, size_t at, size_t size);
+/* A mutator of what fuzz_file_from_header() reads: one change to the JSON in front of the first 0. */
+size_t fuzz_mutate_header(uint8_t *data, size_t size, size_t limit, unsigned seed);
 /* One change to a pickle. */
 size_t fuzz_mutate_pickle(fuzz_input *in, size_t at, size_t size);
 /* One change to a YAML text. */

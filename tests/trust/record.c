@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,25 +99,21 @@ static ino_t number_of(const char *path)
     return lstat(path, &about) == 0 ? about.st_ino : 0;
 }
 
-#define OPEN(name) \
-    int name(const char *path, int flags, ...) \
-    { \
-        va_list arguments; \
-        va_start(arguments, flags); \
-        mode_t rights = flags & O_CREAT ? va_arg(arguments, mode_t) : 0; \
-        va_end(arguments); \
-        pthread_mutex_lock(&one_at_a_time); \
-        int there = number_of(path) != 0; \
-        int fd = NEXT(#name, int (*)(const char *, int, ...))(path, flags, rights); \
-        if (fd >= 0 && !there && (flags & O_CREAT)) \
-            record("make", number_of(path), 0, path, NULL, NULL, 0); \
-        if (fd >= 0 && there && (flags & O_TRUNC)) \
-            record_fd("cut", fd, 0, NULL, 0); \
-        pthread_mutex_unlock(&one_at_a_time); \
-        return fd; \
-    }
-OPEN(open)
-OPEN(open64)
+static int open_recorded(int (*next)(const char *, int, ...), const char *path, int flags, mode_t rights)
+{
+    pthread_mutex_lock(&one_at_a_time);
+    bool there = number_of(path) != 0;
+    int fd = next(path, flags, rights);
+    if (fd >= 0 && !there && (flags & O_CREAT))
+        record("make", number_of(path), 0, path, NULL, NULL, 0);
+    if (fd >= 0 && there && (flags & O_TRUNC))
+        record_fd("cut", fd, 0, NULL, 0);
+    pthread_mutex_unlock(&one_at_a_time);
+    return fd;
+}
+
+REPLACE_OPEN_BY(open, open_recorded(next, path, flags, rights))
+REPLACE_OPEN_BY(open64, open_recorded(next, path, flags, rights))
 
 ssize_t write(int fd, const void *data, size_t size)
 {

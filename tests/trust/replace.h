@@ -9,15 +9,19 @@
 
 #define NEXT(name, type) ((type)(uintptr_t)dlsym(RTLD_NEXT, name))
 
-/* open or open64; refuses(path, flags) sets errno where it does. */
-#define REPLACE_OPEN(name, refuses) \
+/* open or open64; `result` may call `next`, which is the function of the C library. */
+#define REPLACE_OPEN_BY(name, result) \
     int name(const char *path, int flags, ...) \
     { \
         va_list arguments; \
         va_start(arguments, flags); \
         mode_t rights = flags & O_CREAT ? va_arg(arguments, mode_t) : 0; \
         va_end(arguments); \
-        return refuses(path, flags) ? -1 : NEXT(#name, int (*)(const char *, int, ...))(path, flags, rights); \
+        int (*next)(const char *, int, ...) = NEXT(#name, int (*)(const char *, int, ...)); \
+        return result; \
     }
+
+/* refuses(path, flags) sets errno where it does. */
+#define REPLACE_OPEN(name, refuses) REPLACE_OPEN_BY(name, refuses(path, flags) ? -1 : next(path, flags, rights))
 
 #endif

@@ -6,6 +6,7 @@
 # usage: test_crash.sh PROGRAM MAKE_IMAGES RECORD_LIBRARY HEAP_LIBRARY [DISKS|all [SEED [COMMAND...]]]
 #   DISKS: how many are tried of each command (default: 3)
 crash=$(realpath "$(dirname "$0")")/crash.py
+. "$(dirname "$0")/smallest.sh"
 . "$(dirname "$0")/common.sh"
 record=$3 heap=$4 disks=${5:-3} seed=${6:-$$}
 shift $(($# < 6 ? $# : 6))
@@ -24,22 +25,8 @@ some() { # FOLDER FIRST LAST: five photos of each of these classes
 some inputs/first 1 2
 some inputs/photos 1 4
 some inputs/second 5 5
-cat >inputs/learn.yaml <<YAML
-size: 14
-net: resnet-small
-net_width: 2
-generator: generator-small
-generator_width: 4
-noise: 4
-batch: 4
-min_steps: 2
-epochs: 2
-refine_epochs: 1
-milestone: [1]
-inversion_steps: 2
-crop_pad: 0
-YAML
-{ echo "data: $work/inputs/photos"; echo "tasks: 2"; grep -v min_steps inputs/learn.yaml; } >inputs/run.yaml
+{ smallest 2; echo "min_steps: 2"; } >inputs/learn.yaml
+{ echo "data: $work/inputs/photos"; echo "tasks: 2"; smallest 2; } >inputs/run.yaml
 "$program" learn inputs/first --preset inputs/learn.yaml --threads 1 --out inputs/one.safetensors >/dev/null 2>&1
 
 # Two methods are one after the other; a model replaces an older one.

@@ -18,6 +18,7 @@ if [ "${1:-}" = --list ]; then
     exit
 fi
 fixtures=$(realpath "$(dirname "$0")/../fixtures/pictures")
+. "$(dirname "$0")/smallest.sh"
 . "$(dirname "$0")/common.sh"
 fault=$3 heap=$4 calls=$5 use_api=$6 make_weights=$7 points=${8:-4} seed=${9:-$$}
 shift $(($# < 9 ? $# : 9))
@@ -43,26 +44,12 @@ mkdir inputs/pictures
 pictures=(inputs/first/*/* inputs/second/*/*)
 cp "${pictures[0]}" "${pictures[-6]}" "${pictures[-1]}" inputs/pictures
 printf 'P5\n16 16\n255\n%0256d' 0 >inputs/pictures/grey.pgm
-cat >inputs/learn.yaml <<YAML
-size: 14
-net: resnet-small
-net_width: 2
-generator: generator-small
-generator_width: 4
-noise: 4
-batch: 4
-min_steps: 1
-epochs: 2
-refine_epochs: 1
-milestone: [1]
-inversion_steps: 1
-crop_pad: 0
-YAML
+{ smallest 1; echo "min_steps: 1"; } >inputs/learn.yaml
 mkdir -p inputs/watched/cwd
 for step in 1 2 3; do
     echo '{"event":"step","time":1,"task":1,"stage":"training","step":'$step',"steps":9,"loss":{"ce":2},"total_loss":'$step'}'
 done >inputs/watched/cwd/events.jsonl
-{ echo "data: ../inputs/photos"; echo "tasks: 2"; grep -v min_steps inputs/learn.yaml; } >inputs/run.yaml
+{ echo "data: ../inputs/photos"; echo "tasks: 2"; smallest 1; } >inputs/run.yaml
 # Formats of optional libraries, and what is left out. (libtiff 4.5.0 and libwebp 1.2.4 themselves crash at some requests
 # with other compressions than these.)
 mkdir -p inputs/formats/{bar,cross}-plain-{cyan,yellow}
