@@ -95,6 +95,18 @@ __device__ inline void add_row(typename Shape::sums &sum, const unsigned (&weigh
                 multiply_add(sum[tile][row - y], weight[y * 3 + x], pixels[x] + operand * 2);
 }
 
+/* each(tile, row, i) for every pair of channels that a thread has of a task's results; i: of its two pixels. */
+template <typename Shape, typename Each> __device__ inline void for_results(Each each)
+{
+#pragma unroll
+    for (int row = 0; row < CHAIN_ROWS; row++)
+#pragma unroll
+        for (int tile = 0; tile < Shape::TILES; tile++)
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+                each(tile, row, i);
+}
+
 /* The sums of a task: `map` is where its pixels begin, one row above and one column left of its results. */
 template <typename Shape>
 __device__ inline void multiply_task(typename Shape::sums &sum, const unsigned (&offset)[3], unsigned map,

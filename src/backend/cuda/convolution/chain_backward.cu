@@ -105,21 +105,10 @@ template <typename Shape> struct back_finish : chain_results<Shape> {
         return (unsigned *)(sum + (Shape::LARGE ? in_tensor(tile, row, i) * 2 : in_map(tile, row, i)));
     }
 
-    template <typename Each> __device__ void for_all(Each each)
-    {
-#pragma unroll
-        for (int row = 0; row < CHAIN_ROWS; row++)
-#pragma unroll
-            for (int tile = 0; tile < Shape::TILES; tile++)
-#pragma unroll
-                for (int i = 0; i < 2; i++)
-                    each(tile, row, i);
-    }
-
     /* Long before they are used. */
     __device__ void fetch()
     {
-        for_all([this](int tile, int row, int i) {
+        for_results<Shape>([this](int tile, int row, int i) {
             raw[tile][row][i] = 0;
             if (inside(tile))
                 raw[tile][row][i] = __ldg((const unsigned *)(raw_from + in_tensor(tile, row, i)));
@@ -129,7 +118,7 @@ template <typename Shape> struct back_finish : chain_results<Shape> {
     /* dL/dvalue of the link before: to dL/draw of it. */
     template <bool ADDS> __device__ void take(const typename Shape::sums &sums)
     {
-        for_all([this, &sums](int tile, int row, int i) {
+        for_results<Shape>([this, &sums](int tile, int row, int i) {
             float2 v = make_float2(sums[tile][row][i], sums[tile][row][2 + i]);
             if (ADDS) {
                 float2 old = unpack2(*sum_at(tile, row, i));
@@ -149,7 +138,7 @@ template <typename Shape> struct back_finish : chain_results<Shape> {
     /* dL/dvalue of what the first link read. */
     template <bool ADDS> __device__ void leave(const typename Shape::sums &sums)
     {
-        for_all([this, &sums](int tile, int row, int i) {
+        for_results<Shape>([this, &sums](int tile, int row, int i) {
             int at = in_tensor(tile, row, i);
             float2 v = make_float2(sums[tile][row][i], sums[tile][row][2 + i]);
             if (!inside(tile))

@@ -62,13 +62,9 @@ template <typename Shape> struct forward_finish : chain_results<Shape> {
 
     template <bool FROZEN, bool ADDS, rc_act ACT> __device__ void take_all(const typename Shape::sums &sum)
     {
-#pragma unroll
-        for (int row = 0; row < CHAIN_ROWS; row++)
-#pragma unroll
-            for (int tile = 0; tile < Shape::TILES; tile++)
-#pragma unroll
-                for (int i = 0; i < 2; i++)
-                    take<FROZEN, ADDS, ACT>(make_float2(sum[tile][row][i], sum[tile][row][2 + i]), tile, row, i);
+        for_results<Shape>([&](int tile, int row, int i) {
+            take<FROZEN, ADDS, ACT>(make_float2(sum[tile][row][i], sum[tile][row][2 + i]), tile, row, i);
+        });
     }
 };
 

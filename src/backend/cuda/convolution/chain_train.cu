@@ -60,13 +60,7 @@ template <typename Shape> struct held_task {
 
     template <typename Each> __device__ void for_all(Each each)
     {
-#pragma unroll
-        for (int row = 0; row < CHAIN_ROWS; row++)
-#pragma unroll
-            for (int tile = 0; tile < Shape::TILES; tile++)
-#pragma unroll
-                for (int i = 0; i < 2; i++)
-                    each(raw[tile][row][i], tile, row, i);
+        for_results<Shape>([&](int tile, int row, int i) { each(raw[tile][row][i], tile, row, i); });
     }
 
     /* Rounds the products, and leaves the task's sums at `to`. */
