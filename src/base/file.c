@@ -221,10 +221,12 @@ bool rc_file_exists(const char *path)
 
 struct rc_file_writer {
     int fd;
-    int error;       /* of the append that failed; 0: none failed */
+    int error;       /* of the write that failed; 0: none failed */
     char *path;      /* as it was named; these three stand behind the structure, in the same block */
     char *target;    /* the file that is made or replaced: where links lead to */
     char *temporary; /* beside it */
+    size_t held;     /* bytes that are not written yet: tables are appended number by number */
+    char buffer[1 << 13];
 };
 
 static const char temporary_mark[] = ".tmp-";
@@ -236,7 +238,10 @@ static rc_file_writer *writer_new(const char *path, const char *target)
     rc_file_writer *writer = rc_alloc(NULL, sizeof *writer + path_size + 2 * target_size + TEMPORARY_ROOM);
     if (writer == NULL)
         return NULL;
-    *writer = (rc_file_writer){.fd = -1, .path = (char *)(writer + 1)};
+    writer->fd = -1;
+    writer->error = 0;
+    writer->held = 0;
+    writer->path = (char *)(writer + 1);
     writer->target = writer->path + path_size;
     writer->temporary = writer->target + target_size;
     memcpy(writer->path, path, path_size);
@@ -336,20 +341,40 @@ rc_status rc_file_writer_open(const char *path, rc_file_writer **writer)
     return RC_OK;
 }
 
-rc_status rc_file_writer_append(rc_file_writer *writer, const void *data, size_t size)
+static void put(rc_file_writer *writer, const char *next, size_t size)
 {
-    const char *next = data;
     while (size > 0 && writer->error == 0) {
-        ssize_t put = write(writer->fd, next, size);
-        if (put >= 0) {
-            next += put;
-            size -= (size_t)put;
+        ssize_t done = write(writer->fd, next, size);
+        if (done >= 0) {
+            next += done;
+            size -= (size_t)done;
         } else if (errno != EINTR) {
             writer->error = errno;
         }
     }
+}
+
+static rc_status put_held(rc_file_writer *writer)
+{
+    put(writer, writer->buffer, writer->held);
+    writer->held = 0;
     errno = writer->error;
     return writer->error == 0 ? RC_OK : fail_errno("write", writer->path);
+}
+
+rc_status rc_file_writer_append(rc_file_writer *writer, const void *data, size_t size)
+{
+    if (size > sizeof writer->buffer - writer->held) {
+        RC_TRY(put_held(writer));
+        size_t whole = size - size % sizeof writer->buffer; /* past the buffer */
+        put(writer, data, whole);
+        data = (const char *)data + whole;
+        size -= whole;
+    }
+    if (size > 0)
+        memcpy(writer->buffer + writer->held, data, size);
+    writer->held += size;
+    return writer->error == 0 ? RC_OK : put_held(writer);
 }
 
 void rc_file_writer_line(void *writer, const char *text)
@@ -414,7 +439,7 @@ static int rename_new(const char *from, const char *to)
 
 rc_status rc_file_writer_finish(rc_file_writer *writer)
 {
-    rc_status status = rc_file_writer_append(writer, "", 0); /* reports an earlier failure */
+    rc_status status = put_held(writer); /* reports an earlier failure, too */
     if (writer->fd < 0)
         return status;
     if (status == RC_OK && rc_file_sync(writer->fd) != 0)

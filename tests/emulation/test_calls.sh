@@ -4,9 +4,10 @@
 # half done, and goes on to the bytes of one that was left alone; or it has done without, and has these bytes at once.
 #
 # usage: test_calls.sh PROGRAM MAKE_IMAGES MODULE [POINTS|all [SEED [COMMAND...]]]
-#   POINTS: how many calls of each command fail (default: 4), drawn by the seed
+#   POINTS: how many calls of each command fail (default: 4), drawn by the seed. PART, TRIED: ../trust/points.sh
 set -euo pipefail
 . "$(dirname "$0")/../trust/smallest.sh"
+. "$(dirname "$0")/../trust/points.sh"
 program=$(realpath "$1") make_images=$(realpath "$2") points=${4:-4} seed=${5:-$$}
 RECOLLECT_CUDA_MODULE=$(realpath "$3")
 export RECOLLECT_CUDA_MODULE
@@ -37,38 +38,49 @@ made() { (cd "$1" && find . -name '*.safetensors' -o -name '*.png' -o -name '*.t
 
 violations=0
 violated() {
+    outcome=violation
     violations=$((violations + 1))
     echo "VIOLATION: $command, call $number ($(cat told 2>/dev/null)): $*"
 }
 
+try() { # one call fails
+    local code=0
+    rm -rf state told && mkdir state
+    execute "$command" "call:$number" || code=$?
+    case $code in
+        0)
+            outcome=unharmed
+            [ "$(made state)" = "$expected" ] || violated "code 0, but it left $(made state | diff - <(echo "$expected"))"
+            [ "$command" != predict ] || [ "$(<out)" = "$answers" ] || violated "code 0, but it said $(<out)"
+            ;;
+        1)
+            outcome=refused
+            [[ $(<message) == *recollect:\ * ]] || violated "no message: $(<message)"
+            [ -z "$(find state -name '*.tmp-*')" ] || violated "half a file: $(find state -name '*.tmp-*')"
+            [[ ${commands[$command]} == run\ * ]] || [ -z "$(made state)" ] || violated "half done: $(made state); $(<message)"
+            execute "$command" || { violated "code $? when it is asked again: $(<message)"; return; }
+            [ "$(made state)" = "$expected" ] || violated "then it left $(made state | diff - <(echo "$expected"))"
+            ;;
+        *) violated "code $code: $(<message)" ;;
+    esac
+}
+
 sweep() { # COMMAND
-    local command=$1 expected answers all number numbers code unharmed=0 tried=0
+    local command=$1 expected answers all number outcome unharmed=0 tried=0
+    if all_tried "$command" || time_is_up; then return; fi
     rm -rf state && mkdir state
     execute "$command" || { echo "test_calls: FAILED: $command without a fault: $(<message)" >&2; exit 1; }
     expected=$(made state) answers=$(<out) all=$(sed -n 's/^calls //p' counts)
-    if [ "$points" = all ]; then numbers=$(seq "$all"); else
-        numbers=$(for ((i = 0; i < points; i++)); do echo $((1 + (RANDOM * 32768 + RANDOM) % all)); done)
-    fi
-    for number in $numbers; do
-        rm -rf state told && mkdir state
-        code=0
-        execute "$command" "call:$number" || code=$?
+    if [ "$points" = all ]; then seq "$all"; else
+        for ((i = 0; i < points; i++)); do echo $((1 + (RANDOM * 32768 + RANDOM) % all)); done
+    fi >numbers
+    outcome "$command" all "$(wc -l <numbers)"
+    for number in $(to_try "$command" <numbers); do
+        if time_is_up; then break; fi
+        try
+        outcome "$command" "$number" $outcome
         tried=$((tried + 1))
-        case $code in
-            0)
-                unharmed=$((unharmed + 1))
-                [ "$(made state)" = "$expected" ] || violated "code 0, but it left $(made state | diff - <(echo "$expected"))"
-                [ "$command" != predict ] || [ "$(<out)" = "$answers" ] || violated "code 0, but it said $(<out)"
-                ;;
-            1)
-                [[ $(<message) == *recollect:\ * ]] || violated "no message: $(<message)"
-                [ -z "$(find state -name '*.tmp-*')" ] || violated "half a file: $(find state -name '*.tmp-*')"
-                [[ ${commands[$command]} == run\ * ]] || [ -z "$(made state)" ] || violated "half done: $(made state); $(<message)"
-                execute "$command" || { violated "code $? when it is asked again: $(<message)"; continue; }
-                [ "$(made state)" = "$expected" ] || violated "then it left $(made state | diff - <(echo "$expected"))"
-                ;;
-            *) violated "code $code: $(<message)" ;;
-        esac
+        if [ $outcome = unharmed ]; then unharmed=$((unharmed + 1)); fi
     done
     # Calls of the command, points that were tried, unharmed, refused.
     echo "figures: $command $all $tried $unharmed $((tried - unharmed))"

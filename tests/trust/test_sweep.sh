@@ -5,20 +5,22 @@
 # with the bytes of a whole one. Every violation is told; the figures of each command come last.
 #
 # usage: test_sweep.sh PROGRAM MAKE_IMAGES FAULT_LIBRARY HEAP_LIBRARY CALLS_LIBRARY USE_API MAKE_WEIGHTS
-#                      [POINTS|all [SEED [COMMAND...]]]
+#                      [POINTS|all|POINT [SEED [COMMAND...]]]
 #   POINTS: how many requests of the heap fail in each command (the first, the last, some by the seed, the others evenly),
-#   in each of the two ways, and half as many system calls, drawn by the seed, where `swept` names it; all: every one, in every way.
-#   SWEEPS: what fails, of "heap calls" (default: both). test_sweep.sh --list: the names of the commands
+#   in each of the two ways, and half as many system calls, drawn by the seed, where `swept` names it; all: every one, in
+#   every way. POINT: one, as a violation names it, such as heap:once:17 or eio:from:3.
+#   SWEEPS: what fails, of "heap calls" (default: both). PART, TRIED: points.sh. test_sweep.sh --list: names of commands
 order=(info info-json info-machine predict predict-json predict-csv predict-list predict-formats eval eval-json
     eval-folders eval-formats eval-lists eval-tiny eval-idx eval-cifar learn learn-json learn-more learn-more-json learn-resume dream
     dream-beside dream-again import import-old import-safetensors export-onnx export-torch export-c learn-head analyze-ledger analyze-dkl analyze-norms analyze-gradient analyze-cost
-    pack report api run run-killed run-done run-two watch)
+    pack report api run run-killed run-done run-two watch reproduce reproduce-merge)
 if [ "${1:-}" = --list ]; then
     printf '%s\n' "${order[@]}"
     exit
 fi
 fixtures=$(realpath "$(dirname "$0")/../fixtures/pictures")
 . "$(dirname "$0")/smallest.sh"
+. "$(dirname "$0")/points.sh"
 . "$(dirname "$0")/common.sh"
 fault=$3 heap=$4 calls=$5 use_api=$6 make_weights=$7 points=${8:-4} seed=${9:-$$}
 shift $(($# < 9 ? $# : 9))
@@ -92,6 +94,14 @@ done >cifar-10-batches-bin/test_batch.bin
 for i in 1 2 3 4 5; do cp cifar-10-batches-bin/test_batch.bin cifar-10-batches-bin/data_batch_$i.bin; done
 printf 'name %d\n' 0 1 2 3 4 5 6 7 8 9 >cifar-10-batches-bin/batches.meta.txt
 tar czf inputs/cifar.tar.gz cifar-10-batches-bin
+# A CIFAR-100 of one grey image a class: two labels, three planes.
+mkdir inputs/cifar100
+printf -v planes '%3072s' ''
+for ((label = 0; label < 100; label++)); do
+    printf -v octal %03o "$label"
+    printf -v shade "\\$(printf %03o $((33 + label * 7 % 90)))"
+    printf "\\000\\$octal%s" "${planes// /$shade}"
+done | tee inputs/cifar100/train.bin >inputs/cifar100/test.bin
 for data in folders lists tiny idx cifar.tar.gz; do
     "$program" learn inputs/$data --preset inputs/learn.yaml --threads 1 --out inputs/${data%.tar.gz}.safetensors \
         >/dev/null 2>message || fail "learning from $data: $(<message)"
@@ -106,6 +116,9 @@ printf 'a\nb\n' >inputs/labels
 mkdir made # beside `inputs`, as the folders of the commands are
 (cd made && "$program" run ../inputs/run.yaml --method cwd,joint --threads 1 --out ../inputs/past >/dev/null 2>../message) ||
     fail "a run: $(<message)"
+cell="reproduce fig-norm --only scheme-real-lce --scale 0.001 --threads 1" # the smallest that there is
+(cd made && "$program" $cell --data cifar100=../inputs/cifar100 --out ../inputs/paper >/dev/null 2>../message) ||
+    fail "a figure: $(<message)"
 
 one=../inputs/one.safetensors two=../inputs/two.safetensors
 declare -A commands=(
@@ -149,6 +162,8 @@ declare -A commands=(
     [analyze-gradient]="analyze gradient ../inputs/past --method cwd --threads 1"
     [analyze-cost]="analyze cost ../inputs/past --json --threads 1"
     [run]="run ../inputs/run.yaml --method cwd --threads 1 --checkpoint 0 --out run --resume"
+    [reproduce]="$cell --data cifar100=../inputs/cifar100 --out paper"
+    [reproduce-merge]="$cell --merge ../inputs/paper --out paper"
 )
 commands[api]="../inputs/learn.yaml ../inputs/first ../inputs/second ../inputs/pictures/grey.pgm \
     ../inputs/weights.safetensors new.safetensors"
@@ -266,12 +281,12 @@ check_refused() {
         execute none "$command" || [[ $(<message) == *"'new.safetensors' is there already"* ]] ||
             { violated "code $? when asked again: $(<message)"; return; }
         left=$(rm -f state/new.safetensors.part; differs state "expected.$command")
-    elif [[ $command == run* ]]; then
-        for left in state/run/**/*.tmp-*; do
+    elif [[ $command == run* || $command == reproduce* ]]; then
+        for left in state/{run,paper}/**/*.tmp-*; do
             [ -e "before${left#state}" ] || violated "left over: $left"
         done
         execute none "$command" || { violated "code $? when resumed: $(<message)"; return; }
-        cmp -s out "expected.$command.out" || [[ $command == run || $command == run-killed || $command == run-two ]] ||
+        cmp -s out "expected.$command.out" || [[ $command != run-done ]] ||
             violated "resumed, it says: $(diff out "expected.$command.out" || true)"
         left=$(differs state "expected.$command")
     elif [[ $command == learn*-json && $(<message) == *"was saved as '"*"', but cannot be described"* ]]; then
@@ -365,6 +380,10 @@ expect() { # COMMAND
 # What fails in a command, one a line.
 faults() { # COMMAND
     local all=$1 kind way number
+    if [[ $points == *:* ]]; then
+        echo "$points"
+        return
+    fi
     if [[ " $sweeps " == *" heap "* ]]; then
         choose "$(<"expected.$1.calls")" | sed 's/.*/heap:once:&\nheap:from:&/'
     fi
@@ -391,7 +410,8 @@ declare -A ways=([eio]="once from" [enospc]="once from" [edquot]=once [eintr]="o
     [limits]="once from" [remove]=once)
 
 sweep() { # COMMAND
-    local command=$1 all point unharmed=0 tried=0 violations=0 began=$SECONDS clean=false reads_only=false
+    local command=$1 all point before unharmed=0 tried=0 violations=0 began=$SECONDS clean=false reads_only=false
+    if all_tried "$command" || time_is_up; then return; fi
     expect "$command"
     prepare "$command"
     if [ -z "$(differs before "expected.$command")" ]; then reads_only=true; fi
@@ -400,9 +420,18 @@ sweep() { # COMMAND
     if [[ " $sweeps " == *" calls "* ]]; then
         all=$((all + $(awk '{ n += $2 } END { print n }' "expected.$command.kinds")))
     fi
-    for point in $(faults "$command"); do
+    faults "$command" >faults
+    outcome "$command" all "$(wc -l <faults)"
+    for point in $(to_try "$command" <faults); do
+        if time_is_up; then break; fi
+        before="$unharmed $violations"
         try "$point"
         tried=$((tried + 1))
+        case "$unharmed $violations" in
+            "$before") outcome "$command" "$point" refused ;;
+            *" ${before#* }") outcome "$command" "$point" unharmed ;;
+            *) outcome "$command" "$point" violation ;;
+        esac
     done
     # Requests of the command, points that were tried, unharmed, refused, violations, seconds.
     echo "figures: $command $all $tried $unharmed $((tried - unharmed)) $violations $((SECONDS - began))"
@@ -411,7 +440,9 @@ sweep() { # COMMAND
 
 total=0 wrong=0
 for command in "${order[@]}"; do
-    if [ ${#only[@]} -eq 0 ] || [[ " ${only[*]} " == *" $command "* ]]; then
+    # (A sample without names leaves out `reproduce`, which takes a second each time: it is a run and what
+    # reproduce-merge does.)
+    if [[ ${#only[@]} -eq 0 && ($points == all || $command != reproduce) || " ${only[*]} " == *" $command "* ]]; then
         sweep "$command"
     fi
 done

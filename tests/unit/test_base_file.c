@@ -227,9 +227,12 @@ static void a_full_disk_leaves_the_old_file(void **state)
 
     rc_file_writer *writer;
     rc_status opened = rc_file_writer_open("data", &writer);
-    rc_status first = rc_file_writer_append(writer, much, 4000), second = rc_file_writer_append(writer, much, 4000);
+    rc_status first = rc_file_writer_append(writer, much, 4000), second = rc_file_writer_append(writer, much, 10000);
     rc_status third = rc_file_writer_append(writer, much, 1);
     rc_status committed = rc_file_writer_commit(writer);
+    rc_status at_last = rc_file_writer_open("data", &writer); /* what is held back fails at the commit */
+    if (at_last == RC_OK && rc_file_writer_append(writer, much, 6000) == RC_OK)
+        at_last = rc_file_writer_commit(writer);
     setrlimit(RLIMIT_FSIZE, &before);
     signal(SIGXFSZ, SIG_DFL);
 
@@ -240,6 +243,7 @@ static void a_full_disk_leaves_the_old_file(void **state)
     assert_int_equal(second, RC_IO);
     assert_int_equal(third, RC_IO);
     assert_int_equal(committed, RC_IO);
+    assert_int_equal(at_last, RC_IO);
     assert_string_equal(rc_message(), "cannot write 'data': File too large"); /* the reason stays */
     assert_content("data", "old");
     assert_int_equal(files_here(), 1);
@@ -260,6 +264,28 @@ static void pieces_appear_at_the_commit(void **state)
     assert_content("data", "one two");
     assert_int_equal(files_here(), 1);
     assert_int_equal(rc_bytes_allocated(), before);
+}
+
+/* Pieces smaller and larger than what the writer holds back, which is a power of two. */
+static void pieces_of_any_size_stay_in_order(void **state)
+{
+    (void)state;
+    enum { MOST = 1 << 18 };
+    static const size_t sizes[] = {1, 8191, 8192, 8193, 0, 1, 20000, 3, 16384, 8189, 4, 65536, 5, 40000};
+    static char bytes[MOST];
+    rc_file_writer *writer;
+    size_t used = 0, size;
+    char *read;
+    for (size_t i = 0; i < MOST; i++)
+        bytes[i] = (char)(i * 2654435761u >> 13);
+    assert_int_equal(rc_file_writer_open("data", &writer), RC_OK);
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; used += sizes[i++])
+        assert_int_equal(rc_file_writer_append(writer, bytes + used, sizes[i]), RC_OK);
+    assert_int_equal(rc_file_writer_commit(writer), RC_OK);
+    assert_int_equal(rc_file_read("data", MOST, &read, &size), RC_OK);
+    assert_int_equal(size, used);
+    assert_memory_equal(read, bytes, used);
+    rc_free(NULL, read);
 }
 
 static void an_abort_leaves_nothing(void **state)
@@ -580,6 +606,7 @@ int main(void)
         IN_FOLDER(devices_and_folders_are_never_replaced),
         IN_FOLDER(a_full_disk_leaves_the_old_file),
         IN_FOLDER(pieces_appear_at_the_commit),
+        IN_FOLDER(pieces_of_any_size_stay_in_order),
         IN_FOLDER(an_abort_leaves_nothing),
         IN_FOLDER(a_failed_rename_leaves_nothing),
         IN_FOLDER(writers_do_not_meet),

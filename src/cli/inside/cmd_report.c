@@ -29,15 +29,13 @@ static bool choose_out(int count, char **arguments, char path[RC_PATH_SIZE])
 static int save(const char *out, const rc_text *text, const rc_report_about *about)
 {
     rc_text size = {0};
-    rc_status status = rc_file_write_atomic(out, text->bytes, text->used);
-    if (status != RC_OK)
-        return rc_failed(rc_command_report.name, status);
     rc_text_size(&size, (double)text->used);
-    rc_print("%s: %d run%s of %d method%s%s, %s", out, about->runs, about->runs == 1 ? "" : "s", about->methods,
-             about->methods == 1 ? "" : "s", about->done < about->runs ? ", not all finished" : "",
-             size.status == RC_OK ? size.bytes : "");
+    rc_status status = size.status == RC_OK ? rc_file_write_atomic(out, text->bytes, text->used) : size.status;
+    if (status == RC_OK)
+        rc_print("%s: %d run%s of %d method%s%s, %s", out, about->runs, about->runs == 1 ? "" : "s", about->methods,
+                 about->methods == 1 ? "" : "s", about->done < about->runs ? ", not all finished" : "", size.bytes);
     rc_text_free(&size);
-    return RC_EXIT_DONE;
+    return status == RC_OK ? RC_EXIT_DONE : rc_failed(rc_command_report.name, status);
 }
 
 static int make(const rc_report_settings *settings, const char *out)
