@@ -143,7 +143,8 @@ static rc_status look_at_beginning(const char *path)
     RC_TRY(rc_image_kind_at(path, &kind));
     if (kind->decode != NULL)
         return RC_OK;
-    return rc_fail(refuse(kind, path), "cannot decode '%.600s': %s", path, rc_message());
+    rc_status status = refuse(kind, path); /* first: its message is part of the other */
+    return rc_fail(status, "cannot decode '%.600s': %s", path, rc_message());
 }
 
 rc_status rc_image_read(const char *path, const rc_image_options *options, rc_image *image)
