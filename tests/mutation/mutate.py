@@ -2,9 +2,9 @@
 one fails. docs/mutation.md says how to read the results; script/mutate starts it.
 
 A mutant is compiled alone, into a small shared library that the tests preload: it takes the place of the file's
-functions in librecollect.so, which the tests of the preset `mutate` link. A mutant of a CUDA file is linked with the other
-objects of the emulated module, which the tests of the emulation load. Nothing else is built again, and all jobs share one
-build folder."""
+functions in librecollect.so, which the tests and the program of the preset `mutate` link. A mutant of a CUDA file is linked
+with the other objects of the emulated module, which the tests of the emulation load. Nothing else is built again, and all
+jobs share one build folder."""
 
 import argparse
 import concurrent.futures
@@ -13,6 +13,7 @@ import hashlib
 import itertools
 import json
 import os
+import queue
 import shlex
 import shutil
 import signal
@@ -27,13 +28,12 @@ import mutants
 # Of the mutants that are neither equivalent nor accepted, so many must die: in src/cil, and elsewhere.
 LEAST_SHARE, LEAST_SHARE_ELSEWHERE = 0.95, 0.90
 MEMORY = 24 << 20        # kB of address space of a test: heap.c keeps 8 << 20 of them apart
-LARGEST_FILE = 1 << 20   # blocks of 512 bytes
+LARGEST_FILE = 12 << 20  # blocks of 512 bytes: some tests make a file of 5 GiB that has nothing in it
 # What heap.c stands in front of: a test may have a posix_memalign of its own, and parts of arenas are kept apart.
 WRAPPED = "-Wl,--wrap=posix_memalign,--wrap=rc_arena_take,--wrap=rc_arena_take_array"
-# The tests of the emulated module, and what their environment says besides the module's path.
-MODULE = "module.so"
-MODULE_OBJECTS = "tests/CMakeFiles/emulated_cuda.dir/**/*.o"
-MODULE_TESTS = {"check_module": {}, "check_fused": {}, "test_oracle_rows": {"RECOLLECT_TEST_BACKEND": "cuda:fp32"}}
+# The tests of the library, and those of the emulated module, by their labels in ctest.
+LABELS, MODULE_LABELS = {"unit", "cli", "story", "fuzz"}, {"emulation"}
+MODULE, MODULE_OBJECTS = "lib/libemulated_cuda.so", "tests/CMakeFiles/emulated_cuda.dir/**/*.o"
 
 
 def sha(*parts):
@@ -64,18 +64,13 @@ class Run:
         self.code, self.timeout, self.cpu = code, timeout, cpu
 
 
-def run_test(program, library, cpu_limit, wall_limit, folder, environment=None):
+def run_test(test, library, cpu_limit, wall_limit, folder, environment=None):
     """Runs a test with a library in front of the others, or with another module, in a folder of its own. A hang shows in CPU
     time; wall time is for those that wait for each other, and generous, as the machine may be busy."""
-    env = dict(os.environ, TMPDIR=folder, **(environment or {}))
-    name = os.path.basename(program)
-    if library.endswith(MODULE):
-        env.update(MODULE_TESTS[name], RECOLLECT_CUDA_MODULE=library)
-        start = 'exec "$0" "$1"'
-    else: # the shell must not load it: it has none of the other files
-        start = 'export LD_PRELOAD="$1"; exec "$0"'
+    words, more = test.with_mutant(library, folder)
+    env = dict(os.environ, TMPDIR=folder, **more, **(environment or {}))
     limits = f"ulimit -c 0; ulimit -S -t {int(cpu_limit) + 1}; ulimit -v {MEMORY}; ulimit -f {LARGEST_FILE}"
-    process = subprocess.Popen(["/bin/sh", "-c", f"{limits}; {start}", program, library], env=env, cwd=folder,
+    process = subprocess.Popen(["/bin/sh", "-c", f'{limits}; exec "$@"', "sh", *words], env=env, cwd=folder,
                                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                                start_new_session=True)
     end, pause, late = time.monotonic() + wall_limit, 0.002, False
@@ -100,6 +95,56 @@ def kill_group(group):
         pass
 
 
+class Test:
+    """A test as ctest starts it: a program, or a script that starts programs of the build folder."""
+
+    def __init__(self, build, words, environment):
+        self.words, self.environment = words, environment
+        self.programs, self.module = os.path.join(build, "bin", ""), os.path.join(build, MODULE)
+
+    def files(self):
+        return [word for word in self.words if word != self.module and os.path.isfile(word)]
+
+    def missing(self):
+        return [word for word in self.words if word.startswith(self.programs) and not os.path.exists(word)]
+
+    def with_mutant(self, library, folder):
+        """The words and the environment that start it with a mutant of the library, or of the module."""
+        if library.endswith(os.path.basename(MODULE)):
+            return ([library if word == self.module else word for word in self.words],
+                    {name: library if value == self.module else value for name, value in self.environment.items()})
+        return [self.preloaded(word, library, folder) if word.startswith(self.programs) else word for word in self.words], \
+            self.environment
+
+    @staticmethod
+    def preloaded(program, library, folder):
+        """A program of the same name: a shell must not load the library, which lacks the other files."""
+        wrapper = os.path.join(folder, "with-mutant", os.path.basename(program))
+        os.makedirs(os.path.dirname(wrapper), exist_ok=True)
+        with open(wrapper, "w") as file:
+            file.write(f'#!/bin/sh\nLD_PRELOAD={shlex.quote(library)} exec {shlex.quote(program)} "$@"\n')
+        os.chmod(wrapper, 0o755)
+        return wrapper
+
+
+def tests_in(folder, chosen, labels):
+    """{name: Test} of those that were chosen, or of all with one of the labels."""
+    output = subprocess.run(["ctest", "--show-only=json-v1"], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True).stdout
+    tests = {}
+    for row in json.loads(output)["tests"] if output else []:
+        properties = {entry["name"]: entry["value"] for entry in row.get("properties", [])}
+        if row["name"] in chosen if chosen else labels & set(properties.get("LABELS", [])):
+            environment = dict(entry.split("=", 1) for entry in properties.get("ENVIRONMENT", []))
+            tests[row["name"]] = Test(os.path.abspath(folder), row.get("command", [""]), environment)
+    unknown = set(chosen or []) - set(tests)
+    if unknown or not tests:
+        sys.exit(f"mutate: ctest in {folder} knows no test {', '.join(sorted(unknown))}")
+    missing = sorted({path for test in tests.values() for path in test.missing()})
+    if missing:
+        sys.exit(f"mutate: build first: {', '.join(missing)}")
+    return tests
+
+
 class Build:
     """The build folder: how a file is compiled, and the tests."""
 
@@ -109,16 +154,11 @@ class Build:
         for entry in json.loads(read(os.path.join(folder, "compile_commands.json"))):
             path = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
             self.commands.setdefault(path, []).append(entry)
-        names = tests or list(MODULE_TESTS) if cuda else \
-            tests or [os.path.basename(path)[:-2] for path in sorted(glob.glob("tests/unit/test_*.c"))]
-        self.tests = {name: os.path.join(self.folder, "bin", name) for name in names}
-        missing = [name for name, path in self.tests.items() if not os.path.exists(path)]
-        if missing:
-            sys.exit(f"mutate: {self.folder} has no test {', '.join(missing)}: build it first")
+        self.tests = tests_in(folder, tests, MODULE_LABELS if cuda else LABELS)
         library = os.path.join(self.folder, "lib", "librecollect.so")
         self.library_hash = sha(read(library, "rb")) if os.path.exists(library) else ""
         guards = read(os.path.join(os.path.dirname(os.path.abspath(__file__)), "heap.c"), "rb") # every test runs on it
-        self.test_hash = {name: sha(read(path, "rb"), guards) for name, path in self.tests.items()}
+        self.test_hash = {name: sha(*(read(path, "rb") for path in test.files()), guards) for name, test in self.tests.items()}
 
     def compile_commands(self, path):
         """The commands of a file, which may be compiled more than once, each for a type or an instruction set: without
@@ -155,7 +195,7 @@ class Build:
         replaced = tuple(f"/{source.path}.o" for source in sources)
         others = [path for path in glob.glob(os.path.join(self.folder, MODULE_OBJECTS), recursive=True)
                   if not path.endswith(replaced)]
-        library = os.path.join(folder, MODULE)
+        library = os.path.join(folder, os.path.basename(MODULE))
         return library if quiet([compiler, "-shared", *more, *objects, *others, "-o", library]) else None
 
 
@@ -331,12 +371,15 @@ class Worker:
         for name in session.order(source.path, session.reach.tests_of(mutant)):
             if lives.get(name) == session.build.test_hash[name]:
                 continue
+            if session.is_enough([known for known in lives if lives[known] == session.build.test_hash.get(known)]):
+                break
             normal, folder = session.reach.seconds[name], os.path.join(self.folder, "run")
             os.makedirs(folder, exist_ok=True)
             run = run_test(session.build.tests[name], library, 3 * normal + 2, 30 * normal + 30, folder)
             shutil.rmtree(folder, ignore_errors=True)
-            if run.timeout or run.code != 0:
-                session.count_kill(source.path, name)
+            noticed = run.timeout or run.code != 0
+            session.count_try(source.path, name, noticed)
+            if noticed:
                 return {"status": "timeout" if run.timeout else "killed", "test": name}
             lives[name] = session.build.test_hash[name]
         return {"status": "survived", "lives": lives}
@@ -358,7 +401,7 @@ class Session:
         self.sources = [source for source in self.measured if source.path in options.files]
         os.makedirs(options.out, exist_ok=True)
         self.results = os.path.join(options.out, "results.jsonl")
-        self.rows, self.seen, self.kills = {}, {}, {}
+        self.rows, self.seen, self.kills, self.tries = {}, {}, {}, {}
         self.load()
 
     def load(self):
@@ -373,8 +416,10 @@ class Session:
                 self.rows[row["key"]] = row
                 if row["status"] in ("killed", "timeout", "survived"):
                     self.seen.setdefault((row["file"], row.get("object")), row["key"])
+                for name in row.get("lives", {}):
+                    self.count_try(row["file"], name, False)
                 if row.get("test"):
-                    self.count_kill(row["file"], row["test"])
+                    self.count_try(row["file"], row["test"], True)
 
     def chosen(self):
         """The mutants of this run."""
@@ -394,20 +439,30 @@ class Session:
             return False
         if row["status"] != "survived":
             return True
-        return all(row["lives"].get(name) == self.build.test_hash[name] for name in self.reach.tests_of(mutant))
+        names = self.reach.tests_of(mutant)
+        lived = [name for name in names if row["lives"].get(name) == self.build.test_hash[name]]
+        return len(lived) == len(names) or self.is_enough(lived)
+
+    def is_enough(self, lived):
+        """Has a mutant that lived through these tests had its share of time?"""
+        return sum(self.reach.seconds.get(name, 0) for name in lived) >= self.options.budget
 
     def is_first(self, path, digest, key):
         with self.lock:
             return self.seen.setdefault((path, digest), key) == key
 
-    def count_kill(self, path, name):
+    def count_try(self, path, name, noticed):
         with self.lock:
-            self.kills[path, name] = self.kills.get((path, name), 0) + 1
+            self.tries[path, name] = self.tries.get((path, name), 0) + 1
+            self.kills[path, name] = self.kills.get((path, name), 0) + noticed
 
     def order(self, path, names):
-        """What killed the most in the least time comes first; a test without kills counts as one with half of one."""
+        """What notices the most mutants of the file in the least time comes first; half of one try in advance for each."""
+        def worth(name):
+            rate = (self.kills.get((path, name), 0) + 0.5) / (self.tries.get((path, name), 0) + 1)
+            return -rate / (self.reach.seconds[name] + 0.02)
         with self.lock:
-            return sorted(names, key=lambda name: -(self.kills.get((path, name), 0) + 0.5) / (self.reach.seconds[name] + 0.02))
+            return sorted(names, key=worth)
 
     def record(self, row):
         with self.lock:
@@ -419,7 +474,8 @@ class Session:
         options = self.options
         folders = sorted({os.path.dirname(source.path) for source in self.measured})
         reach = f"reach-{sha(*folders)}.json"
-        self.reach = Reach(self.build, self.measured, os.path.join(options.build, "mutation", reach), options.jobs, options.slowest)
+        self.reach = Reach(self.build, self.measured, os.path.join(options.build, "mutation", reach), options.jobs,
+                           options.slowest)
         if not any(any(tests for tests in lines.values()) for lines in self.reach.lines.values()):
             sys.exit("mutate: no test runs a line of these files: is gcov there, and of the compiler's version?")
         if self.reach.failing:
@@ -429,20 +485,20 @@ class Session:
         if not self.reach.seconds:
             sys.exit("mutate: no test passes")
         picked = self.chosen()
-        # In the order of the sample: a run that is cut off has tried a fair part.
-        todo = sorted((pair for pair in picked if not self.is_done(*pair)), key=lambda pair: pair[1].choice(options.seed))
+        todo = in_turns([pair for pair in picked if not self.is_done(*pair)], options.seed)
         print(f"mutate: {len(picked)} mutants, {len(picked) - len(todo)} known; tests: {len(self.reach.seconds)}", flush=True)
         workers = [Worker(self) for _ in range(options.jobs)]
-        self.original = {source.path: sha(*(read(path, "rb") for path in workers[0].compile(source, source.text)))
-                         for source in self.sources}
+        with pool_of(options.jobs) as pool:
+            idle = queue_of(workers)
+            self.original = dict(pool.map(lambda source: self.compile_original(source, idle), self.sources))
         start = time.monotonic()
         end = start + options.time_limit if options.time_limit else None
-        queue, done = iter(todo), [0]
+        left, done = iter(todo), [0]
 
         def work(worker):
             while True:
                 with self.lock:
-                    pair = None if end and time.monotonic() > end else next(queue, None)
+                    pair = None if end and time.monotonic() > end else next(left, None)
                 if pair is None:
                     return
                 self.record(worker.try_one(*pair))
@@ -456,6 +512,30 @@ class Session:
         for worker in workers:
             worker.close()
         return picked, time.monotonic() - start
+
+
+    def compile_original(self, source, idle):
+        worker = idle.get()
+        digest = sha(*(read(path, "rb") for path in worker.compile(source, source.text)))
+        idle.put(worker)
+        return source.path, digest
+
+
+def queue_of(items):
+    idle = queue.SimpleQueue()
+    for item in items:
+        idle.put(item)
+    return idle
+
+
+def in_turns(pairs, seed):
+    """Folder by folder one, and in each folder in the order of the sample: a run that is cut off has tried a fair part."""
+    ranked, tried = [], {}
+    for source, mutant in sorted(pairs, key=lambda pair: pair[1].choice(seed)):
+        folder = os.path.dirname(source.path)
+        tried[folder] = tried.get(folder, 0) + 1
+        ranked.append((tried[folder], folder, len(ranked), (source, mutant)))
+    return [pair for *_, pair in sorted(ranked, key=lambda entry: entry[:3])]
 
 
 def top_level_lines(source):
@@ -519,9 +599,13 @@ def report(session, picked, seconds):
                     print(f"mutate: accepted, but {row['test']} notices it: {entry}")
         counts = table.setdefault(source.path, dict.fromkeys(names, 0))
         counts[status] += 1
-    total = {name: sum(counts[name] for counts in table.values()) for name in names}
+    folders = {}
+    for path, counts in table.items():
+        folders.setdefault(os.path.dirname(path), []).append(counts)
+    total = sum_of(table.values(), names)
     lines = [f"{'file':34}" + "".join(f"{name:>13}" for name in names) + f"{'dies':>9}"]
-    for path, counts in [*sorted(table.items()), ("all", total)]:
+    for path, counts in [*sorted(table.items()), *((f"{folder}/", sum_of(folders[folder], names)) for folder in sorted(folders)),
+                         ("all", total)]:
         lines.append(f"{path:34}" + "".join(f"{counts[name]:13d}" for name in names) + f"{100 * share(counts):8.1f}%")
     lines.append(f"{seconds:.0f} s with {session.options.jobs} jobs, sample {session.options.sample:g}")
     blocks = ["# Survivors without a reason. With a reason, a block belongs into tests/mutation/accepted.txt."]
@@ -543,6 +627,10 @@ def report(session, picked, seconds):
     print(f"mutate: {100 * share(total):.1f} % die ({100 * least:.0f} % must), {len(survivors)} survive without a "
           f"reason, {total['accepted']} with one, {total['not run']} were not run")
     return 0 if good else 1
+
+
+def sum_of(tables, names):
+    return {name: sum(counts[name] for counts in tables) for name in names}
 
 
 def stale_entries(session, accepted, used):
@@ -582,13 +670,16 @@ def parse(arguments):
     parser.add_argument("--seed", type=int, default=1, help="of the sample")
     parser.add_argument("--shard", default="1/1", help="K/N: the K-th of N parts")
     parser.add_argument("--slowest", type=float, default=6, help="seconds of CPU: a test that takes longer has no part")
+    parser.add_argument("--budget", type=float, default=float("inf"), help="seconds of CPU: a mutant that lives so long "
+                        "meets no further test; a run with more goes on with it")
     parser.add_argument("--time-limit", type=float, default=0, help="seconds after which no further mutant is begun")
     parser.add_argument("--list", action="store_true", help="print the mutants and try none")
     parser.add_argument("--fresh", action="store_true", help="forget earlier results")
     parser.add_argument("--build", default="build/mutate", help="build folder of the preset mutate")
     parser.add_argument("--out", default="build/mutate/mutation", help="folder of results and report")
     parser.add_argument("--accepted", default="tests/mutation/accepted.txt", help="survivors with a reason")
-    parser.add_argument("--test", action="append", dest="tests", help="name of a test (default: every unit test)")
+    parser.add_argument("--test", action="append", dest="tests", help="name of a test in ctest (default: those with "
+                        "the labels unit, cli, story and fuzz, or emulation)")
     options = parser.parse_args(arguments)
     options.files = sum([files_of(os.path.relpath(path)) for path in options.files], []) or default_files()
     try:

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # The tool that breaks the library, on a toy: each mutant that must be there is there and ends as it must, what must not be
-# touched is not, a stopped run goes on, reasons count. Skipped (77) without Python or gcov.
+# touched is not, a stopped run goes on, reasons count. Skipped (77) without Python, gcov or ctest.
 #
 # usage: test_mutate.sh COMPILER
 set -euo pipefail
 tool=$(cd "$(dirname "$0")" && pwd)/mutate.py
 compiler=$1
-if ! command -v python3 >/dev/null || ! command -v gcov >/dev/null; then
-    echo "skipped: needs python3 and gcov"
+if ! command -v python3 >/dev/null || ! command -v gcov >/dev/null || ! command -v ctest >/dev/null; then
+    echo "skipped: needs python3, gcov and ctest"
     exit 77
 fi
 folder=$(mktemp -d)
@@ -79,6 +79,7 @@ int main(void)
 END
 "$compiler" -Isrc/toy -fPIC -shared src/toy/toy.c -o build/lib/librecollect.so
 "$compiler" -Isrc/toy test.c -Lbuild/lib -lrecollect -Wl,-rpath,"$folder/build/lib" -o build/bin/test_toy
+echo "add_test(test_toy $folder/build/bin/test_toy)" >build/CTestTestfile.cmake
 cat >build/compile_commands.json <<END
 [{"directory": "$folder/build", "file": "$folder/src/toy/toy.c",
   "command": "$compiler -I$folder/src/toy -O3 -g -o toy.o -c $folder/src/toy/toy.c"},
@@ -205,12 +206,64 @@ grep -q 'toy.c:36 (no test runs this line)' out/survivors.txt || fail "it does n
 
 # Each of several tests is seen to run the file.
 cp build/bin/test_toy build/bin/test_twin
+echo "add_test(test_twin $folder/build/bin/test_twin)" >>build/CTestTestfile.cmake
 mutate --test test_twin --time-limit 0.001 >log || true
 python3 - <<'END' || fail "it does not see what the second test runs"
 import glob, json, sys
 rows = json.load(open(glob.glob("build/mutation/reach-*.json")[0]))
 sys.exit(not all(any(row["lines"]["src/toy/toy.c"]["lines"].values()) for row in rows.values()) or len(rows) != 2)
 END
+
+# A script's programs run with the mutant, and the script itself without; its environment is what ctest says.
+cat >program.c <<'END'
+#include <stdlib.h>
+#include "toy.h"
+
+int main(int count, char **words)
+{
+    return count == 2 ? toy_alone(atoi(words[1])) : 99;
+}
+END
+"$compiler" -Isrc/toy program.c -Lbuild/lib -lrecollect -Wl,-rpath,"$folder/build/lib" -o build/bin/program
+cat >toy.sh <<'END'
+[ -z "${LD_PRELOAD:-}" ] || exit 1
+"$1" "$NUMBER"
+[ $? -eq 6 ]
+END
+cat >>build/CTestTestfile.cmake <<END
+add_test(cli_toy "bash" "$folder/toy.sh" "$folder/build/bin/program")
+set_tests_properties(cli_toy PROPERTIES ENVIRONMENT "NUMBER=5" LABELS "cli")
+END
+python3 "$tool" src/toy/toy.c --build build --out with_script --accepted accepted.txt --jobs 2 >log || true
+grep -q 'tests: 1$' log || fail "without names it does not take the tests with a label"
+mv out without && mv with_script out
+expect killed 36 operator + -
+rm -r out && mv without out
+
+# A mutant that lives is given so much time, and goes on where more is given.
+mkdir -p src/few
+echo 'int few(int x); int few(int x) { return x > 10 ? 9 : x; }' >src/few/few.c
+echo 'int few(int x); int main(void) { return few(3) != 3 || few(12) != 9; }' >few_test.c
+"$compiler" -fPIC -shared src/few/few.c -o build/lib/libfew.so
+for test in test_few test_again; do
+    "$compiler" few_test.c -Lbuild/lib -lfew -Wl,-rpath,"$folder/build/lib" -o build/bin/$test
+    echo "add_test($test $folder/build/bin/$test)" >>build/CTestTestfile.cmake
+done
+cp build/compile_commands.json all.json
+echo "[{\"directory\": \"$folder\", \"file\": \"src/few/few.c\", \"command\": \"$compiler -c src/few/few.c\"}]" >build/compile_commands.json
+few() { # few MOST OPTION...: how many tests the mutant that lives has met
+    python3 "$tool" src/few/few.c --build build --out few --test test_few --test test_again --jobs 2 "${@:2}" >log || true
+    python3 - "$1" <<'END' || fail "expected a mutant that has met $1 tests"
+import json, sys
+rows = {row["key"]: row for row in map(json.loads, open("few/results.jsonl"))}
+sys.exit(max(len(row.get("lives", {})) for row in rows.values()) != int(sys.argv[1]))
+END
+}
+few 1 --budget 0.0000001
+few 1 --budget 0.0000001
+grep -qE ': ([0-9]+) mutants, \1 known' log || fail "what had its time is tried again"
+few 2
+mv all.json build/compile_commands.json
 
 # The same again does nothing but report; with reasons for all survivors, enough of them die.
 mutate >log || true
