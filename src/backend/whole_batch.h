@@ -8,6 +8,7 @@
  *     whole_block    memory of the backend of at least so many bytes, by slot; it keeps what it holds until the slot is
  *                    asked for more. NULL: an error is set
  *     whole_gather   the bytes of all processes, one after the other in their order
+ *     whole_bundle   begins or ends what the backend may gather as one: nothing reads it before the end
  *     whole_add      adds this process's part of `whole` to `to`: `count` reals, or acts
  *     whole_share    the weight that a part has of a mean over images; whole_average: the mean of all parts' values
  *
@@ -46,6 +47,7 @@ static whole_memory *whole_known(rc_backend *be, int *lane);
 static bool whole_fine(rc_backend *be);
 static void *whole_block(rc_backend *be, int slot, size_t bytes);
 static void whole_gather(rc_backend *be, const void *mine, void *all, size_t bytes);
+static void whole_bundle(rc_backend *be, bool begin);
 static void whole_add(rc_backend *be, void *to, const void *whole, size_t count, bool acts);
 static const float *whole_share(rc_backend *be, const float *weight);
 static void whole_average(rc_backend *be, void *value);
@@ -183,13 +185,15 @@ static void whole_cross_entropy(rc_backend *be, const rc_cross_entropy *ce, cons
     size_t count = (size_t)ce->n * (size_t)ce->stride;
     rc_cross_entropy whole = *ce;
     whole.n *= be->parts;
+    whole_bundle(be, true);
     const void *all = whole_logits(be, logits, count);
     const int32_t *of_all = whole_labels(be, 0, labels, ce->n);
-    void *gradient = whole_gradient(be, 1, count);
     if (ce->partner != NULL) {
         whole.partner = whole_labels(be, 2, ce->partner, ce->n);
         whole.share = whole_reals(be, 3, ce->share, (size_t)ce->n);
     }
+    whole_bundle(be, false);
+    void *gradient = whole_gradient(be, 1, count);
     if (!whole_fine(be))
         return;
     whole_plain(be)->loss_cross_entropy(be, &whole, all, of_all, class_weight, weight, value, gradient);
@@ -201,8 +205,10 @@ static void whole_decoupled(rc_backend *be, int n, int stride, int n_old, int cl
                             void *inter_value, void *intra_value, void *dlogits)
 {
     size_t count = (size_t)n * (size_t)stride;
+    whole_bundle(be, true);
     const void *all = whole_logits(be, logits, count);
     const int32_t *of_all = whole_labels(be, 0, labels, n);
+    whole_bundle(be, false);
     void *gradient = whole_gradient(be, 1, count);
     if (!whole_fine(be))
         return;
@@ -215,8 +221,10 @@ static void whole_hkd(rc_backend *be, int n, int n_old, const void *logits, int 
                       int teacher_stride, const float *weight, void *value, void *dlogits)
 {
     size_t count = (size_t)n * (size_t)stride;
+    whole_bundle(be, true);
     const void *all = whole_logits(be, logits, count);
     const void *of_teacher = whole_logits(be, teacher, (size_t)n * (size_t)teacher_stride);
+    whole_bundle(be, false);
     void *gradient = whole_gradient(be, 1, count);
     if (!whole_fine(be))
         return;
@@ -231,8 +239,10 @@ static void whole_kd(rc_backend *be, const rc_distillation *kd, const void *logi
     size_t count = (size_t)kd->n * (size_t)kd->student_stride;
     rc_distillation whole = *kd;
     whole.n *= be->parts;
+    whole_bundle(be, true);
     const void *all = whole_logits(be, logits, count);
     const void *of_teacher = whole_logits(be, teacher, (size_t)kd->n * (size_t)kd->teacher_stride);
+    whole_bundle(be, false);
     void *gradient = whole_gradient(be, 1, count);
     if (!whole_fine(be))
         return;
@@ -263,8 +273,10 @@ static void whole_feature(rc_backend *be, int n, int d, int n_old, const void *f
                           const void *head, void *workspace, const float *weight, void *value, void *dfeatures)
 {
     size_t count = (size_t)n * (size_t)d, rows = (size_t)n * (size_t)be->parts;
+    whole_bundle(be, true);
     const void *all = whole_reals(be, 0, features, count);
     const void *of_teacher = whole_reals(be, 1, teacher_features, count);
+    whole_bundle(be, false);
     void *gradient = whole_gradient(be, 2, count);
     (void)workspace; /* of a part */
     void *of_whole = whole_block(be, 3, rows * (size_t)n_old * be->real_bytes);
@@ -279,7 +291,9 @@ static void whole_rkd(rc_backend *be, int n, int d, const void *student, const v
                       const float *weight, void *value, void *dstudent, void *dteacher)
 {
     size_t count = (size_t)n * (size_t)d;
+    whole_bundle(be, true);
     const void *all = whole_reals(be, 0, student, count), *of_teacher = whole_reals(be, 1, teacher, count);
+    whole_bundle(be, false);
     void *by_student = whole_gradient(be, 2, count), *by_teacher = whole_gradient(be, 3, count);
     if (!whole_fine(be))
         return;
@@ -299,8 +313,10 @@ static void whole_dce(rc_backend *be, const rc_dce *dce, const void *features, c
     size_t count = (size_t)dce->n * (size_t)dce->d;
     rc_dce whole = *dce;
     whole.n *= be->parts;
+    whole_bundle(be, true);
     const void *all = whole_reals(be, 0, features, count);
     const int32_t *of_all = whole_labels(be, 1, labels, dce->n);
+    whole_bundle(be, false);
     void *gradient = whole_gradient(be, 2, count);
     if (!whole_fine(be))
         return;
@@ -317,8 +333,10 @@ static void whole_class_statistics(rc_backend *be, int n, int d, int classes, co
                                    const int32_t *labels, const void *center, int32_t *count, double *sum,
                                    double *outer)
 {
+    whole_bundle(be, true);
     const void *all = whole_reals(be, 0, features, (size_t)n * (size_t)d);
     const int32_t *of_all = whole_labels(be, 1, labels, n);
+    whole_bundle(be, false);
     if (whole_fine(be))
         whole_plain(be)->class_statistics(be, n * be->parts, d, classes, all, of_all, center, count, sum, outer);
 }

@@ -1,8 +1,8 @@
 /* Writes images of a data set as files, a folder for each class: what the tests of learn, predict, eval and
  * dream feed on.
  *
- * usage: make_images DATA train|test FIRST END PER_CLASS png|jpg|ppm FOLDER [SKIP]
- *   classes FIRST to END - 1, of each PER_CLASS images after the first SKIP */
+ * usage: make_images DATA train|test FIRST END PER_CLASS png|jpg|ppm FOLDER [SKIP [SIZE]]
+ *   classes FIRST to END - 1, of each PER_CLASS images after the first SKIP, of SIZE pixels or as the set has them */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,16 +70,21 @@ static void class_folder(const char *root, const char *name, char *path, size_t 
 int main(int argc, char **argv)
 {
     if (argc < 8) {
-        fprintf(stderr, "usage: make_images DATA train|test FIRST END PER_CLASS png|jpg|ppm FOLDER [SKIP]\n");
+        fprintf(stderr, "usage: make_images DATA train|test FIRST END PER_CLASS png|jpg|ppm FOLDER [SKIP [SIZE]]\n");
         return 2;
     }
+    int first = atoi(argv[3]), end = atoi(argv[4]), per_class = atoi(argv[5]), skip = argc > 8 ? atoi(argv[8]) : 0;
+    rc_data_settings settings = {0};
+    if (argc > 9) { /* large ones take time to draw: no more than are wanted */
+        settings.size = atoi(argv[9]);
+        settings.procedural_per_class = settings.procedural_test_per_class = skip + per_class;
+    }
     rc_dataset data;
-    if (rc_dataset_open(argv[1], NULL, &data) != RC_OK) {
+    if (rc_dataset_open(argv[1], &settings, &data) != RC_OK) {
         fprintf(stderr, "make_images: %s\n", rc_message());
         return 1;
     }
     const rc_split *split = strcmp(argv[2], "test") == 0 ? &data.test : &data.train;
-    int first = atoi(argv[3]), end = atoi(argv[4]), per_class = atoi(argv[5]), skip = argc > 8 ? atoi(argv[8]) : 0;
     size_t bytes = (size_t)data.h * (size_t)data.w * (size_t)data.c;
     mkdir(argv[7], 0777);
     for (int native = first; native < end && native < data.classes; native++) {

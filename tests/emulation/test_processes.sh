@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Two processes under mpirun with the emulated GPU: through host memory where they share it, through NCCL (a stand-in)
 # where each has one. Both ways give the same bits, whichever lane is ahead, and the losses of one process, which talks to
-# itself. What goes wrong with NCCL is said, and the run goes through host memory; a GPU that fails ends all processes.
+# itself. A process that is alone launches what it would without others. What goes wrong with NCCL is said, and the run goes
+# through host memory; a GPU that fails ends all processes.
 #
 # usage: test_processes.sh PROGRAM MODULE NCCL MPIRUN    MPIRUN may be empty, then the test is skipped (code 77)
 set -uo pipefail
@@ -27,7 +28,7 @@ tiny=(run demo --data procedural:3 --set size=14 --set task_sizes=2,1 --set imag
 two() { timeout 60 "$mpirun" -n 2 "$program" "${tiny[@]}" "$@" >out.txt 2>err.txt; }
 same() { cmp -s "$1/cwd/task-2.safetensors" "$2/cwd/task-2.safetensors" || fail "$3"; }
 
-timeout 60 "$program" "${tiny[@]}" --mpi on --out one >out.txt 2>err.txt || fail "one process: $(cat err.txt)"
+RECOLLECT_MPI_ALONE=talks timeout 60 "$program" "${tiny[@]}" --mpi on --out one >out.txt 2>err.txt || fail "one process: $(cat err.txt)"
 RECOLLECT_EMULATED_CARDS=2 RECOLLECT_EMULATED_NCCL=broken two --out host || fail "through host memory: $(cat err.txt)"
 grep -qF "talk through host memory: emulated error of NCCL" err.txt || fail "no word of NCCL: $(cat err.txt)"
 compare_losses one host 10 1e-5 || fail "losses of two processes are not those of one"
@@ -37,5 +38,13 @@ same host nccl "NCCL and host memory, or other lanes ahead, give other bits"
 RECOLLECT_EMULATED_FAILURE=lost:1200 two --out lost && fail "a lost device ends well"
 grep -qF "talk through host memory: processes share a GPU" err.txt || fail "no word of the card they share: $(cat err.txt)"
 grep -qF "cudaErrorECCUncorrectable" err.txt || fail "no word of the lost device: $(cat err.txt)"
+# What is named does not run, so the run ends with its first step.
+for way in off on talks; do
+    RECOLLECT_MPI_ALONE=$way RECOLLECT_EMULATED_LAUNCHES=$way timeout 60 "$program" "${tiny[@]}" --precision bf16 \
+        --set size=32 --set net_width=16 --mpi "${way/talks/on}" --out "named-$way" >out.txt 2>err.txt
+done
+grep -q train_chain off || fail "no chain in training: $(cat err.txt)"
+cmp off on || fail "a process that is alone launches other kernels because it is connected"
+! grep -q train_chain talks || fail "a chain in training takes the statistics of a part"
 [ $failures -eq 0 ] && echo "ok"
 exit $((failures > 0))

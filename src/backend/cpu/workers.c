@@ -62,6 +62,12 @@ static void whole_gather(rc_backend *be, const void *mine, void *all, size_t byt
     be->workers->gather(be->workers, mine, all, bytes);
 }
 
+static void whole_bundle(rc_backend *be, bool begin)
+{
+    (void)be;
+    (void)begin;
+}
+
 /* Acts are reals here. */
 static void whole_add(rc_backend *be, void *to, const void *whole, size_t count, bool acts)
 {

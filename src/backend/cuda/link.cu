@@ -71,13 +71,15 @@ static size_t length_of(const talk_kind *kind, int process)
     return left < kind->bytes ? left : kind->bytes;
 }
 
-/* To every process its block, or the own block to every process; empty ones do not travel. */
+/* To every other process its block, or the own block to every other process; empty ones do not travel. */
 static int talk_in_blocks(const nccl *calls, void *comm, const rc_workers *workers, const talk_kind *kind,
                           const void *from, void *to, cudaStream_t stream)
 {
     size_t own = length_of(kind, workers->index);
     int result = calls->begin_group();
     for (int i = 0; i < workers->count && result == 0; i++) {
+        if (i == workers->index)
+            continue;
         size_t at = (size_t)i * kind->bytes, other = length_of(kind, i);
         size_t out = kind->scatter ? other : own, in = kind->scatter ? own : other;
         if (out > 0)
@@ -239,6 +241,7 @@ struct rc_cuda_talks {
     struct pinned *out, *in; /* the largest comes first; captured steps may refer to the others */
     cudaEvent_t said;        /* the last talk is over */
     int lane;                /* it was on; negative: there was none since the step began */
+    bool bundled;            /* NCCL takes what is said now as one talk */
 };
 
 rc_status rc_cuda_open_talks(rc_cuda *cuda)
@@ -345,16 +348,27 @@ static void speak(void *user)
 static void talk_through_host(rc_cuda *cuda, cudaStream_t stream, const talk_kind *kind, const void *from, void *to)
 {
     size_t count = (size_t)cuda->table.workers->count, all = kind->bytes * count;
-    size_t outward = kind->scatter ? kind->total : kind->bytes, inward = kind->scatter ? all : kind->total;
+    size_t outward = kind->scatter ? kind->total : length_of(kind, cuda->table.workers->index);
+    size_t inward = kind->scatter ? all : kind->total;
     void *out = pinned_bytes(cuda, &cuda->talks->out, kind->scatter ? all : kind->bytes);
     void *in = pinned_bytes(cuda, &cuda->talks->in, all);
     struct talk *t = out && in ? find_talk(cuda, kind, out, in) : NULL;
-    if (t && rc_cuda_check(cuda, cudaMemcpyAsync(out, from, outward, cudaMemcpyDeviceToHost, stream), "talking") &&
-        rc_cuda_check(cuda, cudaLaunchHostFunc(stream, speak, t), "talking"))
+    bool copied = t &&
+                  (outward == 0 ||
+                   rc_cuda_check(cuda, cudaMemcpyAsync(out, from, outward, cudaMemcpyDeviceToHost, stream), "talking"));
+    if (copied && rc_cuda_check(cuda, cudaLaunchHostFunc(stream, speak, t), "talking"))
         rc_cuda_check(cuda, cudaMemcpyAsync(to, in, inward, cudaMemcpyHostToDevice, stream), "talking");
 }
 
 /* ---- through NCCL ----------------------------------------------------------------------------------------------- */
+
+static void check_nccl(rc_cuda *cuda, const cuda_link *link, int result)
+{
+    if (result == 0 || cuda->status != RC_OK)
+        return;
+    cuda->status = RC_DEVICE;
+    snprintf(cuda->message, sizeof cuda->message, "cuda: NCCL: %s", link->calls.explain(result));
+}
 
 static void talk_through_nccl(rc_cuda *cuda, const cuda_link *link, cudaStream_t stream, const talk_kind *kind,
                               const void *from, void *to)
@@ -363,36 +377,66 @@ static void talk_through_nccl(rc_cuda *cuda, const cuda_link *link, cudaStream_t
     bool even = !kind->scatter && kind->total == kind->bytes * (size_t)workers->count;
     int result = even ? link->calls.all_gather(from, to, kind->bytes, NCCL_BYTE, link->comm, stream)
                       : talk_in_blocks(&link->calls, link->comm, workers, kind, from, to, stream);
-    if (result == 0)
-        return;
-    cuda->status = RC_DEVICE;
-    snprintf(cuda->message, sizeof cuda->message, "cuda: NCCL: %s", link->calls.explain(result));
+    check_nccl(cuda, link, result);
 }
 
 /* ---- both ------------------------------------------------------------------------------------------------------- */
 
+/* False: nothing can be said. */
+static bool begin_talk(rc_cuda *cuda, cudaStream_t stream)
+{
+    const struct rc_cuda_talks *t = cuda->talks;
+    if (cuda->status != RC_OK)
+        return false;
+    if (!cuda->table.workers->kept) {
+        cuda->status = RC_INTERNAL;
+        snprintf(cuda->message, sizeof cuda->message, "cuda: the processes have not been connected");
+        return false;
+    }
+    return t->lane < 0 || t->lane == cuda->lane ||
+           rc_cuda_check(cuda, cudaStreamWaitEvent(stream, t->said, 0), "waiting for a talk");
+}
+
+static void end_talk(rc_cuda *cuda, cudaStream_t stream)
+{
+    if (cuda->status == RC_OK)
+        rc_cuda_check(cuda, cudaEventRecord(cuda->talks->said, stream), "ending a talk");
+    cuda->talks->lane = cuda->lane;
+}
+
 static void talk_to_all(rc_cuda *cuda, talk_kind kind, const void *from, void *to)
 {
     const cuda_link *link = (const cuda_link *)cuda->table.workers->kept;
-    struct rc_cuda_talks *t = cuda->talks;
     cudaStream_t stream = rc_cuda_stream(cuda);
-    if (cuda->status != RC_OK)
-        return;
-    if (!link) {
-        cuda->status = RC_INTERNAL;
-        snprintf(cuda->message, sizeof cuda->message, "cuda: the processes have not been connected");
-        return;
-    }
-    if (t->lane >= 0 && t->lane != cuda->lane &&
-        !rc_cuda_check(cuda, cudaStreamWaitEvent(stream, t->said, 0), "waiting for a talk"))
+    bool bundled = cuda->talks->bundled;
+    if (bundled ? cuda->status != RC_OK : !begin_talk(cuda, stream))
         return;
     if (link->comm)
         talk_through_nccl(cuda, link, stream, &kind, from, to);
     else
         talk_through_host(cuda, stream, &kind, from, to);
-    if (cuda->status == RC_OK)
-        rc_cuda_check(cuda, cudaEventRecord(t->said, stream), "ending a talk");
-    t->lane = cuda->lane;
+    if (!bundled)
+        end_talk(cuda, stream);
+}
+
+void rc_cuda_begin_bundle(rc_cuda *cuda)
+{
+    const cuda_link *link = (const cuda_link *)cuda->table.workers->kept;
+    cudaStream_t stream = rc_cuda_stream(cuda);
+    if (!link || !link->comm || !begin_talk(cuda, stream))
+        return;
+    check_nccl(cuda, link, link->calls.begin_group());
+    cuda->talks->bundled = cuda->status == RC_OK;
+}
+
+void rc_cuda_end_bundle(rc_cuda *cuda)
+{
+    const cuda_link *link = (const cuda_link *)cuda->table.workers->kept;
+    if (!cuda->talks->bundled)
+        return;
+    cuda->talks->bundled = false;
+    check_nccl(cuda, link, link->calls.end_group());
+    end_talk(cuda, rc_cuda_stream(cuda));
 }
 
 void rc_cuda_gather(rc_cuda *cuda, const void *mine, void *all, size_t bytes)
@@ -405,7 +449,8 @@ void rc_cuda_scatter(rc_cuda *cuda, const void *whole, void *parts, size_t bytes
     talk_to_all(cuda, talk_kind{true, bytes, total}, whole, parts);
 }
 
-void rc_cuda_collect(rc_cuda *cuda, const void *block, void *whole, size_t bytes, size_t total)
+void rc_cuda_collect(rc_cuda *cuda, void *whole, size_t bytes, size_t total)
 {
-    talk_to_all(cuda, talk_kind{false, bytes, total}, block, whole);
+    const char *own = (const char *)whole + (size_t)cuda->table.workers->index * bytes;
+    talk_to_all(cuda, talk_kind{false, bytes, total}, own, whole);
 }

@@ -23,11 +23,16 @@ void rc_cuda_forget_gathered(rc_cuda *cuda);
 /* The `bytes` of every process, in the order of the processes. */
 void rc_cuda_gather(rc_cuda *cuda, const void *mine, void *all, size_t bytes);
 
-/* `total` bytes that are cut into blocks of `bytes`, one for each process; the last ones may be shorter, or empty. Own
- * blocks of all processes are (processes, bytes).
- * scatter: block i of `whole` goes to process i; `parts` gets every process's version of the own block.
- * collect: every process has its block, and all get the whole. */
+/* What is gathered between these two is one talk, where NCCL moves it; the results are there after the end. */
+void rc_cuda_begin_bundle(rc_cuda *cuda);
+void rc_cuda_end_bundle(rc_cuda *cuda);
+
+/* `whole` has `total` bytes that are cut into blocks of `bytes`, one for each process; the last ones may be shorter, or
+ * empty. What a process sends to itself does not travel.
+ * scatter: block i goes to process i; `parts` (processes, bytes) gets every other process's version of the own block,
+ * and its own row anything.
+ * collect: every process has its block, where it lies in `whole`, and all get the others. */
 void rc_cuda_scatter(rc_cuda *cuda, const void *whole, void *parts, size_t bytes, size_t total);
-void rc_cuda_collect(rc_cuda *cuda, const void *block, void *whole, size_t bytes, size_t total);
+void rc_cuda_collect(rc_cuda *cuda, void *whole, size_t bytes, size_t total);
 
 #endif

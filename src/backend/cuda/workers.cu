@@ -85,6 +85,14 @@ static void whole_gather(rc_backend *be, const void *mine, void *all, size_t byt
     rc_cuda_gather(rc_cuda_of(be), mine, all, bytes);
 }
 
+static void whole_bundle(rc_backend *be, bool begin)
+{
+    if (begin)
+        rc_cuda_begin_bundle(rc_cuda_of(be));
+    else
+        rc_cuda_end_bundle(rc_cuda_of(be));
+}
+
 template <typename T> __global__ static void add_part_kernel(T *to, const T *from, size_t count)
 {
     begin_after_kernel_before();
@@ -141,30 +149,36 @@ static void whole_average(rc_backend *be, void *value)
 
 /* ---- gradients of parameters ------------------------------------------------------------------------------------ */
 
-/* parts (processes, count): the first row becomes the sum. */
-__global__ static void sum_parts_kernel(float *parts, size_t count, int processes)
+/* own (here): the block that process `mine` sums, and then the sum. parts (processes, count): those of the others. */
+__global__ static void sum_parts_kernel(float *own, size_t here, const float *parts, size_t count, int processes,
+                                        int mine)
 {
     begin_after_kernel_before();
-    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += (size_t)gridDim.x * blockDim.x) {
+    for (size_t i = blockIdx.x * blockDim.x + threadIdx.x; i < here; i += (size_t)gridDim.x * blockDim.x) {
         double sum = 0;
         for (int p = 0; p < processes; p++)
-            sum += (double)parts[(size_t)p * count + i];
-        parts[i] = (float)sum;
+            sum += (double)(p == mine ? own[i] : parts[(size_t)p * count + i]);
+        own[i] = (float)sum;
     }
 }
 
-/* Every process sums a part of the numbers, which the others send to it, then sends the sums to the others. */
+/* Every process sums a part of the numbers, which the others send to it, in place, then sends the sums to the others. A
+ * process that is alone has the sums. */
 static void sum_workers(rc_backend *be, void *real, size_t count)
 {
     rc_cuda *cuda = rc_cuda_of(be);
     size_t part = (count + count_of(be) - 1) / count_of(be), bytes = part * sizeof(float);
-    float *parts = (float *)whole_block(be, 0, bytes * count_of(be));
-    if (!parts)
-        return;
-    rc_cuda_scatter(cuda, real, parts, bytes, count * sizeof(float));
-    rc_cuda_launch_early(cuda, "sum_workers", sum_parts_kernel, grid_of(part), WORKER_THREADS, 0, parts, part,
-                         be->parts);
-    rc_cuda_collect(cuda, parts, real, bytes, count * sizeof(float));
+    size_t first = part * (size_t)be->part, here = first >= count ? 0 : count - first < part ? count - first : part;
+    if (be->parts > 1) {
+        float *parts = (float *)whole_block(be, 0, bytes * count_of(be));
+        if (!parts)
+            return;
+        rc_cuda_scatter(cuda, real, parts, bytes, count * sizeof(float));
+        if (here > 0)
+            rc_cuda_launch_early(cuda, "sum_workers", sum_parts_kernel, grid_of(here), WORKER_THREADS, 0,
+                                 (float *)real + first, here, (const float *)parts, part, be->parts, be->part);
+    }
+    rc_cuda_collect(cuda, real, bytes, count * sizeof(float));
 }
 
 /* ---- normalisation ---------------------------------------------------------------------------------------------- */
@@ -227,14 +241,85 @@ static void bn_train(rc_backend *be, const rc_bn *bn, const rc_tensor *y, const 
         whole_plain(be)->bn_train(be, bn, &whole, &of_whole);
 }
 
+/* Statistics of frozen layers wait in cuda->norms (norm.cu), which a pass asks for in a row: the sums of all of them
+ * travel at once. A job's are (2, cp) doubles, behind those of the jobs before it. */
+__device__ static size_t sums_before(const rc_cuda_norms &norms, int job)
+{
+    size_t before = 0;
+    for (int i = 0; i < job; i++)
+        before += 2 * (size_t)norms.job[i].cp;
+    return before;
+}
+
+/* Grid: (vectors of the widest layer, layers). */
+template <typename Sum>
+__global__ static void fold_all_kernel(const __grid_constant__ rc_cuda_norms norms, double *mine)
+{
+    const rc_cuda_norm_job &job = norms.job[blockIdx.y];
+    int first = (int)blockIdx.x * 8;
+    wait_for_kernel_before();
+    start_kernel_after();
+    if (first >= job.cp)
+        return;
+    group_sums sums = sum_group<Sum>(job.partial, job.groups, 0, job.cp, first);
+    if (threadIdx.x >= 8)
+        return;
+    double *at = mine + sums_before(norms, (int)blockIdx.y) + first + threadIdx.x;
+    at[0] = sums.first;
+    at[job.cp] = sums.second;
+}
+
+/* all (processes, count). Grid: (channels of the widest layer / WORKER_THREADS, layers). */
+__global__ static void statistics_kernel(const __grid_constant__ rc_cuda_norms norms, const double *all, size_t count,
+                                         int processes)
+{
+    const rc_cuda_norm_job &job = norms.job[blockIdx.y];
+    int channel = (int)(blockIdx.x * blockDim.x + threadIdx.x);
+    begin_after_kernel_before();
+    if (channel >= job.cp)
+        return;
+    const double *at = all + sums_before(norms, (int)blockIdx.y) + channel;
+    double first = 0, second = 0, mean = 0, var = 0;
+    for (int p = 0; p < processes; p++) {
+        first += at[(size_t)p * count];
+        second += at[(size_t)p * count + job.cp];
+    }
+    if (channel < job.c)
+        moments(first, second, job.samples, job.center ? (double)job.center[channel] : 0, &mean, &var);
+    job.mean[channel] = (float)mean;
+    job.var[channel] = (float)var;
+}
+
+template <typename Sum> static void enqueue_statistics(rc_cuda *cuda)
+{
+    rc_backend *be = &cuda->table;
+    const rc_cuda_norms norms = cuda->norms;
+    unsigned layers = (unsigned)norms.count, widest = 0;
+    size_t count = 0;
+    cuda->norms.count = 0;
+    for (int i = 0; i < norms.count; i++) {
+        count += 2 * (size_t)norms.job[i].cp;
+        widest = (unsigned)norms.job[i].cp > widest ? (unsigned)norms.job[i].cp : widest;
+    }
+    double *mine = (double *)whole_block(be, 0, count * sizeof *mine);
+    double *all = (double *)whole_block(be, 1, count * sizeof *all * count_of(be));
+    if (!mine || !all)
+        return;
+    rc_cuda_launch_early(cuda, "sums of all", fold_all_kernel<Sum>, dim3(widest / 8, layers), NORM_THREADS, 0, norms,
+                         mine);
+    rc_cuda_gather(cuda, mine, all, count * sizeof *mine);
+    rc_cuda_launch_early(cuda, "statistics of all", statistics_kernel,
+                         dim3((widest + WORKER_THREADS - 1) / WORKER_THREADS, layers), WORKER_THREADS, 0, norms,
+                         (const double *)all, count, be->parts);
+}
+
 template <typename Sum>
 static void bn_statistics(rc_backend *be, const rc_tensor *y, const void *partial, const void *center, void *mean,
                           void *var)
 {
     const rc_tensor whole = whole_of(be, y);
-    const void *sums = whole_sums<Sum>(be, y, partial);
-    if (whole_fine(be))
-        whole_plain(be)->bn_statistics(be, &whole, sums, center, mean, var);
+    whole_plain(be)->bn_statistics(be, &whole, partial, center, mean, var);
+    rc_cuda_of(be)->deferred = enqueue_statistics<Sum>;
 }
 
 /* The gradients of gamma and beta are whole already; sum_workers will add those of all processes, so one has them and
@@ -278,10 +363,17 @@ template <typename Sum> static void fill_norm(rc_backend *table)
     table->bn_backward = bn_backward<Sum>;
 }
 
-/* One process has the whole batch. It still sends gradients, to itself. */
+/* One process has the whole batch, and nothing to say but what bench/nccl.sh asks it to say. */
+static bool has_a_part(const struct rc_workers *workers)
+{
+    const char *asked = getenv("RECOLLECT_MPI_ALONE");
+    return workers->count > 1 || (asked && strcmp(asked, "talks") == 0);
+}
+
 static void bring_batches_together(rc_cuda *cuda)
 {
     rc_backend *be = &cuda->table;
+    be->fuse_train = NULL; /* its kernels take the statistics of the part */
     if (cuda->bf16)
         fill_norm<sum_of<__nv_bfloat16>::type>(be);
     else
@@ -303,7 +395,7 @@ rc_status rc_cuda_join_workers(rc_backend *be, struct rc_workers *workers)
     be->parts = workers->count;
     be->link_workers = rc_cuda_link_workers;
     be->sum_workers = sum_workers;
-    if (workers->count > 1)
+    if (has_a_part(workers))
         bring_batches_together(cuda);
     return rc_cuda_open_talks(cuda);
 }

@@ -2,9 +2,11 @@
  * MPI, which the program has begun, in host functions of the emulated stream; captured, they are replayed.
  *
  * It is strict where NCCL is: a number of processes or an id that do not fit are refused, sends and receives happen in
- * groups alone, and a send without its receive never ends. RECOLLECT_EMULATED_NCCL=broken lets the second process fail
- * to connect. */
+ * groups alone, a send without its receive never ends, and what is said in a group happens when the group ends.
+ * RECOLLECT_EMULATED_NCCL=broken lets the second process fail to connect; RECOLLECT_EMULATED_TALKS is a file that the
+ * first process tells how many talks there were: gathers, and groups that are not empty. */
 #include <mpi.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,9 +30,12 @@ struct communicator {
     int count;
 };
 
+enum way { SEND, RECEIVE, GATHER };
+
 struct message {
-    bool send;
-    void *at;
+    way kind;
+    const void *from;
+    void *to;
     size_t bytes;
     int peer;
     communicator *with;
@@ -39,44 +44,53 @@ struct message {
 
 int depth;
 std::vector<message> group;
+long talks;
 
 /* What a captured graph calls may be called any number of times, so it is never freed. */
 struct talk {
     MPI_Comm comm;
+    int index;
     std::vector<message> messages;
-    const void *mine;
-    void *all;
-    size_t bytes;
 };
+
+void gather(const talk *t, const message &m)
+{
+    bool in_place = m.from == (const char *)m.to + (size_t)t->index * m.bytes;
+    MPI_Allgather(in_place ? MPI_IN_PLACE : m.from, (int)m.bytes, MPI_BYTE, m.to, (int)m.bytes, MPI_BYTE, t->comm);
+}
 
 void run_group(void *user)
 {
     const talk *t = (const talk *)user;
     std::vector<MPI_Request> requests;
+    talks++;
     for (const message &m : t->messages) {
         requests.push_back(MPI_REQUEST_NULL);
-        if (m.send)
-            MPI_Isend(m.at, (int)m.bytes, MPI_BYTE, m.peer, 0, t->comm, &requests.back());
+        if (m.kind == SEND)
+            MPI_Isend(m.from, (int)m.bytes, MPI_BYTE, m.peer, 0, t->comm, &requests.back());
+        else if (m.kind == RECEIVE)
+            MPI_Irecv(m.to, (int)m.bytes, MPI_BYTE, m.peer, 0, t->comm, &requests.back());
         else
-            MPI_Irecv(m.at, (int)m.bytes, MPI_BYTE, m.peer, 0, t->comm, &requests.back());
+            gather(t, m);
     }
     MPI_Waitall((int)requests.size(), requests.data(), MPI_STATUSES_IGNORE);
 }
 
-void run_gather(void *user)
+int run_messages(const std::vector<message> &messages)
 {
-    const talk *t = (const talk *)user;
-    MPI_Allgather(t->mine, (int)t->bytes, MPI_BYTE, t->all, (int)t->bytes, MPI_BYTE, t->comm);
+    cudaStream_t stream = messages[0].stream;
+    talk *t = new talk{messages[0].with->comm, 0, messages};
+    MPI_Comm_rank(t->comm, &t->index);
+    return stream->host(stream, run_group, t) == cudaSuccess ? SUCCESS : UNHANDLED;
 }
 
-int add(bool send, void *at, size_t bytes, int type, int peer, void *comm, cudaStream_t stream)
+int add(const message &said, int type)
 {
-    communicator *with = (communicator *)comm;
-    if (depth == 0)
-        return INVALID_USAGE;
-    if (type != BYTE || peer < 0 || peer >= with->count)
+    if (type != BYTE || said.peer < 0 || said.peer >= said.with->count)
         return INVALID_ARGUMENT;
-    group.push_back({send, at, bytes, peer, with, stream});
+    if (depth == 0)
+        return said.kind == GATHER ? run_messages({said}) : INVALID_USAGE;
+    group.push_back(said);
     return SUCCESS;
 }
 
@@ -130,26 +144,31 @@ int ncclCommInitRank(void **comm, int count, ncclUniqueId id, int index)
 
 int ncclCommDestroy(void *comm)
 {
+    const char *name = getenv("RECOLLECT_EMULATED_TALKS");
+    int index;
+    MPI_Comm_rank(MPI_COMM_WORLD, &index);
+    FILE *file = name && index == 0 ? fopen(name, "w") : NULL;
+    if (file) {
+        fprintf(file, "%ld\n", talks);
+        fclose(file);
+    }
     delete (communicator *)comm; /* MPI frees its own in the end */
     return SUCCESS;
 }
 
 int ncclAllGather(const void *mine, void *all, size_t count, int type, void *comm, cudaStream_t stream)
 {
-    if (type != BYTE)
-        return INVALID_ARGUMENT;
-    talk *t = new talk{((communicator *)comm)->comm, {}, mine, all, count};
-    return stream->host(stream, run_gather, t) == cudaSuccess ? SUCCESS : UNHANDLED;
+    return add({GATHER, mine, all, count, 0, (communicator *)comm, stream}, type);
 }
 
 int ncclSend(const void *from, size_t count, int type, int peer, void *comm, cudaStream_t stream)
 {
-    return add(true, const_cast<void *>(from), count, type, peer, comm, stream);
+    return add({SEND, from, NULL, count, peer, (communicator *)comm, stream}, type);
 }
 
 int ncclRecv(void *to, size_t count, int type, int peer, void *comm, cudaStream_t stream)
 {
-    return add(false, to, count, type, peer, comm, stream);
+    return add({RECEIVE, NULL, to, count, peer, (communicator *)comm, stream}, type);
 }
 
 int ncclGroupStart(void)
@@ -162,8 +181,7 @@ int ncclGroupEnd(void)
 {
     if (--depth > 0 || group.empty())
         return SUCCESS;
-    cudaStream_t stream = group[0].stream;
-    talk *t = new talk{group[0].with->comm, group, NULL, NULL, 0};
-    group.clear();
-    return stream->host(stream, run_group, t) == cudaSuccess ? SUCCESS : UNHANDLED;
+    std::vector<message> said;
+    said.swap(group);
+    return run_messages(said);
 }

@@ -398,7 +398,7 @@ static bool fits(rc_cuda *cuda, const rc_conv *conv, int n, int groups)
 
 bool rc_cuda_trains_links(rc_cuda *cuda, const rc_conv *conv, int n, int groups)
 {
-    if (cuda->party || !cuda->meets || !rc_cuda_takes_links(cuda, conv, n, true))
+    if (!cuda->meets || !rc_cuda_takes_links(cuda, conv, n, true))
         return false;
     return fits(cuda, conv, n, groups) &&
            fits(cuda, conv, 1, 1); /* a last batch may be smaller, and take another kernel */
