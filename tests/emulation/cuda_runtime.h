@@ -120,6 +120,13 @@ void __syncwarp();
 /* What every thread of the warp passed, in all of them; the whole warp calls this. */
 void rc_emulated_gather(const void *mine, size_t bytes, void *all);
 
+template <typename T> inline T __shfl_sync(unsigned, T x, int lane)
+{
+    T all[32];
+    rc_emulated_gather(&x, sizeof x, all);
+    return all[lane];
+}
+
 /* The thread waits for another block. */
 void rc_emulated_let_others();
 

@@ -36,10 +36,12 @@ enum {
     RUN_BYTES = STRIP_RUN * WGMMA_ROW,
     RING_RUNS = STRIP_UNDER + STRIP_AHEAD, /* of dL/draw */
     DRAW_BYTES = RING_RUNS * RUN_BYTES,
-    AGAIN = 3 * 8,                  /* rows that are twice in a ring of the source: 15 + 2 may follow the last */
-    PRODUCT_BYTES = 16 * WGMMA_ROW, /* the rows of a product */
-    SPARE_BYTES = 3 * PRODUCT_BYTES /* compute-sanitizer takes 192 columns for so much, though their rows overlap */
+    AGAIN = 3 * 8,                   /* rows that are twice in a ring of the source: 15 + 2 may follow the last */
+    PRODUCT_BYTES = 16 * WGMMA_ROW,  /* the rows of a product */
+    SPARE_BYTES = 3 * PRODUCT_BYTES, /* compute-sanitizer takes 192 columns for so much, though their rows overlap */
+    MOST_RINGS = 5                   /* one of dL/draw and four of the source */
 };
+static_assert(2 * MOST_RINGS * STRIP_RUN * (int)sizeof(int) <= SPARE_BYTES, "the lists of pixels lie there");
 
 /* Four warps for each line of taps. */
 __host__ __device__ constexpr int line_threads(strip_line line)
@@ -59,67 +61,86 @@ __host__ __device__ static inline int part_bytes(int more)
 
 /* ---- loading --------------------------------------------------------------------------------------------------- */
 
-/* Runs on their way to shared memory, zeros for what the maps do not have. A thread copies eight channels of every
- * THREADS / VECTORS-th row: first those of dL/draw, then those of each part of the source. */
+/* Runs on their way to shared memory, zeros for what the maps do not have. Some warps list where the pixels of a run
+ * are, and after a barrier other warps copy them: addresses cost more than copies, so they are computed once for all
+ * channels of a pixel. Runs of all rings go on together: first those of dL/draw, then those of each part of the source.
+ * dL/draw begins later by as many runs as the source has in front; what is listed for it until then nobody copies. */
 template <int THREADS> struct run_copier {
     const strip_weight_arguments &a;
     const bf16 *x, *dy; /* from the thread's channels on */
+    int *lists;         /* two, (rings, STRIP_RUN), for runs in turn */
     unsigned draw_ring, x_ring;
-    int draw_first, x_first; /* positions of the next runs; of the source: that of the offset 0 */
-    int draw_slot, x_slot;
+    int listed;            /* runs that have been listed */
+    int x_first;           /* position of the next run to be listed, for the offset 0 */
+    int draw_slot, x_slot; /* to be copied to */
 
-    __device__ run_copier(const strip_weight_arguments &all, unsigned shared, int first_run, int first_o, int first_i)
+    __device__ run_copier(const strip_weight_arguments &all, char *shared, int first_run, int first_o, int first_i)
         : a(all), x(all.x + first_i + threadIdx.x % VECTORS * 8), dy(all.dy + first_o + threadIdx.x % VECTORS * 8),
-          draw_ring(shared), x_ring(shared + all.draws * DRAW_BYTES), draw_first(first_run * STRIP_RUN),
-          x_first(draw_first - all.row.columns - 1), draw_slot(0), x_slot(0)
+          lists((int *)(shared + all.draws * DRAW_BYTES + all.parts * part_bytes(all.more))),
+          draw_ring(shared_address(shared)), x_ring(draw_ring + all.draws * DRAW_BYTES), listed(0),
+          x_first(first_run * STRIP_RUN - all.row.columns - 1), draw_slot(0), x_slot(0)
     {
     }
 
-    /* Where the eight channels of position `index` are, in a phase of a map that has every step-th pixel; NULL: it has
-     * no such pixel. */
-    __device__ const bf16 *pixel(const bf16 *map, int index, int step, int phase_y, int phase_x, int h, int w, int c)
+    /* Where position `index` is, in vectors of eight channels, in a phase of a map that has every step-th pixel; -1: it
+     * has no such pixel. */
+    __device__ int place(int index, int step, int phase_y, int phase_x, int h, int w, int c) const
     {
         strip_place at = place_in_row(a.row, index > 0 ? index : 0);
         int py = at.y * step + phase_y, px = at.x * step + phase_x;
         bool exists = index >= 0 && at.image < a.images && py < h && px < w;
-        return exists ? map + (size_t)((at.image * h + py) * w + px) * c : NULL;
+        return exists ? ((at.image * h + py) * w + px) * (c / 8) : -1;
     }
 
-    __device__ void copy_draw(int ring, int row, unsigned place)
+    /* The next run; the last warps begin. */
+    __device__ void list()
     {
-        const bf16 *from = pixel(dy, draw_first + row, a.out_step, blockIdx.z, ring, a.out_h, a.out_w, a.co);
-        copy16_async_part(draw_ring + ring * DRAW_BYTES + draw_slot * RUN_BYTES + place, from ? from : dy,
-                          from ? 16 : 0);
-    }
-
-    __device__ void copy_source(int part, int row, unsigned place)
-    {
-        const bf16 *from = pixel(x, x_first + row, a.source_step, a.part_y[part], a.part_x[part], a.source_h,
-                                 a.source_w, a.ci);
-        unsigned to = x_ring + part * part_bytes(a.more) + place;
-        copy16_async_part(to + x_slot * RUN_BYTES, from ? from : x, from ? 16 : 0);
-        if (x_slot == 0 && row < AGAIN)
-            copy16_async_part(to + ring_bytes(a.more), from ? from : x, from ? 16 : 0);
-    }
-
-    /* Of the source alone, or of both. */
-    __device__ void copy_run(bool both)
-    {
-        int first = threadIdx.x / VECTORS + (both ? 0 : a.draws * STRIP_RUN), end = (a.draws + a.parts) * STRIP_RUN;
-        for (int i = first; i < end; i += THREADS / VECTORS) {
-            int ring = i / STRIP_RUN, row = i % STRIP_RUN;
-            unsigned place = row * WGMMA_ROW + (threadIdx.x % VECTORS ^ row % 8) * 16;
-            if (ring < a.draws)
-                copy_draw(ring, row, place);
-            else
-                copy_source(ring - a.draws, row, place);
+        int *to = lists + listed % 2 * MOST_RINGS * STRIP_RUN, draw_first = x_first + a.row.columns + 1;
+        draw_first -= a.more * STRIP_RUN;
+#pragma unroll 1
+        for (int i = THREADS - 1 - threadIdx.x; i < (a.draws + a.parts) * STRIP_RUN; i += THREADS) {
+            int ring = i / STRIP_RUN, row = i % STRIP_RUN, part = ring - a.draws;
+            to[i] = part < 0 ? place(draw_first + row, a.out_step, blockIdx.z, ring, a.out_h, a.out_w, a.co)
+                             : place(x_first + row, a.source_step, a.part_y[part], a.part_x[part], a.source_h,
+                                     a.source_w, a.ci);
         }
+        listed++;
         x_first += STRIP_RUN;
+    }
+
+    /* Four neighbouring rows of a run: eight channels of each. */
+    __device__ static void copy_rows(const bf16 *map, const int *list, unsigned to)
+    {
+        uint4 four = *(const uint4 *)list;
+        const int at[4] = {(int)four.x, (int)four.y, (int)four.z, (int)four.w};
+        to += (threadIdx.x % VECTORS ^ to / WGMMA_ROW % 8) * 16;
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            copy16_async_if(at[j], (to ^ j * 16) + j * WGMMA_ROW,
+                            (const uint4 *)map + (unsigned)(at[j] > 0 ? at[j] : 0));
+    }
+
+    /* Run number `run` of all, which has been listed and not yet been followed by another two; of the source alone, or
+     * of both. */
+    __device__ void copy(int run, bool both)
+    {
+        const int *list = lists + run % 2 * MOST_RINGS * STRIP_RUN;
+        int first = threadIdx.x / VECTORS * 4 + (both ? 0 : a.draws * STRIP_RUN);
+#pragma unroll 1
+        for (int i = first; i < (a.draws + a.parts) * STRIP_RUN; i += THREADS / VECTORS * 4) {
+            int ring = i / STRIP_RUN, row = i % STRIP_RUN, part = ring - a.draws;
+            if (part < 0) {
+                copy_rows(dy, list + i, draw_ring + ring * DRAW_BYTES + draw_slot * RUN_BYTES + row * WGMMA_ROW);
+                continue;
+            }
+            unsigned to = x_ring + part * part_bytes(a.more) + row * WGMMA_ROW;
+            copy_rows(x, list + i, to + x_slot * RUN_BYTES);
+            if (x_slot == 0 && row < AGAIN)
+                copy_rows(x, list + i, to + ring_bytes(a.more));
+        }
         x_slot = x_slot + 1 == RING_RUNS + a.more ? 0 : x_slot + 1;
-        if (!both)
-            return;
-        draw_first += STRIP_RUN;
-        draw_slot = draw_slot + 1 == RING_RUNS ? 0 : draw_slot + 1;
+        if (both)
+            draw_slot = draw_slot + 1 == RING_RUNS ? 0 : draw_slot + 1;
     }
 };
 
@@ -185,26 +206,31 @@ __global__ void __launch_bounds__(line_threads(LINE), 1)
     int first_i = blockIdx.y % tiles_i * STRIP_SIDE;
     int first = (int)((long long)a.runs * blockIdx.x / gridDim.x);
     int runs = (int)((long long)a.runs * (blockIdx.x + 1) / gridDim.x) - first;
-    unsigned shared = shared_address(operand_memory()), rings = shared + a.draws * DRAW_BYTES;
-    const strip_four &four = a.fours[blockIdx.z][threadIdx.x / 128];
+    char *memory = operand_memory();
+    unsigned shared = shared_address(memory), rings = shared + a.draws * DRAW_BYTES;
+    const strip_four &four = a.fours[blockIdx.z][same_in_warp(threadIdx.x / 128)];
     line_sums<LINE> mine = {{}, four.tap[0].offset, four.tap[2].offset};
-    run_copier<line_threads(LINE)> copier(a, shared, first, first_o, first_i);
+    run_copier<line_threads(LINE)> copier(a, memory, first, first_o, first_i);
     wait_for_kernel_before(); /* and lets nobody begin early: blocks that wait to add the sums would keep others out */
-    for (int i = 0; i < a.more; i++)
-        copier.copy_run(false);
-    for (int i = 0; i < STRIP_AHEAD; i++) {
-        if (i < runs)
-            copier.copy_run(true);
-        close_copies();
+    copier.list();
+    for (int i = 0; i < a.more + STRIP_AHEAD; i++) {
+        __syncthreads(); /* the run has been listed */
+        if (i < a.more + runs)
+            copier.copy(i, i >= a.more);
+        copier.list();
+        if (i >= a.more)
+            close_copies();
     }
     for (int run = 0, slot = 0; run < runs; run++) {
         wait_for_older_copies<STRIP_AHEAD - 1>();
         wait_for_products<STRIP_UNDER - 1>();
         show_products();
-        __syncthreads(); /* the run is there, and nobody multiplies the run of STRIP_UNDER before */
+        __syncthreads(); /* the run is there, another is listed, and nobody multiplies that of STRIP_UNDER before */
         mine.multiply(four, shared + four.draw + slot * RUN_BYTES, rings, ring_bytes(a.more));
-        if (run + STRIP_AHEAD < runs)
-            copier.copy_run(true);
+        if (run + STRIP_AHEAD < runs) {
+            copier.copy(a.more + run + STRIP_AHEAD, true);
+            copier.list();
+        }
         close_copies();
         slot = slot + 1 == RING_RUNS ? 0 : slot + 1;
     }

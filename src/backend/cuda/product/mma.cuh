@@ -76,6 +76,18 @@ __device__ inline void copy16_async_part(unsigned to_shared, const void *from, i
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to_shared), "l"(from), "r"(bytes) : "memory");
 }
 
+/* What is at a negative place is 0, and not read. */
+__device__ inline void copy16_async_if(int place, unsigned to_shared, const void *from)
+{
+    asm volatile("{\n"
+                 ".reg .pred ignore;\n"
+                 "setp.lt.s32 ignore, %2, 0;\n"
+                 "cp.async.cg.shared.global [%0], [%1], 16, ignore;\n"
+                 "}" ::"r"(to_shared),
+                 "l"(from), "r"(place)
+                 : "memory");
+}
+
 /* Asks for the line of 128 bytes in which the address is: a later load finds it in L2. */
 __device__ inline void prefetch_line(const void *address)
 {

@@ -21,6 +21,12 @@ __device__ inline char *operand_memory()
     return shared + (WGMMA_ALIGN - shared_address(shared) % WGMMA_ALIGN) % WGMMA_ALIGN;
 }
 
+/* A value that all lanes have: the compiler then knows, and describes operands without a copy in every lane. */
+__device__ inline int same_in_warp(int x)
+{
+    return __shfl_sync(0xffffffffu, x, 0);
+}
+
 /* Fields of 16 bytes: the address, from 64 columns to the next, from eight rows to the next; swizzled by 128 bytes. */
 __device__ inline unsigned long long columns_at(unsigned address, unsigned next)
 {

@@ -112,6 +112,11 @@ inline void copy16_async(unsigned to_shared, const void *from)
     copy16_async_part(to_shared, from, 16);
 }
 
+inline void copy16_async_if(int place, unsigned to_shared, const void *from)
+{
+    copy16_async_part(to_shared, from, place >= 0 ? 16 : 0);
+}
+
 inline void prefetch_line(const void *)
 {
 }
