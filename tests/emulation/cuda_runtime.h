@@ -127,7 +127,8 @@ template <typename T> inline T __shfl_sync(unsigned, T x, int lane)
     return all[lane];
 }
 
-/* The thread waits for another block. */
+/* The thread waits for another of its block, or for another block. */
+void rc_emulated_let_threads();
 void rc_emulated_let_others();
 
 /* Bit t is set if thread t of the warp passed true; the whole warp calls this. */

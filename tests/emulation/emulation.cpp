@@ -223,6 +223,11 @@ static void run_together(const std::vector<dim3> &blocks)
     here = &alone;
 }
 
+void rc_emulated_let_threads()
+{
+    yield();
+}
+
 void rc_emulated_let_others()
 {
     lets_others = true;

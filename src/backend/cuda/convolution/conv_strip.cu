@@ -1,6 +1,7 @@
 #include "backend/cuda/convolution/conv_strip.h"
 
 #include "backend/cuda/convolution/conv_gather.cuh"
+#include "backend/cuda/product/bulk.cuh"
 #include "backend/cuda/product/wgmma.cuh"
 
 static int shares(int whole, int part)
@@ -13,15 +14,21 @@ static int greatest(int a, int b)
     return a > b ? a : b;
 }
 
+/* Bytes of shared memory for two tiles, and the list of the pixels of one. */
+static int tiles_bytes(const strip_cut *cut)
+{
+    return 2 * cut->tile_bytes + cut->pixels * (int)sizeof(int);
+}
+
 /* Cuts maps of height x width positions and pixels into as few strips as shared memory takes. */
-static bool cut_strips(strip_cut *cut, int height, int width, int tile_bytes)
+static bool cut_strips(strip_cut *cut, int height, int width, int most_bytes)
 {
     for (cut->strips = 1; cut->strips <= width; cut->strips++) {
         cut->strip_w = shares(width, cut->strips);
         rc_cuda_set_row(cut, height, cut->strip_w, cut->strips > 1);
-        cut->pixels = STRIP_POSITIONS + 2 * (cut->columns + 1);
-        cut->tile_bytes = shares(greatest(cut->pixels * WGMMA_ROW, STRIP_HAND_BYTES), WGMMA_ALIGN) * WGMMA_ALIGN;
-        if (cut->tile_bytes <= tile_bytes) {
+        cut->pixels = shares(STRIP_POSITIONS + 2 * (cut->columns + 1), 4) * 4;
+        cut->tile_bytes = greatest(cut->pixels * WGMMA_ROW, STRIP_HAND_BYTES);
+        if (tiles_bytes(cut) <= most_bytes) {
             cut->by_strips = reciprocal(cut->strips);
             return true;
         }
@@ -76,13 +83,12 @@ bool rc_cuda_plan_strip(const rc_cuda *cuda, const rc_conv *conv, bool forward, 
     cut->out_step = taps.out_step;
     int height = greatest(shares(cut->out_h, taps.out_step), shares(cut->source_h, step));
     int width = greatest(shares(cut->out_w, taps.out_step), shares(cut->source_w, step));
-    int rest = WGMMA_ALIGN + STRIP_STAGES * STRIP_STEP + (SINK_ROWS + STRIP_WARPS * 2) * STRIP_N * (int)sizeof(float) +
-               STRIP_POSITIONS * (int)sizeof(int);
-    int space = rc_cuda_shared(cuda, CONV_SHARED_HALF) - rest;
-    if (!cut_strips(cut, height, width, space / 2))
+    int rest = WGMMA_ALIGN + STRIP_STAGES * STRIP_STEP + 2 * STRIP_STAGES * BULK_BARRIER +
+               (SINK_ROWS + STRIP_WARPS * 2) * STRIP_N * (int)sizeof(float) + STRIP_POSITIONS * (int)sizeof(int);
+    if (!cut_strips(cut, height, width, rc_cuda_shared(cuda, CONV_SHARED_HALF) - rest))
         return false;
     rc_cuda_list_parts(&cut->parts, &taps, -1, cut->columns, WGMMA_ROW);
-    plan->shared_bytes = rest + 2 * cut->tile_bytes;
+    plan->shared_bytes = rest + tiles_bytes(cut);
     if (!rc_cuda_row_takes(cut, batch->n))
         return false;
 

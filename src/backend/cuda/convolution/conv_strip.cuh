@@ -2,13 +2,16 @@
  * memory (wgmma.cuh). A tile is STRIP_POSITIONS pixels in a row and the pixels around them (conv_strip.h), 64 channels
  * of each: a tap is an operand that begins some rows later.
  *
- * While the products of a tap run, the warps ask for the weights of the tap after the next, and once a stage for the
- * next tile. */
+ * What is not a product costs: the tensor cores wait for it. So nothing keeps all warps together from tap to tap. One
+ * thread asks for the weights of a tap with one instruction, and the warps wait for them where they need them. Once a
+ * stage all warps ask for the pixels of the next. Where these are in the map is listed in shared memory, once for all
+ * chunks of a tile, and each once instead of once for every eight channels. */
 #ifndef RC_BACKEND_CUDA_CONVOLUTION_CONV_STRIP_CUH
 #define RC_BACKEND_CUDA_CONVOLUTION_CONV_STRIP_CUH
 
 #include "backend/cuda/convolution/conv_strip.h"
 #include "backend/cuda/convolution/conv_wide.cuh"
+#include "backend/cuda/product/bulk.cuh"
 #include "backend/cuda/product/wgmma.cuh"
 
 template <typename Sink> struct strip_arguments {
@@ -56,26 +59,138 @@ __device__ inline int result_of(const strip_cut &cut, int group, const strip_til
     return exists ? (image * cut.out_h + y) * cut.out_w + x : -1;
 }
 
-/* Starts to copy the source pixels of a stage, zeros where the map has none. */
-__device__ inline void copy_strip(const bf16 *map, const strip_cut &cut, int group, const wide_stage &stage,
-                                  unsigned to)
+/* Lists where the source pixels of a stage are in the map, in vectors of eight channels; -1: the map has none. */
+__device__ inline void list_pixels(const strip_cut &cut, int group, const wide_stage &stage, int *list)
 {
-    constexpr int VECTORS = STRIP_CHUNK / 8, STEP = STRIP_THREADS / VECTORS;
     strip_tile tile(cut, stage.tile);
-    int vector = threadIdx.x % VECTORS, row = threadIdx.x / VECTORS, first = tile.first - cut.columns - 1;
-    int step = cut.source_step, part_y = cut.parts.y[stage.part], part_x = tile.x * step + cut.parts.x[stage.part];
+    int first = tile.first - cut.columns - 1, step = cut.source_step;
+    int part_y = cut.parts.y[stage.part], part_x = tile.x * step + cut.parts.x[stage.part];
     int image_0 = group_begin(cut.groups, group), images = cut.groups.end[group] - image_0;
-    map += stage.chunk * STRIP_CHUNK + vector * 8;
-    to += row * WGMMA_ROW + (vector ^ row % 8) * 16; /* STEP is a multiple of 8 */
-    for (int i = row; i < cut.pixels; i += STEP, to += STEP * WGMMA_ROW) {
+#pragma unroll 1
+    for (int i = threadIdx.x; i < cut.pixels; i += STRIP_THREADS) {
         int index = first + i;
         strip_place at = place_in_row(cut, index > 0 ? index : 0);
         int y = at.y * step + part_y, x = at.x * step + part_x;
         bool exists = index >= 0 && at.image < images && y < cut.source_h && (unsigned)x < (unsigned)cut.source_w;
         int pixel = ((image_0 + at.image) * cut.source_h + y) * cut.source_w + x;
-        copy16_async_part(to, exists ? map + (size_t)pixel * cut.source_c : map, exists ? 16 : 0);
+        list[i] = exists ? pixel * (cut.source_c / 8) : -1;
     }
 }
+
+/* Starts to copy the pixels of a list, zeros where there is none. map: from the channels of the stage on. A thread has
+ * eight channels of four neighbouring rows at a time, the first of which is at a multiple of four rows. */
+__device__ inline void copy_strip(const bf16 *map, const strip_cut &cut, const int *list, unsigned to)
+{
+    constexpr int VECTORS = STRIP_CHUNK / 8, STEP = STRIP_THREADS / VECTORS * 4;
+    int vector = threadIdx.x % VECTORS, row = threadIdx.x / VECTORS * 4;
+    const uint4 *from = (const uint4 *)map + vector;
+    to += row * WGMMA_ROW;
+    to += (vector ^ to / WGMMA_ROW % 8) * 16;
+#pragma unroll 1
+    do {
+        uint4 four = *(const uint4 *)(list + row);
+        const int at[4] = {(int)four.x, (int)four.y, (int)four.z, (int)four.w};
+#pragma unroll
+        for (int j = 0; j < 4; j++)
+            copy16_async_if(at[j], (to ^ j * 16) + j * WGMMA_ROW, from + (unsigned)(at[j] > 0 ? at[j] : 0));
+        row += STEP;
+        to += STEP * WGMMA_ROW;
+    } while (row < cut.pixels);
+}
+
+/* The weights of taps, one after the other and round again, on their way through a ring in shared memory. Each of its
+ * slots has two barriers. There is one phase of both for each tap that lies in the slot: the weights have arrived; and
+ * all warps have begun to multiply the tap, and have done with those before. */
+struct strip_ring {
+    unsigned ring, barriers;
+    const char *from;
+    const unsigned char *order; /* in which the taps of a chunk are used */
+    int chunks, steps;
+    int chunk, step; /* to be copied next */
+    int slot;        /* of the tap that is multiplied, */
+    unsigned parity; /* and of its phases */
+
+    __device__ unsigned long long weights() const
+    {
+        return operand_after(operand_at(ring), slot * STRIP_STEP);
+    }
+
+    __device__ unsigned arrived(int place) const
+    {
+        return barriers + place * BULK_BARRIER;
+    }
+
+    __device__ unsigned reached(int place) const
+    {
+        return barriers + (STRIP_STAGES + place) * BULK_BARRIER;
+    }
+
+    /* One warp opens the barriers, and asks for all but the last slot. */
+    __device__ void begin()
+    {
+        if (threadIdx.x % 32 == 0)
+            open();
+        for (int i = 0; i < STRIP_STAGES - 1 && steps > 0; i++)
+            copy_next(i);
+    }
+
+    __device__ void open() const
+    {
+        for (int i = 0; i < STRIP_STAGES; i++) {
+            open_barrier(arrived(i), 1);
+            open_barrier(reached(i), STRIP_WARPS);
+        }
+        show_barriers();
+    }
+
+    __device__ void copy_next(int to)
+    {
+        const char *next = from + (size_t)(chunk * steps + order[step]) * STRIP_STEP;
+        if (threadIdx.x % 32 == 0)
+            copy_bulk(ring + to * STRIP_STEP, next, STRIP_STEP, arrived(to));
+        if (++step == steps) {
+            step = 0;
+            chunk = chunk + 1 == chunks ? 0 : chunk + 1;
+        }
+    }
+
+    __device__ void wait_for_weights() const
+    {
+        wait_for_phase(arrived(slot), parity);
+    }
+
+    /* A warp calls it when its products of the taps before are done. */
+    __device__ void reach() const
+    {
+        __syncwarp();
+        if (threadIdx.x % 32 == 0)
+            arrive_at_barrier(reached(slot));
+    }
+
+    __device__ void wait_for_warps() const
+    {
+        wait_for_phase(reached(slot), parity);
+    }
+
+    /* Into the slot of the tap before: one warp, after all have reached this one. */
+    __device__ void refill()
+    {
+        copy_next(slot == 0 ? STRIP_STAGES - 1 : slot - 1);
+    }
+
+    __device__ void go_on()
+    {
+        slot = slot + 1 == STRIP_STAGES ? 0 : slot + 1;
+        parity ^= slot == 0;
+    }
+
+    /* Nothing may be on its way when the block ends. */
+    __device__ void end()
+    {
+        for (int i = 0; i < STRIP_STAGES - 1 && steps > 0; i++, go_on())
+            wait_for_weights();
+    }
+};
 
 /* Asks for what the sink will read of 64 channels of a pixel, a line of each map: it need not wait for memory then. */
 __device__ inline void ask_for_pixel(const forward_sink &sink, int pixel, int channel)
@@ -142,14 +257,13 @@ template <typename Sink> struct strip_products {
             sum[j] = j % 4 < 2 ? low : high;
     }
 
-    /* All channels of the chunk at one tap; pixels: those of position 0. */
-    __device__ void multiply(unsigned pixels, unsigned weights)
+    /* All channels of the chunk at one tap. */
+    __device__ void multiply(unsigned long long weights, unsigned long long pixels)
     {
-        pixels += first_position() * WGMMA_ROW;
         fence_sums();
 #pragma unroll
         for (int product = 0; product < STRIP_CHUNK / 16; product++)
-            multiply_rows(sum, operand_at(weights + product * 32), operand_at(pixels + product * 32));
+            multiply_rows(sum, operand_after(weights, product * 32), operand_after(pixels, product * 32));
         close_products();
     }
 
@@ -216,48 +330,48 @@ template <typename Sink>
 __global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
     strip_kernel(const __grid_constant__ strip_arguments<Sink> a)
 {
-    constexpr int N = STRIP_N, STEP = STRIP_STEP;
+    constexpr int N = STRIP_N;
     const strip_cut &cut = a.cut;
     const wide_parts &list = cut.parts;
-    char *shared = operand_memory(), *tiles = shared + STRIP_STAGES * STEP;
+    char *shared = operand_memory(), *tiles = shared + STRIP_STAGES * STRIP_STEP;
     float *table = (float *)(tiles + 2 * cut.tile_bytes), *sums = table + SINK_ROWS * N; /* sums: (warps, 2, N) */
     int *places = (int *)(sums + STRIP_WARPS * 2 * N);
-    int phase = blockIdx.z, block_channel = blockIdx.y * N;
+    char *barriers = (char *)(places + STRIP_POSITIONS);
+    int *pixels = (int *)(barriers + 2 * STRIP_STAGES * BULK_BARRIER);
+    int phase = blockIdx.z, block_channel = blockIdx.y * N, warp = same_in_warp(threadIdx.x / 32);
     tile_share share = share_of_block(cut, blockIdx.x);
     bool divided = cut.source_step == 2; /* otherwise parts are phases of the result */
     wide_stages stages = {cut.blocks[share.group], cut.chunks, divided ? 0 : phase, divided ? list.count : phase + 1};
     int first_step = list.first_step[stages.first_part];
 
-    weight_ring<STRIP_THREADS, STRIP_STAGES, STEP> ring = {
-        shared_address(shared),
-        a.weights + (size_t)(blockIdx.y * list.all_steps + first_step) * cut.chunks * STEP,
-        list.order + first_step,
-        cut.chunks,
-        divided ? list.all_steps : list.steps[phase],
-        0,
-        0,
-        0};
+    strip_ring ring = {shared_address(shared),
+                       shared_address(barriers),
+                       a.weights + (size_t)(blockIdx.y * list.all_steps + first_step) * cut.chunks * STRIP_STEP,
+                       list.order + first_step,
+                       cut.chunks,
+                       divided ? list.all_steps : list.steps[phase],
+                       0,
+                       0,
+                       0,
+                       0};
     /* Weights are older than the kernel before: they travel while that one ends. A phase without taps has none, and
      * needs no pixels. */
-    for (int i = 0; i < STRIP_STAGES - 2 && ring.steps > 0; i++) {
-        ring.copy_next();
-        close_copies();
-    }
+    if (warp == 0)
+        ring.begin();
     wait_for_kernel_before();
     if (a.hurries && !a.tickets)
         start_kernel_after();
     make_table<STRIP_THREADS>(a.sink, share.group, block_channel, N, table);
     for (int i = threadIdx.x; i < STRIP_WARPS * 2 * N; i += STRIP_THREADS)
         sums[i] = 0;
-    __syncthreads();
-
-    int slot = 0, steps_before = 0;
     strip_products<Sink> mine;
     unsigned tile_address = shared_address(tiles);
     wide_stage stage = {share.row, 0, stages.first_part, 0};
+    if (stage.tile < share.tiles)
+        list_pixels(cut, share.group, stage, pixels);
+    __syncthreads();
     if (stage.tile < share.tiles && ring.steps > 0)
-        copy_strip(a.map, cut, share.group, stage, tile_address);
-    close_copies();
+        copy_strip(a.map, cut, pixels, tile_address);
     while (stage.tile < share.tiles) {
         int place = result_of(cut, share.group, strip_tile(cut, stage.tile), threadIdx.x, phase);
         places[threadIdx.x] = place; /* the four warps of this position take its results */
@@ -267,33 +381,35 @@ __global__ void __launch_bounds__(STRIP_THREADS, STRIP_BLOCKS)
             wide_stage next = stages.after(stage);
             int first = list.first_step[stage.part], end = first + list.steps[stage.part];
             ends = stages.ends_tile(stage);
+            unsigned long long tile = operand_at(tile_address + stage.buffer * cut.tile_bytes +
+                                                 same_in_warp(mine.first_position()) * WGMMA_ROW);
+            wait_for_copies();
+            show_products();
+            __syncthreads(); /* the pixels are there, and nobody reads the list any more */
             for (int step = first; step < end; step++) {
-                if (step == first && steps_before < STRIP_STAGES - 1)
-                    wait_for_copies(); /* the tile has been asked for after some of the weights */
-                else
-                    wait_for_older_copies<STRIP_STAGES - 3>();
+                bool sends = step == first && next.tile < share.tiles;
+                ring.wait_for_weights();
+                mine.multiply(ring.weights(), operand_after(tile, list.offset[step]));
+                if (sends && (next.tile != stage.tile || next.part != stage.part))
+                    list_pixels(cut, share.group, next, pixels);
                 wait_for_products<1>();
-                bool sends = step == first + (end - first > 1); /* nobody reads the tile of the stage before any more */
-                if (sends && step == first)
-                    wait_for_products<0>();
-                show_products();
-                __syncthreads(); /* the tap's weights are there, and the tile; the tap before the last is done */
-                mine.multiply(tile_address + stage.buffer * cut.tile_bytes + list.offset[step],
-                              shared_address(shared) + slot * STEP);
-                ring.copy_next();
-                if (sends && next.tile < share.tiles)
-                    copy_strip(a.map, cut, share.group, next, tile_address + next.buffer * cut.tile_bytes);
-                close_copies();
-                slot = slot + 1 == STRIP_STAGES ? 0 : slot + 1;
+                ring.reach();
+                if (sends || warp == 0)
+                    ring.wait_for_warps(); /* nobody reads the weights of the tap before any more, nor its pixels */
+                if (warp == 0)
+                    ring.refill();
+                if (sends)
+                    copy_strip(a.map + next.chunk * STRIP_CHUNK, cut, pixels,
+                               tile_address + next.buffer * cut.tile_bytes);
+                ring.go_on();
             }
-            steps_before = end - first;
         }
         wait_for_products<0>();
         __syncthreads(); /* nobody reads the last stage's pixels any more: results take their place */
-        mine.take(a.sink, places, table, block_channel, sums + threadIdx.x / 32 * 2 * N,
+        mine.take(a.sink, places, table, block_channel, sums + warp * 2 * N,
                   (float *)(tiles + (stage.buffer ^ 1) * cut.tile_bytes) + threadIdx.x / 128 * 64 * STRIP_HAND);
     }
-    wait_for_copies();
+    ring.end();
     if (a.sink.partial) {
         __syncthreads();
         write_block_sums<N>(a.sink.partial, cut, share, cut.most_blocks * gridDim.z, share.row * gridDim.z + phase,

@@ -18,7 +18,7 @@ enum {
     STRIP_N = 64,                                        /* result channels of a block */
     STRIP_CHUNK = 64,                                    /* source channels at once */
     STRIP_STEP = STRIP_N * STRIP_CHUNK * 2,              /* bytes of the weights of a tap */
-    STRIP_STAGES = 4,                                    /* taps whose weights are in shared memory or on their way */
+    STRIP_STAGES = 3,                                    /* taps whose weights are in shared memory or on their way */
     STRIP_BLOCKS = 2 /* of a multiprocessor: one multiplies while the other stores */
 };
 
@@ -56,7 +56,7 @@ typedef struct strip_cut : strip_row {
     int group_tiles[RC_MAX_GROUPS];
     int blocks[RC_MAX_GROUPS], most_blocks; /* as in tile_cut */
     int strips, strip_w;                    /* of a map; positions of a strip along a line */
-    int pixels, tile_bytes;                 /* source pixels of a tile */
+    int pixels, tile_bytes;                 /* source pixels of a tile, a multiple of 4 */
     int source_h, source_w, source_c, source_step;
     int out_h, out_w, out_step;
     int chunks;

@@ -39,4 +39,10 @@ __device__ inline unsigned long long operand_at(unsigned address)
     return columns_at(address, 16); /* the second field means nothing here */
 }
 
+/* The operand that begins so many bytes later. */
+__device__ inline unsigned long long operand_after(unsigned long long operand, unsigned bytes)
+{
+    return operand >> 32 << 32 | ((unsigned)operand + (bytes >> 4));
+}
+
 #endif
