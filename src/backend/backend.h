@@ -131,6 +131,24 @@ typedef struct rc_fused_gradients {
     void *dskip; /* of what the first layer adds; NULL: nothing */
     bool add_skip;
 } rc_fused_gradients;
+/* The same with statistics of the batch. */
+typedef struct rc_fused_train_back {
+    rc_fused_back layer;
+    rc_bn_backward norm; /* of the last layer it has been done */
+    void *draw;          /* (n, h, w, cp) act: where dL/draw goes; of the last layer it may be the memory of g */
+} rc_fused_train_back;
+typedef struct rc_fused_train_gradients {
+    void *dx;                  /* of what the first layer reads */
+    rc_back_epilogue epilogue; /* of dx */
+    void *dskip;               /* of what the first layer adds; NULL: nothing. It takes no sums */
+    bool add_skip;
+} rc_fused_train_gradients;
+typedef struct rc_fused_weight {
+    const rc_conv *conv;
+    const rc_tensor *x;
+    const rc_grad *dy; /* nothing is pending */
+    void *dweight;
+} rc_fused_weight;
 
 /* ---- descriptors of losses ---------------------------------------------------------------------------------- */
 
@@ -317,7 +335,7 @@ struct rc_backend {
     /* rc_backend_measure() and rc_backend_measure_now(). NULL: not known. */
     rc_peak (*measure)(rc_backend *);
     double (*measure_now)(rc_backend *, double seconds);
-    /* Several layers at once. These five may be NULL: the backend runs every layer alone.
+    /* Several layers at once. These seven may be NULL: the backend runs every layer alone.
      * fuse: how many layers, beginning with `first`, the backend runs at once for n images in one group, without
      *   statistics of the batch; 0 or 1: the first runs alone. It takes layers such that each reads the one before it,
      *   only the first adds a value from elsewhere, and only the last has a value that others read.
@@ -325,13 +343,19 @@ struct rc_backend {
      *   writes raw of the last layer alone. With gradients it writes raw and sums of all layers, and fills the value,
      *   where that has memory, of the last layer and of sums with an activation, whose slope raw does not tell.
      * fused_backward: from the gradient of the last layer's value to those of what the first reads and adds.
-     * fuse_train, fused_train: forward alone, for n images in so many groups: conv_forward and bn_train of each layer.
-     *   It fills the values, where they have memory, of all layers but the last. */
+     * fuse_train, fused_train: for n images in so many groups: conv_forward and bn_train of each layer. It fills the
+     *   values, where they have memory, of all layers but the last.
+     * fused_train_backward: from the gradient of the last layer's value to those of what the first reads and adds,
+     *   with bn_backward of all layers but the last, for layers that fuse_train has taken. dL/draw of all is left for
+     *   fused_weight, which is conv_backward_weight of each. NULL: back, every layer runs alone. */
     int (*fuse)(rc_backend *, const rc_fusible *layers, int count, int first, int n, bool gradients);
     void (*fused_forward)(rc_backend *, rc_tensor *x, const rc_fused *layers, int count);
     void (*fused_backward)(rc_backend *, const rc_fused_back *layers, int count, const rc_fused_gradients *);
     int (*fuse_train)(rc_backend *, const rc_fusible *layers, int count, int first, int n, int groups);
     void (*fused_train)(rc_backend *, rc_tensor *x, const rc_fused_train *layers, int count);
+    void (*fused_train_backward)(rc_backend *, const rc_fused_train_back *layers, int count,
+                                 const rc_fused_train_gradients *);
+    void (*fused_weight)(rc_backend *, const rc_fused_weight *layers, int count);
     /* May be NULL: never. Do both gradients of that convolution on n images read dL/draw from a map of it? A pass then
      * has copy_backward write that map once, and gives both a gradient with nothing pending. */
     bool (*reads_finished_gradient)(rc_backend *, const rc_conv *, int n);

@@ -83,7 +83,7 @@ _Static_assert(ENTRIES * sizeof(entry_type *) == sizeof(struct rc_backend) - off
 static const struct {
     const char *name;
     size_t offset;
-} optional_entries[] = {ENTRY(fused_forward), ENTRY(fused_backward)};
+} optional_entries[] = {ENTRY(fused_forward), ENTRY(fused_backward), ENTRY(fused_train_backward), ENTRY(fused_weight)};
 
 static bool is_filled(const rc_backend *be, size_t offset)
 {

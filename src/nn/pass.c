@@ -130,22 +130,27 @@ static void run_bn_forward(rc_pass *pass, const rc_model *model, rc_pass_op op, 
     be->bn_train(be, &at->bn, &at->y, &f);
 }
 
-static void run_bn_backward(rc_pass *pass, void *gradient, int index)
+static rc_bn_backward backward_of(rc_pass *pass, void *gradient, int index)
 {
     const rc_layer *layer = &pass->net->layer[index];
-    rc_pass_layer *at = &pass->layer[index];
+    const rc_pass_layer *at = &pass->layer[index];
     const rc_bn_stat *stat = at->stat;
+    return (rc_bn_backward){.partial = at->back_partial,
+                            .dmean = stat ? stat->dmean : NULL,
+                            .dvar = stat ? stat->dvar : NULL,
+                            .batch_mean = at->batch_mean,
+                            .dgamma = real_at(pass, gradient, layer->gamma),
+                            .dbeta = real_at(pass, gradient, layer->beta),
+                            .a = at->a,
+                            .b = at->b,
+                            .c = at->c};
+}
+
+static void run_bn_backward(rc_pass *pass, void *gradient, int index)
+{
     rc_backend *be = pass->backend;
-    const rc_bn_backward back = {.partial = at->back_partial,
-                                 .dmean = stat ? stat->dmean : NULL,
-                                 .dvar = stat ? stat->dvar : NULL,
-                                 .batch_mean = at->batch_mean,
-                                 .dgamma = real_at(pass, gradient, layer->gamma),
-                                 .dbeta = real_at(pass, gradient, layer->beta),
-                                 .a = at->a,
-                                 .b = at->b,
-                                 .c = at->c};
-    be->bn_backward(be, &at->y, pass->settings.mode == RC_PASS_TRAIN, &back);
+    const rc_bn_backward back = backward_of(pass, gradient, index);
+    be->bn_backward(be, &pass->layer[index].y, pass->settings.mode == RC_PASS_TRAIN, &back);
 }
 
 /* dL/draw of a layer, for what reads no more than that. */
@@ -191,18 +196,23 @@ static void *gradient_of(rc_pass *pass, int index)
     return index != RC_NET_INPUT ? pass->layer[index].dy.g : pass->input_gradient;
 }
 
+/* How a step writes the gradient of its target. */
+static rc_back_epilogue epilogue_of(rc_pass *pass, const rc_pass_step *step)
+{
+    return (rc_back_epilogue){.x = source(pass, step->target),
+                              .add = step->add,
+                              .addend = step->addend >= 0 ? pass->layer[step->addend].dy.g : NULL,
+                              .partial = step->sums ? pass->layer[step->target].back_partial : NULL};
+}
+
 /* SKIP and DATA. */
 static void run_writer(rc_pass *pass, const rc_model *model, const rc_pass_step *step)
 {
     const rc_layer *layer = &pass->net->layer[step->layer];
     rc_pass_layer *at = &pass->layer[step->layer];
     rc_backend *be = pass->backend;
-    const rc_tensor *x = source(pass, step->target);
     void *dx = gradient_of(pass, step->target);
-    const rc_back_epilogue epilogue = {.x = x,
-                                       .add = step->add,
-                                       .addend = step->addend >= 0 ? pass->layer[step->addend].dy.g : NULL,
-                                       .partial = step->sums ? pass->layer[step->target].back_partial : NULL};
+    const rc_back_epilogue epilogue = epilogue_of(pass, step);
     const void *weight = real_at(pass, model->param, layer->weight);
     const rc_pool2d pool = {layer->k, layer->stride, layer->pad};
     if (step->op == RC_OP_SKIP) {
@@ -214,9 +224,16 @@ static void run_writer(rc_pass *pass, const rc_model *model, const rc_pass_step 
     case RC_LAYER_DEPTHWISE: be->depthwise_backward_data(be, &at->conv, &at->dy, weight, dx, &epilogue); break;
     case RC_LAYER_LINEAR: be->linear_backward_data(be, &at->linear, &at->dy, weight, dx, &epilogue); break;
     case RC_LAYER_BN: be->copy_backward(be, &at->dy, dx, &epilogue); break;
-    case RC_LAYER_MAX_POOL: be->max_pool_backward(be, &pool, x, &at->dy, dx, &epilogue); break;
+    case RC_LAYER_MAX_POOL: be->max_pool_backward(be, &pool, epilogue.x, &at->dy, dx, &epilogue); break;
     case RC_LAYER_AVERAGE_POOL: be->average_pool_backward(be, at->dfeatures, dx, &epilogue); break;
     }
+}
+
+static rc_fused_back fused_back(rc_pass *pass, const rc_model *model, int index)
+{
+    return (rc_fused_back){.conv = &pass->layer[index].conv,
+                           .dy = &pass->layer[index].dy,
+                           .weight = real_at(pass, model->param, pass->net->layer[index].weight)};
 }
 
 static void run_fused_backward(rc_pass *pass, const rc_model *model, const rc_pass_step *step)
@@ -225,14 +242,41 @@ static void run_fused_backward(rc_pass *pass, const rc_model *model, const rc_pa
     rc_fused_back layers[RC_MAX_FUSED];
     int skip = pass->net->layer[step->first].skip;
     for (int i = step->first; i <= step->layer; i++)
-        layers[i - step->first] = (rc_fused_back){.conv = &pass->layer[i].conv,
-                                                  .dy = &pass->layer[i].dy,
-                                                  .weight = real_at(pass, model->param, pass->net->layer[i].weight)};
+        layers[i - step->first] = fused_back(pass, model, i);
     const rc_fused_gradients to = {.dx = gradient_of(pass, step->target),
                                    .add = step->add,
                                    .dskip = skip >= 0 ? gradient_of(pass, skip) : NULL,
                                    .add_skip = step->add_skip};
     be->fused_backward(be, layers, step->layer - step->first + 1, &to);
+}
+
+static void run_fused_train_backward(rc_pass *pass, const rc_model *model, void *gradient, const rc_pass_step *step)
+{
+    rc_backend *be = pass->backend;
+    rc_fused_train_back layers[RC_MAX_FUSED];
+    int skip = pass->net->layer[step->first].skip;
+    for (int i = step->first; i <= step->layer; i++)
+        layers[i - step->first] = (rc_fused_train_back){
+            .layer = fused_back(pass, model, i), .norm = backward_of(pass, gradient, i), .draw = pass->layer[i].draw.g};
+    const rc_fused_train_gradients to = {.dx = gradient_of(pass, step->target),
+                                         .epilogue = epilogue_of(pass, step),
+                                         .dskip = skip >= 0 ? gradient_of(pass, skip) : NULL,
+                                         .add_skip = step->add_skip};
+    be->fused_train_backward(be, layers, step->layer - step->first + 1, &to);
+}
+
+static void run_fused_weight(rc_pass *pass, void *gradient, int first, int last)
+{
+    rc_backend *be = pass->backend;
+    rc_fused_weight layers[RC_MAX_FUSED];
+    for (int i = first; i <= last; i++) {
+        const rc_layer *layer = &pass->net->layer[i];
+        layers[i - first] = (rc_fused_weight){.conv = &pass->layer[i].conv,
+                                              .x = source(pass, layer->in),
+                                              .dy = &pass->layer[i].draw,
+                                              .dweight = real_at(pass, gradient, layer->weight)};
+    }
+    be->fused_weight(be, layers, last - first + 1);
 }
 
 static void materialise(rc_pass *pass, int index)
@@ -264,6 +308,8 @@ static void run(rc_pass *pass, const rc_model *model, void *gradient, int from, 
         case RC_OP_SKIP:
         case RC_OP_DATA: run_writer(pass, model, step); break;
         case RC_OP_FUSED_BACK: run_fused_backward(pass, model, step); break;
+        case RC_OP_FUSED_TRAIN_BACK: run_fused_train_backward(pass, model, gradient, step); break;
+        case RC_OP_FUSED_WEIGHT: run_fused_weight(pass, gradient, step->first, step->layer); break;
         case RC_OP_FORK: be->fork(be, RC_WEIGHT_LANE); break;
         case RC_OP_MAIN: be->fork(be, RC_MAIN_LANE); break;
         case RC_OP_JOIN: be->join(be, RC_WEIGHT_LANE); break;

@@ -2,13 +2,14 @@
  *
  * Forward, TRAIN and FROZEN: a layer's raw result stays, with its normalisation pending; values are stored by the
  * first operation that reads them. EVAL: the operation's epilogue finishes the value, and the memory of a value is free
- * again after its last reader. What the backend runs at once is one step: of its
- * layers, only the last has a value for others.
+ * again after its last reader. What the backend runs at once is one step: of its layers, only the last has a value
+ * for others.
  *
  * Backward runs over the layers from the last to the first; the steps of one layer are a group:
  *     [sums of its gradient]  BN backward  weight gradient (on its own lane)  gradient of skip  gradient of input
  *     or, where the backend reads dL/draw from a map (reads_finished_gradient): BN backward  gradient of skip
  *     finish  weight gradient  gradient of input
+ *     or, where the backend runs layers at once: BN backward of the last  all of the rest  weight gradients of all
  * (FROZEN: the statistics of all layers end the forward pass, and BN backward of all layers begins the backward pass.)
  * - The first writer of a gradient overwrites, later ones add; the last one takes the sums that the normalisation of
  *   that layer needs.
@@ -147,8 +148,8 @@ static void list_fused(rc_pass_build *b, int first, int last)
         use(b, b->buffers[i].partial);
     }
     b->stored[last] = b->eval || b->buffers[last].value != RC_NO_BUFFER;
-    for (int i = first; i <= last && b->train; i++) { /* back, each runs alone */
-        b->first_fused[i] = i;
+    for (int i = first; i <= last && b->train; i++) {
+        b->first_fused[i] = i < last ? i : first; /* back, each may run alone */
         b->stored[i] = i < last && b->buffers[i].value != RC_NO_BUFFER;
     }
 }
@@ -376,6 +377,62 @@ static void list_fused_backward(rc_pass_build *b, int first, int last)
     step->add = add_writer(b, begin->in);
 }
 
+/* The sums of a gradient, if nobody has taken them, and what they are for. */
+static void list_bn_backward(rc_pass_build *b, int index)
+{
+    if (!state(b, index)->summed) {
+        emit(b, RC_OP_BN_SUMS, index);
+        use_gradient(b, index, false);
+        use(b, b->buffers[index].back_partial);
+    }
+    emit(b, RC_OP_BN_BACKWARD, index);
+    use(b, b->buffers[index].back_partial);
+}
+
+/* Do the layers from `first` on, which ran at once, do so back as well? */
+static bool trains_back(rc_pass_build *b, int first)
+{
+    const rc_layer *begin = &b->net->layer[first];
+    return b->backend->fused_train_backward != NULL && state(b, begin->in)->needed &&
+           (begin->skip < 0 || state(b, begin->skip)->needed);
+}
+
+/* The same as list_fused_backward, with the weight gradients, for which dL/draw of every layer stays. */
+static void list_fused_train_backward(rc_pass_build *b, int first, int last)
+{
+    const rc_layer *begin = &b->net->layer[first];
+    rc_gradient_state *gradient = state(b, begin->in);
+    list_bn_backward(b, last);
+    for (int i = first + 1; i <= last; i++) {
+        if (b->net->layer[i].skip == begin->in)
+            gradient->writers--;
+    }
+    rc_pass_step *step = emit(b, RC_OP_FUSED_TRAIN_BACK, last);
+    step->first = first;
+    for (int i = first; i <= last; i++) {
+        rc_layer_buffers *buffers = &b->buffers[i];
+        bool in_place = i == last && !b->net->layer[i].output;
+        buffers->draw = in_place ? buffers->gradient : rc_plan_add(&b->plan, rc_pass_map_bytes(b, &b->net->layer[i]));
+        use(b, buffers->draw);
+        use(b, buffers->back_partial);
+        use_tensor(b, i);
+    }
+    use(b, b->buffers[last].gradient);
+    step->add_skip = begin->skip >= 0 && add_writer(b, begin->skip);
+    step->target = begin->in;
+    step->addend = gradient->written ? RC_NO_LAYER : gradient->addend;
+    step->add = add_writer(b, begin->in) || step->addend >= 0;
+    step->sums = gradient->summed = gradient->writers == 0 && b->buffers[begin->in].back_partial != RC_NO_BUFFER;
+    use_tensor(b, begin->in);
+    if (step->addend >= 0)
+        use(b, b->buffers[step->addend].gradient);
+    if (step->sums)
+        use(b, b->buffers[begin->in].back_partial);
+    emit(b, RC_OP_FUSED_WEIGHT, last)->first = first;
+    for (int i = first; i <= last; i++)
+        use_for_weight(b, i, b->steps - 1);
+}
+
 /* dL/draw takes the place of the gradient, unless somebody else needs that. */
 static void list_finish(rc_pass_build *b, int index)
 {
@@ -394,16 +451,8 @@ static void list_finish(rc_pass_build *b, int index)
 static void list_group(rc_pass_build *b, int index)
 {
     const rc_layer *layer = &b->net->layer[index];
-    const rc_layer_buffers *buffers = &b->buffers[index];
-    if (layer->bn.on && b->train) {
-        if (!state(b, index)->summed) {
-            emit(b, RC_OP_BN_SUMS, index);
-            use_gradient(b, index, false);
-            use(b, buffers->back_partial);
-        }
-        emit(b, RC_OP_BN_BACKWARD, index);
-        use(b, buffers->back_partial);
-    }
+    if (layer->bn.on && b->train)
+        list_bn_backward(b, index);
     bool finished = finishes(b, index);
     if (finished) {
         list_skip(b, index, layer->skip); /* which takes the gradient as it is */
@@ -426,15 +475,16 @@ static void keep_for_weights(rc_pass_build *b)
 {
     const rc_pass_step *steps = b->pass->step;
     for (int i = b->pass->forward_end; i < b->steps; i++) {
-        int layer = steps[i].layer, last = i;
-        if (steps[i].op != RC_OP_WEIGHT)
+        int layer = steps[i].layer, last = i, first = steps[i].op == RC_OP_FUSED_WEIGHT ? steps[i].first : layer;
+        if (steps[i].op != RC_OP_WEIGHT && steps[i].op != RC_OP_FUSED_WEIGHT)
             continue;
         while (last < b->steps && steps[last].layer == layer)
             last++;
         for (int next = steps[last].layer; last + 1 < b->steps && steps[last + 1].layer == next;)
             last++;
         bool large = rc_pass_map_bytes(b, &b->net->layer[layer]) > b->backend->busy_bytes;
-        use_for_weight(b, layer, large ? last : b->steps - 1);
+        for (int index = first; index <= layer; index++)
+            use_for_weight(b, index, large ? last : b->steps - 1);
     }
 }
 
@@ -457,8 +507,11 @@ void rc_pass_list_steps(rc_pass_build *b)
         }
         for (int i = b->net->layers - 1; i >= 0; i--) {
             int first = b->first_fused[i];
-            if (first < i) {
+            if (first < i && !b->train) {
                 list_fused_backward(b, first, i);
+                i = first;
+            } else if (first < i && trains_back(b, first)) {
+                list_fused_train_backward(b, first, i);
                 i = first;
             } else if (state(b, i)->needed) {
                 list_group(b, i);
@@ -490,7 +543,7 @@ static int weight_on_main_lane(const rc_pass_step *steps, int count)
 }
 
 /* Buffers that a step of the main lane writes. */
-enum { BUFFERS_WRITTEN = 2 };
+enum { BUFFERS_WRITTEN = 2 * RC_MAX_FUSED + 3 };
 static int written_buffers(const rc_pass_build *b, const rc_pass_step *step, int buffers[BUFFERS_WRITTEN])
 {
     int count = 0;
@@ -498,7 +551,16 @@ static int written_buffers(const rc_pass_build *b, const rc_pass_step *step, int
         buffers[count++] = b->buffers[step->layer].back_partial;
     if (step->op == RC_OP_FINISH)
         buffers[count++] = b->buffers[step->layer].draw;
-    if (step->op == RC_OP_SKIP || step->op == RC_OP_DATA)
+    if (step->op == RC_OP_FUSED_TRAIN_BACK) {
+        int skip = b->net->layer[step->first].skip;
+        for (int i = step->first; i <= step->layer; i++) {
+            buffers[count++] = b->buffers[i].draw;
+            buffers[count++] = b->buffers[i].back_partial;
+        }
+        if (skip >= 0)
+            buffers[count++] = b->buffers[skip].gradient;
+    }
+    if (step->op == RC_OP_SKIP || step->op == RC_OP_DATA || step->op == RC_OP_FUSED_TRAIN_BACK)
         buffers[count++] = step->target >= 0 ? b->buffers[step->target].gradient : b->input_gradient;
     if (step->sums)
         buffers[count++] = b->buffers[step->target].back_partial;
@@ -541,13 +603,15 @@ void rc_pass_list_lanes(rc_pass_build *b, rc_pass_step *copy)
             pendings = 0;
         }
         for (; i < end; i++) {
-            bool beside = copy[i].op == RC_OP_WEIGHT && i != on_main;
+            bool fused = copy[i].op == RC_OP_FUSED_WEIGHT;
+            bool beside = fused || (copy[i].op == RC_OP_WEIGHT && i != on_main);
             if (beside)
                 emit(b, RC_OP_FORK, RC_NO_LAYER);
             pass->step[b->steps++] = copy[i];
             if (!beside)
                 continue;
-            pending[pendings++] = copy[i].layer;
+            for (int layer = fused ? copy[i].first : copy[i].layer; layer <= copy[i].layer; layer++)
+                pending[pendings++] = layer;
             emit(b, RC_OP_MAIN, RC_NO_LAYER);
         }
     }

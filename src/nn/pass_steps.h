@@ -9,36 +9,38 @@
 #include "nn/pass.h"
 
 typedef enum rc_pass_op {
-    RC_OP_BN_EVAL,       /* running statistics -> scale, shift, mean, istd */
-    RC_OP_FORWARD,       /* the layer's operation; stores the value of its input if that has memory for it */
-    RC_OP_FUSED,         /* the same for several layers at once */
-    RC_OP_FUSED_TRAIN,   /* the same, with BN_TRAIN of each */
-    RC_OP_MATERIALISE,   /* stores a value that no operation has read yet */
-    RC_OP_BN_TRAIN,      /* sums -> batch statistics -> scale, shift, mean, istd; running statistics */
-    RC_OP_BN_STATISTICS, /* sums -> batch mean and variance */
-    RC_OP_BN_SUMS,       /* sums of the gradient, where no operation took them as it finished the gradient */
-    RC_OP_BN_BACKWARD,   /* sums -> coefficients of the lazy gradient, dgamma, dbeta */
-    RC_OP_FINISH,        /* the gradient before the normalisation as a map, for the two below */
-    RC_OP_WEIGHT,        /* gradient of weight and bias */
-    RC_OP_ZERO_BIAS,     /* a bias before batch normalisation has no influence: its gradient is 0 */
-    RC_OP_SKIP,          /* gradient of the skip */
-    RC_OP_DATA,          /* gradient of the input */
-    RC_OP_FUSED_BACK,    /* gradient of what several layers at once have read */
-    RC_OP_FORK,          /* what follows runs beside, on lane RC_WEIGHT_LANE */
-    RC_OP_MAIN,          /* what follows is on the main lane again */
-    RC_OP_JOIN,          /* the main lane waits for RC_WEIGHT_LANE */
-    RC_OP_SUM_WORKERS    /* gradients of all parameters */
+    RC_OP_BN_EVAL,          /* running statistics -> scale, shift, mean, istd */
+    RC_OP_FORWARD,          /* the layer's operation; stores the value of its input if that has memory for it */
+    RC_OP_FUSED,            /* the same for several layers at once */
+    RC_OP_FUSED_TRAIN,      /* the same, with BN_TRAIN of each */
+    RC_OP_MATERIALISE,      /* stores a value that no operation has read yet */
+    RC_OP_BN_TRAIN,         /* sums -> batch statistics -> scale, shift, mean, istd; running statistics */
+    RC_OP_BN_STATISTICS,    /* sums -> batch mean and variance */
+    RC_OP_BN_SUMS,          /* sums of the gradient, where no operation took them as it finished the gradient */
+    RC_OP_BN_BACKWARD,      /* sums -> coefficients of the lazy gradient, dgamma, dbeta */
+    RC_OP_FINISH,           /* the gradient before the normalisation as a map, for the two below */
+    RC_OP_WEIGHT,           /* gradient of weight and bias */
+    RC_OP_ZERO_BIAS,        /* a bias before batch normalisation has no influence: its gradient is 0 */
+    RC_OP_SKIP,             /* gradient of the skip */
+    RC_OP_DATA,             /* gradient of the input */
+    RC_OP_FUSED_BACK,       /* gradient of what several layers at once have read */
+    RC_OP_FUSED_TRAIN_BACK, /* the same with BN_BACKWARD of all but the last, and FINISH of each */
+    RC_OP_FUSED_WEIGHT,     /* WEIGHT of each */
+    RC_OP_FORK,             /* what follows runs beside, on lane RC_WEIGHT_LANE */
+    RC_OP_MAIN,             /* what follows is on the main lane again */
+    RC_OP_JOIN,             /* the main lane waits for RC_WEIGHT_LANE */
+    RC_OP_SUM_WORKERS       /* gradients of all parameters */
 } rc_pass_op;
 
 typedef struct rc_pass_step {
     rc_pass_op op;
     int layer;
-    int target;    /* SKIP, DATA, FUSED_BACK: layer whose gradient is written, or RC_NET_INPUT */
+    int target;    /* SKIP, DATA, FUSED_(TRAIN_)BACK: layer whose gradient is written, or RC_NET_INPUT */
     bool add;      /* the same: add to that gradient, otherwise overwrite */
-    int addend;    /* DATA: add to the gradient of this layer instead, RC_NO_LAYER: to the target's own */
-    bool sums;     /* SKIP, DATA: this finishes the gradient, take the sums of the target's normalisation */
-    int first;     /* FUSED, FUSED_TRAIN, FUSED_BACK: the first of the layers, `layer` being the last */
-    bool add_skip; /* FUSED_BACK: add to the gradient of the first layer's skip, otherwise overwrite */
+    int addend;    /* DATA, FUSED_TRAIN_BACK: add to the gradient of this layer instead, RC_NO_LAYER: to its own */
+    bool sums;     /* SKIP, DATA, FUSED_TRAIN_BACK: this finishes the gradient, take the sums of its normalisation */
+    int first;     /* FUSED_*: the first of the layers, `layer` being the last */
+    bool add_skip; /* FUSED_(TRAIN_)BACK: add to the gradient of the first layer's skip, otherwise overwrite */
 } rc_pass_step;
 
 /* One layer. Pointers are backend memory of the pass. */

@@ -23,7 +23,7 @@ static int images_sharing = 3; /* on the emulation, which has one multiprocessor
 /* ---- counting ---------------------------------------------------------------------------------------------------- */
 
 static rc_backend right; /* the entries as they were */
-static int layers_taken, layers_back, layers_trained;
+static int layers_taken, layers_back, layers_trained, layers_trained_back, weights_taken;
 
 static void count_forward(rc_backend *be, rc_tensor *x, const rc_fused *layers, int count)
 {
@@ -43,6 +43,19 @@ static void count_train(rc_backend *be, rc_tensor *x, const rc_fused_train *laye
     right.fused_train(be, x, layers, count);
 }
 
+static void count_train_backward(rc_backend *be, const rc_fused_train_back *layers, int count,
+                                 const rc_fused_train_gradients *to)
+{
+    layers_trained_back += count;
+    right.fused_train_backward(be, layers, count, to);
+}
+
+static void count_weight(rc_backend *be, const rc_fused_weight *layers, int count)
+{
+    weights_taken += count;
+    right.fused_weight(be, layers, count);
+}
+
 static void open_both(nn_fixture *fused, nn_fixture *alone, const rc_pass_settings *settings)
 {
     rc_backend *with, *without;
@@ -52,11 +65,13 @@ static void open_both(nn_fixture *fused, nn_fixture *alone, const rc_pass_settin
     with->fused_forward = count_forward;
     with->fused_backward = count_backward;
     with->fused_train = count_train;
+    with->fused_train_backward = count_train_backward;
+    with->fused_weight = count_weight;
     without->fuse = NULL;
     without->fuse_train = NULL;
     nn_open_on(fused, with, &net, settings, SEED);
     nn_open_on(alone, without, &net, settings, SEED);
-    layers_taken = layers_back = layers_trained = 0;
+    layers_taken = layers_back = layers_trained = layers_trained_back = weights_taken = 0;
 }
 
 /* ---- comparing --------------------------------------------------------------------------------------------------- */
@@ -170,7 +185,7 @@ static void test_large_maps(void **state)
 
 /* ---- statistics of the batch ------------------------------------------------------------------------------------- */
 
-/* Forward twice, so that what the first time leaves behind is there; then back, layer by layer. The gradients of few
+/* Forward twice, so that what the first time leaves behind is there; then back. The gradients of few
  * images are far from exact in bf16: 9 % or more from those of the reference, either way. */
 static void check_training(int n, int first_group, int expected, bool back)
 {
@@ -190,6 +205,8 @@ static void check_training(int n, int first_group, int expected, bool back)
     nn_must(a.backend->sync(a.backend));
     nn_must(b.backend->sync(b.backend));
     assert_int_equal(layers_trained, back ? 2 * expected : expected);
+    assert_int_equal(layers_trained_back, back ? expected : 0);
+    assert_int_equal(weights_taken, back ? expected : 0);
     expect_same_reals("features", &a, rc_pass_features(a.pass), &b, rc_pass_features(b.pass),
                       (size_t)n * (size_t)net.layer[net.layers - 1].c_out, 0.01);
     expect_same_reals("running statistics", &a, a.model.running, &b, b.model.running, net.running, 0.001);

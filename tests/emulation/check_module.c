@@ -512,6 +512,18 @@ static void test_chains_that_share_blocks(void **state)
     check_few(&rc_cases_fused_large);
 }
 
+/* Back in training: up to four images have a multiprocessor each, five share them. */
+static void test_training_chains(void **state)
+{
+    (void)state;
+    static const int numbers[] = {1, 2, 3, 4, 9, 14}; /* of 15, which are each shape with each number of images */
+    use_module(module);
+    assert_int_equal(setenv("RECOLLECT_EMULATED_MULTIPROCESSORS", "4", 1), 0);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        check_case("fused_train_backward", 1, true, numbers[i]);
+    assert_int_equal(unsetenv("RECOLLECT_EMULATED_MULTIPROCESSORS"), 0);
+}
+
 /* ---- chains with a fault --------------------------------------------------------------------------------------- */
 
 static rc_judges judges;
@@ -694,6 +706,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_large_layers_in_parts),
         cmocka_unit_test(test_chains),
         cmocka_unit_test(test_chains_that_share_blocks),
+        cmocka_unit_test(test_training_chains),
         cmocka_unit_test(test_spoiled_chains),
         cmocka_unit_test(test_workspace_outlives_a_failure),
         cmocka_unit_test(test_decoded_pixels_near_one),

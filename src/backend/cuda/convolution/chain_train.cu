@@ -8,10 +8,7 @@
  * In the end block l does link l's normalisation for all groups (norm.cuh), for whoever reads the tensor later. */
 #include "backend/cuda/convolution/chain.h"
 
-#include "backend/cuda/convolution/chain.cuh"
-#include "backend/cuda/convolution/conv_plan.h"
-#include "backend/cuda/map/norm.cuh"
-#include "backend/cuda/meeting.cuh"
+#include "backend/cuda/convolution/chain_train.cuh"
 
 struct train_link {
     const char *weights; /* packed */
@@ -35,22 +32,6 @@ struct train_chain {
     int group_blocks[RC_MAX_GROUPS];
     train_link link[RC_MAX_FUSED];
 };
-
-/* The images of a block: those of one group. */
-struct train_share {
-    int group, row; /* row: the block's, of those of the group */
-    int image, images;
-};
-
-template <typename Shape> __device__ inline train_share share_of(const train_chain &a)
-{
-    train_share share = {0, (int)blockIdx.x, 0, 0};
-    while (share.group < a.shape.groups.count - 1 && share.row >= a.group_blocks[share.group])
-        share.row -= a.group_blocks[share.group++];
-    share.image = group_begin(a.shape.groups, share.group) + share.row * Shape::IMAGES;
-    share.images = a.shape.groups.end[share.group] - share.image;
-    return share;
-}
 
 /* ---- results ---------------------------------------------------------------------------------------------------- */
 
@@ -119,52 +100,6 @@ template <typename Shape> struct held_task {
 
 /* ---- sums of all blocks ------------------------------------------------------------------------------------------ */
 
-/* Adds the rows of a group, in order: `space` is (warps, 2, C), and the sums of a channel over the warps are its. */
-template <typename Shape, int THREADS>
-__device__ inline void add_rows(const void *partial, int groups, int group, int rows, double *space)
-{
-    constexpr int C = Shape::C, VECTORS = C / 2, LANES = THREADS / VECTORS, AT_ONCE = 8;
-    int vector = threadIdx.x % VECTORS;
-    double four[4] = {};
-#pragma unroll 1
-    for (int first = threadIdx.x / VECTORS; first < rows; first += AT_ONCE * LANES) {
-        float4 v[AT_ONCE];
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++) {
-            int row = first + i * LANES;
-            v[i] = make_float4(0, 0, 0, 0);
-            if (row < rows) /* not from a cache that other blocks did not write to */
-                v[i] = __ldcg((const float4 *)(partial_row(partial, row, groups, group, C) + vector * 4));
-        }
-#pragma unroll
-        for (int i = 0; i < AT_ONCE; i++) {
-            four[0] += (double)v[i].x;
-            four[1] += (double)v[i].y;
-            four[2] += (double)v[i].z;
-            four[3] += (double)v[i].w;
-        }
-    }
-#pragma unroll
-    for (int step = VECTORS; step < 32; step *= 2)
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            four[i] += __shfl_xor_sync(0xffffffffu, four[i], step);
-    if ((int)threadIdx.x % 32 < VECTORS) {
-#pragma unroll
-        for (int i = 0; i < 4; i++)
-            space[threadIdx.x / 32 * 2 * C + vector * 4 + i] = four[i];
-    }
-}
-
-template <int THREADS, int C> __device__ inline double add_warps(const double *space, int i)
-{
-    double sum = 0;
-#pragma unroll
-    for (int warp = 0; warp < THREADS / 32; warp++)
-        sum += space[warp * 2 * C + i];
-    return sum;
-}
-
 /* Makes scale and shift of a link, (2, C), of what add_rows left. For the first C threads; `known` is the channel's. */
 template <typename Shape, int THREADS>
 __device__ inline void make_scale(const train_link &link, const norm_shape &shape, int group,
@@ -186,53 +121,18 @@ __device__ inline train_norm norm_of(const train_link &link, const norm_shape &s
     return norm;
 }
 
-/* The normalisation of a link for all groups: `space` is (warps + groups, 2, C). */
+/* The normalisation of a link for all groups. */
 template <typename Shape, int THREADS>
 __device__ inline void finish_link(const train_chain &a, const train_link &link, double *space)
 {
-    constexpr int C = Shape::C;
-    int groups = a.shape.groups.count;
-    double *sums = space + THREADS / 32 * 2 * C;
-    for (int group = 0; group < groups; group++) {
-        __syncthreads();
-        add_rows<Shape, THREADS>(link.partial, groups, group, a.group_blocks[group], space);
-        __syncthreads();
-        if (threadIdx.x < 2 * C)
-            sums[group * 2 * C + threadIdx.x] = add_warps<THREADS, C>(space, threadIdx.x);
-    }
-    __syncthreads();
-    if (threadIdx.x < C) {
+    const double *sums = add_groups<Shape, THREADS>(link.partial, a.shape.groups.count, a.group_blocks, space);
+    if (threadIdx.x < Shape::C) {
         train_norm norm = norm_of(link, a.shape);
-        norm.finish(threadIdx.x, norm.know(threadIdx.x), sums + threadIdx.x, 2 * C, C);
+        norm.finish(threadIdx.x, norm.know(threadIdx.x), sums + threadIdx.x, 2 * Shape::C, Shape::C);
     }
 }
 
 /* ---- the kernel -------------------------------------------------------------------------------------------------- */
-
-/* THREADS, and HELD: tasks of a warp. BLOCKS: of a multiprocessor. */
-template <typename Shape_, int HELD_, int THREADS_, int BLOCKS_> struct train_shape {
-    typedef Shape_ Shape;
-    static constexpr int HELD = HELD_, THREADS = THREADS_, BLOCKS = BLOCKS_, WARPS = THREADS / 32;
-
-    static bool takes(int h)
-    {
-        return Shape::tasks(h) <= HELD * WARPS;
-    }
-
-    /* Two maps, the weights of two links, the sums of all warps, those of all tasks, scale and shift. */
-    static __host__ __device__ constexpr int maps(int h)
-    {
-        return 2 * Shape::IMAGES * Shape::map_bytes(h);
-    }
-    static constexpr int SPACE = WARPS * 2 * Shape::C * (int)sizeof(double);
-    static constexpr int TASK_SUMS = HELD * WARPS * 32 * (int)sizeof(float);
-    static int bytes(int h)
-    {
-        int used = maps(h) + 2 * Shape::WEIGHTS + SPACE + TASK_SUMS + 2 * Shape::C * (int)sizeof(float);
-        int in_the_end = SPACE + RC_MAX_GROUPS * 2 * Shape::C * (int)sizeof(double);
-        return used > in_the_end ? used : in_the_end;
-    }
-};
 
 /* Waits for the sums of all blocks, and makes scale and shift of the block's group. */
 template <typename Train>
@@ -351,49 +251,10 @@ __global__ static void __launch_bounds__(Train::THREADS, Train::BLOCKS)
 
 /* ---- launch ---------------------------------------------------------------------------------------------------- */
 
-/* Calls `take` with the train_shape of a convolution's chain; false: there is none. With `blocks` of 16 channels more
- * than multiprocessors two share one, and each has half the warps. */
-template <typename Take> static bool with_train_shape(const rc_cuda *cuda, const rc_conv *conv, int n, Take take)
-{
-    if (conv->h % CHAIN_ROWS != 0)
-        return false;
-    if (conv->c_in == 16 && conv->w == 32)
-        return n > cuda->multiprocessors ? take(train_shape<chain_shape<16, 32, 2>, 2, 256, 2>())
-                                         : take(train_shape<chain_shape<16, 32, 2>, 1, 512, 1>());
-    if (conv->c_in == 32 && conv->w == 16)
-        return take(train_shape<chain_shape<32, 16, 2>, 1, 256, 2>());
-    if (conv->c_in == 64 && conv->w == 8)
-        return n > cuda->multiprocessors ? take(train_shape<chain_shape<64, 8, 2>, 1, 256, 1>())
-                                         : take(train_shape<chain_shape<64, 8, 1>, 1, 256, 1>());
-    return false;
-}
-
-template <typename Shape> static int deal_blocks(const group_view &groups, int blocks[RC_MAX_GROUPS])
-{
-    int all = 0;
-    for (int g = 0; g < groups.count; g++) {
-        blocks[g] = (groups.end[g] - group_begin(groups, g) + Shape::IMAGES - 1) / Shape::IMAGES;
-        all += blocks[g];
-    }
-    return all;
-}
-
-/* Are all blocks for n images in so many groups on the device at once? */
 static bool fits(rc_cuda *cuda, const rc_conv *conv, int n, int groups)
 {
-    return with_train_shape(cuda, conv, n, [&](auto train) {
-        typedef decltype(train) Train;
-        constexpr int IMAGES = Train::Shape::IMAGES;
-        int blocks = 0, bytes = Train::bytes(conv->h), most = (n + (IMAGES - 1) * groups) / IMAGES;
-        if (!Train::takes(conv->h) || bytes > cuda->shared_bytes)
-            return false;
-        rc_cuda_allow_shared(cuda, chain_train_kernel<Train>, "chain_train");
-        bool known = rc_cuda_check(cuda,
-                                   cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, chain_train_kernel<Train>,
-                                                                                 Train::THREADS, (size_t)bytes),
-                                   "chain_train");
-        return known && most <= blocks * cuda->multiprocessors;
-    });
+    return fits_at_once(cuda, conv, n, groups, false, [](auto train) { return chain_train_kernel<decltype(train)>; }) &&
+           rc_cuda_train_back_fits(cuda, conv, n, groups);
 }
 
 bool rc_cuda_trains_links(rc_cuda *cuda, const rc_conv *conv, int n, int groups)

@@ -1,6 +1,7 @@
 /* Convolutions: hands each call to the first kind of kernels that takes it. */
 #include "backend/cuda/convolution/chain.h"
 #include "backend/cuda/convolution/conv.h"
+#include "backend/cuda/convolution/conv_mma.h"
 #include "backend/cuda/convolution/conv_wide.h"
 #include "backend/cuda/map/norm.cuh"
 
@@ -83,6 +84,8 @@ void rc_cuda_fill_conv(rc_cuda *cuda)
     cuda->table.fused_backward = rc_cuda_chain_backward;
     cuda->table.fuse_train = rc_cuda_find_train_chain;
     cuda->table.fused_train = rc_cuda_chain_train;
+    cuda->table.fused_train_backward = rc_cuda_chain_train_back;
+    cuda->table.fused_weight = rc_cuda_fused_weight;
     cuda->table.reads_finished_gradient = reads_finished_gradient;
     cuda->table.reserve_conv = reserve_conv;
     cuda->table.conv_forward = conv_forward;

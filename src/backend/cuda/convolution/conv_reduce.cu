@@ -10,8 +10,8 @@ __device__ static inline float4 add4(float4 a, float4 b)
     return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
 }
 
-/* Grid: (c_out x c_in elements, positions of the kernel). So many lanes share four neighbouring elements: lane l adds
- * blocks l, l + lanes, .. of every term, and then they add theirs in halves. */
+/* Grid: (c_out x c_in elements, positions of the kernel, layers). So many lanes share four neighbouring elements: lane
+ * l adds blocks l, l + lanes, .. of every term, and then they add theirs in halves. */
 __global__ static void __launch_bounds__(REDUCE_THREADS)
     reduce_kernel(const __grid_constant__ reduce_arguments a, int lanes)
 {
@@ -23,7 +23,8 @@ __global__ static void __launch_bounds__(REDUCE_THREADS)
     start_kernel_after();
     if (element < elements)
         for (int term = 0; term < a.terms; term++) {
-            const float *from = a.sums + (size_t)a.term[blockIdx.y][term] * elements + element;
+            size_t tap = (size_t)blockIdx.z * a.blocks * a.taps + a.term[blockIdx.y][term];
+            const float *from = a.sums + tap * elements + element;
 #pragma unroll 4
             for (int block = lane; block < a.blocks; block += lanes)
                 sum = add4(sum, *(const float4 *)(from + (size_t)block * a.taps * elements));
@@ -43,7 +44,7 @@ __global__ static void __launch_bounds__(REDUCE_THREADS)
     for (int e = 0; e < 4; e++) {
         int pair = a.transposed ? (i + e) * a.co + o : o * a.ci + i + e;
         if (i + e < a.ci)
-            a.dweight[(size_t)pair * a.k * a.k + blockIdx.y] = four[e];
+            a.dweight[blockIdx.z][(size_t)pair * a.k * a.k + blockIdx.y] = four[e];
     }
 }
 
@@ -77,7 +78,7 @@ __global__ static void __launch_bounds__(REDUCE_THREADS) join_kernel(const __gri
             for (int l = 0; l < JOIN_LANES; l++)
                 sum += ((const float *)space[l][a.term[position][term]])[element];
         if (o < a.co && c < a.ci)
-            a.dweight[(size_t)(a.transposed ? c * a.co + o : o * a.ci + c) * positions + position] = sum;
+            a.dweight[0][(size_t)(a.transposed ? c * a.co + o : o * a.ci + c) * positions + position] = sum;
     }
 }
 
@@ -105,7 +106,9 @@ bool rc_cuda_list_terms(const axis_taps *taps, reduce_arguments *reduce)
 void rc_cuda_reduce_weight(rc_cuda *cuda, const reduce_arguments *arguments)
 {
     int vectors = arguments->co_padded * arguments->ci_padded / 4, positions = arguments->k * arguments->k, lanes = 1;
-    while (lanes < REDUCE_LANES && lanes * 4 < arguments->blocks && vectors * positions * lanes < REDUCE_ENOUGH)
+    int layers = 1 + arguments->further;
+    while (lanes < REDUCE_LANES && lanes * 4 < arguments->blocks &&
+           layers * vectors * positions * lanes < REDUCE_ENOUGH)
         lanes *= 2;
     if (arguments->terms > 1 && arguments->taps <= JOIN_MOST) {
         dim3 runs((unsigned)((vectors + JOIN_COLUMNS - 1) / JOIN_COLUMNS));
@@ -113,6 +116,6 @@ void rc_cuda_reduce_weight(rc_cuda *cuda, const reduce_arguments *arguments)
         return;
     }
     int columns = REDUCE_THREADS / lanes;
-    dim3 grid((unsigned)((vectors + columns - 1) / columns), (unsigned)positions);
+    dim3 grid((unsigned)((vectors + columns - 1) / columns), (unsigned)positions, (unsigned)layers);
     rc_cuda_launch_early(cuda, "conv_backward_weight", reduce_kernel, grid, REDUCE_THREADS, 0, *arguments, lanes);
 }

@@ -7,8 +7,9 @@
 enum { RC_REDUCE_TERMS = 4 };
 
 typedef struct reduce_arguments {
-    const float *sums; /* (blocks, taps, co_padded, ci_padded) */
-    float *dweight;    /* (co, ci, k, k), or (ci, co, k, k) if transposed */
+    const float *sums;            /* (layers, blocks, taps, co_padded, ci_padded) */
+    float *dweight[RC_MAX_FUSED]; /* of each layer: (co, ci, k, k), or (ci, co, k, k) if transposed */
+    int further;                  /* layers after the first, of the same shape; none where taps share positions */
     int blocks, taps, co_padded, ci_padded, co, ci, k;
     bool transposed;
     int terms;                                                        /* taps that share a position of the kernel */

@@ -298,7 +298,7 @@ bool rc_cuda_stem_backward_weight(rc_cuda *cuda, const rc_conv *conv, const valu
                          dim3((unsigned)reduce.blocks, (unsigned)(conv->c_out / LINE_CHANNELS)), LINE_THREADS,
                          SHARED_BYTES, a);
     reduce.sums = sums;
-    reduce.dweight = dweight;
+    reduce.dweight[0] = dweight;
     rc_cuda_reduce_weight(cuda, &reduce);
     return true;
 }

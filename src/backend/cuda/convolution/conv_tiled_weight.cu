@@ -314,7 +314,7 @@ bool rc_cuda_tiled_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_
     else
         launch_stages<float>(cuda, conv, plan, x, dy, sums);
     plan.reduce.sums = sums;
-    plan.reduce.dweight = dweight;
+    plan.reduce.dweight[0] = dweight;
     rc_cuda_reduce_weight(cuda, &plan.reduce);
     if (dbias)
         rc_cuda_bias_gradient(cuda, dy, dbias);

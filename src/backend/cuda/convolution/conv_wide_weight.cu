@@ -413,7 +413,7 @@ bool rc_cuda_wide_backward_weight(rc_cuda *cuda, const rc_conv *conv, const rc_t
         rc_cuda_launch_strip_weight(cuda, operation, &plan.by_strip);
     else
         launch_tiles(cuda, operation, &plan);
-    plan.reduce.dweight = dweight;
+    plan.reduce.dweight[0] = dweight;
     rc_cuda_reduce_weight(cuda, &plan.reduce);
     return true;
 }

@@ -157,7 +157,7 @@ static bool weight_with(rc_cuda *cuda, const rc_conv *conv, const rc_tensor *x, 
 
     reduce_arguments reduce = {};
     reduce.sums = a.sums;
-    reduce.dweight = dweight;
+    reduce.dweight[0] = dweight;
     reduce.blocks = cut->map.groups.count * cut->map.slots;
     reduce.taps = K * K;
     reduce.k = K;

@@ -169,6 +169,14 @@ struct train_norm {
 
 /* ---- backward --------------------------------------------------------------------------------------------------- */
 
+/* What the statistics of the batch add to dL/draw of a channel, by its sums of dz and of dz * (raw - mean). */
+__device__ inline void batch_coefficients(double first, double second, double samples, double scale, double mean,
+                                          double istd, double *by_raw, double *constant)
+{
+    *by_raw = -scale * istd * istd * second / samples;
+    *constant = -scale * first / samples - *by_raw * mean;
+}
+
 /* bn_backward: dL/draw = a dz + b raw + c */
 struct backward_norm {
     norm_shape shape;
@@ -217,12 +225,11 @@ struct backward_norm {
             double by_dz = 0, by_raw = 0, constant = 0, first = sums[group * group_step];
             double second = sums[group * group_step + apart];
             if (inside) {
-                double inverse = (double)k.istd[group], samples = samples_of(shape, group);
+                double inverse = (double)k.istd[group];
                 by_dz = (double)k.scale[group];
-                if (train) {
-                    by_raw = -by_dz * inverse * inverse * second / samples;
-                    constant = -by_dz * first / samples - by_raw * (double)k.mean[group];
-                }
+                if (train)
+                    batch_coefficients(first, second, samples_of(shape, group), by_dz, (double)k.mean[group], inverse,
+                                       &by_raw, &constant);
                 beta_sum += first;
                 gamma_sum += inverse * second;
             }

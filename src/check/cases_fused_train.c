@@ -1,0 +1,362 @@
+/* Cases of several layers at once on the way back in training (fused_train_backward in backend.h), and of their weight
+ * gradients (fused_weight). A layer is called a link here, and all of them a chain.
+ *
+ * The reference goes link by link, each time from what the test made of dL/draw of the link behind it, so that
+ * roundings do not grow from link to link. */
+#include "check/case.h"
+
+#include <math.h>
+
+#include "base/memory.h"
+
+enum { MOST_LINKS = 6, PARTS = 3 /* a, b, c */ };
+
+typedef struct train_case {
+    rc_conv conv;
+    int n, count;
+    rc_groups groups;
+    rc_act act[MOST_LINKS];
+    bool adds[MOST_LINKS];         /* the first: a skip from elsewhere */
+    rc_lazy x, y;                  /* y: the shape of link 0 with its skip */
+    int weight;                    /* (count, ..) */
+    int raw, value;                /* (count * n, h, w, c); value: of sums alone */
+    int scale, shift, mean, istd;  /* (count * groups, c) */
+    int g, by[PARTS];              /* of the last link */
+    int draw, seen;                /* (count * n, h, w, c) */
+    int partial[MOST_LINKS];       /* of all links but the last */
+    int dgamma, dbeta, got[PARTS]; /* likewise: (count - 1, c), (groups, c) each */
+    int dx, addend, dskip;
+    rc_back_sums sums; /* of x */
+    int dweight, work;
+    bool add, add_skip;
+} train_case;
+
+static bool is_taken(rc_backend *be, const rc_case *c)
+{
+    enum { X, SKIP, LINKS };
+    const train_case *p = (const train_case *)c->parameters.bytes;
+    rc_fusible layers[LINKS + MOST_LINKS] = {{.act = p->x.act, .in = -1, .skip = -1}, {.in = -1, .skip = -1}};
+    for (int i = 0; i < p->count; i++) {
+        rc_fusible *link = &layers[LINKS + i];
+        *link = (rc_fusible){.plain = true,
+                             .conv = p->conv,
+                             .act = p->act[i],
+                             .in = i == 0 ? X : LINKS + i - 1,
+                             .skip = !p->adds[i] ? -1
+                                     : i == 0    ? SKIP
+                                     : i == 1    ? X
+                                                 : LINKS + i - 2,
+                             .skip_stride = i == 0 ? p->y.skip_stride : 1,
+                             .skip_offset = i == 0 ? p->y.skip_offset : 0,
+                             .output = i == p->count - 1};
+    }
+    return be->fuse_train && be->fused_train_backward &&
+           be->fuse_train(be, layers, LINKS + p->count, LINKS, p->n, p->groups.count) == p->count;
+}
+
+/* ---- drawing -------------------------------------------------------------------------------------------------- */
+
+static int maps(rc_case *c, const char *name, rc_buffer_role role, const train_case *p, int rows)
+{
+    return rc_case_act(c, name, role, rows * p->n, p->conv.h, p->conv.w, p->conv.c_out);
+}
+
+/* Eighths between `low` and `high`, of all links. */
+static int channels(rc_case *c, const char *name, const train_case *p, int low, int high)
+{
+    int rows = p->count * p->groups.count, buffer = rc_case_channel(c, name, RC_IN, rows, p->conv.c_out);
+    for (size_t i = 0; c->status == RC_OK && i < c->buffer[buffer].count; i++)
+        rc_case_set(c, buffer, i, (low + (int)rc_case_below(c, (uint32_t)(high - low + 1))) / 8.0);
+    return buffer;
+}
+
+/* An output that was summed over all samples, of numbers that were rounded. */
+static int summed(rc_case *c, int buffer, const train_case *p)
+{
+    c->buffer[buffer].stored_act = true;
+    return rc_case_sum(c, buffer, (double)p->n * p->conv.h * p->conv.w);
+}
+
+static void draw_shape(rc_case *c, train_case *p)
+{
+    static const struct {
+        int channels, side;
+    } shapes[] = {{16, 32}, {32, 16}, {64, 8}};
+    int channels = shapes[c->number % 3].channels, w = shapes[c->number % 3].side;
+    bool low = c->quick && c->number % 5 != 4; /* of many images, whole maps: warps then have two tasks */
+    int h = low ? w / 2 : w;
+    p->conv = (rc_conv){
+        .c_in = channels, .c_out = channels, .k = 3, .stride = 1, .pad = 1, .up = 1, .h = h, .w = w, .oh = h, .ow = w};
+    p->n = 1 + (int)(c->number % 5);
+    p->groups = rc_case_groups(c, p->n);
+    p->count = 2 + (int)(c->number / 2 % (c->quick ? 3 : MOST_LINKS - 1));
+    rc_case_say(c, "%d x (%d,%d,%d,%d)/%d:", p->count, p->n, h, w, channels, p->groups.count);
+}
+
+/* Activations and sums, and a skip of link 0: identity, or every second pixel of half the channels. */
+static void draw_links(rc_case *c, train_case *p)
+{
+    rc_lazy *y = &p->y;
+    *y = rc_lazy_of_shape(p->n, p->conv.h, p->conv.w, p->conv.c_out, p->groups);
+    for (int i = 0; i < p->count; i++) {
+        p->act[i] = (rc_act)RC_CHOOSE(c, RC_ACT_RELU, RC_ACT_RELU, RC_ACT_NONE, RC_ACT_LEAKY_RELU);
+        p->adds[i] = i == 0 ? c->number % 2 == 1 : !p->adds[i - 1] && rc_case_chance(c, 70);
+        rc_case_say(c, " %s%s", p->adds[i] ? "+" : "", rc_act_name(p->act[i]));
+    }
+    y->skip_stride = 1;
+    if (!p->adds[0])
+        return;
+    y->skip_stride = c->number % 4 == 1 ? 2 : 1;
+    y->skip_h = y->h * y->skip_stride;
+    y->skip_w = y->w * y->skip_stride;
+    y->skip_c = y->c / y->skip_stride;
+    y->skip_offset = y->skip_stride == 2 ? y->c / 4 / 8 * 8 : 0;
+    y->skip = rc_case_act(c, "skip", RC_IN, p->n, y->skip_h, y->skip_w, y->skip_c);
+    p->add_skip = c->number / 4 % 2 == 1;
+    p->dskip = rc_case_act(c, "dskip", p->add_skip ? RC_IN_OUT : RC_OUT, p->n, y->skip_h, y->skip_w, y->skip_c);
+    rc_case_say(c, " skip%d@%d%s", y->skip_stride, y->skip_offset, p->add_skip ? "+" : "");
+}
+
+/* What link 0 reads: normalised, with ReLU; its value may be stored. */
+static void draw_x(rc_case *c, train_case *p)
+{
+    const rc_conv *v = &p->conv;
+    int features = RC_LAZY_BN | RC_LAZY_RELU | (c->number % 3 == 2 ? RC_LAZY_STORED : 0);
+    p->x = rc_case_lazy(c, "x", p->n, v->h, v->w, v->c_in, p->groups, features, false);
+    p->sums = rc_case_no_back_sums();
+    if (c->number % 4 != 3)
+        p->sums = rc_case_back_sums(c, &p->x, 9.0 * v->c_in);
+    p->add = c->number % 3 != 0;
+    p->addend = p->add && c->number % 2 == 0 ? maps(c, "addend", RC_IN, p, 1) : -1;
+    p->dx = rc_case_sum(c, maps(c, "dx", p->add && p->addend < 0 ? RC_IN_OUT : RC_OUT, p, 1), 9.0 * v->c_in);
+    rc_case_say(c, "%s", p->addend >= 0 ? " addend" : p->add ? " add" : "");
+}
+
+static void draw_backward(rc_case *c)
+{
+    static const char *const given[PARTS] = {"a", "b", "c"}, *const made[PARTS] = {"made a", "made b", "made c"};
+    train_case *p = rc_case_parameters(c);
+    double spread;
+    p->dskip = -1;
+    draw_shape(c, p);
+    draw_links(c, p);
+    draw_x(c, p);
+    spread = sqrt(2.0 / (9 * p->conv.c_in));
+    p->weight = rc_case_parameter(c, "weights", RC_IN, p->count, 9 * p->conv.c_in * p->conv.c_out, spread);
+    p->raw = maps(c, "raws", RC_IN, p, p->count);
+    p->value = maps(c, "values", RC_IN, p, p->count);
+    p->scale = channels(c, "scales", p, 3, 11);
+    p->shift = channels(c, "shifts", p, -3, 3);
+    p->mean = channels(c, "means", p, -3, 3);
+    p->istd = channels(c, "istds", p, 5, 12);
+    p->g = maps(c, "g", RC_IN, p, 1);
+    for (int i = 0; i < PARTS; i++)
+        p->by[i] = rc_case_channel(c, given[i], RC_IN, p->groups.count, p->conv.c_out);
+    p->draw = rc_case_sum(c, maps(c, "draw", RC_OUT, p, p->count), 9.0 * p->conv.c_in);
+    p->seen = maps(c, "seen", RC_STATE, p, p->count);
+    c->buffer[p->seen].from = p->draw;
+    int inner = p->count - 1;
+    for (int i = 0; i < inner; i++)
+        p->partial[i] = rc_case_partial(c, "partial", p->n, p->conv.h, p->conv.w, p->conv.c_out);
+    p->dgamma = summed(c, rc_case_parameter(c, "dgamma", RC_OUT, inner, p->conv.c_out, 0), p);
+    p->dbeta = summed(c, rc_case_parameter(c, "dbeta", RC_OUT, inner, p->conv.c_out, 0), p);
+    for (int i = 0; i < PARTS; i++)
+        p->got[i] = summed(c, rc_case_channel(c, made[i], RC_OUT, inner * p->groups.count, p->conv.c_out), p);
+    p->dweight = summed(c, rc_case_parameter(c, "dweights", RC_OUT, p->count, 9 * p->conv.c_in * p->conv.c_out, 0), p);
+    p->work = maps(c, "work", RC_SCRATCH, p, 3);
+    c->takes = is_taken;
+}
+
+/* ---- running -------------------------------------------------------------------------------------------------- */
+
+static rc_status reserve(rc_run *r)
+{
+    const train_case *p = rc_run_parameters(r);
+    return r->be->reserve_conv(r->be, &p->conv, p->n);
+}
+
+static void *map_at(const rc_run *r, const train_case *p, int buffer, int row)
+{
+    size_t count = rc_act_count(r->be, p->n, p->conv.h, p->conv.w, p->conv.c_out);
+    return (char *)rc_at(r, buffer) + (size_t)row * count * r->be->act_bytes;
+}
+
+/* Of a link: (groups, c), padded. */
+static void *channels_at(const rc_run *r, const train_case *p, int buffer, int link)
+{
+    size_t row = (size_t)rc_padded(r->be, p->conv.c_out) * r->be->real_bytes;
+    return (char *)rc_at(r, buffer) + (size_t)(link * p->groups.count) * row;
+}
+
+/* Parameters have no padding. */
+static void *parameters_at(const rc_run *r, int buffer, int link)
+{
+    const rc_buffer *b = &r->c->buffer[buffer];
+    return (char *)rc_at(r, buffer) + (size_t)link * b->count / (size_t)b->n * r->be->real_bytes;
+}
+
+static rc_tensor plain(const train_case *p, void *raw)
+{
+    rc_tensor t = {
+        .n = p->n, .h = p->conv.h, .w = p->conv.w, .c = p->conv.c_out, .groups = p->groups.count, .raw = raw};
+    for (int g = 0; g < p->groups.count; g++)
+        t.group_end[g] = p->groups.end[g];
+    return t;
+}
+
+/* The result of a link; the value of a sum is stored. */
+static rc_tensor link_tensor(const rc_run *r, const train_case *p, int link)
+{
+    rc_tensor y = plain(p, map_at(r, p, p->raw, link));
+    y.scale = channels_at(r, p, p->scale, link);
+    y.shift = channels_at(r, p, p->shift, link);
+    y.mean = channels_at(r, p, p->mean, link);
+    y.istd = channels_at(r, p, p->istd, link);
+    y.act = p->act[link];
+    if (!p->adds[link])
+        return y;
+    y.value = map_at(r, p, p->value, link);
+    y.stored = true;
+    y.skip = link == 0 ? rc_run_tensor(r, &p->y).skip : (rc_skip){map_at(r, p, p->value, 0), y.h, y.w, y.c, 1, 0};
+    return y;
+}
+
+static rc_grad link_gradient(const rc_run *r, const train_case *p, int link, const rc_tensor *y, void *g)
+{
+    const int *by = link == p->count - 1 ? p->by : p->got;
+    int row = link == p->count - 1 ? 0 : link;
+    return (rc_grad){y, g, channels_at(r, p, by[0], row), channels_at(r, p, by[1], row), channels_at(r, p, by[2], row)};
+}
+
+static rc_bn_backward link_norm(const rc_run *r, const train_case *p, int link)
+{
+    const rc_grad dy = link_gradient(r, p, link, NULL, NULL);
+    return (rc_bn_backward){.partial = rc_at(r, p->partial[link]),
+                            .dgamma = parameters_at(r, p->dgamma, link),
+                            .dbeta = parameters_at(r, p->dbeta, link),
+                            .a = rc_without_const(dy.a),
+                            .b = rc_without_const(dy.b),
+                            .c = rc_without_const(dy.c)};
+}
+
+/* Rounds a map as the backend under test does. */
+static void round_map(rc_run *r, const train_case *p, void *map)
+{
+    rc_tensor t = plain(p, map);
+    size_t count = (size_t)t.n * (size_t)t.h * (size_t)t.w * (size_t)t.c;
+    double *values = rc_alloc(NULL, count * sizeof *values);
+    rc_run_expect(r, values != NULL, "found no memory");
+    if (!values)
+        return;
+    r->be->read_act(r->be, values, &t, map);
+    for (size_t i = 0; i < count; i++)
+        values[i] = rc_case_rounded(r->c, values[i]);
+    r->be->write_act(r->be, &t, values);
+    rc_free(NULL, values);
+}
+
+static rc_back_epilogue epilogue_of(const rc_run *r, const train_case *p, const rc_tensor *x)
+{
+    return (rc_back_epilogue){
+        .x = x, .partial = rc_at(r, p->sums.partial), .add = p->add, .addend = rc_at(r, p->addend)};
+}
+
+/* dL/draw of a link whose gradient is `g`, and what it gives to what it adds. */
+static void finish_link(rc_run *r, const train_case *p, int link, void *g, void *dz)
+{
+    rc_backend *be = r->be;
+    rc_tensor y = link_tensor(r, p, link), of_draw = plain(p, map_at(r, p, p->draw, link)), of_skip = of_draw;
+    const rc_grad dy = link_gradient(r, p, link, &y, g);
+    if (link < p->count - 1) {
+        const rc_bn_backward norm = link_norm(r, p, link);
+        be->bn_backward_sums(be, &dy, rc_at(r, p->partial[link]));
+        be->bn_backward(be, &y, true, &norm);
+    }
+    rc_back_epilogue overwrite = {.x = &of_draw};
+    be->copy_backward(be, &dy, of_draw.raw, &overwrite);
+    if (!p->adds[link])
+        return;
+    of_skip.h = y.skip.h, of_skip.w = y.skip.w, of_skip.c = y.skip.c;
+    overwrite = (rc_back_epilogue){.x = &of_skip, .add = link == 0 && p->add_skip};
+    be->skip_backward(be, &dy, link == 0 ? rc_at(r, p->dskip) : dz, &overwrite);
+    if (link > 0)
+        round_map(r, p, dz);
+}
+
+/* The first two maps of `work` are gradients of values, in turns; the third is what a sum gives to what it adds. */
+static void backward_by_links(rc_run *r, const train_case *p)
+{
+    rc_backend *be = r->be;
+    rc_tensor x = rc_run_tensor(r, &p->x);
+    void *dz = map_at(r, p, p->work, 2);
+    finish_link(r, p, p->count - 1, rc_at(r, p->g), dz);
+    for (int i = p->count - 1; i >= 0; i--) {
+        rc_tensor of_seen = plain(p, map_at(r, p, p->seen, i));
+        const rc_grad draw = {.y = &of_seen, .g = of_seen.raw}, of_sum = {.y = &of_seen, .g = dz};
+        void *g = map_at(r, p, p->work, i % 2), *weight = parameters_at(r, p->weight, i);
+        bool adds = i + 1 < p->count && p->adds[i + 1];
+        rc_tensor target = plain(p, g), from = i > 0 ? link_tensor(r, p, i - 1) : x;
+        rc_back_epilogue add = {.x = &target, .add = true}, overwrite = {.x = &target};
+        if (i == 0) {
+            g = rc_at(r, p->dx);
+            overwrite.add = p->add;
+            if (p->addend >= 0)
+                be->copy(be, g, rc_at(r, p->addend), rc_act_count(be, p->n, x.h, x.w, x.c) * be->act_bytes);
+        }
+        be->conv_backward_data(be, &p->conv, &draw, weight, g, &overwrite);
+        if (adds)
+            be->copy_backward(be, &of_sum, g, &add);
+        be->conv_backward_weight(be, &p->conv, &from, &draw, parameters_at(r, p->dweight, i), NULL);
+        if (i > 0) {
+            round_map(r, p, g);
+            finish_link(r, p, i - 1, g, dz);
+        } else if (p->sums.partial >= 0) {
+            const rc_grad dx = {.y = &x, .g = g};
+            be->bn_backward_sums(be, &dx, rc_at(r, p->sums.partial));
+        }
+    }
+    rc_run_back_sums(r, &p->sums, &x);
+}
+
+static void backward_at_once(rc_run *r, const train_case *p)
+{
+    rc_backend *be = r->be;
+    rc_tensor x = rc_run_tensor(r, &p->x), y[MOST_LINKS], of_draw[MOST_LINKS];
+    rc_grad dy[MOST_LINKS], draw[MOST_LINKS];
+    rc_fused_train_back links[MOST_LINKS];
+    rc_fused_weight weights[MOST_LINKS];
+    for (int i = 0; i < p->count; i++) {
+        void *weight = parameters_at(r, p->weight, i);
+        y[i] = link_tensor(r, p, i);
+        dy[i] = link_gradient(r, p, i, &y[i], i == p->count - 1 ? rc_at(r, p->g) : NULL);
+        links[i] = (rc_fused_train_back){.layer = {&p->conv, weight, &dy[i]}, .draw = map_at(r, p, p->draw, i)};
+        if (i < p->count - 1)
+            links[i].norm = link_norm(r, p, i);
+        else
+            links[i].norm = (rc_bn_backward){
+                .a = rc_without_const(dy[i].a), .b = rc_without_const(dy[i].b), .c = rc_without_const(dy[i].c)};
+        of_draw[i] = plain(p, links[i].draw);
+        draw[i] = (rc_grad){.y = &of_draw[i], .g = links[i].draw};
+        weights[i] = (rc_fused_weight){&p->conv, i > 0 ? &y[i - 1] : &x, &draw[i], parameters_at(r, p->dweight, i)};
+    }
+    const rc_fused_train_gradients to = {
+        .dx = rc_at(r, p->dx), .epilogue = epilogue_of(r, p, &x), .dskip = rc_at(r, p->dskip), .add_skip = p->add_skip};
+    be->fused_train_backward(be, links, p->count, &to);
+    be->fused_weight(be, weights, p->count);
+    rc_run_back_sums(r, &p->sums, &x);
+}
+
+static void run_backward(rc_run *r)
+{
+    const train_case *p = rc_run_parameters(r);
+    if (is_taken(r->be, r->c))
+        backward_at_once(r, p);
+    else
+        backward_by_links(r, p);
+}
+
+static const rc_operation operations[] = {
+    {"fused_train_backward", "fused_train_backward fused_weight", 15, 60, sizeof(train_case), draw_backward, reserve,
+     run_backward, NULL},
+};
+const rc_operation_list rc_cases_fused_train = {operations, sizeof operations / sizeof *operations};
