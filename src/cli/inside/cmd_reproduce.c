@@ -54,7 +54,8 @@ static const rc_option options[OPTIONS] = {
     [MAX_MEMORY] = RC_OPTION_MAX_MEMORY,
     [THREADS] = {"threads", RC_OPTION_INTEGER, "N", "0", "threads to use, of all jobs; 0: all cores", 0, 1024},
     [JOBS] = {"jobs", RC_OPTION_INTEGER, "N", "0", "methods side by side; 0: as many as fit", 0, 64},
-    [CHECKPOINT] = {"checkpoint", RC_OPTION_TEXT, "SECONDS", "120", "time between checkpoints", 0, 0},
+    [CHECKPOINT] = {"checkpoint", RC_OPTION_TEXT, "SECONDS", "120", "time between checkpoints; 0: as often as it can",
+                    0, 0},
     [SKIP_BROKEN] = {"skip-broken", RC_OPTION_FLAG, NULL, NULL, "skip images that cannot be read", 0, 0},
     [VERBOSE] = RC_OPTION_VERBOSE,
 };
