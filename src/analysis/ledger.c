@@ -273,7 +273,7 @@ static rc_status find_joint(const rc_past_run *run, rc_past_method *joint, bool 
 {
     const rc_method *method;
     RC_TRY(rc_method_find("joint", &method));
-    *found = rc_past_run_has(run, method);
+    RC_TRY(rc_past_run_has(run, method, found));
     return *found ? rc_past_method_open(run, method, joint) : RC_OK;
 }
 

@@ -12,11 +12,14 @@
 static rc_status find_run(const char *path, char file[RC_PATH_SIZE])
 {
     char other[RC_PATH_SIZE];
+    bool there;
     RC_TRY(rc_path_in(path, "run.json", file));
-    if (rc_file_exists(file))
+    RC_TRY(rc_file_find(file, &there));
+    if (there)
         return RC_OK;
     RC_TRY(rc_path_in(path, "summary.json", other));
-    if (rc_file_exists(other))
+    RC_TRY(rc_file_find(other, &there));
+    if (there)
         return rc_fail(RC_INVALID_ARGUMENT, "%s holds several runs: name one of the folders in it, such as %s/order-0",
                        path, path);
     return rc_fail(RC_INVALID_ARGUMENT, "%s is not the folder of a run: it has no run.json", path);
@@ -87,10 +90,11 @@ static rc_status results_path(const rc_past_run *run, const rc_method *method, c
     return rc_path_in(folder, "results.json", file);
 }
 
-bool rc_past_run_has(const rc_past_run *run, const rc_method *method)
+rc_status rc_past_run_has(const rc_past_run *run, const rc_method *method, bool *has)
 {
     char folder[RC_PATH_SIZE], file[RC_PATH_SIZE];
-    return results_path(run, method, folder, file) == RC_OK && rc_file_exists(file);
+    RC_TRY(results_path(run, method, folder, file));
+    return rc_file_find(file, has);
 }
 
 static rc_status read_sizes(const rc_json *json, rc_past_method *past)
@@ -160,9 +164,11 @@ rc_status rc_past_method_open(const rc_past_run *run, const rc_method *method, r
 {
     char file[RC_PATH_SIZE];
     rc_json *json;
+    bool there;
     *past = (rc_past_method){.method = method};
     RC_TRY(results_path(run, method, past->path, file));
-    if (!rc_file_exists(file))
+    RC_TRY(rc_file_find(file, &there));
+    if (!there)
         return rc_fail(RC_INVALID_ARGUMENT, "the run in %s has no results of %s: there is no %s", run->path,
                        method->name, file);
     RC_TRY(rc_json_load(file, 64u << 20, &json));
@@ -204,10 +210,12 @@ rc_status rc_past_method_model(const rc_past_run *run, const rc_past_method *pas
                                rc_saved_model *model)
 {
     char name[64], file[RC_PATH_SIZE];
+    bool there;
     memset(model, 0, sizeof *model);
     snprintf(name, sizeof name, "task-%d.safetensors", task);
     RC_TRY(rc_path_in(past->path, name, file));
-    if (!rc_file_exists(file))
+    RC_TRY(rc_file_find(file, &there));
+    if (!there)
         return rc_fail(RC_IO,
                        "%s is not there: this analysis needs the model after task %d. A run keeps the models of "
                        "all tasks; %s",

@@ -35,7 +35,7 @@ typedef struct rc_past_method {
 } rc_past_method;
 
 /* Does the run hold results of the method? */
-bool rc_past_run_has(const rc_past_run *run, const rc_method *method);
+rc_status rc_past_run_has(const rc_past_run *run, const rc_method *method, bool *has);
 rc_status rc_past_method_open(const rc_past_run *run, const rc_method *method, rc_past_method *past);
 
 /* The model after task `task`, which counts from 1; of the run's data, if that is there. A run keeps the models of all

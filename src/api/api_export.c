@@ -34,7 +34,10 @@ recollect_status recollect_model_export(const recollect_model *model, const char
     if (path == NULL || path[0] == '\0')
         return rc_fail(RC_INVALID_ARGUMENT, "path is %s, expected the name of a file", path ? "empty" : "NULL");
     RC_TRY(rc_api_check_has_learnt(model));
-    if (!overwrite && rc_file_exists(path))
+    bool there = false;
+    if (!overwrite)
+        RC_TRY(rc_file_find(path, &there));
+    if (there)
         return rc_fail(RC_IO, "%.900s exists already; choose another name, or replace it with the setting 'overwrite'",
                        path);
     return rc_api_end(write_as(model, found, path, overwrite != 0));

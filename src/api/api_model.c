@@ -115,7 +115,10 @@ recollect_status recollect_model_save(const recollect_model *model, const char *
         return rc_fail(RC_INVALID_ARGUMENT, "path is %s, expected the name of a file", path ? "empty" : "NULL");
     if (!has_learnt(model))
         return rc_fail(RC_INVALID_ARGUMENT, "the model knows nothing yet, there is nothing to save in %.512s", path);
-    if (!overwrite && rc_file_exists(path))
+    bool there = false;
+    if (!overwrite)
+        RC_TRY(rc_file_find(path, &there));
+    if (there)
         return rc_fail(RC_IO, "%.900s exists already; choose another name, or replace it with the setting 'overwrite'",
                        path);
     rc_status status = rc_model_file_save(path, &model->saved, overwrite != 0);

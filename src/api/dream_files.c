@@ -47,12 +47,14 @@ static rc_status picture_path(const rc_saved_model *model, const rc_sheet_form *
 rc_status rc_dreams_check(const rc_saved_model *model, const rc_picture_settings *settings)
 {
     char path[RC_PATH_SIZE];
+    bool there;
     const rc_sheet_form form = rc_sheet_form_of(model, settings);
     int pictures = form.sheets + form.classes;
     RC_TRY(rc_sheet_check(&form));
     for (int i = 0; !settings->force && i < pictures; i++) {
         RC_TRY(picture_path(model, &form, settings->folder, i, path));
-        if (rc_file_exists(path))
+        RC_TRY(rc_file_find(path, &there));
+        if (there)
             return rc_fail(RC_IO,
                            "%s is there already; choose another folder, or replace it with the setting "
                            "'overwrite'",

@@ -467,7 +467,10 @@ static rc_status choose_adapt(lesson *s)
     const char *path = s->checkpoint.path;
     const rc_adapt_facts facts = {s->model, s->settings, s->n_new, s->data.train.count};
     RC_TRY(rc_adapt_choose(&facts, &s->result->adapt, s->why, sizeof s->why));
-    if (s->result->adapt != RC_ADAPT_HEAD || path == NULL || !rc_file_exists(path))
+    bool there = false;
+    if (s->result->adapt == RC_ADAPT_HEAD && path != NULL)
+        RC_TRY(rc_file_find(path, &there));
+    if (!there)
         return RC_OK;
     return rc_fail(RC_INVALID_ARGUMENT,
                    "'%.500s' is there, from a lesson that was stopped and trains the whole net: with the setting "

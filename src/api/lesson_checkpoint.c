@@ -13,7 +13,10 @@ static const double too_long = 0.4;
 
 rc_status rc_lesson_checkpoint_check(const rc_lesson_checkpoint *c)
 {
-    if (c->path == NULL || c->resume || !rc_file_exists(c->path))
+    bool there = false;
+    if (c->path != NULL && !c->resume)
+        RC_TRY(rc_file_find(c->path, &there));
+    if (!there)
         return RC_OK;
     return rc_fail(
         RC_INVALID_ARGUMENT,
@@ -107,6 +110,7 @@ rc_status rc_lesson_checkpoint_begin(rc_lesson_checkpoint *c, const rc_saved_mod
                                      const rc_saved_model *taught, const int32_t *labels, int images,
                                      const rc_split *held_out, rc_stage *stage, uint32_t *step)
 {
+    bool there;
     c->last = rc_now();
     if (c->path == NULL)
         return RC_OK;
@@ -114,7 +118,8 @@ rc_status rc_lesson_checkpoint_begin(rc_lesson_checkpoint *c, const rc_saved_mod
     if (!c->resume)
         return RC_OK;
     RC_TRY(rc_file_remove_leftovers_of(c->path));
-    if (!rc_file_exists(c->path)) {
+    RC_TRY(rc_file_find(c->path, &there));
+    if (!there) {
         rc_log_write(c->log, RC_LOG_INFO, "note: there is no '%.700s' to go on from, so the lesson begins anew",
                      c->path);
         return RC_OK;

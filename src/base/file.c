@@ -211,10 +211,28 @@ void rc_file_reader_close(rc_file_reader *reader)
     rc_free(NULL, reader);
 }
 
-bool rc_file_exists(const char *path)
+rc_status rc_file_look(const char *path, bool follow, struct stat *about)
 {
-    struct stat info;
-    return lstat(path, &info) == 0;
+    if ((follow ? stat(path, about) : lstat(path, about)) == 0)
+        return RC_OK;
+    *about = (struct stat){0};
+    return errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG ? RC_OK
+                                                                                          : fail_errno("look at", path);
+}
+
+rc_status rc_file_find(const char *path, bool *there)
+{
+    struct stat about;
+    rc_status status = rc_file_look(path, false, &about);
+    *there = about.st_mode != 0;
+    return status;
+}
+
+rc_status rc_file_next(DIR *listing, const char *path, const struct dirent **entry)
+{
+    errno = 0;
+    *entry = readdir(listing); /* safe: no other thread has this stream */
+    return *entry != NULL || errno == 0 ? RC_OK : fail_errno("list", path);
 }
 
 /* ---- writing -------------------------------------------------------------------------------------------------- */
@@ -430,11 +448,13 @@ static int rename_new(const char *from, const char *to)
         (void)unlink(from); /* if it stays, it is a second name of the same file, and harmless */
         return 0;
     }
-    if (errno == EEXIST || rc_file_exists(to)) {
-        errno = EEXIST;
+    bool there = errno == EEXIST;
+    if (!there && rc_file_find(to, &there) != RC_OK)
         return -1;
-    }
-    return rename_again(from, to);
+    if (!there)
+        return rename_again(from, to);
+    errno = EEXIST;
+    return -1;
 }
 
 rc_status rc_file_writer_finish(rc_file_writer *writer)
@@ -502,7 +522,10 @@ rc_status rc_file_write_atomic(const char *path, const void *data, size_t size)
 rc_status rc_file_check(const char *path, bool replace)
 {
     rc_file_writer *writer;
-    if (!replace && rc_file_exists(path))
+    bool there = false;
+    if (!replace)
+        RC_TRY(rc_file_find(path, &there));
+    if (there)
         return rc_fail(RC_IO, "'%s' is there already", path);
     RC_TRY(rc_file_writer_open(path, &writer));
     rc_file_writer_abort(writer);
@@ -532,16 +555,17 @@ static rc_status remove_leftovers(const char *folder, const char *name)
     DIR *listing = opendir(folder);
     if (listing == NULL)
         return fail_errno("open", folder);
-    rc_status status = RC_OK;
     const struct dirent *entry;
-    /* readdir() is safe: no other thread has this stream. */
-    while (status == RC_OK && (entry = readdir(listing)) != NULL)
+    rc_status status = rc_file_next(listing, folder, &entry);
+    while (status == RC_OK && entry != NULL)
         if (is_temporary(entry->d_name) &&
             (name == NULL || (strncmp(entry->d_name, name, length) == 0 &&
                               strncmp(entry->d_name + length, temporary_mark, strlen(temporary_mark)) == 0)) &&
             unlinkat(dirfd(listing), entry->d_name, 0) != 0 && errno != ENOENT)
             status = rc_fail(RC_IO, "cannot remove '%s/%s', which a killed process left: %s", folder, entry->d_name,
                              strerror(errno));
+        else
+            status = rc_file_next(listing, folder, &entry);
     closedir(listing);
     return status;
 }

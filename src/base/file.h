@@ -2,9 +2,11 @@
 #ifndef RC_BASE_FILE_H
 #define RC_BASE_FILE_H
 
+#include <dirent.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "base/status.h"
@@ -32,8 +34,13 @@ rc_status rc_file_reader_open(const char *path, rc_file_reader **reader, size_t 
 rc_status rc_file_reader_take(rc_file_reader *reader, void *data, size_t size);
 void rc_file_reader_close(rc_file_reader *reader);
 
-/* Is there anything of that name? */
-bool rc_file_exists(const char *path);
+/* Is there anything of that name, be it a link that leads nowhere? RC_IO: nobody can tell. */
+rc_status rc_file_find(const char *path, bool *there);
+/* What is there; all zero where there is nothing. follow: at the end of links. RC_IO: nobody can tell. */
+rc_status rc_file_look(const char *path, bool follow, struct stat *about);
+
+/* The next entry of the folder `path`; NULL after the last. The caller's stream is its own. */
+rc_status rc_file_next(DIR *listing, const char *path, const struct dirent **entry);
 
 /* Makes or replaces the regular file `path`: writes a temporary file beside it, syncs, renames, syncs the folder. On
    failure the old file, if any, is as it was, and the temporary one is gone. (A process that is killed may leave its

@@ -160,8 +160,12 @@ static rc_status try_once(rc_lease *l, double stale, rc_lease_sight *sight, bool
     char found[RC_LEASE_TEXT];
     *taken = false;
     read_text(l->path, found);
-    if (found[0] == '\0' && !rc_file_exists(l->path))
-        return make(l, taken);
+    if (found[0] == '\0') {
+        bool there;
+        RC_TRY(rc_file_find(l->path, &there));
+        if (!there)
+            return make(l, taken);
+    }
     if (strcmp(found, sight->text) != 0 || sight->since == 0) {
         memcpy(sight->text, found, sizeof found);
         sight->since = rc_now();

@@ -1,8 +1,9 @@
 /* recollect export: a model for other programs. */
+#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cli/handle.h"
+#include "cli/saving.h"
 
 enum { ONNX, TORCH, C_HEADER, FORMATS, FORCE = FORMATS, MAX_MEMORY, OPTIONS };
 
@@ -18,29 +19,27 @@ static const rc_option options[OPTIONS] = {
 /* What the library calls the formats. */
 static const char *const format[FORMATS] = {[ONNX] = "onnx", [TORCH] = "torch", [C_HEADER] = "c"};
 
-static bool same_file(const char *a, const char *b)
-{
-    struct stat first, second;
-    return stat(a, &first) == 0 && stat(b, &second) == 0 && first.st_dev == second.st_dev &&
-           first.st_ino == second.st_ino;
-}
-
 /* Can all files be written, as far as can be told before? False after a complaint. */
 static bool can_write(const rc_option_value *value, const char *input)
 {
     const char *self = rc_command_export.name;
+    struct stat source, target[FORMATS];
+    if (!rc_look_at(self, input, &source))
+        return false;
     for (int i = 0; i < FORMATS; i++) {
         const char *path = value[i].text;
         if (path == NULL)
             continue;
-        if (same_file(path, input)) {
+        if (!rc_look_at(self, path, &target[i]))
+            return false;
+        if (rc_same_file(&target[i], &source)) {
             rc_complain("%s: --%s is the model that is read, which is never written; choose another name", self,
                         options[i].name);
             return false;
         }
         for (int other = 0; other < i; other++)
             if (value[other].text != NULL &&
-                (strcmp(value[other].text, path) == 0 || same_file(value[other].text, path))) {
+                (strcmp(value[other].text, path) == 0 || rc_same_file(&target[other], &target[i]))) {
                 rc_complain("%s: --%s and --%s name the same file '%s'", self, options[other].name, options[i].name,
                             path);
                 return false;
@@ -65,7 +64,12 @@ static int write_files(const recollect_model *model, const rc_option_value *valu
         if (status == RECOLLECT_UNSYNCED)
             rc_note("warning: %s", recollect_last_message());
         struct stat file;
-        double bytes = stat(value[i].text, &file) == 0 ? (double)file.st_size : 0;
+        if (stat(value[i].text, &file) != 0) {
+            rc_complain("%s: '%s' is written and in its place, but cannot be looked at: %s", rc_command_export.name,
+                        value[i].text, strerror(errno));
+            return RC_EXIT_FAILED;
+        }
+        double bytes = (double)file.st_size;
         rc_print(bytes < 1e6 ? "%s: %.0f kB" : "%s: %.1f MB", value[i].text, bytes / (bytes < 1e6 ? 1e3 : 1e6));
     }
     return RC_EXIT_DONE;

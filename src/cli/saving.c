@@ -1,25 +1,42 @@
 #include "cli/saving.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
+
+bool rc_look_at(const char *command, const char *path, struct stat *about)
+{
+    if (stat(path, about) == 0)
+        return true;
+    *about = (struct stat){0};
+    if (errno == ENOENT || errno == ENOTDIR || errno == ENAMETOOLONG || errno == ELOOP)
+        return true;
+    rc_complain("%s: cannot look at '%s': %s", command, path, strerror(errno));
+    return false;
+}
+
+bool rc_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_mode != 0 && b->st_mode != 0 && a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
 
 bool rc_saving_possible(const char *command, const char *out, const char *input, bool replace)
 {
-    struct stat target, source;
-    bool has_source = input != NULL && stat(input, &source) == 0, is_there = stat(out, &target) == 0;
-    if (is_there && S_ISDIR(target.st_mode)) {
+    struct stat target, source = {0};
+    if (!rc_look_at(command, out, &target) || (input != NULL && !rc_look_at(command, input, &source)))
+        return false;
+    if (S_ISDIR(target.st_mode)) {
         rc_complain("%s: '%s' is a folder; --out names the file of the new model, e.g. --out %s%smodel.safetensors",
                     command, out, out, out[strlen(out) - 1] == '/' ? "" : "/");
         return false;
     }
-    if (is_there && has_source && source.st_dev == target.st_dev && source.st_ino == target.st_ino) {
+    if (rc_same_file(&source, &target)) {
         rc_complain("%s: --out is the model that is read, which is never written; choose another name", command);
         return false;
     }
-    recollect_status status = recollect_check_save(out, has_source ? (size_t)source.st_size : 0, replace);
+    recollect_status status = recollect_check_save(out, (size_t)source.st_size, replace);
     if (status != RECOLLECT_OK)
         rc_failed(command, status);
     return status == RECOLLECT_OK;

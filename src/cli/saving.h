@@ -2,7 +2,14 @@
 #ifndef RC_CLI_SAVING_H
 #define RC_CLI_SAVING_H
 
+#include <sys/stat.h>
+
 #include "cli/cli.h"
+
+/* What is there, all zero where there is nothing. False after a complaint: nobody can tell. */
+bool rc_look_at(const char *command, const char *path, struct stat *about);
+/* Both are there, and are the same file? */
+bool rc_same_file(const struct stat *a, const struct stat *b);
 
 /* Can a model be saved as `out`, as far as can be told before it has learnt? input: the file of the model that learns,
  * which is never written, and about the size of the new one; NULL: none. False after a complaint. */

@@ -61,8 +61,10 @@ rc_status rc_bundle_open_archive(rc_input *input, const char *const *names, size
 
 rc_status rc_bundle_open(const char *path, const char *const *names, size_t limit, rc_bundle *bundle)
 {
+    struct stat about;
     set_names(bundle, path, names);
-    if (rc_is_folder(path))
+    RC_TRY(rc_file_look(path, true, &about));
+    if (S_ISDIR(about.st_mode))
         return RC_OK;
     rc_input *input;
     RC_TRY(rc_input_open(path, &input));
@@ -79,19 +81,22 @@ void rc_bundle_close(rc_bundle *bundle)
     *bundle = (rc_bundle){0};
 }
 
-bool rc_bundle_has(const rc_bundle *bundle, const char *name)
+rc_status rc_bundle_has(const rc_bundle *bundle, const char *name, bool *has)
 {
     if (!bundle->archive)
-        return rc_has_file(bundle->path, name);
+        return rc_has_file(bundle->path, name, has);
     int i = find(bundle, name);
-    return i >= 0 && bundle->file[i].data != NULL;
+    *has = i >= 0 && bundle->file[i].data != NULL;
+    return RC_OK;
 }
 
 rc_status rc_bundle_take(rc_bundle *bundle, const char *name, size_t limit, uint8_t **data, size_t *size)
 {
     *data = NULL;
     *size = 0;
-    if (!rc_bundle_has(bundle, name))
+    bool has;
+    RC_TRY(rc_bundle_has(bundle, name, &has));
+    if (!has)
         return rc_fail(RC_IO, "'%.500s' has no file '%s'", bundle->path, name);
     if (!bundle->archive) {
         char path[RC_PATH_SIZE];

@@ -30,7 +30,7 @@ rc_status rc_bundle_open(const char *path, const char *const *names, size_t limi
 rc_status rc_bundle_open_archive(rc_input *input, const char *const *names, size_t limit, rc_bundle *bundle);
 void rc_bundle_close(rc_bundle *bundle);
 
-bool rc_bundle_has(const rc_bundle *bundle, const char *name);
+rc_status rc_bundle_has(const rc_bundle *bundle, const char *name, bool *has);
 /* Hands over the content, with a zero byte after it; free it with rc_free(NULL, ...). */
 rc_status rc_bundle_take(rc_bundle *bundle, const char *name, size_t limit, uint8_t **data, size_t *size);
 

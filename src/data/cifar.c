@@ -178,7 +178,9 @@ static rc_status read_names(const layout *l, rc_bundle *bundle, rc_dataset *data
 {
     const char *file = l->file[l->trains + 1];
     RC_TRY(rc_dataset_allocate_names(dataset, l->classes));
-    if (!rc_bundle_has(bundle, file))
+    bool has;
+    RC_TRY(rc_bundle_has(bundle, file, &has));
+    if (!has)
         return rc_dataset_number_names(dataset);
     uint8_t *data;
     size_t size;
@@ -206,9 +208,11 @@ static rc_status read_names(const layout *l, rc_bundle *bundle, rc_dataset *data
 static rc_status find_layout(const char *path, int classes, const layout **found)
 {
     char first[257] = "";
-    bool folder = rc_is_folder(path);
+    struct stat about;
     *found = NULL;
-    if (!folder && rc_is_file(path))
+    RC_TRY(rc_file_look(path, true, &about));
+    bool folder = S_ISDIR(about.st_mode);
+    if (S_ISREG(about.st_mode))
         RC_TRY(rc_archive_first_name(path, first));
     for (int i = 0; i < LAYOUTS && *found == NULL; i++) {
         const layout *l = &layouts[i];
@@ -216,8 +220,12 @@ static rc_status find_layout(const char *path, int classes, const layout **found
         const char *begin = strncmp(first, "./", 2) == 0 ? first + 2 : first;
         if (l->classes != classes)
             continue;
-        if (folder ? rc_has_file(path, l->file[0]) && rc_has_file(path, l->file[l->trains])
-                   : strncmp(begin, l->folder, length) == 0 && begin[length] == '/')
+        bool train = false, test = false, packed = strncmp(begin, l->folder, length) == 0 && begin[length] == '/';
+        if (folder) {
+            RC_TRY(rc_has_file(path, l->file[0], &train));
+            RC_TRY(rc_has_file(path, l->file[l->trains], &test));
+        }
+        if (folder ? train && test : packed)
             *found = l;
     }
     return RC_OK;

@@ -284,6 +284,7 @@ static rc_status choose_reader(const char *path, const char *format, const rc_re
 {
     bool known = false, given = format != NULL && format[0] != 0;
     char layouts[700] = "";
+    struct stat about;
     RC_TRY(rc_dataset_check_format(format));
     const rc_reader *wanted = given ? find_reader(format) : NULL;
     *reader = NULL;
@@ -295,7 +296,8 @@ static rc_status choose_reader(const char *path, const char *format, const rc_re
         *reader = &rc_reader_procedural;
         return RC_OK;
     }
-    if (!rc_is_folder(path) && !rc_is_file(path))
+    RC_TRY(rc_file_look(path, true, &about));
+    if (!S_ISDIR(about.st_mode) && !S_ISREG(about.st_mode))
         return rc_fail(RC_IO, "there is no data at '%.700s'", path);
     for (int i = 0; i < READERS && *reader == NULL; i++) {
         if ((wanted != NULL && wanted != readers[i]) || readers[i] == &rc_reader_folder)
@@ -304,7 +306,7 @@ static rc_status choose_reader(const char *path, const char *format, const rc_re
         if (known)
             *reader = readers[i];
     }
-    if (*reader == NULL && rc_is_folder(path))
+    if (*reader == NULL && S_ISDIR(about.st_mode))
         RC_TRY(look_around(path, wanted, reader, found));
     if (*reader == NULL && (wanted == NULL || wanted == &rc_reader_folder)) {
         RC_TRY(rc_reader_folder.recognise(path, &known));
@@ -313,11 +315,11 @@ static rc_status choose_reader(const char *path, const char *format, const rc_re
     }
     if (*reader != NULL)
         return RC_OK;
-    if (rc_image_name(path) && rc_is_file(path))
+    if (rc_image_name(path) && S_ISREG(about.st_mode))
         return rc_fail(RC_FORMAT,
                        "'%.500s' is one picture; expected a folder that holds a folder of pictures for each class",
                        path);
-    if ((wanted == NULL || wanted == &rc_reader_folder) && rc_is_folder(path))
+    if ((wanted == NULL || wanted == &rc_reader_folder) && S_ISDIR(about.st_mode))
         RC_TRY(rc_folder_explain(path));
     for (int i = 0; i < READERS; i++)
         if ((wanted == NULL || wanted == readers[i]) && readers[i] != &rc_reader_procedural) {

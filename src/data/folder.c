@@ -20,8 +20,10 @@
 static rc_status holds_picture(const char *folder, int levels, bool itself, bool *found)
 {
     rc_listing listing;
+    struct stat about;
     *found = false;
-    if (!rc_is_folder(folder))
+    RC_TRY(rc_file_look(folder, true, &about));
+    if (!S_ISDIR(about.st_mode))
         return RC_OK;
     RC_TRY(rc_listing_look(folder, &listing));
     for (int i = 0; i < listing.count && itself && !*found; i++)
@@ -83,12 +85,16 @@ rc_status rc_folder_explain(const char *path)
     RC_TRY(rc_listing_read(path, &listing));
     int pictures = 0, folders = 0, entries = listing.count;
     char picture[128] = "", reason[320];
-    for (int i = 0; i < listing.count; i++) {
+    rc_status status = RC_OK;
+    for (int i = 0; i < listing.count && status == RC_OK; i++) {
+        bool folder = false;
         if (rc_image_name(listing.name[i]) && pictures++ == 0)
             snprintf(picture, sizeof picture, "%.120s", listing.name[i]);
-        folders += rc_has_folder(path, listing.name[i]);
+        status = rc_has_folder(path, listing.name[i], &folder);
+        folders += folder;
     }
     rc_listing_free(&listing);
+    RC_TRY(status);
     size_t length = strlen(path);
     const char *slash = length > 0 && path[length - 1] == '/' ? "" : "/";
     if (entries == 0)
@@ -114,21 +120,24 @@ rc_status rc_folder_explain(const char *path)
  * folders have gone astray.) */
 static rc_status is_part(const char *root, const char *name, bool *is)
 {
-    char part[RC_PATH_SIZE], path[RC_PATH_SIZE];
+    char part[RC_PATH_SIZE];
     rc_listing listing;
-    *is = false;
-    if (rc_path_in(root, name, part) != RC_OK || !rc_is_folder(part))
+    RC_TRY(rc_has_folder(root, name, is));
+    if (!*is)
         return RC_OK;
+    RC_TRY(rc_path_in(root, name, part));
     RC_TRY(rc_listing_look(part, &listing));
     int folders = 0, pictures = 0;
-    for (int i = 0; i < listing.count; i++) {
-        bool folder = rc_path_in(part, listing.name[i], path) == RC_OK && rc_is_folder(path);
+    rc_status status = RC_OK;
+    for (int i = 0; i < listing.count && status == RC_OK; i++) {
+        bool folder = false;
+        status = rc_has_folder(part, listing.name[i], &folder);
         folders += folder;
         pictures += !folder && rc_image_name(listing.name[i]);
     }
     rc_listing_free(&listing);
     *is = pictures < folders;
-    return RC_OK;
+    return status;
 }
 
 /* The folders in a folder. What else it holds is left out. */
@@ -137,9 +146,12 @@ static rc_status list_classes(rc_walk *walk, const char *folder, rc_listing *lis
     RC_TRY(rc_listing_read(folder, listing));
     rc_status status = rc_walk_strays(walk, folder, listing);
     int kept = 0;
-    for (int i = 0; i < listing->count; i++)
-        if (rc_has_folder(folder, listing->name[i]))
+    for (int i = 0; i < listing->count && status == RC_OK; i++) {
+        bool is_folder;
+        status = rc_has_folder(folder, listing->name[i], &is_folder);
+        if (is_folder)
             listing->name[kept++] = listing->name[i];
+    }
     listing->count = kept;
     listing->hidden = 0;
     if (status != RC_OK)
@@ -220,10 +232,11 @@ static rc_status leave_others(rc_walk *walk, const char *root, const char *const
     rc_status status = rc_walk_strays(walk, root, &listing);
     for (int i = 0; i < listing.count && status == RC_OK; i++) {
         char path[RC_PATH_SIZE], reason[64];
-        bool read = false;
+        bool read = false, folder;
         for (int k = 0; k < 2; k++)
             read = read || (part[k] != NULL && strcmp(listing.name[i], part[k]) == 0);
-        if (read || !rc_has_folder(root, listing.name[i]))
+        status = rc_has_folder(root, listing.name[i], &folder);
+        if (read || !folder)
             continue;
         snprintf(reason, sizeof reason, "a folder beside %s/, which is read", part[part[0] == NULL]);
         status = rc_path_in(root, listing.name[i], path);

@@ -62,26 +62,27 @@ rc_status rc_idx_parse(const char *name, const uint8_t *data, size_t size, rc_id
 
 /* ---- the reader ------------------------------------------------------------------------------------------------- */
 
-/* The path of `stem` + "-idx" or ".idx" + `dims` + "-ubyte" [".gz"] in the folder; false if there is none. */
-static bool find_file(const char *folder, const char *stem, int dims, char *path)
+/* The path of `stem` + "-idx" or ".idx" + `dims` + "-ubyte" [".gz"] in the folder, if there is one. */
+static rc_status find_file(const char *folder, const char *stem, int dims, char *path, bool *found)
 {
     static const char separators[] = "-.";
     static const char *const endings[] = {"", ".gz"};
-    for (int i = 0; i < 4; i++) {
+    *found = false;
+    for (int i = 0; i < 4 && !*found; i++) {
         char name[64];
         snprintf(name, sizeof name, "%s%cidx%d-ubyte%s", stem, separators[i / 2], dims, endings[i % 2]);
-        if (rc_path_in(folder, name, path) == RC_OK && rc_is_file(path))
-            return true;
+        RC_TRY(rc_has_file(folder, name, found));
+        if (*found)
+            RC_TRY(rc_path_in(folder, name, path));
     }
-    return false;
+    return RC_OK;
 }
 
 static rc_status recognise(const char *path, bool *known)
 {
     char file[RC_PATH_SIZE];
-    *known = rc_is_folder(path) &&
-             (find_file(path, "train-images", 3, file) || find_file(path, "t10k-images", 3, file));
-    return RC_OK;
+    RC_TRY(find_file(path, "train-images", 3, file, known));
+    return *known ? RC_OK : find_file(path, "t10k-images", 3, file, known);
 }
 
 /* Reads no more than the header promises, and takes no memory for it before it may be true. */
@@ -109,8 +110,10 @@ static rc_status read_file(rc_input *input, const char *path, uint8_t **block, s
 static rc_status load(const char *folder, const char *part, const char *what, int dims, uint8_t **block, rc_idx *idx)
 {
     char stem[32], path[RC_PATH_SIZE];
+    bool found;
     snprintf(stem, sizeof stem, "%s-%s", part, what);
-    if (!find_file(folder, stem, dims, path))
+    RC_TRY(find_file(folder, stem, dims, path, &found));
+    if (!found)
         return rc_fail(RC_IO, "'%.500s' has no %s-idx%d-ubyte or %s-idx%d-ubyte.gz", folder, stem, dims, stem, dims);
     size_t size = 0;
     rc_input *input;

@@ -138,7 +138,8 @@ static rc_status look_at(same_files *s, int place, const rc_dataset *dataset, bo
     int before = 0;
     const char *path = path_at(s, place, &label);
     *out = false;
-    if (stat(path, &info) == 0) /* a picture that is not there is found missing when it is read */
+    RC_TRY(rc_file_look(path, true, &info));
+    if (info.st_mode != 0) /* a picture that is not there is found missing when it is read */
         RC_TRY(rc_file_ids_add(&s->ids, &info, place, &before));
     if (before == 0)
         return RC_OK;

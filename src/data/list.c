@@ -93,19 +93,21 @@ static bool is_list_name(const char *name)
     return length > 4 && strcmp(name + length - 4, ".txt") == 0;
 }
 
-/* The list for testing that goes with a list for training; false if there is none. */
-static bool find_partner(const char *train, char *partner)
+/* The list for testing that goes with a list for training, if there is one. */
+static rc_status find_partner(const char *train, char *partner, bool *is_there)
 {
     static const char *const parts[] = {"val", "test"};
     const char *base = rc_base_name(train);
-    if (!begins(base, "train"))
-        return false;
-    for (size_t i = 0; i < 2; i++) {
+    *is_there = false;
+    for (size_t i = 0; i < 2 && begins(base, "train") && !*is_there; i++) {
+        struct stat about;
         int written = snprintf(partner, RC_PATH_SIZE, "%.*s%s%s", (int)(base - train), train, parts[i], base + 5);
-        if (written < RC_PATH_SIZE && rc_is_file(partner))
-            return true;
+        if (written >= RC_PATH_SIZE)
+            continue;
+        RC_TRY(rc_file_look(partner, true, &about));
+        *is_there = S_ISREG(about.st_mode);
     }
-    return false;
+    return RC_OK;
 }
 
 /* The list for training in a folder: train_100.txt, or the only train*.txt that has a partner. */
@@ -113,26 +115,37 @@ static rc_status find_train(const char *folder, char *path, bool *is_there)
 {
     char partner[RC_PATH_SIZE], candidate[RC_PATH_SIZE];
     rc_listing listing;
-    *is_there = rc_path_in(folder, "train_100.txt", path) == RC_OK && rc_is_file(path) && find_partner(path, partner);
+    RC_TRY(rc_has_file(folder, "train_100.txt", is_there));
+    if (*is_there) {
+        RC_TRY(rc_path_in(folder, "train_100.txt", path));
+        RC_TRY(find_partner(path, partner, is_there));
+    }
     if (*is_there)
         return RC_OK;
     RC_TRY(rc_listing_look(folder, &listing));
     int found = 0;
-    for (int i = 0; i < listing.count; i++)
+    rc_status status = RC_OK;
+    for (int i = 0; i < listing.count && status == RC_OK; i++) {
+        bool pair = false;
         if (begins(listing.name[i], "train") && is_list_name(listing.name[i]) &&
-            rc_path_in(folder, listing.name[i], candidate) == RC_OK && find_partner(candidate, partner) && found++ == 0)
+            rc_path_in(folder, listing.name[i], candidate) == RC_OK)
+            status = find_partner(candidate, partner, &pair);
+        if (pair && found++ == 0)
             memcpy(path, candidate, sizeof candidate);
+    }
     rc_listing_free(&listing);
     *is_there = found == 1;
-    return RC_OK;
+    return status;
 }
 
 static rc_status recognise(const char *path, bool *known)
 {
     char train[RC_PATH_SIZE];
-    if (rc_is_folder(path))
+    struct stat about;
+    RC_TRY(rc_file_look(path, true, &about));
+    if (S_ISDIR(about.st_mode))
         return find_train(path, train, known);
-    *known = rc_is_file(path) && is_list_name(path);
+    *known = S_ISREG(about.st_mode) && is_list_name(path);
     return RC_OK;
 }
 
@@ -230,7 +243,10 @@ static rc_status gather(const char *path, const rc_data_settings *settings, rc_d
                         rc_image_files *test, rc_left_out *left_out)
 {
     char list[RC_PATH_SIZE], partner[RC_PATH_SIZE];
-    if (rc_is_folder(path)) {
+    struct stat about;
+    bool has_partner;
+    RC_TRY(rc_file_look(path, true, &about));
+    if (S_ISDIR(about.st_mode)) {
         bool is_there;
         RC_TRY(find_train(path, list, &is_there));
         if (!is_there)
@@ -240,7 +256,7 @@ static rc_status gather(const char *path, const rc_data_settings *settings, rc_d
         snprintf(list, sizeof list, "%s", path);
     }
     RC_TRY(add_list(list, train));
-    bool has_partner = find_partner(list, partner);
+    RC_TRY(find_partner(list, partner, &has_partner));
     if (has_partner)
         RC_TRY(add_list(partner, test));
     RC_TRY(name_classes(train, test, dataset));

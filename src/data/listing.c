@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/memory.h"
 
 /* Names one after another, each with its zero byte. */
@@ -44,11 +45,9 @@ static rc_status cannot_list(const char *folder)
 
 static rc_status read_names(DIR *stream, const char *folder, names *n)
 {
+    const struct dirent *entry;
     for (;;) {
-        errno = 0;
-        const struct dirent *entry = readdir(stream);
-        if (entry == NULL && errno != 0)
-            return cannot_list(folder);
+        RC_TRY(rc_file_next(stream, folder, &entry));
         if (entry == NULL)
             return RC_OK;
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)

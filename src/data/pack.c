@@ -334,8 +334,10 @@ static rc_status recognise(const char *path, bool *known)
     char begin[sizeof RC_PACK_MAGIC - 1];
     rc_file_reader *file = NULL;
     size_t size;
+    struct stat about;
     *known = false;
-    if (!rc_is_file(path))
+    RC_TRY(rc_file_look(path, true, &about));
+    if (!S_ISREG(about.st_mode))
         return RC_OK;
     rc_status status = rc_file_reader_open(path, &file, &size);
     if (status == RC_OK)

@@ -191,7 +191,7 @@ static uint64_t mix(uint64_t hash, const void *bytes, size_t size)
 }
 
 /* Of the same files, as they are, and of all settings that change their pixels. */
-static uint64_t job_of(const writer *w, const rc_dataset *d, const rc_image_files *const files[2])
+static rc_status job_of(const writer *w, const rc_dataset *d, const rc_image_files *const files[2], uint64_t *job)
 {
     const int shape[] = {d->h, d->c, d->classes, w->facts.resize, w->facts.interpolation, w->settings->ignore_exif};
     uint64_t hash = mix(UINT64_C(0xCBF29CE484222325), shape, sizeof shape);
@@ -201,13 +201,14 @@ static uint64_t job_of(const writer *w, const rc_dataset *d, const rc_image_file
         hash = mix(hash, &files[s]->count, sizeof files[s]->count);
         for (int i = 0; i < files[s]->count; i++) {
             const char *path = rc_image_files_path(files[s], i);
-            struct stat info = {0};
-            stat(path, &info); /* a file that is not there is found missing when it is read */
+            struct stat info; /* a file that is not there is found missing when it is read */
+            RC_TRY(rc_file_look(path, true, &info));
             const int64_t facts[] = {files[s]->file[i].label, info.st_size, info.st_mtim.tv_sec, info.st_mtim.tv_nsec};
             hash = mix(mix(hash, path, strlen(path) + 1), facts, sizeof facts);
         }
     }
-    return hash;
+    *job = hash;
+    return RC_OK;
 }
 
 static rc_status open_files(writer *w)
@@ -239,9 +240,11 @@ static rc_status begin(void *user, const rc_dataset *d, const rc_image_files *tr
 {
     writer *w = user;
     const rc_image_files *const files[] = {train, test};
+    uint64_t job;
     RC_TRY(begin_shape(w, d));
     w->train_files = train->count;
-    RC_TRY(resume(w, job_of(w, d, files), train->count + test->count));
+    RC_TRY(job_of(w, d, files, &job));
+    RC_TRY(resume(w, job, train->count + test->count));
     *done = w->files;
     if (w->files > 0)
         rc_log_write(w->settings->log, RC_LOG_INFO, "%d of %d images are packed already", w->files,
@@ -318,7 +321,10 @@ static rc_status write_end(writer *w, const rc_dataset *d)
 static rc_status give_name(const writer *w, const char *out)
 {
     if (link(w->part, out) != 0) {
-        if (errno == EEXIST || rc_file_exists(out))
+        bool there = errno == EEXIST;
+        if (!there)
+            RC_TRY(rc_file_find(out, &there));
+        if (there)
             return rc_fail(RC_IO, "'%.700s' is there already; '%.700s' stays", out, w->part);
         if (rename(w->part, out) != 0)
             return fail_io(out, "made");
@@ -366,7 +372,10 @@ rc_status rc_pack_write(const char *path, const rc_data_settings *settings, cons
         status = rc_fail(RC_INVALID_ARGUMENT, "the name of the pack has %d bytes, expected fewer than %d", length,
                          RC_PATH_SIZE);
     snprintf(w->log_path, sizeof w->log_path, "%.*s.log", (int)sizeof w->log_path - 5, w->part);
-    if (status == RC_OK && rc_file_exists(out))
+    bool there = false;
+    if (status == RC_OK)
+        status = rc_file_find(out, &there);
+    if (there)
         status = rc_fail(RC_INVALID_ARGUMENT, "'%.700s' is there already; remove it, or give another name", out);
     if (status == RC_OK)
         status = rc_file_check(out, false);

@@ -16,28 +16,27 @@ const char *rc_base_name(const char *path)
     return slash != NULL ? slash + 1 : path;
 }
 
-bool rc_is_folder(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
-}
-
-bool rc_is_file(const char *path)
-{
-    struct stat info;
-    return stat(path, &info) == 0 && S_ISREG(info.st_mode);
-}
-
-bool rc_has_file(const char *folder, const char *name)
+static rc_status look_for(const char *folder, const char *name, struct stat *info)
 {
     char path[RC_PATH_SIZE];
-    return rc_path_in(folder, name, path) == RC_OK && rc_is_file(path);
+    *info = (struct stat){0};
+    return rc_path_in(folder, name, path) == RC_OK ? rc_file_look(path, true, info) : RC_OK; /* else it is too long */
 }
 
-bool rc_has_folder(const char *folder, const char *name)
+rc_status rc_has_file(const char *folder, const char *name, bool *has)
 {
-    char path[RC_PATH_SIZE];
-    return rc_path_in(folder, name, path) == RC_OK && rc_is_folder(path);
+    struct stat info;
+    rc_status status = look_for(folder, name, &info);
+    *has = S_ISREG(info.st_mode);
+    return status;
+}
+
+rc_status rc_has_folder(const char *folder, const char *name, bool *has)
+{
+    struct stat info;
+    rc_status status = look_for(folder, name, &info);
+    *has = S_ISDIR(info.st_mode);
+    return status;
 }
 
 rc_status rc_progress(const rc_data_settings *settings, const char *what, int done, int total)

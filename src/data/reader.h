@@ -42,11 +42,10 @@ rc_status rc_dataset_number_names(rc_dataset *dataset);
 
 /* What follows the last slash. */
 const char *rc_base_name(const char *path);
-bool rc_is_folder(const char *path);
-bool rc_is_file(const char *path);
-/* Is folder/name a file, a folder? */
-bool rc_has_file(const char *folder, const char *name);
-bool rc_has_folder(const char *folder, const char *name);
+/* Is folder/name a file, a folder, or a link to one? A disk that does not answer is a failure: a part of the data would
+ * go unseen. */
+rc_status rc_has_file(const char *folder, const char *name, bool *has);
+rc_status rc_has_folder(const char *folder, const char *name, bool *has);
 
 /* Fails with a message if it finds out why a folder is not a data set of class folders: it is empty, its pictures lie
  * in no folders, or its folders hold no pictures. RC_OK: it found no reason. */

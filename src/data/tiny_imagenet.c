@@ -164,9 +164,12 @@ static rc_status add_validation(const char *root, const rc_dataset *dataset, rc_
 {
     char file[RC_PATH_SIZE], folder[RC_PATH_SIZE], *text;
     size_t size;
+    bool images, val;
     RC_TRY(rc_path_in(root, "val/val_annotations.txt", file));
     RC_TRY(rc_path_in(root, "val/images", folder));
-    if (!rc_is_folder(folder) && rc_has_folder(root, "val"))
+    RC_TRY(rc_has_folder(root, "val/images", &images));
+    RC_TRY(rc_has_folder(root, "val", &val));
+    if (!images && val)
         return add_train(root, dataset, "val", walk, files);
     RC_TRY(rc_file_read(file, text_limit, &text, &size));
     rc_status status = rc_tiny_imagenet_parse_annotations(file, text, size, folder, dataset, files);
@@ -206,8 +209,11 @@ static rc_status read_tiny_imagenet(const char *path, const rc_data_settings *se
 
 static rc_status recognise(const char *path, bool *known)
 {
-    *known = rc_is_folder(path) && rc_has_file(path, "wnids.txt") && rc_has_folder(path, "train") &&
-             rc_has_folder(path, "val");
+    bool train, val;
+    RC_TRY(rc_has_file(path, "wnids.txt", known));
+    RC_TRY(rc_has_folder(path, "train", &train));
+    RC_TRY(rc_has_folder(path, "val", &val));
+    *known = *known && train && val;
     return RC_OK;
 }
 

@@ -1,5 +1,6 @@
 #include "data/walk.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -29,7 +30,10 @@ rc_status rc_walk_is_picture(const char *path, bool *is)
     const rc_image_kind *kind;
     struct stat info;
     *is = rc_image_name(path);
-    if (*is || rc_image_kind_beside(rc_base_name(path)) || stat(path, &info) != 0 || !S_ISREG(info.st_mode))
+    if (*is || rc_image_kind_beside(rc_base_name(path)))
+        return RC_OK;
+    RC_TRY(rc_file_look(path, true, &info));
+    if (!S_ISREG(info.st_mode))
         return RC_OK;
     rc_status status = rc_image_kind_at(path, &kind);
     *is = status == RC_OK && kind->decode != NULL;
@@ -52,7 +56,7 @@ static rc_status look_inside(rc_walk *walk, const char *path, const struct stat 
     *picture = false;
     if (rc_image_kind_beside(rc_base_name(path)))
         return rc_left_out_add_harmless(walk->left_out, path);
-    if (info == NULL)
+    if (info->st_mode == 0)
         return rc_left_out_add(walk->left_out, path, "links that lead nowhere", "a link that leads nowhere");
     if (!S_ISREG(info->st_mode))
         return rc_left_out_add(walk->left_out, path, "pipes and devices", "a pipe, a device or a socket, no file");
@@ -70,9 +74,11 @@ static rc_status leave_hidden(rc_walk *walk, const char *path)
 {
     rc_listing listing;
     bool pictures = false;
-    if (!rc_is_folder(path)) {
+    struct stat info;
+    RC_TRY(rc_file_look(path, true, &info));
+    if (!S_ISDIR(info.st_mode)) {
         const rc_image_kind *kind;
-        rc_status status = rc_is_file(path) ? rc_image_kind_at(path, &kind) : RC_IO;
+        rc_status status = S_ISREG(info.st_mode) ? rc_image_kind_at(path, &kind) : RC_IO;
         if (status == RC_OUT_OF_MEMORY)
             return status;
         if (status != RC_OK || kind->role != RC_IMAGE_PICTURE)
@@ -105,11 +111,12 @@ rc_status rc_walk_strays(rc_walk *walk, const char *folder, const rc_listing *li
         char path[RC_PATH_SIZE];
         struct stat info;
         RC_TRY(rc_path_in(folder, listing->name[i], path));
-        bool there = stat(path, &info) == 0, picture = rc_image_name(listing->name[i]);
-        if (there && S_ISDIR(info.st_mode))
+        RC_TRY(rc_file_look(path, true, &info));
+        bool picture = rc_image_name(listing->name[i]);
+        if (S_ISDIR(info.st_mode))
             continue;
         if (!picture)
-            RC_TRY(look_inside(walk, path, there ? &info : NULL, &picture));
+            RC_TRY(look_inside(walk, path, &info, &picture));
         if (picture)
             RC_TRY(rc_left_out_add(walk->left_out, path, "pictures beside the class folders",
                                    "a picture beside the class folders; move it into the folder of its class"));
@@ -119,13 +126,14 @@ rc_status rc_walk_strays(rc_walk *walk, const char *folder, const rc_listing *li
 
 /* ---- folders ---------------------------------------------------------------------------------------------------- */
 
-/* The value that the folder has, after it got this one if it had none. A folder that cannot be looked at is found out
- * when it is read. */
+/* The value that the folder has, after it got this one if it had none. A folder that is not there is found out when it
+ * is read. */
 static rc_status note(rc_walk *walk, const char *folder, int value, int *before)
 {
     struct stat info;
     *before = 0;
-    return stat(folder, &info) == 0 ? rc_file_ids_add(&walk->entered, &info, value, before) : RC_OK;
+    RC_TRY(rc_file_look(folder, true, &info));
+    return info.st_mode != 0 ? rc_file_ids_add(&walk->entered, &info, value, before) : RC_OK;
 }
 
 rc_status rc_walk_begin(rc_walk *walk, const char *folder)
@@ -137,9 +145,14 @@ rc_status rc_walk_begin(rc_walk *walk, const char *folder)
         walk->last = &walk->first;
     int length = snprintf(path, sizeof path, "%s", folder);
     /* The system itself goes from a folder to the one that it lies in, whatever links led to it. The root lies in
-     * itself. What cannot be looked at is found out when it is read. */
-    while (length >= 0 && (size_t)length + sizeof "/.." < sizeof path && stat(path, &info) == 0 &&
-           (info.st_ino != below.st_ino || info.st_dev != below.st_dev)) {
+     * itself. Folders above may be closed to this user. */
+    while (length >= 0 && (size_t)length + sizeof "/.." < sizeof path) {
+        if (stat(path, &info) != 0)
+            return errno == EACCES || errno == ENOENT
+                       ? RC_OK
+                       : rc_fail(RC_IO, "cannot look at '%.700s': %s", path, strerror(errno));
+        if (info.st_ino == below.st_ino && info.st_dev == below.st_dev)
+            break;
         RC_TRY(rc_file_ids_add(&walk->entered, &info, ABOVE, &before));
         below = info;
         length += snprintf(path + length, sizeof path - (size_t)length, "/..");
@@ -160,23 +173,23 @@ static rc_status add_link(rc_walk *walk, const char *path, int32_t label, void *
     return RC_OK;
 }
 
-static bool is_link(const char *path)
+static rc_status find_link(const char *path, bool *is)
 {
     struct stat info;
-    return lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+    rc_status status = rc_file_look(path, false, &info);
+    *is = S_ISLNK(info.st_mode);
+    return status;
 }
 
 /* Something in a folder. A picture that is not there, because its link leads nowhere, is found out when it is read. */
-static rc_status visit(rc_walk *walk, const char *path, const char *name, int32_t label, void *into, int depth)
+static rc_status visit(rc_walk *walk, const char *path, const char *name, const struct stat *info, bool link,
+                       int32_t label, void *into, int depth)
 {
-    struct stat info;
-    bool there = stat(path, &info) == 0;
-    if (there && S_ISDIR(info.st_mode))
-        return is_link(path) ? add_link(walk, path, label, into, depth)
-                             : add_folder(walk, path, label, into, depth + 1);
-    bool picture = rc_image_name(name) && (!there || S_ISREG(info.st_mode));
+    if (S_ISDIR(info->st_mode))
+        return link ? add_link(walk, path, label, into, depth) : add_folder(walk, path, label, into, depth + 1);
+    bool picture = rc_image_name(name) && (info->st_mode == 0 || S_ISREG(info->st_mode));
     if (!picture)
-        RC_TRY(look_inside(walk, path, there ? &info : NULL, &picture));
+        RC_TRY(look_inside(walk, path, info, &picture));
     return picture ? walk->take(into, path, label) : RC_OK;
 }
 
@@ -199,9 +212,15 @@ static rc_status read_folder(rc_walk *walk, const char *folder, int32_t label, v
         status = walk->unreadable(walk->user, folder, status);
     for (int i = 0; i < listing.count && status == RC_OK; i++) {
         char path[RC_PATH_SIZE];
+        struct stat info;
+        bool link = false;
         status = rc_path_in(folder, listing.name[i], path);
         if (status == RC_OK)
-            status = visit(walk, path, listing.name[i], label, into, depth);
+            status = rc_file_look(path, true, &info);
+        if (status == RC_OK && S_ISDIR(info.st_mode))
+            status = find_link(path, &link);
+        if (status == RC_OK)
+            status = visit(walk, path, listing.name[i], &info, link, label, into, depth);
         else if (walk->unreadable != NULL)
             status = walk->unreadable(walk->user, folder, status);
     }
@@ -229,8 +248,10 @@ static rc_status leave_folder(rc_walk *walk, const char *path, int before, int32
 static rc_status add_folder(rc_walk *walk, const char *folder, int32_t label, void *into, int depth)
 {
     int before;
+    bool link;
     RC_TRY(note(walk, folder, READ + label, &before));
-    return before != 0 ? leave_folder(walk, folder, before, label, is_link(folder))
+    RC_TRY(find_link(folder, &link));
+    return before != 0 ? leave_folder(walk, folder, before, label, link)
                        : read_folder(walk, folder, label, into, depth);
 }
 

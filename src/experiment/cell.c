@@ -57,8 +57,10 @@ static rc_status load_results(rc_cell *cell)
 {
     char path[RC_PATH_SIZE];
     rc_json *json;
+    bool there;
     RC_TRY(rc_path_in(cell->path, "results.json", path));
-    if (!rc_file_exists(path))
+    RC_TRY(rc_file_find(path, &there));
+    if (!there)
         return RC_OK;
     RC_TRY(rc_json_load(path, 64u << 20, &json));
     const char *found = rc_json_string(rc_json_member(json, "fingerprint"));
@@ -78,10 +80,14 @@ static rc_status check_tensors(const rc_cell *cell, const char *name, const char
     rc_safetensors *file;
     rc_json *config = NULL;
     RC_TRY(rc_path_in(cell->path, name, path));
-    if (!rc_file_exists(path))
+    bool there;
+    RC_TRY(rc_file_find(path, &there));
+    if (!there)
         return RC_OK;
     rc_status status = rc_safetensors_open_header(path, &file);
-    if (status == RC_IO && !rc_file_exists(path))
+    if (status == RC_IO)
+        RC_TRY(rc_file_find(path, &there));
+    if (!there)
         return RC_OK; /* another process that works on the cell has removed its checkpoint just now */
     if (status != RC_OK)
         return status == RC_FORMAT ? rc_fail(status, "%s; %s", rc_message(), advice) : status;
@@ -447,8 +453,10 @@ static rc_status begin_log(cell_run *m)
 static rc_status find_checkpoint(cell_run *m, int task, rc_position *position)
 {
     char path[RC_PATH_SIZE];
+    bool there;
     RC_TRY(rc_path_in(m->cell->path, "checkpoint.safetensors", path));
-    if (!rc_file_exists(path))
+    RC_TRY(rc_file_find(path, &there));
+    if (!there)
         return begin_log(m);
     rc_position found;
     rc_status status = rc_checkpoint_open(path, m->cell->fingerprint, &found, &m->checkpoint);
@@ -593,12 +601,12 @@ static rc_status run_tasks(cell_run *m)
 static rc_status name_saved(const cell_run *m, rc_status status)
 {
     char path[RC_PATH_SIZE], name[64] = "checkpoint.safetensors";
-    if (rc_path_in(m->cell->path, name, path) == RC_OK && !rc_file_exists(path) && m->results->done > 0) {
+    if (rc_path_in(m->cell->path, name, path) == RC_OK && access(path, F_OK) != 0 && m->results->done > 0) {
         snprintf(name, sizeof name, "task-%d.safetensors", m->results->done);
         if (rc_path_in(m->cell->path, name, path) != RC_OK)
             return status;
     }
-    if (!rc_file_exists(path))
+    if (access(path, F_OK) != 0)
         return rc_fail(status,
                        "%s. Nothing of it was saved before; the setting 'resume' begins anew, with another "
                        "setting 'backend' too",

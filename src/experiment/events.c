@@ -39,7 +39,9 @@ rc_status rc_events_check(const char *path, const char *fingerprint)
 {
     rc_file_reader *reader;
     size_t size;
-    if (!rc_file_exists(path))
+    bool there;
+    RC_TRY(rc_file_find(path, &there));
+    if (!there)
         return RC_OK;
     RC_TRY(rc_file_reader_open(path, &reader, &size));
     size = size < RC_LOG_LINE ? size : RC_LOG_LINE;

@@ -69,15 +69,18 @@ static rc_status open_folders(experiment *x, const rc_backend *backend)
     const rc_run_settings *s = x->settings;
     bool several = s->orders > 0 || s->seeds > 0;
     char run[RC_PATH_SIZE];
+    bool there;
     RC_TRY(rc_path_in(s->out, "run.json", run));
-    if (several && rc_file_exists(run))
+    RC_TRY(rc_file_find(run, &there));
+    if (several && there)
         return rc_fail(RC_INVALID_ARGUMENT,
                        "%s holds a run of one order: lists of orders or seeds take another setting 'out'", s->out);
     for (int i = 0; i < x->trials && !s->resume; i++)
         RC_TRY(rc_run_folder_is_free(x->trial[i].path));
     if (several && !s->resume) {
         RC_TRY(rc_path_in(s->out, "summary.json", run));
-        if (rc_file_exists(run))
+        RC_TRY(rc_file_find(run, &there));
+        if (there)
             return rc_fail(RC_INVALID_ARGUMENT,
                            "%s holds runs already: the setting 'resume' goes on with them and adds others, another "
                            "setting 'out' leaves them alone",
@@ -89,7 +92,8 @@ static rc_status open_folders(experiment *x, const rc_backend *backend)
     for (int i = 0; i < x->trials; i++) {
         rc_trial *t = &x->trial[i];
         RC_TRY(rc_path_in(t->path, "run.json", run));
-        if (s->resume && !shared && !rc_file_exists(run))
+        RC_TRY(rc_file_find(run, &there));
+        if (s->resume && !shared && !there)
             rc_log_write(&s->watch.log, RC_LOG_INFO, "note: %s holds no run to go on with, so one begins there",
                          t->path);
         rc_run_identity identity = {&t->config, x->data, backend, s->command_line};

@@ -250,15 +250,17 @@ static rc_status draw_dreams(rc_log_tables *t, const rc_json *line)
     char path[RC_PATH_SIZE], *png;
     size_t size;
     int width, height;
+    struct stat about;
     rc_tf_event event;
     const char *file = rc_json_string(rc_json_member(line, "file"));
     if (file == NULL || strchr(file, '/') != NULL || rc_json_get_int(line, "width", &width) != RC_OK ||
         rc_json_get_int(line, "height", &height) != RC_OK)
         return RC_OK;
     RC_TRY(rc_path_in(t->folder, file, path));
-    rc_status status = rc_file_read(path, RC_IMAGE_MAX_FILE, &png, &size);
+    RC_TRY(rc_file_look(path, true, &about));
+    rc_status status = S_ISREG(about.st_mode) ? rc_file_read(path, RC_IMAGE_MAX_FILE, &png, &size) : RC_FORMAT;
     if (status != RC_OK)
-        return status == RC_OUT_OF_MEMORY ? status : RC_OK;
+        return status == RC_FORMAT ? RC_OK : status;
     begin_event(&event, line, "task");
     rc_tf_image(&event, "dreams", height, width, png, size);
     rc_free(NULL, png);
@@ -313,7 +315,8 @@ static bool is_ours(const char *name)
 static rc_status retire(const char *path)
 {
     struct stat about;
-    bool empty = stat(path, &about) == 0 && about.st_size == 0;
+    RC_TRY(rc_file_look(path, true, &about));
+    bool empty = about.st_size == 0;
     if ((empty ? unlink(path) : truncate(path, 0)) == 0 || errno == ENOENT)
         return RC_OK;
     return rc_fail(RC_IO, "cannot %s '%s': %s", empty ? "remove" : "empty", path, strerror(errno));
@@ -326,16 +329,18 @@ static rc_status retire_others(const rc_log_tables *t)
     const char *own = strrchr(t->events.path, '/') + 1;
     const struct dirent *entry;
     DIR *folder = opendir(t->folder);
-    rc_status status = RC_OK;
     if (folder == NULL)
         return rc_fail(RC_IO, "cannot look into '%s': %s", t->folder, strerror(errno));
-    while (status == RC_OK && (entry = readdir(folder)) != NULL) {
+    rc_status status = rc_file_next(folder, t->folder, &entry);
+    while (status == RC_OK && entry != NULL) {
         char path[RC_PATH_SIZE];
-        if (!is_ours(entry->d_name) || strcmp(entry->d_name, own) == 0)
-            continue;
-        status = rc_path_in(t->folder, entry->d_name, path);
-        if (status == RC_OK)
+        bool other = is_ours(entry->d_name) && strcmp(entry->d_name, own) != 0;
+        if (other)
+            status = rc_path_in(t->folder, entry->d_name, path);
+        if (other && status == RC_OK)
             status = retire(path);
+        if (status == RC_OK)
+            status = rc_file_next(folder, t->folder, &entry);
     }
     closedir(folder);
     return status;

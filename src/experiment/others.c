@@ -58,14 +58,15 @@ static rc_status list_places(const char *path, const rc_trial *own, int count, b
     *places = 0;
     if (folder == NULL)
         return rc_fail(RC_IO, "cannot read the folder '%s': %s", path, strerror(errno));
-    while (*places < MOST && (entry = readdir(folder)) != NULL) {
+    rc_status status = RC_OK;
+    while (*places < MOST && (status = rc_file_next(folder, path, &entry)) == RC_OK && entry != NULL) {
         place *at = &found[*places];
         if (read_name(entry->d_name, orders, seeds, at) && !is_own(own, count, orders, seeds, at))
             ++*places;
     }
     closedir(folder);
     qsort(found, (size_t)*places, sizeof *found, by_place);
-    return RC_OK;
+    return status;
 }
 
 /* *there: it is a trial of this grid. */

@@ -270,11 +270,12 @@ static rc_status find_cells(rc_overview *o, const char *folder, int depth)
     rc_status status = RC_OK;
     for (int i = 0; i < listing.count && status == RC_OK; i++) {
         struct stat about;
-        if (rc_path_in(folder, listing.name[i], path) != RC_OK || lstat(path, &about) != 0)
+        if (rc_path_in(folder, listing.name[i], path) != RC_OK)
             continue;
-        if (strcmp(listing.name[i], "events.jsonl") == 0 && S_ISREG(about.st_mode))
+        status = rc_file_look(path, false, &about);
+        if (status == RC_OK && strcmp(listing.name[i], "events.jsonl") == 0 && S_ISREG(about.st_mode))
             status = add_cell(o, folder, path);
-        else if (S_ISDIR(about.st_mode) && depth < DEEPEST)
+        else if (status == RC_OK && S_ISDIR(about.st_mode) && depth < DEEPEST)
             status = find_cells(o, path, depth + 1);
     }
     rc_listing_free(&listing);

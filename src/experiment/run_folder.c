@@ -159,9 +159,11 @@ static rc_status find_others(const char *path)
 {
     static const char *const names[] = {"config.yaml", "summary.json", "summary.csv", "summary.txt"};
     char file[RC_PATH_SIZE];
+    bool there;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         RC_TRY(rc_path_in(path, names[i], file));
-        if (rc_file_exists(file))
+        RC_TRY(rc_file_find(file, &there));
+        if (there)
             return rc_fail(RC_INVALID_ARGUMENT,
                            "'%s' is there already, and a run would replace it: choose another setting 'out'", file);
     }
@@ -172,8 +174,10 @@ rc_status rc_run_folder_is_free(const char *path)
 {
     char run[RC_PATH_SIZE];
     RC_TRY(rc_path_in(path, "run.json", run));
+    bool there;
     rc_status status = find_others(path);
-    if (!rc_file_exists(run)) /* looked for last: another process may have begun a run meanwhile */
+    RC_TRY(rc_file_find(run, &there));
+    if (!there) /* looked for last: another process may have begun a run meanwhile */
         return status;
     return rc_fail(RC_INVALID_ARGUMENT,
                    "%s holds a run already: the setting 'resume' goes on with it, another setting 'out' leaves it "
@@ -194,7 +198,9 @@ static rc_status begin_run(const rc_run_folder *folder, const char *path, const 
         status = rc_json_save_new(&w, run);
     }
     bool taken = status == RC_INVALID_ARGUMENT || status == RC_IO; /* perhaps: both mean other things, too */
-    if (!taken || !rc_file_exists(run))
+    if (taken && rc_file_find(run, &taken) != RC_OK)
+        return RC_IO;
+    if (!taken)
         return status;
     return resume ? RC_OK : rc_run_folder_is_free(path);
 }
@@ -203,18 +209,21 @@ static rc_status open_folder(rc_run_folder *folder, const char *path, const rc_r
                              bool shared)
 {
     char config[RC_PATH_SIZE], run[RC_PATH_SIZE];
+    bool there;
     RC_TRY(rc_path_in(path, "config.yaml", config));
     RC_TRY(rc_path_in(path, "run.json", run));
     if (!resume)
         RC_TRY(rc_run_folder_is_free(path));
     RC_TRY(describe(who, &folder->identity));
-    if (!rc_file_exists(run))
+    RC_TRY(rc_file_find(run, &there));
+    if (!there)
         RC_TRY(begin_run(folder, path, run, resume));
     RC_TRY(check_resumed(path, run, folder));
     /* after the last look into run.json: closing it would end the lock */
     RC_TRY(take_lock(path, run, folder, shared));
     RC_TRY(shared ? rc_file_make_folder(path) : rc_make_run_folder(path)); /* others may be writing there */
-    return rc_file_exists(config) ? check_config(who->config, config) : write_config(who->config, config);
+    RC_TRY(rc_file_find(config, &there));
+    return there ? check_config(who->config, config) : write_config(who->config, config);
 }
 
 rc_status rc_run_folder_look(rc_run_folder *folder, const char *path, const rc_json *like, bool *alike)
@@ -223,7 +232,9 @@ rc_status rc_run_folder_look(rc_run_folder *folder, const char *path, const rc_j
     const rc_json *value = NULL, *config = rc_json_member(like, "config");
     *alike = false;
     RC_TRY(rc_path_in(path, "run.json", run));
-    if (!rc_file_exists(run))
+    bool begun;
+    RC_TRY(rc_file_find(run, &begun));
+    if (!begun)
         return RC_OK;
     RC_TRY(rc_json_load(run, 1 << 20, &folder->identity));
     const rc_json *there = rc_json_member(folder->identity, "config");

@@ -50,24 +50,21 @@ static rc_status add_run(rc_report_runs *runs, const char *path, const char *fol
     return status;
 }
 
-static bool is_folder(const char *path, bool follow)
-{
-    struct stat about;
-    return (follow ? stat(path, &about) : lstat(path, &about)) == 0 && S_ISDIR(about.st_mode);
-}
-
 /* A folder that holds results, or a log and no results yet. The first task that methods share is none of them. */
 static rc_status take_folder(rc_report_runs *runs, const char *folder)
 {
     char path[RC_PATH_SIZE];
+    bool there;
     const char *slash = strrchr(folder, '/');
     if (strcmp(slash != NULL ? slash + 1 : folder, "first-task") == 0)
         return RC_OK;
     RC_TRY(rc_path_in(folder, "results.json", path));
-    if (rc_file_exists(path))
+    RC_TRY(rc_file_find(path, &there));
+    if (there)
         return add_run(runs, path, folder, rc_report_run_read);
     RC_TRY(rc_path_in(folder, "events.jsonl", path));
-    return rc_file_exists(path) ? add_run(runs, path, folder, rc_report_run_begun) : RC_OK;
+    RC_TRY(rc_file_find(path, &there));
+    return there ? add_run(runs, path, folder, rc_report_run_begun) : RC_OK;
 }
 
 /* The folder and those in it. Links to folders are not followed: they may lead in circles. */
@@ -81,8 +78,11 @@ static rc_status walk(rc_report_runs *runs, const char *folder, int depth)
     RC_TRY(rc_listing_read(folder, &listing));
     rc_status status = RC_OK;
     for (int i = 0; i < listing.count && status == RC_OK; i++) {
+        struct stat about;
         status = rc_path_in(folder, listing.name[i], path);
-        if (status == RC_OK && is_folder(path, false))
+        if (status == RC_OK)
+            status = rc_file_look(path, false, &about);
+        if (status == RC_OK && S_ISDIR(about.st_mode))
             status = walk(runs, path, depth + 1);
     }
     rc_listing_free(&listing);
@@ -111,7 +111,7 @@ rc_status rc_report_runs_add(rc_report_runs *runs, const char *place)
     snprintf(folder, sizeof folder, "%.*s", (int)length, place);
     if (stat(folder, &about) != 0)
         return rc_fail(RC_IO, "cannot open '%s': %s", folder, strerror(errno));
-    if (!is_folder(folder, true))
+    if (!S_ISDIR(about.st_mode))
         return take_file(runs, folder);
     int before = runs->count;
     RC_TRY(walk(runs, folder, 0));

@@ -100,8 +100,10 @@ static rc_status read_findings(rc_report_run *run, const char *name, size_t coun
 {
     char path[RC_PATH_SIZE];
     rc_json *json;
+    bool there;
     RC_TRY(rc_path_in(run->folder, name, path));
-    if (count == 0 || !rc_file_exists(path))
+    RC_TRY(rc_file_find(path, &there));
+    if (count == 0 || !there)
         return RC_OK;
     RC_TRY(rc_json_load(path, LARGEST_FILE, &json));
     const rc_json *method = method_of(run, json);

@@ -70,7 +70,9 @@ rc_status rc_report_log_take(void *log, const rc_json *line)
 static rc_status read_lines(rc_report_log *log, const char *path)
 {
     int torn;
-    if (!rc_file_exists(path))
+    bool there;
+    RC_TRY(rc_file_find(path, &there));
+    if (!there)
         return RC_OK;
     rc_status status = rc_log_read(path, rc_report_log_take, log, &torn);
     log->torn += torn;

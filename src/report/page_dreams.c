@@ -18,7 +18,9 @@ static rc_status put_picture(const char *path, const char *words, size_t *room, 
 {
     char *bytes;
     size_t size;
-    if (!rc_file_exists(path))
+    bool there;
+    RC_TRY(rc_file_find(path, &there));
+    if (!there)
         return RC_OK;
     rc_status status = rc_file_read(path, LARGEST_PICTURE, &bytes, &size);
     if (status == RC_OUT_OF_MEMORY)
@@ -46,6 +48,7 @@ static rc_status put_picture(const char *path, const char *words, size_t *room, 
 rc_status rc_page_dreams(const rc_report_run *run, size_t *room, rc_text *out)
 {
     char path[RC_PATH_SIZE], name[64], words[128];
+    bool there;
     if (run->folder[0] == '\0')
         return RC_OK;
     RC_TRY(rc_path_in(run->folder, "dreams/all.png", path));
@@ -54,7 +57,8 @@ rc_status rc_page_dreams(const rc_report_run *run, size_t *room, rc_text *out)
     for (int task = run->results.done + 1; task >= 2; task--) {
         snprintf(name, sizeof name, "task-%d-dreams.png", task);
         RC_TRY(rc_path_in(run->folder, name, path));
-        if (!rc_file_exists(path))
+        RC_TRY(rc_file_find(path, &there));
+        if (!there)
             continue;
         snprintf(words, sizeof words, "of the old classes, which task %d learnt from in place of their images", task);
         return put_picture(path, words, room, out);

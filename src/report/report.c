@@ -69,7 +69,9 @@ rc_status rc_report_may_replace(const char *path)
     char head[256];
     rc_file_reader *reader;
     size_t size;
-    if (!rc_file_exists(path))
+    bool there;
+    RC_TRY(rc_file_find(path, &there));
+    if (!there)
         return RC_OK;
     RC_TRY(rc_file_reader_open(path, &reader, &size));
     size = size < sizeof head - 1 ? size : sizeof head - 1;

@@ -102,14 +102,13 @@ rc_status rc_reproduce_find(const rc_paper_cell *cell, const char *folder, char 
     char below[RC_PATH_SIZE], name[192];
     RC_TRY(rc_path_in(folder, cell->path, below));
     RC_TRY(rc_path_in(below, "results.json", path));
-    *found = rc_file_exists(path);
+    RC_TRY(rc_file_find(path, found));
     if (*found)
         return RC_OK;
     snprintf(name, sizeof name, "%s-%d%s-%s-order-%d.json", cell->set->name, cell->tasks, cell->line.folder,
              cell->line.method->name, cell->order);
     RC_TRY(rc_path_in(folder, name, path));
-    *found = rc_file_exists(path);
-    return RC_OK;
+    return rc_file_find(path, found);
 }
 
 rc_status rc_reproduce_look(const rc_paper_cell *cell, double scale, const char *folder, char data_hash[RC_HASH_SIZE],

@@ -38,8 +38,10 @@ static rc_status check_identity(const char *path, const char *out, double scale)
 static rc_status open_out(const rc_reproduce_settings *s)
 {
     char path[RC_PATH_SIZE];
+    bool there;
     RC_TRY(rc_path_in(s->out, "reproduce.json", path));
-    if (!rc_file_exists(path)) {
+    RC_TRY(rc_file_find(path, &there));
+    if (!there) {
         rc_json_writer w = {.indent = 2};
         RC_TRY(rc_file_make_folder(s->out));
         rc_json_begin_object(&w, NULL);
@@ -47,7 +49,7 @@ static rc_status open_out(const rc_reproduce_settings *s)
         rc_json_put_real(&w, "scale", s->scale);
         rc_json_end(&w);
         rc_status status = rc_json_save_new(&w, path);
-        if (status != RC_OK && !rc_file_exists(path)) /* else another process was quicker */
+        if (status != RC_OK && (rc_file_find(path, &there) != RC_OK || !there)) /* else another process was quicker */
             return status;
     }
     return check_identity(path, s->out, s->scale);
@@ -56,11 +58,13 @@ static rc_status open_out(const rc_reproduce_settings *s)
 rc_status rc_reproduce_check(const rc_reproduce_settings *s)
 {
     char path[RC_PATH_SIZE];
+    bool there;
     if (!(s->scale >= RC_SMALLEST_SCALE && s->scale <= 1))
         return rc_fail(RC_INVALID_ARGUMENT, "the setting 'scale' is %g, expected a number from %g to 1", s->scale,
                        RC_SMALLEST_SCALE);
     RC_TRY(rc_path_in(s->out, "reproduce.json", path));
-    return rc_file_exists(path) ? check_identity(path, s->out, s->scale) : RC_OK;
+    RC_TRY(rc_file_find(path, &there));
+    return there ? check_identity(path, s->out, s->scale) : RC_OK;
 }
 
 /* ---- what there is to do ---------------------------------------------------------------------------------------- */
@@ -207,7 +211,7 @@ static rc_status run_folder(reproduction *r, int i, int end)
     RC_TRY(rc_path_in(out, "run.json", file));
     run.data = r->data;
     run.out = out;
-    run.resume = rc_file_exists(file);
+    RC_TRY(rc_file_find(file, &run.resume));
     run.stop_after = r->list.cell[i].stop_after;
     size_t used = (size_t)snprintf(text, sizeof text, "run %d of %d: %s", ++r->run, r->runs, r->list.cell[i].folder);
     for (int m = 0; m < run.methods && used < sizeof text; m++)
@@ -376,10 +380,12 @@ rc_status rc_reproduce_merge(const rc_reproduce_settings *s, const char *folder,
 {
     char path[RC_PATH_SIZE];
     rc_cell_list list;
+    bool there;
     *merged = (rc_merged){0};
     RC_TRY(rc_reproduce_check(s));
     RC_TRY(rc_path_in(folder, "reproduce.json", path));
-    if (rc_file_exists(path)) /* a folder of copies has none; their settings tell the scale as well */
+    RC_TRY(rc_file_find(path, &there));
+    if (there) /* a folder of copies has none; their settings tell the scale as well */
         RC_TRY(check_identity(path, folder, s->scale));
     RC_TRY(rc_cell_list_create(s->artefact, &s->filter, &list));
     rc_status status = merge_cells(s, &list, folder, merged);

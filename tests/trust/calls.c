@@ -6,17 +6,19 @@
  *                     KIND:from:N    number N and all after it fail
  *                     KIND:every:N   number N and every second one after it
  *     RECOLLECT_CALLS_LOG=FILE       gets the number of calls of each kind, when the program ends
+ *     RECOLLECT_CALLS_NAMES=FILE     gets a line for each call that eio counts
  *     RECOLLECT_CALLS_TOLD=FILE      gets the call that failed first
  *
- * Kinds: eio (anything that touches a disk), enospc and edquot (what takes room), eintr (what a signal cuts short),
- * short (half of a read or of a write is done), limits (EMFILE for files, EAGAIN for threads, ENOMEM for mappings),
- * remove (EIO).
+ * Kinds: eio (anything that touches a disk, looking, too), enospc and edquot (what takes room), eintr (what a signal
+ * cuts short), short (half of a read or of a write is done), limits (EMFILE for files, ENOLCK for locks, EAGAIN for
+ * threads, ENOMEM for mappings), remove (EIO).
  */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -25,6 +27,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -42,6 +45,7 @@ enum {
     OPENS = BIT(EIO_) | BIT(EINTR_) | BIT(LIMITS),
     SYNCS = BIT(EIO_) | BIT(EINTR_) | ROOM,
     NAMES = BIT(EIO_) | ROOM, /* makes a name: rename, link, mkdir */
+    LOOKS = BIT(EIO_),
 };
 
 static atomic_long calls[KINDS];
@@ -66,12 +70,12 @@ __attribute__((constructor)) static void begin(void)
     atomic_store(&counting, 1);
 }
 
-static void put(const char *variable, const char *text, size_t length)
+static void put(const char *variable, int how, const char *text, size_t length)
 {
     const char *path = getenv(variable);
     if (path == NULL)
         return;
-    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC, 0666);
+    int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | how, 0666);
     if (fd < 0 || syscall(SYS_write, fd, text, length) != (long)length)
         abort();
     syscall(SYS_close, fd);
@@ -84,7 +88,7 @@ __attribute__((destructor)) static void end(void)
     atomic_store(&counting, 0);
     for (int i = 0; i < KINDS; i++)
         length += snprintf(text + length, sizeof text - (size_t)length, "%s %ld\n", names[i], atomic_load(&calls[i]));
-    put("RECOLLECT_CALLS_LOG", text, (size_t)length);
+    put("RECOLLECT_CALLS_LOG", O_TRUNC, text, (size_t)length);
 }
 
 static int of_the_system(const char *path)
@@ -102,9 +106,14 @@ static int of_the_system(const char *path)
 /* Counts one that can fail in these ways; true: it does. */
 static int fails(unsigned ways, const char *what, const char *path)
 {
+    char line[1200];
     int now = 0;
     if (!atomic_load(&counting) || of_the_system(path))
         return 0;
+    int length = snprintf(line, sizeof line, "%s %s\n", what, path);
+    size_t size = (size_t)length < sizeof line ? (size_t)length : sizeof line - 1;
+    if (ways & BIT(EIO_))
+        put("RECOLLECT_CALLS_NAMES", O_APPEND, line, size);
     for (int i = 0; i < KINDS; i++) {
         if (!(ways & BIT(i)))
             continue;
@@ -113,11 +122,8 @@ static int fails(unsigned ways, const char *what, const char *path)
             now = mode == 'o' ? number == fails_at
                               : number >= fails_at && (mode == 'f' || (number - fails_at) % 2 == 0);
     }
-    if (now && atomic_exchange(&told, 1) == 0) {
-        char line[1200];
-        int length = snprintf(line, sizeof line, "%s %s\n", what, path);
-        put("RECOLLECT_CALLS_TOLD", line, (size_t)length < sizeof line ? (size_t)length : sizeof line - 1);
-    }
+    if (now && atomic_exchange(&told, 1) == 0)
+        put("RECOLLECT_CALLS_TOLD", O_TRUNC, line, size);
     return now;
 }
 
@@ -207,12 +213,38 @@ int close(int fd)
 TRUNCATE(ftruncate, off_t)
 TRUNCATE(ftruncate64, off64_t)
 
+#define TRUNCATE_NAMED(name, type) \
+    int name(const char *path, type size) \
+    { \
+        if (fails(SYNCS, "cut", path)) \
+            REFUSE(-1); \
+        return NEXT(#name, int (*)(const char *, type))(path, size); \
+    }
+TRUNCATE_NAMED(truncate, off_t)
+TRUNCATE_NAMED(truncate64, off64_t)
+
 int flock(int fd, int operation)
 {
     if (fails_fd(BIT(EIO_) | BIT(EINTR_), "lock", fd))
         REFUSE(-1);
     return NEXT("flock", int (*)(int, int))(fd, operation);
 }
+
+#define CONTROL(name) \
+    int name(int fd, int command, ...) \
+    { \
+        va_list arguments; \
+        va_start(arguments, command); \
+        void *argument = va_arg(arguments, void *); \
+        va_end(arguments); \
+        if (command == F_SETLK && fails_fd(BIT(EIO_) | BIT(EINTR_) | BIT(LIMITS), "lock", fd)) { \
+            errno = wanted == LIMITS ? ENOLCK : errors[wanted]; \
+            return -1; \
+        } \
+        return NEXT(#name, int (*)(int, int, ...))(fd, command, argument); \
+    }
+CONTROL(fcntl)
+CONTROL(fcntl64)
 
 /* ---- names ------------------------------------------------------------------------------------------------------ */
 
@@ -238,6 +270,70 @@ int unlink(const char *path)
     if (fails(BIT(REMOVE), "remove", path))
         REFUSE(-1);
     return NEXT("unlink", int (*)(const char *))(path);
+}
+
+int unlinkat(int folder, const char *path, int flags)
+{
+    if (fails(BIT(REMOVE), "remove", path))
+        REFUSE(-1);
+    return NEXT("unlinkat", int (*)(int, const char *, int))(folder, path, flags);
+}
+
+/* ---- looking ---------------------------------------------------------------------------------------------------- */
+
+#define LOOK(name, type) \
+    int name(const char *path, struct type *about) \
+    { \
+        if (fails(LOOKS, "look at", path)) \
+            REFUSE(-1); \
+        return NEXT(#name, int (*)(const char *, struct type *))(path, about); \
+    }
+LOOK(stat, stat)
+LOOK(stat64, stat64)
+LOOK(lstat, stat)
+LOOK(lstat64, stat64)
+LOOK(statvfs, statvfs)
+LOOK(statvfs64, statvfs64)
+
+#define LOOK_FD(name, type) \
+    int name(int fd, struct type *about) \
+    { \
+        if (fails_fd(LOOKS, "look at", fd)) \
+            REFUSE(-1); \
+        return NEXT(#name, int (*)(int, struct type *))(fd, about); \
+    }
+LOOK_FD(fstat, stat)
+LOOK_FD(fstat64, stat64)
+
+#define LIST(name, type) \
+    struct type *name(DIR *folder) \
+    { \
+        if (fails_fd(LOOKS, "list", dirfd(folder))) \
+            REFUSE(NULL); \
+        return NEXT(#name, struct type * (*)(DIR *))(folder); \
+    }
+LIST(readdir, dirent)
+LIST(readdir64, dirent64)
+
+int access(const char *path, int rights)
+{
+    if (fails(LOOKS, "look at", path))
+        REFUSE(-1);
+    return NEXT("access", int (*)(const char *, int))(path, rights);
+}
+
+char *realpath(const char *path, char *real)
+{
+    if (fails(LOOKS, "follow", path))
+        REFUSE(NULL);
+    return NEXT("realpath", char *(*)(const char *, char *))(path, real);
+}
+
+char *__realpath_chk(const char *path, char *real, size_t size);
+char *__realpath_chk(const char *path, char *real, size_t size)
+{
+    (void)size;
+    return realpath(path, real);
 }
 
 /* ---- threads and mappings --------------------------------------------------------------------------------------- */

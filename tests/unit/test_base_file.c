@@ -158,9 +158,9 @@ static void pipes_are_refused(void **state)
 static void replacing_keeps_one_file(void **state)
 {
     (void)state;
-    assert_false(rc_file_exists("data"));
+    assert_false((access("data", F_OK) == 0));
     assert_int_equal(rc_file_write_atomic("data", "old", 3), RC_OK);
-    assert_true(rc_file_exists("data"));
+    assert_true((access("data", F_OK) == 0));
     assert_int_equal(rc_file_write_atomic("./data", "new one", 7), RC_OK);
     assert_content("data", "new one");
     assert_int_equal(files_here(), 1);
@@ -526,9 +526,9 @@ static void only_leftovers_are_removed(void **state)
         close(open(left[i], O_WRONLY | O_CREAT, 0666));
     assert_int_equal(rc_file_remove_leftovers("."), RC_OK);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-        assert_true(rc_file_exists(kept[i]));
+        assert_true((access(kept[i], F_OK) == 0));
     for (size_t i = 0; i < sizeof left / sizeof *left; i++)
-        assert_false(rc_file_exists(left[i]));
+        assert_false((access(left[i], F_OK) == 0));
     unlink(".tmp-1-2"); /* hidden from the clean-up of this test */
     assert_int_equal(rc_file_remove_leftovers("nowhere"), RC_IO);
     assert_non_null(strstr(rc_message(), "nowhere"));

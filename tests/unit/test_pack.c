@@ -48,7 +48,7 @@ static void make_pack(const char *out)
     SUCCEEDS(rc_pack_write("set", &reading, out, &result));
     assert_int_equal(result.facts.train, 6);
     assert_int_equal(result.facts.test, 3);
-    assert_false(rc_file_exists("set.pack.part") || rc_file_exists("set.pack.part.log"));
+    assert_false((access("set.pack.part", F_OK) == 0) || (access("set.pack.part.log", F_OK) == 0));
 }
 
 static void assert_equal_splits(const rc_split *a, const rc_split *b)
@@ -119,7 +119,7 @@ static void other_images_than_were_packed_are_refused(void **state)
     data_assert_message("'set.pack' is there already; remove it, or give another name");
     assert_int_equal(rc_pack_write("set.pack", &reading, "second.pack", &result), RC_INVALID_ARGUMENT);
     data_assert_message("'set.pack' is a pack already");
-    assert_false(rc_file_exists("second.pack") || rc_file_exists("second.pack.part"));
+    assert_false((access("second.pack", F_OK) == 0) || (access("second.pack.part", F_OK) == 0));
 }
 
 /* ---- damage ------------------------------------------------------------------------------------------------------ */
@@ -265,7 +265,7 @@ static void what_was_stopped_goes_on(void **state)
         unlink("twice.pack");
         pieces_left = 2; /* and then it is stopped */
         assert_int_equal(rc_pack_write("many", &settings, "twice.pack", &result), RC_CANCELLED);
-        assert_false(rc_file_exists("twice.pack"));
+        assert_false((access("twice.pack", F_OK) == 0));
         if (cases[i].damaged != NULL) {
             struct stat info;
             assert_int_equal(stat(cases[i].damaged, &info), 0);

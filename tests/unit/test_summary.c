@@ -55,7 +55,7 @@ static char *read_file(int i)
     char path[64], *text;
     size_t size;
     snprintf(path, sizeof path, "%s/%s", folder, files[i]);
-    return rc_file_exists(path) && rc_file_read(path, 1 << 16, &text, &size) == RC_OK ? text : NULL;
+    return (access(path, F_OK) == 0) && rc_file_read(path, 1 << 16, &text, &size) == RC_OK ? text : NULL;
 }
 
 static void remove_files(void)

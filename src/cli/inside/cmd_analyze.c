@@ -150,7 +150,8 @@ static rc_status take_costs(desk *k, rc_past_method *past, rc_cost *cost)
     rc_past_method *of_er = &past[k->methods];
     int tasks = k->run.stream.tasks;
     RC_TRY(rc_method_find("er", &er));
-    bool has_er = rc_past_run_has(&k->run, er);
+    bool has_er;
+    RC_TRY(rc_past_run_has(&k->run, er, &has_er));
     for (int i = 0; i < k->methods; i++)
         RC_TRY(rc_past_method_open(&k->run, k->method[i], &past[i]));
     if (has_er)
@@ -213,9 +214,12 @@ static rc_status add_method(desk *k, const rc_method *method)
 static rc_status choose_methods(desk *k, const char *list)
 {
     const rc_method *method;
-    for (int i = 0; list == NULL && (method = rc_method_at(i)) != NULL; i++)
-        if (rc_past_run_has(&k->run, method))
+    for (int i = 0; list == NULL && (method = rc_method_at(i)) != NULL; i++) {
+        bool has;
+        RC_TRY(rc_past_run_has(&k->run, method, &has));
+        if (has)
             RC_TRY(add_method(k, method));
+    }
     if (list == NULL)
         return k->methods > 0
                    ? RC_OK
@@ -262,14 +266,18 @@ static rc_status run_analysis(desk *k, const analysis *what)
 /* May the file be written? It replaces nothing but an earlier analysis. */
 static rc_status check_file(const char *path)
 {
-    rc_json *there;
-    if (path == NULL || !rc_file_exists(path))
-        return path != NULL ? rc_file_check(path, true) : RC_OK;
-    rc_status status = rc_json_load(path, 256u << 20, &there);
-    bool ours = status == RC_OK && rc_json_string(rc_json_member(there, "analysis")) != NULL;
+    rc_json *json;
+    bool there;
+    if (path == NULL)
+        return RC_OK;
+    RC_TRY(rc_file_find(path, &there));
+    if (!there)
+        return rc_file_check(path, true);
+    rc_status status = rc_json_load(path, 256u << 20, &json);
+    bool ours = status == RC_OK && rc_json_string(rc_json_member(json, "analysis")) != NULL;
     if (status == RC_OK)
-        rc_json_free(there);
-    if (status == RC_OUT_OF_MEMORY)
+        rc_json_free(json);
+    if (status == RC_OUT_OF_MEMORY || status == RC_IO)
         return status;
     return ours ? rc_file_check(path, true)
                 : rc_fail(RC_INVALID_ARGUMENT, "'%s' is there already and is no analysis: choose another setting 'out'",

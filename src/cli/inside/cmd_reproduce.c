@@ -304,19 +304,11 @@ static int make_page(const rc_reproduce_settings *s, const rc_cell_list *list, c
     return RC_EXIT_DONE;
 }
 
-/* Is the run in the folder, and not the results of its cells alone? */
-static bool has_run(const rc_reproduce_settings *s, const rc_paper_cell *cell)
-{
-    char folder[RC_PATH_SIZE], file[RC_PATH_SIZE];
-    return rc_path_in(s->out, cell->folder, folder) == RC_OK && rc_path_in(folder, "run.json", file) == RC_OK &&
-           rc_file_exists(file);
-}
-
-/* Need the analysis not be made again, because there is a file with it? Norms and costs are read off in a moment, and
+/* Must the analysis not be made again where there is a file with it? Norms and costs are read off in a moment, and
  * another name may have asked for those of other methods. The others train anew. */
-static bool is_analyzed(const char *kind, const char *file)
+static bool is_made_once(const char *kind)
 {
-    return strcmp(kind, "norms") != 0 && strcmp(kind, "cost") != 0 && rc_file_exists(file);
+    return strcmp(kind, "norms") != 0 && strcmp(kind, "cost") != 0;
 }
 
 /* recollect analyze: to the terminal, and as JSON to the file. */
@@ -353,21 +345,28 @@ static int analyze(const rc_reproduce_settings *s, const rc_option_value *value,
     char methods[MOST_METHODS], name[64], folder[RC_PATH_SIZE], file[RC_PATH_SIZE];
     const rc_paper_cell *cell = &list->cell[i];
     const char *kind = s->artefact->analysis;
+    bool has_run, is_analyzed;
     rc_cell_list_methods(list, i, end, done, methods, sizeof methods);
     if (methods[0] == '\0')
         return RC_EXIT_DONE;
-    if (!has_run(s, cell)) {
+    snprintf(name, sizeof name, "%.31s.json", kind);
+    rc_status status = rc_path_in(s->out, cell->folder, folder);
+    if (status == RC_OK)
+        status = rc_path_in(folder, "run.json", file);
+    if (status == RC_OK)
+        status = rc_file_find(file, &has_run);
+    if (status == RC_OK)
+        status = rc_path_in(folder, name, file);
+    if (status == RC_OK)
+        status = rc_file_find(file, &is_analyzed);
+    if (status != RC_OK)
+        return rc_failed(NULL, status);
+    if (!has_run) { /* but the results of its cells alone */
         rc_note("left to do, where the models of the run are: recollect analyze %s %s/%s --method %s", kind, s->out,
                 cell->folder, methods);
         return RC_EXIT_DONE;
     }
-    snprintf(name, sizeof name, "%.31s.json", kind);
-    rc_status status = rc_path_in(s->out, cell->folder, folder);
-    if (status == RC_OK)
-        status = rc_path_in(folder, name, file);
-    if (status != RC_OK)
-        return rc_failed(NULL, status);
-    if (is_analyzed(kind, file)) {
+    if (is_made_once(kind) && is_analyzed) {
         rc_note("%s is there already", file);
         return RC_EXIT_DONE;
     }
