@@ -180,7 +180,7 @@ static rc_status evaluate(const recollect_model *model, const recollect_images *
     uint8_t *fitted = NULL;
     rc_named_evaluation e = {0};
     rc_watch watch = model->context->watch;
-    const rc_scoring scoring = {rc_watch_scoring, &watch};
+    const rc_scoring scoring = {.progress = rc_watch_scoring, .user = &watch};
     if (!rc_api_has_shape(model, images))
         RC_TRY(fit_images(model, images, &fitted));
     /* A view of the caller's memory and of the model's names: nothing is written through it. */

@@ -66,13 +66,14 @@ rc_status rc_evaluate_by_name(const rc_saved_model *model, const rc_dataset *dat
 {
     memset(e, 0, sizeof *e);
     const rc_learner *l = &model->learner;
+    const rc_scoring both = {.progress = scoring->progress, .user = scoring->user, .mirror = model->config.test_mirror};
     rc_task_stream stream = {0};
     int batch = model->config.test_batch < split->count ? model->config.test_batch : split->count;
     rc_status status = match_classes(model, data, e, &stream);
     if (status == RC_OK)
         status = rc_scoring_batch(l->backend, &l->student, &l->settings, &l->augment, batch > 1 ? batch : 1, &batch);
     if (status == RC_OK)
-        status = rc_evaluate(l->backend, &l->student, &l->augment, &stream, split, batch, scoring, &e->counts);
+        status = rc_evaluate(l->backend, &l->student, &l->augment, &stream, split, batch, &both, &e->counts);
     for (int i = 0; status == RC_OK && i < split->count; i++) {
         bool known = stream.position[split->labels[i]] < l->student.head.classes;
         e->images += known;
@@ -122,7 +123,7 @@ rc_status rc_evaluate_data(const rc_saved_model *model, const rc_evaluate_settin
     rc_pool_destroy(pool);
     RC_TRY(status);
     const rc_split *split = data->test.count > 0 ? &data->test : &data->train;
-    const rc_scoring scoring = {rc_watch_scoring, &watch};
+    const rc_scoring scoring = {.progress = rc_watch_scoring, .user = &watch};
     status = rc_evaluate_by_name(model, data, split, &scoring, e);
     if (status == RC_OK && e->images == 0)
         status = rc_refuse_strangers(model, settings->data);

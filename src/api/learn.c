@@ -384,7 +384,7 @@ static rc_status score(lesson *s, const rc_saved_model *model, const rc_dataset 
     *accuracy = NAN;
     if (split->count == 0)
         return RC_OK;
-    const rc_scoring scoring = {rc_watch_scoring, &s->watch};
+    const rc_scoring scoring = {.progress = rc_watch_scoring, .user = &s->watch};
     RC_TRY(rc_evaluate_by_name(model, data, split, &scoring, e));
     for (size_t cell = 0; cell < rc_confusion_at(e->counts.classes, end, 0); cell++)
         *images += e->counts.confusion[cell];

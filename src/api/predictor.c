@@ -70,7 +70,8 @@ static rc_status build_room(rc_predictor *p, int images)
     if (p->logits == NULL || p->features == NULL)
         return RC_OUT_OF_MEMORY;
     RC_TRY(rc_scoring_batch(be, &l->student, &l->settings, &l->augment, images, &batch));
-    return rc_scorer_create(be, &l->student, batch, &l->augment, &p->scorer);
+    RC_TRY(rc_scorer_create(be, &l->student, batch, &l->augment, &p->scorer));
+    return rc_scorer_mirror(p->scorer, p->model->config.test_mirror);
 }
 
 /* Room for so many images at least: one image takes the memory of one. */

@@ -28,7 +28,7 @@ enum { CHUNK = 1024 }; /* whole batches, and a smaller one at its end */
 
 static rc_status tell(const rc_scoring *scoring, int done, int total, double *told)
 {
-    if (scoring == NULL || (done < total && rc_now() - *told < 0.5))
+    if (scoring == NULL || scoring->progress == NULL || (done < total && rc_now() - *told < 0.5))
         return RC_OK;
     *told = rc_now();
     return scoring->progress(scoring->user, "scoring images", done, total)
@@ -93,6 +93,8 @@ rc_status rc_evaluate(rc_backend *backend, const rc_classifier *classifier, cons
     int most = count < 1 ? 1 : count < batch ? count : batch;
     if (status == RC_OK)
         status = rc_scorer_create(backend, classifier, most, normalisation, &scorer);
+    if (status == RC_OK)
+        status = rc_scorer_mirror(scorer, scoring != NULL && scoring->mirror);
     if (status == RC_OK)
         status = score_all(scorer, stream, test, index, count, most, scoring, evaluation);
     rc_scorer_destroy(scorer);

@@ -25,15 +25,16 @@ enum { RC_WHOLE_CONFUSION = 500 };
 /* "confusion": the rows of the matrix, none if there are too many; then "confused": [class, taken for, images], ... */
 void rc_confusion_put(const int32_t *confusion, int classes, rc_json_writer *w);
 
-/* How a caller looks on. `progress` is called between batches, about twice a second and at the end; false stops the
- * scoring with RC_CANCELLED. */
+/* How images are scored, and how a caller looks on. `progress` is called between batches, about twice a second and at
+ * the end; false stops the scoring with RC_CANCELLED. NULL: nobody looks on. */
 typedef struct rc_scoring {
     bool (*progress)(void *user, const char *what, int done, int total);
     void *user;
+    bool mirror; /* by the means over an image and its mirror image */
 } rc_scoring;
 
-/* Scores the images of the classes at positions [0, classes of the classifier) of the stream. scoring NULL: nobody
- * looks on. */
+/* Scores the images of the classes at positions [0, classes of the classifier) of the stream. scoring NULL: as
+ * they are, and nobody looks on. */
 rc_status rc_evaluate(rc_backend *backend, const rc_classifier *classifier, const rc_augment *normalisation,
                       const rc_task_stream *stream, const rc_split *test, int batch, const rc_scoring *scoring,
                       rc_evaluation *evaluation);

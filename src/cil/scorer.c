@@ -13,6 +13,7 @@ struct rc_scorer {
     rc_pass *pass;
     rc_tensor input;
     uint8_t *staging; /* (batch, h, w, c) on the host */
+    float *twin;      /* (batch, classes), then (batch, d): answers to mirror images; NULL: there are none */
     void *memory;     /* backend: step, order, bytes, logits */
     rc_step *step;
     int32_t *order;
@@ -94,7 +95,17 @@ void rc_scorer_destroy(rc_scorer *s)
     rc_tensor_destroy(s->backend, &s->input);
     s->backend->release(s->backend, s->memory);
     rc_free(NULL, s->staging);
+    rc_free(NULL, s->twin);
     rc_free(NULL, s);
+}
+
+rc_status rc_scorer_mirror(rc_scorer *s, bool mirror)
+{
+    if (!mirror)
+        return RC_OK;
+    if (s->twin == NULL)
+        s->twin = rc_alloc_zeroed(NULL, (size_t)s->batch, (size_t)(s->classes + s->d) * sizeof *s->twin);
+    return s->twin != NULL ? RC_OK : RC_OUT_OF_MEMORY;
 }
 
 /* Weights from a file may be finite and still too large. */
@@ -109,8 +120,8 @@ static rc_status check_answers(const rc_scorer *s, int n, const float *logits)
     return RC_OK;
 }
 
-/* One batch: n images that lie in staging. */
-static rc_status score_batch(rc_scorer *s, int n, float *logits, float *features)
+/* What the model says to the n images that lie in staging. */
+static rc_status answer(rc_scorer *s, int n, float *logits, float *features)
 {
     rc_backend *be = s->backend;
     rc_tensor input = s->input;
@@ -129,6 +140,41 @@ static rc_status score_batch(rc_scorer *s, int n, float *logits, float *features
         be->read_real(be, features, rc_pass_features(s->pass), (size_t)n * (size_t)s->d);
     RC_TRY(be->sync(be)); /* was everything read from the device? */
     return check_answers(s, n, logits);
+}
+
+/* Of the n images that lie in staging. */
+static void mirror_images(rc_scorer *s, int n)
+{
+    size_t w = (size_t)s->augment.w, c = (size_t)s->augment.c, rows = (size_t)n * (size_t)s->augment.h;
+    for (size_t row = 0; row < rows; row++)
+        for (size_t x = 0; x < w / 2; x++)
+            for (size_t channel = 0; channel < c; channel++) {
+                uint8_t *left = s->staging + (row * w + x) * c + channel;
+                uint8_t *right = s->staging + (row * w + w - 1 - x) * c + channel;
+                uint8_t kept = *left;
+                *left = *right;
+                *right = kept;
+            }
+}
+
+static void average(float *values, const float *twin, size_t count)
+{
+    for (size_t i = 0; values != NULL && i < count; i++)
+        values[i] = (values[i] + twin[i]) / 2;
+}
+
+/* One batch: n images that lie in staging, which changes. */
+static rc_status score_batch(rc_scorer *s, int n, float *logits, float *features)
+{
+    RC_TRY(answer(s, n, logits, features));
+    if (s->twin == NULL)
+        return RC_OK;
+    float *twin_features = s->twin + (size_t)s->batch * (size_t)s->classes;
+    mirror_images(s, n);
+    RC_TRY(answer(s, n, s->twin, twin_features));
+    average(logits, s->twin, (size_t)n * (size_t)s->classes);
+    average(features, twin_features, (size_t)n * (size_t)s->d);
+    return RC_OK;
 }
 
 rc_status rc_scorer_run(rc_scorer *s, const uint8_t *images, const int32_t *index, int n, float *logits,

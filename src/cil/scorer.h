@@ -14,6 +14,10 @@ rc_status rc_scorer_create(rc_backend *backend, const rc_classifier *classifier,
                            const rc_augment *normalisation, rc_scorer **scorer);
 void rc_scorer_destroy(rc_scorer *scorer); /* NULL is fine */
 
+/* mirror: from here on logits and features are the means of those of an image and of its mirror image, which takes
+ * memory; else nothing changes. */
+rc_status rc_scorer_mirror(rc_scorer *scorer, bool mirror);
+
 /* images (count, h, w, c) bytes on the host, index (n) of the ones wanted or NULL: the first n. logits (n, classes),
  * features (n, d); either may be NULL. RC_NUMERIC: a logit is not finite. */
 rc_status rc_scorer_run(rc_scorer *scorer, const uint8_t *images, const int32_t *index, int n, float *logits,

@@ -56,7 +56,9 @@
     X(NUMBER, validation,            0,           RANGE(0, 0.9),                 "tasks", \
       "part of the training images of each class, its last ones, that is scored in place of test images; 0: none") \
     X(WHOLE,  test_batch,            250,         RANGE(1, 65536),               "evaluation", \
-      "images scored at a time")
+      "images scored at a time") \
+    X(SWITCH, test_mirror,           false,       EITHER,                        "evaluation", \
+      "test images are scored by the mean of what the model says to them and to their mirror images")
 /* clang-format on */
 
 /* An experiment: the settings of the methods, and what they are run on. */

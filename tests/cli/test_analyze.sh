@@ -27,6 +27,7 @@ epochs: 3
 refine_epochs: 1
 milestone: [1]
 inversion_steps: 5
+test_mirror: true
 YAML
 "$program" run small.yaml --threads 1 --out run --method er,cwd,joint >/dev/null 2>run.log || fail "run: $(cat run.log)"
 

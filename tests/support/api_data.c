@@ -53,6 +53,18 @@ void api_data_free(api_data *data)
     memset(data, 0, sizeof *data);
 }
 
+void api_data_mirror(api_data *data)
+{
+    for (int at = 0; at < data->images.count * API_IMAGE; at++) {
+        int column = at % API_SIZE, other = at + API_SIZE - 1 - 2 * column;
+        if (column >= API_SIZE / 2)
+            continue;
+        uint8_t kept = data->pixels[at];
+        data->pixels[at] = data->pixels[other];
+        data->pixels[other] = kept;
+    }
+}
+
 static void set_number(recollect_model *model, const char *name, int value)
 {
     char text[16];

@@ -20,6 +20,9 @@ typedef struct api_data {
 void api_data_make(api_data *data, int first, int classes, int per_class, unsigned seed);
 void api_data_free(api_data *data);
 
+/* Mirrors every image. */
+void api_data_mirror(api_data *data);
+
 /* Options with which learning takes a moment: `steps` of each kind. */
 void api_set_quick(recollect_model *model, int steps);
 

@@ -689,6 +689,30 @@ static void images_may_come_one_by_one(void **state)
     recollect_free(file[1]);
 }
 
+/* A model that answers to an image and its mirror image alike learns alike from both. */
+static void mirror_images_teach_the_same(void **state)
+{
+    (void)state;
+    for (int both = 0; both < 2; both++) {
+        float *row[2];
+        size_t count = 0;
+        for (int i = 0; i < 2; i++) {
+            recollect_model *model = load_for_head(true);
+            SUCCEEDS(recollect_model_set(model, "test_mirror", both ? "true" : "false"));
+            SUCCEEDS(recollect_learn(model, &new.images, new.labels, new.names, NEW, NULL));
+            const rc_head *head = &model->saved.learner.student.head;
+            count = (size_t)head->classes * (size_t)head->d;
+            row[i] = calloc(count, sizeof *row[i]);
+            read_reals(model, head->weight, count, row[i]);
+            recollect_model_destroy(&model);
+            api_data_mirror(&new);
+        }
+        assert_int_equal(memcmp(row[0], row[1], count * sizeof *row[0]) == 0, both);
+        free(row[0]);
+        free(row[1]);
+    }
+}
+
 /* Images of old classes among the new ones give old classes back what new ones claim. */
 static void images_of_old_classes_help_them(void **state)
 {
@@ -812,6 +836,7 @@ int main(void)
         cmocka_unit_test(class_statistics_give_stand_ins),
         cmocka_unit_test(the_next_lesson_takes_little_from_the_last),
         cmocka_unit_test(images_may_come_one_by_one),
+        cmocka_unit_test(mirror_images_teach_the_same),
         cmocka_unit_test(images_of_old_classes_help_them),
         cmocka_unit_test(a_lesson_that_is_cancelled_leaves_the_model),
         cmocka_unit_test(checkpoints_of_other_lessons_stay),

@@ -156,6 +156,35 @@ static void scores_are_those_of_each_image(void **state)
     }
 }
 
+/* An image that is mirrored by hand has answers of its own; the mean of both is what a scorer says that mirrors. */
+static void mirrored_scores_are_means_of_both(void **state)
+{
+    world *w = *state;
+    enum { N = 7, BATCH = 3, ANSWERS = CLASSES + D };
+    uint8_t mirrored[N * IMAGE];
+    float own[N * ANSWERS], turned[N * ANSWERS], both[N * ANSWERS];
+    rc_scorer *scorer;
+    for (int i = 0; i < N * IMAGE; i++) {
+        int column = i / C % W;
+        mirrored[i] = w->images[i + (W - 1 - 2 * column) * C];
+    }
+    SUCCEEDS(rc_scorer_create(be, &w->classifier, BATCH, &w->normalisation, &scorer));
+    SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, own, own + N * CLASSES));
+    SUCCEEDS(rc_scorer_run(scorer, mirrored, NULL, N, turned, turned + N * CLASSES));
+    assert_memory_not_equal(own, turned, N * CLASSES * sizeof *own);
+    for (int i = 0; i < N * ANSWERS; i++)
+        own[i] = (own[i] + turned[i]) / 2;
+    SUCCEEDS(rc_scorer_mirror(scorer, true));
+    SUCCEEDS(rc_scorer_mirror(scorer, true)); /* once more changes nothing */
+    SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, both, both + N * CLASSES));
+    assert_memory_equal(both, own, sizeof both);
+    SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, both, NULL));
+    assert_memory_equal(both, own, N * CLASSES * sizeof *both);
+    SUCCEEDS(rc_scorer_run(scorer, w->images, NULL, N, NULL, both + N * CLASSES));
+    assert_memory_equal(both, own, sizeof both);
+    rc_scorer_destroy(scorer);
+}
+
 static void scorers_that_cannot_be_are_refused(void **state)
 {
     world *w = *state;
@@ -465,7 +494,7 @@ static void an_onlooker_is_told_and_can_stop(void **state)
     rc_task_stream stream;
     rc_evaluation e;
     onlooker o = {0};
-    const rc_scoring scoring = {look_on, &o};
+    const rc_scoring scoring = {.progress = look_on, .user = &o};
     set_up_stream(&stream, order);
     int32_t labels[6] = {order[0], order[3], order[2], order[1], order[5], order[4]};
     rc_split test = {.images = w->images, .labels = labels, .count = 6};
@@ -557,6 +586,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(scores_are_those_of_each_image),
+        cmocka_unit_test(mirrored_scores_are_means_of_both),
         cmocka_unit_test(scorers_that_cannot_be_are_refused),
         cmocka_unit_test(a_last_batch_is_as_small_as_it_is),
         cmocka_unit_test(a_backend_that_fails_is_told),

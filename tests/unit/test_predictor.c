@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "api/api.h"
+#include "api/calibrate.h"
 #include "base/memory.h"
 #include "support/api_checks.h"
 #include "support/api_data.h"
@@ -126,6 +127,41 @@ static void answers_are_those_of_the_model(void **state)
     assert_memory_equal(labels, expected.labels, sizeof labels);
     assert_memory_equal(probabilities, expected.probabilities, sizeof probabilities);
     assert_memory_equal(unfamiliarity, expected.unfamiliarity, sizeof unfamiliarity);
+}
+
+/* Whoever asks for means over both has one answer to an image and to its mirror image, and measures by it how strange
+ * known classes look. */
+static void mirror_images_have_the_same_answers(void **state)
+{
+    (void)state;
+    static const int label[CLASSES] = {0, 1, 2};
+    static answers a[2];
+    for (int both = 0; both < 2; both++) {
+        rc_calibration measured[2] = {{0}};
+        rc_calibration before = model->saved.calibration;
+        model->saved.config.test_mirror = both;
+        for (int i = 0; i < 2; i++) {
+            recollect_predictor *predictor;
+            recollect_outputs outputs = all_of(&a[i]);
+            rc_split held = {.images = data.pixels, .labels = data.labels, .count = IMAGES};
+            const rc_held_out held_out = {.images = &held, .label = label};
+            create(1, &predictor);
+            SUCCEEDS(recollect_predictor_images(predictor, &data.images, &outputs));
+            recollect_predictor_destroy(&predictor);
+            model->saved.calibration = (rc_calibration){0};
+            assert_int_equal(rc_calibrate(&model->saved, NULL, &held_out), RC_OK);
+            measured[i] = model->saved.calibration;
+            api_data_mirror(&data);
+        }
+        model->saved.calibration = before;
+        const rc_calibrated_lesson *own = measured[0].lesson, *mirrored = measured[1].lesson;
+        assert_true(own->scores == IMAGES && mirrored->scores == IMAGES);
+        assert_int_equal(memcmp(&a[0], &a[1], sizeof a[0]) == 0, both);
+        assert_int_equal(memcmp(own->score, mirrored->score, IMAGES * sizeof *own->score) == 0, both);
+        rc_calibration_destroy(&measured[0]);
+        rc_calibration_destroy(&measured[1]);
+    }
+    model->saved.config.test_mirror = false;
 }
 
 /* The head is linear: its logits, and so the probabilities, follow from the features. The nearest class of what a model
@@ -669,6 +705,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_those_of_the_model),
+        cmocka_unit_test(mirror_images_have_the_same_answers),
         cmocka_unit_test(features_and_nearest_class_are_right),
         cmocka_unit_test(other_images_do_not_matter),
         cmocka_unit_test(threads_predict_with_one_model),

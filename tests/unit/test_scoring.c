@@ -128,7 +128,7 @@ static void an_onlooker_is_told_twice_a_second(void **state)
     } cases[] = {{48, 0.25}, {48, 0.125}, {100, 0.5}, {64, 0.75}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         onlooker o = {.stop_at = COUNT + 1};
-        const rc_scoring scoring = {look_on, &o};
+        const rc_scoring scoring = {.progress = look_on, .user = &o};
         rc_evaluation e;
         seconds_per_batch = cases[i].seconds;
         SUCCEEDS(evaluate(*state, cases[i].batch, &scoring, &e));
@@ -152,7 +152,7 @@ static void an_onlooker_is_told_twice_a_second(void **state)
 static void an_onlooker_stops_where_it_wants(void **state)
 {
     onlooker o = {.stop_at = 96};
-    const rc_scoring scoring = {look_on, &o};
+    const rc_scoring scoring = {.progress = look_on, .user = &o};
     rc_evaluation e;
     seconds_per_batch = 0.25;
     assert_int_equal(evaluate(*state, 48, &scoring, &e), RC_CANCELLED);
