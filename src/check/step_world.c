@@ -161,7 +161,7 @@ static rc_status make_training(rc_step_world *w, bool first_task, bool strong)
         settings.n_old = CLASSES_PER_TASK;
         settings.losses = (rc_objective){.real = RC_CE_NEW, .hkd = true, .rkd = true, .war = true};
         settings.task = 1;
-        RC_TRY(rc_replay_dreams_create(w->be, &w->generator, w->batch, RC_STREAM_DREAMS, &replay));
+        RC_TRY(rc_replay_dreams_create(w->be, &w->generator, 1, w->batch, RC_STREAM_DREAMS, &replay));
     }
     RC_TRY(rc_training_create(w->be, &settings, &w->student, first_task ? NULL : &w->teacher, replay, &w->data,
                               &w->training));

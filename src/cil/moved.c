@@ -31,6 +31,16 @@ static void carve(void *owner, rc_arena *arena)
     p->labels = rc_arena_take_array(arena, (size_t)p->learner->settings.batch, sizeof *p->labels);
 }
 
+/* Every process makes the dreams of the whole batch: the source is opened as if this one were alone. */
+static rc_status open_dreams(pairs *p)
+{
+    int parts = p->backend->parts;
+    p->backend->parts = 0;
+    rc_status status = rc_learner_replay(p->learner, RC_STREAM_ESTIMATION + 1, &p->replay);
+    p->backend->parts = parts;
+    return status;
+}
+
 static rc_status build(pairs *p, bool dreams)
 {
     rc_backend *be = p->backend;
@@ -53,7 +63,7 @@ static rc_status build(pairs *p, bool dreams)
     }
     RC_TRY(rc_tensor_create(be, batch, l->net.h, l->net.w, l->net.c, &p->input));
     if (dreams)
-        RC_TRY(rc_learner_replay(l, RC_STREAM_ESTIMATION + 1, &p->replay));
+        RC_TRY(open_dreams(p));
     return rc_backend_carve(be, "moved statistics", carve, p, &p->memory, NULL);
 }
 
@@ -79,22 +89,6 @@ static void draw_images(pairs *p)
     be->gather_labels(be, data->labels, data->order, p->input.n, p->step, p->labels);
 }
 
-/* Dreams of the whole batch. Where several processes train, the source makes a part of it at a time; here every process
- * makes all parts. */
-static void draw_dreams(pairs *p, rc_step control)
-{
-    rc_backend *be = p->backend;
-    int n = p->replay->batch;
-    rc_tensor part = p->input;
-    part.n = part.group_end[0] = n;
-    control.others = (uint32_t)(p->input.n / n - 1);
-    for (int row = 0; row < p->input.n; row += n, control.part++) {
-        part.raw = rc_act_at(be, p->input.raw, rc_act_count(be, row, part.h, part.w, part.c));
-        be->write_bytes(be, p->step, &control, sizeof control);
-        p->replay->table->draw(p->replay, p->step, &part, p->labels + row);
-    }
-}
-
 /* Batch `index` of the images, or of the dreams. */
 static rc_status add_batch(pairs *p, uint32_t index, bool dreams)
 {
@@ -105,7 +99,7 @@ static rc_status add_batch(pairs *p, uint32_t index, bool dreams)
     rc_step control = {.seed = l->settings.seed, .task = (uint32_t)l->task, .step = index, .batch = index};
     be->write_bytes(be, p->step, &control, sizeof control);
     if (dreams)
-        draw_dreams(p, control);
+        p->replay->table->draw(p->replay, p->step, &p->input, p->labels);
     else
         draw_images(p);
     if (p->teacher_pass != NULL) {

@@ -6,6 +6,8 @@
 #include "cil/setting.h"
 #include "nn/nets.h"
 
+enum { RC_GENERATORS_MOST = 8 };
+
 /* clang-format off */
 #define RC_SETTINGS(X) \
     /* kind  name                   default      takes                read by, help */ \
@@ -20,6 +22,8 @@
       "blocks a stage of resnet-small") \
     X(TEXT,   generator,             "generator", ONE_OF(RC_GENERATORS), "inversion", \
       "net that makes dreams") \
+    X(WHOLE,  generators,            1,           RANGE(1, RC_GENERATORS_MOST), "inversion", \
+      "how many of them are inverted, one after the other; each makes an equal part of the dreams") \
     X(WHOLE,  generator_width,       32,          RANGE(2, 4096),      "generator-small", \
       "channels of generator-small") \
     X(WHOLE,  noise,                 1000,        RANGE(1, 65536),     "generator-small", \

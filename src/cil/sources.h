@@ -17,8 +17,8 @@ extern const rc_source_kind rc_source_all;        /* none: real old images are t
 
 typedef struct rc_dream_source {
     rc_source source;
-    rc_net net;         /* of the generator, by the settings */
-    rc_model generator; /* of the task at hand */
+    rc_net net;                             /* of the generators, by the settings */
+    rc_model generator[RC_GENERATORS_MOST]; /* of the task at hand: as many as the settings say */
 } rc_dream_source;
 
 typedef struct rc_pixel_source {
@@ -35,9 +35,10 @@ typedef struct rc_generative_source {
 /* The net of the generator that the settings name, for images of this size. */
 rc_status rc_generator_net(const rc_settings *settings, const rc_augment *image, rc_net *net);
 
-/* Dreams: images that a generator in eval mode makes of fresh noise. The generator must outlive the replay. */
-rc_status rc_replay_dreams_create(rc_backend *backend, const rc_model *generator, int batch, uint32_t stream,
-                                  rc_replay **replay);
+/* Dreams: images that generators in eval mode make of fresh noise. Each makes an equal part of the batch that all
+ * processes share, one behind the other. The generators must outlive the replay. */
+rc_status rc_replay_dreams_create(rc_backend *backend, const rc_model *generator, int generators, int batch,
+                                  uint32_t stream, rc_replay **replay);
 
 /* A generative model (DGR): `old_decoder`, as the last task left it, makes images of noise, and `vae` learns from
  * every batch. Without an old decoder, in the first task, nothing is drawn. All must outlive the replay. */

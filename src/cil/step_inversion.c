@@ -163,7 +163,8 @@ void rc_inversion_send(rc_inversion *v)
 void rc_inversion_noise(rc_inversion *v)
 {
     if (!is_pixel_form(v))
-        v->backend->random_normal(v->backend, RC_STREAM_INVERSION, v->step, &v->noise);
+        v->backend->random_normal(v->backend, rc_stream_of_generator(RC_STREAM_INVERSION, v->settings.generator),
+                                  v->step, &v->noise);
 }
 
 /* Losses add their gradients: those of logits and features are 0 until then. */

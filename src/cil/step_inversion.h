@@ -28,6 +28,7 @@ typedef struct rc_inversion_settings {
     const void *class_mean; /* (classes, d) real, backend memory; DCE only */
     const void *covariance; /* (d, d) real */
     rc_pixel_form pixels;
+    int generator; /* which of the task's it is: each has noise of its own */
     rc_adam adam;
     uint64_t seed;
     uint32_t task;

@@ -54,6 +54,13 @@ enum rc_stream {
     RC_STREAM_JITTER = 0x8000  /* likewise */
 };
 
+/* Generator `index` of a task begins and learns with random numbers of its own; the first one has the streams as they
+ * are. */
+static inline uint32_t rc_stream_of_generator(uint32_t stream, int index)
+{
+    return stream | (uint32_t)index << 20;
+}
+
 typedef struct rc_training_settings {
     int batch; /* real samples, of this process */
     int n_old; /* classes before this task */

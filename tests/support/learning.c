@@ -114,7 +114,7 @@ static rc_source *of_kind(const rc_learner *l, const rc_source_kind *kind)
 rc_model *learning_generator(const rc_learner *l)
 {
     rc_source *source = of_kind(l, &rc_source_dreams);
-    return source != NULL ? &((rc_dream_source *)source)->generator : NULL;
+    return source != NULL ? ((rc_dream_source *)source)->generator : NULL;
 }
 
 const rc_net *learning_generator_net(const rc_learner *l)

@@ -85,6 +85,11 @@ static void costs_are_the_papers_formulas(void **state)
     SAME(cwd.formula[RC_STAGE_REFINEMENT], 2 * 2 * 5 * (g + 2 * c));
     SAME(cwd.formula[RC_STAGE_ESTIMATION], 15 * c + 5 * (6.0 / 2 * (g + c) + c) + 5 * (8.0 / 2 * (g + c) + c));
     SAME(rdfcil.formula[RC_STAGE_TRAINING], cwd.formula[RC_STAGE_TRAINING]);
+    run.config.settings.generators = 3; /* each has steps of its own; a batch has no more dreams */
+    rc_cost three = cost_of(&run, "cwd", 0);
+    SAME(three.formula[RC_STAGE_INVERSION], 3 * cwd.formula[RC_STAGE_INVERSION]);
+    SAME(three.formula[RC_STAGE_TRAINING], cwd.formula[RC_STAGE_TRAINING]);
+    run.config.settings.generators = 1;
     assert_true(rdfcil.formula[RC_STAGE_ESTIMATION] == 0);
     /* ER replays in its first task, too, and has nothing but training. */
     SAME(er.all_formula, 5 * (15 + 5 + 5) * 2 * (c + 2 * c));

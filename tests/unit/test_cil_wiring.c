@@ -109,6 +109,52 @@ static void weights_are_those_of_the_row_and_the_task(void **state)
     assert_true(active[RC_LOSS_CE] && !active[RC_LOSS_REPLAY] && weight[RC_LOSS_REPLAY] == 0);
 }
 
+/* (RC_GENERATORS_MOST, parameters); no two are the same. */
+static void take_generators(const rc_learner *l, float *value)
+{
+    const rc_model *generator = learning_generator(l);
+    size_t count = generator->net->params;
+    for (size_t i = 0; i < RC_GENERATORS_MOST; i++) {
+        be->read_real(be, value + i * count, generator[i].param, count);
+        for (size_t k = 0; k < i; k++)
+            assert_memory_not_equal(value + i * count, value + k * count, count * sizeof *value);
+    }
+}
+
+/* As many generators as there may be begin with weights of their own. Those that begin with the same ones become
+ * different, by their noise. All are gone when the task ends. */
+static void every_generator_is_inverted(void **state)
+{
+    (void)state;
+    rc_settings s = learning_settings();
+    rc_learner l;
+    s.generators = RC_GENERATORS_MOST;
+    s.inversion_steps = 1;
+    create_taught(&l, "cwd", &s);
+    size_t held = 0;
+    for (int again = 0; again < 2; again++) { /* at first workspace of the backend may grow, and stays */
+        SUCCEEDS(rc_learner_begin_dreams(&l));
+        const rc_model *generator = learning_generator(&l);
+        size_t count = generator->net->params;
+        float *value = rc_alloc_zeroed(NULL, (RC_GENERATORS_MOST + 1) * count, sizeof *value);
+        float *begun = value + RC_GENERATORS_MOST * count;
+        assert_non_null(value);
+        take_generators(&l, value);
+        memcpy(begun, value, count * sizeof *begun);
+        for (int i = 1; i < RC_GENERATORS_MOST; i++)
+            be->write_real(be, generator[i].param, begun, count);
+        SUCCEEDS(rc_stage_inversion(&l, 0, &learning_no_hooks));
+        take_generators(&l, value);
+        for (size_t i = 0; i < RC_GENERATORS_MOST; i++)
+            assert_memory_not_equal(value + i * count, begun, count * sizeof *value);
+        rc_free(NULL, value);
+        rc_learner_end_task(&l);
+        assert_true(again == 0 || rc_bytes_allocated() == held);
+        held = rc_bytes_allocated();
+    }
+    rc_learner_destroy(&l);
+}
+
 /* ---- what is refused ------------------------------------------------------------------------------------------ */
 
 static void images_of_other_shapes_are_refused(void **state)
@@ -279,7 +325,7 @@ static void creators_that_fail_leave_nothing(void **state)
     memset(&vae, 0x55, sizeof vae);
     memset(&pixels, 0x55, sizeof pixels);
     rc_memory_set_budget(rc_bytes_allocated());
-    assert_int_equal(rc_replay_dreams_create(be, learning_generator(&l), 8, 1, &replay), RC_OUT_OF_MEMORY);
+    assert_int_equal(rc_replay_dreams_create(be, learning_generator(&l), 1, 8, 1, &replay), RC_OUT_OF_MEMORY);
     assert_null(replay);
     assert_int_equal(rc_vae_create(&vae, be, 3, 16, 16, 5), RC_OUT_OF_MEMORY);
     assert_null(vae.net);
@@ -530,6 +576,7 @@ int main(void)
         cmocka_unit_test(dreams_need_a_teacher),
         cmocka_unit_test(a_task_with_old_images_is_not_decoupled),
         cmocka_unit_test(weights_are_those_of_the_row_and_the_task),
+        cmocka_unit_test(every_generator_is_inverted),
         cmocka_unit_test(images_of_other_shapes_are_refused),
         cmocka_unit_test(real_replay_needs_old_and_new_images),
         cmocka_unit_test(steps_refuse_what_they_cannot_do),

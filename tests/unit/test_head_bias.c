@@ -205,7 +205,7 @@ static rc_training *make_step(rc_learner *l, const rc_objective *losses)
     rc_replay *dreams;
     rc_training *training;
     rc_learner_send_order(l, 0);
-    SUCCEEDS(rc_replay_dreams_create(l->backend, learning_generator(l), 6, RC_STREAM_DREAMS, &dreams));
+    SUCCEEDS(rc_replay_dreams_create(l->backend, learning_generator(l), 1, 6, RC_STREAM_DREAMS, &dreams));
     SUCCEEDS(rc_training_create(l->backend, &settings, &l->student, &l->teacher, dreams, &l->data, &training));
     rc_step *control = rc_training_control(training);
     control->step = control->batch = 0;

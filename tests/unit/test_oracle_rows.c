@@ -102,7 +102,7 @@ static void begin_session(session *t)
         add_all(c, &settings);
     rc_replay *replay = NULL;
     if (m->replay != &rc_source_none) /* dreams, whatever else the row would replay */
-        subject_must(s, rc_replay_dreams_create(s->be, &t->generator, settings.batch, RC_STREAM_DREAMS, &replay));
+        subject_must(s, rc_replay_dreams_create(s->be, &t->generator, 1, settings.batch, RC_STREAM_DREAMS, &replay));
     subject_must(s, rc_training_create(s->be, &settings, &t->student, &t->teacher, replay, &t->data, &t->training));
     t->view = rc_training_look(t->training);
     if (m->main.rkd)

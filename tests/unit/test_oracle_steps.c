@@ -49,7 +49,7 @@ static void begin_session(session *t, subject *s)
         .seed = c->seed,
         .task = (uint32_t)oracle_int(c, "task")};
     rc_replay *replay;
-    subject_must(s, rc_replay_dreams_create(s->be, &t->generator, settings.batch, RC_STREAM_DREAMS, &replay));
+    subject_must(s, rc_replay_dreams_create(s->be, &t->generator, 1, settings.batch, RC_STREAM_DREAMS, &replay));
     subject_must(s, rc_training_create(s->be, &settings, &t->student, &t->teacher, replay, &t->data, &t->training));
     t->view = rc_training_look(t->training);
     oracle_step_projections(s, t->student.head.d, t->view.projection);

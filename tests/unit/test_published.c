@@ -34,6 +34,7 @@ static const struct number {
 } numbers[] = {
     INTEGER(net_width, 16, 1, 4096),
     INTEGER(net_blocks, 1, 1, 32),
+    INTEGER(generators, 1, 1, 8),
     INTEGER(generator_width, 32, 2, 4096),
     INTEGER(noise, 1000, 1, 65536),
     INTEGER(batch, 128, 2, 65536),

@@ -22,6 +22,7 @@ static const struct {
     {"cwd", "seed", "2", false},
     {"cwd", "net_width", "8", false},
     {"cwd", "net_blocks", "2", false},
+    {"cwd", "generators", "2", false},
     {"cwd", "generator_width", "16", false},
     {"cwd", "noise", "16", false},
     {"cwd", "batch", "6", false},
@@ -96,29 +97,11 @@ static const struct {
 enum { TRIALS = sizeof trials / sizeof *trials };
 
 /* What says which data there is, and the names of nets, which others test. */
-static const char *const elsewhere[] = {"data",
-                                        "format",
-                                        "size",
-                                        "resize",
-                                        "interpolation",
-                                        "channels",
-                                        "exif",
-                                        "mean",
-                                        "std",
-                                        "class_order",
-                                        "order",
-                                        "tasks",
-                                        "first_task",
-                                        "task_sizes",
-                                        "profile",
-                                        "images_per_class",
-                                        "test_per_class",
-                                        "test_batch",
-                                        "test_mirror",
-                                        "net",
-                                        "generator",
-                                        "validation",
-                                        "decode"};
+static const char *const elsewhere[] = {
+    "data",        "format",     "size",      "resize",           "interpolation",  "channels",
+    "exif",        "mean",       "std",       "class_order",      "order",          "tasks",
+    "first_task",  "task_sizes", "profile",   "images_per_class", "test_per_class", "test_batch",
+    "test_mirror", "net",        "generator", "validation",       "decode"};
 
 static bool is_tried(const char *name)
 {

@@ -163,11 +163,12 @@ static void every_step_can_be_resumed(void **state)
     s.trivial = true;
     s.smoothing = 0.125;
     s.average = 2; /* more to remember */
+    s.generators = 2;
     s.average_old = 0.25;
     snprintf(s.rotations, sizeof s.rotations, "all");
     if (!learning_resume_everywhere(be, "cwd", &s, stages))
         return;
-    assert_int_equal(stages[RC_STAGE_INVERSION], 5);
+    assert_int_equal(stages[RC_STAGE_INVERSION], 5 * s.generators);
     assert_int_equal(stages[RC_STAGE_TRAINING], 6);
     assert_int_equal(stages[RC_STAGE_REFINEMENT], 6);
     assert_true(stages[RC_STAGE_ESTIMATION] > 0);

@@ -135,7 +135,7 @@ static rc_training *unequal_step(rc_learner *l, const rc_objective *losses)
     rc_training_settings settings = {.batch = l->student.head.d, .n_old = 2, .losses = *losses, .kd_temperature = 2};
     rc_replay *dreams;
     rc_training *training;
-    SUCCEEDS(rc_replay_dreams_create(be, learning_generator(l), REPLAYED, RC_STREAM_DREAMS, &dreams));
+    SUCCEEDS(rc_replay_dreams_create(be, learning_generator(l), 1, REPLAYED, RC_STREAM_DREAMS, &dreams));
     SUCCEEDS(rc_training_create(be, &settings, &l->student, &l->teacher, dreams, &l->data, &training));
     view = rc_training_look(training);
     make_batch(training);

@@ -92,7 +92,7 @@ static void close_world(world *w)
 static rc_replay *make_dreams(world *w)
 {
     rc_replay *replay;
-    assert_int_equal(rc_replay_dreams_create(w->backend, &w->generator, BATCH, RC_STREAM_DREAMS, &replay), RC_OK);
+    assert_int_equal(rc_replay_dreams_create(w->backend, &w->generator, 1, BATCH, RC_STREAM_DREAMS, &replay), RC_OK);
     return replay;
 }
 
@@ -313,6 +313,90 @@ static void bad_settings_are_refused(void **state)
     close_world(&w);
 }
 
+/* What a replay of these generators draws of a step, finished (BATCH, SIZE, SIZE, CHANNELS). */
+static float *draw_dreams(world *w, const rc_model *generator, int generators, int batch)
+{
+    rc_backend *be = w->backend;
+    size_t count = rc_act_count(be, batch, SIZE, SIZE, CHANNELS);
+    float *drawn = rc_alloc_zeroed(NULL, count, sizeof *drawn);
+    rc_step *step;
+    rc_tensor images;
+    rc_replay *replay;
+    void *memory;
+    const rc_step third = {.seed = 5, .task = 1, .step = 3};
+    assert_int_equal(be->alloc(be, sizeof *step, &memory), RC_OK);
+    step = memory;
+    be->write_bytes(be, step, &third, sizeof third);
+    assert_int_equal(rc_tensor_create(be, batch, SIZE, SIZE, CHANNELS, &images), RC_OK);
+    assert_int_equal(rc_replay_dreams_create(be, generator, generators, batch, RC_STREAM_DREAMS, &replay), RC_OK);
+    assert_int_equal(replay->batch, batch);
+    assert_true(replay->bytes > 0);
+    replay->table->draw(replay, step, &images, NULL);
+    be->read_real(be, drawn, images.raw, count);
+    replay->table->destroy(replay);
+    rc_tensor_destroy(be, &images);
+    be->release(be, memory);
+    return drawn;
+}
+
+/* Row r of b is what generator r g / b alone would make of it, even if some of the g have no row. */
+static void each_generator_makes_its_rows(void **state)
+{
+    (void)state;
+    enum { MOST = 5 };
+    static const int batches[] = {BATCH, 3, 1};
+    world w;
+    rc_model generator[MOST];
+    open_world(&w, "reference64", 1);
+    for (int i = 0; i < MOST; i++) {
+        assert_int_equal(rc_model_create(&generator[i], &w.dreaming, w.backend), RC_OK);
+        assert_int_equal(rc_model_init(&generator[i], (rc_rng){1, 2000 + (uint64_t)i}), RC_OK);
+    }
+    for (int b = 0; b < 3; b++) {
+        int batch = batches[b];
+        size_t image = rc_act_count(w.backend, 1, SIZE, SIZE, CHANNELS);
+        float *alone[MOST];
+        for (int i = 0; i < MOST; i++)
+            alone[i] = draw_dreams(&w, &generator[i], 1, batch);
+        assert_memory_not_equal(alone[0], alone[1], image * sizeof(float));
+        for (int generators = 1; generators <= MOST; generators++) {
+            float *all = draw_dreams(&w, generator, generators, batch);
+            for (int row = 0; row < batch; row++)
+                assert_memory_equal(all + (size_t)row * image, alone[row * generators / batch] + (size_t)row * image,
+                                    image * sizeof(float));
+            rc_free(NULL, all);
+        }
+        for (int i = 0; i < MOST; i++)
+            rc_free(NULL, alone[i]);
+    }
+    for (int i = 0; i < MOST; i++)
+        rc_model_destroy(&generator[i]);
+    close_world(&w);
+}
+
+/* Generators of one task learn from noise of their own. */
+static void each_generator_has_noise_of_its_own(void **state)
+{
+    (void)state;
+    world w;
+    float noise[3][BATCH * NOISE];
+    open_world(&w, "reference64", 1);
+    for (int i = 0; i < 3; i++) {
+        rc_inversion_settings settings = {
+            .batch = BATCH, .temperature = 1, .diversity_epsilon = 1, .generator = i / 2, .adam = rc_adam_default};
+        rc_inversion *inversion;
+        assert_int_equal(rc_inversion_create(w.backend, &settings, &w.teacher, &w.generator, &inversion), RC_OK);
+        rc_inversion_control(inversion)->step = 0;
+        rc_inversion_send(inversion);
+        rc_inversion_noise(inversion);
+        w.backend->read_real(w.backend, noise[i], rc_inversion_look(inversion).noise->raw, BATCH * NOISE);
+        rc_inversion_destroy(inversion);
+    }
+    assert_memory_equal(noise[0], noise[1], sizeof noise[0]);
+    assert_memory_not_equal(noise[0], noise[2], sizeof noise[0]);
+    close_world(&w);
+}
+
 static void destroying_nothing_is_fine(void **state)
 {
     (void)state;
@@ -323,9 +407,13 @@ static void destroying_nothing_is_fine(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(destroying_nothing_is_fine),   cmocka_unit_test(same_bits_for_any_number_of_threads),
-        cmocka_unit_test(follows_the_double_reference), cmocka_unit_test(steps_learn_and_allocate_nothing),
+        cmocka_unit_test(destroying_nothing_is_fine),
+        cmocka_unit_test(same_bits_for_any_number_of_threads),
+        cmocka_unit_test(follows_the_double_reference),
+        cmocka_unit_test(steps_learn_and_allocate_nothing),
         cmocka_unit_test(bad_settings_are_refused),
+        cmocka_unit_test(each_generator_makes_its_rows),
+        cmocka_unit_test(each_generator_has_noise_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

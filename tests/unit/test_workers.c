@@ -104,6 +104,7 @@ static void *learn(void *user)
     if (strcmp(w->backend, "reference64") == 0)
         s.mixup = s.cutmix = 1; /* pairs of a part are pairs of the batch; four processes have one image each */
     s.smoothing = 0.125;
+    s.generators = 3; /* four dreams: two of the first, one of each other */
     s.trivial = true;
     s.cutout = 3;
     snprintf(s.rotations, sizeof s.rotations, "all");
