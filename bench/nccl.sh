@@ -16,7 +16,7 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 task=(run cifar100-5 --data procedural:10 --set size="$size" --set task_sizes=5,5 --set class_order=natural --method cwd
-    --set test_per_class=4 --checkpoint 0 --backend cuda)
+    --set test_per_class=4 --backend cuda)
 case $size in
     32) task+=(--set images_per_class=500 --set epochs=40 --set refine_epochs=10 --set inversion_steps=400) ;;
     *) task+=(--set net=resnet18 --set images_per_class=128 --set batch=64 --set epochs=6 --set refine_epochs=2
