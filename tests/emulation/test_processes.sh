@@ -28,11 +28,16 @@ tiny=(run demo --data procedural:3 --set size=14 --set task_sizes=2,1 --set imag
 two() { timeout 60 "$mpirun" -n 2 "$program" "${tiny[@]}" "$@" >out.txt 2>err.txt; }
 same() { cmp -s "$1/cwd/task-2.safetensors" "$2/cwd/task-2.safetensors" || fail "$3"; }
 
-RECOLLECT_MPI_ALONE=talks timeout 60 "$program" "${tiny[@]}" --mpi on --out one >out.txt 2>err.txt || fail "one process: $(cat err.txt)"
+alone() { timeout 60 "$program" "${tiny[@]}" --mpi on "$@" >out.txt 2>err.txt || fail "one process: $(cat err.txt)"; }
+alone --out one
+RECOLLECT_MPI_ALONE=talks alone --out itself
+compare_losses one itself 10 1e-5 || fail "losses of a process that talks to itself are not those of one that does not"
 RECOLLECT_EMULATED_CARDS=2 RECOLLECT_EMULATED_NCCL=broken two --out host || fail "through host memory: $(cat err.txt)"
 grep -qF "talk through host memory: emulated error of NCCL" err.txt || fail "no word of NCCL: $(cat err.txt)"
 compare_losses one host 10 1e-5 || fail "losses of two processes are not those of one"
-RECOLLECT_EMULATED_CARDS=2 RECOLLECT_EMULATED_LANES=last two --out nccl || fail "through NCCL: $(cat err.txt)"
+each=("$program" "${tiny[@]}" --out nccl) # with other lanes ahead in each process
+RECOLLECT_EMULATED_CARDS=2 timeout 60 "$mpirun" -n 1 -x RECOLLECT_EMULATED_LANES=first "${each[@]}" : \
+    -n 1 -x RECOLLECT_EMULATED_LANES=last "${each[@]}" >out.txt 2>err.txt || fail "through NCCL: $(cat err.txt)"
 ! grep -qF "host memory" err.txt || fail "NCCL was not used: $(cat err.txt)"
 same host nccl "NCCL and host memory, or other lanes ahead, give other bits"
 RECOLLECT_EMULATED_FAILURE=lost:1200 two --out lost && fail "a lost device ends well"
