@@ -155,12 +155,45 @@ static void pipes_are_refused(void **state)
     close(ends[1]);
 }
 
+/* A name that nothing has is no failure, whatever the reason that nothing has it. */
+static void what_is_not_there_is_told(void **state)
+{
+    (void)state;
+    static const char *const nothing[] = {"gone", "data/below", "gone/below", "circle/below"};
+    char long_name[NAME_MAX + 2];
+    struct stat about;
+    bool there = true;
+    memset(long_name, 'x', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    assert_int_equal(rc_file_write_atomic("data", "four", 4), RC_OK);
+    assert_int_equal(symlink("nowhere", "link"), 0);
+    assert_int_equal(symlink("circle", "circle"), 0);
+    assert_int_equal(symlink("data", "alias"), 0);
+    for (size_t i = 0; i <= sizeof nothing / sizeof *nothing; i++) {
+        const char *path = i < sizeof nothing / sizeof *nothing ? nothing[i] : long_name;
+        there = true;
+        assert_int_equal(rc_file_find(path, &there), RC_OK);
+        assert_false(there);
+        about.st_mode = 1;
+        assert_int_equal(rc_file_look(path, true, &about), RC_OK);
+        assert_int_equal(about.st_mode, 0);
+    }
+    assert_int_equal(rc_file_find("link", &there), RC_OK);
+    assert_true(there);
+    assert_int_equal(rc_file_look("link", true, &about), RC_OK);
+    assert_int_equal(about.st_mode, 0);
+    assert_int_equal(rc_file_look("alias", true, &about), RC_OK);
+    assert_true(S_ISREG(about.st_mode) && about.st_size == 4);
+    assert_int_equal(rc_file_look("alias", false, &about), RC_OK);
+    assert_true(S_ISLNK(about.st_mode));
+}
+
 static void replacing_keeps_one_file(void **state)
 {
     (void)state;
-    assert_false((access("data", F_OK) == 0));
+    assert_int_not_equal(access("data", F_OK), 0);
     assert_int_equal(rc_file_write_atomic("data", "old", 3), RC_OK);
-    assert_true((access("data", F_OK) == 0));
+    assert_int_equal(access("data", F_OK), 0);
     assert_int_equal(rc_file_write_atomic("./data", "new one", 7), RC_OK);
     assert_content("data", "new one");
     assert_int_equal(files_here(), 1);
@@ -526,9 +559,9 @@ static void only_leftovers_are_removed(void **state)
         close(open(left[i], O_WRONLY | O_CREAT, 0666));
     assert_int_equal(rc_file_remove_leftovers("."), RC_OK);
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++)
-        assert_true((access(kept[i], F_OK) == 0));
+        assert_int_equal(access(kept[i], F_OK), 0);
     for (size_t i = 0; i < sizeof left / sizeof *left; i++)
-        assert_false((access(left[i], F_OK) == 0));
+        assert_int_not_equal(access(left[i], F_OK), 0);
     unlink(".tmp-1-2"); /* hidden from the clean-up of this test */
     assert_int_equal(rc_file_remove_leftovers("nowhere"), RC_IO);
     assert_non_null(strstr(rc_message(), "nowhere"));
@@ -600,6 +633,7 @@ int main(void)
         IN_FOLDER(files_over_the_limit_are_refused),
         IN_FOLDER(what_cannot_be_read_is_named),
         IN_FOLDER(pipes_are_refused),
+        IN_FOLDER(what_is_not_there_is_told),
         IN_FOLDER(replacing_keeps_one_file),
         IN_FOLDER(a_path_under_a_file_fails),
         IN_FOLDER(a_read_only_folder_fails),

@@ -167,7 +167,7 @@ static void cells_side_by_side_give_the_same_bits(void **state)
     assert_same_file("beside/order-1/cwd", "one/cwd", "task-2.safetensors");
     for (int i = 0; i < 3; i++) {
         static const char *const name[] = {"beside/summary.json", "beside/summary.csv", "one/summary.txt"};
-        assert_true((access(name[i], F_OK) == 0));
+        assert_int_equal(access(name[i], F_OK), 0);
     }
     assert_file_holds("beside/summary.json", "\"path\": \"order-1/cwd\"");
     assert_file_holds("beside/summary.json", "\"runs_done\": 2");
@@ -244,7 +244,7 @@ static void orders_and_seeds_have_folders_of_their_own(void **state)
     s.seed[s.seeds++] = 9223372036854775807u;
     s.method[0] = s.method[--s.methods];
     run_grid(&s, &w);
-    assert_true((access("both/order-0-seed-9223372036854775807/finetune/task-2.safetensors", F_OK) == 0));
+    assert_int_equal(access("both/order-0-seed-9223372036854775807/finetune/task-2.safetensors", F_OK), 0);
     /* A run of one order does not begin between them, nor they in its folder. */
     s = grid_settings(&w, "both/order-0-seed-9223372036854775807", 2);
     assert_int_equal(rc_experiment_run(&s), RC_INVALID_ARGUMENT);
@@ -375,7 +375,7 @@ static void wrong_lists_are_refused(void **state)
     set(&s.config, "class_order", "natural");
     assert_int_equal(rc_experiment_run(&s), RC_INVALID_ARGUMENT);
     data_assert_message("all 2 orders would be the same");
-    assert_false((access("no", F_OK) == 0));
+    assert_int_not_equal(access("no", F_OK), 0);
 }
 
 /* ---- numbers by hand ------------------------------------------------------------------------------------------ */
