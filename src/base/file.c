@@ -327,15 +327,17 @@ static rc_status find_target(const char *path, struct stat *there, char target[P
 }
 
 /* Gives the new file the owner and the mode of the old one. If it cannot be given to the old one's group, its own
-   group gets no rights that were meant for others. */
-static void keep_owner_and_mode(int fd, const struct stat *there)
+   group gets no rights that were meant for others. Some file systems have no modes; elsewhere nobody may get rights
+   that the old file kept from him. */
+static rc_status keep_owner_and_mode(int fd, const struct stat *there, const char *path)
 {
     struct stat made;
     mode_t mode = there->st_mode & 0777;
-    if (fstat(fd, &made) == 0 && (made.st_uid != there->st_uid || made.st_gid != there->st_gid) &&
-        fchown(fd, there->st_uid, there->st_gid) != 0)
+    if (fstat(fd, &made) != 0)
+        return fail_errno("write", path);
+    if ((made.st_uid != there->st_uid || made.st_gid != there->st_gid) && fchown(fd, there->st_uid, there->st_gid) != 0)
         mode &= 0707;
-    (void)fchmod(fd, mode); /* some file systems have no modes */
+    return fchmod(fd, mode) == 0 || (made.st_mode & 0777 & ~mode) == 0 ? RC_OK : fail_errno("keep the mode of", path);
 }
 
 rc_status rc_file_writer_open(const char *path, rc_file_writer **writer)
@@ -349,14 +351,16 @@ rc_status rc_file_writer_open(const char *path, rc_file_writer **writer)
         return RC_OUT_OF_MEMORY;
     made->fd = make_temporary(made);
     if (made->fd < 0) {
-        rc_status status = fail_errno("write", path);
+        fail_errno("write", path);
         rc_free(NULL, made);
-        return status;
+        return RC_IO;
     }
-    if (there.st_nlink > 0)
-        keep_owner_and_mode(made->fd, &there);
-    *writer = made;
-    return RC_OK;
+    rc_status status = there.st_nlink > 0 ? keep_owner_and_mode(made->fd, &there, path) : RC_OK;
+    if (status == RC_OK)
+        *writer = made;
+    else
+        rc_file_writer_abort(made);
+    return status;
 }
 
 static void put(rc_file_writer *writer, const char *next, size_t size)

@@ -246,6 +246,13 @@ int flock(int fd, int operation)
 CONTROL(fcntl)
 CONTROL(fcntl64)
 
+int fchmod(int fd, mode_t rights)
+{
+    if (fails_fd(BIT(EIO_), "rights", fd))
+        REFUSE(-1);
+    return NEXT("fchmod", int (*)(int, mode_t))(fd, rights);
+}
+
 /* ---- names ------------------------------------------------------------------------------------------------------ */
 
 #define TWO_NAMES(name) \

@@ -192,7 +192,10 @@ prepare() {
     rm -rf before
     mkdir -p before/temporary
     case $1 in
-        learn-json) echo "an earlier model" >before/old.safetensors ;;
+        learn-json)
+            echo "an earlier model" >before/old.safetensors
+            chmod 600 before/old.safetensors
+            ;;
         dream-again) mkdir before/again && echo "an earlier picture" >before/again/all.png ;;
         learn-resume)
             rm -f log
@@ -233,6 +236,7 @@ differs() {
     local log file
     diff -rq -x events.jsonl -x scalars.csv -x '*tfevents*' "$1" "$2" 2>&1 || true
     diff <(logs_in "$1") <(logs_in "$2") || true
+    diff <(modes_in "$1") <(modes_in "$2") || true
     for log in "$1"/**/events.jsonl "$1"/**/scalars.csv "$1"/**/*tfevents*; do
         file=$2${log#"$1"}
         case $log in
@@ -242,6 +246,7 @@ differs() {
         esac 2>&1 || true
     done
 }
+modes_in() { (cd "$1" && find . -type f -printf '%m %p\n' | sort); }
 logs_in() { (cd "$1" && find . -name events.jsonl -o -name scalars.csv -o -name '*tfevents*' | sort); }
 
 # What could not be removed is left, and nothing else.
@@ -415,6 +420,7 @@ declare -A unseen=(
     [predict-formats]='look at .*(bar-plain-cyan/others|/cross-plain-yellow)$'
     [eval]='look at .*/first/disc-plain-red$'
     [eval-folders]='look at .*/folders/(train|val|val/bar-plain-cyan)$'
+    [learn-json]='rights .*/old.safetensors'
     [learn-more]='look at .*/triangle-plain-blue$'
     [learn-resume]='list .*/state$'
     [export-onnx]='look at new.onnx$'
