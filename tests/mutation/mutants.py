@@ -202,7 +202,34 @@ class Source:
             elif token.text == "(" and token.outer < 0 and not self.after_equals(i):
                 inside = token.mate # parameters
                 closed[i] = True
+            elif token.text == "[" and self.declares_array(i):
+                inside = token.mate - 1 # its size: what is outside of an array is for the sanitizers
         return closed
+
+    def declares_array(self, i):
+        """`type name[3]`, `type *one, name[3][4]`: is this the bracket behind a name that is declared?"""
+        tokens, k = self.tokens, i - 1
+        while tokens[k].text == "]":
+            k = tokens[k].mate - 1
+        if tokens[k].kind != "name":
+            return False
+        k -= 1
+        while k >= 0 and tokens[k].text not in (";", "{", "}"): # back to the statement's begin, over what is before a comma
+            if tokens[k].text in CLOSING:
+                k = tokens[k].mate
+            elif tokens[k].text in OPENING:
+                return False
+            elif tokens[k].text == "=" and not self.comma_between(k, i):
+                return False
+            k -= 1
+        first = k + 1
+        while tokens[first].text in ("static", "const", "volatile", "struct", "enum", "unsigned", "signed", "_Alignas", "("):
+            first = tokens[first].mate + 1 if tokens[first].text == "(" else first + 1
+        return first < i - 1 and tokens[first].kind == "name" and tokens[first].text not in ("return", "case", "goto") and \
+            (tokens[first + 1].kind == "name" or tokens[first + 1].text == "*" and not self.is_binary(first + 1))
+
+    def comma_between(self, first, last):
+        return any(token.text == "," and token.outer == self.tokens[last].outer for token in self.tokens[first:last])
 
     def is_function(self, i):
         return i > 0 and self.tokens[i - 1].text == ")"
@@ -246,8 +273,6 @@ class Source:
     # ---- constants ---------------------------------------------------------------------------------------------
     def number(self, i):
         text, tokens = self.tokens[i].text, self.tokens
-        if tokens[i - 1].text == "[" and self.declares_array(i):
-            return
         found = re.fullmatch(r"(0[xX][0-9a-fA-F]+|\d+)([uUlLzZ]*)", text)
         if found:
             value = int(found.group(1), 0 if not re.fullmatch(r"0\d+", found.group(1)) else 8)
@@ -259,13 +284,6 @@ class Source:
         if found:
             value = float(found.group(1))
             self.replace(i, f"{value * 2 if value else 1.0!r}{found.group(2)}", "constant")
-
-    def declares_array(self, i):
-        """`type name[3]`: what is outside of an array is for the sanitizers."""
-        before = self.tokens[i - 3:i - 1]
-        return (len(before) == 2 and before[1].kind == "name" and
-                (before[0].kind == "name" and before[0].text not in ("return", "case") or
-                 before[0].text == "*" and not self.is_binary(i - 3)))
 
     # ---- operators ---------------------------------------------------------------------------------------------
     def is_binary(self, i):

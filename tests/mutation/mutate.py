@@ -118,7 +118,7 @@ class Test:
 
     @staticmethod
     def preloaded(program, library, folder):
-        """A program of the same name: a shell must not load the library, which lacks the other files."""
+        """A program of the same name, so that the shell around it starts without the library."""
         wrapper = os.path.join(folder, "with-mutant", os.path.basename(program))
         os.makedirs(os.path.dirname(wrapper), exist_ok=True)
         with open(wrapper, "w") as file:
@@ -145,6 +145,15 @@ def tests_in(folder, chosen, labels):
     return tests
 
 
+def operations_in(folder):
+    """{name: Test} of single operations of the module: check_module has them all, and takes minutes."""
+    program, module = os.path.join(os.path.abspath(folder), "bin", "recollect"), os.path.join(os.path.abspath(folder), MODULE)
+    names = subprocess.run([program, "selftest", "--list"], stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
+    return {f"{name}_{precision}": Test(os.path.abspath(folder), [program, "selftest", "--quick", "--backend", "cuda", "--precision",
+                                                               precision, "--op", name], {"RECOLLECT_CUDA_MODULE": module})
+            for name in names.split() for precision in ("fp32", "bf16")}
+
+
 class Build:
     """The build folder: how a file is compiled, and the tests."""
 
@@ -155,8 +164,10 @@ class Build:
             path = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
             self.commands.setdefault(path, []).append(entry)
         self.tests = tests_in(folder, tests, MODULE_LABELS if cuda else LABELS)
-        library = os.path.join(self.folder, "lib", "librecollect.so")
-        self.library_hash = sha(read(library, "rb")) if os.path.exists(library) else ""
+        if cuda and not tests:
+            self.tests.update(operations_in(folder))
+        self.library = os.path.join(self.folder, "lib", "librecollect.so")
+        self.library_hash = sha(read(self.library, "rb"))
         guards = read(os.path.join(os.path.dirname(os.path.abspath(__file__)), "heap.c"), "rb") # every test runs on it
         self.test_hash = {name: sha(*(read(path, "rb") for path in test.files()), guards) for name, test in self.tests.items()}
 
@@ -190,8 +201,10 @@ class Build:
         """The library that a test runs with; None where it cannot be linked."""
         compiler = self.compile_commands(sources[0].path)[0][0]
         if not self.cuda:
-            library = os.path.join(folder, "mutant.so")
-            return library if quiet([compiler, "-shared", WRAPPED, *more, *objects, "-o", library]) else None
+            # With the library in tow, for a process that a test starts has the mutant in front, too, and may have no other.
+            library, place = os.path.join(folder, "mutant.so"), f"-Wl,-rpath,{os.path.dirname(self.library)}"
+            command = [compiler, "-shared", WRAPPED, *more, *objects, self.library, place, "-o", library]
+            return library if quiet(command) else None
         replaced = tuple(f"/{source.path}.o" for source in sources)
         others = [path for path in glob.glob(os.path.join(self.folder, MODULE_OBJECTS), recursive=True)
                   if not path.endswith(replaced)]
@@ -218,8 +231,9 @@ class Reach:
         try:
             if names:
                 print(f"mutate: sees what {len(names)} tests run, and how long they take", flush=True)
-                self.preload = self.compile_covered(work)
             with pool_of(jobs) as pool:
+                if names:
+                    self.preload = self.compile_covered(work, pool)
                 self.kept.update(zip(names, pool.map(lambda name: self.measure(name, work), names)))
         finally:
             shutil.rmtree(work, ignore_errors=True)
@@ -242,17 +256,19 @@ class Reach:
                 return False
         return True
 
-    def compile_covered(self, work):
+    def compile_covered(self, work, pool):
         """All sources as one library that counts what is run."""
-        objects = []
+        commands, objects = [], []
         for i, source in enumerate(self.sources):
             for k, command in enumerate(self.build.compile_commands(source.path)):
                 folder = os.path.join(work, f"{i}-{k}")
                 os.mkdir(folder)
                 objects.append(os.path.join(folder, "covered.o"))
-                command += ["-O1" if self.build.cuda else "-O0", "--coverage", os.path.abspath(source.path), "-o"]
-                if not quiet(command + objects[-1:]):
-                    sys.exit(f"mutate: {source.path} does not compile: {shlex.join(command)}")
+                commands.append(command + ["-O1" if self.build.cuda else "-O0", "--coverage", os.path.abspath(source.path), "-o",
+                                           objects[-1]])
+        for command, good in zip(commands, pool.map(quiet, commands)):
+            if not good:
+                sys.exit(f"mutate: does not compile: {shlex.join(command)}")
         library = self.build.link(self.sources, objects, work, ["--coverage"])
         if library is None:
             sys.exit("mutate: could not link the files with --coverage")

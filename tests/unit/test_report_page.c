@@ -13,6 +13,7 @@
 #include "base/memory.h"
 #include "report/charts.h"
 #include "report/svg.h"
+#include "support/fixture.h"
 #include "support/reports.h"
 #include "support/run_files.h"
 #include "support/succeeds.h"
@@ -285,7 +286,7 @@ static void dreams_are_shown(void **state)
 }
 
 /* A page that has every drawing, as it should be: tests/fixtures/report.html. After a change that is meant, look at the
- * page in a browser, and then write the file again: RECOLLECT_WRITE_FIXTURES=1 build/ci/bin/test_report_page. */
+ * page in a browser before the file is written again (support/fixture.h). */
 static void write_every_kind(void)
 {
     static const char ledger[] =
@@ -345,7 +346,6 @@ static rc_text body_of(const rc_text *page)
 
 static void pages_are_as_they_should_be(void **state)
 {
-    static const char path[] = RC_SOURCE_DIR "/tests/fixtures/report.html";
     rc_report_runs runs = {0};
     rc_report_sets sets;
     (void)state;
@@ -356,16 +356,7 @@ static void pages_are_as_they_should_be(void **state)
     rc_chart_confusion(&sets.set[0].variant[2], false, &body); /* as it is in a page that would become too large */
     rc_report_sets_free(&sets);
     rc_report_runs_free(&runs);
-    if (getenv("RECOLLECT_WRITE_FIXTURES") != NULL)
-        SUCCEEDS(rc_file_write_atomic(path, body.bytes, body.used));
-    char *expected;
-    size_t size, same = 0;
-    SUCCEEDS(rc_file_read(path, 1 << 24, &expected, &size));
-    while (same < size && same < body.used && expected[same] == body.bytes[same])
-        same++;
-    if (same < size || same < body.used)
-        fail_msg("byte %zu differs: '%.200s', expected '%.200s'", same, body.bytes + same, expected + same);
-    rc_free(NULL, expected);
+    fixture_is("report.html", body.bytes, body.used);
     rc_text_free(&body);
     rc_text_free(&page);
 }
