@@ -77,10 +77,10 @@ static rc_status measure_new(const rc_saved_model *model, const rc_held_out *hel
  * scores do, and then only the number of the classes stays. */
 static rc_status take_old(rc_calibration *c, const rc_saved_model *before, int known)
 {
-    const rc_calibration *old = &before->calibration;
     rc_score_kind kind = c->kind;
     if (known == 0)
         return RC_OK;
+    const rc_calibration *old = &before->calibration;
     if (kind == RC_SCORE_DISTANCE_AND_ENTROPY && old->kind == kind && old->lessons > 0)
         return rc_calibration_copy(c, old);
     return rc_calibration_add(c, known, NULL, 0);
