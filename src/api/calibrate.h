@@ -12,7 +12,7 @@ typedef struct rc_held_out {
 } rc_held_out;
 
 /* Sets taught->calibration: what `before` has, brought to the taught model, and the scores of the held-out images of
- * the new classes. */
+ * the new classes. Where no class was known before, nobody looks at `before`. */
 rc_status rc_calibrate(rc_saved_model *taught, const rc_saved_model *before, const rc_held_out *held_out);
 
 /* Why a model whose score is of that kind cannot tell a false-alarm rate, and what to do; NULL: it can. */
