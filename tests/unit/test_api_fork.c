@@ -18,20 +18,24 @@
 #include "base/memory.h"
 #include "support/api_data.h"
 
-/* The thread sanitizer ends a child that starts threads. */
-#if defined(__SANITIZE_THREAD__)
-enum { CHILD_THREADS = 1 };
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-enum { CHILD_THREADS = 1 };
+#if defined(__has_feature)
+#define HAS_FEATURE(name) __has_feature(name)
 #else
-enum { CHILD_THREADS = 2 };
-#endif
-#else
-enum { CHILD_THREADS = 2 };
+#define HAS_FEATURE(name) 0
 #endif
 
-enum { TIMES = 60, THREADS = 4, CLASSES = 2, IMAGES = 8, CHILD_SECONDS = 60 };
+/* The thread sanitizer ends a child that starts threads. The address sanitizer of gcc 12 does not take its own locks
+ * before a fork: if a thread of the parent holds one, because it begins or asks for memory, the child waits for it for
+ * good. Its parents have no other threads. */
+#if defined(__SANITIZE_THREAD__) || HAS_FEATURE(thread_sanitizer)
+enum { THREADS = 4, CHILD_THREADS = 1, LONE_PARENT = 0 };
+#elif defined(__SANITIZE_ADDRESS__) || HAS_FEATURE(address_sanitizer)
+enum { THREADS = 1, CHILD_THREADS = 2, LONE_PARENT = 1 };
+#else
+enum { THREADS = 4, CHILD_THREADS = 2, LONE_PARENT = 0 };
+#endif
+
+enum { TIMES = 60, CLASSES = 2, IMAGES = 8, CHILD_SECONDS = 60 };
 
 static api_data data;
 static char folder[] = "/tmp/recollect-test-XXXXXX";
@@ -230,7 +234,7 @@ static void children_of_an_idle_parent(void **state)
             nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
         recollect_predictor *predictor = NULL;
         if (i % 3 == 0)
-            assert_int_equal(recollect_predictor_create(model, i % 2 + 1, &predictor), RECOLLECT_OK);
+            assert_int_equal(recollect_predictor_create(model, LONE_PARENT ? 1 : i % 2 + 1, &predictor), RECOLLECT_OK);
         fork_and_check(context, model, predictor, before);
         recollect_predictor_destroy(&predictor);
         /* The parent goes on as if nothing had happened. */
@@ -282,14 +286,11 @@ static void *work(void *argument)
     return NULL;
 }
 
-/* The address sanitizer of gcc 12 does not take the locks of its own heap before a fork. If another thread holds one
- * just then, the child waits for it for good at a request for memory: one child in 500. */
 static void children_of_a_parent_at_work(void **state)
 {
     (void)state;
-#ifdef __SANITIZE_ADDRESS__
-    skip();
-#endif
+    if (LONE_PARENT)
+        skip();
     worker w = {.context = open_context(THREADS)};
     pthread_t thread;
     assert_non_null(w.context);
