@@ -30,7 +30,7 @@ seen=
 while kill -0 $pid 2>/dev/null; do
     kill -STOP $pid 2>/dev/null || break
     now=$(position left | sed 's/ step [0-9]*//')
-    if [ -d left ] && [[ $seen != *"$now"* ]]; then
+    if [ -e left/run.json ] && [[ $seen != *"$now"* ]]; then
         search left "$now"
         seen+="$now, "
     fi
