@@ -113,14 +113,15 @@ rc_status rc_input_read(rc_input *input, void *data, size_t size, size_t *got)
         if (count == (int)piece)
             continue;
         int code = Z_OK;
-        const char *reason = gzerror(input->file, &code);
+        const char *reason = gzerror(input->file, &code), *bare = strstr(reason, ">: ");
         if (code == Z_ERRNO)
             return rc_fail(RC_IO, "cannot read '%s': %s", input->name, strerror(errno));
         if (code == Z_BUF_ERROR)
             return rc_fail(RC_FORMAT, "'%s' is truncated: the gzip data end too early", input->name);
         if (code != Z_OK && code != Z_STREAM_END)
             return rc_fail(code == Z_MEM_ERROR ? RC_OUT_OF_MEMORY : RC_FORMAT, "'%s' is not a sound gzip file: %s",
-                           input->name, reason);
+                           input->name,
+                           bare != NULL ? bare + 3 : reason); /* without zlib's own name for it, "<fd:3>" */
         if (count <= 0)
             break;
     }

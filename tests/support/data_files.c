@@ -186,6 +186,12 @@ void data_assert_message(const char *text)
         fail_msg("the message is '%s', expected it to hold '%s'", rc_message(), text);
 }
 
+void data_assert_words(const char *text)
+{
+    if (strcmp(rc_message(), text) != 0)
+        fail_msg("the message is '%s', expected '%s'", rc_message(), text);
+}
+
 void data_open(const char *path, const rc_data_settings *settings, rc_dataset *dataset)
 {
     if (rc_dataset_open(path, settings, dataset) != RC_OK)

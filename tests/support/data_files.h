@@ -55,6 +55,8 @@ void data_log_start(data_log *log);
 
 /* Fails unless the message of the last failure holds the text. */
 void data_assert_message(const char *text);
+/* Fails unless it is the text, word for word. */
+void data_assert_words(const char *text);
 
 /* Opens a data set that must open, or one that must not: with that status and message, and nothing left allocated. */
 void data_open(const char *path, const rc_data_settings *settings, rc_dataset *dataset);
