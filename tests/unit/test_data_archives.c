@@ -1,5 +1,5 @@
-/* Archives and what is read from them: every field of a zip archive and of a tar archive is looked at, and what is wrong
- * is named, word for word. */
+/* Archives and what is read from them: every field of a zip archive and of a tar archive is looked at, and what is
+ * wrong is named, word for word. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -40,8 +40,8 @@ static uint8_t text_of(int i)
     return (uint8_t)("recollect"[i % 9] + i / 100);
 }
 
-/* Three entries: "one", stored; "twice", deflated; "nil", of no bytes. Local headers have a name and 3 bytes more, entries
- * of the directory 5 bytes more and a comment, and a comment ends the archive. */
+/* Three entries: "one", stored; "twice", deflated; "nil", of no bytes. Local headers have a name and 3 bytes more,
+ * entries of the directory 5 bytes more and a comment, and a comment ends the archive. */
 static archive make_archive(void)
 {
     static const char *const names[ENTRIES] = {"one", "twice", "nil"};

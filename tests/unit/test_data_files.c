@@ -359,63 +359,6 @@ static void wrong_idx_files(void **state)
 
 /* ---- pickles ---------------------------------------------------------------------------------------------------- */
 
-static void assert_pickle_refused(const char *text, size_t size, const char *message)
-{
-    rc_pickle *pickle;
-    size_t before = rc_bytes_allocated();
-    assert_int_not_equal(rc_pickle_parse("x", (const uint8_t *)text, size, &pickle), RC_OK);
-    data_assert_message(message);
-    assert_null(pickle);
-    assert_int_equal(rc_bytes_allocated(), before);
-}
-
-#define REFUSED(text, message) assert_pickle_refused("\x80\x02" text, sizeof("\x80\x02" text) - 1, message)
-
-static void pickles_execute_nothing(void **state)
-{
-    (void)state;
-    REFUSED("cos\nsystem\nq\x01U\x02lsq\x02\x85Rq\x03.", "asks for os.system, which recollect does not call");
-    REFUSED("cnumpy\nload\n.", "asks for numpy.load, which");
-    REFUSED("cnumpy\nndarray\n)R.", "a call that recollect does not know");
-    REFUSED("cnumpy\ndtype\nU\x02i8\x85R.", "an array of something else than unsigned bytes");
-    REFUSED("}i.", "an instruction that data does not need");
-    REFUSED("}\x81.", "an instruction that data does not need");
-    REFUSED("", "unexpected end");
-    REFUSED("}", "unexpected end");
-    REFUSED(".", "is a pickle of None, expected a dictionary");
-    REFUSED("].", "is a pickle of a list, expected a dictionary");
-    REFUSED("}U\xFF.", "a string longer than the file");
-    REFUSED("}T\xFF\xFF\xFF\xFF.", "a string longer than the file");
-    REFUSED("}e.", "no mark");
-    REFUSED("(e.", "nothing to add values to");
-    REFUSED("}(K\1u.", "a key without a value");
-    REFUSED("}((u.", "nothing to add values to");
-    REFUSED("((t.", "is a pickle of a tuple, expected a dictionary");
-    REFUSED("h\x05.", "nothing was remembered there");
-    REFUSED("q\x05.", "nothing to remember");
-    REFUSED("}r\xFF\xFF\xFF\x7F.", "nothing to remember");
-    REFUSED("\x87.", "too few values for a tuple");
-    REFUSED("}b.", "a state for something that takes none");
-    REFUSED("}\x8a\x09.", "a number of more than 8 bytes");
-    REFUSED("\x93.", "a function whose name is no string");
-    REFUSED("U\1x\x93.", "a function whose name is no string");
-    REFUSED("U\1x}\x93.", "a function whose name is no string");
-    REFUSED("}U\1x\x93.", "a function whose name is no string");
-    REFUSED("\x8C\2os\x8C\6system\x93.", "asks for os.system, which recollect does not call");
-    REFUSED("\x94.", "nothing to remember");
-    REFUSED("}\x94h\1.", "nothing was remembered there");
-    REFUSED("\x95\2\0\0\0\0\0\0\0.", "a frame longer than the file");
-    REFUSED("\x95\0\0\0\0\1\0\0\0.", "a frame longer than the file");
-    REFUSED("\x95\1\0\0\0\0\0\0", "unexpected end");
-    REFUSED("\x8F.", "is a pickle of a list, expected a dictionary");
-    REFUSED("(\x91.", "is a pickle of a tuple, expected a dictionary");
-    REFUSED("}(K\1\x90.", "nothing to add values to");
-    REFUSED("c__builtin__\nset\n)R.", "a call that recollect does not know");
-    assert_pickle_refused("\x80\x06}.", 4, "is not a pickle of protocol 2 to 5");
-    assert_pickle_refused("\x80\x01}.", 4, "is not a pickle of protocol 2 to 5");
-    assert_pickle_refused("}.", 2, "is not a pickle of protocol 2 to 5");
-}
-
 static void pickled_arrays_are_checked(void **state)
 {
     (void)state;
@@ -551,7 +494,6 @@ int main(void)
         IN_FOLDER(wrong_cifar_files_are_named),
         IN_FOLDER(idx_plain_and_gzipped),
         IN_FOLDER(wrong_idx_files),
-        cmocka_unit_test(pickles_execute_nothing),
         cmocka_unit_test(pickled_arrays_are_checked),
         cmocka_unit_test(damaged_files_do_no_harm),
         IN_FOLDER(messages_show_what_was_expected),

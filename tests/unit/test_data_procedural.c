@@ -42,6 +42,29 @@ static void pictures_never_change(void **state)
     }
 }
 
+/* The same of every class: its name, and small pictures of it in colour and in grey. */
+static void classes_never_change(void **state)
+{
+    (void)state;
+    enum { SIDE = 17, PICTURES = 4 };
+    uLong names = 0, pictures = 0;
+    for (int label = 0; label < RC_PROCEDURAL_COLOUR_CLASSES; label++)
+        for (int channels = 1; channels <= 3; channels += 2) {
+            char name[64];
+            uint8_t out[SIDE * SIDE * 3];
+            if (channels == 1 && label >= RC_PROCEDURAL_GREY_CLASSES)
+                continue;
+            rc_procedural_name(label, channels, name, sizeof name);
+            names = crc32(names, (const uint8_t *)name, (uInt)strlen(name) + 1);
+            for (uint32_t index = 0; index < PICTURES; index++) {
+                rc_procedural_draw(7, label, index, (int)index % 2, SIDE, channels, out);
+                pictures = crc32(pictures, out, (uInt)(SIDE * SIDE * channels));
+            }
+        }
+    assert_int_equal(names, 0xB50C3EB9);
+    assert_int_equal(pictures, 0x54C14613);
+}
+
 static void threads_and_numbers_change_nothing(void **state)
 {
     (void)state;
@@ -138,17 +161,42 @@ static void sizes_and_limits(void **state)
     size_t before = rc_bytes_allocated();
     assert_int_equal(rc_dataset_open("procedural:61", &settings, &d), RC_INVALID_ARGUMENT);
     data_assert_message("'procedural:61': expected procedural:CLASSES with 1 to 60 classes (in grey)");
-    settings.channels = 3;
-    assert_int_equal(rc_dataset_open("procedural:421", &settings, &d), RC_INVALID_ARGUMENT);
-    assert_int_equal(rc_dataset_open("procedural:x", &settings, &d), RC_INVALID_ARGUMENT);
-    assert_int_equal(rc_dataset_open("procedural:", &settings, &d), RC_INVALID_ARGUMENT);
-    settings.procedural_classes = 500;
-    assert_int_equal(rc_dataset_open("procedural", &settings, &d), RC_INVALID_ARGUMENT);
-    data_assert_message("500 procedural classes, expected at most 420 in colour");
-    settings = (rc_data_settings){.procedural_per_class = -1};
-    assert_int_equal(rc_dataset_open("procedural", &settings, &d), RC_INVALID_ARGUMENT);
-    settings = (rc_data_settings){.procedural_per_class = INT32_MAX};
-    assert_int_equal(rc_dataset_open("procedural", &settings, &d), RC_INVALID_ARGUMENT);
+    static const struct {
+        const char *path;
+        rc_data_settings settings;
+        const char *words;
+    } refused[] = {
+        {"procedural:421", {0}, "'procedural:421': expected procedural:CLASSES with 1 to 420 classes (in colour)"},
+        {"procedural:0", {0}, "'procedural:0': expected procedural:CLASSES with 1 to 420 classes (in colour)"},
+        {"procedural:x", {0}, "'procedural:x': expected procedural:CLASSES with 1 to 420 classes (in colour)"},
+        {"procedural:7x", {0}, "'procedural:7x': expected procedural:CLASSES with 1 to 420 classes (in colour)"},
+        {"procedural:", {.channels = 1}, "'procedural:': expected procedural:CLASSES with 1 to 60 classes (in grey)"},
+        {"procedural", {.procedural_classes = 421}, "421 procedural classes, expected at most 420 in colour"},
+        {"procedural", {.procedural_classes = 61, .channels = 1}, "61 procedural classes, expected at most 60 in grey"},
+        {"procedural",
+         {.procedural_per_class = -1},
+         "-1 and 0 procedural images of each class, expected 1 or more, or 0 for 500 and 100"},
+        {"procedural",
+         {.procedural_test_per_class = -2},
+         "0 and -2 procedural images of each class, expected 1 or more, or 0 for 500 and 100"},
+        {"procedural",
+         {.procedural_per_class = INT32_MAX},
+         "2147483647 procedural images of each of 20 classes are too many"},
+        {"procedural:8",
+         {.procedural_test_per_class = INT32_MAX / 8 + 1},
+         "268435456 procedural images of each of 8 classes are too many"},
+    };
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        assert_int_equal(rc_dataset_open(refused[i].path, &refused[i].settings, &d), RC_INVALID_ARGUMENT);
+        data_assert_words(refused[i].words);
+    }
+    const rc_data_settings most = {.channels = 1, .size = 1, .procedural_per_class = 1, .procedural_test_per_class = 2};
+    data_open("procedural:60", &most, &d);
+    assert_true(d.classes == 60 && d.h == 1 && d.w == 1 && d.train.count == 60 && d.test.count == 120);
+    rc_dataset_close(&d);
+    data_open("procedural:1", &(rc_data_settings){.size = 2, .channels = 1}, &d);
+    assert_true(d.train.count == 500 && d.test.count == 100 && strcmp(d.format, "procedural") == 0);
+    rc_dataset_close(&d);
     assert_int_equal(rc_bytes_allocated(), before);
 }
 
@@ -156,6 +204,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pictures_never_change),
+        cmocka_unit_test(classes_never_change),
         cmocka_unit_test(threads_and_numbers_change_nothing),
         cmocka_unit_test(every_class_has_a_name_of_its_own),
         cmocka_unit_test(classes_can_be_told_apart),

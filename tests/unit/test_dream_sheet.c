@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <cmocka.h>
 
@@ -55,6 +56,16 @@ static void characters_differ(void **state)
                     rc_font_rows((unsigned char)*c)[RC_FONT_CAPITAL] == 0);
     for (const char *c = "gjpqy"; *c != '\0'; c++)
         assert_true(rc_font_rows((unsigned char)*c)[RC_FONT_ROWS - 1] != 0);
+}
+
+/* Whoever changes a letter changes every picture with text in it, and this sum. */
+static void letters_never_change(void **state)
+{
+    (void)state;
+    uLong sum = 0;
+    for (int a = 0; a < 256; a++)
+        sum = crc32(sum, rc_font_rows((unsigned char)a), RC_FONT_ROWS);
+    assert_int_equal(sum, 0x45E5943F);
 }
 
 static void fits(const char *text, int most, const char *expected)
@@ -490,6 +501,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(characters_differ),
+        cmocka_unit_test(letters_never_change),
         cmocka_unit_test(names_become_characters_of_the_font),
         cmocka_unit_test(text_is_drawn_in_its_place),
         cmocka_unit_test(what_lies_outside_is_not_drawn),

@@ -106,6 +106,97 @@ static void files_are_recognised_by_their_bytes(void **state)
     assert_string_equal(rc_image_kind_of(far, sizeof far, NULL)->name, "text");
 }
 
+/* All bytes of a mark count, and none behind it: with one of them changed or missing a file is something else. */
+static void whole_marks_are_compared(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *kind;
+        size_t at, size;
+        const char *bytes;
+    } marks[] = {
+        {"JPEG", 0, 3, "\377\330\377"},
+        {"PNG", 0, 8, "\211PNG\r\n\032\n"},
+        {"GIF", 0, 6, "GIF87a"},
+        {"GIF", 0, 6, "GIF89a"},
+        {"TIFF", 0, 4, "II*\0"},
+        {"TIFF", 0, 4, "MM\0*"},
+        {"TIFF", 0, 4, "II+\0"},
+        {"TIFF", 0, 4, "MM\0+"},
+        {"raw camera file", 0, 10, "II*\0\20\0\0\0CR"},
+        {"raw camera file", 0, 15, "FUJIFILMCCD-RAW"},
+        {"raw camera file", 0, 4, "IIU\0"},
+        {"raw camera file", 0, 4, "IIRO"},
+        {"raw camera file", 0, 4, "IIRS"},
+        {"raw camera file", 0, 4, "MMOR"},
+        {"raw camera file", 0, 4, "FOVb"},
+        {"raw camera file", 0, 4, "\0MRM"},
+        {"raw camera file", 0, 14, "II\032\0\0\0HEAPCCDR"},
+        {"JPEG XL", 0, 2, "\377\n"},
+        {"JPEG XL", 0, 12, "\0\0\0\014JXL \r\n\207\n"},
+        {"JPEG 2000", 0, 12, "\0\0\0\014jP  \r\n\207\n"},
+        {"JPEG 2000", 0, 4, "\377O\377Q"},
+        {"Photoshop", 0, 4, "8BPS"},
+        {"PDF", 0, 5, "%PDF-"},
+        {"video", 0, 4, "\032E\337\243"},
+        {"video", 0, 4, "0&\262u"},
+        {"video", 0, 4, "\0\0\1\272"},
+        {"video", 0, 4, "\0\0\1\263"},
+        {"video", 0, 4, "FLV\1"},
+        {"video", 0, 4, "OggS"},
+        {"video", 4, 4, "moov"},
+        {"video", 4, 4, "mdat"},
+        {"another picture format", 0, 4, "%!PS"},
+        {"another picture format", 0, 9, "gimp xcf "},
+        {"another picture format", 0, 4, "v/1\1"},
+        {"another picture format", 0, 10, "#?RADIANCE"},
+        {"another picture format", 0, 4, "DDS "},
+        {"another picture format", 0, 4, "qoif"},
+        {"another picture format", 0, 9, "SIMPLE  ="},
+        {"another picture format", 128, 4, "DICM"},
+        {"another picture format", 0, 4, "\0\0\1\0"},
+        {"another picture format", 0, 3, "P1\n"},
+        {"another picture format", 0, 3, "P4\n"},
+        {"another picture format", 0, 3, "P7\n"},
+        {"archive", 0, 4, "PK\3\4"},
+        {"archive", 0, 2, "\037\213"},
+        {"archive", 0, 6, "7z\274\257'\034"},
+        {"archive", 0, 4, "Rar!"},
+        {"archive", 0, 6, "\3757zXZ\0"},
+        {"archive", 257, 5, "ustar"},
+        {"a system's notes", 0, 4, "\0\5\26\7"},
+        {"a system's notes", 0, 8, "\0\0\0\1Bud1"},
+        {"a system's notes", 0, 8, "\320\317\021\340\241\261\032\341"},
+        {"PPM and PGM", 0, 3, "P2 "},
+        {"PPM and PGM", 0, 3, "P3\t"},
+        {"PPM and PGM", 0, 3, "P5\r"},
+        {"PPM and PGM", 0, 3, "P6#"},
+        {"web page", 0, 5, "<html"},
+        {"web page", 3, 14, "<!doctype html"},
+        {"SVG", 9, 4, "<svg"},
+    };
+    for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+        uint8_t bytes[512];
+        size_t end = marks[i].at + marks[i].size;
+        memset(bytes, 'z', sizeof bytes);
+        memcpy(bytes + marks[i].at, marks[i].bytes, marks[i].size);
+        if (strcmp(rc_image_kind_of(bytes, end, NULL)->name, marks[i].kind) != 0)
+            fail_msg("mark %zu is taken for %s, expected %s", i, rc_image_kind_of(bytes, end, NULL)->name,
+                     marks[i].kind);
+        assert_ptr_equal(rc_image_kind_of(bytes, sizeof bytes, NULL), rc_image_kind_of(bytes, end, NULL));
+        for (size_t at = marks[i].at; at < end; at++) {
+            uint8_t kept = bytes[at];
+            bytes[at] = 0x0E;
+            const rc_image_kind *changed = rc_image_kind_of(bytes, end, NULL);
+            bytes[at] = kept;
+            if (strcmp(changed->name, marks[i].kind) == 0)
+                fail_msg("mark %zu without its byte %zu is taken for %s, too", i, at, changed->name);
+        }
+        if (strcmp(rc_image_kind_of(bytes, end - 1, NULL)->name, marks[i].kind) == 0)
+            fail_msg("mark %zu is known before its last byte", i);
+    }
+}
+
 /* Raw files of many cameras are TIFF files to their first bytes, and hold a small preview as their first page. */
 static void names_tell_raw_files_from_tiffs(void **state)
 {
@@ -139,6 +230,31 @@ static void advice_names_the_file(void **state)
     assert_explained(heic, 24, ".heic", "HEIC; convert it: heif-convert .heic .heic.jpg");
     assert_explained(heic, 24, "a/", "HEIC; convert it: heif-convert FILE FILE.jpg");
     assert_explained(heic, 24, NULL, "HEIC; convert it: heif-convert FILE FILE.jpg");
+    static const char *const advice[][2] = {
+        {"II*\0\20\0\0\0CR", "raw camera file; convert it: darktable-cli a.x a.jpg"},
+        {"\0\0\0\24ftypavif\0\0\0\0", "AVIF; convert it: avifdec a.x a.png"},
+        {"\377\n........", "JPEG XL; convert it: djxl a.x a.png"},
+        {"\377O\377Q......", "JPEG 2000; convert it: opj_decompress -i a.x -o a.png"},
+        {"8BPS......", "Photoshop; convert it: convert a.x[0] a.png"},
+        {"<svg......", "SVG; convert it: rsvg-convert -o a.png a.x"},
+        {"OggS......", "video; take pictures out of it: ffmpeg -i a.x -vf fps=1 a-%04d.png"},
+        {"qoif......", "another picture format; convert it: convert a.x a.png"},
+        {"Rar!......", "archive; unpack it, if it holds pictures"},
+        {"<html.....", "web page; if a picture was meant, download it again"},
+        {"\1\2\3\4\5\6\7\10\11\12", "unknown format; convert it to JPEG or PNG, if it is a picture"},
+        {"\0\5\26\7......", "a system's notes"},
+    };
+    for (size_t i = 0; i < sizeof advice / sizeof *advice; i++)
+        assert_explained(advice[i][0], i == 1 ? 16 : 10, "a.x", advice[i][1]);
+    char name[108]; /* a name of less than 100 bytes is shown */
+    memset(name, 'n', sizeof name);
+    memcpy(name + 95, ".pdf", 5);
+    char text[RC_IMAGE_KIND_TEXT];
+    rc_image_kind_explain(rc_image_kind_of((const uint8_t *)"%PDF-", 5, NULL), name, text, sizeof text);
+    assert_int_equal(strlen(text), strlen("PDF; convert it: pdftoppm -png  ") + 99 + 95);
+    memcpy(name + 96, ".pdf", 5);
+    name[95] = 'n';
+    assert_explained("%PDF-1", 6, name, "PDF; convert it: pdftoppm -png FILE FILE");
     assert_explained("%PDF-1", 6, "x.y.pdf", "PDF; convert it: pdftoppm -png x.y.pdf x.y");
     assert_explained("", 0, "x", "empty file; copy it again, or delete it");
     assert_explained("hello", 5, "x", "text");
@@ -152,6 +268,8 @@ static void what_stands_beside_pictures_is_known_by_name(void **state)
 {
     (void)state;
     assert_true(rc_image_kind_beside("Thumbs.db") && rc_image_kind_beside("THUMBS.DB"));
+    assert_true(rc_image_kind_beside("ehthumbs.db") && rc_image_kind_beside("desktop.ini") &&
+                rc_image_kind_beside("icon\r"));
     assert_true(rc_image_kind_beside("labels.TXT") && rc_image_kind_beside("a.xml"));
     assert_false(rc_image_kind_beside("a.heic") || rc_image_kind_beside("txt") || rc_image_kind_beside("photos.db"));
 }
@@ -195,6 +313,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(files_are_recognised_by_their_bytes),
+        cmocka_unit_test(whole_marks_are_compared),
         cmocka_unit_test(names_tell_raw_files_from_tiffs),
         cmocka_unit_test(advice_names_the_file),
         cmocka_unit_test(what_stands_beside_pictures_is_known_by_name),
