@@ -17,6 +17,7 @@ typedef struct fused_kind {
 /* How often operations ran since the backend was opened. */
 typedef struct fused_counts {
     int forward, backward, train, train_backward, weight, joins;
+    size_t summed; /* gradients of parameters, over processes */
 } fused_counts;
 
 /* The caller closes it before the next is opened. */

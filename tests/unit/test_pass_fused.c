@@ -174,6 +174,8 @@ static void compare(const rc_net *net, const rc_pass_settings *settings, const f
     for (int i = 0; i < STEPS; i++)
         same_step(&a, &b, settings);
     const fused_counts now = fused_backend_counts();
+    if (settings->frozen == 0)
+        assert_int_equal(now.summed, settings->mode == RC_PASS_TRAIN ? STEPS * net->params : 0);
     total.forward += now.forward;
     total.backward += now.backward;
     total.train += now.train;

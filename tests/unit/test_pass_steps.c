@@ -264,6 +264,85 @@ static void busy_maps(void **state)
     }
 }
 
+/* ---- what the backend is told ----------------------------------------------------------------------------------- */
+
+static void add_conv(const char *what, const rc_conv *c, int n)
+{
+    add("%s: (%d %d %d) -> (%d %d %d), k %d stride %d pad %d up %d transposed %d, of %d", what, c->h, c->w, c->c_in,
+        c->oh, c->ow, c->c_out, c->k, c->stride, c->pad, c->up, c->transposed, n);
+}
+
+static void add_offer(const rc_fusible *layers, int count, int first, int n, const char *how, int groups)
+{
+    add("offer from %d, %s, %d groups", first, how, groups);
+    for (int i = 0; i < count && first == 0; i++) {
+        const rc_fusible *l = &layers[i];
+        add_conv(l->plain ? " plain" : " no link", &l->conv, n);
+        add("  act %d in %d skip %d / %d + %d output %d", (int)l->act, l->in, l->skip, l->skip_stride, l->skip_offset,
+            l->output);
+    }
+}
+
+static int look_at_offer(rc_backend *be, const rc_fusible *layers, int count, int first, int n, bool gradients)
+{
+    (void)be;
+    add_offer(layers, count, first, n, gradients ? "with gradients" : "without gradients", 1);
+    return 1;
+}
+
+static int look_at_train_offer(rc_backend *be, const rc_fusible *layers, int count, int first, int n, int groups)
+{
+    (void)be;
+    add_offer(layers, count, first, n, "with statistics of the batch", groups);
+    return 0;
+}
+
+static rc_status reserve_conv(rc_backend *be, const rc_conv *conv, int n)
+{
+    (void)be;
+    add_conv("reserve convolution", conv, n);
+    return RC_OK;
+}
+
+static rc_status reserve_depthwise(rc_backend *be, const rc_conv *conv, int n)
+{
+    (void)be;
+    add_conv("reserve depthwise", conv, n);
+    return RC_OK;
+}
+
+static rc_status reserve_linear(rc_backend *be, const rc_linear *linear, int n)
+{
+    (void)be;
+    add("reserve linear: %d -> (%d %d %d), of %d", linear->c_in, linear->h, linear->w, linear->c, n);
+    return RC_OK;
+}
+
+static void offers_and_reserves(void **state)
+{
+    (void)state;
+    static rc_net net;
+    for (int i = 0; i < NETS; i++) {
+        size_t begin = used;
+        make_net(i, &net);
+        for (size_t s = 0; s < sizeof settings / sizeof *settings; s++) {
+            rc_backend *be = fused_backend_open(&kinds[1]);
+            be->fuse = look_at_offer;
+            be->fuse_train = look_at_train_offer;
+            be->reserve_conv = reserve_conv;
+            be->reserve_depthwise = reserve_depthwise;
+            be->reserve_linear = reserve_linear;
+            rc_pass *pass;
+            nn_must(rc_pass_create(be, &net, &settings[s], &pass));
+            rc_pass_destroy(pass);
+            rc_backend_close(be);
+        }
+        unsigned long long hash = hash_from(begin);
+        used = i == 0 ? used : begin;
+        add("%s: hash of what the backend is told %016llx", net.name, hash);
+    }
+}
+
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 static const rc_pass_settings wrong[] = {{.mode = (rc_pass_mode)3, .n = 2},
@@ -418,8 +497,13 @@ static void all_is_as_it_should_be(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(steps_and_places),       cmocka_unit_test(busy_maps),       cmocka_unit_test(settings_refused),
-        cmocka_unit_test(single_values),          cmocka_unit_test(batches_refused), cmocka_unit_test(outputs),
+        cmocka_unit_test(steps_and_places),
+        cmocka_unit_test(busy_maps),
+        cmocka_unit_test(offers_and_reserves),
+        cmocka_unit_test(settings_refused),
+        cmocka_unit_test(single_values),
+        cmocka_unit_test(batches_refused),
+        cmocka_unit_test(outputs),
         cmocka_unit_test(all_is_as_it_should_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
