@@ -2,6 +2,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -299,5 +300,45 @@ void nn_random_net(rc_net *net, uint64_t seed)
     for (int i = 0; i < net->layers; i++)
         net->layer[i].output = net->layer[i].output || !read[i];
     if (rc_net_finish(&builder) != RC_OK)
+        fail_msg("%s", rc_message());
+}
+
+/* ---- chains ----------------------------------------------------------------------------------------------------- */
+
+void nn_chain_net(rc_net *net, uint64_t seed)
+{
+    enum { STEM, DOWN, CHANNELS = 4, CHAIN_LAYERS = 12 };
+    dice_rolls dice = {{seed, 7}, 0};
+    static const rc_act acts[] = {RC_ACT_NONE, RC_ACT_RELU, RC_ACT_LEAKY_RELU};
+    rc_layer layer[CHAIN_LAYERS] = {conv(RC_NET_INPUT, CHANNELS / 2, 3, 1, true, acts[roll(&dice, 3)]),
+                                    conv(STEM, CHANNELS, 3, 2, true, acts[roll(&dice, 3)])};
+    int layers = 6 + roll(&dice, CHAIN_LAYERS - 6 + 1);
+    bool read[CHAIN_LAYERS] = {[STEM] = true};
+    for (int i = DOWN + 1; i < layers; i++) {
+        int in = roll(&dice, 8) > 0 ? i - 1 : DOWN + roll(&dice, i - DOWN), kind = roll(&dice, 12);
+        layer[i] = conv(in, CHANNELS, 3, 1, roll(&dice, 12) > 0, acts[roll(&dice, 3)]);
+        if (kind < 5) {
+            layer[i].shortcut = RC_SHORTCUT_IDENTITY;
+            layer[i].skip = kind < 3 && layer[in].in >= DOWN ? layer[in].in : DOWN + roll(&dice, i - DOWN);
+            read[layer[i].skip] = true;
+        } else if (kind == 5) {
+            layer[i].shortcut = roll(&dice, 2) ? RC_SHORTCUT_PAD_END : RC_SHORTCUT_PAD_BOTH;
+            layer[i].skip = STEM;
+        }
+        layer[i].output = roll(&dice, 10) == 0;
+        layer[i].bias = roll(&dice, 12) == 0;
+        read[in] = true;
+    }
+    rc_net_builder b = rc_net_start(net, "chain", 3, 6, 5);
+    for (int i = 0; i < layers; i++) {
+        layer[i].output = layer[i].output || !read[i];
+        char name[16];
+        snprintf(name, sizeof name, "link_%d", i);
+        add(&b, layer[i], name);
+    }
+    rc_layer pool = rc_part_pool(layers - 1);
+    if (roll(&dice, 2))
+        rc_net_add(&b, &pool);
+    if (rc_net_finish(&b) != RC_OK)
         fail_msg("%s", rc_message());
 }

@@ -4,92 +4,19 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 
-#include "base/rng.h"
 #include "nn/pass_steps.h"
 #include "support/fused_backend.h"
 #include "support/nn_fixture.h"
 #include "support/nn_nets.h"
 
-enum { LOSS = 31, CHAIN_NETS = 48, CHAIN_LAYERS = 12, STEPS = 2 };
+enum { LOSS = 31, CHAIN_NETS = 48, STEPS = 2 };
 
 static fused_counts total;
-
-/* ---- nets of chains --------------------------------------------------------------------------------------------- */
-
-typedef struct dice_rolls {
-    rc_rng rng;
-    uint64_t next;
-} dice_rolls;
-
-static int roll(dice_rolls *dice, int sides)
-{
-    return (int)rc_rng_below(dice->rng, dice->next++, (uint32_t)sides);
-}
-
-static rc_layer link_layer(int in, int c_out, rc_act act)
-{
-    return (rc_layer){.kind = RC_LAYER_CONV,
-                      .in = in,
-                      .k = 3,
-                      .stride = 1,
-                      .pad = 1,
-                      .c_out = c_out,
-                      .act = act,
-                      .bn = {.on = true, .affine = true, .eps = 1e-3f, .momentum = 0.25f}};
-}
-
-static int add_link(rc_net_builder *b, rc_layer layer, int index)
-{
-    snprintf(layer.name, sizeof layer.name, "link_%d", index);
-    if (layer.bn.on)
-        snprintf(layer.bn_name, sizeof layer.bn_name, "bn_%d", index);
-    return rc_net_add(b, &layer);
-}
-
-/* Most layers read the one before. Some add what that reads, or a value from elsewhere; some are outputs, or layers
- * that are no links: with a bias, or without normalisation. */
-static void chain_net(rc_net *net, uint64_t seed)
-{
-    enum { STEM, DOWN, CHANNELS = 4 };
-    dice_rolls dice = {{seed, 7}, 0};
-    static const rc_act acts[] = {RC_ACT_NONE, RC_ACT_RELU, RC_ACT_LEAKY_RELU};
-    rc_layer layer[CHAIN_LAYERS] = {link_layer(RC_NET_INPUT, CHANNELS / 2, acts[roll(&dice, 3)]),
-                                    link_layer(STEM, CHANNELS, acts[roll(&dice, 3)])};
-    int layers = 6 + roll(&dice, CHAIN_LAYERS - 6 + 1);
-    bool read[CHAIN_LAYERS] = {[STEM] = true};
-    layer[DOWN].stride = 2;
-    for (int i = DOWN + 1; i < layers; i++) {
-        int in = roll(&dice, 8) > 0 ? i - 1 : DOWN + roll(&dice, i - DOWN), kind = roll(&dice, 12);
-        layer[i] = link_layer(in, CHANNELS, acts[roll(&dice, 3)]);
-        if (kind < 5) {
-            layer[i].shortcut = RC_SHORTCUT_IDENTITY;
-            layer[i].skip = kind < 3 && layer[in].in >= DOWN ? layer[in].in : DOWN + roll(&dice, i - DOWN);
-            read[layer[i].skip] = true;
-        } else if (kind == 5) {
-            layer[i].shortcut = roll(&dice, 2) ? RC_SHORTCUT_PAD_END : RC_SHORTCUT_PAD_BOTH;
-            layer[i].skip = STEM;
-        }
-        layer[i].output = roll(&dice, 10) == 0;
-        layer[i].bias = roll(&dice, 12) == 0;
-        layer[i].bn.on = roll(&dice, 12) > 0;
-        layer[i].bn.affine = layer[i].bn.on;
-        read[in] = true;
-    }
-    rc_net_builder b = rc_net_start(net, "chain", 3, 6, 5);
-    for (int i = 0; i < layers; i++) {
-        layer[i].output = layer[i].output || !read[i];
-        add_link(&b, layer[i], i);
-    }
-    if (roll(&dice, 2))
-        rc_net_add(&b, &(rc_layer){.name = "pool", .kind = RC_LAYER_AVERAGE_POOL, .in = layers - 1});
-    nn_must(rc_net_finish(&b));
-}
 
 /* ---- comparing -------------------------------------------------------------------------------------------------- */
 
@@ -207,7 +134,7 @@ static void chains(void **state)
     bool light = getenv("RECOLLECT_TEST_LIGHT") != NULL;
     total = (fused_counts){0};
     for (int seed = 0; seed < CHAIN_NETS; seed += light ? 3 : 1) {
-        chain_net(&net, (uint64_t)seed);
+        nn_chain_net(&net, (uint64_t)seed);
         for (int i = 0; i < SETTINGS; i++)
             compare(&net, &settings[i], &kinds[(seed + i) % KINDS]);
     }

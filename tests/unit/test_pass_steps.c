@@ -178,7 +178,7 @@ static void small_net(rc_net *net)
     nn_must(rc_net_finish(&b));
 }
 
-enum { TEST_NETS = 9, NETS = TEST_NETS + 4 };
+enum { CHAIN_NETS = 8, TEST_NETS = 9, NETS = 4 + CHAIN_NETS + TEST_NETS };
 
 static void make_net(int i, rc_net *net)
 {
@@ -187,7 +187,11 @@ static void make_net(int i, rc_net *net)
     case 1: nn_must(rc_net_resnet32_abd(net, 1, 9, 9)); break;
     case 2: nn_must(rc_net_mobilenet_v2(net, 3, 32, 32)); break;
     case 3: nn_must(rc_net_torchvision_resnet18(net, 3, 32, 32)); break;
-    default: assert_non_null(nn_test_net(net, i - 4)); break;
+    default:
+        if (i < 4 + CHAIN_NETS)
+            nn_chain_net(net, (uint64_t)i);
+        else
+            assert_non_null(nn_test_net(net, i - 4 - CHAIN_NETS));
     }
 }
 
