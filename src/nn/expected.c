@@ -29,7 +29,7 @@ rc_moments rc_moments_clipped(rc_moments x, double low, double high)
         return (rc_moments){isnan(deviation) ? deviation : fmin(fmax(x.mean, low), high), deviation};
     double a = (low - x.mean) / deviation, b = (high - x.mean) / deviation;
     /* As deviations from the mean of x, in units of its deviation: limits at a and b. */
-    double inside = a > 0 ? below(-a) - below(-b) : below(b) - below(a);
+    double inside = below(b) - below(a);
     double at_low = isinf(a) ? 0 : a * below(a), at_high = isinf(b) ? 0 : b * below(-b);
     double first = density(a) - density(b) + at_low + at_high;
     double second = inside + moment(a) - moment(b) + (isinf(a) ? 0 : a * at_low) + (isinf(b) ? 0 : b * at_high);
