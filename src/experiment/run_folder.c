@@ -94,7 +94,7 @@ static rc_status check_resumed(const char *path, const char *run, rc_run_folder 
     rc_status status = compare(path, there, folder->identity);
     rc_json_free(folder->identity);
     folder->identity = there;
-    return status;
+    return status == RC_FORMAT ? rc_fail(status, "%s: %s", run, rc_message()) : status;
 }
 
 static rc_status write_config(const rc_config *config, const char *path)
