@@ -1,0 +1,408 @@
+/* An experiment around its cells: lists and folders that are refused, word for word; parts that other processes run,
+ * and what they ran with other lists; what is told while cells run side by side. */
+#include <math.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "base/lease.h"
+#include "base/memory.h"
+#include "support/small_run.h"
+#include "support/succeeds.h"
+
+static small_run run;
+
+static int enter(void **state)
+{
+    int failed = data_enter_folder(state);
+    rc_memory_set_budget(SIZE_MAX); /* a test that failed may have left another */
+    small_run_pictures();
+    return failed;
+}
+
+static void assert_holds(const char *text, const char *piece)
+{
+    if (strstr(text, piece) == NULL)
+        fail_msg("'%s' is not in: %s", piece, text);
+}
+
+static bool is_there(const char *path)
+{
+    return access(path, F_OK) == 0;
+}
+
+/* ---- what is refused -------------------------------------------------------------------------------------------- */
+
+static void lists_are_checked(void **state)
+{
+    (void)state;
+    small_run_start(&run, "out");
+    run.settings.methods = 0;
+    REFUSED(rc_experiment_run(&run.settings), RC_INVALID_ARGUMENT, "no method to run");
+    small_run_start(&run, "out");
+    run.settings.method[2] = run.settings.method[1];
+    run.settings.methods = 3;
+    REFUSED(rc_experiment_run(&run.settings), RC_INVALID_ARGUMENT, "method finetune is listed twice");
+    static const char *const several[] = {"published", "numpy", "seed"};
+    for (int i = 0; i < 3; i++) {
+        small_run_start(&run, "out");
+        small_run_set(&run, "class_order", several[i]);
+        run.settings.orders = 2;
+        run.settings.order[0] = run.settings.order[1] = 2;
+        REFUSED(rc_run_settings_check(&run.settings), RC_INVALID_ARGUMENT, "order 2 is listed twice");
+        run.settings.order[0] = 1;
+        SUCCEEDS(rc_run_settings_check(&run.settings));
+        run.settings.seeds = 3;
+        run.settings.seed[0] = 5;
+        run.settings.seed[1] = run.settings.seed[2] = 12345678901234u;
+        REFUSED(rc_run_settings_check(&run.settings), RC_INVALID_ARGUMENT, "seed 12345678901234 is listed twice");
+    }
+    run.settings.seeds = 0;
+    small_run_set(&run, "class_order", "natural");
+    REFUSED(rc_experiment_run(&run.settings), RC_INVALID_ARGUMENT,
+            "class_order is 'natural', so that all 2 orders would be the same: published, numpy and seed have several");
+    run.settings.orders = 1;
+    SUCCEEDS(rc_run_settings_check(&run.settings));
+    small_run_set(&run, "epochs", "1");
+    small_run_set(&run, "refine_epochs", "1");
+    REFUSED(rc_experiment_run(&run.settings), RC_INVALID_ARGUMENT, "refine_epochs is 1, expected 0 to 0");
+    assert_false(is_there("out"));
+}
+
+static void folders_are_looked_at_first(void **state)
+{
+    (void)state;
+    char name[400], message[1200];
+    data_write_text("many/summary.json", "{}");
+    small_run_start_one(&run, "many", "finetune");
+    run.settings.seeds = 1;
+    run.settings.seed[0] = 4;
+    REFUSED(
+        rc_experiment_run(&run.settings), RC_INVALID_ARGUMENT,
+        "many holds runs already: the setting 'resume' goes on with them and adds others, another setting 'out' leaves "
+        "them alone");
+    data_write_text("one/run.json", "{}");
+    run.settings.out = "one";
+    for (int resume = 0; resume < 2; resume++) {
+        run.settings.resume = resume;
+        REFUSED(rc_experiment_run(&run.settings), RC_INVALID_ARGUMENT,
+                "one holds a run of one order: lists of orders or seeds take another setting 'out'");
+    }
+    memset(name, 'x', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    small_run_start_one(&run, name, "finetune");
+    snprintf(
+        message, sizeof message,
+        "cannot make the folder '%s': File name too long. What was saved before is intact: once there is room to write "
+        "in %s, the setting 'resume' goes on",
+        name, name);
+    REFUSED(rc_experiment_run(&run.settings), RC_IO, message);
+    data_write_text("file", "");
+    small_run_start_one(&run, "file", "finetune");
+    assert_int_equal(rc_experiment_run(&run.settings), RC_INVALID_ARGUMENT);
+    data_assert_message("'file'");
+}
+
+/* A run that goes on says that nothing is lost. */
+static void without_data_or_backend_a_run_is_as_it_was(void **state)
+{
+    (void)state;
+    char alone[RC_MESSAGE_SIZE], message[2 * RC_MESSAGE_SIZE];
+    for (int resume = 0; resume < 2; resume++) {
+        small_run_start_one(&run, "out", "finetune");
+        run.settings.resume = resume;
+        run.settings.backend = "abacus";
+        if (resume) {
+            snprintf(message, sizeof message, "%s. The run in out is as it was", alone);
+            REFUSED(rc_experiment_run(&run.settings), RC_INVALID_ARGUMENT, message);
+        }
+        assert_int_equal(rc_experiment_run(&run.settings), RC_INVALID_ARGUMENT);
+        snprintf(alone, sizeof alone, "%s", rc_message());
+    }
+    for (int resume = 0; resume < 2; resume++) {
+        small_run_start_one(&run, "out", "finetune");
+        small_run_set(&run, "data", "nowhere");
+        run.settings.resume = resume;
+        if (resume) {
+            snprintf(
+                message, sizeof message,
+                "%s. The run in out is as it was: the setting 'resume' goes on once the data is there (the setting "
+                "'data' if it lies elsewhere now)",
+                alone);
+            assert_int_not_equal(rc_experiment_run(&run.settings), RC_OK);
+            assert_memory_equal(rc_message(), message, strlen(message));
+        }
+        assert_int_not_equal(rc_experiment_run(&run.settings), RC_OK);
+        snprintf(alone, sizeof alone, "%.*s", (int)strcspn(rc_message(), "\n"), rc_message());
+    }
+    assert_false(is_there("out"));
+}
+
+/* Before anything is made. The first task and the last one of each method are counted. */
+static void too_little_memory_is_told_before_anything_is_made(void **state)
+{
+    (void)state;
+    small_run_start(&run, "out");
+    small_run_set(&run, "generator_width", "512");
+    rc_memory_set_budget(rc_bytes_allocated() + 8000000);
+    assert_int_equal(rc_experiment_run(&run.settings), RC_OUT_OF_MEMORY);
+    assert_memory_equal(rc_message(), "the run would take ", 19);
+    assert_holds(rc_message(), "generator-small of width 512");
+    rc_memory_set_budget(rc_bytes_allocated() + 1500000);
+    assert_int_equal(rc_experiment_run(&run.settings), RC_OUT_OF_MEMORY);
+    rc_memory_set_budget(SIZE_MAX);
+    assert_memory_equal(rc_message(), "the run would take ", 19);
+    assert_null(strstr(rc_message(), "generator"));
+    assert_false(is_there("out"));
+}
+
+/* ---- parts of a grid -------------------------------------------------------------------------------------------- */
+
+/* Fine-tuning on orders from the first to the last. */
+static void start_orders(const char *out, int first, int last)
+{
+    small_run_start_one(&run, out, "finetune");
+    run.log.log.level = run.settings.watch.log.level = RC_LOG_INFO;
+    while (first <= last)
+        run.settings.order[run.settings.orders++] = first++;
+}
+
+/* The rows of summary.json: "order-0/finetune done" and so on. */
+static void assert_summary(const char *folder, const char *expected)
+{
+    static page found;
+    char path[64];
+    rc_json *json;
+    const rc_json *methods, *runs, *row = NULL;
+    found = (page){.used = 0};
+    snprintf(path, sizeof path, "%s/summary.json", folder);
+    SUCCEEDS(rc_json_load(path, 1 << 20, &json));
+    SUCCEEDS(rc_json_get_array(json, "methods", &methods));
+    SUCCEEDS(rc_json_get_array(rc_json_next(methods, NULL), "runs", &runs));
+    while ((row = rc_json_next(runs, row)) != NULL) {
+        char line[128];
+        snprintf(line, sizeof line, "%s %s", rc_json_string(rc_json_member(row, "path")),
+                 rc_json_string(rc_json_member(row, "state")));
+        page_add_line(&found, line);
+    }
+    rc_json_free(json);
+    assert_string_equal(found.text, expected);
+}
+
+static void each_part_runs_its_orders(void **state)
+{
+    (void)state;
+    start_orders("out", 0, 2);
+    run.settings.shards = 2;
+    run.settings.shard = 2;
+    small_run_do(&run);
+    assert_true(is_there("out/order-1/finetune/task-2.safetensors"));
+    assert_false(is_there("out/order-0/first-task") || is_there("out/order-0/finetune") ||
+                 is_there("out/order-2/finetune"));
+    assert_holds(run.results.text, "\norder 1\naccuracy in %");
+    assert_null(strstr(run.results.text, "order 0"));
+    assert_holds(run.results.text, "    1/3 ");
+    assert_summary("out", "order-0/finetune stopped\norder-1/finetune done\norder-2/finetune stopped\n");
+    start_orders("out", 0, 2);
+    run.settings.shards = 2;
+    run.settings.shard = 1;
+    run.settings.resume = true;
+    small_run_do(&run);
+    assert_holds(run.results.text, "order 2, Fine-tuning, task 2 of 2: ");
+    assert_holds(run.results.text, "    3/3 ");
+    assert_null(strstr(run.results.text, "\norder 1\n"));
+    assert_null(strstr(run.log.text, "note:"));
+    assert_summary("out", "order-0/finetune done\norder-1/finetune done\norder-2/finetune done\n");
+    start_orders("out", 2, 3);
+    run.settings.resume = true;
+    small_run_do(&run);
+    assert_holds(run.log.text, "note: out/order-3 holds no run to go on with, so one begins there\n");
+    assert_null(strstr(run.log.text, "order-2"));
+    assert_null(strstr(run.results.text, "order 2, "));
+}
+
+static void share(void)
+{
+    run.settings.lease_seconds = 60;
+    run.settings.resume = true;
+}
+
+/* Processes with other lists share the folder: the summary has what all of them have done. */
+static void one_summary_covers_what_others_have_run(void **state)
+{
+    (void)state;
+    start_orders("out", 2, 2);
+    share();
+    small_run_do(&run);
+    assert_summary("out", "order-2/finetune done\n");
+    start_orders("out", 11, 11);
+    share();
+    small_run_do(&run);
+    assert_false(is_there("out/order-11/finetune.lease"));
+    assert_null(strstr(run.log.text, "note:"));
+    assert_summary("out", "order-11/finetune done\norder-2/finetune done\n");
+    assert_holds(run.results.text, "    2/2 ");
+    /* Other settings, other names and unfinished ones do not count. */
+    start_orders("other", 5, 5);
+    small_run_set(&run, "seed", "3");
+    share();
+    small_run_do(&run);
+    assert_int_equal(rename("other/order-5", "out/order-5"), 0);
+    assert_int_equal(mkdir("out/order-6", 0777), 0);
+    assert_int_equal(mkdir("out/order-06", 0777), 0);
+    assert_int_equal(mkdir("out/order-7-seed-1", 0777), 0);
+    assert_int_equal(symlink("order-2", "out/order-02"), 0);
+    assert_int_equal(symlink("order-2", "out/orders-2"), 0);
+    start_orders("out", 1, 1);
+    run.settings.stop_after = 1;
+    share();
+    small_run_do(&run);
+    start_orders("out", 3, 3);
+    share();
+    small_run_do(&run);
+    assert_summary("out",
+                   "order-3/finetune done\norder-1/finetune stopped\norder-2/finetune done\norder-11/finetune done\n");
+    assert_holds(run.results.text, "    3/4 ");
+    /* Seeds are others than orders. */
+    start_orders("seeds", 1, 0);
+    run.settings.seeds = 1;
+    run.settings.seed[0] = 20;
+    share();
+    small_run_do(&run);
+    run.settings.seed[0] = 3;
+    small_run_do(&run);
+    assert_summary("seeds", "seed-3/finetune done\nseed-20/finetune done\n");
+    start_orders("both", 2, 2);
+    run.settings.seeds = 1;
+    run.settings.seed[0] = 20;
+    share();
+    small_run_do(&run);
+    run.settings.seed[0] = 3;
+    small_run_do(&run);
+    run.settings.order[0] = 1;
+    small_run_do(&run);
+    assert_summary("both",
+                   "order-1-seed-3/finetune done\norder-2-seed-3/finetune done\norder-2-seed-20/finetune done\n");
+}
+
+/* ---- leases ----------------------------------------------------------------------------------------------------- */
+
+static rc_lease *held;
+
+static void give_back(small_run *r, const recollect_progress *p)
+{
+    (void)r;
+    (void)p;
+    rc_lease_release(held);
+    held = NULL;
+}
+
+/* While another has the first method this process runs the second, and takes the first when it is given back. */
+static void a_cell_that_another_has_is_waited_for(void **state)
+{
+    (void)state;
+    rc_lease_sight sight = {.since = 0};
+    small_run_start(&run, "out");
+    run.settings.stop_after = 1;
+    share();
+    small_run_do(&run);
+    SUCCEEDS(rc_lease_try("out/cwd.lease", 60, &sight, &held));
+    assert_non_null(held);
+    small_run_start(&run, "out");
+    run.seen = give_back;
+    share();
+    run.settings.lease_seconds = 0.5;
+    small_run_do(&run);
+    const char *second = strstr(run.results.text, "Fine-tuning, task 2 of 2"),
+               *first = strstr(run.results.text, "CwD, task 2 of 2");
+    assert_true(first != NULL && second != NULL && second < first);
+    assert_false(is_there("out/cwd.lease"));
+}
+
+/* ---- side by side ----------------------------------------------------------------------------------------------- */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t first; /* that has told something */
+    int threads;     /* that have */
+} meeting = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void count_threads(small_run *r, const recollect_progress *p)
+{
+    (void)r;
+    (void)p;
+    pthread_mutex_lock(&meeting.lock);
+    if (meeting.threads == 0) {
+        meeting.first = pthread_self();
+        meeting.threads = 1;
+    } else if (!pthread_equal(meeting.first, pthread_self())) {
+        meeting.threads = 2;
+        pthread_cond_broadcast(&meeting.changed);
+    }
+    pthread_mutex_unlock(&meeting.lock);
+}
+
+/* The first thread waits where it is until the second has told something, too. Gives up after a while, and the test
+ * fails. */
+static bool wait_for_the_second(void *user)
+{
+    struct timespec until;
+    (void)user;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += 60;
+    pthread_mutex_lock(&meeting.lock);
+    for (int error = 0; meeting.threads == 1 && pthread_equal(meeting.first, pthread_self()) && error == 0;)
+        error = pthread_cond_timedwait(&meeting.changed, &meeting.lock, &until);
+    pthread_mutex_unlock(&meeting.lock);
+    return false;
+}
+
+static void cells_side_by_side_share_a_line(void **state)
+{
+    (void)state;
+    small_run_start_one(&run, "out", "finetune");
+    run.settings.orders = 2;
+    run.settings.order[1] = 1;
+    run.settings.jobs = run.settings.threads = 2;
+    run.settings.watch.cancelled = wait_for_the_second;
+    run.seen = count_threads;
+    meeting.threads = 0;
+    small_run_do(&run);
+    assert_holds(run.progress.text,
+                 "order 0, All methods 1/2 training 1/2 | order 1, All methods 1/2 training 1/2:  0 0/0 0/0\n");
+    /* The last step of a stage is told alone. */
+    for (int order = 0; order < 2; order++) {
+        char line[96];
+        snprintf(line, sizeof line, "order %d, Fine-tuning, task 2 of 2: training 2 4/4 1/2\n", order);
+        assert_holds(run.progress.text, line);
+        snprintf(line, sizeof line, "order %d, All methods, task 1 of 2: estimation 1 2/2 0/0\n", order);
+        assert_holds(run.progress.text, line);
+    }
+}
+
+int main(void)
+{
+#define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, enter, data_leave_folder)
+    const struct CMUnitTest tests[] = {
+        IN_FOLDER(lists_are_checked),
+        IN_FOLDER(folders_are_looked_at_first),
+        IN_FOLDER(without_data_or_backend_a_run_is_as_it_was),
+        IN_FOLDER(too_little_memory_is_told_before_anything_is_made),
+        IN_FOLDER(each_part_runs_its_orders),
+        IN_FOLDER(one_summary_covers_what_others_have_run),
+        IN_FOLDER(a_cell_that_another_has_is_waited_for),
+        IN_FOLDER(cells_side_by_side_share_a_line),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
