@@ -103,7 +103,7 @@ static rc_status push_node(rc_pickle *p, const rc_pickle_node *value)
     return push(p, (uint32_t)p->nodes.used++);
 }
 
-/* The value `depth` below the top; 0 if there is none. */
+/* The value `depth` below the top; 0, which is None, if there is none. */
 static uint32_t peek(const rc_pickle *p, size_t depth)
 {
     return depth < p->stack.used ? ((uint32_t *)p->stack.data)[p->stack.used - 1 - depth] : 0;
@@ -364,7 +364,7 @@ static rc_status name_storage(rc_pickle *p)
 {
     const rc_pickle_node *id = peek_node(p, 0), *word = rc_pickle_element(p, id, 0), *key = rc_pickle_element(p, id, 2);
     const rc_pickle_node *elements = rc_pickle_element(p, id, 4);
-    if (p->stack.used < 1 || id->kind != RC_PICKLE_TUPLE || word->kind != RC_PICKLE_STRING ||
+    if (id->kind != RC_PICKLE_TUPLE || word->kind != RC_PICKLE_STRING ||
         !rc_pickle_is_text(word->text, word->length, "storage") || key->kind != RC_PICKLE_STRING ||
         elements->kind != RC_PICKLE_INTEGER || elements->integer < 0)
         return damaged(p, "a name of something that is no storage of numbers");
@@ -403,7 +403,7 @@ static rc_status make_of_arguments(rc_pickle *p, int64_t which, const rc_pickle_
 static rc_status reduce(rc_pickle *p)
 {
     const rc_pickle_node *what = peek_node(p, 1), *arguments = peek_node(p, 0);
-    if (p->stack.used < 2 || what->kind != RC_PICKLE_FUNCTION || arguments->kind != RC_PICKLE_TUPLE)
+    if (what->kind != RC_PICKLE_FUNCTION || arguments->kind != RC_PICKLE_TUPLE)
         return damaged(p, "a call of something that is no function");
     rc_pickle_node result = {.kind = RC_PICKLE_NONE};
     if (what->integer == RECONSTRUCT && is_function(rc_pickle_element(p, arguments, 0), NDARRAY)) {
@@ -433,12 +433,11 @@ static rc_status build(rc_pickle *p)
 {
     rc_pickle_node *target = peek_node(p, 1);
     const rc_pickle_node *state = peek_node(p, 0);
-    if (p->stack.used >= 2 && target->kind == RC_PICKLE_DICTIONARY && state->kind == RC_PICKLE_DICTIONARY) {
+    if (target->kind == RC_PICKLE_DICTIONARY && state->kind == RC_PICKLE_DICTIONARY) {
         p->stack.used--;
         return RC_OK;
     }
-    if (p->stack.used < 2 || state->kind != RC_PICKLE_TUPLE ||
-        (target->kind != RC_PICKLE_ARRAY && target->kind != RC_PICKLE_TYPE))
+    if (state->kind != RC_PICKLE_TUPLE || (target->kind != RC_PICKLE_ARRAY && target->kind != RC_PICKLE_TYPE))
         return damaged(p, "a state for something that takes none");
     if (target->kind == RC_PICKLE_ARRAY) {
         const rc_pickle_node *shape = rc_pickle_element(p, state, 1), *bytes = rc_pickle_element(p, state, 4),
