@@ -655,14 +655,18 @@ static void tiny_imagenet_is_told(void **state)
     picture("t/val/n2/z.ppm", 40);
     assert_int_equal(link("t/val/n2/z.ppm", "t/train/n2/images/z.ppm"), 0);
     assert_int_equal(symlink("../../../val/n2", "t/train/n2/images/more"), 0);
+    picture("far/1/w.ppm", 50);
+    picture("far/2/w.ppm", 51);
+    assert_int_equal(symlink("../../../../far/1", "t/train/n1/images/away"), 0);
+    assert_int_equal(symlink("../../../far/2", "t/val/n1/away"), 0);
     TOLD("t", &small,
-         "log: 3 training and 3 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
+         "log: 4 training and 4 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
          "warning: left out: t/train/n2/images/more (a link to a folder whose pictures are read anyway)\n"
          "warning: left out: t/train/n2/images/z.ppm (a test image, too, which is not trained on)\n"
          "warning: left out in all: 2 (folders that are read anyway: 1, training images that are test images: 1)\n"
          "tiny-imagenet tiny-imagenet 4x4x3 'n2' 'n1'\n"
-         "train: 20=0 10=1 11=1\n"
-         "test: 40=0 30=1 31=1\n"
+         "train: 20=0 10=1 11=1 50=1\n"
+         "test: 40=0 30=1 31=1 51=1\n"
          "seen 0 0x0, broken 0, left out 2, no pictures 0");
     told_is_right();
 }

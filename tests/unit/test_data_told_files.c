@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <cmocka.h>
 
@@ -152,6 +153,82 @@ static void idx_files_are_told(void **state)
                    files[i].bytes, files[i].size);
         told_at(1000 + (int)i, "m", NULL, files[i].words);
     }
+    told_is_right();
+}
+
+/* Labels with the sum `wanted`: an even label may become the odd one above it, and sums are linear in that. */
+static void forge_labels(uint8_t *labels, uInt count, uint32_t wanted)
+{
+    enum { CHANGES = 48, APART = 20 };
+    uint32_t sum = (uint32_t)crc32(0, labels, count), row[32] = {0};
+    uint64_t made_of[32] = {0}, chosen = 0;
+    for (int i = 0; i < CHANGES; i++) {
+        labels[APART * i] ^= 1;
+        uint32_t change = (uint32_t)crc32(0, labels, count) ^ sum;
+        uint64_t changes = (uint64_t)1 << i;
+        labels[APART * i] ^= 1;
+        for (int bit = 31; bit >= 0 && change != 0; bit--) {
+            if ((change >> bit & 1) == 0)
+                continue;
+            if (row[bit] == 0) {
+                row[bit] = change;
+                made_of[bit] = changes;
+                break;
+            }
+            change ^= row[bit];
+            changes ^= made_of[bit];
+        }
+    }
+    uint32_t left = sum ^ wanted;
+    for (int bit = 31; bit >= 0; bit--)
+        if ((left >> bit & 1) != 0) {
+            left ^= row[bit];
+            chosen ^= made_of[bit];
+        }
+    assert_int_equal(left, 0);
+    for (int i = 0; i < CHANGES; i++)
+        labels[APART * i] ^= (uint8_t)(chosen >> i & 1);
+}
+
+/* Fashion-MNIST has MNIST's files; the sum of its test labels tells it. */
+static void fashion_is_told_by_its_labels(void **state)
+{
+    (void)state;
+    enum { COUNT = 10000, SIDE = 28 };
+    data_bytes images = data_idx_images(0, SIDE, SIDE), labels = data_idx_labels(COUNT, 10);
+    uint8_t *zeros = calloc(COUNT, (size_t)SIDE * SIDE);
+    assert_non_null(zeros);
+    data_add(&images, zeros, (size_t)COUNT * SIDE * SIDE);
+    free(zeros);
+    images.data[6] = COUNT >> 8;
+    images.data[7] = COUNT & 255;
+    forge_labels(labels.data + 8, COUNT, 0x242BC73F);
+    put_idx("train", 11, SIDE, SIDE);
+    data_write("m/t10k-images-idx3-ubyte", images.data, images.size);
+    data_write("m/t10k-labels-idx1-ubyte", labels.data, labels.size);
+    TOLD("m", NULL,
+         "idx fashion-mnist 28x28x1 'T-shirt/top' 'Trouser' 'Pullover' 'Dress' 'Coat' 'Sandal' 'Shirt' 'Sneaker' 'Bag' "
+         "'Ankle boot'\n"
+         "train: 0=0 1=1 2=2 3=0 4=1 5=2 6=0 7=1 8=2 9=0 10=1\n"
+         "test: 0=1 0=1 0=2 0=3 0=4 0=5 0=6 0=7 0=8 0=9 0=0 0=1 of 10000\n"
+         "seen 11 28x28 same, broken 0, left out 0, no pictures 0");
+    data_bytes more = data_idx_labels(11, 11);
+    bytes_at("m/train-labels-idx1-ubyte", more);
+    TOLD("m", NULL,
+         "idx fashion-mnist 28x28x1 'T-shirt/top' 'Trouser' 'Pullover' 'Dress' 'Coat' 'Sandal' 'Shirt' 'Sneaker' 'Bag' "
+         "'Ankle boot' '10'\n"
+         "train: 0=0 1=1 2=2 3=3 4=4 5=5 6=6 7=7 8=8 9=9 10=10\n"
+         "test: 0=1 0=1 0=2 0=3 0=4 0=5 0=6 0=7 0=8 0=9 0=0 0=1 of 10000\n"
+         "seen 11 28x28 same, broken 0, left out 0, no pictures 0");
+    labels.data[8] ^= 1;
+    data_write("m/t10k-labels-idx1-ubyte", labels.data, labels.size);
+    TOLD("m", NULL,
+         "idx idx 28x28x1 '0' '1' '2' '3' '4' '5' '6' '7' '8' '9' '10'\n"
+         "train: 0=0 1=1 2=2 3=3 4=4 5=5 6=6 7=7 8=8 9=9 10=10\n"
+         "test: 0=0 0=1 0=2 0=3 0=4 0=5 0=6 0=7 0=8 0=9 0=0 0=1 of 10000\n"
+         "seen 11 28x28 same, broken 0, left out 0, no pictures 0");
+    free(images.data);
+    free(labels.data);
     told_is_right();
 }
 
@@ -429,9 +506,13 @@ int main(void)
 {
 #define IN_FOLDER(test) cmocka_unit_test_setup_teardown(test, data_enter_folder, data_leave_folder)
     const struct CMUnitTest tests[] = {
-        IN_FOLDER(idx_is_told),          IN_FOLDER(idx_files_are_told),
-        IN_FOLDER(cifar_is_told),        IN_FOLDER(pickles_and_archives_are_told),
-        IN_FOLDER(settings_are_checked), IN_FOLDER(usual_places_are_known),
+        IN_FOLDER(idx_is_told),
+        IN_FOLDER(idx_files_are_told),
+        IN_FOLDER(fashion_is_told_by_its_labels),
+        IN_FOLDER(cifar_is_told),
+        IN_FOLDER(pickles_and_archives_are_told),
+        IN_FOLDER(settings_are_checked),
+        IN_FOLDER(usual_places_are_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
