@@ -263,15 +263,16 @@ static int next_cell(grid *g)
     }
 }
 
-/* What cannot begin any more, because cell `first` has failed. */
+/* What cannot begin any more, because cell `first` has failed or was stopped, which it says itself. */
 static void give_up_after(grid *g, int first)
 {
     const rc_cell *cell = g->settings->cell;
     char text[RC_MESSAGE_SIZE];
     for (int i = 0; i < g->settings->cells; i++)
         if (g->state[i] == RC_CELL_WAITS && cell[i].first == &cell[first] && cell[i].results.done == 0) {
+            bool stopped = g->end[first].status == RC_CANCELLED;
             snprintf(text, sizeof text, "not begun: its first task failed (%.700s)", cell[first].path);
-            keep_end(g, i, g->end[first].status, text);
+            keep_end(g, i, g->end[first].status, stopped ? "" : text);
         }
 }
 
