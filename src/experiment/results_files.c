@@ -1,6 +1,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/file.h"
 #include "experiment/results.h"
@@ -8,35 +9,29 @@
 
 /* ---- CSV ----------------------------------------------------------------------------------------------------- */
 
-static rc_status append(rc_file_writer *writer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Nobody looks at the status of a piece: the first failure sticks, and the commit returns it. */
+static void append(rc_file_writer *writer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-static rc_status append(rc_file_writer *writer, const char *format, ...)
+static void append(rc_file_writer *writer, const char *format, ...)
 {
     char text[512];
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(text, sizeof text, format, arguments);
+    vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    if (length < 0 || (size_t)length >= sizeof text)
-        return rc_fail(RC_INTERNAL, "a line of a table is too long");
-    return rc_file_writer_append(writer, text, (size_t)length);
-}
-
-static rc_status finish(rc_file_writer *writer, rc_status status)
-{
-    if (status == RC_OK)
-        return rc_file_writer_commit(writer);
-    rc_file_writer_abort(writer);
-    return status;
+    (void)rc_file_writer_append(writer, text, strlen(text));
 }
 
 /* A number of a table; nothing where there is none. */
-static rc_status append_number(rc_file_writer *writer, double value)
+static void append_number(rc_file_writer *writer, double value)
 {
-    return isfinite(value) ? append(writer, ",%.6g", value) : append(writer, ",");
+    if (isfinite(value))
+        append(writer, ",%.6g", value);
+    else
+        append(writer, ",");
 }
 
-static rc_status write_task(const rc_results *r, int task, rc_file_writer *writer)
+static void write_task(const rc_results *r, int task, rc_file_writer *writer)
 {
     const rc_task_result *t = &r->task[task];
     const double value[] = {t->accuracy,
@@ -48,105 +43,107 @@ static rc_status write_task(const rc_results *r, int task, rc_file_writer *write
                             rc_backward_transfer(r->matrix, r->tasks, task + 1),
                             t->old_norm,
                             t->new_norm};
-    RC_TRY(append(writer, "\n%d,%d", task + 1, t->classes));
+    append(writer, "\n%d,%d", task + 1, t->classes);
     for (size_t i = 0; i < sizeof value / sizeof *value; i++)
-        RC_TRY(append_number(writer, value[i]));
-    RC_TRY(append(writer, ",%zu,%zu,%zu", t->stored.images, t->stored.model, t->stored.statistics));
+        append_number(writer, value[i]);
+    append(writer, ",%zu,%zu,%zu", t->stored.images, t->stored.model, t->stored.statistics);
     for (int i = 0; i < RC_STAGE_COUNT; i++)
-        RC_TRY(append(writer, ",%.3f", t->wall[i]));
-    RC_TRY(append(writer, ",%.3f", t->evaluation_seconds));
+        append(writer, ",%.3f", t->wall[i]);
+    append(writer, ",%.3f", t->evaluation_seconds);
     for (int j = 0; j < r->tasks; j++)
-        RC_TRY(append_number(writer, r->matrix[task * r->tasks + j]));
-    return RC_OK;
+        append_number(writer, r->matrix[task * r->tasks + j]);
 }
 
-static rc_status write_tasks(const rc_results *r, rc_file_writer *writer)
+static void write_tasks(const rc_results *r, rc_file_writer *writer)
 {
-    RC_TRY(append(writer, "task,classes,accuracy,mean_accuracy,top5,old_accuracy,new_accuracy,forgetting,"
-                          "backward_transfer,old_norm,new_norm,stored_images,stored_generative_model,"
-                          "stored_statistics"));
+    append(writer, "task,classes,accuracy,mean_accuracy,top5,old_accuracy,new_accuracy,forgetting,"
+                   "backward_transfer,old_norm,new_norm,stored_images,stored_generative_model,"
+                   "stored_statistics");
     for (int i = 0; i < RC_STAGE_COUNT; i++)
-        RC_TRY(append(writer, ",%s_seconds", rc_stage_name((rc_stage)i)));
-    RC_TRY(append(writer, ",evaluation_seconds"));
+        append(writer, ",%s_seconds", rc_stage_name((rc_stage)i));
+    append(writer, ",evaluation_seconds");
     for (int j = 0; j < r->tasks; j++)
-        RC_TRY(append(writer, ",task_%d", j + 1));
+        append(writer, ",task_%d", j + 1);
     for (int task = 0; task < r->done; task++)
-        RC_TRY(write_task(r, task, writer));
-    return append(writer, "\n");
+        write_task(r, task, writer);
+    append(writer, "\n");
 }
 
 rc_status rc_results_write_csv(const rc_results *results, const char *path)
 {
     rc_file_writer *writer;
     RC_TRY(rc_file_writer_open(path, &writer));
-    return finish(writer, write_tasks(results, writer));
+    write_tasks(results, writer);
+    return rc_file_writer_commit(writer);
 }
 
 /* A name inside quotes, its own quotes doubled. */
-static rc_status append_name(rc_file_writer *writer, const char *name)
+static void append_name(rc_file_writer *writer, const char *name)
 {
-    RC_TRY(rc_file_writer_append(writer, "\"", 1));
+    append(writer, "\"");
     for (const char *p = name; *p != '\0'; p++)
-        RC_TRY(rc_file_writer_append(writer, *p == '"' ? "\"\"" : p, *p == '"' ? 2 : 1));
-    return rc_file_writer_append(writer, "\"", 1);
+        (void)rc_file_writer_append(writer, *p == '"' ? "\"\"" : p, *p == '"' ? 2 : 1);
+    append(writer, "\"");
 }
 
-static rc_status write_classes(const rc_results *r, char *const *class_name, rc_file_writer *writer)
+static void write_classes(const rc_results *r, char *const *class_name, rc_file_writer *writer)
 {
-    RC_TRY(append(writer, "class,name,task,accuracy,top5,head_norm"));
+    append(writer, "class,name,task,accuracy,top5,head_norm");
     for (int task = 0; task < r->done; task++)
         for (int k = rc_results_first(r, task); k < r->task_end[task]; k++) {
-            RC_TRY(append(writer, "\n%d,", k));
-            RC_TRY(append_name(writer, class_name[k]));
-            RC_TRY(append(writer, ",%d", task + 1));
-            RC_TRY(append_number(writer, r->class_accuracy[k]));
-            RC_TRY(append_number(writer, r->class_top5[k]));
-            RC_TRY(append_number(writer, r->head_norm[k]));
+            append(writer, "\n%d,", k);
+            append_name(writer, class_name[k]);
+            append(writer, ",%d", task + 1);
+            append_number(writer, r->class_accuracy[k]);
+            append_number(writer, r->class_top5[k]);
+            append_number(writer, r->head_norm[k]);
         }
-    return append(writer, "\n");
+    append(writer, "\n");
 }
 
 rc_status rc_results_write_classes(const rc_results *results, char *const *class_name, const char *path)
 {
     rc_file_writer *writer;
     RC_TRY(rc_file_writer_open(path, &writer));
-    return finish(writer, write_classes(results, class_name, writer));
+    write_classes(results, class_name, writer);
+    return rc_file_writer_commit(writer);
 }
 
 /* In place of a matrix that nobody could open: a line for every cell that is not 0. */
-static rc_status write_cells(const rc_evaluation *e, char *const *class_name, rc_file_writer *writer)
+static void write_cells(const rc_evaluation *e, char *const *class_name, rc_file_writer *writer)
 {
-    RC_TRY(append(writer, "true,predicted,images\n"));
+    append(writer, "true,predicted,images\n");
     for (int i = 0; i < e->classes; i++)
         for (int k = 0; k < e->classes; k++) {
             int images = e->confusion[rc_confusion_at(e->classes, i, k)];
             if (images == 0)
                 continue;
-            RC_TRY(append_name(writer, class_name[i]));
-            RC_TRY(append(writer, ","));
-            RC_TRY(append_name(writer, class_name[k]));
-            RC_TRY(append(writer, ",%d\n", images));
+            append_name(writer, class_name[i]);
+            append(writer, ",");
+            append_name(writer, class_name[k]);
+            append(writer, ",%d\n", images);
         }
-    return RC_OK;
 }
 
-static rc_status write_confusion(const rc_results *r, char *const *class_name, rc_file_writer *writer)
+static void write_confusion(const rc_results *r, char *const *class_name, rc_file_writer *writer)
 {
     int classes = r->last.classes;
-    if (classes > RC_WHOLE_CONFUSION)
-        return write_cells(&r->last, class_name, writer);
-    RC_TRY(append(writer, "true\\predicted"));
+    if (classes > RC_WHOLE_CONFUSION) {
+        write_cells(&r->last, class_name, writer);
+        return;
+    }
+    append(writer, "true\\predicted");
     for (int k = 0; k < classes; k++) {
-        RC_TRY(append(writer, ","));
-        RC_TRY(append_name(writer, class_name[k]));
+        append(writer, ",");
+        append_name(writer, class_name[k]);
     }
     for (int i = 0; i < classes; i++) {
-        RC_TRY(append(writer, "\n"));
-        RC_TRY(append_name(writer, class_name[i]));
+        append(writer, "\n");
+        append_name(writer, class_name[i]);
         for (int k = 0; k < classes; k++)
-            RC_TRY(append(writer, ",%d", (int)r->last.confusion[rc_confusion_at(classes, i, k)]));
+            append(writer, ",%d", (int)r->last.confusion[rc_confusion_at(classes, i, k)]);
     }
-    return append(writer, "\n");
+    append(writer, "\n");
 }
 
 rc_status rc_results_write_confusion(const rc_results *results, char *const *class_name, const char *path)
@@ -155,7 +152,8 @@ rc_status rc_results_write_confusion(const rc_results *results, char *const *cla
         return RC_OK;
     rc_file_writer *writer;
     RC_TRY(rc_file_writer_open(path, &writer));
-    return finish(writer, write_confusion(results, class_name, writer));
+    write_confusion(results, class_name, writer);
+    return rc_file_writer_commit(writer);
 }
 
 /* ---- all of them --------------------------------------------------------------------------------------------- */
@@ -168,8 +166,10 @@ static rc_status write_report(const rc_results *r, const rc_results_origin *orig
     rc_status status = rc_json_get_string(origin->identity, "version", &version);
     if (status == RC_OK)
         status = rc_json_get_string(origin->identity, "command_line", &command);
-    if (status != RC_OK)
-        return finish(writer, status);
+    if (status != RC_OK) {
+        rc_file_writer_abort(writer);
+        return status;
+    }
     char seed[64];
     snprintf(seed, sizeof seed, "seed %llu, recollect %s", (unsigned long long)origin->seed, version);
     rc_file_writer_line(writer, command);
