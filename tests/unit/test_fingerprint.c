@@ -71,6 +71,22 @@ static void assert_differs(const world *changed, const char *what)
     assert_string_equal(rc_message(), message);
 }
 
+/* Folders of runs hold these numbers: they stay as they are. */
+static void the_hash_of_data_stays_as_it_is(void **state)
+{
+    (void)state;
+    static world w;
+    char text[RC_HASH_SIZE];
+    make_world(&w);
+    w.data.h = 1;
+    w.data.w = 2;
+    w.data.c = 3;
+    rc_data_hash(&w.data, text);
+    assert_string_equal(text, "105c1551b9ee48cf");
+    rc_hash_text(rc_hash_bytes(RC_HASH_START, "nine bytes", 9), text);
+    assert_string_equal(text, "ddc66c211ea14194");
+}
+
 static void every_part_of_the_data_counts(void **state)
 {
     (void)state;
@@ -185,6 +201,7 @@ static void what_differs_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_hash_of_data_stays_as_it_is),
         cmocka_unit_test(every_part_of_the_data_counts),
         cmocka_unit_test(order_tasks_and_method_count),
         cmocka_unit_test(every_setting_counts_but_where_the_data_lies),

@@ -172,6 +172,31 @@ static void json_comes_back(void **state)
     rc_free(NULL, text);
 }
 
+/* A commit that there is room for, and one that is a byte longer. */
+static void a_commit_that_is_too_long_is_forgotten(void **state)
+{
+    (void)state;
+    rc_results r, back;
+    char *text;
+    run_tasks(&r, 2);
+    memset(r.task[0].commit, 'c', sizeof r.task[0].commit - 1);
+    text = text_of(&r, false);
+    for (int over = 0; over < 2; over++) {
+        char changed[1 << 14];
+        char *at = strstr(text, "ccc");
+        snprintf(changed, sizeof changed, "%.*s%s%s", (int)(at - text), text, over ? "c" : "", at);
+        rc_json *json = json_of(changed);
+        run_tasks(&back, 0);
+        SUCCEEDS(rc_results_from_json(&back, json));
+        assert_int_equal(strlen(back.task[0].commit), over ? 0 : sizeof r.task[0].commit - 1);
+        assert_int_equal(back.task[1].classes, 3);
+        rc_results_destroy(&back);
+        rc_json_free(json);
+    }
+    rc_results_destroy(&r);
+    rc_free(NULL, text);
+}
+
 /* Numbers that no run can have, one at a time in the place of a real one. */
 static void numbers_beyond_reason_are_refused(void **state)
 {
@@ -396,6 +421,7 @@ int main(void)
         cmocka_unit_test(forgetting_takes_the_best),
         cmocka_unit_test(json_comes_back),
         cmocka_unit_test(numbers_beyond_reason_are_refused),
+        cmocka_unit_test(a_commit_that_is_too_long_is_forgotten),
         cmocka_unit_test(json_names_everything),
         cmocka_unit_test(tables_hold_everything),
         cmocka_unit_test(many_classes_leave_small_files),
