@@ -125,8 +125,8 @@ static void tables(void **state)
         SUCCEEDS(rc_net_by_name(&net, names[i], 3, 32, 32));
         rc_net_print(&net, add_line, NULL);
     }
-    /* Each activation once. */
-    rc_net_builder builder = rc_net_start(&net, "acts", 2, 8, 8);
+    /* Each activation once, of maps that are not square. */
+    rc_net_builder builder = rc_net_start(&net, "acts", 2, 8, 5);
     for (int act = 0; act <= RC_ACT_SILU; act++) {
         rc_layer layer = {
             .kind = RC_LAYER_CONV, .in = act - 1, .k = 3, .stride = 1, .pad = 1, .c_out = 2, .act = (rc_act)act};
