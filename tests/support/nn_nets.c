@@ -332,7 +332,7 @@ void nn_chain_net(rc_net *net, uint64_t seed)
     rc_net_builder b = rc_net_start(net, "chain", 3, 6, 5);
     for (int i = 0; i < layers; i++) {
         layer[i].output = layer[i].output || !read[i];
-        char name[16];
+        char name[32];
         snprintf(name, sizeof name, "link_%d", i);
         add(&b, layer[i], name);
     }

@@ -84,10 +84,10 @@ static rc_layer conv(int in, int c_out, int stride, rc_act act)
 }
 
 /* Two convolutions, the second with a shortcut to the first, and pooling. */
-static void build(rc_net *net, rc_shortcut shortcut, rc_act act)
+static void build(rc_net *net, rc_act first_act, rc_shortcut shortcut, rc_act act)
 {
     rc_net_builder b = rc_net_start(net, "two", 3, 8, 8);
-    rc_layer first = conv(RC_NET_INPUT, 2, 1, RC_ACT_RELU), second = conv(0, 4, 2, act);
+    rc_layer first = conv(RC_NET_INPUT, 2, 1, first_act), second = conv(0, 4, 2, act);
     second.shortcut = shortcut;
     second.skip = 0;
     rc_net_add(&b, &first);
@@ -118,15 +118,20 @@ static void fill(rc_model *model)
     }
 }
 
-static void expect(rc_shortcut shortcut, rc_act act, double *mean)
+static void expect_after(rc_act first_act, rc_shortcut shortcut, rc_act act, double *mean)
 {
     rc_net net;
     rc_model model;
-    build(&net, shortcut, act);
+    build(&net, first_act, shortcut, act);
     SUCCEEDS(rc_model_create(&model, &net, be));
     fill(&model);
     SUCCEEDS(rc_expected_features(&model, mean));
     rc_model_destroy(&model);
+}
+
+static void expect(rc_shortcut shortcut, rc_act act, double *mean)
+{
+    expect_after(RC_ACT_RELU, shortcut, act, mean);
 }
 
 static rc_moments sum(rc_moments a, rc_moments b)
@@ -165,6 +170,31 @@ static void shortcuts_add_what_they_bring_where_they_bring_it(void **state)
         rc_moments x = c == 1 || c == 2 ? sum(normalised(c), relu(normalised(c - 1))) : normalised(c);
         assert_true(fabs(mean[c] - relu(x).mean) < 1e-6);
     }
+}
+
+/* x above 0, a fifth of it below, by a sum over the density. */
+static rc_moments leaky(rc_moments x)
+{
+    double weights = 0, first = 0, second = 0;
+    for (int i = -12000; i <= 12000; i++) {
+        double z = i / 1000.0, weight = exp(-z * z / 2), y = x.mean + sqrt(x.variance) * z;
+        y = y > 0 ? y : 0.2 * y;
+        weights += weight;
+        first += weight * y;
+        second += weight * y * y;
+    }
+    first /= weights;
+    return (rc_moments){first, second / weights - first * first};
+}
+
+/* Its variance shows where it is added and the sum is clipped. */
+static void a_shortcut_brings_the_variance_of_a_leaky_activation(void **state)
+{
+    (void)state;
+    double mean[4];
+    expect_after(RC_ACT_LEAKY_RELU, RC_SHORTCUT_PAD_END, RC_ACT_RELU, mean);
+    for (int c = 0; c < 2; c++)
+        assert_true(fabs(mean[c] - relu(sum(normalised(c), leaky(normalised(c)))).mean) < 1e-6);
 }
 
 /* x above 0, a fifth of it below: samples of it, within five standard errors. */
@@ -211,6 +241,7 @@ int main(void)
         cmocka_unit_test(a_constant_is_clipped),
         cmocka_unit_test(a_net_without_shortcut_ends_in_its_last_normalisation),
         cmocka_unit_test(shortcuts_add_what_they_bring_where_they_bring_it),
+        cmocka_unit_test(a_shortcut_brings_the_variance_of_a_leaky_activation),
         cmocka_unit_test(a_leaky_activation),
         cmocka_unit_test(what_no_normalisation_tells_of_is_no_number),
     };
