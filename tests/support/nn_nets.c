@@ -310,13 +310,15 @@ void nn_chain_net(rc_net *net, uint64_t seed)
     enum { STEM, DOWN, CHANNELS = 4, CHAIN_LAYERS = 12 };
     dice_rolls dice = {{seed, 7}, 0};
     static const rc_act acts[] = {RC_ACT_NONE, RC_ACT_RELU, RC_ACT_LEAKY_RELU};
-    rc_layer layer[CHAIN_LAYERS] = {conv(RC_NET_INPUT, CHANNELS / 2, 3, 1, true, acts[roll(&dice, 3)]),
-                                    conv(STEM, CHANNELS, 3, 2, true, acts[roll(&dice, 3)])};
     int layers = 6 + roll(&dice, CHAIN_LAYERS - 6 + 1);
+    rc_layer layer[CHAIN_LAYERS];
     bool read[CHAIN_LAYERS] = {[STEM] = true};
+    layer[STEM] = conv(RC_NET_INPUT, CHANNELS / 2, 3, 1, true, acts[roll(&dice, 3)]);
+    layer[DOWN] = conv(STEM, CHANNELS, 3, 2, true, acts[roll(&dice, 3)]);
     for (int i = DOWN + 1; i < layers; i++) {
         int in = roll(&dice, 8) > 0 ? i - 1 : DOWN + roll(&dice, i - DOWN), kind = roll(&dice, 12);
-        layer[i] = conv(in, CHANNELS, 3, 1, roll(&dice, 12) > 0, acts[roll(&dice, 3)]);
+        bool normalise = roll(&dice, 12) > 0; /* a statement each: calls in one have no order */
+        layer[i] = conv(in, CHANNELS, 3, 1, normalise, acts[roll(&dice, 3)]);
         if (kind < 5) {
             layer[i].shortcut = RC_SHORTCUT_IDENTITY;
             layer[i].skip = kind < 3 && layer[in].in >= DOWN ? layer[in].in : DOWN + roll(&dice, i - DOWN);

@@ -14,7 +14,7 @@
 #include "support/nn_fixture.h"
 #include "support/nn_nets.h"
 
-enum { LOSS = 31, CHAIN_NETS = 48, STEPS = 2 };
+enum { LOSS = 31, CHAIN_NETS = 32, STEPS = 2 };
 
 static fused_counts total;
 
