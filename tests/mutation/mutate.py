@@ -163,9 +163,10 @@ class Build:
         for entry in json.loads(read(os.path.join(folder, "compile_commands.json"))):
             path = os.path.realpath(os.path.join(entry["directory"], entry["file"]))
             self.commands.setdefault(path, []).append(entry)
-        self.tests = tests_in(folder, tests, MODULE_LABELS if cuda else LABELS)
-        if cuda and not tests:
-            self.tests.update(operations_in(folder))
+        operations = operations_in(folder) if cuda else {}
+        self.tests = {name: test for name, test in operations.items() if not tests or name in tests}
+        if not tests or set(tests) - set(operations):
+            self.tests.update(tests_in(folder, set(tests or []) - set(operations), MODULE_LABELS if cuda else LABELS))
         self.library = os.path.join(self.folder, "lib", "librecollect.so")
         self.library_hash = sha(read(self.library, "rb"))
         guards = read(os.path.join(os.path.dirname(os.path.abspath(__file__)), "heap.c"), "rb") # every test runs on it
@@ -694,8 +695,9 @@ def parse(arguments):
     parser.add_argument("--build", default="build/mutate", help="build folder of the preset mutate")
     parser.add_argument("--out", default="build/mutate/mutation", help="folder of results and report")
     parser.add_argument("--accepted", default="tests/mutation/accepted.txt", help="survivors with a reason")
-    parser.add_argument("--test", action="append", dest="tests", help="name of a test in ctest (default: those with "
-                        "the labels unit, cli, story and fuzz, or emulation)")
+    parser.add_argument("--test", action="append", dest="tests", help="name of a test in ctest, or of an operation "
+                        "of the emulated module, as in sgd_fp32 (default: those with the labels unit, cli, story and fuzz, or "
+                        "emulation, and all operations)")
     options = parser.parse_args(arguments)
     options.files = sum([files_of(os.path.relpath(path)) for path in options.files], []) or default_files()
     try:
