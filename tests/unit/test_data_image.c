@@ -412,8 +412,7 @@ static void small_pictures_are_told(void **state)
         assert_non_null(copy);
         memcpy(copy, cases[i].bytes, cases[i].size);
         rc_status status = rc_image_decode(copy, cases[i].size, NULL, &image);
-        size_t used = (size_t)snprintf(told, sizeof told, status == RC_OK ? "%dx%dx%d:" : "", image.h, image.w,
-                                       image.c);
+        size_t used = (size_t)snprintf(told, sizeof told, "%dx%dx%d:", image.h, image.w, image.c);
         for (int k = 0; status == RC_OK && k < image.h * image.w * image.c; k++)
             used += (size_t)snprintf(told + used, sizeof told - used, " %d", image.pixels[k]);
         const char *found = status == RC_OK ? told : rc_message();
