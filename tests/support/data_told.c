@@ -65,6 +65,7 @@ static void tell_set(const rc_dataset *d)
     tell_split("train", d, &d->train);
     tell_split("test", d, &d->test);
     tell("\nseen %d %dx%d%s", d->seen.images, d->seen.h, d->seen.w, d->seen.same ? " same" : "");
+    tell(", mean %.4f +- %.4f", (double)d->mean[0], (double)d->std[0]);
     tell(", broken %d, left out %d, no pictures %d", d->broken, d->left_out, d->not_pictures);
 }
 

@@ -11,10 +11,11 @@
  *     FORMAT NAME HxWxC 'CLASS' 'CLASS' ...
  *     train: FIRST BYTE=LABEL ...             of each image
  *     test: ...
- *     seen IMAGES HxW same, broken N, left out N, no pictures N
+ *     seen IMAGES HxW same, mean M +- DEVIATION, broken N, left out N, no pictures N
  *
- * Of more than a dozen classes or images the first are told. "*" stands for the endings of pictures, of which a build
- * has more or fewer. A difference is printed and counted; told_is_right ends the test if there was one. */
+ * Mean and deviation are those of the first channel. Of more than a dozen classes or images the first are told. "*"
+ * stands for the endings of pictures, of which a build has more or fewer. A difference is printed and counted;
+ * told_is_right ends the test if there was one. */
 #define TOLD(...) told_at(__LINE__, __VA_ARGS__)
 void told_at(int line, const char *path, const rc_data_settings *settings, const char *expected);
 void told_is_right(void);

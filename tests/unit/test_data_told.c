@@ -36,13 +36,13 @@ static void folders_are_told(void **state)
          "folder folder 4x4x3 'Dog' 'cat'\n"
          "train: 20=0 21=0 11=1 10=1 12=1\n"
          "test:\n"
-         "seen 5 4x4 same, broken 0, left out 0, no pictures 0");
+         "seen 5 4x4 same, mean 0.0580 +- 0.0185, broken 0, left out 0, no pictures 0");
     TOLD("r/", &(rc_data_settings){.size = 2, .channels = 1, .format = "folder"},
          "log: 5 training and 0 test images, as 2 x 2 pixels in grey: 0.0 MB\n"
          "folder folder 2x2x1 'Dog' 'cat'\n"
          "train: 7=0 7=0 4=1 4=1 4=1\n"
          "test:\n"
-         "seen 0 0x0, broken 0, left out 0, no pictures 0");
+         "seen 0 0x0, mean 0.0204 +- 0.0058, broken 0, left out 0, no pictures 0");
     TOLD("r", &(rc_data_settings){.progress = told_progress, .test_part = 0.5, .test_seed = 3},
          "log: 2 training and 3 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
          "reading images: 0 of 2\n"
@@ -52,7 +52,7 @@ static void folders_are_told(void **state)
          "folder folder 4x4x3 'Dog' 'cat'\n"
          "train: 20=0 12=1\n"
          "test: 21=0 11=1 10=1\n"
-         "seen 2 4x4 same, broken 0, left out 0, no pictures 0");
+         "seen 2 4x4 same, mean 0.0627 +- 0.0157, broken 0, left out 0, no pictures 0");
     int stop = 1;
     TOLD("r", &(rc_data_settings){.progress = told_progress, .user = &stop},
          "log: 5 training and 0 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
@@ -99,13 +99,13 @@ static void folders_are_told(void **state)
          "folder folder 4x4x3 'Dog' 'cat'\n"
          "train: 20=0 21=0 11=1 10=1 12=1\n"
          "test:\n"
-         "seen 6 4x4 same, broken 0, left out 15, no pictures 4");
+         "seen 6 4x4 same, mean 0.0580 +- 0.0185, broken 0, left out 15, no pictures 4");
     TOLD("r", &(rc_data_settings){.told = true},
          "log: 6 training and 0 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
          "folder folder 4x4x3 'Dog' 'cat'\n"
          "train: 20=0 21=0 11=1 10=1 12=1\n"
          "test:\n"
-         "seen 6 4x4 same, broken 0, left out 15, no pictures 4");
+         "seen 6 4x4 same, mean 0.0580 +- 0.0185, broken 0, left out 15, no pictures 4");
     data_write_text("r/cat/broken.ppm", "P6 4 4 255\nshort");
     TOLD("r", &(rc_data_settings){.told = true},
          "log: 7 training and 0 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
@@ -118,7 +118,7 @@ static void folders_are_told(void **state)
          "folder folder 4x4x3 'Dog' 'cat'\n"
          "train: 20=0 21=0 11=1 10=1 12=1\n"
          "test:\n"
-         "seen 7 4x4 same, broken 1, left out 15, no pictures 4");
+         "seen 7 4x4 same, mean 0.0580 +- 0.0185, broken 1, left out 15, no pictures 4");
     told_is_right();
 }
 
@@ -133,14 +133,14 @@ static void parts_of_folders_are_told(void **state)
          "folder folder 4x4x3 'a' 'b'\n"
          "train: 10=0 20=1 21=1\n"
          "test:\n"
-         "seen 3 4x4 same, broken 0, left out 0, no pictures 0");
+         "seen 3 4x4 same, mean 0.0667 +- 0.0195, broken 0, left out 0, no pictures 0");
     picture("r/val/b/1.ppm", 40);
     TOLD("r", &(rc_data_settings){.test_part = 0.5},
          "log: 3 training and 1 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
          "folder folder 4x4x3 'a' 'b'\n"
          "train: 10=0 20=1 21=1\n"
          "test: 40=1\n"
-         "seen 3 4x4 same, broken 0, left out 0, no pictures 0");
+         "seen 3 4x4 same, mean 0.0667 +- 0.0195, broken 0, left out 0, no pictures 0");
     picture("r/test/a/1.ppm", 30);
     picture("r/test/b/1.ppm", 31);
     picture("r/other/c/1.ppm", 50);
@@ -158,7 +158,7 @@ static void parts_of_folders_are_told(void **state)
          "folder folder 4x4x3 'a' 'b'\n"
          "train: 10=0 20=1 21=1\n"
          "test: 30=0 31=1\n"
-         "seen 3 4x4 same, broken 0, left out 4, no pictures 0");
+         "seen 3 4x4 same, mean 0.0667 +- 0.0195, broken 0, left out 4, no pictures 0");
     TOLD("r", &(rc_data_settings){.per_class = 1, .progress = told_progress},
          "log: 2 training and 2 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
          "reading images: 0 of 2\n"
@@ -175,7 +175,7 @@ static void parts_of_folders_are_told(void **state)
          "folder folder 4x4x3 'a' 'b'\n"
          "train: 10=0 20=1\n"
          "test: 30=0 31=1\n"
-         "seen 2 4x4 same, broken 0, left out 4, no pictures 0");
+         "seen 2 4x4 same, mean 0.0588 +- 0.0196, broken 0, left out 4, no pictures 0");
     picture("r/test/c/1.ppm", 60);
     TOLD("r", NULL, "4 'r/test' has a class 'c' that the training set does not have");
     picture("v/val/a/1.ppm", 10);
@@ -184,7 +184,7 @@ static void parts_of_folders_are_told(void **state)
          "folder folder 4x4x3 'a'\n"
          "train:\n"
          "test: 10=0\n"
-         "seen 1 4x4 same, broken 0, left out 0, no pictures 0");
+         "seen 1 4x4 same, mean 0.0392 +- 1.0000, broken 0, left out 0, no pictures 0");
     /* More pictures than folders: a class. */
     picture("t/train/in/1.ppm", 10);
     picture("t/train/2.ppm", 11);
@@ -194,14 +194,14 @@ static void parts_of_folders_are_told(void **state)
          "folder folder 4x4x3 'car' 'train'\n"
          "train: 12=0 11=1 10=1\n"
          "test:\n"
-         "seen 3 4x4 same, broken 0, left out 0, no pictures 0");
+         "seen 3 4x4 same, mean 0.0431 +- 0.0032, broken 0, left out 0, no pictures 0");
     picture("t/train/4.ppm", 13);
     TOLD("t", NULL,
          "log: 4 training and 0 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
          "folder folder 4x4x3 'car' 'train'\n"
          "train: 12=0 11=1 13=1 10=1\n"
          "test:\n"
-         "seen 4 4x4 same, broken 0, left out 0, no pictures 0");
+         "seen 4 4x4 same, mean 0.0451 +- 0.0044, broken 0, left out 0, no pictures 0");
     told_is_right();
 }
 
@@ -296,7 +296,7 @@ static void classes_that_are_wrong_are_told(void **state)
          "folder folder 4x4x3 'a'\n"
          "train: 1=0 3=0\n"
          "test:\n"
-         "seen 2 4x4 same, broken 0, left out 0, no pictures 0");
+         "seen 2 4x4 same, mean 0.0078 +- 0.0039, broken 0, left out 0, no pictures 0");
     picture("deep/a/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17/x.ppm", 2);
     TOLD("deep", NULL, "4 'deep/a/1/2/3/4/5/6/7/8/9/10/11/12/13/14/15/16/17': folders are nested deeper than 16");
     data_write_text("broken/a/1.ppm", "P6 1");
@@ -333,58 +333,58 @@ static void sizes_are_told(void **state)
          "folder folder 64x64x3 'a'\n"
          "train: 9=0\n"
          "test:\n"
-         "seen 1 64x64 same, broken 0, left out 0, no pictures 0");
-    shape("r/a/2.ppm", 63, 70);
+         "seen 1 64x64 same, mean 0.0353 +- 1.0000, broken 0, left out 0, no pictures 0");
+    shape("r/a/2.ppm", 63, 70); /* the larger of the two is the one in the middle */
     TOLD("r", NULL,
          "log: 2 training and 0 test images, as 64 x 64 pixels in colour: 0.0 MB\n"
          "folder folder 64x64x3 'a'\n"
          "train: 9=0 9=0\n"
          "test:\n"
-         "seen 2 64x64, broken 0, left out 0, no pictures 0"); /* the larger of the two in the middle */
+         "seen 2 64x64, mean 0.0353 +- 1.0000, broken 0, left out 0, no pictures 0");
     shape("r/a/3.ppm", 63, 80);
     TOLD("r", NULL,
          "log: 3 training and 0 test images, as 32 x 32 pixels in colour: 0.0 MB\n"
          "folder folder 32x32x3 'a'\n"
          "train: 9=0 9=0 9=0\n"
          "test:\n"
-         "seen 3 63x80, broken 0, left out 0, no pictures 0");
+         "seen 3 63x80, mean 0.0353 +- 1.0000, broken 0, left out 0, no pictures 0");
     TOLD("r", &(rc_data_settings){.resize = 20},
          "log: 3 training and 0 test images, as 20 x 20 pixels in colour: 0.0 MB\n"
          "folder folder 20x20x3 'a'\n"
          "train: 9=0 9=0 9=0\n"
          "test:\n"
-         "seen 3 63x80, broken 0, left out 0, no pictures 0");
+         "seen 3 63x80, mean 0.0353 +- 1.0000, broken 0, left out 0, no pictures 0");
     TOLD("r", &(rc_data_settings){.resize = 70},
          "log: 3 training and 0 test images, as 32 x 32 pixels in colour: 0.0 MB\n"
          "folder folder 32x32x3 'a'\n"
          "train: 9=0 9=0 9=0\n"
          "test:\n"
-         "seen 3 63x80, broken 0, left out 0, no pictures 0");
+         "seen 3 63x80, mean 0.0353 +- 1.0000, broken 0, left out 0, no pictures 0");
     TOLD("r", &(rc_data_settings){.choose = told_size},
          "asked: 3 63x80\n"
          "log: 3 training and 0 test images, as 10 x 10 pixels in colour: 0.0 MB\n"
          "folder folder 10x10x3 'a'\n"
          "train: 9=0 9=0 9=0\n"
          "test:\n"
-         "seen 3 63x80, broken 0, left out 0, no pictures 0");
+         "seen 3 63x80, mean 0.0353 +- 1.0000, broken 0, left out 0, no pictures 0");
     TOLD("r", &(rc_data_settings){.choose = told_size, .size = 5, .channels = 3},
          "log: 3 training and 0 test images, as 5 x 5 pixels in colour: 0.0 MB\n"
          "folder folder 5x5x3 'a'\n"
          "train: 9=0 9=0 9=0\n"
          "test:\n"
-         "seen 0 0x0, broken 0, left out 0, no pictures 0");
+         "seen 0 0x0, mean 0.0353 +- 1.0000, broken 0, left out 0, no pictures 0");
     TOLD("r", &(rc_data_settings){.size = 300, .channels = 3, .test_part = 0.34},
          "log: 2 training and 1 test images, as 300 x 300 pixels in colour: 0.8 MB\n"
          "folder folder 300x300x3 'a'\n"
          "train: 9=0 9=0\n"
          "test: 9=0\n"
-         "seen 0 0x0, broken 0, left out 0, no pictures 0");
+         "seen 0 0x0, mean 0.0353 +- 1.0000, broken 0, left out 0, no pictures 0");
     TOLD("r", &(rc_data_settings){.size = 700, .channels = 1, .test_part = 1},
          "log: 0 training and 3 test images, as 700 x 700 pixels in grey: 1.5 MB\n"
          "folder folder 700x700x1 'a'\n"
          "train:\n"
          "test: 4=0 4=0 4=0\n"
-         "seen 0 0x0, broken 0, left out 0, no pictures 0");
+         "seen 0 0x0, mean 0.0157 +- 1.0000, broken 0, left out 0, no pictures 0");
     told_is_right();
 }
 
@@ -397,14 +397,14 @@ static void sizes_of_squares_and_strips_are_told(void **state)
          "folder folder 64x64x3 'a'\n"
          "train: 9=0\n"
          "test:\n"
-         "seen 1 65x65 same, broken 0, left out 0, no pictures 0");
+         "seen 1 65x65 same, mean 0.0353 +- 1.0000, broken 0, left out 0, no pictures 0");
     shape("q/a/1.ppm", 40, 41);
     TOLD("q", NULL,
          "log: 1 training and 0 test images, as 32 x 32 pixels in colour: 0.0 MB\n"
          "folder folder 32x32x3 'a'\n"
          "train: 9=0\n"
          "test:\n"
-         "seen 1 40x41, broken 0, left out 0, no pictures 0");
+         "seen 1 40x41, mean 0.0353 +- 1.0000, broken 0, left out 0, no pictures 0");
     shape("p/a/1.ppm", 40, 40);
     shape("p/a/2.ppm", 41, 41);
     TOLD("p", NULL,
@@ -412,33 +412,33 @@ static void sizes_of_squares_and_strips_are_told(void **state)
          "folder folder 32x32x3 'a'\n"
          "train: 9=0 9=0\n"
          "test:\n"
-         "seen 2 41x41, broken 0, left out 0, no pictures 0");
+         "seen 2 41x41, mean 0.0353 +- 1.0000, broken 0, left out 0, no pictures 0");
     data_write_text("g/a/1.pgm", "P2 2 2 255 9 9 9 9\n");
     TOLD("g", NULL,
          "log: 1 training and 0 test images, as 2 x 2 pixels in grey: 0.0 MB\n"
          "folder folder 2x2x1 'a'\n"
          "train: 9=0\n"
          "test:\n"
-         "seen 1 2x2 same, broken 0, left out 0, no pictures 0");
+         "seen 1 2x2 same, mean 0.0353 +- 1.0000, broken 0, left out 0, no pictures 0");
     shape("g/a/2.ppm", 2, 2);
     TOLD("g", NULL,
          "log: 2 training and 0 test images, as 2 x 2 pixels in colour: 0.0 MB\n"
          "folder folder 2x2x3 'a'\n"
          "train: 9=0 9=0\n"
          "test:\n"
-         "seen 2 2x2 same, broken 0, left out 0, no pictures 0");
+         "seen 2 2x2 same, mean 0.0353 +- 1.0000, broken 0, left out 0, no pictures 0");
     TOLD("g", &(rc_data_settings){.channels = 1},
          "log: 2 training and 0 test images, as 2 x 2 pixels in grey: 0.0 MB\n"
          "folder folder 2x2x1 'a'\n"
          "train: 9=0 4=0\n"
          "test:\n"
-         "seen 2 2x2 same, broken 0, left out 0, no pictures 0");
+         "seen 2 2x2 same, mean 0.0255 +- 0.0098, broken 0, left out 0, no pictures 0");
     TOLD("g", &(rc_data_settings){.size = 3},
          "log: 2 training and 0 test images, as 3 x 3 pixels in colour: 0.0 MB\n"
          "folder folder 3x3x3 'a'\n"
          "train: 9=0 9=0\n"
          "test:\n"
-         "seen 2 2x2 same, broken 0, left out 0, no pictures 0");
+         "seen 2 2x2 same, mean 0.0353 +- 1.0000, broken 0, left out 0, no pictures 0");
     for (int i = 0; i < 130; i++) { /* every second is looked at */
         char path[32];
         snprintf(path, sizeof path, "m/a/%03d.ppm", i);
@@ -450,7 +450,7 @@ static void sizes_of_squares_and_strips_are_told(void **state)
          "folder folder 10x10x3 'a'\n"
          "train: 9=0 9=0 9=0 9=0 9=0 9=0 9=0 9=0 9=0 9=0 9=0 9=0 of 129\n"
          "test:\n"
-         "seen 129 5x5, broken 0, left out 0, no pictures 0");
+         "seen 129 5x5, mean 0.0353 +- 1.0000, broken 0, left out 0, no pictures 0");
     told_is_right();
 }
 
@@ -475,40 +475,40 @@ static void lists_are_told(void **state)
          "list list 4x4x3 'n1' '1' 'n2'\n"
          "train: 20=2 11=0 10=0\n"
          "test:\n"
-         "seen 3 4x4 same, broken 0, left out 0, no pictures 0");
+         "seen 3 4x4 same, mean 0.0536 +- 0.0176, broken 0, left out 0, no pictures 0");
     TOLD("l", NULL,
          "log: 5 training and 0 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
          "log: not read, because it is no picture: l/train_3.txt\n"
          "folder folder 4x4x3 'p' 'v'\n"
          "train: 10=0 11=0 20=0 30=1 31=1\n"
          "test:\n"
-         "seen 5 4x4 same, broken 0, left out 0, no pictures 1");
+         "seen 5 4x4 same, mean 0.0800 +- 0.0351, broken 0, left out 0, no pictures 1");
     data_write_text("l/test_3.txt", "v/b.ppm 2\n");
     TOLD("l", NULL,
          "log: 3 training and 1 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
          "list list 4x4x3 'n1' '1' 'n2'\n"
          "train: 20=2 11=0 10=0\n"
          "test: 31=2\n"
-         "seen 3 4x4 same, broken 0, left out 0, no pictures 0");
+         "seen 3 4x4 same, mean 0.0536 +- 0.0176, broken 0, left out 0, no pictures 0");
     data_write_text("l/val_3.txt", "v/a.ppm 3\n");
     TOLD("l", &(rc_data_settings){.test_part = 0.5},
          "log: 3 training and 1 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
          "list list 4x4x3 'n1' '1' 'n2' '3'\n"
          "train: 20=2 11=0 10=0\n"
          "test: 30=3\n"
-         "seen 3 4x4 same, broken 0, left out 0, no pictures 0");
+         "seen 3 4x4 same, mean 0.0536 +- 0.0176, broken 0, left out 0, no pictures 0");
     TOLD("l/train_3.txt", &(rc_data_settings){.format = "list", .per_class = 1},
          "log: 2 training and 1 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
          "list list 4x4x3 'n1' '1' 'n2' '3'\n"
          "train: 20=2 11=0\n"
          "test: 30=3\n"
-         "seen 2 4x4 same, broken 0, left out 0, no pictures 0");
+         "seen 2 4x4 same, mean 0.0608 +- 0.0176, broken 0, left out 0, no pictures 0");
     TOLD("l/test_3.txt", NULL,
          "log: 1 training and 0 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
          "list list 4x4x3 '0' '1' 'v'\n"
          "train: 31=2\n"
          "test:\n"
-         "seen 1 4x4 same, broken 0, left out 0, no pictures 0");
+         "seen 1 4x4 same, mean 0.1216 +- 1.0000, broken 0, left out 0, no pictures 0");
     told_is_right();
 }
 
@@ -538,7 +538,7 @@ static void lines_and_pairs_of_lists_are_told(void **state)
          "list list 4x4x3 'n1' '1' 'n2'\n"
          "train: 11=0 10=0\n"
          "test: 30=0 31=0 20=2\n"
-         "seen 2 4x4 same, broken 0, left out 2, no pictures 0");
+         "seen 2 4x4 same, mean 0.0412 +- 0.0020, broken 0, left out 2, no pictures 0");
     data_write_text("l/train_4.txt", "p/n1/a.ppm 0\n");
     TOLD("l", NULL,
          "log: 2 training and 3 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
@@ -548,7 +548,7 @@ static void lines_and_pairs_of_lists_are_told(void **state)
          "list list 4x4x3 'n1' '1' 'n2'\n"
          "train: 11=0 10=0\n"
          "test: 30=0 31=0 20=2\n"
-         "seen 2 4x4 same, broken 0, left out 2, no pictures 0");
+         "seen 2 4x4 same, mean 0.0412 +- 0.0020, broken 0, left out 2, no pictures 0");
     data_write_text("l/val_4.txt", "v/a.ppm 0\n");
     TOLD("l", &(rc_data_settings){.format = "list"},
          "4 'l' is not a data set that recollect knows; expected: lists: FOLDER/train*.txt and val*.txt or test*.txt, "
@@ -563,7 +563,7 @@ static void lines_and_pairs_of_lists_are_told(void **state)
          "list imagenet100 4x4x3 '0' '1' '2' '3' '4' '5' '6' '7' '8' '9' '10' '11' of 100\n"
          "train: 10=0 20=0 30=1\n"
          "test: 31=99\n"
-         "seen 0 0x0, broken 0, left out 0, no pictures 0");
+         "seen 0 0x0, mean 0.4850 +- 0.2290, broken 0, left out 0, no pictures 0");
     /* Two classes of one folder have numbers. */
     data_write_text("all.txt", "l/v/a.ppm 0\nl/v/b.ppm 1\n");
     TOLD("all.txt", &(rc_data_settings){.test_part = 0.5},
@@ -571,13 +571,28 @@ static void lines_and_pairs_of_lists_are_told(void **state)
          "list list 4x4x3 '0' '1'\n"
          "train: 30=0 31=1\n"
          "test:\n"
-         "seen 2 4x4 same, broken 0, left out 0, no pictures 0");
+         "seen 2 4x4 same, mean 0.1196 +- 0.0020, broken 0, left out 0, no pictures 0");
     data_write_text("one.txt", "l/v/a.ppm 0\nl/v/gone.ppm 1\n");
     TOLD("one.txt", NULL,
          "log: 2 training and 0 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
          "3 cannot open './l/v/gone.ppm': No such file or directory (broken images can be skipped: the setting "
          "'skip_broken'); expected: lists: FOLDER/train*.txt and val*.txt or test*.txt, or one list; lines "
          "'relative/path label'");
+    data_write_text("l/v/flat.txt", "a.ppm 0\nb.ppm 0\n");
+    TOLD("l/v/flat.txt", NULL,
+         "log: 2 training and 0 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
+         "list list 4x4x3 'v'\n"
+         "train: 30=0 31=0\n"
+         "test:\n"
+         "seen 2 4x4 same, mean 0.1196 +- 0.0020, broken 0, left out 0, no pictures 0");
+    assert_int_equal(rename("l/v", "w"), 0);
+    TOLD("w/flat.txt", &(rc_data_settings){.told = true},
+         "log: 2 training and 0 test images, as 4 x 4 pixels in colour: 0.0 MB\n"
+         "list list 4x4x3 'w'\n"
+         "train: 30=0 31=0\n"
+         "test:\n"
+         "seen 2 4x4 same, mean 0.1196 +- 0.0020, broken 0, left out 0, no pictures 0");
+    assert_int_equal(rename("w", "l/v"), 0);
     data_write_text("c.txt", "l/v/a.ppm 0\nl/v/a.ppm 1\n");
     TOLD("c.txt", NULL,
          "4 './l/v/a.ppm' and './l/v/a.ppm' are the same file, which would be of class '0' and of class '1'; take one "
@@ -603,20 +618,20 @@ static void tiny_imagenet_is_told(void **state)
          "tiny-imagenet tiny-imagenet 4x4x3 'n2' 'n1'\n"
          "train: 20=0 10=1 11=1\n"
          "test: 31=1 30=0\n"
-         "seen 0 0x0, broken 0, left out 0, no pictures 0");
+         "seen 0 0x0, mean 0.4803 +- 0.2764, broken 0, left out 0, no pictures 0");
     TOLD("t", &(rc_data_settings){.resize = 5, .channels = 1},
          "log: 3 training and 2 test images, as 5 x 5 pixels in grey: 0.0 MB\n"
          "tiny-imagenet tiny-imagenet 5x5x1 'n2' 'n1'\n"
          "train: 7=0 4=1 4=1\n"
          "test: 10=1 10=0\n"
-         "seen 0 0x0, broken 0, left out 0, no pictures 0");
+         "seen 0 0x0, mean 0.0196 +- 0.0055, broken 0, left out 0, no pictures 0");
     TOLD("t", &(rc_data_settings){.choose = told_size},
          "asked: 3 4x4 same\n"
          "log: 3 training and 2 test images, as 10 x 10 pixels in colour: 0.0 MB\n"
          "tiny-imagenet tiny-imagenet 10x10x3 'n2' 'n1'\n"
          "train: 20=0 10=1 11=1\n"
          "test: 31=1 30=0\n"
-         "seen 3 4x4 same, broken 0, left out 0, no pictures 0");
+         "seen 3 4x4 same, mean 0.4803 +- 0.2764, broken 0, left out 0, no pictures 0");
     data_write_text("t/val/val_annotations.txt", "y.ppm\tn1\n\nx.ppm n3 7\n");
     TOLD("t", &small, "4 't/val/val_annotations.txt', line 3: class 'n3' is not in wnids.txt");
     data_write_text("t/val/val_annotations.txt", "y.ppm\n");
@@ -667,7 +682,7 @@ static void tiny_imagenet_is_told(void **state)
          "tiny-imagenet tiny-imagenet 4x4x3 'n2' 'n1'\n"
          "train: 20=0 10=1 11=1 50=1\n"
          "test: 40=0 30=1 31=1 51=1\n"
-         "seen 0 0x0, broken 0, left out 2, no pictures 0");
+         "seen 0 0x0, mean 0.4803 +- 0.2764, broken 0, left out 2, no pictures 0");
     told_is_right();
 }
 

@@ -53,23 +53,23 @@ static void idx_is_told(void **state)
          "idx idx 2x2x1 '0' '1' '2'\n"
          "train: 0=0 1=1 2=2 3=0\n"
          "test: 100=0 101=1\n"
-         "seen 4 2x2 same, broken 0, left out 0, no pictures 0");
+         "seen 4 2x2 same, mean 0.0059 +- 0.0044, broken 0, left out 0, no pictures 0");
     TOLD("m", &(rc_data_settings){.size = 3, .channels = 3},
          "idx idx 3x3x3 '0' '1' '2'\n"
          "train: 0=0 1=1 2=2 3=0\n"
          "test: 100=0 101=1\n"
-         "seen 4 2x2 same, broken 0, left out 0, no pictures 0");
+         "seen 4 2x2 same, mean 0.0059 +- 0.0044, broken 0, left out 0, no pictures 0");
     TOLD("m", &(rc_data_settings){.choose = told_size, .resize = 11},
          "asked: 4 2x2 same\n"
          "idx idx 10x10x1 '0' '1' '2'\n"
          "train: 0=0 1=1 2=2 3=0\n"
          "test: 100=0 101=1\n"
-         "seen 4 2x2 same, broken 0, left out 0, no pictures 0");
+         "seen 4 2x2 same, mean 0.0059 +- 0.0044, broken 0, left out 0, no pictures 0");
     TOLD("m", &(rc_data_settings){.resize = 1},
          "idx idx 1x1x1 '0' '1' '2'\n"
          "train: 0=0 1=1 2=2 3=0\n"
          "test: 100=0 101=1\n"
-         "seen 4 2x2 same, broken 0, left out 0, no pictures 0");
+         "seen 4 2x2 same, mean 0.0059 +- 0.0044, broken 0, left out 0, no pictures 0");
     TOLD("m", &(rc_data_settings){.stream = true},
          "1 'm' is of format idx, not of picture files that could be decoded one by one: the setting 'decode' must be "
          "'memory'");
@@ -84,13 +84,13 @@ static void idx_is_told(void **state)
          "idx idx 2x2x1 '0' '1'\n"
          "train: 0=0 1=1\n"
          "test: 100=0\n"
-         "seen 2 3x2, broken 0, left out 0, no pictures 0");
+         "seen 2 3x2, mean 0.0020 +- 0.0020, broken 0, left out 0, no pictures 0");
     TOLD("m", &(rc_data_settings){.choose = told_size},
          "asked: 2 3x2\n"
          "idx idx 10x10x1 '0' '1'\n"
          "train: 0=0 1=1\n"
          "test: 100=0\n"
-         "seen 2 3x2, broken 0, left out 0, no pictures 0");
+         "seen 2 3x2, mean 0.0020 +- 0.0020, broken 0, left out 0, no pictures 0");
     put_idx("train", 1, 0, 2);
     TOLD("m", NULL, "4 'm': train-images-idx3-ubyte has images of 2 x 0 pixels, expected 1 to 4096");
     put_idx("train", 1, 2, 4097);
@@ -101,7 +101,7 @@ static void idx_is_told(void **state)
          "idx idx 1x1x1 '0'\n"
          "train: 0=0\n"
          "test: 100=0\n"
-         "seen 1 4096x1, broken 0, left out 0, no pictures 0");
+         "seen 1 4096x1, mean 0.0000 +- 1.0000, broken 0, left out 0, no pictures 0");
     put_idx("train", 0, 2, 2);
     put_idx("t10k", 0, 2, 2);
     TOLD("m", NULL,
@@ -112,7 +112,7 @@ static void idx_is_told(void **state)
          "idx idx 2x2x1 '0' '1' '2'\n"
          "train:\n"
          "test: 100=0 101=1 102=2\n"
-         "seen 3 2x2 same, broken 0, left out 0, no pictures 0");
+         "seen 3 2x2 same, mean 0.3961 +- 0.0032, broken 0, left out 0, no pictures 0");
     bytes_at("m/train-labels-idx1-ubyte", data_idx_labels(3, 2));
     TOLD("m", NULL, "4 'm': 0 images in train-images-idx3-ubyte but 3 labels in train-labels-idx1-ubyte");
     bytes_at("m/train-labels-idx1-ubyte", data_idx_images(3, 1, 1));
@@ -211,7 +211,7 @@ static void fashion_is_told_by_its_labels(void **state)
          "'Ankle boot'\n"
          "train: 0=0 1=1 2=2 3=0 4=1 5=2 6=0 7=1 8=2 9=0 10=1\n"
          "test: 0=1 0=1 0=2 0=3 0=4 0=5 0=6 0=7 0=8 0=9 0=0 0=1 of 10000\n"
-         "seen 11 28x28 same, broken 0, left out 0, no pictures 0");
+         "seen 11 28x28 same, mean 0.0196 +- 0.0124, broken 0, left out 0, no pictures 0");
     data_bytes more = data_idx_labels(11, 11);
     bytes_at("m/train-labels-idx1-ubyte", more);
     TOLD("m", NULL,
@@ -219,14 +219,14 @@ static void fashion_is_told_by_its_labels(void **state)
          "'Ankle boot' '10'\n"
          "train: 0=0 1=1 2=2 3=3 4=4 5=5 6=6 7=7 8=8 9=9 10=10\n"
          "test: 0=1 0=1 0=2 0=3 0=4 0=5 0=6 0=7 0=8 0=9 0=0 0=1 of 10000\n"
-         "seen 11 28x28 same, broken 0, left out 0, no pictures 0");
+         "seen 11 28x28 same, mean 0.0196 +- 0.0124, broken 0, left out 0, no pictures 0");
     labels.data[8] ^= 1;
     data_write("m/t10k-labels-idx1-ubyte", labels.data, labels.size);
     TOLD("m", NULL,
          "idx idx 28x28x1 '0' '1' '2' '3' '4' '5' '6' '7' '8' '9' '10'\n"
          "train: 0=0 1=1 2=2 3=3 4=4 5=5 6=6 7=7 8=8 9=9 10=10\n"
          "test: 0=0 0=1 0=2 0=3 0=4 0=5 0=6 0=7 0=8 0=9 0=0 0=1 of 10000\n"
-         "seen 11 28x28 same, broken 0, left out 0, no pictures 0");
+         "seen 11 28x28 same, mean 0.0196 +- 0.0124, broken 0, left out 0, no pictures 0");
     free(images.data);
     free(labels.data);
     told_is_right();
@@ -257,7 +257,7 @@ static void cifar_is_told(void **state)
          "cifar10 cifar10 1x1x1 '0' '1' '2' '3' '4' '5' '6' '7' '8' '9'\n"
          "train: 128=0 126=1 128=2 128=3 127=4\n"
          "test: 128=5\n"
-         "seen 5 32x32 same, broken 0, left out 0, no pictures 0");
+         "seen 5 32x32 same, mean 0.4996 +- 0.0031, broken 0, left out 0, no pictures 0");
     TOLD("p", &small,
          "reading: 0 of 6\n"
          "reading: 1 of 6\n"
@@ -269,19 +269,19 @@ static void cifar_is_told(void **state)
          "cifar10 cifar10 1x1x1 '0' '1' '2' '3' '4' '5' '6' '7' '8' '9'\n"
          "train: 128=0 126=1 128=2 128=3 127=4\n"
          "test: 128=5\n"
-         "seen 5 32x32 same, broken 0, left out 0, no pictures 0");
+         "seen 5 32x32 same, mean 0.4996 +- 0.0031, broken 0, left out 0, no pictures 0");
     bytes_at("b/batches.meta.txt", data_names_text(10));
     bytes_at("p/batches.meta", data_names_pickle("label_names", 10));
     TOLD("b", &(rc_data_settings){.size = 1},
          "cifar10 cifar10 1x1x3 'name0' 'name1' 'name2' 'name3' 'name4' 'name5' 'name6' 'name7' 'name8' 'name9'\n"
          "train: 126=0 128=1 130=2 129=3 125=4\n"
          "test: 126=5\n"
-         "seen 5 32x32 same, broken 0, left out 0, no pictures 0");
+         "seen 5 32x32 same, mean 0.5004 +- 0.0073, broken 0, left out 0, no pictures 0");
     TOLD("p", &(rc_data_settings){.size = 1},
          "cifar10 cifar10 1x1x3 'name0' 'name1' 'name2' 'name3' 'name4' 'name5' 'name6' 'name7' 'name8' 'name9'\n"
          "train: 126=0 128=1 130=2 129=3 125=4\n"
          "test: 126=5\n"
-         "seen 5 32x32 same, broken 0, left out 0, no pictures 0");
+         "seen 5 32x32 same, mean 0.5004 +- 0.0073, broken 0, left out 0, no pictures 0");
     bytes_at("b/batches.meta.txt", data_names_text(11));
     TOLD("b", NULL, "4 'b', batches.meta.txt: more than 10 names");
     bytes_at("b/batches.meta.txt", data_names_text(9));
@@ -339,7 +339,7 @@ static void pickles_and_archives_are_told(void **state)
          "cifar100 cifar100 1x1x1 '0' '1' '2' '3' '4' '5' '6' '7' '8' '9' '10' '11' of 100\n"
          "train: 128=3\n"
          "test: 127=4\n"
-         "seen 1 32x32 same, broken 0, left out 0, no pictures 0");
+         "seen 1 32x32 same, mean 0.5020 +- 1.0000, broken 0, left out 0, no pictures 0");
     data_bytes tar = {0}, one = data_cifar_binary(3, 1, 2, 100);
     data_add_tar(&tar, "./cifar-100-binary/train.bin", '0', one.data, one.size);
     data_add_tar(&tar, "./cifar-100-binary/test.bin", '0', one.data, one.size);
@@ -349,7 +349,7 @@ static void pickles_and_archives_are_told(void **state)
          "cifar100 cifar100 1x1x1 '0' '1' '2' '3' '4' '5' '6' '7' '8' '9' '10' '11' of 100\n"
          "train: 128=3\n"
          "test: 128=3\n"
-         "seen 1 32x32 same, broken 0, left out 0, no pictures 0");
+         "seen 1 32x32 same, mean 0.5020 +- 1.0000, broken 0, left out 0, no pictures 0");
     memcpy(tar.data, "./cifar-100-binarx", 18);
     data_seal_tar(tar.data);
     data_write("c.tar", tar.data, tar.size);
@@ -388,7 +388,7 @@ static void settings_are_checked(void **state)
          "folder folder 5x5x3 'a'\n"
          "train: 10=0\n"
          "test:\n"
-         "seen 1 4x4 same, broken 0, left out 0, no pictures 0");
+         "seen 1 4x4 same, mean 0.0392 +- 1.0000, broken 0, left out 0, no pictures 0");
     TOLD("r", &(rc_data_settings){.test_part = -0.5}, "1 test_part is -0.5, expected 0 to 1");
     TOLD("r", &(rc_data_settings){.test_part = 1.25}, "1 test_part is 1.25, expected 0 to 1");
     TOLD("r", &(rc_data_settings){.format = "x"},
@@ -407,7 +407,7 @@ static void settings_are_checked(void **state)
          "folder folder 4x4x3 'a'\n"
          "train: 10=0\n"
          "test:\n"
-         "seen 1 4x4 same, broken 0, left out 0, no pictures 0");
+         "seen 1 4x4 same, mean 0.0392 +- 1.0000, broken 0, left out 0, no pictures 0");
     char *name = malloc(5001);
     assert_non_null(name);
     memset(name, 'n', 5000);
@@ -433,6 +433,24 @@ static void settings_are_checked(void **state)
             data_assert_words(shapes[i].words);
     }
     told_is_right();
+}
+
+static void names_of_classes_are_checked(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"b", "a", "c", "a"};
+    assert_int_equal(rc_check_class_names(names, 0), RC_FORMAT);
+    data_assert_words("there are 0 classes, expected 1 to 30000");
+    assert_int_equal(rc_check_class_names(names, 30001), RC_FORMAT);
+    data_assert_words("there are 30001 classes, expected 1 to 30000");
+    assert_int_equal(rc_check_class_names(names, 1), RC_OK);
+    assert_int_equal(rc_check_class_names(names, 3), RC_OK);
+    assert_int_equal(rc_check_class_names(names, 4), RC_FORMAT);
+    data_assert_words("two classes are called 'a', expected different names");
+    assert_int_equal(rc_check_class_name(7, "", 0), RC_FORMAT);
+    data_assert_words("name of class 7 is empty");
+    assert_int_equal(rc_check_class_name(8, "ab\001", 3), RC_FORMAT);
+    data_assert_words("name of class 8: byte 2 (0x01) is not printable UTF-8");
 }
 
 /* Each of the places that people keep their sets in is looked at. */
@@ -493,7 +511,7 @@ static void usual_places_are_known(void **state)
          "list list 4x4x3 'a'\n"
          "train:\n"
          "test: 1=0\n"
-         "seen 0 0x0, broken 0, left out 1, no pictures 0");
+         "seen 0 0x0, mean 0.0039 +- 1.0000, broken 0, left out 1, no pictures 0");
     assert_int_equal(rename("c0/cifar-100-binary", "i/cifar-100-binary"), 0);
     TOLD("i", NULL, "1 'i' holds both 'cifar-100-binary' and 'imagenet100': give the folder of one");
     TOLD("i", &(rc_data_settings){.format = "idx"},
@@ -512,6 +530,7 @@ int main(void)
         IN_FOLDER(cifar_is_told),
         IN_FOLDER(pickles_and_archives_are_told),
         IN_FOLDER(settings_are_checked),
+        cmocka_unit_test(names_of_classes_are_checked),
         IN_FOLDER(usual_places_are_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
